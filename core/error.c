@@ -1,0 +1,34 @@
+#include "core/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local char message[1024];
+
+enum status error_set(enum status code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(message, sizeof message, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+const char *error_message(void)
+{
+    return message;
+}
+
+enum status error_context(enum status code, const char *fmt, ...)
+{
+    char cause[sizeof message];
+    memcpy(cause, message, sizeof cause);
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(message, sizeof message, fmt, ap);
+    va_end(ap);
+    if (n >= 0 && (size_t)n < sizeof message)
+        snprintf(message + n, sizeof message - (size_t)n, ": %s", cause);
+    return code;
+}

@@ -1,0 +1,89 @@
+/* json.h - reading JSON with errors that name file, line, column and path; writing JSON.
+ *
+ * Reading uses jansson behind a cursor: a `struct json_at` is a value together with the way to
+ * it, so that a complaint about stages[2].devices[0] can say where in the file that is.
+ * Cursors live on the stack and point at their parent: keep the parent alive.
+ * All getters return STATUS_PARSE with "path:line:column: where: what" when the type is wrong. */
+#ifndef CORE_JSON_H
+#define CORE_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/error.h"
+
+struct json_t;
+struct provenance;
+
+struct json_document {
+    char *path; /* for messages */
+    char *text;
+    struct json_t *root;
+};
+
+struct json_at {
+    const struct json_document *document;
+    const struct json_t *value; /* NULL: absent */
+    const struct json_at *parent;
+    const char *key; /* NULL in arrays and at the root */
+    size_t index;
+};
+
+/* Read a document whose root is an object with "format": `format` and "version" <= `version`. */
+enum status json_read(const char *path, const char *format, int version,
+                      struct json_document *out) MUST_CHECK;
+/* The same from memory (copied); `path` is only for messages. Duplicate keys are errors. */
+enum status json_parse(const char *path, const char *text, size_t length, const char *format,
+                       int version, struct json_document *out) MUST_CHECK;
+void json_document_free(struct json_document *d);
+struct json_at json_root(const struct json_document *d);
+
+/* Report `at` as wrong: always returns STATUS_PARSE. */
+enum status json_error(const struct json_at *at, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* Field of an object. json_field: STATUS_PARSE when absent; json_optional: value NULL when absent
+ * or null. */
+enum status json_field(const struct json_at *object, const char *key,
+                       struct json_at *out) MUST_CHECK;
+enum status json_optional(const struct json_at *object, const char *key,
+                          struct json_at *out) MUST_CHECK;
+/* Array of at most `limit` items; item i. */
+enum status json_array(const struct json_at *at, size_t limit, size_t *n) MUST_CHECK;
+struct json_at json_item(const struct json_at *array, size_t i);
+/* Members of an object in file order: iterate with i from 0 while json_member() is true. */
+size_t json_members(const struct json_at *object);
+struct json_at json_member(const struct json_at *object, size_t i);
+
+enum status json_string(const struct json_at *at, const char **out) MUST_CHECK; /* borrowed */
+enum status json_copy(const struct json_at *at, char **out) MUST_CHECK;         /* malloc'd */
+enum status json_real(const struct json_at *at, double min, double max, double *out) MUST_CHECK;
+enum status json_integer(const struct json_at *at, int64_t min, int64_t max,
+                         int64_t *out) MUST_CHECK;
+enum status json_bool(const struct json_at *at, bool *out) MUST_CHECK;
+
+/* ---- writing: a stream of events; numbers in the shortest form that reads back equal.
+ *
+ * key NULL inside arrays and at the root. Objects and arrays opened `flat` stay on one line. */
+enum { JSON_DEPTH = 16 };
+struct json_writer {
+    FILE *stream;
+    int depth;
+    int flat;                 /* depth at which one-line mode began, 0: none */
+    bool filled[JSON_DEPTH];  /* something was written at this depth already */
+    char closing[JSON_DEPTH]; /* '}' or ']' */
+};
+
+void json_open_object(struct json_writer *w, const char *key, bool flat);
+void json_open_array(struct json_writer *w, const char *key, bool flat);
+void json_close(struct json_writer *w); /* closes what was opened last */
+void json_put_string(struct json_writer *w, const char *key, const char *value); /* NULL: null */
+void json_put_real(struct json_writer *w, const char *key, double value); /* not finite: null */
+void json_put_integer(struct json_writer *w, const char *key, int64_t value);
+void json_put_bool(struct json_writer *w, const char *key, bool value);
+/* Open the root object and write "format", "version" and "provenance". */
+void json_put_header(struct json_writer *w, const char *format, int version,
+                     const struct provenance *p);
+
+#endif

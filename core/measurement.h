@@ -1,0 +1,82 @@
+/* measurement.h - what a run was like, whatever produced it: one structure for engines and reality.
+ *
+ * Per rank, time splits into busy (compute), exposed communication (not computing, while a message
+ * or collective that the next compute op waits for is in flight) and idle (the rest: bubbles);
+ * busy + exposed + idle = iteration. */
+#ifndef CORE_MEASUREMENT_H
+#define CORE_MEASUREMENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+#include "core/program.h"
+
+struct plan;
+struct provenance;
+
+/* When each op of a program ran, in seconds from the start of the iteration; index = op index.
+ * RECV: from the start of its SEND to the arrival of the last byte. */
+struct timeline {
+    size_t n;
+    double *start_s, *end_s; /* [n] */
+};
+
+struct measured_rank {
+    char *name;
+    double busy_s, exposed_comm_s, idle_s;
+    int64_t peak_bytes;
+};
+
+struct measured_link {
+    char *name;
+    double bytes;         /* per iteration */
+    double busy_fraction; /* bytes / (bandwidth * iteration) */
+};
+
+struct measurement {
+    char *engine; /* "analytic", "simgrid", "tcp", ... */
+    char *plan;   /* path of the plan, for matching predictions with measurements */
+    char *plan_sha256; /* of the plan file */
+    char *model, *platform;
+    double iteration_s; /* median of iterations_s */
+    size_t iterations;
+    double *iterations_s; /* [iterations] all of them, warm-up excluded */
+    double samples_per_s, tokens_per_s; /* tokens 0 where it does not apply */
+    double bubble_fraction;             /* sum of idle_s / (ranks * iteration_s) */
+    size_t ranks;
+    struct measured_rank *rank; /* [ranks] */
+    size_t links;
+    struct measured_link *link; /* [links] busiest first; empty when not known */
+    double cpu_s;
+    size_t losses;
+    double *loss;            /* [losses] mean loss of each step; real runs only */
+    char *parameters_sha256; /* NULL unless a real run */
+    size_t warnings;
+    char **warning; /* [warnings] one line each */
+};
+
+enum status timeline_init(struct timeline *t, size_t ops) MUST_CHECK;
+void timeline_free(struct timeline *t);
+
+/* Fill iteration_s, iterations_s (one), rates, bubble_fraction and ranks of *out (which must be {0}
+ * or hold only strings) from a timeline of one iteration. Peaks come from program_check(). */
+enum status measurement_from_timeline(const struct program *p, const struct timeline *t,
+                                      struct measurement *out) MUST_CHECK;
+/* Replace the iteration times: *out keeps a copy; recomputes the median and the rates, and scales
+ * nothing else. */
+enum status measurement_set_iterations(struct measurement *out, const struct program *p,
+                                       const double *iterations_s, size_t n) MUST_CHECK;
+/* Sort links by busy fraction, busiest first. */
+void measurement_sort_links(struct measurement *m);
+enum status measurement_warn(struct measurement *m, const char *fmt, ...) PRINTF_LIKE(2, 3) MUST_CHECK;
+
+enum status measurement_read(const char *path, struct measurement *out) MUST_CHECK;
+enum status measurement_write(const struct measurement *m, const char *path,
+                              const struct provenance *by) MUST_CHECK;
+void measurement_free(struct measurement *m); /* accepts {0}; leaves {0} */
+
+double median(const double *value, size_t n); /* n >= 1; allocates nothing; O(n^2) for n <= 64,
+                                                 else sorts a copy; NAN when memory runs out */
+
+#endif

@@ -1,0 +1,88 @@
+/* model.h - the model graph: what has to be computed, in which order.
+ *
+ * A DAG of ops in topological order: every edge goes from a lower to a higher index. An op makes
+ * one output tensor, which each of its consumers reads. All work and activation sizes are per
+ * sample; parameter sizes are per op. Kinds are names ("linear", "attention", "Conv2d"): core
+ * does not know what they mean; devices know rates by kind and the executor has a table of the
+ * kinds that it can compute. */
+#ifndef CORE_MODEL_H
+#define CORE_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+
+struct provenance;
+
+enum { MODEL_NO_OP = UINT32_MAX, MODEL_MAX_OPS = 1000000 };
+
+struct model_attribute {
+    char *name; /* owned */
+    int64_t value;
+};
+
+struct model_op {
+    char *name; /* unique, owned */
+    char *kind; /* owned */
+    size_t attributes;
+    struct model_attribute *attribute; /* [attributes] shape of the layer; see exec/layer.h */
+    double forward_flop, backward_flop;   /* per sample, >= 0 */
+    double forward_bytes, backward_bytes; /* memory traffic without parameters, per sample */
+    int64_t parameter_bytes;              /* own parameters */
+    int64_t shared_bytes;                 /* parameters borrowed from op `shares` (tied weights) */
+    uint32_t shares;                      /* op that owns them, lower index; or MODEL_NO_OP */
+    int64_t stash_bytes;  /* kept from forward to backward, own output included, per sample */
+    int64_t output_bytes; /* sent to each other stage that consumes the output, per sample */
+};
+
+/* Measured seconds of every op on one device type at one microbatch size. */
+struct model_profile {
+    char *device;             /* type name, e.g. "V100"; owned; "" matches any device */
+    double samples;           /* microbatch size, > 0 */
+    uint32_t tensor_parallel; /* degree, >= 1 */
+    double *forward_s, *backward_s, *update_s; /* [n], per microbatch; update_s per step or NULL */
+};
+
+struct model {
+    char *name; /* owned */
+    char *note; /* where it comes from, one line; owned, may be NULL */
+    double tokens_per_sample; /* 0 where the notion does not apply */
+    int64_t element_bytes;    /* bytes per parameter, > 0 */
+    size_t n;                 /* ops */
+    struct model_op *op;      /* [n] */
+    size_t edges;
+    size_t *in_start, *out_start; /* [n + 1] CSR */
+    uint32_t *in, *out; /* [edges] producers of each op in argument order; consumers ascending */
+    size_t profiles;
+    struct model_profile *profile; /* [profiles] */
+};
+
+/* Builder: append ops and edges in any order, then finish. Strings are copied. */
+struct model_edge {
+    uint32_t from, to;
+};
+
+/* Take ownership of op[n] and profiles (already in *m, with m->n set), sort everything into a
+ * topological order (depth first, so that branches stay together; deterministic; an order that is
+ * topological already is kept), fill the CSR arrays from edge[edges] and check the contract:
+ * unique names, finite non-negative numbers, no cycle (named in the message), no duplicate edge,
+ * valid `shares`. `path` starts the messages. On failure *m is freed.
+ * O((n + edges) log n). Returns STATUS_INVALID, STATUS_NOMEM. */
+enum status model_finish(struct model *m, const struct model_edge *edge, size_t edges,
+                         const char *path) MUST_CHECK;
+
+enum status model_read(const char *path, struct model *out) MUST_CHECK;
+enum status model_write(const struct model *m, const char *path,
+                        const struct provenance *p) MUST_CHECK;
+void model_free(struct model *m); /* accepts {0}; leaves {0} */
+
+/* Index of the op called `name`, MODEL_NO_OP if there is none; O(n). */
+uint32_t model_find(const struct model *m, const char *name);
+/* Attribute by name, `fallback` if absent. */
+int64_t model_attribute(const struct model_op *op, const char *name, int64_t fallback);
+/* Parameters (not bytes); tied weights counted once. */
+int64_t model_parameters(const struct model *m);
+
+#endif

@@ -1,0 +1,61 @@
+/* plan.h - a decision: which devices run which ops, and in which order of microbatches.
+ *
+ * A plan refers to its model and platform by the names given on the command line and holds
+ * indices into both; it is meaningless without them. Every op is in exactly one stage; an op's
+ * producers are in the same or an earlier stage.
+ * One iteration trains `microbatches` x `microbatch_size` samples; microbatch m runs on replica
+ * m mod replicas of each stage. */
+#ifndef CORE_PLAN_H
+#define CORE_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+#include "core/json.h"
+
+struct model;
+struct topology;
+struct provenance;
+
+struct plan_stage {
+    size_t ops;
+    uint32_t *op; /* [ops] ascending */
+    size_t devices;
+    uint32_t *device; /* [devices] replica-major: replicas x tensor_parallel */
+    uint32_t replicas, tensor_parallel;
+    bool recompute;
+};
+
+struct plan {
+    char *model, *platform; /* as given: name with overrides, or path; owned */
+    char *schedule;         /* name in core/schedule.h; owned */
+    char *optimizer;        /* "adam" or "sgd"; owned */
+    char *algorithm;        /* what made the plan; owned, may be NULL */
+    uint64_t seed;
+    uint32_t microbatches, microbatch_size;
+    double objective_s; /* the algorithm's own objective, seconds per microbatch; NAN if none */
+    size_t stages;
+    struct plan_stage *stage; /* [stages] */
+};
+
+/* Which model and platform a plan file is about; both malloc'd. A path is relative to the current
+ * directory. */
+enum status plan_references(const struct json_document *d, char **model,
+                            char **platform) MUST_CHECK;
+/* Read against both; unknown ops and devices, ops in no stage or in two, and devices used twice
+ * are STATUS_PARSE with the place in the file. */
+enum status plan_read(const struct json_document *d, const struct model *m,
+                      const struct topology *t, struct plan *out) MUST_CHECK;
+enum status plan_write(const struct plan *p, const struct model *m, const struct topology *t,
+                       const char *path, const struct provenance *by) MUST_CHECK;
+/* The invariants above, and that no device serves twice; STATUS_INVALID. plan_read() includes it. */
+enum status plan_check(const struct plan *p, const struct model *m,
+                       const struct topology *t) MUST_CHECK;
+void plan_free(struct plan *p); /* accepts {0}; leaves {0} */
+
+enum { PLAN_VERSION = 1 };
+extern const char plan_format[]; /* "foreline-plan" */
+
+#endif

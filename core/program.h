@@ -1,0 +1,105 @@
+/* program.h - a plan lowered to what each rank does: the narrow waist every engine runs.
+ *
+ * Semantics (docs/program.md):
+ *   - ops of a rank are issued in list order; compute ops (FORWARD, BACKWARD, UPDATE) run one at a
+ *     time in that order; communication runs beside them;
+ *   - an op starts when the ops it depends on (earlier ones of the same rank) have completed;
+ *   - SEND and RECV match by (source, destination, tag); receives are pre-posted: data flows when
+ *     the sender's op starts; transfers of one directed pair of ranks go one after the other in the
+ *     sender's list order;
+ *   - a collective starts when every member's op may start, and ends for all members together. */
+#ifndef CORE_PROGRAM_H
+#define CORE_PROGRAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+
+struct provenance;
+
+enum op_kind {
+    OP_FORWARD,
+    OP_BACKWARD,
+    OP_UPDATE,
+    OP_SEND,
+    OP_RECV,
+    OP_ALLREDUCE,
+    OP_KINDS
+};
+
+enum { PROGRAM_NONE = UINT32_MAX };
+
+struct program_op {
+    uint8_t kind;        /* enum op_kind */
+    bool backward;       /* SEND, RECV: carries gradients */
+    uint32_t stage;      /* own stage */
+    uint32_t microbatch; /* PROGRAM_NONE for UPDATE and collectives */
+    uint32_t peer;       /* SEND, RECV: other rank; collective: group */
+    uint32_t peer_stage; /* SEND, RECV: stage at the other end; tied-weight ALLREDUCE: the owner's */
+    uint32_t tag;        /* unique per (source, destination) in an iteration */
+    uint32_t match;      /* op index: SEND <-> RECV; collective: next member's op, cyclic */
+    uint32_t channel;    /* SEND, RECV: dense id of the directed pair; else PROGRAM_NONE */
+    uint32_t dep_start;  /* dependencies: dep[dep_start .. next op's dep_start) */
+    double seconds;      /* compute: predicted duration on the rank's device */
+    int64_t bytes;       /* SEND, RECV, collective: payload; FORWARD: stash taken, BACKWARD: freed */
+};
+
+struct program_channel {
+    uint32_t from, to; /* ranks */
+};
+
+struct program_rank {
+    char *name;           /* of its device; owned */
+    uint32_t device;      /* index in the topology */
+    uint32_t stage;       /* its (first) stage */
+    uint32_t replica;
+    int64_t static_bytes; /* weights, gradients, optimizer state */
+};
+
+struct program {
+    size_t ranks;
+    struct program_rank *rank; /* [ranks] */
+    size_t *op_start;          /* [ranks + 1] ops of rank r are op[op_start[r] .. op_start[r + 1]) */
+    size_t ops;                /* == op_start[ranks] */
+    struct program_op *op;     /* [ops + 1], the last one a sentinel with dep_start == deps */
+    size_t deps;
+    uint32_t *dep; /* [deps] op indices of the same rank, lower than the op's own */
+    size_t groups;
+    size_t *group_start; /* [groups + 1] */
+    uint32_t *member;    /* ranks of group g: member[group_start[g] .. group_start[g + 1]) ascending */
+    size_t channels;
+    struct program_channel *channel; /* [channels] directed pairs that carry SENDs */
+    size_t stages;
+    size_t *stage_start; /* [stages + 1] ops of the model in each stage, CSR */
+    uint32_t *stage_op;  /* ascending within a stage */
+    uint32_t microbatches, microbatch_size;
+    double tokens_per_sample;
+    char *optimizer; /* owned */
+    uint64_t seed;
+};
+
+/* Fill match, channel and the channels from the rest; needs ops, groups and ranks in place.
+ * STATUS_INVALID with rank, op, peer and tag when something does not match. O(ops log ops). */
+enum status program_match(struct program *p) MUST_CHECK;
+
+/* JSON, format "foreline-program"; reading matches and checks (core/check.h) as well. */
+enum status program_read(const char *path, struct program *out) MUST_CHECK;
+enum status program_write(const struct program *p, const char *path,
+                          const struct provenance *by) MUST_CHECK;
+void program_free(struct program *p); /* accepts {0}; leaves {0} */
+
+/* Rank that op i belongs to; O(log ranks). */
+uint32_t program_rank_of(const struct program *p, size_t op);
+static inline bool op_computes(const struct program_op *o)
+{
+    return o->kind <= OP_UPDATE;
+}
+
+/* "0F3", "1B2", "UPDATE", "0SEND_F3", "1RECV_B2", "ALLREDUCE": torch.distributed.pipelining's
+ * action names, stage first, microbatch last. Returns `text`. */
+enum { OP_LABEL = 48 };
+const char *op_label(const struct program_op *o, char text[OP_LABEL]);
+
+#endif

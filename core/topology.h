@@ -1,0 +1,68 @@
+/* topology.h - what a planner sees of a machine: devices and what lies between any two.
+ *
+ * Contention, routes and switches are the simulator's business (platform XML, sim/platform.h);
+ * here is what i -> j gets when nothing else uses the network. Devices share types, pairs share
+ * tiers; ask through topology_between() only, so that the representation can change. */
+#ifndef CORE_TOPOLOGY_H
+#define CORE_TOPOLOGY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+
+struct provenance;
+
+enum { TOPOLOGY_MAX_DEVICES = 4096 };
+
+/* Attainable FLOP/s of one op kind and phase over the work of one call; measured. */
+struct topology_rate {
+    char *kind;  /* "linear.forward", "adam.update"; owned */
+    size_t n;    /* points, >= 1 */
+    double *flop;  /* [n] work of a call, increasing */
+    double *flops; /* [n] FLOP/s reached at that work, > 0 */
+};
+
+struct device_type {
+    char *name;             /* owned */
+    double flops;           /* attainable FLOP/s of dense work, > 0 */
+    double memory_Bps;      /* memory bandwidth, > 0 */
+    int64_t memory_bytes;   /* > 0 */
+    double launch_s;        /* fixed cost of one op */
+    size_t rates;
+    struct topology_rate *rate; /* [rates] */
+};
+
+struct topology_tier {
+    char *name; /* owned: "nvlink", "rack", ... */
+    double latency_s;
+    double bandwidth_Bps;
+};
+
+struct topology {
+    char *name;         /* owned; as given on the command line */
+    size_t n;           /* devices; a device is a host of the platform file */
+    char **device;      /* [n] unique names, in the file's order */
+    uint32_t *type_of;  /* [n] */
+    size_t types;
+    struct device_type *type; /* [types] */
+    size_t tiers;
+    struct topology_tier *tier; /* [tiers] fastest first */
+    uint16_t *tier_of;          /* [n * n] row = sender; the diagonal is not used */
+};
+
+/* The tier between two different devices. */
+const struct topology_tier *topology_between(const struct topology *t, uint32_t from, uint32_t to);
+static inline const struct device_type *topology_type(const struct topology *t, uint32_t device)
+{
+    return &t->type[t->type_of[device]];
+}
+/* Index of a device, UINT32_MAX if there is none; O(n). */
+uint32_t topology_find(const struct topology *t, const char *device);
+/* JSON, format "foreline-topology": what `foreline topology show --json` prints. */
+enum status topology_read(const char *path, struct topology *out) MUST_CHECK;
+enum status topology_write(const struct topology *t, const char *path,
+                           const struct provenance *p) MUST_CHECK;
+void topology_free(struct topology *t); /* accepts {0}; leaves {0} */
+
+#endif

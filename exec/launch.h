@@ -1,0 +1,32 @@
+/* launch.h - run a program for real: start one worker process per rank, watch them, collect.
+ *
+ * The launcher owns everything: whatever goes wrong (a worker dies, hangs, reports an error, the
+ * user presses Ctrl-C), all workers are gone when launch_run() returns, and its message names the
+ * rank and the op. */
+#ifndef EXEC_LAUNCH_H
+#define EXEC_LAUNCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/measurement.h"
+#include "core/model.h"
+#include "core/program.h"
+
+struct launch_options {
+    const char *worker;  /* path of foreline-worker; NULL: beside this executable */
+    const char *device;  /* "cpu" or "paced" */
+    const char *text;    /* file of training text, NULL: the shipped one */
+    size_t steps, warmup; /* measured steps >= 1, after warm-up steps */
+    double learning_rate;
+    double timeout_s;    /* longest silence before a rank counts as hung */
+    bool progress;       /* a line per step on stderr */
+};
+
+/* Fills engine ("tcp"), iterations_s, loss, parameters_sha256, ranks, cpu_s of *out, and with
+ * `timeline` not NULL the op times of the step with the median iteration time. */
+enum status launch_run(const struct program *p, const struct model *m,
+                       const struct launch_options *o, struct measurement *out,
+                       struct timeline *timeline) MUST_CHECK;
+
+#endif

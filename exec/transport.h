@@ -1,0 +1,42 @@
+/* transport.h - what carries messages between ranks. One folder per kind.
+ *
+ * A transport is opened for a program and a rank and then repeats the program's communication, step
+ * after step. Receives are pre-posted; posting never blocks on the network; only wait() blocks, and
+ * never longer than its deadline. Times are CLOCK_MONOTONIC seconds. */
+#ifndef EXEC_TRANSPORT_H
+#define EXEC_TRANSPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+#include "core/program.h"
+
+struct rendezvous;
+
+struct transport {
+    const char *name; /* "tcp", "mpi", "nccl", "local" */
+    enum status (*open)(const struct program *p, uint32_t rank, const struct rendezvous *r,
+                        void **self);
+    void (*close)(void *self); /* accepts NULL; never blocks */
+
+    /* Buffer to pack the payload of SEND op `op` into, and then send it; the transport owns it. */
+    enum status (*send_buffer)(void *self, uint32_t op, void **data);
+    enum status (*send)(void *self, uint32_t op);
+    /* Start an all-reduce (sum) of n floats in place; op is an ALLREDUCE. */
+    enum status (*allreduce)(void *self, uint32_t op, float *data, size_t n);
+
+    /* Block until op is complete: RECV: *data is the payload, to be given back with release();
+     * SEND: the buffer is free again; ALLREDUCE: the result is there. STATUS_IO names rank, op and
+     * peer when the peer is gone, STATUS_EXTERNAL when timeout_s has passed. */
+    enum status (*wait)(void *self, uint32_t op, double timeout_s, const void **data);
+    void (*release)(void *self, uint32_t op);
+    /* When op began and ended in this step; for RECV from the first to the last byte. */
+    void (*times)(void *self, uint32_t op, double *start_s, double *end_s);
+    /* All ranks have reached this point and every op of the step is complete; next step. */
+    enum status (*barrier)(void *self, double timeout_s);
+};
+
+extern const struct transport transport_tcp;
+
+#endif

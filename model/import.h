@@ -1,0 +1,29 @@
+/* import.h - model graphs from other tools' files. One importer per file, one row in the table. */
+#ifndef MODEL_IMPORT_H
+#define MODEL_IMPORT_H
+
+#include "core/model.h"
+
+struct import_options {
+    double minibatch_size; /* samples that the profile's times and sizes are for; 1: the profile's
+                              minibatch counts as one sample */
+    const char *device;    /* device type that was measured, NULL: any */
+};
+
+struct importer {
+    const char *name, *summary;
+    /* Does the beginning of a file look like this format? */
+    bool (*recognises)(const char *text, size_t length);
+    /* `path` is for messages only. Returns STATUS_PARSE with path:line. */
+    enum status (*parse)(const char *path, const char *text, size_t length,
+                         const struct import_options *o, struct model *out);
+};
+
+extern const struct importer importers[];
+extern const size_t importers_n;
+
+/* Read a model in any known format: foreline's own JSON or one of the importers. */
+enum status model_import(const char *path, const struct import_options *o,
+                         struct model *out) MUST_CHECK;
+
+#endif

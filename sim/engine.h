@@ -1,0 +1,33 @@
+/* engine.h - the simulators: a program in, a timeline out. One row of the table per engine. */
+#ifndef SIM_ENGINE_H
+#define SIM_ENGINE_H
+
+#include "core/measurement.h"
+#include "core/program.h"
+#include "core/topology.h"
+
+struct simulation {
+    struct timeline timeline;
+    size_t links; /* links of the platform (simgrid) or directed device pairs (analytic) */
+    struct measured_link *link; /* [links] names owned */
+    double cpu_s;               /* of the engine itself, without loading the platform */
+    size_t messages;            /* transfers made, collective steps included */
+};
+
+struct engine {
+    const char *name, *summary;
+    /*   program   matched and checked
+     *   platform  path of the XML file the topology was loaded from (analytic: not used)
+     * Returns STATUS_EXTERNAL when SimGrid fails, STATUS_INVALID, STATUS_NOMEM. */
+    enum status (*run)(const struct program *program, const struct topology *topology,
+                       const char *platform, struct simulation *out);
+};
+
+extern const struct engine engine_analytic, engine_simgrid;
+extern const struct engine *const engines[];
+extern const size_t engines_n;
+
+enum status engine_find(const char *name, const struct engine **out) MUST_CHECK;
+void simulation_free(struct simulation *s); /* accepts {0}; leaves {0} */
+
+#endif

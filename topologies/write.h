@@ -1,0 +1,22 @@
+/* write.h - a topology as a SimGrid platform file. */
+#ifndef TOPOLOGIES_WRITE_H
+#define TOPOLOGIES_WRITE_H
+
+#include "core/topology.h"
+
+struct provenance;
+
+/* Full routing, one link per directed pair: what was measured between each two devices, without
+ * contention. For machines of a few devices (STATUS_INVALID above 64). platform_read() of the
+ * result gives the topology back. */
+enum status topology_write_platform(const struct topology *t, const char *path,
+                                    const struct provenance *by) MUST_CHECK;
+
+/* Path of a shipped platform ("two-racks") or `name` itself when it is a path; malloc'd. Looks in
+ * $FORELINE_DATA, the source tree's topologies/platforms, the installed data directory, in this
+ * order. STATUS_INVALID lists the shipped names. */
+enum status topology_resolve(const char *name, char **path) MUST_CHECK;
+/* Names of the shipped platforms, sorted; free each and the array. */
+enum status topology_list(char ***names, size_t *n) MUST_CHECK;
+
+#endif
