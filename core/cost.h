@@ -5,10 +5,12 @@
  * device's measured rate for the op's kind and phase ("linear.forward"; interpolated in the log of
  * the work, constant outside); else the roofline
  *     launch + max(flop / flops, bytes / memory bandwidth)
- * with parameters read once per microbatch. Source: Williams, Waterman & Patterson, CACM 52 (2009). */
+ * with parameters read once per microbatch. Source: Williams, Waterman & Patterson, CACM 52 (2009).
+ */
 #ifndef CORE_COST_H
 #define CORE_COST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/model.h"

@@ -22,13 +22,11 @@ const char *error_message(void)
 
 enum status error_context(enum status code, const char *fmt, ...)
 {
-    char cause[sizeof message];
+    char cause[sizeof message], context[sizeof message];
     memcpy(cause, message, sizeof cause);
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(message, sizeof message, fmt, ap);
+    vsnprintf(context, sizeof context, fmt, ap);
     va_end(ap);
-    if (n >= 0 && (size_t)n < sizeof message)
-        snprintf(message + n, sizeof message - (size_t)n, ": %s", cause);
-    return code;
+    return error_set(code, "%.300s: %.700s", context, cause);
 }

@@ -50,18 +50,18 @@ enum status json_field(const struct json_at *object, const char *key,
 enum status json_optional(const struct json_at *object, const char *key,
                           struct json_at *out) MUST_CHECK;
 /* Array of at most `limit` items; item i. */
-enum status json_array(const struct json_at *at, size_t limit, size_t *n) MUST_CHECK;
+enum status json_get_array(const struct json_at *at, size_t limit, size_t *n) MUST_CHECK;
 struct json_at json_item(const struct json_at *array, size_t i);
 /* Members of an object in file order: iterate with i from 0 while json_member() is true. */
 size_t json_members(const struct json_at *object);
 struct json_at json_member(const struct json_at *object, size_t i);
 
-enum status json_string(const struct json_at *at, const char **out) MUST_CHECK; /* borrowed */
-enum status json_copy(const struct json_at *at, char **out) MUST_CHECK;         /* malloc'd */
-enum status json_real(const struct json_at *at, double min, double max, double *out) MUST_CHECK;
-enum status json_integer(const struct json_at *at, int64_t min, int64_t max,
-                         int64_t *out) MUST_CHECK;
-enum status json_bool(const struct json_at *at, bool *out) MUST_CHECK;
+enum status json_get_string(const struct json_at *at, const char **out) MUST_CHECK; /* borrowed */
+enum status json_get_copy(const struct json_at *at, char **out) MUST_CHECK;         /* malloc'd */
+enum status json_get_real(const struct json_at *at, double min, double max, double *out) MUST_CHECK;
+enum status json_get_integer(const struct json_at *at, int64_t min, int64_t max,
+                             int64_t *out) MUST_CHECK;
+enum status json_get_bool(const struct json_at *at, bool *out) MUST_CHECK;
 
 /* ---- writing: a stream of events; numbers in the shortest form that reads back equal.
  *

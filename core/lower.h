@@ -5,8 +5,8 @@
  * inserted by a global replay in which a RECV enters the receiver's list in the instant its SEND
  * enters the sender's: one global order exists, so the lists cannot deadlock even if every
  * transfer were a blocking rendezvous. (Idea: torch.distributed.pipelining, _add_send_recv.)
- * Then per stage: ALLREDUCE of the gradients over its replicas, of tied weights over the stages that
- * share them, and UPDATE. */
+ * Then per stage: ALLREDUCE of the gradients over its replicas, of tied weights over the stages
+ * that share them, and UPDATE. */
 #ifndef CORE_LOWER_H
 #define CORE_LOWER_H
 

@@ -35,13 +35,13 @@ struct measured_link {
 };
 
 struct measurement {
-    char *engine; /* "analytic", "simgrid", "tcp", ... */
-    char *plan;   /* path of the plan, for matching predictions with measurements */
+    char *engine;      /* "analytic", "simgrid", "tcp", ... */
+    char *plan;        /* path of the plan, for matching predictions with measurements */
     char *plan_sha256; /* of the plan file */
     char *model, *platform;
     double iteration_s; /* median of iterations_s */
     size_t iterations;
-    double *iterations_s; /* [iterations] all of them, warm-up excluded */
+    double *iterations_s;               /* [iterations] all of them, warm-up excluded */
     double samples_per_s, tokens_per_s; /* tokens 0 where it does not apply */
     double bubble_fraction;             /* sum of idle_s / (ranks * iteration_s) */
     size_t ranks;
@@ -69,14 +69,15 @@ enum status measurement_set_iterations(struct measurement *out, const struct pro
                                        const double *iterations_s, size_t n) MUST_CHECK;
 /* Sort links by busy fraction, busiest first. */
 void measurement_sort_links(struct measurement *m);
-enum status measurement_warn(struct measurement *m, const char *fmt, ...) PRINTF_LIKE(2, 3) MUST_CHECK;
+enum status measurement_warn(struct measurement *m, const char *fmt, ...)
+    PRINTF_LIKE(2, 3) MUST_CHECK;
 
 enum status measurement_read(const char *path, struct measurement *out) MUST_CHECK;
 enum status measurement_write(const struct measurement *m, const char *path,
                               const struct provenance *by) MUST_CHECK;
 void measurement_free(struct measurement *m); /* accepts {0}; leaves {0} */
 
-double median(const double *value, size_t n); /* n >= 1; allocates nothing; O(n^2) for n <= 64,
-                                                 else sorts a copy; NAN when memory runs out */
+/* Median of value[n]; NAN when n == 0 or memory runs out (it sorts a copy). */
+double median(const double *value, size_t n);
 
 #endif

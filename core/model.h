@@ -27,7 +27,7 @@ struct model_op {
     char *name; /* unique, owned */
     char *kind; /* owned */
     size_t attributes;
-    struct model_attribute *attribute; /* [attributes] shape of the layer; see exec/layer.h */
+    struct model_attribute *attribute;    /* [attributes] shape of the layer; see exec/layer.h */
     double forward_flop, backward_flop;   /* per sample, >= 0 */
     double forward_bytes, backward_bytes; /* memory traffic without parameters, per sample */
     int64_t parameter_bytes;              /* own parameters */
@@ -46,8 +46,8 @@ struct model_profile {
 };
 
 struct model {
-    char *name; /* owned */
-    char *note; /* where it comes from, one line; owned, may be NULL */
+    char *name;               /* owned */
+    char *note;               /* where it comes from, one line; owned, may be NULL */
     double tokens_per_sample; /* 0 where the notion does not apply */
     int64_t element_bytes;    /* bytes per parameter, > 0 */
     size_t n;                 /* ops */

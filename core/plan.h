@@ -50,7 +50,8 @@ enum status plan_read(const struct json_document *d, const struct model *m,
                       const struct topology *t, struct plan *out) MUST_CHECK;
 enum status plan_write(const struct plan *p, const struct model *m, const struct topology *t,
                        const char *path, const struct provenance *by) MUST_CHECK;
-/* The invariants above, and that no device serves twice; STATUS_INVALID. plan_read() includes it. */
+/* The invariants above, and that no device serves twice; STATUS_INVALID. plan_read() includes it.
+ */
 enum status plan_check(const struct plan *p, const struct model *m,
                        const struct topology *t) MUST_CHECK;
 void plan_free(struct plan *p); /* accepts {0}; leaves {0} */

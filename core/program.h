@@ -19,15 +19,7 @@
 
 struct provenance;
 
-enum op_kind {
-    OP_FORWARD,
-    OP_BACKWARD,
-    OP_UPDATE,
-    OP_SEND,
-    OP_RECV,
-    OP_ALLREDUCE,
-    OP_KINDS
-};
+enum op_kind { OP_FORWARD, OP_BACKWARD, OP_UPDATE, OP_SEND, OP_RECV, OP_ALLREDUCE, OP_KINDS };
 
 enum { PROGRAM_NONE = UINT32_MAX };
 
@@ -37,13 +29,14 @@ struct program_op {
     uint32_t stage;      /* own stage */
     uint32_t microbatch; /* PROGRAM_NONE for UPDATE and collectives */
     uint32_t peer;       /* SEND, RECV: other rank; collective: group */
-    uint32_t peer_stage; /* SEND, RECV: stage at the other end; tied-weight ALLREDUCE: the owner's */
-    uint32_t tag;        /* unique per (source, destination) in an iteration */
-    uint32_t match;      /* op index: SEND <-> RECV; collective: next member's op, cyclic */
-    uint32_t channel;    /* SEND, RECV: dense id of the directed pair; else PROGRAM_NONE */
-    uint32_t dep_start;  /* dependencies: dep[dep_start .. next op's dep_start) */
-    double seconds;      /* compute: predicted duration on the rank's device */
-    int64_t bytes;       /* SEND, RECV, collective: payload; FORWARD: stash taken, BACKWARD: freed */
+    uint32_t
+        peer_stage;     /* SEND, RECV: stage at the other end; tied-weight ALLREDUCE: the owner's */
+    uint32_t tag;       /* unique per (source, destination) in an iteration */
+    uint32_t match;     /* op index: SEND <-> RECV; collective: next member's op, cyclic */
+    uint32_t channel;   /* SEND, RECV: dense id of the directed pair; else PROGRAM_NONE */
+    uint32_t dep_start; /* dependencies: dep[dep_start .. next op's dep_start) */
+    double seconds;     /* compute: predicted duration on the rank's device */
+    int64_t bytes;      /* SEND, RECV, collective: payload; FORWARD: stash taken, BACKWARD: freed */
 };
 
 struct program_channel {
@@ -51,9 +44,9 @@ struct program_channel {
 };
 
 struct program_rank {
-    char *name;           /* of its device; owned */
-    uint32_t device;      /* index in the topology */
-    uint32_t stage;       /* its (first) stage */
+    char *name;      /* of its device; owned */
+    uint32_t device; /* index in the topology */
+    uint32_t stage;  /* its (first) stage */
     uint32_t replica;
     int64_t static_bytes; /* weights, gradients, optimizer state */
 };
@@ -61,14 +54,14 @@ struct program_rank {
 struct program {
     size_t ranks;
     struct program_rank *rank; /* [ranks] */
-    size_t *op_start;          /* [ranks + 1] ops of rank r are op[op_start[r] .. op_start[r + 1]) */
-    size_t ops;                /* == op_start[ranks] */
-    struct program_op *op;     /* [ops + 1], the last one a sentinel with dep_start == deps */
+    size_t *op_start;      /* [ranks + 1] ops of rank r are op[op_start[r] .. op_start[r + 1]) */
+    size_t ops;            /* == op_start[ranks] */
+    struct program_op *op; /* [ops + 1], the last one a sentinel with dep_start == deps */
     size_t deps;
     uint32_t *dep; /* [deps] op indices of the same rank, lower than the op's own */
     size_t groups;
     size_t *group_start; /* [groups + 1] */
-    uint32_t *member;    /* ranks of group g: member[group_start[g] .. group_start[g + 1]) ascending */
+    uint32_t *member; /* ranks of group g: member[group_start[g] .. group_start[g + 1]) ascending */
     size_t channels;
     struct program_channel *channel; /* [channels] directed pairs that carry SENDs */
     size_t stages;

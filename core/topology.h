@@ -17,18 +17,18 @@ enum { TOPOLOGY_MAX_DEVICES = 4096 };
 
 /* Attainable FLOP/s of one op kind and phase over the work of one call; measured. */
 struct topology_rate {
-    char *kind;  /* "linear.forward", "adam.update"; owned */
-    size_t n;    /* points, >= 1 */
+    char *kind;    /* "linear.forward", "adam.update"; owned */
+    size_t n;      /* points, >= 1 */
     double *flop;  /* [n] work of a call, increasing */
     double *flops; /* [n] FLOP/s reached at that work, > 0 */
 };
 
 struct device_type {
-    char *name;             /* owned */
-    double flops;           /* attainable FLOP/s of dense work, > 0 */
-    double memory_Bps;      /* memory bandwidth, > 0 */
-    int64_t memory_bytes;   /* > 0 */
-    double launch_s;        /* fixed cost of one op */
+    char *name;           /* owned */
+    double flops;         /* attainable FLOP/s of dense work, > 0 */
+    double memory_Bps;    /* memory bandwidth, > 0 */
+    int64_t memory_bytes; /* > 0 */
+    double launch_s;      /* fixed cost of one op */
     size_t rates;
     struct topology_rate *rate; /* [rates] */
 };
@@ -40,10 +40,10 @@ struct topology_tier {
 };
 
 struct topology {
-    char *name;         /* owned; as given on the command line */
-    size_t n;           /* devices; a device is a host of the platform file */
-    char **device;      /* [n] unique names, in the file's order */
-    uint32_t *type_of;  /* [n] */
+    char *name;        /* owned; as given on the command line */
+    size_t n;          /* devices; a device is a host of the platform file */
+    char **device;     /* [n] unique names, in the file's order */
+    uint32_t *type_of; /* [n] */
     size_t types;
     struct device_type *type; /* [types] */
     size_t tiers;

@@ -24,9 +24,8 @@ enum { UNITS_TEXT = 32 }; /* size of a buffer that any printed quantity fits int
  * bytes). Only finite values >= 0 are accepted. Returns STATUS_INVALID with what was expected. */
 enum status units_parse(enum unit unit, const char *text, double *out) MUST_CHECK;
 
-/* Print with three or four significant digits in the largest fitting prefix (decimal prefixes,
- * but KiB MiB GiB for bytes, bits for rates below 1 TB/s given in multiples of bits only when
- * `unit` is UNIT_RATE: printed in GB/s). `text` has UNITS_TEXT bytes. Returns `text`. */
+/* Print with up to four significant digits in the largest fitting prefix (decimal; KiB MiB GiB for
+ * bytes; rates in bytes per second): "50 GB/s", "1.5 us". Returns `text`. */
 const char *units_print(enum unit unit, double value, char text[UNITS_TEXT]);
 
 #endif

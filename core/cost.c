@@ -1,0 +1,130 @@
+#include "core/cost.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* FLOP per parameter of one optimizer step, as calibration counts them. */
+static double update_flop(const char *optimizer)
+{
+    return !strcmp(optimizer, "adam") ? 12 : 2;
+}
+
+/* Memory traffic per parameter byte: parameter read and written, gradient read and cleared, and
+ * for Adam two moments read and written. */
+static double update_traffic(const char *optimizer)
+{
+    return !strcmp(optimizer, "adam") ? 8 : 4;
+}
+
+int64_t cost_static_factor(const char *optimizer)
+{
+    return !strcmp(optimizer, "adam") ? 4 : 2;
+}
+
+static const struct topology_rate *find_rate(const struct device_type *type, const char *kind,
+                                             const char *phase)
+{
+    size_t length = strlen(kind);
+    for (size_t k = 0; k < type->rates; k++) {
+        const char *name = type->rate[k].kind;
+        if (!strncmp(name, kind, length) && name[length] == '.' &&
+            !strcmp(name + length + 1, phase))
+            return &type->rate[k];
+    }
+    return NULL;
+}
+
+/* Seconds of `flop` at the measured rate; sets *outside beyond the measured range. */
+static double rated(const struct topology_rate *r, double flop, bool *outside)
+{
+    size_t last = r->n - 1, i = 0;
+    if (flop <= r->flop[0] || flop >= r->flop[last]) {
+        *outside = *outside || flop < r->flop[0] || flop > r->flop[last];
+        return flop / r->flops[flop <= r->flop[0] ? 0 : last];
+    }
+    while (r->flop[i + 1] < flop)
+        i++;
+    double x = log(flop / r->flop[i]) / log(r->flop[i + 1] / r->flop[i]);
+    return flop / (r->flops[i] + x * (r->flops[i + 1] - r->flops[i]));
+}
+
+static double phase_cost(const struct device_type *type, const struct model_op *op,
+                         const char *phase, double flop, double bytes, bool *outside)
+{
+    const struct topology_rate *r = find_rate(type, op->kind, phase);
+    if (r && flop > 0)
+        return rated(r, flop, outside);
+    if (flop == 0 && bytes == 0)
+        return 0;
+    return type->launch_s + fmax(flop / type->flops, bytes / type->memory_Bps);
+}
+
+static bool profile_matches(const struct model_profile *p, const struct device_type *type)
+{
+    return p->tensor_parallel == 1 && (!*p->device || !strcmp(p->device, type->name));
+}
+
+/* Measured times for `samples`: the nearest measured sizes below and above, linear between,
+ * proportional to the size outside. False when the model has no profile for the device. */
+static bool profiled(const struct model *m, const struct device_type *type, uint32_t op,
+                     double samples, struct op_cost *out)
+{
+    const struct model_profile *below = NULL, *above = NULL;
+    for (size_t k = 0; k < m->profiles; k++) {
+        const struct model_profile *p = &m->profile[k];
+        if (!profile_matches(p, type))
+            continue;
+        if (p->samples <= samples && (!below || p->samples > below->samples))
+            below = p;
+        if (p->samples >= samples && (!above || p->samples < above->samples))
+            above = p;
+    }
+    if (!below && !above)
+        return false;
+    if (below && above) {
+        double gap = above->samples - below->samples;
+        double x = gap > 0 ? (samples - below->samples) / gap : 0;
+        out->forward_s = (1 - x) * below->forward_s[op] + x * above->forward_s[op];
+        out->backward_s = (1 - x) * below->backward_s[op] + x * above->backward_s[op];
+        return true;
+    }
+    const struct model_profile *only = below ? below : above;
+    double x = samples / only->samples;
+    out->forward_s = x * only->forward_s[op];
+    out->backward_s = x * only->backward_s[op];
+    out->extrapolated = true;
+    return true;
+}
+
+struct op_cost cost_op(const struct model *m, const struct device_type *type, uint32_t op,
+                       double samples, const char *optimizer)
+{
+    const struct model_op *o = &m->op[op];
+    double held = (double)(o->parameter_bytes + o->shared_bytes);
+    struct op_cost c = {0};
+
+    if (!profiled(m, type, op, samples, &c)) {
+        c.forward_s = phase_cost(type, o, "forward", samples * o->forward_flop,
+                                 samples * o->forward_bytes + held, &c.extrapolated);
+        /* Weight gradients are read and written besides the weights. */
+        c.backward_s = phase_cost(type, o, "backward", samples * o->backward_flop,
+                                  samples * o->backward_bytes + 3 * held, &c.extrapolated);
+    }
+    struct model_op update = {.kind = (char *)optimizer};
+    double flop = held / (double)m->element_bytes * update_flop(optimizer);
+    bool outside = false; /* large parameter blocks stream: constant rate is right there */
+    if (held > 0)
+        c.update_s =
+            phase_cost(type, &update, "update", flop, held * update_traffic(optimizer), &outside);
+    return c;
+}
+
+double cost_transfer(const struct topology *t, uint32_t from, uint32_t to, double bytes)
+{
+    if (from == to)
+        return 0;
+    const struct topology_tier *tier = topology_between(t, from, to);
+    return tier->latency_s + bytes / tier->bandwidth_Bps;
+}

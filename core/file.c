@@ -1,0 +1,150 @@
+#include "core/file.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FILE_LIMIT = 1 << 30, FIRST_BLOCK = 1 << 16 };
+
+static enum status read_all(const char *path, FILE *f, char **text, size_t *length)
+{
+    enum status st = STATUS_OK;
+    size_t size = 0, room = FIRST_BLOCK;
+    char *buffer = malloc(room + 1);
+    if (!buffer)
+        return error_set(STATUS_NOMEM, "%s: out of memory", path);
+    for (;;) {
+        size_t got = fread(buffer + size, 1, room - size, f);
+        size += got;
+        if (got == 0)
+            break;
+        if (size < room)
+            continue;
+        if (room >= FILE_LIMIT) {
+            st = error_set(STATUS_IO, "%s: larger than 1 GiB", path);
+            goto out;
+        }
+        room *= 2;
+        char *larger = realloc(buffer, room + 1);
+        if (!larger) {
+            st = error_set(STATUS_NOMEM, "%s: out of memory", path);
+            goto out;
+        }
+        buffer = larger;
+    }
+    if (ferror(f)) {
+        st = error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+        goto out;
+    }
+    buffer[size] = '\0';
+    *text = buffer;
+    *length = size;
+    buffer = NULL;
+out:
+    free(buffer);
+    return st;
+}
+
+enum status file_read(const char *path, char **text, size_t *length)
+{
+    if (!strcmp(path, "-"))
+        return read_all("standard input", stdin, text, length);
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return error_set(errno == ENOMEM ? STATUS_NOMEM : STATUS_IO, "%s: %s", path,
+                         strerror(errno));
+    enum status st = read_all(path, f, text, length);
+    fclose(f);
+    return st;
+}
+
+enum status file_create(const char *path, struct file_out *out)
+{
+    enum status st = STATUS_OK;
+    struct file_out f = {0};
+    int fd = -1;
+    size_t length = strlen(path);
+
+    f.path = malloc(length + 1);
+    f.temporary = malloc(length + sizeof ".XXXXXX");
+    if (!f.path || !f.temporary) {
+        st = error_set(STATUS_NOMEM, "%s: out of memory", path);
+        goto out;
+    }
+    memcpy(f.path, path, length + 1);
+    if (!strcmp(path, "-")) {
+        free(f.temporary);
+        f.temporary = NULL;
+        f.stream = stdout;
+        goto out;
+    }
+    memcpy(f.temporary, path, length);
+    memcpy(f.temporary + length, ".XXXXXX", sizeof ".XXXXXX");
+    fd = mkstemp(f.temporary);
+    if (fd < 0) {
+        st = error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+        goto out;
+    }
+    mode_t mask = umask(0);
+    umask(mask);
+    if (fchmod(fd, 0666 & ~mask) != 0 || !(f.stream = fdopen(fd, "wb"))) {
+        st = error_set(errno == ENOMEM ? STATUS_NOMEM : STATUS_IO, "%s: %s", path, strerror(errno));
+        unlink(f.temporary);
+        close(fd);
+    }
+out:
+    if (st != STATUS_OK) {
+        free(f.temporary);
+        free(f.path);
+        return st;
+    }
+    *out = f;
+    return STATUS_OK;
+}
+
+enum status file_commit(struct file_out *out)
+{
+    enum status st = STATUS_OK;
+    bool fine = fflush(out->stream) == 0 && !ferror(out->stream);
+    if (!out->temporary) {
+        if (!fine)
+            st = error_set(STATUS_IO, "standard output: %s", strerror(errno));
+        free(out->path);
+        *out = (struct file_out){0};
+        return st;
+    }
+    fine = fine && fsync(fileno(out->stream)) == 0;
+    int cause = errno;
+    if (fclose(out->stream) != 0 && fine) {
+        fine = false;
+        cause = errno;
+    }
+    out->stream = NULL;
+    if (fine && rename(out->temporary, out->path) != 0) {
+        fine = false;
+        cause = errno;
+    }
+    if (!fine) {
+        st = error_set(STATUS_IO, "%s: %s", out->path, strerror(cause));
+        unlink(out->temporary);
+    }
+    free(out->temporary);
+    free(out->path);
+    *out = (struct file_out){0};
+    return st;
+}
+
+void file_discard(struct file_out *out)
+{
+    if (out->stream && out->temporary) {
+        fclose(out->stream);
+        unlink(out->temporary);
+    }
+    free(out->temporary);
+    free(out->path);
+    *out = (struct file_out){0};
+}

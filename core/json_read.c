@@ -1,0 +1,324 @@
+#include "core/json.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "core/file.h"
+
+enum { MAX_PATH = 8, WHERE_TEXT = 256 };
+
+static char *copy_text(const char *text, size_t length)
+{
+    char *copy = malloc(length + 1);
+    if (copy) {
+        memcpy(copy, text, length);
+        copy[length] = '\0';
+    }
+    return copy;
+}
+
+/* ---- finding a value in the text again: the document is known to be valid JSON */
+
+static const char *skip_space(const char *p)
+{
+    return p + strspn(p, " \t\r\n");
+}
+
+static const char *skip_string(const char *p)
+{
+    for (p++; *p && *p != '"'; p++)
+        if (*p == '\\' && p[1])
+            p++;
+    return *p ? p + 1 : p;
+}
+
+static const char *skip_value(const char *p)
+{
+    if (*p == '"')
+        return skip_string(p);
+    if (*p != '{' && *p != '[')
+        return p + strcspn(p, ",]} \t\r\n");
+    int depth = 0;
+    do {
+        if (*p == '"') {
+            p = skip_string(p);
+            continue;
+        }
+        depth += *p == '{' || *p == '[';
+        depth -= *p == '}' || *p == ']';
+        p++;
+    } while (depth > 0 && *p);
+    return p;
+}
+
+static bool key_is(const char *p, const char *key)
+{
+    size_t length = strlen(key);
+    return !strncmp(p + 1, key, length) && p[1 + length] == '"';
+}
+
+/* Start of member `key` or item `index` of the container at p; p itself when not found. */
+static const char *enter(const char *container, const char *key, size_t index)
+{
+    const char *p = skip_space(container + 1);
+    for (size_t i = 0; *p && *p != '}' && *p != ']'; i++) {
+        bool here = key ? key_is(p, key) : i == index;
+        if (*container == '{') {
+            p = skip_space(skip_string(p));
+            p = skip_space(*p ? p + 1 : p); /* the colon */
+        }
+        if (here)
+            return p;
+        p = skip_space(skip_value(p));
+        if (*p == ',')
+            p = skip_space(p + 1);
+    }
+    return container;
+}
+
+static const char *locate(const struct json_at *at)
+{
+    if (!at->parent)
+        return skip_space(at->document->text);
+    return enter(locate(at->parent), at->key, at->index);
+}
+
+static void describe(const struct json_at *at, char where[WHERE_TEXT])
+{
+    if (!at->parent) {
+        where[0] = '\0';
+        return;
+    }
+    describe(at->parent, where);
+    size_t n = strlen(where);
+    if (at->key)
+        snprintf(where + n, WHERE_TEXT - n, "%s%.60s", n ? "." : "", at->key);
+    else
+        snprintf(where + n, WHERE_TEXT - n, "[%zu]", at->index);
+}
+
+enum status json_error(const struct json_at *at, const char *fmt, ...)
+{
+    char what[512], where[WHERE_TEXT];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    size_t line = 1, column = 1;
+    const char *p = locate(at);
+    for (const char *c = at->document->text; c < p; c++) {
+        column = *c == '\n' ? 1 : column + 1;
+        line += *c == '\n';
+    }
+    describe(at, where);
+    return error_set(STATUS_PARSE, "%s:%zu:%zu: %s%s%s", at->document->path, line, column, where,
+                     *where ? ": " : "", what);
+}
+
+/* ---- documents */
+
+static enum status check_header(const struct json_document *d, const char *format, int version)
+{
+    enum status st = STATUS_OK;
+    struct json_at root = json_root(d), at;
+    const char *found;
+    int64_t number;
+
+    if (!json_is_object(d->root))
+        return json_error(&root, "expected an object with \"format\": \"%s\"", format);
+    TRY(json_field(&root, "format", &at));
+    TRY(json_get_string(&at, &found));
+    if (strcmp(found, format) != 0)
+        return json_error(&at, "this is a %.60s file, expected %s", found, format);
+    TRY(json_field(&root, "version", &at));
+    TRY(json_get_integer(&at, 1, INT32_MAX, &number));
+    if (number > version)
+        return json_error(&at, "version %lld is newer than this program (knows up to %d)",
+                          (long long)number, version);
+out:
+    return st;
+}
+
+enum status json_parse(const char *path, const char *text, size_t length, const char *format,
+                       int version, struct json_document *out)
+{
+    enum status st = STATUS_OK;
+    struct json_document d = {0};
+    json_error_t e;
+
+    d.path = copy_text(path, strlen(path));
+    d.text = copy_text(text, length);
+    if (!d.path || !d.text) {
+        st = error_set(STATUS_NOMEM, "%s: out of memory", path);
+        goto out;
+    }
+    d.root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &e);
+    if (!d.root) {
+        if (json_error_code(&e) == json_error_out_of_memory)
+            st = error_set(STATUS_NOMEM, "%s: out of memory", path);
+        else
+            st = error_set(STATUS_PARSE, "%s:%d:%d: %s", path, e.line < 1 ? 1 : e.line,
+                           e.column < 1 ? 1 : e.column, e.text);
+        goto out;
+    }
+    TRY(check_header(&d, format, version));
+    *out = d;
+    d = (struct json_document){0};
+out:
+    json_document_free(&d);
+    return st;
+}
+
+enum status json_read(const char *path, const char *format, int version, struct json_document *out)
+{
+    enum status st;
+    char *text = NULL;
+    size_t length;
+
+    TRY(file_read(path, &text, &length));
+    TRY(json_parse(path, text, length, format, version, out));
+out:
+    free(text);
+    return st;
+}
+
+void json_document_free(struct json_document *d)
+{
+    json_decref(d->root);
+    free(d->text);
+    free(d->path);
+    *d = (struct json_document){0};
+}
+
+struct json_at json_root(const struct json_document *d)
+{
+    return (struct json_at){.document = d, .value = d->root};
+}
+
+/* ---- values */
+
+static const char *type_name(const json_t *v)
+{
+    if (!v)
+        return "nothing";
+    static const char *const names[] = {
+        [JSON_OBJECT] = "an object", [JSON_ARRAY] = "an array", [JSON_STRING] = "a string",
+        [JSON_INTEGER] = "a number", [JSON_REAL] = "a number",  [JSON_TRUE] = "true",
+        [JSON_FALSE] = "false",      [JSON_NULL] = "null",
+    };
+    return names[json_typeof(v)];
+}
+
+enum status json_optional(const struct json_at *object, const char *key, struct json_at *out)
+{
+    if (!json_is_object(object->value))
+        return json_error(object, "expected an object, found %s", type_name(object->value));
+    const json_t *v = json_object_get(object->value, key);
+    *out = (struct json_at){.document = object->document,
+                            .value = json_is_null(v) ? NULL : v,
+                            .parent = object,
+                            .key = key};
+    return STATUS_OK;
+}
+
+enum status json_field(const struct json_at *object, const char *key, struct json_at *out)
+{
+    enum status st = json_optional(object, key, out);
+    if (st == STATUS_OK && !out->value)
+        return json_error(object, "\"%s\" is missing", key);
+    return st;
+}
+
+enum status json_get_array(const struct json_at *at, size_t limit, size_t *n)
+{
+    if (!json_is_array(at->value))
+        return json_error(at, "expected an array, found %s", type_name(at->value));
+    if (json_array_size(at->value) > limit)
+        return json_error(at, "%zu items, at most %zu are allowed", json_array_size(at->value),
+                          limit);
+    *n = json_array_size(at->value);
+    return STATUS_OK;
+}
+
+struct json_at json_item(const struct json_at *array, size_t i)
+{
+    return (struct json_at){.document = array->document,
+                            .value = json_array_get(array->value, i),
+                            .parent = array,
+                            .index = i};
+}
+
+size_t json_members(const struct json_at *object)
+{
+    return json_is_object(object->value) ? json_object_size(object->value) : 0;
+}
+
+struct json_at json_member(const struct json_at *object, size_t i)
+{
+    json_t *o = (json_t *)object->value;
+    void *it = json_object_iter(o);
+    while (it && i-- > 0)
+        it = json_object_iter_next(o, it);
+    return (struct json_at){.document = object->document,
+                            .value = it ? json_object_iter_value(it) : NULL,
+                            .parent = object,
+                            .key = it ? json_object_iter_key(it) : NULL};
+}
+
+enum status json_get_string(const struct json_at *at, const char **out)
+{
+    if (!json_is_string(at->value))
+        return json_error(at, "expected a string, found %s", type_name(at->value));
+    if (strlen(json_string_value(at->value)) != json_string_length(at->value))
+        return json_error(at, "a string with a NUL character");
+    *out = json_string_value(at->value);
+    return STATUS_OK;
+}
+
+enum status json_get_copy(const struct json_at *at, char **out)
+{
+    const char *text;
+    enum status st = json_get_string(at, &text);
+    if (st != STATUS_OK)
+        return st;
+    char *copy = copy_text(text, strlen(text));
+    if (!copy)
+        return error_set(STATUS_NOMEM, "%s: out of memory", at->document->path);
+    *out = copy;
+    return STATUS_OK;
+}
+
+enum status json_get_real(const struct json_at *at, double min, double max, double *out)
+{
+    if (!json_is_number(at->value))
+        return json_error(at, "expected a number, found %s", type_name(at->value));
+    double v = json_number_value(at->value);
+    if (!(v >= min && v <= max))
+        return json_error(at, "%g is out of range, expected %g to %g", v, min, max);
+    *out = v;
+    return STATUS_OK;
+}
+
+enum status json_get_integer(const struct json_at *at, int64_t min, int64_t max, int64_t *out)
+{
+    if (!json_is_integer(at->value))
+        return json_error(at, "expected an integer, found %s",
+                          json_is_real(at->value) ? "a fraction" : type_name(at->value));
+    int64_t v = json_integer_value(at->value);
+    if (v < min || v > max)
+        return json_error(at, "%lld is out of range, expected %lld to %lld", (long long)v,
+                          (long long)min, (long long)max);
+    *out = v;
+    return STATUS_OK;
+}
+
+enum status json_get_bool(const struct json_at *at, bool *out)
+{
+    if (!json_is_boolean(at->value))
+        return json_error(at, "expected true or false, found %s", type_name(at->value));
+    *out = json_is_true(at->value);
+    return STATUS_OK;
+}

@@ -1,0 +1,134 @@
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/json.h"
+#include "core/provenance.h"
+
+#ifndef FORELINE_VERSION
+#define FORELINE_VERSION "unknown"
+#endif
+
+const char foreline_version[] = "foreline " FORELINE_VERSION;
+
+static void put_text(FILE *f, const char *text)
+{
+    fputc('"', f);
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+        if (*p == '"' || *p == '\\')
+            fprintf(f, "\\%c", *p);
+        else if (*p < 0x20 || *p == 0x7f)
+            fprintf(f, "\\u%04x", *p);
+        else
+            fputc(*p, f);
+    }
+    fputc('"', f);
+}
+
+/* Comma, line break, indentation and key of the next value. */
+static void begin(struct json_writer *w, const char *key)
+{
+    if (w->depth > 0) {
+        if (w->filled[w->depth])
+            fputc(',', w->stream);
+        if (w->flat == 0)
+            fprintf(w->stream, "\n%*s", 2 * w->depth, "");
+        else if (w->filled[w->depth])
+            fputc(' ', w->stream);
+        w->filled[w->depth] = true;
+    }
+    if (key) {
+        put_text(w->stream, key);
+        fputs(": ", w->stream);
+    }
+}
+
+static void open_with(struct json_writer *w, const char *key, bool flat, char opening, char closing)
+{
+    begin(w, key);
+    fputc(opening, w->stream);
+    w->depth++;
+    assert(w->depth < JSON_DEPTH);
+    w->filled[w->depth] = false;
+    w->closing[w->depth] = closing;
+    if (flat && w->flat == 0)
+        w->flat = w->depth;
+}
+
+void json_open_object(struct json_writer *w, const char *key, bool flat)
+{
+    open_with(w, key, flat, '{', '}');
+}
+
+void json_open_array(struct json_writer *w, const char *key, bool flat)
+{
+    open_with(w, key, flat, '[', ']');
+}
+
+void json_close(struct json_writer *w)
+{
+    assert(w->depth > 0);
+    char closing = w->closing[w->depth];
+    bool filled = w->filled[w->depth], flat = w->flat != 0;
+    if (w->flat == w->depth)
+        w->flat = 0;
+    w->depth--;
+    if (filled && !flat)
+        fprintf(w->stream, "\n%*s", 2 * w->depth, "");
+    fputc(closing, w->stream);
+    if (w->depth == 0)
+        fputc('\n', w->stream);
+}
+
+void json_put_string(struct json_writer *w, const char *key, const char *value)
+{
+    begin(w, key);
+    if (value)
+        put_text(w->stream, value);
+    else
+        fputs("null", w->stream);
+}
+
+void json_put_real(struct json_writer *w, const char *key, double value)
+{
+    char text[40];
+    begin(w, key);
+    if (!isfinite(value)) {
+        fputs("null", w->stream);
+        return;
+    }
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    fputs(text, w->stream);
+}
+
+void json_put_integer(struct json_writer *w, const char *key, int64_t value)
+{
+    begin(w, key);
+    fprintf(w->stream, "%lld", (long long)value);
+}
+
+void json_put_bool(struct json_writer *w, const char *key, bool value)
+{
+    begin(w, key);
+    fputs(value ? "true" : "false", w->stream);
+}
+
+void json_put_header(struct json_writer *w, const char *format, int version,
+                     const struct provenance *p)
+{
+    json_open_object(w, NULL, false);
+    json_put_string(w, "format", format);
+    json_put_integer(w, "version", version);
+    json_open_object(w, "provenance", true);
+    json_put_string(w, "version", p->version);
+    json_put_string(w, "command", p->command);
+    if (p->host)
+        json_put_string(w, "host", p->host);
+    json_put_integer(w, "seed", (int64_t)p->seed);
+    json_close(w);
+}

@@ -1,0 +1,247 @@
+#include "core/measurement.h"
+
+#include <float.h>
+#include <stdlib.h>
+
+#include "core/file.h"
+#include "core/json.h"
+
+static const char measurement_format[] = "foreline-measurement";
+enum { MEASUREMENT_VERSION = 1, MAX_ITEMS = 1 << 24 };
+
+/* ---- reading */
+
+static enum status optional_text(const struct json_at *object, const char *key, char **out)
+{
+    enum status st;
+    struct json_at at;
+    TRY(json_optional(object, key, &at));
+    if (at.value)
+        TRY(json_get_copy(&at, out));
+out:
+    return st;
+}
+
+static enum status field_real(const struct json_at *object, const char *key, double *out)
+{
+    enum status st;
+    struct json_at at;
+    TRY(json_field(object, key, &at));
+    TRY(json_get_real(&at, 0, DBL_MAX, out));
+out:
+    return st;
+}
+
+/* An array of numbers >= 0; absent: none. */
+static enum status read_reals(const struct json_at *object, const char *key, double **out,
+                              size_t *out_n)
+{
+    enum status st;
+    struct json_at at;
+    size_t n = 0;
+    double *value = NULL;
+    TRY(json_optional(object, key, &at));
+    if (!at.value)
+        goto out;
+    TRY(json_get_array(&at, MAX_ITEMS, &n));
+    value = calloc(n + 1, sizeof *value);
+    if (!value) {
+        st = error_set(STATUS_NOMEM, "out of memory");
+        goto out;
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct json_at item = json_item(&at, i);
+        TRY(json_get_real(&item, 0, DBL_MAX, &value[i]));
+    }
+    *out = value;
+    *out_n = n;
+    value = NULL;
+out:
+    free(value);
+    return st;
+}
+
+static enum status read_ranks(const struct json_at *root, struct measurement *m)
+{
+    enum status st;
+    struct json_at at, field;
+    size_t n;
+    TRY(json_field(root, "ranks", &at));
+    TRY(json_get_array(&at, MAX_ITEMS, &n));
+    if (!(m->rank = calloc(n + 1, sizeof *m->rank)))
+        return error_set(STATUS_NOMEM, "out of memory");
+    for (size_t r = 0; r < n; r++) {
+        struct json_at item = json_item(&at, r);
+        struct measured_rank *rank = &m->rank[m->ranks++];
+        TRY(json_field(&item, "name", &field));
+        TRY(json_get_copy(&field, &rank->name));
+        TRY(field_real(&item, "busy_s", &rank->busy_s));
+        TRY(field_real(&item, "exposed_comm_s", &rank->exposed_comm_s));
+        TRY(field_real(&item, "idle_s", &rank->idle_s));
+        TRY(json_field(&item, "peak_bytes", &field));
+        TRY(json_get_integer(&field, 0, INT64_MAX, &rank->peak_bytes));
+    }
+out:
+    return st;
+}
+
+static enum status read_links(const struct json_at *root, struct measurement *m)
+{
+    enum status st;
+    struct json_at at, field;
+    size_t n = 0;
+    TRY(json_optional(root, "links", &at));
+    if (!at.value)
+        goto out;
+    TRY(json_get_array(&at, MAX_ITEMS, &n));
+    if (!(m->link = calloc(n + 1, sizeof *m->link)))
+        return error_set(STATUS_NOMEM, "out of memory");
+    for (size_t k = 0; k < n; k++) {
+        struct json_at item = json_item(&at, k);
+        struct measured_link *link = &m->link[m->links++];
+        TRY(json_field(&item, "name", &field));
+        TRY(json_get_copy(&field, &link->name));
+        TRY(field_real(&item, "bytes", &link->bytes));
+        TRY(field_real(&item, "busy_fraction", &link->busy_fraction));
+    }
+out:
+    return st;
+}
+
+static enum status read_warnings(const struct json_at *root, struct measurement *m)
+{
+    enum status st;
+    struct json_at at;
+    size_t n = 0;
+    TRY(json_optional(root, "warnings", &at));
+    if (at.value)
+        TRY(json_get_array(&at, MAX_ITEMS, &n));
+    for (size_t k = 0; k < n; k++) {
+        struct json_at item = json_item(&at, k);
+        const char *text;
+        TRY(json_get_string(&item, &text));
+        TRY(measurement_warn(m, "%s", text));
+    }
+out:
+    return st;
+}
+
+static enum status parse(const struct json_document *d, struct measurement *m)
+{
+    enum status st;
+    struct json_at root = json_root(d), at;
+    TRY(json_field(&root, "engine", &at));
+    TRY(json_get_copy(&at, &m->engine));
+    TRY(optional_text(&root, "plan", &m->plan));
+    TRY(optional_text(&root, "plan_sha256", &m->plan_sha256));
+    TRY(optional_text(&root, "model", &m->model));
+    TRY(optional_text(&root, "platform", &m->platform));
+    TRY(optional_text(&root, "parameters_sha256", &m->parameters_sha256));
+    TRY(field_real(&root, "iteration_s", &m->iteration_s));
+    TRY(read_reals(&root, "iterations_s", &m->iterations_s, &m->iterations));
+    TRY(field_real(&root, "samples_per_s", &m->samples_per_s));
+    TRY(field_real(&root, "tokens_per_s", &m->tokens_per_s));
+    TRY(field_real(&root, "bubble_fraction", &m->bubble_fraction));
+    TRY(field_real(&root, "cpu_s", &m->cpu_s));
+    TRY(read_ranks(&root, m));
+    TRY(read_links(&root, m));
+    TRY(read_reals(&root, "loss", &m->loss, &m->losses));
+    TRY(read_warnings(&root, m));
+out:
+    return st;
+}
+
+enum status measurement_read(const char *path, struct measurement *out)
+{
+    enum status st;
+    struct json_document d = {0};
+    struct measurement m = {0};
+    TRY(json_read(path, measurement_format, MEASUREMENT_VERSION, &d));
+    TRY(parse(&d, &m));
+    *out = m;
+    m = (struct measurement){0};
+out:
+    measurement_free(&m);
+    json_document_free(&d);
+    return st;
+}
+
+/* ---- writing */
+
+static void put_text(struct json_writer *w, const char *key, const char *text)
+{
+    if (text)
+        json_put_string(w, key, text);
+}
+
+static void put_reals(struct json_writer *w, const char *key, const double *value, size_t n)
+{
+    json_open_array(w, key, true);
+    for (size_t i = 0; i < n; i++)
+        json_put_real(w, NULL, value[i]);
+    json_close(w);
+}
+
+static void put_ranks(struct json_writer *w, const struct measurement *m)
+{
+    json_open_array(w, "ranks", false);
+    for (size_t r = 0; r < m->ranks; r++) {
+        const struct measured_rank *rank = &m->rank[r];
+        json_open_object(w, NULL, true);
+        json_put_string(w, "name", rank->name);
+        json_put_real(w, "busy_s", rank->busy_s);
+        json_put_real(w, "exposed_comm_s", rank->exposed_comm_s);
+        json_put_real(w, "idle_s", rank->idle_s);
+        json_put_integer(w, "peak_bytes", rank->peak_bytes);
+        json_close(w);
+    }
+    json_close(w);
+}
+
+static void put_links(struct json_writer *w, const struct measurement *m)
+{
+    json_open_array(w, "links", false);
+    for (size_t k = 0; k < m->links; k++) {
+        json_open_object(w, NULL, true);
+        json_put_string(w, "name", m->link[k].name);
+        json_put_real(w, "bytes", m->link[k].bytes);
+        json_put_real(w, "busy_fraction", m->link[k].busy_fraction);
+        json_close(w);
+    }
+    json_close(w);
+}
+
+enum status measurement_write(const struct measurement *m, const char *path,
+                              const struct provenance *by)
+{
+    enum status st;
+    struct file_out f = {0};
+    TRY(file_create(path, &f));
+    struct json_writer w = {.stream = f.stream};
+    json_put_header(&w, measurement_format, MEASUREMENT_VERSION, by);
+    json_put_string(&w, "engine", m->engine);
+    put_text(&w, "plan", m->plan);
+    put_text(&w, "plan_sha256", m->plan_sha256);
+    put_text(&w, "model", m->model);
+    put_text(&w, "platform", m->platform);
+    json_put_real(&w, "iteration_s", m->iteration_s);
+    put_reals(&w, "iterations_s", m->iterations_s, m->iterations);
+    json_put_real(&w, "samples_per_s", m->samples_per_s);
+    json_put_real(&w, "tokens_per_s", m->tokens_per_s);
+    json_put_real(&w, "bubble_fraction", m->bubble_fraction);
+    json_put_real(&w, "cpu_s", m->cpu_s);
+    put_ranks(&w, m);
+    put_links(&w, m);
+    if (m->losses > 0)
+        put_reals(&w, "loss", m->loss, m->losses);
+    put_text(&w, "parameters_sha256", m->parameters_sha256);
+    json_open_array(&w, "warnings", false);
+    for (size_t k = 0; k < m->warnings; k++)
+        json_put_string(&w, NULL, m->warning[k]);
+    json_close(&w);
+    json_close(&w);
+    TRY(file_commit(&f));
+out:
+    file_discard(&f);
+    return st;
+}

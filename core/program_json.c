@@ -1,0 +1,344 @@
+#include "core/program.h"
+
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/check.h"
+#include "core/file.h"
+#include "core/json.h"
+
+static const char program_format[] = "foreline-program";
+enum { PROGRAM_VERSION = 1, MAX_RANKS = 1 << 20, MAX_OPS = 1 << 28 };
+
+static const char *const kind_names[OP_KINDS] = {
+    [OP_FORWARD] = "forward", [OP_BACKWARD] = "backward", [OP_UPDATE] = "update",
+    [OP_SEND] = "send",       [OP_RECV] = "recv",         [OP_ALLREDUCE] = "allreduce",
+};
+
+/* ---- reading */
+
+static enum status field_id(const struct json_at *object, const char *key, uint32_t *out)
+{
+    enum status st;
+    struct json_at at;
+    int64_t value = PROGRAM_NONE;
+    TRY(json_optional(object, key, &at));
+    if (at.value)
+        TRY(json_get_integer(&at, 0, PROGRAM_NONE - 1, &value));
+    *out = (uint32_t)value;
+out:
+    return st;
+}
+
+static enum status field_bytes(const struct json_at *object, const char *key, int64_t *out)
+{
+    enum status st;
+    struct json_at at;
+    TRY(json_optional(object, key, &at));
+    if (at.value)
+        TRY(json_get_integer(&at, 0, INT64_MAX / 65536, out));
+out:
+    return st;
+}
+
+static enum status read_kind(const struct json_at *op, uint8_t *kind)
+{
+    enum status st;
+    struct json_at at;
+    const char *name;
+    TRY(json_field(op, "op", &at));
+    TRY(json_get_string(&at, &name));
+    for (uint8_t k = 0; k < OP_KINDS; k++)
+        if (!strcmp(kind_names[k], name)) {
+            *kind = k;
+            return STATUS_OK;
+        }
+    return json_error(&at, "no op is called '%.60s'", name);
+out:
+    return st;
+}
+
+/* Dependencies are positions in the rank's own list in the file. */
+static enum status read_deps(const struct json_at *op, struct program *p, size_t base, size_t self,
+                             size_t *room)
+{
+    enum status st;
+    struct json_at at;
+    size_t n = 0;
+    TRY(json_optional(op, "after", &at));
+    if (at.value)
+        TRY(json_get_array(&at, MAX_OPS, &n));
+    if (p->deps + n > *room) {
+        *room = 2 * (p->deps + n);
+        uint32_t *larger = realloc(p->dep, *room * sizeof *larger);
+        if (!larger)
+            return error_set(STATUS_NOMEM, "out of memory");
+        p->dep = larger;
+    }
+    p->op[self].dep_start = (uint32_t)p->deps;
+    for (size_t k = 0; k < n; k++) {
+        struct json_at item = json_item(&at, k);
+        int64_t position;
+        TRY(json_get_integer(&item, 0, (int64_t)(self - base) - 1, &position));
+        p->dep[p->deps++] = (uint32_t)(base + (size_t)position);
+    }
+out:
+    return st;
+}
+
+static enum status read_op(const struct json_at *at, struct program_op *o)
+{
+    enum status st;
+    struct json_at field;
+    TRY(read_kind(at, &o->kind));
+    TRY(field_id(at, "stage", &o->stage));
+    TRY(field_id(at, "microbatch", &o->microbatch));
+    TRY(field_id(at, "peer", &o->peer));
+    TRY(field_id(at, "peer_stage", &o->peer_stage));
+    TRY(field_id(at, "tag", &o->tag));
+    TRY(field_bytes(at, "bytes", &o->bytes));
+    TRY(json_optional(at, "seconds", &field));
+    if (field.value)
+        TRY(json_get_real(&field, 0, DBL_MAX, &o->seconds));
+    TRY(json_optional(at, "backward", &field));
+    if (field.value)
+        TRY(json_get_bool(&field, &o->backward));
+out:
+    return st;
+}
+
+static enum status check_stages(const struct program *p, size_t i, const struct json_at *at)
+{
+    const struct program_op *o = &p->op[i];
+    bool message = o->kind == OP_SEND || o->kind == OP_RECV;
+    if (o->stage >= p->stages || (message && o->peer_stage >= p->stages))
+        return json_error(at, "stage %u does not exist",
+                          o->stage >= p->stages ? o->stage : o->peer_stage);
+    if ((message || o->kind == OP_FORWARD || o->kind == OP_BACKWARD) &&
+        o->microbatch >= p->microbatches)
+        return json_error(at, "microbatch out of range");
+    return STATUS_OK;
+}
+
+static enum status read_rank(const struct json_at *at, struct program *p, uint32_t r,
+                             size_t *op_room, size_t *dep_room)
+{
+    enum status st;
+    struct json_at field;
+    size_t n, base = p->ops;
+    struct program_rank *rank = &p->rank[r];
+    TRY(json_field(at, "name", &field));
+    TRY(json_get_copy(&field, &rank->name));
+    TRY(field_id(at, "device", &rank->device));
+    TRY(field_id(at, "stage", &rank->stage));
+    if (rank->stage >= p->stages)
+        return json_error(at, "stage does not exist");
+    TRY(field_id(at, "replica", &rank->replica));
+    TRY(field_bytes(at, "static_bytes", &rank->static_bytes));
+    TRY(json_field(at, "ops", &field));
+    TRY(json_get_array(&field, MAX_OPS - p->ops, &n));
+    if (p->ops + n + 1 > *op_room) {
+        *op_room = 2 * (p->ops + n + 1);
+        struct program_op *larger = realloc(p->op, *op_room * sizeof *larger);
+        if (!larger)
+            return error_set(STATUS_NOMEM, "out of memory");
+        p->op = larger;
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct json_at item = json_item(&field, i);
+        p->op[base + i] = (struct program_op){0};
+        TRY(read_op(&item, &p->op[base + i]));
+        TRY(check_stages(p, base + i, &item));
+        TRY(read_deps(&item, p, base, base + i, dep_room));
+    }
+    p->ops += n;
+    p->op_start[r + 1] = p->ops;
+    p->op[p->ops] = (struct program_op){.dep_start = (uint32_t)p->deps};
+out:
+    return st;
+}
+
+static enum status read_ranks(const struct json_at *root, struct program *p)
+{
+    enum status st;
+    struct json_at at;
+    size_t n, op_room = 0, dep_room = 0;
+    TRY(json_field(root, "ranks", &at));
+    TRY(json_get_array(&at, MAX_RANKS, &n));
+    if (n == 0)
+        return json_error(&at, "a program without ranks");
+    p->rank = calloc(n, sizeof *p->rank);
+    p->op_start = calloc(n + 1, sizeof *p->op_start);
+    if (!p->rank || !p->op_start)
+        return error_set(STATUS_NOMEM, "out of memory");
+    for (uint32_t r = 0; r < n; r++) {
+        struct json_at item = json_item(&at, r);
+        p->ranks++;
+        TRY(read_rank(&item, p, r, &op_room, &dep_room));
+    }
+out:
+    return st;
+}
+
+/* An array of arrays of ids below `limit`, ascending: CSR. */
+static enum status read_lists(const struct json_at *root, const char *key, size_t limit,
+                              size_t *lists, size_t **start, uint32_t **id)
+{
+    enum status st;
+    struct json_at at;
+    size_t n, total = 0, count;
+    TRY(json_field(root, key, &at));
+    TRY(json_get_array(&at, MAX_RANKS, &n));
+    for (size_t k = 0; k < n; k++) {
+        struct json_at item = json_item(&at, k);
+        TRY(json_get_array(&item, limit, &count));
+        total += count;
+    }
+    *start = calloc(n + 1, sizeof **start);
+    *id = calloc(total + 1, sizeof **id);
+    if (!*start || !*id)
+        return error_set(STATUS_NOMEM, "out of memory");
+    *lists = n;
+    for (size_t k = 0, i = 0; k < n; k++) {
+        struct json_at item = json_item(&at, k);
+        int64_t value, last = -1;
+        TRY(json_get_array(&item, limit, &count));
+        for (size_t j = 0; j < count; j++, last = value) {
+            struct json_at entry = json_item(&item, j);
+            TRY(json_get_integer(&entry, last + 1, (int64_t)limit - 1, &value));
+            (*id)[i++] = (uint32_t)value;
+        }
+        (*start)[k + 1] = i;
+    }
+out:
+    return st;
+}
+
+static enum status read_head(const struct json_at *root, struct program *p)
+{
+    enum status st;
+    struct json_at at;
+    int64_t value;
+    TRY(json_field(root, "microbatches", &at));
+    TRY(json_get_integer(&at, 1, PROGRAM_NONE - 1, &value));
+    p->microbatches = (uint32_t)value;
+    TRY(json_field(root, "microbatch_size", &at));
+    TRY(json_get_integer(&at, 1, PROGRAM_NONE - 1, &value));
+    p->microbatch_size = (uint32_t)value;
+    TRY(json_field(root, "tokens_per_sample", &at));
+    TRY(json_get_real(&at, 0, DBL_MAX, &p->tokens_per_sample));
+    TRY(json_field(root, "optimizer", &at));
+    TRY(json_get_copy(&at, &p->optimizer));
+    TRY(json_field(root, "seed", &at));
+    TRY(json_get_integer(&at, 0, INT64_MAX, &value));
+    p->seed = (uint64_t)value;
+    TRY(read_lists(root, "stages", MAX_OPS, &p->stages, &p->stage_start, &p->stage_op));
+out:
+    return st;
+}
+
+enum status program_read(const char *path, struct program *out)
+{
+    enum status st;
+    struct json_document d = {0};
+    struct program p = {0};
+    TRY(json_read(path, program_format, PROGRAM_VERSION, &d));
+    struct json_at root = json_root(&d);
+    TRY(read_head(&root, &p));
+    TRY(read_ranks(&root, &p));
+    TRY(read_lists(&root, "groups", p.ranks, &p.groups, &p.group_start, &p.member));
+    st = program_match(&p);
+    if (st == STATUS_OK)
+        st = program_check(&p, NULL);
+    if (st != STATUS_OK) {
+        st = error_context(st, "%s", path);
+        goto out;
+    }
+    *out = p;
+    p = (struct program){0};
+out:
+    program_free(&p);
+    json_document_free(&d);
+    return st;
+}
+
+/* ---- writing */
+
+static void put_id(struct json_writer *w, const char *key, uint32_t id)
+{
+    if (id != PROGRAM_NONE)
+        json_put_integer(w, key, id);
+}
+
+static void put_op(struct json_writer *w, const struct program *p, uint32_t r, size_t i)
+{
+    const struct program_op *o = &p->op[i];
+    json_open_object(w, NULL, true);
+    json_put_string(w, "op", kind_names[o->kind]);
+    json_put_integer(w, "stage", o->stage);
+    put_id(w, "microbatch", o->microbatch);
+    put_id(w, "peer", o->peer);
+    put_id(w, "peer_stage", o->peer_stage);
+    put_id(w, "tag", o->tag);
+    if (o->backward)
+        json_put_bool(w, "backward", true);
+    if (op_computes(o))
+        json_put_real(w, "seconds", o->seconds);
+    json_put_integer(w, "bytes", o->bytes);
+    json_open_array(w, "after", true);
+    for (uint32_t d = o->dep_start; d < o[1].dep_start; d++)
+        json_put_integer(w, NULL, (int64_t)(p->dep[d] - p->op_start[r]));
+    json_close(w);
+    json_close(w);
+}
+
+static void put_lists(struct json_writer *w, const char *key, size_t n, const size_t *start,
+                      const uint32_t *id)
+{
+    json_open_array(w, key, false);
+    for (size_t k = 0; k < n; k++) {
+        json_open_array(w, NULL, true);
+        for (size_t i = start[k]; i < start[k + 1]; i++)
+            json_put_integer(w, NULL, id[i]);
+        json_close(w);
+    }
+    json_close(w);
+}
+
+enum status program_write(const struct program *p, const char *path, const struct provenance *by)
+{
+    enum status st;
+    struct file_out f = {0};
+    TRY(file_create(path, &f));
+    struct json_writer w = {.stream = f.stream};
+    json_put_header(&w, program_format, PROGRAM_VERSION, by);
+    json_put_integer(&w, "microbatches", p->microbatches);
+    json_put_integer(&w, "microbatch_size", p->microbatch_size);
+    json_put_real(&w, "tokens_per_sample", p->tokens_per_sample);
+    json_put_string(&w, "optimizer", p->optimizer);
+    json_put_integer(&w, "seed", (int64_t)p->seed);
+    put_lists(&w, "stages", p->stages, p->stage_start, p->stage_op);
+    put_lists(&w, "groups", p->groups, p->group_start, p->member);
+    json_open_array(&w, "ranks", false);
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        const struct program_rank *rank = &p->rank[r];
+        json_open_object(&w, NULL, false);
+        json_put_string(&w, "name", rank->name);
+        put_id(&w, "device", rank->device);
+        put_id(&w, "stage", rank->stage);
+        put_id(&w, "replica", rank->replica);
+        json_put_integer(&w, "static_bytes", rank->static_bytes);
+        json_open_array(&w, "ops", false);
+        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
+            put_op(&w, p, r, i);
+        json_close(&w);
+        json_close(&w);
+    }
+    json_close(&w);
+    json_close(&w);
+    TRY(file_commit(&f));
+out:
+    file_discard(&f);
+    return st;
+}

@@ -1,0 +1,118 @@
+#include "core/trace.h"
+
+#include "core/file.h"
+#include "core/json.h"
+#include "core/provenance.h"
+
+enum { THREAD_COMPUTE, THREAD_SEND, THREAD_RECV, THREAD_COLLECTIVE, THREADS };
+static const char *const thread_names[THREADS] = {"compute", "send", "receive", "collective"};
+
+static int thread_of(const struct program_op *o)
+{
+    return op_computes(o)       ? THREAD_COMPUTE
+           : o->kind == OP_SEND ? THREAD_SEND
+           : o->kind == OP_RECV ? THREAD_RECV
+                                : THREAD_COLLECTIVE;
+}
+
+static const char *category_of(const struct program_op *o)
+{
+    static const char *const names[OP_KINDS] = {
+        [OP_FORWARD] = "forward", [OP_BACKWARD] = "backward", [OP_UPDATE] = "update",
+        [OP_SEND] = "send",       [OP_RECV] = "receive",      [OP_ALLREDUCE] = "collective",
+    };
+    return names[o->kind];
+}
+
+static void put_name(struct json_writer *w, const char *what, uint32_t pid, int tid,
+                     const char *name)
+{
+    json_open_object(w, NULL, true);
+    json_put_string(w, "name", what);
+    json_put_string(w, "ph", "M");
+    json_put_integer(w, "pid", pid);
+    json_put_integer(w, "tid", tid);
+    json_open_object(w, "args", true);
+    json_put_string(w, "name", name);
+    json_close(w);
+    json_close(w);
+}
+
+/* Arrow from a SEND to its RECV: `phase` "s" at the start, "f" at the end. */
+static void put_flow(struct json_writer *w, const char *phase, size_t id, uint32_t pid, int tid,
+                     double time_s)
+{
+    json_open_object(w, NULL, true);
+    json_put_string(w, "name", "message");
+    json_put_string(w, "cat", "flow");
+    json_put_string(w, "ph", phase);
+    if (*phase == 'f')
+        json_put_string(w, "bp", "e");
+    json_put_integer(w, "id", (int64_t)id);
+    json_put_real(w, "ts", time_s * 1e6);
+    json_put_integer(w, "pid", pid);
+    json_put_integer(w, "tid", tid);
+    json_close(w);
+}
+
+static void put_op(struct json_writer *w, const struct program *p, const struct timeline *t,
+                   uint32_t rank, size_t i)
+{
+    const struct program_op *o = &p->op[i];
+    char label[OP_LABEL];
+    int tid = thread_of(o);
+    json_open_object(w, NULL, true);
+    json_put_string(w, "name", op_label(o, label));
+    json_put_string(w, "cat", category_of(o));
+    json_put_string(w, "ph", "X");
+    json_put_real(w, "ts", t->start_s[i] * 1e6);
+    json_put_real(w, "dur", (t->end_s[i] - t->start_s[i]) * 1e6);
+    json_put_integer(w, "pid", rank);
+    json_put_integer(w, "tid", tid);
+    json_open_object(w, "args", true);
+    json_put_integer(w, "stage", o->stage);
+    if (o->microbatch != PROGRAM_NONE)
+        json_put_integer(w, "microbatch", o->microbatch);
+    if (!op_computes(o))
+        json_put_integer(w, "bytes", o->bytes);
+    if (o->kind == OP_SEND || o->kind == OP_RECV)
+        json_put_integer(w, "peer", o->peer);
+    json_close(w);
+    json_close(w);
+    if (o->kind == OP_SEND) {
+        put_flow(w, "s", i, rank, tid, t->start_s[i]);
+        put_flow(w, "f", i, o->peer, THREAD_RECV, t->end_s[o->match]);
+    }
+}
+
+enum status trace_write(const struct program *p, const struct timeline *t, const char *path,
+                        const struct provenance *by)
+{
+    enum status st;
+    struct file_out f = {0};
+    TRY(file_create(path, &f));
+    struct json_writer w = {.stream = f.stream};
+    json_open_object(&w, NULL, false);
+    json_put_string(&w, "displayTimeUnit", "ms");
+    json_open_object(&w, "otherData", true);
+    json_put_string(&w, "version", by->version);
+    json_put_string(&w, "command", by->command);
+    json_put_integer(&w, "seed", (int64_t)by->seed);
+    json_close(&w);
+    json_open_array(&w, "traceEvents", false);
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        char name[128];
+        snprintf(name, sizeof name, "rank %u %.100s", r, p->rank[r].name);
+        put_name(&w, "process_name", r, 0, name);
+        for (int tid = 0; tid < THREADS; tid++)
+            put_name(&w, "thread_name", r, tid, thread_names[tid]);
+        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
+            put_op(&w, p, t, r, i);
+    }
+    json_close(&w);
+    json_close(&w);
+    TRY(file_commit(&f));
+out:
+    file_discard(&f);
+    return st;
+}

@@ -1,0 +1,2 @@
+unit_test(zoo LIBS model)
+unit_test(pipedream LIBS model)
