@@ -13,10 +13,10 @@
  *   memory          bytes, e.g. "80GB" (default 16GiB)
  *   memory_bandwidth  e.g. "2039GBps" (default 100GBps)
  *   launch_overhead seconds per op, e.g. "5us" (default 0)
- *   rate:KIND       attainable FLOP/s points "work@rate work@rate ...", e.g. "1Mflop@5Gf 100Mflop@40Gf"
- * The host's speed is the attainable FLOP/s of dense work.
- * Tiers are the distinct (latency, bandwidth) pairs of routes, fastest first, named after the
- * <prop id="tier"> of the slowest link of the route when it has one.
+ *   rate:KIND       attainable FLOP/s points "work@rate work@rate ...", e.g. "1Mflop@5Gf
+ * 100Mflop@40Gf" The host's speed is the attainable FLOP/s of dense work. Tiers are the distinct
+ * (latency, bandwidth) pairs of routes, fastest first, named after the <prop id="tier"> of the
+ * slowest link of the route when it has one.
  *
  * Faults that SimGrid accepts silently are errors here too: negative or zero bandwidth, negative
  * latency, zero speed, missing routes, no device at all, names used twice.

@@ -1,0 +1,237 @@
+/* analytic - longest path over the program: no contention but for one transfer at a time per
+ * directed pair of ranks. O(ops); no events, no clock: every op is computed once, when what it
+ * depends on is known. A collective takes the ring's closed form
+ *     2 (n - 1) * max over edges (latency + bytes / n / bandwidth)
+ * (Patarasuk & Yuan, JPDC 69 (2009) 117-124) from the moment its last member is ready. */
+#include "sim/engine.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/cost.h"
+#include "sim/pairs.h"
+
+struct state {
+    const struct program *p;
+    const struct topology *t;
+    double *start, *end;    /* [ops] end NAN: not known yet */
+    double *free_s;         /* [channels] when the pair has sent what it sends */
+    double *latency, *pace; /* [channels] seconds, seconds per byte */
+    double *compute_s;      /* [ranks] end of the last compute op */
+    size_t *at;             /* [ranks] next op */
+    size_t *arrived;        /* [groups] */
+    uint32_t *queue;        /* [ranks] */
+    bool *queued;           /* [ranks] */
+    size_t head, length, messages;
+};
+
+static void wake(struct state *s, uint32_t rank)
+{
+    if (s->queued[rank])
+        return;
+    s->queued[rank] = true;
+    size_t tail = s->head + s->length++;
+    s->queue[tail < s->p->ranks ? tail : tail - s->p->ranks] = rank;
+}
+
+static double ready(const struct state *s, size_t i)
+{
+    const struct program *p = s->p;
+    double when = 0;
+    for (uint32_t d = p->op[i].dep_start; d < p->op[i + 1].dep_start; d++) {
+        double end = s->end[p->dep[d]];
+        when = end > when ? end : when;
+    }
+    return when;
+}
+
+static double ring_seconds(const struct state *s, const struct program_op *o)
+{
+    const struct program *p = s->p;
+    size_t first = p->group_start[o->peer], n = group_size(p, o);
+    double step = 0;
+    for (size_t k = 0; k < n && n > 1; k++) {
+        uint32_t from = p->rank[p->member[first + k]].device;
+        uint32_t to = p->rank[p->member[first + (k + 1) % n]].device;
+        step = fmax(step, cost_transfer(s->t, from, to, (double)o->bytes / (double)n));
+    }
+    return 2 * (double)(n - 1) * step;
+}
+
+/* True when op i is known now: the rank may go on. */
+static bool collective(struct state *s, size_t i)
+{
+    const struct program *p = s->p;
+    const struct program_op *o = &p->op[i];
+    size_t n = group_size(p, o);
+    if (!isnan(s->end[i]))
+        return true;
+    if (s->start[i] < 0) {
+        s->start[i] = ready(s, i);
+        s->arrived[o->peer]++;
+    }
+    if (s->arrived[o->peer] < n)
+        return false;
+    s->arrived[o->peer] = 0;
+    s->messages += n > 1 ? 2 * (n - 1) * n : 0;
+    double start = 0;
+    size_t j = i;
+    do
+        start = fmax(start, s->start[j]);
+    while ((j = p->op[j].match) != i);
+    double end = start + ring_seconds(s, o);
+    do {
+        s->start[j] = start;
+        s->end[j] = end;
+        wake(s, program_rank_of(p, j));
+    } while ((j = p->op[j].match) != i);
+    return true;
+}
+
+static void send(struct state *s, size_t i, const struct program_op *o)
+{
+    double start = fmax(ready(s, i), s->free_s[o->channel]);
+    double sent = start + (double)o->bytes * s->pace[o->channel];
+    s->free_s[o->channel] = sent;
+    s->start[i] = start;
+    s->end[i] = sent;
+    s->start[o->match] = start;
+    s->end[o->match] = sent + s->latency[o->channel];
+    s->messages++;
+    if (s->at[o->peer] == o->match)
+        wake(s, o->peer);
+}
+
+static void advance(struct state *s, uint32_t rank)
+{
+    const struct program *p = s->p;
+    size_t last = p->op_start[rank + 1];
+    for (size_t i = s->at[rank]; i < last; s->at[rank] = ++i) {
+        const struct program_op *o = &p->op[i];
+        if (op_computes(o)) {
+            s->start[i] = fmax(ready(s, i), s->compute_s[rank]);
+            s->compute_s[rank] = s->end[i] = s->start[i] + o->seconds;
+        } else if (o->kind == OP_SEND) {
+            send(s, i, o);
+        } else if (o->kind == OP_RECV ? isnan(s->end[i]) : !collective(s, i)) {
+            return;
+        }
+    }
+}
+
+static enum status prepare(struct state *s)
+{
+    const struct program *p = s->p;
+    s->free_s = calloc(p->channels + 1, sizeof *s->free_s);
+    s->latency = calloc(p->channels + 1, sizeof *s->latency);
+    s->pace = calloc(p->channels + 1, sizeof *s->pace);
+    s->compute_s = calloc(p->ranks + 1, sizeof *s->compute_s);
+    s->at = calloc(p->ranks + 1, sizeof *s->at);
+    s->arrived = calloc(p->groups + 1, sizeof *s->arrived);
+    s->queue = calloc(p->ranks + 1, sizeof *s->queue);
+    s->queued = calloc(p->ranks + 1, sizeof *s->queued);
+    if (!s->free_s || !s->latency || !s->pace || !s->compute_s || !s->at || !s->arrived ||
+        !s->queue || !s->queued)
+        return error_set(STATUS_NOMEM, "simulating %zu ranks", p->ranks);
+    for (size_t c = 0; c < p->channels; c++) {
+        const struct topology_tier *tier = topology_between(
+            s->t, p->rank[p->channel[c].from].device, p->rank[p->channel[c].to].device);
+        s->latency[c] = tier->latency_s;
+        s->pace[c] = 1 / tier->bandwidth_Bps;
+    }
+    memcpy(s->at, p->op_start, p->ranks * sizeof *s->at);
+    for (size_t i = 0; i < p->ops; i++) {
+        s->start[i] = -1;
+        s->end[i] = NAN;
+    }
+    return STATUS_OK;
+}
+
+/* Directed pairs of devices, as links of this engine. */
+static enum status report_links(const struct state *s, struct simulation *out)
+{
+    enum status st = STATUS_OK;
+    struct pair *pair = NULL;
+    size_t n;
+    double iteration_s = 0;
+    TRY(pairs_of(s->p, &pair, &n));
+    out->link = calloc(n + 1, sizeof *out->link);
+    if (!out->link) {
+        st = error_set(STATUS_NOMEM, "%zu links", n);
+        goto out;
+    }
+    for (size_t i = 0; i < s->p->ops; i++)
+        iteration_s = fmax(iteration_s, s->end[i]);
+    for (size_t k = 0; k < n; k++) {
+        const struct program_rank *a = &s->p->rank[pair[k].from], *b = &s->p->rank[pair[k].to];
+        size_t length = strlen(a->name) + strlen(b->name) + 3;
+        char *name = malloc(length);
+        if (!name) {
+            st = error_set(STATUS_NOMEM, "%zu links", n);
+            goto out;
+        }
+        snprintf(name, length, "%s->%s", a->name, b->name);
+        double Bps = topology_between(s->t, a->device, b->device)->bandwidth_Bps;
+        out->link[out->links++] = (struct measured_link){
+            name, pair[k].bytes, iteration_s > 0 ? pair[k].bytes / Bps / iteration_s : 0};
+    }
+out:
+    free(pair);
+    return st;
+}
+
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static enum status run(const struct program *p, const struct topology *t, const char *platform,
+                       struct simulation *out)
+{
+    enum status st;
+    struct simulation result = {0};
+    struct state s = {.p = p, .t = t};
+    double begin = cpu_seconds();
+
+    (void)platform;
+    TRY(timeline_init(&result.timeline, p->ops));
+    s.start = result.timeline.start_s;
+    s.end = result.timeline.end_s;
+    TRY(prepare(&s));
+    for (uint32_t r = 0; r < p->ranks; r++)
+        wake(&s, r);
+    while (s.length > 0) {
+        uint32_t rank = s.queue[s.head];
+        s.head = s.head + 1 < p->ranks ? s.head + 1 : 0;
+        s.length--;
+        s.queued[rank] = false;
+        advance(&s, rank);
+    }
+    result.cpu_s = cpu_seconds() - begin;
+    result.messages = s.messages;
+    TRY(report_links(&s, &result));
+    *out = result;
+    result = (struct simulation){0};
+out:
+    simulation_free(&result);
+    free(s.free_s);
+    free(s.latency);
+    free(s.pace);
+    free(s.compute_s);
+    free(s.at);
+    free(s.arrived);
+    free(s.queue);
+    free(s.queued);
+    return st;
+}
+
+const struct engine engine_analytic = {
+    .name = "analytic",
+    .summary = "longest path; one transfer at a time per pair of devices; microseconds",
+    .run = run,
+};

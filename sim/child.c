@@ -1,0 +1,287 @@
+#include "sim/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { RESULT, LOG, VERDICT, PIPES };
+enum {
+    LOG_KEPT = 16384,       /* bytes of the log; the reason stands at its beginning */
+    RESULT_LIMIT = 1 << 30, /* bytes */
+    FIRST_ROOM = 1 << 16,
+    BLOCK = 1 << 16,
+};
+
+/* What fn returned, sent as one write of less than PIPE_BUF bytes. */
+struct verdict {
+    enum status status;
+    char message[1024];
+};
+
+struct child {
+    pid_t pid;         /* 0: not started or waited for */
+    int end[PIPES][2]; /* [read, write], -1: closed */
+    int wait_status;
+    unsigned char *data; /* [room] */
+    size_t length, room;
+    char log[LOG_KEPT + 1];
+    size_t log_length;
+    struct verdict verdict;
+    bool returned; /* fn did, and the verdict is there */
+};
+
+enum status child_write(int fd, const void *data, size_t length)
+{
+    const unsigned char *next = data;
+    while (length > 0) {
+        ssize_t n = write(fd, next, length);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return error_set(STATUS_IO, "pipe: %s", strerror(errno));
+        next += n;
+        length -= (size_t)n;
+    }
+    return STATUS_OK;
+}
+
+void child_output_free(struct child_output *out)
+{
+    free(out->data);
+    *out = (struct child_output){0};
+}
+
+static void close_end(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* A pipe whose ends are none of the standard streams (these may be closed) and vanish on exec. */
+static enum status open_pipe(int end[2])
+{
+    int raw[2];
+    if (pipe(raw) != 0)
+        return error_set(STATUS_IO, "pipe: %s", strerror(errno));
+    for (int i = 0; i < 2; i++)
+        end[i] = fcntl(raw[i], F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    int cause = errno;
+    close(raw[0]);
+    close(raw[1]);
+    if (end[0] < 0 || end[1] < 0)
+        return error_set(STATUS_IO, "pipe: %s", strerror(cause));
+    return STATUS_OK;
+}
+
+/* The child's whole life after fork(). */
+_Noreturn static void live(struct child *c, enum status (*fn)(void *, int), void *argument,
+                           pid_t parent)
+{
+    static const int defaults[] = {SIGINT,  SIGTERM, SIGHUP, SIGQUIT, SIGPIPE,
+                                   SIGABRT, SIGSEGV, SIGBUS, SIGFPE,  SIGILL};
+    for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
+        signal(defaults[i], SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) /* gone before the line above took effect */
+        _exit(EXIT_FAILURE);
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    dup2(c->end[LOG][1], STDOUT_FILENO);
+    dup2(c->end[LOG][1], STDERR_FILENO);
+    close_end(&c->end[LOG][1]);
+    for (int i = 0; i < PIPES; i++)
+        close_end(&c->end[i][0]);
+
+    struct verdict v = {.status = fn(argument, c->end[RESULT][1])};
+    if (v.status != STATUS_OK)
+        snprintf(v.message, sizeof v.message, "%s", error_message());
+    _exit(child_write(c->end[VERDICT][1], &v, sizeof v) == STATUS_OK ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+/* Room for BLOCK more bytes of result. */
+static enum status reserve(struct child *c)
+{
+    if (c->room - c->length >= BLOCK)
+        return STATUS_OK;
+    if (c->length > RESULT_LIMIT - BLOCK)
+        return error_set(STATUS_IO, "more than 1 GiB of results");
+    size_t room = c->room ? 2 * c->room : FIRST_ROOM;
+    unsigned char *data = realloc(c->data, room);
+    if (!data)
+        return error_set(STATUS_NOMEM, "out of memory");
+    c->data = data;
+    c->room = room;
+    return STATUS_OK;
+}
+
+/* Read once from pipe i; closes it at its end. */
+static enum status drain(struct child *c, int i)
+{
+    char overflow[4096];
+    char *to = overflow;
+    size_t room = sizeof overflow;
+    if (i == RESULT) {
+        enum status st = reserve(c);
+        if (st != STATUS_OK)
+            return st;
+        to = (char *)c->data + c->length;
+        room = BLOCK;
+    } else if (c->log_length < LOG_KEPT) {
+        to = c->log + c->log_length;
+        room = LOG_KEPT - c->log_length;
+    }
+    ssize_t n = read(c->end[i][0], to, room);
+    if (n < 0 && errno != EINTR)
+        return error_set(STATUS_IO, "pipe: %s", strerror(errno));
+    if (n == 0)
+        close_end(&c->end[i][0]);
+    if (n > 0 && i == RESULT)
+        c->length += (size_t)n;
+    else if (n > 0 && to != overflow)
+        c->log_length += (size_t)n;
+    return STATUS_OK;
+}
+
+/* Collect result and log until the child has closed both. */
+static enum status collect(struct child *c)
+{
+    while (c->end[RESULT][0] >= 0 || c->end[LOG][0] >= 0) {
+        struct pollfd ready[] = {{.fd = c->end[RESULT][0], .events = POLLIN},
+                                 {.fd = c->end[LOG][0], .events = POLLIN}};
+        if (poll(ready, 2, -1) < 0) {
+            if (errno == EINTR)
+                continue;
+            return error_set(STATUS_IO, "poll: %s", strerror(errno));
+        }
+        for (int i = RESULT; i <= LOG; i++) {
+            if (!ready[i].revents)
+                continue;
+            enum status st = drain(c, i);
+            if (st != STATUS_OK)
+                return st;
+        }
+    }
+    ssize_t n;
+    do
+        n = read(c->end[VERDICT][0], &c->verdict, sizeof c->verdict);
+    while (n < 0 && errno == EINTR);
+    c->returned = n == (ssize_t)sizeof c->verdict;
+    return STATUS_OK;
+}
+
+static void reap(struct child *c)
+{
+    while (waitpid(c->pid, &c->wait_status, 0) < 0 && errno == EINTR)
+        ;
+    c->pid = 0;
+}
+
+/* The first "@@" message in the log, which may span lines, else the first line; NULL if there is
+ * nothing. Edits the log. */
+static char *first_message(char *log)
+{
+    static const char *const ends[] = {"\n@@", "\nBacktrace"};
+    char *text = strstr(log, "@@");
+    if (text) {
+        text += 2;
+        for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+            char *end = strstr(text, ends[i]);
+            if (end)
+                *end = '\0';
+        }
+    } else {
+        text = log + strspn(log, " \n");
+        text[strcspn(text, "\n")] = '\0';
+    }
+    size_t length = strlen(text);
+    while (length > 0 && strchr(" \n", text[length - 1]))
+        text[--length] = '\0';
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ')
+            *c = ' ';
+    return length > 0 ? text : NULL;
+}
+
+/* fn did not return: say why. */
+static enum status explain_death(struct child *c)
+{
+    const char *reason = first_message(c->log);
+    if (reason)
+        return error_set(STATUS_EXTERNAL, "%s", reason);
+    if (WIFSIGNALED(c->wait_status))
+        return error_set(STATUS_EXTERNAL, "child process died: %s",
+                         strsignal(WTERMSIG(c->wait_status)));
+    return error_set(STATUS_EXTERNAL, "child process ended early with status %d",
+                     WEXITSTATUS(c->wait_status));
+}
+
+static enum status start(struct child *c, enum status (*fn)(void *, int), void *argument)
+{
+    enum status st;
+    for (int i = 0; i < PIPES; i++)
+        TRY(open_pipe(c->end[i]));
+    fflush(stdout); /* else an exit() in the child would print it a second time */
+    fflush(stderr);
+    pid_t parent = getpid();
+    c->pid = fork();
+    if (c->pid == 0)
+        live(c, fn, argument, parent);
+    if (c->pid < 0) {
+        c->pid = 0;
+        st = error_set(STATUS_IO, "fork: %s", strerror(errno));
+        goto out;
+    }
+    for (int i = 0; i < PIPES; i++)
+        close_end(&c->end[i][1]);
+out:
+    return st;
+}
+
+enum status child_run(enum status (*fn)(void *argument, int write_fd), void *argument,
+                      struct child_output *out)
+{
+    enum status st;
+    struct child *c = calloc(1, sizeof *c);
+    if (!c)
+        return error_set(STATUS_NOMEM, "out of memory");
+    for (int i = 0; i < PIPES; i++)
+        c->end[i][0] = c->end[i][1] = -1;
+
+    TRY(start(c, fn, argument));
+    TRY(collect(c));
+    reap(c);
+    if (!c->returned) {
+        st = explain_death(c);
+        goto out;
+    }
+    if (c->verdict.status != STATUS_OK) {
+        st = error_set(c->verdict.status, "%.*s", (int)sizeof c->verdict.message - 1,
+                       c->verdict.message);
+        goto out;
+    }
+    *out = (struct child_output){.data = c->data, .length = c->length};
+    c->data = NULL;
+out:
+    if (c->pid > 0) {
+        kill(c->pid, SIGKILL);
+        reap(c);
+    }
+    for (int i = 0; i < PIPES; i++)
+        for (int k = 0; k < 2; k++)
+            close_end(&c->end[i][k]);
+    free(c->data);
+    free(c);
+    return st;
+}

@@ -1,0 +1,5 @@
+add_library(sample STATIC sample.c)
+target_link_libraries(sample PUBLIC core PRIVATE m)
+target_compile_definitions(sample PRIVATE _DEFAULT_SOURCE)
+
+unit_test(engines LIBS sim sample)

@@ -1,0 +1,1 @@
+unit_test(compare LIBS core)
