@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
+#include "cli/option.h"
 #include "core/error.h"
 #include "core/provenance.h"
-#include "cli/option.h"
 
 enum { COMMAND_OPTIONS = 32 };
 

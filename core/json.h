@@ -31,7 +31,8 @@ struct json_at {
     size_t index;
 };
 
-/* Read a document whose root is an object with "format": `format` and "version" <= `version`. */
+/* Read a document whose root is an object with "format": `format` and "version" <= `version`;
+ * with `format` NULL any JSON (other programs' files, traces). */
 enum status json_read(const char *path, const char *format, int version,
                       struct json_document *out) MUST_CHECK;
 /* The same from memory (copied); `path` is only for messages. Duplicate keys are errors. */

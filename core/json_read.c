@@ -127,6 +127,8 @@ static enum status check_header(const struct json_document *d, const char *forma
     const char *found;
     int64_t number;
 
+    if (!format)
+        return STATUS_OK;
     if (!json_is_object(d->root))
         return json_error(&root, "expected an object with \"format\": \"%s\"", format);
     TRY(json_field(&root, "format", &at));

@@ -380,15 +380,16 @@ static enum status replay(struct lowering *l, const struct stage_cost *cost /* [
         l->head = (l->head + 1) % ranks_of(l);
         l->length--;
         list->queued = false;
-        for (; list->step < list->steps; list->step++) {
-            struct schedule_step s = list->schedule[list->step];
-            uint32_t microbatch = s.microbatch * replicas + replica;
-            if (!is_ready(l, stage, s.kind, microbatch))
-                break;
-            TRY(compute(l, rank, stage, &cost[rank], s.kind, microbatch,
-                        forward + (size_t)stage * l->plan->microbatches));
-            remaining -= list->step + 1 == list->steps;
-        }
+        if (list->step == list->steps)
+            continue;
+        struct schedule_step s = list->schedule[list->step];
+        uint32_t microbatch = s.microbatch * replicas + replica;
+        if (!is_ready(l, stage, s.kind, microbatch))
+            continue;
+        TRY(compute(l, rank, stage, &cost[rank], s.kind, microbatch,
+                    forward + (size_t)stage * l->plan->microbatches));
+        remaining -= ++list->step == list->steps;
+        wake(l, rank); /* one step per turn: RECVs stand near where they are needed */
     }
     if (remaining > 0)
         st = error_set(STATUS_INVALID,

@@ -13,6 +13,7 @@
 
 enum { MAX_RATES = 256, MAX_POINTS = 256, NAME = 256 };
 
+static const char rate_prefix[] = "rate:";
 static const double default_memory_bytes = 16.0 * 1024 * 1024 * 1024;
 static const double default_memory_Bps = 100e9;
 static const double max_memory_bytes = 4e18; /* fits int64_t */
@@ -126,64 +127,66 @@ out:
     return st;
 }
 
-/* Add the rate `property` of the host, if it has it, once. */
+/* The rate `property` of the host, if it has it, as one more of its type. */
 static enum status read_rate(const struct platform_text *p, const_sg_host_t host,
                              const char *property, struct device_type *type)
 {
-    enum status st;
-    const char *kind = property + strlen("rate:"), *text = platform_property(p, host, property);
+    const char *kind = property + sizeof rate_prefix - 1;
+    const char *text = platform_property(p, host, property);
     if (!text)
         return STATUS_OK;
-    for (size_t k = 0; k < type->rates; k++)
-        if (!strcmp(type->rate[k].kind, kind))
-            return STATUS_OK;
-    if (type->rates == MAX_RATES)
-        return in_property(p, host, property,
-                           error_set(STATUS_PARSE, "more than %d rates", MAX_RATES));
     struct topology_rate *rate = &type->rate[type->rates++];
     rate->kind = copy((struct xml_span){kind, strlen(kind)});
     if (!rate->kind)
         return out_of_memory();
-    st = *kind ? read_points(text, rate) : error_set(STATUS_PARSE, "kind missing after 'rate:'");
+    enum status st = read_points(text, rate);
     return st == STATUS_OK ? st : in_property(p, host, property, st);
 }
 
-/* SimGrid has no order of properties; the text gives the names, SimGrid the values. */
-static enum status read_rates(const struct platform_text *p, const_sg_host_t host,
-                              struct device_type *type)
+/* The distinct rate:KIND properties of the whole file, in its order: SimGrid has the values, but no
+ * order. */
+struct rate_names {
+    size_t n;
+    char *name[MAX_RATES];
+};
+
+static void rate_names_free(struct rate_names *names)
 {
-    enum status st = STATUS_OK;
+    for (size_t i = 0; i < names->n; i++)
+        free(names->name[i]);
+}
+
+static enum status find_rates(const struct platform_text *p, struct rate_names *out)
+{
     struct xml_scanner s = xml_scan(p->text);
     struct xml_tag tag;
-    char property[NAME];
-    type->rate = calloc(MAX_RATES, sizeof *type->rate);
-    if (!type->rate)
-        return out_of_memory();
     while (xml_next(&s, &tag)) {
         struct xml_span id = xml_attribute(&tag, "id");
-        if (!xml_is(&tag, "prop") || id.n < 5 || id.n >= NAME || memcmp(id.at, "rate:", 5) != 0)
+        size_t prefix = sizeof rate_prefix - 1, i = 0;
+        if (!xml_is(&tag, "prop") || id.n < prefix || memcmp(id.at, rate_prefix, prefix) != 0)
             continue;
-        snprintf(property, sizeof property, "%.*s", (int)id.n, id.at);
-        TRY(read_rate(p, host, property, type));
+        if (id.n == prefix)
+            return error_set(STATUS_PARSE, "%s:%zu: kind missing after '%s'", p->path, tag.line,
+                             rate_prefix);
+        while (i < out->n && !xml_equal(id, out->name[i]))
+            i++;
+        if (i < out->n)
+            continue;
+        if (out->n == MAX_RATES)
+            return error_set(STATUS_PARSE, "%s:%zu: more than %d kinds of rates", p->path, tag.line,
+                             MAX_RATES);
+        out->name[out->n] = copy(id);
+        if (!out->name[out->n])
+            return out_of_memory();
+        out->n++;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- types */
 
-static void type_release(struct device_type *type)
-{
-    struct topology t = {.types = 1, .type = malloc(sizeof *type)};
-    if (t.type) {
-        *t.type = *type;
-        topology_free(&t);
-    }
-    *type = (struct device_type){0};
-}
-
 static enum status read_type(const struct platform_text *p, const_sg_host_t host,
-                             struct device_type *type)
+                             const struct rate_names *rates, struct device_type *type)
 {
     enum status st;
     char speed[UNITS_TEXT];
@@ -194,7 +197,8 @@ static enum status read_type(const struct platform_text *p, const_sg_host_t host
     if (!name || !*name)
         name = units_print(UNIT_FLOPS, type->flops, speed);
     type->name = copy((struct xml_span){name, strlen(name)});
-    if (!type->name)
+    type->rate = calloc(rates->n + 1, sizeof *type->rate);
+    if (!type->name || !type->rate)
         return out_of_memory();
     TRY(read_quantity(p, host, "memory", UNIT_BYTES, 1, &memory));
     if (memory > max_memory_bytes)
@@ -202,7 +206,89 @@ static enum status read_type(const struct platform_text *p, const_sg_host_t host
     type->memory_bytes = (int64_t)memory;
     TRY(read_quantity(p, host, "memory_bandwidth", UNIT_RATE, DBL_MIN, &type->memory_Bps));
     TRY(read_quantity(p, host, "launch_overhead", UNIT_SECONDS, 0, &type->launch_s));
-    TRY(read_rates(p, host, type));
+    for (size_t k = 0; k < rates->n; k++)
+        TRY(read_rate(p, host, rates->name[k], type));
 out:
+    return st;
+}
+
+static bool same_numbers(const double *a, const double *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (a[i] < b[i] || a[i] > b[i])
+            return false;
+    return true;
+}
+
+/* What two types of one name disagree about, NULL if nothing. */
+static const char *difference(const struct device_type *a, const struct device_type *b)
+{
+    if (!same_numbers(&a->flops, &b->flops, 1))
+        return "speed";
+    if (a->memory_bytes != b->memory_bytes)
+        return "memory";
+    if (!same_numbers(&a->memory_Bps, &b->memory_Bps, 1))
+        return "memory_bandwidth";
+    if (!same_numbers(&a->launch_s, &b->launch_s, 1))
+        return "launch_overhead";
+    bool same = a->rates == b->rates;
+    for (size_t k = 0; same && k < a->rates; k++) {
+        const struct topology_rate *x = &a->rate[k], *y = &b->rate[k];
+        same = !strcmp(x->kind, y->kind) && x->n == y->n && same_numbers(x->flop, y->flop, x->n) &&
+               same_numbers(x->flops, y->flops, x->n);
+    }
+    return same ? NULL : "rates";
+}
+
+/* Find the type of device i among the known ones or add it. */
+static enum status place_type(const struct platform_text *p, const sg_host_t *host,
+                              const struct rate_names *rates, size_t i, struct topology *t)
+{
+    enum status st;
+    struct topology one = {.types = 1, .type = calloc(1, sizeof *one.type)}; /* for its _free */
+    size_t k = 0;
+    if (!one.type)
+        return out_of_memory();
+    TRY(read_type(p, host[i], rates, one.type));
+    while (k < t->types && strcmp(t->type[k].name, one.type->name) != 0)
+        k++;
+    if (k < t->types) {
+        const char *what = difference(&t->type[k], one.type);
+        if (what) {
+            st = error_set(STATUS_PARSE, "another %s than other devices of type '%s'", what,
+                           one.type->name);
+            st = in_property(p, host[i], "type", st);
+            goto out;
+        }
+    } else {
+        struct device_type *larger = realloc(t->type, (k + 1) * sizeof *larger);
+        if (!larger) {
+            st = out_of_memory();
+            goto out;
+        }
+        t->type = larger;
+        t->type[t->types++] = one.type[0];
+        one.type[0] = (struct device_type){0};
+    }
+    t->type_of[i] = (uint32_t)k;
+out:
+    topology_free(&one);
+    return st;
+}
+
+enum status platform_types(const struct platform_text *p, const sg_host_t *host, struct topology *t)
+{
+    enum status st;
+    struct rate_names rates = {0};
+    TRY(find_rates(p, &rates));
+    t->type_of = calloc(t->n + 1, sizeof *t->type_of);
+    if (!t->type_of) {
+        st = out_of_memory();
+        goto out;
+    }
+    for (size_t i = 0; i < t->n; i++)
+        TRY(place_type(p, host, &rates, i, t));
+out:
+    rate_names_free(&rates);
     return st;
 }

@@ -1,0 +1,142 @@
+/* compare - predicted against measured iteration times. */
+#include "cli/command.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/compare.h"
+#include "core/json.h"
+#include "core/measurement.h"
+
+static bool as_json;
+
+static const struct option_spec options[] = {
+    {OPTION_FLAG, "json", &as_json, NULL, "print one JSON object instead of the table"},
+    {.type = OPTION_END},
+};
+
+static const char details[] =
+    "Pairs predictions (measurement files of the engines analytic and simgrid) with runs (of any\n"
+    "other engine) of the same plan: equal plan_sha256, or the same plan path where a file has no\n"
+    "hash. Several runs of a plan count with their median.\n"
+    "\n"
+    "error is predicted / measured - 1. With three or more plans, kendall_tau says how well the\n"
+    "predictions order them (1: the same order, 0: none, -1: reversed; tau-b, ties corrected), "
+    "and\n"
+    "regret how much slower than the fastest the plan is that is predicted to be fastest.\n"
+    "\n"
+    "Columns are tab-separated, times in seconds per iteration. A block per pair of engines.\n"
+    "Files that pair with nothing are named on stderr. Exit status 1 when nothing pairs.";
+
+static void put_comparison(struct json_writer *w, const struct comparison *c)
+{
+    json_put_string(w, "engine", c->predicted_by);
+    json_put_string(w, "measured_by", c->measured_by);
+    json_open_array(w, "plans", false);
+    for (size_t i = 0; i < c->plans; i++) {
+        const struct compared_plan *p = &c->plan[i];
+        json_open_object(w, NULL, true);
+        json_put_string(w, "plan", p->plan);
+        json_put_real(w, "predicted_s", p->predicted_s);
+        json_put_real(w, "measured_s", p->measured_s);
+        json_put_real(w, "error", p->error);
+        json_put_integer(w, "runs", (int64_t)p->runs);
+        json_close(w);
+    }
+    json_close(w);
+    json_put_real(w, "mean_abs_error", c->mean_abs_error);
+    json_put_real(w, "median_abs_error", c->median_abs_error);
+    json_put_real(w, "p95_abs_error", c->p95_abs_error);
+    json_put_real(w, "kendall_tau", c->kendall_tau);
+    json_put_real(w, "regret", c->regret);
+}
+
+/* The keys of the first comparison on top, all of them in "comparisons". */
+static void print_json(const struct comparisons *c)
+{
+    struct json_writer w = {.stream = stdout};
+    json_open_object(&w, NULL, false);
+    put_comparison(&w, &c->item[0]);
+    json_open_array(&w, "comparisons", false);
+    for (size_t i = 0; i < c->n; i++) {
+        json_open_object(&w, NULL, false);
+        put_comparison(&w, &c->item[i]);
+        json_close(&w);
+    }
+    json_close(&w);
+    json_close(&w);
+}
+
+static void print_table(const struct comparison *c)
+{
+    int width = 6;
+    for (size_t i = 0; i < c->plans; i++) {
+        size_t length = strlen(c->plan[i].plan);
+        width = length > 60 ? 60 : (int)length > width ? (int)length : width;
+    }
+    printf("# predicted by %s, measured by %s\n", c->predicted_by, c->measured_by);
+    printf("%-*s\tpredicted_s\tmeasured_s\terror_%%\truns\n", width, "# plan");
+    for (size_t i = 0; i < c->plans; i++) {
+        const struct compared_plan *p = &c->plan[i];
+        printf("%-*s\t%-11.6g\t%-10.6g\t%+7.2f\t%4zu\n", width, p->plan, p->predicted_s,
+               p->measured_s, 100 * p->error, p->runs);
+    }
+    printf("# absolute error: mean %.2f %%, median %.2f %%, p95 %.2f %%\n", 100 * c->mean_abs_error,
+           100 * c->median_abs_error, 100 * c->p95_abs_error);
+    if (c->plans < COMPARE_RANKED)
+        printf("# Kendall tau and regret need at least %d plans\n", COMPARE_RANKED);
+    else if (isnan(c->kendall_tau))
+        printf("# Kendall tau undefined (no order), regret %.2f %%\n", 100 * c->regret);
+    else
+        printf("# Kendall tau %.3f, regret %.2f %%\n", c->kendall_tau, 100 * c->regret);
+}
+
+static enum status compare(int argc, char **argv)
+{
+    enum status st = STATUS_OK;
+    struct comparisons c = {0};
+    size_t n = (size_t)argc, read = 0;
+    struct measurement *m = calloc(n + 1, sizeof *m);
+
+    if (!m) {
+        st = error_set(STATUS_NOMEM, "%zu files", n);
+        goto out;
+    }
+    if (n < 2) {
+        st = error_set(STATUS_USAGE, "compare needs at least two measurement files");
+        goto out;
+    }
+    for (; read < n; read++)
+        TRY(measurement_read(argv[read], &m[read]));
+    TRY(compare_measurements(m, (const char *const *)argv, n, &c));
+    for (size_t i = 0; i < n; i++) {
+        if (!c.paired[i])
+            fprintf(stderr, "%s: not paired (engine %s, plan %s)\n", argv[i], m[i].engine,
+                    m[i].plan ? m[i].plan : "unknown");
+    }
+    if (as_json)
+        print_json(&c);
+    for (size_t i = 0; i < c.n && !as_json; i++) {
+        if (i > 0)
+            putchar('\n');
+        print_table(&c.item[i]);
+    }
+out:
+    comparisons_free(&c);
+    for (size_t i = 0; m && i < read; i++)
+        measurement_free(&m[i]);
+    free(m);
+    return st;
+}
+
+const struct command command_compare = {
+    .name = "compare",
+    .synopsis = "MEASUREMENT...",
+    .summary = "predicted against measured: error, rank correlation, regret",
+    .details = details,
+    .options = options,
+    .run = compare,
+};

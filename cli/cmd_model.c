@@ -1,0 +1,289 @@
+/* model - the zoo, what a model consists of, and models from other tools' files. */
+#include "cli/command.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/json.h"
+#include "core/model.h"
+#include "core/units.h"
+#include "model/import.h"
+#include "model/zoo.h"
+
+static double minibatch_size = 1;
+static const char *device, *output;
+static bool as_json;
+
+static const struct option_spec options[] = {
+    {OPTION_REAL, "minibatch-size", &minibatch_size, "N",
+     "samples that an imported profile's times and sizes are for (1: count the minibatch as one "
+     "sample)"},
+    {OPTION_STRING, "device", &device, "NAME", "device type that an imported profile was taken on"},
+    {OPTION_STRING, "output", &output, "FILE", "import: where the model goes ('-': stdout)"},
+    {OPTION_FLAG, "json", &as_json, NULL, "list, show: print JSON instead of a table"},
+    {.type = OPTION_END},
+};
+
+static const char details[] =
+    "list           the zoo: models built from hyper-parameters, with what can be overridden\n"
+    "show MODEL     ops, work, memory and totals of a zoo model or a model file\n"
+    "import FILE    turn another tool's file into a model file (-o model.json)\n"
+    "\n"
+    "MODEL is a name of the zoo, with overrides (gpt2-small:layers=6,hidden=512), or a file:\n"
+    "foreline's JSON, or PipeDream's graph.txt. Work and activation sizes are per sample, FLOP\n"
+    "counts a multiply-add as two; stash is what an op keeps from forward to backward.\n"
+    "With a profile, times are per microbatch of the size stated above the table.";
+
+/* ---- printing */
+
+enum { GROUPED = 32 };
+
+/* 124439808 -> "124,439,808" */
+static const char *grouped(int64_t value, char text[GROUPED])
+{
+    char digits[GROUPED];
+    int n = snprintf(digits, sizeof digits, "%" PRId64, value), used = 0;
+    for (int i = 0; i < n; i++) {
+        if (i > 0 && (n - i) % 3 == 0 && digits[i - 1] != '-')
+            text[used++] = ',';
+        text[used++] = digits[i];
+    }
+    text[used] = '\0';
+    return text;
+}
+
+/* Sums over all ops; bytes and FLOP per sample, seconds of the first profile. */
+struct totals {
+    double forward_flop, backward_flop, forward_s, backward_s;
+    int64_t stash_bytes, output_bytes, parameter_bytes;
+};
+
+static struct totals sum(const struct model *m)
+{
+    struct totals t = {0};
+    for (size_t i = 0; i < m->n; i++) {
+        t.forward_flop += m->op[i].forward_flop;
+        t.backward_flop += m->op[i].backward_flop;
+        t.stash_bytes += m->op[i].stash_bytes;
+        t.output_bytes += m->op[i].output_bytes;
+        t.parameter_bytes += m->op[i].parameter_bytes;
+        if (m->profiles > 0) {
+            t.forward_s += m->profile[0].forward_s[i];
+            t.backward_s += m->profile[0].backward_s[i];
+        }
+    }
+    return t;
+}
+
+static void print_cell(enum unit unit, double value)
+{
+    char text[UNITS_TEXT];
+    printf("  %12s", value == 0 ? "-" : units_print(unit, value, text));
+}
+
+/* One line of the table; `timed` chooses measured seconds in place of FLOP. */
+static void print_row(const char *name, const char *kind, int width, bool timed,
+                      const struct totals *t)
+{
+    printf("%-*s  %-12.24s", width, name, kind);
+    print_cell(timed ? UNIT_SECONDS : UNIT_FLOP, timed ? t->forward_s : t->forward_flop);
+    print_cell(timed ? UNIT_SECONDS : UNIT_FLOP, timed ? t->backward_s : t->backward_flop);
+    print_cell(UNIT_BYTES, (double)t->parameter_bytes);
+    print_cell(UNIT_BYTES, (double)t->stash_bytes);
+    print_cell(UNIT_BYTES, (double)t->output_bytes);
+}
+
+static void print_inputs(const struct model *m, size_t i)
+{
+    const char *blank = "  ";
+    for (size_t k = m->in_start[i]; k < m->in_start[i + 1]; k++, blank = " ")
+        printf("%s%s", blank, m->op[m->in[k]].name);
+    if (m->op[i].shares != MODEL_NO_OP)
+        printf(" (weights of %s)", m->op[m->op[i].shares].name);
+    putchar('\n');
+}
+
+static void print_header(const struct model *m)
+{
+    char text[GROUPED];
+    printf("# %s\n", m->name);
+    if (m->note)
+        printf("# %s\n", m->note);
+    printf("# %zu ops, %zu edges, %s parameters", m->n, m->edges,
+           grouped(model_parameters(m), text));
+    if (m->tokens_per_sample > 0)
+        printf(", %g tokens per sample", m->tokens_per_sample);
+    putchar('\n');
+    for (size_t k = 0; k < m->profiles; k++)
+        printf("# times measured on %s, microbatch of %g samples\n",
+               *m->profile[k].device ? m->profile[k].device : "an unnamed device",
+               m->profile[k].samples);
+}
+
+static void print_model(const struct model *m)
+{
+    struct totals all = sum(m);
+    bool timed = all.forward_flop == 0 && m->profiles > 0;
+    int width = 5;
+    for (size_t i = 0; i < m->n; i++) {
+        int length = (int)strlen(m->op[i].name);
+        width = length > 40 ? 40 : length > width ? length : width;
+    }
+    print_header(m);
+    printf("%-*s  %-12s  %12s  %12s  %12s  %12s  %12s  %s\n", width, "# op", "kind",
+           timed ? "forward_s" : "forward", timed ? "backward_s" : "backward", "parameters",
+           "stash/sample", "output", "inputs");
+    for (size_t i = 0; i < m->n; i++) {
+        const struct model_op *op = &m->op[i];
+        struct totals row = {
+            .forward_flop = op->forward_flop,
+            .backward_flop = op->backward_flop,
+            .forward_s = timed ? m->profile[0].forward_s[i] : 0,
+            .backward_s = timed ? m->profile[0].backward_s[i] : 0,
+            .parameter_bytes = op->parameter_bytes,
+            .stash_bytes = op->stash_bytes,
+            .output_bytes = op->output_bytes,
+        };
+        print_row(op->name, op->kind, width, timed, &row);
+        print_inputs(m, i);
+    }
+    print_row("# all", "", width, timed, &all);
+    putchar('\n');
+}
+
+/* ---- subcommands */
+
+static void print_zoo_row(const struct zoo_entry *e, const struct model *m)
+{
+    char parameters[GROUPED];
+    printf("%-12s  %13s  %5zu  %6g  %s\n", e->name, grouped(model_parameters(m), parameters), m->n,
+           m->tokens_per_sample, e->summary);
+}
+
+static void print_overrides(const struct zoo_entry *e)
+{
+    printf("%-12s  ", e->name);
+    for (size_t k = 0; k < e->parameters; k++)
+        printf("%s%s=%" PRId64, k ? "," : "", e->parameter[k].name, e->parameter[k].value);
+    putchar('\n');
+}
+
+static void put_zoo_row(struct json_writer *w, const struct zoo_entry *e, const struct model *m)
+{
+    json_open_object(w, NULL, false);
+    json_put_string(w, "name", e->name);
+    json_put_string(w, "summary", e->summary);
+    json_put_integer(w, "parameters", model_parameters(m));
+    json_put_integer(w, "ops", (int64_t)m->n);
+    json_put_real(w, "tokens_per_sample", m->tokens_per_sample);
+    json_open_object(w, "overrides", true);
+    for (size_t k = 0; k < e->parameters; k++)
+        json_put_integer(w, e->parameter[k].name, e->parameter[k].value);
+    json_close(w);
+    json_close(w);
+}
+
+static enum status list(void)
+{
+    enum status st = STATUS_OK;
+    struct model m = {0};
+    struct json_writer w = {.stream = stdout};
+    if (as_json) {
+        json_open_object(&w, NULL, false);
+        json_open_array(&w, "models", false);
+    } else {
+        printf("%-12s  %13s  %5s  %6s  %s\n", "# model", "parameters", "ops", "tokens", "summary");
+    }
+    for (size_t i = 0; i < zoo_n; i++) {
+        TRY(zoo_build(zoo[i].name, &m));
+        if (as_json)
+            put_zoo_row(&w, &zoo[i], &m);
+        else
+            print_zoo_row(&zoo[i], &m);
+        model_free(&m);
+    }
+    if (as_json) {
+        json_close(&w);
+        json_close(&w);
+        goto out;
+    }
+    printf("\n%-12s  %s\n", "# model", "overrides with their defaults");
+    for (size_t i = 0; i < zoo_n; i++)
+        print_overrides(&zoo[i]);
+    printf("\n%-12s  %s\n", "# importer", "reads");
+    for (size_t i = 0; i < importers_n; i++)
+        printf("%-12s  %s\n", importers[i].name, importers[i].summary);
+out:
+    return st;
+}
+
+static enum status import(const char *path, struct model *out)
+{
+    const struct import_options o = {.minibatch_size = minibatch_size, .device = device};
+    return model_import(path, &o, out);
+}
+
+static enum status show(const char *spec)
+{
+    enum status st = STATUS_OK;
+    struct model m = {0};
+    if (!zoo_has(spec) && strcmp(spec, "-") != 0 && access(spec, F_OK) != 0) {
+        st = error_set(STATUS_INVALID,
+                       "'%s' is neither a file nor a model of the zoo; see foreline model list",
+                       spec);
+        goto out;
+    }
+    TRY(zoo_has(spec) ? zoo_build(spec, &m) : import(spec, &m));
+    if (as_json) {
+        const struct provenance by = command_provenance(0);
+        TRY(model_write(&m, "-", &by));
+    } else {
+        print_model(&m);
+    }
+out:
+    model_free(&m);
+    return st;
+}
+
+static enum status import_file(const char *path)
+{
+    enum status st = STATUS_OK;
+    struct model m = {0};
+    char parameters[GROUPED];
+    const struct provenance by = command_provenance(0);
+    if (!output) {
+        st = error_set(STATUS_USAGE, "model import needs -o FILE for the model");
+        goto out;
+    }
+    TRY(import(path, &m));
+    TRY(model_write(&m, output, &by));
+    fprintf(stderr, "%s: %zu ops, %zu edges, %s parameters\n", output, m.n, m.edges,
+            grouped(model_parameters(&m), parameters));
+out:
+    model_free(&m);
+    return st;
+}
+
+static enum status model(int argc, char **argv)
+{
+    if (argc == 1 && strcmp(argv[0], "list") == 0)
+        return list();
+    if (argc == 2 && strcmp(argv[0], "show") == 0)
+        return show(argv[1]);
+    if (argc == 2 && strcmp(argv[0], "import") == 0)
+        return import_file(argv[1]);
+    return error_set(STATUS_USAGE, "expected model list, model show MODEL or model import FILE");
+}
+
+const struct command command_model = {
+    .name = "model",
+    .synopsis = "list | show MODEL | import FILE",
+    .summary = "models: the zoo, their ops and sizes, import from other tools",
+    .details = details,
+    .options = options,
+    .run = model,
+};

@@ -1,0 +1,90 @@
+/* simulate - predict what one iteration of a plan is like. */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/load.h"
+#include "cli/report.h"
+#include "core/trace.h"
+#include "sim/engine.h"
+
+static const char *engine_name = "simgrid";
+static const char *output, *trace;
+static bool json;
+
+static const struct option_spec options[] = {
+    {OPTION_STRING, "engine", &engine_name, "simgrid|analytic",
+     "simgrid: flows share links; analytic: no contention, fast"},
+    {OPTION_STRING, "output", &output, "FILE", "write the measurement as JSON (also -o)"},
+    {OPTION_STRING, "trace", &trace, "FILE", "write a timeline for ui.perfetto.dev"},
+    {OPTION_FLAG, "json", &json, NULL, "print the measurement as JSON, SI units"},
+    {.type = OPTION_END},
+};
+
+/* The engine's timeline and links as a measurement. */
+static enum status measure(const struct loaded_plan *p, const char *path, struct simulation *s,
+                           struct measurement *m)
+{
+    enum status st;
+    TRY(measurement_from_timeline(&p->program, &s->timeline, m));
+    TRY(load_label(p, path, engine_name, m));
+    m->link = s->link;
+    m->links = s->links;
+    s->link = NULL;
+    s->links = 0;
+    measurement_sort_links(m);
+    m->cpu_s = s->cpu_s;
+    for (size_t r = 0; r < m->ranks; r++) {
+        const struct device_type *type = topology_type(&p->topology, p->program.rank[r].device);
+        if (m->rank[r].peak_bytes > type->memory_bytes)
+            TRY(measurement_warn(m, "rank %zu (%s) needs %.3g GB, its device has %.3g GB", r,
+                                 m->rank[r].name, (double)m->rank[r].peak_bytes / 1e9,
+                                 (double)type->memory_bytes / 1e9));
+    }
+out:
+    return st;
+}
+
+static enum status simulate(int argc, char **argv)
+{
+    enum status st;
+    const struct engine *engine;
+    struct loaded_plan p = {0};
+    struct simulation s = {0};
+    struct measurement m = {0};
+
+    if (argc != 1)
+        return error_set(STATUS_USAGE, "expected one plan file, got %d operands", argc);
+    TRY(engine_find(engine_name, &engine));
+    TRY(load_plan(argv[0], &p));
+    TRY(engine->run(&p.program, &p.topology, p.platform, &s));
+    TRY(measure(&p, argv[0], &s, &m));
+    struct provenance by = command_provenance(p.plan.seed);
+    if (output)
+        TRY(measurement_write(&m, output, &by));
+    if (trace)
+        TRY(trace_write(&p.program, &s.timeline, trace, &by));
+    if (json)
+        TRY(measurement_write(&m, "-", &by));
+    else
+        report_measurement(&m, stdout);
+out:
+    measurement_free(&m);
+    simulation_free(&s);
+    loaded_plan_free(&p);
+    return st;
+}
+
+const struct command command_simulate = {
+    .name = "simulate",
+    .synopsis = "PLAN",
+    .summary = "predict one training iteration of a plan",
+    .details = "Runs the plan's program on a simulated platform and prints iteration time,\n"
+               "throughput, the share of time that ranks are idle (bubble), per rank busy time,\n"
+               "exposed communication, idle time and peak memory, and the busiest links.\n"
+               "Exposed communication is time in which a rank computes nothing while a message\n"
+               "or collective that it waits for is in flight.",
+    .options = options,
+    .run = simulate,
+};

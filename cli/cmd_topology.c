@@ -1,0 +1,322 @@
+/* topology - what a platform consists of, and whether a platform file is right. */
+#include "cli/command.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/json.h"
+#include "core/topology.h"
+#include "core/units.h"
+#include "sim/platform.h"
+#include "topologies/write.h"
+
+enum {
+    LETTERS = 26,    /* tiers that the matrix can name */
+    SINGLY = 16,     /* up to so many devices have a row each */
+    MAX_GROUPS = 32, /* rows of the matrix at most */
+};
+
+static bool as_json;
+
+static const struct option_spec options[] = {
+    {OPTION_FLAG, "json", &as_json, NULL, "list, show: print JSON instead of a table"},
+    {.type = OPTION_END},
+};
+
+static const char details[] =
+    "list             the platforms that come with foreline\n"
+    "show PLATFORM    device types, tiers with latency and bandwidth, and which tier joins which\n"
+    "                 devices\n"
+    "check FILE...    'FILE: ok: 16 devices, 3 tiers', or 'FILE:LINE: what is wrong' and exit 1\n"
+    "\n"
+    "PLATFORM is a name from the list or a SimGrid platform file (XML). A tier is a distinct pair\n"
+    "of latency and bandwidth that a device gets to another one while nothing else uses the\n"
+    "network; what happens when they share links is for 'foreline simulate'. Speeds are flop/s,\n"
+    "bandwidths bytes per second and direction. docs/topology.md explains how to describe a\n"
+    "cluster. With --json, show prints a foreline-topology document.";
+
+/* ---- show */
+
+static const char *quantity(enum unit unit, double value)
+{
+    static char text[4][UNITS_TEXT]; /* as many as one printf takes */
+    static unsigned next;
+    return units_print(unit, value, text[next++ % 4]);
+}
+
+static void print_types(const struct topology *t)
+{
+    printf("%-20s  %7s  %14s  %12s  %12s  %8s  %s\n", "# type", "devices", "speed", "memory",
+           "mem. bandw.", "launch", "first device");
+    for (size_t k = 0; k < t->types; k++) {
+        const struct device_type *type = &t->type[k];
+        size_t devices = 0, first = t->n;
+        for (size_t i = t->n; i-- > 0;)
+            if (t->type_of[i] == k) {
+                devices++;
+                first = i;
+            }
+        printf("%-20s  %7zu  %14s  %12s  %12s  %8s  %s\n", type->name, devices,
+               quantity(UNIT_FLOPS, type->flops), quantity(UNIT_BYTES, (double)type->memory_bytes),
+               quantity(UNIT_RATE, type->memory_Bps), quantity(UNIT_SECONDS, type->launch_s),
+               t->device[first]);
+    }
+}
+
+static void print_rates(const struct topology *t)
+{
+    size_t rates = 0;
+    for (size_t k = 0; k < t->types; k++)
+        rates += t->type[k].rates;
+    if (rates == 0)
+        return;
+    printf("\n%-20s  %-28s  %6s  %14s  %14s\n", "# type", "measured kind", "points",
+           "smallest call", "largest call");
+    for (size_t k = 0; k < t->types; k++)
+        for (size_t r = 0; r < t->type[k].rates; r++) {
+            const struct topology_rate *rate = &t->type[k].rate[r];
+            printf("%-20s  %-28s  %6zu  %14s  %14s\n", t->type[k].name, rate->kind, rate->n,
+                   quantity(UNIT_FLOPS, rate->flops[0]),
+                   quantity(UNIT_FLOPS, rate->flops[rate->n - 1]));
+        }
+}
+
+static void letter(size_t tier, char text[8])
+{
+    if (tier < LETTERS)
+        snprintf(text, 8, "%c", (char)('a' + tier));
+    else
+        snprintf(text, 8, "%zu", tier + 1);
+}
+
+static enum status print_tiers(const struct topology *t)
+{
+    size_t *pairs = calloc(t->tiers + 1, sizeof *pairs);
+    if (!pairs)
+        return error_set(STATUS_NOMEM, "out of memory");
+    for (size_t i = 0; i < t->n * t->n; i++)
+        if (i % (t->n + 1) != 0)
+            pairs[t->tier_of[i]]++;
+    printf("\n%-5s  %-24s  %10s  %12s  %s\n", "# tier", "name", "latency", "bandwidth",
+           "pairs (each direction counts)");
+    for (size_t k = 0; k < t->tiers; k++) {
+        char key[8];
+        letter(k, key);
+        printf("%-6s  %-24s  %10s  %12s  %zu\n", key, t->tier[k].name,
+               quantity(UNIT_SECONDS, t->tier[k].latency_s),
+               quantity(UNIT_RATE, t->tier[k].bandwidth_Bps), pairs[k]);
+    }
+    free(pairs);
+    return STATUS_OK;
+}
+
+/* First device of each group of neighbours in device order, first[groups] == t->n: single devices,
+ * or, when these are many, runs of devices on the fastest tier. Returns how many groups there are,
+ * MAX_GROUPS + 1 if too many. */
+static size_t find_groups(const struct topology *t, size_t first[MAX_GROUPS + 2])
+{
+    size_t groups = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        bool joins =
+            t->n > SINGLY && i > 0 && t->tier_of[first[groups - 1] * t->n + i] == t->tier_of[1];
+        if (joins)
+            continue;
+        if (groups == MAX_GROUPS)
+            return MAX_GROUPS + 1;
+        first[groups++] = i;
+    }
+    first[groups] = t->n;
+    return groups;
+}
+
+/* The letters of all tiers from the devices a..a_end-1 to b..b_end-1; "." for a device to itself.
+ */
+static void print_cell(const struct topology *t, const size_t a[2], const size_t b[2], int width)
+{
+    bool used[LETTERS] = {0};
+    char text[LETTERS + 1];
+    size_t n = 0;
+    for (size_t i = a[0]; i < a[1]; i++)
+        for (size_t j = b[0]; j < b[1]; j++)
+            if (i != j)
+                used[t->tier_of[i * t->n + j]] = true;
+    for (size_t k = 0; k < t->tiers; k++)
+        if (used[k])
+            text[n++] = (char)('a' + k);
+    if (n == 0)
+        text[n++] = '.';
+    text[n] = '\0';
+    printf(" %*s", width, text);
+}
+
+static void print_matrix(const struct topology *t)
+{
+    size_t first[MAX_GROUPS + 2], groups = find_groups(t, first);
+    if (t->n < 2 || groups > MAX_GROUPS || t->tiers > LETTERS) {
+        if (t->n >= 2)
+            puts("\n(too large for a matrix; --json has every pair)");
+        return;
+    }
+    int width = groups < t->n ? 3 : 2, names = 12;
+    for (size_t g = 0; g < groups; g++) {
+        int length = (int)strlen(t->device[first[g]]);
+        names = length > names ? length : names;
+    }
+    printf("\n# tier from row to column%s\n%*s", groups < t->n ? ", by groups of devices" : "",
+           names, "");
+    for (size_t g = 0; g < groups; g++)
+        printf(" %*zu", width, g);
+    putchar('\n');
+    for (size_t g = 0; g < groups; g++) {
+        printf("%-*s", names, t->device[first[g]]);
+        for (size_t h = 0; h < groups; h++)
+            print_cell(t, &first[g], &first[h], width);
+        if (first[g + 1] - first[g] > 1)
+            printf("  to %s", t->device[first[g + 1] - 1]);
+        putchar('\n');
+    }
+}
+
+static enum status print_topology(const struct topology *t, const char *name, const char *summary)
+{
+    printf("# %s%s%s\n# %zu devices, %zu tier%s\n\n", name, *summary ? ": " : "", summary, t->n,
+           t->tiers, t->tiers == 1 ? "" : "s");
+    print_types(t);
+    print_rates(t);
+    enum status st = STATUS_OK;
+    if (t->tiers > 0)
+        TRY(print_tiers(t));
+    print_matrix(t);
+out:
+    return st;
+}
+
+static enum status show(const char *name)
+{
+    enum status st;
+    struct topology t = {0};
+    char *path = NULL, *summary = NULL;
+    TRY(topology_resolve(name, &path));
+    TRY(platform_read(path, &t));
+    if (as_json) {
+        const struct provenance by = command_provenance(0);
+        TRY(topology_write(&t, "-", &by));
+        goto out;
+    }
+    TRY(topology_summary(path, &summary));
+    TRY(print_topology(&t, name, summary));
+out:
+    free(summary);
+    free(path);
+    topology_free(&t);
+    return st;
+}
+
+/* ---- list */
+
+static enum status list_one(const char *name, struct json_writer *w)
+{
+    enum status st;
+    struct topology t = {0};
+    char *path = NULL, *summary = NULL;
+    TRY(topology_resolve(name, &path));
+    TRY(platform_read(path, &t));
+    TRY(topology_summary(path, &summary));
+    if (as_json) {
+        json_open_object(w, NULL, false);
+        json_put_string(w, "name", name);
+        json_put_integer(w, "devices", (int64_t)t.n);
+        json_put_integer(w, "tiers", (int64_t)t.tiers);
+        json_put_string(w, "summary", summary);
+        json_put_string(w, "path", path);
+        json_close(w);
+    } else {
+        printf("%-16s  %7zu  %5zu  %s\n", name, t.n, t.tiers, summary);
+    }
+out:
+    free(summary);
+    free(path);
+    topology_free(&t);
+    return st;
+}
+
+static enum status list(void)
+{
+    enum status st;
+    char **names = NULL;
+    size_t n = 0;
+    struct json_writer w = {.stream = stdout};
+    TRY(topology_list(&names, &n));
+    if (as_json) {
+        json_open_object(&w, NULL, false);
+        json_open_array(&w, "platforms", false);
+    } else {
+        printf("%-16s  %7s  %5s  %s\n", "# platform", "devices", "tiers", "summary");
+    }
+    for (size_t i = 0; i < n; i++)
+        TRY(list_one(names[i], &w));
+    if (as_json) {
+        json_close(&w);
+        json_close(&w);
+    }
+out:
+    for (size_t i = 0; i < n; i++)
+        free(names[i]);
+    free(names);
+    return st;
+}
+
+/* ---- check */
+
+static enum status check_one(const char *path)
+{
+    struct topology t = {0};
+    enum status st = platform_read(path, &t);
+    if (st == STATUS_OK)
+        printf("%s: ok: %zu device%s, %zu tier%s\n", path, t.n, t.n == 1 ? "" : "s", t.tiers,
+               t.tiers == 1 ? "" : "s");
+    topology_free(&t);
+    return st;
+}
+
+/* One file's fault is the command's; of several files each has its line in the report. */
+static enum status check(int files, char **file)
+{
+    int bad = 0;
+    if (files == 1)
+        return check_one(file[0]);
+    for (int i = 0; i < files; i++) {
+        enum status st = check_one(file[i]);
+        if (st == STATUS_OK)
+            continue;
+        if (st != STATUS_PARSE && st != STATUS_IO)
+            return st;
+        puts(error_message());
+        bad++;
+    }
+    return bad == 0 ? STATUS_OK
+                    : error_set(STATUS_PARSE, "%d of %d platform files have a fault", bad, files);
+}
+
+static enum status topology(int argc, char **argv)
+{
+    if (argc == 1 && !strcmp(argv[0], "list"))
+        return list();
+    if (argc == 2 && !strcmp(argv[0], "show"))
+        return show(argv[1]);
+    if (argc >= 2 && !strcmp(argv[0], "check"))
+        return check(argc - 1, argv + 1);
+    return error_set(STATUS_USAGE,
+                     "expected topology list, topology show PLATFORM or topology check FILE...");
+}
+
+const struct command command_topology = {
+    .name = "topology",
+    .synopsis = "list | show PLATFORM | check FILE...",
+    .summary = "platforms: devices, tiers between them, faults of a platform file",
+    .details = details,
+    .options = options,
+    .run = topology,
+};

@@ -1,0 +1,95 @@
+#include "cli/load.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/digest.h"
+#include "core/file.h"
+#include "core/lower.h"
+#include "model/import.h"
+#include "model/zoo.h"
+#include "sim/platform.h"
+#include "topologies/write.h"
+
+enum status load_model(const char *spec, struct model *out)
+{
+    if (zoo_has(spec))
+        return zoo_build(spec, out);
+    if (!strchr(spec, '/') && !strchr(spec, '.'))
+        return zoo_build(spec, out); /* says which names there are */
+    struct import_options options = {.minibatch_size = 1};
+    return model_import(spec, &options, out);
+}
+
+enum status load_topology(const char *name, struct topology *out, char **path)
+{
+    enum status st;
+    char *found = NULL;
+    TRY(topology_resolve(name, &found));
+    TRY(platform_read(found, out));
+    *path = found;
+    found = NULL;
+out:
+    free(found);
+    return st;
+}
+
+static enum status copy_text(const char *text, char **out)
+{
+    size_t length = strlen(text) + 1;
+    if (!(*out = malloc(length)))
+        return error_set(STATUS_NOMEM, "out of memory");
+    memcpy(*out, text, length);
+    return STATUS_OK;
+}
+
+enum status load_plan(const char *path, struct loaded_plan *out)
+{
+    enum status st;
+    struct loaded_plan p = {0};
+    struct json_document d = {0};
+    char *model = NULL, *platform = NULL, hex[DIGEST_HEX];
+
+    TRY(json_read(path, plan_format, PLAN_VERSION, &d));
+    digest_hex(d.text, strlen(d.text), hex);
+    TRY(copy_text(hex, &p.sha256));
+    TRY(plan_references(&d, &model, &platform));
+    TRY(load_model(model, &p.model));
+    TRY(load_topology(platform, &p.topology, &p.platform));
+    TRY(plan_read(&d, &p.model, &p.topology, &p.plan));
+    TRY(plan_lower(&p.plan, &p.model, &p.topology, &p.program));
+    *out = p;
+    p = (struct loaded_plan){0};
+out:
+    loaded_plan_free(&p);
+    free(model);
+    free(platform);
+    json_document_free(&d);
+    return st;
+}
+
+void loaded_plan_free(struct loaded_plan *p)
+{
+    program_free(&p->program);
+    plan_free(&p->plan);
+    topology_free(&p->topology);
+    model_free(&p->model);
+    free(p->platform);
+    free(p->sha256);
+    *p = (struct loaded_plan){0};
+}
+
+enum status load_label(const struct loaded_plan *p, const char *path, const char *engine,
+                       struct measurement *m)
+{
+    enum status st;
+    free(m->engine);
+    m->engine = NULL;
+    TRY(copy_text(engine, &m->engine));
+    TRY(copy_text(path, &m->plan));
+    TRY(copy_text(p->sha256, &m->plan_sha256));
+    TRY(copy_text(p->plan.model, &m->model));
+    TRY(copy_text(p->plan.platform, &m->platform));
+out:
+    return st;
+}

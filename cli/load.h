@@ -1,0 +1,34 @@
+/* load.h - inputs by name: shipped models and platforms, else files. */
+#ifndef CLI_LOAD_H
+#define CLI_LOAD_H
+
+#include "core/measurement.h"
+#include "core/model.h"
+#include "core/plan.h"
+#include "core/program.h"
+#include "core/topology.h"
+
+/* A zoo model ("gpt2-small:layers=6") or a file in any format that model/import.h knows. */
+enum status load_model(const char *spec, struct model *out) MUST_CHECK;
+
+/* A shipped platform ("two-racks") or an XML file; *path is malloc'd. */
+enum status load_topology(const char *name, struct topology *out, char **path) MUST_CHECK;
+
+/* Everything that a plan file stands for. */
+struct loaded_plan {
+    struct model model;
+    struct topology topology;
+    struct plan plan;
+    char *platform; /* path of the XML file */
+    char *sha256;   /* of the plan file, hexadecimal */
+    struct program program;
+};
+
+enum status load_plan(const char *path, struct loaded_plan *out) MUST_CHECK;
+void loaded_plan_free(struct loaded_plan *p); /* accepts {0}; leaves {0} */
+
+/* Set plan, plan_sha256, model, platform and engine of a measurement (copies). */
+enum status load_label(const struct loaded_plan *p, const char *path, const char *engine,
+                       struct measurement *m) MUST_CHECK;
+
+#endif

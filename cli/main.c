@@ -1,0 +1,95 @@
+/* main - dispatch to a command; report failure in one place. Exit: 0 done, 1 failed, 2 usage. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/manual.h"
+
+extern const struct command command_calibrate, command_compare, command_model, command_plan,
+    command_plot, command_run, command_simulate, command_topology;
+
+const struct command *const commands[] = {
+    &command_model, &command_topology,  &command_plan,    &command_simulate,
+    &command_run,   &command_calibrate, &command_compare, &command_plot,
+};
+const int commands_n = sizeof commands / sizeof *commands;
+
+static char command_line[4096];
+
+struct provenance command_provenance(uint64_t seed)
+{
+    return (struct provenance){.version = foreline_version, .command = command_line, .seed = seed};
+}
+
+static void remember(int argc, char **argv)
+{
+    size_t n = 0;
+    for (int i = 0; i < argc && n < sizeof command_line; i++) {
+        const char *word = i > 0 ? argv[i] : "foreline";
+        int k = snprintf(command_line + n, sizeof command_line - n, "%s%s", i ? " " : "", word);
+        n += k > 0 ? (size_t)k : 0;
+    }
+}
+
+static void usage(FILE *out)
+{
+    fputs("usage: foreline <command> [options] [operands]\n\n"
+          "Forecast a training pipeline on a datacenter that may not exist yet, then run the very\n"
+          "same plan on one that does.\n\n",
+          out);
+    for (int i = 0; i < commands_n; i++)
+        fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
+    fputs("\nforeline <command> --help explains a command. Times are s, ms, us, ns; rates 50GBps\n"
+          "(bytes) or 400Gbps (bits); sizes 16MiB or 80GB (1 GB = 1e9 bytes). --json prints SI\n"
+          "units. Exit status: 0 done, 1 failed, 2 usage.\n",
+          out);
+}
+
+static int fail(const struct command *c, enum status st)
+{
+    fprintf(stderr, "foreline %s: %s\n", c->name, error_message());
+    return st == STATUS_USAGE ? 2 : 1;
+}
+
+static int run(const struct command *c, int argc, char **argv)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+            manual_help(c, stdout);
+            return 0;
+        }
+    enum status st = option_parse(c->options, &argc, argv);
+    if (st == STATUS_OK)
+        st = c->run(argc, argv);
+    int code = st == STATUS_OK ? 0 : fail(c, st);
+    if (fflush(stdout) || ferror(stdout)) { /* a full disk must not look like success */
+        perror("foreline: standard output");
+        return 1;
+    }
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    remember(argc, argv);
+    const char *word = argc > 1 ? argv[1] : "";
+    if (!strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h")) {
+        usage(stdout);
+        return 0;
+    }
+    if (!strcmp(word, "--version")) {
+        puts(foreline_version);
+        return 0;
+    }
+    if (!strcmp(word, "manual")) /* for the build: troff pages from the same tables */
+        return manual_page(argc > 2 ? argv[2] : NULL, stdout);
+    for (int i = 0; i < commands_n; i++)
+        if (!strcmp(word, commands[i]->name))
+            return run(commands[i], argc - 2, argv + 2);
+    if (*word)
+        fprintf(stderr, "foreline: no command is called '%s'\n\n", word);
+    usage(stderr);
+    return 2;
+}

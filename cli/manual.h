@@ -1,0 +1,15 @@
+/* manual.h - help texts and man pages, from the same tables that parse the command line. */
+#ifndef CLI_MANUAL_H
+#define CLI_MANUAL_H
+
+#include <stdio.h>
+
+#include "cli/command.h"
+
+void manual_help(const struct command *c, FILE *out);
+
+/* Man page of command `name`, or with NULL the overview page, in troff. Exit status: 0, or 2 when
+ * there is no such command. */
+int manual_page(const char *name, FILE *out);
+
+#endif

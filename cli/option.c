@@ -1,0 +1,123 @@
+#include "cli/option.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/units.h"
+
+static enum status set_quantity(const struct option_spec *o, enum unit unit, const char *text)
+{
+    if (units_parse(unit, text, o->value) == STATUS_OK)
+        return STATUS_OK;
+    return error_context(STATUS_USAGE, "--%s", o->name);
+}
+
+static enum status set(const struct option_spec *o, const char *text)
+{
+    char *end = NULL;
+    errno = 0;
+    switch (o->type) {
+    case OPTION_FLAG:
+        *(bool *)o->value = true;
+        return STATUS_OK;
+    case OPTION_STRING:
+        *(const char **)o->value = text;
+        return STATUS_OK;
+    case OPTION_SECONDS:
+        return set_quantity(o, UNIT_SECONDS, text);
+    case OPTION_BYTES:
+        return set_quantity(o, UNIT_BYTES, text);
+    case OPTION_SIZE: {
+        unsigned long long value = strtoull(text, &end, 10);
+        if (errno || end == text || *end || *text == '-')
+            return error_set(STATUS_USAGE, "--%s: '%s' is not a number", o->name, text);
+        *(size_t *)o->value = value;
+        return STATUS_OK;
+    }
+    case OPTION_REAL: {
+        double value = strtod(text, &end);
+        if (errno || end == text || *end || !isfinite(value))
+            return error_set(STATUS_USAGE, "--%s: '%s' is not a number", o->name, text);
+        *(double *)o->value = value;
+        return STATUS_OK;
+    }
+    case OPTION_END:
+        break;
+    }
+    return error_set(STATUS_USAGE, "--%s", o->name);
+}
+
+/* The row that `argument` ("--name", "--name=value" or "-o") names; *value points behind "=". */
+static const struct option_spec *find(const struct option_spec *spec, const char *argument,
+                                      const char **value)
+{
+    const char *name = !strcmp(argument, "-o") ? "output" : argument + 2;
+    size_t length = strcspn(name, "=");
+    *value = name[length] ? name + length + 1 : NULL;
+    for (; spec->type != OPTION_END; spec++)
+        if (!strncmp(spec->name, name, length) && !spec->name[length])
+            return spec;
+    return NULL;
+}
+
+enum status option_parse(const struct option_spec *spec, int *argc, char **argv)
+{
+    enum status st = STATUS_OK;
+    int operands = 0, i = 0;
+    for (; i < *argc; i++) {
+        if (!strcmp(argv[i], "--")) {
+            i++;
+            break;
+        }
+        if (argv[i][0] != '-' || !argv[i][1]) { /* "-" is standard input */
+            argv[operands++] = argv[i];
+            continue;
+        }
+        const char *value, *name = argv[i];
+        const struct option_spec *o =
+            !strncmp(name, "--", 2) || !strcmp(name, "-o") ? find(spec, name, &value) : NULL;
+        if (!o)
+            return error_set(STATUS_USAGE, "unknown option %s; --help lists them", name);
+        if (o->type == OPTION_FLAG && value)
+            return error_set(STATUS_USAGE, "--%s takes no value", o->name);
+        if (o->type != OPTION_FLAG && !value && ++i == *argc)
+            return error_set(STATUS_USAGE, "%s needs a value (%s)", name, o->argument);
+        TRY(set(o, value ? value : argv[i]));
+    }
+    for (; i < *argc; i++)
+        argv[operands++] = argv[i];
+    *argc = operands;
+out:
+    return st;
+}
+
+/* The default as the user would type it, "" when there is none. */
+static void print_default(const struct option_spec *o, FILE *out)
+{
+    char text[UNITS_TEXT];
+    if (o->type == OPTION_SIZE)
+        fprintf(out, " [%zu]", *(const size_t *)o->value);
+    else if (o->type == OPTION_REAL)
+        fprintf(out, " [%g]", *(const double *)o->value);
+    else if (o->type == OPTION_STRING && *(const char *const *)o->value)
+        fprintf(out, " [%s]", *(const char *const *)o->value);
+    else if (o->type == OPTION_SECONDS)
+        fprintf(out, " [%s]", units_print(UNIT_SECONDS, *(const double *)o->value, text));
+    else if (o->type == OPTION_BYTES)
+        fprintf(out, " [%s]", units_print(UNIT_BYTES, *(const double *)o->value, text));
+}
+
+void option_print(const struct option_spec *spec, FILE *out)
+{
+    for (; spec->type != OPTION_END; spec++) {
+        char name[64];
+        snprintf(name, sizeof name, "--%s%s%s", spec->name, spec->argument ? " " : "",
+                 spec->argument ? spec->argument : "");
+        fprintf(out, "  %-30s %s", name, spec->help);
+        print_default(spec, out);
+        fputc('\n', out);
+    }
+}

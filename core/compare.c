@@ -1,0 +1,244 @@
+#include "core/compare.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- statistics */
+
+double kendall_tau(const double *x, const double *y, size_t n)
+{
+    double balance = 0, ordered_x = 0, ordered_y = 0; /* pairs */
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < i; k++) {
+            int a = (x[i] > x[k]) - (x[i] < x[k]), b = (y[i] > y[k]) - (y[i] < y[k]);
+            balance += a * b;
+            ordered_x += a != 0;
+            ordered_y += b != 0;
+        }
+    }
+    if (ordered_x == 0 || ordered_y == 0)
+        return NAN;
+    return balance / sqrt(ordered_x * ordered_y);
+}
+
+double regret(const double *predicted, const double *measured, size_t n)
+{
+    size_t chosen = 0, best = 0;
+    for (size_t i = 1; i < n; i++) {
+        chosen = predicted[i] < predicted[chosen] ? i : chosen;
+        best = measured[i] < measured[best] ? i : best;
+    }
+    return measured[chosen] / measured[best] - 1;
+}
+
+double quantile_sorted(const double *ascending, size_t n, double q)
+{
+    double at = q * (double)(n - 1);
+    size_t below = (size_t)floor(at);
+    if (below + 1 >= n)
+        return ascending[n - 1];
+    return ascending[below] + (at - (double)below) * (ascending[below + 1] - ascending[below]);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static enum status summarise(struct comparison *c)
+{
+    size_t n = c->plans;
+    double *room = malloc(3 * n * sizeof *room), *error = room, *predicted = room + n;
+    if (!room)
+        return error_set(STATUS_NOMEM, "comparison of %zu plans", n);
+    double *measured = predicted + n, sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        error[i] = fabs(c->plan[i].error);
+        predicted[i] = c->plan[i].predicted_s;
+        measured[i] = c->plan[i].measured_s;
+        sum += error[i];
+    }
+    qsort(error, n, sizeof *error, by_value);
+    c->mean_abs_error = sum / (double)n;
+    c->median_abs_error = quantile_sorted(error, n, 0.5);
+    c->p95_abs_error = quantile_sorted(error, n, 0.95);
+    c->kendall_tau = n < COMPARE_RANKED ? NAN : kendall_tau(predicted, measured, n);
+    c->regret = n < COMPARE_RANKED ? NAN : regret(predicted, measured, n);
+    free(room);
+    return STATUS_OK;
+}
+
+/* ---- pairing */
+
+bool engine_predicts(const char *engine)
+{
+    return strcmp(engine, "analytic") == 0 || strcmp(engine, "simgrid") == 0;
+}
+
+static bool has(const char *text)
+{
+    return text && *text;
+}
+
+bool measurement_same_plan(const struct measurement *a, const struct measurement *b)
+{
+    if (has(a->plan_sha256) && has(b->plan_sha256))
+        return strcmp(a->plan_sha256, b->plan_sha256) == 0;
+    return has(a->plan) && has(b->plan) && strcmp(a->plan, b->plan) == 0;
+}
+
+static enum status copy_text(const char *text, char **out)
+{
+    *out = malloc(strlen(text) + 1);
+    if (!*out)
+        return error_set(STATUS_NOMEM, "comparison");
+    strcpy(*out, text);
+    return STATUS_OK;
+}
+
+/* The runs of one plan by one engine. */
+static enum status median_run(const struct measurement *m, size_t n, const struct measurement *plan,
+                              const char *engine, bool *paired, double *seconds, size_t *runs)
+{
+    size_t k = 0;
+    double *time_s = malloc(n * sizeof *time_s);
+    if (!time_s)
+        return error_set(STATUS_NOMEM, "comparison of %zu files", n);
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(m[i].engine, engine) == 0 && measurement_same_plan(plan, &m[i])) {
+            time_s[k++] = m[i].iteration_s;
+            paired[i] = true;
+        }
+    }
+    qsort(time_s, k, sizeof *time_s, by_value);
+    *runs = k;
+    *seconds = k ? quantile_sorted(time_s, k, 0.5) : 0;
+    free(time_s);
+    return STATUS_OK;
+}
+
+/* All plans that `predicted_by` predicts and `measured_by` ran. */
+static enum status compare_engines(const struct measurement *m, size_t n, const char *predicted_by,
+                                   const char *measured_by, bool *paired, struct comparison *c)
+{
+    enum status st = STATUS_OK;
+    TRY(copy_text(predicted_by, &c->predicted_by));
+    TRY(copy_text(measured_by, &c->measured_by));
+    c->plan = calloc(n, sizeof *c->plan);
+    if (!c->plan) {
+        st = error_set(STATUS_NOMEM, "comparison of %zu files", n);
+        goto out;
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct compared_plan p = {.predicted_s = m[i].iteration_s};
+        if (strcmp(m[i].engine, predicted_by) != 0)
+            continue;
+        TRY(median_run(m, n, &m[i], measured_by, paired, &p.measured_s, &p.runs));
+        if (p.runs == 0)
+            continue;
+        p.error = p.predicted_s / p.measured_s - 1;
+        paired[i] = true;
+        TRY(copy_text(has(m[i].plan) ? m[i].plan : m[i].plan_sha256, &p.plan));
+        c->plan[c->plans++] = p;
+    }
+    if (c->plans > 0)
+        TRY(summarise(c));
+out:
+    return st;
+}
+
+static void comparison_free(struct comparison *c)
+{
+    for (size_t i = 0; c->plan && i < c->plans; i++)
+        free(c->plan[i].plan);
+    free(c->plan);
+    free(c->predicted_by);
+    free(c->measured_by);
+    *c = (struct comparison){0};
+}
+
+void comparisons_free(struct comparisons *c)
+{
+    for (size_t i = 0; c->item && i < c->n; i++)
+        comparison_free(&c->item[i]);
+    free(c->item);
+    free(c->paired);
+    *c = (struct comparisons){0};
+}
+
+static enum status check(const struct measurement *m, const char *const *name, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!has(m[i].engine))
+            return error_set(STATUS_INVALID, "%s: no engine", name[i]);
+        if (!(m[i].iteration_s > 0 && isfinite(m[i].iteration_s)))
+            return error_set(STATUS_INVALID, "%s: an iteration of %g s cannot be compared", name[i],
+                             m[i].iteration_s);
+        for (size_t k = 0; k < i && engine_predicts(m[i].engine); k++) {
+            if (strcmp(m[i].engine, m[k].engine) == 0 && measurement_same_plan(&m[i], &m[k]))
+                return error_set(STATUS_INVALID, "%s and %s are both predictions of %s by %s",
+                                 name[k], name[i], has(m[i].plan) ? m[i].plan : "one plan",
+                                 m[i].engine);
+        }
+    }
+    return STATUS_OK;
+}
+
+/* Is i the first file of its engine? */
+static bool first_of_engine(const struct measurement *m, size_t i)
+{
+    for (size_t k = 0; k < i; k++) {
+        if (strcmp(m[k].engine, m[i].engine) == 0)
+            return false;
+    }
+    return true;
+}
+
+enum status compare_measurements(const struct measurement *m, const char *const *name, size_t n,
+                                 struct comparisons *out)
+{
+    enum status st = STATUS_OK;
+    struct comparisons c = {.files = n};
+    size_t predictors = 0, engines = 0;
+
+    TRY(check(m, name, n));
+    for (size_t i = 0; i < n; i++) {
+        predictors += first_of_engine(m, i) && engine_predicts(m[i].engine);
+        engines += first_of_engine(m, i);
+    }
+    c.item = calloc(predictors * (engines - predictors) + 1, sizeof *c.item);
+    c.paired = calloc(n + 1, sizeof *c.paired);
+    if (!c.item || !c.paired) {
+        st = error_set(STATUS_NOMEM, "comparison of %zu files", n);
+        goto out;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!first_of_engine(m, i) || !engine_predicts(m[i].engine))
+            continue;
+        for (size_t k = 0; k < n; k++) {
+            if (!first_of_engine(m, k) || engine_predicts(m[k].engine))
+                continue;
+            struct comparison *item = &c.item[c.n++];
+            TRY(compare_engines(m, n, m[i].engine, m[k].engine, c.paired, item));
+            if (item->plans == 0) {
+                comparison_free(item);
+                c.n--;
+            }
+        }
+    }
+    if (c.n == 0) {
+        st = error_set(STATUS_INFEASIBLE,
+                       "nothing to compare: none of %zu files is a prediction (engine analytic or "
+                       "simgrid) of a plan that another one ran",
+                       n);
+        goto out;
+    }
+    *out = c;
+    c = (struct comparisons){0};
+out:
+    comparisons_free(&c);
+    return st;
+}

@@ -1,0 +1,66 @@
+/* compare.h - how good predictions were: errors per plan, rank correlation, regret.
+ *
+ * error = predicted / measured - 1, signed; figures over plans use its absolute value. */
+#ifndef CORE_COMPARE_H
+#define CORE_COMPARE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/error.h"
+#include "core/measurement.h"
+
+enum { COMPARE_RANKED = 3 }; /* plans that rank correlation and regret need at least */
+
+/* Does this engine predict ("analytic", "simgrid"), or is it a run? */
+bool engine_predicts(const char *engine);
+
+/* Are these about the same plan: equal plan_sha256, or the same path where one has no hash? */
+bool measurement_same_plan(const struct measurement *a, const struct measurement *b);
+
+struct compared_plan {
+    char *plan;                     /* path of the plan, as in the first of its files */
+    double predicted_s, measured_s; /* iteration; measured: median over its measurement files */
+    double error;
+    size_t runs; /* measurement files */
+};
+
+/* One predicting engine against one kind of run. */
+struct comparison {
+    char *predicted_by, *measured_by; /* engines */
+    size_t plans;
+    struct compared_plan *plan; /* [plans] in order of first appearance */
+    double mean_abs_error, median_abs_error, p95_abs_error;
+    double kendall_tau, regret; /* NAN with fewer than COMPARE_RANKED plans; tau also without
+                                   any order (all times of one side equal) */
+};
+
+struct comparisons {
+    size_t n;
+    struct comparison *item; /* [n] in order of first appearance */
+    size_t files;
+    bool *paired; /* [files] does the i-th measurement appear in any comparison? */
+};
+
+/* Pair predictions with runs of the same plan. `name` [n] says where each came from, for messages.
+ * Returns STATUS_INVALID when one engine predicts a plan twice or an iteration time is not
+ * positive, STATUS_INFEASIBLE when nothing pairs, STATUS_NOMEM. O(n^2). */
+enum status compare_measurements(const struct measurement *m, const char *const *name, size_t n,
+                                 struct comparisons *out) MUST_CHECK;
+void comparisons_free(struct comparisons *c); /* accepts {0}; leaves {0} */
+
+/* Kendall's tau-b, which corrects for ties: (concordant - discordant) pairs over the geometric
+ * mean of the pairs not tied in x and not tied in y. In [-1, 1]; NAN when x or y has only one
+ * value. O(n^2). Source: Kendall, "The treatment of ties in ranking problems", Biometrika 33
+ * (1945). */
+double kendall_tau(const double *x, const double *y, size_t n);
+
+/* What choosing the plan predicted to be fastest costs: measured[chosen] / min measured - 1, the
+ * first of several equal predictions being chosen. n >= 1, measured > 0. O(n). */
+double regret(const double *predicted, const double *measured, size_t n);
+
+/* Quantile q in [0, 1] of ascending values, interpolated linearly between order statistics
+ * (definition 7 of Hyndman & Fan, The American Statistician 50, 1996). n >= 1. O(1). */
+double quantile_sorted(const double *ascending, size_t n, double q);
+
+#endif

@@ -1,0 +1,122 @@
+#include "partition/partition.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "partition/graph.h"
+#include "partition/place.h"
+
+extern const struct partition_algorithm partition_balanced, partition_uniform;
+
+const struct partition_algorithm *const partition_algorithms[] = {
+    &partition_balanced,
+    &partition_uniform,
+};
+const size_t partition_algorithms_n = sizeof partition_algorithms / sizeof *partition_algorithms;
+
+enum status partition_find(const char *name, const struct partition_algorithm **out)
+{
+    char known[256] = "";
+    for (size_t i = 0; i < partition_algorithms_n; i++) {
+        if (!strcmp(partition_algorithms[i]->name, name)) {
+            *out = partition_algorithms[i];
+            return STATUS_OK;
+        }
+        size_t n = strlen(known);
+        snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", partition_algorithms[i]->name);
+    }
+    return error_set(STATUS_INVALID, "no algorithm is called '%.60s'; there are %s", name, known);
+}
+
+static enum status check(const struct model *m, const struct topology *t,
+                         const struct partition_request *r)
+{
+    if (r->stages < 1 || r->stages > m->n)
+        return error_set(STATUS_INVALID, "%zu stages for the %zu ops of %s", r->stages, m->n,
+                         r->model);
+    if (r->replicas < 1 || r->stages > t->n / r->replicas)
+        return error_set(STATUS_INVALID, "%zu stages x %u replicas on the %zu devices of %s",
+                         r->stages, r->replicas, t->n, r->platform);
+    return graph_check(m);
+}
+
+static enum status copy_text(const char *text, char **out)
+{
+    size_t length = strlen(text) + 1;
+    if (!(*out = malloc(length)))
+        return error_set(STATUS_NOMEM, "out of memory");
+    memcpy(*out, text, length);
+    return STATUS_OK;
+}
+
+static enum status fill_head(const struct partition_request *r, const char *algorithm,
+                             struct plan *p)
+{
+    enum status st;
+    p->microbatches = r->microbatches;
+    p->microbatch_size = r->microbatch_size;
+    p->seed = r->seed;
+    TRY(copy_text(r->model, &p->model));
+    TRY(copy_text(r->platform, &p->platform));
+    TRY(copy_text(r->schedule, &p->schedule));
+    TRY(copy_text(r->optimizer, &p->optimizer));
+    TRY(copy_text(algorithm, &p->algorithm));
+out:
+    return st;
+}
+
+/* Replica k of the pipeline runs on order[k * stages ...]: neighbouring stages sit close. */
+static enum status fill_stages(const struct partition_request *r, size_t ops, const size_t *first,
+                               const uint32_t *order, struct plan *p)
+{
+    if (!(p->stage = calloc(r->stages, sizeof *p->stage)))
+        return error_set(STATUS_NOMEM, "%zu stages", r->stages);
+    p->stages = r->stages;
+    for (size_t s = 0; s < r->stages; s++) {
+        struct plan_stage *stage = &p->stage[s];
+        stage->ops = (s + 1 < r->stages ? first[s + 1] : ops) - first[s];
+        stage->op = calloc(stage->ops + 1, sizeof *stage->op);
+        stage->device = calloc(r->replicas, sizeof *stage->device);
+        if (!stage->op || !stage->device)
+            return error_set(STATUS_NOMEM, "%zu stages", r->stages);
+        for (size_t k = 0; k < stage->ops; k++)
+            stage->op[k] = (uint32_t)(first[s] + k);
+        stage->devices = stage->replicas = r->replicas;
+        stage->tensor_parallel = 1;
+        for (uint32_t k = 0; k < r->replicas; k++)
+            stage->device[k] = order[k * r->stages + s];
+    }
+    return STATUS_OK;
+}
+
+enum status partition_run(const struct partition_algorithm *a, const struct model *m,
+                          const struct topology *t, const struct partition_request *r,
+                          struct plan *out)
+{
+    enum status st;
+    struct plan p = {.objective_s = NAN};
+    uint32_t *order = NULL;
+    size_t *first = NULL;
+
+    TRY(check(m, t, r));
+    order = calloc(t->n, sizeof *order);
+    first = calloc(r->stages, sizeof *first);
+    if (!order || !first) {
+        st = error_set(STATUS_NOMEM, "%zu devices", t->n);
+        goto out;
+    }
+    TRY(place_neighbours(t, order));
+    TRY(a->cut(m, t, r, order, first, &p.objective_s));
+    TRY(fill_head(r, a->name, &p));
+    TRY(fill_stages(r, m->n, first, order, &p));
+    TRY(plan_check(&p, m, t));
+    *out = p;
+    p = (struct plan){0};
+out:
+    plan_free(&p);
+    free(first);
+    free(order);
+    return st;
+}

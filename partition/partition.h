@@ -1,0 +1,44 @@
+/* partition.h - plan = f(model, topology, request): one algorithm per file, one row in the table.
+ */
+#ifndef PARTITION_PARTITION_H
+#define PARTITION_PARTITION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+#include "core/model.h"
+#include "core/plan.h"
+#include "core/topology.h"
+
+struct partition_request {
+    size_t stages;     /* 1 <= stages <= model->n */
+    uint32_t replicas; /* of every stage, >= 1; stages * replicas <= topology->n */
+    uint32_t microbatches, microbatch_size;
+    const char *schedule, *optimizer;
+    const char *model, *platform; /* names for the plan file */
+    uint64_t seed;
+};
+
+struct partition_algorithm {
+    const char *name, *summary;
+    const char *guarantee; /* what the result is: "exact for ...", "heuristic" */
+    /* Choose the first op of every stage in the model's order: first[stages], first[0] == 0,
+     * increasing. device[stages] is where each stage of the first replica runs.
+     * *objective_s: seconds per microbatch of the slowest stage, NAN when not computed. */
+    enum status (*cut)(const struct model *m, const struct topology *t,
+                       const struct partition_request *r, const uint32_t *device, size_t *first,
+                       double *objective_s);
+};
+
+extern const struct partition_algorithm *const partition_algorithms[];
+extern const size_t partition_algorithms_n;
+enum status partition_find(const char *name, const struct partition_algorithm **out) MUST_CHECK;
+
+/* Check the request and the graph, place, cut, and build the plan. STATUS_INVALID with the reason
+ * (more stages than ops, more ranks than devices, ...), STATUS_NOMEM, STATUS_EXTERNAL (igraph). */
+enum status partition_run(const struct partition_algorithm *a, const struct model *m,
+                          const struct topology *t, const struct partition_request *r,
+                          struct plan *out) MUST_CHECK;
+
+#endif

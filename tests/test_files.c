@@ -1,0 +1,335 @@
+/* Every JSON file of ours: round trips byte for byte, survives truncation at every byte, names the
+ * place of a fault, and gives its memory back when any allocation fails. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/file.h"
+#include "core/lower.h"
+#include "core/measurement.h"
+#include "core/model.h"
+#include "core/plan.h"
+#include "core/program.h"
+#include "core/provenance.h"
+#include "core/topology.h"
+#include "core/trace.h"
+#include "tests/fault.h"
+#include "tests/sample.h"
+
+static const struct provenance by = {"foreline test", "test \"quoted\\ \x01 \xc3\xa9", NULL, 7};
+
+struct fixture {
+    struct model model;
+    struct topology topology;
+    struct plan plan;
+    struct program program;
+    struct measurement measurement;
+    char dir[64];
+};
+
+static struct fixture f;
+
+static const char *in_dir(const char *name)
+{
+    static char path[128];
+    snprintf(path, sizeof path, "%s/%s", f.dir, name);
+    return path;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    f.model = sample_chain(6, 1e-3, 2e-3, 1000, 500);
+    f.topology = sample_clique(4, 1e-6, 1e9);
+    f.plan = sample_plan(&f.model, 2, 2, 4, "1f1b");
+    strcpy(f.dir, "/tmp/foreline-files-XXXXXX");
+    if (!mkdtemp(f.dir) || plan_lower(&f.plan, &f.model, &f.topology, &f.program) != STATUS_OK)
+        return -1;
+    struct timeline t;
+    if (timeline_init(&t, f.program.ops) != STATUS_OK ||
+        measurement_from_timeline(&f.program, &t, &f.measurement) != STATUS_OK)
+        return -1;
+    timeline_free(&t);
+    f.measurement.engine = sample_text("analytic");
+    f.measurement.plan = sample_text("p.json");
+    return measurement_warn(&f.measurement, "careful: %d", 3) == STATUS_OK ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    measurement_free(&f.measurement);
+    program_free(&f.program);
+    plan_free(&f.plan);
+    topology_free(&f.topology);
+    model_free(&f.model);
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", f.dir);
+    return system(command);
+}
+
+/* One kind of file: write the fixture's object; read a path into nothing, or write what was read.
+ */
+struct kind {
+    const char *name;
+    enum status (*write)(const char *path);
+    enum status (*read)(const char *path, const char *copy);
+};
+
+static enum status write_model(const char *path)
+{
+    return model_write(&f.model, path, &by);
+}
+
+static enum status read_model(const char *path, const char *copy)
+{
+    struct model m = {0};
+    enum status st = model_read(path, &m);
+    if (st == STATUS_OK && copy)
+        st = model_write(&m, copy, &by);
+    model_free(&m);
+    return st;
+}
+
+static enum status write_topology(const char *path)
+{
+    return topology_write(&f.topology, path, &by);
+}
+
+static enum status read_topology(const char *path, const char *copy)
+{
+    struct topology t = {0};
+    enum status st = topology_read(path, &t);
+    if (st == STATUS_OK && copy)
+        st = topology_write(&t, copy, &by);
+    topology_free(&t);
+    return st;
+}
+
+static enum status write_plan(const char *path)
+{
+    return plan_write(&f.plan, &f.model, &f.topology, path, &by);
+}
+
+static enum status read_plan(const char *path, const char *copy)
+{
+    struct json_document d = {0};
+    struct plan p = {0};
+    enum status st = json_read(path, plan_format, PLAN_VERSION, &d);
+    if (st == STATUS_OK)
+        st = plan_read(&d, &f.model, &f.topology, &p);
+    if (st == STATUS_OK && copy)
+        st = plan_write(&p, &f.model, &f.topology, copy, &by);
+    plan_free(&p);
+    json_document_free(&d);
+    return st;
+}
+
+static enum status write_program(const char *path)
+{
+    return program_write(&f.program, path, &by);
+}
+
+static enum status read_program(const char *path, const char *copy)
+{
+    struct program p = {0};
+    enum status st = program_read(path, &p);
+    if (st == STATUS_OK && copy)
+        st = program_write(&p, copy, &by);
+    program_free(&p);
+    return st;
+}
+
+static enum status write_measurement(const char *path)
+{
+    return measurement_write(&f.measurement, path, &by);
+}
+
+static enum status read_measurement(const char *path, const char *copy)
+{
+    struct measurement m = {0};
+    enum status st = measurement_read(path, &m);
+    if (st == STATUS_OK && copy)
+        st = measurement_write(&m, copy, &by);
+    measurement_free(&m);
+    return st;
+}
+
+static const struct kind kinds[] = {
+    {"model", write_model, read_model},
+    {"topology", write_topology, read_topology},
+    {"plan", write_plan, read_plan},
+    {"program", write_program, read_program},
+    {"measurement", write_measurement, read_measurement},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static void reading_and_writing_again_gives_the_same_bytes(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < KINDS; k++) {
+        char *a, *b, path[128];
+        size_t n, m;
+        strcpy(path, in_dir("a"));
+        if (kinds[k].write(path) != STATUS_OK || kinds[k].read(path, in_dir("b")) != STATUS_OK)
+            fail_msg("%s: %s", kinds[k].name, error_message());
+        assert_int_equal(file_read(path, &a, &n), STATUS_OK);
+        assert_int_equal(file_read(in_dir("b"), &b, &m), STATUS_OK);
+        assert_string_equal(a, b);
+        free(a);
+        free(b);
+    }
+}
+
+static void put_file(const char *path, const char *text, size_t length)
+{
+    FILE *out = fopen(path, "wb");
+    assert_non_null(out);
+    assert_int_equal(fwrite(text, 1, length, out), length);
+    fclose(out);
+}
+
+static void a_file_cut_at_any_byte_is_a_clean_error(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < KINDS; k++) {
+        char *text, path[128];
+        size_t n;
+        strcpy(path, in_dir("whole"));
+        assert_int_equal(kinds[k].write(path), STATUS_OK);
+        assert_int_equal(file_read(path, &text, &n), STATUS_OK);
+        strcpy(path, in_dir("cut"));
+        for (size_t cut = 0; cut + 1 < n; cut++) { /* the last byte is a line break */
+            put_file(path, text, cut);
+            enum status st = kinds[k].read(path, NULL);
+            if (cut + 1 < n - 1 && st != STATUS_PARSE)
+                fail_msg("%s cut at %zu of %zu: status %d", kinds[k].name, cut, n, st);
+        }
+        free(text);
+    }
+}
+
+/* Replace every digit, bracket and letter in turn by something else: no crash, whatever the result.
+ */
+static void a_file_with_any_byte_replaced_never_crashes(void **state)
+{
+    (void)state;
+    static const char other[] = "0-]}\"x,9";
+    for (size_t k = 0; k < KINDS; k++) {
+        char *text, path[128];
+        size_t n;
+        strcpy(path, in_dir("whole"));
+        assert_int_equal(kinds[k].write(path), STATUS_OK);
+        assert_int_equal(file_read(path, &text, &n), STATUS_OK);
+        strcpy(path, in_dir("changed"));
+        for (size_t i = 0; i < n; i++) {
+            char keep = text[i];
+            text[i] = other[i % (sizeof other - 1)];
+            put_file(path, text, n);
+            enum status st = kinds[k].read(path, NULL);
+            assert_in_range(st, STATUS_OK, STATUS_PARSE);
+            text[i] = keep;
+        }
+        free(text);
+    }
+}
+
+static void releases_everything_when_memory_runs_out(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < KINDS; k++) {
+        char path[128];
+        strcpy(path, in_dir("whole"));
+        FOR_EACH_ALLOC_FAILURE(kinds[k].write(path));
+        FOR_EACH_ALLOC_FAILURE(kinds[k].read(path, NULL));
+    }
+}
+
+static void a_fault_is_reported_with_line_column_and_path(void **state)
+{
+    (void)state;
+    char path[128], expected[256];
+    static const char text[] = "{\"format\": \"foreline-measurement\", \"version\": 1,\n"
+                               " \"engine\": \"tcp\", \"iteration_s\": 1, \"samples_per_s\": 1,\n"
+                               " \"tokens_per_s\": 0, \"bubble_fraction\": 0, \"cpu_s\": 0,\n"
+                               " \"ranks\": [{\"name\": \"a\", \"busy_s\": -1}]}\n";
+    strcpy(path, in_dir("fault"));
+    put_file(path, text, sizeof text - 1);
+    struct measurement m = {0};
+    assert_int_equal(measurement_read(path, &m), STATUS_PARSE);
+    snprintf(expected, sizeof expected, "%s:4:36: ranks[0].busy_s: -1 is out of range", path);
+    assert_memory_equal(error_message(), expected, strlen(expected));
+}
+
+static void files_of_another_kind_or_version_are_refused(void **state)
+{
+    (void)state;
+    struct model m = {0};
+    char path[128];
+    strcpy(path, in_dir("plan"));
+    assert_int_equal(write_plan(path), STATUS_OK);
+    assert_int_equal(model_read(path, &m), STATUS_PARSE);
+    assert_non_null(strstr(error_message(), "this is a foreline-plan file"));
+    static const char newer[] = "{\"format\": \"foreline-model\", \"version\": 99}";
+    put_file(path, newer, sizeof newer - 1);
+    assert_int_equal(model_read(path, &m), STATUS_PARSE);
+    assert_non_null(strstr(error_message(), "version 99 is newer"));
+    assert_int_equal(model_read(f.dir, &m), STATUS_IO);
+}
+
+static void nothing_is_left_when_a_file_cannot_be_written(void **state)
+{
+    (void)state;
+    assert_int_equal(write_model("/nonexistent/dir/model.json"), STATUS_IO);
+    char path[128];
+    strcpy(path, in_dir("dropped"));
+    struct file_out out = {0};
+    assert_int_equal(file_create(path, &out), STATUS_OK);
+    fputs("half", out.stream);
+    file_discard(&out);
+    assert_int_not_equal(access(path, F_OK), 0);
+    char command[160];
+    snprintf(command, sizeof command, "test -z \"$(ls %s | grep dropped)\"", f.dir);
+    assert_int_equal(system(command), 0);
+}
+
+static void a_trace_holds_every_op_of_the_program(void **state)
+{
+    (void)state;
+    struct timeline t;
+    char *text, path[128];
+    size_t n, events = 0;
+    strcpy(path, in_dir("trace"));
+    assert_int_equal(timeline_init(&t, f.program.ops), STATUS_OK);
+    assert_int_equal(trace_write(&f.program, &t, path, &by), STATUS_OK);
+    assert_int_equal(file_read(path, &text, &n), STATUS_OK);
+    for (const char *p = text; (p = strstr(p, "\"ph\": \"X\"")); p++)
+        events++;
+    assert_int_equal(events, f.program.ops);
+    assert_non_null(strstr(text, "\"0SEND_F3\""));
+    assert_non_null(strstr(text, "\"1B2\""));
+    free(text);
+    timeline_free(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reading_and_writing_again_gives_the_same_bytes),
+        cmocka_unit_test(a_file_cut_at_any_byte_is_a_clean_error),
+        cmocka_unit_test(a_file_with_any_byte_replaced_never_crashes),
+        cmocka_unit_test(releases_everything_when_memory_runs_out),
+        cmocka_unit_test(a_fault_is_reported_with_line_column_and_path),
+        cmocka_unit_test(files_of_another_kind_or_version_are_refused),
+        cmocka_unit_test(nothing_is_left_when_a_file_cannot_be_written),
+        cmocka_unit_test(a_trace_holds_every_op_of_the_program),
+    };
+    return cmocka_run_group_tests_name("files", tests, set_up, tear_down);
+}

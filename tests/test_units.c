@@ -1,0 +1,87 @@
+/* units: what is accepted, what is not, and how quantities print. */
+#include "core/units.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/sample.h"
+
+static void reads_what_people_write(void **state)
+{
+    (void)state;
+    static const struct {
+        enum unit unit;
+        const char *text;
+        double value;
+    } cases[] = {
+        {UNIT_RATE, "400Gbps", 50e9},      {UNIT_RATE, "50GBps", 50e9},
+        {UNIT_RATE, "1GiBps", 1073741824}, {UNIT_BYTES, "16MiB", 16777216},
+        {UNIT_BYTES, "80GB", 80e9},        {UNIT_BYTES, "4096", 4096},
+        {UNIT_SECONDS, "1.5us", 1.5e-6},   {UNIT_SECONDS, "20 ms", 20e-3},
+        {UNIT_SECONDS, "2min", 120},       {UNIT_FLOPS, "312Tf", 312e12},
+        {UNIT_FLOP, "5Gflop", 5e9},        {UNIT_SECONDS, "0", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double value;
+        if (units_parse(cases[i].unit, cases[i].text, &value) != STATUS_OK)
+            fail_msg("%s", error_message());
+        assert_near(value, cases[i].value, 1e-12 * cases[i].value);
+    }
+}
+
+static void refuses_what_has_no_clear_meaning(void **state)
+{
+    (void)state;
+    static const struct {
+        enum unit unit;
+        const char *text;
+    } cases[] = {
+        {UNIT_RATE, "400"},    {UNIT_RATE, "400Gbit"}, {UNIT_RATE, "-1Gbps"},   {UNIT_SECONDS, "5"},
+        {UNIT_SECONDS, "kms"}, {UNIT_SECONDS, "1kms"}, {UNIT_BYTES, "1.5x"},    {UNIT_BYTES, ""},
+        {UNIT_FLOPS, "nanTf"}, {UNIT_FLOPS, "infTf"},  {UNIT_BYTES, "1e308TB"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double value = -7;
+        assert_int_equal(units_parse(cases[i].unit, cases[i].text, &value), STATUS_INVALID);
+        assert_near(value, -7, 0);
+    }
+}
+
+static void says_what_it_expected(void **state)
+{
+    (void)state;
+    double value;
+    assert_int_equal(units_parse(UNIT_RATE, "400", &value), STATUS_INVALID);
+    assert_string_equal(error_message(),
+                        "'400' is not a rate such as 400Gbps or 50GBps (unit missing)");
+}
+
+static void prints_in_the_largest_fitting_prefix(void **state)
+{
+    (void)state;
+    char text[UNITS_TEXT];
+    assert_string_equal(units_print(UNIT_SECONDS, 1.5e-6, text), "1.5 us");
+    assert_string_equal(units_print(UNIT_SECONDS, 0, text), "0 s");
+    assert_string_equal(units_print(UNIT_SECONDS, 0.99999, text), "1 s");
+    assert_string_equal(units_print(UNIT_BYTES, 16777216, text), "16 MiB");
+    assert_string_equal(units_print(UNIT_RATE, 50e9, text), "50 GB/s");
+    assert_string_equal(units_print(UNIT_FLOPS, 312e12, text), "312 Tflop/s");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_what_people_write),
+        cmocka_unit_test(refuses_what_has_no_clear_meaning),
+        cmocka_unit_test(says_what_it_expected),
+        cmocka_unit_test(prints_in_the_largest_fitting_prefix),
+    };
+    return cmocka_run_group_tests_name("units", tests, NULL, NULL);
+}
