@@ -56,7 +56,8 @@ static enum status simulate(int argc, char **argv)
 
     if (argc != 1)
         return error_set(STATUS_USAGE, "expected one plan file, got %d operands", argc);
-    TRY(engine_find(engine_name, &engine));
+    if (engine_find(engine_name, &engine) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--engine");
     TRY(load_plan(argv[0], &p));
     TRY(engine->run(&p.program, &p.topology, p.platform, &s));
     TRY(measure(&p, argv[0], &s, &m));

@@ -83,12 +83,12 @@ static void print_rates(const struct topology *t)
         }
 }
 
-static void letter(size_t tier, char text[8])
+static void letter(size_t tier, char text[24])
 {
     if (tier < LETTERS)
-        snprintf(text, 8, "%c", (char)('a' + tier));
+        snprintf(text, 24, "%c", (char)('a' + tier));
     else
-        snprintf(text, 8, "%zu", tier + 1);
+        snprintf(text, 24, "%zu", tier + 1);
 }
 
 static enum status print_tiers(const struct topology *t)
@@ -99,12 +99,17 @@ static enum status print_tiers(const struct topology *t)
     for (size_t i = 0; i < t->n * t->n; i++)
         if (i % (t->n + 1) != 0)
             pairs[t->tier_of[i]]++;
-    printf("\n%-5s  %-24s  %10s  %12s  %s\n", "# tier", "name", "latency", "bandwidth",
+    int width = 12;
+    for (size_t k = 0; k < t->tiers; k++) {
+        int length = (int)strlen(t->tier[k].name);
+        width = length > width ? length : width;
+    }
+    printf("\n%-6s  %-*s  %10s  %12s  %s\n", "# tier", width, "name", "latency", "bandwidth",
            "pairs (each direction counts)");
     for (size_t k = 0; k < t->tiers; k++) {
-        char key[8];
+        char key[24];
         letter(k, key);
-        printf("%-6s  %-24s  %10s  %12s  %zu\n", key, t->tier[k].name,
+        printf("%-6s  %-*s  %10s  %12s  %zu\n", key, width, t->tier[k].name,
                quantity(UNIT_SECONDS, t->tier[k].latency_s),
                quantity(UNIT_RATE, t->tier[k].bandwidth_Bps), pairs[k]);
     }
@@ -112,15 +117,29 @@ static enum status print_tiers(const struct topology *t)
     return STATUS_OK;
 }
 
+/* The last tier before bandwidth falls most: as a rule what joins the devices of one node. */
+static size_t last_near_tier(const struct topology *t)
+{
+    size_t last = 0;
+    double most = 0;
+    for (size_t k = 0; k + 1 < t->tiers; k++) {
+        double fall = t->tier[k].bandwidth_Bps / t->tier[k + 1].bandwidth_Bps;
+        if (fall > most) {
+            most = fall;
+            last = k;
+        }
+    }
+    return last;
+}
+
 /* First device of each group of neighbours in device order, first[groups] == t->n: single devices,
- * or, when these are many, runs of devices on the fastest tier. Returns how many groups there are,
- * MAX_GROUPS + 1 if too many. */
+ * or, when these are many, runs of near ones. Returns how many groups there are, MAX_GROUPS + 1 if
+ * too many. */
 static size_t find_groups(const struct topology *t, size_t first[MAX_GROUPS + 2])
 {
-    size_t groups = 0;
+    size_t groups = 0, near = last_near_tier(t);
     for (size_t i = 0; i < t->n; i++) {
-        bool joins =
-            t->n > SINGLY && i > 0 && t->tier_of[first[groups - 1] * t->n + i] == t->tier_of[1];
+        bool joins = t->n > SINGLY && i > 0 && t->tier_of[first[groups - 1] * t->n + i] <= near;
         if (joins)
             continue;
         if (groups == MAX_GROUPS)

@@ -1,0 +1,10 @@
+file(GLOB cases CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/cli/*/args)
+foreach(args IN LISTS cases)
+    get_filename_component(case ${args} DIRECTORY)
+    get_filename_component(name ${case} NAME)
+    add_test(NAME cli.${name}
+        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli.sh $<TARGET_FILE:foreline> ${case})
+    set_tests_properties(cli.${name} PROPERTIES LABELS cli TIMEOUT 60)
+endforeach()
+
+add_test(NAME cli.help COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli_help.sh $<TARGET_FILE:foreline>)

@@ -1,0 +1,45 @@
+#!/bin/sh
+# Run one case: CASE/args are the arguments of one or more foreline calls, a line each; CASE/input/
+# holds files to start with. Compared: standard output of all calls with CASE/output (absent: not
+# looked at), standard error with CASE/error (absent: must be empty), the last exit status with
+# CASE/status (absent: 0), and the files left behind with CASE/files (absent: none).
+# Usage: cli.sh FORELINE CASE
+set -u
+tool=$1
+case=$2
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT
+mkdir "$dir/work"
+[ -d "$case/input" ] && cp -r "$case/input/." "$dir/work/"
+cd "$dir/work" || exit 2
+ls -A >"$dir/before"
+status=0
+while IFS= read -r line; do
+    eval "\"$tool\" $line" >>"$dir/output" 2>>"$dir/error" </dev/null
+    status=$?
+done <"$case/args"
+ls -A | grep -vxF -f "$dir/before" >"$dir/files"
+failed=0
+if [ -f "$case/output" ]; then
+    diff -u "$case/output" "$dir/output" || failed=1
+fi
+if [ -f "$case/error" ]; then
+    diff -u "$case/error" "$dir/error" || failed=1
+elif [ -s "$dir/error" ]; then
+    echo "unexpected on standard error:"
+    cat "$dir/error"
+    failed=1
+fi
+expected=0
+[ -f "$case/status" ] && expected=$(cat "$case/status")
+if [ "$status" != "$expected" ]; then
+    echo "exit status $status, expected $expected"
+    failed=1
+fi
+if [ -f "$case/files" ]; then
+    diff -u "$case/files" "$dir/files" || failed=1
+elif [ -s "$dir/files" ]; then
+    echo "files left behind:"
+    cat "$dir/files"
+    failed=1
+fi
+exit $failed
