@@ -103,14 +103,15 @@ struct op_cost cost_op(const struct model *m, const struct device_type *type, ui
 {
     const struct model_op *o = &m->op[op];
     double held = (double)(o->parameter_bytes + o->shared_bytes);
+    double read = o->sparse ? 0 : held; /* per microbatch */
     struct op_cost c = {0};
 
     if (!profiled(m, type, op, samples, &c)) {
         c.forward_s = phase_cost(type, o, "forward", samples * o->forward_flop,
-                                 samples * o->forward_bytes + held, &c.extrapolated);
+                                 samples * o->forward_bytes + read, &c.extrapolated);
         /* Weight gradients are read and written besides the weights. */
         c.backward_s = phase_cost(type, o, "backward", samples * o->backward_flop,
-                                  samples * o->backward_bytes + 3 * held, &c.extrapolated);
+                                  samples * o->backward_bytes + 3 * read, &c.extrapolated);
     }
     struct model_op update = {.kind = (char *)optimizer};
     double flop = held / (double)m->element_bytes * update_flop(optimizer);

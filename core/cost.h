@@ -5,7 +5,8 @@
  * device's measured rate for the op's kind and phase ("linear.forward"; interpolated in the log of
  * the work, constant outside); else the roofline
  *     launch + max(flop / flops, bytes / memory bandwidth)
- * with parameters read once per microbatch. Source: Williams, Waterman & Patterson, CACM 52 (2009).
+ * with parameters read once per microbatch, unless the op only looks rows up in them (sparse).
+ * Source: Williams, Waterman & Patterson, CACM 52 (2009).
  */
 #ifndef CORE_COST_H
 #define CORE_COST_H

@@ -31,8 +31,10 @@ struct model_op {
     double forward_flop, backward_flop;   /* per sample, >= 0 */
     double forward_bytes, backward_bytes; /* memory traffic without parameters, per sample */
     int64_t parameter_bytes;              /* own parameters */
-    int64_t shared_bytes;                 /* parameters borrowed from op `shares` (tied weights) */
-    uint32_t shares;                      /* op that owns them, lower index; or MODEL_NO_OP */
+    bool
+        sparse; /* parameters are indexed (embedding): *_bytes above hold what is touched of them */
+    int64_t shared_bytes; /* parameters borrowed from op `shares` (tied weights) */
+    uint32_t shares;      /* op that owns them, lower index; or MODEL_NO_OP */
     int64_t stash_bytes;  /* kept from forward to backward, own output included, per sample */
     int64_t output_bytes; /* sent to each other stage that consumes the output, per sample */
 };

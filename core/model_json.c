@@ -84,6 +84,9 @@ static enum status read_op(const struct json_at *at, struct model_op *o, char **
     TRY(optional_bytes(at, "shared_bytes", &o->shared_bytes));
     TRY(optional_bytes(at, "stash_bytes", &o->stash_bytes));
     TRY(optional_bytes(at, "output_bytes", &o->output_bytes));
+    TRY(json_optional(at, "sparse", &field));
+    if (field.value)
+        TRY(json_get_bool(&field, &o->sparse));
     TRY(json_optional(at, "shares", &field));
     if (field.value)
         TRY(json_get_copy(&field, shares));
@@ -314,6 +317,8 @@ static void put_op(struct json_writer *w, const struct model *m, size_t i)
     json_put_real(w, "forward_bytes", o->forward_bytes);
     json_put_real(w, "backward_bytes", o->backward_bytes);
     json_put_integer(w, "parameter_bytes", o->parameter_bytes);
+    if (o->sparse)
+        json_put_bool(w, "sparse", true);
     if (o->shares != MODEL_NO_OP) {
         json_put_string(w, "shares", m->op[o->shares].name);
         json_put_integer(w, "shared_bytes", o->shared_bytes);

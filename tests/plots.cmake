@@ -1,1 +1,2 @@
 unit_test(compare LIBS core)
+unit_test(plots LIBS plots)

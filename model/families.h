@@ -1,0 +1,35 @@
+/* families.h - builders of the zoo: each turns hyper-parameters into a graph. Private to model/.
+ *
+ * `value` has the hyper-parameters in the order of the family's enum, each within the range of its
+ * row in the zoo; what only makes sense together (heads dividing hidden) is checked here:
+ * STATUS_INVALID. */
+#ifndef MODEL_FAMILIES_H
+#define MODEL_FAMILIES_H
+
+#include "core/model.h"
+
+enum { MLP_LAYERS, MLP_HIDDEN, MLP_TOKENS, MLP_CHANNELS, MLP_VOCABULARY, MLP_PARAMETERS };
+
+/* Next-token prediction from a window of `tokens` embedded tokens: [linear, gelu] x layers, linear.
+ * A sample is one window; one token is predicted. */
+enum status zoo_mlp(const int64_t *value, struct model *out) MUST_CHECK;
+
+enum {
+    TRANSFORMER_LAYERS,
+    TRANSFORMER_HIDDEN,
+    TRANSFORMER_HEADS,
+    TRANSFORMER_TOKENS,
+    TRANSFORMER_VOCABULARY,
+    TRANSFORMER_POSITIONS,
+    TRANSFORMER_PARAMETERS_BERT,
+    GPT_TIED = TRANSFORMER_PARAMETERS_BERT,
+    TRANSFORMER_PARAMETERS_GPT
+};
+
+/* GPT-2: pre-LN decoder. Radford et al., "Language Models are Unsupervised Multitask Learners"
+ * (2019). */
+enum status zoo_gpt(const int64_t *value, struct model *out) MUST_CHECK;
+/* BERT with its masked-LM head: post-LN encoder. Devlin et al., NAACL 2019. */
+enum status zoo_bert(const int64_t *value, struct model *out) MUST_CHECK;
+
+#endif

@@ -1,0 +1,181 @@
+#include "model/layers.h"
+
+/* Bytes of an fp32 number and of a token id. */
+enum { F32 = 4, TOKEN = 4 };
+
+/* Operations per element of the element-wise layers.
+ *
+ * layernorm: mean 1, variance 3, scaling 1, weight and bias 2; backward: gradients of weight 2 and
+ *   bias 1, normalised input again 2, chain rule 8.
+ * gelu (tanh form: Hendrycks & Gimpel, 2016): 0.5 x (1 + tanh(a (x + b x^3))); the derivative has
+ *   the same tanh plus its own product rule.
+ * loss: maximum, difference, exponential, sum; backward: the probability again (difference,
+ *   exponential, product), minus the target, scaled. */
+enum {
+    NORM_FORWARD = 7,
+    NORM_BACKWARD = 13,
+    GELU_FORWARD = 9,
+    GELU_BACKWARD = 18,
+    LOSS_FORWARD = 4,
+    LOSS_BACKWARD = 5
+};
+
+uint32_t layer_embedding(struct graph *g, const char *name, const struct embedding_shape *s)
+{
+    int64_t tables = 1 + (s->positions > 0) + (s->types > 0), size = s->tokens * s->channels;
+    return graph_add(
+        g, &(struct graph_op){
+               .name = name,
+               .kind = "embedding",
+               .attribute = {{"tokens", s->tokens},
+                             {"channels", s->channels},
+                             {"vocabulary", s->vocabulary},
+                             {"positions", s->positions},
+                             {"types", s->types},
+                             {"concat", s->concat}},
+               .forward_flop = (double)((tables - 1) * size),
+               .backward_flop = (double)(tables * size),
+               .forward_bytes = (double)((tables + 1) * size * F32),
+               .backward_bytes = (double)((1 + 2 * tables) * size * F32),
+               .parameter_bytes = (s->vocabulary + s->positions + s->types) * s->channels * F32,
+               .sparse = true,
+               .shares = MODEL_NO_OP,
+               .stash_bytes = size * F32 + s->tokens * TOKEN,
+               .output_bytes = size * F32,
+           });
+}
+
+uint32_t layer_norm(struct graph *g, const char *name, uint32_t in, int64_t tokens,
+                    int64_t channels)
+{
+    int64_t size = tokens * channels, moments = 2 * tokens;
+    return graph_add(g, &(struct graph_op){
+                            .name = name,
+                            .kind = "layernorm",
+                            .attribute = {{"tokens", tokens}, {"channels", channels}},
+                            .inputs = 1,
+                            .input = {in},
+                            .forward_flop = (double)(NORM_FORWARD * size),
+                            .backward_flop = (double)(NORM_BACKWARD * size),
+                            .forward_bytes = (double)((2 * size + moments) * F32),
+                            .backward_bytes = (double)((3 * size + moments) * F32),
+                            .parameter_bytes = 2 * channels * F32,
+                            .shares = MODEL_NO_OP,
+                            .stash_bytes = (size + moments) * F32,
+                            .output_bytes = size * F32,
+                        });
+}
+
+uint32_t layer_linear(struct graph *g, const char *name, uint32_t in, const struct linear_shape *s)
+{
+    double work = 2.0 * (double)s->tokens * (double)s->in * (double)s->out;
+    int64_t read = s->tokens * s->in, written = s->tokens * s->out;
+    int64_t weights = s->in * s->out * F32, bias = s->bias ? s->out * F32 : 0;
+    bool tied = s->tied != MODEL_NO_OP;
+    return graph_add(
+        g,
+        &(struct graph_op){
+            .name = name,
+            .kind = "linear",
+            .attribute = {{"tokens", s->tokens}, {"in", s->in}, {"out", s->out}, {"bias", s->bias}},
+            .inputs = 1,
+            .input = {in},
+            .forward_flop = work,
+            .backward_flop = 2 * work,
+            .forward_bytes = (double)((read + written) * F32),
+            .backward_bytes = (double)(2 * (read + written) * F32),
+            .parameter_bytes = bias + (tied ? 0 : weights),
+            .shared_bytes = tied ? weights : 0,
+            .shares = s->tied,
+            .stash_bytes = written * F32,
+            .output_bytes = written * F32,
+        });
+}
+
+uint32_t layer_attention(struct graph *g, const char *name, uint32_t qkv, int64_t tokens,
+                         int64_t channels, int64_t heads, bool causal)
+{
+    int64_t size = tokens * channels, square = heads * tokens * tokens;
+    double work = 4.0 * (double)tokens * (double)size;
+    return graph_add(g, &(struct graph_op){
+                            .name = name,
+                            .kind = "attention",
+                            .attribute = {{"tokens", tokens},
+                                          {"channels", channels},
+                                          {"heads", heads},
+                                          {"causal", causal}},
+                            .inputs = 1,
+                            .input = {qkv},
+                            .forward_flop = work,
+                            .backward_flop = 2 * work,
+                            /* probabilities are written and read again; backward reads them and
+                             * writes and reads their gradient */
+                            .forward_bytes = (double)((4 * size + 2 * square) * F32),
+                            .backward_bytes = (double)((7 * size + 3 * square) * F32),
+                            .shares = MODEL_NO_OP,
+                            .stash_bytes = (size + square) * F32,
+                            .output_bytes = size * F32,
+                        });
+}
+
+uint32_t layer_gelu(struct graph *g, const char *name, uint32_t in, int64_t tokens,
+                    int64_t channels)
+{
+    int64_t size = tokens * channels;
+    return graph_add(g, &(struct graph_op){
+                            .name = name,
+                            .kind = "gelu",
+                            .attribute = {{"tokens", tokens}, {"channels", channels}},
+                            .inputs = 1,
+                            .input = {in},
+                            .forward_flop = (double)(GELU_FORWARD * size),
+                            .backward_flop = (double)(GELU_BACKWARD * size),
+                            .forward_bytes = (double)(2 * size * F32),
+                            .backward_bytes = (double)(3 * size * F32),
+                            .shares = MODEL_NO_OP,
+                            .stash_bytes = size * F32,
+                            .output_bytes = size * F32,
+                        });
+}
+
+uint32_t layer_residual(struct graph *g, const char *name, uint32_t stream, uint32_t branch,
+                        int64_t tokens, int64_t channels)
+{
+    int64_t size = tokens * channels;
+    return graph_add(g, &(struct graph_op){
+                            .name = name,
+                            .kind = "residual",
+                            .attribute = {{"tokens", tokens}, {"channels", channels}},
+                            .inputs = 2,
+                            .input = {stream, branch},
+                            .forward_flop = (double)size,
+                            /* where the stream forked, two gradients are added */
+                            .backward_flop = (double)size,
+                            .forward_bytes = (double)(3 * size * F32),
+                            .backward_bytes = (double)(3 * size * F32),
+                            .shares = MODEL_NO_OP,
+                            .stash_bytes = size * F32,
+                            .output_bytes = size * F32,
+                        });
+}
+
+uint32_t layer_loss(struct graph *g, const char *name, uint32_t logits, int64_t tokens,
+                    int64_t vocabulary, bool masked)
+{
+    int64_t size = tokens * vocabulary, row_sums = 2 * tokens; /* maximum, sum of exponentials */
+    return graph_add(
+        g, &(struct graph_op){
+               .name = name,
+               .kind = "loss",
+               .attribute = {{"tokens", tokens}, {"vocabulary", vocabulary}, {"masked", masked}},
+               .inputs = 1,
+               .input = {logits},
+               .forward_flop = (double)(LOSS_FORWARD * size),
+               .backward_flop = (double)(LOSS_BACKWARD * size),
+               .forward_bytes = (double)(2 * size * F32),
+               .backward_bytes = (double)(2 * size * F32),
+               .shares = MODEL_NO_OP,
+               .stash_bytes = (row_sums + 1) * F32,
+               .output_bytes = F32,
+           });
+}

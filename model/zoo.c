@@ -1,0 +1,182 @@
+#include "model/zoo.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/families.h"
+
+enum { ZOO_PARAMETERS = 8, LIST = 512 };
+
+#define TRANSFORMER_ROWS(layers_, hidden_, heads_, tokens_, vocabulary_)                           \
+    [TRANSFORMER_LAYERS] = {"layers", "transformer layers", layers_, 1, 10000},                    \
+    [TRANSFORMER_HIDDEN] = {"hidden", "channels of the residual stream", hidden_, 1, 131072},      \
+    [TRANSFORMER_HEADS] = {"heads", "attention heads; divide hidden", heads_, 1, 1024},            \
+    [TRANSFORMER_TOKENS] = {"tokens", "tokens per sample (sequence length)", tokens_, 1, 1048576}, \
+    [TRANSFORMER_VOCABULARY] = {"vocabulary", "different tokens", vocabulary_, 2, 16777216},       \
+    [TRANSFORMER_POSITIONS] = {"positions", "rows of the position table; 0: as many as tokens", 0, \
+                               0, 1048576}
+
+#define GPT_ROWS(layers_, hidden_, heads_, tokens_, vocabulary_, tied_)                            \
+    TRANSFORMER_ROWS(layers_, hidden_, heads_, tokens_, vocabulary_),                              \
+        [GPT_TIED] = {"tied", "1: the head uses the embedding table", tied_, 0, 1}
+
+/* Shapes: Radford et al. (2019), table 2. */
+static const struct zoo_parameter gpt2_small[] = {GPT_ROWS(12, 768, 12, 1024, 50257, 1)};
+static const struct zoo_parameter gpt2_medium[] = {GPT_ROWS(24, 1024, 16, 1024, 50257, 1)};
+static const struct zoo_parameter gpt2_large[] = {GPT_ROWS(36, 1280, 20, 1024, 50257, 1)};
+static const struct zoo_parameter gpt2_xl[] = {GPT_ROWS(48, 1600, 25, 1024, 50257, 1)};
+static const struct zoo_parameter gpt_tiny[] = {GPT_ROWS(4, 128, 4, 128, 256, 0)};
+/* Devlin et al. (2019), section 3; vocabulary of the uncased models. */
+static const struct zoo_parameter bert_base[] = {TRANSFORMER_ROWS(12, 768, 12, 512, 30522)};
+static const struct zoo_parameter bert_large[] = {TRANSFORMER_ROWS(24, 1024, 16, 512, 30522)};
+static const struct zoo_parameter mlp[] = {
+    [MLP_LAYERS] = {"layers", "hidden layers", 4, 1, 10000},
+    [MLP_HIDDEN] = {"hidden", "width of the hidden layers", 512, 1, 131072},
+    [MLP_TOKENS] = {"tokens", "context window, tokens", 16, 1, 65536},
+    [MLP_CHANNELS] = {"channels", "embedding width per token", 64, 1, 65536},
+    [MLP_VOCABULARY] = {"vocabulary", "different tokens", 256, 2, 16777216},
+};
+
+const struct zoo_entry zoo[] = {
+    {"mlp", "multi-layer perceptron over a window of bytes", MLP_PARAMETERS, mlp, zoo_mlp},
+    {"gpt-tiny", "byte-level GPT that trains in seconds on a laptop", TRANSFORMER_PARAMETERS_GPT,
+     gpt_tiny, zoo_gpt},
+    {"gpt2-small", "GPT-2, 124 million parameters", TRANSFORMER_PARAMETERS_GPT, gpt2_small,
+     zoo_gpt},
+    {"gpt2-medium", "GPT-2, 355 million parameters", TRANSFORMER_PARAMETERS_GPT, gpt2_medium,
+     zoo_gpt},
+    {"gpt2-large", "GPT-2, 774 million parameters", TRANSFORMER_PARAMETERS_GPT, gpt2_large,
+     zoo_gpt},
+    {"gpt2-xl", "GPT-2, 1.56 billion parameters", TRANSFORMER_PARAMETERS_GPT, gpt2_xl, zoo_gpt},
+    {"bert-base", "BERT with masked-LM head, 110 million parameters", TRANSFORMER_PARAMETERS_BERT,
+     bert_base, zoo_bert},
+    {"bert-large", "BERT with masked-LM head, 335 million parameters", TRANSFORMER_PARAMETERS_BERT,
+     bert_large, zoo_bert},
+};
+const size_t zoo_n = sizeof zoo / sizeof *zoo;
+
+/* The entry whose name is `spec` up to its end or its colon. */
+static const struct zoo_entry *find(const char *spec)
+{
+    size_t length = strcspn(spec, ":");
+    for (size_t i = 0; i < zoo_n; i++) {
+        if (strlen(zoo[i].name) == length && memcmp(zoo[i].name, spec, length) == 0)
+            return &zoo[i];
+    }
+    return NULL;
+}
+
+bool zoo_has(const char *spec)
+{
+    return find(spec) != NULL;
+}
+
+/* How much of a piece of input a message quotes. */
+static int shown(size_t length)
+{
+    return length < 80 ? (int)length : 80;
+}
+
+/* Append ", name" to a list; what does not fit is left out. */
+static void list_add(char list[LIST], const char *name)
+{
+    size_t used = strlen(list);
+    snprintf(list + used, LIST - used, "%s%s", used ? ", " : "", name);
+}
+
+static enum status unknown_model(const char *spec)
+{
+    char list[LIST] = "";
+    for (size_t i = 0; i < zoo_n; i++)
+        list_add(list, zoo[i].name);
+    size_t length = strcspn(spec, ":");
+    return error_set(STATUS_INVALID, "no model '%.*s'; known: %s", shown(length), spec, list);
+}
+
+/* Parse "key=value" of `length` characters into value[] and note it in seen[]. */
+static enum status set_parameter(const struct zoo_entry *e, const char *text, size_t length,
+                                 int64_t *value, bool *seen)
+{
+    const char *equals = memchr(text, '=', length);
+    if (!equals)
+        return error_set(STATUS_INVALID, "%s: '%.*s' is not of the form key=value", e->name,
+                         shown(length), text);
+    size_t key = (size_t)(equals - text), i = 0;
+    while (i < e->parameters &&
+           !(strlen(e->parameter[i].name) == key && memcmp(e->parameter[i].name, text, key) == 0))
+        i++;
+    if (i == e->parameters) {
+        char list[LIST] = "";
+        for (size_t k = 0; k < e->parameters; k++)
+            list_add(list, e->parameter[k].name);
+        return error_set(STATUS_INVALID, "%s: no parameter '%.*s'; known: %s", e->name, shown(key),
+                         text, list);
+    }
+    const struct zoo_parameter *p = &e->parameter[i];
+    if (seen[i])
+        return error_set(STATUS_INVALID, "%s: %s is given twice", e->name, p->name);
+
+    /* the value ends at ',' or at the end of the string, where strtoll stops by itself */
+    char *end;
+    errno = 0;
+    long long v = strtoll(equals + 1, &end, 10);
+    if (end != text + length || equals[1] < '0' || equals[1] > '9' || errno != 0 || v < p->min ||
+        v > p->max)
+        return error_set(STATUS_INVALID,
+                         "%s: '%.*s': %s is a whole number from %" PRId64 " to %" PRId64, e->name,
+                         shown(length), text, p->name, p->min, p->max);
+    value[i] = v;
+    seen[i] = true;
+    return STATUS_OK;
+}
+
+static enum status parse(const struct zoo_entry *e, const char *spec, int64_t *value)
+{
+    bool seen[ZOO_PARAMETERS] = {false};
+    for (size_t i = 0; i < e->parameters; i++)
+        value[i] = e->parameter[i].value;
+    const char *text = spec + strlen(e->name);
+    while (*text != '\0') { /* at ':' or ',' */
+        size_t length = strcspn(++text, ",");
+        enum status st = set_parameter(e, text, length, value, seen);
+        if (st != STATUS_OK)
+            return st;
+        text += length;
+    }
+    return STATUS_OK;
+}
+
+enum status zoo_build(const char *spec, struct model *out)
+{
+    enum status st = STATUS_OK;
+    struct model built = {0};
+    int64_t value[ZOO_PARAMETERS];
+    const struct zoo_entry *e = find(spec);
+    if (!e)
+        return unknown_model(spec);
+    _Static_assert((int)TRANSFORMER_PARAMETERS_GPT <= (int)ZOO_PARAMETERS,
+                   "room for every parameter");
+
+    TRY(parse(e, spec, value));
+    st = e->build(value, &built);
+    if (st == STATUS_INVALID)
+        st = error_context(st, "%s", e->name);
+    TRY(st);
+    char *name = malloc(strlen(spec) + 1);
+    if (!name) {
+        st = error_set(STATUS_NOMEM, "model '%s'", e->name);
+        goto out;
+    }
+    strcpy(name, spec);
+    free(built.name);
+    built.name = name;
+    *out = built;
+    built = (struct model){0};
+
+out:
+    model_free(&built);
+    return st;
+}

@@ -1,0 +1,242 @@
+#include "plots/figure.h"
+
+#include <errno.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/compare.h"
+
+extern char **environ;
+
+const char figure_forward[] = "#56B4E9", figure_backward[] = "#D55E00", figure_update[] = "#000000",
+           figure_communication[] = "#009E73", figure_idle[] = "#E6E6E6",
+           figure_measured[] = "#404040", figure_analytic[] = "#56B4E9",
+           figure_simgrid[] = "#0072B2", figure_other[] = "#CC79A7";
+
+/* ---- text */
+
+void figure_put_string(FILE *script, const char *text)
+{
+    putc('\'', script);
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '\'') /* doubled, as documented, it is misread at the start of a string */
+            fputs("’", script);
+        else
+            putc(c < 0x20 || c == 0x7f ? ' ' : c, script);
+    }
+    putc('\'', script);
+}
+
+void figure_put_xlabel(FILE *script, const struct figure_geometry *g, const char *text)
+{
+    double middle = (g->left + g->width - g->right) / 2.0;
+    fprintf(script, "set label ");
+    figure_put_string(script, text);
+    fprintf(script, " at screen %.5f,%.5f center noenhanced\n", middle / g->width,
+            12.0 / g->height);
+}
+
+void figure_put_field(FILE *stream, const char *text)
+{
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        /* a quotation mark would start a quoted field in gnuplot's data */
+        putc(c < 0x20 || c == 0x7f || c == '"' ? ' ' : c, stream);
+    }
+}
+
+struct figure_unit figure_time_unit(double longest_s)
+{
+    static const struct figure_unit units[] = {{"s", 1}, {"ms", 1e3}, {"µs", 1e6}};
+    size_t i = 0;
+    while (i + 1 < sizeof units / sizeof *units && longest_s * units[i].per_s < 1)
+        i++;
+    return units[i];
+}
+
+void figure_plan_name(const char *path, char *text, size_t room)
+{
+    const char *slash = strrchr(path, '/');
+    snprintf(text, room, "%s", slash && slash[1] ? slash + 1 : path);
+    size_t n = strlen(text);
+    if (n > 5 && strcmp(text + n - 5, ".json") == 0)
+        text[n - 5] = '\0';
+}
+
+const char *figure_engine_colour(const char *engine)
+{
+    if (!engine_predicts(engine))
+        return figure_measured;
+    return strcmp(engine, "analytic") == 0  ? figure_analytic
+           : strcmp(engine, "simgrid") == 0 ? figure_simgrid
+                                            : figure_other;
+}
+
+/* ---- files */
+
+/* The gnuplot terminal for a file name; NULL when there is none. */
+static const char *terminal_of(const char *output)
+{
+    static const struct {
+        const char *extension, *terminal;
+    } terminals[] = {{".svg", "svg"}, {".png", "pngcairo"}, {".pdf", "pdfcairo"}};
+    size_t n = strlen(output);
+    for (size_t i = 0; i < sizeof terminals / sizeof *terminals; i++) {
+        if (n > 4 && strcmp(output + n - 4, terminals[i].extension) == 0)
+            return terminals[i].terminal;
+    }
+    return NULL;
+}
+
+static void put_preamble(FILE *script, const char *terminal, const struct figure_geometry *g)
+{
+    const char *font = "Helvetica,Arial,sans-serif";
+    if (strcmp(terminal, "svg") == 0)
+        fprintf(script, "set terminal svg size %d,%d font '%s,%d' background '#FFFFFF'\n", g->width,
+                g->height, font, FIGURE_FONT);
+    else if (strcmp(terminal, "pngcairo") == 0)
+        fprintf(script,
+                "set terminal pngcairo size %d,%d font 'Sans,%d' fontscale 1.5 linewidth 2 "
+                "pointscale 2\n",
+                2 * g->width, 2 * g->height, FIGURE_FONT);
+    else
+        fprintf(script, "set terminal pdfcairo size %.3fin,%.3fin font 'Sans,%d' fontscale 0.75\n",
+                g->width / 96.0, g->height / 96.0, FIGURE_FONT);
+    fprintf(script,
+            "set encoding utf8\n"
+            "set lmargin at screen %.5f\nset rmargin at screen %.5f\n"
+            "set tmargin at screen %.5f\nset bmargin at screen %.5f\n"
+            "set datafile separator '\\t'\n"
+            "set border 3 linecolor rgb '#404040'\n"
+            "set tics nomirror out\n"
+            "set style fill solid 1.0 noborder\n",
+            (double)g->left / g->width, 1 - (double)g->right / g->width,
+            1 - (double)g->top / g->height, (double)g->bottom / g->height);
+}
+
+enum status figure_open(const char *output, const struct figure_geometry *g, struct figure *out)
+{
+    enum status st = STATUS_OK;
+    struct figure f = {0};
+    char *table = NULL;
+    const char *terminal = terminal_of(output);
+
+    if (!terminal) {
+        st = error_set(STATUS_INVALID, "%s: a picture ends in .svg, .png or .pdf", output);
+        goto out;
+    }
+    table = malloc(strlen(output) + 1);
+    if (!table) {
+        st = error_set(STATUS_NOMEM, "%s: out of memory", output);
+        goto out;
+    }
+    strcpy(table, output);
+    strcpy(table + strlen(table) - 4, ".tsv");
+    TRY(file_create(output, &f.picture));
+    TRY(file_create(table, &f.data));
+    f.script = tmpfile();
+    f.errors = tmpfile();
+    if (!f.script || !f.errors) {
+        st = error_set(STATUS_IO, "temporary file for gnuplot: %s", strerror(errno));
+        goto out;
+    }
+    f.table = f.data.stream;
+    put_preamble(f.script, terminal, g);
+    *out = f;
+    f = (struct figure){0};
+out:
+    figure_discard(&f);
+    free(table);
+    return st;
+}
+
+void figure_discard(struct figure *f)
+{
+    if (f->script)
+        fclose(f->script);
+    if (f->errors)
+        fclose(f->errors);
+    file_discard(&f->picture);
+    file_discard(&f->data);
+    *f = (struct figure){0};
+}
+
+/* ---- gnuplot */
+
+/* Start gnuplot with the script as input, the picture as output; settings of the user are ignored
+ * (-d). Returns an errno. */
+static int start(const struct figure *f, pid_t *pid)
+{
+    char *const argv[] = {"gnuplot", "-d", "-", NULL};
+    posix_spawn_file_actions_t actions;
+    int e = posix_spawn_file_actions_init(&actions);
+    if (e)
+        return e;
+    if (!(e = posix_spawn_file_actions_adddup2(&actions, fileno(f->script), STDIN_FILENO)) &&
+        !(e = posix_spawn_file_actions_adddup2(&actions, fileno(f->picture.stream),
+                                               STDOUT_FILENO)) &&
+        !(e = posix_spawn_file_actions_adddup2(&actions, fileno(f->errors), STDERR_FILENO)))
+        e = posix_spawnp(pid, argv[0], &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return e;
+}
+
+/* The line in which gnuplot says what is wrong: the last that is not blank. */
+static void read_complaint(FILE *errors, char *text, int room)
+{
+    char line[256];
+    snprintf(text, (size_t)room, "no message");
+    rewind(errors);
+    while (fgets(line, sizeof line, errors)) {
+        size_t n = strcspn(line, "\r\n");
+        line[n] = '\0';
+        if (line[strspn(line, " \t^")] != '\0')
+            snprintf(text, (size_t)room, "%s", line);
+    }
+}
+
+static enum status run_gnuplot(const struct figure *f)
+{
+    pid_t pid = 0;
+    int how = 0, e;
+    char complaint[256];
+
+    if (fflush(f->script) != 0 || fseek(f->script, 0, SEEK_SET) != 0)
+        return error_set(STATUS_IO, "script for gnuplot: %s", strerror(errno));
+    e = start(f, &pid);
+    if (e == ENOENT)
+        return error_set(STATUS_EXTERNAL,
+                         "gnuplot is not installed; on Debian: apt install gnuplot-nox");
+    if (e)
+        return error_set(STATUS_EXTERNAL, "gnuplot: %s", strerror(e));
+    while (waitpid(pid, &how, 0) < 0) {
+        if (errno != EINTR)
+            return error_set(STATUS_EXTERNAL, "gnuplot: %s", strerror(errno));
+    }
+    if (!WIFEXITED(how) || WEXITSTATUS(how) == 127) /* 127: spawn could not execute it */
+        return error_set(STATUS_EXTERNAL, "gnuplot did not run to its end (status %d)", how);
+    if (WEXITSTATUS(how) != 0) {
+        read_complaint(f->errors, complaint, sizeof complaint);
+        return error_set(STATUS_EXTERNAL, "gnuplot: %s", complaint);
+    }
+    if (lseek(fileno(f->picture.stream), 0, SEEK_END) <= 0) {
+        read_complaint(f->errors, complaint, sizeof complaint);
+        return error_set(STATUS_EXTERNAL, "gnuplot drew nothing: %s", complaint);
+    }
+    return STATUS_OK;
+}
+
+enum status figure_finish(struct figure *f)
+{
+    enum status st = STATUS_OK;
+    TRY(run_gnuplot(f));
+    TRY(file_commit(&f->data));
+    TRY(file_commit(&f->picture));
+out:
+    figure_discard(f);
+    return st;
+}

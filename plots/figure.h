@@ -1,0 +1,58 @@
+/* figure.h - a picture in the making: gnuplot script, output file, table of the data. Private.
+ *
+ * Geometry is fixed in pixels of the SVG (PNG is drawn at twice the size, PDF at 96 pixels per
+ * inch), so that callers can tell what fits where. */
+#ifndef PLOTS_FIGURE_H
+#define PLOTS_FIGURE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "core/file.h"
+
+/* Sizes in pixels; a character of the font is about FIGURE_CHARACTER wide. */
+enum { FIGURE_WIDTH = 720, FIGURE_FONT = 13, FIGURE_CHARACTER = 7, FIGURE_LINE = 16 };
+
+struct figure_geometry {
+    int width, height;
+    int left, right, top, bottom; /* margins around the axes */
+};
+
+struct figure {
+    FILE *script; /* gnuplot commands; write here */
+    FILE *table;  /* tab-separated data with a # header; write here */
+    FILE *errors; /* what gnuplot says */
+    struct file_out picture, data;
+};
+
+/* Colours by meaning. */
+extern const char figure_forward[], figure_backward[], figure_update[], figure_communication[],
+    figure_idle[], figure_measured[], figure_analytic[], figure_simgrid[], figure_other[];
+
+/* Open everything and write the preamble: terminal, size, margins, styles. */
+enum status figure_open(const char *output, const struct figure_geometry *g,
+                        struct figure *out) MUST_CHECK;
+/* Run gnuplot on the script and put both files in place. Closes the figure in any case. */
+enum status figure_finish(struct figure *f) MUST_CHECK;
+void figure_discard(struct figure *f); /* accepts {0}; leaves {0} */
+
+/* Write `text` as a quoted gnuplot string: no control characters, apostrophes become ’. */
+void figure_put_string(FILE *script, const char *text);
+/* Write `text` centred under the x axis, where all terminals agree on the place. */
+void figure_put_xlabel(FILE *script, const struct figure_geometry *g, const char *text);
+/* Write `text` as a field of a tab-separated line. */
+void figure_put_field(FILE *stream, const char *text);
+
+/* Unit in which times up to `longest_s` read well: its name and how many make a second. */
+struct figure_unit {
+    const char *name;
+    double per_s;
+};
+struct figure_unit figure_time_unit(double longest_s);
+
+/* Name of a plan: its path without folders and ".json", at most `room` - 1 characters. */
+void figure_plan_name(const char *path, char *text, size_t room);
+/* Colour of an engine's marks. */
+const char *figure_engine_colour(const char *engine);
+
+#endif

@@ -1,0 +1,21 @@
+/* placement.h - where labels go so that they hide neither points nor each other. Private. */
+#ifndef PLOTS_PLACEMENT_H
+#define PLOTS_PLACEMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct label {
+    double point_x, point_y; /* what it names, pixels */
+    double width, height;    /* of its text, pixels */
+    bool left;               /* better to the left of its point than to the right */
+    double x, y;             /* out: middle of its left edge, pixels */
+};
+
+/* Place label[n] one after the other next to their points, inside [0, width] x [0, height] where
+ * that is possible: the first free one of eight directions at growing distance, next to the point
+ * if none is free. `obstacle` [obstacles] x and y of other points. O(n (n + obstacles)). */
+void labels_place(struct label *label, size_t n, const double (*obstacle)[2], size_t obstacles,
+                  double width, double height);
+
+#endif

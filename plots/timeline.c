@@ -1,0 +1,260 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plots/figure.h"
+#include "plots/plot.h"
+#include "plots/trace_events.h"
+
+/* A rank's row is one unit high and centred on its index; downwards, as in the y axis. */
+static const double compute_top = -0.42, compute_bottom = 0.18;
+static const double wire_top = 0.22, wire_bottom = 0.42;
+
+enum {
+    ROW_HEIGHT = 34, /* pixels, while the picture is not too high */
+    ROW_MINIMUM = 5,
+    ROWS_HEIGHT = 1000,
+    NUMBER_FONT = 10, /* microbatch numbers */
+    NUMBER_CHARACTER = 6,
+    NUMBER_ROW = 18, /* row height from which numbers fit */
+    LABEL_ROOM = 24, /* characters of a rank's name */
+    MAX_ROWS = 2000
+};
+
+static const char *const category_names[TRACE_CATEGORIES] = {
+    [TRACE_COMMUNICATION] = "communication",
+    [TRACE_FORWARD] = "forward",
+    [TRACE_BACKWARD] = "backward",
+    [TRACE_UPDATE] = "update",
+};
+
+static const char *colour_of(int category)
+{
+    return category == TRACE_FORWARD    ? figure_forward
+           : category == TRACE_BACKWARD ? figure_backward
+           : category == TRACE_UPDATE   ? figure_update
+                                        : figure_communication;
+}
+
+static void rank_name(const struct trace_events *t, size_t row, char text[LABEL_ROOM])
+{
+    if (t->rank[row])
+        snprintf(text, LABEL_ROOM, "%s", t->rank[row]);
+    else
+        snprintf(text, LABEL_ROOM, "rank %lld", (long long)t->pid[row]);
+}
+
+/* ---- table */
+
+static void put_table(FILE *table, const struct trace_events *t)
+{
+    fprintf(table, "# rank\tname\top\tkind\tmicrobatch\tstart_s\tend_s\n");
+    for (size_t i = 0; i < t->n; i++) {
+        const struct trace_event *e = &t->event[i];
+        char name[LABEL_ROOM], microbatch[24] = "-";
+        rank_name(t, e->row, name);
+        if (e->microbatch >= 0)
+            snprintf(microbatch, sizeof microbatch, "%lld", (long long)e->microbatch);
+        fprintf(table, "%lld\t", (long long)t->pid[e->row]);
+        figure_put_field(table, name);
+        putc('\t', table);
+        figure_put_field(table, e->name);
+        fprintf(table, "\t%s\t%s\t%.9g\t%.9g\n", category_names[e->category], microbatch,
+                e->start_s, e->end_s);
+    }
+}
+
+/* ---- script */
+
+/* Boxes of one category as a data block: x y x_low x_high y_low y_high. */
+static size_t put_boxes(FILE *script, const struct trace_events *t, int category, double per_s)
+{
+    bool wire = category == TRACE_COMMUNICATION;
+    double top = wire ? wire_top : compute_top, bottom = wire ? wire_bottom : compute_bottom;
+    size_t n = 0;
+    fprintf(script, "$boxes%d << EOD\n", category);
+    for (size_t i = 0; i < t->n; i++) {
+        const struct trace_event *e = &t->event[i];
+        if (e->category != category || e->end_s <= e->start_s)
+            continue;
+        fprintf(script, "%.9g\t%u\t%.9g\t%.9g\t%.9g\t%.9g\n", e->start_s * per_s, e->row,
+                e->start_s * per_s, e->end_s * per_s, e->row + top, e->row + bottom);
+        n++;
+    }
+    fprintf(script, "EOD\n");
+    return n;
+}
+
+/* Microbatch numbers of the boxes that are wide enough: x y number. */
+static size_t put_numbers(FILE *script, const struct trace_events *t, int category, double per_s,
+                          double pixels_per_s)
+{
+    size_t n = 0;
+    fprintf(script, "$numbers%d << EOD\n", category);
+    for (size_t i = 0; i < t->n; i++) {
+        const struct trace_event *e = &t->event[i];
+        char text[24];
+        if (e->category != category || e->microbatch < 0)
+            continue;
+        int length = snprintf(text, sizeof text, "%lld", (long long)e->microbatch);
+        if ((e->end_s - e->start_s) * pixels_per_s < length * NUMBER_CHARACTER + 4)
+            continue;
+        fprintf(script, "%.9g\t%.9g\t%s\n", (e->start_s + e->end_s) / 2 * per_s,
+                e->row + (compute_top + compute_bottom) / 2, text);
+        n++;
+    }
+    fprintf(script, "EOD\n");
+    return n;
+}
+
+/* Names of ranks, as many as fit. */
+static void put_ranks(FILE *script, const struct trace_events *t, int row_height)
+{
+    size_t step = 1;
+    while (step * (size_t)row_height < FIGURE_LINE)
+        step *= 2;
+    fprintf(script, "set ytics noenhanced scale 0 (");
+    for (size_t i = 0; i < t->rows; i += step) {
+        char name[LABEL_ROOM];
+        rank_name(t, i, name);
+        fprintf(script, "%s", i ? ", " : "");
+        figure_put_string(script, name);
+        fprintf(script, " %zu", i);
+    }
+    fprintf(script, ")\n");
+}
+
+/* Colours explained above the axes, in the order of a microbatch's life. */
+static void put_legend(FILE *script, const struct figure_geometry *g, const size_t *boxes)
+{
+    static const int order[] = {TRACE_FORWARD, TRACE_BACKWARD, TRACE_UPDATE, TRACE_COMMUNICATION};
+    enum { ENTRIES = sizeof order / sizeof *order, SWATCH = 14, Y = 14 };
+    int x = g->left;
+    for (int k = 0; k <= ENTRIES; k++) {
+        const char *name = k == ENTRIES ? "idle" : category_names[order[k]];
+        const char *colour = k == ENTRIES ? figure_idle : colour_of(order[k]);
+        if (k < ENTRIES && boxes[order[k]] == 0)
+            continue;
+        fprintf(script,
+                "set object rectangle from screen %.5f,%.5f to screen %.5f,%.5f "
+                "fillcolor rgb '%s' fillstyle solid noborder\n"
+                "set label '%s' at screen %.5f,%.5f left\n",
+                (double)x / g->width, 1 - (Y + SWATCH / 2.0) / g->height,
+                (double)(x + SWATCH) / g->width, 1 - (Y - SWATCH / 2.0) / g->height, colour, name,
+                (x + SWATCH + 5.0) / g->width, 1 - (double)Y / g->height);
+        x += SWATCH + 5 + (int)strlen(name) * FIGURE_CHARACTER + 18;
+    }
+}
+
+static void put_idle(FILE *script, const struct trace_events *t, double end)
+{
+    fprintf(script, "$idle << EOD\n");
+    for (size_t row = 0; row < t->rows; row++)
+        fprintf(script, "0\t%zu\t0\t%.9g\t%.9g\t%.9g\n", row, end, (double)row + compute_top,
+                (double)row + compute_bottom);
+    fprintf(script, "EOD\n");
+}
+
+/* White lines between compute ops, unless these are so narrow that little else would be seen. */
+static const char *border_style(const struct trace_events *t, int category, double pixels_per_s)
+{
+    double sum = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        if (t->event[i].category != TRACE_COMMUNICATION) {
+            sum += (t->event[i].end_s - t->event[i].start_s) * pixels_per_s;
+            n++;
+        }
+    }
+    bool wide = n > 0 && sum / (double)n >= 4;
+    return wide && category != TRACE_COMMUNICATION ? "border rgb '#FFFFFF'" : "noborder";
+}
+
+static void put_script(FILE *script, const struct trace_events *t, const struct figure_geometry *g,
+                       int row_height, double end_s)
+{
+    static const int drawn[] = {TRACE_COMMUNICATION, TRACE_FORWARD, TRACE_BACKWARD, TRACE_UPDATE};
+    struct figure_unit unit = figure_time_unit(end_s);
+    double pixels_per_s = (g->width - g->left - g->right) / end_s;
+    size_t boxes[TRACE_CATEGORIES], numbers[TRACE_CATEGORIES];
+    char label[32];
+    for (int c = 0; c < TRACE_CATEGORIES; c++) {
+        boxes[c] = put_boxes(script, t, c, unit.per_s);
+        numbers[c] = 0;
+        if (row_height >= NUMBER_ROW && (c == TRACE_FORWARD || c == TRACE_BACKWARD))
+            numbers[c] = put_numbers(script, t, c, unit.per_s, pixels_per_s);
+    }
+    put_idle(script, t, end_s * unit.per_s);
+    put_legend(script, g, boxes);
+    put_ranks(script, t, row_height);
+    snprintf(label, sizeof label, "time (%s)", unit.name);
+    figure_put_xlabel(script, g, label);
+    fprintf(script,
+            "set border 1\nset xrange [0:%.9g]\nset yrange [%.9g:-0.5]\n"
+            "plot $idle using 1:2:3:4:5:6 with boxxyerror fillcolor rgb '%s' notitle",
+            end_s * unit.per_s, (double)t->rows - 0.5, figure_idle);
+    for (size_t k = 0; k < sizeof drawn / sizeof *drawn; k++) {
+        int c = drawn[k];
+        if (boxes[c] > 0)
+            fprintf(script,
+                    ", $boxes%d using 1:2:3:4:5:6 with boxxyerror linewidth 0.5 fillcolor "
+                    "rgb '%s' fillstyle solid 1.0 %s notitle",
+                    c, colour_of(c), border_style(t, c, pixels_per_s));
+        if (numbers[c] > 0)
+            fprintf(script,
+                    ", $numbers%d using 1:2:3 with labels noenhanced font ',%d' "
+                    "textcolor rgb '%s' notitle",
+                    c, NUMBER_FONT, c == TRACE_FORWARD ? "#000000" : "#FFFFFF");
+    }
+    putc('\n', script);
+}
+
+static struct figure_geometry geometry(const struct trace_events *t, int *row_height)
+{
+    int longest = 0;
+    for (size_t row = 0; row < t->rows; row++) {
+        char name[LABEL_ROOM];
+        rank_name(t, row, name);
+        longest = (int)strlen(name) > longest ? (int)strlen(name) : longest;
+    }
+    *row_height = ROWS_HEIGHT / (int)t->rows;
+    *row_height = *row_height > ROW_HEIGHT ? ROW_HEIGHT : *row_height;
+    *row_height = *row_height < ROW_MINIMUM ? ROW_MINIMUM : *row_height;
+    struct figure_geometry g = {.width = FIGURE_WIDTH,
+                                .left = 16 + longest * FIGURE_CHARACTER,
+                                .right = 18,
+                                .top = 30,
+                                .bottom = 62};
+    g.height = g.top + g.bottom + *row_height * (int)t->rows;
+    return g;
+}
+
+enum status plot_timeline(const char *trace, const char *output)
+{
+    enum status st = STATUS_OK;
+    struct trace_events t = {0};
+    struct figure f = {0};
+    double end_s = 0;
+    int row_height;
+
+    TRY(trace_events_read(trace, &t));
+    for (size_t i = 0; i < t.n; i++)
+        end_s = fmax(end_s, t.event[i].end_s);
+    if (end_s <= 0 || t.rows > MAX_ROWS) {
+        if (end_s <= 0)
+            st = error_set(STATUS_INVALID, "%s: nothing takes any time", trace);
+        else
+            st = error_set(STATUS_INVALID, "%s: %zu ranks, a picture has room for %d", trace,
+                           t.rows, MAX_ROWS);
+        goto out;
+    }
+    struct figure_geometry g = geometry(&t, &row_height);
+    TRY(figure_open(output, &g, &f));
+    put_table(f.table, &t);
+    put_script(f.script, &t, &g, row_height, end_s);
+    TRY(figure_finish(&f));
+out:
+    figure_discard(&f);
+    trace_events_free(&t);
+    return st;
+}

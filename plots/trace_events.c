@@ -1,0 +1,230 @@
+#include "plots/trace_events.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/json.h"
+
+enum { MAX_EVENTS = 10000000, MAX_ROWS = 100000 };
+
+static const double max_us = 1e15;
+
+static bool find_category(const char *name, uint8_t *out)
+{
+    static const struct {
+        const char *name;
+        uint8_t category;
+    } known[] = {
+        {"forward", TRACE_FORWARD},       {"backward", TRACE_BACKWARD},
+        {"update", TRACE_UPDATE},         {"send", TRACE_COMMUNICATION},
+        {"receive", TRACE_COMMUNICATION}, {"collective", TRACE_COMMUNICATION},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcmp(known[i].name, name) == 0) {
+            *out = known[i].category;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- ranks */
+
+/* Keep pid[] ascending; a trace lists them in order, so that insertion is at the end. */
+static enum status add_row(const struct json_at *at, struct trace_events *t, size_t *room,
+                           int64_t pid, size_t *row)
+{
+    size_t low = 0, high = t->rows;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (t->pid[middle] < pid)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *row = low;
+    if (low < t->rows && t->pid[low] == pid)
+        return STATUS_OK;
+    if (t->rows == MAX_ROWS)
+        return json_error(at, "more than %d processes", MAX_ROWS);
+    if (t->rows == *room) {
+        size_t larger = *room ? 2 * *room : 16;
+        int64_t *ids = realloc(t->pid, larger * sizeof *ids);
+        if (ids)
+            t->pid = ids;
+        char **names = realloc(t->rank, larger * sizeof *names);
+        if (names)
+            t->rank = names;
+        if (!ids || !names)
+            return error_set(STATUS_NOMEM, "%zu ranks", t->rows);
+        *room = larger;
+    }
+    memmove(t->pid + low + 1, t->pid + low, (t->rows - low) * sizeof *t->pid);
+    memmove(t->rank + low + 1, t->rank + low, (t->rows - low) * sizeof *t->rank);
+    t->pid[low] = pid;
+    t->rank[low] = NULL;
+    t->rows++;
+    return STATUS_OK;
+}
+
+static enum status get_pid(const struct json_at *event, int64_t *pid)
+{
+    enum status st = STATUS_OK;
+    struct json_at at;
+    TRY(json_field(event, "pid", &at));
+    TRY(json_get_integer(&at, 0, INT32_MAX, pid));
+out:
+    return st;
+}
+
+/* ---- events */
+
+static enum status read_string(const struct json_at *object, const char *key, const char **out)
+{
+    enum status st = STATUS_OK;
+    struct json_at at;
+    *out = "";
+    TRY(json_optional(object, key, &at));
+    if (at.value)
+        TRY(json_get_string(&at, out));
+out:
+    return st;
+}
+
+static enum status read_time(const struct json_at *object, const char *key, double *seconds)
+{
+    enum status st = STATUS_OK;
+    struct json_at at;
+    double us;
+    TRY(json_field(object, key, &at));
+    TRY(json_get_real(&at, 0, max_us, &us));
+    *seconds = us / 1e6;
+out:
+    return st;
+}
+
+static enum status read_microbatch(const struct json_at *event, int64_t *out)
+{
+    enum status st = STATUS_OK;
+    struct json_at args, at;
+    *out = -1;
+    TRY(json_optional(event, "args", &args));
+    if (!args.value)
+        goto out;
+    TRY(json_optional(&args, "microbatch", &at));
+    if (at.value)
+        TRY(json_get_integer(&at, 0, INT32_MAX, out));
+out:
+    return st;
+}
+
+/* Fill in an op; `row` is its process id for now. */
+static enum status read_op(const struct json_at *at, uint8_t category, struct trace_event *out)
+{
+    enum status st = STATUS_OK;
+    struct trace_event e = {.category = category};
+    struct json_at name;
+    double duration_s;
+    int64_t pid;
+
+    TRY(read_time(at, "ts", &e.start_s));
+    TRY(read_time(at, "dur", &duration_s));
+    TRY(read_microbatch(at, &e.microbatch));
+    TRY(get_pid(at, &pid));
+    TRY(json_field(at, "name", &name));
+    TRY(json_get_copy(&name, &e.name));
+    e.end_s = e.start_s + duration_s;
+    e.row = (uint32_t)pid;
+    *out = e;
+out:
+    return st;
+}
+
+static enum status read_process_name(const struct json_at *at, struct trace_events *t, size_t *room)
+{
+    enum status st = STATUS_OK;
+    struct json_at args, name;
+    int64_t pid;
+    size_t row;
+    TRY(get_pid(at, &pid));
+    TRY(add_row(at, t, room, pid, &row));
+    TRY(json_field(at, "args", &args));
+    TRY(json_field(&args, "name", &name));
+    free(t->rank[row]);
+    t->rank[row] = NULL;
+    TRY(json_get_copy(&name, &t->rank[row]));
+out:
+    return st;
+}
+
+static enum status read_event(const struct json_at *at, struct trace_events *t, size_t *room)
+{
+    enum status st = STATUS_OK;
+    const char *phase, *text;
+    uint8_t category;
+    size_t row;
+
+    TRY(read_string(at, "ph", &phase));
+    if (strcmp(phase, "M") == 0) {
+        TRY(read_string(at, "name", &text));
+        if (strcmp(text, "process_name") == 0)
+            TRY(read_process_name(at, t, room));
+    } else if (strcmp(phase, "X") == 0) {
+        TRY(read_string(at, "cat", &text));
+        if (!find_category(text, &category))
+            goto out;
+        TRY(read_op(at, category, &t->event[t->n]));
+        TRY(add_row(at, t, room, t->event[t->n++].row, &row));
+    }
+out:
+    return st;
+}
+
+enum status trace_events_read(const char *path, struct trace_events *out)
+{
+    enum status st = STATUS_OK;
+    struct json_document d = {0};
+    struct trace_events t = {0};
+    size_t n, room = 0, row;
+
+    TRY(json_read(path, NULL, 0, &d));
+    struct json_at root = json_root(&d), events;
+    TRY(json_field(&root, "traceEvents", &events));
+    TRY(json_get_array(&events, MAX_EVENTS, &n));
+    t.event = calloc(n + 1, sizeof *t.event);
+    if (!t.event) {
+        st = error_set(STATUS_NOMEM, "%s: %zu events", path, n);
+        goto out;
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct json_at event = json_item(&events, i);
+        TRY(read_event(&event, &t, &room));
+    }
+    if (t.n == 0) {
+        st = json_error(&events, "no op in the trace");
+        goto out;
+    }
+    for (size_t i = 0; i < t.n; i++) { /* process ids become rows */
+        TRY(add_row(&events, &t, &room, t.event[i].row, &row));
+        t.event[i].row = (uint32_t)row;
+    }
+    *out = t;
+    t = (struct trace_events){0};
+out:
+    trace_events_free(&t);
+    json_document_free(&d);
+    return st;
+}
+
+void trace_events_free(struct trace_events *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        free(t->event[i].name);
+    for (size_t i = 0; t->rank && i < t->rows; i++)
+        free(t->rank[i]);
+    free(t->event);
+    free(t->rank);
+    free(t->pid);
+    *t = (struct trace_events){0};
+}

@@ -1,0 +1,41 @@
+/* trace_events.h - the ops in a Chrome trace (core/trace.h): what ran when on which rank. Private.
+ */
+#ifndef PLOTS_TRACE_EVENTS_H
+#define PLOTS_TRACE_EVENTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+
+/* The order in which they are drawn: later ones on top. */
+enum trace_category {
+    TRACE_COMMUNICATION,
+    TRACE_FORWARD,
+    TRACE_BACKWARD,
+    TRACE_UPDATE,
+    TRACE_CATEGORIES
+};
+
+struct trace_event {
+    double start_s, end_s;
+    uint32_t row; /* index of the rank */
+    uint8_t category;
+    int64_t microbatch; /* -1: none */
+    char *name;
+};
+
+struct trace_events {
+    size_t rows;
+    int64_t *pid; /* [rows] ascending process ids */
+    char **rank;  /* [rows] process names, NULL where the trace gives none */
+    size_t n;
+    struct trace_event *event; /* [n] in file order */
+};
+
+/* Read the complete events ("ph": "X") of known categories; others are not ours and skipped.
+ * STATUS_PARSE with path:line:column, also when no such event is there; STATUS_IO, STATUS_NOMEM. */
+enum status trace_events_read(const char *path, struct trace_events *out) MUST_CHECK;
+void trace_events_free(struct trace_events *t); /* accepts {0}; leaves {0} */
+
+#endif

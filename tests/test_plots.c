@@ -1,0 +1,311 @@
+/* plots: pictures and tables appear complete or not at all; traces are read with care. */
+#include "plots/plot.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/file.h"
+#include "plots/figure.h"
+#include "plots/placement.h"
+#include "plots/trace_events.h"
+#include "tests/fault.h"
+
+/* Two ranks, one microbatch, a message, a name for the first rank only. */
+static const char trace[] =
+    "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n"
+    "{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": 3, \"args\": {\"name\": \"rank 3 "
+    "it's\"}},\n"
+    "{\"name\": \"0F0\", \"cat\": \"forward\", \"ph\": \"X\", \"ts\": 0, \"dur\": 1500, \"pid\": 3,"
+    " \"tid\": 0, \"args\": {\"stage\": 0, \"microbatch\": 0}},\n"
+    "{\"name\": \"0SEND_F0\", \"cat\": \"send\", \"ph\": \"X\", \"ts\": 1500, \"dur\": 250.5,"
+    " \"pid\": 3, \"tid\": 1, \"args\": {\"microbatch\": 0}},\n"
+    "{\"name\": \"message\", \"cat\": \"flow\", \"ph\": \"s\", \"id\": 1, \"ts\": 1500, \"pid\": "
+    "3},\n"
+    "{\"name\": \"1B0\", \"cat\": \"backward\", \"ph\": \"X\", \"ts\": 2000, \"dur\": 3000,"
+    " \"pid\": 1, \"args\": {\"microbatch\": 0}},\n"
+    "{\"name\": \"UPDATE\", \"cat\": \"update\", \"ph\": \"X\", \"ts\": 5000, \"dur\": 100, "
+    "\"pid\": 1}"
+    "\n]}\n";
+
+static void write_file(const char *path, const char *text, size_t length)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, length, f), length);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void need_gnuplot(void)
+{
+    if (system("command -v gnuplot >/dev/null 2>&1") != 0) {
+        print_message("gnuplot is not installed\n");
+        skip();
+    }
+}
+
+/* Read a whole file into text[room]. */
+static void slurp(const char *path, char *text, size_t room)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    size_t n = fread(text, 1, room - 1, f);
+    text[n] = '\0';
+    fclose(f);
+}
+
+static void assert_starts(const char *path, const char *start)
+{
+    char text[64];
+    slurp(path, text, sizeof text);
+    if (strncmp(text, start, strlen(start)) != 0)
+        fail_msg("%s starts with %.20s", path, text);
+    remove(path);
+}
+
+/* Strings of these measurements are borrowed, so they are never freed. */
+static struct measurement file(char *engine, char *plan, double iteration_s)
+{
+    return (struct measurement){.engine = engine, .plan = plan, .iteration_s = iteration_s};
+}
+
+static const char *const names[] = {"f0", "f1", "f2", "f3"};
+
+static void draws_a_timeline_with_its_table(void **state)
+{
+    (void)state;
+    need_gnuplot();
+    write_file("test_plots.json", trace, strlen(trace));
+    assert_int_equal(plot_timeline("test_plots.json", "test_plots.svg"), STATUS_OK);
+    char table[1000], svg[60000];
+    slurp("test_plots.tsv", table, sizeof table);
+    assert_string_equal(table, "# rank\tname\top\tkind\tmicrobatch\tstart_s\tend_s\n"
+                               "3\trank 3 it's\t0F0\tforward\t0\t0\t0.0015\n"
+                               "3\trank 3 it's\t0SEND_F0\tcommunication\t0\t0.0015\t0.0017505\n"
+                               "1\trank 1\t1B0\tbackward\t0\t0.002\t0.005\n"
+                               "1\trank 1\tUPDATE\tupdate\t-\t0.005\t0.0051\n");
+    slurp("test_plots.svg", svg, sizeof svg);
+    assert_non_null(strstr(svg, "time (ms)"));
+    assert_non_null(strstr(svg, "</svg>"));
+    remove("test_plots.json");
+    remove("test_plots.svg");
+    remove("test_plots.tsv");
+}
+
+static void every_extension_gives_its_kind_of_file(void **state)
+{
+    (void)state;
+    need_gnuplot();
+    const struct measurement m[] = {file("simgrid", "a.json", 1), file("tcp", "a.json", 1.1)};
+    assert_int_equal(plot_bars(m, names, 2, "test_plots.png"), STATUS_OK);
+    assert_starts("test_plots.png", "\x89PNG");
+    assert_int_equal(plot_scatter(m, names, 2, "test_plots.pdf"), STATUS_OK);
+    assert_starts("test_plots.pdf", "%PDF");
+    assert_int_equal(plot_scatter(m, names, 2, "test_plots.svg"), STATUS_OK);
+    assert_starts("test_plots.svg", "<?xml");
+    assert_starts("test_plots.tsv", "# plan\tpredicted_by\tmeasured_by\tmeasured_s");
+    assert_int_equal(plot_bars(m, names, 2, "test_plots.jpeg"), STATUS_INVALID);
+    assert_string_equal(error_message(), "test_plots.jpeg: a picture ends in .svg, .png or .pdf");
+}
+
+/* Predictions first, the median of the runs, the error against it. */
+static void bars_list_plans_by_engine(void **state)
+{
+    (void)state;
+    need_gnuplot();
+    const struct measurement m[] = {file("tcp", "out/b.json", 4), file("tcp", "out/b.json", 6),
+                                    file("analytic", "out/b.json", 4),
+                                    file("simgrid", "out/a.json", 2)};
+    char table[500];
+    assert_int_equal(plot_bars(m, names, 4, "test_plots.svg"), STATUS_OK);
+    slurp("test_plots.tsv", table, sizeof table);
+    assert_string_equal(table, "# plan\tengine\titeration_s\terror\n"
+                               "b\tanalytic\t4\t-0.2\nb\ttcp\t5\t-\na\tsimgrid\t2\t-\n");
+    remove("test_plots.svg");
+    remove("test_plots.tsv");
+}
+
+/* Names come from files: nothing in them may become a gnuplot command. */
+static void names_cannot_inject_commands(void **state)
+{
+    (void)state;
+    need_gnuplot();
+    char plan[] = "'\nsystem('touch test_plots_injected')\n`touch test_plots_injected`.json";
+    char engine[] = "'; system('touch test_plots_injected') #";
+    const struct measurement m[] = {file("simgrid", plan, 1), file(engine, plan, 1.1),
+                                    file("analytic", plan, 1), file("tcp", plan, 1)};
+    assert_int_equal(plot_bars(m, names, 4, "test_plots.svg"), STATUS_OK);
+    assert_int_equal(plot_scatter(m, names, 4, "test_plots.svg"), STATUS_OK);
+    assert_int_equal(plot_scatter(m, names, 2, "test_plots.svg"), STATUS_OK);
+    assert_int_not_equal(access("test_plots_injected", F_OK), 0);
+    remove("test_plots.svg");
+    remove("test_plots.tsv");
+}
+
+static void a_missing_gnuplot_is_named_and_nothing_is_left(void **state)
+{
+    (void)state;
+    const struct measurement m[] = {file("simgrid", "a.json", 1), file("tcp", "a.json", 1.1)};
+    char path[4096];
+    snprintf(path, sizeof path, "%s", getenv("PATH"));
+    setenv("PATH", "/nowhere", 1);
+    enum status st = plot_bars(m, names, 2, "test_plots_missing.svg");
+    setenv("PATH", path, 1);
+    assert_int_equal(st, STATUS_EXTERNAL);
+    assert_string_equal(error_message(),
+                        "gnuplot is not installed; on Debian: apt install gnuplot-nox");
+    assert_int_not_equal(access("test_plots_missing.svg", F_OK), 0);
+    assert_int_not_equal(access("test_plots_missing.tsv", F_OK), 0);
+}
+
+static void a_failing_gnuplot_is_reported_and_nothing_is_left(void **state)
+{
+    (void)state;
+    need_gnuplot();
+    struct figure f = {0};
+    const struct figure_geometry g = {100, 100, 10, 10, 10, 10};
+    assert_int_equal(figure_open("test_plots_bad.svg", &g, &f), STATUS_OK);
+    fprintf(f.script, "plot no_such_function(x)\n");
+    assert_int_equal(figure_finish(&f), STATUS_EXTERNAL);
+    assert_non_null(strstr(error_message(), "no_such_function"));
+    assert_int_not_equal(access("test_plots_bad.svg", F_OK), 0);
+    assert_int_not_equal(access("test_plots_bad.tsv", F_OK), 0);
+}
+
+static void scatter_needs_something_to_pair(void **state)
+{
+    (void)state;
+    const struct measurement m[] = {file("simgrid", "a.json", 1), file("tcp", "b.json", 1)};
+    assert_int_equal(plot_scatter(m, names, 2, "test_plots.svg"), STATUS_INFEASIBLE);
+}
+
+static void malformed_traces_are_refused_with_their_place(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *message;
+    } bad[] = {
+        {"{}", "test_plots.json:1:1: \"traceEvents\" is missing"},
+        {"[]", "test_plots.json:1:1: expected an object, found an array"},
+        {"{\"traceEvents\": []}", "test_plots.json:1:17: traceEvents: no op in the trace"},
+        {"{\"traceEvents\": [7]}",
+         "test_plots.json:1:18: traceEvents[0]: expected an object, found a number"},
+        {"{\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"forward\", \"ts\": -1}]}",
+         "test_plots.json:1:54: traceEvents[0].ts: -1 is out of range, expected 0 to 1e+15"},
+        {"{\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"forward\", \"ts\": 1}]}",
+         "test_plots.json:1:18: traceEvents[0]: \"dur\" is missing"},
+    };
+    struct trace_events t = {.n = 7};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        write_file("test_plots.json", bad[i].text, strlen(bad[i].text));
+        assert_int_equal(trace_events_read("test_plots.json", &t), STATUS_PARSE);
+        assert_string_equal(error_message(), bad[i].message);
+        assert_int_equal(t.n, 7);
+    }
+    remove("test_plots.json");
+}
+
+static void traces_survive_truncation_at_every_byte(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < strlen(trace) - 2; n++) {
+        struct trace_events t = {0};
+        write_file("test_plots.json", trace, n);
+        assert_int_equal(trace_events_read("test_plots.json", &t), STATUS_PARSE);
+    }
+    remove("test_plots.json");
+}
+
+static void ranks_come_in_the_order_of_their_ids(void **state)
+{
+    (void)state;
+    struct trace_events t = {0};
+    write_file("test_plots.json", trace, strlen(trace));
+    assert_int_equal(trace_events_read("test_plots.json", &t), STATUS_OK);
+    assert_int_equal(t.rows, 2);
+    assert_int_equal(t.pid[0], 1);
+    assert_null(t.rank[0]);
+    assert_string_equal(t.rank[1], "rank 3 it's");
+    assert_int_equal(t.n, 4); /* the arrow is no op */
+    assert_int_equal(t.event[0].row, 1);
+    assert_int_equal(t.event[2].row, 0);
+    assert_int_equal(t.event[3].microbatch, -1);
+    trace_events_free(&t);
+    remove("test_plots.json");
+}
+
+static bool apart(const struct label *a, const struct label *b)
+{
+    return a->x + a->width <= b->x || b->x + b->width <= a->x ||
+           a->y + a->height / 2 <= b->y - b->height / 2 ||
+           b->y + b->height / 2 <= a->y - a->height / 2;
+}
+
+/* Sixteen points on nearly one spot: all labels find a place of their own inside the picture. */
+static void labels_keep_apart_and_inside(void **state)
+{
+    (void)state;
+    enum { N = 16 };
+    struct label label[N];
+    double point[N][2];
+    srand(1);
+    for (int i = 0; i < N; i++) {
+        point[i][0] = 200 + rand() % 20;
+        point[i][1] = 200 + rand() % 20;
+        label[i] = (struct label){.point_x = point[i][0],
+                                  .point_y = point[i][1],
+                                  .width = 50,
+                                  .height = 16,
+                                  .left = i % 2};
+    }
+    labels_place(label, N, (const double(*)[2])point, N, 400, 400);
+    for (int i = 0; i < N; i++) {
+        assert_true(label[i].x >= 0 && label[i].x + label[i].width <= 400);
+        for (int k = 0; k < i; k++)
+            assert_true(apart(&label[i], &label[k]));
+    }
+    /* alone, a label is beside its point */
+    labels_place(label, 1, (const double(*)[2])point, 1, 400, 400);
+    assert_true(label[0].y == point[0][1] && label[0].x > point[0][0]);
+}
+
+static void releases_everything_when_memory_runs_out(void **state)
+{
+    (void)state;
+    need_gnuplot();
+    const struct measurement m[] = {file("simgrid", "a.json", 1), file("tcp", "a.json", 1.1),
+                                    file("tcp", "b.json", 1)};
+    write_file("test_plots.json", trace, strlen(trace));
+    FOR_EACH_ALLOC_FAILURE(plot_timeline("test_plots.json", "test_plots.svg"));
+    FOR_EACH_ALLOC_FAILURE(plot_scatter(m, names, 3, "test_plots.svg"));
+    FOR_EACH_ALLOC_FAILURE(plot_bars(m, names, 3, "test_plots.svg"));
+    remove("test_plots.json");
+    remove("test_plots.svg");
+    remove("test_plots.tsv");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(draws_a_timeline_with_its_table),
+        cmocka_unit_test(every_extension_gives_its_kind_of_file),
+        cmocka_unit_test(bars_list_plans_by_engine),
+        cmocka_unit_test(names_cannot_inject_commands),
+        cmocka_unit_test(a_missing_gnuplot_is_named_and_nothing_is_left),
+        cmocka_unit_test(a_failing_gnuplot_is_reported_and_nothing_is_left),
+        cmocka_unit_test(scatter_needs_something_to_pair),
+        cmocka_unit_test(malformed_traces_are_refused_with_their_place),
+        cmocka_unit_test(traces_survive_truncation_at_every_byte),
+        cmocka_unit_test(ranks_come_in_the_order_of_their_ids),
+        cmocka_unit_test(labels_keep_apart_and_inside),
+        cmocka_unit_test(releases_everything_when_memory_runs_out),
+    };
+    return cmocka_run_group_tests_name("plots", tests, NULL, NULL);
+}
