@@ -6,6 +6,7 @@
 #include "core/digest.h"
 #include "core/file.h"
 #include "core/lower.h"
+#include "core/text.h"
 #include "model/import.h"
 #include "model/zoo.h"
 #include "sim/platform.h"
@@ -34,15 +35,6 @@ out:
     return st;
 }
 
-static enum status copy_text(const char *text, char **out)
-{
-    size_t length = strlen(text) + 1;
-    if (!(*out = malloc(length)))
-        return error_set(STATUS_NOMEM, "out of memory");
-    memcpy(*out, text, length);
-    return STATUS_OK;
-}
-
 enum status load_plan(const char *path, struct loaded_plan *out)
 {
     enum status st;
@@ -52,7 +44,7 @@ enum status load_plan(const char *path, struct loaded_plan *out)
 
     TRY(json_read(path, plan_format, PLAN_VERSION, &d));
     digest_hex(d.text, strlen(d.text), hex);
-    TRY(copy_text(hex, &p.sha256));
+    TRY(text_copy(hex, &p.sha256));
     TRY(plan_references(&d, &model, &platform));
     TRY(load_model(model, &p.model));
     TRY(load_topology(platform, &p.topology, &p.platform));
@@ -85,11 +77,11 @@ enum status load_label(const struct loaded_plan *p, const char *path, const char
     enum status st;
     free(m->engine);
     m->engine = NULL;
-    TRY(copy_text(engine, &m->engine));
-    TRY(copy_text(path, &m->plan));
-    TRY(copy_text(p->sha256, &m->plan_sha256));
-    TRY(copy_text(p->plan.model, &m->model));
-    TRY(copy_text(p->plan.platform, &m->platform));
+    TRY(text_copy(engine, &m->engine));
+    TRY(text_copy(path, &m->plan));
+    TRY(text_copy(p->sha256, &m->plan_sha256));
+    TRY(text_copy(p->plan.model, &m->model));
+    TRY(text_copy(p->plan.platform, &m->platform));
 out:
     return st;
 }

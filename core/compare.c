@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/text.h"
+
 /* ---- statistics */
 
 double kendall_tau(const double *x, const double *y, size_t n)
@@ -90,15 +92,6 @@ bool measurement_same_plan(const struct measurement *a, const struct measurement
     return has(a->plan) && has(b->plan) && strcmp(a->plan, b->plan) == 0;
 }
 
-static enum status copy_text(const char *text, char **out)
-{
-    *out = malloc(strlen(text) + 1);
-    if (!*out)
-        return error_set(STATUS_NOMEM, "comparison");
-    strcpy(*out, text);
-    return STATUS_OK;
-}
-
 /* The runs of one plan by one engine. */
 static enum status median_run(const struct measurement *m, size_t n, const struct measurement *plan,
                               const char *engine, bool *paired, double *seconds, size_t *runs)
@@ -125,8 +118,8 @@ static enum status compare_engines(const struct measurement *m, size_t n, const 
                                    const char *measured_by, bool *paired, struct comparison *c)
 {
     enum status st = STATUS_OK;
-    TRY(copy_text(predicted_by, &c->predicted_by));
-    TRY(copy_text(measured_by, &c->measured_by));
+    TRY(text_copy(predicted_by, &c->predicted_by));
+    TRY(text_copy(measured_by, &c->measured_by));
     c->plan = calloc(n, sizeof *c->plan);
     if (!c->plan) {
         st = error_set(STATUS_NOMEM, "comparison of %zu files", n);
@@ -141,7 +134,7 @@ static enum status compare_engines(const struct measurement *m, size_t n, const 
             continue;
         p.error = p.predicted_s / p.measured_s - 1;
         paired[i] = true;
-        TRY(copy_text(has(m[i].plan) ? m[i].plan : m[i].plan_sha256, &p.plan));
+        TRY(text_copy(has(m[i].plan) ? m[i].plan : m[i].plan_sha256, &p.plan));
         c->plan[c->plans++] = p;
     }
     if (c->plans > 0)

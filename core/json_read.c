@@ -7,10 +7,11 @@
 #include <jansson.h>
 
 #include "core/file.h"
+#include "core/text.h"
 
-enum { MAX_PATH = 8, WHERE_TEXT = 256 };
+enum { WHERE_TEXT = 256 };
 
-static char *copy_text(const char *text, size_t length)
+static char *copy_bytes(const char *text, size_t length)
 {
     char *copy = malloc(length + 1);
     if (copy) {
@@ -151,8 +152,8 @@ enum status json_parse(const char *path, const char *text, size_t length, const 
     struct json_document d = {0};
     json_error_t e;
 
-    d.path = copy_text(path, strlen(path));
-    d.text = copy_text(text, length);
+    d.path = copy_bytes(path, strlen(path));
+    d.text = copy_bytes(text, length);
     if (!d.path || !d.text) {
         st = error_set(STATUS_NOMEM, "%s: out of memory", path);
         goto out;
@@ -286,11 +287,7 @@ enum status json_get_copy(const struct json_at *at, char **out)
     enum status st = json_get_string(at, &text);
     if (st != STATUS_OK)
         return st;
-    char *copy = copy_text(text, strlen(text));
-    if (!copy)
-        return error_set(STATUS_NOMEM, "%s: out of memory", at->document->path);
-    *out = copy;
-    return STATUS_OK;
+    return text_copy(text, out);
 }
 
 enum status json_get_real(const struct json_at *at, double min, double max, double *out)

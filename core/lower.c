@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/check.h"
+#include "core/text.h"
 
 static enum status copy_stages(const struct lowering *l, struct program *out)
 {
@@ -19,16 +20,6 @@ static enum status copy_stages(const struct lowering *l, struct program *out)
         n += p->stage[s].ops;
         out->stage_start[s + 1] = n;
     }
-    return STATUS_OK;
-}
-
-static enum status copy_text(const char *text, char **out)
-{
-    size_t length = strlen(text) + 1;
-    *out = malloc(length);
-    if (!*out)
-        return error_set(STATUS_NOMEM, "out of memory");
-    memcpy(*out, text, length);
     return STATUS_OK;
 }
 
@@ -48,7 +39,7 @@ static enum status copy_ranks(const struct lowering *l, const struct stage_cost 
         out->rank[r].stage = stage;
         out->rank[r].replica = replica;
         out->rank[r].static_bytes = cost[r].static_bytes;
-        TRY(copy_text(l->topology->device[device], &out->rank[r].name));
+        TRY(text_copy(l->topology->device[device], &out->rank[r].name));
         out->op_start[r + 1] = out->op_start[r] + l->list[r].n;
         out->deps += l->list[r].deps;
     }
@@ -98,7 +89,7 @@ static enum status flatten(struct lowering *l, const struct stage_cost *cost, st
     out->microbatch_size = l->plan->microbatch_size;
     out->tokens_per_sample = l->model->tokens_per_sample;
     out->seed = l->plan->seed;
-    TRY(copy_text(l->plan->optimizer, &out->optimizer));
+    TRY(text_copy(l->plan->optimizer, &out->optimizer));
     TRY(program_match(out));
     TRY(program_check(out, NULL));
 out:

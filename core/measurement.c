@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/check.h"
+#include "core/text.h"
 
 /* ---- timelines */
 
@@ -90,18 +91,6 @@ static void account_rank(const struct program *p, const struct timeline *t, uint
     out->idle_s = fmax(0, iteration_s - out->busy_s - out->exposed_comm_s);
 }
 
-static enum status copy_text(const char *text, char **out)
-{
-    size_t length = strlen(text) + 1;
-    char *copy = malloc(length);
-    if (!copy)
-        return error_set(STATUS_NOMEM, "out of memory");
-    memcpy(copy, text, length);
-    free(*out);
-    *out = copy;
-    return STATUS_OK;
-}
-
 enum status measurement_from_timeline(const struct program *p, const struct timeline *t,
                                       struct measurement *out)
 {
@@ -119,7 +108,7 @@ enum status measurement_from_timeline(const struct program *p, const struct time
     for (size_t i = 0; i < p->ops; i++)
         iteration_s = fmax(iteration_s, t->end_s[i]);
     for (uint32_t r = 0; r < p->ranks; r++) {
-        TRY(copy_text(p->rank[r].name, &rank[r].name));
+        TRY(text_copy(p->rank[r].name, &rank[r].name));
         account_rank(p, t, r, iteration_s, room, &rank[r]);
         rank[r].peak_bytes = peak[r];
         idle_s += rank[r].idle_s;
@@ -203,7 +192,7 @@ enum status measurement_warn(struct measurement *m, const char *fmt, ...)
         return error_set(STATUS_NOMEM, "out of memory");
     m->warning = larger;
     m->warning[m->warnings] = NULL;
-    enum status st = copy_text(text, &m->warning[m->warnings]);
+    enum status st = text_copy(text, &m->warning[m->warnings]);
     m->warnings += st == STATUS_OK;
     return st;
 }

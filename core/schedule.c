@@ -1,9 +1,7 @@
 #include "core/schedule.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "core/program.h"
+#include "core/text.h"
 
 /* All forwards, then all backwards; both ascending, so that gradients add up in the same order as
  * with 1F1B. Source: Huang et al., GPipe, NeurIPS 2019. */
@@ -41,16 +39,16 @@ const struct schedule schedules[] = {
 };
 const size_t schedules_n = sizeof schedules / sizeof *schedules;
 
+static const char *name_of(size_t i)
+{
+    return schedules[i].name;
+}
+
 enum status schedule_find(const char *name, const struct schedule **out)
 {
-    char known[256] = "";
-    for (size_t i = 0; i < schedules_n; i++) {
-        if (!strcmp(schedules[i].name, name)) {
-            *out = &schedules[i];
-            return STATUS_OK;
-        }
-        size_t n = strlen(known);
-        snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", schedules[i].name);
-    }
-    return error_set(STATUS_INVALID, "no schedule is called '%.60s'; there are %s", name, known);
+    size_t i;
+    enum status st = text_find("schedule", name, name_of, schedules_n, &i);
+    if (st == STATUS_OK)
+        *out = &schedules[i];
+    return st;
 }

@@ -1,10 +1,9 @@
 #include "partition/partition.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "core/text.h"
 #include "partition/graph.h"
 #include "partition/place.h"
 
@@ -16,18 +15,18 @@ const struct partition_algorithm *const partition_algorithms[] = {
 };
 const size_t partition_algorithms_n = sizeof partition_algorithms / sizeof *partition_algorithms;
 
+static const char *name_of(size_t i)
+{
+    return partition_algorithms[i]->name;
+}
+
 enum status partition_find(const char *name, const struct partition_algorithm **out)
 {
-    char known[256] = "";
-    for (size_t i = 0; i < partition_algorithms_n; i++) {
-        if (!strcmp(partition_algorithms[i]->name, name)) {
-            *out = partition_algorithms[i];
-            return STATUS_OK;
-        }
-        size_t n = strlen(known);
-        snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", partition_algorithms[i]->name);
-    }
-    return error_set(STATUS_INVALID, "no algorithm is called '%.60s'; there are %s", name, known);
+    size_t i;
+    enum status st = text_find("algorithm", name, name_of, partition_algorithms_n, &i);
+    if (st == STATUS_OK)
+        *out = partition_algorithms[i];
+    return st;
 }
 
 static enum status check(const struct model *m, const struct topology *t,
@@ -42,15 +41,6 @@ static enum status check(const struct model *m, const struct topology *t,
     return graph_check(m);
 }
 
-static enum status copy_text(const char *text, char **out)
-{
-    size_t length = strlen(text) + 1;
-    if (!(*out = malloc(length)))
-        return error_set(STATUS_NOMEM, "out of memory");
-    memcpy(*out, text, length);
-    return STATUS_OK;
-}
-
 static enum status fill_head(const struct partition_request *r, const char *algorithm,
                              struct plan *p)
 {
@@ -58,11 +48,11 @@ static enum status fill_head(const struct partition_request *r, const char *algo
     p->microbatches = r->microbatches;
     p->microbatch_size = r->microbatch_size;
     p->seed = r->seed;
-    TRY(copy_text(r->model, &p->model));
-    TRY(copy_text(r->platform, &p->platform));
-    TRY(copy_text(r->schedule, &p->schedule));
-    TRY(copy_text(r->optimizer, &p->optimizer));
-    TRY(copy_text(algorithm, &p->algorithm));
+    TRY(text_copy(r->model, &p->model));
+    TRY(text_copy(r->platform, &p->platform));
+    TRY(text_copy(r->schedule, &p->schedule));
+    TRY(text_copy(r->optimizer, &p->optimizer));
+    TRY(text_copy(algorithm, &p->algorithm));
 out:
     return st;
 }

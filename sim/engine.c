@@ -1,24 +1,24 @@
 #include "sim/engine.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+
+#include "core/text.h"
 
 const struct engine *const engines[] = {&engine_analytic, &engine_simgrid};
 const size_t engines_n = sizeof engines / sizeof *engines;
 
+static const char *name_of(size_t i)
+{
+    return engines[i]->name;
+}
+
 enum status engine_find(const char *name, const struct engine **out)
 {
-    char known[256] = "";
-    for (size_t i = 0; i < engines_n; i++) {
-        if (!strcmp(engines[i]->name, name)) {
-            *out = engines[i];
-            return STATUS_OK;
-        }
-        size_t n = strlen(known);
-        snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", engines[i]->name);
-    }
-    return error_set(STATUS_INVALID, "no engine is called '%.60s'; there are %s", name, known);
+    size_t i;
+    enum status st = text_find("engine", name, name_of, engines_n, &i);
+    if (st == STATUS_OK)
+        *out = engines[i];
+    return st;
 }
 
 void simulation_free(struct simulation *s)

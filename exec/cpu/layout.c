@@ -1,0 +1,214 @@
+#include "exec/cpu/stage.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- parameters */
+
+/* All borrowers of an owner borrow the same, and one per stage holds a copy, so that the gradients
+ * that the stages sum are one array of one size. */
+static enum status check_ties(const struct stage *s, const struct stage_op *o)
+{
+    const struct model *m = s->model;
+    const struct model_op *op = &m->op[o->index];
+    for (uint32_t i = op->shares + 1; i < m->n; i++) {
+        if (m->op[i].shares != op->shares || i == o->index)
+            continue;
+        if (m->op[i].shared_bytes != op->shared_bytes)
+            return error_set(STATUS_UNSUPPORTED, "ops '%s' and '%s' share different parts of '%s'",
+                             op->name, m->op[i].name, m->op[op->shares].name);
+        if (o->owner == NOWHERE && stage_find(s, i) != NOWHERE)
+            return error_set(STATUS_UNSUPPORTED,
+                             "ops '%s' and '%s' share parameters of '%s' in another stage",
+                             op->name, m->op[i].name, m->op[op->shares].name);
+    }
+    return STATUS_OK;
+}
+
+static enum status place_parameters(struct stage *s)
+{
+    enum status st = STATUS_OK;
+    for (size_t k = 0; k < s->n; k++) {
+        struct stage_op *o = &s->op[k];
+        o->parameter = s->parameters;
+        s->parameters = size_plus(s->parameters, o->layer.parameters);
+        o->owner = NOWHERE;
+        if (!o->layer.tied)
+            continue;
+        o->owner = stage_find(s, s->model->op[o->index].shares);
+        TRY(check_ties(s, o));
+        size_t *end = o->owner == NOWHERE ? &s->parameters : &s->tied_size;
+        o->shared = o->owner == NOWHERE ? s->parameters : s->op[o->owner].parameter;
+        o->d_shared = *end;
+        *end = size_plus(*end, o->layer.shared);
+    }
+out:
+    return st;
+}
+
+static enum status start_parameters(struct stage *s)
+{
+    enum status st = STATUS_OK;
+    uint64_t seed = s->program->seed;
+    for (size_t k = 0; k < s->n; k++) {
+        const struct stage_op *o = &s->op[k];
+        const struct layer *l = &o->layer;
+        layer_start(l, seed, o->index, l->parameters, s->parameter + o->parameter);
+        if (!l->tied || o->owner != NOWHERE)
+            continue;
+        struct layer owner;
+        uint32_t index = s->model->op[o->index].shares;
+        TRY(layer_shape(s->model, index, s->batch, &owner));
+        layer_start(&owner, seed, index, l->shared, s->parameter + o->shared);
+    }
+out:
+    return st;
+}
+
+/* ---- gradients of outputs: each lives from its last reader's backward to its own op's */
+
+struct block {
+    size_t offset, size;
+    bool used;
+};
+
+struct arena {
+    size_t blocks, end;
+    struct block *block; /* [blocks] */
+};
+
+static size_t arena_take(struct arena *a, size_t size)
+{
+    struct block *best = NULL;
+    for (size_t i = 0; i < a->blocks; i++) {
+        struct block *b = &a->block[i];
+        if (!b->used && b->size >= size && (!best || b->size < best->size))
+            best = b;
+    }
+    if (!best) {
+        best = &a->block[a->blocks++];
+        *best = (struct block){.offset = a->end, .size = size};
+        a->end = size_plus(a->end, size);
+    }
+    best->used = true;
+    return best->offset;
+}
+
+static void arena_give(struct arena *a, size_t offset)
+{
+    for (size_t i = 0; i < a->blocks; i++)
+        if (a->block[i].used && a->block[i].offset == offset)
+            a->block[i].used = false;
+}
+
+/* Replays a backward pass. Loss ops have no output, so no gradient. */
+static enum status place_gradients(struct stage *s)
+{
+    struct arena a = {.block = calloc(s->n + 1, sizeof *a.block)};
+    bool *placed = calloc(s->n + 1, sizeof *placed);
+    if (!a.block || !placed) {
+        free(a.block);
+        free(placed);
+        return error_set(STATUS_NOMEM, "%zu ops", s->n);
+    }
+    for (size_t k = s->n; k-- > 0;) {
+        const struct stage_op *o = &s->op[k];
+        size_t most = size_times(s->batch, o->layer.input);
+        s->scratch_size = most > s->scratch_size ? most : s->scratch_size;
+        s->layer_work = o->layer.work > s->layer_work ? o->layer.work : s->layer_work;
+        for (size_t i = 0; i <= o->layer.inputs; i++) { /* inputs, then the output */
+            size_t t = i < o->layer.inputs ? o->input[i] : k;
+            if (t >= s->n || placed[t] || s->tensor[t].size == 0)
+                continue;
+            s->tensor[t].gradient = arena_take(&a, s->tensor[t].size);
+            placed[t] = true;
+        }
+        if (s->tensor[k].size > 0)
+            arena_give(&a, s->tensor[k].gradient);
+    }
+    size_t layer_work = s->layer_work;
+    s->scratch = a.end;
+    s->layer_work = size_plus(a.end, size_times(LAYER_INPUTS, s->scratch_size));
+    s->work_size = size_plus(s->layer_work, layer_work);
+    free(a.block);
+    free(placed);
+    return STATUS_OK;
+}
+
+/* ---- slots */
+
+static size_t place(struct stage *s, size_t size)
+{
+    size_t offset = s->slot_size;
+    s->slot_size = size_plus(s->slot_size, size);
+    return offset;
+}
+
+static void place_slot(struct stage *s)
+{
+    for (size_t k = 0; k < s->n; k++)
+        s->op[k].saved = place(s, size_times(s->batch, s->op[k].layer.saved));
+    for (size_t t = 0; t < s->tensors; t++)
+        s->tensor[t].value = place(s, s->tensor[t].size);
+    for (size_t t = s->n; t < s->tensors; t++)
+        s->tensor[t].gradient = place(s, s->tensor[t].size);
+    for (size_t p = 0; p < s->producers; p++)
+        for (size_t i = 0; i < s->producer[p].n; i++)
+            s->producer[p].size += s->tensor[s->producer[p].tensor[i]].size;
+    for (size_t c = 0; c < s->consumers; c++) {
+        for (size_t i = 0; i < s->consumer[c].n; i++)
+            s->consumer[c].size += s->tensor[s->consumer[c].tensor[i]].size;
+        s->consumer[c].area = place(s, s->consumer[c].size);
+    }
+}
+
+/* ---- memory */
+
+enum status stage_allocate(struct stage *s, size_t n, size_t size, void *out)
+{
+    void *p = calloc(n > 0 ? n : 1, size);
+    if (!p)
+        return error_set(STATUS_NOMEM, "stage %u: no memory for %zu x %zu bytes", s->index, n,
+                         size);
+    s->bytes += (int64_t)(n * size);
+    memcpy(out, &p, sizeof p);
+    return STATUS_OK;
+}
+
+/* Better one clear line now than a killed process later. */
+static enum status check_memory(const struct stage *s, size_t arrays)
+{
+    size_t need = size_plus(size_times(arrays, s->parameters), s->tied_size);
+    need = size_plus(need, size_plus(s->work_size, s->slot_size));
+    need = size_times(need, sizeof(real));
+    double have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    if ((double)need < have)
+        return STATUS_OK;
+    return error_set(STATUS_NOMEM, "stage %u needs at least %.3g GB, this machine has %.3g GB",
+                     s->index, (double)need / 1e9, have / 1e9);
+}
+
+enum status stage_layout(struct stage *s)
+{
+    enum status st;
+    bool adam = strcmp(s->program->optimizer, "adam") == 0;
+    uint32_t microbatches = s->program->microbatches;
+    TRY(place_parameters(s));
+    TRY(place_gradients(s));
+    place_slot(s);
+    TRY(check_memory(s, adam ? 4 : 2));
+    TRY(stage_allocate(s, s->parameters, sizeof(real), &s->parameter));
+    TRY(stage_allocate(s, s->parameters, sizeof(real), &s->gradient));
+    if (adam) {
+        TRY(stage_allocate(s, s->parameters, sizeof(real), &s->moment));
+        TRY(stage_allocate(s, s->parameters, sizeof(real), &s->square));
+    }
+    TRY(stage_allocate(s, s->tied_size, sizeof(real), &s->tied));
+    TRY(stage_allocate(s, s->work_size, sizeof(real), &s->work));
+    TRY(stage_allocate(s, microbatches, sizeof *s->slot, &s->slot));
+    TRY(stage_allocate(s, microbatches, sizeof *s->slot_of, &s->slot_of));
+    TRY(start_parameters(s));
+out:
+    return st;
+}

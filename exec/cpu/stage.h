@@ -1,0 +1,139 @@
+/* stage.h - one pipeline stage on the CPU: its ops, parameters, and microbatches in flight.
+ *
+ * Tensors of a microbatch are the outputs of the stage's own ops and those received from other
+ * stages. They live in one slot per microbatch in flight, taken at the first put() or forward() and
+ * given back after backward(), when the gradients of the received tensors have been fetched; slots
+ * are reused, so there are as many as the schedule needs.
+ *
+ * Bit for bit the same parameters, however the model is cut into stages:
+ *   - start values depend on (seed, op), data on (seed, step, microbatch), not on the rank;
+ *   - a layer sees the same shapes whatever else is in its stage;
+ *   - gradients of parameters grow by one microbatch at a time, in the order of backward() calls;
+ *   - the gradient of a tensor is the sum over its consumers, last one first, each computed on its
+ *     own and then added; another stage's share counts where the last consumer in it comes. A
+ *     different cut regroups this sum only when there are three or more consumers;
+ *   - tied weights: gradient of the owner plus gradient of the borrower, in one stage or two. */
+#ifndef EXEC_CPU_STAGE_H
+#define EXEC_CPU_STAGE_H
+
+#include "core/program.h"
+#include "exec/corpus.h"
+#include "exec/layer.h"
+
+enum { NOWHERE = UINT32_MAX };
+
+/* Sizes and offsets count reals. */
+struct tensor {
+    size_t size;     /* of a microbatch */
+    size_t value;    /* offset in a slot */
+    size_t gradient; /* own output: offset in `work`; received: offset in a slot */
+};
+
+struct stage_op {
+    uint32_t index; /* in the model */
+    struct layer layer;
+    uint32_t input[LAYER_INPUTS]; /* tensors */
+    size_t saved;                 /* offset in a slot */
+    size_t parameter;             /* offset of its own in `parameter` and `gradient` */
+    size_t shared;                /* offset of what it borrows in `parameter` */
+    size_t d_shared;              /* offset of its gradient: in `tied` if the owner is here, ... */
+    uint32_t owner; /* ... an op of this stage; else NOWHERE: own copy, gradient beside it */
+};
+
+/* Another stage that this one exchanges messages with. */
+struct stage_link {
+    uint32_t stage;
+    size_t n;
+    uint32_t *tensor; /* [n] in message order */
+    size_t size;      /* of the message */
+    size_t area;      /* consumers: offset in a slot of the gradients that come back */
+};
+
+/* What a consumer stage adds to the gradient of an own output. */
+struct remote {
+    uint32_t consumer; /* the last op there that reads it */
+    size_t area;       /* offset in a slot */
+};
+
+enum slot_state { SLOT_EMPTY, SLOT_FILLING, SLOT_FORWARDED, SLOT_DONE };
+
+/* A microbatch in flight. */
+struct slot {
+    enum slot_state state;
+    uint32_t microbatch;
+    size_t received, returned, fetched; /* messages: inputs, gradients in, gradients out */
+    real *data;                         /* [slot_size] */
+    int32_t *token, *target;            /* [data.samples * data.tokens], NULL where not needed */
+};
+
+struct stage {
+    const struct model *model;
+    const struct program *program;
+    const struct corpus *corpus;
+    uint32_t index;
+    size_t batch, n;
+    struct stage_op *op; /* [n] */
+    size_t tensors;
+    struct tensor *tensor; /* [tensors] outputs of op[0 .. n), then received ones */
+    size_t producers, consumers;
+    struct stage_link *producer, *consumer; /* [producers], [consumers] ascending by stage */
+    size_t *remote_start;                   /* [n + 1] CSR */
+    struct remote *remote;                  /* of tensor k, the latest consumer first */
+    bool reads_data;
+    struct batch_shape data;
+
+    size_t parameters;          /* own ones and copies of borrowed ones */
+    real *parameter, *gradient; /* [parameters] by op */
+    real *moment, *square;      /* [parameters] Adam; NULL for SGD */
+    size_t tied_size, work_size;
+    real *tied;                   /* [tied_size] gradients of what is borrowed within the stage */
+    real *work;                   /* [work_size] gradients of own outputs, scratch */
+    size_t scratch, scratch_size; /* offset in `work` of LAYER_INPUTS areas of so many */
+    size_t layer_work;            /* offset in `work` for the layers' own use */
+    bool *begun;                  /* [tensors] during backward(): gradient holds something */
+    size_t *next;                 /* [n] during backward(): next entry of `remote` */
+
+    size_t slot_size, slots;
+    struct slot *slot; /* [slots] allocated so far, room for one per microbatch */
+    uint32_t *slot_of; /* [microbatches] slot + 1, 0: none */
+    double learning_rate;
+    uint32_t updates;
+    double loss; /* weighted, of this step */
+    real scale;  /* weight of one target */
+    int64_t bytes;
+};
+
+/* The stage of `rank`. Model, program and corpus stay alive until stage_close(). STATUS_INVALID,
+ * STATUS_UNSUPPORTED with the op's name; STATUS_NOMEM also when the machine has too little memory
+ * for parameters and one microbatch. */
+enum status stage_open(const struct model *m, const struct program *p, uint32_t rank,
+                       const struct corpus *c, double learning_rate, struct stage *out) MUST_CHECK;
+void stage_close(struct stage *s); /* accepts {0}; leaves {0} */
+
+/* As in exec/device.h, messages in reals. STATUS_INVALID when called out of turn. */
+enum status stage_forward(struct stage *s, uint32_t step, uint32_t microbatch) MUST_CHECK;
+enum status stage_backward(struct stage *s, uint32_t microbatch) MUST_CHECK;
+enum status stage_update(struct stage *s) MUST_CHECK;
+enum status stage_get(struct stage *s, uint32_t to, uint32_t microbatch, bool backward,
+                      real *data) MUST_CHECK;
+enum status stage_put(struct stage *s, uint32_t from, uint32_t microbatch, bool backward,
+                      const real *data) MUST_CHECK;
+enum status stage_gradients(struct stage *s, uint32_t shared, real **data, size_t *n) MUST_CHECK;
+/* Position of model op `index` in s->op, NOWHERE if it is not in this stage; O(log n). */
+uint32_t stage_find(const struct stage *s, uint32_t index);
+
+/* ---- between the sources of the stage */
+
+/* Offsets and sizes of everything (ops, tensors and links are known), then the memory, then the
+ * start values. */
+enum status stage_layout(struct stage *s) MUST_CHECK;
+/* The slot of a microbatch if it is in the given state; STATUS_INVALID says what came too soon. */
+enum status stage_slot(struct stage *s, uint32_t microbatch, enum slot_state state,
+                       struct slot **out) MUST_CHECK;
+/* The same for SLOT_FILLING, taking a slot if the microbatch has none. */
+enum status stage_take_slot(struct stage *s, uint32_t microbatch, struct slot **out) MUST_CHECK;
+void stage_release_slot(struct stage *s, struct slot *slot);
+/* calloc that counts; n elements of `size` bytes. */
+enum status stage_allocate(struct stage *s, size_t n, size_t size, void *out) MUST_CHECK;
+
+#endif

@@ -1,0 +1,15 @@
+# The layers and the stage once more with `real` = double, to compare with finite differences.
+include(${PROJECT_SOURCE_DIR}/exec/cpu/sources.cmake)
+add_library(cpu_double STATIC ${CPU_SOURCES})
+target_compile_definitions(cpu_double PUBLIC EXEC_REAL=double)
+target_link_libraries(cpu_double PUBLIC core PRIVATE ${CPU_LIBRARIES})
+
+add_library(tiny OBJECT tiny.c)
+target_link_libraries(tiny PUBLIC core)
+
+unit_test(corpus LIBS exec)
+unit_test(cpu_layers LIBS exec tiny)
+unit_test(cpu_gradients LIBS cpu_double tiny)
+unit_test(cpu_device LIBS exec tiny)
+unit_test(cpu_open LIBS exec tiny)
+unit_test(paced LIBS exec tiny)

@@ -1,0 +1,354 @@
+/* Backward against central differences, in a build of the layers where `real` is double. */
+#include "exec/cpu/stage.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "exec/random.h"
+#include "tests/tiny.h"
+
+enum { B = 2, ROOM = 1 << 14 };
+static const double step_width = 1e-5, tolerance = 1e-5;
+
+static void randomise(real *x, size_t n, uint64_t key, double spread)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = spread * (2 * random_unit(key, i) - 1);
+}
+
+/* Relative where the numbers are of ordinary size, absolute for tiny ones. */
+static double error_of(double found, double expected)
+{
+    double size = fmax(fabs(found), fabs(expected));
+    return fabs(found - expected) / fmax(size, 1e-3);
+}
+
+/* ---- one layer: the loss is sum(r y), r random */
+
+struct call {
+    struct layer layer;
+    struct layer_io io;
+    real x[LAYER_INPUTS][ROOM], y[ROOM], saved[ROOM], work[ROOM], parameter[ROOM], shared[ROOM];
+    real dy[ROOM], dx[LAYER_INPUTS][ROOM], d_parameter[ROOM], d_shared[ROOM];
+    int32_t token[ROOM], target[ROOM];
+};
+
+static struct call *new_call(const struct model *m, uint32_t op)
+{
+    struct call *c = calloc(1, sizeof *c);
+    assert_non_null(c);
+    assert_int_equal(layer_shape(m, op, B, &c->layer), STATUS_OK);
+    for (size_t i = 0; i < LAYER_INPUTS; i++) {
+        randomise(c->x[i], ROOM, random_key(op, i), 2);
+        c->io.x[i] = c->x[i];
+        c->io.dx[i] = c->dx[i];
+    }
+    randomise(c->parameter, ROOM, random_key(op, 7), 1);
+    randomise(c->shared, ROOM, random_key(op, 8), 1);
+    randomise(c->dy, ROOM, random_key(op, 9), 1);
+    for (size_t i = 0; i < ROOM; i++) {
+        c->token[i] = (int32_t)(random_at(op, i) % 256);
+        c->target[i] = i % 5 == 3 ? -1 : (int32_t)(random_at(op + 1, i) % 256);
+        c->dx[0][i] = c->dx[1][i] = c->work[i] = NAN; /* overwritten, not added to */
+    }
+    c->io.batch = B;
+    c->io.y = c->y;
+    c->io.saved = c->saved;
+    c->io.work = c->work;
+    c->io.parameter = c->parameter;
+    c->io.shared = c->shared;
+    c->io.token = c->token;
+    c->io.target = c->target;
+    c->io.dy = c->dy;
+    c->io.d_parameter = c->d_parameter;
+    c->io.d_shared = c->d_shared;
+    c->io.scale = 0.25;
+    return c;
+}
+
+static double call_loss(struct call *c)
+{
+    double sum = 0;
+    c->io.loss = 0;
+    c->layer.kind->forward(&c->layer, &c->io);
+    for (size_t i = 0; i < B * c->layer.output; i++)
+        sum += c->dy[i] * c->y[i];
+    return sum + c->io.loss * c->io.scale;
+}
+
+/* Worst error of gradient[n] with respect to x[n]; at most 200 of them. */
+static double worst_of(struct call *c, real *x, const real *gradient, size_t n)
+{
+    double worst = 0;
+    for (size_t i = 0; i < n; i += 1 + n / 200) {
+        double kept = x[i];
+        x[i] = kept + step_width;
+        double above = call_loss(c);
+        x[i] = kept - step_width;
+        double below = call_loss(c);
+        x[i] = kept;
+        double error = error_of(gradient[i], (above - below) / (2 * step_width));
+        worst = isnan(error) ? INFINITY : fmax(worst, error);
+    }
+    return worst;
+}
+
+static double worst_of_layer(const struct model *m, uint32_t op)
+{
+    struct call *c = new_call(m, op);
+    const struct layer *l = &c->layer;
+    call_loss(c);
+    l->kind->backward(l, &c->io);
+    double worst = worst_of(c, c->parameter, c->d_parameter, l->parameters);
+    worst = fmax(worst, worst_of(c, c->shared, c->d_shared, l->shared));
+    for (size_t i = 0; i < l->inputs; i++)
+        worst = fmax(worst, worst_of(c, c->x[i], c->dx[i], B * l->input));
+    free(c);
+    return worst;
+}
+
+static void check_layers(struct model *m)
+{
+    for (uint32_t op = 0; op < m->n; op++) {
+        double worst = worst_of_layer(m, op);
+        if (!(worst < tolerance))
+            fail_msg("%s: worst relative error %g", m->op[op].name, worst);
+    }
+    model_free(m);
+}
+
+static void backward_of_every_layer_is_its_derivative(void **state)
+{
+    (void)state;
+    struct model m;
+    assert_int_equal(tiny_gpt(1, true, &m), STATUS_OK);
+    check_layers(&m);
+    assert_int_equal(tiny_gpt(1, false, &m), STATUS_OK);
+    check_layers(&m);
+    assert_int_equal(tiny_bert(&m), STATUS_OK);
+    check_layers(&m);
+    assert_int_equal(tiny_mlp(&m), STATUS_OK);
+    check_layers(&m);
+}
+
+static void parameter_gradients_are_added_to(void **state)
+{
+    (void)state;
+    struct model m;
+    assert_int_equal(tiny_gpt(1, false, &m), STATUS_OK);
+    for (uint32_t op = 0; op < m.n; op++) {
+        struct call *c = new_call(&m, op);
+        real once[ROOM];
+        c->layer.kind->forward(&c->layer, &c->io);
+        c->layer.kind->backward(&c->layer, &c->io);
+        memcpy(once, c->d_parameter, sizeof once);
+        c->layer.kind->backward(&c->layer, &c->io);
+        for (size_t i = 0; i < c->layer.parameters; i++)
+            assert_true(fabs(c->d_parameter[i] - 2 * once[i]) <= 1e-12 * (1 + fabs(once[i])));
+        free(c);
+    }
+    model_free(&m);
+}
+
+/* ---- whole models */
+
+enum { MICROBATCHES = 2, SAMPLES_PER_OP = 24 };
+
+static double model_loss(struct stage *s, bool backward)
+{
+    s->loss = 0;
+    for (uint32_t m = 0; m < MICROBATCHES; m++)
+        assert_int_equal(stage_forward(s, 0, m), STATUS_OK);
+    for (uint32_t m = 0; m < MICROBATCHES; m++) {
+        if (backward)
+            assert_int_equal(stage_backward(s, m), STATUS_OK);
+        else
+            stage_release_slot(s, &s->slot[s->slot_of[m] - 1]);
+    }
+    return s->loss;
+}
+
+/* Derivatives of the loss by a few parameters of op k: the first, and others at random until half
+ * of them belong to what the data touched. */
+static double worst_of_op(struct stage *s, size_t k, const real *gradient, size_t *samples)
+{
+    const struct stage_op *o = &s->op[k];
+    size_t n = o->layer.parameters, nonzero = 0;
+    double worst = 0;
+    for (uint64_t i = 0; n > 0 && i < 400 && nonzero < SAMPLES_PER_OP; i++) {
+        size_t at = o->parameter + (i == 0 ? 0 : (size_t)(random_at(k, i) % n));
+        if (i > SAMPLES_PER_OP && gradient[at] == 0)
+            continue;
+        double kept = s->parameter[at];
+        s->parameter[at] = kept + step_width;
+        double above = model_loss(s, false);
+        s->parameter[at] = kept - step_width;
+        double below = model_loss(s, false);
+        s->parameter[at] = kept;
+        worst = fmax(worst, error_of(gradient[at], (above - below) / (2 * step_width)));
+        nonzero += gradient[at] != 0;
+        ++*samples;
+    }
+    assert_true(n == 0 || nonzero > 0);
+    return worst;
+}
+
+static void check_whole_model(struct model *m)
+{
+    struct program p;
+    struct stage s;
+    size_t samples = 0, n;
+    double worst = 0;
+    real *gradient;
+    assert_int_equal(tiny_whole(m, MICROBATCHES, "adam", &p), STATUS_OK);
+    assert_int_equal(stage_open(m, &p, 0, corpus_shipped(), 1e-3, &s), STATUS_OK);
+    for (size_t i = 0; i < s.parameters; i++) /* larger than at the start: no gradient vanishes */
+        s.parameter[i] += 0.6 * (random_unit(99, i) - 0.5);
+    model_loss(&s, true);
+    assert_int_equal(stage_gradients(&s, MODEL_NO_OP, &gradient, &n), STATUS_OK);
+    for (size_t k = 0; k < s.n; k++)
+        worst = fmax(worst, worst_of_op(&s, k, gradient, &samples));
+    print_message("%s: %zu parameters, worst relative error %.2g\n", m->name, samples, worst);
+    assert_true(samples >= 100);
+    assert_true(worst < 1e-5);
+    stage_close(&s);
+    program_free(&p);
+    model_free(m);
+}
+
+static void gradient_of_a_whole_gpt_is_its_derivative(void **state)
+{
+    (void)state;
+    struct model m;
+    assert_int_equal(tiny_gpt(2, true, &m), STATUS_OK);
+    check_whole_model(&m);
+    assert_int_equal(tiny_gpt(2, false, &m), STATUS_OK);
+    check_whole_model(&m);
+}
+
+static void gradient_of_a_whole_bert_is_its_derivative(void **state)
+{
+    (void)state;
+    struct model m;
+    assert_int_equal(tiny_bert(&m), STATUS_OK);
+    check_whole_model(&m);
+}
+
+/* Blocks 2 and 3 borrow the first layer of block 1's MLP, as ALBERT shares layers. */
+static void gradients_of_all_borrowers_reach_the_owner(void **state)
+{
+    (void)state;
+    struct model m;
+    assert_int_equal(tiny_gpt(3, true, &m), STATUS_OK);
+    tiny_share(&m, 17, 7);
+    tiny_share(&m, 27, 7);
+    check_whole_model(&m);
+}
+
+static void gradient_of_a_whole_mlp_is_its_derivative(void **state)
+{
+    (void)state;
+    struct model m;
+    assert_int_equal(tiny_mlp(&m), STATUS_OK);
+    check_whole_model(&m);
+}
+
+/* At the start all logits are close to 0, so the mean loss is close to log(vocabulary): the weights
+ * of all targets add up to one whatever the objective. */
+static void loss_of_an_untrained_model_is_that_of_guessing(void **state)
+{
+    (void)state;
+    enum status (*const build[])(struct model *) = {tiny_bert, tiny_mlp};
+    for (size_t i = 0; i < 3; i++) {
+        struct model m;
+        struct program p;
+        struct stage s;
+        assert_int_equal(i < 2 ? build[i](&m) : tiny_gpt(1, true, &m), STATUS_OK);
+        assert_int_equal(tiny_whole(&m, MICROBATCHES, "sgd", &p), STATUS_OK);
+        assert_int_equal(stage_open(&m, &p, 0, corpus_shipped(), 1e-3, &s), STATUS_OK);
+        assert_true(fabs(model_loss(&s, false) - log(TINY_VOCABULARY)) < 0.05);
+        stage_close(&s);
+        program_free(&p);
+        model_free(&m);
+    }
+}
+
+/* ---- optimizers */
+
+/* Three updates of every parameter with known gradients; expected(g, t, state) is the t-th step. */
+static void check_optimizer(const char *optimizer, double (*expected)(double, double *, uint32_t))
+{
+    struct model m;
+    struct program p;
+    struct stage s;
+    real *gradient;
+    size_t n;
+    assert_int_equal(tiny_mlp(&m), STATUS_OK);
+    assert_int_equal(tiny_whole(&m, 1, optimizer, &p), STATUS_OK);
+    assert_int_equal(stage_open(&m, &p, 0, corpus_shipped(), 0.125, &s), STATUS_OK);
+    double *moment = calloc(2 * s.parameters, sizeof *moment);
+    double *parameter = calloc(s.parameters, sizeof *parameter);
+    assert_non_null(moment);
+    assert_non_null(parameter);
+    memcpy(parameter, s.parameter, s.parameters * sizeof *parameter);
+    for (uint32_t t = 1; t <= 3; t++) {
+        assert_int_equal(stage_gradients(&s, MODEL_NO_OP, &gradient, &n), STATUS_OK);
+        assert_int_equal(n, s.parameters);
+        for (size_t i = 0; i < n; i++) {
+            assert_true(gradient[i] == 0); /* update() leaves none behind */
+            gradient[i] = random_unit(t, i) - 0.5;
+            parameter[i] -= 0.125 * expected(gradient[i], moment + 2 * i, t);
+        }
+        assert_int_equal(stage_update(&s), STATUS_OK);
+        for (size_t i = 0; i < n; i++)
+            assert_true(fabs(s.parameter[i] - parameter[i]) < 1e-12);
+    }
+    free(moment);
+    free(parameter);
+    stage_close(&s);
+    program_free(&p);
+    model_free(&m);
+}
+
+/* Algorithm 1 of the paper, line by line. */
+static double adam(double g, double *moment, uint32_t t)
+{
+    moment[0] = 0.9 * moment[0] + (1 - 0.9) * g;
+    moment[1] = 0.999 * moment[1] + (1 - 0.999) * g * g;
+    double m = moment[0] / (1 - pow(0.9, t)), v = moment[1] / (1 - pow(0.999, t));
+    return m / (sqrt(v) + 1e-8);
+}
+
+static double sgd(double g, double *moment, uint32_t t)
+{
+    (void)moment, (void)t;
+    return g;
+}
+
+static void optimizers_take_the_steps_of_their_definition(void **state)
+{
+    (void)state;
+    check_optimizer("adam", adam);
+    check_optimizer("sgd", sgd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(backward_of_every_layer_is_its_derivative),
+        cmocka_unit_test(parameter_gradients_are_added_to),
+        cmocka_unit_test(gradient_of_a_whole_gpt_is_its_derivative),
+        cmocka_unit_test(gradient_of_a_whole_bert_is_its_derivative),
+        cmocka_unit_test(gradients_of_all_borrowers_reach_the_owner),
+        cmocka_unit_test(gradient_of_a_whole_mlp_is_its_derivative),
+        cmocka_unit_test(loss_of_an_untrained_model_is_that_of_guessing),
+        cmocka_unit_test(optimizers_take_the_steps_of_their_definition),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
