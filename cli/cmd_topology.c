@@ -99,7 +99,7 @@ static enum status print_tiers(const struct topology *t)
     for (size_t i = 0; i < t->n * t->n; i++)
         if (i % (t->n + 1) != 0)
             pairs[t->tier_of[i]]++;
-    int width = 12;
+    int width = 24;
     for (size_t k = 0; k < t->tiers; k++) {
         int length = (int)strlen(t->tier[k].name);
         width = length > width ? length : width;
@@ -289,13 +289,17 @@ out:
 
 /* ---- check */
 
-static enum status check_one(const char *path)
+static enum status check_one(const char *name)
 {
+    enum status st;
     struct topology t = {0};
-    enum status st = platform_read(path, &t);
-    if (st == STATUS_OK)
-        printf("%s: ok: %zu device%s, %zu tier%s\n", path, t.n, t.n == 1 ? "" : "s", t.tiers,
-               t.tiers == 1 ? "" : "s");
+    char *path = NULL;
+    TRY(topology_resolve(name, &path));
+    TRY(platform_read(path, &t));
+    printf("%s: ok: %zu device%s, %zu tier%s\n", name, t.n, t.n == 1 ? "" : "s", t.tiers,
+           t.tiers == 1 ? "" : "s");
+out:
+    free(path);
     topology_free(&t);
     return st;
 }
@@ -310,7 +314,7 @@ static enum status check(int files, char **file)
         enum status st = check_one(file[i]);
         if (st == STATUS_OK)
             continue;
-        if (st != STATUS_PARSE && st != STATUS_IO)
+        if (st == STATUS_NOMEM)
             return st;
         puts(error_message());
         bad++;

@@ -26,11 +26,18 @@ enum status load_topology(const char *name, struct topology *out, char **path)
 {
     enum status st;
     char *found = NULL;
+    struct topology t = {0};
     TRY(topology_resolve(name, &found));
-    TRY(platform_read(found, out));
+    TRY(platform_read(found, &t));
+    free(t.name); /* a path may differ from machine to machine */
+    t.name = NULL;
+    TRY(text_copy(name, &t.name));
+    *out = t;
     *path = found;
+    t = (struct topology){0};
     found = NULL;
 out:
+    topology_free(&t);
     free(found);
     return st;
 }

@@ -91,10 +91,8 @@ static enum status order_hosts(const struct platform_text *p, sg_host_t *out)
     while (placed < n && xml_next(&s, &tag)) {
         struct xml_span id = xml_attribute(&tag, "id");
         char name[HOST_NAME];
-        if (!xml_is(&tag, "host") || !id.at || id.n >= sizeof name)
+        if (!xml_is(&tag, "host") || !id.at || xml_decode(id, name, sizeof name) >= sizeof name)
             continue;
-        memcpy(name, id.at, id.n);
-        name[id.n] = '\0';
         sg_host_t host = sg_host_by_name(name);
         if (host && !sg_host_get_data(host)) {
             sg_host_set_data(host, &seen);
@@ -120,8 +118,9 @@ static enum status is_device(const struct platform_text *p, const_sg_host_t host
         return error_set(STATUS_PARSE, "%s:%zu: host '%s': device '%s', expected 'none' or nothing",
                          p->path, platform_property_line(p, "host", name, "device"), name, device);
     if (!(speed > 0 && isfinite(speed)))
-        return error_set(STATUS_PARSE, "%s:%zu: host '%s': speed %g flop/s, must be above zero",
-                         p->path, platform_line(p, "host", name), name, speed);
+        return error_set(STATUS_PARSE, "%s:%zu: host '%s': speed %g flop/s, must be %s", p->path,
+                         platform_line(p, "host", name), name, speed,
+                         isfinite(speed) ? "above zero" : "finite");
     *out = !device;
     return STATUS_OK;
 }
@@ -140,7 +139,7 @@ static enum status find_devices(const struct platform_text *p, sg_host_t **out, 
     if (hosts > 0) /* SimGrid aborts when asked to list none */
         TRY(order_hosts(p, host));
     for (size_t i = 0; i < hosts; i++) {
-        bool device;
+        bool device = false;
         TRY(is_device(p, host[i], &device));
         if (device)
             host[n++] = host[i];

@@ -6,7 +6,10 @@
 
 #include "sim/xml_scan.h"
 
-enum { NAME = 256 }; /* longer names are not searched for */
+enum {
+    NAME = 256,   /* longer names are not searched for */
+    REASON = 400, /* longer messages are cut */
+};
 
 size_t platform_line(const struct platform_text *p, const char *element, const char *id)
 {
@@ -139,12 +142,36 @@ static const char *skip_exception(const char *message)
     return reason ? reason + 2 : message;
 }
 
-/* "Invalid XML (XML input line 7, state 86): reason" -> reason; the line is known already */
-static const char *skip_state(const char *message)
+static bool has_link(const char *text, const char *id)
 {
-    static const char invalid[] = "Invalid XML (XML input line ";
-    const char *reason = strstr(message, "): ");
-    return !strncmp(message, invalid, sizeof invalid - 1) && reason ? reason + 3 : message;
+    struct xml_scanner s = xml_scan(text);
+    struct xml_tag tag;
+    while (xml_next(&s, &tag))
+        if (xml_is(&tag, "link") && xml_equal(xml_attribute(&tag, "id"), id))
+            return true;
+    return false;
+}
+
+/* The same in plain words, where SimGrid's are long or misleading. */
+static const char *reword(const struct platform_text *p, const char *reason, char out[REASON])
+{
+    static const char invalid[] = "Invalid XML (XML input line "; /* known already */
+    const char *after = strstr(reason, "): ");
+    char name[NAME];
+    if (!strncmp(reason, invalid, sizeof invalid - 1) && after)
+        snprintf(out, REASON, "%s", after + 3);
+    else if (strstr(reason, "THIS FILE COMES FROM THE FUTURE") ||
+             strstr(reason, "THIS FILE IS TOO OLD"))
+        snprintf(out, REASON, "file of another SimGrid, expected <platform version=\"4.1\">");
+    else if (strstr(reason, "does name a node") && sscanf(reason, "%*[^']'%255[^']", name) == 1)
+        snprintf(out, REASON, "no host or router is called '%s'", name);
+    else if (sscanf(reason, "Link not found: %255s", name) != 1)
+        snprintf(out, REASON, "%s", reason);
+    else if (has_link(p->text, name))
+        snprintf(out, REASON, "link '%s' has two directions: link_ctn needs UP or DOWN", name);
+    else
+        snprintf(out, REASON, "no link is called '%s'", name);
+    return out;
 }
 
 /* "Not a valid model!" is what SimGrid says of a zone with an unknown routing. */
@@ -178,7 +205,7 @@ static enum status explain_routing(const struct platform_text *p)
 
 enum status platform_explain(const struct platform_text *p, const char *message)
 {
-    char text[1024]; /* `message` may be error_message() itself */
+    char text[1024], plain[REASON]; /* `message` may be error_message() itself */
     static const char parse_error[] = "Parse error at ";
     snprintf(text, sizeof text, "%s", message);
     size_t path = strlen(p->path), prefix = sizeof parse_error - 1, line;
@@ -187,9 +214,10 @@ enum status platform_explain(const struct platform_text *p, const char *message)
     if (!strncmp(text, parse_error, prefix) && !strncmp(text + prefix, p->path, path) &&
         sscanf(text + prefix + path, ":%zu: %n", &line, &length) == 1 && length > 0)
         return error_set(STATUS_PARSE, "%s:%zu: %s", p->path, line,
-                         skip_state(text + prefix + path + length));
+                         reword(p, text + prefix + path + length, plain));
     const char *reason = skip_exception(text);
     if (!strcmp(reason, "Not a valid model!"))
         return explain_routing(p);
-    return error_set(STATUS_PARSE, "%s:%zu: %s", p->path, search_line(p->text, reason), reason);
+    return error_set(STATUS_PARSE, "%s:%zu: %s", p->path, search_line(p->text, reason),
+                     reword(p, reason, plain));
 }

@@ -156,16 +156,15 @@ static enum status check_link(const struct platform_text *p, const struct links 
     size_t line = at ? at->line : 1;
     char name[TIER_NAME];
     if (at)
-        snprintf(name, sizeof name, "%.*s", (int)(at->id.n < sizeof name ? at->id.n : sizeof name),
-                 at->id.at);
+        xml_decode(at->id, name, sizeof name);
     else
         snprintf(name, sizeof name, "%s", sg_link_get_name(link));
     if (!(bandwidth > 0 && isfinite(bandwidth)))
-        return error_set(STATUS_PARSE, "%s:%zu: link '%s': bandwidth %g B/s, must be above zero",
-                         p->path, line, name, bandwidth);
+        return error_set(STATUS_PARSE, "%s:%zu: link '%s': bandwidth %g B/s, must be %s", p->path,
+                         line, name, bandwidth, isfinite(bandwidth) ? "above zero" : "finite");
     if (!(latency >= 0 && isfinite(latency)))
-        return error_set(STATUS_PARSE, "%s:%zu: link '%s': latency %g s, must not be negative",
-                         p->path, line, name, latency);
+        return error_set(STATUS_PARSE, "%s:%zu: link '%s': latency %g s, must be %s", p->path, line,
+                         name, latency, isfinite(latency) ? "zero or more" : "finite");
     return STATUS_OK;
 }
 
@@ -220,8 +219,7 @@ static void name_tier(const struct links *links, const xbt_dynar_t route, struct
             break;
         if (length > 0)
             tier->name[length++] = '+';
-        memcpy(tier->name + length, label.at, label.n);
-        length += label.n;
+        length += xml_decode(label, tier->name + length, sizeof tier->name - length);
     }
     tier->name[length] = '\0';
 }
@@ -320,7 +318,7 @@ static enum status ask(const struct platform_text *p, const struct links *links,
     for (size_t i = 0; i < t->n; i++) {
         snprintf(asked->from, sizeof asked->from, "%s", t->device[i]);
         for (size_t j = 0; j < t->n; j++) {
-            size_t tier;
+            size_t tier = 0;
             if (i == j)
                 continue;
             snprintf(asked->to, sizeof asked->to, "%s", t->device[j]);

@@ -23,14 +23,11 @@ static enum status out_of_memory(void)
     return error_set(STATUS_NOMEM, "out of memory");
 }
 
-static char *copy(struct xml_span s)
+static char *copy(const char *text)
 {
-    char *text = malloc(s.n + 1);
-    if (text) {
-        memcpy(text, s.at, s.n);
-        text[s.n] = '\0';
-    }
-    return text;
+    size_t n = strlen(text) + 1;
+    char *mine = malloc(n);
+    return mine ? memcpy(mine, text, n) : NULL;
 }
 
 /* Properties of the file's outermost zone are defaults for every host. */
@@ -43,8 +40,7 @@ static sg_netzone_t first_zone(const struct platform_text *p)
         if (!xml_is(&tag, "zone"))
             continue;
         struct xml_span id = xml_attribute(&tag, "id");
-        snprintf(name, sizeof name, "%.*s", (int)(id.n < NAME ? id.n : NAME - 1), id.at);
-        return sg_zone_get_by_name(name);
+        return xml_decode(id, name, sizeof name) < sizeof name ? sg_zone_get_by_name(name) : NULL;
     }
     return NULL;
 }
@@ -136,7 +132,7 @@ static enum status read_rate(const struct platform_text *p, const_sg_host_t host
     if (!text)
         return STATUS_OK;
     struct topology_rate *rate = &type->rate[type->rates++];
-    rate->kind = copy((struct xml_span){kind, strlen(kind)});
+    rate->kind = copy(kind);
     if (!rate->kind)
         return out_of_memory();
     enum status st = read_points(text, rate);
@@ -175,10 +171,11 @@ static enum status find_rates(const struct platform_text *p, struct rate_names *
         if (out->n == MAX_RATES)
             return error_set(STATUS_PARSE, "%s:%zu: more than %d kinds of rates", p->path, tag.line,
                              MAX_RATES);
-        out->name[out->n] = copy(id);
-        if (!out->name[out->n])
+        char *name = malloc(id.n + 1);
+        if (!name)
             return out_of_memory();
-        out->n++;
+        xml_decode(id, name, id.n + 1);
+        out->name[out->n++] = name;
     }
     return STATUS_OK;
 }
@@ -196,7 +193,7 @@ static enum status read_type(const struct platform_text *p, const_sg_host_t host
     type->memory_Bps = default_memory_Bps;
     if (!name || !*name)
         name = units_print(UNIT_FLOPS, type->flops, speed);
-    type->name = copy((struct xml_span){name, strlen(name)});
+    type->name = copy(name);
     type->rate = calloc(rates->n + 1, sizeof *type->rate);
     if (!type->name || !type->rate)
         return out_of_memory();

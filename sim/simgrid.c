@@ -259,11 +259,14 @@ static double cpu_seconds(void)
 
 static void load_platform(const char *path)
 {
-    char arg0[] = "foreline", log[] = "--log=root.fmt:@@%m%n",
-         quiet[] = "--log=xbt_cfg.thres:warning";
-    char guard[] = "--cfg=contexts/guard-size:0", stack[] = "--cfg=contexts/stack-size:256";
-    char *argv[] = {arg0, log, quiet, guard, stack, NULL};
-    int argc = 5;
+    char *argv[] = {
+        (char[]){"foreline"},
+        (char[]){"--log=root.fmt:@@%m%n"}, /* child.h: the first such line is the reason */
+        (char[]){"--log=root.thres:error"},
+        (char[]){"--cfg=contexts/guard-size:0"},   /* many actors: pages are scarce */
+        (char[]){"--cfg=contexts/stack-size:256"}, /* KiB */
+        NULL};
+    int argc = (int)(sizeof argv / sizeof *argv) - 1;
     simgrid_init(&argc, argv);
     sg_cfg_set_string("network/model", "CM02");
     sg_cfg_set_boolean("network/crosstraffic", "no");

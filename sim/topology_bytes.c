@@ -98,7 +98,7 @@ static enum status get(struct bytes *b, void *to, size_t size)
 /* A count of things that take at least `size` bytes each. */
 static enum status get_count(struct bytes *b, size_t size, size_t *n)
 {
-    size_t count;
+    size_t count = 0;
     enum status st = get(b, &count, sizeof count);
     if (st != STATUS_OK)
         return st;

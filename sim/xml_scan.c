@@ -95,9 +95,46 @@ struct xml_span xml_attribute(const struct xml_tag *tag, const char *name)
     return (struct xml_span){NULL, 0};
 }
 
+/* The character at *c, which may be written as an entity; *c moves past it. */
+static char next_character(const char **c, const char *end)
+{
+    static const struct {
+        const char *entity;
+        char character;
+    } entities[] = {
+        {"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}};
+    for (size_t i = 0; **c == '&' && i < sizeof entities / sizeof *entities; i++) {
+        size_t n = strlen(entities[i].entity);
+        if ((size_t)(end - *c) >= n && !memcmp(*c, entities[i].entity, n)) {
+            *c += n;
+            return entities[i].character;
+        }
+    }
+    return *(*c)++;
+}
+
+size_t xml_decode(struct xml_span span, char *out, size_t size)
+{
+    size_t n = 0;
+    for (const char *c = span.at, *end = c + span.n; c < end; n++) {
+        char character = next_character(&c, end);
+        if (n + 1 < size)
+            out[n] = character;
+    }
+    if (size > 0)
+        out[n < size ? n : size - 1] = '\0';
+    return n;
+}
+
 bool xml_equal(struct xml_span span, const char *text)
 {
-    return span.at && strlen(text) == span.n && !memcmp(span.at, text, span.n);
+    if (!span.at)
+        return false;
+    const char *end = span.at + span.n;
+    for (const char *c = span.at; c < end; text++)
+        if (*text != next_character(&c, end)) /* also at the end of the text */
+            return false;
+    return *text == '\0';
 }
 
 int xml_compare(struct xml_span a, struct xml_span b)

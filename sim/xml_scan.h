@@ -1,8 +1,8 @@
 /* xml_scan.h - walk over the start tags of an XML text that SimGrid parses properly.
  *
  * SimGrid forgets on which line it read a link or a host; this finds it again. Comments, CDATA,
- * declarations and processing instructions are skipped; entities are not expanded. Any text is
- * accepted: what is not well-formed only yields fewer tags. Nothing is allocated. */
+ * declarations and processing instructions are skipped. Any text is accepted: what is not
+ * well-formed only yields fewer tags. Nothing is allocated. */
 #ifndef SIM_XML_SCAN_H
 #define SIM_XML_SCAN_H
 
@@ -34,8 +34,12 @@ bool xml_next(struct xml_scanner *s, struct xml_tag *tag);
 bool xml_is(const struct xml_tag *tag, const char *name);
 /* The value of an attribute, quotes removed; {NULL, 0} when absent. */
 struct xml_span xml_attribute(const struct xml_tag *tag, const char *name);
-bool xml_equal(struct xml_span span, const char *text); /* false for an absent span */
-/* Order of two spans, as strcmp(). */
+/* Copy a value with the five entities of XML replaced into out[size], cut to fit; returns its
+ * length before cutting. */
+size_t xml_decode(struct xml_span span, char *out, size_t size);
+/* Whether a value says `text`, entities replaced; false for an absent one. */
+bool xml_equal(struct xml_span span, const char *text);
+/* Order of two spans as they stand, as strcmp(). */
 int xml_compare(struct xml_span a, struct xml_span b);
 
 #endif

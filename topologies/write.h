@@ -8,7 +8,7 @@ struct provenance;
 
 /* Full routing, one link per directed pair: what was measured between each two devices, without
  * contention. For machines of a few devices (STATUS_INVALID above 64). platform_read() of the
- * result gives the topology back. */
+ * result gives the topology back, numbers to nine digits. `by` may be NULL. */
 enum status topology_write_platform(const struct topology *t, const char *path,
                                     const struct provenance *by) MUST_CHECK;
 
@@ -18,5 +18,8 @@ enum status topology_write_platform(const struct topology *t, const char *path,
 enum status topology_resolve(const char *name, char **path) MUST_CHECK;
 /* Names of the shipped platforms, sorted; free each and the array. */
 enum status topology_list(char ***names, size_t *n) MUST_CHECK;
+/* What a platform file says it is: the first line of its first comment; "" without one; malloc'd.
+ */
+enum status topology_summary(const char *path, char **summary) MUST_CHECK;
 
 #endif

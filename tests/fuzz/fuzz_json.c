@@ -42,10 +42,23 @@ static void read_plan(const char *path)
     static char *device[2] = {a, b};
     static struct device_type type = {.name = name, .flops = 1, .memory_Bps = 1, .memory_bytes = 1};
     static struct topology_tier tier = {name, 0, 1};
-    const struct model m = {.name = name, .element_bytes = 4, .n = 2, .op = op, .edges = 1,
-                            .in_start = start, .out_start = end, .in = in, .out = out};
-    const struct topology t = {.name = name, .n = 2, .device = device, .type_of = type_of,
-                               .types = 1, .type = &type, .tiers = 1, .tier = &tier,
+    const struct model m = {.name = name,
+                            .element_bytes = 4,
+                            .n = 2,
+                            .op = op,
+                            .edges = 1,
+                            .in_start = start,
+                            .out_start = end,
+                            .in = in,
+                            .out = out};
+    const struct topology t = {.name = name,
+                               .n = 2,
+                               .device = device,
+                               .type_of = type_of,
+                               .types = 1,
+                               .type = &type,
+                               .tiers = 1,
+                               .tier = &tier,
                                .tier_of = tier_of};
     struct json_document d = {0};
     struct plan p = {0};

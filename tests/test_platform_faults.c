@@ -1,0 +1,230 @@
+/* platform_read on faulty files: one line with its place, nothing of SimGrid to be seen, nothing
+ * left behind. */
+#include "sim/platform.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/file.h"
+#include "tests/fault.h"
+#include "tests/process.h"
+
+#define PLATFORMS SOURCE_DIR "/topologies/platforms/"
+#define BAD       SOURCE_DIR "/tests/platforms/bad/"
+
+static const char scratch[] = BINARY_DIR "/test_platform_faults.xml";
+
+static void write_scratch(const char *text, size_t length)
+{
+    FILE *f = fopen(scratch, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, length, f), length);
+    assert_int_equal(fclose(f), 0);
+}
+
+static const struct {
+    const char *file;
+    size_t line;
+    const char *what;
+} faults[] = {
+    {"device-unknown", 6, "host 'a': device 'gpu', expected 'none' or nothing"},
+    {"duplex-without-direction", 8, "link 'l' has two directions: link_ctn needs UP or DOWN"},
+    {"empty-file", 1, "not XML"},
+    {"empty-route", 8, "Empty route"},
+    {"future-version", 3, "file of another SimGrid, expected <platform version=\"4.1\">"},
+    {"host-twice", 7, "second host named 'b'"},
+    {"infinite-bandwidth", 7, "link 'l': bandwidth inf B/s, must be finite"},
+    {"latency-without-unit", 7, "latency '1' has no unit"},
+    {"link-twice", 9, "declared several times"},
+    {"memory-of-zero", 8, "host 'b': memory: '0' is not above zero"},
+    {"memory-without-number", 7, "host 'b': memory: 'lots' is not a size"},
+    {"missing-attribute", 6, "Required attribute `speed' not set"},
+    {"missing-route-dijkstra", 5, "no route from 'a' to 'b'"},
+    {"missing-route-floyd", 5, "no route from 'a' to 'b'"},
+    {"missing-route-full", 5, "no route from 'a' to 'b'"},
+    {"negative-bandwidth", 7, "link 'l': bandwidth -1e+09 B/s, must be above zero"},
+    {"negative-latency", 7, "link 'l': latency -1e-06 s, must be zero or more"},
+    {"negative-speed", 6, "host 'b': speed -1e+09 flop/s, must be above zero"},
+    {"no-device", 1, "0 devices, expected 1 to 4096"},
+    {"no-doctype", 2, "in prolog"},
+    {"no-hosts", 1, "0 devices, expected 1 to 4096"},
+    {"not-xml", 1, "not XML"},
+    {"overhead-without-unit", 7, "host 'b': launch_overhead: '5' is not a time"},
+    {"rate-not-increasing", 6, "host 'a': rate:linear.forward: the amounts of work must increase"},
+    {"rate-of-zero", 6, "host 'a': rate:linear.forward: '1Mflop@0Gf' is not above zero"},
+    {"rate-without-at", 6, "host 'a': rate:linear.forward: '1Mflop:5Gf', expected work@rate"},
+    {"rate-without-kind", 6, "kind missing after 'rate:'"},
+    {"rate-without-points", 6, "host 'a': rate:linear.forward: no points"},
+    {"route-twice", 9, "already exists"},
+    {"router-named-as-host", 7, "router named 'a'"},
+    {"type-in-two-sizes", 7, "host 'b': type: another memory than other devices of type 't'"},
+    {"unclosed-host", 7, "Starting tag <link> is not allowed here"},
+    {"unknown-attribute", 7, "Bad attribute `latenzy'"},
+    {"unknown-host-in-route", 8, "no host or router is called 'c'"},
+    {"unknown-link", 9, "no link is called 'm'"},
+    {"unknown-routing", 4, "unknown routing 'Fool'"},
+    {"unknown-unit", 7, "unknown unit: Gflurb"},
+    {"zero-bandwidth", 7, "link 'l': bandwidth 0 B/s, must be above zero"},
+    {"zero-speed", 6, "host 'b': speed 0 flop/s, must be above zero"},
+    {"zone-default-wrong", 5, "host 'a': memory_bandwidth: 'fast' is not a rate"},
+};
+enum { FAULTS = sizeof faults / sizeof *faults };
+
+static void reports_every_fault_in_one_line_with_its_place(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < FAULTS; i++) {
+        char path[512], place[600];
+        struct topology t = {.n = 7};
+        snprintf(path, sizeof path, "%s%s.xml", BAD, faults[i].file);
+        snprintf(place, sizeof place, "%s:%zu: ", path, faults[i].line);
+        struct diverted d = process_divert();
+        enum status st = platform_read(path, &t);
+        assert_int_equal(process_restore(&d), 0);
+        if (st != STATUS_PARSE || strncmp(error_message(), place, strlen(place)) != 0 ||
+            !strstr(error_message(), faults[i].what) || strchr(error_message(), '\n'))
+            fail_msg("%s: status %d, '%s'", place, (int)st, error_message());
+        assert_int_equal(t.n, 7);
+        t.n = 0;
+    }
+}
+
+static void has_an_expectation_for_every_fault_file(void **state)
+{
+    (void)state;
+    size_t files = 0;
+    DIR *dir = opendir(BAD);
+    assert_non_null(dir);
+    for (struct dirent *entry; (entry = readdir(dir));)
+        files += strstr(entry->d_name, ".xml") != NULL;
+    closedir(dir);
+    assert_int_equal(files, FAULTS);
+}
+
+static void says_which_file_is_missing(void **state)
+{
+    (void)state;
+    struct topology t = {0};
+    assert_int_equal(platform_read("no-such-platform.xml", &t), STATUS_IO);
+    assert_string_equal(error_message(), "no-such-platform.xml: No such file or directory");
+}
+
+/* Read the first `length` bytes of a good platform: a clean message or, when only the last line
+ * break is missing, success. */
+static void read_cut(const char *text, size_t length, size_t whole)
+{
+    struct topology t = {0};
+    write_scratch(text, length);
+    struct diverted d = process_divert();
+    enum status st = platform_read(scratch, &t);
+    long printed = process_restore(&d);
+    topology_free(&t);
+    bool clean = st == STATUS_OK
+                     ? length + 1 >= whole
+                     : st == STATUS_PARSE && !strncmp(error_message(), scratch, strlen(scratch)) &&
+                           error_message()[strlen(scratch)] == ':' &&
+                           !strchr(error_message(), '\n');
+    if (!clean || printed != 0)
+        fail_msg("%zu of %zu bytes: status %d, %ld bytes printed, '%s'", length, whole, (int)st,
+                 printed, error_message());
+}
+
+static void survives_truncation_and_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path;
+        size_t step;
+    } files[] = {{PLATFORMS "laptop.xml", 11}, {PLATFORMS "two-racks.xml", 149}};
+    size_t before = process_descriptors();
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char *text = NULL;
+        size_t length;
+        assert_int_equal(file_read(files[i].path, &text, &length), STATUS_OK);
+        for (size_t cut = 0; cut < length; cut += files[i].step)
+            read_cut(text, cut, length);
+        read_cut(text, length - 1, length);
+        free(text);
+    }
+    assert_int_equal(process_descriptors(), before);
+    assert_true(process_childless());
+}
+
+/* A byte of a good platform replaced: whatever comes of it is clean. */
+static void survives_damage_at_random_places(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t length;
+    srand(1);
+    assert_int_equal(file_read(PLATFORMS "laptop.xml", &text, &length), STATUS_OK);
+    for (int trial = 0; trial < 100; trial++) {
+        size_t at = (size_t)rand() % length;
+        char old = text[at];
+        struct topology t = {0};
+        text[at] = (char)(1 + rand() % 255);
+        write_scratch(text, length);
+        struct diverted d = process_divert();
+        enum status st = platform_read(scratch, &t);
+        assert_int_equal(process_restore(&d), 0);
+        if (st != STATUS_OK && (st != STATUS_PARSE || strchr(error_message(), '\n')))
+            fail_msg("byte %zu: status %d, '%s'", at, (int)st, error_message());
+        topology_free(&t);
+        text[at] = old;
+    }
+    free(text);
+}
+
+/* The child works on a copy of the countdown, so that an allocation may fail on either side. */
+static void releases_everything_when_memory_runs_out(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "<?xml version='1.0'?>\n"
+        "<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
+        "<platform version=\"4.1\"><zone id=\"z\" routing=\"Full\">"
+        "<prop id=\"rate:linear.forward\" value=\"1Mflop@5Gf\"/>"
+        "<host id=\"a\" speed=\"1Gf\"><prop id=\"type\" value=\"t\"/></host>"
+        "<host id=\"b\" speed=\"1Gf\"><prop id=\"type\" value=\"u\"/></host>"
+        "<link id=\"l\" bandwidth=\"1GBps\" latency=\"1us\"/>"
+        "<route src=\"a\" dst=\"b\"><link_ctn id=\"l\"/></route></zone></platform>";
+    write_scratch(text, sizeof text - 1);
+    size_t before = process_descriptors();
+    long k = 0;
+    for (;; k++) {
+        struct topology t = {0};
+        fault_countdown = k;
+        enum status st = platform_read(scratch, &t);
+        fault_countdown = LONG_MAX;
+        topology_free(&t);
+        if (st == STATUS_OK)
+            break;
+        assert_int_equal(st, STATUS_NOMEM);
+        assert_int_equal(t.n, 0);
+    }
+    assert_true(k > 20);
+    assert_int_equal(process_descriptors(), before);
+    assert_true(process_childless());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reports_every_fault_in_one_line_with_its_place),
+        cmocka_unit_test(has_an_expectation_for_every_fault_file),
+        cmocka_unit_test(says_which_file_is_missing),
+        cmocka_unit_test(survives_truncation_and_leaves_nothing_behind),
+        cmocka_unit_test(survives_damage_at_random_places),
+        cmocka_unit_test(releases_everything_when_memory_runs_out),
+    };
+    return cmocka_run_group_tests_name("platform_faults", tests, NULL, NULL);
+}

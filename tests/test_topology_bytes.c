@@ -1,0 +1,135 @@
+/* A topology through a descriptor and back; damaged bytes are refused. */
+#include "sim/topology_bytes.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/fault.h"
+
+enum { LIMIT = 4096 };
+
+static unsigned char bytes[LIMIT];
+static size_t length;
+
+static void send_example(void)
+{
+    static char *device[] = {"g0", "g1", "g2"};
+    static uint32_t type_of[] = {0, 1, 0};
+    static double flop[] = {1e6, 1e9}, flops[] = {2e9, 3e10};
+    static struct topology_rate rate[] = {{"linear.forward", 2, flop, flops}};
+    static struct device_type type[] = {{"fast", 3e12, 4e11, 5000000000, 6e-6, 1, rate},
+                                        {"slow", 1e9, 1e10, 1 << 20, 0, 0, NULL}};
+    static struct topology_tier tier[] = {{"near", 1e-6, 1e11}, {"far", 0, 1e9}};
+    static uint16_t tier_of[] = {0, 1, 0, 1, 0, 0, 1, 1, 0};
+    const struct topology t = {NULL, 3, device, type_of, 2, type, 2, tier, tier_of};
+    FILE *f = tmpfile();
+    assert_non_null(f);
+    assert_int_equal(topology_send(&t, fileno(f)), STATUS_OK);
+    assert_int_equal(fseek(f, 0, SEEK_SET), 0);
+    length = fread(bytes, 1, LIMIT, f);
+    assert_true(length > 0 && length < LIMIT);
+    fclose(f);
+}
+
+static void brings_a_topology_over_unchanged(void **state)
+{
+    (void)state;
+    struct topology t = {0};
+    send_example();
+    assert_int_equal(topology_receive(bytes, length, &t), STATUS_OK);
+    assert_null(t.name);
+    assert_int_equal(t.n, 3);
+    assert_string_equal(t.device[2], "g2");
+    assert_string_equal(topology_type(&t, 1)->name, "slow");
+    const struct device_type *type = topology_type(&t, 2);
+    assert_string_equal(type->name, "fast");
+    assert_float_equal(type->flops, 3e12, 0);
+    assert_float_equal(type->memory_Bps, 4e11, 0);
+    assert_int_equal(type->memory_bytes, 5000000000);
+    assert_float_equal(type->launch_s, 6e-6, 0);
+    assert_string_equal(type->rate[0].kind, "linear.forward");
+    assert_float_equal(type->rate[0].flops[1], 3e10, 0);
+    assert_string_equal(topology_between(&t, 0, 1)->name, "far");
+    assert_float_equal(topology_between(&t, 0, 1)->bandwidth_Bps, 1e9, 0);
+    assert_string_equal(topology_between(&t, 1, 2)->name, "near");
+    topology_free(&t);
+}
+
+static void refuses_every_truncation_and_anything_extra(void **state)
+{
+    (void)state;
+    struct topology t = {0};
+    send_example();
+    for (size_t n = 0; n < length; n++) {
+        unsigned char *cut = malloc(n + 1); /* so that reading too far is noticed */
+        assert_non_null(cut);
+        memcpy(cut, bytes, n);
+        assert_int_equal(topology_receive(cut, n, &t), STATUS_EXTERNAL);
+        free(cut);
+    }
+    bytes[length] = 0;
+    assert_int_equal(topology_receive(bytes, length + 1, &t), STATUS_EXTERNAL);
+}
+
+static void survives_any_byte_being_wrong(void **state)
+{
+    (void)state;
+    send_example();
+    for (size_t i = 0; i < length; i++)
+        for (int k = 0; k < 8; k++) {
+            struct topology t = {0};
+            bytes[i] ^= (unsigned char)(1 << k);
+            enum status st = topology_receive(bytes, length, &t);
+            assert_true(st == STATUS_OK || st == STATUS_EXTERNAL);
+            for (uint32_t a = 0; a < t.n; a++) /* whatever came through holds together */
+                for (uint32_t b = 0; b < t.n; b++)
+                    if (a != b)
+                        assert_true(topology_between(&t, a, b)->bandwidth_Bps > 0 &&
+                                    topology_type(&t, a)->flops > 0);
+            topology_free(&t);
+            bytes[i] ^= (unsigned char)(1 << k);
+        }
+}
+
+static void reports_a_descriptor_that_cannot_be_written(void **state)
+{
+    (void)state;
+    const struct topology t = {0};
+    assert_int_equal(topology_send(&t, -1), STATUS_IO);
+}
+
+static enum status receive(void)
+{
+    struct topology t = {0};
+    enum status st = topology_receive(bytes, length, &t);
+    topology_free(&t);
+    return st;
+}
+
+static void releases_everything_when_memory_runs_out(void **state)
+{
+    (void)state;
+    send_example();
+    FOR_EACH_ALLOC_FAILURE(receive());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(brings_a_topology_over_unchanged),
+        cmocka_unit_test(refuses_every_truncation_and_anything_extra),
+        cmocka_unit_test(survives_any_byte_being_wrong),
+        cmocka_unit_test(reports_a_descriptor_that_cannot_be_written),
+        cmocka_unit_test(releases_everything_when_memory_runs_out),
+    };
+    return cmocka_run_group_tests_name("topology_bytes", tests, NULL, NULL);
+}

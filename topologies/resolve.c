@@ -1,0 +1,179 @@
+#include "topologies/write.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/file.h"
+
+static const char suffix[] = ".xml";
+
+static enum status out_of_memory(void)
+{
+    return error_set(STATUS_NOMEM, "out of memory");
+}
+
+static bool is_directory(const char *path)
+{
+    struct stat s;
+    return path && stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+/* The directory of the shipped platforms; NULL if it is nowhere. */
+static const char *data_directory(void)
+{
+    const char *places[] = {getenv("FORELINE_DATA"), FORELINE_SOURCE_DATA, FORELINE_INSTALL_DATA};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (is_directory(places[i]))
+            return places[i];
+    return NULL;
+}
+
+/* directory/name.xml, or a copy of `name` when directory is NULL. */
+static char *join(const char *directory, const char *name)
+{
+    size_t n = strlen(name) + (directory ? strlen(directory) + sizeof suffix : 0) + 1;
+    char *path = malloc(n);
+    if (path && directory)
+        snprintf(path, n, "%s/%s%s", directory, name, suffix);
+    else if (path)
+        memcpy(path, name, n);
+    return path;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void names_free(char **names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(names[i]);
+    free(names);
+}
+
+/* Append the file name without its suffix, if that is .xml. */
+static enum status add_name(const char *file, char ***names, size_t *n)
+{
+    size_t length = strlen(file), tail = sizeof suffix - 1;
+    if (length <= tail || file[0] == '.' || strcmp(file + length - tail, suffix) != 0)
+        return STATUS_OK;
+    char **larger = realloc(*names, (*n + 1) * sizeof *larger);
+    if (!larger)
+        return out_of_memory();
+    *names = larger;
+    larger[*n] = malloc(length - tail + 1);
+    if (!larger[*n])
+        return out_of_memory();
+    memcpy(larger[*n], file, length - tail);
+    larger[(*n)++][length - tail] = '\0';
+    return STATUS_OK;
+}
+
+enum status topology_list(char ***names, size_t *n)
+{
+    enum status st = STATUS_OK;
+    const char *directory = data_directory();
+    DIR *dir = NULL;
+    char **found = NULL;
+    size_t count = 0;
+    if (!directory)
+        return error_set(STATUS_IO,
+                         "no directory of platforms, set FORELINE_DATA; looked in %s, %s",
+                         FORELINE_SOURCE_DATA, FORELINE_INSTALL_DATA);
+    dir = opendir(directory);
+    if (!dir)
+        return error_set(STATUS_IO, "%s: %s", directory, strerror(errno));
+    for (struct dirent *entry; (entry = readdir(dir));)
+        TRY(add_name(entry->d_name, &found, &count));
+    if (count > 0)
+        qsort(found, count, sizeof *found, by_text);
+    *names = found;
+    *n = count;
+    found = NULL;
+    count = 0;
+out:
+    names_free(found, count);
+    closedir(dir);
+    return st;
+}
+
+/* Nothing of that name: say what there is. */
+static enum status unknown(const char *name)
+{
+    enum status st;
+    char **names = NULL, known[512] = "";
+    size_t n = 0, length = 0;
+    TRY(topology_list(&names, &n));
+    for (size_t i = 0; i < n && length < sizeof known; i++)
+        length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", i ? ", " : "",
+                                   names[i]);
+    st = error_set(STATUS_INVALID, "no platform '%.200s': no such file, and shipped are %s", name,
+                   *known ? known : "none");
+out:
+    names_free(names, n);
+    return st;
+}
+
+enum status topology_resolve(const char *name, char **path)
+{
+    enum status st = STATUS_OK;
+    struct stat s;
+    char *shipped = NULL;
+    const char *directory = data_directory();
+    bool is_path = strchr(name, '/') || !strcmp(name, "-");
+    if (!is_path && directory && *name) {
+        shipped = join(directory, name);
+        if (!shipped)
+            return out_of_memory();
+        if (stat(shipped, &s) == 0) {
+            *path = shipped;
+            return STATUS_OK;
+        }
+    }
+    if (!is_path && stat(name, &s) != 0) {
+        st = unknown(name);
+        goto out;
+    }
+    char *copy = join(NULL, name);
+    if (!copy)
+        st = out_of_memory();
+    else
+        *path = copy;
+out:
+    free(shipped);
+    return st;
+}
+
+enum status topology_summary(const char *path, char **summary)
+{
+    enum status st;
+    char *text = NULL, *line;
+    size_t length;
+    TRY(file_read(path, &text, &length));
+    const char *begin = strstr(text, "<!--");
+    begin = begin ? begin + strlen("<!--") : text + length;
+    begin += strspn(begin, " \t\r\n");
+    const char *end = strstr(begin, "-->");
+    size_t n = strcspn(begin, "\r\n");
+    if (end && (size_t)(end - begin) < n)
+        n = (size_t)(end - begin);
+    while (n > 0 && begin[n - 1] == ' ')
+        n--;
+    line = malloc(n + 1);
+    if (!line) {
+        st = out_of_memory();
+        goto out;
+    }
+    memcpy(line, begin, n);
+    line[n] = '\0';
+    *summary = line;
+out:
+    free(text);
+    return st;
+}

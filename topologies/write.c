@@ -1,0 +1,145 @@
+#include "topologies/write.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/file.h"
+#include "core/provenance.h"
+
+enum { MAX_WRITTEN = 64 };
+
+/* An attribute value; the five characters XML reserves are escaped, line breaks become spaces. */
+static void put_escaped(FILE *f, const char *text)
+{
+    for (; *text; text++) {
+        switch (*text) {
+        case '&':
+            fputs("&amp;", f);
+            break;
+        case '<':
+            fputs("&lt;", f);
+            break;
+        case '>':
+            fputs("&gt;", f);
+            break;
+        case '"':
+            fputs("&quot;", f);
+            break;
+        case '\'':
+            fputs("&apos;", f);
+            break;
+        default:
+            fputc((unsigned char)*text < ' ' ? ' ' : *text, f);
+        }
+    }
+}
+
+/* Inside a comment, where "--" would end it too early. */
+static void put_comment(FILE *f, const char *text)
+{
+    for (char before = 0; *text; before = *text++)
+        fputc((unsigned char)*text < ' ' || (*text == '-' && before == '-') ? ' ' : *text, f);
+}
+
+static void put_header(FILE *f, const struct topology *t, const struct provenance *by)
+{
+    fputs("<?xml version='1.0'?>\n"
+          "<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
+          "<!-- ",
+          f);
+    put_comment(f, t->name ? t->name : "platform");
+    fprintf(f, ": %zu devices, every pair by itself\n", t->n);
+    if (by) {
+        fputs("     written by ", f);
+        put_comment(f, by->version ? by->version : "foreline");
+        if (by->command) {
+            fputs(": ", f);
+            put_comment(f, by->command);
+        }
+        if (by->host) {
+            fputs(" on ", f);
+            put_comment(f, by->host);
+        }
+        fprintf(f, ", seed %llu\n", (unsigned long long)by->seed);
+    }
+    fputs("     Routes are what was measured between two devices; they share nothing. -->\n", f);
+}
+
+static void put_rate(FILE *f, const struct topology_rate *rate)
+{
+    fputs("      <prop id=\"rate:", f);
+    put_escaped(f, rate->kind);
+    fputs("\" value=\"", f);
+    for (size_t i = 0; i < rate->n; i++)
+        fprintf(f, "%s%.9gflop@%.9gf", i ? " " : "", rate->flop[i], rate->flops[i]);
+    fputs("\"/>\n", f);
+}
+
+static void put_device(FILE *f, const struct topology *t, uint32_t i)
+{
+    const struct device_type *type = topology_type(t, i);
+    fputs("    <host id=\"", f);
+    put_escaped(f, t->device[i]);
+    fprintf(f, "\" speed=\"%.9gf\">\n      <prop id=\"type\" value=\"", type->flops);
+    put_escaped(f, type->name);
+    fprintf(f, "\"/>\n      <prop id=\"memory\" value=\"%lldB\"/>\n",
+            (long long)type->memory_bytes);
+    fprintf(f, "      <prop id=\"memory_bandwidth\" value=\"%.9gBps\"/>\n", type->memory_Bps);
+    fprintf(f, "      <prop id=\"launch_overhead\" value=\"%.9gs\"/>\n", type->launch_s);
+    for (size_t k = 0; k < type->rates; k++)
+        put_rate(f, &type->rate[k]);
+    fputs("    </host>\n", f);
+}
+
+/* The link from device i to device j is "link-i-j": devices may have any name. */
+static void put_link(FILE *f, const struct topology *t, uint32_t i, uint32_t j)
+{
+    const struct topology_tier *tier = topology_between(t, i, j);
+    fprintf(f, "    <link id=\"link-%u-%u\" bandwidth=\"%.9gBps\" latency=\"%.9gs\">", i, j,
+            tier->bandwidth_Bps, tier->latency_s);
+    fputs("<prop id=\"tier\" value=\"", f);
+    put_escaped(f, tier->name);
+    fputs("\"/></link>\n", f);
+}
+
+static void put_route(FILE *f, const struct topology *t, uint32_t i, uint32_t j)
+{
+    fputs("    <route src=\"", f);
+    put_escaped(f, t->device[i]);
+    fputs("\" dst=\"", f);
+    put_escaped(f, t->device[j]);
+    fprintf(f, "\" symmetrical=\"NO\"><link_ctn id=\"link-%u-%u\"/></route>\n", i, j);
+}
+
+/* All links or all routes: a link must stand before the routes that name it. */
+static void put_pairs(FILE *f, const struct topology *t,
+                      void (*put)(FILE *, const struct topology *, uint32_t, uint32_t))
+{
+    for (uint32_t i = 0; i < t->n; i++)
+        for (uint32_t j = 0; j < t->n; j++)
+            if (i != j)
+                put(f, t, i, j);
+}
+
+enum status topology_write_platform(const struct topology *t, const char *path,
+                                    const struct provenance *by)
+{
+    enum status st;
+    struct file_out out = {0};
+    if (t->n < 1 || t->n > MAX_WRITTEN)
+        return error_set(STATUS_INVALID,
+                         "%s: %zu devices, a platform of measured pairs has 1 to %d", path, t->n,
+                         MAX_WRITTEN);
+    TRY(file_create(path, &out));
+    put_header(out.stream, t, by);
+    fputs("<platform version=\"4.1\">\n  <zone id=\"machine\" routing=\"Full\">\n", out.stream);
+    for (uint32_t i = 0; i < t->n; i++)
+        put_device(out.stream, t, i);
+    put_pairs(out.stream, t, put_link);
+    put_pairs(out.stream, t, put_route);
+    fputs("  </zone>\n</platform>\n", out.stream);
+    TRY(file_commit(&out));
+out:
+    file_discard(&out);
+    return st;
+}
