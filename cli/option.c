@@ -94,30 +94,52 @@ out:
     return st;
 }
 
-/* The default as the user would type it, "" when there is none. */
-static void print_default(const struct option_spec *o, FILE *out)
+/* The help and the default as the user would type it. */
+static void describe(const struct option_spec *o, char *text, size_t size)
 {
-    char text[UNITS_TEXT];
+    char quantity[UNITS_TEXT];
+    size_t n = (size_t)snprintf(text, size, "%s", o->help);
+    if (n >= size)
+        return;
     if (o->type == OPTION_SIZE)
-        fprintf(out, " [%zu]", *(const size_t *)o->value);
+        snprintf(text + n, size - n, " [%zu]", *(const size_t *)o->value);
     else if (o->type == OPTION_REAL)
-        fprintf(out, " [%g]", *(const double *)o->value);
+        snprintf(text + n, size - n, " [%g]", *(const double *)o->value);
     else if (o->type == OPTION_STRING && *(const char *const *)o->value)
-        fprintf(out, " [%s]", *(const char *const *)o->value);
+        snprintf(text + n, size - n, " [%s]", *(const char *const *)o->value);
     else if (o->type == OPTION_SECONDS)
-        fprintf(out, " [%s]", units_print(UNIT_SECONDS, *(const double *)o->value, text));
+        snprintf(text + n, size - n, " [%s]",
+                 units_print(UNIT_SECONDS, *(const double *)o->value, quantity));
     else if (o->type == OPTION_BYTES)
-        fprintf(out, " [%s]", units_print(UNIT_BYTES, *(const double *)o->value, text));
+        snprintf(text + n, size - n, " [%s]",
+                 units_print(UNIT_BYTES, *(const double *)o->value, quantity));
+}
+
+/* Words of `text` in lines that end before `limit`; later lines begin at `indent`. */
+static void print_wrapped(const char *text, int indent, int limit, FILE *out)
+{
+    int column = indent;
+    while (*text) {
+        int word = (int)strcspn(text, " ");
+        if (column > indent && column + word >= limit) {
+            fprintf(out, "\n%*s", indent, "");
+            column = indent;
+        }
+        column += fprintf(out, "%s%.*s", column > indent ? " " : "", word, text);
+        text += word + (text[word] == ' ');
+    }
+    fputc('\n', out);
 }
 
 void option_print(const struct option_spec *spec, FILE *out)
 {
+    enum { INDENT = 33, LIMIT = 96 };
     for (; spec->type != OPTION_END; spec++) {
-        char name[64];
+        char name[64], text[512];
         snprintf(name, sizeof name, "--%s%s%s", spec->name, spec->argument ? " " : "",
                  spec->argument ? spec->argument : "");
-        fprintf(out, "  %-30s %s", name, spec->help);
-        print_default(spec, out);
-        fputc('\n', out);
+        describe(spec, text, sizeof text);
+        fprintf(out, "  %-30s ", name);
+        print_wrapped(text, INDENT, LIMIT, out);
     }
 }
