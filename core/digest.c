@@ -1,17 +1,24 @@
 #include "core/digest.h"
 
-#include <stdint.h>
+#include <assert.h>
 #include <stdio.h>
 
 #include <nettle/sha2.h>
 
-void digest_hex(const void *data, size_t length, char hex[DIGEST_HEX])
+static_assert(DIGEST == SHA256_DIGEST_SIZE, "digests are SHA-256");
+
+void digest_bytes(const void *data, size_t length, uint8_t digest[DIGEST])
 {
     struct sha256_ctx context;
-    uint8_t digest[SHA256_DIGEST_SIZE];
     sha256_init(&context);
     sha256_update(&context, length, data);
-    sha256_digest(&context, sizeof digest, digest);
-    for (size_t i = 0; i < sizeof digest; i++)
+    sha256_digest(&context, DIGEST, digest);
+}
+
+void digest_hex(const void *data, size_t length, char hex[DIGEST_HEX])
+{
+    uint8_t digest[DIGEST];
+    digest_bytes(data, length, digest);
+    for (size_t i = 0; i < DIGEST; i++)
         snprintf(hex + 2 * i, 3, "%02x", digest[i]);
 }

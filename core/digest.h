@@ -3,10 +3,12 @@
 #define CORE_DIGEST_H
 
 #include <stddef.h>
+#include <stdint.h>
 
-enum { DIGEST_HEX = 65 };
+enum { DIGEST = 32, DIGEST_HEX = 65 }; /* bytes; characters with the NUL */
 
-/* Lower-case hexadecimal, NUL-terminated. */
+void digest_bytes(const void *data, size_t length, uint8_t digest[DIGEST]);
+/* The same in lower-case hexadecimal, NUL-terminated. */
 void digest_hex(const void *data, size_t length, char hex[DIGEST_HEX]);
 
 #endif

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/digest.h"
 #include "core/error.h"
 #include "core/model.h"
 #include "core/program.h"
@@ -21,8 +22,6 @@ struct device_options {
     const struct corpus *corpus; /* where tokens come from; NULL: the text shipped with foreline */
     double learning_rate;
 };
-
-enum { DIGEST = 32 }; /* bytes of a SHA-256 */
 
 struct device {
     const char *name; /* "cpu", "paced", "cuda" */

@@ -14,13 +14,13 @@
 #include "core/program.h"
 
 struct launch_options {
-    const char *worker;  /* path of foreline-worker; NULL: beside this executable */
-    const char *device;  /* "cpu" or "paced" */
-    const char *text;    /* file of training text, NULL: the shipped one */
+    const char *worker;   /* path of foreline-worker; NULL: beside this executable */
+    const char *device;   /* "cpu" or "paced" */
+    const char *text;     /* file of training text, NULL: the shipped one */
     size_t steps, warmup; /* measured steps >= 1, after warm-up steps */
     double learning_rate;
-    double timeout_s;    /* longest silence before a rank counts as hung */
-    bool progress;       /* a line per step on stderr */
+    double timeout_s; /* longest silence before a rank counts as hung */
+    bool progress;    /* a line per step on stderr */
 };
 
 /* Fills engine ("tcp"), iterations_s, loss, parameters_sha256, ranks, cpu_s of *out, and with

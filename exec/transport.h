@@ -20,21 +20,26 @@ struct transport {
                         void **self);
     void (*close)(void *self); /* accepts NULL; never blocks */
 
-    /* Buffer to pack the payload of SEND op `op` into, and then send it; the transport owns it. */
+    /* Buffer to pack the payload of SEND op `op` into, and then send it; the transport owns it.
+     * The SENDs to one peer are posted in list order. */
     enum status (*send_buffer)(void *self, uint32_t op, void **data);
     enum status (*send)(void *self, uint32_t op);
-    /* Start an all-reduce (sum) of n floats in place; op is an ALLREDUCE. */
+    /* Start an all-reduce (sum) of n floats in place; op is an ALLREDUCE of as many bytes. Posted
+     * in list order; one after the other. The sum is bitwise the same on all members. */
     enum status (*allreduce)(void *self, uint32_t op, float *data, size_t n);
 
     /* Block until op is complete: RECV: *data is the payload, to be given back with release();
-     * SEND: the buffer is free again; ALLREDUCE: the result is there. STATUS_IO names rank, op and
-     * peer when the peer is gone, STATUS_EXTERNAL when timeout_s has passed. */
+     * SEND: the buffer is free again; ALLREDUCE: the result is there (data may be NULL for both).
+     * STATUS_IO names rank, op and peer when a peer is gone or talks nonsense, STATUS_EXTERNAL when
+     * timeout_s has passed. */
     enum status (*wait)(void *self, uint32_t op, double timeout_s, const void **data);
     void (*release)(void *self, uint32_t op);
     /* When op began and ended in this step; for RECV from the first to the last byte. */
     void (*times)(void *self, uint32_t op, double *start_s, double *end_s);
-    /* All ranks have reached this point and every op of the step is complete; next step. */
-    enum status (*barrier)(void *self, double timeout_s);
+    /* All ranks have reached this point and every op of the step is complete; next step (the first
+     * barrier, before any op, begins step 0). *start_s, the same on all ranks and a moment in the
+     * future, is when they are to begin: what iteration times are counted from. */
+    enum status (*barrier)(void *self, double timeout_s, double *start_s);
 };
 
 extern const struct transport transport_tcp;

@@ -3,8 +3,7 @@
 #   DEVICE_SOURCES  the devices: float only
 #   CPU_LIBRARIES   what both need
 pkg_check_modules(openblas REQUIRED IMPORTED_TARGET openblas)
-pkg_check_modules(nettle REQUIRED IMPORTED_TARGET nettle)
-set(CPU_LIBRARIES PkgConfig::openblas PkgConfig::nettle m)
+set(CPU_LIBRARIES PkgConfig::openblas m)
 
 set(cpu ${CMAKE_CURRENT_LIST_DIR})
 set(CPU_SOURCES ${cpu}/../corpus.c)

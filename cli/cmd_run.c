@@ -1,0 +1,127 @@
+/* run - train a plan for real, one worker process per rank. */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/load.h"
+#include "cli/report.h"
+#include "core/trace.h"
+#include "exec/device.h"
+#include "exec/launch.h"
+
+static const char *compute, *device = "cpu", *transport = "tcp", *text, *output, *trace;
+static size_t steps = 10, warmup = 2;
+static double learning_rate = 1e-3, timeout_s = 30;
+static bool json;
+
+static const struct option_spec options[] = {
+    {OPTION_STRING, "compute", &compute, "real|paced",
+     "real: numerics; paced: ops take their predicted time, messages are real (default: real when "
+     "the device can compute all ops)"},
+    {OPTION_STRING, "device", &device, "cpu", "what computes"},
+    {OPTION_STRING, "transport", &transport, "tcp", "what carries messages"},
+    {OPTION_SIZE, "steps", &steps, "N", "training steps that are measured"},
+    {OPTION_SIZE, "warmup", &warmup, "N", "training steps before those"},
+    {OPTION_REAL, "learning-rate", &learning_rate, "X", "of the plan's optimizer"},
+    {OPTION_STRING, "text", &text, "FILE", "training text (default: the one shipped)"},
+    {OPTION_SECONDS, "timeout", &timeout_s, "TIME", "longest silence of a worker"},
+    {OPTION_STRING, "output", &output, "FILE", "write the measurement as JSON (also -o)"},
+    {OPTION_STRING, "trace", &trace, "FILE",
+     "write a timeline of the median step for "
+     "ui.perfetto.dev"},
+    {OPTION_FLAG, "json", &json, NULL, "print the measurement as JSON, SI units"},
+    {.type = OPTION_END},
+};
+
+/* The first op that the CPU has no numerics for, NULL if there is none. */
+static const struct model_op *beyond(const struct model *m)
+{
+    for (size_t i = 0; i < m->n; i++)
+        if (!device_cpu.computes(&m->op[i]))
+            return &m->op[i];
+    return NULL;
+}
+
+/* What --compute means for this model. */
+static enum status choose(const struct model *m, bool *paced)
+{
+    const struct model_op *op = beyond(m);
+    if (strcmp(device, "cpu") != 0)
+        return error_set(STATUS_USAGE, "--device %s: this build has only cpu", device);
+    if (strcmp(transport, "tcp") != 0)
+        return error_set(STATUS_USAGE, "--transport %s: this build has only tcp", transport);
+    if (compute && strcmp(compute, "real") != 0 && strcmp(compute, "paced") != 0)
+        return error_set(STATUS_USAGE, "--compute %s: expected real or paced", compute);
+    if (compute && !strcmp(compute, "real") && op)
+        return error_set(STATUS_UNSUPPORTED,
+                         "op '%s' of kind '%s' has no numerics on the CPU: use --compute paced",
+                         op->name, op->kind);
+    *paced = compute ? !strcmp(compute, "paced") : op != NULL;
+    if (!compute && op)
+        fprintf(stderr, "op '%s' of kind '%s' has no numerics: compute is paced\n", op->name,
+                op->kind);
+    return STATUS_OK;
+}
+
+static enum status run(int argc, char **argv)
+{
+    enum status st;
+    bool paced = false;
+    struct loaded_plan p = {0};
+    struct measurement m = {0};
+    struct timeline t = {0};
+
+    if (argc != 1)
+        return error_set(STATUS_USAGE, "expected one plan file, got %d operands", argc);
+    TRY(load_plan(argv[0], &p));
+    TRY(choose(&p.model, &paced));
+    const struct launch_options o = {.device = paced ? "paced" : "cpu",
+                                     .text = text,
+                                     .steps = steps,
+                                     .warmup = warmup,
+                                     .learning_rate = learning_rate,
+                                     .timeout_s = timeout_s,
+                                     .progress = !json && isatty(STDERR_FILENO)};
+    TRY(launch_run(&p.program, &p.model, &o, &m, &t));
+    TRY(load_label(&p, argv[0], paced ? "tcp-paced" : "tcp", &m));
+    struct provenance by = command_provenance(p.plan.seed);
+    char host[256] = "";
+    if (gethostname(host, sizeof host - 1) == 0)
+        by.host = host;
+    if (output)
+        TRY(measurement_write(&m, output, &by));
+    if (trace)
+        TRY(trace_write(&p.program, &t, trace, &by));
+    if (json)
+        TRY(measurement_write(&m, "-", &by));
+    else
+        report_measurement(&m, stdout);
+out:
+    timeline_free(&t);
+    measurement_free(&m);
+    loaded_plan_free(&p);
+    return st;
+}
+
+const struct command command_run = {
+    .name = "run",
+    .synopsis = "PLAN",
+    .summary = "train a plan for real, one worker process per rank",
+    .details =
+        "Starts a foreline-worker for every rank of the plan on this machine; they train the\n"
+        "model on text, one byte a token, and exchange activations and gradients over TCP. Prints\n"
+        "the median iteration time and its range, throughput, the loss of the first and last\n"
+        "step, a hash of the final parameters (equal for every plan of the same model, data and\n"
+        "microbatch size without replicas), and per rank busy, exposed communication and idle\n"
+        "time of the median step. Per-step lines on stderr when that is a terminal.\n"
+        "\n"
+        "When a worker dies, hangs or fails, or on Ctrl-C, all workers are ended within 5 s and "
+        "the\n"
+        "message names the rank and the op it was last seen at; a worker that says nothing for\n"
+        "--timeout counts as hung. More workers than cores run, but their times mean little:\n"
+        "a warning says so.",
+    .options = options,
+    .run = run,
+};

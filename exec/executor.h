@@ -1,0 +1,56 @@
+/* executor.h - one rank of a program, step after step, over any device and any transport.
+ *
+ * Runs the rank's list in order: compute ops on the calling thread, communication posted when its
+ * turn comes and left to the transport. Waits only for what an op depends on. */
+#ifndef EXEC_EXECUTOR_H
+#define EXEC_EXECUTOR_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+#include "core/program.h"
+#include "exec/device.h"
+#include "exec/rendezvous.h"
+#include "exec/transport.h"
+
+/* Where the executor is; another thread may look. */
+struct executor_progress {
+    _Atomic uint32_t step;
+    _Atomic uint32_t state; /* enum worker_state */
+    _Atomic uint32_t op;    /* index in the program: being computed or waited for */
+};
+
+struct executor {
+    const struct program *program;
+    uint32_t rank;
+    const struct device *device;
+    void *device_self; /* open; owned by the caller */
+    const struct transport *transport;
+    void *transport_self;               /* open; owned by the caller */
+    double timeout_s;                   /* longest wait for another rank */
+    struct executor_progress *progress; /* may be NULL */
+};
+
+/* What a step was like on this rank; times are CLOCK_MONOTONIC seconds. */
+struct executor_step {
+    double start_s, end_s; /* start_s: the same on all ranks */
+    double loss;
+    size_t ops;
+    double *op_start_s, *op_end_s; /* [ops] of the rank, in list order */
+};
+
+/* Wait for all ranks and the common start, then run step `step` to its end: all ops of this rank
+ * are complete on return. *out must come from executor_step_init(). What devices and transports
+ * return, with rank, op and step named. */
+enum status executor_run(const struct executor *e, uint32_t step,
+                         struct executor_step *out) MUST_CHECK;
+/* Wait until all ranks have finished their last step. */
+enum status executor_finish(const struct executor *e) MUST_CHECK;
+
+enum status executor_step_init(struct executor_step *s, const struct program *p,
+                               uint32_t rank) MUST_CHECK;
+void executor_step_free(struct executor_step *s); /* accepts {0}; leaves {0} */
+
+#endif

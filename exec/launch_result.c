@@ -1,0 +1,241 @@
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/digest.h"
+#include "exec/launch_run.h"
+#include "exec/tcp/socket.h"
+
+/* ---- taking reports */
+
+/* A line for every step that all ranks have reported. */
+static void show_progress(struct run *run)
+{
+    size_t ranks = run->program->ranks;
+    for (;; run->announced++) {
+        double end_s = 0, loss = 0;
+        size_t s = run->announced;
+        for (size_t r = 0; r < ranks; r++) {
+            if (run->worker[r].steps <= s)
+                return;
+            end_s = fmax(end_s, run->end_s[s * ranks + r]);
+            loss += run->loss[s * ranks + r];
+        }
+        fprintf(stderr, "step %zu of %zu: %.3g s, loss %.6g%s\n", s + 1, run->steps,
+                end_s - run->start_s[s * ranks], loss,
+                s < run->options->warmup ? " (warm-up)" : "");
+    }
+}
+
+enum status launch_take_step(struct run *run, uint32_t rank, const char *payload)
+{
+    const struct program *p = run->program;
+    struct launched *w = &run->worker[rank];
+    struct frame_step s;
+    memcpy(&s, payload, sizeof s);
+    if (s.step != w->steps || s.step >= run->steps)
+        return error_set(STATUS_IO, "reports step %llu, expected %zu", (unsigned long long)s.step,
+                         w->steps);
+    w->steps++;
+    run->start_s[s.step * p->ranks + rank] = s.start_s;
+    run->end_s[s.step * p->ranks + rank] = s.end_s;
+    run->loss[s.step * p->ranks + rank] = s.loss;
+    if (run->options->progress)
+        show_progress(run);
+    if (s.step < run->options->warmup)
+        return STATUS_OK;
+    size_t first = p->op_start[rank], n = p->op_start[rank + 1] - first;
+    size_t at = (s.step - run->options->warmup) * p->ops + first;
+    const char *times = payload + sizeof s;
+    memcpy(run->op_start_s + at, times, n * sizeof(double));
+    memcpy(run->op_end_s + at, times + n * sizeof(double), n * sizeof(double));
+    return STATUS_OK;
+}
+
+enum status launch_take_done(struct run *run, uint32_t rank, const char *payload)
+{
+    struct launched *w = &run->worker[rank];
+    struct frame_done done;
+    memcpy(&done, payload, sizeof done);
+    uint32_t stage = run->program->rank[rank].stage;
+    size_t first = run->program->stage_start[stage];
+    if (w->stage == WORKER_DONE || w->steps != run->steps ||
+        done.digests != run->program->stage_start[stage + 1] - first)
+        return error_set(STATUS_IO, "is done after %zu of %zu steps with %llu digests", w->steps,
+                         run->steps, (unsigned long long)done.digests);
+    w->stage = WORKER_DONE;
+    w->peak_bytes = done.peak_bytes;
+    run->done++;
+    for (size_t k = 0; k < done.digests; k++) {
+        struct frame_digest d;
+        memcpy(&d, payload + sizeof done + k * sizeof d, sizeof d);
+        if (d.op != run->program->stage_op[first + k] || d.op >= run->model->n)
+            return error_set(STATUS_IO, "sends the digest of an op that is not its own");
+        uint8_t *known = run->digests + d.op * DIGEST;
+        if (run->digested[d.op] && memcmp(known, d.digest, DIGEST))
+            return error_set(STATUS_INVALID,
+                             "the parameters of op '%s' differ from another replica's",
+                             run->model->op[d.op].name);
+        memcpy(known, d.digest, DIGEST);
+        run->digested[d.op] = true;
+    }
+    return STATUS_OK;
+}
+
+/* ---- the measurement */
+
+/* When step s was over on the last rank, from its start. */
+static double duration_of(const struct run *run, size_t s)
+{
+    size_t ranks = run->program->ranks;
+    double end_s = 0;
+    for (size_t r = 0; r < ranks; r++)
+        end_s = fmax(end_s, run->end_s[s * ranks + r]);
+    return end_s - run->start_s[s * ranks];
+}
+
+/* The measured step whose duration is the (lower) median. */
+static size_t median_step(const double *duration_s, size_t n)
+{
+    size_t best = 0;
+    for (size_t k = 0; k < n; k++) {
+        size_t below = 0;
+        for (size_t i = 0; i < n; i++)
+            below += duration_s[i] < duration_s[k] || (duration_s[i] == duration_s[k] && i < k);
+        if (below == (n - 1) / 2)
+            best = k;
+    }
+    return best;
+}
+
+/* Times of measured step k from its start. A RECV begins with its SEND and a collective with its
+ * last member: all ranks read the same clock. */
+static void fill_timeline(const struct run *run, size_t k, struct timeline *t)
+{
+    const struct program *p = run->program;
+    double zero_s = run->start_s[(run->options->warmup + k) * p->ranks];
+    for (size_t i = 0; i < p->ops; i++) {
+        t->start_s[i] = run->op_start_s[k * p->ops + i] - zero_s;
+        t->end_s[i] = run->op_end_s[k * p->ops + i] - zero_s;
+    }
+    for (size_t i = 0; i < p->ops; i++) {
+        const struct program_op *o = &p->op[i];
+        if (o->kind == OP_RECV)
+            t->start_s[i] = t->start_s[o->match];
+        if (o->kind == OP_ALLREDUCE)
+            for (size_t j = o->match; j != i; j = p->op[j].match)
+                t->start_s[i] = fmax(t->start_s[i], run->op_start_s[k * p->ops + j] - zero_s);
+    }
+}
+
+/* What each channel and ring edge carries in an iteration, and how much of it. */
+static enum status fill_links(const struct program *p, const struct timeline *t,
+                              struct measurement *out)
+{
+    size_t n = p->channels;
+    out->link = calloc(n + 1, sizeof *out->link);
+    if (!out->link)
+        return error_set(STATUS_NOMEM, "%zu links", n);
+    for (size_t c = 0; c < n; c++) {
+        char name[256];
+        snprintf(name, sizeof name, "%.120s->%.120s", p->rank[p->channel[c].from].name,
+                 p->rank[p->channel[c].to].name);
+        out->link[c].name = strdup(name);
+        if (!out->link[c].name)
+            return error_set(STATUS_NOMEM, "%zu links", n);
+        out->links++;
+    }
+    for (size_t i = 0; i < p->ops; i++)
+        if (p->op[i].kind == OP_RECV) {
+            struct measured_link *l = &out->link[p->op[i].channel];
+            l->bytes += (double)p->op[i].bytes;
+            l->busy_fraction += (t->end_s[i] - t->start_s[i]) / out->iteration_s;
+        }
+    for (size_t c = 0; c < n; c++)
+        out->link[c].busy_fraction = fmin(1, out->link[c].busy_fraction);
+    measurement_sort_links(out);
+    return STATUS_OK;
+}
+
+static enum status fill_losses(const struct run *run, struct measurement *out)
+{
+    size_t ranks = run->program->ranks;
+    out->loss = calloc(run->steps, sizeof *out->loss);
+    if (!out->loss)
+        return error_set(STATUS_NOMEM, "%zu steps", run->steps);
+    out->losses = run->steps;
+    for (size_t s = 0; s < run->steps; s++)
+        for (size_t r = 0; r < ranks; r++)
+            out->loss[s] += run->loss[s * ranks + r];
+    return STATUS_OK;
+}
+
+static enum status fill_parameters(const struct run *run, struct measurement *out)
+{
+    char *hex = malloc(DIGEST_HEX);
+    if (!hex)
+        return error_set(STATUS_NOMEM, "out of memory");
+    digest_hex(run->digests, run->model->n * DIGEST, hex);
+    out->parameters_sha256 = hex;
+    return STATUS_OK;
+}
+
+static enum status warn_of_load(const struct run *run, struct measurement *out)
+{
+    enum status st = STATUS_OK;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (strcmp(run->options->device, "paced") && (long)run->program->ranks > cores)
+        TRY(measurement_warn(out, "%zu workers on %ld cores: times are not comparable",
+                             run->program->ranks, cores));
+    double share = run->others_cpu_s / (clock_now() - run->started_s) / (double)cores;
+    if (share > 0.05)
+        TRY(measurement_warn(out, "the machine was not idle: other work took %.0f %% of its CPUs",
+                             100 * share));
+out:
+    return st;
+}
+
+enum status launch_result(struct run *run, double cpu_s, struct measurement *out,
+                          struct timeline *timeline)
+{
+    enum status st = STATUS_OK;
+    const struct program *p = run->program;
+    size_t n = run->options->steps;
+    bool paced = !strcmp(run->options->device, "paced");
+    struct measurement m = {.cpu_s = cpu_s};
+    struct timeline t = {0};
+    double *duration_s = calloc(n + 1, sizeof *duration_s);
+
+    m.engine = strdup("tcp");
+    if (!duration_s || !m.engine) {
+        st = error_set(STATUS_NOMEM, "%zu steps", n);
+        goto out;
+    }
+    for (size_t k = 0; k < n; k++)
+        duration_s[k] = duration_of(run, run->options->warmup + k);
+    TRY(timeline_init(&t, p->ops));
+    fill_timeline(run, median_step(duration_s, n), &t);
+    TRY(measurement_from_timeline(p, &t, &m));
+    TRY(measurement_set_iterations(&m, p, duration_s, n));
+    for (size_t r = 0; r < p->ranks && !paced; r++)
+        m.rank[r].peak_bytes = run->worker[r].peak_bytes;
+    TRY(fill_links(p, &t, &m));
+    if (!paced) {
+        TRY(fill_losses(run, &m));
+        TRY(fill_parameters(run, &m));
+    }
+    TRY(warn_of_load(run, &m));
+    *out = m;
+    m = (struct measurement){0};
+    if (timeline) {
+        *timeline = t;
+        t = (struct timeline){0};
+    }
+out:
+    timeline_free(&t);
+    measurement_free(&m);
+    free(duration_s);
+    return st;
+}

@@ -1,0 +1,99 @@
+/* launch_run.h - the launcher inside: one process, one thread, one poll() over all workers.
+ *
+ *   launch.c         launch_run(): the order of things, and tearing everything down
+ *   launch_spawn.c   files, environment, fork and exec
+ *   launch_watch.c   rendezvous and event loop: who joined, reported, fell silent, died
+ *   launch_result.c  reports of all ranks become a measurement */
+#ifndef EXEC_LAUNCH_RUN_H
+#define EXEC_LAUNCH_RUN_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/measurement.h"
+#include "core/model.h"
+#include "core/program.h"
+#include "exec/launch.h"
+#include "exec/rendezvous.h"
+
+enum worker_stage { WORKER_SPAWNED, WORKER_JOINED, WORKER_DONE };
+
+struct launched {
+    pid_t pid;  /* 0: not started */
+    bool alive; /* started and not yet waited for */
+    int exit;   /* waitpid() status once it is not */
+    enum worker_stage stage;
+    int fd; /* control connection, -1: none */
+    uint16_t port;
+    struct frame_head head; /* frame being received */
+    char *payload;          /* [room] */
+    size_t room, got;       /* got: bytes of head and payload */
+    struct frame_heartbeat at;
+    double heard_s;    /* last byte */
+    double progress_s; /* last change of step or op */
+    size_t steps;      /* reported */
+    bool complained;   /* has sent an error: how it exits is no news */
+    int64_t peak_bytes;
+};
+
+/* Why the run failed: the first cause counts, but what a rank says about its peers is only a
+ * symptom when a better explanation turns up within a moment. */
+enum cause_rank { CAUSE_NONE, CAUSE_SYMPTOM, CAUSE_PRIMARY };
+
+struct cause {
+    enum cause_rank rank;
+    enum status st;
+    double since_s;
+    char text[1024];
+};
+
+struct run {
+    const struct program *program;
+    const struct model *model;
+    const struct launch_options *options;
+    size_t steps; /* warm-up included */
+
+    char directory[64]; /* private temporary directory, "": none */
+    char program_path[96], model_path[96];
+    char worker_path[4096];
+    uint8_t token[TOKEN], digest[DIGEST];
+    int listener, signals; /* signalfd */
+    uint16_t port;
+    bool masked;
+    sigset_t old_mask;
+    struct sigaction old_child;
+
+    struct launched *worker; /* [ranks] */
+    size_t joined, done, alive;
+    size_t announced; /* steps shown as progress */
+    double started_s;
+    double others_cpu_s; /* CPU time of everything else on the machine during the run */
+    struct cause cause;
+
+    double *start_s, *end_s;       /* [steps * ranks] of each rank's step */
+    double *loss;                  /* [steps * ranks] */
+    double *op_start_s, *op_end_s; /* [options->steps * ops] measured steps only */
+    uint8_t *digests;              /* [model->n * DIGEST] of each op's parameters */
+    bool *digested;                /* [model->n] */
+};
+
+enum status launch_prepare(struct run *run) MUST_CHECK;
+enum status launch_spawn(struct run *run) MUST_CHECK;
+/* Files are not needed any more once every worker has read them; again: nothing. */
+void launch_remove_files(struct run *run);
+
+/* Until all workers are done and gone; else the cause. */
+enum status launch_watch(struct run *run) MUST_CHECK;
+/* SIGKILL everything that is alive and wait for it. */
+void launch_kill(struct run *run);
+
+/* A complete frame of rank `rank`. STATUS_IO when it makes no sense. */
+enum status launch_take_step(struct run *run, uint32_t rank, const char *payload) MUST_CHECK;
+enum status launch_take_done(struct run *run, uint32_t rank, const char *payload) MUST_CHECK;
+enum status launch_result(struct run *run, double cpu_s, struct measurement *out,
+                          struct timeline *timeline) MUST_CHECK;
+
+#endif

@@ -1,0 +1,427 @@
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "exec/launch_run.h"
+#include "exec/tcp/socket.h"
+
+/* How long a better explanation than "my peer is gone" may take; how long workers may take to start
+ * besides the timeout, and to exit when done; longest sleep of the loop. */
+static const double grace_s = 0.5, start_s = 20, exit_s = 5, tick_s = 0.5;
+/* A connection that says nothing for so long is dropped. */
+static const double hello_s = 3;
+
+static void blame(struct run *run, enum cause_rank rank, enum status st, const char *fmt, ...)
+    PRINTF_LIKE(4, 5);
+
+static void blame(struct run *run, enum cause_rank rank, enum status st, const char *fmt, ...)
+{
+    struct cause *c = &run->cause;
+    if (rank <= c->rank)
+        return;
+    if (c->rank == CAUSE_NONE)
+        c->since_s = clock_now();
+    c->rank = rank;
+    c->st = st;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(c->text, sizeof c->text, fmt, ap);
+    va_end(ap);
+}
+
+/* "rank 2 (r0n0g2)" and " at 1F3 step 4", as last heard. */
+enum { NAME = 128 };
+static const char *name_of(const struct run *run, uint32_t rank, char text[NAME])
+{
+    snprintf(text, NAME, "rank %u (%.80s)", rank, run->program->rank[rank].name);
+    return text;
+}
+
+static const char *place_of(const struct run *run, uint32_t rank, char text[NAME])
+{
+    const struct launched *w = &run->worker[rank];
+    char label[OP_LABEL];
+    if (w->stage == WORKER_SPAWNED)
+        snprintf(text, NAME, " before it joined");
+    else if (w->at.state == WORKER_STARTS)
+        snprintf(text, NAME, " while starting");
+    else if (w->at.state == WORKER_FINISHES || w->stage == WORKER_DONE)
+        snprintf(text, NAME, " after its last step");
+    else
+        snprintf(text, NAME, " at %s step %u", op_label(&run->program->op[w->at.op], label),
+                 w->at.step);
+    return text;
+}
+
+/* ---- workers that end */
+
+static void explain_exit(struct run *run, uint32_t rank)
+{
+    const struct launched *w = &run->worker[rank];
+    char name[NAME], place[NAME];
+    if (WIFSIGNALED(w->exit))
+        blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s killed by signal %d (%s)%s",
+              name_of(run, rank, name), WTERMSIG(w->exit), strsignal(WTERMSIG(w->exit)),
+              place_of(run, rank, place));
+    else if (WEXITSTATUS(w->exit) != 0 && !w->complained)
+        blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s exited with status %d%s",
+              name_of(run, rank, name), WEXITSTATUS(w->exit), place_of(run, rank, place));
+    else if (WEXITSTATUS(w->exit) == 0 && w->stage != WORKER_DONE)
+        blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s exited%s without having finished",
+              name_of(run, rank, name), place_of(run, rank, place));
+}
+
+static void reap(struct run *run)
+{
+    for (uint32_t r = 0; r < run->program->ranks; r++) {
+        struct launched *w = &run->worker[r];
+        if (!w->alive || waitpid(w->pid, &w->exit, WNOHANG) != w->pid)
+            continue;
+        w->alive = false;
+        run->alive--;
+    }
+}
+
+void launch_kill(struct run *run)
+{
+    for (uint32_t r = 0; run->worker && r < run->program->ranks; r++) {
+        struct launched *w = &run->worker[r];
+        if (!w->alive)
+            continue;
+        kill(-w->pid, SIGKILL); /* its session; fails when setsid() has not happened yet */
+        kill(w->pid, SIGKILL);
+    }
+    for (double deadline_s = clock_now() + exit_s; run->alive > 0 && clock_now() < deadline_s;) {
+        reap(run);
+        if (run->alive > 0)
+            clock_sleep_until(clock_now() + 1e-3);
+    }
+}
+
+/* ---- workers that join */
+
+static enum status check_hello(const struct run *run, const struct frame_head *head,
+                               const struct frame_hello *h)
+{
+    enum status st;
+    char name[NAME];
+    TRY(frame_check(head));
+    if (head->type != FRAME_HELLO || head->bytes != sizeof *h)
+        return error_set(STATUS_IO, "a stranger");
+    if (memcmp(h->token, run->token, TOKEN) || h->ranks != run->program->ranks ||
+        h->rank >= h->ranks || run->worker[h->rank].stage != WORKER_SPAWNED)
+        return error_set(STATUS_IO, "a stranger");
+    if (memcmp(h->digest, run->digest, DIGEST))
+        return error_set(STATUS_INVALID, "%s has read another program",
+                         name_of(run, h->rank, name));
+out:
+    return st;
+}
+
+/* When the last one is there, tell everybody where everybody is. */
+static void welcome(struct run *run)
+{
+    size_t n = run->program->ranks;
+    uint16_t *port = calloc(n, sizeof *port);
+    enum status st = port ? STATUS_OK : error_set(STATUS_NOMEM, "ports of %zu ranks", n);
+    for (size_t r = 0; port && r < n; r++)
+        port[r] = run->worker[r].port;
+    double deadline_s = clock_now() + grace_s;
+    for (size_t r = 0; st == STATUS_OK && r < n; r++)
+        st = frame_write(run->worker[r].fd, FRAME_WELCOME, port, n * sizeof *port, NULL, 0,
+                         deadline_s);
+    if (st != STATUS_OK)
+        blame(run, st == STATUS_NOMEM ? CAUSE_PRIMARY : CAUSE_SYMPTOM, st, "%s", error_message());
+    free(port);
+    socket_close(&run->listener);
+    launch_remove_files(run);
+}
+
+/* A connection to the control port: a worker says who it is, strangers are dropped. */
+static void answer(struct run *run)
+{
+    enum status st;
+    int fd = -1;
+    struct frame_head head;
+    struct frame_hello h;
+    double now_s = clock_now();
+    TRY(socket_accept(run->listener, now_s + hello_s, &fd));
+    TRY(socket_read(fd, &head, sizeof head, now_s + hello_s));
+    TRY(socket_read(fd, &h, sizeof h, now_s + hello_s));
+    TRY(check_hello(run, &head, &h));
+    struct launched *w = &run->worker[h.rank];
+    w->fd = fd;
+    fd = -1;
+    w->port = h.port;
+    w->stage = WORKER_JOINED;
+    w->at.op = run->program->op_start[h.rank];
+    w->heard_s = w->progress_s = now_s;
+    if (++run->joined == run->program->ranks)
+        welcome(run);
+out:
+    if (st == STATUS_INVALID)
+        blame(run, CAUSE_PRIMARY, st, "%s", error_message());
+    socket_close(&fd);
+}
+
+/* ---- what workers report */
+
+static void take_heartbeat(struct run *run, uint32_t rank, const char *payload)
+{
+    struct launched *w = &run->worker[rank];
+    struct frame_heartbeat h;
+    memcpy(&h, payload, sizeof h);
+    if (h.op < run->program->op_start[rank] || h.op >= run->program->op_start[rank + 1])
+        return; /* a rank without ops points behind its list */
+    if (h.step != w->at.step || h.op != w->at.op || h.state != w->at.state)
+        w->progress_s = clock_now();
+    w->at = h;
+}
+
+/* Ranks complain of their peers (STATUS_IO, STATUS_EXTERNAL) when one of those has failed. */
+static void take_error(struct run *run, uint32_t rank, const char *payload, size_t bytes)
+{
+    int32_t code;
+    char name[NAME];
+    memcpy(&code, payload, sizeof code);
+    enum status st = code > STATUS_OK && code <= STATUS_USAGE ? (enum status)code : STATUS_EXTERNAL;
+    const char *text = payload + sizeof code;
+    int length = (int)(bytes - sizeof code);
+    bool starts = run->worker[rank].steps == 0 && run->worker[rank].at.state == WORKER_STARTS;
+    bool symptom = st == STATUS_IO || st == STATUS_EXTERNAL;
+    run->worker[rank].complained = true;
+    if (!strncmp(text, "rank ", 5 < length ? 5 : (size_t)length))
+        blame(run, symptom ? CAUSE_SYMPTOM : CAUSE_PRIMARY, st, "%.*s", length, text);
+    else
+        blame(run, symptom && !starts ? CAUSE_SYMPTOM : CAUSE_PRIMARY, st, "%s: %.*s",
+              name_of(run, rank, name), length, text);
+}
+
+/* How long a frame of this type may be from this rank; 0: not at all. */
+static bool length_fits(const struct run *run, uint32_t rank, const struct frame_head *h)
+{
+    const struct program *p = run->program;
+    uint32_t stage = p->rank[rank].stage;
+    size_t ops = p->op_start[rank + 1] - p->op_start[rank];
+    switch (h->type) {
+    case FRAME_HEARTBEAT:
+        return h->bytes == sizeof(struct frame_heartbeat);
+    case FRAME_STEP:
+        return h->bytes == sizeof(struct frame_step) + 2 * ops * sizeof(double);
+    case FRAME_ERROR:
+        return h->bytes >= sizeof(int32_t) && h->bytes <= sizeof(int32_t) + ERROR_TEXT;
+    case FRAME_DONE:
+        return h->bytes ==
+               sizeof(struct frame_done) + (p->stage_start[stage + 1] - p->stage_start[stage]) *
+                                               sizeof(struct frame_digest);
+    default:
+        return false;
+    }
+}
+
+static enum status take_frame(struct run *run, uint32_t rank)
+{
+    struct launched *w = &run->worker[rank];
+    switch (w->head.type) {
+    case FRAME_HEARTBEAT:
+        take_heartbeat(run, rank, w->payload);
+        return STATUS_OK;
+    case FRAME_STEP:
+        w->progress_s = clock_now();
+        return launch_take_step(run, rank, w->payload);
+    case FRAME_ERROR:
+        take_error(run, rank, w->payload, (size_t)w->head.bytes);
+        return STATUS_OK;
+    default:
+        return launch_take_done(run, rank, w->payload);
+    }
+}
+
+static enum status check_head(struct run *run, uint32_t rank)
+{
+    enum status st;
+    struct launched *w = &run->worker[rank];
+    TRY(frame_check(&w->head));
+    if (!length_fits(run, rank, &w->head))
+        return error_set(STATUS_IO, "control frame of type %u with %llu bytes", w->head.type,
+                         (unsigned long long)w->head.bytes);
+    if (w->head.bytes > w->room) {
+        char *larger = realloc(w->payload, (size_t)w->head.bytes);
+        if (!larger)
+            return error_set(STATUS_NOMEM, "%llu bytes", (unsigned long long)w->head.bytes);
+        w->payload = larger;
+        w->room = (size_t)w->head.bytes;
+    }
+out:
+    return st;
+}
+
+/* Take in what has arrived, without waiting for the rest; *open is false at the end. */
+static enum status receive(struct run *run, uint32_t rank, bool *open)
+{
+    struct launched *w = &run->worker[rank];
+    enum { HEAD = sizeof w->head };
+    for (;;) {
+        char *to = w->got < HEAD ? (char *)&w->head + w->got : w->payload + (w->got - HEAD);
+        size_t want = w->got < HEAD ? HEAD - w->got : HEAD + (size_t)w->head.bytes - w->got;
+        ssize_t k = recv(w->fd, to, want, MSG_DONTWAIT);
+        if (k < 0 && (errno == EAGAIN || errno == EINTR))
+            return STATUS_OK;
+        if (k <= 0) {
+            *open = false;
+            return STATUS_OK;
+        }
+        w->heard_s = clock_now();
+        w->got += (size_t)k;
+        if (w->got == HEAD) {
+            enum status st = check_head(run, rank);
+            if (st != STATUS_OK)
+                return st;
+        }
+        if (w->got >= HEAD && w->got == HEAD + w->head.bytes) {
+            enum status st = take_frame(run, rank);
+            if (st != STATUS_OK)
+                return st;
+            w->got = 0;
+        }
+    }
+}
+
+static void listen_to(struct run *run, uint32_t rank)
+{
+    struct launched *w = &run->worker[rank];
+    char name[NAME], place[NAME];
+    bool open = true;
+    enum status st = receive(run, rank, &open);
+    if (st != STATUS_OK)
+        blame(run, CAUSE_PRIMARY, st, "%s: %s", name_of(run, rank, name), error_message());
+    if (open)
+        return;
+    socket_close(&w->fd);
+    if (w->stage != WORKER_DONE)
+        blame(run, CAUSE_SYMPTOM, STATUS_IO, "%s hung up%s", name_of(run, rank, name),
+              place_of(run, rank, place));
+}
+
+/* ---- workers that say nothing */
+
+static void check_start(struct run *run, double now_s)
+{
+    char name[NAME];
+    double limit_s = start_s + run->options->timeout_s;
+    if (run->joined == run->program->ranks || now_s - run->started_s < limit_s)
+        return;
+    for (uint32_t r = 0; r < run->program->ranks; r++)
+        if (run->worker[r].stage == WORKER_SPAWNED)
+            blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s did not join within %g s",
+                  name_of(run, r, name), limit_s);
+}
+
+/* A rank that is stopped sends no heartbeats. When all send them but none gets anywhere, the one
+ * that computes is stuck, and the others wait for it. */
+static void check_silence(struct run *run, double now_s)
+{
+    char name[NAME], place[NAME];
+    uint32_t suspect = 0;
+    double limit_s = run->options->timeout_s, progress_s = 0;
+    for (uint32_t r = 0; r < run->program->ranks; r++) {
+        const struct launched *w = &run->worker[r];
+        if (w->stage != WORKER_JOINED)
+            continue;
+        if (now_s - w->heard_s > limit_s)
+            blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s not heard of for %.3g s%s",
+                  name_of(run, r, name), now_s - w->heard_s, place_of(run, r, place));
+        progress_s = fmax(progress_s, w->progress_s);
+        if (w->at.state == WORKER_COMPUTES)
+            suspect = r;
+    }
+    if (run->done == 0 && run->joined == run->program->ranks && now_s - progress_s > limit_s)
+        blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s makes no progress for %.3g s%s",
+              name_of(run, suspect, name), now_s - progress_s, place_of(run, suspect, place));
+}
+
+/* ---- the loop */
+
+static void take_signal(struct run *run)
+{
+    struct signalfd_siginfo s;
+    while (read(run->signals, &s, sizeof s) == (ssize_t)sizeof s)
+        if (s.ssi_signo != SIGCHLD)
+            blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "interrupted by signal %u (%s)", s.ssi_signo,
+                  strsignal((int)s.ssi_signo));
+}
+
+static enum status wait_for_news(struct run *run, struct pollfd *p)
+{
+    size_t ranks = run->program->ranks;
+    p[0] = (struct pollfd){.fd = run->signals, .events = POLLIN};
+    p[1] = (struct pollfd){.fd = run->listener, .events = POLLIN};
+    for (size_t r = 0; r < ranks; r++)
+        p[2 + r] = (struct pollfd){.fd = run->worker[r].fd, .events = POLLIN};
+    double wait_s = run->cause.rank == CAUSE_NONE ? tick_s : grace_s / 10;
+    if (poll(p, ranks + 2, (int)(wait_s * 1e3)) < 0 && errno != EINTR)
+        return error_set(STATUS_IO, "poll: %s", strerror(errno));
+    return STATUS_OK;
+}
+
+static void take_news(struct run *run, const struct pollfd *p)
+{
+    if (p[0].revents)
+        take_signal(run);
+    if (p[1].revents)
+        answer(run);
+    for (uint32_t r = 0; r < run->program->ranks; r++)
+        if (p[2 + r].revents && run->worker[r].fd >= 0)
+            listen_to(run, r);
+    reap(run);
+    /* what a worker managed to say comes before how it ended */
+    for (uint32_t r = 0; r < run->program->ranks; r++)
+        if (run->worker[r].pid && !run->worker[r].alive) {
+            if (run->worker[r].fd >= 0)
+                listen_to(run, r);
+            explain_exit(run, r);
+        }
+}
+
+static bool is_settled(const struct run *run, double now_s)
+{
+    const struct cause *c = &run->cause;
+    return c->rank == CAUSE_PRIMARY || (c->rank == CAUSE_SYMPTOM && now_s - c->since_s > grace_s);
+}
+
+enum status launch_watch(struct run *run)
+{
+    enum status st = STATUS_OK;
+    size_t ranks = run->program->ranks;
+    double done_s = INFINITY;
+    struct pollfd *p = calloc(ranks + 2, sizeof *p);
+    if (!p)
+        return error_set(STATUS_NOMEM, "%zu ranks", ranks);
+    while (run->done < ranks || run->alive > 0 || run->cause.rank != CAUSE_NONE) {
+        TRY(wait_for_news(run, p));
+        take_news(run, p);
+        double now_s = clock_now();
+        check_start(run, now_s);
+        check_silence(run, now_s);
+        if (run->done == ranks && isinf(done_s))
+            done_s = now_s;
+        if (now_s - done_s > exit_s)
+            blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%zu workers do not exit when done",
+                  run->alive);
+        if (is_settled(run, now_s)) {
+            st = error_set(run->cause.st, "%s", run->cause.text);
+            goto out;
+        }
+    }
+out:
+    free(p);
+    return st;
+}

@@ -1,0 +1,144 @@
+#include "exec/rendezvous.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/digest.h"
+#include "core/file.h"
+#include "exec/tcp/socket.h"
+
+enum { CONTROL_MAGIC = 0x464c4331 }; /* "FLC1" */
+
+struct frame_head frame_head(enum frame_type type, size_t bytes)
+{
+    return (struct frame_head){CONTROL_MAGIC, CONTROL_VERSION, (uint16_t)type, bytes};
+}
+
+enum status frame_check(const struct frame_head *head)
+{
+    if (head->magic != CONTROL_MAGIC)
+        return error_set(STATUS_IO, "not foreline's control protocol (0x%08x)", head->magic);
+    if (head->version != CONTROL_VERSION)
+        return error_set(STATUS_IO, "control protocol version %u, expected %d", head->version,
+                         CONTROL_VERSION);
+    if (head->type >= FRAME_TYPES)
+        return error_set(STATUS_IO, "control frame of unknown type %u", head->type);
+    return STATUS_OK;
+}
+
+enum status frame_write(int fd, enum frame_type type, const void *first, size_t first_bytes,
+                        const void *second, size_t second_bytes, double deadline_s)
+{
+    enum status st = STATUS_OK;
+    struct frame_head head = frame_head(type, first_bytes + second_bytes);
+    TRY(socket_write(fd, &head, sizeof head, deadline_s));
+    TRY(socket_write(fd, first, first_bytes, deadline_s));
+    TRY(socket_write(fd, second, second_bytes, deadline_s));
+out:
+    return st;
+}
+
+enum status file_digest(const char *path, uint8_t digest[DIGEST])
+{
+    char *text = NULL;
+    size_t length;
+    enum status st = file_read(path, &text, &length);
+    if (st == STATUS_OK)
+        digest_bytes(text, length, digest);
+    free(text);
+    return st;
+}
+
+void hex_print(const uint8_t *bytes, size_t n, char *text)
+{
+    static const char digit[] = "0123456789abcdef";
+    for (size_t i = 0; i < n; i++) {
+        text[2 * i] = digit[bytes[i] >> 4];
+        text[2 * i + 1] = digit[bytes[i] & 15];
+    }
+    text[2 * n] = '\0';
+}
+
+enum status hex_parse(const char *text, uint8_t *bytes, size_t n)
+{
+    static const char digit[] = "0123456789abcdef";
+    if (strlen(text) != 2 * n)
+        return error_set(STATUS_INVALID, "%zu hexadecimal digits expected", 2 * n);
+    for (size_t i = 0; i < n; i++) {
+        const char *high = strchr(digit, text[2 * i]), *low = strchr(digit, text[2 * i + 1]);
+        if (!high || !low)
+            return error_set(STATUS_INVALID, "'%c%c' is not hexadecimal", text[2 * i],
+                             text[2 * i + 1]);
+        bytes[i] = (uint8_t)((high - digit) << 4 | (low - digit));
+    }
+    return STATUS_OK;
+}
+
+static enum status parse_address(const char *address, char host[64], uint16_t *port)
+{
+    int end = 0;
+    unsigned number;
+    if (sscanf(address, "%63[0-9.]:%5u%n", host, &number, &end) != 2 || address[end] ||
+        number < 1 || number > UINT16_MAX)
+        return error_set(STATUS_INVALID, "launcher '%s': expected address:port", address);
+    *port = (uint16_t)number;
+    return STATUS_OK;
+}
+
+static enum status receive_ports(int fd, uint32_t ranks, uint16_t *port, double deadline_s)
+{
+    enum status st = STATUS_OK;
+    struct frame_head head;
+    TRY(socket_read(fd, &head, sizeof head, deadline_s));
+    TRY(frame_check(&head));
+    if (head.type != FRAME_WELCOME || head.bytes != ranks * sizeof *port) {
+        st = error_set(STATUS_IO, "the launcher sent the run away");
+        goto out;
+    }
+    TRY(socket_read(fd, port, ranks * sizeof *port, deadline_s));
+out:
+    return st;
+}
+
+enum status rendezvous_join(const char *launcher, const struct frame_hello *hello, double timeout_s,
+                            struct rendezvous *out)
+{
+    enum status st = STATUS_OK;
+    struct rendezvous r = RENDEZVOUS_NONE;
+    struct frame_hello h = *hello;
+    char host[64];
+    uint16_t port = 0;
+    double deadline_s = clock_now() + timeout_s;
+
+    TRY(parse_address(launcher, host, &port));
+    r.rank = h.rank;
+    r.ranks = h.ranks;
+    r.host = "127.0.0.1";
+    r.timeout_s = timeout_s;
+    memcpy(r.token, h.token, TOKEN);
+    r.port = calloc(h.ranks ? h.ranks : 1, sizeof *r.port);
+    if (!r.port) {
+        st = error_set(STATUS_NOMEM, "ports of %u ranks", h.ranks);
+        goto out;
+    }
+    TRY(socket_listen(&r.listener, &h.port));
+    TRY(socket_connect(host, port, deadline_s, &r.control));
+    TRY(frame_write(r.control, FRAME_HELLO, &h, sizeof h, NULL, 0, deadline_s));
+    TRY(receive_ports(r.control, r.ranks, r.port, deadline_s));
+    *out = r;
+    r = RENDEZVOUS_NONE;
+out:
+    if (st != STATUS_OK)
+        error_context(st, "rank %u meets the launcher at %s", hello->rank, launcher);
+    rendezvous_free(&r);
+    return st;
+}
+
+void rendezvous_free(struct rendezvous *r)
+{
+    free(r->port);
+    socket_close(&r->listener);
+    socket_close(&r->control);
+    *r = RENDEZVOUS_NONE;
+}

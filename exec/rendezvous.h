@@ -1,0 +1,105 @@
+/* rendezvous.h - how the ranks of a run find each other, and the control connection that remains.
+ *
+ * The launcher listens; every worker connects, proves with the run's random token that it belongs
+ * here and with the digest of the program file that it is about to run the same thing, and tells
+ * the port on which it accepts data connections. When all ranks are there, the launcher answers
+ * each with everybody's ports. The connection then carries the worker's reports until the run ends;
+ * a worker whose launcher hangs up exits at once.
+ *
+ * Wire format: a frame is `struct frame_head` and `bytes` bytes of payload, one of the structs
+ * below, in the byte order of the sender (the magic number shows a foreign one). */
+#ifndef EXEC_RENDEZVOUS_H
+#define EXEC_RENDEZVOUS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+#include "exec/device.h"
+
+enum { TOKEN = 16, CONTROL_VERSION = 1, ERROR_TEXT = 1024 };
+
+/* What a transport needs to reach the other ranks. */
+struct rendezvous {
+    uint32_t rank, ranks;
+    const char *host;     /* dotted address of all ranks; borrowed */
+    uint16_t *port;       /* [ranks] where each accepts data connections; owned */
+    int listener;         /* own data port, listening; -1: none */
+    int control;          /* connection to the launcher; -1: none */
+    uint8_t token[TOKEN]; /* shared by the ranks of a run, unknown to strangers */
+    double timeout_s;     /* to connect to all peers */
+};
+
+enum frame_type {
+    FRAME_HELLO,     /* worker: struct frame_hello */
+    FRAME_WELCOME,   /* launcher: uint16_t port[ranks] */
+    FRAME_HEARTBEAT, /* worker: struct frame_heartbeat, every heartbeat_s */
+    FRAME_STEP,      /* worker: struct frame_step, then start_s[ops] and end_s[ops] of the rank */
+    FRAME_ERROR,     /* worker: int32_t status and the text, at most ERROR_TEXT bytes */
+    FRAME_DONE,      /* worker: struct frame_done, then `digests` times struct frame_digest */
+    FRAME_TYPES
+};
+
+struct frame_head {
+    uint32_t magic;
+    uint16_t version, type;
+    uint64_t bytes; /* of the payload */
+};
+
+struct frame_hello {
+    uint32_t rank, ranks;
+    uint16_t port, unused[3];
+    uint8_t token[TOKEN];
+    uint8_t digest[DIGEST]; /* SHA-256 of the program file */
+};
+
+enum worker_state { WORKER_STARTS, WORKER_COMPUTES, WORKER_WAITS, WORKER_FINISHES };
+
+struct frame_heartbeat {
+    uint32_t step;  /* of all steps, warm-up included */
+    uint32_t state; /* enum worker_state */
+    uint64_t op;    /* index in the program: what is computed or waited for */
+};
+
+static const double heartbeat_s = 0.25;
+
+struct frame_step {
+    uint64_t step;
+    double start_s, end_s; /* CLOCK_MONOTONIC; start_s is the same on all ranks */
+    double loss;
+};
+
+struct frame_digest {
+    uint64_t op; /* of the model */
+    uint8_t digest[DIGEST];
+};
+
+struct frame_done {
+    int64_t peak_bytes;
+    uint64_t digests;
+};
+
+/* Write a frame whose payload is in two parts (the second may be NULL, 0); head as struct above. */
+enum status frame_write(int fd, enum frame_type type, const void *first, size_t first_bytes,
+                        const void *second, size_t second_bytes, double deadline_s) MUST_CHECK;
+/* Is this the head of a frame that we understand? STATUS_IO says what is wrong with it. */
+enum status frame_check(const struct frame_head *head) MUST_CHECK;
+struct frame_head frame_head(enum frame_type type, size_t bytes);
+
+/* SHA-256 of a whole file. Returns STATUS_IO, STATUS_NOMEM. */
+enum status file_digest(const char *path, uint8_t digest[DIGEST]) MUST_CHECK;
+/* Lower-case hexadecimal, NUL-terminated: text[2 * n + 1]; and back (STATUS_INVALID). */
+void hex_print(const uint8_t *bytes, size_t n, char *text);
+enum status hex_parse(const char *text, uint8_t *bytes, size_t n) MUST_CHECK;
+
+/* Worker: listen for data, connect to the launcher at "address:port", say hello and wait until all
+ * ranks are there; at most timeout_s. Returns STATUS_INVALID for a malformed address, STATUS_IO,
+ * STATUS_EXTERNAL, STATUS_NOMEM. */
+enum status rendezvous_join(const char *launcher, const struct frame_hello *hello, double timeout_s,
+                            struct rendezvous *out) MUST_CHECK;
+void rendezvous_free(
+    struct rendezvous *r); /* accepts what join() filled, and *r = RENDEZVOUS_NONE */
+
+#define RENDEZVOUS_NONE ((struct rendezvous){.listener = -1, .control = -1})
+
+#endif

@@ -1,0 +1,172 @@
+/* All-reduce on a ring: reduce-scatter, then all-gather, 2 (R - 1) rounds of 1/R of the array each.
+ * Source: Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
+ * J. Parallel and Distributed Computing 69 (2009). Every element is summed on one rank and copied
+ * to the others, so all ranks end with the same bits. */
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "exec/tcp/socket.h"
+#include "exec/tcp/tcp.h"
+
+/* One direction of a round: a head, then the bytes; `moved` counts both. */
+struct flow {
+    int fd;
+    struct tcp_head head;
+    char *data;
+    size_t moved, bytes;
+};
+
+static bool is_done(const struct flow *f)
+{
+    return f->moved == sizeof f->head + f->bytes;
+}
+
+/* Where the next byte goes to or comes from, and how many belong together. */
+static char *part(struct flow *f, size_t *n)
+{
+    if (f->moved < sizeof f->head) {
+        *n = sizeof f->head - f->moved;
+        return (char *)&f->head + f->moved;
+    }
+    *n = f->bytes - (f->moved - sizeof f->head);
+    return f->data + (f->moved - sizeof f->head);
+}
+
+static enum status moved(struct flow *f, ssize_t k)
+{
+    if (k > 0)
+        f->moved += (size_t)k;
+    else if (k == 0 || errno == EPIPE)
+        return error_set(STATUS_IO, "connection closed");
+    else if (errno != EAGAIN && errno != EINTR)
+        return error_set(STATUS_IO, "%s", strerror(errno));
+    return STATUS_OK;
+}
+
+static enum status push(struct flow *f)
+{
+    size_t n;
+    const char *p = part(f, &n);
+    return moved(f, send(f->fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT));
+}
+
+static enum status pull(struct flow *f, const struct tcp_head *want)
+{
+    size_t n, before = f->moved;
+    char *p = part(f, &n);
+    enum status st = moved(f, recv(f->fd, p, n, MSG_DONTWAIT));
+    if (st == STATUS_OK && before < sizeof f->head && f->moved == sizeof f->head)
+        st = tcp_expect(&f->head, want);
+    return st;
+}
+
+/* Send and receive at the same time: neighbours that all send first would block each other. */
+static enum status exchange(struct flow *out, struct flow *in, const struct tcp_head *want,
+                            bool *from_previous)
+{
+    enum status st = STATUS_OK;
+    while (st == STATUS_OK && (!is_done(out) || !is_done(in))) {
+        struct pollfd p[2] = {{.fd = is_done(out) ? -1 : out->fd, .events = POLLOUT},
+                              {.fd = is_done(in) ? -1 : in->fd, .events = POLLIN}};
+        if (poll(p, 2, -1) < 0) {
+            if (errno != EINTR)
+                st = error_set(STATUS_IO, "%s", strerror(errno));
+            continue;
+        }
+        *from_previous = p[1].revents != 0;
+        if (p[1].revents)
+            st = pull(in, want);
+        if (st == STATUS_OK && p[0].revents) {
+            *from_previous = false;
+            st = push(out);
+        }
+    }
+    return st;
+}
+
+struct range {
+    float *data;
+    size_t n;
+};
+
+static struct range range_of(const struct tcp_request *r, size_t ranks, size_t chunk)
+{
+    size_t q = r->n / ranks, rest = r->n % ranks; /* the first `rest` chunks are one longer */
+    size_t first = chunk * q + (chunk < rest ? chunk : rest);
+    return (struct range){r->data + first, q + (chunk < rest)};
+}
+
+/* Op of the group's first member: what all members call this collective. */
+static uint32_t name_of(const struct program *p, uint32_t op, size_t me, size_t ranks)
+{
+    for (size_t k = me; k < ranks && me > 0; k++)
+        op = p->op[op].match;
+    return op;
+}
+
+static enum status reduce(struct tcp *t, const struct tcp_request *r, bool *from_previous)
+{
+    const struct tcp_ring *g = &t->ring[t->program->op[r->op].peer];
+    size_t ranks = g->ranks;
+    struct tcp_head head = {.magic = TCP_MAGIC,
+                            .kind = TCP_REDUCE,
+                            .tag = name_of(t->program, r->op, g->me, ranks),
+                            .step = t->step};
+    for (size_t round = 0; round + 2 < 2 * ranks; round++) {
+        bool scatter = round + 1 < ranks;
+        /* chunks travel along the ring: what I receive now I pass on in the next round */
+        struct range give = range_of(r, ranks, (g->me + 2 * ranks - round) % ranks);
+        struct range take = range_of(r, ranks, (g->me + 2 * ranks - round - 1) % ranks);
+        struct tcp_head want = head;
+        want.bytes = take.n * sizeof(float);
+        head.bytes = give.n * sizeof(float);
+        struct flow out = {g->next, head, (char *)give.data, 0, (size_t)head.bytes};
+        struct flow in = {
+            g->previous, {0}, (char *)(scatter ? t->chunk : take.data), 0, (size_t)want.bytes};
+        enum status st = exchange(&out, &in, &want, from_previous);
+        if (st != STATUS_OK)
+            return st;
+        for (size_t i = 0; scatter && i < take.n; i++)
+            take.data[i] += t->chunk[i];
+    }
+    return STATUS_OK;
+}
+
+static uint32_t neighbour(const struct tcp *t, uint32_t op, bool previous)
+{
+    const struct program *p = t->program;
+    uint32_t group = p->op[op].peer;
+    const struct tcp_ring *g = &t->ring[group];
+    return p->member[p->group_start[group] + (g->me + (previous ? g->ranks - 1 : 1)) % g->ranks];
+}
+
+void *tcp_collector(void *tcp)
+{
+    struct tcp *t = tcp;
+    pthread_mutex_lock(&t->mutex);
+    for (;;) {
+        while (t->served == t->requests && !t->stopping && t->failure == STATUS_OK)
+            pthread_cond_wait(&t->asked, &t->mutex);
+        if (t->stopping || t->failure != STATUS_OK)
+            break;
+        struct tcp_request r = t->request[t->served];
+        pthread_mutex_unlock(&t->mutex);
+        bool from_previous = false;
+        double start_s = clock_now();
+        enum status st = reduce(t, &r, &from_previous);
+        if (st != STATUS_OK) {
+            tcp_fail(t, st, r.op, neighbour(t, r.op, from_previous));
+            return NULL;
+        }
+        pthread_mutex_lock(&t->mutex);
+        t->served++;
+        pthread_mutex_unlock(&t->mutex);
+        tcp_complete(t, r.op, start_s, clock_now());
+        pthread_mutex_lock(&t->mutex);
+    }
+    pthread_mutex_unlock(&t->mutex);
+    return NULL;
+}

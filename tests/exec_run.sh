@@ -1,0 +1,93 @@
+#!/bin/sh
+# The run command end to end: equal parameters however the model is cut, a loss that falls, and
+# nothing left of a run whose worker is killed.  Usage: exec_run.sh DIRECTORY_OF_BINARIES
+set -eu
+bin=$(cd "$1" && pwd)
+work=$(mktemp -d)
+marker=exec-run-$$-$(basename "$work")
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "FAIL: $*" >&2
+    exit 1
+}
+
+tiny=gpt-tiny:layers=2,hidden=32,heads=2,tokens=32
+plan() { # plan FILE OPTIONS...
+    file=$1
+    shift
+    "$bin/foreline" plan --model $tiny --platform laptop --microbatches 4 "$@" -o "$file" \
+        >plan.out 2>&1 || fail "plan $*: $(cat plan.out)"
+}
+field() { # field KEY FILE: the number or string after a key
+    sed -n "s/.*\"$1\": *\"\{0,1\}\([^\",}]*\).*/\1/p" "$2" | head -n 1
+}
+
+# One to four workers, both schedules: the same bits.
+expected=
+for stages in 1 2 3 4; do
+    for schedule in gpipe 1f1b; do
+        plan p.json --stages $stages --schedule $schedule
+        "$bin/foreline" run p.json --steps 3 --warmup 0 --json >m.json 2>run.err ||
+            fail "run of $stages stages: $(cat run.err)"
+        hash=$(field parameters_sha256 m.json)
+        [ ${#hash} = 64 ] || fail "no parameters_sha256 in $(cat m.json)"
+        [ "${expected:=$hash}" = "$hash" ] || fail "$stages stages, $schedule: $hash, not $expected"
+    done
+done
+
+# Twenty steps: the loss falls. Replicas agree with each other, or the run would fail.
+plan p.json --stages 2 --replicas 2
+"$bin/foreline" run p.json --steps 20 --warmup 0 -o m.json --trace t.json >run.out 2>run.err ||
+    fail "training: $(cat run.err)"
+grep -q traceEvents t.json || fail "no trace"
+awk '/^loss/ { sub(",", "", $2); exit !($4 + 0 < $2 - 0.5) }' run.out || fail "loss: $(cat run.out)"
+
+# Paced: no numerics, no hash, but it runs.
+"$bin/foreline" run p.json --steps 1 --compute paced --json >m.json 2>run.err ||
+    fail "paced: $(cat run.err)"
+[ "$(field engine m.json)" = tcp-paced ] || fail "engine $(field engine m.json)"
+
+# What cannot be: one line, and the exit status of usage and failure.
+status=0
+"$bin/foreline" run p.json --compute imaginary 2>run.err || status=$?
+[ $status = 2 ] || fail "--compute imaginary: exit $status"
+status=0
+"$bin/foreline" run nowhere.json 2>run.err || status=$?
+[ $status = 1 ] && [ "$(wc -l <run.err)" = 1 ] || fail "missing plan: exit $status, $(cat run.err)"
+status=0
+"$bin/foreline" run p.json --text nowhere.txt 2>run.err || status=$?
+[ $status = 1 ] && grep -q nowhere.txt run.err || fail "missing text: exit $status, $(cat run.err)"
+
+# Kill a worker in the middle.
+workers() { # pids of this test's workers
+    for d in /proc/[0-9]*; do
+        case $(cat "$d/comm" 2>/dev/null) in
+        foreline-worker)
+            if cat "$d/environ" 2>/dev/null | tr '\0' '\n' | grep -q "^EXEC_RUN=$marker"; then
+                echo "${d#/proc/}"
+            fi
+            ;;
+        esac
+    done
+}
+plan p.json --stages 2
+EXEC_RUN=$marker "$bin/foreline" run p.json --steps 100000 >run.out 2>run.err &
+launcher=$!
+tries=0
+while [ "$(workers | wc -l)" -lt 2 ]; do
+    tries=$((tries + 1))
+    [ $tries -lt 200 ] || fail "workers do not start: $(cat run.err)"
+    sleep 0.1
+done
+sleep 1
+victim=$(workers | tail -n 1)
+kill -9 "$victim"
+status=0
+wait $launcher || status=$?
+[ $status = 1 ] || fail "killed worker: exit $status"
+grep -q "^foreline run: rank [01] .* killed by signal 9" run.err || fail "message: $(cat run.err)"
+[ "$(grep -c . run.err)" = 1 ] || fail "more than one line: $(cat run.err)"
+[ -z "$(workers)" ] || fail "left behind: $(workers)"
+echo "equal parameters for 1 to 4 workers: $expected"

@@ -1,0 +1,52 @@
+/* mesh.h - the ranks of a program as threads with TCP transports, without launcher or device. */
+#ifndef TESTS_MESH_H
+#define TESTS_MESH_H
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/program.h"
+#include "exec/rendezvous.h"
+
+enum { MESH_RANKS = 4 };
+static const double patience_s = 60; /* longest wait in a test that succeeds */
+
+/* A program and what its ranks need to find each other. */
+struct mesh {
+    struct program program;
+    struct rendezvous r[MESH_RANKS];
+    uint16_t port[MESH_RANKS];
+};
+
+/* Listen on a port for every rank of m->program; stop, and free the program. */
+void mesh_open(struct mesh *m);
+void mesh_close(struct mesh *m);
+
+/* What one rank does in its thread; cmocka may only be used by the main thread. */
+struct actor {
+    struct mesh *mesh;
+    uint32_t rank;
+    enum status (*act)(struct actor *a, void *transport);
+    size_t steps;
+    const size_t *order;         /* in which RECVs are waited for, NULL: list order */
+    float *data;                 /* for all-reduce: the arrays one after the other */
+    pthread_barrier_t *together; /* meets the other actors, where a test needs that */
+    enum status st;
+    char message[512];
+    pthread_t thread;
+};
+
+/* Body of the thread: open, act, close; argument struct actor. */
+void *actor_main(void *actor);
+/* Let n actors play, and wait for them. */
+void play(struct actor *a, size_t n);
+/* Open the mesh and let all of its ranks do `act`; stops the test when one fails. */
+void play_all(struct mesh *m, struct actor *a, enum status (*act)(struct actor *, void *),
+              size_t steps);
+
+/* An act: in every step post all SENDs of the rank, wait for the RECVs and check every byte of
+ * them, wait for the SENDs. */
+enum status exchange_messages(struct actor *a, void *transport);
+
+#endif

@@ -1,0 +1,197 @@
+/* The rendezvous: a worker joins a launcher that is played by the test. */
+#include "exec/rendezvous.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "exec/tcp/socket.h"
+#include "tests/fault.h"
+
+/* A worker that joins in its own thread. */
+struct joining {
+    char address[64];
+    double timeout_s;
+    struct rendezvous r;
+    enum status st;
+    char message[512];
+    pthread_t thread;
+};
+
+static void *join_main(void *argument)
+{
+    struct joining *j = argument;
+    const struct frame_hello hello = {.rank = 1, .ranks = 2, .token = {7}, .digest = {8}};
+    j->r = RENDEZVOUS_NONE;
+    j->st = rendezvous_join(j->address, &hello, j->timeout_s, &j->r);
+    if (j->st != STATUS_OK)
+        snprintf(j->message, sizeof j->message, "%s", error_message());
+    return NULL;
+}
+
+/* Start the worker and take its hello; *fd is the connection. */
+static void meet(struct joining *j, int *fd, struct frame_hello *h)
+{
+    int listener = -1;
+    uint16_t port;
+    struct frame_head head;
+    assert_int_equal(socket_listen(&listener, &port), STATUS_OK);
+    *j = (struct joining){.timeout_s = 60};
+    snprintf(j->address, sizeof j->address, "127.0.0.1:%u", port);
+    assert_int_equal(pthread_create(&j->thread, NULL, join_main, j), 0);
+    assert_int_equal(socket_accept(listener, INFINITY, fd), STATUS_OK);
+    assert_int_equal(socket_read(*fd, &head, sizeof head, INFINITY), STATUS_OK);
+    assert_int_equal(frame_check(&head), STATUS_OK);
+    assert_int_equal(head.type, FRAME_HELLO);
+    assert_int_equal(head.bytes, sizeof *h);
+    assert_int_equal(socket_read(*fd, h, sizeof *h, INFINITY), STATUS_OK);
+    socket_close(&listener);
+}
+
+static void a_worker_says_who_it_is_and_learns_the_ports(void **state)
+{
+    (void)state;
+    struct joining j;
+    struct frame_hello h;
+    int fd = -1, data = -1;
+    const uint16_t ports[2] = {1111, 2222};
+    meet(&j, &fd, &h);
+    assert_int_equal(h.rank, 1);
+    assert_int_equal(h.ranks, 2);
+    assert_int_equal(h.token[0], 7);
+    assert_int_equal(h.digest[0], 8);
+    /* the port that it tells is open already */
+    assert_int_equal(socket_connect("127.0.0.1", h.port, INFINITY, &data), STATUS_OK);
+    assert_int_equal(frame_write(fd, FRAME_WELCOME, ports, sizeof ports, NULL, 0, INFINITY),
+                     STATUS_OK);
+    pthread_join(j.thread, NULL);
+    assert_int_equal(j.st, STATUS_OK);
+    assert_int_equal(j.r.rank, 1);
+    assert_int_equal(j.r.ranks, 2);
+    assert_int_equal(j.r.port[0], 1111);
+    assert_int_equal(j.r.port[1], 2222);
+    rendezvous_free(&j.r);
+    rendezvous_free(&j.r); /* {none} is fine */
+    socket_close(&data);
+    socket_close(&fd);
+}
+
+/* The worker must fail and say `reason` when the launcher answers with these bytes and hangs up. */
+static void answer_with(const void *bytes, size_t n, const char *reason)
+{
+    struct joining j;
+    struct frame_hello h;
+    int fd = -1;
+    meet(&j, &fd, &h);
+    assert_int_equal(socket_write(fd, bytes, n, INFINITY), STATUS_OK);
+    socket_close(&fd);
+    pthread_join(j.thread, NULL);
+    assert_int_equal(j.st, STATUS_IO);
+    if (!strstr(j.message, reason))
+        fail_msg("'%s' does not say '%s'", j.message, reason);
+}
+
+static void strange_answers_are_refused(void **state)
+{
+    (void)state;
+    struct frame_head head = frame_head(FRAME_WELCOME, 2 * sizeof(uint16_t));
+    answer_with(NULL, 0, "rank 1 meets the launcher at 127.0.0.1:");
+    answer_with(&head, sizeof head - 1, "connection closed");
+    answer_with(&head, sizeof head, "connection closed");
+    head.bytes = UINT64_MAX;
+    answer_with(&head, sizeof head, "sent the run away");
+    head = frame_head(FRAME_DONE, 2 * sizeof(uint16_t));
+    answer_with(&head, sizeof head, "sent the run away");
+    head.type = FRAME_TYPES;
+    answer_with(&head, sizeof head, "control frame of unknown type");
+    head = frame_head(FRAME_WELCOME, 2 * sizeof(uint16_t));
+    head.version = 2;
+    answer_with(&head, sizeof head, "control protocol version 2, expected 1");
+    head = frame_head(FRAME_WELCOME, 2 * sizeof(uint16_t));
+    head.magic = 0x12345678;
+    answer_with(&head, sizeof head, "not foreline's control protocol (0x12345678)");
+}
+
+static void an_absent_or_silent_launcher_is_given_up_in_time(void **state)
+{
+    (void)state;
+    struct rendezvous r = RENDEZVOUS_NONE;
+    const struct frame_hello hello = {.rank = 0, .ranks = 1};
+    char address[64];
+    int listener = -1;
+    uint16_t port;
+    assert_int_equal(socket_listen(&listener, &port), STATUS_OK);
+    snprintf(address, sizeof address, "127.0.0.1:%u", port);
+    assert_int_equal(rendezvous_join(address, &hello, 0.1, &r), STATUS_EXTERNAL);
+    assert_non_null(strstr(error_message(), "no answer in time"));
+    socket_close(&listener);
+    assert_int_equal(rendezvous_join(address, &hello, 0.1, &r), STATUS_IO);
+    assert_non_null(strstr(error_message(), "Connection refused"));
+    assert_int_equal(r.control, -1);
+}
+
+static void malformed_addresses_are_refused(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {
+        "",        "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:80x",
+        "host:80", ":80"};
+    struct rendezvous r = RENDEZVOUS_NONE;
+    const struct frame_hello hello = {.rank = 0, .ranks = 1};
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++)
+        assert_int_equal(rendezvous_join(wrong[k], &hello, 1, &r), STATUS_INVALID);
+}
+
+static void hexadecimal_goes_both_ways(void **state)
+{
+    (void)state;
+    const uint8_t bytes[] = {0x00, 0x1f, 0xa5, 0xff};
+    uint8_t back[4];
+    char text[9];
+    hex_print(bytes, 4, text);
+    assert_string_equal(text, "001fa5ff");
+    assert_int_equal(hex_parse(text, back, 4), STATUS_OK);
+    assert_memory_equal(back, bytes, 4);
+    assert_int_equal(hex_parse("001fa5f", back, 4), STATUS_INVALID);
+    assert_int_equal(hex_parse("001fa5fg", back, 4), STATUS_INVALID);
+    assert_int_equal(hex_parse("001FA5FF", back, 4), STATUS_INVALID);
+}
+
+static void digests_of_files_are_sha256(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/digest-XXXXXX", text[2 * DIGEST + 1];
+    uint8_t digest[DIGEST];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "abc", 3), 3);
+    close(fd);
+    assert_int_equal(file_digest(path, digest), STATUS_OK);
+    hex_print(digest, DIGEST, text); /* FIPS 180-2, appendix B.1 */
+    assert_string_equal(text, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    FOR_EACH_ALLOC_FAILURE(file_digest(path, digest));
+    unlink(path);
+    assert_int_equal(file_digest(path, digest), STATUS_IO);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_worker_says_who_it_is_and_learns_the_ports),
+        cmocka_unit_test(strange_answers_are_refused),
+        cmocka_unit_test(an_absent_or_silent_launcher_is_given_up_in_time),
+        cmocka_unit_test(malformed_addresses_are_refused),
+        cmocka_unit_test(hexadecimal_goes_both_ways),
+        cmocka_unit_test(digests_of_files_are_sha256),
+    };
+    return cmocka_run_group_tests_name("rendezvous", tests, NULL, NULL);
+}
