@@ -37,18 +37,15 @@ static void print(const struct topology *t, const struct calibrate_spread *sprea
         printf("messages    latency %s", units_print(UNIT_SECONDS, t->tier[k].latency_s, a));
         printf(", bandwidth %s\n", units_print(UNIT_RATE, t->tier[k].bandwidth_Bps, b));
     }
-    printf("\n%-20s %10s  %s\n", "op", "best", "rate at work per call");
+    printf("\n%-20s %14s  %s\n", "op", "rate",
+           "at so much work per call: smallest to largest of the points");
     for (size_t k = 0; k < type->rates; k++) {
         const struct topology_rate *r = &type->rate[k];
-        double best = 0;
-        for (size_t i = 0; i < r->n; i++)
-            best = r->flops[i] > best ? r->flops[i] : best;
-        printf("%-20s %10s ", r->kind, units_print(UNIT_FLOPS, best, a));
-        for (size_t i = 0; i < r->n; i++) {
-            printf(" %s@", units_print(UNIT_FLOPS, r->flops[i], a));
-            printf("%s", units_print(UNIT_FLOP, r->flop[i], b));
-        }
-        putchar('\n');
+        size_t last = r->n - 1;
+        printf("%-20s %14s", r->kind, units_print(UNIT_FLOPS, r->flops[0], a));
+        printf("  %-12s", units_print(UNIT_FLOP, r->flop[0], b));
+        printf(" to %14s", units_print(UNIT_FLOPS, r->flops[last], a));
+        printf("  %s (%zu points)\n", units_print(UNIT_FLOP, r->flop[last], b), r->n);
     }
 }
 

@@ -141,9 +141,9 @@ static enum status predict(const struct plan *p, const struct model *m, const st
     TRY(engine_analytic.run(&program, t, NULL, &s));
     TRY(measurement_from_timeline(&program, &s.timeline, &r));
     fprintf(stderr,
-            "%s: %zu stages, %u microbatches of %u; analytic engine: %s per iteration, "
+            "%s: %zu stage%s, %u microbatches of %u; analytic engine: %s per iteration, "
             "%.4g samples/s, bubble %.1f %%\n",
-            p->algorithm, p->stages, p->microbatches, p->microbatch_size,
+            p->algorithm, p->stages, p->stages == 1 ? "" : "s", p->microbatches, p->microbatch_size,
             units_print(UNIT_SECONDS, r.iteration_s, text), r.samples_per_s,
             100 * r.bubble_fraction);
 out:

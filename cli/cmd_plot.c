@@ -26,7 +26,8 @@ static const char details[] =
 
 static enum status plot_measurements(int argc, char **argv,
                                      enum status (*plot)(const struct measurement *,
-                                                         const char *const *, size_t, const char *))
+                                                         const char *const *, size_t, const char *,
+                                                         const struct provenance *))
 {
     enum status st = STATUS_OK;
     size_t n = (size_t)argc, read = 0;
@@ -37,7 +38,8 @@ static enum status plot_measurements(int argc, char **argv,
     }
     for (; read < n; read++)
         TRY(measurement_read(argv[read], &m[read]));
-    TRY(plot(m, (const char *const *)argv, n, output));
+    struct provenance by = command_provenance(0);
+    TRY(plot(m, (const char *const *)argv, n, output, &by));
 out:
     for (size_t i = 0; i < read; i++)
         measurement_free(&m[i]);
@@ -48,10 +50,11 @@ out:
 static enum status plot(int argc, char **argv)
 {
     const char *kind = argc > 0 ? argv[0] : "";
+    struct provenance by = command_provenance(0);
     if (!output)
         return error_set(STATUS_USAGE, "plot needs -o FILE.svg, .png or .pdf");
     if (strcmp(kind, "timeline") == 0 && argc == 2)
-        return plot_timeline(argv[1], output);
+        return plot_timeline(argv[1], output, &by);
     if (strcmp(kind, "scatter") == 0 && argc > 1)
         return plot_measurements(argc - 1, argv + 1, plot_scatter);
     if (strcmp(kind, "bars") == 0 && argc > 1)

@@ -23,27 +23,31 @@ plan() { # name, options
     foreline simulate "$name.json" --engine simgrid -o "$name.simgrid.json" \
         --trace "$name.simgrid.trace.json" >/dev/null
 }
-plan even-1f1b --algorithm uniform --stages 2 --microbatches 8 --microbatch-size 2
-plan balanced-1f1b --algorithm balanced --stages 2 --microbatches 8 --microbatch-size 2
-plan balanced-gpipe --algorithm balanced --stages 2 --microbatches 4 --microbatch-size 4 --schedule gpipe
-for name in even-1f1b balanced-1f1b balanced-gpipe; do
+plan pipeline-1f1b --stages 2 --microbatches 8 --microbatch-size 2
+plan pipeline-gpipe --stages 2 --microbatches 4 --microbatch-size 4 --schedule gpipe
+plan data-parallel --stages 1 --replicas 2 --microbatches 8 --microbatch-size 2
+for name in pipeline-1f1b pipeline-gpipe data-parallel; do
     foreline run "$name.json" --steps 15 --warmup 3 -o "$name.measured.json" \
         --trace "$name.measured.trace.json" >"$name.run.txt"
-    echo "$name: $(grep -E '^(loss|parameters)' "$name.run.txt" | tr '\n' ' ')"
+    echo "$name: $(grep '^loss' "$name.run.txt")"
 done
 
 step "predicted against measured"
-foreline compare ./*.analytic.json ./*.simgrid.json ./*.measured.json
+set --
+for name in pipeline-1f1b pipeline-gpipe data-parallel; do
+    set -- "$@" "$name.analytic.json" "$name.simgrid.json" "$name.measured.json"
+done
+foreline compare "$@"
 
 step "gpt2-small on two racks that are not here: 16 GPUs, 4 stages x 4 replicas"
 foreline plan --model gpt2-small --platform two-racks --stages 4 --replicas 4 \
     --microbatches 32 --microbatch-size 4 -o two-racks.json
 foreline simulate two-racks.json --trace two-racks.trace.json -o two-racks.measurement.json
 
-foreline plot timeline balanced-1f1b.measured.trace.json -o timeline.svg
+foreline plot timeline pipeline-1f1b.measured.trace.json -o timeline.svg
 foreline plot timeline two-racks.trace.json -o two-racks.svg
-foreline plot scatter ./*.analytic.json ./*.simgrid.json ./*.measured.json -o scatter.svg
-foreline plot bars ./*.analytic.json ./*.simgrid.json ./*.measured.json -o bars.svg
+foreline plot scatter "$@" -o scatter.svg
+foreline plot bars "$@" -o bars.svg
 
 step "done; everything is in $out/"
 echo "timeline.svg, two-racks.svg, scatter.svg, bars.svg: open in a browser

@@ -175,7 +175,7 @@ static struct figure_geometry geometry(const struct measurement *m, const char *
 }
 
 enum status plot_bars(const struct measurement *m, const char *const *name, size_t n,
-                      const char *output)
+                      const char *output, const struct provenance *by)
 {
     enum status st = STATUS_OK;
     struct figure f = {0};
@@ -195,7 +195,7 @@ enum status plot_bars(const struct measurement *m, const char *const *name, size
     struct figure_unit unit = figure_time_unit(longest_s);
     struct figure_geometry g = geometry(m, name, bar, bars, &axis_height);
     double width = g.width - g.left - g.right;
-    TRY(figure_open(output, &g, &f));
+    TRY(figure_open(output, &g, by, &f));
     put_table(f.table, m, name, bar, bars);
     put_bars(f.script, m, name, bar, bars, unit);
     snprintf(label, sizeof label, "iteration (%s)", unit.name);

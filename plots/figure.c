@@ -118,7 +118,8 @@ static void put_preamble(FILE *script, const char *terminal, const struct figure
             1 - (double)g->top / g->height, (double)g->bottom / g->height);
 }
 
-enum status figure_open(const char *output, const struct figure_geometry *g, struct figure *out)
+enum status figure_open(const char *output, const struct figure_geometry *g,
+                        const struct provenance *by, struct figure *out)
 {
     enum status st = STATUS_OK;
     struct figure f = {0};
@@ -145,6 +146,13 @@ enum status figure_open(const char *output, const struct figure_geometry *g, str
         goto out;
     }
     f.table = f.data.stream;
+    f.by = by;
+    f.svg = strcmp(terminal, "svg") == 0;
+    fputs("# ", f.table);
+    figure_put_field(f.table, by->version);
+    fputs(": ", f.table);
+    figure_put_field(f.table, by->command);
+    putc('\n', f.table);
     put_preamble(f.script, terminal, g);
     *out = f;
     f = (struct figure){0};
@@ -230,10 +238,26 @@ static enum status run_gnuplot(const struct figure *f)
     return STATUS_OK;
 }
 
+/* Text inside an XML processing instruction: "?>" would end it. */
+static void put_instruction(FILE *stream, const char *text)
+{
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        putc(c < 0x20 || c == 0x7f || c == '?' ? ' ' : c, stream);
+    }
+}
+
 enum status figure_finish(struct figure *f)
 {
     enum status st = STATUS_OK;
     TRY(run_gnuplot(f));
+    if (f->svg) { /* a processing instruction: a comment must not hold two hyphens */
+        fputs("<?foreline ", f->picture.stream);
+        put_instruction(f->picture.stream, f->by->version);
+        fputs(": ", f->picture.stream);
+        put_instruction(f->picture.stream, f->by->command);
+        fputs("?>\n", f->picture.stream);
+    }
     TRY(file_commit(&f->data));
     TRY(file_commit(&f->picture));
 out:

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "core/file.h"
+#include "core/provenance.h"
 
 /* Sizes in pixels; a character of the font is about FIGURE_CHARACTER wide. */
 enum { FIGURE_WIDTH = 720, FIGURE_FONT = 13, FIGURE_CHARACTER = 7, FIGURE_LINE = 16 };
@@ -23,6 +24,8 @@ struct figure {
     FILE *table;  /* tab-separated data with a # header; write here */
     FILE *errors; /* what gnuplot says */
     struct file_out picture, data;
+    bool svg;
+    const struct provenance *by; /* borrowed */
 };
 
 /* Colours by meaning. */
@@ -31,7 +34,7 @@ extern const char figure_forward[], figure_backward[], figure_update[], figure_c
 
 /* Open everything and write the preamble: terminal, size, margins, styles. */
 enum status figure_open(const char *output, const struct figure_geometry *g,
-                        struct figure *out) MUST_CHECK;
+                        const struct provenance *by, struct figure *out) MUST_CHECK;
 /* Run gnuplot on the script and put both files in place. Closes the figure in any case. */
 enum status figure_finish(struct figure *f) MUST_CHECK;
 void figure_discard(struct figure *f); /* accepts {0}; leaves {0} */

@@ -1,29 +1,32 @@
 /* plot.h - pictures of traces and measurements, drawn by gnuplot.
  *
  * `output` ends in .svg, .png or .pdf; beside it a table with the plotted data is written, with the
- * extension .tsv. Both appear only when complete. Colours are Okabe and Ito's ("Color universal
- * design", 2008), told apart by lightness too. Same input, same bytes (a PDF carries its date).
- * All return STATUS_INVALID for another extension, STATUS_EXTERNAL when gnuplot is missing or
- * fails, STATUS_IO, STATUS_NOMEM. */
+ * extension .tsv, whose first line says which version and command made both (an SVG says it too, at
+ * its end; PNG and PDF carry no text). Both appear only when complete. Colours are Okabe and Ito's
+ * ("Color universal design", 2008), told apart by lightness too. Same input, same bytes (a PDF
+ * carries its date). All return STATUS_INVALID for another extension, STATUS_EXTERNAL when gnuplot
+ * is missing or fails, STATUS_IO, STATUS_NOMEM. */
 #ifndef PLOTS_PLOT_H
 #define PLOTS_PLOT_H
 
 #include "core/measurement.h"
+#include "core/provenance.h"
 
 /* Gantt chart of a trace (core/trace.h): a row per rank, compute above, communication below, grey
  * where a rank computes nothing; a box shows its microbatch where there is room.
  * STATUS_PARSE with path:line:column when `trace` is malformed. */
-enum status plot_timeline(const char *trace, const char *output) MUST_CHECK;
+enum status plot_timeline(const char *trace, const char *output,
+                          const struct provenance *by) MUST_CHECK;
 
 /* Predicted against measured iteration time, a point per plan and pair of engines, with the line
  * of equality and bands of 5 and 10 %. Pairing and errors as in core/compare.h; `name` [n] are the
  * files of m[n]. */
 enum status plot_scatter(const struct measurement *m, const char *const *name, size_t n,
-                         const char *output) MUST_CHECK;
+                         const char *output, const struct provenance *by) MUST_CHECK;
 
 /* Iteration time of every plan by every engine, side by side; several runs of one engine: their
  * median. n >= 1. */
 enum status plot_bars(const struct measurement *m, const char *const *name, size_t n,
-                      const char *output) MUST_CHECK;
+                      const char *output, const struct provenance *by) MUST_CHECK;
 
 #endif

@@ -249,7 +249,7 @@ static void put_plot(FILE *script, const struct comparisons *c, const struct axi
 }
 
 enum status plot_scatter(const struct measurement *m, const char *const *name, size_t n,
-                         const char *output)
+                         const char *output, const struct provenance *by)
 {
     enum status st = STATUS_OK;
     struct comparisons c = {0};
@@ -257,7 +257,7 @@ enum status plot_scatter(const struct measurement *m, const char *const *name, s
 
     TRY(compare_measurements(m, name, n, &c));
     struct axis a = choose_axis(&c);
-    TRY(figure_open(output, &geometry, &f));
+    TRY(figure_open(output, &geometry, by, &f));
     put_table(f.table, &c);
     for (size_t i = 0; i < c.n; i++)
         put_points(f.script, &c.item[i], i, a.unit.per_s);

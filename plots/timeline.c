@@ -229,7 +229,7 @@ static struct figure_geometry geometry(const struct trace_events *t, int *row_he
     return g;
 }
 
-enum status plot_timeline(const char *trace, const char *output)
+enum status plot_timeline(const char *trace, const char *output, const struct provenance *by)
 {
     enum status st = STATUS_OK;
     struct trace_events t = {0};
@@ -249,7 +249,7 @@ enum status plot_timeline(const char *trace, const char *output)
         goto out;
     }
     struct figure_geometry g = geometry(&t, &row_height);
-    TRY(figure_open(output, &g, &f));
+    TRY(figure_open(output, &g, by, &f));
     put_table(f.table, &t);
     put_script(f.script, &t, &g, row_height, end_s);
     TRY(figure_finish(&f));

@@ -63,7 +63,7 @@ static void slurp(const char *path, char *text, size_t room)
 
 static void assert_starts(const char *path, const char *start)
 {
-    char text[64];
+    char text[256];
     slurp(path, text, sizeof text);
     if (strncmp(text, start, strlen(start)) != 0)
         fail_msg("%s starts with %.20s", path, text);
@@ -76,6 +76,9 @@ static struct measurement file(char *engine, char *plan, double iteration_s)
     return (struct measurement){.engine = engine, .plan = plan, .iteration_s = iteration_s};
 }
 
+static const struct provenance by = {"foreline test", "plot --kind ?> \"x\"", NULL, 0};
+#define MADE_BY "# foreline test: plot --kind ?>  x \n"
+
 static const char *const names[] = {"f0", "f1", "f2", "f3"};
 
 static void draws_a_timeline_with_its_table(void **state)
@@ -83,17 +86,19 @@ static void draws_a_timeline_with_its_table(void **state)
     (void)state;
     need_gnuplot();
     write_file("test_plots.json", trace, strlen(trace));
-    assert_int_equal(plot_timeline("test_plots.json", "test_plots.svg"), STATUS_OK);
+    assert_int_equal(plot_timeline("test_plots.json", "test_plots.svg", &by), STATUS_OK);
     char table[1000], svg[60000];
     slurp("test_plots.tsv", table, sizeof table);
-    assert_string_equal(table, "# rank\tname\top\tkind\tmicrobatch\tstart_s\tend_s\n"
-                               "3\trank 3 it's\t0F0\tforward\t0\t0\t0.0015\n"
-                               "3\trank 3 it's\t0SEND_F0\tcommunication\t0\t0.0015\t0.0017505\n"
-                               "1\trank 1\t1B0\tbackward\t0\t0.002\t0.005\n"
-                               "1\trank 1\tUPDATE\tupdate\t-\t0.005\t0.0051\n");
+    assert_string_equal(table,
+                        MADE_BY "# rank\tname\top\tkind\tmicrobatch\tstart_s\tend_s\n"
+                                "3\trank 3 it's\t0F0\tforward\t0\t0\t0.0015\n"
+                                "3\trank 3 it's\t0SEND_F0\tcommunication\t0\t0.0015\t0.0017505\n"
+                                "1\trank 1\t1B0\tbackward\t0\t0.002\t0.005\n"
+                                "1\trank 1\tUPDATE\tupdate\t-\t0.005\t0.0051\n");
     slurp("test_plots.svg", svg, sizeof svg);
     assert_non_null(strstr(svg, "time (ms)"));
     assert_non_null(strstr(svg, "</svg>"));
+    assert_non_null(strstr(svg, "<?foreline foreline test: plot --kind  > \"x\"?>"));
     remove("test_plots.json");
     remove("test_plots.svg");
     remove("test_plots.tsv");
@@ -104,14 +109,14 @@ static void every_extension_gives_its_kind_of_file(void **state)
     (void)state;
     need_gnuplot();
     const struct measurement m[] = {file("simgrid", "a.json", 1), file("tcp", "a.json", 1.1)};
-    assert_int_equal(plot_bars(m, names, 2, "test_plots.png"), STATUS_OK);
+    assert_int_equal(plot_bars(m, names, 2, "test_plots.png", &by), STATUS_OK);
     assert_starts("test_plots.png", "\x89PNG");
-    assert_int_equal(plot_scatter(m, names, 2, "test_plots.pdf"), STATUS_OK);
+    assert_int_equal(plot_scatter(m, names, 2, "test_plots.pdf", &by), STATUS_OK);
     assert_starts("test_plots.pdf", "%PDF");
-    assert_int_equal(plot_scatter(m, names, 2, "test_plots.svg"), STATUS_OK);
+    assert_int_equal(plot_scatter(m, names, 2, "test_plots.svg", &by), STATUS_OK);
     assert_starts("test_plots.svg", "<?xml");
-    assert_starts("test_plots.tsv", "# plan\tpredicted_by\tmeasured_by\tmeasured_s");
-    assert_int_equal(plot_bars(m, names, 2, "test_plots.jpeg"), STATUS_INVALID);
+    assert_starts("test_plots.tsv", MADE_BY "# plan\tpredicted_by\tmeasured_by\tmeasured_s");
+    assert_int_equal(plot_bars(m, names, 2, "test_plots.jpeg", &by), STATUS_INVALID);
     assert_string_equal(error_message(), "test_plots.jpeg: a picture ends in .svg, .png or .pdf");
 }
 
@@ -124,10 +129,10 @@ static void bars_list_plans_by_engine(void **state)
                                     file("analytic", "out/b.json", 4),
                                     file("simgrid", "out/a.json", 2)};
     char table[500];
-    assert_int_equal(plot_bars(m, names, 4, "test_plots.svg"), STATUS_OK);
+    assert_int_equal(plot_bars(m, names, 4, "test_plots.svg", &by), STATUS_OK);
     slurp("test_plots.tsv", table, sizeof table);
-    assert_string_equal(table, "# plan\tengine\titeration_s\terror\n"
-                               "b\tanalytic\t4\t-0.2\nb\ttcp\t5\t-\na\tsimgrid\t2\t-\n");
+    assert_string_equal(table, MADE_BY "# plan\tengine\titeration_s\terror\n"
+                                       "b\tanalytic\t4\t-0.2\nb\ttcp\t5\t-\na\tsimgrid\t2\t-\n");
     remove("test_plots.svg");
     remove("test_plots.tsv");
 }
@@ -141,9 +146,9 @@ static void names_cannot_inject_commands(void **state)
     char engine[] = "'; system('touch test_plots_injected') #";
     const struct measurement m[] = {file("simgrid", plan, 1), file(engine, plan, 1.1),
                                     file("analytic", plan, 1), file("tcp", plan, 1)};
-    assert_int_equal(plot_bars(m, names, 4, "test_plots.svg"), STATUS_OK);
-    assert_int_equal(plot_scatter(m, names, 4, "test_plots.svg"), STATUS_OK);
-    assert_int_equal(plot_scatter(m, names, 2, "test_plots.svg"), STATUS_OK);
+    assert_int_equal(plot_bars(m, names, 4, "test_plots.svg", &by), STATUS_OK);
+    assert_int_equal(plot_scatter(m, names, 4, "test_plots.svg", &by), STATUS_OK);
+    assert_int_equal(plot_scatter(m, names, 2, "test_plots.svg", &by), STATUS_OK);
     assert_int_not_equal(access("test_plots_injected", F_OK), 0);
     remove("test_plots.svg");
     remove("test_plots.tsv");
@@ -156,7 +161,7 @@ static void a_missing_gnuplot_is_named_and_nothing_is_left(void **state)
     char path[4096];
     snprintf(path, sizeof path, "%s", getenv("PATH"));
     setenv("PATH", "/nowhere", 1);
-    enum status st = plot_bars(m, names, 2, "test_plots_missing.svg");
+    enum status st = plot_bars(m, names, 2, "test_plots_missing.svg", &by);
     setenv("PATH", path, 1);
     assert_int_equal(st, STATUS_EXTERNAL);
     assert_string_equal(error_message(),
@@ -171,7 +176,7 @@ static void a_failing_gnuplot_is_reported_and_nothing_is_left(void **state)
     need_gnuplot();
     struct figure f = {0};
     const struct figure_geometry g = {100, 100, 10, 10, 10, 10};
-    assert_int_equal(figure_open("test_plots_bad.svg", &g, &f), STATUS_OK);
+    assert_int_equal(figure_open("test_plots_bad.svg", &g, &by, &f), STATUS_OK);
     fprintf(f.script, "plot no_such_function(x)\n");
     assert_int_equal(figure_finish(&f), STATUS_EXTERNAL);
     assert_non_null(strstr(error_message(), "no_such_function"));
@@ -183,7 +188,7 @@ static void scatter_needs_something_to_pair(void **state)
 {
     (void)state;
     const struct measurement m[] = {file("simgrid", "a.json", 1), file("tcp", "b.json", 1)};
-    assert_int_equal(plot_scatter(m, names, 2, "test_plots.svg"), STATUS_INFEASIBLE);
+    assert_int_equal(plot_scatter(m, names, 2, "test_plots.svg", &by), STATUS_INFEASIBLE);
 }
 
 static void malformed_traces_are_refused_with_their_place(void **state)
@@ -283,9 +288,9 @@ static void releases_everything_when_memory_runs_out(void **state)
     const struct measurement m[] = {file("simgrid", "a.json", 1), file("tcp", "a.json", 1.1),
                                     file("tcp", "b.json", 1)};
     write_file("test_plots.json", trace, strlen(trace));
-    FOR_EACH_ALLOC_FAILURE(plot_timeline("test_plots.json", "test_plots.svg"));
-    FOR_EACH_ALLOC_FAILURE(plot_scatter(m, names, 3, "test_plots.svg"));
-    FOR_EACH_ALLOC_FAILURE(plot_bars(m, names, 3, "test_plots.svg"));
+    FOR_EACH_ALLOC_FAILURE(plot_timeline("test_plots.json", "test_plots.svg", &by));
+    FOR_EACH_ALLOC_FAILURE(plot_scatter(m, names, 3, "test_plots.svg", &by));
+    FOR_EACH_ALLOC_FAILURE(plot_bars(m, names, 3, "test_plots.svg", &by));
     remove("test_plots.json");
     remove("test_plots.svg");
     remove("test_plots.tsv");
