@@ -8,3 +8,6 @@ foreach(args IN LISTS cases)
 endforeach()
 
 add_test(NAME cli.help COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli_help.sh $<TARGET_FILE:foreline>)
+
+add_test(NAME loop COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/loop.sh $<TARGET_FILE:foreline>)
+set_tests_properties(loop PROPERTIES LABELS loop TIMEOUT 300)

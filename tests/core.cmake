@@ -7,6 +7,7 @@ unit_test(files LIBS sample)
 unit_test(program LIBS sample)
 unit_test(engines LIBS sim sample)
 unit_test(partition LIBS partition sample)
+unit_test(shipped LIBS model partition sim topologies)
 
 add_test(NAME lint.layers COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint_layers.sh ${PROJECT_SOURCE_DIR})
 add_test(NAME lint.format COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint_format.sh ${PROJECT_SOURCE_DIR})

@@ -2,8 +2,8 @@
 #   CPU_SOURCES     layers, stage, corpus: in terms of `real`, float unless EXEC_REAL says otherwise
 #   DEVICE_SOURCES  the devices: float only
 #   CPU_LIBRARIES   what both need
-pkg_check_modules(openblas REQUIRED IMPORTED_TARGET openblas)
-set(CPU_LIBRARIES PkgConfig::openblas m)
+find_packaged(openblas openblas)
+set(CPU_LIBRARIES packaged_openblas m)
 
 set(cpu ${CMAKE_CURRENT_LIST_DIR})
 set(CPU_SOURCES ${cpu}/../corpus.c)

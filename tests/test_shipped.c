@@ -1,0 +1,144 @@
+/* Shipped models on shipped platforms: the engines agree where nothing is shared, differ where it
+ * is. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/lower.h"
+#include "model/zoo.h"
+#include "partition/partition.h"
+#include "sim/engine.h"
+#include "sim/platform.h"
+#include "topologies/write.h"
+
+struct setup {
+    struct model model;
+    struct topology topology;
+    struct plan plan;
+    struct program program;
+    char *platform;
+};
+
+static struct setup set_up(const char *model, const char *platform, size_t stages,
+                           uint32_t replicas, const char *schedule)
+{
+    struct setup s = {0};
+    const struct partition_algorithm *balanced;
+    struct partition_request request = {.stages = stages,
+                                        .replicas = replicas,
+                                        .microbatches = 8 * replicas,
+                                        .microbatch_size = 4,
+                                        .schedule = schedule,
+                                        .optimizer = "adam",
+                                        .model = model,
+                                        .platform = platform,
+                                        .seed = 1};
+    if (zoo_build(model, &s.model) != STATUS_OK ||
+        topology_resolve(platform, &s.platform) != STATUS_OK ||
+        platform_read(s.platform, &s.topology) != STATUS_OK ||
+        partition_find("balanced", &balanced) != STATUS_OK ||
+        partition_run(balanced, &s.model, &s.topology, &request, &s.plan) != STATUS_OK ||
+        plan_lower(&s.plan, &s.model, &s.topology, &s.program) != STATUS_OK)
+        fail_msg("%s", error_message());
+    return s;
+}
+
+static void tear_down(struct setup *s)
+{
+    program_free(&s->program);
+    plan_free(&s->plan);
+    topology_free(&s->topology);
+    model_free(&s->model);
+    free(s->platform);
+}
+
+static double seconds_on(const struct engine *e, const struct setup *s)
+{
+    struct simulation result = {0};
+    double last = 0;
+    if (e->run(&s->program, &s->topology, s->platform, &result) != STATUS_OK)
+        fail_msg("%s: %s", e->name, error_message());
+    for (size_t i = 0; i < result.timeline.n; i++)
+        last = fmax(last, result.timeline.end_s[i]);
+    simulation_free(&result);
+    return last;
+}
+
+static void agree(const char *model, size_t stages, const char *schedule)
+{
+    struct setup s = set_up(model, "two-racks", stages, 1, schedule);
+    double a = seconds_on(&engine_analytic, &s), b = seconds_on(&engine_simgrid, &s);
+    if (!(fabs(a - b) < 5e-3 * b))
+        fail_msg("%s, %s, %zu stages: analytic %.9g s, simgrid %.9g s", model, schedule, stages, a,
+                 b);
+    tear_down(&s);
+}
+
+/* Nothing is shared: an mlp is a chain, so that stages talk to their neighbours only, over NVLink
+ * and through both racks; gpt2 has skips, but the four GPUs of a node have a link for every pair.
+ */
+static void engines_agree_on_uncontended_chains_of_two_racks(void **state)
+{
+    (void)state;
+    static const char *const schedule[] = {"gpipe", "1f1b"};
+    for (size_t k = 0; k < 2; k++) {
+        for (size_t stages = 2; stages <= 16; stages *= 2)
+            agree("mlp:layers=12,hidden=4096", stages, schedule[k]);
+        for (size_t stages = 2; stages <= 4; stages++) {
+            agree("gpt2-small", stages, schedule[k]);
+            agree("bert-base", stages, schedule[k]);
+        }
+    }
+}
+
+/* Four stages of four replicas, one replica per node: the four rings of a node share its NIC, which
+ * the analytic engine does not see. */
+static void replicas_that_share_a_nic_are_slower_on_simgrid_only(void **state)
+{
+    (void)state;
+    struct setup s = set_up("gpt2-small", "two-racks", 4, 4, "1f1b");
+    double a = seconds_on(&engine_analytic, &s), b = seconds_on(&engine_simgrid, &s);
+    if (!(b > 1.1 * a))
+        fail_msg("analytic %.9g s, simgrid %.9g s: no contention", a, b);
+    tear_down(&s);
+}
+
+static void every_platform_runs_a_pipeline_over_all_its_devices(void **state)
+{
+    (void)state;
+    char **name;
+    size_t n;
+    assert_int_equal(topology_list(&name, &n), STATUS_OK);
+    assert_true(n >= 6);
+    for (size_t i = 0; i < n; i++) {
+        struct topology t = {0};
+        char *path;
+        assert_int_equal(topology_resolve(name[i], &path), STATUS_OK);
+        assert_int_equal(platform_read(path, &t), STATUS_OK);
+        struct setup s = set_up("gpt2-small", name[i], t.n, 1, "1f1b");
+        double a = seconds_on(&engine_analytic, &s), b = seconds_on(&engine_simgrid, &s);
+        if (!(b > 0.95 * a && a > 0))
+            fail_msg("%s: analytic %.9g s, simgrid %.9g s", name[i], a, b);
+        tear_down(&s);
+        topology_free(&t);
+        free(path);
+        free(name[i]);
+    }
+    free(name);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(engines_agree_on_uncontended_chains_of_two_racks),
+        cmocka_unit_test(replicas_that_share_a_nic_are_slower_on_simgrid_only),
+        cmocka_unit_test(every_platform_runs_a_pipeline_over_all_its_devices),
+    };
+    return cmocka_run_group_tests_name("shipped", tests, NULL, NULL);
+}
