@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/load.h"
+#include "cli/plan.h"
 #include "core/cost.h"
 #include "core/json.h"
 #include "core/lower.h"
@@ -15,24 +16,35 @@
 #include "partition/partition.h"
 #include "sim/engine.h"
 
-static const char *model_spec, *platform_name, *output;
-static const char *algorithm_name = "balanced", *schedule = "1f1b", *optimizer = "adam";
-static size_t stages, replicas = 1, microbatches = 8, microbatch_size = 1, seed = 1;
-static bool json;
+enum { MOST = 10000000 };
+
+static struct plan_arguments a = {
+    .algorithm = "auto", .optimizer = "adam", .finalists = 12, .seed = 1, .time_limit_s = 60};
 
 static const struct option_spec options[] = {
-    {OPTION_STRING, "model", &model_spec, "M", "zoo name with overrides, or model file"},
-    {OPTION_STRING, "platform", &platform_name, "P", "shipped name, or SimGrid XML file"},
-    {OPTION_STRING, "algorithm", &algorithm_name, "A", "balanced, uniform, or list"},
-    {OPTION_SIZE, "stages", &stages, "N", "pipeline stages; 0: as many as devices allow"},
-    {OPTION_SIZE, "replicas", &replicas, "N", "data-parallel replicas of every stage"},
-    {OPTION_SIZE, "microbatches", &microbatches, "N", "per iteration, over all replicas"},
-    {OPTION_SIZE, "microbatch-size", &microbatch_size, "N", "samples per microbatch"},
-    {OPTION_STRING, "schedule", &schedule, "gpipe|1f1b", "order of microbatches"},
-    {OPTION_STRING, "optimizer", &optimizer, "adam|sgd", "state and time of the update"},
-    {OPTION_SIZE, "seed", &seed, "N", "seed of parameters and data"},
-    {OPTION_STRING, "output", &output, "FILE", "write the plan (also -o)"},
-    {OPTION_FLAG, "json", &json, NULL, "print the result as JSON, SI units"},
+    {OPTION_STRING, "model", &a.model, "M", "zoo name with overrides, or model file"},
+    {OPTION_STRING, "platform", &a.platform, "P", "shipped name, or SimGrid XML file"},
+    {OPTION_STRING, "algorithm", &a.algorithm, "A", "auto, balanced, uniform, or list"},
+    {OPTION_SIZE, "stages", &a.stages, "N", "pipeline stages (auto: searched; else all devices)"},
+    {OPTION_SIZE, "replicas", &a.replicas, "N",
+     "data-parallel replicas of every stage (auto: searched; else 1)"},
+    {OPTION_SIZE, "microbatches", &a.microbatches, "N",
+     "per iteration, over all replicas (auto: searched; else 8)"},
+    {OPTION_SIZE, "microbatch-size", &a.microbatch_size, "N",
+     "samples per microbatch (auto: searched; else 1)"},
+    {OPTION_SIZE, "batch", &a.batch, "N",
+     "auto: samples per iteration (default: microbatches x microbatch-size when both are given, "
+     "else 8 per device)"},
+    {OPTION_STRING, "schedule", &a.schedule, "gpipe|1f1b",
+     "order of microbatches (auto: searched; else 1f1b)"},
+    {OPTION_STRING, "optimizer", &a.optimizer, "adam|sgd", "state and time of the update"},
+    {OPTION_SIZE, "finalists", &a.finalists, "N", "auto: plans that SimGrid looks at"},
+    {OPTION_SECONDS, "time-limit", &a.time_limit_s, "TIME", "auto: for trying plans; 0: none"},
+    {OPTION_SIZE, "seed", &a.seed, "N", "seed of parameters and data"},
+    {OPTION_STRING, "explain", &a.explain, "PLAN",
+     "where the time of this plan file goes, and what would have to change"},
+    {OPTION_STRING, "output", &a.output, "FILE", "write the plan (also -o)"},
+    {OPTION_FLAG, "json", &a.json, NULL, "print the result as JSON, SI units"},
     {.type = OPTION_END},
 };
 
@@ -46,7 +58,15 @@ static enum status list_algorithms(void)
     for (size_t i = 0; i < partition_algorithms_n; i++)
         printf("%-10s %s; %s\n", partition_algorithms[i]->name, partition_algorithms[i]->summary,
                partition_algorithms[i]->guarantee);
+    printf("%-10s %s; %s\n", "auto",
+           "stages x replicas x placement x microbatch size x schedule, ranked on SimGrid",
+           "best of what it tries, never worse than its baselines");
     return STATUS_OK;
+}
+
+static bool in_range(size_t value, size_t most)
+{
+    return value <= most;
 }
 
 static enum status check_options(int argc)
@@ -54,19 +74,19 @@ static enum status check_options(int argc)
     const struct schedule *known;
     if (argc > 0)
         return error_set(STATUS_USAGE, "plan takes no operands, only options");
-    if (!model_spec || !platform_name)
+    if (!a.model || !a.platform)
         return error_set(STATUS_USAGE, "--model and --platform are needed");
-    if (strcmp(optimizer, "adam") != 0 && strcmp(optimizer, "sgd") != 0)
-        return error_set(STATUS_USAGE, "--optimizer: there are adam, sgd, not '%s'", optimizer);
-    if (schedule_find(schedule, &known) != STATUS_OK)
+    if (strcmp(a.optimizer, "adam") != 0 && strcmp(a.optimizer, "sgd") != 0)
+        return error_set(STATUS_USAGE, "--optimizer: there are adam, sgd, not '%s'", a.optimizer);
+    if (a.schedule && schedule_find(a.schedule, &known) != STATUS_OK)
         return error_context(STATUS_USAGE, "--schedule");
-    if (replicas < 1 || replicas > TOPOLOGY_MAX_DEVICES || microbatches < 1 ||
-        microbatches > 10000000 || microbatch_size < 1 || microbatch_size > 10000000)
-        return error_set(STATUS_USAGE, "--replicas, --microbatches and --microbatch-size must be "
-                                       "at least 1 and at most 10 million");
-    if (replicas > microbatches)
+    if (!in_range(a.replicas, TOPOLOGY_MAX_DEVICES) || !in_range(a.microbatches, MOST) ||
+        !in_range(a.microbatch_size, MOST) || !in_range(a.batch, MOST))
+        return error_set(STATUS_USAGE, "--replicas, --microbatches, --microbatch-size and --batch "
+                                       "may be at most 10 million");
+    if (a.microbatches && a.replicas > a.microbatches)
         return error_set(STATUS_USAGE, "%zu replicas need at least as many microbatches, not %zu",
-                         replicas, microbatches);
+                         a.replicas, a.microbatches);
     return STATUS_OK;
 }
 
@@ -74,7 +94,7 @@ static void print_json(const struct plan *p, const struct model *m, const struct
                        double cpu_s)
 {
     struct json_writer w = {.stream = stdout};
-    struct provenance by = command_provenance(seed);
+    struct provenance by = command_provenance(a.seed);
     json_put_header(&w, "foreline-planning", 1, &by);
     json_put_string(&w, "algorithm", p->algorithm);
     json_put_string(&w, "objective", "pipeline");
@@ -104,7 +124,7 @@ static void print_json(const struct plan *p, const struct model *m, const struct
 }
 
 /* One line per stage: ops, seconds per microbatch, parameters, what it sends on, devices. */
-static void print_stages(const struct plan *p, const struct model *m, const struct topology *t)
+void plan_print_stages(const struct plan *p, const struct model *m, const struct topology *t)
 {
     printf("%-5s %5s  %-22s %-22s %10s %10s %12s  %s\n", "stage", "ops", "first", "last", "forward",
            "backward", "parameters", "devices");
@@ -153,48 +173,62 @@ out:
     return st;
 }
 
+/* One algorithm, with defaults for what the command line does not say. */
+static enum status plan_by_algorithm(const struct model *m, const struct topology *t,
+                                     struct plan *out)
+{
+    const struct partition_algorithm *algorithm;
+    size_t replicas = a.replicas ? a.replicas : 1;
+    size_t most = t->n / replicas < m->n ? t->n / replicas : m->n;
+    size_t microbatches = a.microbatches ? a.microbatches : replicas > 8 ? replicas : 8;
+    struct partition_request request = {
+        .stages = a.stages ? a.stages
+                  : most   ? most
+                           : 1,
+        .replicas = (uint32_t)replicas,
+        .microbatches = (uint32_t)microbatches,
+        .microbatch_size = a.microbatch_size ? (uint32_t)a.microbatch_size : 1,
+        .schedule = a.schedule ? a.schedule : "1f1b",
+        .optimizer = a.optimizer,
+        .model = a.model,
+        .platform = a.platform,
+        .seed = a.seed,
+    };
+    if (partition_find(a.algorithm, &algorithm) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--algorithm (besides auto)");
+    return partition_run(algorithm, m, t, &request, out);
+}
+
 static enum status plan(int argc, char **argv)
 {
     enum status st;
-    const struct partition_algorithm *algorithm;
     struct model m = {0};
     struct topology t = {0};
     struct plan p = {0};
     char *path = NULL;
 
     (void)argv;
-    if (!strcmp(algorithm_name, "list"))
+    if (!strcmp(a.algorithm, "list"))
         return list_algorithms();
+    if (a.explain)
+        return plan_explain(a.explain);
     TRY(check_options(argc));
-    if (partition_find(algorithm_name, &algorithm) != STATUS_OK)
-        return error_context(STATUS_USAGE, "--algorithm");
-    TRY(load_model(model_spec, &m));
-    TRY(load_topology(platform_name, &t, &path));
-    size_t most = t.n / replicas < m.n ? t.n / replicas : m.n;
-    struct partition_request request = {
-        .stages = stages ? stages
-                  : most ? most
-                         : 1,
-        .replicas = (uint32_t)replicas,
-        .microbatches = (uint32_t)microbatches,
-        .microbatch_size = (uint32_t)microbatch_size,
-        .schedule = schedule,
-        .optimizer = optimizer,
-        .model = model_spec,
-        .platform = platform_name,
-        .seed = seed,
-    };
+    TRY(load_model(a.model, &m));
+    TRY(load_topology(a.platform, &t, &path));
     double begin = cpu_seconds();
-    TRY(partition_run(algorithm, &m, &t, &request, &p));
+    if (!strcmp(a.algorithm, "auto"))
+        TRY(plan_by_search(&a, &m, &t, path, &p));
+    else
+        TRY(plan_by_algorithm(&m, &t, &p));
     double cpu_s = cpu_seconds() - begin;
     TRY(predict(&p, &m, &t));
-    struct provenance by = command_provenance(seed);
-    if (output)
-        TRY(plan_write(&p, &m, &t, output, &by));
-    if (json)
+    struct provenance by = command_provenance(a.seed);
+    if (a.output)
+        TRY(plan_write(&p, &m, &t, a.output, &by));
+    if (a.json)
         print_json(&p, &m, &t, cpu_s);
     else
-        print_stages(&p, &m, &t);
+        plan_print_stages(&p, &m, &t);
 out:
     plan_free(&p);
     topology_free(&t);
@@ -205,14 +239,19 @@ out:
 
 const struct command command_plan = {
     .name = "plan",
-    .synopsis = "--model M --platform P [-o FILE]",
+    .synopsis = "--model M --platform P [-o FILE] | --explain PLAN",
     .summary = "cut a model into stages over the devices of a platform",
-    .details = "Prints the stages with their predicted forward and backward time per microbatch\n"
-               "and writes a plan file that simulate and run take. Stage neighbours are placed\n"
-               "close to each other: inside a node before across nodes.\n"
-               "One iteration trains microbatches x microbatch-size samples, whatever the number\n"
-               "of replicas, so that plans with different replicas can be compared.\n"
-               "--algorithm list prints the algorithms with what they guarantee.",
+    .details =
+        "By default searches pipeline depth, replicas, placement, microbatch size and schedule:\n"
+        "every plan is scored on the analytic engine, the best few and two baselines (all\n"
+        "data-parallel, uniform pipeline) on SimGrid; prints the ranking with where the time\n"
+        "goes. Options that are given are kept. Ctrl-C ranks what has been tried so far.\n"
+        "Prints the stages with their predicted forward and backward time per microbatch\n"
+        "and writes a plan file that simulate and run take. Stage neighbours are placed\n"
+        "close to each other: inside a node before across nodes.\n"
+        "One iteration trains microbatches x microbatch-size samples, whatever the number\n"
+        "of replicas, so that plans with different replicas can be compared.\n"
+        "--algorithm list prints the algorithms with what they guarantee.",
     .options = options,
     .run = plan,
 };

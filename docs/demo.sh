@@ -18,7 +18,8 @@ step "three plans of gpt-tiny on it: predict each, then run the same file for re
 plan() { # name, options
     name=$1
     shift
-    foreline plan --model gpt-tiny --platform here.xml -o "$name.json" "$@" >"$name.txt"
+    foreline plan --algorithm balanced --model gpt-tiny --platform here.xml -o "$name.json" \
+        "$@" >"$name.txt"
     foreline simulate "$name.json" --engine analytic -o "$name.analytic.json" >/dev/null
     foreline simulate "$name.json" --engine simgrid -o "$name.simgrid.json" \
         --trace "$name.simgrid.trace.json" >/dev/null
@@ -39,9 +40,8 @@ for name in pipeline-1f1b pipeline-gpipe data-parallel; do
 done
 foreline compare "$@"
 
-step "gpt2-small on two racks that are not here: 16 GPUs, 4 stages x 4 replicas"
-foreline plan --model gpt2-small --platform two-racks --stages 4 --replicas 4 \
-    --microbatches 32 --microbatch-size 4 -o two-racks.json
+step "gpt2-small on two racks that are not here: 16 GPUs, every shape of plan"
+foreline plan --model gpt2-small --platform two-racks -o two-racks.json
 foreline simulate two-racks.json --trace two-racks.trace.json -o two-racks.measurement.json
 
 foreline plot timeline pipeline-1f1b.measured.trace.json -o timeline.svg

@@ -57,7 +57,13 @@ out:
     return st;
 }
 
-/* Replica k of the pipeline runs on order[k * stages ...]: neighbouring stages sit close. */
+static uint32_t device_of(const struct partition_request *r, const uint32_t *order, size_t stage,
+                          size_t replica)
+{
+    return r->placement == PLACE_PIPELINES ? order[replica * r->stages + stage]
+                                           : order[stage * r->replicas + replica];
+}
+
 static enum status fill_stages(const struct partition_request *r, size_t ops, const size_t *first,
                                const uint32_t *order, struct plan *p)
 {
@@ -76,7 +82,7 @@ static enum status fill_stages(const struct partition_request *r, size_t ops, co
         stage->devices = stage->replicas = r->replicas;
         stage->tensor_parallel = 1;
         for (uint32_t k = 0; k < r->replicas; k++)
-            stage->device[k] = order[k * r->stages + s];
+            stage->device[k] = device_of(r, order, s, k);
     }
     return STATUS_OK;
 }
@@ -87,18 +93,21 @@ enum status partition_run(const struct partition_algorithm *a, const struct mode
 {
     enum status st;
     struct plan p = {.objective_s = NAN};
-    uint32_t *order = NULL;
+    uint32_t *order = NULL, *device = NULL;
     size_t *first = NULL;
 
     TRY(check(m, t, r));
     order = calloc(t->n, sizeof *order);
     first = calloc(r->stages, sizeof *first);
-    if (!order || !first) {
+    device = calloc(r->stages, sizeof *device);
+    if (!order || !first || !device) {
         st = error_set(STATUS_NOMEM, "%zu devices", t->n);
         goto out;
     }
     TRY(place_neighbours(t, order));
-    TRY(a->cut(m, t, r, order, first, &p.objective_s));
+    for (size_t s = 0; s < r->stages; s++)
+        device[s] = device_of(r, order, s, 0);
+    TRY(a->cut(m, t, r, device, first, &p.objective_s));
     TRY(fill_head(r, a->name, &p));
     TRY(fill_stages(r, m->n, first, order, &p));
     TRY(plan_check(&p, m, t));
@@ -106,6 +115,7 @@ enum status partition_run(const struct partition_algorithm *a, const struct mode
     p = (struct plan){0};
 out:
     plan_free(&p);
+    free(device);
     free(first);
     free(order);
     return st;

@@ -11,6 +11,14 @@
 #include "core/plan.h"
 #include "core/topology.h"
 
+/* Devices stand in an order in which neighbours sit close (place.h); what comes first in it: */
+enum partition_placement {
+    PLACE_PIPELINES, /* the stages of replica 0, then those of replica 1: neighbouring stages close
+                      */
+    PLACE_REPLICAS,  /* the replicas of stage 0, then those of stage 1: gradients are summed nearby
+                      */
+};
+
 struct partition_request {
     size_t stages;     /* 1 <= stages <= model->n */
     uint32_t replicas; /* of every stage, >= 1; stages * replicas <= topology->n */
@@ -18,6 +26,7 @@ struct partition_request {
     const char *schedule, *optimizer;
     const char *model, *platform; /* names for the plan file */
     uint64_t seed;
+    enum partition_placement placement;
 };
 
 struct partition_algorithm {

@@ -6,6 +6,7 @@ unit_test(units LIBS sample)
 unit_test(files LIBS sample)
 unit_test(program LIBS sample)
 unit_test(engines LIBS sim sample)
+unit_test(auto LIBS partition sample)
 unit_test(partition LIBS partition sample)
 unit_test(shipped LIBS model partition sim topologies)
 

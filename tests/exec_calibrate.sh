@@ -18,7 +18,7 @@ grep -q '^messages' table || fail "no messages in $(cat table)"
 "$bin/foreline" topology check here.xml >out 2>&1 || fail "$(cat out)"
 "$bin/foreline" topology show here.xml >out 2>&1 || fail "$(cat out)"
 grep -q rank1 out || fail "no rank1 in $(cat out)"
-"$bin/foreline" plan --model gpt-tiny --platform here.xml --stages 2 -o p.json >out 2>&1 ||
+"$bin/foreline" plan --algorithm balanced --model gpt-tiny --platform here.xml --stages 2 -o p.json >out 2>&1 ||
     fail "$(cat out)"
 "$bin/foreline" simulate p.json >out 2>&1 || fail "$(cat out)"
 status=0

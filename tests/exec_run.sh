@@ -17,7 +17,7 @@ tiny=gpt-tiny:layers=2,hidden=32,heads=2,tokens=32
 plan() { # plan FILE OPTIONS...
     file=$1
     shift
-    "$bin/foreline" plan --model $tiny --platform laptop --microbatches 4 "$@" -o "$file" \
+    "$bin/foreline" plan --algorithm balanced --model $tiny --platform laptop --microbatches 4 "$@" -o "$file" \
         >plan.out 2>&1 || fail "plan $*: $(cat plan.out)"
 }
 field() { # field KEY FILE: the number or string after a key

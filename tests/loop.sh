@@ -24,7 +24,7 @@ for model in gpt-tiny:layers=2,hidden=32,tokens=32 gpt-tiny:layers=2,hidden=32,t
     for stages in 1 2 3 4; do
         for schedule in gpipe 1f1b; do
             plan=plan-$stages-$schedule.json
-            must "$tool" plan --model "$model" --platform laptop --stages $stages --schedule $schedule \
+            must "$tool" plan --algorithm balanced --model "$model" --platform laptop --stages $stages --schedule $schedule \
                 --microbatches 4 --microbatch-size 2 -o "$plan"
             must "$tool" run "$plan" --steps 20 --warmup 0 --learning-rate 0.003 -o run.json
             sha=$(sed -n 's/.*"parameters_sha256": "\([0-9a-f]*\)".*/\1/p' run.json)
@@ -63,7 +63,7 @@ node4 -- Linear(10) -- forward_compute_time=3.0, backward_compute_time=6.0, acti
 	node2 -- node3
 	node3 -- node4
 P
-must "$tool" plan --model graph.txt --platform laptop --stages 2 --replicas 2 --microbatches 8 -o paced.json
+must "$tool" plan --algorithm balanced --model graph.txt --platform laptop --stages 2 --replicas 2 --microbatches 8 -o paced.json
 must "$tool" run paced.json --steps 2 -o paced.m.json
 "$tool" run paced.json --compute real -o no.json 2>error && complain "a profile was computed for real"
 grep -q -- '--compute paced' error || complain "no hint at --compute paced: $(cat error)"

@@ -1,0 +1,29 @@
+/* plan.h - the parts of `foreline plan`: one way of planning per file. Private to the command. */
+#ifndef CLI_PLAN_H
+#define CLI_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "cli/load.h"
+
+/* What the command line says; 0 or NULL where it says nothing. */
+struct plan_arguments {
+    const char *model, *platform, *algorithm, *schedule, *optimizer, *output, *explain;
+    size_t stages, replicas, microbatches, microbatch_size, batch, finalists, seed;
+    double time_limit_s;
+    bool json;
+};
+
+/* Search and rank (partition/auto.h); *out is the winner. Prints the ranking unless a->json. */
+enum status plan_by_search(const struct plan_arguments *a, const struct model *m,
+                           const struct topology *t, const char *platform,
+                           struct plan *out) MUST_CHECK;
+
+/* What a plan is limited by, and what would change if that were different. */
+enum status plan_explain(const char *path) MUST_CHECK;
+
+/* One line per stage. */
+void plan_print_stages(const struct plan *p, const struct model *m, const struct topology *t);
+
+#endif

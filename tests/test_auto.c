@@ -1,0 +1,220 @@
+/* auto_search with made-up evaluators: what is tried, kept, ranked and refused. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "partition/auto.h"
+#include "tests/fault.h"
+#include "tests/sample.h"
+
+struct asked {
+    size_t quick, thorough;
+    size_t fits_until; /* stages above do not fit, 0: all fit */
+    bool disagree;     /* thorough likes deep pipelines, quick shallow ones */
+};
+
+static enum status judge(struct asked *a, const struct plan *p, bool deep, struct evaluation *out)
+{
+    double stages = (double)p->stages;
+    *out =
+        (struct evaluation){.iteration_s = deep ? 100 - stages : stages,
+                            .headroom_bytes = a->fits_until && p->stages > a->fits_until ? -1 : 1};
+    return STATUS_OK;
+}
+
+static enum status quick(void *context, const struct plan *p, struct evaluation *out)
+{
+    struct asked *a = context;
+    a->quick++;
+    return judge(a, p, false, out);
+}
+
+static enum status thorough(void *context, const struct plan *p, struct evaluation *out)
+{
+    struct asked *a = context;
+    a->thorough++;
+    return judge(a, p, a->disagree, out);
+}
+
+static struct auto_request request(size_t samples, size_t finalists)
+{
+    return (struct auto_request){.fixed = {.optimizer = "adam", .model = "m", .platform = "p"},
+                                 .samples = samples,
+                                 .finalists = finalists};
+}
+
+static struct auto_result search(struct asked *a, const struct auto_request *r, size_t ops,
+                                 size_t devices)
+{
+    struct model m = sample_chain(ops, 1e-3, 2e-3, 100, 1000);
+    struct topology t = sample_clique(devices, 1e-6, 1e9);
+    struct evaluator e = {a, quick, thorough};
+    struct auto_result result = {0};
+    if (auto_search(&m, &t, r, &e, &result) != STATUS_OK)
+        fail_msg("%s", error_message());
+    topology_free(&t);
+    model_free(&m);
+    return result;
+}
+
+static size_t count_role(const struct auto_result *r, const char *role)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < r->n; i++)
+        n += strcmp(r->candidate[i].role, role) == 0;
+    return n;
+}
+
+static void every_plan_trains_the_same_samples_on_all_devices(void **state)
+{
+    (void)state;
+    struct asked a = {0};
+    struct auto_request r = request(32, 1000);
+    struct auto_result result = search(&a, &r, 8, 8);
+    assert_int_equal(a.quick, result.tried);
+    assert_int_equal(a.thorough, result.n);
+    for (size_t i = 0; i < result.n; i++) {
+        const struct plan *p = &result.candidate[i].plan;
+        assert_int_equal(p->microbatches * p->microbatch_size, 32);
+        if (strcmp(result.candidate[i].role, "candidate") == 0)
+            assert_int_equal(p->stages * p->stage[0].replicas, 8);
+    }
+    auto_result_free(&result);
+}
+
+static void both_baselines_stand_in_the_ranking(void **state)
+{
+    (void)state;
+    struct asked a = {0};
+    struct auto_request r = request(32, 1);
+    struct auto_result result = search(&a, &r, 8, 4);
+    assert_int_equal(count_role(&result, "data-parallel baseline"), 1);
+    assert_int_equal(count_role(&result, "uniform pipeline baseline"), 1);
+    assert_int_equal(count_role(&result, "candidate"), 1);
+    auto_result_free(&result);
+}
+
+/* The quick evaluator prefers shallow pipelines, the thorough one deep ones: the finalists have
+ * every shape, so that the deepest wins all the same. */
+static void the_thorough_evaluator_decides_among_all_shapes(void **state)
+{
+    (void)state;
+    struct asked a = {.disagree = true};
+    struct auto_request r = request(32, 6);
+    struct auto_result result = search(&a, &r, 8, 8);
+    assert_int_equal(result.candidate[0].plan.stages, 8);
+    for (size_t i = 1; i < result.n; i++)
+        assert_true(result.candidate[i].thorough.iteration_s >=
+                    result.candidate[i - 1].thorough.iteration_s);
+    auto_result_free(&result);
+}
+
+static void plans_that_do_not_fit_come_last(void **state)
+{
+    (void)state;
+    struct asked a = {.disagree = true, .fits_until = 2};
+    struct auto_request r = request(32, 12);
+    struct auto_result result = search(&a, &r, 8, 8);
+    assert_int_equal(result.candidate[0].plan.stages, 2);
+    assert_true(result.candidate[0].fits);
+    assert_false(result.candidate[result.n - 1].fits);
+    assert_true(result.too_big > 0);
+    auto_result_free(&result);
+}
+
+static void what_is_given_is_kept(void **state)
+{
+    (void)state;
+    struct asked a = {0};
+    struct auto_request r = request(24, 100);
+    r.fixed.stages = 2;
+    r.fixed.replicas = 3;
+    r.fixed.microbatch_size = 4;
+    r.fixed.schedule = "gpipe";
+    struct auto_result result = search(&a, &r, 8, 8);
+    size_t candidates = 0;
+    for (size_t i = 0; i < result.n; i++) {
+        const struct plan *p = &result.candidate[i].plan;
+        assert_int_equal(p->microbatch_size, 4);
+        assert_string_equal(p->schedule, "gpipe");
+        if (strcmp(result.candidate[i].role, "candidate") != 0)
+            continue;
+        candidates++;
+        assert_int_equal(p->stages, 2);
+        assert_int_equal(p->stage[0].replicas, 3);
+    }
+    assert_int_equal(candidates, 2); /* both placements */
+    auto_result_free(&result);
+}
+
+static void impossible_requests_are_infeasible(void **state)
+{
+    (void)state;
+    struct model m = sample_chain(4, 1e-3, 2e-3, 100, 1000);
+    struct topology t = sample_clique(4, 1e-6, 1e9);
+    struct asked a = {0};
+    struct evaluator e = {&a, quick, thorough};
+    struct auto_result result = {0};
+    struct auto_request r = request(6, 1);
+    r.fixed.microbatch_size = 4; /* does not divide 6 */
+    assert_int_equal(auto_search(&m, &t, &r, &e, &result), STATUS_INFEASIBLE);
+    r = request(8, 1);
+    r.fixed.stages = 9;
+    assert_int_equal(auto_search(&m, &t, &r, &e, &result), STATUS_INFEASIBLE);
+    assert_int_equal(result.n, 0);
+    topology_free(&t);
+    model_free(&m);
+}
+
+static void a_stop_leaves_what_has_been_tried(void **state)
+{
+    (void)state;
+    static volatile int stop = 1;
+    struct model m = sample_chain(4, 1e-3, 2e-3, 100, 1000);
+    struct topology t = sample_clique(4, 1e-6, 1e9);
+    struct asked a = {0};
+    struct evaluator e = {&a, quick, thorough};
+    struct auto_result result = {0};
+    struct auto_request r = request(8, 1);
+    r.stop = &stop;
+    assert_int_equal(auto_search(&m, &t, &r, &e, &result), STATUS_INFEASIBLE);
+    assert_int_equal(a.quick, 0);
+    topology_free(&t);
+    model_free(&m);
+}
+
+static void releases_everything_when_memory_runs_out(void **state)
+{
+    (void)state;
+    struct model m = sample_chain(3, 1e-3, 2e-3, 100, 1000);
+    struct topology t = sample_clique(2, 1e-6, 1e9);
+    struct asked a = {0};
+    struct evaluator e = {&a, quick, thorough};
+    struct auto_result result = {0};
+    struct auto_request r = request(2, 1);
+    FOR_EACH_ALLOC_FAILURE((auto_result_free(&result), auto_search(&m, &t, &r, &e, &result)));
+    auto_result_free(&result);
+    topology_free(&t);
+    model_free(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_plan_trains_the_same_samples_on_all_devices),
+        cmocka_unit_test(both_baselines_stand_in_the_ranking),
+        cmocka_unit_test(the_thorough_evaluator_decides_among_all_shapes),
+        cmocka_unit_test(plans_that_do_not_fit_come_last),
+        cmocka_unit_test(what_is_given_is_kept),
+        cmocka_unit_test(impossible_requests_are_infeasible),
+        cmocka_unit_test(a_stop_leaves_what_has_been_tried),
+        cmocka_unit_test(releases_everything_when_memory_runs_out),
+    };
+    return cmocka_run_group_tests_name("auto", tests, NULL, NULL);
+}
