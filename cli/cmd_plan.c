@@ -19,12 +19,15 @@
 enum { MOST = 10000000 };
 
 static struct plan_arguments a = {
-    .algorithm = "auto", .optimizer = "adam", .finalists = 12, .seed = 1, .time_limit_s = 60};
+    .algorithm = "auto", .objective = "pipeline", .optimizer = "adam", .finalists = 12, .seed = 1};
 
 static const struct option_spec options[] = {
     {OPTION_STRING, "model", &a.model, "M", "zoo name with overrides, or model file"},
     {OPTION_STRING, "platform", &a.platform, "P", "shipped name, or SimGrid XML file"},
-    {OPTION_STRING, "algorithm", &a.algorithm, "A", "auto, balanced, uniform, or list"},
+    {OPTION_STRING, "algorithm", &a.algorithm, "A", "auto, balanced, uniform, ..., or list"},
+    {OPTION_STRING, "objective", &a.objective, "O",
+     "pipeline, or one of a published tool (docs/objectives): placement, pipedream, ..."},
+    {OPTION_STRING, "score", &a.score, "SPLIT", "print the objective of this split file"},
     {OPTION_SIZE, "stages", &a.stages, "N", "pipeline stages (auto: searched; else all devices)"},
     {OPTION_SIZE, "replicas", &a.replicas, "N",
      "data-parallel replicas of every stage (auto: searched; else 1)"},
@@ -37,9 +40,22 @@ static const struct option_spec options[] = {
      "else 8 per device)"},
     {OPTION_STRING, "schedule", &a.schedule, "gpipe|1f1b",
      "order of microbatches (auto: searched; else 1f1b)"},
+    {OPTION_SIZE, "devices", &a.devices, "N",
+     "published objectives: devices (default: the file's)"},
+    {OPTION_BYTES, "memory", &a.memory_bytes, "SIZE",
+     "published objectives: per device; 0: the file's"},
+    {OPTION_STRING, "machines", &a.machines, "N,N", "pipedream: per level, innermost first"},
+    {OPTION_STRING, "bandwidth", &a.bandwidth, "RATE,RATE",
+     "pipedream, piper: per level, B/s or 25GiBps"},
+    {OPTION_FLAG, "charge-activations", &a.charge_activations, NULL,
+     "pipedream: transfers take time"},
+    {OPTION_FLAG, "straight", &a.straight, NULL, "pipedream: no replicas"},
+    {OPTION_STRING, "hierarchy", &a.hierarchy, "K,K", "cpsc526: groups per level, outermost first"},
+    {OPTION_FLAG, "compat-cpsc526", &a.compat, NULL, "cpsc526: the project's own cost matrix"},
     {OPTION_STRING, "optimizer", &a.optimizer, "adam|sgd", "state and time of the update"},
     {OPTION_SIZE, "finalists", &a.finalists, "N", "auto: plans that SimGrid looks at"},
-    {OPTION_SECONDS, "time-limit", &a.time_limit_s, "TIME", "auto: for trying plans; 0: none"},
+    {OPTION_SECONDS, "time-limit", &a.time_limit_s, "TIME",
+     "0: the algorithm's own (auto: 60 s for trying plans)"},
     {OPTION_SIZE, "seed", &a.seed, "N", "seed of parameters and data"},
     {OPTION_STRING, "explain", &a.explain, "PLAN",
      "where the time of this plan file goes, and what would have to change"},
@@ -61,6 +77,7 @@ static enum status list_algorithms(void)
     printf("%-10s %s; %s\n", "auto",
            "stages x replicas x placement x microbatch size x schedule, ranked on SimGrid",
            "best of what it tries, never worse than its baselines");
+    plan_list_objectives();
     return STATUS_OK;
 }
 
@@ -210,6 +227,8 @@ static enum status plan(int argc, char **argv)
     (void)argv;
     if (!strcmp(a.algorithm, "list"))
         return list_algorithms();
+    if (strcmp(a.objective, "pipeline") != 0)
+        return plan_by_objective(&a);
     if (a.explain)
         return plan_explain(a.explain);
     TRY(check_options(argc));

@@ -8,8 +8,6 @@
 #include "core/error.h"
 #include "core/provenance.h"
 
-enum { COMMAND_OPTIONS = 32 };
-
 struct command {
     const char *name;
     const char *synopsis; /* operands, as printed after the name */

@@ -10,9 +10,10 @@
 /* What the command line says; 0 or NULL where it says nothing. */
 struct plan_arguments {
     const char *model, *platform, *algorithm, *schedule, *optimizer, *output, *explain;
-    size_t stages, replicas, microbatches, microbatch_size, batch, finalists, seed;
-    double time_limit_s;
-    bool json;
+    const char *objective, *score, *machines, *bandwidth, *hierarchy; /* lists as typed */
+    size_t stages, replicas, microbatches, microbatch_size, batch, finalists, seed, devices;
+    double time_limit_s, memory_bytes;
+    bool json, charge_activations, straight, compat;
 };
 
 /* Search and rank (partition/auto.h); *out is the winner. Prints the ranking unless a->json. */
@@ -22,6 +23,10 @@ enum status plan_by_search(const struct plan_arguments *a, const struct model *m
 
 /* What a plan is limited by, and what would change if that were different. */
 enum status plan_explain(const char *path) MUST_CHECK;
+
+/* Solve or score one of the published objectives (partition/objective.h). */
+enum status plan_by_objective(const struct plan_arguments *a) MUST_CHECK;
+void plan_list_objectives(void);
 
 /* One line per stage. */
 void plan_print_stages(const struct plan *p, const struct model *m, const struct topology *t);

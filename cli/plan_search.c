@@ -1,23 +1,13 @@
 /* `foreline plan --algorithm auto`: the ranking, with reasons. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
-
-#include <signal.h>
 
 #include "cli/evaluate.h"
+#include "cli/interrupt.h"
 #include "cli/plan.h"
 #include "core/units.h"
 
-enum { SAMPLES_PER_DEVICE = 8 };
-
-static volatile int interrupted;
-
-static void interrupt(int signal)
-{
-    (void)signal;
-    interrupted = 1;
-}
+enum { SAMPLES_PER_DEVICE = 8, TIME_LIMIT_S = 60 };
 
 static void print_candidate(const struct auto_candidate *c, size_t place)
 {
@@ -74,11 +64,9 @@ enum status plan_by_search(const struct plan_arguments *a, const struct model *m
                    : a->microbatches && a->microbatch_size ? a->microbatches * a->microbatch_size
                                                            : SAMPLES_PER_DEVICE * t->n,
         .finalists = a->finalists ? a->finalists : 1,
-        .time_limit_s = a->time_limit_s,
-        .stop = &interrupted,
+        .time_limit_s = a->time_limit_s > 0 ? a->time_limit_s : TIME_LIMIT_S,
+        .stop = interrupt_catch(),
     };
-    struct sigaction action = {.sa_handler = interrupt}, old;
-    sigaction(SIGINT, &action, &old);
     TRY(auto_search(m, t, &request, &evaluator, &result));
     if (!a->json)
         print_ranking(&result, request.samples);
@@ -87,7 +75,7 @@ enum status plan_by_search(const struct plan_arguments *a, const struct model *m
     *out = result.candidate[0].plan;
     result.candidate[0].plan = (struct plan){0};
 out:
-    sigaction(SIGINT, &old, NULL);
+    interrupt_release();
     auto_result_free(&result);
     return st;
 }
