@@ -64,6 +64,21 @@ enum status json_get_integer(const struct json_at *at, int64_t min, int64_t max,
                              int64_t *out) MUST_CHECK;
 enum status json_get_bool(const struct json_at *at, bool *out) MUST_CHECK;
 
+/* A field of an object in one step. need: STATUS_PARSE when absent; may: absent leaves *out alone.
+ */
+enum status json_need_text(const struct json_at *object, const char *key,
+                           char **out) MUST_CHECK; /* malloc'd */
+enum status json_need_real(const struct json_at *object, const char *key, double min, double max,
+                           double *out) MUST_CHECK;
+enum status json_need_integer(const struct json_at *object, const char *key, int64_t min,
+                              int64_t max, int64_t *out) MUST_CHECK;
+enum status json_may_text(const struct json_at *object, const char *key, char **out) MUST_CHECK;
+enum status json_may_real(const struct json_at *object, const char *key, double min, double max,
+                          double *out) MUST_CHECK;
+enum status json_may_integer(const struct json_at *object, const char *key, int64_t min,
+                             int64_t max, int64_t *out) MUST_CHECK;
+enum status json_may_bool(const struct json_at *object, const char *key, bool *out) MUST_CHECK;
+
 /* ---- writing: a stream of events; numbers in the shortest form that reads back equal.
  *
  * key NULL inside arrays and at the root. Objects and arrays opened `flat` stay on one line. */

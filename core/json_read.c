@@ -321,3 +321,56 @@ enum status json_get_bool(const struct json_at *at, bool *out)
     *out = json_is_true(at->value);
     return STATUS_OK;
 }
+
+enum status json_need_text(const struct json_at *object, const char *key, char **out)
+{
+    struct json_at at;
+    enum status st = json_field(object, key, &at);
+    return st == STATUS_OK ? json_get_copy(&at, out) : st;
+}
+
+enum status json_may_text(const struct json_at *object, const char *key, char **out)
+{
+    struct json_at at;
+    enum status st = json_optional(object, key, &at);
+    return st == STATUS_OK && at.value ? json_get_copy(&at, out) : st;
+}
+
+enum status json_need_real(const struct json_at *object, const char *key, double min, double max,
+                           double *out)
+{
+    struct json_at at;
+    enum status st = json_field(object, key, &at);
+    return st == STATUS_OK ? json_get_real(&at, min, max, out) : st;
+}
+
+enum status json_may_real(const struct json_at *object, const char *key, double min, double max,
+                          double *out)
+{
+    struct json_at at;
+    enum status st = json_optional(object, key, &at);
+    return st == STATUS_OK && at.value ? json_get_real(&at, min, max, out) : st;
+}
+
+enum status json_need_integer(const struct json_at *object, const char *key, int64_t min,
+                              int64_t max, int64_t *out)
+{
+    struct json_at at;
+    enum status st = json_field(object, key, &at);
+    return st == STATUS_OK ? json_get_integer(&at, min, max, out) : st;
+}
+
+enum status json_may_integer(const struct json_at *object, const char *key, int64_t min,
+                             int64_t max, int64_t *out)
+{
+    struct json_at at;
+    enum status st = json_optional(object, key, &at);
+    return st == STATUS_OK && at.value ? json_get_integer(&at, min, max, out) : st;
+}
+
+enum status json_may_bool(const struct json_at *object, const char *key, bool *out)
+{
+    struct json_at at;
+    enum status st = json_optional(object, key, &at);
+    return st == STATUS_OK && at.value ? json_get_bool(&at, out) : st;
+}

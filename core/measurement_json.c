@@ -11,27 +11,6 @@ enum { MEASUREMENT_VERSION = 1, MAX_ITEMS = 1 << 24 };
 
 /* ---- reading */
 
-static enum status optional_text(const struct json_at *object, const char *key, char **out)
-{
-    enum status st;
-    struct json_at at;
-    TRY(json_optional(object, key, &at));
-    if (at.value)
-        TRY(json_get_copy(&at, out));
-out:
-    return st;
-}
-
-static enum status field_real(const struct json_at *object, const char *key, double *out)
-{
-    enum status st;
-    struct json_at at;
-    TRY(json_field(object, key, &at));
-    TRY(json_get_real(&at, 0, DBL_MAX, out));
-out:
-    return st;
-}
-
 /* An array of numbers >= 0; absent: none. */
 static enum status read_reals(const struct json_at *object, const char *key, double **out,
                               size_t *out_n)
@@ -64,7 +43,7 @@ out:
 static enum status read_ranks(const struct json_at *root, struct measurement *m)
 {
     enum status st;
-    struct json_at at, field;
+    struct json_at at;
     size_t n;
     TRY(json_field(root, "ranks", &at));
     TRY(json_get_array(&at, MAX_ITEMS, &n));
@@ -73,13 +52,11 @@ static enum status read_ranks(const struct json_at *root, struct measurement *m)
     for (size_t r = 0; r < n; r++) {
         struct json_at item = json_item(&at, r);
         struct measured_rank *rank = &m->rank[m->ranks++];
-        TRY(json_field(&item, "name", &field));
-        TRY(json_get_copy(&field, &rank->name));
-        TRY(field_real(&item, "busy_s", &rank->busy_s));
-        TRY(field_real(&item, "exposed_comm_s", &rank->exposed_comm_s));
-        TRY(field_real(&item, "idle_s", &rank->idle_s));
-        TRY(json_field(&item, "peak_bytes", &field));
-        TRY(json_get_integer(&field, 0, INT64_MAX, &rank->peak_bytes));
+        TRY(json_need_text(&item, "name", &rank->name));
+        TRY(json_need_real(&item, "busy_s", 0, DBL_MAX, &rank->busy_s));
+        TRY(json_need_real(&item, "exposed_comm_s", 0, DBL_MAX, &rank->exposed_comm_s));
+        TRY(json_need_real(&item, "idle_s", 0, DBL_MAX, &rank->idle_s));
+        TRY(json_need_integer(&item, "peak_bytes", 0, INT64_MAX, &rank->peak_bytes));
     }
 out:
     return st;
@@ -88,7 +65,7 @@ out:
 static enum status read_links(const struct json_at *root, struct measurement *m)
 {
     enum status st;
-    struct json_at at, field;
+    struct json_at at;
     size_t n = 0;
     TRY(json_optional(root, "links", &at));
     if (!at.value)
@@ -99,10 +76,9 @@ static enum status read_links(const struct json_at *root, struct measurement *m)
     for (size_t k = 0; k < n; k++) {
         struct json_at item = json_item(&at, k);
         struct measured_link *link = &m->link[m->links++];
-        TRY(json_field(&item, "name", &field));
-        TRY(json_get_copy(&field, &link->name));
-        TRY(field_real(&item, "bytes", &link->bytes));
-        TRY(field_real(&item, "busy_fraction", &link->busy_fraction));
+        TRY(json_need_text(&item, "name", &link->name));
+        TRY(json_need_real(&item, "bytes", 0, DBL_MAX, &link->bytes));
+        TRY(json_need_real(&item, "busy_fraction", 0, DBL_MAX, &link->busy_fraction));
     }
 out:
     return st;
@@ -129,20 +105,19 @@ out:
 static enum status parse(const struct json_document *d, struct measurement *m)
 {
     enum status st;
-    struct json_at root = json_root(d), at;
-    TRY(json_field(&root, "engine", &at));
-    TRY(json_get_copy(&at, &m->engine));
-    TRY(optional_text(&root, "plan", &m->plan));
-    TRY(optional_text(&root, "plan_sha256", &m->plan_sha256));
-    TRY(optional_text(&root, "model", &m->model));
-    TRY(optional_text(&root, "platform", &m->platform));
-    TRY(optional_text(&root, "parameters_sha256", &m->parameters_sha256));
-    TRY(field_real(&root, "iteration_s", &m->iteration_s));
+    struct json_at root = json_root(d);
+    TRY(json_need_text(&root, "engine", &m->engine));
+    TRY(json_may_text(&root, "plan", &m->plan));
+    TRY(json_may_text(&root, "plan_sha256", &m->plan_sha256));
+    TRY(json_may_text(&root, "model", &m->model));
+    TRY(json_may_text(&root, "platform", &m->platform));
+    TRY(json_may_text(&root, "parameters_sha256", &m->parameters_sha256));
+    TRY(json_need_real(&root, "iteration_s", 0, DBL_MAX, &m->iteration_s));
     TRY(read_reals(&root, "iterations_s", &m->iterations_s, &m->iterations));
-    TRY(field_real(&root, "samples_per_s", &m->samples_per_s));
-    TRY(field_real(&root, "tokens_per_s", &m->tokens_per_s));
-    TRY(field_real(&root, "bubble_fraction", &m->bubble_fraction));
-    TRY(field_real(&root, "cpu_s", &m->cpu_s));
+    TRY(json_need_real(&root, "samples_per_s", 0, DBL_MAX, &m->samples_per_s));
+    TRY(json_need_real(&root, "tokens_per_s", 0, DBL_MAX, &m->tokens_per_s));
+    TRY(json_need_real(&root, "bubble_fraction", 0, DBL_MAX, &m->bubble_fraction));
+    TRY(json_need_real(&root, "cpu_s", 0, DBL_MAX, &m->cpu_s));
     TRY(read_ranks(&root, m));
     TRY(read_links(&root, m));
     TRY(read_reals(&root, "loss", &m->loss, &m->losses));

@@ -18,28 +18,6 @@ static const int64_t max_bytes = INT64_MAX / 65536;
 
 /* ---- reading */
 
-static enum status optional_real(const struct json_at *object, const char *key, double *out)
-{
-    enum status st;
-    struct json_at at;
-    TRY(json_optional(object, key, &at));
-    if (at.value)
-        TRY(json_get_real(&at, 0, DBL_MAX, out));
-out:
-    return st;
-}
-
-static enum status optional_bytes(const struct json_at *object, const char *key, int64_t *out)
-{
-    enum status st;
-    struct json_at at;
-    TRY(json_optional(object, key, &at));
-    if (at.value)
-        TRY(json_get_integer(&at, 0, max_bytes, out));
-out:
-    return st;
-}
-
 static enum status read_attributes(const struct json_at *op, struct model_op *o)
 {
     enum status st;
@@ -69,27 +47,20 @@ out:
 static enum status read_op(const struct json_at *at, struct model_op *o, char **shares)
 {
     enum status st;
-    struct json_at field;
     o->shares = MODEL_NO_OP;
-    TRY(json_field(at, "name", &field));
-    TRY(json_get_copy(&field, &o->name));
-    TRY(json_field(at, "kind", &field));
-    TRY(json_get_copy(&field, &o->kind));
+    TRY(json_need_text(at, "name", &o->name));
+    TRY(json_need_text(at, "kind", &o->kind));
     TRY(read_attributes(at, o));
-    TRY(optional_real(at, "forward_flop", &o->forward_flop));
-    TRY(optional_real(at, "backward_flop", &o->backward_flop));
-    TRY(optional_real(at, "forward_bytes", &o->forward_bytes));
-    TRY(optional_real(at, "backward_bytes", &o->backward_bytes));
-    TRY(optional_bytes(at, "parameter_bytes", &o->parameter_bytes));
-    TRY(optional_bytes(at, "shared_bytes", &o->shared_bytes));
-    TRY(optional_bytes(at, "stash_bytes", &o->stash_bytes));
-    TRY(optional_bytes(at, "output_bytes", &o->output_bytes));
-    TRY(json_optional(at, "sparse", &field));
-    if (field.value)
-        TRY(json_get_bool(&field, &o->sparse));
-    TRY(json_optional(at, "shares", &field));
-    if (field.value)
-        TRY(json_get_copy(&field, shares));
+    TRY(json_may_real(at, "forward_flop", 0, DBL_MAX, &o->forward_flop));
+    TRY(json_may_real(at, "backward_flop", 0, DBL_MAX, &o->backward_flop));
+    TRY(json_may_real(at, "forward_bytes", 0, DBL_MAX, &o->forward_bytes));
+    TRY(json_may_real(at, "backward_bytes", 0, DBL_MAX, &o->backward_bytes));
+    TRY(json_may_integer(at, "parameter_bytes", 0, max_bytes, &o->parameter_bytes));
+    TRY(json_may_integer(at, "shared_bytes", 0, max_bytes, &o->shared_bytes));
+    TRY(json_may_integer(at, "stash_bytes", 0, max_bytes, &o->stash_bytes));
+    TRY(json_may_integer(at, "output_bytes", 0, max_bytes, &o->output_bytes));
+    TRY(json_may_bool(at, "sparse", &o->sparse));
+    TRY(json_may_text(at, "shares", shares));
 out:
     return st;
 }
@@ -175,7 +146,7 @@ out:
 static enum status read_profiles(const struct json_at *root, struct model *m)
 {
     enum status st;
-    struct json_at at, field;
+    struct json_at at;
     size_t n = 0;
     TRY(json_optional(root, "profiles", &at));
     if (!at.value)
@@ -187,13 +158,9 @@ static enum status read_profiles(const struct json_at *root, struct model *m)
         struct model_profile *p = &m->profile[m->profiles++];
         struct json_at item = json_item(&at, k);
         int64_t degree = 1;
-        TRY(json_field(&item, "device", &field));
-        TRY(json_get_copy(&field, &p->device));
-        TRY(json_field(&item, "samples", &field));
-        TRY(json_get_real(&field, DBL_MIN, DBL_MAX, &p->samples));
-        TRY(json_optional(&item, "tensor_parallel", &field));
-        if (field.value)
-            TRY(json_get_integer(&field, 1, 65536, &degree));
+        TRY(json_need_text(&item, "device", &p->device));
+        TRY(json_need_real(&item, "samples", DBL_MIN, DBL_MAX, &p->samples));
+        TRY(json_may_integer(&item, "tensor_parallel", 1, 65536, &degree));
         p->tensor_parallel = (uint32_t)degree;
         TRY(read_times(&item, "forward_s", m->n, false, &p->forward_s));
         TRY(read_times(&item, "backward_s", m->n, false, &p->backward_s));
@@ -206,17 +173,11 @@ out:
 static enum status read_head(const struct json_at *root, struct model *m)
 {
     enum status st;
-    struct json_at at;
     m->element_bytes = 4;
-    TRY(json_field(root, "name", &at));
-    TRY(json_get_copy(&at, &m->name));
-    TRY(json_optional(root, "note", &at));
-    if (at.value)
-        TRY(json_get_copy(&at, &m->note));
-    TRY(optional_real(root, "tokens_per_sample", &m->tokens_per_sample));
-    TRY(json_optional(root, "element_bytes", &at));
-    if (at.value)
-        TRY(json_get_integer(&at, 1, 8, &m->element_bytes));
+    TRY(json_need_text(root, "name", &m->name));
+    TRY(json_may_text(root, "note", &m->note));
+    TRY(json_may_real(root, "tokens_per_sample", 0, DBL_MAX, &m->tokens_per_sample));
+    TRY(json_may_integer(root, "element_bytes", 1, 8, &m->element_bytes));
 out:
     return st;
 }

@@ -12,16 +12,6 @@
 const char plan_format[] = "foreline-plan";
 enum { MAX_MICROBATCHES = 10000000, MAX_REPLICAS = 1000000 };
 
-static enum status field_copy(const struct json_at *object, const char *key, char **out)
-{
-    enum status st;
-    struct json_at at;
-    TRY(json_field(object, key, &at));
-    TRY(json_get_copy(&at, out));
-out:
-    return st;
-}
-
 static enum status field_count(const struct json_at *object, const char *key, int64_t max,
                                int64_t fallback, uint32_t *out)
 {
@@ -41,8 +31,8 @@ enum status plan_references(const struct json_document *d, char **model, char **
     enum status st;
     struct json_at root = json_root(d);
     char *first = NULL;
-    TRY(field_copy(&root, "model", &first));
-    TRY(field_copy(&root, "platform", platform));
+    TRY(json_need_text(&root, "model", &first));
+    TRY(json_need_text(&root, "platform", platform));
     *model = first;
     first = NULL;
 out:
@@ -93,7 +83,7 @@ static enum status read_stage(const struct json_at *at, const struct names *name
                               struct plan_stage *s)
 {
     enum status st;
-    struct json_at list, flag;
+    struct json_at list;
     TRY(json_field(at, "ops", &list));
     TRY(json_get_array(&list, names->ops, &s->ops));
     if (!(s->op = calloc(s->ops + 1, sizeof *s->op)))
@@ -107,9 +97,7 @@ static enum status read_stage(const struct json_at *at, const struct names *name
     TRY(look_up(&list, s->devices, names->device, names->devices, "device", s->device));
     TRY(field_count(at, "replicas", MAX_REPLICAS, 1, &s->replicas));
     TRY(field_count(at, "tensor_parallel", MAX_REPLICAS, 1, &s->tensor_parallel));
-    TRY(json_optional(at, "recompute", &flag));
-    if (flag.value)
-        TRY(json_get_bool(&flag, &s->recompute));
+    TRY(json_may_bool(at, "recompute", &s->recompute));
 out:
     return st;
 }
@@ -119,24 +107,18 @@ static enum status read_head(const struct json_at *root, struct plan *p)
     enum status st;
     struct json_at at;
     int64_t seed = 0;
-    TRY(field_copy(root, "model", &p->model));
-    TRY(field_copy(root, "platform", &p->platform));
-    TRY(field_copy(root, "schedule", &p->schedule));
-    TRY(field_copy(root, "optimizer", &p->optimizer));
+    TRY(json_need_text(root, "model", &p->model));
+    TRY(json_need_text(root, "platform", &p->platform));
+    TRY(json_need_text(root, "schedule", &p->schedule));
+    TRY(json_need_text(root, "optimizer", &p->optimizer));
     TRY(json_field(root, "optimizer", &at));
     if (strcmp(p->optimizer, "adam") != 0 && strcmp(p->optimizer, "sgd") != 0)
         return json_error(&at, "no optimizer is called '%.60s'; there are adam, sgd", p->optimizer);
-    TRY(json_optional(root, "algorithm", &at));
-    if (at.value)
-        TRY(json_get_copy(&at, &p->algorithm));
-    TRY(json_optional(root, "seed", &at));
-    if (at.value)
-        TRY(json_get_integer(&at, 0, INT64_MAX, &seed));
+    TRY(json_may_text(root, "algorithm", &p->algorithm));
+    TRY(json_may_integer(root, "seed", 0, INT64_MAX, &seed));
     p->seed = (uint64_t)seed;
     p->objective_s = NAN;
-    TRY(json_optional(root, "objective_s", &at));
-    if (at.value)
-        TRY(json_get_real(&at, 0, DBL_MAX, &p->objective_s));
+    TRY(json_may_real(root, "objective_s", 0, DBL_MAX, &p->objective_s));
     TRY(field_count(root, "microbatches", MAX_MICROBATCHES, 0, &p->microbatches));
     TRY(field_count(root, "microbatch_size", MAX_MICROBATCHES, 0, &p->microbatch_size));
 out:

@@ -31,17 +31,6 @@ out:
     return st;
 }
 
-static enum status field_bytes(const struct json_at *object, const char *key, int64_t *out)
-{
-    enum status st;
-    struct json_at at;
-    TRY(json_optional(object, key, &at));
-    if (at.value)
-        TRY(json_get_integer(&at, 0, INT64_MAX / 65536, out));
-out:
-    return st;
-}
-
 static enum status read_kind(const struct json_at *op, uint8_t *kind)
 {
     enum status st;
@@ -90,20 +79,16 @@ out:
 static enum status read_op(const struct json_at *at, struct program_op *o)
 {
     enum status st;
-    struct json_at field;
+
     TRY(read_kind(at, &o->kind));
     TRY(field_id(at, "stage", &o->stage));
     TRY(field_id(at, "microbatch", &o->microbatch));
     TRY(field_id(at, "peer", &o->peer));
     TRY(field_id(at, "peer_stage", &o->peer_stage));
     TRY(field_id(at, "tag", &o->tag));
-    TRY(field_bytes(at, "bytes", &o->bytes));
-    TRY(json_optional(at, "seconds", &field));
-    if (field.value)
-        TRY(json_get_real(&field, 0, DBL_MAX, &o->seconds));
-    TRY(json_optional(at, "backward", &field));
-    if (field.value)
-        TRY(json_get_bool(&field, &o->backward));
+    TRY(json_may_integer(at, "bytes", 0, INT64_MAX / 65536, &o->bytes));
+    TRY(json_may_real(at, "seconds", 0, DBL_MAX, &o->seconds));
+    TRY(json_may_bool(at, "backward", &o->backward));
 out:
     return st;
 }
@@ -128,14 +113,13 @@ static enum status read_rank(const struct json_at *at, struct program *p, uint32
     struct json_at field;
     size_t n, base = p->ops;
     struct program_rank *rank = &p->rank[r];
-    TRY(json_field(at, "name", &field));
-    TRY(json_get_copy(&field, &rank->name));
+    TRY(json_need_text(at, "name", &rank->name));
     TRY(field_id(at, "device", &rank->device));
     TRY(field_id(at, "stage", &rank->stage));
     if (rank->stage >= p->stages)
         return json_error(at, "stage does not exist");
     TRY(field_id(at, "replica", &rank->replica));
-    TRY(field_bytes(at, "static_bytes", &rank->static_bytes));
+    TRY(json_may_integer(at, "static_bytes", 0, INT64_MAX / 65536, &rank->static_bytes));
     TRY(json_field(at, "ops", &field));
     TRY(json_get_array(&field, MAX_OPS - p->ops, &n));
     if (p->ops + n + 1 > *op_room) {
@@ -218,20 +202,15 @@ out:
 static enum status read_head(const struct json_at *root, struct program *p)
 {
     enum status st;
-    struct json_at at;
+
     int64_t value;
-    TRY(json_field(root, "microbatches", &at));
-    TRY(json_get_integer(&at, 1, PROGRAM_NONE - 1, &value));
+    TRY(json_need_integer(root, "microbatches", 1, PROGRAM_NONE - 1, &value));
     p->microbatches = (uint32_t)value;
-    TRY(json_field(root, "microbatch_size", &at));
-    TRY(json_get_integer(&at, 1, PROGRAM_NONE - 1, &value));
+    TRY(json_need_integer(root, "microbatch_size", 1, PROGRAM_NONE - 1, &value));
     p->microbatch_size = (uint32_t)value;
-    TRY(json_field(root, "tokens_per_sample", &at));
-    TRY(json_get_real(&at, 0, DBL_MAX, &p->tokens_per_sample));
-    TRY(json_field(root, "optimizer", &at));
-    TRY(json_get_copy(&at, &p->optimizer));
-    TRY(json_field(root, "seed", &at));
-    TRY(json_get_integer(&at, 0, INT64_MAX, &value));
+    TRY(json_need_real(root, "tokens_per_sample", 0, DBL_MAX, &p->tokens_per_sample));
+    TRY(json_need_text(root, "optimizer", &p->optimizer));
+    TRY(json_need_integer(root, "seed", 0, INT64_MAX, &value));
     p->seed = (uint64_t)value;
     TRY(read_lists(root, "stages", MAX_OPS, &p->stages, &p->stage_start, &p->stage_op));
 out:

@@ -34,10 +34,9 @@ out:
 static enum status read_rate(const struct json_at *at, struct topology_rate *r)
 {
     enum status st;
-    struct json_at kind, flop, flops;
+    struct json_at flop, flops;
     size_t n, m;
-    TRY(json_field(at, "kind", &kind));
-    TRY(json_get_copy(&kind, &r->kind));
+    TRY(json_need_text(at, "kind", &r->kind));
     TRY(json_field(at, "flop", &flop));
     TRY(json_field(at, "flops", &flops));
     TRY(json_get_array(&flop, MAX_POINTS, &n));
@@ -61,16 +60,11 @@ static enum status read_type(const struct json_at *at, struct device_type *t)
     enum status st;
     struct json_at field;
     size_t n = 0;
-    TRY(json_field(at, "name", &field));
-    TRY(json_get_copy(&field, &t->name));
-    TRY(json_field(at, "flops", &field));
-    TRY(json_get_real(&field, DBL_MIN, DBL_MAX, &t->flops));
-    TRY(json_field(at, "memory_Bps", &field));
-    TRY(json_get_real(&field, DBL_MIN, DBL_MAX, &t->memory_Bps));
-    TRY(json_field(at, "memory_bytes", &field));
-    TRY(json_get_integer(&field, 1, INT64_MAX, &t->memory_bytes));
-    TRY(json_field(at, "launch_s", &field));
-    TRY(json_get_real(&field, 0, DBL_MAX, &t->launch_s));
+    TRY(json_need_text(at, "name", &t->name));
+    TRY(json_need_real(at, "flops", DBL_MIN, DBL_MAX, &t->flops));
+    TRY(json_need_real(at, "memory_Bps", DBL_MIN, DBL_MAX, &t->memory_Bps));
+    TRY(json_need_integer(at, "memory_bytes", 1, INT64_MAX, &t->memory_bytes));
+    TRY(json_need_real(at, "launch_s", 0, DBL_MAX, &t->launch_s));
     TRY(json_optional(at, "rates", &field));
     if (field.value)
         TRY(json_get_array(&field, MAX_RATES, &n));
@@ -87,13 +81,9 @@ out:
 static enum status read_tier(const struct json_at *at, struct topology_tier *t)
 {
     enum status st;
-    struct json_at field;
-    TRY(json_field(at, "name", &field));
-    TRY(json_get_copy(&field, &t->name));
-    TRY(json_field(at, "latency_s", &field));
-    TRY(json_get_real(&field, 0, DBL_MAX, &t->latency_s));
-    TRY(json_field(at, "bandwidth_Bps", &field));
-    TRY(json_get_real(&field, DBL_MIN, DBL_MAX, &t->bandwidth_Bps));
+    TRY(json_need_text(at, "name", &t->name));
+    TRY(json_need_real(at, "latency_s", 0, DBL_MAX, &t->latency_s));
+    TRY(json_need_real(at, "bandwidth_Bps", DBL_MIN, DBL_MAX, &t->bandwidth_Bps));
 out:
     return st;
 }
@@ -101,7 +91,7 @@ out:
 static enum status read_devices(const struct json_at *root, struct topology *t)
 {
     enum status st;
-    struct json_at at, field;
+    struct json_at at;
     size_t n;
     TRY(json_field(root, "devices", &at));
     TRY(json_get_array(&at, TOPOLOGY_MAX_DEVICES, &n));
@@ -113,10 +103,8 @@ static enum status read_devices(const struct json_at *root, struct topology *t)
     for (size_t i = 0; i < n; i++) {
         struct json_at item = json_item(&at, i);
         int64_t type;
-        TRY(json_field(&item, "name", &field));
-        TRY(json_get_copy(&field, &t->device[i]));
-        TRY(json_field(&item, "type", &field));
-        TRY(json_get_integer(&field, 0, (int64_t)t->types - 1, &type));
+        TRY(json_need_text(&item, "name", &t->device[i]));
+        TRY(json_need_integer(&item, "type", 0, (int64_t)t->types - 1, &type));
         t->type_of[i] = (uint32_t)type;
     }
 out:
@@ -155,8 +143,7 @@ static enum status parse(const struct json_document *d, struct topology *t)
     enum status st;
     struct json_at root = json_root(d), at;
     size_t n;
-    TRY(json_field(&root, "name", &at));
-    TRY(json_get_copy(&at, &t->name));
+    TRY(json_need_text(&root, "name", &t->name));
     TRY(json_field(&root, "types", &at));
     TRY(json_get_array(&at, MAX_TYPES, &n));
     TRY(ALLOCATE(t->type, n));
