@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/evaluate.h"
 #include "cli/load.h"
 #include "cli/report.h"
 #include "core/trace.h"
@@ -22,36 +23,12 @@ static const struct option_spec options[] = {
     {.type = OPTION_END},
 };
 
-/* The engine's timeline and links as a measurement. */
-static enum status measure(const struct loaded_plan *p, const char *path, struct simulation *s,
-                           struct measurement *m)
-{
-    enum status st;
-    TRY(measurement_from_timeline(&p->program, &s->timeline, m));
-    TRY(load_label(p, path, engine_name, m));
-    m->link = s->link;
-    m->links = s->links;
-    s->link = NULL;
-    s->links = 0;
-    measurement_sort_links(m);
-    m->cpu_s = s->cpu_s;
-    for (size_t r = 0; r < m->ranks; r++) {
-        const struct device_type *type = topology_type(&p->topology, p->program.rank[r].device);
-        if (m->rank[r].peak_bytes > type->memory_bytes)
-            TRY(measurement_warn(m, "rank %zu (%s) needs %.3g GB, its device has %.3g GB", r,
-                                 m->rank[r].name, (double)m->rank[r].peak_bytes / 1e9,
-                                 (double)type->memory_bytes / 1e9));
-    }
-out:
-    return st;
-}
-
 static enum status simulate(int argc, char **argv)
 {
     enum status st;
     const struct engine *engine;
     struct loaded_plan p = {0};
-    struct simulation s = {0};
+    struct timeline timeline = {0};
     struct measurement m = {0};
 
     if (argc != 1)
@@ -59,20 +36,21 @@ static enum status simulate(int argc, char **argv)
     if (engine_find(engine_name, &engine) != STATUS_OK)
         return error_context(STATUS_USAGE, "--engine");
     TRY(load_plan(argv[0], &p));
-    TRY(engine->run(&p.program, &p.topology, p.platform, &s));
-    TRY(measure(&p, argv[0], &s, &m));
+    const struct evaluation_context context = {&p.model, &p.topology, p.platform};
+    TRY(evaluate_program(&p.program, &context, engine, &m, &timeline));
+    TRY(load_label(&p, argv[0], engine_name, &m));
     struct provenance by = command_provenance(p.plan.seed);
     if (output)
         TRY(measurement_write(&m, output, &by));
     if (trace)
-        TRY(trace_write(&p.program, &s.timeline, trace, &by));
+        TRY(trace_write(&p.program, &timeline, trace, &by));
     if (json)
         TRY(measurement_write(&m, "-", &by));
     else
         report_measurement(&m, stdout);
 out:
     measurement_free(&m);
-    simulation_free(&s);
+    timeline_free(&timeline);
     loaded_plan_free(&p);
     return st;
 }

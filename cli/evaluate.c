@@ -4,13 +4,13 @@
 
 #include "core/lower.h"
 
-enum status evaluate_program(const struct program *p, const struct topology *t,
-                             const char *platform, const struct engine *engine,
-                             struct measurement *m)
+enum status evaluate_program(const struct program *p, const struct evaluation_context *context,
+                             const struct engine *engine, struct measurement *m,
+                             struct timeline *timeline)
 {
     enum status st;
     struct simulation s = {0};
-    TRY(engine->run(p, t, platform, &s));
+    TRY(engine->run(p, context->topology, context->platform, &s));
     TRY(measurement_from_timeline(p, &s.timeline, m));
     m->link = s.link;
     m->links = s.links;
@@ -18,6 +18,17 @@ enum status evaluate_program(const struct program *p, const struct topology *t,
     s.link = NULL;
     s.links = 0;
     measurement_sort_links(m);
+    for (size_t r = 0; r < m->ranks; r++) {
+        double memory = (double)topology_type(context->topology, p->rank[r].device)->memory_bytes;
+        if ((double)m->rank[r].peak_bytes > memory)
+            TRY(measurement_warn(m, "rank %zu (%s) needs %.3g GB, its device has %.3g GB", r,
+                                 m->rank[r].name, (double)m->rank[r].peak_bytes / 1e9,
+                                 memory / 1e9));
+    }
+    if (timeline) {
+        *timeline = s.timeline;
+        s.timeline = (struct timeline){0};
+    }
 out:
     simulation_free(&s);
     return st;
@@ -47,7 +58,7 @@ static enum status evaluate(void *context, const struct plan *p, const struct en
     struct program program = {0};
     struct measurement m = {0};
     TRY(plan_lower(p, c->model, c->topology, &program));
-    TRY(evaluate_program(&program, c->topology, c->platform, engine, &m));
+    TRY(evaluate_program(&program, c, engine, &m, NULL));
     struct evaluation e = {.iteration_s = m.iteration_s,
                            .samples_per_s = m.samples_per_s,
                            .bubble_fraction = m.bubble_fraction,

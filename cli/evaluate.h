@@ -15,10 +15,11 @@ struct evaluation_context {
 
 struct evaluator evaluator_make(struct evaluation_context *context); /* borrows it */
 
-/* Lower and simulate; *m (which must be {0}) gets everything but the plan's names. */
-enum status evaluate_program(const struct program *p, const struct topology *t,
-                             const char *platform, const struct engine *engine,
-                             struct measurement *m) MUST_CHECK;
+/* Simulate. *m (which must be {0}) gets everything but the plan's names, with a warning for every
+ * rank that needs more memory than its device has; *timeline the times of all ops, unless NULL. */
+enum status evaluate_program(const struct program *p, const struct evaluation_context *context,
+                             const struct engine *engine, struct measurement *m,
+                             struct timeline *timeline) MUST_CHECK;
 
 /* "compute 61 %, exposed communication 25 % (r0n0-nic_UP busy 53 %), idle 14 %" */
 void evaluate_reason(const struct measurement *m, char text[AUTO_REASON]);
