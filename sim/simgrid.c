@@ -16,6 +16,7 @@
 
 #include "sim/child.h"
 #include "sim/pairs.h"
+#include "sim/simgrid_report.h"
 
 #include <simgrid/actor.h>
 #include <simgrid/engine.h>
@@ -23,7 +24,6 @@
 #include <simgrid/link.h>
 #include <simgrid/semaphore.h>
 #include <xbt/config.h>
-#include <xbt/dynar.h>
 
 enum { STEPWISE_RANKS = 64 }; /* rings above are one flow per edge: docs/DESIGN decision 4 */
 static const double resolution_s = 1e-9; /* SimGrid's: shorter sleeps are refused */
@@ -345,95 +345,6 @@ static void start_actors(struct world *w, struct role *role)
         start_actor(w, role++, c, p->channel[c].from, "channel", channel_actor);
 }
 
-struct link_load {
-    sg_link_t link;
-    double bytes;
-};
-
-static int by_link(const void *a, const void *b)
-{
-    uintptr_t x = (uintptr_t)((const struct link_load *)a)->link;
-    uintptr_t y = (uintptr_t)((const struct link_load *)b)->link;
-    return x < y ? -1 : x > y;
-}
-
-/* Bytes that crossed each link, by the routes of the pairs; sorted by link, *n entries. */
-static enum status load_links(const struct world *w, struct link_load **out, size_t *n)
-{
-    size_t room = 0, used = 0;
-    struct link_load *load = NULL;
-    for (size_t k = 0; k < w->pairs; k++) {
-        xbt_dynar_t route = xbt_dynar_new(sizeof(sg_link_t), NULL);
-        sg_host_get_route(w->host[w->pair[k].from], w->host[w->pair[k].to], route);
-        size_t hops = xbt_dynar_length(route);
-        if (used + hops > room) {
-            room = 2 * (used + hops) + 64;
-            struct link_load *larger = realloc(load, room * sizeof *larger);
-            if (!larger) {
-                free(load);
-                xbt_dynar_free(&route);
-                return error_set(STATUS_NOMEM, "%zu links", room);
-            }
-            load = larger;
-        }
-        for (size_t h = 0; h < hops; h++) {
-            sg_link_t link;
-            xbt_dynar_get_cpy(route, h, &link);
-            load[used++] = (struct link_load){link, w->pair[k].bytes};
-        }
-        xbt_dynar_free(&route);
-    }
-    size_t kept = 0;
-    if (used > 0)
-        qsort(load, used, sizeof *load, by_link);
-    for (size_t k = 0; k < used; k++) {
-        if (kept > 0 && load[kept - 1].link == load[k].link)
-            load[kept - 1].bytes += load[k].bytes;
-        else
-            load[kept++] = load[k];
-    }
-    *out = load;
-    *n = kept;
-    return STATUS_OK;
-}
-
-/* Result stream: header, starts, ends, then per link bytes, busy fraction, name. */
-struct header {
-    double cpu_s;
-    uint64_t messages, links;
-};
-
-struct link_record {
-    double bytes, busy_fraction;
-    uint64_t name_length;
-};
-
-static enum status report(const struct world *w, double cpu_s, int fd)
-{
-    enum status st;
-    struct link_load *load = NULL;
-    size_t n = 0, ops = w->p->ops;
-    double iteration_s = 0;
-    for (size_t i = 0; i < ops; i++)
-        iteration_s = fmax(iteration_s, w->end[i]);
-    TRY(load_links(w, &load, &n));
-    struct header h = {cpu_s, w->messages, n};
-    TRY(child_write(fd, &h, sizeof h));
-    TRY(child_write(fd, w->start, ops * sizeof *w->start));
-    TRY(child_write(fd, w->end, ops * sizeof *w->end));
-    for (size_t k = 0; k < n; k++) {
-        const char *name = sg_link_get_name(load[k].link);
-        double busy_s = load[k].bytes / sg_link_get_bandwidth(load[k].link);
-        struct link_record r = {load[k].bytes, iteration_s > 0 ? busy_s / iteration_s : 0,
-                                strlen(name)};
-        TRY(child_write(fd, &r, sizeof r));
-        TRY(child_write(fd, name, strlen(name)));
-    }
-out:
-    free(load);
-    return st;
-}
-
 static enum status simulate(void *argument, int fd)
 {
     enum status st;
@@ -451,46 +362,14 @@ static enum status simulate(void *argument, int fd)
     if (w->completed != w->p->ops)
         return error_set(STATUS_EXTERNAL, "SimGrid stopped after %zu of %zu ops", w->completed,
                          w->p->ops);
-    TRY(report(w, cpu_s, fd));
+    const struct simgrid_result result = {w->start, w->end,      w->host, w->pair,
+                                          w->pairs, w->messages, cpu_s};
+    TRY(simgrid_report(w->p, &result, fd));
 out:
     return st; /* the child ends here: its memory goes with it */
 }
 
 /* ---- in the parent */
-
-struct cursor {
-    const unsigned char *at;
-    size_t left;
-};
-
-static bool take(struct cursor *c, void *out, size_t n)
-{
-    if (c->left < n)
-        return false;
-    memcpy(out, c->at, n);
-    c->at += n;
-    c->left -= n;
-    return true;
-}
-
-static enum status parse_links(struct cursor *c, size_t n, struct simulation *out)
-{
-    out->link = calloc(n + 1, sizeof *out->link);
-    if (!out->link)
-        return error_set(STATUS_NOMEM, "%zu links", n);
-    for (size_t k = 0; k < n; k++) {
-        struct link_record r;
-        if (!take(c, &r, sizeof r) || r.name_length > c->left)
-            return error_set(STATUS_EXTERNAL, "SimGrid's result is incomplete");
-        char *name = malloc(r.name_length + 1);
-        if (!name)
-            return error_set(STATUS_NOMEM, "%zu links", n);
-        take(c, name, r.name_length);
-        name[r.name_length] = '\0';
-        out->link[out->links++] = (struct measured_link){name, r.bytes, r.busy_fraction};
-    }
-    return STATUS_OK;
-}
 
 static enum status run(const struct program *p, const struct topology *t, const char *platform,
                        struct simulation *out)
@@ -498,8 +377,6 @@ static enum status run(const struct program *p, const struct topology *t, const 
     enum status st;
     struct world w = {.p = p, .platform = platform};
     struct child_output output = {0};
-    struct simulation result = {0};
-    struct header h;
 
     (void)t;
     st = child_run(simulate, &w, &output);
@@ -507,20 +384,8 @@ static enum status run(const struct program *p, const struct topology *t, const 
         st = error_context(st, "simulating on %s", platform);
         goto out;
     }
-    struct cursor c = {output.data, output.length};
-    TRY(timeline_init(&result.timeline, p->ops));
-    if (!take(&c, &h, sizeof h) || !take(&c, result.timeline.start_s, p->ops * sizeof(double)) ||
-        !take(&c, result.timeline.end_s, p->ops * sizeof(double)) || h.links > c.left) {
-        st = error_set(STATUS_EXTERNAL, "SimGrid's result is incomplete");
-        goto out;
-    }
-    result.cpu_s = h.cpu_s;
-    result.messages = h.messages;
-    TRY(parse_links(&c, h.links, &result));
-    *out = result;
-    result = (struct simulation){0};
+    TRY(simgrid_parse(&output, p->ops, out));
 out:
-    simulation_free(&result);
     child_output_free(&output);
     return st;
 }
