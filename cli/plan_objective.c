@@ -84,6 +84,8 @@ static enum status make_request(const struct plan_arguments *a, struct objective
     if (r->levels && bandwidths && bandwidths != r->levels)
         return error_set(STATUS_USAGE, "%zu levels of --machines, %zu of --bandwidth", r->levels,
                          bandwidths);
+    if (bandwidths)
+        r->levels = bandwidths;
 out:
     return st;
 }

@@ -324,14 +324,14 @@ enum status json_get_bool(const struct json_at *at, bool *out)
 
 enum status json_need_text(const struct json_at *object, const char *key, char **out)
 {
-    struct json_at at;
+    struct json_at at = {0};
     enum status st = json_field(object, key, &at);
     return st == STATUS_OK ? json_get_copy(&at, out) : st;
 }
 
 enum status json_may_text(const struct json_at *object, const char *key, char **out)
 {
-    struct json_at at;
+    struct json_at at = {0};
     enum status st = json_optional(object, key, &at);
     return st == STATUS_OK && at.value ? json_get_copy(&at, out) : st;
 }
@@ -339,7 +339,7 @@ enum status json_may_text(const struct json_at *object, const char *key, char **
 enum status json_need_real(const struct json_at *object, const char *key, double min, double max,
                            double *out)
 {
-    struct json_at at;
+    struct json_at at = {0};
     enum status st = json_field(object, key, &at);
     return st == STATUS_OK ? json_get_real(&at, min, max, out) : st;
 }
@@ -347,7 +347,7 @@ enum status json_need_real(const struct json_at *object, const char *key, double
 enum status json_may_real(const struct json_at *object, const char *key, double min, double max,
                           double *out)
 {
-    struct json_at at;
+    struct json_at at = {0};
     enum status st = json_optional(object, key, &at);
     return st == STATUS_OK && at.value ? json_get_real(&at, min, max, out) : st;
 }
@@ -355,7 +355,7 @@ enum status json_may_real(const struct json_at *object, const char *key, double 
 enum status json_need_integer(const struct json_at *object, const char *key, int64_t min,
                               int64_t max, int64_t *out)
 {
-    struct json_at at;
+    struct json_at at = {0};
     enum status st = json_field(object, key, &at);
     return st == STATUS_OK ? json_get_integer(&at, min, max, out) : st;
 }
@@ -363,14 +363,14 @@ enum status json_need_integer(const struct json_at *object, const char *key, int
 enum status json_may_integer(const struct json_at *object, const char *key, int64_t min,
                              int64_t max, int64_t *out)
 {
-    struct json_at at;
+    struct json_at at = {0};
     enum status st = json_optional(object, key, &at);
     return st == STATUS_OK && at.value ? json_get_integer(&at, min, max, out) : st;
 }
 
 enum status json_may_bool(const struct json_at *object, const char *key, bool *out)
 {
-    struct json_at at;
+    struct json_at at = {0};
     enum status st = json_optional(object, key, &at);
     return st == STATUS_OK && at.value ? json_get_bool(&at, out) : st;
 }

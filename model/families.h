@@ -32,4 +32,10 @@ enum status zoo_gpt(const int64_t *value, struct model *out) MUST_CHECK;
 /* BERT with its masked-LM head: post-LN encoder. Devlin et al., NAACL 2019. */
 enum status zoo_bert(const int64_t *value, struct model *out) MUST_CHECK;
 
+enum { CHAINS_OPS, CHAINS_PARAMETERS };
+
+/* Ops 0 .. n/2 in a chain, n/2 + 1 .. n - 1 in another, whose end op n/2 reads too; every op has 2
+ * parameters. As an undirected graph one path, so that optimal cuts are known. */
+enum status zoo_two_chains(const int64_t *value, struct model *out) MUST_CHECK;
+
 #endif

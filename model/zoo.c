@@ -39,6 +39,9 @@ static const struct zoo_parameter mlp[] = {
     [MLP_CHANNELS] = {"channels", "embedding width per token", 64, 1, 65536},
     [MLP_VOCABULARY] = {"vocabulary", "different tokens", 256, 2, 16777216},
 };
+static const struct zoo_parameter two_chains[] = {
+    [CHAINS_OPS] = {"ops", "ops of both chains together", 201, 3, 100000},
+};
 
 const struct zoo_entry zoo[] = {
     {"mlp", "multi-layer perceptron over a window of bytes", MLP_PARAMETERS, mlp, zoo_mlp},
@@ -55,6 +58,8 @@ const struct zoo_entry zoo[] = {
      bert_base, zoo_bert},
     {"bert-large", "BERT with masked-LM head, 335 million parameters", TRANSFORMER_PARAMETERS_BERT,
      bert_large, zoo_bert},
+    {"two-chains", "toy: two chains of equal ops with one end, for partitioners", CHAINS_PARAMETERS,
+     two_chains, zoo_two_chains},
 };
 const size_t zoo_n = sizeof zoo / sizeof *zoo;
 

@@ -5,11 +5,17 @@
 #include <time.h>
 
 #include "core/text.h"
+#include "partition/cpsc526/cpsc526.h"
+#include "partition/pipedream/pipedream.h"
+#include "partition/piper/piper.h"
+#include "partition/pippy/pippy.h"
+#include "partition/placement/problem.h"
 
 const struct objective *const objectives[] = {
-    NULL, /* replaced as objectives arrive; see objectives_n */
+    &objective_pipedream, &objective_cpsc526,   &objective_piper,
+    &objective_pippy,     &objective_placement,
 };
-const size_t objectives_n = 0;
+const size_t objectives_n = sizeof objectives / sizeof *objectives;
 
 static const char *name_of(size_t i)
 {
@@ -66,7 +72,10 @@ void objective_result_free(struct objective_result *r)
     for (size_t i = 0; r->part && i < r->parts; i++) {
         for (size_t k = 0; r->part[i].op && k < r->part[i].ops; k++)
             free(r->part[i].op[k]);
+        for (size_t k = 0; r->part[i].configuration && k < r->part[i].ops; k++)
+            free(r->part[i].configuration[k]);
         free(r->part[i].op);
+        free(r->part[i].configuration);
         free(r->part[i].device);
     }
     free(r->part);

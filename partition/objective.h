@@ -38,7 +38,9 @@ struct objective_part {
     size_t ops;
     char **op; /* [ops] names (ids as text where the input has only ids), owned */
     uint32_t replicas, tensor_parallel;
-    bool recompute;
+    bool recompute;       /* of at least one op */
+    char **configuration; /* [ops] name of what was chosen for each op, where there is a choice per
+                             op; owned or NULL */
     char *device; /* "cpu", "fpga1", ... where the objective tells devices apart; owned or NULL */
 };
 

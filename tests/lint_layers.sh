@@ -11,6 +11,7 @@ BEGIN {
     for (i = 1; i <= n; i++)
         ok[lib[i] " core"] = ok[lib[i] " " lib[i]] = ok["cli " lib[i]] = 1
     only["jansson"] = "core"; only["nettle"] = "core"; only["igraph"] = "partition"
+    only["glpk"] = "partition"
     only["simgrid"] = "sim"; only["xbt"] = "sim"; only["cblas"] = "exec"; only["mpi"] = "exec"
     only["cuda"] = "exec"; only["nccl"] = "exec"
 }

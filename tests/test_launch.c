@@ -104,10 +104,11 @@ static bool wait_for_processes(const char *marker, size_t n)
     return false;
 }
 
-/* No process, no file. */
+/* No process, no file. A worker that is killed while it exits under LeakSanitizer leaves that
+ * tool's tracer, a clone of it with its own parent, for a moment: wait for that to end by itself. */
 static void finish(struct fixture *f)
 {
-    assert_int_equal(count_processes(f->marker), 0);
+    assert_true(wait_for_processes(f->marker, 0));
     if (rmdir(f->directory))
         fail_msg("%s: %s", f->directory, strerror(errno));
     program_free(&f->p);

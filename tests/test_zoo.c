@@ -215,7 +215,7 @@ static void rejects_bad_specifications_with_one_clear_line(void **state)
         const char *spec, *message;
     } bad[] = {
         {"gpt3", "no model 'gpt3'; known: mlp, gpt-tiny, gpt2-small, gpt2-medium, gpt2-large, "
-                 "gpt2-xl, bert-base, bert-large"},
+                 "gpt2-xl, bert-base, bert-large, two-chains"},
         {"gpt2-small:depth=3", "gpt2-small: no parameter 'depth'; known: layers, hidden, heads, "
                                "tokens, vocabulary, positions, tied"},
         {"gpt2-small:hidden=770", "gpt2-small: hidden=770 is not divisible by heads=12"},
@@ -281,6 +281,24 @@ static void releases_everything_when_memory_runs_out(void **state)
     model_free(&m);
     FOR_EACH_ALLOC_FAILURE(zoo_build("mlp:layers=1", &m));
     model_free(&m);
+    FOR_EACH_ALLOC_FAILURE(zoo_build("two-chains:ops=5", &m));
+    model_free(&m);
+}
+
+/* n = 7: 0-1-2-3 and 4-5-6-3, six edges, the join last in topological order. */
+static void two_chains_end_in_the_same_op(void **state)
+{
+    (void)state;
+    struct model m = build("two-chains:ops=7"), toy = build("two-chains");
+    assert_int_equal(toy.n, 201);
+    assert_int_equal(toy.edges, 200);
+    assert_int_equal(model_parameters(&toy), 402);
+    assert_int_equal(m.edges, 6);
+    assert_string_equal(m.op[6].name, "node3");
+    assert_inputs(&m, "node3", "node2", "node6");
+    assert_int_equal(m.in_start[model_find(&m, "node4")], m.in_start[model_find(&m, "node4") + 1]);
+    model_free(&toy);
+    model_free(&m);
 }
 
 int main(void)
@@ -298,6 +316,7 @@ int main(void)
         cmocka_unit_test(rejects_bad_specifications_with_one_clear_line),
         cmocka_unit_test(knows_its_names_with_and_without_overrides),
         cmocka_unit_test(survives_the_largest_shapes),
+        cmocka_unit_test(two_chains_end_in_the_same_op),
         cmocka_unit_test(releases_everything_when_memory_runs_out),
     };
     return cmocka_run_group_tests_name("zoo", tests, NULL, NULL);

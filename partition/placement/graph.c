@@ -111,8 +111,7 @@ static void put_pins(struct placement_graph *g)
             g->pin_start[g->net_dest[i] + 2]++;
     }
     for (size_t v = 0; v < g->n; v++)
-        if (v + 2 <= g->n)
-            g->pin_start[v + 2] += g->pin_start[v + 1];
+        g->pin_start[v + 2] += g->pin_start[v + 1];
     for (uint32_t t = 0; t < g->nets; t++) {
         g->pin[g->pin_start[g->net_source[t] + 1]++] = (struct placement_pin){t, true};
         for (size_t i = g->net_start[t]; i < g->net_start[t + 1]; i++)

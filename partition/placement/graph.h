@@ -14,7 +14,7 @@ struct placement_pin {
 };
 
 struct placement_graph {
-    size_t n; /* units */
+    size_t n;                         /* units */
     double *cpu, *accelerator, *size; /* [n] sums over the unit's nodes */
     bool *supported;                  /* [n] all its nodes are, on accelerators */
     size_t nets;
@@ -45,9 +45,5 @@ void placement_graph_free(struct placement_graph *g); /* accepts {0}; leaves {0}
  * O((n + edges) log edges). */
 enum status placement_graph_build(const struct placement_problem *p, const uint32_t *unit, size_t n,
                                   struct placement_graph *out) MUST_CHECK;
-/* Forward order for out->unit, which may be cyclic: then *cyclic, and unit[] (of the problem's
- * nodes) is renumbered such that cycles are one unit. */
-enum status placement_order(const struct placement_problem *p, struct placement_graph *g)
-    MUST_CHECK;
 
 #endif

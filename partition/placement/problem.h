@@ -58,6 +58,6 @@ enum status placement_result(const struct placement_problem *p, const uint32_t *
                              const uint32_t *order, struct objective_result *out) MUST_CHECK;
 
 extern const struct objective_algorithm placement_ideals, placement_noncontiguous;
-extern const struct objective placement_objective;
+extern const struct objective objective_placement;
 
 #endif

@@ -102,7 +102,7 @@ static enum status put_nodes(const struct json_at *list, const struct placement_
                              struct split *s, uint32_t group)
 {
     enum status st;
-    size_t n, v;
+    size_t n, v = 0;
     TRY(json_get_array(list, 10 * p->n + 10, &n));
     for (size_t i = 0; i < n; i++) {
         struct json_at at = json_item(list, i);
@@ -144,7 +144,7 @@ static enum status get_device(const struct json_at *part, size_t i, char name[24
     enum status st;
     struct json_at at;
     const char *text;
-    snprintf(name, 24, "fpga%zu", i + 1);
+    snprintf(name, 24, "fpga%u", (unsigned)(i + 1));
     *on_cpu = false;
     TRY(json_optional(part, "device", &at));
     if (!at.value)

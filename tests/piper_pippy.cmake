@@ -1,0 +1,5 @@
+unit_test(piper LIBS partition)
+unit_test(piper_goldens LIBS partition)
+unit_test(pippy LIBS partition sample)
+unit_test(pippy_goldens LIBS model partition)
+set_tests_properties(unit.piper_goldens unit.pippy_goldens PROPERTIES TIMEOUT 300)
