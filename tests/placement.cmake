@@ -1,4 +1,4 @@
 unit_test(placement LIBS partition)
 unit_test(placement_search LIBS partition)
 unit_test(placement_goldens LIBS partition)
-set_tests_properties(unit.placement_goldens PROPERTIES TIMEOUT 300)
+set_tests_properties(unit.placement_goldens PROPERTIES TIMEOUT 600)

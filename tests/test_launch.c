@@ -105,7 +105,8 @@ static bool wait_for_processes(const char *marker, size_t n)
 }
 
 /* No process, no file. A worker that is killed while it exits under LeakSanitizer leaves that
- * tool's tracer, a clone of it with its own parent, for a moment: wait for that to end by itself. */
+ * tool's tracer, a clone of it with its own parent, for a moment: wait for that to end by itself.
+ */
 static void finish(struct fixture *f)
 {
     assert_true(wait_for_processes(f->marker, 0));
