@@ -1,3 +1,4 @@
+unit_test(knapsack LIBS partition sample)
 unit_test(piper LIBS partition)
 unit_test(piper_goldens LIBS partition)
 unit_test(pippy LIBS partition sample)

@@ -11,7 +11,6 @@
 
 #include <cmocka.h>
 
-#include "partition/piper/knapsack.h"
 #include "partition/piper/piper.h"
 #include "tests/fault.h"
 
@@ -477,79 +476,6 @@ static void stops_when_told(void **state)
     assert_non_null(strstr(error_message(), "in time"));
 }
 
-/* ---- knapsack */
-
-static void fill(struct knapsack *k, size_t items, size_t options)
-{
-    assert_int_equal(knapsack_reserve(k, items, items * options), STATUS_OK);
-    k->items = items;
-    for (size_t i = 0; i <= items; i++)
-        k->start[i] = i * options;
-    for (size_t o = 0; o < items * options; o++) {
-        k->cost[o] = some(12);
-        k->size[o] = some(12);
-    }
-}
-
-static double cheapest(const struct knapsack *k, size_t i, double cost, double size,
-                       double capacity)
-{
-    double best = INFINITY;
-    if (i == k->items)
-        return size <= capacity ? cost : INFINITY;
-    for (size_t o = k->start[i]; o < k->start[i + 1]; o++)
-        best = fmin(best, cheapest(k, i + 1, cost + k->cost[o], size + k->size[o], capacity));
-    return best;
-}
-
-static void the_knapsack_agrees_with_trying_everything(void **state)
-{
-    (void)state;
-    struct knapsack k = {.state_limit = 1000};
-    srand(5);
-    for (int round = 0; round < 400; round++) {
-        enum knapsack_verdict verdict;
-        double value, capacity = some(50), limit = some(60);
-        fill(&k, 1 + (size_t)rand() % 6, 2 + (size_t)rand() % 2);
-        double best = cheapest(&k, 0, 0, 0, capacity);
-        assert_int_equal(knapsack_solve(&k, capacity, INFINITY, true, &verdict, &value), STATUS_OK);
-        assert_int_equal(verdict, isinf(best) ? KNAPSACK_TOO_LARGE : KNAPSACK_FITS);
-        if (!isinf(best))
-            assert_close(value, best);
-        assert_int_equal(knapsack_solve(&k, capacity, limit, false, &verdict, &value), STATUS_OK);
-        assert_true((verdict == KNAPSACK_FITS) == (best <= limit));
-        if (verdict == KNAPSACK_TOO_DEAR && !isinf(best))
-            assert_true(value > limit && value <= best + 1e-9);
-    }
-    knapsack_free(&k);
-}
-
-static void the_knapsack_admits_when_its_states_run_out(void **state)
-{
-    (void)state;
-    struct knapsack k = {.state_limit = 1};
-    enum knapsack_verdict verdict;
-    double value;
-    assert_int_equal(knapsack_reserve(&k, 3, 6), STATUS_OK);
-    k.items = 3;
-    for (size_t i = 0; i < 3; i++) { /* sizes 5, 5, 6 or nothing; capacity 10; gains 5, 5, 7 */
-        k.start[i] = 2 * i;
-        k.cost[2 * i] = k.size[2 * i + 1] = 0;
-        k.size[2 * i] = i == 2 ? 6 : 5;
-        k.cost[2 * i + 1] = i == 2 ? 7 : 5;
-    }
-    k.start[3] = 6;
-    assert_int_equal(knapsack_solve(&k, 10, 7, false, &verdict, &value), STATUS_OK);
-    assert_true(verdict == KNAPSACK_UNDECIDED || verdict == KNAPSACK_FITS);
-    if (verdict == KNAPSACK_UNDECIDED)
-        assert_true(value <= 7);
-    k.state_limit = 100;
-    assert_int_equal(knapsack_solve(&k, 10, 7, true, &verdict, &value), STATUS_OK);
-    assert_int_equal(verdict, KNAPSACK_FITS);
-    assert_close(value, 7);
-    knapsack_free(&k);
-}
-
 /* ---- allocations */
 
 static enum status solve_once(const struct objective_request *r)
@@ -587,8 +513,6 @@ int main(void)
         cmocka_unit_test(falls_back_to_one_order_when_ideals_are_too_many),
         cmocka_unit_test(refuses_a_cycle),
         cmocka_unit_test(stops_when_told),
-        cmocka_unit_test(the_knapsack_agrees_with_trying_everything),
-        cmocka_unit_test(the_knapsack_admits_when_its_states_run_out),
         cmocka_unit_test(survives_every_failing_allocation),
     };
     return cmocka_run_group_tests(tests, make_files, remove_files);

@@ -161,7 +161,7 @@ static void add_columns(struct program *g)
     const struct pippy_problem *p = g->p;
     glp_add_cols(g->lp, (int)g->columns);
     for (size_t c = 1; c < g->columns; c++) {
-        glp_set_col_bnds(g->lp, (int)c, GLP_DB, 0, 1);
+        glp_set_col_bnds(g->lp, (int)c, GLP_LO, 0, 0); /* at most 1 follows from the rows */
         if (c < inside(g, 0, 0))
             glp_set_col_kind(g->lp, (int)c, GLP_BV);
     }
@@ -187,8 +187,8 @@ static enum status solve(struct program *g, enum pippy_verdict *verdict)
     glp_iocp options;
     glp_init_iocp(&options);
     options.msg_lev = GLP_MSG_OFF;
-    options.presolve = options.gmi_cuts = options.mir_cuts = GLP_ON;
-    options.cov_cuts = options.clq_cuts = GLP_ON;
+    /* No cuts: they gain nothing on this formulation, and rounds of MIR cuts ignore the limit. */
+    options.presolve = GLP_ON;
     options.tm_lim = (int)fmin(1000 * limit_s, 1e9);
     options.cb_func = check_stop;
     options.cb_info = g;
