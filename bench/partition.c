@@ -20,10 +20,12 @@ static const struct {
     {"dnn-partitioning/oneFpga", "placement", "ideals"},
     {"dnn-partitioning/pipeDream", "placement", "ideals"},
     {"dnn-partitioning/scotch", "placement", "noncontiguous"},
+    {"dnn-partitioning/scotch", "placement", "metis"},
     {"dnn-partitioning/localSearch", "placement", "noncontiguous"},
     {"dnn-partitioning/ip-noncontig", "placement", "noncontiguous"},
     {"piper", "piper", "piper"},
     {"pipedream", "pipedream", "pipedream"},
+    {"pippy-milp", "pippy", "milp"},
 };
 
 struct golden {
@@ -71,7 +73,7 @@ static enum status read_params(const struct json_at *record, struct golden *g)
 {
     enum status st;
     struct json_at params;
-    int64_t devices = 0, batch = 0, layers = 0;
+    int64_t devices = 0, batch = 0, layers = 0, stages = 0;
     double memory = 0, bandwidth = 0;
     TRY(json_field(record, "params", &params));
     if (json_members(&params) == 0) {
@@ -84,7 +86,9 @@ static enum status read_params(const struct json_at *record, struct golden *g)
     TRY(json_may_real(&params, "memGiB", 0, 1e9, &memory));
     TRY(json_may_real(&params, "bwGiBps", 0, 1e9, &bandwidth));
     TRY(json_may_integer(&params, "layers", 0, INT32_MAX, &layers));
+    TRY(json_may_integer(&params, "K", 0, INT32_MAX, &stages));
     g->changed = layers != 0;
+    g->request.stages = (size_t)stages;
     g->request.devices = (size_t)devices;
     g->request.batch = (size_t)batch;
     g->request.memory_bytes = memory > 0 ? memory * 1073741824 : NAN;
@@ -122,6 +126,7 @@ static enum status answer(const char *folder, struct golden *g, const char *obje
     TRY(objective_find(objective, &o));
     g->request.spec = path;
     if (!o->own_format) {
+        options.nodes_apart = o->nodes_apart;
         TRY(model_import(path, &options, &m));
         g->request.model = &m;
     }
@@ -133,7 +138,10 @@ static enum status answer(const char *folder, struct golden *g, const char *obje
     } else if (st == STATUS_OK) {
         printf("%s\t%s\t%s\t%.10g\t%.10g\t%.9f\t%.4g\t%.4g\t%.1f\t%s\n", g->peer, g->input,
                algorithm, result.value, g->objective, result.value / g->objective, result.cpu_s,
-               g->cpu_s, g->cpu_s / result.cpu_s, result.proved_optimal ? "proved" : "");
+               g->cpu_s, g->cpu_s / result.cpu_s,
+               result.proved_optimal                ? "proved"
+               : isnan(g->objective) && result.note ? result.note
+                                                    : "");
     }
     fflush(stdout);
 out:

@@ -29,7 +29,7 @@ static enum status measure(size_t stages, uint32_t microbatches, size_t repeats)
         size_t messages = 0;
         for (size_t k = 0; k < repeats; k++) {
             struct simulation s = {0};
-            TRY(engines[e]->run(&program, &t, platform, &s));
+            TRY(engines[e]->run(&program, &t, platform, NULL, &s));
             cpu_s[k] = s.cpu_s;
             best = fmin(best, s.cpu_s);
             messages = s.messages;

@@ -34,8 +34,9 @@ static const char details[] =
     "import FILE    turn another tool's file into a model file (-o model.json)\n"
     "\n"
     "MODEL is a name of the zoo, with overrides (gpt2-small:layers=6,hidden=512), or a file:\n"
-    "foreline's JSON, or PipeDream's graph.txt. Work and activation sizes are per sample, FLOP\n"
-    "counts a multiply-add as two; stash is what an op keeps from forward to backward.\n"
+    "foreline's JSON, PipeDream's graph.txt, JSON of dnn-partitioning or Piper ('-': stdin).\n"
+    "Work and activation sizes are per sample, FLOP counts a multiply-add as two; stash is what\n"
+    "an op keeps from forward to backward.\n"
     "With a profile, times are per microbatch of the size stated above the table.";
 
 /* ---- printing */
@@ -118,10 +119,14 @@ static void print_header(const struct model *m)
     if (m->tokens_per_sample > 0)
         printf(", %g tokens per sample", m->tokens_per_sample);
     putchar('\n');
-    for (size_t k = 0; k < m->profiles; k++)
-        printf("# times measured on %s, microbatch of %g samples\n",
-               *m->profile[k].device ? m->profile[k].device : "an unnamed device",
-               m->profile[k].samples);
+    for (size_t k = 0; k < m->profiles; k++) {
+        const struct model_profile *p = &m->profile[k];
+        printf("# times measured on %s, microbatch of %g samples",
+               *p->device ? p->device : "an unnamed device", p->samples);
+        if (p->tensor_parallel > 1)
+            printf(", tensor-parallel degree %u", p->tensor_parallel);
+        putchar('\n');
+    }
 }
 
 static void print_model(const struct model *m)
@@ -160,7 +165,7 @@ static void print_model(const struct model *m)
 static void print_zoo_row(const struct zoo_entry *e, const struct model *m)
 {
     char parameters[GROUPED];
-    printf("%-12s  %13s  %5zu  %6g  %s\n", e->name, grouped(model_parameters(m), parameters), m->n,
+    printf("%-12s  %15s  %5zu  %6g  %s\n", e->name, grouped(model_parameters(m), parameters), m->n,
            m->tokens_per_sample, e->summary);
 }
 
@@ -196,7 +201,7 @@ static enum status list(void)
         json_open_object(&w, NULL, false);
         json_open_array(&w, "models", false);
     } else {
-        printf("%-12s  %13s  %5s  %6s  %s\n", "# model", "parameters", "ops", "tokens", "summary");
+        printf("%-12s  %15s  %5s  %6s  %s\n", "# model", "parameters", "ops", "tokens", "summary");
     }
     for (size_t i = 0; i < zoo_n; i++) {
         TRY(zoo_build(zoo[i].name, &m));

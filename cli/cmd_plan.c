@@ -6,11 +6,11 @@
 #include <time.h>
 
 #include "cli/command.h"
+#include "cli/evaluate.h"
 #include "cli/load.h"
 #include "cli/plan.h"
 #include "core/cost.h"
 #include "core/json.h"
-#include "core/lower.h"
 #include "core/schedule.h"
 #include "core/units.h"
 #include "partition/partition.h"
@@ -29,8 +29,27 @@ static const struct option_spec options[] = {
      "pipeline, or one of a published tool (docs/objectives): placement, pipedream, ..."},
     {OPTION_STRING, "score", &a.score, "SPLIT", "print the objective of this split file"},
     {OPTION_SIZE, "stages", &a.stages, "N", "pipeline stages (auto: searched; else all devices)"},
+    {OPTION_STRING, "split-at", &a.split_at, "OP,OP",
+     "cut by hand: a stage begins at each of these ops of foreline model show"},
     {OPTION_SIZE, "replicas", &a.replicas, "N",
      "data-parallel replicas of every stage (auto: searched; else 1)"},
+    {OPTION_SIZE, "tensor-parallel", &a.tensor_parallel, "N",
+     "devices that share each op of a stage (auto: searched; else 1)"},
+    {OPTION_FLAG, "sequence-parallel", &a.sequence_parallel, NULL,
+     "with --tensor-parallel: the ops it leaves whole work on parts of the tokens"},
+    {OPTION_SIZE, "expert-parallel", &a.expert_parallel, "N",
+     "replicas over which experts are spread (else 1)"},
+    {OPTION_SIZE, "chunks", &a.chunks, "N",
+     "stages on each device, for --schedule interleaved and breadth-first (auto: searched; else "
+     "1)"},
+    {OPTION_STRING, "recompute", &a.recompute, "none|selective|full",
+     "activations made again in the backward (auto: as memory needs; else none)"},
+    {OPTION_SIZE, "zero", &a.zero, "0|1|2|3",
+     "shard optimizer state, gradients, parameters over replicas (auto: 0 or 1; else 0)"},
+    {OPTION_BYTES, "bucket", &a.bucket_bytes, "SIZE",
+     "sum gradients in buckets of this size during the last backward; 0: after it"},
+    {OPTION_FLAG, "executable", &a.executable, NULL,
+     "auto: only plans that foreline run can execute"},
     {OPTION_SIZE, "microbatches", &a.microbatches, "N",
      "per iteration, over all replicas (auto: searched; else 8)"},
     {OPTION_SIZE, "microbatch-size", &a.microbatch_size, "N",
@@ -38,8 +57,9 @@ static const struct option_spec options[] = {
     {OPTION_SIZE, "batch", &a.batch, "N",
      "auto: samples per iteration (default: microbatches x microbatch-size when both are given, "
      "else 8 per device)"},
-    {OPTION_STRING, "schedule", &a.schedule, "gpipe|1f1b",
-     "order of microbatches (auto: searched; else 1f1b)"},
+    {OPTION_STRING, "schedule", &a.schedule, "NAME",
+     "order of microbatches: sequential, gpipe, 1f1b, interleaved, breadth-first, zb-h1, pipedream "
+     "(auto: searched; else 1f1b)"},
     {OPTION_SIZE, "devices", &a.devices, "N",
      "published objectives: devices (default: the file's)"},
     {OPTION_BYTES, "memory", &a.memory_bytes, "SIZE",
@@ -74,10 +94,58 @@ static enum status list_algorithms(void)
     for (size_t i = 0; i < partition_algorithms_n; i++)
         printf("%-10s %s; %s\n", partition_algorithms[i]->name, partition_algorithms[i]->summary,
                partition_algorithms[i]->guarantee);
-    printf("%-10s %s; %s\n", "auto",
-           "stages x replicas x placement x microbatch size x schedule, ranked on SimGrid",
-           "best of what it tries, never worse than its baselines");
+    printf(
+        "%-10s %s; %s\n", "auto",
+        "stages x replicas x shards x placement x microbatch size x schedule x memory, ranked on "
+        "SimGrid",
+        "best of what it tries, never worse than its baselines");
     plan_list_objectives();
+    return STATUS_OK;
+}
+
+/* --split-at says the algorithm and the number of stages. */
+static enum status apply_split(void)
+{
+    if (!a.split_at)
+        return STATUS_OK;
+    if (strcmp(a.algorithm, "auto") != 0 && strcmp(a.algorithm, "manual") != 0)
+        return error_set(STATUS_USAGE, "--split-at is a cut by hand, not by '%s'", a.algorithm);
+    if (a.stages && a.stages != partition_split_stages(a.split_at))
+        return error_set(STATUS_USAGE, "--split-at makes %zu stages, --stages says %zu",
+                         partition_split_stages(a.split_at), a.stages);
+    a.algorithm = "manual";
+    a.stages = partition_split_stages(a.split_at);
+    return STATUS_OK;
+}
+
+enum status plan_request(const struct plan_arguments *arg, struct partition_request *out)
+{
+    size_t recompute = RECOMPUTE_NONE;
+    while (arg->recompute && recompute < RECOMPUTE_KINDS &&
+           strcmp(arg->recompute, plan_recompute_names[recompute]) != 0)
+        recompute++;
+    if (recompute == RECOMPUTE_KINDS)
+        return error_set(STATUS_USAGE, "--recompute: there are none, selective, full, not '%s'",
+                         arg->recompute);
+    if (arg->zero > 3)
+        return error_set(STATUS_USAGE, "--zero: there are 0, 1, 2, 3, not %zu", arg->zero);
+    *out = (struct partition_request){.stages = arg->stages,
+                                      .replicas = (uint32_t)arg->replicas,
+                                      .tensor_parallel = (uint32_t)arg->tensor_parallel,
+                                      .expert_parallel = (uint32_t)arg->expert_parallel,
+                                      .chunks = (uint32_t)arg->chunks,
+                                      .zero = (uint32_t)arg->zero,
+                                      .bucket_bytes = (int64_t)arg->bucket_bytes,
+                                      .sequence_parallel = arg->sequence_parallel,
+                                      .recompute = (enum plan_recompute)recompute,
+                                      .microbatches = (uint32_t)arg->microbatches,
+                                      .microbatch_size = (uint32_t)arg->microbatch_size,
+                                      .schedule = arg->schedule,
+                                      .optimizer = arg->optimizer,
+                                      .model = arg->model,
+                                      .platform = arg->platform,
+                                      .seed = arg->seed,
+                                      .split_at = arg->split_at};
     return STATUS_OK;
 }
 
@@ -97,10 +165,12 @@ static enum status check_options(int argc)
         return error_set(STATUS_USAGE, "--optimizer: there are adam, sgd, not '%s'", a.optimizer);
     if (a.schedule && schedule_find(a.schedule, &known) != STATUS_OK)
         return error_context(STATUS_USAGE, "--schedule");
-    if (!in_range(a.replicas, TOPOLOGY_MAX_DEVICES) || !in_range(a.microbatches, MOST) ||
-        !in_range(a.microbatch_size, MOST) || !in_range(a.batch, MOST))
-        return error_set(STATUS_USAGE, "--replicas, --microbatches, --microbatch-size and --batch "
-                                       "may be at most 10 million");
+    if (!in_range(a.replicas, MOST) || !in_range(a.tensor_parallel, MOST) ||
+        !in_range(a.expert_parallel, MOST) || !in_range(a.chunks, MOST) ||
+        !in_range(a.microbatches, MOST) || !in_range(a.microbatch_size, MOST) ||
+        !in_range(a.batch, MOST))
+        return error_set(STATUS_USAGE, "counts of replicas, shards, chunks, microbatches and "
+                                       "samples may be at most 10 million");
     if (a.microbatches && a.replicas > a.microbatches)
         return error_set(STATUS_USAGE, "%zu replicas need at least as many microbatches, not %zu",
                          a.replicas, a.microbatches);
@@ -133,7 +203,7 @@ static void print_json(const struct plan *p, const struct model *m, const struct
         json_close(&w);
         json_put_integer(&w, "replicas", stage->replicas);
         json_put_integer(&w, "tensor_parallel", stage->tensor_parallel);
-        json_put_bool(&w, "recompute", stage->recompute);
+        json_put_bool(&w, "recompute", stage->recompute != RECOMPUTE_NONE);
         json_close(&w);
     }
     json_close(&w);
@@ -151,7 +221,10 @@ void plan_print_stages(const struct plan *p, const struct model *m, const struct
         char forward[UNITS_TEXT], backward[UNITS_TEXT], size[UNITS_TEXT];
         double forward_s = 0, backward_s = 0, bytes = 0;
         for (size_t k = 0; k < stage->ops; k++) {
-            struct op_cost c = cost_op(m, type, stage->op[k], p->microbatch_size, p->optimizer);
+            const struct cost_split split = {stage->tensor_parallel, stage->expert_parallel,
+                                             p->sequence_parallel && stage->tensor_parallel > 1};
+            struct op_cost c =
+                cost_op(m, type, stage->op[k], p->microbatch_size, p->optimizer, &split);
             forward_s += c.forward_s;
             backward_s += c.backward_s;
             bytes += (double)m->op[stage->op[k]].parameter_bytes;
@@ -169,24 +242,18 @@ void plan_print_stages(const struct plan *p, const struct model *m, const struct
 /* A first prediction, on stderr: milliseconds, and it proves that the plan can run. */
 static enum status predict(const struct plan *p, const struct model *m, const struct topology *t)
 {
-    enum status st;
-    struct program program = {0};
-    struct simulation s = {0};
-    struct measurement r = {0};
     char text[UNITS_TEXT];
-    TRY(plan_lower(p, m, t, &program));
-    TRY(engine_analytic.run(&program, t, NULL, &s));
-    TRY(measurement_from_timeline(&program, &s.timeline, &r));
-    fprintf(stderr,
-            "%s: %zu stage%s, %u microbatches of %u; analytic engine: %s per iteration, "
-            "%.4g samples/s, bubble %.1f %%\n",
-            p->algorithm, p->stages, p->stages == 1 ? "" : "s", p->microbatches, p->microbatch_size,
-            units_print(UNIT_SECONDS, r.iteration_s, text), r.samples_per_s,
-            100 * r.bubble_fraction);
-out:
-    measurement_free(&r);
-    simulation_free(&s);
-    program_free(&program);
+    struct evaluation e;
+    struct evaluation_context context = {.model = m, .topology = t};
+    struct evaluator evaluator = evaluator_make(&context);
+    enum status st = evaluator.quick(evaluator.context, p, &e);
+    if (st == STATUS_OK)
+        fprintf(stderr,
+                "%s: %zu stage%s, %u microbatches of %u; analytic engine: %s per iteration, "
+                "%.4g samples/s, bubble %.1f %%\n",
+                p->algorithm, p->stages, p->stages == 1 ? "" : "s", p->microbatches,
+                p->microbatch_size, units_print(UNIT_SECONDS, e.iteration_s, text), e.samples_per_s,
+                100 * e.bubble_fraction);
     return st;
 }
 
@@ -195,22 +262,22 @@ static enum status plan_by_algorithm(const struct model *m, const struct topolog
                                      struct plan *out)
 {
     const struct partition_algorithm *algorithm;
-    size_t replicas = a.replicas ? a.replicas : 1;
-    size_t most = t->n / replicas < m->n ? t->n / replicas : m->n;
-    size_t microbatches = a.microbatches ? a.microbatches : replicas > 8 ? replicas : 8;
-    struct partition_request request = {
-        .stages = a.stages ? a.stages
-                  : most   ? most
-                           : 1,
-        .replicas = (uint32_t)replicas,
-        .microbatches = (uint32_t)microbatches,
-        .microbatch_size = a.microbatch_size ? (uint32_t)a.microbatch_size : 1,
-        .schedule = a.schedule ? a.schedule : "1f1b",
-        .optimizer = a.optimizer,
-        .model = a.model,
-        .platform = a.platform,
-        .seed = a.seed,
-    };
+    struct partition_request request;
+    enum status st = plan_request(&a, &request);
+    if (st != STATUS_OK)
+        return st;
+    size_t shards = a.tensor_parallel ? a.tensor_parallel : 1, chunks = a.chunks ? a.chunks : 1;
+    request.replicas = request.replicas ? request.replicas : 1;
+    size_t most = t->n / request.replicas / shards * chunks;
+    most = most < m->n ? most : m->n / chunks * chunks;
+    if (!request.stages)
+        request.stages = most ? most : 1;
+    if (!request.microbatches)
+        request.microbatches = request.replicas > 8 ? request.replicas : 8;
+    if (!request.microbatch_size)
+        request.microbatch_size = 1;
+    if (!request.schedule)
+        request.schedule = chunks > 1 ? "interleaved" : "1f1b";
     if (partition_find(a.algorithm, &algorithm) != STATUS_OK)
         return error_context(STATUS_USAGE, "--algorithm (besides auto)");
     return partition_run(algorithm, m, t, &request, out);
@@ -232,6 +299,7 @@ static enum status plan(int argc, char **argv)
     if (a.explain)
         return plan_explain(a.explain);
     TRY(check_options(argc));
+    TRY(apply_split());
     TRY(load_model(a.model, &m));
     TRY(load_topology(a.platform, &t, &path));
     double begin = cpu_seconds();
@@ -261,7 +329,8 @@ const struct command command_plan = {
     .synopsis = "--model M --platform P [-o FILE] | --explain PLAN",
     .summary = "cut a model into stages over the devices of a platform",
     .details =
-        "By default searches pipeline depth, replicas, placement, microbatch size and schedule:\n"
+        "By default searches pipeline depth, replicas, tensor-parallel degree, placement,\n"
+        "microbatch size, schedule, and recomputation and ZeRO where memory asks for them:\n"
         "every plan is scored on the analytic engine, the best few and two baselines (all\n"
         "data-parallel, uniform pipeline) on SimGrid; prints the ranking with where the time\n"
         "goes. Options that are given are kept. Ctrl-C ranks what has been tried so far.\n"

@@ -1,15 +1,18 @@
 /* topology - what a platform consists of, and whether a platform file is right. */
 #include "cli/command.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/file.h"
 #include "core/json.h"
 #include "core/topology.h"
 #include "core/units.h"
 #include "sim/platform.h"
+#include "topologies/generate.h"
 #include "topologies/write.h"
 
 enum {
@@ -19,9 +22,11 @@ enum {
 };
 
 static bool as_json;
+static const char *output = "-";
 
 static const struct option_spec options[] = {
     {OPTION_FLAG, "json", &as_json, NULL, "list, show: print JSON instead of a table"},
+    {OPTION_STRING, "output", &output, "FILE", "generate: where the file goes (also -o)"},
     {.type = OPTION_END},
 };
 
@@ -30,20 +35,25 @@ static const char details[] =
     "show PLATFORM    device types, tiers with latency and bandwidth, and which tier joins which\n"
     "                 devices\n"
     "check FILE...    'FILE: ok: 16 devices, 3 tiers', or 'FILE:LINE: what is wrong' and exit 1\n"
+    "generate SPEC    write a platform file from a description such as\n"
+    "                 rail:nodes=128,gpus=8,type=H100; 'generate list' prints the families, their\n"
+    "                 parameters and the GPU types\n"
     "\n"
-    "PLATFORM is a name from the list or a SimGrid platform file (XML). A tier is a distinct pair\n"
-    "of latency and bandwidth that a device gets to another one while nothing else uses the\n"
-    "network; what happens when they share links is for 'foreline simulate'. Speeds are flop/s,\n"
-    "bandwidths bytes per second and direction. docs/topology.md explains how to describe a\n"
-    "cluster. With --json, show prints a foreline-topology document.";
+    "PLATFORM is a name from the list, a description as above or a SimGrid platform file (XML). A\n"
+    "tier is a distinct pair of latency and bandwidth that a device gets to another one while\n"
+    "nothing else uses the network; what happens when they share links is for 'foreline "
+    "simulate'.\n"
+    "Speeds are flop/s, bandwidths bytes per second and direction. docs/topology.md explains how "
+    "to\n"
+    "describe a cluster. With --json, show prints a foreline-topology document.";
 
 /* ---- show */
 
 static const char *quantity(enum unit unit, double value)
 {
-    static char text[4][UNITS_TEXT]; /* as many as one printf takes */
+    static char text[8][UNITS_TEXT]; /* as many as one printf takes */
     static unsigned next;
-    return units_print(unit, value, text[next++ % 4]);
+    return units_print(unit, value, text[next++ % 8]);
 }
 
 static void print_types(const struct topology *t)
@@ -93,13 +103,12 @@ static void letter(size_t tier, char text[24])
 
 static enum status print_tiers(const struct topology *t)
 {
-    size_t *pairs = calloc(t->tiers + 1, sizeof *pairs);
+    enum status st;
+    int width = 24;
+    uint64_t *pairs = calloc(t->tiers + 1, sizeof *pairs);
     if (!pairs)
         return error_set(STATUS_NOMEM, "out of memory");
-    for (size_t i = 0; i < t->n * t->n; i++)
-        if (i % (t->n + 1) != 0)
-            pairs[t->tier_of[i]]++;
-    int width = 24;
+    TRY(topology_map_count(&t->between, t->n, t->tiers, pairs));
     for (size_t k = 0; k < t->tiers; k++) {
         int length = (int)strlen(t->tier[k].name);
         width = length > width ? length : width;
@@ -109,12 +118,13 @@ static enum status print_tiers(const struct topology *t)
     for (size_t k = 0; k < t->tiers; k++) {
         char key[24];
         letter(k, key);
-        printf("%-6s  %-*s  %10s  %12s  %zu\n", key, width, t->tier[k].name,
+        printf("%-6s  %-*s  %10s  %12s  %" PRIu64 "\n", key, width, t->tier[k].name,
                quantity(UNIT_SECONDS, t->tier[k].latency_s),
                quantity(UNIT_RATE, t->tier[k].bandwidth_Bps), pairs[k]);
     }
+out:
     free(pairs);
-    return STATUS_OK;
+    return st;
 }
 
 /* The last tier before bandwidth falls most: as a rule what joins the devices of one node. */
@@ -139,7 +149,8 @@ static size_t find_groups(const struct topology *t, size_t first[MAX_GROUPS + 2]
 {
     size_t groups = 0, near = last_near_tier(t);
     for (size_t i = 0; i < t->n; i++) {
-        bool joins = t->n > SINGLY && i > 0 && t->tier_of[first[groups - 1] * t->n + i] <= near;
+        bool joins = t->n > SINGLY && i > 0 &&
+                     topology_map_at(&t->between, (uint32_t)first[groups - 1], (uint32_t)i) <= near;
         if (joins)
             continue;
         if (groups == MAX_GROUPS)
@@ -156,11 +167,15 @@ static void print_cell(const struct topology *t, const size_t a[2], const size_t
 {
     bool used[LETTERS] = {0};
     char text[LETTERS + 1];
-    size_t n = 0;
-    for (size_t i = a[0]; i < a[1]; i++)
-        for (size_t j = b[0]; j < b[1]; j++)
-            if (i != j)
-                used[t->tier_of[i * t->n + j]] = true;
+    size_t n = 0, seen = 0;
+    for (size_t i = a[0]; i < a[1] && seen < t->tiers; i++)
+        for (size_t j = b[0]; j < b[1] && seen < t->tiers; j++) {
+            uint32_t tier = topology_map_at(&t->between, (uint32_t)i, (uint32_t)j);
+            if (i != j && !used[tier]) {
+                used[tier] = true;
+                seen++;
+            }
+        }
     for (size_t k = 0; k < t->tiers; k++)
         if (used[k])
             text[n++] = (char)('a' + k);
@@ -323,6 +338,49 @@ static enum status check(int files, char **file)
                     : error_set(STATUS_PARSE, "%d of %d platform files have a fault", bad, files);
 }
 
+/* ---- generate */
+
+static enum status generate(const char *spec)
+{
+    enum status st;
+    struct file_out f = {0};
+    char *canonical = NULL;
+    TRY(generate_canonical(spec, &canonical)); /* before any file is made */
+    TRY(file_create(output, &f));
+    TRY(generate_platform(spec, f.stream));
+    TRY(file_commit(&f));
+out:
+    file_discard(&f);
+    free(canonical);
+    return st;
+}
+
+static enum status list_families(void)
+{
+    static const char *const kinds[] = {[FAMILY_COUNT] = "whole number",
+                                        [FAMILY_FACTOR] = "number",
+                                        [FAMILY_RATE] = "rate",
+                                        [FAMILY_GPU] = "GPU type"};
+    for (size_t i = 0; i < families_n; i++) {
+        const struct family *f = families[i];
+        printf("%s%s: %s\n", i > 0 ? "\n" : "", f->name, f->summary);
+        for (size_t k = 0; k < f->parameters; k++) {
+            const struct family_parameter *p = &f->parameter[k];
+            printf("  %-16s  %-12s  %-14s  %s\n", p->name, kinds[p->kind],
+                   p->preset ? p->preset : "the type's", p->help);
+        }
+    }
+    printf("\n%-8s  %-16s  %12s  %12s  %10s  %12s  %12s  %10s\n", "# GPU", "type", "peak",
+           "attained", "memory", "mem. bandw.", "NVLink", "port");
+    for (size_t i = 0; i < gpus_n; i++)
+        printf("%-8s  %-16s  %12s  %12s  %10s  %12s  %12s  %10s\n", gpus[i].name, gpus[i].type,
+               quantity(UNIT_FLOPS, gpus[i].peak_flops), quantity(UNIT_FLOPS, gpus[i].flops),
+               quantity(UNIT_BYTES, (double)gpus[i].memory_bytes),
+               quantity(UNIT_RATE, gpus[i].memory_Bps), quantity(UNIT_RATE, gpus[i].nvlink_Bps),
+               quantity(UNIT_RATE, gpus[i].nic_Bps));
+    return STATUS_OK;
+}
+
 static enum status topology(int argc, char **argv)
 {
     if (argc == 1 && !strcmp(argv[0], "list"))
@@ -331,13 +389,16 @@ static enum status topology(int argc, char **argv)
         return show(argv[1]);
     if (argc >= 2 && !strcmp(argv[0], "check"))
         return check(argc - 1, argv + 1);
+    if (argc == 2 && !strcmp(argv[0], "generate"))
+        return !strcmp(argv[1], "list") ? list_families() : generate(argv[1]);
     return error_set(STATUS_USAGE,
-                     "expected topology list, topology show PLATFORM or topology check FILE...");
+                     "expected topology list, topology show PLATFORM, topology check FILE... or "
+                     "topology generate SPEC");
 }
 
 const struct command command_topology = {
     .name = "topology",
-    .synopsis = "list | show PLATFORM | check FILE...",
+    .synopsis = "list | show PLATFORM | check FILE... | generate SPEC",
     .summary = "platforms: devices, tiers between them, faults of a platform file",
     .details = details,
     .options = options,

@@ -1,8 +1,27 @@
 #include "cli/evaluate.h"
 
+#include <math.h>
 #include <stdio.h>
 
+#include "cli/parallel.h"
 #include "core/lower.h"
+
+enum { LONG_RUN = 1000 }; /* microbatches from which on folding is worth a warning if it fails */
+static const double periodic = 1e-9;
+
+/* ---- one program */
+
+/* The model's FLOP against what the devices could do. */
+static void rate_flop(const struct program *p, const struct topology *t, struct measurement *m)
+{
+    double possible = 0, samples = m->samples_per_s;
+    for (size_t r = 0; r < p->ranks; r++)
+        possible += topology_type(t, p->rank[r].device)->flops;
+    if (p->folded || possible <= 0)
+        return;
+    m->mfu = p->sample_flop * samples / possible;
+    m->hfu = (p->sample_flop + p->recompute_flop) * samples / possible;
+}
 
 enum status evaluate_program(const struct program *p, const struct evaluation_context *context,
                              const struct engine *engine, struct measurement *m,
@@ -10,7 +29,7 @@ enum status evaluate_program(const struct program *p, const struct evaluation_co
 {
     enum status st;
     struct simulation s = {0};
-    TRY(engine->run(p, context->topology, context->platform, &s));
+    TRY(engine->run(p, context->topology, context->platform, &context->options, &s));
     TRY(measurement_from_timeline(p, &s.timeline, m));
     m->link = s.link;
     m->links = s.links;
@@ -18,6 +37,7 @@ enum status evaluate_program(const struct program *p, const struct evaluation_co
     s.link = NULL;
     s.links = 0;
     measurement_sort_links(m);
+    rate_flop(p, context->topology, m);
     for (size_t r = 0; r < m->ranks; r++) {
         double memory = (double)topology_type(context->topology, p->rank[r].device)->memory_bytes;
         if ((double)m->rank[r].peak_bytes > memory)
@@ -50,15 +70,125 @@ void evaluate_reason(const struct measurement *m, char text[AUTO_REASON])
              100 * busy / total, 100 * exposed / total, link, 100 * idle / total);
 }
 
-static enum status evaluate(void *context, const struct plan *p, const struct engine *engine,
-                            struct evaluation *out)
+/* ---- plans of many microbatches, by their periodic middle */
+
+static uint64_t teams_of(const struct plan *p)
+{
+    uint64_t teams = 1;
+    while (teams < p->stages && p->stage[teams].device[0] != p->stage[0].device[0])
+        teams++;
+    return teams;
+}
+
+/* Microbatches that fill the pipeline, a multiple of those after which all replicas of all stages
+ * stand as before. */
+static uint64_t period(const struct plan *p)
+{
+    uint64_t cycle = 1;
+    for (size_t s = 0; s < p->stages && cycle < p->microbatches; s++) {
+        uint64_t r = p->stage[s].replicas, a = cycle, b = r;
+        while (b) {
+            uint64_t rest = a % b;
+            a = b;
+            b = rest;
+        }
+        cycle = cycle / a * r;
+    }
+    return cycle * teams_of(p);
+}
+
+struct run {
+    const struct evaluation_context *context;
+    const struct engine *engine;
+    const struct plan *plan;
+    bool folded; /* only replica and shard 0 */
+};
+
+/* Measure the plan as if it had so many microbatches. *ops may be NULL. */
+static enum status measure(const struct run *run, uint64_t microbatches, struct measurement *out,
+                           struct program *keep)
 {
     enum status st;
-    const struct evaluation_context *c = context;
+    struct plan plan = *run->plan; /* borrows all */
+    struct program program = {0};
+    plan.microbatches = (uint32_t)microbatches;
+    if (run->folded && run->engine->folds)
+        TRY(plan_lower_folded(&plan, run->context->model, run->context->topology, &program));
+    else
+        TRY(plan_lower(&plan, run->context->model, run->context->topology, &program));
+    TRY(evaluate_program(&program, run->context, run->engine, out, NULL));
+    if (keep) {
+        *keep = program;
+        program = (struct program){0};
+    }
+out:
+    program_free(&program);
+    return st;
+}
+
+/* The plan by two short iterations, each long enough to fill the pipeline, without looking whether
+ * the rest is periodic: for ranking. *program: the last one simulated. */
+static enum status measure_quickly(const struct run *run, struct measurement *out,
+                                   struct program *program)
+{
+    enum status st;
+    uint64_t full = period(run->plan), all = run->plan->microbatches;
+    uint64_t cycle = full / teams_of(run->plan); /* without virtual stages a period has one */
+    bool virtual = teams_of(run->plan) < run->plan->stages;
+    uint64_t step = virtual ? full : (full / cycle + 3) / 4 * cycle;
+    uint64_t least = virtual ? full : full + step, first = least + (all - least) % step;
+    struct measurement shorter = {0};
+    if (all <= 3 * full)
+        return measure(run, all, out, program);
+    TRY(measure(run, first, &shorter, NULL));
+    TRY(measure(run, first + step, out, program));
+    measurement_extrapolate(out, &shorter, (double)(all - first) / (double)step - 1);
+    rate_flop(program, run->context->topology, out);
+out:
+    measurement_free(&shorter);
+    return st;
+}
+
+enum status evaluate_plan(const struct plan *plan, const struct evaluation_context *context,
+                          const struct engine *engine, struct measurement *out, bool *folded)
+{
+    enum status st;
+    const struct run run = {context, engine, plan, false};
+    uint64_t unit = period(plan), all = plan->microbatches, rest = all % unit;
+    struct measurement m[3] = {{0}, {0}, {0}};
+    struct program program = {0};
+    *folded = false;
+    if (all < LONG_RUN || all <= 6 * unit)
+        return measure(&run, all, out, NULL);
+    for (uint64_t k = 0; k < 3; k++)
+        TRY(measure(&run, rest + (k + 2) * unit, &m[k], k == 2 ? &program : NULL));
+    double step = m[1].iteration_s - m[0].iteration_s;
+    if (program.asynchronous ||
+        fabs(m[2].iteration_s - m[1].iteration_s - step) > periodic * m[2].iteration_s) {
+        TRY(measure(&run, all, out, NULL));
+        goto out;
+    }
+    measurement_extrapolate(&m[2], &m[1], (double)(all - rest) / (double)unit - 4);
+    rate_flop(&program, context->topology, &m[2]);
+    *out = m[2];
+    m[2] = (struct measurement){0};
+    *folded = true;
+out:
+    program_free(&program);
+    for (size_t k = 0; k < 3; k++)
+        measurement_free(&m[k]);
+    return st;
+}
+
+/* ---- for searches */
+
+static enum status evaluate(const struct run *run, struct evaluation *out)
+{
+    enum status st;
+    const struct evaluation_context *c = run->context;
     struct program program = {0};
     struct measurement m = {0};
-    TRY(plan_lower(p, c->model, c->topology, &program));
-    TRY(evaluate_program(&program, c, engine, &m, NULL));
+    TRY(measure_quickly(run, &m, &program));
     struct evaluation e = {.iteration_s = m.iteration_s,
                            .samples_per_s = m.samples_per_s,
                            .bubble_fraction = m.bubble_fraction,
@@ -71,6 +201,9 @@ static enum status evaluate(void *context, const struct plan *p, const struct en
         }
     }
     evaluate_reason(&m, e.reason);
+    const struct plan_stage *first = &run->plan->stage[0];
+    e.effort = (double)program.ops *
+               (program.folded ? (double)first->replicas * first->tensor_parallel : 1);
     *out = e;
 out:
     measurement_free(&m);
@@ -78,14 +211,39 @@ out:
     return st;
 }
 
-static enum status quick(void *context, const struct plan *p, struct evaluation *out)
+/* Are all devices of each stage of one type? Else one replica does not speak for all. */
+static bool uniform(const struct plan *p, const struct topology *t)
 {
-    return evaluate(context, p, &engine_analytic, out);
+    for (size_t s = 0; s < p->stages; s++)
+        for (size_t k = 1; k < p->stage[s].devices; k++)
+            if (t->type_of[p->stage[s].device[k]] != t->type_of[p->stage[s].device[0]])
+                return false;
+    return true;
 }
 
-static enum status thorough(void *context, const struct plan *p, struct evaluation *out)
+static enum status quick(void *context, const struct plan *p, struct evaluation *out)
 {
-    return evaluate(context, p, &engine_simgrid, out);
+    const struct evaluation_context *c = context;
+    return evaluate(&(struct run){c, &engine_analytic, p, uniform(p, c->topology)}, out);
+}
+
+struct finalists {
+    const struct evaluation_context *context;
+    const struct plan *const *plan;
+};
+
+static enum status evaluate_finalist(void *context, size_t i, void *slot)
+{
+    const struct finalists *f = context;
+    const struct engine *engine = f->context->engine ? f->context->engine : &engine_simgrid;
+    return evaluate(&(struct run){f->context, engine, f->plan[i], engine->folds}, slot);
+}
+
+static enum status thorough(void *context, const struct plan *const *p, size_t n,
+                            struct evaluation *out)
+{
+    struct finalists f = {context, p};
+    return parallel_for(n, sizeof *out, out, evaluate_finalist, &f);
 }
 
 struct evaluator evaluator_make(struct evaluation_context *context)

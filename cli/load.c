@@ -12,14 +12,24 @@
 #include "sim/platform.h"
 #include "topologies/write.h"
 
-enum status load_model(const char *spec, struct model *out)
+static enum status load(const char *spec, bool nodes_apart, struct model *out)
 {
     if (zoo_has(spec))
         return zoo_build(spec, out);
     if (!strchr(spec, '/') && !strchr(spec, '.'))
         return zoo_build(spec, out); /* says which names there are */
-    struct import_options options = {.minibatch_size = 1};
+    struct import_options options = {.minibatch_size = 1, .nodes_apart = nodes_apart};
     return model_import(spec, &options, out);
+}
+
+enum status load_model(const char *spec, struct model *out)
+{
+    return load(spec, false, out);
+}
+
+enum status load_model_apart(const char *spec, struct model *out)
+{
+    return load(spec, true, out);
 }
 
 enum status load_topology(const char *name, struct topology *out, char **path)

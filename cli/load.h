@@ -11,6 +11,9 @@
 /* A zoo model ("gpt2-small:layers=6") or a file in any format that model/import.h knows. */
 enum status load_model(const char *spec, struct model *out) MUST_CHECK;
 
+/* The same, with every node of a graph file as an op of its own (model/import.h, nodes_apart). */
+enum status load_model_apart(const char *spec, struct model *out) MUST_CHECK;
+
 /* A shipped platform ("two-racks") or an XML file; *path is malloc'd. */
 enum status load_topology(const char *name, struct topology *out, char **path) MUST_CHECK;
 

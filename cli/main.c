@@ -1,4 +1,5 @@
 /* main - dispatch to a command; report failure in one place. Exit: 0 done, 1 failed, 2 usage. */
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,12 +8,12 @@
 #include "cli/command.h"
 #include "cli/manual.h"
 
-extern const struct command command_calibrate, command_compare, command_model, command_plan,
-    command_plot, command_run, command_simulate, command_topology;
+extern const struct command command_bench, command_calibrate, command_compare, command_model,
+    command_plan, command_plot, command_run, command_simulate, command_topology;
 
 const struct command *const commands[] = {
-    &command_model, &command_topology,  &command_plan,    &command_simulate,
-    &command_run,   &command_calibrate, &command_compare, &command_plot,
+    &command_model,     &command_topology, &command_plan, &command_simulate, &command_run,
+    &command_calibrate, &command_compare,  &command_plot, &command_bench,
 };
 const int commands_n = sizeof commands / sizeof *commands;
 
@@ -73,6 +74,8 @@ static int run(const struct command *c, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    mallopt(M_MMAP_THRESHOLD, 256 << 20); /* searches take and give back the same large blocks */
+    mallopt(M_TRIM_THRESHOLD, 512 << 20);
     remember(argc, argv);
     const char *word = argc > 1 ? argv[1] : "";
     if (!strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h")) {

@@ -6,15 +6,22 @@
 #include <stddef.h>
 
 #include "cli/load.h"
+#include "partition/partition.h"
 
 /* What the command line says; 0 or NULL where it says nothing. */
 struct plan_arguments {
     const char *model, *platform, *algorithm, *schedule, *optimizer, *output, *explain;
     const char *objective, *score, *machines, *bandwidth, *hierarchy; /* lists as typed */
+    const char *split_at;                                             /* likewise */
+    const char *recompute;
+    size_t tensor_parallel, expert_parallel, chunks, zero;
     size_t stages, replicas, microbatches, microbatch_size, batch, finalists, seed, devices;
-    double time_limit_s, memory_bytes;
-    bool json, charge_activations, straight, compat;
+    double time_limit_s, memory_bytes, bucket_bytes;
+    bool json, charge_activations, straight, compat, sequence_parallel, executable;
 };
+
+/* What the command line says about a plan, zeros where it says nothing. STATUS_USAGE. */
+enum status plan_request(const struct plan_arguments *a, struct partition_request *out) MUST_CHECK;
 
 /* Search and rank (partition/auto.h); *out is the winner. Prints the ranking unless a->json. */
 enum status plan_by_search(const struct plan_arguments *a, const struct model *m,

@@ -82,7 +82,8 @@ static enum status what_if(const struct loaded_plan *p, enum change change, uint
     char time[UNITS_TEXT], what[64];
     TRY(plan_lower(&p->plan, &p->model, &p->topology, &program));
     apply(&program, change, stage);
-    const struct evaluation_context context = {&p->model, &p->topology, p->platform};
+    const struct evaluation_context context = {
+        .model = &p->model, .topology = &p->topology, .platform = p->platform};
     TRY(evaluate_program(&program, &context, &engine_simgrid, &m, NULL));
     if (change == FASTER_STAGE)
         snprintf(what, sizeof what, "stage %u computed twice as fast", stage);
@@ -108,7 +109,8 @@ enum status plan_explain(const char *path)
     TRY(load_plan(path, &p));
     plan_print_stages(&p.plan, &p.model, &p.topology);
     TRY(print_cuts(&p));
-    const struct evaluation_context context = {&p.model, &p.topology, p.platform};
+    const struct evaluation_context context = {
+        .model = &p.model, .topology = &p.topology, .platform = p.platform};
     TRY(evaluate_program(&p.program, &context, &engine_analytic, &quick, NULL));
     TRY(evaluate_program(&p.program, &context, &engine_simgrid, &thorough, NULL));
     evaluate_reason(&thorough, text);

@@ -164,7 +164,7 @@ enum status plan_by_objective(const struct plan_arguments *a)
         return error_set(STATUS_USAGE, "--model is needed");
     TRY(make_request(a, &request));
     if (!o->own_format) {
-        TRY(load_model(a->model, &m));
+        TRY((o->nodes_apart ? load_model_apart : load_model)(a->model, &m));
         request.model = &m;
     }
     request.stop = interrupt_catch();

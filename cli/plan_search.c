@@ -7,37 +7,65 @@
 #include "cli/plan.h"
 #include "core/units.h"
 
-enum { SAMPLES_PER_DEVICE = 8, TIME_LIMIT_S = 60 };
+enum {
+    SAMPLES_PER_DEVICE = 8,
+    TIME_LIMIT_S = 60,
+    MOST_DEVICES = 2048, /* for SimGrid: its routes take long to find on larger platforms */
+    MOST_EFFORT = 500000 /* ops of all finalists: a few seconds of SimGrid */
+};
+
+/* "selective, zero 1" */
+static const char *saving(const struct plan *p, char text[32])
+{
+    const char *recompute = plan_recompute_names[p->stage[0].recompute];
+    if (p->zero && p->stage[0].recompute)
+        snprintf(text, 32, "%s, zero %u", recompute, p->zero);
+    else if (p->zero)
+        snprintf(text, 32, "zero %u", p->zero);
+    else
+        snprintf(text, 32, "%s", p->stage[0].recompute ? recompute : "-");
+    return text;
+}
 
 static void print_candidate(const struct auto_candidate *c, size_t place)
 {
-    char quick[UNITS_TEXT], thorough[UNITS_TEXT], headroom[UNITS_TEXT], shape[64];
+    char quick[UNITS_TEXT], thorough[UNITS_TEXT], headroom[UNITS_TEXT], shape[64], memory[32];
     const struct plan *p = &c->plan;
-    snprintf(shape, sizeof shape, "%zu x %u", p->stages, p->stage[0].replicas);
-    int64_t room = c->thorough.headroom_bytes;
+    size_t teams = 1;
+    while (teams < p->stages && p->stage[teams].device[0] != p->stage[0].device[0])
+        teams++;
+    snprintf(shape, sizeof shape, "%zu x %u x %u", p->stages, p->stage[0].replicas,
+             p->stage[0].tensor_parallel);
+    const struct evaluation *best = c->verified ? &c->thorough : &c->quick;
+    int64_t room = best->headroom_bytes;
     units_print(UNIT_BYTES, room < 0 ? -(double)room : (double)room, headroom);
-    printf("%-4zu %-9s %-7s %5u x %-4u %-9s %11s %11s %10.4g  %s%-10s %s\n", place, shape,
+    printf("%-4zu %-13s %-13s %5u x %-4u %-17s %-9s %11s %11s %10.4g  %s%-10s %s\n", place, shape,
            p->stages > 1 ? p->schedule : "-", p->microbatches, p->microbatch_size,
-           p->stages == 1 || p->stage[0].replicas == 1 ? "-"
-           : c->placement == PLACE_PIPELINES           ? "pipelines"
-                                                       : "replicas",
+           saving(p, memory),
+           teams == 1 || p->stage[0].replicas == 1 ? "-"
+           : c->placement == PLACE_PIPELINES       ? "pipelines"
+                                                   : "replicas",
            units_print(UNIT_SECONDS, c->quick.iteration_s, quick),
-           units_print(UNIT_SECONDS, c->thorough.iteration_s, thorough), c->thorough.samples_per_s,
-           room < 0 ? "-" : " ", headroom, c->thorough.reason);
+           c->verified ? units_print(UNIT_SECONDS, c->thorough.iteration_s, thorough) : "-",
+           best->samples_per_s, room < 0 ? "-" : " ", headroom, best->reason);
+    if (teams < p->stages)
+        printf("     ^ %zu stages on each device\n", p->stages / teams);
     if (strcmp(c->role, "candidate") != 0)
         printf("     ^ %s\n", c->role);
     if (!c->fits)
         printf("     ^ does not fit: %s too much on its fullest device\n", headroom);
 }
 
-static void print_ranking(const struct auto_result *r, size_t samples)
+static void print_ranking(const struct auto_result *r, size_t samples, const char *engine)
 {
-    printf("%zu plans of %zu samples per iteration tried, %zu of them too big for memory%s\n\n",
-           r->tried, samples, r->too_big, r->interrupted ? "; interrupted, so not all" : "");
-    printf("%-4s %-9s %-7s %-12s %-9s %11s %11s %10s  %-11s %s\n", "rank", "stages x", "sched.",
-           "microbatches", "close", "analytic", "simgrid", "samples/s", "headroom",
-           "time of all ranks");
-    printf("%-4s %-9s %-7s %-12s\n", "", "replicas", "", "x samples");
+    printf("%zu plans of %zu samples per iteration tried, %zu of them too big for memory; %zu "
+           "shapes that cannot win left out%s\n\n",
+           r->tried, samples, r->too_big, r->bounded,
+           r->interrupted ? "; interrupted, so not all" : "");
+    printf("%-4s %-13s %-13s %-12s %-17s %-9s %11s %11s %10s  %-11s %s\n", "rank", "stages x",
+           "schedule", "microbatches", "memory saved by", "close", "quick", engine, "samples/s",
+           "headroom", "time of all ranks");
+    printf("%-4s %-13s %-13s %-12s\n", "", "rep. x shards", "", "x samples");
     for (size_t i = 0; i < r->n; i++)
         print_candidate(&r->candidate[i], i + 1);
     putchar('\n');
@@ -48,28 +76,26 @@ enum status plan_by_search(const struct plan_arguments *a, const struct model *m
 {
     enum status st;
     struct auto_result result = {0};
-    struct evaluation_context context = {m, t, platform};
+    struct evaluation_context context = {.model = m,
+                                         .topology = t,
+                                         .platform = platform,
+                                         .engine = t->n > MOST_DEVICES ? &engine_analytic : NULL};
     struct evaluator evaluator = evaluator_make(&context);
     struct auto_request request = {
-        .fixed = {.stages = a->stages,
-                  .replicas = (uint32_t)a->replicas,
-                  .microbatches = (uint32_t)a->microbatches,
-                  .microbatch_size = (uint32_t)a->microbatch_size,
-                  .schedule = a->schedule,
-                  .optimizer = a->optimizer,
-                  .model = a->model,
-                  .platform = a->platform,
-                  .seed = a->seed},
         .samples = a->batch                                ? a->batch
                    : a->microbatches && a->microbatch_size ? a->microbatches * a->microbatch_size
                                                            : SAMPLES_PER_DEVICE * t->n,
         .finalists = a->finalists ? a->finalists : 1,
         .time_limit_s = a->time_limit_s > 0 ? a->time_limit_s : TIME_LIMIT_S,
+        .effort = MOST_EFFORT,
+        .memory_given = a->recompute || a->zero,
+        .executable = a->executable,
         .stop = interrupt_catch(),
     };
+    TRY(plan_request(a, &request.fixed));
     TRY(auto_search(m, t, &request, &evaluator, &result));
     if (!a->json)
-        print_ranking(&result, request.samples);
+        print_ranking(&result, request.samples, context.engine ? context.engine->name : "simgrid");
     if (!result.candidate[0].fits)
         fprintf(stderr, "warning: no plan fits into memory; this one needs least time\n");
     *out = result.candidate[0].plan;

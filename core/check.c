@@ -55,7 +55,7 @@ static void advance(struct replay *s, uint32_t rank)
         const struct program_op *o = &p->op[s->at[rank]];
         if (op_computes(o)) {
             s->at[rank]++;
-        } else if (o->kind == OP_SEND || o->kind == OP_RECV) {
+        } else if (op_is_message(o)) {
             if (s->at[o->peer] != o->match)
                 return;
             s->at[rank]++;
@@ -72,7 +72,7 @@ static uint32_t waits_for(const struct replay *s, uint32_t rank)
 {
     const struct program *p = s->p;
     const struct program_op *o = &p->op[s->at[rank]];
-    if (o->kind < OP_ALLREDUCE)
+    if (!op_is_collective(o))
         return o->peer;
     for (size_t k = p->group_start[o->peer]; k < p->group_start[o->peer + 1]; k++)
         if (!s->counted[p->member[k]] || p->op[s->at[p->member[k]]].peer != o->peer)
@@ -99,7 +99,7 @@ static enum status deadlock(const struct replay *s, uint32_t start)
         snprintf(text + n, sizeof text - n, "rank %u (%s) at %s waits for rank %u", rank,
                  p->rank[rank].name, op_label(o, label), next);
         n = strlen(text);
-        if (o->kind < OP_ALLREDUCE)
+        if (!op_is_collective(o))
             snprintf(text + n, sizeof text - n, " tag %u", o->tag);
         n = strlen(text);
         rank = next;
@@ -147,48 +147,102 @@ out:
     return st;
 }
 
+/* The op of the same rank, stage and microbatch that `o` must depend on, OP_KINDS for none. */
+static enum op_kind predecessor(const struct program_op *o)
+{
+    return o->kind == OP_BACKWARD || o->kind == OP_BACKWARD_INPUT ? OP_FORWARD
+           : o->kind == OP_BACKWARD_WEIGHT                        ? OP_BACKWARD_INPUT
+                                                                  : OP_KINDS;
+}
+
+static enum status check_sides(const struct program *p, uint32_t rank, const struct program_op *o)
+{
+    char label[OP_LABEL];
+    if (o->match == PROGRAM_NONE)
+        return error_set(STATUS_INVALID, "rank %u: %s is on a group that the rank is not in", rank,
+                         op_label(o, label));
+    const struct program_op *other = &p->op[o->match];
+    if (other->bytes != o->bytes)
+        return error_set(STATUS_INVALID, "rank %u: %s has %lld bytes, its other side %lld", rank,
+                         op_label(o, label), (long long)o->bytes, (long long)other->bytes);
+    if (op_is_collective(o) && (other->kind != o->kind || other->count != o->count))
+        return error_set(STATUS_INVALID, "rank %u: %s x %u meets another collective", rank,
+                         op_label(o, label), o->count);
+    return STATUS_OK;
+}
+
 static enum status check_op(const struct program *p, uint32_t rank, size_t i)
 {
     const struct program_op *o = &p->op[i];
     char label[OP_LABEL];
-    bool follows = false;
+    enum op_kind wanted = predecessor(o);
+    bool follows = wanted == OP_KINDS;
     for (uint32_t d = o->dep_start; d < o[1].dep_start; d++) {
         const struct program_op *before = &p->op[p->dep[d]];
         if (p->dep[d] < p->op_start[rank] || p->dep[d] >= i)
             return error_set(STATUS_INVALID, "rank %u: %s depends on an op that is not before it",
                              rank, op_label(o, label));
-        follows = follows || (before->kind == OP_FORWARD && before->stage == o->stage &&
-                              before->microbatch == o->microbatch && before->bytes == o->bytes);
+        follows = follows || (before->kind == wanted && before->stage == o->stage &&
+                              before->microbatch == o->microbatch);
     }
-    if (o->kind == OP_BACKWARD && !follows)
-        return error_set(STATUS_INVALID, "rank %u: %s does not depend on its forward", rank,
-                         op_label(o, label));
-    if (!op_computes(o) && o->match == PROGRAM_NONE)
-        return error_set(STATUS_INVALID, "rank %u: %s is on a group that the rank is not in", rank,
-                         op_label(o, label));
-    if (o->match != PROGRAM_NONE && p->op[o->match].bytes != o->bytes)
-        return error_set(STATUS_INVALID, "rank %u: %s has %lld bytes, its other side %lld", rank,
-                         op_label(o, label), (long long)o->bytes, (long long)p->op[o->match].bytes);
+    if (!follows)
+        return error_set(STATUS_INVALID, "rank %u: %s does not depend on its %s", rank,
+                         op_label(o, label), wanted == OP_FORWARD ? "forward" : "first half");
+    return op_computes(o) ? STATUS_OK : check_sides(p, rank, o);
+}
+
+/* Stash bytes after op `o` when there were `held` before. */
+static int64_t held_after(const struct program_op *o, int64_t held)
+{
+    if (o->kind == OP_FORWARD)
+        return held + o->bytes;
+    return op_computes(o) ? held - o->bytes : held;
+}
+
+static enum status check_stashes(const struct program *p, uint32_t rank)
+{
+    int64_t held = 0;
+    char label[OP_LABEL];
+    for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++) {
+        held = held_after(&p->op[i], held);
+        if (held < 0)
+            return error_set(STATUS_INVALID, "rank %u: %s frees memory that was not taken", rank,
+                             op_label(&p->op[i], label));
+    }
+    if (held > 0)
+        return error_set(STATUS_INVALID, "rank %u: %lld bytes of activations are never freed", rank,
+                         (long long)held);
     return STATUS_OK;
 }
 
-enum status program_check(const struct program *p, int64_t *peak_bytes)
+int64_t program_peak(const struct program *p, uint32_t rank, uint32_t *op)
+{
+    int64_t held = 0, most = -1;
+    uint32_t at = PROGRAM_NONE;
+    for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++) {
+        const struct program_op *o = &p->op[i];
+        int64_t after = held_after(o, held);
+        if (op_computes(o) && (after > held ? after : held) > most) {
+            most = after > held ? after : held;
+            at = (uint32_t)i;
+        }
+        held = after;
+    }
+    if (op)
+        *op = at;
+    return p->rank[rank].static_bytes + (most > 0 ? most : 0) +
+           (at == PROGRAM_NONE ? 0 : p->rank[rank].scratch_bytes);
+}
+
+enum status program_check(const struct program *p)
 {
     enum status st = STATUS_OK;
-    for (uint32_t r = 0; r < p->ranks; r++)
+    for (uint32_t r = 0; r < p->ranks; r++) {
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
             TRY(check_op(p, r, i));
-    TRY(replay(p));
-    for (uint32_t r = 0; peak_bytes && r < p->ranks; r++) {
-        int64_t held = 0, most = 0;
-        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
-            if (p->op[i].kind == OP_FORWARD && (held += p->op[i].bytes) > most)
-                most = held;
-            if (p->op[i].kind == OP_BACKWARD)
-                held -= p->op[i].bytes;
-        }
-        peak_bytes[r] = p->rank[r].static_bytes + most;
+        TRY(check_stashes(p, r));
     }
+    TRY(replay(p));
 out:
     return st;
 }

@@ -8,12 +8,16 @@
 
 #include "core/program.h"
 
-/*   peak_bytes  [ranks] out: static bytes + largest sum of stashes in list order; may be NULL
- *
- * Also checks dependencies (earlier op of the same rank), that a BACKWARD follows its FORWARD, and
- * that matching payloads have equal size. On deadlock the message names the wait cycle:
+/* Also checks dependencies (earlier op of the same rank), that a BACKWARD follows its FORWARD (and
+ * a BACKWARD_WEIGHT its BACKWARD_INPUT), that every stash taken is given back, and that the sides
+ * of a message and the members of a collective agree. On deadlock the message names the wait cycle:
  * "deadlock: rank 0 (gpu0) at 0SEND_F3 to rank 1 tag 7 <- rank 1 ...".
  * O(ops). Returns STATUS_INVALID, STATUS_NOMEM. */
-enum status program_check(const struct program *p, int64_t *peak_bytes) MUST_CHECK;
+enum status program_check(const struct program *p) MUST_CHECK;
+
+/* Most memory that a rank of a checked program holds at once: static bytes, stashes in list order,
+ * and scratch during compute ops. *op (may be NULL): the first op at which it does, PROGRAM_NONE
+ * when the rank has none. O(ops of the rank). */
+int64_t program_peak(const struct program *p, uint32_t rank, uint32_t *op);
 
 #endif

@@ -11,16 +11,38 @@ static double update_flop(const char *optimizer)
     return !strcmp(optimizer, "adam") ? 12 : 2;
 }
 
-/* Memory traffic per parameter byte: parameter read and written, gradient read and cleared, and
- * for Adam two moments read and written. */
-static double update_traffic(const char *optimizer)
+struct cost_memory cost_memory(const char *optimizer, int64_t element_bytes)
 {
-    return !strcmp(optimizer, "adam") ? 8 : 4;
+    int64_t moments = !strcmp(optimizer, "adam") ? 2 : 0, copy = element_bytes < 4;
+    return (struct cost_memory){1, 1,
+                                (moments + copy) * (element_bytes < 4 ? 4 / element_bytes : 1)};
 }
 
-int64_t cost_static_factor(const char *optimizer)
+/* Memory traffic per parameter byte: parameter read and written, gradient read and cleared, and
+ * all of the state read and written; a 16-bit parameter is only written, its copy is read. */
+static double update_traffic(const char *optimizer, int64_t element_bytes)
 {
-    return !strcmp(optimizer, "adam") ? 4 : 2;
+    int64_t state = cost_memory(optimizer, element_bytes).state;
+    return (double)(element_bytes < 4 ? 3 + 2 * state : 4 + 2 * state);
+}
+
+struct cost_part cost_part(const struct model_op *op, const struct cost_split *split)
+{
+    struct cost_part part = {1, 1, 1, false};
+    if (!split)
+        return part;
+    if (split->tensor_parallel > 1) {
+        double share = 1.0 / split->tensor_parallel;
+        bool whole = op->tensor == TENSOR_WHOLE, sequence = split->sequence_parallel;
+        part.work = !whole || sequence ? share : 1;
+        part.parameters = whole ? 1 : share;
+        /* the output of a row-parallel op is whole on every shard */
+        part.stash = (whole || op->tensor == TENSOR_ROW) && !sequence ? 1 : share;
+        part.replicated = whole;
+    }
+    if (split->expert_parallel > 1 && op->exchange_bytes > 0)
+        part.parameters /= split->expert_parallel; /* as much work comes in as goes out */
+    return part;
 }
 
 static const struct topology_rate *find_rate(const struct device_type *type, const char *kind,
@@ -61,20 +83,21 @@ static double phase_cost(const struct device_type *type, const struct model_op *
     return type->launch_s + fmax(flop / type->flops, bytes / type->memory_Bps);
 }
 
-static bool profile_matches(const struct model_profile *p, const struct device_type *type)
+static bool profile_matches(const struct model_profile *p, const struct device_type *type,
+                            uint32_t tensor_parallel)
 {
-    return p->tensor_parallel == 1 && (!*p->device || !strcmp(p->device, type->name));
+    return p->tensor_parallel == tensor_parallel && (!*p->device || !strcmp(p->device, type->name));
 }
 
 /* Measured times for `samples`: the nearest measured sizes below and above, linear between,
  * proportional to the size outside. False when the model has no profile for the device. */
 static bool profiled(const struct model *m, const struct device_type *type, uint32_t op,
-                     double samples, struct op_cost *out)
+                     double samples, uint32_t tensor_parallel, struct op_cost *out)
 {
     const struct model_profile *below = NULL, *above = NULL;
     for (size_t k = 0; k < m->profiles; k++) {
         const struct model_profile *p = &m->profile[k];
-        if (!profile_matches(p, type))
+        if (!profile_matches(p, type, tensor_parallel))
             continue;
         if (p->samples <= samples && (!below || p->samples > below->samples))
             below = p;
@@ -98,15 +121,33 @@ static bool profiled(const struct model *m, const struct device_type *type, uint
     return true;
 }
 
+/* A profile of this degree, or of the whole op, of which one shard does its part. */
+static bool measured(const struct model *m, const struct device_type *type, uint32_t op,
+                     double samples, const struct cost_split *split, struct op_cost *out)
+{
+    uint32_t degree = split ? split->tensor_parallel : 1;
+    if (profiled(m, type, op, samples, degree, out))
+        return true;
+    if (degree == 1 || !profiled(m, type, op, samples, 1, out))
+        return false;
+    double work = cost_part(&m->op[op], split).work;
+    out->forward_s *= work;
+    out->backward_s *= work;
+    out->extrapolated = true;
+    return true;
+}
+
 struct op_cost cost_op(const struct model *m, const struct device_type *type, uint32_t op,
-                       double samples, const char *optimizer)
+                       double samples, const char *optimizer, const struct cost_split *split)
 {
     const struct model_op *o = &m->op[op];
-    double held = (double)(o->parameter_bytes + o->shared_bytes);
+    struct cost_part part = cost_part(o, split);
+    double held = part.parameters * (double)(o->parameter_bytes + o->shared_bytes);
     double read = o->sparse ? 0 : held; /* per microbatch */
     struct op_cost c = {0};
 
-    if (!profiled(m, type, op, samples, &c)) {
+    if (!measured(m, type, op, samples, split, &c)) {
+        samples *= part.work;
         c.forward_s = phase_cost(type, o, "forward", samples * o->forward_flop,
                                  samples * o->forward_bytes + read, &c.extrapolated);
         /* Weight gradients are read and written besides the weights. */
@@ -117,8 +158,8 @@ struct op_cost cost_op(const struct model *m, const struct device_type *type, ui
     double flop = held / (double)m->element_bytes * update_flop(optimizer);
     bool outside = false; /* large parameter blocks stream: constant rate is right there */
     if (held > 0)
-        c.update_s =
-            phase_cost(type, &update, "update", flop, held * update_traffic(optimizer), &outside);
+        c.update_s = phase_cost(type, &update, "update", flop,
+                                held * update_traffic(optimizer, m->element_bytes), &outside);
     return c;
 }
 

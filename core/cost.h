@@ -23,12 +23,34 @@ struct op_cost {
     bool extrapolated;            /* a measured table was used outside its range */
 };
 
-/* Cost of op `op` for microbatches of `samples` on `type`; `optimizer` "adam" or "sgd". */
-struct op_cost cost_op(const struct model *m, const struct device_type *type, uint32_t op,
-                       double samples, const char *optimizer);
+/* How an op is spread over the ranks of a stage; {1, 1, false} for not at all. */
+struct cost_split {
+    uint32_t tensor_parallel, expert_parallel;
+    bool sequence_parallel; /* ops that tensor parallelism leaves whole work on 1/t of the tokens */
+};
 
-/* Bytes per parameter byte that weights, gradients and optimizer state take: adam 4, sgd 2. */
-int64_t cost_static_factor(const char *optimizer);
+/* Part of the op's work, activations and parameters that one rank has; `split` may be NULL. */
+struct cost_part {
+    double work;              /* of FLOP, traffic and time */
+    double parameters, stash; /* of bytes */
+    bool replicated;          /* every shard has the same parameters: gradients are the same too,
+                               * or (sequence parallelism) summed in a message too small to count */
+};
+struct cost_part cost_part(const struct model_op *op, const struct cost_split *split);
+
+/* Cost of op `op` for microbatches of `samples` on `type`; `optimizer` "adam" or "sgd". A profile
+ * of the same tensor-parallel degree comes first; else its part of the whole op's time.
+ * `split` may be NULL. */
+struct op_cost cost_op(const struct model *m, const struct device_type *type, uint32_t op,
+                       double samples, const char *optimizer, const struct cost_split *split);
+
+/* Bytes per parameter byte. Gradients are kept like the weights; the optimizer's state is fp32, and
+ * with 2-byte weights it has an fp32 copy of them: Adam 2 x 4 bytes per fp32 parameter, 12 per
+ * 16-bit one. Source: Rajbhandari et al., ZeRO, SC 2020, section 3.1. */
+struct cost_memory {
+    int64_t weights, gradients, state;
+};
+struct cost_memory cost_memory(const char *optimizer, int64_t element_bytes);
 
 /* Seconds to move `bytes` between two devices when nothing else does. */
 double cost_transfer(const struct topology *t, uint32_t from, uint32_t to, double bytes);

@@ -38,6 +38,9 @@ enum status json_read(const char *path, const char *format, int version,
 /* The same from memory (copied); `path` is only for messages. Duplicate keys are errors. */
 enum status json_parse(const char *path, const char *text, size_t length, const char *format,
                        int version, struct json_document *out) MUST_CHECK;
+/* The check of "format" and "version" alone, for a document that was read without. */
+enum status json_check_format(const struct json_document *d, const char *format,
+                              int version) MUST_CHECK;
 void json_document_free(struct json_document *d);
 struct json_at json_root(const struct json_document *d);
 
@@ -57,6 +60,7 @@ struct json_at json_item(const struct json_at *array, size_t i);
 size_t json_members(const struct json_at *object);
 struct json_at json_member(const struct json_at *object, size_t i);
 
+bool json_holds_text(const struct json_at *at);
 enum status json_get_string(const struct json_at *at, const char **out) MUST_CHECK; /* borrowed */
 enum status json_get_copy(const struct json_at *at, char **out) MUST_CHECK;         /* malloc'd */
 enum status json_get_real(const struct json_at *at, double min, double max, double *out) MUST_CHECK;
@@ -78,6 +82,9 @@ enum status json_may_real(const struct json_at *object, const char *key, double 
 enum status json_may_integer(const struct json_at *object, const char *key, int64_t min,
                              int64_t max, int64_t *out) MUST_CHECK;
 enum status json_may_bool(const struct json_at *object, const char *key, bool *out) MUST_CHECK;
+/* Index of a name in name[n]; "no KEY is called 'x'; there are a, b". */
+enum status json_may_choice(const struct json_at *object, const char *key, const char *const *name,
+                            size_t n, size_t *out) MUST_CHECK;
 
 /* ---- writing: a stream of events; numbers in the shortest form that reads back equal.
  *

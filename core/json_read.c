@@ -121,7 +121,7 @@ enum status json_error(const struct json_at *at, const char *fmt, ...)
 
 /* ---- documents */
 
-static enum status check_header(const struct json_document *d, const char *format, int version)
+enum status json_check_format(const struct json_document *d, const char *format, int version)
 {
     enum status st = STATUS_OK;
     struct json_at root = json_root(d), at;
@@ -167,7 +167,7 @@ enum status json_parse(const char *path, const char *text, size_t length, const 
                            e.column < 1 ? 1 : e.column, e.text);
         goto out;
     }
-    TRY(check_header(&d, format, version));
+    TRY(json_check_format(&d, format, version));
     *out = d;
     d = (struct json_document){0};
 out:
@@ -269,6 +269,11 @@ struct json_at json_member(const struct json_at *object, size_t i)
                             .value = it ? json_object_iter_value(it) : NULL,
                             .parent = object,
                             .key = it ? json_object_iter_key(it) : NULL};
+}
+
+bool json_holds_text(const struct json_at *at)
+{
+    return json_is_string(at->value);
 }
 
 enum status json_get_string(const struct json_at *at, const char **out)
@@ -373,4 +378,29 @@ enum status json_may_bool(const struct json_at *object, const char *key, bool *o
     struct json_at at = {0};
     enum status st = json_optional(object, key, &at);
     return st == STATUS_OK && at.value ? json_get_bool(&at, out) : st;
+}
+
+enum status json_may_choice(const struct json_at *object, const char *key, const char *const *name,
+                            size_t n, size_t *out)
+{
+    enum status st;
+    struct json_at at = {0};
+    const char *text;
+    char known[256] = "";
+    TRY(json_optional(object, key, &at));
+    if (!at.value)
+        goto out;
+    TRY(json_get_string(&at, &text));
+    for (size_t k = 0, used = 0; k < n; k++) {
+        if (!strcmp(name[k], text)) {
+            *out = k;
+            goto out;
+        }
+        if (used < sizeof known)
+            used +=
+                (size_t)snprintf(known + used, sizeof known - used, "%s%s", k ? ", " : "", name[k]);
+    }
+    st = json_error(&at, "no %s is called '%.60s'; there are %s", key, text, known);
+out:
+    return st;
 }

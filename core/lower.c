@@ -23,26 +23,48 @@ static enum status copy_stages(const struct lowering *l, struct program *out)
     return STATUS_OK;
 }
 
-static enum status copy_ranks(const struct lowering *l, const struct stage_cost *cost,
-                              struct program *out)
+/* What the rank keeps all the time: with asynchronous updates one set of weights for each
+ * microbatch between forward and backward. */
+static enum status memory_of(struct lowering *l, uint32_t team, uint32_t device,
+                             struct program_rank *out)
+{
+    enum status st = STATUS_OK;
+    uint32_t ahead = 0, replicas = lowering_team(l, team)->replicas;
+    for (uint32_t t = team; t < l->teams; t++)
+        ahead += lowering_team(l, t)->replicas;
+    int64_t versions = l->schedule->asynchronous ? (ahead - 1) / replicas + 1 : 1;
+    for (uint32_t s = team; s < l->plan->stages; s += l->teams) {
+        const struct stage_cost *c;
+        TRY(lowering_cost(l, s, device, &c));
+        out->static_bytes += versions * c->weight_bytes + c->gradient_bytes + c->state_bytes;
+        if (c->scratch_bytes > out->scratch_bytes)
+            out->scratch_bytes = c->scratch_bytes;
+    }
+out:
+    return st;
+}
+
+static enum status copy_ranks(struct lowering *l, struct program *out)
 {
     enum status st = STATUS_OK;
     out->rank = calloc(lowering_ranks(l), sizeof *out->rank);
     out->op_start = calloc(lowering_ranks(l) + 1, sizeof *out->op_start);
     if (!out->rank || !out->op_start)
-        return error_set(STATUS_NOMEM, "%zu ranks", (size_t)lowering_ranks(l));
+        return error_set(STATUS_NOMEM, "%u ranks", lowering_ranks(l));
     out->ranks = lowering_ranks(l);
-    for (uint32_t r = 0; r < out->ranks; r++) {
-        uint32_t stage = lowering_stage_of(l, r), replica = r - l->first_rank[stage];
-        uint32_t device = l->plan->stage[stage].device[replica];
-        out->rank[r].device = device;
-        out->rank[r].stage = stage;
-        out->rank[r].replica = replica;
-        out->rank[r].static_bytes = cost[r].static_bytes;
-        TRY(text_copy(l->topology->device[device], &out->rank[r].name));
-        out->op_start[r + 1] = out->op_start[r] + l->list[r].n;
-        out->deps += l->list[r].deps;
-    }
+    for (uint32_t c = 0; c < l->cells; c++)
+        for (uint32_t k = 0; k < l->cell[c].shards; k++) {
+            uint32_t r = l->cell[c].rank + k, team = l->cell[c].team;
+            uint32_t device = lowering_device(l, team, l->cell[c].replica, k);
+            out->rank[r].device = device;
+            out->rank[r].stage = team;
+            out->rank[r].replica = l->cell[c].replica;
+            out->rank[r].shard = k;
+            TRY(memory_of(l, team, device, &out->rank[r]));
+            TRY(text_copy(l->topology->device[device], &out->rank[r].name));
+            out->op_start[r + 1] = out->op_start[r] + l->list[r].n;
+            out->deps += l->list[r].deps;
+        }
     out->ops = out->op_start[out->ranks];
 out:
     return st;
@@ -59,8 +81,12 @@ static enum status copy_ops(struct lowering *l, struct program *out)
         struct list *list = &l->list[r];
         size_t base = out->op_start[r];
         for (size_t i = 0; i < list->n; i++) {
-            out->op[base + i] = list->op[i];
-            out->op[base + i].dep_start += (uint32_t)deps;
+            struct program_op *o = &out->op[base + i];
+            *o = list->op[i];
+            o->dep_start += (uint32_t)deps;
+            o->match =
+                op_is_message(o) ? (uint32_t)out->op_start[o->peer] + o->match : PROGRAM_NONE;
+            o->channel = PROGRAM_NONE;
         }
         for (size_t d = 0; d < list->deps; d++)
             out->dep[deps++] = (uint32_t)base + list->dep[d];
@@ -73,62 +99,77 @@ static enum status copy_ops(struct lowering *l, struct program *out)
     return STATUS_OK;
 }
 
-static enum status flatten(struct lowering *l, const struct stage_cost *cost, struct grouping *g,
-                           struct program *out)
+/* FLOP of a sample: the model's own, and what is made again. */
+static void count_flop(const struct lowering *l, struct program *out)
+{
+    for (size_t s = 0; s < l->plan->stages; s++)
+        for (size_t k = 0; k < l->plan->stage[s].ops; k++) {
+            const struct model_op *o = &l->model->op[l->plan->stage[s].op[k]];
+            out->sample_flop += o->forward_flop + o->backward_flop;
+            if (lowering_remakes(&l->plan->stage[s], o))
+                out->recompute_flop += o->forward_flop;
+        }
+}
+
+static enum status flatten(struct lowering *l, struct program *out)
 {
     enum status st;
+    struct grouping *g = &l->grouping;
     TRY(copy_stages(l, out));
-    TRY(copy_ranks(l, cost, out));
+    TRY(copy_ranks(l, out));
     TRY(copy_ops(l, out));
-    out->groups = g->groups;
-    out->group_start = g->start;
-    out->member = g->member;
-    g->start = NULL;
-    g->member = NULL;
+    if (g->n > 0) {
+        out->groups = g->n;
+        out->group_start = g->start;
+        out->member = g->member;
+        out->device_start = g->device_start;
+        out->device = g->device;
+        *g = (struct grouping){0};
+    }
     out->microbatches = l->plan->microbatches;
     out->microbatch_size = l->plan->microbatch_size;
     out->tokens_per_sample = l->model->tokens_per_sample;
+    out->asynchronous = l->schedule->asynchronous;
+    out->folded = l->fold;
     out->seed = l->plan->seed;
+    count_flop(l, out);
     TRY(text_copy(l->plan->optimizer, &out->optimizer));
-    TRY(program_match(out));
-    TRY(program_check(out, NULL));
+    TRY(program_link(out));
+    TRY(program_check(out));
 out:
+    return st;
+}
+
+static enum status lower(struct lowering *l, struct program *out)
+{
+    enum status st;
+    struct program program = {0};
+
+    TRY(plan_check(l->plan, l->model, l->topology));
+    TRY(lowering_prepare(l));
+    TRY(lowering_group(l));
+    TRY(lowering_replay(l));
+    TRY(lowering_finish(l));
+    TRY(flatten(l, &program));
+    *out = program;
+    program = (struct program){0};
+out:
+    program_free(&program);
+    lowering_free(l);
     return st;
 }
 
 enum status plan_lower(const struct plan *p, const struct model *m, const struct topology *t,
                        struct program *out)
 {
-    enum status st;
-    struct lowering l = {.plan = p, .model = m, .topology = t};
-    struct grouping g = {0};
-    struct stage_cost *cost = NULL;
-    struct program program = {0};
+    return lower(&(struct lowering){.plan = p, .model = m, .topology = t}, out);
+}
 
-    TRY(plan_check(p, m, t));
-    for (size_t s = 0; s < p->stages; s++)
-        if (p->stage[s].tensor_parallel != 1 || p->stage[s].recompute)
-            return error_set(STATUS_UNSUPPORTED, "stage %zu: %s is not simulated yet", s,
-                             p->stage[s].recompute ? "recomputation" : "tensor parallelism");
-    TRY(lowering_prepare(&l));
-    cost = calloc(lowering_ranks(&l), sizeof *cost);
-    if (!cost) {
-        st = error_set(STATUS_NOMEM, "%zu ranks", (size_t)lowering_ranks(&l));
-        goto out;
-    }
-    for (uint32_t r = 0; r < lowering_ranks(&l); r++) {
-        uint32_t stage = lowering_stage_of(&l, r);
-        cost[r] = lowering_cost(&l, stage, p->stage[stage].device[r - l.first_rank[stage]]);
-    }
-    TRY(lowering_replay(&l, cost));
-    TRY(lowering_finish(&l, cost, &g));
-    TRY(flatten(&l, cost, &g, &program));
-    *out = program;
-    program = (struct program){0};
-out:
-    program_free(&program);
-    grouping_free(&g);
-    free(cost);
-    lowering_free(&l);
-    return st;
+enum status plan_lower_folded(const struct plan *p, const struct model *m, const struct topology *t,
+                              struct program *out)
+{
+    bool fold = p->stages > 0 && p->microbatches % p->stage[0].replicas == 0;
+    for (size_t s = 1; s < p->stages; s++)
+        fold = fold && p->stage[s].replicas == p->stage[0].replicas;
+    return lower(&(struct lowering){.plan = p, .model = m, .topology = t, .fold = fold}, out);
 }

@@ -5,8 +5,18 @@
  * inserted by a global replay in which a RECV enters the receiver's list in the instant its SEND
  * enters the sender's: one global order exists, so the lists cannot deadlock even if every
  * transfer were a blocking rendezvous. (Idea: torch.distributed.pipelining, _add_send_recv.)
- * Then per stage: ALLREDUCE of the gradients over its replicas, of tied weights over the stages
- * that share them, and UPDATE. */
+ *
+ * Around the pipeline:
+ *   - tensor parallelism: the shards of a replica run the same list; what Megatron sums inside a
+ *     stage is one ALLREDUCE (with sequence parallelism a REDUCESCATTER and an ALLGATHER) of
+ *     `count` calls after each FORWARD and BACKWARD, which the rank's next compute op waits for;
+ *     a boundary tensor is whole on every shard, so shard k sends to shard k;
+ *   - experts spread over replicas: an ALLTOALL of two calls per op with experts likewise;
+ *   - replicas: ALLREDUCE of the gradients after the last backward, or in buckets while it runs;
+ *     ZeRO 1: REDUCESCATTER, UPDATE of one part, ALLGATHER of the parameters; ZeRO 2: a
+ *     REDUCESCATTER after every backward; ZeRO 3: also an ALLGATHER before every pass, one pass
+ *     ahead, and none after the UPDATE;
+ *   - tied weights: ALLREDUCE over the stages that share them; UPDATE. */
 #ifndef CORE_LOWER_H
 #define CORE_LOWER_H
 
@@ -15,11 +25,19 @@
 #include "core/program.h"
 #include "core/topology.h"
 
-/* Ranks are numbered stage by stage, replicas within: rank = sum of replicas before + replica.
+/* Ranks are numbered team by team (plan.h), replicas within, shards within:
+ * rank = ranks of earlier teams + replica * tensor_parallel + shard.
  * The result is matched and checked. O(ops log ops). Returns STATUS_INVALID, STATUS_UNSUPPORTED
- * (tensor parallelism, recomputation: not yet), STATUS_NOMEM. */
+ * (combinations that have no meaning, named), STATUS_NOMEM. */
 enum status plan_lower(const struct plan *p, const struct model *m, const struct topology *t,
                        struct program *out) MUST_CHECK;
+
+/* The same, but only replica 0 and shard 0 of every stage get ranks; groups keep all their devices,
+ * so that collectives cost what they do. Right when replicas are alike and do not disturb each
+ * other; 1 / (replicas * shards) of the work. When replicas differ between stages it is
+ * plan_lower(). */
+enum status plan_lower_folded(const struct plan *p, const struct model *m, const struct topology *t,
+                              struct program *out) MUST_CHECK;
 
 /* Model ops of stage `from` whose output some op of stage `to` reads, ascending.
  * stage_of [m->n] is the stage of each op; *op is malloc'd, NULL when *n == 0. */

@@ -2,151 +2,166 @@
  * weights, then every rank updates. */
 #include "core/lowering.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-static void close_group(struct grouping *g, uint32_t tag, int64_t bytes)
+/* The op with which the newest pass is complete. */
+static uint32_t newest(const struct list *list)
 {
-    g->tag[g->groups] = tag;
-    g->bytes[g->groups++] = bytes;
-    g->start[g->groups] = g->members;
+    return (list->blocked ? list->blocked : list->compute[0]) - 1;
 }
 
-static int64_t stage_parameter_bytes(const struct lowering *l, uint32_t stage)
+/* A collective over gradients or parameters; waits for the op at `after` and for the collective of
+ * this kind before it. */
+static enum status append_sum(struct list *list, struct program_op op, uint32_t after)
 {
-    int64_t bytes = 0;
-    const struct plan_stage *s = &l->plan->stage[stage];
-    for (size_t k = 0; k < s->ops; k++) {
-        const struct model_op *o = &l->model->op[s->op[k]];
-        bool copy = o->shares != MODEL_NO_OP && l->stage_of[o->shares] != stage;
-        bytes += o->parameter_bytes + (copy ? o->shared_bytes : 0);
-    }
-    return bytes;
-}
-
-/* Stages other than the owner's in which an op borrows parameters of `owner`; tied[] marks them. */
-static size_t tied_stages(const struct lowering *l, uint32_t owner, bool *tied, int64_t *bytes)
-{
-    size_t n = 0;
-    memset(tied, 0, l->plan->stages * sizeof *tied);
-    for (size_t i = owner + 1; i < l->model->n; i++) {
-        const struct model_op *o = &l->model->op[i];
-        if (o->shares != owner || l->stage_of[i] == l->stage_of[owner] || tied[l->stage_of[i]])
-            continue;
-        tied[l->stage_of[i]] = true;
-        *bytes = o->shared_bytes > *bytes ? o->shared_bytes : *bytes;
-        n++;
-    }
-    return n;
-}
-
-static enum status tie_groups(const struct lowering *l, struct grouping *g, bool *tied)
-{
-    const struct plan *p = l->plan;
-    for (uint32_t owner = 0; owner < l->model->n; owner++) {
-        int64_t bytes = 0;
-        uint32_t home = l->stage_of[owner];
-        if (l->model->op[owner].parameter_bytes == 0 || !tied_stages(l, owner, tied, &bytes))
-            continue;
-        tied[home] = true;
-        for (uint32_t s = 0; s < p->stages; s++)
-            if (tied[s] && p->stage[s].replicas != p->stage[home].replicas)
-                return error_set(STATUS_UNSUPPORTED,
-                                 "op '%s' shares its parameters between stages %u and %u, which "
-                                 "need equally many replicas",
-                                 l->model->op[owner].name, home, s);
-        for (uint32_t replica = 0; replica < p->stage[home].replicas; replica++) {
-            for (uint32_t s = 0; s < p->stages; s++)
-                if (tied[s])
-                    g->member[g->members++] = l->first_rank[s] + replica;
-            close_group(g, owner, bytes);
-        }
-    }
-    return STATUS_OK;
-}
-
-/* How many groups and members there can be at most: replicas, and tied weights. */
-static enum status make_groups(const struct lowering *l, struct grouping *g)
-{
-    enum status st = STATUS_OK;
-    size_t ranks = lowering_ranks(l), owners = 0;
-    bool *tied = calloc(l->plan->stages, sizeof *tied);
-    for (uint32_t i = 0; i < l->model->n; i++)
-        owners += l->model->op[i].shares != MODEL_NO_OP; /* at most so many distinct owners */
-    g->start = calloc(l->plan->stages + owners * ranks + 2, sizeof *g->start);
-    g->tag = calloc(l->plan->stages + owners * ranks + 1, sizeof *g->tag);
-    g->bytes = calloc(l->plan->stages + owners * ranks + 1, sizeof *g->bytes);
-    g->member = calloc((owners + 1) * ranks + 1, sizeof *g->member);
-    if (!tied || !g->start || !g->tag || !g->bytes || !g->member) {
-        st = error_set(STATUS_NOMEM, "groups of %zu ranks", ranks);
-        goto out;
-    }
-    for (uint32_t s = 0; s < l->plan->stages; s++) {
-        int64_t bytes = stage_parameter_bytes(l, s);
-        if (l->plan->stage[s].replicas < 2 || bytes == 0)
-            continue;
-        for (uint32_t r = l->first_rank[s]; r < l->first_rank[s + 1]; r++)
-            g->member[g->members++] = r;
-        close_group(g, PROGRAM_NONE, bytes);
-    }
-    if (owners > 0)
-        TRY(tie_groups(l, g, tied));
+    enum status st;
+    uint32_t position;
+    op.peer_stage = PROGRAM_NONE;
+    op.count = 1;
+    TRY(list_append(list, &op, &position));
+    TRY(list_depend(list, after));
+    if (list->scattered)
+        TRY(list_depend(list, list->scattered - 1));
+    list->scattered = position + 1;
 out:
-    free(tied);
     return st;
 }
 
-static enum status finish_ranks(struct lowering *l, const struct grouping *g,
-                                const struct stage_cost *cost)
+enum status lowering_reduce(struct lowering *l, uint32_t rank, uint32_t stage, uint32_t microbatch,
+                            const struct stage_cost *cost, int64_t bytes, bool experts)
 {
     enum status st = STATUS_OK;
-    /* Group by group, so that every rank meets its groups in the same global order. The first
-     * collective of a rank waits for its last backward, a later one for the one before. */
-    for (size_t k = 0; k < g->groups; k++)
-        for (size_t i = g->start[k]; i < g->start[k + 1]; i++) {
+    struct list *list = &l->list[rank];
+    uint32_t team = l->team_of[stage],
+             shard = (rank - l->first_rank[team]) % lowering_shards(l, team);
+    uint32_t all = l->data[team * l->most_shards + shard];
+    struct program_op op = {.kind = l->plan->zero >= 1 ? OP_REDUCESCATTER : OP_ALLREDUCE,
+                            .purpose = FOR_DATA,
+                            .stage = stage,
+                            .microbatch = microbatch,
+                            .peer = all,
+                            .tag = PROGRAM_NONE,
+                            .bytes = bytes};
+    if (all != PROGRAM_NONE && bytes > 0)
+        TRY(append_sum(list, op, newest(list)));
+    op.peer = l->same[rank];
+    op.bytes = cost->expert_bytes;
+    if (experts && op.peer != PROGRAM_NONE && op.bytes > 0)
+        TRY(append_sum(list, op, newest(list)));
+out:
+    return st;
+}
+
+enum status lowering_update(struct lowering *l, uint32_t rank, uint32_t stage, uint32_t microbatch,
+                            const struct stage_cost *cost)
+{
+    enum status st;
+    struct list *list = &l->list[rank];
+    uint32_t position;
+    struct program_op op = {.kind = OP_UPDATE,
+                            .stage = stage,
+                            .microbatch = microbatch,
+                            .peer = PROGRAM_NONE,
+                            .peer_stage = PROGRAM_NONE,
+                            .tag = PROGRAM_NONE,
+                            .count = 1,
+                            .seconds = cost->update_s};
+    TRY(list_append(list, &op, &position));
+    if (list->scattered)
+        TRY(list_depend(list, list->scattered - 1));
+    if (list->blocked)
+        TRY(list_depend(list, list->blocked - 1));
+    list->blocked = 0;
+    list->compute[1] = list->compute[0];
+    list->compute[0] = position + 1;
+out:
+    return st;
+}
+
+/* ZeRO 1 and 2: every replica has updated its part of the parameters; now all need all. */
+static enum status spread_parameters(struct lowering *l, uint32_t rank, uint32_t stage,
+                                     const struct stage_cost *cost)
+{
+    uint32_t team = l->team_of[stage],
+             shard = (rank - l->first_rank[team]) % lowering_shards(l, team);
+    uint32_t all = l->data[team * l->most_shards + shard];
+    struct list *list = &l->list[rank];
+    if (all == PROGRAM_NONE || cost->replicated_bytes == 0)
+        return STATUS_OK;
+    struct program_op op = {.kind = OP_ALLGATHER,
+                            .purpose = FOR_SHARDS,
+                            .stage = stage,
+                            .microbatch = PROGRAM_NONE,
+                            .peer = all,
+                            .tag = PROGRAM_NONE,
+                            .bytes = cost->replicated_bytes};
+    return append_sum(list, op, newest(list));
+}
+
+/* Every stage of every rank, in one order for all ranks. */
+static enum status for_each_stage(struct lowering *l,
+                                  enum status (*act)(struct lowering *l, uint32_t rank,
+                                                     uint32_t stage, const struct stage_cost *c))
+{
+    enum status st = STATUS_OK;
+    for (uint32_t c = 0; c < l->cells; c++)
+        for (uint32_t k = 0; k < l->cell[c].shards; k++)
+            for (uint32_t s = l->cell[c].team; s < l->plan->stages; s += l->teams) {
+                const struct stage_cost *cost;
+                uint32_t device = lowering_device(l, l->cell[c].team, l->cell[c].replica, k);
+                TRY(lowering_cost(l, s, device, &cost));
+                TRY(act(l, l->cell[c].rank + k, s, cost));
+            }
+out:
+    return st;
+}
+
+static enum status reduce(struct lowering *l, uint32_t rank, uint32_t stage,
+                          const struct stage_cost *cost)
+{
+    /* with buckets the dense ones are under way already */
+    return lowering_reduce(l, rank, stage, PROGRAM_NONE, cost,
+                           cost->buckets > 0 ? 0 : cost->replicated_bytes, true);
+}
+
+static enum status update(struct lowering *l, uint32_t rank, uint32_t stage,
+                          const struct stage_cost *cost)
+{
+    return lowering_update(l, rank, stage, PROGRAM_NONE, cost);
+}
+
+/* Owner by owner, so that every rank meets its ties in the same order. */
+static enum status tie(struct lowering *l)
+{
+    enum status st = STATUS_OK;
+    const struct grouping *g = &l->grouping;
+    for (size_t k = 0; k < l->ties; k++) {
+        const struct tie *tie = &l->tie[k];
+        for (size_t i = g->start[tie->group]; i < g->start[tie->group + 1]; i++) {
             struct list *list = &l->list[g->member[i]];
-            uint32_t position = (uint32_t)list->n - 1;
-            while (list->op[position].kind != OP_BACKWARD && list->op[position].kind < OP_ALLREDUCE)
-                position--; /* skip the last SENDs */
             struct program_op op = {.kind = OP_ALLREDUCE,
-                                    .stage = lowering_stage_of(l, g->member[i]),
+                                    .purpose = FOR_TIES,
+                                    .stage = lowering_team_of_rank(l, g->member[i]),
                                     .microbatch = PROGRAM_NONE,
-                                    .peer = (uint32_t)k,
-                                    .peer_stage = PROGRAM_NONE,
-                                    .tag = g->tag[k],
-                                    .bytes = g->bytes[k]};
-            TRY(list_append(list, &op, NULL));
-            TRY(list_depend(list, position));
+                                    .peer = tie->group,
+                                    .tag = tie->owner,
+                                    .bytes = tie->bytes};
+            TRY(append_sum(list, op, newest(list)));
         }
-    for (uint32_t rank = 0; rank < lowering_ranks(l); rank++) {
-        struct list *list = &l->list[rank];
-        uint32_t last = (uint32_t)list->n - 1;
-        struct program_op op = {.kind = OP_UPDATE,
-                                .stage = lowering_stage_of(l, rank),
-                                .microbatch = PROGRAM_NONE,
-                                .peer = PROGRAM_NONE,
-                                .peer_stage = PROGRAM_NONE,
-                                .tag = PROGRAM_NONE,
-                                .seconds = cost[rank].update_s};
-        TRY(list_append(list, &op, NULL));
-        if (list->op[last].kind >= OP_ALLREDUCE)
-            TRY(list_depend(list, last));
     }
 out:
     return st;
 }
 
-enum status lowering_finish(struct lowering *l, const struct stage_cost *cost, struct grouping *g)
+enum status lowering_finish(struct lowering *l)
 {
-    enum status st = make_groups(l, g);
-    return st == STATUS_OK ? finish_ranks(l, g, cost) : st;
-}
-
-void grouping_free(struct grouping *g)
-{
-    free(g->start);
-    free(g->member);
-    free(g->tag);
-    free(g->bytes);
-    *g = (struct grouping){0};
+    enum status st = STATUS_OK;
+    if (l->plan->zero < 2 && !l->schedule->asynchronous)
+        TRY(for_each_stage(l, reduce));
+    if (l->schedule->asynchronous) /* every update has its own */
+        goto out;
+    TRY(tie(l));
+    TRY(for_each_stage(l, update));
+    if (l->plan->zero == 1 || l->plan->zero == 2)
+        TRY(for_each_stage(l, spread_parameters));
+out:
+    return st;
 }

@@ -1,10 +1,8 @@
-/* Stages, what crosses between them, what they cost. */
+/* Stages, what crosses between them, and who the ranks are. */
 #include "core/lowering.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "core/cost.h"
 
 enum status crossing_ops(const struct model *m, const uint32_t *stage_of, uint32_t from,
                          uint32_t to, uint32_t **op, size_t *n)
@@ -92,47 +90,92 @@ static enum status index_edges(struct lowering *l)
     return STATUS_OK;
 }
 
+/* Teams, and where their cells and ranks begin. */
+static enum status number_ranks(struct lowering *l)
+{
+    const struct plan *p = l->plan;
+    uint64_t ranks = 0, cells = 0;
+    l->team_of = calloc(p->stages + 1, sizeof *l->team_of);
+    l->first_rank = calloc(p->stages + 1, sizeof *l->first_rank);
+    l->first_cell = calloc(p->stages + 1, sizeof *l->first_cell);
+    l->summing = calloc(p->stages + 1, sizeof *l->summing);
+    if (!l->team_of || !l->first_rank || !l->first_cell || !l->summing)
+        return error_set(STATUS_NOMEM, "%zu stages", p->stages);
+    l->teams = plan_teams(p, l->team_of);
+    l->chunks = (uint32_t)(p->stages / l->teams);
+    for (uint32_t team = 0; team < l->teams; team++) {
+        uint32_t shards = lowering_shards(l, team), replicas = lowering_replicas(l, team);
+        l->most_shards = shards > l->most_shards ? shards : l->most_shards;
+        cells += replicas;
+        ranks += (uint64_t)replicas * shards;
+        if (ranks >= PROGRAM_NONE)
+            return error_set(STATUS_INVALID, "too many ranks");
+        l->first_cell[team + 1] = (uint32_t)cells;
+        l->first_rank[team + 1] = (uint32_t)ranks;
+    }
+    l->cells = (uint32_t)cells;
+    return STATUS_OK;
+}
+
+static enum status allocate(struct lowering *l)
+{
+    size_t ranks = lowering_ranks(l), slots = (size_t)l->plan->microbatches * l->most_shards;
+    double most = (double)(l->edges > l->plan->stages ? l->edges : l->plan->stages);
+    if (most * (double)slots * 2 >= PROGRAM_NONE)
+        return error_set(STATUS_INVALID,
+                         "%zu connections between stages x %u microbatches x %u shards: too many",
+                         l->edges, l->plan->microbatches, l->most_shards);
+    l->list = calloc(ranks, sizeof *l->list);
+    l->cell = calloc(l->cells, sizeof *l->cell);
+    l->queue = calloc(l->cells, sizeof *l->queue);
+    l->cost = calloc(l->plan->stages * l->topology->types, sizeof(struct stage_cost *));
+    l->arrived = calloc(l->edges * slots + 1, sizeof *l->arrived);
+    l->returned = calloc(l->edges * slots + 1, sizeof *l->returned);
+    l->forward = calloc(l->plan->stages * slots + 1, sizeof *l->forward);
+    l->half = calloc(l->schedule->split ? l->plan->stages * slots + 1 : 1, sizeof *l->half);
+    if (!l->list || !l->cell || !l->queue || !l->cost || !l->arrived || !l->returned ||
+        !l->forward || !l->half)
+        return error_set(STATUS_NOMEM, "%zu ranks", ranks);
+    for (uint32_t team = 0, c = 0; team < l->teams; team++)
+        for (uint32_t replica = 0; replica < lowering_replicas(l, team); replica++, c++)
+            l->cell[c] = (struct cell){
+                .team = team,
+                .replica = replica,
+                .rank = l->first_rank[team] + replica * lowering_shards(l, team),
+                .shards = lowering_shards(l, team),
+            };
+    return STATUS_OK;
+}
+
 enum status lowering_prepare(struct lowering *l)
 {
     enum status st = STATUS_OK;
     const struct plan *p = l->plan;
-    size_t ranks = 0;
 
+    TRY(schedule_find(p->schedule, &l->schedule));
     l->stage_of = calloc(l->model->n + 1, sizeof *l->stage_of);
-    l->first_rank = calloc(p->stages + 1, sizeof *l->first_rank);
-    if (!l->stage_of || !l->first_rank)
+    if (!l->stage_of)
         return error_set(STATUS_NOMEM, "%zu ops", l->model->n);
-    for (uint32_t s = 0; s < p->stages; s++) {
+    for (uint32_t s = 0; s < p->stages; s++)
         for (size_t k = 0; k < p->stage[s].ops; k++)
             l->stage_of[p->stage[s].op[k]] = s;
-        l->first_rank[s] = (uint32_t)ranks;
-        ranks += p->stage[s].replicas;
-    }
-    l->first_rank[p->stages] = (uint32_t)ranks;
     TRY(find_edges(l));
     TRY(index_edges(l));
-    if ((double)l->edges * p->microbatches * 2 >= PROGRAM_NONE)
-        return error_set(STATUS_INVALID,
-                         "%zu connections between stages x %u microbatches: too many", l->edges,
-                         p->microbatches);
-    l->list = calloc(ranks, sizeof *l->list);
-    l->queue = calloc(ranks, sizeof *l->queue);
-    l->arrived = calloc(l->edges * p->microbatches + 1, sizeof *l->arrived);
-    l->returned = calloc(l->edges * p->microbatches + 1, sizeof *l->returned);
-    if (!l->list || !l->queue || !l->arrived || !l->returned)
-        st = error_set(STATUS_NOMEM, "%zu ranks", ranks);
+    TRY(number_ranks(l));
+    TRY(allocate(l));
 out:
     return st;
 }
 
-size_t lowering_ranks(const struct lowering *l)
+uint32_t lowering_device(const struct lowering *l, uint32_t team, uint32_t replica, uint32_t shard)
 {
-    return l->first_rank[l->plan->stages];
+    const struct plan_stage *s = lowering_team(l, team);
+    return s->device[(size_t)replica * s->tensor_parallel + shard];
 }
 
-uint32_t lowering_stage_of(const struct lowering *l, uint32_t rank)
+uint32_t lowering_team_of_rank(const struct lowering *l, uint32_t rank)
 {
-    uint32_t low = 0, high = (uint32_t)l->plan->stages;
+    uint32_t low = 0, high = l->teams;
     while (high - low > 1) {
         uint32_t middle = (low + high) / 2;
         if (l->first_rank[middle] <= rank)
@@ -143,43 +186,37 @@ uint32_t lowering_stage_of(const struct lowering *l, uint32_t rank)
     return low;
 }
 
-struct stage_cost lowering_cost(const struct lowering *l, uint32_t stage, uint32_t device)
-{
-    struct stage_cost c = {0};
-    const struct plan_stage *s = &l->plan->stage[stage];
-    const struct device_type *type = topology_type(l->topology, device);
-    for (size_t k = 0; k < s->ops; k++) {
-        const struct model_op *o = &l->model->op[s->op[k]];
-        struct op_cost cost =
-            cost_op(l->model, type, s->op[k], l->plan->microbatch_size, l->plan->optimizer);
-        bool copy = o->shares != MODEL_NO_OP && l->stage_of[o->shares] != stage;
-        c.forward_s += cost.forward_s;
-        c.backward_s += cost.backward_s;
-        c.update_s += cost.update_s;
-        c.stash_bytes += o->stash_bytes * l->plan->microbatch_size;
-        c.static_bytes += (o->parameter_bytes + (copy ? o->shared_bytes : 0)) *
-                          cost_static_factor(l->plan->optimizer);
-    }
-    for (size_t k = l->in_start[stage]; k < l->in_start[stage + 1]; k++)
-        c.stash_bytes += l->edge[l->in[k]].bytes; /* received inputs stay until the backward */
-    return c;
-}
-
 void lowering_free(struct lowering *l)
 {
     for (size_t r = 0; l->list && r < lowering_ranks(l); r++) {
         free(l->list[r].op);
         free(l->list[r].dep);
-        free(l->list[r].schedule);
     }
+    for (size_t c = 0; l->cell && c < l->cells; c++)
+        free(l->cell[c].schedule);
+    for (size_t k = 0; l->cost && k < l->plan->stages * l->topology->types; k++)
+        stage_cost_free(l->cost[k]);
+    grouping_free(&l->grouping);
     free(l->list);
+    free(l->cell);
     free(l->queue);
+    free(l->cost);
     free(l->arrived);
     free(l->returned);
+    free(l->forward);
+    free(l->half);
     free(l->edge);
     free(l->in_start);
     free(l->out_start);
     free(l->in);
+    free(l->team_of);
     free(l->first_rank);
+    free(l->first_cell);
+    free(l->summing);
     free(l->stage_of);
+    free(l->data);
+    free(l->experts);
+    free(l->same);
+    free(l->tensor);
+    free(l->tie);
 }

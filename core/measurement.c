@@ -33,6 +33,7 @@ void timeline_free(struct timeline *t)
 
 struct interval {
     double start, end;
+    uint8_t purpose;
 };
 
 static int by_start(const void *a, const void *b)
@@ -41,89 +42,160 @@ static int by_start(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The communication that op i waits for: RECVs, and collectives with the collectives before them.
- * in[room] must be as long as the program has dependencies of one op, plus its collectives. */
-static size_t waited_for(const struct program *p, const struct timeline *t, size_t i,
-                         struct interval *in)
+/* Add the communication that op i waits for after `since`: messages, collectives, and what these
+ * wait for in their turn. in[room] has a place for each dependency of the rank. */
+static size_t waited_for(const struct program *p, const struct timeline *t, size_t i, double since,
+                         struct interval *in, size_t n)
 {
-    size_t n = 0;
     for (uint32_t d = p->op[i].dep_start; d < p->op[i + 1].dep_start; d++) {
         size_t j = p->dep[d];
-        if (op_computes(&p->op[j]))
+        if (op_computes(&p->op[j]) || t->end_s[j] <= since)
             continue;
-        in[n++] = (struct interval){t->start_s[j], t->end_s[j]};
-        while (p->op[j].kind >= OP_ALLREDUCE && p->op[j].dep_start < p->op[j + 1].dep_start &&
-               !op_computes(&p->op[p->dep[p->op[j].dep_start]])) {
-            j = p->dep[p->op[j].dep_start];
-            in[n++] = (struct interval){t->start_s[j], t->end_s[j]};
-        }
+        in[n++] = (struct interval){t->start_s[j], t->end_s[j], p->op[j].purpose};
+        if (op_is_collective(&p->op[j]))
+            n = waited_for(p, t, j, since, in, n);
     }
     return n;
 }
 
-/* Length of the union of in[n] inside [from, to). */
-static double covered(struct interval *in, size_t n, double from, double to)
+/* Add the parts of [from, to) that the union of in[n] covers, each to the interval that began
+ * first. */
+static void expose(struct interval *in, size_t n, double from, double to, struct measured_rank *out)
 {
-    double sum = 0, reached = from;
+    double reached = from;
     qsort(in, n, sizeof *in, by_start);
     for (size_t k = 0; k < n; k++) {
         double start = fmax(in[k].start, reached), end = fmin(in[k].end, to);
-        if (end > start) {
-            sum += end - start;
-            reached = end;
-        }
+        if (end <= start)
+            continue;
+        out->exposed_s[in[k].purpose] += end - start;
+        out->exposed_comm_s += end - start;
+        reached = end;
     }
-    return sum;
 }
 
 static void account_rank(const struct program *p, const struct timeline *t, uint32_t r,
-                         double iteration_s, struct interval *room, struct measured_rank *out)
+                         double end_s, struct interval *room, struct measured_rank *out)
 {
     double reached = 0;
+    size_t n = 0;
     for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
         if (!op_computes(&p->op[i]))
             continue;
         if (t->start_s[i] > reached)
-            out->exposed_comm_s += covered(room, waited_for(p, t, i, room), reached, t->start_s[i]);
-        out->busy_s += t->end_s[i] - t->start_s[i];
+            expose(room, waited_for(p, t, i, reached, room, 0), reached, t->start_s[i], out);
+        double seconds = t->end_s[i] - t->start_s[i];
+        out->busy_s += seconds;
+        out->update_s += p->op[i].kind == OP_UPDATE ? seconds : 0;
         reached = fmax(reached, t->end_s[i]);
     }
-    out->idle_s = fmax(0, iteration_s - out->busy_s - out->exposed_comm_s);
+    for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) /* what the end waits for */
+        if (op_is_collective(&p->op[i]) && t->end_s[i] > reached)
+            room[n++] = (struct interval){t->start_s[i], t->end_s[i], p->op[i].purpose};
+    expose(room, n, reached, end_s, out);
+}
+
+static uint64_t common_multiple(uint64_t a, uint64_t b)
+{
+    uint64_t x = a, y = b;
+    while (y) {
+        uint64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return a / x * b;
+}
+
+/* End of microbatch m's backward on the first stage, 0 if it has none. */
+static double finished(const struct program *p, const struct timeline *t, uint32_t m)
+{
+    for (uint32_t r = 0; r < p->ranks && p->rank[r].stage == 0; r++)
+        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
+            if (p->op[i].kind == OP_BACKWARD && p->op[i].microbatch == m)
+                return t->end_s[i];
+    return 0;
+}
+
+double timeline_iteration(const struct program *p, const struct timeline *t, bool *settled)
+{
+    double end_s = 0;
+    uint64_t cycle = 1, margin = p->ranks;
+    *settled = true;
+    for (size_t i = 0; i < p->ops; i++)
+        end_s = fmax(end_s, t->end_s[i]);
+    if (!p->asynchronous)
+        return end_s;
+    for (uint32_t r = 0; r < p->ranks && cycle < p->microbatches; r++)
+        if (r + 1 == p->ranks || p->rank[r + 1].stage != p->rank[r].stage)
+            cycle = common_multiple(cycle, p->rank[r].replica + 1); /* the stage's last replica */
+    uint64_t last = p->microbatches > margin ? p->microbatches - 1 - margin : 0;
+    uint64_t periods = last / 2 / cycle; /* the second half: the first one settles */
+    if (periods == 0) {
+        *settled = false;
+        return end_s;
+    }
+    uint32_t to = (uint32_t)last, from = (uint32_t)(last - periods * cycle);
+    return (finished(p, t, to) - finished(p, t, from)) / (double)(to - from) * p->microbatches;
+}
+
+/* The longest list of dependencies, or of ops, of any rank. */
+static size_t most_waits(const struct program *p)
+{
+    size_t most = 0;
+    for (size_t r = 0; r < p->ranks; r++) {
+        size_t first = p->op_start[r], last = p->op_start[r + 1];
+        size_t n = last - first + p->op[last].dep_start - p->op[first].dep_start;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+static enum status account_ranks(const struct program *p, const struct timeline *t,
+                                 double iteration_s, struct measurement *out)
+{
+    enum status st = STATUS_OK;
+    double idle_s = 0, end_s = 0;
+    struct interval *room = calloc(most_waits(p) + 1, sizeof *room);
+    out->rank = calloc(p->ranks + 1, sizeof *out->rank);
+    if (!room || !out->rank) {
+        st = error_set(STATUS_NOMEM, "measurement of %zu ranks", p->ranks);
+        goto out;
+    }
+    for (size_t i = 0; i < p->ops; i++)
+        end_s = fmax(end_s, t->end_s[i]);
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        struct measured_rank *rank = &out->rank[out->ranks++];
+        char label[OP_LABEL];
+        uint32_t at;
+        TRY(text_copy(p->rank[r].name, &rank->name));
+        account_rank(p, t, r, end_s, room, rank);
+        rank->idle_s = fmax(0, iteration_s - rank->busy_s - rank->exposed_comm_s);
+        rank->peak_bytes = program_peak(p, r, &at);
+        if (at != PROGRAM_NONE)
+            TRY(text_copy(op_label(&p->op[at], label), &rank->peak_at));
+        idle_s += rank->idle_s;
+    }
+    out->bubble_fraction = iteration_s > 0 ? idle_s / ((double)p->ranks * iteration_s) : 0;
+out:
+    free(room);
+    return st;
 }
 
 enum status measurement_from_timeline(const struct program *p, const struct timeline *t,
                                       struct measurement *out)
 {
     enum status st = STATUS_OK;
-    double iteration_s = 0, idle_s = 0;
-    struct interval *room = calloc(p->deps + p->ranks + 1, sizeof *room);
-    int64_t *peak = calloc(p->ranks + 1, sizeof *peak);
-    struct measured_rank *rank = calloc(p->ranks + 1, sizeof *rank);
+    bool settled;
+    double iteration_s = timeline_iteration(p, t, &settled);
 
-    if (!room || !peak || !rank) {
-        st = error_set(STATUS_NOMEM, "measurement of %zu ranks", p->ranks);
-        goto out;
-    }
-    TRY(program_check(p, peak));
-    for (size_t i = 0; i < p->ops; i++)
-        iteration_s = fmax(iteration_s, t->end_s[i]);
-    for (uint32_t r = 0; r < p->ranks; r++) {
-        TRY(text_copy(p->rank[r].name, &rank[r].name));
-        account_rank(p, t, r, iteration_s, room, &rank[r]);
-        rank[r].peak_bytes = peak[r];
-        idle_s += rank[r].idle_s;
-    }
     TRY(measurement_set_iterations(out, p, &iteration_s, 1));
-    out->bubble_fraction = iteration_s > 0 ? idle_s / ((double)p->ranks * iteration_s) : 0;
-    out->rank = rank;
-    out->ranks = p->ranks;
-    rank = NULL;
+    TRY(account_ranks(p, t, iteration_s, out));
+    if (!settled)
+        TRY(measurement_warn(out,
+                             "%u microbatches are too few to reach the steady pace; the time "
+                             "includes filling and draining",
+                             p->microbatches));
 out:
-    for (size_t r = 0; rank && r < p->ranks; r++)
-        free(rank[r].name);
-    free(rank);
-    free(peak);
-    free(room);
     return st;
 }
 
@@ -167,6 +239,52 @@ enum status measurement_set_iterations(struct measurement *out, const struct pro
     return STATUS_OK;
 }
 
+static void extend(double *longer, double shorter, double times)
+{
+    *longer += times * (*longer - shorter);
+}
+
+double measurement_extrapolate(struct measurement *longer, const struct measurement *shorter,
+                               double times)
+{
+    double before_s = longer->iteration_s, step_s = before_s - shorter->iteration_s, idle_s = 0;
+    double step_samples =
+        longer->samples_per_s * before_s - shorter->samples_per_s * shorter->iteration_s;
+    double samples = longer->samples_per_s * before_s + times * step_samples;
+    double tokens = longer->samples_per_s > 0 ? longer->tokens_per_s / longer->samples_per_s : 0;
+    extend(&longer->iteration_s, shorter->iteration_s, times);
+    for (size_t i = 0; i < longer->iterations; i++)
+        longer->iterations_s[i] = longer->iteration_s;
+    for (size_t r = 0; r < longer->ranks && r < shorter->ranks; r++) {
+        struct measured_rank *a = &longer->rank[r];
+        const struct measured_rank *b = &shorter->rank[r];
+        extend(&a->busy_s, b->busy_s, times);
+        extend(&a->exposed_comm_s, b->exposed_comm_s, times);
+        extend(&a->idle_s, b->idle_s, times);
+        extend(&a->update_s, b->update_s, times);
+        for (size_t k = 0; k < OP_PURPOSES; k++)
+            extend(&a->exposed_s[k], b->exposed_s[k], times);
+        a->peak_bytes += (int64_t)(times * (double)(a->peak_bytes - b->peak_bytes));
+        idle_s += a->idle_s;
+    }
+    for (size_t k = 0; k < longer->links; k++) /* busy bytes per second of the whole */
+        for (size_t j = 0; j < shorter->links; j++)
+            if (!strcmp(longer->link[k].name, shorter->link[j].name)) {
+                double per_byte = longer->link[k].bytes > 0 ? longer->link[k].busy_fraction *
+                                                                  before_s / longer->link[k].bytes
+                                                            : 0;
+                extend(&longer->link[k].bytes, shorter->link[j].bytes, times);
+                longer->link[k].busy_fraction =
+                    longer->link[k].bytes * per_byte / longer->iteration_s;
+                break;
+            }
+    longer->samples_per_s = longer->iteration_s > 0 ? samples / longer->iteration_s : 0;
+    longer->tokens_per_s = tokens * longer->samples_per_s;
+    longer->bubble_fraction =
+        longer->iteration_s > 0 ? idle_s / ((double)longer->ranks * longer->iteration_s) : 0;
+    return step_s;
+}
+
 static int busiest_first(const void *a, const void *b)
 {
     const struct measured_link *x = a, *y = b;
@@ -199,8 +317,10 @@ enum status measurement_warn(struct measurement *m, const char *fmt, ...)
 
 void measurement_free(struct measurement *m)
 {
-    for (size_t r = 0; m->rank && r < m->ranks; r++)
+    for (size_t r = 0; m->rank && r < m->ranks; r++) {
         free(m->rank[r].name);
+        free(m->rank[r].peak_at);
+    }
     for (size_t k = 0; m->link && k < m->links; k++)
         free(m->link[k].name);
     for (size_t k = 0; m->warning && k < m->warnings; k++)

@@ -1,8 +1,11 @@
 /* measurement.h - what a run was like, whatever produced it: one structure for engines and reality.
  *
  * Per rank, time splits into busy (compute), exposed communication (not computing, while a message
- * or collective that the next compute op waits for is in flight) and idle (the rest: bubbles);
- * busy + exposed + idle = iteration. */
+ * or collective that the next compute op, or the end, waits for is in flight) and idle (the rest:
+ * bubbles); busy + exposed + idle = iteration.
+ *
+ * A program without flush (program.h: asynchronous) is a window of an endless stream: its iteration
+ * is its microbatches at the steady pace, filling and draining left out. */
 #ifndef CORE_MEASUREMENT_H
 #define CORE_MEASUREMENT_H
 
@@ -25,7 +28,10 @@ struct timeline {
 struct measured_rank {
     char *name;
     double busy_s, exposed_comm_s, idle_s;
+    double update_s;               /* of busy_s: the optimizer */
+    double exposed_s[OP_PURPOSES]; /* of exposed_comm_s, by purpose */
     int64_t peak_bytes;
+    char *peak_at; /* label of the op at which memory is fullest; owned, NULL if not known */
 };
 
 struct measured_link {
@@ -44,6 +50,8 @@ struct measurement {
     double *iterations_s;               /* [iterations] all of them, warm-up excluded */
     double samples_per_s, tokens_per_s; /* tokens 0 where it does not apply */
     double bubble_fraction;             /* sum of idle_s / (ranks * iteration_s) */
+    double mfu, hfu; /* the model's FLOP, and with those made again, over what all devices could do
+                      * at the speeds that the platform states; 0: not known */
     size_t ranks;
     struct measured_rank *rank; /* [ranks] */
     size_t links;
@@ -59,14 +67,23 @@ struct measurement {
 enum status timeline_init(struct timeline *t, size_t ops) MUST_CHECK;
 void timeline_free(struct timeline *t);
 
+/* Seconds of one iteration: the end of the last op; without flush, the steady pace. *settled: the
+ * program is long enough for that (always true with flushes). */
+double timeline_iteration(const struct program *p, const struct timeline *t, bool *settled);
+
 /* Fill iteration_s, iterations_s (one), rates, bubble_fraction and ranks of *out (which must be {0}
- * or hold only strings) from a timeline of one iteration. Peaks come from program_check(). */
+ * or hold only strings) from a timeline of one iteration. Peaks come from program_peak(). */
 enum status measurement_from_timeline(const struct program *p, const struct timeline *t,
                                       struct measurement *out) MUST_CHECK;
 /* Replace the iteration times: *out keeps a copy; recomputes the median and the rates, and scales
  * nothing else. */
 enum status measurement_set_iterations(struct measurement *out, const struct program *p,
                                        const double *iterations_s, size_t n) MUST_CHECK;
+/* Two iterations of the same plan of which the longer has `step` microbatches more: make of
+ * it, in *longer, what `times` further steps would be, everything growing by the difference.
+ * Returns the difference of the iteration times. */
+double measurement_extrapolate(struct measurement *longer, const struct measurement *shorter,
+                               double times);
 /* Sort links by busy fraction, busiest first. */
 void measurement_sort_links(struct measurement *m);
 enum status measurement_warn(struct measurement *m, const char *fmt, ...)

@@ -40,6 +40,17 @@ out:
     return st;
 }
 
+static enum status read_exposed(const struct json_at *rank, double *exposed_s)
+{
+    enum status st;
+    struct json_at at;
+    TRY(json_optional(rank, "exposed_s", &at));
+    for (size_t k = 0; at.value && k < OP_PURPOSES; k++)
+        TRY(json_may_real(&at, op_purpose_names[k], 0, DBL_MAX, &exposed_s[k]));
+out:
+    return st;
+}
+
 static enum status read_ranks(const struct json_at *root, struct measurement *m)
 {
     enum status st;
@@ -56,7 +67,10 @@ static enum status read_ranks(const struct json_at *root, struct measurement *m)
         TRY(json_need_real(&item, "busy_s", 0, DBL_MAX, &rank->busy_s));
         TRY(json_need_real(&item, "exposed_comm_s", 0, DBL_MAX, &rank->exposed_comm_s));
         TRY(json_need_real(&item, "idle_s", 0, DBL_MAX, &rank->idle_s));
+        TRY(json_may_real(&item, "update_s", 0, DBL_MAX, &rank->update_s));
+        TRY(read_exposed(&item, rank->exposed_s));
         TRY(json_need_integer(&item, "peak_bytes", 0, INT64_MAX, &rank->peak_bytes));
+        TRY(json_may_text(&item, "peak_at", &rank->peak_at));
     }
 out:
     return st;
@@ -117,6 +131,8 @@ static enum status parse(const struct json_document *d, struct measurement *m)
     TRY(json_need_real(&root, "samples_per_s", 0, DBL_MAX, &m->samples_per_s));
     TRY(json_need_real(&root, "tokens_per_s", 0, DBL_MAX, &m->tokens_per_s));
     TRY(json_need_real(&root, "bubble_fraction", 0, DBL_MAX, &m->bubble_fraction));
+    TRY(json_may_real(&root, "mfu", 0, DBL_MAX, &m->mfu));
+    TRY(json_may_real(&root, "hfu", 0, DBL_MAX, &m->hfu));
     TRY(json_need_real(&root, "cpu_s", 0, DBL_MAX, &m->cpu_s));
     TRY(read_ranks(&root, m));
     TRY(read_links(&root, m));
@@ -167,7 +183,14 @@ static void put_ranks(struct json_writer *w, const struct measurement *m)
         json_put_real(w, "busy_s", rank->busy_s);
         json_put_real(w, "exposed_comm_s", rank->exposed_comm_s);
         json_put_real(w, "idle_s", rank->idle_s);
+        json_put_real(w, "update_s", rank->update_s);
+        json_open_object(w, "exposed_s", true);
+        for (size_t k = 0; k < OP_PURPOSES; k++)
+            if (rank->exposed_s[k] > 0)
+                json_put_real(w, op_purpose_names[k], rank->exposed_s[k]);
+        json_close(w);
         json_put_integer(w, "peak_bytes", rank->peak_bytes);
+        put_text(w, "peak_at", rank->peak_at);
         json_close(w);
     }
     json_close(w);
@@ -204,6 +227,10 @@ enum status measurement_write(const struct measurement *m, const char *path,
     json_put_real(&w, "samples_per_s", m->samples_per_s);
     json_put_real(&w, "tokens_per_s", m->tokens_per_s);
     json_put_real(&w, "bubble_fraction", m->bubble_fraction);
+    if (m->mfu > 0) {
+        json_put_real(&w, "mfu", m->mfu);
+        json_put_real(&w, "hfu", m->hfu);
+    }
     json_put_real(&w, "cpu_s", m->cpu_s);
     put_ranks(&w, m);
     put_links(&w, m);

@@ -14,9 +14,19 @@
 
 #include "core/error.h"
 
+struct json_document;
 struct provenance;
 
 enum { MODEL_NO_OP = UINT32_MAX, MODEL_MAX_OPS = 1000000 };
+
+/* What tensor parallelism of degree t does to an op. Source: Shoeybi et al., Megatron-LM, 2019. */
+enum model_tensor {
+    TENSOR_WHOLE,  /* every shard computes all of it; with sequence parallelism 1/t of the tokens */
+    TENSOR_SPLIT,  /* works on 1/t of its channels or heads, as its neighbours do */
+    TENSOR_COLUMN, /* 1/t of the outputs; gradients of the input are summed over the shards */
+    TENSOR_ROW,    /* 1/t of the inputs; the output is summed over the shards */
+    TENSOR_KINDS
+};
 
 struct model_attribute {
     char *name; /* owned */
@@ -35,8 +45,11 @@ struct model_op {
         sparse; /* parameters are indexed (embedding): *_bytes above hold what is touched of them */
     int64_t shared_bytes; /* parameters borrowed from op `shares` (tied weights) */
     uint32_t shares;      /* op that owns them, lower index; or MODEL_NO_OP */
-    int64_t stash_bytes;  /* kept from forward to backward, own output included, per sample */
-    int64_t output_bytes; /* sent to each other stage that consumes the output, per sample */
+    enum model_tensor tensor;
+    int64_t exchange_bytes; /* experts: bytes per sample that go to them, and back again, where
+                             * they are spread over replicas; 0 for other ops */
+    int64_t stash_bytes;    /* kept from forward to backward, own output included, per sample */
+    int64_t output_bytes;   /* sent to each other stage that consumes the output, per sample */
 };
 
 /* Measured seconds of every op on one device type at one microbatch size. */
@@ -76,6 +89,8 @@ enum status model_finish(struct model *m, const struct model_edge *edge, size_t 
                          const char *path) MUST_CHECK;
 
 enum status model_read(const char *path, struct model *out) MUST_CHECK;
+/* The same from a document that has been parsed without a format; checks "format" and "version". */
+enum status model_from_json(const struct json_document *d, struct model *out) MUST_CHECK;
 enum status model_write(const struct model *m, const char *path,
                         const struct provenance *p) MUST_CHECK;
 void model_free(struct model *m); /* accepts {0}; leaves {0} */

@@ -16,6 +16,13 @@ enum {
 };
 static const int64_t max_bytes = INT64_MAX / 65536;
 
+static const char *const tensor_names[TENSOR_KINDS] = {
+    [TENSOR_WHOLE] = "whole",
+    [TENSOR_SPLIT] = "split",
+    [TENSOR_COLUMN] = "column",
+    [TENSOR_ROW] = "row",
+};
+
 /* ---- reading */
 
 static enum status read_attributes(const struct json_at *op, struct model_op *o)
@@ -47,6 +54,7 @@ out:
 static enum status read_op(const struct json_at *at, struct model_op *o, char **shares)
 {
     enum status st;
+    size_t tensor = TENSOR_WHOLE;
     o->shares = MODEL_NO_OP;
     TRY(json_need_text(at, "name", &o->name));
     TRY(json_need_text(at, "kind", &o->kind));
@@ -60,6 +68,9 @@ static enum status read_op(const struct json_at *at, struct model_op *o, char **
     TRY(json_may_integer(at, "stash_bytes", 0, max_bytes, &o->stash_bytes));
     TRY(json_may_integer(at, "output_bytes", 0, max_bytes, &o->output_bytes));
     TRY(json_may_bool(at, "sparse", &o->sparse));
+    TRY(json_may_choice(at, "tensor", tensor_names, TENSOR_KINDS, &tensor));
+    o->tensor = (enum model_tensor)tensor;
+    TRY(json_may_integer(at, "exchange_bytes", 0, max_bytes, &o->exchange_bytes));
     TRY(json_may_text(at, "shares", shares));
 out:
     return st;
@@ -239,18 +250,28 @@ out:
     return st;
 }
 
-enum status model_read(const char *path, struct model *out)
+enum status model_from_json(const struct json_document *d, struct model *out)
 {
     enum status st;
-    struct json_document d = {0};
     struct model m = {0};
 
-    TRY(json_read(path, model_format, MODEL_VERSION, &d));
-    TRY(parse(&d, &m));
+    TRY(json_check_format(d, model_format, MODEL_VERSION));
+    TRY(parse(d, &m));
     *out = m;
     m = (struct model){0};
 out:
     model_free(&m);
+    return st;
+}
+
+enum status model_read(const char *path, struct model *out)
+{
+    enum status st;
+    struct json_document d = {0};
+
+    TRY(json_read(path, NULL, 0, &d));
+    TRY(model_from_json(&d, out));
+out:
     json_document_free(&d);
     return st;
 }
@@ -280,6 +301,10 @@ static void put_op(struct json_writer *w, const struct model *m, size_t i)
     json_put_integer(w, "parameter_bytes", o->parameter_bytes);
     if (o->sparse)
         json_put_bool(w, "sparse", true);
+    if (o->tensor != TENSOR_WHOLE)
+        json_put_string(w, "tensor", tensor_names[o->tensor]);
+    if (o->exchange_bytes > 0)
+        json_put_integer(w, "exchange_bytes", o->exchange_bytes);
     if (o->shares != MODEL_NO_OP) {
         json_put_string(w, "shares", m->op[o->shares].name);
         json_put_integer(w, "shared_bytes", o->shared_bytes);

@@ -2,10 +2,18 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/model.h"
 #include "core/schedule.h"
+#include "core/text.h"
 #include "core/topology.h"
+
+const char *const plan_recompute_names[RECOMPUTE_KINDS] = {
+    [RECOMPUTE_NONE] = "none",
+    [RECOMPUTE_SELECTIVE] = "selective",
+    [RECOMPUTE_FULL] = "full",
+};
 
 void plan_free(struct plan *p)
 {
@@ -20,6 +28,44 @@ void plan_free(struct plan *p)
     free(p->optimizer);
     free(p->algorithm);
     *p = (struct plan){0};
+}
+
+static enum status copy_ids(const uint32_t *id, size_t n, uint32_t **out)
+{
+    if (!(*out = malloc((n + 1) * sizeof **out)))
+        return error_set(STATUS_NOMEM, "%zu ids", n);
+    memcpy(*out, id, n * sizeof **out);
+    return STATUS_OK;
+}
+
+enum status plan_copy(const struct plan *p, struct plan *out)
+{
+    enum status st;
+    struct plan c = *p;
+    c.model = c.platform = c.schedule = c.optimizer = c.algorithm = NULL;
+    c.stages = 0;
+    if (!(c.stage = calloc(p->stages + 1, sizeof *c.stage))) {
+        st = error_set(STATUS_NOMEM, "plan of %zu stages", p->stages);
+        goto out;
+    }
+    for (size_t s = 0; s < p->stages; s++) {
+        struct plan_stage *stage = &c.stage[c.stages++];
+        *stage = p->stage[s];
+        stage->op = stage->device = NULL;
+        TRY(copy_ids(p->stage[s].op, p->stage[s].ops, &stage->op));
+        TRY(copy_ids(p->stage[s].device, p->stage[s].devices, &stage->device));
+    }
+    TRY(text_copy(p->model, &c.model));
+    TRY(text_copy(p->platform, &c.platform));
+    TRY(text_copy(p->schedule, &c.schedule));
+    TRY(text_copy(p->optimizer, &c.optimizer));
+    if (p->algorithm)
+        TRY(text_copy(p->algorithm, &c.algorithm));
+    *out = c;
+    c = (struct plan){0};
+out:
+    plan_free(&c);
+    return st;
 }
 
 /* stage_of[op] = stage, UINT32_MAX where an op has none. */
@@ -52,7 +98,19 @@ static enum status check_ops(const struct plan *p, const struct model *m, uint32
     return STATUS_OK;
 }
 
-static enum status check_devices(const struct plan *p, const struct topology *t, bool *used)
+uint32_t plan_teams(const struct plan *p, uint32_t *team_of)
+{
+    uint32_t teams = 0;
+    for (uint32_t s = 0; s < p->stages; s++) {
+        uint32_t earlier = 0;
+        while (earlier < s && p->stage[earlier].device[0] != p->stage[s].device[0])
+            earlier++;
+        team_of[s] = earlier < s ? team_of[earlier] : teams++;
+    }
+    return teams;
+}
+
+static enum status check_counts(const struct plan *p)
 {
     for (uint32_t s = 0; s < p->stages; s++) {
         const struct plan_stage *stage = &p->stage[s];
@@ -65,26 +123,78 @@ static enum status check_devices(const struct plan *p, const struct topology *t,
                 STATUS_INVALID,
                 "stage %u: %u replicas but only %u microbatches; each replica needs one", s,
                 stage->replicas, p->microbatches);
-        for (size_t k = 0; k < stage->devices; k++) {
-            uint32_t d = stage->device[k];
-            if (d >= t->n)
+        if (stage->expert_parallel < 1 || stage->replicas % stage->expert_parallel != 0)
+            return error_set(STATUS_INVALID, "stage %u: experts over %u of %u replicas", s,
+                             stage->expert_parallel, stage->replicas);
+    }
+    return STATUS_OK;
+}
+
+static bool same_devices(const struct plan_stage *a, const struct plan_stage *b)
+{
+    return a->replicas == b->replicas && a->tensor_parallel == b->tensor_parallel &&
+           !memcmp(a->device, b->device, a->devices * sizeof *a->device);
+}
+
+/* A device serves one team; all stages of a team have the same ones in the same order. */
+static enum status check_devices(const struct plan *p, const struct topology *t,
+                                 const uint32_t *team_of, uint32_t teams, bool *used)
+{
+    for (uint32_t s = 0, known = 0; s < p->stages; s++) {
+        const struct plan_stage *stage = &p->stage[s];
+        for (size_t k = 0; k < stage->devices; k++)
+            if (stage->device[k] >= t->n)
                 return error_set(STATUS_INVALID, "stage %u: no such device", s);
-            if (used[d])
-                return error_set(STATUS_INVALID, "device '%s' serves twice", t->device[d]);
-            used[d] = true;
+        if (team_of[s] != s % teams)
+            return error_set(STATUS_INVALID,
+                             "stage %u is on the devices of stage %u; %u sets of devices have to "
+                             "take turns",
+                             s, team_of[s], teams);
+        if (team_of[s] < known) {
+            if (!same_devices(stage, &p->stage[team_of[s]]))
+                return error_set(STATUS_INVALID,
+                                 "stages %u and %u share only some of their devices", team_of[s],
+                                 s);
+            continue;
+        }
+        known++;
+        for (size_t k = 0; k < stage->devices; k++) {
+            if (used[stage->device[k]])
+                return error_set(STATUS_INVALID, "device '%s' serves twice",
+                                 t->device[stage->device[k]]);
+            used[stage->device[k]] = true;
         }
     }
+    return STATUS_OK;
+}
+
+static enum status check_schedule(const struct plan *p, uint32_t teams)
+{
+    const struct schedule *schedule;
+    enum status st = schedule_find(p->schedule, &schedule);
+    if (st != STATUS_OK)
+        return st;
+    if (teams < p->stages && !schedule->chunked)
+        return error_set(STATUS_INVALID,
+                         "schedule %s wants devices of its own for every stage; %zu stages share "
+                         "%u sets of them",
+                         p->schedule, p->stages, teams);
+    if (p->stages % teams != 0)
+        return error_set(STATUS_INVALID, "%zu stages do not take turns on %u sets of devices",
+                         p->stages, teams);
+    if (p->zero > 3)
+        return error_set(STATUS_INVALID, "ZeRO has the stages 1, 2 and 3, not %u", p->zero);
     return STATUS_OK;
 }
 
 enum status plan_check(const struct plan *p, const struct model *m, const struct topology *t)
 {
     enum status st;
-    const struct schedule *schedule;
     uint32_t *stage_of = calloc(m->n + 1, sizeof *stage_of);
+    uint32_t *team_of = calloc(p->stages + 1, sizeof *team_of), teams;
     bool *used = calloc(t->n + 1, sizeof *used);
 
-    if (!stage_of || !used) {
+    if (!stage_of || !team_of || !used) {
         st = error_set(STATUS_NOMEM, "plan of %zu stages", p->stages);
         goto out;
     }
@@ -97,11 +207,14 @@ enum status plan_check(const struct plan *p, const struct model *m, const struct
                        p->microbatch_size);
         goto out;
     }
-    TRY(schedule_find(p->schedule, &schedule));
     TRY(check_ops(p, m, stage_of));
-    TRY(check_devices(p, t, used));
+    TRY(check_counts(p));
+    teams = plan_teams(p, team_of);
+    TRY(check_devices(p, t, team_of, teams, used));
+    TRY(check_schedule(p, teams));
 out:
     free(used);
+    free(team_of);
     free(stage_of);
     return st;
 }

@@ -4,7 +4,9 @@
  * indices into both; it is meaningless without them. Every op is in exactly one stage; an op's
  * producers are in the same or an earlier stage.
  * One iteration trains `microbatches` x `microbatch_size` samples; microbatch m runs on replica
- * m mod replicas of each stage. */
+ * m mod replicas of each stage.
+ * Stages with the same devices are a team: its ranks hold all of them (virtual stages). With t
+ * teams stage s belongs to team s mod t; the schedule must allow it. */
 #ifndef CORE_PLAN_H
 #define CORE_PLAN_H
 
@@ -19,13 +21,25 @@ struct model;
 struct topology;
 struct provenance;
 
+/* What a stage keeps from forward to backward. */
+enum plan_recompute {
+    RECOMPUTE_NONE,
+    RECOMPUTE_SELECTIVE, /* only outputs: what an op remembers besides is made again (attention's
+                          * probabilities). Korthikanti et al., MLSys 2023 */
+    RECOMPUTE_FULL,      /* only the stage's inputs: the forward runs again. Chen et al., 2016 */
+    RECOMPUTE_KINDS
+};
+extern const char *const plan_recompute_names[RECOMPUTE_KINDS];
+
 struct plan_stage {
     size_t ops;
     uint32_t *op; /* [ops] ascending */
     size_t devices;
     uint32_t *device; /* [devices] replica-major: replicas x tensor_parallel */
     uint32_t replicas, tensor_parallel;
-    bool recompute;
+    uint32_t expert_parallel; /* experts are spread over so many neighbouring replicas; divides
+                               * them; 1: every replica has all */
+    enum plan_recompute recompute;
 };
 
 struct plan {
@@ -35,7 +49,12 @@ struct plan {
     char *algorithm;        /* what made the plan; owned, may be NULL */
     uint64_t seed;
     uint32_t microbatches, microbatch_size;
-    double objective_s; /* the algorithm's own objective, seconds per microbatch; NAN if none */
+    uint32_t zero; /* 0: none; 1, 2, 3: optimizer state, + gradients, + parameters are sharded
+                    * over the replicas (ZeRO, FSDP) */
+    int64_t bucket_bytes;   /* gradients are summed in buckets of about this size while the last
+                             * backward runs; 0: in one piece after it */
+    bool sequence_parallel; /* with tensor parallelism: Korthikanti et al., MLSys 2023 */
+    double objective_s;     /* the algorithm's own objective, seconds per microbatch; NAN if none */
     size_t stages;
     struct plan_stage *stage; /* [stages] */
 };
@@ -50,10 +69,14 @@ enum status plan_read(const struct json_document *d, const struct model *m,
                       const struct topology *t, struct plan *out) MUST_CHECK;
 enum status plan_write(const struct plan *p, const struct model *m, const struct topology *t,
                        const char *path, const struct provenance *by) MUST_CHECK;
-/* The invariants above, and that no device serves twice; STATUS_INVALID. plan_read() includes it.
- */
+/* Team of every stage, numbered by their first stages: team_of[stages]; returns how many there are.
+ * Two stages are on the same team when their first devices are the same. O(stages^2). */
+uint32_t plan_teams(const struct plan *p, uint32_t *team_of);
+/* The invariants above, and that no device serves two teams; STATUS_INVALID. plan_read() includes
+ * it. */
 enum status plan_check(const struct plan *p, const struct model *m,
                        const struct topology *t) MUST_CHECK;
+enum status plan_copy(const struct plan *p, struct plan *out) MUST_CHECK;
 void plan_free(struct plan *p); /* accepts {0}; leaves {0} */
 
 enum { PLAN_VERSION = 1 };

@@ -79,6 +79,25 @@ struct names {
     struct named *op, *device; /* sorted */
 };
 
+/* false, true (full) or a name. */
+static enum status read_recompute(const struct json_at *stage, enum plan_recompute *out)
+{
+    enum status st;
+    struct json_at at;
+    bool full = false;
+    size_t kind = RECOMPUTE_NONE;
+    TRY(json_optional(stage, "recompute", &at));
+    if (at.value && json_holds_text(&at)) {
+        TRY(json_may_choice(stage, "recompute", plan_recompute_names, RECOMPUTE_KINDS, &kind));
+    } else if (at.value) {
+        TRY(json_get_bool(&at, &full));
+        kind = full ? RECOMPUTE_FULL : RECOMPUTE_NONE;
+    }
+    *out = (enum plan_recompute)kind;
+out:
+    return st;
+}
+
 static enum status read_stage(const struct json_at *at, const struct names *names,
                               struct plan_stage *s)
 {
@@ -97,7 +116,8 @@ static enum status read_stage(const struct json_at *at, const struct names *name
     TRY(look_up(&list, s->devices, names->device, names->devices, "device", s->device));
     TRY(field_count(at, "replicas", MAX_REPLICAS, 1, &s->replicas));
     TRY(field_count(at, "tensor_parallel", MAX_REPLICAS, 1, &s->tensor_parallel));
-    TRY(json_may_bool(at, "recompute", &s->recompute));
+    TRY(field_count(at, "expert_parallel", MAX_REPLICAS, 1, &s->expert_parallel));
+    TRY(read_recompute(at, &s->recompute));
 out:
     return st;
 }
@@ -106,7 +126,7 @@ static enum status read_head(const struct json_at *root, struct plan *p)
 {
     enum status st;
     struct json_at at;
-    int64_t seed = 0;
+    int64_t seed = 0, zero = 0;
     TRY(json_need_text(root, "model", &p->model));
     TRY(json_need_text(root, "platform", &p->platform));
     TRY(json_need_text(root, "schedule", &p->schedule));
@@ -121,6 +141,10 @@ static enum status read_head(const struct json_at *root, struct plan *p)
     TRY(json_may_real(root, "objective_s", 0, DBL_MAX, &p->objective_s));
     TRY(field_count(root, "microbatches", MAX_MICROBATCHES, 0, &p->microbatches));
     TRY(field_count(root, "microbatch_size", MAX_MICROBATCHES, 0, &p->microbatch_size));
+    TRY(json_may_integer(root, "zero", 0, 3, &zero));
+    p->zero = (uint32_t)zero;
+    TRY(json_may_integer(root, "bucket_bytes", 0, INT64_MAX / 65536, &p->bucket_bytes));
+    TRY(json_may_bool(root, "sequence_parallel", &p->sequence_parallel));
 out:
     return st;
 }
@@ -192,7 +216,12 @@ static void put_stage(struct json_writer *w, const struct plan_stage *s, const s
     json_close(w);
     json_put_integer(w, "replicas", s->replicas);
     json_put_integer(w, "tensor_parallel", s->tensor_parallel);
-    json_put_bool(w, "recompute", s->recompute);
+    if (s->expert_parallel > 1)
+        json_put_integer(w, "expert_parallel", s->expert_parallel);
+    if (s->recompute == RECOMPUTE_SELECTIVE)
+        json_put_string(w, "recompute", plan_recompute_names[s->recompute]);
+    else
+        json_put_bool(w, "recompute", s->recompute == RECOMPUTE_FULL);
     json_close(w);
 }
 
@@ -210,6 +239,12 @@ enum status plan_write(const struct plan *p, const struct model *m, const struct
     json_put_integer(&w, "microbatches", p->microbatches);
     json_put_integer(&w, "microbatch_size", p->microbatch_size);
     json_put_string(&w, "optimizer", p->optimizer);
+    if (p->zero > 0)
+        json_put_integer(&w, "zero", p->zero);
+    if (p->bucket_bytes > 0)
+        json_put_integer(&w, "bucket_bytes", p->bucket_bytes);
+    if (p->sequence_parallel)
+        json_put_bool(&w, "sequence_parallel", true);
     json_put_integer(&w, "seed", (int64_t)p->seed);
     json_put_string(&w, "algorithm", p->algorithm);
     json_put_real(&w, "objective_s", p->objective_s);

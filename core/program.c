@@ -3,6 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+const char *const op_purpose_names[OP_PURPOSES] = {
+    [FOR_PIPELINE] = "pipeline", [FOR_DATA] = "data",     [FOR_TIES] = "ties",
+    [FOR_SHARDS] = "shards",     [FOR_TENSOR] = "tensor", [FOR_EXPERTS] = "experts",
+};
+
 void program_free(struct program *p)
 {
     for (size_t r = 0; p->rank && r < p->ranks; r++)
@@ -13,6 +18,8 @@ void program_free(struct program *p)
     free(p->dep);
     free(p->group_start);
     free(p->member);
+    free(p->device_start);
+    free(p->device);
     free(p->channel);
     free(p->stage_start);
     free(p->stage_op);
@@ -36,11 +43,15 @@ uint32_t program_rank_of(const struct program *p, size_t op)
 const char *op_label(const struct program_op *o, char text[OP_LABEL])
 {
     static const char *const names[OP_KINDS] = {
-        [OP_FORWARD] = "F", [OP_BACKWARD] = "B", [OP_UPDATE] = "UPDATE",
-        [OP_SEND] = "SEND", [OP_RECV] = "RECV",  [OP_ALLREDUCE] = "ALLREDUCE",
+        [OP_FORWARD] = "F",           [OP_BACKWARD] = "B",
+        [OP_BACKWARD_INPUT] = "I",    [OP_BACKWARD_WEIGHT] = "W",
+        [OP_UPDATE] = "UPDATE",       [OP_SEND] = "SEND",
+        [OP_RECV] = "RECV",           [OP_ALLREDUCE] = "ALLREDUCE",
+        [OP_ALLGATHER] = "ALLGATHER", [OP_REDUCESCATTER] = "REDUCESCATTER",
+        [OP_ALLTOALL] = "ALLTOALL",
     };
     const char *name = o->kind < OP_KINDS ? names[o->kind] : "?";
-    if (o->kind == OP_SEND || o->kind == OP_RECV)
+    if (op_is_message(o))
         snprintf(text, OP_LABEL, "%u%s_%c%u", o->stage, name, o->backward ? 'B' : 'F',
                  o->microbatch);
     else if (o->microbatch != PROGRAM_NONE)
@@ -115,7 +126,7 @@ static enum status match_messages(struct program *p)
 {
     enum status st;
     struct endpoint *send = NULL, *recv = NULL;
-    size_t sends, recvs, channels = 0;
+    size_t sends, recvs;
 
     TRY(collect(p, OP_SEND, &send, &sends));
     TRY(collect(p, OP_RECV, &recv, &recvs));
@@ -132,24 +143,83 @@ static enum status match_messages(struct program *p)
             st = unmatched(p, &recv[k], "SEND");
             goto out;
         }
-        bool first = k == 0 || send[k].from != send[k - 1].from || send[k].to != send[k - 1].to;
-        channels += first;
         p->op[send[k].op].match = recv[k].op;
         p->op[recv[k].op].match = send[k].op;
-        p->op[send[k].op].channel = p->op[recv[k].op].channel = (uint32_t)(channels - 1);
     }
-    free(p->channel);
-    p->channel = calloc(channels + 1, sizeof *p->channel);
-    if (!p->channel) {
-        st = error_set(STATUS_NOMEM, "%zu channels", channels);
-        goto out;
-    }
-    p->channels = channels;
-    for (size_t k = 0; k < sends; k++)
-        p->channel[p->op[send[k].op].channel] = (struct program_channel){send[k].from, send[k].to};
 out:
     free(recv);
     free(send);
+    return st;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Whom rank r sends to: peer[], each once and ascending; seen[] is r + 1 for these afterwards. */
+static size_t find_peers(const struct program *p, uint32_t r, uint32_t *seen, uint32_t *peer)
+{
+    size_t n = 0;
+    for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
+        if (p->op[i].kind == OP_SEND && seen[p->op[i].peer] != r + 1) {
+            seen[p->op[i].peer] = r + 1;
+            peer[n++] = p->op[i].peer;
+        }
+    if (n > 1)
+        qsort(peer, n, sizeof *peer, by_number);
+    return n;
+}
+
+struct channels {
+    size_t n, room;
+    struct program_channel *channel;
+};
+
+/* id[] of every peer: its new channel. */
+static enum status add_channels(struct channels *c, uint32_t from, const uint32_t *peer, size_t n,
+                                uint32_t *id)
+{
+    if (c->n + n > c->room) {
+        size_t room = 2 * (c->n + n);
+        struct program_channel *larger = realloc(c->channel, room * sizeof *larger);
+        if (!larger)
+            return error_set(STATUS_NOMEM, "%zu channels", room);
+        c->channel = larger;
+        c->room = room;
+    }
+    for (size_t k = 0; k < n; k++) {
+        id[peer[k]] = (uint32_t)c->n;
+        c->channel[c->n++] = (struct program_channel){from, peer[k]};
+    }
+    return STATUS_OK;
+}
+
+/* Channels in the order of (from, to); messages are matched. */
+static enum status number_channels(struct program *p)
+{
+    enum status st = STATUS_OK;
+    struct channels c = {0};
+    uint32_t *seen = calloc(3 * p->ranks + 1, sizeof *seen); /* [ranks] each */
+    if (!seen) {
+        st = error_set(STATUS_NOMEM, "channels between %zu ranks", p->ranks);
+        goto out;
+    }
+    uint32_t *peer = seen + p->ranks, *id = peer + p->ranks;
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        TRY(add_channels(&c, r, peer, find_peers(p, r, seen, peer), id));
+        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
+            if (p->op[i].kind == OP_SEND)
+                p->op[i].channel = p->op[p->op[i].match].channel = id[p->op[i].peer];
+    }
+    free(p->channel);
+    p->channel = c.channel;
+    p->channels = c.n;
+    c.channel = NULL;
+out:
+    free(c.channel);
+    free(seen);
     return st;
 }
 
@@ -163,10 +233,10 @@ static enum status match_group(struct program *p, uint32_t g)
         size_t mine = p->op_start[rank], other = p->op_start[next];
         size_t mine_end = p->op_start[rank + 1], other_end = p->op_start[next + 1];
         for (;; mine++, other++) {
-            while (mine < mine_end && !(p->op[mine].kind >= OP_ALLREDUCE && p->op[mine].peer == g))
+            while (mine < mine_end && !(op_is_collective(&p->op[mine]) && p->op[mine].peer == g))
                 mine++;
             while (other < other_end &&
-                   !(p->op[other].kind >= OP_ALLREDUCE && p->op[other].peer == g))
+                   !(op_is_collective(&p->op[other]) && p->op[other].peer == g))
                 other++;
             if (mine == mine_end || other == other_end)
                 break;
@@ -181,22 +251,64 @@ static enum status match_group(struct program *p, uint32_t g)
     return STATUS_OK;
 }
 
+/* Groups of a program that is not folded are on the devices of their ranks. */
+static enum status find_devices(struct program *p)
+{
+    if (p->device_start)
+        return STATUS_OK;
+    p->device_start = calloc(p->groups + 1, sizeof *p->device_start);
+    p->device = calloc((p->groups ? p->group_start[p->groups] : 0) + 1, sizeof *p->device);
+    if (!p->device_start || !p->device)
+        return error_set(STATUS_NOMEM, "%zu groups", p->groups);
+    for (size_t g = 0; g < p->groups; g++) {
+        p->device_start[g + 1] = p->group_start[g + 1];
+        for (size_t k = p->group_start[g]; k < p->group_start[g + 1]; k++)
+            p->device[k] = p->rank[p->member[k]].device;
+    }
+    return STATUS_OK;
+}
+
+/* Every collective is on a group that exists; forget which ones belong together. */
+static enum status check_groups(struct program *p)
+{
+    for (size_t i = 0; i < p->ops; i++) {
+        struct program_op *o = &p->op[i];
+        if (!op_is_collective(o))
+            continue;
+        o->match = PROGRAM_NONE;
+        if (o->peer >= p->groups) {
+            char label[OP_LABEL];
+            return error_set(STATUS_INVALID, "rank %u: %s: group %u does not exist",
+                             program_rank_of(p, i), op_label(o, label), o->peer);
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status program_link(struct program *p)
+{
+    enum status st;
+    if (p->ops >= PROGRAM_NONE)
+        return error_set(STATUS_INVALID, "a program of %zu ops is too large", p->ops);
+    TRY(check_groups(p));
+    TRY(find_devices(p));
+    TRY(number_channels(p));
+    for (uint32_t g = 0; g < p->groups; g++)
+        TRY(match_group(p, g));
+out:
+    return st;
+}
+
 enum status program_match(struct program *p)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     if (p->ops >= PROGRAM_NONE)
         return error_set(STATUS_INVALID, "a program of %zu ops is too large", p->ops);
     for (size_t i = 0; i < p->ops; i++)
         p->op[i].match = p->op[i].channel = PROGRAM_NONE;
-    for (size_t i = 0; i < p->ops; i++)
-        if (p->op[i].kind >= OP_ALLREDUCE && p->op[i].peer >= p->groups) {
-            char label[OP_LABEL];
-            return error_set(STATUS_INVALID, "rank %u: %s: group %u does not exist",
-                             program_rank_of(p, i), op_label(&p->op[i], label), p->op[i].peer);
-        }
+    TRY(check_groups(p));
     TRY(match_messages(p));
-    for (uint32_t g = 0; g < p->groups; g++)
-        TRY(match_group(p, g));
+    TRY(program_link(p));
 out:
     return st;
 }

@@ -1,8 +1,8 @@
 /* program.h - a plan lowered to what each rank does: the narrow waist every engine runs.
  *
  * Semantics (docs/program.md):
- *   - ops of a rank are issued in list order; compute ops (FORWARD, BACKWARD, UPDATE) run one at a
- *     time in that order; communication runs beside them;
+ *   - ops of a rank are issued in list order; compute ops (FORWARD ... UPDATE) run one at a time in
+ *     that order; communication runs beside them;
  *   - an op starts when the ops it depends on (earlier ones of the same rank) have completed;
  *   - SEND and RECV match by (source, destination, tag); receives are pre-posted: data flows when
  *     the sender's op starts; transfers of one directed pair of ranks go one after the other in the
@@ -19,24 +19,54 @@
 
 struct provenance;
 
-enum op_kind { OP_FORWARD, OP_BACKWARD, OP_UPDATE, OP_SEND, OP_RECV, OP_ALLREDUCE, OP_KINDS };
+enum op_kind {
+    OP_FORWARD,
+    OP_BACKWARD,
+    OP_BACKWARD_INPUT,  /* BACKWARD in two: what the stage before waits for, */
+    OP_BACKWARD_WEIGHT, /* and what only UPDATE waits for */
+    OP_UPDATE,
+    OP_SEND,
+    OP_RECV,
+    OP_ALLREDUCE,
+    OP_ALLGATHER,
+    OP_REDUCESCATTER,
+    OP_ALLTOALL,
+    OP_KINDS
+};
+
+/* What an op communicates for: exposed time is accounted by it. */
+enum op_purpose {
+    FOR_PIPELINE, /* activations and their gradients between stages */
+    FOR_DATA,     /* gradients over replicas */
+    FOR_TIES,     /* gradients of tied weights */
+    FOR_SHARDS,   /* parameters that ZeRO keeps sharded over replicas */
+    FOR_TENSOR,   /* activations inside a stage, tensor parallelism */
+    FOR_EXPERTS,  /* tokens to experts and back */
+    OP_PURPOSES
+};
+extern const char *const op_purpose_names[OP_PURPOSES]; /* "pipeline", "data", ... */
 
 enum { PROGRAM_NONE = UINT32_MAX };
 
 struct program_op {
     uint8_t kind;        /* enum op_kind */
+    uint8_t purpose;     /* enum op_purpose; of communication */
     bool backward;       /* SEND, RECV: carries gradients */
+    uint8_t part;        /* BACKWARD: 0, 1, ... of a backward in parts (gradient buckets) */
     uint32_t stage;      /* own stage */
-    uint32_t microbatch; /* PROGRAM_NONE for UPDATE and collectives */
+    uint32_t microbatch; /* PROGRAM_NONE for what belongs to the iteration */
     uint32_t peer;       /* SEND, RECV: other rank; collective: group */
     uint32_t
         peer_stage;     /* SEND, RECV: stage at the other end; tied-weight ALLREDUCE: the owner's */
-    uint32_t tag;       /* unique per (source, destination) in an iteration */
+    uint32_t tag;       /* SEND, RECV: unique per (source, destination) in an iteration;
+                         * ALLREDUCE of tied weights: the op that owns them */
     uint32_t match;     /* op index: SEND <-> RECV; collective: next member's op, cyclic */
     uint32_t channel;   /* SEND, RECV: dense id of the directed pair; else PROGRAM_NONE */
+    uint32_t count;     /* collective: calls in a row, each of `bytes`; >= 1 */
     uint32_t dep_start; /* dependencies: dep[dep_start .. next op's dep_start) */
     double seconds;     /* compute: predicted duration on the rank's device */
-    int64_t bytes;      /* SEND, RECV, collective: payload; FORWARD: stash taken, BACKWARD: freed */
+    int64_t bytes;      /* SEND, RECV: payload; collective: buffer of one call, as nccl-tests
+                         * count it (core/collective.h); FORWARD: stash taken, BACKWARD: freed */
 };
 
 struct program_channel {
@@ -44,11 +74,13 @@ struct program_channel {
 };
 
 struct program_rank {
-    char *name;      /* of its device; owned */
-    uint32_t device; /* index in the topology */
-    uint32_t stage;  /* its (first) stage */
-    uint32_t replica;
-    int64_t static_bytes; /* weights, gradients, optimizer state */
+    char *name;              /* of its device; owned */
+    uint32_t device;         /* index in the topology */
+    uint32_t stage;          /* its (first) stage */
+    uint32_t replica, shard; /* shard: position in the tensor-parallel group */
+    int64_t static_bytes;    /* weights, gradients, optimizer state */
+    int64_t scratch_bytes;   /* needed besides during one compute op: recomputed activations,
+                              * gathered parameters */
 };
 
 struct program {
@@ -62,6 +94,8 @@ struct program {
     size_t groups;
     size_t *group_start; /* [groups + 1] */
     uint32_t *member; /* ranks of group g: member[group_start[g] .. group_start[g + 1]) ascending */
+    size_t *device_start; /* [groups + 1] */
+    uint32_t *device;     /* devices of group g; those of its ranks unless the program is folded */
     size_t channels;
     struct program_channel *channel; /* [channels] directed pairs that carry SENDs */
     size_t stages;
@@ -69,13 +103,20 @@ struct program {
     uint32_t *stage_op;  /* ascending within a stage */
     uint32_t microbatches, microbatch_size;
     double tokens_per_sample;
-    char *optimizer; /* owned */
+    double sample_flop, recompute_flop; /* of the model per sample; executed besides */
+    char *optimizer;                    /* owned */
     uint64_t seed;
+    bool asynchronous; /* no flush: the microbatches are a window of an endless stream */
+    bool folded;       /* only replica 0 and shard 0 have ranks: lower.h; cannot be written */
 };
 
-/* Fill match, channel and the channels from the rest; needs ops, groups and ranks in place.
+/* Fill match, channel, the channels and (where absent) the groups' devices from the rest; needs
+ * ops, groups and ranks in place.
  * STATUS_INVALID with rank, op, peer and tag when something does not match. O(ops log ops). */
 enum status program_match(struct program *p) MUST_CHECK;
+/* The same when `match` of every SEND and RECV is right already, as who makes both ends at once
+ * knows, and `channel` of other ops is PROGRAM_NONE: without sorting, O(ops). */
+enum status program_link(struct program *p) MUST_CHECK;
 
 /* JSON, format "foreline-program"; reading matches and checks (core/check.h) as well. */
 enum status program_read(const char *path, struct program *out) MUST_CHECK;
@@ -89,9 +130,17 @@ static inline bool op_computes(const struct program_op *o)
 {
     return o->kind <= OP_UPDATE;
 }
+static inline bool op_is_collective(const struct program_op *o)
+{
+    return o->kind >= OP_ALLREDUCE;
+}
+static inline bool op_is_message(const struct program_op *o)
+{
+    return o->kind == OP_SEND || o->kind == OP_RECV;
+}
 
-/* "0F3", "1B2", "UPDATE", "0SEND_F3", "1RECV_B2", "ALLREDUCE": torch.distributed.pipelining's
- * action names, stage first, microbatch last. Returns `text`. */
+/* "0F3", "1B2", "1I2" and "1W2" (split backward), "0UPDATE", "0SEND_F3", "1RECV_B2", "0ALLREDUCE":
+ * torch.distributed.pipelining's action names, stage first, microbatch last. Returns `text`. */
 enum { OP_LABEL = 48 };
 const char *op_label(const struct program_op *o, char text[OP_LABEL]);
 

@@ -12,8 +12,17 @@ static const char program_format[] = "foreline-program";
 enum { PROGRAM_VERSION = 1, MAX_RANKS = 1 << 20, MAX_OPS = 1 << 28 };
 
 static const char *const kind_names[OP_KINDS] = {
-    [OP_FORWARD] = "forward", [OP_BACKWARD] = "backward", [OP_UPDATE] = "update",
-    [OP_SEND] = "send",       [OP_RECV] = "recv",         [OP_ALLREDUCE] = "allreduce",
+    [OP_FORWARD] = "forward",
+    [OP_BACKWARD] = "backward",
+    [OP_BACKWARD_INPUT] = "backward-input",
+    [OP_BACKWARD_WEIGHT] = "backward-weight",
+    [OP_UPDATE] = "update",
+    [OP_SEND] = "send",
+    [OP_RECV] = "recv",
+    [OP_ALLREDUCE] = "allreduce",
+    [OP_ALLGATHER] = "allgather",
+    [OP_REDUCESCATTER] = "reducescatter",
+    [OP_ALLTOALL] = "alltoall",
 };
 
 /* ---- reading */
@@ -31,19 +40,21 @@ out:
     return st;
 }
 
-static enum status read_kind(const struct json_at *op, uint8_t *kind)
+static enum status read_kind(const struct json_at *op, struct program_op *o)
 {
     enum status st;
     struct json_at at;
-    const char *name;
+    size_t kind = 0, purpose = FOR_PIPELINE;
+    int64_t part = 0, count = 1;
     TRY(json_field(op, "op", &at));
-    TRY(json_get_string(&at, &name));
-    for (uint8_t k = 0; k < OP_KINDS; k++)
-        if (!strcmp(kind_names[k], name)) {
-            *kind = k;
-            return STATUS_OK;
-        }
-    return json_error(&at, "no op is called '%.60s'", name);
+    TRY(json_may_choice(op, "op", kind_names, OP_KINDS, &kind));
+    TRY(json_may_choice(op, "for", op_purpose_names, OP_PURPOSES, &purpose));
+    TRY(json_may_integer(op, "part", 0, UINT8_MAX, &part));
+    TRY(json_may_integer(op, "count", 1, PROGRAM_NONE - 1, &count));
+    o->kind = (uint8_t)kind;
+    o->purpose = (uint8_t)purpose;
+    o->part = (uint8_t)part;
+    o->count = (uint32_t)count;
 out:
     return st;
 }
@@ -80,7 +91,7 @@ static enum status read_op(const struct json_at *at, struct program_op *o)
 {
     enum status st;
 
-    TRY(read_kind(at, &o->kind));
+    TRY(read_kind(at, o));
     TRY(field_id(at, "stage", &o->stage));
     TRY(field_id(at, "microbatch", &o->microbatch));
     TRY(field_id(at, "peer", &o->peer));
@@ -96,12 +107,12 @@ out:
 static enum status check_stages(const struct program *p, size_t i, const struct json_at *at)
 {
     const struct program_op *o = &p->op[i];
-    bool message = o->kind == OP_SEND || o->kind == OP_RECV;
+    bool message = op_is_message(o);
     if (o->stage >= p->stages || (message && o->peer_stage >= p->stages))
         return json_error(at, "stage %u does not exist",
                           o->stage >= p->stages ? o->stage : o->peer_stage);
-    if ((message || o->kind == OP_FORWARD || o->kind == OP_BACKWARD) &&
-        o->microbatch >= p->microbatches)
+    bool pass = op_computes(o) && o->kind != OP_UPDATE;
+    if ((message || pass || o->microbatch != PROGRAM_NONE) && o->microbatch >= p->microbatches)
         return json_error(at, "microbatch out of range");
     return STATUS_OK;
 }
@@ -119,7 +130,11 @@ static enum status read_rank(const struct json_at *at, struct program *p, uint32
     if (rank->stage >= p->stages)
         return json_error(at, "stage does not exist");
     TRY(field_id(at, "replica", &rank->replica));
+    TRY(field_id(at, "shard", &rank->shard));
+    if (rank->shard == PROGRAM_NONE)
+        rank->shard = 0;
     TRY(json_may_integer(at, "static_bytes", 0, INT64_MAX / 65536, &rank->static_bytes));
+    TRY(json_may_integer(at, "scratch_bytes", 0, INT64_MAX / 65536, &rank->scratch_bytes));
     TRY(json_field(at, "ops", &field));
     TRY(json_get_array(&field, MAX_OPS - p->ops, &n));
     if (p->ops + n + 1 > *op_room) {
@@ -209,6 +224,9 @@ static enum status read_head(const struct json_at *root, struct program *p)
     TRY(json_need_integer(root, "microbatch_size", 1, PROGRAM_NONE - 1, &value));
     p->microbatch_size = (uint32_t)value;
     TRY(json_need_real(root, "tokens_per_sample", 0, DBL_MAX, &p->tokens_per_sample));
+    TRY(json_may_real(root, "sample_flop", 0, DBL_MAX, &p->sample_flop));
+    TRY(json_may_real(root, "recompute_flop", 0, DBL_MAX, &p->recompute_flop));
+    TRY(json_may_bool(root, "asynchronous", &p->asynchronous));
     TRY(json_need_text(root, "optimizer", &p->optimizer));
     TRY(json_need_integer(root, "seed", 0, INT64_MAX, &value));
     p->seed = (uint64_t)value;
@@ -229,7 +247,7 @@ enum status program_read(const char *path, struct program *out)
     TRY(read_lists(&root, "groups", p.ranks, &p.groups, &p.group_start, &p.member));
     st = program_match(&p);
     if (st == STATUS_OK)
-        st = program_check(&p, NULL);
+        st = program_check(&p);
     if (st != STATUS_OK) {
         st = error_context(st, "%s", path);
         goto out;
@@ -255,8 +273,14 @@ static void put_op(struct json_writer *w, const struct program *p, uint32_t r, s
     const struct program_op *o = &p->op[i];
     json_open_object(w, NULL, true);
     json_put_string(w, "op", kind_names[o->kind]);
+    if (!op_computes(o) && o->purpose != FOR_PIPELINE)
+        json_put_string(w, "for", op_purpose_names[o->purpose]);
     json_put_integer(w, "stage", o->stage);
     put_id(w, "microbatch", o->microbatch);
+    if (o->part > 0)
+        json_put_integer(w, "part", o->part);
+    if (o->count > 1)
+        json_put_integer(w, "count", o->count);
     put_id(w, "peer", o->peer);
     put_id(w, "peer_stage", o->peer_stage);
     put_id(w, "tag", o->tag);
@@ -289,12 +313,19 @@ enum status program_write(const struct program *p, const char *path, const struc
 {
     enum status st;
     struct file_out f = {0};
+    if (p->folded)
+        return error_set(STATUS_UNSUPPORTED, "a folded program is not for files");
     TRY(file_create(path, &f));
     struct json_writer w = {.stream = f.stream};
     json_put_header(&w, program_format, PROGRAM_VERSION, by);
     json_put_integer(&w, "microbatches", p->microbatches);
     json_put_integer(&w, "microbatch_size", p->microbatch_size);
     json_put_real(&w, "tokens_per_sample", p->tokens_per_sample);
+    json_put_real(&w, "sample_flop", p->sample_flop);
+    if (p->recompute_flop > 0)
+        json_put_real(&w, "recompute_flop", p->recompute_flop);
+    if (p->asynchronous)
+        json_put_bool(&w, "asynchronous", true);
     json_put_string(&w, "optimizer", p->optimizer);
     json_put_integer(&w, "seed", (int64_t)p->seed);
     put_lists(&w, "stages", p->stages, p->stage_start, p->stage_op);
@@ -307,7 +338,11 @@ enum status program_write(const struct program *p, const char *path, const struc
         put_id(&w, "device", rank->device);
         put_id(&w, "stage", rank->stage);
         put_id(&w, "replica", rank->replica);
+        if (rank->shard > 0)
+            json_put_integer(&w, "shard", rank->shard);
         json_put_integer(&w, "static_bytes", rank->static_bytes);
+        if (rank->scratch_bytes > 0)
+            json_put_integer(&w, "scratch_bytes", rank->scratch_bytes);
         json_open_array(&w, "ops", false);
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
             put_op(&w, p, r, i);

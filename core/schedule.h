@@ -1,26 +1,52 @@
-/* schedule.h - pipeline schedules: the order of compute ops on one rank. One row, one function. */
+/* schedule.h - pipeline schedules: the order of compute ops of a stage. One row, one function.
+ *
+ * A pipeline has `teams`: the ranks that share a list of stages. Most schedules give each team one
+ * stage; with `chunks` > 1 team i has the stages i, i + teams, i + 2 teams, ... ("virtual stages"),
+ * which one list orders together. */
 #ifndef CORE_SCHEDULE_H
 #define CORE_SCHEDULE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/error.h"
 
 struct schedule_step {
-    uint8_t kind;        /* OP_FORWARD or OP_BACKWARD */
-    uint32_t microbatch; /* position among the microbatches of this replica */
+    uint8_t kind;        /* OP_FORWARD, OP_BACKWARD, or its two halves */
+    uint32_t chunk;      /* which of the team's stages */
+    uint32_t microbatch; /* 0 .. microbatches - 1 */
+};
+
+/* Where a list stands in the pipeline. */
+struct schedule_place {
+    uint32_t teams, team; /* team < teams */
+    uint32_t chunks;      /* stages of every team */
+    uint32_t microbatches;
+    uint32_t depth; /* microbatches that may be between the team's forward and its backward when
+                     * all later stages are kept busy: replicas of this stage and the later ones,
+                     * in units of what one list of steps orders; >= 1 */
 };
 
 struct schedule {
     const char *name, *summary;
-    /* Fill steps[2 * microbatches] for stage `stage` of `stages`; every microbatch once forward and
-     * once backward, each direction ascending. */
-    void (*steps)(size_t stages, size_t stage, size_t microbatches, struct schedule_step *steps);
+    bool chunked;      /* allows chunks > 1 */
+    bool split;        /* BACKWARD_INPUT and BACKWARD_WEIGHT instead of BACKWARD */
+    bool asynchronous; /* every backward is followed by an update: no flush, stashed weights */
+    bool searched;     /* `auto` tries it: same mathematics as the others, worth a try */
+    /* Fill steps[schedule_steps()]: every (chunk, microbatch) once forward and once backward (or
+     * once in each half); the backwards of a chunk in ascending order, so that gradients add up in
+     * the same order whatever the schedule. */
+    void (*order)(const struct schedule_place *at, struct schedule_step *steps);
 };
 
 extern const struct schedule schedules[];
 extern const size_t schedules_n;
+
+static inline size_t schedule_steps(const struct schedule *s, const struct schedule_place *at)
+{
+    return (s->split ? 3 : 2) * (size_t)at->chunks * at->microbatches;
+}
 
 /* STATUS_INVALID lists the known names. */
 enum status schedule_find(const char *name, const struct schedule **out) MUST_CHECK;

@@ -1,14 +1,9 @@
 #include "core/topology.h"
 
-#include <assert.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-const struct topology_tier *topology_between(const struct topology *t, uint32_t from, uint32_t to)
-{
-    assert(from < t->n && to < t->n && from != to);
-    return &t->tier[t->tier_of[(size_t)from * t->n + to]];
-}
 
 uint32_t topology_find(const struct topology *t, const char *device)
 {
@@ -41,7 +36,54 @@ void topology_free(struct topology *t)
     free(t->type_of);
     free(t->type);
     free(t->tier);
-    free(t->tier_of);
+    topology_map_free(&t->between);
     free(t->name);
     *t = (struct topology){0};
+}
+
+static char *copy(const char *text)
+{
+    size_t n = strlen(text) + 1;
+    char *to = malloc(n);
+    return to ? memcpy(to, text, n) : NULL;
+}
+
+enum status topology_uniform(size_t n, const struct device_type *type,
+                             const struct topology_tier *tier, struct topology *out)
+{
+    enum status st = STATUS_OK;
+    struct topology t = {0};
+    if (n < 1 || n > TOPOLOGY_MAX_DEVICES)
+        return error_set(STATUS_INVALID, "%zu devices, expected 1 to %d", n, TOPOLOGY_MAX_DEVICES);
+    t.name = copy("uniform");
+    t.device = calloc(n, sizeof *t.device);
+    t.type_of = calloc(n, sizeof *t.type_of);
+    t.type = calloc(1, sizeof *t.type);
+    t.tier = calloc(1, sizeof *t.tier);
+    bool failed = !t.name || !t.device || !t.type_of || !t.type || !t.tier;
+    if (!failed) {
+        t.types = t.tiers = 1;
+        t.type[0] = *type;
+        t.type[0].rates = 0;
+        t.type[0].rate = NULL;
+        t.tier[0] = *tier;
+        t.type[0].name = copy(type->name);
+        t.tier[0].name = copy(tier->name);
+        failed = !t.type[0].name || !t.tier[0].name;
+    }
+    for (; !failed && t.n < n; t.n++) {
+        char name[24];
+        snprintf(name, sizeof name, "d%zu", t.n);
+        t.device[t.n] = copy(name);
+        failed = !t.device[t.n];
+    }
+    if (failed) {
+        st = error_set(STATUS_NOMEM, "%zu devices", n);
+        goto out;
+    }
+    *out = t;
+    t = (struct topology){0};
+out:
+    topology_free(&t);
+    return st;
 }

@@ -2,18 +2,21 @@
  *
  * Contention, routes and switches are the simulator's business (platform XML, sim/platform.h);
  * here is what i -> j gets when nothing else uses the network. Devices share types, pairs share
- * tiers; ask through topology_between() only, so that the representation can change. */
+ * tiers; ask through topology_between() only: how the pairs are kept is topology_map.h's business.
+ */
 #ifndef CORE_TOPOLOGY_H
 #define CORE_TOPOLOGY_H
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/error.h"
+#include "core/topology_map.h"
 
 struct provenance;
 
-enum { TOPOLOGY_MAX_DEVICES = 4096 };
+enum { TOPOLOGY_MAX_DEVICES = 65536 };
 
 /* Attainable FLOP/s of one op kind and phase over the work of one call; measured. */
 struct topology_rate {
@@ -47,18 +50,28 @@ struct topology {
     size_t types;
     struct device_type *type; /* [types] */
     size_t tiers;
-    struct topology_tier *tier; /* [tiers] fastest first */
-    uint16_t *tier_of;          /* [n * n] row = sender; the diagonal is not used */
+    struct topology_tier *tier;  /* [tiers] fastest first */
+    struct topology_map between; /* index of the tier from sender to receiver */
 };
 
-/* The tier between two different devices. */
-const struct topology_tier *topology_between(const struct topology *t, uint32_t from, uint32_t to);
+/* The tier between two different devices; a few loads, for inner loops. */
+static inline const struct topology_tier *topology_between(const struct topology *t, uint32_t from,
+                                                           uint32_t to)
+{
+    assert(from < t->n && to < t->n && from != to);
+    return &t->tier[topology_map_at(&t->between, from, to)];
+}
 static inline const struct device_type *topology_type(const struct topology *t, uint32_t device)
 {
     return &t->type[t->type_of[device]];
 }
 /* Index of a device, UINT32_MAX if there is none; O(n). */
 uint32_t topology_find(const struct topology *t, const char *device);
+/* n devices of one type, any two one tier apart: "d0", "d1", ...; type and tier are copied (a type
+ * without rates). For tests and measurements. STATUS_INVALID unless 1 <= n <= 65,536; STATUS_NOMEM.
+ */
+enum status topology_uniform(size_t n, const struct device_type *type,
+                             const struct topology_tier *tier, struct topology *out) MUST_CHECK;
 /* JSON, format "foreline-topology": what `foreline topology show --json` prints. */
 enum status topology_read(const char *path, struct topology *out) MUST_CHECK;
 enum status topology_write(const struct topology *t, const char *path,

@@ -8,7 +8,10 @@
 
 static const char topology_format[] = "foreline-topology";
 enum {
-    TOPOLOGY_VERSION = 1,
+    TOPOLOGY_VERSION = 2, /* 1: no compressed form of "between" */
+    MAX_MATRIX = 4096,    /* devices that a matrix is read for */
+    WRITE_MATRIX = 256,   /* and written */
+    MAX_SQUARES = 1 << 22,
     MAX_TYPES = 4096,
     MAX_TIERS = 65535,
     MAX_RATES = 256,
@@ -111,29 +114,97 @@ out:
     return st;
 }
 
-/* "between": per sender one row of tier numbers, the diagonal 0. */
+/* "between" as a matrix: per sender one row of tier numbers, the diagonal 0. */
+static enum status read_matrix(const struct json_at *at, struct topology *t)
+{
+    enum status st;
+    size_t rows, columns;
+    struct topology_map_builder *b = NULL;
+    uint32_t *tier = NULL;
+    TRY(json_get_array(at, MAX_MATRIX, &rows));
+    if (rows != t->n)
+        return json_error(at, "%zu rows for %zu devices", rows, t->n);
+    TRY(ALLOCATE(tier, t->n));
+    TRY(topology_map_begin(t->n, &b));
+    for (size_t i = 0; i < t->n; i++) {
+        struct json_at row = json_item(at, i);
+        TRY(json_get_array(&row, t->n, &columns));
+        if (columns != t->n) {
+            st = json_error(&row, "%zu entries for %zu devices", columns, t->n);
+            goto out;
+        }
+        for (size_t j = 0; j < t->n; j++) {
+            struct json_at item = json_item(&row, j);
+            int64_t number = 0;
+            TRY(json_get_integer(&item, 0, i == j ? 0 : (int64_t)t->tiers - 1, &number));
+            tier[j] = (uint32_t)number;
+        }
+        TRY(topology_map_row(b, tier));
+    }
+    TRY(topology_map_finish(b, &t->between));
+out:
+    topology_map_builder_free(b);
+    free(tier);
+    return st;
+}
+
+/* One level of squares, whose entries are below `limit`. */
+static enum status read_squares(const struct json_at *level, size_t limit, struct topology_map *map,
+                                unsigned l)
+{
+    enum status st;
+    size_t n, cells;
+    TRY(json_get_array(level, MAX_SQUARES, &n));
+    if (n == 0 || (l + 1 == map->levels && n != 1))
+        return json_error(level, "%zu squares", n);
+    TRY(ALLOCATE(map->cell[l], n * TOPOLOGY_MAP_CELLS));
+    map->squares[l] = n;
+    for (size_t s = 0; s < n; s++) {
+        struct json_at square = json_item(level, s);
+        TRY(json_get_array(&square, TOPOLOGY_MAP_CELLS, &cells));
+        if (cells != TOPOLOGY_MAP_CELLS)
+            return json_error(&square, "%zu entries, expected %d", cells, TOPOLOGY_MAP_CELLS);
+        for (size_t c = 0; c < cells; c++) {
+            struct json_at item = json_item(&square, c);
+            int64_t number = 0;
+            TRY(json_get_integer(&item, 0, (int64_t)limit - 1, &number));
+            map->cell[l][s * TOPOLOGY_MAP_CELLS + c] = (uint32_t)number;
+        }
+    }
+out:
+    return st;
+}
+
+/* "between" as squares of squares (topology_map.h), the finest first. */
+static enum status read_map(const struct json_at *at, struct topology *t)
+{
+    enum status st;
+    struct json_at levels;
+    size_t n;
+    int64_t side;
+    unsigned needed = topology_map_levels(t->n);
+    TRY(json_need_integer(at, "side", TOPOLOGY_MAP_SIDE, TOPOLOGY_MAP_SIDE, &side));
+    TRY(json_field(at, "levels", &levels));
+    TRY(json_get_array(&levels, TOPOLOGY_MAP_LEVELS, &n));
+    if (n != 0 && n != needed)
+        return json_error(&levels, "%zu levels for %zu devices, expected %u", n, t->n, needed);
+    if (t->tiers == 0 && t->n > 1)
+        return json_error(at, "no tiers");
+    t->between.levels = (unsigned)n;
+    for (unsigned l = 0; l < n; l++) {
+        struct json_at level = json_item(&levels, l);
+        TRY(read_squares(&level, l > 0 ? t->between.squares[l - 1] : t->tiers, &t->between, l));
+    }
+out:
+    return st;
+}
+
 static enum status read_between(const struct json_at *root, struct topology *t)
 {
     enum status st;
     struct json_at at;
-    size_t rows, columns;
     TRY(json_field(root, "between", &at));
-    TRY(json_get_array(&at, t->n, &rows));
-    if (rows != t->n)
-        return json_error(&at, "%zu rows for %zu devices", rows, t->n);
-    TRY(ALLOCATE(t->tier_of, t->n * t->n));
-    for (size_t i = 0; i < t->n; i++) {
-        struct json_at row = json_item(&at, i);
-        TRY(json_get_array(&row, t->n, &columns));
-        if (columns != t->n)
-            return json_error(&row, "%zu entries for %zu devices", columns, t->n);
-        for (size_t j = 0; j < t->n; j++) {
-            struct json_at item = json_item(&row, j);
-            int64_t tier = 0;
-            TRY(json_get_integer(&item, 0, i == j ? 0 : (int64_t)t->tiers - 1, &tier));
-            t->tier_of[i * t->n + j] = (uint16_t)tier;
-        }
-    }
+    st = json_members(&at) > 0 ? read_map(&at, t) : read_matrix(&at, t);
 out:
     return st;
 }
@@ -220,13 +291,36 @@ static void put_devices(struct json_writer *w, const struct topology *t)
         json_close(w);
     }
     json_close(w);
+}
+
+static void put_matrix(struct json_writer *w, const struct topology *t)
+{
     json_open_array(w, "between", false);
-    for (size_t i = 0; i < t->n; i++) {
+    for (uint32_t i = 0; i < t->n; i++) {
         json_open_array(w, NULL, true);
-        for (size_t j = 0; j < t->n; j++)
-            json_put_integer(w, NULL, i == j ? 0 : t->tier_of[i * t->n + j]);
+        for (uint32_t j = 0; j < t->n; j++)
+            json_put_integer(w, NULL, i == j ? 0 : topology_map_at(&t->between, i, j));
         json_close(w);
     }
+    json_close(w);
+}
+
+static void put_map(struct json_writer *w, const struct topology_map *map)
+{
+    json_open_object(w, "between", false);
+    json_put_integer(w, "side", TOPOLOGY_MAP_SIDE);
+    json_open_array(w, "levels", false);
+    for (unsigned l = 0; l < map->levels; l++) {
+        json_open_array(w, NULL, false);
+        for (size_t s = 0; s < map->squares[l]; s++) {
+            json_open_array(w, NULL, true);
+            for (size_t c = 0; c < TOPOLOGY_MAP_CELLS; c++)
+                json_put_integer(w, NULL, map->cell[l][s * TOPOLOGY_MAP_CELLS + c]);
+            json_close(w);
+        }
+        json_close(w);
+    }
+    json_close(w);
     json_close(w);
 }
 
@@ -236,7 +330,7 @@ enum status topology_write(const struct topology *t, const char *path, const str
     struct file_out f = {0};
     TRY(file_create(path, &f));
     struct json_writer w = {.stream = f.stream};
-    json_put_header(&w, topology_format, TOPOLOGY_VERSION, p);
+    json_put_header(&w, topology_format, t->n <= WRITE_MATRIX ? 1 : TOPOLOGY_VERSION, p);
     json_put_string(&w, "name", t->name);
     json_open_array(&w, "types", false);
     for (size_t i = 0; i < t->types; i++)
@@ -252,6 +346,10 @@ enum status topology_write(const struct topology *t, const char *path, const str
     }
     json_close(&w);
     put_devices(&w, t);
+    if (t->n <= WRITE_MATRIX)
+        put_matrix(&w, t);
+    else
+        put_map(&w, &t->between);
     json_close(&w);
     TRY(file_commit(&f));
 out:

@@ -18,10 +18,15 @@ static int thread_of(const struct program_op *o)
 static const char *category_of(const struct program_op *o)
 {
     static const char *const names[OP_KINDS] = {
-        [OP_FORWARD] = "forward", [OP_BACKWARD] = "backward", [OP_UPDATE] = "update",
-        [OP_SEND] = "send",       [OP_RECV] = "receive",      [OP_ALLREDUCE] = "collective",
+        [OP_FORWARD] = "forward",
+        [OP_BACKWARD] = "backward",
+        [OP_BACKWARD_INPUT] = "backward",
+        [OP_BACKWARD_WEIGHT] = "weight",
+        [OP_UPDATE] = "update",
+        [OP_SEND] = "send",
+        [OP_RECV] = "receive",
     };
-    return names[o->kind];
+    return names[o->kind] ? names[o->kind] : "collective";
 }
 
 static void put_name(struct json_writer *w, const char *what, uint32_t pid, int tid,
@@ -75,8 +80,10 @@ static void put_op(struct json_writer *w, const struct program *p, const struct 
         json_put_integer(w, "microbatch", o->microbatch);
     if (!op_computes(o))
         json_put_integer(w, "bytes", o->bytes);
-    if (o->kind == OP_SEND || o->kind == OP_RECV)
+    if (op_is_message(o))
         json_put_integer(w, "peer", o->peer);
+    if (op_is_collective(o))
+        json_put_string(w, "for", op_purpose_names[o->purpose]);
     json_close(w);
     json_close(w);
     if (o->kind == OP_SEND) {

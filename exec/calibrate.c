@@ -293,8 +293,7 @@ static enum status make_topology(const struct bench *b, struct spreads *spread,
     out->name = strdup("calibrated");
     out->device = calloc(n, sizeof *out->device);
     out->type_of = calloc(n, sizeof *out->type_of);
-    out->tier_of = calloc(n * n, sizeof *out->tier_of);
-    if (!out->name || !out->device || !out->type_of || !out->tier_of)
+    if (!out->name || !out->device || !out->type_of)
         return error_set(STATUS_NOMEM, "%zu devices", n);
     for (size_t r = 0; r < n; r++) {
         char name[32];

@@ -15,6 +15,31 @@ enum status executor_step_init(struct executor_step *s, const struct program *p,
     return STATUS_OK;
 }
 
+enum status executor_supports(const struct program *p)
+{
+    for (uint32_t r = 0; r < p->ranks; r++)
+        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
+            const struct program_op *o = &p->op[i];
+            char label[OP_LABEL];
+            const char *what = o->stage != p->rank[r].stage ? "several stages on a device"
+                               : p->rank[r].shard > 0       ? "tensor parallelism"
+                               : o->purpose == FOR_EXPERTS  ? "experts on other ranks"
+                               : op_is_collective(o) && o->kind != OP_ALLREDUCE
+                                   ? "sharded parameters"
+                               : o->part > 0 ? "gradient buckets"
+                               : o->kind == OP_BACKWARD_INPUT || o->kind == OP_BACKWARD_WEIGHT
+                                   ? "split backward passes"
+                               : p->asynchronous              ? "updates without flush"
+                               : p->rank[r].scratch_bytes > 0 ? "recomputation"
+                                                              : NULL;
+            if (what)
+                return error_set(STATUS_UNSUPPORTED,
+                                 "rank %u: %s: %s can be simulated but not run yet", r,
+                                 op_label(o, label), what);
+        }
+    return STATUS_OK;
+}
+
 void executor_step_free(struct executor_step *s)
 {
     free(s->op_start_s);

@@ -51,6 +51,8 @@ enum status executor_finish(const struct executor *e) MUST_CHECK;
 
 enum status executor_step_init(struct executor_step *s, const struct program *p,
                                uint32_t rank) MUST_CHECK;
+/* Can this executor run the program? STATUS_UNSUPPORTED names the op that it cannot. */
+enum status executor_supports(const struct program *p) MUST_CHECK;
 void executor_step_free(struct executor_step *s); /* accepts {0}; leaves {0} */
 
 #endif

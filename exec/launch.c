@@ -1,4 +1,5 @@
 #include "exec/launch.h"
+#include "exec/executor.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -125,6 +126,7 @@ enum status launch_run(const struct program *p, const struct model *m,
                       .signals = -1};
     double cpu_s = children_cpu_s(), machine_s = machine_cpu_s();
 
+    TRY(executor_supports(p));
     TRY(check_options(p, m, o));
     TRY(allocate(&run));
     TRY(take_signals(&run));

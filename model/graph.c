@@ -69,6 +69,8 @@ static enum status append(struct graph *g, const struct graph_op *from)
         .shared_bytes = from->shared_bytes,
         .shares = from->shares,
         .sparse = from->sparse,
+        .tensor = from->tensor,
+        .exchange_bytes = from->exchange_bytes,
         .stash_bytes = from->stash_bytes,
         .output_bytes = from->output_bytes,
     };
@@ -97,6 +99,30 @@ void graph_connect(struct graph *g, uint32_t from, uint32_t to)
     }
     g->edge = edge;
     g->edge[g->edges++] = (struct model_edge){from, to};
+}
+
+static enum status append_profile(struct model *m, const struct model_profile *p)
+{
+    struct model_profile *more = realloc(m->profile, (m->profiles + 1) * sizeof *more);
+    if (!more)
+        return error_set(STATUS_NOMEM, "%zu profiles", m->profiles + 1);
+    m->profile = more;
+    struct model_profile *q = &more[m->profiles++];
+    *q = (struct model_profile){.samples = p->samples, .tensor_parallel = p->tensor_parallel};
+    q->device = join("", p->device ? p->device : "");
+    q->forward_s = calloc(m->n + 1, sizeof *q->forward_s);
+    q->backward_s = calloc(m->n + 1, sizeof *q->backward_s);
+    if (!q->device || !q->forward_s || !q->backward_s)
+        return error_set(STATUS_NOMEM, "profile of %zu ops", m->n);
+    memcpy(q->forward_s, p->forward_s, m->n * sizeof *q->forward_s);
+    memcpy(q->backward_s, p->backward_s, m->n * sizeof *q->backward_s);
+    return STATUS_OK;
+}
+
+void graph_profile(struct graph *g, const struct model_profile *p)
+{
+    if (g->status == STATUS_OK)
+        g->status = append_profile(&g->model, p);
 }
 
 enum status graph_finish(struct graph *g, const char *name, const char *note, struct model *out)

@@ -24,6 +24,8 @@ struct graph_op {
     int64_t parameter_bytes, shared_bytes;
     bool sparse;     /* see core/model.h */
     uint32_t shares; /* MODEL_NO_OP: nothing borrowed */
+    enum model_tensor tensor;
+    int64_t exchange_bytes;
     int64_t stash_bytes, output_bytes;
 };
 
@@ -39,6 +41,9 @@ struct graph {
 uint32_t graph_add(struct graph *g, const struct graph_op *op);
 /* Append an edge. */
 void graph_connect(struct graph *g, uint32_t from, uint32_t to);
+
+/* Append a profile: times of the ops added so far, copied; device NULL: any. */
+void graph_profile(struct graph *g, const struct model_profile *p);
 
 /* Turn the graph into a model called `name`, which is also what messages start with; `note` may be
  * NULL. Leaves *g empty in every case; *out is set on success only. */

@@ -4,12 +4,17 @@
 
 #include "core/model.h"
 
+struct json_at;
+
 struct import_options {
     double minibatch_size; /* samples that the profile's times and sizes are for; 1: the profile's
                               minibatch counts as one sample */
     const char *device;    /* device type that was measured, NULL: any */
+    bool nodes_apart; /* placement: every node is an op, backward ones too, whatever its colour; its
+                         whole size counts as parameters of one byte each */
 };
 
+/* A format is text or JSON: one pair of functions, the other is NULL. */
 struct importer {
     const char *name, *summary;
     /* Does the beginning of a file look like this format? */
@@ -17,12 +22,17 @@ struct importer {
     /* `path` is for messages only. Returns STATUS_PARSE with path:line. */
     enum status (*parse)(const char *path, const char *text, size_t length,
                          const struct import_options *o, struct model *out);
+    /* The same for a JSON object, which is parsed once for all formats. */
+    bool (*recognises_json)(const struct json_at *root);
+    enum status (*read_json)(const struct json_at *root, const struct import_options *o,
+                             struct model *out);
 };
 
 extern const struct importer importers[];
 extern const size_t importers_n;
 
-/* Read a model in any known format: foreline's own JSON or one of the importers. */
+/* Read a model in any known format: foreline's own JSON or one of the importers. `path` "-" is
+ * standard input. Returns STATUS_PARSE with path:line, STATUS_IO, STATUS_INVALID, STATUS_NOMEM. */
 enum status model_import(const char *path, const struct import_options *o,
                          struct model *out) MUST_CHECK;
 

@@ -1,7 +1,6 @@
 #include "model/layers.h"
 
-/* Bytes of an fp32 number and of a token id. */
-enum { F32 = 4, TOKEN = 4 };
+enum { TOKEN = 4 }; /* bytes of a token id */
 
 /* Operations per element of the element-wise layers.
  *
@@ -22,6 +21,7 @@ enum {
 
 uint32_t layer_embedding(struct graph *g, const char *name, const struct embedding_shape *s)
 {
+    int64_t e = g->model.element_bytes;
     int64_t tables = 1 + (s->positions > 0) + (s->types > 0), size = s->tokens * s->channels;
     return graph_add(
         g, &(struct graph_op){
@@ -35,19 +35,21 @@ uint32_t layer_embedding(struct graph *g, const char *name, const struct embeddi
                              {"concat", s->concat}},
                .forward_flop = (double)((tables - 1) * size),
                .backward_flop = (double)(tables * size),
-               .forward_bytes = (double)((tables + 1) * size * F32),
-               .backward_bytes = (double)((1 + 2 * tables) * size * F32),
-               .parameter_bytes = (s->vocabulary + s->positions + s->types) * s->channels * F32,
+               .forward_bytes = (double)((tables + 1) * size * e),
+               .backward_bytes = (double)((1 + 2 * tables) * size * e),
+               .parameter_bytes = (s->vocabulary + s->positions + s->types) * s->channels * e,
                .sparse = true,
                .shares = MODEL_NO_OP,
-               .stash_bytes = size * F32 + s->tokens * TOKEN,
-               .output_bytes = size * F32,
+               .tensor = s->concat ? TENSOR_WHOLE : TENSOR_ROW, /* by rows of the table */
+               .stash_bytes = size * e + s->tokens * TOKEN,
+               .output_bytes = size * e,
            });
 }
 
 uint32_t layer_norm(struct graph *g, const char *name, uint32_t in, int64_t tokens,
                     int64_t channels)
 {
+    int64_t e = g->model.element_bytes;
     int64_t size = tokens * channels, moments = 2 * tokens;
     return graph_add(g, &(struct graph_op){
                             .name = name,
@@ -57,20 +59,21 @@ uint32_t layer_norm(struct graph *g, const char *name, uint32_t in, int64_t toke
                             .input = {in},
                             .forward_flop = (double)(NORM_FORWARD * size),
                             .backward_flop = (double)(NORM_BACKWARD * size),
-                            .forward_bytes = (double)((2 * size + moments) * F32),
-                            .backward_bytes = (double)((3 * size + moments) * F32),
-                            .parameter_bytes = 2 * channels * F32,
+                            .forward_bytes = (double)((2 * size + moments) * e),
+                            .backward_bytes = (double)((3 * size + moments) * e),
+                            .parameter_bytes = 2 * channels * e,
                             .shares = MODEL_NO_OP,
-                            .stash_bytes = (size + moments) * F32,
-                            .output_bytes = size * F32,
+                            .stash_bytes = (size + moments) * e,
+                            .output_bytes = size * e,
                         });
 }
 
 uint32_t layer_linear(struct graph *g, const char *name, uint32_t in, const struct linear_shape *s)
 {
+    int64_t e = g->model.element_bytes;
     double work = 2.0 * (double)s->tokens * (double)s->in * (double)s->out;
     int64_t read = s->tokens * s->in, written = s->tokens * s->out;
-    int64_t weights = s->in * s->out * F32, bias = s->bias ? s->out * F32 : 0;
+    int64_t weights = s->in * s->out * e, bias = s->bias ? s->out * e : 0;
     bool tied = s->tied != MODEL_NO_OP;
     return graph_add(
         g,
@@ -82,20 +85,22 @@ uint32_t layer_linear(struct graph *g, const char *name, uint32_t in, const stru
             .input = {in},
             .forward_flop = work,
             .backward_flop = 2 * work,
-            .forward_bytes = (double)((read + written) * F32),
-            .backward_bytes = (double)(2 * (read + written) * F32),
+            .forward_bytes = (double)((read + written) * e),
+            .backward_bytes = (double)(2 * (read + written) * e),
             .parameter_bytes = bias + (tied ? 0 : weights),
             .shared_bytes = tied ? weights : 0,
             .shares = s->tied,
-            .stash_bytes = written * F32,
-            .output_bytes = written * F32,
+            .tensor = s->tensor,
+            .stash_bytes = written * e,
+            .output_bytes = written * e,
         });
 }
 
 uint32_t layer_attention(struct graph *g, const char *name, uint32_t qkv, int64_t tokens,
-                         int64_t channels, int64_t heads, bool causal)
+                         int64_t channels, int64_t heads, bool causal, bool flash)
 {
-    int64_t size = tokens * channels, square = heads * tokens * tokens;
+    int64_t e = g->model.element_bytes;
+    int64_t size = tokens * channels, square = flash ? 0 : heads * tokens * tokens;
     double work = 4.0 * (double)tokens * (double)size;
     return graph_add(g, &(struct graph_op){
                             .name = name,
@@ -103,24 +108,27 @@ uint32_t layer_attention(struct graph *g, const char *name, uint32_t qkv, int64_
                             .attribute = {{"tokens", tokens},
                                           {"channels", channels},
                                           {"heads", heads},
-                                          {"causal", causal}},
+                                          {"causal", causal},
+                                          {flash ? "flash" : NULL, flash}},
                             .inputs = 1,
                             .input = {qkv},
                             .forward_flop = work,
                             .backward_flop = 2 * work,
                             /* probabilities are written and read again; backward reads them and
                              * writes and reads their gradient */
-                            .forward_bytes = (double)((4 * size + 2 * square) * F32),
-                            .backward_bytes = (double)((7 * size + 3 * square) * F32),
+                            .forward_bytes = (double)((4 * size + 2 * square) * e),
+                            .backward_bytes = (double)((7 * size + 3 * square) * e),
                             .shares = MODEL_NO_OP,
-                            .stash_bytes = (size + square) * F32,
-                            .output_bytes = size * F32,
+                            .tensor = TENSOR_SPLIT,
+                            .stash_bytes = (size + square) * e,
+                            .output_bytes = size * e,
                         });
 }
 
 uint32_t layer_gelu(struct graph *g, const char *name, uint32_t in, int64_t tokens,
-                    int64_t channels)
+                    int64_t channels, enum model_tensor tensor)
 {
+    int64_t e = g->model.element_bytes;
     int64_t size = tokens * channels;
     return graph_add(g, &(struct graph_op){
                             .name = name,
@@ -130,17 +138,19 @@ uint32_t layer_gelu(struct graph *g, const char *name, uint32_t in, int64_t toke
                             .input = {in},
                             .forward_flop = (double)(GELU_FORWARD * size),
                             .backward_flop = (double)(GELU_BACKWARD * size),
-                            .forward_bytes = (double)(2 * size * F32),
-                            .backward_bytes = (double)(3 * size * F32),
+                            .forward_bytes = (double)(2 * size * e),
+                            .backward_bytes = (double)(3 * size * e),
                             .shares = MODEL_NO_OP,
-                            .stash_bytes = size * F32,
-                            .output_bytes = size * F32,
+                            .tensor = tensor,
+                            .stash_bytes = size * e,
+                            .output_bytes = size * e,
                         });
 }
 
 uint32_t layer_residual(struct graph *g, const char *name, uint32_t stream, uint32_t branch,
                         int64_t tokens, int64_t channels)
 {
+    int64_t e = g->model.element_bytes;
     int64_t size = tokens * channels;
     return graph_add(g, &(struct graph_op){
                             .name = name,
@@ -151,17 +161,18 @@ uint32_t layer_residual(struct graph *g, const char *name, uint32_t stream, uint
                             .forward_flop = (double)size,
                             /* where the stream forked, two gradients are added */
                             .backward_flop = (double)size,
-                            .forward_bytes = (double)(3 * size * F32),
-                            .backward_bytes = (double)(3 * size * F32),
+                            .forward_bytes = (double)(3 * size * e),
+                            .backward_bytes = (double)(3 * size * e),
                             .shares = MODEL_NO_OP,
-                            .stash_bytes = size * F32,
-                            .output_bytes = size * F32,
+                            .stash_bytes = size * e,
+                            .output_bytes = size * e,
                         });
 }
 
 uint32_t layer_loss(struct graph *g, const char *name, uint32_t logits, int64_t tokens,
                     int64_t vocabulary, bool masked)
 {
+    int64_t e = g->model.element_bytes;
     int64_t size = tokens * vocabulary, row_sums = 2 * tokens; /* maximum, sum of exponentials */
     return graph_add(
         g, &(struct graph_op){
@@ -172,10 +183,11 @@ uint32_t layer_loss(struct graph *g, const char *name, uint32_t logits, int64_t 
                .input = {logits},
                .forward_flop = (double)(LOSS_FORWARD * size),
                .backward_flop = (double)(LOSS_BACKWARD * size),
-               .forward_bytes = (double)(2 * size * F32),
-               .backward_bytes = (double)(2 * size * F32),
+               .forward_bytes = (double)(2 * size * e),
+               .backward_bytes = (double)(2 * size * e),
                .shares = MODEL_NO_OP,
-               .stash_bytes = (row_sums + 1) * F32,
-               .output_bytes = F32,
+               .tensor = TENSOR_SPLIT,
+               .stash_bytes = (row_sums + 1) * e,
+               .output_bytes = e,
            });
 }

@@ -1,6 +1,7 @@
 /* layers.h - the layers of zoo models: attributes, parameters, work, memory. All formulas are here.
  *
- * A sample is T tokens; activations are fp32, (T, C) row-major; every layer appends one op.
+ * A sample is T tokens; activations are (T, C) row-major, numbers as wide as the
+ * model's parameters; every layer appends one op.
  * Work counts multiplications and additions apart (a multiply-add is 2 FLOP):
  *   - linear: 2 T in out forward, twice that backward (gradients of input and of weight). Kaplan et
  *     al., "Scaling Laws for Neural Language Models" (2020), section 2.1.
@@ -30,17 +31,20 @@ struct linear_shape {
     int64_t tokens, in, out;
     bool bias;
     uint32_t tied; /* op that owns the (out, in) weights, or MODEL_NO_OP */
+    enum model_tensor tensor;
 };
 
 uint32_t layer_embedding(struct graph *g, const char *name, const struct embedding_shape *s);
 uint32_t layer_norm(struct graph *g, const char *name, uint32_t in, int64_t tokens,
                     int64_t channels);
 uint32_t layer_linear(struct graph *g, const char *name, uint32_t in, const struct linear_shape *s);
-/* `qkv` makes rows of 3 * channels: queries, keys and values of all heads side by side. */
+/* `qkv` makes rows of 3 * channels: queries, keys and values of all heads side by side. `flash`:
+ * the (T, T) probabilities stay on the chip and are made again in the backward: Dao et al., NeurIPS
+ * 2022; FLOP are counted the same. */
 uint32_t layer_attention(struct graph *g, const char *name, uint32_t qkv, int64_t tokens,
-                         int64_t channels, int64_t heads, bool causal);
+                         int64_t channels, int64_t heads, bool causal, bool flash);
 uint32_t layer_gelu(struct graph *g, const char *name, uint32_t in, int64_t tokens,
-                    int64_t channels);
+                    int64_t channels, enum model_tensor tensor);
 uint32_t layer_residual(struct graph *g, const char *name, uint32_t stream, uint32_t branch,
                         int64_t tokens, int64_t channels);
 /* Softmax cross-entropy of the logits; `masked`: BERT's masked-LM objective, else the next token.

@@ -8,30 +8,36 @@
 
 #include "model/families.h"
 
-enum { ZOO_PARAMETERS = 8, LIST = 512 };
+enum { ZOO_PARAMETERS = 10, LIST = 512 };
 
-#define TRANSFORMER_ROWS(layers_, hidden_, heads_, tokens_, vocabulary_)                           \
+#define TRANSFORMER_ROWS(layers_, hidden_, heads_, tokens_, vocabulary_, bits_)                    \
     [TRANSFORMER_LAYERS] = {"layers", "transformer layers", layers_, 1, 10000},                    \
     [TRANSFORMER_HIDDEN] = {"hidden", "channels of the residual stream", hidden_, 1, 131072},      \
     [TRANSFORMER_HEADS] = {"heads", "attention heads; divide hidden", heads_, 1, 1024},            \
     [TRANSFORMER_TOKENS] = {"tokens", "tokens per sample (sequence length)", tokens_, 1, 1048576}, \
     [TRANSFORMER_VOCABULARY] = {"vocabulary", "different tokens", vocabulary_, 2, 16777216},       \
     [TRANSFORMER_POSITIONS] = {"positions", "rows of the position table; 0: as many as tokens", 0, \
-                               0, 1048576}
+                               0, 1048576},                                                        \
+    [TRANSFORMER_BITS] = {"bits", "of a parameter and an activation: 16 or 32", bits_, 16, 32},    \
+    [TRANSFORMER_FLASH] = {"flash", "1: attention keeps no (tokens, tokens) matrix", 0, 0, 1}
 
-#define GPT_ROWS(layers_, hidden_, heads_, tokens_, vocabulary_, tied_)                            \
-    TRANSFORMER_ROWS(layers_, hidden_, heads_, tokens_, vocabulary_),                              \
+#define GPT_ROWS(layers_, hidden_, heads_, tokens_, vocabulary_, tied_, bits_)                     \
+    TRANSFORMER_ROWS(layers_, hidden_, heads_, tokens_, vocabulary_, bits_),                       \
         [GPT_TIED] = {"tied", "1: the head uses the embedding table", tied_, 0, 1}
 
 /* Shapes: Radford et al. (2019), table 2. */
-static const struct zoo_parameter gpt2_small[] = {GPT_ROWS(12, 768, 12, 1024, 50257, 1)};
-static const struct zoo_parameter gpt2_medium[] = {GPT_ROWS(24, 1024, 16, 1024, 50257, 1)};
-static const struct zoo_parameter gpt2_large[] = {GPT_ROWS(36, 1280, 20, 1024, 50257, 1)};
-static const struct zoo_parameter gpt2_xl[] = {GPT_ROWS(48, 1600, 25, 1024, 50257, 1)};
-static const struct zoo_parameter gpt_tiny[] = {GPT_ROWS(4, 128, 4, 128, 256, 0)};
+static const struct zoo_parameter gpt2_small[] = {GPT_ROWS(12, 768, 12, 1024, 50257, 1, 32)};
+static const struct zoo_parameter gpt2_medium[] = {GPT_ROWS(24, 1024, 16, 1024, 50257, 1, 32)};
+static const struct zoo_parameter gpt2_large[] = {GPT_ROWS(36, 1280, 20, 1024, 50257, 1, 32)};
+static const struct zoo_parameter gpt2_xl[] = {GPT_ROWS(48, 1600, 25, 1024, 50257, 1, 32)};
+/* Brown et al. (2020), table 2.1, trained in half precision; the 13B model's width of 5140 there is
+ * no multiple of its 40 heads: 40 heads of 128 are meant. */
+static const struct zoo_parameter gpt3_13b[] = {GPT_ROWS(40, 5120, 40, 2048, 50257, 1, 16)};
+static const struct zoo_parameter gpt3_175b[] = {GPT_ROWS(96, 12288, 96, 2048, 50257, 1, 16)};
+static const struct zoo_parameter gpt_tiny[] = {GPT_ROWS(4, 128, 4, 128, 256, 0, 32)};
 /* Devlin et al. (2019), section 3; vocabulary of the uncased models. */
-static const struct zoo_parameter bert_base[] = {TRANSFORMER_ROWS(12, 768, 12, 512, 30522)};
-static const struct zoo_parameter bert_large[] = {TRANSFORMER_ROWS(24, 1024, 16, 512, 30522)};
+static const struct zoo_parameter bert_base[] = {TRANSFORMER_ROWS(12, 768, 12, 512, 30522, 32)};
+static const struct zoo_parameter bert_large[] = {TRANSFORMER_ROWS(24, 1024, 16, 512, 30522, 32)};
 static const struct zoo_parameter mlp[] = {
     [MLP_LAYERS] = {"layers", "hidden layers", 4, 1, 10000},
     [MLP_HIDDEN] = {"hidden", "width of the hidden layers", 512, 1, 131072},
@@ -54,6 +60,8 @@ const struct zoo_entry zoo[] = {
     {"gpt2-large", "GPT-2, 774 million parameters", TRANSFORMER_PARAMETERS_GPT, gpt2_large,
      zoo_gpt},
     {"gpt2-xl", "GPT-2, 1.56 billion parameters", TRANSFORMER_PARAMETERS_GPT, gpt2_xl, zoo_gpt},
+    {"gpt3-13b", "GPT-3, 12.9 billion parameters", TRANSFORMER_PARAMETERS_GPT, gpt3_13b, zoo_gpt},
+    {"gpt3-175b", "GPT-3, 175 billion parameters", TRANSFORMER_PARAMETERS_GPT, gpt3_175b, zoo_gpt},
     {"bert-base", "BERT with masked-LM head, 110 million parameters", TRANSFORMER_PARAMETERS_BERT,
      bert_base, zoo_bert},
     {"bert-large", "BERT with masked-LM head, 335 million parameters", TRANSFORMER_PARAMETERS_BERT,

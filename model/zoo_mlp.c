@@ -17,13 +17,14 @@ enum status zoo_mlp(const int64_t *value, struct model *out)
     for (int64_t i = 0; i < value[MLP_LAYERS]; i++) {
         snprintf(g.prefix, sizeof g.prefix, "h%d.", (int)i);
         x = layer_linear(&g, "linear", x,
-                         &(struct linear_shape){1, width, hidden, true, MODEL_NO_OP});
-        x = layer_gelu(&g, "gelu", x, 1, hidden);
+                         &(struct linear_shape){1, width, hidden, true, MODEL_NO_OP, TENSOR_WHOLE});
+        x = layer_gelu(&g, "gelu", x, 1, hidden, TENSOR_WHOLE);
         width = hidden;
     }
     g.prefix[0] = '\0';
-    x = layer_linear(&g, "head", x,
-                     &(struct linear_shape){1, width, value[MLP_VOCABULARY], true, MODEL_NO_OP});
+    x = layer_linear(
+        &g, "head", x,
+        &(struct linear_shape){1, width, value[MLP_VOCABULARY], true, MODEL_NO_OP, TENSOR_WHOLE});
     layer_loss(&g, "loss", x, 1, value[MLP_VOCABULARY], false);
     return graph_finish(&g, "mlp", "next-token MLP over a context window", out);
 }

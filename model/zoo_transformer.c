@@ -10,7 +10,8 @@ enum { EXPANSION = 4 };
 
 /* What all layers of one transformer have in common. */
 struct shape {
-    int64_t layers, hidden, heads, tokens, vocabulary, positions;
+    int64_t layers, hidden, heads, tokens, vocabulary, positions, bits;
+    bool flash;
 };
 
 static enum status read_shape(const int64_t *value, struct shape *out)
@@ -22,10 +23,14 @@ static enum status read_shape(const int64_t *value, struct shape *out)
         .tokens = value[TRANSFORMER_TOKENS],
         .vocabulary = value[TRANSFORMER_VOCABULARY],
         .positions = value[TRANSFORMER_POSITIONS],
+        .bits = value[TRANSFORMER_BITS],
+        .flash = value[TRANSFORMER_FLASH],
     };
     if (s.hidden % s.heads != 0)
         return error_set(STATUS_INVALID, "hidden=%" PRId64 " is not divisible by heads=%" PRId64,
                          s.hidden, s.heads);
+    if (s.bits % 16 != 0)
+        return error_set(STATUS_INVALID, "bits=%" PRId64 ": there are 16 and 32", s.bits);
     if (s.positions == 0)
         s.positions = s.tokens;
     if (s.positions < s.tokens)
@@ -36,24 +41,25 @@ static enum status read_shape(const int64_t *value, struct shape *out)
 }
 
 static uint32_t dense(struct graph *g, const char *name, uint32_t x, const struct shape *s,
-                      int64_t in, int64_t out)
+                      int64_t in, int64_t out, enum model_tensor tensor)
 {
-    return layer_linear(g, name, x, &(struct linear_shape){s->tokens, in, out, true, MODEL_NO_OP});
+    return layer_linear(g, name, x,
+                        &(struct linear_shape){s->tokens, in, out, true, MODEL_NO_OP, tensor});
 }
 
 /* Multi-head attention with its projections, without norm and residual. */
 static uint32_t attention(struct graph *g, uint32_t x, const struct shape *s, bool causal)
 {
-    x = dense(g, "attn.qkv", x, s, s->hidden, 3 * s->hidden);
-    x = layer_attention(g, "attn", x, s->tokens, s->hidden, s->heads, causal);
-    return dense(g, "attn.proj", x, s, s->hidden, s->hidden);
+    x = dense(g, "attn.qkv", x, s, s->hidden, 3 * s->hidden, TENSOR_COLUMN);
+    x = layer_attention(g, "attn", x, s->tokens, s->hidden, s->heads, causal, s->flash);
+    return dense(g, "attn.proj", x, s, s->hidden, s->hidden, TENSOR_ROW);
 }
 
 static uint32_t feed_forward(struct graph *g, uint32_t x, const struct shape *s)
 {
-    x = dense(g, "mlp.fc", x, s, s->hidden, EXPANSION * s->hidden);
-    x = layer_gelu(g, "mlp.gelu", x, s->tokens, EXPANSION * s->hidden);
-    return dense(g, "mlp.proj", x, s, EXPANSION * s->hidden, s->hidden);
+    x = dense(g, "mlp.fc", x, s, s->hidden, EXPANSION * s->hidden, TENSOR_COLUMN);
+    x = layer_gelu(g, "mlp.gelu", x, s->tokens, EXPANSION * s->hidden, TENSOR_SPLIT);
+    return dense(g, "mlp.proj", x, s, EXPANSION * s->hidden, s->hidden, TENSOR_ROW);
 }
 
 static uint32_t norm(struct graph *g, const char *name, uint32_t x, const struct shape *s)
@@ -75,6 +81,7 @@ enum status zoo_gpt(const int64_t *value, struct model *out)
     if (st != STATUS_OK)
         return st;
     g.model.tokens_per_sample = (double)s.tokens;
+    g.model.element_bytes = s.bits / 8;
 
     uint32_t table = layer_embedding(&g, "embedding",
                                      &(struct embedding_shape){.tokens = s.tokens,
@@ -91,7 +98,7 @@ enum status zoo_gpt(const int64_t *value, struct model *out)
     x = norm(&g, "ln_f", x, &s);
     x = layer_linear(&g, "head", x,
                      &(struct linear_shape){s.tokens, s.hidden, s.vocabulary, false,
-                                            value[GPT_TIED] ? table : MODEL_NO_OP});
+                                            value[GPT_TIED] ? table : MODEL_NO_OP, TENSOR_COLUMN});
     layer_loss(&g, "loss", x, s.tokens, s.vocabulary, false);
     return graph_finish(&g, "gpt", "GPT-2 architecture (Radford et al., 2019)", out);
 }
@@ -104,6 +111,7 @@ enum status zoo_bert(const int64_t *value, struct model *out)
     if (st != STATUS_OK)
         return st;
     g.model.tokens_per_sample = (double)s.tokens;
+    g.model.element_bytes = s.bits / 8;
 
     uint32_t table = layer_embedding(&g, "embedding",
                                      &(struct embedding_shape){.tokens = s.tokens,
@@ -120,11 +128,12 @@ enum status zoo_bert(const int64_t *value, struct model *out)
         x = norm(&g, "ln2", x, &s);
     }
     snprintf(g.prefix, sizeof g.prefix, "mlm.");
-    x = dense(&g, "dense", x, &s, s.hidden, s.hidden);
-    x = layer_gelu(&g, "gelu", x, s.tokens, s.hidden);
+    x = dense(&g, "dense", x, &s, s.hidden, s.hidden, TENSOR_WHOLE);
+    x = layer_gelu(&g, "gelu", x, s.tokens, s.hidden, TENSOR_WHOLE);
     x = norm(&g, "ln", x, &s);
-    x = layer_linear(&g, "decoder", x,
-                     &(struct linear_shape){s.tokens, s.hidden, s.vocabulary, true, table});
+    x = layer_linear(
+        &g, "decoder", x,
+        &(struct linear_shape){s.tokens, s.hidden, s.vocabulary, true, table, TENSOR_COLUMN});
     g.prefix[0] = '\0';
     layer_loss(&g, "loss", x, s.tokens, s.vocabulary, true);
     return graph_finish(&g, "bert", "BERT for masked language modelling (Devlin et al., 2019)",

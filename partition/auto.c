@@ -1,36 +1,18 @@
 #include "partition/auto.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/schedule.h"
+#include "partition/auto_search.h"
 #include "partition/objective.h"
+#include "partition/place.h"
 
-/* A row of the search: everything that makes one plan. */
-struct choice {
-    size_t stages;
-    uint32_t replicas, microbatch_size;
-    const char *schedule, *role;
-    const struct partition_algorithm *algorithm;
-    enum partition_placement placement;
-};
+const char auto_candidate_role[] = "candidate";
+const char auto_data_parallel_role[] = "data-parallel baseline";
+const char auto_uniform_role[] = "uniform pipeline baseline";
 
-struct search {
-    const struct model *m;
-    const struct topology *t;
-    const struct auto_request *r;
-    const struct evaluator *e;
-    const struct partition_algorithm *balanced, *uniform;
-    double begin_s;
-    size_t room;
-    struct auto_result result;
-};
-
-static const char role_candidate[] = "candidate";
-static const char role_data_parallel[] = "data-parallel baseline";
-static const char role_uniform[] = "uniform pipeline baseline";
-
-static void candidate_free(struct auto_candidate *c)
+void auto_candidate_free(struct auto_candidate *c)
 {
     plan_free(&c->plan);
 }
@@ -38,12 +20,12 @@ static void candidate_free(struct auto_candidate *c)
 void auto_result_free(struct auto_result *r)
 {
     for (size_t i = 0; r->candidate && i < r->n; i++)
-        candidate_free(&r->candidate[i]);
+        auto_candidate_free(&r->candidate[i]);
     free(r->candidate);
     *r = (struct auto_result){0};
 }
 
-static bool must_stop(const struct search *s)
+bool auto_must_stop(const struct search *s)
 {
     return (s->r->stop && *s->r->stop) ||
            (s->r->time_limit_s > 0 && objective_now() - s->begin_s > s->r->time_limit_s);
@@ -68,6 +50,12 @@ static int by_merit(const void *a, const void *b)
         return x->plan.stages < y->plan.stages ? -1 : 1;
     if (x->plan.microbatch_size != y->plan.microbatch_size)
         return x->plan.microbatch_size < y->plan.microbatch_size ? -1 : 1;
+    if (x->plan.stage[0].tensor_parallel != y->plan.stage[0].tensor_parallel)
+        return x->plan.stage[0].tensor_parallel < y->plan.stage[0].tensor_parallel ? -1 : 1;
+    if (x->plan.stage[0].recompute != y->plan.stage[0].recompute)
+        return x->plan.stage[0].recompute < y->plan.stage[0].recompute ? -1 : 1;
+    if (x->plan.zero != y->plan.zero)
+        return x->plan.zero < y->plan.zero ? -1 : 1;
     int schedule = strcmp(x->plan.schedule, y->plan.schedule);
     if (schedule != 0)
         return schedule;
@@ -78,7 +66,7 @@ static int by_merit(const void *a, const void *b)
 
 /* ---- making and scoring */
 
-static enum status add(struct search *s, struct auto_candidate *c)
+enum status auto_keep(struct search *s, struct auto_candidate *c)
 {
     struct auto_result *out = &s->result;
     if (out->n == s->room) {
@@ -94,138 +82,13 @@ static enum status add(struct search *s, struct auto_candidate *c)
     return STATUS_OK;
 }
 
-static enum status try_choice(struct search *s, const struct choice *choice)
-{
-    enum status st;
-    struct auto_candidate c = {.placement = choice->placement, .role = choice->role};
-    struct partition_request request = s->r->fixed;
-    request.stages = choice->stages;
-    request.replicas = choice->replicas;
-    request.microbatch_size = choice->microbatch_size;
-    request.microbatches = (uint32_t)(s->r->samples / choice->microbatch_size);
-    request.schedule = choice->schedule;
-    request.placement = choice->placement;
-    TRY(partition_run(choice->algorithm, s->m, s->t, &request, &c.plan));
-    TRY(s->e->quick(s->e->context, &c.plan, &c.quick));
-    c.fits = c.quick.headroom_bytes >= 0;
-    s->result.tried++;
-    s->result.too_big += !c.fits;
-    TRY(add(s, &c));
-out:
-    candidate_free(&c);
-    return st;
-}
-
-/* Can `samples` be trained in microbatches of this size by so many replicas? */
-static bool divides(const struct search *s, size_t size, size_t replicas)
-{
-    size_t microbatches = s->r->samples / size;
-    return s->r->samples % size == 0 && microbatches % replicas == 0 &&
-           (!s->r->fixed.microbatches || s->r->fixed.microbatches == microbatches) &&
-           (!s->r->fixed.microbatch_size || s->r->fixed.microbatch_size == size);
-}
-
-static bool wanted(size_t fixed, size_t value)
-{
-    return fixed == 0 || fixed == value;
-}
-
-/* Every schedule and placement of one shape. */
-static enum status try_shape(struct search *s, size_t stages, size_t replicas, size_t size)
-{
-    enum status st = STATUS_OK;
-    bool single = stages == 1 || replicas == 1; /* both placements are the same */
-    for (size_t k = 0; k < schedules_n; k++) {
-        if (s->r->fixed.schedule && strcmp(s->r->fixed.schedule, schedules[k].name) != 0)
-            continue;
-        for (int p = PLACE_PIPELINES; p <= (single ? PLACE_PIPELINES : PLACE_REPLICAS); p++) {
-            if (must_stop(s)) {
-                s->result.interrupted = true;
-                return STATUS_OK;
-            }
-            struct choice c = {stages,
-                               (uint32_t)replicas,
-                               (uint32_t)size,
-                               schedules[k].name,
-                               stages == 1 ? role_data_parallel : role_candidate,
-                               s->balanced,
-                               (enum partition_placement)p};
-            TRY(try_choice(s, &c));
-        }
-    }
-out:
-    return st;
-}
-
-/* Shapes that use as many devices as divide evenly; microbatch sizes in powers of two. */
-static enum status try_all(struct search *s)
-{
-    enum status st = STATUS_OK;
-    size_t most = s->t->n < s->m->n ? s->t->n : s->m->n;
-    for (size_t stages = 1; stages <= most && !s->result.interrupted; stages++) {
-        size_t replicas = s->t->n / stages;
-        bool even = s->t->n % stages == 0 || s->r->fixed.stages == stages;
-        if (!even || !wanted(s->r->fixed.stages, stages))
-            continue;
-        for (; replicas > 0 && !s->result.interrupted; replicas--) {
-            if (!wanted(s->r->fixed.replicas, replicas))
-                continue;
-            bool tried = false;
-            for (size_t size = 1; size <= s->r->samples; size++) {
-                bool power = (size & (size - 1)) == 0 || s->r->fixed.microbatch_size == size ||
-                             s->r->fixed.microbatches > 0;
-                if (!power || !divides(s, size, replicas))
-                    continue;
-                TRY(try_shape(s, stages, replicas, size));
-                tried = true;
-            }
-            if (tried)
-                break; /* fewer replicas would leave devices idle */
-        }
-    }
-out:
-    return st;
-}
-
-/* A baseline in every microbatch size; verify() keeps the best one. *tried: there was one. */
-static enum status try_baseline(struct search *s, size_t stages, size_t replicas, const char *role,
-                                bool *tried)
-{
-    enum status st = STATUS_OK;
-    for (size_t size = 1; size <= s->r->samples; size *= 2) {
-        if (!divides(s, size, replicas))
-            continue;
-        struct choice c = {stages,         (uint32_t)replicas,
-                           (uint32_t)size, s->r->fixed.schedule ? s->r->fixed.schedule : "1f1b",
-                           role,           s->uniform,
-                           PLACE_PIPELINES};
-        TRY(try_choice(s, &c));
-        *tried = true;
-    }
-out:
-    return st;
-}
-
-/* The two plans that everybody would try first, where they can be made. */
-static enum status try_baselines(struct search *s)
-{
-    enum status st = STATUS_OK;
-    size_t most = s->t->n < s->m->n ? s->t->n : s->m->n;
-    bool tried = wanted(s->r->fixed.stages, 1); /* then it is among the candidates already */
-    for (size_t replicas = s->t->n; replicas > 0 && !tried; replicas--)
-        TRY(try_baseline(s, 1, replicas, role_data_parallel, &tried));
-    if (most > 1)
-        TRY(try_baseline(s, most, 1, role_uniform, &tried));
-out:
-    return st;
-}
-
 /* Has a kept candidate the same stages and placement? */
 static bool shape_is_kept(const struct auto_result *r, size_t kept, const struct auto_candidate *c)
 {
     for (size_t i = 0; i < kept; i++)
         if (r->candidate[i].role == c->role && r->candidate[i].placement == c->placement &&
-            r->candidate[i].plan.stages == c->plan.stages)
+            r->candidate[i].plan.stages == c->plan.stages &&
+            r->candidate[i].plan.stage[0].tensor_parallel == c->plan.stage[0].tensor_parallel)
             return true;
     return false;
 }
@@ -236,21 +99,24 @@ static void select_finalists(struct search *s)
 {
     struct auto_result *out = &s->result;
     size_t kept = 0, finalists = 0, n = out->n;
+    double effort = 0;
     qsort(out->candidate, n, sizeof *out->candidate, by_merit);
     for (int round = 0; round < 2; round++)
         for (size_t i = kept; i < n; i++) {
             struct auto_candidate c = out->candidate[i];
-            bool known = shape_is_kept(out, kept, &c), baseline = c.role != role_candidate;
-            bool keep =
-                !(known && (baseline || round == 0)) && (baseline || finalists < s->r->finalists);
+            bool known = shape_is_kept(out, kept, &c), baseline = c.role != auto_candidate_role;
+            bool room = finalists < s->r->finalists && (finalists < 2 || s->r->effort == 0 ||
+                                                        effort + c.quick.effort <= s->r->effort);
+            bool keep = !(known && (baseline || round == 0)) && (baseline || room);
             if (!keep)
                 continue;
             finalists += !baseline;
+            effort += baseline ? 0 : c.quick.effort;
             memmove(&out->candidate[kept + 1], &out->candidate[kept], (i - kept) * sizeof c);
             out->candidate[kept++] = c;
         }
     for (size_t i = kept; i < n; i++)
-        candidate_free(&out->candidate[i]);
+        auto_candidate_free(&out->candidate[i]);
     out->n = kept;
 }
 
@@ -258,15 +124,30 @@ static enum status verify(struct search *s)
 {
     enum status st = STATUS_OK;
     struct auto_result *out = &s->result;
+    size_t n = 0;
     select_finalists(s);
-    for (size_t i = 0; i < out->n; i++) {
+    const struct plan **plan = calloc(out->n, sizeof *plan);
+    struct evaluation *found = calloc(out->n, sizeof *found);
+    if (!plan || !found) {
+        st = error_set(STATUS_NOMEM, "%zu finalists", out->n);
+        goto out;
+    }
+    /* They come first; the others are not worth it when there are any. */
+    while (n < out->n && (out->candidate[n].fits || n == 0 || !out->candidate[0].fits))
+        n++;
+    for (size_t i = 0; i < n; i++)
+        plan[i] = &out->candidate[i].plan;
+    TRY(s->e->thorough(s->e->context, plan, n, found));
+    for (size_t i = 0; i < n; i++) {
         struct auto_candidate *c = &out->candidate[i];
-        TRY(s->e->thorough(s->e->context, &c->plan, &c->thorough));
+        c->thorough = found[i];
         c->verified = true;
         c->fits = c->thorough.headroom_bytes >= 0;
     }
     qsort(out->candidate, out->n, sizeof *out->candidate, by_merit);
 out:
+    free(found);
+    free(plan);
     return st;
 }
 
@@ -275,11 +156,17 @@ enum status auto_search(const struct model *m, const struct topology *t,
                         struct auto_result *out)
 {
     enum status st;
-    struct search s = {.m = m, .t = t, .r = r, .e = e, .begin_s = objective_now()};
+    struct search s = {
+        .m = m, .t = t, .r = r, .e = e, .begin_s = objective_now(), .best_s = INFINITY};
 
     TRY(partition_find("balanced", &s.balanced));
     TRY(partition_find("uniform", &s.uniform));
-    TRY(try_all(&s));
+    if (!(s.order = calloc(t->n + 1, sizeof *s.order))) {
+        st = error_set(STATUS_NOMEM, "%zu devices", t->n);
+        goto out;
+    }
+    TRY(place_neighbours(t, s.order));
+    TRY(auto_try_all(&s));
     if (s.result.n == 0) {
         st = error_set(
             STATUS_INFEASIBLE,
@@ -288,11 +175,12 @@ enum status auto_search(const struct model *m, const struct topology *t,
             r->samples, t->n);
         goto out;
     }
-    TRY(try_baselines(&s));
+    TRY(auto_try_baselines(&s));
     TRY(verify(&s));
     *out = s.result;
     s.result = (struct auto_result){0};
 out:
     auto_result_free(&s.result);
+    free(s.order);
     return st;
 }

@@ -33,10 +33,11 @@ static enum status prepare(struct problem *p, const struct topology *t)
     if (!p->in_bytes || !p->until_s)
         return error_set(STATUS_NOMEM, "balanced: %zu ops", n);
     graph_entering_bytes(p->m, p->in_bytes);
+    struct cost_split spread = partition_spread(p->r);
     for (size_t k = 0; k < t->types; k++)
         for (uint32_t i = 0; i < n; i++) {
             struct op_cost c =
-                cost_op(p->m, &t->type[k], i, p->r->microbatch_size, p->r->optimizer);
+                cost_op(p->m, &t->type[k], i, p->r->microbatch_size, p->r->optimizer, &spread);
             p->until_s[k * (n + 1) + i + 1] =
                 p->until_s[k * (n + 1) + i] + c.forward_s + c.backward_s;
         }
@@ -62,8 +63,9 @@ static enum status cut(const struct model *m, const struct topology *t,
     }
     for (size_t s = 0; s < r->stages; s++) {
         const double *until = p.until_s + t->type_of[device[s]] * (n + 1);
-        const struct topology_tier *link =
-            s > 0 ? topology_between(t, device[s - 1], device[s]) : NULL;
+        const struct topology_tier *link = s > 0 && device[s] != device[s - 1]
+                                               ? topology_between(t, device[s - 1], device[s])
+                                               : NULL;
         double pace = link ? 2 * (double)r->microbatch_size / link->bandwidth_Bps : 0;
         double latency = link ? 2 * link->latency_s : 0;
         for (size_t j = s; j < n; j++) {

@@ -65,7 +65,8 @@ struct objective_algorithm {
 
 struct objective {
     const char *name, *unit, *summary;
-    bool own_format; /* reads r->spec itself instead of r->model */
+    bool own_format;  /* reads r->spec itself instead of r->model */
+    bool nodes_apart; /* wants every node of a graph file as an op, see model/import.h */
     size_t algorithms;
     const struct objective_algorithm *const *algorithm; /* [algorithms] the first is the default */
     /* Value of the split in the JSON file `split` (docs/objectives.md: {"parts": [{"ops": [...]}]}

@@ -10,7 +10,9 @@
 /* Walk from device 0 to the nearest device not visited yet, and so on: nodes are filled before
  * racks, racks before the next.
  *   order  [t->n] out: a permutation of the devices
- * Near is the time of a 1 MiB transfer there and back; ties go to the lower index. O(n^2).
+ * Near is the time of a 1 MiB transfer there and back; ties go to the lower index. O(n^2) at worst;
+ * n times a few dozen steps when near devices are near in number, as the map of pairs
+ * (topology_map.h) bounds whole blocks. STATUS_NOMEM.
  * Source: nearest-neighbour tour, Rosenkrantz, Stearns & Lewis, SIAM J. Comput. 6 (1977). */
 enum status place_neighbours(const struct topology *t, uint32_t *order) MUST_CHECK;
 

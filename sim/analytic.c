@@ -1,8 +1,7 @@
 /* analytic - longest path over the program: no contention but for one transfer at a time per
- * directed pair of ranks. O(ops); no events, no clock: every op is computed once, when what it
- * depends on is known. A collective takes the ring's closed form
- *     2 (n - 1) * max over edges (latency + bytes / n / bandwidth)
- * (Patarasuk & Yuan, JPDC 69 (2009) 117-124) from the moment its last member is ready. */
+ * directed pair of ranks and one collective at a time per group. O(ops); no events, no clock: every
+ * op is computed once, when what it depends on is known. A collective takes its algorithm's closed
+ * form (core/collective.h) from the moment its last member is ready. */
 #include "sim/engine.h"
 
 #include <math.h>
@@ -11,7 +10,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/cost.h"
 #include "sim/pairs.h"
 
 struct state {
@@ -23,8 +21,10 @@ struct state {
     double *compute_s;      /* [ranks] end of the last compute op */
     size_t *at;             /* [ranks] next op */
     size_t *arrived;        /* [groups] */
-    uint32_t *queue;        /* [ranks] */
-    bool *queued;           /* [ranks] */
+    double *group_free_s;   /* [groups] */
+    struct shapes shapes;
+    uint32_t *queue; /* [ranks] */
+    bool *queued;    /* [ranks] */
     size_t head, length, messages;
 };
 
@@ -48,25 +48,12 @@ static double ready(const struct state *s, size_t i)
     return when;
 }
 
-static double ring_seconds(const struct state *s, const struct program_op *o)
-{
-    const struct program *p = s->p;
-    size_t first = p->group_start[o->peer], n = group_size(p, o);
-    double step = 0;
-    for (size_t k = 0; k < n && n > 1; k++) {
-        uint32_t from = p->rank[p->member[first + k]].device;
-        uint32_t to = p->rank[p->member[first + (k + 1) % n]].device;
-        step = fmax(step, cost_transfer(s->t, from, to, (double)o->bytes / (double)n));
-    }
-    return 2 * (double)(n - 1) * step;
-}
-
-/* True when op i is known now: the rank may go on. */
+/* True when op i is known now: the rank may go on. Collectives of a group take turns. */
 static bool collective(struct state *s, size_t i)
 {
     const struct program *p = s->p;
     const struct program_op *o = &p->op[i];
-    size_t n = group_size(p, o);
+    size_t n = p->group_start[o->peer + 1] - p->group_start[o->peer];
     if (!isnan(s->end[i]))
         return true;
     if (s->start[i] < 0) {
@@ -76,13 +63,15 @@ static bool collective(struct state *s, size_t i)
     if (s->arrived[o->peer] < n)
         return false;
     s->arrived[o->peer] = 0;
-    s->messages += n > 1 ? 2 * (n - 1) * n : 0;
-    double start = 0;
+    const struct collective_shape *shape = shapes_of(&s->shapes, o);
+    double start = s->group_free_s[o->peer];
     size_t j = i;
     do
         start = fmax(start, s->start[j]);
     while ((j = p->op[j].match) != i);
-    double end = start + ring_seconds(s, o);
+    double end = start + o->count * shape->seconds;
+    s->messages += o->count * shape->flows;
+    s->group_free_s[o->peer] = end;
     do {
         s->start[j] = start;
         s->end[j] = end;
@@ -131,10 +120,11 @@ static enum status prepare(struct state *s)
     s->compute_s = calloc(p->ranks + 1, sizeof *s->compute_s);
     s->at = calloc(p->ranks + 1, sizeof *s->at);
     s->arrived = calloc(p->groups + 1, sizeof *s->arrived);
+    s->group_free_s = calloc(p->groups + 1, sizeof *s->group_free_s);
     s->queue = calloc(p->ranks + 1, sizeof *s->queue);
     s->queued = calloc(p->ranks + 1, sizeof *s->queued);
     if (!s->free_s || !s->latency || !s->pace || !s->compute_s || !s->at || !s->arrived ||
-        !s->queue || !s->queued)
+        !s->group_free_s || !s->queue || !s->queued)
         return error_set(STATUS_NOMEM, "simulating %zu ranks", p->ranks);
     for (size_t c = 0; c < p->channels; c++) {
         const struct topology_tier *tier = topology_between(
@@ -157,7 +147,7 @@ static enum status report_links(const struct state *s, struct simulation *out)
     struct pair *pair = NULL;
     size_t n;
     double iteration_s = 0;
-    TRY(pairs_of(s->p, &pair, &n));
+    TRY(pairs_of(s->p, &s->shapes, &pair, &n));
     out->link = calloc(n + 1, sizeof *out->link);
     if (!out->link) {
         st = error_set(STATUS_NOMEM, "%zu links", n);
@@ -166,15 +156,15 @@ static enum status report_links(const struct state *s, struct simulation *out)
     for (size_t i = 0; i < s->p->ops; i++)
         iteration_s = fmax(iteration_s, s->end[i]);
     for (size_t k = 0; k < n; k++) {
-        const struct program_rank *a = &s->p->rank[pair[k].from], *b = &s->p->rank[pair[k].to];
-        size_t length = strlen(a->name) + strlen(b->name) + 3;
+        const char *a = s->t->device[pair[k].from], *b = s->t->device[pair[k].to];
+        size_t length = strlen(a) + strlen(b) + 3;
         char *name = malloc(length);
         if (!name) {
             st = error_set(STATUS_NOMEM, "%zu links", n);
             goto out;
         }
-        snprintf(name, length, "%s->%s", a->name, b->name);
-        double Bps = topology_between(s->t, a->device, b->device)->bandwidth_Bps;
+        snprintf(name, length, "%s->%s", a, b);
+        double Bps = topology_between(s->t, pair[k].from, pair[k].to)->bandwidth_Bps;
         out->link[out->links++] = (struct measured_link){
             name, pair[k].bytes, iteration_s > 0 ? pair[k].bytes / Bps / iteration_s : 0};
     }
@@ -191,7 +181,7 @@ static double cpu_seconds(void)
 }
 
 static enum status run(const struct program *p, const struct topology *t, const char *platform,
-                       struct simulation *out)
+                       const struct simulation_options *options, struct simulation *out)
 {
     enum status st;
     struct simulation result = {0};
@@ -199,6 +189,7 @@ static enum status run(const struct program *p, const struct topology *t, const 
     double begin = cpu_seconds();
 
     (void)platform;
+    TRY(shapes_make(p, t, options ? &options->collective : NULL, &s.shapes));
     TRY(timeline_init(&result.timeline, p->ops));
     s.start = result.timeline.start_s;
     s.end = result.timeline.end_s;
@@ -219,6 +210,8 @@ static enum status run(const struct program *p, const struct topology *t, const 
     result = (struct simulation){0};
 out:
     simulation_free(&result);
+    shapes_free(&s.shapes);
+    free(s.group_free_s);
     free(s.free_s);
     free(s.latency);
     free(s.pace);
@@ -233,5 +226,6 @@ out:
 const struct engine engine_analytic = {
     .name = "analytic",
     .summary = "longest path; one transfer at a time per pair of devices; microseconds",
+    .folds = true,
     .run = run,
 };

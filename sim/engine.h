@@ -2,6 +2,7 @@
 #ifndef SIM_ENGINE_H
 #define SIM_ENGINE_H
 
+#include "core/collective.h"
 #include "core/measurement.h"
 #include "core/program.h"
 #include "core/topology.h"
@@ -14,13 +15,20 @@ struct simulation {
     size_t messages;            /* transfers made, collective steps included */
 };
 
+struct simulation_options {
+    struct collective_options collective;
+};
+
 struct engine {
     const char *name, *summary;
+    bool folds; /* runs folded programs */
     /*   program   matched and checked
      *   platform  path of the XML file the topology was loaded from (analytic: not used)
+     *   options   may be NULL
      * Returns STATUS_EXTERNAL when SimGrid fails, STATUS_INVALID, STATUS_NOMEM. */
     enum status (*run)(const struct program *program, const struct topology *topology,
-                       const char *platform, struct simulation *out);
+                       const char *platform, const struct simulation_options *options,
+                       struct simulation *out);
 };
 
 extern const struct engine engine_analytic, engine_simgrid;

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-static int by_ranks(const void *a, const void *b)
+static int by_devices(const void *a, const void *b)
 {
     const struct pair *x = a, *y = b;
     if (x->from != y->from)
@@ -10,30 +10,36 @@ static int by_ranks(const void *a, const void *b)
     return x->to < y->to ? -1 : x->to > y->to;
 }
 
-enum status pairs_of(const struct program *p, struct pair **pair, size_t *n)
+static size_t add_flows(const struct program *p, const struct shaped *s, struct pair *out)
+{
+    const uint32_t *device = p->device + p->device_start[s->group];
+    for (size_t f = 0; f < s->shape.flows; f++) {
+        const struct collective_flow *flow = &s->shape.flow[f];
+        out[f] = (struct pair){device[flow->from], device[flow->to], s->calls * flow->bytes};
+    }
+    return s->shape.flows;
+}
+
+enum status pairs_of(const struct program *p, const struct shapes *s, struct pair **pair, size_t *n)
 {
     size_t room = p->channels, used = 0, kept = 0;
-    for (size_t i = 0; i < p->ops; i++)
-        room += p->op[i].kind >= OP_ALLREDUCE;
+    for (size_t k = 0; k < s->n; k++)
+        room += s->shaped[k].shape.flows;
     struct pair *all = calloc(room + 1, sizeof *all);
     if (!all)
-        return error_set(STATUS_NOMEM, "%zu pairs of ranks", room);
-    for (; used < p->channels; used++)
-        all[used] = (struct pair){p->channel[used].from, p->channel[used].to, 0};
-    for (uint32_t r = 0; r < p->ranks; r++)
-        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
-            const struct program_op *o = &p->op[i];
-            if (o->kind == OP_SEND)
-                all[o->channel].bytes += (double)o->bytes;
-            if (o->kind < OP_ALLREDUCE || group_size(p, o) < 2)
-                continue;
-            double members = (double)group_size(p, o);
-            all[used++] = (struct pair){r, program_rank_of(p, o->match),
-                                        2 * (members - 1) / members * (double)o->bytes};
-        }
-    qsort(all, used, sizeof *all, by_ranks);
+        return error_set(STATUS_NOMEM, "%zu pairs of devices", room);
+    for (; used < p->channels; used++) {
+        const struct program_channel *c = &p->channel[used];
+        all[used] = (struct pair){p->rank[c->from].device, p->rank[c->to].device, 0};
+    }
+    for (size_t i = 0; i < p->ops; i++)
+        if (p->op[i].kind == OP_SEND)
+            all[p->op[i].channel].bytes += (double)p->op[i].bytes;
+    for (size_t k = 0; k < s->n; k++)
+        used += add_flows(p, &s->shaped[k], all + used);
+    qsort(all, used, sizeof *all, by_devices);
     for (size_t k = 0; k < used; k++) {
-        if (kept > 0 && by_ranks(&all[kept - 1], &all[k]) == 0)
+        if (kept > 0 && by_devices(&all[kept - 1], &all[k]) == 0)
             all[kept - 1].bytes += all[k].bytes;
         else
             all[kept++] = all[k];
@@ -41,4 +47,11 @@ enum status pairs_of(const struct program *p, struct pair **pair, size_t *n)
     *pair = all;
     *n = kept;
     return STATUS_OK;
+}
+
+size_t pairs_find(const struct pair *pair, size_t n, uint32_t from, uint32_t to)
+{
+    struct pair wanted = {from, to, 0};
+    const struct pair *found = bsearch(&wanted, pair, n, sizeof *pair, by_devices);
+    return found ? (size_t)(found - pair) : 0;
 }

@@ -1,23 +1,19 @@
-/* pairs.h - the directed pairs of ranks that a program moves bytes between, and how many. */
+/* pairs.h - the directed pairs of devices that a program moves bytes between, and how many. */
 #ifndef SIM_PAIRS_H
 #define SIM_PAIRS_H
 
-#include "core/program.h"
+#include "sim/shapes.h"
 
 struct pair {
-    uint32_t from, to; /* ranks */
+    uint32_t from, to; /* devices */
     double bytes;      /* per iteration */
 };
 
-/* Every channel and every ring edge of a collective, each pair once, sorted by (from, to).
- * A ring all-reduce of S bytes over n ranks puts 2 (n - 1) / n S on each edge. *pair is malloc'd.
- */
-enum status pairs_of(const struct program *p, struct pair **pair, size_t *n) MUST_CHECK;
-
-/* Members of the group of collective op `o`; the ring runs in their order. */
-static inline size_t group_size(const struct program *p, const struct program_op *o)
-{
-    return p->group_start[o->peer + 1] - p->group_start[o->peer];
-}
+/* Every channel and every flow of a collective, each pair once, sorted by (from, to). *pair is
+ * malloc'd. O((ops + flows) log). */
+enum status pairs_of(const struct program *p, const struct shapes *s, struct pair **pair,
+                     size_t *n) MUST_CHECK;
+/* Index of a pair, which must be there; O(log n). */
+size_t pairs_find(const struct pair *pair, size_t n, uint32_t from, uint32_t to);
 
 #endif

@@ -14,6 +14,7 @@
 #include "core/file.h"
 #include "sim/child.h"
 #include "sim/platform_fault.h"
+#include "sim/platform_links.h"
 #include "sim/platform_routes.h"
 #include "sim/platform_types.h"
 #include "sim/topology_bytes.h"
@@ -199,7 +200,7 @@ static enum status explain(const struct load *load)
     return platform_explain(&load->file, message);
 }
 
-enum status platform_read(const char *path, struct topology *out)
+static enum status read_with(const char *path, bool exhaustively, struct topology *out)
 {
     enum status st;
     char *text = NULL, *name = NULL;
@@ -222,6 +223,7 @@ enum status platform_read(const char *path, struct topology *out)
         goto out;
     }
     strcpy(name, path);
+    load.asked->exhaustive = exhaustively;
     st = child_run(describe, &load, &output);
     if (st == STATUS_EXTERNAL)
         st = explain(&load);
@@ -240,4 +242,14 @@ out:
     free(name);
     free(text);
     return st;
+}
+
+enum status platform_read(const char *path, struct topology *out)
+{
+    return read_with(path, false, out);
+}
+
+enum status platform_read_exhaustively(const char *path, struct topology *out)
+{
+    return read_with(path, true, out);
 }

@@ -1,32 +1,27 @@
 #include "sim/platform_routes.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <simgrid/link.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xbt/dynar.h>
 
+#include "sim/platform_links.h"
+#include "sim/platform_ways.h"
 #include "sim/xml_scan.h"
 
-enum { MAX_LABELS = 64, MAX_TIERS = 4096, NO_LABEL = MAX_LABELS, TIER_NAME = 256 };
+enum {
+    MAX_TIERS = 4096,
+    TIER_NAME = 256,
+    MAX_ASKED = 4096, /* devices when every pair is asked for */
+    MAX_UNSURE = 256, /* rows with pairs that must be asked for, above that */
+    SAMPLED = 8,      /* rows and, in each, columns where the search is checked */
+    NO_TIER = -1,
+};
 /* Sums of the same latencies in another order are the same latency. */
 static const double tolerance = 1e-9;
-
-/* A <link> of the file. */
-struct text_link {
-    struct xml_span id;
-    size_t line;
-    unsigned label; /* of its <prop id="tier">, or NO_LABEL */
-};
-
-struct links {
-    size_t n;
-    struct text_link *link; /* [n] sorted by id */
-    size_t labels;
-    struct xml_span label[MAX_LABELS];
-};
 
 /* What a route needs to know of a SimGrid link. */
 struct hop {
@@ -41,146 +36,19 @@ struct tier {
 };
 
 struct search {
+    const struct platform_text *text;
+    const sg_host_t *host;
+    struct route_asked *asked;
+    const struct links *links;
     size_t n;
     struct tier *tier; /* [MAX_TIERS] */
     size_t last;       /* of the pair before, likely the next one's too */
+    xbt_dynar_t route;
 };
 
 static enum status out_of_memory(void)
 {
     return error_set(STATUS_NOMEM, "out of memory");
-}
-
-/* ---- the links in the text */
-
-static int by_id(const void *a, const void *b)
-{
-    const struct text_link *x = a, *y = b;
-    return xml_compare(x->id, y->id);
-}
-
-/* SimGrid takes "1" for 1 s and 1 B/s, with a warning that nobody sees. */
-static enum status check_units(const struct platform_text *p, const struct xml_tag *tag)
-{
-    static const char *const quantities[] = {"bandwidth", "latency", "speed"};
-    for (size_t i = 0; i < sizeof quantities / sizeof *quantities; i++) {
-        struct xml_span value = xml_attribute(tag, quantities[i]);
-        size_t zeros = 0;
-        while (zeros < value.n && strchr("0.", value.at[zeros]))
-            zeros++;
-        if (zeros < value.n && !isalpha((unsigned char)value.at[value.n - 1]))
-            return error_set(STATUS_PARSE, "%s:%zu: %s '%.*s' has no unit", p->path, tag->line,
-                             quantities[i], (int)(value.n < 40 ? value.n : 40), value.at);
-    }
-    return STATUS_OK;
-}
-
-static enum status add_link(struct links *links, size_t *room, const struct xml_tag *tag)
-{
-    if (links->n == *room) {
-        size_t larger = *room ? 2 * *room : 256;
-        struct text_link *link = realloc(links->link, larger * sizeof *link);
-        if (!link)
-            return out_of_memory();
-        links->link = link;
-        *room = larger;
-    }
-    links->link[links->n++] = (struct text_link){xml_attribute(tag, "id"), tag->line, NO_LABEL};
-    return STATUS_OK;
-}
-
-static enum status label_link(const struct platform_text *p, struct links *links,
-                              const struct xml_tag *prop)
-{
-    struct xml_span name = xml_attribute(prop, "value");
-    size_t i = 0;
-    while (i < links->labels && xml_compare(links->label[i], name) != 0)
-        i++;
-    if (i == MAX_LABELS)
-        return error_set(STATUS_PARSE, "%s:%zu: more than %d different tiers", p->path, prop->line,
-                         MAX_LABELS);
-    if (i == links->labels)
-        links->label[links->labels++] = name;
-    links->link[links->n - 1].label = (unsigned)i;
-    return STATUS_OK;
-}
-
-/* Collect the links of a text that SimGrid has accepted. */
-static enum status find_links(const struct platform_text *p, struct links *links)
-{
-    enum status st = STATUS_OK;
-    struct xml_scanner s = xml_scan(p->text);
-    struct xml_tag tag;
-    size_t room = 0;
-    bool in_link = false;
-    while (xml_next(&s, &tag)) {
-        if (xml_is(&tag, "prop")) {
-            if (in_link && xml_equal(xml_attribute(&tag, "id"), "tier") &&
-                xml_attribute(&tag, "value").n > 0)
-                TRY(label_link(p, links, &tag));
-            continue;
-        }
-        in_link = xml_is(&tag, "link") && xml_attribute(&tag, "id").at;
-        if (in_link)
-            TRY(add_link(links, &room, &tag));
-        if (in_link || xml_is(&tag, "host"))
-            TRY(check_units(p, &tag));
-    }
-    if (links->n > 0)
-        qsort(links->link, links->n, sizeof *links->link, by_id);
-out:
-    return st;
-}
-
-/* The <link> that made SimGrid's link `name`: itself, or one with two directions; or NULL. */
-static const struct text_link *find_link(const struct links *links, const char *name)
-{
-    static const char *const directions[] = {"", "_UP", "_DOWN"};
-    for (size_t i = 0; links->n > 0 && i < sizeof directions / sizeof *directions; i++) {
-        size_t n = strlen(name), d = strlen(directions[i]);
-        if (n <= d || strcmp(name + n - d, directions[i]) != 0)
-            continue;
-        struct text_link key = {.id = {name, n - d}};
-        struct text_link *found = bsearch(&key, links->link, links->n, sizeof *links->link, by_id);
-        if (found)
-            return found;
-    }
-    return NULL;
-}
-
-static enum status check_link(const struct platform_text *p, const struct links *links,
-                              const_sg_link_t link)
-{
-    double bandwidth = sg_link_get_bandwidth(link), latency = sg_link_get_latency(link);
-    const struct text_link *at = find_link(links, sg_link_get_name(link));
-    size_t line = at ? at->line : 1;
-    char name[TIER_NAME];
-    if (at)
-        xml_decode(at->id, name, sizeof name);
-    else
-        snprintf(name, sizeof name, "%s", sg_link_get_name(link));
-    if (!(bandwidth > 0 && isfinite(bandwidth)))
-        return error_set(STATUS_PARSE, "%s:%zu: link '%s': bandwidth %g B/s, must be %s", p->path,
-                         line, name, bandwidth, isfinite(bandwidth) ? "above zero" : "finite");
-    if (!(latency >= 0 && isfinite(latency)))
-        return error_set(STATUS_PARSE, "%s:%zu: link '%s': latency %g s, must be %s", p->path, line,
-                         name, latency, isfinite(latency) ? "zero or more" : "finite");
-    return STATUS_OK;
-}
-
-enum status platform_check_links(const struct platform_text *p)
-{
-    enum status st;
-    struct links links = {0};
-    sg_link_t *link = NULL;
-    TRY(find_links(p, &links));
-    link = sg_link_list();
-    for (size_t i = 0, n = sg_link_count(); i < n; i++)
-        TRY(check_link(p, &links, link[i]));
-out:
-    free(link);
-    free(links.link);
-    return st;
 }
 
 /* ---- tiers */
@@ -207,7 +75,7 @@ static void name_tier(const struct links *links, const xbt_dynar_t route, struct
             sg_link_t link;
             xbt_dynar_get_cpy(route, i, &link);
             const struct hop *hop = sg_link_get_data(link);
-            if (hop->label != NO_LABEL && !(named >> hop->label & 1) &&
+            if (hop->label != LINKS_NO_LABEL && !(named >> hop->label & 1) &&
                 (!best || hop->bandwidth_Bps > best->bandwidth_Bps))
                 best = hop;
         }
@@ -224,14 +92,13 @@ static void name_tier(const struct links *links, const xbt_dynar_t route, struct
     tier->name[length] = '\0';
 }
 
-/* Index of the tier of a route, found or added. */
-static enum status find_tier(const struct platform_text *p, const struct links *links,
-                             struct search *s, const xbt_dynar_t route, size_t *out)
+/* Index of the tier of s->route, found or added. */
+static enum status find_tier(struct search *s, size_t *out)
 {
     struct tier new = {.bandwidth_Bps = INFINITY, .found = s->n};
-    for (size_t i = 0, hops = xbt_dynar_length(route); i < hops; i++) {
+    for (size_t i = 0, hops = xbt_dynar_length(s->route); i < hops; i++) {
         sg_link_t link;
-        xbt_dynar_get_cpy(route, i, &link);
+        xbt_dynar_get_cpy(s->route, i, &link);
         const struct hop *hop = sg_link_get_data(link);
         new.latency_s += hop->latency_s;
         new.bandwidth_Bps = fmin(new.bandwidth_Bps, hop->bandwidth_Bps);
@@ -246,11 +113,25 @@ static enum status find_tier(const struct platform_text *p, const struct links *
     }
     if (s->n == MAX_TIERS)
         return error_set(STATUS_PARSE, "%s:1: routes of more than %d latencies and bandwidths",
-                         p->path, MAX_TIERS);
-    name_tier(links, route, &new);
+                         s->text->path, MAX_TIERS);
+    name_tier(s->links, s->route, &new);
     *out = s->last = s->n;
     s->tier[s->n++] = new;
     return STATUS_OK;
+}
+
+/* Ask SimGrid for the route between two devices: its tier. */
+static enum status ask(struct search *s, const struct topology *t, size_t i, size_t j, size_t *tier)
+{
+    snprintf(s->asked->from, sizeof s->asked->from, "%s", t->device[i]);
+    snprintf(s->asked->to, sizeof s->asked->to, "%s", t->device[j]);
+    s->asked->asking = 1;
+    xbt_dynar_reset(s->route);
+    sg_host_get_route(s->host[i], s->host[j], s->route);
+    s->asked->asking = 0;
+    if (xbt_dynar_is_empty(s->route))
+        return platform_no_route(s->text, t->device[i], t->device[j]);
+    return find_tier(s, tier);
 }
 
 static int fastest_first(const void *a, const void *b)
@@ -284,7 +165,7 @@ static char *final_name(const struct tier *tier, size_t i)
 static enum status finish_tiers(struct search *s, struct topology *t)
 {
     enum status st = STATUS_OK;
-    uint16_t *rank = calloc(s->n + 1, sizeof *rank);
+    uint32_t *rank = calloc(s->n + 1, sizeof *rank); /* the diagonal's 0 stays */
     t->tier = calloc(s->n + 1, sizeof *t->tier);
     if (!rank || !t->tier) {
         st = out_of_memory();
@@ -293,7 +174,7 @@ static enum status finish_tiers(struct search *s, struct topology *t)
     t->tiers = s->n;
     qsort(s->tier, s->n, sizeof *s->tier, fastest_first);
     for (size_t i = 0; i < s->n; i++) {
-        rank[s->tier[i].found] = (uint16_t)i;
+        rank[s->tier[i].found + 1] = (uint32_t)i;
         t->tier[i].latency_s = s->tier[i].latency_s;
         t->tier[i].bandwidth_Bps = s->tier[i].bandwidth_Bps;
         t->tier[i].name = final_name(s->tier, i);
@@ -302,40 +183,157 @@ static enum status finish_tiers(struct search *s, struct topology *t)
             goto out;
         }
     }
-    for (size_t i = 0; i < t->n * t->n; i++)
-        t->tier_of[i] = rank[t->tier_of[i]]; /* 0 on the diagonal becomes a number just as good */
+    TRY(topology_map_renumber(&t->between, rank));
 out:
     free(rank);
     return st;
 }
 
-static enum status ask(const struct platform_text *p, const struct links *links,
-                       const sg_host_t *host, struct route_asked *asked, struct search *s,
-                       struct topology *t)
+/* ---- all pairs; a map under way holds tiers in the order of their discovery, + 1 */
+
+static enum status ask_all(struct search *s, struct topology *t)
 {
     enum status st = STATUS_OK;
-    xbt_dynar_t route = xbt_dynar_new(sizeof(sg_link_t), NULL);
+    struct topology_map_builder *b = NULL;
+    uint32_t *row = calloc(t->n, sizeof *row);
+    if (!row) {
+        st = out_of_memory();
+        goto out;
+    }
+    if (t->n > MAX_ASKED) {
+        st = error_set(STATUS_PARSE,
+                       "%s:1: %zu devices, expected up to %d unless the platform is one flat zone "
+                       "with routing=\"DijkstraCache\"",
+                       s->text->path, t->n, MAX_ASKED);
+        goto out;
+    }
+    TRY(topology_map_begin(t->n, &b));
     for (size_t i = 0; i < t->n; i++) {
-        snprintf(asked->from, sizeof asked->from, "%s", t->device[i]);
         for (size_t j = 0; j < t->n; j++) {
             size_t tier = 0;
-            if (i == j)
-                continue;
-            snprintf(asked->to, sizeof asked->to, "%s", t->device[j]);
-            asked->asking = 1;
-            xbt_dynar_reset(route);
-            sg_host_get_route(host[i], host[j], route);
-            asked->asking = 0;
-            if (xbt_dynar_is_empty(route)) {
-                st = platform_no_route(p, t->device[i], t->device[j]);
-                goto out;
-            }
-            TRY(find_tier(p, links, s, route, &tier));
-            t->tier_of[i * t->n + j] = (uint16_t)tier;
+            if (i != j)
+                TRY(ask(s, t, i, j, &tier));
+            row[j] = (uint32_t)tier + 1;
         }
+        TRY(topology_map_row(b, row));
+    }
+    TRY(topology_map_finish(b, &t->between));
+out:
+    topology_map_builder_free(b);
+    free(row);
+    return st;
+}
+
+/* Pairs whose value is known take the tier of the first pair of that value, the others are asked
+ * for. */
+struct shortcut {
+    struct ways *ways;
+    uint16_t *value;           /* [n] of the row at hand */
+    uint32_t *row;             /* [n] tier + 1 */
+    int32_t tier[WAYS_VALUES]; /* of each value, or NO_TIER */
+    size_t unsure;             /* rows with a pair that was asked for */
+    bool wrong;                /* SimGrid says otherwise */
+};
+
+/* The tier of a value seen for the first time. SimGrid's route must have that value. */
+static enum status learn(struct search *s, struct shortcut *c, const struct topology *t, size_t i,
+                         size_t j)
+{
+    size_t tier;
+    double latency_s, bandwidth_Bps;
+    enum status st = ask(s, t, i, j, &tier);
+    if (st != STATUS_OK)
+        return st;
+    ways_value(c->ways, c->value[j], &latency_s, &bandwidth_Bps);
+    c->wrong = c->wrong || !close_to(s->tier[tier].latency_s, latency_s) ||
+               !close_to(s->tier[tier].bandwidth_Bps, bandwidth_Bps);
+    c->tier[c->value[j]] = (int32_t)tier;
+    return STATUS_OK;
+}
+
+static enum status shortcut_row(struct search *s, struct shortcut *c, const struct topology *t,
+                                size_t i)
+{
+    enum status st = STATUS_OK;
+    bool asked = false;
+    for (size_t j = 0; j < t->n && !c->wrong; j++) {
+        uint16_t value = c->value[j];
+        size_t tier = 0;
+        if (i == j) {
+            continue;
+        } else if (value == WAYS_UNSURE) {
+            asked = true;
+            TRY(ask(s, t, i, j, &tier));
+            c->row[j] = (uint32_t)tier + 1;
+            continue;
+        } else if (c->tier[value] == NO_TIER) {
+            TRY(learn(s, c, t, i, j));
+        }
+        c->row[j] = (uint32_t)c->tier[value] + 1;
+    }
+    c->unsure += asked;
+    if (t->n > MAX_ASKED && c->unsure > MAX_UNSURE)
+        st = error_set(STATUS_PARSE,
+                       "%s:%zu: from '%s' several shortest ways differ in speed, as from %d other "
+                       "devices; above %d devices one of them must have a link more",
+                       s->text->path, platform_line(s->text, "host", t->device[i]), t->device[i],
+                       MAX_UNSURE, MAX_ASKED);
+out:
+    return st;
+}
+
+/* Compare some entries of a row, spread over it, with SimGrid. */
+static enum status sample_row(struct search *s, struct shortcut *c, const struct topology *t,
+                              size_t i)
+{
+    enum status st = STATUS_OK;
+    for (size_t k = 0; k < SAMPLED && !c->wrong; k++) {
+        size_t j = (i + 1 + k * (t->n - 1) / SAMPLED + i * 7 % SAMPLED) % t->n, tier;
+        if (i == j)
+            continue;
+        TRY(ask(s, t, i, j, &tier));
+        c->wrong = tier + 1 != c->row[j];
     }
 out:
-    xbt_dynar_free(&route);
+    return st;
+}
+
+/* All pairs by searching the text's graph. *done is false, and nothing learnt, when that is not
+ * possible. */
+static enum status take_shortcut(struct search *s, struct topology *t, bool *done)
+{
+    enum status st;
+    struct topology_map_builder *b = NULL;
+    struct shortcut c = {.row = calloc(t->n, sizeof *c.row),
+                         .value = calloc(t->n, sizeof *c.value)};
+    for (size_t v = 0; v < WAYS_VALUES; v++)
+        c.tier[v] = NO_TIER;
+    if (!c.row || !c.value) {
+        st = out_of_memory();
+        goto out;
+    }
+    TRY(ways_open(s->text, t->n, t->device, &c.ways));
+    TRY(topology_map_begin(t->n, &b));
+    c.wrong = !c.ways;
+    for (size_t i = 0; i < t->n && !c.wrong; i++) {
+        c.wrong = !ways_from(c.ways, i, c.value);
+        if (c.wrong)
+            break;
+        TRY(shortcut_row(s, &c, t, i));
+        if (i % (t->n / SAMPLED + 1) == 0)
+            TRY(sample_row(s, &c, t, i));
+        TRY(topology_map_row(b, c.row));
+    }
+    if (c.wrong)
+        s->n = s->last = 0;
+    else
+        TRY(topology_map_finish(b, &t->between));
+    *done = !c.wrong;
+out:
+    topology_map_builder_free(b);
+    ways_free(c.ways);
+    free(c.value);
+    free(c.row);
     return st;
 }
 
@@ -343,29 +341,38 @@ enum status platform_routes(const struct platform_text *p, const sg_host_t *host
                             struct route_asked *asked, struct topology *t)
 {
     enum status st;
+    bool done = false;
     size_t n = sg_link_count();
     struct links links = {0};
     sg_link_t *link = sg_link_list();
-    struct search s = {.tier = calloc(MAX_TIERS, sizeof *s.tier)};
+    struct search s = {.text = p,
+                       .host = host,
+                       .asked = asked,
+                       .links = &links,
+                       .tier = calloc(MAX_TIERS, sizeof *s.tier),
+                       .route = xbt_dynar_new(sizeof(sg_link_t), NULL)};
     struct hop *hop = calloc(n + 1, sizeof *hop);
-    t->tier_of = calloc(t->n * t->n, sizeof *t->tier_of);
-    if (!s.tier || !hop || !t->tier_of) {
+    if (!s.tier || !hop) {
         st = out_of_memory();
         goto out;
     }
-    TRY(find_links(p, &links));
+    TRY(links_read(p, &links));
     for (size_t i = 0; i < n; i++) {
-        const struct text_link *at = find_link(&links, sg_link_get_name(link[i]));
+        const struct text_link *at = links_find(&links, sg_link_get_name(link[i]));
         hop[i] = (struct hop){sg_link_get_latency(link[i]), sg_link_get_bandwidth(link[i]),
-                              at ? at->label : NO_LABEL};
+                              at ? at->label : LINKS_NO_LABEL};
         sg_link_set_data(link[i], &hop[i]);
     }
-    TRY(ask(p, &links, host, asked, &s, t));
+    if (!asked->exhaustive)
+        TRY(take_shortcut(&s, t, &done));
+    if (!done)
+        TRY(ask_all(&s, t));
     TRY(finish_tiers(&s, t));
 out:
+    xbt_dynar_free(&s.route);
     free(hop);
     free(s.tier);
     free(link);
-    free(links.link);
+    links_free(&links);
     return st;
 }

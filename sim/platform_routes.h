@@ -10,18 +10,17 @@
 /* The route being asked for, in memory shared with the parent: SimGrid 3.32 does not survive asking
  * a Dijkstra zone for a route that it lacks. */
 struct route_asked {
-    uint32_t asking; /* 0: none */
+    uint32_t asking;     /* 0: none */
+    uint32_t exhaustive; /* 1: ask for every pair whatever the platform looks like */
     char from[256], to[256];
 };
 
-/* Refuse links whose bandwidth is not above zero or whose latency is negative, and quantities
- * without a unit, which SimGrid takes for base units. To be asked before the first simgrid_run().
- * STATUS_PARSE as "path:line: what", STATUS_NOMEM. */
-enum status platform_check_links(const struct platform_text *p) MUST_CHECK;
-
-/* Fill t->tier, t->tiers and t->tier_of from the routes between all hosts.
+/* Fill t->tier, t->tiers and t->between from the routes between all hosts.
  *   host  [t->n] the host of each device
- * Asks SimGrid t->n * (t->n - 1) times; keeps 2 bytes a pair. STATUS_PARSE when a route is missing,
+ * In one flat zone with shortest-way routing a search of the text's graph (platform_ways.h) finds
+ * most pairs, and SimGrid is asked for the first of each kind, for the unsure ones and for a few
+ * more, to be sure; O(t->n * links). Elsewhere SimGrid is asked for all t->n * (t->n - 1). Both
+ * give the same. STATUS_PARSE when a route is missing or there are too many to ask for,
  * STATUS_NOMEM; t is then fit for topology_free(). */
 enum status platform_routes(const struct platform_text *p, const sg_host_t *host,
                             struct route_asked *asked, struct topology *t) MUST_CHECK;

@@ -1,8 +1,10 @@
 /* simgrid - the program as actors on SimGrid's flow-level network: links are shared, fairly.
  *
  * One actor per rank computes, one per directed pair carries the pair's messages in order, one per
- * rank with collectives takes part in rings. Nothing is posted or matched: an op is an event that
- * completes, and actors wait for the events their op depends on.
+ * group runs its collectives, whose flows (core/collective.h) one actor per pair of members
+ * carries: one flow for all steps of a pipelined phase, their latencies after it
+ * (docs/decisions/0002). Nothing is posted or matched: an op is an event that completes, and actors
+ * wait for the events their op depends on.
  *
  * CM02 shares a link in inverse proportion to the flows' latencies, so all link latencies are set
  * to zero after the routes' have been read, and charged on arrival instead: shares are exactly
@@ -25,7 +27,6 @@
 #include <simgrid/semaphore.h>
 #include <xbt/config.h>
 
-enum { STEPWISE_RANKS = 64 }; /* rings above are one flow per edge: docs/DESIGN decision 4 */
 static const double resolution_s = 1e-9; /* SimGrid's: shorter sleeps are refused */
 
 struct actor {
@@ -39,22 +40,32 @@ struct event {
     struct actor *waiting;
 };
 
-/* One member of one collective. */
-struct ring {
-    struct event begin; /* every member is ready */
-    struct event chunk; /* `received` has grown */
-    size_t received;
-    double *arrival_s; /* [2 (n - 1)] of each chunk */
+/* An actor for each pair of members that some collective of the group sends between. */
+struct carrier {
+    struct group *group;
+    uint32_t member_from, member_to;
+    sg_host_t from, to;
+    sg_sem_t go;
+    double bytes; /* of the flow to bring; 0: no more to come */
+};
+
+struct group {
+    size_t carriers;
+    struct carrier *carrier; /* [carriers] sorted by members */
+    size_t flying;           /* flows of the phase under way */
+    sg_sem_t landed;
 };
 
 struct world {
     const struct program *p;
     const char *platform;
-    sg_host_t *host;     /* [ranks] */
+    const struct topology *t;
+    const struct simulation_options *options;
+    sg_host_t *host;     /* [devices] NULL where no rank is */
     double *start, *end; /* [ops] */
     struct event *event; /* [ops] */
-    size_t *ready;       /* [groups] members ready for their next collective */
-    struct ring **ring;  /* [ops] NULL but for collectives */
+    struct shapes shapes;
+    struct group *group; /* [groups] */
     struct pair *pair;   /* [pairs] sorted */
     size_t pairs;
     double *latency; /* [pairs] seconds */
@@ -64,7 +75,7 @@ struct world {
 /* What an actor is told when it starts. */
 struct role {
     struct world *w;
-    uint32_t id; /* rank or channel */
+    uint32_t id; /* rank, channel or group */
 };
 
 /* ---- events */
@@ -113,21 +124,21 @@ static void wait_deps(struct world *w, struct actor *self, size_t i)
         wait_event(self, &w->event[w->p->dep[d]]);
 }
 
-static double latency_of(const struct world *w, uint32_t from, uint32_t to)
+/* ---- actors */
+
+static int by_members(const void *a, const void *b)
 {
-    size_t low = 0, high = w->pairs;
-    while (high - low > 1) {
-        size_t middle = (low + high) / 2;
-        const struct pair *q = &w->pair[middle];
-        if (q->from < from || (q->from == from && q->to <= to))
-            low = middle;
-        else
-            high = middle;
-    }
-    return w->latency[low];
+    const struct carrier *x = a, *y = b;
+    if (x->member_from != y->member_from)
+        return x->member_from < y->member_from ? -1 : 1;
+    return x->member_to < y->member_to ? -1 : x->member_to > y->member_to;
 }
 
-/* ---- actors */
+static struct carrier *group_carrier(struct group *g, uint32_t from, uint32_t to)
+{
+    struct carrier wanted = {.member_from = from, .member_to = to};
+    return bsearch(&wanted, g->carrier, g->carriers, sizeof wanted, by_members);
+}
 
 static void compute_actor(int argc, char **argv)
 {
@@ -156,7 +167,8 @@ static void channel_actor(int argc, char **argv)
     const struct role *role = sg_actor_self_get_data();
     struct world *w = role->w;
     uint32_t from = w->p->channel[role->id].from, to = w->p->channel[role->id].to;
-    double latency = latency_of(w, from, to);
+    uint32_t here = w->p->rank[from].device, there = w->p->rank[to].device;
+    double latency = w->latency[pairs_find(w->pair, w->pairs, here, there)];
     struct actor self = {.signal = sg_sem_init(0)};
     for (size_t i = w->p->op_start[from]; i < w->p->op_start[from + 1]; i++) {
         const struct program_op *o = &w->p->op[i];
@@ -165,7 +177,7 @@ static void channel_actor(int argc, char **argv)
         wait_deps(w, &self, i);
         double start = simgrid_get_clock();
         if (o->bytes > 0)
-            sg_host_sendto(w->host[from], w->host[to], (double)o->bytes);
+            sg_host_sendto(w->host[here], w->host[there], (double)o->bytes);
         double sent = simgrid_get_clock();
         w->messages++;
         complete_op(w, i, start, sent);
@@ -174,76 +186,68 @@ static void channel_actor(int argc, char **argv)
     sg_sem_destroy(self.signal);
 }
 
-static void deliver_chunk(struct ring *r, double arrival_s)
+/* Brings one flow of a group's collectives after the other from one member to another. */
+static void carrier_actor(int argc, char **argv)
 {
-    r->arrival_s[r->received++] = arrival_s;
-    complete_event(&r->chunk, 0);
+    (void)argc;
+    (void)argv;
+    struct carrier *c = sg_actor_self_get_data();
+    for (;;) {
+        sg_sem_acquire(c->go);
+        if (c->bytes == 0)
+            break;
+        sg_host_sendto(c->from, c->to, c->bytes);
+        if (--c->group->flying == 0)
+            sg_sem_release(c->group->landed);
+    }
+    sg_sem_destroy(c->go);
 }
 
-static void wait_chunk(struct actor *self, struct ring *r, size_t k)
+/* The flows of a phase, all at once, and then its latency. */
+static void run_phase(struct group *g, const struct collective_shape *shape, size_t k, double calls)
 {
-    while (r->received <= k) {
-        r->chunk.done = false;
-        wait_event(self, &r->chunk);
+    const struct collective_phase *phase = &shape->phase[k];
+    g->flying = phase->flow_end - phase->flow_start;
+    for (size_t f = phase->flow_start; f < phase->flow_end; f++) {
+        struct carrier *c = group_carrier(g, shape->flow[f].from, shape->flow[f].to);
+        c->bytes = calls * shape->flow[f].bytes;
+        sg_sem_release(c->go);
     }
-    sleep_until(r->arrival_s[k]);
+    if (g->flying > 0)
+        sg_sem_acquire(g->landed);
+    sleep_until(simgrid_get_clock() + calls * phase->latency_s);
 }
 
-/* One member's part in a ring all-reduce: 2 (n - 1) chunks to the next member, each after the chunk
- * of the step before has come from the previous one. */
-static void take_part(struct world *w, struct actor *self, uint32_t rank, size_t i)
-{
-    const struct program_op *o = &w->p->op[i];
-    size_t n = group_size(w->p, o), steps = 2 * (n - 1);
-    uint32_t next = program_rank_of(w->p, o->match);
-    double chunk = (double)o->bytes / (double)n, latency = latency_of(w, rank, next);
-    struct ring *mine = w->ring[i], *theirs = w->ring[o->match];
-    if (n > STEPWISE_RANKS) { /* one flow of all chunks, latencies of all steps on arrival */
-        chunk *= (double)steps;
-        latency *= (double)steps;
-        steps = 1;
-    }
-    for (size_t k = 0; k < steps; k++) {
-        if (chunk > 0)
-            sg_host_sendto(w->host[rank], w->host[next], chunk);
-        w->messages++;
-        deliver_chunk(theirs, simgrid_get_clock() + latency);
-        wait_chunk(self, mine, k);
-    }
-}
-
-/* Wait until every member may start: a collective starts for all of them together. */
-static void begin_together(struct world *w, struct actor *self, size_t i)
-{
-    const struct program_op *o = &w->p->op[i];
-    if (++w->ready[o->peer] < group_size(w->p, o)) {
-        wait_event(self, &w->ring[i]->begin);
-        return;
-    }
-    w->ready[o->peer] = 0;
-    size_t j = i;
-    do
-        complete_event(&w->ring[j]->begin, simgrid_get_clock());
-    while ((j = w->p->op[j].match) != i);
-}
-
-static void collective_actor(int argc, char **argv)
+/* Runs the collectives of one group in their order, each when all members are ready. */
+static void group_actor(int argc, char **argv)
 {
     (void)argc;
     (void)argv;
     const struct role *role = sg_actor_self_get_data();
     struct world *w = role->w;
+    struct group *g = &w->group[role->id];
+    uint32_t first = w->p->member[w->p->group_start[role->id]];
     struct actor self = {.signal = sg_sem_init(0)};
-    for (size_t i = w->p->op_start[role->id]; i < w->p->op_start[role->id + 1]; i++) {
+    for (size_t i = w->p->op_start[first]; i < w->p->op_start[first + 1]; i++) {
         const struct program_op *o = &w->p->op[i];
-        if (o->kind < OP_ALLREDUCE)
+        if (!op_is_collective(o) || o->peer != role->id)
             continue;
-        wait_deps(w, &self, i);
-        begin_together(w, &self, i);
+        size_t j = i;
+        do
+            wait_deps(w, &self, j);
+        while ((j = w->p->op[j].match) != i);
         double start = simgrid_get_clock();
-        if (group_size(w->p, o) > 1)
-            take_part(w, &self, role->id, i);
-        complete_op(w, i, start, simgrid_get_clock());
+        const struct collective_shape *shape = shapes_of(&w->shapes, o);
+        for (size_t k = 0; k < shape->phases; k++)
+            run_phase(g, shape, k, o->count);
+        w->messages += o->count * shape->flows;
+        do
+            complete_op(w, j, start, simgrid_get_clock());
+        while ((j = w->p->op[j].match) != i);
+    }
+    for (size_t c = 0; c < g->carriers; c++) {
+        g->carrier[c].bytes = 0;
+        sg_sem_release(g->carrier[c].go);
     }
     sg_sem_destroy(self.signal);
 }
@@ -263,8 +267,8 @@ static void load_platform(const char *path)
         (char[]){"foreline"},
         (char[]){"--log=root.fmt:@@%m%n"}, /* child.h: the first such line is the reason */
         (char[]){"--log=root.thres:error"},
-        (char[]){"--cfg=contexts/guard-size:0"},   /* many actors: pages are scarce */
-        (char[]){"--cfg=contexts/stack-size:256"}, /* KiB */
+        (char[]){"--cfg=contexts/guard-size:0"},  /* many actors: pages are scarce */
+        (char[]){"--cfg=contexts/stack-size:32"}, /* KiB; SimGrid clears them all */
         NULL};
     int argc = (int)(sizeof argv / sizeof *argv) - 1;
     simgrid_init(&argc, argv);
@@ -278,22 +282,43 @@ static void load_platform(const char *path)
 static enum status allocate(struct world *w)
 {
     const struct program *p = w->p;
-    w->host = calloc(p->ranks + 1, sizeof *w->host);
+    w->host = calloc(w->t->n + 1, sizeof *w->host);
     w->start = calloc(p->ops + 1, sizeof *w->start);
     w->end = calloc(p->ops + 1, sizeof *w->end);
     w->event = calloc(p->ops + 1, sizeof *w->event);
-    w->ready = calloc(p->groups + 1, sizeof *w->ready);
-    w->ring = calloc(p->ops + 1, sizeof *w->ring);
-    if (!w->host || !w->start || !w->end || !w->event || !w->ready || !w->ring)
+    w->group = calloc(p->groups + 1, sizeof *w->group);
+    if (!w->host || !w->start || !w->end || !w->event || !w->group)
         return error_set(STATUS_NOMEM, "simulating %zu ops", p->ops);
-    for (size_t i = 0; i < p->ops; i++) {
-        if (p->op[i].kind < OP_ALLREDUCE)
-            continue;
-        w->ring[i] = calloc(1, sizeof **w->ring);
-        if (!w->ring[i] ||
-            !(w->ring[i]->arrival_s = calloc(2 * group_size(p, &p->op[i]), sizeof(double))))
-            return error_set(STATUS_NOMEM, "simulating %zu ops", p->ops);
+    return STATUS_OK;
+}
+
+/* Every pair of members that some shape of group g has a flow between, once. */
+static enum status find_carriers(struct world *w, uint32_t g)
+{
+    struct group *group = &w->group[g];
+    const uint32_t *device = w->p->device + w->p->device_start[g];
+    size_t room = 0, n = 0, kept = 0;
+    for (uint32_t k = w->shapes.first[g]; k != PROGRAM_NONE; k = w->shapes.shaped[k].next)
+        room += w->shapes.shaped[k].shape.flows;
+    if (!(group->carrier = calloc(room + 1, sizeof *group->carrier)))
+        return error_set(STATUS_NOMEM, "%zu flows", room);
+    for (uint32_t k = w->shapes.first[g]; k != PROGRAM_NONE; k = w->shapes.shaped[k].next) {
+        const struct collective_shape *shape = &w->shapes.shaped[k].shape;
+        for (size_t f = 0; f < shape->flows; f++) {
+            uint32_t from = shape->flow[f].from, to = shape->flow[f].to;
+            group->carrier[n++] = (struct carrier){.group = group,
+                                                   .member_from = from,
+                                                   .member_to = to,
+                                                   .from = w->host[device[from]],
+                                                   .to = w->host[device[to]]};
+        }
     }
+    if (n > 0)
+        qsort(group->carrier, n, sizeof *group->carrier, by_members);
+    for (size_t k = 0; k < n; k++)
+        if (kept == 0 || by_members(&group->carrier[kept - 1], &group->carrier[k]) != 0)
+            group->carrier[kept++] = group->carrier[k];
+    group->carriers = kept;
     return STATUS_OK;
 }
 
@@ -303,16 +328,23 @@ static enum status prepare_network(struct world *w)
     enum status st;
     const struct program *p = w->p;
     for (size_t r = 0; r < p->ranks; r++) {
-        w->host[r] = sg_host_by_name(p->rank[r].name);
-        if (!w->host[r])
+        sg_host_t *host = &w->host[p->rank[r].device];
+        *host = sg_host_by_name(p->rank[r].name);
+        if (!*host)
             return error_set(STATUS_INVALID, "%s has no host '%s'", w->platform, p->rank[r].name);
     }
-    TRY(pairs_of(p, &w->pair, &w->pairs));
+    TRY(shapes_make(p, w->t, w->options ? &w->options->collective : NULL, &w->shapes));
+    TRY(pairs_of(p, &w->shapes, &w->pair, &w->pairs));
+    for (uint32_t g = 0; g < p->groups; g++)
+        TRY(find_carriers(w, g));
     w->latency = calloc(w->pairs + 1, sizeof *w->latency);
     if (!w->latency)
         return error_set(STATUS_NOMEM, "%zu pairs", w->pairs);
-    for (size_t k = 0; k < w->pairs; k++)
-        w->latency[k] = sg_host_get_route_latency(w->host[w->pair[k].from], w->host[w->pair[k].to]);
+    for (size_t k = 0; k < p->channels; k++) {
+        uint32_t from = p->rank[p->channel[k].from].device, to = p->rank[p->channel[k].to].device;
+        w->latency[pairs_find(w->pair, w->pairs, from, to)] =
+            sg_host_get_route_latency(w->host[from], w->host[to]);
+    }
     sg_link_t *link = sg_link_list();
     for (size_t k = 0; k < sg_link_count(); k++)
         sg_link_set_latency(link[k], 0);
@@ -321,28 +353,39 @@ out:
     return st;
 }
 
-static void start_actor(struct world *w, struct role *role, uint32_t id, uint32_t rank,
-                        const char *name, void (*code)(int, char **))
+static void start_actor(sg_host_t host, const char *name, void (*code)(int, char **), void *data)
 {
-    *role = (struct role){w, id};
-    sg_actor_t actor = sg_actor_init(name, w->host[rank]);
-    sg_actor_set_data(actor, role);
+    sg_actor_t actor = sg_actor_init(name, host);
+    sg_actor_set_data(actor, data);
     sg_actor_start_(actor, code, 0, NULL);
+}
+
+static sg_host_t host_of(const struct world *w, uint32_t rank)
+{
+    return w->host[w->p->rank[rank].device];
 }
 
 static void start_actors(struct world *w, struct role *role)
 {
     const struct program *p = w->p;
     for (uint32_t r = 0; r < p->ranks; r++) {
-        bool collectives = false;
-        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
-            collectives = collectives || p->op[i].kind >= OP_ALLREDUCE;
-        start_actor(w, role++, r, r, "compute", compute_actor);
-        if (collectives)
-            start_actor(w, role++, r, r, "collective", collective_actor);
+        *role = (struct role){w, r};
+        start_actor(host_of(w, r), "compute", compute_actor, role++);
     }
-    for (uint32_t c = 0; c < p->channels; c++)
-        start_actor(w, role++, c, p->channel[c].from, "channel", channel_actor);
+    for (uint32_t c = 0; c < p->channels; c++) {
+        *role = (struct role){w, c};
+        start_actor(host_of(w, p->channel[c].from), "channel", channel_actor, role++);
+    }
+    for (uint32_t g = 0; g < p->groups; g++) {
+        struct group *group = &w->group[g];
+        group->landed = sg_sem_init(0);
+        for (size_t c = 0; c < group->carriers; c++) {
+            group->carrier[c].go = sg_sem_init(0);
+            start_actor(group->carrier[c].from, "carrier", carrier_actor, &group->carrier[c]);
+        }
+        *role = (struct role){w, g};
+        start_actor(host_of(w, p->member[p->group_start[g]]), "group", group_actor, role++);
+    }
 }
 
 static enum status simulate(void *argument, int fd)
@@ -352,7 +395,7 @@ static enum status simulate(void *argument, int fd)
     TRY(allocate(w));
     load_platform(w->platform);
     TRY(prepare_network(w));
-    struct role *role = calloc(2 * w->p->ranks + w->p->channels + 1, sizeof *role);
+    struct role *role = calloc(w->p->ranks + w->p->channels + w->p->groups + 1, sizeof *role);
     if (!role)
         return error_set(STATUS_NOMEM, "%zu actors", w->p->ranks + w->p->channels);
     double begin = cpu_seconds();
@@ -372,13 +415,14 @@ out:
 /* ---- in the parent */
 
 static enum status run(const struct program *p, const struct topology *t, const char *platform,
-                       struct simulation *out)
+                       const struct simulation_options *options, struct simulation *out)
 {
     enum status st;
-    struct world w = {.p = p, .platform = platform};
+    struct world w = {.p = p, .t = t, .platform = platform, .options = options};
     struct child_output output = {0};
 
-    (void)t;
+    if (p->folded)
+        return error_set(STATUS_UNSUPPORTED, "SimGrid cannot run a folded program");
     st = child_run(simulate, &w, &output);
     if (st != STATUS_OK) {
         st = error_context(st, "simulating on %s", platform);

@@ -11,7 +11,7 @@
 
 struct simgrid_result {
     const double *start_s, *end_s; /* [ops] */
-    sg_host_t *host;               /* [ranks] */
+    sg_host_t *host;               /* [devices] */
     const struct pair *pair;       /* [pairs] */
     size_t pairs, messages;
     double cpu_s;

@@ -43,6 +43,15 @@ static void put_type(FILE *f, const struct device_type *type)
     }
 }
 
+static void put_map(FILE *f, const struct topology_map *map)
+{
+    put_count(f, map->levels);
+    for (unsigned l = 0; l < map->levels; l++) {
+        put_count(f, map->squares[l]);
+        put(f, map->cell[l], map->squares[l] * TOPOLOGY_MAP_CELLS * sizeof *map->cell[l]);
+    }
+}
+
 enum status topology_send(const struct topology *t, int fd)
 {
     FILE *f = fdopen(dup(fd), "wb");
@@ -61,7 +70,7 @@ enum status topology_send(const struct topology *t, int fd)
         put(f, &t->tier[i].latency_s, sizeof t->tier[i].latency_s);
         put(f, &t->tier[i].bandwidth_Bps, sizeof t->tier[i].bandwidth_Bps);
     }
-    put(f, t->tier_of, t->n * t->n * sizeof *t->tier_of);
+    put_map(f, &t->between);
     bool failed = ferror(f);
     if (fclose(f) != 0 || failed)
         return error_set(STATUS_IO, "pipe: %s", strerror(errno));
@@ -230,10 +239,32 @@ out:
     return st;
 }
 
+static enum status get_map(struct bytes *b, struct topology_map *map)
+{
+    enum status st = STATUS_OK;
+    size_t levels = 0;
+    TRY(get_count(b, 1, &levels));
+    if (levels > TOPOLOGY_MAP_LEVELS) {
+        st = broken();
+        goto out;
+    }
+    map->levels = (unsigned)levels;
+    for (unsigned l = 0; l < levels; l++) {
+        void *cell = NULL;
+        size_t size = TOPOLOGY_MAP_CELLS * sizeof *map->cell[l];
+        TRY(get_count(b, size, &map->squares[l]));
+        st = get_array(b, map->squares[l], size, &cell);
+        map->cell[l] = cell;
+        if (st != STATUS_OK)
+            goto out;
+    }
+out:
+    return st;
+}
+
 static enum status get_tiers(struct bytes *b, struct topology *t)
 {
     enum status st;
-    void *tier_of = NULL;
     size_t n;
     TRY(get_count(b, 1, &n));
     t->tier = calloc(n + 1, sizeof *t->tier);
@@ -247,13 +278,9 @@ static enum status get_tiers(struct bytes *b, struct topology *t)
         TRY(get_above(b, -1, &t->tier[i].latency_s));
         TRY(get_above(b, 0, &t->tier[i].bandwidth_Bps));
     }
-    st = get_array(b, t->n * t->n, sizeof *t->tier_of, &tier_of);
-    t->tier_of = tier_of;
-    if (st != STATUS_OK)
-        goto out;
-    for (size_t i = 0; i < t->n * t->n; i++)
-        if (t->tier_of[i] >= n && i % (t->n + 1) != 0)
-            st = broken();
+    TRY(get_map(b, &t->between));
+    if (!topology_map_is_sound(&t->between, t->n, n))
+        st = broken();
 out:
     return st;
 }

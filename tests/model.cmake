@@ -1,2 +1,3 @@
 unit_test(zoo LIBS model)
 unit_test(pipedream LIBS model)
+unit_test(import LIBS model)

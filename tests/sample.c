@@ -58,7 +58,6 @@ struct topology sample_clique(size_t n, double latency_s, double bandwidth_Bps)
     t.type_of = need(calloc(n, sizeof *t.type_of));
     t.type = need(calloc(1, sizeof *t.type));
     t.tier = need(calloc(1, sizeof *t.tier));
-    t.tier_of = need(calloc(n * n, sizeof *t.tier_of));
     t.type[0] = (struct device_type){.name = sample_text("device"),
                                      .flops = 1e12,
                                      .memory_Bps = 1e12,
@@ -118,7 +117,7 @@ struct plan sample_plan(const struct model *m, size_t stages, uint32_t replicas,
         for (size_t k = 0; k < stage->ops; k++)
             stage->op[k] = (uint32_t)(first + k);
         stage->replicas = replicas;
-        stage->tensor_parallel = 1;
+        stage->tensor_parallel = stage->expert_parallel = 1;
         stage->devices = replicas;
         stage->device = need(calloc(replicas, sizeof *stage->device));
         for (uint32_t r = 0; r < replicas; r++)

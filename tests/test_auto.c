@@ -35,11 +35,15 @@ static enum status quick(void *context, const struct plan *p, struct evaluation 
     return judge(a, p, false, out);
 }
 
-static enum status thorough(void *context, const struct plan *p, struct evaluation *out)
+static enum status thorough(void *context, const struct plan *const *p, size_t n,
+                            struct evaluation *out)
 {
     struct asked *a = context;
-    a->thorough++;
-    return judge(a, p, a->disagree, out);
+    enum status st = STATUS_OK;
+    a->thorough += n;
+    for (size_t i = 0; i < n && st == STATUS_OK; i++)
+        st = judge(a, p[i], a->disagree, &out[i]);
+    return st;
 }
 
 static struct auto_request request(size_t samples, size_t finalists)
@@ -77,7 +81,7 @@ static void every_plan_trains_the_same_samples_on_all_devices(void **state)
     struct asked a = {0};
     struct auto_request r = request(32, 1000);
     struct auto_result result = search(&a, &r, 8, 8);
-    assert_int_equal(a.quick, result.tried);
+    assert_true(a.quick >= result.tried); /* and looks whether they can fit at all */
     assert_int_equal(a.thorough, result.n);
     for (size_t i = 0; i < result.n; i++) {
         const struct plan *p = &result.candidate[i].plan;
@@ -137,6 +141,7 @@ static void what_is_given_is_kept(void **state)
     r.fixed.replicas = 3;
     r.fixed.microbatch_size = 4;
     r.fixed.schedule = "gpipe";
+    r.memory_given = true;
     struct auto_result result = search(&a, &r, 8, 8);
     size_t candidates = 0;
     for (size_t i = 0; i < result.n; i++) {

@@ -31,11 +31,12 @@ static void build(const struct probe *p, struct graph *g)
         layer_norm(g, "op", in, p->tokens, p->channels);
     else if (!strcmp(kind, "linear"))
         layer_linear(g, "op", in,
-                     &(struct linear_shape){p->tokens, p->channels, p->out, true, MODEL_NO_OP});
+                     &(struct linear_shape){p->tokens, p->channels, p->out, true, MODEL_NO_OP,
+                                            TENSOR_WHOLE});
     else if (!strcmp(kind, "attention"))
-        layer_attention(g, "op", in, p->tokens, p->channels, p->heads, true);
+        layer_attention(g, "op", in, p->tokens, p->channels, p->heads, true, false);
     else if (!strcmp(kind, "gelu"))
-        layer_gelu(g, "op", in, p->tokens, p->channels);
+        layer_gelu(g, "op", in, p->tokens, p->channels, TENSOR_WHOLE);
     else if (!strcmp(kind, "residual"))
         layer_residual(g, "op", in, in, p->tokens, p->channels);
     else if (!strcmp(kind, "loss"))

@@ -118,7 +118,9 @@ static void train_step(struct pipeline *p, const struct schedule *schedule, uint
     struct schedule_step list[STAGES][2 * MICROBATCHES];
     size_t at[STAGES] = {0}, left = p->stages * 2 * MICROBATCHES;
     for (size_t s = 0; s < p->stages; s++)
-        schedule->steps(p->stages, s, MICROBATCHES, list[s]);
+        schedule->order(&(struct schedule_place){(uint32_t)p->stages, (uint32_t)s, 1, MICROBATCHES,
+                                                 (uint32_t)(p->stages - s)},
+                        list[s]);
     while (left > 0) {
         size_t before = left;
         for (uint32_t s = 0; s < p->stages; s++) {

@@ -57,7 +57,7 @@ static void tear_down(struct setup *s)
 static double seconds_on(const struct engine *e, const struct setup *s)
 {
     struct simulation result = {0};
-    if (e->run(&s->program, &s->topology, s->platform, &result) != STATUS_OK)
+    if (e->run(&s->program, &s->topology, s->platform, NULL, &result) != STATUS_OK)
         fail_msg("%s: %s", e->name, error_message());
     double t = iteration(&result);
     simulation_free(&result);
@@ -183,7 +183,8 @@ static void two_flows_over_one_uplink_halve(void **state)
     assert_near(seconds_on(&engine_analytic, &s), 26e-3, 1e-9);
 
     struct simulation result = {0};
-    assert_int_equal(engine_simgrid.run(&s.program, &s.topology, s.platform, &result), STATUS_OK);
+    assert_int_equal(engine_simgrid.run(&s.program, &s.topology, s.platform, NULL, &result),
+                     STATUS_OK);
     double bytes = -1, busy = -1;
     for (size_t k = 0; k < result.links; k++)
         if (!strcmp(result.link[k].name, "up_UP")) {
@@ -203,10 +204,10 @@ static void simgrid_reports_a_missing_host_and_a_bad_platform_in_one_line(void *
     struct simulation result = {0};
     free(s.program.rank[0].name);
     s.program.rank[0].name = sample_text("nobody");
-    assert_int_equal(engine_simgrid.run(&s.program, &s.topology, s.platform, &result),
+    assert_int_equal(engine_simgrid.run(&s.program, &s.topology, s.platform, NULL, &result),
                      STATUS_INVALID);
     assert_non_null(strstr(error_message(), "has no host 'nobody'"));
-    assert_int_equal(engine_simgrid.run(&s.program, &s.topology, "/nonexistent.xml", &result),
+    assert_int_equal(engine_simgrid.run(&s.program, &s.topology, "/nonexistent.xml", NULL, &result),
                      STATUS_EXTERNAL);
     assert_null(strchr(error_message(), '\n'));
     tear_down(&s);

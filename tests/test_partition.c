@@ -78,7 +78,7 @@ static double stage_load(const struct model *m, const struct topology *t, size_t
 {
     double load = 0;
     for (size_t i = first; i <= last; i++) {
-        struct op_cost c = cost_op(m, &t->type[0], (uint32_t)i, 2, "sgd");
+        struct op_cost c = cost_op(m, &t->type[0], (uint32_t)i, 2, "sgd", NULL);
         load += c.forward_s + c.backward_s;
     }
     if (stage > 0)
@@ -148,6 +148,12 @@ static void balanced_avoids_an_expensive_cut(void **state)
     model_free(&m);
 }
 
+static uint32_t other_node(const void *unused, uint32_t from, uint32_t to)
+{
+    (void)unused;
+    return from % 2 != to % 2;
+}
+
 /* Devices 0 2 4 in one node, 1 3 5 in another: neighbours stay in a node as long as they can. */
 static void neighbouring_stages_sit_in_the_same_node(void **state)
 {
@@ -157,9 +163,7 @@ static void neighbouring_stages_sit_in_the_same_node(void **state)
     t.tier = realloc(t.tier, 2 * sizeof *t.tier);
     t.tier[1] = (struct topology_tier){sample_text("far"), 1e-5, 1e9};
     t.tiers = 2;
-    for (size_t i = 0; i < 6; i++)
-        for (size_t j = 0; j < 6; j++)
-            t.tier_of[i * 6 + j] = i % 2 != j % 2;
+    assert_int_equal(topology_map_build(6, other_node, NULL, &t.between), STATUS_OK);
     assert_int_equal(place_neighbours(&t, order), STATUS_OK);
     static const uint32_t expected[] = {0, 2, 4, 1, 3, 5};
     assert_memory_equal(order, expected, sizeof expected);
@@ -191,8 +195,9 @@ static void impossible_requests_are_one_clear_line(void **state)
     assert_string_equal(error_message(), "3 stages x 2 replicas on the 4 devices of p");
     const struct partition_algorithm *a;
     assert_int_equal(partition_find("magic", &a), STATUS_INVALID);
-    assert_string_equal(error_message(),
-                        "no algorithm is called 'magic'; there are balanced, uniform");
+    assert_string_equal(
+        error_message(),
+        "no algorithm is called 'magic'; there are balanced, uniform, manual, metis");
     topology_free(&t);
     model_free(&m);
 }

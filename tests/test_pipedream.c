@@ -300,7 +300,7 @@ static void import_tells_formats_apart(void **state)
     write_file("test_pipedream.txt", "hello\n");
     assert_int_equal(model_import("test_pipedream.txt", &o, &m), STATUS_PARSE);
     assert_string_equal(error_message(), "test_pipedream.txt:1: not a model in a known format "
-                                         "(foreline JSON, pipedream)");
+                                         "(foreline JSON, pipedream, placement, piper)");
     assert_int_equal(model_import("does/not/exist", &o, &m), STATUS_IO);
     remove("test_pipedream.txt");
     remove("test_pipedream.json");

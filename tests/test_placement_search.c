@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "partition/placement/bound.h"
 #include "partition/placement/family.h"
 #include "partition/placement/problem.h"
 #include "tests/fault.h"
@@ -352,9 +353,59 @@ static void equal_seeds_give_equal_splits(void **state)
     objective_result_free(&b);
 }
 
+static void the_bound_holds_for_every_split(void **state)
+{
+    (void)state;
+    size_t dragged = 0;
+    for (uint32_t i = 0; i < 300; i++) {
+        struct placement_problem p = {0};
+        struct placement_bound bound;
+        const struct objective_request r = {.spec = path, .memory_bytes = NAN};
+        seed = 1000 + i;
+        write_random(i % 2, i % 3 == 0);
+        assert_int_equal(placement_read(&r, &p), STATUS_OK);
+        for (size_t v = 0; v < p.n; v++)
+            p.cost[v] *= 1 + i % 5; /* transfers that matter */
+        double best = exhaust(&p).any;
+        for (double known = best; isfinite(best) && known < 3 * best; known *= 1.4) {
+            assert_int_equal(placement_lower_bound(&p, known, &bound), STATUS_OK);
+            if (bound.value > best * (1 + 1e-9))
+                fail_msg("round %u: %.17g above %.17g", i, bound.value, best);
+            dragged += bound.reason == PLACEMENT_BOUND_DRAG;
+        }
+        placement_free(&p);
+    }
+    assert_true(dragged > 20);
+}
+
+/* Eight nodes in a chain, 4 each, 3 per transfer: 19 on two accelerators, 16 without transfers. */
+static void the_bound_counts_transfers(void **state)
+{
+    (void)state;
+    struct placement_problem p = {0};
+    struct placement_bound bound;
+    const struct objective_request r = {.spec = path, .memory_bytes = NAN};
+    char text[2048] = "{\"maxSizePerFPGA\": 9, \"maxFPGAs\": 2, \"maxCPUs\": 0, \"nodes\": [";
+    for (int v = 0; v < 8; v++)
+        snprintf(text + strlen(text), 200, "%s{\"id\": %d, \"cpuLatency\": 4, \"fpgaLatency\": 4}",
+                 v ? ", " : "", v);
+    strcat(text, "], \"edges\": [");
+    for (int v = 1; v < 8; v++)
+        snprintf(text + strlen(text), 200, "%s{\"sourceId\": %d, \"destId\": %d, \"cost\": 3}",
+                 v > 1 ? ", " : "", v - 1, v);
+    put(strcat(text, "]}"));
+    assert_int_equal(placement_read(&r, &p), STATUS_OK);
+    assert_int_equal(placement_lower_bound(&p, 19.5, &bound), STATUS_OK);
+    assert_int_equal(bound.reason, PLACEMENT_BOUND_DRAG);
+    assert_true(bound.value > 16.5 && bound.value <= 19);
+    FOR_EACH_ALLOC_FAILURE(placement_lower_bound(&p, 19.5, &bound));
+    placement_free(&p);
+}
+
+/* Little annealing: every allocation behind it costs another run. */
 static enum status solve_once(const char *algorithm)
 {
-    const struct objective_request r = {.spec = path, .memory_bytes = NAN};
+    const struct objective_request r = {.spec = path, .memory_bytes = NAN, .time_limit_s = 1e-3};
     struct objective_result found = {0};
     enum status st = objective_solve(&objective_placement, algorithm, &r, &found);
     objective_result_free(&found);
@@ -374,6 +425,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_agree_with_exhaustive_search),
+        cmocka_unit_test(the_bound_holds_for_every_split),
+        cmocka_unit_test(the_bound_counts_transfers),
         cmocka_unit_test(hostile_inputs_have_an_answer),
         cmocka_unit_test(what_does_not_fit_is_infeasible),
         cmocka_unit_test(all_down_sets_are_found_each_once),

@@ -62,7 +62,7 @@ static double seconds_on(const struct engine *e, const struct setup *s)
 {
     struct simulation result = {0};
     double last = 0;
-    if (e->run(&s->program, &s->topology, s->platform, &result) != STATUS_OK)
+    if (e->run(&s->program, &s->topology, s->platform, NULL, &result) != STATUS_OK)
         fail_msg("%s: %s", e->name, error_message());
     for (size_t i = 0; i < result.timeline.n; i++)
         last = fmax(last, result.timeline.end_s[i]);

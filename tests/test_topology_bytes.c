@@ -17,6 +17,11 @@
 
 enum { LIMIT = 4096 };
 
+static uint32_t entry(const void *matrix, uint32_t from, uint32_t to)
+{
+    return ((const uint32_t *)matrix)[from * 3 + to];
+}
+
 static unsigned char bytes[LIMIT];
 static size_t length;
 
@@ -29,11 +34,13 @@ static void send_example(void)
     static struct device_type type[] = {{"fast", 3e12, 4e11, 5000000000, 6e-6, 1, rate},
                                         {"slow", 1e9, 1e10, 1 << 20, 0, 0, NULL}};
     static struct topology_tier tier[] = {{"near", 1e-6, 1e11}, {"far", 0, 1e9}};
-    static uint16_t tier_of[] = {0, 1, 0, 1, 0, 0, 1, 1, 0};
-    const struct topology t = {NULL, 3, device, type_of, 2, type, 2, tier, tier_of};
+    static const uint32_t tier_of[3][3] = {{0, 1, 0}, {1, 0, 0}, {1, 1, 0}};
+    struct topology t = {NULL, 3, device, type_of, 2, type, 2, tier, {0}};
+    assert_int_equal(topology_map_build(3, entry, tier_of, &t.between), STATUS_OK);
     FILE *f = tmpfile();
     assert_non_null(f);
     assert_int_equal(topology_send(&t, fileno(f)), STATUS_OK);
+    topology_map_free(&t.between);
     assert_int_equal(fseek(f, 0, SEEK_SET), 0);
     length = fread(bytes, 1, LIMIT, f);
     assert_true(length > 0 && length < LIMIT);

@@ -29,7 +29,7 @@ static const char written[] = BINARY_DIR "/topology_write.d/machine.xml";
 struct machine {
     char *device[DEVICES];
     uint32_t type_of[DEVICES];
-    uint16_t tier_of[DEVICES * DEVICES];
+    uint32_t tier_of[TOPOLOGY_MAP_CELLS]; /* one square */
     double flop[POINTS], flops[POINTS];
     struct topology_rate rate[2];
     struct device_type type[TYPES];
@@ -58,11 +58,12 @@ static void build(struct machine *m)
         m->device[i] = names[i];
         m->type_of[i] = i == 3;
         for (size_t j = 0; j < DEVICES; j++) /* not symmetric; all tiers occur */
-            m->tier_of[i * DEVICES + j] =
-                (uint16_t)((i * 3 + j * 2 + (size_t)(rand() % 2)) % TIERS);
+            m->tier_of[i * TOPOLOGY_MAP_SIDE + j] =
+                (uint32_t)((i * 3 + j * 2 + (size_t)(rand() % 2)) % TIERS);
     }
-    m->topology = (struct topology){"here",  DEVICES, m->device, m->type_of, TYPES,
-                                    m->type, TIERS,   m->tier,   m->tier_of};
+    m->topology = (struct topology){"here",     DEVICES, m->device,
+                                    m->type_of, TYPES,   m->type,
+                                    TIERS,      m->tier, {1, {1}, {m->tier_of}}};
 }
 
 static void assert_same(double got, double expected)

@@ -37,8 +37,9 @@ static void parameter_counts_equal_the_published_ones(void **state)
         const char *name;
         int64_t parameters;
     } published[] = {
-        {"gpt2-small", 124439808}, {"gpt2-medium", 354823168}, {"gpt2-large", 774030080},
-        {"gpt2-xl", 1557611200},   {"bert-base", 109514298},   {"bert-large", 335174458},
+        {"gpt2-small", 124439808}, {"gpt2-medium", 354823168},  {"gpt2-large", 774030080},
+        {"gpt2-xl", 1557611200},   {"bert-base", 109514298},    {"bert-large", 335174458},
+        {"gpt3-13b", 12853386240}, {"gpt3-175b", 174604259328},
     };
     for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
         struct model m = build(published[i].name);
@@ -215,9 +216,9 @@ static void rejects_bad_specifications_with_one_clear_line(void **state)
         const char *spec, *message;
     } bad[] = {
         {"gpt3", "no model 'gpt3'; known: mlp, gpt-tiny, gpt2-small, gpt2-medium, gpt2-large, "
-                 "gpt2-xl, bert-base, bert-large, two-chains"},
+                 "gpt2-xl, gpt3-13b, gpt3-175b, bert-base, bert-large, two-chains"},
         {"gpt2-small:depth=3", "gpt2-small: no parameter 'depth'; known: layers, hidden, heads, "
-                               "tokens, vocabulary, positions, tied"},
+                               "tokens, vocabulary, positions, bits, flash, tied"},
         {"gpt2-small:hidden=770", "gpt2-small: hidden=770 is not divisible by heads=12"},
         {"gpt2-small:layers=0", "gpt2-small: 'layers=0': layers is a whole number from 1 to 10000"},
         {"gpt2-small:layers=", "gpt2-small: 'layers=': layers is a whole number from 1 to 10000"},
@@ -233,7 +234,8 @@ static void rejects_bad_specifications_with_one_clear_line(void **state)
         {"gpt2-small:layers=2,layers=3", "gpt2-small: layers is given twice"},
         {"bert-base:positions=100", "bert-base: positions=100 are fewer than tokens=512"},
         {"bert-base:tied=1", "bert-base: no parameter 'tied'; known: layers, hidden, heads, "
-                             "tokens, vocabulary, positions"},
+                             "tokens, vocabulary, positions, bits, flash"},
+        {"gpt2-small:bits=24", "bits=24: there are 16 and 32"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct model m = {.n = 7};

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 
 #include "core/file.h"
+#include "topologies/cache.h"
+#include "topologies/generate.h"
 
 static const char suffix[] = ".xml";
 
@@ -107,16 +109,54 @@ out:
 static enum status unknown(const char *name)
 {
     enum status st;
-    char **names = NULL, known[512] = "";
-    size_t n = 0, length = 0;
+    char **names = NULL, known[512] = "", generated[128] = "";
+    size_t n = 0, length = 0, used = 0;
+    for (size_t i = 0; i < families_n && used < sizeof generated; i++)
+        used += (size_t)snprintf(generated + used, sizeof generated - used, "%s%s:...",
+                                 i ? ", " : "", families[i]->name);
     TRY(topology_list(&names, &n));
     for (size_t i = 0; i < n && length < sizeof known; i++)
         length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", i ? ", " : "",
                                    names[i]);
-    st = error_set(STATUS_INVALID, "no platform '%.200s': no such file, and shipped are %s", name,
-                   *known ? known : "none");
+    st = error_set(STATUS_INVALID,
+                   "no platform '%.200s': no such file, shipped are %s, generated %s", name,
+                   *known ? known : "none", generated);
 out:
     names_free(names, n);
+    return st;
+}
+
+/* The file of a generated platform, made if it is not there. */
+static enum status generate(const char *spec, char **path)
+{
+    enum status st;
+    char *canonical = NULL, *file = NULL, *text = NULL;
+    size_t length = 0;
+    FILE *stream = NULL;
+    TRY(generate_canonical(spec, &canonical));
+    size_t n = strlen(canonical) + sizeof suffix;
+    file = malloc(n);
+    stream = file ? open_memstream(&text, &length) : NULL;
+    if (!stream) {
+        st = out_of_memory();
+        goto out;
+    }
+    snprintf(file, n, "%s%s", canonical, suffix);
+    TRY(generate_platform(spec, stream));
+    bool failed = ferror(stream);
+    int closed = fclose(stream);
+    stream = NULL;
+    if (failed || closed != 0) {
+        st = out_of_memory();
+        goto out;
+    }
+    TRY(cache_file(file, text, length, path));
+out:
+    if (stream)
+        fclose(stream);
+    free(text);
+    free(file);
+    free(canonical);
     return st;
 }
 
@@ -135,6 +175,10 @@ enum status topology_resolve(const char *name, char **path)
             *path = shipped;
             return STATUS_OK;
         }
+    }
+    if (!is_path && generate_has(name)) {
+        st = generate(name, path);
+        goto out;
     }
     if (!is_path && stat(name, &s) != 0) {
         st = unknown(name);

@@ -12,9 +12,10 @@ struct provenance;
 enum status topology_write_platform(const struct topology *t, const char *path,
                                     const struct provenance *by) MUST_CHECK;
 
-/* Path of a shipped platform ("two-racks") or `name` itself when it is a path; malloc'd. Looks in
- * $FORELINE_DATA, the source tree's topologies/platforms, the installed data directory, in this
- * order. STATUS_INVALID lists the shipped names. */
+/* Path of a shipped platform ("two-racks"), of the file of a generated one ("rail:nodes=128", see
+ * generate.h and cache.h), or `name` itself when it is a path; malloc'd. Looks in $FORELINE_DATA,
+ * the source tree's topologies/platforms, the installed data directory, in this order.
+ * STATUS_INVALID lists the shipped names, or says what is wrong in the description. */
 enum status topology_resolve(const char *name, char **path) MUST_CHECK;
 /* Names of the shipped platforms, sorted; free each and the array. */
 enum status topology_list(char ***names, size_t *n) MUST_CHECK;

@@ -272,6 +272,12 @@ enum status stage_open(const struct model *m, const struct program *p, uint32_t 
         st = error_set(STATUS_UNSUPPORTED, "optimizer '%s', there are adam and sgd", p->optimizer);
         goto out;
     }
+    if (m->element_bytes != sizeof(float)) {
+        st = error_set(STATUS_UNSUPPORTED,
+                       "%s has parameters of %lld bytes; this device computes with 4", m->name,
+                       (long long)m->element_bytes);
+        goto out;
+    }
     TRY(find_stages(m, p, &stage_of));
     TRY(find_data(&s));
     TRY(open_ops(&s));

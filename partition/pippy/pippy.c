@@ -202,6 +202,7 @@ const struct objective objective_pippy = {
     .name = "pippy",
     .unit = "elements",
     .summary = "PiPPy's graph split: least cut with balanced memory and communication",
+    .nodes_apart = true,
     .algorithms = sizeof algorithms / sizeof *algorithms,
     .algorithm = algorithms,
     .score = score,

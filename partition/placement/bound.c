@@ -3,10 +3,13 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "partition/placement/anchor.h"
+
 const char *const placement_reason_text[] = {
     [PLACEMENT_BOUND_UNIT] = "one unit alone",
     [PLACEMENT_BOUND_TOTAL] = "the sum of all latencies",
     [PLACEMENT_BOUND_COUNT] = "counting large units",
+    [PLACEMENT_BOUND_DRAG] = "what units drag along, transfers counted",
 };
 
 static const double precision = 1e-10; /* relative, of the bisection and of sums */
@@ -138,6 +141,22 @@ out:
     return st;
 }
 
+/* The same question with transfers counted, for the units that merge below `known`. */
+static enum status count_transfers(const struct placement_problem *p, double known,
+                                   struct placement_bound *bound)
+{
+    enum status st;
+    struct placement_graph g = {0};
+    double value;
+    TRY(placement_merge(p, known, &g));
+    TRY(placement_anchor_bound(p, &g, bound->value, known, &value));
+    if (value > bound->value)
+        *bound = (struct placement_bound){value, PLACEMENT_BOUND_DRAG};
+out:
+    placement_graph_free(&g);
+    return st;
+}
+
 enum status placement_lower_bound(const struct placement_problem *p, double known,
                                   struct placement_bound *out)
 {
@@ -157,6 +176,8 @@ enum status placement_lower_bound(const struct placement_problem *p, double know
         }
     }
     st = STATUS_OK;
+    if (known - bound.value > precision * known && isfinite(known))
+        TRY(count_transfers(p, known, &bound));
     *out = bound;
 out:
     return st;

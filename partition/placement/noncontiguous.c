@@ -161,6 +161,20 @@ out:
     return st;
 }
 
+/* With a better split at hand more units cannot be parted: the bound may rise. */
+static enum status tighten(const struct placement_problem *p, struct best *best)
+{
+    struct placement_bound bound;
+    enum status st = STATUS_OK;
+    if (settled(best))
+        return st;
+    TRY(placement_lower_bound(p, best->value, &bound));
+    if (bound.value > best->bound.value)
+        best->bound = bound;
+out:
+    return st;
+}
+
 static enum status explain(double contiguous, const struct best *best, struct objective_result *out)
 {
     char note[NOTE_BYTES];
@@ -191,6 +205,7 @@ static enum status solve(const struct objective_request *r, struct objective_res
     }
     TRY(begin(&p, r, begin_s, &best, &contiguous));
     TRY(improve(&p, r, begin_s, &best, &result.interrupted));
+    TRY(tighten(&p, &best));
     TRY(placement_result(&p, best.device, NULL, &result));
     TRY(explain(contiguous, &best, &result));
     *out = result;

@@ -67,6 +67,7 @@ out:
 static const struct objective_algorithm *const algorithms[] = {
     &placement_ideals,
     &placement_noncontiguous,
+    &placement_metis,
 };
 
 const struct objective objective_placement = {

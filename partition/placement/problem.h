@@ -57,7 +57,7 @@ enum status placement_score(const struct objective_request *r, const char *split
 enum status placement_result(const struct placement_problem *p, const uint32_t *device,
                              const uint32_t *order, struct objective_result *out) MUST_CHECK;
 
-extern const struct objective_algorithm placement_ideals, placement_noncontiguous;
+extern const struct objective_algorithm placement_ideals, placement_noncontiguous, placement_metis;
 extern const struct objective objective_placement;
 
 #endif

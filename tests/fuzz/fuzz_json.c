@@ -36,7 +36,6 @@ static void read_plan(const char *path)
     static char a[] = "a", b[] = "b", kind[] = "x", name[] = "m";
     static size_t start[3] = {0, 0, 1}, end[3] = {0, 1, 1};
     static uint32_t in[1] = {0}, out[1] = {1}, type_of[2];
-    static uint16_t tier_of[4];
     static struct model_op op[2] = {{.name = a, .kind = kind, .shares = MODEL_NO_OP},
                                     {.name = b, .kind = kind, .shares = MODEL_NO_OP}};
     static char *device[2] = {a, b};
@@ -58,8 +57,7 @@ static void read_plan(const char *path)
                                .types = 1,
                                .type = &type,
                                .tiers = 1,
-                               .tier = &tier,
-                               .tier_of = tier_of};
+                               .tier = &tier};
     struct json_document d = {0};
     struct plan p = {0};
     if (json_read(path, plan_format, PLAN_VERSION, &d) == STATUS_OK &&

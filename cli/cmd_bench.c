@@ -1,0 +1,176 @@
+/* bench - how fast the engines are, and what they say, on workloads that others have published. */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/load.h"
+#include "core/json.h"
+#include "core/lower.h"
+#include "core/measurement.h"
+#include "core/units.h"
+#include "sim/engine.h"
+#include "sim/workload.h"
+
+static const char *engine_name = "analytic", *platform_name;
+static size_t ranks = 64;
+static bool json;
+
+static const struct option_spec options[] = {
+    {OPTION_SIZE, "ranks", &ranks, "N", "devices, one rank each; pipe: a multiple of 16"},
+    {OPTION_STRING, "engine", &engine_name, "simgrid|analytic",
+     "simgrid: flows share links; analytic: no contention, fast"},
+    {OPTION_STRING, "platform", &platform_name, "NAME|FILE",
+     "the first N devices of a platform instead of N ports of one switch"},
+    {OPTION_FLAG, "json", &json, NULL, "print one JSON object, SI units"},
+    {.type = OPTION_END},
+};
+
+struct result {
+    double iteration_s, cpu_s;
+    size_t ops, messages;
+    int64_t peak_rss_bytes;
+};
+
+/* Of this process and, at their end, its children (SimGrid runs in one). */
+static void account(struct result *r)
+{
+    struct rusage self, children;
+    getrusage(RUSAGE_SELF, &self);
+    getrusage(RUSAGE_CHILDREN, &children);
+    const struct timeval used[] = {self.ru_utime, self.ru_stime, children.ru_utime,
+                                   children.ru_stime};
+    for (size_t k = 0; k < sizeof used / sizeof *used; k++)
+        r->cpu_s += (double)used[k].tv_sec + 1e-6 * (double)used[k].tv_usec;
+    long most = self.ru_maxrss > children.ru_maxrss ? self.ru_maxrss : children.ru_maxrss;
+    r->peak_rss_bytes = (int64_t)most * 1024; /* Linux: KiB */
+}
+
+/* The switch in a file that has no name any more, so that nothing remains whatever happens. */
+static enum status write_platform(FILE **file, char path[32])
+{
+    char name[] = "/tmp/foreline-bench-XXXXXX";
+    int fd = mkstemp(name);
+    if (fd < 0)
+        return error_set(STATUS_IO, "%s: %s", name, strerror(errno));
+    unlink(name);
+    *file = fdopen(fd, "w");
+    if (!*file) {
+        close(fd);
+        return error_set(STATUS_NOMEM, "a platform of %zu ranks", ranks);
+    }
+    workload_write_platform(ranks, *file);
+    if (fflush(*file) != 0)
+        return error_set(STATUS_IO, "%s: %s", name, strerror(errno));
+    snprintf(path, 32, "/proc/self/fd/%d", fd);
+    return STATUS_OK;
+}
+
+static enum status measure(const struct engine *engine, const struct workload *w,
+                           const char *platform, struct result *out)
+{
+    enum status st;
+    struct program program = {0};
+    struct simulation s = {0};
+    const struct simulation_options o = {.collective.algorithm = "ring"};
+    bool settled;
+
+    TRY(plan_lower(&w->plan, &w->model, &w->topology, &program));
+    TRY(engine->run(&program, &w->topology, platform, &o, &s));
+    *out = (struct result){.iteration_s = timeline_iteration(&program, &s.timeline, &settled),
+                           .ops = program.ops,
+                           .messages = s.messages};
+    account(out);
+out:
+    simulation_free(&s);
+    program_free(&program);
+    return st;
+}
+
+static void print_json(const char *workload, const struct result *r)
+{
+    struct json_writer out = {.stream = stdout};
+    json_open_object(&out, NULL, false);
+    json_put_string(&out, "workload", workload);
+    json_put_integer(&out, "ranks", (int64_t)ranks);
+    json_put_string(&out, "engine", engine_name);
+    json_put_real(&out, "iteration_s", r->iteration_s);
+    json_put_integer(&out, "ops", (int64_t)r->ops);
+    json_put_integer(&out, "messages", (int64_t)r->messages);
+    json_put_real(&out, "cpu_s", r->cpu_s);
+    json_put_real(&out, "ops_per_s", (double)r->ops / r->cpu_s);
+    json_put_integer(&out, "peak_rss_bytes", r->peak_rss_bytes);
+    json_close(&out);
+}
+
+static void print_text(const char *workload, const struct result *r)
+{
+    char memory[UNITS_TEXT], iteration[UNITS_TEXT], cpu[UNITS_TEXT];
+    printf("workload    %s over %zu ranks\nengine      %s\niteration   %s\n", workload, ranks,
+           engine_name, units_print(UNIT_SECONDS, r->iteration_s, iteration));
+    printf("ops         %zu\nmessages    %zu\ncpu         %s, %.3g ops/s\npeak memory %s\n", r->ops,
+           r->messages, units_print(UNIT_SECONDS, r->cpu_s, cpu), (double)r->ops / r->cpu_s,
+           units_print(UNIT_BYTES, (double)r->peak_rss_bytes, memory));
+}
+
+static enum status bench(int argc, char **argv)
+{
+    enum status st;
+    const struct engine *engine;
+    const struct workload_kind *kind;
+    struct workload w = {0};
+    struct topology t = {0};
+    struct result r;
+    char *path = NULL, temporary[32] = "";
+    FILE *file = NULL;
+
+    if (argc != 1)
+        return error_set(STATUS_USAGE, "expected ring or pipe, got %d operands", argc);
+    if (workload_find(argv[0], &kind) != STATUS_OK)
+        return STATUS_USAGE;
+    if (engine_find(engine_name, &engine) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--engine");
+    if (platform_name)
+        TRY(load_topology(platform_name, &t, &path));
+    st = workload_make(kind, ranks, &t, &w);
+    if (st != STATUS_OK) {
+        st = st == STATUS_INVALID ? error_context(STATUS_USAGE, "--ranks") : st;
+        goto out;
+    }
+    if (!platform_name && engine == &engine_simgrid)
+        TRY(write_platform(&file, temporary));
+    TRY(measure(engine, &w, platform_name ? path : temporary, &r));
+    if (json)
+        print_json(kind->name, &r);
+    else
+        print_text(kind->name, &r);
+out:
+    if (file)
+        fclose(file);
+    free(path);
+    topology_free(&t);
+    workload_free(&w);
+    return st;
+}
+
+const struct command command_bench = {
+    .name = "bench",
+    .synopsis = "ring|pipe",
+    .summary = "speed and predictions on two workloads that others have published",
+    .details =
+        "ring  one ring all-reduce of 64 MiB over all ranks\n"
+        "pipe  16 stages x N/16 replicas, 64 microbatches for each replica, 1F1B: 1 ms forward,\n"
+        "      2 ms backward, 8 MiB of activations; then a 64 MiB ring all-reduce for each stage\n"
+        "\n"
+        "Every rank has a full-duplex port of 50 GB/s to one switch, 1 us from port to port, or a\n"
+        "device of --platform. Prints the time of an iteration, the ops of the program, the\n"
+        "messages that the engine moved (a ring counts one for each of its edges), and what all\n"
+        "of it took: CPU seconds of this process and its child, start to end, ops per CPU second,\n"
+        "largest resident set. docs/bench.md compares with other simulators.",
+    .options = options,
+    .run = bench,
+};

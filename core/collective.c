@@ -1,0 +1,283 @@
+#include "core/collective.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/collective_shapes.h"
+
+const char *const collective_kind_name[COLLECTIVE_KINDS] = {
+    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast"};
+
+const char *const collective_protocol_name[COLLECTIVE_PROTOCOLS] = {"ideal", "LL", "LL128",
+                                                                    "Simple"};
+
+const struct collective_algorithm collective_algorithms[] = {
+    {.name = "ring",
+     .summary = "chunks around a ring; optimal in bytes, latency grows with the members",
+     .serves = {[COLLECTIVE_ALLREDUCE] = true,
+                [COLLECTIVE_ALLGATHER] = true,
+                [COLLECTIVE_REDUCESCATTER] = true,
+                [COLLECTIVE_BROADCAST] = true},
+     .shape = collective_ring},
+    {.name = "tree",
+     .summary = "double binary tree across nodes, a chain inside; latency grows with the logarithm",
+     .serves = {[COLLECTIVE_ALLREDUCE] = true},
+     .shape = collective_tree},
+    {.name = "hierarchical",
+     .summary = "inside the node, across nodes by position, inside again; nodes of one size",
+     .serves = {[COLLECTIVE_ALLREDUCE] = true,
+                [COLLECTIVE_ALLGATHER] = true,
+                [COLLECTIVE_REDUCESCATTER] = true,
+                [COLLECTIVE_ALLTOALL] = true,
+                [COLLECTIVE_BROADCAST] = true},
+     .shape = collective_hierarchical},
+    {.name = "switch",
+     .summary = "what if the network reduced: each member sends its buffer once and receives once",
+     .serves = {[COLLECTIVE_ALLREDUCE] = true},
+     .shape = collective_switch},
+    {.name = "direct",
+     .summary = "every pair at once",
+     .serves = {[COLLECTIVE_ALLTOALL] = true},
+     .shape = collective_direct},
+    {0}};
+
+const struct collective_algorithm *collective_find(const char *name)
+{
+    for (const struct collective_algorithm *a = collective_algorithms; a->name; a++)
+        if (!strcmp(a->name, name))
+            return a;
+    return NULL;
+}
+
+double collective_bus_factor(enum collective_kind kind, size_t n)
+{
+    double others = (double)(n - 1) / (double)n;
+    if (n == 1 || kind == COLLECTIVE_BROADCAST)
+        return 1;
+    return kind == COLLECTIVE_ALLREDUCE ? 2 * others : others;
+}
+
+/* ---- what algorithms share */
+
+enum status collective_shape_open(struct collective_shape *s, size_t phases, size_t flows)
+{
+    s->phase = malloc(phases * sizeof *s->phase);
+    s->flow = malloc(flows * sizeof *s->flow);
+    if (s->phase && s->flow)
+        return STATUS_OK;
+    return error_set(STATUS_NOMEM, "a collective of %zu flows", flows);
+}
+
+void collective_end_phase(struct collective_shape *s, double latency_s)
+{
+    size_t start = s->phases > 0 ? s->phase[s->phases - 1].flow_end : 0;
+    s->phase[s->phases++] = (struct collective_phase){
+        .latency_s = latency_s, .flow_start = start, .flow_end = s->flows};
+}
+
+size_t collective_smallest_node(const struct collective_group *g)
+{
+    size_t smallest = g->n;
+    for (size_t k = 0; k < g->nodes; k++) {
+        size_t size = collective_node_size(g, k);
+        smallest = size < smallest ? size : smallest;
+    }
+    return smallest;
+}
+
+bool collective_equal_nodes(const struct collective_group *g)
+{
+    return collective_smallest_node(g) * g->nodes == g->n;
+}
+
+double collective_worst_window(const double *value, size_t n, size_t length)
+{
+    double all = 0, window = 0, worst = 0;
+    size_t rounds = length / n, rest = length % n;
+    for (size_t i = 0; i < n; i++)
+        all += value[i];
+    for (size_t i = 0; i < rest; i++)
+        window += value[i];
+    worst = window;
+    for (size_t i = 0; rest > 0 && i + 1 < n; i++) {
+        size_t in = i + rest < n ? i + rest : i + rest - n;
+        window += value[in] - value[i];
+        worst = larger(worst, window);
+    }
+    return (double)rounds * all + worst;
+}
+
+/* ---- closed form */
+
+/* What passes the ports of the members and, behind them, of the nodes: a list for each and each
+ * direction, with an entry for each bandwidth, since tiers of one bandwidth share a port. */
+struct ports {
+    uint32_t *node;  /* [n] of each member */
+    uint32_t *first; /* [2 * (n + nodes)] into load, or NONE */
+    struct load {
+        double bandwidth_Bps, seconds;
+        uint32_t next;
+    } * load; /* what flows or tiers can make necessary, whichever is less */
+    uint32_t loads;
+    double nics; /* of a node; 0: not counted */
+};
+static const uint32_t NONE = UINT32_MAX;
+
+static enum status ports_open(const struct collective_group *g, size_t flows, uint32_t nics,
+                              struct ports *p)
+{
+    size_t ends = 2 * (g->n + g->nodes), all = ends * g->topology->tiers;
+    *p = (struct ports){.node = malloc(g->n * sizeof *p->node),
+                        .first = malloc(ends * sizeof *p->first),
+                        .load = malloc((all < 4 * flows ? all : 4 * flows) * sizeof *p->load),
+                        .nics = nics};
+    if (!p->node || !p->first || !p->load)
+        return error_set(STATUS_NOMEM, "a collective of %zu flows", flows);
+    for (uint32_t k = 0; k < g->nodes; k++)
+        for (size_t i = g->node_start[k]; i < g->node_start[k + 1]; i++)
+            p->node[g->order[i]] = k;
+    return STATUS_OK;
+}
+
+static void ports_free(struct ports *p)
+{
+    free(p->node);
+    free(p->first);
+    free(p->load);
+}
+
+/* Seconds that the port is busy, these included. */
+static double pass(struct ports *p, size_t end, double bandwidth_Bps, double seconds)
+{
+    uint32_t at = p->first[end];
+    while (at != NONE && p->load[at].bandwidth_Bps != bandwidth_Bps)
+        at = p->load[at].next;
+    if (at == NONE) {
+        at = p->loads++;
+        p->load[at] = (struct load){bandwidth_Bps, 0, p->first[end]};
+        p->first[end] = at;
+    }
+    return p->load[at].seconds += seconds;
+}
+
+static double transfer_seconds(const struct collective_group *g, const struct collective_shape *s,
+                               const struct collective_phase *phase, struct ports *p)
+{
+    double worst = 0;
+    memset(p->first, 0xff, 2 * (g->n + g->nodes) * sizeof *p->first);
+    p->loads = 0;
+    for (size_t f = phase->flow_start; f < phase->flow_end; f++) {
+        const struct collective_flow *flow = &s->flow[f];
+        double Bps = collective_tier(g, flow->from, flow->to)->bandwidth_Bps;
+        double seconds = flow->bytes / Bps;
+        double out = pass(p, 2 * (size_t)flow->from, Bps, seconds);
+        double in = pass(p, 2 * (size_t)flow->to + 1, Bps, seconds);
+        uint32_t from = p->node[flow->from], to = p->node[flow->to];
+        worst = larger(worst, larger(out, in)); /* a flow is part of what its ports carry */
+        if (p->nics > 0 && from != to) {
+            out = pass(p, 2 * (g->n + from), Bps, seconds / p->nics);
+            in = pass(p, 2 * (g->n + to) + 1, Bps, seconds / p->nics);
+            worst = larger(worst, larger(out, in));
+        }
+    }
+    return worst;
+}
+
+static enum status close_shape(const struct collective_group *g, uint32_t nics,
+                               struct collective_shape *s)
+{
+    enum status st;
+    struct ports p;
+    TRY(ports_open(g, s->flows, nics, &p));
+    s->seconds = 0;
+    for (size_t k = 0; k < s->phases; k++) {
+        s->phase[k].transfer_s = transfer_seconds(g, s, &s->phase[k], &p);
+        s->seconds += s->phase[k].latency_s + s->phase[k].transfer_s;
+    }
+out:
+    ports_free(&p);
+    return st;
+}
+
+/* ---- shapes */
+
+/* NCCL's estimate instead of the topology's: bytes grow by what the protocol costs. */
+static void apply_protocol(struct collective_shape *s, const struct collective_choice *choice)
+{
+    struct collective_phase *phase = s->phase;
+    double factor = choice->transfer_s / phase->transfer_s;
+    assert(s->phases == 1);
+    for (size_t f = 0; f < s->flows; f++)
+        s->flow[f].bytes *= factor;
+    phase->latency_s = choice->latency_s;
+    phase->transfer_s = choice->transfer_s;
+    s->seconds = phase->latency_s + phase->transfer_s;
+    s->protocol = choice->protocol;
+}
+
+/* Channels there can be: one for each member of the smallest node; inside a node all are alike. */
+static size_t channels_of(const struct collective_group *g, const struct collective_options *o)
+{
+    size_t asked = o && o->nics > 1 ? o->nics : 1,
+           most = g->nodes > 1 ? collective_smallest_node(g) : 1;
+    return asked < most ? asked : most;
+}
+
+enum status collective_choose(const struct collective_group *g, enum collective_kind kind,
+                              int64_t bytes, const struct collective_options *options,
+                              struct collective_choice *out)
+{
+    const char *name = options && options->algorithm ? options->algorithm : "auto";
+    const struct collective_algorithm *asked = collective_find(name);
+    struct collective_choice choice = {0};
+
+    if (!asked && strcmp(name, "auto") != 0)
+        return error_set(STATUS_INVALID,
+                         "collective algorithm '%s': expected auto, ring, tree, hierarchical, "
+                         "switch or direct",
+                         name);
+    if (bytes < 0)
+        return error_set(STATUS_INVALID, "%s of %" PRId64 " bytes", collective_kind_name[kind],
+                         bytes);
+    if (asked && (!asked->serves[kind] ||
+                  (asked->shape == collective_hierarchical && !collective_equal_nodes(g))))
+        asked = NULL;
+    choice.algorithm =
+        asked ? asked : collective_find(kind == COLLECTIVE_ALLTOALL ? "direct" : "ring");
+    if (g->n > 1 && bytes > 0)
+        collective_table(g, kind, (double)bytes, (uint32_t)channels_of(g, options), asked, &choice);
+    *out = choice;
+    return STATUS_OK;
+}
+
+enum status collective_shape_make(const struct collective_group *g, enum collective_kind kind,
+                                  int64_t bytes, const struct collective_options *options,
+                                  struct collective_shape *out)
+{
+    enum status st;
+    struct collective_shape s = {0};
+    struct collective_choice choice;
+
+    TRY(collective_choose(g, kind, bytes, options, &choice));
+    s.algorithm = choice.algorithm;
+    if (g->n > 1 && bytes > 0) {
+        TRY(s.algorithm->shape(g, kind, (double)bytes, channels_of(g, options), &s));
+        TRY(close_shape(g, options ? options->nics : 0, &s));
+        if (options && options->nccl_protocols && choice.protocol != COLLECTIVE_IDEAL)
+            apply_protocol(&s, &choice);
+    }
+    *out = s;
+    s = (struct collective_shape){0};
+out:
+    collective_shape_free(&s);
+    return st;
+}
+
+void collective_shape_free(struct collective_shape *s)
+{
+    free(s->phase);
+    free(s->flow);
+    *s = (struct collective_shape){0};
+}

@@ -1,0 +1,89 @@
+/* collective_shapes.h - what the algorithms of collective.h share; for core/collective*.c only. */
+#ifndef CORE_COLLECTIVE_SHAPES_H
+#define CORE_COLLECTIVE_SHAPES_H
+
+#include "core/collective.h"
+
+enum status collective_ring(const struct collective_group *g, enum collective_kind kind,
+                            double bytes, size_t channels, struct collective_shape *out) MUST_CHECK;
+enum status collective_tree(const struct collective_group *g, enum collective_kind kind,
+                            double bytes, size_t channels, struct collective_shape *out) MUST_CHECK;
+enum status collective_hierarchical(const struct collective_group *g, enum collective_kind kind,
+                                    double bytes, size_t channels,
+                                    struct collective_shape *out) MUST_CHECK;
+enum status collective_switch(const struct collective_group *g, enum collective_kind kind,
+                              double bytes, size_t channels,
+                              struct collective_shape *out) MUST_CHECK;
+enum status collective_direct(const struct collective_group *g, enum collective_kind kind,
+                              double bytes, size_t channels,
+                              struct collective_shape *out) MUST_CHECK;
+
+/* The cheapest row of NCCL's table, of algorithm `only` unless that is NULL; *out is left alone
+ * when the table has none. n >= 2, bytes > 0. O(n). */
+void collective_table(const struct collective_group *g, enum collective_kind kind, double bytes,
+                      uint32_t channels, const struct collective_algorithm *only,
+                      struct collective_choice *out);
+
+/* Room for phases and flows; nothing in them yet. What was there before is not released. */
+enum status collective_shape_open(struct collective_shape *s, size_t phases,
+                                  size_t flows) MUST_CHECK;
+
+/* Append a flow to the phase that is being filled. */
+static inline void collective_add(struct collective_shape *s, uint32_t from, uint32_t to,
+                                  double bytes)
+{
+    s->flow[s->flows++] = (struct collective_flow){from, to, bytes};
+}
+
+/* End the phase that is being filled: the flows since the last one are its own. */
+void collective_end_phase(struct collective_shape *s, double latency_s);
+
+static inline double larger(double a, double b) /* fmax() is a call */
+{
+    return a > b ? a : b;
+}
+
+static inline const struct topology_tier *collective_tier(const struct collective_group *g,
+                                                          uint32_t from, uint32_t to)
+{
+    return topology_between(g->topology, g->device[from], g->device[to]);
+}
+
+static inline size_t collective_node_size(const struct collective_group *g, size_t node)
+{
+    return g->node_start[node + 1] - g->node_start[node];
+}
+
+/* The k-th member of a node, counted around from its `channel`-th. */
+static inline uint32_t collective_member(const struct collective_group *g, size_t node, size_t k,
+                                         size_t channel)
+{
+    size_t size = collective_node_size(g, node), at = k + channel;
+    return g->order[g->node_start[node] + (at < size          ? at
+                                           : at - size < size ? at - size
+                                                              : at % size)];
+}
+
+/* Members of the smallest node; whether all nodes are alike. */
+size_t collective_smallest_node(const struct collective_group *g);
+bool collective_equal_nodes(const struct collective_group *g);
+
+/* Largest sum of `length` consecutive values of a ring of n; length >= 0. O(n). */
+double collective_worst_window(const double *value, size_t n, size_t length);
+
+/* All-to-all among a row of n members of the group: how many others each sends to, fewer than n - 1
+ * above COLLECTIVE_PAIRS_MAX members; and how far away the k-th of `count` is, 1 .. n - 1, spread
+ * evenly. */
+size_t collective_shifts(const struct collective_group *g, size_t n);
+static inline size_t collective_shift(size_t k, size_t count, size_t n)
+{
+    return 1 + (2 * k + 1) * (n - 1) / (2 * count);
+}
+
+/* Parent of each of n nodes in the first (second = false) or second of the two binary trees, and
+ * UINT32_MAX for its root. Each tree is in order, of depth floor(log2 n), with its inner nodes at
+ * every other place; the second is the first mirrored (n even) or shifted by one (n odd), so that
+ * no node is inside both. Source: Sanders, Speck & Traeff, Parallel Computing 35 (2009) 581-594. */
+uint32_t collective_tree_parent(size_t n, bool second, uint32_t node);
+
+#endif

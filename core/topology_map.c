@@ -1,0 +1,407 @@
+#include "core/topology_map.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SIDE = TOPOLOGY_MAP_SIDE,
+    CELLS = TOPOLOGY_MAP_CELLS,
+    FIRST_ROOM = 16, /* squares; a power of two */
+};
+
+/* The distinct squares of one level, found by their contents. */
+struct pool {
+    size_t n, room; /* room is a power of two, or 0 */
+    uint32_t *cell; /* [room * CELLS] */
+    uint32_t *slot; /* [2 * room] index + 1 of a square, 0: free; linear probing */
+};
+
+/* Sixteen rows of a level being collected. */
+struct stripe {
+    size_t filled;
+    uint32_t *row; /* [SIDE * width] */
+};
+
+struct topology_map_builder {
+    size_t n, rows;
+    unsigned levels;
+    size_t width[TOPOLOGY_MAP_LEVELS]; /* entries of a row: a multiple of SIDE */
+    struct stripe stripe[TOPOLOGY_MAP_LEVELS];
+    struct pool pool[TOPOLOGY_MAP_LEVELS];
+};
+
+static enum status out_of_memory(void)
+{
+    return error_set(STATUS_NOMEM, "out of memory");
+}
+
+unsigned topology_map_levels(size_t n)
+{
+    unsigned levels = 0;
+    for (size_t covered = 1; covered < n; covered *= SIDE)
+        levels++;
+    return levels;
+}
+
+void topology_map_free(struct topology_map *map)
+{
+    for (unsigned l = 0; l < TOPOLOGY_MAP_LEVELS; l++)
+        free(map->cell[l]);
+    *map = (struct topology_map){0};
+}
+
+/* ---- pool */
+
+static void pool_free(struct pool *p)
+{
+    free(p->cell);
+    free(p->slot);
+    *p = (struct pool){0};
+}
+
+static size_t hash(const uint32_t *cell)
+{
+    uint64_t h = 0;
+    for (size_t i = 0; i < CELLS; i += 2) {
+        uint64_t both;
+        memcpy(&both, cell + i, sizeof both);
+        h = (h ^ both) * UINT64_C(0x9E3779B97F4A7C15); /* golden ratio, as in Fibonacci hashing */
+        h ^= h >> 32;
+    }
+    return (size_t)h;
+}
+
+/* The slot that holds an equal square, or the free one where it belongs. */
+static uint32_t *find_slot(const struct pool *p, const uint32_t *square)
+{
+    size_t mask = 2 * p->room - 1;
+    for (size_t at = hash(square) & mask;; at = (at + 1) & mask) {
+        uint32_t *slot = &p->slot[at];
+        if (!*slot ||
+            !memcmp(p->cell + (size_t)(*slot - 1) * CELLS, square, CELLS * sizeof *square))
+            return slot;
+    }
+}
+
+static enum status pool_grow(struct pool *p)
+{
+    struct pool larger = {.n = p->n, .room = p->room ? 2 * p->room : FIRST_ROOM};
+    larger.cell = malloc(larger.room * CELLS * sizeof *larger.cell);
+    larger.slot = calloc(2 * larger.room, sizeof *larger.slot);
+    if (!larger.cell || !larger.slot) {
+        pool_free(&larger);
+        return out_of_memory();
+    }
+    if (p->n > 0)
+        memcpy(larger.cell, p->cell, p->n * CELLS * sizeof *p->cell);
+    for (size_t i = 0; i < p->n; i++)
+        *find_slot(&larger, larger.cell + i * CELLS) = (uint32_t)i + 1;
+    pool_free(p);
+    *p = larger;
+    return STATUS_OK;
+}
+
+/* Index of a square with these cells, found or added. */
+static enum status intern(struct pool *p, const uint32_t *square, uint32_t *index)
+{
+    enum status st = STATUS_OK;
+    if (p->n == p->room)
+        TRY(pool_grow(p));
+    uint32_t *slot = find_slot(p, square);
+    if (!*slot) {
+        memcpy(p->cell + p->n * CELLS, square, CELLS * sizeof *square);
+        *slot = (uint32_t)++p->n;
+    }
+    *index = *slot - 1;
+out:
+    return st;
+}
+
+/* ---- builder */
+
+/* Past the edge, upper levels name square 0 below: it must be the one of zeros. */
+static enum status begin_with_zeros(struct topology_map_builder *b)
+{
+    enum status st = STATUS_OK;
+    static const uint32_t zeros[CELLS];
+    uint32_t index;
+    for (unsigned l = 0; l + 1 < b->levels; l++)
+        TRY(intern(&b->pool[l], zeros, &index));
+out:
+    return st;
+}
+
+void topology_map_builder_free(struct topology_map_builder *b)
+{
+    if (!b)
+        return;
+    for (unsigned l = 0; l < TOPOLOGY_MAP_LEVELS; l++) {
+        pool_free(&b->pool[l]);
+        free(b->stripe[l].row);
+    }
+    free(b);
+}
+
+enum status topology_map_begin(size_t n, struct topology_map_builder **out)
+{
+    enum status st = STATUS_OK;
+    struct topology_map_builder *b = NULL;
+    unsigned levels = topology_map_levels(n);
+    if (levels > TOPOLOGY_MAP_LEVELS)
+        return error_set(STATUS_INVALID, "%zu devices, expected up to %d", n,
+                         1 << (TOPOLOGY_MAP_LEVELS * TOPOLOGY_MAP_BITS));
+    b = calloc(1, sizeof *b);
+    if (!b)
+        return out_of_memory();
+    b->n = n;
+    b->levels = levels;
+    size_t entries = n;
+    for (unsigned l = 0; l < levels; l++) {
+        entries = (entries + SIDE - 1) / SIDE;
+        b->width[l] = entries * SIDE;
+        b->stripe[l].row = calloc(SIDE * b->width[l], sizeof *b->stripe[l].row);
+        if (!b->stripe[l].row) {
+            st = out_of_memory();
+            goto out;
+        }
+    }
+    TRY(begin_with_zeros(b));
+    *out = b;
+    b = NULL;
+out:
+    topology_map_builder_free(b);
+    return st;
+}
+
+/* Turn the sixteen rows of a level into one row of the next, and so on upwards. Rows that were not
+ * given, and entries past the last square, stay 0. */
+static enum status cut_stripe(struct topology_map_builder *b, unsigned level)
+{
+    enum status st = STATUS_OK;
+    for (unsigned l = level; l < b->levels; l++) {
+        struct stripe *s = &b->stripe[l];
+        struct stripe *above = l + 1 < b->levels ? &b->stripe[l + 1] : NULL;
+        uint32_t square[CELLS], index = 0;
+        for (size_t column = 0; column < b->width[l]; column += SIDE) {
+            for (size_t r = 0; r < SIDE; r++)
+                memcpy(square + r * SIDE, s->row + r * b->width[l] + column, SIDE * sizeof *square);
+            TRY(intern(&b->pool[l], square, &index));
+            if (above)
+                above->row[above->filled * b->width[l + 1] + column / SIDE] = index;
+        }
+        memset(s->row, 0, SIDE * b->width[l] * sizeof *s->row);
+        s->filled = 0;
+        if (!above || ++above->filled < SIDE)
+            break;
+    }
+out:
+    return st;
+}
+
+enum status topology_map_row(struct topology_map_builder *b, const uint32_t *row)
+{
+    assert(b->rows < b->n);
+    size_t at = b->rows++;
+    if (b->levels == 0)
+        return STATUS_OK;
+    struct stripe *s = &b->stripe[0];
+    uint32_t *to = s->row + s->filled * b->width[0];
+    memcpy(to, row, b->n * sizeof *row);
+    to[at] = 0;
+    return ++s->filled == SIDE ? cut_stripe(b, 0) : STATUS_OK;
+}
+
+/* A map of zeros only needs no squares: square 0 of every level but the top is the one of zeros. */
+static void simplify(struct topology_map *map)
+{
+    bool zero = true;
+    for (size_t i = 0; zero && map->levels > 0 && i < CELLS; i++)
+        zero = map->cell[map->levels - 1][i] == 0;
+    if (zero)
+        topology_map_free(map);
+}
+
+enum status topology_map_finish(struct topology_map_builder *b, struct topology_map *out)
+{
+    enum status st = STATUS_OK;
+    struct topology_map map = {.levels = b->levels};
+    assert(b->rows == b->n);
+    for (unsigned l = 0; l < b->levels; l++)
+        if (b->stripe[l].filled > 0)
+            TRY(cut_stripe(b, l));
+    for (unsigned l = 0; l < b->levels; l++) {
+        struct pool *p = &b->pool[l];
+        uint32_t *exact = realloc(p->cell, p->n * CELLS * sizeof *exact);
+        if (!exact) {
+            st = out_of_memory();
+            goto out;
+        }
+        map.squares[l] = p->n;
+        map.cell[l] = exact;
+        p->cell = NULL;
+        pool_free(p);
+    }
+    simplify(&map);
+    *out = map;
+    map = (struct topology_map){0};
+out:
+    topology_map_free(&map);
+    return st;
+}
+
+enum status topology_map_build(size_t n,
+                               uint32_t (*tier)(const void *argument, uint32_t from, uint32_t to),
+                               const void *argument, struct topology_map *out)
+{
+    enum status st;
+    struct topology_map_builder *b = NULL;
+    uint32_t *row = calloc(n + 1, sizeof *row);
+    if (!row)
+        return out_of_memory();
+    TRY(topology_map_begin(n, &b));
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t j = 0; j < n; j++)
+            row[j] = i == j ? 0 : tier(argument, i, j);
+        TRY(topology_map_row(b, row));
+    }
+    TRY(topology_map_finish(b, out));
+out:
+    topology_map_builder_free(b);
+    free(row);
+    return st;
+}
+
+/* The map with every number x replaced by number[x], equal squares merged from below. */
+static enum status merge(const struct topology_map *map, const uint32_t *number,
+                         struct topology_map *out)
+{
+    enum status st = STATUS_OK;
+    struct pool pool = {0};
+    uint32_t *index = NULL, *below = NULL; /* what squares of this level and the last became */
+    struct topology_map merged = {.levels = map->levels};
+    for (unsigned l = 0; l < map->levels; l++) {
+        index = calloc(map->squares[l] + 1, sizeof *index);
+        if (!index) {
+            st = out_of_memory();
+            goto out;
+        }
+        for (size_t s = 0; s < map->squares[l]; s++) {
+            const uint32_t *cell = map->cell[l] + s * CELLS;
+            uint32_t square[CELLS];
+            for (size_t c = 0; c < CELLS; c++)
+                square[c] = (l > 0 ? below : number)[cell[c]];
+            TRY(intern(&pool, square, &index[s]));
+        }
+        merged.cell[l] = pool.cell;
+        merged.squares[l] = pool.n;
+        pool.cell = NULL;
+        pool_free(&pool);
+        free(below);
+        below = index;
+        index = NULL;
+    }
+    simplify(&merged);
+    *out = merged;
+    merged = (struct topology_map){0};
+out:
+    topology_map_free(&merged);
+    pool_free(&pool);
+    free(index);
+    free(below);
+    return st;
+}
+
+enum status topology_map_renumber(struct topology_map *map, const uint32_t *number)
+{
+    struct topology_map merged = {0};
+    enum status st = merge(map, number, &merged);
+    if (st == STATUS_OK) {
+        topology_map_free(map);
+        *map = merged;
+    }
+    return st;
+}
+
+/* ---- counting */
+
+struct tally {
+    const struct topology_map *map;
+    uint64_t *pairs;
+    uint64_t *times[TOPOLOGY_MAP_LEVELS]; /* [squares] how often a whole square occurs */
+};
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Count the top left rows x columns entries of a square, whole squares only as such. */
+static void tally_part(struct tally *t, unsigned level, uint32_t square, size_t rows,
+                       size_t columns)
+{
+    size_t below = (size_t)1 << (level * TOPOLOGY_MAP_BITS); /* entries a side of a cell */
+    if (rows == below * SIDE && columns == below * SIDE) {
+        t->times[level][square]++;
+        return;
+    }
+    const uint32_t *cell = t->map->cell[level] + (size_t)square * CELLS;
+    for (size_t r = 0; r * below < rows; r++)
+        for (size_t c = 0; c * below < columns; c++) {
+            uint32_t found = cell[r * SIDE + c];
+            if (level == 0)
+                t->pairs[found]++;
+            else
+                tally_part(t, level - 1, found, least(below, rows - r * below),
+                           least(below, columns - c * below));
+        }
+}
+
+enum status topology_map_count(const struct topology_map *map, size_t n, size_t numbers,
+                               uint64_t *pairs)
+{
+    enum status st = STATUS_OK;
+    struct tally t = {.map = map, .pairs = pairs};
+    memset(pairs, 0, numbers * sizeof *pairs);
+    if (map->levels == 0) {
+        if (n > 1)
+            pairs[0] = (uint64_t)n * (n - 1);
+        return STATUS_OK;
+    }
+    for (unsigned l = 0; l < map->levels; l++) {
+        t.times[l] = calloc(map->squares[l], sizeof *t.times[l]);
+        if (!t.times[l]) {
+            st = out_of_memory();
+            goto out;
+        }
+    }
+    tally_part(&t, map->levels - 1, 0, n, n);
+    for (unsigned l = map->levels; l-- > 0;)
+        for (size_t s = 0; s < map->squares[l]; s++)
+            for (size_t c = 0; t.times[l][s] > 0 && c < CELLS; c++) {
+                uint32_t found = map->cell[l][s * CELLS + c];
+                *(l > 0 ? &t.times[l - 1][found] : &pairs[found]) += t.times[l][s];
+            }
+    for (uint32_t i = 0; i < n; i++)
+        pairs[topology_map_at(map, i, i)]--;
+out:
+    for (unsigned l = 0; l < map->levels; l++)
+        free(t.times[l]);
+    return st;
+}
+
+bool topology_map_is_sound(const struct topology_map *map, size_t n, size_t numbers)
+{
+    if (map->levels == 0)
+        return numbers > 0 || n < 2;
+    if (map->levels > TOPOLOGY_MAP_LEVELS || map->levels != topology_map_levels(n) ||
+        map->squares[map->levels - 1] != 1)
+        return false;
+    for (unsigned l = 0; l < map->levels; l++) {
+        size_t limit = l > 0 ? map->squares[l - 1] : numbers;
+        for (size_t i = 0; i < map->squares[l] * CELLS; i++)
+            if (map->cell[l][i] >= limit)
+                return false;
+    }
+    return true;
+}

@@ -1,0 +1,108 @@
+#include "sim/shapes.h"
+
+#include <stdlib.h>
+
+static const enum collective_kind kind_of[OP_KINDS] = {
+    [OP_ALLREDUCE] = COLLECTIVE_ALLREDUCE,
+    [OP_ALLGATHER] = COLLECTIVE_ALLGATHER,
+    [OP_REDUCESCATTER] = COLLECTIVE_REDUCESCATTER,
+    [OP_ALLTOALL] = COLLECTIVE_ALLTOALL,
+};
+
+static struct shaped *find(const struct shapes *s, const struct program_op *o)
+{
+    for (uint32_t k = s->first[o->peer]; k != PROGRAM_NONE; k = s->shaped[k].next)
+        if (s->shaped[k].kind == o->kind && s->shaped[k].bytes == o->bytes)
+            return &s->shaped[k];
+    return NULL;
+}
+
+const struct collective_shape *shapes_of(const struct shapes *s, const struct program_op *o)
+{
+    return &find(s, o)->shape;
+}
+
+static uint32_t smallest_node(const struct collective_group *g)
+{
+    size_t least = g->n;
+    for (size_t k = 0; k < g->nodes; k++) {
+        size_t members = g->node_start[k + 1] - g->node_start[k];
+        least = members < least ? members : least;
+    }
+    return g->nodes > 1 ? (uint32_t)least : 1;
+}
+
+static enum status add(struct shapes *s, const struct program *p, const struct topology *t,
+                       const struct program_op *o, const struct collective_options *options,
+                       struct shaped **out)
+{
+    enum status st = STATUS_OK;
+    struct collective_group *g = &s->group[o->peer];
+    struct collective_options with = options ? *options : (struct collective_options){0};
+    if (s->n == s->room) {
+        size_t room = 2 * s->room + 16;
+        struct shaped *larger = realloc(s->shaped, room * sizeof *larger);
+        if (!larger)
+            return error_set(STATUS_NOMEM, "%zu collectives", room);
+        s->shaped = larger;
+        s->room = room;
+    }
+    if (g->n == 0) {
+        size_t first = p->device_start[o->peer];
+        TRY(collective_group_make(t, p->device + first, p->device_start[o->peer + 1] - first, g));
+    }
+    if (with.nics == 0)
+        with.nics = smallest_node(g);
+    struct shaped *new = &s->shaped[s->n];
+    *new = (struct shaped){
+        .group = o->peer, .next = s->first[o->peer], .kind = o->kind, .bytes = o->bytes};
+    TRY(collective_shape_make(g, kind_of[o->kind], o->bytes, &with, &new->shape));
+    s->first[o->peer] = (uint32_t)s->n++;
+    *out = new;
+out:
+    return st;
+}
+
+enum status shapes_make(const struct program *p, const struct topology *t,
+                        const struct collective_options *options, struct shapes *out)
+{
+    enum status st = STATUS_OK;
+    struct shapes s = {.groups = p->groups};
+    s.group = calloc(p->groups + 1, sizeof *s.group);
+    s.first = calloc(p->groups + 1, sizeof *s.first);
+    if (!s.group || !s.first) {
+        st = error_set(STATUS_NOMEM, "%zu groups", p->groups);
+        goto out;
+    }
+    for (size_t g = 0; g < p->groups; g++)
+        s.first[g] = PROGRAM_NONE;
+    for (size_t g = 0; g < p->groups; g++) { /* every member says the same */
+        uint32_t rank = p->member[p->group_start[g]];
+        for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++) {
+            const struct program_op *o = &p->op[i];
+            if (!op_is_collective(o) || o->peer != g)
+                continue;
+            struct shaped *known = find(&s, o);
+            if (!known)
+                TRY(add(&s, p, t, o, options, &known));
+            known->calls += o->count;
+        }
+    }
+    *out = s;
+    s = (struct shapes){0};
+out:
+    shapes_free(&s);
+    return st;
+}
+
+void shapes_free(struct shapes *s)
+{
+    for (size_t g = 0; s->group && g < s->groups; g++)
+        collective_group_free(&s->group[g]);
+    for (size_t k = 0; k < s->n; k++)
+        collective_shape_free(&s->shaped[k].shape);
+    free(s->group);
+    free(s->first);
+    free(s->shaped);
+    *s = (struct shapes){0};
+}

@@ -1,0 +1,33 @@
+/* shapes.h - the collectives of a program: each distinct one shaped once. */
+#ifndef SIM_SHAPES_H
+#define SIM_SHAPES_H
+
+#include "core/collective.h"
+#include "core/program.h"
+
+/* One (group, kind, bytes) of the program. */
+struct shaped {
+    uint32_t group, next; /* next of the same group, PROGRAM_NONE at the end */
+    uint8_t kind;         /* enum op_kind */
+    int64_t bytes;
+    double calls; /* per iteration */
+    struct collective_shape shape;
+};
+
+struct shapes {
+    size_t groups;
+    struct collective_group *group; /* [groups] {0} where nothing is ever called */
+    uint32_t *first;                /* [groups] */
+    size_t n, room;
+    struct shaped *shaped; /* [n] */
+};
+
+/* Collectives use as many channels as the smallest node of a group has members, unless the options
+ * say otherwise. `options` may be NULL. O(ops + flows). STATUS_INVALID, STATUS_NOMEM. */
+enum status shapes_make(const struct program *p, const struct topology *t,
+                        const struct collective_options *options, struct shapes *out) MUST_CHECK;
+/* The shape of collective op `o`. */
+const struct collective_shape *shapes_of(const struct shapes *s, const struct program_op *o);
+void shapes_free(struct shapes *s); /* accepts {0}; leaves {0} */
+
+#endif

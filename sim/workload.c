@@ -1,0 +1,195 @@
+#include "sim/workload.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/text.h"
+
+const double workload_latency_s = 1e-6, workload_bandwidth_Bps = 50e9;
+const int64_t workload_gradient_bytes = 64 << 20, workload_activation_bytes = 8 << 20;
+
+const struct workload_kind workload_kinds[] = {
+    {.name = "ring",
+     .summary = "a ring all-reduce of 64 MiB over all ranks",
+     .multiple = 1,
+     .stages = 1,
+     .microbatches = 1},
+    {.name = "pipe",
+     .summary = "1f1b over 16 stages, replicated; a ring all-reduce of 64 MiB for each stage",
+     .multiple = WORKLOAD_STAGES,
+     .stages = WORKLOAD_STAGES,
+     .microbatches = WORKLOAD_MICROBATCHES,
+     .forward_s = 1e-3,
+     .backward_s = 2e-3},
+};
+const size_t workload_kinds_n = sizeof workload_kinds / sizeof *workload_kinds;
+
+static const char *name_of(size_t i)
+{
+    return workload_kinds[i].name;
+}
+
+enum status workload_find(const char *name, const struct workload_kind **out)
+{
+    size_t i;
+    enum status st = text_find("workload", name, name_of, workload_kinds_n, &i);
+    if (st == STATUS_OK)
+        *out = &workload_kinds[i];
+    return st;
+}
+
+/* Measured times, on any device. */
+static enum status fill_profile(const struct workload_kind *kind, struct model *m)
+{
+    enum status st = STATUS_OK;
+    struct model_profile *p = calloc(1, sizeof *p);
+    if (!p)
+        return error_set(STATUS_NOMEM, "a workload");
+    m->profile = p;
+    m->profiles = 1;
+    p->samples = 1;
+    p->tensor_parallel = 1;
+    p->forward_s = calloc(m->n, sizeof *p->forward_s);
+    p->backward_s = calloc(m->n, sizeof *p->backward_s);
+    if (!p->forward_s || !p->backward_s)
+        return error_set(STATUS_NOMEM, "a workload");
+    for (size_t i = 0; i < m->n; i++) {
+        p->forward_s[i] = kind->forward_s;
+        p->backward_s[i] = kind->backward_s;
+    }
+    TRY(text_copy("", &p->device));
+out:
+    return st;
+}
+
+/* A chain of an op for each stage. */
+static enum status make_model(const struct workload_kind *kind, struct model *out)
+{
+    enum status st;
+    struct model m = {.element_bytes = 4, .n = kind->stages};
+    struct model_edge edge[WORKLOAD_STAGES];
+    m.op = calloc(m.n, sizeof *m.op);
+    if (!m.op) {
+        st = error_set(STATUS_NOMEM, "a workload");
+        goto out;
+    }
+    for (size_t i = 0; i < m.n; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "stage%zu", i);
+        m.op[i] = (struct model_op){.parameter_bytes = workload_gradient_bytes,
+                                    .shares = MODEL_NO_OP,
+                                    .stash_bytes = workload_activation_bytes,
+                                    .output_bytes = workload_activation_bytes};
+        TRY(text_copy(name, &m.op[i].name));
+        TRY(text_copy("stage", &m.op[i].kind));
+        if (i > 0)
+            edge[i - 1] = (struct model_edge){(uint32_t)i - 1, (uint32_t)i};
+    }
+    TRY(fill_profile(kind, &m));
+    TRY(text_copy(kind->name, &m.name));
+    struct model finished = m;
+    m = (struct model){0}; /* model_finish() frees it when it fails */
+    TRY(model_finish(&finished, edge, kind->stages - 1, kind->name));
+    *out = finished;
+out:
+    model_free(&m);
+    return st;
+}
+
+static enum status make_stage(uint32_t s, uint32_t replicas, struct plan_stage *out)
+{
+    *out = (struct plan_stage){.ops = 1,
+                               .op = malloc(sizeof *out->op),
+                               .devices = replicas,
+                               .device = malloc(replicas * sizeof *out->device),
+                               .replicas = replicas,
+                               .tensor_parallel = 1,
+                               .expert_parallel = 1};
+    if (!out->op || !out->device)
+        return error_set(STATUS_NOMEM, "a plan of %u replicas", replicas);
+    out->op[0] = s;
+    for (uint32_t r = 0; r < replicas; r++)
+        out->device[r] = s * replicas + r;
+    return STATUS_OK;
+}
+
+static enum status make_plan(const struct workload_kind *kind, size_t ranks, const char *platform,
+                             struct plan *out)
+{
+    enum status st;
+    uint32_t replicas = (uint32_t)(ranks / kind->stages);
+    struct plan p = {
+        .microbatches = kind->microbatches * replicas, .microbatch_size = 1, .objective_s = NAN};
+    TRY(text_copy(kind->name, &p.model));
+    TRY(text_copy(platform, &p.platform));
+    TRY(text_copy("1f1b", &p.schedule));
+    TRY(text_copy("sgd", &p.optimizer));
+    p.stage = calloc(kind->stages, sizeof *p.stage);
+    if (!p.stage) {
+        st = error_set(STATUS_NOMEM, "a plan of %zu stages", kind->stages);
+        goto out;
+    }
+    for (; p.stages < kind->stages; p.stages++)
+        TRY(make_stage((uint32_t)p.stages, replicas, &p.stage[p.stages]));
+    *out = p;
+    p = (struct plan){0};
+out:
+    if (p.stage && p.stages < kind->stages)
+        p.stages++; /* the one that is half made */
+    plan_free(&p);
+    return st;
+}
+
+static enum status make_switch(size_t ranks, struct topology *out)
+{
+    const struct device_type type = {.name = (char *)"endpoint",
+                                     .flops = HUGE_VAL, /* the update is free */
+                                     .memory_Bps = HUGE_VAL,
+                                     .memory_bytes = INT64_C(1) << 40};
+    const struct topology_tier tier = {(char *)"port", workload_latency_s, workload_bandwidth_Bps};
+    return topology_uniform(ranks, &type, &tier, out);
+}
+
+enum status workload_make(const struct workload_kind *kind, size_t ranks, struct topology *platform,
+                          struct workload *out)
+{
+    enum status st;
+    struct workload w = {0};
+    size_t most = platform->n > 0 ? platform->n : TOPOLOGY_MAX_DEVICES;
+
+    if (ranks == 0 || ranks % kind->multiple != 0 || ranks > most)
+        return error_set(STATUS_INVALID,
+                         "%s over %zu ranks: expected a multiple of %zu, at most %zu", kind->name,
+                         ranks, kind->multiple, most);
+    TRY(make_model(kind, &w.model));
+    TRY(make_plan(kind, ranks, platform->n > 0 ? platform->name : "switch", &w.plan));
+    if (platform->n == 0) {
+        TRY(make_switch(ranks, &w.topology));
+    } else {
+        w.topology = *platform;
+        *platform = (struct topology){0};
+    }
+    *out = w;
+    w = (struct workload){0};
+out:
+    workload_free(&w);
+    return st;
+}
+
+void workload_free(struct workload *w)
+{
+    model_free(&w->model);
+    topology_free(&w->topology);
+    plan_free(&w->plan);
+}
+
+void workload_write_platform(size_t ranks, FILE *to)
+{
+    fprintf(
+        to,
+        "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
+        "<platform version=\"4.1\">\n"
+        "<cluster id=\"switch\" prefix=\"d\" suffix=\"\" radical=\"0-%zu\" speed=\"1Tf\"\n"
+        " bw=\"%.17gBps\" lat=\"%.17gs\" sharing_policy=\"SPLITDUPLEX\"/>\n</platform>\n",
+        ranks - 1, workload_bandwidth_Bps, workload_latency_s / 2);
+}

@@ -1,0 +1,7 @@
+add_library(racks STATIC racks.c)
+target_link_libraries(racks PUBLIC sample)
+
+unit_test(collective LIBS racks)
+unit_test(collective_group LIBS racks)
+unit_test(collective_reference LIBS racks)
+unit_test(collective_nccl LIBS racks)

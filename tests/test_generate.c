@@ -1,0 +1,393 @@
+/* Generated platforms: point-to-point and bisection bandwidth against arithmetic, refusals, and
+ * the files that names resolve to. */
+#include "topologies/generate.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/file.h"
+#include "core/units.h"
+#include "sim/platform.h"
+#include "sim/xml_scan.h"
+#include "tests/fault.h"
+#include "topologies/write.h"
+
+enum { VERTICES = 200, LINKS = 600, NAME = 64 };
+
+static const char path[] = BINARY_DIR "/test_generate.xml", cache[] = BINARY_DIR "/cache.d";
+
+static struct topology generate(const char *spec)
+{
+    struct topology t = {0};
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    if (generate_platform(spec, f) != STATUS_OK)
+        fail_msg("%s", error_message());
+    assert_int_equal(fclose(f), 0);
+    if (platform_read(path, &t) != STATUS_OK)
+        fail_msg("%s", error_message());
+    return t;
+}
+
+static void expect_between(const struct topology *t, const char *a, const char *b, const char *name,
+                           double latency_s, double bandwidth_Bps)
+{
+    uint32_t i = topology_find(t, a), j = topology_find(t, b);
+    assert_true(i < t->n && j < t->n);
+    for (int way = 0; way < 2; way++) {
+        const struct topology_tier *tier =
+            way ? topology_between(t, i, j) : topology_between(t, j, i);
+        assert_string_equal(tier->name, name);
+        if (!(tier->latency_s > latency_s * (1 - 1e-9) &&
+              tier->latency_s < latency_s * (1 + 1e-9) &&
+              tier->bandwidth_Bps > bandwidth_Bps * (1 - 1e-9) &&
+              tier->bandwidth_Bps < bandwidth_Bps * (1 + 1e-9)))
+            fail_msg("%s to %s: %g s, %g B/s instead of %g, %g", a, b, tier->latency_s,
+                     tier->bandwidth_Bps, latency_s, bandwidth_Bps);
+    }
+}
+
+/* ---- maximum flow from the first half of the GPUs to the other (Edmonds & Karp, JACM 19 (1972)),
+ * on the links of the file, each shared by all routes through it */
+
+struct network {
+    size_t n;
+    char name[VERTICES][NAME];
+    double room[VERTICES][VERTICES];
+};
+
+static size_t vertex(struct network *w, const char *name)
+{
+    size_t i = 0;
+    while (i < w->n && strcmp(w->name[i], name) != 0)
+        i++;
+    if (i == w->n) {
+        assert_true(w->n < VERTICES);
+        snprintf(w->name[w->n++], NAME, "%s", name);
+    }
+    return i;
+}
+
+static void text_of(const struct xml_tag *tag, const char *key, char out[NAME])
+{
+    assert_true(xml_decode(xml_attribute(tag, key), out, NAME) < NAME);
+}
+
+struct port {
+    char id[NAME];
+    double bandwidth_Bps;
+};
+
+/* Links are vertices too: a -> link -> b, "<" and ">" for the two directions; entering a link takes
+ * its room. */
+static void add_route(struct network *w, const char *a, const char *b, size_t hops,
+                      const struct port *hop)
+{
+    for (int way = 0; way < 2; way++) {
+        size_t at = vertex(w, way ? b : a);
+        for (size_t h = 0; h < hops; h++) {
+            const struct port *p = &hop[way ? hops - 1 - h : h];
+            char in[NAME + 8], out[NAME + 8];
+            snprintf(in, sizeof in, "%s%c in", p->id, way ? '<' : '>');
+            snprintf(out, sizeof out, "%s%c", p->id, way ? '<' : '>');
+            size_t from = vertex(w, in), to = vertex(w, out);
+            w->room[at][from] = 1e18;
+            w->room[from][to] = p->bandwidth_Bps;
+            at = to;
+        }
+        w->room[at][vertex(w, way ? a : b)] = 1e18;
+    }
+}
+
+static void read_network(struct network *w)
+{
+    static struct port link[LINKS];
+    struct port hop[8];
+    char *text = NULL, a[NAME] = "", b[NAME] = "", value[NAME];
+    size_t length, links = 0, hops = 0;
+    memset(w, 0, sizeof *w);
+    assert_int_equal(file_read(path, &text, &length), STATUS_OK);
+    struct xml_scanner s = xml_scan(text);
+    struct xml_tag tag;
+    while (xml_next(&s, &tag)) {
+        if (xml_is(&tag, "link")) {
+            assert_true(links < LINKS);
+            text_of(&tag, "id", link[links].id);
+            text_of(&tag, "bandwidth", value);
+            assert_int_equal(units_parse(UNIT_RATE, value, &link[links++].bandwidth_Bps),
+                             STATUS_OK);
+        } else if (xml_is(&tag, "route")) {
+            text_of(&tag, "src", a);
+            text_of(&tag, "dst", b);
+            hops = 0;
+        } else if (xml_is(&tag, "link_ctn")) {
+            text_of(&tag, "id", value);
+            size_t i = 0;
+            while (strcmp(link[i].id, value) != 0)
+                assert_true(++i < links);
+            hop[hops++] = link[i];
+        } else if (xml_equal(tag.name, "route")) {
+            add_route(w, a, b, hops, hop);
+        }
+    }
+    free(text);
+}
+
+/* Push flow along one shortest way; 0 when there is none. */
+static double augment(struct network *w, size_t source, size_t sink)
+{
+    size_t before[VERTICES], queue[VERTICES], head = 0, tail = 0;
+    for (size_t i = 0; i < w->n; i++)
+        before[i] = VERTICES;
+    before[source] = source;
+    queue[tail++] = source;
+    while (head < tail) {
+        size_t v = queue[head++];
+        for (size_t u = 0; u < w->n; u++)
+            if (before[u] == VERTICES && w->room[v][u] > 1) {
+                before[u] = v;
+                queue[tail++] = u;
+            }
+    }
+    if (before[sink] == VERTICES)
+        return 0;
+    double least = 1e18;
+    for (size_t v = sink; v != source; v = before[v])
+        least = w->room[before[v]][v] < least ? w->room[before[v]][v] : least;
+    for (size_t v = sink; v != source; v = before[v]) {
+        w->room[before[v]][v] -= least;
+        w->room[v][before[v]] += least;
+    }
+    return least;
+}
+
+static void expect_bisection(const struct topology *t, double bandwidth_Bps)
+{
+    static struct network w;
+    double flow = 0, more;
+    read_network(&w);
+    size_t source = vertex(&w, "source"), sink = vertex(&w, "sink");
+    for (size_t i = 0; i < t->n; i++) {
+        size_t gpu = vertex(&w, t->device[i]);
+        w.room[i < t->n / 2 ? source : gpu][i < t->n / 2 ? gpu : sink] = 1e18;
+    }
+    while ((more = augment(&w, source, sink)) > 0)
+        flow += more;
+    if (!(flow > bandwidth_Bps * (1 - 1e-9) && flow < bandwidth_Bps * (1 + 1e-9)))
+        fail_msg("bisection %g B/s instead of %g", flow, bandwidth_Bps);
+}
+
+static void a_node_has_its_switch_between_any_two(void **state)
+{
+    (void)state;
+    struct topology t = generate("node:gpus=6,type=A100");
+    assert_int_equal(t.n, 6);
+    assert_int_equal(t.tiers, 1);
+    expect_between(&t, "n0g0", "n0g5", "nvlink", 3.4e-6, 240e9);
+    expect_bisection(&t, 3 * 240e9);
+    topology_free(&t);
+}
+
+static void a_rail_pod_has_the_bandwidth_of_its_ports_and_spines(void **state)
+{
+    (void)state;
+    struct topology t = generate("rail:nodes=4,gpus=2");
+    assert_int_equal(t.n, 8);
+    expect_between(&t, "n0g0", "n0g1", "nvlink", 3.4e-6, 370.8e9);
+    expect_between(&t, "n0g1", "n3g1", "rail", 14e-6, 50e9);
+    expect_between(&t, "n0g0", "n3g1", "nvlink+rail", 17.4e-6, 50e9);
+    expect_bisection(&t, 2 * 2 * 50e9); /* the ports of two nodes */
+    topology_free(&t);
+
+    t = generate("rail:nodes=4,gpus=2,rack=2,oversubscription=2,nic=200Gbps,nvlink=100GBps");
+    expect_between(&t, "n0g0", "n0g1", "nvlink", 3.4e-6, 100e9);
+    expect_between(&t, "n0g1", "n1g1", "rail", 14e-6, 25e9);
+    expect_between(&t, "n0g0", "n2g0", "rail+spine", 14.6e-6, 25e9);
+    expect_between(&t, "n0g0", "n2g1", "rail+spine", 14.6e-6, 25e9);
+    expect_bisection(&t, 2 * 2 * 25e9 / 2); /* two leaves, 2 ports each, 2:1 */
+    topology_free(&t);
+
+    t = generate("rail:nodes=4,gpus=2,rack=2,oversubscription=8"); /* less than a port goes up */
+    expect_between(&t, "n0g0", "n2g1", "rail+spine", 14.6e-6, 12.5e9);
+    expect_bisection(&t, 2 * 12.5e9);
+    topology_free(&t);
+}
+
+static void a_leaf_spine_cluster_has_the_bandwidth_of_its_ports_and_spines(void **state)
+{
+    (void)state;
+    struct topology t = generate("leaf-spine:nodes=4,gpus=2,nic=100Gbps");
+    expect_between(&t, "n0g0", "n0g1", "nvlink", 3.4e-6, 240e9);
+    expect_between(&t, "n0g0", "n3g1", "nic", 14e-6, 12.5e9);
+    expect_bisection(&t, 2 * 12.5e9);
+    topology_free(&t);
+
+    t = generate("leaf-spine:nodes=6,gpus=2,nic=100Gbps,rack=3,oversubscription=1.5,type=V100");
+    expect_between(&t, "n0g0", "n0g1", "nvlink", 3.4e-6, 120e9);
+    expect_between(&t, "n0g0", "n2g1", "nic", 14e-6, 12e9); /* PCIe 3.0 */
+    expect_between(&t, "n2g0", "n3g0", "spine+nic", 14.6e-6, 12e9);
+    expect_bisection(&t, 3 * 12.5e9 / 1.5);
+    topology_free(&t);
+}
+
+static void describes_the_gpu_type_of_the_catalogue(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < gpus_n; i++) {
+        char spec[64];
+        snprintf(spec, sizeof spec, "node:type=%s", gpus[i].name);
+        struct topology t = generate(spec);
+        const struct device_type *type = topology_type(&t, 7);
+        assert_int_equal(t.types, 1);
+        assert_string_equal(type->name, gpus[i].type);
+        assert_true(type->flops >= gpus[i].flops && type->flops <= gpus[i].flops);
+        assert_true(type->memory_bytes == gpus[i].memory_bytes);
+        assert_true(type->memory_Bps >= gpus[i].memory_Bps * 0.999999);
+        assert_true(gpus[i].flops < gpus[i].peak_flops);
+        topology_free(&t);
+    }
+}
+
+static void names_a_platform_the_same_however_it_is_written(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    assert_true(generate_has("rail") && generate_has("rail:x"));
+    assert_false(generate_has("rails") || generate_has("") || generate_has("rai:l"));
+    assert_int_equal(generate_canonical("rail", &text), STATUS_OK);
+    assert_string_equal(text, "rail:nodes=4,gpus=8,type=H100,rack=32,oversubscription=1");
+    free(text);
+    assert_int_equal(generate_canonical("rail:nic=400Gbps,oversubscription=1.50,nodes=007", &text),
+                     STATUS_OK);
+    assert_string_equal(
+        text, "rail:nodes=7,gpus=8,type=H100,rack=32,oversubscription=1.5,nic=50000000000Bps");
+    char *again = NULL;
+    assert_int_equal(generate_canonical(text, &again), STATUS_OK);
+    assert_string_equal(again, text);
+    free(again);
+    free(text);
+}
+
+static void refuses_nonsense_with_one_line(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *spec, *message;
+    } cases[] = {
+        {"ring:nodes=4", "no family of platforms 'ring'; known: leaf-spine, node, rail"},
+        {"rail:", "rail: '' is not of the form key=value"},
+        {"rail:nodes", "rail: 'nodes' is not of the form key=value"},
+        {"rail:nodes=4,", "rail: '' is not of the form key=value"},
+        {"rail:=4", "rail: no parameter ''; known: nodes, gpus"},
+        {"rail:nods=4", "rail: no parameter 'nods'; known: nodes, gpus, type, rack"},
+        {"rail:nodes=4,nodes=4", "rail: nodes is given twice"},
+        {"rail:nodes=0", "rail: 'nodes=0', expected a whole number from 1 to 65536"},
+        {"rail:nodes=-4", "rail: 'nodes=-4', expected a whole number"},
+        {"rail:nodes=4.5", "rail: 'nodes=4.5', expected a whole number"},
+        {"rail:nodes=1e3", "rail: 'nodes=1e3', expected a whole number"},
+        {"rail:nodes= 4", "rail: 'nodes= 4', expected a whole number"},
+        {"rail:nodes=99999999999999999999999999", "expected a whole number"},
+        {"rail:nodes=", "rail: 'nodes=', expected a whole number"},
+        {"rail:oversubscription=nan", "expected a number from 0.01 to 1000"},
+        {"rail:oversubscription=0", "expected a number from 0.01 to 1000"},
+        {"rail:type=H1000", "rail: no GPU type 'H1000'; known: V100, A100, H100, H200, B200"},
+        {"rail:nic=400", "rail: nic: "},
+        {"rail:nic=0Gbps", "rail: nic: '0Gbps', expected 1Bps to 1PBps"},
+        {"rail:nodes=65536,gpus=2", "rail: 131072 GPUs, expected up to 65536"},
+        {"node:gpus=1", "node: 'gpus=1', expected a whole number from 2 to 1024"},
+        {"node:nodes=2", "node: no parameter 'nodes'; known: gpus, type, nvlink"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text = NULL;
+        assert_int_equal(generate_canonical(cases[i].spec, &text), STATUS_INVALID);
+        assert_null(text);
+        if (!strstr(error_message(), cases[i].message) || strchr(error_message(), '\n'))
+            fail_msg("%s: '%s' does not say '%s'", cases[i].spec, error_message(),
+                     cases[i].message);
+    }
+}
+
+static char *resolve(const char *spec)
+{
+    char *found = NULL;
+    if (topology_resolve(spec, &found) != STATUS_OK)
+        fail_msg("%s", error_message());
+    return found;
+}
+
+static void resolves_a_description_to_a_file_that_is_written_once(void **state)
+{
+    (void)state;
+    struct stat first, second;
+    char *a = resolve("rail:nodes=2"), *b = NULL, *text = NULL, *kept = NULL;
+    size_t length;
+    assert_memory_equal(a, cache, sizeof cache - 1);
+    assert_int_equal(stat(a, &first), 0);
+    b = resolve("rail:gpus=8,nodes=2");
+    assert_string_equal(a, b);
+    assert_int_equal(stat(b, &second), 0);
+    assert_true(first.st_ino == second.st_ino);
+    assert_int_equal(file_read(a, &kept, &length), STATUS_OK);
+
+    FILE *f = fopen(a, "r+"); /* somebody damages it */
+    assert_non_null(f);
+    fputc('#', f);
+    fclose(f);
+    free(b);
+    b = resolve("rail:nodes=2");
+    assert_int_equal(file_read(b, &text, &length), STATUS_OK);
+    assert_string_equal(text, kept);
+    free(text);
+    free(kept);
+    free(a);
+    free(b);
+    assert_int_equal(topology_resolve("rail:nodes=x", &a), STATUS_INVALID);
+}
+
+static enum status resolve_once(void)
+{
+    char *found = NULL;
+    enum status st = topology_resolve("rail:nodes=2,gpus=3", &found);
+    free(found);
+    return st;
+}
+
+static void releases_everything_when_memory_runs_out(void **state)
+{
+    (void)state;
+    FOR_EACH_ALLOC_FAILURE(resolve_once());
+    FOR_EACH_ALLOC_FAILURE(resolve_once()); /* now that the file is there */
+}
+
+static int make_directory(void **state)
+{
+    (void)state;
+    mkdir(cache, 0700);
+    unsetenv("FORELINE_DATA");
+    return setenv("XDG_CACHE_HOME", cache, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_node_has_its_switch_between_any_two),
+        cmocka_unit_test(a_rail_pod_has_the_bandwidth_of_its_ports_and_spines),
+        cmocka_unit_test(a_leaf_spine_cluster_has_the_bandwidth_of_its_ports_and_spines),
+        cmocka_unit_test(describes_the_gpu_type_of_the_catalogue),
+        cmocka_unit_test(names_a_platform_the_same_however_it_is_written),
+        cmocka_unit_test(refuses_nonsense_with_one_line),
+        cmocka_unit_test(resolves_a_description_to_a_file_that_is_written_once),
+        cmocka_unit_test(releases_everything_when_memory_runs_out),
+    };
+    return cmocka_run_group_tests_name("generate", tests, make_directory, NULL);
+}

@@ -1,0 +1,365 @@
+/* What stands around the pipeline, by hand on both engines: tensor parallelism, experts, ZeRO,
+ * buckets, recomputation. Every link 1 GB/s without latency, so that bytes are nanoseconds. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/check.h"
+#include "core/lower.h"
+#include "core/measurement.h"
+#include "core/schedule.h"
+#include "sim/engine.h"
+#include "tests/fault.h"
+#include "tests/sample.h"
+
+enum { MEGA = 1000000 };
+
+struct setup {
+    struct model model;
+    struct topology topology;
+    struct plan plan;
+    struct program program;
+};
+
+/* Four ops in one or two stages: column, split, row, whole; 1 ms forward and 2 ms backward each,
+ * 8 MB of parameters, outputs of 1 MB, stashes of `stash` bytes. */
+static struct setup set_up(size_t stages, uint32_t replicas, uint32_t shards, uint32_t microbatches)
+{
+    static const enum model_tensor kind[] = {TENSOR_COLUMN, TENSOR_SPLIT, TENSOR_ROW, TENSOR_WHOLE};
+    struct setup s = {.model = sample_chain(4, 1e-3, 2e-3, 8 * MEGA, MEGA)};
+    for (size_t i = 0; i < 4; i++) {
+        s.model.op[i].tensor = kind[i];
+        s.model.op[i].stash_bytes = 2 * MEGA;
+    }
+    size_t devices = stages * replicas * shards;
+    s.topology = sample_clique(devices + 1, 0, 1e9);
+    s.plan = sample_plan(&s.model, stages, replicas, microbatches, "1f1b");
+    for (size_t k = 0; k < stages; k++) {
+        struct plan_stage *stage = &s.plan.stage[k];
+        stage->tensor_parallel = shards;
+        stage->devices = replicas * shards;
+        free(stage->device);
+        stage->device = calloc(stage->devices, sizeof *stage->device);
+        assert_non_null(stage->device);
+        for (uint32_t d = 0; d < stage->devices; d++)
+            stage->device[d] = (uint32_t)(k * stage->devices) + d;
+    }
+    return s;
+}
+
+static void lower(struct setup *s)
+{
+    program_free(&s->program);
+    if (plan_lower(&s->plan, &s->model, &s->topology, &s->program) != STATUS_OK)
+        fail_msg("%s", error_message());
+}
+
+static void tear_down(struct setup *s)
+{
+    program_free(&s->program);
+    plan_free(&s->plan);
+    topology_free(&s->topology);
+    model_free(&s->model);
+}
+
+static struct measurement measure(const struct engine *e, const struct setup *s)
+{
+    struct simulation result = {0};
+    struct measurement m = {0};
+    char *platform = sample_star_file(s->topology.n, 0, 1e9);
+    if (e->run(&s->program, &s->topology, platform, NULL, &result) != STATUS_OK ||
+        measurement_from_timeline(&s->program, &result.timeline, &m) != STATUS_OK)
+        fail_msg("%s: %s", e->name, error_message());
+    simulation_free(&result);
+    unlink(platform);
+    free(platform);
+    return m;
+}
+
+/* Seconds of an iteration on both engines, which must be equal; exposed_s may be NULL. */
+static double seconds(struct setup *s, double exposed_s[OP_PURPOSES])
+{
+    lower(s);
+    struct measurement a = measure(&engine_analytic, s), b = measure(&engine_simgrid, s);
+    double t = a.iteration_s;
+    assert_near(b.iteration_s, t, 1e-6 * t);
+    for (size_t k = 0; exposed_s && k < OP_PURPOSES; k++) {
+        assert_near(a.rank[0].exposed_s[k], b.rank[0].exposed_s[k], 1e-6 * t + 1e-12);
+        exposed_s[k] = a.rank[0].exposed_s[k];
+    }
+    for (size_t r = 0; r < a.ranks; r++)
+        assert_near(a.rank[r].busy_s + a.rank[r].exposed_comm_s + a.rank[r].idle_s, t, 1e-12);
+    measurement_free(&a);
+    measurement_free(&b);
+    return t;
+}
+
+/* Time of the optimizer: sgd moves 4 bytes per parameter byte at 1 TB/s. */
+static double update(double parameter_bytes)
+{
+    return parameter_bytes * 4 / 1e12;
+}
+
+/* Three of the four ops are divided by 4, forward 1.75 ms and backward 3.5 ms. The row-parallel op
+ * sums 1 MB forward: 2 * 3/4 * 1 MB = 1.5 ms; the column-parallel op is the first and has no input
+ * to sum the gradient of. So two microbatches take 2 * (1.75 + 1.5 + 3.5) ms; parameters 3 * 2 + 8
+ * MB. */
+static void tensor_parallelism_divides_the_work_and_sums_activations(void **state)
+{
+    (void)state;
+    double exposed[OP_PURPOSES];
+    struct setup s = set_up(1, 1, 4, 2);
+    assert_near(seconds(&s, exposed), 2 * 6.75e-3 + update(14 * MEGA), 1e-9);
+    assert_near(exposed[FOR_TENSOR], 3e-3, 1e-9);
+    assert_int_equal(s.program.rank[0].static_bytes, 2 * 14 * MEGA);
+    /* stash: column and split a quarter of 2 MB, row and whole all of it; 1f1b: one in flight */
+    assert_int_equal(program_peak(&s.program, 0, NULL) - s.program.rank[0].static_bytes,
+                     (2 * MEGA / 4) * 2 + 2 * MEGA * 2);
+    s.plan.sequence_parallel = true; /* the fourth op too works on a quarter of the tokens */
+    assert_near(seconds(&s, NULL), 2 * (1e-3 + 1.5e-3 + 2e-3) + update(14 * MEGA), 1e-9);
+    assert_int_equal(program_peak(&s.program, 0, NULL) - s.program.rank[0].static_bytes, 2 * MEGA);
+    tear_down(&s);
+}
+
+/* Two stages {column, split} {row, whole} of two shards, one microbatch; the boundary of 1 MB goes
+ * from each shard to its like, 1 ms each way. Forward 0.5 + 0.5, 1, 0.5 + 1, sum of 1 MB over 2: 1;
+ * backward 1 + 2, 1, 1 + 1: 10.5 ms; the update of the second stage's 12 MB ends earlier. */
+static void a_boundary_tensor_goes_from_every_shard_to_its_like(void **state)
+{
+    (void)state;
+    struct setup s = set_up(2, 1, 2, 1);
+    assert_near(seconds(&s, NULL), 10.5e-3 + update(8 * MEGA), 1e-9);
+    size_t sends = 0;
+    for (size_t i = 0; i < s.program.ops; i++)
+        sends += s.program.op[i].kind == OP_SEND;
+    assert_int_equal(sends, 4);
+    tear_down(&s);
+}
+
+/* Stages of 1 and 2 shards: both shards of the second get the tensor from the one rank; only shard
+ * 0 sends its gradient back. */
+static void degrees_may_differ_between_stages(void **state)
+{
+    (void)state;
+    struct setup s = set_up(2, 1, 2, 3);
+    s.plan.stage[0].tensor_parallel = 1;
+    s.plan.stage[0].devices = 1;
+    lower(&s);
+    assert_int_equal(s.program.ranks, 3);
+    size_t forward = 0, backward = 0;
+    for (size_t i = 0; i < s.program.ops; i++)
+        if (s.program.op[i].kind == OP_SEND)
+            *(s.program.op[i].backward ? &backward : &forward) += 1;
+    assert_int_equal(forward, 6);
+    assert_int_equal(backward, 3);
+    tear_down(&s);
+}
+
+/* Memory over 4 replicas of 32 MB with Adam (weights W, gradients W, state 2 W): Rajbhandari et
+ * al., SC 2020, figure 1, in units of bytes here. */
+static void zero_shards_state_then_gradients_then_parameters(void **state)
+{
+    (void)state;
+    const int64_t w = 32 * MEGA;
+    const int64_t held[] = {4 * w, 2 * w + 2 * w / 4, w + 3 * w / 4, 4 * w / 4};
+    for (uint32_t zero = 0; zero <= 3; zero++) {
+        struct setup s = set_up(1, 4, 1, 4);
+        free(s.plan.optimizer);
+        s.plan.optimizer = sample_text("adam");
+        s.plan.zero = zero;
+        lower(&s);
+        assert_int_equal(s.program.rank[0].static_bytes, held[zero]);
+        assert_int_equal(s.program.rank[0].scratch_bytes, zero == 3 ? 2 * 8 * MEGA : 0);
+        tear_down(&s);
+    }
+}
+
+/* Two microbatches per replica of 4 + 8 ms; a ring over 4 ranks and 32 MB takes 48 ms for an
+ * all-reduce, 24 ms for either half.
+ *   0: 24, 48, update                 1: 24, 24, a quarter of the update, 24
+ *   2: the first scatter (12 to 36) hides behind the second pass (12 to 24), the second follows it
+ *      to 60; update / 4; 24
+ *   3: gathers one pass ahead, and scatters, one at a time: below. */
+static void zero_moves_the_bytes_that_it_must(void **state)
+{
+    (void)state;
+    struct setup s = set_up(1, 4, 1, 8);
+    double exposed[OP_PURPOSES], all = update(32 * MEGA);
+    assert_near(seconds(&s, exposed), 24e-3 + 48e-3 + all, 1e-9);
+    assert_near(exposed[FOR_DATA], 48e-3, 1e-9);
+    s.plan.zero = 1;
+    assert_near(seconds(&s, exposed), 24e-3 + 48e-3 + all / 4, 1e-9);
+    assert_near(exposed[FOR_SHARDS], 24e-3, 1e-9);
+    s.plan.zero = 2;
+    assert_near(seconds(&s, exposed), 60e-3 + 24e-3 + all / 4, 1e-9);
+    /* In list order: gather 0-24, F0 24-28, gather 24-48, B0 48-56, scatter 56-80, gather 80-104,
+     * F1 104-108, gather 104-128, B1 128-136, scatter 136-160, update. */
+    s.plan.zero = 3;
+    assert_near(seconds(&s, exposed), 160e-3 + all / 4, 1e-9);
+    tear_down(&s);
+}
+
+/* The last backward of 8 ms in four buckets of 8 MB: over 2 ranks each takes 8 ms and starts 2 ms
+ * after the one before was ready: 4 + 2 + 4 * 8 ms instead of 4 + 8 + 32. */
+static void buckets_are_summed_while_the_backward_runs(void **state)
+{
+    (void)state;
+    struct setup s = set_up(1, 2, 1, 2);
+    double exposed[OP_PURPOSES];
+    assert_near(seconds(&s, NULL), 12e-3 + 32e-3 + update(32 * MEGA), 1e-9);
+    s.plan.bucket_bytes = 8 * MEGA;
+    assert_near(seconds(&s, exposed), 6e-3 + 32e-3 + update(32 * MEGA), 1e-9);
+    assert_near(exposed[FOR_DATA], 26e-3, 1e-9);
+    s.plan.bucket_bytes = 9 * MEGA; /* two and two */
+    assert_near(seconds(&s, NULL), 8e-3 + 32e-3 + update(32 * MEGA), 1e-9);
+    tear_down(&s);
+}
+
+/* Experts in op 1 over 2 of 4 replicas: an all-to-all of 2 MB over 2 ranks moves 1 MB each way: 1
+ * ms, twice per direction and pass, 4 ms per microbatch. Gradients: 24 MB over 4 ranks 36 ms; 4 MB
+ * of this rank's experts over the two replicas that have the same ones, 4 ms. */
+static void experts_are_spread_over_neighbouring_replicas(void **state)
+{
+    (void)state;
+    struct setup s = set_up(1, 4, 1, 4);
+    double exposed[OP_PURPOSES];
+    s.model.op[1].exchange_bytes = 2 * MEGA;
+    s.plan.stage[0].expert_parallel = 2;
+    assert_near(seconds(&s, exposed), 12e-3 + 4e-3 + 36e-3 + 4e-3 + update(28 * MEGA), 1e-9);
+    assert_near(exposed[FOR_EXPERTS], 4e-3, 1e-9);
+    assert_int_equal(s.program.rank[0].static_bytes, 2 * 28 * MEGA);
+    s.plan.stage[0].expert_parallel = 4; /* nobody has the same ones */
+    assert_near(seconds(&s, exposed), 12e-3 + 6e-3 + 36e-3 + update(26 * MEGA), 1e-9);
+    tear_down(&s);
+}
+
+/* 1f1b, two stages: two microbatches in flight on the first. Ops stash 2 MB, outputs are 1 MB. */
+static void recomputation_trades_stashes_for_a_second_forward(void **state)
+{
+    (void)state;
+    struct setup s = set_up(2, 1, 1, 2);
+    lower(&s);
+    int64_t stashed = program_peak(&s.program, 0, NULL) - s.program.rank[0].static_bytes;
+    assert_int_equal(stashed, 2 * 4 * MEGA);
+    for (size_t k = 0; k < 2; k++)
+        s.plan.stage[k].recompute = RECOMPUTE_FULL;
+    lower(&s);
+    assert_int_equal(program_peak(&s.program, 0, NULL), 2 * 16 * MEGA + 4 * MEGA); /* scratch */
+    assert_int_equal(program_peak(&s.program, 1, NULL),
+                     2 * 16 * MEGA + MEGA + 4 * MEGA); /* its input, scratch */
+    for (size_t i = 0; i < s.program.ops; i++)
+        if (s.program.op[i].kind == OP_BACKWARD)
+            assert_near(s.program.op[i].seconds, 6e-3, 1e-12);
+    for (size_t k = 0; k < 2; k++)
+        s.plan.stage[k].recompute = RECOMPUTE_SELECTIVE; /* 2 MB >= 2 x 1 MB: all of them */
+    lower(&s);
+    assert_int_equal(program_peak(&s.program, 0, NULL), 2 * 16 * MEGA + 2 * 2 * MEGA + MEGA);
+    s.model.op[0].stash_bytes = 2 * MEGA - 1; /* cheap enough to keep */
+    lower(&s);
+    assert_int_equal(program_peak(&s.program, 0, NULL), 2 * 16 * MEGA + 2 * (3 * MEGA - 1) + MEGA);
+    tear_down(&s);
+}
+
+/* Replicas alike: the folded program takes as long as the whole one. */
+static void folding_changes_nothing_when_replicas_are_alike(void **state)
+{
+    (void)state;
+    static const char *const schedule[] = {"1f1b", "zb-h1", "gpipe"};
+    for (size_t k = 0; k < 3; k++)
+        for (uint32_t zero = 0; zero <= 3; zero++) {
+            struct setup s = set_up(2, 4, 2, 16);
+            struct program folded = {0};
+            free(s.plan.schedule);
+            s.plan.schedule = sample_text(schedule[k]);
+            s.plan.zero = zero;
+            s.plan.bucket_bytes = 4 * MEGA;
+            lower(&s);
+            assert_int_equal(plan_lower_folded(&s.plan, &s.model, &s.topology, &folded), STATUS_OK);
+            assert_int_equal(folded.ranks, 2);
+            struct measurement whole = measure(&engine_analytic, &s);
+            struct program keep = s.program;
+            s.program = folded;
+            struct measurement part = measure(&engine_analytic, &s);
+            assert_near(part.iteration_s, whole.iteration_s, 1e-12);
+            assert_near(part.samples_per_s, whole.samples_per_s, 1e-9 * whole.samples_per_s);
+            assert_int_equal(part.rank[1].peak_bytes, whole.rank[8].peak_bytes);
+            struct simulation result = {0};
+            assert_int_equal(engine_simgrid.run(&s.program, &s.topology, "x", NULL, &result),
+                             STATUS_UNSUPPORTED);
+            s.program = keep;
+            measurement_free(&whole);
+            measurement_free(&part);
+            program_free(&folded);
+            tear_down(&s);
+        }
+}
+
+/* Every combination that is not refused passes the checker, folded or not. */
+static void combinations_pass_the_checker(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < schedules_n; k++)
+        for (uint32_t bits = 0; bits < 128; bits++) {
+            uint32_t replicas = bits & 1 ? 4 : 1, shards = bits & 2 ? 2 : 1;
+            struct setup s = set_up(2, replicas, shards, 8);
+            struct program folded = {0};
+            free(s.plan.schedule);
+            s.plan.schedule = sample_text(schedules[k].name);
+            s.plan.sequence_parallel = bits & 4;
+            s.plan.bucket_bytes = bits & 8 ? MEGA : 0;
+            s.plan.zero = bits >> 4 & 3;
+            s.plan.stage[0].recompute = bits & 64 ? RECOMPUTE_FULL : RECOMPUTE_NONE;
+            s.model.op[1].exchange_bytes = MEGA;
+            s.plan.stage[0].expert_parallel = replicas > 1 ? 2 : 1;
+            enum status st = plan_lower(&s.plan, &s.model, &s.topology, &s.program);
+            bool refused = schedules[k].asynchronous && s.plan.zero > 0;
+            if (st != (refused ? STATUS_UNSUPPORTED : STATUS_OK))
+                fail_msg("%s bits %u: %s", schedules[k].name, bits, error_message());
+            if (!refused)
+                assert_int_equal(plan_lower_folded(&s.plan, &s.model, &s.topology, &folded),
+                                 STATUS_OK);
+            program_free(&folded);
+            tear_down(&s);
+        }
+}
+
+static void releases_everything_when_memory_runs_out(void **state)
+{
+    (void)state;
+    struct setup s = set_up(2, 2, 2, 4);
+    s.plan.bucket_bytes = 4 * MEGA;
+    s.model.op[1].exchange_bytes = MEGA;
+    s.plan.stage[0].expert_parallel = 2;
+    struct simulation result = {0};
+    FOR_EACH_ALLOC_FAILURE(
+        (program_free(&s.program), plan_lower(&s.plan, &s.model, &s.topology, &s.program)));
+    FOR_EACH_ALLOC_FAILURE((simulation_free(&result),
+                            engine_analytic.run(&s.program, &s.topology, NULL, NULL, &result)));
+    simulation_free(&result);
+    tear_down(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tensor_parallelism_divides_the_work_and_sums_activations),
+        cmocka_unit_test(a_boundary_tensor_goes_from_every_shard_to_its_like),
+        cmocka_unit_test(degrees_may_differ_between_stages),
+        cmocka_unit_test(zero_shards_state_then_gradients_then_parameters),
+        cmocka_unit_test(zero_moves_the_bytes_that_it_must),
+        cmocka_unit_test(buckets_are_summed_while_the_backward_runs),
+        cmocka_unit_test(experts_are_spread_over_neighbouring_replicas),
+        cmocka_unit_test(recomputation_trades_stashes_for_a_second_forward),
+        cmocka_unit_test(folding_changes_nothing_when_replicas_are_alike),
+        cmocka_unit_test(combinations_pass_the_checker),
+        cmocka_unit_test(releases_everything_when_memory_runs_out),
+    };
+    return cmocka_run_group_tests_name("parallel", tests, NULL, NULL);
+}

@@ -1,0 +1,132 @@
+/* Cutting by hand: stages begin at the named ops. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "partition/partition.h"
+#include "tests/fault.h"
+#include "tests/sample.h"
+
+struct fixture {
+    struct model m;
+    struct topology t;
+};
+
+static enum status split(const struct fixture *f, const char *list, size_t stages, struct plan *out)
+{
+    const struct partition_algorithm *manual;
+    struct partition_request r = {.stages = stages,
+                                  .replicas = 1,
+                                  .microbatches = 4,
+                                  .microbatch_size = 1,
+                                  .schedule = "1f1b",
+                                  .optimizer = "sgd",
+                                  .model = "m",
+                                  .platform = "p",
+                                  .split_at = list};
+    enum status st = partition_find("manual", &manual);
+    return st == STATUS_OK ? partition_run(manual, &f->m, &f->t, &r, out) : st;
+}
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){sample_chain(12, 1e-3, 2e-3, 1000, 1000), sample_clique(4, 1e-6, 1e9)};
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    model_free(&f->m);
+    topology_free(&f->t);
+    return 0;
+}
+
+static void stages_begin_at_the_named_ops_in_any_order(void **state)
+{
+    const struct fixture *f = *state;
+    char list[64];
+    struct plan p = {0};
+    strcpy(list, f->m.op[9].name);
+    strcat(strcat(list, ","), f->m.op[2].name);
+    assert_int_equal(partition_split_stages(list), 3);
+    assert_int_equal(split(f, list, 3, &p), STATUS_OK);
+    assert_int_equal(p.stages, 3);
+    assert_int_equal(p.stage[0].ops, 2);
+    assert_int_equal(p.stage[1].ops, 7);
+    assert_int_equal(p.stage[2].op[0], 9);
+    assert_true(isnan(p.objective_s));
+    plan_free(&p);
+}
+
+static void assert_refused(const struct fixture *f, const char *list, size_t stages,
+                           const char *what)
+{
+    struct plan p = {0};
+    assert_int_equal(split(f, list, stages, &p), STATUS_INVALID);
+    if (!strstr(error_message(), what))
+        fail_msg("%s: %s", list ? list : "nothing", error_message());
+}
+
+static void lists_that_make_no_sense_are_refused(void **state)
+{
+    const struct fixture *f = *state;
+    const char *first = f->m.op[0].name, *third = f->m.op[2].name;
+    char twice[64];
+    strcpy(twice, third);
+    strcat(strcat(twice, ","), third);
+    assert_refused(f, NULL, 2, "not said");
+    assert_refused(f, first, 2, "is the first op");
+    assert_refused(f, twice, 3, "twice");
+    assert_refused(f, third, 3, "the splits make 2");
+    assert_refused(f, "", 2, "empty");
+    assert_refused(f, ",", 3, "empty");
+}
+
+static void an_unknown_op_gets_the_nearest_names(void **state)
+{
+    struct fixture *f = *state;
+    struct model m = sample_chain(3, 1e-3, 1e-3, 0, 0);
+    static const char *const name[] = {"embedding", "linear1", "linear2"};
+    struct model kept = f->m;
+    for (size_t i = 0; i < 3; i++) {
+        free(m.op[i].name);
+        m.op[i].name = strdup(name[i]);
+        assert_non_null(m.op[i].name);
+    }
+    f->m = m;
+    assert_refused(f, "linear", 2, "near: 'linear1', 'linear2'");
+    assert_refused(f, "embeding", 2, "near: 'embedding'");
+    assert_refused(f, "xyz", 2, "foreline model show");
+    assert_null(strstr(error_message(), "near"));
+    f->m = kept;
+    model_free(&m);
+}
+
+static void survives_every_failing_allocation(void **state)
+{
+    const struct fixture *f = *state;
+    struct plan p = {0};
+    FOR_EACH_ALLOC_FAILURE(split(f, f->m.op[5].name, 2, &p))
+    assert_int_equal(p.stage[1].op[0], 5);
+    plan_free(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stages_begin_at_the_named_ops_in_any_order),
+        cmocka_unit_test(lists_that_make_no_sense_are_refused),
+        cmocka_unit_test(an_unknown_op_gets_the_nearest_names),
+        cmocka_unit_test(survives_every_failing_allocation),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,24 @@
+/* catalogue.h - what a GPU attains and what comes with it in its vendor's servers. */
+#ifndef TOPOLOGIES_CATALOGUE_H
+#define TOPOLOGIES_CATALOGUE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bandwidths are per direction; sources in catalogue.c and docs/platforms.md. */
+struct gpu {
+    const char *name;  /* "H100" */
+    const char *type;  /* name of the device type */
+    double peak_flops; /* nominal, dense, 16-bit matrix products */
+    double flops;      /* attained by the best matrix product measured */
+    int64_t memory_bytes;
+    double memory_Bps; /* nominal */
+    double nvlink_Bps; /* attained into an NVSwitch, all links together */
+    double nic_Bps;    /* nominal, of the port that each GPU has in the vendor's server */
+    double pcie_Bps;   /* attained */
+};
+
+extern const struct gpu gpus[];
+extern const size_t gpus_n;
+
+#endif

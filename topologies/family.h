@@ -1,0 +1,66 @@
+/* family.h - platforms by a few numbers: one function and one table row per family (generate.c). */
+#ifndef TOPOLOGIES_FAMILY_H
+#define TOPOLOGIES_FAMILY_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/error.h"
+#include "topologies/catalogue.h"
+
+enum family_kind {
+    FAMILY_COUNT,  /* whole number, min to max */
+    FAMILY_FACTOR, /* real number, min to max */
+    FAMILY_RATE,   /* bytes per second, "400Gbps" */
+    FAMILY_GPU,    /* a name of the catalogue */
+};
+
+struct family_parameter {
+    const char *name, *help;
+    enum family_kind kind;
+    const char *preset; /* as one would type it; NULL: what comes with the GPU type */
+    double min, max;    /* of counts and factors */
+};
+
+/* A parameter's value: `number`, or `gpu` for FAMILY_GPU; number is 0 for one without preset. */
+struct family_value {
+    double number;
+    const struct gpu *gpu;
+};
+
+enum { FAMILY_PARAMETERS = 8 };
+
+struct family {
+    const char *name, *summary;
+    size_t parameters;
+    const struct family_parameter *parameter; /* [parameters] */
+    size_t (*devices)(const struct family_value *value);
+    /* The first line of the file's comment, without line break. */
+    void (*describe)(const struct family_value *value, FILE *to);
+    /* The properties of the zone, then hosts, routers and links, then routes: SimGrid's order. */
+    void (*write)(const struct family_value *value, FILE *to);
+};
+
+extern const struct family family_rail, family_leaf_spine, family_node;
+
+/* ---- pieces of platform files, for families */
+
+/* One end of a full-duplex cable or port: its tier's name may be NULL. */
+struct cable {
+    const char *tier;
+    double bandwidth_Bps, latency_s;
+};
+/* Half the latency of one step through NVLink and a network port, from NCCL's tuning; the switch
+ * and software included. What each further switch adds. */
+extern const double nvlink_latency_s, nic_latency_s, switch_latency_s;
+
+/* Properties of the zone: device type, memory, launch overhead. */
+void put_gpu_properties(FILE *to, const struct gpu *gpu);
+/* GPUs nNg0, nNg1, ... of node N and, if there are several, its NVSwitch "nN" with their links; in
+ * the second function the routes to it, which must stand after everything else. */
+void put_node(FILE *to, size_t node, size_t gpus_per_node, const struct gpu *gpu,
+              double nvlink_Bps);
+void put_node_routes(FILE *to, size_t node, size_t gpus_per_node);
+void put_cable(FILE *to, const struct cable *c, const char *id_format, ...) PRINTF_LIKE(3, 4);
+
+#endif

@@ -1,0 +1,211 @@
+/* Racks of nodes below spines. A node has an NVSwitch and either a network port for each GPU, with
+ * GPU G of every node of a rack on leaf switch G (rail), or one port for all, with one leaf switch
+ * a rack (leaf-spine). */
+#include "topologies/family.h"
+
+enum { NODES, GPUS, TYPE, RACK, OVERSUBSCRIPTION, NIC, NVLINK, PARAMETERS };
+
+static const struct family_parameter rail_parameter[PARAMETERS] = {
+    [NODES] = {"nodes", "nodes", FAMILY_COUNT, "4", 1, 65536},
+    [GPUS] = {"gpus", "GPUs, and rails, of a node", FAMILY_COUNT, "8", 1, 1024},
+    [TYPE] = {"type", "GPU type", FAMILY_GPU, "H100", 0, 0},
+    [RACK] = {"rack", "nodes on the same leaf switches", FAMILY_COUNT, "32", 1, 65536},
+    [OVERSUBSCRIPTION] = {"oversubscription", "of a leaf: ports to nodes per port to spines",
+                          FAMILY_FACTOR, "1", 0.01, 1000},
+    [NIC] = {"nic", "network port of a GPU", FAMILY_RATE, NULL, 0, 0},
+    [NVLINK] = {"nvlink", "of a GPU into the NVSwitch", FAMILY_RATE, NULL, 0, 0},
+};
+
+static const struct family_parameter leaf_spine_parameter[PARAMETERS] = {
+    [NODES] = {"nodes", "nodes", FAMILY_COUNT, "4", 1, 65536},
+    [GPUS] = {"gpus", "GPUs of a node", FAMILY_COUNT, "8", 1, 1024},
+    [TYPE] = {"type", "GPU type", FAMILY_GPU, "A100", 0, 0},
+    [RACK] = {"rack", "nodes on the same leaf switch", FAMILY_COUNT, "16", 1, 65536},
+    [OVERSUBSCRIPTION] = {"oversubscription", "of a leaf: ports to nodes per port to spines",
+                          FAMILY_FACTOR, "1", 0.01, 1000},
+    [NIC] = {"nic", "network port of a node", FAMILY_RATE, NULL, 0, 0},
+    [NVLINK] = {"nvlink", "of a GPU into the NVSwitch", FAMILY_RATE, NULL, 0, 0},
+};
+
+/* The parameters, checked. */
+struct pod {
+    size_t nodes, gpus, rack, racks;
+    const struct gpu *gpu;
+    double oversubscription, nic_Bps, nvlink_Bps;
+};
+
+static struct pod pod(const struct family_value *v)
+{
+    struct pod p = {.nodes = (size_t)v[NODES].number,
+                    .gpus = (size_t)v[GPUS].number,
+                    .rack = (size_t)v[RACK].number,
+                    .gpu = v[TYPE].gpu,
+                    .oversubscription = v[OVERSUBSCRIPTION].number,
+                    .nic_Bps = v[NIC].number,
+                    .nvlink_Bps = v[NVLINK].number};
+    p.racks = (p.nodes + p.rack - 1) / p.rack;
+    p.nic_Bps = p.nic_Bps > 0 ? p.nic_Bps : p.gpu->nic_Bps;
+    p.nvlink_Bps = p.nvlink_Bps > 0 ? p.nvlink_Bps : p.gpu->nvlink_Bps;
+    return p;
+}
+
+static size_t devices(const struct family_value *v)
+{
+    return (size_t)v[NODES].number * (size_t)v[GPUS].number;
+}
+
+static void describe(const struct family_value *v, const char *kind, const char *owner, FILE *to)
+{
+    struct pod p = pod(v);
+    fprintf(to, "%zu nodes x %zu %s, %s, %.4g Gb/s a %s, %zu rack%s", p.nodes, p.gpus, p.gpu->name,
+            kind, p.nic_Bps * 8e-9, owner, p.racks, p.racks == 1 ? "" : "s");
+    if (p.racks > 1)
+        fprintf(to, ", spines %.4g:1", p.oversubscription);
+}
+
+/* One past the last node of a rack. */
+static size_t rack_end(const struct pod *p, size_t rack)
+{
+    size_t end = (rack + 1) * p->rack;
+    return end < p->nodes ? end : p->nodes;
+}
+
+/* What a leaf switch has to the spines. */
+static struct cable uplink(const struct pod *p, size_t rack)
+{
+    double nodes = (double)(rack_end(p, rack) - rack * p->rack);
+    return (struct cable){"spine", nodes * p->nic_Bps / p->oversubscription, switch_latency_s};
+}
+
+/* What both families begin with. */
+static void put_nodes(const struct pod *p, FILE *to)
+{
+    put_gpu_properties(to, p->gpu);
+    for (size_t n = 0; n < p->nodes; n++)
+        put_node(to, n, p->gpus, p->gpu, p->nvlink_Bps);
+    if (p->racks > 1)
+        fputs("    <router id=\"spine\"/>\n", to);
+}
+
+/* ---- rail */
+
+static void describe_rail(const struct family_value *v, FILE *to)
+{
+    describe(v, "rail-optimised", "GPU", to);
+}
+
+/* Leaf switch `g` of a rack and the ports on it. */
+static void put_rail(const struct pod *p, size_t rack, size_t g, FILE *to)
+{
+    const struct cable nic = {"rail", p->nic_Bps, nic_latency_s};
+    const struct cable up = uplink(p, rack), port = {NULL, up.bandwidth_Bps, 0};
+    fprintf(to, "    <router id=\"leaf%zux%zu\"/>\n", rack, g);
+    for (size_t n = rack * p->rack; n < rack_end(p, rack); n++)
+        put_cable(to, &nic, "n%zug%zu-nic", n, g);
+    if (p->racks > 1) {
+        put_cable(to, &up, "leaf%zux%zu-up", rack, g);
+        put_cable(to, &port, "leaf%zux%zu-port", rack, g);
+    }
+}
+
+/* The way up has two links, so that a message to another rail of its rack rather passes a GPU of
+ * its node (NCCL's PXN): four links, not six. */
+static void put_rail_routes(const struct pod *p, size_t rack, size_t g, FILE *to)
+{
+    for (size_t n = rack * p->rack; n < rack_end(p, rack); n++)
+        fprintf(to,
+                "    <route src=\"n%zug%zu\" dst=\"leaf%zux%zu\">"
+                "<link_ctn id=\"n%zug%zu-nic\" direction=\"UP\"/></route>\n",
+                n, g, rack, g, n, g);
+    if (p->racks > 1)
+        fprintf(to,
+                "    <route src=\"leaf%zux%zu\" dst=\"spine\">"
+                "<link_ctn id=\"leaf%zux%zu-up\" direction=\"UP\"/>"
+                "<link_ctn id=\"leaf%zux%zu-port\" direction=\"UP\"/></route>\n",
+                rack, g, rack, g, rack, g);
+}
+
+static void write_rail(const struct family_value *v, FILE *to)
+{
+    struct pod p = pod(v);
+    put_nodes(&p, to);
+    for (size_t rack = 0; rack < p.racks; rack++)
+        for (size_t g = 0; g < p.gpus; g++)
+            put_rail(&p, rack, g, to);
+    for (size_t n = 0; n < p.nodes; n++)
+        put_node_routes(to, n, p.gpus);
+    for (size_t rack = 0; rack < p.racks; rack++)
+        for (size_t g = 0; g < p.gpus; g++)
+            put_rail_routes(&p, rack, g, to);
+}
+
+const struct family family_rail = {
+    .name = "rail",
+    .summary = "racks of nodes, a network port for each GPU, a leaf switch for each rack and rail",
+    .parameters = PARAMETERS,
+    .parameter = rail_parameter,
+    .devices = devices,
+    .describe = describe_rail,
+    .write = write_rail,
+};
+
+/* ---- leaf-spine */
+
+static void describe_leaf_spine(const struct family_value *v, FILE *to)
+{
+    describe(v, "leaf-spine", "node", to);
+}
+
+/* The leaf switch of a rack and the ports on it, PCIe lanes included. */
+static void put_leaf(const struct pod *p, size_t rack, FILE *to)
+{
+    const struct cable nic = {"nic", p->nic_Bps, nic_latency_s};
+    const struct cable pcie = {NULL, p->gpu->pcie_Bps, 0}, up = uplink(p, rack);
+    fprintf(to, "    <router id=\"leaf%zu\"/>\n", rack);
+    for (size_t n = rack * p->rack; n < rack_end(p, rack); n++) {
+        put_cable(to, &nic, "n%zu-nic", n);
+        for (size_t g = 0; g < p->gpus; g++)
+            put_cable(to, &pcie, "n%zug%zu-pcie", n, g);
+    }
+    if (p->racks > 1)
+        put_cable(to, &up, "leaf%zu-up", rack);
+}
+
+/* A GPU reaches the leaf in one route of two links: within a node NVLink has fewer. */
+static void put_leaf_routes(const struct pod *p, size_t rack, FILE *to)
+{
+    for (size_t n = rack * p->rack; n < rack_end(p, rack); n++)
+        for (size_t g = 0; g < p->gpus; g++)
+            fprintf(to,
+                    "    <route src=\"n%zug%zu\" dst=\"leaf%zu\">"
+                    "<link_ctn id=\"n%zug%zu-pcie\" direction=\"UP\"/>"
+                    "<link_ctn id=\"n%zu-nic\" direction=\"UP\"/></route>\n",
+                    n, g, rack, n, g, n);
+    if (p->racks > 1)
+        fprintf(to,
+                "    <route src=\"leaf%zu\" dst=\"spine\">"
+                "<link_ctn id=\"leaf%zu-up\" direction=\"UP\"/></route>\n",
+                rack, rack);
+}
+
+static void write_leaf_spine(const struct family_value *v, FILE *to)
+{
+    struct pod p = pod(v);
+    put_nodes(&p, to);
+    for (size_t rack = 0; rack < p.racks; rack++)
+        put_leaf(&p, rack, to);
+    for (size_t n = 0; n < p.nodes; n++)
+        put_node_routes(to, n, p.gpus);
+    for (size_t rack = 0; rack < p.racks; rack++)
+        put_leaf_routes(&p, rack, to);
+}
+
+const struct family family_leaf_spine = {
+    .name = "leaf-spine",
+    .summary = "racks of nodes, a network port for each node, a leaf switch for each rack",
+    .parameters = PARAMETERS,
+    .parameter = leaf_spine_parameter,
+    .devices = devices,
+    .describe = describe_leaf_spine,
+    .write = write_leaf_spine,
+};

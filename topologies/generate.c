@@ -1,0 +1,250 @@
+#include "topologies/generate.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/topology.h"
+#include "core/units.h"
+
+enum { LIST = 256, CANONICAL = 512, VALUE = 64 };
+
+const struct family *const families[] = {&family_leaf_spine, &family_node, &family_rail};
+const size_t families_n = sizeof families / sizeof *families;
+
+/* NCCL's latency of one ring step of large messages is 3.4 us over NVLink and 14 us over a network
+ * (src/graph/tuning.cc); half stands at each end. A further switch: assumed. */
+const double nvlink_latency_s = 1.7e-6, nic_latency_s = 7e-6, switch_latency_s = 0.3e-6;
+
+/* ---- parsing */
+
+static const struct family *find_family(const char *spec)
+{
+    size_t n = strcspn(spec, ":");
+    for (size_t i = 0; i < families_n; i++)
+        if (strlen(families[i]->name) == n && !memcmp(families[i]->name, spec, n))
+            return families[i];
+    return NULL;
+}
+
+bool generate_has(const char *spec)
+{
+    return find_family(spec) != NULL;
+}
+
+static void list_add(char list[LIST], const char *name)
+{
+    size_t used = strlen(list);
+    snprintf(list + used, LIST - used, "%s%s", used ? ", " : "", name);
+}
+
+static enum status unknown_family(const char *spec)
+{
+    char list[LIST] = "";
+    for (size_t i = 0; i < families_n; i++)
+        list_add(list, families[i]->name);
+    return error_set(STATUS_INVALID, "no family of platforms '%.*s'; known: %s",
+                     (int)strnlen(spec, strcspn(spec, ":") < 80 ? strcspn(spec, ":") : 80), spec,
+                     list);
+}
+
+static enum status unknown_parameter(const struct family *f, const char *key)
+{
+    char list[LIST] = "";
+    for (size_t i = 0; i < f->parameters; i++)
+        list_add(list, f->parameter[i].name);
+    return error_set(STATUS_INVALID, "%s: no parameter '%s'; known: %s", f->name, key, list);
+}
+
+static enum status parse_gpu(const struct family *f, const char *text, struct family_value *v)
+{
+    char list[LIST] = "";
+    for (size_t i = 0; i < gpus_n; i++) {
+        if (!strcmp(gpus[i].name, text)) {
+            v->gpu = &gpus[i];
+            return STATUS_OK;
+        }
+        list_add(list, gpus[i].name);
+    }
+    return error_set(STATUS_INVALID, "%s: no GPU type '%s'; known: %s", f->name, text, list);
+}
+
+static enum status parse_number(const struct family *f, const struct family_parameter *p,
+                                const char *text, struct family_value *v)
+{
+    char *end;
+    errno = 0;
+    double number = strtod(text, &end);
+    bool whole = p->kind == FAMILY_COUNT;
+    size_t span = strspn(text, whole ? "0123456789" : "0123456789.");
+    if (*end || end == text || text[span] || errno != 0 || !(number >= p->min && number <= p->max))
+        return error_set(STATUS_INVALID, "%s: '%s=%s', expected a %s from %g to %g", f->name,
+                         p->name, text, whole ? "whole number" : "number", p->min, p->max);
+    v->number = number;
+    return STATUS_OK;
+}
+
+static enum status parse_value(const struct family *f, const struct family_parameter *p,
+                               const char *text, struct family_value *v)
+{
+    if (p->kind == FAMILY_GPU)
+        return parse_gpu(f, text, v);
+    if (p->kind != FAMILY_RATE)
+        return parse_number(f, p, text, v);
+    enum status st = units_parse(UNIT_RATE, text, &v->number);
+    if (st == STATUS_OK && !(v->number >= 1 && v->number <= 1e15))
+        st = error_set(STATUS_INVALID, "'%s', expected 1Bps to 1PBps", text);
+    return st == STATUS_OK ? st : error_context(STATUS_INVALID, "%s: %s", f->name, p->name);
+}
+
+/* One "key=value" of n characters. */
+static enum status set_parameter(const struct family *f, const char *text, size_t n,
+                                 struct family_value *value, bool *seen)
+{
+    char key[VALUE];
+    size_t i = 0;
+    snprintf(key, sizeof key, "%.*s", (int)(n < sizeof key ? n : sizeof key - 1), text);
+    char *equals = strchr(key, '=');
+    if (!equals || n >= sizeof key)
+        return error_set(STATUS_INVALID, "%s: '%s' is not of the form key=value", f->name, key);
+    *equals = '\0';
+    while (i < f->parameters && strcmp(f->parameter[i].name, key) != 0)
+        i++;
+    if (i == f->parameters)
+        return unknown_parameter(f, key);
+    if (seen[i])
+        return error_set(STATUS_INVALID, "%s: %s is given twice", f->name, key);
+    seen[i] = true;
+    return parse_value(f, &f->parameter[i], equals + 1, &value[i]);
+}
+
+static enum status parse(const char *spec, const struct family **out, struct family_value *value)
+{
+    enum status st = STATUS_OK;
+    const struct family *f = find_family(spec);
+    bool seen[FAMILY_PARAMETERS] = {false};
+    if (!f)
+        return unknown_family(spec);
+    for (size_t i = 0; i < f->parameters; i++) {
+        value[i] = (struct family_value){0};
+        if (f->parameter[i].preset)
+            TRY(parse_value(f, &f->parameter[i], f->parameter[i].preset, &value[i]));
+    }
+    const char *next = spec + strlen(f->name);
+    while (*next) { /* at ':' or ',' */
+        next++;
+        size_t n = strcspn(next, ",");
+        TRY(set_parameter(f, next, n, value, seen));
+        next += n;
+    }
+    if (f->devices(value) > TOPOLOGY_MAX_DEVICES)
+        st = error_set(STATUS_INVALID, "%s: %zu GPUs, expected up to %d", f->name,
+                       f->devices(value), TOPOLOGY_MAX_DEVICES);
+    *out = f;
+out:
+    return st;
+}
+
+enum status generate_canonical(const char *spec, char **out)
+{
+    enum status st;
+    const struct family *f;
+    struct family_value value[FAMILY_PARAMETERS];
+    TRY(parse(spec, &f, value));
+    char *text = malloc(CANONICAL);
+    if (!text)
+        return error_set(STATUS_NOMEM, "out of memory");
+    int n = snprintf(text, CANONICAL, "%s", f->name);
+    char before = ':';
+    for (size_t i = 0; i < f->parameters; i++) {
+        const struct family_parameter *p = &f->parameter[i];
+        char *at = text + n;
+        size_t left = CANONICAL - (size_t)n;
+        if (p->kind == FAMILY_GPU)
+            n += snprintf(at, left, "%c%s=%s", before, p->name, value[i].gpu->name);
+        else if (p->kind != FAMILY_RATE)
+            n += snprintf(at, left, "%c%s=%.15g", before, p->name, value[i].number);
+        else if (value[i].number > 0)
+            n += snprintf(at, left, "%c%s=%.15gBps", before, p->name, value[i].number);
+        else
+            continue;
+        before = ',';
+    }
+    *out = text;
+out:
+    return st;
+}
+
+enum status generate_platform(const char *spec, FILE *to)
+{
+    enum status st;
+    const struct family *f;
+    struct family_value value[FAMILY_PARAMETERS];
+    char *canonical = NULL;
+    TRY(parse(spec, &f, value));
+    TRY(generate_canonical(spec, &canonical));
+    fputs("<?xml version='1.0'?>\n"
+          "<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n<!-- ",
+          to);
+    f->describe(value, to);
+    fprintf(to,
+            "\n\n     foreline topology generate %s\n"
+            "     Device nNgG is GPU G of node N. Routing takes the fewest links. -->\n"
+            "<platform version=\"4.1\">\n  <zone id=\"%s\" routing=\"DijkstraCache\">\n",
+            canonical, f->name);
+    f->write(value, to);
+    fputs("  </zone>\n</platform>\n", to);
+out:
+    free(canonical);
+    return st;
+}
+
+/* ---- pieces */
+
+void put_gpu_properties(FILE *to, const struct gpu *gpu)
+{
+    fprintf(to,
+            "    <prop id=\"type\" value=\"%s\"/>\n"
+            "    <prop id=\"memory\" value=\"%lldB\"/>\n"
+            "    <prop id=\"memory_bandwidth\" value=\"%.12gBps\"/>\n"
+            "    <prop id=\"launch_overhead\" value=\"5us\"/>\n",
+            gpu->type, (long long)gpu->memory_bytes, gpu->memory_Bps);
+}
+
+void put_cable(FILE *to, const struct cable *c, const char *id_format, ...)
+{
+    va_list arguments;
+    fputs("    <link id=\"", to);
+    va_start(arguments, id_format);
+    vfprintf(to, id_format, arguments);
+    va_end(arguments);
+    fprintf(to, "\" bandwidth=\"%.12gBps\" latency=\"%.12gs\" sharing_policy=\"SPLITDUPLEX\"",
+            c->bandwidth_Bps, c->latency_s);
+    if (c->tier)
+        fprintf(to, "><prop id=\"tier\" value=\"%s\"/></link>\n", c->tier);
+    else
+        fputs("/>\n", to);
+}
+
+void put_node(FILE *to, size_t node, size_t gpus_per_node, const struct gpu *gpu, double nvlink_Bps)
+{
+    const struct cable nvlink = {"nvlink", nvlink_Bps, nvlink_latency_s};
+    for (size_t g = 0; g < gpus_per_node; g++)
+        fprintf(to, "    <host id=\"n%zug%zu\" speed=\"%.12gf\"/>\n", node, g, gpu->flops);
+    if (gpus_per_node == 1)
+        return;
+    fprintf(to, "    <router id=\"n%zu\"/>\n", node);
+    for (size_t g = 0; g < gpus_per_node; g++)
+        put_cable(to, &nvlink, "n%zug%zu-nvlink", node, g);
+}
+
+void put_node_routes(FILE *to, size_t node, size_t gpus_per_node)
+{
+    for (size_t g = 0; gpus_per_node > 1 && g < gpus_per_node; g++)
+        fprintf(to,
+                "    <route src=\"n%zug%zu\" dst=\"n%zu\">"
+                "<link_ctn id=\"n%zug%zu-nvlink\" direction=\"UP\"/></route>\n",
+                node, g, node, node, g);
+}
