@@ -235,7 +235,7 @@ static void rejects_bad_specifications_with_one_clear_line(void **state)
         {"bert-base:positions=100", "bert-base: positions=100 are fewer than tokens=512"},
         {"bert-base:tied=1", "bert-base: no parameter 'tied'; known: layers, hidden, heads, "
                              "tokens, vocabulary, positions, bits, flash"},
-        {"gpt2-small:bits=24", "bits=24: there are 16 and 32"},
+        {"gpt2-small:bits=24", "gpt2-small: bits=24: there are 16 and 32"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct model m = {.n = 7};
