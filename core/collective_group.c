@@ -3,28 +3,6 @@
 
 #include "core/collective_shapes.h"
 
-/* Does every part of "a+b" name a link that does not leave a node? */
-static bool names_node(const char *name)
-{
-    for (const char *part = name; part; part = strchr(part, '+')) {
-        part += *part == '+';
-        if (strncmp(part, "nv", 2) != 0 && strncmp(part, "pci", 3) != 0)
-            return false;
-    }
-    return true;
-}
-
-/* inside [tiers]; false when every device is a node. */
-static bool find_inside(const struct topology *t, bool *inside)
-{
-    bool any = false;
-    for (size_t k = 0; k < t->tiers; k++)
-        any |= inside[k] = names_node(t->tier[k].name);
-    if (!any && t->tiers > 1)
-        any = inside[0] = true;
-    return any;
-}
-
 struct search {
     const struct collective_group *g;
     const bool *inside; /* [tiers] */
@@ -93,7 +71,7 @@ enum status collective_group_make(const struct topology *t, const uint32_t *devi
         }
         g.device[m] = devices[m];
     }
-    bool any = find_inside(t, inside);
+    bool any = topology_inside(t, inside);
     for (uint32_t m = 0; m < n; m++) {
         s.node[m] = any ? node_of(&s, m) : m;
         if (s.node[m] == s.nodes)

@@ -5,6 +5,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Does every part of "a+b" name a link that does not leave a node? */
+static bool names_node(const char *name)
+{
+    for (const char *part = name; part; part = strchr(part, '+')) {
+        part += *part == '+';
+        if (strncmp(part, "nv", 2) != 0 && strncmp(part, "pci", 3) != 0)
+            return false;
+    }
+    return true;
+}
+
+bool topology_inside(const struct topology *t, bool *inside)
+{
+    bool any = false;
+    for (size_t k = 0; k < t->tiers; k++)
+        any |= inside[k] = names_node(t->tier[k].name);
+    if (!any && t->tiers > 1)
+        any = inside[0] = true;
+    return any;
+}
+
 uint32_t topology_find(const struct topology *t, const char *device)
 {
     for (size_t i = 0; i < t->n; i++)

@@ -32,6 +32,8 @@ struct device_type {
     double memory_Bps;    /* memory bandwidth, > 0 */
     int64_t memory_bytes; /* > 0 */
     double launch_s;      /* fixed cost of one op */
+    uint32_t nics;        /* ways that lead out of the node of such a device, shared by the devices
+                           * in it; 0: not known, or everything is one node */
     size_t rates;
     struct topology_rate *rate; /* [rates] */
 };
@@ -65,6 +67,11 @@ static inline const struct device_type *topology_type(const struct topology *t, 
 {
     return &t->type[t->type_of[device]];
 }
+/* Which tiers stay inside a node: those whose name is made of parts that begin with "nv" or "pci"
+ * ("nvlink-double", not "nvlink+rail"); where no tier has such a name, the fastest of several.
+ *   inside  [t->tiers] out
+ * False when there is none: every device is a node. */
+bool topology_inside(const struct topology *t, bool *inside);
 /* Index of a device, UINT32_MAX if there is none; O(n). */
 uint32_t topology_find(const struct topology *t, const char *device);
 /* n devices of one type, any two one tier apart: "d0", "d1", ...; type and tier are copied (a type

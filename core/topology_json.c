@@ -63,11 +63,14 @@ static enum status read_type(const struct json_at *at, struct device_type *t)
     enum status st;
     struct json_at field;
     size_t n = 0;
+    int64_t nics = 0;
     TRY(json_need_text(at, "name", &t->name));
     TRY(json_need_real(at, "flops", DBL_MIN, DBL_MAX, &t->flops));
     TRY(json_need_real(at, "memory_Bps", DBL_MIN, DBL_MAX, &t->memory_Bps));
     TRY(json_need_integer(at, "memory_bytes", 1, INT64_MAX, &t->memory_bytes));
     TRY(json_need_real(at, "launch_s", 0, DBL_MAX, &t->launch_s));
+    TRY(json_may_integer(at, "nics", 0, UINT32_MAX, &nics));
+    t->nics = (uint32_t)nics;
     TRY(json_optional(at, "rates", &field));
     if (field.value)
         TRY(json_get_array(&field, MAX_RATES, &n));
@@ -262,6 +265,8 @@ static void put_type(struct json_writer *w, const struct device_type *t)
     json_put_real(w, "memory_Bps", t->memory_Bps);
     json_put_integer(w, "memory_bytes", t->memory_bytes);
     json_put_real(w, "launch_s", t->launch_s);
+    if (t->nics > 0)
+        json_put_integer(w, "nics", t->nics);
     json_open_array(w, "rates", false);
     for (size_t k = 0; k < t->rates; k++) {
         const struct topology_rate *r = &t->rate[k];

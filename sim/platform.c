@@ -15,6 +15,7 @@
 #include "sim/child.h"
 #include "sim/platform_fault.h"
 #include "sim/platform_links.h"
+#include "sim/platform_nics.h"
 #include "sim/platform_routes.h"
 #include "sim/platform_types.h"
 #include "sim/topology_bytes.h"
@@ -181,6 +182,7 @@ static enum status describe(void *argument, int fd)
     TRY(platform_types(p, host, &t));
     simgrid_run_until(0); /* seals the zones: routes cannot be asked for before */
     TRY(platform_routes(p, host, load->asked, &t));
+    TRY(platform_nics(host, &t));
     TRY(topology_send(&t, fd));
 out:
     free(host);

@@ -22,12 +22,18 @@ const struct collective_shape *shapes_of(const struct shapes *s, const struct pr
     return &find(s, o)->shape;
 }
 
-static uint32_t smallest_node(const struct collective_group *g)
+/* Ways out of a node that members of the group share: as many as the platform has, but not more
+ * than the smallest node has members. */
+static uint32_t shared_nics(const struct collective_group *g)
 {
     size_t least = g->n;
     for (size_t k = 0; k < g->nodes; k++) {
         size_t members = g->node_start[k + 1] - g->node_start[k];
         least = members < least ? members : least;
+    }
+    for (size_t m = 0; m < g->n && g->nodes > 1; m++) {
+        uint32_t nics = topology_type(g->topology, g->device[m])->nics;
+        least = nics > 0 && nics < least ? nics : least;
     }
     return g->nodes > 1 ? (uint32_t)least : 1;
 }
@@ -52,7 +58,7 @@ static enum status add(struct shapes *s, const struct program *p, const struct t
         TRY(collective_group_make(t, p->device + first, p->device_start[o->peer + 1] - first, g));
     }
     if (with.nics == 0)
-        with.nics = smallest_node(g);
+        with.nics = shared_nics(g);
     struct shaped *new = &s->shaped[s->n];
     *new = (struct shaped){
         .group = o->peer, .next = s->first[o->peer], .kind = o->kind, .bytes = o->bytes};

@@ -22,8 +22,8 @@ struct shapes {
     struct shaped *shaped; /* [n] */
 };
 
-/* Collectives use as many channels as the smallest node of a group has members, unless the options
- * say otherwise. `options` may be NULL. O(ops + flows). STATUS_INVALID, STATUS_NOMEM. */
+/* Collectives use the ways out of their nodes that the platform has (device_type.nics), unless the
+ * options say otherwise. `options` may be NULL. O(ops + flows). STATUS_INVALID, STATUS_NOMEM. */
 enum status shapes_make(const struct program *p, const struct topology *t,
                         const struct collective_options *options, struct shapes *out) MUST_CHECK;
 /* The shape of collective op `o`. */

@@ -109,6 +109,33 @@ static void replicas_that_share_a_nic_are_slower_on_simgrid_only(void **state)
     tear_down(&s);
 }
 
+/* A NIC for every GPU of the DGX, one for a node elsewhere, none that anybody could share on a
+ * machine that is one node. One all-reduce over everything then takes the same on both engines. */
+static void ways_out_of_a_node_are_counted(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *platform;
+        uint32_t nics;
+    } row[] = {{"dgx-a100-x2", 8}, {"dgx-h100-x4", 8}, {"hidup-8xv100", 1},
+               {"pipedream-a", 1}, {"two-racks", 1},   {"laptop", 0}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        struct topology t = {0};
+        char *path;
+        assert_int_equal(topology_resolve(row[i].platform, &path), STATUS_OK);
+        assert_int_equal(platform_read(path, &t), STATUS_OK);
+        for (size_t k = 0; k < t.types; k++)
+            assert_int_equal(t.type[k].nics, row[i].nics);
+        struct setup s = set_up("gpt2-small", row[i].platform, 1, (uint32_t)t.n, "1f1b");
+        double a = seconds_on(&engine_analytic, &s), b = seconds_on(&engine_simgrid, &s);
+        if (fabs(a - b) > 0.02 * b)
+            fail_msg("%s: analytic %.9g s, simgrid %.9g s", row[i].platform, a, b);
+        tear_down(&s);
+        topology_free(&t);
+        free(path);
+    }
+}
+
 static void every_platform_runs_a_pipeline_over_all_its_devices(void **state)
 {
     (void)state;
@@ -138,6 +165,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(engines_agree_on_uncontended_chains_of_two_racks),
         cmocka_unit_test(replicas_that_share_a_nic_are_slower_on_simgrid_only),
+        cmocka_unit_test(ways_out_of_a_node_are_counted),
         cmocka_unit_test(every_platform_runs_a_pipeline_over_all_its_devices),
     };
     return cmocka_run_group_tests_name("shipped", tests, NULL, NULL);
