@@ -34,8 +34,9 @@ enum status executor_supports(const struct program *p)
                                                               : NULL;
             if (what)
                 return error_set(STATUS_UNSUPPORTED,
-                                 "rank %u: %s: %s can be simulated but not run yet", r,
-                                 op_label(o, label), what);
+                                 "rank %u: %s: %s can be simulated but not run yet "
+                                 "(plan --executable avoids it)",
+                                 r, op_label(o, label), what);
         }
     return STATUS_OK;
 }
