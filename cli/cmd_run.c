@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/evaluate.h"
 #include "cli/load.h"
 #include "cli/report.h"
 #include "core/trace.h"
@@ -12,6 +13,7 @@
 #include "exec/launch.h"
 
 static const char *compute, *device = "cpu", *transport = "tcp", *text, *output, *trace;
+static const char *launcher, *hosts, *address;
 static size_t steps = 10, warmup = 2;
 static double learning_rate = 1e-3, timeout_s = 30;
 static bool json;
@@ -21,7 +23,12 @@ static const struct option_spec options[] = {
      "real: numerics; paced: ops take their predicted time, messages are real (default: real when "
      "the device can compute all ops)"},
     {OPTION_STRING, "device", &device, "cpu", "what computes"},
-    {OPTION_STRING, "transport", &transport, "tcp", "what carries messages"},
+    {OPTION_STRING, "transport", &transport, "tcp|mpi", "what carries messages"},
+    {OPTION_STRING, "hosts", &hosts, "FILE", "mpi: mpirun's hostfile (default: this machine)"},
+    {OPTION_STRING, "launcher", &launcher, "WORDS",
+     "what starts the workers instead, \"srun -n 4\"; none: you do, as a line on stderr says"},
+    {OPTION_STRING, "address", &address, "A.B.C.D",
+     "where workers on other machines reach this one (default: they are all here)"},
     {OPTION_SIZE, "steps", &steps, "N", "training steps that are measured"},
     {OPTION_SIZE, "warmup", &warmup, "N", "training steps before those"},
     {OPTION_REAL, "learning-rate", &learning_rate, "X", "of the plan's optimizer"},
@@ -50,8 +57,12 @@ static enum status choose(const struct model *m, bool *paced)
     const struct model_op *op = beyond(m);
     if (strcmp(device, "cpu") != 0)
         return error_set(STATUS_USAGE, "--device %s: this build has only cpu", device);
-    if (strcmp(transport, "tcp") != 0)
-        return error_set(STATUS_USAGE, "--transport %s: this build has only tcp", transport);
+    if (strcmp(transport, "tcp") != 0 && strcmp(transport, "mpi") != 0)
+        return error_set(STATUS_USAGE, "--transport %s: expected tcp or mpi", transport);
+    if (strcmp(transport, "mpi") != 0 && (hosts || address))
+        return error_set(STATUS_USAGE, "--%s is for --transport mpi", hosts ? "hosts" : "address");
+    if (hosts && launcher)
+        return error_set(STATUS_USAGE, "--hosts and --launcher: the launcher knows its hosts");
     if (compute && strcmp(compute, "real") != 0 && strcmp(compute, "paced") != 0)
         return error_set(STATUS_USAGE, "--compute %s: expected real or paced", compute);
     if (compute && !strcmp(compute, "real") && op)
@@ -69,6 +80,7 @@ static enum status run(int argc, char **argv)
 {
     enum status st;
     bool paced = false;
+    char engine[16];
     struct loaded_plan p = {0};
     struct measurement m = {0};
     struct timeline t = {0};
@@ -78,6 +90,10 @@ static enum status run(int argc, char **argv)
     TRY(load_plan(argv[0], &p));
     TRY(choose(&p.model, &paced));
     const struct launch_options o = {.device = paced ? "paced" : "cpu",
+                                     .transport = transport,
+                                     .launcher = launcher,
+                                     .hosts = hosts,
+                                     .address = address,
                                      .text = text,
                                      .steps = steps,
                                      .warmup = warmup,
@@ -85,7 +101,9 @@ static enum status run(int argc, char **argv)
                                      .timeout_s = timeout_s,
                                      .progress = !json && isatty(STDERR_FILENO)};
     TRY(launch_run(&p.program, &p.model, &o, &m, &t));
-    TRY(load_label(&p, argv[0], paced ? "tcp-paced" : "tcp", &m));
+    snprintf(engine, sizeof engine, "%s%s", transport, paced ? "-paced" : "");
+    evaluate_machine(&p.program, &p.topology, &m);
+    TRY(load_label(&p, argv[0], engine, &m));
     struct provenance by = command_provenance(p.plan.seed);
     char host[256] = "";
     if (gethostname(host, sizeof host - 1) == 0)
@@ -97,7 +115,7 @@ static enum status run(int argc, char **argv)
     if (json)
         TRY(measurement_write(&m, "-", &by));
     else
-        report_measurement(&m, stdout);
+        TRY(report_measurement(&m, &report_defaults, stdout));
 out:
     timeline_free(&t);
     measurement_free(&m);
@@ -111,7 +129,9 @@ const struct command command_run = {
     .summary = "train a plan for real, one worker process per rank",
     .details =
         "Starts a foreline-worker for every rank of the plan on this machine; they train the\n"
-        "model on text, one byte a token, and exchange activations and gradients over TCP. Prints\n"
+        "model on text, one byte a token, and exchange activations and gradients over TCP, or "
+        "with\n"
+        "--transport mpi as foreline-worker-mpi processes that mpirun starts over MPI. Prints\n"
         "the median iteration time and its range, throughput, the loss of the first and last\n"
         "step, a hash of the final parameters (equal for every plan of the same model, data and\n"
         "microbatch size without replicas), and per rank busy, exposed communication and idle\n"

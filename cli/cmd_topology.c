@@ -11,6 +11,7 @@
 #include "core/json.h"
 #include "core/topology.h"
 #include "core/units.h"
+#include "partition/tiers.h"
 #include "sim/platform.h"
 #include "topologies/generate.h"
 #include "topologies/write.h"
@@ -32,8 +33,8 @@ static const struct option_spec options[] = {
 
 static const char details[] =
     "list             the platforms that come with foreline\n"
-    "show PLATFORM    device types, tiers with latency and bandwidth, and which tier joins which\n"
-    "                 devices\n"
+    "show PLATFORM    device types, tiers with latency and bandwidth, the groups of devices that\n"
+    "                 they make, and which tier joins which devices\n"
     "check FILE...    'FILE: ok: 16 devices, 3 tiers', or 'FILE:LINE: what is wrong' and exit 1\n"
     "generate SPEC    write a platform file from a description such as\n"
     "                 rail:nodes=128,gpus=8,type=H100; 'generate list' prints the families, their\n"
@@ -125,6 +126,30 @@ static enum status print_tiers(const struct topology *t)
 out:
     free(pairs);
     return st;
+}
+
+/* One line per level of groups, innermost first: "4 x 8   nvlink, 370.8 GB/s". */
+static enum status print_found_groups(const struct topology *t)
+{
+    struct tiers x = {0};
+    enum status st = tiers_find(t, &x);
+    if (st != STATUS_OK || x.levels == 0)
+        return st;
+    printf("\n%-16s  %s\n", "# groups",
+           x.measured ? "joined by (estimated: bandwidths scatter)" : "joined by");
+    for (size_t l = 0; l < x.levels; l++) {
+        const struct tiers_level *level = &x.level[l];
+        const struct topology_tier *tier = &t->tier[level->tier];
+        char size[48];
+        if (level->smallest == level->largest)
+            snprintf(size, sizeof size, "%zu x %zu", level->groups, level->largest);
+        else
+            snprintf(size, sizeof size, "%zu x %zu..%zu", level->groups, level->smallest,
+                     level->largest);
+        printf("%-16s  %s, %s\n", size, tier->name, quantity(UNIT_RATE, tier->bandwidth_Bps));
+    }
+    tiers_free(&x);
+    return STATUS_OK;
 }
 
 /* The last tier before bandwidth falls most: as a rule what joins the devices of one node. */
@@ -222,6 +247,7 @@ static enum status print_topology(const struct topology *t, const char *name, co
     enum status st = STATUS_OK;
     if (t->tiers > 0)
         TRY(print_tiers(t));
+    TRY(print_found_groups(t));
     print_matrix(t);
 out:
     return st;

@@ -5,20 +5,23 @@
 
 #include "cli/parallel.h"
 #include "core/lower.h"
+#include "core/text.h"
 
 enum { LONG_RUN = 1000 }; /* microbatches from which on folding is worth a warning if it fails */
 static const double periodic = 1e-9;
 
 /* ---- one program */
 
-/* The model's FLOP against what the devices could do. */
-static void rate_flop(const struct program *p, const struct topology *t, struct measurement *m)
+void evaluate_machine(const struct program *p, const struct topology *t, struct measurement *m)
 {
     double possible = 0, samples = m->samples_per_s;
-    for (size_t r = 0; r < p->ranks; r++)
+    for (size_t r = 0; r < p->ranks; r++) {
         possible += topology_type(t, p->rank[r].device)->flops;
+        m->rank[r].memory_bytes = topology_type(t, p->rank[r].device)->memory_bytes;
+    }
     if (p->folded || possible <= 0)
         return;
+    m->flops = possible;
     m->mfu = p->sample_flop * samples / possible;
     m->hfu = (p->sample_flop + p->recompute_flop) * samples / possible;
 }
@@ -37,14 +40,9 @@ enum status evaluate_program(const struct program *p, const struct evaluation_co
     s.link = NULL;
     s.links = 0;
     measurement_sort_links(m);
-    rate_flop(p, context->topology, m);
-    for (size_t r = 0; r < m->ranks; r++) {
-        double memory = (double)topology_type(context->topology, p->rank[r].device)->memory_bytes;
-        if ((double)m->rank[r].peak_bytes > memory)
-            TRY(measurement_warn(m, "rank %zu (%s) needs %.3g GB, its device has %.3g GB", r,
-                                 m->rank[r].name, (double)m->rank[r].peak_bytes / 1e9,
-                                 memory / 1e9));
-    }
+    if (context->detailed)
+        TRY(measurement_add_calls(m, p, &s.timeline));
+    evaluate_machine(p, context->topology, m);
     if (timeline) {
         *timeline = s.timeline;
         s.timeline = (struct timeline){0};
@@ -101,7 +99,8 @@ struct run {
     const struct evaluation_context *context;
     const struct engine *engine;
     const struct plan *plan;
-    bool folded; /* only replica and shard 0 */
+    bool folded;               /* only replica and shard 0 */
+    struct timeline *timeline; /* of all ops; NULL: not asked for */
 };
 
 /* Measure the plan as if it had so many microbatches. *ops may be NULL. */
@@ -116,7 +115,9 @@ static enum status measure(const struct run *run, uint64_t microbatches, struct 
         TRY(plan_lower_folded(&plan, run->context->model, run->context->topology, &program));
     else
         TRY(plan_lower(&plan, run->context->model, run->context->topology, &program));
-    TRY(evaluate_program(&program, run->context, run->engine, out, NULL));
+    if (run->context->perturbation)
+        TRY(perturb_program(run->context->perturbation, &program));
+    TRY(evaluate_program(&program, run->context, run->engine, out, run->timeline));
     if (keep) {
         *keep = program;
         program = (struct program){0};
@@ -143,38 +144,68 @@ static enum status measure_quickly(const struct run *run, struct measurement *ou
     TRY(measure(run, first, &shorter, NULL));
     TRY(measure(run, first + step, out, program));
     measurement_extrapolate(out, &shorter, (double)(all - first) / (double)step - 1);
-    rate_flop(program, run->context->topology, out);
+    evaluate_machine(program, run->context->topology, out);
 out:
     measurement_free(&shorter);
     return st;
 }
 
-enum status evaluate_plan(const struct plan *plan, const struct evaluation_context *context,
-                          const struct engine *engine, struct measurement *out, bool *folded)
+enum status evaluate_whole(const struct plan *plan, const struct evaluation_context *context,
+                           const struct engine *engine, struct measurement *out,
+                           struct program *program, struct timeline *timeline)
 {
-    enum status st;
-    const struct run run = {context, engine, plan, false};
+    const struct run run = {
+        .context = context, .engine = engine, .plan = plan, .timeline = timeline};
+    return measure(&run, plan->microbatches, out, program);
+}
+
+/* Why a long run is not worth trying to fold; NULL: it is. */
+static const char *unfoldable(const struct plan *plan, const struct evaluation_context *context)
+{
+    if (context->perturbation && context->perturbation->jitter > 0)
+        return "with jitter no microbatch is like another";
+    if (plan->microbatches <= 6 * period(plan))
+        return "it is too short for the periods of its replicas and stages";
+    return NULL;
+}
+
+enum status evaluate_plan(const struct plan *plan, const struct evaluation_context *context,
+                          const struct engine *engine, struct measurement *out,
+                          struct program *program)
+{
+    enum status st = STATUS_OK;
+    const struct run run = {.context = context, .engine = engine, .plan = plan};
     uint64_t unit = period(plan), all = plan->microbatches, rest = all % unit;
     struct measurement m[3] = {{0}, {0}, {0}};
-    struct program program = {0};
-    *folded = false;
-    if (all < LONG_RUN || all <= 6 * unit)
-        return measure(&run, all, out, NULL);
+    struct program last = {0};
+    const char *reason = all < LONG_RUN ? NULL : unfoldable(plan, context);
+    if (all < LONG_RUN || reason)
+        goto whole;
     for (uint64_t k = 0; k < 3; k++)
-        TRY(measure(&run, rest + (k + 2) * unit, &m[k], k == 2 ? &program : NULL));
+        TRY(measure(&run, rest + (k + 2) * unit, &m[k], k == 2 ? &last : NULL));
     double step = m[1].iteration_s - m[0].iteration_s;
-    if (program.asynchronous ||
-        fabs(m[2].iteration_s - m[1].iteration_s - step) > periodic * m[2].iteration_s) {
-        TRY(measure(&run, all, out, NULL));
-        goto out;
-    }
+    if (last.asynchronous)
+        reason = "it has no flush";
+    else if (fabs(m[2].iteration_s - m[1].iteration_s - step) > periodic * m[2].iteration_s)
+        reason = "its middle is not periodic";
+    if (reason)
+        goto whole;
     measurement_extrapolate(&m[2], &m[1], (double)(all - rest) / (double)unit - 4);
-    rate_flop(&program, context->topology, &m[2]);
+    evaluate_machine(&last, context->topology, &m[2]);
+    m[2].microbatches = plan->microbatches;
     *out = m[2];
     m[2] = (struct measurement){0};
-    *folded = true;
+    if (program) {
+        *program = last;
+        last = (struct program){0};
+    }
+    goto out;
+whole:
+    TRY(measure(&run, all, out, program));
+    if (reason)
+        TRY(text_copy(reason, &out->not_folded));
 out:
-    program_free(&program);
+    program_free(&last);
     for (size_t k = 0; k < 3; k++)
         measurement_free(&m[k]);
     return st;
@@ -224,7 +255,7 @@ static bool uniform(const struct plan *p, const struct topology *t)
 static enum status quick(void *context, const struct plan *p, struct evaluation *out)
 {
     const struct evaluation_context *c = context;
-    return evaluate(&(struct run){c, &engine_analytic, p, uniform(p, c->topology)}, out);
+    return evaluate(&(struct run){c, &engine_analytic, p, uniform(p, c->topology), NULL}, out);
 }
 
 struct finalists {
@@ -236,7 +267,7 @@ static enum status evaluate_finalist(void *context, size_t i, void *slot)
 {
     const struct finalists *f = context;
     const struct engine *engine = f->context->engine ? f->context->engine : &engine_simgrid;
-    return evaluate(&(struct run){f->context, engine, f->plan[i], engine->folds}, slot);
+    return evaluate(&(struct run){f->context, engine, f->plan[i], engine->folds, NULL}, slot);
 }
 
 static enum status thorough(void *context, const struct plan *const *p, size_t n,

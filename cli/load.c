@@ -52,7 +52,7 @@ out:
     return st;
 }
 
-enum status load_plan(const char *path, struct loaded_plan *out)
+enum status load_plan_only(const char *path, struct loaded_plan *out)
 {
     enum status st;
     struct loaded_plan p = {0};
@@ -66,7 +66,6 @@ enum status load_plan(const char *path, struct loaded_plan *out)
     TRY(load_model(model, &p.model));
     TRY(load_topology(platform, &p.topology, &p.platform));
     TRY(plan_read(&d, &p.model, &p.topology, &p.plan));
-    TRY(plan_lower(&p.plan, &p.model, &p.topology, &p.program));
     *out = p;
     p = (struct loaded_plan){0};
 out:
@@ -74,6 +73,19 @@ out:
     free(model);
     free(platform);
     json_document_free(&d);
+    return st;
+}
+
+enum status load_plan(const char *path, struct loaded_plan *out)
+{
+    enum status st;
+    struct loaded_plan p = {0};
+    TRY(load_plan_only(path, &p));
+    TRY(plan_lower(&p.plan, &p.model, &p.topology, &p.program));
+    *out = p;
+    p = (struct loaded_plan){0};
+out:
+    loaded_plan_free(&p);
     return st;
 }
 

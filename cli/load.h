@@ -28,6 +28,8 @@ struct loaded_plan {
 };
 
 enum status load_plan(const char *path, struct loaded_plan *out) MUST_CHECK;
+/* The same without the program. */
+enum status load_plan_only(const char *path, struct loaded_plan *out) MUST_CHECK;
 void loaded_plan_free(struct loaded_plan *p); /* accepts {0}; leaves {0} */
 
 /* Set plan, plan_sha256, model, platform and engine of a measurement (copies). */

@@ -155,6 +155,8 @@ enum status plan_by_objective(const struct plan_arguments *a)
     struct objective_request request;
     struct objective_result result = {0};
     struct model m = {0};
+    struct topology t = {0};
+    char *path = NULL;
     double value;
     bool chosen = strcmp(a->algorithm, "auto") != 0;
 
@@ -166,6 +168,10 @@ enum status plan_by_objective(const struct plan_arguments *a)
     if (!o->own_format) {
         TRY((o->nodes_apart ? load_model_apart : load_model)(a->model, &m));
         request.model = &m;
+    }
+    if (a->platform) {
+        TRY(load_topology(a->platform, &t, &path));
+        request.topology = &t;
     }
     request.stop = interrupt_catch();
     if (a->score) {
@@ -183,6 +189,8 @@ enum status plan_by_objective(const struct plan_arguments *a)
 out:
     interrupt_release();
     objective_result_free(&result);
+    topology_free(&t);
+    free(path);
     model_free(&m);
     return st;
 }

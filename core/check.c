@@ -230,7 +230,7 @@ int64_t program_peak(const struct program *p, uint32_t rank, uint32_t *op)
     }
     if (op)
         *op = at;
-    return p->rank[rank].static_bytes + (most > 0 ? most : 0) +
+    return program_static_bytes(&p->rank[rank]) + (most > 0 ? most : 0) +
            (at == PROGRAM_NONE ? 0 : p->rank[rank].scratch_bytes);
 }
 

@@ -36,7 +36,9 @@ static enum status memory_of(struct lowering *l, uint32_t team, uint32_t device,
     for (uint32_t s = team; s < l->plan->stages; s += l->teams) {
         const struct stage_cost *c;
         TRY(lowering_cost(l, s, device, &c));
-        out->static_bytes += versions * c->weight_bytes + c->gradient_bytes + c->state_bytes;
+        out->weight_bytes += versions * c->weight_bytes;
+        out->gradient_bytes += c->gradient_bytes;
+        out->state_bytes += c->state_bytes;
         if (c->scratch_bytes > out->scratch_bytes)
             out->scratch_bytes = c->scratch_bytes;
     }

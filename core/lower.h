@@ -15,7 +15,8 @@
  *   - replicas: ALLREDUCE of the gradients after the last backward, or in buckets while it runs;
  *     ZeRO 1: REDUCESCATTER, UPDATE of one part, ALLGATHER of the parameters; ZeRO 2: a
  *     REDUCESCATTER after every backward; ZeRO 3: also an ALLGATHER before every pass, one pass
- *     ahead, and none after the UPDATE;
+ *     ahead, and none after the UPDATE. Experts that are spread: likewise over the replicas that
+ *     have the same ones;
  *   - tied weights: ALLREDUCE over the stages that share them; UPDATE. */
 #ifndef CORE_LOWER_H
 #define CORE_LOWER_H

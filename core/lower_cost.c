@@ -48,7 +48,9 @@ static void add_calls(struct sum *u, uint32_t op)
     }
     for (size_t k = m->in_start[op]; k < m->in_start[op + 1]; k++)
         in += m->op[m->in[k]].output_bytes;
-    if (u->split.tensor_parallel > 1 && o->tensor == TENSOR_COLUMN && in > 0)
+    /* experts: both products in one op */
+    bool column = o->tensor == TENSOR_COLUMN || (o->tensor == TENSOR_ROW && o->exchange_bytes > 0);
+    if (u->split.tensor_parallel > 1 && column && in > 0)
         add_call(&u->c.backward_sum, 1, samples * in);
     if (u->split.expert_parallel > 1 && o->exchange_bytes > 0) {
         int64_t shards = u->split.sequence_parallel ? u->split.tensor_parallel : 1;
@@ -140,31 +142,51 @@ static enum status make_buckets(struct sum *u)
     return STATUS_OK;
 }
 
+/* What ZeRO leaves of them on each rank: experts are sharded over the replicas that have the same.
+ */
+static int64_t sharded(const struct sum *u, int64_t replicated_bytes, int64_t expert_bytes)
+{
+    return replicated_bytes / u->s->replicas +
+           expert_bytes * u->split.expert_parallel / u->s->replicas;
+}
+
+static void shard(struct sum *u, uint32_t zero, const struct cost_memory *factor)
+{
+    struct stage_cost *c = &u->c;
+    int64_t all = c->weight_bytes, dense = c->replicated_bytes, experts = c->expert_bytes;
+    if (zero >= 1)
+        c->state_bytes = sharded(u, dense * factor->state, experts * factor->state);
+    if (zero >= 2)
+        c->gradient_bytes = sharded(u, dense * factor->gradients, experts * factor->gradients);
+    if (zero >= 1 && all > 0)
+        c->update_s *= (double)sharded(u, dense, experts) / (double)all;
+    if (zero == 3) { /* the op that computes, and the next one's on their way */
+        c->scratch_bytes += 2 * u->largest_bytes;
+        c->weight_bytes = sharded(u, dense, experts);
+    }
+}
+
 static enum status finish(struct sum *u)
 {
     const struct lowering *l = u->l;
     struct stage_cost *c = &u->c;
     struct cost_memory factor = cost_memory(l->plan->optimizer, l->model->element_bytes);
-    int64_t replicas = u->s->replicas, zero = replicas > 1 ? l->plan->zero : 0;
+    uint32_t zero = u->s->replicas > 1 ? l->plan->zero : 0;
     for (size_t k = l->in_start[u->stage]; k < l->in_start[u->stage + 1]; k++)
         c->stash_bytes += /* received inputs stay until the backward */
             l->edge[l->in[k]].bytes / (u->split.sequence_parallel ? u->split.tensor_parallel : 1);
+    c->slowdown = u->type->slowdown;
     c->backward_s += c->recompute_s;
     c->input_s = c->backward_s - c->weight_s;
     average(&c->forward_sum);
     average(&c->backward_sum);
     average(&c->forward_experts);
     average(&c->backward_experts);
-    c->gradient_bytes = c->weight_bytes * factor.gradients / (zero >= 2 ? replicas : 1);
-    c->state_bytes = c->weight_bytes * factor.state / (zero >= 1 ? replicas : 1);
-    if (zero >= 1)
-        c->update_s /= (double)replicas;
-    if (zero == 3) { /* the op that computes, and the next one's on their way */
-        c->scratch_bytes += 2 * u->largest_bytes;
-        c->weight_bytes /= replicas;
-    }
-    bool whole = l->plan->bucket_bytes == 0 || replicas < 2 || zero >= 2 || l->schedule->split ||
-                 l->schedule->asynchronous || c->replicated_bytes == 0;
+    c->gradient_bytes = c->weight_bytes * factor.gradients;
+    c->state_bytes = c->weight_bytes * factor.state;
+    shard(u, zero, &factor);
+    bool whole = l->plan->bucket_bytes == 0 || u->s->replicas < 2 || zero >= 2 ||
+                 l->schedule->split || l->schedule->asynchronous || c->replicated_bytes == 0;
     return whole ? STATUS_OK : make_buckets(u);
 }
 
@@ -197,7 +219,7 @@ out:
     return st;
 }
 
-void stage_cost_free(struct stage_cost *c)
+void lowering_cost_free(struct stage_cost *c)
 {
     if (c)
         free(c->bucket);

@@ -80,20 +80,25 @@ out:
 static enum status spread_parameters(struct lowering *l, uint32_t rank, uint32_t stage,
                                      const struct stage_cost *cost)
 {
+    enum status st = STATUS_OK;
     uint32_t team = l->team_of[stage],
              shard = (rank - l->first_rank[team]) % lowering_shards(l, team);
-    uint32_t all = l->data[team * l->most_shards + shard];
     struct list *list = &l->list[rank];
-    if (all == PROGRAM_NONE || cost->replicated_bytes == 0)
-        return STATUS_OK;
     struct program_op op = {.kind = OP_ALLGATHER,
                             .purpose = FOR_SHARDS,
                             .stage = stage,
                             .microbatch = PROGRAM_NONE,
-                            .peer = all,
+                            .peer = l->data[team * l->most_shards + shard],
                             .tag = PROGRAM_NONE,
                             .bytes = cost->replicated_bytes};
-    return append_sum(list, op, newest(list));
+    if (op.peer != PROGRAM_NONE && op.bytes > 0)
+        TRY(append_sum(list, op, newest(list)));
+    op.peer = l->same[rank];
+    op.bytes = cost->expert_bytes;
+    if (op.peer != PROGRAM_NONE && op.bytes > 0)
+        TRY(append_sum(list, op, newest(list)));
+out:
+    return st;
 }
 
 /* Every stage of every rank, in one order for all ranks. */
@@ -128,6 +133,17 @@ static enum status update(struct lowering *l, uint32_t rank, uint32_t stage,
     return lowering_update(l, rank, stage, PROGRAM_NONE, cost);
 }
 
+/* The stage of this team that has the owner or, else, a borrower. */
+static uint32_t tied_stage(const struct lowering *l, uint32_t owner, uint32_t team)
+{
+    uint32_t op = owner;
+    while (l->team_of[l->stage_of[op]] != team)
+        do
+            op++;
+        while (l->model->op[op].shares != owner);
+    return l->stage_of[op];
+}
+
 /* Owner by owner, so that every rank meets its ties in the same order. */
 static enum status tie(struct lowering *l)
 {
@@ -137,13 +153,14 @@ static enum status tie(struct lowering *l)
         const struct tie *tie = &l->tie[k];
         for (size_t i = g->start[tie->group]; i < g->start[tie->group + 1]; i++) {
             struct list *list = &l->list[g->member[i]];
-            struct program_op op = {.kind = OP_ALLREDUCE,
-                                    .purpose = FOR_TIES,
-                                    .stage = lowering_team_of_rank(l, g->member[i]),
-                                    .microbatch = PROGRAM_NONE,
-                                    .peer = tie->group,
-                                    .tag = tie->owner,
-                                    .bytes = tie->bytes};
+            struct program_op op = {
+                .kind = OP_ALLREDUCE,
+                .purpose = FOR_TIES,
+                .stage = tied_stage(l, tie->owner, lowering_team_of_rank(l, g->member[i])),
+                .microbatch = PROGRAM_NONE,
+                .peer = tie->group,
+                .tag = tie->owner,
+                .bytes = tie->bytes};
             TRY(append_sum(list, op, newest(list)));
         }
     }

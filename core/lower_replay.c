@@ -113,14 +113,11 @@ struct pass {
     struct schedule_step s;
 };
 
-/* ZeRO 3: the stage's parameters, while the pass before still computes. */
-static enum status gather(const struct pass *a)
+/* ZeRO 3: parameters of the stage, while the pass before still computes. */
+static enum status gather_over(const struct pass *a, uint32_t group, int64_t bytes)
 {
     enum status st = STATUS_OK;
-    const struct lowering *l = a->l;
-    uint32_t group = l->data[a->cell->team * l->most_shards + a->shard];
-    int64_t bytes = a->cost->weight_bytes * l->plan->stage[a->stage].replicas;
-    if (l->plan->zero < 3 || group == PROGRAM_NONE || bytes == 0)
+    if (group == PROGRAM_NONE || bytes == 0)
         return STATUS_OK;
     struct program_op op = {.kind = OP_ALLGATHER,
                             .purpose = FOR_SHARDS,
@@ -138,6 +135,19 @@ static enum status gather(const struct pass *a)
     if (a->list->compute[1])
         TRY(list_depend(a->list, a->list->compute[1] - 1));
     a->list->gathered = position + 1;
+out:
+    return st;
+}
+
+static enum status gather(const struct pass *a)
+{
+    enum status st = STATUS_OK;
+    const struct lowering *l = a->l;
+    if (l->plan->zero < 3)
+        return STATUS_OK;
+    TRY(gather_over(a, l->data[a->cell->team * l->most_shards + a->shard],
+                    a->cost->replicated_bytes));
+    TRY(gather_over(a, l->same[a->rank], a->cost->expert_bytes));
 out:
     return st;
 }
@@ -238,7 +248,8 @@ static enum status backward_in_buckets(const struct pass *a, uint32_t *position)
     const struct stage_cost *c = a->cost;
     for (size_t b = 0; b < c->buckets; b++) {
         bool last = b + 1 == c->buckets;
-        TRY(append_compute(a, (uint8_t)b, c->bucket[b].seconds, last ? c->stash_bytes : 0,
+        double slower = b > 0 ? 1 + c->slowdown : 1; /* the bucket before is being summed */
+        TRY(append_compute(a, (uint8_t)b, slower * c->bucket[b].seconds, last ? c->stash_bytes : 0,
                            position));
         TRY(lowering_reduce(a->l, a->rank, a->stage, PROGRAM_NONE, c, c->bucket[b].bytes, false));
     }
@@ -262,6 +273,8 @@ static enum status compute(const struct pass *a, uint32_t *position)
                      : a->s.kind == OP_BACKWARD       ? c->backward_s
                      : a->s.kind == OP_BACKWARD_INPUT ? c->input_s
                                                       : c->weight_s;
+    if (l->plan->zero >= 2 && l->data[a->cell->team * l->most_shards + a->shard] != PROGRAM_NONE)
+        seconds *= 1 + c->slowdown;
     if (a->s.kind != OP_BACKWARD_WEIGHT)
         TRY(gather(a));
     if (a->s.kind == OP_BACKWARD && c->buckets > 0 && is_last(l, a->stage, a->s.microbatch))

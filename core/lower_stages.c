@@ -195,7 +195,7 @@ void lowering_free(struct lowering *l)
     for (size_t c = 0; l->cell && c < l->cells; c++)
         free(l->cell[c].schedule);
     for (size_t k = 0; l->cost && k < l->plan->stages * l->topology->types; k++)
-        stage_cost_free(l->cost[k]);
+        lowering_cost_free(l->cost[k]);
     grouping_free(&l->grouping);
     free(l->list);
     free(l->cell);

@@ -46,6 +46,7 @@ struct bucket {
 
 /* One stage on one type of device; per rank. */
 struct stage_cost {
+    double slowdown; /* of passes beside collectives */
     double forward_s, recompute_s, backward_s, input_s, weight_s, update_s;
     int64_t stash_bytes; /* per microbatch */
     int64_t weight_bytes, gradient_bytes, state_bytes, scratch_bytes;
@@ -134,7 +135,7 @@ uint32_t lowering_team_of_rank(const struct lowering *l, uint32_t rank);
 /* lower_cost.c: of a stage on a device; computed once per type, owned by *l. */
 enum status lowering_cost(struct lowering *l, uint32_t stage, uint32_t device,
                           const struct stage_cost **out) MUST_CHECK;
-void stage_cost_free(struct stage_cost *c);
+void lowering_cost_free(struct stage_cost *c);
 /* Is the op's forward made again in the backward? */
 bool lowering_remakes(const struct plan_stage *s, const struct model_op *o);
 

@@ -74,25 +74,36 @@ static void expose(struct interval *in, size_t n, double from, double to, struct
     }
 }
 
+/* The part of a timeline that is accounted, and how many of it make an iteration. */
+struct window {
+    double from_s, to_s, times;
+};
+
 static void account_rank(const struct program *p, const struct timeline *t, uint32_t r,
-                         double end_s, struct interval *room, struct measured_rank *out)
+                         const struct window *w, struct interval *room, struct measured_rank *out)
 {
-    double reached = 0;
+    double reached = w->from_s;
     size_t n = 0;
-    for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
-        if (!op_computes(&p->op[i]))
+    for (size_t i = p->op_start[r]; i < p->op_start[r + 1] && reached < w->to_s; i++) {
+        if (!op_computes(&p->op[i]) || t->end_s[i] <= reached)
             continue;
-        if (t->start_s[i] > reached)
-            expose(room, waited_for(p, t, i, reached, room, 0), reached, t->start_s[i], out);
-        double seconds = t->end_s[i] - t->start_s[i];
+        double start = fmin(t->start_s[i], w->to_s), end = fmin(t->end_s[i], w->to_s);
+        if (start > reached)
+            expose(room, waited_for(p, t, i, reached, room, 0), reached, start, out);
+        double seconds = end - fmax(start, reached);
         out->busy_s += seconds;
         out->update_s += p->op[i].kind == OP_UPDATE ? seconds : 0;
-        reached = fmax(reached, t->end_s[i]);
+        reached = end;
     }
     for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) /* what the end waits for */
         if (op_is_collective(&p->op[i]) && t->end_s[i] > reached)
             room[n++] = (struct interval){t->start_s[i], t->end_s[i], p->op[i].purpose};
-    expose(room, n, reached, end_s, out);
+    expose(room, n, reached, w->to_s, out);
+    out->busy_s *= w->times;
+    out->update_s *= w->times;
+    out->exposed_comm_s *= w->times;
+    for (size_t k = 0; k < OP_PURPOSES; k++)
+        out->exposed_s[k] *= w->times;
 }
 
 static uint64_t common_multiple(uint64_t a, uint64_t b)
@@ -116,15 +127,16 @@ static double finished(const struct program *p, const struct timeline *t, uint32
     return 0;
 }
 
-double timeline_iteration(const struct program *p, const struct timeline *t, bool *settled)
+/* All of it; without flush the second half, when that has a whole number of periods. */
+static struct window window_of(const struct program *p, const struct timeline *t, bool *settled)
 {
-    double end_s = 0;
+    struct window all = {0, 0, 1};
     uint64_t cycle = 1, margin = p->ranks;
     *settled = true;
     for (size_t i = 0; i < p->ops; i++)
-        end_s = fmax(end_s, t->end_s[i]);
+        all.to_s = fmax(all.to_s, t->end_s[i]);
     if (!p->asynchronous)
-        return end_s;
+        return all;
     for (uint32_t r = 0; r < p->ranks && cycle < p->microbatches; r++)
         if (r + 1 == p->ranks || p->rank[r + 1].stage != p->rank[r].stage)
             cycle = common_multiple(cycle, p->rank[r].replica + 1); /* the stage's last replica */
@@ -132,10 +144,17 @@ double timeline_iteration(const struct program *p, const struct timeline *t, boo
     uint64_t periods = last / 2 / cycle; /* the second half: the first one settles */
     if (periods == 0) {
         *settled = false;
-        return end_s;
+        return all;
     }
     uint32_t to = (uint32_t)last, from = (uint32_t)(last - periods * cycle);
-    return (finished(p, t, to) - finished(p, t, from)) / (double)(to - from) * p->microbatches;
+    return (struct window){finished(p, t, from), finished(p, t, to),
+                           (double)p->microbatches / (double)(to - from)};
+}
+
+double timeline_iteration(const struct program *p, const struct timeline *t, bool *settled)
+{
+    struct window w = window_of(p, t, settled);
+    return (w.to_s - w.from_s) * w.times;
 }
 
 /* The longest list of dependencies, or of ops, of any rank. */
@@ -150,29 +169,39 @@ static size_t most_waits(const struct program *p)
     return most;
 }
 
+/* What the peak is made of. */
+static enum status account_memory(const struct program *p, uint32_t r, struct measured_rank *out)
+{
+    const struct program_rank *rank = &p->rank[r];
+    char label[OP_LABEL];
+    uint32_t at;
+    out->peak_bytes = program_peak(p, r, &at);
+    out->weight_bytes = rank->weight_bytes;
+    out->gradient_bytes = rank->gradient_bytes;
+    out->state_bytes = rank->state_bytes;
+    out->scratch_bytes = at == PROGRAM_NONE ? 0 : rank->scratch_bytes;
+    out->stash_bytes = out->peak_bytes - program_static_bytes(rank) - out->scratch_bytes;
+    return at == PROGRAM_NONE ? STATUS_OK : text_copy(op_label(&p->op[at], label), &out->peak_at);
+}
+
 static enum status account_ranks(const struct program *p, const struct timeline *t,
-                                 double iteration_s, struct measurement *out)
+                                 const struct window *w, struct measurement *out)
 {
     enum status st = STATUS_OK;
-    double idle_s = 0, end_s = 0;
+    double idle_s = 0, iteration_s = (w->to_s - w->from_s) * w->times;
     struct interval *room = calloc(most_waits(p) + 1, sizeof *room);
     out->rank = calloc(p->ranks + 1, sizeof *out->rank);
     if (!room || !out->rank) {
         st = error_set(STATUS_NOMEM, "measurement of %zu ranks", p->ranks);
         goto out;
     }
-    for (size_t i = 0; i < p->ops; i++)
-        end_s = fmax(end_s, t->end_s[i]);
     for (uint32_t r = 0; r < p->ranks; r++) {
         struct measured_rank *rank = &out->rank[out->ranks++];
-        char label[OP_LABEL];
-        uint32_t at;
+        rank->stage = p->rank[r].stage;
         TRY(text_copy(p->rank[r].name, &rank->name));
-        account_rank(p, t, r, end_s, room, rank);
+        account_rank(p, t, r, w, room, rank);
         rank->idle_s = fmax(0, iteration_s - rank->busy_s - rank->exposed_comm_s);
-        rank->peak_bytes = program_peak(p, r, &at);
-        if (at != PROGRAM_NONE)
-            TRY(text_copy(op_label(&p->op[at], label), &rank->peak_at));
+        TRY(account_memory(p, r, rank));
         idle_s += rank->idle_s;
     }
     out->bubble_fraction = iteration_s > 0 ? idle_s / ((double)p->ranks * iteration_s) : 0;
@@ -186,10 +215,12 @@ enum status measurement_from_timeline(const struct program *p, const struct time
 {
     enum status st = STATUS_OK;
     bool settled;
-    double iteration_s = timeline_iteration(p, t, &settled);
+    struct window w = window_of(p, t, &settled);
+    double iteration_s = (w.to_s - w.from_s) * w.times;
 
+    out->microbatches = out->simulated = p->microbatches;
     TRY(measurement_set_iterations(out, p, &iteration_s, 1));
-    TRY(account_ranks(p, t, iteration_s, out));
+    TRY(account_ranks(p, t, &w, out));
     if (!settled)
         TRY(measurement_warn(out,
                              "%u microbatches are too few to reach the steady pace; the time "
@@ -239,6 +270,19 @@ enum status measurement_set_iterations(struct measurement *out, const struct pro
     return STATUS_OK;
 }
 
+static int busiest_first(const void *a, const void *b)
+{
+    const struct measured_link *x = a, *y = b;
+    if (x->busy_fraction != y->busy_fraction)
+        return x->busy_fraction > y->busy_fraction ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+void measurement_sort_links(struct measurement *m)
+{
+    qsort(m->link, m->links, sizeof *m->link, busiest_first);
+}
+
 static void extend(double *longer, double shorter, double times)
 {
     *longer += times * (*longer - shorter);
@@ -265,6 +309,7 @@ double measurement_extrapolate(struct measurement *longer, const struct measurem
         for (size_t k = 0; k < OP_PURPOSES; k++)
             extend(&a->exposed_s[k], b->exposed_s[k], times);
         a->peak_bytes += (int64_t)(times * (double)(a->peak_bytes - b->peak_bytes));
+        a->stash_bytes += (int64_t)(times * (double)(a->stash_bytes - b->stash_bytes));
         idle_s += a->idle_s;
     }
     for (size_t k = 0; k < longer->links; k++) /* busy bytes per second of the whole */
@@ -278,6 +323,15 @@ double measurement_extrapolate(struct measurement *longer, const struct measurem
                     longer->link[k].bytes * per_byte / longer->iteration_s;
                 break;
             }
+    for (size_t k = 0; k < longer->calls; k++)
+        for (size_t j = 0; j < shorter->calls; j++)
+            if (measured_calls_alike(&longer->call[k], &shorter->call[j])) {
+                extend(&longer->call[k].calls, shorter->call[j].calls, times);
+                extend(&longer->call[k].seconds, shorter->call[j].seconds, times);
+                break;
+            }
+    measurement_sort_calls(longer);
+    measurement_sort_links(longer);
     longer->samples_per_s = longer->iteration_s > 0 ? samples / longer->iteration_s : 0;
     longer->tokens_per_s = tokens * longer->samples_per_s;
     longer->bubble_fraction =
@@ -285,17 +339,25 @@ double measurement_extrapolate(struct measurement *longer, const struct measurem
     return step_s;
 }
 
-static int busiest_first(const void *a, const void *b)
+size_t measurement_fullest(const struct measurement *m)
 {
-    const struct measured_link *x = a, *y = b;
-    if (x->busy_fraction != y->busy_fraction)
-        return x->busy_fraction > y->busy_fraction ? -1 : 1;
-    return strcmp(x->name, y->name);
+    size_t fullest = m->ranks;
+    int64_t least = INT64_MAX;
+    for (size_t r = 0; r < m->ranks; r++)
+        if (m->rank[r].memory_bytes > 0 &&
+            m->rank[r].memory_bytes - m->rank[r].peak_bytes < least) {
+            least = m->rank[r].memory_bytes - m->rank[r].peak_bytes;
+            fullest = r;
+        }
+    return fullest;
 }
 
-void measurement_sort_links(struct measurement *m)
+size_t measurement_overfull(const struct measurement *m)
 {
-    qsort(m->link, m->links, sizeof *m->link, busiest_first);
+    size_t n = 0;
+    for (size_t r = 0; r < m->ranks; r++)
+        n += m->rank[r].memory_bytes > 0 && m->rank[r].peak_bytes > m->rank[r].memory_bytes;
+    return n;
 }
 
 enum status measurement_warn(struct measurement *m, const char *fmt, ...)
@@ -325,6 +387,10 @@ void measurement_free(struct measurement *m)
         free(m->link[k].name);
     for (size_t k = 0; m->warning && k < m->warnings; k++)
         free(m->warning[k]);
+    for (size_t k = 0; m->call && k < m->calls; k++)
+        free(m->call[k].algorithm);
+    free(m->call);
+    free(m->not_folded);
     free(m->rank);
     free(m->link);
     free(m->warning);

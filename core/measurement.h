@@ -9,6 +9,7 @@
 #ifndef CORE_MEASUREMENT_H
 #define CORE_MEASUREMENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,11 +28,25 @@ struct timeline {
 
 struct measured_rank {
     char *name;
+    uint32_t stage; /* its (first) stage */
     double busy_s, exposed_comm_s, idle_s;
     double update_s;               /* of busy_s: the optimizer */
     double exposed_s[OP_PURPOSES]; /* of exposed_comm_s, by purpose */
     int64_t peak_bytes;
     char *peak_at; /* label of the op at which memory is fullest; owned, NULL if not known */
+    /* What the program expects the peak to be made of; of simulations the sum is peak_bytes. */
+    int64_t weight_bytes, gradient_bytes, state_bytes, stash_bytes, scratch_bytes;
+    int64_t memory_bytes; /* of its device; 0: not known */
+};
+
+/* Messages or collectives alike in purpose, kind, size and number of members. */
+struct measured_call {
+    uint8_t purpose, kind; /* enum op_purpose; OP_SEND or a collective */
+    uint32_t members;      /* 2 of a message */
+    int64_t bytes;         /* as nccl-tests count them (core/collective.h) */
+    double calls, seconds; /* per iteration: how many, and what they took together, each from when
+                            * all its members were ready */
+    char *algorithm;       /* owned; NULL: not known, or a message */
 };
 
 struct measured_link {
@@ -50,12 +65,17 @@ struct measurement {
     double *iterations_s;               /* [iterations] all of them, warm-up excluded */
     double samples_per_s, tokens_per_s; /* tokens 0 where it does not apply */
     double bubble_fraction;             /* sum of idle_s / (ranks * iteration_s) */
-    double mfu, hfu; /* the model's FLOP, and with those made again, over what all devices could do
-                      * at the speeds that the platform states; 0: not known */
+    double flops;    /* what all devices could do at the speeds that the platform states */
+    double mfu, hfu; /* the model's FLOP, and with those made again, over that; 0: not known */
+    uint32_t microbatches, simulated; /* of the iteration; as many were simulated, the rest follows
+                                       * from the periodic middle: evaluate_plan() */
+    char *not_folded; /* why a long run was simulated in full; owned, NULL: it was not */
     size_t ranks;
     struct measured_rank *rank; /* [ranks] */
     size_t links;
     struct measured_link *link; /* [links] busiest first; empty when not known */
+    size_t calls;
+    struct measured_call *call; /* [calls] most seconds first; empty when not known */
     double cpu_s;
     size_t losses;
     double *loss;            /* [losses] mean loss of each step; real runs only */
@@ -84,6 +104,27 @@ enum status measurement_set_iterations(struct measurement *out, const struct pro
  * Returns the difference of the iteration times. */
 double measurement_extrapolate(struct measurement *longer, const struct measurement *shorter,
                                double times);
+/* Fill calls of *out from a timeline. O(ops * distinct calls). */
+enum status measurement_add_calls(struct measurement *out, const struct program *p,
+                                  const struct timeline *t) MUST_CHECK;
+/* Most seconds first. */
+void measurement_sort_calls(struct measurement *m);
+/* Same purpose, kind, size and number of members. */
+bool measured_calls_alike(const struct measured_call *a, const struct measured_call *b);
+/* Seconds of one call; its size over them, and that times nccl-tests' bus factor: bytes per
+ * second, 0 when it took no time. */
+double measured_call_seconds(const struct measured_call *c);
+double measured_call_algbw(const struct measured_call *c);
+double measured_call_busbw(const struct measured_call *c);
+/* What calls there are, and their names: "send", "all-reduce", ... */
+enum { MEASURED_CALLS = 5 };
+extern const char *const measured_call_names[MEASURED_CALLS];
+extern const uint8_t measured_call_kinds[MEASURED_CALLS]; /* enum op_kind */
+const char *measured_call_name(const struct measured_call *c);
+/* Index of the rank with the least memory left, or that lacks most; m->ranks when none is known. */
+size_t measurement_fullest(const struct measurement *m);
+/* Ranks that need more memory than their device has. */
+size_t measurement_overfull(const struct measurement *m);
 /* Sort links by busy fraction, busiest first. */
 void measurement_sort_links(struct measurement *m);
 enum status measurement_warn(struct measurement *m, const char *fmt, ...)

@@ -27,6 +27,27 @@ void program_free(struct program *p)
     *p = (struct program){0};
 }
 
+static bool has_stage(const struct program *p, uint32_t rank, uint32_t stage)
+{
+    bool found = p->rank[rank].stage == stage;
+    for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1] && !found; i++)
+        found = p->op[i].stage == stage;
+    return found;
+}
+
+size_t program_rank_ops(const struct program *p, uint32_t rank, uint32_t *op)
+{
+    size_t n = 0;
+    for (uint32_t s = 0; s < p->stages; s++) {
+        if (!has_stage(p, rank, s))
+            continue;
+        for (size_t k = p->stage_start[s]; k < p->stage_start[s + 1]; k++, n++)
+            if (op)
+                op[n] = p->stage_op[k];
+    }
+    return n;
+}
+
 uint32_t program_rank_of(const struct program *p, size_t op)
 {
     size_t low = 0, high = p->ranks;

@@ -78,9 +78,9 @@ struct program_rank {
     uint32_t device;         /* index in the topology */
     uint32_t stage;          /* its (first) stage */
     uint32_t replica, shard; /* shard: position in the tensor-parallel group */
-    int64_t static_bytes;    /* weights, gradients, optimizer state */
-    int64_t scratch_bytes;   /* needed besides during one compute op: recomputed activations,
-                              * gathered parameters */
+    int64_t weight_bytes, gradient_bytes, state_bytes; /* kept all the time; state: optimizer's */
+    int64_t scratch_bytes; /* needed besides during one compute op: recomputed activations,
+                            * gathered parameters */
 };
 
 struct program {
@@ -124,8 +124,16 @@ enum status program_write(const struct program *p, const char *path,
                           const struct provenance *by) MUST_CHECK;
 void program_free(struct program *p); /* accepts {0}; leaves {0} */
 
+/* How many model ops the stages of a rank have; their indices go to op[], stage by stage, unless it
+ * is NULL. O(stages * ops of the rank). */
+size_t program_rank_ops(const struct program *p, uint32_t rank, uint32_t *op);
 /* Rank that op i belongs to; O(log ranks). */
 uint32_t program_rank_of(const struct program *p, size_t op);
+/* What the rank keeps all the time. */
+static inline int64_t program_static_bytes(const struct program_rank *r)
+{
+    return r->weight_bytes + r->gradient_bytes + r->state_bytes;
+}
 static inline bool op_computes(const struct program_op *o)
 {
     return o->kind <= OP_UPDATE;

@@ -133,7 +133,9 @@ static enum status read_rank(const struct json_at *at, struct program *p, uint32
     TRY(field_id(at, "shard", &rank->shard));
     if (rank->shard == PROGRAM_NONE)
         rank->shard = 0;
-    TRY(json_may_integer(at, "static_bytes", 0, INT64_MAX / 65536, &rank->static_bytes));
+    TRY(json_may_integer(at, "weight_bytes", 0, INT64_MAX / 65536, &rank->weight_bytes));
+    TRY(json_may_integer(at, "gradient_bytes", 0, INT64_MAX / 65536, &rank->gradient_bytes));
+    TRY(json_may_integer(at, "state_bytes", 0, INT64_MAX / 65536, &rank->state_bytes));
     TRY(json_may_integer(at, "scratch_bytes", 0, INT64_MAX / 65536, &rank->scratch_bytes));
     TRY(json_field(at, "ops", &field));
     TRY(json_get_array(&field, MAX_OPS - p->ops, &n));
@@ -340,7 +342,9 @@ enum status program_write(const struct program *p, const char *path, const struc
         put_id(&w, "replica", rank->replica);
         if (rank->shard > 0)
             json_put_integer(&w, "shard", rank->shard);
-        json_put_integer(&w, "static_bytes", rank->static_bytes);
+        json_put_integer(&w, "weight_bytes", rank->weight_bytes);
+        json_put_integer(&w, "gradient_bytes", rank->gradient_bytes);
+        json_put_integer(&w, "state_bytes", rank->state_bytes);
         if (rank->scratch_bytes > 0)
             json_put_integer(&w, "scratch_bytes", rank->scratch_bytes);
         json_open_array(&w, "ops", false);

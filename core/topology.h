@@ -32,6 +32,7 @@ struct device_type {
     double memory_Bps;    /* memory bandwidth, > 0 */
     int64_t memory_bytes; /* > 0 */
     double launch_s;      /* fixed cost of one op */
+    double slowdown;      /* a pass beside a collective takes 1 + slowdown times as long, >= 0 */
     uint32_t nics;        /* ways that lead out of the node of such a device, shared by the devices
                            * in it; 0: not known, or everything is one node */
     size_t rates;

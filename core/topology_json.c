@@ -69,6 +69,7 @@ static enum status read_type(const struct json_at *at, struct device_type *t)
     TRY(json_need_real(at, "memory_Bps", DBL_MIN, DBL_MAX, &t->memory_Bps));
     TRY(json_need_integer(at, "memory_bytes", 1, INT64_MAX, &t->memory_bytes));
     TRY(json_need_real(at, "launch_s", 0, DBL_MAX, &t->launch_s));
+    TRY(json_may_real(at, "slowdown", 0, DBL_MAX, &t->slowdown));
     TRY(json_may_integer(at, "nics", 0, UINT32_MAX, &nics));
     t->nics = (uint32_t)nics;
     TRY(json_optional(at, "rates", &field));
@@ -265,6 +266,8 @@ static void put_type(struct json_writer *w, const struct device_type *t)
     json_put_real(w, "memory_Bps", t->memory_Bps);
     json_put_integer(w, "memory_bytes", t->memory_bytes);
     json_put_real(w, "launch_s", t->launch_s);
+    if (t->slowdown > 0)
+        json_put_real(w, "slowdown", t->slowdown);
     if (t->nics > 0)
         json_put_integer(w, "nics", t->nics);
     json_open_array(w, "rates", false);

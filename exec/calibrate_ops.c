@@ -299,7 +299,10 @@ static enum status update_pass(const struct update_bed *b, double *mean_s)
     double sum_s = 0;
     for (size_t i = 0; i < b->ring; i++) {
         real *own = b->data + 4 * b->n * i;
-        struct stage s = {.parameters = b->n, .parameter = own, .gradient = own + b->n};
+        struct stage s = {.on = {&backend_cpu, NULL},
+                          .parameters = b->n,
+                          .parameter = own,
+                          .gradient = own + b->n};
         s.learning_rate = 1e-3;
         s.moment = b->moments ? own + 2 * b->n : NULL;
         s.square = own + 3 * b->n;

@@ -21,14 +21,11 @@ enum status executor_supports(const struct program *p)
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
             const struct program_op *o = &p->op[i];
             char label[OP_LABEL];
-            const char *what = o->stage != p->rank[r].stage ? "several stages on a device"
-                               : p->rank[r].shard > 0       ? "tensor parallelism"
-                               : o->purpose == FOR_EXPERTS  ? "experts on other ranks"
+            const char *what = p->rank[r].shard > 0        ? "tensor parallelism"
+                               : o->purpose == FOR_EXPERTS ? "experts on other ranks"
                                : op_is_collective(o) && o->kind != OP_ALLREDUCE
                                    ? "sharded parameters"
-                               : o->part > 0 ? "gradient buckets"
-                               : o->kind == OP_BACKWARD_INPUT || o->kind == OP_BACKWARD_WEIGHT
-                                   ? "split backward passes"
+                               : o->part > 0                  ? "gradient buckets"
                                : p->asynchronous              ? "updates without flush"
                                : p->rank[r].scratch_bytes > 0 ? "recomputation"
                                                               : NULL;
@@ -83,7 +80,7 @@ static enum status complete(const struct running *r, uint32_t op)
     report(r, op, WORKER_WAITS);
     TRY(e->transport->wait(e->transport_self, op, e->timeout_s, &data));
     if (o->kind == OP_RECV) {
-        st = e->device->put(e->device_self, o->peer_stage, o->microbatch, o->backward, data);
+        st = e->device->put(e->device_self, o, data);
         e->transport->release(e->transport_self, op);
         if (st != STATUS_OK)
             return st;
@@ -117,12 +114,7 @@ static enum status compute(const struct running *r, uint32_t op)
     size_t k = op - r->first;
     report(r, op, WORKER_COMPUTES);
     r->out->op_start_s[k] = clock_now();
-    if (o->kind == OP_FORWARD)
-        st = e->device->forward(e->device_self, r->step, o->microbatch, o->seconds);
-    else if (o->kind == OP_BACKWARD)
-        st = e->device->backward(e->device_self, r->step, o->microbatch, o->seconds);
-    else
-        st = e->device->update(e->device_self, r->step, o->seconds);
+    st = e->device->compute(e->device_self, r->step, o);
     r->out->op_end_s[k] = clock_now();
     return st;
 }
@@ -135,12 +127,12 @@ static enum status post(const struct running *r, uint32_t op)
     if (o->kind == OP_SEND) {
         void *data;
         TRY(e->transport->send_buffer(e->transport_self, op, &data));
-        TRY(e->device->get(e->device_self, o->peer_stage, o->microbatch, o->backward, data));
+        TRY(e->device->get(e->device_self, o, data));
         TRY(e->transport->send(e->transport_self, op));
     } else if (o->kind == OP_ALLREDUCE) {
         float *data;
         size_t n;
-        TRY(e->device->gradients(e->device_self, o->tag, &data, &n));
+        TRY(e->device->gradients(e->device_self, o, &data, &n));
         TRY(e->transport->allreduce(e->transport_self, op, data, n));
     }
 out:
@@ -163,6 +155,23 @@ static enum status locate(const struct running *r, uint32_t op, enum status st)
                          op_label(&r->e->program->op[op], label), r->step);
 }
 
+/* Devices that queue their ops know only now when these ran. */
+static enum status finish(const struct running *r)
+{
+    enum status st = STATUS_OK;
+    const struct executor *e = r->e;
+    if (!e->device->finish)
+        return STATUS_OK;
+    TRY(e->device->finish(e->device_self));
+    for (size_t k = 0; k < r->out->ops; k++) {
+        const struct program_op *o = &e->program->op[r->first + k];
+        if (op_computes(o))
+            e->device->times(e->device_self, o, &r->out->op_start_s[k], &r->out->op_end_s[k]);
+    }
+out:
+    return st;
+}
+
 enum status executor_run(const struct executor *e, uint32_t step, struct executor_step *out)
 {
     enum status st = STATUS_OK;
@@ -179,6 +188,7 @@ enum status executor_run(const struct executor *e, uint32_t step, struct executo
     for (op = (uint32_t)r.first; op < end; op++)
         if (!op_computes(&p->op[op]) && !is_complete(&r, op))
             TRY(complete(&r, op));
+    TRY(finish(&r));
     out->end_s = clock_now();
     out->loss = e->device->take_loss(e->device_self);
 out:

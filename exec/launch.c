@@ -97,6 +97,8 @@ static void tear_down(struct run *run)
         socket_close(&run->worker[r].fd);
         free(run->worker[r].payload);
     }
+    if (run->starter.output)
+        fclose(run->starter.output);
     socket_close(&run->listener);
     socket_close(&run->signals);
     if (run->masked) {

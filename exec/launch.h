@@ -14,7 +14,14 @@
 #include "core/program.h"
 
 struct launch_options {
-    const char *worker;   /* path of foreline-worker; NULL: beside this executable */
+    const char *worker;    /* path of the worker; NULL: beside this executable */
+    const char *transport; /* "tcp" or "mpi"; NULL: tcp */
+    /* Words that start the workers when put before their command line, "mpirun ..." or "srun ...";
+     * "none": somebody else does, told how on stderr. NULL: one process per rank, for tcp, or
+     * mpirun with settings that suit this program, for mpi. */
+    const char *launcher;
+    const char *hosts;    /* mpirun's --hostfile, NULL: all ranks on this machine */
+    const char *address;  /* dotted, where workers reach the launcher; NULL: 127.0.0.1 */
     const char *device;   /* "cpu" or "paced" */
     const char *text;     /* file of training text, NULL: the shipped one */
     size_t steps, warmup; /* measured steps >= 1, after warm-up steps */
@@ -23,8 +30,8 @@ struct launch_options {
     bool progress;    /* a line per step on stderr */
 };
 
-/* Fills engine ("tcp"), iterations_s, loss, parameters_sha256, ranks, cpu_s of *out, and with
- * `timeline` not NULL the op times of the step with the median iteration time. */
+/* Fills engine (the transport), iterations_s, loss, parameters_sha256, ranks, cpu_s of *out, and
+ * with `timeline` not NULL the op times of the step with the median iteration time. */
 enum status launch_run(const struct program *p, const struct model *m,
                        const struct launch_options *o, struct measurement *out,
                        struct timeline *timeline) MUST_CHECK;

@@ -10,22 +10,31 @@
 
 /* ---- taking reports */
 
+/* When step s was over on the last rank, from its start. Each rank's times count from its own
+ * start, the same moment on all: machines have different clocks. */
+static double duration_of(const struct run *run, size_t s)
+{
+    size_t ranks = run->program->ranks;
+    double longest_s = 0;
+    for (size_t r = 0; r < ranks; r++)
+        longest_s = fmax(longest_s, run->end_s[s * ranks + r] - run->start_s[s * ranks + r]);
+    return longest_s;
+}
+
 /* A line for every step that all ranks have reported. */
 static void show_progress(struct run *run)
 {
     size_t ranks = run->program->ranks;
     for (;; run->announced++) {
-        double end_s = 0, loss = 0;
+        double loss = 0;
         size_t s = run->announced;
         for (size_t r = 0; r < ranks; r++) {
             if (run->worker[r].steps <= s)
                 return;
-            end_s = fmax(end_s, run->end_s[s * ranks + r]);
             loss += run->loss[s * ranks + r];
         }
         fprintf(stderr, "step %zu of %zu: %.3g s, loss %.6g%s\n", s + 1, run->steps,
-                end_s - run->start_s[s * ranks], loss,
-                s < run->options->warmup ? " (warm-up)" : "");
+                duration_of(run, s), loss, s < run->options->warmup ? " (warm-up)" : "");
     }
 }
 
@@ -54,24 +63,13 @@ enum status launch_take_step(struct run *run, uint32_t rank, const char *payload
     return STATUS_OK;
 }
 
-enum status launch_take_done(struct run *run, uint32_t rank, const char *payload)
+/* The digests of the ops in own[n]; they are equal on all replicas. */
+static enum status take_digests(struct run *run, const uint32_t *own, size_t n, const char *payload)
 {
-    struct launched *w = &run->worker[rank];
-    struct frame_done done;
-    memcpy(&done, payload, sizeof done);
-    uint32_t stage = run->program->rank[rank].stage;
-    size_t first = run->program->stage_start[stage];
-    if (w->stage == WORKER_DONE || w->steps != run->steps ||
-        done.digests != run->program->stage_start[stage + 1] - first)
-        return error_set(STATUS_IO, "is done after %zu of %zu steps with %llu digests", w->steps,
-                         run->steps, (unsigned long long)done.digests);
-    w->stage = WORKER_DONE;
-    w->peak_bytes = done.peak_bytes;
-    run->done++;
-    for (size_t k = 0; k < done.digests; k++) {
+    for (size_t k = 0; k < n; k++) {
         struct frame_digest d;
-        memcpy(&d, payload + sizeof done + k * sizeof d, sizeof d);
-        if (d.op != run->program->stage_op[first + k] || d.op >= run->model->n)
+        memcpy(&d, payload + k * sizeof d, sizeof d);
+        if (d.op != own[k] || d.op >= run->model->n)
             return error_set(STATUS_IO, "sends the digest of an op that is not its own");
         uint8_t *known = run->digests + d.op * DIGEST;
         if (run->digested[d.op] && memcmp(known, d.digest, DIGEST))
@@ -84,17 +82,28 @@ enum status launch_take_done(struct run *run, uint32_t rank, const char *payload
     return STATUS_OK;
 }
 
-/* ---- the measurement */
-
-/* When step s was over on the last rank, from its start. */
-static double duration_of(const struct run *run, size_t s)
+enum status launch_take_done(struct run *run, uint32_t rank, const char *payload)
 {
-    size_t ranks = run->program->ranks;
-    double end_s = 0;
-    for (size_t r = 0; r < ranks; r++)
-        end_s = fmax(end_s, run->end_s[s * ranks + r]);
-    return end_s - run->start_s[s * ranks];
+    struct launched *w = &run->worker[rank];
+    struct frame_done done;
+    size_t n = program_rank_ops(run->program, rank, NULL);
+    memcpy(&done, payload, sizeof done);
+    if (w->stage == WORKER_DONE || w->steps != run->steps || done.digests != n)
+        return error_set(STATUS_IO, "is done after %zu of %zu steps with %llu digests", w->steps,
+                         run->steps, (unsigned long long)done.digests);
+    w->stage = WORKER_DONE;
+    w->peak_bytes = done.peak_bytes;
+    run->done++;
+    uint32_t *own = calloc(n + 1, sizeof *own);
+    if (!own)
+        return error_set(STATUS_NOMEM, "digests of %zu ops", n);
+    program_rank_ops(run->program, rank, own);
+    enum status st = take_digests(run, own, n, payload + sizeof done);
+    free(own);
+    return st;
 }
+
+/* ---- the measurement */
 
 /* The measured step whose duration is the (lower) median. */
 static size_t median_step(const double *duration_s, size_t n)
@@ -111,14 +120,16 @@ static size_t median_step(const double *duration_s, size_t n)
 }
 
 /* Times of measured step k from its start. A RECV begins with its SEND and a collective with its
- * last member: all ranks read the same clock. */
+ * last member. */
 static void fill_timeline(const struct run *run, size_t k, struct timeline *t)
 {
     const struct program *p = run->program;
-    double zero_s = run->start_s[(run->options->warmup + k) * p->ranks];
-    for (size_t i = 0; i < p->ops; i++) {
-        t->start_s[i] = run->op_start_s[k * p->ops + i] - zero_s;
-        t->end_s[i] = run->op_end_s[k * p->ops + i] - zero_s;
+    for (size_t r = 0; r < p->ranks; r++) {
+        double zero_s = run->start_s[(run->options->warmup + k) * p->ranks + r];
+        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
+            t->start_s[i] = run->op_start_s[k * p->ops + i] - zero_s;
+            t->end_s[i] = run->op_end_s[k * p->ops + i] - zero_s;
+        }
     }
     for (size_t i = 0; i < p->ops; i++) {
         const struct program_op *o = &p->op[i];
@@ -126,7 +137,7 @@ static void fill_timeline(const struct run *run, size_t k, struct timeline *t)
             t->start_s[i] = t->start_s[o->match];
         if (o->kind == OP_ALLREDUCE)
             for (size_t j = o->match; j != i; j = p->op[j].match)
-                t->start_s[i] = fmax(t->start_s[i], run->op_start_s[k * p->ops + j] - zero_s);
+                t->start_s[i] = fmax(t->start_s[i], t->start_s[j]);
     }
 }
 
@@ -208,7 +219,7 @@ enum status launch_result(struct run *run, double cpu_s, struct measurement *out
     struct timeline t = {0};
     double *duration_s = calloc(n + 1, sizeof *duration_s);
 
-    m.engine = strdup("tcp");
+    m.engine = strdup(launch_transport(run));
     if (!duration_s || !m.engine) {
         st = error_set(STATUS_NOMEM, "%zu steps", n);
         goto out;

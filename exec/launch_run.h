@@ -2,6 +2,7 @@
  *
  *   launch.c         launch_run(): the order of things, and tearing everything down
  *   launch_spawn.c   files, environment, fork and exec
+ *   launch_mpi.c     the command line of mpirun, and what it says when it fails
  *   launch_watch.c   rendezvous and event loop: who joined, reported, fell silent, died
  *   launch_result.c  reports of all ranks become a measurement */
 #ifndef EXEC_LAUNCH_RUN_H
@@ -11,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "core/measurement.h"
@@ -22,12 +24,13 @@
 enum worker_stage { WORKER_SPAWNED, WORKER_JOINED, WORKER_DONE };
 
 struct launched {
-    pid_t pid;  /* 0: not started */
+    pid_t pid;  /* child; 0: not started, or not by us */
     bool alive; /* started and not yet waited for */
     int exit;   /* waitpid() status once it is not */
     enum worker_stage stage;
     int fd; /* control connection, -1: none */
     uint16_t port;
+    pid_t told;             /* process id, as the worker says */
     struct frame_head head; /* frame being received */
     char *payload;          /* [room] */
     size_t room, got;       /* got: bytes of head and payload */
@@ -37,6 +40,14 @@ struct launched {
     size_t steps;      /* reported */
     bool complained;   /* has sent an error: how it exits is no news */
     int64_t peak_bytes;
+};
+
+/* The process that starts all workers: mpirun, srun. */
+struct starter {
+    pid_t pid;    /* 0: none */
+    bool alive;   /* started and not yet waited for */
+    int exit;     /* waitpid() status once it is not */
+    FILE *output; /* what it and its workers print; owned */
 };
 
 /* Why the run failed: the first cause counts, but what a rank says about its peers is only a
@@ -66,9 +77,10 @@ struct run {
     sigset_t old_mask;
     struct sigaction old_child;
 
-    struct launched *worker; /* [ranks] */
-    size_t joined, done, alive;
-    size_t announced; /* steps shown as progress */
+    struct starter starter;
+    struct launched *worker;    /* [ranks] */
+    size_t joined, done, alive; /* alive: children */
+    size_t announced;           /* steps shown as progress */
     double started_s;
     double others_cpu_s; /* CPU time of everything else on the machine during the run */
     struct cause cause;
@@ -84,6 +96,18 @@ enum status launch_prepare(struct run *run) MUST_CHECK;
 enum status launch_spawn(struct run *run) MUST_CHECK;
 /* Files are not needed any more once every worker has read them; again: nothing. */
 void launch_remove_files(struct run *run);
+
+const char *launch_transport(const struct run *run); /* "tcp" unless told otherwise */
+/* Does somebody else start the workers? */
+bool launch_by_hand(const struct run *run);
+
+/* Words to put before the worker's command line, from --launcher or for mpirun. The strings and the
+ * NULL-terminated array are one block, free(). STATUS_IO when the program is not there. */
+enum status launch_words(const struct run *run, char ***words) MUST_CHECK;
+/* Does the starter's output say that a rank was killed by a signal? */
+bool launch_find_signal(FILE *output, unsigned *rank, int *signal);
+/* The first line of the output that says something, at most n - 1 bytes; "" when there is none. */
+void launch_find_reason(FILE *output, char *text, size_t n);
 
 /* Until all workers are done and gone; else the cause. */
 enum status launch_watch(struct run *run) MUST_CHECK;

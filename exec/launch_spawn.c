@@ -41,10 +41,23 @@ void launch_remove_files(struct run *run)
     run->directory[0] = '\0';
 }
 
-/* The worker: as told, else $FORELINE_WORKER, else beside this executable or in libexec/. */
+const char *launch_transport(const struct run *run)
+{
+    return run->options->transport ? run->options->transport : "tcp";
+}
+
+bool launch_by_hand(const struct run *run)
+{
+    return run->options->launcher && !strcmp(run->options->launcher, "none");
+}
+
+/* The worker: as told, else $FORELINE_WORKER, else beside this executable or in libexec/. MPI has
+ * one of its own. */
 static enum status find_worker(struct run *run)
 {
-    static const char *const places[] = {"foreline-worker", "../libexec/foreline-worker"};
+    static const char *const places[] = {"", "../libexec/"};
+    bool mpi = !strcmp(launch_transport(run), "mpi");
+    const char *name = mpi ? "foreline-worker-mpi" : "foreline-worker";
     const char *told = run->options->worker ? run->options->worker : getenv("FORELINE_WORKER");
     char self[2048];
     if (told) {
@@ -57,11 +70,17 @@ static enum status find_worker(struct run *run)
     self[n] = '\0';
     *strrchr(self, '/') = '\0';
     for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
-        snprintf(run->worker_path, sizeof run->worker_path, "%s/%s", self, places[k]);
+        snprintf(run->worker_path, sizeof run->worker_path, "%s/%s%s", self, places[k], name);
         if (!access(run->worker_path, X_OK))
             return STATUS_OK;
     }
-    return error_set(STATUS_IO, "no foreline-worker in %s", self);
+    return error_set(STATUS_IO, "no %s in %s%s", name, self,
+                     mpi ? ": it is built where MPI is installed (libopenmpi-dev)" : "");
+}
+
+static const char *address_of(const struct run *run)
+{
+    return run->options->address ? run->options->address : "127.0.0.1";
 }
 
 enum status launch_prepare(struct run *run)
@@ -77,7 +96,7 @@ enum status launch_prepare(struct run *run)
         st = error_set(STATUS_IO, "no random numbers: %s", strerror(errno));
         goto out;
     }
-    TRY(socket_listen(&run->listener, &run->port));
+    TRY(socket_listen_at(address_of(run), &run->listener, &run->port));
 out:
     return st;
 }
@@ -87,32 +106,56 @@ out:
 enum { ARGUMENTS = 20, SETTINGS = 5, NUMBER = 32 };
 
 struct call {
-    char *argument[ARGUMENTS];
+    char *argument[ARGUMENTS]; /* of the worker */
     char rate[NUMBER], steps[NUMBER], timeout[NUMBER];
     char launcher[64], token[32 + 2 * TOKEN], rank[NUMBER], ranks[NUMBER];
     char **environment; /* ours first, then what we inherited */
+    char **words;       /* the launcher's, NULL: none */
+    char **line;        /* words and arguments */
 };
 
-static enum status make_call(const struct run *run, struct call *c)
+static char *borrowed(const char *text)
 {
-    size_t n = 0, inherited = 0;
+    return (char *)(uintptr_t)text; /* execve() does not change it */
+}
+
+static void make_arguments(const struct run *run, struct call *c)
+{
+    size_t n = 0;
     const struct launch_options *o = run->options;
     snprintf(c->rate, NUMBER, "%.17g", o->learning_rate);
     snprintf(c->steps, NUMBER, "%zu", run->steps);
     snprintf(c->timeout, NUMBER, "%.17g", o->timeout_s);
-    const char *const argument[] = {
-        run->worker_path, "--program", run->program_path, "--model", run->model_path,
-        "--device",       o->device,   "--learning-rate", c->rate,   "--steps",
-        c->steps,         "--timeout", c->timeout};
+    const char *const argument[] = {run->worker_path,  "--program",     run->program_path,
+                                    "--model",         run->model_path, "--device",
+                                    o->device,         "--transport",   launch_transport(run),
+                                    "--learning-rate", c->rate,         "--steps",
+                                    c->steps,          "--timeout",     c->timeout};
     for (; n < sizeof argument / sizeof *argument; n++)
-        c->argument[n] = (char *)(uintptr_t)argument[n]; /* execve() does not change them */
+        c->argument[n] = borrowed(argument[n]);
     if (o->text) {
-        c->argument[n++] = (char *)(uintptr_t) "--text";
-        c->argument[n++] = (char *)(uintptr_t)o->text;
+        c->argument[n++] = borrowed("--text");
+        c->argument[n++] = borrowed(o->text);
     }
     c->argument[n] = NULL;
+}
 
-    snprintf(c->launcher, sizeof c->launcher, "FORELINE_LAUNCHER=127.0.0.1:%u", run->port);
+/* Is this one of the variables that say which rank a process is? */
+static bool names_a_rank(const char *variable)
+{
+    static const char *const own[] = {"RANK=", "WORLD_SIZE=", "LOCAL_RANK="};
+    for (size_t k = 0; k < sizeof own / sizeof *own; k++)
+        if (!strncmp(variable, own[k], strlen(own[k])))
+            return true;
+    return false;
+}
+
+/* With a launcher, it says who is which rank; else we do. */
+static enum status make_environment(const struct run *run, struct call *c)
+{
+    size_t inherited = 0, n = 0;
+    snprintf(c->launcher, sizeof c->launcher, "FORELINE_LAUNCHER=%.24s:%u", address_of(run),
+             run->port);
     int k = snprintf(c->token, sizeof c->token, "FORELINE_TOKEN=");
     hex_print(run->token, TOKEN, c->token + k);
     snprintf(c->ranks, NUMBER, "WORLD_SIZE=%zu", run->program->ranks);
@@ -121,18 +164,39 @@ static enum status make_call(const struct run *run, struct call *c)
     c->environment = calloc(inherited + SETTINGS + 1, sizeof *c->environment);
     if (!c->environment)
         return error_set(STATUS_NOMEM, "environment");
-    char *const ours[SETTINGS] = {c->launcher, c->token, c->ranks, c->rank,
-                                  (char *)(uintptr_t) "OPENBLAS_NUM_THREADS=1"};
-    memcpy(c->environment, ours, sizeof ours);
-    memcpy(c->environment + SETTINGS, environ, inherited * sizeof *environ);
+    char *const ours[] = {c->launcher, c->token, borrowed("OPENBLAS_NUM_THREADS=1"), c->ranks,
+                          c->rank};
+    for (size_t i = 0; i < (c->words ? 3 : SETTINGS); i++)
+        c->environment[n++] = ours[i];
+    for (size_t i = 0; i < inherited; i++)
+        if (!names_a_rank(environ[i]))
+            c->environment[n++] = environ[i];
+    return STATUS_OK;
+}
+
+static enum status make_line(struct call *c)
+{
+    size_t words = 0, arguments = 0, n = 0;
+    while (c->words && c->words[words])
+        words++;
+    while (c->argument[arguments])
+        arguments++;
+    c->line = calloc(words + arguments + 1, sizeof *c->line);
+    if (!c->line)
+        return error_set(STATUS_NOMEM, "command line");
+    for (size_t i = 0; i < words; i++)
+        c->line[n++] = c->words[i];
+    for (size_t i = 0; i < arguments; i++)
+        c->line[n++] = c->argument[i];
     return STATUS_OK;
 }
 
 /* ---- fork and exec */
 
 /* In the child: own session (one kill() for whatever it starts), dies with the launcher, prints to
- * stderr only. Does not return. */
-static void become_worker(const struct run *run, const struct call *c, pid_t launcher, int told)
+ * `output` only. Does not return. */
+static void become(const struct run *run, const struct call *c, pid_t launcher, int output,
+                   int told)
 {
     setsid();
     prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL);
@@ -145,49 +209,96 @@ static void become_worker(const struct run *run, const struct call *c, pid_t lau
         dup2(nothing, STDIN_FILENO);
         close(nothing);
     }
+    dup2(output, STDERR_FILENO);
     dup2(STDERR_FILENO, STDOUT_FILENO);
-    execve(run->worker_path, c->argument, c->environment);
+    execve(c->line[0], c->line, c->environment);
     int error = errno;
     ssize_t ignored = write(told, &error, sizeof error);
     (void)ignored;
     _exit(127);
 }
 
-static enum status spawn_one(struct run *run, uint32_t rank, struct call *c)
+/* Run the command line; *pid is 0 when there is no child. */
+static enum status spawn(struct run *run, const struct call *c, int output, pid_t *pid)
 {
     enum status st = STATUS_OK;
-    struct launched *w = &run->worker[rank];
     int told[2], error = 0; /* pipe that closes on exec, or carries errno */
     pid_t launcher = getpid();
-    snprintf(c->rank, NUMBER, "RANK=%u", rank);
     if (pipe(told))
         return error_set(STATUS_IO, "pipe: %s", strerror(errno));
     fcntl(told[0], F_SETFD, FD_CLOEXEC);
     fcntl(told[1], F_SETFD, FD_CLOEXEC);
-    w->pid = fork();
-    if (w->pid == 0)
-        become_worker(run, c, launcher, told[1]);
-    error = w->pid < 0 ? errno : 0;
+    pid_t child = fork();
+    if (child == 0)
+        become(run, c, launcher, output, told[1]);
+    error = child < 0 ? errno : 0;
     close(told[1]);
-    if (w->pid < 0) {
-        w->pid = 0;
-        st = error_set(STATUS_IO, "rank %u: fork: %s", rank, strerror(error));
+    if (child < 0) {
+        st = error_set(STATUS_IO, "fork: %s", strerror(error));
     } else {
-        w->alive = true;
+        *pid = child;
         run->alive++;
         if (read(told[0], &error, sizeof error) == (ssize_t)sizeof error)
-            st = error_set(STATUS_IO, "%s: %s", run->worker_path, strerror(error));
+            st = error_set(STATUS_IO, "%s: %s", c->line[0], strerror(error));
     }
     close(told[0]);
     return st;
 }
 
+static enum status spawn_ranks(struct run *run, struct call *c)
+{
+    enum status st = STATUS_OK;
+    for (uint32_t r = 0; r < run->program->ranks; r++) {
+        struct launched *w = &run->worker[r];
+        snprintf(c->rank, NUMBER, "RANK=%u", r);
+        st = spawn(run, c, STDERR_FILENO, &w->pid);
+        w->alive = w->pid > 0;
+        if (st != STATUS_OK)
+            goto out;
+    }
+out:
+    return st;
+}
+
+/* What it prints is looked at when something is wrong. */
+static enum status spawn_starter(struct run *run, const struct call *c)
+{
+    struct starter *s = &run->starter;
+    s->output = tmpfile();
+    if (!s->output)
+        return error_set(STATUS_IO, "temporary file: %s", strerror(errno));
+    fcntl(fileno(s->output), F_SETFD, FD_CLOEXEC);
+    enum status st = spawn(run, c, fileno(s->output), &s->pid);
+    s->alive = s->pid > 0;
+    return st;
+}
+
+static void tell_how(const struct run *run, const struct call *c)
+{
+    fprintf(stderr, "waiting for %zu workers; every rank is\n  %s %s OPENBLAS_NUM_THREADS=1",
+            run->program->ranks, c->launcher, c->token);
+    for (size_t i = 0; c->argument[i]; i++)
+        fprintf(stderr, " %s", c->argument[i]);
+    fprintf(stderr, "\n");
+}
+
 enum status launch_spawn(struct run *run)
 {
+    enum status st = STATUS_OK;
     struct call c = {0};
-    enum status st = make_call(run, &c);
-    for (uint32_t r = 0; st == STATUS_OK && r < run->program->ranks; r++)
-        st = spawn_one(run, r, &c);
+    bool starter = run->options->launcher || !strcmp(launch_transport(run), "mpi");
+    make_arguments(run, &c);
+    if (starter && !launch_by_hand(run))
+        TRY(launch_words(run, &c.words));
+    TRY(make_environment(run, &c));
+    TRY(make_line(&c));
+    if (launch_by_hand(run))
+        tell_how(run, &c);
+    else
+        TRY(starter ? spawn_starter(run, &c) : spawn_ranks(run, &c));
+out:
     free(c.environment);
+    free(c.line);
+    free(c.words);
     return st;
 }

@@ -16,6 +16,8 @@
 /* How long a better explanation than "my peer is gone" may take; how long workers may take to start
  * besides the timeout, and to exit when done; longest sleep of the loop. */
 static const double grace_s = 0.5, start_s = 20, exit_s = 5, tick_s = 0.5;
+/* The same when mpirun is to explain, which looks after all ranks first. */
+static const double starter_grace_s = 4;
 /* A connection that says nothing for so long is dropped. */
 static const double hello_s = 3;
 
@@ -79,8 +81,30 @@ static void explain_exit(struct run *run, uint32_t rank)
               name_of(run, rank, name), place_of(run, rank, place));
 }
 
+/* The starter of the workers has ended: with a reason, or too early. */
+static void explain_starter(struct run *run)
+{
+    const struct starter *s = &run->starter;
+    char name[NAME], place[NAME], reason[256];
+    unsigned rank;
+    int signal;
+    if (launch_find_signal(s->output, &rank, &signal) && rank < run->program->ranks)
+        blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s killed by signal %d (%s)%s",
+              name_of(run, rank, name), signal, strsignal(signal), place_of(run, rank, place));
+    else if (run->cause.rank == CAUSE_NONE && run->done < run->program->ranks) {
+        launch_find_reason(s->output, reason, sizeof reason);
+        blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "the launcher ended with status %d: %s",
+              WIFEXITED(s->exit) ? WEXITSTATUS(s->exit) : 128 + WTERMSIG(s->exit), reason);
+    }
+}
+
 static void reap(struct run *run)
 {
+    struct starter *s = &run->starter;
+    if (s->alive && waitpid(s->pid, &s->exit, WNOHANG) == s->pid) {
+        s->alive = false;
+        run->alive--;
+    }
     for (uint32_t r = 0; r < run->program->ranks; r++) {
         struct launched *w = &run->worker[r];
         if (!w->alive || waitpid(w->pid, &w->exit, WNOHANG) != w->pid)
@@ -90,8 +114,29 @@ static void reap(struct run *run)
     }
 }
 
+/* Its ranks have sessions of their own and die when it is asked to end; those that are stopped, or
+ * here, by their number, as long as their connection shows that it is still theirs. */
+static void kill_started(struct run *run)
+{
+    struct starter *s = &run->starter;
+    for (uint32_t r = 0; s->pid && !run->options->address && r < run->program->ranks; r++)
+        if (run->worker[r].told > 0 && run->worker[r].fd >= 0)
+            kill(run->worker[r].told, SIGKILL);
+    if (!s->alive)
+        return;
+    kill(s->pid, SIGTERM);
+    for (double deadline_s = clock_now() + exit_s / 2; s->alive && clock_now() < deadline_s;) {
+        reap(run);
+        if (s->alive)
+            clock_sleep_until(clock_now() + 1e-3);
+    }
+    if (s->alive)
+        kill(-s->pid, SIGKILL);
+}
+
 void launch_kill(struct run *run)
 {
+    kill_started(run);
     for (uint32_t r = 0; run->worker && r < run->program->ranks; r++) {
         struct launched *w = &run->worker[r];
         if (!w->alive)
@@ -161,6 +206,7 @@ static void answer(struct run *run)
     w->fd = fd;
     fd = -1;
     w->port = h.port;
+    w->told = (pid_t)h.pid;
     w->stage = WORKER_JOINED;
     w->at.op = run->program->op_start[h.rank];
     w->heard_s = w->progress_s = now_s;
@@ -209,7 +255,6 @@ static void take_error(struct run *run, uint32_t rank, const char *payload, size
 static bool length_fits(const struct run *run, uint32_t rank, const struct frame_head *h)
 {
     const struct program *p = run->program;
-    uint32_t stage = p->rank[rank].stage;
     size_t ops = p->op_start[rank + 1] - p->op_start[rank];
     switch (h->type) {
     case FRAME_HEARTBEAT:
@@ -219,9 +264,8 @@ static bool length_fits(const struct run *run, uint32_t rank, const struct frame
     case FRAME_ERROR:
         return h->bytes >= sizeof(int32_t) && h->bytes <= sizeof(int32_t) + ERROR_TEXT;
     case FRAME_DONE:
-        return h->bytes ==
-               sizeof(struct frame_done) + (p->stage_start[stage + 1] - p->stage_start[stage]) *
-                                               sizeof(struct frame_digest);
+        return h->bytes == sizeof(struct frame_done) +
+                               program_rank_ops(p, rank, NULL) * sizeof(struct frame_digest);
     default:
         return false;
     }
@@ -382,6 +426,8 @@ static void take_news(struct run *run, const struct pollfd *p)
         if (p[2 + r].revents && run->worker[r].fd >= 0)
             listen_to(run, r);
     reap(run);
+    if (run->starter.pid && !run->starter.alive)
+        explain_starter(run);
     /* what a worker managed to say comes before how it ended */
     for (uint32_t r = 0; r < run->program->ranks; r++)
         if (run->worker[r].pid && !run->worker[r].alive) {
@@ -394,7 +440,18 @@ static void take_news(struct run *run, const struct pollfd *p)
 static bool is_settled(const struct run *run, double now_s)
 {
     const struct cause *c = &run->cause;
-    return c->rank == CAUSE_PRIMARY || (c->rank == CAUSE_SYMPTOM && now_s - c->since_s > grace_s);
+    double patience_s = run->starter.alive ? starter_grace_s : grace_s;
+    return c->rank == CAUSE_PRIMARY ||
+           (c->rank == CAUSE_SYMPTOM && now_s - c->since_s > patience_s);
+}
+
+/* Children, or else connections: who is hung up on before it has ended takes that for a failure. */
+static size_t still_here(const struct run *run)
+{
+    size_t n = run->alive;
+    for (size_t r = 0; launch_by_hand(run) && r < run->program->ranks; r++)
+        n += run->worker[r].fd >= 0;
+    return n;
 }
 
 enum status launch_watch(struct run *run)
@@ -405,7 +462,7 @@ enum status launch_watch(struct run *run)
     struct pollfd *p = calloc(ranks + 2, sizeof *p);
     if (!p)
         return error_set(STATUS_NOMEM, "%zu ranks", ranks);
-    while (run->done < ranks || run->alive > 0 || run->cause.rank != CAUSE_NONE) {
+    while (run->done < ranks || still_here(run) > 0 || run->cause.rank != CAUSE_NONE) {
         TRY(wait_for_news(run, p));
         take_news(run, p);
         double now_s = clock_now();
@@ -415,7 +472,7 @@ enum status launch_watch(struct run *run)
             done_s = now_s;
         if (now_s - done_s > exit_s)
             blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%zu workers do not exit when done",
-                  run->alive);
+                  still_here(run));
         if (is_settled(run, now_s)) {
             st = error_set(run->cause.st, "%s", run->cause.text);
             goto out;

@@ -67,6 +67,7 @@ struct layer_io {
     real *d_parameter, *d_shared;   /* added to */
     real scale;                     /* loss: weight of one target */
     double loss;                    /* loss: forward sets the unweighted sum */
+    void *on;                       /* the backend's state (backend.h) */
 };
 
 struct layer_kind {
@@ -77,6 +78,9 @@ struct layer_kind {
     enum status (*shape)(const struct model_op *op, struct layer *l);
     void (*forward)(const struct layer *l, struct layer_io *io);
     void (*backward)(const struct layer *l, struct layer_io *io);
+    /* Where the gradients of the parameters can be made apart: from x, y, saved and dy, later; what
+     * backward() then leaves out. NULL: backward() makes them too. */
+    void (*backward_weight)(const struct layer *l, struct layer_io *io);
 };
 
 /* NULL when no kind of that name has numerics. */

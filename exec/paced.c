@@ -9,56 +9,30 @@
 
 #include "exec/device.h"
 
-/* A message this stage sends for every microbatch. */
-struct message {
-    uint32_t to;
-    bool backward;
-    size_t bytes;
-};
-
 struct paced {
-    const struct model *model;
-    size_t messages, parameters, room;
-    struct message *message; /* [messages] */
-    float *gradient;         /* [room] zeros; the first `parameters` are the stage's */
+    size_t room;
+    float *gradient; /* [room] zeros, for whatever is summed */
 };
-
-static const struct message *find_message(const struct paced *s, uint32_t to, bool backward)
-{
-    for (size_t i = 0; i < s->messages; i++)
-        if (s->message[i].to == to && s->message[i].backward == backward)
-            return &s->message[i];
-    return NULL;
-}
 
 static void paced_close(void *self)
 {
     struct paced *s = self;
     if (!s)
         return;
-    free(s->message);
     free(s->gradient);
     free(s);
 }
 
-/* What the rank's SENDs and ALLREDUCEs carry. */
+/* Room for the largest sum of the rank. */
 static enum status read_program(struct paced *s, const struct program *p, uint32_t rank)
 {
-    size_t end = p->op_start[rank + 1];
-    s->message = calloc(end - p->op_start[rank] + 1, sizeof *s->message);
-    if (!s->message)
-        return error_set(STATUS_NOMEM, "rank %u: out of memory", rank);
-    for (size_t i = p->op_start[rank]; i < end; i++) {
+    for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++) {
         const struct program_op *o = &p->op[i];
         if (o->bytes < 0)
             return error_set(STATUS_INVALID, "rank %u: op %zu has a negative size", rank, i);
-        size_t bytes = (size_t)o->bytes, floats = bytes / sizeof(float);
-        if (o->kind == OP_SEND && !find_message(s, o->peer_stage, o->backward))
-            s->message[s->messages++] = (struct message){o->peer_stage, o->backward, bytes};
-        if (o->kind == OP_ALLREDUCE)
-            s->room = floats > s->room ? floats : s->room;
-        if (o->kind == OP_ALLREDUCE && o->tag == PROGRAM_NONE)
-            s->parameters = floats;
+        size_t floats = (size_t)o->bytes / sizeof(float);
+        if (op_is_collective(o) && floats > s->room)
+            s->room = floats;
     }
     return STATUS_OK;
 }
@@ -66,12 +40,11 @@ static enum status read_program(struct paced *s, const struct program *p, uint32
 static enum status paced_open(const struct model *m, const struct program *p, uint32_t rank,
                               const struct device_options *o, void **self)
 {
-    (void)o;
+    (void)m, (void)o;
     enum status st;
     struct paced *s = calloc(1, sizeof *s);
     if (!s)
         return error_set(STATUS_NOMEM, "rank %u: out of memory", rank);
-    s->model = m;
     TRY(read_program(s, p, rank));
     s->gradient = calloc(s->room + 1, sizeof *s->gradient);
     if (!s->gradient) {
@@ -107,43 +80,31 @@ static enum status pace(double seconds)
     return STATUS_OK;
 }
 
-static enum status compute(void *self, uint32_t step, uint32_t microbatch, double seconds)
-{
-    (void)self, (void)step, (void)microbatch;
-    return pace(seconds);
-}
-
-static enum status update(void *self, uint32_t step, double seconds)
+static enum status compute(void *self, uint32_t step, const struct program_op *op)
 {
     (void)self, (void)step;
-    return pace(seconds);
+    return pace(op->seconds);
 }
 
 /* Bytes that name the microbatch: enough to tell messages apart. */
-static enum status get(void *self, uint32_t to, uint32_t microbatch, bool backward, void *data)
+static enum status get(void *self, const struct program_op *send, void *data)
 {
-    const struct message *m = find_message(self, to, backward);
-    if (!m)
-        return error_set(STATUS_INVALID, "the program sends nothing to stage %u", to);
-    memset(data, (int)(microbatch & 0x7f) | (backward ? 0x80 : 0), m->bytes);
+    (void)self;
+    memset(data, (int)(send->microbatch & 0x7f) | (send->backward ? 0x80 : 0), (size_t)send->bytes);
     return STATUS_OK;
 }
 
-static enum status put(void *self, uint32_t from, uint32_t microbatch, bool backward,
-                       const void *data)
+static enum status put(void *self, const struct program_op *recv, const void *data)
 {
-    (void)self, (void)from, (void)microbatch, (void)backward, (void)data;
+    (void)self, (void)recv, (void)data;
     return STATUS_OK;
 }
 
-static enum status gradients(void *self, uint32_t shared, float **data, size_t *n)
+static enum status gradients(void *self, const struct program_op *op, float **data, size_t *n)
 {
     const struct paced *s = self;
     *data = s->gradient;
-    *n = s->parameters;
-    for (size_t i = 0; shared != MODEL_NO_OP && i < s->model->n; i++)
-        if (s->model->op[i].shares == shared)
-            *n = (size_t)s->model->op[i].shared_bytes / sizeof **data;
+    *n = (size_t)op->bytes / sizeof **data;
     return STATUS_OK;
 }
 
@@ -171,9 +132,7 @@ const struct device device_paced = {
     .computes = NULL,
     .open = paced_open,
     .close = paced_close,
-    .forward = compute,
-    .backward = compute,
-    .update = update,
+    .compute = compute,
     .get = get,
     .put = put,
     .gradients = gradients,

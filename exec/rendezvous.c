@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/digest.h"
 #include "core/file.h"
@@ -75,6 +76,52 @@ enum status hex_parse(const char *text, uint8_t *bytes, size_t n)
     return STATUS_OK;
 }
 
+/* The first of three variables that is set: its name and value. */
+static const char *first_set(const char *const name[3], const char **which)
+{
+    for (int k = 0; k < 3; k++)
+        if (getenv(name[k])) {
+            *which = name[k];
+            return getenv(name[k]);
+        }
+    return NULL;
+}
+
+static enum status parse_count(const char *const name[3], uint32_t low, uint32_t high,
+                               uint32_t *out)
+{
+    const char *which = name[0], *text = first_set(name, &which);
+    char *end = NULL;
+    unsigned long value = text && *text >= '0' && *text <= '9' ? strtoul(text, &end, 10) : 0;
+    if (!end || *end || value < low || value > high)
+        return error_set(STATUS_USAGE, "%s: expected a number from %u to %u, not '%s'", which, low,
+                         high, text ? text : "");
+    *out = (uint32_t)value;
+    return STATUS_OK;
+}
+
+enum status rendezvous_rank(uint32_t *rank, uint32_t *ranks)
+{
+    enum status st;
+    static const char *const all[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"};
+    static const char *const own[] = {"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"};
+    uint32_t n, r;
+    TRY(parse_count(all, 1, 1 << 20, &n));
+    TRY(parse_count(own, 0, n - 1, &r));
+    *ranks = n;
+    *rank = r;
+out:
+    return st;
+}
+
+enum status rendezvous_local_rank(uint32_t *rank)
+{
+    static const char *const own[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"};
+    const char *which;
+    *rank = 0;
+    return first_set(own, &which) ? parse_count(own, 0, 1 << 20, rank) : STATUS_OK;
+}
+
 static enum status parse_address(const char *address, char host[64], uint16_t *port)
 {
     int end = 0;
@@ -122,6 +169,7 @@ enum status rendezvous_join(const char *launcher, const struct frame_hello *hell
         st = error_set(STATUS_NOMEM, "ports of %u ranks", h.ranks);
         goto out;
     }
+    h.pid = (uint32_t)getpid();
     TRY(socket_listen(&r.listener, &h.port));
     TRY(socket_connect(host, port, deadline_s, &r.control));
     TRY(frame_write(r.control, FRAME_HELLO, &h, sizeof h, NULL, 0, deadline_s));

@@ -17,7 +17,7 @@
 #include "core/error.h"
 #include "exec/device.h"
 
-enum { TOKEN = 16, CONTROL_VERSION = 1, ERROR_TEXT = 1024 };
+enum { TOKEN = 16, CONTROL_VERSION = 2, ERROR_TEXT = 1024 };
 
 /* What a transport needs to reach the other ranks. */
 struct rendezvous {
@@ -48,7 +48,8 @@ struct frame_head {
 
 struct frame_hello {
     uint32_t rank, ranks;
-    uint16_t port, unused[3];
+    uint16_t port, unused;
+    uint32_t pid; /* of the worker, on its machine */
     uint8_t token[TOKEN];
     uint8_t digest[DIGEST]; /* SHA-256 of the program file */
 };
@@ -91,6 +92,14 @@ enum status file_digest(const char *path, uint8_t digest[DIGEST]) MUST_CHECK;
 /* Lower-case hexadecimal, NUL-terminated: text[2 * n + 1]; and back (STATUS_INVALID). */
 void hex_print(const uint8_t *bytes, size_t n, char *text);
 enum status hex_parse(const char *text, uint8_t *bytes, size_t n) MUST_CHECK;
+
+/* Which rank of how many this process is, by the environment: RANK and WORLD_SIZE (torchrun), else
+ * OMPI_COMM_WORLD_RANK and _SIZE (mpirun), else SLURM_PROCID and SLURM_NTASKS (srun; last, because
+ * a batch script's own are inherited by what it starts otherwise). STATUS_USAGE. */
+enum status rendezvous_rank(uint32_t *rank, uint32_t *ranks) MUST_CHECK;
+/* Number of this process among the run's on its machine: LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK,
+ * SLURM_LOCALID, else 0. STATUS_USAGE. */
+enum status rendezvous_local_rank(uint32_t *rank) MUST_CHECK;
 
 /* Worker: listen for data, connect to the launcher at "address:port", say hello and wait until all
  * ranks are there; at most timeout_s. Returns STATUS_INVALID for a malformed address, STATUS_IO,

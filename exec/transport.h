@@ -6,6 +6,7 @@
 #ifndef EXEC_TRANSPORT_H
 #define EXEC_TRANSPORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,8 @@ struct rendezvous;
 
 struct transport {
     const char *name; /* "tcp", "mpi", "nccl", "local" */
+    /* Payloads and arrays are memory of the device, used in the order of its queue. */
+    bool device_memory;
     enum status (*open)(const struct program *p, uint32_t rank, const struct rendezvous *r,
                         void **self);
     void (*close)(void *self); /* accepts NULL; never blocks */
@@ -43,5 +46,7 @@ struct transport {
 };
 
 extern const struct transport transport_tcp;
+extern const struct transport transport_nccl; /* in exec_cuda only */
+extern const struct transport transport_mpi;  /* in exec_mpi only: the process owns MPI */
 
 #endif

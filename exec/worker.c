@@ -21,7 +21,7 @@
 static const double wait_factor = 1.5, wait_more_s = 2;
 
 struct worker {
-    const char *program_path, *model_path, *text_path, *device_name, *launcher;
+    const char *program_path, *model_path, *text_path, *device_name, *transport_name, *launcher;
     double learning_rate, timeout_s;
     uint32_t steps;
     struct frame_hello hello;
@@ -31,6 +31,7 @@ struct worker {
     struct corpus corpus;
     struct rendezvous rendezvous;
     const struct device *device;
+    const struct transport *transport;
     void *device_self, *transport_self;
     struct executor_progress progress;
 
@@ -68,6 +69,8 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
             w->text_path = value;
         else if (!strcmp(name, "--device"))
             w->device_name = value;
+        else if (!strcmp(name, "--transport"))
+            w->transport_name = value;
         else if (!strcmp(name, "--learning-rate"))
             TRY(number(name, value, 0, 1e9, &w->learning_rate));
         else if (!strcmp(name, "--timeout"))
@@ -87,28 +90,32 @@ out:
 static enum status read_environment(struct worker *w)
 {
     enum status st = STATUS_OK;
-    double rank, ranks;
     const char *token = getenv("FORELINE_TOKEN");
     w->launcher = getenv("FORELINE_LAUNCHER");
     if (!w->launcher || !token)
         return error_set(STATUS_USAGE, "FORELINE_LAUNCHER and FORELINE_TOKEN are not set: workers "
                                        "are started by `foreline run`");
     TRY(hex_parse(token, w->hello.token, TOKEN));
-    TRY(number("WORLD_SIZE", getenv("WORLD_SIZE"), 1, 1 << 20, &ranks));
-    TRY(number("RANK", getenv("RANK"), 0, ranks - 1, &rank));
-    w->hello.rank = (uint32_t)rank;
-    w->hello.ranks = (uint32_t)ranks;
+    TRY(rendezvous_rank(&w->hello.rank, &w->hello.ranks));
 out:
     return st;
 }
 
-static enum status find_device(struct worker *w, const struct device *const *device, size_t n)
+static enum status find_parts(struct worker *w, const struct worker_parts *have)
 {
-    for (size_t k = 0; k < n; k++)
-        if (!strcmp(device[k]->name, w->device_name))
-            w->device = device[k];
+    for (size_t k = 0; have->device[k]; k++)
+        if (!strcmp(have->device[k]->name, w->device_name))
+            w->device = have->device[k];
+    for (size_t k = 0; have->transport[k]; k++)
+        if (!w->transport_name || !strcmp(have->transport[k]->name, w->transport_name)) {
+            w->transport = have->transport[k];
+            break;
+        }
     if (!w->device)
         return error_set(STATUS_UNSUPPORTED, "this worker has no device '%s'", w->device_name);
+    if (!w->transport)
+        return error_set(STATUS_UNSUPPORTED, "this worker has no transport '%s'",
+                         w->transport_name);
     return STATUS_OK;
 }
 
@@ -173,18 +180,22 @@ static enum status report_done(struct worker *w)
 {
     enum status st = STATUS_OK;
     const struct program *p = &w->program;
-    uint32_t stage = p->rank[w->hello.rank].stage;
-    size_t n = p->stage_start[stage + 1] - p->stage_start[stage];
+    size_t n = program_rank_ops(p, w->hello.rank, NULL);
+    uint32_t *own = calloc(n + 1, sizeof *own);
     struct frame_digest *digest = calloc(n + 1, sizeof *digest);
     struct frame_done done = {.peak_bytes = w->device->peak_bytes(w->device_self), .digests = n};
-    if (!digest)
-        return error_set(STATUS_NOMEM, "digests of %zu ops", n);
+    if (!digest || !own) {
+        st = error_set(STATUS_NOMEM, "digests of %zu ops", n);
+        goto out;
+    }
+    program_rank_ops(p, w->hello.rank, own);
     for (size_t k = 0; k < n; k++) {
-        digest[k].op = p->stage_op[p->stage_start[stage] + k];
+        digest[k].op = own[k];
         TRY(w->device->digest(w->device_self, (uint32_t)digest[k].op, digest[k].digest));
     }
     TRY(report(w, FRAME_DONE, &done, sizeof done, digest, n * sizeof *digest));
 out:
+    free(own);
     free(digest);
     return st;
 }
@@ -224,7 +235,7 @@ static enum status run_steps(struct worker *w)
                                .rank = w->hello.rank,
                                .device = w->device,
                                .device_self = w->device_self,
-                               .transport = &transport_tcp,
+                               .transport = w->transport,
                                .transport_self = w->transport_self,
                                .timeout_s = wait_factor * w->timeout_s + wait_more_s,
                                .progress = &w->progress};
@@ -240,18 +251,19 @@ out:
     return st;
 }
 
-static enum status run(struct worker *w, const struct device *const *device, size_t devices)
+static enum status run(struct worker *w, const struct worker_parts *have)
 {
     enum status st = STATUS_OK;
-    const struct device_options options = {.corpus = w->text_path ? &w->corpus : NULL,
-                                           .learning_rate = w->learning_rate};
+    struct device_options options = {.corpus = w->text_path ? &w->corpus : NULL,
+                                     .learning_rate = w->learning_rate};
 
     TRY(start_reporter(w));
-    TRY(find_device(w, device, devices));
+    TRY(find_parts(w, have));
+    options.direct = w->transport->device_memory;
     if (w->text_path)
         TRY(corpus_read(w->text_path, &w->corpus));
     TRY(w->device->open(&w->model, &w->program, w->hello.rank, &options, &w->device_self));
-    TRY(transport_tcp.open(&w->program, w->hello.rank, &w->rendezvous, &w->transport_self));
+    TRY(w->transport->open(&w->program, w->hello.rank, &w->rendezvous, &w->transport_self));
     TRY(run_steps(w));
 out:
     if (st != STATUS_OK)
@@ -273,7 +285,7 @@ out:
     return st;
 }
 
-int worker_main(int argc, char **argv, const struct device *const *device, size_t devices)
+int worker_main(int argc, char **argv, const struct worker_parts *have)
 {
     struct worker w = {.learning_rate = 1e-3,
                        .timeout_s = 30,
@@ -285,9 +297,10 @@ int worker_main(int argc, char **argv, const struct device *const *device, size_
 
     enum status st = prepare(&w, argc, argv);
     if (st == STATUS_OK)
-        st = run(&w, device, devices);
+        st = run(&w, have);
     stop_reporter(&w);
-    transport_tcp.close(w.transport_self);
+    if (w.transport)
+        w.transport->close(w.transport_self);
     if (w.device)
         w.device->close(w.device_self);
     rendezvous_free(&w.rendezvous);

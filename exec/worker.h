@@ -1,18 +1,24 @@
 /* worker.h - one rank as a process: what `foreline-worker` and the tests' workers are made of.
  *
- *   worker --program FILE --model FILE --device NAME [--text FILE] [--learning-rate X] --steps N
- *          --timeout SECONDS
+ *   worker --program FILE --model FILE --device NAME [--transport NAME] [--text FILE]
+ *          [--learning-rate X] --steps N --timeout SECONDS
  *
- * Environment: RANK, WORLD_SIZE; FORELINE_LAUNCHER=address:port and FORELINE_TOKEN (hexadecimal) of
- * the launcher, which gets all results and errors through the control connection (rendezvous.h).
+ * Environment: RANK, WORLD_SIZE or what stands for them (rendezvous_rank());
+ * FORELINE_LAUNCHER=address:port and FORELINE_TOKEN (hexadecimal) of the launcher, which gets all
+ * results and errors through the control connection (rendezvous.h).
  * Nothing is printed unless the launcher cannot be reached. Exit status 0: DONE was sent. */
 #ifndef EXEC_WORKER_H
 #define EXEC_WORKER_H
 
-#include <stddef.h>
-
 #include "exec/device.h"
+#include "exec/transport.h"
 
-int worker_main(int argc, char **argv, const struct device *const *device, size_t devices);
+/* What this executable is made of; lists end in NULL. The first transport is the default. */
+struct worker_parts {
+    const struct device *const *device;
+    const struct transport *const *transport;
+};
+
+int worker_main(int argc, char **argv, const struct worker_parts *have);
 
 #endif

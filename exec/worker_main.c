@@ -2,8 +2,11 @@
  */
 #include "exec/worker.h"
 
+#include <stddef.h>
+
 int main(int argc, char **argv)
 {
-    static const struct device *const devices[] = {&device_cpu, &device_paced};
-    return worker_main(argc, argv, devices, sizeof devices / sizeof *devices);
+    static const struct device *const devices[] = {&device_cpu, &device_paced, NULL};
+    static const struct transport *const transports[] = {&transport_tcp, NULL};
+    return worker_main(argc, argv, &(const struct worker_parts){devices, transports});
 }

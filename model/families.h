@@ -34,6 +34,33 @@ enum status zoo_gpt(const int64_t *value, struct model *out) MUST_CHECK;
 /* BERT with its masked-LM head: post-LN encoder. Devlin et al., NAACL 2019. */
 enum status zoo_bert(const int64_t *value, struct model *out) MUST_CHECK;
 
+enum {
+    EXPERTS_LAYERS,
+    EXPERTS_HIDDEN,
+    EXPERTS_HEADS,
+    EXPERTS_TOKENS,
+    EXPERTS_VOCABULARY,
+    EXPERTS_BITS,
+    EXPERTS_FLASH,
+    EXPERTS_PARAMETERS_PLAIN,
+    EXPERTS_EXPERTS = EXPERTS_PARAMETERS_PLAIN,
+    EXPERTS_TOP_K,
+    EXPERTS_CAPACITY,
+    EXPERTS_GROUP,
+    EXPERTS_EINSUM,
+    EXPERTS_PARAMETERS
+};
+
+/* The models of HiDup's evaluation (Zhang et al., SoCC 2022, and its artifact): post-LN encoder
+ * layers, of which every second has a mixture of experts in the place of its feed-forward; plain
+ * ones have none. r: language model, fixed positions, untied head with a bias. v: classifier of
+ * 32 x 32 images in patches of 4 x 4, from the class token; a sample is one image of `tokens`
+ * patches. */
+enum status zoo_r_plain(const int64_t *value, struct model *out) MUST_CHECK;
+enum status zoo_r_experts(const int64_t *value, struct model *out) MUST_CHECK;
+enum status zoo_v_plain(const int64_t *value, struct model *out) MUST_CHECK;
+enum status zoo_v_experts(const int64_t *value, struct model *out) MUST_CHECK;
+
 enum { CHAINS_OPS, CHAINS_PARAMETERS };
 
 /* Ops 0 .. n/2 in a chain, n/2 + 1 .. n - 1 in another, whose end op n/2 reads too; every op has 2

@@ -7,6 +7,7 @@
  *     al., "Scaling Laws for Neural Language Models" (2020), section 2.1.
  *   - attention: 4 T^2 C forward (scores and weighted values, full square whether causal or not),
  *     twice that backward. Narayanan et al., SC 2021: FLOP per iteration.
+ *   - experts: the two products of a feed-forward layer over all slots; docs/models.md.
  *   - element-wise layers: operations per element, counted off the formula; their time is set by
  *     the memory traffic.
  * Traffic counts each tensor once per matrix product or element-wise pass that touches it,
@@ -45,6 +46,31 @@ uint32_t layer_attention(struct graph *g, const char *name, uint32_t qkv, int64_
                          int64_t channels, int64_t heads, bool causal, bool flash);
 uint32_t layer_gelu(struct graph *g, const char *name, uint32_t in, int64_t tokens,
                     int64_t channels, enum model_tensor tensor);
+
+/* A feed-forward layer in `experts` copies, each token going to top_k of them. An expert takes at
+ * most capacity % of its share, tokens * top_k / experts, rounded up over the `group` samples that
+ * are routed together, and always works on as many slots; capacity 0: on exactly what it is given,
+ * assumed its share. `einsum`: tokens are put into slots and back by products with (tokens, slots)
+ * masks (Lepikhin et al., GShard, ICLR 2021), else by index. */
+struct experts_shape {
+    int64_t tokens, channels, inner; /* inner: width of an expert */
+    int64_t experts, top_k, capacity, group;
+    bool einsum;
+};
+
+/* Slots of all experts together, per sample; a (tokens, slots) mask has the slots of the whole
+ * group, layer_slots() * group. */
+int64_t layer_slots(const struct experts_shape *s);
+/* The router: scores of the experts, and which tokens go where. */
+uint32_t layer_gate(struct graph *g, const char *name, uint32_t in, const struct experts_shape *s);
+/* Dispatch, both products of every expert with a gelu between, combine. `exchange_bytes`: the
+ * slots. */
+uint32_t layer_experts(struct graph *g, const char *name, uint32_t in, uint32_t gate,
+                       const struct experts_shape *s);
+/* `tokens` - 1 patches of `numbers` numbers, embedded, with a class token before and a position
+ * table. Dosovitskiy et al., ICLR 2021. */
+uint32_t layer_patches(struct graph *g, const char *name, int64_t tokens, int64_t channels,
+                       int64_t numbers);
 uint32_t layer_residual(struct graph *g, const char *name, uint32_t stream, uint32_t branch,
                         int64_t tokens, int64_t channels);
 /* Softmax cross-entropy of the logits; `masked`: BERT's masked-LM objective, else the next token.

@@ -8,7 +8,7 @@
 
 #include "model/families.h"
 
-enum { ZOO_PARAMETERS = 10, LIST = 512 };
+enum { ZOO_PARAMETERS = 12, LIST = 512 };
 
 #define TRANSFORMER_ROWS(layers_, hidden_, heads_, tokens_, vocabulary_, bits_)                    \
     [TRANSFORMER_LAYERS] = {"layers", "transformer layers", layers_, 1, 10000},                    \
@@ -38,6 +38,33 @@ static const struct zoo_parameter gpt_tiny[] = {GPT_ROWS(4, 128, 4, 128, 256, 0,
 /* Devlin et al. (2019), section 3; vocabulary of the uncased models. */
 static const struct zoo_parameter bert_base[] = {TRANSFORMER_ROWS(12, 768, 12, 512, 30522, 32)};
 static const struct zoo_parameter bert_large[] = {TRANSFORMER_ROWS(24, 1024, 16, 512, 30522, 32)};
+
+#define EXPERTS_ROWS(tokens_, token_help_, classes_, class_help_, vocabulary_)                     \
+    [EXPERTS_LAYERS] = {"layers", "transformer layers", 8, 1, 10000},                              \
+    [EXPERTS_HIDDEN] = {"hidden", "channels of the residual stream", 768, 1, 131072},              \
+    [EXPERTS_HEADS] = {"heads", "attention heads; divide hidden", 12, 1, 1024},                    \
+    [EXPERTS_TOKENS] = {"tokens", token_help_, tokens_, 1, 16384},                                 \
+    [EXPERTS_VOCABULARY] = {classes_, class_help_, vocabulary_, 2, 16777216},                      \
+    [EXPERTS_BITS] = {"bits", "of a parameter and an activation: 16 or 32", 32, 16, 32},           \
+    [EXPERTS_FLASH] = {"flash", "1: attention keeps no (tokens, tokens) matrix", 0, 0, 1}
+#define R_ROWS EXPERTS_ROWS(128, "tokens per sample", "vocabulary", "different tokens", 33280)
+#define V_ROWS EXPERTS_ROWS(64, "patches of an image", "classes", "of images", 10)
+#define ROUTING_ROWS(top_k_)                                                                       \
+    [EXPERTS_EXPERTS] = {"experts", "of each such layer", 16, 1, 65536},                           \
+    [EXPERTS_TOP_K] = {"top_k", "experts of a token", top_k_, 1, 64},                              \
+    [EXPERTS_CAPACITY] = {"capacity", "of an expert, % of its share; 0: no padding", 125, 0,       \
+                          1000},                                                                   \
+    [EXPERTS_GROUP] = {"group", "samples routed together", 1, 1, 1024},                            \
+    [EXPERTS_EINSUM] = {"einsum", "1: dispatch by products with masks; 0: by index", 1, 0, 1}
+
+/* Zhang et al., SoCC 2022, artifact, exp/config.py: the language models are trained on WikiText-2,
+ * whose 33278 words are rounded up to a multiple of the GPUs, the image models on CIFAR-10; 2
+ * experts per GPU, here for 8. */
+static const struct zoo_parameter r_plain[] = {R_ROWS}, v_plain[] = {V_ROWS};
+static const struct zoo_parameter r_sgmoe[] = {R_ROWS, ROUTING_ROWS(2)};
+static const struct zoo_parameter r_switch[] = {R_ROWS, ROUTING_ROWS(1)};
+static const struct zoo_parameter v_sgmoe[] = {V_ROWS, ROUTING_ROWS(2)};
+static const struct zoo_parameter v_switch[] = {V_ROWS, ROUTING_ROWS(1)};
 static const struct zoo_parameter mlp[] = {
     [MLP_LAYERS] = {"layers", "hidden layers", 4, 1, 10000},
     [MLP_HIDDEN] = {"hidden", "width of the hidden layers", 512, 1, 131072},
@@ -66,6 +93,17 @@ const struct zoo_entry zoo[] = {
      bert_base, zoo_bert},
     {"bert-large", "BERT with masked-LM head, 335 million parameters", TRANSFORMER_PARAMETERS_BERT,
      bert_large, zoo_bert},
+    {"rtransformer", "BERT-like language model of HiDup", EXPERTS_PARAMETERS_PLAIN, r_plain,
+     zoo_r_plain},
+    {"rmoe", "BERT-SGMoE of HiDup: 2 of 16 experts per token in every second layer",
+     EXPERTS_PARAMETERS, r_sgmoe, zoo_r_experts},
+    {"rswitch", "BERT-Switch of HiDup: 1 of 16 experts", EXPERTS_PARAMETERS, r_switch,
+     zoo_r_experts},
+    {"vtransformer", "ViT-like classifier of HiDup", EXPERTS_PARAMETERS_PLAIN, v_plain,
+     zoo_v_plain},
+    {"vmoe", "ViT-SGMoE of HiDup: 2 of 16 experts", EXPERTS_PARAMETERS, v_sgmoe, zoo_v_experts},
+    {"vswitch", "ViT-Switch of HiDup: 1 of 16 experts", EXPERTS_PARAMETERS, v_switch,
+     zoo_v_experts},
     {"two-chains", "toy: two chains of equal ops with one end, for partitioners", CHAINS_PARAMETERS,
      two_chains, zoo_two_chains},
 };
@@ -170,7 +208,8 @@ enum status zoo_build(const char *spec, struct model *out)
     const struct zoo_entry *e = find(spec);
     if (!e)
         return unknown_model(spec);
-    _Static_assert((int)TRANSFORMER_PARAMETERS_GPT <= (int)ZOO_PARAMETERS,
+    _Static_assert((int)TRANSFORMER_PARAMETERS_GPT <= (int)ZOO_PARAMETERS &&
+                       (int)EXPERTS_PARAMETERS <= (int)ZOO_PARAMETERS,
                    "room for every parameter");
 
     TRY(parse(e, spec, value));

@@ -2,23 +2,7 @@
 
 #include <stdlib.h>
 
-#include <igraph/igraph.h>
-
-static enum status translate(igraph_error_t e)
-{
-    if (e == IGRAPH_ENOMEM)
-        return error_set(STATUS_NOMEM, "igraph: out of memory");
-    return error_set(STATUS_EXTERNAL, "igraph: %s", igraph_strerror(e));
-}
-
-#define TRY_IGRAPH(call)                                                                           \
-    do {                                                                                           \
-        igraph_error_t e_ = (call);                                                                \
-        if (e_ != IGRAPH_SUCCESS) {                                                                \
-            st = translate(e_);                                                                    \
-            goto out;                                                                              \
-        }                                                                                          \
-    } while (0)
+#include "partition/igraph_try.h"
 
 static enum status build(const struct model *m, igraph_t *graph)
 {

@@ -13,6 +13,7 @@
 
 #include "core/error.h"
 #include "core/model.h"
+#include "core/topology.h"
 
 enum { OBJECTIVE_LEVELS = 8 };
 
@@ -27,6 +28,7 @@ struct objective_request {
     double bandwidth_Bps[OBJECTIVE_LEVELS];
     size_t hierarchy_levels;
     size_t hierarchy[OBJECTIVE_LEVELS]; /* outermost first */
+    const struct topology *topology;    /* cpsc526: devices and what lies between them; or NULL */
     size_t batch;                       /* microbatches per batch */
     bool charge_activations, straight, compat;
     double time_limit_s; /* wall clock; 0: the algorithm's default */

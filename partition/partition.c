@@ -8,14 +8,12 @@
 #include "partition/graph.h"
 #include "partition/place.h"
 
-extern const struct partition_algorithm partition_balanced, partition_manual, partition_metis,
-    partition_uniform;
+extern const struct partition_algorithm partition_balanced, partition_hierarchical,
+    partition_manual, partition_metis, partition_uniform;
 
 const struct partition_algorithm *const partition_algorithms[] = {
-    &partition_balanced,
-    &partition_uniform,
-    &partition_manual,
-    &partition_metis,
+    &partition_balanced, &partition_hierarchical, &partition_uniform,
+    &partition_manual,   &partition_metis,
 };
 const size_t partition_algorithms_n = sizeof partition_algorithms / sizeof *partition_algorithms;
 

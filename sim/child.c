@@ -155,16 +155,18 @@ static enum status drain(struct child *c, int i)
 }
 
 /* Collect result and log until the child has closed both. */
-static enum status collect(struct child *c)
+static enum status collect(struct child *c, const struct child_watch *watch)
 {
     while (c->end[RESULT][0] >= 0 || c->end[LOG][0] >= 0) {
         struct pollfd ready[] = {{.fd = c->end[RESULT][0], .events = POLLIN},
                                  {.fd = c->end[LOG][0], .events = POLLIN}};
-        if (poll(ready, 2, -1) < 0) {
-            if (errno == EINTR)
-                continue;
+        int n = poll(ready, 2, watch ? watch->period_ms : -1);
+        if (n < 0 && errno != EINTR)
             return error_set(STATUS_IO, "poll: %s", strerror(errno));
-        }
+        if (watch && !watch->tick(watch->context))
+            return error_set(STATUS_EXTERNAL, "stopped");
+        if (n < 0)
+            continue;
         for (int i = RESULT; i <= LOG; i++) {
             if (!ready[i].revents)
                 continue;
@@ -173,11 +175,11 @@ static enum status collect(struct child *c)
                 return st;
         }
     }
-    ssize_t n;
+    ssize_t length;
     do
-        n = read(c->end[VERDICT][0], &c->verdict, sizeof c->verdict);
-    while (n < 0 && errno == EINTR);
-    c->returned = n == (ssize_t)sizeof c->verdict;
+        length = read(c->end[VERDICT][0], &c->verdict, sizeof c->verdict);
+    while (length < 0 && errno == EINTR);
+    c->returned = length == (ssize_t)sizeof c->verdict;
     return STATUS_OK;
 }
 
@@ -252,6 +254,12 @@ out:
 enum status child_run(enum status (*fn)(void *argument, int write_fd), void *argument,
                       struct child_output *out)
 {
+    return child_run_watched(fn, argument, NULL, out);
+}
+
+enum status child_run_watched(enum status (*fn)(void *argument, int write_fd), void *argument,
+                              const struct child_watch *watch, struct child_output *out)
+{
     enum status st;
     struct child *c = calloc(1, sizeof *c);
     if (!c)
@@ -260,7 +268,7 @@ enum status child_run(enum status (*fn)(void *argument, int write_fd), void *arg
         c->end[i][0] = c->end[i][1] = -1;
 
     TRY(start(c, fn, argument));
-    TRY(collect(c));
+    TRY(collect(c, watch));
     reap(c);
     if (!c->returned) {
         st = explain_death(c);

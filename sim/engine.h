@@ -15,8 +15,15 @@ struct simulation {
     size_t messages;            /* transfers made, collective steps included */
 };
 
+/* Asked now and then by engines that take long how to go on; false: stop, STATUS_EXTERNAL. */
+struct simulation_watch {
+    bool (*tick)(void *context, size_t completed, size_t ops);
+    void *context;
+};
+
 struct simulation_options {
     struct collective_options collective;
+    const struct simulation_watch *watch; /* NULL: none */
 };
 
 struct engine {

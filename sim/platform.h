@@ -15,6 +15,7 @@
  *   memory          bytes, e.g. "80GB" (default 16GiB)
  *   memory_bandwidth  e.g. "2039GBps" (default 100GBps)
  *   launch_overhead seconds per op, e.g. "5us" (default 0)
+ *   slowdown        share by which compute beside a collective is slower, "10%" (default 0)
  *   rate:KIND       attainable FLOP/s at increasing work, e.g. "1Mflop@5Gf 100Mflop@40Gf"
  * The host's speed is the attainable FLOP/s of dense work.
  *

@@ -182,6 +182,24 @@ static enum status find_rates(const struct platform_text *p, struct rate_names *
 
 /* ---- types */
 
+/* "0.1" or "10%". */
+static enum status read_slowdown(const struct platform_text *p, const_sg_host_t host, double *out)
+{
+    const char *text = platform_property(p, host, "slowdown");
+    char *end;
+    if (!text)
+        return STATUS_OK;
+    double value = strtod(text, &end);
+    if (end != text && strcmp(end, "%") == 0)
+        value /= 100, end++;
+    if (end == text || *end || !(value >= 0 && value <= 100))
+        return in_property(
+            p, host, "slowdown",
+            error_set(STATUS_PARSE, "'%.40s', expected a share such as 0.1 or 10%%", text));
+    *out = value;
+    return STATUS_OK;
+}
+
 static enum status read_type(const struct platform_text *p, const_sg_host_t host,
                              const struct rate_names *rates, struct device_type *type)
 {
@@ -203,6 +221,7 @@ static enum status read_type(const struct platform_text *p, const_sg_host_t host
     type->memory_bytes = (int64_t)memory;
     TRY(read_quantity(p, host, "memory_bandwidth", UNIT_RATE, DBL_MIN, &type->memory_Bps));
     TRY(read_quantity(p, host, "launch_overhead", UNIT_SECONDS, 0, &type->launch_s));
+    TRY(read_slowdown(p, host, &type->slowdown));
     for (size_t k = 0; k < rates->n; k++)
         TRY(read_rate(p, host, rates->name[k], type));
 out:
@@ -228,6 +247,8 @@ static const char *difference(const struct device_type *a, const struct device_t
         return "memory_bandwidth";
     if (!same_numbers(&a->launch_s, &b->launch_s, 1))
         return "launch_overhead";
+    if (!same_numbers(&a->slowdown, &b->slowdown, 1))
+        return "slowdown";
     bool same = a->rates == b->rates;
     for (size_t k = 0; same && k < a->rates; k++) {
         const struct topology_rate *x = &a->rate[k], *y = &b->rate[k];

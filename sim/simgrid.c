@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "sim/child.h"
@@ -70,6 +71,7 @@ struct world {
     size_t pairs;
     double *latency; /* [pairs] seconds */
     size_t completed, messages;
+    size_t *shown; /* completed, for the parent to see; NULL when it does not look */
 };
 
 /* What an actor is told when it starts. */
@@ -115,6 +117,8 @@ static void complete_op(struct world *w, size_t i, double start_s, double end_s)
     w->start[i] = start_s;
     w->end[i] = end_s;
     w->completed++;
+    if (w->shown)
+        *(volatile size_t *)w->shown = w->completed;
     complete_event(&w->event[i], end_s);
 }
 
@@ -414,6 +418,31 @@ out:
 
 /* ---- in the parent */
 
+enum { PERIOD_MS = 200 };
+
+static bool look(void *context)
+{
+    const struct world *w = context;
+    const struct simulation_watch *watch = w->options->watch;
+    return watch->tick(watch->context, *(volatile size_t *)w->shown, w->p->ops);
+}
+
+/* Run in a child; the watch of the options sees how far it is in memory shared with it. */
+static enum status run_child(struct world *w, struct child_output *output)
+{
+    const struct child_watch watch = {look, w, PERIOD_MS};
+    if (!w->options || !w->options->watch)
+        return child_run(simulate, w, output);
+    void *shared =
+        mmap(NULL, sizeof *w->shown, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return error_set(STATUS_NOMEM, "no memory to share with SimGrid");
+    w->shown = shared;
+    enum status st = child_run_watched(simulate, w, &watch, output);
+    munmap(shared, sizeof *w->shown);
+    return st;
+}
+
 static enum status run(const struct program *p, const struct topology *t, const char *platform,
                        const struct simulation_options *options, struct simulation *out)
 {
@@ -423,7 +452,7 @@ static enum status run(const struct program *p, const struct topology *t, const 
 
     if (p->folded)
         return error_set(STATUS_UNSUPPORTED, "SimGrid cannot run a folded program");
-    st = child_run(simulate, &w, &output);
+    st = run_child(&w, &output);
     if (st != STATUS_OK) {
         st = error_context(st, "simulating on %s", platform);
         goto out;

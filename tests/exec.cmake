@@ -1,12 +1,36 @@
 add_library(toy STATIC toy.c fake_device.c mesh.c)
 target_link_libraries(toy PUBLIC core exec PRIVATE PkgConfig::cmocka Threads::Threads)
 
-unit_test(tcp LIBS toy exec Threads::Threads)
+unit_test(window LIBS toy exec)
 unit_test(tcp_faults LIBS toy exec Threads::Threads)
 unit_test(rendezvous LIBS exec Threads::Threads)
 unit_test(executor LIBS toy exec Threads::Threads)
 unit_test(calibrate LIBS model exec)
 unit_test(launch LIBS toy exec)
+
+# Every transport that there is keeps the same promises; over MPI every process is a rank.
+unit_test(transport_contract LIBS toy exec Threads::Threads)
+set_tests_properties(unit.transport_contract PROPERTIES TIMEOUT 300)
+add_test(NAME contract.tcp.dead COMMAND test_transport_contract tcp dead)
+find_program(MPIRUN mpirun)
+if(TARGET exec_mpi AND MPIRUN)
+    target_link_libraries(test_transport_contract PRIVATE exec_mpi)
+    target_compile_definitions(test_transport_contract PRIVATE WITH_MPI)
+    foreach(ranks IN ITEMS 2 3 4)
+        add_test(NAME contract.mpi.${ranks}
+            COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/mpirun.sh ${ranks}
+                $<TARGET_FILE:test_transport_contract> mpi)
+        set_tests_properties(contract.mpi.${ranks} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+    endforeach()
+    add_test(NAME contract.mpi.dead
+        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/mpirun_dead.sh
+            $<TARGET_FILE:test_transport_contract> mpi dead)
+    set_tests_properties(contract.mpi.dead PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
+else()
+    add_test(NAME contract.mpi
+        COMMAND sh -c "echo 'skipped: Open MPI is not installed (libopenmpi-dev openmpi-bin)'; exit 77")
+    set_tests_properties(contract.mpi PROPERTIES SKIP_RETURN_CODE 77)
+endif()
 
 add_executable(fake_worker fake_worker.c)
 target_link_libraries(fake_worker PRIVATE toy exec PkgConfig::cmocka)
@@ -15,6 +39,15 @@ target_compile_definitions(test_launch PRIVATE FAKE_WORKER="$<TARGET_FILE:fake_w
 
 add_test(NAME exec.run
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_run.sh ${PROJECT_BINARY_DIR}/bin)
+add_test(NAME exec.mpi
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_mpi.sh ${PROJECT_BINARY_DIR}/bin)
+set_tests_properties(exec.mpi PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
 add_test(NAME exec.calibrate
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_calibrate.sh ${PROJECT_BINARY_DIR}/bin)
 set_tests_properties(exec.run exec.calibrate PROPERTIES TIMEOUT 300)
+
+# The executor on SimGrid's MPI.
+unit_test(smpi LIBS toy sim)
+add_test(NAME emulate.smpi
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/emulate_smpi.sh $<TARGET_FILE:foreline>)
+set_tests_properties(emulate.smpi PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)

@@ -92,10 +92,8 @@ static unsigned char expected(uint32_t stage, uint32_t step, uint32_t microbatch
     return (unsigned char)x;
 }
 
-static enum status forward(void *self, uint32_t step, uint32_t microbatch, double seconds)
+static enum status forward(struct fake *f, uint32_t step, uint32_t microbatch)
 {
-    struct fake *f = self;
-    (void)seconds;
     f->step = step;
     if (f->rank > 0 && !f->has_forward[microbatch])
         return wrong(f, "forward without its input", microbatch);
@@ -107,11 +105,9 @@ static enum status forward(void *self, uint32_t step, uint32_t microbatch, doubl
     return misbehave(f);
 }
 
-static enum status backward(void *self, uint32_t step, uint32_t microbatch, double seconds)
+static enum status backward(struct fake *f, uint32_t step, uint32_t microbatch)
 {
-    struct fake *f = self;
     bool last = f->rank + 1 == f->stages;
-    (void)seconds;
     if (!f->has_forward[microbatch] || step != f->step)
         return wrong(f, "backward before forward", microbatch);
     if (!last && !f->has_backward[microbatch])
@@ -126,10 +122,8 @@ static enum status backward(void *self, uint32_t step, uint32_t microbatch, doub
     return misbehave(f);
 }
 
-static enum status update(void *self, uint32_t step, double seconds)
+static enum status update(struct fake *f, uint32_t step)
 {
-    struct fake *f = self;
-    (void)seconds;
     float sum = (float)(f->stages * (f->stages + 1) / 2) * (float)(step + 1);
     for (size_t i = 0; f->reduces && i < f->n; i++)
         if (f->gradient[i] != sum)
@@ -142,19 +136,29 @@ static enum status update(void *self, uint32_t step, double seconds)
     return misbehave(f);
 }
 
-static enum status get(void *self, uint32_t to, uint32_t microbatch, bool is_backward, void *data)
+static enum status compute(void *self, uint32_t step, const struct program_op *op)
+{
+    return op->kind == OP_FORWARD    ? forward(self, step, op->microbatch)
+           : op->kind == OP_BACKWARD ? backward(self, step, op->microbatch)
+                                     : update(self, step);
+}
+
+static enum status get(void *self, const struct program_op *send, void *data)
 {
     struct fake *f = self;
+    uint32_t to = send->peer_stage, microbatch = send->microbatch;
+    bool is_backward = send->backward;
     if (to != (is_backward ? f->rank - 1 : f->rank + 1))
         return wrong(f, "get for a stage that is no neighbour", microbatch);
     memset(data, is_backward ? f->backward[microbatch] : f->forward[microbatch], f->bytes);
     return STATUS_OK;
 }
 
-static enum status put(void *self, uint32_t from, uint32_t microbatch, bool is_backward,
-                       const void *data)
+static enum status put(void *self, const struct program_op *recv, const void *data)
 {
     struct fake *f = self;
+    uint32_t from = recv->peer_stage, microbatch = recv->microbatch;
+    bool is_backward = recv->backward;
     const unsigned char *x = data;
     bool *has = is_backward ? f->has_backward : f->has_forward;
     if (from != (is_backward ? f->rank + 1 : f->rank - 1))
@@ -169,11 +173,11 @@ static enum status put(void *self, uint32_t from, uint32_t microbatch, bool is_b
     return STATUS_OK;
 }
 
-static enum status gradients(void *self, uint32_t shared, float **data, size_t *n)
+static enum status gradients(void *self, const struct program_op *op, float **data, size_t *n)
 {
     struct fake *f = self;
-    if (shared != MODEL_NO_OP)
-        return wrong(f, "asked for tied weights", shared);
+    if (op->tag != PROGRAM_NONE)
+        return wrong(f, "asked for tied weights", op->tag);
     for (size_t i = 0; i < f->n; i++)
         f->gradient[i] = (float)(f->rank + 1) * (float)(f->step + 1);
     f->reduces = true;
@@ -204,9 +208,7 @@ const struct device device_fake = {
     .name = "fake",
     .open = fake_open,
     .close = fake_close,
-    .forward = forward,
-    .backward = backward,
-    .update = update,
+    .compute = compute,
     .get = get,
     .put = put,
     .gradients = gradients,

@@ -40,6 +40,28 @@ for model in gpt-tiny:layers=2,hidden=32,tokens=32 gpt-tiny:layers=2,hidden=32,t
     done
 done
 
+# The other schedules end with the same parameters: halves of backwards, several stages on a device.
+for model in gpt-tiny:layers=2,hidden=32,tokens=32 gpt-tiny:layers=2,hidden=32,tokens=32,tied=1; do
+    first=""
+    for shape in "--stages 1" "--stages 2 --schedule sequential" "--stages 3 --schedule zb-h1" \
+        "--stages 4 --chunks 2 --schedule interleaved" "--stages 6 --chunks 3 --schedule interleaved" \
+        "--stages 4 --chunks 2 --schedule breadth-first"; do
+        case "$model $shape" in *tied=1*"--stages 6"*) continue ;; esac # refused: below
+        # shellcheck disable=SC2086
+        must "$tool" plan --algorithm balanced --model "$model" --platform laptop $shape --microbatches 4 -o shape.json
+        must "$tool" run shape.json --steps 3 --warmup 0 -o run.json
+        sha=$(sed -n 's/.*"parameters_sha256": "\([0-9a-f]*\)".*/\1/p' run.json)
+        first=${first:-$sha}
+        [ "$sha" = "$first" ] || complain "$model $shape: parameters $sha, expected $first"
+    done
+done
+model=gpt-tiny:layers=2,hidden=32,tokens=32
+must "$tool" plan --algorithm balanced --model "$model,tied=1" --platform laptop --stages 2 --chunks 2 \
+    --schedule interleaved --microbatches 4 -o tied.json
+"$tool" run tied.json --steps 1 -o no.json 2>error && complain "tied copies on one device were not summed"
+grep -q "share parameters and are in stages 0 and 1 of one device" error ||
+    complain "no word on tied copies: $(cat error)"
+
 # Prediction and measurement of one plan file are paired by its hash; engines agree on a chain.
 plan=plan-2-1f1b.json
 must "$tool" simulate $plan --engine analytic -o a.json

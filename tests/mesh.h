@@ -1,13 +1,16 @@
-/* mesh.h - the ranks of a program as threads with TCP transports, without launcher or device. */
+/* mesh.h - the ranks of a program over a transport, without launcher or device: all of them as
+ * threads, or this process as one of them. */
 #ifndef TESTS_MESH_H
 #define TESTS_MESH_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/program.h"
 #include "exec/rendezvous.h"
+#include "exec/transport.h"
 
 enum { MESH_RANKS = 4 };
 static const double patience_s = 60; /* longest wait in a test that succeeds */
@@ -17,9 +20,12 @@ struct mesh {
     struct program program;
     struct rendezvous r[MESH_RANKS];
     uint16_t port[MESH_RANKS];
+    const struct transport *transport; /* NULL: TCP */
+    bool alone;                        /* only rank `self` lives here, in the main thread */
+    uint32_t self;
 };
 
-/* Listen on a port for every rank of m->program; stop, and free the program. */
+/* Listen on a port for every rank of m->program that lives here; stop, and free the program. */
 void mesh_open(struct mesh *m);
 void mesh_close(struct mesh *m);
 
@@ -39,7 +45,7 @@ struct actor {
 
 /* Body of the thread: open, act, close; argument struct actor. */
 void *actor_main(void *actor);
-/* Let n actors play, and wait for them. */
+/* Let n actors, ranks 0 to n - 1, play, and wait for them; of a mesh that is alone, the one. */
 void play(struct actor *a, size_t n);
 /* Open the mesh and let all of its ranks do `act`; stops the test when one fails. */
 void play_all(struct mesh *m, struct actor *a, enum status (*act)(struct actor *, void *),

@@ -286,6 +286,35 @@ static void dies_with_its_parent(void **state)
     close(alive[0]);
 }
 
+struct ticks {
+    int n, last; /* asked so often; stop at this one */
+};
+
+static bool count_tick(void *context)
+{
+    struct ticks *t = context;
+    return ++t->n < t->last;
+}
+
+static void a_watch_ends_the_child_when_it_says_so(void **state)
+{
+    (void)state;
+    int alive[2]; /* the child holds the write end until it is gone */
+    char c[2];
+    struct ticks ticks = {0, 3};
+    const struct child_watch watch = {count_tick, &ticks, 1};
+    struct child_output out = {0};
+    assert_int_equal(pipe(alive), 0);
+    assert_int_equal(child_run_watched(sleep_forever, &alive[1], &watch, &out), STATUS_EXTERNAL);
+    assert_string_equal(error_message(), "stopped");
+    assert_int_equal(ticks.n, 3);
+    assert_null(out.data);
+    close(alive[1]);
+    assert_true(read(alive[0], c, 2) <= 1); /* at most its "!", then the end: nobody is left */
+    assert_int_equal(read(alive[0], c, 1), 0);
+    close(alive[0]);
+}
+
 static enum status write_constant(void *argument, int fd)
 {
     static const unsigned char zeros[300000];
@@ -325,6 +354,7 @@ int main(void)
         cmocka_unit_test(leaves_neither_descriptors_nor_children),
         cmocka_unit_test(survives_signals_that_kill_the_child),
         cmocka_unit_test(dies_with_its_parent),
+        cmocka_unit_test(a_watch_ends_the_child_when_it_says_so),
         cmocka_unit_test(releases_everything_when_memory_runs_out),
     };
     return cmocka_run_group_tests_name("child", tests, NULL, NULL);

@@ -17,6 +17,18 @@
 
 enum { STAGES = 4, MICROBATCHES = 5, NEVER = TINY_OPS };
 
+/* Ops as the executor hands them to a device. */
+#define PASS(kind_, stage_, microbatch_)                                                           \
+    (&(struct program_op){.kind = (kind_), .stage = (stage_), .microbatch = (microbatch_)})
+#define MESSAGE(stage_, other_, microbatch_, backward_)                                            \
+    (&(struct program_op){.kind = OP_SEND,                                                         \
+                          .stage = (stage_),                                                       \
+                          .peer_stage = (other_),                                                  \
+                          .microbatch = (microbatch_),                                             \
+                          .backward = (backward_)})
+#define SUM(stage_, owner_)                                                                        \
+    (&(struct program_op){.kind = OP_ALLREDUCE, .stage = (stage_), .tag = (owner_)})
+
 /* ---- a pipeline in one process */
 
 struct pipeline {
@@ -75,7 +87,9 @@ static bool receive(struct pipeline *p, uint32_t stage, bool backward, uint32_t 
                 return false;
             if (!deliver)
                 continue;
-            assert_int_equal(device_cpu.put(p->self[stage], from, m, backward, *mail), STATUS_OK);
+            assert_int_equal(
+                device_cpu.put(p->self[stage], MESSAGE(stage, from, m, backward), *mail),
+                STATUS_OK);
             free(*mail);
             *mail = NULL;
         }
@@ -89,7 +103,8 @@ static void send(struct pipeline *p, uint32_t stage, bool backward, uint32_t m)
             continue;
         void *data = malloc(p->bytes[stage][to]);
         assert_non_null(data);
-        assert_int_equal(device_cpu.get(p->self[stage], to, m, backward, data), STATUS_OK);
+        assert_int_equal(device_cpu.get(p->self[stage], MESSAGE(stage, to, m, backward), data),
+                         STATUS_OK);
         p->mail[stage][to][m][backward] = data;
     }
 }
@@ -104,8 +119,10 @@ static void sum_tied(struct pipeline *p)
         float *a, *b;
         size_t n, same;
         void *home = p->self[p->stage_of[owner]], *away = p->self[p->stage_of[op]];
-        assert_int_equal(device_cpu.gradients(home, owner, &a, &n), STATUS_OK);
-        assert_int_equal(device_cpu.gradients(away, owner, &b, &same), STATUS_OK);
+        assert_int_equal(device_cpu.gradients(home, SUM(p->stage_of[owner], owner), &a, &n),
+                         STATUS_OK);
+        assert_int_equal(device_cpu.gradients(away, SUM(p->stage_of[op], owner), &b, &same),
+                         STATUS_OK);
         assert_int_equal(n, same);
         assert_int_equal(n * sizeof *a, p->model->op[op].shared_bytes);
         for (size_t i = 0; i < n; i++)
@@ -130,9 +147,8 @@ static void train_step(struct pipeline *p, const struct schedule *schedule, uint
             bool backward = now.kind == OP_BACKWARD;
             if (!receive(p, s, backward, now.microbatch))
                 continue;
-            assert_int_equal((backward ? device_cpu.backward
-                                       : device_cpu.forward)(p->self[s], step, now.microbatch, 0),
-                             STATUS_OK);
+            assert_int_equal(
+                device_cpu.compute(p->self[s], step, PASS(now.kind, s, now.microbatch)), STATUS_OK);
             send(p, s, backward, now.microbatch);
             at[s]++;
             left--;
@@ -142,7 +158,8 @@ static void train_step(struct pipeline *p, const struct schedule *schedule, uint
     sum_tied(p);
     p->loss = 0;
     for (uint32_t s = 0; s < p->stages; s++) {
-        assert_int_equal(device_cpu.update(p->self[s], step, 0), STATUS_OK);
+        assert_int_equal(device_cpu.compute(p->self[s], step, PASS(OP_UPDATE, s, PROGRAM_NONE)),
+                         STATUS_OK);
         p->loss += device_cpu.take_loss(p->self[s]);
     }
 }
@@ -349,7 +366,7 @@ static void one_f_one_b_keeps_as_many_microbatches_as_stages_follow(void **state
         assert_int_equal(schedule_find(name[k], &order), STATUS_OK);
         open_pipeline(&m, 3, tiny_cut(stage_of, 5, 10, NEVER), "adam", &p);
         for (uint32_t s = 0; s < 3; s++) {
-            const struct stage *stage = p.self[s];
+            const struct stage *stage = ((const struct cpu *)p.self[s])->stage;
             int64_t opened = device_cpu.peak_bytes(p.self[s]);
             assert_int_equal(stage->slots, 0);
             assert_true(opened >= 4 * (int64_t)stage->parameters * 4);
@@ -357,7 +374,7 @@ static void one_f_one_b_keeps_as_many_microbatches_as_stages_follow(void **state
         for (uint32_t step = 0; step < 2; step++)
             train_step(&p, order, step);
         for (uint32_t s = 0; s < 3; s++)
-            assert_int_equal(((const struct stage *)p.self[s])->slots,
+            assert_int_equal(((const struct cpu *)p.self[s])->stage->slots,
                              k == 0 ? 3 - s : MICROBATCHES);
         close_pipeline(&p);
     }
@@ -380,10 +397,10 @@ static void replicas_take_the_step_of_one_rank(void **state)
         const struct device_options o = {.learning_rate = 1};
         assert_int_equal(device_cpu.open(&m, &p, 0, &o, &replica[r]), STATUS_OK);
         for (uint32_t k = r == 1; k < MICROBATCHES; k += r < 2 ? 2 : 1) {
-            assert_int_equal(device_cpu.forward(replica[r], 0, k, 0), STATUS_OK);
-            assert_int_equal(device_cpu.backward(replica[r], 0, k, 0), STATUS_OK);
+            assert_int_equal(device_cpu.compute(replica[r], 0, PASS(OP_FORWARD, 0, k)), STATUS_OK);
+            assert_int_equal(device_cpu.compute(replica[r], 0, PASS(OP_BACKWARD, 0, k)), STATUS_OK);
         }
-        assert_int_equal(device_cpu.gradients(replica[r], MODEL_NO_OP, &gradient[r], &n),
+        assert_int_equal(device_cpu.gradients(replica[r], SUM(0, PROGRAM_NONE), &gradient[r], &n),
                          STATUS_OK);
         assert_int_equal((int64_t)n, model_parameters(&m));
         loss[r] = device_cpu.take_loss(replica[r]);
@@ -393,10 +410,11 @@ static void replicas_take_the_step_of_one_rank(void **state)
     for (size_t i = 0; i < n; i++)
         gradient[0][i] = gradient[1][i] = gradient[0][i] + gradient[1][i];
     for (size_t r = 0; r < 3; r++)
-        assert_int_equal(device_cpu.update(replica[r], 0, 0), STATUS_OK);
-    const float *a = ((struct stage *)replica[0])->parameter;
-    const float *b = ((struct stage *)replica[1])->parameter;
-    const float *c = ((struct stage *)replica[2])->parameter;
+        assert_int_equal(device_cpu.compute(replica[r], 0, PASS(OP_UPDATE, 0, PROGRAM_NONE)),
+                         STATUS_OK);
+    const float *a = ((struct cpu *)replica[0])->stage->parameter;
+    const float *b = ((struct cpu *)replica[1])->stage->parameter;
+    const float *c = ((struct cpu *)replica[2])->stage->parameter;
     assert_memory_equal(a, b, n * sizeof *a);
     for (size_t i = 0; i < n; i++)
         assert_true(fabsf(a[i] - c[i]) < 1e-6f);
@@ -421,19 +439,19 @@ static void refuses_calls_out_of_turn(void **state)
     size_t n;
     uint8_t digest[DIGEST];
     assert_non_null(data);
-    assert_int_equal(device_cpu.backward(a, 0, 0, 0), STATUS_INVALID);
-    assert_int_equal(device_cpu.forward(b, 0, 0, 0), STATUS_INVALID);
-    assert_int_equal(device_cpu.forward(a, 0, MICROBATCHES, 0), STATUS_INVALID);
-    assert_int_equal(device_cpu.get(a, 1, 0, false, data), STATUS_INVALID);
-    assert_int_equal(device_cpu.forward(a, 0, 0, 0), STATUS_OK);
-    assert_int_equal(device_cpu.forward(a, 0, 0, 0), STATUS_INVALID);
+    assert_int_equal(device_cpu.compute(a, 0, PASS(OP_BACKWARD, 0, 0)), STATUS_INVALID);
+    assert_int_equal(device_cpu.compute(b, 0, PASS(OP_FORWARD, 1, 0)), STATUS_INVALID);
+    assert_int_equal(device_cpu.compute(a, 0, PASS(OP_FORWARD, 0, MICROBATCHES)), STATUS_INVALID);
+    assert_int_equal(device_cpu.get(a, MESSAGE(0, 1, 0, false), data), STATUS_INVALID);
+    assert_int_equal(device_cpu.compute(a, 0, PASS(OP_FORWARD, 0, 0)), STATUS_OK);
+    assert_int_equal(device_cpu.compute(a, 0, PASS(OP_FORWARD, 0, 0)), STATUS_INVALID);
     assert_non_null(strstr(error_message(), "microbatch 0"));
-    assert_int_equal(device_cpu.get(a, 0, 0, false, data), STATUS_INVALID);
-    assert_int_equal(device_cpu.get(a, 1, 0, true, data), STATUS_INVALID);
-    assert_int_equal(device_cpu.backward(a, 0, 0, 0), STATUS_INVALID);
-    assert_int_equal(device_cpu.put(b, 0, 0, true, data), STATUS_INVALID);
-    assert_int_equal(device_cpu.put(b, 0, 0, false, data), STATUS_OK);
-    assert_int_equal(device_cpu.gradients(a, 0, &gradient, &n), STATUS_INVALID);
+    assert_int_equal(device_cpu.get(a, MESSAGE(0, 0, 0, false), data), STATUS_INVALID);
+    assert_int_equal(device_cpu.get(a, MESSAGE(0, 1, 0, true), data), STATUS_INVALID);
+    assert_int_equal(device_cpu.compute(a, 0, PASS(OP_BACKWARD, 0, 0)), STATUS_INVALID);
+    assert_int_equal(device_cpu.put(b, MESSAGE(1, 0, 0, true), data), STATUS_INVALID);
+    assert_int_equal(device_cpu.put(b, MESSAGE(1, 0, 0, false), data), STATUS_OK);
+    assert_int_equal(device_cpu.gradients(a, SUM(0, 0), &gradient, &n), STATUS_INVALID);
     assert_int_equal(device_cpu.digest(a, (uint32_t)m.n - 1, digest), STATUS_INVALID);
     free(data);
     close_pipeline(&p);

@@ -54,9 +54,13 @@ static int set_up(void **state)
         return -1;
     struct timeline t;
     if (timeline_init(&t, f.program.ops) != STATUS_OK ||
-        measurement_from_timeline(&f.program, &t, &f.measurement) != STATUS_OK)
+        measurement_from_timeline(&f.program, &t, &f.measurement) != STATUS_OK ||
+        measurement_add_calls(&f.measurement, &f.program, &t) != STATUS_OK)
         return -1;
     timeline_free(&t);
+    f.measurement.call[0].algorithm = sample_text("ring");
+    f.measurement.rank[0].memory_bytes = 1 << 20;
+    f.measurement.not_folded = sample_text("jitter");
     f.measurement.engine = sample_text("analytic");
     f.measurement.plan = sample_text("p.json");
     return measurement_warn(&f.measurement, "careful: %d", 3) == STATUS_OK ? 0 : -1;

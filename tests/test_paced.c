@@ -54,13 +54,26 @@ static void paced_ops_take_at_least_the_time_given(void **state)
     assert_int_equal(tiny_whole(&m, 1, "adam", &p), STATUS_OK);
     assert_int_equal(device_paced.open(&m, &p, 0, &(struct device_options){0}, &self), STATUS_OK);
     double start = now_s();
-    assert_int_equal(device_paced.forward(self, 0, 0, 0.01), STATUS_OK);
-    assert_int_equal(device_paced.backward(self, 0, 0, 0.02), STATUS_OK);
-    assert_int_equal(device_paced.update(self, 0, 0.005), STATUS_OK);
+    assert_int_equal(
+        device_paced.compute(self, 0, &(struct program_op){.kind = OP_FORWARD, .seconds = 0.01}),
+        STATUS_OK);
+    assert_int_equal(
+        device_paced.compute(self, 0, &(struct program_op){.kind = OP_BACKWARD, .seconds = 0.02}),
+        STATUS_OK);
+    assert_int_equal(
+        device_paced.compute(self, 0, &(struct program_op){.kind = OP_UPDATE, .seconds = 0.005}),
+        STATUS_OK);
     assert_true(now_s() - start >= 0.035 - 1e-6);
-    assert_int_equal(device_paced.forward(self, 0, 0, -1), STATUS_OK);
-    assert_int_equal(device_paced.forward(self, 0, 0, (double)NAN), STATUS_OK);
-    assert_int_equal(device_paced.forward(self, 0, 0, (double)INFINITY), STATUS_INVALID);
+    assert_int_equal(
+        device_paced.compute(self, 0, &(struct program_op){.kind = OP_FORWARD, .seconds = -1}),
+        STATUS_OK);
+    assert_int_equal(device_paced.compute(
+                         self, 0, &(struct program_op){.kind = OP_FORWARD, .seconds = (double)NAN}),
+                     STATUS_OK);
+    assert_int_equal(
+        device_paced.compute(self, 0,
+                             &(struct program_op){.kind = OP_FORWARD, .seconds = (double)INFINITY}),
+        STATUS_INVALID);
     assert_true(device_paced.take_loss(self) == 0);
     device_paced.close(self);
     device_paced.close(NULL);
@@ -93,15 +106,17 @@ static void paced_messages_have_the_program_s_sizes(void **state)
     float *gradient;
     size_t n;
     data[8] = 7;
-    assert_int_equal(device_paced.get(self, 1, 1, false, data), STATUS_OK);
+    assert_int_equal(
+        device_paced.get(self, &(struct program_op){.kind = OP_SEND, .microbatch = 1, .bytes = 8},
+                         data),
+        STATUS_OK);
     assert_memory_equal(data, "\1\1\1\1\1\1\1\1\7", 9);
-    assert_int_equal(device_paced.get(self, 1, 0, true, data), STATUS_OK);
+    assert_int_equal(device_paced.get(self, &ops[1], data), STATUS_OK);
     assert_memory_equal(data, "\x80\x80\x80\x80\1\1\1\1\7", 9);
-    assert_int_equal(device_paced.get(self, 0, 0, false, data), STATUS_INVALID);
-    assert_int_equal(device_paced.put(self, 1, 0, true, data), STATUS_OK);
-    assert_int_equal(device_paced.gradients(self, MODEL_NO_OP, &gradient, &n), STATUS_OK);
+    assert_int_equal(device_paced.put(self, &ops[1], data), STATUS_OK);
+    assert_int_equal(device_paced.gradients(self, &ops[2], &gradient, &n), STATUS_OK);
     assert_int_equal(n, 100);
-    assert_int_equal(device_paced.gradients(self, 0, &gradient, &n), STATUS_OK);
+    assert_int_equal(device_paced.gradients(self, &ops[3], &gradient, &n), STATUS_OK);
     assert_int_equal(n, TINY_VOCABULARY * TINY_CHANNELS);
     for (size_t i = 0; i < n; i++)
         assert_true(gradient[i] == 0);

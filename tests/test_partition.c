@@ -197,7 +197,7 @@ static void impossible_requests_are_one_clear_line(void **state)
     assert_int_equal(partition_find("magic", &a), STATUS_INVALID);
     assert_string_equal(
         error_message(),
-        "no algorithm is called 'magic'; there are balanced, uniform, manual, metis");
+        "no algorithm is called 'magic'; there are balanced, hierarchical, uniform, manual, metis");
     topology_free(&t);
     model_free(&m);
 }

@@ -114,8 +114,8 @@ static void strange_answers_are_refused(void **state)
     head.type = FRAME_TYPES;
     answer_with(&head, sizeof head, "control frame of unknown type");
     head = frame_head(FRAME_WELCOME, 2 * sizeof(uint16_t));
-    head.version = 2;
-    answer_with(&head, sizeof head, "control protocol version 2, expected 1");
+    head.version = 3;
+    answer_with(&head, sizeof head, "control protocol version 3, expected 2");
     head = frame_head(FRAME_WELCOME, 2 * sizeof(uint16_t));
     head.magic = 0x12345678;
     answer_with(&head, sizeof head, "not foreline's control protocol (0x12345678)");
@@ -183,11 +183,87 @@ static void digests_of_files_are_sha256(void **state)
     assert_int_equal(file_digest(path, digest), STATUS_IO);
 }
 
+/* ---- who we are */
+
+static void clear_environment(void)
+{
+    static const char *const name[] = {"RANK",
+                                       "WORLD_SIZE",
+                                       "LOCAL_RANK",
+                                       "OMPI_COMM_WORLD_RANK",
+                                       "OMPI_COMM_WORLD_SIZE",
+                                       "OMPI_COMM_WORLD_LOCAL_RANK",
+                                       "SLURM_PROCID",
+                                       "SLURM_NTASKS",
+                                       "SLURM_LOCALID"};
+    for (size_t k = 0; k < sizeof name / sizeof *name; k++)
+        unsetenv(name[k]);
+}
+
+static void check_rank(uint32_t expected, uint32_t of, uint32_t expected_local)
+{
+    uint32_t rank = 99, ranks = 99, local = 99;
+    assert_int_equal(rendezvous_rank(&rank, &ranks), STATUS_OK);
+    assert_int_equal(rendezvous_local_rank(&local), STATUS_OK);
+    assert_int_equal(rank, expected);
+    assert_int_equal(ranks, of);
+    assert_int_equal(local, expected_local);
+}
+
+static void ranks_are_torchruns_else_mpiruns_else_slurms(void **state)
+{
+    (void)state;
+    clear_environment();
+    setenv("SLURM_PROCID", "5", 1);
+    setenv("SLURM_NTASKS", "8", 1);
+    check_rank(5, 8, 0);
+    setenv("SLURM_LOCALID", "1", 1);
+    check_rank(5, 8, 1);
+    setenv("OMPI_COMM_WORLD_RANK", "2", 1);
+    setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
+    setenv("OMPI_COMM_WORLD_LOCAL_RANK", "0", 1);
+    check_rank(2, 4, 0);
+    setenv("RANK", "0", 1);
+    setenv("WORLD_SIZE", "3", 1);
+    setenv("LOCAL_RANK", "2", 1);
+    check_rank(0, 3, 2);
+    clear_environment();
+}
+
+static void bad_rank(const char *rank, const char *ranks, const char *message)
+{
+    uint32_t r = 99, n = 99;
+    setenv("RANK", rank, 1);
+    setenv("WORLD_SIZE", ranks, 1);
+    assert_int_equal(rendezvous_rank(&r, &n), STATUS_USAGE);
+    assert_string_equal(error_message(), message);
+    assert_true(r == 99 && n == 99);
+}
+
+static void ranks_that_make_no_sense_are_refused(void **state)
+{
+    (void)state;
+    uint32_t r = 99, n = 99;
+    clear_environment();
+    assert_int_equal(rendezvous_rank(&r, &n), STATUS_USAGE);
+    assert_string_equal(error_message(), "WORLD_SIZE: expected a number from 1 to 1048576, not ''");
+    bad_rank("4", "4", "RANK: expected a number from 0 to 3, not '4'");
+    bad_rank("-1", "4", "RANK: expected a number from 0 to 3, not '-1'");
+    bad_rank("1x", "4", "RANK: expected a number from 0 to 3, not '1x'");
+    bad_rank("", "4", "RANK: expected a number from 0 to 3, not ''");
+    bad_rank("0", "0", "WORLD_SIZE: expected a number from 1 to 1048576, not '0'");
+    setenv("LOCAL_RANK", "many", 1);
+    assert_int_equal(rendezvous_local_rank(&r), STATUS_USAGE);
+    clear_environment();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_says_who_it_is_and_learns_the_ports),
         cmocka_unit_test(strange_answers_are_refused),
+        cmocka_unit_test(ranks_are_torchruns_else_mpiruns_else_slurms),
+        cmocka_unit_test(ranks_that_make_no_sense_are_refused),
         cmocka_unit_test(an_absent_or_silent_launcher_is_given_up_in_time),
         cmocka_unit_test(malformed_addresses_are_refused),
         cmocka_unit_test(hexadecimal_goes_both_ways),

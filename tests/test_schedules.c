@@ -194,11 +194,37 @@ static void pipedream_settles_at_the_pace_of_its_slowest_stage(void **state)
         }
 }
 
+/* max over stages of (f + b + sync) / replicas: three replicas of the first stage sum 3 MB at 1
+ * GB/s after every backward, 2 * 2/3 * 3 = 4 ms: 7 / 3 ms, faster than the 3 ms of the single
+ * second stage; with 12 MB 19 / 3 ms, slower. */
+static void pipedream_pays_for_the_sum_of_every_microbatch(void **state)
+{
+    (void)state;
+    static const int64_t megabytes[] = {3, 12};
+    static const double slowest_s[] = {3e-3, 19e-3 / 3};
+    for (size_t e = 0; e < engines_n; e++)
+        for (size_t k = 0; k < 2; k++) {
+            struct setup s;
+            uint32_t replicas[] = {3, 1}, m = 240;
+            assert_int_equal(set_up(&s, 2, 1, replicas, m, "pipedream"), STATUS_OK);
+            program_free(&s.program);
+            s.model.op[0].parameter_bytes = megabytes[k] * 1000000;
+            assert_int_equal(plan_lower(&s.plan, &s.model, &s.topology, &s.program), STATUS_OK);
+            double update = 4.0 * (double)megabytes[k] * 1e6 / 1e12;
+            double expected = m * (slowest_s[k] + (k == 1 ? update / 3 : 16e-12));
+            double got = iteration(engines[e], &s);
+            if (fabs(got - expected) > 1e-5 * expected)
+                fail_msg("%s %lld MB: %.9g, expected %.9g", engines[e]->name,
+                         (long long)megabytes[k], got, expected);
+            tear_down(&s);
+        }
+}
+
 /* Microbatches between forward and backward on one rank at most. A stage stashes 500 bytes of its
  * own and, but for the first, none received (messages are empty). */
 static size_t in_flight(const struct program *p, uint32_t rank)
 {
-    return (size_t)(program_peak(p, rank, NULL) - p->rank[rank].static_bytes);
+    return (size_t)(program_peak(p, rank, NULL) - program_static_bytes(&p->rank[rank]));
 }
 
 static size_t least(size_t a, size_t b)
@@ -250,7 +276,8 @@ static void pipedream_stashes_a_version_for_each_microbatch_in_flight(void **sta
         for (uint32_t r = 0; r < s.program.ranks; r++) {
             const struct program_rank *rank = &s.program.rank[r];
             int64_t wanted = versions[k][rank->stage];
-            assert_int_equal(rank->static_bytes, wanted * 4 + 4); /* gradients; sgd: no state */
+            assert_int_equal(program_static_bytes(rank),
+                             wanted * 4 + 4); /* gradients; sgd: no state */
             assert_int_equal(in_flight(&s.program, r),
                              (size_t)(wanted * s.model.op[0].stash_bytes));
         }
@@ -284,6 +311,7 @@ int main(void)
         cmocka_unit_test(bubbles_are_the_published_ones),
         cmocka_unit_test(sequential_stages_never_overlap),
         cmocka_unit_test(pipedream_settles_at_the_pace_of_its_slowest_stage),
+        cmocka_unit_test(pipedream_pays_for_the_sum_of_every_microbatch),
         cmocka_unit_test(memory_peaks_are_the_textbook_in_flight_counts),
         cmocka_unit_test(pipedream_stashes_a_version_for_each_microbatch_in_flight),
         cmocka_unit_test(what_cannot_be_scheduled_is_refused_with_the_reason),

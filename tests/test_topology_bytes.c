@@ -31,8 +31,8 @@ static void send_example(void)
     static uint32_t type_of[] = {0, 1, 0};
     static double flop[] = {1e6, 1e9}, flops[] = {2e9, 3e10};
     static struct topology_rate rate[] = {{"linear.forward", 2, flop, flops}};
-    static struct device_type type[] = {{"fast", 3e12, 4e11, 5000000000, 6e-6, 8, 1, rate},
-                                        {"slow", 1e9, 1e10, 1 << 20, 0, 0, 0, NULL}};
+    static struct device_type type[] = {{"fast", 3e12, 4e11, 5000000000, 6e-6, 0.25, 8, 1, rate},
+                                        {"slow", 1e9, 1e10, 1 << 20, 0, 0, 0, 0, NULL}};
     static struct topology_tier tier[] = {{"near", 1e-6, 1e11}, {"far", 0, 1e9}};
     static const uint32_t tier_of[3][3] = {{0, 1, 0}, {1, 0, 0}, {1, 1, 0}};
     struct topology t = {NULL, 3, device, type_of, 2, type, 2, tier, {0}};
@@ -63,6 +63,7 @@ static void brings_a_topology_over_unchanged(void **state)
     assert_float_equal(type->memory_Bps, 4e11, 0);
     assert_int_equal(type->memory_bytes, 5000000000);
     assert_float_equal(type->launch_s, 6e-6, 0);
+    assert_true(type->slowdown == 0.25);
     assert_string_equal(type->rate[0].kind, "linear.forward");
     assert_float_equal(type->rate[0].flops[1], 3e10, 0);
     assert_string_equal(topology_between(&t, 0, 1)->name, "far");

@@ -86,6 +86,8 @@ static void put_device(FILE *f, const struct topology *t, uint32_t i)
             (long long)type->memory_bytes);
     fprintf(f, "      <prop id=\"memory_bandwidth\" value=\"%.9gBps\"/>\n", type->memory_Bps);
     fprintf(f, "      <prop id=\"launch_overhead\" value=\"%.9gs\"/>\n", type->launch_s);
+    if (type->slowdown > 0)
+        fprintf(f, "      <prop id=\"slowdown\" value=\"%.9g\"/>\n", type->slowdown);
     for (size_t k = 0; k < type->rates; k++)
         put_rate(f, &type->rate[k]);
     fputs("    </host>\n", f);

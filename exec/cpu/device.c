@@ -1,4 +1,4 @@
-/* The CPU device: a stage behind the vtable. */
+/* The CPU device: the stages of a rank behind the vtable. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,74 +13,161 @@ static bool computes(const struct model_op *op)
     return layer_kind_find(op->kind) != NULL;
 }
 
+static struct stage *find(const struct cpu *c, uint32_t index)
+{
+    size_t k = 0;
+    while (k + 1 < c->stages && c->stage[k].index != index)
+        k++;
+    return &c->stage[k];
+}
+
 static void device_close(void *self)
 {
-    if (!self)
-        return;
-    stage_close(self);
-    free(self);
+    struct cpu *c = self;
+    for (size_t k = 0; c && k < c->stages; k++)
+        stage_close(&c->stage[k]);
+    if (c)
+        free(c->stage);
+    free(c);
+}
+
+/* Copies of tied weights in two stages of one rank would need a sum that no op asks for. */
+static enum status check_ties(const struct model *m, const struct cpu *c)
+{
+    for (uint32_t i = 0; i < m->n && c->stages > 1; i++)
+        for (size_t a = 0; m->op[i].shares != MODEL_NO_OP && a < c->stages; a++)
+            for (size_t b = 0; b < c->stages; b++)
+                if (a != b && stage_find(&c->stage[a], i) != NOWHERE &&
+                    stage_find(&c->stage[b], m->op[i].shares) != NOWHERE)
+                    return error_set(STATUS_UNSUPPORTED,
+                                     "ops '%s' and '%s' share parameters and are in stages %u and "
+                                     "%u of one device",
+                                     m->op[m->op[i].shares].name, m->op[i].name, c->stage[b].index,
+                                     c->stage[a].index);
+    return STATUS_OK;
+}
+
+enum status cpu_open_on(const struct place *on, const struct model *m, const struct program *p,
+                        uint32_t rank, const struct device_options *o, void **self)
+{
+    enum status st = STATUS_OK;
+    struct cpu *c = calloc(1, sizeof *c);
+    bool *mine = calloc(p->stages + 1, sizeof *mine);
+    if (!c || !mine || !(c->stage = calloc(p->stages + 1, sizeof *c->stage))) {
+        st = error_set(STATUS_NOMEM, "rank %u: out of memory", rank);
+        goto out;
+    }
+    if (p->rank[rank].stage < p->stages)
+        mine[p->rank[rank].stage] = true;
+    for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++)
+        if (p->op[i].stage < p->stages)
+            mine[p->op[i].stage] = true;
+    for (uint32_t s = 0; s < p->stages; s++)
+        if (mine[s]) {
+            TRY(stage_open_on(on, m, p, s, o, &c->stage[c->stages]));
+            c->stages++;
+        }
+    if (c->stages == 0) {
+        st = error_set(STATUS_INVALID, "rank %u: stage %u of %zu", rank, p->rank[rank].stage,
+                       p->stages);
+        goto out;
+    }
+    TRY(check_ties(m, c));
+    *self = c;
+    c = NULL;
+out:
+    free(mine);
+    device_close(c);
+    return st;
 }
 
 static enum status device_open(const struct model *m, const struct program *p, uint32_t rank,
                                const struct device_options *o, void **self)
 {
-    enum status st;
-    struct stage *s = calloc(1, sizeof *s);
-    if (!s)
-        return error_set(STATUS_NOMEM, "rank %u: out of memory", rank);
-    TRY(stage_open(m, p, rank, o->corpus ? o->corpus : corpus_shipped(), o->learning_rate, s));
-    *self = s;
-    s = NULL;
+    return cpu_open_on(&(struct place){&backend_cpu, NULL}, m, p, rank, o, self);
+}
+
+/* What stage s gets from other stages of the same device, for which the program has no messages. */
+static enum status hand_over(const struct cpu *c, struct stage *s, uint32_t microbatch,
+                             bool backward)
+{
+    enum status st = STATUS_OK;
+    size_t links = backward ? s->consumers : s->producers;
+    for (size_t i = 0; i < links; i++) {
+        const struct stage_link *link = backward ? &s->consumer[i] : &s->producer[i];
+        struct stage *other = find(c, link->stage);
+        if (other->index != link->stage)
+            continue; /* on another device */
+        real *data = malloc((link->size + 1) * sizeof *data);
+        if (!data)
+            return error_set(STATUS_NOMEM, "message of %zu numbers", link->size);
+        st = stage_get(other, s->index, microbatch, backward, data);
+        if (st == STATUS_OK)
+            st = stage_put(s, other->index, microbatch, backward, data);
+        free(data);
+        TRY(st);
+    }
 out:
-    free(s);
     return st;
 }
 
-static enum status forward(void *self, uint32_t step, uint32_t microbatch, double seconds)
+static enum status compute(void *self, uint32_t step, const struct program_op *op)
 {
-    (void)seconds;
-    return stage_forward(self, step, microbatch);
+    struct stage *s = find(self, op->stage);
+    if (op->kind == OP_FORWARD || op->kind == OP_BACKWARD || op->kind == OP_BACKWARD_INPUT) {
+        enum status st = hand_over(self, s, op->microbatch, op->kind != OP_FORWARD);
+        if (st != STATUS_OK)
+            return st;
+    }
+    switch (op->kind) {
+    case OP_FORWARD:
+        return stage_forward(s, step, op->microbatch);
+    case OP_BACKWARD:
+        return stage_backward(s, op->microbatch);
+    case OP_BACKWARD_INPUT:
+        return stage_backward_input(s, op->microbatch);
+    case OP_BACKWARD_WEIGHT:
+        return stage_backward_weight(s, op->microbatch);
+    default:
+        return stage_update(s);
+    }
 }
 
-static enum status backward(void *self, uint32_t step, uint32_t microbatch, double seconds)
+static enum status get(void *self, const struct program_op *send, void *data)
 {
-    (void)step, (void)seconds;
-    return stage_backward(self, microbatch);
+    return stage_get(find(self, send->stage), send->peer_stage, send->microbatch, send->backward,
+                     data);
 }
 
-static enum status update(void *self, uint32_t step, double seconds)
+static enum status put(void *self, const struct program_op *recv, const void *data)
 {
-    (void)step, (void)seconds;
-    return stage_update(self);
+    return stage_put(find(self, recv->stage), recv->peer_stage, recv->microbatch, recv->backward,
+                     data);
 }
 
-static enum status get(void *self, uint32_t to, uint32_t microbatch, bool is_backward, void *data)
+static enum status gradients(void *self, const struct program_op *op, float **data, size_t *n)
 {
-    return stage_get(self, to, microbatch, is_backward, data);
-}
-
-static enum status put(void *self, uint32_t from, uint32_t microbatch, bool is_backward,
-                       const void *data)
-{
-    return stage_put(self, from, microbatch, is_backward, data);
-}
-
-static enum status gradients(void *self, uint32_t shared, float **data, size_t *n)
-{
-    return stage_gradients(self, shared, data, n);
+    return stage_gradients(find(self, op->stage), op->tag, data, n);
 }
 
 static double take_loss(void *self)
 {
-    struct stage *s = self;
-    double loss = s->loss;
-    s->loss = 0;
+    struct cpu *c = self;
+    double loss = 0;
+    for (size_t k = 0; k < c->stages; k++) {
+        loss += c->stage[k].loss;
+        c->stage[k].loss = 0;
+    }
     return loss;
 }
 
 static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
 {
-    const struct stage *s = self;
+    const struct cpu *c = self;
+    size_t i = 0;
+    while (i + 1 < c->stages && stage_find(&c->stage[i], op) == NOWHERE)
+        i++;
+    const struct stage *s = &c->stage[i];
     uint32_t k = stage_find(s, op);
     if (k == NOWHERE)
         return error_set(STATUS_INVALID, "op %u is not in stage %u", op, s->index);
@@ -88,13 +175,26 @@ static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
     memset(out, 0, DIGEST);
     if (l->parameters == 0)
         return STATUS_OK;
-    digest_bytes(s->parameter + s->op[k].parameter, l->parameters * sizeof(real), out);
+    size_t bytes = l->parameters * sizeof(real);
+    const real *parameter = s->parameter + s->op[k].parameter;
+    real *host = s->on.backend->remote ? malloc(bytes) : NULL;
+    if (s->on.backend->remote) {
+        if (!host)
+            return error_set(STATUS_NOMEM, "%zu parameters", l->parameters);
+        s->on.backend->copy(s->on.self, host, parameter, bytes);
+    }
+    digest_bytes(host ? host : parameter, bytes, out);
+    free(host);
     return STATUS_OK;
 }
 
 static int64_t peak_bytes(void *self)
 {
-    return ((const struct stage *)self)->bytes; /* nothing is given back before close() */
+    const struct cpu *c = self;
+    int64_t bytes = 0;
+    for (size_t k = 0; k < c->stages; k++) /* nothing is given back before close() */
+        bytes += c->stage[k].bytes;
+    return bytes;
 }
 
 const struct device device_cpu = {
@@ -102,9 +202,7 @@ const struct device device_cpu = {
     .computes = computes,
     .open = device_open,
     .close = device_close,
-    .forward = forward,
-    .backward = backward,
-    .update = update,
+    .compute = compute,
     .get = get,
     .put = put,
     .gradients = gradients,

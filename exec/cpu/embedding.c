@@ -51,4 +51,4 @@ static void backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_embedding = {"embedding", 0, shape, forward, backward};
+const struct layer_kind kind_embedding = {"embedding", 0, shape, forward, backward, NULL};

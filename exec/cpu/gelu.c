@@ -41,4 +41,4 @@ static void backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_gelu = {"gelu", 1, shape, forward, backward};
+const struct layer_kind kind_gelu = {"gelu", 1, shape, forward, backward, NULL};

@@ -62,4 +62,4 @@ static void backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_layernorm = {"layernorm", 1, shape, forward, backward};
+const struct layer_kind kind_layernorm = {"layernorm", 1, shape, forward, backward, NULL};

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- parameters */
 
@@ -47,20 +46,34 @@ out:
     return st;
 }
 
+static enum status start(const struct stage *s, const struct layer *l, uint32_t op, size_t n,
+                         real *parameter)
+{
+    bool remote = s->on.backend->remote;
+    real *host = remote ? malloc((n + 1) * sizeof *host) : parameter;
+    if (!host)
+        return error_set(STATUS_NOMEM, "%zu start values", n);
+    layer_start(l, s->program->seed, op, n, host);
+    if (remote) {
+        s->on.backend->copy(s->on.self, parameter, host, n * sizeof *host);
+        free(host);
+    }
+    return STATUS_OK;
+}
+
 static enum status start_parameters(struct stage *s)
 {
     enum status st = STATUS_OK;
-    uint64_t seed = s->program->seed;
     for (size_t k = 0; k < s->n; k++) {
         const struct stage_op *o = &s->op[k];
         const struct layer *l = &o->layer;
-        layer_start(l, seed, o->index, l->parameters, s->parameter + o->parameter);
+        TRY(start(s, l, o->index, l->parameters, s->parameter + o->parameter));
         if (!l->tied || o->owner != NOWHERE)
             continue;
         struct layer owner;
         uint32_t index = s->model->op[o->index].shares;
         TRY(layer_shape(s->model, index, s->batch, &owner));
-        layer_start(&owner, seed, index, l->shared, s->parameter + o->shared);
+        TRY(start(s, &owner, index, l->shared, s->parameter + o->shared));
     }
 out:
     return st;
@@ -149,6 +162,9 @@ static void place_slot(struct stage *s)
 {
     for (size_t k = 0; k < s->n; k++)
         s->op[k].saved = place(s, size_times(s->batch, s->op[k].layer.saved));
+    for (size_t k = 0; k < s->n && s->splits; k++)
+        if (s->op[k].layer.kind->backward_weight)
+            s->op[k].kept = place(s, s->tensor[k].size);
     for (size_t t = 0; t < s->tensors; t++)
         s->tensor[t].value = place(s, s->tensor[t].size);
     for (size_t t = s->n; t < s->tensors; t++)
@@ -176,17 +192,90 @@ enum status stage_allocate(struct stage *s, size_t n, size_t size, void *out)
     return STATUS_OK;
 }
 
+enum status stage_allocate_data(struct stage *s, size_t n, size_t size, void *out)
+{
+    void *p = n <= SIZE_MAX / size ? s->on.backend->allocate(s->on.self, n * size) : NULL;
+    if (!p)
+        return error_set(STATUS_NOMEM, "stage %u: no memory for %zu x %zu bytes", s->index, n,
+                         size);
+    s->bytes += (int64_t)(n * size);
+    memcpy(out, &p, sizeof p);
+    return STATUS_OK;
+}
+
 /* Better one clear line now than a killed process later. */
 static enum status check_memory(const struct stage *s, size_t arrays)
 {
     size_t need = size_plus(size_times(arrays, s->parameters), s->tied_size);
     need = size_plus(need, size_plus(s->work_size, s->slot_size));
     need = size_times(need, sizeof(real));
-    double have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    double have = s->on.backend->memory_bytes(s->on.self);
     if ((double)need < have)
         return STATUS_OK;
     return error_set(STATUS_NOMEM, "stage %u needs at least %.3g GB, this machine has %.3g GB",
                      s->index, (double)need / 1e9, have / 1e9);
+}
+
+static bool is_producer(const struct stage *s, uint32_t stage)
+{
+    size_t i = 0;
+    while (i < s->producers && s->producer[i].stage != stage)
+        i++;
+    return i < s->producers;
+}
+
+/* Is a slot of this stage in use when op o runs, or until then? A stage on the same device fetches
+ * the gradients of what it has sent when its own backward begins. */
+static bool uses_slot(const struct stage *s, const struct program_op *o)
+{
+    if (o->microbatch >= s->program->microbatches || op_is_collective(o) || o->kind == OP_UPDATE)
+        return false;
+    return o->stage == s->index ||
+           ((o->kind == OP_BACKWARD || o->kind == OP_BACKWARD_INPUT) && is_producer(s, o->stage));
+}
+
+/* Most slots in use at once by any rank that has this stage; at [2 * microbatches] is scratch: one
+ * behind the first and the last op of each microbatch. O(ops). */
+static size_t most_slots(const struct stage *s, size_t *at)
+{
+    const struct program *p = s->program;
+    size_t most = 0, *first = at, *last = at + p->microbatches;
+    for (size_t r = 0; r < p->ranks; r++) {
+        size_t live = 0;
+        memset(at, 0, 2 * p->microbatches * sizeof *at);
+        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
+            const struct program_op *o = &p->op[i];
+            if (!uses_slot(s, o))
+                continue;
+            first[o->microbatch] = first[o->microbatch] ? first[o->microbatch] : i + 1;
+            last[o->microbatch] = i + 1;
+        }
+        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
+            if (!uses_slot(s, &p->op[i]))
+                continue;
+            live += first[p->op[i].microbatch] == i + 1;
+            most = live > most ? live : most;
+            live -= last[p->op[i].microbatch] == i + 1;
+        }
+    }
+    return most;
+}
+
+/* Tell a backend that wants to know how much the stage will allocate. */
+static enum status reserve(const struct stage *s, size_t arrays)
+{
+    if (!s->on.backend->reserve)
+        return STATUS_OK;
+    size_t *at = malloc(2 * (s->program->microbatches + 1) * sizeof *at);
+    if (!at)
+        return error_set(STATUS_NOMEM, "%u microbatches", s->program->microbatches);
+    size_t slots = most_slots(s, at);
+    free(at);
+    size_t tokens = s->reads_data ? s->data.samples * s->data.tokens : 0;
+    size_t slot = s->slot_size * sizeof(real) + 2 * tokens * sizeof(int32_t);
+    size_t fixed = (arrays * s->parameters + s->tied_size + s->work_size) * sizeof(real);
+    return s->on.backend->reserve(s->on.self, size_plus(fixed, size_times(slots, slot)),
+                                  arrays + 2 + 3 * slots);
 }
 
 enum status stage_layout(struct stage *s)
@@ -198,14 +287,17 @@ enum status stage_layout(struct stage *s)
     TRY(place_gradients(s));
     place_slot(s);
     TRY(check_memory(s, adam ? 4 : 2));
-    TRY(stage_allocate(s, s->parameters, sizeof(real), &s->parameter));
-    TRY(stage_allocate(s, s->parameters, sizeof(real), &s->gradient));
+    TRY(reserve(s, adam ? 4 : 2));
+    TRY(stage_allocate_data(s, s->parameters, sizeof(real), &s->parameter));
+    TRY(stage_allocate_data(s, s->parameters, sizeof(real), &s->gradient));
     if (adam) {
-        TRY(stage_allocate(s, s->parameters, sizeof(real), &s->moment));
-        TRY(stage_allocate(s, s->parameters, sizeof(real), &s->square));
+        TRY(stage_allocate_data(s, s->parameters, sizeof(real), &s->moment));
+        TRY(stage_allocate_data(s, s->parameters, sizeof(real), &s->square));
     }
-    TRY(stage_allocate(s, s->tied_size, sizeof(real), &s->tied));
-    TRY(stage_allocate(s, s->work_size, sizeof(real), &s->work));
+    TRY(stage_allocate_data(s, s->tied_size, sizeof(real), &s->tied));
+    TRY(stage_allocate_data(s, s->work_size, sizeof(real), &s->work));
+    if (s->on.backend->remote)
+        TRY(stage_allocate(s, 2 * s->data.samples * s->data.tokens, sizeof *s->filled, &s->filled));
     TRY(stage_allocate(s, microbatches, sizeof *s->slot, &s->slot));
     TRY(stage_allocate(s, microbatches, sizeof *s->slot_of, &s->slot_of));
     TRY(start_parameters(s));

@@ -40,7 +40,7 @@ static void forward(const struct layer *l, struct layer_io *io)
         vector_add(io->y + row * l->out, bias, l->out);
 }
 
-/* dx = dy weight, d_weight += dy^T x, d_bias += column sums of dy. */
+/* dx = dy weight. */
 static void backward(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
@@ -54,6 +54,12 @@ static void backward(const struct layer *l, struct layer_io *io)
                         .c = io->dx[0],
                         .c_stride = l->in,
                         .alpha = 1});
+}
+
+/* d_weight += dy^T x, d_bias += column sums of dy. */
+static void backward_weight(const struct layer *l, struct layer_io *io)
+{
+    size_t rows = io->batch * l->tokens;
     gemm(&(struct gemm){.m = l->out,
                         .n = l->in,
                         .k = rows,
@@ -71,4 +77,4 @@ static void backward(const struct layer *l, struct layer_io *io)
         vector_add(d_bias, io->dy + row * l->out, l->out);
 }
 
-const struct layer_kind kind_linear = {"linear", 1, shape, forward, backward};
+const struct layer_kind kind_linear = {"linear", 1, shape, forward, backward, backward_weight};

@@ -55,4 +55,4 @@ static void backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_loss = {"loss", 1, shape, forward, backward};
+const struct layer_kind kind_loss = {"loss", 1, shape, forward, backward, NULL};

@@ -5,6 +5,7 @@
 
 #include "core/lower.h"
 #include "exec/cpu/gemm.h"
+#include "exec/device.h"
 
 /* The op where training data enters or is predicted, if the model has one. */
 static uint32_t find_kind(const struct model *m, const char *kind)
@@ -101,6 +102,8 @@ static enum status open_ops(struct stage *s)
     for (size_t k = 0; k < s->n; k++) {
         s->op[k].index = index[k];
         TRY(layer_shape(s->model, index[k], s->batch, &s->op[k].layer));
+        if (s->on.backend->adapt)
+            s->on.backend->adapt(&s->op[k].layer);
     }
     for (size_t k = 0; k < s->n; k++)
         if (s->op[k].layer.vocabulary > 0) {
@@ -251,21 +254,29 @@ out:
     return st;
 }
 
-enum status stage_open(const struct model *m, const struct program *p, uint32_t rank,
+enum status stage_open(const struct model *m, const struct program *p, uint32_t index,
                        const struct corpus *c, double learning_rate, struct stage *out)
+{
+    const struct device_options o = {.corpus = c, .learning_rate = learning_rate};
+    return stage_open_on(&(struct place){&backend_cpu, NULL}, m, p, index, &o, out);
+}
+
+enum status stage_open_on(const struct place *on, const struct model *m, const struct program *p,
+                          uint32_t index, const struct device_options *o, struct stage *out)
 {
     enum status st;
     uint32_t *stage_of = NULL, *at = NULL;
     struct stage s = {.model = m,
                       .program = p,
-                      .corpus = c,
-                      .index = p->rank[rank].stage,
+                      .on = *on,
+                      .corpus = o->corpus ? o->corpus : corpus_shipped(),
+                      .index = index,
                       .batch = p->microbatch_size,
-                      .learning_rate = learning_rate};
+                      .learning_rate = o->learning_rate};
     gemm_single_thread();
     if (s.index >= p->stages || p->microbatches < 1 || s.batch < 1) {
-        st = error_set(STATUS_INVALID, "rank %u: stage %u of %zu, %u microbatches of %zu samples",
-                       rank, s.index, p->stages, p->microbatches, s.batch);
+        st = error_set(STATUS_INVALID, "stage %u of %zu, %u microbatches of %zu samples", s.index,
+                       p->stages, p->microbatches, s.batch);
         goto out;
     }
     if (strcmp(p->optimizer, "adam") != 0 && strcmp(p->optimizer, "sgd") != 0) {
@@ -278,6 +289,8 @@ enum status stage_open(const struct model *m, const struct program *p, uint32_t 
                        (long long)m->element_bytes);
         goto out;
     }
+    for (size_t i = 0; i < p->ops && !s.splits; i++)
+        s.splits = p->op[i].kind == OP_BACKWARD_INPUT && p->op[i].stage == index;
     TRY(find_stages(m, p, &stage_of));
     TRY(find_data(&s));
     TRY(open_ops(&s));

@@ -12,8 +12,8 @@ static void fold(struct stage *s)
         if (o->owner == NOWHERE || !o->layer.tied)
             continue;
         real *tied = s->tied + o->d_shared;
-        vector_add(s->gradient + o->shared, tied, o->layer.shared);
-        memset(tied, 0, o->layer.shared * sizeof *tied);
+        s->on.backend->add(s->on.self, s->gradient + o->shared, tied, o->layer.shared);
+        s->on.backend->zero(s->on.self, tied, o->layer.shared * sizeof *tied);
     }
 }
 
@@ -39,38 +39,22 @@ enum status stage_gradients(struct stage *s, uint32_t shared, real **data, size_
                      shared);
 }
 
-static void sgd(struct stage *s)
-{
-    real rate = (real)s->learning_rate;
-    for (size_t i = 0; i < s->parameters; i++)
-        s->parameter[i] -= rate * s->gradient[i];
-}
-
-/* Adam, no weight decay. Kingma & Ba, ICLR 2015, arXiv:1412.6980, algorithm 1. */
-static void adam(struct stage *s)
-{
-    const real beta1 = (real)0.9, beta2 = (real)0.999, epsilon = (real)1e-8;
-    real rate = (real)(s->learning_rate / (1 - pow(0.9, s->updates)));
-    real unbias = (real)(1 / sqrt(1 - pow(0.999, s->updates)));
-    real *restrict p = s->parameter, *restrict g = s->gradient;
-    real *restrict moment = s->moment, *restrict square = s->square;
-    for (size_t i = 0; i < s->parameters; i++) {
-        moment[i] = beta1 * moment[i] + (1 - beta1) * g[i];
-        square[i] = beta2 * square[i] + (1 - beta2) * g[i] * g[i];
-        real root = sizeof(real) == sizeof(float) ? (real)sqrtf((float)square[i])
-                                                  : (real)sqrt((double)square[i]);
-        p[i] -= rate * moment[i] / (root * unbias + epsilon);
-    }
-}
-
 enum status stage_update(struct stage *s)
 {
+    const struct backend *b = s->on.backend;
+    struct optimizer_step o = {.n = s->parameters,
+                               .parameter = s->parameter,
+                               .gradient = s->gradient,
+                               .moment = s->moment,
+                               .square = s->square,
+                               .rate = (real)s->learning_rate};
     fold(s);
     s->updates++;
-    if (s->moment)
-        adam(s);
-    else
-        sgd(s);
-    memset(s->gradient, 0, s->parameters * sizeof *s->gradient);
+    if (s->moment) {
+        o.rate = (real)(s->learning_rate / (1 - pow(ADAM_BETA1, s->updates)));
+        o.unbias = (real)(1 / sqrt(1 - pow(ADAM_BETA2, s->updates)));
+    }
+    b->update(s->on.self, &o);
+    b->zero(s->on.self, s->gradient, s->parameters * sizeof *s->gradient);
     return STATUS_OK;
 }

@@ -38,11 +38,11 @@ static enum status slot_allocate(struct stage *s, struct slot *slot)
     enum status st;
     size_t tokens = size_times(s->data.samples, s->data.tokens);
     if (!slot->data)
-        TRY(stage_allocate(s, s->slot_size, sizeof *slot->data, &slot->data));
+        TRY(stage_allocate_data(s, s->slot_size, sizeof *slot->data, &slot->data));
     if (s->reads_data && !slot->token)
-        TRY(stage_allocate(s, tokens, sizeof *slot->token, &slot->token));
+        TRY(stage_allocate_data(s, tokens, sizeof *slot->token, &slot->token));
     if (s->reads_data && !slot->target)
-        TRY(stage_allocate(s, tokens, sizeof *slot->target, &slot->target));
+        TRY(stage_allocate_data(s, tokens, sizeof *slot->target, &slot->target));
     st = STATUS_OK;
 out:
     return st;
@@ -66,6 +66,7 @@ enum status stage_take_slot(struct stage *s, uint32_t microbatch, struct slot **
     slot->state = SLOT_FILLING;
     slot->microbatch = microbatch;
     slot->received = slot->returned = slot->fetched = 0;
+    slot->owes_weights = false;
     s->slot_of[microbatch] = i + 1;
     *out = slot;
 out:
@@ -74,6 +75,8 @@ out:
 
 void stage_release_slot(struct stage *s, struct slot *slot)
 {
+    if (slot->owes_weights || slot->fetched < s->producers)
+        return;
     s->slot_of[slot->microbatch] = 0;
     slot->state = SLOT_EMPTY;
 }
@@ -103,11 +106,14 @@ enum status stage_get(struct stage *s, uint32_t to, uint32_t microbatch, bool ba
     TRY(stage_slot(s, microbatch, backward ? SLOT_DONE : SLOT_FORWARDED, &slot));
     for (size_t i = 0; i < link->n; i++) {
         const struct tensor *t = &s->tensor[link->tensor[i]];
-        memcpy(data, slot->data + (backward ? t->gradient : t->value), t->size * sizeof *data);
+        s->on.backend->copy(s->on.self, data, slot->data + (backward ? t->gradient : t->value),
+                            t->size * sizeof *data);
         data += t->size;
     }
-    if (backward && ++slot->fetched == s->producers)
+    if (backward) {
+        slot->fetched++;
         stage_release_slot(s, slot);
+    }
 out:
     return st;
 }
@@ -122,14 +128,14 @@ enum status stage_put(struct stage *s, uint32_t from, uint32_t microbatch, bool 
         return STATUS_INVALID;
     if (backward) {
         TRY(stage_slot(s, microbatch, SLOT_FORWARDED, &slot));
-        memcpy(slot->data + link->area, data, link->size * sizeof *data);
+        s->on.backend->copy(s->on.self, slot->data + link->area, data, link->size * sizeof *data);
         slot->returned++;
         goto out;
     }
     TRY(stage_take_slot(s, microbatch, &slot));
     for (size_t i = 0; i < link->n; i++) {
         const struct tensor *t = &s->tensor[link->tensor[i]];
-        memcpy(slot->data + t->value, data, t->size * sizeof *data);
+        s->on.backend->copy(s->on.self, slot->data + t->value, data, t->size * sizeof *data);
         data += t->size;
     }
     slot->received++;

@@ -7,7 +7,7 @@ set(CPU_LIBRARIES packaged_openblas m)
 
 set(cpu ${CMAKE_CURRENT_LIST_DIR})
 set(CPU_SOURCES ${cpu}/../corpus.c)
-foreach(name IN ITEMS attention embedding gelu gemm kinds layernorm layout linear loss open
+foreach(name IN ITEMS attention backend embedding gelu gemm kinds layernorm layout linear loss open
         optimizer residual slot stage)
     list(APPEND CPU_SOURCES ${cpu}/${name}.c)
 endforeach()

@@ -3,18 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/cpu/vector.h"
-
 void stage_close(struct stage *s)
 {
+    const struct backend *b = s->on.backend;
     for (size_t i = 0; i < s->producers; i++)
         free(s->producer[i].tensor);
     for (size_t i = 0; i < s->consumers; i++)
         free(s->consumer[i].tensor);
     for (size_t i = 0; s->slot && i < s->program->microbatches && s->slot[i].data; i++) {
-        free(s->slot[i].data);
-        free(s->slot[i].token);
-        free(s->slot[i].target);
+        b->release(s->on.self, s->slot[i].data);
+        b->release(s->on.self, s->slot[i].token);
+        b->release(s->on.self, s->slot[i].target);
     }
     free(s->producer);
     free(s->consumer);
@@ -24,12 +23,11 @@ void stage_close(struct stage *s)
     free(s->next);
     free(s->remote_start);
     free(s->remote);
-    free(s->parameter);
-    free(s->gradient);
-    free(s->moment);
-    free(s->square);
-    free(s->tied);
-    free(s->work);
+    void *const data[] = {s->parameter, s->gradient, s->moment, s->square, s->tied, s->work};
+    for (size_t i = 0; i < sizeof data / sizeof *data; i++)
+        if (data[i])
+            b->release(s->on.self, data[i]);
+    free(s->filled);
     free(s->slot);
     free(s->slot_of);
     *s = (struct stage){0};
@@ -52,10 +50,25 @@ static struct layer_io operands(const struct stage *s, const struct slot *slot, 
         .d_parameter = s->gradient + o->parameter,
         .d_shared = (o->owner == NOWHERE ? s->gradient : s->tied) + o->d_shared,
         .scale = s->scale,
+        .on = s->on.self,
     };
     for (size_t i = 0; i < o->layer.inputs; i++)
         io.x[i] = slot->data + s->tensor[o->input[i]].value;
     return io;
+}
+
+static void read_data(const struct stage *s, const struct slot *slot, uint32_t step,
+                      uint32_t microbatch)
+{
+    size_t n = s->data.samples * s->data.tokens;
+    bool remote = s->on.backend->remote;
+    int32_t *token = remote ? s->filled : slot->token;
+    int32_t *target = remote ? s->filled + n : slot->target;
+    batch_fill(s->corpus, &s->data, s->program->seed, step, microbatch, token, target);
+    if (!remote)
+        return;
+    s->on.backend->copy(s->on.self, slot->token, token, n * sizeof *token);
+    s->on.backend->copy(s->on.self, slot->target, target, n * sizeof *target);
 }
 
 enum status stage_forward(struct stage *s, uint32_t step, uint32_t microbatch)
@@ -70,8 +83,7 @@ enum status stage_forward(struct stage *s, uint32_t step, uint32_t microbatch)
         return error_set(STATUS_INVALID, "stage %u: forward of microbatch %u has %zu of %zu inputs",
                          s->index, microbatch, slot->received, s->producers);
     if (s->reads_data)
-        batch_fill(s->corpus, &s->data, s->program->seed, step, microbatch, slot->token,
-                   slot->target);
+        read_data(s, slot, step, microbatch);
     for (size_t k = 0; k < s->n; k++) {
         struct layer_io io = operands(s, slot, k);
         s->op[k].layer.kind->forward(&s->op[k].layer, &io);
@@ -94,9 +106,9 @@ static void contribute(struct stage *s, const struct slot *slot, size_t t, const
 {
     real *gradient = gradient_of(s, slot, t);
     if (s->begun[t])
-        vector_add(gradient, share, s->tensor[t].size);
+        s->on.backend->add(s->on.self, gradient, share, s->tensor[t].size);
     else
-        memcpy(gradient, share, s->tensor[t].size * sizeof *share);
+        s->on.backend->copy(s->on.self, gradient, share, s->tensor[t].size * sizeof *share);
     s->begun[t] = true;
 }
 
@@ -113,7 +125,8 @@ static void settle(struct stage *s, const struct slot *slot, size_t t, uint32_t 
     }
 }
 
-static void backward_op(struct stage *s, const struct slot *slot, size_t k)
+/* `halves`: only what other ops wait for; the rest is owed. */
+static void backward_op(struct stage *s, const struct slot *slot, size_t k, bool halves)
 {
     const struct stage_op *o = &s->op[k];
     const struct layer *l = &o->layer;
@@ -121,7 +134,7 @@ static void backward_op(struct stage *s, const struct slot *slot, size_t k)
     bool direct[LAYER_INPUTS] = {false};
     settle(s, slot, k, o->index);
     if (!s->begun[k]) /* nobody reads the output */
-        memset(gradient_of(s, slot, k), 0, s->tensor[k].size * sizeof(real));
+        s->on.backend->zero(s->on.self, gradient_of(s, slot, k), s->tensor[k].size * sizeof(real));
     for (size_t i = 0; i < l->inputs; i++) {
         settle(s, slot, o->input[i], o->index);
         direct[i] = !s->begun[o->input[i]];
@@ -129,6 +142,11 @@ static void backward_op(struct stage *s, const struct slot *slot, size_t k)
                              : s->work + s->scratch + i * s->scratch_size;
     }
     l->kind->backward(l, &io);
+    if (l->kind->backward_weight && halves)
+        s->on.backend->copy(s->on.self, slot->data + o->kept, io.dy,
+                            s->tensor[k].size * sizeof *io.dy);
+    else if (l->kind->backward_weight)
+        l->kind->backward_weight(l, &io);
     for (size_t i = 0; i < l->inputs; i++)
         if (direct[i])
             s->begun[o->input[i]] = true;
@@ -136,7 +154,7 @@ static void backward_op(struct stage *s, const struct slot *slot, size_t k)
             contribute(s, slot, o->input[i], io.dx[i]);
 }
 
-enum status stage_backward(struct stage *s, uint32_t microbatch)
+static enum status backward(struct stage *s, uint32_t microbatch, bool halves)
 {
     enum status st;
     struct slot *slot;
@@ -148,10 +166,44 @@ enum status stage_backward(struct stage *s, uint32_t microbatch)
     memset(s->begun, 0, s->tensors * sizeof *s->begun);
     memcpy(s->next, s->remote_start, s->n * sizeof *s->next);
     for (size_t k = s->n; k-- > 0;)
-        backward_op(s, slot, k);
+        backward_op(s, slot, k, halves);
     slot->state = SLOT_DONE;
-    if (s->producers == 0)
-        stage_release_slot(s, slot);
+    slot->owes_weights = halves;
+    stage_release_slot(s, slot);
+out:
+    return st;
+}
+
+enum status stage_backward(struct stage *s, uint32_t microbatch)
+{
+    return backward(s, microbatch, false);
+}
+
+enum status stage_backward_input(struct stage *s, uint32_t microbatch)
+{
+    if (!s->splits)
+        return error_set(STATUS_INVALID, "stage %u: the program has no halves of backwards",
+                         s->index);
+    return backward(s, microbatch, true);
+}
+
+enum status stage_backward_weight(struct stage *s, uint32_t microbatch)
+{
+    enum status st;
+    struct slot *slot;
+    TRY(stage_slot(s, microbatch, SLOT_DONE, &slot));
+    if (!slot->owes_weights)
+        return error_set(STATUS_INVALID, "stage %u: weight gradients of microbatch %u twice",
+                         s->index, microbatch);
+    for (size_t k = s->n; k-- > 0;) {
+        const struct layer_kind *kind = s->op[k].layer.kind;
+        struct layer_io io = operands(s, slot, k);
+        io.dy = slot->data + s->op[k].kept;
+        if (kind->backward_weight)
+            kind->backward_weight(&s->op[k].layer, &io);
+    }
+    slot->owes_weights = false;
+    stage_release_slot(s, slot);
 out:
     return st;
 }

@@ -1,8 +1,10 @@
-/* stage.h - one pipeline stage on the CPU: its ops, parameters, and microbatches in flight.
+/* stage.h - one pipeline stage: its ops, parameters, and microbatches in flight, in the memory of
+ * any backend (exec/backend.h).
  *
  * Tensors of a microbatch are the outputs of the stage's own ops and those received from other
  * stages. They live in one slot per microbatch in flight, taken at the first put() or forward() and
- * given back after backward(), when the gradients of the received tensors have been fetched; slots
+ * given back after backward() (both halves), when the gradients of the received tensors have been
+ * fetched; slots
  * are reused, so there are as many as the schedule needs.
  *
  * Bit for bit the same parameters, however the model is cut into stages:
@@ -17,8 +19,11 @@
 #define EXEC_CPU_STAGE_H
 
 #include "core/program.h"
+#include "exec/backend.h"
 #include "exec/corpus.h"
 #include "exec/layer.h"
+
+struct device_options;
 
 enum { NOWHERE = UINT32_MAX };
 
@@ -34,6 +39,7 @@ struct stage_op {
     struct layer layer;
     uint32_t input[LAYER_INPUTS]; /* tensors */
     size_t saved;                 /* offset in a slot */
+    size_t kept;                  /* likewise: gradient of the output, for backward_weight */
     size_t parameter;             /* offset of its own in `parameter` and `gradient` */
     size_t shared;                /* offset of what it borrows in `parameter` */
     size_t d_shared;              /* offset of its gradient: in `tied` if the owner is here, ... */
@@ -61,6 +67,7 @@ enum slot_state { SLOT_EMPTY, SLOT_FILLING, SLOT_FORWARDED, SLOT_DONE };
 struct slot {
     enum slot_state state;
     uint32_t microbatch;
+    bool owes_weights;                  /* between the halves of a backward */
     size_t received, returned, fetched; /* messages: inputs, gradients in, gradients out */
     real *data;                         /* [slot_size] */
     int32_t *token, *target;            /* [data.samples * data.tokens], NULL where not needed */
@@ -70,6 +77,7 @@ struct stage {
     const struct model *model;
     const struct program *program;
     const struct corpus *corpus;
+    struct place on; /* where arrays of reals, tokens and targets are */
     uint32_t index;
     size_t batch, n;
     struct stage_op *op; /* [n] */
@@ -79,8 +87,9 @@ struct stage {
     struct stage_link *producer, *consumer; /* [producers], [consumers] ascending by stage */
     size_t *remote_start;                   /* [n + 1] CSR */
     struct remote *remote;                  /* of tensor k, the latest consumer first */
-    bool reads_data;
+    bool reads_data, splits;                /* splits: backwards come in halves */
     struct batch_shape data;
+    int32_t *filled; /* [2 * samples * tokens] remote memory: where data are made */
 
     size_t parameters;          /* own ones and copies of borrowed ones */
     real *parameter, *gradient; /* [parameters] by op */
@@ -103,16 +112,32 @@ struct stage {
     int64_t bytes;
 };
 
-/* The stage of `rank`. Model, program and corpus stay alive until stage_close(). STATUS_INVALID,
- * STATUS_UNSUPPORTED with the op's name; STATUS_NOMEM also when the machine has too little memory
- * for parameters and one microbatch. */
-enum status stage_open(const struct model *m, const struct program *p, uint32_t rank,
+/* The stages of one rank: what the CPU device is, and part of devices on other places. */
+struct cpu {
+    size_t stages;
+    struct stage *stage; /* [stages] ascending */
+};
+/* device_cpu.open() on another place; the other functions of device_cpu then work there. */
+enum status cpu_open_on(const struct place *on, const struct model *m, const struct program *p,
+                        uint32_t rank, const struct device_options *o, void **self) MUST_CHECK;
+
+/* Stage `index` in host memory, or on another place. Model, program and corpus stay alive until
+ * stage_close(). STATUS_INVALID, STATUS_UNSUPPORTED with the op's name; STATUS_NOMEM also when the
+ * machine has too little memory for parameters and one microbatch. */
+enum status stage_open(const struct model *m, const struct program *p, uint32_t index,
                        const struct corpus *c, double learning_rate, struct stage *out) MUST_CHECK;
+enum status stage_open_on(const struct place *on, const struct model *m, const struct program *p,
+                          uint32_t index, const struct device_options *o,
+                          struct stage *out) MUST_CHECK;
 void stage_close(struct stage *s); /* accepts {0}; leaves {0} */
 
 /* As in exec/device.h, messages in reals. STATUS_INVALID when called out of turn. */
 enum status stage_forward(struct stage *s, uint32_t step, uint32_t microbatch) MUST_CHECK;
 enum status stage_backward(struct stage *s, uint32_t microbatch) MUST_CHECK;
+/* The same in two halves, to the same bits: first what other stages wait for, then the gradients of
+ * the weights of the kinds that can tell them apart (layer.h), from gradients kept in the slot. */
+enum status stage_backward_input(struct stage *s, uint32_t microbatch) MUST_CHECK;
+enum status stage_backward_weight(struct stage *s, uint32_t microbatch) MUST_CHECK;
 enum status stage_update(struct stage *s) MUST_CHECK;
 enum status stage_get(struct stage *s, uint32_t to, uint32_t microbatch, bool backward,
                       real *data) MUST_CHECK;
@@ -132,8 +157,11 @@ enum status stage_slot(struct stage *s, uint32_t microbatch, enum slot_state sta
                        struct slot **out) MUST_CHECK;
 /* The same for SLOT_FILLING, taking a slot if the microbatch has none. */
 enum status stage_take_slot(struct stage *s, uint32_t microbatch, struct slot **out) MUST_CHECK;
+/* Give a slot that is done back, unless something is still to be done with it. */
 void stage_release_slot(struct stage *s, struct slot *slot);
 /* calloc that counts; n elements of `size` bytes. */
 enum status stage_allocate(struct stage *s, size_t n, size_t size, void *out) MUST_CHECK;
+/* The same in the memory of the stage's place. */
+enum status stage_allocate_data(struct stage *s, size_t n, size_t size, void *out) MUST_CHECK;
 
 #endif

@@ -1,13 +1,11 @@
-/* All-reduce on a ring: reduce-scatter, then all-gather, 2 (R - 1) rounds of 1/R of the array each.
- * Source: Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
- * J. Parallel and Distributed Computing 69 (2009). Every element is summed on one rank and copied
- * to the others, so all ranks end with the same bits. */
+/* The all-reduce of exec/ring.h over two sockets. */
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "exec/ring.h"
 #include "exec/tcp/socket.h"
 #include "exec/tcp/tcp.h"
 
@@ -87,18 +85,6 @@ static enum status exchange(struct flow *out, struct flow *in, const struct tcp_
     return st;
 }
 
-struct range {
-    float *data;
-    size_t n;
-};
-
-static struct range range_of(const struct tcp_request *r, size_t ranks, size_t chunk)
-{
-    size_t q = r->n / ranks, rest = r->n % ranks; /* the first `rest` chunks are one longer */
-    size_t first = chunk * q + (chunk < rest ? chunk : rest);
-    return (struct range){r->data + first, q + (chunk < rest)};
-}
-
 /* Op of the group's first member: what all members call this collective. */
 static uint32_t name_of(const struct program *p, uint32_t op, size_t me, size_t ranks)
 {
@@ -115,22 +101,22 @@ static enum status reduce(struct tcp *t, const struct tcp_request *r, bool *from
                             .kind = TCP_REDUCE,
                             .tag = name_of(t->program, r->op, g->me, ranks),
                             .step = t->step};
-    for (size_t round = 0; round + 2 < 2 * ranks; round++) {
-        bool scatter = round + 1 < ranks;
-        /* chunks travel along the ring: what I receive now I pass on in the next round */
-        struct range give = range_of(r, ranks, (g->me + 2 * ranks - round) % ranks);
-        struct range take = range_of(r, ranks, (g->me + 2 * ranks - round - 1) % ranks);
+    for (size_t round = 0; round < ring_rounds(ranks); round++) {
+        bool adds = ring_adds(ranks, round);
+        struct ring_part give = ring_gives(r->n, ranks, g->me, round);
+        struct ring_part take = ring_takes(r->n, ranks, g->me, round);
+        float *taken = r->data + take.first;
         struct tcp_head want = head;
         want.bytes = take.n * sizeof(float);
         head.bytes = give.n * sizeof(float);
-        struct flow out = {g->next, head, (char *)give.data, 0, (size_t)head.bytes};
+        struct flow out = {g->next, head, (char *)(r->data + give.first), 0, (size_t)head.bytes};
         struct flow in = {
-            g->previous, {0}, (char *)(scatter ? t->chunk : take.data), 0, (size_t)want.bytes};
+            g->previous, {0}, (char *)(adds ? t->chunk : taken), 0, (size_t)want.bytes};
         enum status st = exchange(&out, &in, &want, from_previous);
         if (st != STATUS_OK)
             return st;
-        for (size_t i = 0; scatter && i < take.n; i++)
-            take.data[i] += t->chunk[i];
+        for (size_t i = 0; adds && i < take.n; i++)
+            taken[i] += t->chunk[i];
     }
     return STATUS_OK;
 }

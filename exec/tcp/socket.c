@@ -56,10 +56,12 @@ enum status socket_poll(int fd, short events, double deadline_s)
     }
 }
 
-enum status socket_listen(int *fd, uint16_t *port)
+enum status socket_listen_at(const char *host, int *fd, uint16_t *port)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in a = {.sin_family = AF_INET};
     socklen_t length = sizeof a;
+    if (inet_pton(AF_INET, host, &a.sin_addr) != 1)
+        return error_set(STATUS_INVALID, "address '%s': expected four numbers with dots", host);
     int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (s < 0)
         return failed();
@@ -72,6 +74,11 @@ enum status socket_listen(int *fd, uint16_t *port)
     *fd = s;
     *port = ntohs(a.sin_port);
     return STATUS_OK;
+}
+
+enum status socket_listen(int *fd, uint16_t *port)
+{
+    return socket_listen_at("127.0.0.1", fd, port);
 }
 
 /* Blocking, without delayed small packets. */

@@ -11,32 +11,32 @@ enum { TRIES = 4, INNER_TRIES = 3 };
 struct descent {
     const struct cpsc526_problem *p;
     struct cpsc526_search *s;
-    const struct objective_request *r;
     size_t tries;    /* starts of every split */
     uint32_t *label; /* [p->n] */
 };
 
-/* Mean cost between groups of `size` labels each from `first` on, k x k. */
+/* Mean cost between groups of `size` labels each from place `first` of the order on, k x k. */
 static void mean_costs(const struct cpsc526_problem *p, size_t first, size_t k, size_t size,
                        double *cost)
 {
     for (size_t a = 0; a < k; a++)
         for (size_t b = 0; b < k; b++) {
             double sum = 0;
+            const uint32_t *from = p->order + first + a * size, *to = p->order + first + b * size;
             for (size_t i = 0; i < size; i++)
                 for (size_t j = 0; j < size; j++)
-                    sum += p->cost[(first + a * size + i) * p->k + first + b * size + j];
+                    sum += p->cost[from[i] * p->k + to[j]];
             cost[a * k + b] = a == b ? 0 : sum / (double)(size * size);
         }
 }
 
-/* Divide member[n] among the labels first .. first + size - 1 of the groups of `level`. */
+/* Divide member[n] among the labels at first .. first + size - 1, which groups of `level` are. */
 static enum status descend(const struct descent *d, size_t level, const uint32_t *member, size_t n,
                            size_t first, size_t size)
 {
     enum status st = STATUS_OK;
     struct cpsc526_problem sub = {0};
-    size_t k = d->r->hierarchy_levels ? d->r->hierarchy[level] : size, inner = size / k;
+    size_t k = d->p->levels ? d->p->groups[level] : size, inner = size / k;
     uint32_t *label = calloc(n, sizeof *label), *part = calloc(n, sizeof *part);
     double *cost = calloc(k * k, sizeof *cost), value;
     if (!label || !part || !cost) {
@@ -54,7 +54,7 @@ static enum status descend(const struct descent *d, size_t level, const uint32_t
         if (inner > 1)
             TRY(descend(d, level + 1, part, size_c, first + c * inner, inner));
         for (size_t i = 0; i < size_c && inner == 1; i++)
-            d->label[part[i]] = (uint32_t)(first + c);
+            d->label[part[i]] = d->p->order[first + c];
     }
 out:
     free(cost);
@@ -99,7 +99,7 @@ static enum status solve(const struct objective_request *r, struct objective_res
     enum status st = STATUS_OK;
     struct cpsc526_problem p = {0};
     struct cpsc526_search s = cpsc526_search_begin(r);
-    struct descent d = {.p = &p, .s = &s, .r = r};
+    struct descent d = {.p = &p, .s = &s};
     uint32_t *best = NULL;
     TRY(cpsc526_problem_build(r, &p));
     best = calloc(p.n, sizeof *best);

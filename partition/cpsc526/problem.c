@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/text.h"
+#include "partition/tiers.h"
 
 /* ---- graph */
 
@@ -105,16 +106,19 @@ static double variance_bound(const struct cpsc526_problem *p)
 
 /* Every class of a level has an op, and a graph of C components that touches all classes has at
  * least classes - C edges between different ones. */
-static double level_bound(const uint32_t *class_of, size_t k, double step, size_t components)
+static double level_bound(size_t classes, double step, size_t components)
 {
-    size_t classes = 0;
-    for (size_t i = 0; i < k; i++) {
-        bool first = true;
-        for (size_t j = 0; first && j < i; j++)
-            first = class_of[j] != class_of[i];
-        classes += first;
-    }
     return classes > components ? step * (double)(classes - components) : 0;
+}
+
+static void finish_bound(struct cpsc526_problem *p, size_t components)
+{
+    double variance = variance_bound(p);
+    p->bound = variance + p->cut_bound;
+    snprintf(p->argument, sizeof p->argument,
+             "bound: weights as equal as multiples of %g can be (%.10g) + every group of every "
+             "level joined in %zu component%s (%.10g)",
+             common_divisor(p), variance, components, components == 1 ? "" : "s", p->cut_bound);
 }
 
 /* ---- levels */
@@ -122,22 +126,43 @@ static double level_bound(const uint32_t *class_of, size_t k, double step, size_
 static void add_level(struct cpsc526_problem *p, const uint32_t *class_of, double step,
                       size_t components)
 {
-    for (size_t i = 0; i < p->k; i++)
-        for (size_t j = 0; j < p->k; j++)
+    size_t classes = 0;
+    for (size_t i = 0; i < p->k; i++) {
+        bool first = true;
+        for (size_t j = 0; j < p->k; j++) {
             p->cost[i * p->k + j] += class_of[i] != class_of[j] ? step : 0;
-    p->cut_bound += level_bound(class_of, p->k, step, components);
+            first = first && (j >= i || class_of[j] != class_of[i]);
+        }
+        classes += first;
+    }
+    p->cut_bound += level_bound(classes, step, components);
 }
 
-static enum status add_levels(const struct objective_request *r, struct cpsc526_problem *p)
+static enum status keep_groups(size_t levels, const size_t *groups, struct cpsc526_problem *p)
+{
+    p->groups = calloc(levels + 1, sizeof *p->groups);
+    p->order = calloc(p->k, sizeof *p->order);
+    if (!p->groups || !p->order)
+        return error_set(STATUS_NOMEM, "%zu parts", p->k);
+    p->levels = levels;
+    for (size_t l = 0; l < levels; l++)
+        p->groups[l] = groups[l];
+    for (size_t i = 0; i < p->k; i++)
+        p->order[i] = (uint32_t)i;
+    return STATUS_OK;
+}
+
+static enum status add_levels(const struct objective_request *r, size_t components,
+                              struct cpsc526_problem *p)
 {
     enum status st = STATUS_OK;
-    size_t components = 0, below = p->k;
+    size_t below = p->k;
     uint32_t *class_of = calloc(p->k, sizeof *class_of), *rest = calloc(p->k, sizeof *rest);
     if (!class_of || !rest) {
         st = error_set(STATUS_NOMEM, "%zu parts", p->k);
         goto out;
     }
-    TRY(count_components(p, &components));
+    TRY(keep_groups(r->hierarchy_levels, r->hierarchy, p));
     for (size_t i = 0; i < p->k; i++)
         class_of[i] = rest[i] = (uint32_t)i;
     if (!r->hierarchy_levels)
@@ -151,26 +176,95 @@ static enum status add_levels(const struct objective_request *r, struct cpsc526_
         }
         add_level(p, class_of, 0.5, components);
     }
-    double variance = variance_bound(p);
-    p->bound = variance + p->cut_bound;
-    snprintf(p->argument, sizeof p->argument,
-             "bound: weights as equal as multiples of %g can be (%.10g) + every group of every "
-             "level joined in %zu component%s (%.10g)",
-             common_divisor(p), variance, components, components == 1 ? "" : "s", p->cut_bound);
 out:
     free(rest);
     free(class_of);
     return st;
 }
 
+/* ---- platforms */
+
+static void platform_costs(const struct topology *t, struct cpsc526_problem *p)
+{
+    double most = 0;
+    for (uint32_t i = 0; i < p->k; i++)
+        for (uint32_t j = 0; j < i; j++) {
+            double bandwidth_Bps = fmin(topology_between(t, i, j)->bandwidth_Bps,
+                                        topology_between(t, j, i)->bandwidth_Bps);
+            p->cost[i * p->k + j] = p->cost[j * p->k + i] = bandwidth_Bps;
+            most = fmax(most, bandwidth_Bps);
+        }
+    for (size_t i = 0; i < p->k; i++)
+        for (size_t j = 0; j < p->k; j++)
+            p->cost[i * p->k + j] = i == j ? 0 : 1 - p->cost[i * p->k + j] / most;
+}
+
+/* What an edge costs at least when it leaves a group of level `level` (SIZE_MAX: its device). */
+static double least_cost(const struct cpsc526_problem *p, const struct tiers *x, size_t level)
+{
+    double least = INFINITY;
+    for (size_t i = 0; i < p->k; i++)
+        for (size_t j = 0; j < i; j++)
+            if (level == SIZE_MAX || x->level[level].group_of[i] != x->level[level].group_of[j])
+                least = fmin(least, p->cost[i * p->k + j]);
+    return least;
+}
+
+/* Labels by their groups, outermost first, by stable sorting from the innermost on. */
+static enum status order_labels(const struct tiers *x, struct cpsc526_problem *p)
+{
+    uint32_t *sorted = calloc(p->k, sizeof *sorted);
+    size_t *end = calloc(p->k + 1, sizeof *end); /* of a group in the order */
+    enum status st = sorted && end ? STATUS_OK : error_set(STATUS_NOMEM, "%zu parts", p->k);
+    for (size_t l = 0; st == STATUS_OK && l < x->levels; l++) {
+        const uint32_t *group_of = x->level[l].group_of;
+        memset(end, 0, (p->k + 1) * sizeof *end);
+        for (size_t i = 0; i < p->k; i++)
+            end[group_of[i] + 1]++;
+        for (size_t g = 0; g < p->k; g++)
+            end[g + 1] += end[g];
+        for (size_t i = 0; i < p->k; i++)
+            sorted[end[group_of[p->order[i]]]++] = p->order[i];
+        memcpy(p->order, sorted, p->k * sizeof *sorted);
+    }
+    free(end);
+    free(sorted);
+    return st;
+}
+
+static enum status add_platform(const struct topology *t, size_t components,
+                                struct cpsc526_problem *p)
+{
+    enum status st;
+    struct tiers x = {0};
+    double below = 0;
+    TRY(tiers_find(t, &x));
+    platform_costs(t, p);
+    for (size_t l = 0; l < x.levels; l++) { /* groups of the level before: devices at first */
+        double least = least_cost(p, &x, l > 0 ? l - 1 : SIZE_MAX);
+        p->cut_bound +=
+            level_bound(l > 0 ? x.level[l - 1].groups : p->k, least - below, components);
+        below = least;
+    }
+    TRY(keep_groups(x.k_values ? x.levels : 0, x.k_values, p));
+    TRY(order_labels(&x, p));
+out:
+    tiers_free(&x);
+    return st;
+}
+
+/* ---- */
+
 static enum status count_parts(const struct objective_request *r, size_t *k)
 {
     if (!r->model)
         return error_set(STATUS_INVALID, "objective cpsc526 needs a model");
-    if (!r->devices == !r->hierarchy_levels)
-        return error_set(STATUS_INVALID, "objective cpsc526 needs --devices or --hierarchy%s",
-                         r->devices ? ", not both" : "");
-    *k = r->hierarchy_levels ? 1 : r->devices;
+    int ways = (r->devices > 0) + (r->hierarchy_levels > 0) + (r->topology != NULL);
+    if (ways != 1)
+        return error_set(STATUS_INVALID,
+                         "objective cpsc526 needs --devices, --hierarchy or --platform%s",
+                         ways > 1 ? ", one of them" : "");
+    *k = r->topology ? r->topology->n : r->hierarchy_levels ? 1 : r->devices;
     for (size_t i = 0; i < r->hierarchy_levels; i++) {
         if (r->hierarchy[i] < 1 || r->hierarchy[i] > CPSC526_MAX_PARTS)
             return error_set(STATUS_INVALID, "--hierarchy: level %zu has from 1 to %d groups",
@@ -190,11 +284,16 @@ enum status cpsc526_problem_build(const struct objective_request *r, struct cpsc
 {
     enum status st = STATUS_OK;
     struct cpsc526_problem p = {0};
-    size_t k = 0;
+    size_t k = 0, components = 0;
     TRY(count_parts(r, &k));
     TRY(allocate(r->model->n, k, r->model->edges, &p));
     read_graph(r->model, &p);
-    TRY(add_levels(r, &p));
+    TRY(count_components(&p, &components));
+    if (r->topology)
+        TRY(add_platform(r->topology, components, &p));
+    else
+        TRY(add_levels(r, components, &p));
+    finish_bound(&p, components);
     *out = p;
     p = (struct cpsc526_problem){0};
 out:
@@ -244,6 +343,8 @@ void cpsc526_problem_free(struct cpsc526_problem *p)
     free(p->start);
     free(p->peer);
     free(p->cost);
+    free(p->groups);
+    free(p->order);
     *p = (struct cpsc526_problem){0};
 }
 
@@ -289,7 +390,7 @@ enum status cpsc526_report(const struct objective_request *r, const struct cpsc5
         for (size_t i = 0; i < p->n; i++)
             if (label[i] == c)
                 name[n++] = r->model->op[i].name;
-        TRY(objective_add_part(out, name, n, NULL));
+        TRY(objective_add_part(out, name, n, r->topology ? r->topology->device[c] : NULL));
     }
     snprintf(note, sizeof note, "%s; %s", how, p->argument);
     TRY(text_copy(note, &out->note));

@@ -1,0 +1,44 @@
+#include "cli/progress.h"
+
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+static const double patience_s = 1, interval_s = 0.2;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool tick(void *context, size_t completed, size_t ops)
+{
+    struct progress *p = context;
+    double t = now();
+    p->completed = completed;
+    p->ops = ops;
+    if (*p->interrupted)
+        return false;
+    if (t - p->started_s > patience_s && t - p->shown_s >= interval_s && isatty(STDERR_FILENO)) {
+        fprintf(stderr, "\r%s: %.0f %% of %zu ops ", p->what,
+                100 * (double)completed / (double)(ops > 0 ? ops : 1), ops);
+        fflush(stderr);
+        p->shown_s = t;
+    }
+    return true;
+}
+
+struct simulation_watch progress_watch(struct progress *p)
+{
+    p->started_s = now();
+    return (struct simulation_watch){tick, p};
+}
+
+void progress_end(struct progress *p)
+{
+    if (p->shown_s > 0)
+        fputs("\r\033[K", stderr);
+    p->shown_s = 0;
+}

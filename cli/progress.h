@@ -1,0 +1,23 @@
+/* progress.h - how far a long simulation is, on a terminal; and Ctrl-C as a wish to stop it. */
+#ifndef CLI_PROGRESS_H
+#define CLI_PROGRESS_H
+
+#include <stdbool.h>
+
+#include "sim/engine.h"
+
+struct progress {
+    const volatile int *interrupted; /* cli/interrupt.h */
+    const char *what;                /* of the line: the engine's name */
+    double started_s, shown_s;       /* shown_s 0: no line yet */
+    size_t completed, ops;           /* as last heard */
+};
+
+/* A watch for simulation_options.watch. It stops the engine once *interrupted is set and writes
+ * "simgrid: 43 % of 123456 ops" to stderr, when that is a terminal, after the first second and at
+ * most five times a second. Borrows *p. */
+struct simulation_watch progress_watch(struct progress *p);
+/* Wipe the line. */
+void progress_end(struct progress *p);
+
+#endif

@@ -1,0 +1,91 @@
+/* kernels.h - everything that the GPU computes except matrix products. For C and CUDA.
+ *
+ * Every function queues kernels on CUDA_STREAM and returns what the launch said. All arrays are
+ * device memory. Nothing is summed with atomics and no order depends on timing: the same call gives
+ * the same bits. Sums over rows are made in COLUMN_PARTS parts, each in ascending order of rows,
+ * and the parts then added in order; sums over a row by a fixed tree. */
+#ifndef EXEC_CUDA_KERNELS_H
+#define EXEC_CUDA_KERNELS_H
+
+#include <cuda_runtime_api.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One compute stream per rank: of the thread that computes, so that devices and transports share it
+ * without a variable. */
+#define CUDA_STREAM cudaStreamPerThread
+
+enum { COLUMN_PARTS = 64 };
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+cudaError_t kernel_add(float *y, const float *x, size_t n); /* y += x */
+cudaError_t kernel_sum(float *y, const float *a, const float *b, size_t n);
+/* y (rows, columns) += bias [columns]; out [columns] += column sums of x, work [COLUMN_PARTS *
+ * columns]. */
+cudaError_t kernel_bias(float *y, const float *bias, size_t rows, size_t columns);
+cudaError_t kernel_columns(float *out, const float *x, size_t rows, size_t columns, float *work);
+
+cudaError_t kernel_gelu(float *y, const float *x, size_t n);
+cudaError_t kernel_gelu_backward(float *dx, const float *x, const float *dy, size_t n);
+
+/* x (rows, channels); saved [2 * rows] mean and 1 / deviation; weight, then bias. */
+struct kernel_norm {
+    size_t rows, channels;
+    const float *x, *parameter;
+    float *saved;
+};
+cudaError_t kernel_norm(const struct kernel_norm *l, float *y);
+cudaError_t kernel_norm_backward(const struct kernel_norm *l, const float *dy, float *dx);
+/* d_parameter += ..., work [2 * COLUMN_PARTS * channels] */
+cudaError_t kernel_norm_weight(const struct kernel_norm *l, const float *dy, float *d_parameter,
+                               float *work);
+
+/* Table (vocabulary, channels), then positions, then types as in exec/cpu/embedding.c; token
+ * [samples * tokens] are below `values`. */
+struct kernel_embedding {
+    size_t samples, tokens, channels, values;
+    const int32_t *token;
+    size_t positions, types; /* offsets in the parameters; 0: there are none */
+};
+cudaError_t kernel_embedding(const struct kernel_embedding *e, const float *parameter, float *y);
+/* work [COLUMN_PARTS * channels] */
+cudaError_t kernel_embedding_backward(const struct kernel_embedding *e, const float *dy,
+                                      float *d_parameter, float *work);
+
+/* Some rows of the attention scores of one sample: p (heads, rows, columns), the rows begin with
+ * token `first`; causal: row t sees columns <= t. saved (heads, tokens, 2) largest score and 1 /
+ * sum of each row. */
+struct kernel_scores {
+    size_t heads, rows, columns, first, tokens;
+    int causal;
+    float *p, *saved;
+};
+cudaError_t kernel_softmax(const struct kernel_scores *s);       /* p and saved from scores in p */
+cudaError_t kernel_softmax_again(const struct kernel_scores *s); /* p from scores in p and saved */
+/* d = p (d - sum over the row of d p), d like p */
+cudaError_t kernel_softmax_backward(const struct kernel_scores *s, float *d);
+
+/* Cross-entropy of x (rows, columns); target [rows] < 0: row does not count. saved [3 * rows]:
+ * largest and 1 / sum, (rows, 2), then the loss of each row. *loss += scale * sum of these. */
+struct kernel_loss {
+    size_t rows, columns;
+    const float *x;
+    const int32_t *target;
+    float *saved, scale;
+};
+cudaError_t kernel_loss(const struct kernel_loss *l, double *loss);
+cudaError_t kernel_loss_backward(const struct kernel_loss *l, float *dx);
+
+cudaError_t kernel_sgd(float *parameter, const float *gradient, size_t n, float rate);
+/* state [2]: moment, square, [n] each; constants as in exec/backend.h */
+cudaError_t kernel_adam(float *parameter, const float *gradient, float *const state[2], size_t n,
+                        float rate, float unbias);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,232 @@
+/* The layers of exec/cpu on a GPU. Shapes, formulas and sources are there. */
+#include <string.h>
+
+#include "exec/corpus.h"
+#include "exec/cuda/context.h"
+
+/* ---- linear */
+
+static void linear_forward(const struct layer *l, struct layer_io *io)
+{
+    size_t rows = io->batch * l->tokens;
+    cuda_gemm(io->on, "linear",
+              &(struct gemm){.m = rows,
+                             .n = l->out,
+                             .k = l->in,
+                             .a = io->x[0],
+                             .a_stride = l->in,
+                             .b = l->tied ? io->shared : io->parameter,
+                             .b_stride = l->in,
+                             .b_t = true,
+                             .c = io->y,
+                             .c_stride = l->out,
+                             .alpha = 1},
+              NULL);
+    if (l->bias)
+        CUDA_NOTE(io->on, "linear", kernel_bias(io->y, io->parameter + l->part[0].n, rows, l->out));
+}
+
+static void linear_backward(const struct layer *l, struct layer_io *io)
+{
+    cuda_gemm(io->on, "linear backward",
+              &(struct gemm){.m = io->batch * l->tokens,
+                             .n = l->in,
+                             .k = l->out,
+                             .a = io->dy,
+                             .a_stride = l->out,
+                             .b = l->tied ? io->shared : io->parameter,
+                             .b_stride = l->in,
+                             .c = io->dx[0],
+                             .c_stride = l->in,
+                             .alpha = 1},
+              NULL);
+}
+
+static void linear_backward_weight(const struct layer *l, struct layer_io *io)
+{
+    size_t rows = io->batch * l->tokens;
+    cuda_gemm(io->on, "linear weight",
+              &(struct gemm){.m = l->out,
+                             .n = l->in,
+                             .k = rows,
+                             .a = io->dy,
+                             .a_stride = l->out,
+                             .a_t = true,
+                             .b = io->x[0],
+                             .b_stride = l->in,
+                             .c = l->tied ? io->d_shared : io->d_parameter,
+                             .c_stride = l->in,
+                             .alpha = 1,
+                             .beta = 1},
+              NULL);
+    if (l->bias)
+        CUDA_NOTE(io->on, "linear bias",
+                  kernel_columns(io->d_parameter + l->part[0].n, io->dy, rows, l->out, io->work));
+}
+
+/* ---- layernorm */
+
+static struct kernel_norm norm_of(const struct layer *l, const struct layer_io *io)
+{
+    return (struct kernel_norm){
+        .rows = io->batch * l->tokens,
+        .channels = l->in,
+        .x = io->x[0],
+        .parameter = io->parameter,
+        .saved = io->saved,
+    };
+}
+
+static void norm_forward(const struct layer *l, struct layer_io *io)
+{
+    const struct kernel_norm n = norm_of(l, io);
+    CUDA_NOTE(io->on, "layernorm", kernel_norm(&n, io->y));
+}
+
+static void norm_backward(const struct layer *l, struct layer_io *io)
+{
+    const struct kernel_norm n = norm_of(l, io);
+    CUDA_NOTE(io->on, "layernorm backward", kernel_norm_backward(&n, io->dy, io->dx[0]));
+    CUDA_NOTE(io->on, "layernorm weight",
+              kernel_norm_weight(&n, io->dy, io->d_parameter, io->work));
+}
+
+/* ---- gelu, residual */
+
+static void gelu_forward(const struct layer *l, struct layer_io *io)
+{
+    CUDA_NOTE(io->on, "gelu", kernel_gelu(io->y, io->x[0], io->batch * l->input));
+}
+
+static void gelu_backward(const struct layer *l, struct layer_io *io)
+{
+    CUDA_NOTE(io->on, "gelu backward",
+              kernel_gelu_backward(io->dx[0], io->x[0], io->dy, io->batch * l->input));
+}
+
+static void residual_forward(const struct layer *l, struct layer_io *io)
+{
+    CUDA_NOTE(io->on, "residual", kernel_sum(io->y, io->x[0], io->x[1], io->batch * l->output));
+}
+
+static void residual_backward(const struct layer *l, struct layer_io *io)
+{
+    for (size_t i = 0; i < l->inputs; i++)
+        backend_cuda.copy(io->on, io->dx[i], io->dy, io->batch * l->input * sizeof(real));
+}
+
+/* ---- embedding */
+
+static struct kernel_embedding embedding_of(const struct layer *l, const struct layer_io *io)
+{
+    return (struct kernel_embedding){
+        .samples = io->batch,
+        .tokens = l->tokens,
+        .channels = l->out,
+        .values = CORPUS_VOCABULARY, /* of the data; the table may have more rows */
+        .token = io->token,
+        .positions = l->positions > 0 ? l->part[0].n : 0,
+        .types = l->types > 0 ? l->part[0].n + l->part[1].n : 0,
+    };
+}
+
+static void embedding_forward(const struct layer *l, struct layer_io *io)
+{
+    const struct kernel_embedding e = embedding_of(l, io);
+    CUDA_NOTE(io->on, "embedding", kernel_embedding(&e, io->parameter, io->y));
+}
+
+static void embedding_backward(const struct layer *l, struct layer_io *io)
+{
+    const struct kernel_embedding e = embedding_of(l, io);
+    CUDA_NOTE(io->on, "embedding backward",
+              kernel_embedding_backward(&e, io->dy, io->d_parameter, io->work));
+}
+
+/* ---- loss: the sum stays on the GPU */
+
+static struct kernel_loss loss_of(const struct layer *l, const struct layer_io *io)
+{
+    return (struct kernel_loss){
+        .rows = io->batch * l->tokens,
+        .columns = l->vocabulary,
+        .x = io->x[0],
+        .target = io->target,
+        .saved = io->saved,
+        .scale = io->scale,
+    };
+}
+
+static void loss_forward(const struct layer *l, struct layer_io *io)
+{
+    struct cuda_context *c = io->on;
+    const struct kernel_loss k = loss_of(l, io);
+    CUDA_NOTE(c, "loss", kernel_loss(&k, c->loss));
+}
+
+static void loss_backward(const struct layer *l, struct layer_io *io)
+{
+    const struct kernel_loss k = loss_of(l, io);
+    CUDA_NOTE(io->on, "loss backward", kernel_loss_backward(&k, io->dx[0]));
+}
+
+/* ---- which layer is what, and keeps what */
+
+static void linear_sizes(struct layer *l)
+{
+    l->work = size_times(COLUMN_PARTS, l->out);
+}
+
+static void norm_sizes(struct layer *l)
+{
+    l->work = size_times(2 * COLUMN_PARTS, l->in);
+}
+
+static void loss_sizes(struct layer *l)
+{
+    l->saved = 3 * l->tokens;
+    l->work = 0;
+}
+
+static const struct layer_kind linear = {
+    .name = "linear",
+    .inputs = 1,
+    .forward = linear_forward,
+    .backward = linear_backward,
+    .backward_weight = linear_backward_weight,
+};
+static const struct layer_kind norm = {
+    .name = "layernorm", .inputs = 1, .forward = norm_forward, .backward = norm_backward};
+static const struct layer_kind gelu = {
+    .name = "gelu", .inputs = 1, .forward = gelu_forward, .backward = gelu_backward};
+static const struct layer_kind residual = {
+    .name = "residual", .inputs = 2, .forward = residual_forward, .backward = residual_backward};
+static const struct layer_kind embedding = {
+    .name = "embedding", .forward = embedding_forward, .backward = embedding_backward};
+static const struct layer_kind loss = {
+    .name = "loss", .inputs = 1, .forward = loss_forward, .backward = loss_backward};
+
+/* shape() of the CPU's kinds stays right; only what is kept and scratch differ. */
+static const struct {
+    const struct layer_kind *kind;
+    void (*sizes)(struct layer *l); /* NULL: as on the CPU */
+} kinds[] = {
+    {&linear, linear_sizes},
+    {&norm, norm_sizes},
+    {&gelu, NULL},
+    {&residual, NULL},
+    {&loss, loss_sizes},
+    {&embedding, linear_sizes},
+    {&cuda_attention, cuda_attention_sizes},
+};
+
+void cuda_adapt(struct layer *l)
+{
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        if (strcmp(kinds[k].kind->name, l->kind->name) == 0) {
+            l->kind = kinds[k].kind;
+            if (kinds[k].sizes)
+                kinds[k].sizes(l);
+            return;
+        }
+}

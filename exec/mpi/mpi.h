@@ -1,0 +1,111 @@
+/* mpi.h - the MPI transport inside: no thread, one list of requests in flight, tested together.
+ *
+ * MPI is initialised and finalised by the process (worker_main_mpi.c), thread level FUNNELED: all
+ * calls come from the thread that computes. So nothing moves while that thread computes, except
+ * what MPI has handed to the kernel or the network card: messages should be eager
+ * (launch_mpirun.c), and every call of the transport tests all requests. Waiting is testing and
+ * sleeping, never spinning.
+ *
+ * Receives are pre-posted: as many per channel as tcp/window.h says, and the next one with every
+ * release(). Tags are the message's position in its channel, after one tag per group for rings.
+ *
+ * With EXEC_SMPI (the same sources as a module for smpirun) waiting is MPI_Waitsome: simulated time
+ * passes only there. */
+#ifndef EXEC_MPI_MPI_H
+#define EXEC_MPI_MPI_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/program.h"
+#include "exec/tcp/window.h"
+#include "exec/transport.h"
+
+enum { MPI_REASON = 512, OWNER_RING = UINT32_MAX };
+
+/* One end of a channel, and its memory. */
+struct mpi_link {
+    uint32_t peer; /* rank */
+    bool outgoing;
+    const struct channel_order *order; /* own ops: order->send or order->recv */
+    size_t next;                       /* outgoing: position of the next SEND; incoming: of the next
+                                        * receive to be posted */
+    size_t buffers, free;              /* allocated; of those in pool[0 .. free) not in use */
+    void **pool;                       /* [room] buffers not in use */
+    void **memory;                     /* [room] all of them */
+};
+
+/* An op of this rank in the current step. */
+struct mpi_op {
+    bool posted, complete;
+    double start_s, end_s;
+    void *buffer;
+};
+
+/* A collective waiting its turn, and the place of this rank in a group. */
+struct mpi_collective {
+    uint32_t op;
+    float *data;
+    size_t n;
+};
+
+struct mpi_ring {
+    size_t ranks, me; /* members, own position; ranks == 0: not a member */
+};
+
+struct mpi {
+    const struct program *program;
+    uint32_t rank, step;         /* step UINT32_MAX before the first barrier */
+    size_t first, ops;           /* own ops are program->op[first .. first + ops) */
+    struct mpi_op *op;           /* [ops] */
+    struct channel_order *order; /* [program->channels] */
+    size_t links;
+    struct mpi_link *link; /* [links] */
+    uint32_t *link_of;     /* [program->channels] or PROGRAM_NONE */
+    struct mpi_ring *ring; /* [program->groups] */
+    bool one_clock;        /* all ranks read the same CLOCK_MONOTONIC */
+
+    size_t active;        /* requests in flight */
+    MPI_Request *request; /* [ops + 2] */
+    uint32_t *owner;      /* [ops + 2] op, or OWNER_RING */
+    int *done;            /* [ops + 2] scratch */
+    MPI_Status *status;   /* [ops + 2] scratch */
+
+    size_t collectives, served; /* of this step, in list order */
+    struct mpi_collective *collective;
+    size_t round, under_way; /* of the collective being served; requests of the round */
+    float *chunk;            /* received part */
+
+    enum status failure;
+    char reason[MPI_REASON];
+};
+
+/* progress.c */
+/* Note a request that `owner` waits for. */
+void mpi_track(struct mpi *t, MPI_Request request, uint32_t owner);
+/* Complete what has completed; never blocks. STATUS_IO names rank, op and peer. */
+enum status mpi_poll(struct mpi *t) MUST_CHECK;
+/* Sleep for *nap_s, which grows, and poll; start with *nap_s = 0. */
+enum status mpi_nap(struct mpi *t, double *nap_s) MUST_CHECK;
+/* Wait for a request that is not tracked. STATUS_EXTERNAL after the deadline: the request is left
+ * behind. */
+enum status mpi_finish(struct mpi *t, MPI_Request *request, double deadline_s) MUST_CHECK;
+/* MPI's own words on an error code into error_message(). */
+enum status mpi_error(int code) MUST_CHECK;
+/* Post receives of a link while there is memory for them. */
+enum status mpi_post_receives(struct mpi *t, struct mpi_link *l) MUST_CHECK;
+/* The first failure, for whoever calls next. Returns st. */
+enum status mpi_fail(struct mpi *t, enum status st, uint32_t op, uint32_t peer);
+
+/* ring.c */
+/* Start the next collective if none is under way. */
+enum status mpi_ring_start(struct mpi *t) MUST_CHECK;
+/* A request of the round has completed. */
+enum status mpi_ring_advance(struct mpi *t) MUST_CHECK;
+/* The op being reduced, and its neighbour on the ring. */
+uint32_t mpi_ring_op(const struct mpi *t);
+uint32_t mpi_ring_peer(const struct mpi *t, bool previous);
+
+#endif

@@ -1,0 +1,87 @@
+#include "exec/ring.h"
+#include "exec/mpi/mpi.h"
+#include "exec/tcp/socket.h"
+
+uint32_t mpi_ring_op(const struct mpi *t)
+{
+    return t->collective[t->served].op;
+}
+
+uint32_t mpi_ring_peer(const struct mpi *t, bool previous)
+{
+    const struct program *p = t->program;
+    uint32_t group = p->op[mpi_ring_op(t)].peer;
+    const struct mpi_ring *g = &t->ring[group];
+    return p->member[p->group_start[group] + (g->me + (previous ? g->ranks - 1 : 1)) % g->ranks];
+}
+
+static enum status start_round(struct mpi *t)
+{
+    enum status st;
+    const struct mpi_collective *c = &t->collective[t->served];
+    uint32_t group = t->program->op[c->op].peer;
+    const struct mpi_ring *g = &t->ring[group];
+    struct ring_part give = ring_gives(c->n, g->ranks, g->me, t->round);
+    struct ring_part take = ring_takes(c->n, g->ranks, g->me, t->round);
+    float *to = ring_adds(g->ranks, t->round) ? t->chunk : c->data + take.first;
+    MPI_Request in, out;
+    int previous = (int)mpi_ring_peer(t, true), next = (int)mpi_ring_peer(t, false);
+
+    TRY(mpi_error(
+        MPI_Irecv(to, (int)take.n, MPI_FLOAT, previous, (int)group, MPI_COMM_WORLD, &in)));
+    mpi_track(t, in, OWNER_RING);
+    t->under_way++;
+    TRY(mpi_error(MPI_Isend(c->data + give.first, (int)give.n, MPI_FLOAT, next, (int)group,
+                            MPI_COMM_WORLD, &out)));
+    mpi_track(t, out, OWNER_RING);
+    t->under_way++;
+out:
+    return st == STATUS_OK ? st : mpi_fail(t, st, c->op, (uint32_t)next);
+}
+
+static void add(struct mpi *t)
+{
+    const struct mpi_collective *c = &t->collective[t->served];
+    const struct mpi_ring *g = &t->ring[t->program->op[c->op].peer];
+    struct ring_part take = ring_takes(c->n, g->ranks, g->me, t->round);
+    if (!ring_adds(g->ranks, t->round))
+        return;
+    for (size_t i = 0; i < take.n; i++)
+        c->data[take.first + i] += t->chunk[i];
+}
+
+static size_t rounds_of(const struct mpi *t)
+{
+    return ring_rounds(t->ring[t->program->op[mpi_ring_op(t)].peer].ranks);
+}
+
+static void finish(struct mpi *t)
+{
+    struct mpi_op *o = &t->op[mpi_ring_op(t) - t->first];
+    o->end_s = clock_now();
+    o->complete = true;
+    t->served++;
+    t->round = 0;
+}
+
+enum status mpi_ring_start(struct mpi *t)
+{
+    while (t->served < t->collectives && t->under_way == 0 && t->round == 0) {
+        t->op[mpi_ring_op(t) - t->first].start_s = clock_now();
+        if (rounds_of(t) > 0)
+            return start_round(t);
+        finish(t); /* a group of one */
+    }
+    return STATUS_OK;
+}
+
+enum status mpi_ring_advance(struct mpi *t)
+{
+    if (--t->under_way > 0)
+        return STATUS_OK;
+    add(t);
+    if (++t->round < rounds_of(t))
+        return start_round(t);
+    finish(t);
+    return mpi_ring_start(t);
+}

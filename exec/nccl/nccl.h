@@ -1,0 +1,103 @@
+/* nccl.h - the NCCL transport inside: one rank per GPU, messages from device memory to device
+ * memory.
+ *
+ * Every channel (directed pair of ranks) has a communicator of two and a stream of its own, so that
+ * messages of different channels never wait for each other; within one, NCCL has no tags and the
+ * order is that of the list, as channels promise. Groups have a communicator each, and share one
+ * stream: collectives run one after the other.
+ *
+ * Receives are queued on the channel's stream as soon as there is a slot: a receive that nobody
+ * serves yet is a kernel that waits on the GPU, on a few of its multiprocessors; those queued
+ * behind it cost nothing. It must not be waited for by accident: nothing is allocated during steps,
+ * and nothing synchronises the device. Events order this with the compute stream
+ * (exec/cuda/kernels.h): a send waits for what was computed before it, a slot is received into when
+ * it has been read.
+ *
+ * Communicators are non-blocking: every call is followed by nccl_settle(), which has a deadline.
+ * A first message on every communicator at open() makes the connections: later calls do not wait
+ * for the other rank to make its own. */
+#ifndef EXEC_NCCL_NCCL_H
+#define EXEC_NCCL_NCCL_H
+
+#include <nccl.h>
+
+#include "core/program.h"
+#include "exec/cuda/kernels.h"
+#include "exec/rendezvous.h"
+#include "exec/tcp/window.h"
+#include "exec/transport.h"
+
+enum { NCCL_REASON = 512 };
+
+/* Sockets to rank 0, which answers when all have arrived; on rank 0 to every other. */
+struct star {
+    size_t ranks;
+    uint32_t rank;
+    int *socket; /* [ranks]; others than 0 use [0]; -1: none */
+};
+
+/* Memory for one message. */
+struct nccl_slot {
+    char *data;       /* of the link's memory */
+    cudaEvent_t free; /* incoming: when the compute stream has read it */
+    bool was_used;
+};
+
+/* One end of a channel. */
+struct nccl_link {
+    uint32_t peer; /* rank; in the communicator the sender is 0, the receiver 1 */
+    bool outgoing;
+    const struct channel_order *order;
+    ncclComm_t comm;
+    cudaStream_t stream;
+    size_t next;  /* outgoing: position of the next SEND; incoming: of the next receive to queue */
+    char *memory; /* one piece for all slots */
+    size_t slots, free;
+    struct nccl_slot *slot;  /* [slots] outgoing: by position; incoming: the window */
+    struct nccl_slot **pool; /* [slots] incoming: pool[0 .. free) are not in use */
+};
+
+/* A communication op of this rank in the current step. */
+struct nccl_op {
+    bool posted, complete;
+    cudaEvent_t begin, end; /* on the stream of its link or of the collectives */
+    struct nccl_slot *slot;
+};
+
+struct nccl {
+    const struct program *program;
+    uint32_t rank, step; /* step UINT32_MAX before the first barrier */
+    size_t first, ops;   /* own ops are program->op[first .. first + ops) */
+    struct nccl_op *op;  /* [ops] */
+    struct star star;
+    struct channel_order *order; /* [program->channels] */
+    size_t links;
+    struct nccl_link *link; /* [links] */
+    uint32_t *link_of;      /* [program->channels] or PROGRAM_NONE */
+    ncclComm_t *group;      /* [program->groups] NULL: not a member */
+    cudaStream_t sums;
+    float *first_sum;        /* one number for the first message */
+    cudaEvent_t ready, base; /* compute stream: before a send; clock of the step */
+    enum status failure;     /* of a call that could not say so */
+    char reason[NCCL_REASON];
+    double base_s; /* CLOCK_MONOTONIC of `base` */
+};
+
+/* ---- star.c */
+
+/* Meet the others at rank 0's port; strangers are dropped. STATUS_IO, STATUS_EXTERNAL. */
+enum status star_open(const struct rendezvous *r, double deadline_s, struct star *out) MUST_CHECK;
+void star_close(struct star *s); /* accepts {0} */
+/* Rank 0 hears of all that they have arrived; then what it has goes to all. */
+enum status star_gather(struct star *s, double deadline_s) MUST_CHECK;
+enum status star_spread(struct star *s, void *data, size_t bytes, double deadline_s) MUST_CHECK;
+
+/* ---- connect.c */
+
+/* Communicators of all channels and groups of the rank, connected. */
+enum status nccl_connect(struct nccl *t, double deadline_s) MUST_CHECK;
+/* Wait until the last call on the communicator is done; `first` is what it returned. STATUS_IO with
+ * NCCL's words, STATUS_EXTERNAL after the deadline. */
+enum status nccl_settle(ncclComm_t comm, ncclResult_t first, double deadline_s) MUST_CHECK;
+
+#endif

@@ -1,0 +1,46 @@
+/* ring.h - who sends what in an all-reduce on a ring: reduce-scatter, then all-gather, 2 (ranks -
+ * 1) rounds of 1/ranks of the array each. Chunks travel along the ring: what a member takes in one
+ * round it gives in the next, so every element is summed on one member, in the order of the ring
+ * from the member after that one, and copied to the others. All transports share this order: they
+ * give the same bits. Source: Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for
+ * clusters of workstations", J. Parallel and Distributed Computing 69 (2009). */
+#ifndef EXEC_RING_H
+#define EXEC_RING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct ring_part {
+    size_t first, n; /* elements */
+};
+
+/* Chunk `chunk` of n elements; the first n % ranks chunks are one longer. */
+static inline struct ring_part ring_part(size_t n, size_t ranks, size_t chunk)
+{
+    size_t q = n / ranks, rest = n % ranks;
+    return (struct ring_part){chunk * q + (chunk < rest ? chunk : rest), q + (chunk < rest)};
+}
+
+static inline size_t ring_rounds(size_t ranks)
+{
+    return 2 * (ranks - 1);
+}
+
+/* Is what arrives in this round to be added (else it replaces)? */
+static inline bool ring_adds(size_t ranks, size_t round)
+{
+    return round + 1 < ranks;
+}
+
+/* What member `me` gives to the next one and takes from the previous one. */
+static inline struct ring_part ring_gives(size_t n, size_t ranks, size_t me, size_t round)
+{
+    return ring_part(n, ranks, (me + 2 * ranks - round) % ranks);
+}
+
+static inline struct ring_part ring_takes(size_t n, size_t ranks, size_t me, size_t round)
+{
+    return ring_part(n, ranks, (me + 2 * ranks - round - 1) % ranks);
+}
+
+#endif

@@ -1,0 +1,37 @@
+/* foreline-worker-cuda - one rank of a run on a GPU. An executable of its own, because the CUDA
+ * libraries are large and not everywhere. With --self-test it checks the GPU instead. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "exec/cuda/selftest.h"
+#include "exec/worker.h"
+
+/* What must be set before CUDA and NCCL start; what the user has set stays. */
+static void set_environment(void)
+{
+    char host[32];
+    /* A kernel is loaded when it is first needed, which may wait for all others to end: never, if
+     * one of them is a receive that waits for this rank. */
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); /* streams that do not wait for each other */
+    if (!getenv("FORELINE_SHARE_GPU"))
+        return;
+    /* NCCL before 2.30 refuses two ranks on a GPU unless it takes them for two machines. */
+    snprintf(host, sizeof host, "foreline%ld", (long)getpid());
+    setenv("NCCL_HOSTID", host, 0);
+    setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+    setenv("NCCL_IB_DISABLE", "1", 0);
+    setenv("NCCL_MAX_CTAS", "2", 0);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct device *const devices[] = {&device_cuda, &device_cpu, &device_paced, NULL};
+    static const struct transport *const transports[] = {&transport_tcp, &transport_nccl, NULL};
+    if (argc == 2 && strcmp(argv[1], "--self-test") == 0)
+        return cuda_selftest(stdout);
+    set_environment();
+    return worker_main(argc, argv, &(const struct worker_parts){devices, transports});
+}

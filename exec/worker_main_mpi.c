@@ -1,0 +1,37 @@
+/* foreline-worker-mpi - one rank of a run over MPI: started by mpirun, srun or whatever else starts
+ * MPI programs. An executable of its own because libsimgrid exports MPI's names too. */
+#include <mpi.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "exec/worker.h"
+
+/* MPI knows best which rank this is. */
+static void export_rank(void)
+{
+    char text[16];
+    int rank, ranks;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    snprintf(text, sizeof text, "%d", rank);
+    setenv("RANK", text, 1);
+    snprintf(text, sizeof text, "%d", ranks);
+    setenv("WORLD_SIZE", text, 1);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct device *const devices[] = {&device_cpu, &device_paced, NULL};
+    static const struct transport *const transports[] = {&transport_mpi, NULL};
+    int level;
+    if (MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS) {
+        fputs("foreline-worker-mpi: MPI does not start\n", stderr);
+        return 1;
+    }
+    export_rank();
+    int status = worker_main(argc, argv, &(const struct worker_parts){devices, transports});
+    if (status == 0)
+        MPI_Finalize(); /* else it would wait for ranks that are gone; exiting ends the others */
+    return status;
+}

@@ -1,0 +1,167 @@
+/* hierarchical - contiguous stages of the model's order, cut top down over the groups of devices.
+ *
+ * The groups come from the platform (tiers.h). A run of stages is divided at the pair of
+ * neighbouring stages whose devices meet on the outermost level, the one nearest to the middle if
+ * there are several: so the slowest links are cut first, with all positions to choose from. Each
+ * side gets as much work as its devices do in the same time, and what enters it over that link is
+ * part of its work. Then cuts move across all groups (hierarchical_refine.h). Never worse than
+ * uniform, which is tried too, nor than filling stages greedily; a heuristic otherwise.
+ * O((n types + stages) log stages) for machines of equal parts, then refinement; O(n + edges)
+ * memory, so that it takes models and machines that are too large for balanced.
+ * Source: recursive bisection for chains-on-chains partitioning, Pinar & Aykanat, JPDC 64 (2004)
+ * 974-996, section 3.1. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "partition/hierarchical_refine.h"
+#include "partition/tiers.h"
+
+/* Stages first_stage .. end_stage - 1 share ops first .. end - 1. */
+struct task {
+    size_t first_stage, end_stage, first, end;
+};
+
+struct descent {
+    struct cuts *cuts;
+    const struct stage_cost *cost;
+    size_t *apart;      /* [stages] level on which stage s meets stage s - 1, + 1; 0: one device */
+    size_t *of_type;    /* [types][stages + 1] devices of a type before stage s */
+    struct task *stack; /* [stages] */
+};
+
+static void descent_free(struct descent *d)
+{
+    free(d->apart);
+    free(d->of_type);
+    free(d->stack);
+}
+
+static enum status descent_begin(const struct topology *t, const uint32_t *device,
+                                 struct cuts *cuts, struct descent *d)
+{
+    enum status st = STATUS_OK;
+    struct tiers tiers = {0};
+    size_t stages = cuts->stages;
+    *d = (struct descent){.cuts = cuts, .cost = cuts->cost};
+    d->apart = calloc(stages, sizeof *d->apart);
+    d->of_type = calloc(t->types * (stages + 1), sizeof *d->of_type);
+    d->stack = calloc(stages, sizeof *d->stack);
+    if (!d->apart || !d->of_type || !d->stack) {
+        st = error_set(STATUS_NOMEM, "hierarchical: %zu stages", stages);
+        goto out;
+    }
+    TRY(tiers_find(t, &tiers));
+    for (size_t s = 0; s < stages; s++) {
+        if (s > 0 && device[s] != device[s - 1])
+            d->apart[s] = tiers_joining(&tiers, device[s - 1], device[s]) + 1;
+        for (size_t k = 0; k < t->types; k++)
+            d->of_type[k * (stages + 1) + s + 1] =
+                d->of_type[k * (stages + 1) + s] + (d->cost->type[s] == k);
+    }
+out:
+    tiers_free(&tiers);
+    return st;
+}
+
+/* Where to divide the stages of a task: the first stage of the second part. */
+static size_t divide(const struct descent *d, const struct task *task)
+{
+    size_t best = task->first_stage + 1, middle = (task->first_stage + task->end_stage) / 2;
+    for (size_t s = best + 1; s < task->end_stage; s++) {
+        size_t off = s > middle ? s - middle : middle - s;
+        size_t best_off = best > middle ? best - middle : middle - best;
+        if (d->apart[s] > d->apart[best] || (d->apart[s] == d->apart[best] && off < best_off))
+            best = s;
+    }
+    return best;
+}
+
+/* Seconds that the stages of a task need when all take equally long, with what enters the first. */
+static double even_seconds(const struct descent *d, const struct task *task)
+{
+    const struct cuts *c = d->cuts;
+    double rate = 0; /* how often per second */
+    for (size_t k = 0; k < d->cost->types; k++) {
+        const size_t *count = d->of_type + k * (c->stages + 1);
+        const double *until = d->cost->until_s + k * (c->n + 1);
+        double devices = (double)(count[task->end_stage] - count[task->first_stage]);
+        if (devices > 0)
+            rate += devices / (until[task->end] - until[task->first]);
+    }
+    double link_s = d->cost->latency_s[task->first_stage] +
+                    d->cost->pace[task->first_stage] * c->live[task->first];
+    return 1 / rate + link_s / (double)(task->end_stage - task->first_stage);
+}
+
+/* The best cut of a task between the stages before and from `stage` on. */
+static size_t choose_cut(const struct descent *d, const struct task *task, size_t stage)
+{
+    double best_s = INFINITY;
+    size_t best = 0, from = task->first + (stage - task->first_stage);
+    size_t to = task->end - (task->end_stage - stage);
+    for (size_t at = from; at <= to; at++) {
+        struct task left = {task->first_stage, stage, task->first, at};
+        struct task right = {stage, task->end_stage, at, task->end};
+        double value_s = fmax(even_seconds(d, &left), even_seconds(d, &right));
+        bool lighter = best > 0 && d->cuts->live[at] < d->cuts->live[best];
+        if (best == 0 || value_s < best_s || (value_s <= best_s && lighter)) {
+            best_s = value_s;
+            best = at;
+        }
+    }
+    return best;
+}
+
+/* Into cuts->trial. */
+static void descend(struct descent *d)
+{
+    struct cuts *c = d->cuts;
+    size_t waiting = 0;
+    d->stack[waiting++] = (struct task){0, c->stages, 0, c->n};
+    while (waiting > 0) {
+        struct task task = d->stack[--waiting];
+        if (task.end_stage - task.first_stage == 1) {
+            c->trial[task.first_stage] = task.first;
+            continue;
+        }
+        size_t stage = divide(d, &task), at = choose_cut(d, &task, stage);
+        d->stack[waiting++] = (struct task){task.first_stage, stage, task.first, at};
+        d->stack[waiting++] = (struct task){stage, task.end_stage, at, task.end};
+    }
+    c->trial[c->stages] = c->n;
+}
+
+static enum status cut(const struct model *m, const struct topology *t,
+                       const struct partition_request *r, const uint32_t *device, size_t *first,
+                       double *objective_s)
+{
+    enum status st;
+    struct stage_cost cost = {0};
+    struct cuts c = {0};
+    struct descent d = {0};
+    TRY(stage_cost_begin(m, t, r, device, &cost));
+    TRY(cuts_begin(&cost, &c));
+    for (size_t s = 0; s <= r->stages; s++)
+        c.trial[s] = s * m->n / r->stages; /* as uniform does */
+    cuts_offer(&c);
+    TRY(descent_begin(t, device, &c, &d));
+    descend(&d);
+    cuts_offer(&c);
+    cuts_fill(&c);
+    TRY(cuts_refine(&c));
+    for (size_t s = 0; s < r->stages; s++)
+        first[s] = c.cut[s];
+    *objective_s = c.value_s;
+out:
+    descent_free(&d);
+    cuts_free(&c);
+    stage_cost_free(&cost);
+    return st;
+}
+
+const struct partition_algorithm partition_hierarchical = {
+    .name = "hierarchical",
+    .summary = "top down over groups of devices, then moves across them",
+    .guarantee = "never worse than uniform; heuristic, for models too large for balanced",
+    .cut = cut,
+};

@@ -1,0 +1,260 @@
+#include "partition/hierarchical_refine.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BOUNDS = 40,
+    MOST_CELLS = 8 << 20, /* of all windows together: 100 MB */
+};
+
+static const size_t radius[] = {4, 32, 256}; /* of the windows */
+static const double most_work = 4e8;         /* steps of refinement: a second or two */
+static const double enough = 1e-7; /* bounds this near each other are the same, relative */
+
+/* ---- cuts */
+
+void cuts_free(struct cuts *x)
+{
+    free(x->cut);
+    free(x->trial);
+    free(x->live);
+    free(x->seen);
+    *x = (struct cuts){0};
+}
+
+static void find_live(const struct model *m, double *live)
+{
+    for (size_t i = 0; i < m->n; i++) { /* differences first */
+        uint32_t last = 0;
+        for (size_t k = m->out_start[i]; k < m->out_start[i + 1]; k++)
+            last = m->out[k] > last ? m->out[k] : last;
+        if (last > i) {
+            live[i + 1] += (double)m->op[i].output_bytes;
+            live[last + 1] -= (double)m->op[i].output_bytes;
+        }
+    }
+    for (size_t i = 0; i < m->n; i++)
+        live[i + 1] += live[i];
+}
+
+enum status cuts_begin(const struct stage_cost *c, struct cuts *out)
+{
+    struct cuts x = {.cost = c, .n = c->m->n, .stages = c->stages, .value_s = INFINITY};
+    x.cut = calloc(x.stages + 1, sizeof *x.cut);
+    x.trial = calloc(x.stages + 1, sizeof *x.trial);
+    x.live = calloc(x.n + 2, sizeof *x.live);
+    x.seen = calloc(x.n, sizeof *x.seen);
+    if (!x.cut || !x.trial || !x.live || !x.seen) {
+        cuts_free(&x);
+        return error_set(STATUS_NOMEM, "hierarchical: %zu stages of %zu ops", c->stages, c->m->n);
+    }
+    find_live(c->m, x.live);
+    *out = x;
+    return STATUS_OK;
+}
+
+/* Begin to collect what enters a stage: the tokens of the last one are void. */
+static void begin_stage(struct cuts *c)
+{
+    if (c->token == UINT32_MAX) {
+        memset(c->seen, 0, c->n * sizeof *c->seen);
+        c->token = 0;
+    }
+    c->token++;
+}
+
+/* Bytes per sample that op j adds to what enters a stage that began at op `first`. */
+static double entering(struct cuts *c, size_t first, size_t j)
+{
+    const struct model *m = c->cost->m;
+    double sum = 0;
+    for (size_t k = m->in_start[j]; k < m->in_start[j + 1]; k++) {
+        uint32_t p = m->in[k];
+        if (p >= first || c->seen[p] == c->token)
+            continue;
+        c->seen[p] = c->token;
+        sum += (double)m->op[p].output_bytes;
+    }
+    return sum;
+}
+
+static double load_of(const struct cuts *c, size_t s, size_t first, size_t end, double bytes)
+{
+    const double *until = stage_cost_until(c->cost, s);
+    return until[end] - until[first] + c->cost->latency_s[s] + c->cost->pace[s] * bytes;
+}
+
+void cuts_offer(struct cuts *c)
+{
+    double worst = 0;
+    for (size_t s = 0; s < c->stages; s++) {
+        double bytes = 0;
+        begin_stage(c);
+        for (size_t j = c->trial[s]; j < c->trial[s + 1]; j++)
+            bytes += entering(c, c->trial[s], j);
+        worst = fmax(worst, load_of(c, s, c->trial[s], c->trial[s + 1], bytes));
+    }
+    if (worst < c->value_s) {
+        c->value_s = worst;
+        memcpy(c->cut, c->trial, (c->stages + 1) * sizeof *c->cut);
+    }
+}
+
+/* ---- filling */
+
+/* Into c->trial; false when the ops do not fit. */
+static bool fill(struct cuts *c, double bound_s)
+{
+    size_t first = 0;
+    for (size_t s = 0; s < c->stages; s++) {
+        size_t last_end = c->n - (c->stages - 1 - s), end = 0, next = s + 1;
+        double bytes = 0, best = -INFINITY;
+        const double *until = next < c->stages ? stage_cost_until(c->cost, next) : NULL;
+        begin_stage(c);
+        for (size_t e = first + 1; e <= last_end; e++) {
+            bytes += entering(c, first, e - 1);
+            if (!(load_of(c, s, first, e, bytes) <= bound_s))
+                break;
+            double reach = until ? until[e] - c->cost->pace[next] * c->live[e] : (double)e;
+            if (reach >= best) {
+                best = reach;
+                end = e;
+            }
+        }
+        if (end == 0)
+            return false;
+        c->trial[s] = first;
+        first = end;
+    }
+    c->trial[c->stages] = c->n;
+    return first == c->n;
+}
+
+void cuts_fill(struct cuts *c)
+{
+    double low = 0;
+    for (int i = 0; i < BOUNDS && c->value_s - low > enough * c->value_s; i++) {
+        double middle = low + (c->value_s - low) / 2, before = c->value_s;
+        if (fill(c, middle))
+            cuts_offer(c);
+        if (!(c->value_s < before))
+            low = middle;
+    }
+}
+
+/* ---- windows */
+
+struct windows {
+    size_t width;
+    double *best;   /* [stages + 1][width] slowest stage up to this cut */
+    uint32_t *from; /* [stages + 1][width] where in its window the cut before is */
+    size_t *low;    /* [stages + 1] first cut of each window */
+    size_t *high;   /* [stages + 1] last */
+    double work;
+};
+
+static void windows_free(struct windows *w)
+{
+    free(w->best);
+    free(w->from);
+    free(w->low);
+    free(w->high);
+    *w = (struct windows){0};
+}
+
+static enum status windows_open(const struct cuts *c, size_t around, struct windows *w)
+{
+    w->width = 2 * around + 1;
+    w->best = calloc((c->stages + 1) * w->width, sizeof *w->best);
+    w->from = calloc((c->stages + 1) * w->width, sizeof *w->from);
+    w->low = calloc(c->stages + 1, sizeof *w->low);
+    w->high = calloc(c->stages + 1, sizeof *w->high);
+    if (!w->best || !w->from || !w->low || !w->high)
+        return error_set(STATUS_NOMEM, "hierarchical: %zu stages", c->stages);
+    return STATUS_OK;
+}
+
+/* Put the windows around the cuts; nothing is reached yet but the beginning. */
+static void windows_place(const struct cuts *c, struct windows *w)
+{
+    size_t around = w->width / 2;
+    for (size_t s = 0; s <= c->stages; s++) {
+        size_t least = s > 0 ? s : 0, most = s > 0 ? c->n - (c->stages - s) : 0;
+        least = s == c->stages ? c->n : least;
+        w->low[s] = c->cut[s] > least + around ? c->cut[s] - around : least;
+        w->high[s] = c->cut[s] + around < most ? c->cut[s] + around : most;
+    }
+    for (size_t i = 0; i < (c->stages + 1) * w->width; i++)
+        w->best[i] = INFINITY;
+    w->best[0] = 0;
+}
+
+/* Stage s from every cut of window s to every cut of the next; only what is better than c->value_s
+ * counts. */
+static void windows_stage(struct cuts *c, struct windows *w, size_t s)
+{
+    const double *before = w->best + s * w->width;
+    double *after = w->best + (s + 1) * w->width;
+    for (size_t first = w->low[s]; first <= w->high[s]; first++) {
+        double so_far = before[first - w->low[s]], bytes = 0;
+        size_t from = first + 1 > w->low[s + 1] ? first + 1 : w->low[s + 1];
+        w->work++;
+        if (!(so_far < c->value_s) || from > w->high[s + 1] ||
+            !(load_of(c, s, first, from, 0) < c->value_s))
+            continue;
+        begin_stage(c);
+        for (size_t end = first + 1; end <= w->high[s + 1]; end++) {
+            bytes += entering(c, first, end - 1);
+            w->work += 1 + (double)(c->cost->m->in_start[end] - c->cost->m->in_start[end - 1]);
+            double value = fmax(so_far, load_of(c, s, first, end, bytes));
+            if (!(value < c->value_s))
+                break;
+            if (end >= from && value < after[end - w->low[s + 1]]) {
+                after[end - w->low[s + 1]] = value;
+                w->from[(s + 1) * w->width + end - w->low[s + 1]] = (uint32_t)(first - w->low[s]);
+            }
+        }
+    }
+}
+
+/* One round; is there something better in the windows? */
+static bool windows_search(struct cuts *c, struct windows *w)
+{
+    windows_place(c, w);
+    for (size_t s = 0; s < c->stages && w->work < most_work; s++)
+        windows_stage(c, w, s);
+    double before = c->value_s;
+    if (!(w->work < most_work) || !(w->best[c->stages * w->width] < before))
+        return false;
+    for (size_t s = c->stages + 1, at = 0; s-- > 0;) {
+        c->trial[s] = w->low[s] + at;
+        at = w->from[s * w->width + at];
+    }
+    cuts_offer(c);
+    return c->value_s < before;
+}
+
+enum status cuts_refine(struct cuts *c)
+{
+    enum status st = STATUS_OK;
+    struct windows w = {0};
+    size_t most = MOST_CELLS / (c->stages + 1) / 2, around = 0;
+    most = most > radius[0] ? most : radius[0];
+    most = most < c->n ? most : c->n;
+    for (size_t r = 0; r < sizeof radius / sizeof *radius && around < most; r++) {
+        double work = w.work;
+        around = radius[r] < most ? radius[r] : most;
+        w = (struct windows){.work = work};
+        TRY(windows_open(c, around, &w));
+        while (windows_search(c, &w) && w.work < most_work)
+            ;
+        work = w.work;
+        windows_free(&w);
+        w.work = work;
+    }
+out:
+    windows_free(&w);
+    return st;
+}

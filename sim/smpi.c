@@ -1,0 +1,209 @@
+#include "sim/smpi.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/provenance.h"
+#include "sim/child.h"
+
+enum { PATH = 4096 };
+
+struct emulation {
+    const struct program *program;
+    const char *platform;
+    char directory[64], worker[PATH]; /* directory "": none */
+    char program_path[96], hosts_path[96], times_path[96];
+};
+
+static enum status find_worker(char path[PATH])
+{
+    const char *told = getenv("FORELINE_WORKER_SMPI");
+    char self[PATH / 2];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n < 0)
+        return error_set(STATUS_IO, "/proc/self/exe: %s", strerror(errno));
+    self[n] = '\0';
+    *strrchr(self, '/') = '\0';
+    if (told)
+        snprintf(path, PATH, "%s", told);
+    else
+        snprintf(path, PATH, "%s/foreline-worker-smpi.so", self);
+    if (access(path, R_OK))
+        return error_set(STATUS_IO,
+                         "%s: %s; it is built where smpicc is installed "
+                         "(libsimgrid-dev)",
+                         path, strerror(errno));
+    return STATUS_OK;
+}
+
+static enum status write_hosts(const struct program *p, const char *path)
+{
+    FILE *f = fopen(path, "w");
+    if (!f)
+        return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+    for (size_t r = 0; r < p->ranks; r++)
+        fprintf(f, "%s\n", p->rank[r].name);
+    bool bad = ferror(f) != 0;
+    if (fclose(f) || bad)
+        return error_set(STATUS_IO, "%s: cannot be written", path);
+    return STATUS_OK;
+}
+
+static enum status prepare(struct emulation *e)
+{
+    enum status st;
+    const char *base = getenv("TMPDIR");
+    const struct provenance by = {.version = foreline_version, .command = "foreline emulate"};
+    TRY(find_worker(e->worker));
+    snprintf(e->directory, sizeof e->directory, "%s/foreline-XXXXXX",
+             base && *base && strlen(base) <= 40 ? base : "/tmp");
+    if (!mkdtemp(e->directory)) {
+        st = error_set(STATUS_IO, "%s: %s", e->directory, strerror(errno));
+        e->directory[0] = '\0';
+        goto out;
+    }
+    snprintf(e->program_path, sizeof e->program_path, "%s/program.json", e->directory);
+    snprintf(e->hosts_path, sizeof e->hosts_path, "%s/hosts", e->directory);
+    snprintf(e->times_path, sizeof e->times_path, "%s/times", e->directory);
+    TRY(program_write(e->program, e->program_path, &by));
+    TRY(write_hosts(e->program, e->hosts_path));
+out:
+    return st;
+}
+
+static void clean_up(const struct emulation *e)
+{
+    if (!e->directory[0])
+        return;
+    unlink(e->program_path);
+    unlink(e->hosts_path);
+    unlink(e->times_path);
+    rmdir(e->directory);
+}
+
+/* Become smpirun, with the network model of simgrid.c: nothing that is not in the platform takes
+ * time. */
+static void become_smpirun(const struct emulation *e)
+{
+    char ranks[32];
+    snprintf(ranks, sizeof ranks, "%zu", e->program->ranks);
+    const char *const word[] = {"smpirun",
+                                "-np",
+                                ranks,
+                                "-platform",
+                                e->platform,
+                                "-hostfile",
+                                e->hosts_path,
+                                "--log=root.fmt:@@%m%n",
+                                "--log=root.thres:error",
+                                "--cfg=network/model:CM02",
+                                "--cfg=network/crosstraffic:0",
+                                "--cfg=network/TCP-gamma:0",
+                                "--cfg=smpi/simulate-computation:no",
+                                "--cfg=smpi/wtime:0",
+                                "--cfg=smpi/test:0",
+                                e->worker,
+                                e->program_path,
+                                e->times_path,
+                                NULL};
+    char *argument[sizeof word / sizeof *word];
+    for (size_t k = 0; k < sizeof word / sizeof *word; k++)
+        argument[k] = (char *)(uintptr_t)word[k]; /* execvp() does not change them */
+    prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL);
+    execvp(argument[0], argument);
+    fprintf(stderr, "@@smpirun: %s (simgrid)\n", strerror(errno));
+    _exit(127);
+}
+
+static enum status send_times(const struct emulation *e, int fd)
+{
+    enum status st = STATUS_OK;
+    size_t bytes = 2 * e->program->ops * sizeof(double);
+    char *data = malloc(bytes + 1);
+    FILE *f = fopen(e->times_path, "rb");
+    if (!data || !f || fread(data, 1, bytes, f) != bytes)
+        st = error_set(STATUS_IO, "%s: not all ranks have written their times", e->times_path);
+    else
+        st = child_write(fd, data, bytes);
+    if (f)
+        fclose(f);
+    free(data);
+    return st;
+}
+
+/* In the child: what smpirun prints is captured, and is the reason when it fails. */
+static enum status emulate(void *argument, int fd)
+{
+    const struct emulation *e = argument;
+    int status = 0;
+    pid_t pid = fork();
+    if (pid == 0)
+        become_smpirun(e);
+    if (pid < 0 || waitpid(pid, &status, 0) != pid)
+        return error_set(STATUS_IO, "smpirun: %s", strerror(errno));
+    if (status != 0)
+        _exit(1);
+    return send_times(e, fd);
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Receives begin with their sends, collectives with their last member. */
+static void adjust(const struct program *p, struct timeline *t)
+{
+    for (size_t i = 0; i < p->ops; i++) {
+        const struct program_op *o = &p->op[i];
+        if (o->kind == OP_RECV)
+            t->start_s[i] = t->start_s[o->match];
+        for (size_t j = o->match; op_is_collective(o) && j != i; j = p->op[j].match)
+            t->start_s[i] = t->start_s[j] > t->start_s[i] ? t->start_s[j] : t->start_s[i];
+    }
+}
+
+static enum status run(const struct program *p, const struct topology *t, const char *platform,
+                       const struct simulation_options *options, struct simulation *out)
+{
+    (void)t, (void)options;
+    enum status st;
+    struct simulation s = {0};
+    struct emulation e = {.program = p, .platform = platform};
+    struct child_output output = {0};
+    double begin_s = now_s();
+    TRY(prepare(&e));
+    TRY(child_run(emulate, &e, &output));
+    TRY(timeline_init(&s.timeline, p->ops));
+    s.link = calloc(1, sizeof *s.link); /* none, but an array */
+    if (!s.link) {
+        st = error_set(STATUS_NOMEM, "out of memory");
+        goto out;
+    }
+    memcpy(s.timeline.start_s, output.data, p->ops * sizeof(double));
+    memcpy(s.timeline.end_s, output.data + p->ops * sizeof(double), p->ops * sizeof(double));
+    adjust(p, &s.timeline);
+    for (size_t i = 0; i < p->ops; i++)
+        s.messages += p->op[i].kind == OP_SEND;
+    s.cpu_s = now_s() - begin_s;
+    *out = s;
+    s = (struct simulation){0};
+out:
+    simulation_free(&s);
+    child_output_free(&output);
+    clean_up(&e);
+    return st;
+}
+
+const struct engine engine_smpi = {
+    .name = "smpi", .summary = "the MPI worker itself on SimGrid's MPI", .run = run};

@@ -1,0 +1,20 @@
+/* traffic.h - what the communication of a program uses: algorithms and tiers of the platform. */
+#ifndef SIM_TRAFFIC_H
+#define SIM_TRAFFIC_H
+
+#include "core/collective.h"
+#include "core/measurement.h"
+#include "core/topology.h"
+
+/* Name the algorithms that the engines take for the collectives of a program.
+ *
+ *   options     may be NULL
+ *   m           its calls (measurement_add_calls()) get algorithms, "ring" or "ring, tree" where
+ *               groups differ, with the protocol behind when NCCL's are asked for: "ring LL128"
+ *   tier_bytes  [t->tiers] out: bytes per iteration between devices that the tier joins
+ * O(ops + flows). STATUS_INVALID, STATUS_NOMEM. */
+enum status traffic_examine(const struct program *p, const struct topology *t,
+                            const struct collective_options *options, struct measurement *m,
+                            double *tier_bytes) MUST_CHECK;
+
+#endif

@@ -1,0 +1,8 @@
+unit_test(breakdown LIBS sim sample)
+unit_test(perturb LIBS sim sample)
+
+foreach(script IN ITEMS json interrupt)
+    add_test(NAME simulate.${script}
+        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/simulate_${script}.sh $<TARGET_FILE:foreline>)
+    set_tests_properties(simulate.${script} PROPERTIES LABELS cli TIMEOUT 120)
+endforeach()

@@ -1,0 +1,332 @@
+/* Plans for models with experts: all-to-all, ZeRO, slices, by hand on both engines; the baselines
+ * of HiDup's evaluation (data parallel, FastMoE, DeepSpeed) on its cluster, against closed forms.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/lower.h"
+#include "core/measurement.h"
+#include "model/zoo.h"
+#include "partition/partition.h"
+#include "sim/engine.h"
+#include "sim/platform.h"
+#include "tests/fault.h"
+#include "tests/sample.h"
+#include "topologies/write.h"
+
+static struct model build(const char *spec)
+{
+    struct model m = {0};
+    if (zoo_build(spec, &m) != STATUS_OK)
+        fail_msg("%s: %s", spec, error_message());
+    return m;
+}
+
+struct setup {
+    struct model model;
+    struct topology topology;
+    struct plan plan;
+    struct program program;
+    char *platform;
+};
+
+/* One stage of `replicas` on the first devices; `expert_parallel` 1: everybody has all experts. */
+static struct setup set_up(const char *spec, struct topology topology, char *platform,
+                           const struct partition_request *wanted)
+{
+    struct setup s = {.model = build(spec), .topology = topology, .platform = platform};
+    struct partition_request request = *wanted;
+    const struct partition_algorithm *balanced;
+    request.stages = 1;
+    request.schedule = "1f1b";
+    request.model = spec;
+    request.platform = "p";
+    request.microbatches = request.replicas;
+    if (partition_find("balanced", &balanced) != STATUS_OK ||
+        partition_run(balanced, &s.model, &s.topology, &request, &s.plan) != STATUS_OK ||
+        plan_lower(&s.plan, &s.model, &s.topology, &s.program) != STATUS_OK)
+        fail_msg("%s: %s", spec, error_message());
+    return s;
+}
+
+static void tear_down(struct setup *s)
+{
+    program_free(&s->program);
+    plan_free(&s->plan);
+    topology_free(&s->topology);
+    model_free(&s->model);
+    free(s->platform);
+}
+
+static struct measurement measure(const struct engine *e, const struct setup *s)
+{
+    struct simulation result = {0};
+    struct measurement m = {0};
+    if (e->run(&s->program, &s->topology, s->platform, NULL, &result) != STATUS_OK ||
+        measurement_from_timeline(&s->program, &result.timeline, &m) != STATUS_OK)
+        fail_msg("%s: %s", e->name, error_message());
+    simulation_free(&result);
+    return m;
+}
+
+/* Seconds that rank 0's collectives of a purpose take, hidden behind compute or not. */
+static double spent(const struct engine *e, const struct setup *s, enum op_purpose purpose)
+{
+    struct simulation result = {0};
+    double seconds = 0;
+    if (e->run(&s->program, &s->topology, s->platform, NULL, &result) != STATUS_OK)
+        fail_msg("%s: %s", e->name, error_message());
+    for (size_t i = 0; i < s->program.op_start[1]; i++)
+        if (op_is_collective(&s->program.op[i]) && s->program.op[i].purpose == purpose)
+            seconds += result.timeline.end_s[i] - result.timeline.start_s[i];
+    simulation_free(&result);
+    return seconds;
+}
+
+/* Bytes of the parameters of experts; of all others. */
+static int64_t expert_bytes(const struct model *m, bool experts)
+{
+    int64_t bytes = 0;
+    for (size_t i = 0; i < m->n; i++)
+        bytes += (m->op[i].exchange_bytes > 0) == experts ? m->op[i].parameter_bytes : 0;
+    return bytes;
+}
+
+/* Four GPUs on 1 GB/s ports without latency. Two layers, of which one has 8 experts: 3 samples of 4
+ * tokens of 64 channels, 2 experts each, no padding: S = 3 * 4 * 2 * 64 * 4 = 6144 bytes. An
+ * all-to-all takes 3/4 S / B, two forward and two backward. Gradients: a ring over all four for
+ * what everybody has; each expert is on one GPU and sums nothing. */
+static void expert_parallelism_takes_the_closed_form_time(void **state)
+{
+    (void)state;
+    const char *spec = "rmoe:layers=2,hidden=64,heads=4,tokens=4,vocabulary=100,experts=8,"
+                       "capacity=0,einsum=0";
+    const struct partition_request request = {
+        .replicas = 4, .expert_parallel = 4, .microbatch_size = 3, .optimizer = "sgd"};
+    char *platform = sample_star_file(4, 0, 1e9);
+    struct setup s = set_up(spec, sample_clique(4, 0, 1e9), platform, &request);
+    int64_t dense = expert_bytes(&s.model, false), experts = expert_bytes(&s.model, true);
+    assert_int_equal(experts, 8 * (8 * 64 * 64 + 5 * 64) * 4);
+    assert_int_equal(program_static_bytes(&s.program.rank[0]), 2 * (dense + experts / 4));
+    for (size_t e = 0; e < engines_n; e++) {
+        struct measurement m = measure(engines[e], &s);
+        assert_near(m.rank[0].exposed_s[FOR_EXPERTS], 4 * 0.75 * 6144 / 1e9, 1e-11);
+        assert_near(m.rank[0].exposed_s[FOR_DATA], 2 * 0.75 * (double)dense / 1e9, 1e-11);
+        assert_near(m.iteration_s, m.rank[0].busy_s + m.rank[0].exposed_comm_s, 1e-12);
+        measurement_free(&m);
+    }
+    unlink(platform);
+    tear_down(&s);
+}
+
+/* The same with all experts on every GPU: all parameters are summed, nothing is exchanged. */
+static void data_parallelism_sums_all_experts(void **state)
+{
+    (void)state;
+    const char *spec = "rmoe:layers=2,hidden=64,heads=4,tokens=4,vocabulary=100,experts=8";
+    const struct partition_request request = {
+        .replicas = 4, .microbatch_size = 3, .optimizer = "sgd"};
+    char *platform = sample_star_file(4, 0, 1e9);
+    struct setup s = set_up(spec, sample_clique(4, 0, 1e9), platform, &request);
+    double all = (double)(expert_bytes(&s.model, false) + expert_bytes(&s.model, true));
+    for (size_t e = 0; e < engines_n; e++) {
+        struct measurement m = measure(engines[e], &s);
+        assert_near(m.rank[0].exposed_s[FOR_EXPERTS], 0, 0);
+        assert_near(m.rank[0].exposed_s[FOR_DATA], 2 * 0.75 * all / 1e9, 1e-10);
+        measurement_free(&m);
+    }
+    unlink(platform);
+    tear_down(&s);
+}
+
+/* ZeRO over 4 replicas, experts over pairs of them: dense D bytes on everybody and sharded over 4,
+ * experts X bytes (half of all) on each and sharded over the 2 that have the same. Adam's state is
+ * twice the parameters. One microbatch each; at 1 GB/s gathers and scatters take 3/4 D and 1/2 X:
+ * one scatter, one gather (ZeRO 1, 2) or two (ZeRO 3). */
+static void zero_shards_experts_over_the_replicas_that_have_the_same(void **state)
+{
+    (void)state;
+    const char *spec = "rmoe:layers=2,hidden=64,heads=4,tokens=4,vocabulary=100,experts=8";
+    for (uint32_t zero = 1; zero <= 3; zero++) {
+        const struct partition_request request = {.replicas = 4,
+                                                  .expert_parallel = 2,
+                                                  .zero = zero,
+                                                  .microbatch_size = 3,
+                                                  .optimizer = "adam"};
+        char *platform = sample_star_file(4, 0, 1e9);
+        struct setup s = set_up(spec, sample_clique(4, 0, 1e9), platform, &request);
+        int64_t d = expert_bytes(&s.model, false), x = expert_bytes(&s.model, true) / 2;
+        int64_t part = d / 4 + x / 2, all = d + x;
+        const int64_t held[] = {0, 2 * all + 2 * part, all + 3 * part, 4 * part};
+        assert_int_equal(program_static_bytes(&s.program.rank[0]), held[zero]);
+        double once = 0.75e-9 * (double)d + 0.5e-9 * (double)x;
+        for (size_t e = 0; e < engines_n; e++) {
+            assert_near(spent(engines[e], &s, FOR_DATA), once, 1e-10);
+            bool meets = zero == 3 && engines[e] == &engine_simgrid; /* tokens, on the same ports */
+            assert_near(spent(engines[e], &s, FOR_SHARDS), (zero < 3 ? 1 : 2) * once,
+                        meets ? spent(engines[e], &s, FOR_EXPERTS) : 1e-10);
+        }
+        FOR_EACH_ALLOC_FAILURE(
+            (program_free(&s.program), plan_lower(&s.plan, &s.model, &s.topology, &s.program)));
+        unlink(platform);
+        tear_down(&s);
+    }
+}
+
+/* Experts over two shards: outputs summed forward (embedding, two attentions, one feed-forward, one
+ * set of experts: 5), gradients of inputs backward (two qkv, one fc, the experts, the decoder: 5).
+ * Bytes of a backward call: x everywhere, for the experts also the weights of the choices. */
+static void tensor_parallelism_splits_each_expert(void **state)
+{
+    (void)state;
+    const char *spec = "rmoe:layers=2,hidden=64,heads=4,tokens=4,vocabulary=100,experts=8,"
+                       "capacity=0,einsum=0";
+    const struct partition_request request = {
+        .replicas = 1, .tensor_parallel = 2, .microbatch_size = 3, .optimizer = "sgd"};
+    char *platform = sample_star_file(2, 0, 1e9);
+    struct setup s = set_up(spec, sample_clique(2, 0, 1e9), platform, &request);
+    const int64_t x = 3 * 4 * 64 * 4, weights = 3 * 4 * 2 * 2 * 4;
+    size_t seen = 0;
+    for (size_t i = 0; i < s.program.op_start[1]; i++) {
+        const struct program_op *o = &s.program.op[i];
+        if (o->kind != OP_ALLREDUCE || o->purpose != FOR_TENSOR)
+            continue;
+        assert_int_equal(o->count, 5);
+        assert_int_equal(o->bytes, seen++ ? (5 * x + weights) / 5 : x);
+    }
+    assert_int_equal(seen, 2);
+    unlink(platform);
+    tear_down(&s);
+}
+
+/* ---- HiDup's cluster */
+
+static struct setup baseline(const char *spec, const struct partition_request *request)
+{
+    struct topology t = {0};
+    char *platform = NULL;
+    if (topology_resolve("hidup-8xv100", &platform) != STATUS_OK ||
+        platform_read(platform, &t) != STATUS_OK)
+        fail_msg("%s", error_message());
+    return set_up(spec, t, platform, request);
+}
+
+/* On both engines; they agree within 5 %, as where nodes share a port the analytic engine knows how
+ * many ports there are. */
+static struct measurement on_hidup(const char *routing, uint32_t gpus, bool spread)
+{
+    char spec[100];
+    snprintf(spec, sizeof spec, "rmoe:experts=%u%s", 2 * gpus, routing);
+    const struct partition_request request = {.replicas = gpus,
+                                              .expert_parallel = spread ? gpus : 1,
+                                              .microbatch_size = 32,
+                                              .optimizer = "adam"};
+    struct setup s = baseline(spec, &request);
+    assert_int_equal(s.program.ranks, gpus);
+    struct measurement a = measure(&engine_analytic, &s), b = measure(&engine_simgrid, &s);
+    if (fabs(a.iteration_s - b.iteration_s) > 0.05 * b.iteration_s)
+        fail_msg("%s: analytic %g, simgrid %g", spec, a.iteration_s, b.iteration_s);
+    measurement_free(&a);
+    tear_down(&s);
+    return b;
+}
+
+/* The artifact's profile (exp/config.py) of eight GPUs: bytes of the full tensor per second. Only
+ * with one GPU in each node can the all-to-all be so fast: each sends 7/64 of the tensor. Ports
+ * without protocol overheads and software give what was measured or up to a quarter more. */
+static void collectives_on_hidups_cluster_are_close_to_what_was_measured(void **state)
+{
+    (void)state;
+    static const struct {
+        enum collective_kind kind;
+        int64_t bytes; /* of nccl-tests, for a full tensor of 64 MiB */
+        double measured_Bps;
+    } profile[] = {{COLLECTIVE_ALLGATHER, 64 << 20, 1224592728},
+                   {COLLECTIVE_ALLREDUCE, 64 << 20, 611692856},
+                   {COLLECTIVE_REDUCESCATTER, 64 << 20, 1130230706},
+                   {COLLECTIVE_ALLTOALL, 8 << 20, 10701240728}};
+    const struct collective_options options = {.algorithm = "ring", .nics = 1};
+    struct collective_group g = {0};
+    struct topology t = {0};
+    uint32_t first[8];
+    char *platform = NULL;
+    assert_int_equal(topology_resolve("hidup-8xv100", &platform), STATUS_OK);
+    assert_int_equal(platform_read(platform, &t), STATUS_OK);
+    for (uint32_t node = 0; node < 8; node++)
+        first[node] = 8 * node;
+    assert_int_equal(collective_group_make(&t, first, 8, &g), STATUS_OK);
+    for (size_t k = 0; k < sizeof profile / sizeof *profile; k++) {
+        struct collective_shape shape = {0};
+        assert_int_equal(
+            collective_shape_make(&g, profile[k].kind, profile[k].bytes, &options, &shape),
+            STATUS_OK);
+        double predicted = (64 << 20) / shape.seconds, measured = profile[k].measured_Bps;
+        if (!(predicted > measured && predicted < 1.25 * measured))
+            fail_msg("%s: predicted %g B/s, measured %g", collective_kind_name[profile[k].kind],
+                     predicted, measured);
+        collective_shape_free(&shape);
+    }
+    collective_group_free(&g);
+    topology_free(&t);
+    free(platform);
+}
+
+/* Across nodes of 8 GPUs the port of 9.71 Gb/s = 1.21375 GB/s decides. With n GPUs, k = n / 8
+ * nodes, S = 32 * 256 * 768 * 4 bytes sent by each GPU, an all-to-all has 8 S (k - 1) / k leave
+ * each node; there are 4 layers with experts, 2 calls forward and 2 backward: 16 calls. Latencies
+ * (50 us across) and what NVLink takes are below 1 %. */
+static void all_to_all_on_hidups_cluster_is_bound_by_the_port_of_a_node(void **state)
+{
+    (void)state;
+    for (uint32_t gpus = 16; gpus <= 64; gpus *= 2) {
+        double nodes = gpus / 8, sent = 32.0 * 256 * 768 * 4;
+        double expected = 16 * 8 * sent * (nodes - 1) / nodes / 1.21375e9;
+        struct measurement m = on_hidup(",capacity=0,einsum=0", gpus, true);
+        assert_near(m.rank[0].exposed_s[FOR_EXPERTS], expected, 0.01 * expected);
+        measurement_free(&m);
+    }
+}
+
+/* Inside a node everything is fast and the plans are alike; across nodes the order is that of the
+ * bytes: all experts' gradients, padded slots, tokens. */
+static void baselines_of_hidup_rank_by_their_bytes(void **state)
+{
+    (void)state;
+    for (uint32_t gpus = 8; gpus <= 64; gpus *= 2) {
+        struct measurement data = on_hidup("", gpus, false);
+        struct measurement fastmoe = on_hidup(",capacity=0,einsum=0", gpus, true);
+        struct measurement deepspeed = on_hidup(",group=32", gpus, true);
+        assert_true(fastmoe.iteration_s < deepspeed.iteration_s);
+        if (gpus == 8)
+            assert_true(data.iteration_s < 1.5 * fastmoe.iteration_s);
+        else
+            assert_true(data.iteration_s > 1.5 * deepspeed.iteration_s);
+        assert_true(data.rank[0].peak_bytes > fastmoe.rank[0].peak_bytes);
+        measurement_free(&data);
+        measurement_free(&fastmoe);
+        measurement_free(&deepspeed);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(expert_parallelism_takes_the_closed_form_time),
+        cmocka_unit_test(data_parallelism_sums_all_experts),
+        cmocka_unit_test(zero_shards_experts_over_the_replicas_that_have_the_same),
+        cmocka_unit_test(tensor_parallelism_splits_each_expert),
+        cmocka_unit_test(collectives_on_hidups_cluster_are_close_to_what_was_measured),
+        cmocka_unit_test(all_to_all_on_hidups_cluster_is_bound_by_the_port_of_a_node),
+        cmocka_unit_test(baselines_of_hidup_rank_by_their_bytes),
+    };
+    return cmocka_run_group_tests_name("moe", tests, NULL, NULL);
+}

@@ -1,0 +1,496 @@
+/* What every transport promises: messages, collectives, deadlines, dead peers. Run on TCP with the
+ * ranks as threads; on MPI every process of mpirun is one rank and the world has two to four.
+ *
+ * Usage: test_transport_contract [TRANSPORT [dead]]; `dead` plays only the scene in which a rank
+ * dies, because MPI ends the others too. */
+#include "exec/transport.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/fault.h"
+#include "tests/mesh.h"
+#include "tests/toy.h"
+
+#ifdef WITH_MPI
+#include <mpi.h>
+#endif
+
+enum { MAX_RANKS = MESH_RANKS, MIB = 1 << 20 };
+
+/* The transport, and for how many ranks programs are made: [low, high]. */
+static const struct transport *transport;
+static uint32_t low = 2, high = MAX_RANKS, self;
+static bool alone;
+
+static struct mesh new_mesh(void)
+{
+    return (struct mesh){.transport = transport, .alone = alone, .self = self};
+}
+
+/* Ranks that do nothing, up to n. */
+static void idle(struct program *p, uint32_t n)
+{
+    while (p->ranks < n)
+        toy_rank(p);
+}
+
+/* ---- point to point */
+
+static void messages_of_all_sizes_arrive_in_order_in_both_directions(void **state)
+{
+    (void)state;
+    static const int64_t bytes[] = {0, 1, 23, 24, 25, 4096, 65537, MIB, 3, 0};
+    enum { SIZES = sizeof bytes / sizeof *bytes };
+    for (uint32_t ranks = low; ranks <= high; ranks++) {
+        struct mesh m = new_mesh();
+        struct actor a[MAX_RANKS] = {0};
+        toy_begin(&m.program, 0, NULL);
+        for (uint32_t r = 0; r < ranks; r++) {
+            toy_rank(&m.program);
+            for (uint32_t k = 0; k < SIZES; k++)
+                for (uint32_t peer = 0; peer < ranks; peer++)
+                    if (peer != r) {
+                        toy_send(&m.program, peer, k, bytes[k], NULL);
+                        toy_recv(&m.program, peer, k, bytes[k]);
+                    }
+        }
+        toy_finish(&m.program);
+        play_all(&m, a, exchange_messages, 3);
+        mesh_close(&m);
+    }
+}
+
+static void two_large_messages_cross(void **state)
+{
+    (void)state;
+    struct mesh m = new_mesh();
+    struct actor a[MAX_RANKS] = {0};
+    toy_begin(&m.program, 0, NULL);
+    for (uint32_t r = 0; r < 2; r++) {
+        toy_rank(&m.program);
+        toy_send(&m.program, 1 - r, 0, 64 * MIB, NULL);
+        toy_recv(&m.program, 1 - r, 0, 64 * MIB);
+    }
+    idle(&m.program, low);
+    toy_finish(&m.program);
+    play_all(&m, a, exchange_messages, 1);
+    mesh_close(&m);
+}
+
+/* Rank 0 sends 0 .. 9; on rank 1 an op per message uses them in the order 9 .. 0. */
+static void messages_used_in_reverse_order_do_not_block(void **state)
+{
+    (void)state;
+    enum { MESSAGES = 10 };
+    static const size_t reverse[] = {9,  8,  7,  6,  5,  4,  3,  2,  1,  0,
+                                     10, 11, 12, 13, 14, 15, 16, 17, 18, 19};
+    struct mesh m = new_mesh();
+    struct actor a[MAX_RANKS] = {[1] = {.order = reverse}};
+    uint32_t recv[MESSAGES];
+    toy_begin(&m.program, 0, NULL);
+    toy_rank(&m.program);
+    for (uint32_t k = 0; k < MESSAGES; k++)
+        toy_send(&m.program, 1, k, 1000, NULL);
+    toy_rank(&m.program);
+    for (uint32_t k = 0; k < MESSAGES; k++)
+        recv[k] = toy_recv(&m.program, 0, k, 1000);
+    for (uint32_t k = MESSAGES; k-- > 0;) {
+        struct program_op op = {.kind = OP_FORWARD, .microbatch = k};
+        toy_op(&m.program, op, (uint32_t[]){recv[k], UINT32_MAX});
+    }
+    idle(&m.program, low);
+    toy_finish(&m.program);
+    play_all(&m, a, exchange_messages, 3);
+    mesh_close(&m);
+}
+
+/* ---- collectives */
+
+/* All ALLREDUCEs of the list on a->data, one after the other in list order, posted together. */
+static enum status reduce_all(struct actor *a, void *t)
+{
+    enum status st = STATUS_OK;
+    const struct program *p = &a->mesh->program;
+    size_t first = p->op_start[a->rank], last = p->op_start[a->rank + 1];
+    double start_s;
+    for (size_t step = 0; step < a->steps; step++) {
+        float *data = a->data;
+        TRY(transport->barrier(t, patience_s, &start_s));
+        for (size_t k = first; k < last; k++) {
+            size_t n = (size_t)p->op[k].bytes / 4;
+            TRY(transport->allreduce(t, (uint32_t)k, data, n));
+            data += n;
+        }
+        for (size_t k = first; k < last; k++)
+            TRY(transport->wait(t, (uint32_t)k, patience_s, NULL));
+    }
+    TRY(transport->barrier(t, patience_s, &start_s));
+out:
+    return st;
+}
+
+static float value(uint32_t rank, size_t i)
+{
+    uint32_t x = rank * 2654435761u + (uint32_t)i * 40503u + 12345;
+    x ^= x >> 13;
+    return (float)(x * 1664525u) / 4294967296.0f - 0.5f; /* sums of these are rounded */
+}
+
+/* Chunk c, a 1/ranks of the array, is summed along the ring from member c on: exec/ring.h. */
+static float ring_sum(uint32_t ranks, size_t n, size_t i)
+{
+    size_t rest = n % ranks, q = n / ranks, c = 0;
+    for (size_t end = 0; c < ranks; c++) {
+        end += q + (c < rest);
+        if (i < end)
+            break;
+    }
+    float sum = value((uint32_t)c, i);
+    for (uint32_t k = 1; k < ranks; k++)
+        sum = value((uint32_t)(c + k) % ranks, i) + sum;
+    return sum;
+}
+
+static void check_sum(uint32_t ranks, uint32_t all, size_t n)
+{
+    uint32_t group[MAX_RANKS + 1] = {0, 1, 2, 3};
+    struct mesh m = new_mesh();
+    struct actor a[MAX_RANKS] = {0};
+    group[ranks] = UINT32_MAX;
+    toy_begin(&m.program, 1, (const uint32_t *const[]){group});
+    for (uint32_t r = 0; r < ranks; r++) {
+        toy_rank(&m.program);
+        toy_allreduce(&m.program, 0, n);
+        a[r].data = malloc((n + 1) * sizeof(float));
+        for (size_t i = 0; i < n; i++)
+            a[r].data[i] = value(r, i);
+    }
+    idle(&m.program, all);
+    toy_finish(&m.program);
+    play_all(&m, a, reduce_all, 1);
+    for (size_t i = 0; i < n; i++) {
+        float sum = ring_sum(ranks, n, i);
+        double exact = 0;
+        for (uint32_t r = 0; r < ranks; r++)
+            exact += (double)value(r, i);
+        assert_true(sum - exact < 1e-6 && exact - sum < 1e-6);
+        for (uint32_t r = 0; r < ranks; r++)
+            assert_true((alone && self != r) || a[r].data[i] == sum);
+    }
+    for (uint32_t r = 0; r < ranks; r++)
+        free(a[r].data);
+    mesh_close(&m);
+}
+
+static void all_reduce_is_the_serial_sum_in_ring_order_bit_for_bit(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {0, 1, 2, 3, 5, 1000, 262147};
+    for (uint32_t ranks = 1; ranks <= high; ranks++)
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+            check_sum(ranks, alone ? high : ranks, sizes[k]);
+}
+
+static void a_large_all_reduce_is_the_same_sum(void **state)
+{
+    (void)state;
+    check_sum(high, high, 16 * MIB);
+}
+
+/* Replicas {0, 1} and {2, 3} reduce, then {0, 2} and {1, 3}: the second sum needs the first. */
+static void collectives_of_overlapping_groups_run_in_list_order(void **state)
+{
+    (void)state;
+    static const uint32_t g0[] = {0, 1, UINT32_MAX}, g1[] = {2, 3, UINT32_MAX};
+    static const uint32_t g2[] = {0, 2, UINT32_MAX}, g3[] = {1, 3, UINT32_MAX};
+    struct mesh m = new_mesh();
+    struct actor a[MAX_RANKS] = {0};
+    float data[MAX_RANKS][2];
+    if (high < 4)
+        skip();
+    toy_begin(&m.program, 4, (const uint32_t *const[]){g0, g1, g2, g3});
+    for (uint32_t r = 0; r < 4; r++) {
+        toy_rank(&m.program);
+        toy_allreduce(&m.program, r / 2, 1);
+        toy_allreduce(&m.program, 2 + r % 2, 1);
+        data[r][0] = data[r][1] = (float)(1 << 4 * r);
+        a[r].data = data[r];
+    }
+    toy_finish(&m.program);
+    play_all(&m, a, reduce_all, 1);
+    static const float expected[4][2] = {
+        {0x11, 0x101}, {0x11, 0x1010}, {0x1100, 0x101}, {0x1100, 0x1010}};
+    for (uint32_t r = 0; r < 4; r++)
+        if (!alone || r == self)
+            assert_memory_equal(data[r], expected[r], sizeof expected[r]);
+    mesh_close(&m);
+}
+
+/* Everybody sums with the next one, in a ring of groups, while messages cross. */
+static enum status mix(struct actor *a, void *t)
+{
+    enum status st;
+    const struct program *p = &a->mesh->program;
+    double start_s;
+    for (size_t step = 0; step < a->steps; step++) {
+        TRY(transport->barrier(t, patience_s, &start_s));
+        for (uint32_t k = (uint32_t)p->op_start[a->rank]; k < p->op_start[a->rank + 1]; k++) {
+            void *data;
+            if (p->op[k].kind == OP_ALLREDUCE)
+                TRY(transport->allreduce(t, k, a->data, (size_t)p->op[k].bytes / 4));
+            if (p->op[k].kind != OP_SEND)
+                continue;
+            TRY(transport->send_buffer(t, k, &data));
+            memset(data, (int)a->rank, (size_t)p->op[k].bytes);
+            TRY(transport->send(t, k));
+        }
+        for (uint32_t k = (uint32_t)p->op_start[a->rank]; k < p->op_start[a->rank + 1]; k++) {
+            const void *data;
+            TRY(transport->wait(t, k, patience_s, &data));
+            if (p->op[k].kind != OP_RECV)
+                continue;
+            if (*(const unsigned char *)data != p->op[k].peer)
+                return error_set(STATUS_INVALID, "rank %u's message is another's", p->op[k].peer);
+            transport->release(t, k);
+        }
+    }
+    TRY(transport->barrier(t, patience_s, &start_s));
+out:
+    return st;
+}
+
+static void messages_and_collectives_do_not_disturb_each_other(void **state)
+{
+    (void)state;
+    static const uint32_t group[] = {0, 1, UINT32_MAX};
+    enum { N = 100000, STEPS = 3 };
+    struct mesh m = new_mesh();
+    struct actor a[MAX_RANKS] = {0};
+    float *data = calloc(2 * N, sizeof *data);
+    toy_begin(&m.program, 1, (const uint32_t *const[]){group});
+    for (uint32_t r = 0; r < 2; r++) {
+        toy_rank(&m.program);
+        toy_send(&m.program, 1 - r, 0, 400000, NULL);
+        toy_allreduce(&m.program, 0, N);
+        toy_recv(&m.program, 1 - r, 0, 400000);
+        a[r].data = data + r * N;
+        for (size_t i = 0; i < N; i++)
+            a[r].data[i] = 1;
+    }
+    idle(&m.program, low);
+    toy_finish(&m.program);
+    play_all(&m, a, mix, STEPS);
+    for (uint32_t r = 0; r < 2; r++)
+        for (size_t i = 0; i < N && (!alone || r == self); i++)
+            assert_true(a[r].data[i] == 1 << STEPS);
+    free(data);
+    mesh_close(&m);
+}
+
+/* ---- what goes wrong */
+
+static enum status wait_for_nothing(struct actor *a, void *t)
+{
+    enum status st;
+    double start_s;
+    TRY(transport->barrier(t, patience_s, &start_s));
+    if (a->rank == 0)
+        TRY(transport->wait(t, 0, 0.05, NULL));
+out:
+    if (!alone)
+        pthread_barrier_wait(a->together);
+    return st;
+}
+
+static void a_peer_that_never_answers_is_named_at_the_deadline(void **state)
+{
+    (void)state;
+    struct mesh m = new_mesh();
+    struct actor a[MAX_RANKS] = {0};
+    pthread_barrier_t together;
+    toy_begin(&m.program, 0, NULL);
+    toy_rank(&m.program);
+    toy_recv(&m.program, 1, 5, 100);
+    toy_rank(&m.program);
+    toy_send(&m.program, 0, 5, 100, NULL);
+    idle(&m.program, low);
+    toy_finish(&m.program);
+    mesh_open(&m);
+    pthread_barrier_init(&together, NULL, (unsigned)m.program.ranks);
+    for (uint32_t r = 0; r < m.program.ranks; r++)
+        a[r] =
+            (struct actor){.mesh = &m, .rank = r, .act = wait_for_nothing, .together = &together};
+    play(a, m.program.ranks);
+    if (!alone || self == 0) {
+        assert_int_equal(a[0].st, STATUS_EXTERNAL);
+        assert_string_equal(a[0].message, "rank 0: 0RECV_F5 with rank 1: nothing for 0.05 s");
+    }
+    if (!alone || self == 1)
+        assert_int_equal(a[1].st, STATUS_OK);
+    pthread_barrier_destroy(&together);
+    mesh_close(&m);
+}
+
+static enum status pass_two_barriers(struct actor *a, void *t)
+{
+    enum status st;
+    double start_s;
+    (void)a;
+    TRY(transport->barrier(t, patience_s, &start_s));
+    TRY(transport->barrier(t, patience_s, &start_s));
+out:
+    return st;
+}
+
+static void a_step_without_its_messages_is_misuse(void **state)
+{
+    (void)state;
+    static const uint32_t group[][2] = {
+        {0, UINT32_MAX}, {1, UINT32_MAX}, {2, UINT32_MAX}, {3, UINT32_MAX}};
+    struct mesh m = new_mesh();
+    struct actor a[MAX_RANKS] = {0};
+    toy_begin(&m.program, high, (const uint32_t *const[]){group[0], group[1], group[2], group[3]});
+    for (uint32_t r = 0; r < high; r++) {
+        toy_rank(&m.program);
+        toy_allreduce(&m.program, r, 3);
+    }
+    toy_finish(&m.program);
+    mesh_open(&m);
+    for (uint32_t r = 0; r < high; r++)
+        a[r] = (struct actor){.mesh = &m, .rank = r, .act = pass_two_barriers};
+    play(a, high);
+    for (uint32_t r = 0; r < high; r++)
+        if (!alone || r == self) {
+            assert_int_equal(a[r].st, STATUS_INVALID);
+            assert_non_null(strstr(a[r].message, "ALLREDUCE: not complete or not released"));
+        }
+    mesh_close(&m);
+}
+
+/* All ranks allocate the same, so that they fail together. */
+static enum status open_and_close(struct mesh *m)
+{
+    void *t = NULL;
+    enum status st = transport->open(&m->program, self, &m->r[self], &t);
+    transport->close(t);
+    return st;
+}
+
+static void open_releases_everything_when_memory_runs_out(void **state)
+{
+    (void)state;
+    static const uint32_t group[] = {0, 1, 2, 3, UINT32_MAX};
+    uint32_t members[MAX_RANKS + 1];
+    struct mesh m = new_mesh();
+    if (!alone)
+        skip(); /* TCP's is in test_tcp_faults.c */
+    memcpy(members, group, sizeof members);
+    members[high] = UINT32_MAX;
+    toy_begin(&m.program, 1, (const uint32_t *const[]){members});
+    for (uint32_t r = 0; r < high; r++) {
+        toy_rank(&m.program);
+        toy_send(&m.program, (r + 1) % high, 0, 1000, NULL);
+        toy_recv(&m.program, (r + high - 1) % high, 0, 1000);
+        toy_allreduce(&m.program, 0, 1000);
+    }
+    toy_finish(&m.program);
+    mesh_open(&m);
+    FOR_EACH_ALLOC_FAILURE(open_and_close(&m));
+    mesh_close(&m);
+}
+
+static enum status die_or_wait(struct actor *a, void *t)
+{
+    enum status st;
+    double start_s;
+    TRY(transport->barrier(t, patience_s, &start_s));
+    if (a->rank == 1 && alone)
+        raise(SIGKILL);
+    if (a->rank == 0)
+        TRY(transport->wait(t, 0, patience_s, NULL));
+out:
+    return st;
+}
+
+/* As threads, rank 1 closes its transport; as a process, it is killed. */
+static void a_dead_peer_ends_the_wait_and_is_named(void **state)
+{
+    (void)state;
+    struct mesh m = new_mesh();
+    struct actor a[MAX_RANKS] = {0};
+    toy_begin(&m.program, 0, NULL);
+    toy_rank(&m.program);
+    toy_recv(&m.program, 1, 5, 100);
+    toy_rank(&m.program);
+    toy_send(&m.program, 0, 5, 100, NULL);
+    idle(&m.program, low);
+    toy_finish(&m.program);
+    mesh_open(&m);
+    for (uint32_t r = 0; r < m.program.ranks; r++)
+        a[r] = (struct actor){.mesh = &m, .rank = r, .act = die_or_wait};
+    play(a, m.program.ranks);
+    if (!alone || self == 0) {
+        assert_int_equal(a[0].st, STATUS_IO);
+        assert_non_null(strstr(a[0].message, "rank 0: 0RECV_F5 with rank 1: "));
+    }
+    mesh_close(&m);
+}
+
+/* ---- which transport */
+
+#ifdef WITH_MPI
+static int start_mpi(int *argc, char ***argv)
+{
+    int level, rank, ranks;
+    MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    transport = &transport_mpi;
+    alone = true;
+    self = (uint32_t)rank;
+    low = high = (uint32_t)ranks;
+    return ranks < 2 || ranks > MAX_RANKS;
+}
+#endif
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_of_all_sizes_arrive_in_order_in_both_directions),
+        cmocka_unit_test(two_large_messages_cross),
+        cmocka_unit_test(messages_used_in_reverse_order_do_not_block),
+        cmocka_unit_test(all_reduce_is_the_serial_sum_in_ring_order_bit_for_bit),
+        cmocka_unit_test(a_large_all_reduce_is_the_same_sum),
+        cmocka_unit_test(collectives_of_overlapping_groups_run_in_list_order),
+        cmocka_unit_test(messages_and_collectives_do_not_disturb_each_other),
+        cmocka_unit_test(a_peer_that_never_answers_is_named_at_the_deadline),
+        cmocka_unit_test(a_step_without_its_messages_is_misuse),
+        cmocka_unit_test(open_releases_everything_when_memory_runs_out),
+    };
+    const struct CMUnitTest death[] = {cmocka_unit_test(a_dead_peer_ends_the_wait_and_is_named)};
+    const char *name = argc > 1 ? argv[1] : "tcp";
+    bool dead = argc > 2 && !strcmp(argv[2], "dead");
+    transport = &transport_tcp;
+#ifdef WITH_MPI
+    if (!strcmp(name, "mpi") && start_mpi(&argc, &argv))
+        return 2;
+#endif
+    if (strcmp(name, transport->name) != 0)
+        return 2;
+    int failed = dead ? cmocka_run_group_tests_name(name, death, NULL, NULL)
+                      : cmocka_run_group_tests_name(name, tests, NULL, NULL);
+#ifdef WITH_MPI
+    if (alone && failed == 0)
+        MPI_Finalize();
+#endif
+    return failed;
+}

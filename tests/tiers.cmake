@@ -1,0 +1,2 @@
+unit_test(tiers LIBS partition sim topologies sample)
+unit_test(hierarchical LIBS partition sample)
