@@ -3,22 +3,55 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/emulate_network.h"
 #include "cli/evaluate.h"
 #include "cli/load.h"
 #include "cli/report.h"
 #include "core/trace.h"
 #include "sim/smpi.h"
 
-static const char *engine_name = "smpi", *output, *trace;
-static bool json;
+static const char *engine_name = "smpi", *output, *trace, *platform;
+static bool json, check;
+static size_t ranks, steps = 5, warmup = 1;
+static double dilation = 1;
 
 static const struct option_spec options[] = {
-    {OPTION_STRING, "engine", &engine_name, "smpi", "smpi: the MPI worker on SimGrid's MPI"},
+    {OPTION_STRING, "engine", &engine_name, "smpi|netns",
+     "smpi: on SimGrid's MPI; netns: over TCP in namespaces"},
     {OPTION_STRING, "output", &output, "FILE", "write the measurement as JSON (also -o)"},
     {OPTION_STRING, "trace", &trace, "FILE", "write a timeline for ui.perfetto.dev"},
     {OPTION_FLAG, "json", &json, NULL, "print the measurement as JSON, SI units"},
+    {OPTION_STRING, "platform", &platform, "P", "run a command instead: a shipped one, or XML"},
+    {OPTION_SIZE, "ranks", &ranks, "N", "of the command; 0: one per device of the platform"},
+    {OPTION_REAL, "dilate", &dilation, "F", "divide bandwidths, multiply latencies (command)"},
+    {OPTION_SIZE, "steps", &steps, "N", "measured iterations of netns"},
+    {OPTION_SIZE, "warmup", &warmup, "N", "iterations of netns before these"},
+    {OPTION_FLAG, "check", &check, NULL, "say what this machine can emulate"},
     {.type = OPTION_END},
 };
+
+struct labelled {
+    const struct loaded_plan *p;
+    const char *path;
+};
+
+static enum status report(void *argument, struct measurement *m, const struct timeline *t)
+{
+    enum status st;
+    const struct labelled *l = argument;
+    struct provenance by = command_provenance(l->p->plan.seed);
+    TRY(load_label(l->p, l->path, engine_name, m));
+    if (output)
+        TRY(measurement_write(m, output, &by));
+    if (trace)
+        TRY(trace_write(&l->p->program, t, trace, &by));
+    if (json)
+        TRY(measurement_write(m, "-", &by));
+    else
+        TRY(report_measurement(m, &report_defaults, stdout));
+out:
+    return st;
+}
 
 static enum status emulate(int argc, char **argv)
 {
@@ -27,24 +60,27 @@ static enum status emulate(int argc, char **argv)
     struct timeline timeline = {0};
     struct measurement m = {0};
 
+    if (check)
+        return emulate_check();
+    if (platform)
+        return emulate_command(platform, ranks, dilation, argc, argv);
     if (argc != 1)
         return error_set(STATUS_USAGE, "expected one plan file, got %d operands", argc);
-    if (strcmp(engine_name, engine_smpi.name) != 0)
-        return error_set(STATUS_USAGE, "--engine %s: expected smpi", engine_name);
+    bool netns = !strcmp(engine_name, "netns");
+    if (dilation != 1 || ranks != 0)
+        return error_set(STATUS_USAGE, "--dilate and --ranks are for --platform P -- COMMAND");
+    if (!netns && strcmp(engine_name, engine_smpi.name) != 0)
+        return error_set(STATUS_USAGE, "--engine %s: expected smpi or netns", engine_name);
     TRY(load_plan(argv[0], &p));
+    struct labelled labelled = {&p, argv[0]};
+    if (netns) {
+        st = emulate_plan(&p, steps, warmup, report, &labelled);
+        goto out;
+    }
     const struct evaluation_context context = {
         .model = &p.model, .topology = &p.topology, .platform = p.platform};
-    struct provenance by = command_provenance(p.plan.seed);
     TRY(evaluate_program(&p.program, &context, &engine_smpi, &m, &timeline));
-    TRY(load_label(&p, argv[0], engine_name, &m));
-    if (output)
-        TRY(measurement_write(&m, output, &by));
-    if (trace)
-        TRY(trace_write(&p.program, &timeline, trace, &by));
-    if (json)
-        TRY(measurement_write(&m, "-", &by));
-    else
-        TRY(report_measurement(&m, &report_defaults, stdout));
+    TRY(report(&labelled, &m, &timeline));
 out:
     measurement_free(&m);
     timeline_free(&timeline);
@@ -54,13 +90,16 @@ out:
 
 const struct command command_emulate = {
     .name = "emulate",
-    .synopsis = "PLAN",
+    .synopsis = "PLAN | --platform P -- COMMAND...",
     .summary = "run the real executor on a simulated network",
     .details =
         "Runs the executor and the MPI transport of `foreline run --transport mpi`, compiled\n"
         "for SimGrid's MPI, on the plan's platform: a second opinion on `simulate`, from the\n"
         "code that runs on clusters. Compute takes its predicted time, the network is\n"
-        "SimGrid's. docs/emulate.md says where the two agree.",
+        "SimGrid's. docs/emulate.md says where the two agree.\n\n"
+        "With --platform, runs a command once per rank, each node in a network namespace, over\n"
+        "links shaped to the platform; --engine netns runs a plan's workers there, with paced\n"
+        "compute. docs/emulation.md. No root is needed.",
     .options = options,
     .run = emulate,
 };

@@ -75,7 +75,7 @@ static const struct option_spec options[] = {
     {OPTION_STRING, "optimizer", &a.optimizer, "adam|sgd", "state and time of the update"},
     {OPTION_SIZE, "finalists", &a.finalists, "N", "auto: plans that SimGrid looks at"},
     {OPTION_SECONDS, "time-limit", &a.time_limit_s, "TIME",
-     "0: the algorithm's own (auto: 60 s for trying plans)"},
+     "0: the algorithm's own (auto: 40 s for trying plans)"},
     {OPTION_SIZE, "seed", &a.seed, "N", "seed of parameters and data"},
     {OPTION_STRING, "explain", &a.explain, "PLAN",
      "where the time of this plan file goes, and what would have to change"},

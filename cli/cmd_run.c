@@ -22,7 +22,8 @@ static const struct option_spec options[] = {
     {OPTION_STRING, "compute", &compute, "real|paced",
      "real: numerics; paced: ops take their predicted time, messages are real (default: real when "
      "the device can compute all ops)"},
-    {OPTION_STRING, "device", &device, "cpu", "what computes"},
+    {OPTION_STRING, "device", &device, "cpu|cuda",
+     "what computes; cuda needs foreline-worker-cuda (docs/cuda.md)"},
     {OPTION_STRING, "transport", &transport, "tcp|mpi", "what carries messages"},
     {OPTION_STRING, "hosts", &hosts, "FILE", "mpi: mpirun's hostfile (default: this machine)"},
     {OPTION_STRING, "launcher", &launcher, "WORDS",
@@ -55,8 +56,8 @@ static const struct model_op *beyond(const struct model *m)
 static enum status choose(const struct model *m, bool *paced)
 {
     const struct model_op *op = beyond(m);
-    if (strcmp(device, "cpu") != 0)
-        return error_set(STATUS_USAGE, "--device %s: this build has only cpu", device);
+    if (strcmp(device, "cpu") != 0 && strcmp(device, "cuda") != 0)
+        return error_set(STATUS_USAGE, "--device %s: expected cpu or cuda", device);
     if (strcmp(transport, "tcp") != 0 && strcmp(transport, "mpi") != 0)
         return error_set(STATUS_USAGE, "--transport %s: expected tcp or mpi", transport);
     if (strcmp(transport, "mpi") != 0 && (hosts || address))
@@ -89,7 +90,7 @@ static enum status run(int argc, char **argv)
         return error_set(STATUS_USAGE, "expected one plan file, got %d operands", argc);
     TRY(load_plan(argv[0], &p));
     TRY(choose(&p.model, &paced));
-    const struct launch_options o = {.device = paced ? "paced" : "cpu",
+    const struct launch_options o = {.device = paced ? "paced" : device,
                                      .transport = transport,
                                      .launcher = launcher,
                                      .hosts = hosts,

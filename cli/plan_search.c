@@ -9,9 +9,9 @@
 
 enum {
     SAMPLES_PER_DEVICE = 8,
-    TIME_LIMIT_S = 60,
+    TIME_LIMIT_S = 40,
     MOST_DEVICES = 2048, /* for SimGrid: its routes take long to find on larger platforms */
-    MOST_EFFORT = 500000 /* ops of all finalists: a few seconds of SimGrid */
+    MOST_EFFORT = 400000 /* ops of all finalists: a few seconds of SimGrid */
 };
 
 /* "selective, zero 1" */

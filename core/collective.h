@@ -30,7 +30,8 @@ enum { COLLECTIVE_PAIRS_MAX = 256 }; /* members up to which all-to-all is a flow
 /* Members and the nodes they form. A tier is inside a node when its name is made of parts that
  * begin with "nv" or "pci" ("nvlink-double", not "nvlink+rail"); on a topology without such names
  * when it is the fastest of several. Members in the same node are joined by such a tier to its
- * first member, or to any member of it when listed next to them. So on a topology of one tier
+ * first member, or to any member of it when listed next to them, unless the topology has numbered
+ * its nodes (topology_find_nodes()). So on a topology of one tier
  * every device is a node, unless it is called NVLink or PCIe. */
 struct collective_group {
     const struct topology *topology; /* borrowed */

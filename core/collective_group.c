@@ -43,6 +43,35 @@ static void fill_order(const struct search *s, struct collective_group *g)
     g->nodes = s->nodes;
 }
 
+/* By the topology's own numbers of nodes. */
+static enum status number_nodes(struct search *s)
+{
+    const struct topology *t = s->g->topology;
+    uint32_t *local = calloc(t->n + 1, sizeof *local); /* number here + 1 */
+    if (!local)
+        return error_set(STATUS_NOMEM, "nodes of %zu devices", t->n);
+    for (uint32_t m = 0; m < s->g->n; m++) {
+        uint32_t *known = &local[t->node_of[s->g->device[m]]];
+        if (*known == 0) {
+            s->first[s->nodes++] = m;
+            *known = s->nodes;
+        }
+        s->node[m] = *known - 1;
+    }
+    free(local);
+    return STATUS_OK;
+}
+
+/* By the tiers between the members. */
+static void find_nodes(struct search *s, bool any)
+{
+    for (uint32_t m = 0; m < s->g->n; m++) {
+        s->node[m] = any ? node_of(s, m) : m;
+        if (s->node[m] == s->nodes)
+            s->first[s->nodes++] = m;
+    }
+}
+
 enum status collective_group_make(const struct topology *t, const uint32_t *devices, size_t n,
                                   struct collective_group *out)
 {
@@ -71,12 +100,10 @@ enum status collective_group_make(const struct topology *t, const uint32_t *devi
         }
         g.device[m] = devices[m];
     }
-    bool any = topology_inside(t, inside);
-    for (uint32_t m = 0; m < n; m++) {
-        s.node[m] = any ? node_of(&s, m) : m;
-        if (s.node[m] == s.nodes)
-            s.first[s.nodes++] = m;
-    }
+    if (t->node_of)
+        TRY(number_nodes(&s));
+    else
+        find_nodes(&s, topology_inside(t, inside));
     fill_order(&s, &g);
     *out = g;
     g = (struct collective_group){0};

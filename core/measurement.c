@@ -288,7 +288,32 @@ static void extend(double *longer, double shorter, double times)
     *longer += times * (*longer - shorter);
 }
 
-double measurement_extrapolate(struct measurement *longer, const struct measurement *shorter,
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct measured_link *)a)->name, ((const struct measured_link *)b)->name);
+}
+
+/* Busy bytes per second of the whole; both lists end up sorted by name. */
+static void extend_links(struct measurement *longer, struct measurement *shorter, double before_s,
+                         double times)
+{
+    if (longer->links > 0)
+        qsort(longer->link, longer->links, sizeof *longer->link, by_name);
+    if (shorter->links > 0)
+        qsort(shorter->link, shorter->links, sizeof *shorter->link, by_name);
+    for (size_t k = 0, j = 0; k < longer->links; k++) {
+        struct measured_link *link = &longer->link[k];
+        while (j < shorter->links && by_name(&shorter->link[j], link) < 0)
+            j++;
+        if (j == shorter->links || by_name(&shorter->link[j], link) != 0)
+            continue;
+        double per_byte = link->bytes > 0 ? link->busy_fraction * before_s / link->bytes : 0;
+        extend(&link->bytes, shorter->link[j].bytes, times);
+        link->busy_fraction = link->bytes * per_byte / longer->iteration_s;
+    }
+}
+
+double measurement_extrapolate(struct measurement *longer, struct measurement *shorter,
                                double times)
 {
     double before_s = longer->iteration_s, step_s = before_s - shorter->iteration_s, idle_s = 0;
@@ -312,17 +337,7 @@ double measurement_extrapolate(struct measurement *longer, const struct measurem
         a->stash_bytes += (int64_t)(times * (double)(a->stash_bytes - b->stash_bytes));
         idle_s += a->idle_s;
     }
-    for (size_t k = 0; k < longer->links; k++) /* busy bytes per second of the whole */
-        for (size_t j = 0; j < shorter->links; j++)
-            if (!strcmp(longer->link[k].name, shorter->link[j].name)) {
-                double per_byte = longer->link[k].bytes > 0 ? longer->link[k].busy_fraction *
-                                                                  before_s / longer->link[k].bytes
-                                                            : 0;
-                extend(&longer->link[k].bytes, shorter->link[j].bytes, times);
-                longer->link[k].busy_fraction =
-                    longer->link[k].bytes * per_byte / longer->iteration_s;
-                break;
-            }
+    extend_links(longer, shorter, before_s, times);
     for (size_t k = 0; k < longer->calls; k++)
         for (size_t j = 0; j < shorter->calls; j++)
             if (measured_calls_alike(&longer->call[k], &shorter->call[j])) {

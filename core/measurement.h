@@ -101,8 +101,8 @@ enum status measurement_set_iterations(struct measurement *out, const struct pro
                                        const double *iterations_s, size_t n) MUST_CHECK;
 /* Two iterations of the same plan of which the longer has `step` microbatches more: make of
  * it, in *longer, what `times` further steps would be, everything growing by the difference.
- * Returns the difference of the iteration times. */
-double measurement_extrapolate(struct measurement *longer, const struct measurement *shorter,
+ * Returns the difference of the iteration times; the links of *shorter are sorted by name. */
+double measurement_extrapolate(struct measurement *longer, struct measurement *shorter,
                                double times);
 /* Fill calls of *out from a timeline. O(ops * distinct calls). */
 enum status measurement_add_calls(struct measurement *out, const struct program *p,

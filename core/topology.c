@@ -26,6 +26,44 @@ bool topology_inside(const struct topology *t, bool *inside)
     return any;
 }
 
+/* The node that device d is in, when those of the devices before it are known; first[nodes]. */
+static uint32_t node_of(const struct topology *t, const bool *inside, const uint32_t *known,
+                        const uint32_t *first, uint32_t nodes, uint32_t d)
+{
+    if (d > 0 && inside[topology_between(t, d - 1, d) - t->tier])
+        return known[d - 1];
+    for (uint32_t k = 0; k < nodes; k++)
+        if (inside[topology_between(t, first[k], d) - t->tier])
+            return k;
+    return nodes;
+}
+
+enum status topology_find_nodes(struct topology *t)
+{
+    enum status st = STATUS_OK;
+    uint32_t nodes = 0;
+    bool *inside = calloc(t->tiers + 1, sizeof *inside);
+    uint32_t *first = calloc(t->n + 1, sizeof *first), *node = calloc(t->n + 1, sizeof *node);
+    if (!inside || !first || !node) {
+        st = error_set(STATUS_NOMEM, "nodes of %zu devices", t->n);
+        goto out;
+    }
+    bool any = topology_inside(t, inside);
+    for (uint32_t d = 0; d < t->n; d++) {
+        node[d] = any ? node_of(t, inside, node, first, nodes, d) : nodes;
+        if (node[d] == nodes)
+            first[nodes++] = d;
+    }
+    free(t->node_of);
+    t->node_of = node;
+    node = NULL;
+out:
+    free(node);
+    free(first);
+    free(inside);
+    return st;
+}
+
 uint32_t topology_find(const struct topology *t, const char *device)
 {
     for (size_t i = 0; i < t->n; i++)
@@ -58,6 +96,7 @@ void topology_free(struct topology *t)
     free(t->type);
     free(t->tier);
     topology_map_free(&t->between);
+    free(t->node_of);
     free(t->name);
     *t = (struct topology){0};
 }

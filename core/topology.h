@@ -55,6 +55,7 @@ struct topology {
     size_t tiers;
     struct topology_tier *tier;  /* [tiers] fastest first */
     struct topology_map between; /* index of the tier from sender to receiver */
+    uint32_t *node_of; /* [n] number of a device's node, < n; NULL until topology_find_nodes() */
 };
 
 /* The tier between two different devices; a few loads, for inner loops. */
@@ -73,6 +74,10 @@ static inline const struct device_type *topology_type(const struct topology *t, 
  *   inside  [t->tiers] out
  * False when there is none: every device is a node. */
 bool topology_inside(const struct topology *t, bool *inside);
+/* Fill node_of: a device is in the node of the device before it when a tier inside nodes joins
+ * them, else in that of the first device of an earlier node likewise, else in a new one. O(n +
+ * nodes^2) look-ups. STATUS_NOMEM. */
+enum status topology_find_nodes(struct topology *t) MUST_CHECK;
 /* Index of a device, UINT32_MAX if there is none; O(n). */
 uint32_t topology_find(const struct topology *t, const char *device);
 /* n devices of one type, any two one tier apart: "d0", "d1", ...; type and tier are copied (a type

@@ -32,7 +32,8 @@ struct backend {
     bool remote; /* the CPU cannot read this memory */
     /* Make a layer of layer_shape() one of this backend's: kind, saved, work. NULL: it is. */
     void (*adapt)(struct layer *l);
-    /* A stage is about to allocate at most so many bytes in `pieces` pieces. NULL: no need to. */
+    /* A stage is about to allocate so many bytes in at most `pieces` pieces, all that it ever
+     * needs. NULL: it allocates slots when it takes them. */
     enum status (*reserve)(void *self, size_t bytes, size_t pieces);
     void *(*allocate)(void *self, size_t bytes); /* zeros; NULL if there is no memory */
     void (*release)(void *self, void *data);     /* accepts NULL */

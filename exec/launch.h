@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "core/measurement.h"
 #include "core/model.h"
@@ -28,6 +29,10 @@ struct launch_options {
     double learning_rate;
     double timeout_s; /* longest silence before a rank counts as hung */
     bool progress;    /* a line per step on stderr */
+    /* In each worker's process before it becomes the worker; false with errno when it cannot. Calls
+     * only what is safe after fork(). NULL: nothing. */
+    bool (*enter)(const void *context, uint32_t rank);
+    const void *enter_context;
 };
 
 /* Fills engine (the transport), iterations_s, loss, parameters_sha256, ranks, cpu_s of *out, and

@@ -57,7 +57,10 @@ static enum status find_worker(struct run *run)
 {
     static const char *const places[] = {"", "../libexec/"};
     bool mpi = !strcmp(launch_transport(run), "mpi");
-    const char *name = mpi ? "foreline-worker-mpi" : "foreline-worker";
+    bool cuda = !strcmp(run->options->device, "cuda");
+    const char *name = mpi    ? "foreline-worker-mpi"
+                       : cuda ? "foreline-worker-cuda"
+                              : "foreline-worker";
     const char *told = run->options->worker ? run->options->worker : getenv("FORELINE_WORKER");
     char self[2048];
     if (told) {
@@ -75,7 +78,9 @@ static enum status find_worker(struct run *run)
             return STATUS_OK;
     }
     return error_set(STATUS_IO, "no %s in %s%s", name, self,
-                     mpi ? ": it is built where MPI is installed (libopenmpi-dev)" : "");
+                     mpi    ? ": it is built where MPI is installed (libopenmpi-dev)"
+                     : cuda ? ": it is built by cmake --preset cuda"
+                            : "");
 }
 
 static const char *address_of(const struct run *run)
@@ -108,6 +113,7 @@ enum { ARGUMENTS = 20, SETTINGS = 5, NUMBER = 32 };
 struct call {
     char *argument[ARGUMENTS]; /* of the worker */
     char rate[NUMBER], steps[NUMBER], timeout[NUMBER];
+    uint32_t number; /* of the rank, without a launcher */
     char launcher[64], token[32 + 2 * TOKEN], rank[NUMBER], ranks[NUMBER];
     char **environment; /* ours first, then what we inherited */
     char **words;       /* the launcher's, NULL: none */
@@ -211,7 +217,9 @@ static void become(const struct run *run, const struct call *c, pid_t launcher, 
     }
     dup2(output, STDERR_FILENO);
     dup2(STDERR_FILENO, STDOUT_FILENO);
-    execve(c->line[0], c->line, c->environment);
+    const struct launch_options *o = run->options;
+    if (!o->enter || o->enter(o->enter_context, c->number))
+        execve(c->line[0], c->line, c->environment);
     int error = errno;
     ssize_t ignored = write(told, &error, sizeof error);
     (void)ignored;
@@ -250,6 +258,7 @@ static enum status spawn_ranks(struct run *run, struct call *c)
     enum status st = STATUS_OK;
     for (uint32_t r = 0; r < run->program->ranks; r++) {
         struct launched *w = &run->worker[r];
+        c->number = r;
         snprintf(c->rank, NUMBER, "RANK=%u", r);
         st = spawn(run, c, STDERR_FILENO, &w->pid);
         w->alive = w->pid > 0;

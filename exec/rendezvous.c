@@ -148,20 +148,33 @@ out:
     return st;
 }
 
+const char *rendezvous_host(const struct rendezvous *r, uint32_t rank, char text[RENDEZVOUS_HOST])
+{
+    const char *at = r->host;
+    bool each = strchr(at, ',') != NULL;
+    for (uint32_t k = 0; each && at && k < rank; k++) {
+        at = strchr(at, ',');
+        at = at ? at + 1 : NULL;
+    }
+    snprintf(text, RENDEZVOUS_HOST, "%.*s", at ? (int)strcspn(at, ",") : 0, at ? at : "");
+    return text;
+}
+
 enum status rendezvous_join(const char *launcher, const struct frame_hello *hello, double timeout_s,
                             struct rendezvous *out)
 {
     enum status st = STATUS_OK;
     struct rendezvous r = RENDEZVOUS_NONE;
     struct frame_hello h = *hello;
-    char host[64];
+    const char *peers = getenv("FORELINE_PEERS");
+    char host[64], own[RENDEZVOUS_HOST];
     uint16_t port = 0;
     double deadline_s = clock_now() + timeout_s;
 
     TRY(parse_address(launcher, host, &port));
     r.rank = h.rank;
     r.ranks = h.ranks;
-    r.host = "127.0.0.1";
+    r.host = peers ? peers : "127.0.0.1";
     r.timeout_s = timeout_s;
     memcpy(r.token, h.token, TOKEN);
     r.port = calloc(h.ranks ? h.ranks : 1, sizeof *r.port);
@@ -170,7 +183,7 @@ enum status rendezvous_join(const char *launcher, const struct frame_hello *hell
         goto out;
     }
     h.pid = (uint32_t)getpid();
-    TRY(socket_listen(&r.listener, &h.port));
+    TRY(socket_listen_at(rendezvous_host(&r, r.rank, own), &r.listener, &h.port));
     TRY(socket_connect(host, port, deadline_s, &r.control));
     TRY(frame_write(r.control, FRAME_HELLO, &h, sizeof h, NULL, 0, deadline_s));
     TRY(receive_ports(r.control, r.ranks, r.port, deadline_s));

@@ -22,10 +22,10 @@ enum { TOKEN = 16, CONTROL_VERSION = 2, ERROR_TEXT = 1024 };
 /* What a transport needs to reach the other ranks. */
 struct rendezvous {
     uint32_t rank, ranks;
-    const char *host;     /* dotted address of all ranks; borrowed */
-    uint16_t *port;       /* [ranks] where each accepts data connections; owned */
-    int listener;         /* own data port, listening; -1: none */
-    int control;          /* connection to the launcher; -1: none */
+    const char *host; /* dotted address of all ranks, or of each with commas between; borrowed */
+    uint16_t *port;   /* [ranks] where each accepts data connections; owned */
+    int listener;     /* own data port, listening; -1: none */
+    int control;      /* connection to the launcher; -1: none */
     uint8_t token[TOKEN]; /* shared by the ranks of a run, unknown to strangers */
     double timeout_s;     /* to connect to all peers */
 };
@@ -101,6 +101,9 @@ enum status rendezvous_rank(uint32_t *rank, uint32_t *ranks) MUST_CHECK;
  * SLURM_LOCALID, else 0. STATUS_USAGE. */
 enum status rendezvous_local_rank(uint32_t *rank) MUST_CHECK;
 
+enum { RENDEZVOUS_HOST = 16 };
+/* The address of a rank, as r->host says; "" when it says none. Returns `text`. */
+const char *rendezvous_host(const struct rendezvous *r, uint32_t rank, char text[RENDEZVOUS_HOST]);
 /* Worker: listen for data, connect to the launcher at "address:port", say hello and wait until all
  * ranks are there; at most timeout_s. Returns STATUS_INVALID for a malformed address, STATUS_IO,
  * STATUS_EXTERNAL, STATUS_NOMEM. */

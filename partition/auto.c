@@ -105,7 +105,7 @@ static void select_finalists(struct search *s)
         for (size_t i = kept; i < n; i++) {
             struct auto_candidate c = out->candidate[i];
             bool known = shape_is_kept(out, kept, &c), baseline = c.role != auto_candidate_role;
-            bool room = finalists < s->r->finalists && (finalists < 2 || s->r->effort == 0 ||
+            bool room = finalists < s->r->finalists && (finalists < 1 || s->r->effort == 0 ||
                                                         effort + c.quick.effort <= s->r->effort);
             bool keep = !(known && (baseline || round == 0)) && (baseline || room);
             if (!keep)

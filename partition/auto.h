@@ -41,7 +41,7 @@ struct auto_request {
         fixed; /* stages, replicas, microbatches, ..., schedule may be 0 or NULL */
     size_t samples;
     size_t finalists;         /* evaluated thoroughly, baselines apart; >= 1 */
-    double effort;            /* that all finalists may have together, but for two; 0: any */
+    double effort;            /* that all finalists may have together, but for the first; 0: any */
     bool memory_given;        /* fixed.recompute and fixed.zero are what is wanted */
     bool executable;          /* only what exec/ can run: no tensor parallelism, recomputation or
                                * ZeRO, no chunks when weights are tied */

@@ -13,22 +13,6 @@ enum {
     AUTO_CHUNKS = 4, /* stages on a device at most, unless asked for more */
 };
 
-struct search {
-    const struct model *m;
-    const struct topology *t;
-    const struct auto_request *r;
-    const struct evaluator *e;
-    const struct partition_algorithm *balanced, *uniform;
-    const struct schedule *usual; /* tried first */
-    uint32_t *order;              /* [t->n] */
-    double begin_s;
-    double best_s;                                /* of what fits, INFINITY at first */
-    uint32_t shallowest[AUTO_SHARDS][AUTO_SIZES]; /* stages of a pipeline that fits as it is, by
-                                                   * log2 of shards and microbatch size; 0: none */
-    size_t room;
-    struct auto_result result;
-};
-
 /* What a plan is made from, but for schedule and memory. */
 struct shape {
     uint32_t teams, chunks, replicas, shards, microbatch_size;
@@ -41,6 +25,25 @@ struct shape {
 struct shapes {
     size_t n, room;
     struct shape *shape; /* [n] */
+};
+
+struct search {
+    const struct model *m;
+    const struct topology *t;
+    const struct auto_request *r;
+    const struct evaluator *e;
+    const struct partition_algorithm *balanced, *uniform;
+    const struct schedule *usual; /* tried first */
+    uint32_t *order;              /* [t->n] */
+    double begin_s;
+    double best_s;                                /* of what fits, INFINITY at first */
+    uint32_t shallowest[AUTO_SHARDS][AUTO_SIZES]; /* stages of a pipeline that fits as it is, by
+                                                   * log2 of shards and microbatch size; 0: none */
+    struct shape before;                          /* the shape tried last: */
+    size_t before_saving;                         /* where its ways to save memory ended */
+    bool before_hopeless;                         /* none of them could make it fit */
+    size_t room;
+    struct auto_result result;
 };
 
 extern const char auto_candidate_role[], auto_data_parallel_role[], auto_uniform_role[];

@@ -156,9 +156,10 @@ static enum status try_chunks(struct search *s, struct shape *shape, uint32_t ch
     for (size_t k = 0; k < schedules_n && *promising && !s->result.interrupted; k++) {
         if (&schedules[k] == s->usual || !schedule_wanted(s, &schedules[k], shape))
             continue;
+        size_t own = *saving; /* others keep more activations */
         s->result.interrupted = tried++ > 0 && auto_must_stop(s);
         if (!s->result.interrupted)
-            TRY(try_schedule(s, shape, &cut, schedules[k].name, saving));
+            TRY(try_schedule(s, shape, &cut, schedules[k].name, &own));
     }
 out:
     plan_free(&cut);
@@ -185,17 +186,31 @@ static bool chunks_wanted(const struct search *s, const struct shape *shape, uin
            (shape->teams > 1 && mine % shape->teams == 0 && !(s->r->executable && has_ties(s->m)));
 }
 
+/* Has the other placement of the same shape, which needs as much memory, been tried before? */
+static bool is_twin(const struct shape *a, const struct shape *b)
+{
+    return a->teams == b->teams && a->shards == b->shards && a->replicas == b->replicas &&
+           a->microbatch_size == b->microbatch_size;
+}
+
 static enum status try_shape(struct search *s, struct shape shape)
 {
     enum status st = STATUS_OK;
-    size_t saving = 0;
-    bool promising = true;
+    bool promising = true, twin = is_twin(&s->before, &shape);
+    size_t saving = twin ? s->before_saving : 0, since = s->result.n;
     uint32_t most = s->r->fixed.chunks ? s->r->fixed.chunks : AUTO_CHUNKS;
+    if (twin && s->before_hopeless) {
+        s->result.bounded++;
+        return STATUS_OK;
+    }
     for (uint32_t chunks = 1; chunks <= most && promising; chunks++) {
         bool power = (chunks & (chunks - 1)) == 0 || chunks == most;
         if (power && chunks_wanted(s, &shape, chunks))
             TRY(try_chunks(s, &shape, chunks, &saving, &promising));
     }
+    s->before = shape;
+    s->before_saving = saving;
+    s->before_hopeless = s->result.n == since;
 out:
     return st;
 }

@@ -232,6 +232,7 @@ static enum status read_with(const char *path, bool exhaustively, struct topolog
     if (st != STATUS_OK)
         goto out;
     TRY(topology_receive(output.data, output.length, &t));
+    TRY(topology_find_nodes(&t));
     t.name = name;
     name = NULL;
     *out = t;

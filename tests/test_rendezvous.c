@@ -151,6 +151,20 @@ static void malformed_addresses_are_refused(void **state)
         assert_int_equal(rendezvous_join(wrong[k], &hello, 1, &r), STATUS_INVALID);
 }
 
+static void one_address_is_everyones_and_several_are_each_ranks(void **state)
+{
+    (void)state;
+    char text[RENDEZVOUS_HOST];
+    struct rendezvous r = {.host = "127.0.0.1"};
+    assert_string_equal(rendezvous_host(&r, 0, text), "127.0.0.1");
+    assert_string_equal(rendezvous_host(&r, 7, text), "127.0.0.1");
+    r.host = "10.99.0.1,10.99.0.250,255.255.255.255";
+    assert_string_equal(rendezvous_host(&r, 0, text), "10.99.0.1");
+    assert_string_equal(rendezvous_host(&r, 1, text), "10.99.0.250");
+    assert_string_equal(rendezvous_host(&r, 2, text), "255.255.255.255");
+    assert_string_equal(rendezvous_host(&r, 3, text), "");
+}
+
 static void hexadecimal_goes_both_ways(void **state)
 {
     (void)state;
@@ -266,6 +280,7 @@ int main(void)
         cmocka_unit_test(ranks_that_make_no_sense_are_refused),
         cmocka_unit_test(an_absent_or_silent_launcher_is_given_up_in_time),
         cmocka_unit_test(malformed_addresses_are_refused),
+        cmocka_unit_test(one_address_is_everyones_and_several_are_each_ranks),
         cmocka_unit_test(hexadecimal_goes_both_ways),
         cmocka_unit_test(digests_of_files_are_sha256),
     };

@@ -35,7 +35,7 @@ static void send_example(void)
                                         {"slow", 1e9, 1e10, 1 << 20, 0, 0, 0, 0, NULL}};
     static struct topology_tier tier[] = {{"near", 1e-6, 1e11}, {"far", 0, 1e9}};
     static const uint32_t tier_of[3][3] = {{0, 1, 0}, {1, 0, 0}, {1, 1, 0}};
-    struct topology t = {NULL, 3, device, type_of, 2, type, 2, tier, {0}};
+    struct topology t = {NULL, 3, device, type_of, 2, type, 2, tier, {0}, NULL};
     assert_int_equal(topology_map_build(3, entry, tier_of, &t.between), STATUS_OK);
     FILE *f = tmpfile();
     assert_non_null(f);

@@ -64,7 +64,8 @@ static void build(struct machine *m)
     }
     m->topology = (struct topology){"here",     DEVICES, m->device,
                                     m->type_of, TYPES,   m->type,
-                                    TIERS,      m->tier, {1, {1}, {m->tier_of}}};
+                                    TIERS,      m->tier, {1, {1}, {m->tier_of}},
+                                    NULL};
 }
 
 static void assert_same(double got, double expected)

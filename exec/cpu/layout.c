@@ -261,9 +261,11 @@ static size_t most_slots(const struct stage *s, size_t *at)
     return most;
 }
 
-/* Tell a backend that wants to know how much the stage will allocate. */
-static enum status reserve(const struct stage *s, size_t arrays)
+/* Tell a backend that wants to know how much the stage will allocate, and with how many slots: all
+ * of them are then allocated at once. */
+static enum status reserve(const struct stage *s, size_t arrays, size_t *out)
 {
+    *out = 0;
     if (!s->on.backend->reserve)
         return STATUS_OK;
     size_t *at = malloc(2 * (s->program->microbatches + 1) * sizeof *at);
@@ -271,6 +273,7 @@ static enum status reserve(const struct stage *s, size_t arrays)
         return error_set(STATUS_NOMEM, "%u microbatches", s->program->microbatches);
     size_t slots = most_slots(s, at);
     free(at);
+    *out = slots;
     size_t tokens = s->reads_data ? s->data.samples * s->data.tokens : 0;
     size_t slot = s->slot_size * sizeof(real) + 2 * tokens * sizeof(int32_t);
     size_t fixed = (arrays * s->parameters + s->tied_size + s->work_size) * sizeof(real);
@@ -283,11 +286,12 @@ enum status stage_layout(struct stage *s)
     enum status st;
     bool adam = strcmp(s->program->optimizer, "adam") == 0;
     uint32_t microbatches = s->program->microbatches;
+    size_t slots;
     TRY(place_parameters(s));
     TRY(place_gradients(s));
     place_slot(s);
     TRY(check_memory(s, adam ? 4 : 2));
-    TRY(reserve(s, adam ? 4 : 2));
+    TRY(reserve(s, adam ? 4 : 2, &slots));
     TRY(stage_allocate_data(s, s->parameters, sizeof(real), &s->parameter));
     TRY(stage_allocate_data(s, s->parameters, sizeof(real), &s->gradient));
     if (adam) {
@@ -300,6 +304,8 @@ enum status stage_layout(struct stage *s)
         TRY(stage_allocate(s, 2 * s->data.samples * s->data.tokens, sizeof *s->filled, &s->filled));
     TRY(stage_allocate(s, microbatches, sizeof *s->slot, &s->slot));
     TRY(stage_allocate(s, microbatches, sizeof *s->slot_of, &s->slot_of));
+    for (size_t k = 0; k < slots; k++)
+        TRY(stage_allocate_slot(s, &s->slot[k]));
     TRY(start_parameters(s));
 out:
     return st;

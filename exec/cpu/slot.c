@@ -32,8 +32,7 @@ out:
     return st;
 }
 
-/* Memory of a new slot. On failure the slot stays empty and unused. */
-static enum status slot_allocate(struct stage *s, struct slot *slot)
+enum status stage_allocate_slot(struct stage *s, struct slot *slot)
 {
     enum status st;
     size_t tokens = size_times(s->data.samples, s->data.tokens);
@@ -60,7 +59,7 @@ enum status stage_take_slot(struct stage *s, uint32_t microbatch, struct slot **
             i++;
     else
         i--;
-    TRY(slot_allocate(s, &s->slot[i]));
+    TRY(stage_allocate_slot(s, &s->slot[i]));
     struct slot *slot = &s->slot[i];
     s->slots = i < s->slots ? s->slots : i + 1;
     slot->state = SLOT_FILLING;

@@ -157,6 +157,8 @@ enum status stage_slot(struct stage *s, uint32_t microbatch, enum slot_state sta
                        struct slot **out) MUST_CHECK;
 /* The same for SLOT_FILLING, taking a slot if the microbatch has none. */
 enum status stage_take_slot(struct stage *s, uint32_t microbatch, struct slot **out) MUST_CHECK;
+/* Memory of a slot, unless it has it. On failure the slot stays empty and unused. */
+enum status stage_allocate_slot(struct stage *s, struct slot *slot) MUST_CHECK;
 /* Give a slot that is done back, unless something is still to be done with it. */
 void stage_release_slot(struct stage *s, struct slot *slot);
 /* calloc that counts; n elements of `size` bytes. */

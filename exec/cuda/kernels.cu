@@ -1,7 +1,12 @@
 /* Kernels: simple ones, a thread per element or a block per row; they are bound by memory. */
 #include "exec/cuda/kernels.h"
 
-static const unsigned BLOCK = 256, WARP = 32, MOST_BLOCKS = 65535;
+#ifndef LAUNCH /* else a test runs the kernels on the host (tests/cuda) */
+static const unsigned BLOCK = 256, WARP = 32;
+#define LAUNCH(kernel, blocks, ...)                                                                \
+    (kernel<<<(blocks), BLOCK, 0, CUDA_STREAM>>>(__VA_ARGS__), cudaGetLastError())
+#endif
+static const unsigned MOST_BLOCKS = 65535;
 
 static unsigned blocks_for(size_t n)
 {
@@ -26,14 +31,14 @@ static dim3 grid_for(size_t columns, size_t rows)
 static __device__ float block_sum(float value)
 {
     __shared__ float part[BLOCK / WARP];
-    for (int k = WARP / 2; k > 0; k /= 2)
-        value += __shfl_xor_sync(0xffffffffu, value, k);
+    for (unsigned k = WARP / 2; k > 0; k /= 2)
+        value += __shfl_xor_sync(0xffffffffu, value, (int)k);
     __syncthreads(); /* the last call's parts have been read */
     if (threadIdx.x % WARP == 0)
         part[threadIdx.x / WARP] = value;
     __syncthreads();
     float sum = 0;
-    for (int k = 0; k < BLOCK / WARP; k++)
+    for (unsigned k = 0; k < BLOCK / WARP; k++)
         sum += part[k];
     return sum;
 }
@@ -41,14 +46,14 @@ static __device__ float block_sum(float value)
 static __device__ float block_max(float value)
 {
     __shared__ float part[BLOCK / WARP];
-    for (int k = WARP / 2; k > 0; k /= 2)
-        value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, k));
+    for (unsigned k = WARP / 2; k > 0; k /= 2)
+        value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, (int)k));
     __syncthreads();
     if (threadIdx.x % WARP == 0)
         part[threadIdx.x / WARP] = value;
     __syncthreads();
     float largest = part[0];
-    for (int k = 1; k < BLOCK / WARP; k++)
+    for (unsigned k = 1; k < BLOCK / WARP; k++)
         largest = fmaxf(largest, part[k]);
     return largest;
 }
@@ -336,7 +341,7 @@ static __global__ void loss_sum(struct kernel_loss l, double *loss)
     if (threadIdx.x > 0)
         return;
     total = 0;
-    for (int k = 0; k < BLOCK; k++)
+    for (unsigned k = 0; k < BLOCK; k++)
         total += part[k];
     *loss += total * (double)l.scale;
 }
@@ -355,9 +360,6 @@ static __global__ void loss_backward(struct kernel_loss l, float *dx)
 }
 
 /* ---- launches */
-
-#define LAUNCH(kernel, blocks, ...)                                                                \
-    (kernel<<<(blocks), BLOCK, 0, CUDA_STREAM>>>(__VA_ARGS__), cudaGetLastError())
 
 cudaError_t kernel_add(float *y, const float *x, size_t n)
 {

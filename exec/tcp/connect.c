@@ -13,9 +13,10 @@ static enum status call(struct tcp *t, const struct rendezvous *r, uint32_t peer
                         enum tcp_role role, uint32_t id, double deadline_s, int *fd)
 {
     enum status st = STATUS_OK;
+    char host[RENDEZVOUS_HOST];
     struct tcp_hello h = {TCP_MAGIC, TCP_VERSION, {0}, role, id, t->rank};
     memcpy(h.token, r->token, TOKEN);
-    TRY(socket_connect(r->host, r->port[peer], deadline_s, fd));
+    TRY(socket_connect(rendezvous_host(r, peer, host), r->port[peer], deadline_s, fd));
     TRY(socket_write(*fd, &h, sizeof h, deadline_s));
 out:
     return st == STATUS_OK ? st : error_context(st, "rank %u connects to rank %u", t->rank, peer);

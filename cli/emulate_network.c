@@ -1,0 +1,127 @@
+#include "cli/emulate_network.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/evaluate.h"
+#include "exec/launch.h"
+#include "exec/netns/netns.h"
+#include "sim/platform_network.h"
+
+enum { PORT = 29500 };
+
+enum status emulate_check(void)
+{
+    enum status st;
+    struct netns_ability ability[NETNS_ABILITIES];
+    const char *missing = NULL;
+    TRY(netns_check(ability));
+    for (int i = 0; i < NETNS_ABILITIES; i++) {
+        const struct netns_ability *a = &ability[i];
+        printf("%-11s %-8s %s\n", a->name,
+               a->there    ? "yes"
+               : a->needed ? "MISSING"
+                           : "no",
+               a->detail);
+        if (a->needed && !a->there && !missing)
+            missing = a->name;
+    }
+    if (missing)
+        st = error_set(STATUS_UNSUPPORTED, "cannot emulate networks here: no %s", missing);
+out:
+    return st;
+}
+
+enum status emulate_command(const char *platform, size_t ranks, double dilation, int n,
+                            char **words)
+{
+    enum status st;
+    struct topology t = {0};
+    struct network net = {0};
+    char *path = NULL;
+    int code = 0;
+
+    if (n < 1)
+        return error_set(STATUS_USAGE, "expected '-- COMMAND...' after --platform");
+    words[n] = NULL;
+    TRY(load_topology(platform, &t, &path));
+    TRY(platform_network(path, &t, &net));
+    const struct netns_options options = {.topology = &t,
+                                          .network = &net,
+                                          .ranks = ranks ? ranks : t.n,
+                                          .dilation = dilation,
+                                          .command = words,
+                                          .port = PORT};
+    TRY(netns_run(&options, &code));
+out:
+    network_free(&net);
+    topology_free(&t);
+    free(path);
+    if (code) /* the program's own: 1 and 2 are ours */
+        exit(code);
+    return st;
+}
+
+/* ---- a plan's workers */
+
+struct plan_job {
+    const struct loaded_plan *p;
+    size_t steps, warmup;
+    enum status (*done)(void *argument, struct measurement *m, const struct timeline *t);
+    void *argument;
+};
+
+static enum status run_workers(void *argument, const struct netns_inside *inside)
+{
+    enum status st;
+    const struct plan_job *j = argument;
+    struct measurement m = {0};
+    struct timeline t = {0};
+    const struct launch_options o = {.transport = "tcp",
+                                     .address = inside->address,
+                                     .device = "paced",
+                                     .steps = j->steps,
+                                     .warmup = j->warmup,
+                                     .learning_rate = 0.001,
+                                     .timeout_s = 60,
+                                     .enter = inside->enter,
+                                     .enter_context = inside->context};
+    /* Of this process and its workers only; the sandbox's /dev/shm goes with it. */
+    setenv("FORELINE_PEERS", inside->addresses, 1);
+    setenv("TMPDIR", "/dev/shm", 1);
+    TRY(launch_run(&j->p->program, &j->p->model, &o, &m, &t));
+    evaluate_machine(&j->p->program, &j->p->topology, &m);
+    TRY(j->done(j->argument, &m, &t));
+    if (fflush(stdout) != 0)
+        st = error_set(STATUS_IO, "standard output");
+out:
+    timeline_free(&t);
+    measurement_free(&m);
+    return st;
+}
+
+enum status emulate_plan(const struct loaded_plan *p, size_t steps, size_t warmup,
+                         enum status (*done)(void *argument, struct measurement *m,
+                                             const struct timeline *t),
+                         void *argument)
+{
+    enum status st;
+    struct network net = {0};
+    struct plan_job job = {p, steps, warmup, done, argument};
+    uint32_t *device = calloc(p->program.ranks + 1, sizeof *device);
+    if (!device)
+        return error_set(STATUS_NOMEM, "out of memory");
+    for (size_t r = 0; r < p->program.ranks; r++)
+        device[r] = p->program.rank[r].device;
+    TRY(platform_network(p->platform, &p->topology, &net));
+    const struct netns_options options = {.topology = &p->topology,
+                                          .network = &net,
+                                          .ranks = p->program.ranks,
+                                          .device = device,
+                                          .dilation = 1};
+    TRY(netns_call(&options, run_workers, &job));
+out:
+    network_free(&net);
+    free(device);
+    return st;
+}

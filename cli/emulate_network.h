@@ -1,0 +1,30 @@
+/* emulate_network.h - `foreline emulate` on network namespaces: --check, and any program. */
+#ifndef CLI_EMULATE_NETWORK_H
+#define CLI_EMULATE_NETWORK_H
+
+#include <stddef.h>
+
+#include "cli/load.h"
+#include "core/trace.h"
+
+/* Print what this machine can do, a line each. STATUS_UNSUPPORTED when something needed is missing.
+ */
+enum status emulate_check(void) MUST_CHECK;
+
+/* Run a command once per rank on an emulated platform; ends the process with the exit status of the
+ * first rank that fails.
+ *   platform  as in load_topology()
+ *   ranks     0: one per device
+ *   words     [n + 1] the command; words[n] becomes NULL */
+enum status emulate_command(const char *platform, size_t ranks, double dilation, int n,
+                            char **words) MUST_CHECK;
+
+/* Run a plan's workers over TCP, one per device, with paced compute, on its platform, and call
+ * done(argument, measurement, timeline) there: in a process of its own, so only what it writes and
+ * prints is left. */
+enum status emulate_plan(const struct loaded_plan *p, size_t steps, size_t warmup,
+                         enum status (*done)(void *argument, struct measurement *m,
+                                             const struct timeline *t),
+                         void *argument) MUST_CHECK;
+
+#endif

@@ -1,0 +1,13 @@
+#include "core/network.h"
+
+#include <stdlib.h>
+
+void network_free(struct network *n)
+{
+    for (size_t i = 0; i < n->vertices; i++)
+        free(n->name[i]);
+    free(n->name);
+    free(n->device);
+    free(n->link);
+    *n = (struct network){0};
+}

@@ -1,0 +1,28 @@
+/* network.h - hosts, routers and the links between them, as a platform file draws them.
+ *
+ * topology.h says what lies between two devices; this says where: what an emulator builds. */
+#ifndef CORE_NETWORK_H
+#define CORE_NETWORK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { NETWORK_ROUTER = UINT32_MAX };
+
+/* Between two fixed points, in each direction with all of its bandwidth. */
+struct network_link {
+    uint32_t a, b; /* vertices, a != b */
+    double bandwidth_Bps, latency_s;
+};
+
+struct network {
+    size_t vertices;
+    char **name;      /* [vertices] owned; NULL: a joint inside a route */
+    uint32_t *device; /* [vertices] index in the topology; NETWORK_ROUTER: forwards only */
+    size_t links;
+    struct network_link *link; /* [links] in the file's order */
+};
+
+void network_free(struct network *n); /* accepts {0}; leaves {0} */
+
+#endif

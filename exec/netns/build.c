@@ -1,0 +1,262 @@
+#define _GNU_SOURCE
+#include "exec/netns/inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <math.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Shapes measured in EXECUTION.md, section 4: a packet carries MTU - 52 bytes (IP, TCP and its
+ * timestamps) and htb counts MTU + 14; the burst is a packet or what 0.4 ms carry. */
+enum { MTU = 9000, HEADERS = 52, ETHERNET = 14, LEAST_BURST = MTU + 100, QUEUE = 8 << 20 };
+static const double burst_s = 0.4e-3;
+
+const char *build_address(uint32_t rank, char text[INSIDE_ADDRESS])
+{
+    snprintf(text, INSIDE_ADDRESS, "10.99.%u.%u", (unsigned)(uint8_t)(rank / 250),
+             (unsigned)(uint8_t)(rank % 250 + 1));
+    return text;
+}
+
+bool build_has_queue(const char *kind)
+{
+    static const char *const add[] = {"tc", "-batch", "-", NULL};
+    char script[128];
+    snprintf(script, sizeof script, "qdisc add dev lo root handle 1: %s\nqdisc del dev lo root\n",
+             strcmp(kind, "netem") ? kind : "netem delay 1ms");
+    return sandbox_tool(-1, add, script) == STATUS_OK;
+}
+
+/* ---- namespaces */
+
+/* Optional ones are not there in every kernel. */
+static enum status set_sysctls(bool router)
+{
+    static const struct {
+        const char *path, *value;
+        bool needed;
+    } settings[] = {
+        {"ipv6/conf/all/disable_ipv6", "1", false},
+        {"ipv6/conf/default/disable_ipv6", "1", false},
+        {"ipv4/conf/all/rp_filter", "0", true},
+        {"ipv4/conf/default/rp_filter", "0", true},
+        {"ipv4/tcp_congestion_control", "reno", true}, /* bbr and cubic pace or lose here */
+        {"ipv4/tcp_slow_start_after_idle", "0", true},
+        {"ipv4/tcp_no_metrics_save", "1", true},
+        {"ipv4/ip_forward", "1", true},
+    };
+    size_t n = sizeof settings / sizeof *settings - (router ? 0 : 1);
+    for (size_t i = 0; i < n; i++) {
+        char path[96];
+        snprintf(path, sizeof path, "/proc/sys/net/%s", settings[i].path);
+        int fd = open(path, O_WRONLY | O_CLOEXEC);
+        bool done = fd >= 0 && write(fd, settings[i].value, strlen(settings[i].value)) > 0;
+        int reason = errno;
+        if (fd >= 0)
+            close(fd);
+        if (!done && settings[i].needed)
+            return error_set(STATUS_UNSUPPORTED, "%s: %s", path, strerror(reason));
+    }
+    return STATUS_OK;
+}
+
+/* The descriptors stay open in ip, which is told to use them. */
+static enum status make_spaces(struct built *b)
+{
+    enum status st = STATUS_OK;
+    int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    for (size_t i = 0; i < b->w->spaces; i++) {
+        if (unshare(CLONE_NEWNET) != 0 || (b->fd[i] = open("/proc/self/ns/net", O_RDONLY)) < 0) {
+            st = error_set(STATUS_UNSUPPORTED, "network namespace %zu of %zu: %s", i + 1,
+                           b->w->spaces, strerror(errno));
+            goto out;
+        }
+        TRY(set_sysctls(b->w->space[i].ranks == 0));
+    }
+out:
+    if (home >= 0) {
+        if (setns(home, CLONE_NEWNET) != 0 && st == STATUS_OK)
+            st = error_set(STATUS_IO, "setns: %s", strerror(errno));
+        close(home);
+    }
+    return st;
+}
+
+/* ---- interfaces: both ends of a pair have one address and ask nobody, so no ARP is needed */
+
+static enum status run_script(int space, const char *tool, FILE **f, char **script)
+{
+    const char *const words[] = {tool, "-batch", "-", NULL};
+    bool written = fclose(*f) == 0;
+    *f = NULL;
+    return written ? sandbox_tool(space, words, *script) : error_set(STATUS_NOMEM, "out of memory");
+}
+
+static enum status make_links(const struct built *b)
+{
+    enum status st;
+    char *script = NULL;
+    size_t length;
+    FILE *f = open_memstream(&script, &length);
+    if (!f)
+        return error_set(STATUS_NOMEM, "out of memory");
+    for (size_t i = 0; i < b->w->links; i++) {
+        const struct wiring_link *l = &b->w->link[i];
+        char mac[32];
+        snprintf(mac, sizeof mac, "02:00:00:%02x:%02x:%02x", (unsigned)(i >> 16) & 255,
+                 (unsigned)(i >> 8) & 255, (unsigned)i & 255);
+        fprintf(f,
+                "link add name eth%u mtu %d address %s netns /proc/self/fd/%d type veth "
+                "peer name eth%u mtu %d address %s netns /proc/self/fd/%d\n",
+                l->interface[0], MTU, mac, b->fd[l->space[0]], l->interface[1], MTU, mac,
+                b->fd[l->space[1]]);
+    }
+    st = run_script(-1, "ip", &f, &script);
+    free(script);
+    return st;
+}
+
+static void write_routes(const struct wiring *w, uint32_t space, FILE *f)
+{
+    const struct wiring_space *s = &w->space[space];
+    char address[INSIDE_ADDRESS], source[INSIDE_ADDRESS];
+    fprintf(f, "link set lo up\n");
+    for (uint32_t i = 0; i < s->interfaces; i++)
+        fprintf(f, "link set eth%u arp off up\n", i);
+    for (uint32_t r = 0; r < w->ranks; r++)
+        if (w->space_of[r] == space)
+            fprintf(f, "addr add %s/32 dev %s\n", build_address(r, address),
+                    s->interfaces ? "eth0" : "lo");
+    for (uint32_t r = 0; r < w->ranks; r++) {
+        uint32_t way = w->way[space * w->ranks + r];
+        if (way == WIRING_NONE)
+            continue;
+        const struct wiring_link *l = &w->link[way];
+        fprintf(f, "route add %s/32 dev eth%u", build_address(r, address),
+                l->interface[l->space[0] == space ? 0 : 1]);
+        if (s->ranks)
+            fprintf(f, " src %s", build_address(s->first, source));
+        fputc('\n', f);
+    }
+}
+
+static void write_queues(const struct wiring *w, uint32_t space, const struct build_options *o,
+                         FILE *f)
+{
+    const double factor = (double)(MTU + ETHERNET) / (MTU - HEADERS);
+    for (size_t i = 0; i < w->links; i++) {
+        const struct wiring_link *l = &w->link[i];
+        for (int k = 0; k < 2; k++) {
+            unsigned e = l->interface[k];
+            double rate = l->bandwidth_Bps / o->dilation * factor;
+            double burst = fmax(LEAST_BURST, burst_s * rate);
+            if (l->space[k] != space || l->bandwidth_Bps <= 0)
+                continue;
+            fprintf(f, "qdisc add dev eth%u root handle 1: htb default 1\n", e);
+            fprintf(f,
+                    "class add dev eth%u parent 1: classid 1:1 htb rate %.0fbps burst %.0f "
+                    "cburst %.0f quantum 60000\n",
+                    e, rate, burst, burst);
+            if (o->latency && l->latency_s > 0)
+                fprintf(f,
+                        "qdisc add dev eth%u parent 1:1 handle 10: netem delay %.3fus limit %d\n",
+                        e, l->latency_s * o->dilation * 1e6, QUEUE / 1000);
+            else
+                fprintf(f, "qdisc add dev eth%u parent 1:1 handle 10: bfifo limit %d\n", e, QUEUE);
+        }
+    }
+}
+
+/* Packets as the wire would have them: none that are segmented or joined later. */
+static enum status switch_offloads(const struct wiring_space *s)
+{
+    static const uint32_t features[] = {ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    enum status st = fd < 0 ? error_set(STATUS_IO, "socket: %s", strerror(errno)) : STATUS_OK;
+    for (uint32_t i = 0; st == STATUS_OK && i < s->interfaces; i++)
+        for (size_t k = 0; st == STATUS_OK && k < sizeof features / sizeof *features; k++) {
+            struct ethtool_value off = {.cmd = features[k]};
+            struct ifreq request = {.ifr_data = (char *)&off};
+            snprintf(request.ifr_name, sizeof request.ifr_name, "eth%u", i);
+            if (ioctl(fd, SIOCETHTOOL, &request) != 0)
+                st = error_set(STATUS_IO, "offloads of %s: %s", request.ifr_name, strerror(errno));
+        }
+    if (fd >= 0)
+        close(fd);
+    return st;
+}
+
+static enum status set_up(const struct built *b, uint32_t space, const struct build_options *o)
+{
+    enum status st;
+    char *routes = NULL, *queues = NULL;
+    size_t length;
+    FILE *f = open_memstream(&routes, &length), *g = open_memstream(&queues, &length);
+    if (!f || !g) {
+        st = error_set(STATUS_NOMEM, "out of memory");
+        goto out;
+    }
+    write_routes(b->w, space, f);
+    write_queues(b->w, space, o, g);
+    if (setns(b->fd[space], CLONE_NEWNET) != 0) {
+        st = error_set(STATUS_IO, "setns: %s", strerror(errno));
+        goto out;
+    }
+    TRY(switch_offloads(&b->w->space[space]));
+    TRY(run_script(b->fd[space], "ip", &f, &routes));
+    TRY(run_script(b->fd[space], "tc", &g, &queues));
+out:
+    if (f)
+        fclose(f);
+    if (g)
+        fclose(g);
+    free(routes);
+    free(queues);
+    return st;
+}
+
+enum status build(const struct wiring *w, const struct build_options *o, struct built *out)
+{
+    enum status st;
+    int home = -1;
+    *out = (struct built){.w = w, .fd = malloc((w->spaces + 1) * sizeof *out->fd)};
+    if (!out->fd)
+        return error_set(STATUS_NOMEM, "out of memory");
+    for (size_t i = 0; i < w->spaces; i++)
+        out->fd[i] = -1;
+    home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    TRY(make_spaces(out));
+    TRY(make_links(out));
+    for (uint32_t i = 0; i < w->spaces; i++)
+        TRY(set_up(out, i, o));
+out:
+    if (home >= 0) {
+        if (setns(home, CLONE_NEWNET) != 0 && st == STATUS_OK)
+            st = error_set(STATUS_IO, "setns: %s", strerror(errno));
+        close(home);
+    }
+    return st;
+}
+
+bool build_enter(const struct built *b, uint32_t rank)
+{
+    return setns(b->fd[b->w->space_of[rank]], CLONE_NEWNET) == 0;
+}
+
+void built_free(struct built *b)
+{
+    for (size_t i = 0; b->fd && i < b->w->spaces; i++)
+        if (b->fd[i] >= 0)
+            close(b->fd[i]);
+    free(b->fd);
+    *b = (struct built){0};
+}

@@ -1,0 +1,60 @@
+/* netns.h - any program on an emulated network: one network namespace per node, shaped links.
+ *
+ * Everything lives in namespaces of its own, made without touching the machine's interfaces, and is
+ * gone with the calling process, however that ends. The caller must be single-threaded. */
+#ifndef EXEC_NETNS_NETNS_H
+#define EXEC_NETNS_NETNS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/network.h"
+#include "core/topology.h"
+
+struct netns_options {
+    const struct topology *topology;
+    const struct network *network; /* of the same platform */
+    size_t ranks;
+    const uint32_t *device; /* [ranks] of each; NULL: rank r is device r */
+    double dilation;        /* bandwidths are divided by it, latencies multiplied; > 0 */
+    char *const *command;   /* NULL-terminated; looked up in PATH */
+    uint16_t port;          /* MASTER_PORT */
+    bool quiet;             /* no line on stderr about what was built */
+};
+
+/* Run the command once per rank in its node's namespace, with RANK, LOCAL_RANK, LOCAL_WORLD_SIZE,
+ * WORLD_SIZE, MASTER_ADDR, MASTER_PORT and FORELINE_HOSTS (a file, "ADDRESS slots=RANKS" per node)
+ * in its environment; copy what it prints to stdout and stderr, "[RANK] " before each line.
+ *   code  out: 0, or the exit status of the first rank that failed, 128 + its signal; the others
+ *         are then ended
+ * STATUS_UNSUPPORTED when the machine cannot, or cannot carry that much; the message says what to
+ * do. STATUS_INVALID, STATUS_IO, STATUS_NOMEM. */
+enum status netns_run(const struct netns_options *o, int *code) MUST_CHECK;
+
+/* Call fn(argument, inside) in a process of the sandbox that sits in rank 0's namespace; `command`
+ * and `port` are not used. What it prints and writes is all that comes back. Errors as netns_run(),
+ * and fn's own. */
+struct netns_inside {
+    const char *address;   /* of rank 0 */
+    const char *addresses; /* of all ranks, commas between */
+    /* enter(context, rank): go to the namespace of a rank; false with errno */
+    bool (*enter)(const void *context, uint32_t rank);
+    const void *context;
+};
+enum status netns_call(const struct netns_options *o,
+                       enum status (*fn)(void *argument, const struct netns_inside *inside),
+                       void *argument) MUST_CHECK;
+
+/* One thing that the emulator needs of a machine. */
+struct netns_ability {
+    const char *name;
+    bool needed, there;
+    char detail[256]; /* why it is missing and how to get it, or what was found */
+};
+enum { NETNS_ABILITIES = 4 };
+
+/* What this kernel and user can do. Later abilities are not there when an earlier needed one is
+ * not. STATUS_IO. */
+enum status netns_check(struct netns_ability ability[NETNS_ABILITIES]) MUST_CHECK;
+
+#endif

@@ -1,0 +1,277 @@
+#define _GNU_SOURCE
+#include "exec/netns/inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LINE = 4096, GRACE_S = 2 };
+static const char hosts_file[] = "/dev/shm/hosts", names_file[] = "/dev/shm/etc-hosts";
+
+/* One of a rank's two outputs. */
+struct stream {
+    int fd; /* -1: at its end */
+    size_t n;
+    char line[LINE];
+};
+
+struct rank {
+    pid_t pid; /* 0: gone */
+    struct stream out[2];
+};
+
+struct crew {
+    const struct built *b;
+    const struct ranks_options *o;
+    struct rank *rank;   /* [ranks] */
+    struct pollfd *poll; /* [2 * ranks + 1] */
+    size_t alive, open;  /* ranks; outputs */
+    int signals;         /* signalfd */
+    sigset_t old;        /* mask */
+    int code;            /* of the first failure */
+    bool ending;
+    struct timespec end_at; /* then SIGKILL */
+};
+
+/* ---- files: for programs, and so that names resolve */
+
+static enum status write_files(const struct wiring *w)
+{
+    enum status st = STATUS_OK;
+    char address[INSIDE_ADDRESS];
+    FILE *hosts = fopen(hosts_file, "we"), *names = fopen(names_file, "we");
+    if (names)
+        fprintf(names, "127.0.0.1 localhost\n");
+    for (size_t i = 0; hosts && names && i < w->nodes; i++) {
+        build_address(w->space[i].first, address);
+        fprintf(hosts, "%s slots=%u\n", address, w->space[i].ranks);
+        fprintf(names, "%s %s\n", address, w->space[i].name);
+    }
+    bool failed = !hosts || !names;
+    failed |= hosts && fclose(hosts) != 0;
+    failed |= names && fclose(names) != 0;
+    if (failed)
+        st = error_set(STATUS_IO, "%s: %s", hosts_file, strerror(errno));
+    /* Without it only addresses work; a machine may lack the file. */
+    (void)mount(names_file, "/etc/hosts", NULL, MS_BIND, NULL);
+    return st;
+}
+
+/* ---- starting */
+
+static void set_number(const char *name, size_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%zu", value);
+    setenv(name, text, 1);
+}
+
+static void be_rank(const struct crew *c, uint32_t r, int out, int err)
+{
+    const struct wiring *w = c->b->w;
+    const struct wiring_space *s = &w->space[w->space_of[r]];
+    char master[INSIDE_ADDRESS];
+    int empty = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (!build_enter(c->b, r) || unshare(CLONE_NEWNS | CLONE_NEWUTS) != 0 ||
+        sethostname(s->name, strlen(s->name)) != 0 || dup2(empty, 0) < 0 || dup2(out, 1) < 0 ||
+        dup2(err, 2) < 0) {
+        dprintf(err, "foreline: %s\n", strerror(errno));
+        _exit(126);
+    }
+    (void)mount("none", "/sys", "sysfs", 0, NULL); /* /sys/class/net of this namespace */
+    closefrom(3);
+    set_number("RANK", r);
+    set_number("LOCAL_RANK", w->local[r]);
+    set_number("LOCAL_WORLD_SIZE", s->ranks);
+    set_number("WORLD_SIZE", w->ranks);
+    set_number("MASTER_PORT", c->o->port);
+    setenv("MASTER_ADDR", build_address(0, master), 1);
+    setenv("FORELINE_HOSTS", hosts_file, 1);
+    sigprocmask(SIG_SETMASK, &c->old, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    execvp(c->o->command[0], c->o->command);
+    dprintf(2, "foreline: %s: %s\n", c->o->command[0], strerror(errno));
+    _exit(127);
+}
+
+static enum status start(struct crew *c, uint32_t r)
+{
+    struct rank *rank = &c->rank[r];
+    int out[2] = {-1, -1}, err[2] = {-1, -1};
+    if (pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0 && (rank->pid = fork()) == 0)
+        be_rank(c, r, out[1], err[1]);
+    int reason = errno;
+    rank->out[0].fd = out[0];
+    rank->out[1].fd = err[0];
+    if (out[1] >= 0)
+        close(out[1]);
+    if (err[1] >= 0)
+        close(err[1]);
+    if (rank->pid <= 0) {
+        rank->pid = 0;
+        return error_set(STATUS_IO, "rank %u: %s", r, strerror(reason));
+    }
+    c->alive++;
+    c->open += 2;
+    return STATUS_OK;
+}
+
+/* ---- output */
+
+static void print_line(uint32_t r, int which, const char *line, size_t n)
+{
+    FILE *to = which ? stderr : stdout;
+    fprintf(to, "[%u] %.*s\n", r, (int)n, line);
+    fflush(to);
+}
+
+/* Whole lines, and what is longer in pieces. */
+static void read_stream(struct crew *c, uint32_t r, int which)
+{
+    struct stream *s = &c->rank[r].out[which];
+    ssize_t got = read(s->fd, s->line + s->n, LINE - s->n);
+    if (got < 0 && errno == EINTR)
+        return;
+    s->n += got > 0 ? (size_t)got : 0;
+    char *newline;
+    while ((newline = memchr(s->line, '\n', s->n))) {
+        size_t n = (size_t)(newline - s->line);
+        print_line(r, which, s->line, n);
+        s->n -= n + 1;
+        memmove(s->line, newline + 1, s->n);
+    }
+    if (s->n == LINE || (got <= 0 && s->n > 0)) {
+        print_line(r, which, s->line, s->n);
+        s->n = 0;
+    }
+    if (got <= 0) {
+        close(s->fd);
+        s->fd = -1;
+        c->open--;
+    }
+}
+
+/* ---- ending */
+
+static void end_all(struct crew *c, int code)
+{
+    if (c->ending)
+        return;
+    c->ending = true;
+    c->code = code;
+    kill(-1, SIGTERM); /* all in this pid namespace but us */
+    clock_gettime(CLOCK_MONOTONIC, &c->end_at);
+    c->end_at.tv_sec += GRACE_S;
+}
+
+static void reap(struct crew *c)
+{
+    int ended;
+    pid_t pid;
+    while ((pid = waitpid(-1, &ended, WNOHANG)) > 0)
+        for (uint32_t r = 0; r < c->b->w->ranks; r++) {
+            if (c->rank[r].pid != pid)
+                continue;
+            int code = WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended);
+            c->rank[r].pid = 0;
+            c->alive--;
+            if (code && !c->ending) {
+                fprintf(stderr, "foreline: rank %u ended with status %d\n", r, code);
+                end_all(c, code);
+            }
+        }
+}
+
+static void take_signal(struct crew *c)
+{
+    struct signalfd_siginfo info;
+    if (read(c->signals, &info, sizeof info) != (ssize_t)sizeof info)
+        return;
+    if (info.ssi_signo == SIGCHLD)
+        reap(c);
+    else
+        end_all(c, 128 + (int)info.ssi_signo);
+}
+
+static bool is_late(const struct crew *c)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return c->ending && t.tv_sec >= c->end_at.tv_sec;
+}
+
+/* Outputs may stay open in processes that a rank has left behind: these end with us. */
+static enum status watch(struct crew *c)
+{
+    size_t n = 2 * c->b->w->ranks;
+    while (c->alive > 0) {
+        for (size_t i = 0; i < n; i++)
+            c->poll[i] = (struct pollfd){c->rank[i / 2].out[i % 2].fd, POLLIN, 0};
+        c->poll[n] = (struct pollfd){c->signals, POLLIN, 0};
+        if (poll(c->poll, n + 1, c->ending ? 100 : -1) < 0 && errno != EINTR)
+            return error_set(STATUS_IO, "poll: %s", strerror(errno));
+        for (size_t i = 0; i < n; i++)
+            if (c->poll[i].revents)
+                read_stream(c, (uint32_t)(i / 2), (int)(i % 2));
+        if (c->poll[n].revents)
+            take_signal(c);
+        if (is_late(c))
+            kill(-1, SIGKILL);
+    }
+    return STATUS_OK;
+}
+
+/* What ended ranks had still to say, without waiting for more. */
+static void drain(struct crew *c)
+{
+    for (uint32_t r = 0; r < c->b->w->ranks; r++)
+        for (int k = 0; k < 2; k++) {
+            struct pollfd p = {c->rank[r].out[k].fd, POLLIN, 0};
+            while (c->rank[r].out[k].fd >= 0 && poll(&p, 1, 0) > 0)
+                read_stream(c, r, k);
+        }
+}
+
+enum status ranks_run(const struct built *b, const struct ranks_options *o, int *code)
+{
+    enum status st;
+    struct crew c = {.b = b, .o = o, .signals = -1};
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, &c.old);
+    c.signals = signalfd(-1, &set, SFD_CLOEXEC);
+    c.rank = calloc(b->w->ranks, sizeof *c.rank);
+    c.poll = calloc(2 * b->w->ranks + 1, sizeof *c.poll);
+    if (c.signals < 0 || !c.rank || !c.poll) {
+        st = error_set(STATUS_NOMEM, "out of memory");
+        goto out;
+    }
+    TRY(write_files(b->w));
+    for (uint32_t r = 0; r < b->w->ranks; r++)
+        TRY(start(&c, r));
+    TRY(watch(&c));
+    drain(&c);
+    *code = c.code;
+out: /* the processes end with the sandbox */
+    if (c.signals >= 0)
+        close(c.signals);
+    sigprocmask(SIG_SETMASK, &c.old, NULL);
+    free(c.rank);
+    free(c.poll);
+    return st;
+}

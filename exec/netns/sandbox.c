@@ -1,0 +1,194 @@
+#define _GNU_SOURCE
+#include "exec/netns/inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static enum status put(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    int reason = errno;
+    if (fd >= 0)
+        close(fd);
+    return done ? STATUS_OK : error_set(STATUS_UNSUPPORTED, "%s: %s", path, strerror(reason));
+}
+
+/* ---- making the namespaces */
+
+static enum status become_root(uid_t uid, gid_t gid)
+{
+    enum status st;
+    char map[64];
+    TRY(put("/proc/self/setgroups", "deny"));
+    snprintf(map, sizeof map, "0 %u 1", (unsigned)uid);
+    TRY(put("/proc/self/uid_map", map));
+    snprintf(map, sizeof map, "0 %u 1", (unsigned)gid);
+    TRY(put("/proc/self/gid_map", map));
+out:
+    return st;
+}
+
+static enum status leave(void)
+{
+    const int kinds = CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
+    uid_t uid = geteuid();
+    gid_t gid = getegid();
+    if (uid == 0 && unshare(kinds) == 0)
+        return STATUS_OK;
+    if (unshare(kinds | CLONE_NEWUSER) != 0)
+        return error_set(STATUS_UNSUPPORTED,
+                         "no user namespaces here (%s): run as root, or allow them: sysctl "
+                         "kernel.unprivileged_userns_clone=1 user.max_user_namespaces=1000 "
+                         "kernel.apparmor_restrict_unprivileged_userns=0",
+                         strerror(errno));
+    return become_root(uid, gid);
+}
+
+static enum status own_mounts(void)
+{
+    if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("none", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777") != 0)
+        return error_set(STATUS_UNSUPPORTED, "a /dev/shm of our own: %s", strerror(errno));
+    /* Containers may forbid this one; programs then see the processes outside. */
+    (void)mount("none", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
+    return STATUS_OK;
+}
+
+static void end_with_parent(pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+}
+
+static void report(int fd, enum status st, int code)
+{
+    struct sandbox_report r = {.status = (int)st, .code = code};
+    if (st != STATUS_OK)
+        snprintf(r.message, sizeof r.message, "%s", error_message());
+    ssize_t n = write(fd, &r, sizeof r);
+    fflush(NULL);
+    _exit(n == (ssize_t)sizeof r ? 0 : 1);
+}
+
+/* The first process of the pid namespace: its parent has number 0 there. */
+static void be_first(enum status (*fn)(void *argument, int *code), void *argument, int fd)
+{
+    int code = 0;
+    end_with_parent(0);
+    enum status st = own_mounts();
+    if (st == STATUS_OK)
+        st = fn(argument, &code);
+    report(fd, st, code);
+}
+
+/* unshare() puts only children into the pid namespace: hence a process between. */
+static void be_between(enum status (*fn)(void *argument, int *code), void *argument, pid_t parent,
+                       int fd)
+{
+    int ended;
+    end_with_parent(parent);
+    enum status st = leave();
+    if (st != STATUS_OK)
+        report(fd, st, 0);
+    end_with_parent(parent); /* forgotten when a process gains rights */
+    pid_t first = fork();
+    if (first == 0)
+        be_first(fn, argument, fd);
+    if (first < 0)
+        report(fd, error_set(STATUS_IO, "fork: %s", strerror(errno)), 0);
+    close(fd);
+    while (waitpid(first, &ended, 0) < 0 && errno == EINTR)
+        ;
+    _exit(0);
+}
+
+enum status sandbox_run(enum status (*fn)(void *argument, int *code), void *argument, int *code)
+{
+    struct sandbox_report r;
+    int pipes[2], ended;
+    ssize_t got;
+    if (pipe2(pipes, O_CLOEXEC) != 0)
+        return error_set(STATUS_IO, "pipe: %s", strerror(errno));
+    fflush(NULL);
+    pid_t parent = getpid(), child = fork();
+    if (child == 0) {
+        close(pipes[0]);
+        be_between(fn, argument, parent, pipes[1]);
+    }
+    close(pipes[1]);
+    while ((got = child < 0 ? 0 : read(pipes[0], &r, sizeof r)) < 0 && errno == EINTR)
+        ;
+    close(pipes[0]);
+    if (child < 0)
+        return error_set(STATUS_IO, "fork: %s", strerror(errno));
+    while (waitpid(child, &ended, 0) < 0 && errno == EINTR)
+        ;
+    if (got != (ssize_t)sizeof r)
+        return error_set(STATUS_IO, "the emulated network was killed");
+    if (r.status != STATUS_OK)
+        return error_set((enum status)r.status, "%s", r.message);
+    *code = r.code;
+    return STATUS_OK;
+}
+
+/* ---- ip and tc */
+
+static void exec_tool(int space, const char *const *words, int in, int err)
+{
+    static const char *const places[] = {"/usr/sbin", "/sbin", "/usr/bin", "/bin"};
+    char path[64];
+    if ((space >= 0 && setns(space, CLONE_NEWNET) != 0) || dup2(in, 0) < 0 || dup2(err, 1) < 0 ||
+        dup2(err, 2) < 0)
+        _exit(126);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        snprintf(path, sizeof path, "%s/%s", places[i], words[0]);
+        execv(path, (char *const *)(uintptr_t)words);
+    }
+    _exit(127);
+}
+
+enum status sandbox_tool(int space, const char *const *words, const char *script)
+{
+    enum status st = STATUS_OK;
+    char said[256] = "";
+    int ended = 0;
+    int in = memfd_create("script", 0), err = memfd_create("complaints", 0);
+    size_t n = strlen(script);
+    if (in < 0 || err < 0 || write(in, script, n) != (ssize_t)n || lseek(in, 0, SEEK_SET) != 0) {
+        st = error_set(STATUS_IO, "%s: %s", words[0], strerror(errno));
+        goto out;
+    }
+    pid_t child = fork();
+    if (child == 0)
+        exec_tool(space, words, in, err);
+    while (child > 0 && waitpid(child, &ended, 0) < 0 && errno == EINTR)
+        ;
+    if (child < 0)
+        st = error_set(STATUS_IO, "fork: %s", strerror(errno));
+    else if (WIFEXITED(ended) && WEXITSTATUS(ended) == 127)
+        st = error_set(STATUS_UNSUPPORTED, "no %s here: install iproute2", words[0]);
+    else if (ended != 0) {
+        ssize_t got = pread(err, said, sizeof said - 1, 0);
+        said[got > 0 ? got : 0] = '\0';
+        said[strcspn(said, "\n")] = '\0';
+        st = error_set(STATUS_IO, "%s: %s", words[0], said);
+    }
+out:
+    if (in >= 0)
+        close(in);
+    if (err >= 0)
+        close(err);
+    return st;
+}

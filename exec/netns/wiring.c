@@ -1,0 +1,360 @@
+#include "exec/netns/wiring.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The graph while ways are sought; vertices of nodes know their node. */
+struct search {
+    const struct network *net;
+    struct wiring *w;
+    uint32_t *rank;         /* [devices] WIRING_NONE: it has none */
+    uint32_t *device;       /* [ranks] */
+    uint32_t *node;         /* [vertices] WIRING_NONE: a router, or a device that has no rank */
+    uint32_t *start;        /* [vertices + 1] CSR */
+    uint32_t *edge;         /* [2 * links] link numbers */
+    uint32_t *hops, *queue; /* [vertices] */
+    uint32_t *via;          /* [vertices * ranks] network link towards the rank */
+    uint32_t *exit;         /* [nodes * ranks] the same for whole nodes */
+    uint32_t *kept;         /* [links] number in the wiring + 1; 0: on no way */
+    uint32_t *space;        /* [vertices] of routers on ways, + 1 */
+};
+
+static enum status out_of_memory(void)
+{
+    return error_set(STATUS_NOMEM, "out of memory");
+}
+
+/* ---- nodes */
+
+static bool is_label_inside(const char *name)
+{
+    return !strncmp(name, "nv", 2) || !strncmp(name, "pci", 3);
+}
+
+/* topology_inside() also guesses by speed, which would hide a rack's links. */
+static bool find_inside(const struct topology *t, bool *inside)
+{
+    bool any = topology_inside(t, inside), labelled = false;
+    for (size_t k = 0; k < t->tiers; k++)
+        labelled = labelled || (inside[k] && is_label_inside(t->tier[k].name));
+    return any && labelled;
+}
+
+static void name_space(const char *name, size_t number, struct wiring_space *s)
+{
+    snprintf(s->name, sizeof s->name, "%s", name ? name : "");
+    for (char *c = s->name; *c; c++)
+        if (!isalnum((unsigned char)*c))
+            *c = '-';
+    if (!name || s->name[0] == '-')
+        snprintf(s->name, sizeof s->name, "joint%zu", number);
+}
+
+static enum status make_nodes(const struct topology *t, const struct search *search)
+{
+    struct wiring *w = search->w;
+    const uint32_t *device = search->device;
+    bool *inside = calloc(t->tiers + 1, sizeof *inside);
+    if (!inside)
+        return out_of_memory();
+    bool grouped = find_inside(t, inside);
+    for (uint32_t r = 0; r < w->ranks; r++) {
+        uint32_t s = 0;
+        while (grouped && s < r && !inside[topology_between(t, device[s], device[r]) - t->tier])
+            s++;
+        if (grouped && s < r) {
+            w->space_of[r] = w->space_of[s];
+        } else {
+            w->space_of[r] = (uint32_t)w->nodes;
+            w->space[w->nodes].first = r;
+            name_space(t->device[device[r]], w->nodes, &w->space[w->nodes]);
+            w->nodes++;
+        }
+        w->local[r] = w->space[w->space_of[r]].ranks++;
+    }
+    w->spaces = w->nodes;
+    free(inside);
+    return STATUS_OK;
+}
+
+/* ---- ways */
+
+/* May a way pass this link? Not inside a node, and not to a device without a rank. */
+static bool is_passable(const struct search *s, const struct network_link *l)
+{
+    bool a = s->net->device[l->a] == NETWORK_ROUTER || s->node[l->a] != WIRING_NONE;
+    bool b = s->net->device[l->b] == NETWORK_ROUTER || s->node[l->b] != WIRING_NONE;
+    return a && b && (s->node[l->a] != s->node[l->b] || s->node[l->a] == WIRING_NONE);
+}
+
+static void list_edges(struct search *s)
+{
+    const struct network *n = s->net;
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t l = 0; l < n->links; l++) {
+            if (!is_passable(s, &n->link[l]))
+                continue;
+            const uint32_t end[2] = {n->link[l].a, n->link[l].b};
+            for (int k = 0; k < 2; k++) {
+                if (pass == 0)
+                    s->start[end[k] + 2]++;
+                else
+                    s->edge[s->start[end[k] + 1]++] = l;
+            }
+        }
+        for (size_t v = 0; pass == 0 && v < n->vertices; v++)
+            s->start[v + 2] += s->start[v + 1];
+    }
+}
+
+static uint32_t other_end(const struct network_link *l, uint32_t v)
+{
+    return l->a == v ? l->b : l->a;
+}
+
+/* Breadth first from the receiver, whose own links count if it has any, else its node's. */
+static void search_from(struct search *s, uint32_t rank)
+{
+    const struct network *n = s->net;
+    size_t head = 0, tail = 0;
+    uint32_t own = WIRING_NONE, home = s->w->space_of[rank];
+    memset(s->hops, 0xff, n->vertices * sizeof *s->hops);
+    for (uint32_t v = 0; v < n->vertices; v++)
+        if (n->device[v] == s->device[rank] && s->start[v] < s->start[v + 1])
+            own = v;
+    for (uint32_t v = 0; v < n->vertices; v++)
+        if (s->node[v] == home) {
+            s->hops[v] = 0;
+            if (own == WIRING_NONE || v == own)
+                s->queue[tail++] = v;
+        }
+    while (head < tail) {
+        uint32_t v = s->queue[head++];
+        if (s->node[v] != WIRING_NONE && s->node[v] != home)
+            continue;
+        for (uint32_t e = s->start[v]; e < s->start[v + 1]; e++) {
+            uint32_t u = other_end(&n->link[s->edge[e]], v);
+            if (s->hops[u] != UINT32_MAX)
+                continue;
+            s->hops[u] = s->hops[v] + 1;
+            s->via[u * s->w->ranks + rank] = s->edge[e];
+            s->queue[tail++] = u;
+        }
+    }
+}
+
+/* Out of each node towards the rank, by the rank's number among the equally short ways. */
+static enum status choose_exits(struct search *s, uint32_t rank)
+{
+    struct wiring *w = s->w;
+    for (uint32_t node = 0; node < w->nodes; node++) {
+        uint32_t least = UINT32_MAX, equal = 0, pick;
+        if (node == w->space_of[rank])
+            continue;
+        for (uint32_t v = 0; v < s->net->vertices; v++) {
+            if (s->node[v] != node || s->hops[v] == UINT32_MAX || s->hops[v] > least)
+                continue;
+            equal = s->hops[v] < least ? 1 : equal + 1;
+            least = s->hops[v];
+        }
+        if (equal == 0)
+            return error_set(STATUS_UNSUPPORTED, "no way from node %s to rank %u but through hosts",
+                             w->space[node].name, rank);
+        pick = w->local[rank] % equal;
+        for (uint32_t v = 0; v < s->net->vertices; v++)
+            if (s->node[v] == node && s->hops[v] == least && pick-- == 0)
+                s->exit[node * w->ranks + rank] = s->via[v * w->ranks + rank];
+    }
+    return STATUS_OK;
+}
+
+/* ---- what is on a way */
+
+static uint32_t keep_router(struct search *s, uint32_t v)
+{
+    struct wiring *w = s->w;
+    if (s->node[v] != WIRING_NONE)
+        return s->node[v];
+    if (!s->space[v]) {
+        name_space(s->net->name[v], w->spaces, &w->space[w->spaces]);
+        s->space[v] = (uint32_t)++w->spaces;
+    }
+    return s->space[v] - 1;
+}
+
+static void keep_link(struct search *s, uint32_t l)
+{
+    const struct network_link *from = &s->net->link[l];
+    struct wiring_link *to = &s->w->link[s->w->links];
+    if (s->kept[l])
+        return;
+    s->kept[l] = (uint32_t)++s->w->links;
+    to->space[0] = keep_router(s, from->a);
+    to->space[1] = keep_router(s, from->b);
+    for (int k = 0; k < 2; k++)
+        to->interface[k] = s->w->space[to->space[k]].interfaces++;
+    to->bandwidth_Bps = from->bandwidth_Bps;
+    to->latency_s = from->latency_s;
+}
+
+/* From a node to a rank; returns the narrowest bandwidth. */
+static double keep_way(struct search *s, uint32_t node, uint32_t rank)
+{
+    struct wiring *w = s->w;
+    uint32_t l = s->exit[node * w->ranks + rank], space = node;
+    double narrowest = INFINITY;
+    uint32_t v = s->node[s->net->link[l].a] == node ? s->net->link[l].a : s->net->link[l].b;
+    for (;;) {
+        keep_link(s, l);
+        w->way[space * w->ranks + rank] = s->kept[l] - 1;
+        narrowest = fmin(narrowest, s->net->link[l].bandwidth_Bps);
+        v = other_end(&s->net->link[l], v);
+        space = keep_router(s, v);
+        if (space == w->space_of[rank])
+            return narrowest;
+        l = s->via[v * w->ranks + rank];
+    }
+}
+
+static enum status find_ways(struct search *s)
+{
+    enum status st = STATUS_OK;
+    struct wiring *w = s->w;
+    list_edges(s);
+    for (uint32_t rank = 0; rank < w->ranks; rank++) {
+        search_from(s, rank);
+        TRY(choose_exits(s, rank));
+    }
+    for (uint32_t node = 0; node < w->nodes; node++) {
+        double widest = 0;
+        for (uint32_t rank = 0; rank < w->ranks; rank++)
+            if (w->space_of[rank] != node)
+                widest = fmax(widest, keep_way(s, node, rank));
+        w->sending_Bps += widest;
+    }
+out:
+    return st;
+}
+
+/* ---- together */
+
+static enum status allocate(size_t ranks, size_t spaces, size_t links, struct wiring *w)
+{
+    w->ranks = ranks;
+    w->space = calloc(spaces, sizeof *w->space);
+    w->space_of = calloc(ranks, sizeof *w->space_of);
+    w->local = calloc(ranks, sizeof *w->local);
+    w->link = calloc(links + 1, sizeof *w->link);
+    w->way = malloc(spaces * ranks * sizeof *w->way);
+    if (!w->space || !w->space_of || !w->local || !w->link || !w->way)
+        return out_of_memory();
+    memset(w->way, 0xff, spaces * ranks * sizeof *w->way);
+    return STATUS_OK;
+}
+
+static enum status open_search(struct search *s)
+{
+    size_t v = s->net->vertices, l = s->net->links, ranks = s->w->ranks;
+    s->node = malloc((v + 1) * sizeof *s->node);
+    s->start = calloc(v + 2, sizeof *s->start);
+    s->edge = calloc(2 * l + 1, sizeof *s->edge);
+    s->hops = calloc(v + 1, sizeof *s->hops);
+    s->queue = calloc(v + 1, sizeof *s->queue);
+    s->via = calloc(v * ranks + 1, sizeof *s->via);
+    s->exit = calloc(ranks * ranks, sizeof *s->exit);
+    s->kept = calloc(l + 1, sizeof *s->kept);
+    s->space = calloc(v + 1, sizeof *s->space);
+    if (!s->node || !s->start || !s->edge || !s->hops || !s->queue || !s->via || !s->exit ||
+        !s->kept || !s->space)
+        return out_of_memory();
+    for (size_t i = 0; i < v; i++) {
+        uint32_t device = s->net->device[i];
+        uint32_t rank = device == NETWORK_ROUTER ? WIRING_NONE : s->rank[device];
+        s->node[i] = rank == WIRING_NONE ? WIRING_NONE : s->w->space_of[rank];
+    }
+    return STATUS_OK;
+}
+
+/* Which rank is which device, and back. */
+static enum status place(const struct topology *t, const uint32_t *device, struct search *s)
+{
+    s->rank = malloc(t->n * sizeof *s->rank);
+    s->device = malloc(s->w->ranks * sizeof *s->device);
+    if (!s->rank || !s->device)
+        return out_of_memory();
+    memset(s->rank, 0xff, t->n * sizeof *s->rank);
+    for (uint32_t r = 0; r < s->w->ranks; r++) {
+        uint32_t d = device ? device[r] : r;
+        if (d >= t->n || s->rank[d] != WIRING_NONE)
+            return error_set(STATUS_INVALID, "rank %u on device %u, which is not there or taken", r,
+                             d);
+        s->rank[d] = r;
+        s->device[r] = d;
+    }
+    return STATUS_OK;
+}
+
+static void close_search(struct search *s)
+{
+    uint32_t *const all[] = {s->rank,  s->device, s->node, s->start, s->edge, s->hops,
+                             s->queue, s->via,    s->exit, s->kept,  s->space};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+}
+
+enum status wiring_plan(const struct topology *t, const struct network *n, size_t ranks,
+                        const uint32_t *device, struct wiring *out)
+{
+    enum status st;
+    struct wiring w = {0};
+    struct search s = {.net = n, .w = &w};
+    if (ranks < 1 || ranks > t->n)
+        return error_set(STATUS_INVALID, "%zu ranks on a platform of %zu devices", ranks, t->n);
+    if (ranks > WIRING_RANKS)
+        return error_set(STATUS_UNSUPPORTED, "%zu ranks, at most %d", ranks, WIRING_RANKS);
+    TRY(allocate(ranks, ranks + n->vertices, n->links, &w));
+    TRY(place(t, device, &s));
+    TRY(make_nodes(t, &s));
+    TRY(open_search(&s));
+    TRY(find_ways(&s));
+    *out = w;
+    w = (struct wiring){0};
+out:
+    close_search(&s);
+    wiring_free(&w);
+    return st;
+}
+
+enum status wiring_pair(struct wiring *out)
+{
+    enum status st;
+    struct wiring w = {0};
+    TRY(allocate(2, 2, 1, &w));
+    w.nodes = w.spaces = 2;
+    w.links = 1;
+    for (uint32_t k = 0; k < 2; k++) {
+        w.space[k] = (struct wiring_space){.ranks = 1, .first = k, .interfaces = 1};
+        name_space(NULL, k, &w.space[k]);
+        w.space_of[k] = k;
+        w.link[0].space[k] = k;
+        w.way[k * 2 + 1 - k] = 0;
+    }
+    *out = w;
+    w = (struct wiring){0};
+out:
+    wiring_free(&w);
+    return st;
+}
+
+void wiring_free(struct wiring *w)
+{
+    free(w->space);
+    free(w->space_of);
+    free(w->local);
+    free(w->link);
+    free(w->way);
+    *w = (struct wiring){0};
+}

@@ -1,0 +1,54 @@
+/* wiring.h - which namespaces, interfaces and routes stand for a platform; nothing is made yet. */
+#ifndef EXEC_NETNS_WIRING_H
+#define EXEC_NETNS_WIRING_H
+
+#include "core/network.h"
+#include "core/topology.h"
+
+enum {
+    WIRING_NAME = 64,
+    WIRING_RANKS = 1024,
+    WIRING_NONE = UINT32_MAX,
+};
+
+/* A namespace: a node, or a router that forwards. */
+struct wiring_space {
+    char name[WIRING_NAME]; /* letters, digits, "-": a host name */
+    uint32_t ranks;         /* 0: a router */
+    uint32_t first;         /* its lowest rank */
+    uint32_t interfaces;    /* eth0 ... */
+};
+
+struct wiring_link {
+    uint32_t space[2], interface[2];
+    double bandwidth_Bps, latency_s; /* bandwidth 0: not shaped */
+};
+
+struct wiring {
+    size_t ranks, nodes, spaces; /* nodes come first among the spaces */
+    struct wiring_space *space;  /* [spaces] */
+    uint32_t *space_of;          /* [ranks] */
+    uint32_t *local;             /* [ranks] number within its node */
+    size_t links;
+    struct wiring_link *link; /* [links] */
+    uint32_t *way; /* [spaces * ranks] link towards a rank; WIRING_NONE: it is here, or not asked */
+    double sending_Bps; /* of all nodes together, each at the narrowest link of its widest way */
+};
+
+/*   ranks   number of processes, one per device
+ *   device  [ranks] different indices in the topology; NULL: rank r is device r
+ *
+ * Devices joined by tiers that are called nv... or pci... share a node, whose
+ * own links are left out: inside it is this machine's memory. A way has fewest links, depends on
+ * the receiver only and leads through no third node; among several equal ones out of a node, the
+ * one with the receiver's number within its node. Links and routers on no way are left out.
+ * STATUS_INVALID when ranks is not 1 to the number of devices or a device has two,
+ * STATUS_UNSUPPORTED when there are more than WIRING_RANKS or no way, STATUS_NOMEM. O(ranks *
+ * (links + vertices^2 worst)). */
+enum status wiring_plan(const struct topology *t, const struct network *n, size_t ranks,
+                        const uint32_t *device, struct wiring *out) MUST_CHECK;
+/* Two nodes with a rank each and one link that is not shaped. STATUS_NOMEM. */
+enum status wiring_pair(struct wiring *out) MUST_CHECK;
+void wiring_free(struct wiring *w); /* accepts {0}; leaves {0} */
+
+#endif

@@ -1,0 +1,191 @@
+#include "sim/platform_network.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/file.h"
+#include "core/text.h"
+#include "core/units.h"
+#include "sim/xml_scan.h"
+
+enum { NAME = 256 };
+
+/* A <link> of the text. */
+struct wire {
+    struct xml_span id;
+    double bandwidth_Bps, latency_s;
+    bool used;
+};
+
+struct reading {
+    const char *path;
+    const struct topology *topology;
+    struct network *net;
+    size_t wires;
+    struct wire *wire; /* [wires] */
+    uint32_t at, end;  /* of the route being read: where it has got to, where it goes */
+    size_t hops;       /* links of it so far */
+};
+
+static enum status unsupported(const struct reading *r, const struct xml_tag *tag, const char *what)
+{
+    return error_set(STATUS_UNSUPPORTED, "%s:%zu: %s: the emulator cannot wire that", r->path,
+                     tag->line, what);
+}
+
+static bool is_known(const struct xml_tag *tag)
+{
+    static const char *const elements[] = {"platform", "zone",     "host", "router", "link",
+                                           "route",    "link_ctn", "prop", "config"};
+    for (size_t i = 0; i < sizeof elements / sizeof *elements; i++)
+        if (xml_equal(tag->name, elements[i]))
+            return true;
+    return false;
+}
+
+/* Refuse what cannot be wired, and find how much there is at most. */
+static enum status survey(const struct reading *r, const char *text, size_t *points, size_t *links)
+{
+    struct xml_scanner s = xml_scan(text);
+    struct xml_tag tag;
+    size_t zones = 0;
+    *points = *links = 0;
+    while (xml_next(&s, &tag)) {
+        if (!is_known(&tag))
+            return error_set(STATUS_UNSUPPORTED, "%s:%zu: <%.*s>: the emulator cannot wire that",
+                             r->path, tag.line, (int)tag.name.n, tag.name.at);
+        if (xml_is(&tag, "zone") && ++zones > 1)
+            return unsupported(r, &tag, "a second <zone>");
+        *links += xml_is(&tag, "link");
+        *points += xml_is(&tag, "host") || xml_is(&tag, "router") || xml_is(&tag, "link_ctn");
+    }
+    return STATUS_OK;
+}
+
+static enum status allocate(struct reading *r, size_t points, size_t links)
+{
+    r->net->name = calloc(points + 1, sizeof *r->net->name);
+    r->net->device = calloc(points + 1, sizeof *r->net->device);
+    r->net->link = calloc(links + 1, sizeof *r->net->link);
+    r->wire = calloc(links + 1, sizeof *r->wire);
+    if (!r->net->name || !r->net->device || !r->net->link || !r->wire)
+        return error_set(STATUS_NOMEM, "out of memory");
+    return STATUS_OK;
+}
+
+static enum status add_point(struct reading *r, const struct xml_tag *tag)
+{
+    enum status st;
+    struct network *n = r->net;
+    char name[NAME];
+    xml_decode(xml_attribute(tag, "id"), name, sizeof name);
+    TRY(text_copy(name, &n->name[n->vertices]));
+    n->device[n->vertices] =
+        xml_is(tag, "host") ? topology_find(r->topology, name) : (uint32_t)NETWORK_ROUTER;
+    n->vertices++;
+out:
+    return st;
+}
+
+static enum status quantity(struct xml_span value, enum unit unit, double *out)
+{
+    char text[NAME];
+    if (!value.at) { /* an optional latency */
+        *out = 0;
+        return STATUS_OK;
+    }
+    xml_decode(value, text, sizeof text);
+    return units_parse(unit, text, out);
+}
+
+static enum status add_wire(struct reading *r, const struct xml_tag *tag)
+{
+    enum status st;
+    struct wire *w = &r->wire[r->wires];
+    w->id = xml_attribute(tag, "id");
+    if (!xml_equal(xml_attribute(tag, "sharing_policy"), "SPLITDUPLEX"))
+        return unsupported(r, tag, "a link without sharing_policy=\"SPLITDUPLEX\"");
+    TRY(quantity(xml_attribute(tag, "bandwidth"), UNIT_RATE, &w->bandwidth_Bps));
+    TRY(quantity(xml_attribute(tag, "latency"), UNIT_SECONDS, &w->latency_s));
+    r->wires++;
+    return STATUS_OK;
+out:
+    return error_context(st, "%s:%zu", r->path, tag->line);
+}
+
+static uint32_t find_point(const struct network *n, struct xml_span id)
+{
+    for (size_t v = 0; v < n->vertices; v++)
+        if (n->name[v] && xml_equal(id, n->name[v]))
+            return (uint32_t)v;
+    return UINT32_MAX;
+}
+
+static enum status begin_route(struct reading *r, const struct xml_tag *tag)
+{
+    struct xml_span both = xml_attribute(tag, "symmetrical");
+    if (both.at && !xml_equal(both, "YES") && !xml_equal(both, "yes"))
+        return unsupported(r, tag, "a route in one direction only");
+    r->at = find_point(r->net, xml_attribute(tag, "src"));
+    r->end = find_point(r->net, xml_attribute(tag, "dst"));
+    r->hops = 0;
+    if (r->at == UINT32_MAX || r->end == UINT32_MAX || r->at == r->end)
+        return unsupported(r, tag, "a route without two different ends before it");
+    return STATUS_OK;
+}
+
+/* One more link of the route; all but the first begin at a joint. */
+static enum status add_hop(struct reading *r, const struct xml_tag *tag)
+{
+    struct network *n = r->net;
+    struct xml_span id = xml_attribute(tag, "id");
+    size_t i = 0;
+    while (i < r->wires && xml_compare(r->wire[i].id, id) != 0)
+        i++;
+    if (i == r->wires)
+        return unsupported(r, tag, "a link that is not declared before");
+    if (r->wire[i].used)
+        return unsupported(r, tag, "a link that is in two routes (put a <router> at its end)");
+    r->wire[i].used = true;
+    if (r->hops++ > 0) {
+        uint32_t joint = (uint32_t)n->vertices++;
+        n->device[joint] = NETWORK_ROUTER;
+        n->link[n->links - 1].b = joint;
+        r->at = joint;
+    }
+    n->link[n->links++] =
+        (struct network_link){r->at, r->end, r->wire[i].bandwidth_Bps, r->wire[i].latency_s};
+    return STATUS_OK;
+}
+
+enum status platform_network(const char *path, const struct topology *t, struct network *out)
+{
+    enum status st;
+    struct network net = {0};
+    struct reading r = {.path = path, .topology = t, .net = &net};
+    struct xml_tag tag;
+    char *text = NULL;
+    size_t length, points, links;
+
+    TRY(file_read(path, &text, &length));
+    TRY(survey(&r, text, &points, &links));
+    TRY(allocate(&r, points, links));
+    for (struct xml_scanner s = xml_scan(text); xml_next(&s, &tag);) {
+        if (xml_is(&tag, "host") || xml_is(&tag, "router"))
+            TRY(add_point(&r, &tag));
+        else if (xml_is(&tag, "link"))
+            TRY(add_wire(&r, &tag));
+        else if (xml_is(&tag, "route"))
+            TRY(begin_route(&r, &tag));
+        else if (xml_is(&tag, "link_ctn"))
+            TRY(add_hop(&r, &tag));
+    }
+    *out = net;
+    net = (struct network){0};
+out:
+    network_free(&net);
+    free(r.wire);
+    free(text);
+    return st;
+}

@@ -1,0 +1,44 @@
+#!/bin/sh
+# The CUDA device (on the host) under `foreline run`: the same bits however the model is cut, and
+# nearly the CPU's loss. Usage: run.sh FORELINE WORKER
+set -eu
+foreline=$1
+worker=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "FAIL: $*" >&2
+    exit 1
+}
+field() { # field KEY FILE: the number or string after a key
+    sed -n "s/.*\"$1\": *\"\{0,1\}\([^\",}]*\).*/\1/p" "$2" | head -n 1
+}
+losses() { # losses FILE: one a line
+    tr -d ' \n' <"$1" | sed 's/.*"loss":\[\([^]]*\)\].*/\1/' | tr ',' '\n'
+}
+run() { # run WORKER OPTIONS...: m.json
+    with=$1
+    shift
+    "$foreline" plan --algorithm balanced --model gpt-tiny:layers=2,hidden=32,heads=2,tokens=32 \
+        --platform laptop --microbatches 4 "$@" -o p.json >plan.out 2>&1 || fail "$(cat plan.out)"
+    FORELINE_WORKER=$with "$foreline" run p.json --steps 5 --warmup 1 --json >m.json 2>err ||
+        fail "$*: $(cat err)"
+}
+
+expected=
+for options in "--stages 1" "--stages 2" "--stages 2 --schedule gpipe" \
+    "--stages 3 --schedule zb-h1" "--stages 4 --chunks 2 --schedule interleaved"; do
+    run "$worker" $options
+    hash=$(field parameters_sha256 m.json)
+    [ "${expected:=$hash}" = "$hash" ] && [ ${#hash} = 64 ] || fail "$options: $hash, not $expected"
+done
+
+run "$worker" --stages 2 --replicas 2
+losses m.json >gpu
+run "$(dirname "$foreline")/foreline-worker" --stages 2 --replicas 2
+losses m.json >cpu
+[ "$(wc -l <cpu)" -ge 5 ] || fail "no losses"
+paste cpu gpu | awk '{ d = $1 - $2; if (d * d > 1e-10 || $2 == "") exit 1 }' ||
+    fail "losses differ: $(paste cpu gpu)"

@@ -1,0 +1,13 @@
+/* A worker whose device "cpu" is the CUDA device without a GPU: for tests/cuda/run.sh. */
+#include <stddef.h>
+
+#include "exec/worker.h"
+
+int main(int argc, char **argv)
+{
+    struct device device = device_cuda;
+    device.name = "cpu";
+    const struct device *const devices[] = {&device, NULL};
+    const struct transport *const transports[] = {&transport_tcp, NULL};
+    return worker_main(argc, argv, &(const struct worker_parts){devices, transports});
+}

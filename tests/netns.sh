@@ -1,0 +1,147 @@
+#!/bin/sh
+# Programs on emulated networks: a link and a shared uplink carry what the platform says, nothing of
+# it is left on the machine whatever ends it. Rates have an upper bound that a loaded machine cannot
+# break, and a generous lower one. Usage: netns.sh FORELINE FLOW
+set -eu
+tool=$1 flow=$2
+"$tool" emulate --check >/dev/null 2>&1 || {
+    echo "skipped: no emulated networks here:"
+    "$tool" emulate --check 2>&1 || true
+    exit 77
+}
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT
+cd "$dir"
+fail() {
+    echo "FAIL: $*" >&2
+    exit 1
+}
+
+# platform HOSTS ROUTERS LINKS: words, a link is FROM-TO-BANDWIDTH
+platform() {
+    echo "<?xml version='1.0'?><!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">"
+    echo '<platform version="4.1"><zone id="z" routing="Dijkstra">'
+    for h in $1; do echo "<host id=\"$h\" speed=\"1Gf\"/>"; done
+    for r in $2; do echo "<router id=\"$r\"/>"; done
+    for l in $3; do
+        echo "<link id=\"${l%-*}\" bandwidth=\"${l##*-}\" latency=\"10us\"" \
+            'sharing_policy="SPLITDUPLEX"/>'
+    done
+    for l in $3; do
+        from=${l%%-*} to=${l#*-}
+        echo "<route src=\"$from\" dst=\"${to%-*}\"><link_ctn id=\"${l%-*}\" direction=\"UP\"/></route>"
+    done
+    echo '</zone></platform>'
+}
+platform 'left right' s 'left-s-100Mbps right-s-100Mbps' >pair.xml
+platform 'a0 a1 b0 b1' 'sa sb' \
+    'a0-sa-400Mbps a1-sa-400Mbps b0-sb-400Mbps b1-sb-400Mbps sa-sb-200Mbps' >uplink.xml
+
+# carries WHAT BYTES_PER_SECOND FILE: all flows from the first byte to the last
+carries() {
+    awk -v what="$1" -v want="$2" '
+        $2 == "flow" { b += $4; if (!n || $5 < begin) begin = $5; if (!n++ || $6 > end) end = $6 }
+        END { if (!n) exit 1
+              r = b / (end - begin) / want
+              printf "%s: %.4f of its bandwidth, %d flows\n", what, r, n
+              exit !(r > 0.3 && r < 1.02) }' "$3" || fail "$1: $(cat "$3")"
+}
+outside() { # what belongs to the machine
+    ip -o link | sed 's/ state [A-Z]*//' && ip -o addr | sed 's/valid_lft.*//' && ip route
+    ip rule && tc qdisc show && cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/tcp_congestion_control
+    cat /etc/hosts && mount && hostname
+}
+outside >before
+
+"$tool" emulate --platform pair.xml -- "$flow" 12 >pair.out 2>err || fail "pair: $(cat err)"
+carries "a link of 100 Mbit/s" 12500000 pair.out
+"$tool" emulate --platform pair.xml --dilate 4 -- "$flow" 4 >slow.out 2>err || fail "dilated: $(cat err)"
+carries "the same at --dilate 4" 3125000 slow.out
+"$tool" emulate --platform uplink.xml -- "$flow" 40 >up.out 2>err || fail "uplink: $(cat err)"
+[ "$(grep -c flow up.out)" = 2 ] || fail "uplink: $(cat up.out)"
+carries "an uplink of 200 Mbit/s" 25000000 up.out
+
+# Two at once, with the same addresses, do not meet.
+"$tool" emulate --platform pair.xml -- "$flow" 4 >one.out 2>one.err &
+pid=$!
+"$tool" emulate --platform pair.xml -- "$flow" 4 >two.out 2>two.err || fail "second: $(cat two.err)"
+wait $pid || fail "first: $(cat one.err)"
+carries "one of two networks at once" 12500000 one.out
+carries "the other" 12500000 two.out
+
+# Nobody needs to be root.
+anyone() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+chmod 755 .
+if [ "$(id -u)" = 0 ] && anyone test -x "$flow" && anyone "$tool" emulate --check >/dev/null 2>&1; then
+    anyone "$tool" emulate --platform pair.xml -- "$flow" 4 >any.out 2>err || fail "user: $(cat err)"
+    carries "an ordinary user's network" 12500000 any.out
+fi
+
+# A plan's workers: hardly faster than SimGrid says (docs/emulation.md), and in the same order of
+# magnitude however loaded the machine is.
+platform 'a0 a1 b0 b1' 'sa sb' 'a0-sa-100Mbps a1-sa-100Mbps b0-sb-100Mbps b1-sb-100Mbps sa-sb-50Mbps' |
+    sed 's/1Gf/20Gf/' >slow.xml
+"$tool" plan --algorithm balanced --model gpt-tiny --platform slow.xml --stages 4 --schedule 1f1b \
+    --microbatches 8 --microbatch-size 4 -o plan.json >out 2>&1 || fail "plan: $(cat out)"
+"$tool" simulate plan.json --engine simgrid --json >simulated.json
+"$tool" emulate plan.json --engine netns --steps 2 -o measured.json >out 2>err || fail "plan: $(cat err)"
+median() { sed -n 's/.*"iteration_s": *\([0-9.e+-]*\).*/\1/p' "$1" | head -n 1; }
+echo "a plan: simulated $(median simulated.json) s, measured $(median measured.json) s"
+awk -v s="$(median simulated.json)" -v m="$(median measured.json)" \
+    'BEGIN { exit !(s > 0 && m > 0.9 * s && m < 5 * s) }' || fail "simulated and measured differ"
+
+# What a rank sees.
+"$tool" emulate --platform pair.xml -- sh -c 'echo $RANK $LOCAL_RANK $WORLD_SIZE $MASTER_ADDR \
+    $MASTER_PORT $(hostname) $(ls /sys/class/net) $(wc -l <$FORELINE_HOSTS); readlink /proc/self/ns/net >&2' \
+    >see.out 2>see.err
+[ "$(sort see.out)" = "[0] 0 0 2 10.99.0.1 29500 left eth0 lo 2
+[1] 1 0 2 10.99.0.1 29500 right eth0 lo 2" ] || fail "environment: $(cat see.out)"
+[ "$(grep -c 'net:' see.err)" = 2 ] || fail "namespaces: $(cat see.err)"
+
+# Exit status of the first that fails; the others are ended, also if they would rather not.
+status=0
+"$tool" emulate --platform pair.xml -- sh -c 'trap "" TERM; [ $RANK = 1 ] && sleep 0.2 && exit 7
+    sleep 600; sleep 600' >out 2>err || status=$?
+[ $status = 7 ] || fail "exit status $status instead of 7: $(cat err)"
+status=0
+"$tool" emulate --platform pair.xml -- /nowhere >out 2>err || status=$?
+[ $status = 127 ] || fail "exit status $status instead of 127: $(cat err)"
+
+# Whatever ends it, its processes and namespaces are gone.
+gone() { # gone HOW; the ranks have printed their namespaces
+    for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        left=$(for p in /proc/[0-9]*; do readlink "$p/ns/net" 2>/dev/null || true; done |
+            grep -cFf names || true)
+        [ "$left" = 0 ] && return
+        sleep 0.2
+    done
+    fail "$1: $left processes are left"
+}
+for signal in KILL TERM INT; do
+    # a group of its own, where Ctrl-C is not ignored as it is for a shell's background
+    env --default-signal=INT setsid "$tool" emulate --platform pair.xml -- \
+        sh -c 'readlink /proc/self/ns/net; sleep 600 & sleep 600' >names.out 2>err &
+    pid=$!
+    until [ "$(grep -c 'net:' names.out)" = 2 ]; do
+        kill -0 $pid 2>/dev/null || fail "$signal: ended too early: $(cat err)"
+        sleep 0.1
+    done
+    sed 's/^\[.\] //' names.out >names
+    if [ $signal = INT ]; then kill -s INT -- "-$pid"; else kill -$signal $pid; fi
+    status=0
+    wait $pid || status=$?
+    [ $status -gt 128 ] || fail "$signal: exit status $status"
+    gone $signal
+done
+
+# Refusals: too fast for any machine, and what cannot be wired.
+sed 's/100Mbps/900Tbps/' pair.xml >fast.xml
+status=0
+"$tool" emulate --platform fast.xml -- true >out 2>err || status=$?
+[ $status = 1 ] && grep -q 'has just carried .*: --dilate [0-9]' err || fail "too fast: $(cat err)"
+sed 's/sharing_policy="SPLITDUPLEX"//;s/ direction="UP"//' pair.xml >half.xml
+status=0
+"$tool" emulate --platform half.xml -- true >out 2>err || status=$?
+[ $status = 1 ] && grep -q 'half.xml:6: .*SPLITDUPLEX' err || fail "half duplex: $(cat err)"
+
+outside >after
+cmp before after || fail "the machine has changed: $(diff before after)"

@@ -1,0 +1,258 @@
+/* wiring: every way of every platform ends where it should and is as wide as the topology says. */
+#include "exec/netns/wiring.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fault.h"
+#include "sim/platform.h"
+#include "sim/platform_network.h"
+
+#define SHIPPED SOURCE_DIR "/topologies/platforms/"
+
+static void assert_near(double a, double b)
+{
+    assert_true(fabs(a - b) <= 1e-9 * fabs(b));
+}
+
+struct loaded {
+    struct topology t;
+    struct network n;
+};
+
+static void load(const char *path, struct loaded *l)
+{
+    *l = (struct loaded){0};
+    assert_int_equal(platform_read(path, &l->t), STATUS_OK);
+    if (platform_network(path, &l->t, &l->n) != STATUS_OK)
+        fail_msg("%s", error_message());
+}
+
+static void loaded_free(struct loaded *l)
+{
+    network_free(&l->n);
+    topology_free(&l->t);
+}
+
+/* Walk from a node to a rank; returns the narrowest bandwidth and checks that it arrives. */
+static double walk(const struct wiring *w, uint32_t node, uint32_t rank, size_t *hops)
+{
+    double narrowest = INFINITY;
+    uint32_t at = node;
+    for (*hops = 0; at != w->space_of[rank]; (*hops)++) {
+        assert_true(*hops < w->spaces);
+        assert_true(*hops == 0 || w->space[at].ranks == 0); /* through no third node */
+        uint32_t way = w->way[at * w->ranks + rank];
+        assert_true(way < w->links);
+        const struct wiring_link *l = &w->link[way];
+        assert_true(l->space[0] == at || l->space[1] == at);
+        narrowest = fmin(narrowest, l->bandwidth_Bps);
+        at = l->space[l->space[0] == at ? 1 : 0];
+    }
+    assert_int_equal(w->way[at * w->ranks + rank], WIRING_NONE);
+    return narrowest;
+}
+
+static void check_ways(const struct topology *t, const struct wiring *w)
+{
+    for (uint32_t node = 0; node < w->nodes; node++)
+        for (uint32_t r = 0; r < w->ranks; r++) {
+            size_t hops;
+            double widest = 0;
+            if (w->space_of[r] == node)
+                continue;
+            for (uint32_t s = 0; s < w->ranks; s++)
+                if (w->space_of[s] == node)
+                    widest = fmax(widest, topology_between(t, s, r)->bandwidth_Bps);
+            assert_near(walk(w, node, r, &hops) / widest, 1);
+        }
+}
+
+static void ways_are_as_wide_as_the_topology_says(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path;
+        size_t nodes, links;
+    } shipped[] = {{SHIPPED "laptop.xml", 4, 4},
+                   {SHIPPED "two-racks.xml", 4, 22},
+                   {SHIPPED "dgx-a100-x2.xml", 2, 32},
+                   {SHIPPED "dgx-h100-x4.xml", 4, 32}};
+    for (size_t i = 0; i < sizeof shipped / sizeof *shipped; i++) {
+        struct loaded l;
+        struct wiring w = {0};
+        load(shipped[i].path, &l);
+        assert_int_equal(wiring_plan(&l.t, &l.n, l.t.n, NULL, &w), STATUS_OK);
+        assert_int_equal(w.nodes, shipped[i].nodes);
+        assert_int_equal(w.links, shipped[i].links);
+        check_ways(&l.t, &w);
+        wiring_free(&w);
+        loaded_free(&l);
+    }
+}
+
+/* Of 16 GPUs in two nodes, those of the second are reached through eight different last links. */
+static void a_rank_is_reached_through_its_own_links(void **state)
+{
+    (void)state;
+    struct loaded l;
+    struct wiring w = {0};
+    load(SHIPPED "dgx-a100-x2.xml", &l);
+    assert_int_equal(wiring_plan(&l.t, &l.n, 16, NULL, &w), STATUS_OK);
+    for (uint32_t r = 8; r < 16; r++) {
+        assert_int_equal(w.space_of[r], 1);
+        assert_int_equal(w.local[r], r - 8);
+        for (uint32_t s = 8; s < r; s++)
+            assert_int_not_equal(w.way[r], w.way[s]);
+    }
+    wiring_free(&w);
+    loaded_free(&l);
+}
+
+static void leaves_out_what_no_rank_needs(void **state)
+{
+    (void)state;
+    struct loaded l;
+    struct wiring w = {0};
+    size_t hops;
+    load(SHIPPED "two-racks.xml", &l);
+    assert_int_equal(wiring_plan(&l.t, &l.n, 4, NULL, &w), STATUS_OK); /* one node */
+    assert_int_equal(w.nodes, 1);
+    assert_int_equal(w.spaces, 1);
+    assert_int_equal(w.links, 0);
+    assert_true(w.sending_Bps == 0);
+    wiring_free(&w);
+    assert_int_equal(wiring_plan(&l.t, &l.n, 5, NULL, &w), STATUS_OK); /* two, in one rack */
+    assert_int_equal(w.nodes, 2);
+    assert_int_equal(w.space[0].ranks, 4);
+    assert_int_equal(w.space[1].ranks, 1);
+    assert_string_equal(w.space[1].name, "r0n1g0");
+    assert_near(walk(&w, 0, 4, &hops), 12.5e9);
+    assert_near(w.sending_Bps, 25e9);
+    wiring_free(&w);
+    loaded_free(&l);
+}
+
+/* Ranks 0 and 2 on one node of two-racks, 1 and 3 on another in the other rack. */
+static void ranks_sit_where_they_are_told(void **state)
+{
+    (void)state;
+    static const uint32_t device[] = {15, 0, 13, 3}, twice[] = {1, 1};
+    struct loaded l;
+    struct wiring w = {0};
+    size_t hops;
+    load(SHIPPED "two-racks.xml", &l);
+    assert_int_equal(wiring_plan(&l.t, &l.n, 4, device, &w), STATUS_OK);
+    assert_int_equal(w.nodes, 2);
+    assert_int_equal(w.space_of[0], 0);
+    assert_int_equal(w.space_of[1], 1);
+    assert_int_equal(w.space_of[2], 0);
+    assert_int_equal(w.space_of[3], 1);
+    assert_int_equal(w.local[3], 1);
+    assert_string_equal(w.space[1].name, "r0n0g0");
+    assert_near(walk(&w, 0, 3, &hops), 12.5e9);
+    assert_int_equal(hops, 6); /* PCIe, NIC, two uplinks, NIC, PCIe */
+    wiring_free(&w);
+    assert_int_equal(wiring_plan(&l.t, &l.n, 2, twice, &w), STATUS_INVALID);
+    loaded_free(&l);
+}
+
+static void refuses_more_ranks_than_devices(void **state)
+{
+    (void)state;
+    struct loaded l;
+    struct wiring w = {0};
+    load(SHIPPED "laptop.xml", &l);
+    assert_int_equal(wiring_plan(&l.t, &l.n, 5, NULL, &w), STATUS_INVALID);
+    assert_int_equal(wiring_plan(&l.t, &l.n, 0, NULL, &w), STATUS_INVALID);
+    l.n.links = 1; /* the others cannot be reached */
+    assert_int_equal(wiring_plan(&l.t, &l.n, 2, NULL, &w), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(error_message(), "no way"));
+    loaded_free(&l);
+}
+
+/* A route of three links has two joints, which are routers. */
+static void a_route_of_several_links_gets_joints(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
+        "<platform version=\"4.1\"><zone id=\"z\" routing=\"Full\">\n"
+        "<host id=\"h.0\" speed=\"1Gf\"/><host id=\"h.1\" speed=\"1Gf\"/>\n"
+        "<link id=\"x\" bandwidth=\"1GBps\" latency=\"1us\" sharing_policy=\"SPLITDUPLEX\"/>\n"
+        "<link id=\"y\" bandwidth=\"16Mbps\" latency=\"2us\" sharing_policy=\"SPLITDUPLEX\"/>\n"
+        "<link id=\"z\" bandwidth=\"1GBps\" latency=\"1us\" sharing_policy=\"SPLITDUPLEX\"/>\n"
+        "<route src=\"h.0\" dst=\"h.1\"><link_ctn id=\"x\" direction=\"UP\"/>"
+        "<link_ctn id=\"y\" direction=\"UP\"/><link_ctn id=\"z\" direction=\"DOWN\"/></route>\n"
+        "</zone></platform>\n";
+    const char *path = BINARY_DIR "/test_wiring.xml";
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+    struct loaded l;
+    struct wiring w = {0};
+    size_t hops;
+    load(path, &l);
+    assert_int_equal(wiring_plan(&l.t, &l.n, 2, NULL, &w), STATUS_OK);
+    assert_int_equal(w.spaces, 4);
+    assert_string_equal(w.space[0].name, "h-0");
+    assert_string_equal(w.space[2].name, "joint2");
+    assert_near(walk(&w, 1, 0, &hops), 2e6);
+    assert_int_equal(hops, 3);
+    assert_near(w.link[1].latency_s, 2e-6);
+    wiring_free(&w);
+    loaded_free(&l);
+    remove(path);
+}
+
+static void a_link_in_two_routes_cannot_be_wired(void **state)
+{
+    (void)state;
+    struct topology t = {0};
+    struct network n = {0};
+    assert_int_equal(platform_read(SHIPPED "hidup-8xv100.xml", &t), STATUS_OK);
+    assert_int_equal(platform_network(SHIPPED "hidup-8xv100.xml", &t, &n), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(error_message(), "hidup-8xv100.xml:"));
+    assert_non_null(strstr(error_message(), "in two routes"));
+    topology_free(&t);
+}
+
+static void survives_every_failing_allocation(void **state)
+{
+    (void)state;
+    struct loaded l;
+    struct wiring w = {0};
+    struct network n = {0};
+    load(SHIPPED "two-racks.xml", &l);
+    FOR_EACH_ALLOC_FAILURE(wiring_plan(&l.t, &l.n, 16, NULL, &w));
+    wiring_free(&w);
+    FOR_EACH_ALLOC_FAILURE(wiring_pair(&w));
+    wiring_free(&w);
+    FOR_EACH_ALLOC_FAILURE(platform_network(SHIPPED "two-racks.xml", &l.t, &n));
+    network_free(&n);
+    loaded_free(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ways_are_as_wide_as_the_topology_says),
+        cmocka_unit_test(a_rank_is_reached_through_its_own_links),
+        cmocka_unit_test(leaves_out_what_no_rank_needs),
+        cmocka_unit_test(ranks_sit_where_they_are_told),
+        cmocka_unit_test(refuses_more_ranks_than_devices),
+        cmocka_unit_test(a_route_of_several_links_gets_joints),
+        cmocka_unit_test(a_link_in_two_routes_cannot_be_wired),
+        cmocka_unit_test(survives_every_failing_allocation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
