@@ -246,7 +246,7 @@ static double backward_pass(const struct bed *b)
         struct layer_io io = operands(b, k);
         memcpy(b->dy, b->source, b->output * sizeof(real));
         double start_s = clock_now();
-        l->kind->backward(l, &io);
+        layer_backward(l, &io);
         if (forks)
             vector_add(b->dx[0], b->dy, b->input);
         sum_s += clock_now() - start_s;

@@ -83,6 +83,14 @@ struct layer_kind {
     void (*backward_weight)(const struct layer *l, struct layer_io *io);
 };
 
+/* The whole backward, in both halves where there are two. */
+static inline void layer_backward(const struct layer *l, struct layer_io *io)
+{
+    l->kind->backward(l, io);
+    if (l->kind->backward_weight)
+        l->kind->backward_weight(l, io);
+}
+
 /* NULL when no kind of that name has numerics. */
 const struct layer_kind *layer_kind_find(const char *name);
 

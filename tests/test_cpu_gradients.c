@@ -99,19 +99,12 @@ static double worst_of(struct call *c, real *x, const real *gradient, size_t n)
     return worst;
 }
 
-static void backward_of(const struct layer *l, struct layer_io *io)
-{
-    l->kind->backward(l, io);
-    if (l->kind->backward_weight)
-        l->kind->backward_weight(l, io);
-}
-
 static double worst_of_layer(const struct model *m, uint32_t op)
 {
     struct call *c = new_call(m, op);
     const struct layer *l = &c->layer;
     call_loss(c);
-    backward_of(l, &c->io);
+    layer_backward(l, &c->io);
     double worst = worst_of(c, c->parameter, c->d_parameter, l->parameters);
     worst = fmax(worst, worst_of(c, c->shared, c->d_shared, l->shared));
     for (size_t i = 0; i < l->inputs; i++)
@@ -153,9 +146,9 @@ static void parameter_gradients_are_added_to(void **state)
         struct call *c = new_call(&m, op);
         real once[ROOM];
         c->layer.kind->forward(&c->layer, &c->io);
-        backward_of(&c->layer, &c->io);
+        layer_backward(&c->layer, &c->io);
         memcpy(once, c->d_parameter, sizeof once);
-        backward_of(&c->layer, &c->io);
+        layer_backward(&c->layer, &c->io);
         for (size_t i = 0; i < c->layer.parameters; i++)
             assert_true(fabs(c->d_parameter[i] - 2 * once[i]) <= 1e-12 * (1 + fabs(once[i])));
         free(c);

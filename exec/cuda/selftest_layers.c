@@ -128,9 +128,7 @@ static double run(const struct layer *l, struct layer_io *io)
 {
     l->kind->forward(l, io);
     double loss = io->loss * (double)io->scale;
-    l->kind->backward(l, io);
-    if (l->kind->backward_weight)
-        l->kind->backward_weight(l, io);
+    layer_backward(l, io);
     return loss;
 }
 
