@@ -280,7 +280,8 @@ static int busiest_first(const void *a, const void *b)
 
 void measurement_sort_links(struct measurement *m)
 {
-    qsort(m->link, m->links, sizeof *m->link, busiest_first);
+    if (m->links > 0)
+        qsort(m->link, m->links, sizeof *m->link, busiest_first);
 }
 
 static void extend(double *longer, double shorter, double times)

@@ -292,6 +292,9 @@ static enum status find_devices(struct program *p)
 /* Every collective is on a group that exists; forget which ones belong together. */
 static enum status check_groups(struct program *p)
 {
+    for (size_t k = 0; p->groups > 0 && k < p->group_start[p->groups]; k++)
+        if (p->member[k] >= p->ranks)
+            return error_set(STATUS_INVALID, "a group has rank %u of %zu", p->member[k], p->ranks);
     for (size_t i = 0; i < p->ops; i++) {
         struct program_op *o = &p->op[i];
         if (!op_is_collective(o))

@@ -210,6 +210,17 @@ static void a_message_without_its_other_side_is_named(void **state)
     tear_down(&s);
 }
 
+static void a_group_of_ranks_that_do_not_exist_is_refused(void **state)
+{
+    (void)state;
+    struct setup s = set_up(2, 2, 4, "1f1b");
+    assert_true(s.program.groups > 0);
+    s.program.member[0] = 4;
+    assert_int_equal(program_match(&s.program), STATUS_INVALID);
+    assert_string_equal(error_message(), "a group has rank 4 of 4");
+    tear_down(&s);
+}
+
 static void sizes_that_differ_between_the_two_sides_are_refused(void **state)
 {
     (void)state;
@@ -393,6 +404,7 @@ int main(void)
         cmocka_unit_test(tied_weights_in_two_stages_are_reduced_between_them),
         cmocka_unit_test(a_deadlock_is_reported_with_its_wait_cycle),
         cmocka_unit_test(a_message_without_its_other_side_is_named),
+        cmocka_unit_test(a_group_of_ranks_that_do_not_exist_is_refused),
         cmocka_unit_test(sizes_that_differ_between_the_two_sides_are_refused),
         cmocka_unit_test(every_schedule_passes_the_checker_for_many_shapes),
         cmocka_unit_test(releases_everything_when_memory_runs_out),
