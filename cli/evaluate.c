@@ -83,15 +83,8 @@ static uint64_t teams_of(const struct plan *p)
 static uint64_t period(const struct plan *p)
 {
     uint64_t cycle = 1;
-    for (size_t s = 0; s < p->stages && cycle < p->microbatches; s++) {
-        uint64_t r = p->stage[s].replicas, a = cycle, b = r;
-        while (b) {
-            uint64_t rest = a % b;
-            a = b;
-            b = rest;
-        }
-        cycle = cycle / a * r;
-    }
+    for (size_t s = 0; s < p->stages && cycle < p->microbatches; s++)
+        cycle = common_multiple(cycle, p->stage[s].replicas);
     return cycle * teams_of(p);
 }
 

@@ -106,7 +106,7 @@ static void account_rank(const struct program *p, const struct timeline *t, uint
         out->exposed_s[k] *= w->times;
 }
 
-static uint64_t common_multiple(uint64_t a, uint64_t b)
+uint64_t common_multiple(uint64_t a, uint64_t b)
 {
     uint64_t x = a, y = b;
     while (y) {

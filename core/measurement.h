@@ -135,6 +135,8 @@ enum status measurement_write(const struct measurement *m, const char *path,
                               const struct provenance *by) MUST_CHECK;
 void measurement_free(struct measurement *m); /* accepts {0}; leaves {0} */
 
+/* Least common multiple of two numbers above 0, small enough for it. */
+uint64_t common_multiple(uint64_t a, uint64_t b);
 /* Median of value[n]; NAN when n == 0 or memory runs out (it sorts a copy). */
 double median(const double *value, size_t n);
 
