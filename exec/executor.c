@@ -133,7 +133,7 @@ static enum status post(const struct running *r, uint32_t op)
         float *data;
         size_t n;
         TRY(e->device->gradients(e->device_self, o, &data, &n));
-        TRY(e->transport->allreduce(e->transport_self, op, data, n));
+        TRY(e->transport->collective(e->transport_self, op, data, n));
     }
 out:
     return st; /* RECVs are posted by the transport */

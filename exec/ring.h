@@ -1,14 +1,18 @@
-/* ring.h - who sends what in an all-reduce on a ring: reduce-scatter, then all-gather, 2 (ranks -
- * 1) rounds of 1/ranks of the array each. Chunks travel along the ring: what a member takes in one
- * round it gives in the next, so every element is summed on one member, in the order of the ring
- * from the member after that one, and copied to the others. All transports share this order: they
- * give the same bits. Source: Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for
- * clusters of workstations", J. Parallel and Distributed Computing 69 (2009). */
+/* ring.h - who sends what in a collective on a ring. A reduce-scatter takes ranks - 1 rounds of
+ * 1/ranks of the array each, an all-gather as many; an all-reduce is one after the other, and the
+ * rounds of the two have its numbers: 0 .. ranks - 2, ranks - 1 .. 2 ranks - 3. Chunks travel along
+ * the ring: what a member takes in one round it gives in the next, so every element is summed on
+ * one member, in the order of the ring from the member after that one, and copied to the others.
+ * All transports share this order: they give the same bits. Source: Patarasuk & Yuan, "Bandwidth
+ * optimal all-reduce algorithms for clusters of workstations", J. Parallel and Distributed
+ * Computing 69 (2009). */
 #ifndef EXEC_RING_H
 #define EXEC_RING_H
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "core/program.h"
 
 struct ring_part {
     size_t first, n; /* elements */
@@ -21,9 +25,27 @@ static inline struct ring_part ring_part(size_t n, size_t ranks, size_t chunk)
     return (struct ring_part){chunk * q + (chunk < rest ? chunk : rest), q + (chunk < rest)};
 }
 
-static inline size_t ring_rounds(size_t ranks)
+/* Chunk whose sum member `me` has after a reduce-scatter, and which it gives in an all-gather. */
+static inline size_t ring_owned(size_t ranks, size_t me)
 {
-    return 2 * (ranks - 1);
+    return (me + 1) % ranks;
+}
+
+/* Is this kind of op one that a ring does? */
+static inline bool ring_does(const struct program_op *o)
+{
+    return o->kind == OP_ALLREDUCE || o->kind == OP_REDUCESCATTER || o->kind == OP_ALLGATHER;
+}
+
+/* The op's rounds are ring_begin() .. ring_end() - 1. */
+static inline size_t ring_begin(size_t ranks, const struct program_op *o)
+{
+    return o->kind == OP_ALLGATHER ? ranks - 1 : 0;
+}
+
+static inline size_t ring_end(size_t ranks, const struct program_op *o)
+{
+    return o->kind == OP_REDUCESCATTER ? ranks - 1 : 2 * (ranks - 1);
 }
 
 /* Is what arrives in this round to be added (else it replaces)? */

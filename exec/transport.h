@@ -2,7 +2,10 @@
  *
  * A transport is opened for a program and a rank and then repeats the program's communication, step
  * after step. Receives are pre-posted; posting never blocks on the network; only wait() blocks, and
- * never longer than its deadline. Times are CLOCK_MONOTONIC seconds. */
+ * never longer than its deadline. Times are CLOCK_MONOTONIC seconds.
+ *
+ * Collectives run in the rounds of exec/ring.h on every transport: the same bits, and the same
+ * chunk of the array owned by the same member. */
 #ifndef EXEC_TRANSPORT_H
 #define EXEC_TRANSPORT_H
 
@@ -27,21 +30,31 @@ struct transport {
      * The SENDs to one peer are posted in list order. */
     enum status (*send_buffer)(void *self, uint32_t op, void **data);
     enum status (*send)(void *self, uint32_t op);
-    /* Start an all-reduce (sum) of n floats in place; op is an ALLREDUCE of as many bytes. Posted
-     * in list order; one after the other. The sum is bitwise the same on all members. */
-    enum status (*allreduce)(void *self, uint32_t op, float *data, size_t n);
+    /* Start a call of collective `op` on n floats in place, n * 4 == op.bytes whatever the kind:
+     *   ALLREDUCE      the sum over the members, bitwise the same on all;
+     *   REDUCESCATTER  the same sum, but only in chunk ring_owned() of ring_part() (exec/ring.h);
+     *                  the rest of the array is then of no use;
+     *   ALLGATHER      every member's own chunk, the same one, to all.
+     * REDUCESCATTER and then ALLGATHER give bit for bit what ALLREDUCE gives.
+     * An op with count > 1 is called up to `count` times in a step, each time after waiting
+     * for the call before. Calls run one after the other; members of several groups make them in an order
+     * that all share, as that of the list is. STATUS_INVALID: n, kind or number of calls. */
+    enum status (*collective)(void *self, uint32_t op, float *data, size_t n);
 
     /* Block until op is complete: RECV: *data is the payload, to be given back with release();
-     * SEND: the buffer is free again; ALLREDUCE: the result is there (data may be NULL for both).
+     * SEND: the buffer is free again; collective: the results of all calls so far are there (data
+     * may be NULL for both), after which it may be called and waited for again.
      * STATUS_IO names rank, op and peer when a peer is gone or talks nonsense, STATUS_EXTERNAL when
-     * timeout_s has passed. */
+     * timeout_s has passed, STATUS_INVALID for a collective that was not called. */
     enum status (*wait)(void *self, uint32_t op, double timeout_s, const void **data);
     void (*release)(void *self, uint32_t op);
-    /* When op began and ended in this step; for RECV from the first to the last byte. */
+    /* When op began and ended in this step; for RECV from the first to the last byte, for a
+     * collective from the start of its first call to the end of its last. */
     void (*times)(void *self, uint32_t op, double *start_s, double *end_s);
-    /* All ranks have reached this point and every op of the step is complete; next step (the first
-     * barrier, before any op, begins step 0). *start_s, the same on all ranks and a moment in the
-     * future, is when they are to begin: what iteration times are counted from. */
+    /* All ranks have reached this point and every op of the step is complete, collectives after
+     * `count` calls; next step (the first barrier, before any op, begins step 0). *start_s, the
+     * same on all ranks and a moment in the future, is when they are to begin: what iteration times
+     * are counted from. */
     enum status (*barrier)(void *self, double timeout_s, double *start_s);
 };
 

@@ -62,7 +62,7 @@ static enum status reduce_alone(struct actor *a, void *t)
     float data[3] = {0};
     TRY(transport_tcp.barrier(t, patience_s, &start_s));
     if (a->rank == 0) {
-        TRY(transport_tcp.allreduce(t, 0, data, 3));
+        TRY(transport_tcp.collective(t, 0, data, 3));
         TRY(transport_tcp.wait(t, 0, 0.05, NULL));
     }
 out:
@@ -79,9 +79,9 @@ static void every_wait_has_a_deadline(void **state)
     pthread_barrier_init(&together, NULL, 2);
     toy_begin(&m.program, 1, (const uint32_t *const[]){group});
     toy_rank(&m.program);
-    toy_allreduce(&m.program, 0, 3);
+    toy_collective(&m.program, OP_ALLREDUCE, 0, 3);
     toy_rank(&m.program);
-    toy_allreduce(&m.program, 0, 3);
+    toy_collective(&m.program, OP_ALLREDUCE, 0, 3);
     toy_finish(&m.program);
     mesh_open(&m);
     struct actor a[2] = {{.mesh = &m, .rank = 0, .act = reduce_alone, .together = &together},
@@ -112,7 +112,7 @@ static void a_step_without_its_messages_is_misuse(void **state)
     struct mesh m = {0};
     toy_begin(&m.program, 1, (const uint32_t *const[]){group});
     toy_rank(&m.program);
-    toy_allreduce(&m.program, 0, 3);
+    toy_collective(&m.program, OP_ALLREDUCE, 0, 3);
     toy_finish(&m.program);
     mesh_open(&m);
     struct actor a[1] = {{.mesh = &m, .rank = 0, .act = pass_two_barriers}};
@@ -224,7 +224,7 @@ static void heads_that_the_program_does_not_foresee_are_refused(void **state)
     bad.magic = 0x12345678;
     check_head(bad, "1RECV_F0 with rank 0: message with wrong magic 0x12345678");
     bad = good;
-    bad.kind = TCP_REDUCE;
+    bad.kind = TCP_PART;
     check_head(bad, "message of kind 2, expected 0");
     bad = good;
     bad.tag = 77;

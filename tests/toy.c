@@ -43,6 +43,7 @@ uint32_t toy_op(struct program *p, struct program_op op, const uint32_t *dep)
     assert_true(p->ops + 1 < ROOM);
     op.stage = (uint32_t)p->ranks - 1;
     op.dep_start = (uint32_t)p->deps;
+    op.count = op.count > 0 ? op.count : 1;
     for (; dep && *dep != UINT32_MAX; dep++)
         p->dep[p->deps++] = *dep;
     p->op[p->ops++] = op;
@@ -157,9 +158,9 @@ void toy_model(struct model *m, uint32_t ops)
         fail_msg("toy model: %s", error_message());
 }
 
-uint32_t toy_allreduce(struct program *p, uint32_t group, size_t n)
+uint32_t toy_collective(struct program *p, enum op_kind kind, uint32_t group, size_t n)
 {
-    struct program_op op = {.kind = OP_ALLREDUCE, .peer = group, .bytes = 4 * (int64_t)n};
+    struct program_op op = {.kind = (uint8_t)kind, .peer = group, .bytes = 4 * (int64_t)n};
     op.microbatch = op.peer_stage = op.tag = PROGRAM_NONE;
     return toy_op(p, op, NULL);
 }

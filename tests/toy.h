@@ -19,8 +19,8 @@ void toy_finish(struct program *p);
 uint32_t toy_send(struct program *p, uint32_t to, uint32_t tag, int64_t bytes, const uint32_t *dep);
 uint32_t toy_recv(struct program *p, uint32_t from, uint32_t tag, int64_t bytes);
 
-/* Append an all-reduce of n floats over a group. */
-uint32_t toy_allreduce(struct program *p, uint32_t group, size_t n);
+/* Append a collective on n floats over a group. */
+uint32_t toy_collective(struct program *p, enum op_kind kind, uint32_t group, size_t n);
 
 /* A pipeline of `ranks` stages, GPipe with `microbatches`, boundary tensors of `bytes`, every op
  * taking `seconds`; with `reduce`, all ranks all-reduce `bytes` bytes before their UPDATE. */

@@ -1,11 +1,12 @@
 /* Kernels: simple ones, a thread per element or a block per row; they are bound by memory. */
 #include "exec/cuda/kernels.h"
 
-#ifndef LAUNCH /* else a test runs the kernels on the host (tests/cuda) */
+#ifndef LAUNCH_ON /* else a test runs the kernels on the host (tests/cuda) */
 static const unsigned BLOCK = 256, WARP = 32;
-#define LAUNCH(kernel, blocks, ...)                                                                \
-    (kernel<<<(blocks), BLOCK, 0, CUDA_STREAM>>>(__VA_ARGS__), cudaGetLastError())
+#define LAUNCH_ON(stream, kernel, blocks, ...)                                                     \
+    (kernel<<<(blocks), BLOCK, 0, (stream)>>>(__VA_ARGS__), cudaGetLastError())
 #endif
+#define LAUNCH(kernel, blocks, ...) LAUNCH_ON(CUDA_STREAM, kernel, blocks, __VA_ARGS__)
 static const unsigned MOST_BLOCKS = 65535;
 
 static unsigned blocks_for(size_t n)
@@ -363,7 +364,12 @@ static __global__ void loss_backward(struct kernel_loss l, float *dx)
 
 cudaError_t kernel_add(float *y, const float *x, size_t n)
 {
-    return n > 0 ? LAUNCH(add, blocks_for(n), y, x, n) : cudaSuccess;
+    return kernel_add_on(CUDA_STREAM, y, x, n);
+}
+
+cudaError_t kernel_add_on(cudaStream_t stream, float *y, const float *x, size_t n)
+{
+    return n > 0 ? LAUNCH_ON(stream, add, blocks_for(n), y, x, n) : cudaSuccess;
 }
 
 cudaError_t kernel_sum(float *y, const float *a, const float *b, size_t n)

@@ -22,6 +22,8 @@ extern "C" {
 #endif
 
 cudaError_t kernel_add(float *y, const float *x, size_t n); /* y += x */
+/* The same on another stream. */
+cudaError_t kernel_add_on(cudaStream_t stream, float *y, const float *x, size_t n);
 cudaError_t kernel_sum(float *y, const float *a, const float *b, size_t n);
 /* y (rows, columns) += bias [columns]; out [columns] += column sums of x, work [COLUMN_PARTS *
  * columns]. */

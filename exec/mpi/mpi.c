@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "exec/rendezvous.h"
+#include "exec/ring.h"
 #include "exec/tcp/socket.h"
 
 /* How far ahead the common start lies: everyone must have heard of it, and may be asleep. Simulated
@@ -82,7 +83,7 @@ out:
 static enum status init_rings(struct mpi *t)
 {
     const struct program *p = t->program;
-    size_t collectives = 0, largest = 0;
+    size_t largest = 0;
     t->ring = calloc(p->groups + 1, sizeof *t->ring);
     if (!t->ring)
         return error_set(STATUS_NOMEM, "%zu groups", p->groups);
@@ -93,9 +94,9 @@ static enum status init_rings(struct mpi *t)
                 t->ring[g] = (struct mpi_ring){n, i};
     }
     for (size_t i = t->first; i < t->first + t->ops; i++) {
-        if (p->op[i].kind != OP_ALLREDUCE)
+        if (!op_is_collective(&p->op[i]))
             continue;
-        collectives++;
+        t->collectives++;
         size_t ranks = t->ring[p->op[i].peer].ranks;
         if (ranks == 0)
             return error_set(STATUS_INVALID, "rank %u is no member of group %u", t->rank,
@@ -103,10 +104,10 @@ static enum status init_rings(struct mpi *t)
         size_t n = (size_t)p->op[i].bytes / sizeof(float) / ranks + 1;
         largest = n > largest ? n : largest;
     }
-    t->collective = calloc(collectives + 1, sizeof *t->collective);
+    t->collective = calloc(t->collectives + 1, sizeof *t->collective);
     t->chunk = malloc((largest + 1) * sizeof *t->chunk);
     if (!t->collective || !t->chunk)
-        return error_set(STATUS_NOMEM, "%zu collectives", collectives);
+        return error_set(STATUS_NOMEM, "%zu collectives", t->collectives);
     return STATUS_OK;
 }
 
@@ -291,15 +292,19 @@ static enum status post_send(void *self, uint32_t op)
     return mpi_poll(t);
 }
 
-static enum status allreduce(void *self, uint32_t op, float *data, size_t n)
+static enum status collective(void *self, uint32_t op, float *data, size_t n)
 {
     struct mpi *t = self;
-    if (n != (size_t)t->program->op[op].bytes / sizeof *data)
-        return misuse(t, op, "the device's gradients are not as many as the program says");
-    if (own(t, op)->posted)
-        return misuse(t, op, "reduced twice in a step");
-    own(t, op)->posted = true;
-    t->collective[t->collectives++] = (struct mpi_collective){op, data, n};
+    struct mpi_op *o = own(t, op);
+    const struct program_op *p = &t->program->op[op];
+    if (!ring_does(p) || n != (size_t)p->bytes / sizeof *data)
+        return misuse(t, op, "not an array of as many bytes as the program says");
+    if (o->calls == p->count || o->posted)
+        return misuse(t, op, "called too often, or before the last call was waited for");
+    o->posted = true;
+    o->complete = false;
+    o->calls++;
+    t->collective[t->calls++ % t->collectives] = (struct mpi_collective){op, data, n};
     enum status st = mpi_ring_start(t);
     return st == STATUS_OK ? mpi_poll(t) : st;
 }
@@ -309,7 +314,7 @@ static enum status timed_out(const struct mpi *t, uint32_t op, double timeout_s)
     char label[OP_LABEL];
     const struct program_op *o = &t->program->op[op];
     return error_set(STATUS_EXTERNAL, "rank %u: %s with %s %u: nothing for %g s", t->rank,
-                     op_label(o, label), o->kind == OP_ALLREDUCE ? "group" : "rank", o->peer,
+                     op_label(o, label), op_is_collective(o) ? "group" : "rank", o->peer,
                      timeout_s);
 }
 
@@ -319,6 +324,8 @@ static enum status wait_op(void *self, uint32_t op, double timeout_s, const void
     struct mpi *t = self;
     struct mpi_op *o = own(t, op);
     double deadline_s = clock_now() + timeout_s, nap_s = 0;
+    if (op_is_collective(&t->program->op[op]) && o->calls == 0)
+        return misuse(t, op, "waited for, but not called");
     TRY(mpi_poll(t));
     while (!o->complete) {
         if (clock_now() >= deadline_s) {
@@ -327,6 +334,7 @@ static enum status wait_op(void *self, uint32_t op, double timeout_s, const void
         }
         TRY(mpi_nap(t, &nap_s));
     }
+    o->posted = false;
     if (data)
         *data = o->buffer;
 out:
@@ -357,12 +365,13 @@ static enum status next_step(struct mpi *t)
     enum status st = STATUS_OK;
     for (size_t i = 0; i < t->ops; i++) {
         struct mpi_op *o = &t->op[i];
-        if (t->step != UINT32_MAX && !op_computes(&t->program->op[t->first + i]) &&
-            (!o->complete || o->buffer))
+        const struct program_op *p = &t->program->op[t->first + i];
+        bool open = !o->complete || o->buffer || (op_is_collective(p) && o->calls < p->count);
+        if (t->step != UINT32_MAX && !op_computes(p) && open)
             return misuse(t, (uint32_t)(t->first + i), "not complete or not released at barrier");
         *o = (struct mpi_op){0};
     }
-    t->collectives = t->served = 0;
+    t->calls = t->served = 0;
     t->step++;
     for (size_t k = 0; k < t->links; k++) {
         t->link[k].next = 0;
@@ -401,7 +410,7 @@ const struct transport transport_mpi = {
     .close = close_mpi,
     .send_buffer = send_buffer,
     .send = post_send,
-    .allreduce = allreduce,
+    .collective = collective,
     .wait = wait_op,
     .release = release,
     .times = times,

@@ -39,7 +39,8 @@ struct mpi_link {
 
 /* An op of this rank in the current step. */
 struct mpi_op {
-    bool posted, complete;
+    bool posted, complete; /* a collective: its last call is not waited for, is complete */
+    uint32_t calls;        /* of a collective */
     double start_s, end_s;
     void *buffer;
 };
@@ -73,10 +74,12 @@ struct mpi {
     int *done;            /* [ops + 2] scratch */
     MPI_Status *status;   /* [ops + 2] scratch */
 
-    size_t collectives, served; /* of this step, in list order */
-    struct mpi_collective *collective;
-    size_t round, under_way; /* of the collective being served; requests of the round */
-    float *chunk;            /* received part */
+    size_t calls, served;              /* of collectives in this step, in their order */
+    size_t collectives;                /* of the list: each has one call under way at most */
+    struct mpi_collective *collective; /* [collectives] call k at k % collectives */
+    bool serving;                      /* a call; then: */
+    size_t round, under_way;           /* its round, and requests of that */
+    float *chunk;                      /* received part */
 
     enum status failure;
     char reason[MPI_REASON];
@@ -100,11 +103,11 @@ enum status mpi_post_receives(struct mpi *t, struct mpi_link *l) MUST_CHECK;
 enum status mpi_fail(struct mpi *t, enum status st, uint32_t op, uint32_t peer);
 
 /* ring.c */
-/* Start the next collective if none is under way. */
+/* Start the next call if none is under way. */
 enum status mpi_ring_start(struct mpi *t) MUST_CHECK;
 /* A request of the round has completed. */
 enum status mpi_ring_advance(struct mpi *t) MUST_CHECK;
-/* The op being reduced, and its neighbour on the ring. */
+/* The op being called, and its neighbour on the ring. */
 uint32_t mpi_ring_op(const struct mpi *t);
 uint32_t mpi_ring_peer(const struct mpi *t, bool previous);
 

@@ -2,9 +2,14 @@
 #include "exec/mpi/mpi.h"
 #include "exec/tcp/socket.h"
 
+static const struct mpi_collective *current(const struct mpi *t)
+{
+    return &t->collective[t->served % t->collectives];
+}
+
 uint32_t mpi_ring_op(const struct mpi *t)
 {
-    return t->collective[t->served].op;
+    return current(t)->op;
 }
 
 uint32_t mpi_ring_peer(const struct mpi *t, bool previous)
@@ -18,7 +23,7 @@ uint32_t mpi_ring_peer(const struct mpi *t, bool previous)
 static enum status start_round(struct mpi *t)
 {
     enum status st;
-    const struct mpi_collective *c = &t->collective[t->served];
+    const struct mpi_collective *c = current(t);
     uint32_t group = t->program->op[c->op].peer;
     const struct mpi_ring *g = &t->ring[group];
     struct ring_part give = ring_gives(c->n, g->ranks, g->me, t->round);
@@ -41,7 +46,7 @@ out:
 
 static void add(struct mpi *t)
 {
-    const struct mpi_collective *c = &t->collective[t->served];
+    const struct mpi_collective *c = current(t);
     const struct mpi_ring *g = &t->ring[t->program->op[c->op].peer];
     struct ring_part take = ring_takes(c->n, g->ranks, g->me, t->round);
     if (!ring_adds(g->ranks, t->round))
@@ -50,9 +55,23 @@ static void add(struct mpi *t)
         c->data[take.first + i] += t->chunk[i];
 }
 
-static size_t rounds_of(const struct mpi *t)
+static size_t members(const struct mpi *t)
 {
-    return ring_rounds(t->ring[t->program->op[mpi_ring_op(t)].peer].ranks);
+    return t->ring[t->program->op[mpi_ring_op(t)].peer].ranks;
+}
+
+static bool has_rounds_left(const struct mpi *t)
+{
+    return t->round < ring_end(members(t), &t->program->op[mpi_ring_op(t)]);
+}
+
+static void begin(struct mpi *t)
+{
+    struct mpi_op *o = &t->op[mpi_ring_op(t) - t->first];
+    t->serving = true;
+    t->round = ring_begin(members(t), &t->program->op[mpi_ring_op(t)]);
+    if (o->calls <= 1)
+        o->start_s = clock_now();
 }
 
 static void finish(struct mpi *t)
@@ -61,14 +80,14 @@ static void finish(struct mpi *t)
     o->end_s = clock_now();
     o->complete = true;
     t->served++;
-    t->round = 0;
+    t->serving = false;
 }
 
 enum status mpi_ring_start(struct mpi *t)
 {
-    while (t->served < t->collectives && t->under_way == 0 && t->round == 0) {
-        t->op[mpi_ring_op(t) - t->first].start_s = clock_now();
-        if (rounds_of(t) > 0)
+    while (t->served < t->calls && !t->serving) {
+        begin(t);
+        if (has_rounds_left(t))
             return start_round(t);
         finish(t); /* a group of one */
     }
@@ -80,7 +99,8 @@ enum status mpi_ring_advance(struct mpi *t)
     if (--t->under_way > 0)
         return STATUS_OK;
     add(t);
-    if (++t->round < rounds_of(t))
+    t->round++;
+    if (has_rounds_left(t))
         return start_round(t);
     finish(t);
     return mpi_ring_start(t);

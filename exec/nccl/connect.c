@@ -38,6 +38,22 @@ static enum status join(ncclUniqueId id, size_t ranks, size_t me, int ctas, doub
     return nccl_settle(*out, e, deadline_s);
 }
 
+enum status nccl_exchange(struct nccl *t, size_t group, const float *give, float *take,
+                          const size_t n[2], double deadline_s)
+{
+    const struct nccl_ring *r = &t->ring[group];
+    int next = (int)((r->me + 1) % r->ranks), previous = (int)((r->me + r->ranks - 1) % r->ranks);
+    ncclResult_t e = ncclGroupStart();
+    if (e == ncclSuccess && n[0] > 0)
+        e = ncclSend(give, n[0], ncclFloat, next, r->comm, t->sums);
+    if ((e == ncclSuccess || e == ncclInProgress) && n[1] > 0)
+        e = ncclRecv(take, n[1], ncclFloat, previous, r->comm, t->sums);
+    ncclResult_t ended = ncclGroupEnd();
+    if (e == ncclSuccess || e == ncclInProgress)
+        e = ended;
+    return nccl_settle(r->comm, e, deadline_s);
+}
+
 /* The first message of a stream has arrived. */
 static enum status drain(cudaStream_t stream, double deadline_s)
 {
@@ -66,19 +82,14 @@ out:
 static enum status connect_group(struct nccl *t, size_t g, ncclUniqueId id, double deadline_s)
 {
     enum status st = STATUS_OK;
-    const struct program *p = t->program;
-    size_t n = p->group_start[g + 1] - p->group_start[g], me = 0;
-    while (me < n && p->member[p->group_start[g] + me] != t->rank)
-        me++;
-    if (me == n)
+    struct nccl_ring *r = &t->ring[g];
+    if (r->ranks < 2)
         return STATUS_OK;
-    TRY(join(id, n, me, 0, deadline_s, &t->group[g]));
-    ncclResult_t e =
-        ncclAllReduce(t->first_sum, t->first_sum, 1, ncclFloat, ncclSum, t->group[g], t->sums);
-    TRY(nccl_settle(t->group[g], e, deadline_s));
+    TRY(join(id, r->ranks, r->me, 0, deadline_s, &r->comm));
+    TRY(nccl_exchange(t, g, t->chunk, t->chunk + 1, (const size_t[]){1, 1}, deadline_s));
     TRY(drain(t->sums, deadline_s));
 out:
-    return st == STATUS_OK ? st : error_context(st, "group %zu of %zu ranks", g, n);
+    return st == STATUS_OK ? st : error_context(st, "group %zu of %zu ranks", g, t->ring[g].ranks);
 }
 
 /* Rank 0 makes the identities of all communicators. */

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "exec/cuda/context.h"
+#include "exec/ring.h"
 #include "exec/tcp/socket.h"
 
 /* How far ahead the common start lies: everyone must have heard of it, and may be asleep. */
@@ -34,9 +35,9 @@ static void close_nccl(void *self)
     struct nccl *t = self;
     if (!t)
         return;
-    for (size_t g = 0; t->group && g < t->program->groups; g++)
-        if (t->group[g])
-            ncclCommAbort(t->group[g]);
+    for (size_t g = 0; t->ring && g < t->program->groups; g++)
+        if (t->ring[g].comm)
+            ncclCommAbort(t->ring[g].comm);
     for (size_t k = 0; k < t->links; k++)
         close_link(&t->link[k]);
     for (size_t i = 0; t->op && i < t->ops; i++) {
@@ -51,13 +52,13 @@ static void close_nccl(void *self)
         cudaEventDestroy(t->base);
     if (t->sums)
         cudaStreamDestroy(t->sums);
-    if (t->first_sum)
-        cudaFree(t->first_sum);
+    if (t->chunk)
+        cudaFree(t->chunk);
     star_close(&t->star);
     channel_orders_free(t->order, t->program->channels);
     free(t->link);
     free(t->link_of);
-    free(t->group);
+    free(t->ring);
     free(t->op);
     free(t);
 }
@@ -95,8 +96,7 @@ static enum status init_links(struct nccl *t)
     const struct program *p = t->program;
     t->link_of = malloc((p->channels + 1) * sizeof *t->link_of);
     t->link = calloc(p->channels + 1, sizeof *t->link);
-    t->group = calloc(p->groups + 1, sizeof *t->group);
-    if (!t->link_of || !t->link || !t->group)
+    if (!t->link_of || !t->link)
         return error_set(STATUS_NOMEM, "%zu channels", p->channels);
     for (uint32_t c = 0; c < p->channels; c++) {
         t->link_of[c] = PROGRAM_NONE;
@@ -124,10 +124,36 @@ static enum status init_ops(struct nccl *t)
     TRY(CUDA_ERROR("event", cudaEventCreate(&t->base)));
     TRY(CUDA_ERROR("event", cudaEventCreateWithFlags(&t->ready, cudaEventDisableTiming)));
     TRY(CUDA_ERROR("stream", cudaStreamCreateWithFlags(&t->sums, cudaStreamNonBlocking)));
-    TRY(CUDA_ERROR("first sum", cudaMalloc((void **)&t->first_sum, sizeof *t->first_sum)));
-    TRY(CUDA_ERROR("first sum", cudaMemset(t->first_sum, 0, sizeof *t->first_sum)));
 out:
     return st;
+}
+
+static enum status init_rings(struct nccl *t)
+{
+    const struct program *p = t->program;
+    size_t largest = 2;
+    t->ring = calloc(p->groups + 1, sizeof *t->ring);
+    if (!t->ring)
+        return error_set(STATUS_NOMEM, "%zu groups", p->groups);
+    for (size_t g = 0; g < p->groups; g++)
+        for (size_t i = p->group_start[g]; i < p->group_start[g + 1]; i++)
+            if (p->member[i] == t->rank)
+                t->ring[g] = (struct nccl_ring){
+                    .ranks = p->group_start[g + 1] - p->group_start[g],
+                    .me = i - p->group_start[g],
+                };
+    for (size_t i = t->first; i < t->first + t->ops; i++) {
+        if (!op_is_collective(&p->op[i]))
+            continue;
+        size_t ranks = t->ring[p->op[i].peer].ranks;
+        if (ranks == 0)
+            return error_set(STATUS_INVALID, "rank %u is no member of group %u", t->rank,
+                             p->op[i].peer);
+        size_t n = (size_t)p->op[i].bytes / sizeof(float) / ranks + 1;
+        largest = n > largest ? n : largest;
+    }
+    return CUDA_ERROR("chunk of a collective",
+                      cudaMalloc((void **)&t->chunk, largest * sizeof *t->chunk));
 }
 
 static enum status open_nccl(const struct program *p, uint32_t rank, const struct rendezvous *r,
@@ -151,6 +177,7 @@ static enum status open_nccl(const struct program *p, uint32_t rank, const struc
     TRY(channel_orders(p, &t->order));
     TRY(init_ops(t));
     TRY(init_links(t));
+    TRY(init_rings(t));
     TRY(star_open(r, deadline_s, &t->star));
     TRY(nccl_connect(t, deadline_s));
     *self = t;
@@ -184,7 +211,7 @@ static enum status locate(const struct nccl *t, uint32_t op, enum status st)
     char label[OP_LABEL];
     const struct program_op *o = &t->program->op[op];
     return error_context(st, "rank %u: %s with %s %u", t->rank, op_label(o, label),
-                         o->kind == OP_ALLREDUCE ? "group" : "rank", o->peer);
+                         op_is_collective(o) ? "group" : "rank", o->peer);
 }
 
 /* Queue receives while there are slots. */
@@ -227,12 +254,11 @@ static enum status send_buffer(void *self, uint32_t op, void **data)
 }
 
 /* What the compute stream has been given so far comes before what `stream` is given next. */
-static enum status follow(struct nccl *t, cudaStream_t stream, cudaEvent_t begin)
+static enum status follow(struct nccl *t, cudaStream_t stream)
 {
     enum status st;
     TRY(CUDA_ERROR("order streams", cudaEventRecord(t->ready, CUDA_STREAM)));
     TRY(CUDA_ERROR("order streams", cudaStreamWaitEvent(stream, t->ready, 0)));
-    TRY(CUDA_ERROR("order streams", cudaEventRecord(begin, stream)));
 out:
     return st;
 }
@@ -245,7 +271,8 @@ static enum status post_send(void *self, uint32_t op)
     struct nccl_op *o = own(t, op);
     if (!o->slot || o->posted)
         return misuse(t, op, "sent without a buffer");
-    TRY(follow(t, l->stream, o->begin));
+    TRY(follow(t, l->stream));
+    TRY(CUDA_ERROR("queue a send", cudaEventRecord(o->begin, l->stream)));
     TRY(nccl_settle(
         l->comm,
         ncclSend(o->slot->data, (size_t)t->program->op[op].bytes, ncclInt8, 1, l->comm, l->stream),
@@ -256,21 +283,43 @@ out:
     return st == STATUS_OK ? st : locate(t, op, st);
 }
 
-static enum status allreduce(void *self, uint32_t op, float *data, size_t n)
+/* All rounds of a call, queued at once. */
+static enum status queue_rounds(struct nccl *t, const struct program_op *op, float *data, size_t n)
+{
+    enum status st = STATUS_OK;
+    const struct nccl_ring *r = &t->ring[op->peer];
+    for (size_t round = ring_begin(r->ranks, op); round < ring_end(r->ranks, op); round++) {
+        struct ring_part give = ring_gives(n, r->ranks, r->me, round);
+        struct ring_part take = ring_takes(n, r->ranks, r->me, round);
+        float *taken = data + take.first;
+        bool adds = ring_adds(r->ranks, round);
+        TRY(nccl_exchange(t, op->peer, data + give.first, adds ? t->chunk : taken,
+                          (const size_t[]){give.n, take.n}, clock_now() + queue_s));
+        if (adds)
+            TRY(CUDA_ERROR("queue a sum", kernel_add_on(t->sums, taken, t->chunk, take.n)));
+    }
+out:
+    return st;
+}
+
+static enum status collective(void *self, uint32_t op, float *data, size_t n)
 {
     enum status st;
     struct nccl *t = self;
     struct nccl_op *o = own(t, op);
-    ncclComm_t comm = t->group[t->program->op[op].peer];
-    if (n != (size_t)t->program->op[op].bytes / sizeof *data)
-        return misuse(t, op, "the device's gradients are not as many as the program says");
-    if (!comm || o->posted)
-        return misuse(t, op, "reduced twice in a step, or by no member");
-    TRY(follow(t, t->sums, o->begin));
-    TRY(nccl_settle(comm, ncclAllReduce(data, data, n, ncclFloat, ncclSum, comm, t->sums),
-                    clock_now() + queue_s));
-    TRY(CUDA_ERROR("queue a sum", cudaEventRecord(o->end, t->sums)));
+    const struct program_op *p = &t->program->op[op];
+    if (!ring_does(p) || n != (size_t)p->bytes / sizeof *data)
+        return misuse(t, op, "not an array of as many bytes as the program says");
+    if (o->calls == p->count || o->posted)
+        return misuse(t, op, "called too often, or before the last call was waited for");
+    TRY(follow(t, t->sums));
+    if (o->calls == 0)
+        TRY(CUDA_ERROR("queue a collective", cudaEventRecord(o->begin, t->sums)));
+    TRY(queue_rounds(t, p, data, n));
+    TRY(CUDA_ERROR("queue a collective", cudaEventRecord(o->end, t->sums)));
     o->posted = true;
+    o->complete = false;
+    o->calls++;
 out:
     return st == STATUS_OK ? st : locate(t, op, st);
 }
@@ -284,7 +333,7 @@ static enum status poll(ncclComm_t comm, const struct nccl_op *o, bool *ended)
     *ended = e == cudaSuccess;
     if (e != cudaSuccess && e != cudaErrorNotReady)
         TRY(CUDA_ERROR("wait", e));
-    ncclResult_t asked = *ended ? ncclSuccess : ncclCommGetAsyncError(comm, &state);
+    ncclResult_t asked = *ended || !comm ? ncclSuccess : ncclCommGetAsyncError(comm, &state);
     state = asked != ncclSuccess ? asked : state;
     if (state != ncclSuccess && state != ncclInProgress)
         st =
@@ -301,12 +350,12 @@ static enum status wait_op(void *self, uint32_t op, double timeout_s, const void
     enum status st = STATUS_OK;
     struct nccl *t = self;
     struct nccl_op *o = own(t, op);
-    ncclComm_t comm = t->program->op[op].kind == OP_ALLREDUCE ? t->group[t->program->op[op].peer]
-                                                              : link_of(t, op)->comm;
+    const struct program_op *p = &t->program->op[op];
+    ncclComm_t comm = op_is_collective(p) ? t->ring[p->peer].comm : link_of(t, op)->comm;
     double deadline_s = clock_now() + timeout_s;
     if (t->failure != STATUS_OK)
         return error_set(t->failure, "%s", t->reason);
-    if (!o->posted)
+    if (!o->posted && !o->complete)
         return misuse(t, op, "waited for, but not posted");
     for (size_t looks = 0; !o->complete; looks++) {
         TRY(poll(comm, o, &o->complete));
@@ -317,6 +366,8 @@ static enum status wait_op(void *self, uint32_t op, double timeout_s, const void
         if (!o->complete && looks > AT_ONCE)
             nanosleep(&nap, NULL);
     }
+    if (op_is_collective(p))
+        o->posted = false;
     if (data && o->slot)
         *data = o->slot->data;
 out:
@@ -362,10 +413,12 @@ static enum status next_step(struct nccl *t)
     for (size_t i = 0; i < t->ops; i++) {
         struct nccl_op *o = &t->op[i];
         const struct program_op *p = &t->program->op[t->first + i];
-        if (t->step != UINT32_MAX && !op_computes(p) &&
-            (!o->complete || (p->kind == OP_RECV && o->slot)))
+        bool open = !o->complete || (p->kind == OP_RECV && o->slot) ||
+                    (op_is_collective(p) && o->calls < p->count);
+        if (t->step != UINT32_MAX && !op_computes(p) && open)
             return misuse(t, (uint32_t)(t->first + i), "not complete or not released at barrier");
         o->posted = o->complete = false;
+        o->calls = 0;
         o->slot = NULL;
     }
     t->step++;
@@ -406,7 +459,7 @@ const struct transport transport_nccl = {
     .close = close_nccl,
     .send_buffer = send_buffer,
     .send = post_send,
-    .allreduce = allreduce,
+    .collective = collective,
     .wait = wait_op,
     .release = release,
     .times = times,

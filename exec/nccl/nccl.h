@@ -4,7 +4,9 @@
  * Every channel (directed pair of ranks) has a communicator of two and a stream of its own, so that
  * messages of different channels never wait for each other; within one, NCCL has no tags and the
  * order is that of the list, as channels promise. Groups have a communicator each, and share one
- * stream: collectives run one after the other.
+ * stream: collectives run one after the other. They are rounds of exec/ring.h made of ncclSend,
+ * ncclRecv and a kernel that adds, not ncclAllReduce and its kin: so chunks and bits are those of
+ * the other transports, at the price of NCCL's trees and in-network sums.
  *
  * Receives are queued on the channel's stream as soon as there is a slot: a receive that nobody
  * serves yet is a kernel that waits on the GPU, on a few of its multiprocessors; those queued
@@ -59,9 +61,16 @@ struct nccl_link {
 
 /* A communication op of this rank in the current step. */
 struct nccl_op {
-    bool posted, complete;
+    bool posted, complete;  /* a collective: its last call is not waited for, is complete */
+    uint32_t calls;         /* of a collective */
     cudaEvent_t begin, end; /* on the stream of its link or of the collectives */
     struct nccl_slot *slot;
+};
+
+/* The place of this rank in a group. */
+struct nccl_ring {
+    ncclComm_t comm;  /* NULL: not a member */
+    size_t ranks, me; /* also in the communicator */
 };
 
 struct nccl {
@@ -74,9 +83,9 @@ struct nccl {
     size_t links;
     struct nccl_link *link; /* [links] */
     uint32_t *link_of;      /* [program->channels] or PROGRAM_NONE */
-    ncclComm_t *group;      /* [program->groups] NULL: not a member */
+    struct nccl_ring *ring; /* [program->groups] */
     cudaStream_t sums;
-    float *first_sum;        /* one number for the first message */
+    float *chunk;            /* received part of a collective, at least 2 */
     cudaEvent_t ready, base; /* compute stream: before a send; clock of the step */
     enum status failure;     /* of a call that could not say so */
     char reason[NCCL_REASON];
@@ -96,6 +105,10 @@ enum status star_spread(struct star *s, void *data, size_t bytes, double deadlin
 
 /* Communicators of all channels and groups of the rank, connected. */
 enum status nccl_connect(struct nccl *t, double deadline_s) MUST_CHECK;
+/* One round on a group's ring, on its stream: n[0] floats of `give` to the next member, n[1] from
+ * the previous one into `take`. */
+enum status nccl_exchange(struct nccl *t, size_t group, const float *give, float *take,
+                          const size_t n[2], double deadline_s) MUST_CHECK;
 /* Wait until the last call on the communicator is done; `first` is what it returned. STATUS_IO with
  * NCCL's words, STATUS_EXTERNAL after the deadline. */
 enum status nccl_settle(ncclComm_t comm, ncclResult_t first, double deadline_s) MUST_CHECK;

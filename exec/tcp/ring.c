@@ -1,4 +1,4 @@
-/* The all-reduce of exec/ring.h over two sockets. */
+/* The collectives of exec/ring.h over two sockets. */
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
@@ -93,15 +93,16 @@ static uint32_t name_of(const struct program *p, uint32_t op, size_t me, size_t 
     return op;
 }
 
-static enum status reduce(struct tcp *t, const struct tcp_request *r, bool *from_previous)
+static enum status serve(struct tcp *t, const struct tcp_request *r, bool *from_previous)
 {
-    const struct tcp_ring *g = &t->ring[t->program->op[r->op].peer];
+    const struct program_op *o = &t->program->op[r->op];
+    const struct tcp_ring *g = &t->ring[o->peer];
     size_t ranks = g->ranks;
     struct tcp_head head = {.magic = TCP_MAGIC,
-                            .kind = TCP_REDUCE,
+                            .kind = TCP_PART,
                             .tag = name_of(t->program, r->op, g->me, ranks),
                             .step = t->step};
-    for (size_t round = 0; round < ring_rounds(ranks); round++) {
+    for (size_t round = ring_begin(ranks, o); round < ring_end(ranks, o); round++) {
         bool adds = ring_adds(ranks, round);
         struct ring_part give = ring_gives(r->n, ranks, g->me, round);
         struct ring_part take = ring_takes(r->n, ranks, g->me, round);
@@ -138,11 +139,11 @@ void *tcp_collector(void *tcp)
             pthread_cond_wait(&t->asked, &t->mutex);
         if (t->stopping || t->failure != STATUS_OK)
             break;
-        struct tcp_request r = t->request[t->served];
+        struct tcp_request r = t->request[t->served % t->collectives];
         pthread_mutex_unlock(&t->mutex);
         bool from_previous = false;
         double start_s = clock_now();
-        enum status st = reduce(t, &r, &from_previous);
+        enum status st = serve(t, &r, &from_previous);
         if (st != STATUS_OK) {
             tcp_fail(t, st, r.op, neighbour(t, r.op, from_previous));
             return NULL;

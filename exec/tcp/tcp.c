@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "exec/ring.h"
 #include "exec/tcp/socket.h"
 #include "exec/transport.h"
 
@@ -39,7 +40,8 @@ void tcp_complete(struct tcp *t, uint32_t op, double start_s, double end_s)
 {
     struct tcp_op *o = &t->op[op - t->first];
     pthread_mutex_lock(&t->mutex);
-    o->start_s = start_s;
+    if (o->calls <= 1)
+        o->start_s = start_s;
     o->end_s = end_s;
     o->complete = true;
     pthread_cond_broadcast(&t->changed);
@@ -129,7 +131,7 @@ out:
 static enum status init_rings(struct tcp *t)
 {
     const struct program *p = t->program;
-    size_t collectives = 0, largest = 0;
+    size_t largest = 0;
     t->ring = calloc(p->groups + 1, sizeof *t->ring);
     t->stars = t->rank == 0 ? p->ranks : 1;
     t->star = malloc(t->stars * sizeof *t->star);
@@ -145,9 +147,9 @@ static enum status init_rings(struct tcp *t)
                 t->ring[g] = (struct tcp_ring){n, i, -1, -1};
     }
     for (size_t i = t->first; i < t->first + t->ops; i++) {
-        if (p->op[i].kind != OP_ALLREDUCE)
+        if (!op_is_collective(&p->op[i]))
             continue;
-        collectives++;
+        t->collectives++;
         size_t ranks = t->ring[p->op[i].peer].ranks;
         if (ranks == 0)
             return error_set(STATUS_INVALID, "rank %u is no member of group %u", t->rank,
@@ -155,11 +157,11 @@ static enum status init_rings(struct tcp *t)
         size_t n = (size_t)p->op[i].bytes / 4 / ranks + 1;
         largest = n > largest ? n : largest;
     }
-    t->request = calloc(collectives + 1, sizeof *t->request);
+    t->request = calloc(t->collectives + 1, sizeof *t->request);
     t->chunk = malloc((largest + 1) * sizeof *t->chunk);
     if (!t->request || !t->chunk)
-        return error_set(STATUS_NOMEM, "%zu collectives", collectives);
-    t->collecting = collectives > 0; /* until start_threads(): wanted */
+        return error_set(STATUS_NOMEM, "%zu collectives", t->collectives);
+    t->collecting = t->collectives > 0; /* until start_threads(): wanted */
     return STATUS_OK;
 }
 
@@ -319,19 +321,26 @@ static enum status post_send(void *self, uint32_t op)
     return STATUS_OK;
 }
 
-static enum status allreduce(void *self, uint32_t op, float *data, size_t n)
+static enum status collective(void *self, uint32_t op, float *data, size_t n)
 {
+    enum status st = STATUS_OK;
     struct tcp *t = self;
-    if (n != (size_t)t->program->op[op].bytes / 4)
-        return misuse(t, op, "the device's gradients are not as many as the program says");
-    if (own(t, op)->posted)
-        return misuse(t, op, "reduced twice in a step");
+    struct tcp_op *o = own(t, op);
+    const struct program_op *p = &t->program->op[op];
+    if (!ring_does(p) || n != (size_t)p->bytes / sizeof *data)
+        return misuse(t, op, "not an array of as many bytes as the program says");
     pthread_mutex_lock(&t->mutex);
-    own(t, op)->posted = true;
-    t->request[t->requests++] = (struct tcp_request){op, data, n};
-    pthread_cond_signal(&t->asked);
+    if (o->calls == p->count || o->posted) {
+        st = misuse(t, op, "called too often, or before the last call was waited for");
+    } else {
+        o->posted = true;
+        o->complete = false;
+        o->calls++;
+        t->request[t->requests++ % t->collectives] = (struct tcp_request){op, data, n};
+        pthread_cond_signal(&t->asked);
+    }
     pthread_mutex_unlock(&t->mutex);
-    return STATUS_OK;
+    return st;
 }
 
 static enum status timed_out(const struct tcp *t, uint32_t op, double timeout_s)
@@ -339,7 +348,7 @@ static enum status timed_out(const struct tcp *t, uint32_t op, double timeout_s)
     char label[OP_LABEL];
     const struct program_op *o = &t->program->op[op];
     return error_set(STATUS_EXTERNAL, "rank %u: %s with %s %u: nothing for %g s", t->rank,
-                     op_label(o, label), o->kind == OP_ALLREDUCE ? "group" : "rank", o->peer,
+                     op_label(o, label), op_is_collective(o) ? "group" : "rank", o->peer,
                      timeout_s);
 }
 
@@ -351,12 +360,15 @@ static enum status wait_op(void *self, uint32_t op, double timeout_s, const void
     double deadline_s = clock_now() + timeout_s;
     struct timespec limit = {.tv_sec = (time_t)floor(deadline_s)};
     limit.tv_nsec = (long)((deadline_s - floor(deadline_s)) * 1e9);
+    if (op_is_collective(&t->program->op[op]) && o->calls == 0)
+        return misuse(t, op, "waited for, but not called");
 
     pthread_mutex_lock(&t->mutex);
     int error = 0;
     while (!o->complete && t->failure == STATUS_OK && error != ETIMEDOUT)
         error = pthread_cond_timedwait(&t->changed, &t->mutex, &limit);
     if (o->complete) {
+        o->posted = false;
         if (data)
             *data = o->buffer ? o->buffer->data : NULL;
     } else if (t->failure != STATUS_OK) {
@@ -441,7 +453,9 @@ static enum status barrier(void *self, double timeout_s, double *start_s)
     bool first = t->step == UINT32_MAX;
     for (size_t i = 0; i < t->ops; i++) {
         struct tcp_op *o = &t->op[i];
-        if (!first && !op_computes(&t->program->op[t->first + i]) && (!o->complete || o->buffer)) {
+        const struct program_op *p = &t->program->op[t->first + i];
+        bool open = !o->complete || o->buffer || (op_is_collective(p) && o->calls < p->count);
+        if (!first && !op_computes(p) && open) {
             pthread_mutex_unlock(&t->mutex);
             return misuse(t, (uint32_t)(t->first + i), "not complete or not released at barrier");
         }
@@ -461,7 +475,7 @@ const struct transport transport_tcp = {
     .close = close_tcp,
     .send_buffer = send_buffer,
     .send = post_send,
-    .allreduce = allreduce,
+    .collective = collective,
     .wait = wait_op,
     .release = release,
     .times = times,

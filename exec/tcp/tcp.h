@@ -26,7 +26,7 @@ enum { TCP_MAGIC = 0x464c5431, TCP_VERSION = 1, TCP_REASON = 512 };
 enum tcp_kind {
     TCP_DATA,    /* tag: op index of the SEND; bytes of payload follow */
     TCP_CREDIT,  /* receiver to sender: one slot is free again */
-    TCP_REDUCE,  /* tag: op index of the group's first member; a part of the array follows */
+    TCP_PART,    /* tag: op index of the group's first member; a part of the array follows */
     TCP_BARRIER, /* to rank 0: arrived; from rank 0: a double, when to start, follows */
 };
 
@@ -75,7 +75,8 @@ struct tcp_link {
 
 /* An op of this rank in the current step. */
 struct tcp_op {
-    bool posted, complete;
+    bool posted, complete; /* a collective: its last call is not waited for, is complete */
+    uint32_t calls;        /* of a collective */
     double start_s, end_s;
     struct tcp_buffer *buffer;
 };
@@ -106,9 +107,10 @@ struct tcp {
     size_t stars;
     uint32_t step; /* of the ops in `op`; UINT32_MAX before the first barrier */
 
-    size_t requests, served; /* collectives of this step, in list order */
-    struct tcp_request *request;
-    float *chunk; /* received part of a collective */
+    size_t requests, served;     /* calls of collectives of this step, in their order */
+    size_t collectives;          /* of the rank's list: each has one call under way at most */
+    struct tcp_request *request; /* [collectives] number k at k % collectives */
+    float *chunk;                /* received part of a collective */
     bool collecting;
     pthread_t collector;
     pthread_cond_t asked; /* a collective is there, or stop */

@@ -24,6 +24,7 @@ void __syncthreads();
 float __shfl_xor_sync(unsigned mask, float value, int distance);
 cudaError_t host_launch(dim3 grid, const std::function<void()> &thread);
 
-#define LAUNCH(kernel, blocks, ...) host_launch(dim3(blocks), [=] { kernel(__VA_ARGS__); })
+#define LAUNCH_ON(stream, kernel, blocks, ...)                                                     \
+    host_launch(dim3(blocks), [=] { kernel(__VA_ARGS__); })
 
 #endif
