@@ -37,8 +37,8 @@ struct transport {
      *   ALLGATHER      every member's own chunk, the same one, to all.
      * REDUCESCATTER and then ALLGATHER give bit for bit what ALLREDUCE gives.
      * An op with count > 1 is called up to `count` times in a step, each time after waiting
-     * for the call before. Calls run one after the other; members of several groups make them in an order
-     * that all share, as that of the list is. STATUS_INVALID: n, kind or number of calls. */
+     * for the call before. Calls run one after the other; members of several groups make them in an
+     * order that all share, as that of the list is. STATUS_INVALID: n, kind or number of calls. */
     enum status (*collective)(void *self, uint32_t op, float *data, size_t n);
 
     /* Block until op is complete: RECV: *data is the payload, to be given back with release();
