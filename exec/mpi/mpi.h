@@ -20,64 +20,43 @@
 #include <stdint.h>
 
 #include "core/program.h"
-#include "exec/tcp/window.h"
+#include "exec/links.h"
 #include "exec/transport.h"
 
 enum { MPI_REASON = 512, OWNER_RING = UINT32_MAX };
 
-/* One end of a channel, and its memory. */
+/* Memory of one end of a channel. */
 struct mpi_link {
-    uint32_t peer; /* rank */
-    bool outgoing;
-    const struct channel_order *order; /* own ops: order->send or order->recv */
-    size_t next;                       /* outgoing: position of the next SEND; incoming: of the next
-                                        * receive to be posted */
-    size_t buffers, free;              /* allocated; of those in pool[0 .. free) not in use */
-    void **pool;                       /* [room] buffers not in use */
-    void **memory;                     /* [room] all of them */
+    const struct link_end *end;
+    size_t next;          /* outgoing: position of the next SEND; incoming: of the next receive to
+                           * be posted */
+    size_t buffers, free; /* allocated; of those in pool[0 .. free) not in use */
+    void **pool;          /* [room] buffers not in use */
+    void **memory;        /* [room] all of them */
 };
 
-/* An op of this rank in the current step. */
-struct mpi_op {
-    bool posted, complete; /* a collective: its last call is not waited for, is complete */
-    uint32_t calls;        /* of a collective */
-    double start_s, end_s;
-    void *buffer;
-};
-
-/* A collective waiting its turn, and the place of this rank in a group. */
+/* A collective waiting its turn. */
 struct mpi_collective {
     uint32_t op;
     float *data;
     size_t n;
 };
 
-struct mpi_ring {
-    size_t ranks, me; /* members, own position; ranks == 0: not a member */
-};
-
 struct mpi {
-    const struct program *program;
-    uint32_t rank, step;         /* step UINT32_MAX before the first barrier */
-    size_t first, ops;           /* own ops are program->op[first .. first + ops) */
-    struct mpi_op *op;           /* [ops] */
-    struct channel_order *order; /* [program->channels] */
-    size_t links;
-    struct mpi_link *link; /* [links] */
-    uint32_t *link_of;     /* [program->channels] or PROGRAM_NONE */
-    struct mpi_ring *ring; /* [program->groups] */
+    struct links links;    /* op's buffer: of a pool */
+    struct mpi_link *link; /* [links.n] */
     bool one_clock;        /* all ranks read the same CLOCK_MONOTONIC */
 
     size_t active;        /* requests in flight */
-    MPI_Request *request; /* [ops + 2] */
-    uint32_t *owner;      /* [ops + 2] op, or OWNER_RING */
-    int *done;            /* [ops + 2] scratch */
-    MPI_Status *status;   /* [ops + 2] scratch */
+    MPI_Request *request; /* [links.ops + 2] */
+    uint32_t *owner;      /* [links.ops + 2] op, or OWNER_RING */
+    int *done;            /* [links.ops + 2] scratch */
+    MPI_Status *status;   /* [links.ops + 2] scratch */
 
     size_t calls, served;              /* of collectives in this step, in their order */
-    size_t collectives;                /* of the list: each has one call under way at most */
-    struct mpi_collective *collective; /* [collectives] call k at k % collectives */
+    struct mpi_collective *collective; /* [links.collectives] call k at k % links.collectives */
     bool serving;                      /* a call; then: */
+    double begin_s;                    /* when it began */
     size_t round, under_way;           /* its round, and requests of that */
     float *chunk;                      /* received part */
 

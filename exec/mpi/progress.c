@@ -33,8 +33,8 @@ enum status mpi_fail(struct mpi *t, enum status st, uint32_t op, uint32_t peer)
     char label[OP_LABEL];
     if (t->failure == STATUS_OK) {
         t->failure = st;
-        snprintf(t->reason, sizeof t->reason, "rank %u: %s with rank %u: %.300s", t->rank,
-                 op_label(&t->program->op[op], label), peer, error_message());
+        snprintf(t->reason, sizeof t->reason, "rank %u: %s with rank %u: %.300s", t->links.rank,
+                 op_label(&t->links.program->op[op], label), peer, error_message());
     }
     return error_set(t->failure, "%s", t->reason);
 }
@@ -54,16 +54,17 @@ static void *take_slot(struct mpi_link *l)
 
 enum status mpi_post_receives(struct mpi *t, struct mpi_link *l)
 {
-    for (; l->next < l->order->n && l->free > 0; l->next++) {
-        uint32_t op = l->order->recv[l->next];
-        struct mpi_op *o = &t->op[op - t->first];
+    for (; l->next < l->end->order->n && l->free > 0; l->next++) {
+        uint32_t op = l->end->order->recv[l->next];
+        struct link_op *o = links_op(&t->links, op);
         MPI_Request request;
         o->buffer = take_slot(l);
-        int tag = (int)(t->program->groups + l->next);
-        enum status st = mpi_error(MPI_Irecv(o->buffer, (int)t->program->op[op].bytes, MPI_BYTE,
-                                             (int)l->peer, tag, MPI_COMM_WORLD, &request));
+        int tag = (int)(t->links.program->groups + l->next);
+        enum status st =
+            mpi_error(MPI_Irecv(o->buffer, (int)t->links.program->op[op].bytes, MPI_BYTE,
+                                (int)l->end->peer, tag, MPI_COMM_WORLD, &request));
         if (st != STATUS_OK)
-            return mpi_fail(t, st, op, l->peer);
+            return mpi_fail(t, st, op, l->end->peer);
         o->posted = true;
         mpi_track(t, request, op);
     }
@@ -83,20 +84,20 @@ static enum status check_length(const MPI_Status *s, int64_t bytes)
 
 static enum status complete_op(struct mpi *t, uint32_t op, const MPI_Status *s)
 {
-    struct mpi_op *o = &t->op[op - t->first];
-    const struct program_op *q = &t->program->op[op];
-    struct mpi_link *l = &t->link[t->link_of[q->channel]];
-    o->end_s = clock_now();
+    struct link_op *o = links_op(&t->links, op);
+    double now_s = clock_now();
+    const struct program_op *q = &t->links.program->op[op];
+    struct mpi_link *l = &t->link[links_end(&t->links, op)];
+    /* MPI does not say when the first byte came */
+    links_complete(&t->links, op, q->kind == OP_RECV ? now_s : o->start_s, now_s);
     if (q->kind == OP_RECV) {
-        o->start_s = o->end_s; /* MPI does not say when the first byte came */
         enum status st = check_length(s, q->bytes);
         if (st != STATUS_OK)
-            return mpi_fail(t, st, op, l->peer);
+            return mpi_fail(t, st, op, l->end->peer);
     } else {
         l->pool[l->free++] = o->buffer;
         o->buffer = NULL;
     }
-    o->complete = true;
     return STATUS_OK;
 }
 
@@ -110,7 +111,8 @@ static enum status blame(struct mpi *t, int code, int done)
             code = t->status[i].MPI_ERROR;
         }
     uint32_t op = t->owner[k] == OWNER_RING ? mpi_ring_op(t) : t->owner[k];
-    uint32_t peer = t->owner[k] == OWNER_RING ? mpi_ring_peer(t, true) : t->program->op[op].peer;
+    uint32_t peer =
+        t->owner[k] == OWNER_RING ? mpi_ring_peer(t, true) : t->links.program->op[op].peer;
     return mpi_fail(t, mpi_error(code), op, peer);
 }
 

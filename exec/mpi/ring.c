@@ -4,7 +4,7 @@
 
 static const struct mpi_collective *current(const struct mpi *t)
 {
-    return &t->collective[t->served % t->collectives];
+    return &t->collective[t->served % t->links.collectives];
 }
 
 uint32_t mpi_ring_op(const struct mpi *t)
@@ -14,18 +14,16 @@ uint32_t mpi_ring_op(const struct mpi *t)
 
 uint32_t mpi_ring_peer(const struct mpi *t, bool previous)
 {
-    const struct program *p = t->program;
-    uint32_t group = p->op[mpi_ring_op(t)].peer;
-    const struct mpi_ring *g = &t->ring[group];
-    return p->member[p->group_start[group] + (g->me + (previous ? g->ranks - 1 : 1)) % g->ranks];
+    const struct link_ring *g = &t->links.ring[t->links.program->op[mpi_ring_op(t)].peer];
+    return previous ? g->previous : g->next;
 }
 
 static enum status start_round(struct mpi *t)
 {
     enum status st;
     const struct mpi_collective *c = current(t);
-    uint32_t group = t->program->op[c->op].peer;
-    const struct mpi_ring *g = &t->ring[group];
+    uint32_t group = t->links.program->op[c->op].peer;
+    const struct link_ring *g = &t->links.ring[group];
     struct ring_part give = ring_gives(c->n, g->ranks, g->me, t->round);
     struct ring_part take = ring_takes(c->n, g->ranks, g->me, t->round);
     float *to = ring_adds(g->ranks, t->round) ? t->chunk : c->data + take.first;
@@ -47,7 +45,7 @@ out:
 static void add(struct mpi *t)
 {
     const struct mpi_collective *c = current(t);
-    const struct mpi_ring *g = &t->ring[t->program->op[c->op].peer];
+    const struct link_ring *g = &t->links.ring[t->links.program->op[c->op].peer];
     struct ring_part take = ring_takes(c->n, g->ranks, g->me, t->round);
     if (!ring_adds(g->ranks, t->round))
         return;
@@ -57,28 +55,24 @@ static void add(struct mpi *t)
 
 static size_t members(const struct mpi *t)
 {
-    return t->ring[t->program->op[mpi_ring_op(t)].peer].ranks;
+    return t->links.ring[t->links.program->op[mpi_ring_op(t)].peer].ranks;
 }
 
 static bool has_rounds_left(const struct mpi *t)
 {
-    return t->round < ring_end(members(t), &t->program->op[mpi_ring_op(t)]);
+    return t->round < ring_end(members(t), &t->links.program->op[mpi_ring_op(t)]);
 }
 
 static void begin(struct mpi *t)
 {
-    struct mpi_op *o = &t->op[mpi_ring_op(t) - t->first];
     t->serving = true;
-    t->round = ring_begin(members(t), &t->program->op[mpi_ring_op(t)]);
-    if (o->calls <= 1)
-        o->start_s = clock_now();
+    t->round = ring_begin(members(t), &t->links.program->op[mpi_ring_op(t)]);
+    t->begin_s = clock_now();
 }
 
 static void finish(struct mpi *t)
 {
-    struct mpi_op *o = &t->op[mpi_ring_op(t) - t->first];
-    o->end_s = clock_now();
-    o->complete = true;
+    links_complete(&t->links, mpi_ring_op(t), t->begin_s, clock_now());
     t->served++;
     t->serving = false;
 }

@@ -41,17 +41,18 @@ static enum status join(ncclUniqueId id, size_t ranks, size_t me, int ctas, doub
 enum status nccl_exchange(struct nccl *t, size_t group, const float *give, float *take,
                           const size_t n[2], double deadline_s)
 {
-    const struct nccl_ring *r = &t->ring[group];
+    const struct link_ring *r = &t->links.ring[group];
+    ncclComm_t comm = t->group[group];
     int next = (int)((r->me + 1) % r->ranks), previous = (int)((r->me + r->ranks - 1) % r->ranks);
     ncclResult_t e = ncclGroupStart();
     if (e == ncclSuccess && n[0] > 0)
-        e = ncclSend(give, n[0], ncclFloat, next, r->comm, t->sums);
+        e = ncclSend(give, n[0], ncclFloat, next, comm, t->sums);
     if ((e == ncclSuccess || e == ncclInProgress) && n[1] > 0)
-        e = ncclRecv(take, n[1], ncclFloat, previous, r->comm, t->sums);
+        e = ncclRecv(take, n[1], ncclFloat, previous, comm, t->sums);
     ncclResult_t ended = ncclGroupEnd();
     if (e == ncclSuccess || e == ncclInProgress)
         e = ended;
-    return nccl_settle(r->comm, e, deadline_s);
+    return nccl_settle(comm, e, deadline_s);
 }
 
 /* The first message of a stream has arrived. */
@@ -70,33 +71,34 @@ static enum status connect_link(struct nccl_link *l, ncclUniqueId id, double dea
 {
     enum status st;
     ncclResult_t e;
-    TRY(join(id, 2, l->outgoing ? 0 : 1, MOST_CTAS, deadline_s, &l->comm));
-    e = l->outgoing ? ncclSend(l->memory, 1, ncclInt8, 1, l->comm, l->stream)
-                    : ncclRecv(l->memory, 1, ncclInt8, 0, l->comm, l->stream);
+    TRY(join(id, 2, l->end->outgoing ? 0 : 1, MOST_CTAS, deadline_s, &l->comm));
+    e = l->end->outgoing ? ncclSend(l->memory, 1, ncclInt8, 1, l->comm, l->stream)
+                         : ncclRecv(l->memory, 1, ncclInt8, 0, l->comm, l->stream);
     TRY(nccl_settle(l->comm, e, deadline_s));
     TRY(drain(l->stream, deadline_s));
 out:
-    return st == STATUS_OK ? st : error_context(st, "connection with rank %u", l->peer);
+    return st == STATUS_OK ? st : error_context(st, "connection with rank %u", l->end->peer);
 }
 
 static enum status connect_group(struct nccl *t, size_t g, ncclUniqueId id, double deadline_s)
 {
     enum status st = STATUS_OK;
-    struct nccl_ring *r = &t->ring[g];
+    const struct link_ring *r = &t->links.ring[g];
     if (r->ranks < 2)
         return STATUS_OK;
-    TRY(join(id, r->ranks, r->me, 0, deadline_s, &r->comm));
+    TRY(join(id, r->ranks, r->me, 0, deadline_s, &t->group[g]));
     TRY(nccl_exchange(t, g, t->chunk, t->chunk + 1, (const size_t[]){1, 1}, deadline_s));
     TRY(drain(t->sums, deadline_s));
 out:
-    return st == STATUS_OK ? st : error_context(st, "group %zu of %zu ranks", g, t->ring[g].ranks);
+    return st == STATUS_OK ? st
+                           : error_context(st, "group %zu of %zu ranks", g, t->links.ring[g].ranks);
 }
 
 /* Rank 0 makes the identities of all communicators. */
 static enum status share_identities(struct nccl *t, size_t n, ncclUniqueId *id, double deadline_s)
 {
     enum status st = STATUS_OK;
-    for (size_t i = 0; t->rank == 0 && i < n; i++) {
+    for (size_t i = 0; t->links.rank == 0 && i < n; i++) {
         ncclResult_t e = ncclGetUniqueId(&id[i]);
         if (e != ncclSuccess) {
             st = error_set(STATUS_EXTERNAL, "NCCL: %s: %s", ncclGetErrorString(e),
@@ -113,18 +115,18 @@ out:
 enum status nccl_connect(struct nccl *t, double deadline_s)
 {
     enum status st;
-    const struct program *p = t->program;
+    const struct program *p = t->links.program;
     size_t n = p->channels + p->groups;
     ncclUniqueId *id = calloc(n + 1, sizeof *id);
     if (!id)
         return error_set(STATUS_NOMEM, "%zu communicators", n);
     TRY(share_identities(t, n, id, deadline_s));
     for (size_t c = 0; c < p->channels; c++)
-        if (t->link_of[c] != PROGRAM_NONE)
-            TRY(connect_link(&t->link[t->link_of[c]], id[c], deadline_s));
+        if (t->links.of[c] != PROGRAM_NONE)
+            TRY(connect_link(&t->link[t->links.of[c]], id[c], deadline_s));
     for (size_t g = 0; g < p->groups; g++)
         TRY(connect_group(t, g, id[p->channels + g], deadline_s));
 out:
     free(id);
-    return st == STATUS_OK ? st : error_context(st, "rank %u", t->rank);
+    return st == STATUS_OK ? st : error_context(st, "rank %u", t->links.rank);
 }

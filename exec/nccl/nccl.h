@@ -25,8 +25,8 @@
 
 #include "core/program.h"
 #include "exec/cuda/kernels.h"
+#include "exec/links.h"
 #include "exec/rendezvous.h"
-#include "exec/tcp/window.h"
 #include "exec/transport.h"
 
 enum { NCCL_REASON = 512 };
@@ -47,43 +47,27 @@ struct nccl_slot {
 
 /* One end of a channel. */
 struct nccl_link {
-    uint32_t peer; /* rank; in the communicator the sender is 0, the receiver 1 */
-    bool outgoing;
-    const struct channel_order *order;
+    const struct link_end *end; /* in the communicator the sender is 0, the receiver 1 */
     ncclComm_t comm;
     cudaStream_t stream;
     size_t next;  /* outgoing: position of the next SEND; incoming: of the next receive to queue */
     char *memory; /* one piece for all slots */
-    size_t slots, free;
-    struct nccl_slot *slot;  /* [slots] outgoing: by position; incoming: the window */
-    struct nccl_slot **pool; /* [slots] incoming: pool[0 .. free) are not in use */
+    size_t free;
+    struct nccl_slot *slot;  /* [end->room] outgoing: by position; incoming: the window */
+    struct nccl_slot **pool; /* [end->room] incoming: pool[0 .. free) are not in use */
 };
 
-/* A communication op of this rank in the current step. */
-struct nccl_op {
-    bool posted, complete;  /* a collective: its last call is not waited for, is complete */
-    uint32_t calls;         /* of a collective */
-    cudaEvent_t begin, end; /* on the stream of its link or of the collectives */
-    struct nccl_slot *slot;
-};
-
-/* The place of this rank in a group. */
-struct nccl_ring {
-    ncclComm_t comm;  /* NULL: not a member */
-    size_t ranks, me; /* also in the communicator */
+/* When a communication op began and ended, on the stream of its link or of the collectives. */
+struct nccl_span {
+    cudaEvent_t begin, end;
 };
 
 struct nccl {
-    const struct program *program;
-    uint32_t rank, step; /* step UINT32_MAX before the first barrier */
-    size_t first, ops;   /* own ops are program->op[first .. first + ops) */
-    struct nccl_op *op;  /* [ops] */
+    struct links links;     /* op's buffer: struct nccl_slot, of a RECV */
+    struct nccl_span *span; /* [links.ops] */
     struct star star;
-    struct channel_order *order; /* [program->channels] */
-    size_t links;
-    struct nccl_link *link; /* [links] */
-    uint32_t *link_of;      /* [program->channels] or PROGRAM_NONE */
-    struct nccl_ring *ring; /* [program->groups] */
+    struct nccl_link *link; /* [links.n] */
+    ncclComm_t *group;      /* [program->groups] NULL: not a member, or alone in it */
     cudaStream_t sums;
     float *chunk;            /* received part of a collective, at least 2 */
     cudaEvent_t ready, base; /* compute stream: before a send; clock of the step */

@@ -14,17 +14,13 @@ static enum status call(struct tcp *t, const struct rendezvous *r, uint32_t peer
 {
     enum status st = STATUS_OK;
     char host[RENDEZVOUS_HOST];
-    struct tcp_hello h = {TCP_MAGIC, TCP_VERSION, {0}, role, id, t->rank};
+    struct tcp_hello h = {TCP_MAGIC, TCP_VERSION, {0}, role, id, t->links.rank};
     memcpy(h.token, r->token, TOKEN);
     TRY(socket_connect(rendezvous_host(r, peer, host), r->port[peer], deadline_s, fd));
     TRY(socket_write(*fd, &h, sizeof h, deadline_s));
 out:
-    return st == STATUS_OK ? st : error_context(st, "rank %u connects to rank %u", t->rank, peer);
-}
-
-static uint32_t member(const struct program *p, size_t group, size_t position)
-{
-    return p->member[p->group_start[group] + position];
+    return st == STATUS_OK ? st
+                           : error_context(st, "rank %u connects to rank %u", t->links.rank, peer);
 }
 
 /* Connect to everyone that I send to; count what has to come in. */
@@ -32,24 +28,22 @@ static enum status call_all(struct tcp *t, const struct rendezvous *r, double de
                             size_t *incoming)
 {
     enum status st = STATUS_OK;
-    const struct program *p = t->program;
-    for (size_t k = 0; k < t->links; k++) {
+    const struct program *p = t->links.program;
+    for (size_t k = 0; k < t->links.n; k++) {
         struct tcp_link *l = &t->link[k];
-        uint32_t channel = p->op[l->order->send[0]].channel;
-        if (l->outgoing)
-            TRY(call(t, r, l->peer, TCP_CHANNEL, channel, deadline_s, &l->fd));
+        if (l->end->outgoing)
+            TRY(call(t, r, l->end->peer, TCP_CHANNEL, l->end->channel, deadline_s, &l->fd));
         else
             ++*incoming;
     }
     for (uint32_t g = 0; g < p->groups; g++) {
-        struct tcp_ring *ring = &t->ring[g];
+        const struct link_ring *ring = &t->links.ring[g];
         if (ring->ranks < 2)
             continue;
-        uint32_t next = member(p, g, (ring->me + 1) % ring->ranks);
-        TRY(call(t, r, next, TCP_RING, g, deadline_s, &ring->next));
+        TRY(call(t, r, ring->next, TCP_RING, g, deadline_s, &t->neighbour[g].next));
         ++*incoming;
     }
-    if (t->rank != 0)
+    if (t->links.rank != 0)
         TRY(call(t, r, 0, TCP_STAR, 0, deadline_s, &t->star[0]));
     else
         *incoming += p->ranks - 1;
@@ -60,17 +54,15 @@ out:
 /* Where the connection announced by a hello belongs; NULL: nowhere. */
 static int *place(struct tcp *t, const struct tcp_hello *h)
 {
-    const struct program *p = t->program;
-    if (h->role == TCP_CHANNEL && h->id < p->channels && t->link_of[h->id] != PROGRAM_NONE) {
-        struct tcp_link *l = &t->link[t->link_of[h->id]];
-        return !l->outgoing && h->from == l->peer ? &l->fd : NULL;
+    const struct program *p = t->links.program;
+    if (h->role == TCP_CHANNEL && h->id < p->channels && t->links.of[h->id] != PROGRAM_NONE) {
+        struct tcp_link *l = &t->link[t->links.of[h->id]];
+        return !l->end->outgoing && h->from == l->end->peer ? &l->fd : NULL;
     }
-    if (h->role == TCP_RING && h->id < p->groups && t->ring[h->id].ranks > 1) {
-        struct tcp_ring *g = &t->ring[h->id];
-        uint32_t previous = member(p, h->id, (g->me + g->ranks - 1) % g->ranks);
-        return h->from == previous ? &g->previous : NULL;
+    if (h->role == TCP_RING && h->id < p->groups && t->links.ring[h->id].ranks > 1) {
+        return h->from == t->links.ring[h->id].previous ? &t->neighbour[h->id].previous : NULL;
     }
-    if (h->role == TCP_STAR && t->rank == 0 && h->from > 0 && h->from < p->ranks)
+    if (h->role == TCP_STAR && t->links.rank == 0 && h->from > 0 && h->from < p->ranks)
         return &t->star[h->from];
     return NULL;
 }
@@ -106,7 +98,8 @@ enum status tcp_connect(struct tcp *t, const struct rendezvous *r)
         bool known;
         st = answer(t, r, deadline_s, &known);
         if (st != STATUS_OK) {
-            error_context(st, "rank %u waits for %zu connections of its peers", t->rank, incoming);
+            error_context(st, "rank %u waits for %zu connections of its peers", t->links.rank,
+                          incoming);
             goto out;
         }
         incoming -= known;
@@ -118,11 +111,11 @@ out:
 /* Apply `act` to every connection. */
 static void each(struct tcp *t, void (*act)(int *fd))
 {
-    for (size_t k = 0; t->link && k < t->links; k++)
+    for (size_t k = 0; t->link && k < t->links.n; k++)
         act(&t->link[k].fd);
-    for (size_t g = 0; t->ring && g < t->program->groups; g++) {
-        act(&t->ring[g].next);
-        act(&t->ring[g].previous);
+    for (size_t g = 0; g < t->neighbours; g++) {
+        act(&t->neighbour[g].next);
+        act(&t->neighbour[g].previous);
     }
     for (size_t k = 0; t->star && k < t->stars; k++)
         act(&t->star[k]);

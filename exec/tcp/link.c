@@ -8,19 +8,19 @@
 
 static struct tcp_head next_head(const struct tcp_link *l)
 {
-    uint32_t send = l->order->send[l->next];
+    uint32_t send = l->end->order->send[l->next];
     return (struct tcp_head){TCP_MAGIC, TCP_DATA, send, l->step,
-                             (uint64_t)l->tcp->program->op[send].bytes};
+                             (uint64_t)l->tcp->links.program->op[send].bytes};
 }
 
 static uint32_t own_op(const struct tcp_link *l)
 {
-    return l->outgoing ? l->order->send[l->next] : l->order->recv[l->next];
+    return l->end->outgoing ? l->end->order->send[l->next] : l->end->order->recv[l->next];
 }
 
 static void advance(struct tcp_link *l)
 {
-    if (++l->next == l->order->n) {
+    if (++l->next == l->end->order->n) {
         l->next = 0;
         l->step++;
     }
@@ -98,19 +98,19 @@ void *tcp_writer(void *link)
     pthread_mutex_lock(&t->mutex);
     while (wait_posted(l)) {
         uint32_t op = own_op(l);
-        struct tcp_buffer *b = t->op[op - t->first].buffer;
+        struct tcp_buffer *b = links_op(&t->links, op)->buffer;
         pthread_mutex_unlock(&t->mutex);
         double start_s;
         enum status st = write_next(l, b, &start_s);
         double end_s = clock_now();
         if (st != STATUS_OK) {
-            tcp_fail(t, st, op, l->peer);
+            tcp_fail(t, st, op, l->end->peer);
             return NULL;
         }
         pthread_mutex_lock(&t->mutex);
         l->ready--;
         give(l, b);
-        t->op[op - t->first].buffer = NULL;
+        links_op(&t->links, op)->buffer = NULL;
         advance(l);
         pthread_mutex_unlock(&t->mutex);
         tcp_complete(t, op, start_s, end_s);
@@ -127,10 +127,10 @@ static enum status take_slot(struct tcp_link *l, struct tcp_buffer **slot)
 {
     enum status st = STATUS_OK;
     pthread_mutex_lock(&l->tcp->mutex);
-    if (l->step != l->tcp->step)
+    if (l->step != l->tcp->links.step)
         st = error_set(STATUS_IO, "message of step %u before the barrier", l->step);
     else if (!(*slot = tcp_take(l)))
-        st = error_set(STATUS_IO, "more messages than the %zu granted", l->order->window);
+        st = error_set(STATUS_IO, "more messages than the %zu granted", l->end->order->window);
     pthread_mutex_unlock(&l->tcp->mutex);
     return st;
 }
@@ -158,12 +158,12 @@ void *tcp_reader(void *link)
         double start_s;
         enum status st = read_next(l, &b, &start_s);
         if (st != STATUS_OK) {
-            tcp_fail(t, st, op, l->peer);
+            tcp_fail(t, st, op, l->end->peer);
             return NULL;
         }
         double end_s = clock_now();
         pthread_mutex_lock(&t->mutex);
-        t->op[op - t->first].buffer = b;
+        links_op(&t->links, op)->buffer = b;
         advance(l);
         pthread_mutex_unlock(&t->mutex);
         tcp_complete(t, op, start_s, end_s);

@@ -95,13 +95,14 @@ static uint32_t name_of(const struct program *p, uint32_t op, size_t me, size_t 
 
 static enum status serve(struct tcp *t, const struct tcp_request *r, bool *from_previous)
 {
-    const struct program_op *o = &t->program->op[r->op];
-    const struct tcp_ring *g = &t->ring[o->peer];
+    const struct program_op *o = &t->links.program->op[r->op];
+    const struct link_ring *g = &t->links.ring[o->peer];
+    const struct tcp_ring *to = &t->neighbour[o->peer];
     size_t ranks = g->ranks;
     struct tcp_head head = {.magic = TCP_MAGIC,
                             .kind = TCP_PART,
-                            .tag = name_of(t->program, r->op, g->me, ranks),
-                            .step = t->step};
+                            .tag = name_of(t->links.program, r->op, g->me, ranks),
+                            .step = t->links.step};
     for (size_t round = ring_begin(ranks, o); round < ring_end(ranks, o); round++) {
         bool adds = ring_adds(ranks, round);
         struct ring_part give = ring_gives(r->n, ranks, g->me, round);
@@ -110,9 +111,9 @@ static enum status serve(struct tcp *t, const struct tcp_request *r, bool *from_
         struct tcp_head want = head;
         want.bytes = take.n * sizeof(float);
         head.bytes = give.n * sizeof(float);
-        struct flow out = {g->next, head, (char *)(r->data + give.first), 0, (size_t)head.bytes};
+        struct flow out = {to->next, head, (char *)(r->data + give.first), 0, (size_t)head.bytes};
         struct flow in = {
-            g->previous, {0}, (char *)(adds ? t->chunk : taken), 0, (size_t)want.bytes};
+            to->previous, {0}, (char *)(adds ? t->chunk : taken), 0, (size_t)want.bytes};
         enum status st = exchange(&out, &in, &want, from_previous);
         if (st != STATUS_OK)
             return st;
@@ -124,10 +125,8 @@ static enum status serve(struct tcp *t, const struct tcp_request *r, bool *from_
 
 static uint32_t neighbour(const struct tcp *t, uint32_t op, bool previous)
 {
-    const struct program *p = t->program;
-    uint32_t group = p->op[op].peer;
-    const struct tcp_ring *g = &t->ring[group];
-    return p->member[p->group_start[group] + (g->me + (previous ? g->ranks - 1 : 1)) % g->ranks];
+    const struct link_ring *g = &t->links.ring[t->links.program->op[op].peer];
+    return previous ? g->previous : g->next;
 }
 
 void *tcp_collector(void *tcp)
@@ -139,7 +138,7 @@ void *tcp_collector(void *tcp)
             pthread_cond_wait(&t->asked, &t->mutex);
         if (t->stopping || t->failure != STATUS_OK)
             break;
-        struct tcp_request r = t->request[t->served % t->collectives];
+        struct tcp_request r = t->request[t->served % t->links.collectives];
         pthread_mutex_unlock(&t->mutex);
         bool from_previous = false;
         double start_s = clock_now();

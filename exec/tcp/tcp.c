@@ -7,7 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "exec/ring.h"
 #include "exec/tcp/socket.h"
 #include "exec/transport.h"
 
@@ -18,19 +17,19 @@ static void wake_all(struct tcp *t)
 {
     pthread_cond_broadcast(&t->changed);
     pthread_cond_broadcast(&t->asked);
-    for (size_t k = 0; k < t->links; k++)
+    for (size_t k = 0; k < t->links.n; k++)
         pthread_cond_broadcast(&t->link[k].posted);
 }
 
 void tcp_fail(struct tcp *t, enum status st, uint32_t op, uint32_t peer)
 {
     char label[OP_LABEL];
-    op_label(&t->program->op[op], label);
+    op_label(&t->links.program->op[op], label);
     pthread_mutex_lock(&t->mutex);
     if (t->failure == STATUS_OK && !t->stopping) {
         t->failure = st;
-        snprintf(t->reason, sizeof t->reason, "rank %u: %s with rank %u: %s", t->rank, label, peer,
-                 error_message());
+        snprintf(t->reason, sizeof t->reason, "rank %u: %s with rank %u: %s", t->links.rank, label,
+                 peer, error_message());
         wake_all(t);
     }
     pthread_mutex_unlock(&t->mutex);
@@ -38,12 +37,8 @@ void tcp_fail(struct tcp *t, enum status st, uint32_t op, uint32_t peer)
 
 void tcp_complete(struct tcp *t, uint32_t op, double start_s, double end_s)
 {
-    struct tcp_op *o = &t->op[op - t->first];
     pthread_mutex_lock(&t->mutex);
-    if (o->calls <= 1)
-        o->start_s = start_s;
-    o->end_s = end_s;
-    o->complete = true;
+    links_complete(&t->links, op, start_s, end_s);
     pthread_cond_broadcast(&t->changed);
     pthread_mutex_unlock(&t->mutex);
 }
@@ -75,7 +70,7 @@ static enum status init_synchronisation(struct tcp *t)
     pthread_mutex_init(&t->mutex, NULL);
     pthread_cond_init(&t->changed, &attr);
     pthread_cond_init(&t->asked, NULL);
-    for (size_t k = 0; k < t->links; k++)
+    for (size_t k = 0; k < t->links.n; k++)
         pthread_cond_init(&t->link[k].posted, NULL);
     pthread_condattr_destroy(&attr);
     t->synchronised = true;
@@ -83,23 +78,17 @@ static enum status init_synchronisation(struct tcp *t)
 }
 
 /* Slots of an incoming link with their memory; an outgoing one gets memory when it needs some. */
-static enum status init_link(struct tcp *t, struct tcp_link *l, uint32_t channel)
+static enum status init_link(struct tcp *t, struct tcp_link *l, const struct link_end *end)
 {
-    const struct program_channel *c = &t->program->channel[channel];
-    const struct channel_order *order = &t->order[channel];
-    *l = (struct tcp_link){.tcp = t, .fd = -1, .order = order};
-    l->outgoing = c->from == t->rank;
-    l->peer = l->outgoing ? c->to : c->from;
-    l->credits = order->window;
-    size_t room = l->outgoing ? order->n : order->window;
-    l->pool = calloc(room, sizeof *l->pool);
+    *l = (struct tcp_link){.tcp = t, .fd = -1, .end = end, .credits = end->order->window};
+    l->pool = calloc(end->room, sizeof *l->pool);
     if (!l->pool)
-        return error_set(STATUS_NOMEM, "%zu buffers", room);
-    for (; !l->outgoing && l->buffers < room; l->buffers++) {
+        return error_set(STATUS_NOMEM, "%zu buffers", end->room);
+    for (; !end->outgoing && l->buffers < end->room; l->buffers++) {
         struct tcp_buffer *b = &l->pool[l->buffers];
-        b->data = malloc(order->bytes + 1);
+        b->data = malloc(end->order->bytes + 1);
         if (!b->data)
-            return error_set(STATUS_NOMEM, "%zu slots of %zu bytes", room, order->bytes);
+            return error_set(STATUS_NOMEM, "%zu slots of %zu bytes", end->room, end->order->bytes);
         b->next = l->free;
         l->free = b;
     }
@@ -109,59 +98,33 @@ static enum status init_link(struct tcp *t, struct tcp_link *l, uint32_t channel
 static enum status init_links(struct tcp *t)
 {
     enum status st = STATUS_OK;
-    const struct program *p = t->program;
-    size_t n = 0;
-    for (size_t c = 0; c < p->channels; c++)
-        n += p->channel[c].from == t->rank || p->channel[c].to == t->rank;
-    t->link_of = malloc((p->channels + 1) * sizeof *t->link_of);
-    t->link = calloc(n + 1, sizeof *t->link);
-    if (!t->link_of || !t->link)
-        return error_set(STATUS_NOMEM, "%zu links", n);
-    for (uint32_t c = 0; c < p->channels; c++) {
-        t->link_of[c] = PROGRAM_NONE;
-        if (p->channel[c].from != t->rank && p->channel[c].to != t->rank)
-            continue;
-        t->link_of[c] = (uint32_t)t->links;
-        TRY(init_link(t, &t->link[t->links++], c));
-    }
+    t->link = calloc(t->links.n + 1, sizeof *t->link);
+    if (!t->link)
+        return error_set(STATUS_NOMEM, "%zu links", t->links.n);
+    for (size_t k = 0; k < t->links.n; k++)
+        t->link[k].fd = -1;
+    for (size_t k = 0; k < t->links.n; k++)
+        TRY(init_link(t, &t->link[k], &t->links.end[k]));
 out:
     return st;
 }
 
 static enum status init_rings(struct tcp *t)
 {
-    const struct program *p = t->program;
-    size_t largest = 0;
-    t->ring = calloc(p->groups + 1, sizeof *t->ring);
-    t->stars = t->rank == 0 ? p->ranks : 1;
+    const struct links *l = &t->links;
+    t->neighbour = malloc((l->program->groups + 1) * sizeof *t->neighbour);
+    t->stars = l->rank == 0 ? l->program->ranks : 1;
     t->star = malloc(t->stars * sizeof *t->star);
-    if (!t->ring || !t->star)
-        return error_set(STATUS_NOMEM, "%zu groups", p->groups);
+    if (!t->neighbour || !t->star)
+        return error_set(STATUS_NOMEM, "%zu groups", l->program->groups);
     for (size_t k = 0; k < t->stars; k++)
         t->star[k] = -1;
-    for (size_t g = 0; g < p->groups; g++) {
-        size_t n = p->group_start[g + 1] - p->group_start[g];
-        t->ring[g].next = t->ring[g].previous = -1;
-        for (size_t i = 0; i < n; i++)
-            if (p->member[p->group_start[g] + i] == t->rank)
-                t->ring[g] = (struct tcp_ring){n, i, -1, -1};
-    }
-    for (size_t i = t->first; i < t->first + t->ops; i++) {
-        if (!op_is_collective(&p->op[i]))
-            continue;
-        t->collectives++;
-        size_t ranks = t->ring[p->op[i].peer].ranks;
-        if (ranks == 0)
-            return error_set(STATUS_INVALID, "rank %u is no member of group %u", t->rank,
-                             p->op[i].peer);
-        size_t n = (size_t)p->op[i].bytes / 4 / ranks + 1;
-        largest = n > largest ? n : largest;
-    }
-    t->request = calloc(t->collectives + 1, sizeof *t->request);
-    t->chunk = malloc((largest + 1) * sizeof *t->chunk);
+    for (; t->neighbours < l->program->groups; t->neighbours++)
+        t->neighbour[t->neighbours] = (struct tcp_ring){-1, -1};
+    t->request = calloc(l->collectives + 1, sizeof *t->request);
+    t->chunk = malloc(l->largest_chunk * sizeof *t->chunk);
     if (!t->request || !t->chunk)
-        return error_set(STATUS_NOMEM, "%zu collectives", t->collectives);
-    t->collecting = t->collectives > 0; /* until start_threads(): wanted */
+        return error_set(STATUS_NOMEM, "%zu collectives", l->collectives);
     return STATUS_OK;
 }
 
@@ -174,14 +137,12 @@ static enum status start_thread(pthread_t *thread, void *(*body)(void *), void *
 static enum status start_threads(struct tcp *t)
 {
     enum status st = STATUS_OK;
-    bool collects = t->collecting;
-    t->collecting = false;
-    for (size_t k = 0; k < t->links; k++) {
+    for (size_t k = 0; k < t->links.n; k++) {
         struct tcp_link *l = &t->link[k];
-        TRY(start_thread(&l->thread, l->outgoing ? tcp_writer : tcp_reader, l));
+        TRY(start_thread(&l->thread, l->end->outgoing ? tcp_writer : tcp_reader, l));
         l->running = true;
     }
-    if (collects) {
+    if (t->links.collectives > 0) {
         TRY(start_thread(&t->collector, tcp_collector, t));
         t->collecting = true;
     }
@@ -198,12 +159,12 @@ static void stop_threads(struct tcp *t)
     wake_all(t);
     pthread_mutex_unlock(&t->mutex);
     tcp_hang_up(t);
-    for (size_t k = 0; k < t->links; k++)
+    for (size_t k = 0; k < t->links.n; k++)
         if (t->link[k].running)
             pthread_join(t->link[k].thread, NULL);
     if (t->collecting)
         pthread_join(t->collector, NULL);
-    for (size_t k = 0; k < t->links; k++)
+    for (size_t k = 0; k < t->links.n; k++)
         pthread_cond_destroy(&t->link[k].posted);
     pthread_cond_destroy(&t->asked);
     pthread_cond_destroy(&t->changed);
@@ -217,19 +178,17 @@ static void close_tcp(void *self)
         return;
     stop_threads(t);
     tcp_disconnect(t);
-    for (size_t k = 0; k < t->links; k++) {
+    for (size_t k = 0; t->link && k < t->links.n; k++) {
         for (size_t i = 0; i < t->link[k].buffers; i++)
             free(t->link[k].pool[i].data);
         free(t->link[k].pool);
     }
     free(t->link);
-    free(t->link_of);
-    free(t->ring);
+    free(t->neighbour);
     free(t->star);
     free(t->request);
     free(t->chunk);
-    free(t->op);
-    channel_orders_free(t->order, t->program->channels);
+    links_free(&t->links);
     free(t);
 }
 
@@ -240,17 +199,7 @@ static enum status open_tcp(const struct program *p, uint32_t rank, const struct
     struct tcp *t = calloc(1, sizeof *t);
     if (!t)
         return error_set(STATUS_NOMEM, "transport");
-    t->program = p;
-    t->rank = rank;
-    t->first = p->op_start[rank];
-    t->ops = p->op_start[rank + 1] - t->first;
-    t->step = UINT32_MAX;
-    t->op = calloc(t->ops + 1, sizeof *t->op);
-    if (!t->op) {
-        st = error_set(STATUS_NOMEM, "%zu ops", t->ops);
-        goto out;
-    }
-    TRY(channel_orders(p, &t->order));
+    TRY(links_init(p, rank, &t->links));
     TRY(init_links(t));
     TRY(init_rings(t));
     TRY(tcp_connect(t, r));
@@ -265,38 +214,31 @@ out:
 
 /* ---- communication */
 
-static struct tcp_op *own(struct tcp *t, uint32_t op)
+static struct link_op *own(struct tcp *t, uint32_t op)
 {
-    return &t->op[op - t->first];
+    return links_op(&t->links, op);
 }
 
 static struct tcp_link *link_of(struct tcp *t, uint32_t op)
 {
-    return &t->link[t->link_of[t->program->op[op].channel]];
-}
-
-static enum status misuse(const struct tcp *t, uint32_t op, const char *what)
-{
-    char label[OP_LABEL];
-    return error_set(STATUS_INVALID, "rank %u: %s: %s", t->rank,
-                     op_label(&t->program->op[op], label), what);
+    return &t->link[links_end(&t->links, op)];
 }
 
 static enum status send_buffer(void *self, uint32_t op, void **data)
 {
     struct tcp *t = self;
     struct tcp_link *l = link_of(t, op);
-    struct tcp_op *o = own(t, op);
+    struct link_op *o = own(t, op);
     if (o->posted || o->complete || o->buffer)
-        return misuse(t, op, "sent twice in a step");
+        return links_misuse(&t->links, op, "sent twice in a step");
     pthread_mutex_lock(&t->mutex);
     struct tcp_buffer *b = tcp_take(l);
     pthread_mutex_unlock(&t->mutex);
     if (!b) { /* all memory is on its way; there are at most as many as messages in a step */
         b = &l->pool[l->buffers];
-        b->data = malloc(l->order->bytes + 1);
+        b->data = malloc(l->end->order->bytes + 1);
         if (!b->data)
-            return error_set(STATUS_NOMEM, "%zu bytes to send", l->order->bytes);
+            return error_set(STATUS_NOMEM, "%zu bytes to send", l->end->order->bytes);
         l->buffers++;
     }
     o->buffer = b;
@@ -309,10 +251,10 @@ static enum status post_send(void *self, uint32_t op)
     struct tcp *t = self;
     struct tcp_link *l = link_of(t, op);
     if (!own(t, op)->buffer)
-        return misuse(t, op, "sent without a buffer");
-    if (l->order->send[l->posts] != op)
-        return misuse(t, op, "sent out of order");
-    l->posts = (l->posts + 1) % l->order->n;
+        return links_misuse(&t->links, op, "sent without a buffer");
+    if (l->end->order->send[l->posts] != op)
+        return links_misuse(&t->links, op, "sent out of order");
+    l->posts = (l->posts + 1) % l->end->order->n;
     pthread_mutex_lock(&t->mutex);
     own(t, op)->posted = true;
     l->ready++;
@@ -323,59 +265,42 @@ static enum status post_send(void *self, uint32_t op)
 
 static enum status collective(void *self, uint32_t op, float *data, size_t n)
 {
-    enum status st = STATUS_OK;
     struct tcp *t = self;
-    struct tcp_op *o = own(t, op);
-    const struct program_op *p = &t->program->op[op];
-    if (!ring_does(p) || n != (size_t)p->bytes / sizeof *data)
-        return misuse(t, op, "not an array of as many bytes as the program says");
     pthread_mutex_lock(&t->mutex);
-    if (o->calls == p->count || o->posted) {
-        st = misuse(t, op, "called too often, or before the last call was waited for");
-    } else {
-        o->posted = true;
-        o->complete = false;
-        o->calls++;
-        t->request[t->requests++ % t->collectives] = (struct tcp_request){op, data, n};
+    enum status st = links_call(&t->links, op, n);
+    if (st == STATUS_OK) {
+        t->request[t->requests++ % t->links.collectives] = (struct tcp_request){op, data, n};
         pthread_cond_signal(&t->asked);
     }
     pthread_mutex_unlock(&t->mutex);
     return st;
 }
 
-static enum status timed_out(const struct tcp *t, uint32_t op, double timeout_s)
-{
-    char label[OP_LABEL];
-    const struct program_op *o = &t->program->op[op];
-    return error_set(STATUS_EXTERNAL, "rank %u: %s with %s %u: nothing for %g s", t->rank,
-                     op_label(o, label), op_is_collective(o) ? "group" : "rank", o->peer,
-                     timeout_s);
-}
-
 static enum status wait_op(void *self, uint32_t op, double timeout_s, const void **data)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     struct tcp *t = self;
-    struct tcp_op *o = own(t, op);
+    struct link_op *o = own(t, op);
+    const struct tcp_buffer *b;
     double deadline_s = clock_now() + timeout_s;
     struct timespec limit = {.tv_sec = (time_t)floor(deadline_s)};
     limit.tv_nsec = (long)((deadline_s - floor(deadline_s)) * 1e9);
-    if (op_is_collective(&t->program->op[op]) && o->calls == 0)
-        return misuse(t, op, "waited for, but not called");
-
     pthread_mutex_lock(&t->mutex);
     int error = 0;
+    TRY(links_may_wait(&t->links, op));
     while (!o->complete && t->failure == STATUS_OK && error != ETIMEDOUT)
         error = pthread_cond_timedwait(&t->changed, &t->mutex, &limit);
     if (o->complete) {
         o->posted = false;
+        b = o->buffer;
         if (data)
-            *data = o->buffer ? o->buffer->data : NULL;
+            *data = b ? b->data : NULL;
     } else if (t->failure != STATUS_OK) {
         st = error_set(t->failure, "%s", t->reason);
     } else {
-        st = timed_out(t, op, timeout_s);
+        st = links_timed_out(&t->links, op, timeout_s);
     }
+out:
     pthread_mutex_unlock(&t->mutex);
     return st;
 }
@@ -383,13 +308,13 @@ static enum status wait_op(void *self, uint32_t op, double timeout_s, const void
 static void release(void *self, uint32_t op)
 {
     struct tcp *t = self;
-    struct tcp_op *o = own(t, op);
+    struct link_op *o = own(t, op);
     struct tcp_link *l = link_of(t, op);
     struct tcp_buffer *b = o->buffer;
     o->buffer = NULL;
     enum status st = tcp_grant(l, b);
     if (st != STATUS_OK)
-        tcp_fail(t, st, op, l->peer);
+        tcp_fail(t, st, op, l->end->peer);
 }
 
 static void times(void *self, uint32_t op, double *start_s, double *end_s)
@@ -408,8 +333,8 @@ struct start {
 static enum status check_star(struct tcp *t, uint32_t peer, enum status st)
 {
     return st == STATUS_OK ? st
-                           : error_context(st, "rank %u: barrier of step %u with rank %u", t->rank,
-                                           t->step, peer);
+                           : error_context(st, "rank %u: barrier of step %u with rank %u",
+                                           t->links.rank, t->links.step, peer);
 }
 
 static enum status gather(struct tcp *t, const struct tcp_head *want, double deadline_s,
@@ -450,23 +375,15 @@ static enum status barrier(void *self, double timeout_s, double *start_s)
     struct tcp *t = self;
     double deadline_s = clock_now() + timeout_s;
     pthread_mutex_lock(&t->mutex);
-    bool first = t->step == UINT32_MAX;
-    for (size_t i = 0; i < t->ops; i++) {
-        struct tcp_op *o = &t->op[i];
-        const struct program_op *p = &t->program->op[t->first + i];
-        bool open = !o->complete || o->buffer || (op_is_collective(p) && o->calls < p->count);
-        if (!first && !op_computes(p) && open) {
-            pthread_mutex_unlock(&t->mutex);
-            return misuse(t, (uint32_t)(t->first + i), "not complete or not released at barrier");
-        }
-        *o = (struct tcp_op){0};
-    }
+    /* before the others hear of our arrival: from then on they may send */
+    enum status st = links_next_step(&t->links);
     t->requests = t->served = 0;
-    t->step++; /* before the others hear of our arrival: from then on they may send */
     pthread_mutex_unlock(&t->mutex);
-    struct tcp_head head = {.magic = TCP_MAGIC, .kind = TCP_BARRIER, .step = t->step};
-    return t->rank == 0 ? gather(t, &head, deadline_s, start_s)
-                        : arrive(t, &head, deadline_s, start_s);
+    if (st != STATUS_OK)
+        return st;
+    struct tcp_head head = {.magic = TCP_MAGIC, .kind = TCP_BARRIER, .step = t->links.step};
+    return t->links.rank == 0 ? gather(t, &head, deadline_s, start_s)
+                              : arrive(t, &head, deadline_s, start_s);
 }
 
 const struct transport transport_tcp = {

@@ -18,8 +18,8 @@
 #include <stdint.h>
 
 #include "core/program.h"
+#include "exec/links.h"
 #include "exec/rendezvous.h"
-#include "exec/tcp/window.h"
 
 enum { TCP_MAGIC = 0x464c5431, TCP_VERSION = 1, TCP_REASON = 512 };
 
@@ -58,30 +58,21 @@ struct tcp;
 /* One end of a channel. */
 struct tcp_link {
     struct tcp *tcp;
-    uint32_t peer; /* rank */
+    const struct link_end *end;
     int fd;
-    bool outgoing, running;
+    bool running;
     pthread_t thread;
-    pthread_cond_t posted;             /* outgoing: something to send, or stop */
-    const struct channel_order *order; /* own ops: order->send or order->recv */
-    size_t next;                       /* position of the next message */
-    size_t ready;                      /* outgoing: messages posted and not yet written */
-    size_t posts;                      /* outgoing: position of the next post */
-    uint32_t step;                     /* of the next message */
-    size_t credits;                    /* outgoing: messages that the receiver has room for */
-    size_t buffers;                    /* of the pool that have memory */
-    struct tcp_buffer *pool, *free;    /* incoming: [window] slots; outgoing: [order->n] */
+    pthread_cond_t posted;          /* outgoing: something to send, or stop */
+    size_t next;                    /* position of the next message */
+    size_t ready;                   /* outgoing: messages posted and not yet written */
+    size_t posts;                   /* outgoing: position of the next post */
+    uint32_t step;                  /* of the next message */
+    size_t credits;                 /* outgoing: messages that the receiver has room for */
+    size_t buffers;                 /* of the pool that have memory */
+    struct tcp_buffer *pool, *free; /* incoming: [window] slots; outgoing: [order->n] */
 };
 
-/* An op of this rank in the current step. */
-struct tcp_op {
-    bool posted, complete; /* a collective: its last call is not waited for, is complete */
-    uint32_t calls;        /* of a collective */
-    double start_s, end_s;
-    struct tcp_buffer *buffer;
-};
-
-/* A collective waiting its turn, and the ring of a group. */
+/* A collective waiting its turn, and connections with the neighbours in a group. */
 struct tcp_request {
     uint32_t op;
     float *data;
@@ -89,23 +80,16 @@ struct tcp_request {
 };
 
 struct tcp_ring {
-    size_t ranks, me; /* members, own position */
     int next, previous;
 };
 
 struct tcp {
-    const struct program *program;
-    uint32_t rank;
-    size_t first, ops;           /* own ops are program->op[first .. first + ops) */
-    struct tcp_op *op;           /* [ops] */
-    struct channel_order *order; /* [program->channels] */
-    size_t links;
-    struct tcp_link *link; /* [links] */
-    uint32_t *link_of;     /* [program->channels] or PROGRAM_NONE */
-    struct tcp_ring *ring; /* [program->groups]; ranks == 0: not a member */
-    int *star;             /* rank 0: [ranks] connections of the others; else [1] to rank 0 */
+    struct links links;         /* op's buffer: struct tcp_buffer */
+    struct tcp_link *link;      /* [links.n] */
+    struct tcp_ring *neighbour; /* [program->groups] */
+    size_t neighbours;
+    int *star; /* rank 0: [ranks] connections of the others; else [1] to rank 0 */
     size_t stars;
-    uint32_t step; /* of the ops in `op`; UINT32_MAX before the first barrier */
 
     size_t requests, served;     /* calls of collectives of this step, in their order */
     size_t collectives;          /* of the rank's list: each has one call under way at most */
