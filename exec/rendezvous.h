@@ -26,6 +26,7 @@ struct rendezvous {
     uint16_t *port;   /* [ranks] where each accepts data connections; owned */
     int listener;     /* own data port, listening; -1: none */
     int control;      /* connection to the launcher; -1: none */
+    void *shared;     /* transport->share()'s, NULL: the ranks are processes; borrowed */
     uint8_t token[TOKEN]; /* shared by the ranks of a run, unknown to strangers */
     double timeout_s;     /* to connect to all peers */
 };

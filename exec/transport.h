@@ -22,6 +22,14 @@ struct transport {
     const char *name; /* "tcp", "mpi", "nccl", "local" */
     /* Payloads and arrays are memory of the device, used in the order of its queue. */
     bool device_memory;
+
+    /* Of a transport whose ranks are threads of one process, else NULL: what they share (goes into
+     * rendezvous.shared), made before the first open() and freed after the last close(); and that a
+     * rank has failed before its open(), so that nobody waits for it. */
+    enum status (*share)(const struct program *p, void **shared);
+    void (*unshare)(void *shared); /* accepts NULL */
+    void (*leave)(void *shared, uint32_t rank);
+
     enum status (*open)(const struct program *p, uint32_t rank, const struct rendezvous *r,
                         void **self);
     void (*close)(void *self); /* accepts NULL; never blocks */
@@ -58,8 +66,8 @@ struct transport {
     enum status (*barrier)(void *self, double timeout_s, double *start_s);
 };
 
-extern const struct transport transport_tcp;
-extern const struct transport transport_nccl; /* in exec_cuda only */
-extern const struct transport transport_mpi;  /* in exec_mpi only: the process owns MPI */
+extern const struct transport transport_tcp, transport_local;
+extern const struct transport transport_nccl, transport_local_cuda; /* in exec_cuda only */
+extern const struct transport transport_mpi; /* in exec_mpi only: the process owns MPI */
 
 #endif

@@ -22,6 +22,8 @@ static const struct transport *transport_of(const struct actor *a)
 
 void mesh_open(struct mesh *m)
 {
+    if (m->transport && m->transport->share)
+        assert_int_equal(m->transport->share(&m->program, &m->shared), STATUS_OK);
     for (uint32_t k = 0; k < m->program.ranks; k++) {
         m->r[k] = (struct rendezvous){.rank = k,
                                       .ranks = (uint32_t)m->program.ranks,
@@ -29,6 +31,7 @@ void mesh_open(struct mesh *m)
                                       .port = m->port,
                                       .listener = -1,
                                       .control = -1,
+                                      .shared = m->shared,
                                       .token = {1, 2, 3},
                                       .timeout_s = patience_s};
         if (is_here(m, k))
@@ -40,6 +43,8 @@ void mesh_close(struct mesh *m)
 {
     for (size_t k = 0; k < m->program.ranks; k++)
         socket_close(&m->r[k].listener);
+    if (m->shared)
+        m->transport->unshare(m->shared);
     program_free(&m->program);
 }
 

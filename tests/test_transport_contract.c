@@ -1,5 +1,6 @@
-/* What every transport promises: messages, collectives, deadlines, dead peers. Run on TCP with the
- * ranks as threads; on MPI every process of mpirun is one rank and the world has two to four.
+/* What every transport promises: messages, collectives, deadlines, dead peers. Run on TCP and local
+ * with the ranks as threads; on MPI every process of mpirun is one rank and the world has two to
+ * four.
  *
  * Usage: test_transport_contract [TRANSPORT [dead]]; `dead` plays only the scene in which a rank
  * dies, because MPI ends the others too. */
@@ -562,7 +563,7 @@ static void open_releases_everything_when_memory_runs_out(void **state)
     uint32_t members[MAX_RANKS + 1];
     struct mesh m = new_mesh();
     if (!alone)
-        skip(); /* TCP's is in test_tcp_faults.c */
+        skip(); /* TCP's is in test_tcp_faults.c, local's in test_local.c */
     memcpy(members, group, sizeof members);
     members[high] = UINT32_MAX;
     toy_begin(&m.program, 1, (const uint32_t *const[]){members});
@@ -695,7 +696,7 @@ int main(int argc, char **argv)
     };
     const char *name = argc > 1 ? argv[1] : "tcp";
     bool dead = argc > 2 && !strcmp(argv[2], "dead");
-    transport = &transport_tcp;
+    transport = !strcmp(name, "local") ? &transport_local : &transport_tcp;
 #ifdef WITH_MPI
     if (!strcmp(name, "mpi") && start_mpi(&argc, &argv))
         return 2;

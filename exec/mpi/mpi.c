@@ -141,7 +141,7 @@ static void close_mpi(void *self)
     free(t->owner);
     free(t->done);
     free(t->status);
-    links_free(&t->links);
+    endpoints_free(&t->links);
     free(t);
 }
 
@@ -164,7 +164,7 @@ static enum status open_mpi(const struct program *p, uint32_t rank, const struct
     struct mpi *t = calloc(1, sizeof *t);
     if (!t)
         return error_set(STATUS_NOMEM, "transport");
-    TRY(links_init(p, rank, &t->links));
+    TRY(endpoints_init(p, rank, &t->links));
     TRY(check_world(t));
     TRY(init_requests(t));
     TRY(init_links(t));
@@ -181,12 +181,12 @@ out:
 
 static struct link_op *own(struct mpi *t, uint32_t op)
 {
-    return links_op(&t->links, op);
+    return endpoints_op(&t->links, op);
 }
 
 static struct mpi_link *link_of(struct mpi *t, uint32_t op)
 {
-    return &t->link[links_end(&t->links, op)];
+    return &t->link[endpoints_end(&t->links, op)];
 }
 
 static enum status send_buffer(void *self, uint32_t op, void **data)
@@ -196,7 +196,7 @@ static enum status send_buffer(void *self, uint32_t op, void **data)
     struct mpi_link *l = link_of(t, op);
     struct link_op *o = own(t, op);
     if (o->posted || o->complete || o->buffer)
-        return links_misuse(&t->links, op, "sent twice in a step");
+        return endpoints_misuse(&t->links, op, "sent twice in a step");
     TRY(mpi_poll(t)); /* gives buffers back, and the network something to do */
     if (l->free == 0) {
         void *memory = malloc(l->end->order->bytes + 1);
@@ -218,9 +218,9 @@ static enum status post_send(void *self, uint32_t op)
     struct link_op *o = own(t, op);
     MPI_Request request;
     if (!o->buffer || o->posted)
-        return links_misuse(&t->links, op, "sent without a buffer");
+        return endpoints_misuse(&t->links, op, "sent without a buffer");
     if (l->end->order->send[l->next] != op)
-        return links_misuse(&t->links, op, "sent out of order");
+        return endpoints_misuse(&t->links, op, "sent out of order");
     o->start_s = clock_now();
     st = mpi_error(MPI_Isend(o->buffer, (int)t->links.program->op[op].bytes, MPI_BYTE,
                              (int)l->end->peer, (int)(t->links.program->groups + l->next),
@@ -237,7 +237,7 @@ static enum status collective(void *self, uint32_t op, float *data, size_t n)
 {
     enum status st;
     struct mpi *t = self;
-    TRY(links_call(&t->links, op, n));
+    TRY(endpoints_call(&t->links, op, n));
     t->collective[t->calls++ % t->links.collectives] = (struct mpi_collective){op, data, n};
     TRY(mpi_ring_start(t));
     TRY(mpi_poll(t));
@@ -251,11 +251,11 @@ static enum status wait_op(void *self, uint32_t op, double timeout_s, const void
     struct mpi *t = self;
     struct link_op *o = own(t, op);
     double deadline_s = clock_now() + timeout_s, nap_s = 0;
-    TRY(links_may_wait(&t->links, op));
+    TRY(endpoints_may_wait(&t->links, op));
     TRY(mpi_poll(t));
     while (!o->complete) {
         if (clock_now() >= deadline_s) {
-            st = links_timed_out(&t->links, op, timeout_s);
+            st = endpoints_timed_out(&t->links, op, timeout_s);
             goto out;
         }
         TRY(mpi_nap(t, &nap_s));
@@ -289,7 +289,7 @@ static void times(void *self, uint32_t op, double *start_s, double *end_s)
 static enum status next_step(struct mpi *t)
 {
     enum status st;
-    TRY(links_next_step(&t->links));
+    TRY(endpoints_next_step(&t->links));
     t->calls = t->served = 0;
     for (size_t k = 0; k < t->links.n; k++) {
         t->link[k].next = 0;

@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #include "core/program.h"
-#include "exec/links.h"
+#include "exec/endpoints.h"
 #include "exec/transport.h"
 
 enum { MPI_REASON = 512, OWNER_RING = UINT32_MAX };
@@ -43,9 +43,9 @@ struct mpi_collective {
 };
 
 struct mpi {
-    struct links links;    /* op's buffer: of a pool */
-    struct mpi_link *link; /* [links.n] */
-    bool one_clock;        /* all ranks read the same CLOCK_MONOTONIC */
+    struct endpoints links; /* op's buffer: of a pool */
+    struct mpi_link *link;  /* [links.n] */
+    bool one_clock;         /* all ranks read the same CLOCK_MONOTONIC */
 
     size_t active;        /* requests in flight */
     MPI_Request *request; /* [links.ops + 2] */

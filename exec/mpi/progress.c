@@ -56,7 +56,7 @@ enum status mpi_post_receives(struct mpi *t, struct mpi_link *l)
 {
     for (; l->next < l->end->order->n && l->free > 0; l->next++) {
         uint32_t op = l->end->order->recv[l->next];
-        struct link_op *o = links_op(&t->links, op);
+        struct link_op *o = endpoints_op(&t->links, op);
         MPI_Request request;
         o->buffer = take_slot(l);
         int tag = (int)(t->links.program->groups + l->next);
@@ -84,12 +84,12 @@ static enum status check_length(const MPI_Status *s, int64_t bytes)
 
 static enum status complete_op(struct mpi *t, uint32_t op, const MPI_Status *s)
 {
-    struct link_op *o = links_op(&t->links, op);
+    struct link_op *o = endpoints_op(&t->links, op);
     double now_s = clock_now();
     const struct program_op *q = &t->links.program->op[op];
-    struct mpi_link *l = &t->link[links_end(&t->links, op)];
+    struct mpi_link *l = &t->link[endpoints_end(&t->links, op)];
     /* MPI does not say when the first byte came */
-    links_complete(&t->links, op, q->kind == OP_RECV ? now_s : o->start_s, now_s);
+    endpoints_complete(&t->links, op, q->kind == OP_RECV ? now_s : o->start_s, now_s);
     if (q->kind == OP_RECV) {
         enum status st = check_length(s, q->bytes);
         if (st != STATUS_OK)

@@ -72,7 +72,7 @@ static void begin(struct mpi *t)
 
 static void finish(struct mpi *t)
 {
-    links_complete(&t->links, mpi_ring_op(t), t->begin_s, clock_now());
+    endpoints_complete(&t->links, mpi_ring_op(t), t->begin_s, clock_now());
     t->served++;
     t->serving = false;
 }

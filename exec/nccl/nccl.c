@@ -58,7 +58,7 @@ static void close_nccl(void *self)
     free(t->link);
     free(t->group);
     free(t->span);
-    links_free(&t->links);
+    endpoints_free(&t->links);
     free(t);
 }
 
@@ -133,7 +133,7 @@ static enum status open_nccl(const struct program *p, uint32_t rank, const struc
     struct nccl *t = calloc(1, sizeof *t);
     if (!t)
         return error_set(STATUS_NOMEM, "transport");
-    TRY(links_init(p, rank, &t->links));
+    TRY(endpoints_init(p, rank, &t->links));
     TRY(cuda_gpu_of(rank, &gpu));
     TRY(CUDA_ERROR("count the GPUs", cudaGetDeviceCount(&gpus)));
     TRY(CUDA_ERROR("choose the GPU", cudaSetDevice((int)(gpu % (uint32_t)gpus))));
@@ -152,7 +152,7 @@ out:
 
 static struct link_op *own(struct nccl *t, uint32_t op)
 {
-    return links_op(&t->links, op);
+    return endpoints_op(&t->links, op);
 }
 
 static struct nccl_span *span_of(struct nccl *t, uint32_t op)
@@ -162,7 +162,7 @@ static struct nccl_span *span_of(struct nccl *t, uint32_t op)
 
 static struct nccl_link *link_of(struct nccl *t, uint32_t op)
 {
-    return &t->link[links_end(&t->links, op)];
+    return &t->link[endpoints_end(&t->links, op)];
 }
 
 /* Queue receives while there are slots. */
@@ -187,7 +187,7 @@ static enum status post_receives(struct nccl *t, struct nccl_link *l)
         l->next++;
     }
 out:
-    return st == STATUS_OK ? st : links_locate(&t->links, op, st);
+    return st == STATUS_OK ? st : endpoints_locate(&t->links, op, st);
 }
 
 static enum status send_buffer(void *self, uint32_t op, void **data)
@@ -196,9 +196,9 @@ static enum status send_buffer(void *self, uint32_t op, void **data)
     struct nccl_link *l = link_of(t, op);
     struct link_op *o = own(t, op);
     if (o->posted || o->buffer)
-        return links_misuse(&t->links, op, "sent twice in a step");
+        return endpoints_misuse(&t->links, op, "sent twice in a step");
     if (l->next >= l->end->order->n || l->end->order->send[l->next] != op)
-        return links_misuse(&t->links, op, "sent out of order");
+        return endpoints_misuse(&t->links, op, "sent out of order");
     struct nccl_slot *slot = &l->slot[l->next++]; /* as many as messages: never waited for */
     o->buffer = slot;
     *data = slot->data;
@@ -223,7 +223,7 @@ static enum status post_send(void *self, uint32_t op)
     struct link_op *o = own(t, op);
     const struct nccl_slot *slot = o->buffer;
     if (!slot || o->posted)
-        return links_misuse(&t->links, op, "sent without a buffer");
+        return endpoints_misuse(&t->links, op, "sent without a buffer");
     TRY(follow(t, l->stream));
     TRY(CUDA_ERROR("queue a send", cudaEventRecord(span_of(t, op)->begin, l->stream)));
     TRY(nccl_settle(l->comm,
@@ -234,7 +234,7 @@ static enum status post_send(void *self, uint32_t op)
     o->posted = true;
     o->buffer = NULL;
 out:
-    return st == STATUS_OK ? st : links_locate(&t->links, op, st);
+    return st == STATUS_OK ? st : endpoints_locate(&t->links, op, st);
 }
 
 /* All rounds of a call, queued at once. */
@@ -261,7 +261,7 @@ static enum status collective(void *self, uint32_t op, float *data, size_t n)
     enum status st;
     struct nccl *t = self;
     const struct nccl_span *span = span_of(t, op);
-    st = links_call(&t->links, op, n);
+    st = endpoints_call(&t->links, op, n);
     if (st != STATUS_OK)
         return st;
     TRY(follow(t, t->sums));
@@ -270,7 +270,7 @@ static enum status collective(void *self, uint32_t op, float *data, size_t n)
     TRY(queue_rounds(t, &t->links.program->op[op], data, n));
     TRY(CUDA_ERROR("queue a collective", cudaEventRecord(span->end, t->sums)));
 out:
-    return st == STATUS_OK ? st : links_locate(&t->links, op, st);
+    return st == STATUS_OK ? st : endpoints_locate(&t->links, op, st);
 }
 
 /* Has the op ended? Asks NCCL as well while it has not. */
@@ -306,7 +306,7 @@ static enum status wait_op(void *self, uint32_t op, double timeout_s, const void
     if (t->failure != STATUS_OK)
         return error_set(t->failure, "%s", t->reason);
     if (!o->posted && !o->complete)
-        return links_misuse(&t->links, op, "waited for, but not posted");
+        return endpoints_misuse(&t->links, op, "waited for, but not posted");
     for (size_t looks = 0; !o->complete; looks++) {
         TRY(poll(comm, span_of(t, op)->end, &o->complete));
         if (!o->complete && clock_now() >= deadline_s) {
@@ -321,7 +321,7 @@ static enum status wait_op(void *self, uint32_t op, double timeout_s, const void
     if (data && slot)
         *data = slot->data;
 out:
-    return st == STATUS_OK ? st : links_locate(&t->links, op, st);
+    return st == STATUS_OK ? st : endpoints_locate(&t->links, op, st);
 }
 
 static void release(void *self, uint32_t op)
@@ -361,7 +361,7 @@ static void times(void *self, uint32_t op, double *start_s, double *end_s)
 static enum status next_step(struct nccl *t)
 {
     enum status st;
-    TRY(links_next_step(&t->links));
+    TRY(endpoints_next_step(&t->links));
     TRY(CUDA_ERROR("clock", cudaEventRecord(t->base, CUDA_STREAM)));
     TRY(CUDA_ERROR("clock", cudaStreamSynchronize(CUDA_STREAM)));
     t->base_s = clock_now();

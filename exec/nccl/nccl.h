@@ -25,7 +25,7 @@
 
 #include "core/program.h"
 #include "exec/cuda/kernels.h"
-#include "exec/links.h"
+#include "exec/endpoints.h"
 #include "exec/rendezvous.h"
 #include "exec/transport.h"
 
@@ -63,7 +63,7 @@ struct nccl_span {
 };
 
 struct nccl {
-    struct links links;     /* op's buffer: struct nccl_slot, of a RECV */
+    struct endpoints links; /* op's buffer: struct nccl_slot, of a RECV */
     struct nccl_span *span; /* [links.ops] */
     struct star star;
     struct nccl_link *link; /* [links.n] */

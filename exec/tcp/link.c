@@ -98,7 +98,7 @@ void *tcp_writer(void *link)
     pthread_mutex_lock(&t->mutex);
     while (wait_posted(l)) {
         uint32_t op = own_op(l);
-        struct tcp_buffer *b = links_op(&t->links, op)->buffer;
+        struct tcp_buffer *b = endpoints_op(&t->links, op)->buffer;
         pthread_mutex_unlock(&t->mutex);
         double start_s;
         enum status st = write_next(l, b, &start_s);
@@ -110,7 +110,7 @@ void *tcp_writer(void *link)
         pthread_mutex_lock(&t->mutex);
         l->ready--;
         give(l, b);
-        links_op(&t->links, op)->buffer = NULL;
+        endpoints_op(&t->links, op)->buffer = NULL;
         advance(l);
         pthread_mutex_unlock(&t->mutex);
         tcp_complete(t, op, start_s, end_s);
@@ -163,7 +163,7 @@ void *tcp_reader(void *link)
         }
         double end_s = clock_now();
         pthread_mutex_lock(&t->mutex);
-        links_op(&t->links, op)->buffer = b;
+        endpoints_op(&t->links, op)->buffer = b;
         advance(l);
         pthread_mutex_unlock(&t->mutex);
         tcp_complete(t, op, start_s, end_s);

@@ -38,7 +38,7 @@ void tcp_fail(struct tcp *t, enum status st, uint32_t op, uint32_t peer)
 void tcp_complete(struct tcp *t, uint32_t op, double start_s, double end_s)
 {
     pthread_mutex_lock(&t->mutex);
-    links_complete(&t->links, op, start_s, end_s);
+    endpoints_complete(&t->links, op, start_s, end_s);
     pthread_cond_broadcast(&t->changed);
     pthread_mutex_unlock(&t->mutex);
 }
@@ -111,7 +111,7 @@ out:
 
 static enum status init_rings(struct tcp *t)
 {
-    const struct links *l = &t->links;
+    const struct endpoints *l = &t->links;
     t->neighbour = malloc((l->program->groups + 1) * sizeof *t->neighbour);
     t->stars = l->rank == 0 ? l->program->ranks : 1;
     t->star = malloc(t->stars * sizeof *t->star);
@@ -188,7 +188,7 @@ static void close_tcp(void *self)
     free(t->star);
     free(t->request);
     free(t->chunk);
-    links_free(&t->links);
+    endpoints_free(&t->links);
     free(t);
 }
 
@@ -199,7 +199,7 @@ static enum status open_tcp(const struct program *p, uint32_t rank, const struct
     struct tcp *t = calloc(1, sizeof *t);
     if (!t)
         return error_set(STATUS_NOMEM, "transport");
-    TRY(links_init(p, rank, &t->links));
+    TRY(endpoints_init(p, rank, &t->links));
     TRY(init_links(t));
     TRY(init_rings(t));
     TRY(tcp_connect(t, r));
@@ -216,12 +216,12 @@ out:
 
 static struct link_op *own(struct tcp *t, uint32_t op)
 {
-    return links_op(&t->links, op);
+    return endpoints_op(&t->links, op);
 }
 
 static struct tcp_link *link_of(struct tcp *t, uint32_t op)
 {
-    return &t->link[links_end(&t->links, op)];
+    return &t->link[endpoints_end(&t->links, op)];
 }
 
 static enum status send_buffer(void *self, uint32_t op, void **data)
@@ -230,7 +230,7 @@ static enum status send_buffer(void *self, uint32_t op, void **data)
     struct tcp_link *l = link_of(t, op);
     struct link_op *o = own(t, op);
     if (o->posted || o->complete || o->buffer)
-        return links_misuse(&t->links, op, "sent twice in a step");
+        return endpoints_misuse(&t->links, op, "sent twice in a step");
     pthread_mutex_lock(&t->mutex);
     struct tcp_buffer *b = tcp_take(l);
     pthread_mutex_unlock(&t->mutex);
@@ -251,9 +251,9 @@ static enum status post_send(void *self, uint32_t op)
     struct tcp *t = self;
     struct tcp_link *l = link_of(t, op);
     if (!own(t, op)->buffer)
-        return links_misuse(&t->links, op, "sent without a buffer");
+        return endpoints_misuse(&t->links, op, "sent without a buffer");
     if (l->end->order->send[l->posts] != op)
-        return links_misuse(&t->links, op, "sent out of order");
+        return endpoints_misuse(&t->links, op, "sent out of order");
     l->posts = (l->posts + 1) % l->end->order->n;
     pthread_mutex_lock(&t->mutex);
     own(t, op)->posted = true;
@@ -267,7 +267,7 @@ static enum status collective(void *self, uint32_t op, float *data, size_t n)
 {
     struct tcp *t = self;
     pthread_mutex_lock(&t->mutex);
-    enum status st = links_call(&t->links, op, n);
+    enum status st = endpoints_call(&t->links, op, n);
     if (st == STATUS_OK) {
         t->request[t->requests++ % t->links.collectives] = (struct tcp_request){op, data, n};
         pthread_cond_signal(&t->asked);
@@ -287,7 +287,7 @@ static enum status wait_op(void *self, uint32_t op, double timeout_s, const void
     limit.tv_nsec = (long)((deadline_s - floor(deadline_s)) * 1e9);
     pthread_mutex_lock(&t->mutex);
     int error = 0;
-    TRY(links_may_wait(&t->links, op));
+    TRY(endpoints_may_wait(&t->links, op));
     while (!o->complete && t->failure == STATUS_OK && error != ETIMEDOUT)
         error = pthread_cond_timedwait(&t->changed, &t->mutex, &limit);
     if (o->complete) {
@@ -298,7 +298,7 @@ static enum status wait_op(void *self, uint32_t op, double timeout_s, const void
     } else if (t->failure != STATUS_OK) {
         st = error_set(t->failure, "%s", t->reason);
     } else {
-        st = links_timed_out(&t->links, op, timeout_s);
+        st = endpoints_timed_out(&t->links, op, timeout_s);
     }
 out:
     pthread_mutex_unlock(&t->mutex);
@@ -376,7 +376,7 @@ static enum status barrier(void *self, double timeout_s, double *start_s)
     double deadline_s = clock_now() + timeout_s;
     pthread_mutex_lock(&t->mutex);
     /* before the others hear of our arrival: from then on they may send */
-    enum status st = links_next_step(&t->links);
+    enum status st = endpoints_next_step(&t->links);
     t->requests = t->served = 0;
     pthread_mutex_unlock(&t->mutex);
     if (st != STATUS_OK)

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "core/program.h"
-#include "exec/links.h"
+#include "exec/endpoints.h"
 #include "exec/rendezvous.h"
 
 enum { TCP_MAGIC = 0x464c5431, TCP_VERSION = 1, TCP_REASON = 512 };
@@ -84,7 +84,7 @@ struct tcp_ring {
 };
 
 struct tcp {
-    struct links links;         /* op's buffer: struct tcp_buffer */
+    struct endpoints links;     /* op's buffer: struct tcp_buffer */
     struct tcp_link *link;      /* [links.n] */
     struct tcp_ring *neighbour; /* [program->groups] */
     size_t neighbours;

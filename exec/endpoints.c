@@ -1,10 +1,10 @@
-#include "exec/links.h"
+#include "exec/endpoints.h"
 
 #include <stdlib.h>
 
 #include "exec/ring.h"
 
-static enum status find_ends(struct links *l)
+static enum status find_ends(struct endpoints *l)
 {
     const struct program *p = l->program;
     for (size_t c = 0; c < p->channels; c++)
@@ -29,7 +29,7 @@ static enum status find_ends(struct links *l)
     return STATUS_OK;
 }
 
-static enum status find_rings(struct links *l)
+static enum status find_rings(struct endpoints *l)
 {
     const struct program *p = l->program;
     l->ring = calloc(p->groups + 1, sizeof *l->ring);
@@ -57,14 +57,14 @@ static enum status find_rings(struct links *l)
     return STATUS_OK;
 }
 
-enum status links_init(const struct program *p, uint32_t rank, struct links *out)
+enum status endpoints_init(const struct program *p, uint32_t rank, struct endpoints *out)
 {
     enum status st = STATUS_OK;
-    struct links l = {.program = p,
-                      .rank = rank,
-                      .step = UINT32_MAX,
-                      .first = p->op_start[rank],
-                      .ops = p->op_start[rank + 1] - p->op_start[rank]};
+    struct endpoints l = {.program = p,
+                          .rank = rank,
+                          .step = UINT32_MAX,
+                          .first = p->op_start[rank],
+                          .ops = p->op_start[rank + 1] - p->op_start[rank]};
     l.op = calloc(l.ops + 1, sizeof *l.op);
     if (!l.op) {
         st = error_set(STATUS_NOMEM, "%zu ops", l.ops);
@@ -74,40 +74,40 @@ enum status links_init(const struct program *p, uint32_t rank, struct links *out
     TRY(find_ends(&l));
     TRY(find_rings(&l));
     *out = l;
-    l = (struct links){0};
+    l = (struct endpoints){0};
 out:
-    links_free(&l);
+    endpoints_free(&l);
     return st;
 }
 
-void links_free(struct links *l)
+void endpoints_free(struct endpoints *l)
 {
     channel_orders_free(l->order, l->program ? l->program->channels : 0);
     free(l->op);
     free(l->end);
     free(l->of);
     free(l->ring);
-    *l = (struct links){0};
+    *l = (struct endpoints){0};
 }
 
-struct link_op *links_op(const struct links *l, uint32_t op)
+struct link_op *endpoints_op(const struct endpoints *l, uint32_t op)
 {
     return &l->op[op - l->first];
 }
 
-size_t links_end(const struct links *l, uint32_t op)
+size_t endpoints_end(const struct endpoints *l, uint32_t op)
 {
     return l->of[l->program->op[op].channel];
 }
 
-enum status links_misuse(const struct links *l, uint32_t op, const char *what)
+enum status endpoints_misuse(const struct endpoints *l, uint32_t op, const char *what)
 {
     char label[OP_LABEL];
     return error_set(STATUS_INVALID, "rank %u: %s: %s", l->rank,
                      op_label(&l->program->op[op], label), what);
 }
 
-enum status links_locate(const struct links *l, uint32_t op, enum status st)
+enum status endpoints_locate(const struct endpoints *l, uint32_t op, enum status st)
 {
     char label[OP_LABEL];
     const struct program_op *o = &l->program->op[op];
@@ -115,50 +115,50 @@ enum status links_locate(const struct links *l, uint32_t op, enum status st)
                          op_is_collective(o) ? "group" : "rank", o->peer);
 }
 
-enum status links_timed_out(const struct links *l, uint32_t op, double timeout_s)
+enum status endpoints_timed_out(const struct endpoints *l, uint32_t op, double timeout_s)
 {
-    return links_locate(l, op, error_set(STATUS_EXTERNAL, "nothing for %g s", timeout_s));
+    return endpoints_locate(l, op, error_set(STATUS_EXTERNAL, "nothing for %g s", timeout_s));
 }
 
-enum status links_call(const struct links *l, uint32_t op, size_t n)
+enum status endpoints_call(const struct endpoints *l, uint32_t op, size_t n)
 {
-    struct link_op *o = links_op(l, op);
+    struct link_op *o = endpoints_op(l, op);
     const struct program_op *p = &l->program->op[op];
     if (!ring_does(p) || n != (size_t)p->bytes / sizeof(float))
-        return links_misuse(l, op, "not an array of as many bytes as the program says");
+        return endpoints_misuse(l, op, "not an array of as many bytes as the program says");
     if (o->calls == p->count || o->posted)
-        return links_misuse(l, op, "called too often, or before the last call was waited for");
+        return endpoints_misuse(l, op, "called too often, or before the last call was waited for");
     o->posted = true;
     o->complete = false;
     o->calls++;
     return STATUS_OK;
 }
 
-enum status links_may_wait(const struct links *l, uint32_t op)
+enum status endpoints_may_wait(const struct endpoints *l, uint32_t op)
 {
-    if (op_is_collective(&l->program->op[op]) && links_op(l, op)->calls == 0)
-        return links_misuse(l, op, "waited for, but not called");
+    if (op_is_collective(&l->program->op[op]) && endpoints_op(l, op)->calls == 0)
+        return endpoints_misuse(l, op, "waited for, but not called");
     return STATUS_OK;
 }
 
-void links_complete(const struct links *l, uint32_t op, double start_s, double end_s)
+void endpoints_complete(const struct endpoints *l, uint32_t op, double start_s, double end_s)
 {
-    struct link_op *o = links_op(l, op);
+    struct link_op *o = endpoints_op(l, op);
     if (o->calls <= 1)
         o->start_s = start_s;
     o->end_s = end_s;
     o->complete = true;
 }
 
-enum status links_next_step(struct links *l)
+enum status endpoints_next_step(struct endpoints *l)
 {
     for (size_t i = 0; i < l->ops; i++) {
         struct link_op *o = &l->op[i];
         const struct program_op *p = &l->program->op[l->first + i];
         bool open = !o->complete || o->buffer || (op_is_collective(p) && o->calls < p->count);
         if (l->step != UINT32_MAX && !op_computes(p) && open)
-            return links_misuse(l, (uint32_t)(l->first + i),
-                                "not complete or not released at barrier");
+            return endpoints_misuse(l, (uint32_t)(l->first + i),
+                                    "not complete or not released at barrier");
         *o = (struct link_op){0};
     }
     l->step++;

@@ -1,8 +1,8 @@
-/* links.h - where a rank stands in a program, as its transport sees it: the ends of channels that
- * are its own, its places in groups, and the state of its communication ops in a step with the
+/* endpoints.h - where a rank stands in a program, as its transport sees it: the ends of channels
+ * that are its own, its places in groups, and the state of its communication ops in a step with the
  * rules of transport.h. What all transports share; each adds its sockets, requests or streams. */
-#ifndef EXEC_LINKS_H
-#define EXEC_LINKS_H
+#ifndef EXEC_ENDPOINTS_H
+#define EXEC_ENDPOINTS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@ struct link_op {
     void *buffer; /* the transport's, NULL: none or released */
 };
 
-struct links {
+struct endpoints {
     const struct program *program;
     uint32_t rank, step;         /* step of `op`; UINT32_MAX before the first barrier */
     size_t first, ops;           /* own ops are program->op[first .. first + ops) */
@@ -50,27 +50,29 @@ struct links {
 
 /* The program must be matched and outlive *out. O(ops log ops) and what channel_orders() takes.
  * STATUS_INVALID: a collective of a group that the rank is not in; STATUS_NOMEM. */
-enum status links_init(const struct program *p, uint32_t rank, struct links *out) MUST_CHECK;
-void links_free(struct links *l); /* accepts {0}; leaves {0} */
+enum status endpoints_init(const struct program *p, uint32_t rank,
+                           struct endpoints *out) MUST_CHECK;
+void endpoints_free(struct endpoints *l); /* accepts {0}; leaves {0} */
 
 /* Of an op of the rank: its state; of a SEND or RECV: the index of its link's end. */
-struct link_op *links_op(const struct links *l, uint32_t op);
-size_t links_end(const struct links *l, uint32_t op);
+struct link_op *endpoints_op(const struct endpoints *l, uint32_t op);
+size_t endpoints_end(const struct endpoints *l, uint32_t op);
 
 /* STATUS_INVALID "rank 1: 0SEND_F3: what"; STATUS_EXTERNAL "...: nothing for 3 s". */
-enum status links_misuse(const struct links *l, uint32_t op, const char *what) MUST_CHECK;
-enum status links_timed_out(const struct links *l, uint32_t op, double timeout_s) MUST_CHECK;
+enum status endpoints_misuse(const struct endpoints *l, uint32_t op, const char *what) MUST_CHECK;
+enum status endpoints_timed_out(const struct endpoints *l, uint32_t op,
+                                double timeout_s) MUST_CHECK;
 /* Put rank, op and peer before the message of a failure. Returns st. */
-enum status links_locate(const struct links *l, uint32_t op, enum status st);
+enum status endpoints_locate(const struct endpoints *l, uint32_t op, enum status st);
 
 /* Count a call of a collective on n floats. STATUS_INVALID: it may not be made. */
-enum status links_call(const struct links *l, uint32_t op, size_t n) MUST_CHECK;
+enum status endpoints_call(const struct endpoints *l, uint32_t op, size_t n) MUST_CHECK;
 /* May the op be waited for? STATUS_INVALID: a collective that was not called. */
-enum status links_may_wait(const struct links *l, uint32_t op) MUST_CHECK;
+enum status endpoints_may_wait(const struct endpoints *l, uint32_t op) MUST_CHECK;
 /* Op `op`, or its call, ran from start_s to end_s. */
-void links_complete(const struct links *l, uint32_t op, double start_s, double end_s);
+void endpoints_complete(const struct endpoints *l, uint32_t op, double start_s, double end_s);
 /* All ops are as they were before the first step, and the next step begins. STATUS_INVALID names
  * one that is not complete or whose buffer was not released. */
-enum status links_next_step(struct links *l) MUST_CHECK;
+enum status endpoints_next_step(struct endpoints *l) MUST_CHECK;
 
 #endif
