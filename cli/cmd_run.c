@@ -24,7 +24,9 @@ static const struct option_spec options[] = {
      "the device can compute all ops)"},
     {OPTION_STRING, "device", &device, "cpu|cuda",
      "what computes; cuda needs foreline-worker-cuda (docs/cuda.md)"},
-    {OPTION_STRING, "transport", &transport, "tcp|mpi", "what carries messages"},
+    {OPTION_STRING, "transport", &transport, "tcp|mpi|local|nccl",
+     "what carries messages; local: ranks are threads of one process; nccl: GPU to GPU, needs "
+     "--device cuda"},
     {OPTION_STRING, "hosts", &hosts, "FILE", "mpi: mpirun's hostfile (default: this machine)"},
     {OPTION_STRING, "launcher", &launcher, "WORDS",
      "what starts the workers instead, \"srun -n 4\"; none: you do, as a line on stderr says"},
@@ -52,16 +54,36 @@ static const struct model_op *beyond(const struct model *m)
     return NULL;
 }
 
+static enum status check_transport(void)
+{
+    static const char *const known[] = {"tcp", "mpi", "local", "nccl"};
+    size_t k = 0;
+    while (k < sizeof known / sizeof *known && strcmp(transport, known[k]) != 0)
+        k++;
+    if (k == sizeof known / sizeof *known)
+        return error_set(STATUS_USAGE, "--transport %s: expected tcp, mpi, local or nccl",
+                         transport);
+    if (!strcmp(transport, "nccl") &&
+        (strcmp(device, "cuda") != 0 || (compute && !strcmp(compute, "paced"))))
+        return error_set(STATUS_USAGE,
+                         "--transport nccl carries a GPU's memory: with --device cuda, not paced");
+    if (!strcmp(transport, "mpi") && !strcmp(device, "cuda"))
+        return error_set(STATUS_USAGE, "--transport mpi is for --device cpu; GPUs talk over nccl");
+    if (hosts && strcmp(transport, "mpi") != 0)
+        return error_set(STATUS_USAGE, "--hosts is for --transport mpi");
+    if (address && strcmp(transport, "mpi") != 0 && strcmp(transport, "nccl") != 0)
+        return error_set(STATUS_USAGE, "--address is for --transport mpi and nccl");
+    return STATUS_OK;
+}
+
 /* What --compute means for this model. */
 static enum status choose(const struct model *m, bool *paced)
 {
+    enum status st;
     const struct model_op *op = beyond(m);
     if (strcmp(device, "cpu") != 0 && strcmp(device, "cuda") != 0)
         return error_set(STATUS_USAGE, "--device %s: expected cpu or cuda", device);
-    if (strcmp(transport, "tcp") != 0 && strcmp(transport, "mpi") != 0)
-        return error_set(STATUS_USAGE, "--transport %s: expected tcp or mpi", transport);
-    if (strcmp(transport, "mpi") != 0 && (hosts || address))
-        return error_set(STATUS_USAGE, "--%s is for --transport mpi", hosts ? "hosts" : "address");
+    TRY(check_transport());
     if (hosts && launcher)
         return error_set(STATUS_USAGE, "--hosts and --launcher: the launcher knows its hosts");
     if (compute && strcmp(compute, "real") != 0 && strcmp(compute, "paced") != 0)
@@ -71,10 +93,14 @@ static enum status choose(const struct model *m, bool *paced)
                          "op '%s' of kind '%s' has no numerics on the CPU: use --compute paced",
                          op->name, op->kind);
     *paced = compute ? !strcmp(compute, "paced") : op != NULL;
+    if (*paced && !strcmp(transport, "nccl"))
+        return error_set(STATUS_UNSUPPORTED, "op '%s' of kind '%s' has no numerics: not over nccl",
+                         op->name, op->kind);
     if (!compute && op)
         fprintf(stderr, "op '%s' of kind '%s' has no numerics: compute is paced\n", op->name,
                 op->kind);
-    return STATUS_OK;
+out:
+    return st;
 }
 
 static enum status run(int argc, char **argv)

@@ -16,14 +16,14 @@
 
 struct launch_options {
     const char *worker;    /* path of the worker; NULL: beside this executable */
-    const char *transport; /* "tcp" or "mpi"; NULL: tcp */
+    const char *transport; /* "tcp", "mpi", "local", "nccl" (device cuda only); NULL: tcp */
     /* Words that start the workers when put before their command line, "mpirun ..." or "srun ...";
-     * "none": somebody else does, told how on stderr. NULL: one process per rank, for tcp, or
-     * mpirun with settings that suit this program, for mpi. */
+     * "none": somebody else does, told how on stderr. NULL: one process per rank, or mpirun with
+     * settings that suit this program for mpi, or one process that is all ranks for local. */
     const char *launcher;
     const char *hosts;    /* mpirun's --hostfile, NULL: all ranks on this machine */
     const char *address;  /* dotted, where workers reach the launcher; NULL: 127.0.0.1 */
-    const char *device;   /* "cpu" or "paced" */
+    const char *device;   /* "cpu", "cuda" or "paced" */
     const char *text;     /* file of training text, NULL: the shipped one */
     size_t steps, warmup; /* measured steps >= 1, after warm-up steps */
     double learning_rate;

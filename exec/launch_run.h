@@ -42,12 +42,12 @@ struct launched {
     int64_t peak_bytes;
 };
 
-/* The process that starts all workers: mpirun, srun. */
+/* The process that starts all workers: mpirun, srun; or is all ranks. */
 struct starter {
     pid_t pid;    /* 0: none */
     bool alive;   /* started and not yet waited for */
     int exit;     /* waitpid() status once it is not */
-    FILE *output; /* what it and its workers print; owned */
+    FILE *output; /* what it and its workers print; owned; NULL: it is all ranks */
 };
 
 /* Why the run failed: the first cause counts, but what a rank says about its peers is only a
@@ -98,6 +98,8 @@ enum status launch_spawn(struct run *run) MUST_CHECK;
 void launch_remove_files(struct run *run);
 
 const char *launch_transport(const struct run *run); /* "tcp" unless told otherwise */
+/* Are all ranks threads of one worker? */
+bool launch_in_one_process(const struct run *run);
 /* Does somebody else start the workers? */
 bool launch_by_hand(const struct run *run);
 

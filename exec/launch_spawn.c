@@ -46,6 +46,11 @@ const char *launch_transport(const struct run *run)
     return run->options->transport ? run->options->transport : "tcp";
 }
 
+bool launch_in_one_process(const struct run *run)
+{
+    return !strcmp(launch_transport(run), "local");
+}
+
 bool launch_by_hand(const struct run *run)
 {
     return run->options->launcher && !strcmp(run->options->launcher, "none");
@@ -108,7 +113,7 @@ out:
 
 /* ---- arguments and environment, made before fork(): a child may not allocate */
 
-enum { ARGUMENTS = 20, SETTINGS = 5, NUMBER = 32 };
+enum { ARGUMENTS = 20, NUMBER = 32 };
 
 struct call {
     char *argument[ARGUMENTS]; /* of the worker */
@@ -156,7 +161,7 @@ static bool names_a_rank(const char *variable)
     return false;
 }
 
-/* With a launcher, it says who is which rank; else we do. */
+/* With a launcher, it says who is which rank; else we do. All ranks of a process use one GPU. */
 static enum status make_environment(const struct run *run, struct call *c)
 {
     size_t inherited = 0, n = 0;
@@ -167,12 +172,14 @@ static enum status make_environment(const struct run *run, struct call *c)
     snprintf(c->ranks, NUMBER, "WORLD_SIZE=%zu", run->program->ranks);
     while (environ[inherited])
         inherited++;
-    c->environment = calloc(inherited + SETTINGS + 1, sizeof *c->environment);
+    bool one = launch_in_one_process(run);
+    char *const ours[] = {c->launcher, c->token, borrowed("OPENBLAS_NUM_THREADS=1"),
+                          one ? borrowed("LOCAL_RANK=0") : c->ranks, c->rank};
+    size_t settings = c->words ? 3 : one ? 4 : sizeof ours / sizeof *ours;
+    c->environment = calloc(inherited + settings + 1, sizeof *c->environment);
     if (!c->environment)
         return error_set(STATUS_NOMEM, "environment");
-    char *const ours[] = {c->launcher, c->token, borrowed("OPENBLAS_NUM_THREADS=1"), c->ranks,
-                          c->rank};
-    for (size_t i = 0; i < (c->words ? 3 : SETTINGS); i++)
+    for (size_t i = 0; i < settings; i++)
         c->environment[n++] = ours[i];
     for (size_t i = 0; i < inherited; i++)
         if (!names_a_rank(environ[i]))
@@ -269,10 +276,15 @@ out:
     return st;
 }
 
-/* What it prints is looked at when something is wrong. */
+/* What mpirun prints is looked at when something is wrong; a worker's own words go to the user. */
 static enum status spawn_starter(struct run *run, const struct call *c)
 {
     struct starter *s = &run->starter;
+    if (!c->words) {
+        enum status st = spawn(run, c, STDERR_FILENO, &s->pid);
+        s->alive = s->pid > 0;
+        return st;
+    }
     s->output = tmpfile();
     if (!s->output)
         return error_set(STATUS_IO, "temporary file: %s", strerror(errno));
@@ -284,8 +296,11 @@ static enum status spawn_starter(struct run *run, const struct call *c)
 
 static void tell_how(const struct run *run, const struct call *c)
 {
-    fprintf(stderr, "waiting for %zu workers; every rank is\n  %s %s OPENBLAS_NUM_THREADS=1",
-            run->program->ranks, c->launcher, c->token);
+    if (launch_in_one_process(run))
+        fprintf(stderr, "waiting for the worker; all %zu ranks are\n ", run->program->ranks);
+    else
+        fprintf(stderr, "waiting for %zu workers; every rank is\n ", run->program->ranks);
+    fprintf(stderr, " %s %s OPENBLAS_NUM_THREADS=1", c->launcher, c->token);
     for (size_t i = 0; c->argument[i]; i++)
         fprintf(stderr, " %s", c->argument[i]);
     fprintf(stderr, "\n");
@@ -295,9 +310,10 @@ enum status launch_spawn(struct run *run)
 {
     enum status st = STATUS_OK;
     struct call c = {0};
-    bool starter = run->options->launcher || !strcmp(launch_transport(run), "mpi");
+    bool mpi = !strcmp(launch_transport(run), "mpi");
+    bool starter = run->options->launcher || mpi || launch_in_one_process(run);
     make_arguments(run, &c);
-    if (starter && !launch_by_hand(run))
+    if ((run->options->launcher || mpi) && !launch_by_hand(run))
         TRY(launch_words(run, &c.words));
     TRY(make_environment(run, &c));
     TRY(make_line(&c));

@@ -81,6 +81,24 @@ static void explain_exit(struct run *run, uint32_t rank)
               name_of(run, rank, name), place_of(run, rank, place));
 }
 
+/* The process of all ranks has ended; ranks that could still speak have. */
+static void explain_process(struct run *run)
+{
+    const struct starter *s = &run->starter;
+    char name[NAME], place[NAME], how[NAME];
+    bool complained = false;
+    for (size_t r = 0; r < run->program->ranks; r++)
+        complained = complained || run->worker[r].complained;
+    if (WIFSIGNALED(s->exit))
+        snprintf(how, NAME, "killed by signal %d (%s)", WTERMSIG(s->exit),
+                 strsignal(WTERMSIG(s->exit)));
+    else
+        snprintf(how, NAME, "exited with status %d", WEXITSTATUS(s->exit));
+    if (WIFSIGNALED(s->exit) || (!complained && run->done < run->program->ranks))
+        blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "the process of all %zu ranks %s, %s%s",
+              run->program->ranks, how, name_of(run, 0, name), place_of(run, 0, place));
+}
+
 /* The starter of the workers has ended: with a reason, or too early. */
 static void explain_starter(struct run *run)
 {
@@ -426,8 +444,12 @@ static void take_news(struct run *run, const struct pollfd *p)
         if (p[2 + r].revents && run->worker[r].fd >= 0)
             listen_to(run, r);
     reap(run);
-    if (run->starter.pid && !run->starter.alive)
-        explain_starter(run);
+    if (run->starter.pid && !run->starter.alive) {
+        if (run->starter.output)
+            explain_starter(run);
+        else
+            explain_process(run);
+    }
     /* what a worker managed to say comes before how it ended */
     for (uint32_t r = 0; r < run->program->ranks; r++)
         if (run->worker[r].pid && !run->worker[r].alive) {
@@ -440,7 +462,7 @@ static void take_news(struct run *run, const struct pollfd *p)
 static bool is_settled(const struct run *run, double now_s)
 {
     const struct cause *c = &run->cause;
-    double patience_s = run->starter.alive ? starter_grace_s : grace_s;
+    double patience_s = run->starter.alive && run->starter.output ? starter_grace_s : grace_s;
     return c->rank == CAUSE_PRIMARY ||
            (c->rank == CAUSE_SYMPTOM && now_s - c->since_s > patience_s);
 }

@@ -2,8 +2,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,35 +9,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "exec/corpus.h"
-#include "exec/executor.h"
-#include "exec/rendezvous.h"
-#include "exec/tcp/socket.h"
-
-/* Ranks wait for each other longer than the launcher waits for a rank: it knows better who hangs.
- */
-static const double wait_factor = 1.5, wait_more_s = 2;
-
-struct worker {
-    const char *program_path, *model_path, *text_path, *device_name, *transport_name, *launcher;
-    double learning_rate, timeout_s;
-    uint32_t steps;
-    struct frame_hello hello;
-
-    struct program program;
-    struct model model;
-    struct corpus corpus;
-    struct rendezvous rendezvous;
-    const struct device *device;
-    const struct transport *transport;
-    void *device_self, *transport_self;
-    struct executor_progress progress;
-
-    pthread_mutex_t writing; /* one frame at a time on the control connection */
-    pthread_t reporter;
-    bool reporting;
-    int stop[2]; /* pipe: closing [1] ends the reporter */
-};
+#include "exec/worker_rank.h"
 
 /* ---- arguments */
 
@@ -87,6 +57,12 @@ out:
     return st;
 }
 
+static bool is_all_ranks(const struct worker *w)
+{
+    return w->transport && w->transport->share;
+}
+
+/* Which rank this is, of how many: the environment's, or the first of all when all are here. */
 static enum status read_environment(struct worker *w)
 {
     enum status st = STATUS_OK;
@@ -96,7 +72,8 @@ static enum status read_environment(struct worker *w)
         return error_set(STATUS_USAGE, "FORELINE_LAUNCHER and FORELINE_TOKEN are not set: workers "
                                        "are started by `foreline run`");
     TRY(hex_parse(token, w->hello.token, TOKEN));
-    TRY(rendezvous_rank(&w->hello.rank, &w->hello.ranks));
+    if (!is_all_ranks(w))
+        TRY(rendezvous_rank(&w->hello.rank, &w->hello.ranks));
 out:
     return st;
 }
@@ -116,103 +93,26 @@ static enum status find_parts(struct worker *w, const struct worker_parts *have)
     if (!w->transport)
         return error_set(STATUS_UNSUPPORTED, "this worker has no transport '%s'",
                          w->transport_name);
+    if (w->transport->device_memory && (w->device == &device_cpu || w->device == &device_paced))
+        return error_set(STATUS_UNSUPPORTED,
+                         "transport '%s' of this worker carries a GPU's memory: not device %s",
+                         w->transport->name, w->device->name);
     return STATUS_OK;
 }
 
-/* ---- reports */
-
-static enum status report(struct worker *w, enum frame_type type, const void *first, size_t n,
-                          const void *second, size_t m)
+/* What does not fit is the launcher's to know, when it has been met. */
+static void check_parts(struct worker *w, const struct worker_parts *have)
 {
-    pthread_mutex_lock(&w->writing);
-    enum status st =
-        frame_write(w->rendezvous.control, type, first, n, second, m, clock_now() + w->timeout_s);
-    pthread_mutex_unlock(&w->writing);
-    return st;
-}
-
-/* Heartbeats until told to stop; a launcher that hangs up ends the process. */
-static void *reporter_main(void *argument)
-{
-    struct worker *w = argument;
-    for (;;) {
-        struct pollfd p[2] = {{.fd = w->stop[0], .events = POLLIN},
-                              {.fd = w->rendezvous.control, .events = POLLIN}};
-        int n = poll(p, 2, (int)(heartbeat_s * 1e3));
-        if (p[0].revents)
-            return NULL;
-        struct frame_heartbeat h = {.step = atomic_load(&w->progress.step),
-                                    .state = atomic_load(&w->progress.state),
-                                    .op = atomic_load(&w->progress.op)};
-        if (p[1].revents || (n == 0 && report(w, FRAME_HEARTBEAT, &h, sizeof h, NULL, 0)))
-            _exit(1); /* nobody is left to be told */
-    }
-}
-
-static enum status start_reporter(struct worker *w)
-{
-    if (pipe(w->stop))
-        return error_set(STATUS_IO, "pipe: %s", strerror(errno));
-    int error = pthread_create(&w->reporter, NULL, reporter_main, w);
-    if (error)
-        return error_set(STATUS_NOMEM, "thread: %s", strerror(error));
-    w->reporting = true;
-    return STATUS_OK;
-}
-
-static void stop_reporter(struct worker *w)
-{
-    socket_close(&w->stop[1]);
-    if (w->reporting)
-        pthread_join(w->reporter, NULL);
-    socket_close(&w->stop[0]);
-    w->reporting = false;
-}
-
-static enum status report_step(struct worker *w, uint32_t step, const struct executor_step *s)
-{
-    struct frame_step f = {.step = step, .start_s = s->start_s, .end_s = s->end_s, .loss = s->loss};
-    /* op_end_s follows op_start_s in memory */
-    return report(w, FRAME_STEP, &f, sizeof f, s->op_start_s, 2 * s->ops * sizeof *s->op_start_s);
-}
-
-static enum status report_done(struct worker *w)
-{
-    enum status st = STATUS_OK;
-    const struct program *p = &w->program;
-    size_t n = program_rank_ops(p, w->hello.rank, NULL);
-    uint32_t *own = calloc(n + 1, sizeof *own);
-    struct frame_digest *digest = calloc(n + 1, sizeof *digest);
-    struct frame_done done = {.peak_bytes = w->device->peak_bytes(w->device_self), .digests = n};
-    if (!digest || !own) {
-        st = error_set(STATUS_NOMEM, "digests of %zu ops", n);
-        goto out;
-    }
-    program_rank_ops(p, w->hello.rank, own);
-    for (size_t k = 0; k < n; k++) {
-        digest[k].op = own[k];
-        TRY(w->device->digest(w->device_self, (uint32_t)digest[k].op, digest[k].digest));
-    }
-    TRY(report(w, FRAME_DONE, &done, sizeof done, digest, n * sizeof *digest));
-out:
-    free(own);
-    free(digest);
-    return st;
-}
-
-static void report_error(struct worker *w, enum status st)
-{
-    int32_t code = (int32_t)st;
-    size_t length = strlen(error_message());
-    length = length < ERROR_TEXT ? length : ERROR_TEXT;
-    if (w->rendezvous.control < 0 ||
-        report(w, FRAME_ERROR, &code, sizeof code, error_message(), length) != STATUS_OK)
-        fprintf(stderr, "foreline-worker: %s\n", error_message());
+    w->unfit = find_parts(w, have);
+    if (w->unfit == STATUS_OK && w->text_path)
+        w->unfit = corpus_read(w->text_path, &w->corpus);
+    if (w->unfit != STATUS_OK)
+        snprintf(w->reason, sizeof w->reason, "%s", error_message());
 }
 
 /* ---- the run */
 
-/* What the launcher has written; it may delete the files once we have said hello. */
+/* What the launcher has written; it may delete the files once all ranks have said hello. */
 static enum status read_inputs(struct worker *w)
 {
     enum status st;
@@ -220,90 +120,81 @@ static enum status read_inputs(struct worker *w)
     TRY(executor_supports(&w->program));
     TRY(file_digest(w->program_path, w->hello.digest));
     TRY(model_read(w->model_path, &w->model));
-    if (w->program.ranks != w->hello.ranks)
+    if (is_all_ranks(w)) {
+        w->hello.ranks = (uint32_t)w->program.ranks;
+        TRY(w->transport->share(&w->program, &w->shared));
+    } else if (w->program.ranks != w->hello.ranks)
         st = error_set(STATUS_INVALID, "%s: %zu ranks, but WORLD_SIZE is %u", w->program_path,
                        w->program.ranks, w->hello.ranks);
 out:
     return st;
 }
 
-static enum status run_steps(struct worker *w)
+/* A rank in a thread of its own. */
+struct seat {
+    struct worker *worker;
+    uint32_t rank;
+    enum status st;
+    pthread_t thread;
+};
+
+static void *seat_main(void *argument)
+{
+    struct seat *s = argument;
+    s->st = worker_rank_run(s->worker, s->rank);
+    return NULL;
+}
+
+/* All ranks; one whose thread cannot be started leaves the others waiting for nothing. */
+static enum status run_threads(struct worker *w)
 {
     enum status st = STATUS_OK;
-    struct executor_step step = {0};
-    const struct executor e = {.program = &w->program,
-                               .rank = w->hello.rank,
-                               .device = w->device,
-                               .device_self = w->device_self,
-                               .transport = w->transport,
-                               .transport_self = w->transport_self,
-                               .timeout_s = wait_factor * w->timeout_s + wait_more_s,
-                               .progress = &w->progress};
-    TRY(executor_step_init(&step, &w->program, w->hello.rank));
-    for (uint32_t k = 0; k < w->steps; k++) {
-        TRY(executor_run(&e, k, &step));
-        TRY(report_step(w, k, &step));
+    uint32_t started = 0, ranks = w->hello.ranks;
+    struct seat *seat = calloc(ranks, sizeof *seat);
+    if (!seat)
+        return error_set(STATUS_NOMEM, "%u ranks", ranks);
+    for (; st == STATUS_OK && started < ranks; started++) {
+        seat[started] = (struct seat){.worker = w, .rank = started};
+        int error = pthread_create(&seat[started].thread, NULL, seat_main, &seat[started]);
+        if (error)
+            st = error_set(STATUS_NOMEM, "thread of rank %u: %s", started, strerror(error));
     }
-    TRY(executor_finish(&e));
-    TRY(report_done(w));
-out:
-    executor_step_free(&step);
+    if (st != STATUS_OK) { /* they would wait for the launcher's welcome: it must see us go */
+        fprintf(stderr, "foreline-worker: %s\n", error_message());
+        _exit(1);
+    }
+    for (uint32_t r = 0; r < started; r++) {
+        pthread_join(seat[r].thread, NULL);
+        st = st == STATUS_OK ? seat[r].st : st;
+    }
+    free(seat);
     return st;
 }
 
-static enum status run(struct worker *w, const struct worker_parts *have)
-{
-    enum status st = STATUS_OK;
-    struct device_options options = {.corpus = w->text_path ? &w->corpus : NULL,
-                                     .learning_rate = w->learning_rate};
-
-    TRY(start_reporter(w));
-    TRY(find_parts(w, have));
-    options.direct = w->transport->device_memory;
-    if (w->text_path)
-        TRY(corpus_read(w->text_path, &w->corpus));
-    TRY(w->device->open(&w->model, &w->program, w->hello.rank, &options, &w->device_self));
-    TRY(w->transport->open(&w->program, w->hello.rank, &w->rendezvous, &w->transport_self));
-    TRY(run_steps(w));
-out:
-    if (st != STATUS_OK)
-        report_error(w, st);
-    return st;
-}
-
-static enum status prepare(struct worker *w, int argc, char **argv)
+static enum status prepare(struct worker *w, int argc, char **argv, const struct worker_parts *have)
 {
     enum status st;
     TRY(read_arguments(w, argc, argv));
+    check_parts(w, have);
     TRY(read_environment(w));
     TRY(read_inputs(w));
-    TRY(rendezvous_join(w->launcher, &w->hello, wait_factor * w->timeout_s + wait_more_s,
-                        &w->rendezvous));
 out:
     if (st != STATUS_OK)
-        report_error(w, st);
+        fprintf(stderr, "foreline-worker: %s\n", error_message());
     return st;
 }
 
 int worker_main(int argc, char **argv, const struct worker_parts *have)
 {
-    struct worker w = {.learning_rate = 1e-3,
-                       .timeout_s = 30,
-                       .rendezvous = RENDEZVOUS_NONE,
-                       .writing = PTHREAD_MUTEX_INITIALIZER,
-                       .stop = {-1, -1}};
+    struct worker w = {.learning_rate = 1e-3, .timeout_s = 30};
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* wake up when asked, not 50 us later */
 
-    enum status st = prepare(&w, argc, argv);
+    enum status st = prepare(&w, argc, argv, have);
     if (st == STATUS_OK)
-        st = run(&w, have);
-    stop_reporter(&w);
-    if (w.transport)
-        w.transport->close(w.transport_self);
-    if (w.device)
-        w.device->close(w.device_self);
-    rendezvous_free(&w.rendezvous);
+        st = w.shared ? run_threads(&w) : worker_rank_run(&w, w.hello.rank);
+    if (w.shared)
+        w.transport->unshare(w.shared);
     corpus_free(&w.corpus);
     model_free(&w.model);
     program_free(&w.program);

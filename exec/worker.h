@@ -1,4 +1,5 @@
-/* worker.h - one rank as a process: what `foreline-worker` and the tests' workers are made of.
+/* worker.h - one rank as a process, or with transport local all of them: what `foreline-worker` and
+ * the tests' workers are made of.
  *
  *   worker --program FILE --model FILE --device NAME [--transport NAME] [--text FILE]
  *          [--learning-rate X] --steps N --timeout SECONDS
@@ -6,6 +7,7 @@
  * Environment: RANK, WORLD_SIZE or what stands for them (rendezvous_rank());
  * FORELINE_LAUNCHER=address:port and FORELINE_TOKEN (hexadecimal) of the launcher, which gets all
  * results and errors through the control connection (rendezvous.h).
+ * With transport local, RANK and WORLD_SIZE do not count; every rank has its control connection.
  * Nothing is printed unless the launcher cannot be reached. Exit status 0: DONE was sent. */
 #ifndef EXEC_WORKER_H
 #define EXEC_WORKER_H

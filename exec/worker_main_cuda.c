@@ -29,7 +29,8 @@ static void set_environment(void)
 int main(int argc, char **argv)
 {
     static const struct device *const devices[] = {&device_cuda, &device_cpu, &device_paced, NULL};
-    static const struct transport *const transports[] = {&transport_tcp, &transport_nccl, NULL};
+    static const struct transport *const transports[] = {&transport_tcp, &transport_nccl,
+                                                         &transport_local_cuda, NULL};
     if (argc == 2 && strcmp(argv[1], "--self-test") == 0)
         return cuda_selftest(stdout);
     set_environment();

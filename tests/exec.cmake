@@ -3,6 +3,7 @@ target_link_libraries(toy PUBLIC core exec PRIVATE PkgConfig::cmocka Threads::Th
 
 unit_test(window LIBS toy exec)
 unit_test(tcp_faults LIBS toy exec Threads::Threads)
+unit_test(local LIBS toy exec Threads::Threads)
 unit_test(rendezvous LIBS exec Threads::Threads)
 unit_test(executor LIBS toy exec Threads::Threads)
 unit_test(calibrate LIBS model exec)
@@ -45,6 +46,9 @@ add_test(NAME exec.run
 add_test(NAME exec.mpi
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_mpi.sh ${PROJECT_BINARY_DIR}/bin)
 set_tests_properties(exec.mpi PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+add_test(NAME exec.local
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_local.sh ${PROJECT_BINARY_DIR}/bin)
+set_tests_properties(exec.local PROPERTIES TIMEOUT 300)
 add_test(NAME exec.calibrate
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_calibrate.sh ${PROJECT_BINARY_DIR}/bin)
 set_tests_properties(exec.run exec.calibrate PROPERTIES TIMEOUT 300)

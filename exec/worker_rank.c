@@ -1,0 +1,174 @@
+#include "exec/worker_rank.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "exec/tcp/socket.h"
+
+/* ---- reports */
+
+static enum status report(struct worker_rank *w, enum frame_type type, const void *first, size_t n,
+                          const void *second, size_t m)
+{
+    pthread_mutex_lock(&w->writing);
+    enum status st = frame_write(w->rendezvous.control, type, first, n, second, m,
+                                 clock_now() + w->worker->timeout_s);
+    pthread_mutex_unlock(&w->writing);
+    return st;
+}
+
+/* Heartbeats until told to stop; a launcher that hangs up ends the process. */
+static void *reporter_main(void *argument)
+{
+    struct worker_rank *w = argument;
+    for (;;) {
+        struct pollfd p[2] = {{.fd = w->stop[0], .events = POLLIN},
+                              {.fd = w->rendezvous.control, .events = POLLIN}};
+        int n = poll(p, 2, (int)(heartbeat_s * 1e3));
+        if (p[0].revents)
+            return NULL;
+        struct frame_heartbeat h = {.step = atomic_load(&w->progress.step),
+                                    .state = atomic_load(&w->progress.state),
+                                    .op = atomic_load(&w->progress.op)};
+        if (p[1].revents || (n == 0 && report(w, FRAME_HEARTBEAT, &h, sizeof h, NULL, 0)))
+            _exit(1); /* nobody is left to be told */
+    }
+}
+
+static enum status start_reporter(struct worker_rank *w)
+{
+    if (pipe(w->stop))
+        return error_set(STATUS_IO, "pipe: %s", strerror(errno));
+    int error = pthread_create(&w->reporter, NULL, reporter_main, w);
+    if (error)
+        return error_set(STATUS_NOMEM, "thread: %s", strerror(error));
+    w->reporting = true;
+    return STATUS_OK;
+}
+
+static void stop_reporter(struct worker_rank *w)
+{
+    socket_close(&w->stop[1]);
+    if (w->reporting)
+        pthread_join(w->reporter, NULL);
+    socket_close(&w->stop[0]);
+    w->reporting = false;
+}
+
+static enum status report_step(struct worker_rank *w, uint32_t step, const struct executor_step *s)
+{
+    struct frame_step f = {.step = step, .start_s = s->start_s, .end_s = s->end_s, .loss = s->loss};
+    /* op_end_s follows op_start_s in memory */
+    return report(w, FRAME_STEP, &f, sizeof f, s->op_start_s, 2 * s->ops * sizeof *s->op_start_s);
+}
+
+static enum status report_done(struct worker_rank *w)
+{
+    enum status st = STATUS_OK;
+    const struct program *p = &w->worker->program;
+    size_t n = program_rank_ops(p, w->rank, NULL);
+    uint32_t *own = calloc(n + 1, sizeof *own);
+    struct frame_digest *digest = calloc(n + 1, sizeof *digest);
+    struct frame_done done = {.peak_bytes = w->worker->device->peak_bytes(w->device_self),
+                              .digests = n};
+    if (!digest || !own) {
+        st = error_set(STATUS_NOMEM, "digests of %zu ops", n);
+        goto out;
+    }
+    program_rank_ops(p, w->rank, own);
+    for (size_t k = 0; k < n; k++) {
+        digest[k].op = own[k];
+        TRY(w->worker->device->digest(w->device_self, (uint32_t)digest[k].op, digest[k].digest));
+    }
+    TRY(report(w, FRAME_DONE, &done, sizeof done, digest, n * sizeof *digest));
+out:
+    free(own);
+    free(digest);
+    return st;
+}
+
+static void report_error(struct worker_rank *w, enum status st)
+{
+    int32_t code = (int32_t)st;
+    size_t length = strlen(error_message());
+    length = length < ERROR_TEXT ? length : ERROR_TEXT;
+    if (w->rendezvous.control < 0 ||
+        report(w, FRAME_ERROR, &code, sizeof code, error_message(), length) != STATUS_OK)
+        fprintf(stderr, "foreline-worker: %s\n", error_message());
+}
+
+/* ---- the run */
+
+static enum status run_steps(struct worker_rank *w)
+{
+    enum status st = STATUS_OK;
+    struct executor_step step = {0};
+    const struct executor e = {.program = &w->worker->program,
+                               .rank = w->rank,
+                               .device = w->worker->device,
+                               .device_self = w->device_self,
+                               .transport = w->worker->transport,
+                               .transport_self = w->transport_self,
+                               .timeout_s = wait_factor * w->worker->timeout_s + wait_more_s,
+                               .progress = &w->progress};
+    TRY(executor_step_init(&step, &w->worker->program, w->rank));
+    for (uint32_t k = 0; k < w->worker->steps; k++) {
+        TRY(executor_run(&e, k, &step));
+        TRY(report_step(w, k, &step));
+    }
+    TRY(executor_finish(&e));
+    TRY(report_done(w));
+out:
+    executor_step_free(&step);
+    return st;
+}
+
+static enum status run(struct worker_rank *w)
+{
+    enum status st;
+    struct worker *p = w->worker;
+    struct device_options options = {.corpus = p->text_path ? &p->corpus : NULL,
+                                     .learning_rate = p->learning_rate,
+                                     .direct = p->transport->device_memory};
+    TRY(start_reporter(w));
+    TRY(p->device->open(&p->model, &p->program, w->rank, &options, &w->device_self));
+    TRY(p->transport->open(&p->program, w->rank, &w->rendezvous, &w->transport_self));
+    TRY(run_steps(w));
+out:
+    return st;
+}
+
+enum status worker_rank_run(struct worker *p, uint32_t rank)
+{
+    enum status st;
+    struct worker_rank w = {.worker = p,
+                            .rank = rank,
+                            .rendezvous = RENDEZVOUS_NONE,
+                            .writing = PTHREAD_MUTEX_INITIALIZER,
+                            .stop = {-1, -1}};
+    struct frame_hello hello = p->hello;
+    hello.rank = rank;
+    TRY(rendezvous_join(p->launcher, &hello, wait_factor * p->timeout_s + wait_more_s,
+                        &w.rendezvous));
+    w.rendezvous.shared = p->shared;
+    if (p->unfit != STATUS_OK)
+        st = error_set(p->unfit, "%s", p->reason);
+    else
+        st = run(&w);
+out:
+    if (st != STATUS_OK)
+        report_error(&w, st);
+    stop_reporter(&w);
+    if (!w.transport_self && p->shared)
+        p->transport->leave(p->shared, rank);
+    if (w.transport_self)
+        p->transport->close(w.transport_self);
+    if (w.device_self)
+        p->device->close(w.device_self);
+    rendezvous_free(&w.rendezvous);
+    return st;
+}

@@ -1,0 +1,54 @@
+/* worker_rank.h - the two halves of a worker: a process that has read its inputs, and a rank with
+ * its control connection, device and transport. With most transports a process is one rank; with
+ * one whose ranks share a process (transport.h) it is all of them, a thread each. */
+#ifndef EXEC_WORKER_RANK_H
+#define EXEC_WORKER_RANK_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/model.h"
+#include "core/program.h"
+#include "exec/corpus.h"
+#include "exec/executor.h"
+#include "exec/rendezvous.h"
+#include "exec/worker.h"
+
+/* Ranks wait for each other longer than the launcher waits for a rank: it knows better who hangs.
+ */
+static const double wait_factor = 1.5, wait_more_s = 2;
+
+/* Read once, by all ranks of the process. */
+struct worker {
+    const char *program_path, *model_path, *text_path, *device_name, *transport_name, *launcher;
+    double learning_rate, timeout_s;
+    uint32_t steps;
+    struct frame_hello hello; /* of the first rank here; the others' have another number */
+    struct program program;
+    struct model model;
+    struct corpus corpus;
+    const struct device *device;
+    const struct transport *transport;
+    void *shared;      /* what the transport's ranks share, NULL: they are processes */
+    enum status unfit; /* why it cannot run, for the launcher when it has been met */
+    char reason[512];
+};
+
+struct worker_rank {
+    struct worker *worker;
+    uint32_t rank;
+    struct rendezvous rendezvous;
+    void *device_self, *transport_self;
+    struct executor_progress progress;
+
+    pthread_mutex_t writing; /* one frame at a time on the control connection */
+    pthread_t reporter;
+    bool reporting;
+    int stop[2]; /* pipe: closing [1] ends the reporter */
+};
+
+/* Meet the others, train and report; then everything is closed. Failures have been reported. */
+enum status worker_rank_run(struct worker *w, uint32_t rank) MUST_CHECK;
+
+#endif
