@@ -151,11 +151,13 @@ static void make_arguments(const struct run *run, struct call *c)
     c->argument[n] = NULL;
 }
 
-/* Is this one of the variables that say which rank a process is? */
-static bool names_a_rank(const char *variable)
+/* Is this one of the variables that say which rank a process is, or, when all ranks are started
+ * here, where they meet? */
+static bool names_a_rank(const char *variable, bool all_here)
 {
-    static const char *const own[] = {"RANK=", "WORLD_SIZE=", "LOCAL_RANK="};
-    for (size_t k = 0; k < sizeof own / sizeof *own; k++)
+    static const char *const own[] = {"RANK=", "WORLD_SIZE=", "LOCAL_RANK=", "MASTER_ADDR="};
+    size_t n = sizeof own / sizeof *own - !all_here;
+    for (size_t k = 0; k < n; k++)
         if (!strncmp(variable, own[k], strlen(own[k])))
             return true;
     return false;
@@ -182,7 +184,7 @@ static enum status make_environment(const struct run *run, struct call *c)
     for (size_t i = 0; i < settings; i++)
         c->environment[n++] = ours[i];
     for (size_t i = 0; i < inherited; i++)
-        if (!names_a_rank(environ[i]))
+        if (!names_a_rank(environ[i], !c->words))
             c->environment[n++] = environ[i];
     return STATUS_OK;
 }

@@ -1,8 +1,11 @@
 #include "exec/rendezvous.h"
 
+#include <arpa/inet.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/digest.h"
@@ -120,6 +123,33 @@ enum status rendezvous_local_rank(uint32_t *rank)
     const char *which;
     *rank = 0;
     return first_set(own, &which) ? parse_count(own, 0, 1 << 20, rank) : STATUS_OK;
+}
+
+enum status rendezvous_master(char host[RENDEZVOUS_HOST], uint16_t *port, bool *given)
+{
+    enum status st = STATUS_OK;
+    static const char *const name[] = {"MASTER_PORT", "MASTER_PORT", "MASTER_PORT"};
+    const char *master = getenv("MASTER_ADDR"), *agent = getenv("TORCHELASTIC_USE_AGENT_STORE");
+    const struct addrinfo want = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    uint32_t at = 29500;
+    *given = master && *master;
+    if (!*given)
+        return STATUS_OK;
+    if (getenv("MASTER_PORT"))
+        TRY(parse_count(name, 1, UINT16_MAX - 1, &at));
+    int error = getaddrinfo(master, NULL, &want, &found);
+    if (error) {
+        st = error_set(STATUS_IO, "MASTER_ADDR '%s': %s", master, gai_strerror(error));
+        goto out;
+    }
+    inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)found->ai_addr)->sin_addr, host,
+              RENDEZVOUS_HOST);
+    *port = (uint16_t)(at + (agent && !strcmp(agent, "True")));
+out:
+    if (found)
+        freeaddrinfo(found);
+    return st;
 }
 
 static enum status parse_address(const char *address, char host[64], uint16_t *port)

@@ -11,6 +11,7 @@
 #ifndef EXEC_RENDEZVOUS_H
 #define EXEC_RENDEZVOUS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -103,6 +104,11 @@ enum status rendezvous_rank(uint32_t *rank, uint32_t *ranks) MUST_CHECK;
 enum status rendezvous_local_rank(uint32_t *rank) MUST_CHECK;
 
 enum { RENDEZVOUS_HOST = 16 };
+/* Where ranks on other machines meet rank 0: MASTER_ADDR, a name or dotted, and MASTER_PORT
+ * (29500); the port after it where torchrun's own agent listens there
+ * (TORCHELASTIC_USE_AGENT_STORE=True). *given is false, and the rest is untouched, without
+ * MASTER_ADDR. STATUS_USAGE: the port; STATUS_IO: nobody knows the name. */
+enum status rendezvous_master(char host[RENDEZVOUS_HOST], uint16_t *port, bool *given) MUST_CHECK;
 /* The address of a rank, as r->host says; "" when it says none. Returns `text`. */
 const char *rendezvous_host(const struct rendezvous *r, uint32_t rank, char text[RENDEZVOUS_HOST]);
 /* Worker: listen for data, connect to the launcher at "address:port", say hello and wait until all

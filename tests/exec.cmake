@@ -5,6 +5,7 @@ unit_test(window LIBS toy exec)
 unit_test(tcp_faults LIBS toy exec Threads::Threads)
 unit_test(local LIBS toy exec Threads::Threads)
 unit_test(rendezvous LIBS exec Threads::Threads)
+unit_test(star LIBS exec Threads::Threads)
 unit_test(executor LIBS toy exec Threads::Threads)
 unit_test(calibrate LIBS model exec)
 unit_test(launch LIBS toy exec)
@@ -49,6 +50,9 @@ set_tests_properties(exec.mpi PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
 add_test(NAME exec.local
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_local.sh ${PROJECT_BINARY_DIR}/bin)
 set_tests_properties(exec.local PROPERTIES TIMEOUT 300)
+add_test(NAME exec.nccl
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_nccl.sh ${PROJECT_BINARY_DIR}/bin)
+set_tests_properties(exec.nccl PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
 add_test(NAME exec.calibrate
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_calibrate.sh ${PROJECT_BINARY_DIR}/bin)
 set_tests_properties(exec.run exec.calibrate PROPERTIES TIMEOUT 300)

@@ -374,6 +374,7 @@ out:
     return st;
 }
 
+/* The moment that rank 0 names; where clocks differ, every rank's own moment of hearing of it. */
 static enum status barrier(void *self, double timeout_s, double *start_s)
 {
     enum status st;
@@ -384,7 +385,7 @@ static enum status barrier(void *self, double timeout_s, double *start_s)
     if (t->links.rank == 0)
         moment_s = clock_now() + ahead_s + ahead_per_rank_s * (double)t->links.program->ranks;
     TRY(star_spread(&t->star, &moment_s, sizeof moment_s, deadline_s));
-    *start_s = moment_s;
+    *start_s = t->star.one_clock ? moment_s : clock_now();
 out:
     if (st == STATUS_INVALID)
         return st;

@@ -27,16 +27,10 @@
 #include "exec/cuda/kernels.h"
 #include "exec/endpoints.h"
 #include "exec/rendezvous.h"
+#include "exec/star.h"
 #include "exec/transport.h"
 
 enum { NCCL_REASON = 512 };
-
-/* Sockets to rank 0, which answers when all have arrived; on rank 0 to every other. */
-struct star {
-    size_t ranks;
-    uint32_t rank;
-    int *socket; /* [ranks]; others than 0 use [0]; -1: none */
-};
 
 /* Memory for one message. */
 struct nccl_slot {
@@ -75,15 +69,6 @@ struct nccl {
     char reason[NCCL_REASON];
     double base_s; /* CLOCK_MONOTONIC of `base` */
 };
-
-/* ---- star.c */
-
-/* Meet the others at rank 0's port; strangers are dropped. STATUS_IO, STATUS_EXTERNAL. */
-enum status star_open(const struct rendezvous *r, double deadline_s, struct star *out) MUST_CHECK;
-void star_close(struct star *s); /* accepts {0} */
-/* Rank 0 hears of all that they have arrived; then what it has goes to all. */
-enum status star_gather(struct star *s, double deadline_s) MUST_CHECK;
-enum status star_spread(struct star *s, void *data, size_t bytes, double deadline_s) MUST_CHECK;
 
 /* ---- connect.c */
 

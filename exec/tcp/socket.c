@@ -56,16 +56,18 @@ enum status socket_poll(int fd, short events, double deadline_s)
     }
 }
 
-enum status socket_listen_at(const char *host, int *fd, uint16_t *port)
+static enum status listen_on(const char *host, uint16_t in, int *fd, uint16_t *port)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET};
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(in)};
     socklen_t length = sizeof a;
+    int one = 1;
     if (inet_pton(AF_INET, host, &a.sin_addr) != 1)
         return error_set(STATUS_INVALID, "address '%s': expected four numbers with dots", host);
     int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (s < 0)
         return failed();
-    if (bind(s, (struct sockaddr *)&a, sizeof a) || listen(s, SOMAXCONN) ||
+    if ((in != 0 && setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one)) ||
+        bind(s, (struct sockaddr *)&a, sizeof a) || listen(s, SOMAXCONN) ||
         getsockname(s, (struct sockaddr *)&a, &length)) {
         enum status st = failed();
         close(s);
@@ -74,6 +76,17 @@ enum status socket_listen_at(const char *host, int *fd, uint16_t *port)
     *fd = s;
     *port = ntohs(a.sin_port);
     return STATUS_OK;
+}
+
+enum status socket_listen_at(const char *host, int *fd, uint16_t *port)
+{
+    return listen_on(host, 0, fd, port);
+}
+
+enum status socket_listen_on(const char *host, uint16_t port, int *fd)
+{
+    enum status st = listen_on(host, port, fd, &port);
+    return st == STATUS_OK ? st : error_context(st, "port %u of %s", port, host);
 }
 
 enum status socket_listen(int *fd, uint16_t *port)

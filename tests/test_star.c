@@ -1,0 +1,196 @@
+/* How ranks meet rank 0 for barriers and identities: on one machine, and as torchrun says. */
+#include "exec/star.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "exec/tcp/socket.h"
+
+enum { RANKS = 3 };
+
+struct member {
+    struct rendezvous r;
+    double patience_s;
+    enum status st;
+    bool one_clock;
+    int told;
+    char message[512];
+    pthread_t thread;
+};
+
+/* Meet, arrive, and hear rank 0's number. */
+static enum status meet(struct member *m)
+{
+    enum status st;
+    struct star s = {0};
+    double deadline_s = clock_now() + m->patience_s;
+    TRY(star_open(&m->r, deadline_s, &s));
+    TRY(star_gather(&s, deadline_s));
+    TRY(star_spread(&s, &m->told, sizeof m->told, deadline_s));
+    m->one_clock = s.one_clock;
+out:
+    star_close(&s);
+    return st;
+}
+
+static void *member_main(void *argument)
+{
+    struct member *m = argument;
+    m->st = meet(m);
+    if (m->st != STATUS_OK)
+        snprintf(m->message, sizeof m->message, "%s", error_message());
+    return NULL;
+}
+
+static void play(struct member *m, uint32_t n, double patience_s)
+{
+    static uint16_t port[RANKS];
+    for (uint32_t k = 0; k < n; k++) {
+        m[k] = (struct member){.patience_s = patience_s, .told = k == 0 ? 42 : 0};
+        m[k].r = (struct rendezvous){.rank = k,
+                                     .ranks = RANKS,
+                                     .host = "127.0.0.1",
+                                     .port = port,
+                                     .listener = -1,
+                                     .control = -1,
+                                     .token = {1, 2, 3}};
+    }
+    assert_int_equal(socket_listen(&m[0].r.listener, &port[0]), STATUS_OK);
+    for (uint32_t k = 0; k < n; k++)
+        assert_int_equal(pthread_create(&m[k].thread, NULL, member_main, &m[k]), 0);
+    for (uint32_t k = 0; k < n; k++)
+        pthread_join(m[k].thread, NULL);
+    socket_close(&m[0].r.listener);
+}
+
+static void check_met(const struct member *m)
+{
+    for (uint32_t k = 0; k < RANKS; k++) {
+        if (m[k].st != STATUS_OK)
+            fail_msg("rank %u: %s", k, m[k].message);
+        assert_int_equal(m[k].told, 42);
+        assert_true(m[k].one_clock);
+    }
+}
+
+static void ranks_of_a_machine_meet_at_the_rendezvous(void **state)
+{
+    (void)state;
+    struct member m[RANKS];
+    play(m, RANKS, 60);
+    check_met(m);
+}
+
+static int forget(void **state)
+{
+    (void)state;
+    unsetenv("MASTER_ADDR");
+    unsetenv("MASTER_PORT");
+    unsetenv("TORCHELASTIC_USE_AGENT_STORE");
+    return 0;
+}
+
+/* A port of which the next one is free as well; *fd holds it. */
+static uint16_t take_port(int *fd)
+{
+    for (int tries = 0; tries < 100; tries++) {
+        uint16_t port;
+        int next = -1;
+        assert_int_equal(socket_listen_at("0.0.0.0", fd, &port), STATUS_OK);
+        bool is_free = port < UINT16_MAX &&
+                       socket_listen_on("0.0.0.0", (uint16_t)(port + 1), &next) == STATUS_OK;
+        socket_close(&next);
+        if (is_free)
+            return port;
+        socket_close(fd);
+    }
+    fail_msg("no two free ports");
+    return 0;
+}
+
+static void set_master(uint16_t port)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%u", port);
+    setenv("MASTER_ADDR", "localhost", 1);
+    setenv("MASTER_PORT", text, 1);
+}
+
+static void ranks_meet_where_the_master_address_says(void **state)
+{
+    (void)state;
+    struct member m[RANKS];
+    int fd = -1;
+    set_master(take_port(&fd));
+    socket_close(&fd);
+    play(m, RANKS, 60);
+    check_met(m);
+}
+
+/* torchrun's agent has MASTER_PORT itself. */
+static void the_port_after_the_agents_is_taken_under_torchrun(void **state)
+{
+    (void)state;
+    struct member m[RANKS];
+    int agent = -1;
+    set_master(take_port(&agent));
+    play(m, 1, 0.05); /* without torchrun's word for it the port is in use */
+    assert_int_equal(m[0].st, STATUS_IO);
+    assert_non_null(strstr(m[0].message, "Address already in use"));
+    setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
+    play(m, RANKS, 60);
+    socket_close(&agent);
+    check_met(m);
+}
+
+static void a_port_or_name_that_is_none_is_refused(void **state)
+{
+    (void)state;
+    char host[RENDEZVOUS_HOST] = "untouched";
+    uint16_t port = 7;
+    bool given = true;
+    assert_int_equal(rendezvous_master(host, &port, &given), STATUS_OK);
+    assert_true(!given && port == 7);
+    assert_string_equal(host, "untouched");
+    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    assert_int_equal(rendezvous_master(host, &port, &given), STATUS_OK);
+    assert_true(given && port == 29500);
+    assert_string_equal(host, "127.0.0.1");
+    setenv("MASTER_PORT", "65536", 1);
+    assert_int_equal(rendezvous_master(host, &port, &given), STATUS_USAGE);
+    setenv("MASTER_PORT", "29500", 1);
+    setenv("MASTER_ADDR", "no such name", 1);
+    assert_int_equal(rendezvous_master(host, &port, &given), STATUS_IO);
+}
+
+static void a_rank_that_does_not_come_ends_the_wait(void **state)
+{
+    (void)state;
+    struct member m[RANKS];
+    play(m, 2, 0.2);
+    for (uint32_t k = 0; k < 2; k++)
+        assert_true(m[k].st == STATUS_EXTERNAL || m[k].st == STATUS_IO);
+    assert_non_null(strstr(m[0].message, "rank 0 meets the others: no answer in time"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_of_a_machine_meet_at_the_rendezvous),
+        cmocka_unit_test_setup_teardown(ranks_meet_where_the_master_address_says, forget, forget),
+        cmocka_unit_test_setup_teardown(the_port_after_the_agents_is_taken_under_torchrun, forget,
+                                        forget),
+        cmocka_unit_test_setup_teardown(a_port_or_name_that_is_none_is_refused, forget, forget),
+        cmocka_unit_test(a_rank_that_does_not_come_ends_the_wait),
+    };
+    forget(NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
