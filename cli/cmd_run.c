@@ -54,10 +54,13 @@ static const struct model_op *beyond(const struct model *m)
     return NULL;
 }
 
-static enum status check_transport(void)
+/* Options that contradict each other whatever the plan. */
+static enum status check_options(void)
 {
     static const char *const known[] = {"tcp", "mpi", "local", "nccl"};
     size_t k = 0;
+    if (strcmp(device, "cpu") != 0 && strcmp(device, "cuda") != 0)
+        return error_set(STATUS_USAGE, "--device %s: expected cpu or cuda", device);
     while (k < sizeof known / sizeof *known && strcmp(transport, known[k]) != 0)
         k++;
     if (k == sizeof known / sizeof *known)
@@ -73,21 +76,17 @@ static enum status check_transport(void)
         return error_set(STATUS_USAGE, "--hosts is for --transport mpi");
     if (address && strcmp(transport, "mpi") != 0 && strcmp(transport, "nccl") != 0)
         return error_set(STATUS_USAGE, "--address is for --transport mpi and nccl");
+    if (hosts && launcher)
+        return error_set(STATUS_USAGE, "--hosts and --launcher: the launcher knows its hosts");
+    if (compute && strcmp(compute, "real") != 0 && strcmp(compute, "paced") != 0)
+        return error_set(STATUS_USAGE, "--compute %s: expected real or paced", compute);
     return STATUS_OK;
 }
 
 /* What --compute means for this model. */
 static enum status choose(const struct model *m, bool *paced)
 {
-    enum status st;
     const struct model_op *op = beyond(m);
-    if (strcmp(device, "cpu") != 0 && strcmp(device, "cuda") != 0)
-        return error_set(STATUS_USAGE, "--device %s: expected cpu or cuda", device);
-    TRY(check_transport());
-    if (hosts && launcher)
-        return error_set(STATUS_USAGE, "--hosts and --launcher: the launcher knows its hosts");
-    if (compute && strcmp(compute, "real") != 0 && strcmp(compute, "paced") != 0)
-        return error_set(STATUS_USAGE, "--compute %s: expected real or paced", compute);
     if (compute && !strcmp(compute, "real") && op)
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s' of kind '%s' has no numerics on the CPU: use --compute paced",
@@ -99,8 +98,7 @@ static enum status choose(const struct model *m, bool *paced)
     if (!compute && op)
         fprintf(stderr, "op '%s' of kind '%s' has no numerics: compute is paced\n", op->name,
                 op->kind);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status run(int argc, char **argv)
@@ -114,6 +112,7 @@ static enum status run(int argc, char **argv)
 
     if (argc != 1)
         return error_set(STATUS_USAGE, "expected one plan file, got %d operands", argc);
+    TRY(check_options());
     TRY(load_plan(argv[0], &p));
     TRY(choose(&p.model, &paced));
     const struct launch_options o = {.device = paced ? "paced" : device,
@@ -158,7 +157,9 @@ const struct command command_run = {
         "Starts a foreline-worker for every rank of the plan on this machine; they train the\n"
         "model on text, one byte a token, and exchange activations and gradients over TCP, or "
         "with\n"
-        "--transport mpi as foreline-worker-mpi processes that mpirun starts over MPI. Prints\n"
+        "--transport mpi as foreline-worker-mpi processes that mpirun starts over MPI, with\n"
+        "--transport local as threads of one process, with --transport nccl from GPU to GPU. "
+        "Prints\n"
         "the median iteration time and its range, throughput, the loss of the first and last\n"
         "step, a hash of the final parameters (equal for every plan of the same model, data and\n"
         "microbatch size without replicas), and per rank busy, exposed communication and idle\n"
