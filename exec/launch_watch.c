@@ -84,19 +84,16 @@ static void explain_exit(struct run *run, uint32_t rank)
 /* The process of all ranks has ended; ranks that could still speak have. */
 static void explain_process(struct run *run)
 {
-    const struct starter *s = &run->starter;
-    char name[NAME], place[NAME], how[NAME];
-    bool complained = false;
+    int status = run->starter.exit;
+    char name[NAME], place[NAME];
+    bool killed = WIFSIGNALED(status), said = false;
     for (size_t r = 0; r < run->program->ranks; r++)
-        complained = complained || run->worker[r].complained;
-    if (WIFSIGNALED(s->exit))
-        snprintf(how, NAME, "killed by signal %d (%s)", WTERMSIG(s->exit),
-                 strsignal(WTERMSIG(s->exit)));
-    else
-        snprintf(how, NAME, "exited with status %d", WEXITSTATUS(s->exit));
-    if (WIFSIGNALED(s->exit) || (!complained && run->done < run->program->ranks))
-        blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "the process of all %zu ranks %s, %s%s",
-              run->program->ranks, how, name_of(run, 0, name), place_of(run, 0, place));
+        said = said || run->worker[r].complained;
+    if (killed || (!said && run->done < run->program->ranks))
+        blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "the process of all %zu ranks %s %d, %s%s",
+              run->program->ranks, killed ? "killed by signal" : "exited with status",
+              killed ? WTERMSIG(status) : WEXITSTATUS(status), name_of(run, 0, name),
+              place_of(run, 0, place));
 }
 
 /* The starter of the workers has ended: with a reason, or too early. */
@@ -444,12 +441,8 @@ static void take_news(struct run *run, const struct pollfd *p)
         if (p[2 + r].revents && run->worker[r].fd >= 0)
             listen_to(run, r);
     reap(run);
-    if (run->starter.pid && !run->starter.alive) {
-        if (run->starter.output)
-            explain_starter(run);
-        else
-            explain_process(run);
-    }
+    if (run->starter.pid && !run->starter.alive)
+        (run->starter.output ? explain_starter : explain_process)(run);
     /* what a worker managed to say comes before how it ended */
     for (uint32_t r = 0; r < run->program->ranks; r++)
         if (run->worker[r].pid && !run->worker[r].alive) {

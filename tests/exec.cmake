@@ -12,6 +12,7 @@ unit_test(launch LIBS toy exec)
 
 # Every transport that there is keeps the same promises; over MPI every process is a rank.
 unit_test(transport_contract LIBS toy exec Threads::Threads)
+target_sources(test_transport_contract PRIVATE contract_collectives.c)
 set_tests_properties(unit.transport_contract PROPERTIES TIMEOUT 300)
 add_test(NAME contract.tcp.dead COMMAND test_transport_contract tcp dead)
 add_test(NAME contract.local COMMAND test_transport_contract local)

@@ -106,7 +106,7 @@ plan --stages 2 --replicas 2
 begin
 [ "$(worker | wc -l)" = 1 ] || fail "not one process: $(worker)"
 kill -9 "$(worker)"
-ended '^foreline run: the process of all 4 ranks killed by signal 9 (Killed), rank 0 .* at .* step'
+ended '^foreline run: the process of all 4 ranks killed by signal 9, rank 0 .* at .* step'
 begin
 kill -STOP "$(worker)"
 ended '^foreline run: rank [0-3] .* not heard of for'

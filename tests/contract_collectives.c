@@ -1,0 +1,403 @@
+/* Collectives of the transport contract, against a serial reference. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/contract.h"
+#include "tests/toy.h"
+
+/* Every collective of the list on a->data, the arrays one after the other in list order, all first
+ * calls together. An op with count > 1 adds up the same array again and again. */
+static enum status call_all(struct actor *a, void *t)
+{
+    enum status st = STATUS_OK;
+    const struct program *p = &a->mesh->program;
+    size_t first = p->op_start[a->rank], last = p->op_start[a->rank + 1];
+    double start_s;
+    for (size_t step = 0; step < a->steps; step++) {
+        float *data = a->data;
+        TRY(transport->barrier(t, patience_s, &start_s));
+        for (size_t k = first; k < last; data += p->op[k++].bytes / 4)
+            TRY(transport->collective(t, (uint32_t)k, data, (size_t)p->op[k].bytes / 4));
+        data = a->data;
+        for (size_t k = first; k < last; data += p->op[k++].bytes / 4)
+            for (uint32_t call = 1;; call++) {
+                TRY(transport->wait(t, (uint32_t)k, patience_s, NULL));
+                if (call == p->op[k].count)
+                    break;
+                TRY(transport->collective(t, (uint32_t)k, data, (size_t)p->op[k].bytes / 4));
+            }
+    }
+    TRY(transport->barrier(t, patience_s, &start_s));
+out:
+    return st;
+}
+
+static float value(uint32_t rank, size_t i)
+{
+    uint32_t x = rank * 2654435761u + (uint32_t)i * 40503u + 12345;
+    x ^= x >> 13;
+    return (float)(x * 1664525u) / 4294967296.0f - 0.5f; /* sums of these are rounded */
+}
+
+/* The chunk that element i is in: the first n % ranks are one element longer. */
+static uint32_t chunk_of(uint32_t ranks, size_t n, size_t i)
+{
+    size_t end = 0, c = 0;
+    for (; c < ranks; c++) {
+        end += n / ranks + (c < n % ranks);
+        if (i < end)
+            break;
+    }
+    return (uint32_t)c;
+}
+
+/* What member `me` has in element i afterwards: chunk c is summed along the ring from member c on,
+ * so that the member before c has the sum, and gathered from there. */
+static bool expected(const struct program_op *op, uint32_t ranks, uint32_t me, size_t i, float *out)
+{
+    size_t n = (size_t)op->bytes / 4;
+    uint32_t c = chunk_of(ranks, n, i), owner = (c + ranks - 1) % ranks;
+    if (op->kind == OP_ALLGATHER) {
+        *out = value(owner, i);
+        return true;
+    }
+    float sum = value(c, i);
+    for (uint32_t k = 1; k < ranks; k++)
+        sum = value((c + k) % ranks, i) + sum;
+    *out = sum;
+    return op->kind == OP_ALLREDUCE || me == owner;
+}
+
+static void fill(float *data, uint32_t rank, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        data[i] = value(rank, i);
+}
+
+static float *new_array(size_t n)
+{
+    float *data = malloc((n + 1) * sizeof *data);
+    assert_non_null(data);
+    return data;
+}
+
+static void check_collective(enum op_kind kind, uint32_t ranks, uint32_t all, size_t n)
+{
+    uint32_t group[MAX_RANKS + 1] = {0, 1, 2, 3};
+    struct mesh m = new_mesh();
+    struct actor a[MAX_RANKS] = {0};
+    group[ranks] = UINT32_MAX;
+    toy_begin(&m.program, 1, (const uint32_t *const[]){group});
+    for (uint32_t r = 0; r < ranks; r++) {
+        toy_rank(&m.program);
+        toy_collective(&m.program, kind, 0, n);
+        a[r].data = new_array(n);
+        fill(a[r].data, r, n);
+    }
+    idle(&m.program, all);
+    toy_finish(&m.program);
+    play_all(&m, a, call_all, 1);
+    for (uint32_t r = 0; r < ranks; r++) {
+        for (size_t i = 0; i < n && (!alone || r == self); i++) {
+            float want;
+            if (expected(&m.program.op[r], ranks, r, i, &want) && a[r].data[i] != want)
+                fail_msg("kind %d, %u ranks, %zu floats: rank %u has %a in %zu, not %a", kind,
+                         ranks, n, r, (double)a[r].data[i], i, (double)want);
+        }
+        free(a[r].data);
+    }
+    mesh_close(&m);
+}
+
+static const enum op_kind kinds[] = {OP_ALLREDUCE, OP_REDUCESCATTER, OP_ALLGATHER};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+void collectives_are_their_serial_reference_bit_for_bit(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {0, 1, 2, 3, 5, 1000, 262147};
+    for (uint32_t ranks = 1; ranks <= high; ranks++)
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+            for (size_t kind = 0; kind < KINDS; kind++)
+                check_collective(kinds[kind], ranks, alone ? high : ranks, sizes[k]);
+}
+
+void collectives_of_64_mib_are_their_serial_reference(void **state)
+{
+    (void)state;
+    for (size_t kind = 0; kind < KINDS; kind++)
+        check_collective(kinds[kind], high, high, 16 * MIB);
+}
+
+/* On the first half of a->data reduce-scatter and all-gather, on the second all-reduce. */
+static enum status reduce_twice(struct actor *a, void *t)
+{
+    enum status st;
+    const struct program *p = &a->mesh->program;
+    uint32_t op = (uint32_t)p->op_start[a->rank];
+    size_t n = (size_t)p->op[op].bytes / 4;
+    double start_s;
+    TRY(transport->barrier(t, patience_s, &start_s));
+    TRY(transport->collective(t, op, a->data, n));
+    TRY(transport->collective(t, op + 2, a->data + n, n));
+    TRY(transport->wait(t, op, patience_s, NULL));
+    TRY(transport->collective(t, op + 1, a->data, n));
+    TRY(transport->wait(t, op + 1, patience_s, NULL));
+    TRY(transport->wait(t, op + 2, patience_s, NULL));
+    TRY(transport->barrier(t, patience_s, &start_s));
+out:
+    return st;
+}
+
+void reduce_scatter_and_all_gather_are_an_all_reduce_bit_for_bit(void **state)
+{
+    (void)state;
+    static const uint32_t group[] = {0, 1, 2, 3, UINT32_MAX};
+    static const size_t sizes[] = {1, 3, 10007};
+    uint32_t members[MAX_RANKS + 1];
+    memcpy(members, group, sizeof members);
+    members[high] = UINT32_MAX;
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        size_t n = sizes[k];
+        struct mesh m = new_mesh();
+        struct actor a[MAX_RANKS] = {0};
+        toy_begin(&m.program, 1, (const uint32_t *const[]){members});
+        for (uint32_t r = 0; r < high; r++) {
+            toy_rank(&m.program);
+            toy_collective(&m.program, OP_REDUCESCATTER, 0, n);
+            toy_collective(&m.program, OP_ALLGATHER, 0, n);
+            toy_collective(&m.program, OP_ALLREDUCE, 0, n);
+            a[r].data = new_array(2 * n);
+            fill(a[r].data, r, n);
+            fill(a[r].data + n, r, n);
+        }
+        toy_finish(&m.program);
+        play_all(&m, a, reduce_twice, 1);
+        for (uint32_t r = 0; r < high; r++) {
+            if (!alone || r == self)
+                assert_memory_equal(a[r].data, a[r].data + n, n * sizeof(float));
+            free(a[r].data);
+        }
+        mesh_close(&m);
+    }
+}
+
+/* Ones, summed three times over `high` ranks in each of two steps. */
+void an_op_may_be_called_as_often_as_its_count(void **state)
+{
+    (void)state;
+    static const uint32_t group[] = {0, 1, 2, 3, UINT32_MAX};
+    enum { N = 7, COUNT = 3, STEPS = 2 };
+    uint32_t members[MAX_RANKS + 1];
+    float data[MAX_RANKS][2 * N], want = 1;
+    struct mesh m = new_mesh();
+    struct actor a[MAX_RANKS] = {0};
+    memcpy(members, group, sizeof members);
+    members[high] = UINT32_MAX;
+    toy_begin(&m.program, 1, (const uint32_t *const[]){members});
+    for (uint32_t r = 0; r < high; r++) {
+        toy_rank(&m.program);
+        m.program.op[toy_collective(&m.program, OP_ALLREDUCE, 0, N)].count = COUNT;
+        toy_collective(&m.program, OP_ALLREDUCE, 0, N);
+        for (size_t i = 0; i < 2 * N; i++)
+            data[r][i] = 1;
+        a[r].data = data[r];
+    }
+    toy_finish(&m.program);
+    play_all(&m, a, call_all, STEPS);
+    for (int k = 0; k < COUNT * STEPS; k++)
+        want *= (float)high;
+    for (uint32_t r = 0; r < high; r++)
+        for (size_t i = 0; i < 2 * N && (!alone || r == self); i++)
+            assert_true(data[r][i] == (i < N ? want : (float)(high * high)));
+    mesh_close(&m);
+}
+
+/* Every way to call a collective wrongly; what is right goes on afterwards. */
+static enum status call_wrongly(struct actor *a, void *t)
+{
+    enum status st;
+    uint32_t op = (uint32_t)a->mesh->program.op_start[a->rank];
+    double start_s;
+    TRY(transport->barrier(t, patience_s, &start_s));
+    bool refused = transport->wait(t, op, patience_s, NULL) == STATUS_INVALID &&
+                   transport->collective(t, op, a->data, 2) == STATUS_INVALID;
+    TRY(transport->collective(t, op, a->data, 3));
+    refused = refused && transport->collective(t, op, a->data, 3) == STATUS_INVALID;
+    TRY(transport->wait(t, op, patience_s, NULL));
+    TRY(transport->collective(t, op, a->data, 3));
+    TRY(transport->wait(t, op, patience_s, NULL));
+    refused = refused && transport->collective(t, op, a->data, 3) == STATUS_INVALID;
+    TRY(transport->barrier(t, patience_s, &start_s));
+    if (!refused) {
+        st = error_set(STATUS_IO, "a wrong call is taken");
+        goto out;
+    }
+    TRY(transport->collective(t, op, a->data, 3));
+    TRY(transport->wait(t, op, patience_s, NULL));
+    TRY(transport->barrier(t, patience_s, &start_s));
+out:
+    return st;
+}
+
+void wrong_calls_and_a_step_with_too_few_are_misuse(void **state)
+{
+    (void)state;
+    static const uint32_t group[][2] = {
+        {0, UINT32_MAX}, {1, UINT32_MAX}, {2, UINT32_MAX}, {3, UINT32_MAX}};
+    struct mesh m = new_mesh();
+    struct actor a[MAX_RANKS] = {0};
+    float data[MAX_RANKS][3] = {{0}};
+    toy_begin(&m.program, high, (const uint32_t *const[]){group[0], group[1], group[2], group[3]});
+    for (uint32_t r = 0; r < high; r++) {
+        toy_rank(&m.program);
+        m.program.op[toy_collective(&m.program, OP_ALLGATHER, r, 3)].count = 2;
+    }
+    toy_finish(&m.program);
+    mesh_open(&m);
+    for (uint32_t r = 0; r < high; r++)
+        a[r] = (struct actor){.mesh = &m, .rank = r, .act = call_wrongly, .data = data[r]};
+    play(a, high);
+    for (uint32_t r = 0; r < high; r++)
+        if (!alone || r == self) {
+            assert_int_equal(a[r].st, STATUS_INVALID);
+            assert_non_null(strstr(a[r].message, "ALLGATHER: not complete or not released"));
+        }
+    mesh_close(&m);
+}
+
+/* Replicas {0, 1} and {2, 3} reduce, then {0, 2} and {1, 3}: the second sum needs the first. */
+void collectives_of_overlapping_groups_run_in_list_order(void **state)
+{
+    (void)state;
+    static const uint32_t g0[] = {0, 1, UINT32_MAX}, g1[] = {2, 3, UINT32_MAX};
+    static const uint32_t g2[] = {0, 2, UINT32_MAX}, g3[] = {1, 3, UINT32_MAX};
+    struct mesh m = new_mesh();
+    struct actor a[MAX_RANKS] = {0};
+    float data[MAX_RANKS][2];
+    if (high < 4)
+        skip();
+    toy_begin(&m.program, 4, (const uint32_t *const[]){g0, g1, g2, g3});
+    for (uint32_t r = 0; r < 4; r++) {
+        toy_rank(&m.program);
+        toy_collective(&m.program, OP_ALLREDUCE, r / 2, 1);
+        toy_collective(&m.program, OP_ALLREDUCE, 2 + r % 2, 1);
+        data[r][0] = data[r][1] = (float)(1 << 4 * r);
+        a[r].data = data[r];
+    }
+    toy_finish(&m.program);
+    play_all(&m, a, call_all, 1);
+    static const float expected[4][2] = {
+        {0x11, 0x101}, {0x11, 0x1010}, {0x1100, 0x101}, {0x1100, 0x1010}};
+    for (uint32_t r = 0; r < 4; r++)
+        if (!alone || r == self)
+            assert_memory_equal(data[r], expected[r], sizeof expected[r]);
+    mesh_close(&m);
+}
+
+/* Everybody sums with the next one, in a ring of groups, while messages cross. */
+static enum status mix(struct actor *a, void *t)
+{
+    enum status st;
+    const struct program *p = &a->mesh->program;
+    double start_s;
+    for (size_t step = 0; step < a->steps; step++) {
+        TRY(transport->barrier(t, patience_s, &start_s));
+        for (uint32_t k = (uint32_t)p->op_start[a->rank]; k < p->op_start[a->rank + 1]; k++) {
+            void *data;
+            if (p->op[k].kind == OP_ALLREDUCE)
+                TRY(transport->collective(t, k, a->data, (size_t)p->op[k].bytes / 4));
+            if (p->op[k].kind != OP_SEND)
+                continue;
+            TRY(transport->send_buffer(t, k, &data));
+            memset(data, (int)a->rank, (size_t)p->op[k].bytes);
+            TRY(transport->send(t, k));
+        }
+        for (uint32_t k = (uint32_t)p->op_start[a->rank]; k < p->op_start[a->rank + 1]; k++) {
+            const void *data;
+            TRY(transport->wait(t, k, patience_s, &data));
+            if (p->op[k].kind != OP_RECV)
+                continue;
+            if (*(const unsigned char *)data != p->op[k].peer)
+                return error_set(STATUS_INVALID, "rank %u's message is another's", p->op[k].peer);
+            transport->release(t, k);
+        }
+    }
+    TRY(transport->barrier(t, patience_s, &start_s));
+out:
+    return st;
+}
+
+void messages_and_collectives_do_not_disturb_each_other(void **state)
+{
+    (void)state;
+    static const uint32_t group[] = {0, 1, UINT32_MAX};
+    enum { N = 100000, STEPS = 3 };
+    struct mesh m = new_mesh();
+    struct actor a[MAX_RANKS] = {0};
+    float *data = calloc(2 * N, sizeof *data);
+    toy_begin(&m.program, 1, (const uint32_t *const[]){group});
+    for (uint32_t r = 0; r < 2; r++) {
+        toy_rank(&m.program);
+        toy_send(&m.program, 1 - r, 0, 400000, NULL);
+        toy_collective(&m.program, OP_ALLREDUCE, 0, N);
+        toy_recv(&m.program, 1 - r, 0, 400000);
+        a[r].data = data + r * N;
+        for (size_t i = 0; i < N; i++)
+            a[r].data[i] = 1;
+    }
+    idle(&m.program, low);
+    toy_finish(&m.program);
+    play_all(&m, a, mix, STEPS);
+    for (uint32_t r = 0; r < 2; r++)
+        for (size_t i = 0; i < N && (!alone || r == self); i++)
+            assert_true(a[r].data[i] == 1 << STEPS);
+    free(data);
+    mesh_close(&m);
+}
+
+static enum status leave_or_sum(struct actor *a, void *t)
+{
+    enum status st;
+    uint32_t op = (uint32_t)a->mesh->program.op_start[a->rank];
+    double start_s;
+    TRY(transport->barrier(t, patience_s, &start_s));
+    if (a->rank == 1)
+        return STATUS_OK;
+    TRY(transport->collective(t, op, a->data, 100));
+    TRY(transport->wait(t, op, patience_s, NULL));
+out:
+    return st;
+}
+
+void a_dead_peer_ends_a_collective_on_all_members(void **state)
+{
+    (void)state;
+    static const uint32_t group[] = {0, 1, 2, UINT32_MAX};
+    struct mesh m = new_mesh();
+    struct actor a[MAX_RANKS] = {0};
+    float data[3][100] = {{0}};
+    if (alone)
+        skip(); /* the rank that dies takes the others with it: the other scene has shown that */
+    toy_begin(&m.program, 1, (const uint32_t *const[]){group});
+    for (uint32_t r = 0; r < 3; r++) {
+        toy_rank(&m.program);
+        toy_collective(&m.program, OP_ALLREDUCE, 0, 100);
+    }
+    toy_finish(&m.program);
+    mesh_open(&m);
+    for (uint32_t r = 0; r < 3; r++)
+        a[r] = (struct actor){.mesh = &m, .rank = r, .act = leave_or_sum, .data = data[r]};
+    play(a, 3);
+    for (uint32_t r = 0; r < 3; r += 2) {
+        assert_int_equal(a[r].st, STATUS_IO);
+        assert_non_null(strstr(a[r].message, "ALLREDUCE with rank "));
+    }
+    mesh_close(&m);
+}
