@@ -15,7 +15,14 @@ static enum status copy_stages(const struct lowering *l, struct program *out)
     out->stage_op = calloc(l->model->n + 1, sizeof *out->stage_op);
     if (!out->stage_start || !out->stage_op)
         return error_set(STATUS_NOMEM, "%zu stages", p->stages);
+    bool again = false;
+    for (size_t s = 0; s < p->stages; s++)
+        again = again || p->stage[s].recompute != RECOMPUTE_NONE;
+    if (again && !(out->recompute = calloc(p->stages, sizeof *out->recompute)))
+        return error_set(STATUS_NOMEM, "%zu stages", p->stages);
     for (size_t s = 0; s < p->stages; s++) {
+        if (again)
+            out->recompute[s] = (uint8_t)p->stage[s].recompute;
         memcpy(out->stage_op + n, p->stage[s].op, p->stage[s].ops * sizeof *out->stage_op);
         n += p->stage[s].ops;
         out->stage_start[s + 1] = n;
@@ -108,7 +115,7 @@ static void count_flop(const struct lowering *l, struct program *out)
         for (size_t k = 0; k < l->plan->stage[s].ops; k++) {
             const struct model_op *o = &l->model->op[l->plan->stage[s].op[k]];
             out->sample_flop += o->forward_flop + o->backward_flop;
-            if (lowering_remakes(&l->plan->stage[s], o))
+            if (plan_remakes(l->plan->stage[s].recompute, o))
                 out->recompute_flop += o->forward_flop;
         }
 }

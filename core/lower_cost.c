@@ -17,13 +17,6 @@ struct sum {
     struct stage_cost c;
 };
 
-/* Made again in the backward: ops that remember at least as much besides their output as it is. */
-bool lowering_remakes(const struct plan_stage *s, const struct model_op *o)
-{
-    return s->recompute == RECOMPUTE_FULL ||
-           (s->recompute == RECOMPUTE_SELECTIVE && o->stash_bytes >= 2 * o->output_bytes);
-}
-
 static int64_t scaled(int64_t bytes, double part)
 {
     return part < 1 ? (int64_t)(part * (double)bytes) : bytes;
@@ -45,6 +38,14 @@ static void add_calls(struct sum *u, uint32_t op)
         add_call(&u->c.forward_sum, 1, samples * o->output_bytes);
         if (again)
             add_call(&u->c.backward_sum, 1, samples * o->output_bytes);
+    }
+    /* a loss over divided classes: every shard tells what it has of each row, three numbers */
+    bool last = m->out_start[op] == m->out_start[op + 1];
+    if (u->split.tensor_parallel > 1 && o->tensor == TENSOR_SPLIT && last) {
+        int64_t rows = samples * (int64_t)(m->tokens_per_sample > 1 ? m->tokens_per_sample : 1);
+        add_call(&u->c.forward_sum, 1, 3 * 4 * rows * u->split.tensor_parallel);
+        if (plan_remakes(u->s->recompute, o))
+            add_call(&u->c.backward_sum, 1, 3 * 4 * rows * u->split.tensor_parallel);
     }
     for (size_t k = m->in_start[op]; k < m->in_start[op + 1]; k++)
         in += m->op[m->in[k]].output_bytes;
@@ -76,7 +77,7 @@ static void add_memory(struct sum *u, const struct model_op *o, const struct cos
         c->replicated_bytes += own;
     if (u->s->recompute == RECOMPUTE_FULL) {
         c->scratch_bytes += stash;
-    } else if (lowering_remakes(u->s, o)) {
+    } else if (plan_remakes(u->s->recompute, o)) {
         int64_t output = samples * scaled(o->output_bytes, part->stash);
         c->stash_bytes += output;
         c->scratch_bytes = stash - output > c->scratch_bytes ? stash - output : c->scratch_bytes;
@@ -96,7 +97,7 @@ static void add_op(struct sum *u, uint32_t op)
     c->forward_s += cost.forward_s;
     c->backward_s += cost.backward_s;
     c->update_s += cost.update_s;
-    if (lowering_remakes(u->s, o))
+    if (plan_remakes(u->s->recompute, o))
         c->recompute_s += cost.forward_s;
     if (o->sparse) /* an embedding: nothing comes before it */
         c->weight_s += cost.backward_s;

@@ -171,11 +171,15 @@ out:
 enum status lowering_finish(struct lowering *l)
 {
     enum status st = STATUS_OK;
-    if (l->plan->zero < 2 && !l->schedule->asynchronous)
-        TRY(for_each_stage(l, reduce));
     if (l->schedule->asynchronous) /* every update has its own */
         goto out;
-    TRY(tie(l));
+    if (l->plan->zero ==
+        1) /* once scattered, what the copies of a weight have is in other places */
+        TRY(tie(l));
+    if (l->plan->zero < 2)
+        TRY(for_each_stage(l, reduce));
+    if (l->plan->zero != 1)
+        TRY(tie(l));
     TRY(for_each_stage(l, update));
     if (l->plan->zero == 1 || l->plan->zero == 2)
         TRY(for_each_stage(l, spread_parameters));

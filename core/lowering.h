@@ -136,8 +136,6 @@ uint32_t lowering_team_of_rank(const struct lowering *l, uint32_t rank);
 enum status lowering_cost(struct lowering *l, uint32_t stage, uint32_t device,
                           const struct stage_cost **out) MUST_CHECK;
 void lowering_cost_free(struct stage_cost *c);
-/* Is the op's forward made again in the backward? */
-bool lowering_remakes(const struct plan_stage *s, const struct model_op *o);
 
 /* lower_groups.c: groups of ranks. */
 enum status lowering_group(struct lowering *l) MUST_CHECK;

@@ -18,6 +18,7 @@
 #include "core/json.h"
 
 struct model;
+struct model_op;
 struct topology;
 struct provenance;
 
@@ -30,6 +31,9 @@ enum plan_recompute {
     RECOMPUTE_KINDS
 };
 extern const char *const plan_recompute_names[RECOMPUTE_KINDS];
+/* Is the op's forward made again in the backward? Selectively: of ops that remember at least as
+ * much besides their output as it is. */
+bool plan_remakes(enum plan_recompute recompute, const struct model_op *o);
 
 struct plan_stage {
     size_t ops;

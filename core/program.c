@@ -23,6 +23,7 @@ void program_free(struct program *p)
     free(p->channel);
     free(p->stage_start);
     free(p->stage_op);
+    free(p->recompute);
     free(p->optimizer);
     *p = (struct program){0};
 }

@@ -101,6 +101,7 @@ struct program {
     size_t stages;
     size_t *stage_start; /* [stages + 1] ops of the model in each stage, CSR */
     uint32_t *stage_op;  /* ascending within a stage */
+    uint8_t *recompute;  /* [stages] enum plan_recompute (plan.h); NULL: nothing is made again */
     uint32_t microbatches, microbatch_size;
     double tokens_per_sample;
     double sample_flop, recompute_flop; /* of the model per sample; executed besides */

@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/file.h"
 #include "core/json.h"
+#include "core/plan.h"
 
 static const char program_format[] = "foreline-program";
 enum { PROGRAM_VERSION = 1, MAX_RANKS = 1 << 20, MAX_OPS = 1 << 28 };
@@ -216,6 +217,34 @@ out:
     return st;
 }
 
+static enum status read_recompute(const struct json_at *root, struct program *p)
+{
+    enum status st;
+    struct json_at at;
+    size_t n;
+    TRY(json_optional(root, "recompute", &at));
+    if (!at.value)
+        return STATUS_OK;
+    TRY(json_get_array(&at, p->stages, &n));
+    if (n != p->stages)
+        return json_error(&at, "expected one entry for each of the %zu stages", p->stages);
+    if (!(p->recompute = calloc(n + 1, sizeof *p->recompute)))
+        return error_set(STATUS_NOMEM, "%zu stages", n);
+    for (size_t s = 0; s < n; s++) {
+        struct json_at item = json_item(&at, s);
+        const char *name;
+        uint8_t kind = 0;
+        TRY(json_get_string(&item, &name));
+        while (kind < RECOMPUTE_KINDS && strcmp(name, plan_recompute_names[kind]))
+            kind++;
+        if (kind == RECOMPUTE_KINDS)
+            return json_error(&item, "no way to recompute is called '%s'", name);
+        p->recompute[s] = kind;
+    }
+out:
+    return st;
+}
+
 static enum status read_head(const struct json_at *root, struct program *p)
 {
     enum status st;
@@ -233,6 +262,7 @@ static enum status read_head(const struct json_at *root, struct program *p)
     TRY(json_need_integer(root, "seed", 0, INT64_MAX, &value));
     p->seed = (uint64_t)value;
     TRY(read_lists(root, "stages", MAX_OPS, &p->stages, &p->stage_start, &p->stage_op));
+    TRY(read_recompute(root, p));
 out:
     return st;
 }
@@ -331,6 +361,12 @@ enum status program_write(const struct program *p, const char *path, const struc
     json_put_string(&w, "optimizer", p->optimizer);
     json_put_integer(&w, "seed", (int64_t)p->seed);
     put_lists(&w, "stages", p->stages, p->stage_start, p->stage_op);
+    if (p->recompute) {
+        json_open_array(&w, "recompute", true);
+        for (size_t s = 0; s < p->stages; s++)
+            json_put_string(&w, NULL, plan_recompute_names[p->recompute[s]]);
+        json_close(&w);
+    }
     put_lists(&w, "groups", p->groups, p->group_start, p->member);
     json_open_array(&w, "ranks", false);
     for (uint32_t r = 0; r < p->ranks; r++) {

@@ -299,7 +299,12 @@ static enum status update_pass(const struct update_bed *b, double *mean_s)
     double sum_s = 0;
     for (size_t i = 0; i < b->ring; i++) {
         real *own = b->data + 4 * b->n * i;
+        const struct program none = {0};
+        struct stage_piece all = {.n = b->n, .own_n = b->n};
         struct stage s = {.on = {&backend_cpu, NULL},
+                          .program = &none,
+                          .pieces = 1,
+                          .piece = &all,
                           .parameters = b->n,
                           .parameter = own,
                           .gradient = own + b->n};

@@ -17,6 +17,7 @@
 #include "core/program.h"
 
 struct corpus;
+struct layer_sums;
 
 struct device_options {
     const struct corpus *corpus; /* where tokens come from; NULL: the text shipped with foreline */
@@ -37,8 +38,11 @@ struct device {
      * put. op->seconds is the predicted time: what a paced device takes, ignored by the others.
      *   BACKWARD_INPUT makes the gradients that are sent on, BACKWARD_WEIGHT later the others;
      *   UPDATE: optimizer step of op->stage; its gradients are zero afterwards.
+     * `sums` (exec/layer.h) is what a device calls for the sums of tensor parallelism, in the
+     * middle of an op; array() then has nothing for the program's op of them. Not NULL.
      * May return before the op is complete if there is finish(). */
-    enum status (*compute)(void *self, uint32_t step, const struct program_op *op);
+    enum status (*compute)(void *self, uint32_t step, const struct program_op *op,
+                           const struct layer_sums *sums);
 
     /* Wait until all compute ops so far are complete, and then say when each of the step ran
      * (CLOCK_MONOTONIC). NULL: when compute() did. */
@@ -50,10 +54,14 @@ struct device {
     enum status (*get)(void *self, const struct program_op *send, void *data);
     enum status (*put)(void *self, const struct program_op *recv, const void *data);
 
-    /* Gradients that an ALLREDUCE sums: all of its stage's, or (tag != PROGRAM_NONE) those of the
-     * tied weights that op `tag` owns. One contiguous array of *n floats, owned by the device, to
-     * be summed in place before the update. */
-    enum status (*gradients)(void *self, const struct program_op *op, float **data, size_t *n);
+    /* The arrays that collective `op` works on in place, one after the other: number k = 0, 1, ...;
+     * *data NULL: there is no number k. Owned by the device, complete when collected() is called.
+     *   ALLREDUCE, REDUCESCATTER: gradients of the op's stage, of the bucket whose BACKWARD was
+     *   computed last, or (tag != PROGRAM_NONE) those of the tied weights that op `tag` owns;
+     *   ALLGATHER: parameters, of which the part that exec/ring.h says is this rank's is filled. */
+    enum status (*array)(void *self, const struct program_op *op, uint32_t k, float **data,
+                         size_t *n);
+    enum status (*collected)(void *self, const struct program_op *op); /* NULL: of no interest */
 
     /* Sum of the losses of this step's microbatches on this rank, already weighted so that the sum
      * over all ranks is the mean loss of the step; 0 where there is no loss op. Resets. */

@@ -42,7 +42,6 @@ static enum status find_rings(struct endpoints *l)
             if (member[i] == l->rank)
                 l->ring[g] = (struct link_ring){n, i, member[(i + 1) % n], member[(i + n - 1) % n]};
     }
-    l->largest_chunk = 1;
     for (size_t i = l->first; i < l->first + l->ops; i++) {
         if (!op_is_collective(&p->op[i]))
             continue;
@@ -51,8 +50,6 @@ static enum status find_rings(struct endpoints *l)
         if (ranks == 0)
             return error_set(STATUS_INVALID, "rank %u is no member of group %u", l->rank,
                              p->op[i].peer);
-        size_t n = (size_t)p->op[i].bytes / sizeof(float) / ranks + 1;
-        l->largest_chunk = n > l->largest_chunk ? n : l->largest_chunk;
     }
     return STATUS_OK;
 }
@@ -120,14 +117,13 @@ enum status endpoints_timed_out(const struct endpoints *l, uint32_t op, double t
     return endpoints_locate(l, op, error_set(STATUS_EXTERNAL, "nothing for %g s", timeout_s));
 }
 
-enum status endpoints_call(const struct endpoints *l, uint32_t op, size_t n)
+enum status endpoints_call(const struct endpoints *l, uint32_t op)
 {
     struct link_op *o = endpoints_op(l, op);
-    const struct program_op *p = &l->program->op[op];
-    if (!ring_does(p) || n != (size_t)p->bytes / sizeof(float))
-        return endpoints_misuse(l, op, "not an array of as many bytes as the program says");
-    if (o->calls == p->count || o->posted)
-        return endpoints_misuse(l, op, "called too often, or before the last call was waited for");
+    if (!ring_does(&l->program->op[op]))
+        return endpoints_misuse(l, op, "no transport does this");
+    if (o->posted)
+        return endpoints_misuse(l, op, "called before the last call was waited for");
     o->posted = true;
     o->complete = false;
     o->calls++;
@@ -155,8 +151,7 @@ enum status endpoints_next_step(struct endpoints *l)
     for (size_t i = 0; i < l->ops; i++) {
         struct link_op *o = &l->op[i];
         const struct program_op *p = &l->program->op[l->first + i];
-        bool open = !o->complete || o->buffer || (op_is_collective(p) && o->calls < p->count);
-        if (l->step != UINT32_MAX && !op_computes(p) && open)
+        if (l->step != UINT32_MAX && !op_computes(p) && (!o->complete || o->buffer))
             return endpoints_misuse(l, (uint32_t)(l->first + i),
                                     "not complete or not released at barrier");
         *o = (struct link_op){0};

@@ -45,7 +45,6 @@ struct endpoints {
     uint32_t *of;           /* [program->channels] index in end, or PROGRAM_NONE */
     struct link_ring *ring; /* [program->groups] */
     size_t collectives;     /* in the rank's list: each has one call under way at most */
-    size_t largest_chunk;   /* floats that one round of any of them moves, >= 1 */
 };
 
 /* The program must be matched and outlive *out. O(ops log ops) and what channel_orders() takes.
@@ -65,8 +64,8 @@ enum status endpoints_timed_out(const struct endpoints *l, uint32_t op,
 /* Put rank, op and peer before the message of a failure. Returns st. */
 enum status endpoints_locate(const struct endpoints *l, uint32_t op, enum status st);
 
-/* Count a call of a collective on n floats. STATUS_INVALID: it may not be made. */
-enum status endpoints_call(const struct endpoints *l, uint32_t op, size_t n) MUST_CHECK;
+/* Count a call of a collective. STATUS_INVALID: it may not be made. */
+enum status endpoints_call(const struct endpoints *l, uint32_t op) MUST_CHECK;
 /* May the op be waited for? STATUS_INVALID: a collective that was not called. */
 enum status endpoints_may_wait(const struct endpoints *l, uint32_t op) MUST_CHECK;
 /* Op `op`, or its call, ran from start_s to end_s. */

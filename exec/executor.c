@@ -3,37 +3,70 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/layer.h"
 #include "exec/tcp/socket.h"
 
 enum status executor_step_init(struct executor_step *s, const struct program *p, uint32_t rank)
 {
     size_t n = p->op_start[rank + 1] - p->op_start[rank];
     double *t = calloc(2 * n + 1, sizeof *t);
-    if (!t)
+    bool *posted = calloc(n + 1, sizeof *posted);
+    if (!t || !posted) {
+        free(t);
+        free(posted);
         return error_set(STATUS_NOMEM, "times of %zu ops", n);
-    *s = (struct executor_step){.ops = n, .op_start_s = t, .op_end_s = t + n};
+    }
+    *s = (struct executor_step){.ops = n, .op_start_s = t, .op_end_s = t + n, .posted = posted};
     return STATUS_OK;
+}
+
+/* What of op o of rank r cannot be run; NULL: nothing. */
+static const char *beyond(const struct program *p, uint32_t r, const struct program_op *o)
+{
+    bool scatters = o->kind == OP_REDUCESCATTER || o->kind == OP_ALLGATHER;
+    if (o->purpose == FOR_EXPERTS && op_is_collective(o))
+        return "experts on other ranks";
+    if (o->purpose == FOR_TENSOR && scatters)
+        return "sequence parallelism";
+    if (o->purpose != FOR_TIES)
+        return NULL;
+    for (const struct program_op *i = &p->op[p->op_start[r]]; i < o; i++)
+        if (i->stage == o->stage && i->kind == OP_REDUCESCATTER)
+            return "weights that stages share, whose gradients are scattered already";
+    return NULL;
+}
+
+/* Without flush every stage must average over equally many microbatches. */
+static bool is_uneven(const struct program *p)
+{
+    uint32_t replicas = 0;
+    for (size_t r = 0; r < p->ranks; r++) {
+        uint32_t own = 0;
+        for (size_t k = 0; k < p->ranks; k++)
+            if (p->rank[k].stage == p->rank[r].stage && p->rank[k].replica >= own)
+                own = p->rank[k].replica + 1;
+        if (r > 0 && own != replicas)
+            return true;
+        replicas = own;
+    }
+    return false;
 }
 
 enum status executor_supports(const struct program *p)
 {
+    if (p->asynchronous && is_uneven(p))
+        return error_set(STATUS_UNSUPPORTED,
+                         "updates without flush over unequally many replicas can be simulated but "
+                         "not run yet (plan --executable avoids it)");
     for (uint32_t r = 0; r < p->ranks; r++)
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
-            const struct program_op *o = &p->op[i];
             char label[OP_LABEL];
-            const char *what = p->rank[r].shard > 0        ? "tensor parallelism"
-                               : o->purpose == FOR_EXPERTS ? "experts on other ranks"
-                               : op_is_collective(o) && o->kind != OP_ALLREDUCE
-                                   ? "sharded parameters"
-                               : o->part > 0                  ? "gradient buckets"
-                               : p->asynchronous              ? "updates without flush"
-                               : p->rank[r].scratch_bytes > 0 ? "recomputation"
-                                                              : NULL;
+            const char *what = beyond(p, r, &p->op[i]);
             if (what)
                 return error_set(STATUS_UNSUPPORTED,
                                  "rank %u: %s: %s can be simulated but not run yet "
                                  "(plan --executable avoids it)",
-                                 r, op_label(o, label), what);
+                                 r, op_label(&p->op[i], label), what);
         }
     return STATUS_OK;
 }
@@ -41,6 +74,7 @@ enum status executor_supports(const struct program *p)
 void executor_step_free(struct executor_step *s)
 {
     free(s->op_start_s);
+    free(s->posted);
     *s = (struct executor_step){0};
 }
 
@@ -49,7 +83,12 @@ struct running {
     const struct executor *e;
     uint32_t step;
     struct executor_step *out;
-    size_t first; /* index of the rank's first op */
+    size_t first, end; /* ops of the rank */
+    bool *posted;      /* [ops] communication that has begun */
+    /* Sums inside the op that computes: */
+    uint32_t now, sum; /* that op; the program's op of its sums, PROGRAM_NONE: it has none */
+    double sum_s;      /* what they took so far */
+    enum status st;
 };
 
 static void report(const struct running *r, uint32_t op, enum worker_state state)
@@ -68,26 +107,74 @@ static bool is_complete(const struct running *r, uint32_t op)
     return r->out->op_end_s[op - r->first] > 0;
 }
 
-/* Wait for a communication op and, for a RECV, hand its payload to the device. */
-static enum status complete(const struct running *r, uint32_t op)
+/* Start the next call of a collective; *more: there was one to start. */
+static enum status call(const struct running *r, uint32_t op, uint32_t k, bool *more)
+{
+    enum status st;
+    const struct executor *e = r->e;
+    float *data;
+    size_t n;
+    TRY(e->device->array(e->device_self, &e->program->op[op], k, &data, &n));
+    *more = data != NULL;
+    if (data)
+        TRY(e->transport->collective(e->transport_self, op, data, n));
+out:
+    return st;
+}
+
+/* The first call has been made: wait for it, make the others, and tell the device. */
+static enum status complete_collective(const struct running *r, uint32_t op)
 {
     enum status st = STATUS_OK;
     const struct executor *e = r->e;
-    const struct program_op *o = &e->program->op[op];
+    bool more = true;
+    for (uint32_t k = 1; more; k++) {
+        TRY(e->transport->wait(e->transport_self, op, e->timeout_s, NULL));
+        TRY(call(r, op, k, &more));
+    }
+    if (e->device->collected)
+        TRY(e->device->collected(e->device_self, &e->program->op[op]));
+out:
+    return st;
+}
+
+static enum status complete_receive(const struct running *r, uint32_t op)
+{
+    enum status st;
+    const struct executor *e = r->e;
     const void *data = NULL;
+    TRY(e->transport->wait(e->transport_self, op, e->timeout_s, &data));
+    st = e->device->put(e->device_self, &e->program->op[op], data);
+    e->transport->release(e->transport_self, op);
+out:
+    return st;
+}
+
+/* Wait for a communication op and hand what has come to the device. */
+static enum status complete(const struct running *r, uint32_t op)
+{
+    enum status st;
+    const struct executor *e = r->e;
+    const struct program_op *o = &e->program->op[op];
     size_t k = op - r->first;
 
     report(r, op, WORKER_WAITS);
-    TRY(e->transport->wait(e->transport_self, op, e->timeout_s, &data));
-    if (o->kind == OP_RECV) {
-        st = e->device->put(e->device_self, o, data);
-        e->transport->release(e->transport_self, op);
-        if (st != STATUS_OK)
-            return st;
-    }
+    if (o->kind == OP_RECV)
+        TRY(complete_receive(r, op));
+    else if (op_is_collective(o))
+        TRY(complete_collective(r, op));
+    else
+        TRY(e->transport->wait(e->transport_self, op, e->timeout_s, NULL));
     e->transport->times(e->transport_self, op, &r->out->op_start_s[k], &r->out->op_end_s[k]);
 out:
     return st;
+}
+
+/* Sums of gradients run one after the other anyway: one need not be waited for by the next. */
+static bool follows_anyway(const struct program_op *before, const struct program_op *o)
+{
+    return op_is_collective(before) && before->purpose == FOR_DATA && op_is_collective(o) &&
+           o->purpose == FOR_DATA && o->microbatch == PROGRAM_NONE;
 }
 
 static enum status wait_for_dependencies(const struct running *r, uint32_t op)
@@ -95,9 +182,8 @@ static enum status wait_for_dependencies(const struct running *r, uint32_t op)
     const struct program *p = r->e->program;
     for (uint32_t d = p->op[op].dep_start; d < p->op[op + 1].dep_start; d++) {
         uint32_t before = p->dep[d];
-        /* collectives run one after the other anyway: need not be waited for by the next */
         if (op_computes(&p->op[before]) || is_complete(r, before) ||
-            (p->op[op].kind == OP_ALLREDUCE && p->op[before].kind == OP_ALLREDUCE))
+            follows_anyway(&p->op[before], &p->op[op]))
             continue;
         enum status st = complete(r, before);
         if (st != STATUS_OK)
@@ -106,40 +192,113 @@ static enum status wait_for_dependencies(const struct running *r, uint32_t op)
     return STATUS_OK;
 }
 
-static enum status compute(const struct running *r, uint32_t op)
+/* Is everything complete that op depends on, `now` being the op whose turn it is? */
+static bool is_ready(const struct running *r, uint32_t op, uint32_t now)
 {
-    enum status st;
-    const struct executor *e = r->e;
-    const struct program_op *o = &e->program->op[op];
-    size_t k = op - r->first;
-    report(r, op, WORKER_COMPUTES);
-    r->out->op_start_s[k] = clock_now();
-    st = e->device->compute(e->device_self, r->step, o);
-    r->out->op_end_s[k] = clock_now();
-    return st;
+    const struct program *p = r->e->program;
+    for (uint32_t d = p->op[op].dep_start; d < p->op[op + 1].dep_start; d++)
+        if (p->dep[d] >= now || (!op_computes(&p->op[p->dep[d]]) && !is_complete(r, p->dep[d])))
+            return false;
+    return true;
 }
 
-static enum status post(const struct running *r, uint32_t op)
+static enum status post(struct running *r, uint32_t op)
 {
     enum status st = STATUS_OK;
     const struct executor *e = r->e;
     const struct program_op *o = &e->program->op[op];
+    bool called = true;
+    if (r->posted[op - r->first] || is_complete(r, op))
+        return STATUS_OK;
+    r->posted[op - r->first] = true;
     if (o->kind == OP_SEND) {
         void *data;
         TRY(e->transport->send_buffer(e->transport_self, op, &data));
         TRY(e->device->get(e->device_self, o, data));
         TRY(e->transport->send(e->transport_self, op));
-    } else if (o->kind == OP_ALLREDUCE) {
-        float *data;
-        size_t n;
-        TRY(e->device->gradients(e->device_self, o, &data, &n));
-        TRY(e->transport->collective(e->transport_self, op, data, n));
+    } else if (op_is_collective(o)) {
+        TRY(call(r, op, 0, &called));
+        if (!called)
+            st = error_set(STATUS_INVALID, "the device has nothing to exchange");
     }
 out:
     return st; /* RECVs are posted by the transport */
 }
 
-static enum status run_op(const struct running *r, uint32_t op)
+/* Parameters that the next pass needs are gathered while this one computes. Which ones follows from
+ * the program alone, so that all members of a group do the same. */
+static enum status post_ahead(struct running *r, uint32_t now)
+{
+    enum status st = STATUS_OK;
+    const struct program *p = r->e->program;
+    for (uint32_t op = now + 1; op < r->end && !op_computes(&p->op[op]); op++)
+        if (p->op[op].kind == OP_ALLGATHER && p->op[op].microbatch != PROGRAM_NONE &&
+            is_ready(r, op, now))
+            TRY(post(r, op));
+out:
+    return st;
+}
+
+/* ---- tensor parallelism: sums in the middle of an op
+ *
+ * The program has them as one op of several calls after the pass; they are reported as that op, at
+ * the end of the pass. */
+
+static uint32_t sum_after(const struct running *r, uint32_t op)
+{
+    const struct program *p = r->e->program;
+    for (uint32_t i = op + 1; i < r->end && !op_computes(&p->op[i]); i++)
+        if (p->op[i].kind == OP_ALLREDUCE && p->op[i].purpose == FOR_TENSOR &&
+            p->op[i].stage == p->op[op].stage)
+            return i;
+    return PROGRAM_NONE;
+}
+
+static void sum(void *self, float *data, size_t n)
+{
+    struct running *r = self;
+    const struct executor *e = r->e;
+    double start_s = clock_now();
+    if (r->st != STATUS_OK)
+        return;
+    if (r->sum == PROGRAM_NONE) {
+        r->st = error_set(STATUS_INVALID, "a sum over shards that the program does not have");
+        return;
+    }
+    report(r, r->sum, WORKER_WAITS);
+    r->st = e->transport->collective(e->transport_self, r->sum, data, n);
+    if (r->st == STATUS_OK)
+        r->st = e->transport->wait(e->transport_self, r->sum, e->timeout_s, NULL);
+    r->sum_s += clock_now() - start_s;
+    report(r, r->now, WORKER_COMPUTES);
+}
+
+static enum status compute(struct running *r, uint32_t op)
+{
+    enum status st;
+    const struct executor *e = r->e;
+    const struct program_op *o = &e->program->op[op];
+    double *start_s = r->out->op_start_s - r->first, *end_s = r->out->op_end_s - r->first;
+    TRY(post_ahead(r, op));
+    report(r, op, WORKER_COMPUTES);
+    r->now = op;
+    r->sum = sum_after(r, op);
+    r->sum_s = 0;
+    start_s[op] = clock_now();
+    st = e->device->compute(e->device_self, r->step, o, &(struct layer_sums){r, sum});
+    end_s[op] = clock_now();
+    if (r->st != STATUS_OK)
+        st = r->st;
+    if (r->sum_s > 0) {
+        end_s[r->sum] = end_s[op];
+        end_s[op] -= r->sum_s;
+        start_s[r->sum] = end_s[op];
+    }
+out:
+    return st;
+}
+
+static enum status run_op(struct running *r, uint32_t op)
 {
     enum status st = wait_for_dependencies(r, op);
     if (st != STATUS_OK)
@@ -176,10 +335,16 @@ enum status executor_run(const struct executor *e, uint32_t step, struct executo
 {
     enum status st = STATUS_OK;
     const struct program *p = e->program;
-    struct running r = {.e = e, .step = step, .out = out, .first = p->op_start[e->rank]};
-    uint32_t op = (uint32_t)r.first, end = (uint32_t)p->op_start[e->rank + 1];
+    struct running r = {.e = e,
+                        .step = step,
+                        .out = out,
+                        .first = p->op_start[e->rank],
+                        .end = p->op_start[e->rank + 1],
+                        .posted = out->posted};
+    uint32_t op = (uint32_t)r.first, end = (uint32_t)r.end;
 
     memset(out->op_start_s, 0, 2 * out->ops * sizeof *out->op_start_s);
+    memset(out->posted, 0, out->ops * sizeof *out->posted);
     report(&r, op, step == 0 ? WORKER_STARTS : WORKER_WAITS);
     TRY(e->transport->barrier(e->transport_self, e->timeout_s, &out->start_s));
     clock_sleep_until(out->start_s);
@@ -195,10 +360,34 @@ out:
     return st == STATUS_OK ? st : locate(&r, op < end ? op : (uint32_t)r.first, st);
 }
 
+/* With ZeRO 3 nobody has all parameters after the last update: gather them once more, stage by
+ * stage, by one more call of the first op of each that does. */
+static enum status gather_parameters(const struct executor *e)
+{
+    enum status st = STATUS_OK;
+    const struct program *p = e->program;
+    struct running r = {.e = e, .first = p->op_start[e->rank], .end = p->op_start[e->rank + 1]};
+    uint32_t last = PROGRAM_NONE;
+    for (uint32_t op = (uint32_t)r.first; op < r.end; op++) {
+        const struct program_op *o = &p->op[op];
+        bool more;
+        if (o->kind != OP_ALLGATHER || o->purpose != FOR_SHARDS || o->microbatch == PROGRAM_NONE ||
+            (last != PROGRAM_NONE && o->stage <= last))
+            continue;
+        last = o->stage;
+        TRY(call(&r, op, 0, &more));
+        TRY(complete_collective(&r, op));
+    }
+out:
+    return st;
+}
+
 enum status executor_finish(const struct executor *e)
 {
     double ignored_s;
     if (e->progress)
         atomic_store(&e->progress->state, WORKER_FINISHES);
-    return e->transport->barrier(e->transport_self, e->timeout_s, &ignored_s);
+    enum status st = gather_parameters(e);
+    return st == STATUS_OK ? e->transport->barrier(e->transport_self, e->timeout_s, &ignored_s)
+                           : st;
 }

@@ -39,6 +39,7 @@ struct executor_step {
     double loss;
     size_t ops;
     double *op_start_s, *op_end_s; /* [ops] of the rank, in list order */
+    bool *posted;                  /* [ops] for the executor's own use */
 };
 
 /* Wait for all ranks and the common start, then run step `step` to its end: all ops of this rank
@@ -46,7 +47,7 @@ struct executor_step {
  * return, with rank, op and step named. */
 enum status executor_run(const struct executor *e, uint32_t step,
                          struct executor_step *out) MUST_CHECK;
-/* Wait until all ranks have finished their last step. */
+/* Wait until all ranks have finished their last step; parameters are then complete everywhere. */
 enum status executor_finish(const struct executor *e) MUST_CHECK;
 
 enum status executor_step_init(struct executor_step *s, const struct program *p,

@@ -42,8 +42,11 @@ static enum status allocate(struct run *run)
     run->loss = calloc(steps * ranks + 1, sizeof *run->loss);
     run->op_start_s = calloc(times + 1, sizeof *run->op_start_s);
     run->op_end_s = calloc(times + 1, sizeof *run->op_end_s);
-    run->digests = calloc(run->model->n + 1, DIGEST);
-    run->digested = calloc(run->model->n + 1, sizeof *run->digested);
+    for (size_t r = 0; r < run->program->ranks; r++)
+        if (run->program->rank[r].shard >= run->shards)
+            run->shards = run->program->rank[r].shard + (size_t)1;
+    run->digests = calloc(run->model->n * run->shards + 1, DIGEST);
+    run->digested = calloc(run->model->n * run->shards + 1, sizeof *run->digested);
     if (!run->worker || !run->start_s || !run->end_s || !run->loss || !run->op_start_s ||
         !run->op_end_s || !run->digests || !run->digested)
         return error_set(STATUS_NOMEM, "results of %zu steps", steps);

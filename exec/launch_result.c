@@ -63,21 +63,23 @@ enum status launch_take_step(struct run *run, uint32_t rank, const char *payload
     return STATUS_OK;
 }
 
-/* The digests of the ops in own[n]; they are equal on all replicas. */
-static enum status take_digests(struct run *run, const uint32_t *own, size_t n, const char *payload)
+/* The digests of the ops in own[n] of a shard; they are equal on all replicas. */
+static enum status take_digests(struct run *run, uint32_t shard, const uint32_t *own, size_t n,
+                                const char *payload)
 {
     for (size_t k = 0; k < n; k++) {
         struct frame_digest d;
         memcpy(&d, payload + k * sizeof d, sizeof d);
         if (d.op != own[k] || d.op >= run->model->n)
             return error_set(STATUS_IO, "sends the digest of an op that is not its own");
-        uint8_t *known = run->digests + d.op * DIGEST;
-        if (run->digested[d.op] && memcmp(known, d.digest, DIGEST))
+        size_t at = d.op * run->shards + shard;
+        uint8_t *known = run->digests + at * DIGEST;
+        if (run->digested[at] && memcmp(known, d.digest, DIGEST))
             return error_set(STATUS_INVALID,
                              "the parameters of op '%s' differ from another replica's",
                              run->model->op[d.op].name);
         memcpy(known, d.digest, DIGEST);
-        run->digested[d.op] = true;
+        run->digested[at] = true;
     }
     return STATUS_OK;
 }
@@ -98,7 +100,8 @@ enum status launch_take_done(struct run *run, uint32_t rank, const char *payload
     if (!own)
         return error_set(STATUS_NOMEM, "digests of %zu ops", n);
     program_rank_ops(run->program, rank, own);
-    enum status st = take_digests(run, own, n, payload + sizeof done);
+    enum status st =
+        take_digests(run, run->program->rank[rank].shard, own, n, payload + sizeof done);
     free(own);
     return st;
 }
@@ -188,7 +191,7 @@ static enum status fill_parameters(const struct run *run, struct measurement *ou
     char *hex = malloc(DIGEST_HEX);
     if (!hex)
         return error_set(STATUS_NOMEM, "out of memory");
-    digest_hex(run->digests, run->model->n * DIGEST, hex);
+    digest_hex(run->digests, run->model->n * run->shards * DIGEST, hex);
     out->parameters_sha256 = hex;
     return STATUS_OK;
 }

@@ -88,8 +88,9 @@ struct run {
     double *start_s, *end_s;       /* [steps * ranks] of each rank's step */
     double *loss;                  /* [steps * ranks] */
     double *op_start_s, *op_end_s; /* [options->steps * ops] measured steps only */
-    uint8_t *digests;              /* [model->n * DIGEST] of each op's parameters */
-    bool *digested;                /* [model->n] */
+    size_t shards;                 /* most of any stage */
+    uint8_t *digests;              /* [model->n * shards * DIGEST] of each op's parameters */
+    bool *digested;                /* [model->n * shards] */
 };
 
 enum status launch_prepare(struct run *run) MUST_CHECK;

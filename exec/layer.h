@@ -29,10 +29,25 @@ typedef EXEC_REAL real;
 enum layer_fill { FILL_NORMAL, FILL_ZERO, FILL_ONE }; /* start values: normal(0, 0.02), 0, 1 */
 enum { LAYER_PARTS = 3, LAYER_INPUTS = 2 };
 
-/* A run of own parameters with the same kind of start value. */
+/* A run of own parameters with the same kind of start value. Of the whole op's parameters these are
+ * numbers from .. from + run - 1, then from + stride ..., n in all; layer_shape() makes it all. */
 struct layer_part {
     size_t n;
     enum layer_fill fill;
+    size_t from, run, stride;
+};
+
+/* Which part of an op one of several shards computes (core/model.h: enum model_tensor). */
+struct layer_shard {
+    size_t shards, shard;
+    size_t groups; /* outputs are so many equal groups, each of which is divided: q, k and v */
+};
+
+/* Tensor parallelism inside an op: sum `n` numbers over the shards, in place, everywhere to the
+ * same bits. Keeps its errors to itself (exec/device.h). */
+struct layer_sums {
+    void *self;
+    void (*sum)(void *self, real *data, size_t n);
 };
 
 /* One op, checked. */
@@ -41,6 +56,9 @@ struct layer {
     size_t tokens;
     size_t in, out; /* channels of an input row and of an output row */
     size_t heads, vocabulary, positions, types;
+    size_t first[LAYER_PARTS];    /* shards: first row of each table, or first class of the loss */
+    size_t shards, shard;         /* 1, 0: all of the op */
+    bool sums_output, sums_input; /* shards: their sum over the shards is the output; gradient */
     bool causal, bias, concat, masked;
     bool tied; /* its weight is another op's */
     struct layer_part part[LAYER_PARTS];
@@ -67,6 +85,7 @@ struct layer_io {
     real *d_parameter, *d_shared;   /* added to */
     real scale;                     /* loss: weight of one target */
     double loss;                    /* loss: forward sets the unweighted sum */
+    const struct layer_sums *sums;  /* NULL unless the layer is one of several shards */
     void *on;                       /* the backend's state (backend.h) */
 };
 
@@ -81,6 +100,10 @@ struct layer_kind {
     /* Where the gradients of the parameters can be made apart: from x, y, saved and dy, later; what
      * backward() then leaves out. NULL: backward() makes them too. */
     void (*backward_weight)(const struct layer *l, struct layer_io *io);
+    /* Make *l, of the whole op, that of one shard; op->tensor is not TENSOR_WHOLE, `part` is
+     * complete. STATUS_UNSUPPORTED when it cannot be divided so. NULL: never. */
+    enum status (*divide)(const struct model_op *op, const struct layer_shard *s, size_t batch,
+                          struct layer *l);
 };
 
 /* The whole backward, in both halves where there are two. */
@@ -101,6 +124,21 @@ const struct layer_kind *layer_kind_find(const char *name);
 enum status layer_shape(const struct model *m, uint32_t op, size_t batch,
                         struct layer *out) MUST_CHECK;
 
+/* Make *l, as layer_shape() has it, the part of one shard; s->groups is not looked at. Nothing for
+ * one shard and for ops that every shard computes. STATUS_UNSUPPORTED names the op. */
+enum status layer_divide(const struct model *m, uint32_t op, const struct layer_shard *s,
+                         size_t batch, struct layer *l) MUST_CHECK;
+/* Part of n rows that a shard has; the first n % shards ones have one more. */
+static inline size_t shard_first(size_t n, const struct layer_shard *s)
+{
+    size_t rest = n % s->shards;
+    return s->shard * (n / s->shards) + (s->shard < rest ? s->shard : rest);
+}
+static inline size_t shard_rows(size_t n, const struct layer_shard *s)
+{
+    return n / s->shards + (s->shard < n % s->shards);
+}
+
 /* For shape(): attribute `name` in low .. high. Without `fallback` (< 0) it must be there. */
 enum status layer_attribute(const struct model_op *op, const char *name, int64_t fallback,
                             int64_t low, size_t *out) MUST_CHECK;
@@ -116,8 +154,9 @@ static inline size_t size_plus(size_t a, size_t b)
     return a > SIZE_MAX - b ? SIZE_MAX : a + b;
 }
 
-/* Write the start values of the parameters of op number `op`: a function of (seed, op, layer) only,
- * so every rank that holds them holds the same. n <= l->parameters values from the first on. */
+/* Write the start values of the parameters of op number `op`: a function of (seed, op, place in the
+ * whole op) only, so every rank that holds them holds the same. n <= l->parameters values from the
+ * first on. */
 void layer_start(const struct layer *l, uint64_t seed, uint32_t op, size_t n, real *parameter);
 
 #endif

@@ -80,9 +80,10 @@ static enum status pace(double seconds)
     return STATUS_OK;
 }
 
-static enum status compute(void *self, uint32_t step, const struct program_op *op)
+static enum status compute(void *self, uint32_t step, const struct program_op *op,
+                           const struct layer_sums *sums)
 {
-    (void)self, (void)step;
+    (void)self, (void)step, (void)sums;
     return pace(op->seconds);
 }
 
@@ -100,10 +101,11 @@ static enum status put(void *self, const struct program_op *recv, const void *da
     return STATUS_OK;
 }
 
-static enum status gradients(void *self, const struct program_op *op, float **data, size_t *n)
+static enum status array(void *self, const struct program_op *op, uint32_t k, float **data,
+                         size_t *n)
 {
     const struct paced *s = self;
-    *data = s->gradient;
+    *data = k < op->count ? s->gradient : NULL;
     *n = (size_t)op->bytes / sizeof **data;
     return STATUS_OK;
 }
@@ -135,7 +137,7 @@ const struct device device_paced = {
     .compute = compute,
     .get = get,
     .put = put,
-    .gradients = gradients,
+    .array = array,
     .take_loss = take_loss,
     .digest = digest,
     .peak_bytes = peak_bytes,

@@ -11,12 +11,31 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 
+#include "core/error.h"
 #include "core/program.h"
 
 struct ring_part {
     size_t first, n; /* elements */
 };
+
+/* Where a part that has come is kept until it is added. */
+struct ring_room {
+    float *data; /* [n] owned */
+    size_t n;
+};
+/* Room for the largest chunk of n elements; what was there is lost. */
+static inline enum status ring_grow(struct ring_room *room, size_t n, size_t ranks)
+{
+    size_t need = n / ranks + 1;
+    if (need <= room->n)
+        return STATUS_OK;
+    free(room->data);
+    room->data = malloc(need * sizeof *room->data);
+    room->n = room->data ? need : 0;
+    return room->data ? STATUS_OK : error_set(STATUS_NOMEM, "part of %zu numbers", need);
+}
 
 /* Chunk `chunk` of n elements; the first n % ranks chunks are one longer. */
 static inline struct ring_part ring_part(size_t n, size_t ranks, size_t chunk)

@@ -38,15 +38,17 @@ struct transport {
      * The SENDs to one peer are posted in list order. */
     enum status (*send_buffer)(void *self, uint32_t op, void **data);
     enum status (*send)(void *self, uint32_t op);
-    /* Start a call of collective `op` on n floats in place, n * 4 == op.bytes whatever the kind:
+    /* Start a call of collective `op` on n floats in place, as many on all members:
      *   ALLREDUCE      the sum over the members, bitwise the same on all;
      *   REDUCESCATTER  the same sum, but only in chunk ring_owned() of ring_part() (exec/ring.h);
      *                  the rest of the array is then of no use;
      *   ALLGATHER      every member's own chunk, the same one, to all.
      * REDUCESCATTER and then ALLGATHER give bit for bit what ALLREDUCE gives.
-     * An op with count > 1 is called up to `count` times in a step, each time after waiting
-     * for the call before. Calls run one after the other; members of several groups make them in an
-     * order that all share, as that of the list is. STATUS_INVALID: n, kind or number of calls. */
+     * op.bytes and op.count are the program's idea of a call and of how many there are in a step;
+     * the device knows better, and an op may be called as often as all members do, each time after
+     * waiting for the call before. Calls run one after the other; members of several groups make
+     * them in an order that all share, as that of the list is. STATUS_INVALID: kind, or a call too
+     * soon. */
     enum status (*collective)(void *self, uint32_t op, float *data, size_t n);
 
     /* Block until op is complete: RECV: *data is the payload, to be given back with release();
@@ -59,8 +61,8 @@ struct transport {
     /* When op began and ended in this step; for RECV from the first to the last byte, for a
      * collective from the start of its first call to the end of its last. */
     void (*times)(void *self, uint32_t op, double *start_s, double *end_s);
-    /* All ranks have reached this point and every op of the step is complete, collectives after
-     * `count` calls; next step (the first barrier, before any op, begins step 0). *start_s, the
+    /* All ranks have reached this point and every op of the step is complete, collectives after one
+     * call or more; next step (the first barrier, before any op, begins step 0). *start_s, the
      * same on all ranks and a moment in the future, is when they are to begin: what iteration times
      * are counted from. */
     enum status (*barrier)(void *self, double timeout_s, double *start_s);

@@ -24,6 +24,7 @@ static enum status cut(const struct model *m, const struct topology *t,
     struct stage_cost c = {0};
     double *in_bytes = NULL; /* [n * n] see graph_entering_bytes() */
     double *best = NULL;     /* [stages][n] */
+    bool *whole = NULL;      /* [n] see graph_whole_cuts() */
     uint32_t *start = NULL;  /* [stages][n] first op of the last stage */
 
     if (n > MOST_OPS)
@@ -34,11 +35,13 @@ static enum status cut(const struct model *m, const struct topology *t,
     in_bytes = calloc(n * n, sizeof *in_bytes);
     best = calloc(r->stages * n, sizeof *best);
     start = calloc(r->stages * n, sizeof *start);
-    if (!in_bytes || !best || !start) {
+    whole = malloc(n * sizeof *whole);
+    if (!in_bytes || !best || !start || !whole) {
         st = error_set(STATUS_NOMEM, "balanced: %zu stages of %zu ops", r->stages, n);
         goto out;
     }
     graph_entering_bytes(m, in_bytes);
+    graph_whole_cuts(m, r->tensor_parallel > 1, whole);
     for (size_t s = 0; s < r->stages; s++) {
         const double *until = stage_cost_until(&c, s);
         for (size_t j = s; j < n; j++) {
@@ -47,7 +50,7 @@ static enum status cut(const struct model *m, const struct topology *t,
                 double load = until[j + 1] - until[i] + c.latency_s[s];
                 load += c.pace[s] * in_bytes[i * n + j];
                 double v = s > 0 ? fmax(best[(s - 1) * n + i - 1], load) : load;
-                if (v <= value) {
+                if (v <= value && whole[i]) {
                     value = v;
                     start[s * n + j] = (uint32_t)i;
                 }
@@ -61,6 +64,7 @@ static enum status cut(const struct model *m, const struct topology *t,
         first[s] = start[s * n + j];
     *objective_s = best[r->stages * n - 1];
 out:
+    free(whole);
     free(start);
     free(best);
     free(in_bytes);

@@ -102,3 +102,16 @@ void graph_entering_bytes(const struct model *m, double *in_bytes)
         }
     }
 }
+
+void graph_whole_cuts(const struct model *m, bool shards, bool *whole)
+{
+    for (size_t i = 0; i < m->n; i++)
+        whole[i] = true;
+    for (uint32_t i = 0; shards && i < m->n; i++) {
+        const struct model_op *o = &m->op[i];
+        uint32_t last = m->out_start[i + 1] > m->out_start[i] ? m->out[m->out_start[i + 1] - 1] : i;
+        for (uint32_t k = i + 1;
+             k <= last && (o->tensor == TENSOR_COLUMN || o->tensor == TENSOR_SPLIT); k++)
+            whole[k] = false;
+    }
+}

@@ -16,4 +16,8 @@ enum status graph_check(const struct model *m) MUST_CHECK;
  * O(n * (n + edges)); entries of row 0 are 0. */
 void graph_entering_bytes(const struct model *m, double *in_bytes);
 
+/* whole[n]: can a stage begin with op i? Anywhere, but with tensor parallelism not where what it
+ * reads is divided over the shards: stages exchange whole tensors. O(n + edges). */
+void graph_whole_cuts(const struct model *m, bool shards, bool *whole);
+
 #endif

@@ -27,7 +27,10 @@ enum { STAGES = 4, MICROBATCHES = 5, NEVER = TINY_OPS };
                           .microbatch = (microbatch_),                                             \
                           .backward = (backward_)})
 #define SUM(stage_, owner_)                                                                        \
-    (&(struct program_op){.kind = OP_ALLREDUCE, .stage = (stage_), .tag = (owner_)})
+    (&(struct program_op){.kind = OP_ALLREDUCE,                                                    \
+                          .purpose = (owner_) == PROGRAM_NONE ? FOR_DATA : FOR_TIES,               \
+                          .stage = (stage_),                                                       \
+                          .tag = (owner_)})
 
 /* ---- a pipeline in one process */
 
@@ -119,9 +122,9 @@ static void sum_tied(struct pipeline *p)
         float *a, *b;
         size_t n, same;
         void *home = p->self[p->stage_of[owner]], *away = p->self[p->stage_of[op]];
-        assert_int_equal(device_cpu.gradients(home, SUM(p->stage_of[owner], owner), &a, &n),
+        assert_int_equal(device_cpu.array(home, SUM(p->stage_of[owner], owner), 0, &a, &n),
                          STATUS_OK);
-        assert_int_equal(device_cpu.gradients(away, SUM(p->stage_of[op], owner), &b, &same),
+        assert_int_equal(device_cpu.array(away, SUM(p->stage_of[op], owner), 0, &b, &same),
                          STATUS_OK);
         assert_int_equal(n, same);
         assert_int_equal(n * sizeof *a, p->model->op[op].shared_bytes);
@@ -148,7 +151,8 @@ static void train_step(struct pipeline *p, const struct schedule *schedule, uint
             if (!receive(p, s, backward, now.microbatch))
                 continue;
             assert_int_equal(
-                device_cpu.compute(p->self[s], step, PASS(now.kind, s, now.microbatch)), STATUS_OK);
+                device_cpu.compute(p->self[s], step, PASS(now.kind, s, now.microbatch), NULL),
+                STATUS_OK);
             send(p, s, backward, now.microbatch);
             at[s]++;
             left--;
@@ -158,8 +162,9 @@ static void train_step(struct pipeline *p, const struct schedule *schedule, uint
     sum_tied(p);
     p->loss = 0;
     for (uint32_t s = 0; s < p->stages; s++) {
-        assert_int_equal(device_cpu.compute(p->self[s], step, PASS(OP_UPDATE, s, PROGRAM_NONE)),
-                         STATUS_OK);
+        assert_int_equal(
+            device_cpu.compute(p->self[s], step, PASS(OP_UPDATE, s, PROGRAM_NONE), NULL),
+            STATUS_OK);
         p->loss += device_cpu.take_loss(p->self[s]);
     }
 }
@@ -397,10 +402,12 @@ static void replicas_take_the_step_of_one_rank(void **state)
         const struct device_options o = {.learning_rate = 1};
         assert_int_equal(device_cpu.open(&m, &p, 0, &o, &replica[r]), STATUS_OK);
         for (uint32_t k = r == 1; k < MICROBATCHES; k += r < 2 ? 2 : 1) {
-            assert_int_equal(device_cpu.compute(replica[r], 0, PASS(OP_FORWARD, 0, k)), STATUS_OK);
-            assert_int_equal(device_cpu.compute(replica[r], 0, PASS(OP_BACKWARD, 0, k)), STATUS_OK);
+            assert_int_equal(device_cpu.compute(replica[r], 0, PASS(OP_FORWARD, 0, k), NULL),
+                             STATUS_OK);
+            assert_int_equal(device_cpu.compute(replica[r], 0, PASS(OP_BACKWARD, 0, k), NULL),
+                             STATUS_OK);
         }
-        assert_int_equal(device_cpu.gradients(replica[r], SUM(0, PROGRAM_NONE), &gradient[r], &n),
+        assert_int_equal(device_cpu.array(replica[r], SUM(0, PROGRAM_NONE), 0, &gradient[r], &n),
                          STATUS_OK);
         assert_int_equal((int64_t)n, model_parameters(&m));
         loss[r] = device_cpu.take_loss(replica[r]);
@@ -410,7 +417,7 @@ static void replicas_take_the_step_of_one_rank(void **state)
     for (size_t i = 0; i < n; i++)
         gradient[0][i] = gradient[1][i] = gradient[0][i] + gradient[1][i];
     for (size_t r = 0; r < 3; r++)
-        assert_int_equal(device_cpu.compute(replica[r], 0, PASS(OP_UPDATE, 0, PROGRAM_NONE)),
+        assert_int_equal(device_cpu.compute(replica[r], 0, PASS(OP_UPDATE, 0, PROGRAM_NONE), NULL),
                          STATUS_OK);
     const float *a = ((struct cpu *)replica[0])->stage->parameter;
     const float *b = ((struct cpu *)replica[1])->stage->parameter;
@@ -439,19 +446,20 @@ static void refuses_calls_out_of_turn(void **state)
     size_t n;
     uint8_t digest[DIGEST];
     assert_non_null(data);
-    assert_int_equal(device_cpu.compute(a, 0, PASS(OP_BACKWARD, 0, 0)), STATUS_INVALID);
-    assert_int_equal(device_cpu.compute(b, 0, PASS(OP_FORWARD, 1, 0)), STATUS_INVALID);
-    assert_int_equal(device_cpu.compute(a, 0, PASS(OP_FORWARD, 0, MICROBATCHES)), STATUS_INVALID);
+    assert_int_equal(device_cpu.compute(a, 0, PASS(OP_BACKWARD, 0, 0), NULL), STATUS_INVALID);
+    assert_int_equal(device_cpu.compute(b, 0, PASS(OP_FORWARD, 1, 0), NULL), STATUS_INVALID);
+    assert_int_equal(device_cpu.compute(a, 0, PASS(OP_FORWARD, 0, MICROBATCHES), NULL),
+                     STATUS_INVALID);
     assert_int_equal(device_cpu.get(a, MESSAGE(0, 1, 0, false), data), STATUS_INVALID);
-    assert_int_equal(device_cpu.compute(a, 0, PASS(OP_FORWARD, 0, 0)), STATUS_OK);
-    assert_int_equal(device_cpu.compute(a, 0, PASS(OP_FORWARD, 0, 0)), STATUS_INVALID);
+    assert_int_equal(device_cpu.compute(a, 0, PASS(OP_FORWARD, 0, 0), NULL), STATUS_OK);
+    assert_int_equal(device_cpu.compute(a, 0, PASS(OP_FORWARD, 0, 0), NULL), STATUS_INVALID);
     assert_non_null(strstr(error_message(), "microbatch 0"));
     assert_int_equal(device_cpu.get(a, MESSAGE(0, 0, 0, false), data), STATUS_INVALID);
     assert_int_equal(device_cpu.get(a, MESSAGE(0, 1, 0, true), data), STATUS_INVALID);
-    assert_int_equal(device_cpu.compute(a, 0, PASS(OP_BACKWARD, 0, 0)), STATUS_INVALID);
+    assert_int_equal(device_cpu.compute(a, 0, PASS(OP_BACKWARD, 0, 0), NULL), STATUS_INVALID);
     assert_int_equal(device_cpu.put(b, MESSAGE(1, 0, 0, true), data), STATUS_INVALID);
     assert_int_equal(device_cpu.put(b, MESSAGE(1, 0, 0, false), data), STATUS_OK);
-    assert_int_equal(device_cpu.gradients(a, SUM(0, 0), &gradient, &n), STATUS_INVALID);
+    assert_int_equal(device_cpu.array(a, SUM(0, 0), 0, &gradient, &n), STATUS_INVALID);
     assert_int_equal(device_cpu.digest(a, (uint32_t)m.n - 1, digest), STATUS_INVALID);
     free(data);
     close_pipeline(&p);

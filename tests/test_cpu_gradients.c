@@ -167,7 +167,7 @@ static double model_loss(struct stage *s, bool backward)
         assert_int_equal(stage_forward(s, 0, m), STATUS_OK);
     for (uint32_t m = 0; m < MICROBATCHES; m++) {
         if (backward)
-            assert_int_equal(stage_backward(s, m), STATUS_OK);
+            assert_int_equal(stage_backward(s, m, 0), STATUS_OK);
         else
             stage_release_slot(s, &s->slot[s->slot_of[m] - 1]);
     }
@@ -211,7 +211,8 @@ static void check_whole_model(struct model *m)
     for (size_t i = 0; i < s.parameters; i++) /* larger than at the start: no gradient vanishes */
         s.parameter[i] += 0.6 * (random_unit(99, i) - 0.5);
     model_loss(&s, true);
-    assert_int_equal(stage_gradients(&s, MODEL_NO_OP, &gradient, &n), STATUS_OK);
+    const struct program_op sum = {.kind = OP_ALLREDUCE, .purpose = FOR_DATA};
+    assert_int_equal(stage_array(&s, &sum, 0, &gradient, &n), STATUS_OK);
     for (size_t k = 0; k < s.n; k++)
         worst = fmax(worst, worst_of_op(&s, k, gradient, &samples));
     print_message("%s: %zu parameters, worst relative error %.2g\n", m->name, samples, worst);
@@ -292,13 +293,14 @@ static void check_optimizer(const char *optimizer, double (*expected)(double, do
     assert_int_equal(tiny_mlp(&m), STATUS_OK);
     assert_int_equal(tiny_whole(&m, 1, optimizer, &p), STATUS_OK);
     assert_int_equal(stage_open(&m, &p, 0, corpus_shipped(), 0.125, &s), STATUS_OK);
+    const struct program_op sum = {.kind = OP_ALLREDUCE, .purpose = FOR_DATA};
     double *moment = calloc(2 * s.parameters, sizeof *moment);
     double *parameter = calloc(s.parameters, sizeof *parameter);
     assert_non_null(moment);
     assert_non_null(parameter);
     memcpy(parameter, s.parameter, s.parameters * sizeof *parameter);
     for (uint32_t t = 1; t <= 3; t++) {
-        assert_int_equal(stage_gradients(&s, MODEL_NO_OP, &gradient, &n), STATUS_OK);
+        assert_int_equal(stage_array(&s, &sum, 0, &gradient, &n), STATUS_OK);
         assert_int_equal(n, s.parameters);
         for (size_t i = 0; i < n; i++) {
             assert_true(gradient[i] == 0); /* update() leaves none behind */

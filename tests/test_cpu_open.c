@@ -79,11 +79,11 @@ static void a_slot_that_could_not_be_allocated_can_be_tried_again(void **state)
     assert_int_equal(tiny_gpt(1, false, &m), STATUS_OK);
     assert_int_equal(tiny_whole(&m, MICROBATCHES, "adam", &p), STATUS_OK);
     assert_int_equal(device_cpu.open(&m, &p, 0, &(struct device_options){0}, &self), STATUS_OK);
-    FOR_EACH_ALLOC_FAILURE(
-        device_cpu.compute(self, 0, &(struct program_op){.kind = OP_FORWARD, .microbatch = 0}));
-    assert_int_equal(
-        device_cpu.compute(self, 0, &(struct program_op){.kind = OP_BACKWARD, .microbatch = 0}),
-        STATUS_OK);
+    FOR_EACH_ALLOC_FAILURE(device_cpu.compute(
+        self, 0, &(struct program_op){.kind = OP_FORWARD, .microbatch = 0}, NULL));
+    assert_int_equal(device_cpu.compute(
+                         self, 0, &(struct program_op){.kind = OP_BACKWARD, .microbatch = 0}, NULL),
+                     STATUS_OK);
     device_cpu.close(self);
     program_free(&p);
     model_free(&m);

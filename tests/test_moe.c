@@ -183,8 +183,9 @@ static void zero_shards_experts_over_the_replicas_that_have_the_same(void **stat
 }
 
 /* Experts over two shards: outputs summed forward (embedding, two attentions, one feed-forward, one
- * set of experts: 5), gradients of inputs backward (two qkv, one fc, the experts, the decoder: 5).
- * Bytes of a backward call: x everywhere, for the experts also the weights of the choices. */
+ * set of experts: 5, and three numbers of each row for the loss), gradients of inputs backward (two
+ * qkv, one fc, the experts, the decoder: 5). Bytes of a backward call: x everywhere, for the
+ * experts also the weights of the choices. */
 static void tensor_parallelism_splits_each_expert(void **state)
 {
     (void)state;
@@ -194,14 +195,16 @@ static void tensor_parallelism_splits_each_expert(void **state)
         .replicas = 1, .tensor_parallel = 2, .microbatch_size = 3, .optimizer = "sgd"};
     char *platform = sample_star_file(2, 0, 1e9);
     struct setup s = set_up(spec, sample_clique(2, 0, 1e9), platform, &request);
-    const int64_t x = 3 * 4 * 64 * 4, weights = 3 * 4 * 2 * 2 * 4;
+    const int64_t rows = 3 * 4, x = rows * 64 * 4, weights = rows * 2 * 2 * 4;
+    const int64_t seen_of_rows = rows * 3 * 2 * 4; /* of each shard */
     size_t seen = 0;
     for (size_t i = 0; i < s.program.op_start[1]; i++) {
         const struct program_op *o = &s.program.op[i];
         if (o->kind != OP_ALLREDUCE || o->purpose != FOR_TENSOR)
             continue;
-        assert_int_equal(o->count, 5);
-        assert_int_equal(o->bytes, seen++ ? (5 * x + weights) / 5 : x);
+        assert_int_equal(o->count, seen > 0 ? 5 : 6);
+        assert_int_equal(o->bytes, seen > 0 ? (5 * x + weights) / 5 : (5 * x + seen_of_rows) / 6);
+        seen++;
     }
     assert_int_equal(seen, 2);
     unlink(platform);

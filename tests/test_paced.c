@@ -54,25 +54,26 @@ static void paced_ops_take_at_least_the_time_given(void **state)
     assert_int_equal(tiny_whole(&m, 1, "adam", &p), STATUS_OK);
     assert_int_equal(device_paced.open(&m, &p, 0, &(struct device_options){0}, &self), STATUS_OK);
     double start = now_s();
-    assert_int_equal(
-        device_paced.compute(self, 0, &(struct program_op){.kind = OP_FORWARD, .seconds = 0.01}),
-        STATUS_OK);
-    assert_int_equal(
-        device_paced.compute(self, 0, &(struct program_op){.kind = OP_BACKWARD, .seconds = 0.02}),
-        STATUS_OK);
-    assert_int_equal(
-        device_paced.compute(self, 0, &(struct program_op){.kind = OP_UPDATE, .seconds = 0.005}),
-        STATUS_OK);
-    assert_true(now_s() - start >= 0.035 - 1e-6);
-    assert_int_equal(
-        device_paced.compute(self, 0, &(struct program_op){.kind = OP_FORWARD, .seconds = -1}),
-        STATUS_OK);
     assert_int_equal(device_paced.compute(
-                         self, 0, &(struct program_op){.kind = OP_FORWARD, .seconds = (double)NAN}),
+                         self, 0, &(struct program_op){.kind = OP_FORWARD, .seconds = 0.01}, NULL),
+                     STATUS_OK);
+    assert_int_equal(device_paced.compute(
+                         self, 0, &(struct program_op){.kind = OP_BACKWARD, .seconds = 0.02}, NULL),
+                     STATUS_OK);
+    assert_int_equal(device_paced.compute(
+                         self, 0, &(struct program_op){.kind = OP_UPDATE, .seconds = 0.005}, NULL),
+                     STATUS_OK);
+    assert_true(now_s() - start >= 0.035 - 1e-6);
+    assert_int_equal(device_paced.compute(
+                         self, 0, &(struct program_op){.kind = OP_FORWARD, .seconds = -1}, NULL),
                      STATUS_OK);
     assert_int_equal(
-        device_paced.compute(self, 0,
-                             &(struct program_op){.kind = OP_FORWARD, .seconds = (double)INFINITY}),
+        device_paced.compute(
+            self, 0, &(struct program_op){.kind = OP_FORWARD, .seconds = (double)NAN}, NULL),
+        STATUS_OK);
+    assert_int_equal(
+        device_paced.compute(
+            self, 0, &(struct program_op){.kind = OP_FORWARD, .seconds = (double)INFINITY}, NULL),
         STATUS_INVALID);
     assert_true(device_paced.take_loss(self) == 0);
     device_paced.close(self);
@@ -94,8 +95,8 @@ static void paced_messages_have_the_program_s_sizes(void **state)
     struct program_op ops[] = {
         {.kind = OP_SEND, .peer_stage = 1, .bytes = 8},
         {.kind = OP_SEND, .peer_stage = 1, .backward = true, .bytes = 4},
-        {.kind = OP_ALLREDUCE, .tag = PROGRAM_NONE, .bytes = 400},
-        {.kind = OP_ALLREDUCE, .tag = 0, .bytes = m.op[m.n - 2].shared_bytes},
+        {.kind = OP_ALLREDUCE, .tag = PROGRAM_NONE, .count = 1, .bytes = 400},
+        {.kind = OP_ALLREDUCE, .tag = 0, .count = 1, .bytes = m.op[m.n - 2].shared_bytes},
         {.kind = OP_UPDATE},
     };
     free(p.op);
@@ -114,9 +115,9 @@ static void paced_messages_have_the_program_s_sizes(void **state)
     assert_int_equal(device_paced.get(self, &ops[1], data), STATUS_OK);
     assert_memory_equal(data, "\x80\x80\x80\x80\1\1\1\1\7", 9);
     assert_int_equal(device_paced.put(self, &ops[1], data), STATUS_OK);
-    assert_int_equal(device_paced.gradients(self, &ops[2], &gradient, &n), STATUS_OK);
+    assert_int_equal(device_paced.array(self, &ops[2], 0, &gradient, &n), STATUS_OK);
     assert_int_equal(n, 100);
-    assert_int_equal(device_paced.gradients(self, &ops[3], &gradient, &n), STATUS_OK);
+    assert_int_equal(device_paced.array(self, &ops[3], 0, &gradient, &n), STATUS_OK);
     assert_int_equal(n, TINY_VOCABULARY * TINY_CHANNELS);
     for (size_t i = 0; i < n; i++)
         assert_true(gradient[i] == 0);

@@ -171,4 +171,20 @@ static void backward(const struct layer *l, struct layer_io *io)
         }
 }
 
-const struct layer_kind kind_attention = {"attention", 1, shape, forward, backward, NULL};
+/* By heads. */
+static enum status divide(const struct model_op *op, const struct layer_shard *s, size_t batch,
+                          struct layer *l)
+{
+    (void)batch;
+    if (l->heads % s->shards != 0)
+        return layer_indivisible(op, s, "so many heads");
+    l->heads /= s->shards;
+    l->out /= s->shards;
+    l->in = 3 * l->out;
+    l->input = size_times(l->tokens, l->in);
+    l->output = size_times(l->tokens, l->out);
+    l->saved = size_times(l->heads, size_times(l->tokens, l->tokens));
+    return STATUS_OK;
+}
+
+const struct layer_kind kind_attention = {"attention", 1, shape, forward, backward, NULL, divide};

@@ -64,7 +64,7 @@ enum status cpu_open_on(const struct place *on, const struct model *m, const str
             mine[p->op[i].stage] = true;
     for (uint32_t s = 0; s < p->stages; s++)
         if (mine[s]) {
-            TRY(stage_open_on(on, m, p, s, o, &c->stage[c->stages]));
+            TRY(stage_open_on(on, m, p, s, rank, o, &c->stage[c->stages]));
             c->stages++;
         }
     if (c->stages == 0) {
@@ -111,10 +111,14 @@ out:
     return st;
 }
 
-static enum status compute(void *self, uint32_t step, const struct program_op *op)
+static enum status compute(void *self, uint32_t step, const struct program_op *op,
+                           const struct layer_sums *sums)
 {
     struct stage *s = find(self, op->stage);
-    if (op->kind == OP_FORWARD || op->kind == OP_BACKWARD || op->kind == OP_BACKWARD_INPUT) {
+    bool begins = op->kind == OP_BACKWARD ? op->part == 0
+                                          : op->kind == OP_FORWARD || op->kind == OP_BACKWARD_INPUT;
+    s->sums = sums;
+    if (begins) {
         enum status st = hand_over(self, s, op->microbatch, op->kind != OP_FORWARD);
         if (st != STATUS_OK)
             return st;
@@ -123,7 +127,7 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
     case OP_FORWARD:
         return stage_forward(s, step, op->microbatch);
     case OP_BACKWARD:
-        return stage_backward(s, op->microbatch);
+        return stage_backward(s, op->microbatch, op->part);
     case OP_BACKWARD_INPUT:
         return stage_backward_input(s, op->microbatch);
     case OP_BACKWARD_WEIGHT:
@@ -145,9 +149,16 @@ static enum status put(void *self, const struct program_op *recv, const void *da
                      data);
 }
 
-static enum status gradients(void *self, const struct program_op *op, float **data, size_t *n)
+static enum status array(void *self, const struct program_op *op, uint32_t k, float **data,
+                         size_t *n)
 {
-    return stage_gradients(find(self, op->stage), op->tag, data, n);
+    return stage_array(find(self, op->stage), op, k, data, n);
+}
+
+static enum status collected(void *self, const struct program_op *op)
+{
+    stage_collected(find(self, op->stage), op);
+    return STATUS_OK;
 }
 
 static double take_loss(void *self)
@@ -205,7 +216,8 @@ const struct device device_cpu = {
     .compute = compute,
     .get = get,
     .put = put,
-    .gradients = gradients,
+    .array = array,
+    .collected = collected,
     .take_loss = take_loss,
     .digest = digest,
     .peak_bytes = peak_bytes,

@@ -41,4 +41,13 @@ static void backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_gelu = {"gelu", 1, shape, forward, backward, NULL};
+static enum status divide(const struct model_op *op, const struct layer_shard *s, size_t batch,
+                          struct layer *l)
+{
+    (void)op, (void)batch;
+    l->in = l->out = shard_rows(l->in, s);
+    l->input = l->output = size_times(l->tokens, l->in);
+    return STATUS_OK;
+}
+
+const struct layer_kind kind_gelu = {"gelu", 1, shape, forward, backward, NULL, divide};

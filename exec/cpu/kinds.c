@@ -106,8 +106,12 @@ enum status layer_shape(const struct model *m, uint32_t index, size_t batch, str
     struct layer l = {.kind = kind, .inputs = kind->inputs, .tied = op->shares != MODEL_NO_OP};
     enum status st;
     TRY(kind->shape(op, &l));
-    for (size_t i = 0; i < LAYER_PARTS; i++)
+    l.shards = 1;
+    for (size_t i = 0; i < LAYER_PARTS; i++) {
+        l.part[i].from = l.parameters;
+        l.part[i].run = l.part[i].stride = l.part[i].n;
         l.parameters = size_plus(l.parameters, l.part[i].n);
+    }
     TRY(check_limits(op, &l, batch));
     if (l.tied && l.shared == 0) {
         st = error_set(STATUS_INVALID, "op '%s': kind '%s' cannot share parameters", op->name,
@@ -124,6 +128,56 @@ out:
     return st;
 }
 
+/* q, k and v of attention come out of one product, head by head each: they are divided alike. */
+static bool feeds_attention(const struct model *m, uint32_t op)
+{
+    for (size_t e = m->out_start[op]; e < m->out_start[op + 1]; e++)
+        if (strcmp(m->op[m->out[e]].kind, kind_attention.name) == 0)
+            return true;
+    return false;
+}
+
+enum status layer_divide(const struct model *m, uint32_t index, const struct layer_shard *s,
+                         size_t batch, struct layer *l)
+{
+    const struct model_op *op = &m->op[index];
+    struct layer_shard mine = *s;
+    if (s->shards < 2 || op->tensor == TENSOR_WHOLE)
+        return STATUS_OK;
+    mine.groups = op->tensor == TENSOR_COLUMN && feeds_attention(m, index) ? 3 : 1;
+    if (!l->kind->divide)
+        return error_set(STATUS_UNSUPPORTED, "op '%s': kind '%s' cannot be divided over shards",
+                         op->name, op->kind);
+    enum status st;
+    TRY(l->kind->divide(op, &mine, batch, l));
+    l->shards = s->shards;
+    l->shard = s->shard;
+    l->sums_output = op->tensor == TENSOR_ROW;
+    l->sums_input = op->tensor == TENSOR_COLUMN && l->inputs > 0;
+    l->parameters = 0;
+    for (size_t i = 0; i < LAYER_PARTS; i++)
+        l->parameters += l->part[i].n;
+out:
+    return st;
+}
+
+enum status layer_indivisible(const struct model_op *op, const struct layer_shard *s,
+                              const char *what)
+{
+    return error_set(STATUS_UNSUPPORTED, "op '%s': %s cannot be divided over %zu shards", op->name,
+                     what, s->shards);
+}
+
+void layer_divide_rows(const struct layer_shard *s, size_t rows, size_t columns,
+                       struct layer_part *part)
+{
+    size_t group = rows / s->groups;
+    part->from += shard_first(group, s) * columns;
+    part->run = shard_rows(group, s) * columns;
+    part->stride = group * columns;
+    part->n = s->groups * part->run;
+}
+
 /* A standard normal number: Box & Muller 1958, the cosine half. */
 static double normal(uint64_t key, uint64_t i)
 {
@@ -135,11 +189,11 @@ static double normal(uint64_t key, uint64_t i)
 void layer_start(const struct layer *l, uint64_t seed, uint32_t op, size_t n, real *parameter)
 {
     uint64_t key = random_key(seed, op);
-    size_t i = 0, end = 0;
-    for (size_t p = 0; p < LAYER_PARTS; p++) {
-        end += l->part[p].n;
-        for (; i < end && i < n; i++)
-            parameter[i] = l->part[p].fill == FILL_NORMAL ? (real)(0.02 * normal(key, i))
-                                                          : (real)(l->part[p].fill == FILL_ONE);
-    }
+    size_t i = 0;
+    for (const struct layer_part *p = l->part; p < l->part + LAYER_PARTS; p++)
+        for (size_t k = 0; k < p->n && i < n; k++, i++) {
+            size_t at = p->from + k / p->run * p->stride + k % p->run;
+            parameter[i] = p->fill == FILL_NORMAL ? (real)(0.02 * normal(key, at))
+                                                  : (real)(p->fill == FILL_ONE);
+        }
 }

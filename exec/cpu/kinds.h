@@ -7,4 +7,11 @@
 extern const struct layer_kind kind_attention, kind_embedding, kind_gelu, kind_layernorm,
     kind_linear, kind_loss, kind_residual;
 
+/* For divide(): a part of `rows` x columns, by rows, every group of them alike. */
+void layer_divide_rows(const struct layer_shard *s, size_t rows, size_t columns,
+                       struct layer_part *part);
+/* STATUS_UNSUPPORTED with the reason. */
+enum status layer_indivisible(const struct model_op *op, const struct layer_shard *s,
+                              const char *what) MUST_CHECK;
+
 #endif

@@ -9,8 +9,8 @@ static enum status shape(const struct model_op *op, struct layer *l)
     TRY(layer_attribute(op, "tokens", -1, 1, &l->tokens));
     TRY(layer_attribute(op, "channels", -1, 1, &l->in));
     l->out = l->in;
-    l->part[0] = (struct layer_part){l->in, FILL_ONE};
-    l->part[1] = (struct layer_part){l->in, FILL_ZERO};
+    l->part[0] = (struct layer_part){.n = l->in, .fill = FILL_ONE};
+    l->part[1] = (struct layer_part){.n = l->in, .fill = FILL_ZERO};
     l->input = l->output = size_times(l->tokens, l->in);
     l->saved = 2 * l->tokens; /* mean and rstd of each row */
     l->work = 2 * l->in;
@@ -62,4 +62,4 @@ static void backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_layernorm = {"layernorm", 1, shape, forward, backward, NULL};
+const struct layer_kind kind_layernorm = {"layernorm", 1, shape, forward, backward, NULL, NULL};

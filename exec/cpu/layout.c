@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/plan.h"
+
 /* ---- parameters */
 
 /* All borrowers of an owner borrow the same, and one per stage holds a copy, so that the gradients
@@ -25,23 +27,64 @@ static enum status check_ties(const struct stage *s, const struct stage_op *o)
     return STATUS_OK;
 }
 
-static enum status place_parameters(struct stage *s)
+/* What an op borrows must be all that a shard of the owner has of its first part. */
+static enum status check_shards(const struct stage *s, const struct stage_op *o)
+{
+    enum status st;
+    struct layer owner;
+    const struct model_op *op = &s->model->op[o->index];
+    if (s->shard.shards < 2)
+        return STATUS_OK;
+    TRY(layer_shape(s->model, op->shares, s->batch, &owner));
+    TRY(layer_divide(s->model, op->shares, &s->shard, s->batch, &owner));
+    if (owner.part[0].n != o->layer.shared)
+        st = error_set(STATUS_UNSUPPORTED, "ops '%s' and '%s' are divided differently over shards",
+                       op->name, s->model->op[op->shares].name);
+out:
+    return st;
+}
+
+/* Copies of what other stages own come first: their gradients are in the bucket of the first op. */
+static enum status place_copies(struct stage *s)
 {
     enum status st = STATUS_OK;
     for (size_t k = 0; k < s->n; k++) {
         struct stage_op *o = &s->op[k];
-        o->parameter = s->parameters;
-        s->parameters = size_plus(s->parameters, o->layer.parameters);
         o->owner = NOWHERE;
         if (!o->layer.tied)
             continue;
         o->owner = stage_find(s, s->model->op[o->index].shares);
         TRY(check_ties(s, o));
-        size_t *end = o->owner == NOWHERE ? &s->parameters : &s->tied_size;
-        o->shared = o->owner == NOWHERE ? s->parameters : s->op[o->owner].parameter;
-        o->d_shared = *end;
-        *end = size_plus(*end, o->layer.shared);
+        TRY(check_shards(s, o));
+        if (o->owner != NOWHERE)
+            continue;
+        if (s->program->asynchronous)
+            return error_set(STATUS_UNSUPPORTED,
+                             "op '%s' shares parameters of another stage, which updates at another "
+                             "time",
+                             s->model->op[o->index].name);
+        o->shared = o->d_shared = s->parameters;
+        s->parameters = size_plus(s->parameters, o->layer.shared);
     }
+out:
+    return st;
+}
+
+static enum status place_parameters(struct stage *s)
+{
+    enum status st;
+    TRY(place_copies(s));
+    for (size_t k = 0; k < s->n; k++) {
+        struct stage_op *o = &s->op[k];
+        o->parameter = s->parameters;
+        s->parameters = size_plus(s->parameters, o->layer.parameters);
+        if (!o->layer.tied || o->owner == NOWHERE)
+            continue;
+        o->shared = s->op[o->owner].parameter; /* owners come before */
+        o->d_shared = s->tied_size;
+        s->tied_size = size_plus(s->tied_size, o->layer.shared);
+    }
+    TRY(stage_cut_pieces(s));
 out:
     return st;
 }
@@ -73,6 +116,7 @@ static enum status start_parameters(struct stage *s)
         struct layer owner;
         uint32_t index = s->model->op[o->index].shares;
         TRY(layer_shape(s->model, index, s->batch, &owner));
+        TRY(layer_divide(s->model, index, &s->shard, s->batch, &owner));
         TRY(start(s, &owner, index, l->shared, s->parameter + o->shared));
     }
 out:
@@ -158,15 +202,41 @@ static size_t place(struct stage *s, size_t size)
     return offset;
 }
 
+/* In what is shared by all microbatches: one op after the other when the whole forward is made
+ * again; else each for itself. */
+static size_t place_again(struct stage *s, size_t size)
+{
+    bool full = s->recompute == RECOMPUTE_FULL;
+    size_t offset = full ? s->remade_size : 0, end = size_plus(offset, size);
+    s->remade_size = end > s->remade_size ? end : s->remade_size;
+    return offset;
+}
+
+/* Is a tensor sent to another stage? It then stays in its slot until it is fetched. */
+static bool is_sent(const struct stage *s, size_t t)
+{
+    for (size_t c = 0; c < s->consumers; c++)
+        for (size_t i = 0; i < s->consumer[c].n; i++)
+            if (s->consumer[c].tensor[i] == t)
+                return true;
+    return false;
+}
+
 static void place_slot(struct stage *s)
 {
-    for (size_t k = 0; k < s->n; k++)
-        s->op[k].saved = place(s, size_times(s->batch, s->op[k].layer.saved));
+    for (size_t k = 0; k < s->n; k++) {
+        struct stage_op *o = &s->op[k];
+        size_t saved = size_times(s->batch, o->layer.saved);
+        o->again = plan_remakes(s->recompute, &s->model->op[o->index]);
+        o->saved = o->again ? place_again(s, saved) : place(s, saved);
+        s->tensor[k].remade = s->recompute == RECOMPUTE_FULL && !is_sent(s, k);
+    }
     for (size_t k = 0; k < s->n && s->splits; k++)
         if (s->op[k].layer.kind->backward_weight)
             s->op[k].kept = place(s, s->tensor[k].size);
     for (size_t t = 0; t < s->tensors; t++)
-        s->tensor[t].value = place(s, s->tensor[t].size);
+        s->tensor[t].value =
+            s->tensor[t].remade ? place_again(s, s->tensor[t].size) : place(s, s->tensor[t].size);
     for (size_t t = s->n; t < s->tensors; t++)
         s->tensor[t].gradient = place(s, s->tensor[t].size);
     for (size_t p = 0; p < s->producers; p++)
@@ -203,11 +273,39 @@ enum status stage_allocate_data(struct stage *s, size_t n, size_t size, void *ou
     return STATUS_OK;
 }
 
-/* Better one clear line now than a killed process later. */
-static enum status check_memory(const struct stage *s, size_t arrays)
+struct array {
+    bool wanted;
+    real **data;
+    size_t n;
+};
+
+enum { ARRAYS = 10 };
+
+/* What a stage allocates once, besides versions of its parameters. */
+static void list_arrays(struct stage *s, struct array array[ARRAYS])
 {
-    size_t need = size_plus(size_times(arrays, s->parameters), s->tied_size);
-    need = size_plus(need, size_plus(s->work_size, s->slot_size));
+    bool adam = strcmp(s->program->optimizer, "adam") == 0;
+    const struct array all[ARRAYS] = {
+        {true, &s->version[0].data, s->parameters},
+        {true, &s->gradient, s->parameters},
+        {s->zero >= 2, &s->other_gradient, s->parameters},
+        {s->zero >= 3, &s->other_parameter, s->parameters},
+        {adam, &s->moment, s->owned_n},
+        {adam, &s->square, s->owned_n},
+        {s->zero >= 2, &s->sum, s->owned_n},
+        {s->zero >= 3, &s->owned, s->owned_n},
+        {true, &s->tied, s->tied_size},
+        {true, &s->work, size_plus(s->work_size, s->remade_size)},
+    };
+    memcpy(array, all, sizeof all);
+}
+
+/* Better one clear line now than a killed process later. */
+static enum status check_memory(const struct stage *s, const struct array array[ARRAYS])
+{
+    size_t need = s->slot_size;
+    for (size_t i = 0; i < ARRAYS; i++)
+        need = size_plus(need, array[i].wanted ? array[i].n : 0);
     need = size_times(need, sizeof(real));
     double have = s->on.backend->memory_bytes(s->on.self);
     if ((double)need < have)
@@ -263,7 +361,7 @@ static size_t most_slots(const struct stage *s, size_t *at)
 
 /* Tell a backend that wants to know how much the stage will allocate, and with how many slots: all
  * of them are then allocated at once. */
-static enum status reserve(const struct stage *s, size_t arrays, size_t *out)
+static enum status reserve(const struct stage *s, const struct array array[ARRAYS], size_t *out)
 {
     *out = 0;
     if (!s->on.backend->reserve)
@@ -276,30 +374,41 @@ static enum status reserve(const struct stage *s, size_t arrays, size_t *out)
     *out = slots;
     size_t tokens = s->reads_data ? s->data.samples * s->data.tokens : 0;
     size_t slot = s->slot_size * sizeof(real) + 2 * tokens * sizeof(int32_t);
-    size_t fixed = (arrays * s->parameters + s->tied_size + s->work_size) * sizeof(real);
+    size_t versions = s->program->asynchronous ? slots : 0, fixed = 0;
+    for (size_t i = 0; i < ARRAYS; i++)
+        fixed = size_plus(fixed, array[i].wanted ? array[i].n * sizeof(real) : 0);
+    fixed = size_plus(fixed, size_times(versions, s->parameters * sizeof(real)));
     return s->on.backend->reserve(s->on.self, size_plus(fixed, size_times(slots, slot)),
-                                  arrays + 2 + 3 * slots);
+                                  ARRAYS + versions + 3 * slots);
+}
+
+static enum status allocate(struct stage *s, const struct array array[ARRAYS])
+{
+    enum status st = STATUS_OK;
+    s->versions = 1;
+    for (size_t i = 0; i < ARRAYS; i++)
+        if (array[i].wanted)
+            TRY(stage_allocate_data(s, array[i].n, sizeof(real), array[i].data));
+    s->parameter = s->version[0].data;
+    s->remade = s->work + s->work_size;
+out:
+    return st;
 }
 
 enum status stage_layout(struct stage *s)
 {
     enum status st;
-    bool adam = strcmp(s->program->optimizer, "adam") == 0;
     uint32_t microbatches = s->program->microbatches;
+    struct array array[ARRAYS];
     size_t slots;
     TRY(place_parameters(s));
     TRY(place_gradients(s));
     place_slot(s);
-    TRY(check_memory(s, adam ? 4 : 2));
-    TRY(reserve(s, adam ? 4 : 2, &slots));
-    TRY(stage_allocate_data(s, s->parameters, sizeof(real), &s->parameter));
-    TRY(stage_allocate_data(s, s->parameters, sizeof(real), &s->gradient));
-    if (adam) {
-        TRY(stage_allocate_data(s, s->parameters, sizeof(real), &s->moment));
-        TRY(stage_allocate_data(s, s->parameters, sizeof(real), &s->square));
-    }
-    TRY(stage_allocate_data(s, s->tied_size, sizeof(real), &s->tied));
-    TRY(stage_allocate_data(s, s->work_size, sizeof(real), &s->work));
+    TRY(stage_allocate(s, microbatches + 1, sizeof *s->version, &s->version));
+    list_arrays(s, array);
+    TRY(check_memory(s, array));
+    TRY(reserve(s, array, &slots));
+    TRY(allocate(s, array));
     if (s->on.backend->remote)
         TRY(stage_allocate(s, 2 * s->data.samples * s->data.tokens, sizeof *s->filled, &s->filled));
     TRY(stage_allocate(s, microbatches, sizeof *s->slot, &s->slot));
@@ -307,6 +416,8 @@ enum status stage_layout(struct stage *s)
     for (size_t k = 0; k < slots; k++)
         TRY(stage_allocate_slot(s, &s->slot[k]));
     TRY(start_parameters(s));
+    if (s->owned)
+        stage_copy_owned(s, s->parameter, s->owned, true);
 out:
     return st;
 }

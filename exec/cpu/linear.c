@@ -13,8 +13,8 @@ static enum status shape(const struct model_op *op, struct layer *l)
     TRY(layer_flag(op, "bias", &l->bias));
     size_t weight = size_times(l->in, l->out);
     l->shared = l->tied ? weight : 0;
-    l->part[0] = (struct layer_part){l->tied ? 0 : weight, FILL_NORMAL};
-    l->part[1] = (struct layer_part){l->bias ? l->out : 0, FILL_ZERO};
+    l->part[0] = (struct layer_part){.n = l->tied ? 0 : weight, .fill = FILL_NORMAL};
+    l->part[1] = (struct layer_part){.n = l->bias ? l->out : 0, .fill = FILL_ZERO};
     l->input = size_times(l->tokens, l->in);
     l->output = size_times(l->tokens, l->out);
 out:
@@ -77,4 +77,37 @@ static void backward_weight(const struct layer *l, struct layer_io *io)
         vector_add(d_bias, io->dy + row * l->out, l->out);
 }
 
-const struct layer_kind kind_linear = {"linear", 1, shape, forward, backward, backward_weight};
+/* By outputs: rows of the weight. By inputs: columns, and the bias is the first shard's, so that it
+ * is in the sum once. */
+static enum status divide(const struct model_op *op, const struct layer_shard *s, size_t batch,
+                          struct layer *l)
+{
+    (void)batch;
+    if (op->tensor == TENSOR_COLUMN && l->out % s->groups == 0) {
+        layer_divide_rows(s, l->out, 1, &l->part[1]);
+        l->part[1].n = l->bias ? l->part[1].n : 0;
+        size_t out = s->groups * shard_rows(l->out / s->groups, s);
+        if (l->tied)
+            l->shared = out * l->in;
+        else
+            layer_divide_rows(s, l->out, l->in, &l->part[0]);
+        l->out = out;
+    } else if (op->tensor == TENSOR_ROW && !l->tied) {
+        struct layer_part *weight = &l->part[0];
+        weight->from += shard_first(l->in, s);
+        weight->stride = l->in;
+        l->in = weight->run = shard_rows(l->in, s);
+        weight->n = l->out * l->in;
+        l->bias = l->bias && s->shard == 0;
+        l->part[1].n = l->bias ? l->out : 0;
+    } else {
+        return layer_indivisible(op, s, "a product of this shape");
+    }
+    l->input = size_times(l->tokens, l->in);
+    l->output = size_times(l->tokens, l->out);
+    return STATUS_OK;
+}
+
+const struct layer_kind kind_linear = {
+    "linear", 1, shape, forward, backward, backward_weight, divide,
+};

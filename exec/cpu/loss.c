@@ -19,28 +19,69 @@ out:
     return st;
 }
 
+/* Largest logit, sum of exp(x - largest) and logit of the target of one row, as far as this shard
+ * has them; the target's is 0 elsewhere. */
+struct row {
+    real largest, sum, target;
+};
+
+static struct row look(const struct layer *l, const real *x, size_t target, real *work)
+{
+    struct row r = {.largest = vector_max(x, l->in)};
+    for (size_t i = 0; i < l->in; i++)
+        work[i] = vector_exp(x[i] - r.largest);
+    r.sum = vector_sum(work, l->in);
+    if (target - l->first[0] < l->in)
+        r.target = x[target - l->first[0]];
+    return r;
+}
+
+/* What all shards have seen, from [shards] to the first. */
+static struct row join(const struct row *part, size_t shards)
+{
+    struct row all = part[0];
+    for (size_t k = 1; k < shards; k++) {
+        real largest = all.largest > part[k].largest ? all.largest : part[k].largest;
+        all.sum = all.sum * vector_exp(all.largest - largest) +
+                  part[k].sum * vector_exp(part[k].largest - largest);
+        all.target += part[k].target;
+        all.largest = largest;
+    }
+    return all;
+}
+
+/* Every shard tells all others what it has seen, as a sum in which it is alone in its place. */
 static void forward(const struct layer *l, struct layer_io *io)
 {
-    size_t v = l->vocabulary;
+    size_t rows = io->batch * l->tokens;
+    struct row one, *part = l->shards > 1 ? (struct row *)(void *)(io->work + l->in) : &one;
+    if (l->shards > 1)
+        memset(part, 0, rows * l->shards * sizeof *part);
+    for (size_t row = 0; row < rows && l->shards > 1; row++)
+        if (io->target[row] >= 0)
+            part[row * l->shards + l->shard] =
+                look(l, io->x[0] + row * l->in, (size_t)io->target[row], io->work);
+    if (l->shards > 1)
+        io->sums->sum(io->sums->self, io->work + l->in, 3 * rows * l->shards);
     io->loss = 0;
-    for (size_t row = 0; row < io->batch * l->tokens; row++) {
-        const real *x = io->x[0] + row * v;
+    for (size_t row = 0; row < rows; row++) {
         if (io->target[row] < 0)
             continue;
-        real largest = vector_max(x, v);
-        for (size_t i = 0; i < v; i++)
-            io->work[i] = vector_exp(x[i] - largest);
-        real sum = vector_sum(io->work, v);
-        io->saved[2 * row] = largest;
-        io->saved[2 * row + 1] = 1 / sum;
-        io->loss += log((double)sum) + (double)(largest - x[io->target[row]]);
+        struct row all = l->shards > 1
+                             ? join(part + row * l->shards, l->shards)
+                             : look(l, io->x[0] + row * l->in, (size_t)io->target[row], io->work);
+        io->saved[2 * row] = all.largest;
+        io->saved[2 * row + 1] = 1 / all.sum;
+        io->loss += log((double)all.sum) + (double)(all.largest - all.target);
     }
+    if (l->shard > 0)
+        io->loss = 0; /* the first shard tells */
 }
 
 /* dx = scale (softmax(x) - one at the target) */
 static void backward(const struct layer *l, struct layer_io *io)
 {
-    size_t v = l->vocabulary;
+    size_t v = l->in;
     for (size_t row = 0; row < io->batch * l->tokens; row++) {
         const real *x = io->x[0] + row * v;
         real *dx = io->dx[0] + row * v;
@@ -51,8 +92,23 @@ static void backward(const struct layer *l, struct layer_io *io)
         real largest = io->saved[2 * row], scale = io->saved[2 * row + 1] * io->scale;
         for (size_t i = 0; i < v; i++)
             dx[i] = vector_exp(x[i] - largest) * scale;
-        dx[io->target[row]] -= io->scale;
+        size_t target = (size_t)io->target[row] - l->first[0];
+        if (target < v)
+            dx[target] -= io->scale;
     }
 }
 
-const struct layer_kind kind_loss = {"loss", 1, shape, forward, backward, NULL};
+/* By classes, as the product that makes the logits. */
+static enum status divide(const struct model_op *op, const struct layer_shard *s, size_t batch,
+                          struct layer *l)
+{
+    if (op->tensor != TENSOR_SPLIT)
+        return layer_indivisible(op, s, "this loss");
+    l->first[0] = shard_first(l->vocabulary, s);
+    l->in = shard_rows(l->vocabulary, s);
+    l->input = size_times(l->tokens, l->in);
+    l->work = size_plus(l->in, size_times(3 * s->shards, size_times(batch, l->tokens)));
+    return STATUS_OK;
+}
+
+const struct layer_kind kind_loss = {"loss", 1, shape, forward, backward, NULL, divide};

@@ -38,8 +38,11 @@ static enum status find_data(struct stage *s)
     if (embedding.concat && loss.masked)
         return error_set(STATUS_INVALID, "op '%s': 'masked' does not go with 'concat' of op '%s'",
                          m->op[out].name, m->op[in].name);
-    s->scale = (real)(1.0 / ((double)s->program->microbatches * (double)s->batch *
-                             (double)batch_targets(&s->data)));
+    double targets = (double)s->batch * (double)batch_targets(&s->data);
+    s->loss_scale = 1.0 / ((double)s->program->microbatches * targets);
+    /* without flush an update is of one microbatch of each replica */
+    s->scale =
+        (real)(s->program->asynchronous ? 1.0 / ((double)s->members * targets) : s->loss_scale);
     st = batch_check(s->corpus, &s->data);
 out:
     return st;
@@ -102,6 +105,7 @@ static enum status open_ops(struct stage *s)
     for (size_t k = 0; k < s->n; k++) {
         s->op[k].index = index[k];
         TRY(layer_shape(s->model, index[k], s->batch, &s->op[k].layer));
+        TRY(layer_divide(s->model, index[k], &s->shard, s->batch, &s->op[k].layer));
         if (s->on.backend->adapt)
             s->on.backend->adapt(&s->op[k].layer);
     }
@@ -157,6 +161,31 @@ out:
     return st;
 }
 
+/* Shards pass each other parts only inside a stage, and only to ops that are divided alike. */
+static enum status check_parts(const struct stage *s)
+{
+    for (size_t k = 0; k < s->n; k++) {
+        const struct stage_op *o = &s->op[k];
+        for (size_t i = 0; i < o->layer.inputs; i++)
+            if (s->tensor[o->input[i]].size != size_times(s->batch, o->layer.input))
+                return error_set(STATUS_UNSUPPORTED,
+                                 "op '%s' reads a tensor that is not divided over %zu shards as it "
+                                 "is itself: cut elsewhere",
+                                 s->model->op[o->index].name, s->shard.shards);
+    }
+    for (size_t c = 0; c < s->consumers; c++)
+        for (size_t i = 0; i < s->consumer[c].n; i++) {
+            size_t k = s->consumer[c].tensor[i];
+            const struct model_op *op = &s->model->op[s->op[k].index];
+            if (s->tensor[k].size != size_times(s->batch, (size_t)op->output_bytes / 4))
+                return error_set(STATUS_UNSUPPORTED,
+                                 "op '%s' is divided over %zu shards, but another stage reads its "
+                                 "output: cut elsewhere",
+                                 op->name, s->shard.shards);
+        }
+    return STATUS_OK;
+}
+
 /* Tensors: own outputs, then what comes in, producer by producer; inputs of the ops in terms of
  * them. at [m->n] is scratch: tensor of each model op. */
 static enum status open_tensors(struct stage *s, uint32_t *at)
@@ -188,6 +217,7 @@ static enum status open_tensors(struct stage *s, uint32_t *at)
         for (size_t i = 0; i < s->op[k].layer.inputs; i++)
             s->op[k].input[i] = at[in[i]];
     }
+    TRY(check_parts(s));
 out:
     return st;
 }
@@ -258,11 +288,15 @@ enum status stage_open(const struct model *m, const struct program *p, uint32_t 
                        const struct corpus *c, double learning_rate, struct stage *out)
 {
     const struct device_options o = {.corpus = c, .learning_rate = learning_rate};
-    return stage_open_on(&(struct place){&backend_cpu, NULL}, m, p, index, &o, out);
+    uint32_t rank = 0;
+    while (rank + 1 < p->ranks && p->rank[rank].stage != index)
+        rank++;
+    return stage_open_on(&(struct place){&backend_cpu, NULL}, m, p, index, rank, &o, out);
 }
 
 enum status stage_open_on(const struct place *on, const struct model *m, const struct program *p,
-                          uint32_t index, const struct device_options *o, struct stage *out)
+                          uint32_t index, uint32_t rank, const struct device_options *o,
+                          struct stage *out)
 {
     enum status st;
     uint32_t *stage_of = NULL, *at = NULL;
@@ -271,6 +305,7 @@ enum status stage_open_on(const struct place *on, const struct model *m, const s
                       .on = *on,
                       .corpus = o->corpus ? o->corpus : corpus_shipped(),
                       .index = index,
+                      .rank = rank,
                       .batch = p->microbatch_size,
                       .learning_rate = o->learning_rate};
     gemm_single_thread();
@@ -289,8 +324,7 @@ enum status stage_open_on(const struct place *on, const struct model *m, const s
                        (long long)m->element_bytes);
         goto out;
     }
-    for (size_t i = 0; i < p->ops && !s.splits; i++)
-        s.splits = p->op[i].kind == OP_BACKWARD_INPUT && p->op[i].stage == index;
+    TRY(stage_find_shares(&s));
     TRY(find_stages(m, p, &stage_of));
     TRY(find_data(&s));
     TRY(open_ops(&s));

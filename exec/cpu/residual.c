@@ -28,4 +28,4 @@ static void backward(const struct layer *l, struct layer_io *io)
         memcpy(io->dx[i], io->dy, io->batch * l->input * sizeof(real));
 }
 
-const struct layer_kind kind_residual = {"residual", 2, shape, forward, backward, NULL};
+const struct layer_kind kind_residual = {"residual", 2, shape, forward, backward, NULL, NULL};

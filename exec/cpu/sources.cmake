@@ -8,7 +8,7 @@ set(CPU_LIBRARIES packaged_openblas m)
 set(cpu ${CMAKE_CURRENT_LIST_DIR})
 set(CPU_SOURCES ${cpu}/../corpus.c)
 foreach(name IN ITEMS attention backend embedding gelu gemm kinds layernorm layout linear loss open
-        optimizer residual slot stage)
+        residual share slot stage)
     list(APPEND CPU_SOURCES ${cpu}/${name}.c)
 endforeach()
 set(DEVICE_SOURCES ${cpu}/device.c ${cpu}/../paced.c)

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/plan.h"
+
 void stage_close(struct stage *s)
 {
     const struct backend *b = s->on.backend;
@@ -23,37 +25,50 @@ void stage_close(struct stage *s)
     free(s->next);
     free(s->remote_start);
     free(s->remote);
-    void *const data[] = {s->parameter, s->gradient, s->moment, s->square, s->tied, s->work};
+    void *const data[] = {s->gradient, s->other_gradient, s->other_parameter,
+                          s->moment,   s->square,         s->sum,
+                          s->owned,    s->tied,           s->work};
     for (size_t i = 0; i < sizeof data / sizeof *data; i++)
         if (data[i])
             b->release(s->on.self, data[i]);
+    for (size_t v = 0; v < s->versions; v++)
+        b->release(s->on.self, s->version[v].data);
+    free(s->version);
+    free(s->piece);
     free(s->filled);
     free(s->slot);
     free(s->slot_of);
     *s = (struct stage){0};
 }
 
+static real *value_of(const struct stage *s, const struct slot *slot, size_t t)
+{
+    return (s->tensor[t].remade ? s->remade : slot->data) + s->tensor[t].value;
+}
+
 /* Operands of op k for the microbatch in `slot`. */
 static struct layer_io operands(const struct stage *s, const struct slot *slot, size_t k)
 {
     const struct stage_op *o = &s->op[k];
+    const real *parameter = s->version[slot->version].data;
     struct layer_io io = {
         .batch = s->batch,
-        .y = slot->data + s->tensor[k].value,
-        .saved = slot->data + o->saved,
+        .y = value_of(s, slot, k),
+        .saved = (o->again ? s->remade : slot->data) + o->saved,
         .work = s->work + s->layer_work,
-        .parameter = s->parameter + o->parameter,
-        .shared = s->parameter + o->shared,
+        .parameter = parameter + o->parameter,
+        .shared = parameter + o->shared,
         .token = slot->token,
         .target = slot->target,
         .dy = s->work + s->tensor[k].gradient,
         .d_parameter = s->gradient + o->parameter,
         .d_shared = (o->owner == NOWHERE ? s->gradient : s->tied) + o->d_shared,
         .scale = s->scale,
+        .sums = s->sums,
         .on = s->on.self,
     };
     for (size_t i = 0; i < o->layer.inputs; i++)
-        io.x[i] = slot->data + s->tensor[o->input[i]].value;
+        io.x[i] = value_of(s, slot, o->input[i]);
     return io;
 }
 
@@ -71,6 +86,17 @@ static void read_data(const struct stage *s, const struct slot *slot, uint32_t s
     s->on.backend->copy(s->on.self, slot->target, target, n * sizeof *target);
 }
 
+/* Forward of op k; returns its unweighted loss. */
+static double forward_op(const struct stage *s, const struct slot *slot, size_t k)
+{
+    const struct layer *l = &s->op[k].layer;
+    struct layer_io io = operands(s, slot, k);
+    l->kind->forward(l, &io);
+    if (l->sums_output)
+        s->sums->sum(s->sums->self, io.y, s->tensor[k].size);
+    return io.loss;
+}
+
 enum status stage_forward(struct stage *s, uint32_t step, uint32_t microbatch)
 {
     enum status st;
@@ -82,13 +108,11 @@ enum status stage_forward(struct stage *s, uint32_t step, uint32_t microbatch)
     if (slot->received != s->producers)
         return error_set(STATUS_INVALID, "stage %u: forward of microbatch %u has %zu of %zu inputs",
                          s->index, microbatch, slot->received, s->producers);
+    TRY(stage_begin_pass(s, slot, true));
     if (s->reads_data)
         read_data(s, slot, step, microbatch);
-    for (size_t k = 0; k < s->n; k++) {
-        struct layer_io io = operands(s, slot, k);
-        s->op[k].layer.kind->forward(&s->op[k].layer, &io);
-        s->loss += io.loss * (double)s->scale;
-    }
+    for (size_t k = 0; k < s->n; k++)
+        s->loss += forward_op(s, slot, k) * s->loss_scale;
     slot->state = SLOT_FORWARDED;
 out:
     return st;
@@ -132,6 +156,8 @@ static void backward_op(struct stage *s, const struct slot *slot, size_t k, bool
     const struct layer *l = &o->layer;
     struct layer_io io = operands(s, slot, k);
     bool direct[LAYER_INPUTS] = {false};
+    if (o->again && s->recompute == RECOMPUTE_SELECTIVE)
+        forward_op(s, slot, k);
     settle(s, slot, k, o->index);
     if (!s->begun[k]) /* nobody reads the output */
         s->on.backend->zero(s->on.self, gradient_of(s, slot, k), s->tensor[k].size * sizeof(real));
@@ -142,6 +168,8 @@ static void backward_op(struct stage *s, const struct slot *slot, size_t k, bool
                              : s->work + s->scratch + i * s->scratch_size;
     }
     l->kind->backward(l, &io);
+    for (size_t i = 0; i < l->inputs && l->sums_input; i++)
+        s->sums->sum(s->sums->self, io.dx[i], s->tensor[o->input[i]].size);
     if (l->kind->backward_weight && halves)
         s->on.backend->copy(s->on.self, slot->data + o->kept, io.dy,
                             s->tensor[k].size * sizeof *io.dy);
@@ -154,29 +182,59 @@ static void backward_op(struct stage *s, const struct slot *slot, size_t k, bool
             contribute(s, slot, o->input[i], io.dx[i]);
 }
 
-static enum status backward(struct stage *s, uint32_t microbatch, bool halves)
+static enum status begin_backward(struct stage *s, struct slot *slot)
 {
     enum status st;
-    struct slot *slot;
-    TRY(stage_slot(s, microbatch, SLOT_FORWARDED, &slot));
     if (slot->returned != s->consumers)
         return error_set(STATUS_INVALID,
                          "stage %u: backward of microbatch %u has %zu of %zu gradients", s->index,
-                         microbatch, slot->returned, s->consumers);
+                         slot->microbatch, slot->returned, s->consumers);
+    TRY(stage_begin_pass(s, slot, false));
     memset(s->begun, 0, s->tensors * sizeof *s->begun);
     memcpy(s->next, s->remote_start, s->n * sizeof *s->next);
-    for (size_t k = s->n; k-- > 0;)
+    for (size_t k = 0; k < s->n && s->recompute == RECOMPUTE_FULL; k++)
+        forward_op(s, slot, k);
+out:
+    return st;
+}
+
+/* Ops high - 1 .. low. */
+static enum status backward(struct stage *s, struct slot *slot, size_t high, size_t low,
+                            bool halves)
+{
+    enum status st = STATUS_OK;
+    if (high == s->n)
+        TRY(begin_backward(s, slot));
+    for (size_t k = high; k-- > low;)
         backward_op(s, slot, k, halves);
+    if (low > 0)
+        goto out;
     slot->state = SLOT_DONE;
     slot->owes_weights = halves;
+    if (!halves)
+        stage_end_pass(s, slot);
     stage_release_slot(s, slot);
 out:
     return st;
 }
 
-enum status stage_backward(struct stage *s, uint32_t microbatch)
+enum status stage_backward(struct stage *s, uint32_t microbatch, uint32_t part)
 {
-    return backward(s, microbatch, false);
+    enum status st;
+    struct slot *slot;
+    TRY(stage_slot(s, microbatch, SLOT_FORWARDED, &slot));
+    if (microbatch != s->bucketed) {
+        TRY(backward(s, slot, s->n, 0, false));
+        goto out;
+    }
+    if (part >= s->pieces || part != (s->halfway ? s->part + 1 : 0))
+        return error_set(STATUS_INVALID, "stage %u: part %u of the backward of microbatch %u",
+                         s->index, part, microbatch);
+    TRY(backward(s, slot, part > 0 ? s->piece[part - 1].low : s->n, s->piece[part].low, false));
+    s->part = part;
+    s->halfway = part + 1 < s->pieces;
+out:
+    return st;
 }
 
 enum status stage_backward_input(struct stage *s, uint32_t microbatch)
@@ -184,7 +242,9 @@ enum status stage_backward_input(struct stage *s, uint32_t microbatch)
     if (!s->splits)
         return error_set(STATUS_INVALID, "stage %u: the program has no halves of backwards",
                          s->index);
-    return backward(s, microbatch, true);
+    struct slot *slot;
+    enum status st = stage_slot(s, microbatch, SLOT_FORWARDED, &slot);
+    return st == STATUS_OK ? backward(s, slot, s->n, 0, true) : st;
 }
 
 enum status stage_backward_weight(struct stage *s, uint32_t microbatch)
@@ -203,6 +263,7 @@ enum status stage_backward_weight(struct stage *s, uint32_t microbatch)
             kind->backward_weight(&s->op[k].layer, &io);
     }
     slot->owes_weights = false;
+    stage_end_pass(s, slot);
     stage_release_slot(s, slot);
 out:
     return st;

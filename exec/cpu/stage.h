@@ -7,6 +7,11 @@
  * fetched; slots
  * are reused, so there are as many as the schedule needs.
  *
+ * A rank may hold only a shard of the ops (tensor parallelism: layer.h), only a part of optimizer
+ * state, gradients and parameters (ZeRO 1, 2, 3: share.c), and forget activations that it makes
+ * again in the backward (recomputation: they are in `remade`, not in slots). Without flush
+ * (PipeDream) a microbatch's backward uses the parameters that its forward has used.
+ *
  * Bit for bit the same parameters, however the model is cut into stages:
  *   - start values depend on (seed, op), data on (seed, step, microbatch), not on the rank;
  *   - a layer sees the same shapes whatever else is in its stage;
@@ -29,8 +34,9 @@ enum { NOWHERE = UINT32_MAX };
 
 /* Sizes and offsets count reals. */
 struct tensor {
-    size_t size;     /* of a microbatch */
-    size_t value;    /* offset in a slot */
+    size_t size; /* of a microbatch */
+    bool remade; /* value: offset in `remade`, else in a slot */
+    size_t value;
     size_t gradient; /* own output: offset in `work`; received: offset in a slot */
 };
 
@@ -38,7 +44,8 @@ struct stage_op {
     uint32_t index; /* in the model */
     struct layer layer;
     uint32_t input[LAYER_INPUTS]; /* tensors */
-    size_t saved;                 /* offset in a slot */
+    bool again;                   /* the forward is made again in the backward */
+    size_t saved;                 /* offset in a slot, or, if `again`, in `remade` */
     size_t kept;                  /* likewise: gradient of the output, for backward_weight */
     size_t parameter;             /* offset of its own in `parameter` and `gradient` */
     size_t shared;                /* offset of what it borrows in `parameter` */
@@ -68,9 +75,26 @@ struct slot {
     enum slot_state state;
     uint32_t microbatch;
     bool owes_weights;                  /* between the halves of a backward */
+    uint32_t version;                   /* of the parameters: index in stage.version */
     size_t received, returned, fetched; /* messages: inputs, gradients in, gradients out */
     real *data;                         /* [slot_size] */
     int32_t *token, *target;            /* [data.samples * data.tokens], NULL where not needed */
+};
+
+/* Gradients that are summed over the replicas at a time, and who keeps what of them and of what
+ * belongs to them: this rank's own numbers are first + own.first, ..., elsewhere in `moment`,
+ * `square`, `sum` and `owned` at `at`. */
+struct stage_piece {
+    size_t first, n;   /* in `parameter` and `gradient` */
+    size_t low;        /* first op */
+    size_t own, own_n; /* own part: numbers first + own ..; all of it without ZeRO */
+    size_t at;
+};
+
+/* Parameters that passes in flight use. */
+struct stage_version {
+    real *data;
+    uint32_t users; /* microbatches between forward and backward */
 };
 
 struct stage {
@@ -78,7 +102,17 @@ struct stage {
     const struct program *program;
     const struct corpus *corpus;
     struct place on; /* where arrays of reals, tokens and targets are */
-    uint32_t index;
+    uint32_t index, rank;
+    struct layer_shard shard;      /* of tensor parallelism */
+    const struct layer_sums *sums; /* while an op computes */
+    uint8_t recompute;             /* enum plan_recompute */
+    uint32_t zero;                 /* 0 .. 3: ZeRO; replicas that share: */
+    size_t members, me;            /* of the group over which gradients are summed; 1, 0: none */
+    size_t pieces;                 /* > 1: gradient buckets */
+    struct stage_piece *piece;     /* [pieces] in the order in which they become complete */
+    uint32_t bucketed;             /* microbatch whose backward comes in `pieces` parts */
+    size_t part;                   /* the last one that has been computed */
+    bool halfway;                  /* and it was not the last one there is */
     size_t batch, n;
     struct stage_op *op; /* [n] */
     size_t tensors;
@@ -91,24 +125,36 @@ struct stage {
     struct batch_shape data;
     int32_t *filled; /* [2 * samples * tokens] remote memory: where data are made */
 
-    size_t parameters;          /* own ones and copies of borrowed ones */
-    real *parameter, *gradient; /* [parameters] by op */
-    real *moment, *square;      /* [parameters] Adam; NULL for SGD */
+    size_t parameters;       /* copies of borrowed ones, then own ones by op */
+    size_t owned_n;          /* this rank's part of them: all without ZeRO */
+    real *parameter;         /* [parameters] those that passes use, or the newest version */
+    real *gradient;          /* [parameters] of the next collective */
+    real *moment, *square;   /* [owned_n] Adam; NULL for SGD */
+    real *sum;               /* [owned_n] ZeRO 2, 3: own part of the gradients, summed; else NULL */
+    real *owned;             /* [owned_n] ZeRO 3: own part of the parameters; else NULL */
+    real *other_gradient;    /* [parameters] ZeRO 2, 3: being summed while `gradient` grows */
+    real *other_parameter;   /* [parameters] ZeRO 3: being gathered while `parameter` is used */
+    bool gathered;           /* ZeRO 3: `parameter` is for a pass to come */
+    size_t versions, newest; /* without flush; else one */
+    struct stage_version *version; /* [versions] */
     size_t tied_size, work_size;
     real *tied;                   /* [tied_size] gradients of what is borrowed within the stage */
     real *work;                   /* [work_size] gradients of own outputs, scratch */
     size_t scratch, scratch_size; /* offset in `work` of LAYER_INPUTS areas of so many */
     size_t layer_work;            /* offset in `work` for the layers' own use */
-    bool *begun;                  /* [tensors] during backward(): gradient holds something */
-    size_t *next;                 /* [n] during backward(): next entry of `remote` */
+    size_t remade_size;
+    real *remade; /* [remade_size] activations of the microbatch at work that are made again */
+    bool *begun;  /* [tensors] during backward(): gradient holds something */
+    size_t *next; /* [n] during backward(): next entry of `remote` */
 
     size_t slot_size, slots;
     struct slot *slot; /* [slots] allocated so far, room for one per microbatch */
     uint32_t *slot_of; /* [microbatches] slot + 1, 0: none */
     double learning_rate;
     uint32_t updates;
-    double loss; /* weighted, of this step */
-    real scale;  /* weight of one target */
+    double loss;       /* weighted, of this step */
+    real scale;        /* weight of one target in the gradient of an update, */
+    double loss_scale; /* and in the loss of a step */
     int64_t bytes;
 };
 
@@ -121,19 +167,20 @@ struct cpu {
 enum status cpu_open_on(const struct place *on, const struct model *m, const struct program *p,
                         uint32_t rank, const struct device_options *o, void **self) MUST_CHECK;
 
-/* Stage `index` in host memory, or on another place. Model, program and corpus stay alive until
- * stage_close(). STATUS_INVALID, STATUS_UNSUPPORTED with the op's name; STATUS_NOMEM also when the
- * machine has too little memory for parameters and one microbatch. */
+/* Stage `index` in host memory as its first rank has it, or on another place. Model, program and
+ * corpus stay alive until stage_close(). STATUS_INVALID, STATUS_UNSUPPORTED with the op's name;
+ * STATUS_NOMEM also when the machine has too little memory for parameters and one microbatch. */
 enum status stage_open(const struct model *m, const struct program *p, uint32_t index,
                        const struct corpus *c, double learning_rate, struct stage *out) MUST_CHECK;
 enum status stage_open_on(const struct place *on, const struct model *m, const struct program *p,
-                          uint32_t index, const struct device_options *o,
+                          uint32_t index, uint32_t rank, const struct device_options *o,
                           struct stage *out) MUST_CHECK;
 void stage_close(struct stage *s); /* accepts {0}; leaves {0} */
 
 /* As in exec/device.h, messages in reals. STATUS_INVALID when called out of turn. */
 enum status stage_forward(struct stage *s, uint32_t step, uint32_t microbatch) MUST_CHECK;
-enum status stage_backward(struct stage *s, uint32_t microbatch) MUST_CHECK;
+/* part: of a backward in pieces, in order from 0; else 0. */
+enum status stage_backward(struct stage *s, uint32_t microbatch, uint32_t part) MUST_CHECK;
 /* The same in two halves, to the same bits: first what other stages wait for, then the gradients of
  * the weights of the kinds that can tell them apart (layer.h), from gradients kept in the slot. */
 enum status stage_backward_input(struct stage *s, uint32_t microbatch) MUST_CHECK;
@@ -143,11 +190,24 @@ enum status stage_get(struct stage *s, uint32_t to, uint32_t microbatch, bool ba
                       real *data) MUST_CHECK;
 enum status stage_put(struct stage *s, uint32_t from, uint32_t microbatch, bool backward,
                       const real *data) MUST_CHECK;
-enum status stage_gradients(struct stage *s, uint32_t shared, real **data, size_t *n) MUST_CHECK;
+enum status stage_array(struct stage *s, const struct program_op *op, uint32_t k, real **data,
+                        size_t *n) MUST_CHECK;
+void stage_collected(struct stage *s, const struct program_op *op);
 /* Position of model op `index` in s->op, NOWHERE if it is not in this stage; O(log n). */
 uint32_t stage_find(const struct stage *s, uint32_t index);
 
 /* ---- between the sources of the stage */
+
+/* What the program says of sharing parameters, gradients and state, and of recomputing: fills
+ * shard, zero, members, me, recompute, bucketed. */
+enum status stage_find_shares(struct stage *s) MUST_CHECK;
+/* Pieces; parameters are placed. */
+enum status stage_cut_pieces(struct stage *s) MUST_CHECK;
+/* Copy own parts between an array [parameters] and one [owned_n]. */
+void stage_copy_owned(struct stage *s, real *whole, real *owned, bool to_owned);
+/* Choose the parameters for a pass that begins, STATUS_INVALID when they have not been gathered. */
+enum status stage_begin_pass(struct stage *s, struct slot *slot, bool forward) MUST_CHECK;
+void stage_end_pass(struct stage *s, struct slot *slot); /* after a microbatch's last pass */
 
 /* Offsets and sizes of everything (ops, tensors and links are known), then the memory, then the
  * start values. */

@@ -7,16 +7,19 @@
 #include "exec/rendezvous.h"
 #include "exec/tcp/socket.h"
 
-/* The gradients of a stage in host memory, for transports that sum there. */
+/* An array of a collective in host memory, for transports that sum there. */
 struct mirror {
-    float *data;  /* [parameters] or NULL */
-    bool is_used; /* in this step: holds the gradients, until the update */
+    const struct program_op *op; /* NULL: free */
+    real *own;                   /* [n] on the device */
+    float *data;                 /* [room] */
+    size_t n, room;
 };
 
 struct cuda {
     struct cuda_context context;
     struct cpu *stages;
-    struct mirror *mirror; /* [stages] */
+    size_t mirrors;
+    struct mirror *mirror; /* [mirrors] as many as collectives have been in flight at once */
     bool direct;           /* the transport takes device memory */
     const struct program *program;
     size_t first, ops;        /* of the rank */
@@ -35,7 +38,7 @@ static void close_cuda(void *self)
     struct cuda *c = self;
     if (!c)
         return;
-    for (size_t k = 0; c->mirror && k < c->stages->stages; k++)
+    for (size_t k = 0; k < c->mirrors; k++)
         free(c->mirror[k].data);
     for (size_t i = 0; c->event && i < 2 * c->ops; i++)
         if (c->event[i])
@@ -82,11 +85,6 @@ static enum status open_cuda(const struct model *m, const struct program *p, uin
     TRY(open_events(c));
     TRY(cpu_open_on(&(struct place){&backend_cuda, &c->context}, m, p, rank, o, &stages));
     c->stages = stages;
-    c->mirror = calloc(c->stages->stages, sizeof *c->mirror);
-    if (!c->mirror) {
-        st = error_set(STATUS_NOMEM, "rank %u: out of memory", rank);
-        goto out;
-    }
     TRY(cuda_finish(&c->context));
     *self = c;
     c = NULL;
@@ -95,24 +93,57 @@ out:
     return st;
 }
 
-/* Position of a stage on this device; the program only asks for those that are. */
-static size_t find(const struct cuda *c, uint32_t stage)
+/* What a transport that knows only the host works on: a copy, which goes back before the next one
+ * is asked for and when the op is complete. */
+static void take_back(struct cuda *c, const struct program_op *op)
 {
-    size_t k = 0;
-    while (k + 1 < c->stages->stages && c->stages->stage[k].index != stage)
-        k++;
-    return k;
+    for (struct mirror *m = c->mirror; m < c->mirror + c->mirrors; m++) {
+        if (m->op != op)
+            continue;
+        backend_cuda.copy(&c->context, m->own, m->data, m->n * sizeof *m->data);
+        m->op = NULL;
+    }
 }
 
-/* What the transport has summed goes back before the update uses it. */
-static void take_sums(struct cuda *c, uint32_t stage)
+/* The mirror of an op in flight (NULL: a free one), with room for n numbers; NULL: no memory. */
+static struct mirror *mirror_of(struct cuda *c, const struct program_op *op, size_t n)
 {
-    size_t k = find(c, stage);
-    const struct stage *s = &c->stages->stage[k];
-    if (c->mirror[k].is_used)
-        backend_cuda.copy(&c->context, s->gradient, c->mirror[k].data,
-                          s->parameters * sizeof *s->gradient);
-    c->mirror[k].is_used = false;
+    size_t k = 0;
+    while (k < c->mirrors && c->mirror[k].op != op)
+        k++;
+    if (k == c->mirrors) {
+        struct mirror *more = realloc(c->mirror, (k + 1) * sizeof *more);
+        if (!more)
+            return NULL;
+        c->mirror = more;
+        c->mirror[c->mirrors++] = (struct mirror){0};
+    }
+    struct mirror *m = &c->mirror[k];
+    if (n > m->room) {
+        free(m->data);
+        m->data = malloc(n * sizeof *m->data);
+        m->room = m->data ? n : 0;
+    }
+    return n > m->room ? NULL : m;
+}
+
+/* Sums of tensor parallelism by way of the host. */
+struct sums {
+    struct cuda *c;
+    const struct layer_sums *host;
+};
+
+static void sum(void *self, real *data, size_t n)
+{
+    const struct sums *s = self;
+    struct mirror *m = mirror_of(s->c, NULL, n);
+    if (!m) {
+        CUDA_NOTE(&s->c->context, "memory for a sum", cudaErrorMemoryAllocation);
+        return;
+    }
+    backend_cuda.copy(&s->c->context, m->data, data, n * sizeof *data);
+    s->host->sum(s->host->self, m->data, n);
+    backend_cuda.copy(&s->c->context, data, m->data, n * sizeof *data);
 }
 
 /* GPU clocks count from an event: here, while nothing runs. */
@@ -127,7 +158,8 @@ out:
     return st;
 }
 
-static enum status compute(void *self, uint32_t step, const struct program_op *op)
+static enum status compute(void *self, uint32_t step, const struct program_op *op,
+                           const struct layer_sums *sums)
 {
     enum status st;
     struct cuda *c = self;
@@ -135,9 +167,8 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
     if (c->step != step)
         TRY(begin_step(c, step));
     CUDA_NOTE(&c->context, "event", cudaEventRecord(event[0], CUDA_STREAM));
-    if (op->kind == OP_UPDATE)
-        take_sums(c, op->stage);
-    TRY(device_cpu.compute(c->stages, step, op));
+    const struct layer_sums mine = {&(struct sums){c, sums}, sum};
+    TRY(device_cpu.compute(c->stages, step, op, c->direct ? sums : &mine));
     CUDA_NOTE(&c->context, "event", cudaEventRecord(event[1], CUDA_STREAM));
     st = cuda_status(&c->context);
 out:
@@ -158,31 +189,37 @@ static enum status put(void *self, const struct program_op *recv, const void *da
     return st == STATUS_OK ? cuda_status(&c->context) : st;
 }
 
-static enum status gradients(void *self, const struct program_op *op, float **data, size_t *n)
+static enum status array(void *self, const struct program_op *op, uint32_t k, float **data,
+                         size_t *n)
 {
     enum status st;
     struct cuda *c = self;
-    size_t k = find(c, op->stage);
-    const struct stage *s = &c->stages->stage[k];
-    struct mirror *mirror = &c->mirror[k];
-    float *own;
-    TRY(device_cpu.gradients(c->stages, op, &own, n));
-    if (c->direct) {
-        *data = own;
+    if (k > 0)
+        take_back(c, op);
+    TRY(device_cpu.array(c->stages, op, k, data, n));
+    if (c->direct || !*data)
+        goto out;
+    struct mirror *m = mirror_of(c, NULL, *n);
+    if (!m) {
+        st = error_set(STATUS_NOMEM, "%zu numbers to sum", *n);
         goto out;
     }
-    if (!mirror->data && !(mirror->data = malloc((s->parameters + 1) * sizeof *mirror->data))) {
-        st = error_set(STATUS_NOMEM, "%zu gradients", s->parameters);
-        goto out;
-    }
-    if (!mirror->is_used) /* a later sum works on what an earlier one has left there */
-        backend_cuda.copy(&c->context, mirror->data, s->gradient,
-                          s->parameters * sizeof *s->gradient);
-    mirror->is_used = true;
-    *data = mirror->data + (own - s->gradient);
+    m->op = op;
+    m->own = *data;
+    m->n = *n;
+    backend_cuda.copy(&c->context, m->data, m->own, m->n * sizeof *m->data);
+    *data = m->data;
     st = cuda_status(&c->context);
 out:
     return st;
+}
+
+static enum status collected(void *self, const struct program_op *op)
+{
+    struct cuda *c = self;
+    take_back(c, op);
+    enum status st = device_cpu.collected(c->stages, op);
+    return st == STATUS_OK ? cuda_status(&c->context) : st;
 }
 
 static enum status finish(void *self)
@@ -232,7 +269,8 @@ const struct device device_cuda = {
     .compute = compute,
     .get = get,
     .put = put,
-    .gradients = gradients,
+    .array = array,
+    .collected = collected,
     .finish = finish,
     .times = times,
     .take_loss = take_loss,

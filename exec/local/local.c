@@ -205,7 +205,7 @@ enum status local_collective(void *self, uint32_t op, float *data, size_t n)
     enum status st;
     struct local *t = self;
     pthread_mutex_lock(&t->hub->mutex);
-    TRY(endpoints_call(&t->links, op, n));
+    TRY(endpoints_call(&t->links, op));
     TRY(t->hub->memory->record(t->mark[op - t->links.first]));
     t->request[t->requests++ % t->links.collectives] = (struct local_request){op, data, n};
     local_wake(t->hub, t->links.rank);

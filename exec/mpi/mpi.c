@@ -58,8 +58,7 @@ static enum status init_links(struct mpi *t)
     enum status st = STATUS_OK;
     t->link = calloc(t->links.n + 1, sizeof *t->link);
     t->collective = calloc(t->links.collectives + 1, sizeof *t->collective);
-    t->chunk = malloc(t->links.largest_chunk * sizeof *t->chunk);
-    if (!t->link || !t->collective || !t->chunk)
+    if (!t->link || !t->collective)
         return error_set(STATUS_NOMEM, "%zu links, %zu collectives", t->links.n,
                          t->links.collectives);
     for (size_t k = 0; k < t->links.n; k++)
@@ -134,7 +133,7 @@ static void close_mpi(void *self)
         free(t->link[k].pool);
     }
     if (own_memory)
-        free(t->chunk);
+        free(t->chunk.data);
     free(t->link);
     free(t->collective);
     free(t->request);
@@ -237,7 +236,7 @@ static enum status collective(void *self, uint32_t op, float *data, size_t n)
 {
     enum status st;
     struct mpi *t = self;
-    TRY(endpoints_call(&t->links, op, n));
+    TRY(endpoints_call(&t->links, op));
     t->collective[t->calls++ % t->links.collectives] = (struct mpi_collective){op, data, n};
     TRY(mpi_ring_start(t));
     TRY(mpi_poll(t));

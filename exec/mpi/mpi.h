@@ -21,6 +21,7 @@
 
 #include "core/program.h"
 #include "exec/endpoints.h"
+#include "exec/ring.h"
 #include "exec/transport.h"
 
 enum { MPI_REASON = 512, OWNER_RING = UINT32_MAX };
@@ -58,7 +59,7 @@ struct mpi {
     bool serving;                      /* a call; then: */
     double begin_s;                    /* when it began */
     size_t round, under_way;           /* its round, and requests of that */
-    float *chunk;                      /* received part */
+    struct ring_room chunk;            /* received part */
 
     enum status failure;
     char reason[MPI_REASON];

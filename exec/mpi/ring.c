@@ -26,7 +26,7 @@ static enum status start_round(struct mpi *t)
     const struct link_ring *g = &t->links.ring[group];
     struct ring_part give = ring_gives(c->n, g->ranks, g->me, t->round);
     struct ring_part take = ring_takes(c->n, g->ranks, g->me, t->round);
-    float *to = ring_adds(g->ranks, t->round) ? t->chunk : c->data + take.first;
+    float *to = ring_adds(g->ranks, t->round) ? t->chunk.data : c->data + take.first;
     MPI_Request in, out;
     int previous = (int)mpi_ring_peer(t, true), next = (int)mpi_ring_peer(t, false);
 
@@ -50,7 +50,7 @@ static void add(struct mpi *t)
     if (!ring_adds(g->ranks, t->round))
         return;
     for (size_t i = 0; i < take.n; i++)
-        c->data[take.first + i] += t->chunk[i];
+        c->data[take.first + i] += t->chunk.data[i];
 }
 
 static size_t members(const struct mpi *t)
@@ -63,11 +63,12 @@ static bool has_rounds_left(const struct mpi *t)
     return t->round < ring_end(members(t), &t->links.program->op[mpi_ring_op(t)]);
 }
 
-static void begin(struct mpi *t)
+static enum status begin(struct mpi *t)
 {
     t->serving = true;
     t->round = ring_begin(members(t), &t->links.program->op[mpi_ring_op(t)]);
     t->begin_s = clock_now();
+    return ring_grow(&t->chunk, current(t)->n, members(t));
 }
 
 static void finish(struct mpi *t)
@@ -80,7 +81,9 @@ static void finish(struct mpi *t)
 enum status mpi_ring_start(struct mpi *t)
 {
     while (t->served < t->calls && !t->serving) {
-        begin(t);
+        enum status st = begin(t);
+        if (st != STATUS_OK)
+            return mpi_fail(t, st, mpi_ring_op(t), t->links.rank);
         if (has_rounds_left(t))
             return start_round(t);
         finish(t); /* a group of one */

@@ -35,9 +35,10 @@ void clock_sleep_until(double moment_s)
 
 /* ---- a device without numerics */
 
-static enum status compute(void *self, uint32_t step, const struct program_op *op)
+static enum status compute(void *self, uint32_t step, const struct program_op *op,
+                           const struct layer_sums *sums)
 {
-    (void)self, (void)step;
+    (void)self, (void)step, (void)sums;
     if (op->seconds > 0)
         smpi_execute_benched(op->seconds);
     return STATUS_OK;
@@ -55,10 +56,11 @@ static enum status put(void *self, const struct program_op *recv, const void *da
     return STATUS_OK;
 }
 
-/* self: zeros, as many as the largest all-reduce of the rank has */
-static enum status gradients(void *self, const struct program_op *op, float **data, size_t *n)
+/* self: zeros, as many as the largest collective of the rank has */
+static enum status array(void *self, const struct program_op *op, uint32_t k, float **data,
+                         size_t *n)
 {
-    *data = self;
+    *data = k < op->count ? self : NULL;
     *n = (size_t)op->bytes / sizeof **data;
     return STATUS_OK;
 }
@@ -73,7 +75,7 @@ static const struct device device_simulated = {.name = "simulated",
                                                .compute = compute,
                                                .get = get,
                                                .put = put,
-                                               .gradients = gradients,
+                                               .array = array,
                                                .take_loss = take_loss};
 
 static enum status open_device(const struct program *p, uint32_t rank, void **self)

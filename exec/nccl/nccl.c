@@ -85,6 +85,19 @@ out:
     return st;
 }
 
+/* Room for a received chunk of n numbers; cudaFree() waits until nothing uses the old one. */
+static enum status grow_chunk(struct nccl *t, size_t n)
+{
+    if (n <= t->chunk_room)
+        return STATUS_OK;
+    if (t->chunk)
+        cudaFree(t->chunk);
+    t->chunk = NULL;
+    t->chunk_room = n;
+    return CUDA_ERROR("chunk of a collective",
+                      cudaMalloc((void **)&t->chunk, n * sizeof *t->chunk));
+}
+
 static enum status init_links(struct nccl *t)
 {
     enum status st;
@@ -97,9 +110,7 @@ static enum status init_links(struct nccl *t)
         t->link[k].end = &t->links.end[k];
     for (size_t k = 0; k < t->links.n; k++)
         TRY(init_link(&t->link[k], &t->links.end[k]));
-    size_t floats = t->links.largest_chunk + 1; /* two for the first messages */
-    TRY(CUDA_ERROR("chunk of a collective",
-                   cudaMalloc((void **)&t->chunk, floats * sizeof *t->chunk)));
+    TRY(grow_chunk(t, 2)); /* for the first messages */
 out:
     return st;
 }
@@ -242,6 +253,7 @@ static enum status queue_rounds(struct nccl *t, const struct program_op *op, flo
 {
     enum status st = STATUS_OK;
     const struct link_ring *r = &t->links.ring[op->peer];
+    TRY(grow_chunk(t, n / r->ranks + 1));
     for (size_t round = ring_begin(r->ranks, op); round < ring_end(r->ranks, op); round++) {
         struct ring_part give = ring_gives(n, r->ranks, r->me, round);
         struct ring_part take = ring_takes(n, r->ranks, r->me, round);
@@ -261,7 +273,7 @@ static enum status collective(void *self, uint32_t op, float *data, size_t n)
     enum status st;
     struct nccl *t = self;
     const struct nccl_span *span = span_of(t, op);
-    st = endpoints_call(&t->links, op, n);
+    st = endpoints_call(&t->links, op);
     if (st != STATUS_OK)
         return st;
     TRY(follow(t, t->sums));

@@ -63,7 +63,8 @@ struct nccl {
     struct nccl_link *link; /* [links.n] */
     ncclComm_t *group;      /* [program->groups] NULL: not a member, or alone in it */
     cudaStream_t sums;
-    float *chunk;            /* received part of a collective, at least 2 */
+    float *chunk; /* [chunk_room] received part of a collective, at least 2 */
+    size_t chunk_room;
     cudaEvent_t ready, base; /* compute stream: before a send; clock of the step */
     enum status failure;     /* of a call that could not say so */
     char reason[NCCL_REASON];

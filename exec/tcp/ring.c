@@ -103,6 +103,9 @@ static enum status serve(struct tcp *t, const struct tcp_request *r, bool *from_
                             .kind = TCP_PART,
                             .tag = name_of(t->links.program, r->op, g->me, ranks),
                             .step = t->links.step};
+    enum status grown = ring_grow(&t->chunk, r->n, ranks);
+    if (grown != STATUS_OK)
+        return grown;
     for (size_t round = ring_begin(ranks, o); round < ring_end(ranks, o); round++) {
         bool adds = ring_adds(ranks, round);
         struct ring_part give = ring_gives(r->n, ranks, g->me, round);
@@ -113,12 +116,12 @@ static enum status serve(struct tcp *t, const struct tcp_request *r, bool *from_
         head.bytes = give.n * sizeof(float);
         struct flow out = {to->next, head, (char *)(r->data + give.first), 0, (size_t)head.bytes};
         struct flow in = {
-            to->previous, {0}, (char *)(adds ? t->chunk : taken), 0, (size_t)want.bytes};
+            to->previous, {0}, (char *)(adds ? t->chunk.data : taken), 0, (size_t)want.bytes};
         enum status st = exchange(&out, &in, &want, from_previous);
         if (st != STATUS_OK)
             return st;
         for (size_t i = 0; adds && i < take.n; i++)
-            taken[i] += t->chunk[i];
+            taken[i] += t->chunk.data[i];
     }
     return STATUS_OK;
 }

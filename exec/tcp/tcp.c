@@ -122,8 +122,7 @@ static enum status init_rings(struct tcp *t)
     for (; t->neighbours < l->program->groups; t->neighbours++)
         t->neighbour[t->neighbours] = (struct tcp_ring){-1, -1};
     t->request = calloc(l->collectives + 1, sizeof *t->request);
-    t->chunk = malloc(l->largest_chunk * sizeof *t->chunk);
-    if (!t->request || !t->chunk)
+    if (!t->request)
         return error_set(STATUS_NOMEM, "%zu collectives", l->collectives);
     return STATUS_OK;
 }
@@ -187,7 +186,7 @@ static void close_tcp(void *self)
     free(t->neighbour);
     free(t->star);
     free(t->request);
-    free(t->chunk);
+    free(t->chunk.data);
     endpoints_free(&t->links);
     free(t);
 }
@@ -267,7 +266,7 @@ static enum status collective(void *self, uint32_t op, float *data, size_t n)
 {
     struct tcp *t = self;
     pthread_mutex_lock(&t->mutex);
-    enum status st = endpoints_call(&t->links, op, n);
+    enum status st = endpoints_call(&t->links, op);
     if (st == STATUS_OK) {
         t->request[t->requests++ % t->links.collectives] = (struct tcp_request){op, data, n};
         pthread_cond_signal(&t->asked);

@@ -20,6 +20,7 @@
 #include "core/program.h"
 #include "exec/endpoints.h"
 #include "exec/rendezvous.h"
+#include "exec/ring.h"
 
 enum { TCP_MAGIC = 0x464c5431, TCP_VERSION = 1, TCP_REASON = 512 };
 
@@ -94,7 +95,7 @@ struct tcp {
     size_t requests, served;     /* calls of collectives of this step, in their order */
     size_t collectives;          /* of the rank's list: each has one call under way at most */
     struct tcp_request *request; /* [collectives] number k at k % collectives */
-    float *chunk;                /* received part of a collective */
+    struct ring_room chunk;      /* received part of a collective */
     bool collecting;
     pthread_t collector;
     pthread_cond_t asked; /* a collective is there, or stop */
