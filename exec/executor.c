@@ -242,12 +242,14 @@ out:
 /* ---- tensor parallelism: sums in the middle of an op
  *
  * The program has them as one op of several calls after the pass; they are reported as that op, at
- * the end of the pass. */
+ * the end of the pass. (Of a backward in parts those of the last part are; the others' sums are in
+ * the time of their part.) */
 
 static uint32_t sum_after(const struct running *r, uint32_t op)
 {
     const struct program *p = r->e->program;
-    for (uint32_t i = op + 1; i < r->end && !op_computes(&p->op[i]); i++)
+    for (uint32_t i = op + 1;
+         i < r->end && (!op_computes(&p->op[i]) || p->op[i].part > p->op[op].part); i++)
         if (p->op[i].kind == OP_ALLREDUCE && p->op[i].purpose == FOR_TENSOR &&
             p->op[i].stage == p->op[op].stage)
             return i;
@@ -289,7 +291,10 @@ static enum status compute(struct running *r, uint32_t op)
     end_s[op] = clock_now();
     if (r->st != STATUS_OK)
         st = r->st;
-    if (r->sum_s > 0) {
+    bool last = r->sum_s > 0; /* part */
+    for (uint32_t i = op + 1; last && i < r->sum; i++)
+        last = !op_computes(&e->program->op[i]);
+    if (last) {
         end_s[r->sum] = end_s[op];
         end_s[op] -= r->sum_s;
         start_s[r->sum] = end_s[op];

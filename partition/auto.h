@@ -43,8 +43,8 @@ struct auto_request {
     size_t finalists;         /* evaluated thoroughly, baselines apart; >= 1 */
     double effort;            /* that all finalists may have together, but for the first; 0: any */
     bool memory_given;        /* fixed.recompute and fixed.zero are what is wanted */
-    bool executable;          /* only what exec/ can run: no tensor parallelism, recomputation or
-                               * ZeRO, no chunks when weights are tied */
+    bool executable;          /* only what exec/ can run: no recomputation with split backwards,
+                               * no chunks when weights are tied */
     double time_limit_s;      /* wall clock for the quick part; 0: none */
     const volatile int *stop; /* non-zero: rank what there is; may be NULL */
 };

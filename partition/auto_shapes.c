@@ -72,7 +72,7 @@ static double sums_s(const struct search *s, const struct shape *shape)
 static bool weights_fit(const struct search *s, const struct shape *shape)
 {
     struct cost_memory factor = cost_memory(s->r->fixed.optimizer, s->m->element_bytes);
-    double bytes = 0, room = 0, zero = s->r->executable ? 1 : shape->replicas;
+    double bytes = 0, room = 0, zero = shape->replicas;
     for (size_t i = 0; i < s->m->n; i++)
         bytes += (double)s->m->op[i].parameter_bytes;
     for (size_t k = 0; k < s->t->types; k++)
@@ -196,8 +196,7 @@ static enum status add_all(struct search *s, struct shapes *all)
     if (fixed)
         return fixed <= s->t->n ? add_shards(s, all, fixed) : STATUS_OK;
     for (uint32_t shards = 1; shards <= node; shards *= 2)
-        if (shards == 1 ||
-            (!s->r->executable && s->t->n % shards == 0 && splits_into(s->m, shards)))
+        if (shards == 1 || (s->t->n % shards == 0 && splits_into(s->m, shards)))
             TRY(add_shards(s, all, shards));
 out:
     return st;

@@ -89,6 +89,12 @@ static enum status is_hopeless(const struct search *s, const struct plan *cut,
     return st;
 }
 
+static bool is_split(const char *name)
+{
+    const struct schedule *schedule;
+    return schedule_find(name, &schedule) == STATUS_OK && schedule->split;
+}
+
 /* As little saving as makes it fit, from savings[*first] on; *first becomes the one that did. When
  * nothing does, one plan stays to say by how much, unless there are others already. */
 static enum status try_schedule(struct search *s, const struct shape *shape, const struct plan *cut,
@@ -97,10 +103,12 @@ static enum status try_schedule(struct search *s, const struct shape *shape, con
     enum status st = STATUS_OK;
     bool fits = false, hopeless = false;
     size_t n = sizeof savings / sizeof *savings;
-    if (s->r->memory_given || s->r->executable)
+    if (s->r->memory_given)
         return try_plan(s, shape, cut, schedule, s->r->fixed.recompute, s->r->fixed.zero, &fits);
     for (size_t k = *first; k < n && !fits; k++) {
         if (savings[k].zero > 0 && shape->replicas == 1)
+            continue;
+        if (s->r->executable && savings[k].recompute != RECOMPUTE_NONE && is_split(schedule))
             continue;
         TRY(is_hopeless(s, cut, savings[k].recompute, savings[k].zero, &hopeless));
         if (hopeless && (k + 1 < n || isfinite(s->best_s) || s->result.n > 0)) {

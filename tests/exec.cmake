@@ -7,6 +7,7 @@ unit_test(local LIBS toy exec Threads::Threads)
 unit_test(rendezvous LIBS exec Threads::Threads)
 unit_test(star LIBS exec Threads::Threads)
 unit_test(executor LIBS toy exec Threads::Threads)
+unit_test(parallel_run LIBS toy sample exec model partition Threads::Threads)
 unit_test(calibrate LIBS model exec)
 unit_test(launch LIBS toy exec)
 

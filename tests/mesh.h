@@ -12,7 +12,7 @@
 #include "exec/rendezvous.h"
 #include "exec/transport.h"
 
-enum { MESH_RANKS = 4 };
+enum { MESH_RANKS = 8 };
 static const double patience_s = 60; /* longest wait in a test that succeeds */
 
 /* A program and what its ranks need to find each other. */

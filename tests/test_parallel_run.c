@@ -1,0 +1,332 @@
+/* Every way to spread a model over ranks trains it to the parameters of one process: real devices
+ * and transports, the ranks being threads. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/lower.h"
+#include "exec/cpu/stage.h"
+#include "exec/device.h"
+#include "exec/executor.h"
+#include "model/zoo.h"
+#include "partition/partition.h"
+#include "tests/mesh.h"
+#include "tests/sample.h"
+
+enum { STEPS = 4, MICROBATCHES = 4, MICROBATCH = 2 };
+
+/* How a model is spread, besides the request's own fields. */
+struct spread {
+    const char *name;
+    size_t stages;
+    uint32_t replicas, shards, zero, chunks;
+    enum plan_recompute recompute;
+    int64_t bucket_bytes;
+    const char *schedule; /* NULL: 1f1b */
+};
+
+/* What training has left: all parameters of every op, and the losses. */
+struct trained {
+    const struct model *model;
+    struct mesh mesh;
+    pthread_mutex_t mutex;
+    float **parameter; /* [model->n] of the whole op */
+    size_t *seen;      /* [model->n] numbers that some rank has shown */
+    double loss[STEPS];
+    size_t pieces; /* gradient buckets, most of any stage */
+};
+
+static size_t parameters_of(const struct trained *t, uint32_t op)
+{
+    return (size_t)t->model->op[op].parameter_bytes / sizeof(float);
+}
+
+/* Put what a rank has of an op in its place; replicas must agree to the bit. */
+static enum status show(struct trained *t, const struct stage *s, const struct stage_op *o)
+{
+    const float *own = s->parameter + o->parameter;
+    for (const struct layer_part *p = o->layer.part; p < o->layer.part + LAYER_PARTS; p++)
+        for (size_t k = 0; k < p->n; k++, own++) {
+            size_t at = p->from + k / p->run * p->stride + k % p->run;
+            float *known = &t->parameter[o->index][at];
+            if (!isnan(*known) && *known != *own)
+                return error_set(STATUS_INVALID, "op %u: %zu differs between ranks", o->index, at);
+            t->seen[o->index] += isnan(*known) ? 1 : 0;
+            *known = *own;
+        }
+    return STATUS_OK;
+}
+
+static enum status train_rank(struct actor *a, void *transport_self)
+{
+    enum status st;
+    struct trained *t = (struct trained *)((char *)a->mesh - offsetof(struct trained, mesh));
+    struct executor_step step = {0};
+    struct executor e = {.program = &a->mesh->program,
+                         .rank = a->rank,
+                         .device = &device_cpu,
+                         .transport = a->mesh->transport,
+                         .transport_self = transport_self,
+                         .timeout_s = patience_s};
+    const struct device_options options = {.learning_rate = 1e-3};
+    TRY(device_cpu.open(t->model, e.program, a->rank, &options, &e.device_self));
+    TRY(executor_step_init(&step, e.program, a->rank));
+    for (uint32_t k = 0; k < a->steps; k++) {
+        TRY(executor_run(&e, k, &step));
+        pthread_mutex_lock(&t->mutex);
+        t->loss[k] += step.loss;
+        pthread_mutex_unlock(&t->mutex);
+    }
+    TRY(executor_finish(&e));
+    const struct cpu *c = e.device_self;
+    pthread_mutex_lock(&t->mutex);
+    for (size_t s = 0; s < c->stages && st == STATUS_OK; s++) {
+        t->pieces = c->stage[s].pieces > t->pieces ? c->stage[s].pieces : t->pieces;
+        for (size_t k = 0; k < c->stage[s].n && st == STATUS_OK; k++)
+            st = show(t, &c->stage[s], &c->stage[s].op[k]);
+    }
+    pthread_mutex_unlock(&t->mutex);
+out:
+    executor_step_free(&step);
+    device_cpu.close(e.device_self);
+    return st;
+}
+
+static void lower(const struct model *m, const struct spread *how, struct program *out)
+{
+    struct topology t = sample_clique(MESH_RANKS, 1e-6, 1e9);
+    struct plan plan = {0};
+    const struct partition_algorithm *balanced;
+    const struct partition_request request = {
+        .stages = how->stages,
+        .replicas = how->replicas,
+        .tensor_parallel = how->shards,
+        .chunks = how->chunks,
+        .zero = how->zero,
+        .recompute = how->recompute,
+        .bucket_bytes = how->bucket_bytes,
+        .schedule = how->schedule ? how->schedule : "1f1b",
+        .model = "m",
+        .platform = "p",
+        .optimizer = "adam",
+        .microbatches = MICROBATCHES,
+        .microbatch_size = MICROBATCH,
+    };
+    if (partition_find("balanced", &balanced) != STATUS_OK ||
+        partition_run(balanced, m, &t, &request, &plan) != STATUS_OK ||
+        plan_lower(&plan, m, &t, out) != STATUS_OK || executor_supports(out) != STATUS_OK)
+        fail_msg("%s: %s", how->name, error_message());
+    plan_free(&plan);
+    topology_free(&t);
+}
+
+static void train(const struct model *m, const struct spread *how, struct trained *t)
+{
+    struct actor a[MESH_RANKS] = {0};
+    *t = (struct trained){.model = m,
+                          .mesh = {.transport = &transport_local},
+                          .mutex = PTHREAD_MUTEX_INITIALIZER,
+                          .parameter = calloc(m->n, sizeof *t->parameter),
+                          .seen = calloc(m->n, sizeof *t->seen)};
+    assert_non_null(t->parameter);
+    assert_non_null(t->seen);
+    for (uint32_t i = 0; i < m->n; i++) {
+        t->parameter[i] = malloc((parameters_of(t, i) + 1) * sizeof(float));
+        assert_non_null(t->parameter[i]);
+        for (size_t k = 0; k < parameters_of(t, i); k++)
+            t->parameter[i][k] = NAN;
+    }
+    lower(m, how, &t->mesh.program);
+    play_all(&t->mesh, a, train_rank, STEPS);
+    for (uint32_t i = 0; i < m->n; i++)
+        assert_int_equal(t->seen[i], parameters_of(t, i));
+}
+
+static void forget(struct trained *t)
+{
+    for (size_t i = 0; i < t->model->n; i++)
+        free(t->parameter[i]);
+    free(t->parameter);
+    free(t->seen);
+    mesh_close(&t->mesh);
+}
+
+/* Largest difference of any parameter. */
+static double distance(const struct trained *a, const struct trained *b)
+{
+    double worst = 0;
+    for (uint32_t i = 0; i < a->model->n; i++)
+        for (size_t k = 0; k < parameters_of(a, i); k++)
+            worst = fmax(worst, fabs((double)a->parameter[i][k] - (double)b->parameter[i][k]));
+    return worst;
+}
+
+/* `tolerance` 0: the same bits. (A step of Adam moves a parameter by up to 1e-3.) */
+static void compare(const char *spec, const struct spread *how, size_t n, double tolerance)
+{
+    struct model m = {0};
+    struct trained one, other;
+    if (zoo_build(spec, &m) != STATUS_OK)
+        fail_msg("%s: %s", spec, error_message());
+    train(&m, &(struct spread){.name = "one", .stages = 1, .replicas = 1}, &one);
+    for (size_t k = 0; k < n; k++) {
+        train(&m, &how[k], &other);
+        double apart = distance(&one, &other);
+        print_message("%s, %s: parameters %.2g apart\n", spec, how[k].name, apart);
+        assert_true(apart <= tolerance);
+        assert_true(other.pieces > 1 || how[k].bucket_bytes == 0);
+        for (size_t i = 0; i < STEPS; i++)
+            assert_near(other.loss[i], one.loss[i], tolerance);
+        forget(&other);
+    }
+    forget(&one);
+    model_free(&m);
+}
+
+static const char gpt[] = "gpt-tiny:layers=2,hidden=32,tokens=16";
+static const char tied[] = "gpt-tiny:layers=2,hidden=32,tokens=16,tied=1";
+static const char bert[] = "bert-base:layers=2,hidden=32,heads=4,tokens=16,vocabulary=301";
+
+static void tensor_parallel_runs_match_one_process(void **state)
+{
+    (void)state;
+    static const struct spread how[] = {
+        {.name = "2 shards", .stages = 1, .replicas = 1, .shards = 2},
+        {.name = "4 shards", .stages = 1, .replicas = 1, .shards = 4},
+        {.name = "2 stages of 2 shards", .stages = 2, .replicas = 1, .shards = 2},
+        {.name = "2 shards, recomputing",
+         .stages = 1,
+         .replicas = 1,
+         .shards = 2,
+         .recompute = RECOMPUTE_FULL},
+    };
+    compare(gpt, how, sizeof how / sizeof *how, 1e-5);
+    compare(tied, how, sizeof how / sizeof *how, 1e-5);
+    compare(bert, how, sizeof how / sizeof *how, 1e-5);
+}
+
+static void data_parallel_runs_match_one_process(void **state)
+{
+    (void)state;
+    static const struct spread how[] = {
+        {.name = "2 replicas", .stages = 1, .replicas = 2},
+        {.name = "4 replicas", .stages = 1, .replicas = 4},
+        {.name = "2 stages of 2 replicas", .stages = 2, .replicas = 2},
+        {.name = "2 replicas, buckets", .stages = 1, .replicas = 2, .bucket_bytes = 20000},
+        {.name = "2 replicas, ZeRO 1", .stages = 1, .replicas = 2, .zero = 1},
+        {.name = "4 replicas, ZeRO 2", .stages = 1, .replicas = 4, .zero = 2},
+        {.name = "4 replicas, ZeRO 3", .stages = 1, .replicas = 4, .zero = 3},
+        {.name = "2 stages of 2 replicas, ZeRO 1", .stages = 2, .replicas = 2, .zero = 1},
+    };
+    compare(gpt, how, sizeof how / sizeof *how, 1e-5);
+    compare(tied, how, sizeof how / sizeof *how, 1e-5);
+}
+
+static void hybrid_runs_match_one_process(void **state)
+{
+    (void)state;
+    static const struct spread how[] = {
+        {.name = "2 stages, 2 replicas, 2 shards", .stages = 2, .replicas = 2, .shards = 2},
+        {.name = "2 x 2 x 2, ZeRO 3", .stages = 2, .replicas = 2, .shards = 2, .zero = 3},
+        {.name = "2 x 2 x 2, ZeRO 1, buckets, recomputing",
+         .stages = 2,
+         .replicas = 2,
+         .shards = 2,
+         .zero = 1,
+         .bucket_bytes = 10000,
+         .recompute = RECOMPUTE_SELECTIVE},
+        {.name = "interleaved, 2 x 2 replicas, ZeRO 2",
+         .stages = 4,
+         .chunks = 2,
+         .replicas = 2,
+         .zero = 2,
+         .schedule = "interleaved"},
+        {.name = "zb-h1, 2 x 2 replicas, ZeRO 3",
+         .stages = 2,
+         .replicas = 2,
+         .zero = 3,
+         .schedule = "zb-h1"},
+    };
+    compare(gpt, how, sizeof how / sizeof *how, 1e-5);
+}
+
+static void what_is_made_again_has_the_same_bits(void **state)
+{
+    (void)state;
+    static const struct spread how[] = {
+        {.name = "full", .stages = 2, .replicas = 1, .recompute = RECOMPUTE_FULL},
+        {.name = "selective", .stages = 2, .replicas = 1, .recompute = RECOMPUTE_SELECTIVE},
+        {.name = "full, gpipe",
+         .stages = 3,
+         .replicas = 1,
+         .recompute = RECOMPUTE_FULL,
+         .schedule = "gpipe"},
+    };
+    compare(gpt, how, sizeof how / sizeof *how, 0);
+    compare(tied, how, sizeof how / sizeof *how, 0);
+}
+
+/* ZeRO 1 divides the work of data parallelism, ZeRO 3 that of ZeRO 2: bit for bit. */
+static void sharding_changes_no_bits(void **state)
+{
+    (void)state;
+    static const struct spread how[] = {
+        {.name = "plain", .stages = 2, .replicas = 2},
+        {.name = "ZeRO 1", .stages = 2, .replicas = 2, .zero = 1},
+        {.name = "ZeRO 2", .stages = 2, .replicas = 2, .zero = 2},
+        {.name = "ZeRO 3", .stages = 2, .replicas = 2, .zero = 3},
+    };
+    struct model m = {0};
+    assert_int_equal(zoo_build(gpt, &m), STATUS_OK);
+    for (size_t k = 0; k < 4; k += 2) {
+        struct trained a, b;
+        train(&m, &how[k], &a);
+        train(&m, &how[k + 1], &b);
+        assert_true(distance(&a, &b) == 0);
+        forget(&a);
+        forget(&b);
+    }
+    model_free(&m);
+}
+
+/* Without flush: one stage updates after every microbatch like a stream of small steps. With two
+ * stages the backward uses the weights of its forward: it learns, to other parameters. */
+static void without_flush_it_learns(void **state)
+{
+    (void)state;
+    struct model m = {0};
+    assert_int_equal(zoo_build(gpt, &m), STATUS_OK);
+    for (size_t stages = 1; stages <= 3; stages++)
+        for (uint32_t replicas = 1; replicas <= 2; replicas++) {
+            struct trained t;
+            train(&m,
+                  &(struct spread){.name = "pipedream",
+                                   .stages = stages,
+                                   .replicas = replicas,
+                                   .schedule = "pipedream"},
+                  &t);
+            assert_true(t.loss[STEPS - 1] < t.loss[0]);
+            forget(&t);
+        }
+    model_free(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tensor_parallel_runs_match_one_process),
+        cmocka_unit_test(data_parallel_runs_match_one_process),
+        cmocka_unit_test(hybrid_runs_match_one_process),
+        cmocka_unit_test(what_is_made_again_has_the_same_bits),
+        cmocka_unit_test(sharding_changes_no_bits),
+        cmocka_unit_test(without_flush_it_learns),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
