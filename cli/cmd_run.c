@@ -7,9 +7,9 @@
 #include "cli/command.h"
 #include "cli/evaluate.h"
 #include "cli/load.h"
+#include "cli/point.h"
 #include "cli/report.h"
 #include "core/trace.h"
-#include "exec/device.h"
 #include "exec/launch.h"
 
 static const char *compute, *device = "cpu", *transport = "tcp", *text, *output, *trace;
@@ -43,19 +43,10 @@ static const struct option_spec options[] = {
     {.type = OPTION_END},
 };
 
-/* The first op that the CPU has no numerics for, NULL if there is none. */
-static const struct model_op *beyond(const struct model *m)
-{
-    for (size_t i = 0; i < m->n; i++)
-        if (!device_cpu.computes(&m->op[i]))
-            return &m->op[i];
-    return NULL;
-}
-
 /* What --compute means for this model. */
 static enum status choose(const struct model *m, bool *paced)
 {
-    const struct model_op *op = beyond(m);
+    const struct model_op *op = point_without_numerics(m);
     if (strcmp(device, "cpu") != 0 && strcmp(device, "cuda") != 0)
         return error_set(STATUS_USAGE, "--device %s: expected cpu or cuda", device);
     if (strcmp(transport, "tcp") != 0 && strcmp(transport, "mpi") != 0)
