@@ -20,7 +20,8 @@ enum status point_set(struct plan_arguments *s, const char *key, const char *val
 enum status point_plan(const struct plan_arguments *s, const char *path,
                        const struct provenance *by) MUST_CHECK;
 
-/* Predict a loaded plan, whose file is `path`, with all warnings. *out must be {0}. */
+/* Predict a loaded plan, whose file is `path`, with all warnings. *out must be {0}.
+ * STATUS_INFEASIBLE when nothing takes time. */
 enum status point_predict(const struct loaded_plan *p, const char *path,
                           const struct engine *engine, struct measurement *out) MUST_CHECK;
 

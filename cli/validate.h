@@ -57,6 +57,60 @@ enum status validate_path(const char *directory, const char *folder, const char 
 /* Make a folder of the directory, "" the directory itself, unless it is there. STATUS_IO. */
 enum status validate_make_directory(const char *directory, const char *folder) MUST_CHECK;
 
+/* ---- runs of a grid. The folder holds
+ *   grid.json        what was asked for, on which machine, since when
+ *   plans/NAME.json, predicted/NAME.ENGINE.json, measured/NAME.REPEAT.json
+ *   predictions.tsv  every prediction with its SHA-256; complete before the first measurement
+ *   runs.tsv         a line per run made, in order
+ * Every file appears when complete, so that a second start goes on where the first one ended. */
+
+struct validate_job {
+    const char *directory;
+    const struct grid *grid;    /* NULL: */
+    const char *const *operand; /* [operands] plan files */
+    size_t operands;
+    struct plan_arguments plan; /* what all points of the grid have in common */
+    struct point_run run;
+    size_t repeats;
+    uint64_t seed; /* of plans, and of the order of runs */
+    const struct provenance *by;
+};
+
+/* What the report says about where and when; all owned. */
+struct validate_setup {
+    char *command, *version; /* that began it */
+    char *host, *cpu, *kernel;
+    int64_t cores, memory_bytes;
+    char *began;            /* times are UTC: 2026-11-21T17:50:03Z */
+    char *predicted, *hash; /* when predictions.tsv was complete, its SHA-256 */
+    char *measured;         /* when the first measurement began; NULL: none did */
+    size_t runs;            /* lines of runs.tsv */
+    double load[3];         /* load average at the start of runs: least, median, greatest */
+};
+
+/* Write grid.json, or read the one that is there: STATUS_INVALID when it is about another grid,
+ * made by another version or on another machine. *out must be {0}. */
+enum status validate_open(const struct validate_job *job, const struct validation *v,
+                          struct validate_setup *out) MUST_CHECK;
+/* Read from runs.tsv and predictions.tsv what the report says. */
+enum status validate_read_times(const char *directory, struct validate_setup *out) MUST_CHECK;
+void validate_setup_free(struct validate_setup *s); /* accepts {0}; leaves {0} */
+/* UTC, as above; gmtime of now. */
+enum { VALIDATE_TIME = 32 };
+void validate_time(char text[VALIDATE_TIME]);
+
+/* Make the points of the job, in *v, which must be {0}. STATUS_USAGE when two have one name. */
+enum status validate_make_points(const struct validate_job *job, struct validation *v) MUST_CHECK;
+/* Make plans and predictions that are missing, on all cores, then predictions.tsv; or check that it
+ * says the same: STATUS_INVALID. Points without a plan or a prediction fail. */
+enum status validate_predict(const struct validate_job *job, struct validation *v) MUST_CHECK;
+/* Make the measurements that are missing: per repeat every point once, in an order shuffled by the
+ * seed. A point that cannot be run fails and is not tried again. Ends early, with STATUS_OK, when
+ * job->run.interrupted is set. */
+enum status validate_measure(const struct validate_job *job, struct validation *v) MUST_CHECK;
+/* Add the files of all points: predictions first, then runs. */
+enum status validate_collect(const struct validate_job *job, struct validation *v) MUST_CHECK;
+
 /* ---- the table */
 
 struct validate_row { /* a plan that was predicted and run by one engine */
@@ -95,5 +149,14 @@ void validate_print(const struct validation *v, const struct validate_table *t, 
 enum { VALIDATE_TEXT = 512 };
 const char *validate_describe(const struct validate_table *t, const struct validate_summary *s,
                               char text[VALIDATE_TEXT]);
+
+/* ---- the report */
+
+/* Write results.tsv, scatter.svg and bars.svg (with their tables; when there are rows) and
+ * report.md into the directory. `job` and `setup` are NULL for measurement files of others. Same
+ * input, same bytes. */
+enum status validate_report(const struct validation *v, const struct validate_table *t,
+                            const struct validate_job *job, const struct validate_setup *setup,
+                            const char *directory, const struct provenance *by) MUST_CHECK;
 
 #endif
