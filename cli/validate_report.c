@@ -98,11 +98,12 @@ static void put_setup(FILE *out, const struct validate_job *job, const struct va
     const struct point_run *r = &job->run;
     fputs("\n## Setup\n\n| | |\n|---|---|\n", out);
     put_grid(out, job);
-    fprintf(out, "| runs | engine %s, compute %s; %zu repeats of %zu steps after %zu |\n",
+    bool emulated = !strcmp(r->engine, "netns") || !strcmp(r->engine, "smpi");
+    fprintf(out, "| runs | engine %s, compute %s; repeats %zu, of %zu steps after %zu |\n",
             r->engine,
-            r->compute                                                  ? r->compute
-            : !strcmp(r->engine, "netns") || !strcmp(r->engine, "smpi") ? "paced"
-                                                                        : "by the model",
+            r->compute ? r->compute
+            : emulated ? "paced"
+                       : "real where the CPU can",
             job->repeats, r->steps, r->warmup);
     fprintf(out, "| seed | %llu |\n", (unsigned long long)job->seed);
     put_machine(out, s);
@@ -232,19 +233,25 @@ static void put_warnings(FILE *out, const struct validation *v)
         }
 }
 
-static void put_limits(FILE *out, const struct validate_job *job, const struct validate_table *t)
+static void put_limits(FILE *out, const struct validate_table *t)
 {
-    bool paced = false;
-    for (size_t i = 0; i < t->rows; i++)
-        paced |= strcmp(t->row[i].engine, "tcp") != 0 && strcmp(t->row[i].engine, "mpi") != 0;
+    bool paced = false, simulated = false, emulated = false;
+    for (size_t i = 0; i < t->rows; i++) {
+        const char *engine = t->row[i].engine;
+        simulated |= !strcmp(engine, "smpi");
+        emulated |= !strcmp(engine, "netns");
+        paced |= strstr(engine, "-paced") || simulated || emulated;
+    }
     fputs("\n## Limits\n\n", out);
     if (paced)
         fputs(
             "* Compute was paced: ops took their predicted time, so errors are those of messages, "
             "schedules and overheads only.\n",
             out);
-    if (job && !strcmp(job->run.engine, engine_simgrid.name))
-        fputs("* The network was simulated.\n", out);
+    if (simulated)
+        fputs("* smpi is a second simulator, not a measurement.\n", out);
+    if (emulated)
+        fputs("* netns: the network was emulated on one machine.\n", out);
     fputs("* One machine, these plans: what holds here says nothing about other models or "
           "networks.\n"
           "* Plans of different batches are compared by time per sample, not by how well they "
@@ -275,7 +282,7 @@ static enum status write_report(const struct validation *v, const struct validat
               f.stream);
     put_failures(f.stream, v);
     put_warnings(f.stream, v);
-    put_limits(f.stream, job, t);
+    put_limits(f.stream, t);
     TRY(file_commit(&f));
 out:
     file_discard(&f);

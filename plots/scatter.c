@@ -147,7 +147,8 @@ static enum status put_labels(FILE *script, const struct comparisons *c, const s
     }
     labels_place(label, n, (const double(*)[2])point, points, SIDE, SIDE);
     for (size_t k = 0; k < n; k++)
-        put_label(script, &label[k], name[k]);
+        if (label[k].placed)
+            put_label(script, &label[k], name[k]);
 out:
     free(name);
     free(label);
