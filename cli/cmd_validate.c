@@ -97,7 +97,7 @@ static enum status conclude(const struct validation *v, const struct validate_jo
     TRY(validate_tabulate(v, &t));
     validate_print(v, &t, stdout);
     if (output)
-        TRY(validate_report(v, &t, job, setup, output, by));
+        TRY(validate_report(&(struct validate_outcome){v, &t, job, setup, output, by}));
     if (t.rows == 0)
         st = error_set(STATUS_INFEASIBLE, "nothing to compare: no plan was both predicted and run");
     else

@@ -8,19 +8,7 @@
 #include "core/compare.h"
 #include "core/text.h"
 
-const struct engine *const validate_engines[VALIDATE_ENGINES] = {&engine_analytic, &engine_simgrid};
-
 /* ---- points and files */
-
-const char *validate_plan_name(const char *path, char name[VALIDATE_NAME])
-{
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    size_t length = strlen(base);
-    if (length > 5 && !strcmp(base + length - 5, ".json"))
-        length -= 5;
-    snprintf(name, VALIDATE_NAME, "%.*s", (int)(length < 1000 ? length : 1000), base);
-    return name;
-}
 
 enum status validate_add_point(struct validation *v, const char *name, const char *plan)
 {

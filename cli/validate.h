@@ -152,11 +152,17 @@ const char *validate_describe(const struct validate_table *t, const struct valid
 
 /* ---- the report */
 
-/* Write results.tsv, scatter.svg and bars.svg (with their tables; when there are rows) and
- * report.md into the directory. `job` and `setup` are NULL for measurement files of others. Same
- * input, same bytes. */
-enum status validate_report(const struct validation *v, const struct validate_table *t,
-                            const struct validate_job *job, const struct validate_setup *setup,
-                            const char *directory, const struct provenance *by) MUST_CHECK;
+struct validate_outcome { /* borrows all */
+    const struct validation *validation;
+    const struct validate_table *table;
+    const struct validate_job *job;     /* NULL, like setup: measurement files of others */
+    const struct validate_setup *setup; /* validate_read_times() done */
+    const char *directory;
+    const struct provenance *by;
+};
+
+/* Write results.tsv, scatter.svg and bars.svg with their tables (when there are rows and gnuplot;
+ * without it a line on stderr says so) and report.md. Same input, same bytes. */
+enum status validate_report(const struct validate_outcome *o) MUST_CHECK;
 
 #endif

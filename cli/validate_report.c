@@ -259,30 +259,29 @@ static void put_limits(FILE *out, const struct validate_table *t)
           out);
 }
 
-static enum status write_report(const struct validation *v, const struct validate_table *t,
-                                const struct validate_job *job, const struct validate_setup *setup,
-                                const char *directory, const struct provenance *by)
+static enum status write_report(const struct validate_outcome *o, bool drawn)
 {
     enum status st;
     char path[VALIDATE_PATH];
+    size_t n = o->validation->points;
     struct file_out f = {0};
-    TRY(validate_path(directory, "", "report", ".md", path));
+    TRY(validate_path(o->directory, "", "report", ".md", path));
     TRY(file_create(path, &f));
     fprintf(f.stream,
             "# Predicted against measured\n\nHow far are the predictions from the iteration times "
             "of %zu plan%s, and do they choose the right one?\n",
-            v->points, v->points == 1 ? "" : "s");
-    if (job)
-        put_setup(f.stream, job, setup);
+            n, n == 1 ? "" : "s");
+    if (o->job)
+        put_setup(f.stream, o->job, o->setup);
     else
-        put_foreign_setup(f.stream, v, by);
-    put_table(f.stream, t);
-    if (t->rows > 0)
+        put_foreign_setup(f.stream, o->validation, o->by);
+    put_table(f.stream, o->table);
+    if (drawn)
         fputs("\n![predicted against measured](scatter.svg)\n\n![iteration times](bars.svg)\n",
               f.stream);
-    put_failures(f.stream, v);
-    put_warnings(f.stream, v);
-    put_limits(f.stream, t);
+    put_failures(f.stream, o->validation);
+    put_warnings(f.stream, o->validation);
+    put_limits(f.stream, o->table);
     TRY(file_commit(&f));
 out:
     file_discard(&f);
@@ -304,21 +303,34 @@ out:
     return st;
 }
 
-enum status validate_report(const struct validation *v, const struct validate_table *t,
-                            const struct validate_job *job, const struct validate_setup *setup,
-                            const char *directory, const struct provenance *by)
+static enum status draw(const struct validation *v, const char *directory,
+                        const struct provenance *by)
 {
     enum status st;
     char path[VALIDATE_PATH];
     const char *const *name = (const char *const *)v->file;
-    TRY(write_results(v, t, directory));
-    if (t->rows > 0) {
-        TRY(validate_path(directory, "", "scatter", ".svg", path));
-        TRY(plot_scatter(v->m, name, v->files, path, by));
-        TRY(validate_path(directory, "", "bars", ".svg", path));
-        TRY(plot_bars(v->m, name, v->files, path, by));
+    TRY(validate_path(directory, "", "scatter", ".svg", path));
+    TRY(plot_scatter(v->m, name, v->files, path, by));
+    TRY(validate_path(directory, "", "bars", ".svg", path));
+    TRY(plot_bars(v->m, name, v->files, path, by));
+out:
+    return st;
+}
+
+enum status validate_report(const struct validate_outcome *o)
+{
+    enum status st;
+    bool drawn = o->table->rows > 0;
+    TRY(write_results(o->validation, o->table, o->directory));
+    if (drawn) {
+        st = draw(o->validation, o->directory, o->by);
+        drawn = st == STATUS_OK;
+        if (st == STATUS_EXTERNAL) /* no gnuplot: the numbers are there all the same */
+            fprintf(stderr, "no pictures: %s\n", error_message());
+        else
+            TRY(st);
     }
-    TRY(write_report(v, t, job, setup, directory, by));
+    TRY(write_report(o, drawn));
 out:
     return st;
 }

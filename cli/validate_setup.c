@@ -91,6 +91,27 @@ out:
     return st;
 }
 
+/* The same plan twice would be measured twice and predicted twice. */
+static enum status check_distinct(const struct validate_job *job)
+{
+    enum status st = STATUS_OK;
+    char(*hex)[DIGEST_HEX] = calloc(job->operands + 1, sizeof *hex);
+    if (!hex)
+        return error_set(STATUS_NOMEM, "%zu plans", job->operands);
+    for (size_t i = 0; i < job->operands; i++) {
+        TRY(file_hash(job->operand[i], hex[i]));
+        for (size_t k = 0; k < i; k++)
+            if (!strcmp(hex[k], hex[i])) {
+                st = error_set(STATUS_USAGE, "%s and %s are the same plan", job->operand[k],
+                               job->operand[i]);
+                goto out;
+            }
+    }
+out:
+    free(hex);
+    return st;
+}
+
 /* Everything that predictions and measurements depend on, as text. */
 static enum status put_request(const struct validate_job *job, const struct validation *v,
                                FILE *out)
@@ -224,6 +245,7 @@ enum status validate_open(const struct validate_job *job, const struct validatio
     char path[VALIDATE_PATH], now[VALIDATE_TIME], request[DIGEST_HEX], *old_request = NULL;
     struct validate_setup fresh = {0}, s = {0};
     TRY(validate_path(job->directory, "", "grid", ".json", path));
+    TRY(check_distinct(job));
     TRY(hash_request(job, v, request));
     TRY(describe_machine(&fresh));
     if (access(path, F_OK) == 0) {

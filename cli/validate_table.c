@@ -6,6 +6,18 @@
 
 #include "core/compare.h"
 
+const struct engine *const validate_engines[VALIDATE_ENGINES] = {&engine_analytic, &engine_simgrid};
+
+const char *validate_plan_name(const char *path, char name[VALIDATE_NAME])
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    size_t length = strlen(base);
+    if (length > 5 && !strcmp(base + length - 5, ".json"))
+        length -= 5;
+    snprintf(name, VALIDATE_NAME, "%.*s", (int)(length < 1000 ? length : 1000), base);
+    return name;
+}
+
 static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -39,7 +51,7 @@ static void measure(const struct validation *v, size_t first, double *room,
     qsort(room, row->runs, sizeof *room, by_value);
     row->measured_s = quantile_sorted(room, row->runs, 0.5);
     for (size_t i = first; i < v->files; i++) {
-        if (!is_row(&v->m[i], &v->m[first]))
+        if (v->m[i].iterations == 0 || !is_row(&v->m[i], &v->m[first]))
             continue;
         memcpy(room + n, v->m[i].iterations_s, v->m[i].iterations * sizeof *room);
         n += v->m[i].iterations;
