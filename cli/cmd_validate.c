@@ -12,7 +12,7 @@
 
 static const char *model, *stages, *schedules, *microbatches, *microbatch_size, *replicas;
 static const char *tensor_parallel, *chunks, *algorithm = "balanced", *optimizer = "adam";
-static const char *engine = "tcp", *compute, *output, *fail_above;
+static const char *engine = "tcp", *device = "cpu", *compute, *output, *fail_above;
 static struct option_list platforms;
 static bool measurements;
 static size_t steps = 10, warmup = 2, repeats = 3, seed = 1;
@@ -36,6 +36,7 @@ static const struct option_spec options[] = {
      "operands are measurement files of runs; their plans are predicted now"},
     {OPTION_STRING, "engine", &engine, "tcp|mpi|netns|smpi",
      "what runs the plans: workers here, in network namespaces, or on SimGrid's MPI"},
+    {OPTION_STRING, "device", &device, "cpu|cuda", "tcp and mpi: what computes"},
     {OPTION_STRING, "compute", &compute, "real|paced",
      "tcp and mpi: numerics, or ops that take their predicted time (default: real when the CPU can "
      "compute all ops)"},
@@ -68,6 +69,10 @@ static enum status make_grid(struct grid *g)
     for (size_t i = 0; i < sizeof axis / sizeof *axis; i++)
         if (axis[i].list)
             TRY(grid_add_list(g, axis[i].key, axis[i].list));
+    struct plan_arguments any = point_defaults;
+    for (size_t a = 0; a < g->axes; a++)
+        for (size_t i = 0; i < g->axis[a].n; i++)
+            TRY(point_set(&any, g->axis[a].key, g->axis[a].value[i]));
 out:
     return st;
 }
@@ -159,15 +164,16 @@ static enum status run_grid(int argc, char **argv)
     struct grid g = {0};
     struct validation v = {0};
     const struct provenance by = command_provenance(seed);
-    struct validate_job job = {.directory = output,
-                               .grid = argc > 0 ? NULL : &g,
-                               .operand = (const char *const *)argv,
-                               .operands = (size_t)argc,
-                               .plan = point_defaults,
-                               .run = {engine, compute, steps, warmup, timeout_s, NULL, &by},
-                               .repeats = repeats,
-                               .seed = seed,
-                               .by = &by};
+    struct validate_job job = {
+        .directory = output,
+        .grid = argc > 0 ? NULL : &g,
+        .operand = (const char *const *)argv,
+        .operands = (size_t)argc,
+        .plan = point_defaults,
+        .run = {engine, device, compute, steps, warmup, timeout_s, NULL, &by},
+        .repeats = repeats,
+        .seed = seed,
+        .by = &by};
     job.plan.model = model;
     job.plan.optimizer = optimizer;
     job.plan.seed = seed;

@@ -101,7 +101,7 @@ static enum status run_workers(const struct job *j)
     struct measurement m = {0};
     char engine[16];
     const struct launch_options o = {.transport = r->engine,
-                                     .device = paced ? "paced" : "cpu",
+                                     .device = paced ? "paced" : r->device,
                                      .steps = r->steps,
                                      .warmup = r->warmup,
                                      .learning_rate = learning_rate,
@@ -159,6 +159,8 @@ enum status point_check_run(const struct point_run *r)
     size_t i;
     if (text_find("engine", r->engine, engine_at, point_engines_n, &i) != STATUS_OK)
         return error_context(STATUS_USAGE, "--engine");
+    if (strcmp(r->device, "cpu") != 0 && strcmp(r->device, "cuda") != 0)
+        return error_set(STATUS_USAGE, "--device %s: expected cpu or cuda", r->device);
     if (r->compute && strcmp(r->compute, "real") != 0 && strcmp(r->compute, "paced") != 0)
         return error_set(STATUS_USAGE, "--compute %s: expected real or paced", r->compute);
     if (r->compute && !strcmp(r->compute, "real") && runners[i] != run_workers)

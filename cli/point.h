@@ -30,6 +30,7 @@ const struct model_op *point_without_numerics(const struct model *m);
 
 struct point_run {
     const char *engine;   /* a row of point_engines */
+    const char *device;   /* of tcp and mpi with real compute: "cpu", "cuda" */
     const char *compute;  /* "real", "paced"; NULL: real where the CPU has all numerics */
     size_t steps, warmup; /* not of smpi, whose iterations are all alike */
     double timeout_s;     /* longest silence of a worker */
@@ -40,7 +41,7 @@ struct point_run {
 /* What runs plans: on this machine, in namespaces of it, or on SimGrid's MPI. */
 extern const char *const point_engines[];
 extern const size_t point_engines_n;
-/* Are engine, compute and steps known and do they go together? STATUS_USAGE. */
+/* Are engine, device, compute and steps known and do they go together? STATUS_USAGE. */
 enum status point_check_run(const struct point_run *r) MUST_CHECK;
 
 /* Run the plan file in a process of its own, silently, and write the measurement to `output`.

@@ -99,8 +99,9 @@ static void put_setup(FILE *out, const struct validate_job *job, const struct va
     fputs("\n## Setup\n\n| | |\n|---|---|\n", out);
     put_grid(out, job);
     bool emulated = !strcmp(r->engine, "netns") || !strcmp(r->engine, "smpi");
-    fprintf(out, "| runs | engine %s, compute %s; repeats %zu, of %zu steps after %zu |\n",
-            r->engine,
+    fprintf(out,
+            "| runs | engine %s, device %s, compute %s; repeats %zu, of %zu steps after %zu |\n",
+            r->engine, emulated ? "none" : r->device,
             r->compute ? r->compute
             : emulated ? "paced"
                        : "real where the CPU can",

@@ -120,11 +120,16 @@ static enum status put_request(const struct validate_job *job, const struct vali
     char hex[DIGEST_HEX], *path = NULL;
     struct topology t = {0};
     const struct point_run *r = &job->run;
-    fprintf(out, "%s\nengine %s, compute %s, %zu steps after %zu, %zu repeats, seed %llu\n",
-            job->by->version, r->engine, r->compute ? r->compute : "-", r->steps, r->warmup,
-            job->repeats, (unsigned long long)job->seed);
+    fprintf(out,
+            "%s\nengine %s, device %s, compute %s, %zu steps after %zu, %zu repeats, seed %llu\n",
+            job->by->version, r->engine, r->device, r->compute ? r->compute : "-", r->steps,
+            r->warmup, job->repeats, (unsigned long long)job->seed);
     if (job->grid)
         fprintf(out, "model %s\n", job->plan.model);
+    if (job->grid && access(job->plan.model, F_OK) == 0) { /* a file, not a name */
+        TRY(file_hash(job->plan.model, hex));
+        fprintf(out, "%s\n", hex);
+    }
     for (size_t a = 0; job->grid && a < job->grid->axes; a++) {
         const struct grid_axis *axis = &job->grid->axis[a];
         for (size_t i = 0; i < axis->n; i++) {
@@ -187,6 +192,7 @@ static enum status write_setup(const struct validate_job *job, const struct vali
     json_put_integer(&w, "cores", s->cores);
     json_put_integer(&w, "memory_bytes", s->memory_bytes);
     json_put_string(&w, "engine", job->run.engine);
+    json_put_string(&w, "device", job->run.device);
     json_put_string(&w, "compute", job->run.compute);
     json_put_integer(&w, "steps", (int64_t)job->run.steps);
     json_put_integer(&w, "warmup", (int64_t)job->run.warmup);
