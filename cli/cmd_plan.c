@@ -257,16 +257,16 @@ static enum status predict(const struct plan *p, const struct model *m, const st
     return st;
 }
 
-/* One algorithm, with defaults for what the command line does not say. */
-static enum status plan_by_algorithm(const struct model *m, const struct topology *t,
-                                     struct plan *out)
+enum status plan_by_algorithm(const struct plan_arguments *arg, const struct model *m,
+                              const struct topology *t, struct plan *out)
 {
     const struct partition_algorithm *algorithm;
     struct partition_request request;
-    enum status st = plan_request(&a, &request);
+    enum status st = plan_request(arg, &request);
     if (st != STATUS_OK)
         return st;
-    size_t shards = a.tensor_parallel ? a.tensor_parallel : 1, chunks = a.chunks ? a.chunks : 1;
+    size_t shards = arg->tensor_parallel ? arg->tensor_parallel : 1,
+           chunks = arg->chunks ? arg->chunks : 1;
     request.replicas = request.replicas ? request.replicas : 1;
     size_t most = t->n / request.replicas / shards * chunks;
     most = most < m->n ? most : m->n / chunks * chunks;
@@ -278,7 +278,7 @@ static enum status plan_by_algorithm(const struct model *m, const struct topolog
         request.microbatch_size = 1;
     if (!request.schedule)
         request.schedule = chunks > 1 ? "interleaved" : "1f1b";
-    if (partition_find(a.algorithm, &algorithm) != STATUS_OK)
+    if (partition_find(arg->algorithm, &algorithm) != STATUS_OK)
         return error_context(STATUS_USAGE, "--algorithm (besides auto)");
     return partition_run(algorithm, m, t, &request, out);
 }
@@ -306,7 +306,7 @@ static enum status plan(int argc, char **argv)
     if (!strcmp(a.algorithm, "auto"))
         TRY(plan_by_search(&a, &m, &t, path, &p));
     else
-        TRY(plan_by_algorithm(&m, &t, &p));
+        TRY(plan_by_algorithm(&a, &m, &t, &p));
     double cpu_s = cpu_seconds() - begin;
     TRY(predict(&p, &m, &t));
     struct provenance by = command_provenance(a.seed);

@@ -7,9 +7,9 @@
 #include "cli/command.h"
 #include "cli/evaluate.h"
 #include "cli/load.h"
+#include "cli/point.h"
 #include "cli/report.h"
 #include "core/trace.h"
-#include "exec/device.h"
 #include "exec/launch.h"
 
 static const char *compute, *device = "cpu", *transport = "tcp", *text, *output, *trace;
@@ -45,15 +45,6 @@ static const struct option_spec options[] = {
     {.type = OPTION_END},
 };
 
-/* The first op that the CPU has no numerics for, NULL if there is none. */
-static const struct model_op *beyond(const struct model *m)
-{
-    for (size_t i = 0; i < m->n; i++)
-        if (!device_cpu.computes(&m->op[i]))
-            return &m->op[i];
-    return NULL;
-}
-
 /* Options that contradict each other whatever the plan. */
 static enum status check_options(void)
 {
@@ -86,7 +77,7 @@ static enum status check_options(void)
 /* What --compute means for this model. */
 static enum status choose(const struct model *m, bool *paced)
 {
-    const struct model_op *op = beyond(m);
+    const struct model_op *op = point_without_numerics(m);
     if (compute && !strcmp(compute, "real") && op)
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s' of kind '%s' has no numerics on the CPU: use --compute paced",

@@ -44,6 +44,13 @@ static enum status set(const struct option_spec *o, const char *text)
         *(double *)o->value = value;
         return STATUS_OK;
     }
+    case OPTION_LIST: {
+        struct option_list *list = o->value;
+        if (list->n == OPTION_LIST_MOST)
+            return error_set(STATUS_USAGE, "--%s: at most %d times", o->name, OPTION_LIST_MOST);
+        list->item[list->n++] = text;
+        return STATUS_OK;
+    }
     case OPTION_END:
         break;
     }

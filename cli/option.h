@@ -15,6 +15,13 @@ enum option_type {
     OPTION_STRING,  /* const char ** */
     OPTION_SECONDS, /* double *: "1.5us" */
     OPTION_BYTES,   /* double *: "16MiB" */
+    OPTION_LIST,    /* struct option_list *: may be given several times */
+};
+
+enum { OPTION_LIST_MOST = 64 };
+struct option_list {
+    size_t n;
+    const char *item[OPTION_LIST_MOST]; /* [n] as typed, in order */
 };
 
 struct option_spec {

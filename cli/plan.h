@@ -1,4 +1,5 @@
-/* plan.h - the parts of `foreline plan`: one way of planning per file. Private to the command. */
+/* plan.h - the parts of `foreline plan`: one way of planning per file. Besides the command, points
+ * of grids (cli/point.h) plan by it. */
 #ifndef CLI_PLAN_H
 #define CLI_PLAN_H
 
@@ -22,6 +23,10 @@ struct plan_arguments {
 
 /* What the command line says about a plan, zeros where it says nothing. STATUS_USAGE. */
 enum status plan_request(const struct plan_arguments *a, struct partition_request *out) MUST_CHECK;
+
+/* One algorithm of partition/partition.h, with defaults for what `a` does not say. */
+enum status plan_by_algorithm(const struct plan_arguments *a, const struct model *m,
+                              const struct topology *t, struct plan *out) MUST_CHECK;
 
 /* Search and rank (partition/auto.h); *out is the winner. Prints the ranking unless a->json. */
 enum status plan_by_search(const struct plan_arguments *a, const struct model *m,

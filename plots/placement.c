@@ -18,8 +18,8 @@ static bool is_free(const struct label *label, size_t i, double x, double y,
             return false;
     }
     for (size_t k = 0; k < i; k++) {
-        if (overlap(x, y, w, h, label[k].x, label[k].y - label[k].height / 2, label[k].width,
-                    label[k].height))
+        if (label[k].placed && overlap(x, y, w, h, label[k].x, label[k].y - label[k].height / 2,
+                                       label[k].width, label[k].height))
             return false;
     }
     return true;
@@ -32,6 +32,7 @@ static void place(struct label *label, size_t i, const double (*obstacle)[2], si
     static const int direction[][2] = {{1, 0}, {1, -1}, {0, -1},  {1, 1},
                                        {0, 1}, {-1, 0}, {-1, -1}, {-1, 1}};
     struct label *l = &label[i];
+    l->placed = false;
     for (int ring = 1; ring <= 8; ring++) {
         double distance = mark + 3 + 14.0 * (ring - 1);
         for (size_t k = 0; k < sizeof direction / sizeof *direction; k++) {
@@ -44,11 +45,10 @@ static void place(struct label *label, size_t i, const double (*obstacle)[2], si
                 continue;
             l->x = x;
             l->y = y + l->height / 2;
+            l->placed = true;
             return;
         }
     }
-    l->x = l->left ? l->point_x - mark - 3 - l->width : l->point_x + mark + 3;
-    l->y = l->point_y;
 }
 
 void labels_place(struct label *label, size_t n, const double (*obstacle)[2], size_t obstacles,

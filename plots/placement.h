@@ -10,11 +10,12 @@ struct label {
     double width, height;    /* of its text, pixels */
     bool left;               /* better to the left of its point than to the right */
     double x, y;             /* out: middle of its left edge, pixels */
+    bool placed;             /* out: false when there is no room for it */
 };
 
-/* Place label[n] one after the other next to their points, inside [0, width] x [0, height] where
- * that is possible: the first free one of eight directions at growing distance, next to the point
- * if none is free. `obstacle` [obstacles] x and y of other points. O(n (n + obstacles)). */
+/* Place label[n] one after the other next to their points, inside [0, width] x [0, height]: the
+ * first free one of eight directions at growing distance. `obstacle` [obstacles] x and y of other
+ * points. O(n (n + obstacles)). */
 void labels_place(struct label *label, size_t n, const double (*obstacle)[2], size_t obstacles,
                   double width, double height);
 

@@ -112,13 +112,43 @@ static void put_label(FILE *script, const struct label *l, const char *name)
             l->y / SIDE, LABEL_FONT);
 }
 
+/* "simgrid against tcp", a line of the legend. */
+enum { TITLE = 128 };
+static const char *title_of(const struct comparison *c, char text[TITLE])
+{
+    snprintf(text, TITLE, "%.50s against %.50s", c->predicted_by, c->measured_by);
+    return text;
+}
+
+/* Obstacles where the legend is, in the lower right corner; returns how many. at NULL: count. */
+static size_t cover_legend(const struct comparisons *c, double (*at)[2])
+{
+    enum { APART = 12, MARK_WIDTH = 45, LINE = 20 };
+    char text[TITLE];
+    size_t n = 0, longest = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        size_t length = strlen(title_of(&c->item[i], text));
+        longest = length > longest ? length : longest;
+    }
+    double left = SIDE - MARK_WIDTH - (double)longest * FIGURE_CHARACTER;
+    for (double y = 0; c->n > 1 && y < (double)c->n * LINE + APART; y += APART) {
+        for (double x = SIDE; x > left; x -= APART, n++) {
+            if (at) {
+                at[n][0] = x;
+                at[n][1] = y;
+            }
+        }
+    }
+    return n;
+}
+
 static enum status put_labels(FILE *script, const struct comparisons *c, const struct axis *a)
 {
     enum status st = STATUS_OK;
     size_t points = 0, n = 0;
     for (size_t i = 0; i < c->n; i++)
         points += c->item[i].plans;
-    double(*point)[2] = calloc(points, sizeof *point);
+    double(*point)[2] = calloc(points + cover_legend(c, NULL), sizeof *point);
     struct label *label = calloc(points, sizeof *label);
     char(*name)[NAME_ROOM] = calloc(points, sizeof *name);
     if (!point || !label || !name) {
@@ -145,9 +175,11 @@ static enum status put_labels(FILE *script, const struct comparisons *c, const s
             points++;
         }
     }
+    points += cover_legend(c, point + points);
     labels_place(label, n, (const double(*)[2])point, points, SIDE, SIDE);
     for (size_t k = 0; k < n; k++)
-        put_label(script, &label[k], name[k]);
+        if (label[k].placed)
+            put_label(script, &label[k], name[k]);
 out:
     free(name);
     free(label);
@@ -230,9 +262,7 @@ static void put_plot(FILE *script, const struct comparisons *c, const struct axi
     fprintf(script, "$bands using 1:1 with lines linecolor rgb '#808080' notitle");
     for (size_t i = 0; i < c->n; i++) {
         static const int shape[] = {7, 9, 5, 13, 11};
-        char title[128];
-        snprintf(title, sizeof title, "%.50s against %.50s", c->item[i].predicted_by,
-                 c->item[i].measured_by);
+        char title[TITLE];
         fprintf(script,
                 ", $points%zu using 1:2 with points pointtype %d pointsize 1 linecolor rgb "
                 "'%s' ",
@@ -242,7 +272,7 @@ static void put_plot(FILE *script, const struct comparisons *c, const struct axi
             fprintf(script, "notitle");
         } else {
             fprintf(script, "title ");
-            figure_put_string(script, title);
+            figure_put_string(script, title_of(&c->item[i], title));
         }
     }
     putc('\n', script);

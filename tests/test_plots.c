@@ -281,6 +281,28 @@ static void labels_keep_apart_and_inside(void **state)
     assert_true(label[0].y == point[0][1] && label[0].x > point[0][0]);
 }
 
+static void labels_without_room_are_left_out(void **state)
+{
+    (void)state;
+    enum { MANY = 400 };
+    static struct label label[MANY];
+    static double point[MANY][2];
+    size_t placed = 0;
+    for (int i = 0; i < MANY; i++) {
+        point[i][0] = 200 + i % 3;
+        point[i][1] = 200 + i % 5;
+        label[i] = (struct label){
+            .point_x = point[i][0], .point_y = point[i][1], .width = 50, .height = 16};
+    }
+    labels_place(label, MANY, (const double(*)[2])point, MANY, 400, 400);
+    for (int i = 0; i < MANY; i++) {
+        placed += label[i].placed;
+        for (int k = 0; k < i; k++)
+            assert_true(!label[i].placed || !label[k].placed || apart(&label[i], &label[k]));
+    }
+    assert_in_range(placed, 8, MANY - 1);
+}
+
 static void releases_everything_when_memory_runs_out(void **state)
 {
     (void)state;
@@ -310,6 +332,7 @@ int main(void)
         cmocka_unit_test(traces_survive_truncation_at_every_byte),
         cmocka_unit_test(ranks_come_in_the_order_of_their_ids),
         cmocka_unit_test(labels_keep_apart_and_inside),
+        cmocka_unit_test(labels_without_room_are_left_out),
         cmocka_unit_test(releases_everything_when_memory_runs_out),
     };
     return cmocka_run_group_tests_name("plots", tests, NULL, NULL);

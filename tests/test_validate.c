@@ -1,0 +1,250 @@
+/* validate: grids in their order, tables and summaries worked by hand. */
+#include "cli/validate.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cli/point.h"
+#include "tests/fault.h"
+
+static void assert_close(double got, double expected)
+{
+    if (!(fabs(got - expected) <= 1e-12))
+        fail_msg("%.15g, expected %.15g", got, expected);
+}
+
+/* ---- grids */
+
+static void a_grid_varies_its_last_axis_fastest(void **state)
+{
+    (void)state;
+    struct grid g = {0};
+    struct plan_arguments s = point_defaults;
+    char name[GRID_NAME];
+    assert_int_equal(grid_points(&g), 1);
+    assert_int_equal(grid_add(&g, "platform", "here/a.xml"), STATUS_OK);
+    assert_int_equal(grid_add(&g, "platform", "laptop"), STATUS_OK);
+    assert_int_equal(grid_add_list(&g, "stages", "1,2,4"), STATUS_OK);
+    assert_int_equal(grid_add_list(&g, "optimizer", "sgd"), STATUS_OK);
+    assert_int_equal(grid_add_list(&g, "schedule", "gpipe,1f1b"), STATUS_OK);
+    assert_int_equal(grid_points(&g), 12);
+    static const char *const expected[] = {"a-s1-gpipe",      "a-s1-1f1b",       "a-s2-gpipe",
+                                           "a-s2-1f1b",       "a-s4-gpipe",      "a-s4-1f1b",
+                                           "laptop-s1-gpipe", "laptop-s1-1f1b",  "laptop-s2-gpipe",
+                                           "laptop-s2-1f1b",  "laptop-s4-gpipe", "laptop-s4-1f1b"};
+    for (size_t i = 0; i < 12; i++) {
+        grid_name(&g, i, name);
+        assert_string_equal(name, expected[i]);
+    }
+    assert_int_equal(grid_settings(&g, 9, &s), STATUS_OK);
+    assert_string_equal(s.platform, "laptop");
+    assert_int_equal(s.stages, 2);
+    assert_string_equal(s.optimizer, "sgd");
+    assert_string_equal(s.schedule, "1f1b");
+    assert_string_equal(s.algorithm, "balanced");
+    grid_free(&g);
+    grid_name(&g, 0, name);
+    assert_string_equal(name, "plan");
+}
+
+static void grids_refuse_what_makes_no_point(void **state)
+{
+    (void)state;
+    struct grid g = {0};
+    struct plan_arguments s = point_defaults;
+    assert_int_equal(grid_add_list(&g, "stages", "1,,2"), STATUS_USAGE);
+    assert_int_equal(grid_add_list(&g, "replicas", "1,2,1"), STATUS_USAGE);
+    assert_string_equal(error_message(), "replicas: '1' twice");
+    assert_int_equal(point_set(&s, "replicas", "two"), STATUS_USAGE);
+    assert_int_equal(point_set(&s, "replicas", "-1"), STATUS_USAGE);
+    assert_int_equal(point_set(&s, "replicas", "10000001"), STATUS_USAGE);
+    assert_int_equal(point_set(&s, "colour", "red"), STATUS_USAGE);
+    assert_int_equal(s.replicas, 0);
+    grid_free(&g);
+}
+
+static void a_grid_has_a_greatest_size(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"stages", "replicas", "chunks"};
+    struct grid g = {0};
+    char value[16];
+    enum status st = STATUS_OK;
+    for (size_t a = 0; a < 3; a++)
+        for (int i = 0; i < 50 && st == STATUS_OK; i++) {
+            snprintf(value, sizeof value, "%d", i);
+            st = grid_add(&g, keys[a], value);
+        }
+    assert_int_equal(st, STATUS_USAGE); /* 50 x 50 x 41 */
+    grid_free(&g);
+}
+
+static enum status make_and_free(void)
+{
+    struct grid g = {0};
+    enum status st = grid_add_list(&g, "stages", "1,2");
+    grid_free(&g);
+    return st;
+}
+
+static void grids_release_everything_when_memory_runs_out(void **state)
+{
+    (void)state;
+    FOR_EACH_ALLOC_FAILURE(make_and_free());
+}
+
+/* ---- tables; strings of these measurements are borrowed, so they are never freed */
+
+static struct measurement file(char *engine, char *plan, double iteration_s, double samples)
+{
+    return (struct measurement){.engine = engine,
+                                .plan = plan,
+                                .platform = "p",
+                                .iteration_s = iteration_s,
+                                .samples_per_s = samples / iteration_s};
+}
+
+static char *names[] = {"f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8"};
+
+static struct validation of(struct measurement *m, size_t n)
+{
+    return (struct validation){.files = n, .m = m, .file = names};
+}
+
+/* Runs of 1.0, 1.2 and 1.1 s: median 1.1. Iterations 0.9, 1.0 | 1.2, 1.3 | 1.1: quartiles 1.0 and
+ * 1.2. Predictions 0.99 and 1.21 are 10 % off. */
+static void a_row_has_median_quartiles_and_errors(void **state)
+{
+    (void)state;
+    double a[] = {1.0, 0.9}, b[] = {1.3, 1.2}, c[] = {1.1};
+    struct measurement m[] = {
+        file("tcp", "x/a.json", 1.0, 4),       file("analytic", "x/a.json", 0.99, 4),
+        file("tcp", "x/a.json", 1.2, 4),       file("simgrid", "x/a.json", 1.21, 4),
+        file("tcp", "x/a.json", 1.1, 4),       file("mpi", "x/a.json", 2.42, 4),
+        file("tcp", "x/unknown.json", 1.1, 4), file("simgrid", "x/never.json", 1, 4)};
+    m[0].iterations_s = a, m[0].iterations = 2;
+    m[2].iterations_s = b, m[2].iterations = 2;
+    m[4].iterations_s = c, m[4].iterations = 1;
+    struct validation v = of(m, 8);
+    struct validate_table t;
+    assert_int_equal(validate_tabulate(&v, &t), STATUS_OK);
+    assert_int_equal(t.rows, 2);
+    const struct validate_row *r = &t.row[0];
+    assert_string_equal(r->plan, "a");
+    assert_string_equal(r->engine, "tcp");
+    assert_int_equal(r->runs, 3);
+    assert_int_equal(r->iterations, 5);
+    assert_close(r->measured_s, 1.1);
+    assert_close(r->low_s, 1.0);
+    assert_close(r->high_s, 1.2);
+    assert_close(r->samples, 4);
+    assert_close(r->error[0], -0.1);
+    assert_close(r->error[1], 0.1);
+    assert_string_equal(t.row[1].engine, "mpi"); /* no iterations: the median alone */
+    assert_close(t.row[1].low_s, 2.42);
+    assert_close(t.row[1].error[1], -0.5);
+    assert_int_equal(t.summaries, 4);
+    assert_true(isnan(t.summary[0].kendall_tau) && isnan(t.summary[0].regret));
+    validate_table_free(&t);
+}
+
+/* Seconds per sample: measured a 4/4, b 6/8, c 7/8; predicted 4/4, 6.4/8, 5.6/8. c is chosen, b is
+ * best: regret (7/8) / (6/8) - 1. Of three pairs (b, c) is discordant: tau 1/3. By time per
+ * iteration a would be first in both, and tau 1/3 for another pair. */
+static void plans_of_different_batches_are_ordered_by_time_per_sample(void **state)
+{
+    (void)state;
+    struct measurement m[] = {file("simgrid", "a", 4, 4),   file("tcp", "a", 4, 4),
+                              file("simgrid", "b", 6.4, 8), file("tcp", "b", 6, 8),
+                              file("simgrid", "c", 5.6, 8), file("tcp", "c", 7, 8)};
+    struct validation v = of(m, 6);
+    struct validate_table t;
+    char text[VALIDATE_TEXT];
+    assert_int_equal(validate_tabulate(&v, &t), STATUS_OK);
+    assert_int_equal(t.summaries, 1);
+    const struct validate_summary *s = &t.summary[0];
+    assert_int_equal(s->chosen, 2);
+    assert_int_equal(s->best, 1);
+    assert_int_equal(s->worst, 2);
+    assert_close(s->regret, 1.0 / 6);
+    assert_close(s->kendall_tau, 1.0 / 3);
+    assert_close(s->worst_error, 0.2);
+    assert_close(s->median_error, 0.4 / 6);
+    assert_string_equal(validate_describe(&t, s, text),
+                        "simgrid against tcp: 3 plans; absolute error: median 6.67 %, worst 20.00 "
+                        "% (c); Kendall tau 0.333; regret 16.67 % (chosen c, best b)");
+    validate_table_free(&t);
+}
+
+/* A plan of one platform cannot be chosen instead of one of another. */
+static void regret_is_per_platform(void **state)
+{
+    (void)state;
+    struct measurement m[] = {file("simgrid", "a", 1, 1), file("tcp", "a", 1, 1),
+                              file("simgrid", "b", 2, 1), file("tcp", "b", 2, 1),
+                              file("simgrid", "c", 3, 1), file("tcp", "c", 3, 1),
+                              file("simgrid", "d", 4, 1), file("tcp", "d", 4, 1)};
+    m[6].platform = m[7].platform = "q";
+    struct validation v = of(m, 8);
+    struct validate_table t;
+    assert_int_equal(validate_tabulate(&v, &t), STATUS_OK);
+    assert_int_equal(t.summaries, 3);
+    assert_null(t.summary[0].platform);
+    assert_int_equal(t.summary[0].plans, 4);
+    assert_close(t.summary[0].kendall_tau, 1);
+    assert_true(isnan(t.summary[0].regret));
+    assert_string_equal(t.summary[1].platform, "p");
+    assert_close(t.summary[1].regret, 0);
+    assert_string_equal(t.summary[2].platform, "q");
+    assert_int_equal(t.summary[2].plans, 1);
+    validate_table_free(&t);
+}
+
+static enum status tabulate_and_free(const struct validation *v)
+{
+    struct validate_table t = {0};
+    enum status st = validate_tabulate(v, &t);
+    validate_table_free(&t);
+    return st;
+}
+
+static void tables_release_everything_when_memory_runs_out(void **state)
+{
+    (void)state;
+    struct measurement m[] = {file("simgrid", "a", 1, 1), file("tcp", "a", 1, 1)};
+    struct validation v = of(m, 2);
+    FOR_EACH_ALLOC_FAILURE(tabulate_and_free(&v));
+}
+
+static void plans_are_called_by_their_file(void **state)
+{
+    (void)state;
+    char name[VALIDATE_NAME];
+    assert_string_equal(validate_plan_name("out/x.y.json", name), "x.y");
+    assert_string_equal(validate_plan_name("json", name), "json");
+    assert_string_equal(validate_plan_name(".json", name), ".json");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_grid_varies_its_last_axis_fastest),
+        cmocka_unit_test(grids_refuse_what_makes_no_point),
+        cmocka_unit_test(a_grid_has_a_greatest_size),
+        cmocka_unit_test(grids_release_everything_when_memory_runs_out),
+        cmocka_unit_test(a_row_has_median_quartiles_and_errors),
+        cmocka_unit_test(plans_of_different_batches_are_ordered_by_time_per_sample),
+        cmocka_unit_test(regret_is_per_platform),
+        cmocka_unit_test(tables_release_everything_when_memory_runs_out),
+        cmocka_unit_test(plans_are_called_by_their_file),
+    };
+    return cmocka_run_group_tests_name("validate", tests, NULL, NULL);
+}
