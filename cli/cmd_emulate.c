@@ -13,7 +13,7 @@
 static const char *engine_name = "smpi", *output, *trace, *platform;
 static bool json, check;
 static size_t ranks, steps = 5, warmup = 1;
-static double dilation = 1;
+static const char *dilate = "1", *compute = "paced";
 
 static const struct option_spec options[] = {
     {OPTION_STRING, "engine", &engine_name, "smpi|netns",
@@ -23,7 +23,11 @@ static const struct option_spec options[] = {
     {OPTION_FLAG, "json", &json, NULL, "print the measurement as JSON, SI units"},
     {OPTION_STRING, "platform", &platform, "P", "run a command instead: a shipped one, or XML"},
     {OPTION_SIZE, "ranks", &ranks, "N", "of the command; 0: one per device of the platform"},
-    {OPTION_REAL, "dilate", &dilation, "F", "divide bandwidths, multiply latencies (command)"},
+    {OPTION_STRING, "dilate", &dilate, "F|auto",
+     "netns: divide bandwidths, multiply latencies and a plan's compute times; its results are in "
+     "the platform's seconds again; auto: what this machine carries well"},
+    {OPTION_STRING, "compute", &compute, "paced|real",
+     "of a plan on netns: its predicted time, or numerics on this CPU"},
     {OPTION_SIZE, "steps", &steps, "N", "measured iterations of netns"},
     {OPTION_SIZE, "warmup", &warmup, "N", "iterations of netns before these"},
     {OPTION_FLAG, "check", &check, NULL, "say what this machine can emulate"},
@@ -53,28 +57,42 @@ out:
     return st;
 }
 
+/* Options that are for the other kind of emulation. */
+static enum status check_options(bool netns)
+{
+    if (!netns && strcmp(engine_name, engine_smpi.name) != 0)
+        return error_set(STATUS_USAGE, "--engine %s: expected smpi or netns", engine_name);
+    if (ranks != 0)
+        return error_set(STATUS_USAGE, "--ranks is for --platform P -- COMMAND");
+    if (!netns && strcmp(dilate, "1") != 0)
+        return error_set(STATUS_USAGE, "--dilate is for --engine netns");
+    if (strcmp(compute, "paced") != 0 && (!netns || strcmp(compute, "real") != 0))
+        return error_set(STATUS_USAGE, "--compute %s: expected paced, or real with --engine netns",
+                         compute);
+    return STATUS_OK;
+}
+
 static enum status emulate(int argc, char **argv)
 {
     enum status st;
     struct loaded_plan p = {0};
     struct timeline timeline = {0};
     struct measurement m = {0};
+    struct emulate_options o = {.steps = steps, .warmup = warmup, .real = !strcmp(compute, "real")};
+    bool netns = !strcmp(engine_name, "netns");
 
     if (check)
         return emulate_check();
+    TRY(emulate_parse_dilation(dilate, &o.dilation));
     if (platform)
-        return emulate_command(platform, ranks, dilation, argc, argv);
+        return emulate_command(platform, ranks, o.dilation, argc, argv);
     if (argc != 1)
         return error_set(STATUS_USAGE, "expected one plan file, got %d operands", argc);
-    bool netns = !strcmp(engine_name, "netns");
-    if (dilation != 1 || ranks != 0)
-        return error_set(STATUS_USAGE, "--dilate and --ranks are for --platform P -- COMMAND");
-    if (!netns && strcmp(engine_name, engine_smpi.name) != 0)
-        return error_set(STATUS_USAGE, "--engine %s: expected smpi or netns", engine_name);
+    TRY(check_options(netns));
     TRY(load_plan(argv[0], &p));
     struct labelled labelled = {&p, argv[0]};
     if (netns) {
-        st = emulate_plan(&p, steps, warmup, report, &labelled);
+        st = emulate_plan(&p, &o, report, &labelled);
         goto out;
     }
     const struct evaluation_context context = {

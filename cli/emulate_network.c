@@ -1,7 +1,9 @@
 #include "cli/emulate_network.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/evaluate.h"
 #include "exec/launch.h"
@@ -9,6 +11,7 @@
 #include "sim/platform_network.h"
 
 enum { PORT = 29500 };
+static const double silence_s = 60; /* of a worker, before it counts as hung */
 
 enum status emulate_check(void)
 {
@@ -62,14 +65,41 @@ out:
     return st;
 }
 
+enum status emulate_parse_dilation(const char *text, double *out)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (!strcmp(text, "auto"))
+        value = 0;
+    else if (end == text || *end || !(value > 0 && value <= 1e9))
+        return error_set(STATUS_USAGE, "--dilate %s: expected auto or a number above 0", text);
+    *out = value;
+    return STATUS_OK;
+}
+
 /* ---- a plan's workers */
 
 struct plan_job {
     const struct loaded_plan *p;
-    size_t steps, warmup;
+    const struct emulate_options *o;
     enum status (*done)(void *argument, struct measurement *m, const struct timeline *t);
     void *argument;
 };
+
+/* Compute takes `factor` times as long; *ops replaces those of the copy. */
+static enum status dilate(const struct program *p, double factor, struct program *out,
+                          struct program_op **ops)
+{
+    *ops = malloc((p->ops + 1) * sizeof **ops);
+    if (!*ops)
+        return error_set(STATUS_NOMEM, "out of memory");
+    memcpy(*ops, p->op, (p->ops + 1) * sizeof **ops);
+    for (size_t i = 0; i < p->ops; i++)
+        (*ops)[i].seconds *= factor;
+    *out = *p;
+    out->op = *ops;
+    return STATUS_OK;
+}
 
 static enum status run_workers(void *argument, const struct netns_inside *inside)
 {
@@ -77,48 +107,59 @@ static enum status run_workers(void *argument, const struct netns_inside *inside
     const struct plan_job *j = argument;
     struct measurement m = {0};
     struct timeline t = {0};
+    struct program program;
+    struct program_op *ops = NULL;
     const struct launch_options o = {.transport = "tcp",
                                      .address = inside->address,
-                                     .device = "paced",
-                                     .steps = j->steps,
-                                     .warmup = j->warmup,
+                                     .device = j->o->real ? "cpu" : "paced",
+                                     .steps = j->o->steps,
+                                     .warmup = j->o->warmup,
                                      .learning_rate = 0.001,
-                                     .timeout_s = 60,
+                                     .timeout_s = fmin(silence_s * inside->dilation, 1e6),
+                                     .dilation = inside->dilation,
+                                     .delay = inside->delay,
                                      .enter = inside->enter,
                                      .enter_context = inside->context};
     /* Of this process and its workers only; the sandbox's /dev/shm goes with it. */
     setenv("FORELINE_PEERS", inside->addresses, 1);
     setenv("TMPDIR", "/dev/shm", 1);
-    TRY(launch_run(&j->p->program, &j->p->model, &o, &m, &t));
+    TRY(dilate(&j->p->program, inside->dilation, &program, &ops));
+    TRY(launch_run(&program, &j->p->model, &o, &m, &t));
     evaluate_machine(&j->p->program, &j->p->topology, &m);
     TRY(j->done(j->argument, &m, &t));
     if (fflush(stdout) != 0)
         st = error_set(STATUS_IO, "standard output");
 out:
+    free(ops);
     timeline_free(&t);
     measurement_free(&m);
     return st;
 }
 
-enum status emulate_plan(const struct loaded_plan *p, size_t steps, size_t warmup,
+enum status emulate_plan(const struct loaded_plan *p, const struct emulate_options *o,
                          enum status (*done)(void *argument, struct measurement *m,
                                              const struct timeline *t),
                          void *argument)
 {
     enum status st;
     struct network net = {0};
-    struct plan_job job = {p, steps, warmup, done, argument};
+    struct plan_job job = {p, o, done, argument};
     uint32_t *device = calloc(p->program.ranks + 1, sizeof *device);
     if (!device)
         return error_set(STATUS_NOMEM, "out of memory");
     for (size_t r = 0; r < p->program.ranks; r++)
         device[r] = p->program.rank[r].device;
+    if (o->real && o->dilation != 1) {
+        st = error_set(STATUS_UNSUPPORTED, "--compute real takes the time that it takes: it cannot "
+                                           "be dilated (--dilate 1)");
+        goto out;
+    }
     TRY(platform_network(p->platform, &p->topology, &net));
     const struct netns_options options = {.topology = &p->topology,
                                           .network = &net,
                                           .ranks = p->program.ranks,
                                           .device = device,
-                                          .dilation = 1};
+                                          .dilation = o->dilation};
     TRY(netns_call(&options, run_workers, &job));
 out:
     network_free(&net);

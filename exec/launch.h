@@ -14,6 +14,8 @@
 #include "core/model.h"
 #include "core/program.h"
 
+struct delay; /* exec/rendezvous.h */
+
 struct launch_options {
     const char *worker;    /* path of the worker; NULL: beside this executable */
     const char *transport; /* "tcp" or "mpi"; NULL: tcp */
@@ -28,7 +30,10 @@ struct launch_options {
     size_t steps, warmup; /* measured steps >= 1, after warm-up steps */
     double learning_rate;
     double timeout_s; /* longest silence before a rank counts as hung */
+    double dilation;  /* seconds here per second reported, for emulated networks; 0: 1 */
     bool progress;    /* a line per step on stderr */
+    /* [from * ranks + to] what the transport (tcp only) adds to messages; NULL: nothing. */
+    const struct delay *delay;
     /* In each worker's process before it becomes the worker; false with errno when it cannot. Calls
      * only what is safe after fork(). NULL: nothing. */
     bool (*enter)(const void *context, uint32_t rank);

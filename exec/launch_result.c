@@ -48,8 +48,9 @@ enum status launch_take_step(struct run *run, uint32_t rank, const char *payload
         return error_set(STATUS_IO, "reports step %llu, expected %zu", (unsigned long long)s.step,
                          w->steps);
     w->steps++;
-    run->start_s[s.step * p->ranks + rank] = s.start_s;
-    run->end_s[s.step * p->ranks + rank] = s.end_s;
+    double second_s = run->options->dilation > 0 ? run->options->dilation : 1;
+    run->start_s[s.step * p->ranks + rank] = s.start_s / second_s;
+    run->end_s[s.step * p->ranks + rank] = s.end_s / second_s;
     run->loss[s.step * p->ranks + rank] = s.loss;
     if (run->options->progress)
         show_progress(run);
@@ -60,6 +61,10 @@ enum status launch_take_step(struct run *run, uint32_t rank, const char *payload
     const char *times = payload + sizeof s;
     memcpy(run->op_start_s + at, times, n * sizeof(double));
     memcpy(run->op_end_s + at, times + n * sizeof(double), n * sizeof(double));
+    for (size_t i = at; i < at + n; i++) {
+        run->op_start_s[i] /= second_s;
+        run->op_end_s[i] /= second_s;
+    }
     return STATUS_OK;
 }
 

@@ -16,32 +16,96 @@ struct job {
     struct wiring w;
     enum status (*fn)(void *argument, const struct netns_inside *inside); /* NULL: the command */
     void *argument;
+    bool delays; /* of our own transport */
 };
 
-/* Refuse what would measure this machine instead of the platform. */
-static enum status check_load(const struct job *j)
+/* A tenth of what one stream carries leaves room for the other links on the way: rates are then
+ * within 2 % (docs/emulation.md). */
+static const double comfortable = 0.1;
+
+/* The least factor that keeps within it, to two digits; 1 where that is so anyway. */
+static double choose_dilation(double wanted_Bps, double carried_Bps)
 {
-    double carried, wanted = j->w.sending_Bps / j->o->dilation;
+    double factor = wanted_Bps / (comfortable * carried_Bps);
+    if (factor <= 1)
+        return 1;
+    double digit = pow(10, floor(log10(factor)) - 1);
+    return ceil(factor / digit) * digit;
+}
+
+/* Find the dilation; refuse what would measure this machine instead of the platform. */
+static enum status check_load(const struct job *j, double *dilation)
+{
+    double carried, wanted = j->w.sending_Bps;
     char a[UNITS_TEXT], b[UNITS_TEXT];
-    enum status st = carry_measure(&carried);
+    enum status st;
+    *dilation = j->o->dilation > 0 ? j->o->dilation : 1;
+    if (j->w.links == 0)
+        return STATUS_OK;
+    st = carry_measure(&carried);
+    if (st == STATUS_OK && j->o->dilation <= 0)
+        *dilation = choose_dilation(wanted, carried);
+    wanted /= *dilation;
     if (st == STATUS_OK && wanted > carried)
         st = error_set(STATUS_UNSUPPORTED,
                        "the nodes may send %s together, this machine has just carried %s: "
-                       "--dilate %.0f",
+                       "--dilate auto, or %.0f at least",
                        units_print(UNIT_RATE, wanted, a), units_print(UNIT_RATE, carried, b),
                        ceil(j->w.sending_Bps / carried * 1.2));
     return st;
 }
 
-static void describe(const struct job *j, bool delays)
+/* What was built, and what of the platform is not in it. */
+static void describe(const struct job *j, const struct build_options *o)
 {
     const struct wiring *w = &j->w;
     double latency_s = 0;
+    char text[UNITS_TEXT];
     for (size_t i = 0; i < w->links; i++)
         latency_s = fmax(latency_s, w->link[i].latency_s);
-    fprintf(stderr, "foreline: %zu ranks on %zu nodes, %zu routers, %zu links%s\n", w->ranks,
-            w->nodes, w->spaces - w->nodes, w->links,
-            latency_s > 0 && !delays ? "; latencies left out: this kernel has no netem" : "");
+    fprintf(stderr, "foreline: %zu ranks on %zu nodes, %zu routers, %zu links", w->ranks, w->nodes,
+            w->spaces - w->nodes, w->links);
+    if (o->dilation != 1)
+        fprintf(stderr, ", dilated %g times", o->dilation);
+    if (latency_s > 0 && o->latency)
+        fprintf(stderr, "; latencies by netem");
+    else if (latency_s > 0 && j->delays)
+        fprintf(stderr, "; latencies in the transport");
+    else if (latency_s > 0)
+        fprintf(stderr, "; latencies left out, up to %s a link: this kernel has no netem",
+                units_print(UNIT_SECONDS, latency_s, text));
+    if (w->ranks > w->nodes)
+        fprintf(stderr, "; inside nodes %s",
+                j->delays ? "links in the transport" : "this machine's memory");
+    fprintf(stderr, "\n");
+}
+
+static uint32_t device_of(const struct netns_options *o, uint32_t rank)
+{
+    return o->device ? o->device[rank] : rank;
+}
+
+static enum status find_delays(const struct job *j, const struct build_options *o,
+                               struct delay **out)
+{
+    size_t n = j->w.ranks;
+    struct delay *delay = calloc(n * n + 1, sizeof *delay);
+    if (!delay)
+        return error_set(STATUS_NOMEM, "out of memory");
+    for (uint32_t a = 0; a < n; a++)
+        for (uint32_t b = 0; b < n; b++) {
+            if (a == b)
+                continue;
+            const struct topology_tier *tier =
+                topology_between(j->o->topology, device_of(j->o, a), device_of(j->o, b));
+            bool inside = j->w.space_of[a] == j->w.space_of[b];
+            if (inside || !o->latency)
+                delay[a * n + b].latency_s = tier->latency_s * o->dilation;
+            if (inside)
+                delay[a * n + b].pace = o->dilation / tier->bandwidth_Bps;
+        }
+    *out = delay;
+    return STATUS_OK;
 }
 
 static bool enter(const void *context, uint32_t rank)
@@ -49,20 +113,32 @@ static bool enter(const void *context, uint32_t rank)
     return build_enter(context, rank);
 }
 
-static enum status call_inside(const struct job *j, const struct built *b)
+static enum status call_inside(const struct job *j, const struct built *b,
+                               const struct build_options *o)
 {
+    enum status st;
     char address[INSIDE_ADDRESS];
     size_t ranks = j->w.ranks, n = 0;
     char *all = calloc(ranks, INSIDE_ADDRESS + 1);
-    if (!all)
-        return error_set(STATUS_NOMEM, "out of memory");
+    struct delay *delay = NULL;
+    if (!all) {
+        st = error_set(STATUS_NOMEM, "out of memory");
+        goto out;
+    }
+    TRY(find_delays(j, o, &delay));
     for (uint32_t r = 0; r < ranks; r++)
         n += (size_t)sprintf(all + n, "%s%s", r ? "," : "", build_address(r, address));
-    const struct netns_inside inside = {build_address(0, address), all, enter, b};
-    enum status st = build_enter(b, 0)
-                         ? j->fn(j->argument, &inside)
-                         : error_set(STATUS_IO, "the namespace of rank 0: %s", strerror(errno));
+    const struct netns_inside inside = {.dilation = o->dilation,
+                                        .address = build_address(0, address),
+                                        .addresses = all,
+                                        .delay = delay,
+                                        .enter = enter,
+                                        .context = b};
+    st = build_enter(b, 0) ? j->fn(j->argument, &inside)
+                           : error_set(STATUS_IO, "the namespace of rank 0: %s", strerror(errno));
+out:
     free(all);
+    free(delay);
     return st;
 }
 
@@ -71,15 +147,14 @@ static enum status run_job(void *argument, int *code)
     enum status st;
     const struct job *j = argument;
     struct built b = {0};
-    struct build_options options = {.dilation = j->o->dilation};
+    struct build_options options = {0};
     const struct ranks_options ranks = {.command = j->o->command, .port = j->o->port};
-    if (j->w.links > 0)
-        TRY(check_load(j));
+    TRY(check_load(j, &options.dilation));
     options.latency = build_has_queue("netem");
     TRY(build(&j->w, &options, &b));
     if (!j->o->quiet)
-        describe(j, options.latency);
-    TRY(j->fn ? call_inside(j, &b) : ranks_run(&b, &ranks, code));
+        describe(j, &options);
+    TRY(j->fn ? call_inside(j, &b, &options) : ranks_run(&b, &ranks, code));
 out:
     built_free(&b);
     return st;
@@ -89,7 +164,7 @@ static enum status run_in_sandbox(struct job *j, int *code)
 {
     enum status st;
     const struct netns_options *o = j->o;
-    if (!(o->dilation > 0 && isfinite(o->dilation)))
+    if (!(o->dilation >= 0 && isfinite(o->dilation)))
         return error_set(STATUS_INVALID, "dilation %g, expected a number above zero", o->dilation);
     TRY(wiring_plan(o->topology, o->network, o->ranks, o->device, &j->w));
     TRY(sandbox_run(run_job, j, code));
@@ -108,7 +183,7 @@ enum status netns_call(const struct netns_options *o,
                        enum status (*fn)(void *argument, const struct netns_inside *inside),
                        void *argument)
 {
-    struct job j = {.o = o, .fn = fn, .argument = argument};
+    struct job j = {.o = o, .fn = fn, .argument = argument, .delays = true};
     int code;
     return run_in_sandbox(&j, &code);
 }

@@ -10,13 +10,15 @@
 
 #include "core/network.h"
 #include "core/topology.h"
+#include "exec/rendezvous.h"
 
 struct netns_options {
     const struct topology *topology;
     const struct network *network; /* of the same platform */
     size_t ranks;
     const uint32_t *device; /* [ranks] of each; NULL: rank r is device r */
-    double dilation;        /* bandwidths are divided by it, latencies multiplied; > 0 */
+    double dilation;        /* bandwidths are divided by it, latencies multiplied; 0: what keeps
+                             * the nodes within a tenth of what the machine carries, >= 1 */
     char *const *command;   /* NULL-terminated; looked up in PATH */
     uint16_t port;          /* MASTER_PORT */
     bool quiet;             /* no line on stderr about what was built */
@@ -35,8 +37,12 @@ enum status netns_run(const struct netns_options *o, int *code) MUST_CHECK;
  * and `port` are not used. What it prints and writes is all that comes back. Errors as netns_run(),
  * and fn's own. */
 struct netns_inside {
+    double dilation;       /* that is used */
     const char *address;   /* of rank 0 */
     const char *addresses; /* of all ranks, commas between */
+    /* [from * ranks + to] what the transport has to add, dilated: latencies where the kernel has no
+     * netem, and all of the links inside a node, for each pair of ranks on its own */
+    const struct delay *delay;
     /* enter(context, rank): go to the namespace of a rank; false with errno */
     bool (*enter)(const void *context, uint32_t rank);
     const void *context;

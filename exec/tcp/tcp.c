@@ -142,7 +142,9 @@ static enum status init_rings(struct tcp *t)
         t->ring[g].next = t->ring[g].previous = -1;
         for (size_t i = 0; i < n; i++)
             if (p->member[p->group_start[g] + i] == t->rank)
-                t->ring[g] = (struct tcp_ring){n, i, -1, -1};
+                t->ring[g] = (struct tcp_ring){n, i, -1, -1, {0, 0}};
+        if (t->delay && t->ring[g].ranks > 1)
+            t->ring[g].delay = t->delay[p->member[p->group_start[g] + (t->ring[g].me + n - 1) % n]];
     }
     for (size_t i = t->first; i < t->first + t->ops; i++) {
         if (p->op[i].kind != OP_ALLREDUCE)
@@ -242,6 +244,7 @@ static enum status open_tcp(const struct program *p, uint32_t rank, const struct
     t->rank = rank;
     t->first = p->op_start[rank];
     t->ops = p->op_start[rank + 1] - t->first;
+    t->delay = r->delay;
     t->step = UINT32_MAX;
     t->op = calloc(t->ops + 1, sizeof *t->op);
     if (!t->op) {
@@ -352,11 +355,13 @@ static enum status wait_op(void *self, uint32_t op, double timeout_s, const void
     struct timespec limit = {.tv_sec = (time_t)floor(deadline_s)};
     limit.tv_nsec = (long)((deadline_s - floor(deadline_s)) * 1e9);
 
+    double there_s = 0;
     pthread_mutex_lock(&t->mutex);
     int error = 0;
     while (!o->complete && t->failure == STATUS_OK && error != ETIMEDOUT)
         error = pthread_cond_timedwait(&t->changed, &t->mutex, &limit);
     if (o->complete) {
+        there_s = o->end_s;
         if (data)
             *data = o->buffer ? o->buffer->data : NULL;
     } else if (t->failure != STATUS_OK) {
@@ -365,6 +370,8 @@ static enum status wait_op(void *self, uint32_t op, double timeout_s, const void
         st = timed_out(t, op, timeout_s);
     }
     pthread_mutex_unlock(&t->mutex);
+    if (t->delay) /* here already, but not yet there */
+        clock_sleep_until(there_s);
     return st;
 }
 

@@ -69,6 +69,7 @@ struct tcp_link {
     size_t posts;                      /* outgoing: position of the next post */
     uint32_t step;                     /* of the next message */
     size_t credits;                    /* outgoing: messages that the receiver has room for */
+    double free_s;                     /* incoming: when the delay's pace lets the next begin */
     size_t buffers;                    /* of the pool that have memory */
     struct tcp_buffer *pool, *free;    /* incoming: [window] slots; outgoing: [order->n] */
 };
@@ -90,6 +91,7 @@ struct tcp_request {
 struct tcp_ring {
     size_t ranks, me; /* members, own position */
     int next, previous;
+    struct delay delay; /* from the previous one */
 };
 
 struct tcp {
@@ -98,6 +100,7 @@ struct tcp {
     size_t first, ops;           /* own ops are program->op[first .. first + ops) */
     struct tcp_op *op;           /* [ops] */
     struct channel_order *order; /* [program->channels] */
+    const struct delay *delay;   /* [ranks] borrowed; NULL: none */
     size_t links;
     struct tcp_link *link; /* [links] */
     uint32_t *link_of;     /* [program->channels] or PROGRAM_NONE */
