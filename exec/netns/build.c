@@ -18,6 +18,8 @@
 /* Shapes measured in EXECUTION.md, section 4: a packet carries MTU - 52 bytes (IP, TCP and its
  * timestamps) and htb counts MTU + 14; the burst is a packet or what 0.4 ms carry. */
 enum { MTU = 9000, HEADERS = 52, ETHERNET = 14, LEAST_BURST = MTU + 100, QUEUE = 8 << 20 };
+/* Pairs of ranks with a queue of their own on a link; more ranks share one. */
+enum { FLOWS = 256, SHARING_RANKS = 32, OTHERS = 2 }; /* OTHERS: the class of the rest */
 static const double burst_s = 0.4e-3;
 
 const char *build_address(uint32_t rank, char text[INSIDE_ADDRESS])
@@ -131,7 +133,7 @@ static void write_routes(const struct wiring *w, uint32_t space, FILE *f)
     char address[INSIDE_ADDRESS], source[INSIDE_ADDRESS];
     fprintf(f, "link set lo up\n");
     for (uint32_t i = 0; i < s->interfaces; i++)
-        fprintf(f, "link set eth%u arp off up\n", i);
+        fprintf(f, "link set eth%u gso_max_segs 1 arp off up\n", i);
     for (uint32_t r = 0; r < w->ranks; r++)
         if (w->space_of[r] == space)
             fprintf(f, "addr add %s/32 dev %s\n", build_address(r, address),
@@ -149,6 +151,67 @@ static void write_routes(const struct wiring *w, uint32_t space, FILE *f)
     }
 }
 
+/* ---- queues: pairs of ranks share a link fairly, as SimGrid's flows do. In one queue whatever
+ * comes first would be served first, and a message that meets another would be over sooner. */
+
+/* Does the way from one rank to another lead out of this end of the link? */
+static bool leads_out(const struct wiring *w, uint32_t from, uint32_t to, size_t link, int end)
+{
+    uint32_t at = w->space_of[from];
+    while (at != w->space_of[to]) {
+        uint32_t way = w->way[at * w->ranks + to];
+        if (way == WIRING_NONE)
+            return false;
+        const struct wiring_link *l = &w->link[way];
+        int k = l->space[0] == at ? 0 : 1;
+        if (way == link && k == end)
+            return true;
+        at = l->space[1 - k];
+    }
+    return false;
+}
+
+struct queue {
+    unsigned interface, class;
+    double rate_Bps, burst, delay_s;
+};
+
+static void write_leaf(const struct queue *q, double share, FILE *f)
+{
+    fprintf(f,
+            "class add dev eth%u parent 1:1 classid 1:%x htb rate %.0fbps ceil %.0fbps burst %d "
+            "cburst %.0f quantum %d\n",
+            q->interface, q->class, fmax(1, share * q->rate_Bps), q->rate_Bps, LEAST_BURST,
+            q->burst, MTU + ETHERNET);
+    fprintf(f, "qdisc add dev eth%u parent 1:%x handle %x: ", q->interface, q->class, q->class);
+    if (q->delay_s > 0)
+        fprintf(f, "netem delay %.3fus limit %d\n", q->delay_s * 1e6, QUEUE / 1000);
+    else
+        fprintf(f, "bfifo limit %d\n", QUEUE);
+}
+
+/* A class for each pair of ranks whose way leads out here, and one for the rest. */
+static void write_flows(const struct wiring *w, size_t link, int end, struct queue *q, FILE *f)
+{
+    unsigned pairs = 0;
+    const double share = 1.0 / (FLOWS + 1);
+    q->class = OTHERS;
+    write_leaf(q, share, f);
+    for (uint32_t a = 0; a < w->ranks && w->ranks <= SHARING_RANKS; a++)
+        for (uint32_t b = 0; b < w->ranks; b++) {
+            char from[INSIDE_ADDRESS], to[INSIDE_ADDRESS];
+            if (a == b || !leads_out(w, a, b, link, end))
+                continue;
+            q->class = OTHERS + 1 + pairs % FLOWS;
+            if (pairs++ < FLOWS)
+                write_leaf(q, share, f);
+            fprintf(f,
+                    "filter add dev eth%u parent 1: protocol ip prio 1 u32 match ip src %s/32 "
+                    "match ip dst %s/32 flowid 1:%x\n",
+                    q->interface, build_address(a, from), build_address(b, to), q->class);
+        }
+}
+
 static void write_queues(const struct wiring *w, uint32_t space, const struct build_options *o,
                          FILE *f)
 {
@@ -156,22 +219,18 @@ static void write_queues(const struct wiring *w, uint32_t space, const struct bu
     for (size_t i = 0; i < w->links; i++) {
         const struct wiring_link *l = &w->link[i];
         for (int k = 0; k < 2; k++) {
-            unsigned e = l->interface[k];
-            double rate = l->bandwidth_Bps / o->dilation * factor;
-            double burst = fmax(LEAST_BURST, burst_s * rate);
+            struct queue q = {.interface = l->interface[k],
+                              .rate_Bps = l->bandwidth_Bps / o->dilation * factor,
+                              .delay_s = o->latency ? l->latency_s * o->dilation : 0};
+            q.burst = fmax(LEAST_BURST, burst_s * q.rate_Bps);
             if (l->space[k] != space || l->bandwidth_Bps <= 0)
                 continue;
-            fprintf(f, "qdisc add dev eth%u root handle 1: htb default 1\n", e);
+            fprintf(f, "qdisc add dev eth%u root handle 1: htb default %x\n", q.interface, OTHERS);
             fprintf(f,
                     "class add dev eth%u parent 1: classid 1:1 htb rate %.0fbps burst %.0f "
                     "cburst %.0f quantum 60000\n",
-                    e, rate, burst, burst);
-            if (o->latency && l->latency_s > 0)
-                fprintf(f,
-                        "qdisc add dev eth%u parent 1:1 handle 10: netem delay %.3fus limit %d\n",
-                        e, l->latency_s * o->dilation * 1e6, QUEUE / 1000);
-            else
-                fprintf(f, "qdisc add dev eth%u parent 1:1 handle 10: bfifo limit %d\n", e, QUEUE);
+                    q.interface, q.rate_Bps, q.burst, q.burst);
+            write_flows(w, i, k, &q, f);
         }
     }
 }

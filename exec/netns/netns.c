@@ -85,6 +85,8 @@ static uint32_t device_of(const struct netns_options *o, uint32_t rank)
     return o->device ? o->device[rank] : rank;
 }
 
+/* A message is not sooner there than its narrowest link would bring it: shapers let a burst pass
+ * after a pause. */
 static enum status find_delays(const struct job *j, const struct build_options *o,
                                struct delay **out)
 {
@@ -101,8 +103,7 @@ static enum status find_delays(const struct job *j, const struct build_options *
             bool inside = j->w.space_of[a] == j->w.space_of[b];
             if (inside || !o->latency)
                 delay[a * n + b].latency_s = tier->latency_s * o->dilation;
-            if (inside)
-                delay[a * n + b].pace = o->dilation / tier->bandwidth_Bps;
+            delay[a * n + b].pace = o->dilation / tier->bandwidth_Bps;
         }
     *out = delay;
     return STATUS_OK;

@@ -41,7 +41,8 @@ struct netns_inside {
     const char *address;   /* of rank 0 */
     const char *addresses; /* of all ranks, commas between */
     /* [from * ranks + to] what the transport has to add, dilated: latencies where the kernel has no
-     * netem, and all of the links inside a node, for each pair of ranks on its own */
+     * netem, the least time of a message, and all of the links inside a node, for each pair of
+     * ranks on its own */
     const struct delay *delay;
     /* enter(context, rank): go to the namespace of a rank; false with errno */
     bool (*enter)(const void *context, uint32_t rank);
