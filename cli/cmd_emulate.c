@@ -13,7 +13,7 @@
 static const char *engine_name = "smpi", *output, *trace, *platform;
 static bool json, check;
 static size_t ranks, steps = 5, warmup = 1;
-static const char *dilate = "1", *compute = "paced";
+static const char *dilate = "1", *compute = "paced", *transport = "tcp";
 
 static const struct option_spec options[] = {
     {OPTION_STRING, "engine", &engine_name, "smpi|netns",
@@ -28,6 +28,8 @@ static const struct option_spec options[] = {
      "the platform's seconds again; auto: what this machine carries well"},
     {OPTION_STRING, "compute", &compute, "paced|real",
      "of a plan on netns: its predicted time, or numerics on this CPU"},
+    {OPTION_STRING, "transport", &transport, "tcp|mpi",
+     "of a plan on netns: what carries messages"},
     {OPTION_SIZE, "steps", &steps, "N", "measured iterations of netns"},
     {OPTION_SIZE, "warmup", &warmup, "N", "iterations of netns before these"},
     {OPTION_FLAG, "check", &check, NULL, "say what this machine can emulate"},
@@ -69,6 +71,9 @@ static enum status check_options(bool netns)
     if (strcmp(compute, "paced") != 0 && (!netns || strcmp(compute, "real") != 0))
         return error_set(STATUS_USAGE, "--compute %s: expected paced, or real with --engine netns",
                          compute);
+    if (strcmp(transport, "tcp") != 0 && (!netns || strcmp(transport, "mpi") != 0))
+        return error_set(STATUS_USAGE, "--transport %s: expected tcp, or mpi with --engine netns",
+                         transport);
     return STATUS_OK;
 }
 
@@ -78,7 +83,10 @@ static enum status emulate(int argc, char **argv)
     struct loaded_plan p = {0};
     struct timeline timeline = {0};
     struct measurement m = {0};
-    struct emulate_options o = {.steps = steps, .warmup = warmup, .real = !strcmp(compute, "real")};
+    struct emulate_options o = {.steps = steps,
+                                .warmup = warmup,
+                                .real = !strcmp(compute, "real"),
+                                .mpi = !strcmp(transport, "mpi")};
     bool netns = !strcmp(engine_name, "netns");
 
     if (check)

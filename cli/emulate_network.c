@@ -10,7 +10,7 @@
 #include "exec/netns/netns.h"
 #include "sim/platform_network.h"
 
-enum { PORT = 29500 };
+enum { PORT = 29500, MPIRUN = 1024 };
 static const double silence_s = 60; /* of a worker, before it counts as hung */
 
 enum status emulate_check(void)
@@ -101,6 +101,21 @@ static enum status dilate(const struct program *p, double factor, struct program
     return STATUS_OK;
 }
 
+/* Daemons through our remote shell, MPI over the emulated links only. */
+static enum status write_mpirun(const struct netns_inside *inside, char words[MPIRUN])
+{
+    if (!inside->hosts)
+        return error_set(STATUS_UNSUPPORTED,
+                         "--transport mpi: the ranks of a node must follow each other");
+    int n = snprintf(words, MPIRUN,
+                     "-H %s --map-by slot --mca plm rsh --mca plm_rsh_agent %s "
+                     "--mca plm_rsh_no_tree_spawn 1 --mca pml ob1 --mca btl tcp,self "
+                     "--mca btl_tcp_if_include 10.99.0.0/16 --mca oob_tcp_if_include 10.99.0.0/16",
+                     inside->hosts, inside->remote_shell);
+    return n < MPIRUN ? STATUS_OK
+                      : error_set(STATUS_UNSUPPORTED, "--transport mpi: too many nodes");
+}
+
 static enum status run_workers(void *argument, const struct netns_inside *inside)
 {
     enum status st;
@@ -109,7 +124,9 @@ static enum status run_workers(void *argument, const struct netns_inside *inside
     struct timeline t = {0};
     struct program program;
     struct program_op *ops = NULL;
-    const struct launch_options o = {.transport = "tcp",
+    char words[MPIRUN] = "";
+    const struct launch_options o = {.transport = j->o->mpi ? "mpi" : "tcp",
+                                     .mpirun = words,
                                      .address = inside->address,
                                      .device = j->o->real ? "cpu" : "paced",
                                      .steps = j->o->steps,
@@ -123,6 +140,8 @@ static enum status run_workers(void *argument, const struct netns_inside *inside
     /* Of this process and its workers only; the sandbox's /dev/shm goes with it. */
     setenv("FORELINE_PEERS", inside->addresses, 1);
     setenv("TMPDIR", "/dev/shm", 1);
+    if (j->o->mpi)
+        TRY(write_mpirun(inside, words));
     TRY(dilate(&j->p->program, inside->dilation, &program, &ops));
     TRY(launch_run(&program, &j->p->model, &o, &m, &t));
     evaluate_machine(&j->p->program, &j->p->topology, &m);
@@ -159,6 +178,7 @@ enum status emulate_plan(const struct loaded_plan *p, const struct emulate_optio
                                           .network = &net,
                                           .ranks = p->program.ranks,
                                           .device = device,
+                                          .delays = !o->mpi,
                                           .dilation = o->dilation};
     TRY(netns_call(&options, run_workers, &job));
 out:

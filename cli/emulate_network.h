@@ -23,6 +23,7 @@ enum status emulate_command(const char *platform, size_t ranks, double dilation,
 struct emulate_options {
     double dilation;      /* 0: as netns_options has it */
     size_t steps, warmup; /* iterations */
+    bool mpi;             /* messages over MPI instead of TCP: latencies need netem then */
     bool real;            /* numerics instead of the predicted times */
 };
 

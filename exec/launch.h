@@ -24,6 +24,7 @@ struct launch_options {
      * mpirun with settings that suit this program, for mpi. */
     const char *launcher;
     const char *hosts;    /* mpirun's --hostfile, NULL: all ranks on this machine */
+    const char *mpirun;   /* its words about hosts and network, NULL: as hosts says */
     const char *address;  /* dotted, where workers reach the launcher; NULL: 127.0.0.1 */
     const char *device;   /* "cpu" or "paced" */
     const char *text;     /* file of training text, NULL: the shipped one */

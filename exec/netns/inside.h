@@ -3,6 +3,7 @@
  *   sandbox.c  processes: the namespaces that everything lives in, and dies with
  *   build.c    a wiring becomes network namespaces, veth pairs, routes and queues
  *   carry.c    what this machine can carry
+ *   remote.c   a remote shell between the namespaces, for mpirun
  *   ranks.c    the program, once per rank */
 #ifndef EXEC_NETNS_INSIDE_H
 #define EXEC_NETNS_INSIDE_H
@@ -63,6 +64,15 @@ bool build_has_queue(const char *kind);
 /* Bytes per second of one TCP stream over a veth pair without a queue, as the others are set up;
  * takes a quarter of a second. */
 enum status carry_measure(double *Bps) MUST_CHECK;
+
+/* ---- remote.c: how mpirun gets into the namespaces */
+
+static const char remote_shell[] = "/dev/shm/remote-shell";
+/* Write it, and give the nodes' namespaces names in /dev/shm. STATUS_IO. */
+enum status remote_prepare(const struct built *b) MUST_CHECK;
+/* "ADDRESS:RANKS,..." of all nodes, malloc'd; NULL when the ranks of a node do not follow each
+ * other. STATUS_NOMEM. */
+enum status remote_hosts(const struct wiring *w, char **out) MUST_CHECK;
 
 /* ---- ranks.c */
 

@@ -16,7 +16,6 @@ struct job {
     struct wiring w;
     enum status (*fn)(void *argument, const struct netns_inside *inside); /* NULL: the command */
     void *argument;
-    bool delays; /* of our own transport */
 };
 
 /* A tenth of what one stream carries leaves room for the other links on the way: rates are then
@@ -69,14 +68,14 @@ static void describe(const struct job *j, const struct build_options *o)
         fprintf(stderr, ", dilated %g times", o->dilation);
     if (latency_s > 0 && o->latency)
         fprintf(stderr, "; latencies by netem");
-    else if (latency_s > 0 && j->delays)
+    else if (latency_s > 0 && j->o->delays)
         fprintf(stderr, "; latencies in the transport");
     else if (latency_s > 0)
         fprintf(stderr, "; latencies left out, up to %s a link: this kernel has no netem",
                 units_print(UNIT_SECONDS, latency_s, text));
     if (w->ranks > w->nodes)
         fprintf(stderr, "; inside nodes %s",
-                j->delays ? "links in the transport" : "this machine's memory");
+                j->o->delays ? "links in the transport" : "this machine's memory");
     fprintf(stderr, "\n");
 }
 
@@ -121,24 +120,30 @@ static enum status call_inside(const struct job *j, const struct built *b,
     char address[INSIDE_ADDRESS];
     size_t ranks = j->w.ranks, n = 0;
     char *all = calloc(ranks, INSIDE_ADDRESS + 1);
+    char *hosts = NULL;
     struct delay *delay = NULL;
     if (!all) {
         st = error_set(STATUS_NOMEM, "out of memory");
         goto out;
     }
     TRY(find_delays(j, o, &delay));
+    TRY(remote_prepare(b));
+    TRY(remote_hosts(&j->w, &hosts));
     for (uint32_t r = 0; r < ranks; r++)
         n += (size_t)sprintf(all + n, "%s%s", r ? "," : "", build_address(r, address));
     const struct netns_inside inside = {.dilation = o->dilation,
                                         .address = build_address(0, address),
                                         .addresses = all,
                                         .delay = delay,
+                                        .remote_shell = remote_shell,
+                                        .hosts = hosts,
                                         .enter = enter,
                                         .context = b};
     st = build_enter(b, 0) ? j->fn(j->argument, &inside)
                            : error_set(STATUS_IO, "the namespace of rank 0: %s", strerror(errno));
 out:
     free(all);
+    free(hosts);
     free(delay);
     return st;
 }
@@ -184,7 +189,7 @@ enum status netns_call(const struct netns_options *o,
                        enum status (*fn)(void *argument, const struct netns_inside *inside),
                        void *argument)
 {
-    struct job j = {.o = o, .fn = fn, .argument = argument, .delays = true};
+    struct job j = {.o = o, .fn = fn, .argument = argument};
     int code;
     return run_in_sandbox(&j, &code);
 }

@@ -21,6 +21,7 @@ struct netns_options {
                              * the nodes within a tenth of what the machine carries, >= 1 */
     char *const *command;   /* NULL-terminated; looked up in PATH */
     uint16_t port;          /* MASTER_PORT */
+    bool delays;            /* the ranks' transport adds what netns_inside.delay says */
     bool quiet;             /* no line on stderr about what was built */
 };
 
@@ -44,6 +45,9 @@ struct netns_inside {
      * netem, the least time of a message, and all of the links inside a node, for each pair of
      * ranks on its own */
     const struct delay *delay;
+    /* For mpirun: a program that enters a node's namespace by its address (its plm_rsh_agent), and
+     * the nodes as its -H wants them, NULL when the ranks of a node do not follow each other. */
+    const char *remote_shell, *hosts;
     /* enter(context, rank): go to the namespace of a rank; false with errno */
     bool (*enter)(const void *context, uint32_t rank);
     const void *context;
