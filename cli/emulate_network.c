@@ -5,13 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/emulate_faults.h"
 #include "cli/evaluate.h"
 #include "exec/launch.h"
 #include "exec/netns/netns.h"
 #include "sim/platform_network.h"
 
 enum { PORT = 29500, MPIRUN = 1024 };
-static const double silence_s = 60; /* of a worker, before it counts as hung */
+/* Of a worker, before it counts as hung; where a link is going to fail. */
+static const double silence_s = 60, faulty_s = 10;
 
 enum status emulate_check(void)
 {
@@ -35,8 +37,7 @@ out:
     return st;
 }
 
-enum status emulate_command(const char *platform, size_t ranks, double dilation, int n,
-                            char **words)
+enum status emulate_command(const char *platform, const struct emulate_command *c)
 {
     enum status st;
     struct topology t = {0};
@@ -44,16 +45,18 @@ enum status emulate_command(const char *platform, size_t ranks, double dilation,
     char *path = NULL;
     int code = 0;
 
-    if (n < 1)
-        return error_set(STATUS_USAGE, "expected '-- COMMAND...' after --platform");
-    words[n] = NULL;
+    if (!c->shell && !c->words[0])
+        return error_set(STATUS_USAGE, "expected '-- COMMAND...' after --platform, or --shell");
+    if (c->shell && c->words[0])
+        return error_set(STATUS_USAGE, "--shell takes no command");
     TRY(load_topology(platform, &t, &path));
     TRY(platform_network(path, &t, &net));
     const struct netns_options options = {.topology = &t,
                                           .network = &net,
-                                          .ranks = ranks ? ranks : t.n,
-                                          .dilation = dilation,
-                                          .command = words,
+                                          .ranks = c->ranks ? c->ranks : t.n,
+                                          .dilation = c->dilation,
+                                          .command = c->words,
+                                          .shell = c->shell,
                                           .port = PORT};
     TRY(netns_run(&options, &code));
 out:
@@ -125,6 +128,9 @@ static enum status run_workers(void *argument, const struct netns_inside *inside
     struct program program;
     struct program_op *ops = NULL;
     char words[MPIRUN] = "";
+    const struct faults *faults = j->o->faults;
+    double silent_s = faults_of_links(faults) ? faulty_s : silence_s;
+    struct fault_clock clock = {0};
     const struct launch_options o = {.transport = j->o->mpi ? "mpi" : "tcp",
                                      .mpirun = words,
                                      .address = inside->address,
@@ -132,7 +138,9 @@ static enum status run_workers(void *argument, const struct netns_inside *inside
                                      .steps = j->o->steps,
                                      .warmup = j->o->warmup,
                                      .learning_rate = 0.001,
-                                     .timeout_s = fmin(silence_s * inside->dilation, 1e6),
+                                     .timeout_s = fmin(silent_s * inside->dilation, 1e6),
+                                     .measuring = faults->n > 0 ? fault_clock_start : NULL,
+                                     .measuring_context = &clock,
                                      .dilation = inside->dilation,
                                      .delay = inside->delay,
                                      .enter = inside->enter,
@@ -143,7 +151,9 @@ static enum status run_workers(void *argument, const struct netns_inside *inside
     if (j->o->mpi)
         TRY(write_mpirun(inside, words));
     TRY(dilate(&j->p->program, inside->dilation, &program, &ops));
-    TRY(launch_run(&program, &j->p->model, &o, &m, &t));
+    TRY(fault_clock_open(faults, &j->p->program, inside, &clock));
+    st = launch_run(&program, &j->p->model, &o, &m, &t);
+    TRY(fault_clock_close(&clock, st));
     evaluate_machine(&j->p->program, &j->p->topology, &m);
     TRY(j->done(j->argument, &m, &t));
     if (fflush(stdout) != 0)

@@ -171,6 +171,13 @@ static uint32_t rank_of(const struct program *p, size_t op)
     return r;
 }
 
+/* The same of a whole program: a message that never arrives is its sender's. */
+static size_t first_lost(const struct program *p, const struct timeline *t)
+{
+    size_t op = first_beyond(p, t, 0, p->ops, faults_never_s);
+    return op < p->ops && p->op[op].kind == OP_RECV ? p->op[op].match : op;
+}
+
 static enum status outcome_of(const struct fault *f, const struct program *p,
                               const struct timeline *t)
 {
@@ -180,7 +187,7 @@ static enum status outcome_of(const struct fault *f, const struct program *p,
     size_t op;
     units_print(UNIT_SECONDS, f->at_s, at);
     if (f->kind == FAULT_FAIL) {
-        op = first_beyond(p, t, 0, p->ops, faults_never_s);
+        op = first_lost(p, t);
         if (op < p->ops)
             st = error_set(STATUS_EXTERNAL, "link %s failed at %s: %s of rank %u never ends",
                            f->name, at, op_label(&p->op[op], label), rank_of(p, op));

@@ -35,6 +35,10 @@ struct launch_options {
     bool progress;    /* a line per step on stderr */
     /* [from * ranks + to] what the transport (tcp only) adds to messages; NULL: nothing. */
     const struct delay *delay;
+    /* Once, when the last warm-up step is over on all ranks: the first measured one begins.
+     *   pid  [ranks] process of each, as it says itself */
+    void (*measuring)(void *context, const uint32_t *pid, size_t ranks);
+    void *measuring_context;
     /* In each worker's process before it becomes the worker; false with errno when it cannot. Calls
      * only what is safe after fork(). NULL: nothing. */
     bool (*enter)(const void *context, uint32_t rank);

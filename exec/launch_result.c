@@ -38,6 +38,27 @@ static void show_progress(struct run *run)
     }
 }
 
+/* Tell when the warm-up is over. */
+static enum status check_warmup(struct run *run)
+{
+    const struct launch_options *o = run->options;
+    size_t ranks = run->program->ranks;
+    if (run->measuring || !o->measuring)
+        return STATUS_OK;
+    for (size_t r = 0; r < ranks; r++)
+        if (run->worker[r].steps < o->warmup)
+            return STATUS_OK;
+    uint32_t *pid = calloc(ranks + 1, sizeof *pid);
+    if (!pid)
+        return error_set(STATUS_NOMEM, "out of memory");
+    for (size_t r = 0; r < ranks; r++)
+        pid[r] = (uint32_t)run->worker[r].told;
+    run->measuring = true;
+    o->measuring(o->measuring_context, pid, ranks);
+    free(pid);
+    return STATUS_OK;
+}
+
 enum status launch_take_step(struct run *run, uint32_t rank, const char *payload)
 {
     const struct program *p = run->program;
@@ -55,7 +76,7 @@ enum status launch_take_step(struct run *run, uint32_t rank, const char *payload
     if (run->options->progress)
         show_progress(run);
     if (s.step < run->options->warmup)
-        return STATUS_OK;
+        return check_warmup(run);
     size_t first = p->op_start[rank], n = p->op_start[rank + 1] - first;
     size_t at = (s.step - run->options->warmup) * p->ops + first;
     const char *times = payload + sizeof s;

@@ -154,9 +154,11 @@ static enum status add_hop(struct reading *r, const struct xml_tag *tag)
         n->link[n->links - 1].b = joint;
         r->at = joint;
     }
-    n->link[n->links++] =
-        (struct network_link){r->at, r->end, r->wire[i].bandwidth_Bps, r->wire[i].latency_s};
-    return STATUS_OK;
+    char name[NAME];
+    xml_decode(id, name, sizeof name);
+    n->link[n->links] =
+        (struct network_link){NULL, r->at, r->end, r->wire[i].bandwidth_Bps, r->wire[i].latency_s};
+    return text_copy(name, &n->link[n->links++].name);
 }
 
 enum status platform_network(const char *path, const struct topology *t, struct network *out)

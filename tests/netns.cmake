@@ -1,3 +1,4 @@
+unit_test(faults LIBS toy sim)
 unit_test(wiring LIBS exec sim topologies)
 
 add_executable(netns_flow netns_flow.c)

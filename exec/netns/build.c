@@ -176,6 +176,25 @@ struct queue {
     double rate_Bps, burst, delay_s;
 };
 
+/* More than the link has: htb counts headers too. */
+double build_rate(const struct wiring_link *l, double dilation)
+{
+    return l->bandwidth_Bps / dilation * (MTU + ETHERNET) / (MTU - HEADERS);
+}
+
+static double burst_of(double rate_Bps)
+{
+    return fmax(LEAST_BURST, burst_s * rate_Bps);
+}
+
+static void write_rate(const char *verb, unsigned interface, double rate_Bps, FILE *f)
+{
+    fprintf(f,
+            "class %s dev eth%u parent 1: classid 1:1 htb rate %.0fbps burst %.0f cburst %.0f "
+            "quantum 60000\n",
+            verb, interface, fmax(1, rate_Bps), burst_of(rate_Bps), burst_of(rate_Bps));
+}
+
 static void write_leaf(const struct queue *q, double share, FILE *f)
 {
     fprintf(f,
@@ -215,21 +234,17 @@ static void write_flows(const struct wiring *w, size_t link, int end, struct que
 static void write_queues(const struct wiring *w, uint32_t space, const struct build_options *o,
                          FILE *f)
 {
-    const double factor = (double)(MTU + ETHERNET) / (MTU - HEADERS);
     for (size_t i = 0; i < w->links; i++) {
         const struct wiring_link *l = &w->link[i];
         for (int k = 0; k < 2; k++) {
             struct queue q = {.interface = l->interface[k],
-                              .rate_Bps = l->bandwidth_Bps / o->dilation * factor,
+                              .rate_Bps = build_rate(l, o->dilation),
                               .delay_s = o->latency ? l->latency_s * o->dilation : 0};
-            q.burst = fmax(LEAST_BURST, burst_s * q.rate_Bps);
+            q.burst = burst_of(q.rate_Bps);
             if (l->space[k] != space || l->bandwidth_Bps <= 0)
                 continue;
             fprintf(f, "qdisc add dev eth%u root handle 1: htb default %x\n", q.interface, OTHERS);
-            fprintf(f,
-                    "class add dev eth%u parent 1: classid 1:1 htb rate %.0fbps burst %.0f "
-                    "cburst %.0f quantum 60000\n",
-                    q.interface, q.rate_Bps, q.burst, q.burst);
+            write_rate("add", q.interface, q.rate_Bps, f);
             write_flows(w, i, k, &q, f);
         }
     }
@@ -287,7 +302,8 @@ enum status build(const struct wiring *w, const struct build_options *o, struct 
 {
     enum status st;
     int home = -1;
-    *out = (struct built){.w = w, .fd = malloc((w->spaces + 1) * sizeof *out->fd)};
+    *out = (struct built){
+        .w = w, .dilation = o->dilation, .fd = malloc((w->spaces + 1) * sizeof *out->fd)};
     if (!out->fd)
         return error_set(STATUS_NOMEM, "out of memory");
     for (size_t i = 0; i < w->spaces; i++)
@@ -303,6 +319,39 @@ out:
             st = error_set(STATUS_IO, "setns: %s", strerror(errno));
         close(home);
     }
+    return st;
+}
+
+/* ---- changes while programs run */
+
+static enum status slow_end(const struct built *b, const struct wiring_link *l, int end,
+                            double factor)
+{
+    char *script = NULL;
+    size_t length;
+    bool fails = isinf(factor);
+    FILE *f = open_memstream(&script, &length);
+    if (!f)
+        return error_set(STATUS_NOMEM, "out of memory");
+    if (fails)
+        fprintf(f, "link set eth%u down\n", l->interface[end]);
+    else
+        write_rate("change", l->interface[end], build_rate(l, b->dilation) / factor, f);
+    enum status st = run_script(b->fd[l->space[end]], fails ? "ip" : "tc", &f, &script);
+    free(script);
+    return st;
+}
+
+enum status build_slow(const struct built *b, const char *link, double factor)
+{
+    enum status st = STATUS_OK;
+    size_t i = 0;
+    while (i < b->w->links && (!b->w->link[i].name || strcmp(b->w->link[i].name, link) != 0))
+        i++;
+    if (i == b->w->links)
+        return error_set(STATUS_INVALID, "no way of the ranks leads over a link '%s'", link);
+    for (int end = 0; end < 2 && st == STATUS_OK; end++)
+        st = slow_end(b, &b->w->link[i], end, factor);
     return st;
 }
 

@@ -41,6 +41,7 @@ enum status sandbox_tool(int space, const char *const *words, const char *script
 struct built {
     const struct wiring *w;
     int *fd; /* [w->spaces] */
+    double dilation;
 };
 
 struct build_options {
@@ -58,6 +59,12 @@ const char *build_address(uint32_t rank, char text[INSIDE_ADDRESS]);
 bool build_enter(const struct built *b, uint32_t rank);
 /* Can this kernel make a queue of that kind ("htb", "netem") in the caller's network namespace? */
 bool build_has_queue(const char *kind);
+
+/* What htb is told of a link, so that programs see its bandwidth. */
+double build_rate(const struct wiring_link *l, double dilation);
+/* Make messages on a link take `factor` times as long from now on; INFINITY: it fails. Runs tc or
+ * ip in the namespaces at its ends. STATUS_INVALID: no link of that name is wired; STATUS_IO. */
+enum status build_slow(const struct built *b, const char *link, double factor) MUST_CHECK;
 
 /* ---- carry.c */
 
@@ -82,5 +89,8 @@ struct ranks_options {
 };
 /* Until all have ended. *code: 0, or the exit status of the first that failed (128 + signal). */
 enum status ranks_run(const struct built *b, const struct ranks_options *o, int *code) MUST_CHECK;
+/* $SHELL on the caller's terminal or input, in the node of a rank; *code is its exit status. */
+enum status ranks_shell(const struct built *b, const struct ranks_options *o, uint32_t rank,
+                        int *code) MUST_CHECK;
 
 #endif

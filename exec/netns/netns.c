@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,6 +114,11 @@ static bool enter(const void *context, uint32_t rank)
     return build_enter(context, rank);
 }
 
+static enum status slow(const void *context, const char *link, double factor)
+{
+    return build_slow(context, link, factor);
+}
+
 static enum status call_inside(const struct job *j, const struct built *b,
                                const struct build_options *o)
 {
@@ -138,6 +144,7 @@ static enum status call_inside(const struct job *j, const struct built *b,
                                         .remote_shell = remote_shell,
                                         .hosts = hosts,
                                         .enter = enter,
+                                        .slow = slow,
                                         .context = b};
     st = build_enter(b, 0) ? j->fn(j->argument, &inside)
                            : error_set(STATUS_IO, "the namespace of rank 0: %s", strerror(errno));
@@ -146,6 +153,23 @@ out:
     free(hosts);
     free(delay);
     return st;
+}
+
+static enum status run_shell(const struct job *j, const struct built *b,
+                             const struct ranks_options *o, int *code)
+{
+    const char *name = j->o->shell;
+    char *end;
+    unsigned long number = strtoul(name, &end, 10);
+    uint32_t device = topology_find(j->o->topology, name), rank = 0;
+    while (rank < j->w.ranks && device_of(j->o, rank) != device)
+        rank++;
+    if (rank == j->w.ranks && *name >= '0' && *name <= '9' && !*end && number < j->w.ranks)
+        rank = (uint32_t)number;
+    if (rank == j->w.ranks)
+        return error_set(STATUS_INVALID, "--shell %s: no such host, nor a rank below %zu", name,
+                         j->w.ranks);
+    return ranks_shell(b, o, rank, code);
 }
 
 static enum status run_job(void *argument, int *code)
@@ -160,7 +184,12 @@ static enum status run_job(void *argument, int *code)
     TRY(build(&j->w, &options, &b));
     if (!j->o->quiet)
         describe(j, &options);
-    TRY(j->fn ? call_inside(j, &b, &options) : ranks_run(&b, &ranks, code));
+    if (j->fn)
+        TRY(call_inside(j, &b, &options));
+    else if (j->o->shell)
+        TRY(run_shell(j, &b, &ranks, code));
+    else
+        TRY(ranks_run(&b, &ranks, code));
 out:
     built_free(&b);
     return st;
@@ -182,7 +211,12 @@ out:
 enum status netns_run(const struct netns_options *o, int *code)
 {
     struct job j = {.o = o};
-    return run_in_sandbox(&j, code);
+    /* Ctrl-C is for what runs in the shell */
+    void (*before)(int) = o->shell ? signal(SIGINT, SIG_IGN) : SIG_ERR;
+    enum status st = run_in_sandbox(&j, code);
+    if (before != SIG_ERR)
+        signal(SIGINT, before);
+    return st;
 }
 
 enum status netns_call(const struct netns_options *o,

@@ -20,6 +20,7 @@ struct netns_options {
     double dilation;        /* bandwidths are divided by it, latencies multiplied; 0: what keeps
                              * the nodes within a tenth of what the machine carries, >= 1 */
     char *const *command;   /* NULL-terminated; looked up in PATH */
+    const char *shell;      /* instead: $SHELL in the node of this device or rank; NULL: no */
     uint16_t port;          /* MASTER_PORT */
     bool delays;            /* the ranks' transport adds what netns_inside.delay says */
     bool quiet;             /* no line on stderr about what was built */
@@ -50,6 +51,9 @@ struct netns_inside {
     const char *remote_shell, *hosts;
     /* enter(context, rank): go to the namespace of a rank; false with errno */
     bool (*enter)(const void *context, uint32_t rank);
+    /* slow(context, link, factor): from now on messages on that link of the platform take that many
+     * times as long; INFINITY: it fails. STATUS_INVALID: no way leads over such a link. */
+    enum status (*slow)(const void *context, const char *link, double factor);
     const void *context;
 };
 enum status netns_call(const struct netns_options *o,

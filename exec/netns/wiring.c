@@ -196,6 +196,7 @@ static void keep_link(struct search *s, uint32_t l)
     to->space[1] = keep_router(s, from->b);
     for (int k = 0; k < 2; k++)
         to->interface[k] = s->w->space[to->space[k]].interfaces++;
+    to->name = from->name;
     to->bandwidth_Bps = from->bandwidth_Bps;
     to->latency_s = from->latency_s;
 }
