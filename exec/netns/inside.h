@@ -71,6 +71,10 @@ enum status build_slow(const struct built *b, const char *link, double factor) M
 /* Bytes per second of one TCP stream over a veth pair without a queue, as the others are set up;
  * takes a quarter of a second. */
 enum status carry_measure(double *Bps) MUST_CHECK;
+enum { CARRY_STREAMS = 2 };
+/* The same of 1 or 2 streams that share one shaped link between two routers, each after its first
+ * MiB: Bps[streams]. */
+enum status carry_shaped(uint32_t streams, double bandwidth_Bps, double *Bps) MUST_CHECK;
 
 /* ---- remote.c: how mpirun gets into the namespaces */
 

@@ -230,12 +230,49 @@ enum status netns_call(const struct netns_options *o,
 
 /* ---- what the machine can do */
 
-enum { SANDBOX, LINKS, HTB, NETEM };
+enum { SANDBOX, LINKS, HTB, RATES, SHARING, NETEM };
 
 static void found(struct netns_ability *a, enum status st, const char *what)
 {
     a->there = st == STATUS_OK;
     snprintf(a->detail, sizeof a->detail, "%s", a->there ? what : error_message());
+}
+
+/* ---- how exact, against what was asked for */
+
+static const double exact = 0.02;
+
+static void probe_rates(struct netns_ability *a)
+{
+    static const double Mbps[] = {50, 200, 1000};
+    enum status st = STATUS_OK;
+    size_t n = 0;
+    a->there = true;
+    for (size_t k = 0; k < sizeof Mbps / sizeof *Mbps && st == STATUS_OK; k++) {
+        double asked = Mbps[k] * 125000, got;
+        st = carry_shaped(1, asked, &got);
+        if (st != STATUS_OK)
+            break;
+        a->there = a->there && fabs(got / asked - 1) <= exact;
+        n += (size_t)snprintf(a->detail + n, sizeof a->detail - n, "%s%.1f %% of %g Mbit/s",
+                              k ? ", " : "", 100 * got / asked, Mbps[k]);
+    }
+    if (st != STATUS_OK)
+        found(a, st, "");
+}
+
+static void probe_sharing(struct netns_ability *a)
+{
+    const double asked = 200 * 125000;
+    double got[CARRY_STREAMS];
+    char detail[128] = "";
+    enum status st = carry_shaped(CARRY_STREAMS, asked, got);
+    if (st == STATUS_OK)
+        snprintf(detail, sizeof detail, "two streams over 200 Mbit/s get %.1f %% and %.1f %% of it",
+                 100 * got[0] / asked, 100 * got[1] / asked);
+    found(a, st, detail);
+    a->there =
+        a->there && fabs(2 * got[0] / asked - 1) <= exact && fabs(2 * got[1] / asked - 1) <= exact;
 }
 
 static enum status probe(void *argument, int *code)
@@ -251,7 +288,16 @@ static enum status probe(void *argument, int *code)
                  units_print(UNIT_RATE, carried, text));
     found(&a[LINKS], st, detail);
     found(&a[HTB], build_has_queue("htb") ? STATUS_OK : STATUS_IO, "rates are shaped");
-    found(&a[NETEM], build_has_queue("netem") ? STATUS_OK : STATUS_IO, "latencies are emulated");
+    if (a[HTB].there) {
+        probe_rates(&a[RATES]);
+        probe_sharing(&a[SHARING]);
+    }
+    a[NETEM].there = build_has_queue("netem");
+    snprintf(a[NETEM].detail, sizeof a[NETEM].detail, "%s",
+             a[NETEM].there
+                 ? "latencies are emulated"
+                 : "not in this kernel (sch_netem): plans over TCP get their latencies in "
+                   "the transport, commands and MPI none");
     return STATUS_OK;
 }
 
@@ -261,6 +307,8 @@ enum status netns_check(struct netns_ability ability[NETNS_ABILITIES])
         [SANDBOX] = {.name = "namespaces", .needed = true, .detail = ""},
         [LINKS] = {.name = "veth pairs", .needed = true, .detail = "not looked at"},
         [HTB] = {.name = "htb", .needed = true, .detail = "not looked at"},
+        [RATES] = {.name = "rates", .needed = false, .detail = "not looked at"},
+        [SHARING] = {.name = "sharing", .needed = false, .detail = "not looked at"},
         [NETEM] = {.name = "netem", .needed = false, .detail = "not looked at"},
     };
     int code;
