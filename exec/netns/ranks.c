@@ -88,6 +88,17 @@ static bool enter_node(const struct built *b, uint32_t r)
     return true;
 }
 
+/* What Open MPI's mpirun needs to know. */
+static void set_mpi(void)
+{
+    setenv("OMPI_MCA_plm_rsh_agent", remote_shell, 1);
+    setenv("OMPI_MCA_plm_rsh_no_tree_spawn", "1", 1);
+    setenv("OMPI_MCA_pml", "ob1", 1);
+    setenv("OMPI_MCA_btl", "tcp,self", 1);
+    setenv("OMPI_MCA_btl_tcp_if_include", "10.99.0.0/16", 1);
+    setenv("OMPI_MCA_oob_tcp_if_include", "10.99.0.0/16", 1);
+}
+
 static void set_common(const struct built *b, const struct ranks_options *o)
 {
     char master[INSIDE_ADDRESS];
@@ -95,6 +106,7 @@ static void set_common(const struct built *b, const struct ranks_options *o)
     set_number("MASTER_PORT", o->port);
     setenv("MASTER_ADDR", build_address(0, master), 1);
     setenv("FORELINE_HOSTS", hosts_file, 1);
+    set_mpi();
 }
 
 static void be_rank(const struct crew *c, uint32_t r, int out, int err)
@@ -274,6 +286,7 @@ enum status ranks_run(const struct built *b, const struct ranks_options *o, int 
         goto out;
     }
     TRY(write_files(b->w));
+    TRY(remote_prepare(b));
     for (uint32_t r = 0; r < b->w->ranks; r++)
         TRY(start(&c, r));
     TRY(watch(&c));
@@ -311,6 +324,7 @@ enum status ranks_shell(const struct built *b, const struct ranks_options *o, ui
     enum status st;
     int ended = 0;
     TRY(write_files(b->w));
+    TRY(remote_prepare(b));
     pid_t pid = fork();
     if (pid == 0)
         be_shell(b, o, rank);
