@@ -165,6 +165,22 @@ out:
     return st;
 }
 
+/* Bytes of all messages and sums over the time that the busiest rank computes. */
+static double mean_traffic(const struct program *p)
+{
+    double bytes = 0, busiest_s = 0;
+    for (size_t r = 0; r < p->ranks; r++) {
+        double busy_s = 0;
+        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
+            const struct program_op *o = &p->op[i];
+            bytes += op_computes(o) || o->kind == OP_RECV ? 0 : (double)o->bytes;
+            busy_s += op_computes(o) ? o->seconds : 0;
+        }
+        busiest_s = fmax(busiest_s, busy_s);
+    }
+    return busiest_s > 0 ? bytes / busiest_s : 0;
+}
+
 enum status emulate_plan(const struct loaded_plan *p, const struct emulate_options *o,
                          enum status (*done)(void *argument, struct measurement *m,
                                              const struct timeline *t),
@@ -189,6 +205,7 @@ enum status emulate_plan(const struct loaded_plan *p, const struct emulate_optio
                                           .ranks = p->program.ranks,
                                           .device = device,
                                           .delays = !o->mpi,
+                                          .traffic_Bps = mean_traffic(&p->program),
                                           .dilation = o->dilation};
     TRY(netns_call(&options, run_workers, &job));
 out:

@@ -98,6 +98,39 @@ awk -v s="$(median simulated.json)" -v m="$(median dilated.json)" \
     fail "real compute: $(cat err)"
 grep -q parameters_sha256 real.json || fail "real compute without parameters"
 
+# Faults mean the same simulated and emulated.
+"$tool" simulate plan.json --slow link:sa-sb=2@0.3 --json >simulated.json
+"$tool" emulate plan.json --engine netns --slow link:sa-sb=2@0.3 -o slow.json >out 2>err || fail "slow: $(cat err)"
+echo "a slow link: simulated $(median simulated.json) s, measured $(median slow.json) s"
+awk -v s="$(median simulated.json)" -v m="$(median slow.json)" \
+    'BEGIN { exit !(s > 1.05 && m > 0.96 * s && m < 5 * s) }' || fail "simulated and emulated slow links differ"
+for how in "simulate plan.json" "emulate plan.json --engine netns"; do
+    status=0
+    # shellcheck disable=SC2086
+    "$tool" $how --kill 2@0.2 >out 2>err || status=$?
+    [ $status = 1 ] && grep -q 'rank 2 (b0) was killed at 200 ms' err || fail "$how --kill: $(cat err)"
+    status=0
+    # shellcheck disable=SC2086
+    "$tool" $how --fail sa-sb@0.2 >out 2>err || status=$?
+    [ $status = 1 ] && grep -q 'link sa-sb failed at 200 ms' err || fail "$how --fail: $(cat err)"
+done
+status=0
+"$tool" emulate plan.json --engine netns --fail nowhere@1 >out 2>err || status=$?
+[ $status = 1 ] && grep -q "link 'nowhere'" err || fail "a link that is not there: $(cat err)"
+
+# Over MPI, where the worker for it was built.
+if [ -x "$(dirname "$tool")/foreline-worker-mpi" ] && command -v mpirun >/dev/null; then
+    "$tool" emulate plan.json --engine netns --transport mpi --steps 1 -o mpi.json >out 2>err ||
+        fail "mpi: $(cat err)"
+    echo "over MPI: measured $(median mpi.json) s"
+fi
+
+# A shell in one node, and its exit status.
+status=0
+echo 'hostname; ls /sys/class/net; exit 3' | SHELL=/bin/sh "$tool" emulate --platform pair.xml --shell right \
+    >out 2>err || status=$?
+[ $status = 3 ] && [ "$(tr '\n' ' ' <out)" = "right eth0 lo " ] || fail "shell: $(cat out err)"
+
 # What a rank sees.
 "$tool" emulate --platform pair.xml -- sh -c 'echo $RANK $LOCAL_RANK $WORLD_SIZE $MASTER_ADDR \
     $MASTER_PORT $(hostname) $(ls /sys/class/net) $(wc -l <$FORELINE_HOSTS); readlink /proc/self/ns/net >&2' \

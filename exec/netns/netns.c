@@ -40,11 +40,11 @@ static enum status check_load(const struct job *j, double *dilation)
     char a[UNITS_TEXT], b[UNITS_TEXT];
     enum status st;
     *dilation = j->o->dilation > 0 ? j->o->dilation : 1;
-    if (j->w.links == 0)
+    if (j->w.links == 0 && (j->o->dilation > 0 || j->o->traffic_Bps <= 0))
         return STATUS_OK;
     st = carry_measure(&carried);
     if (st == STATUS_OK && j->o->dilation <= 0)
-        *dilation = choose_dilation(wanted, carried);
+        *dilation = choose_dilation(fmax(wanted, j->o->traffic_Bps), carried);
     wanted /= *dilation;
     if (st == STATUS_OK && wanted > carried)
         st = error_set(STATUS_UNSUPPORTED,

@@ -19,6 +19,8 @@ struct netns_options {
     const uint32_t *device; /* [ranks] of each; NULL: rank r is device r */
     double dilation;        /* bandwidths are divided by it, latencies multiplied; 0: what keeps
                              * the nodes within a tenth of what the machine carries, >= 1 */
+    double traffic_Bps;     /* what the ranks send together on average, also inside nodes; counts
+                             * for a dilation of 0 */
     char *const *command;   /* NULL-terminated; looked up in PATH */
     const char *shell;      /* instead: $SHELL in the node of this device or rank; NULL: no */
     uint16_t port;          /* MASTER_PORT */
