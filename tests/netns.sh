@@ -175,6 +175,29 @@ for signal in KILL TERM INT; do
     gone $signal
 done
 
+# The same of a plan's workers, told by their environment.
+marked() {
+    grep -lsF "NETNS_TEST=$dir" /proc/[0-9]*/environ 2>/dev/null | wc -l
+}
+for signal in KILL INT; do
+    env --default-signal=INT NETNS_TEST="$dir" setsid "$tool" emulate plan.json --engine netns --steps 500 \
+        >out 2>err &
+    pid=$!
+    until [ "$(marked)" -ge 7 ]; do # the command, the sandbox's two, four workers
+        kill -0 $pid 2>/dev/null || fail "$signal of a plan: ended too early: $(cat err)"
+        sleep 0.1
+    done
+    if [ $signal = INT ]; then kill -s INT -- "-$pid"; else kill -$signal $pid; fi
+    status=0
+    wait $pid || status=$?
+    [ $status -ne 0 ] || fail "$signal of a plan: exit status $status"
+    for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        [ "$(marked)" = 0 ] && break
+        sleep 0.2
+    done
+    [ "$(marked)" = 0 ] || fail "$signal of a plan: $(marked) processes are left"
+done
+
 # Refusals: too fast for any machine, and what cannot be wired.
 sed 's/100Mbps/900Tbps/' pair.xml >fast.xml
 status=0
