@@ -105,6 +105,8 @@ static enum status emulate(int argc, char **argv)
         return emulate_check();
     TRY(emulate_parse_dilation(dilate, &o.dilation));
     if (platform) {
+        if (slow || fail || killed)
+            return error_set(STATUS_USAGE, "--slow, --fail and --kill are for plans");
         argv[argc] = NULL;
         return emulate_command(platform, &(struct emulate_command){ranks, o.dilation, argv, shell});
     }
@@ -113,6 +115,10 @@ static enum status emulate(int argc, char **argv)
     TRY(check_options(netns));
     TRY(load_plan(argv[0], &p));
     TRY(load_faults(slow, fail, killed, &slower, &faults));
+    if (slower.n > 0 && o.real) {
+        st = error_set(STATUS_USAGE, "--slow: real compute takes the time that it takes");
+        goto out;
+    }
     if (slower.n > 0)
         TRY(perturb_program(&slower, &p.program));
     if (faults.n > 0) {
@@ -147,8 +153,10 @@ const struct command command_emulate = {
         "code that runs on clusters. Compute takes its predicted time, the network is\n"
         "SimGrid's. docs/emulate.md says where the two agree.\n\n"
         "With --platform, runs a command once per rank, each node in a network namespace, over\n"
-        "links shaped to the platform; --engine netns runs a plan's workers there, with paced\n"
-        "compute. docs/emulation.md. No root is needed.",
+        "links shaped to the platform, or a shell in one node; --engine netns runs a plan's\n"
+        "workers there: compute takes its predicted time, messages are real. --dilate auto slows\n"
+        "both down until this machine carries the platform. --slow, --fail and --kill mean the\n"
+        "same as in `simulate`. docs/emulation.md. No root is needed.",
     .options = options,
     .run = emulate,
 };
