@@ -100,12 +100,11 @@ models() { # PLATFORM PATH WORKERS...
 "$bin/foreline" compare "$out"/*.simgrid.json "$out"/*.netns.json >"$out/compare.tsv"
 "$bin/foreline" plot scatter "$out"/*.simgrid.json "$out"/*.netns.json -o "$out/scatter.svg" ||
     echo 'skipped: no picture' >&2
-awk -F '|' '/ % /{ e = $9 + 0; e = e < 0 ? -e : e; v[++n] = e }
-    END { for (i = 1; i <= n; i++) for (j = i + 1; j <= n; j++) if (v[j] < v[i]) { t = v[i]; v[i] = v[j]; v[j] = t }
-          printf "\n%d combinations, |error| median %.1f %%, largest %.1f %%.\n", n, v[int((n + 1) / 2)], v[n] }' \
-    "$dir/README.md" >"$dir/summary"
-cat "$dir/summary" >>"$dir/README.md"
-printf '\nTau and regret: [compare.tsv](compare.tsv). ![](scatter.svg)\n' >>"$dir/README.md"
+{
+    echo
+    sed -n 's/^# \(absolute error\|Kendall\)/* \1/p' "$out/compare.tsv"
+} >>"$dir/README.md"
+printf '\n[compare.tsv](compare.tsv). ![](scatter.svg)\n' >>"$dir/README.md"
 rm -f "$out"/*.plan.json
 mv "$dir/README.md" "$out/README.md"
 cat "$out/README.md"
