@@ -13,7 +13,8 @@
 static const char *engine_name = "smpi", *output, *trace, *platform;
 static bool json, check;
 static size_t ranks, steps = 5, warmup = 1;
-static double dilation = 1;
+static const char *dilate = "1", *compute = "paced", *transport = "tcp";
+static const char *shell, *slow, *fail, *killed;
 
 static const struct option_spec options[] = {
     {OPTION_STRING, "engine", &engine_name, "smpi|netns",
@@ -22,8 +23,20 @@ static const struct option_spec options[] = {
     {OPTION_STRING, "trace", &trace, "FILE", "write a timeline for ui.perfetto.dev"},
     {OPTION_FLAG, "json", &json, NULL, "print the measurement as JSON, SI units"},
     {OPTION_STRING, "platform", &platform, "P", "run a command instead: a shipped one, or XML"},
+    {OPTION_STRING, "shell", &shell, "HOST", "with --platform: a shell in the node of this device"},
     {OPTION_SIZE, "ranks", &ranks, "N", "of the command; 0: one per device of the platform"},
-    {OPTION_REAL, "dilate", &dilation, "F", "divide bandwidths, multiply latencies (command)"},
+    {OPTION_STRING, "dilate", &dilate, "F|auto",
+     "netns: divide bandwidths, multiply latencies and a plan's compute times; its results are in "
+     "the platform's seconds again; auto: what this machine carries well"},
+    {OPTION_STRING, "compute", &compute, "paced|real",
+     "of a plan on netns: its predicted time, or numerics on this CPU"},
+    {OPTION_STRING, "transport", &transport, "tcp|mpi",
+     "of a plan on netns: what carries messages"},
+    {OPTION_STRING, "slow", &slow, "NAME=X,...", "of a plan on netns: as in simulate"},
+    {OPTION_STRING, "fail", &fail, "LINK@T,...",
+     "likewise; one iteration is measured, whose start "
+     "is time 0"},
+    {OPTION_STRING, "kill", &killed, "RANK@T,...", "likewise"},
     {OPTION_SIZE, "steps", &steps, "N", "measured iterations of netns"},
     {OPTION_SIZE, "warmup", &warmup, "N", "iterations of netns before these"},
     {OPTION_FLAG, "check", &check, NULL, "say what this machine can emulate"},
@@ -53,28 +66,68 @@ out:
     return st;
 }
 
+/* Options that are for the other kind of emulation. */
+static enum status check_options(bool netns)
+{
+    if (!netns && strcmp(engine_name, engine_smpi.name) != 0)
+        return error_set(STATUS_USAGE, "--engine %s: expected smpi or netns", engine_name);
+    if (ranks != 0 || shell)
+        return error_set(STATUS_USAGE, "--ranks and --shell are for --platform P");
+    if (!netns && strcmp(dilate, "1") != 0)
+        return error_set(STATUS_USAGE, "--dilate is for --engine netns");
+    if (strcmp(compute, "paced") != 0 && (!netns || strcmp(compute, "real") != 0))
+        return error_set(STATUS_USAGE, "--compute %s: expected paced, or real with --engine netns",
+                         compute);
+    if (!netns && (slow || fail || killed))
+        return error_set(STATUS_USAGE, "--slow, --fail and --kill are for --engine netns");
+    if (strcmp(transport, "tcp") != 0 && (!netns || strcmp(transport, "mpi") != 0))
+        return error_set(STATUS_USAGE, "--transport %s: expected tcp, or mpi with --engine netns",
+                         transport);
+    return STATUS_OK;
+}
+
 static enum status emulate(int argc, char **argv)
 {
     enum status st;
     struct loaded_plan p = {0};
     struct timeline timeline = {0};
     struct measurement m = {0};
+    struct perturbation slower = {0};
+    struct faults faults = {0};
+    struct emulate_options o = {.faults = &faults,
+                                .steps = steps,
+                                .warmup = warmup,
+                                .real = !strcmp(compute, "real"),
+                                .mpi = !strcmp(transport, "mpi")};
+    bool netns = !strcmp(engine_name, "netns");
 
     if (check)
         return emulate_check();
-    if (platform)
-        return emulate_command(platform, ranks, dilation, argc, argv);
+    TRY(emulate_parse_dilation(dilate, &o.dilation));
+    if (platform) {
+        if (slow || fail || killed)
+            return error_set(STATUS_USAGE, "--slow, --fail and --kill are for plans");
+        argv[argc] = NULL;
+        return emulate_command(platform, &(struct emulate_command){ranks, o.dilation, argv, shell});
+    }
     if (argc != 1)
         return error_set(STATUS_USAGE, "expected one plan file, got %d operands", argc);
-    bool netns = !strcmp(engine_name, "netns");
-    if (dilation != 1 || ranks != 0)
-        return error_set(STATUS_USAGE, "--dilate and --ranks are for --platform P -- COMMAND");
-    if (!netns && strcmp(engine_name, engine_smpi.name) != 0)
-        return error_set(STATUS_USAGE, "--engine %s: expected smpi or netns", engine_name);
+    TRY(check_options(netns));
     TRY(load_plan(argv[0], &p));
+    TRY(load_faults(slow, fail, killed, &slower, &faults));
+    if (slower.n > 0 && o.real) {
+        st = error_set(STATUS_USAGE, "--slow: real compute takes the time that it takes");
+        goto out;
+    }
+    if (slower.n > 0)
+        TRY(perturb_program(&slower, &p.program));
+    if (faults.n > 0) {
+        o.steps = 1;
+        o.warmup = warmup > 0 ? warmup : 1;
+    }
     struct labelled labelled = {&p, argv[0]};
     if (netns) {
-        st = emulate_plan(&p, steps, warmup, report, &labelled);
+        st = emulate_plan(&p, &o, report, &labelled);
         goto out;
     }
     const struct evaluation_context context = {
@@ -84,13 +137,15 @@ static enum status emulate(int argc, char **argv)
 out:
     measurement_free(&m);
     timeline_free(&timeline);
+    perturbation_free(&slower);
+    faults_free(&faults);
     loaded_plan_free(&p);
     return st;
 }
 
 const struct command command_emulate = {
     .name = "emulate",
-    .synopsis = "PLAN | --platform P -- COMMAND...",
+    .synopsis = "PLAN | --platform P -- COMMAND... | --platform P --shell HOST",
     .summary = "run the real executor on a simulated network",
     .details =
         "Runs the executor and the MPI transport of `foreline run --transport mpi`, compiled\n"
@@ -98,8 +153,10 @@ const struct command command_emulate = {
         "code that runs on clusters. Compute takes its predicted time, the network is\n"
         "SimGrid's. docs/emulate.md says where the two agree.\n\n"
         "With --platform, runs a command once per rank, each node in a network namespace, over\n"
-        "links shaped to the platform; --engine netns runs a plan's workers there, with paced\n"
-        "compute. docs/emulation.md. No root is needed.",
+        "links shaped to the platform, or a shell in one node; --engine netns runs a plan's\n"
+        "workers there: compute takes its predicted time, messages are real. --dilate auto slows\n"
+        "both down until this machine carries the platform. --slow, --fail and --kill mean the\n"
+        "same as in `simulate`. docs/emulation.md. No root is needed.",
     .options = options,
     .run = emulate,
 };

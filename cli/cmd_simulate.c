@@ -17,7 +17,7 @@
 #include "sim/export.h"
 
 static const char *engine_name = "simgrid", *collective = "auto";
-static const char *output, *trace, *export, *jitter, *slow;
+static const char *output, *trace, *export, *jitter, *slow, *fail, *killed;
 static bool json, nccl_protocols, no_fold, fail_on_oom;
 static size_t seed;
 static struct report_limits limits = {4, 5};
@@ -33,8 +33,10 @@ static const struct option_spec options[] = {
     {OPTION_STRING, "jitter", &jitter, "SHARE",
      "standard deviation of every compute time, such as 5% of it"},
     {OPTION_STRING, "slow", &slow, "NAME=X,...",
-     "stragglers: compute takes X times as long on a device (r0n0g1), a rank (3) or a stage "
-     "(stage:1)"},
+     "takes X times as long: compute of a device (r0n0g1), a rank (3) or a stage (stage:1), from "
+     "time T on the messages of a link (link:NAME=X@T)"},
+    {OPTION_STRING, "fail", &fail, "LINK@T,...", "from T on nothing passes a link of the platform"},
+    {OPTION_STRING, "kill", &killed, "RANK@T,...", "a rank or device of the plan ends at T"},
     {OPTION_SIZE, "seed", &seed, "N", "of the jitter; same seed, same result"},
     {OPTION_FLAG, "fail-on-oom", &fail_on_oom, NULL,
      "exit status 1 when a rank needs more memory than its device has"},
@@ -57,6 +59,7 @@ struct simulate {
     const struct exporter *exporter;
     const char *exported;
     struct perturbation perturbation;
+    struct faults faults;
     struct loaded_plan p;
     struct evaluation_context context;
     struct provenance by;
@@ -91,9 +94,9 @@ static enum status parse_options(struct simulate *s)
         return error_context(STATUS_USAGE, "--export");
     if (jitter && perturbation_parse_jitter(jitter, &s->perturbation.jitter) != STATUS_OK)
         return error_context(STATUS_USAGE, "--jitter");
-    enum status st = slow ? perturbation_add_slow(&s->perturbation, slow) : STATUS_OK;
+    enum status st = load_faults(slow, fail, killed, &s->perturbation, &s->faults);
     if (st != STATUS_OK)
-        return error_context(st, "--slow");
+        return st;
     s->perturbation.seed = seed;
     return choose_collective(&s->context.options.collective);
 }
@@ -101,7 +104,7 @@ static enum status parse_options(struct simulate *s)
 /* Simulate, in full when all ops have to be known. */
 static enum status evaluate(struct simulate *s, const struct engine *engine)
 {
-    if (no_fold || trace || s->exporter)
+    if (no_fold || trace || s->exporter || s->faults.n > 0)
         return evaluate_whole(&s->p.plan, &s->context, engine, &s->m, &s->program,
                               trace ? &s->timeline : NULL);
     return evaluate_plan(&s->p.plan, &s->context, engine, &s->m, &s->program);
@@ -162,6 +165,7 @@ static enum status predict(struct simulate *s, const char *path)
     s->context.model = &s->p.model;
     s->context.topology = &s->p.topology;
     s->context.platform = s->p.platform;
+    s->context.options.faults = s->faults.n > 0 ? &s->faults : NULL;
     s->context.perturbation = jitter || slow ? &s->perturbation : NULL;
     s->context.detailed = true;
     s->by = command_provenance(jitter ? seed : s->p.plan.seed);
@@ -191,6 +195,7 @@ static enum status simulate(int argc, char **argv)
     program_free(&s.program);
     loaded_plan_free(&s.p);
     perturbation_free(&s.perturbation);
+    faults_free(&s.faults);
     if (s.interrupted && st == STATUS_OK) { /* status 130, and shells stop their loops */
         fflush(stdout);
         signal(SIGINT, SIG_DFL);

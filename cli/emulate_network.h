@@ -2,6 +2,7 @@
 #ifndef CLI_EMULATE_NETWORK_H
 #define CLI_EMULATE_NETWORK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "cli/load.h"
@@ -11,18 +12,32 @@
  */
 enum status emulate_check(void) MUST_CHECK;
 
-/* Run a command once per rank on an emulated platform; ends the process with the exit status of the
- * first rank that fails.
- *   platform  as in load_topology()
- *   ranks     0: one per device
- *   words     [n + 1] the command; words[n] becomes NULL */
-enum status emulate_command(const char *platform, size_t ranks, double dilation, int n,
-                            char **words) MUST_CHECK;
+struct emulate_command {
+    size_t ranks;       /* 0: one per device */
+    double dilation;    /* 0: as netns_options has it */
+    char *const *words; /* the command, NULL-terminated */
+    const char *shell;  /* a device or rank: a shell in its node instead; NULL: the command */
+};
 
-/* Run a plan's workers over TCP, one per device, with paced compute, on its platform, and call
- * done(argument, measurement, timeline) there: in a process of its own, so only what it writes and
- * prints is left. */
-enum status emulate_plan(const struct loaded_plan *p, size_t steps, size_t warmup,
+/* Run a command once per rank on an emulated platform (as in load_topology()), or a shell; ends the
+ * process with the exit status of the first rank that fails. */
+enum status emulate_command(const char *platform, const struct emulate_command *c) MUST_CHECK;
+
+struct emulate_options {
+    double dilation;      /* 0: as netns_options has it */
+    size_t steps, warmup; /* iterations; with faults one that is measured, after at least one */
+    const struct faults *faults;
+    bool mpi;  /* messages over MPI instead of TCP: latencies need netem then */
+    bool real; /* numerics instead of the predicted times */
+};
+
+/* "auto" (0) or a number above zero. STATUS_USAGE. */
+enum status emulate_parse_dilation(const char *text, double *out) MUST_CHECK;
+
+/* Run a plan's workers, one per device, on its platform, and call done(argument, measurement,
+ * timeline) there, with undilated times: in a process of its own, so only what it writes and prints
+ * is left. STATUS_UNSUPPORTED for real compute and dilation. */
+enum status emulate_plan(const struct loaded_plan *p, const struct emulate_options *o,
                          enum status (*done)(void *argument, struct measurement *m,
                                              const struct timeline *t),
                          void *argument) MUST_CHECK;

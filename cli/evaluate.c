@@ -33,6 +33,8 @@ enum status evaluate_program(const struct program *p, const struct evaluation_co
     enum status st;
     struct simulation s = {0};
     TRY(engine->run(p, context->topology, context->platform, &context->options, &s));
+    if (context->options.faults)
+        TRY(faults_outcome(context->options.faults, p, &s.timeline));
     TRY(measurement_from_timeline(p, &s.timeline, m));
     m->link = s.link;
     m->links = s.links;

@@ -114,3 +114,20 @@ enum status load_label(const struct loaded_plan *p, const char *path, const char
 out:
     return st;
 }
+
+enum status load_faults(const char *slow, const char *fail, const char *kill,
+                        struct perturbation *slower, struct faults *faults)
+{
+    enum status st = STATUS_OK;
+    char *rest = NULL;
+    if (slow && (st = faults_take_slow(faults, slow, &rest)) == STATUS_OK && rest)
+        st = perturbation_add_slow(slower, rest);
+    free(rest);
+    if (st != STATUS_OK)
+        return error_context(st, "--slow");
+    if (fail && (st = faults_add(faults, FAULT_FAIL, fail)) != STATUS_OK)
+        return error_context(st, "--fail");
+    if (kill && (st = faults_add(faults, FAULT_KILL, kill)) != STATUS_OK)
+        return error_context(st, "--kill");
+    return st;
+}

@@ -2,8 +2,10 @@
 #ifndef CLI_LOAD_H
 #define CLI_LOAD_H
 
+#include "core/faults.h"
 #include "core/measurement.h"
 #include "core/model.h"
+#include "core/perturb.h"
 #include "core/plan.h"
 #include "core/program.h"
 #include "core/topology.h"
@@ -31,6 +33,11 @@ enum status load_plan(const char *path, struct loaded_plan *out) MUST_CHECK;
 /* The same without the program. */
 enum status load_plan_only(const char *path, struct loaded_plan *out) MUST_CHECK;
 void loaded_plan_free(struct loaded_plan *p); /* accepts {0}; leaves {0} */
+
+/* What --slow, --fail and --kill say (each may be NULL): factors of compute to *slower, the rest to
+ * *faults. STATUS_USAGE, "--slow: ..."; STATUS_NOMEM; what is there by then must be freed. */
+enum status load_faults(const char *slow, const char *fail, const char *kill,
+                        struct perturbation *slower, struct faults *faults) MUST_CHECK;
 
 /* Set plan, plan_sha256, model, platform and engine of a measurement (copies). */
 enum status load_label(const struct loaded_plan *p, const char *path, const char *engine,

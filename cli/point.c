@@ -8,6 +8,7 @@
 #include "cli/emulate_network.h"
 #include "cli/evaluate.h"
 #include "cli/warn.h"
+#include "core/faults.h"
 #include "core/text.h"
 #include "exec/device.h"
 #include "exec/launch.h"
@@ -128,7 +129,14 @@ static enum status emulated(void *argument, struct measurement *m, const struct 
 static enum status run_emulated(const struct job *j)
 {
     struct job copy = *j;
-    return emulate_plan(&copy.p, copy.run->steps, copy.run->warmup, emulated, &copy);
+    const struct faults none = {0};
+    const struct emulate_options o = {
+        .steps = j->run->steps,
+        .warmup = j->run->warmup,
+        .faults = &none,
+        .real = j->run->compute && !strcmp(j->run->compute, "real"),
+    };
+    return emulate_plan(&copy.p, &o, emulated, &copy);
 }
 
 static enum status run_simulated(const struct job *j)
@@ -144,10 +152,10 @@ out:
     return st;
 }
 
-const char *const point_engines[] = {"tcp", "mpi", "netns", "smpi"};
+const char *const point_engines[] = {"tcp", "mpi", "local", "netns", "smpi"};
 const size_t point_engines_n = sizeof point_engines / sizeof *point_engines;
-static enum status (*const runners[])(const struct job *) = {run_workers, run_workers, run_emulated,
-                                                             run_simulated};
+static enum status (*const runners[])(const struct job *) = {run_workers, run_workers, run_workers,
+                                                             run_emulated, run_simulated};
 
 static const char *engine_at(size_t i)
 {
@@ -163,7 +171,7 @@ enum status point_check_run(const struct point_run *r)
         return error_set(STATUS_USAGE, "--device %s: expected cpu or cuda", r->device);
     if (r->compute && strcmp(r->compute, "real") != 0 && strcmp(r->compute, "paced") != 0)
         return error_set(STATUS_USAGE, "--compute %s: expected real or paced", r->compute);
-    if (r->compute && !strcmp(r->compute, "real") && runners[i] != run_workers)
+    if (r->compute && !strcmp(r->compute, "real") && runners[i] == run_simulated)
         return error_set(STATUS_USAGE, "--engine %s: compute is always paced", r->engine);
     if (r->steps < 1)
         return error_set(STATUS_USAGE, "--steps 0: expected at least 1");

@@ -11,6 +11,7 @@ enum { NETWORK_ROUTER = UINT32_MAX };
 
 /* Between two fixed points, in each direction with all of its bandwidth. */
 struct network_link {
+    char *name;    /* owned */
     uint32_t a, b; /* vertices, a != b */
     double bandwidth_Bps, latency_s;
 };

@@ -14,6 +14,8 @@
 #include "core/model.h"
 #include "core/program.h"
 
+struct delay; /* exec/rendezvous.h */
+
 struct launch_options {
     const char *worker;    /* path of the worker; NULL: beside this executable */
     const char *transport; /* "tcp", "mpi", "local", "nccl" (device cuda only); NULL: tcp */
@@ -22,13 +24,21 @@ struct launch_options {
      * settings that suit this program for mpi, or one process that is all ranks for local. */
     const char *launcher;
     const char *hosts;    /* mpirun's --hostfile, NULL: all ranks on this machine */
+    const char *mpirun;   /* its words about hosts and network, NULL: as hosts says */
     const char *address;  /* dotted, where workers reach the launcher; NULL: 127.0.0.1 */
     const char *device;   /* "cpu", "cuda" or "paced" */
     const char *text;     /* file of training text, NULL: the shipped one */
     size_t steps, warmup; /* measured steps >= 1, after warm-up steps */
     double learning_rate;
     double timeout_s; /* longest silence before a rank counts as hung */
+    double dilation;  /* seconds here per second reported, for emulated networks; 0: 1 */
     bool progress;    /* a line per step on stderr */
+    /* [from * ranks + to] what the transport (tcp only) adds to messages; NULL: nothing. */
+    const struct delay *delay;
+    /* Once, when the last warm-up step is over on all ranks: the first measured one begins.
+     *   pid  [ranks] process of each, as it says itself */
+    void (*measuring)(void *context, const uint32_t *pid, size_t ranks);
+    void *measuring_context;
     /* In each worker's process before it becomes the worker; false with errno when it cannot. Calls
      * only what is safe after fork(). NULL: nothing. */
     bool (*enter)(const void *context, uint32_t rank);

@@ -50,7 +50,9 @@ static void write_mpirun(const struct run *run, char line[LINE])
                      "-x FORELINE_LAUNCHER -x FORELINE_TOKEN -x OPENBLAS_NUM_THREADS ",
                      geteuid() == 0 ? "--allow-run-as-root " : "", run->program->ranks,
                      (long long)eager_limit(run->program), (long long)eager_limit(run->program));
-    if (run->options->hosts)
+    if (run->options->mpirun)
+        snprintf(line + n, (size_t)(LINE - n), "%.1024s", run->options->mpirun);
+    else if (run->options->hosts)
         snprintf(line + n, (size_t)(LINE - n), "--hostfile %.1024s", run->options->hosts);
     else
         snprintf(line + n, (size_t)(LINE - n),

@@ -38,6 +38,27 @@ static void show_progress(struct run *run)
     }
 }
 
+/* Tell when the warm-up is over. */
+static enum status check_warmup(struct run *run)
+{
+    const struct launch_options *o = run->options;
+    size_t ranks = run->program->ranks;
+    if (run->measuring || !o->measuring)
+        return STATUS_OK;
+    for (size_t r = 0; r < ranks; r++)
+        if (run->worker[r].steps < o->warmup)
+            return STATUS_OK;
+    uint32_t *pid = calloc(ranks + 1, sizeof *pid);
+    if (!pid)
+        return error_set(STATUS_NOMEM, "out of memory");
+    for (size_t r = 0; r < ranks; r++)
+        pid[r] = (uint32_t)run->worker[r].told;
+    run->measuring = true;
+    o->measuring(o->measuring_context, pid, ranks);
+    free(pid);
+    return STATUS_OK;
+}
+
 enum status launch_take_step(struct run *run, uint32_t rank, const char *payload)
 {
     const struct program *p = run->program;
@@ -48,18 +69,23 @@ enum status launch_take_step(struct run *run, uint32_t rank, const char *payload
         return error_set(STATUS_IO, "reports step %llu, expected %zu", (unsigned long long)s.step,
                          w->steps);
     w->steps++;
-    run->start_s[s.step * p->ranks + rank] = s.start_s;
-    run->end_s[s.step * p->ranks + rank] = s.end_s;
+    double second_s = run->options->dilation > 0 ? run->options->dilation : 1;
+    run->start_s[s.step * p->ranks + rank] = s.start_s / second_s;
+    run->end_s[s.step * p->ranks + rank] = s.end_s / second_s;
     run->loss[s.step * p->ranks + rank] = s.loss;
     if (run->options->progress)
         show_progress(run);
     if (s.step < run->options->warmup)
-        return STATUS_OK;
+        return check_warmup(run);
     size_t first = p->op_start[rank], n = p->op_start[rank + 1] - first;
     size_t at = (s.step - run->options->warmup) * p->ops + first;
     const char *times = payload + sizeof s;
     memcpy(run->op_start_s + at, times, n * sizeof(double));
     memcpy(run->op_end_s + at, times + n * sizeof(double), n * sizeof(double));
+    for (size_t i = at; i < at + n; i++) {
+        run->op_start_s[i] /= second_s;
+        run->op_end_s[i] /= second_s;
+    }
     return STATUS_OK;
 }
 

@@ -81,6 +81,7 @@ struct run {
     struct launched *worker;    /* [ranks] */
     size_t joined, done, alive; /* alive: children */
     size_t announced;           /* steps shown as progress */
+    bool measuring;             /* the warm-up is over */
     double started_s;
     double others_cpu_s; /* CPU time of everything else on the machine during the run */
     struct cause cause;

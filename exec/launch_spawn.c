@@ -9,6 +9,7 @@
 
 #include "core/provenance.h"
 #include "exec/launch_run.h"
+#include "exec/rendezvous.h"
 #include "exec/tcp/socket.h"
 
 extern char **environ;
@@ -120,6 +121,7 @@ struct call {
     char rate[NUMBER], steps[NUMBER], timeout[NUMBER];
     uint32_t number; /* of the rank, without a launcher */
     char launcher[64], token[32 + 2 * TOKEN], rank[NUMBER], ranks[NUMBER];
+    char *delays;       /* of the rank; NULL: none */
     char **environment; /* ours first, then what we inherited */
     char **words;       /* the launcher's, NULL: none */
     char **line;        /* words and arguments */
@@ -163,6 +165,25 @@ static bool names_a_rank(const char *variable, bool all_here)
     return false;
 }
 
+static const char delays_name[] = "FORELINE_DELAYS=";
+enum { DELAY_TEXT = 64 };
+
+static size_t delays_room(size_t ranks)
+{
+    return sizeof delays_name + DELAY_TEXT * ranks;
+}
+
+/* What one rank has to know of the network (rendezvous_delays()). */
+static void write_delays(const struct run *run, uint32_t to, char *text)
+{
+    size_t ranks = run->program->ranks;
+    int n = sprintf(text, "%s", delays_name);
+    for (size_t from = 0; from < ranks; from++) {
+        const struct delay *d = &run->options->delay[from * ranks + to];
+        n += sprintf(text + n, "%s%.9g:%.9g", from ? "," : "", d->latency_s, d->pace);
+    }
+}
+
 /* With a launcher, it says who is which rank; else we do. All ranks of a process use one GPU. */
 static enum status make_environment(const struct run *run, struct call *c)
 {
@@ -175,9 +196,15 @@ static enum status make_environment(const struct run *run, struct call *c)
     while (environ[inherited])
         inherited++;
     bool one = launch_in_one_process(run);
-    char *const ours[] = {c->launcher, c->token, borrowed("OPENBLAS_NUM_THREADS=1"),
-                          one ? borrowed("LOCAL_RANK=0") : c->ranks, c->rank};
-    size_t settings = c->words ? 3 : one ? 4 : sizeof ours / sizeof *ours;
+    if (run->options->delay && !(c->delays = malloc(delays_room(run->program->ranks))))
+        return error_set(STATUS_NOMEM, "environment");
+    char *const ours[] = {c->launcher,
+                          c->token,
+                          borrowed("OPENBLAS_NUM_THREADS=1"),
+                          one ? borrowed("LOCAL_RANK=0") : c->ranks,
+                          c->rank,
+                          c->delays};
+    size_t settings = c->words ? 3 : one ? 4 : c->delays ? 6 : 5;
     c->environment = calloc(inherited + settings + 1, sizeof *c->environment);
     if (!c->environment)
         return error_set(STATUS_NOMEM, "environment");
@@ -269,6 +296,8 @@ static enum status spawn_ranks(struct run *run, struct call *c)
         struct launched *w = &run->worker[r];
         c->number = r;
         snprintf(c->rank, NUMBER, "RANK=%u", r);
+        if (c->delays)
+            write_delays(run, r, c->delays);
         st = spawn(run, c, STDERR_FILENO, &w->pid);
         w->alive = w->pid > 0;
         if (st != STATUS_OK)
@@ -325,6 +354,7 @@ enum status launch_spawn(struct run *run)
         TRY(starter ? spawn_starter(run, &c) : spawn_ranks(run, &c));
 out:
     free(c.environment);
+    free(c.delays);
     free(c.line);
     free(c.words);
     return st;

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,6 +191,36 @@ const char *rendezvous_host(const struct rendezvous *r, uint32_t rank, char text
     return text;
 }
 
+enum status rendezvous_delays(const char *text, uint32_t ranks, struct delay **out)
+{
+    static const double longest_s = 3600;
+    if (!text) {
+        *out = NULL;
+        return STATUS_OK;
+    }
+    struct delay *delay = calloc((size_t)ranks + 1, sizeof *delay);
+    if (!delay)
+        return error_set(STATUS_NOMEM, "delays of %u ranks", ranks);
+    uint32_t n = 0;
+    for (bool more = true; more && n < ranks; n++) {
+        struct delay *d = &delay[n];
+        int end = 0;
+        if (sscanf(text, "%lf:%lf%n", &d->latency_s, &d->pace, &end) != 2 || end == 0 ||
+            !(d->latency_s >= 0 && d->latency_s <= longest_s && d->pace >= 0 && d->pace <= 1))
+            break;
+        text += end;
+        more = *text == ',';
+        text += more;
+    }
+    if (n != ranks || *text) {
+        free(delay);
+        return error_set(STATUS_USAGE, "FORELINE_DELAYS: not %u times latency:pace (at %u)", ranks,
+                         n);
+    }
+    *out = delay;
+    return STATUS_OK;
+}
+
 enum status rendezvous_join(const char *launcher, const struct frame_hello *hello, double timeout_s,
                             struct rendezvous *out)
 {
@@ -212,6 +243,7 @@ enum status rendezvous_join(const char *launcher, const struct frame_hello *hell
         st = error_set(STATUS_NOMEM, "ports of %u ranks", h.ranks);
         goto out;
     }
+    TRY(rendezvous_delays(getenv("FORELINE_DELAYS"), r.ranks, &r.delay));
     h.pid = (uint32_t)getpid();
     TRY(socket_listen_at(rendezvous_host(&r, r.rank, own), &r.listener, &h.port));
     TRY(socket_connect(host, port, deadline_s, &r.control));
@@ -229,6 +261,7 @@ out:
 void rendezvous_free(struct rendezvous *r)
 {
     free(r->port);
+    free(r->delay);
     socket_close(&r->listener);
     socket_close(&r->control);
     *r = RENDEZVOUS_NONE;

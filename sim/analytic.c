@@ -189,6 +189,11 @@ static enum status run(const struct program *p, const struct topology *t, const 
     double begin = cpu_seconds();
 
     (void)platform;
+    if (options && faults_of_links(options->faults)) {
+        st = error_set(STATUS_UNSUPPORTED,
+                       "the analytic engine knows no links that could fail or become slow");
+        goto out;
+    }
     TRY(shapes_make(p, t, options ? &options->collective : NULL, &s.shapes));
     TRY(timeline_init(&result.timeline, p->ops));
     s.start = result.timeline.start_s;

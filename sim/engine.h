@@ -3,6 +3,7 @@
 #define SIM_ENGINE_H
 
 #include "core/collective.h"
+#include "core/faults.h"
 #include "core/measurement.h"
 #include "core/program.h"
 #include "core/topology.h"
@@ -24,6 +25,7 @@ struct simulation_watch {
 struct simulation_options {
     struct collective_options collective;
     const struct simulation_watch *watch; /* NULL: none */
+    const struct faults *faults; /* of links; NULL: none. Only SimGrid: STATUS_UNSUPPORTED */
 };
 
 struct engine {

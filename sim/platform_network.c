@@ -15,7 +15,8 @@ enum { NAME = 256 };
 struct wire {
     struct xml_span id;
     double bandwidth_Bps, latency_s;
-    bool used;
+    uint32_t link; /* where it is in the network; UINT32_MAX: on no route yet */
+    bool down;     /* so was it travelled first, from end a to end b */
 };
 
 struct reading {
@@ -26,6 +27,7 @@ struct reading {
     struct wire *wire; /* [wires] */
     uint32_t at, end;  /* of the route being read: where it has got to, where it goes */
     size_t hops;       /* links of it so far */
+    bool fresh;        /* the last of them is on this route only, and ends where it goes */
 };
 
 static enum status unsupported(const struct reading *r, const struct xml_tag *tag, const char *what)
@@ -104,6 +106,7 @@ static enum status add_wire(struct reading *r, const struct xml_tag *tag)
     enum status st;
     struct wire *w = &r->wire[r->wires];
     w->id = xml_attribute(tag, "id");
+    w->link = UINT32_MAX;
     if (!xml_equal(xml_attribute(tag, "sharing_policy"), "SPLITDUPLEX"))
         return unsupported(r, tag, "a link without sharing_policy=\"SPLITDUPLEX\"");
     TRY(quantity(xml_attribute(tag, "bandwidth"), UNIT_RATE, &w->bandwidth_Bps));
@@ -130,8 +133,27 @@ static enum status begin_route(struct reading *r, const struct xml_tag *tag)
     r->at = find_point(r->net, xml_attribute(tag, "src"));
     r->end = find_point(r->net, xml_attribute(tag, "dst"));
     r->hops = 0;
+    r->fresh = false;
     if (r->at == UINT32_MAX || r->end == UINT32_MAX || r->at == r->end)
         return unsupported(r, tag, "a route without two different ends before it");
+    return STATUS_OK;
+}
+
+/* A link of this and an earlier route: it begins where it did then. A joint before it moves there.
+ */
+static enum status add_known(struct reading *r, const struct wire *w, bool down,
+                             const struct xml_tag *tag)
+{
+    struct network *n = r->net;
+    const struct network_link *l = &n->link[w->link];
+    uint32_t begin = down == w->down ? l->a : l->b;
+    if (r->hops > 0 && r->fresh && n->device[begin] == NETWORK_ROUTER)
+        n->link[n->links - 1].b = begin;
+    else if (r->fresh || r->at != begin)
+        return unsupported(r, tag, "a link that begins elsewhere on other routes");
+    r->at = down == w->down ? l->b : l->a;
+    r->fresh = false;
+    r->hops++;
     return STATUS_OK;
 }
 
@@ -140,23 +162,54 @@ static enum status add_hop(struct reading *r, const struct xml_tag *tag)
 {
     struct network *n = r->net;
     struct xml_span id = xml_attribute(tag, "id");
+    bool down = xml_equal(xml_attribute(tag, "direction"), "DOWN");
+    char name[NAME];
     size_t i = 0;
     while (i < r->wires && xml_compare(r->wire[i].id, id) != 0)
         i++;
     if (i == r->wires)
         return unsupported(r, tag, "a link that is not declared before");
-    if (r->wire[i].used)
-        return unsupported(r, tag, "a link that is in two routes (put a <router> at its end)");
-    r->wire[i].used = true;
-    if (r->hops++ > 0) {
+    if (r->wire[i].link != UINT32_MAX)
+        return add_known(r, &r->wire[i], down, tag);
+    if (r->fresh) {
         uint32_t joint = (uint32_t)n->vertices++;
         n->device[joint] = NETWORK_ROUTER;
         n->link[n->links - 1].b = joint;
         r->at = joint;
     }
-    n->link[n->links++] =
-        (struct network_link){r->at, r->end, r->wire[i].bandwidth_Bps, r->wire[i].latency_s};
-    return STATUS_OK;
+    r->hops++;
+    r->fresh = true;
+    r->wire[i].down = down;
+    r->wire[i].link = (uint32_t)n->links;
+    xml_decode(id, name, sizeof name);
+    n->link[n->links] =
+        (struct network_link){NULL, r->at, r->end, r->wire[i].bandwidth_Bps, r->wire[i].latency_s};
+    return text_copy(name, &n->link[n->links++].name);
+}
+
+/* The links of the route that ends before this tag must lead to its end. */
+static enum status end_route(const struct reading *r, const struct xml_tag *tag)
+{
+    return r->hops == 0 || r->fresh || r->at == r->end
+               ? STATUS_OK
+               : unsupported(r, tag, "a route before this whose links lead elsewhere on others");
+}
+
+static enum status take(struct reading *r, const struct xml_tag *tag)
+{
+    enum status st = STATUS_OK;
+    if (!xml_is(tag, "link_ctn"))
+        TRY(end_route(r, tag));
+    if (xml_is(tag, "host") || xml_is(tag, "router"))
+        TRY(add_point(r, tag));
+    else if (xml_is(tag, "link"))
+        TRY(add_wire(r, tag));
+    else if (xml_is(tag, "route"))
+        TRY(begin_route(r, tag));
+    else if (xml_is(tag, "link_ctn"))
+        TRY(add_hop(r, tag));
+out:
+    return st;
 }
 
 enum status platform_network(const char *path, const struct topology *t, struct network *out)
@@ -171,16 +224,9 @@ enum status platform_network(const char *path, const struct topology *t, struct 
     TRY(file_read(path, &text, &length));
     TRY(survey(&r, text, &points, &links));
     TRY(allocate(&r, points, links));
-    for (struct xml_scanner s = xml_scan(text); xml_next(&s, &tag);) {
-        if (xml_is(&tag, "host") || xml_is(&tag, "router"))
-            TRY(add_point(&r, &tag));
-        else if (xml_is(&tag, "link"))
-            TRY(add_wire(&r, &tag));
-        else if (xml_is(&tag, "route"))
-            TRY(begin_route(&r, &tag));
-        else if (xml_is(&tag, "link_ctn"))
-            TRY(add_hop(&r, &tag));
-    }
+    for (struct xml_scanner s = xml_scan(text); xml_next(&s, &tag);)
+        TRY(take(&r, &tag));
+    TRY(end_route(&r, &tag));
     *out = net;
     net = (struct network){0};
 out:

@@ -7,10 +7,11 @@
 
 /* Read hosts, routers and links of a file that platform_read() has accepted as `t`.
  *
- * Only what can be wired: one zone; every link in one <route>, both ways, with
- * sharing_policy="SPLITDUPLEX". A route of several links gets joints between them. Anything else
- * (<cluster>, a link in two routes, half duplex) is STATUS_UNSUPPORTED, "path:line: what".
- * STATUS_IO, STATUS_NOMEM. O(text + (hosts + routers + links)^2) time. */
+ * Only what can be wired: one zone; every <route> both ways, links with
+ * sharing_policy="SPLITDUPLEX". A route of several links gets joints between them; a link of
+ * several routes begins and ends at the same points on all. Anything else (<cluster>, half duplex)
+ * is STATUS_UNSUPPORTED, "path:line: what". STATUS_IO, STATUS_NOMEM. O(text + (hosts + routers +
+ * links)^2) time. */
 enum status platform_network(const char *path, const struct topology *t,
                              struct network *out) MUST_CHECK;
 

@@ -19,6 +19,7 @@
 
 #include "sim/child.h"
 #include "sim/pairs.h"
+#include "sim/simgrid_faults.h"
 #include "sim/simgrid_report.h"
 
 #include <simgrid/actor.h>
@@ -404,6 +405,7 @@ static enum status simulate(void *argument, int fd)
         return error_set(STATUS_NOMEM, "%zu actors", w->p->ranks + w->p->channels);
     double begin = cpu_seconds();
     start_actors(w, role);
+    TRY(simgrid_faults_start(w->options ? w->options->faults : NULL, host_of(w, 0)));
     simgrid_run();
     double cpu_s = cpu_seconds() - begin;
     if (w->completed != w->p->ops)

@@ -4,6 +4,7 @@ target_link_libraries(toy PUBLIC core exec PRIVATE PkgConfig::cmocka Threads::Th
 unit_test(window LIBS toy exec)
 unit_test(tcp_faults LIBS toy exec Threads::Threads)
 unit_test(local LIBS toy exec Threads::Threads)
+unit_test(tcp_delay LIBS toy exec Threads::Threads)
 unit_test(rendezvous LIBS exec Threads::Threads)
 unit_test(star LIBS exec Threads::Threads)
 unit_test(executor LIBS toy exec Threads::Threads)

@@ -1,6 +1,7 @@
+unit_test(faults LIBS toy sim)
 unit_test(wiring LIBS exec sim topologies)
 
 add_executable(netns_flow netns_flow.c)
 add_test(NAME emulate.netns
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/netns.sh $<TARGET_FILE:foreline> $<TARGET_FILE:netns_flow>)
-set_tests_properties(emulate.netns PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
+set_tests_properties(emulate.netns PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)

@@ -271,6 +271,26 @@ static void ranks_that_make_no_sense_are_refused(void **state)
     clear_environment();
 }
 
+static void delays_are_one_of_each_rank_or_refused(void **state)
+{
+    (void)state;
+    struct delay *d = NULL;
+    assert_int_equal(rendezvous_delays(NULL, 2, &d), STATUS_OK);
+    assert_null(d);
+    FOR_EACH_ALLOC_FAILURE((free(d), d = NULL, rendezvous_delays("0:0,0.5:1e-9", 2, &d)));
+    assert_true(d[0].latency_s == 0 && d[0].pace == 0);
+    assert_true(d[1].latency_s == 0.5 && d[1].pace == 1e-9);
+    free(d);
+    static const char *const bad[] = {
+        "",         "0:0",     "0:0,0:0,0:0", "0:0,",     "0:0,x",     "0:0,0:",  "0:0;0:0",
+        "-1:0,0:0", "0:2,0:0", "nan:0,0:0",   "0:0,0:0 ", "0:inf,0:0", "0:0,,0:0"};
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+        d = NULL;
+        assert_int_equal(rendezvous_delays(bad[k], 2, &d), STATUS_USAGE);
+        assert_null(d);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +298,7 @@ int main(void)
         cmocka_unit_test(strange_answers_are_refused),
         cmocka_unit_test(ranks_are_torchruns_else_mpiruns_else_slurms),
         cmocka_unit_test(ranks_that_make_no_sense_are_refused),
+        cmocka_unit_test(delays_are_one_of_each_rank_or_refused),
         cmocka_unit_test(an_absent_or_silent_launcher_is_given_up_in_time),
         cmocka_unit_test(malformed_addresses_are_refused),
         cmocka_unit_test(one_address_is_everyones_and_several_are_each_ranks),

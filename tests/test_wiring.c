@@ -82,10 +82,9 @@ static void ways_are_as_wide_as_the_topology_says(void **state)
     static const struct {
         const char *path;
         size_t nodes, links;
-    } shipped[] = {{SHIPPED "laptop.xml", 4, 4},
-                   {SHIPPED "two-racks.xml", 4, 22},
-                   {SHIPPED "dgx-a100-x2.xml", 2, 32},
-                   {SHIPPED "dgx-h100-x4.xml", 4, 32}};
+    } shipped[] = {{SHIPPED "laptop.xml", 4, 4},       {SHIPPED "two-racks.xml", 4, 22},
+                   {SHIPPED "dgx-a100-x2.xml", 2, 32}, {SHIPPED "dgx-h100-x4.xml", 4, 32},
+                   {SHIPPED "pipedream-a.xml", 4, 20}, {SHIPPED "hidup-8xv100.xml", 8, 104}};
     for (size_t i = 0; i < sizeof shipped / sizeof *shipped; i++) {
         struct loaded l;
         struct wiring w = {0};
@@ -173,9 +172,11 @@ static void refuses_more_ranks_than_devices(void **state)
     load(SHIPPED "laptop.xml", &l);
     assert_int_equal(wiring_plan(&l.t, &l.n, 5, NULL, &w), STATUS_INVALID);
     assert_int_equal(wiring_plan(&l.t, &l.n, 0, NULL, &w), STATUS_INVALID);
+    size_t links = l.n.links;
     l.n.links = 1; /* the others cannot be reached */
     assert_int_equal(wiring_plan(&l.t, &l.n, 2, NULL, &w), STATUS_UNSUPPORTED);
     assert_non_null(strstr(error_message(), "no way"));
+    l.n.links = links;
     loaded_free(&l);
 }
 
@@ -214,16 +215,76 @@ static void a_route_of_several_links_gets_joints(void **state)
     remove(path);
 }
 
-static void a_link_in_two_routes_cannot_be_wired(void **state)
+#define TWO_GPUS                                                                                   \
+    "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"      \
+    "<platform version=\"4.1\"><zone id=\"z\" routing=\"Dijkstra\">\n"                             \
+    "<host id=\"g0\" speed=\"1Gf\"/><host id=\"g1\" speed=\"1Gf\"/><host id=\"far\" "              \
+    "speed=\"1Gf\"/>\n"                                                                            \
+    "<router id=\"s\"/>\n" LINK("a0") LINK("a1") LINK("nic") LINK("f")
+#define LINK(id)                                                                                   \
+    "<link id=\"" id "\" bandwidth=\"1GBps\" latency=\"0s\" sharing_policy=\"SPLITDUPLEX\"/>\n"
+#define HOP(id, way)          "<link_ctn id=\"" id "\" direction=\"" way "\"/>"
+#define ROUTE(from, to, hops) "<route src=\"" from "\" dst=\"" to "\">" hops "</route>\n"
+
+static enum status read_text(const char *text, struct loaded *l)
+{
+    const char *path = BINARY_DIR "/test_wiring_shared.xml";
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+    *l = (struct loaded){0};
+    assert_int_equal(platform_read(path, &l->t), STATUS_OK);
+    enum status st = platform_network(path, &l->t, &l->n);
+    remove(path);
+    return st;
+}
+
+/* Both GPUs reach the switch over the same NIC, in whichever direction the routes are written. */
+static void a_link_of_several_routes_is_one_link(void **state)
 {
     (void)state;
-    struct topology t = {0};
-    struct network n = {0};
-    assert_int_equal(platform_read(SHIPPED "hidup-8xv100.xml", &t), STATUS_OK);
-    assert_int_equal(platform_network(SHIPPED "hidup-8xv100.xml", &t, &n), STATUS_UNSUPPORTED);
-    assert_non_null(strstr(error_message(), "hidup-8xv100.xml:"));
-    assert_non_null(strstr(error_message(), "in two routes"));
-    topology_free(&t);
+    static const char *const text[] = {
+        TWO_GPUS ROUTE("g0", "s", HOP("a0", "UP") HOP("nic", "UP"))
+            ROUTE("g1", "s", HOP("a1", "UP") HOP("nic", "UP"))
+                ROUTE("far", "s", HOP("f", "UP")) "</zone></platform>\n",
+        TWO_GPUS ROUTE("g0", "s", HOP("a0", "UP") HOP("nic", "UP"))
+            ROUTE("s", "g1", HOP("nic", "DOWN") HOP("a1", "DOWN"))
+                ROUTE("far", "s", HOP("f", "UP")) "</zone></platform>\n"};
+    for (size_t k = 0; k < sizeof text / sizeof *text; k++) {
+        struct loaded l;
+        struct wiring w = {0};
+        size_t hops;
+        if (read_text(text[k], &l) != STATUS_OK)
+            fail_msg("%s", error_message());
+        assert_int_equal(l.n.links, 4);
+        assert_int_equal(wiring_plan(&l.t, &l.n, 3, NULL, &w), STATUS_OK);
+        assert_int_equal(w.links, 4);
+        assert_int_equal(w.spaces, 5); /* three nodes, the switch, a joint before the NIC */
+        walk(&w, 0, 2, &hops);
+        assert_int_equal(hops, 3);
+        walk(&w, 1, 0, &hops); /* from the joint back: not over the NIC */
+        assert_int_equal(hops, 2);
+        wiring_free(&w);
+        loaded_free(&l);
+    }
+}
+
+static void a_link_that_begins_at_two_places_cannot_be_wired(void **state)
+{
+    (void)state;
+    static const char *const text[] = {
+        TWO_GPUS ROUTE("g0", "s", HOP("nic", "UP")) ROUTE("g1", "s", HOP("nic", "UP"))
+            ROUTE("far", "s", HOP("f", "UP")) "</zone></platform>\n",
+        TWO_GPUS ROUTE("g0", "s", HOP("a0", "UP") HOP("nic", "UP")) ROUTE("g1", "s", HOP("f", "UP"))
+            ROUTE("far", "g1", HOP("a1", "UP") HOP("nic", "UP"))
+                ROUTE("far", "s", HOP("f", "DOWN")) "</zone></platform>\n"};
+    for (size_t k = 0; k < sizeof text / sizeof *text; k++) {
+        struct loaded l;
+        assert_int_equal(read_text(text[k], &l), STATUS_UNSUPPORTED);
+        assert_non_null(strstr(error_message(), "on other"));
+        topology_free(&l.t);
+    }
 }
 
 static void survives_every_failing_allocation(void **state)
@@ -236,6 +297,12 @@ static void survives_every_failing_allocation(void **state)
     FOR_EACH_ALLOC_FAILURE(wiring_plan(&l.t, &l.n, 16, NULL, &w));
     wiring_free(&w);
     FOR_EACH_ALLOC_FAILURE(wiring_pair(&w));
+    wiring_free(&w);
+    FOR_EACH_ALLOC_FAILURE(wiring_dumbbell(2, 1e6, &w));
+    size_t hops;
+    walk(&w, 0, 2, &hops);
+    assert_int_equal(hops, 3);
+    assert_near(w.link[w.way[4 * w.ranks + 2]].bandwidth_Bps, 1e6); /* between the routers */
     wiring_free(&w);
     FOR_EACH_ALLOC_FAILURE(platform_network(SHIPPED "two-racks.xml", &l.t, &n));
     network_free(&n);
@@ -251,7 +318,8 @@ int main(void)
         cmocka_unit_test(ranks_sit_where_they_are_told),
         cmocka_unit_test(refuses_more_ranks_than_devices),
         cmocka_unit_test(a_route_of_several_links_gets_joints),
-        cmocka_unit_test(a_link_in_two_routes_cannot_be_wired),
+        cmocka_unit_test(a_link_of_several_routes_is_one_link),
+        cmocka_unit_test(a_link_that_begins_at_two_places_cannot_be_wired),
         cmocka_unit_test(survives_every_failing_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

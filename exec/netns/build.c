@@ -18,6 +18,8 @@
 /* Shapes measured in EXECUTION.md, section 4: a packet carries MTU - 52 bytes (IP, TCP and its
  * timestamps) and htb counts MTU + 14; the burst is a packet or what 0.4 ms carry. */
 enum { MTU = 9000, HEADERS = 52, ETHERNET = 14, LEAST_BURST = MTU + 100, QUEUE = 8 << 20 };
+/* Pairs of ranks with a queue of their own on a link; more ranks share one. */
+enum { FLOWS = 256, SHARING_RANKS = 32, OTHERS = 2 }; /* OTHERS: the class of the rest */
 static const double burst_s = 0.4e-3;
 
 const char *build_address(uint32_t rank, char text[INSIDE_ADDRESS])
@@ -131,7 +133,7 @@ static void write_routes(const struct wiring *w, uint32_t space, FILE *f)
     char address[INSIDE_ADDRESS], source[INSIDE_ADDRESS];
     fprintf(f, "link set lo up\n");
     for (uint32_t i = 0; i < s->interfaces; i++)
-        fprintf(f, "link set eth%u arp off up\n", i);
+        fprintf(f, "link set eth%u gso_max_segs 1 arp off up\n", i);
     for (uint32_t r = 0; r < w->ranks; r++)
         if (w->space_of[r] == space)
             fprintf(f, "addr add %s/32 dev %s\n", build_address(r, address),
@@ -149,29 +151,101 @@ static void write_routes(const struct wiring *w, uint32_t space, FILE *f)
     }
 }
 
+/* ---- queues: pairs of ranks share a link fairly, as SimGrid's flows do. In one queue whatever
+ * comes first would be served first, and a message that meets another would be over sooner. */
+
+/* Does the way from one rank to another lead out of this end of the link? */
+static bool leads_out(const struct wiring *w, uint32_t from, uint32_t to, size_t link, int end)
+{
+    uint32_t at = w->space_of[from];
+    while (at != w->space_of[to]) {
+        uint32_t way = w->way[at * w->ranks + to];
+        if (way == WIRING_NONE)
+            return false;
+        const struct wiring_link *l = &w->link[way];
+        int k = l->space[0] == at ? 0 : 1;
+        if (way == link && k == end)
+            return true;
+        at = l->space[1 - k];
+    }
+    return false;
+}
+
+struct queue {
+    unsigned interface, class;
+    double rate_Bps, burst, delay_s;
+};
+
+/* More than the link has: htb counts headers too. */
+double build_rate(const struct wiring_link *l, double dilation)
+{
+    return l->bandwidth_Bps / dilation * (MTU + ETHERNET) / (MTU - HEADERS);
+}
+
+static double burst_of(double rate_Bps)
+{
+    return fmax(LEAST_BURST, burst_s * rate_Bps);
+}
+
+static void write_rate(const char *verb, unsigned interface, double rate_Bps, FILE *f)
+{
+    fprintf(f,
+            "class %s dev eth%u parent 1: classid 1:1 htb rate %.0fbps burst %.0f cburst %.0f "
+            "quantum 60000\n",
+            verb, interface, fmax(1, rate_Bps), burst_of(rate_Bps), burst_of(rate_Bps));
+}
+
+static void write_leaf(const struct queue *q, double share, FILE *f)
+{
+    fprintf(f,
+            "class add dev eth%u parent 1:1 classid 1:%x htb rate %.0fbps ceil %.0fbps burst %d "
+            "cburst %.0f quantum %d\n",
+            q->interface, q->class, fmax(1, share * q->rate_Bps), q->rate_Bps, LEAST_BURST,
+            q->burst, MTU + ETHERNET);
+    fprintf(f, "qdisc add dev eth%u parent 1:%x handle %x: ", q->interface, q->class, q->class);
+    if (q->delay_s > 0)
+        fprintf(f, "netem delay %.3fus limit %d\n", q->delay_s * 1e6, QUEUE / 1000);
+    else
+        fprintf(f, "bfifo limit %d\n", QUEUE);
+}
+
+/* A class for each pair of ranks whose way leads out here, and one for the rest. */
+static void write_flows(const struct wiring *w, size_t link, int end, struct queue *q, FILE *f)
+{
+    unsigned pairs = 0;
+    const double share = 1.0 / (FLOWS + 1);
+    q->class = OTHERS;
+    write_leaf(q, share, f);
+    for (uint32_t a = 0; a < w->ranks && w->ranks <= SHARING_RANKS; a++)
+        for (uint32_t b = 0; b < w->ranks; b++) {
+            char from[INSIDE_ADDRESS], to[INSIDE_ADDRESS];
+            if (a == b || !leads_out(w, a, b, link, end))
+                continue;
+            q->class = OTHERS + 1 + pairs % FLOWS;
+            if (pairs++ < FLOWS)
+                write_leaf(q, share, f);
+            fprintf(f,
+                    "filter add dev eth%u parent 1: protocol ip prio 1 u32 match ip src %s/32 "
+                    "match ip dst %s/32 flowid 1:%x\n",
+                    q->interface, build_address(a, from), build_address(b, to), q->class);
+        }
+}
+
 static void write_queues(const struct wiring *w, uint32_t space, const struct build_options *o,
                          FILE *f)
 {
-    const double factor = (double)(MTU + ETHERNET) / (MTU - HEADERS);
     for (size_t i = 0; i < w->links; i++) {
         const struct wiring_link *l = &w->link[i];
         for (int k = 0; k < 2; k++) {
-            unsigned e = l->interface[k];
-            double rate = l->bandwidth_Bps / o->dilation * factor;
-            double burst = fmax(LEAST_BURST, burst_s * rate);
+            struct queue q = {.interface = l->interface[k],
+                              .rate_Bps = build_rate(l, o->dilation),
+                              .delay_s = o->latency ? l->latency_s * o->dilation : 0};
+            q.burst = burst_of(q.rate_Bps);
             if (l->space[k] != space || l->bandwidth_Bps <= 0)
                 continue;
-            fprintf(f, "qdisc add dev eth%u root handle 1: htb default 1\n", e);
-            fprintf(f,
-                    "class add dev eth%u parent 1: classid 1:1 htb rate %.0fbps burst %.0f "
-                    "cburst %.0f quantum 60000\n",
-                    e, rate, burst, burst);
-            if (o->latency && l->latency_s > 0)
-                fprintf(f,
-                        "qdisc add dev eth%u parent 1:1 handle 10: netem delay %.3fus limit %d\n",
-                        e, l->latency_s * o->dilation * 1e6, QUEUE / 1000);
-            else
-                fprintf(f, "qdisc add dev eth%u parent 1:1 handle 10: bfifo limit %d\n", e, QUEUE);
+            fprintf(f, "qdisc add dev eth%u root handle 1: htb default %x\n", q.interface, OTHERS);
+            write_rate("add", q.interface, q.rate_Bps, f);
+            write_flows(w, i, k, &q, f);
         }
     }
 }
@@ -228,7 +302,8 @@ enum status build(const struct wiring *w, const struct build_options *o, struct 
 {
     enum status st;
     int home = -1;
-    *out = (struct built){.w = w, .fd = malloc((w->spaces + 1) * sizeof *out->fd)};
+    *out = (struct built){
+        .w = w, .dilation = o->dilation, .fd = malloc((w->spaces + 1) * sizeof *out->fd)};
     if (!out->fd)
         return error_set(STATUS_NOMEM, "out of memory");
     for (size_t i = 0; i < w->spaces; i++)
@@ -244,6 +319,39 @@ out:
             st = error_set(STATUS_IO, "setns: %s", strerror(errno));
         close(home);
     }
+    return st;
+}
+
+/* ---- changes while programs run */
+
+static enum status slow_end(const struct built *b, const struct wiring_link *l, int end,
+                            double factor)
+{
+    char *script = NULL;
+    size_t length;
+    bool fails = isinf(factor);
+    FILE *f = open_memstream(&script, &length);
+    if (!f)
+        return error_set(STATUS_NOMEM, "out of memory");
+    if (fails)
+        fprintf(f, "link set eth%u down\n", l->interface[end]);
+    else
+        write_rate("change", l->interface[end], build_rate(l, b->dilation) / factor, f);
+    enum status st = run_script(b->fd[l->space[end]], fails ? "ip" : "tc", &f, &script);
+    free(script);
+    return st;
+}
+
+enum status build_slow(const struct built *b, const char *link, double factor)
+{
+    enum status st = STATUS_OK;
+    size_t i = 0;
+    while (i < b->w->links && (!b->w->link[i].name || strcmp(b->w->link[i].name, link) != 0))
+        i++;
+    if (i == b->w->links)
+        return error_set(STATUS_INVALID, "no way of the ranks leads over a link '%s'", link);
+    for (int end = 0; end < 2 && st == STATUS_OK; end++)
+        st = slow_end(b, &b->w->link[i], end, factor);
     return st;
 }
 

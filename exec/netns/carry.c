@@ -6,13 +6,22 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { PIECE = 256 << 10 };
-static const double lasting_s = 0.25;
+enum { PIECE = 256 << 10, PATIENCE_S = 10 };
+static const double lasting_s = 0.25, shaped_lasting_s = 0.6;
+
+/* A stream from node pairs + i to node i, between two processes of ours. */
+struct stream {
+    int listener;
+    struct sockaddr_in at;
+    pid_t sender, receiver;
+    double *Bps; /* shared with the receiver; 0: it has failed */
+};
 
 static double now_s(void)
 {
@@ -38,53 +47,104 @@ static void send_all(int space, const struct sockaddr_in *to)
     _exit(0);
 }
 
-static enum status receive(int listener, double *Bps)
+/* In a process of its own: the rate of what comes after the first `skipped` bytes. */
+static void receive(const struct stream *s, double skipped, double seconds)
 {
     static char piece[PIECE];
-    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    double begin = now_s(), end = begin, bytes = 0;
-    while (fd >= 0 && end - begin < lasting_s) {
+    int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC);
+    double begin = 0, end = 0, bytes = 0;
+    const struct timeval patience = {.tv_sec = PATIENCE_S};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    while (fd >= 0 && end - begin <= seconds) {
         ssize_t n = recv(fd, piece, sizeof piece, 0);
         if (n <= 0)
-            break;
+            _exit(1);
         bytes += (double)n;
+        if (bytes < skipped)
+            continue;
         end = now_s();
+        if (begin == 0) {
+            begin = end;
+            skipped = bytes;
+        }
     }
-    int reason = errno;
-    if (fd >= 0)
-        close(fd);
-    if (end - begin < lasting_s)
-        return error_set(STATUS_IO, "measuring what this machine carries: %s", strerror(reason));
-    *Bps = bytes / (end - begin);
-    return STATUS_OK;
+    *s->Bps = fd < 0 ? 0 : (bytes - skipped) / (end - begin);
+    _exit(0);
 }
 
-static enum status measure(const struct built *b, double *Bps)
+static bool listen_at(const struct built *b, uint32_t rank, struct stream *s)
 {
-    enum status st;
     char text[INSIDE_ADDRESS];
-    struct sockaddr_in at = {.sin_family = AF_INET};
-    socklen_t size = sizeof at;
-    const struct timeval patience = {.tv_sec = 10};
-    pid_t sender = -1;
-    int fd = socket_in(b->fd[0]);
-    inet_pton(AF_INET, build_address(0, text), &at.sin_addr);
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0 ||
-        bind(fd, (struct sockaddr *)&at, sizeof at) != 0 || listen(fd, 1) != 0 ||
-        getsockname(fd, (struct sockaddr *)&at, &size) != 0 || (sender = fork()) < 0) {
-        st = error_set(STATUS_IO, "measuring what this machine carries: %s", strerror(errno));
-        goto out;
+    socklen_t size = sizeof s->at;
+    const struct timeval patience = {.tv_sec = PATIENCE_S};
+    s->at = (struct sockaddr_in){.sin_family = AF_INET};
+    inet_pton(AF_INET, build_address(rank, text), &s->at.sin_addr);
+    s->listener = socket_in(b->fd[rank]);
+    return s->listener >= 0 &&
+           setsockopt(s->listener, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0 &&
+           bind(s->listener, (struct sockaddr *)&s->at, sizeof s->at) == 0 &&
+           listen(s->listener, 1) == 0 &&
+           getsockname(s->listener, (struct sockaddr *)&s->at, &size) == 0;
+}
+
+static enum status start(const struct built *b, uint32_t rank, uint32_t partner, double skipped,
+                         double seconds, struct stream *s)
+{
+    if (!listen_at(b, rank, s) || (s->receiver = fork()) < 0)
+        goto failed;
+    if (s->receiver == 0)
+        receive(s, skipped, seconds);
+    if ((s->sender = fork()) < 0)
+        goto failed;
+    if (s->sender == 0)
+        send_all(b->fd[partner], &s->at);
+    return STATUS_OK;
+failed:
+    return error_set(STATUS_IO, "measuring what this machine carries: %s", strerror(errno));
+}
+
+static void end(pid_t *pid, bool now)
+{
+    if (*pid <= 0)
+        return;
+    if (now)
+        kill(*pid, SIGKILL);
+    waitpid(*pid, NULL, 0);
+    *pid = 0;
+}
+
+/* All streams at once, each until the last is measured. */
+static enum status measure(const struct wiring *w, double skipped, double seconds, double *Bps)
+{
+    enum status st = STATUS_OK;
+    struct built b = {0};
+    const struct build_options options = {.dilation = 1};
+    struct stream stream[CARRY_STREAMS] = {{.listener = -1}, {.listener = -1}};
+    uint32_t n = (uint32_t)w->nodes / 2;
+    double *shared = mmap(NULL, sizeof *shared * CARRY_STREAMS, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return error_set(STATUS_NOMEM, "no shared memory");
+    TRY(build(w, &options, &b));
+    for (uint32_t i = 0; i < n; i++) {
+        stream[i].Bps = &shared[i];
+        TRY(start(&b, i, n + i, skipped, seconds, &stream[i]));
     }
-    if (sender == 0)
-        send_all(b->fd[1], &at);
-    st = receive(fd, Bps);
+    for (uint32_t i = 0; i < n; i++) {
+        end(&stream[i].receiver, false);
+        if (shared[i] <= 0)
+            st = error_set(STATUS_IO, "measuring what this machine carries: a stream broke off");
+        Bps[i] = shared[i];
+    }
 out:
-    if (sender > 0) {
-        kill(sender, SIGKILL);
-        waitpid(sender, NULL, 0);
+    for (uint32_t i = 0; i < n; i++) {
+        end(&stream[i].sender, true);
+        end(&stream[i].receiver, true);
+        if (stream[i].listener >= 0)
+            close(stream[i].listener);
     }
-    if (fd >= 0)
-        close(fd);
+    built_free(&b);
+    munmap(shared, sizeof *shared * CARRY_STREAMS);
     return st;
 }
 
@@ -92,13 +152,20 @@ enum status carry_measure(double *Bps)
 {
     enum status st;
     struct wiring pair = {0};
-    struct built b = {0};
-    const struct build_options options = {.dilation = 1};
     TRY(wiring_pair(&pair));
-    TRY(build(&pair, &options, &b));
-    TRY(measure(&b, Bps));
+    TRY(measure(&pair, 0, lasting_s, Bps));
 out:
-    built_free(&b);
     wiring_free(&pair);
+    return st;
+}
+
+enum status carry_shaped(uint32_t streams, double bandwidth_Bps, double *Bps)
+{
+    enum status st;
+    struct wiring w = {0};
+    TRY(wiring_dumbbell(streams, bandwidth_Bps, &w));
+    TRY(measure(&w, 1 << 20, shaped_lasting_s, Bps));
+out:
+    wiring_free(&w);
     return st;
 }

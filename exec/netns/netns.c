@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,30 +19,94 @@ struct job {
     void *argument;
 };
 
-/* Refuse what would measure this machine instead of the platform. */
-static enum status check_load(const struct job *j)
+/* A tenth of what one stream carries leaves room for the other links on the way: rates are then
+ * within 2 % (docs/emulation.md). */
+static const double comfortable = 0.1;
+
+/* The least factor that keeps within it, to two digits; 1 where that is so anyway. */
+static double choose_dilation(double wanted_Bps, double carried_Bps)
 {
-    double carried, wanted = j->w.sending_Bps / j->o->dilation;
+    double factor = wanted_Bps / (comfortable * carried_Bps);
+    if (factor <= 1)
+        return 1;
+    double digit = pow(10, floor(log10(factor)) - 1);
+    return ceil(factor / digit) * digit;
+}
+
+/* Find the dilation; refuse what would measure this machine instead of the platform. */
+static enum status check_load(const struct job *j, double *dilation)
+{
+    double carried, wanted = j->w.sending_Bps;
     char a[UNITS_TEXT], b[UNITS_TEXT];
-    enum status st = carry_measure(&carried);
+    enum status st;
+    *dilation = j->o->dilation > 0 ? j->o->dilation : 1;
+    if (j->w.links == 0 && (j->o->dilation > 0 || j->o->traffic_Bps <= 0))
+        return STATUS_OK;
+    st = carry_measure(&carried);
+    if (st == STATUS_OK && j->o->dilation <= 0)
+        *dilation = choose_dilation(fmax(wanted, j->o->traffic_Bps), carried);
+    wanted /= *dilation;
     if (st == STATUS_OK && wanted > carried)
         st = error_set(STATUS_UNSUPPORTED,
                        "the nodes may send %s together, this machine has just carried %s: "
-                       "--dilate %.0f",
+                       "--dilate auto, or %.0f at least",
                        units_print(UNIT_RATE, wanted, a), units_print(UNIT_RATE, carried, b),
                        ceil(j->w.sending_Bps / carried * 1.2));
     return st;
 }
 
-static void describe(const struct job *j, bool delays)
+/* What was built, and what of the platform is not in it. */
+static void describe(const struct job *j, const struct build_options *o)
 {
     const struct wiring *w = &j->w;
     double latency_s = 0;
+    char text[UNITS_TEXT];
     for (size_t i = 0; i < w->links; i++)
         latency_s = fmax(latency_s, w->link[i].latency_s);
-    fprintf(stderr, "foreline: %zu ranks on %zu nodes, %zu routers, %zu links%s\n", w->ranks,
-            w->nodes, w->spaces - w->nodes, w->links,
-            latency_s > 0 && !delays ? "; latencies left out: this kernel has no netem" : "");
+    fprintf(stderr, "foreline: %zu ranks on %zu nodes, %zu routers, %zu links", w->ranks, w->nodes,
+            w->spaces - w->nodes, w->links);
+    if (o->dilation != 1)
+        fprintf(stderr, ", dilated %g times", o->dilation);
+    if (latency_s > 0 && o->latency)
+        fprintf(stderr, "; latencies by netem");
+    else if (latency_s > 0 && j->o->delays)
+        fprintf(stderr, "; latencies in the transport");
+    else if (latency_s > 0)
+        fprintf(stderr, "; latencies left out, up to %s a link: this kernel has no netem",
+                units_print(UNIT_SECONDS, latency_s, text));
+    if (w->ranks > w->nodes)
+        fprintf(stderr, "; inside nodes %s",
+                j->o->delays ? "links in the transport" : "this machine's memory");
+    fprintf(stderr, "\n");
+}
+
+static uint32_t device_of(const struct netns_options *o, uint32_t rank)
+{
+    return o->device ? o->device[rank] : rank;
+}
+
+/* A message is not sooner there than its narrowest link would bring it: shapers let a burst pass
+ * after a pause. */
+static enum status find_delays(const struct job *j, const struct build_options *o,
+                               struct delay **out)
+{
+    size_t n = j->w.ranks;
+    struct delay *delay = calloc(n * n + 1, sizeof *delay);
+    if (!delay)
+        return error_set(STATUS_NOMEM, "out of memory");
+    for (uint32_t a = 0; a < n; a++)
+        for (uint32_t b = 0; b < n; b++) {
+            if (a == b)
+                continue;
+            const struct topology_tier *tier =
+                topology_between(j->o->topology, device_of(j->o, a), device_of(j->o, b));
+            bool inside = j->w.space_of[a] == j->w.space_of[b];
+            if (inside || !o->latency)
+                delay[a * n + b].latency_s = tier->latency_s * o->dilation;
+            delay[a * n + b].pace = o->dilation / tier->bandwidth_Bps;
+        }
+    *out = delay;
+    return STATUS_OK;
 }
 
 static bool enter(const void *context, uint32_t rank)
@@ -49,21 +114,62 @@ static bool enter(const void *context, uint32_t rank)
     return build_enter(context, rank);
 }
 
-static enum status call_inside(const struct job *j, const struct built *b)
+static enum status slow(const void *context, const char *link, double factor)
 {
+    return build_slow(context, link, factor);
+}
+
+static enum status call_inside(const struct job *j, const struct built *b,
+                               const struct build_options *o)
+{
+    enum status st;
     char address[INSIDE_ADDRESS];
     size_t ranks = j->w.ranks, n = 0;
     char *all = calloc(ranks, INSIDE_ADDRESS + 1);
-    if (!all)
-        return error_set(STATUS_NOMEM, "out of memory");
+    char *hosts = NULL;
+    struct delay *delay = NULL;
+    if (!all) {
+        st = error_set(STATUS_NOMEM, "out of memory");
+        goto out;
+    }
+    TRY(find_delays(j, o, &delay));
+    TRY(remote_prepare(b));
+    TRY(remote_hosts(&j->w, &hosts));
     for (uint32_t r = 0; r < ranks; r++)
         n += (size_t)sprintf(all + n, "%s%s", r ? "," : "", build_address(r, address));
-    const struct netns_inside inside = {build_address(0, address), all, enter, b};
-    enum status st = build_enter(b, 0)
-                         ? j->fn(j->argument, &inside)
-                         : error_set(STATUS_IO, "the namespace of rank 0: %s", strerror(errno));
+    const struct netns_inside inside = {.dilation = o->dilation,
+                                        .address = build_address(0, address),
+                                        .addresses = all,
+                                        .delay = delay,
+                                        .remote_shell = remote_shell,
+                                        .hosts = hosts,
+                                        .enter = enter,
+                                        .slow = slow,
+                                        .context = b};
+    st = build_enter(b, 0) ? j->fn(j->argument, &inside)
+                           : error_set(STATUS_IO, "the namespace of rank 0: %s", strerror(errno));
+out:
     free(all);
+    free(hosts);
+    free(delay);
     return st;
+}
+
+static enum status run_shell(const struct job *j, const struct built *b,
+                             const struct ranks_options *o, int *code)
+{
+    const char *name = j->o->shell;
+    char *end;
+    unsigned long number = strtoul(name, &end, 10);
+    uint32_t device = topology_find(j->o->topology, name), rank = 0;
+    while (rank < j->w.ranks && device_of(j->o, rank) != device)
+        rank++;
+    if (rank == j->w.ranks && *name >= '0' && *name <= '9' && !*end && number < j->w.ranks)
+        rank = (uint32_t)number;
+    if (rank == j->w.ranks)
+        return error_set(STATUS_INVALID, "--shell %s: no such host, nor a rank below %zu", name,
+                         j->w.ranks);
+    return ranks_shell(b, o, rank, code);
 }
 
 static enum status run_job(void *argument, int *code)
@@ -71,15 +177,19 @@ static enum status run_job(void *argument, int *code)
     enum status st;
     const struct job *j = argument;
     struct built b = {0};
-    struct build_options options = {.dilation = j->o->dilation};
+    struct build_options options = {0};
     const struct ranks_options ranks = {.command = j->o->command, .port = j->o->port};
-    if (j->w.links > 0)
-        TRY(check_load(j));
+    TRY(check_load(j, &options.dilation));
     options.latency = build_has_queue("netem");
     TRY(build(&j->w, &options, &b));
     if (!j->o->quiet)
-        describe(j, options.latency);
-    TRY(j->fn ? call_inside(j, &b) : ranks_run(&b, &ranks, code));
+        describe(j, &options);
+    if (j->fn)
+        TRY(call_inside(j, &b, &options));
+    else if (j->o->shell)
+        TRY(run_shell(j, &b, &ranks, code));
+    else
+        TRY(ranks_run(&b, &ranks, code));
 out:
     built_free(&b);
     return st;
@@ -89,7 +199,7 @@ static enum status run_in_sandbox(struct job *j, int *code)
 {
     enum status st;
     const struct netns_options *o = j->o;
-    if (!(o->dilation > 0 && isfinite(o->dilation)))
+    if (!(o->dilation >= 0 && isfinite(o->dilation)))
         return error_set(STATUS_INVALID, "dilation %g, expected a number above zero", o->dilation);
     TRY(wiring_plan(o->topology, o->network, o->ranks, o->device, &j->w));
     TRY(sandbox_run(run_job, j, code));
@@ -101,7 +211,12 @@ out:
 enum status netns_run(const struct netns_options *o, int *code)
 {
     struct job j = {.o = o};
-    return run_in_sandbox(&j, code);
+    /* Ctrl-C is for what runs in the shell */
+    void (*before)(int) = o->shell ? signal(SIGINT, SIG_IGN) : SIG_ERR;
+    enum status st = run_in_sandbox(&j, code);
+    if (before != SIG_ERR)
+        signal(SIGINT, before);
+    return st;
 }
 
 enum status netns_call(const struct netns_options *o,
@@ -115,12 +230,49 @@ enum status netns_call(const struct netns_options *o,
 
 /* ---- what the machine can do */
 
-enum { SANDBOX, LINKS, HTB, NETEM };
+enum { SANDBOX, LINKS, HTB, RATES, SHARING, NETEM };
 
 static void found(struct netns_ability *a, enum status st, const char *what)
 {
     a->there = st == STATUS_OK;
     snprintf(a->detail, sizeof a->detail, "%s", a->there ? what : error_message());
+}
+
+/* ---- how exact, against what was asked for */
+
+static const double exact = 0.02;
+
+static void probe_rates(struct netns_ability *a)
+{
+    static const double Mbps[] = {50, 200, 1000};
+    enum status st = STATUS_OK;
+    size_t n = 0;
+    a->there = true;
+    for (size_t k = 0; k < sizeof Mbps / sizeof *Mbps && st == STATUS_OK; k++) {
+        double asked = Mbps[k] * 125000, got;
+        st = carry_shaped(1, asked, &got);
+        if (st != STATUS_OK)
+            break;
+        a->there = a->there && fabs(got / asked - 1) <= exact;
+        n += (size_t)snprintf(a->detail + n, sizeof a->detail - n, "%s%.1f %% of %g Mbit/s",
+                              k ? ", " : "", 100 * got / asked, Mbps[k]);
+    }
+    if (st != STATUS_OK)
+        found(a, st, "");
+}
+
+static void probe_sharing(struct netns_ability *a)
+{
+    const double asked = 200 * 125000;
+    double got[CARRY_STREAMS];
+    char detail[128] = "";
+    enum status st = carry_shaped(CARRY_STREAMS, asked, got);
+    if (st == STATUS_OK)
+        snprintf(detail, sizeof detail, "two streams over 200 Mbit/s get %.1f %% and %.1f %% of it",
+                 100 * got[0] / asked, 100 * got[1] / asked);
+    found(a, st, detail);
+    a->there =
+        a->there && fabs(2 * got[0] / asked - 1) <= exact && fabs(2 * got[1] / asked - 1) <= exact;
 }
 
 static enum status probe(void *argument, int *code)
@@ -136,7 +288,16 @@ static enum status probe(void *argument, int *code)
                  units_print(UNIT_RATE, carried, text));
     found(&a[LINKS], st, detail);
     found(&a[HTB], build_has_queue("htb") ? STATUS_OK : STATUS_IO, "rates are shaped");
-    found(&a[NETEM], build_has_queue("netem") ? STATUS_OK : STATUS_IO, "latencies are emulated");
+    if (a[HTB].there) {
+        probe_rates(&a[RATES]);
+        probe_sharing(&a[SHARING]);
+    }
+    a[NETEM].there = build_has_queue("netem");
+    snprintf(a[NETEM].detail, sizeof a[NETEM].detail, "%s",
+             a[NETEM].there
+                 ? "latencies are emulated"
+                 : "not in this kernel (sch_netem): plans over TCP get their latencies in "
+                   "the transport, commands and MPI none");
     return STATUS_OK;
 }
 
@@ -146,6 +307,8 @@ enum status netns_check(struct netns_ability ability[NETNS_ABILITIES])
         [SANDBOX] = {.name = "namespaces", .needed = true, .detail = ""},
         [LINKS] = {.name = "veth pairs", .needed = true, .detail = "not looked at"},
         [HTB] = {.name = "htb", .needed = true, .detail = "not looked at"},
+        [RATES] = {.name = "rates", .needed = false, .detail = "not looked at"},
+        [SHARING] = {.name = "sharing", .needed = false, .detail = "not looked at"},
         [NETEM] = {.name = "netem", .needed = false, .detail = "not looked at"},
     };
     int code;

@@ -10,15 +10,21 @@
 
 #include "core/network.h"
 #include "core/topology.h"
+#include "exec/rendezvous.h"
 
 struct netns_options {
     const struct topology *topology;
     const struct network *network; /* of the same platform */
     size_t ranks;
     const uint32_t *device; /* [ranks] of each; NULL: rank r is device r */
-    double dilation;        /* bandwidths are divided by it, latencies multiplied; > 0 */
+    double dilation;        /* bandwidths are divided by it, latencies multiplied; 0: what keeps
+                             * the nodes within a tenth of what the machine carries, >= 1 */
+    double traffic_Bps;     /* what the ranks send together on average, also inside nodes; counts
+                             * for a dilation of 0 */
     char *const *command;   /* NULL-terminated; looked up in PATH */
+    const char *shell;      /* instead: $SHELL in the node of this device or rank; NULL: no */
     uint16_t port;          /* MASTER_PORT */
+    bool delays;            /* the ranks' transport adds what netns_inside.delay says */
     bool quiet;             /* no line on stderr about what was built */
 };
 
@@ -35,10 +41,21 @@ enum status netns_run(const struct netns_options *o, int *code) MUST_CHECK;
  * and `port` are not used. What it prints and writes is all that comes back. Errors as netns_run(),
  * and fn's own. */
 struct netns_inside {
+    double dilation;       /* that is used */
     const char *address;   /* of rank 0 */
     const char *addresses; /* of all ranks, commas between */
+    /* [from * ranks + to] what the transport has to add, dilated: latencies where the kernel has no
+     * netem, the least time of a message, and all of the links inside a node, for each pair of
+     * ranks on its own */
+    const struct delay *delay;
+    /* For mpirun: a program that enters a node's namespace by its address (its plm_rsh_agent), and
+     * the nodes as its -H wants them, NULL when the ranks of a node do not follow each other. */
+    const char *remote_shell, *hosts;
     /* enter(context, rank): go to the namespace of a rank; false with errno */
     bool (*enter)(const void *context, uint32_t rank);
+    /* slow(context, link, factor): from now on messages on that link of the platform take that many
+     * times as long; INFINITY: it fails. STATUS_INVALID: no way leads over such a link. */
+    enum status (*slow)(const void *context, const char *link, double factor);
     const void *context;
 };
 enum status netns_call(const struct netns_options *o,
@@ -51,7 +68,7 @@ struct netns_ability {
     bool needed, there;
     char detail[256]; /* why it is missing and how to get it, or what was found */
 };
-enum { NETNS_ABILITIES = 4 };
+enum { NETNS_ABILITIES = 6 };
 
 /* What this kernel and user can do. Later abilities are not there when an earlier needed one is
  * not. STATUS_IO. */

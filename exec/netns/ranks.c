@@ -77,27 +77,51 @@ static void set_number(const char *name, size_t value)
     setenv(name, text, 1);
 }
 
+/* Go where a rank is, with names and /sys of its own; false with errno. */
+static bool enter_node(const struct built *b, uint32_t r)
+{
+    const struct wiring_space *s = &b->w->space[b->w->space_of[r]];
+    if (!build_enter(b, r) || unshare(CLONE_NEWNS | CLONE_NEWUTS) != 0 ||
+        sethostname(s->name, strlen(s->name)) != 0)
+        return false;
+    (void)mount("none", "/sys", "sysfs", 0, NULL); /* /sys/class/net of this namespace */
+    return true;
+}
+
+/* What Open MPI's mpirun needs to know. */
+static void set_mpi(void)
+{
+    setenv("OMPI_MCA_plm_rsh_agent", remote_shell, 1);
+    setenv("OMPI_MCA_plm_rsh_no_tree_spawn", "1", 1);
+    setenv("OMPI_MCA_pml", "ob1", 1);
+    setenv("OMPI_MCA_btl", "tcp,self", 1);
+    setenv("OMPI_MCA_btl_tcp_if_include", "10.99.0.0/16", 1);
+    setenv("OMPI_MCA_oob_tcp_if_include", "10.99.0.0/16", 1);
+}
+
+static void set_common(const struct built *b, const struct ranks_options *o)
+{
+    char master[INSIDE_ADDRESS];
+    set_number("WORLD_SIZE", b->w->ranks);
+    set_number("MASTER_PORT", o->port);
+    setenv("MASTER_ADDR", build_address(0, master), 1);
+    setenv("FORELINE_HOSTS", hosts_file, 1);
+    set_mpi();
+}
+
 static void be_rank(const struct crew *c, uint32_t r, int out, int err)
 {
     const struct wiring *w = c->b->w;
-    const struct wiring_space *s = &w->space[w->space_of[r]];
-    char master[INSIDE_ADDRESS];
     int empty = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (!build_enter(c->b, r) || unshare(CLONE_NEWNS | CLONE_NEWUTS) != 0 ||
-        sethostname(s->name, strlen(s->name)) != 0 || dup2(empty, 0) < 0 || dup2(out, 1) < 0 ||
-        dup2(err, 2) < 0) {
+    if (!enter_node(c->b, r) || dup2(empty, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0) {
         dprintf(err, "foreline: %s\n", strerror(errno));
         _exit(126);
     }
-    (void)mount("none", "/sys", "sysfs", 0, NULL); /* /sys/class/net of this namespace */
     closefrom(3);
+    set_common(c->b, c->o);
     set_number("RANK", r);
     set_number("LOCAL_RANK", w->local[r]);
-    set_number("LOCAL_WORLD_SIZE", s->ranks);
-    set_number("WORLD_SIZE", w->ranks);
-    set_number("MASTER_PORT", c->o->port);
-    setenv("MASTER_ADDR", build_address(0, master), 1);
-    setenv("FORELINE_HOSTS", hosts_file, 1);
+    set_number("LOCAL_WORLD_SIZE", w->space[w->space_of[r]].ranks);
     sigprocmask(SIG_SETMASK, &c->old, NULL);
     signal(SIGPIPE, SIG_DFL);
     execvp(c->o->command[0], c->o->command);
@@ -262,6 +286,7 @@ enum status ranks_run(const struct built *b, const struct ranks_options *o, int 
         goto out;
     }
     TRY(write_files(b->w));
+    TRY(remote_prepare(b));
     for (uint32_t r = 0; r < b->w->ranks; r++)
         TRY(start(&c, r));
     TRY(watch(&c));
@@ -273,5 +298,41 @@ out: /* the processes end with the sandbox */
     sigprocmask(SIG_SETMASK, &c.old, NULL);
     free(c.rank);
     free(c.poll);
+    return st;
+}
+
+static void be_shell(const struct built *b, const struct ranks_options *o, uint32_t rank)
+{
+    const char *shell = getenv("SHELL");
+    shell = shell && *shell ? shell : "/bin/sh";
+    if (!enter_node(b, rank)) {
+        dprintf(2, "foreline: %s\n", strerror(errno));
+        _exit(126);
+    }
+    closefrom(3);
+    set_common(b, o);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGPIPE, SIG_DFL);
+    execl(shell, shell, (char *)NULL);
+    dprintf(2, "foreline: %s: %s\n", shell, strerror(errno));
+    _exit(127);
+}
+
+enum status ranks_shell(const struct built *b, const struct ranks_options *o, uint32_t rank,
+                        int *code)
+{
+    enum status st;
+    int ended = 0;
+    TRY(write_files(b->w));
+    TRY(remote_prepare(b));
+    pid_t pid = fork();
+    if (pid == 0)
+        be_shell(b, o, rank);
+    if (pid < 0)
+        return error_set(STATUS_IO, "fork: %s", strerror(errno));
+    while (waitpid(pid, &ended, 0) < 0 && errno == EINTR)
+        ;
+    *code = WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended);
+out:
     return st;
 }

@@ -196,6 +196,7 @@ static void keep_link(struct search *s, uint32_t l)
     to->space[1] = keep_router(s, from->b);
     for (int k = 0; k < 2; k++)
         to->interface[k] = s->w->space[to->space[k]].interfaces++;
+    to->name = from->name;
     to->bandwidth_Bps = from->bandwidth_Bps;
     to->latency_s = from->latency_s;
 }
@@ -342,6 +343,48 @@ enum status wiring_pair(struct wiring *out)
         w.link[0].space[k] = k;
         w.way[k * 2 + 1 - k] = 0;
     }
+    *out = w;
+    w = (struct wiring){0};
+out:
+    wiring_free(&w);
+    return st;
+}
+
+static void join(struct wiring *w, size_t link, uint32_t a, uint32_t b)
+{
+    struct wiring_link *l = &w->link[link];
+    const uint32_t end[2] = {a, b};
+    for (int k = 0; k < 2; k++) {
+        l->space[k] = end[k];
+        l->interface[k] = w->space[end[k]].interfaces++;
+    }
+}
+
+enum status wiring_dumbbell(uint32_t pairs, double bandwidth_Bps, struct wiring *out)
+{
+    enum status st;
+    struct wiring w = {0};
+    uint32_t nodes = 2 * pairs, uplink = nodes;
+    TRY(allocate(nodes, nodes + 2, nodes + 1, &w));
+    w.nodes = nodes;
+    w.spaces = nodes + 2;
+    w.links = nodes + 1;
+    for (uint32_t k = 0; k < nodes + 2; k++) {
+        w.space[k] = (struct wiring_space){.ranks = k < nodes, .first = k};
+        name_space(NULL, k, &w.space[k]);
+    }
+    for (uint32_t k = 0; k < nodes; k++) {
+        uint32_t near = nodes + k / pairs, far = 2 * nodes + 1 - near;
+        join(&w, k, k, near);
+        w.space_of[k] = k;
+        w.way[near * nodes + k] = k;
+        w.way[far * nodes + k] = uplink;
+        for (uint32_t other = 0; other < nodes; other++)
+            if (other != k)
+                w.way[other * nodes + k] = other;
+    }
+    join(&w, uplink, nodes, nodes + 1);
+    w.link[uplink].bandwidth_Bps = bandwidth_Bps;
     *out = w;
     w = (struct wiring){0};
 out:

@@ -20,6 +20,7 @@ struct wiring_space {
 };
 
 struct wiring_link {
+    const char *name; /* the network's; NULL: none */
     uint32_t space[2], interface[2];
     double bandwidth_Bps, latency_s; /* bandwidth 0: not shaped */
 };
@@ -49,6 +50,9 @@ enum status wiring_plan(const struct topology *t, const struct network *n, size_
                         const uint32_t *device, struct wiring *out) MUST_CHECK;
 /* Two nodes with a rank each and one link that is not shaped. STATUS_NOMEM. */
 enum status wiring_pair(struct wiring *out) MUST_CHECK;
+/* `pairs` nodes on each side of two routers, whose link all share; the others are not shaped. Node
+ * i and node pairs + i, a rank each, are partners. STATUS_NOMEM. */
+enum status wiring_dumbbell(uint32_t pairs, double bandwidth_Bps, struct wiring *out) MUST_CHECK;
 void wiring_free(struct wiring *w); /* accepts {0}; leaves {0} */
 
 #endif

@@ -148,6 +148,18 @@ out:
     return st;
 }
 
+/* When a message that came in from start_s to now counts as received. The reader goes on at once:
+ * delayed messages follow each other as on a wire. */
+static double arrival(struct tcp_link *l, double start_s, int64_t bytes)
+{
+    double end_s = clock_now();
+    if (!l->tcp->delay)
+        return end_s;
+    const struct delay *d = &l->tcp->delay[l->end->peer];
+    l->free_s = fmax(l->free_s, start_s) + (double)bytes * d->pace;
+    return fmax(end_s, l->free_s) + d->latency_s;
+}
+
 void *tcp_reader(void *link)
 {
     struct tcp_link *l = link;
@@ -161,7 +173,7 @@ void *tcp_reader(void *link)
             tcp_fail(t, st, op, l->end->peer);
             return NULL;
         }
-        double end_s = clock_now();
+        double end_s = arrival(l, start_s, t->links.program->op[op].bytes);
         pthread_mutex_lock(&t->mutex);
         endpoints_op(&t->links, op)->buffer = b;
         advance(l);

@@ -117,9 +117,12 @@ static enum status serve(struct tcp *t, const struct tcp_request *r, bool *from_
         struct flow out = {to->next, head, (char *)(r->data + give.first), 0, (size_t)head.bytes};
         struct flow in = {
             to->previous, {0}, (char *)(adds ? t->chunk.data : taken), 0, (size_t)want.bytes};
+        double begin_s = clock_now();
         enum status st = exchange(&out, &in, &want, from_previous);
         if (st != STATUS_OK)
             return st;
+        clock_sleep_until(fmax(clock_now(), begin_s + (double)want.bytes * to->delay.pace) +
+                          to->delay.latency_s);
         for (size_t i = 0; adds && i < take.n; i++)
             taken[i] += t->chunk.data[i];
     }

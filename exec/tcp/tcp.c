@@ -119,8 +119,12 @@ static enum status init_rings(struct tcp *t)
         return error_set(STATUS_NOMEM, "%zu groups", l->program->groups);
     for (size_t k = 0; k < t->stars; k++)
         t->star[k] = -1;
-    for (; t->neighbours < l->program->groups; t->neighbours++)
-        t->neighbour[t->neighbours] = (struct tcp_ring){-1, -1};
+    for (; t->neighbours < l->program->groups; t->neighbours++) {
+        const struct link_ring *ring = &l->ring[t->neighbours];
+        t->neighbour[t->neighbours] = (struct tcp_ring){-1, -1, {0, 0}};
+        if (t->delay && ring->ranks > 1)
+            t->neighbour[t->neighbours].delay = t->delay[ring->previous];
+    }
     t->request = calloc(l->collectives + 1, sizeof *t->request);
     if (!t->request)
         return error_set(STATUS_NOMEM, "%zu collectives", l->collectives);
@@ -198,6 +202,7 @@ static enum status open_tcp(const struct program *p, uint32_t rank, const struct
     struct tcp *t = calloc(1, sizeof *t);
     if (!t)
         return error_set(STATUS_NOMEM, "transport");
+    t->delay = r->delay;
     TRY(endpoints_init(p, rank, &t->links));
     TRY(init_links(t));
     TRY(init_rings(t));
@@ -284,6 +289,8 @@ static enum status wait_op(void *self, uint32_t op, double timeout_s, const void
     double deadline_s = clock_now() + timeout_s;
     struct timespec limit = {.tv_sec = (time_t)floor(deadline_s)};
     limit.tv_nsec = (long)((deadline_s - floor(deadline_s)) * 1e9);
+
+    double there_s = 0;
     pthread_mutex_lock(&t->mutex);
     int error = 0;
     TRY(endpoints_may_wait(&t->links, op));
@@ -292,6 +299,7 @@ static enum status wait_op(void *self, uint32_t op, double timeout_s, const void
     if (o->complete) {
         o->posted = false;
         b = o->buffer;
+        there_s = o->end_s;
         if (data)
             *data = b ? b->data : NULL;
     } else if (t->failure != STATUS_OK) {
@@ -301,6 +309,8 @@ static enum status wait_op(void *self, uint32_t op, double timeout_s, const void
     }
 out:
     pthread_mutex_unlock(&t->mutex);
+    if (t->delay) /* here already, but not yet there */
+        clock_sleep_until(there_s);
     return st;
 }
 

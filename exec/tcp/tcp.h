@@ -69,6 +69,7 @@ struct tcp_link {
     size_t posts;                   /* outgoing: position of the next post */
     uint32_t step;                  /* of the next message */
     size_t credits;                 /* outgoing: messages that the receiver has room for */
+    double free_s;                  /* incoming: when the delay's pace lets the next begin */
     size_t buffers;                 /* of the pool that have memory */
     struct tcp_buffer *pool, *free; /* incoming: [window] slots; outgoing: [order->n] */
 };
@@ -82,19 +83,20 @@ struct tcp_request {
 
 struct tcp_ring {
     int next, previous;
+    struct delay delay; /* from the previous one */
 };
 
 struct tcp {
     struct endpoints links;     /* op's buffer: struct tcp_buffer */
     struct tcp_link *link;      /* [links.n] */
+    const struct delay *delay;  /* [ranks] borrowed; NULL: none */
     struct tcp_ring *neighbour; /* [program->groups] */
     size_t neighbours;
     int *star; /* rank 0: [ranks] connections of the others; else [1] to rank 0 */
     size_t stars;
 
     size_t requests, served;     /* calls of collectives of this step, in their order */
-    size_t collectives;          /* of the rank's list: each has one call under way at most */
-    struct tcp_request *request; /* [collectives] number k at k % collectives */
+    struct tcp_request *request; /* [links.collectives] number k at k % links.collectives */
     struct ring_room chunk;      /* received part of a collective */
     bool collecting;
     pthread_t collector;
