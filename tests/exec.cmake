@@ -7,6 +7,8 @@ unit_test(local LIBS toy exec Threads::Threads)
 unit_test(rendezvous LIBS exec Threads::Threads)
 unit_test(executor LIBS toy exec Threads::Threads)
 unit_test(calibrate LIBS model exec)
+set_tests_properties(unit.calibrate PROPERTIES TIMEOUT 300)
+unit_test(team LIBS exec Threads::Threads)
 unit_test(launch LIBS toy exec)
 
 # Every transport that there is keeps the same promises; over MPI every process is a rank.
