@@ -70,6 +70,9 @@ static void print_table(const struct calibration *c)
         if (strcmp(name, timing_name(t)) != 0) {
             name = timing_name(t);
             printf("\n# %s, %zu ranks, %s\n", name, t->collective ? n : 2, transport);
+            if (t->collective && t->kind == COLLECTIVE_REDUCESCATTER)
+                printf("# (size is the input, as in nccl-tests; by the output, busbw is 1/%zu)\n",
+                       n);
             printf("# %10s %12s %8s %12s %10s %10s %12s %6s\n", "size (B)", "count", "type",
                    "time (us)", "algbw GB/s", "busbw GB/s", "model (us)", "ratio");
         }

@@ -4,7 +4,11 @@
 #include "exec/calibrate_run.h"
 #include "exec/tcp/socket.h"
 
-const struct bench_sum bench_sums[BENCH_SUMS] = {{OP_ALLREDUCE, COLLECTIVE_ALLREDUCE}};
+const struct bench_sum bench_sums[BENCH_SUMS] = {
+    {OP_ALLREDUCE, COLLECTIVE_ALLREDUCE},
+    {OP_REDUCESCATTER, COLLECTIVE_REDUCESCATTER},
+    {OP_ALLGATHER, COLLECTIVE_ALLGATHER},
+};
 
 static const double patience_s = 60;
 
@@ -233,7 +237,7 @@ static enum status sum(const struct bench *b, const struct table *t, double *cal
         size_t rounds = rounds_of(b->task->size[k]), n = (size_t)b->task->size[k] / sizeof(float);
         double start_s = clock_now();
         for (size_t i = 0; i < rounds; i++, op++) {
-            TRY(t->how->allreduce(t->self, op, t->data, n));
+            TRY(t->how->collective(t->self, op, t->data, n));
             TRY(t->how->wait(t->self, op, patience_s, NULL));
         }
         if (call_s)

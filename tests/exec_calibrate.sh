@@ -17,7 +17,7 @@ fail() {
 grep -q '^linear.backward' table || fail "no rates in $(cat table)"
 grep -q '^messages' table || fail "no messages in $(cat table)"
 grep -q '^# all-reduce, 2 ranks, tcp' table || fail "no collectives in $(cat table)"
-[ "$(grep -c ' float ' table)" = 16 ] || fail "eight sizes of two tables, not $(cat table)"
+[ "$(grep -c ' float ' table)" = 32 ] || fail "eight sizes of four tables, not $(cat table)"
 [ "$(wc -l <pairs.tsv)" = 5 ] || fail "pairs: $(cat pairs.tsv)"
 "$bin/foreline" topology check here.xml >out 2>&1 || fail "$(cat out)"
 "$bin/foreline" topology show here.xml >out 2>&1 || fail "$(cat out)"

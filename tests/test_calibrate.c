@@ -227,15 +227,17 @@ static void the_fit_of_an_exact_link_is_that_link(void **state)
         for (size_t s = 0; s < little.sizes; s++)
             for (size_t r = 0; r < b.repeats; r++)
                 ways_of(&b, pair, s)[r] = latency_s + (double)small[s] / Bps;
-    for (size_t s = 0; s < little.sizes; s++)
-        for (size_t k = 0; k < 3 * b.repeats; k++)
-            sums_of(&b, 0, s, 0)[k] = 4 * (latency_s + (double)small[s] / 3 / Bps);
+    for (size_t sum = 0; sum < BENCH_SUMS; sum++) /* 2 (n - 1) steps of a third each, or half */
+        for (size_t s = 0; s < little.sizes; s++)
+            for (size_t k = 0; k < 3 * b.repeats; k++)
+                sums_of(&b, sum, s, 0)[k] =
+                    (sum == 0 ? 4 : 2) * (latency_s + (double)small[s] / 3 / Bps);
     assert_int_equal(calibrate_fit(&b, &c), STATUS_OK);
     for (size_t pair = 0; pair < 3; pair++) {
         assert_true(fabs(c.pair[pair].latency_s / latency_s - 1) < 1e-9);
         assert_true(fabs(c.pair[pair].bandwidth_Bps / Bps - 1) < 1e-9);
     }
-    for (size_t k = 0; k < c.timings; k++) /* a ring of 3: 2 (n - 1) steps of a third each */
+    for (size_t k = 0; k < c.timings; k++)
         assert_true(fabs(c.timing[k].seconds / c.timing[k].model_s - 1) < 1e-9);
     assert_true(c.spread.median == 0 && c.spread.worst == 0);
     calibration_free(&c);
