@@ -8,6 +8,7 @@ unit_test(rendezvous LIBS exec Threads::Threads)
 unit_test(executor LIBS toy exec Threads::Threads)
 unit_test(calibrate LIBS model exec)
 set_tests_properties(unit.calibrate PROPERTIES TIMEOUT 300)
+unit_test(profile LIBS model exec)
 unit_test(team LIBS exec Threads::Threads)
 unit_test(launch LIBS toy exec)
 
@@ -53,7 +54,9 @@ add_test(NAME exec.local
 set_tests_properties(exec.local PROPERTIES TIMEOUT 300)
 add_test(NAME exec.calibrate
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_calibrate.sh ${PROJECT_BINARY_DIR}/bin)
-set_tests_properties(exec.run exec.calibrate PROPERTIES TIMEOUT 300)
+add_test(NAME exec.profile
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_profile.sh ${PROJECT_BINARY_DIR}/bin)
+set_tests_properties(exec.run exec.calibrate exec.profile PROPERTIES TIMEOUT 300)
 
 # The executor on SimGrid's MPI.
 unit_test(smpi LIBS toy sim)
