@@ -351,7 +351,7 @@ static enum status model(int argc, char **argv)
 const struct command command_model = {
     .name = "model",
     .synopsis = "list | show MODEL | import FILE | profile MODEL",
-    .summary = "models: the zoo, their ops and sizes, import from other tools, measured times",
+    .summary = "models: the zoo, their ops and sizes, import from other tools",
     .details = details,
     .options = options,
     .run = model,
