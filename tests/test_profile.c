@@ -119,7 +119,7 @@ static void running_out_of_memory_leaves_the_model_as_it_was(void **state)
     struct model m = {0};
     enum status st = STATUS_NOMEM;
     long k = 0;
-    build("gpt-tiny:layers=1,hidden=32,heads=1,tokens=16", &m);
+    build("mlp:layers=1,hidden=32", &m);
     for (; st == STATUS_NOMEM; k++) { /* in the rank or here */
         fault_countdown = k;
         st = profile_cpu(&m, &o, &spread);
