@@ -11,15 +11,20 @@
 #include "exec/calibrate.h"
 #include "topologies/write.h"
 
-static const char *device = "cpu", *output;
+static const char *device = "cpu", *transport = "tcp", *output, *matrix;
 static size_t ranks = 2, repeats = 5;
-static bool json;
+static bool table, json;
 
 static const struct option_spec options[] = {
     {OPTION_STRING, "device", &device, "cpu", "what to measure"},
+    {OPTION_STRING, "transport", &transport, "tcp|mpi", "what carries the messages"},
     {OPTION_SIZE, "ranks", &ranks, "N", "processes that measure at the same time"},
     {OPTION_SIZE, "repeats", &repeats, "N", "timed repetitions; the median counts"},
     {OPTION_STRING, "output", &output, "FILE", "write the platform as SimGrid XML (also -o)"},
+    {OPTION_STRING, "matrix", &matrix, "FILE",
+     "write latency and bandwidth of every pair of ranks, tab-separated ('-': stdout)"},
+    {OPTION_FLAG, "table", &table, NULL,
+     "print messages and collectives size by size as nccl-tests do"},
     {OPTION_FLAG, "json", &json, NULL, "print the topology as JSON, SI units"},
     {.type = OPTION_END},
 };
@@ -49,11 +54,38 @@ static void print(const struct topology *t, const struct calibrate_spread *sprea
     }
 }
 
+static const char *timing_name(const struct calibrate_timing *t)
+{
+    return t->collective ? collective_kind_name[t->kind] : "send";
+}
+
+static void print_table(const struct calibration *c)
+{
+    const char *name = "";
+    size_t n = c->topology.n;
+    for (size_t k = 0; k < c->timings; k++) {
+        const struct calibrate_timing *t = &c->timing[k];
+        double algbw = (double)t->bytes / t->seconds;
+        double factor = t->collective ? collective_bus_factor(t->kind, n) : 1;
+        if (strcmp(name, timing_name(t)) != 0) {
+            name = timing_name(t);
+            printf("\n# %s, %zu ranks, %s\n", name, t->collective ? n : 2, transport);
+            if (t->collective && t->kind == COLLECTIVE_REDUCESCATTER)
+                printf("# (size is the input, as in nccl-tests; by the output, busbw is 1/%zu)\n",
+                       n);
+            printf("# %10s %12s %8s %12s %10s %10s %12s %6s\n", "size (B)", "count", "type",
+                   "time (us)", "algbw GB/s", "busbw GB/s", "model (us)", "ratio");
+        }
+        printf("  %10lld %12lld %8s %12.2f %10.3f %10.3f %12.2f %6.2f\n", (long long)t->bytes,
+               (long long)t->bytes / 4, "float", t->seconds * 1e6, algbw / 1e9,
+               algbw * factor / 1e9, t->model_s * 1e6, t->seconds / t->model_s);
+    }
+}
+
 static enum status calibrate(int argc, char **argv)
 {
     enum status st;
-    struct calibrate_spread spread;
-    struct topology t = {0};
+    struct calibration c = {0};
     struct provenance by = command_provenance(0);
     char host[256] = "";
 
@@ -63,18 +95,26 @@ static enum status calibrate(int argc, char **argv)
     if (strcmp(device, "cpu") != 0)
         return error_set(STATUS_USAGE, "--device %s: this build has only cpu", device);
     const struct calibrate_options o = {
-        .ranks = ranks, .repeats = repeats, .progress = isatty(STDERR_FILENO)};
-    TRY(calibrate_cpu(&o, &t, &spread));
+        .ranks = ranks,
+        .repeats = repeats,
+        .progress = isatty(STDERR_FILENO),
+        .transport = transport,
+    };
+    TRY(calibrate_cpu(&o, &c));
     if (gethostname(host, sizeof host - 1) == 0)
         by.host = host;
     if (output)
-        TRY(topology_write_platform(&t, output, &by));
+        TRY(topology_write_platform(&c.topology, output, &by));
+    if (matrix)
+        TRY(calibration_write_matrix(&c, matrix));
     if (json)
-        TRY(topology_write(&t, "-", &by));
+        TRY(topology_write(&c.topology, "-", &by));
     else
-        print(&t, &spread);
+        print(&c.topology, &c.spread);
+    if (table && !json)
+        print_table(&c);
 out:
-    topology_free(&t);
+    calibration_free(&c);
     return st;
 }
 
@@ -83,14 +123,18 @@ const struct command command_calibrate = {
     .synopsis = "",
     .summary = "measure this machine and write a platform file",
     .details =
-        "Forks N ranks that measure at the same time, as they will run: for every kind of layer "
+        "Starts N ranks that measure at the same time, as they will run: for every kind of layer "
         "and\n"
         "optimizer the speed of a call at several sizes, memory bandwidth by copying, and latency\n"
-        "and bandwidth of messages between every two ranks over the TCP transport (4 KiB to 8 "
-        "MiB,\n"
-        "fitted as latency + bytes / bandwidth). Medians of the repetitions after a warm-up; how "
-        "far\n"
-        "those lie apart is printed: above some 10 % in the median the machine was not idle.\n"
+        "and bandwidth of messages between every two ranks over the transport (4 KiB to 64 MiB,\n"
+        "fitted as latency + bytes / bandwidth), then collectives of all ranks. Medians of the\n"
+        "repetitions after a warm-up; how far those lie apart is printed: above some 10 % in the\n"
+        "median the machine was not idle. With --transport mpi, mpirun starts the ranks\n"
+        "(foreline-worker-mpi).\n"
+        "\n"
+        "--table prints size, count, type, time, algbw and busbw as nccl-tests define them, and\n"
+        "what the fitted platform predicts: for messages the fit, for collectives the closed form\n"
+        "of a ring; ratio = measured / predicted.\n"
         "\n"
         "The platform file has one host per rank, rank0, rank1, ..., with the measured rates as\n"
         "properties: `foreline plan --platform FILE` predicts with them.",

@@ -8,22 +8,33 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/load.h"
 #include "core/json.h"
 #include "core/model.h"
 #include "core/units.h"
+#include "exec/profile.h"
+#include "model/export.h"
 #include "model/import.h"
 #include "model/zoo.h"
 
 static double minibatch_size = 1;
-static const char *device, *output;
+static const char *device, *output, *graph;
+static size_t batch = 1, ranks = 1, repeats = 5;
 static bool as_json;
 
 static const struct option_spec options[] = {
     {OPTION_REAL, "minibatch-size", &minibatch_size, "N",
      "samples that an imported profile's times and sizes are for (1: count the minibatch as one "
      "sample)"},
-    {OPTION_STRING, "device", &device, "NAME", "device type that an imported profile was taken on"},
-    {OPTION_STRING, "output", &output, "FILE", "import: where the model goes ('-': stdout)"},
+    {OPTION_STRING, "device", &device, "NAME",
+     "import: device type that the profile was taken on; profile: what to measure (cpu)"},
+    {OPTION_STRING, "output", &output, "FILE",
+     "import, profile: where the model goes ('-': stdout)"},
+    {OPTION_SIZE, "batch", &batch, "N", "profile: samples of a microbatch"},
+    {OPTION_SIZE, "ranks", &ranks, "N", "profile: processes that measure at the same time"},
+    {OPTION_SIZE, "repeats", &repeats, "N", "profile: timed repetitions; the median counts"},
+    {OPTION_STRING, "graph", &graph, "FILE",
+     "profile: write the times as PipeDream's graph.txt, too ('-': stdout)"},
     {OPTION_FLAG, "json", &as_json, NULL, "list, show: print JSON instead of a table"},
     {.type = OPTION_END},
 };
@@ -32,6 +43,8 @@ static const char details[] =
     "list           the zoo: models built from hyper-parameters, with what can be overridden\n"
     "show MODEL     ops, work, memory and totals of a zoo model or a model file\n"
     "import FILE    turn another tool's file into a model file (-o model.json)\n"
+    "profile MODEL  measure every op here, forward and backward, and write the model with its "
+    "times\n"
     "\n"
     "MODEL is a name of the zoo, with overrides (gpt2-small:layers=6,hidden=512), or a file:\n"
     "foreline's JSON, PipeDream's graph.txt, JSON of dnn-partitioning or Piper ('-': stdin).\n"
@@ -273,6 +286,55 @@ out:
     return st;
 }
 
+/* Sums of one profile. */
+static void print_profile(const struct model *m, const struct model_profile *p,
+                          const struct calibrate_spread *spread)
+{
+    char forward[UNITS_TEXT], backward[UNITS_TEXT], rate[UNITS_TEXT];
+    double forward_s = 0, backward_s = 0, flop = 0;
+    for (size_t i = 0; i < m->n; i++) {
+        forward_s += p->forward_s[i];
+        backward_s += p->backward_s[i];
+        flop += (m->op[i].forward_flop + m->op[i].backward_flop) * p->samples;
+    }
+    fprintf(stderr,
+            "%s: %zu ops on %s, microbatches of %g samples: forward %s, backward %s, %s\n"
+            "%zu ranks at the same time; interquartile range / median of repetitions: %.1f %% "
+            "(median op), %.0f %% (worst)\n",
+            m->name, m->n, p->device, p->samples, units_print(UNIT_SECONDS, forward_s, forward),
+            units_print(UNIT_SECONDS, backward_s, backward),
+            units_print(UNIT_FLOPS, flop / (forward_s + backward_s), rate), ranks,
+            100 * spread->median, 100 * spread->worst);
+}
+
+static enum status profile(const char *spec)
+{
+    enum status st = STATUS_OK;
+    struct model m = {0};
+    struct calibrate_spread spread;
+    const struct provenance by = command_provenance(0);
+    const struct profile_options o = {
+        .batch = batch, .ranks = ranks, .repeats = repeats, .progress = isatty(STDERR_FILENO)};
+    size_t k = 0;
+    if (!output && !graph)
+        return error_set(STATUS_USAGE, "model profile needs -o FILE or --graph FILE");
+    if (device && strcmp(device, "cpu") != 0)
+        return error_set(STATUS_USAGE, "--device %s: only cpu can be profiled", device);
+    TRY(load_model(spec, &m));
+    TRY(profile_cpu(&m, &o, &spread));
+    while (strcmp(m.profile[k].device, "cpu") != 0 || m.profile[k].samples != (double)batch ||
+           m.profile[k].tensor_parallel != 1)
+        k++;
+    if (output)
+        TRY(model_write(&m, output, &by));
+    if (graph)
+        TRY(model_export_pipedream(&m, k, graph));
+    print_profile(&m, &m.profile[k], &spread);
+out:
+    model_free(&m);
+    return st;
+}
+
 static enum status model(int argc, char **argv)
 {
     if (argc == 1 && strcmp(argv[0], "list") == 0)
@@ -281,12 +343,14 @@ static enum status model(int argc, char **argv)
         return show(argv[1]);
     if (argc == 2 && strcmp(argv[0], "import") == 0)
         return import_file(argv[1]);
-    return error_set(STATUS_USAGE, "expected model list, model show MODEL or model import FILE");
+    if (argc == 2 && strcmp(argv[0], "profile") == 0)
+        return profile(argv[1]);
+    return error_set(STATUS_USAGE, "expected model list, show MODEL, import FILE or profile MODEL");
 }
 
 const struct command command_model = {
     .name = "model",
-    .synopsis = "list | show MODEL | import FILE",
+    .synopsis = "list | show MODEL | import FILE | profile MODEL",
     .summary = "models: the zoo, their ops and sizes, import from other tools",
     .details = details,
     .options = options,

@@ -2,146 +2,277 @@
 #include <string.h>
 
 #include "exec/calibrate_run.h"
-#include "exec/rendezvous.h"
 #include "exec/tcp/socket.h"
-#include "exec/transport.h"
 
-const int64_t link_sizes[LINK_SIZES] = {4 << 10, 16 << 10, 64 << 10, 256 << 10,
-                                        1 << 20, 4 << 20,  8 << 20};
-
-static const double patience_s = 30;
-enum { ROUNDS = 4 }; /* of all sizes; their mean is one repetition */
-
-/* Two ranks: 0 sends message k, 1 sends one of the same size back, for every size. */
-struct game {
-    struct program program;
-    struct program_rank rank[2];
-    size_t op_start[3];
-    struct program_op op[4 * LINK_SIZES + 1];
-    uint32_t dep[4 * LINK_SIZES];
+const struct bench_sum bench_sums[BENCH_SUMS] = {
+    {OP_ALLREDUCE, COLLECTIVE_ALLREDUCE},
+    {OP_REDUCESCATTER, COLLECTIVE_REDUCESCATTER},
+    {OP_ALLGATHER, COLLECTIVE_ALLGATHER},
 };
 
-static void append(struct game *g, uint32_t rank, enum op_kind kind, size_t k)
+static const double patience_s = 60;
+
+/* A repetition is the mean of so many messages, fewer of the large ones. */
+enum { ROUNDS = 4, LARGE = 4 << 20 };
+
+static size_t rounds_of(int64_t bytes)
 {
-    struct program *p = &g->program;
-    bool first = p->ops == p->op_start[rank];
-    p->op[p->ops] = (struct program_op){.kind = (uint8_t)kind,
-                                        .stage = rank,
-                                        .microbatch = (uint32_t)k,
-                                        .peer = 1 - rank,
-                                        .peer_stage = 1 - rank,
-                                        .tag = (uint32_t)k,
-                                        .dep_start = (uint32_t)p->deps,
-                                        .bytes = link_sizes[k]};
-    if (!first) /* one after the other, so that a slot is needed only until the answer */
-        p->dep[p->deps++] = (uint32_t)p->ops - 1;
-    p->ops++;
-    p->op_start[rank + 1] = p->ops;
+    return bytes > LARGE ? 1 : ROUNDS;
 }
 
-static enum status game_init(struct game *g)
+/* ---- programs */
+
+/* Room for `ops` ops that each depend on the one before, and one group of all ranks. */
+static enum status begin(struct program *p, size_t ranks, size_t ops, bool group)
 {
-    *g = (struct game){.program = {.ranks = 2, .microbatch_size = 1}};
-    g->program.rank = g->rank;
-    g->program.op_start = g->op_start;
-    g->program.op = g->op;
-    g->program.dep = g->dep;
-    for (uint32_t r = 0; r < 2; r++) {
-        g->op_start[r + 1] = g->op_start[r];
-        for (size_t k = 0; k < LINK_SIZES; k++) {
-            append(g, r, r == 0 ? OP_SEND : OP_RECV, k);
-            append(g, r, r == 0 ? OP_RECV : OP_SEND, k);
-        }
+    *p = (struct program){.ranks = ranks, .groups = group, .microbatch_size = 1};
+    p->rank = calloc(ranks, sizeof *p->rank);
+    p->op_start = calloc(ranks + 1, sizeof *p->op_start);
+    p->op = calloc(ops + 1, sizeof *p->op);
+    p->dep = calloc(ops + 1, sizeof *p->dep);
+    p->group_start = calloc(2, sizeof *p->group_start);
+    p->member = calloc(ranks, sizeof *p->member);
+    if (!p->rank || !p->op_start || !p->op || !p->dep || !p->group_start || !p->member)
+        return error_set(STATUS_NOMEM, "program of %zu messages", ops);
+    p->group_start[1] = group ? ranks : 0;
+    for (uint32_t r = 0; r < ranks; r++) {
+        p->rank[r].device = r;
+        p->member[r] = r;
     }
-    g->op[g->program.ops].dep_start = (uint32_t)g->program.deps;
-    return program_match(&g->program); /* allocates the channels */
+    return STATUS_OK;
+}
+
+/* One after the other, so that a message's slot is needed only until the answer. */
+static void append(struct program *p, uint32_t rank, struct program_op op)
+{
+    bool first = p->ops == p->op_start[rank];
+    op.stage = rank;
+    op.count = 1;
+    op.dep_start = (uint32_t)p->deps;
+    if (!first)
+        p->dep[p->deps++] = (uint32_t)p->ops - 1;
+    p->op[p->ops++] = op;
+}
+
+static void end_rank(struct program *p, uint32_t rank)
+{
+    p->op_start[rank + 1] = p->ops;
+    p->op[p->ops].dep_start = (uint32_t)p->deps; /* of the sentinel, or overwritten */
+}
+
+static size_t messages_n(const struct bench_task *task)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < task->sizes; k++)
+        n += rounds_of(task->size[k]);
+    return n;
+}
+
+/* `first` sends a message, `second` one of the same size back, size after size. */
+static enum status make_game(const struct bench *b, uint32_t first, uint32_t second,
+                             struct program *p)
+{
+    enum status st;
+    TRY(begin(p, b->ranks, 4 * messages_n(b->task), false));
+    for (uint32_t r = 0; r < b->ranks; r++) {
+        uint32_t tag = 0;
+        for (size_t k = 0; (r == first || r == second) && k < b->task->sizes; k++)
+            for (size_t i = 0; i < rounds_of(b->task->size[k]); i++, tag++) {
+                uint32_t peer = r == first ? second : first;
+                struct program_op op = {.kind = r == first ? OP_SEND : OP_RECV,
+                                        .microbatch = tag,
+                                        .peer = peer,
+                                        .peer_stage = peer,
+                                        .tag = tag,
+                                        .bytes = b->task->size[k]};
+                append(p, r, op);
+                op.kind = r == first ? OP_RECV : OP_SEND;
+                append(p, r, op);
+            }
+        end_rank(p, r);
+    }
+    TRY(program_match(p));
+out:
+    return st;
+}
+
+static enum status make_collectives(const struct bench *b, enum op_kind kind, struct program *p)
+{
+    enum status st;
+    TRY(begin(p, b->ranks, b->ranks * messages_n(b->task), true));
+    for (uint32_t r = 0; r < b->ranks; r++) {
+        for (size_t k = 0; k < b->task->sizes; k++)
+            for (size_t i = 0; i < rounds_of(b->task->size[k]); i++)
+                append(p, r,
+                       (struct program_op){.kind = (uint8_t)kind,
+                                           .microbatch = PROGRAM_NONE,
+                                           .tag = PROGRAM_NONE,
+                                           .bytes = b->task->size[k]});
+        end_rank(p, r);
+    }
+    TRY(program_match(p));
+out:
+    return st;
+}
+
+/* ---- one rank's part */
+
+/* A transport that is open for a program. */
+struct table {
+    const struct transport *how;
+    void *self;
+    struct program program;
+    void *data; /* [largest size] */
+};
+
+static enum status sit_down(const struct bench *b, struct table *t)
+{
+    t->how = b->transport;
+    t->data = calloc(1, (size_t)b->task->size[b->task->sizes - 1]);
+    if (!t->data)
+        return error_set(STATUS_NOMEM, "messages");
+    return t->how->open(&t->program, b->rank, &b->meeting, &t->self);
+}
+
+static void stand_up(struct table *t)
+{
+    if (t->how)
+        t->how->close(t->self);
+    free(t->data);
+    program_free(&t->program);
 }
 
 /* One message, packed from and unpacked into `data` as a device does; its time counts. */
-static enum status pass(void *t, uint32_t op, bool send, void *data, size_t bytes)
+static enum status pass(const struct table *t, uint32_t op)
 {
     enum status st = STATUS_OK;
-    if (send) {
+    size_t bytes = (size_t)t->program.op[op].bytes;
+    if (t->program.op[op].kind == OP_SEND) {
         void *buffer;
-        TRY(transport_tcp.send_buffer(t, op, &buffer));
-        memcpy(buffer, data, bytes);
-        TRY(transport_tcp.send(t, op));
+        TRY(t->how->send_buffer(t->self, op, &buffer));
+        memcpy(buffer, t->data, bytes);
+        TRY(t->how->send(t->self, op));
     } else {
         const void *payload;
-        TRY(transport_tcp.wait(t, op, patience_s, &payload));
-        memcpy(data, payload, bytes);
-        transport_tcp.release(t, op);
+        TRY(t->how->wait(t->self, op, patience_s, &payload));
+        memcpy(t->data, payload, bytes);
+        t->how->release(t->self, op);
     }
 out:
     return st;
 }
 
-/* All sizes once; way_s [LINK_SIZES] half of each round trip. */
-static enum status play_once(void *t, const struct program *p, uint32_t me, void *data,
-                             double *way_s)
+static enum status start_together(const struct table *t)
 {
-    enum status st;
     double start_s;
-    TRY(transport_tcp.barrier(t, patience_s, &start_s));
-    clock_sleep_until(start_s);
-    for (size_t k = 0; k < LINK_SIZES; k++) {
-        uint32_t op = (uint32_t)(p->op_start[me] + 2 * k);
-        start_s = clock_now();
-        TRY(pass(t, op, me == 0, data, (size_t)link_sizes[k]));
-        TRY(pass(t, op + 1, me == 1, data, (size_t)link_sizes[k]));
-        way_s[k] = (clock_now() - start_s) / 2;
-    }
-    for (size_t i = p->op_start[me]; i < p->op_start[me + 1]; i++)
-        if (p->op[i].kind == OP_SEND)
-            TRY(transport_tcp.wait(t, (uint32_t)i, patience_s, NULL));
-out:
+    enum status st = t->how->barrier(t->self, patience_s, &start_s);
+    if (st == STATUS_OK)
+        clock_sleep_until(start_s);
     return st;
 }
 
-static enum status play(struct bench *b, size_t pair, uint32_t me, const struct rendezvous *r)
+/* All sizes; half of each round trip is added to way_s[size * stride], divided by the rounds. */
+static enum status play(const struct bench_task *task, const struct table *t, uint32_t rank,
+                        double *way_s, size_t stride)
 {
     enum status st;
-    struct game g;
-    void *t = NULL, *data = calloc(1, (size_t)link_sizes[LINK_SIZES - 1]);
-    double way_s[LINK_SIZES], end_s;
-
-    TRY(game_init(&g));
-    if (!data) {
-        st = error_set(STATUS_NOMEM, "messages");
-        goto out;
+    const struct program *p = &t->program;
+    uint32_t op = (uint32_t)p->op_start[rank];
+    TRY(start_together(t));
+    if (p->op_start[rank + 1] == op)
+        goto out; /* a pair of others */
+    for (size_t k = 0; k < task->sizes; k++) {
+        size_t rounds = rounds_of(task->size[k]);
+        for (size_t i = 0; i < rounds; i++, op += 2) {
+            double start_s = clock_now();
+            TRY(pass(t, op));
+            TRY(pass(t, op + 1));
+            if (way_s)
+                way_s[k * stride] += (clock_now() - start_s) / 2 / (double)rounds;
+            uint32_t sent = p->op[op].kind == OP_SEND ? op : op + 1;
+            TRY(t->how->wait(t->self, sent, patience_s, NULL));
+        }
     }
-    TRY(transport_tcp.open(&g.program, me, r, &t));
-    for (size_t k = 0; k < (b->repeats + 1) * ROUNDS; k++) { /* the first ones warm up */
-        TRY(play_once(t, &g.program, me, data, way_s));
-        for (size_t s = 0; me == 0 && k >= ROUNDS && s < LINK_SIZES; s++)
-            ways_of(b, pair, s)[k / ROUNDS - 1] += way_s[s] / ROUNDS;
-    }
-    TRY(transport_tcp.barrier(t, patience_s, &end_s));
 out:
-    transport_tcp.close(t);
-    free(data);
-    free(g.program.channel);
     return st;
 }
 
-enum status bench_links(struct bench *b, uint32_t rank, const int *listener, const uint16_t *port)
+static enum status bench_pair(struct bench *b, size_t pair, uint32_t first, uint32_t second)
+{
+    enum status st;
+    struct table t = {0};
+    TRY(make_game(b, first, second, &t.program));
+    TRY(sit_down(b, &t));
+    TRY(play(b->task, &t, b->rank, NULL, 0)); /* warms up */
+    for (size_t k = 0; k < b->repeats; k++)
+        TRY(play(b->task, &t, b->rank, b->rank == first ? ways_of(b, pair, 0) + k : NULL,
+                 b->repeats));
+    TRY(start_together(&t));
+out:
+    stand_up(&t);
+    return st;
+}
+
+enum status bench_links(struct bench *b)
 {
     enum status st = STATUS_OK;
     size_t pair = 0;
     for (uint32_t i = 0; i < b->ranks; i++)
         for (uint32_t j = i + 1; j < b->ranks; j++, pair++) {
-            uint16_t both[2] = {port[i], port[j]};
-            struct rendezvous r = {.rank = rank == j,
-                                   .ranks = 2,
-                                   .host = "127.0.0.1",
-                                   .port = both,
-                                   .listener = listener[rank],
-                                   .control = -1,
-                                   .timeout_s = patience_s};
-            pthread_barrier_wait(&b->together);
-            if (rank == i || rank == j)
-                TRY(play(b, pair, rank == j, &r));
+            b->together(b->context);
+            TRY(bench_pair(b, pair, i, j));
         }
+out:
+    return st;
+}
+
+/* As nccl-tests do: one right after the other, so that each begins when the slowest member is done
+ * with the one before. */
+static enum status sum(const struct bench *b, const struct table *t, double *call_s, size_t stride)
+{
+    enum status st;
+    uint32_t op = (uint32_t)t->program.op_start[b->rank];
+    TRY(start_together(t));
+    for (size_t k = 0; k < b->task->sizes; k++) {
+        size_t rounds = rounds_of(b->task->size[k]), n = (size_t)b->task->size[k] / sizeof(float);
+        double start_s = clock_now();
+        for (size_t i = 0; i < rounds; i++, op++) {
+            TRY(t->how->collective(t->self, op, t->data, n));
+            TRY(t->how->wait(t->self, op, patience_s, NULL));
+        }
+        if (call_s)
+            call_s[k * stride] = (clock_now() - start_s) / (double)rounds;
+    }
+out:
+    return st;
+}
+
+enum status bench_collectives(struct bench *b)
+{
+    enum status st = STATUS_OK;
+    struct table t = {0};
+    for (size_t s = 0; s < BENCH_SUMS && b->ranks > 1; s++) {
+        b->together(b->context);
+        TRY(make_collectives(b, bench_sums[s].op, &t.program));
+        TRY(sit_down(b, &t));
+        TRY(sum(b, &t, NULL, 0)); /* warms up */
+        for (size_t k = 0; k < b->repeats; k++)
+            TRY(sum(b, &t, sums_of(b, s, 0, b->rank) + k, b->ranks * b->repeats));
+        TRY(start_together(&t));
+        stand_up(&t);
+        t = (struct table){0};
+    }
+out:
+    stand_up(&t);
+    return st;
+}
+
+enum status bench_rank(struct bench *b)
+{
+    enum status st;
+    TRY(bench_ops(b));
+    TRY(bench_links(b));
+    TRY(bench_collectives(b));
 out:
     return st;
 }

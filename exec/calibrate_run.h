@@ -1,21 +1,29 @@
-/* calibrate_run.h - calibration inside: what is measured, and the memory that ranks share.
+/* calibrate_run.h - calibration inside: what is measured, and by whom.
  *
- *   calibrate.c       fork the ranks, collect, make a topology of the medians
- *   calibrate_ops.c   one rank's compute: layers, optimizers, memory
- *   calibrate_link.c  one rank's messages: ping-pong over the TCP transport
+ *   calibrate.c         forked ranks or mpirun's, then a topology of the medians
+ *   calibrate_fit.c     medians, rates, links
+ *   calibrate_probe.c   the layers that are measured
+ *   calibrate_ops.c     one rank's compute: layers, optimizers, memory
+ *   calibrate_link.c    one rank's messages and collectives, over any transport
+ *   calibrate_mpi.c     ranks that mpirun starts (mpi/calibrate_main.c is one)
  *
  * All ranks go through the same list of figures together: before each they wait for one another, so
  * that every op is measured while the other ranks do the same. */
 #ifndef EXEC_CALIBRATE_RUN_H
 #define EXEC_CALIBRATE_RUN_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
 #include "core/model.h"
+#include "core/program.h"
+#include "exec/calibrate.h"
+#include "exec/layer.h"
+#include "exec/rendezvous.h"
+#include "exec/transport.h"
+
+enum { CALIBRATE_REPEATS = 10000 };
 
 /* A layer to measure; also the size of an optimizer step. */
 struct probe {
@@ -26,51 +34,108 @@ struct probe {
     size_t batch;
 };
 
-extern const struct probe probes[];
-extern const size_t probes_n;
-
 /* Op of a model as the zoo makes it (docs/models.md), without a name; `attribute` has room for
  * PROBE_ATTRIBUTES and is borrowed by *op, as is the kind. */
 enum { PROBE_ATTRIBUTES = 4 };
 void probe_describe(const struct probe *p, struct model_attribute *attribute, struct model_op *op);
 /* FLOP of one call. */
 double probe_flop(const struct probe *p, bool backward);
+bool probe_updates(const struct probe *p); /* an optimizer step */
+/* The layer that the CPU device makes of it. */
+enum status probe_layer(const struct probe *p, struct layer *out) MUST_CHECK;
 
-/* What is measured: figure 2 k is probe k forward (or the update), 2 k + 1 backward; then these. */
+/* What is measured: of probe k, figure 2 k is forward (or the update), 2 k + 1 backward; then
+ * FIGURE_COPY and FIGURE_LAUNCH. Tests take less of everything. */
+struct bench_task {
+    size_t probes, sizes;
+    const struct probe *probe; /* [probes] those of a kind side by side, ascending work */
+    const int64_t *size;       /* [sizes] of messages and collectives: bytes, ascending */
+    size_t copy_bytes;         /* of each of two arrays */
+};
 enum { FIGURE_COPY, FIGURE_LAUNCH, FIGURES_MORE };
-enum { COPY_BYTES = 32 << 20 }; /* of each of the two arrays */
+extern const struct bench_task bench_task; /* what calibrate_cpu() measures */
 
-enum { LINK_SIZES = 7 };
-extern const int64_t link_sizes[LINK_SIZES]; /* bytes of the messages */
+/* Collectives that every transport has. */
+struct bench_sum {
+    enum op_kind op;
+    enum collective_kind kind;
+};
+enum { BENCH_SUMS = 3 };
+extern const struct bench_sum bench_sums[BENCH_SUMS];
 
-/* In memory that all ranks share. */
+/* A rank at work. */
 struct bench {
+    const struct bench_task *task;
     size_t ranks, repeats;
+    uint32_t rank;
     bool progress;
-    pthread_barrier_t together;
-    char message[1024]; /* of a rank that failed */
-    enum status st;
-    /* Seconds: of a call [figure][rank][repeat]; one way [pair][size][repeat], pairs (0, 1),
-     * (0, 2), ... in this order. */
-    double *call_s, *way_s;
+    const struct transport *transport;
+    struct rendezvous meeting;
+    void (*together)(void *context); /* wait for all ranks */
+    void *context;
+    /* [bench_numbers()] seconds: of a call [figure][rank][repeat]; one way [pair][size][repeat],
+     * pairs (0, 1), (0, 2), ... in this order; of a collective [sum][size][rank][repeat]. Zeros
+     * where another rank fills in. */
+    double *number;
 };
 
-static inline size_t figures_n(void)
+static inline size_t bench_figures(const struct bench *b)
 {
-    return 2 * probes_n + FIGURES_MORE;
+    return 2 * b->task->probes + FIGURES_MORE;
+}
+static inline size_t bench_pairs(const struct bench *b)
+{
+    return b->ranks * (b->ranks - 1) / 2;
 }
 static inline double *calls_of(const struct bench *b, size_t figure, size_t rank)
 {
-    return b->call_s + (figure * b->ranks + rank) * b->repeats;
+    return b->number + (figure * b->ranks + rank) * b->repeats;
 }
 static inline double *ways_of(const struct bench *b, size_t pair, size_t size)
 {
-    return b->way_s + (pair * LINK_SIZES + size) * b->repeats;
+    return calls_of(b, bench_figures(b), 0) + (pair * b->task->sizes + size) * b->repeats;
+}
+static inline double *sums_of(const struct bench *b, size_t sum, size_t size, size_t rank)
+{
+    return ways_of(b, bench_pairs(b), 0) +
+           ((sum * b->task->sizes + size) * b->ranks + rank) * b->repeats;
+}
+static inline size_t bench_numbers(const struct bench *b)
+{
+    size_t calls = bench_figures(b) * b->ranks, ways = bench_pairs(b) * b->task->sizes;
+    return (calls + ways + BENCH_SUMS * b->task->sizes * b->ranks) * b->repeats;
 }
 
-enum status bench_ops(struct bench *b, size_t rank) MUST_CHECK;
-/* listener and port [ranks]: everyone's, opened before the ranks were forked. */
-enum status bench_links(struct bench *b, uint32_t rank, const int *listener,
-                        const uint16_t *port) MUST_CHECK;
+/* One rank's part of everything, in this order. */
+enum status bench_rank(struct bench *b) MUST_CHECK;
+enum status bench_ops(struct bench *b) MUST_CHECK;
+enum status bench_links(struct bench *b) MUST_CHECK;
+enum status bench_collectives(struct bench *b) MUST_CHECK;
+
+/* Seconds of a forward and of a backward call of a layer: [repeats] each, warmed up; the other
+ * ranks have come together before each. */
+enum status bench_layer(struct bench *b, const struct layer *l, size_t batch, double *forward_s,
+                        double *backward_s) MUST_CHECK;
+
+/* The ranks of *b forked here, over TCP, or by mpirun; fills b->number. */
+enum status calibrate_fork(struct bench *b) MUST_CHECK;
+enum status calibrate_mpirun(struct bench *b, const char *worker) MUST_CHECK;
+/* What mpirun's ranks are called with ("--calibrate", then the repeats), what the figures of all
+ * begin with on rank 0's output (how many; one a line follows), and a complaint on stderr. */
+extern const char calibrate_flag[], calibrate_mark[];
+#define CALIBRATE_HEAD "foreline calibration, figures: %zu\n"
+int calibrate_rank(int argc, char **argv); /* in exec_mpi only; MPI is initialised. Exit status */
+/* Read them: number [n] out. STATUS_EXTERNAL when that is not what the text says. */
+enum status calibrate_parse(const char *text, size_t n, double *number) MUST_CHECK;
+/* Seconds after which something must be wrong. */
+double calibrate_limit(const struct bench *b);
+/* The figures of another task on the same ranks. */
+enum status calibrate_task(const struct bench_task *task, const struct calibrate_options *o,
+                           struct calibration *out) MUST_CHECK;
+
+/* Medians into *out, which is {0}; sorts the numbers. */
+enum status calibrate_fit(struct bench *b, struct calibration *out) MUST_CHECK;
+/* Median of value[n], which it sorts; *spread is their interquartile range / median. */
+double sorted_middle(double *value, size_t n, double *spread);
 
 #endif

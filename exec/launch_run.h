@@ -105,6 +105,11 @@ bool launch_in_one_process(const struct run *run);
 /* Does somebody else start the workers? */
 bool launch_by_hand(const struct run *run);
 
+/* Path [n] of an executable of ours: beside this one or in ../libexec/. STATUS_IO: "no NAME in
+ * DIRECTORY" and the hint. */
+enum status launch_find_beside(const char *name, char *path, size_t n, const char *hint) MUST_CHECK;
+extern const char launch_no_mpi[]; /* such a hint */
+
 /* Words to put before the worker's command line, from --launcher or for mpirun. The strings and the
  * NULL-terminated array are one block, free(). STATUS_IO when the program is not there. */
 enum status launch_words(const struct run *run, char ***words) MUST_CHECK;

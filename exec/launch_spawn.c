@@ -57,36 +57,43 @@ bool launch_by_hand(const struct run *run)
     return run->options->launcher && !strcmp(run->options->launcher, "none");
 }
 
+enum status launch_find_beside(const char *name, char *path, size_t n, const char *hint)
+{
+    static const char *const places[] = {"", "../libexec/"};
+    char self[2048];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length < 0)
+        return error_set(STATUS_IO, "/proc/self/exe: %s", strerror(errno));
+    self[length] = '\0';
+    *strrchr(self, '/') = '\0';
+    for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
+        snprintf(path, n, "%s/%s%s", self, places[k], name);
+        if (!access(path, X_OK))
+            return STATUS_OK;
+    }
+    return error_set(STATUS_IO, "no %s in %s%s", name, self, hint);
+}
+
+const char launch_no_mpi[] = ": it is built where MPI is installed (libopenmpi-dev)";
+
 /* The worker: as told, else $FORELINE_WORKER, else beside this executable or in libexec/. MPI has
  * one of its own. */
 static enum status find_worker(struct run *run)
 {
-    static const char *const places[] = {"", "../libexec/"};
     bool mpi = !strcmp(launch_transport(run), "mpi");
     bool cuda = !strcmp(run->options->device, "cuda");
     const char *name = mpi    ? "foreline-worker-mpi"
                        : cuda ? "foreline-worker-cuda"
                               : "foreline-worker";
     const char *told = run->options->worker ? run->options->worker : getenv("FORELINE_WORKER");
-    char self[2048];
     if (told) {
         snprintf(run->worker_path, sizeof run->worker_path, "%s", told);
         return STATUS_OK;
     }
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n < 0)
-        return error_set(STATUS_IO, "/proc/self/exe: %s", strerror(errno));
-    self[n] = '\0';
-    *strrchr(self, '/') = '\0';
-    for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
-        snprintf(run->worker_path, sizeof run->worker_path, "%s/%s%s", self, places[k], name);
-        if (!access(run->worker_path, X_OK))
-            return STATUS_OK;
-    }
-    return error_set(STATUS_IO, "no %s in %s%s", name, self,
-                     mpi    ? ": it is built where MPI is installed (libopenmpi-dev)"
-                     : cuda ? ": it is built by cmake --preset cuda"
-                            : "");
+    return launch_find_beside(name, run->worker_path, sizeof run->worker_path,
+                              mpi    ? launch_no_mpi
+                              : cuda ? ": it is built by cmake --preset cuda"
+                                     : "");
 }
 
 static const char *address_of(const struct run *run)

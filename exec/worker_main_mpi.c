@@ -1,10 +1,13 @@
 /* foreline-worker-mpi - one rank of a run over MPI: started by mpirun, srun or whatever else starts
- * MPI programs. An executable of its own because libsimgrid exports MPI's names too. */
+ * MPI programs; or one rank of a calibration. An executable of its own because libsimgrid exports
+ * MPI's names too. */
 #include <mpi.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "exec/calibrate_run.h"
 #include "exec/worker.h"
 
 /* MPI knows best which rank this is. */
@@ -30,7 +33,10 @@ int main(int argc, char **argv)
         return 1;
     }
     export_rank();
-    int status = worker_main(argc, argv, &(const struct worker_parts){devices, transports});
+    bool calibrates = argc > 1 && !strcmp(argv[1], calibrate_flag);
+    int status = calibrates
+                     ? calibrate_rank(argc, argv)
+                     : worker_main(argc, argv, &(const struct worker_parts){devices, transports});
     if (status == 0)
         MPI_Finalize(); /* else it would wait for ranks that are gone; exiting ends the others */
     return status;

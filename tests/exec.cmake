@@ -10,6 +10,9 @@ unit_test(star LIBS exec Threads::Threads)
 unit_test(executor LIBS toy exec Threads::Threads)
 unit_test(parallel_run LIBS toy sample exec model partition Threads::Threads)
 unit_test(calibrate LIBS model exec)
+unit_test(profile LIBS model exec)
+set_tests_properties(unit.calibrate unit.profile PROPERTIES TIMEOUT 300)
+unit_test(team LIBS exec Threads::Threads)
 unit_test(launch LIBS toy exec)
 
 # Every transport that there is keeps the same promises; over MPI every process is a rank.
@@ -58,7 +61,9 @@ add_test(NAME exec.nccl
 set_tests_properties(exec.nccl PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
 add_test(NAME exec.calibrate
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_calibrate.sh ${PROJECT_BINARY_DIR}/bin)
-set_tests_properties(exec.run exec.calibrate PROPERTIES TIMEOUT 300)
+add_test(NAME exec.profile
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_profile.sh ${PROJECT_BINARY_DIR}/bin)
+set_tests_properties(exec.run exec.calibrate exec.profile PROPERTIES TIMEOUT 300)
 
 # The executor on SimGrid's MPI.
 unit_test(smpi LIBS toy sim)

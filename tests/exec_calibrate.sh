@@ -12,9 +12,13 @@ fail() {
     exit 1
 }
 
-"$bin/foreline" calibrate --ranks 2 --repeats 1 -o here.xml >table 2>err || fail "$(cat err)"
+"$bin/foreline" calibrate --ranks 2 --repeats 1 --table --matrix pairs.tsv -o here.xml >table 2>err ||
+    fail "$(cat err)"
 grep -q '^linear.backward' table || fail "no rates in $(cat table)"
 grep -q '^messages' table || fail "no messages in $(cat table)"
+grep -q '^# all-reduce, 2 ranks, tcp' table || fail "no collectives in $(cat table)"
+[ "$(grep -c ' float ' table)" = 32 ] || fail "eight sizes of four tables, not $(cat table)"
+[ "$(wc -l <pairs.tsv)" = 5 ] || fail "pairs: $(cat pairs.tsv)"
 "$bin/foreline" topology check here.xml >out 2>&1 || fail "$(cat out)"
 "$bin/foreline" topology show here.xml >out 2>&1 || fail "$(cat out)"
 grep -q rank1 out || fail "no rank1 in $(cat out)"
@@ -27,4 +31,39 @@ status=0
 status=0
 "$bin/foreline" calibrate --device cuda >out 2>&1 || status=$?
 [ $status = 2 ] || fail "--device cuda: exit $status"
+status=0
+"$bin/foreline" calibrate --transport pigeon >out 2>&1 || status=$?
+[ $status = 1 ] || fail "--transport pigeon: exit $status"
+cat table
+
+# The same ranks started by mpirun; without it, one line says so.
+status=0
+env PATH=/nowhere "$bin/foreline" calibrate --transport mpi --repeats 1 >out 2>&1 || status=$?
+[ $status = 1 ] && [ "$(wc -l <out)" = 1 ] || fail "no mpirun: exit $status, $(cat out)"
+command -v mpirun >/dev/null && [ -x "$bin/foreline-worker-mpi" ] || {
+    echo "not checked: Open MPI is not installed, or was not when this was built"
+    exit 0
+}
+"$bin/foreline" calibrate --ranks 2 --repeats 1 --transport mpi --table -o mpi.xml >table 2>err ||
+    fail "$(cat err)"
+grep -q '^# all-reduce, 2 ranks, mpi' table || fail "no collectives in $(cat table)"
+"$bin/foreline" topology check mpi.xml >out 2>&1 || fail "$(cat out)"
+
+# A rank killed while it measures: mpirun says which.
+"$bin/foreline" calibrate --ranks 2 --repeats 100 --transport mpi >out 2>err &
+foreline=$!
+tries=0
+while :; do
+    mpirun=$(cat "/proc/$foreline/task/$foreline/children" 2>/dev/null || true)
+    rank=$(for m in $mpirun; do cat "/proc/$m/task/$m/children" 2>/dev/null || true; done)
+    [ "$(echo $rank | wc -w)" -ge 2 ] && break
+    tries=$((tries + 1))
+    [ $tries -lt 200 ] || fail "no ranks: $(cat err)"
+    sleep 0.1
+done
+sleep 1
+kill -9 "$(echo $rank | cut -d' ' -f1)"
+status=0
+wait $foreline || status=$?
+[ $status = 1 ] && grep -q 'rank [01] killed by signal 9' err || fail "exit $status: $(cat err)"
 cat table

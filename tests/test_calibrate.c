@@ -1,6 +1,7 @@
 /* Calibration: what it measures is what the zoo's models are made of, and the result is usable. */
 #include "exec/calibrate.h"
 
+#include <limits.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +15,9 @@
 #include "core/cost.h"
 #include "exec/calibrate_run.h"
 #include "exec/device.h"
+#include "exec/team.h"
 #include "model/layers.h"
+#include "tests/fault.h"
 
 /* The same layer built by the zoo's own functions. */
 static void build(const struct probe *p, struct graph *g)
@@ -45,22 +48,17 @@ static void build(const struct probe *p, struct graph *g)
         fail_msg("kind '%s' is not in this test", kind);
 }
 
-static bool is_optimizer(const struct probe *p)
-{
-    return !strcmp(p->kind, "adam") || !strcmp(p->kind, "sgd");
-}
-
 static void counts_work_like_the_models(void **state)
 {
     (void)state;
-    for (size_t k = 0; k < probes_n; k++) {
+    for (size_t k = 0; k < bench_task.probes; k++) {
         struct graph g = {.model = {.element_bytes = 4}};
         struct model_attribute attribute[PROBE_ATTRIBUTES];
         struct model_op op;
-        if (is_optimizer(&probes[k]))
+        if (probe_updates(&bench_task.probe[k]))
             continue;
-        probe_describe(&probes[k], attribute, &op);
-        build(&probes[k], &g);
+        probe_describe(&bench_task.probe[k], attribute, &op);
+        build(&bench_task.probe[k], &g);
         assert_int_equal(g.status, STATUS_OK);
         const struct model_op *zoo_op = &g.model.op[0];
         assert_string_equal(op.kind, zoo_op->kind);
@@ -68,8 +66,8 @@ static void counts_work_like_the_models(void **state)
         assert_true(op.backward_flop == zoo_op->backward_flop);
         assert_int_equal(op.parameter_bytes, zoo_op->parameter_bytes);
         assert_int_equal(op.output_bytes, zoo_op->output_bytes);
-        assert_true(probe_flop(&probes[k], true) ==
-                    zoo_op->backward_flop * (double)probes[k].batch);
+        assert_true(probe_flop(&bench_task.probe[k], true) ==
+                    zoo_op->backward_flop * (double)bench_task.probe[k].batch);
         for (size_t a = 0; a < op.attributes; a++)
             assert_int_equal(model_attribute(zoo_op, attribute[a].name, -1), attribute[a].value);
         graph_free(&g);
@@ -79,13 +77,14 @@ static void counts_work_like_the_models(void **state)
 static void probes_of_a_kind_stand_together_in_order_of_work(void **state)
 {
     (void)state;
-    for (size_t k = 1; k < probes_n; k++) {
-        if (!strcmp(probes[k].kind, probes[k - 1].kind)) {
-            assert_true(probe_flop(&probes[k], false) >= probe_flop(&probes[k - 1], false));
+    for (size_t k = 1; k < bench_task.probes; k++) {
+        if (!strcmp(bench_task.probe[k].kind, bench_task.probe[k - 1].kind)) {
+            assert_true(probe_flop(&bench_task.probe[k], false) >=
+                        probe_flop(&bench_task.probe[k - 1], false));
             continue;
         }
         for (size_t i = 0; i + 1 < k; i++)
-            assert_string_not_equal(probes[k].kind, probes[i].kind);
+            assert_string_not_equal(bench_task.probe[k].kind, bench_task.probe[i].kind);
     }
 }
 
@@ -98,8 +97,8 @@ static void every_kind_the_cpu_computes_is_measured(void **state)
         struct model_op op = {.kind = (char *)(uintptr_t)kinds[k]};
         bool found = false;
         assert_true(device_cpu.computes(&op));
-        for (size_t i = 0; i < probes_n; i++)
-            found = found || !strcmp(probes[i].kind, kinds[k]);
+        for (size_t i = 0; i < bench_task.probes; i++)
+            found = found || !strcmp(bench_task.probe[i].kind, kinds[k]);
         assert_true(found);
     }
 }
@@ -113,44 +112,212 @@ static void check_rate(const struct topology_rate *r)
     }
 }
 
-static void measures_a_topology_that_costs_can_be_taken_from(void **state)
+/* Little of everything, for what is done often. */
+static const struct probe few[] = {{"linear", 32, 32, 32, 0, 1}, {"adam", 1, 1 << 10, 0, 0, 1}};
+static const int64_t small[] = {4 << 10, 1 << 20};
+static const struct bench_task little = {
+    .probes = 2, .probe = few, .sizes = 2, .size = small, .copy_bytes = 1 << 16};
+
+static void check_type(const struct device_type *type)
 {
-    (void)state;
-    struct topology t = {0};
-    struct calibrate_spread spread = {-1, -1};
-    const struct calibrate_options o = {.ranks = 2, .repeats = 1};
-    if (calibrate_cpu(&o, &t, &spread) != STATUS_OK)
-        fail_msg("%s", error_message());
-    assert_true(spread.median >= 0 && spread.worst >= spread.median);
-    assert_int_equal(t.n, 2);
-    assert_string_equal(t.device[1], "rank1");
-    assert_int_equal(t.types, 1);
-    assert_int_equal(t.tiers, 1);
-    const struct device_type *type = &t.type[0];
     assert_string_equal(type->name, "cpu");
     assert_true(type->flops > 0 && type->memory_Bps > 0 && type->memory_bytes > 0);
     assert_true(type->launch_s > 0);
-    assert_int_equal(type->rates, 7 * 2 + 2);
     for (size_t k = 0; k < type->rates; k++)
         check_rate(&type->rate[k]);
-    const struct topology_tier *tier = topology_between(&t, 0, 1);
-    assert_true(tier->latency_s >= 0 && tier->bandwidth_Bps > 0);
-    assert_true(isfinite(cost_transfer(&t, 0, 1, 1e6)));
-    topology_free(&t);
 }
 
-static void rejects_no_ranks_and_no_repeats(void **state)
+static void check_timings(const struct calibration *c, const struct bench_task *task)
+{
+    assert_int_equal(c->timings, (1 + BENCH_SUMS) * task->sizes);
+    for (size_t k = 0; k < c->timings; k++) {
+        const struct calibrate_timing *t = &c->timing[k];
+        assert_true(t->seconds > 0 && isfinite(t->seconds));
+        assert_true(t->model_s > 0 && isfinite(t->model_s));
+        assert_int_equal(t->bytes, task->size[k % task->sizes]);
+        assert_int_equal(t->collective, k >= task->sizes);
+    }
+}
+
+static void measures_a_topology_that_costs_can_be_taken_from(void **state)
 {
     (void)state;
-    struct topology t = {0};
-    struct calibrate_spread spread;
-    assert_int_equal(calibrate_cpu(&(struct calibrate_options){.repeats = 1}, &t, &spread),
-                     STATUS_INVALID);
-    assert_int_equal(calibrate_cpu(&(struct calibrate_options){.ranks = 1}, &t, &spread),
-                     STATUS_INVALID);
+    struct calibration c = {0};
+    const struct calibrate_options o = {.ranks = 2, .repeats = 1};
+    if (calibrate_cpu(&o, &c) != STATUS_OK)
+        fail_msg("%s", error_message());
+    const struct topology *t = &c.topology;
+    assert_true(c.spread.median >= 0 && c.spread.worst >= c.spread.median);
+    assert_int_equal(t->n, 2);
+    assert_string_equal(t->device[1], "rank1");
+    assert_int_equal(t->types, 1);
+    assert_int_equal(t->tiers, 1);
+    assert_int_equal(t->type[0].rates, 7 * 2 + 2);
+    check_type(&t->type[0]);
+    const struct topology_tier *tier = topology_between(t, 0, 1);
+    assert_true(tier->latency_s >= 0 && tier->bandwidth_Bps > 0);
+    assert_true(isfinite(cost_transfer(t, 0, 1, 1e6)));
+    check_timings(&c, &bench_task);
+    calibration_free(&c);
+}
+
+static void three_ranks_have_three_pairs_and_a_matrix_from_0_to_1(void **state)
+{
+    (void)state;
+    struct calibration c = {0};
+    const struct calibrate_options o = {.ranks = 3, .repeats = 2};
+    const char path[] = BINARY_DIR "/calibrate-matrix.tsv";
+    char line[256];
+    double least = 1, most = 0, sum = 0;
+    size_t lines = 0;
+    if (calibrate_task(&little, &o, &c) != STATUS_OK)
+        fail_msg("%s", error_message());
+    check_timings(&c, &little);
+    assert_int_equal(c.pairs, 3);
+    assert_int_equal(c.pair[2].from, 1);
+    assert_int_equal(c.pair[2].to, 2);
+    assert_int_equal(calibration_write_matrix(&c, path), STATUS_OK);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(line, sizeof line, f));
+    for (; fgets(line, sizeof line, f); lines++) {
+        unsigned from, to;
+        double latency_s, Bps, normal;
+        assert_int_equal(
+            sscanf(line, "rank%u\trank%u\t%lf\t%lf\t%lf", &from, &to, &latency_s, &Bps, &normal),
+            5);
+        assert_true(from == lines / 3 && to == lines % 3 && latency_s >= 0);
+        assert_true(from == to ? Bps == 0 && normal == 0 : Bps > 0 && normal > 0);
+        least = fmin(least, normal);
+        most = fmax(most, normal);
+        sum += from < to ? Bps : from > to ? -Bps : 0; /* symmetric */
+    }
+    fclose(f);
+    remove(path);
+    assert_int_equal(lines, 9);
+    assert_true(least == 0 && most == 1 && fabs(sum) < 1);
+    calibration_free(&c);
+}
+
+static void one_rank_has_no_links_and_no_collectives(void **state)
+{
+    (void)state;
+    struct calibration c = {0};
+    const struct calibrate_options o = {.ranks = 1, .repeats = 1};
+    assert_int_equal(calibrate_task(&little, &o, &c), STATUS_OK);
+    check_type(&c.topology.type[0]);
+    assert_int_equal(c.topology.tiers, 0);
+    assert_int_equal(c.pairs, 0);
+    assert_int_equal(c.timings, 0);
+    calibration_free(&c);
+}
+
+/* Seconds of a link that is exactly latency + bytes / bandwidth, and rings of it. */
+static void the_fit_of_an_exact_link_is_that_link(void **state)
+{
+    (void)state;
+    const double latency_s = 5e-5, Bps = 2e9;
+    double number[256];
+    struct bench b = {.task = &little, .ranks = 3, .repeats = 2, .number = number};
+    struct calibration c = {0};
+    assert_true(bench_numbers(&b) <= 256);
+    for (size_t k = 0; k < bench_numbers(&b); k++)
+        number[k] = 1e-3;
+    for (size_t pair = 0; pair < 3; pair++)
+        for (size_t s = 0; s < little.sizes; s++)
+            for (size_t r = 0; r < b.repeats; r++)
+                ways_of(&b, pair, s)[r] = latency_s + (double)small[s] / Bps;
+    for (size_t sum = 0; sum < BENCH_SUMS; sum++) /* 2 (n - 1) steps of a third each, or half */
+        for (size_t s = 0; s < little.sizes; s++)
+            for (size_t k = 0; k < 3 * b.repeats; k++)
+                sums_of(&b, sum, s, 0)[k] =
+                    (sum == 0 ? 4 : 2) * (latency_s + (double)small[s] / 3 / Bps);
+    assert_int_equal(calibrate_fit(&b, &c), STATUS_OK);
+    for (size_t pair = 0; pair < 3; pair++) {
+        assert_true(fabs(c.pair[pair].latency_s / latency_s - 1) < 1e-9);
+        assert_true(fabs(c.pair[pair].bandwidth_Bps / Bps - 1) < 1e-9);
+    }
+    for (size_t k = 0; k < c.timings; k++)
+        assert_true(fabs(c.timing[k].seconds / c.timing[k].model_s - 1) < 1e-9);
+    assert_true(c.spread.median == 0 && c.spread.worst == 0);
+    calibration_free(&c);
+}
+
+/* A large message that seems faster than a small one: no latency, and the bandwidth of the line
+ * through the origin, sum(x t w) / sum(x x w) with w = 1 / t^2. */
+static void a_fit_that_would_be_negative_is_all_bandwidth(void **state)
+{
+    (void)state;
+    double number[128];
+    struct bench b = {.task = &little, .ranks = 2, .repeats = 1, .number = number};
+    struct calibration c = {0};
+    assert_true(bench_numbers(&b) <= 128);
+    for (size_t k = 0; k < bench_numbers(&b); k++)
+        number[k] = 1e-3;
+    *ways_of(&b, 0, 1) = 5e-4; /* 1 MiB in half the time of 4 KiB */
+    assert_int_equal(calibrate_fit(&b, &c), STATUS_OK);
+    double x = 4096, y = 1048576;
+    double slope = (x / 1e-3 + y / 5e-4) / (x * x / 1e-6 + y * y / 2.5e-7);
+    assert_true(c.pair[0].latency_s == 0);
+    assert_true(fabs(c.pair[0].bandwidth_Bps * slope - 1) < 1e-9);
+    calibration_free(&c);
+}
+
+static void rejects_no_ranks_no_repeats_and_no_such_transport(void **state)
+{
+    (void)state;
+    struct calibration c = {0};
+    static const struct calibrate_options bad[] = {
+        {.repeats = 1}, {.ranks = 1}, {.ranks = TEAM_MOST + 1, .repeats = 1}};
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++)
+        assert_int_equal(calibrate_cpu(&bad[k], &c), STATUS_INVALID);
     assert_int_equal(
-        calibrate_cpu(&(struct calibrate_options){.ranks = 65, .repeats = 1}, &t, &spread),
-        STATUS_INVALID);
+        calibrate_cpu(&(struct calibrate_options){.ranks = 1, .repeats = 1, .transport = "pigeon"},
+                      &c),
+        STATUS_UNSUPPORTED);
+}
+
+static void what_mpirun_prints_is_checked(void **state)
+{
+    (void)state;
+    double number[2];
+    static const char *const bad[] = {"",
+                                      "hello",
+                                      "foreline calibration, figures: 3\n1\n2\n3\n",
+                                      "foreline calibration, figures: 2\n1\n",
+                                      "foreline calibration, figures: 2\n1\nnan\n",
+                                      "foreline calibration, figures: 2\n1\n-2\n"};
+    assert_int_equal(calibrate_parse("foreline calibration, figures: 2\n1\n0.25\n", 2, number),
+                     STATUS_OK);
+    assert_true(number[0] == 1 && number[1] == 0.25);
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++)
+        assert_int_equal(calibrate_parse(bad[k], 2, number), STATUS_EXTERNAL);
+}
+
+/* Least of everything: the loop below does it some hundred times. */
+static const int64_t smallest[] = {4 << 10};
+static const struct bench_task least = {
+    .probes = 1, .probe = few, .sizes = 1, .size = smallest, .copy_bytes = 1 << 12};
+
+/* Ranks allocate as well, and inherit the countdown: whoever runs out first is reported. */
+static void running_out_of_memory_anywhere_is_said_and_leaves_nothing(void **state)
+{
+    (void)state;
+    const struct calibrate_options o = {.ranks = 2, .repeats = 1};
+    struct calibration c = {0};
+    enum status st = STATUS_NOMEM;
+    long k = 0;
+    for (; st == STATUS_NOMEM; k++) {
+        fault_countdown = k;
+        st = calibrate_task(&least, &o, &c);
+        fault_countdown = LONG_MAX;
+        assert_true(st == STATUS_OK || st == STATUS_NOMEM);
+        if (st == STATUS_NOMEM)
+            assert_int_equal(c.timings, 0);
+    }
+    assert_int_equal(st, STATUS_OK);
+    assert_true(k > 60); /* of layers, programs, transports, results */
+    calibration_free(&c);
 }
 
 int main(void)
@@ -160,7 +327,13 @@ int main(void)
         cmocka_unit_test(probes_of_a_kind_stand_together_in_order_of_work),
         cmocka_unit_test(every_kind_the_cpu_computes_is_measured),
         cmocka_unit_test(measures_a_topology_that_costs_can_be_taken_from),
-        cmocka_unit_test(rejects_no_ranks_and_no_repeats),
+        cmocka_unit_test(three_ranks_have_three_pairs_and_a_matrix_from_0_to_1),
+        cmocka_unit_test(one_rank_has_no_links_and_no_collectives),
+        cmocka_unit_test(the_fit_of_an_exact_link_is_that_link),
+        cmocka_unit_test(a_fit_that_would_be_negative_is_all_bandwidth),
+        cmocka_unit_test(rejects_no_ranks_no_repeats_and_no_such_transport),
+        cmocka_unit_test(what_mpirun_prints_is_checked),
+        cmocka_unit_test(running_out_of_memory_anywhere_is_said_and_leaves_nothing),
     };
     return cmocka_run_group_tests_name("calibrate", tests, NULL, NULL);
 }

@@ -1,0 +1,181 @@
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+#include "exec/team.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "exec/tcp/socket.h"
+
+enum { REASON = 1024 };
+
+/* Between a symptom and the news of its cause: the member that failed has only to exit. */
+static const double grace_s = 0.5, glance_s = 0.02;
+
+/* How a member failed. */
+struct failure {
+    enum status st;
+    char message[REASON];
+};
+
+/* In memory that all share; the numbers follow. */
+struct shared {
+    pthread_barrier_t together;
+    struct failure failure[TEAM_MOST]; /* st == STATUS_OK: none */
+};
+
+struct team {
+    size_t ranks, bytes;
+    struct shared *shared; /* [bytes] */
+    double *number;        /* in there */
+    int listener[TEAM_MOST];
+    uint16_t port[TEAM_MOST];
+    pid_t pid[TEAM_MOST];  /* 0: not running */
+    struct failure *cause; /* the best explanation so far; NULL: all is well */
+};
+
+static enum status share(struct team *t, size_t numbers)
+{
+    t->bytes = sizeof *t->shared + numbers * sizeof(double);
+    void *p = mmap(NULL, t->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return error_set(STATUS_NOMEM, "shared memory: %s", strerror(errno));
+    t->shared = p;
+    t->number = (double *)(t->shared + 1);
+    pthread_barrierattr_t attr;
+    pthread_barrierattr_init(&attr);
+    pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+    pthread_barrier_init(&t->shared->together, &attr, (unsigned)t->ranks);
+    pthread_barrierattr_destroy(&attr);
+    return STATUS_OK;
+}
+
+/* In the child; does not return. */
+static void be_member(struct team *t, uint32_t rank, pid_t parent,
+                      enum status (*body)(struct team_member *, void *), void *context)
+{
+    prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL);
+    prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+    if (getppid() != parent)
+        _exit(1);
+    struct team_member me = {.rank = rank,
+                             .ranks = t->ranks,
+                             .number = t->number,
+                             .together = &t->shared->together,
+                             .listener = t->listener[rank],
+                             .port = t->port};
+    struct failure *f = &t->shared->failure[rank];
+    enum status st = body(&me, context);
+    if (st != STATUS_OK) {
+        snprintf(f->message, sizeof f->message, "rank %u: %s", rank, error_message());
+        f->st = st;
+    }
+    _exit(st == STATUS_OK ? 0 : 1);
+}
+
+static enum status start(struct team *t, enum status (*body)(struct team_member *, void *),
+                         void *context)
+{
+    enum status st = STATUS_OK;
+    pid_t self = getpid();
+    for (size_t r = 0; r < t->ranks; r++)
+        TRY(socket_listen(&t->listener[r], &t->port[r]));
+    for (uint32_t r = 0; r < t->ranks; r++) {
+        t->pid[r] = fork();
+        if (t->pid[r] == 0)
+            be_member(t, r, self, body, context);
+        if (t->pid[r] < 0) {
+            t->pid[r] = 0;
+            st = error_set(STATUS_IO, "fork: %s", strerror(errno));
+            goto out;
+        }
+    }
+out:
+    return st;
+}
+
+static bool is_symptom(const struct failure *f)
+{
+    return f->st == STATUS_IO || f->st == STATUS_EXTERNAL;
+}
+
+/* Member r has ended; *certain: no better explanation can come. */
+static void look(struct team *t, size_t r, int status, bool *certain)
+{
+    struct failure *f = &t->shared->failure[r];
+    if (WIFSIGNALED(status)) {
+        f->st = STATUS_EXTERNAL;
+        snprintf(f->message, sizeof f->message, "rank %zu killed by signal %d", r,
+                 WTERMSIG(status));
+    } else if (WEXITSTATUS(status) != 0 && f->st == STATUS_OK) {
+        f->st = STATUS_EXTERNAL;
+        snprintf(f->message, sizeof f->message, "rank %zu exited with status %d", r,
+                 WEXITSTATUS(status));
+    }
+    if (f->st == STATUS_OK)
+        return;
+    *certain = WIFSIGNALED(status) || !is_symptom(f);
+    if (!t->cause || *certain)
+        t->cause = f;
+}
+
+/* Until all have ended, or it is clear why one failed. */
+static enum status watch(struct team *t, double limit_s)
+{
+    bool certain = false;
+    double patience_s = grace_s, end_s = clock_now() + limit_s;
+    for (size_t left = t->ranks; left > 0 && !certain && patience_s > 0;) {
+        clock_sleep_until(clock_now() + glance_s);
+        if (t->cause)
+            patience_s -= glance_s;
+        if (clock_now() > end_s)
+            return error_set(STATUS_EXTERNAL, "%zu ranks are not done after %g s", left, limit_s);
+        for (size_t r = 0; r < t->ranks && !certain; r++) {
+            int status;
+            if (!t->pid[r] || waitpid(t->pid[r], &status, WNOHANG) != t->pid[r])
+                continue;
+            t->pid[r] = 0;
+            left--;
+            look(t, r, status, &certain);
+        }
+    }
+    return t->cause ? error_set(t->cause->st, "%s", t->cause->message) : STATUS_OK;
+}
+
+static void dismiss(struct team *t)
+{
+    for (size_t r = 0; r < TEAM_MOST; r++) {
+        if (t->pid[r]) {
+            kill(t->pid[r], SIGKILL);
+            waitpid(t->pid[r], NULL, 0);
+        }
+        socket_close(&t->listener[r]);
+    }
+    if (t->shared)
+        munmap(t->shared, t->bytes);
+}
+
+enum status team_run(size_t ranks, size_t numbers, double limit_s,
+                     enum status (*body)(struct team_member *me, void *context), void *context,
+                     double *number)
+{
+    enum status st;
+    struct team t = {.ranks = ranks};
+    if (ranks < 1 || ranks > TEAM_MOST)
+        return error_set(STATUS_INVALID, "%zu ranks: expected 1 to %d", ranks, TEAM_MOST);
+    for (size_t r = 0; r < TEAM_MOST; r++)
+        t.listener[r] = -1;
+    TRY(share(&t, numbers));
+    TRY(start(&t, body, context));
+    TRY(watch(&t, limit_s));
+    memcpy(number, t.number, numbers * sizeof *number);
+out:
+    dismiss(&t);
+    return st;
+}

@@ -1,0 +1,49 @@
+#!/bin/sh
+# A profiled model can be planned for, simulated and run, and its graph.txt says the same.
+# Usage: exec_profile.sh DIRECTORY_OF_BINARIES
+set -eu
+bin=$(cd "$1" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+fail() {
+    echo "FAIL: $*" >&2
+    exit 1
+}
+tiny=gpt-tiny:layers=2,hidden=32,heads=2,tokens=32
+profile() { # profile MODEL OPTIONS...
+    "$bin/foreline" model profile "$@" --repeats 1 2>err || fail "profile $*: $(cat err)"
+}
+profile $tiny --batch 2 --ranks 2 -o measured.json --graph graph.txt
+grep -q 'microbatches of 2 samples' err || fail "no summary: $(cat err)"
+profile measured.json --batch 4 -o measured.json
+[ "$("$bin/foreline" model show measured.json | grep -c '^# times measured on cpu')" = 2 ] ||
+    fail "two batches are two profiles: $("$bin/foreline" model show measured.json | head -5)"
+"$bin/foreline" model import graph.txt --minibatch-size 2 --device cpu -o back.json 2>err ||
+    fail "$(cat err)"
+"$bin/foreline" model show measured.json --json >a.json
+"$bin/foreline" model show back.json --json >b.json
+numbers() { # the first profile's numbers
+    tr -d ' \n' <"$1" | sed 's/.*"profiles":\[{//; s/}.*//'
+}
+[ -n "$(numbers a.json)" ] && [ "$(numbers a.json)" = "$(numbers b.json)" ] ||
+    fail "graph.txt: $(numbers b.json), not $(numbers a.json)"
+"$bin/foreline" plan --algorithm balanced --model measured.json --platform laptop --stages 2 \
+    --microbatches 4 --microbatch-size 2 -o p.json >out 2>&1 || fail "$(cat out)"
+"$bin/foreline" simulate p.json >out 2>&1 || fail "$(cat out)"
+"$bin/foreline" run p.json --steps 2 >out 2>&1 || fail "$(cat out)"
+
+refused() { # refused STATUS TEXT ARGUMENTS...
+    expected=$1 text=$2
+    shift 2
+    status=0
+    "$bin/foreline" model profile "$@" >out 2>err || status=$?
+    [ $status = "$expected" ] && [ "$(wc -l <err)" = 1 ] && grep -q "$text" err ||
+        fail "profile $*: exit $status, $(cat err)"
+}
+refused 2 'needs -o FILE or --graph FILE' $tiny
+refused 2 'only cpu can be profiled' $tiny --device cuda -o x.json
+refused 1 'microbatches of 0' $tiny --batch 0 -o x.json
+refused 1 "op '" rmoe:layers=2 -o x.json
+[ ! -e x.json ] || fail "a file was written"
