@@ -31,6 +31,7 @@ struct launched {
     int fd; /* control connection, -1: none */
     uint16_t port;
     pid_t told;             /* process id, as the worker says */
+    char machine[MACHINE];  /* it runs on; "": not known yet */
     struct frame_head head; /* frame being received */
     char *payload;          /* [room] */
     size_t room, got;       /* got: bytes of head and payload */

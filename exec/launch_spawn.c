@@ -96,7 +96,7 @@ enum status launch_prepare(struct run *run)
     TRY(make_directory(run));
     TRY(program_write(run->program, run->program_path, &by));
     TRY(model_write(run->model, run->model_path, &by));
-    TRY(file_digest(run->program_path, run->digest));
+    TRY(inputs_digest(run->program_path, run->model_path, run->digest));
     if (getrandom(run->token, TOKEN, 0) != TOKEN) {
         st = error_set(STATUS_IO, "no random numbers: %s", strerror(errno));
         goto out;
@@ -262,6 +262,7 @@ static enum status spawn_ranks(struct run *run, struct call *c)
         snprintf(c->rank, NUMBER, "RANK=%u", r);
         st = spawn(run, c, STDERR_FILENO, &w->pid);
         w->alive = w->pid > 0;
+        machine_name(w->machine);
         if (st != STATUS_OK)
             goto out;
     }

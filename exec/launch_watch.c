@@ -39,11 +39,13 @@ static void blame(struct run *run, enum cause_rank rank, enum status st, const c
     va_end(ap);
 }
 
-/* "rank 2 (r0n0g2)" and " at 1F3 step 4", as last heard. */
+/* "rank 2 (r0n0g2 on node7)" and " at 1F3 step 4", as last heard. */
 enum { NAME = 128 };
 static const char *name_of(const struct run *run, uint32_t rank, char text[NAME])
 {
-    snprintf(text, NAME, "rank %u (%.80s)", rank, run->program->rank[rank].name);
+    const char *machine = run->worker[rank].machine;
+    snprintf(text, NAME, "rank %u (%.40s%s%s)", rank, run->program->rank[rank].name,
+             *machine ? " on " : "", machine);
     return text;
 }
 
@@ -161,11 +163,12 @@ static enum status check_hello(const struct run *run, const struct frame_head *h
     TRY(frame_check(head));
     if (head->type != FRAME_HELLO || head->bytes != sizeof *h)
         return error_set(STATUS_IO, "a stranger");
-    if (memcmp(h->token, run->token, TOKEN) || h->ranks != run->program->ranks ||
-        h->rank >= h->ranks || run->worker[h->rank].stage != WORKER_SPAWNED)
+    if (h->machine[MACHINE - 1] || memcmp(h->token, run->token, TOKEN) ||
+        h->ranks != run->program->ranks || h->rank >= h->ranks ||
+        run->worker[h->rank].stage != WORKER_SPAWNED)
         return error_set(STATUS_IO, "a stranger");
     if (memcmp(h->digest, run->digest, DIGEST))
-        return error_set(STATUS_INVALID, "%s has read another program",
+        return error_set(STATUS_INVALID, "%s has read another program or model",
                          name_of(run, h->rank, name));
 out:
     return st;
@@ -207,6 +210,7 @@ static void answer(struct run *run)
     fd = -1;
     w->port = h.port;
     w->told = (pid_t)h.pid;
+    memcpy(w->machine, h.machine, MACHINE);
     w->stage = WORKER_JOINED;
     w->at.op = run->program->op_start[h.rank];
     w->heard_s = w->progress_s = now_s;
@@ -245,7 +249,8 @@ static void take_error(struct run *run, uint32_t rank, const char *payload, size
     bool symptom = st == STATUS_IO || st == STATUS_EXTERNAL;
     run->worker[rank].complained = true;
     if (!strncmp(text, "rank ", 5 < length ? 5 : (size_t)length))
-        blame(run, symptom ? CAUSE_SYMPTOM : CAUSE_PRIMARY, st, "%.*s", length, text);
+        blame(run, symptom ? CAUSE_SYMPTOM : CAUSE_PRIMARY, st, "%.*s (on %s)", length, text,
+              run->worker[rank].machine);
     else
         blame(run, symptom && !starts ? CAUSE_SYMPTOM : CAUSE_PRIMARY, st, "%s: %.*s",
               name_of(run, rank, name), length, text);
@@ -370,12 +375,13 @@ static void check_start(struct run *run, double now_s)
 }
 
 /* A rank that is stopped sends no heartbeats. When all send them but none gets anywhere, the one
- * that computes is stuck, and the others wait for it. */
+ * that computes is stuck, and the others wait for it. When one has just fallen silent, it is given
+ * the time to prove that it is the culprit. */
 static void check_silence(struct run *run, double now_s)
 {
     char name[NAME], place[NAME];
     uint32_t suspect = 0;
-    double limit_s = run->options->timeout_s, progress_s = 0;
+    double limit_s = run->options->timeout_s, progress_s = 0, silence_s = 0;
     for (uint32_t r = 0; r < run->program->ranks; r++) {
         const struct launched *w = &run->worker[r];
         if (w->stage != WORKER_JOINED)
@@ -383,10 +389,13 @@ static void check_silence(struct run *run, double now_s)
         if (now_s - w->heard_s > limit_s)
             blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s not heard of for %.3g s%s",
                   name_of(run, r, name), now_s - w->heard_s, place_of(run, r, place));
+        silence_s = fmax(silence_s, now_s - w->heard_s);
         progress_s = fmax(progress_s, w->progress_s);
         if (w->at.state == WORKER_COMPUTES)
             suspect = r;
     }
+    if (silence_s > 3 * heartbeat_s)
+        limit_s *= 2;
     if (run->done == 0 && run->joined == run->program->ranks && now_s - progress_s > limit_s)
         blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s makes no progress for %.3g s%s",
               name_of(run, suspect, name), now_s - progress_s, place_of(run, suspect, place));

@@ -51,6 +51,24 @@ enum status file_digest(const char *path, uint8_t digest[DIGEST])
     return st;
 }
 
+enum status inputs_digest(const char *program, const char *model, uint8_t digest[DIGEST])
+{
+    enum status st;
+    uint8_t both[2 * DIGEST];
+    TRY(file_digest(program, both));
+    TRY(file_digest(model, both + DIGEST));
+    digest_bytes(both, sizeof both, digest);
+out:
+    return st;
+}
+
+void machine_name(char name[MACHINE])
+{
+    memset(name, 0, MACHINE);
+    if (gethostname(name, MACHINE - 1))
+        name[0] = '\0';
+}
+
 void hex_print(const uint8_t *bytes, size_t n, char *text)
 {
     static const char digit[] = "0123456789abcdef";
@@ -183,6 +201,7 @@ enum status rendezvous_join(const char *launcher, const struct frame_hello *hell
         goto out;
     }
     h.pid = (uint32_t)getpid();
+    machine_name(h.machine);
     TRY(socket_listen_at(rendezvous_host(&r, r.rank, own), &r.listener, &h.port));
     TRY(socket_connect(host, port, deadline_s, &r.control));
     TRY(frame_write(r.control, FRAME_HELLO, &h, sizeof h, NULL, 0, deadline_s));

@@ -1,7 +1,7 @@
 /* rendezvous.h - how the ranks of a run find each other, and the control connection that remains.
  *
  * The launcher listens; every worker connects, proves with the run's random token that it belongs
- * here and with the digest of the program file that it is about to run the same thing, and tells
+ * here and with the digest of program and model that it is about to run the same thing, and tells
  * the port on which it accepts data connections. When all ranks are there, the launcher answers
  * each with everybody's ports. The connection then carries the worker's reports until the run ends;
  * a worker whose launcher hangs up exits at once.
@@ -17,7 +17,7 @@
 #include "core/error.h"
 #include "exec/device.h"
 
-enum { TOKEN = 16, CONTROL_VERSION = 2, ERROR_TEXT = 1024 };
+enum { TOKEN = 16, CONTROL_VERSION = 3, ERROR_TEXT = 1024, MACHINE = 64 };
 
 /* What a transport needs to reach the other ranks. */
 struct rendezvous {
@@ -51,7 +51,8 @@ struct frame_hello {
     uint16_t port, unused;
     uint32_t pid; /* of the worker, on its machine */
     uint8_t token[TOKEN];
-    uint8_t digest[DIGEST]; /* SHA-256 of the program file */
+    uint8_t digest[DIGEST]; /* inputs_digest() */
+    char machine[MACHINE];  /* its name, NUL-terminated */
 };
 
 enum worker_state { WORKER_STARTS, WORKER_COMPUTES, WORKER_WAITS, WORKER_FINISHES };
@@ -89,6 +90,11 @@ struct frame_head frame_head(enum frame_type type, size_t bytes);
 
 /* SHA-256 of a whole file. Returns STATUS_IO, STATUS_NOMEM. */
 enum status file_digest(const char *path, uint8_t digest[DIGEST]) MUST_CHECK;
+/* What ranks must agree on: SHA-256 over the SHA-256 of both files. */
+enum status inputs_digest(const char *program, const char *model,
+                          uint8_t digest[DIGEST]) MUST_CHECK;
+/* Name of this machine; "" when it does not say. */
+void machine_name(char name[MACHINE]);
 /* Lower-case hexadecimal, NUL-terminated: text[2 * n + 1]; and back (STATUS_INVALID). */
 void hex_print(const uint8_t *bytes, size_t n, char *text);
 enum status hex_parse(const char *text, uint8_t *bytes, size_t n) MUST_CHECK;

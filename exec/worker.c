@@ -218,7 +218,7 @@ static enum status read_inputs(struct worker *w)
     enum status st;
     TRY(program_read(w->program_path, &w->program));
     TRY(executor_supports(&w->program));
-    TRY(file_digest(w->program_path, w->hello.digest));
+    TRY(inputs_digest(w->program_path, w->model_path, w->hello.digest));
     TRY(model_read(w->model_path, &w->model));
     if (w->program.ranks != w->hello.ranks)
         st = error_set(STATUS_INVALID, "%s: %zu ranks, but WORLD_SIZE is %u", w->program_path,

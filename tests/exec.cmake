@@ -37,6 +37,19 @@ target_link_libraries(fake_worker PRIVATE toy exec PkgConfig::cmocka)
 add_dependencies(test_launch fake_worker)
 target_compile_definitions(test_launch PRIVATE FAKE_WORKER="$<TARGET_FILE:fake_worker>")
 
+add_executable(failing_worker_tcp failing_worker_tcp.c failing_worker.c)
+target_link_libraries(failing_worker_tcp PRIVATE exec)
+if(TARGET exec_mpi)
+    add_executable(failing_worker_mpi failing_worker_mpi.c failing_worker.c)
+    target_link_libraries(failing_worker_mpi PRIVATE exec_mpi)
+endif()
+foreach(transport IN ITEMS tcp mpi)
+    add_test(NAME exec.failures.${transport}
+        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_failures.sh ${PROJECT_BINARY_DIR}/bin
+            ${CMAKE_CURRENT_BINARY_DIR} ${transport})
+    set_tests_properties(exec.failures.${transport} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+endforeach()
+
 add_test(NAME exec.run
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_run.sh ${PROJECT_BINARY_DIR}/bin)
 add_test(NAME exec.mpi
