@@ -13,8 +13,8 @@
 #include "exec/launch.h"
 
 static const char *compute, *device = "cpu", *transport = "tcp", *text, *output, *trace;
-static const char *launcher, *hosts, *address;
-static size_t steps = 10, warmup = 2;
+static const char *launcher, *hosts, *address, *checkpoint, *resume;
+static size_t steps = 10, warmup = 2, checkpoint_every;
 static double learning_rate = 1e-3, timeout_s = 30;
 static bool json;
 
@@ -35,6 +35,11 @@ static const struct option_spec options[] = {
     {OPTION_REAL, "learning-rate", &learning_rate, "X", "of the plan's optimizer"},
     {OPTION_STRING, "text", &text, "FILE", "training text (default: the one shipped)"},
     {OPTION_SECONDS, "timeout", &timeout_s, "TIME", "longest silence of a worker"},
+    {OPTION_STRING, "checkpoint", &checkpoint, "DIRECTORY",
+     "keep the state of all ranks there, after the last step"},
+    {OPTION_SIZE, "checkpoint-every", &checkpoint_every, "N",
+     "and after every N steps of the training (0: not)"},
+    {OPTION_STRING, "resume", &resume, "DIRECTORY", "go on from the newest checkpoint there"},
     {OPTION_STRING, "output", &output, "FILE", "write the measurement as JSON (also -o)"},
     {OPTION_STRING, "trace", &trace, "FILE",
      "write a timeline of the median step for "
@@ -70,6 +75,8 @@ static enum status choose(const struct model *m, bool *paced)
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s' of kind '%s' has no numerics on the CPU: use --compute paced",
                          op->name, op->kind);
+    if (checkpoint_every > 0 && !checkpoint)
+        return error_set(STATUS_USAGE, "--checkpoint-every needs --checkpoint");
     *paced = compute ? !strcmp(compute, "paced") : op != NULL;
     if (!compute && op)
         fprintf(stderr, "op '%s' of kind '%s' has no numerics: compute is paced\n", op->name,
@@ -96,6 +103,9 @@ static enum status run(int argc, char **argv)
                                      .hosts = hosts,
                                      .address = address,
                                      .text = text,
+                                     .checkpoint = checkpoint,
+                                     .checkpoint_every = checkpoint_every,
+                                     .resume = resume,
                                      .steps = steps,
                                      .warmup = warmup,
                                      .learning_rate = learning_rate,

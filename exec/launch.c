@@ -93,6 +93,7 @@ static void tear_down(struct run *run)
 {
     launch_kill(run);
     launch_remove_files(run);
+    launch_close_checkpoints(run);
     for (size_t r = 0; run->worker && r < run->program->ranks; r++) {
         socket_close(&run->worker[r].fd);
         free(run->worker[r].payload);
@@ -125,12 +126,14 @@ enum status launch_run(const struct program *p, const struct model *m,
                       .options = o,
                       .steps = o->steps + o->warmup,
                       .listener = -1,
+                      .lock = -1,
                       .signals = -1};
     double cpu_s = children_cpu_s(), machine_s = machine_cpu_s();
 
     TRY(executor_supports(p));
     TRY(check_options(p, m, o));
     TRY(allocate(&run));
+    TRY(launch_open_checkpoints(&run));
     TRY(take_signals(&run));
     TRY(launch_prepare(&run));
     run.started_s = clock_now();

@@ -29,6 +29,11 @@ struct launch_options {
     double learning_rate;
     double timeout_s; /* longest silence before a rank counts as hung */
     bool progress;    /* a line per step on stderr */
+    /* Directory of checkpoints (exec/checkpoint.h), NULL: none. Written every so many steps of the
+     * training (0: never) and after the last one. */
+    const char *checkpoint;
+    size_t checkpoint_every;
+    const char *resume; /* directory whose newest checkpoint to go on from, NULL: start anew */
     /* In each worker's process before it becomes the worker; false with errno when it cannot. Calls
      * only what is safe after fork(). NULL: nothing. */
     bool (*enter)(const void *context, uint32_t rank);

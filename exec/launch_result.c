@@ -33,8 +33,9 @@ static void show_progress(struct run *run)
                 return;
             loss += run->loss[s * ranks + r];
         }
-        fprintf(stderr, "step %zu of %zu: %.3g s, loss %.6g%s\n", s + 1, run->steps,
-                duration_of(run, s), loss, s < run->options->warmup ? " (warm-up)" : "");
+        fprintf(stderr, "step %zu of %zu: %.3g s, loss %.6g%s\n", (size_t)run->first + s + 1,
+                (size_t)run->first + run->steps, duration_of(run, s), loss,
+                s < run->options->warmup ? " (warm-up)" : "");
     }
 }
 

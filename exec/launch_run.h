@@ -4,6 +4,7 @@
  *   launch_spawn.c   files, environment, fork and exec
  *   launch_mpi.c     the command line of mpirun, and what it says when it fails
  *   launch_watch.c   rendezvous and event loop: who joined, reported, fell silent, died
+ *   launch_checkpoint.c  where to go on from; files of all ranks become a checkpoint
  *   launch_result.c  reports of all ranks become a measurement */
 #ifndef EXEC_LAUNCH_RUN_H
 #define EXEC_LAUNCH_RUN_H
@@ -18,6 +19,7 @@
 #include "core/measurement.h"
 #include "core/model.h"
 #include "core/program.h"
+#include "exec/checkpoint.h"
 #include "exec/launch.h"
 #include "exec/rendezvous.h"
 
@@ -39,6 +41,7 @@ struct launched {
     double heard_s;    /* last byte */
     double progress_s; /* last change of step or op */
     size_t steps;      /* reported */
+    size_t saved;      /* checkpoints reported */
     bool complained;   /* has sent an error: how it exits is no news */
     int64_t peak_bytes;
 };
@@ -49,6 +52,13 @@ struct starter {
     bool alive;   /* started and not yet waited for */
     int exit;     /* waitpid() status once it is not */
     FILE *output; /* what it and its workers print; owned */
+};
+
+/* A checkpoint of which not all ranks have reported their file yet. A rank can be one ahead of
+ * another: it waits for all of them at the start of the next step. */
+struct pending {
+    struct checkpoint checkpoint;
+    size_t saved; /* ranks */
 };
 
 /* Why the run failed: the first cause counts, but what a rank says about its peers is only a
@@ -77,6 +87,13 @@ struct run {
     bool masked;
     sigset_t old_mask;
     struct sigaction old_child;
+
+    uint64_t first; /* steps of the training before this run */
+    char resume[CHECKPOINT_PATH], checkpoint[CHECKPOINT_PATH]; /* absolute; "": none */
+    struct checkpoint_key key;
+    struct pending pending[2]; /* of even and odd numbers */
+    size_t checkpoints;        /* complete ones of this run */
+    int lock;                  /* the directory, so that no other run writes there; -1: none */
 
     struct starter starter;
     struct launched *worker;    /* [ranks] */
@@ -110,6 +127,11 @@ bool launch_find_signal(FILE *output, unsigned *rank, int *signal);
 /* The first line of the output that says something, at most n - 1 bytes; "" when there is none. */
 void launch_find_reason(FILE *output, char *text, size_t n);
 
+/* Where the run begins and what it keeps; STATUS_INVALID when that is another run's. */
+enum status launch_open_checkpoints(struct run *run) MUST_CHECK;
+/* No file of an incomplete checkpoint stays. */
+void launch_close_checkpoints(struct run *run);
+
 /* Until all workers are done and gone; else the cause. */
 enum status launch_watch(struct run *run) MUST_CHECK;
 /* SIGKILL everything that is alive and wait for it. */
@@ -117,6 +139,7 @@ void launch_kill(struct run *run);
 
 /* A complete frame of rank `rank`. STATUS_IO when it makes no sense. */
 enum status launch_take_step(struct run *run, uint32_t rank, const char *payload) MUST_CHECK;
+enum status launch_take_saved(struct run *run, uint32_t rank, const char *payload) MUST_CHECK;
 enum status launch_take_done(struct run *run, uint32_t rank, const char *payload) MUST_CHECK;
 enum status launch_result(struct run *run, double cpu_s, struct measurement *out,
                           struct timeline *timeline) MUST_CHECK;

@@ -108,11 +108,11 @@ out:
 
 /* ---- arguments and environment, made before fork(): a child may not allocate */
 
-enum { ARGUMENTS = 20, SETTINGS = 5, NUMBER = 32 };
+enum { ARGUMENTS = 26, SETTINGS = 5, NUMBER = 32 };
 
 struct call {
     char *argument[ARGUMENTS]; /* of the worker */
-    char rate[NUMBER], steps[NUMBER], timeout[NUMBER];
+    char rate[NUMBER], steps[NUMBER], timeout[NUMBER], every[NUMBER];
     uint32_t number; /* of the rank, without a launcher */
     char launcher[64], token[32 + 2 * TOKEN], rank[NUMBER], ranks[NUMBER];
     char **environment; /* ours first, then what we inherited */
@@ -142,6 +142,17 @@ static void make_arguments(const struct run *run, struct call *c)
     if (o->text) {
         c->argument[n++] = borrowed("--text");
         c->argument[n++] = borrowed(o->text);
+    }
+    if (run->resume[0]) {
+        c->argument[n++] = borrowed("--resume");
+        c->argument[n++] = borrowed(run->resume);
+    }
+    if (run->checkpoint[0]) {
+        snprintf(c->every, NUMBER, "%zu", o->checkpoint_every);
+        c->argument[n++] = borrowed("--checkpoint");
+        c->argument[n++] = borrowed(run->checkpoint);
+        c->argument[n++] = borrowed("--checkpoint-every");
+        c->argument[n++] = c->every;
     }
     c->argument[n] = NULL;
 }

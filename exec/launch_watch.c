@@ -57,6 +57,8 @@ static const char *place_of(const struct run *run, uint32_t rank, char text[NAME
         snprintf(text, NAME, " before it joined");
     else if (w->at.state == WORKER_STARTS)
         snprintf(text, NAME, " while starting");
+    else if (w->at.state == WORKER_SAVES)
+        snprintf(text, NAME, " at its checkpoint of step %u", w->at.step);
     else if (w->at.state == WORKER_FINISHES || w->stage == WORKER_DONE)
         snprintf(text, NAME, " after its last step");
     else
@@ -231,7 +233,8 @@ static void take_heartbeat(struct run *run, uint32_t rank, const char *payload)
     memcpy(&h, payload, sizeof h);
     if (h.op < run->program->op_start[rank] || h.op >= run->program->op_start[rank + 1])
         return; /* a rank without ops points behind its list */
-    if (h.step != w->at.step || h.op != w->at.op || h.state != w->at.state)
+    if (h.step != w->at.step || h.op != w->at.op || h.state != w->at.state ||
+        h.saved != w->at.saved)
         w->progress_s = clock_now();
     w->at = h;
 }
@@ -266,6 +269,8 @@ static bool length_fits(const struct run *run, uint32_t rank, const struct frame
         return h->bytes == sizeof(struct frame_heartbeat);
     case FRAME_STEP:
         return h->bytes == sizeof(struct frame_step) + 2 * ops * sizeof(double);
+    case FRAME_SAVED:
+        return h->bytes == sizeof(struct frame_saved);
     case FRAME_ERROR:
         return h->bytes >= sizeof(int32_t) && h->bytes <= sizeof(int32_t) + ERROR_TEXT;
     case FRAME_DONE:
@@ -286,6 +291,8 @@ static enum status take_frame(struct run *run, uint32_t rank)
     case FRAME_STEP:
         w->progress_s = clock_now();
         return launch_take_step(run, rank, w->payload);
+    case FRAME_SAVED:
+        return launch_take_saved(run, rank, w->payload);
     case FRAME_ERROR:
         take_error(run, rank, w->payload, (size_t)w->head.bytes);
         return STATUS_OK;
@@ -391,7 +398,7 @@ static void check_silence(struct run *run, double now_s)
                   name_of(run, r, name), now_s - w->heard_s, place_of(run, r, place));
         silence_s = fmax(silence_s, now_s - w->heard_s);
         progress_s = fmax(progress_s, w->progress_s);
-        if (w->at.state == WORKER_COMPUTES)
+        if (w->at.state == WORKER_COMPUTES || w->at.state == WORKER_SAVES)
             suspect = r;
     }
     if (silence_s > 3 * heartbeat_s)

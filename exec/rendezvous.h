@@ -36,6 +36,7 @@ enum frame_type {
     FRAME_HEARTBEAT, /* worker: struct frame_heartbeat, every heartbeat_s */
     FRAME_STEP,      /* worker: struct frame_step, then start_s[ops] and end_s[ops] of the rank */
     FRAME_ERROR,     /* worker: int32_t status and the text, at most ERROR_TEXT bytes */
+    FRAME_SAVED,     /* worker: struct frame_saved, after every checkpoint */
     FRAME_DONE,      /* worker: struct frame_done, then `digests` times struct frame_digest */
     FRAME_TYPES
 };
@@ -55,20 +56,26 @@ struct frame_hello {
     char machine[MACHINE];  /* its name, NUL-terminated */
 };
 
-enum worker_state { WORKER_STARTS, WORKER_COMPUTES, WORKER_WAITS, WORKER_FINISHES };
+enum worker_state { WORKER_STARTS, WORKER_COMPUTES, WORKER_WAITS, WORKER_FINISHES, WORKER_SAVES };
 
 struct frame_heartbeat {
-    uint32_t step;  /* of all steps, warm-up included */
+    uint32_t step;  /* of all steps, warm-up and those before this run included */
     uint32_t state; /* enum worker_state */
     uint64_t op;    /* index in the program: what is computed or waited for */
+    uint64_t saved; /* grows while a checkpoint is written or read */
 };
 
 static const double heartbeat_s = 0.25;
 
 struct frame_step {
-    uint64_t step;
+    uint64_t step;         /* of this run */
     double start_s, end_s; /* CLOCK_MONOTONIC; start_s is the same on all ranks */
     double loss;
+};
+
+struct frame_saved {
+    uint64_t step;          /* steps done, those before this run included */
+    uint8_t digest[DIGEST]; /* of the rank's file */
 };
 
 struct frame_digest {

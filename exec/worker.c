@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "exec/checkpoint.h"
 #include "exec/corpus.h"
 #include "exec/executor.h"
 #include "exec/rendezvous.h"
@@ -19,11 +20,15 @@
 /* Ranks wait for each other longer than the launcher waits for a rank: it knows better who hangs.
  */
 static const double wait_factor = 1.5, wait_more_s = 2;
+/* And when one may be busy with its checkpoint, as long as a slow disk takes. */
+static const double slow_disk_Bps = 10e6;
 
 struct worker {
     const char *program_path, *model_path, *text_path, *device_name, *transport_name, *launcher;
+    const char *checkpoint_path, *resume_path;
     double learning_rate, timeout_s;
-    uint32_t steps;
+    uint32_t steps, checkpoint_every;
+    uint32_t first; /* steps before this run */
     struct frame_hello hello;
 
     struct program program;
@@ -34,6 +39,8 @@ struct worker {
     const struct transport *transport;
     void *device_self, *transport_self;
     struct executor_progress progress;
+    struct checkpoint_key key;
+    _Atomic uint64_t saved; /* of checkpoints, written or read */
 
     pthread_mutex_t writing; /* one frame at a time on the control connection */
     pthread_t reporter;
@@ -58,7 +65,7 @@ static enum status number(const char *name, const char *text, double low, double
 static enum status read_arguments(struct worker *w, int argc, char **argv)
 {
     enum status st = STATUS_OK;
-    double steps = 0;
+    double steps = 0, every = 0;
     for (int i = 1; i < argc; i += 2) {
         const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
         if (!strcmp(name, "--program"))
@@ -77,10 +84,17 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
             TRY(number(name, value, 1e-3, 1e9, &w->timeout_s));
         else if (!strcmp(name, "--steps"))
             TRY(number(name, value, 1, UINT32_MAX - 1, &steps));
+        else if (!strcmp(name, "--resume"))
+            w->resume_path = value;
+        else if (!strcmp(name, "--checkpoint"))
+            w->checkpoint_path = value;
+        else if (!strcmp(name, "--checkpoint-every"))
+            TRY(number(name, value, 0, UINT32_MAX - 1, &every));
         else
             return error_set(STATUS_USAGE, "unknown option '%s'", name);
     }
     w->steps = (uint32_t)steps;
+    w->checkpoint_every = (uint32_t)every;
     if (!w->program_path || !w->model_path || !w->device_name || !w->steps)
         return error_set(STATUS_USAGE, "--program, --model, --device and --steps are needed");
 out:
@@ -143,7 +157,8 @@ static void *reporter_main(void *argument)
             return NULL;
         struct frame_heartbeat h = {.step = atomic_load(&w->progress.step),
                                     .state = atomic_load(&w->progress.state),
-                                    .op = atomic_load(&w->progress.op)};
+                                    .op = atomic_load(&w->progress.op),
+                                    .saved = atomic_load(&w->saved)};
         if (p[1].revents || (n == 0 && report(w, FRAME_HEARTBEAT, &h, sizeof h, NULL, 0)))
             _exit(1); /* nobody is left to be told */
     }
@@ -227,23 +242,90 @@ out:
     return st;
 }
 
+/* ---- checkpoints */
+
+/* Is there a checkpoint after so many steps of this run? */
+static bool is_kept(const struct worker *w, uint32_t steps)
+{
+    return w->checkpoint_path &&
+           (steps == w->steps ||
+            (w->checkpoint_every > 0 && (w->first + steps) % w->checkpoint_every == 0));
+}
+
+/* How long to wait for others. */
+static double patience(const struct worker *w, bool saving)
+{
+    int64_t most = 0;
+    for (size_t r = 0; saving && r < w->program.ranks; r++) {
+        int64_t bytes = program_static_bytes(&w->program.rank[r]);
+        most = bytes > most ? bytes : most;
+    }
+    return wait_factor * w->timeout_s + wait_more_s + (double)most / slow_disk_Bps;
+}
+
+static struct checkpoint_part part_of(struct worker *w, const char *directory, uint64_t step)
+{
+    atomic_store(&w->progress.step, (uint32_t)step);
+    atomic_store(&w->progress.state, WORKER_SAVES);
+    return (struct checkpoint_part){.step_directory = directory,
+                                    .rank = w->hello.rank,
+                                    .step = step,
+                                    .key = w->key,
+                                    .device = w->device,
+                                    .device_self = w->device_self,
+                                    .bytes = &w->saved};
+}
+
+static enum status save(struct worker *w, uint32_t step)
+{
+    enum status st;
+    char directory[CHECKPOINT_PATH];
+    struct frame_saved saved = {.step = step};
+    TRY(checkpoint_directory(w->checkpoint_path, step, directory));
+    struct checkpoint_part part = part_of(w, directory, step);
+    TRY(checkpoint_save(&part));
+    memcpy(saved.digest, part.digest, DIGEST);
+    TRY(report(w, FRAME_SAVED, &saved, sizeof saved, NULL, 0));
+out:
+    return st;
+}
+
+static enum status resume(struct worker *w)
+{
+    enum status st;
+    struct checkpoint c = {0};
+    TRY(checkpoint_read(w->resume_path, &c));
+    TRY(checkpoint_match(&c.key, &w->key, w->resume_path));
+    struct checkpoint_part part = part_of(w, w->resume_path, c.step);
+    memcpy(part.digest, c.digest + (size_t)w->hello.rank * DIGEST, DIGEST);
+    TRY(checkpoint_load(&part));
+    atomic_store(&w->progress.state, WORKER_STARTS);
+    w->first = (uint32_t)c.step;
+out:
+    checkpoint_free(&c);
+    return st;
+}
+
 static enum status run_steps(struct worker *w)
 {
     enum status st = STATUS_OK;
     struct executor_step step = {0};
-    const struct executor e = {.program = &w->program,
-                               .rank = w->hello.rank,
-                               .device = w->device,
-                               .device_self = w->device_self,
-                               .transport = w->transport,
-                               .transport_self = w->transport_self,
-                               .timeout_s = wait_factor * w->timeout_s + wait_more_s,
-                               .progress = &w->progress};
+    struct executor e = {.program = &w->program,
+                         .rank = w->hello.rank,
+                         .device = w->device,
+                         .device_self = w->device_self,
+                         .transport = w->transport,
+                         .transport_self = w->transport_self,
+                         .progress = &w->progress};
     TRY(executor_step_init(&step, &w->program, w->hello.rank));
     for (uint32_t k = 0; k < w->steps; k++) {
-        TRY(executor_run(&e, k, &step));
+        e.timeout_s = patience(w, k > 0 ? is_kept(w, k) : w->resume_path != NULL);
+        TRY(executor_run(&e, w->first + k, &step));
         TRY(report_step(w, k, &step));
+        if (is_kept(w, k + 1))
+            TRY(save(w, w->first + k + 1));
     }
+    e.timeout_s = patience(w, w->checkpoint_path != NULL);
     TRY(executor_finish(&e));
     TRY(report_done(w));
 out:
@@ -263,6 +345,10 @@ static enum status run(struct worker *w, const struct worker_parts *have)
     if (w->text_path)
         TRY(corpus_read(w->text_path, &w->corpus));
     TRY(w->device->open(&w->model, &w->program, w->hello.rank, &options, &w->device_self));
+    TRY(checkpoint_key(&w->program, &w->model, &w->key));
+    if (w->resume_path)
+        TRY(resume(w));
+    w->rendezvous.timeout_s = patience(w, w->resume_path != NULL);
     TRY(w->transport->open(&w->program, w->hello.rank, &w->rendezvous, &w->transport_self));
     TRY(run_steps(w));
 out:

@@ -24,6 +24,7 @@
 #include "exec/layer.h"
 
 struct device_options;
+struct device_state;
 
 enum { NOWHERE = UINT32_MAX };
 
@@ -120,6 +121,11 @@ struct cpu {
 /* device_cpu.open() on another place; the other functions of device_cpu then work there. */
 enum status cpu_open_on(const struct place *on, const struct model *m, const struct program *p,
                         uint32_t rank, const struct device_options *o, void **self) MUST_CHECK;
+
+/* device_cpu.state(), save() and load() (state.c). */
+bool cpu_state(void *self, size_t index, struct device_state *out);
+enum status cpu_save(void *self, size_t index, void *data) MUST_CHECK;
+enum status cpu_load(void *self, size_t index, const void *data) MUST_CHECK;
 
 /* Stage `index` in host memory, or on another place. Model, program and corpus stay alive until
  * stage_close(). STATUS_INVALID, STATUS_UNSUPPORTED with the op's name; STATUS_NOMEM also when the
