@@ -5,6 +5,7 @@ unit_test(window LIBS toy exec)
 unit_test(tcp_faults LIBS toy exec Threads::Threads)
 unit_test(rendezvous LIBS exec Threads::Threads)
 unit_test(executor LIBS toy exec Threads::Threads)
+unit_test(checkpoint LIBS exec)
 unit_test(calibrate LIBS model exec)
 unit_test(launch LIBS toy exec)
 
@@ -49,6 +50,11 @@ foreach(transport IN ITEMS tcp mpi)
             ${CMAKE_CURRENT_BINARY_DIR} ${transport})
     set_tests_properties(exec.failures.${transport} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
 endforeach()
+
+add_test(NAME exec.checkpoint
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_checkpoint.sh ${PROJECT_BINARY_DIR}/bin
+        ${CMAKE_CURRENT_BINARY_DIR})
+set_tests_properties(exec.checkpoint PROPERTIES TIMEOUT 300)
 
 add_test(NAME exec.run
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_run.sh ${PROJECT_BINARY_DIR}/bin)
