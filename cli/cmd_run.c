@@ -1,4 +1,5 @@
 /* run - train a plan for real, one worker process per rank. */
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 static const char *compute, *device = "cpu", *transport = "tcp", *text, *output, *trace;
 static const char *launcher, *hosts, *address, *checkpoint, *resume;
 static size_t steps = 10, warmup = 2, checkpoint_every;
-static double learning_rate = 1e-3, timeout_s = 30;
+static double learning_rate = 1e-3, timeout_s = 0;
 static bool json;
 
 static const struct option_spec options[] = {
@@ -27,14 +28,17 @@ static const struct option_spec options[] = {
     {OPTION_STRING, "transport", &transport, "tcp|mpi", "what carries messages"},
     {OPTION_STRING, "hosts", &hosts, "FILE", "mpi: mpirun's hostfile (default: this machine)"},
     {OPTION_STRING, "launcher", &launcher, "WORDS",
-     "what starts the workers instead, \"srun -n 4\"; none: you do, as a line on stderr says"},
+     "what starts the workers instead, \"srun -n 4\"; env: this is one of several processes that "
+     "torchrun, srun, mpirun or you start alike, and RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT "
+     "say which; none: you start them, as a line on stderr says"},
     {OPTION_STRING, "address", &address, "A.B.C.D",
      "where workers on other machines reach this one (default: they are all here)"},
     {OPTION_SIZE, "steps", &steps, "N", "training steps that are measured"},
     {OPTION_SIZE, "warmup", &warmup, "N", "training steps before those"},
     {OPTION_REAL, "learning-rate", &learning_rate, "X", "of the plan's optimizer"},
     {OPTION_STRING, "text", &text, "FILE", "training text (default: the one shipped)"},
-    {OPTION_SECONDS, "timeout", &timeout_s, "TIME", "longest silence of a worker"},
+    {OPTION_SECONDS, "timeout", &timeout_s, "TIME",
+     "longest silence of a worker (default: 8 s or 20 predicted iterations, whichever is longer)"},
     {OPTION_STRING, "checkpoint", &checkpoint, "DIRECTORY",
      "keep the state of all ranks there, after the last step"},
     {OPTION_SIZE, "checkpoint-every", &checkpoint_every, "N",
@@ -65,8 +69,12 @@ static enum status choose(const struct model *m, bool *paced)
         return error_set(STATUS_USAGE, "--device %s: expected cpu or cuda", device);
     if (strcmp(transport, "tcp") != 0 && strcmp(transport, "mpi") != 0)
         return error_set(STATUS_USAGE, "--transport %s: expected tcp or mpi", transport);
+    if (timeout_s < 0)
+        return error_set(STATUS_USAGE, "--timeout: expected more than 0 s");
     if (strcmp(transport, "mpi") != 0 && (hosts || address))
         return error_set(STATUS_USAGE, "--%s is for --transport mpi", hosts ? "hosts" : "address");
+    if (address && launcher && !strcmp(launcher, "env"))
+        return error_set(STATUS_USAGE, "--address: MASTER_ADDR says it with --launcher env");
     if (hosts && launcher)
         return error_set(STATUS_USAGE, "--hosts and --launcher: the launcher knows its hosts");
     if (compute && strcmp(compute, "real") != 0 && strcmp(compute, "paced") != 0)
@@ -84,10 +92,26 @@ static enum status choose(const struct model *m, bool *paced)
     return STATUS_OK;
 }
 
+/* The longest silence that is still normal: 20 predicted iterations. The least is what a busy
+ * machine can do to a heartbeat, and ends a run within 10 s. */
+static enum status choose_timeout(const struct loaded_plan *p, double *out)
+{
+    enum status st;
+    static const double least_s = 8, iterations = 20;
+    const struct evaluation_context context = {
+        .model = &p->model, .topology = &p->topology, .platform = p->platform};
+    struct measurement m = {0};
+    TRY(evaluate_program(&p->program, &context, &engine_analytic, &m, NULL));
+    *out = fmax(least_s, iterations * m.iteration_s);
+out:
+    measurement_free(&m);
+    return st;
+}
+
 static enum status run(int argc, char **argv)
 {
     enum status st;
-    bool paced = false;
+    bool paced = false, member = false;
     char engine[16];
     struct loaded_plan p = {0};
     struct measurement m = {0};
@@ -97,6 +121,8 @@ static enum status run(int argc, char **argv)
         return error_set(STATUS_USAGE, "expected one plan file, got %d operands", argc);
     TRY(load_plan(argv[0], &p));
     TRY(choose(&p.model, &paced));
+    if (timeout_s == 0)
+        TRY(choose_timeout(&p, &timeout_s));
     const struct launch_options o = {.device = paced ? "paced" : device,
                                      .transport = transport,
                                      .launcher = launcher,
@@ -111,6 +137,11 @@ static enum status run(int argc, char **argv)
                                      .learning_rate = learning_rate,
                                      .timeout_s = timeout_s,
                                      .progress = !json && isatty(STDERR_FILENO)};
+    TRY(launch_is_member(&o, &member));
+    if (member) {
+        TRY(launch_member(&p.program, &p.model, &o));
+        goto out;
+    }
     TRY(launch_run(&p.program, &p.model, &o, &m, &t));
     snprintf(engine, sizeof engine, "%s%s", transport, paced ? "-paced" : "");
     evaluate_machine(&p.program, &p.topology, &m);

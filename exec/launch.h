@@ -18,7 +18,8 @@ struct launch_options {
     const char *worker;    /* path of the worker; NULL: beside this executable */
     const char *transport; /* "tcp" or "mpi"; NULL: tcp */
     /* Words that start the workers when put before their command line, "mpirun ..." or "srun ...";
-     * "none": somebody else does, told how on stderr. NULL: one process per rank, for tcp, or
+     * "none": somebody else does, told how on stderr; "env": every rank is a process that does
+     * what this one does (launch_member()). NULL: one process per rank, for tcp, or
      * mpirun with settings that suit this program, for mpi. */
     const char *launcher;
     const char *hosts;    /* mpirun's --hostfile, NULL: all ranks on this machine */
@@ -45,5 +46,13 @@ struct launch_options {
 enum status launch_run(const struct program *p, const struct model *m,
                        const struct launch_options *o, struct measurement *out,
                        struct timeline *timeline) MUST_CHECK;
+
+/* With the launcher "env": is this process, by its environment, another rank than 0? STATUS_USAGE
+ * when the environment makes no sense. */
+enum status launch_is_member(const struct launch_options *o, bool *member) MUST_CHECK;
+/* Then: start this rank's worker and wait for it. All results are rank 0's. STATUS_EXTERNAL when
+ * the worker fails: rank 0 says why. */
+enum status launch_member(const struct program *p, const struct model *m,
+                          const struct launch_options *o) MUST_CHECK;
 
 #endif

@@ -50,6 +50,8 @@ static enum status find_place(struct run *run)
     enum status st;
     struct checkpoint c = {0};
     const char *dir = run->options->checkpoint;
+    if (run->rank > 0) /* rank 0's process looks after it */
+        return absolute(dir, run->checkpoint);
     if (mkdir(dir, 0777) && errno != EEXIST)
         return error_set(STATUS_IO, "%s: %s", dir, strerror(errno));
     run->lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -127,7 +129,7 @@ out:
 
 void launch_close_checkpoints(struct run *run)
 {
-    if (run->checkpoint[0])
+    if (run->checkpoint[0] && run->lock >= 0)
         checkpoint_clean(run->checkpoint, UINT64_MAX);
     socket_close(&run->lock);
     for (int k = 0; k < 2; k++)

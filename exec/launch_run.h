@@ -2,6 +2,7 @@
  *
  *   launch.c         launch_run(): the order of things, and tearing everything down
  *   launch_spawn.c   files, environment, fork and exec
+ *   launch_environment.c  every process starts its own worker: torchrun, srun, mpirun, by hand
  *   launch_mpi.c     the command line of mpirun, and what it says when it fails
  *   launch_watch.c   rendezvous and event loop: who joined, reported, fell silent, died
  *   launch_checkpoint.c  where to go on from; files of all ranks become a checkpoint
@@ -30,10 +31,10 @@ struct launched {
     bool alive; /* started and not yet waited for */
     int exit;   /* waitpid() status once it is not */
     enum worker_stage stage;
-    int fd; /* control connection, -1: none */
-    uint16_t port;
+    int fd;                 /* control connection, -1: none */
     pid_t told;             /* process id, as the worker says */
     char machine[MACHINE];  /* it runs on; "": not known yet */
+    struct frame_peer peer; /* where other ranks reach it */
     struct frame_head head; /* frame being received */
     char *payload;          /* [room] */
     size_t room, got;       /* got: bytes of head and payload */
@@ -82,7 +83,9 @@ struct run {
     char program_path[96], model_path[96];
     char worker_path[4096];
     uint8_t token[TOKEN], digest[DIGEST];
-    int listener, signals; /* signalfd */
+    uint32_t rank;                 /* of this process, where each starts its own worker */
+    char address[RENDEZVOUS_HOST]; /* of the launcher */
+    int listener, signals;         /* signalfd */
     uint16_t port;
     bool masked;
     sigset_t old_mask;
@@ -110,6 +113,14 @@ struct run {
     bool *digested;                /* [model->n] */
 };
 
+enum status launch_check_options(const struct program *p, const struct model *m,
+                                 const struct launch_options *o) MUST_CHECK;
+enum status launch_allocate(struct run *run) MUST_CHECK;
+/* Ctrl-C and dead children become events on run->signals instead of interrupting. */
+enum status launch_take_signals(struct run *run) MUST_CHECK;
+/* Whatever was begun: no process, no file, no memory stays. */
+void launch_tear_down(struct run *run);
+
 enum status launch_prepare(struct run *run) MUST_CHECK;
 enum status launch_spawn(struct run *run) MUST_CHECK;
 /* Files are not needed any more once every worker has read them; again: nothing. */
@@ -118,6 +129,11 @@ void launch_remove_files(struct run *run);
 const char *launch_transport(const struct run *run); /* "tcp" unless told otherwise */
 /* Does somebody else start the workers? */
 bool launch_by_hand(const struct run *run);
+/* Does every process of the run start its own worker, as the environment says? */
+bool launch_by_environment(const struct run *run);
+/* Then: rank, address and port of the launcher, token. STATUS_USAGE when there is something wrong
+ * with the environment. */
+enum status launch_read_environment(struct run *run) MUST_CHECK;
 
 /* Words to put before the worker's command line, from --launcher or for mpirun. The strings and the
  * NULL-terminated array are one block, free(). STATUS_IO when the program is not there. */

@@ -83,11 +83,6 @@ static enum status find_worker(struct run *run)
                             : "");
 }
 
-static const char *address_of(const struct run *run)
-{
-    return run->options->address ? run->options->address : "127.0.0.1";
-}
-
 enum status launch_prepare(struct run *run)
 {
     enum status st;
@@ -97,11 +92,18 @@ enum status launch_prepare(struct run *run)
     TRY(program_write(run->program, run->program_path, &by));
     TRY(model_write(run->model, run->model_path, &by));
     TRY(inputs_digest(run->program_path, run->model_path, run->digest));
+    if (launch_by_environment(run)) {
+        if (run->rank == 0 && (st = socket_listen_on(run->address, run->port, &run->listener)))
+            error_context(st, "launcher at %s:%u", run->address, run->port);
+        goto out;
+    }
     if (getrandom(run->token, TOKEN, 0) != TOKEN) {
         st = error_set(STATUS_IO, "no random numbers: %s", strerror(errno));
         goto out;
     }
-    TRY(socket_listen_at(address_of(run), &run->listener, &run->port));
+    snprintf(run->address, sizeof run->address, "%s",
+             run->options->address ? run->options->address : "127.0.0.1");
+    TRY(socket_listen_at(run->address, &run->listener, &run->port));
 out:
     return st;
 }
@@ -171,8 +173,7 @@ static bool names_a_rank(const char *variable)
 static enum status make_environment(const struct run *run, struct call *c)
 {
     size_t inherited = 0, n = 0;
-    snprintf(c->launcher, sizeof c->launcher, "FORELINE_LAUNCHER=%.24s:%u", address_of(run),
-             run->port);
+    snprintf(c->launcher, sizeof c->launcher, "FORELINE_LAUNCHER=%s:%u", run->address, run->port);
     int k = snprintf(c->token, sizeof c->token, "FORELINE_TOKEN=");
     hex_print(run->token, TOKEN, c->token + k);
     snprintf(c->ranks, NUMBER, "WORLD_SIZE=%zu", run->program->ranks);
@@ -186,7 +187,8 @@ static enum status make_environment(const struct run *run, struct call *c)
     for (size_t i = 0; i < (c->words ? 3 : SETTINGS); i++)
         c->environment[n++] = ours[i];
     for (size_t i = 0; i < inherited; i++)
-        if (!names_a_rank(environ[i]))
+        if (!names_a_rank(environ[i]) ||
+            (launch_by_environment(run) && !strncmp(environ[i], "LOCAL_", 6)))
             c->environment[n++] = environ[i];
     return STATUS_OK;
 }
@@ -267,7 +269,9 @@ static enum status spawn(struct run *run, const struct call *c, int output, pid_
 static enum status spawn_ranks(struct run *run, struct call *c)
 {
     enum status st = STATUS_OK;
-    for (uint32_t r = 0; r < run->program->ranks; r++) {
+    bool one = launch_by_environment(run);
+    uint32_t first = one ? run->rank : 0, end = one ? first + 1 : (uint32_t)run->program->ranks;
+    for (uint32_t r = first; r < end; r++) {
         struct launched *w = &run->worker[r];
         c->number = r;
         snprintf(c->rank, NUMBER, "RANK=%u", r);
@@ -307,7 +311,8 @@ enum status launch_spawn(struct run *run)
 {
     enum status st = STATUS_OK;
     struct call c = {0};
-    bool starter = run->options->launcher || !strcmp(launch_transport(run), "mpi");
+    bool starter = !launch_by_environment(run) &&
+                   (run->options->launcher || !strcmp(launch_transport(run), "mpi"));
     make_arguments(run, &c);
     if (starter && !launch_by_hand(run))
         TRY(launch_words(run, &c.words));

@@ -180,17 +180,17 @@ out:
 static void welcome(struct run *run)
 {
     size_t n = run->program->ranks;
-    uint16_t *port = calloc(n, sizeof *port);
-    enum status st = port ? STATUS_OK : error_set(STATUS_NOMEM, "ports of %zu ranks", n);
-    for (size_t r = 0; port && r < n; r++)
-        port[r] = run->worker[r].port;
+    struct frame_peer *peer = calloc(n, sizeof *peer);
+    enum status st = peer ? STATUS_OK : error_set(STATUS_NOMEM, "ports of %zu ranks", n);
+    for (size_t r = 0; peer && r < n; r++)
+        peer[r] = run->worker[r].peer;
     double deadline_s = clock_now() + grace_s;
     for (size_t r = 0; st == STATUS_OK && r < n; r++)
-        st = frame_write(run->worker[r].fd, FRAME_WELCOME, port, n * sizeof *port, NULL, 0,
+        st = frame_write(run->worker[r].fd, FRAME_WELCOME, peer, n * sizeof *peer, NULL, 0,
                          deadline_s);
     if (st != STATUS_OK)
         blame(run, st == STATUS_NOMEM ? CAUSE_PRIMARY : CAUSE_SYMPTOM, st, "%s", error_message());
-    free(port);
+    free(peer);
     socket_close(&run->listener);
     launch_remove_files(run);
 }
@@ -208,9 +208,10 @@ static void answer(struct run *run)
     TRY(socket_read(fd, &h, sizeof h, now_s + hello_s));
     TRY(check_hello(run, &head, &h));
     struct launched *w = &run->worker[h.rank];
+    TRY(socket_peer(fd, w->peer.host));
+    w->peer.port = h.port;
     w->fd = fd;
     fd = -1;
-    w->port = h.port;
     w->told = (pid_t)h.pid;
     memcpy(w->machine, h.machine, MACHINE);
     w->stage = WORKER_JOINED;
@@ -465,7 +466,8 @@ static bool is_settled(const struct run *run, double now_s)
 static size_t still_here(const struct run *run)
 {
     size_t n = run->alive;
-    for (size_t r = 0; launch_by_hand(run) && r < run->program->ranks; r++)
+    bool elsewhere = launch_by_hand(run) || launch_by_environment(run);
+    for (size_t r = 0; elsewhere && r < run->program->ranks; r++)
         n += run->worker[r].fd >= 0;
     return n;
 }

@@ -151,18 +151,42 @@ static enum status parse_address(const char *address, char host[64], uint16_t *p
     return STATUS_OK;
 }
 
-static enum status receive_ports(int fd, uint32_t ranks, uint16_t *port, double deadline_s)
+/* Where all ranks are: ports, and addresses with commas between. */
+static enum status take_peers(struct rendezvous *r, struct frame_peer *peer)
+{
+    size_t n = 0;
+    r->port = calloc(r->ranks, sizeof *r->port);
+    r->hosts = calloc(r->ranks, sizeof peer->host);
+    if (!r->port || !r->hosts)
+        return error_set(STATUS_NOMEM, "ports of %u ranks", r->ranks);
+    for (uint32_t k = 0; k < r->ranks; k++) {
+        r->port[k] = peer[k].port;
+        peer[k].host[sizeof peer[k].host - 1] = '\0';
+        n += (size_t)sprintf(r->hosts + n, "%s%s", k > 0 ? "," : "", peer[k].host);
+    }
+    if (!r->host)
+        r->host = r->hosts;
+    return STATUS_OK;
+}
+
+static enum status receive_peers(struct rendezvous *r, double deadline_s)
 {
     enum status st = STATUS_OK;
     struct frame_head head;
-    TRY(socket_read(fd, &head, sizeof head, deadline_s));
+    size_t bytes = r->ranks * sizeof(struct frame_peer);
+    struct frame_peer *peer = calloc(r->ranks, sizeof *peer);
+    if (!peer)
+        return error_set(STATUS_NOMEM, "ports of %u ranks", r->ranks);
+    TRY(socket_read(r->control, &head, sizeof head, deadline_s));
     TRY(frame_check(&head));
-    if (head.type != FRAME_WELCOME || head.bytes != ranks * sizeof *port) {
+    if (head.type != FRAME_WELCOME || head.bytes != bytes) {
         st = error_set(STATUS_IO, "the launcher sent the run away");
         goto out;
     }
-    TRY(socket_read(fd, port, ranks * sizeof *port, deadline_s));
+    TRY(socket_read(r->control, peer, bytes, deadline_s));
+    TRY(take_peers(r, peer));
 out:
+    free(peer);
     return st;
 }
 
@@ -184,7 +208,6 @@ enum status rendezvous_join(const char *launcher, const struct frame_hello *hell
     enum status st = STATUS_OK;
     struct rendezvous r = RENDEZVOUS_NONE;
     struct frame_hello h = *hello;
-    const char *peers = getenv("FORELINE_PEERS");
     char host[64], own[RENDEZVOUS_HOST];
     uint16_t port = 0;
     double deadline_s = clock_now() + timeout_s;
@@ -192,20 +215,19 @@ enum status rendezvous_join(const char *launcher, const struct frame_hello *hell
     TRY(parse_address(launcher, host, &port));
     r.rank = h.rank;
     r.ranks = h.ranks;
-    r.host = peers ? peers : "127.0.0.1";
+    r.host = getenv("FORELINE_PEERS");
     r.timeout_s = timeout_s;
     memcpy(r.token, h.token, TOKEN);
-    r.port = calloc(h.ranks ? h.ranks : 1, sizeof *r.port);
-    if (!r.port) {
-        st = error_set(STATUS_NOMEM, "ports of %u ranks", h.ranks);
-        goto out;
-    }
     h.pid = (uint32_t)getpid();
     machine_name(h.machine);
-    TRY(socket_listen_at(rendezvous_host(&r, r.rank, own), &r.listener, &h.port));
     TRY(socket_connect(host, port, deadline_s, &r.control));
+    if (r.host)
+        rendezvous_host(&r, r.rank, own);
+    else
+        TRY(socket_own(r.control, own));
+    TRY(socket_listen_at(own, &r.listener, &h.port));
     TRY(frame_write(r.control, FRAME_HELLO, &h, sizeof h, NULL, 0, deadline_s));
-    TRY(receive_ports(r.control, r.ranks, r.port, deadline_s));
+    TRY(receive_peers(&r, deadline_s));
     *out = r;
     r = RENDEZVOUS_NONE;
 out:
@@ -218,6 +240,7 @@ out:
 void rendezvous_free(struct rendezvous *r)
 {
     free(r->port);
+    free(r->hosts);
     socket_close(&r->listener);
     socket_close(&r->control);
     *r = RENDEZVOUS_NONE;

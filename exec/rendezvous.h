@@ -22,17 +22,19 @@ enum { TOKEN = 16, CONTROL_VERSION = 3, ERROR_TEXT = 1024, MACHINE = 64 };
 /* What a transport needs to reach the other ranks. */
 struct rendezvous {
     uint32_t rank, ranks;
-    const char *host; /* dotted address of all ranks, or of each with commas between; borrowed */
-    uint16_t *port;   /* [ranks] where each accepts data connections; owned */
-    int listener;     /* own data port, listening; -1: none */
-    int control;      /* connection to the launcher; -1: none */
+    const char
+        *host;      /* dotted address of all ranks, or of each with commas between; borrowed, or */
+    char *hosts;    /* the same, owned */
+    uint16_t *port; /* [ranks] where each accepts data connections; owned */
+    int listener;   /* own data port, listening; -1: none */
+    int control;    /* connection to the launcher; -1: none */
     uint8_t token[TOKEN]; /* shared by the ranks of a run, unknown to strangers */
     double timeout_s;     /* to connect to all peers */
 };
 
 enum frame_type {
     FRAME_HELLO,     /* worker: struct frame_hello */
-    FRAME_WELCOME,   /* launcher: uint16_t port[ranks] */
+    FRAME_WELCOME,   /* launcher: struct frame_peer of every rank */
     FRAME_HEARTBEAT, /* worker: struct frame_heartbeat, every heartbeat_s */
     FRAME_STEP,      /* worker: struct frame_step, then start_s[ops] and end_s[ops] of the rank */
     FRAME_ERROR,     /* worker: int32_t status and the text, at most ERROR_TEXT bytes */
@@ -54,6 +56,11 @@ struct frame_hello {
     uint8_t token[TOKEN];
     uint8_t digest[DIGEST]; /* inputs_digest() */
     char machine[MACHINE];  /* its name, NUL-terminated */
+};
+
+struct frame_peer {
+    char host[16]; /* dotted, NUL-terminated: where its connection comes from */
+    uint16_t port; /* for data */
 };
 
 enum worker_state { WORKER_STARTS, WORKER_COMPUTES, WORKER_WAITS, WORKER_FINISHES, WORKER_SAVES };
@@ -117,9 +124,10 @@ enum status rendezvous_local_rank(uint32_t *rank) MUST_CHECK;
 enum { RENDEZVOUS_HOST = 16 };
 /* The address of a rank, as r->host says; "" when it says none. Returns `text`. */
 const char *rendezvous_host(const struct rendezvous *r, uint32_t rank, char text[RENDEZVOUS_HOST]);
-/* Worker: listen for data, connect to the launcher at "address:port", say hello and wait until all
- * ranks are there; at most timeout_s. Returns STATUS_INVALID for a malformed address, STATUS_IO,
- * STATUS_EXTERNAL, STATUS_NOMEM. */
+/* Worker: connect to the launcher at "address:port", listen for data on the interface that leads
+ * there ($FORELINE_PEERS: the addresses of all ranks, with commas, instead), say hello and wait
+ * until all ranks are there; at most timeout_s. Returns STATUS_INVALID for a malformed address,
+ * STATUS_IO, STATUS_EXTERNAL, STATUS_NOMEM. */
 enum status rendezvous_join(const char *launcher, const struct frame_hello *hello, double timeout_s,
                             struct rendezvous *out) MUST_CHECK;
 void rendezvous_free(

@@ -20,6 +20,8 @@
 /* Ranks wait for each other longer than the launcher waits for a rank: it knows better who hangs.
  */
 static const double wait_factor = 1.5, wait_more_s = 2;
+/* The launcher may come later than its workers. */
+static const double start_s = 20;
 /* And when one may be busy with its checkpoint, as long as a slow disk takes. */
 static const double slow_disk_Bps = 10e6;
 
@@ -363,8 +365,7 @@ static enum status prepare(struct worker *w, int argc, char **argv)
     TRY(read_arguments(w, argc, argv));
     TRY(read_environment(w));
     TRY(read_inputs(w));
-    TRY(rendezvous_join(w->launcher, &w->hello, wait_factor * w->timeout_s + wait_more_s,
-                        &w->rendezvous));
+    TRY(rendezvous_join(w->launcher, &w->hello, start_s + patience(w, false), &w->rendezvous));
 out:
     if (st != STATUS_OK)
         report_error(w, st);

@@ -35,6 +35,7 @@ enum status star_open(const struct rendezvous *r, double deadline_s, struct star
     enum status st = STATUS_OK;
     struct star s = {.ranks = r->ranks, .rank = r->rank};
     struct hello hello = {.rank = r->rank};
+    char host[RENDEZVOUS_HOST];
     memcpy(hello.token, r->token, TOKEN);
     s.socket = malloc((s.ranks + 1) * sizeof *s.socket);
     if (!s.socket)
@@ -45,7 +46,7 @@ enum status star_open(const struct rendezvous *r, double deadline_s, struct star
         for (size_t joined = 1; joined < s.ranks;)
             TRY(accept_one(r, &s, deadline_s, &joined));
     } else {
-        TRY(socket_connect(r->host, r->port[0], deadline_s, &s.socket[0]));
+        TRY(socket_connect(rendezvous_host(r, 0, host), r->port[0], deadline_s, &s.socket[0]));
         TRY(socket_write(s.socket[0], &hello, sizeof hello, deadline_s));
     }
     *out = s;

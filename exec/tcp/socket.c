@@ -56,16 +56,18 @@ enum status socket_poll(int fd, short events, double deadline_s)
     }
 }
 
-enum status socket_listen_at(const char *host, int *fd, uint16_t *port)
+static enum status listen_at(const char *host, uint16_t wanted, int *fd, uint16_t *port)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET};
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(wanted)};
     socklen_t length = sizeof a;
+    int reuse = wanted != 0; /* although connections of an earlier run linger */
     if (inet_pton(AF_INET, host, &a.sin_addr) != 1)
         return error_set(STATUS_INVALID, "address '%s': expected four numbers with dots", host);
     int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (s < 0)
         return failed();
-    if (bind(s, (struct sockaddr *)&a, sizeof a) || listen(s, SOMAXCONN) ||
+    if (setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse) ||
+        bind(s, (struct sockaddr *)&a, sizeof a) || listen(s, SOMAXCONN) ||
         getsockname(s, (struct sockaddr *)&a, &length)) {
         enum status st = failed();
         close(s);
@@ -74,6 +76,40 @@ enum status socket_listen_at(const char *host, int *fd, uint16_t *port)
     *fd = s;
     *port = ntohs(a.sin_port);
     return STATUS_OK;
+}
+
+enum status socket_listen_at(const char *host, int *fd, uint16_t *port)
+{
+    return listen_at(host, 0, fd, port);
+}
+
+enum status socket_listen_on(const char *host, uint16_t port, int *fd)
+{
+    uint16_t same;
+    return listen_at(host, port, fd, &same);
+}
+
+static enum status print_host(int failure, const struct sockaddr_in *a, char host[SOCKET_HOST])
+{
+    if (failure)
+        return failed();
+    if (a->sin_family != AF_INET || !inet_ntop(AF_INET, &a->sin_addr, host, SOCKET_HOST))
+        return error_set(STATUS_IO, "not an IPv4 connection");
+    return STATUS_OK;
+}
+
+enum status socket_own(int fd, char host[SOCKET_HOST])
+{
+    struct sockaddr_in a = {0};
+    socklen_t length = sizeof a;
+    return print_host(getsockname(fd, (struct sockaddr *)&a, &length), &a, host);
+}
+
+enum status socket_peer(int fd, char host[SOCKET_HOST])
+{
+    struct sockaddr_in a = {0};
+    socklen_t length = sizeof a;
+    return print_host(getpeername(fd, (struct sockaddr *)&a, &length), &a, host);
 }
 
 enum status socket_listen(int *fd, uint16_t *port)
