@@ -9,13 +9,15 @@
 #include "cli/evaluate.h"
 #include "cli/load.h"
 #include "cli/report.h"
+#include "core/file.h"
 #include "core/trace.h"
 #include "exec/device.h"
 #include "exec/launch.h"
 
-static const char *compute, *device = "cpu", *transport = "tcp", *text, *output, *trace;
+static const char *compute, *device = "cpu", *transport = "tcp", *text, *output, *trace,
+                            *batch_tokens, *dtype = "fp32";
 static const char *launcher, *hosts, *address, *checkpoint, *resume;
-static size_t steps = 10, warmup = 2, checkpoint_every;
+static size_t steps = 10, warmup = 2, checkpoint_every, loss_every;
 static double learning_rate = 1e-3, timeout_s = 0;
 static bool json;
 
@@ -36,6 +38,11 @@ static const struct option_spec options[] = {
     {OPTION_SIZE, "steps", &steps, "N", "training steps that are measured"},
     {OPTION_SIZE, "warmup", &warmup, "N", "training steps before those"},
     {OPTION_REAL, "learning-rate", &learning_rate, "X", "of the plan's optimizer"},
+    {OPTION_STRING, "dtype", &dtype, "fp32|bf16", "of tensors; bf16 is not for the CPU"},
+    {OPTION_SIZE, "loss-every", &loss_every, "N",
+     "time and loss of every N-th step on stderr (default: of every step, on a terminal)"},
+    {OPTION_STRING, "batch-tokens", &batch_tokens, "FILE",
+     "write tokens and targets of all steps, for other programs (docs/running.md)"},
     {OPTION_STRING, "text", &text, "FILE", "training text (default: the one shipped)"},
     {OPTION_SECONDS, "timeout", &timeout_s, "TIME",
      "longest silence of a worker (default: 8 s or 20 predicted iterations, whichever is longer)"},
@@ -83,8 +90,15 @@ static enum status choose(const struct model *m, bool *paced)
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s' of kind '%s' has no numerics on the CPU: use --compute paced",
                          op->name, op->kind);
+    if (strcmp(dtype, "fp32") != 0 && strcmp(dtype, "bf16") != 0)
+        return error_set(STATUS_USAGE, "--dtype %s: expected fp32 or bf16", dtype);
+    if (!strcmp(dtype, "bf16"))
+        return error_set(STATUS_UNSUPPORTED, "--dtype bf16: device %s computes in fp32 only",
+                         device);
     if (checkpoint_every > 0 && !checkpoint)
         return error_set(STATUS_USAGE, "--checkpoint-every needs --checkpoint");
+    if (batch_tokens && (op || (compute && !strcmp(compute, "paced"))))
+        return error_set(STATUS_USAGE, "--batch-tokens: paced ops read no data");
     *paced = compute ? !strcmp(compute, "paced") : op != NULL;
     if (!compute && op)
         fprintf(stderr, "op '%s' of kind '%s' has no numerics: compute is paced\n", op->name,
@@ -108,6 +122,21 @@ out:
     return st;
 }
 
+/* Can the results be written where they are wanted? Better known before the training. */
+static enum status try_outputs(void)
+{
+    enum status st = STATUS_OK;
+    const char *const path[] = {output, trace, batch_tokens};
+    for (size_t k = 0; k < sizeof path / sizeof *path; k++) {
+        struct file_out f = {0};
+        if (path[k])
+            TRY(file_create(path[k], &f));
+        file_discard(&f);
+    }
+out:
+    return st;
+}
+
 static enum status run(int argc, char **argv)
 {
     enum status st;
@@ -123,25 +152,28 @@ static enum status run(int argc, char **argv)
     TRY(choose(&p.model, &paced));
     if (timeout_s == 0)
         TRY(choose_timeout(&p, &timeout_s));
-    const struct launch_options o = {.device = paced ? "paced" : device,
-                                     .transport = transport,
-                                     .launcher = launcher,
-                                     .hosts = hosts,
-                                     .address = address,
-                                     .text = text,
-                                     .checkpoint = checkpoint,
-                                     .checkpoint_every = checkpoint_every,
-                                     .resume = resume,
-                                     .steps = steps,
-                                     .warmup = warmup,
-                                     .learning_rate = learning_rate,
-                                     .timeout_s = timeout_s,
-                                     .progress = !json && isatty(STDERR_FILENO)};
+    const struct launch_options o = {
+        .device = paced ? "paced" : device,
+        .transport = transport,
+        .launcher = launcher,
+        .hosts = hosts,
+        .address = address,
+        .text = text,
+        .checkpoint = checkpoint,
+        .checkpoint_every = checkpoint_every,
+        .resume = resume,
+        .steps = steps,
+        .warmup = warmup,
+        .learning_rate = learning_rate,
+        .timeout_s = timeout_s,
+        .batch_tokens = batch_tokens,
+        .progress_every = loss_every > 0 ? loss_every : !json && isatty(STDERR_FILENO)};
     TRY(launch_is_member(&o, &member));
     if (member) {
         TRY(launch_member(&p.program, &p.model, &o));
         goto out;
     }
+    TRY(try_outputs());
     TRY(launch_run(&p.program, &p.model, &o, &m, &t));
     snprintf(engine, sizeof engine, "%s%s", transport, paced ? "-paced" : "");
     evaluate_machine(&p.program, &p.topology, &m);

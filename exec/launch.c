@@ -9,6 +9,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "exec/batch_tokens.h"
 #include "exec/launch_run.h"
 #include "exec/tcp/socket.h"
 
@@ -135,6 +136,8 @@ enum status launch_run(const struct program *p, const struct model *m,
     if (launch_by_environment(&run))
         TRY(launch_read_environment(&run));
     TRY(launch_open_checkpoints(&run));
+    if (o->batch_tokens)
+        TRY(batch_tokens_write(m, p, o->text, (uint32_t)run.first, run.steps, o->batch_tokens));
     TRY(launch_take_signals(&run));
     TRY(launch_prepare(&run));
     run.started_s = clock_now();

@@ -28,12 +28,13 @@ struct launch_options {
     const char *text;     /* file of training text, NULL: the shipped one */
     size_t steps, warmup; /* measured steps >= 1, after warm-up steps */
     double learning_rate;
-    double timeout_s; /* longest silence before a rank counts as hung */
-    bool progress;    /* a line per step on stderr */
+    double timeout_s;      /* longest silence before a rank counts as hung */
+    size_t progress_every; /* a line on stderr every so many steps, 0: none */
     /* Directory of checkpoints (exec/checkpoint.h), NULL: none. Written every so many steps of the
      * training (0: never) and after the last one. */
     const char *checkpoint;
     size_t checkpoint_every;
+    const char *batch_tokens; /* file for the data of all steps (exec/batch_tokens.h), NULL: none */
     const char *resume; /* directory whose newest checkpoint to go on from, NULL: start anew */
     /* In each worker's process before it becomes the worker; false with errno when it cannot. Calls
      * only what is safe after fork(). NULL: nothing. */

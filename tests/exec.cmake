@@ -56,6 +56,13 @@ add_test(NAME exec.checkpoint
         ${CMAKE_CURRENT_BINARY_DIR})
 set_tests_properties(exec.checkpoint PROPERTIES TIMEOUT 300)
 
+add_test(NAME exec.three_ways
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_three_ways.sh ${PROJECT_BINARY_DIR}/bin)
+add_test(NAME exec.full_disk
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_full_disk.sh ${PROJECT_BINARY_DIR}/bin)
+set_tests_properties(exec.three_ways PROPERTIES TIMEOUT 300)
+set_tests_properties(exec.full_disk PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
+
 add_test(NAME exec.run
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_run.sh ${PROJECT_BINARY_DIR}/bin)
 add_test(NAME exec.mpi

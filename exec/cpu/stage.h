@@ -155,6 +155,9 @@ uint32_t stage_find(const struct stage *s, uint32_t index);
 
 /* ---- between the sources of the stage */
 
+/* What a sample is: s->data and s->scale, from model, program, batch and corpus. */
+enum status stage_find_data(struct stage *s) MUST_CHECK;
+
 /* Offsets and sizes of everything (ops, tensors and links are known), then the memory, then the
  * start values. */
 enum status stage_layout(struct stage *s) MUST_CHECK;
