@@ -68,42 +68,50 @@ static const struct model_op *beyond(const struct model *m)
     return NULL;
 }
 
-/* What --compute means for this model. */
-static enum status choose(const struct model *m, bool *paced)
+static enum status check_options(void)
 {
-    const struct model_op *op = beyond(m);
     if (strcmp(device, "cpu") != 0 && strcmp(device, "cuda") != 0)
         return error_set(STATUS_USAGE, "--device %s: expected cpu or cuda", device);
     if (strcmp(transport, "tcp") != 0 && strcmp(transport, "mpi") != 0)
         return error_set(STATUS_USAGE, "--transport %s: expected tcp or mpi", transport);
     if (timeout_s < 0)
         return error_set(STATUS_USAGE, "--timeout: expected more than 0 s");
-    if (strcmp(transport, "mpi") != 0 && (hosts || address))
-        return error_set(STATUS_USAGE, "--%s is for --transport mpi", hosts ? "hosts" : "address");
+    if (strcmp(transport, "mpi") != 0 && hosts)
+        return error_set(STATUS_USAGE, "--hosts is for --transport mpi");
     if (address && launcher && !strcmp(launcher, "env"))
         return error_set(STATUS_USAGE, "--address: MASTER_ADDR says it with --launcher env");
     if (hosts && launcher)
         return error_set(STATUS_USAGE, "--hosts and --launcher: the launcher knows its hosts");
     if (compute && strcmp(compute, "real") != 0 && strcmp(compute, "paced") != 0)
         return error_set(STATUS_USAGE, "--compute %s: expected real or paced", compute);
+    if (strcmp(dtype, "fp32") != 0 && strcmp(dtype, "bf16") != 0)
+        return error_set(STATUS_USAGE, "--dtype %s: expected fp32 or bf16", dtype);
+    if (checkpoint_every > 0 && !checkpoint)
+        return error_set(STATUS_USAGE, "--checkpoint-every needs --checkpoint");
+    return STATUS_OK;
+}
+
+/* What --compute means for this model. */
+static enum status choose(const struct model *m, bool *paced)
+{
+    enum status st;
+    const struct model_op *op = beyond(m);
+    TRY(check_options());
     if (compute && !strcmp(compute, "real") && op)
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s' of kind '%s' has no numerics on the CPU: use --compute paced",
                          op->name, op->kind);
-    if (strcmp(dtype, "fp32") != 0 && strcmp(dtype, "bf16") != 0)
-        return error_set(STATUS_USAGE, "--dtype %s: expected fp32 or bf16", dtype);
     if (!strcmp(dtype, "bf16"))
         return error_set(STATUS_UNSUPPORTED, "--dtype bf16: device %s computes in fp32 only",
                          device);
-    if (checkpoint_every > 0 && !checkpoint)
-        return error_set(STATUS_USAGE, "--checkpoint-every needs --checkpoint");
-    if (batch_tokens && (op || (compute && !strcmp(compute, "paced"))))
-        return error_set(STATUS_USAGE, "--batch-tokens: paced ops read no data");
     *paced = compute ? !strcmp(compute, "paced") : op != NULL;
+    if (batch_tokens && *paced)
+        return error_set(STATUS_USAGE, "--batch-tokens: paced ops read no data");
     if (!compute && op)
         fprintf(stderr, "op '%s' of kind '%s' has no numerics: compute is paced\n", op->name,
                 op->kind);
-    return STATUS_OK;
+out:
+    return st;
 }
 
 /* The longest silence that is still normal: 20 predicted iterations. The least is what a busy
@@ -133,6 +141,26 @@ static enum status try_outputs(void)
             TRY(file_create(path[k], &f));
         file_discard(&f);
     }
+out:
+    return st;
+}
+
+static enum status write_results(const struct loaded_plan *p, const struct measurement *m,
+                                 const struct timeline *t)
+{
+    enum status st = STATUS_OK;
+    char host[256] = "";
+    struct provenance by = command_provenance(p->plan.seed);
+    if (gethostname(host, sizeof host - 1) == 0)
+        by.host = host;
+    if (output)
+        TRY(measurement_write(m, output, &by));
+    if (trace)
+        TRY(trace_write(&p->program, t, trace, &by));
+    if (json)
+        TRY(measurement_write(m, "-", &by));
+    else
+        TRY(report_measurement(m, &report_defaults, stdout));
 out:
     return st;
 }
@@ -178,18 +206,7 @@ static enum status run(int argc, char **argv)
     snprintf(engine, sizeof engine, "%s%s", transport, paced ? "-paced" : "");
     evaluate_machine(&p.program, &p.topology, &m);
     TRY(load_label(&p, argv[0], engine, &m));
-    struct provenance by = command_provenance(p.plan.seed);
-    char host[256] = "";
-    if (gethostname(host, sizeof host - 1) == 0)
-        by.host = host;
-    if (output)
-        TRY(measurement_write(&m, output, &by));
-    if (trace)
-        TRY(trace_write(&p.program, &t, trace, &by));
-    if (json)
-        TRY(measurement_write(&m, "-", &by));
-    else
-        TRY(report_measurement(&m, &report_defaults, stdout));
+    TRY(write_results(&p, &m, &t));
 out:
     timeline_free(&t);
     measurement_free(&m);
@@ -213,8 +230,10 @@ const struct command command_run = {
         "\n"
         "When a worker dies, hangs or fails, or on Ctrl-C, all workers are ended within 5 s and "
         "the\n"
-        "message names the rank and the op it was last seen at; a worker that says nothing for\n"
-        "--timeout counts as hung. More workers than cores run, but their times mean little:\n"
+        "message names the rank, its machine and the op it was last seen at; a worker that says\n"
+        "nothing for --timeout counts as hung. --checkpoint keeps parameters and optimizer state,\n"
+        "and --resume goes on from there, bit for bit. More workers than cores run, but their "
+        "times mean little:\n"
         "a warning says so.",
     .options = options,
     .run = run,

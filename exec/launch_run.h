@@ -4,7 +4,8 @@
  *   launch_spawn.c   files, environment, fork and exec
  *   launch_environment.c  every process starts its own worker: torchrun, srun, mpirun, by hand
  *   launch_mpi.c     the command line of mpirun, and what it says when it fails
- *   launch_watch.c   rendezvous and event loop: who joined, reported, fell silent, died
+ *   launch_join.c    rendezvous: who joined
+ *   launch_watch.c   event loop: who reported, fell silent, died
  *   launch_checkpoint.c  where to go on from; files of all ranks become a checkpoint
  *   launch_result.c  reports of all ranks become a measurement */
 #ifndef EXEC_LAUNCH_RUN_H
@@ -147,6 +148,17 @@ void launch_find_reason(FILE *output, char *text, size_t n);
 enum status launch_open_checkpoints(struct run *run) MUST_CHECK;
 /* No file of an incomplete checkpoint stays. */
 void launch_close_checkpoints(struct run *run);
+
+/* This went wrong, unless something of at least that rank did before. */
+void launch_blame(struct run *run, enum cause_rank rank, enum status st, const char *fmt, ...)
+    PRINTF_LIKE(4, 5);
+/* "rank 2 (r0n0g2 on node7)" and " at 1F3 step 4", as last heard; return `text`. */
+enum { RANK_NAME = 128 };
+const char *launch_name(const struct run *run, uint32_t rank, char text[RANK_NAME]);
+const char *launch_place(const struct run *run, uint32_t rank, char text[RANK_NAME]);
+/* A connection to the control port: a worker says who it is, strangers are dropped. When the last
+ * one is there, all are told where everybody is. */
+void launch_answer(struct run *run);
 
 /* Until all workers are done and gone; else the cause. */
 enum status launch_watch(struct run *run) MUST_CHECK;
