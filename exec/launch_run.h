@@ -64,8 +64,9 @@ struct pending {
 };
 
 /* Why the run failed: the first cause counts, but what a rank says about its peers is only a
- * symptom when a better explanation turns up within a moment. */
-enum cause_rank { CAUSE_NONE, CAUSE_SYMPTOM, CAUSE_PRIMARY };
+ * symptom when a better explanation turns up within a moment: another rank is gone without a word,
+ * or somebody knows how it ended. */
+enum cause_rank { CAUSE_NONE, CAUSE_SYMPTOM, CAUSE_GONE, CAUSE_PRIMARY };
 
 struct cause {
     enum cause_rank rank;

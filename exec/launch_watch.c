@@ -290,8 +290,8 @@ static void listen_to(struct run *run, uint32_t rank)
         return;
     socket_close(&w->fd);
     if (w->stage != WORKER_DONE)
-        launch_blame(run, CAUSE_SYMPTOM, STATUS_IO, "%s hung up%s", launch_name(run, rank, name),
-                     launch_place(run, rank, place));
+        launch_blame(run, w->complained ? CAUSE_SYMPTOM : CAUSE_GONE, STATUS_IO, "%s hung up%s",
+                     launch_name(run, rank, name), launch_place(run, rank, place));
 }
 
 /* ---- workers that say nothing */
@@ -386,8 +386,7 @@ static bool is_settled(const struct run *run, double now_s)
 {
     const struct cause *c = &run->cause;
     double patience_s = run->starter.alive ? starter_grace_s : grace_s;
-    return c->rank == CAUSE_PRIMARY ||
-           (c->rank == CAUSE_SYMPTOM && now_s - c->since_s > patience_s);
+    return c->rank == CAUSE_PRIMARY || (c->rank != CAUSE_NONE && now_s - c->since_s > patience_s);
 }
 
 /* Children, or else connections: who is hung up on before it has ended takes that for a failure. */
