@@ -60,6 +60,7 @@ void launch_answer(struct run *run)
     struct launched *w = &run->worker[h.rank];
     TRY(socket_peer(fd, w->peer.host));
     w->peer.port = h.port;
+    w->peer.clock = h.clock;
     w->fd = fd;
     fd = -1;
     w->told = (pid_t)h.pid;

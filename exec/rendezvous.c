@@ -140,6 +140,20 @@ enum status rendezvous_local_rank(uint32_t *rank)
     return first_set(own, &which) ? parse_count(own, 0, 1 << 20, rank) : STATUS_OK;
 }
 
+static uint64_t clock_number(void)
+{
+    char text[64] = "";
+    uint8_t digest[DIGEST];
+    uint64_t number;
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
+    size_t n = f ? fread(text, 1, sizeof text, f) : 0;
+    if (f)
+        fclose(f);
+    digest_bytes(text, n, digest);
+    memcpy(&number, digest, sizeof number);
+    return number;
+}
+
 static enum status parse_address(const char *address, char host[64], uint16_t *port)
 {
     int end = 0;
@@ -161,6 +175,7 @@ static enum status take_peers(struct rendezvous *r, struct frame_peer *peer)
         return error_set(STATUS_NOMEM, "ports of %u ranks", r->ranks);
     for (uint32_t k = 0; k < r->ranks; k++) {
         r->port[k] = peer[k].port;
+        r->clocks_differ |= peer[k].clock != peer[0].clock;
         peer[k].host[sizeof peer[k].host - 1] = '\0';
         n += (size_t)sprintf(r->hosts + n, "%s%s", k > 0 ? "," : "", peer[k].host);
     }
@@ -219,6 +234,7 @@ enum status rendezvous_join(const char *launcher, const struct frame_hello *hell
     r.timeout_s = timeout_s;
     memcpy(r.token, h.token, TOKEN);
     h.pid = (uint32_t)getpid();
+    h.clock = clock_number();
     machine_name(h.machine);
     TRY(socket_connect(host, port, deadline_s, &r.control));
     if (r.host)

@@ -11,6 +11,7 @@
 #ifndef EXEC_RENDEZVOUS_H
 #define EXEC_RENDEZVOUS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,6 +31,7 @@ struct rendezvous {
     int control;    /* connection to the launcher; -1: none */
     uint8_t token[TOKEN]; /* shared by the ranks of a run, unknown to strangers */
     double timeout_s;     /* to connect to all peers */
+    bool clocks_differ;   /* the ranks are not all on one machine, with one CLOCK_MONOTONIC */
 };
 
 enum frame_type {
@@ -56,11 +58,13 @@ struct frame_hello {
     uint8_t token[TOKEN];
     uint8_t digest[DIGEST]; /* inputs_digest() */
     char machine[MACHINE];  /* its name, NUL-terminated */
+    uint64_t clock;         /* the same number where CLOCK_MONOTONIC is the same: of the boot */
 };
 
 struct frame_peer {
     char host[16]; /* dotted, NUL-terminated: where its connection comes from */
     uint16_t port; /* for data */
+    uint64_t clock;
 };
 
 enum worker_state { WORKER_STARTS, WORKER_COMPUTES, WORKER_WAITS, WORKER_FINISHES, WORKER_SAVES };

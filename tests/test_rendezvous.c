@@ -63,7 +63,7 @@ static void a_worker_says_who_it_is_and_learns_the_ports(void **state)
     struct joining j;
     struct frame_hello h;
     int fd = -1, data = -1;
-    const struct frame_peer peers[2] = {{"10.0.0.1", 1111}, {"10.0.0.2", 2222}};
+    const struct frame_peer peers[2] = {{"10.0.0.1", 1111, 5}, {"10.0.0.2", 2222, 6}};
     char host[RENDEZVOUS_HOST];
     meet(&j, &fd, &h);
     assert_int_equal(h.rank, 1);
@@ -80,6 +80,7 @@ static void a_worker_says_who_it_is_and_learns_the_ports(void **state)
     assert_int_equal(j.r.ranks, 2);
     assert_int_equal(j.r.port[0], 1111);
     assert_int_equal(j.r.port[1], 2222);
+    assert_true(j.r.clocks_differ);
     assert_string_equal(rendezvous_host(&j.r, 0, host), "10.0.0.1");
     assert_string_equal(rendezvous_host(&j.r, 1, host), "10.0.0.2");
     rendezvous_free(&j.r);

@@ -104,7 +104,8 @@ struct tcp {
     struct tcp_ring *ring; /* [program->groups]; ranks == 0: not a member */
     int *star;             /* rank 0: [ranks] connections of the others; else [1] to rank 0 */
     size_t stars;
-    uint32_t step; /* of the ops in `op`; UINT32_MAX before the first barrier */
+    bool clocks_differ; /* rendezvous.h: steps start when a rank hears of it */
+    uint32_t step;      /* of the ops in `op`; UINT32_MAX before the first barrier */
 
     size_t requests, served; /* collectives of this step, in list order */
     struct tcp_request *request;
