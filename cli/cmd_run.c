@@ -1,4 +1,5 @@
 /* run - train a plan for real, one worker process per rank. */
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,13 +10,15 @@
 #include "cli/load.h"
 #include "cli/point.h"
 #include "cli/report.h"
+#include "core/file.h"
 #include "core/trace.h"
 #include "exec/launch.h"
 
-static const char *compute, *device = "cpu", *transport = "tcp", *text, *output, *trace;
-static const char *launcher, *hosts, *address;
-static size_t steps = 10, warmup = 2;
-static double learning_rate = 1e-3, timeout_s = 30;
+static const char *compute, *device = "cpu", *transport = "tcp", *text, *output, *trace,
+                            *batch_tokens, *dtype = "fp32";
+static const char *launcher, *hosts, *address, *checkpoint, *resume;
+static size_t steps = 10, warmup = 2, checkpoint_every, loss_every;
+static double learning_rate = 1e-3, timeout_s = 0;
 static bool json;
 
 static const struct option_spec options[] = {
@@ -29,14 +32,27 @@ static const struct option_spec options[] = {
      "--device cuda"},
     {OPTION_STRING, "hosts", &hosts, "FILE", "mpi: mpirun's hostfile (default: this machine)"},
     {OPTION_STRING, "launcher", &launcher, "WORDS",
-     "what starts the workers instead, \"srun -n 4\"; none: you do, as a line on stderr says"},
+     "what starts the workers instead, \"srun -n 4\"; env: this is one of several processes that "
+     "torchrun, srun, mpirun or you start alike, and RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT "
+     "say which; none: you start them, as a line on stderr says"},
     {OPTION_STRING, "address", &address, "A.B.C.D",
      "where workers on other machines reach this one (default: they are all here)"},
     {OPTION_SIZE, "steps", &steps, "N", "training steps that are measured"},
     {OPTION_SIZE, "warmup", &warmup, "N", "training steps before those"},
     {OPTION_REAL, "learning-rate", &learning_rate, "X", "of the plan's optimizer"},
+    {OPTION_STRING, "dtype", &dtype, "fp32|bf16", "of tensors; bf16 is not for the CPU"},
+    {OPTION_SIZE, "loss-every", &loss_every, "N",
+     "time and loss of every N-th step on stderr (default: of every step, on a terminal)"},
+    {OPTION_STRING, "batch-tokens", &batch_tokens, "FILE",
+     "write tokens and targets of all steps, for other programs (docs/running.md)"},
     {OPTION_STRING, "text", &text, "FILE", "training text (default: the one shipped)"},
-    {OPTION_SECONDS, "timeout", &timeout_s, "TIME", "longest silence of a worker"},
+    {OPTION_SECONDS, "timeout", &timeout_s, "TIME",
+     "longest silence of a worker (default: 8 s or 20 predicted iterations, whichever is longer)"},
+    {OPTION_STRING, "checkpoint", &checkpoint, "DIRECTORY",
+     "keep the state of all ranks there, after the last step"},
+    {OPTION_SIZE, "checkpoint-every", &checkpoint_every, "N",
+     "and after every N steps of the training (0: not)"},
+    {OPTION_STRING, "resume", &resume, "DIRECTORY", "go on from the newest checkpoint there"},
     {OPTION_STRING, "output", &output, "FILE", "write the measurement as JSON (also -o)"},
     {OPTION_STRING, "trace", &trace, "FILE",
      "write a timeline of the median step for "
@@ -69,8 +85,16 @@ static enum status check_options(void)
         return error_set(STATUS_USAGE, "--address is for --transport mpi and nccl");
     if (hosts && launcher)
         return error_set(STATUS_USAGE, "--hosts and --launcher: the launcher knows its hosts");
+    if (address && launcher && !strcmp(launcher, "env"))
+        return error_set(STATUS_USAGE, "--address: MASTER_ADDR says it with --launcher env");
+    if (timeout_s < 0)
+        return error_set(STATUS_USAGE, "--timeout: expected more than 0 s");
     if (compute && strcmp(compute, "real") != 0 && strcmp(compute, "paced") != 0)
         return error_set(STATUS_USAGE, "--compute %s: expected real or paced", compute);
+    if (strcmp(dtype, "fp32") != 0 && strcmp(dtype, "bf16") != 0)
+        return error_set(STATUS_USAGE, "--dtype %s: expected fp32 or bf16", dtype);
+    if (checkpoint_every > 0 && !checkpoint)
+        return error_set(STATUS_USAGE, "--checkpoint-every needs --checkpoint");
     return STATUS_OK;
 }
 
@@ -82,20 +106,76 @@ static enum status choose(const struct model *m, bool *paced)
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s' of kind '%s' has no numerics on the CPU: use --compute paced",
                          op->name, op->kind);
+    if (!strcmp(dtype, "bf16"))
+        return error_set(STATUS_UNSUPPORTED, "--dtype bf16: device %s computes in fp32 only",
+                         device);
     *paced = compute ? !strcmp(compute, "paced") : op != NULL;
     if (*paced && !strcmp(transport, "nccl"))
         return error_set(STATUS_UNSUPPORTED, "op '%s' of kind '%s' has no numerics: not over nccl",
                          op->name, op->kind);
+    if (batch_tokens && *paced)
+        return error_set(STATUS_USAGE, "--batch-tokens: paced ops read no data");
     if (!compute && op)
         fprintf(stderr, "op '%s' of kind '%s' has no numerics: compute is paced\n", op->name,
                 op->kind);
     return STATUS_OK;
 }
 
+/* The longest silence that is still normal: 20 predicted iterations. The least is what a busy
+ * machine can do to a heartbeat, and ends a run within 10 s. */
+static enum status choose_timeout(const struct loaded_plan *p, double *out)
+{
+    enum status st;
+    static const double least_s = 8, iterations = 20;
+    const struct evaluation_context context = {
+        .model = &p->model, .topology = &p->topology, .platform = p->platform};
+    struct measurement m = {0};
+    TRY(evaluate_program(&p->program, &context, &engine_analytic, &m, NULL));
+    *out = fmax(least_s, iterations * m.iteration_s);
+out:
+    measurement_free(&m);
+    return st;
+}
+
+/* Can the results be written where they are wanted? Better known before the training. */
+static enum status try_outputs(void)
+{
+    enum status st = STATUS_OK;
+    const char *const path[] = {output, trace, batch_tokens};
+    for (size_t k = 0; k < sizeof path / sizeof *path; k++) {
+        struct file_out f = {0};
+        if (path[k])
+            TRY(file_create(path[k], &f));
+        file_discard(&f);
+    }
+out:
+    return st;
+}
+
+static enum status write_results(const struct loaded_plan *p, const struct measurement *m,
+                                 const struct timeline *t)
+{
+    enum status st = STATUS_OK;
+    char host[256] = "";
+    struct provenance by = command_provenance(p->plan.seed);
+    if (gethostname(host, sizeof host - 1) == 0)
+        by.host = host;
+    if (output)
+        TRY(measurement_write(m, output, &by));
+    if (trace)
+        TRY(trace_write(&p->program, t, trace, &by));
+    if (json)
+        TRY(measurement_write(m, "-", &by));
+    else
+        TRY(report_measurement(m, &report_defaults, stdout));
+out:
+    return st;
+}
+
 static enum status run(int argc, char **argv)
 {
     enum status st;
-    bool paced = false;
+    bool paced = false, member = false;
     char engine[16];
     struct loaded_plan p = {0};
     struct measurement m = {0};
@@ -106,33 +186,35 @@ static enum status run(int argc, char **argv)
     TRY(check_options());
     TRY(load_plan(argv[0], &p));
     TRY(choose(&p.model, &paced));
-    const struct launch_options o = {.device = paced ? "paced" : device,
-                                     .transport = transport,
-                                     .launcher = launcher,
-                                     .hosts = hosts,
-                                     .address = address,
-                                     .text = text,
-                                     .steps = steps,
-                                     .warmup = warmup,
-                                     .learning_rate = learning_rate,
-                                     .timeout_s = timeout_s,
-                                     .progress = !json && isatty(STDERR_FILENO)};
+    if (timeout_s == 0)
+        TRY(choose_timeout(&p, &timeout_s));
+    const struct launch_options o = {
+        .device = paced ? "paced" : device,
+        .transport = transport,
+        .launcher = launcher,
+        .hosts = hosts,
+        .address = address,
+        .text = text,
+        .checkpoint = checkpoint,
+        .checkpoint_every = checkpoint_every,
+        .resume = resume,
+        .steps = steps,
+        .warmup = warmup,
+        .learning_rate = learning_rate,
+        .timeout_s = timeout_s,
+        .batch_tokens = batch_tokens,
+        .progress_every = loss_every > 0 ? loss_every : !json && isatty(STDERR_FILENO)};
+    TRY(launch_is_member(&o, &member));
+    if (member) {
+        TRY(launch_member(&p.program, &p.model, &o));
+        goto out;
+    }
+    TRY(try_outputs());
     TRY(launch_run(&p.program, &p.model, &o, &m, &t));
     snprintf(engine, sizeof engine, "%s%s", transport, paced ? "-paced" : "");
     evaluate_machine(&p.program, &p.topology, &m);
     TRY(load_label(&p, argv[0], engine, &m));
-    struct provenance by = command_provenance(p.plan.seed);
-    char host[256] = "";
-    if (gethostname(host, sizeof host - 1) == 0)
-        by.host = host;
-    if (output)
-        TRY(measurement_write(&m, output, &by));
-    if (trace)
-        TRY(trace_write(&p.program, &t, trace, &by));
-    if (json)
-        TRY(measurement_write(&m, "-", &by));
-    else
-        TRY(report_measurement(&m, &report_defaults, stdout));
+    TRY(write_results(&p, &m, &t));
 out:
     timeline_free(&t);
     measurement_free(&m);
@@ -158,8 +240,10 @@ const struct command command_run = {
         "\n"
         "When a worker dies, hangs or fails, or on Ctrl-C, all workers are ended within 5 s and "
         "the\n"
-        "message names the rank and the op it was last seen at; a worker that says nothing for\n"
-        "--timeout counts as hung. More workers than cores run, but their times mean little:\n"
+        "message names the rank, its machine and the op it was last seen at; a worker that says\n"
+        "nothing for --timeout counts as hung. --checkpoint keeps parameters and optimizer state,\n"
+        "and --resume goes on from there, bit for bit. More workers than cores run, but their "
+        "times mean little:\n"
         "a warning says so.",
     .options = options,
     .run = run,

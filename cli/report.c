@@ -69,9 +69,22 @@ static void print_memory(const struct measurement *m, FILE *out)
     }
 }
 
+static void print_spread(const struct measurement *m, FILE *out)
+{
+    char text[UNITS_TEXT];
+    double sum_s = 0;
+    for (size_t i = 0; i < m->iterations; i++)
+        sum_s += m->iterations_s[i];
+    fprintf(out, "            mean %s", seconds(sum_s / (double)m->iterations, text));
+    fprintf(out, ", 5th percentile %s",
+            seconds(quantile(m->iterations_s, m->iterations, 0.05), text));
+    fprintf(out, ", 95th %s\n", seconds(quantile(m->iterations_s, m->iterations, 0.95), text));
+}
+
 static void print_iteration(const struct measurement *m, FILE *out)
 {
     char text[UNITS_TEXT];
+    bool spread = false;
     fprintf(out, "engine      %s\niteration   %s", m->engine, seconds(m->iteration_s, text));
     if (m->iterations > 1) {
         double least = m->iterations_s[0], most = least;
@@ -81,6 +94,7 @@ static void print_iteration(const struct measurement *m, FILE *out)
         }
         fprintf(out, " (median of %zu: %s", m->iterations, seconds(least, text));
         fprintf(out, " to %s)", seconds(most, text));
+        spread = true;
     }
     if (m->simulated < m->microbatches)
         fprintf(out, " (folded: %u of %u microbatches simulated, the rest repeats)", m->simulated,
@@ -88,6 +102,8 @@ static void print_iteration(const struct measurement *m, FILE *out)
     if (m->not_folded)
         fprintf(out, " (not folded: %s)", m->not_folded);
     fputc('\n', out);
+    if (spread)
+        print_spread(m, out);
 }
 
 static void print_summary(const struct measurement *m, FILE *out)
@@ -198,6 +214,20 @@ static void report_times(const struct measurement *m, struct place *place, size_
     }
 }
 
+static int64_t predicted_peak(const struct measured_rank *r)
+{
+    return r->weight_bytes + r->gradient_bytes + r->state_bytes + r->stash_bytes + r->scratch_bytes;
+}
+
+/* Were the peaks found in reality, besides what the program expects? */
+static bool is_measured(const struct measurement *m)
+{
+    bool differs = false;
+    for (size_t r = 0; r < m->ranks; r++)
+        differs |= m->rank[r].peak_bytes != predicted_peak(&m->rank[r]);
+    return differs && m->parameters_sha256;
+}
+
 static void report_memory(const struct measurement *m, struct place *place, size_t n, FILE *out)
 {
     char text[7][UNITS_TEXT];
@@ -205,16 +235,20 @@ static void report_memory(const struct measurement *m, struct place *place, size
         place[r] = (struct place){r, m->rank[r].stage,
                                   (double)(m->rank[r].peak_bytes - m->rank[r].memory_bytes), false};
     choose_rows(place, m->ranks, n);
-    fprintf(out, "\n%-7s %10s %10s %10s %11s %10s %10s %10s  %s\n",
+    bool real = is_measured(m);
+    fprintf(out, "\n%-7s %10s %10s %10s %11s %10s %s%10s %10s  %s\n",
             n < m->ranks ? "fullest" : "rank", "weights", "gradients", "optimizer", "activations",
-            "scratch", "peak", "free", "first at");
+            "scratch", real ? " predicted " : "", real ? "measured" : "peak", "free", "first at");
     for (size_t k = 0; k < n; k++) {
         const struct measured_rank *rank = &m->rank[place[k].rank];
         int64_t spare = rank->memory_bytes - rank->peak_bytes;
-        fprintf(out, "%-7zu %10s %10s %10s %11s %10s %10s %10s  %s\n", place[k].rank,
+        char predicted[UNITS_TEXT + 2] = "";
+        if (real)
+            snprintf(predicted, sizeof predicted, "%10s ", bytes(predicted_peak(rank), text[5]));
+        fprintf(out, "%-7zu %10s %10s %10s %11s %10s %s%10s %10s  %s\n", place[k].rank,
                 bytes(rank->weight_bytes, text[0]), bytes(rank->gradient_bytes, text[1]),
                 bytes(rank->state_bytes, text[2]), bytes(rank->stash_bytes, text[3]),
-                bytes(rank->scratch_bytes, text[4]), bytes(rank->peak_bytes, text[5]),
+                bytes(rank->scratch_bytes, text[4]), predicted, bytes(rank->peak_bytes, text[5]),
                 rank->memory_bytes > 0 ? bytes(spare, text[6]) : "-",
                 rank->peak_at ? rank->peak_at : "-");
     }

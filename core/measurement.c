@@ -236,7 +236,7 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-double median(const double *value, size_t n)
+double quantile(const double *value, size_t n, double q)
 {
     double *sorted = calloc(n + 1, sizeof *sorted);
     if (!sorted || n == 0) {
@@ -245,9 +245,18 @@ double median(const double *value, size_t n)
     }
     memcpy(sorted, value, n * sizeof *value);
     qsort(sorted, n, sizeof *sorted, by_value);
-    double m = n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+    double at = q * (double)(n - 1);
+    size_t below = (size_t)at, above = below + 1 < n ? below + 1 : below;
+    double share = at - (double)below;
+    double value_at =
+        share > 0 ? (1 - share) * sorted[below] + share * sorted[above] : sorted[below];
     free(sorted);
-    return m;
+    return value_at;
+}
+
+double median(const double *value, size_t n)
+{
+    return quantile(value, n, 0.5);
 }
 
 enum status measurement_set_iterations(struct measurement *out, const struct program *p,

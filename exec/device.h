@@ -8,6 +8,7 @@
 #ifndef EXEC_DEVICE_H
 #define EXEC_DEVICE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,13 @@ struct device_options {
     const struct corpus *corpus; /* where tokens come from; NULL: the text shipped with foreline */
     double learning_rate;
     bool direct; /* messages and sums are in the device's memory (transport.h), not the host's */
+};
+
+/* An array that later steps depend on. */
+enum device_state_kind { STATE_PARAMETERS, STATE_MOMENTS, STATE_SQUARES, STATE_UPDATES };
+struct device_state {
+    uint32_t stage, kind; /* enum device_state_kind */
+    size_t bytes;
 };
 
 struct device {
@@ -69,6 +77,13 @@ struct device {
     /* SHA-256 of the parameters of one op of the rank's stages (zeros for ops without). */
     enum status (*digest)(void *self, uint32_t op, uint8_t digest[DIGEST]);
     int64_t (*peak_bytes)(void *self); /* allocated at most so far */
+
+    /* What a checkpoint keeps between two steps: arrays 0, 1, ... of this rank, the same ones in
+     * every run of the plan; false behind the last one. save, load: the bytes of one to and from
+     * host memory. All three NULL: a device without memory of the past. */
+    bool (*state)(void *self, size_t index, struct device_state *out);
+    enum status (*save)(void *self, size_t index, void *data);
+    enum status (*load)(void *self, size_t index, const void *data);
 };
 
 extern const struct device device_cpu, device_paced;

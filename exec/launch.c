@@ -9,12 +9,13 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "exec/batch_tokens.h"
 #include "exec/launch_run.h"
 #include "exec/tcp/socket.h"
 
 static const double max_steps = 1e6;
 
-static enum status check_options(const struct program *p, const struct model *m,
+enum status launch_check_options(const struct program *p, const struct model *m,
                                  const struct launch_options *o)
 {
     if (o->steps < 1 || (double)o->steps + (double)o->warmup > max_steps)
@@ -30,7 +31,7 @@ static enum status check_options(const struct program *p, const struct model *m,
     return STATUS_OK;
 }
 
-static enum status allocate(struct run *run)
+enum status launch_allocate(struct run *run)
 {
     size_t ranks = run->program->ranks, steps = run->steps;
     size_t times = run->options->steps * run->program->ops;
@@ -53,8 +54,7 @@ static enum status allocate(struct run *run)
     return STATUS_OK;
 }
 
-/* Ctrl-C and dead children become events of the loop instead of interrupting it. */
-static enum status take_signals(struct run *run)
+enum status launch_take_signals(struct run *run)
 {
     sigset_t mask;
     const struct sigaction standard = {.sa_handler = SIG_DFL};
@@ -92,10 +92,11 @@ static double children_cpu_s(void)
            1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
-static void tear_down(struct run *run)
+void launch_tear_down(struct run *run)
 {
     launch_kill(run);
     launch_remove_files(run);
+    launch_close_checkpoints(run);
     for (size_t r = 0; run->worker && r < run->program->ranks; r++) {
         socket_close(&run->worker[r].fd);
         free(run->worker[r].payload);
@@ -128,13 +129,19 @@ enum status launch_run(const struct program *p, const struct model *m,
                       .options = o,
                       .steps = o->steps + o->warmup,
                       .listener = -1,
+                      .lock = -1,
                       .signals = -1};
     double cpu_s = children_cpu_s(), machine_s = machine_cpu_s();
 
     TRY(executor_supports(p));
-    TRY(check_options(p, m, o));
-    TRY(allocate(&run));
-    TRY(take_signals(&run));
+    TRY(launch_check_options(p, m, o));
+    TRY(launch_allocate(&run));
+    if (launch_by_environment(&run))
+        TRY(launch_read_environment(&run));
+    TRY(launch_open_checkpoints(&run));
+    if (o->batch_tokens)
+        TRY(batch_tokens_write(m, p, o->text, (uint32_t)run.first, run.steps, o->batch_tokens));
+    TRY(launch_take_signals(&run));
     TRY(launch_prepare(&run));
     run.started_s = clock_now();
     TRY(launch_spawn(&run));
@@ -143,6 +150,6 @@ enum status launch_run(const struct program *p, const struct model *m,
     run.others_cpu_s = machine_cpu_s() - machine_s - cpu_s;
     TRY(launch_result(&run, cpu_s, out, timeline));
 out:
-    tear_down(&run);
+    launch_tear_down(&run);
     return st;
 }

@@ -21,10 +21,10 @@ static double duration_of(const struct run *run, size_t s)
     return longest_s;
 }
 
-/* A line for every step that all ranks have reported. */
+/* Lines for steps that all ranks have reported. */
 static void show_progress(struct run *run)
 {
-    size_t ranks = run->program->ranks;
+    size_t ranks = run->program->ranks, every = run->options->progress_every;
     for (;; run->announced++) {
         double loss = 0;
         size_t s = run->announced;
@@ -33,8 +33,11 @@ static void show_progress(struct run *run)
                 return;
             loss += run->loss[s * ranks + r];
         }
-        fprintf(stderr, "step %zu of %zu: %.3g s, loss %.6g%s\n", s + 1, run->steps,
-                duration_of(run, s), loss, s < run->options->warmup ? " (warm-up)" : "");
+        if ((run->first + s + 1) % every != 0)
+            continue;
+        fprintf(stderr, "step %zu of %zu: %.3g s, loss %.6g%s\n", (size_t)run->first + s + 1,
+                (size_t)run->first + run->steps, duration_of(run, s), loss,
+                s < run->options->warmup ? " (warm-up)" : "");
     }
 }
 
@@ -73,7 +76,7 @@ enum status launch_take_step(struct run *run, uint32_t rank, const char *payload
     run->start_s[s.step * p->ranks + rank] = s.start_s / second_s;
     run->end_s[s.step * p->ranks + rank] = s.end_s / second_s;
     run->loss[s.step * p->ranks + rank] = s.loss;
-    if (run->options->progress)
+    if (run->options->progress_every > 0)
         show_progress(run);
     if (s.step < run->options->warmup)
         return check_warmup(run);

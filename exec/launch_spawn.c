@@ -96,11 +96,6 @@ static enum status find_worker(struct run *run)
                                      : "");
 }
 
-static const char *address_of(const struct run *run)
-{
-    return run->options->address ? run->options->address : "127.0.0.1";
-}
-
 enum status launch_prepare(struct run *run)
 {
     enum status st;
@@ -109,23 +104,30 @@ enum status launch_prepare(struct run *run)
     TRY(make_directory(run));
     TRY(program_write(run->program, run->program_path, &by));
     TRY(model_write(run->model, run->model_path, &by));
-    TRY(file_digest(run->program_path, run->digest));
+    TRY(inputs_digest(run->program_path, run->model_path, run->digest));
+    if (launch_by_environment(run)) {
+        if (run->rank == 0 && (st = socket_listen_on(run->address, run->port, &run->listener)))
+            error_context(st, "launcher at %s:%u", run->address, run->port);
+        goto out;
+    }
     if (getrandom(run->token, TOKEN, 0) != TOKEN) {
         st = error_set(STATUS_IO, "no random numbers: %s", strerror(errno));
         goto out;
     }
-    TRY(socket_listen_at(address_of(run), &run->listener, &run->port));
+    snprintf(run->address, sizeof run->address, "%s",
+             run->options->address ? run->options->address : "127.0.0.1");
+    TRY(socket_listen_at(run->address, &run->listener, &run->port));
 out:
     return st;
 }
 
 /* ---- arguments and environment, made before fork(): a child may not allocate */
 
-enum { ARGUMENTS = 20, NUMBER = 32 };
+enum { ARGUMENTS = 26, NUMBER = 32 };
 
 struct call {
     char *argument[ARGUMENTS]; /* of the worker */
-    char rate[NUMBER], steps[NUMBER], timeout[NUMBER];
+    char rate[NUMBER], steps[NUMBER], timeout[NUMBER], every[NUMBER];
     uint32_t number; /* of the rank, without a launcher */
     char launcher[64], token[32 + 2 * TOKEN], rank[NUMBER], ranks[NUMBER];
     char *delays;       /* of the rank; NULL: none */
@@ -156,6 +158,17 @@ static void make_arguments(const struct run *run, struct call *c)
     if (o->text) {
         c->argument[n++] = borrowed("--text");
         c->argument[n++] = borrowed(o->text);
+    }
+    if (run->resume[0]) {
+        c->argument[n++] = borrowed("--resume");
+        c->argument[n++] = borrowed(run->resume);
+    }
+    if (run->checkpoint[0]) {
+        snprintf(c->every, NUMBER, "%zu", o->checkpoint_every);
+        c->argument[n++] = borrowed("--checkpoint");
+        c->argument[n++] = borrowed(run->checkpoint);
+        c->argument[n++] = borrowed("--checkpoint-every");
+        c->argument[n++] = c->every;
     }
     c->argument[n] = NULL;
 }
@@ -195,8 +208,7 @@ static void write_delays(const struct run *run, uint32_t to, char *text)
 static enum status make_environment(const struct run *run, struct call *c)
 {
     size_t inherited = 0, n = 0;
-    snprintf(c->launcher, sizeof c->launcher, "FORELINE_LAUNCHER=%.24s:%u", address_of(run),
-             run->port);
+    snprintf(c->launcher, sizeof c->launcher, "FORELINE_LAUNCHER=%s:%u", run->address, run->port);
     int k = snprintf(c->token, sizeof c->token, "FORELINE_TOKEN=");
     hex_print(run->token, TOKEN, c->token + k);
     snprintf(c->ranks, NUMBER, "WORLD_SIZE=%zu", run->program->ranks);
@@ -218,7 +230,8 @@ static enum status make_environment(const struct run *run, struct call *c)
     for (size_t i = 0; i < settings; i++)
         c->environment[n++] = ours[i];
     for (size_t i = 0; i < inherited; i++)
-        if (!names_a_rank(environ[i], !c->words))
+        if (!names_a_rank(environ[i], !c->words) &&
+            !(launch_by_environment(run) && !strncmp(environ[i], "LOCAL_", 6)))
             c->environment[n++] = environ[i];
     return STATUS_OK;
 }
@@ -299,7 +312,9 @@ static enum status spawn(struct run *run, const struct call *c, int output, pid_
 static enum status spawn_ranks(struct run *run, struct call *c)
 {
     enum status st = STATUS_OK;
-    for (uint32_t r = 0; r < run->program->ranks; r++) {
+    bool one = launch_by_environment(run);
+    uint32_t first = one ? run->rank : 0, end = one ? first + 1 : (uint32_t)run->program->ranks;
+    for (uint32_t r = first; r < end; r++) {
         struct launched *w = &run->worker[r];
         c->number = r;
         snprintf(c->rank, NUMBER, "RANK=%u", r);
@@ -307,6 +322,7 @@ static enum status spawn_ranks(struct run *run, struct call *c)
             write_delays(run, r, c->delays);
         st = spawn(run, c, STDERR_FILENO, &w->pid);
         w->alive = w->pid > 0;
+        machine_name(w->machine);
         if (st != STATUS_OK)
             goto out;
     }
@@ -348,10 +364,11 @@ enum status launch_spawn(struct run *run)
 {
     enum status st = STATUS_OK;
     struct call c = {0};
-    bool mpi = !strcmp(launch_transport(run), "mpi");
-    bool starter = run->options->launcher || mpi || launch_in_one_process(run);
+    bool alike = launch_by_environment(run), mpi = !strcmp(launch_transport(run), "mpi") && !alike;
+    bool words = (run->options->launcher && !alike) || mpi;
+    bool starter = words || launch_in_one_process(run);
     make_arguments(run, &c);
-    if ((run->options->launcher || mpi) && !launch_by_hand(run))
+    if (words && !launch_by_hand(run))
         TRY(launch_words(run, &c.words));
     TRY(make_environment(run, &c));
     TRY(make_line(&c));

@@ -18,13 +18,8 @@
 static const double grace_s = 0.5, start_s = 20, exit_s = 5, tick_s = 0.5;
 /* The same when mpirun is to explain, which looks after all ranks first. */
 static const double starter_grace_s = 4;
-/* A connection that says nothing for so long is dropped. */
-static const double hello_s = 3;
 
-static void blame(struct run *run, enum cause_rank rank, enum status st, const char *fmt, ...)
-    PRINTF_LIKE(4, 5);
-
-static void blame(struct run *run, enum cause_rank rank, enum status st, const char *fmt, ...)
+void launch_blame(struct run *run, enum cause_rank rank, enum status st, const char *fmt, ...)
 {
     struct cause *c = &run->cause;
     if (rank <= c->rank)
@@ -39,26 +34,28 @@ static void blame(struct run *run, enum cause_rank rank, enum status st, const c
     va_end(ap);
 }
 
-/* "rank 2 (r0n0g2)" and " at 1F3 step 4", as last heard. */
-enum { NAME = 128 };
-static const char *name_of(const struct run *run, uint32_t rank, char text[NAME])
+const char *launch_name(const struct run *run, uint32_t rank, char text[RANK_NAME])
 {
-    snprintf(text, NAME, "rank %u (%.80s)", rank, run->program->rank[rank].name);
+    const char *machine = run->worker[rank].machine;
+    snprintf(text, RANK_NAME, "rank %u (%.40s%s%s)", rank, run->program->rank[rank].name,
+             *machine ? " on " : "", machine);
     return text;
 }
 
-static const char *place_of(const struct run *run, uint32_t rank, char text[NAME])
+const char *launch_place(const struct run *run, uint32_t rank, char text[RANK_NAME])
 {
     const struct launched *w = &run->worker[rank];
     char label[OP_LABEL];
     if (w->stage == WORKER_SPAWNED)
-        snprintf(text, NAME, " before it joined");
+        snprintf(text, RANK_NAME, " before it joined");
     else if (w->at.state == WORKER_STARTS)
-        snprintf(text, NAME, " while starting");
+        snprintf(text, RANK_NAME, " while starting");
+    else if (w->at.state == WORKER_SAVES)
+        snprintf(text, RANK_NAME, " at its checkpoint of step %u", w->at.step);
     else if (w->at.state == WORKER_FINISHES || w->stage == WORKER_DONE)
-        snprintf(text, NAME, " after its last step");
+        snprintf(text, RANK_NAME, " after its last step");
     else
-        snprintf(text, NAME, " at %s step %u", op_label(&run->program->op[w->at.op], label),
+        snprintf(text, RANK_NAME, " at %s step %u", op_label(&run->program->op[w->at.op], label),
                  w->at.step);
     return text;
 }
@@ -68,48 +65,51 @@ static const char *place_of(const struct run *run, uint32_t rank, char text[NAME
 static void explain_exit(struct run *run, uint32_t rank)
 {
     const struct launched *w = &run->worker[rank];
-    char name[NAME], place[NAME];
+    char name[RANK_NAME], place[RANK_NAME];
     if (WIFSIGNALED(w->exit))
-        blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s killed by signal %d (%s)%s",
-              name_of(run, rank, name), WTERMSIG(w->exit), strsignal(WTERMSIG(w->exit)),
-              place_of(run, rank, place));
+        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s killed by signal %d (%s)%s",
+                     launch_name(run, rank, name), WTERMSIG(w->exit), strsignal(WTERMSIG(w->exit)),
+                     launch_place(run, rank, place));
     else if (WEXITSTATUS(w->exit) != 0 && !w->complained)
-        blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s exited with status %d%s",
-              name_of(run, rank, name), WEXITSTATUS(w->exit), place_of(run, rank, place));
+        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s exited with status %d%s",
+                     launch_name(run, rank, name), WEXITSTATUS(w->exit),
+                     launch_place(run, rank, place));
     else if (WEXITSTATUS(w->exit) == 0 && w->stage != WORKER_DONE)
-        blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s exited%s without having finished",
-              name_of(run, rank, name), place_of(run, rank, place));
+        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s exited%s without having finished",
+                     launch_name(run, rank, name), launch_place(run, rank, place));
 }
 
 /* The process of all ranks has ended; ranks that could still speak have. */
 static void explain_process(struct run *run)
 {
     int status = run->starter.exit;
-    char name[NAME], place[NAME];
+    char name[RANK_NAME], place[RANK_NAME];
     bool killed = WIFSIGNALED(status), said = false;
     for (size_t r = 0; r < run->program->ranks; r++)
         said = said || run->worker[r].complained;
     if (killed || (!said && run->done < run->program->ranks))
-        blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "the process of all %zu ranks %s %d, %s%s",
-              run->program->ranks, killed ? "killed by signal" : "exited with status",
-              killed ? WTERMSIG(status) : WEXITSTATUS(status), name_of(run, 0, name),
-              place_of(run, 0, place));
+        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL,
+                     "the process of all %zu ranks %s %d, %s%s", run->program->ranks,
+                     killed ? "killed by signal" : "exited with status",
+                     killed ? WTERMSIG(status) : WEXITSTATUS(status), launch_name(run, 0, name),
+                     launch_place(run, 0, place));
 }
 
 /* The starter of the workers has ended: with a reason, or too early. */
 static void explain_starter(struct run *run)
 {
     const struct starter *s = &run->starter;
-    char name[NAME], place[NAME], reason[256];
+    char name[RANK_NAME], place[RANK_NAME], reason[256];
     unsigned rank;
     int signal;
     if (launch_find_signal(s->output, &rank, &signal) && rank < run->program->ranks)
-        blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s killed by signal %d (%s)%s",
-              name_of(run, rank, name), signal, strsignal(signal), place_of(run, rank, place));
+        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s killed by signal %d (%s)%s",
+                     launch_name(run, rank, name), signal, strsignal(signal),
+                     launch_place(run, rank, place));
     else if (run->cause.rank == CAUSE_NONE && run->done < run->program->ranks) {
         launch_find_reason(s->output, reason, sizeof reason);
-        blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "the launcher ended with status %d: %s",
-              WIFEXITED(s->exit) ? WEXITSTATUS(s->exit) : 128 + WTERMSIG(s->exit), reason);
+        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "the launcher ended with status %d: %s",
+                     WIFEXITED(s->exit) ? WEXITSTATUS(s->exit) : 128 + WTERMSIG(s->exit), reason);
     }
 }
 
@@ -166,73 +166,6 @@ void launch_kill(struct run *run)
     }
 }
 
-/* ---- workers that join */
-
-static enum status check_hello(const struct run *run, const struct frame_head *head,
-                               const struct frame_hello *h)
-{
-    enum status st;
-    char name[NAME];
-    TRY(frame_check(head));
-    if (head->type != FRAME_HELLO || head->bytes != sizeof *h)
-        return error_set(STATUS_IO, "a stranger");
-    if (memcmp(h->token, run->token, TOKEN) || h->ranks != run->program->ranks ||
-        h->rank >= h->ranks || run->worker[h->rank].stage != WORKER_SPAWNED)
-        return error_set(STATUS_IO, "a stranger");
-    if (memcmp(h->digest, run->digest, DIGEST))
-        return error_set(STATUS_INVALID, "%s has read another program",
-                         name_of(run, h->rank, name));
-out:
-    return st;
-}
-
-/* When the last one is there, tell everybody where everybody is. */
-static void welcome(struct run *run)
-{
-    size_t n = run->program->ranks;
-    uint16_t *port = calloc(n, sizeof *port);
-    enum status st = port ? STATUS_OK : error_set(STATUS_NOMEM, "ports of %zu ranks", n);
-    for (size_t r = 0; port && r < n; r++)
-        port[r] = run->worker[r].port;
-    double deadline_s = clock_now() + grace_s;
-    for (size_t r = 0; st == STATUS_OK && r < n; r++)
-        st = frame_write(run->worker[r].fd, FRAME_WELCOME, port, n * sizeof *port, NULL, 0,
-                         deadline_s);
-    if (st != STATUS_OK)
-        blame(run, st == STATUS_NOMEM ? CAUSE_PRIMARY : CAUSE_SYMPTOM, st, "%s", error_message());
-    free(port);
-    socket_close(&run->listener);
-    launch_remove_files(run);
-}
-
-/* A connection to the control port: a worker says who it is, strangers are dropped. */
-static void answer(struct run *run)
-{
-    enum status st;
-    int fd = -1;
-    struct frame_head head;
-    struct frame_hello h;
-    double now_s = clock_now();
-    TRY(socket_accept(run->listener, now_s + hello_s, &fd));
-    TRY(socket_read(fd, &head, sizeof head, now_s + hello_s));
-    TRY(socket_read(fd, &h, sizeof h, now_s + hello_s));
-    TRY(check_hello(run, &head, &h));
-    struct launched *w = &run->worker[h.rank];
-    w->fd = fd;
-    fd = -1;
-    w->port = h.port;
-    w->told = (pid_t)h.pid;
-    w->stage = WORKER_JOINED;
-    w->at.op = run->program->op_start[h.rank];
-    w->heard_s = w->progress_s = now_s;
-    if (++run->joined == run->program->ranks)
-        welcome(run);
-out:
-    if (st == STATUS_INVALID)
-        blame(run, CAUSE_PRIMARY, st, "%s", error_message());
-    socket_close(&fd);
-}
-
 /* ---- what workers report */
 
 static void take_heartbeat(struct run *run, uint32_t rank, const char *payload)
@@ -242,7 +175,8 @@ static void take_heartbeat(struct run *run, uint32_t rank, const char *payload)
     memcpy(&h, payload, sizeof h);
     if (h.op < run->program->op_start[rank] || h.op >= run->program->op_start[rank + 1])
         return; /* a rank without ops points behind its list */
-    if (h.step != w->at.step || h.op != w->at.op || h.state != w->at.state)
+    if (h.step != w->at.step || h.op != w->at.op || h.state != w->at.state ||
+        h.saved != w->at.saved)
         w->progress_s = clock_now();
     w->at = h;
 }
@@ -251,7 +185,7 @@ static void take_heartbeat(struct run *run, uint32_t rank, const char *payload)
 static void take_error(struct run *run, uint32_t rank, const char *payload, size_t bytes)
 {
     int32_t code;
-    char name[NAME];
+    char name[RANK_NAME];
     memcpy(&code, payload, sizeof code);
     enum status st = code > STATUS_OK && code <= STATUS_USAGE ? (enum status)code : STATUS_EXTERNAL;
     const char *text = payload + sizeof code;
@@ -260,10 +194,11 @@ static void take_error(struct run *run, uint32_t rank, const char *payload, size
     bool symptom = st == STATUS_IO || st == STATUS_EXTERNAL;
     run->worker[rank].complained = true;
     if (!strncmp(text, "rank ", 5 < length ? 5 : (size_t)length))
-        blame(run, symptom ? CAUSE_SYMPTOM : CAUSE_PRIMARY, st, "%.*s", length, text);
+        launch_blame(run, symptom ? CAUSE_SYMPTOM : CAUSE_PRIMARY, st, "%.*s (on %s)", length, text,
+                     run->worker[rank].machine);
     else
-        blame(run, symptom && !starts ? CAUSE_SYMPTOM : CAUSE_PRIMARY, st, "%s: %.*s",
-              name_of(run, rank, name), length, text);
+        launch_blame(run, symptom && !starts ? CAUSE_SYMPTOM : CAUSE_PRIMARY, st, "%s: %.*s",
+                     launch_name(run, rank, name), length, text);
 }
 
 /* How long a frame of this type may be from this rank; 0: not at all. */
@@ -276,6 +211,8 @@ static bool length_fits(const struct run *run, uint32_t rank, const struct frame
         return h->bytes == sizeof(struct frame_heartbeat);
     case FRAME_STEP:
         return h->bytes == sizeof(struct frame_step) + 2 * ops * sizeof(double);
+    case FRAME_SAVED:
+        return h->bytes == sizeof(struct frame_saved);
     case FRAME_ERROR:
         return h->bytes >= sizeof(int32_t) && h->bytes <= sizeof(int32_t) + ERROR_TEXT;
     case FRAME_DONE:
@@ -296,6 +233,8 @@ static enum status take_frame(struct run *run, uint32_t rank)
     case FRAME_STEP:
         w->progress_s = clock_now();
         return launch_take_step(run, rank, w->payload);
+    case FRAME_SAVED:
+        return launch_take_saved(run, rank, w->payload);
     case FRAME_ERROR:
         take_error(run, rank, w->payload, (size_t)w->head.bytes);
         return STATUS_OK;
@@ -357,54 +296,61 @@ static enum status receive(struct run *run, uint32_t rank, bool *open)
 static void listen_to(struct run *run, uint32_t rank)
 {
     struct launched *w = &run->worker[rank];
-    char name[NAME], place[NAME];
+    char name[RANK_NAME], place[RANK_NAME];
     bool open = true;
     enum status st = receive(run, rank, &open);
     if (st != STATUS_OK)
-        blame(run, CAUSE_PRIMARY, st, "%s: %s", name_of(run, rank, name), error_message());
+        launch_blame(run, CAUSE_PRIMARY, st, "%s: %s", launch_name(run, rank, name),
+                     error_message());
     if (open)
         return;
     socket_close(&w->fd);
     if (w->stage != WORKER_DONE)
-        blame(run, CAUSE_SYMPTOM, STATUS_IO, "%s hung up%s", name_of(run, rank, name),
-              place_of(run, rank, place));
+        launch_blame(run, w->complained ? CAUSE_SYMPTOM : CAUSE_GONE, STATUS_IO, "%s hung up%s",
+                     launch_name(run, rank, name), launch_place(run, rank, place));
 }
 
 /* ---- workers that say nothing */
 
 static void check_start(struct run *run, double now_s)
 {
-    char name[NAME];
+    char name[RANK_NAME];
     double limit_s = start_s + run->options->timeout_s;
     if (run->joined == run->program->ranks || now_s - run->started_s < limit_s)
         return;
     for (uint32_t r = 0; r < run->program->ranks; r++)
         if (run->worker[r].stage == WORKER_SPAWNED)
-            blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s did not join within %g s",
-                  name_of(run, r, name), limit_s);
+            launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s did not join within %g s",
+                         launch_name(run, r, name), limit_s);
 }
 
 /* A rank that is stopped sends no heartbeats. When all send them but none gets anywhere, the one
- * that computes is stuck, and the others wait for it. */
+ * that computes is stuck, and the others wait for it. When one has just fallen silent, it is given
+ * the time to prove that it is the culprit. */
 static void check_silence(struct run *run, double now_s)
 {
-    char name[NAME], place[NAME];
+    char name[RANK_NAME], place[RANK_NAME];
     uint32_t suspect = 0;
-    double limit_s = run->options->timeout_s, progress_s = 0;
+    double limit_s = run->options->timeout_s, progress_s = 0, silence_s = 0;
     for (uint32_t r = 0; r < run->program->ranks; r++) {
         const struct launched *w = &run->worker[r];
         if (w->stage != WORKER_JOINED)
             continue;
         if (now_s - w->heard_s > limit_s)
-            blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s not heard of for %.3g s%s",
-                  name_of(run, r, name), now_s - w->heard_s, place_of(run, r, place));
+            launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s not heard of for %.3g s%s",
+                         launch_name(run, r, name), now_s - w->heard_s,
+                         launch_place(run, r, place));
+        silence_s = fmax(silence_s, now_s - w->heard_s);
         progress_s = fmax(progress_s, w->progress_s);
-        if (w->at.state == WORKER_COMPUTES)
+        if (w->at.state == WORKER_COMPUTES || w->at.state == WORKER_SAVES)
             suspect = r;
     }
+    if (silence_s > 3 * heartbeat_s)
+        limit_s *= 2;
     if (run->done == 0 && run->joined == run->program->ranks && now_s - progress_s > limit_s)
-        blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s makes no progress for %.3g s%s",
-              name_of(run, suspect, name), now_s - progress_s, place_of(run, suspect, place));
+        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s makes no progress for %.3g s%s",
+                     launch_name(run, suspect, name), now_s - progress_s,
+                     launch_place(run, suspect, place));
 }
 
 /* ---- the loop */
@@ -414,8 +360,8 @@ static void take_signal(struct run *run)
     struct signalfd_siginfo s;
     while (read(run->signals, &s, sizeof s) == (ssize_t)sizeof s)
         if (s.ssi_signo != SIGCHLD)
-            blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "interrupted by signal %u (%s)", s.ssi_signo,
-                  strsignal((int)s.ssi_signo));
+            launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "interrupted by signal %u (%s)",
+                         s.ssi_signo, strsignal((int)s.ssi_signo));
 }
 
 static enum status wait_for_news(struct run *run, struct pollfd *p)
@@ -436,7 +382,7 @@ static void take_news(struct run *run, const struct pollfd *p)
     if (p[0].revents)
         take_signal(run);
     if (p[1].revents)
-        answer(run);
+        launch_answer(run);
     for (uint32_t r = 0; r < run->program->ranks; r++)
         if (p[2 + r].revents && run->worker[r].fd >= 0)
             listen_to(run, r);
@@ -456,15 +402,15 @@ static bool is_settled(const struct run *run, double now_s)
 {
     const struct cause *c = &run->cause;
     double patience_s = run->starter.alive && run->starter.output ? starter_grace_s : grace_s;
-    return c->rank == CAUSE_PRIMARY ||
-           (c->rank == CAUSE_SYMPTOM && now_s - c->since_s > patience_s);
+    return c->rank == CAUSE_PRIMARY || (c->rank != CAUSE_NONE && now_s - c->since_s > patience_s);
 }
 
 /* Children, or else connections: who is hung up on before it has ended takes that for a failure. */
 static size_t still_here(const struct run *run)
 {
     size_t n = run->alive;
-    for (size_t r = 0; launch_by_hand(run) && r < run->program->ranks; r++)
+    bool elsewhere = launch_by_hand(run) || launch_by_environment(run);
+    for (size_t r = 0; elsewhere && r < run->program->ranks; r++)
         n += run->worker[r].fd >= 0;
     return n;
 }
@@ -486,8 +432,8 @@ enum status launch_watch(struct run *run)
         if (run->done == ranks && isinf(done_s))
             done_s = now_s;
         if (now_s - done_s > exit_s)
-            blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%zu workers do not exit when done",
-                  still_here(run));
+            launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%zu workers do not exit when done",
+                         still_here(run));
         if (is_settled(run, now_s)) {
             st = error_set(run->cause.st, "%s", run->cause.text);
             goto out;

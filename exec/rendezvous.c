@@ -55,6 +55,24 @@ enum status file_digest(const char *path, uint8_t digest[DIGEST])
     return st;
 }
 
+enum status inputs_digest(const char *program, const char *model, uint8_t digest[DIGEST])
+{
+    enum status st;
+    uint8_t both[2 * DIGEST];
+    TRY(file_digest(program, both));
+    TRY(file_digest(model, both + DIGEST));
+    digest_bytes(both, sizeof both, digest);
+out:
+    return st;
+}
+
+void machine_name(char name[MACHINE])
+{
+    memset(name, 0, MACHINE);
+    if (gethostname(name, MACHINE - 1))
+        name[0] = '\0';
+}
+
 void hex_print(const uint8_t *bytes, size_t n, char *text)
 {
     static const char digit[] = "0123456789abcdef";
@@ -153,6 +171,20 @@ out:
     return st;
 }
 
+static uint64_t clock_number(void)
+{
+    char text[64] = "";
+    uint8_t digest[DIGEST];
+    uint64_t number;
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
+    size_t n = f ? fread(text, 1, sizeof text, f) : 0;
+    if (f)
+        fclose(f);
+    digest_bytes(text, n, digest);
+    memcpy(&number, digest, sizeof number);
+    return number;
+}
+
 static enum status parse_address(const char *address, char host[64], uint16_t *port)
 {
     int end = 0;
@@ -164,18 +196,43 @@ static enum status parse_address(const char *address, char host[64], uint16_t *p
     return STATUS_OK;
 }
 
-static enum status receive_ports(int fd, uint32_t ranks, uint16_t *port, double deadline_s)
+/* Where all ranks are: ports, and addresses with commas between. */
+static enum status take_peers(struct rendezvous *r, struct frame_peer *peer)
+{
+    size_t n = 0;
+    r->port = calloc(r->ranks, sizeof *r->port);
+    r->hosts = calloc(r->ranks, sizeof peer->host);
+    if (!r->port || !r->hosts)
+        return error_set(STATUS_NOMEM, "ports of %u ranks", r->ranks);
+    for (uint32_t k = 0; k < r->ranks; k++) {
+        r->port[k] = peer[k].port;
+        r->clocks_differ |= peer[k].clock != peer[0].clock;
+        peer[k].host[sizeof peer[k].host - 1] = '\0';
+        n += (size_t)sprintf(r->hosts + n, "%s%s", k > 0 ? "," : "", peer[k].host);
+    }
+    if (!r->host)
+        r->host = r->hosts;
+    return STATUS_OK;
+}
+
+static enum status receive_peers(struct rendezvous *r, double deadline_s)
 {
     enum status st = STATUS_OK;
     struct frame_head head;
-    TRY(socket_read(fd, &head, sizeof head, deadline_s));
+    size_t bytes = r->ranks * sizeof(struct frame_peer);
+    struct frame_peer *peer = calloc(r->ranks, sizeof *peer);
+    if (!peer)
+        return error_set(STATUS_NOMEM, "ports of %u ranks", r->ranks);
+    TRY(socket_read(r->control, &head, sizeof head, deadline_s));
     TRY(frame_check(&head));
-    if (head.type != FRAME_WELCOME || head.bytes != ranks * sizeof *port) {
+    if (head.type != FRAME_WELCOME || head.bytes != bytes) {
         st = error_set(STATUS_IO, "the launcher sent the run away");
         goto out;
     }
-    TRY(socket_read(fd, port, ranks * sizeof *port, deadline_s));
+    TRY(socket_read(r->control, peer, bytes, deadline_s));
+    TRY(take_peers(r, peer));
 out:
+    free(peer);
     return st;
 }
 
@@ -227,7 +284,6 @@ enum status rendezvous_join(const char *launcher, const struct frame_hello *hell
     enum status st = STATUS_OK;
     struct rendezvous r = RENDEZVOUS_NONE;
     struct frame_hello h = *hello;
-    const char *peers = getenv("FORELINE_PEERS");
     char host[64], own[RENDEZVOUS_HOST];
     uint16_t port = 0;
     double deadline_s = clock_now() + timeout_s;
@@ -235,20 +291,21 @@ enum status rendezvous_join(const char *launcher, const struct frame_hello *hell
     TRY(parse_address(launcher, host, &port));
     r.rank = h.rank;
     r.ranks = h.ranks;
-    r.host = peers ? peers : "127.0.0.1";
+    r.host = getenv("FORELINE_PEERS");
     r.timeout_s = timeout_s;
     memcpy(r.token, h.token, TOKEN);
-    r.port = calloc(h.ranks ? h.ranks : 1, sizeof *r.port);
-    if (!r.port) {
-        st = error_set(STATUS_NOMEM, "ports of %u ranks", h.ranks);
-        goto out;
-    }
     TRY(rendezvous_delays(getenv("FORELINE_DELAYS"), r.ranks, &r.delay));
     h.pid = (uint32_t)getpid();
-    TRY(socket_listen_at(rendezvous_host(&r, r.rank, own), &r.listener, &h.port));
+    h.clock = clock_number();
+    machine_name(h.machine);
     TRY(socket_connect(host, port, deadline_s, &r.control));
+    if (r.host)
+        rendezvous_host(&r, r.rank, own);
+    else
+        TRY(socket_own(r.control, own));
+    TRY(socket_listen_at(own, &r.listener, &h.port));
     TRY(frame_write(r.control, FRAME_HELLO, &h, sizeof h, NULL, 0, deadline_s));
-    TRY(receive_ports(r.control, r.ranks, r.port, deadline_s));
+    TRY(receive_peers(&r, deadline_s));
     *out = r;
     r = RENDEZVOUS_NONE;
 out:
@@ -262,6 +319,7 @@ void rendezvous_free(struct rendezvous *r)
 {
     free(r->port);
     free(r->delay);
+    free(r->hosts);
     socket_close(&r->listener);
     socket_close(&r->control);
     *r = RENDEZVOUS_NONE;

@@ -1,7 +1,7 @@
 /* rendezvous.h - how the ranks of a run find each other, and the control connection that remains.
  *
  * The launcher listens; every worker connects, proves with the run's random token that it belongs
- * here and with the digest of the program file that it is about to run the same thing, and tells
+ * here and with the digest of program and model that it is about to run the same thing, and tells
  * the port on which it accepts data connections. When all ranks are there, the launcher answers
  * each with everybody's ports. The connection then carries the worker's reports until the run ends;
  * a worker whose launcher hangs up exits at once.
@@ -18,7 +18,7 @@
 #include "core/error.h"
 #include "exec/device.h"
 
-enum { TOKEN = 16, CONTROL_VERSION = 2, ERROR_TEXT = 1024 };
+enum { TOKEN = 16, CONTROL_VERSION = 3, ERROR_TEXT = 1024, MACHINE = 64 };
 
 /* What a transport adds to messages from another rank because the network under it does not:
  * a message is there `latency_s` after its last byte, and one that begins at t has its last byte
@@ -31,22 +31,25 @@ struct delay {
 /* What a transport needs to reach the other ranks. */
 struct rendezvous {
     uint32_t rank, ranks;
-    const char *host;    /* dotted address of all ranks, or of each with commas between; borrowed */
-    uint16_t *port;      /* [ranks] where each accepts data connections; owned */
-    struct delay *delay; /* [ranks] of what each sends here; NULL: none; owned */
-    int listener;        /* own data port, listening; -1: none */
-    int control;         /* connection to the launcher; -1: none */
-    void *shared;        /* transport->share()'s, NULL: the ranks are processes; borrowed */
+    const char *host;     /* dotted address of all ranks, or of each with commas between */
+    char *hosts;          /* owner of that, NULL: it is borrowed */
+    uint16_t *port;       /* [ranks] where each accepts data connections; owned */
+    struct delay *delay;  /* [ranks] of what each sends here; NULL: none; owned */
+    int listener;         /* own data port, listening; -1: none */
+    int control;          /* connection to the launcher; -1: none */
+    void *shared;         /* transport->share()'s, NULL: the ranks are processes; borrowed */
     uint8_t token[TOKEN]; /* shared by the ranks of a run, unknown to strangers */
     double timeout_s;     /* to connect to all peers */
+    bool clocks_differ;   /* the ranks are not all on one machine, with one CLOCK_MONOTONIC */
 };
 
 enum frame_type {
     FRAME_HELLO,     /* worker: struct frame_hello */
-    FRAME_WELCOME,   /* launcher: uint16_t port[ranks] */
+    FRAME_WELCOME,   /* launcher: struct frame_peer of every rank */
     FRAME_HEARTBEAT, /* worker: struct frame_heartbeat, every heartbeat_s */
     FRAME_STEP,      /* worker: struct frame_step, then start_s[ops] and end_s[ops] of the rank */
     FRAME_ERROR,     /* worker: int32_t status and the text, at most ERROR_TEXT bytes */
+    FRAME_SAVED,     /* worker: struct frame_saved, after every checkpoint */
     FRAME_DONE,      /* worker: struct frame_done, then `digests` times struct frame_digest */
     FRAME_TYPES
 };
@@ -62,23 +65,37 @@ struct frame_hello {
     uint16_t port, unused;
     uint32_t pid; /* of the worker, on its machine */
     uint8_t token[TOKEN];
-    uint8_t digest[DIGEST]; /* SHA-256 of the program file */
+    uint8_t digest[DIGEST]; /* inputs_digest() */
+    char machine[MACHINE];  /* its name, NUL-terminated */
+    uint64_t clock;         /* the same number where CLOCK_MONOTONIC is the same: of the boot */
 };
 
-enum worker_state { WORKER_STARTS, WORKER_COMPUTES, WORKER_WAITS, WORKER_FINISHES };
+struct frame_peer {
+    char host[16]; /* dotted, NUL-terminated: where its connection comes from */
+    uint16_t port; /* for data */
+    uint64_t clock;
+};
+
+enum worker_state { WORKER_STARTS, WORKER_COMPUTES, WORKER_WAITS, WORKER_FINISHES, WORKER_SAVES };
 
 struct frame_heartbeat {
-    uint32_t step;  /* of all steps, warm-up included */
+    uint32_t step;  /* of all steps, warm-up and those before this run included */
     uint32_t state; /* enum worker_state */
     uint64_t op;    /* index in the program: what is computed or waited for */
+    uint64_t saved; /* grows while a checkpoint is written or read */
 };
 
 static const double heartbeat_s = 0.25;
 
 struct frame_step {
-    uint64_t step;
+    uint64_t step;         /* of this run */
     double start_s, end_s; /* CLOCK_MONOTONIC; start_s is the same on all ranks */
     double loss;
+};
+
+struct frame_saved {
+    uint64_t step;          /* steps done, those before this run included */
+    uint8_t digest[DIGEST]; /* of the rank's file */
 };
 
 struct frame_digest {
@@ -100,6 +117,11 @@ struct frame_head frame_head(enum frame_type type, size_t bytes);
 
 /* SHA-256 of a whole file. Returns STATUS_IO, STATUS_NOMEM. */
 enum status file_digest(const char *path, uint8_t digest[DIGEST]) MUST_CHECK;
+/* What ranks must agree on: SHA-256 over the SHA-256 of both files. */
+enum status inputs_digest(const char *program, const char *model,
+                          uint8_t digest[DIGEST]) MUST_CHECK;
+/* Name of this machine; "" when it does not say. */
+void machine_name(char name[MACHINE]);
 /* Lower-case hexadecimal, NUL-terminated: text[2 * n + 1]; and back (STATUS_INVALID). */
 void hex_print(const uint8_t *bytes, size_t n, char *text);
 enum status hex_parse(const char *text, uint8_t *bytes, size_t n) MUST_CHECK;
@@ -123,9 +145,10 @@ const char *rendezvous_host(const struct rendezvous *r, uint32_t rank, char text
 /* Delays from "LATENCY_S:PACE,..." of as many ranks (FORELINE_DELAYS, for emulated networks); NULL
  * text: *out is NULL. *out is malloc'd. STATUS_USAGE when it says anything else, STATUS_NOMEM. */
 enum status rendezvous_delays(const char *text, uint32_t ranks, struct delay **out) MUST_CHECK;
-/* Worker: listen for data, connect to the launcher at "address:port", say hello and wait until all
- * ranks are there; at most timeout_s. Returns STATUS_INVALID for a malformed address, STATUS_IO,
- * STATUS_EXTERNAL, STATUS_NOMEM. */
+/* Worker: connect to the launcher at "address:port", listen for data on the interface that leads
+ * there ($FORELINE_PEERS: the addresses of all ranks, with commas, instead), say hello and wait
+ * until all ranks are there; at most timeout_s. Returns STATUS_INVALID for a malformed address,
+ * STATUS_IO, STATUS_EXTERNAL, STATUS_NOMEM. */
 enum status rendezvous_join(const char *launcher, const struct frame_hello *hello, double timeout_s,
                             struct rendezvous *out) MUST_CHECK;
 void rendezvous_free(

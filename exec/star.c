@@ -6,23 +6,23 @@
 
 #include "exec/tcp/socket.h"
 
-enum { MACHINE = 40 };
+enum { BOOT_ID = 40 };
 
 /* What a rank says when it connects to rank 0. */
 struct hello {
     uint8_t token[TOKEN];
-    char machine[MACHINE];
+    char machine[BOOT_ID];
     uint32_t rank;
 };
 
 /* The kernel that runs here, "" when it does not say. */
-static void name_machine(char machine[MACHINE])
+static void name_machine(char machine[BOOT_ID])
 {
     FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
-    memset(machine, 0, MACHINE);
+    memset(machine, 0, BOOT_ID);
     if (!f)
         return;
-    if (fread(machine, 1, MACHINE - 1, f) == 0)
+    if (fread(machine, 1, BOOT_ID - 1, f) == 0)
         machine[0] = '\0';
     fclose(f);
 }
@@ -45,7 +45,7 @@ static enum status accept_one(const struct rendezvous *r, struct star *s, int li
         goto out;
     }
     s->socket[hello.rank] = fd;
-    s->one_clock = s->one_clock && machine[0] && !memcmp(hello.machine, machine, MACHINE);
+    s->one_clock = s->one_clock && machine[0] && !memcmp(hello.machine, machine, BOOT_ID);
     ++*joined;
 out:
     return st;
@@ -56,7 +56,7 @@ static enum status gather_all(const struct rendezvous *r, struct star *s, int li
                               double deadline_s)
 {
     enum status st = STATUS_OK;
-    char machine[MACHINE];
+    char machine[BOOT_ID];
     name_machine(machine);
     for (size_t joined = 1; joined < s->ranks;)
         TRY(accept_one(r, s, listener, machine, deadline_s, &joined));
@@ -91,6 +91,7 @@ enum status star_open(const struct rendezvous *r, double deadline_s, struct star
     for (size_t i = 0; i < s.ranks; i++)
         s.socket[i] = -1;
     TRY(rendezvous_master(host, &port, &given));
+    port = (uint16_t)(port + given); /* the launcher may listen on that one (--launcher env) */
     if (!given)
         rendezvous_host(r, 0, host);
     else if (s.rank == 0)

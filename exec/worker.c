@@ -28,7 +28,7 @@ static enum status number(const char *name, const char *text, double low, double
 static enum status read_arguments(struct worker *w, int argc, char **argv)
 {
     enum status st = STATUS_OK;
-    double steps = 0;
+    double steps = 0, every = 0;
     for (int i = 1; i < argc; i += 2) {
         const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
         if (!strcmp(name, "--program"))
@@ -47,10 +47,17 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
             TRY(number(name, value, 1e-3, 1e9, &w->timeout_s));
         else if (!strcmp(name, "--steps"))
             TRY(number(name, value, 1, UINT32_MAX - 1, &steps));
+        else if (!strcmp(name, "--resume"))
+            w->resume_path = value;
+        else if (!strcmp(name, "--checkpoint"))
+            w->checkpoint_path = value;
+        else if (!strcmp(name, "--checkpoint-every"))
+            TRY(number(name, value, 0, UINT32_MAX - 1, &every));
         else
             return error_set(STATUS_USAGE, "unknown option '%s'", name);
     }
     w->steps = (uint32_t)steps;
+    w->checkpoint_every = (uint32_t)every;
     if (!w->program_path || !w->model_path || !w->device_name || !w->steps)
         return error_set(STATUS_USAGE, "--program, --model, --device and --steps are needed");
 out:
@@ -118,8 +125,9 @@ static enum status read_inputs(struct worker *w)
     enum status st;
     TRY(program_read(w->program_path, &w->program));
     TRY(executor_supports(&w->program));
-    TRY(file_digest(w->program_path, w->hello.digest));
+    TRY(inputs_digest(w->program_path, w->model_path, w->hello.digest));
     TRY(model_read(w->model_path, &w->model));
+    TRY(checkpoint_key(&w->program, &w->model, &w->key));
     if (is_all_ranks(w)) {
         w->hello.ranks = (uint32_t)w->program.ranks;
         TRY(w->transport->share(&w->program, &w->shared));

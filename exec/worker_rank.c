@@ -33,7 +33,8 @@ static void *reporter_main(void *argument)
             return NULL;
         struct frame_heartbeat h = {.step = atomic_load(&w->progress.step),
                                     .state = atomic_load(&w->progress.state),
-                                    .op = atomic_load(&w->progress.op)};
+                                    .op = atomic_load(&w->progress.op),
+                                    .saved = atomic_load(&w->saved)};
         if (p[1].revents || (n == 0 && report(w, FRAME_HEARTBEAT, &h, sizeof h, NULL, 0)))
             _exit(1); /* nobody is left to be told */
     }
@@ -101,25 +102,94 @@ static void report_error(struct worker_rank *w, enum status st)
         fprintf(stderr, "foreline-worker: %s\n", error_message());
 }
 
+/* ---- checkpoints */
+
+/* Is there a checkpoint after so many steps of this run? */
+static bool is_kept(const struct worker_rank *w, uint32_t steps)
+{
+    const struct worker *p = w->worker;
+    return p->checkpoint_path &&
+           (steps == p->steps ||
+            (p->checkpoint_every > 0 && (w->first + steps) % p->checkpoint_every == 0));
+}
+
+/* How long to wait for others. */
+static double patience(const struct worker *p, bool saving)
+{
+    int64_t most = 0;
+    for (size_t r = 0; saving && r < p->program.ranks; r++) {
+        int64_t bytes = program_static_bytes(&p->program.rank[r]);
+        most = bytes > most ? bytes : most;
+    }
+    return wait_factor * p->timeout_s + wait_more_s + (double)most / slow_disk_Bps;
+}
+
+static struct checkpoint_part part_of(struct worker_rank *w, const char *directory, uint64_t step)
+{
+    atomic_store(&w->progress.step, (uint32_t)step);
+    atomic_store(&w->progress.state, WORKER_SAVES);
+    return (struct checkpoint_part){.step_directory = directory,
+                                    .rank = w->rank,
+                                    .step = step,
+                                    .key = w->worker->key,
+                                    .device = w->worker->device,
+                                    .device_self = w->device_self,
+                                    .bytes = &w->saved};
+}
+
+static enum status save(struct worker_rank *w, uint32_t step)
+{
+    enum status st;
+    char directory[CHECKPOINT_PATH];
+    struct frame_saved saved = {.step = step};
+    TRY(checkpoint_directory(w->worker->checkpoint_path, step, directory));
+    struct checkpoint_part part = part_of(w, directory, step);
+    TRY(checkpoint_save(&part));
+    memcpy(saved.digest, part.digest, DIGEST);
+    TRY(report(w, FRAME_SAVED, &saved, sizeof saved, NULL, 0));
+out:
+    return st;
+}
+
+static enum status resume(struct worker_rank *w)
+{
+    enum status st;
+    struct checkpoint c = {0};
+    const char *path = w->worker->resume_path;
+    TRY(checkpoint_read(path, &c));
+    TRY(checkpoint_match(&c.key, &w->worker->key, path));
+    struct checkpoint_part part = part_of(w, path, c.step);
+    memcpy(part.digest, c.digest + (size_t)w->rank * DIGEST, DIGEST);
+    TRY(checkpoint_load(&part));
+    atomic_store(&w->progress.state, WORKER_STARTS);
+    w->first = (uint32_t)c.step;
+out:
+    checkpoint_free(&c);
+    return st;
+}
+
 /* ---- the run */
 
 static enum status run_steps(struct worker_rank *w)
 {
     enum status st = STATUS_OK;
     struct executor_step step = {0};
-    const struct executor e = {.program = &w->worker->program,
-                               .rank = w->rank,
-                               .device = w->worker->device,
-                               .device_self = w->device_self,
-                               .transport = w->worker->transport,
-                               .transport_self = w->transport_self,
-                               .timeout_s = wait_factor * w->worker->timeout_s + wait_more_s,
-                               .progress = &w->progress};
+    struct executor e = {.program = &w->worker->program,
+                         .rank = w->rank,
+                         .device = w->worker->device,
+                         .device_self = w->device_self,
+                         .transport = w->worker->transport,
+                         .transport_self = w->transport_self,
+                         .progress = &w->progress};
     TRY(executor_step_init(&step, &w->worker->program, w->rank));
     for (uint32_t k = 0; k < w->worker->steps; k++) {
-        TRY(executor_run(&e, k, &step));
+        e.timeout_s = patience(w->worker, k > 0 ? is_kept(w, k) : w->worker->resume_path != NULL);
+        TRY(executor_run(&e, w->first + k, &step));
         TRY(report_step(w, k, &step));
+        if (is_kept(w, k + 1))
+            TRY(save(w, w->first + k + 1));
     }
+    e.timeout_s = patience(w->worker, w->worker->checkpoint_path != NULL);
     TRY(executor_finish(&e));
     TRY(report_done(w));
 out:
@@ -136,6 +206,9 @@ static enum status run(struct worker_rank *w)
                                      .direct = p->transport->device_memory};
     TRY(start_reporter(w));
     TRY(p->device->open(&p->model, &p->program, w->rank, &options, &w->device_self));
+    if (p->resume_path)
+        TRY(resume(w));
+    w->rendezvous.timeout_s = patience(p, p->resume_path != NULL);
     TRY(p->transport->open(&p->program, w->rank, &w->rendezvous, &w->transport_self));
     TRY(run_steps(w));
 out:
@@ -152,8 +225,7 @@ enum status worker_rank_run(struct worker *p, uint32_t rank)
                             .stop = {-1, -1}};
     struct frame_hello hello = p->hello;
     hello.rank = rank;
-    TRY(rendezvous_join(p->launcher, &hello, wait_factor * p->timeout_s + wait_more_s,
-                        &w.rendezvous));
+    TRY(rendezvous_join(p->launcher, &hello, start_s + patience(p, false), &w.rendezvous));
     w.rendezvous.shared = p->shared;
     if (p->unfit != STATUS_OK)
         st = error_set(p->unfit, "%s", p->reason);

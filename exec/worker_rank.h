@@ -10,6 +10,7 @@
 
 #include "core/model.h"
 #include "core/program.h"
+#include "exec/checkpoint.h"
 #include "exec/corpus.h"
 #include "exec/executor.h"
 #include "exec/rendezvous.h"
@@ -18,16 +19,22 @@
 /* Ranks wait for each other longer than the launcher waits for a rank: it knows better who hangs.
  */
 static const double wait_factor = 1.5, wait_more_s = 2;
+/* The launcher may come later than its workers. */
+static const double start_s = 20;
+/* And when one may be busy with its checkpoint, as long as a slow disk takes. */
+static const double slow_disk_Bps = 10e6;
 
 /* Read once, by all ranks of the process. */
 struct worker {
     const char *program_path, *model_path, *text_path, *device_name, *transport_name, *launcher;
+    const char *checkpoint_path, *resume_path;
     double learning_rate, timeout_s;
-    uint32_t steps;
+    uint32_t steps, checkpoint_every;
     struct frame_hello hello; /* of the first rank here; the others' have another number */
     struct program program;
     struct model model;
     struct corpus corpus;
+    struct checkpoint_key key;
     const struct device *device;
     const struct transport *transport;
     void *shared;      /* what the transport's ranks share, NULL: they are processes */
@@ -41,6 +48,8 @@ struct worker_rank {
     struct rendezvous rendezvous;
     void *device_self, *transport_self;
     struct executor_progress progress;
+    uint32_t first;         /* steps before this run */
+    _Atomic uint64_t saved; /* of checkpoints, written or read */
 
     pthread_mutex_t writing; /* one frame at a time on the control connection */
     pthread_t reporter;

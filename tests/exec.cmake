@@ -9,6 +9,7 @@ unit_test(rendezvous LIBS exec Threads::Threads)
 unit_test(star LIBS exec Threads::Threads)
 unit_test(executor LIBS toy exec Threads::Threads)
 unit_test(parallel_run LIBS toy sample exec model partition Threads::Threads)
+unit_test(checkpoint LIBS exec)
 unit_test(calibrate LIBS model exec)
 unit_test(profile LIBS model exec)
 set_tests_properties(unit.calibrate unit.profile PROPERTIES TIMEOUT 300)
@@ -47,6 +48,31 @@ add_executable(fake_worker fake_worker.c)
 target_link_libraries(fake_worker PRIVATE toy exec PkgConfig::cmocka)
 add_dependencies(test_launch fake_worker)
 target_compile_definitions(test_launch PRIVATE FAKE_WORKER="$<TARGET_FILE:fake_worker>")
+
+add_executable(failing_worker_tcp failing_worker_tcp.c failing_worker.c)
+target_link_libraries(failing_worker_tcp PRIVATE exec)
+if(TARGET exec_mpi)
+    add_executable(failing_worker_mpi failing_worker_mpi.c failing_worker.c)
+    target_link_libraries(failing_worker_mpi PRIVATE exec_mpi)
+endif()
+foreach(transport IN ITEMS tcp mpi)
+    add_test(NAME exec.failures.${transport}
+        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_failures.sh ${PROJECT_BINARY_DIR}/bin
+            ${CMAKE_CURRENT_BINARY_DIR} ${transport})
+    set_tests_properties(exec.failures.${transport} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+endforeach()
+
+add_test(NAME exec.checkpoint
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_checkpoint.sh ${PROJECT_BINARY_DIR}/bin
+        ${CMAKE_CURRENT_BINARY_DIR})
+set_tests_properties(exec.checkpoint PROPERTIES TIMEOUT 300)
+
+add_test(NAME exec.three_ways
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_three_ways.sh ${PROJECT_BINARY_DIR}/bin)
+add_test(NAME exec.full_disk
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_full_disk.sh ${PROJECT_BINARY_DIR}/bin)
+set_tests_properties(exec.three_ways PROPERTIES TIMEOUT 300)
+set_tests_properties(exec.full_disk PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
 
 add_test(NAME exec.run
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_run.sh ${PROJECT_BINARY_DIR}/bin)

@@ -44,6 +44,28 @@ plan p.json --stages 2 --replicas 2
 grep -q traceEvents t.json || fail "no trace"
 awk '/^loss/ { sub(",", "", $2); exit !($4 + 0 < $2 - 0.5) }' run.out || fail "loss: $(cat run.out)"
 
+# The trace names what the simulated one names, the sums over replicas too.
+"$bin/foreline" simulate p.json --engine simgrid --trace s.json >/dev/null 2>&1 ||
+    fail "simulate --trace"
+for t in s t; do
+    grep -o '"name": "[0-9][A-Z_]*[0-9]*"' $t.json | sort >$t.names
+done
+cmp s.names t.names || fail "simulated and real trace name different ops"
+grep -q ALLREDUCE t.names || fail "no all-reduce in the trace"
+
+# Losses on request, and the data: every token is predicted by the one before it.
+"$bin/foreline" run p.json --steps 4 --warmup 1 --loss-every 2 --dtype fp32 --batch-tokens d.bin \
+    >run.out 2>run.err || fail "--loss-every: $(cat run.err)"
+[ "$(sed -n 's/^step \([0-9]*\) of 5: .* loss [0-9.]*$/\1/p' run.err | tr '\n' ' ')" = "2 4 " ] ||
+    fail "--loss-every 2: $(cat run.err)"
+grep -q 'mean .*, 5th percentile .*, 95th ' run.out || fail "statistics: $(cat run.out)"
+grep -q 'predicted   measured' run.out || fail "memory: $(cat run.out)"
+od -An -v -t d4 -w256 d.bin | awk ' # a microbatch of 32 tokens and 32 targets in a line
+    { for (t = 1; t < 32; t++) if ($(32 + t) != $(t + 1) || $t < 1 || $t > 255) exit 1 }
+    END { exit NR != 5 * 4 }' || fail "--batch-tokens"
+"$bin/foreline" run p.json --steps 4 --warmup 1 --batch-tokens e.bin >run.out 2>run.err
+cmp d.bin e.bin || fail "the data of a second run differ"
+
 # Paced: no numerics, no hash, but it runs.
 "$bin/foreline" run p.json --steps 1 --compute paced --json >m.json 2>run.err ||
     fail "paced: $(cat run.err)"
@@ -59,6 +81,15 @@ status=0
 status=0
 "$bin/foreline" run p.json --text nowhere.txt 2>run.err || status=$?
 [ $status = 1 ] && grep -q nowhere.txt run.err || fail "missing text: exit $status, $(cat run.err)"
+
+status=0
+"$bin/foreline" run p.json --dtype bf16 2>run.err || status=$?
+[ $status = 1 ] && grep -q 'device cpu computes in fp32 only' run.err ||
+    fail "--dtype bf16: exit $status, $(cat run.err)"
+status=0
+"$bin/foreline" run p.json -o nowhere/m.json 2>run.err || status=$?
+[ $status = 1 ] && [ "$(cat run.err)" = "foreline run: nowhere/m.json: No such file or directory" ] ||
+    fail "no place for the output: exit $status, $(cat run.err)"
 
 # Kill a worker in the middle.
 workers() { # pids of this test's workers

@@ -150,6 +150,18 @@ static void falls_back_on_the_path_only_without_a_hash(void **state)
     assert_null(c.item);
 }
 
+static void quantiles_lie_between_values_in_proportion(void **state)
+{
+    (void)state;
+    const double value[] = {40, 10, 30, 20};
+    assert_true(quantile(value, 4, 0) == 10);
+    assert_true(quantile(value, 4, 1) == 40);
+    assert_true(quantile(value, 4, 0.5) == 25);
+    assert_true(quantile(value, 4, 0.25) == 17.5);
+    assert_true(quantile(value, 1, 0.05) == 40);
+    assert_true(isnan(quantile(value, 0, 0.5)));
+}
+
 static void several_runs_of_a_plan_count_with_their_median(void **state)
 {
     (void)state;
@@ -223,6 +235,7 @@ int main(void)
         cmocka_unit_test(quantiles_interpolate_between_order_statistics),
         cmocka_unit_test(pairs_by_hash_and_summarises),
         cmocka_unit_test(falls_back_on_the_path_only_without_a_hash),
+        cmocka_unit_test(quantiles_lie_between_values_in_proportion),
         cmocka_unit_test(several_runs_of_a_plan_count_with_their_median),
         cmocka_unit_test(every_pair_of_engines_is_a_block),
         cmocka_unit_test(refuses_contradictions_and_impossible_times),

@@ -63,7 +63,8 @@ static void a_worker_says_who_it_is_and_learns_the_ports(void **state)
     struct joining j;
     struct frame_hello h;
     int fd = -1, data = -1;
-    const uint16_t ports[2] = {1111, 2222};
+    const struct frame_peer peers[2] = {{"10.0.0.1", 1111, 5}, {"10.0.0.2", 2222, 6}};
+    char host[RENDEZVOUS_HOST];
     meet(&j, &fd, &h);
     assert_int_equal(h.rank, 1);
     assert_int_equal(h.ranks, 2);
@@ -71,7 +72,7 @@ static void a_worker_says_who_it_is_and_learns_the_ports(void **state)
     assert_int_equal(h.digest[0], 8);
     /* the port that it tells is open already */
     assert_int_equal(socket_connect("127.0.0.1", h.port, INFINITY, &data), STATUS_OK);
-    assert_int_equal(frame_write(fd, FRAME_WELCOME, ports, sizeof ports, NULL, 0, INFINITY),
+    assert_int_equal(frame_write(fd, FRAME_WELCOME, peers, sizeof peers, NULL, 0, INFINITY),
                      STATUS_OK);
     pthread_join(j.thread, NULL);
     assert_int_equal(j.st, STATUS_OK);
@@ -79,6 +80,9 @@ static void a_worker_says_who_it_is_and_learns_the_ports(void **state)
     assert_int_equal(j.r.ranks, 2);
     assert_int_equal(j.r.port[0], 1111);
     assert_int_equal(j.r.port[1], 2222);
+    assert_true(j.r.clocks_differ);
+    assert_string_equal(rendezvous_host(&j.r, 0, host), "10.0.0.1");
+    assert_string_equal(rendezvous_host(&j.r, 1, host), "10.0.0.2");
     rendezvous_free(&j.r);
     rendezvous_free(&j.r); /* {none} is fine */
     socket_close(&data);
@@ -103,20 +107,20 @@ static void answer_with(const void *bytes, size_t n, const char *reason)
 static void strange_answers_are_refused(void **state)
 {
     (void)state;
-    struct frame_head head = frame_head(FRAME_WELCOME, 2 * sizeof(uint16_t));
+    struct frame_head head = frame_head(FRAME_WELCOME, 2 * sizeof(struct frame_peer));
     answer_with(NULL, 0, "rank 1 meets the launcher at 127.0.0.1:");
     answer_with(&head, sizeof head - 1, "connection closed");
     answer_with(&head, sizeof head, "connection closed");
     head.bytes = UINT64_MAX;
     answer_with(&head, sizeof head, "sent the run away");
-    head = frame_head(FRAME_DONE, 2 * sizeof(uint16_t));
+    head = frame_head(FRAME_DONE, 2 * sizeof(struct frame_peer));
     answer_with(&head, sizeof head, "sent the run away");
     head.type = FRAME_TYPES;
     answer_with(&head, sizeof head, "control frame of unknown type");
-    head = frame_head(FRAME_WELCOME, 2 * sizeof(uint16_t));
-    head.version = 3;
-    answer_with(&head, sizeof head, "control protocol version 3, expected 2");
-    head = frame_head(FRAME_WELCOME, 2 * sizeof(uint16_t));
+    head = frame_head(FRAME_WELCOME, 2 * sizeof(struct frame_peer));
+    head.version = 99;
+    answer_with(&head, sizeof head, "control protocol version 99, expected");
+    head = frame_head(FRAME_WELCOME, 2 * sizeof(struct frame_peer));
     head.magic = 0x12345678;
     answer_with(&head, sizeof head, "not foreline's control protocol (0x12345678)");
 }

@@ -221,4 +221,7 @@ const struct device device_cpu = {
     .take_loss = take_loss,
     .digest = digest,
     .peak_bytes = peak_bytes,
+    .state = cpu_state,
+    .save = cpu_save,
+    .load = cpu_load,
 };

@@ -18,7 +18,7 @@ static uint32_t find_kind(const struct model *m, const char *kind)
 
 /* What a sample is follows from the whole model, so that all stages agree on the data: the first
  * embedding says how many tokens, `concat` and the loss's `masked` what is predicted. */
-static enum status find_data(struct stage *s)
+enum status stage_find_data(struct stage *s)
 {
     enum status st;
     const struct model *m = s->model;
@@ -326,7 +326,7 @@ enum status stage_open_on(const struct place *on, const struct model *m, const s
     }
     TRY(stage_find_shares(&s));
     TRY(find_stages(m, p, &stage_of));
-    TRY(find_data(&s));
+    TRY(stage_find_data(&s));
     TRY(open_ops(&s));
     TRY(open_links(&s, stage_of, true));
     TRY(open_links(&s, stage_of, false));

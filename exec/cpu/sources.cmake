@@ -11,7 +11,7 @@ foreach(name IN ITEMS attention backend embedding gelu gemm kinds layernorm layo
         residual share slot stage)
     list(APPEND CPU_SOURCES ${cpu}/${name}.c)
 endforeach()
-set(DEVICE_SOURCES ${cpu}/device.c ${cpu}/../paced.c)
+set(DEVICE_SOURCES ${cpu}/device.c ${cpu}/state.c ${cpu}/../paced.c)
 
 # Loops over channels are written to be vectorised; nothing here reads errno or traps. None of these
 # options lets the compiler reorder a sum.

@@ -29,6 +29,7 @@
 #include "exec/layer.h"
 
 struct device_options;
+struct device_state;
 
 enum { NOWHERE = UINT32_MAX };
 
@@ -167,9 +168,14 @@ struct cpu {
 enum status cpu_open_on(const struct place *on, const struct model *m, const struct program *p,
                         uint32_t rank, const struct device_options *o, void **self) MUST_CHECK;
 
-/* Stage `index` in host memory as its first rank has it, or on another place. Model, program and
- * corpus stay alive until stage_close(). STATUS_INVALID, STATUS_UNSUPPORTED with the op's name;
- * STATUS_NOMEM also when the machine has too little memory for parameters and one microbatch. */
+/* device_cpu.state(), save() and load() (state.c). */
+bool cpu_state(void *self, size_t index, struct device_state *out);
+enum status cpu_save(void *self, size_t index, void *data) MUST_CHECK;
+enum status cpu_load(void *self, size_t index, const void *data) MUST_CHECK;
+
+/* Stage `index` in host memory as its first rank has it, or on another place. Model, program and corpus stay alive until
+ * stage_close(). STATUS_INVALID, STATUS_UNSUPPORTED with the op's name; STATUS_NOMEM also when the
+ * machine has too little memory for parameters and one microbatch. */
 enum status stage_open(const struct model *m, const struct program *p, uint32_t index,
                        const struct corpus *c, double learning_rate, struct stage *out) MUST_CHECK;
 enum status stage_open_on(const struct place *on, const struct model *m, const struct program *p,
@@ -208,6 +214,8 @@ void stage_copy_owned(struct stage *s, real *whole, real *owned, bool to_owned);
 /* Choose the parameters for a pass that begins, STATUS_INVALID when they have not been gathered. */
 enum status stage_begin_pass(struct stage *s, struct slot *slot, bool forward) MUST_CHECK;
 void stage_end_pass(struct stage *s, struct slot *slot); /* after a microbatch's last pass */
+/* What a sample is: s->data and s->scale, from model, program, batch and corpus. */
+enum status stage_find_data(struct stage *s) MUST_CHECK;
 
 /* Offsets and sizes of everything (ops, tensors and links are known), then the memory, then the
  * start values. */

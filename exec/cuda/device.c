@@ -255,6 +255,26 @@ static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
     return st == STATUS_OK ? cuda_status(&c->context) : st;
 }
 
+static bool state(void *self, size_t index, struct device_state *out)
+{
+    const struct cuda *c = self;
+    return device_cpu.state(c->stages, index, out);
+}
+
+static enum status save(void *self, size_t index, void *data)
+{
+    struct cuda *c = self;
+    enum status st = device_cpu.save(c->stages, index, data);
+    return st == STATUS_OK ? cuda_finish(&c->context) : st;
+}
+
+static enum status load(void *self, size_t index, const void *data)
+{
+    struct cuda *c = self;
+    enum status st = device_cpu.load(c->stages, index, data);
+    return st == STATUS_OK ? cuda_finish(&c->context) : st;
+}
+
 static int64_t peak_bytes(void *self)
 {
     const struct cuda *c = self;
@@ -276,4 +296,7 @@ const struct device device_cuda = {
     .take_loss = take_loss,
     .digest = digest,
     .peak_bytes = peak_bytes,
+    .state = state,
+    .save = save,
+    .load = load,
 };

@@ -93,6 +93,7 @@ enum status tcp_connect(struct tcp *t, const struct rendezvous *r)
     enum status st = STATUS_OK;
     size_t incoming = 0;
     double deadline_s = clock_now() + r->timeout_s;
+    t->clocks_differ = r->clocks_differ;
     TRY(call_all(t, r, deadline_s, &incoming));
     while (incoming > 0) {
         bool known;

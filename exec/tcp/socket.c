@@ -89,6 +89,29 @@ enum status socket_listen_on(const char *host, uint16_t port, int *fd)
     return st == STATUS_OK ? st : error_context(st, "port %u of %s", port, host);
 }
 
+static enum status print_host(int failure, const struct sockaddr_in *a, char host[SOCKET_HOST])
+{
+    if (failure)
+        return failed();
+    if (a->sin_family != AF_INET || !inet_ntop(AF_INET, &a->sin_addr, host, SOCKET_HOST))
+        return error_set(STATUS_IO, "not an IPv4 connection");
+    return STATUS_OK;
+}
+
+enum status socket_own(int fd, char host[SOCKET_HOST])
+{
+    struct sockaddr_in a = {0};
+    socklen_t length = sizeof a;
+    return print_host(getsockname(fd, (struct sockaddr *)&a, &length), &a, host);
+}
+
+enum status socket_peer(int fd, char host[SOCKET_HOST])
+{
+    struct sockaddr_in a = {0};
+    socklen_t length = sizeof a;
+    return print_host(getpeername(fd, (struct sockaddr *)&a, &length), &a, host);
+}
+
 enum status socket_listen(int *fd, uint16_t *port)
 {
     return socket_listen_at("127.0.0.1", fd, port);

@@ -20,8 +20,12 @@ void clock_sleep_until(double moment_s);
 enum status socket_listen(int *fd, uint16_t *port) MUST_CHECK;
 /* The same on the interface with the dotted address `host`. STATUS_INVALID: it is no address. */
 enum status socket_listen_at(const char *host, int *fd, uint16_t *port) MUST_CHECK;
-/* The same on a port of one's own choice, which may have been in use a moment ago. */
+/* The same on a port that others know already. */
 enum status socket_listen_on(const char *host, uint16_t port, int *fd) MUST_CHECK;
+/* The address of this end of a connection, or of the other one. STATUS_IO. */
+enum { SOCKET_HOST = 16 };
+enum status socket_own(int fd, char host[SOCKET_HOST]) MUST_CHECK;
+enum status socket_peer(int fd, char host[SOCKET_HOST]) MUST_CHECK;
 /* Connect to `port` of the dotted address `host`, retrying while nobody listens there. */
 enum status socket_connect(const char *host, uint16_t port, double deadline_s, int *fd) MUST_CHECK;
 enum status socket_accept(int listener, double deadline_s, int *fd) MUST_CHECK;

@@ -374,7 +374,7 @@ static enum status arrive(struct tcp *t, const struct tcp_head *head, double dea
     TRY(socket_write(t->star[0], head, sizeof *head, deadline_s));
     TRY(socket_read(t->star[0], &answer, sizeof answer, deadline_s));
     TRY(tcp_expect(&answer.head, head));
-    *start_s = answer.moment_s;
+    *start_s = t->clocks_differ ? clock_now() : answer.moment_s;
 out:
     return check_star(t, 0, st);
 }

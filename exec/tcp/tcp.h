@@ -94,6 +94,7 @@ struct tcp {
     size_t neighbours;
     int *star; /* rank 0: [ranks] connections of the others; else [1] to rank 0 */
     size_t stars;
+    bool clocks_differ; /* rendezvous.h: steps start when a rank hears of it */
 
     size_t requests, served;     /* calls of collectives of this step, in their order */
     struct tcp_request *request; /* [links.collectives] number k at k % links.collectives */

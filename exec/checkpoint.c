@@ -1,0 +1,307 @@
+#include "exec/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/file.h"
+#include "core/json.h"
+#include "core/provenance.h"
+#include "exec/rendezvous.h"
+
+static const char checkpoint_format[] = "foreline-checkpoint";
+enum { MANIFEST_VERSION = 1, NAME = 32 };
+static const char manifest_name[] = "manifest.json";
+
+/* ---- what must agree */
+
+static void print_model(FILE *f, const struct model *m)
+{
+    fprintf(f, "%zu %" PRId64 "\n", m->n, m->element_bytes);
+    for (size_t i = 0; i < m->n; i++) {
+        const struct model_op *o = &m->op[i];
+        fprintf(f, "%s %s %" PRId64 " %u %" PRId64, o->name, o->kind, o->parameter_bytes, o->shares,
+                o->shared_bytes);
+        for (size_t k = 0; k < o->attributes; k++)
+            fprintf(f, " %s=%" PRId64, o->attribute[k].name, o->attribute[k].value);
+        for (size_t k = m->in_start[i]; k < m->in_start[i + 1]; k++)
+            fprintf(f, " <%u", m->in[k]);
+        fputc('\n', f);
+    }
+}
+
+static enum status print_plan(FILE *f, const struct program *p)
+{
+    fprintf(f, "%u %u %" PRIu64 "\n", p->microbatches, p->microbatch_size, p->seed);
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        size_t n = program_rank_ops(p, r, NULL);
+        uint32_t *op = calloc(n + 1, sizeof *op);
+        if (!op)
+            return error_set(STATUS_NOMEM, "%zu ops", n);
+        program_rank_ops(p, r, op);
+        fprintf(f, "%u %u", p->rank[r].replica, p->rank[r].shard);
+        for (size_t k = 0; k < n; k++)
+            fprintf(f, " %u", op[k]);
+        fputc('\n', f);
+        free(op);
+    }
+    return STATUS_OK;
+}
+
+/* SHA-256 of the text that model (or else program) prints. */
+static enum status digest_text(const struct program *p, const struct model *m,
+                               uint8_t digest[DIGEST])
+{
+    enum status st = STATUS_OK;
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    if (!f)
+        return error_set(STATUS_NOMEM, "out of memory");
+    if (m)
+        print_model(f, m);
+    else
+        st = print_plan(f, p);
+    bool fine = !ferror(f);
+    if ((fclose(f) || !fine) && st == STATUS_OK)
+        st = error_set(STATUS_NOMEM, "out of memory");
+    if (st == STATUS_OK)
+        digest_bytes(text, n, digest);
+    free(text);
+    return st;
+}
+
+enum status checkpoint_key(const struct program *p, const struct model *m,
+                           struct checkpoint_key *out)
+{
+    enum status st;
+    struct checkpoint_key key = {.ranks = (uint32_t)p->ranks};
+    TRY(digest_text(p, m, key.model));
+    TRY(digest_text(p, NULL, key.plan));
+    snprintf(key.optimizer, sizeof key.optimizer, "%s", p->optimizer);
+    *out = key;
+out:
+    return st;
+}
+
+enum status checkpoint_match(const struct checkpoint_key *found,
+                             const struct checkpoint_key *wanted, const char *path)
+{
+    if (memcmp(found->model, wanted->model, DIGEST) != 0)
+        return error_set(STATUS_INVALID, "%s: checkpoint of another model than the plan's", path);
+    if (memcmp(found->optimizer, wanted->optimizer, sizeof found->optimizer) != 0)
+        return error_set(STATUS_INVALID, "%s: checkpoint of optimizer '%.16s', the plan has '%s'",
+                         path, found->optimizer, wanted->optimizer);
+    if (found->ranks != wanted->ranks)
+        return error_set(STATUS_INVALID, "%s: checkpoint of %u ranks, the plan has %u", path,
+                         found->ranks, wanted->ranks);
+    if (memcmp(found->plan, wanted->plan, DIGEST) != 0)
+        return error_set(STATUS_INVALID,
+                         "%s: checkpoint of a plan with other stages, replicas, seed or "
+                         "microbatches",
+                         path);
+    return STATUS_OK;
+}
+
+/* ---- directories */
+
+enum status checkpoint_directory(const char *dir, uint64_t step, char path[CHECKPOINT_PATH])
+{
+    int n = snprintf(path, CHECKPOINT_PATH, "%s/step-%08" PRIu64, dir, step);
+    return n > CHECKPOINT_PATH - NAME
+               ? error_set(STATUS_INVALID, "%.60s...: a path of %d characters", dir, n)
+               : STATUS_OK;
+}
+
+/* A name in a directory of a step, which leaves room for it. */
+static void path_of(const char *directory, const char *name, char path[CHECKPOINT_PATH])
+{
+    snprintf(path, CHECKPOINT_PATH, "%.*s/%s", CHECKPOINT_PATH - NAME, directory, name);
+}
+
+static bool is_complete(const char *directory)
+{
+    char path[CHECKPOINT_PATH];
+    path_of(directory, manifest_name, path);
+    return !access(path, F_OK);
+}
+
+static bool parse_step(const char *name, uint64_t *step)
+{
+    int end = 0;
+    return sscanf(name, "step-%8" SCNu64 "%n", step, &end) == 1 && end == 13 && !name[end];
+}
+
+/* The last complete step in `dir` before `limit`; false: there is none. */
+static bool newest_before(const char *dir, uint64_t limit, uint64_t *out)
+{
+    bool found = false;
+    DIR *d = opendir(dir);
+    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
+        char path[CHECKPOINT_PATH];
+        uint64_t step;
+        if (!parse_step(e->d_name, &step) || step >= limit || (found && step < *out) ||
+            checkpoint_directory(dir, step, path) != STATUS_OK || !is_complete(path))
+            continue;
+        found = true;
+        *out = step;
+    }
+    if (d)
+        closedir(d);
+    return found;
+}
+
+/* The manifest first: a checkpoint that lacks a file must not count. Only what runs write. */
+static void remove_step(const char *directory)
+{
+    char path[CHECKPOINT_PATH];
+    DIR *d = opendir(directory);
+    path_of(directory, manifest_name, path);
+    unlink(path);
+    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
+        if ((!strncmp(e->d_name, "rank-", 5) || !strncmp(e->d_name, "manifest", 8)) &&
+            strlen(e->d_name) < NAME) {
+            path_of(directory, e->d_name, path);
+            unlink(path);
+        }
+    if (d)
+        closedir(d);
+    rmdir(directory);
+}
+
+void checkpoint_clean(const char *dir, uint64_t last)
+{
+    uint64_t oldest = UINT64_MAX;
+    for (int k = 0; k < CHECKPOINT_KEPT; k++)
+        if (!newest_before(dir, oldest, &oldest))
+            break;
+    DIR *d = opendir(dir);
+    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
+        char path[CHECKPOINT_PATH];
+        uint64_t step;
+        if (parse_step(e->d_name, &step) && checkpoint_directory(dir, step, path) == STATUS_OK &&
+            (is_complete(path) ? step < oldest : step <= last))
+            remove_step(path);
+    }
+    if (d)
+        closedir(d);
+}
+
+/* ---- manifests */
+
+enum status checkpoint_commit(const struct checkpoint *c, const struct provenance *by)
+{
+    enum status st;
+    char path[CHECKPOINT_PATH], hex[2 * DIGEST + 1];
+    struct file_out f = {0};
+    path_of(c->directory, manifest_name, path);
+    TRY(file_create(path, &f));
+    struct json_writer w = {.stream = f.stream};
+    json_put_header(&w, checkpoint_format, MANIFEST_VERSION, by);
+    json_put_integer(&w, "step", (int64_t)c->step);
+    hex_print(c->key.model, DIGEST, hex);
+    json_put_string(&w, "model_sha256", hex);
+    hex_print(c->key.plan, DIGEST, hex);
+    json_put_string(&w, "plan_sha256", hex);
+    json_put_string(&w, "optimizer", c->key.optimizer);
+    json_open_array(&w, "ranks", false);
+    for (uint32_t r = 0; r < c->key.ranks; r++) {
+        hex_print(c->digest + (size_t)r * DIGEST, DIGEST, hex);
+        json_put_string(&w, NULL, hex);
+    }
+    json_close(&w);
+    json_close(&w);
+    TRY(file_commit(&f));
+out:
+    file_discard(&f);
+    return st;
+}
+
+static enum status read_hash(const struct json_at *at, uint8_t digest[DIGEST])
+{
+    enum status st;
+    const char *text;
+    TRY(json_get_string(at, &text));
+    if (hex_parse(text, digest, DIGEST) != STATUS_OK)
+        st = json_error(at, "expected a SHA-256 in hexadecimal");
+out:
+    return st;
+}
+
+static enum status read_fields(const struct json_at *root, struct checkpoint *c)
+{
+    enum status st;
+    struct json_at at;
+    size_t n;
+    int64_t step;
+    const char *optimizer;
+    TRY(json_need_integer(root, "step", 1, UINT32_MAX, &step));
+    c->step = (uint64_t)step;
+    TRY(json_field(root, "model_sha256", &at));
+    TRY(read_hash(&at, c->key.model));
+    TRY(json_field(root, "plan_sha256", &at));
+    TRY(read_hash(&at, c->key.plan));
+    TRY(json_field(root, "optimizer", &at));
+    TRY(json_get_string(&at, &optimizer));
+    if (strlen(optimizer) >= sizeof c->key.optimizer)
+        return json_error(&at, "no optimizer has such a long name");
+    strcpy(c->key.optimizer, optimizer);
+    TRY(json_field(root, "ranks", &at));
+    TRY(json_get_array(&at, 1 << 20, &n));
+    c->key.ranks = (uint32_t)n;
+    c->digest = calloc(n + 1, DIGEST);
+    if (!c->digest)
+        return error_set(STATUS_NOMEM, "%zu ranks", n);
+    for (size_t r = 0; r < n; r++) {
+        struct json_at item = json_item(&at, r);
+        TRY(read_hash(&item, c->digest + r * DIGEST));
+    }
+out:
+    return st;
+}
+
+enum status checkpoint_read(const char *step_directory, struct checkpoint *out)
+{
+    enum status st;
+    struct checkpoint c = {0};
+    struct json_document d = {0};
+    char path[CHECKPOINT_PATH];
+    if (strlen(step_directory) > CHECKPOINT_PATH - NAME)
+        return error_set(STATUS_INVALID, "%.60s...: too long a path", step_directory);
+    strcpy(c.directory, step_directory);
+    path_of(step_directory, manifest_name, path);
+    TRY(json_read(path, checkpoint_format, MANIFEST_VERSION, &d));
+    struct json_at root = json_root(&d);
+    TRY(read_fields(&root, &c));
+    *out = c;
+    c = (struct checkpoint){0};
+out:
+    checkpoint_free(&c);
+    json_document_free(&d);
+    return st;
+}
+
+enum status checkpoint_find(const char *dir, struct checkpoint *out)
+{
+    enum status st;
+    uint64_t step;
+    char path[CHECKPOINT_PATH];
+    if (strlen(dir) < CHECKPOINT_PATH - NAME && is_complete(dir))
+        return checkpoint_read(dir, out);
+    if (!newest_before(dir, UINT64_MAX, &step))
+        return error_set(STATUS_IO, "%s: no complete checkpoint there", dir);
+    TRY(checkpoint_directory(dir, step, path));
+    TRY(checkpoint_read(path, out));
+out:
+    return st;
+}
+
+void checkpoint_free(struct checkpoint *c)
+{
+    free(c->digest);
+    *c = (struct checkpoint){0};
+}

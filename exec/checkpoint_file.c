@@ -1,0 +1,273 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/file.h"
+#include "exec/checkpoint.h"
+
+static const char checkpoint_magic[8] = "FLCKPT\r\n";
+enum { FILE_VERSION = 1, CHECKPOINT_ORDER = 0x01020304 };
+
+static enum status path_of(const struct checkpoint_part *part, char path[CHECKPOINT_PATH])
+{
+    int n = snprintf(path, CHECKPOINT_PATH, "%s/rank-%04u.ckpt", part->step_directory, part->rank);
+    return n >= CHECKPOINT_PATH ? error_set(STATUS_INVALID, "a path of %d characters", n)
+                                : STATUS_OK;
+}
+
+/* ---- head and table */
+
+/* Digest of head and table. */
+static enum status seal(const struct checkpoint_head *head, const struct checkpoint_array *array,
+                        uint8_t digest[DIGEST])
+{
+    size_t n = head->arrays * sizeof *array;
+    char *both = malloc(sizeof *head + n);
+    if (!both)
+        return error_set(STATUS_NOMEM, "%u arrays", head->arrays);
+    memcpy(both, head, sizeof *head);
+    memcpy(both + sizeof *head, array, n);
+    digest_bytes(both, sizeof *head + n, digest);
+    free(both);
+    return STATUS_OK;
+}
+
+static enum status check_head(const struct checkpoint_head *h, const char *path)
+{
+    if (memcmp(h->magic, checkpoint_magic, sizeof h->magic) != 0)
+        return error_set(STATUS_PARSE, "%s: not a checkpoint", path);
+    if (h->order != CHECKPOINT_ORDER)
+        return error_set(STATUS_PARSE, "%s: written on a machine with another byte order", path);
+    if (h->version != FILE_VERSION)
+        return error_set(STATUS_PARSE, "%s: version %u, expected %d", path, h->version,
+                         FILE_VERSION);
+    if (h->arrays < 1 || h->arrays > CHECKPOINT_ARRAYS)
+        return error_set(STATUS_PARSE, "%s: %u arrays", path, h->arrays);
+    return STATUS_OK;
+}
+
+/* Is the file as long as its table says? */
+static enum status check_length(FILE *f, const char *path, const struct checkpoint_array *array,
+                                size_t n)
+{
+    long at = ftell(f), end;
+    if (at < 0 || fseek(f, 0, SEEK_END) || (end = ftell(f)) < 0 || fseek(f, at, SEEK_SET))
+        return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+    uint64_t left = (uint64_t)(end - at);
+    for (size_t k = 0; k < n; k++) {
+        if (array[k].bytes > left)
+            return error_set(STATUS_PARSE, "%s: truncated: array %zu needs %llu bytes, has %llu",
+                             path, k, (unsigned long long)array[k].bytes, (unsigned long long)left);
+        left -= array[k].bytes;
+    }
+    if (left > 0)
+        return error_set(STATUS_PARSE, "%s: %llu bytes too long", path, (unsigned long long)left);
+    return STATUS_OK;
+}
+
+enum status checkpoint_read_head(FILE *f, const char *path, struct checkpoint_head *head,
+                                 struct checkpoint_array **array, uint8_t digest[DIGEST])
+{
+    enum status st;
+    struct checkpoint_head h = {0};
+    struct checkpoint_array *table = NULL;
+    uint8_t sealed[DIGEST], expected[DIGEST];
+    if (fread(&h, sizeof h, 1, f) != 1)
+        return error_set(STATUS_PARSE, "%s: too short for a checkpoint", path);
+    TRY(check_head(&h, path));
+    table = calloc(h.arrays, sizeof *table);
+    if (!table) {
+        st = error_set(STATUS_NOMEM, "%u arrays", h.arrays);
+        goto out;
+    }
+    if (fread(table, sizeof *table, h.arrays, f) != h.arrays || fread(sealed, DIGEST, 1, f) != 1) {
+        st = error_set(STATUS_PARSE, "%s: truncated in the table of its %u arrays", path, h.arrays);
+        goto out;
+    }
+    TRY(seal(&h, table, expected));
+    if (memcmp(sealed, expected, DIGEST) != 0) {
+        st = error_set(STATUS_PARSE, "%s: damaged: the SHA-256 of its head differs", path);
+        goto out;
+    }
+    TRY(check_length(f, path, table, h.arrays));
+    memcpy(digest, expected, DIGEST);
+    *head = h;
+    *array = table;
+    table = NULL;
+out:
+    free(table);
+    return st;
+}
+
+/* ---- writing */
+
+/* The table without digests; *room: bytes of the largest array. */
+static enum status list_state(const struct checkpoint_part *part, struct checkpoint_array **out,
+                              uint32_t *out_n, size_t *room)
+{
+    struct device_state s;
+    uint32_t n = 0;
+    if (!part->device->state)
+        return error_set(STATUS_UNSUPPORTED, "device '%s' has nothing to keep in a checkpoint",
+                         part->device->name);
+    while (n < CHECKPOINT_ARRAYS && part->device->state(part->device_self, n, &s))
+        n++;
+    struct checkpoint_array *array = calloc(n + 1, sizeof *array);
+    if (!array)
+        return error_set(STATUS_NOMEM, "%u arrays", n);
+    *room = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        part->device->state(part->device_self, k, &s);
+        array[k] = (struct checkpoint_array){s.stage, s.kind, s.bytes, {0}};
+        *room = s.bytes > *room ? s.bytes : *room;
+    }
+    *out = array;
+    *out_n = n;
+    return STATUS_OK;
+}
+
+static enum status put(FILE *f, const char *path, const void *data, size_t n)
+{
+    if (n > 0 && fwrite(data, 1, n, f) != n)
+        return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+    return STATUS_OK;
+}
+
+/* The arrays behind room for head and table, which then get their digests. */
+static enum status write_all(const struct checkpoint_part *part, FILE *f, const char *path,
+                             const struct checkpoint_head *head, struct checkpoint_array *array,
+                             void *data, uint8_t digest[DIGEST])
+{
+    enum status st = STATUS_OK;
+    size_t before = sizeof *head + head->arrays * sizeof *array + DIGEST;
+    if (fseek(f, (long)before, SEEK_SET))
+        return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+    for (uint32_t k = 0; k < head->arrays; k++) {
+        TRY(part->device->save(part->device_self, k, data));
+        digest_bytes(data, (size_t)array[k].bytes, array[k].digest);
+        TRY(put(f, path, data, (size_t)array[k].bytes));
+        if (part->bytes)
+            atomic_fetch_add(part->bytes, array[k].bytes + 1);
+    }
+    TRY(seal(head, array, digest));
+    rewind(f);
+    TRY(put(f, path, head, sizeof *head));
+    TRY(put(f, path, array, head->arrays * sizeof *array));
+    TRY(put(f, path, digest, DIGEST));
+out:
+    return st;
+}
+
+enum status checkpoint_save(struct checkpoint_part *part)
+{
+    enum status st;
+    char path[CHECKPOINT_PATH];
+    struct file_out f = {0};
+    struct checkpoint_array *array = NULL;
+    struct checkpoint_head head = {.version = FILE_VERSION,
+                                   .order = CHECKPOINT_ORDER,
+                                   .rank = part->rank,
+                                   .step = part->step,
+                                   .key = part->key};
+    size_t room;
+    void *data = NULL;
+    memcpy(head.magic, checkpoint_magic, sizeof head.magic);
+    TRY(path_of(part, path));
+    TRY(list_state(part, &array, &head.arrays, &room));
+    data = malloc(room + 1);
+    if (!data) {
+        st = error_set(STATUS_NOMEM, "%zu bytes for a checkpoint", room);
+        goto out;
+    }
+    if (mkdir(part->step_directory, 0777) && errno != EEXIST) {
+        st = error_set(STATUS_IO, "%s: %s", part->step_directory, strerror(errno));
+        goto out;
+    }
+    TRY(file_create(path, &f));
+    TRY(write_all(part, f.stream, path, &head, array, data, part->digest));
+    TRY(file_commit(&f));
+out:
+    file_discard(&f);
+    free(data);
+    free(array);
+    return st;
+}
+
+/* ---- reading */
+
+static enum status check_arrays(const struct checkpoint_part *part, const char *path,
+                                const struct checkpoint_head *head,
+                                const struct checkpoint_array *array)
+{
+    struct device_state s;
+    for (uint32_t k = 0; k < head->arrays; k++)
+        if (!part->device->state(part->device_self, k, &s) || s.bytes != array[k].bytes ||
+            s.stage != array[k].stage || s.kind != array[k].kind)
+            return error_set(STATUS_INVALID, "%s: array %u is not what the device keeps there",
+                             path, k);
+    if (part->device->state(part->device_self, head->arrays, &s))
+        return error_set(STATUS_INVALID, "%s: %u arrays, the device keeps more", path,
+                         head->arrays);
+    return STATUS_OK;
+}
+
+static enum status read_array(const struct checkpoint_part *part, FILE *f, const char *path,
+                              uint32_t k, const struct checkpoint_array *array)
+{
+    enum status st = STATUS_OK;
+    uint8_t digest[DIGEST];
+    size_t n = (size_t)array->bytes;
+    void *data = malloc(n + 1);
+    if (!data)
+        return error_set(STATUS_NOMEM, "%zu bytes of a checkpoint", n);
+    if (fread(data, 1, n, f) != n) {
+        st = error_set(STATUS_PARSE, "%s: truncated in array %u", path, k);
+        goto out;
+    }
+    digest_bytes(data, n, digest);
+    if (memcmp(digest, array->digest, DIGEST) != 0) {
+        st = error_set(STATUS_PARSE, "%s: damaged: the SHA-256 of array %u differs", path, k);
+        goto out;
+    }
+    TRY(part->device->load(part->device_self, k, data));
+    if (part->bytes)
+        atomic_fetch_add(part->bytes, array->bytes + 1);
+out:
+    free(data);
+    return st;
+}
+
+enum status checkpoint_load(const struct checkpoint_part *part)
+{
+    enum status st;
+    char path[CHECKPOINT_PATH];
+    struct checkpoint_head head;
+    struct checkpoint_array *array = NULL;
+    uint8_t digest[DIGEST];
+    FILE *f = NULL;
+    if (!part->device->state)
+        return error_set(STATUS_UNSUPPORTED, "device '%s' cannot go on from a checkpoint",
+                         part->device->name);
+    TRY(path_of(part, path));
+    f = fopen(path, "rb");
+    if (!f) {
+        st = error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+        goto out;
+    }
+    TRY(checkpoint_read_head(f, path, &head, &array, digest));
+    if (memcmp(digest, part->digest, DIGEST) != 0 || head.step != part->step ||
+        head.rank != part->rank) {
+        st = error_set(STATUS_PARSE, "%s: not the file that the manifest names", path);
+        goto out;
+    }
+    TRY(checkpoint_match(&head.key, &part->key, path));
+    TRY(check_arrays(part, path, &head, array));
+    for (uint32_t k = 0; k < head.arrays; k++)
+        TRY(read_array(part, f, path, k, &array[k]));
+out:
+    if (f)
+        fclose(f);
+    free(array);
+    return st;
+}

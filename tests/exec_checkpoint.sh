@@ -1,0 +1,141 @@
+#!/bin/sh
+# Checkpoints: ten steps are five, and five more from the checkpoint, bit for bit, whoever was killed
+# in between; a checkpoint that is damaged, incomplete or of another run is refused in one line.
+# Usage: exec_checkpoint.sh DIRECTORY_OF_BINARIES DIRECTORY_OF_TEST_BINARIES
+set -eu
+bin=$(cd "$1" && pwd)
+test_bin=$(cd "$2" && pwd)
+tool=$bin/foreline
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+unset RANK WORLD_SIZE FORELINE_WORKER
+
+fail() {
+    echo "FAIL: $*" >&2
+    exit 1
+}
+plan() { # plan FILE OPTIONS...
+    file=$1
+    shift
+    "$tool" plan --algorithm balanced --platform laptop --microbatches 4 "$@" -o "$file" \
+        >plan.out 2>&1 || fail "plan $*: $(cat plan.out)"
+}
+run() { # run PLAN OPTIONS...: the hash of the parameters
+    "$tool" run "$@" --warmup 0 --json >m.json 2>run.err || fail "run $*: $(cat run.err)"
+    sed -n 's/.*"parameters_sha256": "\([0-9a-f]*\)".*/\1/p' m.json
+}
+refused() { # refused TEXT PLAN OPTIONS...: one line with the text
+    text=$1
+    shift
+    status=0
+    "$tool" run "$@" --steps 1 --warmup 0 >run.out 2>run.err || status=$?
+    [ $status = 1 ] && [ "$(grep -c . run.err)" = 1 ] && grep -q "$text" run.err ||
+        fail "expected '$text' of run $*: exit $status, $(cat run.err)"
+}
+steps() { # steps DIRECTORY: what is in it
+    (cd "$1" && echo *)
+}
+tiny=gpt-tiny:layers=2,hidden=32,heads=2,tokens=32
+plan p.json --model $tiny --stages 2 --replicas 2
+
+ten=$(run p.json --steps 10)
+[ ${#ten} = 64 ] || fail "no parameters_sha256"
+
+# Five and five; the schedule does not matter, and nor does the transport.
+run p.json --steps 5 --checkpoint a >five
+[ "$(steps a)" = step-00000005 ] || fail "checkpoints: $(steps a)"
+[ "$(run p.json --steps 5 --resume a)" = "$ten" ] || fail "5 + 5 steps are not 10"
+plan gpipe.json --model $tiny --stages 2 --replicas 2 --schedule gpipe
+[ "$(run gpipe.json --steps 5 --resume a)" = "$ten" ] || fail "5 + 5 steps by another schedule"
+if command -v mpirun >/dev/null && [ -x "$bin/foreline-worker-mpi" ]; then
+    [ "$(run p.json --steps 5 --resume a --transport mpi)" = "$ten" ] || fail "5 + 5 steps over mpi"
+else
+    echo "not tried over mpi: it is not installed"
+fi
+plan sgd.json --model $tiny --stages 2 --optimizer sgd
+sgd=$(run sgd.json --steps 4)
+run sgd.json --steps 2 --checkpoint s >two
+[ "$(run sgd.json --steps 2 --resume s)" = "$sgd" ] || fail "2 + 2 steps of sgd"
+
+# Every third step and the last; the newest two stay.
+run p.json --steps 7 --checkpoint b --checkpoint-every 3 >seven
+[ "$(steps b)" = "step-00000006 step-00000007" ] || fail "checkpoints: $(steps b)"
+[ "$(run p.json --steps 3 --resume b --checkpoint b)" = "$ten" ] || fail "7 + 3 steps"
+[ "$(steps b)" = "step-00000007 step-00000010" ] || fail "checkpoints: $(steps b)"
+
+# A worker is killed in step 4: the checkpoint before it counts, and nothing of another is left.
+status=0
+FAIL="1 steady 9" FORELINE_WORKER=$test_bin/failing_worker_tcp "$tool" run p.json --steps 10 \
+    --warmup 0 --checkpoint c --checkpoint-every 2 >run.out 2>run.err || status=$?
+[ $status = 1 ] && grep -q 'killed by signal 9' run.err || fail "not killed: $(cat run.err)"
+[ "$(steps c)" = "step-00000002 step-00000004" ] || fail "checkpoints: $(steps c)"
+[ "$(run p.json --steps 6 --resume c)" = "$ten" ] || fail "resumed after kill -9"
+
+# The launcher is killed, wherever it is: what it leaves can be gone on from.
+"$tool" run p.json --steps 100000 --warmup 0 --checkpoint d --checkpoint-every 1 \
+    >run.out 2>run.err &
+launcher=$!
+tries=0
+while [ ! -e d/step-00000003/manifest.json ]; do
+    tries=$((tries + 1))
+    [ $tries -lt 400 ] || fail "no checkpoint: $(cat run.err)"
+    sleep 0.02
+done
+kill -9 $launcher
+wait $launcher 2>/dev/null || true
+sleep 0.5
+run p.json --steps 2 --resume d --checkpoint d >resumed # and cleans up
+newest=$(steps d)
+newest=${newest##*-}
+newest=$((1$newest - 100000000))
+[ "$(cat resumed)" = "$(run p.json --steps $newest)" ] || fail "resumed after the launcher's death"
+
+# A step without manifest does not count, and a directory is not overwritten.
+mkdir a/step-00000009
+cp a/step-00000005/rank-* a/step-00000009
+[ "$(run p.json --steps 5 --resume a)" = "$ten" ] || fail "an incomplete checkpoint was used"
+refused 'a: holds a checkpoint of step 5 already' p.json --checkpoint a
+refused 'nowhere: no complete checkpoint' p.json --resume nowhere
+refused '/dev/null: Not a directory\|/dev/null: File exists' p.json --checkpoint /dev/null
+refused 'has nothing to keep' p.json --compute paced --checkpoint e
+
+# Other runs' checkpoints.
+plan other.json --model gpt-tiny:layers=2,hidden=16,heads=2,tokens=32 --stages 2 --replicas 2
+refused 'checkpoint of another model' other.json --resume a
+plan other.json --model $tiny --stages 2 --replicas 2 --optimizer sgd
+refused "checkpoint of optimizer 'adam', the plan has 'sgd'" other.json --resume a
+plan other.json --model $tiny --stages 2
+refused 'checkpoint of 4 ranks, the plan has 2' other.json --resume a
+plan other.json --model $tiny --stages 4
+refused 'checkpoint of a plan with other stages' other.json --resume a
+
+# Damage.
+damage() { # damage TEXT: of the copy x
+    refused "$1" p.json --resume x
+    rm -r x
+}
+begin() {
+    cp -r a/step-00000005 x
+    file=x/rank-0002.ckpt
+}
+begin
+size=$(wc -c <$file)
+truncate -s $((size - 100)) $file
+damage 'rank-0002.ckpt: truncated'
+begin
+printf 'x' | dd of=$file bs=1 seek=$((size - 100)) conv=notrunc 2>/dev/null
+damage 'rank-0002.ckpt: damaged: the SHA-256 of array'
+begin
+printf 'x' | dd of=$file bs=1 seek=30 conv=notrunc 2>/dev/null
+damage 'rank-0002.ckpt: damaged: the SHA-256 of its head'
+begin
+cp x/rank-0000.ckpt $file
+damage 'rank-0002.ckpt: not the file that the manifest names'
+begin
+rm $file
+damage 'rank-0002.ckpt: No such file'
+begin
+echo '{"format": "foreline-checkpoint", "version": 1' >x/manifest.json
+damage 'manifest.json:2'
+echo "10 steps = 5 + 5 steps: $ten"
