@@ -15,6 +15,7 @@
 #include "partition/tiers.h"
 #include "sim/platform.h"
 #include "topologies/generate.h"
+#include "topologies/systems.h"
 #include "topologies/write.h"
 
 enum {
@@ -410,6 +411,7 @@ static enum status list_families(void)
     static const char *const kinds[] = {[FAMILY_COUNT] = "whole number",
                                         [FAMILY_FACTOR] = "number",
                                         [FAMILY_RATE] = "rate",
+                                        [FAMILY_TIME] = "time",
                                         [FAMILY_GPU] = "GPU type"};
     for (size_t i = 0; i < families_n; i++) {
         const struct family *f = families[i];
@@ -428,6 +430,10 @@ static enum status list_families(void)
                quantity(UNIT_BYTES, (double)gpus[i].memory_bytes),
                quantity(UNIT_RATE, gpus[i].memory_Bps), quantity(UNIT_RATE, gpus[i].nvlink_Bps),
                quantity(UNIT_RATE, gpus[i].nic_Bps));
+    printf("\n%-14s  %s\n", "# system", "stands for");
+    for (size_t i = 0; i < systems_n; i++)
+        printf("%-14s  %s\n%-14s    %s\n", systems[i].name, systems[i].summary, "",
+               systems[i].spec);
     return STATUS_OK;
 }
 
