@@ -267,7 +267,7 @@ enum status draw_heatmap(const struct plot_source *s, const char *output,
                                 .left = 38 + names_width(&g),
                                 .right = BAR_GAP + BAR + 58,
                                 .top = 38,
-                                .bottom = 58};
+                                .bottom = 62};
     int width = p.width - p.left - p.right, height = SIDE;
     double square = (double)width / (double)g.x.values * (double)g.y.values;
     if (g.copy.rows > 0 || square < height)

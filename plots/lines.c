@@ -283,7 +283,7 @@ static enum status draw(const struct plot_source *s, enum what what, const char 
     }
     size_t keys = l.by_column == SIZE_MAX ? 0 : l.n;
     struct figure_geometry g = {
-        .width = FIGURE_COLUMN, .left = 66, .right = 18, .top = 0, .bottom = 58};
+        .width = FIGURE_COLUMN, .left = 66, .right = 18, .top = 0, .bottom = 62};
     g.top = figure_key_height(&g, key, keys);
     g.height = g.top + DATA_HEIGHT + g.bottom;
     y_label(&l, what, label);

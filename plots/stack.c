@@ -144,7 +144,7 @@ enum status stack_draw(const struct stack *s, const char *output, const struct p
     int values = (int)longest(s->bars, s->value[0], STACK_VALUE) * 6 + 12;
     double end = axis_end(s);
     struct figure_geometry g = {
-        .width = FIGURE_COLUMN, .left = 22 + names, .right = 14 + values, .bottom = 54};
+        .width = FIGURE_COLUMN, .left = 22 + names, .right = 14 + values, .bottom = 62};
     struct figure_geometry wide = g; /* the legend may begin above the names */
     wide.left = 22 + names > FIGURE_COLUMN / 4 ? 18 : g.left;
     g.top = wide.top = figure_key_height(&wide, key, keys);

@@ -235,7 +235,7 @@ static struct figure_geometry geometry(const struct trace_events *t, int *row_he
     *row_height = *row_height > ROW_HEIGHT ? ROW_HEIGHT : *row_height;
     *row_height = *row_height < ROW_MINIMUM ? ROW_MINIMUM : *row_height;
     struct figure_geometry g = {
-        .width = FIGURE_COLUMN, .left = KEY_LEFT, .right = 18, .bottom = 54};
+        .width = FIGURE_COLUMN, .left = KEY_LEFT, .right = 18, .bottom = 62};
     struct figure_key key[TRACE_CATEGORIES + 1];
     g.top = 4 + figure_key_height(&g, key, collect_keys(t, key));
     g.left = 16 + longest * FIGURE_CHARACTER;

@@ -470,12 +470,13 @@ static void named_systems_have_as_many_gpus_as_their_sources_say(void **state)
         assert_string_equal(systems[i].name, known[i].name);
         assert_true(generate_has(systems[i].name));
         assert_int_equal(generate_canonical(systems[i].name, &canonical), STATUS_OK);
-        FILE *f = open_memstream(&text, &length);
+        FILE *f = fopen(path, "w");
         assert_non_null(f);
         assert_int_equal(generate_platform(systems[i].name, f), STATUS_OK);
-        fclose(f);
-        for (const char *at = text; (at = strstr(at, "<host ")); at++)
-            hosts++;
+        assert_int_equal(fclose(f), 0);
+        assert_int_equal(file_read(path, &text, &length), STATUS_OK);
+        for (size_t k = 0; k + 6 < length; k++) /* strstr() is slow under sanitizers */
+            hosts += text[k] == '<' && memcmp(text + k, "<host ", 6) == 0;
         assert_int_equal(hosts, known[i].devices);
         free(canonical);
         free(text);
