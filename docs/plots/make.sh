@@ -39,22 +39,7 @@ for name in 1f1b gpipe tensor; do
     done
 done
 
-# Two processes of this machine: predicted from its calibration, and run.
-foreline calibrate --device cpu --ranks 2 -o here.xml >/dev/null 2>&1
-real() { # name, options
-    name=$1
-    shift
-    foreline plan --algorithm balanced --model gpt-tiny --platform here.xml --microbatches 8 \
-        --microbatch-size 2 "$@" -o "$name.json" >/dev/null 2>&1
-    foreline simulate "$name.json" --engine analytic -o "$name.predicted" >/dev/null 2>&1
-    foreline run "$name.json" --steps 10 --warmup 2 -o "$name.measured" >/dev/null 2>&1
-}
-real pipeline-1f1b --stages 2
-real pipeline-gpipe --stages 2 --schedule gpipe
-real data-parallel --stages 1 --replicas 2
-foreline plot scatter ./*.predicted ./*.measured -o scatter.png
-foreline plot bars ./*.predicted ./*.measured -o bars.png
-
+foreline plot bars ./*.analytic.json ./*.simgrid.json -o bars.png
 foreline topology show two-racks --matrix two-racks.tsv >/dev/null
 foreline plot throughput sweep.tsv -o throughput.png
 foreline plot speedup sweep.tsv -o speedup.png
