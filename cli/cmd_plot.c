@@ -1,72 +1,71 @@
-/* plot - pictures of traces and measurements. */
+/* plot - pictures of traces, measurements and tables. */
 #include "cli/command.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "core/measurement.h"
-#include "plots/plot.h"
+#include "plots/kind.h"
 
 static const char *output;
+static struct plot_request request;
 
 static const struct option_spec options[] = {
     {OPTION_STRING, "output", &output, "FILE", "picture: .svg, .png or .pdf (also -o FILE)"},
+    {OPTION_STRING, "x", &request.x, "COLUMN",
+     "of a table; default: the first that varies and is no result; heatmap needs it"},
+    {OPTION_STRING, "y", &request.y, "COLUMN",
+     "default: samples_per_s, tokens_per_s, iteration_s, the first there is; heatmap needs it"},
+    {OPTION_STRING, "by", &request.by, "COLUMN",
+     "a line for each of its values; default: algorithm, schedule, plan or engine, if it varies"},
+    {OPTION_STRING, "value", &request.value, "COLUMN", "heatmap: what the colour says"},
+    {OPTION_STRING, "where", &request.where, "COLUMN=VALUE[,...]", "rows of a table to keep"},
     {.type = OPTION_END},
 };
 
 static const char details[] =
-    "timeline TRACE       Gantt chart of a trace (simulate --trace, run --trace): a row per rank,\n"
-    "                     compute above communication, grey where a rank is idle\n"
-    "scatter MEASUREMENT...  predicted against measured iteration times, with bands of 5 and 10 %\n"
-    "bars MEASUREMENT...  iteration time of every plan by every engine, side by side\n"
+    "bars MEASUREMENT...       iteration time of every plan by every engine, side by side\n"
+    "breakdown MEASUREMENT...  where the time goes: compute, optimizer, exposed communication by\n"
+    "                          purpose, bubble\n"
+    "heatmap TABLE             a value over two columns, or a matrix of bandwidths as 'topology\n"
+    "                          show --matrix' writes it\n"
+    "links MEASUREMENT         utilisation of the busiest links\n"
+    "memory MEASUREMENT        each stage's fullest rank: weights, gradients, optimizer state,\n"
+    "                          stash, scratch, against the memory of its device\n"
+    "regret TABLE              how far each line is behind the best at every x\n"
+    "scatter MEASUREMENT...    predicted against measured iteration times, bands of 5 and 10 %\n"
+    "speedup TABLE             each line over its own value at the smallest x\n"
+    "throughput TABLE          a rate over a varied parameter, a line per algorithm or schedule\n"
+    "timeline TRACE            Gantt chart of a trace (simulate --trace, run --trace): a row per\n"
+    "                          rank, compute above communication, grey where a rank is idle\n"
+    "\n"
+    "A table has tab-separated columns, named in its first line (what sweeps export and 'foreline\n"
+    "compare' prints). Cells are numbers, quantities ('10Gbps') or words; several rows for one\n"
+    "place count with their median.\n"
     "\n"
     "The plotted data is written beside the picture as tab-separated values (X.tsv for X.svg).\n"
     "Drawing needs gnuplot (Debian: gnuplot-nox). Files appear only when complete.";
 
-static enum status plot_measurements(int argc, char **argv,
-                                     enum status (*plot)(const struct measurement *,
-                                                         const char *const *, size_t, const char *,
-                                                         const struct provenance *))
-{
-    enum status st = STATUS_OK;
-    size_t n = (size_t)argc, read = 0;
-    struct measurement *m = calloc(n, sizeof *m);
-    if (!m) {
-        st = error_set(STATUS_NOMEM, "%zu files", n);
-        goto out;
-    }
-    for (; read < n; read++)
-        TRY(measurement_read(argv[read], &m[read]));
-    struct provenance by = command_provenance(0);
-    TRY(plot(m, (const char *const *)argv, n, output, &by));
-out:
-    for (size_t i = 0; i < read; i++)
-        measurement_free(&m[i]);
-    free(m);
-    return st;
-}
-
 static enum status plot(int argc, char **argv)
 {
-    const char *kind = argc > 0 ? argv[0] : "";
+    enum status st;
+    const struct plot_kind *kind;
     struct provenance by = command_provenance(0);
     if (!output)
         return error_set(STATUS_USAGE, "plot needs -o FILE.svg, .png or .pdf");
-    if (strcmp(kind, "timeline") == 0 && argc == 2)
-        return plot_timeline(argv[1], output, &by);
-    if (strcmp(kind, "scatter") == 0 && argc > 1)
-        return plot_measurements(argc - 1, argv + 1, plot_scatter);
-    if (strcmp(kind, "bars") == 0 && argc > 1)
-        return plot_measurements(argc - 1, argv + 1, plot_bars);
-    return error_set(STATUS_USAGE,
-                     "expected plot timeline TRACE, plot scatter FILE... or plot bars FILE...");
+    if (argc < 2)
+        return error_set(STATUS_USAGE, "expected plot KIND FILE...");
+    TRY(plot_kind_find(argv[0], &kind));
+    request.path = (const char *const *)(argv + 1);
+    request.n = (size_t)argc - 1;
+    TRY(plot_files(kind, &request, output, &by));
+out:
+    return st;
 }
 
 const struct command command_plot = {
     .name = "plot",
-    .synopsis = "timeline TRACE | scatter MEASUREMENT... | bars MEASUREMENT...",
-    .summary = "pictures: timeline, scatter, bars",
+    .synopsis = "KIND FILE...",
+    .summary = "pictures: timelines, throughput, breakdowns, memory, links, heat maps, ...",
     .details = details,
     .options = options,
     .run = plot,

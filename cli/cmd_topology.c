@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/topology_picture.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/topology.h"
@@ -14,6 +15,7 @@
 #include "partition/tiers.h"
 #include "sim/platform.h"
 #include "topologies/generate.h"
+#include "topologies/systems.h"
 #include "topologies/write.h"
 
 enum {
@@ -23,11 +25,14 @@ enum {
 };
 
 static bool as_json;
-static const char *output = "-";
+static const char *output, *matrix;
 
 static const struct option_spec options[] = {
     {OPTION_FLAG, "json", &as_json, NULL, "list, show: print JSON instead of a table"},
-    {OPTION_STRING, "output", &output, "FILE", "generate: where the file goes (also -o)"},
+    {OPTION_STRING, "output", &output, "FILE",
+     "generate: where the file goes (also -o); draw: picture, .svg, .png or .pdf"},
+    {OPTION_STRING, "matrix", &matrix, "FILE",
+     "show: write the bandwidth of every pair as tab-separated values"},
     {.type = OPTION_END},
 };
 
@@ -35,6 +40,8 @@ static const char details[] =
     "list             the platforms that come with foreline\n"
     "show PLATFORM    device types, tiers with latency and bandwidth, the groups of devices that\n"
     "                 they make, and which tier joins which devices\n"
+    "draw PLATFORM    a picture of the groups, what joins them and at which bandwidth; large\n"
+    "                 platforms are collapsed ('30 more')\n"
     "check FILE...    'FILE: ok: 16 devices, 3 tiers', or 'FILE:LINE: what is wrong' and exit 1\n"
     "generate SPEC    write a platform file from a description such as\n"
     "                 rail:nodes=128,gpus=8,type=H100; 'generate list' prints the families, their\n"
@@ -260,6 +267,8 @@ static enum status show(const char *name)
     char *path = NULL, *summary = NULL;
     TRY(topology_resolve(name, &path));
     TRY(platform_read(path, &t));
+    if (matrix)
+        TRY(topology_write_matrix(&t, matrix));
     if (as_json) {
         const struct provenance by = command_provenance(0);
         TRY(topology_write(&t, "-", &by));
@@ -269,6 +278,22 @@ static enum status show(const char *name)
     TRY(print_topology(&t, name, summary));
 out:
     free(summary);
+    free(path);
+    topology_free(&t);
+    return st;
+}
+
+static enum status draw(const char *name)
+{
+    enum status st;
+    struct topology t = {0};
+    char *path = NULL;
+    if (!output)
+        return error_set(STATUS_USAGE, "topology draw needs -o FILE.svg, .png or .pdf");
+    TRY(topology_resolve(name, &path));
+    TRY(platform_read(path, &t));
+    TRY(topology_draw(&t, output));
+out:
     free(path);
     topology_free(&t);
     return st;
@@ -372,7 +397,7 @@ static enum status generate(const char *spec)
     struct file_out f = {0};
     char *canonical = NULL;
     TRY(generate_canonical(spec, &canonical)); /* before any file is made */
-    TRY(file_create(output, &f));
+    TRY(file_create(output ? output : "-", &f));
     TRY(generate_platform(spec, f.stream));
     TRY(file_commit(&f));
 out:
@@ -386,6 +411,7 @@ static enum status list_families(void)
     static const char *const kinds[] = {[FAMILY_COUNT] = "whole number",
                                         [FAMILY_FACTOR] = "number",
                                         [FAMILY_RATE] = "rate",
+                                        [FAMILY_TIME] = "time",
                                         [FAMILY_GPU] = "GPU type"};
     for (size_t i = 0; i < families_n; i++) {
         const struct family *f = families[i];
@@ -404,6 +430,10 @@ static enum status list_families(void)
                quantity(UNIT_BYTES, (double)gpus[i].memory_bytes),
                quantity(UNIT_RATE, gpus[i].memory_Bps), quantity(UNIT_RATE, gpus[i].nvlink_Bps),
                quantity(UNIT_RATE, gpus[i].nic_Bps));
+    printf("\n%-14s  %s\n", "# system", "stands for");
+    for (size_t i = 0; i < systems_n; i++)
+        printf("%-14s  %s\n%-14s    %s\n", systems[i].name, systems[i].summary, "",
+               systems[i].spec);
     return STATUS_OK;
 }
 
@@ -413,18 +443,20 @@ static enum status topology(int argc, char **argv)
         return list();
     if (argc == 2 && !strcmp(argv[0], "show"))
         return show(argv[1]);
+    if (argc == 2 && !strcmp(argv[0], "draw"))
+        return draw(argv[1]);
     if (argc >= 2 && !strcmp(argv[0], "check"))
         return check(argc - 1, argv + 1);
     if (argc == 2 && !strcmp(argv[0], "generate"))
         return !strcmp(argv[1], "list") ? list_families() : generate(argv[1]);
     return error_set(STATUS_USAGE,
-                     "expected topology list, topology show PLATFORM, topology check FILE... or "
-                     "topology generate SPEC");
+                     "expected topology list, topology show PLATFORM, topology draw PLATFORM, "
+                     "topology check FILE... or topology generate SPEC");
 }
 
 const struct command command_topology = {
     .name = "topology",
-    .synopsis = "list | show PLATFORM | check FILE... | generate SPEC",
+    .synopsis = "list | show PLATFORM | draw PLATFORM | check FILE... | generate SPEC",
     .summary = "platforms: devices, tiers between them, faults of a platform file",
     .details = details,
     .options = options,

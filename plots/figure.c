@@ -76,6 +76,101 @@ const char *figure_engine_colour(const char *engine)
                                             : figure_other;
 }
 
+size_t figure_characters(const char *text)
+{
+    size_t n = 0;
+    for (; *text; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
+/* ---- legend and colours */
+
+enum { KEY_SWATCH = 14, KEY_LINE = 26, KEY_GAP = 5, KEY_APART = 16, KEY_TOP = 14 };
+
+static int key_width(const struct figure_key *key)
+{
+    return (key->point ? KEY_LINE : KEY_SWATCH) + KEY_GAP +
+           (int)figure_characters(key->name) * FIGURE_CHARACTER + KEY_APART;
+}
+
+/* Where entry i goes when the one before ended at *x in row *row; moves both on. */
+static int key_place(const struct figure_geometry *g, const struct figure_key *key, int *x,
+                     int *row)
+{
+    int width = key_width(key), at;
+    if (*x > g->left && *x + width - KEY_APART > g->width - 4) {
+        *x = g->left;
+        ++*row;
+    }
+    at = *x;
+    *x += width;
+    return at;
+}
+
+int figure_key_height(const struct figure_geometry *g, const struct figure_key *key, size_t n)
+{
+    int x = g->left, row = 0;
+    for (size_t i = 0; i < n; i++)
+        (void)key_place(g, &key[i], &x, &row);
+    return n == 0 ? 8 : KEY_TOP + (row + 1) * (FIGURE_LINE + 2);
+}
+
+void figure_put_key(FILE *script, const struct figure_geometry *g, const struct figure_key *key,
+                    size_t n)
+{
+    int x = g->left, row = 0;
+    for (size_t i = 0; i < n; i++) {
+        int at = key_place(g, &key[i], &x, &row);
+        double y = KEY_TOP + row * (FIGURE_LINE + 2.0), w = g->width, h = g->height;
+        double end = at + (key[i].point ? KEY_LINE : KEY_SWATCH);
+        if (key[i].point)
+            fprintf(script,
+                    "set arrow from screen %.5f,%.5f to screen %.5f,%.5f nohead linecolor rgb "
+                    "'%s' linewidth 1.5\n"
+                    "set label '' at screen %.5f,%.5f point pointtype %d pointsize 0.9 linecolor "
+                    "rgb '%s'\n",
+                    at / w, 1 - y / h, end / w, 1 - y / h, key[i].colour, (at + end) / 2 / w,
+                    1 - y / h, key[i].point, key[i].colour);
+        else
+            fprintf(script,
+                    "set object rectangle from screen %.5f,%.5f to screen %.5f,%.5f "
+                    "fillcolor rgb '%s' fillstyle solid noborder\n",
+                    at / w, 1 - (y + KEY_SWATCH / 2.0) / h, end / w, 1 - (y - KEY_SWATCH / 2.0) / h,
+                    key[i].colour);
+        fputs("set label ", script);
+        figure_put_string(script, key[i].name);
+        fprintf(script, " at screen %.5f,%.5f left noenhanced\n", (end + KEY_GAP) / w, 1 - y / h);
+    }
+}
+
+/* Neighbours differ in lightness; every line has a point of its own shape as well. */
+static const struct {
+    const char *colour;
+    int point;
+} series[FIGURE_SERIES] = {
+    {"#0072B2", 7},  {"#E69F00", 5},  {"#000000", 9}, {"#56B4E9", 13},
+    {"#D55E00", 11}, {"#CC79A7", 15}, {"#009E73", 4},
+};
+
+const char *figure_series_colour(size_t i)
+{
+    return series[i % FIGURE_SERIES].colour;
+}
+
+int figure_series_point(size_t i)
+{
+    return series[i % FIGURE_SERIES].point;
+}
+
+const char *figure_ink(const char *colour)
+{
+    unsigned long rgb = strtoul(colour + 1, NULL, 16);
+    double luminance = 0.299 * (double)(rgb >> 16 & 255) + 0.587 * (double)(rgb >> 8 & 255) +
+                       0.114 * (double)(rgb & 255);
+    return luminance > 135 ? "#000000" : "#FFFFFF";
+}
+
 /* ---- files */
 
 /* The gnuplot terminal for a file name; NULL when there is none. */

@@ -11,8 +11,16 @@
 #include "core/file.h"
 #include "core/provenance.h"
 
-/* Sizes in pixels; a character of the font is about FIGURE_CHARACTER wide. */
-enum { FIGURE_WIDTH = 720, FIGURE_FONT = 13, FIGURE_CHARACTER = 7, FIGURE_LINE = 16 };
+/* Sizes in pixels; a character of the font is about FIGURE_CHARACTER wide. A picture of
+ * FIGURE_COLUMN, printed 8.5 cm wide (one column of a paper), has letters of 6.5 points. */
+enum {
+    FIGURE_WIDTH = 720,
+    FIGURE_COLUMN = 480,
+    FIGURE_FONT = 13,
+    FIGURE_SMALL = 11, /* font of secondary labels */
+    FIGURE_CHARACTER = 7,
+    FIGURE_LINE = 16
+};
 
 struct figure_geometry {
     int width, height;
@@ -43,6 +51,24 @@ void figure_discard(struct figure *f); /* accepts {0}; leaves {0} */
 void figure_put_string(FILE *script, const char *text);
 /* Write `text` centred under the x axis, where all terminals agree on the place. */
 void figure_put_xlabel(FILE *script, const struct figure_geometry *g, const char *text);
+/* One entry of a legend: a coloured box, or a point (gnuplot's number) with a line through it. */
+struct figure_key {
+    const char *name, *colour;
+    int point; /* 0: a box */
+};
+/* Height of a legend of n entries between the margins of `g`; its rows break where they must. */
+int figure_key_height(const struct figure_geometry *g, const struct figure_key *key, size_t n);
+/* Write the legend into the top margin, outside the data. */
+void figure_put_key(FILE *script, const struct figure_geometry *g, const struct figure_key *key,
+                    size_t n);
+
+/* Colour and point of the i-th line of a picture; they repeat after FIGURE_SERIES. */
+enum { FIGURE_SERIES = 7 };
+const char *figure_series_colour(size_t i);
+int figure_series_point(size_t i);
+/* Text on a box of `colour` ("#RRGGBB"): black or white, whichever contrasts more. */
+const char *figure_ink(const char *colour);
+
 /* Write `text` as a field of a tab-separated line. */
 void figure_put_field(FILE *stream, const char *text);
 
@@ -52,6 +78,8 @@ struct figure_unit {
     double per_s;
 };
 struct figure_unit figure_time_unit(double longest_s);
+/* Characters of UTF-8 text: what fits is counted in these. */
+size_t figure_characters(const char *text);
 
 /* Name of a plan: its path without folders and ".json", at most `room` - 1 characters. */
 void figure_plan_name(const char *path, char *text, size_t room);

@@ -18,6 +18,7 @@ enum {
     NUMBER_CHARACTER = 6,
     NUMBER_ROW = 18, /* row height from which numbers fit */
     LABEL_ROOM = 24, /* characters of a rank's name */
+    KEY_LEFT = 16,   /* the legend may stand above the names */
     MAX_ROWS = 2000
 };
 
@@ -44,6 +45,21 @@ static void rank_name(const struct trace_events *t, size_t row, char text[LABEL_
         snprintf(text, LABEL_ROOM, "rank %lld", (long long)t->pid[row]);
 }
 
+/* Microbatches that follow each other differ in shade; forward stays lighter than backward. */
+enum { SHADES = 4 };
+static const unsigned forward_shade[SHADES] = {0x9ED5F5, 0x6FC0EC, 0xB9E1F8, 0x56B4E9};
+static const unsigned backward_shade[SHADES] = {0xD55E00, 0xA84800, 0xE07A2B, 0xBE5200};
+static const unsigned update_colour = 0x000000, wire_colour = 0x009E73;
+
+static unsigned shade_of(const struct trace_event *e)
+{
+    size_t k = e->microbatch < 0 ? 0 : (size_t)e->microbatch % SHADES;
+    return e->category == TRACE_FORWARD    ? forward_shade[k]
+           : e->category == TRACE_BACKWARD ? backward_shade[k]
+           : e->category == TRACE_UPDATE   ? update_colour
+                                           : wire_colour;
+}
+
 /* ---- table */
 
 static void put_table(FILE *table, const struct trace_events *t)
@@ -66,7 +82,7 @@ static void put_table(FILE *table, const struct trace_events *t)
 
 /* ---- script */
 
-/* Boxes of one category as a data block: x y x_low x_high y_low y_high. */
+/* Boxes of one category as a data block: x y x_low x_high y_low y_high colour. */
 static size_t put_boxes(FILE *script, const struct trace_events *t, int category, double per_s)
 {
     bool wire = category == TRACE_COMMUNICATION;
@@ -77,8 +93,8 @@ static size_t put_boxes(FILE *script, const struct trace_events *t, int category
         const struct trace_event *e = &t->event[i];
         if (e->category != category || e->end_s <= e->start_s)
             continue;
-        fprintf(script, "%.9g\t%u\t%.9g\t%.9g\t%.9g\t%.9g\n", e->start_s * per_s, e->row,
-                e->start_s * per_s, e->end_s * per_s, e->row + top, e->row + bottom);
+        fprintf(script, "%.9g\t%u\t%.9g\t%.9g\t%.9g\t%.9g\t%u\n", e->start_s * per_s, e->row,
+                e->start_s * per_s, e->end_s * per_s, e->row + top, e->row + bottom, shade_of(e));
         n++;
     }
     fprintf(script, "EOD\n");
@@ -124,26 +140,21 @@ static void put_ranks(FILE *script, const struct trace_events *t, int row_height
     fprintf(script, ")\n");
 }
 
-/* Colours explained above the axes, in the order of a microbatch's life. */
-static void put_legend(FILE *script, const struct figure_geometry *g, const size_t *boxes)
+/* Colours explained above the axes, in the order of a microbatch's life. Returns how many. */
+static size_t collect_keys(const struct trace_events *t,
+                           struct figure_key key[TRACE_CATEGORIES + 1])
 {
     static const int order[] = {TRACE_FORWARD, TRACE_BACKWARD, TRACE_UPDATE, TRACE_COMMUNICATION};
-    enum { ENTRIES = sizeof order / sizeof *order, SWATCH = 14, Y = 14 };
-    int x = g->left;
-    for (int k = 0; k <= ENTRIES; k++) {
-        const char *name = k == ENTRIES ? "idle" : category_names[order[k]];
-        const char *colour = k == ENTRIES ? figure_idle : colour_of(order[k]);
-        if (k < ENTRIES && boxes[order[k]] == 0)
-            continue;
-        fprintf(script,
-                "set object rectangle from screen %.5f,%.5f to screen %.5f,%.5f "
-                "fillcolor rgb '%s' fillstyle solid noborder\n"
-                "set label '%s' at screen %.5f,%.5f left\n",
-                (double)x / g->width, 1 - (Y + SWATCH / 2.0) / g->height,
-                (double)(x + SWATCH) / g->width, 1 - (Y - SWATCH / 2.0) / g->height, colour, name,
-                (x + SWATCH + 5.0) / g->width, 1 - (double)Y / g->height);
-        x += SWATCH + 5 + (int)strlen(name) * FIGURE_CHARACTER + 18;
+    bool used[TRACE_CATEGORIES] = {false};
+    size_t n = 0;
+    for (size_t i = 0; i < t->n; i++)
+        used[t->event[i].category] |= t->event[i].end_s > t->event[i].start_s;
+    for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
+        if (used[order[k]])
+            key[n++] = (struct figure_key){category_names[order[k]], colour_of(order[k]), 0};
     }
+    key[n++] = (struct figure_key){"idle", figure_idle, 0};
+    return n;
 }
 
 static void put_idle(FILE *script, const struct trace_events *t, double end)
@@ -177,6 +188,7 @@ static void put_script(FILE *script, const struct trace_events *t, const struct 
     struct figure_unit unit = figure_time_unit(end_s);
     double pixels_per_s = (g->width - g->left - g->right) / end_s;
     size_t boxes[TRACE_CATEGORIES], numbers[TRACE_CATEGORIES];
+    struct figure_key key[TRACE_CATEGORIES + 1];
     char label[32];
     for (int c = 0; c < TRACE_CATEGORIES; c++) {
         boxes[c] = put_boxes(script, t, c, unit.per_s);
@@ -185,7 +197,9 @@ static void put_script(FILE *script, const struct trace_events *t, const struct 
             numbers[c] = put_numbers(script, t, c, unit.per_s, pixels_per_s);
     }
     put_idle(script, t, end_s * unit.per_s);
-    put_legend(script, g, boxes);
+    struct figure_geometry wide = *g;
+    wide.left = KEY_LEFT;
+    figure_put_key(script, &wide, key, collect_keys(t, key));
     put_ranks(script, t, row_height);
     snprintf(label, sizeof label, "time (%s)", unit.name);
     figure_put_xlabel(script, g, label);
@@ -197,9 +211,9 @@ static void put_script(FILE *script, const struct trace_events *t, const struct 
         int c = drawn[k];
         if (boxes[c] > 0)
             fprintf(script,
-                    ", $boxes%d using 1:2:3:4:5:6 with boxxyerror linewidth 0.5 fillcolor "
-                    "rgb '%s' fillstyle solid 1.0 %s notitle",
-                    c, colour_of(c), border_style(t, c, pixels_per_s));
+                    ", $boxes%d using 1:2:3:4:5:6:7 with boxxyerror linewidth 0.5 fillcolor "
+                    "rgb variable fillstyle solid 1.0 %s notitle",
+                    c, border_style(t, c, pixels_per_s));
         if (numbers[c] > 0)
             fprintf(script,
                     ", $numbers%d using 1:2:3 with labels noenhanced font ',%d' "
@@ -220,11 +234,11 @@ static struct figure_geometry geometry(const struct trace_events *t, int *row_he
     *row_height = ROWS_HEIGHT / (int)t->rows;
     *row_height = *row_height > ROW_HEIGHT ? ROW_HEIGHT : *row_height;
     *row_height = *row_height < ROW_MINIMUM ? ROW_MINIMUM : *row_height;
-    struct figure_geometry g = {.width = FIGURE_WIDTH,
-                                .left = 16 + longest * FIGURE_CHARACTER,
-                                .right = 18,
-                                .top = 30,
-                                .bottom = 62};
+    struct figure_geometry g = {
+        .width = FIGURE_COLUMN, .left = KEY_LEFT, .right = 18, .bottom = 62};
+    struct figure_key key[TRACE_CATEGORIES + 1];
+    g.top = 4 + figure_key_height(&g, key, collect_keys(t, key));
+    g.left = 16 + longest * FIGURE_CHARACTER;
     g.height = g.top + g.bottom + *row_height * (int)t->rows;
     return g;
 }

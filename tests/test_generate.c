@@ -17,12 +17,14 @@
 
 #include "core/file.h"
 #include "core/units.h"
+#include "sim/engine.h"
 #include "sim/platform.h"
 #include "sim/xml_scan.h"
 #include "tests/fault.h"
+#include "topologies/systems.h"
 #include "topologies/write.h"
 
-enum { VERTICES = 200, LINKS = 600, NAME = 64 };
+enum { VERTICES = 400, LINKS = 600, NAME = 64 };
 
 static const char path[] = BINARY_DIR "/test_generate.xml", cache[] = BINARY_DIR "/cache.d";
 
@@ -187,6 +189,102 @@ static void expect_bisection(const struct topology *t, double bandwidth_Bps)
         fail_msg("bisection %g B/s instead of %g", flow, bandwidth_Bps);
 }
 
+/* ---- messages on both engines */
+
+enum { MESSAGE = 1000000000 };
+
+/* Rank i, on device i, sends `MESSAGE` bytes to rank to[i], if that is below n; all at once. */
+static struct program messages(const struct topology *t, const uint32_t *to)
+{
+    struct program p = {.ranks = t->n, .microbatches = 1, .microbatch_size = 1};
+    size_t k = 0;
+    p.rank = calloc(t->n, sizeof *p.rank);
+    p.op_start = calloc(t->n + 1, sizeof *p.op_start);
+    p.op = calloc(2 * t->n + 1, sizeof *p.op);
+    p.dep = calloc(1, sizeof *p.dep);
+    p.group_start = calloc(1, sizeof *p.group_start);
+    p.device_start = calloc(1, sizeof *p.device_start);
+    p.stage_start = calloc(2, sizeof *p.stage_start);
+    assert_true(p.rank && p.op_start && p.op && p.dep && p.group_start && p.device_start &&
+                p.stage_start);
+    p.stages = 1;
+    for (uint32_t r = 0; r < t->n; r++) {
+        p.rank[r].device = r;
+        p.rank[r].name = strdup(t->device[r]);
+        p.op_start[r] = k;
+        for (uint32_t s = 0; s < t->n; s++) {
+            if (to[s] != r)
+                continue;
+            p.op[k++] = (struct program_op){
+                .kind = OP_RECV, .peer = s, .count = 1, .channel = PROGRAM_NONE, .bytes = MESSAGE};
+        }
+        if (to[r] < t->n)
+            p.op[k++] = (struct program_op){.kind = OP_SEND,
+                                            .peer = to[r],
+                                            .count = 1,
+                                            .channel = PROGRAM_NONE,
+                                            .bytes = MESSAGE};
+    }
+    p.op_start[t->n] = p.ops = k;
+    if (program_match(&p) != STATUS_OK)
+        fail_msg("%s", error_message());
+    return p;
+}
+
+static double last_end(const struct engine *e, const struct program *p, const struct topology *t)
+{
+    struct simulation s = {0};
+    double end = 0;
+    if (e->run(p, t, path, NULL, &s) != STATUS_OK)
+        fail_msg("%s: %s", e->name, error_message());
+    for (size_t i = 0; i < s.timeline.n; i++)
+        end = s.timeline.end_s[i] > end ? s.timeline.end_s[i] : end;
+    simulation_free(&s);
+    return end;
+}
+
+static void expect_seconds(const char *what, double found, double expected)
+{
+    if (!(found > expected * (1 - 1e-6) && found < expected * (1 + 1e-6)))
+        fail_msg("%s: %.9g s instead of %.9g", what, found, expected);
+}
+
+/* A message alone: latency + bytes / bandwidth on either engine. */
+static void expect_message(const struct topology *t, const char *a, const char *b, double latency_s,
+                           double bandwidth_Bps)
+{
+    uint32_t to[VERTICES];
+    for (size_t i = 0; i < t->n; i++)
+        to[i] = UINT32_MAX;
+    to[topology_find(t, a)] = topology_find(t, b);
+    struct program p = messages(t, to);
+    for (size_t e = 0; e < engines_n; e++)
+        expect_seconds(engines[e]->name, last_end(engines[e], &p, t),
+                       latency_s + MESSAGE / bandwidth_Bps);
+    program_free(&p);
+}
+
+/* Every GPU of the first half sends to its counterpart in the second: SimGrid shares what the ways
+ * between the halves carry together, the analytic engine, which knows no sharing, does not. */
+static void expect_halves(const struct topology *t, double latency_s, double together_Bps)
+{
+    uint32_t to[VERTICES];
+    double alone_s = 0;
+    for (uint32_t i = 0; i < t->n; i++) {
+        to[i] = i < t->n / 2 ? i + (uint32_t)t->n / 2 : UINT32_MAX;
+        if (to[i] < t->n) {
+            const struct topology_tier *tier = topology_between(t, i, to[i]);
+            double s = tier->latency_s + MESSAGE / tier->bandwidth_Bps;
+            alone_s = s > alone_s ? s : alone_s;
+        }
+    }
+    struct program p = messages(t, to);
+    expect_seconds("analytic", last_end(&engine_analytic, &p, t), alone_s);
+    expect_seconds("simgrid", last_end(&engine_simgrid, &p, t),
+                   latency_s + (double)(t->n / 2) * MESSAGE / together_Bps);
+    program_free(&p);
+}
+
 static void a_node_has_its_switch_between_any_two(void **state)
 {
     (void)state;
@@ -195,6 +293,8 @@ static void a_node_has_its_switch_between_any_two(void **state)
     assert_int_equal(t.tiers, 1);
     expect_between(&t, "n0g0", "n0g5", "nvlink", 3.4e-6, 240e9);
     expect_bisection(&t, 3 * 240e9);
+    expect_message(&t, "n0g0", "n0g5", 3.4e-6, 240e9);
+    expect_halves(&t, 3.4e-6, 3 * 240e9);
     topology_free(&t);
 }
 
@@ -207,6 +307,8 @@ static void a_rail_pod_has_the_bandwidth_of_its_ports_and_spines(void **state)
     expect_between(&t, "n0g1", "n3g1", "rail", 14e-6, 50e9);
     expect_between(&t, "n0g0", "n3g1", "nvlink+rail", 17.4e-6, 50e9);
     expect_bisection(&t, 2 * 2 * 50e9); /* the ports of two nodes */
+    expect_message(&t, "n0g0", "n3g1", 17.4e-6, 50e9);
+    expect_halves(&t, 14e-6, 2 * 2 * 50e9);
     topology_free(&t);
 
     t = generate("rail:nodes=4,gpus=2,rack=2,oversubscription=2,nic=200Gbps,nvlink=100GBps");
@@ -230,6 +332,8 @@ static void a_leaf_spine_cluster_has_the_bandwidth_of_its_ports_and_spines(void 
     expect_between(&t, "n0g0", "n0g1", "nvlink", 3.4e-6, 240e9);
     expect_between(&t, "n0g0", "n3g1", "nic", 14e-6, 12.5e9);
     expect_bisection(&t, 2 * 12.5e9);
+    expect_message(&t, "n0g0", "n3g1", 14e-6, 12.5e9);
+    expect_halves(&t, 14e-6, 2 * 12.5e9);
     topology_free(&t);
 
     t = generate("leaf-spine:nodes=6,gpus=2,nic=100Gbps,rack=3,oversubscription=1.5,type=V100");
@@ -237,6 +341,148 @@ static void a_leaf_spine_cluster_has_the_bandwidth_of_its_ports_and_spines(void 
     expect_between(&t, "n0g0", "n2g1", "nic", 14e-6, 12e9); /* PCIe 3.0 */
     expect_between(&t, "n2g0", "n3g0", "spine+nic", 14.6e-6, 12e9);
     expect_bisection(&t, 3 * 12.5e9 / 1.5);
+    topology_free(&t);
+}
+
+static void a_mesh_has_a_link_for_each_pair(void **state)
+{
+    (void)state;
+    struct topology t = generate("mesh:gpus=4,type=A100,link=50GBps");
+    expect_between(&t, "n0g0", "n0g3", "link", 3.4e-6, 50e9);
+    expect_bisection(&t, 4 * 50e9); /* two GPUs with a link to each of the other two */
+    expect_message(&t, "n0g0", "n0g3", 3.4e-6, 50e9);
+    expect_halves(&t, 3.4e-6, 2 * 50e9); /* i to i + 2: two of those four links */
+    topology_free(&t);
+}
+
+static void a_fat_tree_is_as_wide_as_its_ports_over_the_oversubscription(void **state)
+{
+    (void)state;
+    struct topology t =
+        generate("fat-tree:nodes=8,gpus=2,nics=1,edge=2,pod=2,nic=100Gbps,type=A100");
+    assert_int_equal(t.n, 16);
+    expect_between(&t, "n0g0", "n0g1", "nvlink", 3.4e-6, 240e9);
+    expect_between(&t, "n0g0", "n1g1", "nic", 14e-6, 12.5e9);
+    expect_between(&t, "n0g0", "n2g0", "pod+nic", 14.6e-6, 12.5e9);
+    expect_between(&t, "n0g0", "n4g0", "core+pod+nic", 15.2e-6, 12.5e9);
+    expect_bisection(&t, 4 * 12.5e9);
+    expect_message(&t, "n0g0", "n4g0", 15.2e-6, 12.5e9);
+    expect_halves(&t, 15.2e-6, 4 * 12.5e9);
+    topology_free(&t);
+
+    /* a port for each GPU, 2:1 at the edge and 3:1 above: 2 x 2 x 25 GB/s of ports, 50 upwards;
+     * of a pod with two edges 100 below, 33.3 upwards */
+    t = generate("fat-tree:nodes=8,gpus=2,nics=2,edge=2,pod=2,nic=200Gbps,type=H100,"
+                 "oversubscription=2,core=3");
+    expect_between(&t, "n0g0", "n0g1", "nvlink", 3.4e-6, 370.8e9);
+    expect_between(&t, "n0g0", "n4g0", "pod+core+nic", 15.2e-6, 25e9);
+    expect_bisection(&t, 100e9 / 3);
+    expect_halves(&t, 15.2e-6, 100e9 / 3);
+    topology_free(&t);
+}
+
+static void a_dragonfly_has_a_link_between_any_two_groups(void **state)
+{
+    (void)state;
+    struct topology t = generate("dragonfly+:groups=4,leaves=2,nodes=1,gpus=2,nics=2,type=A100,"
+                                 "nic=100Gbps,global=10GBps");
+    assert_int_equal(t.n, 16);
+    expect_between(&t, "n0g0", "n0g1", "nvlink", 3.4e-6, 240e9);
+    expect_between(&t, "n0g0", "n1g1", "spine+nic", 14.6e-6, 12.5e9);
+    expect_between(&t, "n0g0", "n2g0", "spine+nic+global", 14.9e-6, 10e9);
+    expect_between(&t, "n0g0", "n7g1", "spine+nic+global", 14.9e-6, 10e9);
+    expect_bisection(&t, 2 * 2 * 10e9); /* two groups with a link to each of the other two */
+    expect_message(&t, "n0g0", "n7g1", 14.9e-6, 10e9);
+    expect_halves(&t, 14.9e-6, 2 * 10e9); /* group 0 to 2 and 1 to 3: two of the four links */
+    topology_free(&t);
+
+    t = generate("dragonfly+:groups=2,leaves=1,nodes=2,gpus=4,nics=4,type=GH200,mesh=1");
+    expect_between(&t, "n0g0", "n0g3", "nvlink", 3.4e-6, 150e9);
+    expect_between(&t, "n0g0", "n1g0", "nic", 14e-6, 25e9);
+    topology_free(&t);
+}
+
+static void a_torus_counts_steps(void **state)
+{
+    (void)state;
+    struct topology t = generate("torus:x=4,y=4,link=50GBps");
+    assert_int_equal(t.n, 16);
+    expect_between(&t, "n0g0", "n1g0", "torus", 1e-6, 50e9);
+    expect_between(&t, "n0g0", "n3g0", "torus", 1e-6, 50e9); /* around */
+    expect_between(&t, "n0g0", "n5g0", "torus-2", 2e-6, 50e9);
+    expect_between(&t, "n0g0", "n10g0", "torus-4", 4e-6, 50e9);
+    expect_bisection(&t, 2 * 4 * 50e9); /* cut twice across four columns */
+    expect_message(&t, "n0g0", "n10g0", 4e-6, 50e9);
+    topology_free(&t);
+
+    t = generate("torus:x=2,y=2,z=2,gpus=2,type=A100,link=10GBps");
+    assert_int_equal(t.n, 16);
+    expect_between(&t, "n0g0", "n0g1", "nvlink", 3.4e-6, 240e9);
+    expect_between(&t, "n0g0", "n7g1", "nvlink+torus-3", 6.4e-6, 10e9);
+    expect_bisection(&t, 4 * 10e9); /* one link for each of four pairs */
+    expect_halves(&t, 4.4e-6, 4 * 10e9);
+    topology_free(&t);
+}
+
+static void sites_share_their_lines(void **state)
+{
+    (void)state;
+    struct topology t =
+        generate("wan:sites=2,nodes=2,gpus=2,type=V100,nic=25Gbps,line=10Gbps,latency=5ms");
+    assert_int_equal(t.n, 8);
+    expect_between(&t, "n0g0", "n0g1", "nvlink", 3.4e-6, 120e9);
+    expect_between(&t, "n0g0", "n1g0", "nic", 14e-6, 3.125e9);
+    expect_between(&t, "n0g0", "n2g0", "nic+wan", 5.014e-3, 1.25e9);
+    expect_bisection(&t, 1.25e9);
+    expect_message(&t, "n0g0", "n2g0", 5.014e-3, 1.25e9);
+    expect_halves(&t, 5.014e-3, 1.25e9);
+    topology_free(&t);
+}
+
+static void an_nvl_domain_is_one_switch(void **state)
+{
+    (void)state;
+    struct topology t = generate("nvl:domains=2,gpus=6,oversubscription=2");
+    assert_int_equal(t.n, 12);
+    expect_between(&t, "n0g0", "n0g5", "nvlink", 3.4e-6, 721.8e9);
+    expect_between(&t, "n0g0", "n1g5", "spine+nic", 14.6e-6, 48e9); /* PCIe before the port */
+    expect_bisection(&t, 6 * 50e9 / 2);
+    expect_message(&t, "n0g0", "n1g5", 14.6e-6, 48e9);
+    expect_halves(&t, 14.6e-6, 6 * 50e9 / 2);
+    topology_free(&t);
+}
+
+/* Counts that anybody can look up; the largest are only written, their loading is measured in
+ * docs/platforms.md. */
+static void named_systems_have_as_many_gpus_as_their_sources_say(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        size_t devices;
+    } known[] = {{"alps-like", 10752},  {"dgx-a100-pod", 160}, {"dgx-h100-pod", 1024},
+                 {"llama3-16k", 16384}, {"nvl72-8", 576},      {"pipedream-b", 16},
+                 {"rail-16k", 16384},   {"selene-like", 2240}};
+    assert_int_equal(sizeof known / sizeof *known, systems_n);
+    for (size_t i = 0; i < systems_n; i++) {
+        char *text = NULL, *canonical = NULL;
+        size_t length = 0, hosts = 0;
+        assert_string_equal(systems[i].name, known[i].name);
+        assert_true(generate_has(systems[i].name));
+        assert_int_equal(generate_canonical(systems[i].name, &canonical), STATUS_OK);
+        FILE *f = fopen(path, "w");
+        assert_non_null(f);
+        assert_int_equal(generate_platform(systems[i].name, f), STATUS_OK);
+        assert_int_equal(fclose(f), 0);
+        assert_int_equal(file_read(path, &text, &length), STATUS_OK);
+        for (size_t k = 0; k + 6 < length; k++) /* strstr() is slow under sanitizers */
+            hosts += text[k] == '<' && memcmp(text + k, "<host ", 6) == 0;
+        assert_int_equal(hosts, known[i].devices);
+        free(canonical);
+        free(text);
+    }
+    struct topology t = generate("pipedream-b");
+    expect_between(&t, "n0g0", "n1g0", "nic", 14e-6, 3.125e9);
     topology_free(&t);
 }
 
@@ -284,7 +530,8 @@ static void refuses_nonsense_with_one_line(void **state)
     static const struct {
         const char *spec, *message;
     } cases[] = {
-        {"ring:nodes=4", "no family of platforms 'ring'; known: leaf-spine, node, rail"},
+        {"ring:nodes=4", "no family of platforms 'ring'; known: dragonfly+, fat-tree, leaf-spine, "
+                         "mesh, node, nvl, rail"},
         {"rail:", "rail: '' is not of the form key=value"},
         {"rail:nodes", "rail: 'nodes' is not of the form key=value"},
         {"rail:nodes=4,", "rail: '' is not of the form key=value"},
@@ -301,6 +548,11 @@ static void refuses_nonsense_with_one_line(void **state)
         {"rail:oversubscription=nan", "expected a number from 0.01 to 1000"},
         {"rail:oversubscription=0", "expected a number from 0.01 to 1000"},
         {"rail:type=H1000", "rail: no GPU type 'H1000'; known: V100, A100, H100, H200, B200"},
+        {"wan:latency=5", "wan: latency: "},
+        {"wan:latency=11s", "wan: latency: '11s', expected up to 10s"},
+        {"torus:x=256,y=256,z=256", "torus: 16777216 GPUs, expected up to 65536"},
+        {"dragonfly+:groups=1024,leaves=1024,nodes=65536,gpus=1024", "expected up to 65536"},
+        {"selene-like:nodes=4", "no family of platforms 'selene-like'"},
         {"rail:nic=400", "rail: nic: "},
         {"rail:nic=0Gbps", "rail: nic: '0Gbps', expected 1Bps to 1PBps"},
         {"rail:nodes=65536,gpus=2", "rail: 131072 GPUs, expected up to 65536"},
@@ -383,6 +635,13 @@ int main(void)
         cmocka_unit_test(a_node_has_its_switch_between_any_two),
         cmocka_unit_test(a_rail_pod_has_the_bandwidth_of_its_ports_and_spines),
         cmocka_unit_test(a_leaf_spine_cluster_has_the_bandwidth_of_its_ports_and_spines),
+        cmocka_unit_test(a_mesh_has_a_link_for_each_pair),
+        cmocka_unit_test(a_fat_tree_is_as_wide_as_its_ports_over_the_oversubscription),
+        cmocka_unit_test(a_dragonfly_has_a_link_between_any_two_groups),
+        cmocka_unit_test(a_torus_counts_steps),
+        cmocka_unit_test(sites_share_their_lines),
+        cmocka_unit_test(an_nvl_domain_is_one_switch),
+        cmocka_unit_test(named_systems_have_as_many_gpus_as_their_sources_say),
         cmocka_unit_test(describes_the_gpu_type_of_the_catalogue),
         cmocka_unit_test(names_a_platform_the_same_however_it_is_written),
         cmocka_unit_test(refuses_nonsense_with_one_line),

@@ -2,6 +2,7 @@
 #ifndef TOPOLOGIES_FAMILY_H
 #define TOPOLOGIES_FAMILY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -12,6 +13,7 @@ enum family_kind {
     FAMILY_COUNT,  /* whole number, min to max */
     FAMILY_FACTOR, /* real number, min to max */
     FAMILY_RATE,   /* bytes per second, "400Gbps" */
+    FAMILY_TIME,   /* seconds, "10ms" */
     FAMILY_GPU,    /* a name of the catalogue */
 };
 
@@ -28,7 +30,7 @@ struct family_value {
     const struct gpu *gpu;
 };
 
-enum { FAMILY_PARAMETERS = 8 };
+enum { FAMILY_PARAMETERS = 12 };
 
 struct family {
     const char *name, *summary;
@@ -41,7 +43,8 @@ struct family {
     void (*write)(const struct family_value *value, FILE *to);
 };
 
-extern const struct family family_rail, family_leaf_spine, family_node;
+extern const struct family family_rail, family_leaf_spine, family_node, family_mesh,
+    family_fat_tree, family_dragonfly, family_torus, family_wan, family_nvl;
 
 /* ---- pieces of platform files, for families */
 
@@ -61,6 +64,29 @@ void put_gpu_properties(FILE *to, const struct gpu *gpu);
 void put_node(FILE *to, size_t node, size_t gpus_per_node, const struct gpu *gpu,
               double nvlink_Bps);
 void put_node_routes(FILE *to, size_t node, size_t gpus_per_node);
+/* Nodes with any number of network ports: each port is shared by as many GPUs, in their order, and
+ * every GPU has PCIe lanes of its own to it. */
+struct cluster_node {
+    size_t gpus, nics; /* nics >= 1 divides gpus */
+    const struct gpu *gpu;
+    double nvlink_Bps, nic_Bps;
+    bool mesh; /* NVLink from each GPU to each other, nvlink_Bps a pair, instead of a switch */
+};
+/* From parameters; nvlink_Bps and nic_Bps may be 0: the type's. Ports that do not divide the GPUs
+ * become the next number that does. */
+struct cluster_node cluster_node(double gpu_count, double nics, double mesh,
+                                 const struct family_value *type, double nvlink_Bps,
+                                 double nic_Bps);
+/* What all ports of a node carry. */
+double cluster_node_Bps(const struct cluster_node *c);
+void put_cluster_node(FILE *to, const struct cluster_node *c, size_t node);
+/* Routes inside the node and from its GPUs to `network`, a router: two links each. */
+void put_cluster_routes(FILE *to, const struct cluster_node *c, size_t node, const char *network);
+/* A route of one link, taken upwards from a to b. */
+void put_route(FILE *to, const char *a, const char *b, const char *link);
+/* "16 nodes x 8 H100, 8 NICs of 400 Gb/s a node" */
+void describe_cluster(FILE *to, const struct cluster_node *c, size_t nodes);
+
 void put_cable(FILE *to, const struct cable *c, const char *id_format, ...) PRINTF_LIKE(3, 4);
 
 #endif

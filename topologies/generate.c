@@ -8,10 +8,14 @@
 
 #include "core/topology.h"
 #include "core/units.h"
+#include "topologies/systems.h"
 
-enum { LIST = 256, CANONICAL = 512, VALUE = 64 };
+enum { LIST = 400, CANONICAL = 512, VALUE = 64 };
 
-const struct family *const families[] = {&family_leaf_spine, &family_node, &family_rail};
+const struct family *const families[] = {
+    &family_dragonfly, &family_fat_tree, &family_leaf_spine, &family_mesh, &family_node,
+    &family_nvl,       &family_rail,     &family_torus,      &family_wan,
+};
 const size_t families_n = sizeof families / sizeof *families;
 
 /* NCCL's latency of one ring step of large messages is 3.4 us over NVLink and 14 us over a network
@@ -19,6 +23,15 @@ const size_t families_n = sizeof families / sizeof *families;
 const double nvlink_latency_s = 1.7e-6, nic_latency_s = 7e-6, switch_latency_s = 0.3e-6;
 
 /* ---- parsing */
+
+/* A named system stands for its description. */
+static const char *expand(const char *spec)
+{
+    for (size_t i = 0; i < systems_n; i++)
+        if (!strcmp(systems[i].name, spec))
+            return systems[i].spec;
+    return spec;
+}
 
 static const struct family *find_family(const char *spec)
 {
@@ -31,7 +44,7 @@ static const struct family *find_family(const char *spec)
 
 bool generate_has(const char *spec)
 {
-    return find_family(spec) != NULL;
+    return find_family(expand(spec)) != NULL;
 }
 
 static void list_add(char list[LIST], const char *name)
@@ -91,11 +104,14 @@ static enum status parse_value(const struct family *f, const struct family_param
 {
     if (p->kind == FAMILY_GPU)
         return parse_gpu(f, text, v);
-    if (p->kind != FAMILY_RATE)
+    if (p->kind != FAMILY_RATE && p->kind != FAMILY_TIME)
         return parse_number(f, p, text, v);
-    enum status st = units_parse(UNIT_RATE, text, &v->number);
-    if (st == STATUS_OK && !(v->number >= 1 && v->number <= 1e15))
+    bool rate = p->kind == FAMILY_RATE;
+    enum status st = units_parse(rate ? UNIT_RATE : UNIT_SECONDS, text, &v->number);
+    if (st == STATUS_OK && rate && !(v->number >= 1 && v->number <= 1e15))
         st = error_set(STATUS_INVALID, "'%s', expected 1Bps to 1PBps", text);
+    if (st == STATUS_OK && !rate && !(v->number <= 10))
+        st = error_set(STATUS_INVALID, "'%s', expected up to 10s", text);
     return st == STATUS_OK ? st : error_context(STATUS_INVALID, "%s: %s", f->name, p->name);
 }
 
@@ -123,6 +139,7 @@ static enum status set_parameter(const struct family *f, const char *text, size_
 static enum status parse(const char *spec, const struct family **out, struct family_value *value)
 {
     enum status st = STATUS_OK;
+    spec = expand(spec);
     const struct family *f = find_family(spec);
     bool seen[FAMILY_PARAMETERS] = {false};
     if (!f)
@@ -164,6 +181,8 @@ enum status generate_canonical(const char *spec, char **out)
         size_t left = CANONICAL - (size_t)n;
         if (p->kind == FAMILY_GPU)
             n += snprintf(at, left, "%c%s=%s", before, p->name, value[i].gpu->name);
+        else if (p->kind == FAMILY_TIME)
+            n += snprintf(at, left, "%c%s=%.15gs", before, p->name, value[i].number);
         else if (p->kind != FAMILY_RATE)
             n += snprintf(at, left, "%c%s=%.15g", before, p->name, value[i].number);
         else if (value[i].number > 0)

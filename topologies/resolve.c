@@ -109,7 +109,7 @@ out:
 static enum status unknown(const char *name)
 {
     enum status st;
-    char **names = NULL, known[512] = "", generated[128] = "";
+    char **names = NULL, known[512] = "", generated[256] = "";
     size_t n = 0, length = 0, used = 0;
     for (size_t i = 0; i < families_n && used < sizeof generated; i++)
         used += (size_t)snprintf(generated + used, sizeof generated - used, "%s%s:...",

@@ -1,0 +1,55 @@
+#!/bin/sh
+# The pictures of docs/plots.md, from plans that are predicted here. Usage: docs/plots/make.sh BIN_DIR
+set -eu
+PATH=$(cd "$1" && pwd):$PATH
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+plan() { # name, options
+    name=$1
+    shift
+    foreline plan --algorithm balanced --model gpt2-small --microbatches 16 --microbatch-size 4 \
+        "$@" -o "$name.json" >/dev/null 2>&1
+}
+field() {
+    sed -n "s/^ *\"$1\": \([0-9.e+-]*\),*$/\1/p" "$2" | head -n 1
+}
+
+# Eight V100 in four nodes: four plans at seven network bandwidths.
+printf 'nic\tplan\tsamples_per_s\titeration_s\n' >sweep.tsv
+for nic in 1Gbps 5Gbps 10Gbps 25Gbps 50Gbps 100Gbps 200Gbps; do
+    for ways in 1 2 4 8; do
+        plan p --platform "leaf-spine:nodes=4,gpus=2,type=V100,nic=$nic" \
+            --stages $((8 / ways)) --replicas $ways
+        foreline simulate p.json --engine analytic -o m.json >/dev/null
+        printf '%s\t%s\t%s\t%s\n' $nic "$((8 / ways)) stages x $ways" \
+            "$(field samples_per_s m.json)" "$(field iteration_s m.json)" >>sweep.tsv
+    done
+done
+
+plan 1f1b --platform two-racks --stages 4 --replicas 2
+plan gpipe --platform two-racks --stages 8 --replicas 2 --schedule gpipe
+plan tensor --platform two-racks --stages 4 --tensor-parallel 4
+for name in 1f1b gpipe tensor; do
+    for engine in analytic simgrid; do
+        foreline simulate $name.json --engine $engine --trace $name.trace.json \
+            -o $name.$engine.json >/dev/null 2>&1
+    done
+done
+
+foreline plot bars ./*.analytic.json ./*.simgrid.json -o bars.png
+foreline topology show two-racks --matrix two-racks.tsv >/dev/null
+foreline plot throughput sweep.tsv -o throughput.png
+foreline plot speedup sweep.tsv -o speedup.png
+foreline plot regret sweep.tsv -o regret.png
+foreline plot heatmap sweep.tsv --x nic --y plan -o heatmap.png
+foreline plot heatmap two-racks.tsv -o matrix.png
+foreline plot timeline 1f1b.trace.json -o timeline.png
+foreline plot breakdown 1f1b.analytic.json 1f1b.simgrid.json gpipe.simgrid.json \
+    tensor.simgrid.json -o breakdown.png
+foreline plot memory gpipe.simgrid.json -o memory.png
+foreline plot links 1f1b.simgrid.json -o links.png
+foreline topology draw rail:nodes=128,rack=32,oversubscription=2 -o topology.png
+cp ./*.png "$here"

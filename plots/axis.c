@@ -1,0 +1,284 @@
+#include "plots/axis.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/units.h"
+#include "plots/figure.h"
+
+enum { LOG_FROM = 16 };
+
+/* ---- cells */
+
+static bool is_number(const char *cell, double *out)
+{
+    char *end;
+    errno = 0;
+    double v = strtod(cell, &end);
+    if (end == cell || *end || !isfinite(v))
+        return false;
+    *out = v;
+    return true;
+}
+
+static bool all_numbers(const struct table *t, size_t column, double *at)
+{
+    for (size_t i = 0; i < t->rows; i++) {
+        if (!is_number(table_cell(t, i, column), &at[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool all_quantities(const struct table *t, size_t column, enum unit unit, double *at)
+{
+    for (size_t i = 0; i < t->rows; i++) {
+        const char *cell = table_cell(t, i, column);
+        if ((*cell < '0' || *cell > '9') || units_parse(unit, cell, &at[i]) != STATUS_OK)
+            return false;
+    }
+    return true;
+}
+
+/* Words: numbered as they come. */
+static enum status number_words(const struct table *t, size_t column, double *at)
+{
+    size_t words = 0;
+    size_t *first = calloc(t->rows, sizeof *first);
+    if (!first)
+        return error_set(STATUS_NOMEM, "%zu rows", t->rows);
+    for (size_t i = 0; i < t->rows; i++) {
+        size_t w = 0;
+        while (w < words && strcmp(table_cell(t, first[w], column), table_cell(t, i, column)) != 0)
+            w++;
+        if (w == words)
+            first[words++] = i;
+        at[i] = (double)w;
+    }
+    free(first);
+    return STATUS_OK;
+}
+
+/* ---- units */
+
+static bool ends_in(const char *name, const char *suffix, size_t *stem)
+{
+    size_t n = strlen(name), k = strlen(suffix);
+    *stem = n > k ? n - k : 0;
+    return n > k && strcmp(name + n - k, suffix) == 0;
+}
+
+/* "iteration_s" becomes "iteration (ms)"; values are multiplied to match. */
+static void set_label(struct axis *a, const char *name, size_t stem, const char *unit,
+                      double factor)
+{
+    char words[64];
+    snprintf(words, sizeof words, "%.*s", (int)(stem < 60 ? stem : 60), name);
+    for (char *c = words; *c; c++)
+        *c = *c == '_' ? ' ' : *c;
+    if (*unit)
+        snprintf(a->label, AXIS_LABEL, "%s (%s)", words, unit);
+    else
+        snprintf(a->label, AXIS_LABEL, "%s", words);
+    for (size_t i = 0; i < a->n; i++)
+        a->at[i] *= factor;
+}
+
+static double largest(const struct axis *a)
+{
+    double most = 0;
+    for (size_t i = 0; i < a->n; i++)
+        most = fmax(most, fabs(a->at[i]));
+    return most;
+}
+
+static void choose_unit(struct axis *a, const char *name, bool rate_in_bits, enum unit *given)
+{
+    size_t stem;
+    double most = largest(a);
+    struct figure_unit time = figure_time_unit(most);
+    bool per_s = ends_in(name, "_per_s", &stem);
+    if (per_s) {
+        char text[64];
+        snprintf(text, sizeof text, "%.*s_per_second", (int)(stem < 40 ? stem : 40), name);
+        bool many = most >= 1e4;
+        set_label(a, text, strlen(text), many ? "thousands" : "", many ? 1e-3 : 1);
+    } else if (given && *given == UNIT_RATE) {
+        bool giga = most >= 1e9 / (rate_in_bits ? 8 : 1);
+        set_label(a, name, strlen(name),
+                  rate_in_bits ? (giga ? "Gb/s" : "Mb/s") : (giga ? "GB/s" : "MB/s"),
+                  (rate_in_bits ? 8 : 1) * (giga ? 1e-9 : 1e-6));
+    } else if (given && *given == UNIT_FLOPS) {
+        set_label(a, name, strlen(name), "Tflop/s", 1e-12);
+    } else if ((given && *given == UNIT_SECONDS) || ends_in(name, "_s", &stem)) {
+        a->is_time = true;
+        set_label(a, name, given ? strlen(name) : stem, time.name, time.per_s);
+    } else if ((given && *given == UNIT_BYTES) || ends_in(name, "_bytes", &stem)) {
+        bool giga = most >= 1 << 30;
+        set_label(a, name, given ? strlen(name) : stem, giga ? "GiB" : "MiB",
+                  giga ? 0x1p-30 : 0x1p-20);
+    } else if (ends_in(name, "_Bps", &stem)) {
+        set_label(a, name, stem, "GB/s", 1e-9);
+    } else if (ends_in(name, "_fraction", &stem)) {
+        set_label(a, name, stem, "%", 100);
+    } else {
+        set_label(a, name, strlen(name), "", 1);
+    }
+}
+
+static enum status read_positions(const struct table *t, size_t column, struct axis *a)
+{
+    static const enum unit units[] = {UNIT_RATE, UNIT_SECONDS, UNIT_BYTES, UNIT_FLOPS};
+    const char *name = t->name[column], *first = table_cell(t, 0, column);
+    if (all_numbers(t, column, a->at)) {
+        choose_unit(a, name, false, NULL);
+        return STATUS_OK;
+    }
+    for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
+        enum unit unit = units[u];
+        if (all_quantities(t, column, unit, a->at)) {
+            choose_unit(a, name, strstr(first, "bps") != NULL, &unit);
+            return STATUS_OK;
+        }
+    }
+    a->words = true;
+    set_label(a, name, strlen(name), "", 1);
+    return number_words(t, column, a->at);
+}
+
+/* ---- distinct values */
+
+struct position {
+    double at;
+    size_t row;
+};
+
+static int by_position(const void *a, const void *b)
+{
+    const struct position *x = a, *y = b;
+    if (x->at < y->at || x->at > y->at)
+        return x->at < y->at ? -1 : 1;
+    return x->row < y->row ? -1 : x->row > y->row;
+}
+
+static enum status find_values(struct axis *a)
+{
+    struct position *p = calloc(a->n, sizeof *p);
+    a->value = calloc(a->n, sizeof *a->value);
+    a->row_of = calloc(a->n, sizeof *a->row_of);
+    if (!p || !a->value || !a->row_of) {
+        free(p);
+        return error_set(STATUS_NOMEM, "%zu rows", a->n);
+    }
+    for (size_t i = 0; i < a->n; i++)
+        p[i] = (struct position){a->at[i], i};
+    qsort(p, a->n, sizeof *p, by_position);
+    for (size_t i = 0; i < a->n; i++) {
+        if (i > 0 && !(p[i].at > p[i - 1].at))
+            continue;
+        a->value[a->values] = p[i].at;
+        a->row_of[a->values++] = p[i].row;
+    }
+    free(p);
+    return STATUS_OK;
+}
+
+enum status axis_read(const struct table *t, size_t column, struct axis *out)
+{
+    enum status st = STATUS_OK;
+    struct axis a = {.n = t->rows, .at = calloc(t->rows, sizeof *a.at)};
+    if (!a.at) {
+        st = error_set(STATUS_NOMEM, "%zu rows", t->rows);
+        goto out;
+    }
+    TRY(read_positions(t, column, &a));
+    TRY(find_values(&a));
+    *out = a;
+    a = (struct axis){0};
+out:
+    axis_free(&a);
+    return st;
+}
+
+void axis_free(struct axis *a)
+{
+    free(a->row_of);
+    free(a->value);
+    free(a->at);
+    *a = (struct axis){0};
+}
+
+size_t axis_index(const struct axis *a, double at)
+{
+    size_t low = 0, high = a->values - 1;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (a->value[middle] < at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+bool axis_is_logarithmic(const struct axis *a)
+{
+    return !a->words && a->value[0] > 0 && a->value[a->values - 1] >= LOG_FROM * a->value[0];
+}
+
+/* ---- script */
+
+/* Where value i stands on an axis of `pixels`. */
+static double place(const struct axis *a, size_t i, bool by_index, int pixels)
+{
+    double low = a->value[0], high = a->value[a->values - 1];
+    if (by_index || a->words)
+        return ((double)i + 0.5) / (double)a->values * pixels;
+    if (!(high > low))
+        return pixels / 2.0;
+    return axis_is_logarithmic(a) ? log(a->value[i] / low) / log(high / low) * pixels
+                                  : (a->value[i] - low) / (high - low) * pixels;
+}
+
+static void tic_text(const struct table *t, size_t column, const struct axis *a, size_t i,
+                     char text[32])
+{
+    if (a->words)
+        snprintf(text, 32, "%.24s", table_cell(t, a->row_of[i], column));
+    else
+        snprintf(text, 32, "%.4g", a->value[i]);
+}
+
+void axis_put_tics(FILE *script, const char *which, const struct table *t, size_t column,
+                   const struct axis *a, bool by_index, int pixels)
+{
+    bool across = *which == 'x';
+    double end = -INFINITY;
+    const char *before = "";
+    fprintf(script, "set %stics noenhanced (", which);
+    for (size_t i = 0; i < a->values; i++) {
+        char text[32];
+        tic_text(t, column, a, i, text);
+        double room = across ? (double)figure_characters(text) * FIGURE_CHARACTER : FIGURE_LINE;
+        double at = place(a, i, by_index, pixels);
+        if (at - room / 2 < end + (across ? 6 : 0))
+            continue;
+        end = at + room / 2;
+        fputs(before, script);
+        figure_put_string(script, text);
+        fprintf(script, " %.9g", by_index ? (double)i : a->value[i]);
+        before = ", ";
+    }
+    fputs(")\n", script);
+}
+
+void axis_put_ylabel(FILE *script, const struct figure_geometry *g, const char *text)
+{
+    double middle = (g->bottom + g->height - g->top) / 2.0;
+    fputs("set label ", script);
+    figure_put_string(script, text);
+    fprintf(script, " at screen %.5f,%.5f center rotate by 90 noenhanced\n", 12.0 / g->width,
+            middle / g->height);
+}

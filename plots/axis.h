@@ -1,0 +1,44 @@
+/* axis.h - a column of a table as positions on an axis: quantities in a unit that reads well, or
+ * words in the order of their appearance. Private. */
+#ifndef PLOTS_AXIS_H
+#define PLOTS_AXIS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "plots/table.h"
+
+enum { AXIS_LABEL = 96 };
+
+struct axis {
+    size_t n;   /* rows of the table */
+    double *at; /* [n] in the unit of the label; of words: the index of the word */
+    size_t values;
+    double *value;  /* [values] distinct positions, increasing */
+    size_t *row_of; /* [values] a row that has it: its text */
+    bool words;     /* not all cells are quantities */
+    bool is_time;   /* seconds: less is better */
+    char label[AXIS_LABEL];
+};
+
+/* Cells are plain numbers, whose unit the column's name ends in ("_s", "_bytes", "_Bps"), or
+ * quantities with units ("10Gbps"); any other cell makes all of them words. STATUS_NOMEM.
+ * O(n log n); words O(n * values). */
+enum status axis_read(const struct table *t, size_t column, struct axis *out) MUST_CHECK;
+void axis_free(struct axis *a); /* accepts {0}; leaves {0} */
+
+/* Index in value[] of a position that axis_read() gave. O(log values). */
+size_t axis_index(const struct axis *a, double at);
+
+/* Can the values spread over a logarithmic axis, and do they ask for one? */
+bool axis_is_logarithmic(const struct axis *a);
+/* "set xtics" or "set ytics" at the values themselves, those left out for which `pixels` is not
+ * enough; positions are value[i], or i when `by_index`. */
+void axis_put_tics(FILE *script, const char *which, const struct table *t, size_t column,
+                   const struct axis *a, bool by_index, int pixels);
+
+/* Write "set ylabel 'text'", turned, in the middle of the left margin's outer edge. */
+struct figure_geometry;
+void axis_put_ylabel(FILE *script, const struct figure_geometry *g, const char *text);
+
+#endif

@@ -1,0 +1,294 @@
+/* A value over two columns of a table, or a square matrix as `topology show --matrix` writes it. */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plots/axis.h"
+#include "plots/figure.h"
+#include "plots/kind.h"
+
+enum { SIDE = 300, MAX_SIDE = 512, BAR = 16, BAR_GAP = 14, BAR_STEPS = 64, COLOURS = 10 };
+
+/* Lightness grows evenly and no hue matters: Nuñez, Anderton & Renslow, "Optimizing colormaps with
+ * consideration for color vision deficiency", PLoS ONE 13 (2018) e0199239 (cividis). */
+static const unsigned char cividis[COLOURS][3] = {
+    {0, 32, 77},     {0, 51, 111},    {57, 71, 109},   {87, 92, 109},  {112, 113, 115},
+    {138, 135, 121}, {166, 157, 117}, {196, 182, 106}, {228, 207, 91}, {255, 234, 70},
+};
+
+struct grid {
+    struct table copy; /* names of a matrix as a column: see below */
+    struct axis x, y, v;
+    size_t x_column, y_column;
+    const struct table *names;
+    double *value; /* [y.values * x.values], NAN: none */
+    double low, high;
+    bool logarithmic;
+};
+
+static void grid_free(struct grid *g)
+{
+    free(g->value);
+    axis_free(&g->v);
+    axis_free(&g->y);
+    axis_free(&g->x);
+    table_free(&g->copy);
+    *g = (struct grid){0};
+}
+
+/* ---- input */
+
+static bool is_matrix(const struct table *t)
+{
+    if (t->columns != t->rows + 1)
+        return false;
+    for (size_t i = 0; i < t->rows; i++) {
+        if (strcmp(table_cell(t, i, 0), t->name[i + 1]) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* A matrix as the table "from, to, value", so that there is one way to go on. Cells point into the
+ * matrix's text; the diagonal, which has no value, borrows its neighbour's for now. */
+static enum status unfold(const struct table *t, struct table *out)
+{
+    static char from[] = "from", to[] = "to";
+    size_t n = t->rows;
+    struct table u = {.columns = 3};
+    u.name = calloc(3, sizeof *u.name);
+    u.cell = calloc(n * n * 3 + 1, sizeof *u.cell);
+    if (!u.name || !u.cell) {
+        table_free(&u);
+        return error_set(STATUS_NOMEM, "%s: out of memory", t->path);
+    }
+    u.name[0] = from;
+    u.name[1] = to;
+    u.name[2] = t->name[0];
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < n; k++) {
+            char **cell = &u.cell[3 * u.rows];
+            size_t from_cell = i == k ? (k + 1) % n : k;
+            cell[0] = t->cell[i * t->columns];
+            cell[1] = t->name[k + 1];
+            cell[2] = t->cell[i * t->columns + from_cell + 1];
+            u.rows++;
+        }
+    }
+    *out = u;
+    return STATUS_OK;
+}
+
+static enum status choose(const struct plot_source *s, struct grid *g, size_t *value)
+{
+    static const char *const rates[] = {"samples_per_s", "tokens_per_s", "iteration_s", NULL};
+    static const char *const none[] = {NULL};
+    const struct table *t = s->table;
+    enum status st = STATUS_OK;
+    if (t->rows > 1 && is_matrix(t) && !s->x && !s->y && !s->value) {
+        TRY(unfold(t, &g->copy));
+        g->names = &g->copy;
+        g->x_column = 1;
+        g->y_column = 0;
+        *value = 2;
+        goto out;
+    }
+    g->names = t;
+    if (!s->x || !s->y) {
+        st = error_set(STATUS_INVALID,
+                       "%s: no matrix; say which columns are x and y, the first is '%.60s'",
+                       t->path, t->name[0]);
+        goto out;
+    }
+    TRY(plot_column(t, s->x, none, true, &g->x_column));
+    TRY(plot_column(t, s->y, none, true, &g->y_column));
+    TRY(plot_column(t, s->value, rates, true, value));
+out:
+    return st;
+}
+
+static enum status read_grid(const struct plot_source *s, struct grid *g)
+{
+    enum status st;
+    size_t value = 0;
+    TRY(choose(s, g, &value));
+    TRY(axis_read(g->names, g->x_column, &g->x));
+    TRY(axis_read(g->names, g->y_column, &g->y));
+    TRY(axis_read(g->names, value, &g->v));
+    if (g->v.words || g->x.values > MAX_SIDE || g->y.values > MAX_SIDE) {
+        if (g->v.words)
+            st = error_set(STATUS_INVALID, "%s: column '%.60s' is not all numbers", s->path[0],
+                           g->names->name[value]);
+        else
+            st = error_set(STATUS_INVALID, "%s: %zu x %zu cells, a picture has room for %d x %d",
+                           s->path[0], g->x.values, g->y.values, MAX_SIDE, MAX_SIDE);
+        goto out;
+    }
+    size_t cells = g->x.values * g->y.values;
+    g->value = calloc(cells, sizeof *g->value);
+    if (!g->value) {
+        st = error_set(STATUS_NOMEM, "%zu cells", cells);
+        goto out;
+    }
+    for (size_t i = 0; i < cells; i++)
+        g->value[i] = NAN;
+    for (size_t i = 0; i < g->v.n; i++) /* of repeated cells the last counts */
+        g->value[axis_index(&g->y, g->y.at[i]) * g->x.values + axis_index(&g->x, g->x.at[i])] =
+            g->v.at[i];
+    for (size_t i = 0; i < g->copy.rows && i < g->x.values; i++)
+        g->value[i * g->x.values + i] = NAN;
+    g->low = g->v.value[0];
+    g->high = g->v.value[g->v.values - 1];
+    g->logarithmic = axis_is_logarithmic(&g->v);
+out:
+    return st;
+}
+
+/* ---- output */
+
+static double shade(const struct grid *g, double v)
+{
+    if (!(g->high > g->low))
+        return 0.5;
+    return g->logarithmic ? log(v / g->low) / log(g->high / g->low)
+                          : (v - g->low) / (g->high - g->low);
+}
+
+static void colour(double at, char text[8])
+{
+    at = fmin(fmax(at, 0), 1) * (COLOURS - 1);
+    int k = at >= COLOURS - 1 ? COLOURS - 2 : (int)at;
+    unsigned rgb[3];
+    for (int c = 0; c < 3; c++)
+        rgb[c] = (unsigned)lround(cividis[k][c] + (at - k) * (cividis[k + 1][c] - cividis[k][c]));
+    snprintf(text, 8, "#%02X%02X%02X", rgb[0] & 255u, rgb[1] & 255u, rgb[2] & 255u);
+}
+
+static bool same(double a, double b)
+{
+    return (isnan(a) && isnan(b)) || (!(a < b) && !(a > b) && !isnan(a) && !isnan(b));
+}
+
+/* Neighbours of one value are one box. */
+static void put_cells(FILE *script, const struct grid *g, double cell_width, double cell_height)
+{
+    for (size_t y = 0; y < g->y.values; y++) {
+        const double *row = &g->value[y * g->x.values];
+        for (size_t x = 0, end; x < g->x.values; x = end) {
+            bool text = cell_width >= 34 && cell_height >= FIGURE_LINE;
+            char fill[8] = "#FFFFFF";
+            for (end = x + 1; !text && end < g->x.values && same(row[end], row[x]);)
+                end++;
+            if (isnan(row[x]))
+                continue;
+            colour(shade(g, row[x]), fill);
+            fprintf(script,
+                    "set object rectangle from first %g,%g to first %g,%g fillcolor rgb '%s' "
+                    "fillstyle solid noborder\n",
+                    (double)x - 0.5, (double)y - 0.5, (double)end - 0.5, (double)y + 0.5, fill);
+            if (text)
+                fprintf(script,
+                        "set label '%.3g' at first %zu,%zu center front font ',%d' textcolor rgb "
+                        "'%s'\n",
+                        row[x], x, y, FIGURE_SMALL, figure_ink(fill));
+        }
+    }
+}
+
+static void put_scale(FILE *script, const struct figure_geometry *p, const struct grid *g,
+                      double height)
+{
+    double left = p->width - p->right + BAR_GAP, w = p->width, h = p->height;
+    for (int i = 0; i < BAR_STEPS; i++) {
+        char fill[8];
+        colour((i + 0.5) / BAR_STEPS, fill);
+        fprintf(script,
+                "set object rectangle from screen %.5f,%.5f to screen %.5f,%.5f fillcolor rgb "
+                "'%s' fillstyle solid noborder\n",
+                left / w, (p->bottom + height * i / BAR_STEPS) / h, (left + BAR) / w,
+                (p->bottom + height) / h, fill); /* up to the top: no seams */
+    }
+    int steps = !(g->high > g->low) ? 0 : height >= 120 ? 4 : 2;
+    for (int i = 0; i <= steps; i++) {
+        double at = steps ? (double)i / steps : 0.5;
+        double v =
+            g->logarithmic ? g->low * pow(g->high / g->low, at) : g->low + (g->high - g->low) * at;
+        fprintf(script, "set label '%.3g' at screen %.5f,%.5f left\n", v, (left + BAR + 5) / w,
+                (p->bottom + height * at) / h);
+    }
+    fputs("set label ", script);
+    figure_put_string(script, g->v.label);
+    fprintf(script, " at screen %.5f,%.5f right noenhanced\n", (w - 8) / w, 1 - 14 / h);
+}
+
+static void put_data(FILE *to, const struct grid *g)
+{
+    putc('#', to);
+    putc(' ', to);
+    figure_put_field(to, g->y.label);
+    putc('\t', to);
+    figure_put_field(to, g->x.label);
+    putc('\t', to);
+    figure_put_field(to, g->v.label);
+    putc('\n', to);
+    for (size_t y = 0; y < g->y.values; y++) {
+        for (size_t x = 0; x < g->x.values; x++) {
+            double v = g->value[y * g->x.values + x];
+            if (isnan(v))
+                continue;
+            figure_put_field(to, table_cell(g->names, g->y.row_of[y], g->y_column));
+            putc('\t', to);
+            figure_put_field(to, table_cell(g->names, g->x.row_of[x], g->x_column));
+            fprintf(to, "\t%.9g\n", v);
+        }
+    }
+}
+
+/* Room for the names of rows. */
+static int names_width(const struct grid *g)
+{
+    size_t most = 4;
+    for (size_t i = 0; g->y.words && i < g->y.values; i++) {
+        size_t n = figure_characters(table_cell(g->names, g->y.row_of[i], g->y_column));
+        most = n > most ? n : most;
+    }
+    return (int)(most > 24 ? 24 : most) * FIGURE_CHARACTER;
+}
+
+enum status draw_heatmap(const struct plot_source *s, const char *output,
+                         const struct provenance *by)
+{
+    enum status st;
+    struct grid g = {0};
+    struct figure f = {0};
+    TRY(read_grid(s, &g));
+    struct figure_geometry p = {.width = FIGURE_COLUMN,
+                                .left = 38 + names_width(&g),
+                                .right = BAR_GAP + BAR + 58,
+                                .top = 38,
+                                .bottom = 62};
+    int width = p.width - p.left - p.right, height = SIDE;
+    double square = (double)width / (double)g.x.values * (double)g.y.values;
+    if (g.copy.rows > 0 || square < height)
+        height = (int)fmax(square, FIGURE_LINE * 5);
+    p.height = p.top + height + p.bottom;
+    TRY(figure_open(output, &p, by, &f));
+    put_data(f.table, &g);
+    put_cells(f.script, &g, width / (double)g.x.values, height / (double)g.y.values);
+    put_scale(f.script, &p, &g, height);
+    axis_put_tics(f.script, "x", g.names, g.x_column, &g.x, true, width);
+    axis_put_tics(f.script, "y", g.names, g.y_column, &g.y, true, height);
+    figure_put_xlabel(f.script, &p, g.x.label);
+    axis_put_ylabel(f.script, &p, g.y.label);
+    fprintf(f.script,
+            "set border 0\nset tics scale 0\nunset key\nset xrange [-0.5:%g]\nset yrange "
+            "%s%g%s\nplot NaN\n",
+            (double)g.x.values - 0.5, g.copy.rows > 0 ? "[" : "[-0.5:", (double)g.y.values - 0.5,
+            g.copy.rows > 0 ? ":-0.5]" : "]"); /* a matrix is read from the top */
+    TRY(figure_finish(&f));
+out:
+    figure_discard(&f);
+    grid_free(&g);
+    return st;
+}

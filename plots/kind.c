@@ -1,0 +1,120 @@
+#include "plots/kind.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/text.h"
+#include "plots/plot.h"
+
+static enum status draw_timeline(const struct plot_source *s, const char *output,
+                                 const struct provenance *by)
+{
+    return plot_timeline(s->path[0], output, by);
+}
+
+static enum status draw_scatter(const struct plot_source *s, const char *output,
+                                const struct provenance *by)
+{
+    return plot_scatter(s->m, s->path, s->n, output, by);
+}
+
+static enum status draw_bars(const struct plot_source *s, const char *output,
+                             const struct provenance *by)
+{
+    return plot_bars(s->m, s->path, s->n, output, by);
+}
+
+const struct plot_kind plot_kinds[] = {
+    {"bars", "iteration time of every plan by every engine", PLOT_MEASUREMENTS, draw_bars},
+    {"breakdown", "where the time goes: compute, exposed communication by purpose, bubble",
+     PLOT_MEASUREMENTS, draw_breakdown},
+    {"heatmap", "a value over two columns, or a matrix of bandwidths", PLOT_TABLE, draw_heatmap},
+    {"links", "utilisation of the busiest links", PLOT_MEASUREMENT, draw_links},
+    {"memory", "memory per stage by what fills it, against the capacity", PLOT_MEASUREMENT,
+     draw_memory},
+    {"regret", "how far each line is behind the best at every value of x", PLOT_TABLE, draw_regret},
+    {"scatter", "predicted against measured iteration times, with bands of 5 and 10 %",
+     PLOT_MEASUREMENTS, draw_scatter},
+    {"speedup", "each line over its own value at the smallest x", PLOT_TABLE, draw_speedup},
+    {"throughput", "a rate over a varied parameter, a line per algorithm or schedule", PLOT_TABLE,
+     draw_throughput},
+    {"timeline", "Gantt chart: a row per rank, microbatches shaded, grey where it is idle",
+     PLOT_TRACE, draw_timeline},
+};
+const size_t plot_kinds_n = sizeof plot_kinds / sizeof *plot_kinds;
+
+static const char *name_of(size_t i)
+{
+    return plot_kinds[i].name;
+}
+
+enum status plot_kind_find(const char *name, const struct plot_kind **out)
+{
+    size_t index;
+    enum status st = text_find("plot", name, name_of, plot_kinds_n, &index);
+    if (st == STATUS_OK)
+        *out = &plot_kinds[index];
+    return st;
+}
+
+enum status plot_column(const struct table *t, const char *wanted, const char *const *candidates,
+                        bool needed, size_t *out)
+{
+    if (wanted)
+        return table_column(t, wanted, out);
+    for (; *candidates; candidates++) {
+        for (size_t i = 0; i < t->columns; i++) {
+            if (strcmp(t->name[i], *candidates) == 0) {
+                *out = i;
+                return STATUS_OK;
+            }
+        }
+    }
+    *out = SIZE_MAX;
+    return needed ? error_set(STATUS_INVALID, "%s: say which column to plot; the first is '%.60s'",
+                              t->path, t->name[0])
+                  : STATUS_OK;
+}
+
+enum status plot_files(const struct plot_kind *kind, const struct plot_request *r,
+                       const char *output, const struct provenance *by)
+{
+    enum status st = STATUS_OK;
+    struct measurement *m = NULL;
+    struct table table = {0};
+    size_t read = 0;
+    bool measured = kind->input == PLOT_MEASUREMENT || kind->input == PLOT_MEASUREMENTS;
+    if (r->n < 1 || (r->n > 1 && kind->input != PLOT_MEASUREMENTS))
+        return error_set(STATUS_USAGE, "plot %s takes %s", kind->name,
+                         kind->input == PLOT_TRACE          ? "one trace"
+                         : kind->input == PLOT_TABLE        ? "one table"
+                         : kind->input == PLOT_MEASUREMENTS ? "measurements"
+                                                            : "one measurement");
+    if (measured) {
+        m = calloc(r->n, sizeof *m);
+        if (!m)
+            return error_set(STATUS_NOMEM, "%zu files", r->n);
+        for (; read < r->n; read++)
+            TRY(measurement_read(r->path[read], &m[read]));
+    } else if (kind->input == PLOT_TABLE) {
+        TRY(table_read(r->path[0], &table));
+        if (r->where)
+            TRY(table_filter(&table, r->where));
+    }
+    const struct plot_source source = {.n = r->n,
+                                       .path = r->path,
+                                       .m = m,
+                                       .table = &table,
+                                       .x = r->x,
+                                       .y = r->y,
+                                       .by = r->by,
+                                       .value = r->value};
+    st = kind->draw(&source, output, by);
+out:
+    for (size_t i = 0; i < read; i++)
+        measurement_free(&m[i]);
+    free(m);
+    table_free(&table);
+    return st;
+}

@@ -1,0 +1,72 @@
+/* kind.h - the kinds of pictures: one file and one row of the table for each. */
+#ifndef PLOTS_KIND_H
+#define PLOTS_KIND_H
+
+#include <stdbool.h>
+
+#include "core/measurement.h"
+#include "core/provenance.h"
+#include "plots/table.h"
+
+enum plot_input {
+    PLOT_TRACE,        /* one Chrome trace (core/trace.h) */
+    PLOT_MEASUREMENT,  /* one measurement */
+    PLOT_MEASUREMENTS, /* one or more */
+    PLOT_TABLE,        /* one table (table.h) */
+};
+
+/* What to draw; of m and table only what the kind's input asks for is there. */
+struct plot_source {
+    size_t n;
+    const char *const *path;     /* [n] the files */
+    const struct measurement *m; /* [n] */
+    const struct table *table;
+    const char *x, *y, *by, *value; /* columns of a table; NULL: chosen from what is there */
+};
+
+struct plot_kind {
+    const char *name, *summary;
+    enum plot_input input;
+    /* Contract as in plot.h; STATUS_INVALID also when a column is missing or nothing can be drawn.
+     */
+    enum status (*draw)(const struct plot_source *source, const char *output,
+                        const struct provenance *by);
+};
+
+extern const struct plot_kind plot_kinds[];
+extern const size_t plot_kinds_n;
+
+/* The row of that name. STATUS_INVALID lists the names. */
+enum status plot_kind_find(const char *name, const struct plot_kind **out) MUST_CHECK;
+
+/* Read the files that a kind asks for and draw them; `where` (NULL: all) keeps rows of a table as
+ * table_filter() does. n >= 1, else and for too many files STATUS_USAGE. */
+struct plot_request {
+    const char *const *path; /* [n] */
+    size_t n;
+    const char *x, *y, *by, *value, *where;
+};
+enum status plot_files(const struct plot_kind *kind, const struct plot_request *request,
+                       const char *output, const struct provenance *by) MUST_CHECK;
+
+/* Column of a table that is wanted by name, or the first of `candidates` (NULL-terminated) that is
+ * there; SIZE_MAX in *out when none is and `needed` is false. STATUS_INVALID. */
+enum status plot_column(const struct table *t, const char *wanted, const char *const *candidates,
+                        bool needed, size_t *out) MUST_CHECK;
+
+enum status draw_throughput(const struct plot_source *s, const char *output,
+                            const struct provenance *by) MUST_CHECK;
+enum status draw_speedup(const struct plot_source *s, const char *output,
+                         const struct provenance *by) MUST_CHECK;
+enum status draw_regret(const struct plot_source *s, const char *output,
+                        const struct provenance *by) MUST_CHECK;
+enum status draw_breakdown(const struct plot_source *s, const char *output,
+                           const struct provenance *by) MUST_CHECK;
+enum status draw_links(const struct plot_source *s, const char *output,
+                       const struct provenance *by) MUST_CHECK;
+enum status draw_memory(const struct plot_source *s, const char *output,
+                        const struct provenance *by) MUST_CHECK;
+enum status draw_heatmap(const struct plot_source *s, const char *output,
+                         const struct provenance *by) MUST_CHECK;
+
+#endif

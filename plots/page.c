@@ -1,0 +1,178 @@
+#include "plots/page.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/file.h"
+#include "plots/page_script.h"
+#include "plots/trace_events.h"
+
+/* ---- text */
+
+static void put_text(FILE *to, const char *text)
+{
+    for (; *text; text++) {
+        switch (*text) {
+        case '&':
+            fputs("&amp;", to);
+            break;
+        case '<':
+            fputs("&lt;", to);
+            break;
+        case '>':
+            fputs("&gt;", to);
+            break;
+        case '"':
+            fputs("&quot;", to);
+            break;
+        default:
+            putc((unsigned char)*text < ' ' ? ' ' : *text, to);
+        }
+    }
+}
+
+void page_open(FILE *to, const char *title)
+{
+    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+          "<link rel=\"icon\" href=\"data:,\">\n<title>",
+          to);
+    put_text(to, title);
+    fprintf(to, "</title>\n<style>\n%s</style></head><body>\n<h1>", page_style);
+    put_text(to, title);
+    fputs("</h1>\n", to);
+}
+
+void page_close(FILE *to)
+{
+    fputs("<div id=\"tip\"></div>\n<script>\n", to);
+    for (const char *const *line = page_script; *line; line++)
+        fputs(*line, to);
+    fputs("</script>\n</body></html>\n", to);
+}
+
+void page_heading(FILE *to, const char *text)
+{
+    fputs("<h2>", to);
+    put_text(to, text);
+    fputs("</h2>\n", to);
+}
+
+void page_paragraph(FILE *to, const char *kind, const char *text)
+{
+    fprintf(to, "<p class=\"%s\">", kind);
+    put_text(to, text);
+    fputs("</p>\n", to);
+}
+
+/* ---- tables */
+
+void page_table_open(FILE *to)
+{
+    fputs("<div class=\"scroll\"><table>\n", to);
+}
+
+void page_row(FILE *to, const char *tag, const char *const *cell, size_t n)
+{
+    fputs("<tr>", to);
+    for (size_t i = 0; i < n; i++) {
+        fprintf(to, "<%s>", tag);
+        put_text(to, cell[i] ? cell[i] : "");
+        fprintf(to, "</%s>", tag);
+    }
+    fputs("</tr>\n", to);
+}
+
+void page_table_close(FILE *to)
+{
+    fputs("</table></div>\n", to);
+}
+
+void page_table(FILE *to, const struct table *t, size_t rows)
+{
+    page_table_open(to);
+    page_row(to, "th", (const char *const *)t->name, t->columns);
+    for (size_t i = 0; i < t->rows && i < rows; i++)
+        page_row(to, "td", (const char *const *)&t->cell[i * t->columns], t->columns);
+    page_table_close(to);
+    if (t->rows > rows) {
+        char text[96];
+        snprintf(text, sizeof text, "The first %zu of %zu rows.", rows, t->rows);
+        page_paragraph(to, "note", text);
+    }
+}
+
+/* ---- pictures */
+
+static void put_caption(FILE *to, const char *caption)
+{
+    fputs("<figcaption>", to);
+    put_text(to, caption);
+    fputs("</figcaption></figure>\n", to);
+}
+
+enum status page_picture(FILE *to, const char *svg, const char *caption)
+{
+    enum status st;
+    char *text = NULL;
+    size_t length;
+    TRY(file_read(svg, &text, &length));
+    const char *begin = strstr(text, "<svg"), *end = begin ? strstr(begin, "</svg>") : NULL;
+    if (!end) {
+        st = error_set(STATUS_PARSE, "%s: no <svg> in it", svg);
+        goto out;
+    }
+    fputs("<figure>", to);
+    fwrite(begin, 1, (size_t)(end - begin), to);
+    fputs("</svg>", to);
+    put_caption(to, caption);
+out:
+    free(text);
+    return st;
+}
+
+/* A JSON string that is also harmless inside a script element. */
+static void put_json(FILE *to, const char *text)
+{
+    putc('"', to);
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c < 0x20 || c == '"' || c == '\\' || c == '<' || c == '&')
+            fprintf(to, "\\u%04x", (unsigned)c);
+        else
+            putc(c, to);
+    }
+    putc('"', to);
+}
+
+enum status page_timeline(FILE *to, const char *trace, const char *caption)
+{
+    enum status st;
+    struct trace_events t = {0};
+    TRY(trace_events_read(trace, &t));
+    if (t.n > PAGE_OPS) {
+        st = error_set(STATUS_INVALID, "%s: %zu ops, a page has room for %d", trace, t.n, PAGE_OPS);
+        goto out;
+    }
+    fputs("<figure><div class=\"timeline\"><canvas></canvas>\n<script type=\"application/json\">"
+          "{\"ranks\":[",
+          to);
+    for (size_t i = 0; i < t.rows; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "rank %lld", (long long)t.pid[i]);
+        fputs(i ? "," : "", to);
+        put_json(to, t.rank[i] ? t.rank[i] : name);
+    }
+    fputs("],\"ops\":[", to);
+    for (size_t i = 0; i < t.n; i++) { /* row, category, microbatch, start, end in us, name */
+        const struct trace_event *e = &t.event[i];
+        fprintf(to, "%s[%u,%u,%lld,%.10g,%.10g,", i ? "," : "", e->row, e->category,
+                (long long)e->microbatch, e->start_s * 1e6, e->end_s * 1e6);
+        put_json(to, e->name);
+        putc(']', to);
+    }
+    fputs("]}</script></div>", to);
+    put_caption(to, caption);
+out:
+    trace_events_free(&t);
+    return st;
+}

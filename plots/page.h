@@ -1,0 +1,33 @@
+/* page.h - a self-contained HTML page: text, tables, pictures inline, timelines to zoom and hover.
+ *
+ * Nothing is fetched: styles, pictures and the script are in the page. Text is escaped here. */
+#ifndef PLOTS_PAGE_H
+#define PLOTS_PAGE_H
+
+#include <stdio.h>
+
+#include "core/error.h"
+#include "plots/table.h"
+
+void page_open(FILE *to, const char *title);
+void page_close(FILE *to);
+void page_heading(FILE *to, const char *text);
+/* `kind` is the paragraph's class: "" or "note" or "warning". */
+void page_paragraph(FILE *to, const char *kind, const char *text);
+
+/* A table in pieces: page_row() with the names first, then rows. `cell` [n]. */
+void page_table_open(FILE *to);
+void page_row(FILE *to, const char *tag, const char *const *cell, size_t n); /* "th" or "td" */
+void page_table_close(FILE *to);
+/* A whole table, at most `rows` of it, and a line that says what was left out. */
+void page_table(FILE *to, const struct table *t, size_t rows);
+
+/* An SVG file inline, with a caption. STATUS_PARSE when it holds no SVG; STATUS_IO, STATUS_NOMEM.
+ */
+enum status page_picture(FILE *to, const char *svg, const char *caption) MUST_CHECK;
+/* A trace (core/trace.h) as a timeline: wheel zooms, dragging moves, the mouse shows the op.
+ * STATUS_PARSE as trace_events_read(); STATUS_INVALID above PAGE_OPS ops. */
+enum { PAGE_OPS = 200000 };
+enum status page_timeline(FILE *to, const char *trace, const char *caption) MUST_CHECK;
+
+#endif

@@ -1,0 +1,169 @@
+#include "plots/stack.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BAR = 20, GAP = 8, MAX_PARTS = 12 };
+
+enum status stack_init(struct stack *s, size_t bars, size_t parts)
+{
+    *s = (struct stack){.bars = bars, .parts = parts};
+    s->name = calloc(bars + 1, sizeof *s->name);
+    s->value = calloc(bars + 1, sizeof *s->value);
+    s->length = calloc(bars * parts + 1, sizeof *s->length);
+    s->limit = calloc(bars + 1, sizeof *s->limit);
+    if (s->name && s->value && s->length && s->limit && parts <= MAX_PARTS) {
+        for (size_t i = 0; i < bars; i++)
+            s->limit[i] = NAN;
+        return STATUS_OK;
+    }
+    stack_free(s);
+    return error_set(STATUS_NOMEM, "%zu bars", bars);
+}
+
+void stack_free(struct stack *s)
+{
+    free(s->limit);
+    free(s->length);
+    free(s->value);
+    free(s->name);
+    *s = (struct stack){0};
+}
+
+static double bar_length(const struct stack *s, size_t i)
+{
+    double sum = 0;
+    for (size_t k = 0; k < s->parts; k++)
+        sum += s->length[i * s->parts + k];
+    return sum;
+}
+
+static double axis_end(const struct stack *s)
+{
+    double end = s->end;
+    for (size_t i = 0; i < s->bars && s->end <= 0; i++)
+        end = fmax(fmax(end, bar_length(s, i)), isnan(s->limit[i]) ? 0 : s->limit[i]);
+    return end > 0 ? end : 1;
+}
+
+static bool is_used(const struct stack *s, size_t part)
+{
+    for (size_t i = 0; i < s->bars; i++) {
+        if (s->length[i * s->parts + part] > 0)
+            return true;
+    }
+    return false;
+}
+
+static bool has_limits(const struct stack *s)
+{
+    for (size_t i = 0; i < s->bars; i++) {
+        if (!isnan(s->limit[i]))
+            return true;
+    }
+    return false;
+}
+
+/* Legend entries; none for a single kind of part. */
+static size_t collect_keys(const struct stack *s, struct figure_key key[MAX_PARTS + 1])
+{
+    size_t n = 0;
+    for (size_t k = 0; k < s->parts && s->parts > 1; k++) {
+        if (is_used(s, k))
+            key[n++] = s->part[k];
+    }
+    if (has_limits(s))
+        key[n++] = (struct figure_key){s->limit_name, "#000000", 0};
+    return n;
+}
+
+/* Where the value stands: behind the bar, or behind the mark when it would run into that. */
+static double value_at(const struct stack *s, size_t i, double pixels_per)
+{
+    double sum = bar_length(s, i), room = 6.5 * (double)strlen(s->value[i]) + 16;
+    return !isnan(s->limit[i]) && sum * pixels_per + room > s->limit[i] * pixels_per
+               ? fmax(sum, s->limit[i])
+               : sum;
+}
+
+static void put_bar(FILE *script, const struct stack *s, size_t i, double y, double pixels_per)
+{
+    double at = 0, sum = bar_length(s, i);
+    for (size_t k = 0; k < s->parts; k++) {
+        double length = s->length[i * s->parts + k];
+        if (length <= 0)
+            continue;
+        fprintf(script,
+                "set object rectangle from first %.9g,%.9g to first %.9g,%.9g fillcolor rgb '%s' "
+                "fillstyle solid border rgb '#FFFFFF' linewidth 0.5\n",
+                at, y, at + length, y + BAR, s->part[k].colour);
+        char share[16];
+        snprintf(share, sizeof share, "%.0f %%", 100 * length / sum);
+        if (s->shares && length * pixels_per > 6.5 * (double)strlen(share) + 4)
+            fprintf(script,
+                    "set label '%s' at first %.9g,%.9g center front font ',%d' textcolor rgb "
+                    "'%s'\n",
+                    share, at + length / 2, y + BAR / 2.0, FIGURE_SMALL,
+                    figure_ink(s->part[k].colour));
+        at += length;
+    }
+    if (!isnan(s->limit[i])) {
+        fprintf(script,
+                "set arrow from first %.9g,%.9g to first %.9g,%.9g nohead front linewidth 2.5 "
+                "linecolor rgb '#000000'\n",
+                s->limit[i], y - 3, s->limit[i], y + BAR + 3);
+    }
+    fprintf(script, "set label ");
+    figure_put_string(script, s->name[i]);
+    fprintf(script, " at first 0,%.9g right noenhanced offset character -0.8,0\nset label ",
+            y + BAR / 2.0);
+    figure_put_string(script, s->value[i]);
+    fprintf(script, " at first %.9g,%.9g left noenhanced offset character 0.7,0 font ',%d'\n",
+            value_at(s, i, pixels_per), y + BAR / 2.0, FIGURE_SMALL);
+}
+
+static size_t longest(size_t n, const char *text, size_t stride)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t length = figure_characters(text + i * stride);
+        most = length > most ? length : most;
+    }
+    return most;
+}
+
+enum status stack_draw(const struct stack *s, const char *output, const struct provenance *by,
+                       void (*table)(const void *context, FILE *to), const void *context)
+{
+    enum status st = STATUS_OK;
+    struct figure f = {0};
+    struct figure_key key[MAX_PARTS + 1];
+    size_t keys = collect_keys(s, key);
+    int names = (int)longest(s->bars, s->name[0], STACK_NAME) * 15 / 2;
+    int values = (int)longest(s->bars, s->value[0], STACK_VALUE) * 6 + 12;
+    double end = axis_end(s);
+    struct figure_geometry g = {
+        .width = FIGURE_COLUMN, .left = 22 + names, .right = 14 + values, .bottom = 62};
+    struct figure_geometry wide = g; /* the legend may begin above the names */
+    wide.left = 22 + names > FIGURE_COLUMN / 4 ? 18 : g.left;
+    g.top = wide.top = figure_key_height(&wide, key, keys);
+    int axis = (int)s->bars * (BAR + GAP) + GAP;
+    g.height = wide.height = g.top + axis + g.bottom;
+
+    TRY(figure_open(output, &g, by, &f));
+    table(context, f.table);
+    figure_put_key(f.script, &wide, key, keys);
+    for (size_t i = 0; i < s->bars; i++)
+        put_bar(f.script, s, i, (double)(GAP + (int)i * (BAR + GAP)),
+                (g.width - g.left - g.right) / end);
+    figure_put_xlabel(f.script, &g, s->label);
+    fprintf(f.script,
+            "set border 1\nunset ytics\nunset key\nset xtics autofreq\nset xrange [0:%.9g]\n"
+            "set yrange [%d:0]\nplot NaN\n",
+            end, axis);
+    TRY(figure_finish(&f));
+out:
+    figure_discard(&f);
+    return st;
+}

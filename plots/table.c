@@ -1,0 +1,209 @@
+#include "plots/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/file.h"
+#include "core/text.h"
+
+enum { LIST = 300 };
+
+/* ---- reading */
+
+/* Cut the line at `at` off its end and return what follows it, NULL at the end of the text. */
+static char *cut_line(char *at)
+{
+    size_t n = strcspn(at, "\n");
+    char *next = at[n] ? at + n + 1 : NULL;
+    if (n > 0 && at[n - 1] == '\r')
+        at[n - 1] = '\0';
+    at[n] = '\0';
+    return next;
+}
+
+static size_t count_cells(const char *line)
+{
+    size_t n = 1;
+    for (; *line; line++)
+        n += *line == '\t';
+    return n;
+}
+
+static void split(char *line, char **cell)
+{
+    for (*cell++ = line; *line; line++) {
+        if (*line == '\t') {
+            *line = '\0';
+            *cell++ = line + 1;
+        }
+    }
+}
+
+static enum status read_names(struct table *t, char *line, size_t number)
+{
+    line += *line == '#';
+    line += strspn(line, " ");
+    t->columns = count_cells(line);
+    if (t->columns > TABLE_MAX_COLUMNS)
+        return error_set(STATUS_PARSE, "%s:%zu: %zu columns, expected up to %d", t->path, number,
+                         t->columns, TABLE_MAX_COLUMNS);
+    t->name = calloc(t->columns, sizeof *t->name);
+    if (!t->name)
+        return error_set(STATUS_NOMEM, "%s: out of memory", t->path);
+    split(line, t->name);
+    for (size_t i = 0; i < t->columns; i++) {
+        if (!*t->name[i])
+            return error_set(STATUS_PARSE, "%s:%zu: column %zu has no name", t->path, number,
+                             i + 1);
+        for (size_t k = 0; k < i; k++) {
+            if (strcmp(t->name[i], t->name[k]) == 0)
+                return error_set(STATUS_PARSE, "%s:%zu: column '%.60s' twice", t->path, number,
+                                 t->name[i]);
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status read_row(struct table *t, char *line, size_t number, size_t *room)
+{
+    size_t n = count_cells(line);
+    if (n != t->columns)
+        return error_set(STATUS_PARSE, "%s:%zu: %zu cells, expected %zu as in the line of names",
+                         t->path, number, n, t->columns);
+    if ((t->rows + 1) * t->columns > TABLE_MAX_CELLS)
+        return error_set(STATUS_PARSE, "%s:%zu: more than %d cells", t->path, number,
+                         TABLE_MAX_CELLS);
+    if (t->rows == *room) {
+        size_t larger = *room ? 2 * *room : 64;
+        char **cells = realloc(t->cell, larger * t->columns * sizeof *cells);
+        if (!cells)
+            return error_set(STATUS_NOMEM, "%s: %zu rows", t->path, larger);
+        t->cell = cells;
+        *room = larger;
+    }
+    split(line, t->cell + t->rows * t->columns);
+    t->rows++;
+    return STATUS_OK;
+}
+
+/* Takes over `text`, whatever happens. */
+static enum status take_text(const char *path, char *text, size_t length, struct table *out)
+{
+    enum status st = STATUS_OK;
+    struct table t = {.text = text};
+    size_t number = 0, room = 0;
+    TRY(text_copy(path, &t.path));
+    if (memchr(text, '\0', length)) {
+        st = error_set(STATUS_PARSE, "%s: a byte of value 0, expected text", path);
+        goto out;
+    }
+    for (char *line = text, *next; line; line = next) {
+        number++;
+        next = cut_line(line);
+        if (!t.name && strchr(line, '\t'))
+            TRY(read_names(&t, line, number));
+        else if (*line && *line != '#' && !t.name) {
+            st = error_set(STATUS_PARSE, "%s:%zu: expected names of columns, separated by tabs",
+                           path, number);
+            goto out;
+        } else if (*line && *line != '#')
+            TRY(read_row(&t, line, number, &room));
+    }
+    if (t.rows == 0) {
+        st = error_set(STATUS_PARSE, "%s:%zu: a table without rows", path, number);
+        goto out;
+    }
+    *out = t;
+    t = (struct table){0};
+out:
+    table_free(&t);
+    return st;
+}
+
+enum status table_read(const char *path, struct table *out)
+{
+    char *text = NULL;
+    size_t length;
+    enum status st = file_read(path, &text, &length);
+    return st == STATUS_OK ? take_text(path, text, length, out) : st;
+}
+
+enum status table_parse(const char *path, const char *text, size_t length, struct table *out)
+{
+    char *copy = malloc(length + 1);
+    if (!copy)
+        return error_set(STATUS_NOMEM, "%s: out of memory", path);
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    return take_text(path, copy, length, out);
+}
+
+void table_free(struct table *t)
+{
+    free(t->cell);
+    free(t->name);
+    free(t->text);
+    free(t->path);
+    *t = (struct table){0};
+}
+
+/* ---- looking up */
+
+enum status table_column(const struct table *t, const char *name, size_t *column)
+{
+    char list[LIST] = "";
+    for (size_t i = 0; i < t->columns; i++) {
+        if (strcmp(t->name[i], name) == 0) {
+            *column = i;
+            return STATUS_OK;
+        }
+        size_t used = strlen(list);
+        snprintf(list + used, LIST - used, "%s%s", i ? ", " : "", t->name[i]);
+    }
+    return error_set(STATUS_INVALID, "%s: no column '%.60s'; there are %s", t->path, name, list);
+}
+
+const char *table_cell(const struct table *t, size_t row, size_t column)
+{
+    return t->cell[row * t->columns + column];
+}
+
+static void keep_rows(struct table *t, size_t column, const char *value)
+{
+    size_t kept = 0;
+    for (size_t row = 0; row < t->rows; row++) {
+        if (strcmp(table_cell(t, row, column), value) == 0)
+            memmove(t->cell + kept++ * t->columns, t->cell + row * t->columns,
+                    t->columns * sizeof *t->cell);
+    }
+    t->rows = kept;
+}
+
+enum status table_filter(struct table *t, const char *where)
+{
+    enum status st;
+    char *copy = NULL;
+    TRY(text_copy(where, &copy));
+    for (char *at = copy, *next; at; at = next) {
+        size_t column;
+        next = strchr(at, ',');
+        if (next)
+            *next++ = '\0';
+        char *equals = strchr(at, '=');
+        if (!equals) {
+            st = error_set(STATUS_INVALID, "'%.60s' is not of the form column=value", at);
+            goto out;
+        }
+        *equals = '\0';
+        TRY(table_column(t, at, &column));
+        keep_rows(t, column, equals + 1);
+        if (t->rows == 0) {
+            st = error_set(STATUS_INVALID, "%s: no row with %.60s = '%.60s'", t->path, at,
+                           equals + 1);
+            goto out;
+        }
+    }
+out:
+    free(copy);
+    return st;
+}

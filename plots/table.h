@@ -1,0 +1,38 @@
+/* table.h - tab-separated tables, as sweeps, `foreline compare` and the pictures' data have them.
+ *
+ * The first line with a tab names the columns, with or without "# " before it; other lines that
+ * begin with # and empty lines are comments. Cells are text, never quoted. */
+#ifndef PLOTS_TABLE_H
+#define PLOTS_TABLE_H
+
+#include <stddef.h>
+
+#include "core/error.h"
+
+enum { TABLE_MAX_COLUMNS = 4097, TABLE_MAX_CELLS = 32 << 20 };
+
+struct table {
+    char *path; /* for messages; owned */
+    char *text; /* what names and cells point into; owned */
+    size_t columns, rows;
+    char **name; /* [columns] not empty, all different */
+    char **cell; /* [rows * columns] row by row */
+};
+
+/* STATUS_PARSE "path:line: ..." when a row has not as many cells as there are names, a name comes
+ * twice, nothing is a table or there is no row; STATUS_IO, STATUS_NOMEM. O(length + columns^2). */
+enum status table_read(const char *path, struct table *out) MUST_CHECK;
+/* The same from memory, which is copied. */
+enum status table_parse(const char *path, const char *text, size_t length,
+                        struct table *out) MUST_CHECK;
+void table_free(struct table *t); /* accepts {0}; leaves {0} */
+
+/* Index of a column. STATUS_INVALID lists the names there are. */
+enum status table_column(const struct table *t, const char *name, size_t *column) MUST_CHECK;
+const char *table_cell(const struct table *t, size_t row, size_t column);
+
+/* Keep only rows with these values: "column=value,column=value". STATUS_INVALID when a column does
+ * not exist or no row is left. */
+enum status table_filter(struct table *t, const char *where) MUST_CHECK;
+
+#endif

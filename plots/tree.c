@@ -1,0 +1,286 @@
+#include "plots/tree.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/units.h"
+#include "plots/figure.h"
+
+enum {
+    LEFT = 176, /* room for what the levels are */
+    MARGIN = 14,
+    ROW = 74,
+    BOX = 26, /* height */
+    APART = 8,
+    NAME_MOST = 10, /* characters of a device's name */
+    REST_WIDTH = 74,
+    MOST_SHOWN = 8,
+    CHARACTER = 7
+};
+
+/* The part of the tree that is drawn; positions in pixels from the upper left corner. */
+struct node {
+    size_t level;   /* 0: a device */
+    uint32_t first; /* lowest device */
+    size_t rest;    /* > 0: not a part but so many more of them */
+    int width, x;   /* of the subtree; x: its middle */
+    size_t parent;  /* index, itself for the root */
+};
+
+struct layout {
+    const struct plot_tree *tree;
+    size_t *shown; /* [levels] parts of a group that are drawn, innermost first */
+    int device_width;
+    size_t n, room;
+    struct node *node;
+};
+
+static enum status add_node(struct layout *l, struct node node, size_t *index)
+{
+    if (l->n == l->room) {
+        size_t larger = l->room ? 2 * l->room : 64;
+        struct node *nodes = realloc(l->node, larger * sizeof *nodes);
+        if (!nodes)
+            return error_set(STATUS_NOMEM, "%zu boxes", larger);
+        l->node = nodes;
+        l->room = larger;
+    }
+    *index = l->n;
+    l->node[l->n++] = node;
+    return STATUS_OK;
+}
+
+/* Group of a device on a level; level 0 is the devices themselves. */
+static uint32_t group(const struct plot_tree *t, size_t level, uint32_t device)
+{
+    return level == 0 ? device : t->level[level - 1].group_of[device];
+}
+
+/* The lowest device of the next part after `device` in its group of `level`, UINT32_MAX: none.
+ * Parts are numbered by their lowest devices, so a larger number is a part not seen yet. */
+static uint32_t next_part(const struct plot_tree *t, size_t level, uint32_t device)
+{
+    for (uint32_t i = device + 1; i < t->devices; i++) {
+        if (group(t, level, i) == group(t, level, device) &&
+            group(t, level - 1, i) > group(t, level - 1, device))
+            return i;
+    }
+    return UINT32_MAX;
+}
+
+static enum status add_subtree(struct layout *l, size_t level, uint32_t first, size_t parent)
+{
+    enum status st = STATUS_OK;
+    size_t self, parts = 0, drawn, child;
+    int width = 0;
+    TRY(add_node(l, (struct node){.level = level, .first = first, .parent = parent}, &self));
+    if (parent == SIZE_MAX)
+        l->node[self].parent = self;
+    if (level == 0) {
+        l->node[self].width = l->device_width + APART;
+        goto out;
+    }
+    for (uint32_t i = first; i != UINT32_MAX; i = next_part(l->tree, level, i))
+        parts++;
+    drawn = parts <= l->shown[level - 1] + 1 ? parts : l->shown[level - 1];
+    uint32_t at = first;
+    for (size_t k = 0; k < drawn; k++, at = next_part(l->tree, level, at)) {
+        child = l->n;
+        TRY(add_subtree(l, level - 1, at, self));
+        width += l->node[child].width;
+    }
+    if (drawn < parts) {
+        TRY(add_node(l,
+                     (struct node){.level = level - 1,
+                                   .rest = parts - drawn,
+                                   .width = REST_WIDTH + APART,
+                                   .parent = self},
+                     &child));
+        width += REST_WIDTH + APART;
+    }
+    l->node[self].width = width;
+out:
+    return st;
+}
+
+static enum status make_nodes(struct layout *l)
+{
+    l->n = 0;
+    return add_subtree(l, l->tree->levels, 0, SIZE_MAX);
+}
+
+/* As many parts of each group as the page is wide, the innermost first. */
+static enum status choose_nodes(struct layout *l)
+{
+    enum status st = STATUS_OK;
+    l->shown = calloc(l->tree->levels + 1, sizeof *l->shown);
+    if (!l->shown)
+        return error_set(STATUS_NOMEM, "out of memory");
+    for (size_t i = 0; i < l->tree->levels; i++)
+        l->shown[i] = 1;
+    for (size_t i = 0; i < l->tree->levels; i++) {
+        for (l->shown[i] = MOST_SHOWN; l->shown[i] > 1; l->shown[i]--) {
+            TRY(make_nodes(l));
+            if (l->node[0].width <= FIGURE_WIDTH - LEFT - MARGIN)
+                break;
+        }
+    }
+    TRY(make_nodes(l));
+out:
+    return st;
+}
+
+/* Parts side by side below their group; nodes stand before their parts. */
+static void place(struct layout *l)
+{
+    l->node[0].x = LEFT + l->node[0].width / 2;
+    for (size_t i = 0; i < l->n; i++) {
+        int x = l->node[i].x - l->node[i].width / 2;
+        for (size_t k = i + 1; k < l->n; k++) {
+            if (l->node[k].parent != i)
+                continue;
+            l->node[k].x = x + l->node[k].width / 2;
+            x += l->node[k].width;
+        }
+    }
+}
+
+/* ---- output */
+
+static int row_of(const struct layout *l, size_t level)
+{
+    return MARGIN + (int)(l->tree->levels - level) * ROW;
+}
+
+static void put_text(FILE *script, const struct figure_geometry *g, double x, double y,
+                     const char *how, const char *text)
+{
+    fputs("set label ", script);
+    figure_put_string(script, text);
+    fprintf(script, " at screen %.5f,%.5f %s noenhanced front\n", x / g->width, 1 - y / g->height,
+            how);
+}
+
+static void put_link(FILE *script, const struct figure_geometry *g, const struct layout *l,
+                     const struct node *n)
+{
+    const struct node *p = &l->node[n->parent];
+    const struct plot_tree_level *level = &l->tree->level[p->level - 1];
+    double fastest = l->tree->level[0].bandwidth_Bps;
+    double share = level->bandwidth_Bps / (fastest > 0 ? fastest : 1);
+    fprintf(script,
+            "set arrow from screen %.5f,%.5f to screen %.5f,%.5f nohead back linecolor rgb "
+            "'#808080' linewidth %.2f%s\n",
+            (double)p->x / g->width, 1 - (double)(row_of(l, p->level) + BOX) / g->height,
+            (double)n->x / g->width, 1 - (double)row_of(l, n->level) / g->height,
+            share > 0.5    ? 3.0
+            : share > 0.05 ? 2.0
+                           : 1.0,
+            n->rest ? " dashtype 2" : "");
+}
+
+static void put_node(FILE *script, const struct figure_geometry *g, const struct layout *l,
+                     const struct node *n)
+{
+    char text[64], rate[UNITS_TEXT];
+    int y = row_of(l, n->level), width = l->device_width;
+    const char *fill = "#CFE8F7", *edge = "#0072B2";
+    if (n->rest) {
+        width = REST_WIDTH;
+        fill = "#FFFFFF";
+        edge = "#A0A0A0";
+        snprintf(text, sizeof text, "%zu more", n->rest);
+    } else if (n->level == 0) {
+        snprintf(text, sizeof text, "%.*s", NAME_MOST, l->tree->device[n->first]);
+    } else {
+        fill = "#FBE6B5";
+        edge = "#B87D00";
+        snprintf(text, sizeof text, "%s",
+                 units_print(UNIT_RATE, l->tree->level[n->level - 1].bandwidth_Bps, rate));
+        width = (int)strlen(text) * CHARACTER + 14;
+        width = width > n->width - APART ? n->width - APART : width;
+        if (width < (int)strlen(text) * 6 + 4)
+            *text = '\0'; /* it stands on the left as well */
+    }
+    fprintf(script,
+            "set object rectangle from screen %.5f,%.5f to screen %.5f,%.5f fillcolor rgb '%s' "
+            "fillstyle solid border rgb '%s' linewidth 1\n",
+            (n->x - width / 2.0) / g->width, 1 - (double)(y + BOX) / g->height,
+            (n->x + width / 2.0) / g->width, 1 - (double)y / g->height, fill, edge);
+    put_text(script, g, n->x, y + BOX / 2.0, "center font ',11'", text);
+}
+
+/* What the row of a level is, on the left. */
+static void put_level(FILE *script, const struct figure_geometry *g, const struct layout *l,
+                      size_t level)
+{
+    const struct plot_tree *t = l->tree;
+    char text[96], rate[UNITS_TEXT], time[UNITS_TEXT];
+    double y = row_of(l, level) + 5;
+    if (level == 0) {
+        snprintf(text, sizeof text, "%zu device%s", t->devices, t->devices == 1 ? "" : "s");
+        put_text(script, g, MARGIN, y, "left", text);
+        snprintf(text, sizeof text, "%.24s", t->type[0]);
+        put_text(script, g, MARGIN, y + FIGURE_LINE, "left font ',11' textcolor rgb '#505050'",
+                 text);
+        return;
+    }
+    const struct plot_tree_level *k = &t->level[level - 1];
+    snprintf(text, sizeof text, "%.22s", k->name);
+    put_text(script, g, MARGIN, y, "left", text);
+    snprintf(text, sizeof text, "%s, %s", units_print(UNIT_RATE, k->bandwidth_Bps, rate),
+             units_print(UNIT_SECONDS, k->latency_s, time));
+    put_text(script, g, MARGIN, y + FIGURE_LINE, "left font ',11' textcolor rgb '#505050'", text);
+    snprintf(text, sizeof text, "%zu group%s", k->groups, k->groups == 1 ? "" : "s");
+    put_text(script, g, MARGIN, y + 2 * FIGURE_LINE - 2, "left font ',11' textcolor rgb '#505050'",
+             text);
+}
+
+static void put_table(FILE *to, const struct plot_tree *t)
+{
+    fprintf(to, "# level\tjoined_by\tbandwidth_Bps\tlatency_s\tgroups\tdevices\n");
+    for (size_t i = t->levels; i-- > 0;) {
+        fprintf(to, "%zu\t", i + 1);
+        figure_put_field(to, t->level[i].name);
+        fprintf(to, "\t%.9g\t%.9g\t%zu\t%zu\n", t->level[i].bandwidth_Bps, t->level[i].latency_s,
+                t->level[i].groups, t->devices);
+    }
+}
+
+enum status plot_tree(const struct plot_tree *tree, const char *output, const struct provenance *by)
+{
+    enum status st;
+    struct figure f = {0};
+    struct layout l = {.tree = tree};
+    size_t longest = 0;
+    for (size_t i = 0; i < tree->devices; i++) {
+        size_t n = figure_characters(tree->device[i]);
+        longest = n > longest ? n : longest;
+    }
+    l.device_width = (int)(longest > NAME_MOST ? NAME_MOST : longest) * CHARACTER + 10;
+    TRY(choose_nodes(&l));
+    place(&l);
+    struct figure_geometry g = {.width = LEFT + l.node[0].width + MARGIN,
+                                .height = row_of(&l, 0) + BOX + FIGURE_LINE,
+                                .left = LEFT,
+                                .right = MARGIN,
+                                .top = MARGIN,
+                                .bottom = MARGIN};
+    g.width = g.width < FIGURE_COLUMN ? FIGURE_COLUMN : g.width;
+    TRY(figure_open(output, &g, by, &f));
+    put_table(f.table, tree);
+    for (size_t i = 1; i < l.n; i++)
+        put_link(f.script, &g, &l, &l.node[i]);
+    for (size_t i = 0; i < l.n; i++)
+        put_node(f.script, &g, &l, &l.node[i]);
+    for (size_t level = 0; level <= tree->levels; level++)
+        put_level(f.script, &g, &l, level);
+    fprintf(f.script, "unset border\nunset tics\nunset key\nset xrange [0:1]\nset yrange [0:1]\n"
+                      "plot NaN\n");
+    TRY(figure_finish(&f));
+out:
+    figure_discard(&f);
+    free(l.node);
+    free(l.shown);
+    return st;
+}

@@ -1,0 +1,430 @@
+/* Kinds of pictures that read tables and measurements: the plotted data against sums by hand. */
+#include "plots/kind.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/file.h"
+#include "plots/axis.h"
+#include "plots/tree.h"
+#include "tests/fault.h"
+
+static const struct provenance by = {"foreline test", "plot", NULL, 0};
+#define MADE_BY "# foreline test: plot\n"
+
+static const char svg[] = "test_plot_kinds.svg", tsv[] = "test_plot_kinds.tsv";
+
+static void need_gnuplot(void)
+{
+    if (system("command -v gnuplot >/dev/null 2>&1") != 0) {
+        print_message("gnuplot is not installed\n");
+        skip();
+    }
+}
+
+static struct table parse(const char *text)
+{
+    struct table t = {0};
+    if (table_parse("t.tsv", text, strlen(text), &t) != STATUS_OK)
+        fail_msg("%s", error_message());
+    return t;
+}
+
+/* The picture's table must be `expected` after the line of provenance. */
+static void expect_table(const char *expected)
+{
+    char *text = NULL;
+    size_t length;
+    assert_int_equal(file_read(tsv, &text, &length), STATUS_OK);
+    assert_memory_equal(text, MADE_BY, strlen(MADE_BY));
+    assert_string_equal(text + strlen(MADE_BY), expected);
+    free(text);
+    remove(svg);
+    remove(tsv);
+}
+
+static void draw_table(const char *kind, const char *text, struct plot_source s)
+{
+    const struct plot_kind *k;
+    const char *const path[] = {"t.tsv"};
+    struct table t = parse(text);
+    s.n = 1;
+    s.path = path;
+    s.table = &t;
+    assert_int_equal(plot_kind_find(kind, &k), STATUS_OK);
+    if (k->draw(&s, svg, &by) != STATUS_OK)
+        fail_msg("%s", error_message());
+    table_free(&t);
+}
+
+/* Two plans at three bandwidths; one point is measured three times, one is missing. */
+static const char sweep[] = "# foreline 0.1: sweep\n"
+                            "nic\tplan\tsamples_per_s\titeration_s\n"
+                            "10Gbps\tb\t20\t2\n"
+                            "1Gbps\ta\t5\t8\n"
+                            "1Gbps\tb\t4\t10\n"
+                            "10Gbps\ta\t9\t4\n"
+                            "10Gbps\ta\t10\t4\n"
+                            "10Gbps\ta\t30\t4\n"
+                            "# said in between\n"
+                            "\n"
+                            "100Gbps\tb\t40\t1\n";
+
+static void throughput_takes_the_median_of_repeats_in_order_of_x(void **state)
+{
+    (void)state;
+    need_gnuplot();
+    draw_table("throughput", sweep, (struct plot_source){0});
+    expect_table("# plan\tnic (Gb/s)\tsamples per second\n"
+                 "b\t1\t4\nb\t10\t20\nb\t100\t40\na\t1\t5\na\t10\t10\n");
+    draw_table("throughput", sweep, (struct plot_source){.y = "iteration_s"});
+    expect_table("# plan\tnic (Gb/s)\titeration (s)\n"
+                 "b\t1\t10\nb\t10\t2\nb\t100\t1\na\t1\t8\na\t10\t4\n");
+    draw_table("throughput", sweep, (struct plot_source){.x = "plan", .by = "nic"});
+    expect_table("# nic\tplan\tsamples per second\n"
+                 "1Gbps\tb\t4\n1Gbps\ta\t5\n10Gbps\tb\t20\n10Gbps\ta\t10\n100Gbps\tb\t40\n");
+}
+
+static void speedup_is_over_the_smallest_x_for_rates_and_times(void **state)
+{
+    (void)state;
+    need_gnuplot();
+    draw_table("speedup", sweep, (struct plot_source){0});
+    expect_table("# plan\tnic (Gb/s)\tspeed-up (dashed: linear)\n"
+                 "b\t1\t1\nb\t10\t5\nb\t100\t10\na\t1\t1\na\t10\t2\n");
+    draw_table("speedup", sweep, (struct plot_source){.y = "iteration_s"});
+    expect_table("# plan\tnic (Gb/s)\tspeed-up (dashed: linear)\n"
+                 "b\t1\t1\nb\t10\t5\nb\t100\t10\na\t1\t1\na\t10\t2\n");
+}
+
+static void regret_is_against_the_best_of_the_same_x(void **state)
+{
+    (void)state;
+    need_gnuplot();
+    draw_table("regret", sweep, (struct plot_source){0});
+    expect_table("# plan\tnic (Gb/s)\tbehind the best (%)\n"
+                 "b\t1\t25\nb\t10\t0\nb\t100\t0\na\t1\t0\na\t10\t100\n");
+    draw_table("regret", sweep, (struct plot_source){.y = "iteration_s"});
+    expect_table("# plan\tnic (Gb/s)\tbehind the best (%)\n"
+                 "b\t1\t25\nb\t10\t0\nb\t100\t0\na\t1\t0\na\t10\t100\n");
+}
+
+static void a_heat_map_reads_columns_and_matrices(void **state)
+{
+    (void)state;
+    need_gnuplot();
+    draw_table("heatmap", sweep, (struct plot_source){.x = "nic", .y = "plan"});
+    expect_table("# plan\tnic (Gb/s)\tsamples per second\n"
+                 "b\t1Gbps\t4\nb\t10Gbps\t20\nb\t100Gbps\t40\na\t1Gbps\t5\na\t10Gbps\t30\n");
+    draw_table("heatmap",
+               "# bandwidth_Bps\tx\ty\tz\nx\t-\t1e9\t2e9\ny\t3e9\t-\t4e9\nz\t5e9\t6e9\t-\n",
+               (struct plot_source){0});
+    expect_table("# from\tto\tbandwidth (GB/s)\n"
+                 "x\ty\t1\nx\tz\t2\ny\tx\t3\ny\tz\t4\nz\tx\t5\nz\ty\t6\n");
+}
+
+/* ---- measurements */
+
+static struct measured_rank rank(char *name, uint32_t stage, int64_t stash)
+{
+    return (struct measured_rank){.name = name,
+                                  .stage = stage,
+                                  .busy_s = 6,
+                                  .update_s = 1,
+                                  .exposed_comm_s = 3,
+                                  .idle_s = 1,
+                                  .exposed_s = {[FOR_PIPELINE] = 1, [FOR_DATA] = 2},
+                                  .peak_bytes = 60 + stash,
+                                  .weight_bytes = 10,
+                                  .gradient_bytes = 20,
+                                  .state_bytes = 30,
+                                  .stash_bytes = stash,
+                                  .memory_bytes = 1000};
+}
+
+static void draw_measurement(const char *kind, const struct measurement *m, size_t n)
+{
+    const struct plot_kind *k;
+    const char *const path[] = {"out/a.json", "b.json"};
+    const struct plot_source s = {.n = n, .path = path, .m = m};
+    assert_int_equal(plot_kind_find(kind, &k), STATUS_OK);
+    if (k->draw(&s, svg, &by) != STATUS_OK)
+        fail_msg("%s", error_message());
+}
+
+static void a_breakdown_adds_up_to_the_iteration(void **state)
+{
+    (void)state;
+    need_gnuplot();
+    struct measured_rank r[] = {rank("r0", 0, 1), rank("r1", 1, 2)};
+    const struct measurement m[] = {
+        {.engine = "simgrid", .iteration_s = 10, .ranks = 2, .rank = r},
+        {.engine = "analytic", .iteration_s = 10, .ranks = 1, .rank = r}};
+    draw_measurement("breakdown", m, 2);
+    expect_table("# file\tengine\tcompute_s\toptimizer_s\texposed_pipeline_s\texposed_data_s\t"
+                 "exposed_ties_s\texposed_shards_s\texposed_tensor_s\texposed_experts_s\tbubble_s\n"
+                 "out/a.json\tsimgrid\t5\t1\t1\t2\t0\t0\t0\t0\t1\n"
+                 "b.json\tanalytic\t5\t1\t1\t2\t0\t0\t0\t0\t1\n");
+}
+
+static void memory_shows_the_fullest_rank_of_each_stage_in_their_order(void **state)
+{
+    (void)state;
+    need_gnuplot();
+    struct measured_rank r[] = {rank("r0", 1, 5), rank("r1", 0, 7), rank("r2", 1, 9)};
+    const struct measurement m = {.iteration_s = 10, .ranks = 3, .rank = r};
+    draw_measurement("memory", &m, 1);
+    expect_table("# stage\trank\tweight_bytes\tgradient_bytes\tstate_bytes\tstash_bytes\t"
+                 "scratch_bytes\tpeak_bytes\tmemory_bytes\n"
+                 "0\tr1\t10\t20\t30\t7\t0\t67\t1000\n1\tr2\t10\t20\t30\t9\t0\t69\t1000\n");
+}
+
+static void links_list_all_in_the_table_and_draw_the_busiest(void **state)
+{
+    (void)state;
+    need_gnuplot();
+    struct measured_link link[] = {{"slow", 5, 0.1}, {"fast", 7, 0.9}};
+    const struct measurement m = {.iteration_s = 10, .links = 2, .link = link};
+    draw_measurement("links", &m, 1);
+    char *text = NULL;
+    size_t length;
+    assert_int_equal(file_read(svg, &text, &length), STATUS_OK);
+    const char *fast = strstr(text, "fast"), *slow = strstr(text, "slow");
+    assert_true(fast && slow && fast < slow);
+    free(text);
+    expect_table("# link\tbytes\tbusy_fraction\nslow\t5\t0.1\nfast\t7\t0.9\n");
+}
+
+static void a_tree_collapses_what_does_not_fit(void **state)
+{
+    (void)state;
+    need_gnuplot();
+    enum { N = 400 };
+    static char name[N][8];
+    static const char *device[N], *type[N];
+    static uint32_t node[N], all[N];
+    for (size_t i = 0; i < N; i++) {
+        snprintf(name[i], sizeof name[i], "g%zu", i);
+        device[i] = name[i];
+        type[i] = "T";
+        node[i] = (uint32_t)i / 4;
+    }
+    const struct plot_tree_level level[] = {{"nv", 2e9, 1e-6, N / 4, node},
+                                            {"net", 1e9, 2e-6, 1, all}};
+    const struct plot_tree tree = {N, 2, device, type, level};
+    assert_int_equal(plot_tree(&tree, svg, &by), STATUS_OK);
+    char *text = NULL;
+    size_t length;
+    assert_int_equal(file_read(svg, &text, &length), STATUS_OK);
+    assert_non_null(strstr(text, "1 GB/s, 2 us"));
+    assert_non_null(strstr(text, "400 devices"));
+    assert_non_null(strstr(text, ">98 more<")); /* of 100 nodes two fit, four devices each */
+    assert_non_null(strstr(text, ">g7<"));
+    assert_null(strstr(text, ">g8<"));
+    free(text);
+    expect_table("# level\tjoined_by\tbandwidth_Bps\tlatency_s\tgroups\tdevices\n"
+                 "2\tnet\t1e+09\t2e-06\t1\t400\n1\tnv\t2e+09\t1e-06\t100\t400\n");
+}
+
+/* ---- tables */
+
+static void malformed_tables_are_refused_with_their_line(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *message;
+    } bad[] = {
+        {"", "t.tsv:1: a table without rows"},
+        {"a\tb\n", "t.tsv:2: a table without rows"},
+        {"# only\n# comments\n", "t.tsv:3: a table without rows"},
+        {"words\na\tb\n", "t.tsv:1: expected names of columns, separated by tabs"},
+        {"a\ta\n1\t2\n", "t.tsv:1: column 'a' twice"},
+        {"a\t\n1\t2\n", "t.tsv:1: column 2 has no name"},
+        {"a\tb\n1\t2\n1\n", "t.tsv:3: 1 cells, expected 2 as in the line of names"},
+        {"a\tb\n1\t2\t3\n", "t.tsv:2: 3 cells, expected 2 as in the line of names"},
+    };
+    struct table t = {.rows = 7};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(table_parse("t.tsv", bad[i].text, strlen(bad[i].text), &t), STATUS_PARSE);
+        assert_string_equal(error_message(), bad[i].message);
+        assert_int_equal(t.rows, 7);
+    }
+    assert_int_equal(table_parse("t.tsv", "a\tb\n1\0\t2\n", 9, &t), STATUS_PARSE);
+}
+
+static void a_table_survives_truncation_at_every_byte(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < sizeof sweep; n++) {
+        struct table t = {0};
+        if (table_parse("t.tsv", sweep, n, &t) == STATUS_OK)
+            assert_true(t.rows >= 1 && t.columns >= 2);
+        table_free(&t);
+    }
+}
+
+static void rows_are_kept_by_the_values_of_columns(void **state)
+{
+    (void)state;
+    struct table t = parse(sweep);
+    assert_int_equal(table_filter(&t, "plan=a,nic=10Gbps"), STATUS_OK);
+    assert_int_equal(t.rows, 3);
+    assert_string_equal(table_cell(&t, 2, 2), "30");
+    assert_int_equal(table_filter(&t, "nic"), STATUS_INVALID);
+    assert_int_equal(table_filter(&t, "gpu=1"), STATUS_INVALID);
+    assert_string_equal(error_message(),
+                        "t.tsv: no column 'gpu'; there are nic, plan, samples_per_s, iteration_s");
+    assert_int_equal(table_filter(&t, "plan=b"), STATUS_INVALID);
+    assert_string_equal(error_message(), "t.tsv: no row with plan = 'b'");
+    table_free(&t);
+}
+
+static void axes_choose_units_that_read_well(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *label;
+        double last;
+    } cases[] = {
+        {"a_s\tx\n0.001\t\n0.25\t\n", "a (ms)", 250},
+        {"size_bytes\tx\n1048576\t\n2097152\t\n", "size (MiB)", 2},
+        {"link_Bps\tx\n1e9\t\n2e9\t\n", "link (GB/s)", 2},
+        {"m\tx\n1ms\t\n20us\t\n", "m (ms)", 0.02},
+        {"m\tx\n1GBps\t\n2GBps\t\n", "m (GB/s)", 2},
+        {"m\tx\n1\t\n10Gbps\t\n", "m", 1},
+        {"samples_per_s\tx\n1\t\n25000\t\n", "samples per second (thousands)", 25},
+        {"busy_fraction\tx\n0.1\t\n0.5\t\n", "busy (%)", 50},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct table t = parse(cases[i].text);
+        struct axis a = {0};
+        assert_int_equal(axis_read(&t, 0, &a), STATUS_OK);
+        assert_string_equal(a.label, cases[i].label);
+        assert_float_equal(a.at[1], cases[i].last, 1e-9);
+        axis_free(&a);
+        table_free(&t);
+    }
+}
+
+/* Names and cells come from files: nothing in them may become a gnuplot command. */
+static void cells_cannot_inject_commands(void **state)
+{
+    (void)state;
+    need_gnuplot();
+    const char text[] = "x'; system('touch test_kinds_injected')\tplan\tsamples_per_s\n"
+                        "'; system('touch test_kinds_injected') #\t`touch test_kinds_injected`\t1\n"
+                        "\\'$(touch test_kinds_injected)\tEOD\t2\n";
+    draw_table("throughput", text, (struct plot_source){0});
+    draw_table("heatmap", text,
+               (struct plot_source){.y = "plan", .x = "x'; system('touch test_kinds_injected')"});
+    assert_int_not_equal(access("test_kinds_injected", F_OK), 0);
+    remove(svg);
+    remove(tsv);
+}
+
+static void what_cannot_be_drawn_is_said_in_one_line(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *kind, *text, *message;
+        struct plot_source s;
+    } cases[] = {
+        {"throughput", "a\tb\n1\t2\n", "t.tsv: say which column to plot; the first is 'a'", {0}},
+        {"throughput", "a\tsamples_per_s\n1\t2\n", "t.tsv: no column varies that could be x", {0}},
+        {"throughput", "a\tb\n1\tx\n2\ty\n", "t.tsv: column 'b' is not all numbers", {.y = "b"}},
+        {"heatmap",
+         "a\tb\n1\tx\n2\ty\n",
+         "t.tsv: no matrix; say which columns are x and y, the first is 'a'",
+         {0}},
+    };
+    const char *const path[] = {"t.tsv"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct plot_kind *k;
+        struct table t = parse(cases[i].text);
+        struct plot_source s = cases[i].s;
+        s.n = 1;
+        s.path = path;
+        s.table = &t;
+        assert_int_equal(plot_kind_find(cases[i].kind, &k), STATUS_OK);
+        assert_int_equal(k->draw(&s, svg, &by), STATUS_INVALID);
+        assert_string_equal(error_message(), cases[i].message);
+        assert_int_not_equal(access(svg, F_OK), 0);
+        table_free(&t);
+    }
+}
+
+static enum status draw_all(void)
+{
+    enum status st;
+    const struct plot_kind *k;
+    static const char *const kinds[] = {"throughput", "heatmap"};
+    const char *const path[] = {"test_plot_kinds_in.tsv"};
+    const struct plot_request r = {
+        .path = path, .n = 1, .x = "nic", .y = NULL, .by = "plan", .where = "iteration_s=4"};
+    struct plot_request h = r;
+    h.y = "plan";
+    for (size_t i = 0; i < 2; i++) {
+        TRY(plot_kind_find(kinds[i], &k));
+        TRY(plot_files(k, i ? &h : &r, svg, &by));
+    }
+out:
+    return st;
+}
+
+static struct measured_rank one_rank[1];
+static const struct measurement one = {
+    .engine = "e", .iteration_s = 10, .ranks = 1, .rank = one_rank};
+
+static enum status draw_stack(void)
+{
+    const char *const path[] = {"a.json"};
+    const struct plot_source s = {.n = 1, .path = path, .m = &one};
+    enum status st = draw_memory(&s, svg, &by);
+    return st == STATUS_OK ? draw_breakdown(&s, svg, &by) : st;
+}
+
+static void releases_everything_when_memory_runs_out(void **state)
+{
+    (void)state;
+    need_gnuplot();
+    FILE *f = fopen("test_plot_kinds_in.tsv", "w");
+    assert_non_null(f);
+    fputs(sweep, f);
+    assert_int_equal(fclose(f), 0);
+    FOR_EACH_ALLOC_FAILURE(draw_all());
+    one_rank[0] = rank("r0", 0, 1);
+    FOR_EACH_ALLOC_FAILURE(draw_stack());
+    remove("test_plot_kinds_in.tsv");
+    remove(svg);
+    remove(tsv);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(throughput_takes_the_median_of_repeats_in_order_of_x),
+        cmocka_unit_test(speedup_is_over_the_smallest_x_for_rates_and_times),
+        cmocka_unit_test(regret_is_against_the_best_of_the_same_x),
+        cmocka_unit_test(a_heat_map_reads_columns_and_matrices),
+        cmocka_unit_test(a_breakdown_adds_up_to_the_iteration),
+        cmocka_unit_test(memory_shows_the_fullest_rank_of_each_stage_in_their_order),
+        cmocka_unit_test(links_list_all_in_the_table_and_draw_the_busiest),
+        cmocka_unit_test(a_tree_collapses_what_does_not_fit),
+        cmocka_unit_test(malformed_tables_are_refused_with_their_line),
+        cmocka_unit_test(a_table_survives_truncation_at_every_byte),
+        cmocka_unit_test(rows_are_kept_by_the_values_of_columns),
+        cmocka_unit_test(axes_choose_units_that_read_well),
+        cmocka_unit_test(cells_cannot_inject_commands),
+        cmocka_unit_test(what_cannot_be_drawn_is_said_in_one_line),
+        cmocka_unit_test(releases_everything_when_memory_runs_out),
+    };
+    return cmocka_run_group_tests_name("plot_kinds", tests, NULL, NULL);
+}

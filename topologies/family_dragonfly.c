@@ -1,0 +1,104 @@
+/* Groups of leaf switches below a spine, a link between the spines of any two groups; the shortest
+ * way is always taken. Source: Shpiner et al., "Dragonfly+: low cost topology for scaling
+ * datacenters", HiPINEB 2017; the spines of a group are one here, and so are the cables between two
+ * groups. */
+#include "topologies/family.h"
+
+enum { GROUPS, LEAVES, NODES, GPUS, NICS, TYPE, GLOBAL, NIC, NVLINK, MESH, PARAMETERS };
+
+static const struct family_parameter parameter[PARAMETERS] = {
+    [GROUPS] = {"groups", "groups", FAMILY_COUNT, "4", 1, 1024},
+    [LEAVES] = {"leaves", "leaf switches of a group", FAMILY_COUNT, "2", 1, 1024},
+    [NODES] = {"nodes", "nodes on a leaf switch", FAMILY_COUNT, "2", 1, 65536},
+    [GPUS] = {"gpus", "GPUs of a node", FAMILY_COUNT, "4", 1, 1024},
+    [NICS] = {"nics", "network ports of a node", FAMILY_COUNT, "4", 1, 1024},
+    [TYPE] = {"type", "GPU type", FAMILY_GPU, "A100", 0, 0},
+    [GLOBAL] = {"global", "between two groups", FAMILY_RATE, "100GBps", 0, 0},
+    [NIC] = {"nic", "one network port", FAMILY_RATE, NULL, 0, 0},
+    [NVLINK] = {"nvlink", "of a GPU into the NVSwitch (mesh: of a pair)", FAMILY_RATE, NULL, 0, 0},
+    [MESH] = {"mesh", "1: NVLink between each pair instead of a switch", FAMILY_COUNT, "0", 0, 1},
+};
+
+struct dragonfly {
+    struct cluster_node node;
+    size_t groups, leaves, nodes; /* leaves of a group, nodes of a leaf */
+    double global_Bps;
+};
+
+static struct dragonfly dragonfly(const struct family_value *v)
+{
+    return (struct dragonfly){.node = cluster_node(v[GPUS].number, v[NICS].number, v[MESH].number,
+                                                   &v[TYPE], v[NVLINK].number, v[NIC].number),
+                              .groups = (size_t)v[GROUPS].number,
+                              .leaves = (size_t)v[LEAVES].number,
+                              .nodes = (size_t)v[NODES].number,
+                              .global_Bps = v[GLOBAL].number};
+}
+
+static size_t devices(const struct family_value *v)
+{
+    double n = v[GROUPS].number * v[LEAVES].number * v[NODES].number * v[GPUS].number;
+    return n < 1e15 ? (size_t)n : SIZE_MAX;
+}
+
+static void describe(const struct family_value *v, FILE *to)
+{
+    struct dragonfly d = dragonfly(v);
+    describe_cluster(to, &d.node, d.groups * d.leaves * d.nodes);
+    fprintf(to, ", dragonfly+ of %zu groups, %.4g GB/s between two", d.groups, d.global_Bps / 1e9);
+}
+
+static void put_switches(const struct dragonfly *d, FILE *to)
+{
+    const struct cable global = {"global", d->global_Bps, switch_latency_s};
+    const struct cable up = {"spine", (double)d->nodes * cluster_node_Bps(&d->node),
+                             switch_latency_s};
+    for (size_t g = 0; g < d->groups; g++) {
+        fprintf(to, "    <router id=\"spine%zu\"/>\n", g);
+        for (size_t l = 0; l < d->leaves; l++) {
+            fprintf(to, "    <router id=\"leaf%zux%zu\"/>\n", g, l);
+            put_cable(to, &up, "leaf%zux%zu-up", g, l);
+        }
+        for (size_t h = 0; h < g; h++)
+            put_cable(to, &global, "global%zux%zu", h, g);
+    }
+}
+
+static void write(const struct family_value *v, FILE *to)
+{
+    struct dragonfly d = dragonfly(v);
+    size_t nodes = d.groups * d.leaves * d.nodes;
+    char a[64], b[64], link[64];
+    put_gpu_properties(to, d.node.gpu);
+    for (size_t n = 0; n < nodes; n++)
+        put_cluster_node(to, &d.node, n);
+    put_switches(&d, to);
+    for (size_t n = 0; n < nodes; n++) {
+        size_t leaf = n / d.nodes;
+        snprintf(a, sizeof a, "leaf%zux%zu", leaf / d.leaves, leaf % d.leaves);
+        put_cluster_routes(to, &d.node, n, a);
+    }
+    for (size_t g = 0; g < d.groups; g++) {
+        snprintf(b, sizeof b, "spine%zu", g);
+        for (size_t l = 0; l < d.leaves; l++) {
+            snprintf(a, sizeof a, "leaf%zux%zu", g, l);
+            snprintf(link, sizeof link, "leaf%zux%zu-up", g, l);
+            put_route(to, a, b, link);
+        }
+        for (size_t h = 0; h < g; h++) {
+            snprintf(a, sizeof a, "spine%zu", h);
+            snprintf(link, sizeof link, "global%zux%zu", h, g);
+            put_route(to, a, b, link);
+        }
+    }
+}
+
+const struct family family_dragonfly = {
+    .name = "dragonfly+",
+    .summary = "groups of leaf switches below a spine, a link between any two groups",
+    .parameters = PARAMETERS,
+    .parameter = parameter,
+    .devices = devices,
+    .describe = describe,
+    .write = write,
+};

@@ -1,0 +1,119 @@
+/* A tree of edge, pod and core switches whose links grow towards the root: each switch has one link
+ * upwards, as wide as its ports below, over the oversubscription. Source: Leiserson, "Fat-trees:
+ * universal networks for hardware-efficient supercomputing", IEEE Trans. Computers C-34 (1985). */
+#include "topologies/family.h"
+
+enum { NODES, GPUS, NICS, TYPE, EDGE, POD, OVERSUBSCRIPTION, CORE, NIC, NVLINK, MESH, PARAMETERS };
+
+static const struct family_parameter parameter[PARAMETERS] = {
+    [NODES] = {"nodes", "nodes", FAMILY_COUNT, "16", 1, 65536},
+    [GPUS] = {"gpus", "GPUs of a node", FAMILY_COUNT, "8", 1, 1024},
+    [NICS] = {"nics", "network ports of a node", FAMILY_COUNT, "1", 1, 1024},
+    [TYPE] = {"type", "GPU type", FAMILY_GPU, "A100", 0, 0},
+    [EDGE] = {"edge", "nodes on an edge switch", FAMILY_COUNT, "4", 1, 65536},
+    [POD] = {"pod", "edge switches of a pod", FAMILY_COUNT, "2", 1, 65536},
+    [OVERSUBSCRIPTION] = {"oversubscription", "of an edge switch: ports below per port above",
+                          FAMILY_FACTOR, "1", 0.01, 1000},
+    [CORE] = {"core", "the same of a pod", FAMILY_FACTOR, "1", 0.01, 1000},
+    [NIC] = {"nic", "one network port", FAMILY_RATE, NULL, 0, 0},
+    [NVLINK] = {"nvlink", "of a GPU into the NVSwitch (mesh: of a pair)", FAMILY_RATE, NULL, 0, 0},
+    [MESH] = {"mesh", "1: NVLink between each pair instead of a switch", FAMILY_COUNT, "0", 0, 1},
+};
+
+struct tree {
+    struct cluster_node node;
+    size_t nodes, edge, edges, pod, pods;
+    double edge_factor, pod_factor;
+};
+
+static struct tree tree(const struct family_value *v)
+{
+    struct tree t = {.node = cluster_node(v[GPUS].number, v[NICS].number, v[MESH].number, &v[TYPE],
+                                          v[NVLINK].number, v[NIC].number),
+                     .nodes = (size_t)v[NODES].number,
+                     .edge = (size_t)v[EDGE].number,
+                     .pod = (size_t)v[POD].number,
+                     .edge_factor = v[OVERSUBSCRIPTION].number,
+                     .pod_factor = v[CORE].number};
+    t.edges = (t.nodes + t.edge - 1) / t.edge;
+    t.pods = (t.edges + t.pod - 1) / t.pod;
+    return t;
+}
+
+static size_t devices(const struct family_value *v)
+{
+    return (size_t)v[NODES].number * (size_t)v[GPUS].number;
+}
+
+static void describe(const struct family_value *v, FILE *to)
+{
+    struct tree t = tree(v);
+    describe_cluster(to, &t.node, t.nodes);
+    fprintf(to, ", %zu edge switches %.4g:1, %zu pods %.4g:1", t.edges, t.edge_factor, t.pods,
+            t.pod_factor);
+}
+
+/* Nodes below an edge switch, and below a pod: the last may have fewer. */
+static double below(size_t nodes, size_t each, size_t index)
+{
+    size_t first = index * each, end = first + each;
+    return (double)((end < nodes ? end : nodes) - first);
+}
+
+static void put_switches(const struct tree *t, FILE *to)
+{
+    double node_Bps = cluster_node_Bps(&t->node);
+    if (t->pods > 1)
+        fputs("    <router id=\"core\"/>\n", to);
+    for (size_t p = 0; p < t->pods && t->edges > 1; p++) {
+        struct cable up = {"core",
+                           below(t->nodes, t->edge * t->pod, p) * node_Bps / t->edge_factor /
+                               t->pod_factor,
+                           switch_latency_s};
+        fprintf(to, "    <router id=\"pod%zu\"/>\n", p);
+        if (t->pods > 1)
+            put_cable(to, &up, "pod%zu-up", p);
+    }
+    for (size_t e = 0; e < t->edges; e++) {
+        struct cable up = {"pod", below(t->nodes, t->edge, e) * node_Bps / t->edge_factor,
+                           switch_latency_s};
+        fprintf(to, "    <router id=\"edge%zu\"/>\n", e);
+        if (t->edges > 1)
+            put_cable(to, &up, "edge%zu-up", e);
+    }
+}
+
+static void write(const struct family_value *v, FILE *to)
+{
+    struct tree t = tree(v);
+    char a[48], b[48], link[48];
+    put_gpu_properties(to, t.node.gpu);
+    for (size_t n = 0; n < t.nodes; n++)
+        put_cluster_node(to, &t.node, n);
+    put_switches(&t, to);
+    for (size_t n = 0; n < t.nodes; n++) {
+        snprintf(a, sizeof a, "edge%zu", n / t.edge);
+        put_cluster_routes(to, &t.node, n, a);
+    }
+    for (size_t e = 0; e < t.edges && t.edges > 1; e++) {
+        snprintf(a, sizeof a, "edge%zu", e);
+        snprintf(b, sizeof b, "pod%zu", e / t.pod);
+        snprintf(link, sizeof link, "edge%zu-up", e);
+        put_route(to, a, b, link);
+    }
+    for (size_t p = 0; p < t.pods && t.pods > 1; p++) {
+        snprintf(a, sizeof a, "pod%zu", p);
+        snprintf(link, sizeof link, "pod%zu-up", p);
+        put_route(to, a, "core", link);
+    }
+}
+
+const struct family family_fat_tree = {
+    .name = "fat-tree",
+    .summary = "edge, pod and core switches, each with one link upwards as wide as its ports",
+    .parameters = PARAMETERS,
+    .parameter = parameter,
+    .devices = devices,
+    .describe = describe,
+    .write = write,
+};

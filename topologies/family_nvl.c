@@ -1,0 +1,71 @@
+/* Domains of many GPUs on one NVSwitch fabric (GB200 NVL72), a network port for each GPU, a leaf
+ * switch for each domain. Device nNgG is GPU G of domain N. */
+#include "topologies/family.h"
+
+enum { DOMAINS, GPUS, TYPE, OVERSUBSCRIPTION, NIC, NVLINK, PARAMETERS };
+
+static const struct family_parameter parameter[PARAMETERS] = {
+    [DOMAINS] = {"domains", "NVSwitch domains", FAMILY_COUNT, "2", 1, 65536},
+    [GPUS] = {"gpus", "GPUs of a domain", FAMILY_COUNT, "72", 1, 1024},
+    [TYPE] = {"type", "GPU type", FAMILY_GPU, "GB200", 0, 0},
+    [OVERSUBSCRIPTION] = {"oversubscription", "of a domain's leaf: ports below per port above",
+                          FAMILY_FACTOR, "1", 0.01, 1000},
+    [NIC] = {"nic", "network port of a GPU", FAMILY_RATE, NULL, 0, 0},
+    [NVLINK] = {"nvlink", "of a GPU into the NVSwitch", FAMILY_RATE, NULL, 0, 0},
+};
+
+static struct cluster_node domain(const struct family_value *v)
+{
+    return cluster_node(v[GPUS].number, v[GPUS].number, 0, &v[TYPE], v[NVLINK].number,
+                        v[NIC].number);
+}
+
+static size_t devices(const struct family_value *v)
+{
+    return (size_t)v[DOMAINS].number * (size_t)v[GPUS].number;
+}
+
+static void describe(const struct family_value *v, FILE *to)
+{
+    const struct cluster_node d = domain(v);
+    fprintf(to, "%.0f NVSwitch domains x %zu %s, %.4g Gb/s a GPU, leaves %.4g:1", v[DOMAINS].number,
+            d.gpus, d.gpu->name, d.nic_Bps * 8e-9, v[OVERSUBSCRIPTION].number);
+}
+
+static void write(const struct family_value *v, FILE *to)
+{
+    const struct cluster_node d = domain(v);
+    size_t domains = (size_t)v[DOMAINS].number;
+    const struct cable up = {"spine", cluster_node_Bps(&d) / v[OVERSUBSCRIPTION].number,
+                             switch_latency_s};
+    char leaf[48], link[48];
+    put_gpu_properties(to, d.gpu);
+    for (size_t n = 0; n < domains; n++)
+        put_cluster_node(to, &d, n);
+    if (domains > 1)
+        fputs("    <router id=\"spine\"/>\n", to);
+    for (size_t n = 0; n < domains; n++) {
+        fprintf(to, "    <router id=\"leaf%zu\"/>\n", n);
+        if (domains > 1)
+            put_cable(to, &up, "leaf%zu-up", n);
+    }
+    for (size_t n = 0; n < domains; n++) {
+        snprintf(leaf, sizeof leaf, "leaf%zu", n);
+        put_cluster_routes(to, &d, n, leaf);
+    }
+    for (size_t n = 0; n < domains && domains > 1; n++) {
+        snprintf(leaf, sizeof leaf, "leaf%zu", n);
+        snprintf(link, sizeof link, "leaf%zu-up", n);
+        put_route(to, leaf, "spine", link);
+    }
+}
+
+const struct family family_nvl = {
+    .name = "nvl",
+    .summary = "NVSwitch domains of many GPUs (NVL72), a network port for each GPU",
+    .parameters = PARAMETERS,
+    .parameter = parameter,
+    .devices = devices,
+    .describe = describe,
+    .write = write,
+};
