@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/load.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/topology.h"
@@ -258,7 +259,7 @@ static enum status show(const char *name)
     enum status st;
     struct topology t = {0};
     char *path = NULL, *summary = NULL;
-    TRY(topology_resolve(name, &path));
+    TRY(load_platform(name, &path));
     TRY(platform_read(path, &t));
     if (as_json) {
         const struct provenance by = command_provenance(0);
@@ -281,7 +282,7 @@ static enum status list_one(const char *name, struct json_writer *w)
     enum status st;
     struct topology t = {0};
     char *path = NULL, *summary = NULL;
-    TRY(topology_resolve(name, &path));
+    TRY(load_platform(name, &path));
     TRY(platform_read(path, &t));
     TRY(topology_summary(path, &summary));
     if (as_json) {
@@ -335,7 +336,7 @@ static enum status check_one(const char *name)
     enum status st;
     struct topology t = {0};
     char *path = NULL;
-    TRY(topology_resolve(name, &path));
+    TRY(load_platform(name, &path));
     TRY(platform_read(path, &t));
     printf("%s: ok: %zu device%s, %zu tier%s\n", name, t.n, t.n == 1 ? "" : "s", t.tiers,
            t.tiers == 1 ? "" : "s");
