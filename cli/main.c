@@ -9,13 +9,13 @@
 #include "cli/manual.h"
 
 extern const struct command command_bench, command_calibrate, command_compare, command_emulate,
-    command_model, command_plan, command_plot, command_run, command_simulate, command_topology,
-    command_validate;
+    command_model, command_plan, command_plot, command_run, command_simulate, command_sweep,
+    command_topology, command_validate;
 
 const struct command *const commands[] = {
-    &command_model,    &command_topology, &command_plan,      &command_simulate,
-    &command_run,      &command_emulate,  &command_calibrate, &command_compare,
-    &command_validate, &command_plot,     &command_bench,
+    &command_model,   &command_topology, &command_plan,  &command_simulate,
+    &command_run,     &command_emulate,  &command_sweep, &command_calibrate,
+    &command_compare, &command_validate, &command_plot,  &command_bench,
 };
 const int commands_n = sizeof commands / sizeof *commands;
 

@@ -29,7 +29,7 @@ const struct sweep_column sweep_columns[] = {
     COLUMN(SWEEP_INTEGER, microbatch_size),
     COLUMN(SWEEP_TEXT, algorithm),
     COLUMN(SWEEP_TEXT, schedule),
-    COLUMN(SWEEP_TEXT, limit),
+    COLUMN(SWEEP_TEXT, bottleneck),
 };
 const size_t sweep_columns_n = sizeof sweep_columns / sizeof *sweep_columns;
 

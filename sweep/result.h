@@ -30,8 +30,8 @@ struct sweep_result {
                                          * so much */
     int64_t stages, replicas, tensor_parallel, microbatches, microbatch_size; /* of the plan */
     char algorithm[SWEEP_NAME], schedule[SWEEP_NAME];
-    char limit[SWEEP_REASON]; /* where the time goes, in words */
-    double cpu_s;             /* that it took, planning included */
+    char bottleneck[SWEEP_REASON]; /* where the time goes, in words */
+    double cpu_s;                  /* that it took, planning included */
 };
 
 enum sweep_kind { SWEEP_TEXT, SWEEP_REAL, SWEEP_INTEGER };
