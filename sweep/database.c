@@ -109,7 +109,7 @@ static enum status take_lock(struct sweep_database *db)
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     db->lock = open(db->lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (db->lock < 0)
-        return error_set(STATUS_IO, "%s: %s", db->lock_path, strerror(errno));
+        return error_set(STATUS_IO, "%s: %s", db->path, strerror(errno));
     if (fcntl(db->lock, F_SETLK, &lock) == 0)
         return STATUS_OK;
     if (errno != EACCES && errno != EAGAIN)
