@@ -1,5 +1,5 @@
 /* Points of a sweep in forked workers, each result put into the database as it comes. */
-#include <math.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -76,12 +76,14 @@ static enum status identify(struct sweep_points *p, size_t i, char **known)
         goto out;
     }
     TRY(check_model(p->e, setting, n, &point, known));
+    if (point.plan_file && access(point.plan_file, R_OK) != 0) {
+        st = at_line(p->e, setting_of(setting, n, "plan"),
+                     error_set(STATUS_IO, "%s: %s", point.plan_file, strerror(errno)));
+        goto out;
+    }
     st = sweep_point_hash(setting, n, &point, p->hash[i]);
     if (st != STATUS_OK)
-        st = at_line(p->e,
-                     point.plan_file && !point.platform ? setting_of(setting, n, "plan")
-                                                        : last_of(setting, n, "platform"),
-                     st);
+        st = at_line(p->e, last_of(setting, n, "platform"), st);
 out:
     sweep_point_free(&point);
     free(setting);
