@@ -1,9 +1,10 @@
 #!/bin/sh
 # What becomes of a sweep that is killed, interrupted, cut into shards, started by mpirun, or given a
-# file that is no database. Usage: sweep.sh FORELINE PART [POINTS KILLS]
+# file that is no database; and the shipped examples. Usage: sweep.sh FORELINE PART [POINTS KILLS]
 set -u
 foreline=$1
 part=$2
+here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 2
 export XDG_CACHE_HOME="$dir/cache"
@@ -170,8 +171,20 @@ faults() {
     fi
 }
 
+# Every experiment of examples/ runs, and its points are all there.
+examples() {
+    for file in "$here"/../examples/*.yml; do
+        "$foreline" sweep "$file" -o example.db >table 2>note || fail "$file: $(cat note)"
+        grep -q ' failed' note && fail "$(cat note)"
+        [ "$(wc -l <table)" -gt 3 ] || fail "$file: $(cat table)"
+        echo "$(basename "$file"): $(cut -d: -f2 note)"
+        [ "$(basename "$file")" != bandwidth.yml ] || [ "$(grep -c '<- changes' table)" -ge 1 ] ||
+            fail "the best plan does not depend on the bandwidth"
+    done
+}
+
 case $part in
 killed) killed "${3:-}" "${4:-}" ;;
-shards | ranks | interrupted | faults) "$part" ;;
+shards | ranks | interrupted | faults | examples) "$part" ;;
 *) fail "no part '$part'" ;;
 esac
