@@ -22,7 +22,7 @@ static const struct option_spec options[] = {
     {OPTION_FLAG, "list", &list, NULL, "print the points, compute nothing"},
     {OPTION_STRING, "export", &export, "csv|tsv", "print every point instead of the best ones"},
     {OPTION_SIZE, "workers", &workers, "N",
-     "processes (0: as many as cores; one under mpirun and srun)"},
+     "processes (0: as many as cores; one under mpirun and srun, and where plans are run)"},
     {OPTION_STRING, "shard", &shard, "I/N",
      "only each N-th point, from the I-th on (1/N to N/N), into a database of its own"},
     {OPTION_FLAG, "retry", &retry, NULL, "points that failed are tried again"},
@@ -217,6 +217,19 @@ static enum status print(const struct sweep *s)
     return sweep_print_best(&s->all, finalists, s->db, stdout);
 }
 
+/* Runs are measured one at a time. */
+static bool runs_something(const struct experiment *e)
+{
+    for (size_t i = 0; i < e->axes; i++)
+        for (size_t k = 0; k < e->axis[i].n; k++) {
+            const struct experiment_choice *c = &e->axis[i].choice[k];
+            for (size_t n = 0; n < c->n; n++)
+                if (!strcmp(c->setting[n].key, "engine") && sweep_engine_runs(c->setting[n].value))
+                    return true;
+        }
+    return false;
+}
+
 static enum status run_experiment(struct sweep *s, const char *path)
 {
     enum status st;
@@ -227,6 +240,8 @@ static enum status run_experiment(struct sweep *s, const char *path)
     TRY(choose_shard(&s->run));
     s->run.retry = retry;
     TRY(experiment_read(path, &check, &s->e));
+    if (!workers && runs_something(&s->e))
+        s->run.workers = 1;
     TRY(sweep_points_all(&s->e, &s->all));
     if (list) {
         sweep_print_list(&s->all, stdout);

@@ -1,10 +1,13 @@
 /* Plans and predictions of a sweep's points. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cli/report.h"
 #include "cli/sweep_point.h"
+#include "core/provenance.h"
 #include "core/text.h"
 
 /* ---- noise: what a planner believes that has measured badly */
@@ -98,7 +101,8 @@ static enum status make_plan(const struct sweep_point *p, const struct model *m,
         .model = m,
         .topology = t,
         .platform = path,
-        .engine = p->noise > 0 ? &engine_analytic : p->engine, /* the file knows no noise */
+        .engine = p->noise > 0 ? &engine_analytic
+                               : p->engine, /* the file knows no noise; NULL: SimGrid */
         .options = {.collective = p->collective}};
     if (p->fill)
         fill(t, &a);
@@ -203,6 +207,32 @@ static void describe_run(const struct measurement *m, struct sweep_result *r)
     }
 }
 
+/* Run a plan, by way of files. */
+static enum status run(const struct sweep_point *p, const struct sweep_cache *c,
+                       const struct plan *plan, struct measurement *out)
+{
+    enum status st;
+    const struct provenance by = {
+        .version = foreline_version, .command = "foreline sweep", .seed = p->plan.seed};
+    struct point_run how = p->run;
+    const char *tmp = getenv("TMPDIR");
+    char dir[256], plan_path[sizeof dir + 16], path[sizeof dir + 16];
+    snprintf(dir, sizeof dir, "%.200s/foreline-sweep-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(dir))
+        return error_set(STATUS_IO, "%s: %s", dir, strerror(errno));
+    snprintf(plan_path, sizeof plan_path, "%s/plan.json", dir);
+    snprintf(path, sizeof path, "%s/run.json", dir);
+    how.by = &by;
+    TRY(plan_write(plan, &c->model, &c->topology, plan_path, &by));
+    TRY(point_measure(plan_path, &how, path));
+    TRY(measurement_read(path, out));
+out:
+    unlink(plan_path);
+    unlink(path);
+    rmdir(dir);
+    return st;
+}
+
 static enum status predict(const struct sweep_point *p, struct sweep_cache *c,
                            struct sweep_result *r)
 {
@@ -218,7 +248,8 @@ static enum status predict(const struct sweep_point *p, struct sweep_cache *c,
                                                .platform = c->path,
                                                .options = {.collective = p->collective},
                                                .perturbation = perturbed ? &p->perturbation : NULL};
-    TRY(evaluate_plan(&plan, &context, p->engine, &m, &program));
+    st = p->engine ? evaluate_plan(&plan, &context, p->engine, &m, &program) : run(p, c, &plan, &m);
+    TRY(st);
     describe_run(&m, r);
 out:
     program_free(&program);
@@ -238,7 +269,7 @@ void sweep_point_evaluate(const struct sweep_point *p, struct sweep_cache *cache
     struct sweep_result r = {.status = SWEEP_OK};
     double begin = cpu_seconds();
     enum status st = predict(p, cache, &r);
-    snprintf(r.engine, sizeof r.engine, "%s", p->engine->name);
+    snprintf(r.engine, sizeof r.engine, "%s", sweep_point_engine(p));
     if (st != STATUS_OK) {
         bool hopeless = st == STATUS_INVALID || st == STATUS_INFEASIBLE || st == STATUS_USAGE ||
                         st == STATUS_PARSE || st == STATUS_UNSUPPORTED;

@@ -31,9 +31,53 @@ static enum status set_collective(struct sweep_point *p, const char *value)
     return STATUS_OK;
 }
 
+/* The simulators, then what runs plans. */
+static const char *engine_name(size_t i)
+{
+    return i < engines_n ? engines[i]->name : point_engines[i - engines_n];
+}
+
+bool sweep_engine_runs(const char *name)
+{
+    for (size_t i = 0; i < point_engines_n; i++)
+        if (!strcmp(point_engines[i], name))
+            return true;
+    return false;
+}
+
+const char *sweep_point_engine(const struct sweep_point *p)
+{
+    return p->engine ? p->engine->name : p->run.engine;
+}
+
 static enum status set_engine(struct sweep_point *p, const char *value)
 {
-    return engine_find(value, &p->engine);
+    size_t i;
+    if (text_find("engine", value, engine_name, engines_n + point_engines_n, &i) != STATUS_OK)
+        return STATUS_USAGE;
+    p->engine = i < engines_n ? engines[i] : NULL;
+    p->run.engine = i < engines_n ? NULL : engine_name(i);
+    return STATUS_OK;
+}
+
+static enum status set_compute(struct sweep_point *p, const char *value)
+{
+    p->run.compute = value;
+    if (strcmp(value, "real") != 0 && strcmp(value, "paced") != 0)
+        return error_set(STATUS_USAGE, "'%s', expected real or paced", value);
+    return STATUS_OK;
+}
+
+static enum status set_steps(struct sweep_point *p, const char *value)
+{
+    const struct option_spec o = {OPTION_SIZE, "steps", &p->run.steps, "N", ""};
+    return option_set(&o, value);
+}
+
+static enum status set_warmup(struct sweep_point *p, const char *value)
+{
+    const struct option_spec o = {OPTION_SIZE, "warmup", &p->run.warmup, "N", ""};
+    return option_set(&o, value);
 }
 
 static enum status set_protocols(struct sweep_point *p, const char *value)
@@ -103,8 +147,10 @@ static const struct word {
     {"engine", set_engine},   {"collective", set_collective},
     {"jitter", set_jitter},   {"nccl-protocols", set_protocols},
     {"slow", set_slow},       {"noise", set_noise},
-    {"seed", set_seed},       {"model.KEY", NULL},
-    {"platform.KEY", NULL},   {"plan.OPTION", NULL},
+    {"seed", set_seed},       {"compute", set_compute},
+    {"steps", set_steps},     {"warmup", set_warmup},
+    {"model.KEY", NULL},      {"platform.KEY", NULL},
+    {"plan.OPTION", NULL},
 };
 enum { WORDS = sizeof words / sizeof *words };
 
@@ -206,16 +252,32 @@ static enum status compose(const struct experiment_setting *const *setting, size
     return fclose(to) == 0 ? STATUS_OK : error_set(STATUS_NOMEM, "out of memory");
 }
 
+/* What is of simulations only, and what a run needs. */
+static enum status check_run(const struct sweep_point *p)
+{
+    if (p->engine)
+        return STATUS_OK;
+    if (p->perturbation.jitter > 0 || p->perturbation.n > 0 || p->collective.algorithm ||
+        p->collective.nccl_protocols)
+        return error_set(STATUS_USAGE,
+                         "engine %s runs plans: jitter, slow and collectives are of simulations",
+                         p->run.engine);
+    return point_check_run(&p->run);
+}
+
 enum status sweep_point_make(const struct experiment_setting *const *setting, size_t n,
                              const struct engine *engine, struct sweep_point *out)
 {
     enum status st = STATUS_OK;
-    struct sweep_point p = {.plan = plan_defaults, .engine = &engine_analytic};
+    struct sweep_point p = {.plan = plan_defaults,
+                            .engine = &engine_analytic,
+                            .run = {.device = "cpu", .steps = 10, .warmup = 2, .timeout_s = 30}};
     const char *model = value_of(setting, n, "model"), *platform = value_of(setting, n, "platform");
     for (size_t i = 0; i < n; i++)
         TRY(set(&p, setting[i]->key, setting[i]->value));
     if (engine)
         p.engine = engine;
+    TRY(check_run(&p));
     if (!p.plan_file && (!model || !platform))
         st = error_set(STATUS_USAGE, "model and platform are needed, or plan");
     else if (p.plan_file && model)
@@ -287,7 +349,7 @@ enum status sweep_point_hash(const struct experiment_setting *const *setting, si
     FILE *to = open_memstream(&text, &length);
     if (!to)
         return error_set(STATUS_NOMEM, "out of memory");
-    fprintf(to, "%s\nengine=%s\n", foreline_version, p->engine->name);
+    fprintf(to, "%s\nengine=%s\n", foreline_version, sweep_point_engine(p));
     for (size_t i = 0; i < n; i++)
         if (strcmp(setting[i]->key, "engine") != 0)
             fprintf(to, "%s=%s\n", setting[i]->key, setting[i]->value);

@@ -8,7 +8,8 @@
  *   devices             only the platform's first so many
  *   plan                a plan file instead of planning; its model, and its platform unless given
  *   plan.OPTION         an option of `foreline plan`; replicas may be "fill": as many as fit
- *   engine              analytic (default), simgrid
+ *   engine              analytic (default), simgrid; or what runs the plan: cli/point.h
+ *   compute, steps, warmup   of such runs: "real" or "paced"; steps that count, and before those
  *   collective, nccl-protocols, jitter, slow   as `foreline simulate` takes them
  *   noise               "20%": plans are made on a model and platform whose FLOP and bandwidths are
  *                       off by up to so much, and measured on the true ones
@@ -17,6 +18,7 @@
 #define CLI_SWEEP_POINT_H
 
 #include "cli/plan.h"
+#include "cli/point.h"
 #include "core/digest.h"
 #include "sweep/experiment.h"
 #include "sweep/result.h"
@@ -25,13 +27,19 @@ struct sweep_point {
     char *model, *platform; /* as load.h takes them, everything applied; owned; NULL with plan_file
                              * unless given */
     const char *plan_file;
-    struct plan_arguments plan; /* texts borrowed, of the settings and of this */
-    bool fill;                  /* plan.replicas */
-    const struct engine *engine;
+    struct plan_arguments plan;  /* texts borrowed, of the settings and of this */
+    bool fill;                   /* plan.replicas */
+    const struct engine *engine; /* NULL: `run` says what runs it */
+    struct point_run run;
     struct collective_options collective;
     struct perturbation perturbation;
     double noise;
 };
+
+/* "analytic", "tcp", ... */
+const char *sweep_point_engine(const struct sweep_point *p);
+/* Does this engine run plans for real, so that nothing else should run beside it? */
+bool sweep_engine_runs(const char *name);
 
 /* For experiment_read(): is there such a setting, and does it take this value? `context` unused. */
 enum status sweep_point_check(void *context, const char *key, const char *value) MUST_CHECK;

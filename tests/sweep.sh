@@ -171,6 +171,19 @@ faults() {
     fi
 }
 
+# Runs are points like predictions.
+runs() {
+    printf 'model: mlp\nplatform: laptop\nengine: [simgrid, smpi, tcp]\nplan.stages: 2\n' >exp.yml
+    printf 'plan.algorithm: balanced\nplan.microbatches: 4\ncompute: paced\nsteps: 2\n' >>exp.yml
+    "$foreline" sweep exp.yml --export tsv >rows.tsv 2>note || fail "$(cat note)"
+    grep -q '3 ok' note || fail "$(cat note rows.tsv)"
+    awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "iteration_s") c = i; next }
+        { t[NR] = $c } END { print t[2], t[3], t[4]; exit !(t[2] > 0 && t[4] > 0 &&
+            (t[3] / t[2] - 1) ^ 2 < 1e-8) }' rows.tsv || fail "smpi ran something else than simgrid"
+    ls /tmp/foreline-sweep-* 2>/dev/null && fail "files are left behind"
+    return 0
+}
+
 # Every experiment of examples/ runs, and its points are all there.
 examples() {
     for file in "$here"/../examples/*.yml; do
@@ -185,6 +198,6 @@ examples() {
 
 case $part in
 killed) killed "${3:-}" "${4:-}" ;;
-shards | ranks | interrupted | faults | examples) "$part" ;;
+shards | ranks | interrupted | faults | runs | examples) "$part" ;;
 *) fail "no part '$part'" ;;
 esac
