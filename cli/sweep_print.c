@@ -110,16 +110,15 @@ struct table {
 
 static void put_table(const struct table *t, const bool *right, FILE *to)
 {
+    int width[EXPERIMENT_AXES + 3] = {0};
+    for (size_t k = 0; k < t->rows * t->columns; k++) {
+        int n = (int)strlen(t->cell[k]);
+        width[k % t->columns] = n > width[k % t->columns] ? n : width[k % t->columns];
+    }
     for (size_t r = 0; r < t->rows; r++) {
-        for (size_t c = 0; c < t->columns; c++) {
-            int width = 0;
-            for (size_t k = 0; k < t->rows; k++) {
-                int n = (int)strlen(t->cell[k * t->columns + c]);
-                width = n > width ? n : width;
-            }
-            fprintf(to, "%s%*s", c ? "  " : "", right[c] ? width : -width,
+        for (size_t c = 0; c < t->columns; c++)
+            fprintf(to, "%s%*s", c ? "  " : "", right[c] ? width[c] : -width[c],
                     t->cell[r * t->columns + c]);
-        }
         fprintf(to, "  %s\n", t->note[r]);
     }
 }
