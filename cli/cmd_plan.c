@@ -12,12 +12,15 @@
 #include "core/cost.h"
 #include "core/json.h"
 #include "core/schedule.h"
+#include "core/text.h"
 #include "core/units.h"
 #include "partition/partition.h"
 #include "sim/engine.h"
 
 enum { MOST = 10000000 };
 
+const struct plan_arguments plan_defaults = {
+    .algorithm = "auto", .objective = "pipeline", .optimizer = "adam", .finalists = 12, .seed = 1};
 static struct plan_arguments a = {
     .algorithm = "auto", .objective = "pipeline", .optimizer = "adam", .finalists = 12, .seed = 1};
 
@@ -104,17 +107,17 @@ static enum status list_algorithms(void)
 }
 
 /* --split-at says the algorithm and the number of stages. */
-static enum status apply_split(void)
+static enum status apply_split(struct plan_arguments *arg)
 {
-    if (!a.split_at)
+    if (!arg->split_at)
         return STATUS_OK;
-    if (strcmp(a.algorithm, "auto") != 0 && strcmp(a.algorithm, "manual") != 0)
-        return error_set(STATUS_USAGE, "--split-at is a cut by hand, not by '%s'", a.algorithm);
-    if (a.stages && a.stages != partition_split_stages(a.split_at))
+    if (strcmp(arg->algorithm, "auto") != 0 && strcmp(arg->algorithm, "manual") != 0)
+        return error_set(STATUS_USAGE, "--split-at is a cut by hand, not by '%s'", arg->algorithm);
+    if (arg->stages && arg->stages != partition_split_stages(arg->split_at))
         return error_set(STATUS_USAGE, "--split-at makes %zu stages, --stages says %zu",
-                         partition_split_stages(a.split_at), a.stages);
-    a.algorithm = "manual";
-    a.stages = partition_split_stages(a.split_at);
+                         partition_split_stages(arg->split_at), arg->stages);
+    arg->algorithm = "manual";
+    arg->stages = partition_split_stages(arg->split_at);
     return STATUS_OK;
 }
 
@@ -154,27 +157,59 @@ static bool in_range(size_t value, size_t most)
     return value <= most;
 }
 
-static enum status check_options(int argc)
+enum status plan_check_arguments(struct plan_arguments *arg)
 {
     const struct schedule *known;
+    if (strcmp(arg->optimizer, "adam") != 0 && strcmp(arg->optimizer, "sgd") != 0)
+        return error_set(STATUS_USAGE, "--optimizer: there are adam, sgd, not '%s'",
+                         arg->optimizer);
+    if (arg->schedule && schedule_find(arg->schedule, &known) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--schedule");
+    if (!in_range(arg->replicas, MOST) || !in_range(arg->tensor_parallel, MOST) ||
+        !in_range(arg->expert_parallel, MOST) || !in_range(arg->chunks, MOST) ||
+        !in_range(arg->microbatches, MOST) || !in_range(arg->microbatch_size, MOST) ||
+        !in_range(arg->batch, MOST))
+        return error_set(STATUS_USAGE, "counts of replicas, shards, chunks, microbatches and "
+                                       "samples may be at most 10 million");
+    if (arg->microbatches && arg->replicas > arg->microbatches)
+        return error_set(STATUS_USAGE, "%zu replicas need at least as many microbatches, not %zu",
+                         arg->replicas, arg->microbatches);
+    return apply_split(arg);
+}
+
+static enum status check_options(int argc)
+{
     if (argc > 0)
         return error_set(STATUS_USAGE, "plan takes no operands, only options");
     if (!a.model || !a.platform)
         return error_set(STATUS_USAGE, "--model and --platform are needed");
-    if (strcmp(a.optimizer, "adam") != 0 && strcmp(a.optimizer, "sgd") != 0)
-        return error_set(STATUS_USAGE, "--optimizer: there are adam, sgd, not '%s'", a.optimizer);
-    if (a.schedule && schedule_find(a.schedule, &known) != STATUS_OK)
-        return error_context(STATUS_USAGE, "--schedule");
-    if (!in_range(a.replicas, MOST) || !in_range(a.tensor_parallel, MOST) ||
-        !in_range(a.expert_parallel, MOST) || !in_range(a.chunks, MOST) ||
-        !in_range(a.microbatches, MOST) || !in_range(a.microbatch_size, MOST) ||
-        !in_range(a.batch, MOST))
-        return error_set(STATUS_USAGE, "counts of replicas, shards, chunks, microbatches and "
-                                       "samples may be at most 10 million");
-    if (a.microbatches && a.replicas > a.microbatches)
-        return error_set(STATUS_USAGE, "%zu replicas need at least as many microbatches, not %zu",
-                         a.replicas, a.microbatches);
-    return STATUS_OK;
+    return plan_check_arguments(&a);
+}
+
+/* The options that say something about a plan, and not about the command. */
+static const char *const settings[] = {
+    "algorithm",         "stages",          "split-at",     "replicas",  "tensor-parallel",
+    "sequence-parallel", "chunks",          "recompute",    "zero",      "bucket",
+    "expert-parallel",   "executable",      "schedule",     "optimizer", "finalists",
+    "time-limit",        "microbatch-size", "microbatches", "batch",
+};
+
+static const char *setting_name(size_t i)
+{
+    return settings[i];
+}
+
+enum status plan_set(struct plan_arguments *arg, const char *name, const char *value)
+{
+    size_t i;
+    const struct option_spec *row = options;
+    if (text_find("setting of plans", name, setting_name, sizeof settings / sizeof *settings, &i))
+        return error_context(STATUS_USAGE, "plan");
+    while (strcmp(row->name, name) != 0)
+        row++;
+    struct option_spec o = *row;
+    o.value = (char *)arg + ((char *)row->value - (char *)&a); /* of *arg instead of the command */
+    return option_set(&o, value);
 }
 
 static void print_json(const struct plan *p, const struct model *m, const struct topology *t,
@@ -299,7 +334,6 @@ static enum status plan(int argc, char **argv)
     if (a.explain)
         return plan_explain(a.explain);
     TRY(check_options(argc));
-    TRY(apply_split());
     TRY(load_model(a.model, &m));
     TRY(load_topology(a.platform, &t, &path));
     double begin = cpu_seconds();

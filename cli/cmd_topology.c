@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/load.h"
 #include "cli/topology_picture.h"
 #include "core/file.h"
 #include "core/json.h"
@@ -265,7 +266,7 @@ static enum status show(const char *name)
     enum status st;
     struct topology t = {0};
     char *path = NULL, *summary = NULL;
-    TRY(topology_resolve(name, &path));
+    TRY(load_platform(name, &path));
     TRY(platform_read(path, &t));
     if (matrix)
         TRY(topology_write_matrix(&t, matrix));
@@ -306,7 +307,7 @@ static enum status list_one(const char *name, struct json_writer *w)
     enum status st;
     struct topology t = {0};
     char *path = NULL, *summary = NULL;
-    TRY(topology_resolve(name, &path));
+    TRY(load_platform(name, &path));
     TRY(platform_read(path, &t));
     TRY(topology_summary(path, &summary));
     if (as_json) {
@@ -360,7 +361,7 @@ static enum status check_one(const char *name)
     enum status st;
     struct topology t = {0};
     char *path = NULL;
-    TRY(topology_resolve(name, &path));
+    TRY(load_platform(name, &path));
     TRY(platform_read(path, &t));
     printf("%s: ok: %zu device%s, %zu tier%s\n", name, t.n, t.n == 1 ? "" : "s", t.tiers,
            t.tiers == 1 ? "" : "s");

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/digest.h"
 #include "core/file.h"
@@ -10,6 +11,8 @@
 #include "model/import.h"
 #include "model/zoo.h"
 #include "sim/platform.h"
+#include "sim/platform_variant.h"
+#include "topologies/cache.h"
 #include "topologies/write.h"
 
 static enum status load(const char *spec, bool nodes_apart, struct model *out)
@@ -32,12 +35,63 @@ enum status load_model_apart(const char *spec, struct model *out)
     return load(spec, true, out);
 }
 
+/* The file `base` with changes, as a file of its own. */
+static enum status vary(const char *base, const char *changes, char **path)
+{
+    enum status st;
+    char *text = NULL, *varied = NULL, hex[DIGEST_HEX], name[sizeof "variant-.xml" + DIGEST_HEX];
+    size_t length, varied_length;
+    FILE *to = NULL;
+    TRY(file_read(base, &text, &length));
+    to = open_memstream(&varied, &varied_length);
+    if (!to) {
+        st = error_set(STATUS_NOMEM, "out of memory");
+        goto out;
+    }
+    const struct platform_text platform = {base, text};
+    TRY(platform_vary(&platform, changes, to));
+    bool written = fclose(to) == 0;
+    to = NULL;
+    if (!written) {
+        st = error_set(STATUS_NOMEM, "out of memory");
+        goto out;
+    }
+    digest_hex(varied, varied_length, hex);
+    snprintf(name, sizeof name, "variant-%s.xml", hex);
+    TRY(cache_file(name, varied, varied_length, path));
+out:
+    if (to)
+        fclose(to);
+    free(varied);
+    free(text);
+    return st;
+}
+
+enum status load_platform(const char *name, char **path)
+{
+    enum status st;
+    char *base = NULL, *file = NULL;
+    const char *at = strrchr(name, '@');
+    if (!at || access(name, F_OK) == 0) /* a file may be called so */
+        return topology_resolve(name, path);
+    TRY(text_copy(name, &base));
+    base[at - name] = '\0';
+    TRY(topology_resolve(base, &file));
+    st = vary(file, at + 1, path);
+    if (st != STATUS_OK)
+        st = error_context(st, "%s", name);
+out:
+    free(base);
+    free(file);
+    return st;
+}
+
 enum status load_topology(const char *name, struct topology *out, char **path)
 {
     enum status st;
     char *found = NULL;
     struct topology t = {0};
-    TRY(topology_resolve(name, &found));
+    TRY(load_platform(name, &found));
     TRY(platform_read(found, &t));
     free(t.name); /* a path may differ from machine to machine */
     t.name = NULL;

@@ -16,7 +16,13 @@ enum status load_model(const char *spec, struct model *out) MUST_CHECK;
 /* The same, with every node of a graph file as an op of its own (model/import.h, nodes_apart). */
 enum status load_model_apart(const char *spec, struct model *out) MUST_CHECK;
 
-/* A shipped platform ("two-racks") or an XML file; *path is malloc'd. */
+/* Path, malloc'd, of a shipped platform ("two-racks"), a generated one ("rail:nodes=16"), an XML
+ * file, or one of these with changes behind "@" (sim/platform_variant.h), such as
+ * "two-racks@uplink.bandwidth=10Gbps,devices=8", which is kept as a generated one is
+ * (topologies/cache.h). */
+enum status load_platform(const char *name, char **path) MUST_CHECK;
+
+/* The same, read; *path is malloc'd. */
 enum status load_topology(const char *name, struct topology *out, char **path) MUST_CHECK;
 
 /* Everything that a plan file stands for. */

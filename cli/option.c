@@ -15,13 +15,15 @@ static enum status set_quantity(const struct option_spec *o, enum unit unit, con
     return error_context(STATUS_USAGE, "--%s", o->name);
 }
 
-static enum status set(const struct option_spec *o, const char *text)
+enum status option_set(const struct option_spec *o, const char *text)
 {
     char *end = NULL;
     errno = 0;
     switch (o->type) {
     case OPTION_FLAG:
-        *(bool *)o->value = true;
+        if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
+            return error_set(STATUS_USAGE, "--%s: '%s' is neither true nor false", o->name, text);
+        *(bool *)o->value = !strcmp(text, "true");
         return STATUS_OK;
     case OPTION_STRING:
         *(const char **)o->value = text;
@@ -92,7 +94,7 @@ enum status option_parse(const struct option_spec *spec, int *argc, char **argv)
             return error_set(STATUS_USAGE, "--%s takes no value", o->name);
         if (o->type != OPTION_FLAG && !value && ++i == *argc)
             return error_set(STATUS_USAGE, "%s needs a value (%s)", name, o->argument);
-        TRY(set(o, value ? value : argv[i]));
+        TRY(option_set(o, o->type == OPTION_FLAG ? "true" : value ? value : argv[i]));
     }
     for (; i < *argc; i++)
         argv[operands++] = argv[i];

@@ -36,6 +36,8 @@ struct option_spec {
  * "-o" is "--output". Operands are moved to argv[0 .. *argc).
  * Returns STATUS_USAGE on an unknown option or a malformed value. */
 enum status option_parse(const struct option_spec *spec, int *argc, char **argv) MUST_CHECK;
+/* Set the value of one row from `text`; flags from "true", "false". STATUS_USAGE with the name. */
+enum status option_set(const struct option_spec *o, const char *text) MUST_CHECK;
 void option_print(const struct option_spec *spec, FILE *out);
 
 #endif

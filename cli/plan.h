@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "cli/evaluate.h"
 #include "cli/load.h"
 #include "partition/partition.h"
 
@@ -24,9 +25,22 @@ struct plan_arguments {
 /* What the command line says about a plan, zeros where it says nothing. STATUS_USAGE. */
 enum status plan_request(const struct plan_arguments *a, struct partition_request *out) MUST_CHECK;
 
+/* What the command takes when nothing is said. */
+extern const struct plan_arguments plan_defaults;
+/* Set what --NAME VALUE of the command sets; texts are borrowed. STATUS_USAGE: no such option, none
+ * that says something about a plan, or a value that it does not take. */
+enum status plan_set(struct plan_arguments *a, const char *name, const char *value) MUST_CHECK;
+/* Are they possible together? --split-at becomes what follows from it. STATUS_USAGE. */
+enum status plan_check_arguments(struct plan_arguments *a) MUST_CHECK;
+
 /* One algorithm of partition/partition.h, with defaults for what `a` does not say. */
 enum status plan_by_algorithm(const struct plan_arguments *a, const struct model *m,
                               const struct topology *t, struct plan *out) MUST_CHECK;
+
+/* The search alone, silently: all that was ranked. Finalists are evaluated as `context` says;
+ * `stop` as in partition/auto.h. */
+enum status plan_search(const struct plan_arguments *a, struct evaluation_context *context,
+                        const volatile int *stop, struct auto_result *out) MUST_CHECK;
 
 /* Search and rank (partition/auto.h); *out is the winner. Prints the ranking unless a->json. */
 enum status plan_by_search(const struct plan_arguments *a, const struct model *m,

@@ -71,31 +71,47 @@ static void print_ranking(const struct auto_result *r, size_t samples, const cha
     putchar('\n');
 }
 
-enum status plan_by_search(const struct plan_arguments *a, const struct model *m,
-                           const struct topology *t, const char *platform, struct plan *out)
+/* Samples per iteration. */
+static size_t samples_of(const struct plan_arguments *a, const struct topology *t)
+{
+    if (a->batch)
+        return a->batch;
+    if (a->microbatches && a->microbatch_size)
+        return a->microbatches * a->microbatch_size;
+    return SAMPLES_PER_DEVICE * t->n;
+}
+
+enum status plan_search(const struct plan_arguments *a, struct evaluation_context *context,
+                        const volatile int *stop, struct auto_result *out)
 {
     enum status st;
-    struct auto_result result = {0};
-    struct evaluation_context context = {.model = m,
-                                         .topology = t,
-                                         .platform = platform,
-                                         .engine = t->n > MOST_DEVICES ? &engine_analytic : NULL};
-    struct evaluator evaluator = evaluator_make(&context);
+    struct evaluator evaluator = evaluator_make(context);
     struct auto_request request = {
-        .samples = a->batch                                ? a->batch
-                   : a->microbatches && a->microbatch_size ? a->microbatches * a->microbatch_size
-                                                           : SAMPLES_PER_DEVICE * t->n,
+        .samples = samples_of(a, context->topology),
         .finalists = a->finalists ? a->finalists : 1,
         .time_limit_s = a->time_limit_s > 0 ? a->time_limit_s : TIME_LIMIT_S,
         .effort = MOST_EFFORT,
         .memory_given = a->recompute || a->zero,
         .executable = a->executable,
-        .stop = interrupt_catch(),
+        .stop = stop,
     };
+    if (context->topology->n > MOST_DEVICES)
+        context->engine = &engine_analytic;
     TRY(plan_request(a, &request.fixed));
-    TRY(auto_search(m, t, &request, &evaluator, &result));
+    TRY(auto_search(context->model, context->topology, &request, &evaluator, out));
+out:
+    return st;
+}
+
+enum status plan_by_search(const struct plan_arguments *a, const struct model *m,
+                           const struct topology *t, const char *platform, struct plan *out)
+{
+    enum status st;
+    struct auto_result result = {0};
+    struct evaluation_context context = {.model = m, .topology = t, .platform = platform};
+    TRY(plan_search(a, &context, interrupt_catch(), &result));
     if (!a->json)
-        print_ranking(&result, request.samples, context.engine ? context.engine->name : "simgrid");
+        print_ranking(&result, samples_of(a, t), context.engine ? context.engine->name : "simgrid");
     if (!result.candidate[0].fits)
         fprintf(stderr, "warning: no plan fits into memory; this one needs least time\n");
     *out = result.candidate[0].plan;

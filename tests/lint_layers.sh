@@ -2,11 +2,11 @@
 # Fail when a file includes a folder or a library it may not know (docs/architecture.md).
 # Usage: lint_layers.sh SOURCE_DIR
 cd "$1" || exit 2
-grep -rn '^ *# *include' core model topologies partition sim exec plots cli \
+grep -rn '^ *# *include' core model topologies partition sim sweep exec plots cli \
     --include='*.[ch]' --include='*.cu' |
 awk -F: '
 BEGIN {
-    n = split("model topologies partition sim exec plots", lib, " ")
+    n = split("model topologies partition sim sweep exec plots", lib, " ")
     ok["core core"] = ok["cli core"] = ok["cli cli"] = 1
     for (i = 1; i <= n; i++)
         ok[lib[i] " core"] = ok[lib[i] " " lib[i]] = ok["cli " lib[i]] = 1
@@ -14,6 +14,7 @@ BEGIN {
     only["glpk"] = "partition"
     only["simgrid"] = "sim"; only["xbt"] = "sim"; only["cblas"] = "exec"; only["mpi"] = "exec"
     only["cuda"] = "exec"; only["nccl"] = "exec"
+    only["yaml"] = "sweep"; only["sqlite3"] = "sweep"
 }
 {
     split($1, path, "/"); from = path[1]

@@ -1,0 +1,11 @@
+unit_test(experiment LIBS sweep)
+unit_test(sweep_database LIBS sweep)
+target_compile_definitions(test_sweep_database PRIVATE _DEFAULT_SOURCE)
+unit_test(pool)
+target_sources(test_pool PRIVATE ${PROJECT_SOURCE_DIR}/cli/pool.c)
+
+foreach(part IN ITEMS killed shards ranks interrupted faults runs examples)
+    add_test(NAME sweep.${part}
+        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sweep.sh $<TARGET_FILE:foreline> ${part})
+    set_tests_properties(sweep.${part} PROPERTIES LABELS sweep TIMEOUT 400 SKIP_RETURN_CODE 77)
+endforeach()

@@ -1,0 +1,203 @@
+#!/bin/sh
+# What becomes of a sweep that is killed, interrupted, cut into shards, started by mpirun, or given a
+# file that is no database; and the shipped examples. Usage: sweep.sh FORELINE PART [POINTS KILLS]
+set -u
+foreline=$1
+part=$2
+here=$(cd "$(dirname "$0")" && pwd)
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 2
+export XDG_CACHE_HOME="$dir/cache"
+
+fail() {
+    echo "$*"
+    exit 1
+}
+
+# experiment FILE POINTS: as many points, a multiple of 20, every 20th of them impossible.
+experiment() {
+    {
+        echo "name: resumed"
+        echo "model: mlp"
+        echo "platform: laptop"
+        printf 'plan.microbatches: ['
+        seq -s ', ' 1 $(($2 / 20))
+        echo "]"
+        echo "plan.algorithm: uniform"
+        echo "plan.stages: [1, 2, 3, 4, 64]"
+        echo "plan.schedule: [gpipe, 1f1b]"
+        echo "jitter: [0%, 5%]"
+        echo "finalists: 1"
+    } | sed 's/\]$/]/; s/, \]/]/' >"$1"
+}
+
+# Rows of a database by experiment number, without what differs from run to run.
+rows() {
+    sqlite3 -separator '|' "$1" "SELECT number, finalist, point.*, result.* FROM member
+        JOIN point USING(hash) LEFT JOIN result USING(hash) ORDER BY number, finalist" ||
+        fail "sqlite3 $1"
+}
+
+points_of() {
+    kept=$(sqlite3 "$1" 'SELECT count(*) FROM point' 2>/dev/null)
+    echo "${kept:-0}"
+}
+
+sound() {
+    [ "$(sqlite3 "$1" 'PRAGMA integrity_check')" = ok ] || fail "$1: integrity_check"
+}
+
+same() {
+    rows "$1" >one
+    rows "$2" >two
+    cmp -s one two || { diff one two | head -5; fail "$1 and $2 differ"; }
+    [ -s one ] || fail "$1: no rows"
+}
+
+killed() {
+    points=${1:-400} kills=${2:-3} seed=1
+    experiment exp.yml "$points"
+    "$foreline" sweep exp.yml -o whole.db >whole.txt 2>/dev/null || fail "uninterrupted: $?"
+    computed=$(points_of whole.db)
+    for i in $(seq "$kills"); do # about as far as its share, and a little at random
+        seed=$(((seed * 1103515245 + 12345) % 2147483648))
+        "$foreline" sweep exp.yml -o killed.db >/dev/null 2>&1 &
+        process=$!
+        while kill -0 "$process" 2>/dev/null &&
+            [ "$(points_of killed.db)" -lt $((computed * i / (kills + 1))) ]; do
+            :
+        done
+        sleep "0.0$((10 + seed / 65536 % 80))"
+        kill -9 "$process" 2>/dev/null
+        wait "$process" 2>/dev/null
+        sound killed.db
+        echo "kill $i: $(points_of killed.db) of $computed points kept"
+    done
+    "$foreline" sweep exp.yml -o killed.db >killed.txt 2>/dev/null || fail "resumed: $?"
+    sound killed.db
+    same whole.db killed.db
+    cmp whole.txt killed.txt || fail "the tables differ"
+    twice=$("$foreline" sweep exp.yml -o killed.db 2>&1 >/dev/null)
+    case $twice in *"; 0 computed now"*) ;; *) fail "computed twice: $twice" ;; esac
+    echo "$computed points, killed $kills times: as uninterrupted"
+}
+
+shards() {
+    experiment exp.yml 100
+    "$foreline" sweep exp.yml -o one.db >one.txt 2>/dev/null || fail "one process: $?"
+    "$foreline" sweep exp.yml -o many.db --shard 1/2 >/dev/null 2>&1 || fail "shard 1/2: $?"
+    "$foreline" sweep exp.yml -o many.db --shard 2/2 >/dev/null 2>&1 || fail "shard 2/2: $?"
+    [ ! -e many.db ] || fail "a shard wrote into the common database"
+    "$foreline" sweep exp.yml -o many.db >many.txt 2>note || fail "gathering: $?"
+    same one.db many.db
+    cmp one.txt many.txt || fail "the tables differ"
+    # All that was left to do are the finalists.
+    finalists=$(sqlite3 one.db 'SELECT count(*) FROM member WHERE finalist')
+    grep -q "; $finalists computed now" note || fail "not taken over: $(cat note)"
+}
+
+ranks() {
+    command -v mpirun >/dev/null || { echo "skipped: mpirun is not installed"; exit 77; }
+    experiment exp.yml 100
+    "$foreline" sweep exp.yml -o one.db >one.txt 2>/dev/null || fail "one process: $?"
+    mpirun --allow-run-as-root --oversubscribe -n 2 "$foreline" sweep exp.yml -o many.db \
+        >mpi.txt 2>&1 || fail "mpirun: $? $(cat mpi.txt)"
+    [ -e many.shard-1-of-2.db ] && [ -e many.shard-2-of-2.db ] || fail "$(ls)"
+    "$foreline" sweep exp.yml -o many.db >many.txt 2>/dev/null || fail "gathering: $?"
+    same one.db many.db
+    cmp one.txt many.txt || fail "the tables differ"
+    # In a Slurm batch script, outside of srun, there is one process for all.
+    SLURM_PROCID=0 SLURM_NTASKS=4 "$foreline" sweep exp.yml -o slurm.db >slurm.txt 2>/dev/null
+    cmp one.txt slurm.txt || fail "a batch script is no rank"
+}
+
+interrupted() {
+    experiment exp.yml 2000
+    setsid "$foreline" sweep exp.yml -o stopped.db >/dev/null 2>note &
+    process=$!
+    for i in $(seq 100); do
+        [ "$(points_of stopped.db)" -gt 5 ] && break
+        sleep 0.1
+    done
+    kill -INT "$process"
+    wait "$process"
+    status=$?
+    [ "$status" = 130 ] || fail "status $status: $(cat note)"
+    grep -q 'the same command goes on' note || fail "$(cat note)"
+    sound stopped.db
+    ls stopped.db-lock 2>/dev/null && fail "the lock is left behind"
+    [ "$(points_of stopped.db)" -gt 5 ] || fail "nothing kept"
+}
+
+# refuses WHAT FILE: one line that names the file, and status 1.
+refuses() {
+    "$foreline" sweep exp.yml -o "$2" >out 2>note
+    status=$?
+    [ "$status" = 1 ] || fail "$1: status $status"
+    [ "$(wc -l <note)" = 1 ] || fail "$1: $(cat note)"
+    grep -q "$2: .*$3" note || fail "$1: $(cat note)"
+    cat note
+}
+
+faults() {
+    experiment exp.yml 20
+    printf 'this is a text of some length, and certainly not an SQLite database, at all\n%.0s' \
+        $(seq 40) >text.db
+    refuses "not a database" text.db 'not an SQLite database'
+    sqlite3 other.db 'CREATE TABLE cats(name TEXT)'
+    refuses "another's database" other.db 'not of foreline sweep'
+    "$foreline" sweep exp.yml -o good.db >/dev/null 2>&1 || fail "good.db"
+    sqlite3 good.db 'PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
+    cp good.db newer.db
+    sqlite3 newer.db 'PRAGMA user_version=99'
+    refuses "of a newer version" newer.db 'newer foreline'
+    head -c 12288 good.db >short.db
+    refuses "truncated" short.db 'damaged'
+    mkdir folder.db
+    refuses "a folder" folder.db 'not a regular file'
+    refuses "no such folder" nowhere/x.db 'No such file'
+    cp good.db busy.db
+    { echo 'BEGIN EXCLUSIVE;'; sleep 14; } | sqlite3 busy.db &
+    holder=$!
+    sleep 0.5
+    refuses "locked" busy.db 'locked by another program'
+    wait "$holder"
+    if [ "$(id -u)" = 0 ]; then
+        echo "not tried as root: a file without write permission"
+    else
+        cp good.db fixed.db
+        chmod 444 fixed.db
+        refuses "read-only" fixed.db 'Permission denied'
+    fi
+}
+
+# Runs are points like predictions.
+runs() {
+    printf 'model: mlp\nplatform: laptop\nengine: [simgrid, smpi, tcp]\nplan.stages: 2\n' >exp.yml
+    printf 'plan.algorithm: balanced\nplan.microbatches: 4\ncompute: paced\nsteps: 2\n' >>exp.yml
+    "$foreline" sweep exp.yml --export tsv >rows.tsv 2>note || fail "$(cat note)"
+    grep -q '3 ok' note || fail "$(cat note rows.tsv)"
+    awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "iteration_s") c = i; next }
+        { t[NR] = $c } END { print t[2], t[3], t[4]; exit !(t[2] > 0 && t[4] > 0 &&
+            (t[3] / t[2] - 1) ^ 2 < 1e-8) }' rows.tsv || fail "smpi ran something else than simgrid"
+    ls /tmp/foreline-sweep-* 2>/dev/null && fail "files are left behind"
+    return 0
+}
+
+# Every experiment of examples/ runs, and its points are all there.
+examples() {
+    for file in "$here"/../examples/*.yml; do
+        "$foreline" sweep "$file" -o example.db >table 2>note || fail "$file: $(cat note)"
+        grep -q ' failed' note && fail "$(cat note)"
+        [ "$(wc -l <table)" -gt 3 ] || fail "$file: $(cat table)"
+        echo "$(basename "$file"): $(cut -d: -f2 note)"
+        [ "$(basename "$file")" != bandwidth.yml ] || [ "$(grep -c '<- changes' table)" -ge 1 ] ||
+            fail "the best plan does not depend on the bandwidth"
+    done
+}
+
+case $part in
+killed) killed "${3:-}" "${4:-}" ;;
+shards | ranks | interrupted | faults | runs | examples) "$part" ;;
+*) fail "no part '$part'" ;;
+esac

@@ -1,0 +1,123 @@
+/* Workers that take one item after another: every answer arrives, and a death costs one item. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cli/pool.h"
+
+enum { ITEMS = 50 };
+
+struct answer {
+    size_t square;
+    pid_t worker;
+};
+
+struct heard {
+    size_t times[ITEMS], deaths, total, workers;
+    pid_t worker[ITEMS];
+    char message[64];
+    int stop;
+    size_t stop_after, fail_after; /* 0: never */
+};
+
+/* Item 13 is deadly. */
+static void work(void *context, size_t item, void *slot)
+{
+    struct answer *a = slot;
+    (void)context;
+    if (item == 13)
+        raise(SIGKILL);
+    *a = (struct answer){item * item, getpid()};
+}
+
+static enum status done(void *context, size_t item, const void *slot)
+{
+    struct heard *h = context;
+    const struct answer *a = slot;
+    assert_true(item < ITEMS);
+    h->times[item]++;
+    h->total++;
+    if (!a) {
+        h->deaths++;
+        strncpy(h->message, error_message(), sizeof h->message - 1);
+    } else {
+        assert_int_equal(a->square, item * item);
+        h->worker[item] = a->worker;
+    }
+    h->stop = h->stop_after && h->total >= h->stop_after;
+    return h->total == h->fail_after ? error_set(STATUS_IO, "the disk is full") : STATUS_OK;
+}
+
+static enum status run(struct heard *h, size_t workers, const size_t *item, size_t n)
+{
+    const struct pool_job job = {.workers = workers,
+                                 .size = sizeof(struct answer),
+                                 .work = work,
+                                 .done = done,
+                                 .stop = &h->stop,
+                                 .context = h};
+    return pool_run(&job, item, n);
+}
+
+static void hears_of_every_item_once(void **state)
+{
+    size_t item[ITEMS];
+    (void)state;
+    for (size_t i = 0; i < ITEMS; i++)
+        item[i] = i;
+    for (size_t workers = 1; workers <= 4; workers++) {
+        struct heard h = {0};
+        assert_int_equal(run(&h, workers, item, ITEMS), STATUS_OK);
+        for (size_t i = 0; i < ITEMS; i++) {
+            assert_int_equal(h.times[i], 1);
+            assert_int_not_equal(h.worker[i], getpid());
+        }
+        assert_int_equal(h.deaths, 1);
+        assert_string_equal(h.message, "its process died: Killed");
+    }
+}
+
+static void stops_when_told(void **state)
+{
+    const size_t item[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    struct heard h = {.stop_after = 3};
+    (void)state;
+    assert_int_equal(run(&h, 1, item, 8), STATUS_OK);
+    assert_int_equal(h.total, 3);
+}
+
+static void ends_with_the_first_error(void **state)
+{
+    const size_t item[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    struct heard h = {.fail_after = 2};
+    (void)state;
+    assert_int_equal(run(&h, 1, item, 8), STATUS_IO);
+    assert_string_equal(error_message(), "the disk is full");
+    assert_int_equal(h.total, 2);
+}
+
+static void does_nothing_without_items(void **state)
+{
+    struct heard h = {0};
+    (void)state;
+    assert_int_equal(run(&h, 2, NULL, 0), STATUS_OK);
+    assert_int_equal(h.total, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hears_of_every_item_once),
+        cmocka_unit_test(stops_when_told),
+        cmocka_unit_test(ends_with_the_first_error),
+        cmocka_unit_test(does_nothing_without_items),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
