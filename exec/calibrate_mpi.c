@@ -156,6 +156,21 @@ static enum status finish(struct mpirun *m, double deadline_s)
                      WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), reason);
 }
 
+/* Ask mpirun to end the ranks; without it they end as well. */
+static void stop(struct mpirun *m)
+{
+    double deadline_s = clock_now() + 10;
+    if (!m->pid)
+        return;
+    kill(m->pid, SIGTERM);
+    while (waitpid(m->pid, NULL, WNOHANG) == 0) {
+        if (clock_now() > deadline_s)
+            kill(m->pid, SIGKILL);
+        clock_sleep_until(clock_now() + 0.02);
+    }
+    m->pid = 0;
+}
+
 enum status calibrate_parse(const char *text, size_t n, double *number)
 {
     char *end;
@@ -191,10 +206,7 @@ enum status calibrate_mpirun(struct bench *b, const char *worker)
     TRY(finish(&m, deadline_s));
     TRY(calibrate_parse(m.text, n, b->number));
 out:
-    if (m.pid) {
-        kill(m.pid, SIGTERM); /* mpirun passes it on */
-        waitpid(m.pid, NULL, 0);
-    }
+    stop(&m);
     if (m.figures >= 0)
         close(m.figures);
     if (m.errors)
