@@ -167,10 +167,21 @@ static void fill_timeline(const struct run *run, size_t k, struct timeline *t)
         const struct program_op *o = &p->op[i];
         if (o->kind == OP_RECV)
             t->start_s[i] = t->start_s[o->match];
-        if (o->kind == OP_ALLREDUCE)
+        if (op_is_collective(o))
             for (size_t j = o->match; j != i; j = p->op[j].match)
                 t->start_s[i] = fmax(t->start_s[i], t->start_s[j]);
     }
+}
+
+/* Seconds of measured step k: until the last rank was done; without flush the pace of its middle,
+ * as of simulations. `t` is scratch. */
+static double iteration_of(const struct run *run, size_t k, struct timeline *t)
+{
+    bool settled;
+    if (!run->program->asynchronous)
+        return duration_of(run, run->options->warmup + k);
+    fill_timeline(run, k, t);
+    return timeline_iteration(run->program, t, &settled);
 }
 
 /* What each channel and ring edge carries in an iteration, and how much of it. */
@@ -256,9 +267,9 @@ enum status launch_result(struct run *run, double cpu_s, struct measurement *out
         st = error_set(STATUS_NOMEM, "%zu steps", n);
         goto out;
     }
-    for (size_t k = 0; k < n; k++)
-        duration_s[k] = duration_of(run, run->options->warmup + k);
     TRY(timeline_init(&t, p->ops));
+    for (size_t k = 0; k < n; k++)
+        duration_s[k] = iteration_of(run, k, &t);
     fill_timeline(run, median_step(duration_s, n), &t);
     TRY(measurement_from_timeline(p, &t, &m));
     TRY(measurement_set_iterations(&m, p, duration_s, n));
