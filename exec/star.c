@@ -77,6 +77,12 @@ out:
     return st;
 }
 
+static enum status listen_everywhere(uint16_t port, int *listener)
+{
+    enum status st = socket_listen_on("0.0.0.0", port, listener);
+    return st == STATUS_OK ? st : error_context(st, "port %u", port);
+}
+
 enum status star_open(const struct rendezvous *r, double deadline_s, struct star *out)
 {
     enum status st = STATUS_OK;
@@ -95,7 +101,7 @@ enum status star_open(const struct rendezvous *r, double deadline_s, struct star
     if (!given)
         rendezvous_host(r, 0, host);
     else if (s.rank == 0)
-        TRY(socket_listen_on("0.0.0.0", port, &listener));
+        TRY(listen_everywhere(port, &listener));
     TRY(s.rank == 0 ? gather_all(r, &s, given ? listener : r->listener, deadline_s)
                     : call_rank_0(r, &s, host, port, deadline_s));
     TRY(star_spread(&s, &s.one_clock, sizeof s.one_clock, deadline_s));

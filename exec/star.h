@@ -21,7 +21,8 @@ struct star {
 };
 
 /* Meet the others; strangers, who do not know the run's token, are dropped. STATUS_IO,
- * STATUS_EXTERNAL after the deadline, STATUS_USAGE for a MASTER_PORT that is none. */
+ * STATUS_EXTERNAL after the deadline, STATUS_USAGE for a MASTER_PORT that is none. With MASTER_ADDR
+ * the port is the one after rendezvous_master()'s, where the launcher may be. */
 enum status star_open(const struct rendezvous *r, double deadline_s, struct star *out) MUST_CHECK;
 void star_close(struct star *s); /* accepts {0} */
 /* Rank 0 hears of all that they have arrived; then what it has goes to all. */

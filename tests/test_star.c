@@ -135,13 +135,14 @@ static void ranks_meet_where_the_master_address_says(void **state)
     check_met(m);
 }
 
-/* torchrun's agent has MASTER_PORT itself. */
-static void the_port_after_the_agents_is_taken_under_torchrun(void **state)
+/* torchrun's agent has MASTER_PORT itself, the launcher the next one. Here somebody has the one
+ * after MASTER_PORT, which would be the ranks' without an agent. */
+static void ports_move_on_by_one_under_torchrun(void **state)
 {
     (void)state;
     struct member m[RANKS];
     int agent = -1;
-    set_master(take_port(&agent));
+    set_master((uint16_t)(take_port(&agent) - 1));
     play(m, 1, 0.05); /* without torchrun's word for it the port is in use */
     assert_int_equal(m[0].st, STATUS_IO);
     assert_non_null(strstr(m[0].message, "Address already in use"));
@@ -186,7 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_of_a_machine_meet_at_the_rendezvous),
         cmocka_unit_test_setup_teardown(ranks_meet_where_the_master_address_says, forget, forget),
-        cmocka_unit_test_setup_teardown(the_port_after_the_agents_is_taken_under_torchrun, forget,
+        cmocka_unit_test_setup_teardown(ports_move_on_by_one_under_torchrun, forget,
                                         forget),
         cmocka_unit_test_setup_teardown(a_port_or_name_that_is_none_is_refused, forget, forget),
         cmocka_unit_test(a_rank_that_does_not_come_ends_the_wait),

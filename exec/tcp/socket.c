@@ -85,8 +85,7 @@ enum status socket_listen_at(const char *host, int *fd, uint16_t *port)
 
 enum status socket_listen_on(const char *host, uint16_t port, int *fd)
 {
-    enum status st = listen_on(host, port, fd, &port);
-    return st == STATUS_OK ? st : error_context(st, "port %u of %s", port, host);
+    return listen_on(host, port, fd, &port);
 }
 
 static enum status print_host(int failure, const struct sockaddr_in *a, char host[SOCKET_HOST])
