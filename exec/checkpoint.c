@@ -34,6 +34,20 @@ static void print_model(FILE *f, const struct model *m)
     }
 }
 
+/* How ZeRO divides state and parameters of a rank. */
+static void print_shares(FILE *f, const struct program *p, uint32_t r)
+{
+    bool gathers = false, passing = false;
+    for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
+        const struct program_op *o = &p->op[i];
+        if (o->kind == OP_REDUCESCATTER && o->purpose == FOR_DATA && o->microbatch == PROGRAM_NONE)
+            fprintf(f, " %u:%" PRId64, o->stage, o->bytes);
+        passing = passing || (o->kind == OP_REDUCESCATTER && o->purpose == FOR_DATA);
+        gathers = gathers || (o->purpose == FOR_SHARDS && o->microbatch != PROGRAM_NONE);
+    }
+    fprintf(f, " %d%d", passing, gathers);
+}
+
 static enum status print_plan(FILE *f, const struct program *p)
 {
     fprintf(f, "%u %u %" PRIu64 "\n", p->microbatches, p->microbatch_size, p->seed);
@@ -46,6 +60,7 @@ static enum status print_plan(FILE *f, const struct program *p)
         fprintf(f, "%u %u", p->rank[r].replica, p->rank[r].shard);
         for (size_t k = 0; k < n; k++)
             fprintf(f, " %u", op[k]);
+        print_shares(f, p, r);
         fputc('\n', f);
         free(op);
     }
@@ -101,7 +116,7 @@ enum status checkpoint_match(const struct checkpoint_key *found,
                          found->ranks, wanted->ranks);
     if (memcmp(found->plan, wanted->plan, DIGEST) != 0)
         return error_set(STATUS_INVALID,
-                         "%s: checkpoint of a plan with other stages, replicas, seed or "
+                         "%s: checkpoint of a plan with other stages, replicas, ZeRO, seed or "
                          "microbatches",
                          path);
     return STATUS_OK;
@@ -120,7 +135,7 @@ enum status checkpoint_directory(const char *dir, uint64_t step, char path[CHECK
 /* A name in a directory of a step, which leaves room for it. */
 static void path_of(const char *directory, const char *name, char path[CHECKPOINT_PATH])
 {
-    snprintf(path, CHECKPOINT_PATH, "%.*s/%s", CHECKPOINT_PATH - NAME, directory, name);
+    snprintf(path, CHECKPOINT_PATH, "%.*s/%.*s", CHECKPOINT_PATH - NAME, directory, NAME - 2, name);
 }
 
 static bool is_complete(const char *directory)

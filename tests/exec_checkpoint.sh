@@ -58,6 +58,22 @@ sgd=$(run sgd.json --steps 4)
 run sgd.json --steps 2 --checkpoint s >two
 [ "$(run sgd.json --steps 2 --resume s)" = "$sgd" ] || fail "2 + 2 steps of sgd"
 
+# Each rank keeps what it has: shards, ZeRO's parts, the newest of several versions.
+for shape in "--stages 2 --tensor-parallel 2" "--stages 2 --replicas 2 --zero 1 --bucket 8KiB" \
+    "--stages 1 --replicas 4 --zero 2" "--stages 2 --replicas 2 --zero 3" \
+    "--stages 2 --schedule pipedream" "--stages 2 --recompute full"; do
+    # shellcheck disable=SC2086 # words
+    plan shape.json --model $tiny $shape
+    four=$(run shape.json --steps 4 --transport local)
+    rm -rf shape
+    run shape.json --steps 2 --transport local --checkpoint shape >two
+    [ "$(run shape.json --steps 2 --resume shape)" = "$four" ] || fail "2 + 2 steps of $shape"
+done
+plan zero.json --model $tiny --stages 2 --replicas 2 --zero 1
+plan more.json --model $tiny --stages 2 --replicas 2 --zero 1 --bucket 8KiB
+run zero.json --steps 1 --checkpoint zero >one
+refused "checkpoint of a plan with other stages, replicas, ZeRO" more.json --resume zero
+
 # Every third step and the last; the newest two stay.
 run p.json --steps 7 --checkpoint b --checkpoint-every 3 >seven
 [ "$(steps b)" = "step-00000006 step-00000007" ] || fail "checkpoints: $(steps b)"
