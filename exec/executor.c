@@ -107,6 +107,17 @@ static bool is_complete(const struct running *r, uint32_t op)
     return r->out->op_end_s[op - r->first] > 0;
 }
 
+static enum status call_and_wait(const struct executor *e, uint32_t op, float *data, size_t n)
+{
+    enum status st;
+    if (e->transport->call)
+        return e->transport->call(e->transport_self, op, data, n, e->timeout_s);
+    TRY(e->transport->collective(e->transport_self, op, data, n));
+    TRY(e->transport->wait(e->transport_self, op, e->timeout_s, NULL));
+out:
+    return st;
+}
+
 /* Start the next call of a collective; *more: there was one to start. */
 static enum status call(const struct running *r, uint32_t op, uint32_t k, bool *more)
 {
@@ -118,6 +129,29 @@ static enum status call(const struct running *r, uint32_t op, uint32_t k, bool *
     *more = data != NULL;
     if (data)
         TRY(e->transport->collective(e->transport_self, op, data, n));
+out:
+    return st;
+}
+
+/* Sums of tensor parallelism that the device has not made in its ops: the next one waits for them,
+ * all of them at once. */
+static enum status call_all(const struct running *r, uint32_t op)
+{
+    enum status st = STATUS_OK;
+    const struct executor *e = r->e;
+    size_t at = op - r->first;
+    float *data = NULL;
+    size_t n;
+    report(r, op, WORKER_WAITS);
+    for (uint32_t k = 0; k == 0 || data; k++) {
+        TRY(e->device->array(e->device_self, &e->program->op[op], k, &data, &n));
+        if (data)
+            TRY(call_and_wait(e, op, data, n));
+        else if (k == 0)
+            st = error_set(STATUS_INVALID, "the device has nothing to sum");
+    }
+    if (st == STATUS_OK)
+        e->transport->times(e->transport_self, op, &r->out->op_start_s[at], &r->out->op_end_s[at]);
 out:
     return st;
 }
@@ -216,6 +250,8 @@ static enum status post(struct running *r, uint32_t op)
         TRY(e->transport->send_buffer(e->transport_self, op, &data));
         TRY(e->device->get(e->device_self, o, data));
         TRY(e->transport->send(e->transport_self, op));
+    } else if (op_is_collective(o) && o->purpose == FOR_TENSOR) {
+        TRY(call_all(r, op));
     } else if (op_is_collective(o)) {
         TRY(call(r, op, 0, &called));
         if (!called)
@@ -268,9 +304,7 @@ static void sum(void *self, float *data, size_t n)
         return;
     }
     report(r, r->sum, WORKER_WAITS);
-    r->st = e->transport->collective(e->transport_self, r->sum, data, n);
-    if (r->st == STATUS_OK)
-        r->st = e->transport->wait(e->transport_self, r->sum, e->timeout_s, NULL);
+    r->st = call_and_wait(e, r->sum, data, n);
     r->sum_s += clock_now() - start_s;
     report(r, r->now, WORKER_COMPUTES);
 }

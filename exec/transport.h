@@ -51,6 +51,10 @@ struct transport {
      * soon. */
     enum status (*collective)(void *self, uint32_t op, float *data, size_t n);
 
+    /* collective() and wait() in one, for sums in the middle of an op: nothing goes on beside them,
+     * so that they need no other thread. NULL: those two. */
+    enum status (*call)(void *self, uint32_t op, float *data, size_t n, double timeout_s);
+
     /* Block until op is complete: RECV: *data is the payload, to be given back with release();
      * SEND: the buffer is free again; collective: the results of all calls so far are there (data
      * may be NULL for both), after which it may be called and waited for again.

@@ -25,6 +25,7 @@ void collectives_are_their_serial_reference_bit_for_bit(void **state);
 void collectives_of_64_mib_are_their_serial_reference(void **state);
 void reduce_scatter_and_all_gather_are_an_all_reduce_bit_for_bit(void **state);
 void an_op_may_be_called_as_often_as_its_count(void **state);
+void calls_in_one_are_calls_and_end_in_time(void **state);
 void wrong_calls_and_a_step_without_any_are_misuse(void **state);
 void collectives_of_overlapping_groups_run_in_list_order(void **state);
 void messages_and_collectives_do_not_disturb_each_other(void **state);

@@ -219,6 +219,63 @@ void an_op_may_be_called_as_often_as_its_count(void **state)
     mesh_close(&m);
 }
 
+/* Twice in one, behind a call that is under way; then one in which the last rank has no part. */
+static enum status call_in_one(struct actor *a, void *t)
+{
+    enum status st;
+    uint32_t op = (uint32_t)a->mesh->program.op_start[a->rank];
+    double start_s;
+    TRY(transport->barrier(t, patience_s, &start_s));
+    TRY(transport->collective(t, op, a->data, 5));
+    TRY(transport->call(t, op + 1, a->data + 5, 3, patience_s));
+    TRY(transport->wait(t, op, patience_s, NULL));
+    TRY(transport->call(t, op + 1, a->data + 5, 3, patience_s));
+    TRY(transport->barrier(t, patience_s, &start_s));
+    if (a->rank + 1 < high)
+        st = transport->call(t, op, a->data, 5, 0.2);
+    pthread_barrier_wait(a->together); /* until everybody has waited */
+out:
+    return st;
+}
+
+void calls_in_one_are_calls_and_end_in_time(void **state)
+{
+    (void)state;
+    uint32_t members[MAX_RANKS + 1] = {0, 1, 2, 3};
+    float data[MAX_RANKS][8];
+    struct mesh m = new_mesh();
+    struct actor a[MAX_RANKS] = {0};
+    pthread_barrier_t together;
+    if (!transport->call || alone) {
+        print_message("%s has no calls in one\n", transport->name);
+        skip();
+    }
+    members[high] = UINT32_MAX;
+    pthread_barrier_init(&together, NULL, high);
+    toy_begin(&m.program, 1, (const uint32_t *const[]){members});
+    for (uint32_t r = 0; r < high; r++) {
+        toy_rank(&m.program);
+        toy_collective(&m.program, OP_ALLREDUCE, 0, 5);
+        toy_collective(&m.program, OP_ALLREDUCE, 0, 3);
+        for (size_t i = 0; i < 8; i++)
+            data[r][i] = 1;
+        a[r] = (struct actor){
+            .mesh = &m, .rank = r, .act = call_in_one, .data = data[r], .together = &together};
+    }
+    toy_finish(&m.program);
+    mesh_open(&m);
+    play(a, high);
+    for (uint32_t r = 0; r < high; r++) {
+        if (r + 1 < high)
+            assert_int_equal(a[r].st, STATUS_EXTERNAL);
+        assert_true(data[r][5] == (float)(high * high));
+        if (r + 1 == high) /* the others are in the middle of a sum */
+            assert_true(data[r][0] == (float)high);
+    }
+    mesh_close(&m);
+    pthread_barrier_destroy(&together);
+}
+
 /* Every way to call a collective wrongly; what is right goes on afterwards. */
 static enum status call_wrongly(struct actor *a, void *t)
 {

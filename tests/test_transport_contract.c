@@ -286,6 +286,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(collectives_of_64_mib_are_their_serial_reference),
         cmocka_unit_test(reduce_scatter_and_all_gather_are_an_all_reduce_bit_for_bit),
         cmocka_unit_test(an_op_may_be_called_as_often_as_its_count),
+        cmocka_unit_test(calls_in_one_are_calls_and_end_in_time),
         cmocka_unit_test(wrong_calls_and_a_step_without_any_are_misuse),
         cmocka_unit_test(collectives_of_overlapping_groups_run_in_list_order),
         cmocka_unit_test(messages_and_collectives_do_not_disturb_each_other),

@@ -61,19 +61,30 @@ static enum status pull(struct flow *f, const struct tcp_head *want)
     return st;
 }
 
+/* Milliseconds for poll(): rounded up, -1 for ever. */
+static int patience_of(double deadline_s)
+{
+    double rest_s = deadline_s - clock_now();
+    return isinf(deadline_s) ? -1 : (int)fmin(fmax(0, ceil(rest_s * 1e3)), 1e9);
+}
+
 /* Send and receive at the same time: neighbours that all send first would block each other. */
 static enum status exchange(struct flow *out, struct flow *in, const struct tcp_head *want,
-                            bool *from_previous)
+                            double deadline_s, bool *from_previous)
 {
     enum status st = STATUS_OK;
     while (st == STATUS_OK && (!is_done(out) || !is_done(in))) {
         struct pollfd p[2] = {{.fd = is_done(out) ? -1 : out->fd, .events = POLLOUT},
                               {.fd = is_done(in) ? -1 : in->fd, .events = POLLIN}};
-        if (poll(p, 2, -1) < 0) {
-            if (errno != EINTR)
-                st = error_set(STATUS_IO, "%s", strerror(errno));
-            continue;
+        int n = poll(p, 2, patience_of(deadline_s));
+        if (n == 0) {
+            *from_previous = !is_done(in);
+            st = error_set(STATUS_EXTERNAL, "nothing in time");
         }
+        if (n < 0 && errno != EINTR)
+            st = error_set(STATUS_IO, "%s", strerror(errno));
+        if (n <= 0)
+            continue;
         *from_previous = p[1].revents != 0;
         if (p[1].revents)
             st = pull(in, want);
@@ -93,7 +104,8 @@ static uint32_t name_of(const struct program *p, uint32_t op, size_t me, size_t 
     return op;
 }
 
-static enum status serve(struct tcp *t, const struct tcp_request *r, bool *from_previous)
+static enum status run_rounds(struct tcp *t, const struct tcp_request *r, double deadline_s,
+                              bool *from_previous)
 {
     const struct program_op *o = &t->links.program->op[r->op];
     const struct link_ring *g = &t->links.ring[o->peer];
@@ -118,7 +130,7 @@ static enum status serve(struct tcp *t, const struct tcp_request *r, bool *from_
         struct flow in = {
             to->previous, {0}, (char *)(adds ? t->chunk.data : taken), 0, (size_t)want.bytes};
         double begin_s = clock_now();
-        enum status st = exchange(&out, &in, &want, from_previous);
+        enum status st = exchange(&out, &in, &want, deadline_s, from_previous);
         if (st != STATUS_OK)
             return st;
         clock_sleep_until(fmax(clock_now(), begin_s + (double)want.bytes * to->delay.pace) +
@@ -135,6 +147,22 @@ static uint32_t neighbour(const struct tcp *t, uint32_t op, bool previous)
     return previous ? g->previous : g->next;
 }
 
+enum status tcp_serve(struct tcp *t, const struct tcp_request *r, bool queued, double deadline_s)
+{
+    bool from_previous = false;
+    double start_s = clock_now();
+    enum status st = run_rounds(t, r, deadline_s, &from_previous);
+    if (st != STATUS_OK) {
+        tcp_fail(t, st, r->op, neighbour(t, r->op, from_previous));
+        return st;
+    }
+    pthread_mutex_lock(&t->mutex);
+    t->served += queued;
+    pthread_mutex_unlock(&t->mutex);
+    tcp_complete(t, r->op, start_s, clock_now());
+    return STATUS_OK;
+}
+
 void *tcp_collector(void *tcp)
 {
     struct tcp *t = tcp;
@@ -146,17 +174,8 @@ void *tcp_collector(void *tcp)
             break;
         struct tcp_request r = t->request[t->served % t->links.collectives];
         pthread_mutex_unlock(&t->mutex);
-        bool from_previous = false;
-        double start_s = clock_now();
-        enum status st = serve(t, &r, &from_previous);
-        if (st != STATUS_OK) {
-            tcp_fail(t, st, r.op, neighbour(t, r.op, from_previous));
+        if (tcp_serve(t, &r, true, (double)INFINITY) != STATUS_OK)
             return NULL;
-        }
-        pthread_mutex_lock(&t->mutex);
-        t->served++;
-        pthread_mutex_unlock(&t->mutex);
-        tcp_complete(t, r.op, start_s, clock_now());
         pthread_mutex_lock(&t->mutex);
     }
     pthread_mutex_unlock(&t->mutex);

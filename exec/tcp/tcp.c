@@ -280,6 +280,28 @@ static enum status collective(void *self, uint32_t op, float *data, size_t n)
     return st;
 }
 
+static enum status wait_op(void *self, uint32_t op, double timeout_s, const void **data);
+
+/* In the calling thread, unless others are still under way. */
+static enum status call(void *self, uint32_t op, float *data, size_t n, double timeout_s)
+{
+    enum status st;
+    struct tcp *t = self;
+    const struct tcp_request r = {op, data, n};
+    pthread_mutex_lock(&t->mutex);
+    bool idle = t->served == t->requests && t->failure == STATUS_OK;
+    st = idle ? endpoints_call(&t->links, op) : STATUS_OK;
+    pthread_mutex_unlock(&t->mutex);
+    TRY(st);
+    if (!idle)
+        TRY(collective(self, op, data, n));
+    else if (tcp_serve(t, &r, false, clock_now() + timeout_s) != STATUS_OK)
+        error_set(STATUS_EXTERNAL, "see wait()"); /* which has the reason that was first */
+    TRY(wait_op(self, op, timeout_s, NULL));
+out:
+    return st;
+}
+
 static enum status wait_op(void *self, uint32_t op, double timeout_s, const void **data)
 {
     enum status st;
@@ -402,6 +424,7 @@ const struct transport transport_tcp = {
     .send_buffer = send_buffer,
     .send = post_send,
     .collective = collective,
+    .call = call,
     .wait = wait_op,
     .release = release,
     .times = times,

@@ -128,7 +128,11 @@ struct tcp_buffer *tcp_take(struct tcp_link *l);
 /* Give a slot back and tell the sender. */
 enum status tcp_grant(struct tcp_link *l, struct tcp_buffer *b) MUST_CHECK;
 
-/* ring.c: body of the thread that does all collectives; argument struct tcp. */
+/* ring.c: run a call of a collective, the next one of t->request if it is `queued`, in the calling
+ * thread; failures are kept by tcp_fail(). */
+enum status tcp_serve(struct tcp *t, const struct tcp_request *r, bool queued,
+                      double deadline_s) MUST_CHECK;
+/* Body of the thread that does all collectives; argument struct tcp. */
 void *tcp_collector(void *tcp);
 
 /* Note that `peer` failed at `op` for the reason in error_message() and wake everyone; the first
