@@ -1,0 +1,34 @@
+#!/bin/sh
+# Every way to spread a model over two ranks of this machine, predicted and run for real: calibrates
+# with two ranks, plans, validates. About 3 minutes; the machine should be idle.
+# Usage: bench/parallelisms.sh DIRECTORY_OF_BINARIES OUTPUT [MODEL]
+set -eu
+tool=$(cd "$1" && pwd)/foreline
+mkdir -p "$2"
+cd "$2"
+model=${3:-gpt-tiny:layers=4,hidden=128,tokens=128}
+
+"$tool" calibrate --device cpu --ranks 2 -o here.xml
+plan() { # plan NAME OPTIONS...
+    name=$1
+    shift
+    "$tool" plan --algorithm balanced --model "$model" --platform here.xml --microbatches 8 \
+        --microbatch-size 4 "$@" -o "$name.json" >>plans.txt 2>&1
+}
+: >plans.txt
+plan pipeline-1f1b --stages 2
+plan pipeline-gpipe --stages 2 --schedule gpipe
+plan pipeline-zb-h1 --stages 2 --schedule zb-h1
+plan pipeline-interleaved --stages 4 --chunks 2 --schedule interleaved
+plan pipeline-pipedream --stages 2 --schedule pipedream
+plan pipeline-recompute-full --stages 2 --recompute full
+plan pipeline-recompute-selective --stages 2 --recompute selective
+plan data-parallel --stages 1 --replicas 2
+plan data-parallel-buckets --stages 1 --replicas 2 --bucket 512KiB
+plan data-parallel-zero1 --stages 1 --replicas 2 --zero 1
+plan data-parallel-zero2 --stages 1 --replicas 2 --zero 2
+plan data-parallel-zero3 --stages 1 --replicas 2 --zero 3
+plan tensor-parallel --stages 1 --tensor-parallel 2
+plan tensor-parallel-recompute --stages 1 --tensor-parallel 2 --recompute full
+
+"$tool" validate pipeline-*.json data-*.json tensor-*.json --steps 10 --repeats 5 -o validation
