@@ -31,8 +31,9 @@ run() { # run PLAN OPTIONS...: the hash of the parameters
     sed -n 's/.*"parameters_sha256": "\([0-9a-f]*\)".*/\1/p' m.json
 }
 
-# One, two and four ranks, and two stages of two replicas: TCP's bits.
-for shape in "--stages 1" "--stages 2" "--stages 4" "--stages 2 --replicas 2"; do
+# One, two and four ranks, two stages of two replicas, shards, ZeRO: TCP's bits.
+for shape in "--stages 1" "--stages 2" "--stages 4" "--stages 2 --replicas 2" \
+    "--stages 2 --tensor-parallel 2" "--stages 1 --replicas 4 --zero 3"; do
     plan p.json $shape --schedule 1f1b
     tcp=$(run p.json)
     mpi=$(run p.json --transport mpi)
