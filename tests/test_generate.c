@@ -21,274 +21,16 @@
 #include "sim/platform.h"
 #include "sim/xml_scan.h"
 #include "tests/fault.h"
+#include "tests/generated.h"
 #include "topologies/systems.h"
 #include "topologies/write.h"
 
-enum { VERTICES = 400, LINKS = 600, NAME = 64 };
-
-static const char path[] = BINARY_DIR "/test_generate.xml", cache[] = BINARY_DIR "/cache.d";
-
-static struct topology generate(const char *spec)
-{
-    struct topology t = {0};
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    if (generate_platform(spec, f) != STATUS_OK)
-        fail_msg("%s", error_message());
-    assert_int_equal(fclose(f), 0);
-    if (platform_read(path, &t) != STATUS_OK)
-        fail_msg("%s", error_message());
-    return t;
-}
-
-static void expect_between(const struct topology *t, const char *a, const char *b, const char *name,
-                           double latency_s, double bandwidth_Bps)
-{
-    uint32_t i = topology_find(t, a), j = topology_find(t, b);
-    assert_true(i < t->n && j < t->n);
-    for (int way = 0; way < 2; way++) {
-        const struct topology_tier *tier =
-            way ? topology_between(t, i, j) : topology_between(t, j, i);
-        assert_string_equal(tier->name, name);
-        if (!(tier->latency_s > latency_s * (1 - 1e-9) &&
-              tier->latency_s < latency_s * (1 + 1e-9) &&
-              tier->bandwidth_Bps > bandwidth_Bps * (1 - 1e-9) &&
-              tier->bandwidth_Bps < bandwidth_Bps * (1 + 1e-9)))
-            fail_msg("%s to %s: %g s, %g B/s instead of %g, %g", a, b, tier->latency_s,
-                     tier->bandwidth_Bps, latency_s, bandwidth_Bps);
-    }
-}
-
-/* ---- maximum flow from the first half of the GPUs to the other (Edmonds & Karp, JACM 19 (1972)),
- * on the links of the file, each shared by all routes through it */
-
-struct network {
-    size_t n;
-    char name[VERTICES][NAME];
-    double room[VERTICES][VERTICES];
-};
-
-static size_t vertex(struct network *w, const char *name)
-{
-    size_t i = 0;
-    while (i < w->n && strcmp(w->name[i], name) != 0)
-        i++;
-    if (i == w->n) {
-        assert_true(w->n < VERTICES);
-        snprintf(w->name[w->n++], NAME, "%s", name);
-    }
-    return i;
-}
-
-static void text_of(const struct xml_tag *tag, const char *key, char out[NAME])
-{
-    assert_true(xml_decode(xml_attribute(tag, key), out, NAME) < NAME);
-}
-
-struct port {
-    char id[NAME];
-    double bandwidth_Bps;
-};
-
-/* Links are vertices too: a -> link -> b, "<" and ">" for the two directions; entering a link takes
- * its room. */
-static void add_route(struct network *w, const char *a, const char *b, size_t hops,
-                      const struct port *hop)
-{
-    for (int way = 0; way < 2; way++) {
-        size_t at = vertex(w, way ? b : a);
-        for (size_t h = 0; h < hops; h++) {
-            const struct port *p = &hop[way ? hops - 1 - h : h];
-            char in[NAME + 8], out[NAME + 8];
-            snprintf(in, sizeof in, "%s%c in", p->id, way ? '<' : '>');
-            snprintf(out, sizeof out, "%s%c", p->id, way ? '<' : '>');
-            size_t from = vertex(w, in), to = vertex(w, out);
-            w->room[at][from] = 1e18;
-            w->room[from][to] = p->bandwidth_Bps;
-            at = to;
-        }
-        w->room[at][vertex(w, way ? a : b)] = 1e18;
-    }
-}
-
-static void read_network(struct network *w)
-{
-    static struct port link[LINKS];
-    struct port hop[8];
-    char *text = NULL, a[NAME] = "", b[NAME] = "", value[NAME];
-    size_t length, links = 0, hops = 0;
-    memset(w, 0, sizeof *w);
-    assert_int_equal(file_read(path, &text, &length), STATUS_OK);
-    struct xml_scanner s = xml_scan(text);
-    struct xml_tag tag;
-    while (xml_next(&s, &tag)) {
-        if (xml_is(&tag, "link")) {
-            assert_true(links < LINKS);
-            text_of(&tag, "id", link[links].id);
-            text_of(&tag, "bandwidth", value);
-            assert_int_equal(units_parse(UNIT_RATE, value, &link[links++].bandwidth_Bps),
-                             STATUS_OK);
-        } else if (xml_is(&tag, "route")) {
-            text_of(&tag, "src", a);
-            text_of(&tag, "dst", b);
-            hops = 0;
-        } else if (xml_is(&tag, "link_ctn")) {
-            text_of(&tag, "id", value);
-            size_t i = 0;
-            while (strcmp(link[i].id, value) != 0)
-                assert_true(++i < links);
-            hop[hops++] = link[i];
-        } else if (xml_equal(tag.name, "route")) {
-            add_route(w, a, b, hops, hop);
-        }
-    }
-    free(text);
-}
-
-/* Push flow along one shortest way; 0 when there is none. */
-static double augment(struct network *w, size_t source, size_t sink)
-{
-    size_t before[VERTICES], queue[VERTICES], head = 0, tail = 0;
-    for (size_t i = 0; i < w->n; i++)
-        before[i] = VERTICES;
-    before[source] = source;
-    queue[tail++] = source;
-    while (head < tail) {
-        size_t v = queue[head++];
-        for (size_t u = 0; u < w->n; u++)
-            if (before[u] == VERTICES && w->room[v][u] > 1) {
-                before[u] = v;
-                queue[tail++] = u;
-            }
-    }
-    if (before[sink] == VERTICES)
-        return 0;
-    double least = 1e18;
-    for (size_t v = sink; v != source; v = before[v])
-        least = w->room[before[v]][v] < least ? w->room[before[v]][v] : least;
-    for (size_t v = sink; v != source; v = before[v]) {
-        w->room[before[v]][v] -= least;
-        w->room[v][before[v]] += least;
-    }
-    return least;
-}
-
-static void expect_bisection(const struct topology *t, double bandwidth_Bps)
-{
-    static struct network w;
-    double flow = 0, more;
-    read_network(&w);
-    size_t source = vertex(&w, "source"), sink = vertex(&w, "sink");
-    for (size_t i = 0; i < t->n; i++) {
-        size_t gpu = vertex(&w, t->device[i]);
-        w.room[i < t->n / 2 ? source : gpu][i < t->n / 2 ? gpu : sink] = 1e18;
-    }
-    while ((more = augment(&w, source, sink)) > 0)
-        flow += more;
-    if (!(flow > bandwidth_Bps * (1 - 1e-9) && flow < bandwidth_Bps * (1 + 1e-9)))
-        fail_msg("bisection %g B/s instead of %g", flow, bandwidth_Bps);
-}
-
-/* ---- messages on both engines */
-
-enum { MESSAGE = 1000000000 };
-
-/* Rank i, on device i, sends `MESSAGE` bytes to rank to[i], if that is below n; all at once. */
-static struct program messages(const struct topology *t, const uint32_t *to)
-{
-    struct program p = {.ranks = t->n, .microbatches = 1, .microbatch_size = 1};
-    size_t k = 0;
-    p.rank = calloc(t->n, sizeof *p.rank);
-    p.op_start = calloc(t->n + 1, sizeof *p.op_start);
-    p.op = calloc(2 * t->n + 1, sizeof *p.op);
-    p.dep = calloc(1, sizeof *p.dep);
-    p.group_start = calloc(1, sizeof *p.group_start);
-    p.device_start = calloc(1, sizeof *p.device_start);
-    p.stage_start = calloc(2, sizeof *p.stage_start);
-    assert_true(p.rank && p.op_start && p.op && p.dep && p.group_start && p.device_start &&
-                p.stage_start);
-    p.stages = 1;
-    for (uint32_t r = 0; r < t->n; r++) {
-        p.rank[r].device = r;
-        p.rank[r].name = strdup(t->device[r]);
-        p.op_start[r] = k;
-        for (uint32_t s = 0; s < t->n; s++) {
-            if (to[s] != r)
-                continue;
-            p.op[k++] = (struct program_op){
-                .kind = OP_RECV, .peer = s, .count = 1, .channel = PROGRAM_NONE, .bytes = MESSAGE};
-        }
-        if (to[r] < t->n)
-            p.op[k++] = (struct program_op){.kind = OP_SEND,
-                                            .peer = to[r],
-                                            .count = 1,
-                                            .channel = PROGRAM_NONE,
-                                            .bytes = MESSAGE};
-    }
-    p.op_start[t->n] = p.ops = k;
-    if (program_match(&p) != STATUS_OK)
-        fail_msg("%s", error_message());
-    return p;
-}
-
-static double last_end(const struct engine *e, const struct program *p, const struct topology *t)
-{
-    struct simulation s = {0};
-    double end = 0;
-    if (e->run(p, t, path, NULL, &s) != STATUS_OK)
-        fail_msg("%s: %s", e->name, error_message());
-    for (size_t i = 0; i < s.timeline.n; i++)
-        end = s.timeline.end_s[i] > end ? s.timeline.end_s[i] : end;
-    simulation_free(&s);
-    return end;
-}
-
-static void expect_seconds(const char *what, double found, double expected)
-{
-    if (!(found > expected * (1 - 1e-6) && found < expected * (1 + 1e-6)))
-        fail_msg("%s: %.9g s instead of %.9g", what, found, expected);
-}
-
-/* A message alone: latency + bytes / bandwidth on either engine. */
-static void expect_message(const struct topology *t, const char *a, const char *b, double latency_s,
-                           double bandwidth_Bps)
-{
-    uint32_t to[VERTICES];
-    for (size_t i = 0; i < t->n; i++)
-        to[i] = UINT32_MAX;
-    to[topology_find(t, a)] = topology_find(t, b);
-    struct program p = messages(t, to);
-    for (size_t e = 0; e < engines_n; e++)
-        expect_seconds(engines[e]->name, last_end(engines[e], &p, t),
-                       latency_s + MESSAGE / bandwidth_Bps);
-    program_free(&p);
-}
-
-/* Every GPU of the first half sends to its counterpart in the second: SimGrid shares what the ways
- * between the halves carry together, the analytic engine, which knows no sharing, does not. */
-static void expect_halves(const struct topology *t, double latency_s, double together_Bps)
-{
-    uint32_t to[VERTICES];
-    double alone_s = 0;
-    for (uint32_t i = 0; i < t->n; i++) {
-        to[i] = i < t->n / 2 ? i + (uint32_t)t->n / 2 : UINT32_MAX;
-        if (to[i] < t->n) {
-            const struct topology_tier *tier = topology_between(t, i, to[i]);
-            double s = tier->latency_s + MESSAGE / tier->bandwidth_Bps;
-            alone_s = s > alone_s ? s : alone_s;
-        }
-    }
-    struct program p = messages(t, to);
-    expect_seconds("analytic", last_end(&engine_analytic, &p, t), alone_s);
-    expect_seconds("simgrid", last_end(&engine_simgrid, &p, t),
-                   latency_s + (double)(t->n / 2) * MESSAGE / together_Bps);
-    program_free(&p);
-}
+static const char cache[] = BINARY_DIR "/cache.d";
 
 static void a_node_has_its_switch_between_any_two(void **state)
 {
     (void)state;
-    struct topology t = generate("node:gpus=6,type=A100");
+    struct topology t = generated("node:gpus=6,type=A100");
     assert_int_equal(t.n, 6);
     assert_int_equal(t.tiers, 1);
     expect_between(&t, "n0g0", "n0g5", "nvlink", 3.4e-6, 240e9);
@@ -301,7 +43,7 @@ static void a_node_has_its_switch_between_any_two(void **state)
 static void a_rail_pod_has_the_bandwidth_of_its_ports_and_spines(void **state)
 {
     (void)state;
-    struct topology t = generate("rail:nodes=4,gpus=2");
+    struct topology t = generated("rail:nodes=4,gpus=2");
     assert_int_equal(t.n, 8);
     expect_between(&t, "n0g0", "n0g1", "nvlink", 3.4e-6, 370.8e9);
     expect_between(&t, "n0g1", "n3g1", "rail", 14e-6, 50e9);
@@ -311,7 +53,7 @@ static void a_rail_pod_has_the_bandwidth_of_its_ports_and_spines(void **state)
     expect_halves(&t, 14e-6, 2 * 2 * 50e9);
     topology_free(&t);
 
-    t = generate("rail:nodes=4,gpus=2,rack=2,oversubscription=2,nic=200Gbps,nvlink=100GBps");
+    t = generated("rail:nodes=4,gpus=2,rack=2,oversubscription=2,nic=200Gbps,nvlink=100GBps");
     expect_between(&t, "n0g0", "n0g1", "nvlink", 3.4e-6, 100e9);
     expect_between(&t, "n0g1", "n1g1", "rail", 14e-6, 25e9);
     expect_between(&t, "n0g0", "n2g0", "rail+spine", 14.6e-6, 25e9);
@@ -319,7 +61,7 @@ static void a_rail_pod_has_the_bandwidth_of_its_ports_and_spines(void **state)
     expect_bisection(&t, 2 * 2 * 25e9 / 2); /* two leaves, 2 ports each, 2:1 */
     topology_free(&t);
 
-    t = generate("rail:nodes=4,gpus=2,rack=2,oversubscription=8"); /* less than a port goes up */
+    t = generated("rail:nodes=4,gpus=2,rack=2,oversubscription=8"); /* less than a port goes up */
     expect_between(&t, "n0g0", "n2g1", "rail+spine", 14.6e-6, 12.5e9);
     expect_bisection(&t, 2 * 12.5e9);
     topology_free(&t);
@@ -328,7 +70,7 @@ static void a_rail_pod_has_the_bandwidth_of_its_ports_and_spines(void **state)
 static void a_leaf_spine_cluster_has_the_bandwidth_of_its_ports_and_spines(void **state)
 {
     (void)state;
-    struct topology t = generate("leaf-spine:nodes=4,gpus=2,nic=100Gbps");
+    struct topology t = generated("leaf-spine:nodes=4,gpus=2,nic=100Gbps");
     expect_between(&t, "n0g0", "n0g1", "nvlink", 3.4e-6, 240e9);
     expect_between(&t, "n0g0", "n3g1", "nic", 14e-6, 12.5e9);
     expect_bisection(&t, 2 * 12.5e9);
@@ -336,7 +78,7 @@ static void a_leaf_spine_cluster_has_the_bandwidth_of_its_ports_and_spines(void 
     expect_halves(&t, 14e-6, 2 * 12.5e9);
     topology_free(&t);
 
-    t = generate("leaf-spine:nodes=6,gpus=2,nic=100Gbps,rack=3,oversubscription=1.5,type=V100");
+    t = generated("leaf-spine:nodes=6,gpus=2,nic=100Gbps,rack=3,oversubscription=1.5,type=V100");
     expect_between(&t, "n0g0", "n0g1", "nvlink", 3.4e-6, 120e9);
     expect_between(&t, "n0g0", "n2g1", "nic", 14e-6, 12e9); /* PCIe 3.0 */
     expect_between(&t, "n2g0", "n3g0", "spine+nic", 14.6e-6, 12e9);
@@ -347,7 +89,7 @@ static void a_leaf_spine_cluster_has_the_bandwidth_of_its_ports_and_spines(void 
 static void a_mesh_has_a_link_for_each_pair(void **state)
 {
     (void)state;
-    struct topology t = generate("mesh:gpus=4,type=A100,link=50GBps");
+    struct topology t = generated("mesh:gpus=4,type=A100,link=50GBps");
     expect_between(&t, "n0g0", "n0g3", "link", 3.4e-6, 50e9);
     expect_bisection(&t, 4 * 50e9); /* two GPUs with a link to each of the other two */
     expect_message(&t, "n0g0", "n0g3", 3.4e-6, 50e9);
@@ -359,7 +101,7 @@ static void a_fat_tree_is_as_wide_as_its_ports_over_the_oversubscription(void **
 {
     (void)state;
     struct topology t =
-        generate("fat-tree:nodes=8,gpus=2,nics=1,edge=2,pod=2,nic=100Gbps,type=A100");
+        generated("fat-tree:nodes=8,gpus=2,nics=1,edge=2,pod=2,nic=100Gbps,type=A100");
     assert_int_equal(t.n, 16);
     expect_between(&t, "n0g0", "n0g1", "nvlink", 3.4e-6, 240e9);
     expect_between(&t, "n0g0", "n1g1", "nic", 14e-6, 12.5e9);
@@ -372,8 +114,8 @@ static void a_fat_tree_is_as_wide_as_its_ports_over_the_oversubscription(void **
 
     /* a port for each GPU, 2:1 at the edge and 3:1 above: 2 x 2 x 25 GB/s of ports, 50 upwards;
      * of a pod with two edges 100 below, 33.3 upwards */
-    t = generate("fat-tree:nodes=8,gpus=2,nics=2,edge=2,pod=2,nic=200Gbps,type=H100,"
-                 "oversubscription=2,core=3");
+    t = generated("fat-tree:nodes=8,gpus=2,nics=2,edge=2,pod=2,nic=200Gbps,type=H100,"
+                  "oversubscription=2,core=3");
     expect_between(&t, "n0g0", "n0g1", "nvlink", 3.4e-6, 370.8e9);
     expect_between(&t, "n0g0", "n4g0", "pod+core+nic", 15.2e-6, 25e9);
     expect_bisection(&t, 100e9 / 3);
@@ -384,8 +126,8 @@ static void a_fat_tree_is_as_wide_as_its_ports_over_the_oversubscription(void **
 static void a_dragonfly_has_a_link_between_any_two_groups(void **state)
 {
     (void)state;
-    struct topology t = generate("dragonfly+:groups=4,leaves=2,nodes=1,gpus=2,nics=2,type=A100,"
-                                 "nic=100Gbps,global=10GBps");
+    struct topology t = generated("dragonfly+:groups=4,leaves=2,nodes=1,gpus=2,nics=2,type=A100,"
+                                  "nic=100Gbps,global=10GBps");
     assert_int_equal(t.n, 16);
     expect_between(&t, "n0g0", "n0g1", "nvlink", 3.4e-6, 240e9);
     expect_between(&t, "n0g0", "n1g1", "spine+nic", 14.6e-6, 12.5e9);
@@ -396,7 +138,7 @@ static void a_dragonfly_has_a_link_between_any_two_groups(void **state)
     expect_halves(&t, 14.9e-6, 2 * 10e9); /* group 0 to 2 and 1 to 3: two of the four links */
     topology_free(&t);
 
-    t = generate("dragonfly+:groups=2,leaves=1,nodes=2,gpus=4,nics=4,type=GH200,mesh=1");
+    t = generated("dragonfly+:groups=2,leaves=1,nodes=2,gpus=4,nics=4,type=GH200,mesh=1");
     expect_between(&t, "n0g0", "n0g3", "nvlink", 3.4e-6, 150e9);
     expect_between(&t, "n0g0", "n1g0", "nic", 14e-6, 25e9);
     topology_free(&t);
@@ -405,7 +147,7 @@ static void a_dragonfly_has_a_link_between_any_two_groups(void **state)
 static void a_torus_counts_steps(void **state)
 {
     (void)state;
-    struct topology t = generate("torus:x=4,y=4,link=50GBps");
+    struct topology t = generated("torus:x=4,y=4,link=50GBps");
     assert_int_equal(t.n, 16);
     expect_between(&t, "n0g0", "n1g0", "torus", 1e-6, 50e9);
     expect_between(&t, "n0g0", "n3g0", "torus", 1e-6, 50e9); /* around */
@@ -415,7 +157,7 @@ static void a_torus_counts_steps(void **state)
     expect_message(&t, "n0g0", "n10g0", 4e-6, 50e9);
     topology_free(&t);
 
-    t = generate("torus:x=2,y=2,z=2,gpus=2,type=A100,link=10GBps");
+    t = generated("torus:x=2,y=2,z=2,gpus=2,type=A100,link=10GBps");
     assert_int_equal(t.n, 16);
     expect_between(&t, "n0g0", "n0g1", "nvlink", 3.4e-6, 240e9);
     expect_between(&t, "n0g0", "n7g1", "nvlink+torus-3", 6.4e-6, 10e9);
@@ -428,7 +170,7 @@ static void sites_share_their_lines(void **state)
 {
     (void)state;
     struct topology t =
-        generate("wan:sites=2,nodes=2,gpus=2,type=V100,nic=25Gbps,line=10Gbps,latency=5ms");
+        generated("wan:sites=2,nodes=2,gpus=2,type=V100,nic=25Gbps,line=10Gbps,latency=5ms");
     assert_int_equal(t.n, 8);
     expect_between(&t, "n0g0", "n0g1", "nvlink", 3.4e-6, 120e9);
     expect_between(&t, "n0g0", "n1g0", "nic", 14e-6, 3.125e9);
@@ -442,7 +184,7 @@ static void sites_share_their_lines(void **state)
 static void an_nvl_domain_is_one_switch(void **state)
 {
     (void)state;
-    struct topology t = generate("nvl:domains=2,gpus=6,oversubscription=2");
+    struct topology t = generated("nvl:domains=2,gpus=6,oversubscription=2");
     assert_int_equal(t.n, 12);
     expect_between(&t, "n0g0", "n0g5", "nvlink", 3.4e-6, 721.8e9);
     expect_between(&t, "n0g0", "n1g5", "spine+nic", 14.6e-6, 48e9); /* PCIe before the port */
@@ -470,18 +212,18 @@ static void named_systems_have_as_many_gpus_as_their_sources_say(void **state)
         assert_string_equal(systems[i].name, known[i].name);
         assert_true(generate_has(systems[i].name));
         assert_int_equal(generate_canonical(systems[i].name, &canonical), STATUS_OK);
-        FILE *f = fopen(path, "w");
+        FILE *f = fopen(generated_path, "w");
         assert_non_null(f);
         assert_int_equal(generate_platform(systems[i].name, f), STATUS_OK);
         assert_int_equal(fclose(f), 0);
-        assert_int_equal(file_read(path, &text, &length), STATUS_OK);
+        assert_int_equal(file_read(generated_path, &text, &length), STATUS_OK);
         for (size_t k = 0; k + 6 < length; k++) /* strstr() is slow under sanitizers */
             hosts += text[k] == '<' && memcmp(text + k, "<host ", 6) == 0;
         assert_int_equal(hosts, known[i].devices);
         free(canonical);
         free(text);
     }
-    struct topology t = generate("pipedream-b");
+    struct topology t = generated("pipedream-b");
     expect_between(&t, "n0g0", "n1g0", "nic", 14e-6, 3.125e9);
     topology_free(&t);
 }
@@ -492,7 +234,7 @@ static void describes_the_gpu_type_of_the_catalogue(void **state)
     for (size_t i = 0; i < gpus_n; i++) {
         char spec[64];
         snprintf(spec, sizeof spec, "node:type=%s", gpus[i].name);
-        struct topology t = generate(spec);
+        struct topology t = generated(spec);
         const struct device_type *type = topology_type(&t, 7);
         assert_int_equal(t.types, 1);
         assert_string_equal(type->name, gpus[i].type);

@@ -1,0 +1,24 @@
+/* generated.h - a generated platform against arithmetic: what its file says, without the
+ * simulator's help, and what both engines make of it. For the main thread of a test. */
+#ifndef TESTS_GENERATED_H
+#define TESTS_GENERATED_H
+
+#include "core/topology.h"
+
+extern const char generated_path[]; /* of the file of the last generated() */
+
+/* Write the platform that `spec` describes and read it. */
+struct topology generated(const char *spec);
+/* Tier, latency and bandwidth between two devices, both ways, to 1e-9. */
+void expect_between(const struct topology *t, const char *a, const char *b, const char *name,
+                    double latency_s, double bandwidth_Bps);
+/* The maximum flow from the first half of the devices to the second through the file's links. */
+void expect_bisection(const struct topology *t, double bandwidth_Bps);
+/* A message alone: latency + bytes / bandwidth on either engine. */
+void expect_message(const struct topology *t, const char *a, const char *b, double latency_s,
+                    double bandwidth_Bps);
+/* Every GPU of the first half sends to its counterpart in the second: SimGrid shares what the ways
+ * between the halves carry together, the analytic engine, which knows no sharing, does not. */
+void expect_halves(const struct topology *t, double latency_s, double together_Bps);
+
+#endif
