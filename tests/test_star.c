@@ -187,8 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_of_a_machine_meet_at_the_rendezvous),
         cmocka_unit_test_setup_teardown(ranks_meet_where_the_master_address_says, forget, forget),
-        cmocka_unit_test_setup_teardown(ports_move_on_by_one_under_torchrun, forget,
-                                        forget),
+        cmocka_unit_test_setup_teardown(ports_move_on_by_one_under_torchrun, forget, forget),
         cmocka_unit_test_setup_teardown(a_port_or_name_that_is_none_is_refused, forget, forget),
         cmocka_unit_test(a_rank_that_does_not_come_ends_the_wait),
     };
