@@ -120,7 +120,9 @@ enum status checkpoint_directory(const char *dir, uint64_t step, char path[CHECK
 /* A name in a directory of a step, which leaves room for it. */
 static void path_of(const char *directory, const char *name, char path[CHECKPOINT_PATH])
 {
-    snprintf(path, CHECKPOINT_PATH, "%.*s/%s", CHECKPOINT_PATH - NAME, directory, name);
+    int n = snprintf(path, CHECKPOINT_PATH, "%.*s/%s", CHECKPOINT_PATH - NAME, directory, name);
+    if (n >= CHECKPOINT_PATH)
+        path[0] = '\0'; /* not a name of ours */
 }
 
 static bool is_complete(const char *directory)

@@ -170,7 +170,7 @@ enum status checkpoint_save(struct checkpoint_part *part)
                                    .rank = part->rank,
                                    .step = part->step,
                                    .key = part->key};
-    size_t room;
+    size_t room = 0;
     void *data = NULL;
     memcpy(head.magic, checkpoint_magic, sizeof head.magic);
     TRY(path_of(part, path));

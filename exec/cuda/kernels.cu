@@ -211,27 +211,38 @@ static __global__ void norm_backward(struct kernel_norm l, const float *dy, floa
 
 /* ---- embedding */
 
+/* Row `at` of a table in the parameters; NULL: another shard has it, or nobody. */
+static __device__ const float *table_row(const struct kernel_table &t, size_t at, size_t channels,
+                                         const float *parameter)
+{
+    if (at < t.first || at - t.first >= t.rows)
+        return NULL;
+    return parameter + t.start + (at - t.first) * channels;
+}
+
 static __global__ void embedding(struct kernel_embedding e, const float *parameter, float *y)
 {
     size_t row = blockIdx.x;
-    const float *table = parameter + (size_t)e.token[row] * e.channels;
-    const float *position = parameter + e.positions + row % e.tokens * e.channels;
+    const float *value = table_row(e.value, (size_t)e.token[row], e.channels, parameter);
+    const float *position = table_row(e.position, row % e.tokens, e.channels, parameter);
+    const float *type = table_row(e.type, 0, e.channels, parameter);
     ALONG(i, e.channels)
     {
-        float value = table[i];
-        if (e.positions > 0)
-            value += position[i];
-        if (e.types > 0)
-            value += parameter[e.types + i];
-        y[row * e.channels + i] = value;
+        float total = value ? value[i] : 0;
+        if (position)
+            total += position[i];
+        if (type)
+            total += type[i];
+        y[row * e.channels + i] = total;
     }
 }
 
-/* Gradient of the table: a block per value, which looks for its rows in ascending order. */
-static __global__ void embedding_table(struct kernel_embedding e, const float *dy, float *d_table)
+/* Gradient of the values: a block for each that is here, which looks for its rows in ascending
+ * order. */
+static __global__ void embedding_values(struct kernel_embedding e, const float *dy, float *d_table)
 {
     size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    int32_t value = (int32_t)blockIdx.y;
+    int32_t value = (int32_t)(e.value.first + blockIdx.y);
     if (c >= e.channels)
         return;
     float *d = d_table + blockIdx.y * e.channels + c, total = *d;
@@ -243,13 +254,14 @@ static __global__ void embedding_table(struct kernel_embedding e, const float *d
 
 static __global__ void embedding_positions(struct kernel_embedding e, const float *dy, float *d)
 {
-    size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x, token = blockIdx.y;
+    size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    size_t token = e.position.first + blockIdx.y;
     if (c >= e.channels)
         return;
-    float total = d[token * e.channels + c];
+    float total = d[blockIdx.y * e.channels + c];
     for (size_t b = 0; b < e.samples; b++)
         total += dy[(b * e.tokens + token) * e.channels + c];
-    d[token * e.channels + c] = total;
+    d[blockIdx.y * e.channels + c] = total;
 }
 
 /* ---- attention: a block per row (x) and head (y) */
@@ -307,26 +319,46 @@ static __global__ void softmax_backward(struct kernel_scores s, float *all)
 
 /* ---- loss: a block per row */
 
-static __global__ void loss_rows(struct kernel_loss l)
+static __global__ void loss_look(struct kernel_loss l)
 {
     size_t row = blockIdx.x;
     const float *x = l.x + row * l.columns;
-    float largest = -INFINITY, part = 0;
-    if (l.target[row] < 0) { /* the whole block */
-        if (threadIdx.x == 0)
-            l.saved[2 * l.rows + row] = 0;
+    float *part = l.part + row * l.shards * 3, largest = -INFINITY, sum = 0;
+    ALONG(i, l.shards * 3)
+    part[i] = 0;
+    if (l.target[row] < 0) /* the whole block */
         return;
-    }
     ALONG(i, l.columns)
     largest = fmaxf(largest, x[i]);
     largest = block_max(largest);
     ALONG(i, l.columns)
-    part += expf(x[i] - largest);
-    float total = block_sum(part);
-    if (threadIdx.x == 0) {
-        l.saved[2 * row] = largest;
-        l.saved[2 * row + 1] = 1 / total;
-        l.saved[2 * l.rows + row] = logf(total) + (largest - x[l.target[row]]);
+    sum += expf(x[i] - largest);
+    sum = block_sum(sum);
+    if (threadIdx.x > 0)
+        return;
+    size_t target = (size_t)l.target[row] - l.first;
+    part += l.shard * 3;
+    part[0] = largest;
+    part[1] = sum;
+    part[2] = target < l.columns ? x[target] : 0;
+}
+
+/* A thread per row; the same order on all shards, so the same bits. */
+static __global__ void loss_join(struct kernel_loss l)
+{
+    FOR_EACH(row, l.rows)
+    {
+        const float *part = l.part + row * l.shards * 3;
+        float largest = part[0], sum = part[1], target = part[2];
+        for (size_t k = 1; k < l.shards; k++) {
+            float here = part[3 * k], both = fmaxf(largest, here);
+            sum = sum * expf(largest - both) + part[3 * k + 1] * expf(here - both);
+            target += part[3 * k + 2];
+            largest = both;
+        }
+        l.saved[3 * row] = largest;
+        l.saved[3 * row + 1] = l.target[row] < 0 ? 0 : 1 / sum;
+        l.saved[3 * row + 2] = l.target[row] < 0 ? 0 : logf(sum) + (largest - target);
     }
 }
 
@@ -336,7 +368,7 @@ static __global__ void loss_sum(struct kernel_loss l, double *loss)
     __shared__ double part[BLOCK];
     double total = 0;
     ALONG(row, l.rows)
-    total += (double)l.saved[2 * l.rows + row];
+    total += (double)l.saved[3 * row + 2];
     part[threadIdx.x] = total;
     __syncthreads();
     if (threadIdx.x > 0)
@@ -351,12 +383,13 @@ static __global__ void loss_backward(struct kernel_loss l, float *dx)
 {
     size_t row = blockIdx.x;
     const float *x = l.x + row * l.columns;
-    int32_t target = l.target[row];
-    float largest = l.saved[2 * row], scale = l.saved[2 * row + 1] * l.scale;
+    bool counts = l.target[row] >= 0;
+    size_t target = counts ? (size_t)l.target[row] - l.first : l.columns;
+    float largest = l.saved[3 * row], scale = l.saved[3 * row + 1] * l.scale;
     ALONG(i, l.columns)
     {
-        float d = target < 0 ? 0 : expf(x[i] - largest) * scale;
-        dx[row * l.columns + i] = (int32_t)i == target ? d - l.scale : d;
+        float d = counts ? expf(x[i] - largest) * scale : 0;
+        dx[row * l.columns + i] = i == target ? d - l.scale : d;
     }
 }
 
@@ -420,17 +453,28 @@ cudaError_t kernel_embedding(const struct kernel_embedding *e, const float *para
     return LAUNCH(embedding, (unsigned)(e->samples * e->tokens), *e, parameter, y);
 }
 
+/* Rows of a table below `end` that are here. */
+static size_t rows_below(const struct kernel_table *t, size_t end)
+{
+    size_t rows = t->first < end ? end - t->first : 0;
+    return rows < t->rows ? rows : t->rows;
+}
+
 cudaError_t kernel_embedding_backward(const struct kernel_embedding *e, const float *dy,
                                       float *d_parameter, float *work)
 {
-    cudaError_t error =
-        LAUNCH(embedding_table, grid_for(e->channels, e->values), *e, dy, d_parameter);
-    if (!error && e->positions > 0)
-        error = LAUNCH(embedding_positions, grid_for(e->channels, e->tokens), *e, dy,
-                       d_parameter + e->positions);
-    if (!error && e->types > 0)
-        error =
-            kernel_columns(d_parameter + e->types, dy, e->samples * e->tokens, e->channels, work);
+    cudaError_t error = cudaSuccess;
+    size_t values = rows_below(&e->value, e->values);
+    size_t positions = rows_below(&e->position, e->tokens);
+    if (values > 0)
+        error = LAUNCH(embedding_values, grid_for(e->channels, values), *e, dy,
+                       d_parameter + e->value.start);
+    if (!error && positions > 0)
+        error = LAUNCH(embedding_positions, grid_for(e->channels, positions), *e, dy,
+                       d_parameter + e->position.start);
+    if (!error && rows_below(&e->type, 1) > 0)
+        error = kernel_columns(d_parameter + e->type.start, dy, e->samples * e->tokens, e->channels,
+                               work);
     return error;
 }
 
@@ -454,10 +498,19 @@ cudaError_t kernel_softmax_backward(const struct kernel_scores *s, float *d)
     return LAUNCH(softmax_backward, score_grid(s), *s, d);
 }
 
-cudaError_t kernel_loss(const struct kernel_loss *l, double *loss)
+cudaError_t kernel_loss_look(const struct kernel_loss *l)
 {
-    cudaError_t e = LAUNCH(loss_rows, (unsigned)l->rows, *l);
-    return e ? e : LAUNCH(loss_sum, 1, *l, loss);
+    return LAUNCH(loss_look, (unsigned)l->rows, *l);
+}
+
+cudaError_t kernel_loss_join(const struct kernel_loss *l)
+{
+    return LAUNCH(loss_join, blocks_for(l->rows), *l);
+}
+
+cudaError_t kernel_loss_sum(const struct kernel_loss *l, double *loss)
+{
+    return LAUNCH(loss_sum, 1, *l, loss);
 }
 
 cudaError_t kernel_loss_backward(const struct kernel_loss *l, float *dx)

@@ -45,12 +45,15 @@ cudaError_t kernel_norm_backward(const struct kernel_norm *l, const float *dy, f
 cudaError_t kernel_norm_weight(const struct kernel_norm *l, const float *dy, float *d_parameter,
                                float *work);
 
-/* Table (vocabulary, channels), then positions, then types as in exec/cpu/embedding.c; token
- * [samples * tokens] are below `values`. */
+/* Tables of values, positions and types as in exec/cpu/embedding.c, each as far as it is here: row
+ * `first` is at `start` in the parameters. token [samples * tokens] are below `values`. */
+struct kernel_table {
+    size_t start, first, rows;
+};
 struct kernel_embedding {
     size_t samples, tokens, channels, values;
     const int32_t *token;
-    size_t positions, types; /* offsets in the parameters; 0: there are none */
+    struct kernel_table value, position, type;
 };
 cudaError_t kernel_embedding(const struct kernel_embedding *e, const float *parameter, float *y);
 /* work [COLUMN_PARTS * channels] */
@@ -70,15 +73,20 @@ cudaError_t kernel_softmax_again(const struct kernel_scores *s); /* p from score
 /* d = p (d - sum over the row of d p), d like p */
 cudaError_t kernel_softmax_backward(const struct kernel_scores *s, float *d);
 
-/* Cross-entropy of x (rows, columns); target [rows] < 0: row does not count. saved [3 * rows]:
- * largest and 1 / sum, (rows, 2), then the loss of each row. *loss += scale * sum of these. */
+/* Cross-entropy of x (rows, columns), the classes `first` .. first + columns; target [rows] < 0:
+ * row does not count. part (rows, shards, 3) is what each shard has seen of each row: largest, sum
+ * of exp(x - largest), x of the target or 0; a look fills in those of `shard` and zeros elsewhere.
+ * saved (rows, 3): largest and 1 / sum of all, loss of the row. `part` may be `saved` for one. */
 struct kernel_loss {
-    size_t rows, columns;
+    size_t rows, columns, first, shards, shard;
     const float *x;
     const int32_t *target;
-    float *saved, scale;
+    float *part, *saved, scale;
 };
-cudaError_t kernel_loss(const struct kernel_loss *l, double *loss);
+cudaError_t kernel_loss_look(const struct kernel_loss *l); /* part from x */
+cudaError_t kernel_loss_join(const struct kernel_loss *l); /* saved from part */
+/* *loss += scale * sum of the losses of the rows */
+cudaError_t kernel_loss_sum(const struct kernel_loss *l, double *loss);
 cudaError_t kernel_loss_backward(const struct kernel_loss *l, float *dx);
 
 cudaError_t kernel_sgd(float *parameter, const float *gradient, size_t n, float rate);

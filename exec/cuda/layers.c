@@ -117,6 +117,14 @@ static void residual_backward(const struct layer *l, struct layer_io *io)
 
 /* ---- embedding */
 
+static struct kernel_table table_of(const struct layer *l, size_t k)
+{
+    struct kernel_table t = {.first = l->first[k], .rows = l->part[k].n / l->out};
+    for (size_t i = 0; i < k; i++)
+        t.start += l->part[i].n;
+    return t;
+}
+
 static struct kernel_embedding embedding_of(const struct layer *l, const struct layer_io *io)
 {
     return (struct kernel_embedding){
@@ -125,8 +133,9 @@ static struct kernel_embedding embedding_of(const struct layer *l, const struct 
         .channels = l->out,
         .values = CORPUS_VOCABULARY, /* of the data; the table may have more rows */
         .token = io->token,
-        .positions = l->positions > 0 ? l->part[0].n : 0,
-        .types = l->types > 0 ? l->part[0].n + l->part[1].n : 0,
+        .value = table_of(l, 0),
+        .position = table_of(l, 1),
+        .type = table_of(l, 2),
     };
 }
 
@@ -149,19 +158,30 @@ static struct kernel_loss loss_of(const struct layer *l, const struct layer_io *
 {
     return (struct kernel_loss){
         .rows = io->batch * l->tokens,
-        .columns = l->vocabulary,
+        .columns = l->in,
+        .first = l->first[0],
+        .shards = l->shards,
+        .shard = l->shard,
         .x = io->x[0],
         .target = io->target,
+        .part = l->shards > 1 ? io->work : io->saved,
         .saved = io->saved,
         .scale = io->scale,
     };
 }
 
+/* Shards tell each other what they have seen as exec/cpu/loss.c does; the first one has the loss.
+ */
 static void loss_forward(const struct layer *l, struct layer_io *io)
 {
     struct cuda_context *c = io->on;
     const struct kernel_loss k = loss_of(l, io);
-    CUDA_NOTE(c, "loss", kernel_loss(&k, c->loss));
+    CUDA_NOTE(c, "loss", kernel_loss_look(&k));
+    if (l->shards > 1)
+        io->sums->sum(io->sums->self, k.part, 3 * k.rows * k.shards);
+    CUDA_NOTE(c, "loss", kernel_loss_join(&k));
+    if (l->shard == 0)
+        CUDA_NOTE(c, "loss", kernel_loss_sum(&k, c->loss));
 }
 
 static void loss_backward(const struct layer *l, struct layer_io *io)
@@ -185,7 +205,7 @@ static void norm_sizes(struct layer *l)
 static void loss_sizes(struct layer *l)
 {
     l->saved = 3 * l->tokens;
-    l->work = 0;
+    l->work = l->shards > 1 ? l->work - l->in : 0; /* the CPU's row, then `part` */
 }
 
 static const struct layer_kind linear = {

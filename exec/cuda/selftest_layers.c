@@ -58,13 +58,15 @@ static void set_sizes(const struct layer *cpu, const struct layer *gpu, size_t b
     o->n_gpu[WORK] = gpu->work;
 }
 
-/* Gradients of parameters begin with numbers too: they are added to. */
-static void fill(struct operands *o, enum array k)
+/* Gradients of parameters begin with numbers too: they are added to. Shards have the same data, and
+ * other numbers. */
+static void fill(struct operands *o, enum array k, size_t shard)
 {
+    uint64_t key = (uint64_t)k + (k == TOKEN || k == TARGET ? 0 : ARRAYS * shard);
     float *data = o->host[k];
     int32_t *whole = o->host[k];
     for (size_t i = 0; i < o->n[k]; i++) {
-        double u = random_unit((uint64_t)k, i);
+        double u = random_unit(key, i);
         if (k == TOKEN)
             whole[i] = (int32_t)(u * CORPUS_VOCABULARY);
         else if (k == TARGET)
@@ -83,7 +85,7 @@ static void close_operands(struct operands *o)
     *o = (struct operands){0};
 }
 
-static enum status open_operands(struct cuda_context *c, struct operands *o)
+static enum status open_operands(struct cuda_context *c, size_t shard, struct operands *o)
 {
     enum status st = STATUS_OK;
     for (int k = 0; k < ARRAYS; k++) {
@@ -95,7 +97,7 @@ static enum status open_operands(struct cuda_context *c, struct operands *o)
         TRY(CUDA_ERROR("memory", cudaMalloc(&o->gpu[k], (o->n_gpu[k] + 1) * sizeof(float))));
         if (k == SAVED || k == WORK)
             continue;
-        fill(o, (enum array)k);
+        fill(o, (enum array)k, shard);
         backend_cuda.copy(c, o->gpu[k], o->host[k], o->n[k] * sizeof(float));
     }
     st = cuda_status(c);
@@ -124,12 +126,23 @@ static struct layer_io io_of(void *const data[ARRAYS], size_t batch, void *on)
     };
 }
 
-static double run(const struct layer *l, struct layer_io *io)
+/* A sum over shards that run one after the other: each forward is made twice, first to add up, then
+ * to be given the total. */
+struct shard_sums {
+    struct cuda_context *c; /* NULL: host memory */
+    real *total;            /* [n] zeros at first; NULL: no sums */
+    bool give;
+};
+
+static void sum_shards(void *self, real *data, size_t n)
 {
-    l->kind->forward(l, io);
-    double loss = io->loss * (double)io->scale;
-    layer_backward(l, io);
-    return loss;
+    const struct shard_sums *s = self;
+    if (s->c && s->give)
+        backend_cuda.copy(s->c, data, s->total, n * sizeof *data);
+    else if (s->c)
+        backend_cuda.add(s->c, s->total, data, n);
+    for (size_t i = 0; !s->c && i < n; i++)
+        *(s->give ? &data[i] : &s->total[i]) = s->total[i] + (s->give ? 0 : data[i]);
 }
 
 /* ---- comparison */
@@ -168,6 +181,8 @@ static enum status compare_loss(struct cuda_context *c, double wanted, double *w
 }
 
 /* ---- cases */
+
+enum { MOST_SHARDS = 4 };
 
 struct layer_case {
     const char *name, *kind;
@@ -228,19 +243,81 @@ static const struct layer_case cases[] = {
     {"loss", "loss", 3, false, 2, {{"tokens", 50}, {"vocabulary", 1000}}},
 };
 
-static enum status shape(const struct layer_case *k, struct layer *out)
+/* 2 and 4 shards. The vocabularies leave a rest, so that shards are not alike. */
+static const struct division {
+    struct layer_case k;
+    enum model_tensor tensor;
+    size_t groups; /* as in struct layer_shard */
+} divisions[] = {
+    {{"embedding",
+      "embedding",
+      3,
+      false,
+      5,
+      {{"tokens", 96}, {"channels", 40}, {"vocabulary", 301}, {"positions", 130}, {"types", 2}}},
+     TENSOR_ROW,
+     1},
+    {{"linear by outputs",
+      "linear",
+      2,
+      false,
+      4,
+      {{"tokens", 40}, {"in", 64}, {"out", 192}, {"bias", 1}}},
+     TENSOR_COLUMN,
+     3},
+    {{"linear by inputs",
+      "linear",
+      2,
+      false,
+      4,
+      {{"tokens", 40}, {"in", 192}, {"out", 64}, {"bias", 1}}},
+     TENSOR_ROW,
+     1},
+    {{"linear, tied, by outputs", "linear", 2, true, 3, {{"tokens", 33}, {"in", 64}, {"out", 301}}},
+     TENSOR_COLUMN,
+     1},
+    {{"attention by heads",
+      "attention",
+      2,
+      false,
+      4,
+      {{"tokens", 64}, {"channels", 96}, {"heads", 8}, {"causal", 1}}},
+     TENSOR_SPLIT,
+     1},
+    {{"gelu by channels", "gelu", 2, false, 2, {{"tokens", 50}, {"channels", 320}}},
+     TENSOR_SPLIT,
+     1},
+    {{"loss by classes", "loss", 3, false, 2, {{"tokens", 50}, {"vocabulary", 1001}}},
+     TENSOR_SPLIT,
+     1},
+};
+
+static enum status shape(const struct division *d, const struct layer_shard *shard,
+                         struct layer *out)
 {
     enum status st;
+    const struct layer_case *k = &d->k;
     struct model_attribute attribute[6];
     for (size_t i = 0; i < k->attributes; i++)
         attribute[i] = k->attribute[i];
     char name[] = "self-test", kind[32];
     snprintf(kind, sizeof kind, "%s", k->kind);
-    const struct model_op op = {
-        .name = name, .kind = kind, .attributes = k->attributes, .attribute = attribute};
+    const struct model_op op = {.name = name,
+                                .kind = kind,
+                                .attributes = k->attributes,
+                                .attribute = attribute,
+                                .tensor = (uint8_t)d->tensor};
     struct layer l = {.kind = layer_kind_find(kind), .tied = k->tied};
     l.inputs = l.kind->inputs;
     TRY(l.kind->shape(&op, &l));
+    for (size_t i = 0, from = 0; i < LAYER_PARTS; from += l.part[i++].n) {
+        l.part[i].from = from;
+        l.part[i].run = l.part[i].stride = l.part[i].n;
+    }
+    if (shard->shards > 1)
+        TRY(l.kind->divide(&op, shard, k->batch, &l));
+    l.shards = shard->shards;
+    l.shard = shard->shard;
     for (size_t i = 0; i < LAYER_PARTS; i++)
         l.parameters += l.part[i].n;
     *out = l;
@@ -248,27 +325,92 @@ out:
     return st;
 }
 
-static enum status run_case(struct cuda_context *c, const struct layer_case *k, double *worst)
+/* A layer, or its shards, on both devices. */
+struct trial {
+    const struct division *division;
+    size_t batch;
+    size_t shards;
+    struct layer cpu[MOST_SHARDS], gpu[MOST_SHARDS];
+    struct operands operands[MOST_SHARDS];
+    struct shard_sums host, device;
+};
+
+static void close_trial(struct trial *t)
+{
+    for (size_t i = 0; i < t->shards; i++)
+        close_operands(&t->operands[i]);
+    free(t->host.total);
+    cudaFree(t->device.total);
+}
+
+static enum status open_trial(struct cuda_context *c, struct trial *t)
+{
+    enum status st = STATUS_OK;
+    size_t room = 0;
+    t->device.c = c;
+    for (size_t i = 0; i < t->shards; i++) {
+        TRY(shape(t->division, &(struct layer_shard){t->shards, i, t->division->groups},
+                  &t->cpu[i]));
+        t->gpu[i] = t->cpu[i];
+        cuda_adapt(&t->gpu[i]);
+        set_sizes(&t->cpu[i], &t->gpu[i], t->batch, &t->operands[i]);
+        TRY(open_operands(c, i, &t->operands[i]));
+        room = t->cpu[i].work > room ? t->cpu[i].work : room;
+    }
+    t->host.total = calloc(room + 1, sizeof(real));
+    if (!t->host.total)
+        return error_set(STATUS_NOMEM, "%zu numbers", room);
+    TRY(CUDA_ERROR("memory", cudaMalloc((void **)&t->device.total, (room + 1) * sizeof(real))));
+    backend_cuda.zero(c, t->device.total, (room + 1) * sizeof(real));
+out:
+    return st;
+}
+
+/* Forward of shard i on both; the host's loss. */
+static double forward(struct trial *t, size_t i, struct layer_io *host, struct layer_io *device)
+{
+    const struct layer_sums on_host = {&t->host, sum_shards}, on_device = {&t->device, sum_shards};
+    *host = io_of(t->operands[i].host, t->batch, NULL);
+    *device = io_of(t->operands[i].gpu, t->batch, t->device.c);
+    host->sums = &on_host;
+    device->sums = &on_device;
+    t->cpu[i].kind->forward(&t->cpu[i], host);
+    t->gpu[i].kind->forward(&t->gpu[i], device);
+    return host->loss * (double)host->scale;
+}
+
+static enum status compare_shard(struct cuda_context *c, struct trial *t, size_t i, double *worst)
 {
     static const enum array results[] = {Y, DX0, DX1, D_PARAMETER, D_SHARED};
     enum status st;
-    struct operands o = {0};
-    struct layer cpu, gpu;
-    TRY(shape(k, &cpu));
-    gpu = cpu;
-    cuda_adapt(&gpu);
-    set_sizes(&cpu, &gpu, k->batch, &o);
-    TRY(open_operands(c, &o));
-    struct layer_io host = io_of(o.host, k->batch, NULL), device = io_of(o.gpu, k->batch, c);
-    double loss = run(&cpu, &host);
-    run(&gpu, &device);
-    *worst = 0;
+    struct layer_io host, device;
+    double loss = forward(t, i, &host, &device);
+    layer_backward(&t->cpu[i], &host);
+    layer_backward(&t->gpu[i], &device);
     TRY(compare_loss(c, loss, worst));
-    for (size_t i = 0; i < sizeof results / sizeof *results; i++)
-        if (results[i] != DX1 || cpu.inputs > 1)
-            TRY(difference(c, &o, results[i], worst));
+    for (size_t k = 0; k < sizeof results / sizeof *results; k++)
+        if (results[k] != DX1 || t->cpu[i].inputs > 1)
+            TRY(difference(c, &t->operands[i], results[k], worst));
 out:
-    close_operands(&o);
+    return st;
+}
+
+static enum status run_case(struct cuda_context *c, const struct division *d, size_t shards,
+                            double *worst)
+{
+    enum status st;
+    struct trial t = {.division = d, .batch = d->k.batch, .shards = shards};
+    struct layer_io host, device;
+    TRY(open_trial(c, &t));
+    for (size_t i = 0; i < shards && shards > 1; i++)
+        forward(&t, i, &host, &device);
+    backend_cuda.zero(c, c->loss, sizeof *c->loss);
+    t.host.give = t.device.give = true;
+    *worst = 0;
+    for (size_t i = 0; i < shards; i++)
+        TRY(compare_shard(c, &t, i, worst));
+out:
+    close_trial(&t);
     return st;
 }
 
@@ -279,9 +421,17 @@ enum status selftest_layers(struct cuda_context *c, FILE *to, bool *good)
     gemm_single_thread();
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         double worst = NAN;
-        TRY(run_case(c, &cases[k], &worst));
+        TRY(run_case(c, &(struct division){cases[k], TENSOR_WHOLE, 1}, 1, &worst));
         all = selftest_row(to, cases[k].name, worst, limit) && all;
     }
+    for (size_t k = 0; k < sizeof divisions / sizeof *divisions; k++)
+        for (size_t shards = 2; shards <= MOST_SHARDS; shards *= 2) {
+            char name[64];
+            double worst = NAN;
+            snprintf(name, sizeof name, "%s, %zu shards", divisions[k].k.name, shards);
+            TRY(run_case(c, &divisions[k], shards, &worst));
+            all = selftest_row(to, name, worst, limit) && all;
+        }
     *good = all;
 out:
     return st;

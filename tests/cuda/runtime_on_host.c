@@ -26,7 +26,7 @@ cudaError_t cudaSetDevice(int gpu)
 
 /* ---- device memory */
 
-enum { MOST_PIECES = 64 };
+enum { MOST_PIECES = 128 };
 
 static struct {
     char *data;
