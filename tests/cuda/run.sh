@@ -4,6 +4,7 @@
 set -eu
 foreline=$1
 worker=$2
+cpu=$(dirname "$foreline")/foreline-worker
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -21,7 +22,7 @@ losses() { # losses FILE: one a line
 run() { # run WORKER OPTIONS...: m.json
     with=$1
     shift
-    "$foreline" plan --algorithm balanced --model gpt-tiny:layers=2,hidden=32,heads=2,tokens=32 \
+    "$foreline" plan --algorithm balanced --model gpt-tiny:layers=2,hidden=32,heads=4,tokens=32 \
         --platform laptop --microbatches 4 "$@" -o p.json >plan.out 2>&1 || fail "$(cat plan.out)"
     FORELINE_WORKER=$with "$foreline" run p.json --steps 5 --warmup 1 --json >m.json 2>err ||
         fail "$*: $(cat err)"
@@ -35,10 +36,26 @@ for options in "--stages 1" "--stages 2" "--stages 2 --schedule gpipe" \
     [ "${expected:=$hash}" = "$hash" ] && [ ${#hash} = 64 ] || fail "$options: $hash, not $expected"
 done
 
+# Within 1e-5 of what the CPU's single process loses, step by step.
+same_losses() {
+    paste cpu gpu | awk '{ d = $1 - $2; if (d * d > 1e-10 || $2 == "") exit 1 }' ||
+        fail "$1: losses differ: $(paste cpu gpu)"
+}
+
 run "$worker" --stages 2 --replicas 2
 losses m.json >gpu
-run "$(dirname "$foreline")/foreline-worker" --stages 2 --replicas 2
+run "$cpu" --stages 2 --replicas 2
 losses m.json >cpu
 [ "$(wc -l <cpu)" -ge 5 ] || fail "no losses"
-paste cpu gpu | awk '{ d = $1 - $2; if (d * d > 1e-10 || $2 == "") exit 1 }' ||
-    fail "losses differ: $(paste cpu gpu)"
+same_losses "2 stages x 2 replicas"
+
+run "$cpu" --stages 1
+losses m.json >cpu
+for shards in 2 4; do
+    run "$worker" --stages 1 --tensor-parallel $shards
+    losses m.json >gpu
+    same_losses "$shards shards"
+done
+run "$worker" --stages 2 --tensor-parallel 2
+losses m.json >gpu
+same_losses "2 stages x 2 shards"
