@@ -143,6 +143,10 @@ struct stage {
     real *work;                   /* [work_size] gradients of own outputs, scratch */
     size_t scratch, scratch_size; /* offset in `work` of LAYER_INPUTS areas of so many */
     size_t layer_work;            /* offset in `work` for the layers' own use */
+    bool halves;         /* activations are bf16 (layer.h: half), sizes still count reals */
+    real *half;          /* [parameters] in bf16 as passes use them; NULL: everything is fp32 */
+    const real *half_of; /* version that `half` is of; NULL: none */
+    size_t wide;         /* halves: offset in `work` of one in fp32, to be summed over shards */
     size_t remade_size;
     real *remade; /* [remade_size] activations of the microbatch at work that are made again */
     bool *begun;  /* [tensors] during backward(): gradient holds something */
@@ -173,9 +177,9 @@ bool cpu_state(void *self, size_t index, struct device_state *out);
 enum status cpu_save(void *self, size_t index, void *data) MUST_CHECK;
 enum status cpu_load(void *self, size_t index, const void *data) MUST_CHECK;
 
-/* Stage `index` in host memory as its first rank has it, or on another place. Model, program and corpus stay alive until
- * stage_close(). STATUS_INVALID, STATUS_UNSUPPORTED with the op's name; STATUS_NOMEM also when the
- * machine has too little memory for parameters and one microbatch. */
+/* Stage `index` in host memory as its first rank has it, or on another place. Model, program and
+ * corpus stay alive until stage_close(). STATUS_INVALID, STATUS_UNSUPPORTED with the op's name;
+ * STATUS_NOMEM also when the machine has too little memory for parameters and one microbatch. */
 enum status stage_open(const struct model *m, const struct program *p, uint32_t index,
                        const struct corpus *c, double learning_rate, struct stage *out) MUST_CHECK;
 enum status stage_open_on(const struct place *on, const struct model *m, const struct program *p,

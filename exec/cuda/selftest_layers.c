@@ -1,130 +1,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "exec/corpus.h"
 #include "exec/cuda/selftest.h"
-#include "exec/random.h"
+#include "exec/cuda/selftest_operands.h"
 
-/* Products of up to 4096 numbers in other orders, in fp32. */
-static const double limit = 1e-4;
-
-/* ---- operands: the same arrays in host memory and on the GPU */
-
-enum array {
-    X0,
-    X1,
-    Y,
-    SAVED,
-    WORK,
-    PARAMETER,
-    SHARED,
-    DY,
-    DX0,
-    DX1,
-    D_PARAMETER,
-    D_SHARED,
-    TOKEN,
-    TARGET,
-    ARRAYS
-};
-
-struct operands {
-    size_t n[ARRAYS], n_gpu[ARRAYS]; /* 4-byte numbers */
-    void *host[ARRAYS], *gpu[ARRAYS];
-};
-
-static void set_sizes(const struct layer *cpu, const struct layer *gpu, size_t batch,
-                      struct operands *o)
-{
-    const size_t n[ARRAYS] = {
-        [X0] = batch * cpu->input,
-        [X1] = batch * cpu->input,
-        [Y] = batch * cpu->output,
-        [SAVED] = batch * cpu->saved,
-        [WORK] = cpu->work,
-        [PARAMETER] = cpu->parameters,
-        [SHARED] = cpu->shared,
-        [DY] = batch * cpu->output,
-        [DX0] = batch * cpu->input,
-        [DX1] = batch * cpu->input,
-        [D_PARAMETER] = cpu->parameters,
-        [D_SHARED] = cpu->shared,
-        [TOKEN] = batch * cpu->tokens,
-        [TARGET] = batch * cpu->tokens,
-    };
-    for (int k = 0; k < ARRAYS; k++)
-        o->n[k] = o->n_gpu[k] = n[k];
-    o->n_gpu[SAVED] = batch * gpu->saved;
-    o->n_gpu[WORK] = gpu->work;
-}
-
-/* Gradients of parameters begin with numbers too: they are added to. Shards have the same data, and
- * other numbers. */
-static void fill(struct operands *o, enum array k, size_t shard)
-{
-    uint64_t key = (uint64_t)k + (k == TOKEN || k == TARGET ? 0 : ARRAYS * shard);
-    float *data = o->host[k];
-    int32_t *whole = o->host[k];
-    for (size_t i = 0; i < o->n[k]; i++) {
-        double u = random_unit(key, i);
-        if (k == TOKEN)
-            whole[i] = (int32_t)(u * CORPUS_VOCABULARY);
-        else if (k == TARGET)
-            whole[i] = i % 5 == 3 ? -1 : (int32_t)(u * CORPUS_VOCABULARY);
-        else
-            data[i] = (float)(2 * u - 1);
-    }
-}
-
-static void close_operands(struct operands *o)
-{
-    for (int k = 0; k < ARRAYS; k++) {
-        free(o->host[k]);
-        cudaFree(o->gpu[k]);
-    }
-    *o = (struct operands){0};
-}
-
-static enum status open_operands(struct cuda_context *c, size_t shard, struct operands *o)
-{
-    enum status st = STATUS_OK;
-    for (int k = 0; k < ARRAYS; k++) {
-        o->host[k] = calloc(o->n[k] + 1, sizeof(float));
-        if (!o->host[k]) {
-            st = error_set(STATUS_NOMEM, "%zu numbers", o->n[k]);
-            goto out;
-        }
-        TRY(CUDA_ERROR("memory", cudaMalloc(&o->gpu[k], (o->n_gpu[k] + 1) * sizeof(float))));
-        if (k == SAVED || k == WORK)
-            continue;
-        fill(o, (enum array)k, shard);
-        backend_cuda.copy(c, o->gpu[k], o->host[k], o->n[k] * sizeof(float));
-    }
-    st = cuda_status(c);
-out:
-    return st;
-}
-
-static struct layer_io io_of(void *const data[ARRAYS], size_t batch, void *on)
-{
-    return (struct layer_io){
-        .batch = batch,
-        .x = {data[X0], data[X1]},
-        .y = data[Y],
-        .saved = data[SAVED],
-        .work = data[WORK],
-        .parameter = data[PARAMETER],
-        .shared = data[SHARED],
-        .token = data[TOKEN],
-        .target = data[TARGET],
-        .dy = data[DY],
-        .dx = {data[DX0], data[DX1]},
-        .d_parameter = data[D_PARAMETER],
-        .d_shared = data[D_SHARED],
-        .scale = 0.001F,
-        .on = on,
-    };
-}
+/* Products of up to 4096 numbers in other orders, in fp32; bf16 has 8 bits, so that each result is
+ * off by 2^-9, and what is made from rounded results by a few times that. */
+static const double limit = 1e-4, limit_half = 1e-2;
 
 /* A sum over shards that run one after the other: each forward is made twice, first to add up, then
  * to be given the total. */
@@ -143,31 +25,6 @@ static void sum_shards(void *self, real *data, size_t n)
         backend_cuda.add(s->c, s->total, data, n);
     for (size_t i = 0; !s->c && i < n; i++)
         *(s->give ? &data[i] : &s->total[i]) = s->total[i] + (s->give ? 0 : data[i]);
-}
-
-/* ---- comparison */
-
-/* Largest difference of an array, relative to its largest number. */
-static enum status difference(struct cuda_context *c, const struct operands *o, enum array k,
-                              double *worst)
-{
-    enum status st = STATUS_OK;
-    const float *wanted = o->host[k];
-    double largest = 0, off = 0;
-    float *found = malloc((o->n[k] + 1) * sizeof *found);
-    if (!found)
-        return error_set(STATUS_NOMEM, "%zu numbers", o->n[k]);
-    backend_cuda.copy(c, found, o->gpu[k], o->n[k] * sizeof *found);
-    for (size_t i = 0; i < o->n[k]; i++) {
-        double d = fabs((double)found[i] - (double)wanted[i]);
-        largest = fmax(largest, fabs((double)wanted[i]));
-        off = d <= off ? off : d; /* NAN too */
-    }
-    off = off > 0 || isnan(off) ? off / largest : 0;
-    *worst = off <= *worst ? *worst : off;
-    free(found);
-    st = cuda_status(c);
-    return st;
 }
 
 static enum status compare_loss(struct cuda_context *c, double wanted, double *worst)
@@ -328,6 +185,7 @@ out:
 /* A layer, or its shards, on both devices. */
 struct trial {
     const struct division *division;
+    bool half; /* on the GPU */
     size_t batch;
     size_t shards;
     struct layer cpu[MOST_SHARDS], gpu[MOST_SHARDS];
@@ -338,7 +196,7 @@ struct trial {
 static void close_trial(struct trial *t)
 {
     for (size_t i = 0; i < t->shards; i++)
-        close_operands(&t->operands[i]);
+        operands_close(&t->operands[i]);
     free(t->host.total);
     cudaFree(t->device.total);
 }
@@ -352,9 +210,9 @@ static enum status open_trial(struct cuda_context *c, struct trial *t)
         TRY(shape(t->division, &(struct layer_shard){t->shards, i, t->division->groups},
                   &t->cpu[i]));
         t->gpu[i] = t->cpu[i];
+        t->gpu[i].half = t->half;
         cuda_adapt(&t->gpu[i]);
-        set_sizes(&t->cpu[i], &t->gpu[i], t->batch, &t->operands[i]);
-        TRY(open_operands(c, i, &t->operands[i]));
+        TRY(operands_open(c, &t->cpu[i], &t->gpu[i], t->batch, &t->operands[i]));
         room = t->cpu[i].work > room ? t->cpu[i].work : room;
     }
     t->host.total = calloc(room + 1, sizeof(real));
@@ -370,8 +228,8 @@ out:
 static double forward(struct trial *t, size_t i, struct layer_io *host, struct layer_io *device)
 {
     const struct layer_sums on_host = {&t->host, sum_shards}, on_device = {&t->device, sum_shards};
-    *host = io_of(t->operands[i].host, t->batch, NULL);
-    *device = io_of(t->operands[i].gpu, t->batch, t->device.c);
+    *host = operands_io(t->operands[i].host, t->batch, NULL);
+    *device = operands_io(t->operands[i].gpu, t->batch, t->device.c);
     host->sums = &on_host;
     device->sums = &on_device;
     t->cpu[i].kind->forward(&t->cpu[i], host);
@@ -390,16 +248,16 @@ static enum status compare_shard(struct cuda_context *c, struct trial *t, size_t
     TRY(compare_loss(c, loss, worst));
     for (size_t k = 0; k < sizeof results / sizeof *results; k++)
         if (results[k] != DX1 || t->cpu[i].inputs > 1)
-            TRY(difference(c, &t->operands[i], results[k], worst));
+            TRY(operands_compare(c, &t->operands[i], results[k], worst));
 out:
     return st;
 }
 
 static enum status run_case(struct cuda_context *c, const struct division *d, size_t shards,
-                            double *worst)
+                            bool half, double *worst)
 {
     enum status st;
-    struct trial t = {.division = d, .batch = d->k.batch, .shards = shards};
+    struct trial t = {.division = d, .half = half, .batch = d->k.batch, .shards = shards};
     struct layer_io host, device;
     TRY(open_trial(c, &t));
     for (size_t i = 0; i < shards && shards > 1; i++)
@@ -414,24 +272,35 @@ out:
     return st;
 }
 
+/* A row of the table. */
+static enum status try_case(struct cuda_context *c, const struct division *d, size_t shards,
+                            bool half, FILE *to, bool *good)
+{
+    enum status st;
+    double worst = NAN;
+    char name[64], parts[16] = "";
+    if (shards > 1)
+        snprintf(parts, sizeof parts, ", %zu shards", shards);
+    snprintf(name, sizeof name, "%s%s%s", d->k.name, parts, half ? ", bf16" : "");
+    TRY(run_case(c, d, shards, half, &worst));
+    *good = selftest_row(to, name, worst, half ? limit_half : limit) && *good;
+out:
+    return st;
+}
+
 enum status selftest_layers(struct cuda_context *c, FILE *to, bool *good)
 {
     enum status st = STATUS_OK;
     bool all = true;
     gemm_single_thread();
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        double worst = NAN;
-        TRY(run_case(c, &(struct division){cases[k], TENSOR_WHOLE, 1}, 1, &worst));
-        all = selftest_row(to, cases[k].name, worst, limit) && all;
-    }
-    for (size_t k = 0; k < sizeof divisions / sizeof *divisions; k++)
-        for (size_t shards = 2; shards <= MOST_SHARDS; shards *= 2) {
-            char name[64];
-            double worst = NAN;
-            snprintf(name, sizeof name, "%s, %zu shards", divisions[k].k.name, shards);
-            TRY(run_case(c, &divisions[k], shards, &worst));
-            all = selftest_row(to, name, worst, limit) && all;
+    for (int half = 0; half < 2; half++)
+        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+            const struct division whole = {cases[k], TENSOR_WHOLE, 1};
+            TRY(try_case(c, &whole, 1, half, to, &all));
         }
+    for (size_t k = 0; k < sizeof divisions / sizeof *divisions; k++)
+        for (size_t shards = 2; shards <= MOST_SHARDS; shards *= 2)
+            TRY(try_case(c, &divisions[k], shards, false, to, &all));
     *good = all;
 out:
     return st;
