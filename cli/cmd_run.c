@@ -23,7 +23,8 @@ static bool json;
 
 static const struct option_spec options[] = {
     {OPTION_STRING, "compute", &compute, "real|paced",
-     "real: numerics; paced: ops take their predicted time, messages are real (default: real when "
+     "real: numerics; paced: ops take their predicted time, messages are real; with --device "
+     "cuda a GPU's (default: real when "
      "the device can compute all ops)"},
     {OPTION_STRING, "device", &device, "cpu|cuda",
      "what computes; cuda needs foreline-worker-cuda (docs/cuda.md)"},
@@ -74,10 +75,9 @@ static enum status check_options(void)
     if (k == sizeof known / sizeof *known)
         return error_set(STATUS_USAGE, "--transport %s: expected tcp, mpi, local or nccl",
                          transport);
-    if (!strcmp(transport, "nccl") &&
-        (strcmp(device, "cuda") != 0 || (compute && !strcmp(compute, "paced"))))
+    if (!strcmp(transport, "nccl") && strcmp(device, "cuda") != 0)
         return error_set(STATUS_USAGE,
-                         "--transport nccl carries a GPU's memory: with --device cuda, not paced");
+                         "--transport nccl carries a GPU's memory: with --device cuda");
     if (!strcmp(transport, "mpi") && !strcmp(device, "cuda"))
         return error_set(STATUS_USAGE, "--transport mpi is for --device cpu; GPUs talk over nccl");
     if (hosts && strcmp(transport, "mpi") != 0)
@@ -126,9 +126,6 @@ static enum status choose(const struct model *m, bool *paced)
     *paced = compute ? !strcmp(compute, "paced") : op != NULL;
     if (!*paced)
         TRY(check_dtype(m));
-    if (*paced && !strcmp(transport, "nccl"))
-        return error_set(STATUS_UNSUPPORTED, "op '%s' of kind '%s' has no numerics: not over nccl",
-                         op->name, op->kind);
     if (batch_tokens && *paced)
         return error_set(STATUS_USAGE, "--batch-tokens: paced ops read no data");
     if (!compute && op)
@@ -206,7 +203,7 @@ static enum status run(int argc, char **argv)
     if (timeout_s == 0)
         TRY(choose_timeout(&p, &timeout_s));
     const struct launch_options o = {
-        .device = paced ? "paced" : device,
+        .device = paced ? launch_paced(device) : device,
         .transport = transport,
         .launcher = launcher,
         .hosts = hosts,

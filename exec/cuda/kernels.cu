@@ -242,6 +242,25 @@ static __global__ void embedding_positions(struct kernel_embedding e, const void
     d[blockIdx.y * e.channels + c] = total;
 }
 
+/* ---- a paced op */
+
+#ifndef HOST_CLOCK /* else a test's */
+static __device__ unsigned long long clock_ns()
+{
+    unsigned long long ns;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+    return ns;
+}
+#endif
+
+/* One thread looks; the others of the block wait for it at the end. */
+static __global__ void spin(unsigned long long ns)
+{
+    unsigned long long begin = clock_ns();
+    while (threadIdx.x == 0 && clock_ns() - begin < ns)
+        ;
+}
+
 /* ---- launches */
 
 /* Blocks of columns by `rows` rows of blocks. */
@@ -363,4 +382,9 @@ cudaError_t kernel_adam(float *parameter, const float *gradient, float *const st
     return n > 0 ? LAUNCH(adam, blocks_for(n), parameter, gradient, state[0], state[1], n, rate,
                           unbias)
                  : cudaSuccess;
+}
+
+cudaError_t kernel_spin(uint64_t ns)
+{
+    return LAUNCH(spin, 1, (unsigned long long)ns);
 }

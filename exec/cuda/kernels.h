@@ -106,6 +106,9 @@ cudaError_t kernel_loss_join(const struct kernel_loss *l); /* saved from part */
 cudaError_t kernel_loss_sum(const struct kernel_loss *l, double *loss);
 cudaError_t kernel_loss_backward(const struct kernel_loss *l, void *dx);
 
+/* Nothing, for so long by the GPU's clock; its resolution is up to 1 us. */
+cudaError_t kernel_spin(uint64_t ns);
+
 cudaError_t kernel_sgd(float *parameter, const float *gradient, size_t n, float rate);
 /* state [2]: moment, square, [n] each; constants as in exec/backend.h */
 cudaError_t kernel_adam(float *parameter, const float *gradient, float *const state[2], size_t n,

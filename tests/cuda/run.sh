@@ -68,6 +68,15 @@ run "$worker" --stages 2 --tensor-parallel 2
 losses m.json >gpu
 same_losses "2 stages x 2 shards"
 
+# Paced ops, of any model.
+device=cuda
+"$foreline" plan --algorithm balanced --model two-chains:ops=21 --platform laptop --stages 2 \
+    --replicas 2 --microbatches 4 -o p.json >plan.out 2>&1 || fail "$(cat plan.out)"
+FORELINE_WORKER=$worker "$foreline" run p.json --device cuda --compute paced --steps 3 --json \
+    >m.json 2>err || fail "paced: $(cat err)"
+[ "$(field engine m.json)" = tcp-paced ] || fail "paced: $(field engine m.json)"
+device=cpu
+
 # bf16: the same bits however the model is cut; losses near those of fp32.
 bits=16
 (run "$cpu" --stages 1) 2>/dev/null && fail "the CPU computes in bf16"
