@@ -15,7 +15,7 @@
 #include "exec/launch.h"
 
 static const char *compute, *device = "cpu", *transport = "tcp", *text, *output, *trace,
-                            *batch_tokens, *dtype = "fp32";
+                            *batch_tokens, *dtype;
 static const char *launcher, *hosts, *address, *checkpoint, *resume;
 static size_t steps = 10, warmup = 2, checkpoint_every, loss_every;
 static double learning_rate = 1e-3, timeout_s = 0;
@@ -23,7 +23,8 @@ static bool json;
 
 static const struct option_spec options[] = {
     {OPTION_STRING, "compute", &compute, "real|paced",
-     "real: numerics; paced: ops take their predicted time, messages are real (default: real when "
+     "real: numerics; paced: ops take their predicted time, messages are real; with --device "
+     "cuda a GPU's (default: real when "
      "the device can compute all ops)"},
     {OPTION_STRING, "device", &device, "cpu|cuda",
      "what computes; cuda needs foreline-worker-cuda (docs/cuda.md)"},
@@ -40,7 +41,8 @@ static const struct option_spec options[] = {
     {OPTION_SIZE, "steps", &steps, "N", "training steps that are measured"},
     {OPTION_SIZE, "warmup", &warmup, "N", "training steps before those"},
     {OPTION_REAL, "learning-rate", &learning_rate, "X", "of the plan's optimizer"},
-    {OPTION_STRING, "dtype", &dtype, "fp32|bf16", "of tensors; bf16 is not for the CPU"},
+    {OPTION_STRING, "dtype", &dtype, "fp32|bf16",
+     "of activations and messages: what the plan's model says (bits=16: bf16, not for the CPU)"},
     {OPTION_SIZE, "loss-every", &loss_every, "N",
      "time and loss of every N-th step on stderr (default: of every step, on a terminal)"},
     {OPTION_STRING, "batch-tokens", &batch_tokens, "FILE",
@@ -73,10 +75,9 @@ static enum status check_options(void)
     if (k == sizeof known / sizeof *known)
         return error_set(STATUS_USAGE, "--transport %s: expected tcp, mpi, local or nccl",
                          transport);
-    if (!strcmp(transport, "nccl") &&
-        (strcmp(device, "cuda") != 0 || (compute && !strcmp(compute, "paced"))))
+    if (!strcmp(transport, "nccl") && strcmp(device, "cuda") != 0)
         return error_set(STATUS_USAGE,
-                         "--transport nccl carries a GPU's memory: with --device cuda, not paced");
+                         "--transport nccl carries a GPU's memory: with --device cuda");
     if (!strcmp(transport, "mpi") && !strcmp(device, "cuda"))
         return error_set(STATUS_USAGE, "--transport mpi is for --device cpu; GPUs talk over nccl");
     if (hosts && strcmp(transport, "mpi") != 0)
@@ -91,34 +92,47 @@ static enum status check_options(void)
         return error_set(STATUS_USAGE, "--timeout: expected more than 0 s");
     if (compute && strcmp(compute, "real") != 0 && strcmp(compute, "paced") != 0)
         return error_set(STATUS_USAGE, "--compute %s: expected real or paced", compute);
-    if (strcmp(dtype, "fp32") != 0 && strcmp(dtype, "bf16") != 0)
+    if (dtype && strcmp(dtype, "fp32") != 0 && strcmp(dtype, "bf16") != 0)
         return error_set(STATUS_USAGE, "--dtype %s: expected fp32 or bf16", dtype);
     if (checkpoint_every > 0 && !checkpoint)
         return error_set(STATUS_USAGE, "--checkpoint-every needs --checkpoint");
     return STATUS_OK;
 }
 
+/* Bytes of messages are the plan's, so the type is its model's. */
+static enum status check_dtype(const struct model *m)
+{
+    bool half = m->element_bytes == 2, wants_half = dtype ? !strcmp(dtype, "bf16") : half;
+    if ((half || wants_half) && !strcmp(device, "cpu"))
+        return error_set(STATUS_UNSUPPORTED,
+                         "%s: device cpu computes in fp32 only: --device cuda, or --compute paced",
+                         half ? m->name : "--dtype bf16");
+    if (wants_half != half)
+        return error_set(STATUS_UNSUPPORTED,
+                         "--dtype %s: the plan is for %s in %s; plan a model with bits=%d", dtype,
+                         m->name, half ? "bf16" : "fp32", half ? 32 : 16);
+    return STATUS_OK;
+}
+
 /* What --compute means for this model. */
 static enum status choose(const struct model *m, bool *paced)
 {
+    enum status st = STATUS_OK;
     const struct model_op *op = point_without_numerics(m);
     if (compute && !strcmp(compute, "real") && op)
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s' of kind '%s' has no numerics on the CPU: use --compute paced",
                          op->name, op->kind);
-    if (!strcmp(dtype, "bf16"))
-        return error_set(STATUS_UNSUPPORTED, "--dtype bf16: device %s computes in fp32 only",
-                         device);
     *paced = compute ? !strcmp(compute, "paced") : op != NULL;
-    if (*paced && !strcmp(transport, "nccl"))
-        return error_set(STATUS_UNSUPPORTED, "op '%s' of kind '%s' has no numerics: not over nccl",
-                         op->name, op->kind);
+    if (!*paced)
+        TRY(check_dtype(m));
     if (batch_tokens && *paced)
         return error_set(STATUS_USAGE, "--batch-tokens: paced ops read no data");
     if (!compute && op)
         fprintf(stderr, "op '%s' of kind '%s' has no numerics: compute is paced\n", op->name,
                 op->kind);
-    return STATUS_OK;
+out:
+    return st;
 }
 
 /* The longest silence that is still normal: 20 predicted iterations. The least is what a busy
@@ -189,7 +203,7 @@ static enum status run(int argc, char **argv)
     if (timeout_s == 0)
         TRY(choose_timeout(&p, &timeout_s));
     const struct launch_options o = {
-        .device = paced ? "paced" : device,
+        .device = paced ? launch_paced(device) : device,
         .transport = transport,
         .launcher = launcher,
         .hosts = hosts,

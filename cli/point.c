@@ -102,7 +102,7 @@ static enum status run_workers(const struct job *j)
     struct measurement m = {0};
     char engine[16];
     const struct launch_options o = {.transport = r->engine,
-                                     .device = paced ? "paced" : r->device,
+                                     .device = paced ? launch_paced(r->device) : r->device,
                                      .steps = r->steps,
                                      .warmup = r->warmup,
                                      .learning_rate = learning_rate,

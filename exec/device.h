@@ -34,7 +34,7 @@ struct device_state {
 };
 
 struct device {
-    const char *name; /* "cpu", "paced", "cuda" */
+    const char *name; /* "cpu", "paced", "cuda", "paced-cuda" */
     /* Does this device have numerics for the op? NULL: for every op. */
     bool (*computes)(const struct model_op *op);
     /* Model and program stay alive until close(). The rank's list says which stages it has. */
@@ -87,6 +87,6 @@ struct device {
 };
 
 extern const struct device device_cpu, device_paced;
-extern const struct device device_cuda; /* in exec_cuda only */
+extern const struct device device_cuda, device_cuda_paced; /* in exec_cuda only */
 
 #endif

@@ -15,6 +15,16 @@
 
 static const double max_steps = 1e6;
 
+const char *launch_paced(const char *device)
+{
+    return !strcmp(device, "cuda") ? "paced-cuda" : "paced";
+}
+
+bool launch_is_paced(const char *device)
+{
+    return !strncmp(device, "paced", strlen("paced"));
+}
+
 enum status launch_check_options(const struct program *p, const struct model *m,
                                  const struct launch_options *o)
 {

@@ -27,7 +27,7 @@ struct launch_options {
     const char *hosts;    /* mpirun's --hostfile, NULL: all ranks on this machine */
     const char *mpirun;   /* its words about hosts and network, NULL: as hosts says */
     const char *address;  /* dotted, where workers reach the launcher; NULL: 127.0.0.1 */
-    const char *device;   /* "cpu", "cuda" or "paced" */
+    const char *device;   /* "cpu", "cuda", or launch_paced() of one */
     const char *text;     /* file of training text, NULL: the shipped one */
     size_t steps, warmup; /* measured steps >= 1, after warm-up steps */
     double learning_rate;
@@ -51,6 +51,11 @@ struct launch_options {
     bool (*enter)(const void *context, uint32_t rank);
     const void *enter_context;
 };
+
+/* Device whose ops only take their time, with messages in the memory of `device` ("cuda" or any
+ * other); and is it one of these? */
+const char *launch_paced(const char *device);
+bool launch_is_paced(const char *device);
 
 /* Fills engine (the transport), iterations_s, loss, parameters_sha256, ranks, cpu_s of *out, and
  * with `timeline` not NULL the op times of the step with the median iteration time. */

@@ -240,7 +240,7 @@ static enum status warn_of_load(const struct run *run, struct measurement *out)
 {
     enum status st = STATUS_OK;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    if (strcmp(run->options->device, "paced") && (long)run->program->ranks > cores)
+    if (!launch_is_paced(run->options->device) && (long)run->program->ranks > cores)
         TRY(measurement_warn(out, "%zu workers on %ld cores: times are not comparable",
                              run->program->ranks, cores));
     double share = run->others_cpu_s / (clock_now() - run->started_s) / (double)cores;
@@ -257,7 +257,7 @@ enum status launch_result(struct run *run, double cpu_s, struct measurement *out
     enum status st = STATUS_OK;
     const struct program *p = run->program;
     size_t n = run->options->steps;
-    bool paced = !strcmp(run->options->device, "paced");
+    bool paced = launch_is_paced(run->options->device);
     struct measurement m = {.cpu_s = cpu_s};
     struct timeline t = {0};
     double *duration_s = calloc(n + 1, sizeof *duration_s);

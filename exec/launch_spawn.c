@@ -81,7 +81,7 @@ const char launch_no_mpi[] = ": it is built where MPI is installed (libopenmpi-d
 static enum status find_worker(struct run *run)
 {
     bool mpi = !strcmp(launch_transport(run), "mpi");
-    bool cuda = !strcmp(run->options->device, "cuda");
+    bool cuda = strstr(run->options->device, "cuda") != NULL;
     const char *name = mpi    ? "foreline-worker-mpi"
                        : cuda ? "foreline-worker-cuda"
                               : "foreline-worker";

@@ -60,6 +60,7 @@ struct layer {
     size_t shards, shard;         /* 1, 0: all of the op */
     bool sums_output, sums_input; /* shards: their sum over the shards is the output; gradient */
     bool causal, bias, concat, masked;
+    bool half; /* x, y, dy and dx are bf16, two in the place of a real: the model's numbers are */
     bool tied; /* its weight is another op's */
     struct layer_part part[LAYER_PARTS];
     size_t parameters; /* own: all parts */
@@ -79,6 +80,7 @@ struct layer_io {
     real *saved;                    /* (B, saved) */
     real *work;                     /* [work] */
     const real *parameter, *shared; /* [parameters], [shared] */
+    const real *half, *half_shared; /* the same in bf16 if the layer is `half` */
     const int32_t *token, *target;  /* (B, T); target < 0: predicts nothing */
     const real *dy;                 /* (B, T, out) */
     real *dx[LAYER_INPUTS];         /* [inputs] (B, T, in): overwritten */
@@ -114,13 +116,20 @@ static inline void layer_backward(const struct layer *l, struct layer_io *io)
         l->kind->backward_weight(l, io);
 }
 
+/* Room in reals for n activations. A stage refuses odd numbers of bf16. */
+static inline size_t layer_room(const struct layer *l, size_t n)
+{
+    return l->half ? n / 2 : n;
+}
+
 /* NULL when no kind of that name has numerics. */
 const struct layer_kind *layer_kind_find(const char *name);
 
 /* Shape of op `op` of the model for microbatches of `batch` samples, checked against everything the
- * model says of it: attributes, parameter_bytes, shared_bytes, output_bytes (4 bytes a number), its
- * producers' output_bytes. The model is untrusted: sizes that do not fit are errors too.
- * STATUS_INVALID and STATUS_UNSUPPORTED (kind without numerics) name the op. O(attributes + in). */
+ * model says of it: attributes, parameter_bytes, shared_bytes, output_bytes (element_bytes a
+ * number), its producers' output_bytes. The model is untrusted: sizes that do not fit are errors
+ * too. STATUS_INVALID and STATUS_UNSUPPORTED (kind without numerics) name the op. O(attributes +
+ * in). */
 enum status layer_shape(const struct model *m, uint32_t op, size_t batch,
                         struct layer *out) MUST_CHECK;
 

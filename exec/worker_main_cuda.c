@@ -28,7 +28,8 @@ static void set_environment(void)
 
 int main(int argc, char **argv)
 {
-    static const struct device *const devices[] = {&device_cuda, &device_cpu, &device_paced, NULL};
+    static const struct device *const devices[] = {&device_cuda, &device_cuda_paced, &device_cpu,
+                                                   &device_paced, NULL};
     static const struct transport *const transports[] = {&transport_tcp, &transport_nccl,
                                                          &transport_local_cuda, NULL};
     if (argc == 2 && strcmp(argv[1], "--self-test") == 0)

@@ -12,7 +12,6 @@ static const struct layer_kind *const kinds[] = {
     &kind_gelu,      &kind_residual,  &kind_loss,
 };
 
-enum { WIRE_BYTES = 4 };             /* a number in the model's sizes and on the wire: fp32 */
 #define SIZE_LIMIT ((size_t)1 << 40) /* numbers in any one tensor; more fits no machine */
 
 const struct layer_kind *layer_kind_find(const char *name)
@@ -51,15 +50,15 @@ enum status layer_flag(const struct model_op *op, const char *name, bool *out)
 }
 
 /* What the model says of the op in bytes must be what the attributes come to. */
-static enum status check_bytes(const struct model_op *op, const char *what, int64_t bytes,
-                               size_t expected)
+static enum status check_bytes(const struct model *m, const struct model_op *op, const char *what,
+                               int64_t bytes, size_t expected)
 {
-    size_t wanted = size_times(expected, WIRE_BYTES);
+    size_t wanted = size_times(expected, (size_t)m->element_bytes);
     if (bytes >= 0 && (uint64_t)bytes == wanted)
         return STATUS_OK;
     return error_set(STATUS_INVALID,
-                     "op '%s': %s is %" PRId64 " bytes, its attributes make %zu (fp32)", op->name,
-                     what, bytes, wanted);
+                     "op '%s': %s is %" PRId64 " bytes, its attributes make %zu (fp%d)", op->name,
+                     what, bytes, wanted, (int)(8 * m->element_bytes));
 }
 
 static enum status check_inputs(const struct model *m, uint32_t index, const struct layer *l)
@@ -72,7 +71,7 @@ static enum status check_inputs(const struct model *m, uint32_t index, const str
     enum status st = STATUS_OK;
     for (size_t e = m->in_start[index]; e < m->in_start[index + 1] && st == STATUS_OK; e++) {
         const struct model_op *from = &m->op[m->in[e]];
-        st = check_bytes(from, "output", from->output_bytes, l->input);
+        st = check_bytes(m, from, "output", from->output_bytes, l->input);
         if (st != STATUS_OK)
             st = error_context(st, "op '%s' reads an output that does not fit", op->name);
     }
@@ -107,6 +106,7 @@ enum status layer_shape(const struct model *m, uint32_t index, size_t batch, str
     enum status st;
     TRY(kind->shape(op, &l));
     l.shards = 1;
+    l.half = m->element_bytes == 2;
     for (size_t i = 0; i < LAYER_PARTS; i++) {
         l.part[i].from = l.parameters;
         l.part[i].run = l.part[i].stride = l.part[i].n;
@@ -118,10 +118,10 @@ enum status layer_shape(const struct model *m, uint32_t index, size_t batch, str
                        op->kind);
         goto out;
     }
-    TRY(check_bytes(op, "parameter_bytes", op->parameter_bytes, l.parameters));
-    TRY(check_bytes(op, "shared_bytes", op->shared_bytes, l.shared));
+    TRY(check_bytes(m, op, "parameter_bytes", op->parameter_bytes, l.parameters));
+    TRY(check_bytes(m, op, "shared_bytes", op->shared_bytes, l.shared));
     if (l.output > 0)
-        TRY(check_bytes(op, "output_bytes", op->output_bytes, l.output));
+        TRY(check_bytes(m, op, "output_bytes", op->output_bytes, l.output));
     TRY(check_inputs(m, index, &l));
     *out = l;
 out:

@@ -164,6 +164,7 @@ static enum status place_gradients(struct stage *s)
 {
     struct arena a = {.block = calloc(s->n + 1, sizeof *a.block)};
     bool *placed = calloc(s->n + 1, sizeof *placed);
+    size_t wide_size = 0;
     if (!a.block || !placed) {
         free(a.block);
         free(placed);
@@ -171,7 +172,10 @@ static enum status place_gradients(struct stage *s)
     }
     for (size_t k = s->n; k-- > 0;) {
         const struct stage_op *o = &s->op[k];
-        size_t most = size_times(s->batch, o->layer.input);
+        size_t most = layer_room(&o->layer, size_times(s->batch, o->layer.input));
+        size_t wide = size_times(s->batch, o->layer.input > o->layer.output ? o->layer.input
+                                                                            : o->layer.output);
+        wide_size = s->halves && s->shard.shards > 1 && wide > wide_size ? wide : wide_size;
         s->scratch_size = most > s->scratch_size ? most : s->scratch_size;
         s->layer_work = o->layer.work > s->layer_work ? o->layer.work : s->layer_work;
         for (size_t i = 0; i <= o->layer.inputs; i++) { /* inputs, then the output */
@@ -185,8 +189,9 @@ static enum status place_gradients(struct stage *s)
             arena_give(&a, s->tensor[k].gradient);
     }
     size_t layer_work = s->layer_work;
-    s->scratch = a.end;
-    s->layer_work = size_plus(a.end, size_times(LAYER_INPUTS, s->scratch_size));
+    s->wide = a.end;
+    s->scratch = size_plus(a.end, wide_size);
+    s->layer_work = size_plus(s->scratch, size_times(LAYER_INPUTS, s->scratch_size));
     s->work_size = size_plus(s->layer_work, layer_work);
     free(a.block);
     free(placed);
@@ -279,7 +284,7 @@ struct array {
     size_t n;
 };
 
-enum { ARRAYS = 10 };
+enum { ARRAYS = 11 };
 
 /* What a stage allocates once, besides versions of its parameters. */
 static void list_arrays(struct stage *s, struct array array[ARRAYS])
@@ -296,6 +301,7 @@ static void list_arrays(struct stage *s, struct array array[ARRAYS])
         {s->zero >= 3, &s->owned, s->owned_n},
         {true, &s->tied, s->tied_size},
         {true, &s->work, size_plus(s->work_size, s->remade_size)},
+        {s->halves, &s->half, s->parameters / 2 + 1},
     };
     memcpy(array, all, sizeof all);
 }

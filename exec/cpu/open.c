@@ -95,6 +95,16 @@ static enum status find_stages(const struct model *m, const struct program *p, u
     return st;
 }
 
+/* Tensors of bf16 are placed in reals. */
+static enum status check_halves(const struct stage *s, const struct stage_op *o)
+{
+    size_t in = size_times(s->batch, o->layer.input), out = size_times(s->batch, o->layer.output);
+    if (o->layer.half && (in % 2 > 0 || out % 2 > 0))
+        return error_set(STATUS_UNSUPPORTED, "op '%s': an odd number of 16-bit activations",
+                         s->model->op[o->index].name);
+    return STATUS_OK;
+}
+
 static enum status open_ops(struct stage *s)
 {
     enum status st = STATUS_OK;
@@ -106,6 +116,7 @@ static enum status open_ops(struct stage *s)
         s->op[k].index = index[k];
         TRY(layer_shape(s->model, index[k], s->batch, &s->op[k].layer));
         TRY(layer_divide(s->model, index[k], &s->shard, s->batch, &s->op[k].layer));
+        TRY(check_halves(s, &s->op[k]));
         if (s->on.backend->adapt)
             s->on.backend->adapt(&s->op[k].layer);
     }
@@ -167,7 +178,8 @@ static enum status check_parts(const struct stage *s)
     for (size_t k = 0; k < s->n; k++) {
         const struct stage_op *o = &s->op[k];
         for (size_t i = 0; i < o->layer.inputs; i++)
-            if (s->tensor[o->input[i]].size != size_times(s->batch, o->layer.input))
+            if (s->tensor[o->input[i]].size !=
+                layer_room(&o->layer, size_times(s->batch, o->layer.input)))
                 return error_set(STATUS_UNSUPPORTED,
                                  "op '%s' reads a tensor that is not divided over %zu shards as it "
                                  "is itself: cut elsewhere",
@@ -199,14 +211,15 @@ static enum status open_tensors(struct stage *s, uint32_t *at)
     TRY(stage_allocate(s, n, sizeof *s->begun, &s->begun));
     for (; s->tensors < s->n; s->tensors++) {
         at[s->op[s->tensors].index] = (uint32_t)s->tensors;
-        s->tensor[s->tensors].size = size_times(s->batch, s->op[s->tensors].layer.output);
+        const struct layer *l = &s->op[s->tensors].layer;
+        s->tensor[s->tensors].size = layer_room(l, size_times(s->batch, l->output));
     }
     for (size_t p = 0; p < s->producers; p++)
         for (size_t i = 0; i < s->producer[p].n; i++, s->tensors++) {
             uint32_t op = s->producer[p].tensor[i];
             at[op] = (uint32_t)s->tensors;
             s->tensor[s->tensors].size =
-                size_times(s->batch, (size_t)m->op[op].output_bytes / 4); /* checked: fp32 */
+                size_times(s->batch, (size_t)m->op[op].output_bytes / 4); /* checked */
             s->producer[p].tensor[i] = at[op];
         }
     for (size_t c = 0; c < s->consumers; c++)
@@ -294,6 +307,15 @@ enum status stage_open(const struct model *m, const struct program *p, uint32_t 
     return stage_open_on(&(struct place){&backend_cpu, NULL}, m, p, index, rank, &o, out);
 }
 
+static enum status check_numbers(const struct model *m, const struct backend *b)
+{
+    if (m->element_bytes == sizeof(float) || (m->element_bytes == 2 && b->half))
+        return STATUS_OK;
+    return error_set(STATUS_UNSUPPORTED,
+                     "%s has parameters of %lld bytes; this device computes with %s", m->name,
+                     (long long)m->element_bytes, b->half ? "4 and 2" : "4");
+}
+
 enum status stage_open_on(const struct place *on, const struct model *m, const struct program *p,
                           uint32_t index, uint32_t rank, const struct device_options *o,
                           struct stage *out)
@@ -307,6 +329,7 @@ enum status stage_open_on(const struct place *on, const struct model *m, const s
                       .index = index,
                       .rank = rank,
                       .batch = p->microbatch_size,
+                      .halves = m->element_bytes == 2,
                       .learning_rate = o->learning_rate};
     gemm_single_thread();
     if (s.index >= p->stages || p->microbatches < 1 || s.batch < 1) {
@@ -318,12 +341,7 @@ enum status stage_open_on(const struct place *on, const struct model *m, const s
         st = error_set(STATUS_UNSUPPORTED, "optimizer '%s', there are adam and sgd", p->optimizer);
         goto out;
     }
-    if (m->element_bytes != sizeof(float)) {
-        st = error_set(STATUS_UNSUPPORTED,
-                       "%s has parameters of %lld bytes; this device computes with 4", m->name,
-                       (long long)m->element_bytes);
-        goto out;
-    }
+    TRY(check_numbers(m, on->backend));
     TRY(stage_find_shares(&s));
     TRY(find_stages(m, p, &stage_of));
     TRY(stage_find_data(&s));

@@ -170,6 +170,11 @@ enum status stage_begin_pass(struct stage *s, struct slot *slot, bool forward)
     if (s->zero == 3 && !s->gathered)
         return error_set(STATUS_INVALID, "stage %u: a pass before its parameters", s->index);
     s->gathered = false;
+    const real *parameter = s->version[slot->version].data;
+    if (s->half && s->half_of != parameter) {
+        s->on.backend->half->narrow(s->on.self, s->half, parameter, s->parameters);
+        s->half_of = parameter;
+    }
     return STATUS_OK;
 }
 
@@ -214,7 +219,7 @@ static enum status tied_gradients(struct stage *s, uint32_t owner, real **data, 
         *data = s->gradient + (mine == NOWHERE ? s->op[k].shared : s->op[mine].parameter);
         *n = mine == NOWHERE       ? s->op[k].layer.shared
              : s->shard.shards > 1 ? s->op[mine].layer.part[0].n
-                                   : (size_t)m->op[i].shared_bytes / 4;
+                                   : (size_t)(m->op[i].shared_bytes / m->element_bytes);
         return STATUS_OK;
     }
     return error_set(STATUS_INVALID, "stage %u holds no tied parameters of op %u", s->index, owner);
@@ -255,6 +260,7 @@ enum status stage_array(struct stage *s, const struct program_op *op, uint32_t k
 void stage_collected(struct stage *s, const struct program_op *op)
 {
     const struct stage_piece *p = s->piece;
+    s->half_of = NULL; /* parameters may be other ones now */
     if (s->zero >= 2 && op->purpose == FOR_DATA) {
         s->on.backend->add(s->on.self, s->sum, s->other_gradient + p->own, p->own_n);
         s->on.backend->zero(s->on.self, s->other_gradient, s->parameters * sizeof(real));
@@ -303,6 +309,7 @@ enum status stage_update(struct stage *s)
     struct optimizer_step o = {.rate = (real)s->learning_rate};
     TRY(next_version(s));
     fold_all(s);
+    s->half_of = NULL;
     s->updates++;
     if (s->moment) {
         o.rate = (real)(s->learning_rate / (1 - pow(ADAM_BETA1, s->updates)));

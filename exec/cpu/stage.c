@@ -27,7 +27,8 @@ void stage_close(struct stage *s)
     free(s->remote);
     void *const data[] = {s->gradient, s->other_gradient, s->other_parameter,
                           s->moment,   s->square,         s->sum,
-                          s->owned,    s->tied,           s->work};
+                          s->owned,    s->tied,           s->work,
+                          s->half};
     for (size_t i = 0; i < sizeof data / sizeof *data; i++)
         if (data[i])
             b->release(s->on.self, data[i]);
@@ -46,6 +47,13 @@ static real *value_of(const struct stage *s, const struct slot *slot, size_t t)
     return (s->tensor[t].remade ? s->remade : slot->data) + s->tensor[t].value;
 }
 
+/* Number n of the parameters in bf16. */
+static const real *half_at(const struct stage *s, size_t n)
+{
+    return s->half ? (const real *)(const void *)((const uint16_t *)(const void *)s->half + n)
+                   : NULL;
+}
+
 /* Operands of op k for the microbatch in `slot`. */
 static struct layer_io operands(const struct stage *s, const struct slot *slot, size_t k)
 {
@@ -58,6 +66,8 @@ static struct layer_io operands(const struct stage *s, const struct slot *slot, 
         .work = s->work + s->layer_work,
         .parameter = parameter + o->parameter,
         .shared = parameter + o->shared,
+        .half = half_at(s, o->parameter),
+        .half_shared = half_at(s, o->shared),
         .token = slot->token,
         .target = slot->target,
         .dy = s->work + s->tensor[k].gradient,
@@ -86,6 +96,20 @@ static void read_data(const struct stage *s, const struct slot *slot, uint32_t s
     s->on.backend->copy(s->on.self, slot->target, target, n * sizeof *target);
 }
 
+/* Sum a tensor over the shards, in fp32. */
+static void sum_shards(const struct stage *s, real *data, size_t size)
+{
+    const struct backend_half *b = s->on.backend->half;
+    real *wide = s->work + s->wide;
+    if (!s->halves) {
+        s->sums->sum(s->sums->self, data, size);
+        return;
+    }
+    b->widen(s->on.self, wide, data, 2 * size);
+    s->sums->sum(s->sums->self, wide, 2 * size);
+    b->narrow(s->on.self, data, wide, 2 * size);
+}
+
 /* Forward of op k; returns its unweighted loss. */
 static double forward_op(const struct stage *s, const struct slot *slot, size_t k)
 {
@@ -93,7 +117,7 @@ static double forward_op(const struct stage *s, const struct slot *slot, size_t 
     struct layer_io io = operands(s, slot, k);
     l->kind->forward(l, &io);
     if (l->sums_output)
-        s->sums->sum(s->sums->self, io.y, s->tensor[k].size);
+        sum_shards(s, io.y, s->tensor[k].size);
     return io.loss;
 }
 
@@ -129,7 +153,9 @@ static real *gradient_of(const struct stage *s, const struct slot *slot, size_t 
 static void contribute(struct stage *s, const struct slot *slot, size_t t, const real *share)
 {
     real *gradient = gradient_of(s, slot, t);
-    if (s->begun[t])
+    if (s->begun[t] && s->halves)
+        s->on.backend->half->add(s->on.self, gradient, share, 2 * s->tensor[t].size);
+    else if (s->begun[t])
         s->on.backend->add(s->on.self, gradient, share, s->tensor[t].size);
     else
         s->on.backend->copy(s->on.self, gradient, share, s->tensor[t].size * sizeof *share);
@@ -169,7 +195,7 @@ static void backward_op(struct stage *s, const struct slot *slot, size_t k, bool
     }
     l->kind->backward(l, &io);
     for (size_t i = 0; i < l->inputs && l->sums_input; i++)
-        s->sums->sum(s->sums->self, io.dx[i], s->tensor[o->input[i]].size);
+        sum_shards(s, io.dx[i], s->tensor[o->input[i]].size);
     if (l->kind->backward_weight && halves)
         s->on.backend->copy(s->on.self, slot->data + o->kept, io.dy,
                             s->tensor[k].size * sizeof *io.dy);

@@ -143,6 +143,10 @@ struct stage {
     real *work;                   /* [work_size] gradients of own outputs, scratch */
     size_t scratch, scratch_size; /* offset in `work` of LAYER_INPUTS areas of so many */
     size_t layer_work;            /* offset in `work` for the layers' own use */
+    bool halves;         /* activations are bf16 (layer.h: half), sizes still count reals */
+    real *half;          /* [parameters] in bf16 as passes use them; NULL: everything is fp32 */
+    const real *half_of; /* version that `half` is of; NULL: none */
+    size_t wide;         /* halves: offset in `work` of one in fp32, to be summed over shards */
     size_t remade_size;
     real *remade; /* [remade_size] activations of the microbatch at work that are made again */
     bool *begun;  /* [tensors] during backward(): gradient holds something */

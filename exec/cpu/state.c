@@ -7,8 +7,7 @@
 #include "exec/device.h"
 
 /* Array `index` of the rank: where it is, and what; NULL behind the last one. */
-static void *find(const struct cpu *c, size_t index, const struct stage **stage,
-                  struct device_state *out)
+static void *find(const struct cpu *c, size_t index, struct stage **stage, struct device_state *out)
 {
     for (size_t k = 0; k < c->stages; k++) {
         struct stage *s = &c->stage[k];
@@ -36,13 +35,13 @@ static void *find(const struct cpu *c, size_t index, const struct stage **stage,
 
 bool cpu_state(void *self, size_t index, struct device_state *out)
 {
-    const struct stage *s;
+    struct stage *s;
     return find(self, index, &s, out) != NULL;
 }
 
 enum status cpu_save(void *self, size_t index, void *data)
 {
-    const struct stage *s;
+    struct stage *s;
     struct device_state what;
     const void *from = find(self, index, &s, &what);
     if (!from)
@@ -56,7 +55,7 @@ enum status cpu_save(void *self, size_t index, void *data)
 
 enum status cpu_load(void *self, size_t index, const void *data)
 {
-    const struct stage *s;
+    struct stage *s;
     struct device_state what;
     void *to = find(self, index, &s, &what);
     if (!to)
@@ -65,5 +64,6 @@ enum status cpu_load(void *self, size_t index, const void *data)
         memcpy(to, data, what.bytes);
     else
         s->on.backend->copy(s->on.self, to, data, what.bytes);
+    s->half_of = NULL;
     return STATUS_OK;
 }

@@ -203,6 +203,27 @@ static void add(void *self, real *y, const real *x, size_t n)
     CUDA_NOTE(self, "add", kernel_add(y, x, n));
 }
 
+static void accumulate(void *self, void *y, const void *x, size_t n)
+{
+    CUDA_NOTE(self, "add in bf16", kernel_accumulate(KERNEL_BF16, y, x, n));
+}
+
+static void narrow(void *self, void *y, const real *x, size_t n)
+{
+    CUDA_NOTE(self, "to bf16", kernel_narrow(y, x, n));
+}
+
+static void widen(void *self, real *y, const void *x, size_t n)
+{
+    CUDA_NOTE(self, "from bf16", kernel_widen(y, x, n));
+}
+
+static const struct backend_half half = {
+    .add = accumulate,
+    .narrow = narrow,
+    .widen = widen,
+};
+
 static void update(void *self, const struct optimizer_step *o)
 {
     if (o->moment)
@@ -224,25 +245,44 @@ const struct backend backend_cuda = {
     .zero = zero,
     .add = add,
     .update = update,
+    .half = &half,
 };
 
 /* ---- matrix products: cuBLAS thinks in columns, so c^T = b^T a^T */
 
-void cuda_gemm(struct cuda_context *c, const char *what, const struct gemm *g,
+/* fp32 without TF32; bf16 on tensor cores, but sums of parts in fp32 too. */
+static void choose_products(struct cuda_context *c, enum kernel_type type)
+{
+    if (type == c->products)
+        return;
+    unsigned mode = type == KERNEL_FP32
+                        ? CUBLAS_PEDANTIC_MATH
+                        : CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
+    c->products = type;
+    CUBLAS_NOTE(c, "precision of cuBLAS", cublasSetMathMode(c->blas, (cublasMath_t)mode));
+}
+
+void cuda_gemm(struct cuda_context *c, const char *what, const struct cuda_gemm *p,
                const struct cuda_batch *batch)
 {
+    const struct gemm *g = &p->g;
     cublasOperation_t a_t = g->a_t ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t b_t = g->b_t ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cudaDataType_t in = p->in == KERNEL_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+    cudaDataType_t out = p->out == KERNEL_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+    cublasComputeType_t compute =
+        p->in == KERNEL_BF16 ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_PEDANTIC;
     int m = (int)g->m, n = (int)g->n, k = (int)g->k;
     int lda = (int)g->a_stride, ldb = (int)g->b_stride, ldc = (int)g->c_stride;
+    choose_products(c, p->in);
     if (!batch)
         CUBLAS_NOTE(c, what,
-                    cublasSgemm(c->blas, b_t, a_t, n, m, k, &g->alpha, g->b, ldb, g->a, lda,
-                                &g->beta, g->c, ldc));
+                    cublasGemmEx(c->blas, b_t, a_t, n, m, k, &g->alpha, g->b, in, ldb, g->a, in,
+                                 lda, &g->beta, g->c, out, ldc, compute, CUBLAS_GEMM_DEFAULT));
     else
         CUBLAS_NOTE(c, what,
-                    cublasSgemmStridedBatched(c->blas, b_t, a_t, n, m, k, &g->alpha, g->b, ldb,
-                                              (long long)batch->b, g->a, lda, (long long)batch->a,
-                                              &g->beta, g->c, ldc, (long long)batch->c,
-                                              (int)batch->n));
+                    cublasGemmStridedBatchedEx(
+                        c->blas, b_t, a_t, n, m, k, &g->alpha, g->b, in, ldb, (long long)batch->b,
+                        g->a, in, lda, (long long)batch->a, &g->beta, g->c, out, ldc,
+                        (long long)batch->c, (int)batch->n, compute, CUBLAS_GEMM_DEFAULT));
 }

@@ -25,8 +25,9 @@ struct cuda_arena {
 struct cuda_context {
     int gpu;
     cublasHandle_t blas;
-    void *workspace; /* cuBLAS's own would make results depend on other streams */
-    double *loss;    /* device memory: one sum */
+    enum kernel_type products; /* how `blas` is set */
+    void *workspace;           /* cuBLAS's own would make results depend on other streams */
+    double *loss;              /* device memory: one sum */
     size_t arenas;
     struct cuda_arena *arena; /* [arenas] */
     int64_t bytes;            /* of device memory, so far */
@@ -62,9 +63,24 @@ struct cuda_batch {
     size_t n, a, b, c;
 };
 
-/* exec/cpu/gemm.h on device memory, in fp32 throughout; batch NULL: one. */
-void cuda_gemm(struct cuda_context *c, const char *what, const struct gemm *g,
+/* exec/cpu/gemm.h on device memory. Operands of what type, and the result; sums are always fp32. */
+struct cuda_gemm {
+    struct gemm g; /* a, b, c: of the types said here, whatever C says */
+    enum kernel_type in, out;
+};
+/* batch NULL: one. */
+void cuda_gemm(struct cuda_context *c, const char *what, const struct cuda_gemm *g,
                const struct cuda_batch *batch);
+
+/* What a layer's activations are stored as, and number n of an array of them. */
+static inline enum kernel_type cuda_type(const struct layer *l)
+{
+    return l->half ? KERNEL_BF16 : KERNEL_FP32;
+}
+static inline real *cuda_at(const struct layer *l, const real *data, size_t n)
+{
+    return (real *)(uintptr_t)((const char *)data + n * (l->half ? 2 : sizeof(real)));
+}
 
 /* self: struct cuda_context */
 extern const struct backend backend_cuda;

@@ -3,9 +3,9 @@
 
 #include "exec/cpu/stage.h"
 #include "exec/cuda/context.h"
+#include "exec/cuda/times.h"
 #include "exec/device.h"
 #include "exec/rendezvous.h"
-#include "exec/tcp/socket.h"
 
 /* An array of a collective in host memory, for transports that sum there. */
 struct mirror {
@@ -21,11 +21,7 @@ struct cuda {
     size_t mirrors;
     struct mirror *mirror; /* [mirrors] as many as collectives have been in flight at once */
     bool direct;           /* the transport takes device memory */
-    const struct program *program;
-    size_t first, ops;        /* of the rank */
-    cudaEvent_t base, *event; /* [2 * ops] begin and end, NULL for communication */
-    uint32_t step;            /* of `base`, UINT32_MAX at first */
-    double base_s;            /* when it happened */
+    struct cuda_times times;
 };
 
 static bool computes(const struct model_op *op)
@@ -40,30 +36,11 @@ static void close_cuda(void *self)
         return;
     for (size_t k = 0; k < c->mirrors; k++)
         free(c->mirror[k].data);
-    for (size_t i = 0; c->event && i < 2 * c->ops; i++)
-        if (c->event[i])
-            cudaEventDestroy(c->event[i]);
-    if (c->base)
-        cudaEventDestroy(c->base);
+    cuda_times_close(&c->times);
     device_cpu.close(c->stages);
     free(c->mirror);
-    free(c->event);
     cuda_context_close(&c->context);
     free(c);
-}
-
-static enum status open_events(struct cuda *c)
-{
-    enum status st;
-    c->event = calloc(2 * c->ops + 1, sizeof *c->event);
-    if (!c->event)
-        return error_set(STATUS_NOMEM, "events of %zu ops", c->ops);
-    TRY(CUDA_ERROR("event", cudaEventCreate(&c->base)));
-    for (size_t i = 0; i < 2 * c->ops; i++)
-        if (op_computes(&c->program->op[c->first + i / 2]))
-            TRY(CUDA_ERROR("event", cudaEventCreate(&c->event[i])));
-out:
-    return st;
 }
 
 static enum status open_cuda(const struct model *m, const struct program *p, uint32_t rank,
@@ -75,14 +52,10 @@ static enum status open_cuda(const struct model *m, const struct program *p, uin
     struct cuda *c = calloc(1, sizeof *c);
     if (!c)
         return error_set(STATUS_NOMEM, "rank %u: out of memory", rank);
-    c->program = p;
-    c->first = p->op_start[rank];
-    c->ops = p->op_start[rank + 1] - c->first;
-    c->step = UINT32_MAX;
     c->direct = o->direct;
     TRY(cuda_gpu_of(rank, &gpu));
     TRY(cuda_context_open(gpu, &c->context));
-    TRY(open_events(c));
+    TRY(cuda_times_open(p, rank, &c->times));
     TRY(cpu_open_on(&(struct place){&backend_cuda, &c->context}, m, p, rank, o, &stages));
     c->stages = stages;
     TRY(cuda_finish(&c->context));
@@ -146,30 +119,15 @@ static void sum(void *self, real *data, size_t n)
     backend_cuda.copy(&s->c->context, data, m->data, n * sizeof *data);
 }
 
-/* GPU clocks count from an event: here, while nothing runs. */
-static enum status begin_step(struct cuda *c, uint32_t step)
-{
-    enum status st;
-    CUDA_NOTE(&c->context, "event", cudaEventRecord(c->base, CUDA_STREAM));
-    TRY(cuda_finish(&c->context));
-    c->base_s = clock_now();
-    c->step = step;
-out:
-    return st;
-}
-
 static enum status compute(void *self, uint32_t step, const struct program_op *op,
                            const struct layer_sums *sums)
 {
     enum status st;
     struct cuda *c = self;
-    cudaEvent_t *event = &c->event[2 * (size_t)(op - c->program->op - (ptrdiff_t)c->first)];
-    if (c->step != step)
-        TRY(begin_step(c, step));
-    CUDA_NOTE(&c->context, "event", cudaEventRecord(event[0], CUDA_STREAM));
+    TRY(cuda_times_begin(&c->times, &c->context, step, op));
     const struct layer_sums mine = {&(struct sums){c, sums}, sum};
     TRY(device_cpu.compute(c->stages, step, op, c->direct ? sums : &mine));
-    CUDA_NOTE(&c->context, "event", cudaEventRecord(event[1], CUDA_STREAM));
+    cuda_times_end(&c->times, &c->context, op);
     st = cuda_status(&c->context);
 out:
     return st;
@@ -231,12 +189,7 @@ static enum status finish(void *self)
 static void times(void *self, const struct program_op *op, double *start_s, double *end_s)
 {
     struct cuda *c = self;
-    const cudaEvent_t *event = &c->event[2 * (size_t)(op - c->program->op - (ptrdiff_t)c->first)];
-    float begin_ms = 0, end_ms = 0;
-    CUDA_NOTE(&c->context, "time of an op", cudaEventElapsedTime(&begin_ms, c->base, event[0]));
-    CUDA_NOTE(&c->context, "time of an op", cudaEventElapsedTime(&end_ms, c->base, event[1]));
-    *start_s = c->base_s + (double)begin_ms * 1e-3;
-    *end_s = c->base_s + (double)end_ms * 1e-3;
+    cuda_times_read(&c->times, &c->context, op, start_s, end_s);
 }
 
 static double take_loss(void *self)

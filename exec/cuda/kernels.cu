@@ -1,63 +1,5 @@
 /* Kernels: simple ones, a thread per element or a block per row; they are bound by memory. */
-#include "exec/cuda/kernels.h"
-
-#ifndef LAUNCH_ON /* else a test runs the kernels on the host (tests/cuda) */
-static const unsigned BLOCK = 256, WARP = 32;
-#define LAUNCH_ON(stream, kernel, blocks, ...)                                                     \
-    (kernel<<<(blocks), BLOCK, 0, (stream)>>>(__VA_ARGS__), cudaGetLastError())
-#endif
-#define LAUNCH(kernel, blocks, ...) LAUNCH_ON(CUDA_STREAM, kernel, blocks, __VA_ARGS__)
-static const unsigned MOST_BLOCKS = 65535;
-
-static unsigned blocks_for(size_t n)
-{
-    size_t blocks = (n + BLOCK - 1) / BLOCK;
-    return blocks < 1 ? 1 : blocks < MOST_BLOCKS ? (unsigned)blocks : MOST_BLOCKS;
-}
-
-/* Blocks of columns by `rows` rows of blocks. */
-static dim3 grid_for(size_t columns, size_t rows)
-{
-    return dim3((unsigned)((columns + BLOCK - 1) / BLOCK), (unsigned)rows);
-}
-
-#define FOR_EACH(i, n)                                                                             \
-    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n);                        \
-         i += (size_t)gridDim.x * blockDim.x)
-/* Threads of a block over a row. */
-#define ALONG(i, n) for (size_t i = threadIdx.x; i < (n); i += blockDim.x)
-
-/* ---- sums and maxima over a block; every thread gets the result */
-
-static __device__ float block_sum(float value)
-{
-    __shared__ float part[BLOCK / WARP];
-    for (unsigned k = WARP / 2; k > 0; k /= 2)
-        value += __shfl_xor_sync(0xffffffffu, value, (int)k);
-    __syncthreads(); /* the last call's parts have been read */
-    if (threadIdx.x % WARP == 0)
-        part[threadIdx.x / WARP] = value;
-    __syncthreads();
-    float sum = 0;
-    for (unsigned k = 0; k < BLOCK / WARP; k++)
-        sum += part[k];
-    return sum;
-}
-
-static __device__ float block_max(float value)
-{
-    __shared__ float part[BLOCK / WARP];
-    for (unsigned k = WARP / 2; k > 0; k /= 2)
-        value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, (int)k));
-    __syncthreads();
-    if (threadIdx.x % WARP == 0)
-        part[threadIdx.x / WARP] = value;
-    __syncthreads();
-    float largest = part[0];
-    for (unsigned k = 1; k < BLOCK / WARP; k++)
-        largest = fmaxf(largest, part[k]);
-    return largest;
-}
+#include "exec/cuda/launch.cuh"
 
 /* ---- element by element */
 
@@ -67,39 +9,67 @@ static __global__ void add(float *y, const float *x, size_t n)
     y[i] += x[i];
 }
 
-static __global__ void sum(float *y, const float *a, const float *b, size_t n)
+/* Kernels of activations are given them untyped and take them for T. */
+
+template <typename T> static __global__ void accumulate(void *y_, const void *x_, size_t n)
 {
+    T *y = (T *)y_;
+    const T *x = (const T *)x_;
     FOR_EACH(i, n)
-    y[i] = a[i] + b[i];
+    y[i] = T((float)y[i] + (float)x[i]);
 }
 
-static __global__ void bias_add(float *y, const float *bias, size_t n, size_t columns)
+template <typename T> static __global__ void sum(void *y, const void *a_, const void *b_, size_t n)
+{
+    const T *a = (const T *)a_, *b = (const T *)b_;
+    FOR_EACH(i, n)
+    ((T *)y)[i] = T((float)a[i] + (float)b[i]);
+}
+
+template <typename T> static __global__ void narrow(void *y, const float *x, size_t n)
 {
     FOR_EACH(i, n)
-    y[i] += bias[i % columns];
+    ((T *)y)[i] = T(x[i]);
+}
+
+template <typename T> static __global__ void widen(float *y, const void *x, size_t n)
+{
+    FOR_EACH(i, n)
+    y[i] = (float)((const T *)x)[i];
+}
+
+template <typename T>
+static __global__ void bias_add(void *y_, const float *bias, size_t n, size_t columns)
+{
+    T *y = (T *)y_;
+    FOR_EACH(i, n)
+    y[i] = T((float)y[i] + bias[i % columns]);
 }
 
 /* exec/cpu/gelu.c has the formulas. */
 #define ROOT  0.7978845608028654f
 #define CUBIC 0.044715f
 
-static __global__ void gelu(float *y, const float *x, size_t n)
+template <typename T> static __global__ void gelu(void *y, const void *x_, size_t n)
 {
     FOR_EACH(i, n)
     {
-        float u = ROOT * (x[i] + CUBIC * x[i] * x[i] * x[i]);
-        y[i] = x[i] / (1 + expf(-2 * u));
+        float x = (float)((const T *)x_)[i];
+        float u = ROOT * (x + CUBIC * x * x * x);
+        ((T *)y)[i] = T(x / (1 + expf(-2 * u)));
     }
 }
 
-static __global__ void gelu_backward(float *dx, const float *x, const float *dy, size_t n)
+template <typename T>
+static __global__ void gelu_backward(void *dx, const void *x_, const void *dy, size_t n)
 {
     FOR_EACH(i, n)
     {
-        float square = x[i] * x[i];
-        float u = ROOT * (x[i] + CUBIC * x[i] * square);
+        float x = (float)((const T *)x_)[i], square = x * x;
+        float u = ROOT * (x + CUBIC * x * square);
         float s = 1 / (1 + expf(-2 * u));
-        dx[i] = dy[i] * (s + x[i] * s * (1 - s) * 2 * ROOT * (1 + 3 * CUBIC * square));
+        float slope = s + x * s * (1 - s) * 2 * ROOT * (1 + 3 * CUBIC * square);
+        ((T *)dx)[i] = T((float)((const T *)dy)[i] * slope);
     }
 }
 
@@ -130,26 +100,29 @@ static __device__ size_t part_row(size_t rows, unsigned part)
     return rows * part / COLUMN_PARTS;
 }
 
-static __global__ void column_parts(float *work, const float *x, size_t rows, size_t columns)
+template <typename T>
+static __global__ void column_parts(float *work, const void *x, size_t rows, size_t columns)
 {
     size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (c >= columns)
         return;
     float value = 0;
     for (size_t r = part_row(rows, blockIdx.y); r < part_row(rows, blockIdx.y + 1); r++)
-        value += x[r * columns + c];
+        value += (float)((const T *)x)[r * columns + c];
     work[blockIdx.y * columns + c] = value;
 }
 
-static __global__ void norm_parts(float *work, struct kernel_norm l, const float *dy)
+template <typename T>
+static __global__ void norm_parts(float *work, struct kernel_norm l, const void *dy)
 {
+    const T *x = (const T *)l.x;
     size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (c >= l.channels)
         return;
     float weight = 0, bias = 0;
     for (size_t r = part_row(l.rows, blockIdx.y); r < part_row(l.rows, blockIdx.y + 1); r++) {
-        float d = dy[r * l.channels + c];
-        weight += d * (l.x[r * l.channels + c] - l.saved[2 * r]) * l.saved[2 * r + 1];
+        float d = (float)((const T *)dy)[r * l.channels + c];
+        weight += d * ((float)x[r * l.channels + c] - l.saved[2 * r]) * l.saved[2 * r + 1];
         bias += d;
     }
     work[blockIdx.y * l.channels + c] = weight;
@@ -170,197 +143,131 @@ static __global__ void add_parts(float *out, const float *work, size_t columns)
 
 /* ---- layer normalisation: a block per row */
 
-static __global__ void norm(struct kernel_norm l, float *y)
+template <typename T> static __global__ void norm(struct kernel_norm l, void *y_)
 {
     size_t row = blockIdx.x;
-    const float *x = l.x + row * l.channels;
+    const T *x = (const T *)l.x + row * l.channels;
+    T *y = (T *)y_ + row * l.channels;
     float part = 0;
     ALONG(i, l.channels)
-    part += x[i];
+    part += (float)x[i];
     float mean = block_sum(part) / (float)l.channels;
     part = 0;
     ALONG(i, l.channels)
-    part += (x[i] - mean) * (x[i] - mean);
+    part += ((float)x[i] - mean) * ((float)x[i] - mean);
     float rstd = 1 / sqrtf(block_sum(part) / (float)l.channels + 1e-5f);
     ALONG(i, l.channels)
-    y[row * l.channels + i] = (x[i] - mean) * rstd * l.parameter[i] + l.parameter[l.channels + i];
+    y[i] = T(((float)x[i] - mean) * rstd * l.parameter[i] + l.parameter[l.channels + i]);
     if (threadIdx.x == 0) {
         l.saved[2 * row] = mean;
         l.saved[2 * row + 1] = rstd;
     }
 }
 
-static __global__ void norm_backward(struct kernel_norm l, const float *dy, float *dx)
+template <typename T>
+static __global__ void norm_backward(struct kernel_norm l, const void *dy_, void *dx_)
 {
     size_t row = blockIdx.x;
-    const float *x = l.x + row * l.channels;
-    dy += row * l.channels;
-    dx += row * l.channels;
+    const T *x = (const T *)l.x + row * l.channels, *dy = (const T *)dy_ + row * l.channels;
+    T *dx = (T *)dx_ + row * l.channels;
     float mean = l.saved[2 * row], rstd = l.saved[2 * row + 1], g_part = 0, gn_part = 0;
     ALONG(i, l.channels)
     {
-        float g = dy[i] * l.parameter[i];
+        float g = (float)dy[i] * l.parameter[i];
         g_part += g;
-        gn_part += g * (x[i] - mean) * rstd;
+        gn_part += g * ((float)x[i] - mean) * rstd;
     }
     float g_mean = block_sum(g_part) / (float)l.channels;
     float gn_mean = block_sum(gn_part) / (float)l.channels;
     ALONG(i, l.channels)
-    dx[i] = rstd * (dy[i] * l.parameter[i] - g_mean - (x[i] - mean) * rstd * gn_mean);
+    dx[i] =
+        T(rstd * ((float)dy[i] * l.parameter[i] - g_mean - ((float)x[i] - mean) * rstd * gn_mean));
 }
 
 /* ---- embedding */
 
-static __global__ void embedding(struct kernel_embedding e, const float *parameter, float *y)
+/* Row `at` of a table in the parameters; NULL: another shard has it, or nobody. */
+static __device__ const float *table_row(const struct kernel_table &t, size_t at, size_t channels,
+                                         const float *parameter)
+{
+    if (at < t.first || at - t.first >= t.rows)
+        return NULL;
+    return parameter + t.start + (at - t.first) * channels;
+}
+
+template <typename T>
+static __global__ void embedding(struct kernel_embedding e, const float *parameter, void *y)
 {
     size_t row = blockIdx.x;
-    const float *table = parameter + (size_t)e.token[row] * e.channels;
-    const float *position = parameter + e.positions + row % e.tokens * e.channels;
+    const float *value = table_row(e.value, (size_t)e.token[row], e.channels, parameter);
+    const float *position = table_row(e.position, row % e.tokens, e.channels, parameter);
+    const float *type = table_row(e.segment, 0, e.channels, parameter);
     ALONG(i, e.channels)
     {
-        float value = table[i];
-        if (e.positions > 0)
-            value += position[i];
-        if (e.types > 0)
-            value += parameter[e.types + i];
-        y[row * e.channels + i] = value;
+        float total = value ? value[i] : 0;
+        if (position)
+            total += position[i];
+        if (type)
+            total += type[i];
+        ((T *)y)[row * e.channels + i] = T(total);
     }
 }
 
-/* Gradient of the table: a block per value, which looks for its rows in ascending order. */
-static __global__ void embedding_table(struct kernel_embedding e, const float *dy, float *d_table)
+/* Gradient of the values: a block for each that is here, which looks for its rows in ascending
+ * order. */
+template <typename T>
+static __global__ void embedding_values(struct kernel_embedding e, const void *dy, float *d_table)
 {
     size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    int32_t value = (int32_t)blockIdx.y;
+    int32_t value = (int32_t)(e.value.first + blockIdx.y);
     if (c >= e.channels)
         return;
     float *d = d_table + blockIdx.y * e.channels + c, total = *d;
     for (size_t row = 0; row < e.samples * e.tokens; row++)
         if (e.token[row] == value)
-            total += dy[row * e.channels + c];
+            total += (float)((const T *)dy)[row * e.channels + c];
     *d = total;
 }
 
-static __global__ void embedding_positions(struct kernel_embedding e, const float *dy, float *d)
+template <typename T>
+static __global__ void embedding_positions(struct kernel_embedding e, const void *dy, float *d)
 {
-    size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x, token = blockIdx.y;
+    size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    size_t token = e.position.first + blockIdx.y;
     if (c >= e.channels)
         return;
-    float total = d[token * e.channels + c];
+    float total = d[blockIdx.y * e.channels + c];
     for (size_t b = 0; b < e.samples; b++)
-        total += dy[(b * e.tokens + token) * e.channels + c];
-    d[token * e.channels + c] = total;
+        total += (float)((const T *)dy)[(b * e.tokens + token) * e.channels + c];
+    d[blockIdx.y * e.channels + c] = total;
 }
 
-/* ---- attention: a block per row (x) and head (y) */
+/* ---- a paced op */
 
-static __device__ float *score_row(const struct kernel_scores &s)
+#ifndef HOST_CLOCK /* else a test's */
+static __device__ unsigned long long clock_ns()
 {
-    return s.p + (blockIdx.y * s.rows + blockIdx.x) * s.columns;
+    unsigned long long ns;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+    return ns;
 }
-static __device__ float *score_saved(const struct kernel_scores &s)
-{
-    return s.saved + (blockIdx.y * s.tokens + s.first + blockIdx.x) * 2;
-}
-/* Columns that the row sees. */
-static __device__ size_t score_seen(const struct kernel_scores &s)
-{
-    return s.causal ? s.first + blockIdx.x + 1 : s.columns;
-}
+#endif
 
-static __global__ void softmax(struct kernel_scores s)
+/* One thread looks; the others of the block wait for it at the end. */
+static __global__ void spin(unsigned long long ns)
 {
-    float *p = score_row(s), largest = -INFINITY, part = 0;
-    size_t seen = score_seen(s);
-    ALONG(i, seen)
-    largest = fmaxf(largest, p[i]);
-    largest = block_max(largest);
-    ALONG(i, seen)
-    part += p[i] = expf(p[i] - largest);
-    float scale = 1 / block_sum(part);
-    ALONG(i, s.columns)
-    p[i] = i < seen ? p[i] * scale : 0;
-    if (threadIdx.x == 0) {
-        score_saved(s)[0] = largest;
-        score_saved(s)[1] = scale;
-    }
-}
-
-static __global__ void softmax_again(struct kernel_scores s)
-{
-    float *p = score_row(s), largest = score_saved(s)[0], scale = score_saved(s)[1];
-    size_t seen = score_seen(s);
-    ALONG(i, s.columns)
-    p[i] = i < seen ? expf(p[i] - largest) * scale : 0;
-}
-
-static __global__ void softmax_backward(struct kernel_scores s, float *all)
-{
-    const float *p = score_row(s);
-    float *d = all + (p - s.p), part = 0;
-    ALONG(i, s.columns)
-    part += d[i] * p[i];
-    float mean = block_sum(part);
-    ALONG(i, s.columns)
-    d[i] = p[i] * (d[i] - mean);
-}
-
-/* ---- loss: a block per row */
-
-static __global__ void loss_rows(struct kernel_loss l)
-{
-    size_t row = blockIdx.x;
-    const float *x = l.x + row * l.columns;
-    float largest = -INFINITY, part = 0;
-    if (l.target[row] < 0) { /* the whole block */
-        if (threadIdx.x == 0)
-            l.saved[2 * l.rows + row] = 0;
-        return;
-    }
-    ALONG(i, l.columns)
-    largest = fmaxf(largest, x[i]);
-    largest = block_max(largest);
-    ALONG(i, l.columns)
-    part += expf(x[i] - largest);
-    float total = block_sum(part);
-    if (threadIdx.x == 0) {
-        l.saved[2 * row] = largest;
-        l.saved[2 * row + 1] = 1 / total;
-        l.saved[2 * l.rows + row] = logf(total) + (largest - x[l.target[row]]);
-    }
-}
-
-/* One block. */
-static __global__ void loss_sum(struct kernel_loss l, double *loss)
-{
-    __shared__ double part[BLOCK];
-    double total = 0;
-    ALONG(row, l.rows)
-    total += (double)l.saved[2 * l.rows + row];
-    part[threadIdx.x] = total;
-    __syncthreads();
-    if (threadIdx.x > 0)
-        return;
-    total = 0;
-    for (unsigned k = 0; k < BLOCK; k++)
-        total += part[k];
-    *loss += total * (double)l.scale;
-}
-
-static __global__ void loss_backward(struct kernel_loss l, float *dx)
-{
-    size_t row = blockIdx.x;
-    const float *x = l.x + row * l.columns;
-    int32_t target = l.target[row];
-    float largest = l.saved[2 * row], scale = l.saved[2 * row + 1] * l.scale;
-    ALONG(i, l.columns)
-    {
-        float d = target < 0 ? 0 : expf(x[i] - largest) * scale;
-        dx[row * l.columns + i] = (int32_t)i == target ? d - l.scale : d;
-    }
+    unsigned long long begin = clock_ns();
+    while (threadIdx.x == 0 && clock_ns() - begin < ns)
+        ;
 }
 
 /* ---- launches */
+
+/* Blocks of columns by `rows` rows of blocks. */
+static dim3 grid_for(size_t columns, size_t rows)
+{
+    return dim3((unsigned)((columns + BLOCK - 1) / BLOCK), (unsigned)rows);
+}
 
 cudaError_t kernel_add(float *y, const float *x, size_t n)
 {
@@ -372,97 +279,96 @@ cudaError_t kernel_add_on(cudaStream_t stream, float *y, const float *x, size_t 
     return n > 0 ? LAUNCH_ON(stream, add, blocks_for(n), y, x, n) : cudaSuccess;
 }
 
-cudaError_t kernel_sum(float *y, const float *a, const float *b, size_t n)
+cudaError_t kernel_accumulate(enum kernel_type t, void *y, const void *x, size_t n)
 {
-    return LAUNCH(sum, blocks_for(n), y, a, b, n);
+    return LAUNCH_AS(t, accumulate, blocks_for(n), y, x, n);
 }
 
-cudaError_t kernel_bias(float *y, const float *bias, size_t rows, size_t columns)
+cudaError_t kernel_sum(enum kernel_type t, void *y, const void *a, const void *b, size_t n)
 {
-    return LAUNCH(bias_add, blocks_for(rows * columns), y, bias, rows * columns, columns);
+    return LAUNCH_AS(t, sum, blocks_for(n), y, a, b, n);
 }
 
-cudaError_t kernel_columns(float *out, const float *x, size_t rows, size_t columns, float *work)
+cudaError_t kernel_narrow(void *y, const float *x, size_t n)
 {
-    cudaError_t e = LAUNCH(column_parts, grid_for(columns, COLUMN_PARTS), work, x, rows, columns);
+    return n > 0 ? LAUNCH(narrow<__nv_bfloat16>, blocks_for(n), y, x, n) : cudaSuccess;
+}
+
+cudaError_t kernel_widen(float *y, const void *x, size_t n)
+{
+    return n > 0 ? LAUNCH(widen<__nv_bfloat16>, blocks_for(n), y, x, n) : cudaSuccess;
+}
+
+cudaError_t kernel_bias(enum kernel_type t, void *y, const float *bias, size_t rows, size_t columns)
+{
+    return LAUNCH_AS(t, bias_add, blocks_for(rows * columns), y, bias, rows * columns, columns);
+}
+
+cudaError_t kernel_columns(enum kernel_type t, float *out, const void *x, size_t rows,
+                           size_t columns, float *work)
+{
+    cudaError_t e =
+        LAUNCH_AS(t, column_parts, grid_for(columns, COLUMN_PARTS), work, x, rows, columns);
     return e ? e : LAUNCH(add_parts, grid_for(columns, 1), out, work, columns);
 }
 
-cudaError_t kernel_gelu(float *y, const float *x, size_t n)
+cudaError_t kernel_gelu(enum kernel_type t, void *y, const void *x, size_t n)
 {
-    return LAUNCH(gelu, blocks_for(n), y, x, n);
+    return LAUNCH_AS(t, gelu, blocks_for(n), y, x, n);
 }
 
-cudaError_t kernel_gelu_backward(float *dx, const float *x, const float *dy, size_t n)
+cudaError_t kernel_gelu_backward(enum kernel_type t, void *dx, const void *x, const void *dy,
+                                 size_t n)
 {
-    return LAUNCH(gelu_backward, blocks_for(n), dx, x, dy, n);
+    return LAUNCH_AS(t, gelu_backward, blocks_for(n), dx, x, dy, n);
 }
 
-cudaError_t kernel_norm(const struct kernel_norm *l, float *y)
+cudaError_t kernel_norm(const struct kernel_norm *l, void *y)
 {
-    return LAUNCH(norm, (unsigned)l->rows, *l, y);
+    return LAUNCH_AS(l->type, norm, (unsigned)l->rows, *l, y);
 }
 
-cudaError_t kernel_norm_backward(const struct kernel_norm *l, const float *dy, float *dx)
+cudaError_t kernel_norm_backward(const struct kernel_norm *l, const void *dy, void *dx)
 {
-    return LAUNCH(norm_backward, (unsigned)l->rows, *l, dy, dx);
+    return LAUNCH_AS(l->type, norm_backward, (unsigned)l->rows, *l, dy, dx);
 }
 
-cudaError_t kernel_norm_weight(const struct kernel_norm *l, const float *dy, float *d_parameter,
+cudaError_t kernel_norm_weight(const struct kernel_norm *l, const void *dy, float *d_parameter,
                                float *work)
 {
-    cudaError_t e = LAUNCH(norm_parts, grid_for(l->channels, COLUMN_PARTS), work, *l, dy);
+    cudaError_t e =
+        LAUNCH_AS(l->type, norm_parts, grid_for(l->channels, COLUMN_PARTS), work, *l, dy);
     return e ? e : LAUNCH(add_parts, grid_for(l->channels, 2), d_parameter, work, l->channels);
 }
 
-cudaError_t kernel_embedding(const struct kernel_embedding *e, const float *parameter, float *y)
+cudaError_t kernel_embedding(const struct kernel_embedding *e, const float *parameter, void *y)
 {
-    return LAUNCH(embedding, (unsigned)(e->samples * e->tokens), *e, parameter, y);
+    return LAUNCH_AS(e->type, embedding, (unsigned)(e->samples * e->tokens), *e, parameter, y);
 }
 
-cudaError_t kernel_embedding_backward(const struct kernel_embedding *e, const float *dy,
+/* Rows of a table below `end` that are here. */
+static size_t rows_below(const struct kernel_table *t, size_t end)
+{
+    size_t rows = t->first < end ? end - t->first : 0;
+    return rows < t->rows ? rows : t->rows;
+}
+
+cudaError_t kernel_embedding_backward(const struct kernel_embedding *e, const void *dy,
                                       float *d_parameter, float *work)
 {
-    cudaError_t error =
-        LAUNCH(embedding_table, grid_for(e->channels, e->values), *e, dy, d_parameter);
-    if (!error && e->positions > 0)
-        error = LAUNCH(embedding_positions, grid_for(e->channels, e->tokens), *e, dy,
-                       d_parameter + e->positions);
-    if (!error && e->types > 0)
-        error =
-            kernel_columns(d_parameter + e->types, dy, e->samples * e->tokens, e->channels, work);
+    cudaError_t error = cudaSuccess;
+    size_t values = rows_below(&e->value, e->values);
+    size_t positions = rows_below(&e->position, e->tokens);
+    if (values > 0)
+        error = LAUNCH_AS(e->type, embedding_values, grid_for(e->channels, values), *e, dy,
+                          d_parameter + e->value.start);
+    if (!error && positions > 0)
+        error = LAUNCH_AS(e->type, embedding_positions, grid_for(e->channels, positions), *e, dy,
+                          d_parameter + e->position.start);
+    if (!error && rows_below(&e->segment, 1) > 0)
+        error = kernel_columns(e->type, d_parameter + e->segment.start, dy, e->samples * e->tokens,
+                               e->channels, work);
     return error;
-}
-
-static dim3 score_grid(const struct kernel_scores *s)
-{
-    return dim3((unsigned)s->rows, (unsigned)s->heads);
-}
-
-cudaError_t kernel_softmax(const struct kernel_scores *s)
-{
-    return LAUNCH(softmax, score_grid(s), *s);
-}
-
-cudaError_t kernel_softmax_again(const struct kernel_scores *s)
-{
-    return LAUNCH(softmax_again, score_grid(s), *s);
-}
-
-cudaError_t kernel_softmax_backward(const struct kernel_scores *s, float *d)
-{
-    return LAUNCH(softmax_backward, score_grid(s), *s, d);
-}
-
-cudaError_t kernel_loss(const struct kernel_loss *l, double *loss)
-{
-    cudaError_t e = LAUNCH(loss_rows, (unsigned)l->rows, *l);
-    return e ? e : LAUNCH(loss_sum, 1, *l, loss);
-}
-
-cudaError_t kernel_loss_backward(const struct kernel_loss *l, float *dx)
-{
-    return LAUNCH(loss_backward, (unsigned)l->rows, *l, dx);
 }
 
 cudaError_t kernel_sgd(float *parameter, const float *gradient, size_t n, float rate)
@@ -476,4 +382,9 @@ cudaError_t kernel_adam(float *parameter, const float *gradient, float *const st
     return n > 0 ? LAUNCH(adam, blocks_for(n), parameter, gradient, state[0], state[1], n, rate,
                           unbias)
                  : cudaSuccess;
+}
+
+cudaError_t kernel_spin(uint64_t ns)
+{
+    return LAUNCH(spin, 1, (unsigned long long)ns);
 }

@@ -17,6 +17,10 @@
 
 enum { COLUMN_PARTS = 64 };
 
+/* What activations and their gradients (`void *` below) are stored as; parameters, their gradients,
+ * sums and what is saved per row are fp32, and so is all arithmetic. */
+enum kernel_type { KERNEL_FP32, KERNEL_BF16 };
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -24,62 +28,86 @@ extern "C" {
 cudaError_t kernel_add(float *y, const float *x, size_t n); /* y += x */
 /* The same on another stream. */
 cudaError_t kernel_add_on(cudaStream_t stream, float *y, const float *x, size_t n);
-cudaError_t kernel_sum(float *y, const float *a, const float *b, size_t n);
+/* y += x, and y = a + b, of activations. */
+cudaError_t kernel_accumulate(enum kernel_type t, void *y, const void *x, size_t n);
+cudaError_t kernel_sum(enum kernel_type t, void *y, const void *a, const void *b, size_t n);
+cudaError_t kernel_narrow(void *y, const float *x, size_t n); /* fp32 to bf16 */
+cudaError_t kernel_widen(float *y, const void *x, size_t n);  /* bf16 to fp32 */
 /* y (rows, columns) += bias [columns]; out [columns] += column sums of x, work [COLUMN_PARTS *
  * columns]. */
-cudaError_t kernel_bias(float *y, const float *bias, size_t rows, size_t columns);
-cudaError_t kernel_columns(float *out, const float *x, size_t rows, size_t columns, float *work);
+cudaError_t kernel_bias(enum kernel_type t, void *y, const float *bias, size_t rows,
+                        size_t columns);
+cudaError_t kernel_columns(enum kernel_type t, float *out, const void *x, size_t rows,
+                           size_t columns, float *work);
 
-cudaError_t kernel_gelu(float *y, const float *x, size_t n);
-cudaError_t kernel_gelu_backward(float *dx, const float *x, const float *dy, size_t n);
+cudaError_t kernel_gelu(enum kernel_type t, void *y, const void *x, size_t n);
+cudaError_t kernel_gelu_backward(enum kernel_type t, void *dx, const void *x, const void *dy,
+                                 size_t n);
 
 /* x (rows, channels); saved [2 * rows] mean and 1 / deviation; weight, then bias. */
 struct kernel_norm {
+    enum kernel_type type;
     size_t rows, channels;
-    const float *x, *parameter;
+    const void *x;
+    const float *parameter;
     float *saved;
 };
-cudaError_t kernel_norm(const struct kernel_norm *l, float *y);
-cudaError_t kernel_norm_backward(const struct kernel_norm *l, const float *dy, float *dx);
+cudaError_t kernel_norm(const struct kernel_norm *l, void *y);
+cudaError_t kernel_norm_backward(const struct kernel_norm *l, const void *dy, void *dx);
 /* d_parameter += ..., work [2 * COLUMN_PARTS * channels] */
-cudaError_t kernel_norm_weight(const struct kernel_norm *l, const float *dy, float *d_parameter,
+cudaError_t kernel_norm_weight(const struct kernel_norm *l, const void *dy, float *d_parameter,
                                float *work);
 
-/* Table (vocabulary, channels), then positions, then types as in exec/cpu/embedding.c; token
- * [samples * tokens] are below `values`. */
+/* Tables of values, positions and types as in exec/cpu/embedding.c, each as far as it is here: row
+ * `first` is at `start` in the parameters. token [samples * tokens] are below `values`. */
+struct kernel_table {
+    size_t start, first, rows;
+};
 struct kernel_embedding {
+    enum kernel_type type; /* of y and dy */
     size_t samples, tokens, channels, values;
     const int32_t *token;
-    size_t positions, types; /* offsets in the parameters; 0: there are none */
+    struct kernel_table value, position, segment; /* segment: of BERT's types */
 };
-cudaError_t kernel_embedding(const struct kernel_embedding *e, const float *parameter, float *y);
+cudaError_t kernel_embedding(const struct kernel_embedding *e, const float *parameter, void *y);
 /* work [COLUMN_PARTS * channels] */
-cudaError_t kernel_embedding_backward(const struct kernel_embedding *e, const float *dy,
+cudaError_t kernel_embedding_backward(const struct kernel_embedding *e, const void *dy,
                                       float *d_parameter, float *work);
 
-/* Some rows of the attention scores of one sample: p (heads, rows, columns), the rows begin with
- * token `first`; causal: row t sees columns <= t. saved (heads, tokens, 2) largest score and 1 /
- * sum of each row. */
+/* Some rows of the attention scores of one sample: score and p (heads, rows, columns), the rows
+ * begin with token `first`; causal: row t sees columns <= t. saved (heads, tokens, 2) largest score
+ * and 1 / sum of each row. `p` may be `score` in fp32. */
 struct kernel_scores {
+    enum kernel_type type; /* of p */
     size_t heads, rows, columns, first, tokens;
     int causal;
-    float *p, *saved;
+    float *score, *saved;
+    void *p;
 };
-cudaError_t kernel_softmax(const struct kernel_scores *s);       /* p and saved from scores in p */
-cudaError_t kernel_softmax_again(const struct kernel_scores *s); /* p from scores in p and saved */
-/* d = p (d - sum over the row of d p), d like p */
-cudaError_t kernel_softmax_backward(const struct kernel_scores *s, float *d);
+cudaError_t kernel_softmax(const struct kernel_scores *s);       /* p and saved, from the scores */
+cudaError_t kernel_softmax_again(const struct kernel_scores *s); /* p, from the scores and saved */
+/* ds = p (d - sum over the row of d p), d and ds like score and p; ds may be d in fp32 */
+cudaError_t kernel_softmax_backward(const struct kernel_scores *s, const float *d, void *ds);
 
-/* Cross-entropy of x (rows, columns); target [rows] < 0: row does not count. saved [3 * rows]:
- * largest and 1 / sum, (rows, 2), then the loss of each row. *loss += scale * sum of these. */
+/* Cross-entropy of x (rows, columns), the classes `first` .. first + columns; target [rows] < 0:
+ * row does not count. part (rows, shards, 3) is what each shard has seen of each row: largest, sum
+ * of exp(x - largest), x of the target or 0; a look fills in those of `shard` and zeros elsewhere.
+ * saved (rows, 3): largest and 1 / sum of all, loss of the row. `part` may be `saved` for one. */
 struct kernel_loss {
-    size_t rows, columns;
-    const float *x;
+    enum kernel_type type; /* of x and dx */
+    size_t rows, columns, first, shards, shard;
+    const void *x;
     const int32_t *target;
-    float *saved, scale;
+    float *part, *saved, scale;
 };
-cudaError_t kernel_loss(const struct kernel_loss *l, double *loss);
-cudaError_t kernel_loss_backward(const struct kernel_loss *l, float *dx);
+cudaError_t kernel_loss_look(const struct kernel_loss *l); /* part from x */
+cudaError_t kernel_loss_join(const struct kernel_loss *l); /* saved from part */
+/* *loss += scale * sum of the losses of the rows */
+cudaError_t kernel_loss_sum(const struct kernel_loss *l, double *loss);
+cudaError_t kernel_loss_backward(const struct kernel_loss *l, void *dx);
+
+/* Nothing, for so long by the GPU's clock; its resolution is up to 1 us. */
+cudaError_t kernel_spin(uint64_t ns);
 
 cudaError_t kernel_sgd(float *parameter, const float *gradient, size_t n, float rate);
 /* state [2]: moment, square, [n] each; constants as in exec/backend.h */

@@ -52,23 +52,28 @@ static enum status compute_speed(struct cuda_context *c, const struct stopwatch 
     enum { TIMES = 20, LAUNCHES = 1000 };
     enum status st;
     double seconds, begin_s;
-    const struct gemm g = {.m = n,
-                           .n = n,
-                           .k = n,
-                           .a = data,
-                           .a_stride = n,
-                           .b = data,
-                           .b_stride = n,
-                           .c = data + n * n,
-                           .c_stride = n,
-                           .alpha = 1};
-    cuda_gemm(c, "matrix product", &g, NULL);
-    TRY(CUDA_ERROR("stopwatch", cudaEventRecord(w->begin, CUDA_STREAM)));
-    for (int k = 0; k < TIMES; k++)
+    for (enum kernel_type type = KERNEL_FP32; type <= KERNEL_BF16; type++) {
+        const struct cuda_gemm g = {.g = {.m = n,
+                                          .n = n,
+                                          .k = n,
+                                          .a = data,
+                                          .a_stride = n,
+                                          .b = data,
+                                          .b_stride = n,
+                                          .c = data + n * n,
+                                          .c_stride = n,
+                                          .alpha = 1},
+                                    .in = type,
+                                    .out = type};
         cuda_gemm(c, "matrix product", &g, NULL);
-    TRY(elapsed(w, TIMES, &seconds));
-    fprintf(to, "%-36s %12.4g TFLOP/s\n", "matrix product 4096, fp32",
-            2.0 * (double)n * (double)n * (double)n / seconds / 1e12);
+        TRY(CUDA_ERROR("stopwatch", cudaEventRecord(w->begin, CUDA_STREAM)));
+        for (int k = 0; k < TIMES; k++)
+            cuda_gemm(c, "matrix product", &g, NULL);
+        TRY(elapsed(w, TIMES, &seconds));
+        fprintf(to, "%-36s %12.4g TFLOP/s\n",
+                type == KERNEL_BF16 ? "matrix product 4096, bf16" : "matrix product 4096, fp32",
+                2.0 * (double)n * (double)n * (double)n / seconds / 1e12);
+    }
     begin_s = clock_now();
     for (int k = 0; k < LAUNCHES; k++)
         CUDA_NOTE(c, "launch", kernel_add(data, data + n, 1));

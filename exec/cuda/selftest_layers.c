@@ -1,160 +1,30 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "exec/corpus.h"
 #include "exec/cuda/selftest.h"
-#include "exec/random.h"
+#include "exec/cuda/selftest_operands.h"
 
-/* Products of up to 4096 numbers in other orders, in fp32. */
-static const double limit = 1e-4;
+/* Products of up to 4096 numbers in other orders, in fp32; bf16 has 8 bits, so that each result is
+ * off by 2^-9, and what is made from rounded results by a few times that. */
+static const double limit = 1e-4, limit_half = 1e-2;
 
-/* ---- operands: the same arrays in host memory and on the GPU */
-
-enum array {
-    X0,
-    X1,
-    Y,
-    SAVED,
-    WORK,
-    PARAMETER,
-    SHARED,
-    DY,
-    DX0,
-    DX1,
-    D_PARAMETER,
-    D_SHARED,
-    TOKEN,
-    TARGET,
-    ARRAYS
+/* A sum over shards that run one after the other: each forward is made twice, first to add up, then
+ * to be given the total. */
+struct shard_sums {
+    struct cuda_context *c; /* NULL: host memory */
+    real *total;            /* [n] zeros at first; NULL: no sums */
+    bool give;
 };
 
-struct operands {
-    size_t n[ARRAYS], n_gpu[ARRAYS]; /* 4-byte numbers */
-    void *host[ARRAYS], *gpu[ARRAYS];
-};
-
-static void set_sizes(const struct layer *cpu, const struct layer *gpu, size_t batch,
-                      struct operands *o)
+static void sum_shards(void *self, real *data, size_t n)
 {
-    const size_t n[ARRAYS] = {
-        [X0] = batch * cpu->input,
-        [X1] = batch * cpu->input,
-        [Y] = batch * cpu->output,
-        [SAVED] = batch * cpu->saved,
-        [WORK] = cpu->work,
-        [PARAMETER] = cpu->parameters,
-        [SHARED] = cpu->shared,
-        [DY] = batch * cpu->output,
-        [DX0] = batch * cpu->input,
-        [DX1] = batch * cpu->input,
-        [D_PARAMETER] = cpu->parameters,
-        [D_SHARED] = cpu->shared,
-        [TOKEN] = batch * cpu->tokens,
-        [TARGET] = batch * cpu->tokens,
-    };
-    for (int k = 0; k < ARRAYS; k++)
-        o->n[k] = o->n_gpu[k] = n[k];
-    o->n_gpu[SAVED] = batch * gpu->saved;
-    o->n_gpu[WORK] = gpu->work;
-}
-
-/* Gradients of parameters begin with numbers too: they are added to. */
-static void fill(struct operands *o, enum array k)
-{
-    float *data = o->host[k];
-    int32_t *whole = o->host[k];
-    for (size_t i = 0; i < o->n[k]; i++) {
-        double u = random_unit((uint64_t)k, i);
-        if (k == TOKEN)
-            whole[i] = (int32_t)(u * CORPUS_VOCABULARY);
-        else if (k == TARGET)
-            whole[i] = i % 5 == 3 ? -1 : (int32_t)(u * CORPUS_VOCABULARY);
-        else
-            data[i] = (float)(2 * u - 1);
-    }
-}
-
-static void close_operands(struct operands *o)
-{
-    for (int k = 0; k < ARRAYS; k++) {
-        free(o->host[k]);
-        cudaFree(o->gpu[k]);
-    }
-    *o = (struct operands){0};
-}
-
-static enum status open_operands(struct cuda_context *c, struct operands *o)
-{
-    enum status st = STATUS_OK;
-    for (int k = 0; k < ARRAYS; k++) {
-        o->host[k] = calloc(o->n[k] + 1, sizeof(float));
-        if (!o->host[k]) {
-            st = error_set(STATUS_NOMEM, "%zu numbers", o->n[k]);
-            goto out;
-        }
-        TRY(CUDA_ERROR("memory", cudaMalloc(&o->gpu[k], (o->n_gpu[k] + 1) * sizeof(float))));
-        if (k == SAVED || k == WORK)
-            continue;
-        fill(o, (enum array)k);
-        backend_cuda.copy(c, o->gpu[k], o->host[k], o->n[k] * sizeof(float));
-    }
-    st = cuda_status(c);
-out:
-    return st;
-}
-
-static struct layer_io io_of(void *const data[ARRAYS], size_t batch, void *on)
-{
-    return (struct layer_io){
-        .batch = batch,
-        .x = {data[X0], data[X1]},
-        .y = data[Y],
-        .saved = data[SAVED],
-        .work = data[WORK],
-        .parameter = data[PARAMETER],
-        .shared = data[SHARED],
-        .token = data[TOKEN],
-        .target = data[TARGET],
-        .dy = data[DY],
-        .dx = {data[DX0], data[DX1]},
-        .d_parameter = data[D_PARAMETER],
-        .d_shared = data[D_SHARED],
-        .scale = 0.001F,
-        .on = on,
-    };
-}
-
-static double run(const struct layer *l, struct layer_io *io)
-{
-    l->kind->forward(l, io);
-    double loss = io->loss * (double)io->scale;
-    layer_backward(l, io);
-    return loss;
-}
-
-/* ---- comparison */
-
-/* Largest difference of an array, relative to its largest number. */
-static enum status difference(struct cuda_context *c, const struct operands *o, enum array k,
-                              double *worst)
-{
-    enum status st = STATUS_OK;
-    const float *wanted = o->host[k];
-    double largest = 0, off = 0;
-    float *found = malloc((o->n[k] + 1) * sizeof *found);
-    if (!found)
-        return error_set(STATUS_NOMEM, "%zu numbers", o->n[k]);
-    backend_cuda.copy(c, found, o->gpu[k], o->n[k] * sizeof *found);
-    for (size_t i = 0; i < o->n[k]; i++) {
-        double d = fabs((double)found[i] - (double)wanted[i]);
-        largest = fmax(largest, fabs((double)wanted[i]));
-        off = d <= off ? off : d; /* NAN too */
-    }
-    off = off > 0 || isnan(off) ? off / largest : 0;
-    *worst = off <= *worst ? *worst : off;
-    free(found);
-    st = cuda_status(c);
-    return st;
+    const struct shard_sums *s = self;
+    if (s->c && s->give)
+        backend_cuda.copy(s->c, data, s->total, n * sizeof *data);
+    else if (s->c)
+        backend_cuda.add(s->c, s->total, data, n);
+    for (size_t i = 0; !s->c && i < n; i++)
+        *(s->give ? &data[i] : &s->total[i]) = s->total[i] + (s->give ? 0 : data[i]);
 }
 
 static enum status compare_loss(struct cuda_context *c, double wanted, double *worst)
@@ -168,6 +38,8 @@ static enum status compare_loss(struct cuda_context *c, double wanted, double *w
 }
 
 /* ---- cases */
+
+enum { MOST_SHARDS = 4 };
 
 struct layer_case {
     const char *name, *kind;
@@ -228,19 +100,81 @@ static const struct layer_case cases[] = {
     {"loss", "loss", 3, false, 2, {{"tokens", 50}, {"vocabulary", 1000}}},
 };
 
-static enum status shape(const struct layer_case *k, struct layer *out)
+/* 2 and 4 shards. The vocabularies leave a rest, so that shards are not alike. */
+static const struct division {
+    struct layer_case k;
+    enum model_tensor tensor;
+    size_t groups; /* as in struct layer_shard */
+} divisions[] = {
+    {{"embedding",
+      "embedding",
+      3,
+      false,
+      5,
+      {{"tokens", 96}, {"channels", 40}, {"vocabulary", 301}, {"positions", 130}, {"types", 2}}},
+     TENSOR_ROW,
+     1},
+    {{"linear by outputs",
+      "linear",
+      2,
+      false,
+      4,
+      {{"tokens", 40}, {"in", 64}, {"out", 192}, {"bias", 1}}},
+     TENSOR_COLUMN,
+     3},
+    {{"linear by inputs",
+      "linear",
+      2,
+      false,
+      4,
+      {{"tokens", 40}, {"in", 192}, {"out", 64}, {"bias", 1}}},
+     TENSOR_ROW,
+     1},
+    {{"linear, tied, by outputs", "linear", 2, true, 3, {{"tokens", 33}, {"in", 64}, {"out", 301}}},
+     TENSOR_COLUMN,
+     1},
+    {{"attention by heads",
+      "attention",
+      2,
+      false,
+      4,
+      {{"tokens", 64}, {"channels", 96}, {"heads", 8}, {"causal", 1}}},
+     TENSOR_SPLIT,
+     1},
+    {{"gelu by channels", "gelu", 2, false, 2, {{"tokens", 50}, {"channels", 320}}},
+     TENSOR_SPLIT,
+     1},
+    {{"loss by classes", "loss", 3, false, 2, {{"tokens", 50}, {"vocabulary", 1001}}},
+     TENSOR_SPLIT,
+     1},
+};
+
+static enum status shape(const struct division *d, const struct layer_shard *shard,
+                         struct layer *out)
 {
     enum status st;
+    const struct layer_case *k = &d->k;
     struct model_attribute attribute[6];
     for (size_t i = 0; i < k->attributes; i++)
         attribute[i] = k->attribute[i];
     char name[] = "self-test", kind[32];
     snprintf(kind, sizeof kind, "%s", k->kind);
-    const struct model_op op = {
-        .name = name, .kind = kind, .attributes = k->attributes, .attribute = attribute};
+    const struct model_op op = {.name = name,
+                                .kind = kind,
+                                .attributes = k->attributes,
+                                .attribute = attribute,
+                                .tensor = (uint8_t)d->tensor};
     struct layer l = {.kind = layer_kind_find(kind), .tied = k->tied};
     l.inputs = l.kind->inputs;
     TRY(l.kind->shape(&op, &l));
+    for (size_t i = 0, from = 0; i < LAYER_PARTS; from += l.part[i++].n) {
+        l.part[i].from = from;
+        l.part[i].run = l.part[i].stride = l.part[i].n;
+    }
+    if (shard->shards > 1)
+        TRY(l.kind->divide(&op, shard, k->batch, &l));
+    l.shards = shard->shards;
+    l.shard = shard->shard;
     for (size_t i = 0; i < LAYER_PARTS; i++)
         l.parameters += l.part[i].n;
     *out = l;
@@ -248,27 +182,109 @@ out:
     return st;
 }
 
-static enum status run_case(struct cuda_context *c, const struct layer_case *k, double *worst)
+/* A layer, or its shards, on both devices. */
+struct trial {
+    const struct division *division;
+    bool half; /* on the GPU */
+    size_t batch;
+    size_t shards;
+    struct layer cpu[MOST_SHARDS], gpu[MOST_SHARDS];
+    struct operands operands[MOST_SHARDS];
+    struct shard_sums host, device;
+};
+
+static void close_trial(struct trial *t)
+{
+    for (size_t i = 0; i < t->shards; i++)
+        operands_close(&t->operands[i]);
+    free(t->host.total);
+    cudaFree(t->device.total);
+}
+
+static enum status open_trial(struct cuda_context *c, struct trial *t)
+{
+    enum status st = STATUS_OK;
+    size_t room = 0;
+    t->device.c = c;
+    for (size_t i = 0; i < t->shards; i++) {
+        TRY(shape(t->division, &(struct layer_shard){t->shards, i, t->division->groups},
+                  &t->cpu[i]));
+        t->gpu[i] = t->cpu[i];
+        t->gpu[i].half = t->half;
+        cuda_adapt(&t->gpu[i]);
+        TRY(operands_open(c, &t->cpu[i], &t->gpu[i], t->batch, &t->operands[i]));
+        room = t->cpu[i].work > room ? t->cpu[i].work : room;
+    }
+    t->host.total = calloc(room + 1, sizeof(real));
+    if (!t->host.total)
+        return error_set(STATUS_NOMEM, "%zu numbers", room);
+    TRY(CUDA_ERROR("memory", cudaMalloc((void **)&t->device.total, (room + 1) * sizeof(real))));
+    backend_cuda.zero(c, t->device.total, (room + 1) * sizeof(real));
+out:
+    return st;
+}
+
+/* Forward of shard i on both; the host's loss. */
+static double forward(struct trial *t, size_t i, struct layer_io *host, struct layer_io *device)
+{
+    const struct layer_sums on_host = {&t->host, sum_shards}, on_device = {&t->device, sum_shards};
+    *host = operands_io(t->operands[i].host, t->batch, NULL);
+    *device = operands_io(t->operands[i].gpu, t->batch, t->device.c);
+    host->sums = &on_host;
+    device->sums = &on_device;
+    t->cpu[i].kind->forward(&t->cpu[i], host);
+    t->gpu[i].kind->forward(&t->gpu[i], device);
+    return host->loss * (double)host->scale;
+}
+
+static enum status compare_shard(struct cuda_context *c, struct trial *t, size_t i, double *worst)
 {
     static const enum array results[] = {Y, DX0, DX1, D_PARAMETER, D_SHARED};
     enum status st;
-    struct operands o = {0};
-    struct layer cpu, gpu;
-    TRY(shape(k, &cpu));
-    gpu = cpu;
-    cuda_adapt(&gpu);
-    set_sizes(&cpu, &gpu, k->batch, &o);
-    TRY(open_operands(c, &o));
-    struct layer_io host = io_of(o.host, k->batch, NULL), device = io_of(o.gpu, k->batch, c);
-    double loss = run(&cpu, &host);
-    run(&gpu, &device);
-    *worst = 0;
+    struct layer_io host, device;
+    double loss = forward(t, i, &host, &device);
+    layer_backward(&t->cpu[i], &host);
+    layer_backward(&t->gpu[i], &device);
     TRY(compare_loss(c, loss, worst));
-    for (size_t i = 0; i < sizeof results / sizeof *results; i++)
-        if (results[i] != DX1 || cpu.inputs > 1)
-            TRY(difference(c, &o, results[i], worst));
+    for (size_t k = 0; k < sizeof results / sizeof *results; k++)
+        if (results[k] != DX1 || t->cpu[i].inputs > 1)
+            TRY(operands_compare(c, &t->operands[i], results[k], worst));
 out:
-    close_operands(&o);
+    return st;
+}
+
+static enum status run_case(struct cuda_context *c, const struct division *d, size_t shards,
+                            bool half, double *worst)
+{
+    enum status st;
+    struct trial t = {.division = d, .half = half, .batch = d->k.batch, .shards = shards};
+    struct layer_io host, device;
+    TRY(open_trial(c, &t));
+    for (size_t i = 0; i < shards && shards > 1; i++)
+        forward(&t, i, &host, &device);
+    backend_cuda.zero(c, c->loss, sizeof *c->loss);
+    t.host.give = t.device.give = true;
+    *worst = 0;
+    for (size_t i = 0; i < shards; i++)
+        TRY(compare_shard(c, &t, i, worst));
+out:
+    close_trial(&t);
+    return st;
+}
+
+/* A row of the table. */
+static enum status try_case(struct cuda_context *c, const struct division *d, size_t shards,
+                            bool half, FILE *to, bool *good)
+{
+    enum status st;
+    double worst = NAN;
+    char name[64], parts[16] = "";
+    if (shards > 1)
+        snprintf(parts, sizeof parts, ", %zu shards", shards);
+    snprintf(name, sizeof name, "%s%s%s", d->k.name, parts, half ? ", bf16" : "");
+    TRY(run_case(c, d, shards, half, &worst));
+    *good = selftest_row(to, name, worst, half ? limit_half : limit) && *good;
+out:
     return st;
 }
 
@@ -277,11 +293,14 @@ enum status selftest_layers(struct cuda_context *c, FILE *to, bool *good)
     enum status st = STATUS_OK;
     bool all = true;
     gemm_single_thread();
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        double worst = NAN;
-        TRY(run_case(c, &cases[k], &worst));
-        all = selftest_row(to, cases[k].name, worst, limit) && all;
-    }
+    for (int half = 0; half < 2; half++)
+        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+            const struct division whole = {cases[k], TENSOR_WHOLE, 1};
+            TRY(try_case(c, &whole, 1, half, to, &all));
+        }
+    for (size_t k = 0; k < sizeof divisions / sizeof *divisions; k++)
+        for (size_t shards = 2; shards <= MOST_SHARDS; shards *= 2)
+            TRY(try_case(c, &divisions[k], shards, false, to, &all));
     *good = all;
 out:
     return st;

@@ -8,6 +8,7 @@
 #include <cuda_runtime_api.h>
 #include <functional>
 #include <math.h>
+#include <time.h>
 
 #undef __global__
 #undef __device__
@@ -22,6 +23,13 @@ extern dim3 blockDim, gridDim;
 
 void __syncthreads();
 float __shfl_xor_sync(unsigned mask, float value, int distance);
+#define HOST_CLOCK
+static inline unsigned long long clock_ns()
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (unsigned long long)t.tv_sec * 1000000000ULL + (unsigned long long)t.tv_nsec;
+}
 cudaError_t host_launch(dim3 grid, const std::function<void()> &thread);
 
 #define LAUNCH_ON(stream, kernel, blocks, ...)                                                     \

@@ -2,6 +2,7 @@
 #include "tests/cuda/runtime_on_host.h"
 
 #include "exec/cuda/kernels.cu"
+#include "exec/cuda/kernels_softmax.cu"
 
 #include <assert.h>
 #include <setjmp.h>

@@ -9,6 +9,7 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -26,7 +27,7 @@ cudaError_t cudaSetDevice(int gpu)
 
 /* ---- device memory */
 
-enum { MOST_PIECES = 64 };
+enum { MOST_PIECES = 128 };
 
 static struct {
     char *data;
@@ -250,31 +251,82 @@ const char *cublasGetStatusString(cublasStatus_t status)
     return "error";
 }
 
-cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t a_t, cublasOperation_t b_t,
-                              int m, int n, int k, const float *alpha, const float *a, int lda,
-                              const float *b, int ldb, const float *beta, float *c, int ldc)
+/* bf16 is the upper half of a float, rounded to even. */
+static float widened(uint16_t x)
 {
-    (void)handle;
-    if (m <= 0 || n <= 0 || k <= 0)
+    uint32_t bits = (uint32_t)x << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static uint16_t narrowed(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/* A matrix as it is in memory, in columns `stride` apart, as floats; *made is what to free. */
+static const float *as_floats(const void *x, cudaDataType type, int rows, int columns, int stride,
+                              float **made)
+{
+    *made = NULL;
+    if (type == CUDA_R_32F)
+        return x;
+    *made = malloc((size_t)stride * (size_t)columns * sizeof **made);
+    for (int c = 0; c < columns; c++)
+        for (int r = 0; r < rows; r++)
+            (*made)[c * stride + r] = widened(((const uint16_t *)x)[c * stride + r]);
+    return *made;
+}
+
+cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t a_t, cublasOperation_t b_t,
+                            int m, int n, int k, const void *alpha, const void *a,
+                            cudaDataType a_type, int lda, const void *b, cudaDataType b_type,
+                            int ldb, const void *beta, void *c, cudaDataType c_type, int ldc,
+                            cublasComputeType_t compute, cublasGemmAlgo_t algorithm)
+{
+    (void)handle, (void)algorithm;
+    bool half = a_type == CUDA_R_16BF;
+    if (m <= 0 || n <= 0 || k <= 0 || a_type != b_type || (c_type != a_type && !half) ||
+        compute != (half ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_PEDANTIC))
         return CUBLAS_STATUS_INVALID_VALUE;
     host_gpu_begin();
-    cblas_sgemm(CblasColMajor, a_t == CUBLAS_OP_T ? CblasTrans : CblasNoTrans,
-                b_t == CUBLAS_OP_T ? CblasTrans : CblasNoTrans, m, n, k, *alpha, a, lda, b, ldb,
-                *beta, c, ldc);
+    float *mine[3];
+    bool a_turned = a_t == CUBLAS_OP_T, b_turned = b_t == CUBLAS_OP_T;
+    const float *in = as_floats(a, a_type, a_turned ? k : m, a_turned ? m : k, lda, &mine[0]);
+    const float *by = as_floats(b, b_type, b_turned ? n : k, b_turned ? k : n, ldb, &mine[1]);
+    float *out = (float *)(uintptr_t)as_floats(c, c_type, m, n, ldc, &mine[2]);
+    cblas_sgemm(CblasColMajor, a_turned ? CblasTrans : CblasNoTrans,
+                b_turned ? CblasTrans : CblasNoTrans, m, n, k, *(const float *)alpha, in, lda, by,
+                ldb, *(const float *)beta, out, ldc);
+    for (int j = 0; mine[2] && j < n; j++)
+        for (int i = 0; i < m; i++)
+            ((uint16_t *)c)[j * ldc + i] = narrowed(out[j * ldc + i]);
+    for (int i = 0; i < 3; i++)
+        free(mine[i]);
     host_gpu_end();
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t handle, cublasOperation_t a_t,
-                                         cublasOperation_t b_t, int m, int n, int k,
-                                         const float *alpha, const float *a, int lda,
-                                         long long a_step, const float *b, int ldb,
-                                         long long b_step, const float *beta, float *c, int ldc,
-                                         long long c_step, int count)
+static size_t size_of(cudaDataType type)
+{
+    return type == CUDA_R_32F ? sizeof(float) : sizeof(uint16_t);
+}
+
+cublasStatus_t cublasGemmStridedBatchedEx(
+    cublasHandle_t handle, cublasOperation_t a_t, cublasOperation_t b_t, int m, int n, int k,
+    const void *alpha, const void *a, cudaDataType a_type, int lda, long long a_step, const void *b,
+    cudaDataType b_type, int ldb, long long b_step, const void *beta, void *c, cudaDataType c_type,
+    int ldc, long long c_step, int count, cublasComputeType_t compute, cublasGemmAlgo_t algorithm)
 {
     cublasStatus_t st = CUBLAS_STATUS_SUCCESS;
-    for (int i = 0; i < count && st == CUBLAS_STATUS_SUCCESS; i++)
-        st = cublasSgemm_v2(handle, a_t, b_t, m, n, k, alpha, a + i * a_step, lda, b + i * b_step,
-                            ldb, beta, c + i * c_step, ldc);
+    for (size_t i = 0; i < (size_t)count && st == CUBLAS_STATUS_SUCCESS; i++)
+        st = cublasGemmEx(handle, a_t, b_t, m, n, k, alpha,
+                          (const char *)a + i * (size_t)a_step * size_of(a_type), a_type, lda,
+                          (const char *)b + i * (size_t)b_step * size_of(b_type), b_type, ldb, beta,
+                          (char *)c + i * (size_t)c_step * size_of(c_type), c_type, ldc, compute,
+                          algorithm);
     return st;
 }

@@ -1,4 +1,6 @@
-/* A worker whose device "cpu" is the CUDA device without a GPU: for tests/cuda/run.sh. */
+/* A worker whose devices "cuda", "paced-cuda" and "cpu" are the CUDA device without a GPU: for
+ * tests/cuda/run.sh.
+ */
 #include <stddef.h>
 
 #include "exec/worker.h"
@@ -7,7 +9,7 @@ int main(int argc, char **argv)
 {
     struct device device = device_cuda;
     device.name = "cpu";
-    const struct device *const devices[] = {&device, NULL};
+    const struct device *const devices[] = {&device_cuda, &device_cuda_paced, &device, NULL};
     const struct transport *const transports[] = {&transport_tcp, NULL};
     return worker_main(argc, argv, &(const struct worker_parts){devices, transports});
 }
