@@ -13,10 +13,9 @@ extern const struct command command_bench, command_calibrate, command_compare, c
     command_sweep, command_topology, command_validate;
 
 const struct command *const commands[] = {
-    &command_model,    &command_topology, &command_plan,      &command_simulate,
-    &command_run,      &command_emulate,  &command_sweep,     &command_calibrate,
-    &command_compare,  &command_validate, &command_plot,      &command_report,
-    &command_bench,
+    &command_model,   &command_topology, &command_plan,      &command_simulate, &command_run,
+    &command_emulate, &command_sweep,    &command_calibrate, &command_compare,  &command_validate,
+    &command_plot,    &command_report,   &command_bench,
 };
 const int commands_n = sizeof commands / sizeof *commands;
 

@@ -9,25 +9,20 @@
 #include "cli/sweep_point.h"
 #include "core/provenance.h"
 #include "core/text.h"
+#include "exec/random.h"
 
 /* ---- noise: what a planner believes that has measured badly */
 
-/* Uniform in 1 - noise .. 1 + noise. Source of the generator: Steele, Lea & Flood, SplitMix,
- * OOPSLA 2014. */
-static double off_by(double noise, uint64_t *state)
+/* Number i of a stream of factors, uniform in 1 - noise .. 1 + noise. */
+static double off_by(double noise, uint64_t seed, uint64_t i)
 {
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    z ^= z >> 31;
-    return 1 + noise * (2 * ((double)(z >> 11) * 0x1p-53) - 1);
+    return 1 + noise * (2 * random_unit(seed, i) - 1);
 }
 
 static void disturb(double noise, uint64_t seed, struct model *m, struct topology *t)
 {
-    uint64_t state = seed;
     for (size_t i = 0; i < m->n; i++) {
-        double factor = off_by(noise, &state);
+        double factor = off_by(noise, seed, i);
         m->op[i].forward_flop *= factor;
         m->op[i].backward_flop *= factor;
         for (size_t k = 0; k < m->profiles; k++) {
@@ -36,7 +31,7 @@ static void disturb(double noise, uint64_t seed, struct model *m, struct topolog
         }
     }
     for (size_t i = 0; i < t->tiers; i++)
-        t->tier[i].bandwidth_Bps *= off_by(noise, &state);
+        t->tier[i].bandwidth_Bps *= off_by(noise, seed, m->n + i);
 }
 
 /* ---- evaluation */
@@ -94,9 +89,7 @@ static void fill(const struct topology *t, struct plan_arguments *a)
 static enum status make_plan(const struct sweep_point *p, const struct model *m,
                              const struct topology *t, const char *path, struct plan *out)
 {
-    enum status st;
     struct plan_arguments a = p->plan;
-    struct auto_result found = {0};
     struct evaluation_context context = {
         .model = m,
         .topology = t,
@@ -106,17 +99,7 @@ static enum status make_plan(const struct sweep_point *p, const struct model *m,
         .options = {.collective = p->collective}};
     if (p->fill)
         fill(t, &a);
-    TRY(plan_check_arguments(&a));
-    if (strcmp(a.algorithm, "auto") != 0) {
-        st = plan_by_algorithm(&a, m, t, out);
-        goto out;
-    }
-    TRY(plan_search(&a, &context, NULL, &found));
-    *out = found.candidate[0].plan;
-    found.candidate[0].plan = (struct plan){0};
-out:
-    auto_result_free(&found);
-    return st;
+    return plan_make(&a, &context, out);
 }
 
 static enum status make_plan_in_noise(const struct sweep_point *p, const struct sweep_cache *c,

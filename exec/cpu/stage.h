@@ -173,9 +173,9 @@ bool cpu_state(void *self, size_t index, struct device_state *out);
 enum status cpu_save(void *self, size_t index, void *data) MUST_CHECK;
 enum status cpu_load(void *self, size_t index, const void *data) MUST_CHECK;
 
-/* Stage `index` in host memory as its first rank has it, or on another place. Model, program and corpus stay alive until
- * stage_close(). STATUS_INVALID, STATUS_UNSUPPORTED with the op's name; STATUS_NOMEM also when the
- * machine has too little memory for parameters and one microbatch. */
+/* Stage `index` in host memory as its first rank has it, or on another place. Model, program and
+ * corpus stay alive until stage_close(). STATUS_INVALID, STATUS_UNSUPPORTED with the op's name;
+ * STATUS_NOMEM also when the machine has too little memory for parameters and one microbatch. */
 enum status stage_open(const struct model *m, const struct program *p, uint32_t index,
                        const struct corpus *c, double learning_rate, struct stage *out) MUST_CHECK;
 enum status stage_open_on(const struct place *on, const struct model *m, const struct program *p,
