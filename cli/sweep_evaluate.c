@@ -164,25 +164,23 @@ static void describe_plan(const struct plan *p, struct sweep_result *r)
 static void describe_run(const struct measurement *m, struct sweep_result *r)
 {
     char reason[AUTO_REASON];
-    double busy = 0, exposed = 0, idle = 0, total = (double)m->ranks * m->iteration_s;
-    for (size_t i = 0; i < m->ranks; i++) {
-        busy += m->rank[i].busy_s;
-        exposed += m->rank[i].exposed_comm_s;
-        idle += m->rank[i].idle_s;
-    }
     r->iteration_s = m->iteration_s;
     r->samples_per_s = m->samples_per_s;
     r->tokens_per_s = m->tokens_per_s;
-    r->compute_fraction = total > 0 ? busy / total : 0;
-    r->exposed_fraction = total > 0 ? exposed / total : 0;
-    r->bubble_fraction = total > 0 ? idle / total : 0;
+    r->time = breakdown_of(m);
     r->mfu = m->mfu;
     evaluate_reason(m, reason);
     snprintf(r->bottleneck, sizeof r->bottleneck, "%s", reason);
     size_t fullest = measurement_fullest(m);
     if (fullest < m->ranks) {
-        r->peak_bytes = m->rank[fullest].peak_bytes;
-        r->headroom_bytes = m->rank[fullest].memory_bytes - r->peak_bytes;
+        const struct measured_rank *rank = &m->rank[fullest];
+        r->peak_bytes = rank->peak_bytes;
+        r->headroom_bytes = rank->memory_bytes - r->peak_bytes;
+        r->weight_bytes = rank->weight_bytes;
+        r->gradient_bytes = rank->gradient_bytes;
+        r->state_bytes = rank->state_bytes;
+        r->stash_bytes = rank->stash_bytes;
+        r->scratch_bytes = rank->scratch_bytes;
     }
     if (measurement_overfull(m) > 0) {
         r->status = SWEEP_TOO_BIG;
