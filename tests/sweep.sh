@@ -193,13 +193,13 @@ drawn() {
 # From a sweep to pictures and a page: the table that --export writes, and the database itself.
 pages() {
     command -v gnuplot >/dev/null || { echo "skipped: gnuplot is not installed"; exit 77; }
-    printf '# Which one?\nmodel: mlp\nplatform: two-racks\nplan: {algorithm: balanced, ' >exp.yml
-    printf 'stages: [1, 2, 64], replicas: fill, microbatches: 16}\n' >>exp.yml
-    printf 'platform.nic.bandwidth: [1Mbps, 100Gbps]\nfinalists: 2\n' >>exp.yml
+    printf '# Which one?\nmodel: gpt2-medium\nplatform: hidup-8xv100\ndevices: 16\nplan: ' >exp.yml
+    printf '{algorithm: balanced, stages: [1, 8, 64], replicas: fill, microbatches: 32}\n' >>exp.yml
+    printf 'platform.nic.bandwidth: [1Gbps, 400Gbps]\nfinalists: 2\n' >>exp.yml
     "$foreline" sweep exp.yml -o exp.db >best 2>note || fail "$(cat note)"
     "$foreline" sweep exp.yml -o exp.db --export tsv >exp.tsv 2>note || fail "$(cat note)"
     # Points of 64 stages are impossible, two are SimGrid's: neither is drawn.
-    columns=$(printf '# plan\tplatform.nic.bandwidth (Gb/s)\tsamples per second (thousands)')
+    columns=$(printf '# plan\tplatform.nic.bandwidth (Gb/s)\tsamples per second')
     "$foreline" plot throughput exp.tsv -o a.svg || fail "a table"
     drawn a.tsv "$columns" 4
     "$foreline" plot throughput exp.db -o b.svg || fail "a database"
@@ -238,10 +238,10 @@ retried() {
 # On a terminal there is a line of progress, and it is gone at the end.
 progress() {
     command -v script >/dev/null || { echo "skipped: script (bsdutils) is not installed"; exit 77; }
-    experiment exp.yml 4000
+    experiment exp.yml 6000
     script -qec "$foreline sweep exp.yml -o p.db >/dev/null" screen </dev/null >/dev/null
-    grep -aq 'of 4000 points, .*/s, [0-9]* s left' screen || fail "no progress: $(head -c 300 screen)"
-    grep -aq 'Kp.db: 4000 points' || fail "$(tail -c 300 screen)"
+    grep -aq 'of 6000 points, .*/s, [0-9]* s left' screen || fail "no progress: $(head -c 300 screen)"
+    grep -aq 'p.db: 6000 points' screen || fail "$(tail -c 300 screen)"
 }
 
 # Every experiment of examples/ runs, and its points are all there.
