@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/sweep.h"
 #include "plots/kind.h"
 
 static const char *output;
@@ -16,7 +17,7 @@ static const struct option_spec options[] = {
     {OPTION_STRING, "y", &request.y, "COLUMN",
      "default: samples_per_s, tokens_per_s, iteration_s, the first there is; heatmap needs it"},
     {OPTION_STRING, "by", &request.by, "COLUMN",
-     "a line for each of its values; default: algorithm, schedule, plan or engine, if it varies"},
+     "a line for each of its values; default: plan, algorithm, schedule or engine, if it varies"},
     {OPTION_STRING, "value", &request.value, "COLUMN", "heatmap: what the colour says"},
     {OPTION_STRING, "where", &request.where, "COLUMN=VALUE[,...]", "rows of a table to keep"},
     {.type = OPTION_END},
@@ -38,9 +39,13 @@ static const char details[] =
     "timeline TRACE            Gantt chart of a trace (simulate --trace, run --trace): a row per\n"
     "                          rank, compute above communication, grey where a rank is idle\n"
     "\n"
-    "A table has tab-separated columns, named in its first line (what sweeps export and 'foreline\n"
-    "compare' prints). Cells are numbers, quantities ('10Gbps') or words; several rows for one\n"
-    "place count with their median.\n"
+    "A table has tab-separated columns, named in its first line (what 'foreline compare' prints "
+    "and\n"
+    "'foreline sweep --export tsv'), or is the database of a sweep. Cells are numbers, quantities\n"
+    "('10Gbps') or words; several rows for one place count with their median. Rows whose status "
+    "is\n"
+    "not ok are left out, and those of other engines than the first's, unless --where asks for "
+    "them.\n"
     "\n"
     "The plotted data is written beside the picture as tab-separated values (X.tsv for X.svg).\n"
     "Drawing needs gnuplot (Debian: gnuplot-nox). Files appear only when complete.";
@@ -50,6 +55,8 @@ static enum status plot(int argc, char **argv)
     enum status st;
     const struct plot_kind *kind;
     struct provenance by = command_provenance(0);
+    struct sweep_view view = {0};
+    struct table table = {0};
     if (!output)
         return error_set(STATUS_USAGE, "plot needs -o FILE.svg, .png or .pdf");
     if (argc < 2)
@@ -57,8 +64,15 @@ static enum status plot(int argc, char **argv)
     TRY(plot_kind_find(argv[0], &kind));
     request.path = (const char *const *)(argv + 1);
     request.n = (size_t)argc - 1;
+    if (kind->input == PLOT_TABLE && database_is(request.path[0])) {
+        TRY(sweep_view_open(request.path[0], &view));
+        TRY(sweep_view_table(&view, NULL, NULL, &table));
+        request.table = &table;
+    }
     TRY(plot_files(kind, &request, output, &by));
 out:
+    table_free(&table);
+    sweep_view_close(&view);
     return st;
 }
 

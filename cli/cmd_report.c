@@ -1,418 +1,145 @@
-/* report - one HTML page about what is in a directory: measurements, traces and tables. */
+/* report - one HTML page about a sweep, or about what is in a directory. */
 #include "cli/command.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/breakdown.h"
-#include "core/compare.h"
-#include "core/digest.h"
+#include "cli/report_page.h"
 #include "core/file.h"
-#include "core/json.h"
-#include "core/text.h"
-#include "core/units.h"
 #include "plots/kind.h"
 #include "plots/page.h"
-
-enum { MAX_FILES = 4096, MAX_DETAILS = 4, TABLE_ROWS = 200 };
 
 static const char *output, *question;
 
 static const struct option_spec options[] = {
-    {OPTION_STRING, "output", &output, "FILE", "the page (also -o); default: DIR/report.html"},
+    {OPTION_STRING, "output", &output, "FILE",
+     "the page (also -o); default: DIR/report.html, or the database's name with .html"},
     {OPTION_STRING, "question", &question, "TEXT", "what the page answers, as its title"},
     {.type = OPTION_END},
 };
 
 static const char details[] =
-    "Reads the files of DIR and of the directories in it: measurements (JSON), traces (JSON) and\n"
-    "tables (.tsv: what validate and sweep leave); other files are only listed. The page has the\n"
+    "Of a sweep's database: the experiment's text, its settings, the best plan for each "
+    "combination\n"
+    "of the rest, where along the last setting that varies another plan becomes the best and what\n"
+    "of its time makes it so, pictures, all rows, warnings, and who computed what.\n"
+    "\n"
+    "Of a directory: the files of DIR and of the directories in it: measurements (JSON), traces\n"
+    "(JSON) and tables (.tsv: what validate leaves); other files are only listed. The page has "
+    "the\n"
     "measurements' figures, comparison, pictures, timelines that can be zoomed (wheel), moved\n"
-    "(drag) and asked for an op (mouse), the tables, warnings and where everything came from. It\n"
-    "needs nothing from elsewhere and opens from disk. Drawing needs gnuplot.";
+    "(drag) and asked for an op (mouse), the tables, warnings and where everything came from.\n"
+    "\n"
+    "The page needs nothing from elsewhere and opens from disk. Drawing needs gnuplot.";
 
-enum what { OTHER, MEASUREMENT, TRACE, TABLE };
+/* ---- what pages share */
 
-struct found {
-    char *path;
-    enum what what;
-};
-
-struct contents {
-    size_t n, measurements;
-    struct found *file;    /* [n] */
-    struct measurement *m; /* [measurements] */
-    const char **name;     /* [measurements] paths */
-    char directory[64];    /* for pictures before they are in the page */
-};
-
-static void contents_free(struct contents *c)
+void report_page_free(struct report_page *p)
 {
-    for (size_t i = 0; i < c->n; i++)
-        free(c->file[i].path);
-    for (size_t i = 0; i < c->measurements; i++)
-        measurement_free(&c->m[i]);
-    free(c->file);
-    free(c->m);
-    free(c->name);
-    if (*c->directory)
-        rmdir(c->directory);
-    *c = (struct contents){0};
+    if (*p->directory)
+        rmdir(p->directory);
+    *p->directory = '\0';
 }
 
-/* ---- what is there */
-
-static bool ends_in(const char *path, const char *suffix)
+enum status report_picture(struct report_page *p,
+                           enum status (*draw)(const void *context, const char *svg,
+                                               const struct provenance *by),
+                           const void *context, const char *caption)
 {
-    size_t n = strlen(path), k = strlen(suffix);
-    return n > k && strcmp(path + n - k, suffix) == 0;
-}
-
-/* By content: a name says little about a JSON file. */
-static enum what look_into(const char *path)
-{
-    struct json_document d = {0};
-    struct json_at events;
-    enum what what = OTHER;
-    if (ends_in(path, ".tsv"))
-        return TABLE;
-    if (!ends_in(path, ".json") || json_read(path, NULL, 0, &d) != STATUS_OK)
-        return OTHER;
-    struct json_at root = json_root(&d);
-    if (json_check_format(&d, "foreline-measurement", 1) == STATUS_OK)
-        what = MEASUREMENT;
-    else if (json_field(&root, "traceEvents", &events) == STATUS_OK)
-        what = TRACE;
-    json_document_free(&d);
-    return what;
-}
-
-static enum status add_directory(struct contents *c, const char *directory, bool deeper)
-{
-    enum status st = STATUS_OK;
-    struct dirent **entry = NULL;
-    int n = scandir(directory, &entry, NULL, alphasort);
-    if (n < 0)
-        return error_set(STATUS_IO, "%s: %s", directory, strerror(errno));
-    for (int i = 0; i < n; i++) {
-        char path[4096];
-        struct stat s;
-        if (entry[i]->d_name[0] == '.')
-            continue;
-        snprintf(path, sizeof path, "%s/%s", directory, entry[i]->d_name);
-        if (stat(path, &s) != 0)
-            continue;
-        if (S_ISDIR(s.st_mode) && deeper)
-            TRY(add_directory(c, path, false));
-        if (!S_ISREG(s.st_mode))
-            continue;
-        if (c->n == MAX_FILES) {
-            st = error_set(STATUS_INVALID, "%s: more than %d files", directory, MAX_FILES);
-            goto out;
-        }
-        TRY(text_copy(path, &c->file[c->n].path));
-        c->file[c->n].what = look_into(path);
-        c->n++;
-    }
-out:
-    for (int i = 0; i < n; i++)
-        free(entry[i]);
-    free(entry);
-    return st;
-}
-
-static enum status read_contents(const char *directory, struct contents *c)
-{
-    enum status st = STATUS_OK;
-    c->file = calloc(MAX_FILES, sizeof *c->file);
-    if (!c->file)
-        return error_set(STATUS_NOMEM, "out of memory");
-    TRY(add_directory(c, directory, true));
-    c->m = calloc(c->n + 1, sizeof *c->m);
-    c->name = calloc(c->n + 1, sizeof *c->name);
-    if (!c->m || !c->name) {
-        st = error_set(STATUS_NOMEM, "out of memory");
-        goto out;
-    }
-    size_t useful = 0;
-    for (size_t i = 0; i < c->n; i++) {
-        useful += c->file[i].what != OTHER;
-        if (c->file[i].what != MEASUREMENT)
-            continue;
-        TRY(measurement_read(c->file[i].path, &c->m[c->measurements]));
-        c->name[c->measurements++] = c->file[i].path;
-    }
-    if (useful == 0) {
-        st = error_set(STATUS_INVALID, "%s: no measurement, trace or table in it", directory);
-        goto out;
-    }
-    snprintf(c->directory, sizeof c->directory, "/tmp/foreline-report.XXXXXX");
-    if (!mkdtemp(c->directory)) {
-        st = error_set(STATUS_IO, "%s: %s", c->directory, strerror(errno));
-        *c->directory = '\0';
-    }
-out:
-    return st;
-}
-
-/* ---- sections */
-
-static const char *print(enum unit unit, double value)
-{
-    static char text[8][UNITS_TEXT];
-    static unsigned next;
-    return units_print(unit, value, text[next++ % 8]);
-}
-
-static void put_measurements(FILE *to, const struct contents *c)
-{
-    static const char *const head[] = {"file",      "engine",  "plan",   "model", "platform",
-                                       "iteration", "samples", "bubble", "MFU",   "memory"};
-    enum { COLUMNS = sizeof head / sizeof *head };
-    page_heading(to, "Setup and figures");
-    page_table_open(to);
-    page_row(to, "th", head, COLUMNS);
-    for (size_t i = 0; i < c->measurements; i++) {
-        const struct measurement *m = &c->m[i];
-        char samples[32], bubble[32], mfu[32];
-        size_t full = measurement_fullest(m);
-        snprintf(samples, sizeof samples, "%.4g /s", m->samples_per_s);
-        snprintf(bubble, sizeof bubble, "%.1f %%", 100 * m->bubble_fraction);
-        snprintf(mfu, sizeof mfu, m->mfu > 0 ? "%.1f %%" : "", 100 * m->mfu);
-        const char *const cell[COLUMNS] = {
-            c->name[i],
-            m->engine,
-            m->plan,
-            m->model,
-            m->platform,
-            print(UNIT_SECONDS, m->iteration_s),
-            samples,
-            bubble,
-            mfu,
-            full == m->ranks ? "" : measurement_overfull(m) > 0 ? "does not fit" : "fits"};
-        page_row(to, "td", cell, COLUMNS);
-    }
-    page_table_close(to);
-    for (size_t i = 0; i < c->measurements && i < MAX_DETAILS; i++) {
-        char text[BREAKDOWN_TEXT], line[BREAKDOWN_TEXT + 300];
-        snprintf(line, sizeof line, "%.250s: %s", c->name[i], breakdown_bottleneck(&c->m[i], text));
-        page_paragraph(to, "", line);
-    }
-}
-
-static void put_comparison(FILE *to, const struct contents *c)
-{
-    static const char *const head[] = {"plan",      "predicted by", "measured by",
-                                       "predicted", "measured",     "error"};
-    struct comparisons pairs = {0};
-    if (compare_measurements(c->m, c->name, c->measurements, &pairs) != STATUS_OK)
-        return; /* nothing pairs */
-    page_heading(to, "Predicted against measured");
-    page_table_open(to);
-    page_row(to, "th", head, 6);
-    for (size_t i = 0; i < pairs.n; i++) {
-        const struct comparison *p = &pairs.item[i];
-        for (size_t k = 0; k < p->plans; k++) {
-            char error[32];
-            snprintf(error, sizeof error, "%+.2f %%", 100 * p->plan[k].error);
-            const char *const cell[] = {p->plan[k].plan,
-                                        p->predicted_by,
-                                        p->measured_by,
-                                        print(UNIT_SECONDS, p->plan[k].predicted_s),
-                                        print(UNIT_SECONDS, p->plan[k].measured_s),
-                                        error};
-            page_row(to, "td", cell, 6);
-        }
-    }
-    page_table_close(to);
-    for (size_t i = 0; i < pairs.n; i++) {
-        const struct comparison *p = &pairs.item[i];
-        char line[300];
-        snprintf(line, sizeof line,
-                 "%.60s against %.60s: %zu plans, absolute error mean %.2f %%, median %.2f %%, "
-                 "95th percentile %.2f %%; Kendall tau %.3f, regret %.2f %%.",
-                 p->predicted_by, p->measured_by, p->plans, 100 * p->mean_abs_error,
-                 100 * p->median_abs_error, 100 * p->p95_abs_error, p->kendall_tau,
-                 100 * p->regret);
-        page_paragraph(to, "", line);
-    }
-    comparisons_free(&pairs);
-}
-
-/* Draw and take in one picture; what cannot be drawn from these files is left out. */
-static enum status put_picture(FILE *to, const struct contents *c, const char *name,
-                               const char *const *path, size_t n, const char *caption)
-{
-    enum status st;
-    const struct plot_kind *kind;
     char svg[128], tsv[128];
     const struct provenance by = command_provenance(0);
-    const struct plot_request request = {.path = path, .n = n};
-    snprintf(svg, sizeof svg, "%s/p.svg", c->directory);
-    snprintf(tsv, sizeof tsv, "%s/p.tsv", c->directory);
-    TRY(plot_kind_find(name, &kind));
-    st = plot_files(kind, &request, svg, &by);
-    if (st == STATUS_INVALID || st == STATUS_INFEASIBLE) {
-        st = STATUS_OK; /* a table need not be a sweep, measurements need not pair */
-        goto out;
+    if (!*p->directory) {
+        snprintf(p->directory, sizeof p->directory, "/tmp/foreline-report.XXXXXX");
+        if (!mkdtemp(p->directory)) {
+            *p->directory = '\0';
+            return error_set(STATUS_IO, "/tmp: %s", strerror(errno));
+        }
     }
+    snprintf(svg, sizeof svg, "%s/p.svg", p->directory);
+    snprintf(tsv, sizeof tsv, "%s/p.tsv", p->directory);
+    enum status st = draw(context, svg, &by);
     if (st == STATUS_OK)
-        st = page_picture(to, svg, caption);
-out:
+        st = page_picture(p->to, svg, caption);
+    else if (st == STATUS_INVALID || st == STATUS_INFEASIBLE)
+        st = STATUS_OK; /* a table need not be a sweep, measurements need not pair */
     remove(svg);
     remove(tsv);
     return st;
 }
 
-static enum status put_pictures(FILE *to, const struct contents *c)
+struct wanted {
+    const struct plot_kind *kind;
+    const struct plot_request *request;
+};
+
+static enum status draw_kind(const void *context, const char *svg, const struct provenance *by)
 {
-    enum status st = STATUS_OK;
-    if (c->measurements == 0)
-        return STATUS_OK;
-    page_heading(to, "Pictures");
-    TRY(put_picture(to, c, "scatter", c->name, c->measurements, "Predicted against measured"));
-    TRY(put_picture(to, c, "bars", c->name, c->measurements, "Iteration time by plan and engine"));
-    TRY(put_picture(to, c, "breakdown", c->name, c->measurements < 40 ? c->measurements : 40,
-                    "Where an iteration goes"));
-    for (size_t i = 0; i < c->measurements && i < MAX_DETAILS; i++) {
-        char caption[300];
-        snprintf(caption, sizeof caption, "Memory: %.250s", c->name[i]);
-        TRY(put_picture(to, c, "memory", &c->name[i], 1, caption));
-        snprintf(caption, sizeof caption, "Links: %.250s", c->name[i]);
-        TRY(put_picture(to, c, "links", &c->name[i], 1, caption));
-    }
+    const struct wanted *w = context;
+    return plot_files(w->kind, w->request, svg, by);
+}
+
+enum status report_plot(struct report_page *p, const char *kind, const struct plot_request *request,
+                        const char *caption)
+{
+    enum status st;
+    struct wanted w = {.request = request};
+    TRY(plot_kind_find(kind, &w.kind));
+    TRY(report_picture(p, draw_kind, &w, caption));
 out:
     return st;
 }
 
-static enum status put_timelines(FILE *to, const struct contents *c)
+void report_made_by(struct report_page *p)
 {
-    enum status st = STATUS_OK;
-    size_t shown = 0;
-    for (size_t i = 0; i < c->n; i++) {
-        if (c->file[i].what != TRACE || shown == MAX_DETAILS)
-            continue;
-        if (shown++ == 0) {
-            page_heading(to, "Timelines");
-            page_paragraph(to, "note",
-                           "Wheel: zoom; drag: move; double click: everything. Light blue: "
-                           "forward, orange: backward, black: update, green: on the wire, grey: "
-                           "nothing to compute.");
-        }
-        st = page_timeline(to, c->file[i].path, c->file[i].path);
-        if (st == STATUS_INVALID) { /* too many ops */
-            page_paragraph(to, "warning", error_message());
-            st = STATUS_OK;
-        }
-        TRY(st);
-    }
-out:
-    return st;
-}
-
-static enum status put_tables(FILE *to, const struct contents *c)
-{
-    enum status st = STATUS_OK;
-    for (size_t i = 0; i < c->n; i++) {
-        struct table t = {0};
-        const char *path = c->file[i].path;
-        if (c->file[i].what != TABLE)
-            continue;
-        page_heading(to, path);
-        st = table_read(path, &t);
-        if (st == STATUS_PARSE) {
-            page_paragraph(to, "warning", error_message());
-            st = STATUS_OK;
-            continue;
-        }
-        TRY(st);
-        page_table(to, &t, TABLE_ROWS);
-        table_free(&t);
-        TRY(put_picture(to, c, "throughput", &path, 1, "Throughput"));
-        TRY(put_picture(to, c, "regret", &path, 1, "Behind the best"));
-    }
-out:
-    return st;
-}
-
-static void put_warnings(FILE *to, const struct contents *c)
-{
-    bool any = false;
-    for (size_t i = 0; i < c->measurements; i++) {
-        for (size_t k = 0; k < c->m[i].warnings; k++) {
-            char line[700];
-            if (!any)
-                page_heading(to, "Warnings");
-            any = true;
-            snprintf(line, sizeof line, "%.250s: %.400s", c->name[i], c->m[i].warning[k]);
-            page_paragraph(to, "warning", line);
-        }
-    }
-}
-
-static enum status put_provenance(FILE *to, const struct contents *c)
-{
-    enum status st = STATUS_OK;
-    static const char *const head[] = {"file", "SHA-256"};
     const struct provenance by = command_provenance(0);
-    page_heading(to, "Where this comes from");
-    page_paragraph(to, "", by.version);
-    page_paragraph(to, "", by.command);
-    page_table_open(to);
-    page_row(to, "th", head, 2);
-    for (size_t i = 0; i < c->n; i++) {
-        char hash[DIGEST_HEX], *text = NULL;
-        size_t length;
-        TRY(file_read(c->file[i].path, &text, &length));
-        digest_hex(text, length, hash);
-        free(text);
-        const char *const cell[] = {c->file[i].path, hash};
-        page_row(to, "td", cell, 2);
-    }
-    page_table_close(to);
-out:
-    return st;
+    page_heading(p->to, "Where this comes from");
+    page_paragraph(p->to, "", by.version);
+    page_paragraph(p->to, "", by.command);
+}
+
+/* ---- the command */
+
+static enum status name_page(const char *operand, bool directory, char *path, size_t size)
+{
+    size_t n = strlen(operand);
+    const char *suffix = directory ? "/report.html" : ".html";
+    if (!directory && n > 3 && !strcmp(operand + n - 3, ".db"))
+        n -= 3;
+    int length = snprintf(path, size, "%.*s%s", (int)n, operand, suffix);
+    return length > 0 && (size_t)length < size ? STATUS_OK
+                                               : error_set(STATUS_INVALID, "too long a path");
 }
 
 static enum status report(int argc, char **argv)
 {
     enum status st;
-    struct contents c = {0};
     struct file_out f = {0};
+    struct stat s;
     char path[4096];
+    struct report_page page = {.question = question};
     if (argc != 1)
-        return error_set(STATUS_USAGE, "expected report DIR");
-    snprintf(path, sizeof path, "%s/report.html", argv[0]);
-    TRY(read_contents(argv[0], &c));
+        return error_set(STATUS_USAGE, "expected report DATABASE or report DIR");
+    if (stat(argv[0], &s) != 0)
+        return error_set(STATUS_IO, "%s: %s", argv[0], strerror(errno));
+    bool directory = S_ISDIR(s.st_mode);
+    TRY(name_page(argv[0], directory, path, sizeof path));
     TRY(file_create(output ? output : path, &f));
-    page_open(f.stream, question ? question : argv[0]);
-    if (c.measurements > 0) {
-        put_measurements(f.stream, &c);
-        put_comparison(f.stream, &c);
-    }
-    TRY(put_pictures(f.stream, &c));
-    TRY(put_timelines(f.stream, &c));
-    TRY(put_tables(f.stream, &c));
-    put_warnings(f.stream, &c);
-    TRY(put_provenance(f.stream, &c));
-    page_close(f.stream);
+    page.to = f.stream;
+    TRY(directory ? report_directory(&page, argv[0]) : report_sweep(&page, argv[0]));
     TRY(file_commit(&f));
 out:
+    report_page_free(&page);
     file_discard(&f);
-    contents_free(&c);
     return st;
 }
 
 const struct command command_report = {
     .name = "report",
-    .synopsis = "DIR",
-    .summary = "one self-contained HTML page about a directory of results",
+    .synopsis = "DATABASE|DIR",
+    .summary = "one self-contained HTML page about a sweep or a directory of results",
     .details = details,
     .options = options,
     .run = report,

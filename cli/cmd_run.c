@@ -10,18 +10,25 @@
 #include "cli/load.h"
 #include "cli/point.h"
 #include "cli/report.h"
+#include "cli/run_config.h"
 #include "core/file.h"
 #include "core/trace.h"
 #include "exec/launch.h"
 
 static const char *compute, *device = "cpu", *transport = "tcp", *text, *output, *trace,
                             *batch_tokens, *dtype;
-static const char *launcher, *hosts, *address, *checkpoint, *resume;
+static const char *launcher, *hosts, *address, *checkpoint, *resume, *config, *log_prefix;
 static size_t steps = 10, warmup = 2, checkpoint_every, loss_every;
 static double learning_rate = 1e-3, timeout_s = 0;
-static bool json;
+static bool json, dry_run;
 
 static const struct option_spec options[] = {
+    {OPTION_STRING, "config", &config, "FILE",
+     "the run as a YAML file, instead of a plan: results, logs and what they come from go to a "
+     "folder (docs/running.md)"},
+    {OPTION_FLAG, "dry-run", &dry_run, NULL, "with --config: say what would be done"},
+    {OPTION_STRING, "log", &log_prefix, "PREFIX",
+     "what worker R prints goes to PREFIX.R (default: to stderr)"},
     {OPTION_STRING, "compute", &compute, "real|paced",
      "real: numerics; paced: ops take their predicted time, messages are real; with --device "
      "cuda a GPU's (default: real when "
@@ -186,7 +193,7 @@ out:
     return st;
 }
 
-static enum status run(int argc, char **argv)
+static enum status run_plan(const char *path)
 {
     enum status st;
     bool paced = false, member = false;
@@ -195,10 +202,7 @@ static enum status run(int argc, char **argv)
     struct measurement m = {0};
     struct timeline t = {0};
 
-    if (argc != 1)
-        return error_set(STATUS_USAGE, "expected one plan file, got %d operands", argc);
-    TRY(check_options());
-    TRY(load_plan(argv[0], &p));
+    TRY(load_plan(path, &p));
     TRY(choose(&p.model, &paced));
     if (timeout_s == 0)
         TRY(choose_timeout(&p, &timeout_s));
@@ -212,6 +216,7 @@ static enum status run(int argc, char **argv)
         .checkpoint = checkpoint,
         .checkpoint_every = checkpoint_every,
         .resume = resume,
+        .log = log_prefix,
         .steps = steps,
         .warmup = warmup,
         .learning_rate = learning_rate,
@@ -227,7 +232,7 @@ static enum status run(int argc, char **argv)
     TRY(launch_run(&p.program, &p.model, &o, &m, &t));
     snprintf(engine, sizeof engine, "%s%s", transport, paced ? "-paced" : "");
     evaluate_machine(&p.program, &p.topology, &m);
-    TRY(load_label(&p, argv[0], engine, &m));
+    TRY(load_label(&p, path, engine, &m));
     TRY(write_results(&p, &m, &t));
 out:
     timeline_free(&t);
@@ -236,9 +241,54 @@ out:
     return st;
 }
 
+/* As a file says, into a folder of its own. */
+static enum status run_file(void)
+{
+    enum status st;
+    struct run_config c = {0};
+    char plan[RUN_PATH], log[RUN_PATH], measurement[RUN_PATH], timeline[RUN_PATH];
+    TRY(run_config_read(config, options, &c));
+    TRY(check_options());
+    if (launcher && !strcmp(launcher, "env")) {
+        st = error_set(STATUS_USAGE, "--config: one process starts all, not --launcher env");
+        goto out;
+    }
+    if (dry_run) {
+        run_config_tell(&c, options);
+        goto out;
+    }
+    TRY(run_config_begin(&c, hosts, plan));
+    fprintf(stderr, "%s\n", c.directory);
+    log_prefix = log_prefix ? log_prefix : run_config_path(&c, "output.log", log);
+    output = output ? output : run_config_path(&c, "measurement.json", measurement);
+    trace = trace ? trace : run_config_path(&c, "trace.json", timeline);
+    TRY(run_config_end(&c, run_plan(plan)));
+out:
+    run_config_free(&c);
+    return st;
+}
+
+static enum status run(int argc, char **argv)
+{
+    enum status st;
+    if (config && argc > 0)
+        return error_set(STATUS_USAGE, "--config says the plan: expected no operands, got %d",
+                         argc);
+    if (dry_run && !config)
+        return error_set(STATUS_USAGE, "--dry-run is for --config");
+    if (config)
+        return run_file();
+    if (argc != 1)
+        return error_set(STATUS_USAGE, "expected one plan file, got %d operands", argc);
+    TRY(check_options());
+    TRY(run_plan(argv[0]));
+out:
+    return st;
+}
+
 const struct command command_run = {
     .name = "run",
-    .synopsis = "PLAN",
+    .synopsis = "PLAN | --config FILE [--dry-run]",
     .summary = "train a plan for real, one worker process per rank",
     .details =
         "Starts a foreline-worker for every rank of the plan on this machine; they train the\n"

@@ -34,7 +34,7 @@ static const struct option_spec options[] = {
     {OPTION_STRING, "optimizer", &optimizer, "adam|sgd", "state and time of the update"},
     {OPTION_FLAG, "measurements", &measurements, NULL,
      "operands are measurement files of runs; their plans are predicted now"},
-    {OPTION_STRING, "engine", &engine, "tcp|mpi|netns|smpi",
+    {OPTION_STRING, "engine", &engine, "tcp|mpi|local|netns|smpi",
      "what runs the plans: workers here, in network namespaces, or on SimGrid's MPI"},
     {OPTION_STRING, "device", &device, "cpu|cuda", "tcp and mpi: what computes"},
     {OPTION_STRING, "compute", &compute, "real|paced",
@@ -69,10 +69,11 @@ static enum status make_grid(struct grid *g)
     for (size_t i = 0; i < sizeof axis / sizeof *axis; i++)
         if (axis[i].list)
             TRY(grid_add_list(g, axis[i].key, axis[i].list));
-    struct plan_arguments any = point_defaults;
+    struct plan_arguments any = plan_defaults;
     for (size_t a = 0; a < g->axes; a++)
         for (size_t i = 0; i < g->axis[a].n; i++)
-            TRY(point_set(&any, g->axis[a].key, g->axis[a].value[i]));
+            if (strcmp(g->axis[a].key, "platform") != 0)
+                TRY(plan_set(&any, g->axis[a].key, g->axis[a].value[i]));
 out:
     return st;
 }
@@ -169,7 +170,7 @@ static enum status run_grid(int argc, char **argv)
         .grid = argc > 0 ? NULL : &g,
         .operand = (const char *const *)argv,
         .operands = (size_t)argc,
-        .plan = point_defaults,
+        .plan = plan_defaults,
         .run = {engine, device, compute, steps, warmup, timeout_s, NULL, &by},
         .repeats = repeats,
         .seed = seed,

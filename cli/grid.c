@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/point.h"
 #include "core/text.h"
 
 enum status grid_add(struct grid *g, const char *key, const char *value)
@@ -79,8 +78,13 @@ const char *grid_value(const struct grid *g, size_t point, size_t axis)
 enum status grid_settings(const struct grid *g, size_t point, struct plan_arguments *s)
 {
     enum status st = STATUS_OK;
-    for (size_t a = 0; a < g->axes; a++)
-        TRY(point_set(s, g->axis[a].key, grid_value(g, point, a)));
+    for (size_t a = 0; a < g->axes; a++) {
+        const char *key = g->axis[a].key, *value = grid_value(g, point, a);
+        if (!strcmp(key, "platform"))
+            s->platform = value;
+        else
+            TRY(plan_set(s, key, value));
+    }
 out:
     return st;
 }

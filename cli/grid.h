@@ -11,7 +11,7 @@
 enum { GRID_AXES = 16, GRID_POINTS = 100000, GRID_NAME = 128 };
 
 struct grid_axis {
-    const char *key; /* a setting (cli/point.h); borrowed */
+    const char *key; /* "platform", or as plan_set() of cli/plan.h takes it; borrowed */
     size_t n;
     char **value; /* [n] owned */
 };
@@ -30,7 +30,7 @@ void grid_free(struct grid *g); /* accepts {0}; leaves {0} */
 
 size_t grid_points(const struct grid *g);
 const char *grid_value(const struct grid *g, size_t point, size_t axis);
-/* Set in *s what the point says; texts are borrowed from the grid. STATUS_USAGE as point_set(). */
+/* Set in *s what the point says; texts are borrowed from the grid. STATUS_USAGE as plan_set(). */
 enum status grid_settings(const struct grid *g, size_t point, struct plan_arguments *s) MUST_CHECK;
 /* A file name that tells points apart, of the axes that vary: "laptop-s2-1f1b-m8"; "plan" if none
  * does. Distinct when the base names of paths are. */

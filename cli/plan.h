@@ -8,6 +8,7 @@
 
 #include "cli/evaluate.h"
 #include "cli/load.h"
+#include "cli/option.h"
 #include "partition/partition.h"
 
 /* What the command line says; 0 or NULL where it says nothing. */
@@ -27,6 +28,9 @@ enum status plan_request(const struct plan_arguments *a, struct partition_reques
 
 /* What the command takes when nothing is said. */
 extern const struct plan_arguments plan_defaults;
+/* Its options, and where they put what the command line says. */
+extern const struct option_spec plan_options[];
+extern struct plan_arguments plan_command_line;
 /* Set what --NAME VALUE of the command sets; texts are borrowed. STATUS_USAGE: no such option, none
  * that says something about a plan, or a value that it does not take. */
 enum status plan_set(struct plan_arguments *a, const char *name, const char *value) MUST_CHECK;
@@ -41,6 +45,10 @@ enum status plan_by_algorithm(const struct plan_arguments *a, const struct model
  * `stop` as in partition/auto.h. */
 enum status plan_search(const struct plan_arguments *a, struct evaluation_context *context,
                         const volatile int *stop, struct auto_result *out) MUST_CHECK;
+
+/* By a->algorithm, or by the search: silently. */
+enum status plan_make(const struct plan_arguments *a, struct evaluation_context *context,
+                      struct plan *out) MUST_CHECK;
 
 /* Search and rank (partition/auto.h); *out is the winner. Prints the ranking unless a->json. */
 enum status plan_by_search(const struct plan_arguments *a, const struct model *m,

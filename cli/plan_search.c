@@ -103,6 +103,25 @@ out:
     return st;
 }
 
+enum status plan_make(const struct plan_arguments *a, struct evaluation_context *context,
+                      struct plan *out)
+{
+    enum status st;
+    struct plan_arguments checked = *a;
+    struct auto_result found = {0};
+    TRY(plan_check_arguments(&checked));
+    if (strcmp(checked.algorithm, "auto") != 0) {
+        st = plan_by_algorithm(&checked, context->model, context->topology, out);
+        goto out;
+    }
+    TRY(plan_search(&checked, context, NULL, &found));
+    *out = found.candidate[0].plan;
+    found.candidate[0].plan = (struct plan){0};
+out:
+    auto_result_free(&found);
+    return st;
+}
+
 enum status plan_by_search(const struct plan_arguments *a, const struct model *m,
                            const struct topology *t, const char *platform, struct plan *out)
 {

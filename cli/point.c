@@ -27,14 +27,10 @@ enum status point_plan(const struct plan_arguments *s, const char *path,
     struct topology t = {0};
     struct plan p = {0};
     char *platform = NULL;
-    struct plan_arguments quiet = *s;
-    quiet.json = true;
     TRY(load_model(s->model, &m));
     TRY(load_topology(s->platform, &t, &platform));
-    if (!strcmp(s->algorithm, "auto"))
-        TRY(plan_by_search(&quiet, &m, &t, platform, &p));
-    else
-        TRY(plan_by_algorithm(&quiet, &m, &t, &p));
+    struct evaluation_context context = {.model = &m, .topology = &t, .platform = platform};
+    TRY(plan_make(s, &context, &p));
     TRY(plan_write(&p, &m, &t, path, by));
 out:
     plan_free(&p);

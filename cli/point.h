@@ -1,19 +1,12 @@
 /* point.h - one point of a grid or a sweep: settings -> plan file -> prediction, measurement.
  *
- * Settings are those of `foreline plan` (cli/plan.h), set by the names of its options. */
+ * Settings are those of `foreline plan` (plan_set() of cli/plan.h). */
 #ifndef CLI_POINT_H
 #define CLI_POINT_H
 
 #include "cli/load.h"
 #include "cli/plan.h"
 #include "sim/engine.h"
-
-/* What `foreline plan` takes when nothing is said, with the algorithm "balanced". */
-extern const struct plan_arguments point_defaults;
-
-/* Set what --KEY of `foreline plan` sets ("stages", "4"); texts are borrowed. STATUS_USAGE for a
- * key or a value that there is not. */
-enum status point_set(struct plan_arguments *s, const char *key, const char *value) MUST_CHECK;
 
 /* Plan s->model on s->platform, by any algorithm or "auto", and write the plan file. STATUS_INVALID
  * and STATUS_INFEASIBLE when there is no such plan. Prints nothing. */

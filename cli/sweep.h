@@ -63,8 +63,55 @@ void sweep_print_list(const struct sweep_points *p, FILE *to);
  * are left out. */
 enum status sweep_print_rows(const struct sweep_points *all, const struct sweep_points *finalists,
                              struct sweep_database *db, char separator, FILE *to) MUST_CHECK;
-/* The best of each group, and where it changes. */
+
+/* What a point of an axis is called; and what all that is chosen is called ("stages 8, zero 1"; "-"
+ * when nothing is). */
+const char *sweep_label(const struct experiment *e, size_t point, size_t axis);
+const char *sweep_plan_label(const struct experiment *e, size_t point, char text[SWEEP_VALUE]);
+/* The result of a point by its number. O(n). */
+enum status sweep_get(const struct sweep_points *p, struct sweep_database *db, size_t number,
+                      bool *found, struct sweep_result *out) MUST_CHECK;
+/* The last axis that varies and is not chosen over: changes are sought along it. e->axes: none. */
+size_t sweep_along(const struct experiment *e);
+
+/* The best of each group, and where it changes along that axis. */
+enum { SWEEP_CELL = 48, SWEEP_COLUMNS = EXPERIMENT_AXES + 3 };
+struct sweep_table {
+    size_t columns, rows;       /* row 0: names of columns */
+    char (*cell)[SWEEP_CELL];   /* [rows * columns] */
+    char (*note)[SWEEP_REASON]; /* [rows] behind the last column */
+    bool right[SWEEP_COLUMNS];  /* a number */
+    size_t *best;               /* [rows] point, SIZE_MAX: none */
+    size_t *before;             /* [rows] the best of the row before when that is another choice,
+                                 * SIZE_MAX: it is not */
+};
+enum status sweep_tabulate(const struct sweep_points *all, const struct sweep_points *finalists,
+                           struct sweep_database *db, struct sweep_table *out) MUST_CHECK;
+void sweep_table_free(struct sweep_table *t); /* accepts {0}; leaves {0} */
+/* For people. */
 enum status sweep_print_best(const struct sweep_points *all, const struct sweep_points *finalists,
                              struct sweep_database *db, FILE *to) MUST_CHECK;
+
+/* A database to read: the experiment that was first started last. Borrows nothing; must stay where
+ * it is. */
+struct sweep_view {
+    struct sweep_database *db;
+    int64_t id;
+    struct experiment e;
+    struct sweep_points all, finalists; /* finalists.n 0: none */
+};
+enum status sweep_view_open(const char *path, struct sweep_view *out) MUST_CHECK;
+void sweep_view_close(struct sweep_view *v); /* accepts {0}; leaves {0} */
+/* Its rows, as sweep_print_rows() prints them, of the points that `keep` (NULL: all) says.
+ * STATUS_PARSE when there are none. */
+struct table;
+enum status sweep_view_table(const struct sweep_view *v,
+                             bool (*keep)(const void *context, size_t point), const void *context,
+                             struct table *out) MUST_CHECK;
+/* The result of a point, by the second engine if `finalist`. */
+enum status sweep_view_get(const struct sweep_view *v, size_t point, bool finalist, bool *found,
+                           struct sweep_result *out) MUST_CHECK;
+/* As those functions take it: NULL when there are none. */
+const struct sweep_points *sweep_view_finalists(const struct sweep_view *v);
 
 #endif

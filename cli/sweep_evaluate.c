@@ -9,25 +9,20 @@
 #include "cli/sweep_point.h"
 #include "core/provenance.h"
 #include "core/text.h"
+#include "exec/random.h"
 
 /* ---- noise: what a planner believes that has measured badly */
 
-/* Uniform in 1 - noise .. 1 + noise. Source of the generator: Steele, Lea & Flood, SplitMix,
- * OOPSLA 2014. */
-static double off_by(double noise, uint64_t *state)
+/* Number i of a stream of factors, uniform in 1 - noise .. 1 + noise. */
+static double off_by(double noise, uint64_t seed, uint64_t i)
 {
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    z ^= z >> 31;
-    return 1 + noise * (2 * ((double)(z >> 11) * 0x1p-53) - 1);
+    return 1 + noise * (2 * random_unit(seed, i) - 1);
 }
 
 static void disturb(double noise, uint64_t seed, struct model *m, struct topology *t)
 {
-    uint64_t state = seed;
     for (size_t i = 0; i < m->n; i++) {
-        double factor = off_by(noise, &state);
+        double factor = off_by(noise, seed, i);
         m->op[i].forward_flop *= factor;
         m->op[i].backward_flop *= factor;
         for (size_t k = 0; k < m->profiles; k++) {
@@ -36,7 +31,7 @@ static void disturb(double noise, uint64_t seed, struct model *m, struct topolog
         }
     }
     for (size_t i = 0; i < t->tiers; i++)
-        t->tier[i].bandwidth_Bps *= off_by(noise, &state);
+        t->tier[i].bandwidth_Bps *= off_by(noise, seed, m->n + i);
 }
 
 /* ---- evaluation */
@@ -94,9 +89,7 @@ static void fill(const struct topology *t, struct plan_arguments *a)
 static enum status make_plan(const struct sweep_point *p, const struct model *m,
                              const struct topology *t, const char *path, struct plan *out)
 {
-    enum status st;
     struct plan_arguments a = p->plan;
-    struct auto_result found = {0};
     struct evaluation_context context = {
         .model = m,
         .topology = t,
@@ -106,17 +99,7 @@ static enum status make_plan(const struct sweep_point *p, const struct model *m,
         .options = {.collective = p->collective}};
     if (p->fill)
         fill(t, &a);
-    TRY(plan_check_arguments(&a));
-    if (strcmp(a.algorithm, "auto") != 0) {
-        st = plan_by_algorithm(&a, m, t, out);
-        goto out;
-    }
-    TRY(plan_search(&a, &context, NULL, &found));
-    *out = found.candidate[0].plan;
-    found.candidate[0].plan = (struct plan){0};
-out:
-    auto_result_free(&found);
-    return st;
+    return plan_make(&a, &context, out);
 }
 
 static enum status make_plan_in_noise(const struct sweep_point *p, const struct sweep_cache *c,
@@ -181,25 +164,23 @@ static void describe_plan(const struct plan *p, struct sweep_result *r)
 static void describe_run(const struct measurement *m, struct sweep_result *r)
 {
     char reason[AUTO_REASON];
-    double busy = 0, exposed = 0, idle = 0, total = (double)m->ranks * m->iteration_s;
-    for (size_t i = 0; i < m->ranks; i++) {
-        busy += m->rank[i].busy_s;
-        exposed += m->rank[i].exposed_comm_s;
-        idle += m->rank[i].idle_s;
-    }
     r->iteration_s = m->iteration_s;
     r->samples_per_s = m->samples_per_s;
     r->tokens_per_s = m->tokens_per_s;
-    r->compute_fraction = total > 0 ? busy / total : 0;
-    r->exposed_fraction = total > 0 ? exposed / total : 0;
-    r->bubble_fraction = total > 0 ? idle / total : 0;
+    r->time = breakdown_of(m);
     r->mfu = m->mfu;
     evaluate_reason(m, reason);
     snprintf(r->bottleneck, sizeof r->bottleneck, "%s", reason);
     size_t fullest = measurement_fullest(m);
     if (fullest < m->ranks) {
-        r->peak_bytes = m->rank[fullest].peak_bytes;
-        r->headroom_bytes = m->rank[fullest].memory_bytes - r->peak_bytes;
+        const struct measured_rank *rank = &m->rank[fullest];
+        r->peak_bytes = rank->peak_bytes;
+        r->headroom_bytes = rank->memory_bytes - r->peak_bytes;
+        r->weight_bytes = rank->weight_bytes;
+        r->gradient_bytes = rank->gradient_bytes;
+        r->state_bytes = rank->state_bytes;
+        r->stash_bytes = rank->stash_bytes;
+        r->scratch_bytes = rank->scratch_bytes;
     }
     if (measurement_overfull(m) > 0) {
         r->status = SWEEP_TOO_BIG;

@@ -45,6 +45,8 @@ struct launch_options {
     const char *checkpoint;
     size_t checkpoint_every;
     const char *batch_tokens; /* file for the data of all steps (exec/batch_tokens.h), NULL: none */
+    const char *log; /* workers print to files: this and ".RANK" (all ranks in one process: this);
+                      * absolute; NULL: to stderr */
     const char *resume; /* directory whose newest checkpoint to go on from, NULL: start anew */
     /* In each worker's process before it becomes the worker; false with errno when it cannot. Calls
      * only what is safe after fork(). NULL: nothing. */

@@ -170,6 +170,10 @@ static void make_arguments(const struct run *run, struct call *c)
         c->argument[n++] = borrowed("--checkpoint-every");
         c->argument[n++] = c->every;
     }
+    if (o->log) {
+        c->argument[n++] = borrowed("--log");
+        c->argument[n++] = borrowed(o->log);
+    }
     c->argument[n] = NULL;
 }
 

@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "core/provenance.h"
 #include "exec/worker_rank.h"
 
 /* ---- arguments */
@@ -51,6 +52,8 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
             w->resume_path = value;
         else if (!strcmp(name, "--checkpoint"))
             w->checkpoint_path = value;
+        else if (!strcmp(name, "--log"))
+            w->log_path = value;
         else if (!strcmp(name, "--checkpoint-every"))
             TRY(number(name, value, 0, UINT32_MAX - 1, &every));
         else
@@ -179,12 +182,37 @@ static enum status run_threads(struct worker *w)
     return st;
 }
 
+/* From here on stdout and stderr are the rank's own file. */
+static enum status open_log(const struct worker *w)
+{
+    char path[4096], host[256] = "";
+    int n = is_all_ranks(w) ? snprintf(path, sizeof path, "%s", w->log_path)
+                            : snprintf(path, sizeof path, "%s.%u", w->log_path, w->hello.rank);
+    if (n < 0 || (size_t)n >= sizeof path)
+        return error_set(STATUS_USAGE, "--log: too long a path");
+    fflush(stdout);
+    if (!freopen(path, "a", stderr) || dup2(fileno(stderr), STDOUT_FILENO) < 0)
+        return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+    setvbuf(stderr, NULL, _IOLBF, 0);
+    (void)gethostname(host, sizeof host - 1);
+    if (is_all_ranks(w))
+        fprintf(stderr, "all ranks");
+    else
+        fprintf(stderr, "rank %u of %u", w->hello.rank, w->hello.ranks);
+    fprintf(stderr, " on %s, process %ld: %s, device %s, transport %s, %u steps\n", host,
+            (long)getpid(), foreline_version, w->device_name,
+            w->transport_name ? w->transport_name : "of this worker", w->steps);
+    return STATUS_OK;
+}
+
 static enum status prepare(struct worker *w, int argc, char **argv, const struct worker_parts *have)
 {
     enum status st;
     TRY(read_arguments(w, argc, argv));
     check_parts(w, have);
     TRY(read_environment(w));
+    if (w->log_path)
+        TRY(open_log(w));
     TRY(read_inputs(w));
 out:
     if (st != STATUS_OK)
@@ -201,6 +229,9 @@ int worker_main(int argc, char **argv, const struct worker_parts *have)
     enum status st = prepare(&w, argc, argv, have);
     if (st == STATUS_OK)
         st = w.shared ? run_threads(&w) : worker_rank_run(&w, w.hello.rank);
+    if (w.log_path)
+        fprintf(stderr, "%s%s\n",
+                st == STATUS_OK ? "done" : "failed: ", st == STATUS_OK ? "" : error_message());
     if (w.shared)
         w.transport->unshare(w.shared);
     corpus_free(&w.corpus);

@@ -27,7 +27,7 @@ static const double slow_disk_Bps = 10e6;
 /* Read once, by all ranks of the process. */
 struct worker {
     const char *program_path, *model_path, *text_path, *device_name, *transport_name, *launcher;
-    const char *checkpoint_path, *resume_path;
+    const char *checkpoint_path, *resume_path, *log_path;
     double learning_rate, timeout_s;
     uint32_t steps, checkpoint_every;
     struct frame_hello hello; /* of the first rank here; the others' have another number */

@@ -1,9 +1,10 @@
 /* Where an iteration goes: a bar per measurement. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "core/breakdown.h"
 #include "plots/kind.h"
+#include "plots/plot.h"
 #include "plots/stack.h"
 
 enum { COMPUTE, OPTIMIZER, EXPOSED, BUBBLE = EXPOSED + OP_PURPOSES, PARTS };
@@ -29,55 +30,82 @@ static void fill(const struct breakdown *b, double per_s, double *length)
     length[BUBBLE] = fmax(b->bubble_s, 0) * per_s;
 }
 
+/* What is drawn: one bar each. */
+struct bars {
+    const struct breakdown *b;
+    const char *const *name, *const *engine;
+    size_t n;
+};
+
 static void put_table(const void *context, FILE *to)
 {
-    const struct plot_source *s = context;
+    const struct bars *s = context;
     fprintf(to, "# file\tengine\tcompute_s\toptimizer_s");
     for (int k = 0; k < OP_PURPOSES; k++)
         fprintf(to, "\texposed_%s_s", op_purpose_names[k]);
     fprintf(to, "\tbubble_s\n");
     for (size_t i = 0; i < s->n; i++) {
         double length[PARTS];
-        struct breakdown b = breakdown_of(&s->m[i]);
-        fill(&b, 1, length);
-        figure_put_field(to, s->path[i]);
+        fill(&s->b[i], 1, length);
+        figure_put_field(to, s->name[i]);
         putc('\t', to);
-        figure_put_field(to, s->m[i].engine ? s->m[i].engine : "-");
+        figure_put_field(to, s->engine && s->engine[i] ? s->engine[i] : "-");
         for (int k = 0; k < PARTS; k++)
             fprintf(to, "\t%.9g", length[k]);
         putc('\n', to);
     }
 }
 
-enum status draw_breakdown(const struct plot_source *s, const char *output,
+enum status plot_breakdown(const struct breakdown *b, const char *const *name,
+                           const char *const *engine, size_t n, const char *output,
                            const struct provenance *by)
 {
     enum status st;
     struct stack k = {0};
+    const struct bars bars = {b, name, engine, n};
     char label[48];
     double longest_s = 0;
-    TRY(stack_init(&k, s->n, PARTS));
-    for (size_t i = 0; i < s->n; i++) {
-        struct breakdown b = breakdown_of(&s->m[i]);
-        if (!(breakdown_sum(&b) > 0)) {
-            st = error_set(STATUS_INVALID, "%s: no ranks, nothing to break down", s->path[i]);
+    TRY(stack_init(&k, n, PARTS));
+    for (size_t i = 0; i < n; i++) {
+        if (!(breakdown_sum(&b[i]) > 0)) {
+            st = error_set(STATUS_INVALID, "%s: no ranks, nothing to break down", name[i]);
             goto out;
         }
-        longest_s = fmax(longest_s, breakdown_sum(&b));
+        longest_s = fmax(longest_s, breakdown_sum(&b[i]));
     }
     struct figure_unit unit = figure_time_unit(longest_s);
-    for (size_t i = 0; i < s->n; i++) {
-        struct breakdown b = breakdown_of(&s->m[i]);
-        fill(&b, unit.per_s, &k.length[i * PARTS]);
-        figure_plan_name(s->path[i], k.name[i], STACK_NAME);
-        snprintf(k.value[i], STACK_VALUE, "%.4g %s", breakdown_sum(&b) * unit.per_s, unit.name);
+    for (size_t i = 0; i < n; i++) {
+        fill(&b[i], unit.per_s, &k.length[i * PARTS]);
+        figure_plan_name(name[i], k.name[i], STACK_NAME);
+        snprintf(k.value[i], STACK_VALUE, "%.4g %s", breakdown_sum(&b[i]) * unit.per_s, unit.name);
     }
     snprintf(label, sizeof label, "iteration, mean over ranks (%s)", unit.name);
     k.part = parts;
     k.label = label;
     k.shares = true;
-    TRY(stack_draw(&k, output, by, put_table, s));
+    TRY(stack_draw(&k, output, by, put_table, &bars));
 out:
     stack_free(&k);
+    return st;
+}
+
+enum status draw_breakdown(const struct plot_source *s, const char *output,
+                           const struct provenance *by)
+{
+    enum status st;
+    struct breakdown *b = calloc(s->n, sizeof *b);
+    const char **engine = calloc(s->n, sizeof *engine);
+    if (!b || !engine) {
+        st = error_set(STATUS_NOMEM, "%zu measurements", s->n);
+        goto out;
+    }
+    for (size_t i = 0; i < s->n; i++) {
+        b[i] = breakdown_of(&s->m[i]);
+        engine[i] = s->m[i].engine;
+    }
+    TRY(plot_breakdown(b, s->path, engine, s->n, output, by));
+out:
+    free(engine);
+    free(b);
     return st;
 }

@@ -60,11 +60,11 @@ struct figure_unit figure_time_unit(double longest_s)
 
 void figure_plan_name(const char *path, char *text, size_t room)
 {
-    const char *slash = strrchr(path, '/');
-    snprintf(text, room, "%s", slash && slash[1] ? slash + 1 : path);
-    size_t n = strlen(text);
-    if (n > 5 && strcmp(text + n - 5, ".json") == 0)
-        text[n - 5] = '\0';
+    const char *slash = strrchr(path, '/'), *name = slash && slash[1] ? slash + 1 : path;
+    size_t n = strlen(name);
+    if (n > 5 && strcmp(name + n - 5, ".json") == 0)
+        n -= 5;
+    snprintf(text, room, "%.*s", (int)n, name);
 }
 
 const char *figure_engine_colour(const char *engine)

@@ -1,6 +1,7 @@
 #include "plots/kind.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,12 +78,64 @@ enum status plot_column(const struct table *t, const char *wanted, const char *c
                   : STATUS_OK;
 }
 
+const char *const plot_line_columns[] = {"plan", "algorithm", "schedule", "engine", NULL};
+
+static size_t index_of(const struct table *t, const char *name)
+{
+    size_t i = 0;
+    while (i < t->columns && strcmp(t->name[i], name) != 0)
+        i++;
+    return i;
+}
+
+static bool is_asked_for(const struct plot_request *r, const char *name)
+{
+    const char *const asked[] = {r->x, r->y, r->by, r->value};
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        if (asked[i] && !strcmp(asked[i], name))
+            return true;
+    }
+    return r->where && strstr(r->where, name);
+}
+
+/* Do lines stand for engines, because nothing else varies? */
+static bool engines_are_lines(const struct table *t, const struct plot_request *r)
+{
+    for (size_t k = 0; !r->by && strcmp(plot_line_columns[k], "engine") != 0; k++) {
+        size_t i = index_of(t, plot_line_columns[k]);
+        if (i < t->columns && table_varies(t, i))
+            return false;
+    }
+    return !r->by;
+}
+
+/* Keep what can be compared. */
+static enum status choose_rows(struct table *t, const struct plot_request *r)
+{
+    enum status st = STATUS_OK;
+    size_t status = index_of(t, "status"), engine = index_of(t, "engine"), ok = 0;
+    char where[128];
+    if (r->where)
+        TRY(table_filter(t, r->where));
+    for (size_t i = 0; i < t->rows && status < t->columns; i++)
+        ok += !strcmp(table_cell(t, i, status), "ok");
+    if (ok > 0 && !is_asked_for(r, "status"))
+        TRY(table_filter(t, "status=ok"));
+    if (engine == t->columns || is_asked_for(r, "engine") || engines_are_lines(t, r) ||
+        strpbrk(table_cell(t, 0, engine), ","))
+        goto out;
+    snprintf(where, sizeof where, "engine=%.100s", table_cell(t, 0, engine));
+    TRY(table_filter(t, where));
+out:
+    return st;
+}
+
 enum status plot_files(const struct plot_kind *kind, const struct plot_request *r,
                        const char *output, const struct provenance *by)
 {
     enum status st = STATUS_OK;
     struct measurement *m = NULL;
-    struct table table = {0};
+    struct table table = {0}, *rows = r->table ? r->table : &table;
     size_t read = 0;
     bool measured = kind->input == PLOT_MEASUREMENT || kind->input == PLOT_MEASUREMENTS;
     if (r->n < 1 || (r->n > 1 && kind->input != PLOT_MEASUREMENTS))
@@ -98,14 +151,14 @@ enum status plot_files(const struct plot_kind *kind, const struct plot_request *
         for (; read < r->n; read++)
             TRY(measurement_read(r->path[read], &m[read]));
     } else if (kind->input == PLOT_TABLE) {
-        TRY(table_read(r->path[0], &table));
-        if (r->where)
-            TRY(table_filter(&table, r->where));
+        if (!r->table)
+            TRY(table_read(r->path[0], &table));
+        TRY(choose_rows(rows, r));
     }
     const struct plot_source source = {.n = r->n,
                                        .path = r->path,
                                        .m = m,
-                                       .table = &table,
+                                       .table = rows,
                                        .x = r->x,
                                        .y = r->y,
                                        .by = r->by,

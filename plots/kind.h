@@ -39,11 +39,17 @@ extern const size_t plot_kinds_n;
 /* The row of that name. STATUS_INVALID lists the names. */
 enum status plot_kind_find(const char *name, const struct plot_kind **out) MUST_CHECK;
 
+/* What lines stand for unless that is said, the first that varies: "plan", "algorithm", ... */
+extern const char *const plot_line_columns[];
+
 /* Read the files that a kind asks for and draw them; `where` (NULL: all) keeps rows of a table as
- * table_filter() does. n >= 1, else and for too many files STATUS_USAGE. */
+ * table_filter() does. Unless `where` asks for them, rows whose `status` is another than ok are
+ * left out when some are ok; and rows of another `engine` than the first's, unless columns stand
+ * for engines. n >= 1, else and for too many files STATUS_USAGE. */
 struct plot_request {
     const char *const *path; /* [n] */
     size_t n;
+    struct table *table; /* what path[0] has, filtered here; NULL: read it */
     const char *x, *y, *by, *value, *where;
 };
 enum status plot_files(const struct plot_kind *kind, const struct plot_request *request,

@@ -8,7 +8,7 @@
 #include "plots/figure.h"
 #include "plots/kind.h"
 
-enum { MAX_LINES = 2 * FIGURE_SERIES, NAME_ROOM = 40, DATA_HEIGHT = 230 };
+enum { MAX_LINES = 2 * FIGURE_SERIES, NAME_ROOM = 58, DATA_HEIGHT = 230 };
 
 enum what { VALUE, SPEEDUP, REGRET };
 
@@ -32,15 +32,6 @@ static void lines_free(struct lines *l)
 
 /* ---- columns */
 
-static bool varies(const struct table *t, size_t column)
-{
-    for (size_t i = 1; i < t->rows; i++) {
-        if (strcmp(table_cell(t, i, column), table_cell(t, 0, column)) != 0)
-            return true;
-    }
-    return false;
-}
-
 static bool is_given(const struct table *t, size_t column, const char *const *names)
 {
     for (; *names; names++) {
@@ -54,16 +45,15 @@ static enum status choose_columns(const struct plot_source *s, struct lines *l)
 {
     static const char *const rates[] = {"samples_per_s", "tokens_per_s", "iteration_s",
                                         "measured_s",    "predicted_s",  NULL};
-    static const char *const kinds[] = {"algorithm", "schedule", "plan", "engine", NULL};
     const struct table *t = s->table;
     enum status st;
     TRY(plot_column(t, s->y, rates, true, &l->y_column));
     TRY(plot_column(t, s->by, (const char *const[]){NULL}, false, &l->by_column));
-    for (size_t k = 0; !s->by && kinds[k] && l->by_column == SIZE_MAX; k++) {
-        const char *const one[] = {kinds[k], NULL};
+    for (size_t k = 0; !s->by && plot_line_columns[k] && l->by_column == SIZE_MAX; k++) {
+        const char *const one[] = {plot_line_columns[k], NULL};
         TRY(plot_column(t, NULL, one, false, &l->by_column));
         if (l->by_column != SIZE_MAX &&
-            (!varies(t, l->by_column) || (s->x && strcmp(s->x, kinds[k]) == 0)))
+            (!table_varies(t, l->by_column) || (s->x && strcmp(s->x, plot_line_columns[k]) == 0)))
             l->by_column = SIZE_MAX;
     }
     if (s->x) {
@@ -71,7 +61,8 @@ static enum status choose_columns(const struct plot_source *s, struct lines *l)
         goto out;
     }
     for (size_t c = 0; c < t->columns; c++) { /* the first that varies and is no result */
-        if (c != l->y_column && c != l->by_column && !is_given(t, c, kinds) && varies(t, c)) {
+        if (c != l->y_column && c != l->by_column && !is_given(t, c, plot_line_columns) &&
+            table_varies(t, c)) {
             l->x_column = c;
             goto out;
         }
@@ -228,7 +219,9 @@ static void put_ranges(FILE *script, const struct lines *l)
         double margin = pow(high / low, 0.03);
         fprintf(script, "set logscale x\nset xrange [%.9g:%.9g]\n", low / margin, high * margin);
     } else {
-        double margin = high > low ? 0.03 * (high - low) : fmax(fabs(high), 1) * 0.5;
+        double margin = l->x.words   ? 0.5 /* room for their names */
+                        : high > low ? 0.03 * (high - low)
+                                     : fmax(fabs(high), 1) * 0.5;
         fprintf(script, "set xrange [%.9g:%.9g]\n", low - margin, high + margin);
     }
     double most = highest(l);
@@ -283,7 +276,7 @@ static enum status draw(const struct plot_source *s, enum what what, const char 
     }
     size_t keys = l.by_column == SIZE_MAX ? 0 : l.n;
     struct figure_geometry g = {
-        .width = FIGURE_COLUMN, .left = 66, .right = 18, .top = 0, .bottom = 62};
+        .width = FIGURE_COLUMN, .left = 78, .right = 18, .top = 0, .bottom = 62};
     g.top = figure_key_height(&g, key, keys);
     g.height = g.top + DATA_HEIGHT + g.bottom;
     y_label(&l, what, label);

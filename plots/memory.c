@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "plots/kind.h"
+#include "plots/plot.h"
 #include "plots/stack.h"
 
 enum { WEIGHTS, GRADIENTS, STATE, STASH, SCRATCH, PARTS };
@@ -45,28 +46,74 @@ static enum status find_fullest(const char *path, const struct measurement *m, s
     return STATUS_OK;
 }
 
-static void fill(const struct measured_rank *r, double scale, double *length)
+struct bars {
+    const struct plot_memory_bar *bar;
+    size_t n;
+};
+
+static void fill(const struct plot_memory_bar *b, double scale, double *length)
 {
-    length[WEIGHTS] = (double)r->weight_bytes * scale;
-    length[GRADIENTS] = (double)r->gradient_bytes * scale;
-    length[STATE] = (double)r->state_bytes * scale;
-    length[STASH] = (double)r->stash_bytes * scale;
-    length[SCRATCH] = (double)r->scratch_bytes * scale;
+    length[WEIGHTS] = (double)b->weight_bytes * scale;
+    length[GRADIENTS] = (double)b->gradient_bytes * scale;
+    length[STATE] = (double)b->state_bytes * scale;
+    length[STASH] = (double)b->stash_bytes * scale;
+    length[SCRATCH] = (double)b->scratch_bytes * scale;
 }
 
 static void put_table(const void *context, FILE *to)
 {
-    const struct fullest *f = context;
-    fprintf(to, "# stage\trank\tweight_bytes\tgradient_bytes\tstate_bytes\tstash_bytes\t"
+    const struct bars *bars = context;
+    fprintf(to, "# bar\trank\tweight_bytes\tgradient_bytes\tstate_bytes\tstash_bytes\t"
                 "scratch_bytes\tpeak_bytes\tmemory_bytes\n");
-    for (size_t i = 0; i < f->stages; i++) {
-        const struct measured_rank *r = &f->m->rank[f->rank[i]];
-        fprintf(to, "%u\t", r->stage);
-        figure_put_field(to, r->name);
-        fprintf(to, "\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld\n", (long long)r->weight_bytes,
-                (long long)r->gradient_bytes, (long long)r->state_bytes, (long long)r->stash_bytes,
-                (long long)r->scratch_bytes, (long long)r->peak_bytes, (long long)r->memory_bytes);
+    for (size_t i = 0; i < bars->n; i++) {
+        const struct plot_memory_bar *b = &bars->bar[i];
+        figure_put_field(to, b->name);
+        putc('\t', to);
+        figure_put_field(to, b->rank);
+        fprintf(to, "\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld\n", (long long)b->weight_bytes,
+                (long long)b->gradient_bytes, (long long)b->state_bytes, (long long)b->stash_bytes,
+                (long long)b->scratch_bytes, (long long)b->peak_bytes,
+                (long long)b->capacity_bytes);
     }
+}
+
+enum status plot_memory(const struct plot_memory_bar *bar, size_t n, const char *label,
+                        const char *output, const struct provenance *by)
+{
+    enum status st;
+    const struct bars bars = {bar, n};
+    struct stack k = {0};
+    char axis[96];
+    int64_t most = 1;
+    TRY(stack_init(&k, n, PARTS));
+    for (size_t i = 0; i < n; i++) {
+        most = bar[i].peak_bytes > most ? bar[i].peak_bytes : most;
+        most = bar[i].capacity_bytes > most ? bar[i].capacity_bytes : most;
+    }
+    bool giga = most >= INT64_C(1) << 30;
+    double scale = giga ? 0x1p-30 : 0x1p-20;
+    for (size_t i = 0; i < n; i++) {
+        double *length = &k.length[i * PARTS], sum = 0;
+        fill(&bar[i], scale, length);
+        for (int p = 0; p < PARTS; p++)
+            sum += length[p];
+        if (!(sum > 0)) { /* a run that knows no more than the peak */
+            st = error_set(STATUS_INVALID, "%s: it does not say what fills memory", bar[i].name);
+            goto out;
+        }
+        if (bar[i].capacity_bytes > 0)
+            k.limit[i] = (double)bar[i].capacity_bytes * scale;
+        figure_plan_name(bar[i].name, k.name[i], STACK_NAME);
+        snprintf(k.value[i], STACK_VALUE, "%.3g %s", sum, giga ? "GiB" : "MiB");
+    }
+    snprintf(axis, sizeof axis, "%s (%s)", label, giga ? "GiB" : "MiB");
+    k.part = parts;
+    k.label = axis;
+    k.limit_name = "capacity";
+    TRY(stack_draw(&k, output, by, put_table, &bars));
+out:
+    stack_free(&k);
+    return st;
 }
 
 enum status draw_memory(const struct plot_source *s, const char *output,
@@ -74,38 +121,25 @@ enum status draw_memory(const struct plot_source *s, const char *output,
 {
     enum status st;
     struct fullest f;
-    struct stack k = {0};
-    int64_t most = 1;
+    struct plot_memory_bar bar[MAX_STAGES];
+    char name[MAX_STAGES][24];
     TRY(find_fullest(s->path[0], &s->m[0], &f));
-    TRY(stack_init(&k, f.stages, PARTS));
     for (size_t i = 0; i < f.stages; i++) {
         const struct measured_rank *r = &f.m->rank[f.rank[i]];
-        most = r->peak_bytes > most ? r->peak_bytes : most;
-        most = r->memory_bytes > most ? r->memory_bytes : most;
+        snprintf(name[i], sizeof name[i], "stage %u", r->stage);
+        bar[i] = (struct plot_memory_bar){.name = name[i],
+                                          .rank = r->name,
+                                          .weight_bytes = r->weight_bytes,
+                                          .gradient_bytes = r->gradient_bytes,
+                                          .state_bytes = r->state_bytes,
+                                          .stash_bytes = r->stash_bytes,
+                                          .scratch_bytes = r->scratch_bytes,
+                                          .peak_bytes = r->peak_bytes,
+                                          .capacity_bytes = r->memory_bytes};
     }
-    bool giga = most >= INT64_C(1) << 30;
-    double scale = giga ? 0x1p-30 : 0x1p-20;
-    for (size_t i = 0; i < f.stages; i++) {
-        const struct measured_rank *r = &f.m->rank[f.rank[i]];
-        double *length = &k.length[i * PARTS], sum = 0;
-        fill(r, scale, length);
-        for (int p = 0; p < PARTS; p++)
-            sum += length[p];
-        if (!(sum > 0)) { /* a run that knows no more than the peak */
-            st = error_set(STATUS_INVALID, "%s: it does not say what fills memory", s->path[0]);
-            goto out;
-        }
-        if (r->memory_bytes > 0)
-            k.limit[i] = (double)r->memory_bytes * scale;
-        snprintf(k.name[i], STACK_NAME, "stage %u", r->stage);
-        snprintf(k.value[i], STACK_VALUE, "%.3g %s", sum, giga ? "GiB" : "MiB");
-    }
-    k.part = parts;
-    k.label = giga ? "memory of the stage's fullest rank (GiB)"
-                   : "memory of the stage's fullest rank (MiB)";
-    k.limit_name = "capacity";
-    TRY(stack_draw(&k, output, by, put_table, &f));
+    st = plot_memory(bar, f.stages, "memory of the stage's fullest rank", output, by);
+    if (st == STATUS_INVALID)
+        error_context(st, "%s", s->path[0]);
 out:
-    stack_free(&k);
     return st;
 }

@@ -9,9 +9,9 @@
 
 /* ---- text */
 
-static void put_text(FILE *to, const char *text)
+static void put_span(FILE *to, const char *text, size_t n)
 {
-    for (; *text; text++) {
+    for (; n > 0; text++, n--) {
         switch (*text) {
         case '&':
             fputs("&amp;", to);
@@ -29,6 +29,11 @@ static void put_text(FILE *to, const char *text)
             putc((unsigned char)*text < ' ' ? ' ' : *text, to);
         }
     }
+}
+
+static void put_text(FILE *to, const char *text)
+{
+    put_span(to, text, strlen(text));
 }
 
 void page_open(FILE *to, const char *title)
@@ -62,6 +67,18 @@ void page_paragraph(FILE *to, const char *kind, const char *text)
     fprintf(to, "<p class=\"%s\">", kind);
     put_text(to, text);
     fputs("</p>\n", to);
+}
+
+void page_lines(FILE *to, const char *text)
+{
+    fputs("<pre>", to);
+    while (*text) {
+        size_t n = strcspn(text, "\n");
+        put_span(to, text, n);
+        putc('\n', to);
+        text += n + (text[n] == '\n');
+    }
+    fputs("</pre>\n", to);
 }
 
 /* ---- tables */

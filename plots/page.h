@@ -15,6 +15,9 @@ void page_heading(FILE *to, const char *text);
 /* `kind` is the paragraph's class: "" or "note" or "warning". */
 void page_paragraph(FILE *to, const char *kind, const char *text);
 
+/* Lines as they are, in letters of one width. */
+void page_lines(FILE *to, const char *text);
+
 /* A table in pieces: page_row() with the names first, then rows. `cell` [n]. */
 void page_table_open(FILE *to);
 void page_row(FILE *to, const char *tag, const char *const *cell, size_t n); /* "th" or "td" */

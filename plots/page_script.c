@@ -10,6 +10,7 @@ const char page_style[] =
     "th, td { padding: 2px 10px; text-align: left; border-bottom: 1px solid #e4e4e4; white-space: nowrap; }\n"
     "th { background: #f2f2f2; } figure { margin: 1em 0; display: inline-block; vertical-align: top; }\n"
     "figure svg { max-width: 100%; } figcaption, .note { color: #555; font-size: 13px; }\n"
+    "pre { background: #f6f6f6; padding: 8px 12px; font-size: 13px; overflow-x: auto; }\n"
     ".warning { border-left: 4px solid #D55E00; padding-left: 10px; }\n"
     ".timeline { width: 1060px; max-width: 96vw; } .timeline canvas { width: 100%; cursor: crosshair; }\n"
     "#tip { position: fixed; display: none; background: #fff; border: 1px solid #888; padding: 4px 8px;\n"

@@ -9,6 +9,7 @@
 #ifndef PLOTS_PLOT_H
 #define PLOTS_PLOT_H
 
+#include "core/breakdown.h"
 #include "core/measurement.h"
 #include "core/provenance.h"
 
@@ -28,5 +29,21 @@ enum status plot_scatter(const struct measurement *m, const char *const *name, s
  * median. n >= 1. */
 enum status plot_bars(const struct measurement *m, const char *const *name, size_t n,
                       const char *output, const struct provenance *by) MUST_CHECK;
+
+/* Seconds of an iteration by what it waits for, a bar each: b[n], name[n], engine[n] or
+ * NULL, for the table.
+ * STATUS_INVALID also when one sums up to nothing. */
+enum status plot_breakdown(const struct breakdown *b, const char *const *name,
+                           const char *const *engine, size_t n, const char *output,
+                           const struct provenance *by) MUST_CHECK;
+
+/* What fills the memory of a rank, a bar each, with a mark at what its device has. */
+struct plot_memory_bar {
+    const char *name, *rank; /* of the bar; of the rank, or "" */
+    int64_t weight_bytes, gradient_bytes, state_bytes, stash_bytes, scratch_bytes;
+    int64_t peak_bytes, capacity_bytes; /* 0: not known */
+};
+enum status plot_memory(const struct plot_memory_bar *bar, size_t n, const char *label,
+                        const char *output, const struct provenance *by) MUST_CHECK;
 
 #endif

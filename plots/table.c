@@ -168,6 +168,15 @@ const char *table_cell(const struct table *t, size_t row, size_t column)
     return t->cell[row * t->columns + column];
 }
 
+bool table_varies(const struct table *t, size_t column)
+{
+    for (size_t i = 1; i < t->rows; i++) {
+        if (strcmp(table_cell(t, i, column), table_cell(t, 0, column)) != 0)
+            return true;
+    }
+    return false;
+}
+
 static void keep_rows(struct table *t, size_t column, const char *value)
 {
     size_t kept = 0;

@@ -5,6 +5,7 @@
 #ifndef PLOTS_TABLE_H
 #define PLOTS_TABLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "core/error.h"
@@ -30,6 +31,9 @@ void table_free(struct table *t); /* accepts {0}; leaves {0} */
 /* Index of a column. STATUS_INVALID lists the names there are. */
 enum status table_column(const struct table *t, const char *name, size_t *column) MUST_CHECK;
 const char *table_cell(const struct table *t, size_t row, size_t column);
+
+/* Are there two values in a column? */
+bool table_varies(const struct table *t, size_t column);
 
 /* Keep only rows with these values: "column=value,column=value". STATUS_INVALID when a column does
  * not exist or no row is left. */

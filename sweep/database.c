@@ -9,21 +9,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <sqlite3.h>
-
 #include "core/provenance.h"
 #include "core/text.h"
+#include "sweep/database_handle.h"
 
-enum { APPLICATION = 0x666f7265, VERSION = 1, PATIENCE_MS = 10000, SQL = 4096, HOST = 256 };
-
-struct sweep_database {
-    sqlite3 *handle;
-    char *path, *lock_path;
-    int lock;
-    sqlite3_stmt *get, *put_point, *put_parameter, *put_result, *put_provenance, *add_member;
-    const struct provenance *by;
-    char host[HOST];
-};
+enum { PATIENCE_MS = 10000, SQL = 4096 };
 
 static const char schema[] =
     "CREATE TABLE IF NOT EXISTS experiment("
@@ -44,7 +34,7 @@ static const char schema[] =
 
 /* ---- errors */
 
-static enum status failed(const struct sweep_database *db)
+enum status database_failed(const struct sweep_database *db)
 {
     int code = sqlite3_errcode(db->handle);
     if (code == SQLITE_NOMEM)
@@ -62,42 +52,41 @@ static enum status failed(const struct sweep_database *db)
     return error_set(STATUS_IO, "%s: %s", db->path, sqlite3_errmsg(db->handle));
 }
 
-static enum status execute(struct sweep_database *db, const char *sql)
+enum status database_execute(struct sweep_database *db, const char *sql)
 {
-    return sqlite3_exec(db->handle, sql, NULL, NULL, NULL) == SQLITE_OK ? STATUS_OK : failed(db);
+    return sqlite3_exec(db->handle, sql, NULL, NULL, NULL) == SQLITE_OK ? STATUS_OK
+                                                                        : database_failed(db);
 }
 
-/* Run a statement that gives no rows, and make it ready for the next time. */
-static enum status finish(struct sweep_database *db, sqlite3_stmt *s)
+enum status database_finish(struct sweep_database *db, sqlite3_stmt *s)
 {
     int code = sqlite3_step(s);
-    enum status st = code == SQLITE_DONE ? STATUS_OK : failed(db);
+    enum status st = code == SQLITE_DONE ? STATUS_OK : database_failed(db);
     sqlite3_reset(s);
     sqlite3_clear_bindings(s);
     return st;
 }
 
-static enum status prepare(struct sweep_database *db, const char *sql, sqlite3_stmt **out)
+enum status database_prepare(struct sweep_database *db, const char *sql, sqlite3_stmt **out)
 {
     int code = sqlite3_prepare_v3(db->handle, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL);
-    return code == SQLITE_OK ? STATUS_OK : failed(db);
+    return code == SQLITE_OK ? STATUS_OK : database_failed(db);
 }
 
-/* A pragma or query of one number. */
-static enum status ask(struct sweep_database *db, const char *sql, int64_t *out)
+enum status database_ask(struct sweep_database *db, const char *sql, int64_t *out)
 {
     sqlite3_stmt *s = NULL;
     enum status st = STATUS_OK;
     if (sqlite3_prepare_v2(db->handle, sql, -1, &s, NULL) != SQLITE_OK ||
         sqlite3_step(s) != SQLITE_ROW)
-        st = failed(db);
+        st = database_failed(db);
     else
         *out = sqlite3_column_int64(s, 0);
     sqlite3_finalize(s);
     return st;
 }
 
-static void bind_text(sqlite3_stmt *s, int at, const char *text)
+void database_bind_text(sqlite3_stmt *s, int at, const char *text)
 {
     (void)sqlite3_bind_text(s, at, text, -1, SQLITE_TRANSIENT); /* a failure shows in the step */
 }
@@ -132,7 +121,7 @@ static enum status create_result(struct sweep_database *db)
         n += snprintf(sql + n, sizeof sql - (size_t)n, ", %s %s NOT NULL", sweep_columns[i].name,
                       types[sweep_columns[i].kind]);
     snprintf(sql + n, sizeof sql - (size_t)n, ") WITHOUT ROWID");
-    return execute(db, sql);
+    return database_execute(db, sql);
 }
 
 /* Is it empty, or ours? */
@@ -141,44 +130,54 @@ static enum status check_version(struct sweep_database *db)
     enum status st;
     int64_t tables, application, version;
     char sql[128];
-    TRY(ask(db, "SELECT count(*) FROM sqlite_schema", &tables));
-    TRY(ask(db, "PRAGMA application_id", &application));
-    TRY(ask(db, "PRAGMA user_version", &version));
-    if (tables > 0 && application != APPLICATION)
+    TRY(database_ask(db, "SELECT count(*) FROM sqlite_schema", &tables));
+    TRY(database_ask(db, "PRAGMA application_id", &application));
+    TRY(database_ask(db, "PRAGMA user_version", &version));
+    if ((tables > 0 || db->lock < 0) && application != DATABASE_APPLICATION)
         return error_set(STATUS_IO, "%s: a database, but not of foreline sweep", db->path);
-    if (version > VERSION)
+    if (version > DATABASE_VERSION)
         return error_set(STATUS_IO, "%s: of a newer foreline (format %lld, this knows %d)",
-                         db->path, (long long)version, VERSION);
-    if (application == APPLICATION)
+                         db->path, (long long)version, DATABASE_VERSION);
+    if (application == DATABASE_APPLICATION && version < DATABASE_VERSION)
+        return error_set(STATUS_IO, "%s: of an older foreline (format %lld, this knows %d)",
+                         db->path, (long long)version, DATABASE_VERSION);
+    if (application == DATABASE_APPLICATION)
         goto out;
-    snprintf(sql, sizeof sql, "PRAGMA application_id=%d; PRAGMA user_version=%d", APPLICATION,
-             VERSION);
-    TRY(execute(db, sql));
+    snprintf(sql, sizeof sql, "PRAGMA application_id=%d; PRAGMA user_version=%d",
+             DATABASE_APPLICATION, DATABASE_VERSION);
+    TRY(database_execute(db, sql));
 out:
     return st;
+}
+
+static enum status prepare_get(struct sweep_database *db)
+{
+    char get[SQL];
+    int n = snprintf(get, sizeof get, "SELECT status, reason, cpu_s");
+    for (size_t i = 0; i < sweep_columns_n; i++)
+        n += snprintf(get + n, sizeof get - (size_t)n, ", %s", sweep_columns[i].name);
+    snprintf(get + n, sizeof get - (size_t)n,
+             " FROM point LEFT JOIN result USING(hash) LEFT JOIN provenance USING(hash)"
+             " WHERE hash=?1");
+    return database_prepare(db, get, &db->get);
 }
 
 static enum status prepare_all(struct sweep_database *db)
 {
     enum status st;
-    char put[SQL], get[SQL];
+    char put[SQL];
     int n = snprintf(put, sizeof put, "INSERT OR REPLACE INTO result VALUES(?1");
-    int k = snprintf(get, sizeof get, "SELECT status, reason, cpu_s");
-    for (size_t i = 0; i < sweep_columns_n; i++) {
+    for (size_t i = 0; i < sweep_columns_n; i++)
         n += snprintf(put + n, sizeof put - (size_t)n, ",?%zu", i + 2);
-        k += snprintf(get + k, sizeof get - (size_t)k, ", %s", sweep_columns[i].name);
-    }
     snprintf(put + n, sizeof put - (size_t)n, ")");
-    snprintf(get + k, sizeof get - (size_t)k,
-             " FROM point LEFT JOIN result USING(hash) LEFT JOIN provenance USING(hash)"
-             " WHERE hash=?1");
-    TRY(prepare(db, get, &db->get));
-    TRY(prepare(db, put, &db->put_result));
-    TRY(prepare(db, "INSERT OR REPLACE INTO point VALUES(?1,?2,?3)", &db->put_point));
-    TRY(prepare(db, "INSERT OR REPLACE INTO parameter VALUES(?1,?2,?3)", &db->put_parameter));
-    TRY(prepare(db, "INSERT OR REPLACE INTO provenance VALUES(?1,?2,?3,?4,?5,?6,?7)",
-                &db->put_provenance));
-    TRY(prepare(db, "INSERT OR REPLACE INTO member VALUES(?1,?2,?3,?4)", &db->add_member));
+    TRY(prepare_get(db));
+    TRY(database_prepare(db, put, &db->put_result));
+    TRY(database_prepare(db, "INSERT OR REPLACE INTO point VALUES(?1,?2,?3)", &db->put_point));
+    TRY(database_prepare(db, "INSERT OR REPLACE INTO parameter VALUES(?1,?2,?3)",
+                         &db->put_parameter));
+    TRY(database_prepare(db, "INSERT OR REPLACE INTO provenance VALUES(?1,?2,?3,?4,?5,?6,?7)",
+                         &db->put_provenance));
+    TRY(database_prepare(db, "INSERT OR REPLACE INTO member VALUES(?1,?2,?3,?4)", &db->add_member));
 out:
     return st;
 }
@@ -194,21 +193,40 @@ static enum status open_file(struct sweep_database *db)
     TRY(take_lock(db));
     if (sqlite3_open_v2(db->path, &db->handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) !=
         SQLITE_OK)
-        return db->handle ? failed(db) : error_set(STATUS_NOMEM, "out of memory");
+        return db->handle ? database_failed(db) : error_set(STATUS_NOMEM, "out of memory");
     sqlite3_extended_result_codes(db->handle, 0);
     sqlite3_busy_timeout(db->handle, PATIENCE_MS);
     TRY(check_version(db));
-    TRY(execute(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"));
-    TRY(execute(db, "BEGIN IMMEDIATE"));
-    TRY(execute(db, schema));
+    TRY(database_execute(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"));
+    TRY(database_execute(db, "BEGIN IMMEDIATE"));
+    TRY(database_execute(db, schema));
     TRY(create_result(db));
-    TRY(execute(db, "COMMIT"));
+    TRY(database_execute(db, "COMMIT"));
     TRY(prepare_all(db));
 out:
     return st;
 }
 
-enum status database_open(const char *path, struct sweep_database **out)
+/* Without a lock: it may be written meanwhile. */
+static enum status open_to_read(struct sweep_database *db)
+{
+    enum status st;
+    struct stat s;
+    if (stat(db->path, &s) != 0)
+        return error_set(STATUS_IO, "%s: %s", db->path, strerror(errno));
+    if (!S_ISREG(s.st_mode))
+        return error_set(STATUS_IO, "%s: not a regular file", db->path);
+    if (sqlite3_open_v2(db->path, &db->handle, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
+        return db->handle ? database_failed(db) : error_set(STATUS_NOMEM, "out of memory");
+    sqlite3_busy_timeout(db->handle, PATIENCE_MS);
+    TRY(check_version(db));
+    TRY(prepare_get(db));
+out:
+    return st;
+}
+
+static enum status open_database(const char *path, enum status (*how)(struct sweep_database *db),
+                                 struct sweep_database **out)
 {
     enum status st;
     struct sweep_database *db = calloc(1, sizeof *db);
@@ -225,12 +243,22 @@ enum status database_open(const char *path, struct sweep_database **out)
     TRY(text_copy(path, &db->path));
     if (gethostname(db->host, sizeof db->host - 1) != 0)
         snprintf(db->host, sizeof db->host, "unknown");
-    TRY(open_file(db));
+    TRY(how(db));
     *out = db;
     db = NULL;
 out:
     database_close(db);
     return st;
+}
+
+enum status database_open(const char *path, struct sweep_database **out)
+{
+    return open_database(path, open_file, out);
+}
+
+enum status database_open_to_read(const char *path, struct sweep_database **out)
+{
+    return open_database(path, open_to_read, out);
 }
 
 void database_close(struct sweep_database *db)
@@ -251,75 +279,22 @@ void database_close(struct sweep_database *db)
     free(db);
 }
 
-/* ---- experiments */
+/* ---- parts of statements */
 
-static void now(char text[32])
+void database_now(char text[DATABASE_TIME])
 {
     time_t t = time(NULL);
     struct tm utc;
-    strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &utc));
+    strftime(text, DATABASE_TIME, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &utc));
 }
 
-enum status database_begin(struct sweep_database *db, const struct experiment *e,
-                           const struct provenance *by, int64_t *experiment)
-{
-    enum status st;
-    sqlite3_stmt *s = NULL;
-    char started[32];
-    now(started);
-    TRY(prepare(db,
-                "INSERT OR IGNORE INTO experiment(name, sha256, path, text, started)"
-                " VALUES(?1,?2,?3,?4,?5)",
-                &s));
-    const char *text[] = {e->name, e->sha256, e->path, e->text, started};
-    for (int i = 0; i < 5; i++)
-        bind_text(s, i + 1, text[i]);
-    TRY(finish(db, s));
-    sqlite3_finalize(s);
-    s = NULL;
-    TRY(prepare(db, "SELECT id FROM experiment WHERE sha256=?1", &s));
-    bind_text(s, 1, e->sha256);
-    if (sqlite3_step(s) != SQLITE_ROW) {
-        st = failed(db);
-        goto out;
-    }
-    *experiment = sqlite3_column_int64(s, 0);
-    db->by = by;
-out:
-    sqlite3_finalize(s);
-    return st;
-}
-
-/* End a transaction as `st` says. */
-static enum status conclude(struct sweep_database *db, enum status st)
+enum status database_conclude(struct sweep_database *db, enum status st)
 {
     if (st == STATUS_OK)
-        st = execute(db, "COMMIT");
+        st = database_execute(db, "COMMIT");
     if (st != STATUS_OK) /* the error is told already */
         sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
     return st;
-}
-
-enum status database_add_members(struct sweep_database *db, int64_t experiment, bool finalist,
-                                 size_t n, const size_t *number, const char (*hash)[DIGEST_HEX])
-{
-    enum status st = execute(db, "BEGIN IMMEDIATE");
-    if (st != STATUS_OK)
-        return st;
-    if (finalist) { /* who is one may have changed */
-        char sql[128];
-        snprintf(sql, sizeof sql, "DELETE FROM member WHERE experiment=%lld AND finalist=1",
-                 (long long)experiment);
-        st = execute(db, sql);
-    }
-    for (size_t i = 0; i < n && st == STATUS_OK; i++) {
-        sqlite3_bind_int64(db->add_member, 1, experiment);
-        sqlite3_bind_int64(db->add_member, 2, (int64_t)number[i]);
-        sqlite3_bind_int(db->add_member, 3, finalist);
-        bind_text(db->add_member, 4, hash[i]);
-        st = finish(db, db->add_member);
-    }
-    return conclude(db, st);
 }
 
 /* ---- points */
@@ -362,11 +337,11 @@ static enum status read_result(struct sweep_database *db, struct sweep_result *o
 enum status database_get(struct sweep_database *db, const char *hash, bool *found,
                          struct sweep_result *out)
 {
-    bind_text(db->get, 1, hash);
+    database_bind_text(db->get, 1, hash);
     int code = sqlite3_step(db->get);
     enum status st = code == SQLITE_ROW    ? read_result(db, out)
                      : code == SQLITE_DONE ? STATUS_OK
-                                           : failed(db);
+                                           : database_failed(db);
     *found = code == SQLITE_ROW;
     sqlite3_reset(db->get);
     return st;
@@ -375,32 +350,32 @@ enum status database_get(struct sweep_database *db, const char *hash, bool *foun
 static enum status put_result(struct sweep_database *db, const char *hash,
                               const struct sweep_result *r)
 {
-    bind_text(db->put_result, 1, hash);
+    database_bind_text(db->put_result, 1, hash);
     for (size_t i = 0; i < sweep_columns_n; i++) {
         const struct sweep_column *c = &sweep_columns[i];
         const void *at = (const char *)r + c->offset;
         if (c->kind == SWEEP_TEXT)
-            bind_text(db->put_result, (int)i + 2, at);
+            database_bind_text(db->put_result, (int)i + 2, at);
         else if (c->kind == SWEEP_REAL)
             sqlite3_bind_double(db->put_result, (int)i + 2, *(const double *)at);
         else
             sqlite3_bind_int64(db->put_result, (int)i + 2, *(const int64_t *)at);
     }
-    return finish(db, db->put_result);
+    return database_finish(db, db->put_result);
 }
 
 static enum status put_provenance(struct sweep_database *db, const char *hash, double cpu_s)
 {
-    char finished[32];
-    now(finished);
-    bind_text(db->put_provenance, 1, hash);
-    bind_text(db->put_provenance, 2, db->by->version);
-    bind_text(db->put_provenance, 3, db->by->command);
-    bind_text(db->put_provenance, 4, db->host);
+    char finished[DATABASE_TIME];
+    database_now(finished);
+    database_bind_text(db->put_provenance, 1, hash);
+    database_bind_text(db->put_provenance, 2, db->by->version);
+    database_bind_text(db->put_provenance, 3, db->by->command);
+    database_bind_text(db->put_provenance, 4, db->host);
     sqlite3_bind_int64(db->put_provenance, 5, getpid());
-    bind_text(db->put_provenance, 6, finished);
+    database_bind_text(db->put_provenance, 6, finished);
     sqlite3_bind_double(db->put_provenance, 7, cpu_s);
-    return finish(db, db->put_provenance);
+    return database_finish(db, db->put_provenance);
 }
 
 static enum status put_all(struct sweep_database *db, const char *hash,
@@ -408,15 +383,15 @@ static enum status put_all(struct sweep_database *db, const char *hash,
                            const struct sweep_result *r)
 {
     enum status st;
-    bind_text(db->put_point, 1, hash);
-    bind_text(db->put_point, 2, sweep_status_names[r->status]);
-    bind_text(db->put_point, 3, r->reason);
-    TRY(finish(db, db->put_point));
+    database_bind_text(db->put_point, 1, hash);
+    database_bind_text(db->put_point, 2, sweep_status_names[r->status]);
+    database_bind_text(db->put_point, 3, r->reason);
+    TRY(database_finish(db, db->put_point));
     for (size_t i = 0; i < n; i++) {
-        bind_text(db->put_parameter, 1, hash);
-        bind_text(db->put_parameter, 2, setting[i]->key);
-        bind_text(db->put_parameter, 3, setting[i]->value);
-        TRY(finish(db, db->put_parameter));
+        database_bind_text(db->put_parameter, 1, hash);
+        database_bind_text(db->put_parameter, 2, setting[i]->key);
+        database_bind_text(db->put_parameter, 3, setting[i]->value);
+        TRY(database_finish(db, db->put_parameter));
     }
     TRY(put_result(db, hash, r));
     TRY(put_provenance(db, hash, r->cpu_s));
@@ -428,70 +403,8 @@ enum status database_put(struct sweep_database *db, const char *hash,
                          const struct experiment_setting *const *setting, size_t n,
                          const struct sweep_result *r)
 {
-    enum status st = execute(db, "BEGIN IMMEDIATE");
+    enum status st = database_execute(db, "BEGIN IMMEDIATE");
     if (st != STATUS_OK)
         return st;
-    return conclude(db, put_all(db, hash, setting, n, r));
-}
-
-/* ---- other files */
-
-static enum status copy_points(struct sweep_database *db, size_t *added)
-{
-    enum status st;
-    int64_t application, version, before, after;
-    static const char *const tables[] = {"parameter", "provenance", "result", "point"};
-    char sql[256];
-    TRY(ask(db, "PRAGMA other.application_id", &application));
-    TRY(ask(db, "PRAGMA other.user_version", &version));
-    if (application != APPLICATION || version != VERSION)
-        return error_set(STATUS_IO, "not of this foreline sweep");
-    TRY(ask(db, "SELECT count(*) FROM point", &before));
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-        snprintf(sql, sizeof sql,
-                 "INSERT OR REPLACE INTO main.%s SELECT * FROM other.%s WHERE hash NOT IN"
-                 " (SELECT hash FROM main.point WHERE status <> 'failed')",
-                 tables[i], tables[i]);
-        TRY(execute(db, sql));
-    }
-    TRY(ask(db, "SELECT count(*) FROM point", &after));
-    *added = (size_t)(after - before);
-out:
-    return st;
-}
-
-enum status database_merge(struct sweep_database *db, const char *path, size_t *added)
-{
-    enum status st;
-    sqlite3_stmt *s = NULL;
-    TRY(prepare(db, "ATTACH ?1 AS other", &s));
-    bind_text(s, 1, path);
-    TRY(finish(db, s));
-    st = execute(db, "BEGIN IMMEDIATE");
-    if (st == STATUS_OK)
-        st = conclude(db, copy_points(db, added));
-    sqlite3_finalize(s);
-    s = NULL;
-    if (st != STATUS_OK)
-        st = error_context(st, "%s", path);
-    sqlite3_exec(db->handle, "DETACH other", NULL, NULL, NULL);
-out:
-    sqlite3_finalize(s);
-    return st;
-}
-
-enum status database_check(struct sweep_database *db)
-{
-    enum status st;
-    sqlite3_stmt *s = NULL;
-    TRY(prepare(db, "PRAGMA integrity_check", &s));
-    int code = sqlite3_step(s);
-    const char *text = code == SQLITE_ROW ? (const char *)sqlite3_column_text(s, 0) : NULL;
-    if (code != SQLITE_ROW)
-        st = failed(db);
-    else if (!text || strcmp(text, "ok") != 0)
-        st = error_set(STATUS_IO, "%s: damaged: %s", db->path, text ? text : "");
-out:
-    sqlite3_finalize(s);
-    return st;
+    return database_conclude(db, put_all(db, hash, setting, n, r));
 }

@@ -5,23 +5,34 @@
 const char *const sweep_status_names[SWEEP_STATUSES] = {"ok", "out of memory", "impossible",
                                                         "failed"};
 
-#define COLUMN(kind, field)                                                                        \
+#define NAMED(name, kind, field)                                                                   \
     {                                                                                              \
-#field, kind, offsetof(struct sweep_result, field),                                        \
-            sizeof((struct sweep_result *)0)->field                                                \
+        name, kind, offsetof(struct sweep_result, field), sizeof((struct sweep_result *)0)->field  \
     }
+#define COLUMN(kind, field) NAMED(#field, kind, field)
 
 const struct sweep_column sweep_columns[] = {
     COLUMN(SWEEP_TEXT, engine),
     COLUMN(SWEEP_REAL, iteration_s),
     COLUMN(SWEEP_REAL, samples_per_s),
     COLUMN(SWEEP_REAL, tokens_per_s),
-    COLUMN(SWEEP_REAL, compute_fraction),
-    COLUMN(SWEEP_REAL, exposed_fraction),
-    COLUMN(SWEEP_REAL, bubble_fraction),
+    NAMED("compute_s", SWEEP_REAL, time.compute_s),
+    NAMED("optimizer_s", SWEEP_REAL, time.optimizer_s),
+    NAMED("exposed_pipeline_s", SWEEP_REAL, time.exposed_s[FOR_PIPELINE]),
+    NAMED("exposed_data_s", SWEEP_REAL, time.exposed_s[FOR_DATA]),
+    NAMED("exposed_ties_s", SWEEP_REAL, time.exposed_s[FOR_TIES]),
+    NAMED("exposed_shards_s", SWEEP_REAL, time.exposed_s[FOR_SHARDS]),
+    NAMED("exposed_tensor_s", SWEEP_REAL, time.exposed_s[FOR_TENSOR]),
+    NAMED("exposed_experts_s", SWEEP_REAL, time.exposed_s[FOR_EXPERTS]),
+    NAMED("bubble_s", SWEEP_REAL, time.bubble_s),
     COLUMN(SWEEP_REAL, mfu),
     COLUMN(SWEEP_INTEGER, peak_bytes),
     COLUMN(SWEEP_INTEGER, headroom_bytes),
+    COLUMN(SWEEP_INTEGER, weight_bytes),
+    COLUMN(SWEEP_INTEGER, gradient_bytes),
+    COLUMN(SWEEP_INTEGER, state_bytes),
+    COLUMN(SWEEP_INTEGER, stash_bytes),
+    COLUMN(SWEEP_INTEGER, scratch_bytes),
     COLUMN(SWEEP_INTEGER, stages),
     COLUMN(SWEEP_INTEGER, replicas),
     COLUMN(SWEEP_INTEGER, tensor_parallel),

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "core/breakdown.h"
+
 enum sweep_status {
     SWEEP_OK,
     SWEEP_TOO_BIG,    /* predicted, but some device has not enough memory */
@@ -24,10 +26,11 @@ struct sweep_result {
     char engine[SWEEP_NAME];
     /* The rest is 0 or "" unless there is a prediction. */
     double iteration_s, samples_per_s, tokens_per_s;
-    double compute_fraction, exposed_fraction, bubble_fraction; /* of all ranks' time, sum 1 */
+    struct breakdown time; /* of an iteration, mean rank */
     double mfu;
-    int64_t peak_bytes, headroom_bytes; /* of the rank with the least headroom; negative: it lacks
-                                         * so much */
+    /* Of the rank with the least headroom; negative: it lacks so much. */
+    int64_t peak_bytes, headroom_bytes;
+    int64_t weight_bytes, gradient_bytes, state_bytes, stash_bytes, scratch_bytes;
     int64_t stages, replicas, tensor_parallel, microbatches, microbatch_size; /* of the plan */
     char algorithm[SWEEP_NAME], schedule[SWEEP_NAME];
     char bottleneck[SWEEP_REASON]; /* where the time goes, in words */

@@ -76,6 +76,8 @@ set_tests_properties(exec.full_disk PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
 
 add_test(NAME exec.run
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_run.sh ${PROJECT_BINARY_DIR}/bin)
+add_test(NAME exec.config
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/run_config.sh $<TARGET_FILE:foreline>)
 add_test(NAME exec.mpi
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_mpi.sh ${PROJECT_BINARY_DIR}/bin)
 set_tests_properties(exec.mpi PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
@@ -89,7 +91,7 @@ add_test(NAME exec.calibrate
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_calibrate.sh ${PROJECT_BINARY_DIR}/bin)
 add_test(NAME exec.profile
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_profile.sh ${PROJECT_BINARY_DIR}/bin)
-set_tests_properties(exec.run exec.calibrate exec.profile PROPERTIES TIMEOUT 300)
+set_tests_properties(exec.run exec.config exec.calibrate exec.profile PROPERTIES TIMEOUT 300)
 
 # The executor on SimGrid's MPI.
 unit_test(smpi LIBS toy sim)

@@ -4,7 +4,7 @@ target_compile_definitions(test_sweep_database PRIVATE _DEFAULT_SOURCE)
 unit_test(pool)
 target_sources(test_pool PRIVATE ${PROJECT_SOURCE_DIR}/cli/pool.c)
 
-foreach(part IN ITEMS killed shards ranks interrupted faults runs examples)
+foreach(part IN ITEMS killed shards ranks interrupted faults runs pages retried progress examples)
     add_test(NAME sweep.${part}
         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sweep.sh $<TARGET_FILE:foreline> ${part})
     set_tests_properties(sweep.${part} PROPERTIES LABELS sweep TIMEOUT 400 SKIP_RETURN_CODE 77)

@@ -184,6 +184,66 @@ runs() {
     return 0
 }
 
+# The last picture's table: its first columns' names, and its rows.
+drawn() {
+    [ "$(sed -n 2p "$1")" = "$2" ] || fail "$1: $(sed -n 2p "$1"), expected $2"
+    [ "$(grep -vc '^#' "$1")" = "$3" ] || fail "$1: $(grep -vc '^#' "$1") rows, expected $3"
+}
+
+# From a sweep to pictures and a page: the table that --export writes, and the database itself.
+pages() {
+    command -v gnuplot >/dev/null || { echo "skipped: gnuplot is not installed"; exit 77; }
+    printf '# Which one?\nmodel: gpt2-medium\nplatform: hidup-8xv100\ndevices: 16\nplan: ' >exp.yml
+    printf '{algorithm: balanced, stages: [1, 8, 64], replicas: fill, microbatches: 32}\n' >>exp.yml
+    printf 'platform.nic.bandwidth: [1Gbps, 400Gbps]\nfinalists: 2\n' >>exp.yml
+    "$foreline" sweep exp.yml -o exp.db >best 2>note || fail "$(cat note)"
+    "$foreline" sweep exp.yml -o exp.db --export tsv >exp.tsv 2>note || fail "$(cat note)"
+    # Points of 64 stages are impossible, two are SimGrid's: neither is drawn.
+    columns=$(printf '# plan\tplatform.nic.bandwidth (Gb/s)\tsamples per second')
+    "$foreline" plot throughput exp.tsv -o a.svg || fail "a table"
+    drawn a.tsv "$columns" 4
+    "$foreline" plot throughput exp.db -o b.svg || fail "a database"
+    drawn b.tsv "$columns" 4
+    sed 1d a.tsv >one; sed 1d b.tsv >two; cmp one two || fail "the database has other rows"
+    "$foreline" plot regret exp.db --where engine=simgrid -o c.svg || fail "by simgrid"
+    "$foreline" report exp.db -o page.html || fail "report"
+    cp page.html first.html
+    "$foreline" report exp.db -o page.html || fail "report again"
+    cmp first.html page.html || fail "the same page has other bytes"
+    for text in 'Which one?' 'best plan changes from A to B' 'waiting for' 'exp.yml' '2 impossible'; do
+        grep -q "$text" page.html || fail "the page does not say '$text'"
+    done
+    grep -Eq '(src|href)="http' page.html && fail "the page asks for something"
+    sqlite3 exp.db 'UPDATE member SET number = 99 WHERE number = 5'
+    "$foreline" report exp.db -o bad.html 2>note && fail "a point that is none is taken"
+    grep -q 'point 99 of an experiment of 6' note || fail "$(cat note)"
+    [ ! -e bad.html ] || fail "half a page"
+    "$foreline" report nowhere.db 2>note && fail "no database"
+    grep -q 'nowhere.db: No such file' note || fail "$(cat note)"
+}
+
+# --retry computes what failed again, and nothing else.
+retried() {
+    experiment exp.yml 40
+    "$foreline" sweep exp.yml -o r.db >first 2>/dev/null || fail "first: $?"
+    sqlite3 r.db "UPDATE point SET status = 'failed', reason = 'it was made to'
+        WHERE hash IN (SELECT hash FROM member WHERE number IN (3, 8) AND finalist = 0)"
+    "$foreline" sweep exp.yml -o r.db >second 2>note || fail "second: $?"
+    grep -q '2 failed' note || fail "without --retry: $(cat note)"
+    "$foreline" sweep exp.yml -o r.db --retry >third 2>note || fail "third: $?"
+    grep -q '; 2 computed now' note || fail "--retry: $(cat note)"
+    cmp first third || fail "the tables differ"
+}
+
+# On a terminal there is a line of progress, and it is gone at the end.
+progress() {
+    command -v script >/dev/null || { echo "skipped: script (bsdutils) is not installed"; exit 77; }
+    experiment exp.yml 6000
+    script -qec "$foreline sweep exp.yml -o p.db >/dev/null" screen </dev/null >/dev/null
+    grep -aq 'of 6000 points, .*/s, [0-9]* s left' screen || fail "no progress: $(head -c 300 screen)"
+    grep -aq 'p.db: 6000 points' screen || fail "$(tail -c 300 screen)"
+}
+
 # Every experiment of examples/ runs, and its points are all there.
 examples() {
     for file in "$here"/../examples/*.yml; do
@@ -198,6 +258,6 @@ examples() {
 
 case $part in
 killed) killed "${3:-}" "${4:-}" ;;
-shards | ranks | interrupted | faults | runs | examples) "$part" ;;
+shards | ranks | interrupted | faults | runs | pages | retried | progress | examples) "$part" ;;
 *) fail "no part '$part'" ;;
 esac

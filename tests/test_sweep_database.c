@@ -60,7 +60,7 @@ static struct sweep_result sample(double seconds)
     struct sweep_result r = {.status = SWEEP_OK,
                              .iteration_s = seconds,
                              .samples_per_s = 1 / seconds,
-                             .bubble_fraction = 0.1,
+                             .time.bubble_s = 0.1,
                              .headroom_bytes = -5,
                              .stages = 3,
                              .cpu_s = 0.25};

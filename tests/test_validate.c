@@ -27,7 +27,7 @@ static void a_grid_varies_its_last_axis_fastest(void **state)
 {
     (void)state;
     struct grid g = {0};
-    struct plan_arguments s = point_defaults;
+    struct plan_arguments s = plan_defaults;
     char name[GRID_NAME];
     assert_int_equal(grid_points(&g), 1);
     assert_int_equal(grid_add(&g, "platform", "here/a.xml"), STATUS_OK);
@@ -49,7 +49,7 @@ static void a_grid_varies_its_last_axis_fastest(void **state)
     assert_int_equal(s.stages, 2);
     assert_string_equal(s.optimizer, "sgd");
     assert_string_equal(s.schedule, "1f1b");
-    assert_string_equal(s.algorithm, "balanced");
+    assert_string_equal(s.algorithm, "auto");
     grid_free(&g);
     grid_name(&g, 0, name);
     assert_string_equal(name, "plan");
@@ -59,14 +59,16 @@ static void grids_refuse_what_makes_no_point(void **state)
 {
     (void)state;
     struct grid g = {0};
-    struct plan_arguments s = point_defaults;
+    struct plan_arguments s = plan_defaults;
     assert_int_equal(grid_add_list(&g, "stages", "1,,2"), STATUS_USAGE);
     assert_int_equal(grid_add_list(&g, "replicas", "1,2,1"), STATUS_USAGE);
     assert_string_equal(error_message(), "replicas: '1' twice");
-    assert_int_equal(point_set(&s, "replicas", "two"), STATUS_USAGE);
-    assert_int_equal(point_set(&s, "replicas", "-1"), STATUS_USAGE);
-    assert_int_equal(point_set(&s, "replicas", "10000001"), STATUS_USAGE);
-    assert_int_equal(point_set(&s, "colour", "red"), STATUS_USAGE);
+    assert_int_equal(plan_set(&s, "replicas", "two"), STATUS_USAGE);
+    assert_int_equal(plan_set(&s, "replicas", "-1"), STATUS_USAGE);
+    assert_int_equal(plan_set(&s, "replicas", "10000001"), STATUS_OK);
+    assert_int_equal(plan_check_arguments(&s), STATUS_USAGE);
+    s.replicas = 0;
+    assert_int_equal(plan_set(&s, "colour", "red"), STATUS_USAGE);
     assert_int_equal(s.replicas, 0);
     grid_free(&g);
 }
