@@ -34,7 +34,7 @@ static double choose_dilation(double wanted_Bps, double carried_Bps)
 }
 
 /* Find the dilation; refuse what would measure this machine instead of the platform. */
-static enum status check_load(const struct job *j, double *dilation)
+static enum status check_load(const struct job *j, enum latencies latencies, double *dilation)
 {
     double carried, wanted = j->w.sending_Bps;
     char a[UNITS_TEXT], b[UNITS_TEXT];
@@ -42,7 +42,7 @@ static enum status check_load(const struct job *j, double *dilation)
     *dilation = j->o->dilation > 0 ? j->o->dilation : 1;
     if (j->w.links == 0 && (j->o->dilation > 0 || j->o->traffic_Bps <= 0))
         return STATUS_OK;
-    st = carry_measure(&carried);
+    st = carry_measure(latencies, &carried);
     if (st == STATUS_OK && j->o->dilation <= 0)
         *dilation = choose_dilation(fmax(wanted, j->o->traffic_Bps), carried);
     wanted /= *dilation;
@@ -56,24 +56,27 @@ static enum status check_load(const struct job *j, double *dilation)
 }
 
 /* What was built, and what of the platform is not in it. */
-static void describe(const struct job *j, const struct build_options *o)
+static void describe(const struct job *j, const struct build_options *o, const char *why)
 {
     const struct wiring *w = &j->w;
-    double latency_s = 0;
+    double latency_s = wiring_latency(w);
     char text[UNITS_TEXT];
-    for (size_t i = 0; i < w->links; i++)
-        latency_s = fmax(latency_s, w->link[i].latency_s);
     fprintf(stderr, "foreline: %zu ranks on %zu nodes, %zu routers, %zu links", w->ranks, w->nodes,
             w->spaces - w->nodes, w->links);
     if (o->dilation != 1)
         fprintf(stderr, ", dilated %g times", o->dilation);
-    if (latency_s > 0 && o->latency)
+    if (latency_s > 0 && o->latencies == LATENCY_NETEM)
         fprintf(stderr, "; latencies by netem");
     else if (latency_s > 0 && j->o->delays)
         fprintf(stderr, "; latencies in the transport");
-    else if (latency_s > 0)
-        fprintf(stderr, "; latencies left out, up to %s a link: this kernel has no netem",
+    else if (latency_s > 0 && o->latencies == LATENCY_LINE)
+        fprintf(stderr, "; latencies by a delay line");
+    else if (latency_s > 0 && !line_delays(latency_s * o->dilation))
+        fprintf(stderr, "; latencies left out, up to %s a link: this machine's own is longer",
                 units_print(UNIT_SECONDS, latency_s, text));
+    else if (latency_s > 0)
+        fprintf(stderr, "; latencies left out, up to %s a link: no netem in this kernel, and %s",
+                units_print(UNIT_SECONDS, latency_s, text), why);
     if (w->ranks > w->nodes)
         fprintf(stderr, "; inside nodes %s",
                 j->o->delays ? "links in the transport" : "this machine's memory");
@@ -101,7 +104,7 @@ static enum status find_delays(const struct job *j, const struct build_options *
             const struct topology_tier *tier =
                 topology_between(j->o->topology, device_of(j->o, a), device_of(j->o, b));
             bool inside = j->w.space_of[a] == j->w.space_of[b];
-            if (inside || !o->latency)
+            if (inside || o->latencies == LATENCY_NONE)
                 delay[a * n + b].latency_s = tier->latency_s * o->dilation;
             delay[a * n + b].pace = o->dilation / tier->bandwidth_Bps;
         }
@@ -172,6 +175,28 @@ static enum status run_shell(const struct job *j, const struct built *b,
     return ranks_shell(b, o, rank, code);
 }
 
+/* And the dilation, which makes them longer. A transport that adds them is more exact than a delay
+ * line. */
+static enum status choose_latencies(const struct job *j, struct build_options *o,
+                                    char why[LINE_WHY])
+{
+    enum status st;
+    enum latencies latencies = build_latencies(&j->w, fmax(1, j->o->dilation), why);
+    double latency_s = wiring_latency(&j->w);
+    if (latencies == LATENCY_LINE &&
+        (j->o->delays || latency_s <= 0 ||
+         (j->o->dilation > 0 && !line_delays(latency_s * j->o->dilation))))
+        latencies = LATENCY_NONE;
+    TRY(check_load(j, latencies, &o->dilation));
+    if (latencies == LATENCY_LINE)
+        latencies = build_latencies(&j->w, o->dilation, why);
+    if (latencies == LATENCY_LINE && !line_delays(latency_s * o->dilation))
+        latencies = LATENCY_NONE;
+    o->latencies = latencies;
+out:
+    return st;
+}
+
 static enum status run_job(void *argument, int *code)
 {
     enum status st;
@@ -179,11 +204,11 @@ static enum status run_job(void *argument, int *code)
     struct built b = {0};
     struct build_options options = {0};
     const struct ranks_options ranks = {.command = j->o->command, .port = j->o->port};
-    TRY(check_load(j, &options.dilation));
-    options.latency = build_has_queue("netem");
+    char why[LINE_WHY] = "";
+    TRY(choose_latencies(j, &options, why));
     TRY(build(&j->w, &options, &b));
     if (!j->o->quiet)
-        describe(j, &options);
+        describe(j, &options, why);
     if (j->fn)
         TRY(call_inside(j, &b, &options));
     else if (j->o->shell)
@@ -230,7 +255,7 @@ enum status netns_call(const struct netns_options *o,
 
 /* ---- what the machine can do */
 
-enum { SANDBOX, LINKS, HTB, RATES, SHARING, NETEM };
+enum { SANDBOX, LINKS, HTB, RATES, SHARING, NETEM, LATENCIES };
 
 static void found(struct netns_ability *a, enum status st, const char *what)
 {
@@ -240,7 +265,7 @@ static void found(struct netns_ability *a, enum status st, const char *what)
 
 /* ---- how exact, against what was asked for */
 
-static const double exact = 0.02;
+static const double exact = 0.02, slow_ms = 0.1; /* of a message */
 
 static void probe_rates(struct netns_ability *a)
 {
@@ -250,7 +275,7 @@ static void probe_rates(struct netns_ability *a)
     a->there = true;
     for (size_t k = 0; k < sizeof Mbps / sizeof *Mbps && st == STATUS_OK; k++) {
         double asked = Mbps[k] * 125000, got;
-        st = carry_shaped(1, asked, &got);
+        st = carry_shaped(&(struct carry_test){.streams = 1, .bandwidth_Bps = asked}, &got);
         if (st != STATUS_OK)
             break;
         a->there = a->there && fabs(got / asked - 1) <= exact;
@@ -266,13 +291,58 @@ static void probe_sharing(struct netns_ability *a)
     const double asked = 200 * 125000;
     double got[CARRY_STREAMS];
     char detail[128] = "";
-    enum status st = carry_shaped(CARRY_STREAMS, asked, got);
+    enum status st =
+        carry_shaped(&(struct carry_test){.streams = CARRY_STREAMS, .bandwidth_Bps = asked}, got);
     if (st == STATUS_OK)
         snprintf(detail, sizeof detail, "two streams over 200 Mbit/s get %.1f %% and %.1f %% of it",
                  100 * got[0] / asked, 100 * got[1] / asked);
     found(a, st, detail);
     a->there =
         a->there && fabs(2 * got[0] / asked - 1) <= exact && fabs(2 * got[1] / asked - 1) <= exact;
+}
+
+/* Messages over a link of each latency, and a stream where many packets are under way. */
+static void probe_latencies(enum latencies by, struct netns_ability *a)
+{
+    static const double ms[] = {0.1, 1, 10};
+    const struct carry_test fast = {
+        .streams = 1, .bandwidth_Bps = 125e6, .latency_s = 1e-3, .latencies = by};
+    enum status st = STATUS_OK;
+    double got;
+    size_t n = 0;
+    a->there = true;
+    for (size_t k = 0; k < sizeof ms / sizeof *ms && st == STATUS_OK; k++) {
+        st = carry_latency(by, ms[k] / 1000, &got);
+        if (st != STATUS_OK)
+            break;
+        a->there = a->there && got * 1000 <= ms[k] * (1 + exact) + slow_ms;
+        n += (size_t)snprintf(a->detail + n, sizeof a->detail - n, "%s%.3f of %g ms", k ? ", " : "",
+                              got * 1000, ms[k]);
+    }
+    if (st == STATUS_OK)
+        st = carry_shaped(&fast, &got);
+    if (st == STATUS_OK)
+        snprintf(a->detail + n, sizeof a->detail - n, "; %.1f %% of 1 Gbit/s at 1 ms",
+                 100 * got / fast.bandwidth_Bps);
+    else
+        found(a, st, "");
+}
+
+static void probe_delays(struct netns_ability *a)
+{
+    char why[LINE_WHY] = "";
+    const struct wiring nothing = {0};
+    enum latencies by = build_latencies(&nothing, 1, why);
+    a[NETEM].there = by == LATENCY_NETEM;
+    snprintf(a[NETEM].detail, sizeof a[NETEM].detail, "%s",
+             a[NETEM].there ? "latencies are emulated"
+                            : "not in this kernel (sch_netem): plans over TCP get their latencies "
+                              "in the transport, commands and MPI by a delay line");
+    if (by == LATENCY_NONE)
+        snprintf(a[LATENCIES].detail, sizeof a[LATENCIES].detail, "commands and MPI have none: %s",
+                 why);
+    else
+        probe_latencies(by, &a[LATENCIES]);
 }
 
 static enum status probe(void *argument, int *code)
@@ -282,7 +352,7 @@ static enum status probe(void *argument, int *code)
     char text[UNITS_TEXT], detail[128];
     *code = 0;
     found(&a[SANDBOX], STATUS_OK, "allowed");
-    enum status st = carry_measure(&carried);
+    enum status st = carry_measure(LATENCY_NONE, &carried);
     if (st == STATUS_OK)
         snprintf(detail, sizeof detail, "one TCP stream over a veth pair carries %s",
                  units_print(UNIT_RATE, carried, text));
@@ -292,12 +362,7 @@ static enum status probe(void *argument, int *code)
         probe_rates(&a[RATES]);
         probe_sharing(&a[SHARING]);
     }
-    a[NETEM].there = build_has_queue("netem");
-    snprintf(a[NETEM].detail, sizeof a[NETEM].detail, "%s",
-             a[NETEM].there
-                 ? "latencies are emulated"
-                 : "not in this kernel (sch_netem): plans over TCP get their latencies in "
-                   "the transport, commands and MPI none");
+    probe_delays(a);
     return STATUS_OK;
 }
 
@@ -310,6 +375,7 @@ enum status netns_check(struct netns_ability ability[NETNS_ABILITIES])
         [RATES] = {.name = "rates", .needed = false, .detail = "not looked at"},
         [SHARING] = {.name = "sharing", .needed = false, .detail = "not looked at"},
         [NETEM] = {.name = "netem", .needed = false, .detail = "not looked at"},
+        [LATENCIES] = {.name = "latencies", .needed = false, .detail = "not looked at"},
     };
     int code;
     size_t size = sizeof blank;

@@ -68,7 +68,7 @@ struct netns_ability {
     bool needed, there;
     char detail[256]; /* why it is missing and how to get it, or what was found */
 };
-enum { NETNS_ABILITIES = 6 };
+enum { NETNS_ABILITIES = 7 };
 
 /* What this kernel and user can do. Later abilities are not there when an earlier needed one is
  * not. STATUS_IO. */

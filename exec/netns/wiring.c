@@ -392,6 +392,14 @@ out:
     return st;
 }
 
+double wiring_latency(const struct wiring *w)
+{
+    double longest_s = 0;
+    for (size_t i = 0; i < w->links; i++)
+        longest_s = fmax(longest_s, w->link[i].latency_s);
+    return longest_s;
+}
+
 void wiring_free(struct wiring *w)
 {
     free(w->space);

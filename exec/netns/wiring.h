@@ -53,6 +53,7 @@ enum status wiring_pair(struct wiring *out) MUST_CHECK;
 /* `pairs` nodes on each side of two routers, whose link all share; the others are not shaped. Node
  * i and node pairs + i, a rank each, are partners. STATUS_NOMEM. */
 enum status wiring_dumbbell(uint32_t pairs, double bandwidth_Bps, struct wiring *out) MUST_CHECK;
-void wiring_free(struct wiring *w); /* accepts {0}; leaves {0} */
+double wiring_latency(const struct wiring *w); /* the longest of a link, seconds */
+void wiring_free(struct wiring *w);            /* accepts {0}; leaves {0} */
 
 #endif
