@@ -84,7 +84,7 @@ static enum status make_spaces(struct built *b, size_t n)
                            strerror(errno));
             goto out;
         }
-        TRY(set_sysctls(i < b->w->spaces && b->w->space[i].ranks == 0));
+        TRY(set_sysctls(i < b->w->spaces && b->w->space[i].forwards));
     }
 out:
     if (home >= 0) {
