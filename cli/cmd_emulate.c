@@ -39,7 +39,8 @@ static const struct option_spec options[] = {
     {OPTION_STRING, "kill", &killed, "RANK@T,...", "likewise"},
     {OPTION_SIZE, "steps", &steps, "N", "measured iterations of netns"},
     {OPTION_SIZE, "warmup", &warmup, "N", "iterations of netns before these"},
-    {OPTION_FLAG, "check", &check, NULL, "say what this machine can emulate"},
+    {OPTION_FLAG, "check", &check, NULL,
+     "say what this machine can emulate; with --platform, how exactly each of its links' rates"},
     {.type = OPTION_END},
 };
 
@@ -101,9 +102,11 @@ static enum status emulate(int argc, char **argv)
                                 .mpi = !strcmp(transport, "mpi")};
     bool netns = !strcmp(engine_name, "netns");
 
-    if (check)
-        return emulate_check();
     TRY(emulate_parse_dilation(dilate, &o.dilation));
+    if (check) {
+        TRY(emulate_check());
+        return platform ? emulate_check_platform(platform, ranks, o.dilation) : STATUS_OK;
+    }
     if (platform) {
         if (slow || fail || killed)
             return error_set(STATUS_USAGE, "--slow, --fail and --kill are for plans");

@@ -11,6 +11,9 @@
 /* Print what this machine can do, a line each. STATUS_UNSUPPORTED when something needed is missing.
  */
 enum status emulate_check(void) MUST_CHECK;
+/* Print how exactly each distinct rate of a platform's links (as in load_topology()) comes out.
+ *   ranks, dilation  as in struct emulate_command */
+enum status emulate_check_platform(const char *platform, size_t ranks, double dilation) MUST_CHECK;
 
 struct emulate_command {
     size_t ranks;       /* 0: one per device */

@@ -60,6 +60,10 @@ carries "the same at --dilate 4" 3125000 slow.out
 [ "$(grep -c flow up.out)" = 2 ] || fail "uplink: $(cat up.out)"
 carries "an uplink of 200 Mbit/s" 25000000 up.out
 
+# How exact each rate is; "no" on a busy machine, but there.
+"$tool" emulate --check --platform uplink.xml --dilate 2 >out 2>err || fail "check: $(cat err)"
+[ "$(grep -c '^link rate .*% of .*dilated 2 times; [14] link' out)" = 2 ] || fail "check: $(cat out)"
+
 # Two at once, with the same addresses, do not meet.
 "$tool" emulate --platform pair.xml -- "$flow" 4 >one.out 2>one.err &
 pid=$!

@@ -1,4 +1,4 @@
-/* inside.h - what happens in the emulator's own namespaces; called by netns.c only.
+/* inside.h - what happens in the emulator's own namespaces; called by netns.c and check.c.
  *
  *   sandbox.c  processes: the namespaces that everything lives in, and dies with
  *   build.c    a wiring becomes network namespaces, veth pairs, routes and queues
@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "exec/netns/netns.h"
 #include "exec/netns/wiring.h"
 
 enum { INSIDE_ADDRESS = 16 };
@@ -116,6 +117,13 @@ enum status carry_shaped(const struct carry_test *test, double *Bps) MUST_CHECK;
 /* Seconds that a small message takes over a link of that latency: half of what it takes there and
  * back, the median. */
 enum status carry_latency(enum latencies latencies, double latency_s, double *took_s) MUST_CHECK;
+
+/* ---- netns.c */
+
+/* Find the dilation that the options ask for; refuse what would measure this machine instead of the
+ * platform. STATUS_UNSUPPORTED, and errors of carry_measure(). */
+enum status load_check(const struct netns_options *o, const struct wiring *w,
+                       enum latencies latencies, double *dilation) MUST_CHECK;
 
 /* ---- remote.c: how mpirun gets into the namespaces */
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "core/units.h"
 #include "exec/netns/inside.h"
@@ -33,25 +32,25 @@ static double choose_dilation(double wanted_Bps, double carried_Bps)
     return ceil(factor / digit) * digit;
 }
 
-/* Find the dilation; refuse what would measure this machine instead of the platform. */
-static enum status check_load(const struct job *j, enum latencies latencies, double *dilation)
+enum status load_check(const struct netns_options *o, const struct wiring *w,
+                       enum latencies latencies, double *dilation)
 {
-    double carried, wanted = j->w.sending_Bps;
+    double carried, wanted = w->sending_Bps;
     char a[UNITS_TEXT], b[UNITS_TEXT];
     enum status st;
-    *dilation = j->o->dilation > 0 ? j->o->dilation : 1;
-    if (j->w.links == 0 && (j->o->dilation > 0 || j->o->traffic_Bps <= 0))
+    *dilation = o->dilation > 0 ? o->dilation : 1;
+    if (w->links == 0 && (o->dilation > 0 || o->traffic_Bps <= 0))
         return STATUS_OK;
     st = carry_measure(latencies, &carried);
-    if (st == STATUS_OK && j->o->dilation <= 0)
-        *dilation = choose_dilation(fmax(wanted, j->o->traffic_Bps), carried);
+    if (st == STATUS_OK && o->dilation <= 0)
+        *dilation = choose_dilation(fmax(wanted, o->traffic_Bps), carried);
     wanted /= *dilation;
     if (st == STATUS_OK && wanted > carried)
         st = error_set(STATUS_UNSUPPORTED,
                        "the nodes may send %s together, this machine has just carried %s: "
                        "--dilate auto, or %.0f at least",
                        units_print(UNIT_RATE, wanted, a), units_print(UNIT_RATE, carried, b),
-                       ceil(j->w.sending_Bps / carried * 1.2));
+                       ceil(w->sending_Bps / carried * 1.2));
     return st;
 }
 
@@ -187,7 +186,7 @@ static enum status choose_latencies(const struct job *j, struct build_options *o
         (j->o->delays || latency_s <= 0 ||
          (j->o->dilation > 0 && !line_delays(latency_s * j->o->dilation))))
         latencies = LATENCY_NONE;
-    TRY(check_load(j, latencies, &o->dilation));
+    TRY(load_check(j->o, &j->w, latencies, &o->dilation));
     if (latencies == LATENCY_LINE)
         latencies = build_latencies(&j->w, o->dilation, why);
     if (latencies == LATENCY_LINE && !line_delays(latency_s * o->dilation))
@@ -251,143 +250,4 @@ enum status netns_call(const struct netns_options *o,
     struct job j = {.o = o, .fn = fn, .argument = argument};
     int code;
     return run_in_sandbox(&j, &code);
-}
-
-/* ---- what the machine can do */
-
-enum { SANDBOX, LINKS, HTB, RATES, SHARING, NETEM, LATENCIES };
-
-static void found(struct netns_ability *a, enum status st, const char *what)
-{
-    a->there = st == STATUS_OK;
-    snprintf(a->detail, sizeof a->detail, "%s", a->there ? what : error_message());
-}
-
-/* ---- how exact, against what was asked for */
-
-static const double exact = 0.02, slow_ms = 0.1; /* of a message */
-
-static void probe_rates(struct netns_ability *a)
-{
-    static const double Mbps[] = {50, 200, 1000};
-    enum status st = STATUS_OK;
-    size_t n = 0;
-    a->there = true;
-    for (size_t k = 0; k < sizeof Mbps / sizeof *Mbps && st == STATUS_OK; k++) {
-        double asked = Mbps[k] * 125000, got;
-        st = carry_shaped(&(struct carry_test){.streams = 1, .bandwidth_Bps = asked}, &got);
-        if (st != STATUS_OK)
-            break;
-        a->there = a->there && fabs(got / asked - 1) <= exact;
-        n += (size_t)snprintf(a->detail + n, sizeof a->detail - n, "%s%.1f %% of %g Mbit/s",
-                              k ? ", " : "", 100 * got / asked, Mbps[k]);
-    }
-    if (st != STATUS_OK)
-        found(a, st, "");
-}
-
-static void probe_sharing(struct netns_ability *a)
-{
-    const double asked = 200 * 125000;
-    double got[CARRY_STREAMS];
-    char detail[128] = "";
-    enum status st =
-        carry_shaped(&(struct carry_test){.streams = CARRY_STREAMS, .bandwidth_Bps = asked}, got);
-    if (st == STATUS_OK)
-        snprintf(detail, sizeof detail, "two streams over 200 Mbit/s get %.1f %% and %.1f %% of it",
-                 100 * got[0] / asked, 100 * got[1] / asked);
-    found(a, st, detail);
-    a->there =
-        a->there && fabs(2 * got[0] / asked - 1) <= exact && fabs(2 * got[1] / asked - 1) <= exact;
-}
-
-/* Messages over a link of each latency, and a stream where many packets are under way. */
-static void probe_latencies(enum latencies by, struct netns_ability *a)
-{
-    static const double ms[] = {0.1, 1, 10};
-    const struct carry_test fast = {
-        .streams = 1, .bandwidth_Bps = 125e6, .latency_s = 1e-3, .latencies = by};
-    enum status st = STATUS_OK;
-    double got;
-    size_t n = 0;
-    a->there = true;
-    for (size_t k = 0; k < sizeof ms / sizeof *ms && st == STATUS_OK; k++) {
-        st = carry_latency(by, ms[k] / 1000, &got);
-        if (st != STATUS_OK)
-            break;
-        a->there = a->there && got * 1000 <= ms[k] * (1 + exact) + slow_ms;
-        n += (size_t)snprintf(a->detail + n, sizeof a->detail - n, "%s%.3f of %g ms", k ? ", " : "",
-                              got * 1000, ms[k]);
-    }
-    if (st == STATUS_OK)
-        st = carry_shaped(&fast, &got);
-    if (st == STATUS_OK)
-        snprintf(a->detail + n, sizeof a->detail - n, "; %.1f %% of 1 Gbit/s at 1 ms",
-                 100 * got / fast.bandwidth_Bps);
-    else
-        found(a, st, "");
-}
-
-static void probe_delays(struct netns_ability *a)
-{
-    char why[LINE_WHY] = "";
-    const struct wiring nothing = {0};
-    enum latencies by = build_latencies(&nothing, 1, why);
-    a[NETEM].there = by == LATENCY_NETEM;
-    snprintf(a[NETEM].detail, sizeof a[NETEM].detail, "%s",
-             a[NETEM].there ? "latencies are emulated"
-                            : "not in this kernel (sch_netem): plans over TCP get their latencies "
-                              "in the transport, commands and MPI by a delay line");
-    if (by == LATENCY_NONE)
-        snprintf(a[LATENCIES].detail, sizeof a[LATENCIES].detail, "commands and MPI have none: %s",
-                 why);
-    else
-        probe_latencies(by, &a[LATENCIES]);
-}
-
-static enum status probe(void *argument, int *code)
-{
-    struct netns_ability *a = argument;
-    double carried;
-    char text[UNITS_TEXT], detail[128];
-    *code = 0;
-    found(&a[SANDBOX], STATUS_OK, "allowed");
-    enum status st = carry_measure(LATENCY_NONE, &carried);
-    if (st == STATUS_OK)
-        snprintf(detail, sizeof detail, "one TCP stream over a veth pair carries %s",
-                 units_print(UNIT_RATE, carried, text));
-    found(&a[LINKS], st, detail);
-    found(&a[HTB], build_has_queue("htb") ? STATUS_OK : STATUS_IO, "rates are shaped");
-    if (a[HTB].there) {
-        probe_rates(&a[RATES]);
-        probe_sharing(&a[SHARING]);
-    }
-    probe_delays(a);
-    return STATUS_OK;
-}
-
-enum status netns_check(struct netns_ability ability[NETNS_ABILITIES])
-{
-    static const struct netns_ability blank[NETNS_ABILITIES] = {
-        [SANDBOX] = {.name = "namespaces", .needed = true, .detail = ""},
-        [LINKS] = {.name = "veth pairs", .needed = true, .detail = "not looked at"},
-        [HTB] = {.name = "htb", .needed = true, .detail = "not looked at"},
-        [RATES] = {.name = "rates", .needed = false, .detail = "not looked at"},
-        [SHARING] = {.name = "sharing", .needed = false, .detail = "not looked at"},
-        [NETEM] = {.name = "netem", .needed = false, .detail = "not looked at"},
-        [LATENCIES] = {.name = "latencies", .needed = false, .detail = "not looked at"},
-    };
-    int code;
-    size_t size = sizeof blank;
-    struct netns_ability *shared =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED)
-        return error_set(STATUS_IO, "no shared memory");
-    memcpy(shared, blank, size);
-    enum status st = sandbox_run(probe, shared, &code);
-    if (st != STATUS_OK)
-        found(&shared[SANDBOX], st, "");
-    memcpy(ability, shared, size);
-    munmap(shared, size);
-    return STATUS_OK;
 }

@@ -74,4 +74,20 @@ enum { NETNS_ABILITIES = 7 };
  * not. STATUS_IO. */
 enum status netns_check(struct netns_ability ability[NETNS_ABILITIES]) MUST_CHECK;
 
+/* How exactly one rate of a platform's links comes out. */
+struct netns_rate {
+    double bandwidth_Bps; /* as the platform has it */
+    size_t links;         /* that have it, among those on a way */
+    double share;         /* of it, that one TCP stream gets after its first MiB */
+};
+/* Measure each distinct rate, slowest first, without latencies; about a second each. command, shell
+ * and delays of `o` are not used.
+ *   dilation  that was used
+ *   out       [n] malloc'd; n is 0 where all ranks are on one node
+ * Errors as netns_run(). */
+enum status netns_check_rates(const struct netns_options *o, double *dilation,
+                              struct netns_rate **out, size_t *n) MUST_CHECK;
+/* Further from 1 than that, a rate is not exact. */
+static const double netns_exact = 0.02;
+
 #endif
