@@ -106,6 +106,17 @@ out:
     return st;
 }
 
+enum status emulate_join(const char *host, size_t pid)
+{
+    int code = 0;
+    if (pid > INT32_MAX)
+        return error_set(STATUS_USAGE, "--pid %zu: expected a process", pid);
+    enum status st = netns_join(host, (uint32_t)pid, PORT, &code);
+    if (code)
+        exit(code);
+    return st;
+}
+
 enum status emulate_parse_dilation(const char *text, double *out)
 {
     char *end;

@@ -26,6 +26,9 @@ struct emulate_command {
  * process with the exit status of the first rank that fails. */
 enum status emulate_command(const char *platform, const struct emulate_command *c) MUST_CHECK;
 
+/* A shell in an emulation that runs, as netns_join(); ends the process with its exit status. */
+enum status emulate_join(const char *host, size_t pid) MUST_CHECK;
+
 struct emulate_options {
     double dilation;      /* 0: as netns_options has it */
     size_t steps, warmup; /* iterations; with faults one that is measured, after at least one */

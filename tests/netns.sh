@@ -153,6 +153,25 @@ echo 'hostname; ls /sys/class/net; exit 3' | SHELL=/bin/sh "$tool" emulate --pla
     >out 2>err || status=$?
 [ $status = 3 ] && [ "$(tr '\n' ' ' <out)" = "right eth0 lo " ] || fail "shell: $(cat out err)"
 
+# A shell in a network that runs, by name or by its process.
+"$tool" emulate --platform far.xml -- sleep 600 >out 2>err &
+pid=$!
+until "$tool" emulate --shell right --pid $pid </dev/null >out 2>&1; do
+    kill -0 $pid 2>/dev/null || fail "join: ended too early: $(cat err)"
+    sleep 0.1
+done
+status=0
+echo 'hostname; ls /sys/class/net; echo $WORLD_SIZE; exit 3' |
+    SHELL=/bin/sh "$tool" emulate --shell right --pid $pid >out 2>err || status=$?
+[ $status = 3 ] && [ "$(tr '\n' ' ' <out)" = "right eth0 lo 2 " ] || fail "join: $(cat out err)"
+status=0
+"$tool" emulate --shell nowhere --pid $pid >out 2>err || status=$?
+[ $status = 1 ] && grep -q 'no such host' err || fail "join nowhere: $(cat err)"
+kill $pid && wait $pid || true
+status=0
+"$tool" emulate --shell right --pid $pid >out 2>err || status=$?
+[ $status = 1 ] && grep -q "process $pid is no emulation of yours" err || fail "join nobody: $(cat err)"
+
 # What a rank sees.
 "$tool" emulate --platform pair.xml -- sh -c 'echo $RANK $LOCAL_RANK $WORLD_SIZE $MASTER_ADDR \
     $MASTER_PORT $(hostname) $(ls /sys/class/net) $(wc -l <$FORELINE_HOSTS); readlink /proc/self/ns/net >&2' \

@@ -5,7 +5,8 @@
  *   line.c     latencies where the kernel has no netem: a process that holds packets back
  *   carry.c    what this machine can carry, and how exactly
  *   remote.c   a remote shell between the namespaces, for mpirun
- *   ranks.c    the program, once per rank */
+ *   ranks.c    the program, once per rank
+ *   join.c     a shell in an emulation that runs */
 #ifndef EXEC_NETNS_INSIDE_H
 #define EXEC_NETNS_INSIDE_H
 
@@ -23,6 +24,9 @@ enum { INSIDE_ADDRESS = 16 };
 enum latencies { LATENCY_NONE, LATENCY_NETEM, LATENCY_LINE };
 
 /* ---- sandbox.c */
+
+/* Of its first process, as /proc/PID/comm has it. */
+static const char sandbox_name[] = "foreline-netns";
 
 /* What a sandbox hands back, written before it ends. */
 struct sandbox_report {
@@ -145,5 +149,12 @@ enum status ranks_run(const struct built *b, const struct ranks_options *o, int 
 /* $SHELL on the caller's terminal or input, in the node of a rank; *code is its exit status. */
 enum status ranks_shell(const struct built *b, const struct ranks_options *o, uint32_t rank,
                         int *code) MUST_CHECK;
+/* Become $SHELL in the caller's network namespace, which is that of the node of this host name. */
+_Noreturn void ranks_be_shell(const char *name, size_t ranks, uint16_t port);
+
+/* ---- join.c */
+
+/* Write down where the ranks are, for netns_join(). STATUS_IO. */
+enum status join_publish(const struct built *b, const struct netns_options *o) MUST_CHECK;
 
 #endif

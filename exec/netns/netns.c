@@ -135,7 +135,6 @@ static enum status call_inside(const struct job *j, const struct built *b,
         goto out;
     }
     TRY(find_delays(j, o, &delay));
-    TRY(remote_prepare(b));
     TRY(remote_hosts(&j->w, &hosts));
     for (uint32_t r = 0; r < ranks; r++)
         n += (size_t)sprintf(all + n, "%s%s", r ? "," : "", build_address(r, address));
@@ -206,6 +205,8 @@ static enum status run_job(void *argument, int *code)
     char why[LINE_WHY] = "";
     TRY(choose_latencies(j, &options, why));
     TRY(build(&j->w, &options, &b));
+    TRY(remote_prepare(&b));
+    TRY(join_publish(&b, j->o));
     if (!j->o->quiet)
         describe(j, &options, why);
     if (j->fn)

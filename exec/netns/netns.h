@@ -37,6 +37,16 @@ struct netns_options {
  * do. STATUS_INVALID, STATUS_IO, STATUS_NOMEM. */
 enum status netns_run(const struct netns_options *o, int *code) MUST_CHECK;
 
+/* $SHELL on the caller's terminal or input, in a node of an emulation of this user that runs.
+ *   host  a node, device or rank of it
+ *   pid   of the process that began it; 0: there is just one
+ *   port  MASTER_PORT
+ *   code  out: the shell's exit status, 128 + its signal
+ * STATUS_USAGE when there are several, STATUS_INVALID when there is none or no such host,
+ * STATUS_IO.
+ */
+enum status netns_join(const char *host, uint32_t pid, uint16_t port, int *code) MUST_CHECK;
+
 /* Call fn(argument, inside) in a process of the sandbox that sits in rank 0's namespace; `command`
  * and `port` are not used. What it prints and writes is all that comes back. Errors as netns_run(),
  * and fn's own. */
