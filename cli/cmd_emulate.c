@@ -12,7 +12,7 @@
 
 static const char *engine_name = "smpi", *output, *trace, *platform;
 static bool json, check;
-static size_t ranks, steps = 5, warmup = 1;
+static size_t ranks, pid, steps = 5, warmup = 1;
 static const char *dilate = "1", *compute = "paced", *transport = "tcp";
 static const char *shell, *slow, *fail, *killed;
 
@@ -23,7 +23,11 @@ static const struct option_spec options[] = {
     {OPTION_STRING, "trace", &trace, "FILE", "write a timeline for ui.perfetto.dev"},
     {OPTION_FLAG, "json", &json, NULL, "print the measurement as JSON, SI units"},
     {OPTION_STRING, "platform", &platform, "P", "run a command instead: a shipped one, or XML"},
-    {OPTION_STRING, "shell", &shell, "HOST", "with --platform: a shell in the node of this device"},
+    {OPTION_STRING, "shell", &shell, "HOST",
+     "a shell in the node of this device or rank: with --platform in a network of its own, else in "
+     "one that runs"},
+    {OPTION_SIZE, "pid", &pid, "N",
+     "with --shell: which one, by its process; 0: there is just one"},
     {OPTION_SIZE, "ranks", &ranks, "N", "of the command; 0: one per device of the platform"},
     {OPTION_STRING, "dilate", &dilate, "F|auto",
      "netns: divide bandwidths, multiply latencies and a plan's compute times; its results are in "
@@ -39,7 +43,8 @@ static const struct option_spec options[] = {
     {OPTION_STRING, "kill", &killed, "RANK@T,...", "likewise"},
     {OPTION_SIZE, "steps", &steps, "N", "measured iterations of netns"},
     {OPTION_SIZE, "warmup", &warmup, "N", "iterations of netns before these"},
-    {OPTION_FLAG, "check", &check, NULL, "say what this machine can emulate"},
+    {OPTION_FLAG, "check", &check, NULL,
+     "say what this machine can emulate; with --platform, how exactly each of its links' rates"},
     {.type = OPTION_END},
 };
 
@@ -71,8 +76,8 @@ static enum status check_options(bool netns)
 {
     if (!netns && strcmp(engine_name, engine_smpi.name) != 0)
         return error_set(STATUS_USAGE, "--engine %s: expected smpi or netns", engine_name);
-    if (ranks != 0 || shell)
-        return error_set(STATUS_USAGE, "--ranks and --shell are for --platform P");
+    if (ranks != 0 || shell || pid)
+        return error_set(STATUS_USAGE, "--ranks, --shell and --pid are for --platform P");
     if (!netns && strcmp(dilate, "1") != 0)
         return error_set(STATUS_USAGE, "--dilate is for --engine netns");
     if (strcmp(compute, "paced") != 0 && (!netns || strcmp(compute, "real") != 0))
@@ -101,15 +106,19 @@ static enum status emulate(int argc, char **argv)
                                 .mpi = !strcmp(transport, "mpi")};
     bool netns = !strcmp(engine_name, "netns");
 
-    if (check)
-        return emulate_check();
     TRY(emulate_parse_dilation(dilate, &o.dilation));
+    if (check) {
+        TRY(emulate_check());
+        return platform ? emulate_check_platform(platform, ranks, o.dilation) : STATUS_OK;
+    }
     if (platform) {
         if (slow || fail || killed)
             return error_set(STATUS_USAGE, "--slow, --fail and --kill are for plans");
         argv[argc] = NULL;
         return emulate_command(platform, &(struct emulate_command){ranks, o.dilation, argv, shell});
     }
+    if (shell && argc == 0)
+        return emulate_join(shell, pid);
     if (argc != 1)
         return error_set(STATUS_USAGE, "expected one plan file, got %d operands", argc);
     TRY(check_options(netns));
@@ -145,7 +154,7 @@ out:
 
 const struct command command_emulate = {
     .name = "emulate",
-    .synopsis = "PLAN | --platform P -- COMMAND... | --platform P --shell HOST",
+    .synopsis = "PLAN | --platform P -- COMMAND... | [--platform P] --shell HOST",
     .summary = "run the real executor on a simulated network",
     .details =
         "Runs the executor and the MPI transport of `foreline run --transport mpi`, compiled\n"
@@ -153,7 +162,8 @@ const struct command command_emulate = {
         "code that runs on clusters. Compute takes its predicted time, the network is\n"
         "SimGrid's. docs/emulate.md says where the two agree.\n\n"
         "With --platform, runs a command once per rank, each node in a network namespace, over\n"
-        "links shaped to the platform, or a shell in one node; --engine netns runs a plan's\n"
+        "links shaped to the platform, or a shell in one node (without it, of a network that "
+        "runs); --engine netns runs a plan's\n"
         "workers there: compute takes its predicted time, messages are real. --dilate auto slows\n"
         "both down until this machine carries the platform. --slow, --fail and --kill mean the\n"
         "same as in `simulate`. docs/emulation.md. No root is needed.",

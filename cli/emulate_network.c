@@ -7,6 +7,7 @@
 
 #include "cli/emulate_faults.h"
 #include "cli/evaluate.h"
+#include "core/units.h"
 #include "exec/launch.h"
 #include "exec/netns/netns.h"
 #include "sim/platform_network.h"
@@ -37,6 +38,43 @@ out:
     return st;
 }
 
+static void print_rate(const struct netns_rate *r, double dilation)
+{
+    char whole[UNITS_TEXT], dilated[UNITS_TEXT];
+    units_print(UNIT_RATE, r->bandwidth_Bps, whole);
+    printf("%-11s %-8s %.1f %% of %s", "link rate",
+           fabs(r->share - 1) <= netns_exact ? "yes" : "no", 100 * r->share,
+           units_print(UNIT_RATE, r->bandwidth_Bps / dilation, dilated));
+    if (dilation != 1)
+        printf(", which is %s dilated %g times", whole, dilation);
+    printf("; %zu link%s\n", r->links, r->links == 1 ? "" : "s");
+}
+
+enum status emulate_check_platform(const char *platform, size_t ranks, double dilation)
+{
+    enum status st;
+    struct topology t = {0};
+    struct network net = {0};
+    struct netns_rate *rate = NULL;
+    size_t n = 0;
+    char *path = NULL;
+    TRY(load_topology(platform, &t, &path));
+    TRY(platform_network(path, &t, &net));
+    const struct netns_options options = {
+        .topology = &t, .network = &net, .ranks = ranks ? ranks : t.n, .dilation = dilation};
+    TRY(netns_check_rates(&options, &dilation, &rate, &n));
+    for (size_t i = 0; i < n; i++)
+        print_rate(&rate[i], dilation);
+    if (n == 0)
+        printf("%-11s %-8s no links between nodes\n", "link rate", "none");
+out:
+    free(rate);
+    network_free(&net);
+    topology_free(&t);
+    free(path);
+    return st;
+}
+
 enum status emulate_command(const char *platform, const struct emulate_command *c)
 {
     enum status st;
@@ -64,6 +102,17 @@ out:
     topology_free(&t);
     free(path);
     if (code) /* the program's own: 1 and 2 are ours */
+        exit(code);
+    return st;
+}
+
+enum status emulate_join(const char *host, size_t pid)
+{
+    int code = 0;
+    if (pid > INT32_MAX)
+        return error_set(STATUS_USAGE, "--pid %zu: expected a process", pid);
+    enum status st = netns_join(host, (uint32_t)pid, PORT, &code);
+    if (code)
         exit(code);
     return st;
 }

@@ -11,6 +11,9 @@
 /* Print what this machine can do, a line each. STATUS_UNSUPPORTED when something needed is missing.
  */
 enum status emulate_check(void) MUST_CHECK;
+/* Print how exactly each distinct rate of a platform's links (as in load_topology()) comes out.
+ *   ranks, dilation  as in struct emulate_command */
+enum status emulate_check_platform(const char *platform, size_t ranks, double dilation) MUST_CHECK;
 
 struct emulate_command {
     size_t ranks;       /* 0: one per device */
@@ -22,6 +25,9 @@ struct emulate_command {
 /* Run a command once per rank on an emulated platform (as in load_topology()), or a shell; ends the
  * process with the exit status of the first rank that fails. */
 enum status emulate_command(const char *platform, const struct emulate_command *c) MUST_CHECK;
+
+/* A shell in an emulation that runs, as netns_join(); ends the process with its exit status. */
+enum status emulate_join(const char *host, size_t pid) MUST_CHECK;
 
 struct emulate_options {
     double dilation;      /* 0: as netns_options has it */

@@ -60,6 +60,10 @@ carries "the same at --dilate 4" 3125000 slow.out
 [ "$(grep -c flow up.out)" = 2 ] || fail "uplink: $(cat up.out)"
 carries "an uplink of 200 Mbit/s" 25000000 up.out
 
+# How exact each rate is; "no" on a busy machine, but there.
+"$tool" emulate --check --platform uplink.xml --dilate 2 >out 2>err || fail "check: $(cat err)"
+[ "$(grep -c '^link rate .*% of .*dilated 2 times; [14] link' out)" = 2 ] || fail "check: $(cat out)"
+
 # Two at once, with the same addresses, do not meet.
 "$tool" emulate --platform pair.xml -- "$flow" 4 >one.out 2>one.err &
 pid=$!
@@ -68,12 +72,30 @@ wait $pid || fail "first: $(cat one.err)"
 carries "one of two networks at once" 12500000 one.out
 carries "the other" 12500000 two.out
 
+# Latencies of two links of 20 ms, there and back; the delay line's packets are hardly early.
+sed 's/10us/20ms/' pair.xml >far.xml
+"$tool" emulate --platform far.xml -- "$flow" echo >echo.out 2>err || fail "latency: $(cat err)"
+if grep -q 'latencies by' err; then
+    awk '$2 == "echo" { n++; printf "a latency of 20 ms: %.4f of it\n", $4 / 0.08; ok = $4 > 0.0792 && $4 < 0.8 }
+         END { exit !(n == 1 && ok) }' echo.out || fail "latency: $(cat echo.out)"
+    "$tool" emulate --platform far.xml -- "$flow" 8 >far.out 2>err || fail "far: $(cat err)"
+    carries "a link of 100 Mbit/s and 20 ms" 12500000 far.out
+else
+    echo "not tested: latencies, $(cat err)"
+fi
+
 # Nobody needs to be root.
 anyone() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+users=:
 chmod 755 .
 if [ "$(id -u)" = 0 ] && anyone test -x "$flow" && anyone "$tool" emulate --check >/dev/null 2>&1; then
-    anyone "$tool" emulate --platform pair.xml -- "$flow" 4 >any.out 2>err || fail "user: $(cat err)"
-    carries "an ordinary user's network" 12500000 any.out
+    users=': anyone'
+    for platform in pair far; do
+        anyone "$tool" emulate --platform $platform.xml -- "$flow" 4 >any.out 2>err || fail "user: $(cat err)"
+        carries "an ordinary user's network ($platform)" 12500000 any.out
+    done
+else
+    echo "not tested: an ordinary user beside root"
 fi
 
 # A plan's workers: hardly faster than SimGrid says (docs/emulation.md), and in the same order of
@@ -131,6 +153,25 @@ echo 'hostname; ls /sys/class/net; exit 3' | SHELL=/bin/sh "$tool" emulate --pla
     >out 2>err || status=$?
 [ $status = 3 ] && [ "$(tr '\n' ' ' <out)" = "right eth0 lo " ] || fail "shell: $(cat out err)"
 
+# A shell in a network that runs, by name or by its process.
+"$tool" emulate --platform far.xml -- sleep 600 >out 2>err &
+pid=$!
+until "$tool" emulate --shell right --pid $pid </dev/null >out 2>&1; do
+    kill -0 $pid 2>/dev/null || fail "join: ended too early: $(cat err)"
+    sleep 0.1
+done
+status=0
+echo 'hostname; ls /sys/class/net; echo $WORLD_SIZE; exit 3' |
+    SHELL=/bin/sh "$tool" emulate --shell right --pid $pid >out 2>err || status=$?
+[ $status = 3 ] && [ "$(tr '\n' ' ' <out)" = "right eth0 lo 2 " ] || fail "join: $(cat out err)"
+status=0
+"$tool" emulate --shell nowhere --pid $pid >out 2>err || status=$?
+[ $status = 1 ] && grep -q 'no such host' err || fail "join nowhere: $(cat err)"
+kill $pid && wait $pid || true
+status=0
+"$tool" emulate --shell right --pid $pid >out 2>err || status=$?
+[ $status = 1 ] && grep -q "process $pid is no emulation of yours" err || fail "join nobody: $(cat err)"
+
 # What a rank sees.
 "$tool" emulate --platform pair.xml -- sh -c 'echo $RANK $LOCAL_RANK $WORLD_SIZE $MASTER_ADDR \
     $MASTER_PORT $(hostname) $(ls /sys/class/net) $(wc -l <$FORELINE_HOSTS); readlink /proc/self/ns/net >&2' \
@@ -148,54 +189,72 @@ status=0
 "$tool" emulate --platform pair.xml -- /nowhere >out 2>err || status=$?
 [ $status = 127 ] || fail "exit status $status instead of 127: $(cat err)"
 
-# Whatever ends it, its processes and namespaces are gone.
-gone() { # gone HOW; the ranks have printed their namespaces
+# Whatever ends it, its processes are gone, which are told by their environment and names, and with
+# the last of them its namespaces.
+marked() { # marked [NAME]
+    n=0
+    for p in $(grep -lsF "NETNS_TEST=$dir" /proc/[0-9]*/environ 2>/dev/null || true); do
+        [ $# = 0 ] || grep -qsx "$1" "${p%/environ}/comm" || continue
+        n=$((n + 1))
+    done
+    echo $n
+}
+in_spaces() { # processes in the namespaces that ranks have printed
+    for p in /proc/[0-9]*; do readlink "$p/ns/net" 2>/dev/null || true; done | grep -cFf names || true
+}
+gone() { # gone HOW
     for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-        left=$(for p in /proc/[0-9]*; do readlink "$p/ns/net" 2>/dev/null || true; done |
-            grep -cFf names || true)
-        [ "$left" = 0 ] && return
+        left=$(($(marked) + $(in_spaces)))
+        [ $left = 0 ] && return
         sleep 0.2
     done
     fail "$1: $left processes are left"
 }
-for signal in KILL TERM INT; do
-    # a group of its own, where Ctrl-C is not ignored as it is for a shell's background
-    env --default-signal=INT setsid "$tool" emulate --platform pair.xml -- \
-        sh -c 'readlink /proc/self/ns/net; sleep 600 & sleep 600' >names.out 2>err &
+# begin USER ARGUMENTS...: emulate in a group of its own, where Ctrl-C is not ignored as it is for a
+# shell's background; USER is : or anyone
+begin() {
+    case $1 in anyone) as='setpriv --reuid=65534 --regid=65534 --clear-groups' ;; *) as= ;; esac
+    shift
+    : >names.out
+    # shellcheck disable=SC2086
+    env --default-signal=INT NETNS_TEST="$dir" setsid $as "$tool" emulate "$@" >names.out 2>err &
     pid=$!
-    until [ "$(grep -c 'net:' names.out)" = 2 ]; do
-        kill -0 $pid 2>/dev/null || fail "$signal: ended too early: $(cat err)"
-        sleep 0.1
-    done
-    sed 's/^\[.\] //' names.out >names
-    if [ $signal = INT ]; then kill -s INT -- "-$pid"; else kill -$signal $pid; fi
-    status=0
-    wait $pid || status=$?
-    [ $status -gt 128 ] || fail "$signal: exit status $status"
-    gone $signal
-done
-
-# The same of a plan's workers, told by their environment.
-marked() {
-    grep -lsF "NETNS_TEST=$dir" /proc/[0-9]*/environ 2>/dev/null | wc -l
 }
-for signal in KILL INT; do
-    env --default-signal=INT NETNS_TEST="$dir" setsid "$tool" emulate plan.json --engine netns --steps 500 \
-        >out 2>err &
-    pid=$!
-    until [ "$(marked)" -ge 7 ]; do # the command, the sandbox's two, four workers
-        kill -0 $pid 2>/dev/null || fail "$signal of a plan: ended too early: $(cat err)"
+until_there() { # until_there WHAT COUNT [NAME]
+    until [ "$(marked ${3:+"$3"})" -ge "$2" ]; do
+        kill -0 $pid 2>/dev/null || fail "$1: ended too early: $(cat err)"
         sleep 0.1
     done
-    if [ $signal = INT ]; then kill -s INT -- "-$pid"; else kill -$signal $pid; fi
+}
+end_with() { # end_with SIGNAL
+    if [ "$1" = INT ]; then kill -s INT -- "-$pid"; else kill -"$1" $pid; fi
     status=0
     wait $pid || status=$?
-    [ $status -ne 0 ] || fail "$signal of a plan: exit status $status"
-    for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-        [ "$(marked)" = 0 ] && break
-        sleep 0.2
+}
+delay_lines=0
+"$tool" emulate --platform far.xml -- true 2>&1 | grep -q 'by a delay line' && delay_lines=1
+for user in $users; do
+    for signal in KILL TERM INT; do
+        what="$signal as $user"
+        begin $user --platform far.xml -- sh -c 'readlink /proc/self/ns/net; sleep 600 & sleep 600'
+        until [ "$(grep -c 'net:' names.out)" = 2 ]; do
+            kill -0 $pid 2>/dev/null || fail "$what: ended too early: $(cat err)"
+            sleep 0.1
+        done
+        until_there "$what" $delay_lines foreline-delay
+        sed 's/^\[.\] //' names.out >names
+        end_with $signal
+        [ $status -gt 128 ] || fail "$what: exit status $status"
+        gone "$what"
     done
-    [ "$(marked)" = 0 ] || fail "$signal of a plan: $(marked) processes are left"
+    # The same of a plan's workers: the command, the sandbox's two, four of them.
+    for signal in KILL INT; do
+        begin $user plan.json --engine netns --steps 500
+        until_there "$signal of a plan as $user" 7
+        end_with $signal
+        [ $status -ne 0 ] || fail "$signal of a plan: exit status $status"
+        gone "$signal of a plan as $user"
+    done
 done
 
 # Refusals: too fast for any machine, and what cannot be wired.

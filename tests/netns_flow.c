@@ -1,6 +1,7 @@
 /* netns_flow - one stream from each rank of the upper half to its partner in the lower half, under
  * `foreline emulate`. Receivers print "flow RANK BYTES BEGIN_S END_S", counted after the first MiB.
- * Usage: netns_flow MIB */
+ * With "echo" a byte there and back, and "echo RANK LEAST_S" of 21 such.
+ * Usage: netns_flow MIB|echo */
 #define _DEFAULT_SOURCE
 #include <arpa/inet.h>
 #include <stdint.h>
@@ -50,7 +51,7 @@ static struct sockaddr_in address_of(size_t rank)
     return a;
 }
 
-static void send_to(size_t rank, size_t bytes)
+static int connect_to(size_t rank)
 {
     struct sockaddr_in to = address_of(rank);
     int fd = -1;
@@ -62,6 +63,21 @@ static void send_to(size_t rank, size_t bytes)
         fd = -1;
         usleep(20000);
     }
+    return fd;
+}
+
+static int accept_at(size_t rank)
+{
+    struct sockaddr_in here = address_of(rank);
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    if (bind(listener, (struct sockaddr *)&here, sizeof here) != 0 || listen(listener, 1) != 0)
+        fail("bind");
+    return accept(listener, NULL, NULL);
+}
+
+static void send_to(size_t rank, size_t bytes)
+{
+    int fd = connect_to(rank);
     for (size_t n = 0; n < bytes; n += sizeof piece)
         for (size_t k = 0; k < sizeof piece;) {
             ssize_t sent = send(fd, piece + k, sizeof piece - k, MSG_NOSIGNAL);
@@ -73,11 +89,7 @@ static void send_to(size_t rank, size_t bytes)
 
 static void receive(size_t rank, size_t bytes)
 {
-    struct sockaddr_in here = address_of(rank);
-    int listener = socket(AF_INET, SOCK_STREAM, 0);
-    if (bind(listener, (struct sockaddr *)&here, sizeof here) != 0 || listen(listener, 1) != 0)
-        fail("bind");
-    int fd = accept(listener, NULL, NULL);
+    int fd = accept_at(rank);
     size_t n = 0, skipped = 0;
     double begin = 0;
     while (n < bytes) {
@@ -93,10 +105,38 @@ static void receive(size_t rank, size_t bytes)
     printf("flow %zu %zu %.6f %.6f\n", rank, n - skipped, begin, now_s());
 }
 
+static void echo(int fd)
+{
+    char byte;
+    while (read(fd, &byte, 1) == 1 && write(fd, &byte, 1) == 1)
+        ;
+}
+
+static void measure_echo(size_t rank, int fd)
+{
+    double least_s = 1e9;
+    for (int i = 0; i < 21; i++) {
+        char byte = 0;
+        double begin = now_s(), took_s;
+        if (write(fd, &byte, 1) != 1 || read(fd, &byte, 1) != 1)
+            fail("echo");
+        took_s = now_s() - begin;
+        least_s = took_s < least_s ? took_s : least_s;
+    }
+    printf("echo %zu %.6f\n", rank, least_s);
+}
+
 int main(int argc, char **argv)
 {
     size_t rank = number("RANK"), half = number("WORLD_SIZE") / 2;
     size_t bytes = argc == 2 ? strtoul(argv[1], NULL, 10) << 20 : 0;
+    if (argc == 2 && !strcmp(argv[1], "echo")) {
+        if (rank < half)
+            echo(accept_at(rank));
+        else
+            measure_echo(rank, connect_to(rank - half));
+        return 0;
+    }
     if (bytes < 2 << 20)
         return 2;
     if (rank < half)

@@ -15,6 +15,7 @@
 #include "fault.h"
 #include "sim/platform.h"
 #include "sim/platform_network.h"
+#include "topologies/generate.h"
 
 #define SHIPPED SOURCE_DIR "/topologies/platforms/"
 
@@ -49,7 +50,7 @@ static double walk(const struct wiring *w, uint32_t node, uint32_t rank, size_t 
     uint32_t at = node;
     for (*hops = 0; at != w->space_of[rank]; (*hops)++) {
         assert_true(*hops < w->spaces);
-        assert_true(*hops == 0 || w->space[at].ranks == 0); /* through no third node */
+        assert_true(*hops == 0 || w->space[at].forwards);
         uint32_t way = w->way[at * w->ranks + rank];
         assert_true(way < w->links);
         const struct wiring_link *l = &w->link[way];
@@ -59,6 +60,14 @@ static double walk(const struct wiring *w, uint32_t node, uint32_t rank, size_t 
     }
     assert_int_equal(w->way[at * w->ranks + rank], WIRING_NONE);
     return narrowest;
+}
+
+static bool nodes_forward(const struct wiring *w)
+{
+    for (size_t i = 0; i < w->nodes; i++)
+        if (w->space[i].forwards)
+            return true;
+    return false;
 }
 
 static void check_ways(const struct topology *t, const struct wiring *w)
@@ -93,8 +102,46 @@ static void ways_are_as_wide_as_the_topology_says(void **state)
         assert_int_equal(w.nodes, shipped[i].nodes);
         assert_int_equal(w.links, shipped[i].links);
         check_ways(&l.t, &w);
+        assert_false(nodes_forward(&w));
         wiring_free(&w);
         loaded_free(&l);
+    }
+}
+
+/* In a torus without switches nodes are on each other's ways, and nowhere else. */
+static void small_platforms_of_every_family_are_wired(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *description;
+        bool forward;
+    } made[] = {{"dragonfly+:groups=3,leaves=2,nodes=1,gpus=2,nics=2", false},
+                {"fat-tree:nodes=8,gpus=2,nics=2,edge=2,pod=2,mesh=1", false},
+                {"leaf-spine:nodes=4,rack=2,gpus=2", false},
+                {"mesh:gpus=4", false},
+                {"node:gpus=4", false},
+                {"nvl:domains=2,gpus=4", false},
+                {"rail:nodes=4,gpus=2,rack=2", false},
+                {"torus:x=4,y=3", true},
+                {"torus:x=2,y=2,z=2", true},
+                {"torus:x=4,y=2,gpus=2", false},
+                {"wan:sites=3,nodes=2,gpus=2,nics=2", false}};
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        struct loaded l;
+        struct wiring w = {0};
+        const char *path = BINARY_DIR "/test_wiring_family.xml";
+        FILE *f = fopen(path, "w");
+        assert_non_null(f);
+        assert_int_equal(generate_platform(made[i].description, f), STATUS_OK);
+        assert_int_equal(fclose(f), 0);
+        load(path, &l);
+        if (wiring_plan(&l.t, &l.n, l.t.n, NULL, &w) != STATUS_OK)
+            fail_msg("%s: %s", made[i].description, error_message());
+        check_ways(&l.t, &w);
+        assert_int_equal(nodes_forward(&w), made[i].forward);
+        wiring_free(&w);
+        loaded_free(&l);
+        remove(path);
     }
 }
 
@@ -313,6 +360,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ways_are_as_wide_as_the_topology_says),
+        cmocka_unit_test(small_platforms_of_every_family_are_wired),
         cmocka_unit_test(a_rank_is_reached_through_its_own_links),
         cmocka_unit_test(leaves_out_what_no_rank_needs),
         cmocka_unit_test(ranks_sit_where_they_are_told),

@@ -8,11 +8,13 @@
 #include <math.h>
 #include <net/if.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* Shapes measured in EXECUTION.md, section 4: a packet carries MTU - 52 bytes (IP, TCP and its
@@ -72,17 +74,17 @@ static enum status set_sysctls(bool router)
 }
 
 /* The descriptors stay open in ip, which is told to use them. */
-static enum status make_spaces(struct built *b)
+static enum status make_spaces(struct built *b, size_t n)
 {
     enum status st = STATUS_OK;
     int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-    for (size_t i = 0; i < b->w->spaces; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (unshare(CLONE_NEWNET) != 0 || (b->fd[i] = open("/proc/self/ns/net", O_RDONLY)) < 0) {
-            st = error_set(STATUS_UNSUPPORTED, "network namespace %zu of %zu: %s", i + 1,
-                           b->w->spaces, strerror(errno));
+            st = error_set(STATUS_UNSUPPORTED, "network namespace %zu of %zu: %s", i + 1, n,
+                           strerror(errno));
             goto out;
         }
-        TRY(set_sysctls(b->w->space[i].ranks == 0));
+        TRY(set_sysctls(i < b->w->spaces && b->w->space[i].forwards));
     }
 out:
     if (home >= 0) {
@@ -103,24 +105,49 @@ static enum status run_script(int space, const char *tool, FILE **f, char **scri
     return written ? sandbox_tool(space, words, *script) : error_set(STATUS_NOMEM, "out of memory");
 }
 
+/* The network interface of a machine, or one in the delay line's namespace. */
+struct end {
+    char name[IFNAMSIZ];
+    unsigned kind; /* of its address: the delay line's own stack is to leave packets alone */
+    int space;
+};
+
+static void write_pair(size_t link, const struct end *a, const struct end *b, FILE *f)
+{
+    const char *const type[] = {"", " type veth peer"};
+    const struct end *const end[] = {a, b};
+    fprintf(f, "link add");
+    for (int k = 0; k < 2; k++)
+        fprintf(f, "%s name %s mtu %d address 02:00:%02x:%02x:%02x:%02x netns /proc/self/fd/%d",
+                type[k], end[k]->name, MTU, end[k]->kind, (unsigned)(link >> 16) & 255,
+                (unsigned)(link >> 8) & 255, (unsigned)link & 255, end[k]->space);
+    fputc('\n', f);
+}
+
 static enum status make_links(const struct built *b)
 {
     enum status st;
     char *script = NULL;
-    size_t length;
+    size_t length, delayed = 0;
+    int line = b->fd[b->w->spaces];
     FILE *f = open_memstream(&script, &length);
     if (!f)
         return error_set(STATUS_NOMEM, "out of memory");
     for (size_t i = 0; i < b->w->links; i++) {
         const struct wiring_link *l = &b->w->link[i];
-        char mac[32];
-        snprintf(mac, sizeof mac, "02:00:00:%02x:%02x:%02x", (unsigned)(i >> 16) & 255,
-                 (unsigned)(i >> 8) & 255, (unsigned)i & 255);
-        fprintf(f,
-                "link add name eth%u mtu %d address %s netns /proc/self/fd/%d type veth "
-                "peer name eth%u mtu %d address %s netns /proc/self/fd/%d\n",
-                l->interface[0], MTU, mac, b->fd[l->space[0]], l->interface[1], MTU, mac,
-                b->fd[l->space[1]]);
+        struct end end[2] = {{.space = b->fd[l->space[0]]}, {.space = b->fd[l->space[1]]}};
+        for (int k = 0; k < 2; k++)
+            snprintf(end[k].name, IFNAMSIZ, "eth%u", l->interface[k]);
+        if (line < 0 || !line_delays(l->latency_s * b->dilation)) {
+            write_pair(i, &end[0], &end[1], f);
+            continue;
+        }
+        for (int k = 0; k < 2; k++) {
+            struct end inner = {.kind = 1, .space = line};
+            line_end(delayed, k, inner.name);
+            write_pair(i, &end[k], &inner, f);
+        }
+        delayed++;
     }
     st = run_script(-1, "ip", &f, &script);
     free(script);
@@ -239,7 +266,8 @@ static void write_queues(const struct wiring *w, uint32_t space, const struct bu
         for (int k = 0; k < 2; k++) {
             struct queue q = {.interface = l->interface[k],
                               .rate_Bps = build_rate(l, o->dilation),
-                              .delay_s = o->latency ? l->latency_s * o->dilation : 0};
+                              .delay_s =
+                                  o->latencies == LATENCY_NETEM ? l->latency_s * o->dilation : 0};
             q.burst = burst_of(q.rate_Bps);
             if (l->space[k] != space || l->bandwidth_Bps <= 0)
                 continue;
@@ -251,19 +279,28 @@ static void write_queues(const struct wiring *w, uint32_t space, const struct bu
 }
 
 /* Packets as the wire would have them: none that are segmented or joined later. */
-static enum status switch_offloads(const struct wiring_space *s)
+static enum status switch_offloads(int fd, const char *name)
 {
     static const uint32_t features[] = {ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO};
+    for (size_t k = 0; k < sizeof features / sizeof *features; k++) {
+        struct ethtool_value off = {.cmd = features[k]};
+        struct ifreq request = {.ifr_data = (char *)&off};
+        snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
+        if (ioctl(fd, SIOCETHTOOL, &request) != 0)
+            return error_set(STATUS_IO, "offloads of %s: %s", name, strerror(errno));
+    }
+    return STATUS_OK;
+}
+
+static enum status switch_all_offloads(const struct wiring_space *s)
+{
+    char name[IFNAMSIZ];
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     enum status st = fd < 0 ? error_set(STATUS_IO, "socket: %s", strerror(errno)) : STATUS_OK;
-    for (uint32_t i = 0; st == STATUS_OK && i < s->interfaces; i++)
-        for (size_t k = 0; st == STATUS_OK && k < sizeof features / sizeof *features; k++) {
-            struct ethtool_value off = {.cmd = features[k]};
-            struct ifreq request = {.ifr_data = (char *)&off};
-            snprintf(request.ifr_name, sizeof request.ifr_name, "eth%u", i);
-            if (ioctl(fd, SIOCETHTOOL, &request) != 0)
-                st = error_set(STATUS_IO, "offloads of %s: %s", request.ifr_name, strerror(errno));
-        }
+    for (uint32_t i = 0; st == STATUS_OK && i < s->interfaces; i++) {
+        snprintf(name, sizeof name, "eth%u", i);
+        st = switch_offloads(fd, name);
+    }
     if (fd >= 0)
         close(fd);
     return st;
@@ -285,7 +322,7 @@ static enum status set_up(const struct built *b, uint32_t space, const struct bu
         st = error_set(STATUS_IO, "setns: %s", strerror(errno));
         goto out;
     }
-    TRY(switch_offloads(&b->w->space[space]));
+    TRY(switch_all_offloads(&b->w->space[space]));
     TRY(run_script(b->fd[space], "ip", &f, &routes));
     TRY(run_script(b->fd[space], "tc", &g, &queues));
 out:
@@ -298,21 +335,75 @@ out:
     return st;
 }
 
+/* ---- the delay line */
+
+/* Those links that have a latency which counts, in their order; NULL: no memory. */
+static struct line_link *delayed_links(const struct wiring *w, double dilation, size_t *n)
+{
+    struct line_link *link = calloc(w->links + 1, sizeof *link);
+    *n = 0;
+    for (size_t i = 0; link && i < w->links; i++)
+        if (line_delays(w->link[i].latency_s * dilation))
+            link[(*n)++] = (struct line_link){.delay_s = w->link[i].latency_s * dilation,
+                                              .rate_Bps = w->link[i].bandwidth_Bps / dilation};
+    return link;
+}
+
+enum latencies build_latencies(const struct wiring *w, double dilation, char why[LINE_WHY])
+{
+    size_t n;
+    if (build_has_queue("netem"))
+        return LATENCY_NETEM;
+    struct line_link *link = delayed_links(w, dilation, &n);
+    bool possible = link && line_possible(link, n, why);
+    free(link);
+    return possible ? LATENCY_LINE : LATENCY_NONE;
+}
+
+static enum status start_line(struct built *b)
+{
+    enum status st;
+    char *script = NULL, name[IFNAMSIZ];
+    size_t length, n;
+    struct line_link *link = delayed_links(b->w, b->dilation, &n);
+    FILE *f = open_memstream(&script, &length);
+    int line = b->fd[b->w->spaces];
+    if (!link || !f) {
+        st = error_set(STATUS_NOMEM, "out of memory");
+        goto out;
+    }
+    for (size_t i = 0; i < 2 * n; i++)
+        fprintf(f, "link set %s gso_max_segs 1 arp off up\n", line_end(i / 2, (int)(i % 2), name));
+    TRY(run_script(line, "ip", &f, &script));
+    TRY(line_start(line, link, n, &b->line));
+out:
+    if (f)
+        fclose(f);
+    free(script);
+    free(link);
+    return st;
+}
+
+/* ---- together */
+
 enum status build(const struct wiring *w, const struct build_options *o, struct built *out)
 {
     enum status st;
     int home = -1;
+    bool line = o->latencies == LATENCY_LINE && line_delays(wiring_latency(w) * o->dilation);
     *out = (struct built){
         .w = w, .dilation = o->dilation, .fd = malloc((w->spaces + 1) * sizeof *out->fd)};
     if (!out->fd)
         return error_set(STATUS_NOMEM, "out of memory");
-    for (size_t i = 0; i < w->spaces; i++)
+    for (size_t i = 0; i <= w->spaces; i++)
         out->fd[i] = -1;
     home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-    TRY(make_spaces(out));
+    TRY(make_spaces(out, w->spaces + (line ? 1 : 0)));
     TRY(make_links(out));
     for (uint32_t i = 0; i < w->spaces; i++)
         TRY(set_up(out, i, o));
+    if (line)
+        TRY(start_line(out));
 out:
     if (home >= 0) {
         if (setns(home, CLONE_NEWNET) != 0 && st == STATUS_OK)
@@ -362,7 +453,11 @@ bool build_enter(const struct built *b, uint32_t rank)
 
 void built_free(struct built *b)
 {
-    for (size_t i = 0; b->fd && i < b->w->spaces; i++)
+    if (b->line > 0) {
+        kill(b->line, SIGKILL);
+        waitpid(b->line, NULL, 0);
+    }
+    for (size_t i = 0; b->fd && i <= b->w->spaces; i++)
         if (b->fd[i] >= 0)
             close(b->fd[i]);
     free(b->fd);

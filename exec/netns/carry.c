@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -12,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PIECE = 256 << 10, PATIENCE_S = 10 };
-static const double lasting_s = 0.25, shaped_lasting_s = 0.6;
+enum { PIECE = 256 << 10, PATIENCE_S = 10, ECHO_PORT = 29500, ROUNDS = 21 };
+static const double lasting_s = 0.25, shaped_lasting_s = 0.6, shortest_s = 50e-6;
 
 /* A stream from node pairs + i to node i, between two processes of ours. */
 struct stream {
@@ -114,11 +115,12 @@ static void end(pid_t *pid, bool now)
 }
 
 /* All streams at once, each until the last is measured. */
-static enum status measure(const struct wiring *w, double skipped, double seconds, double *Bps)
+static enum status measure(const struct wiring *w, enum latencies latencies, double skipped,
+                           double seconds, double *Bps)
 {
     enum status st = STATUS_OK;
     struct built b = {0};
-    const struct build_options options = {.dilation = 1};
+    const struct build_options options = {.dilation = 1, .latencies = latencies};
     struct stream stream[CARRY_STREAMS] = {{.listener = -1}, {.listener = -1}};
     uint32_t n = (uint32_t)w->nodes / 2;
     double *shared = mmap(NULL, sizeof *shared * CARRY_STREAMS, PROT_READ | PROT_WRITE,
@@ -148,24 +150,104 @@ out:
     return st;
 }
 
-enum status carry_measure(double *Bps)
+enum status carry_measure(enum latencies latencies, double *Bps)
 {
     enum status st;
     struct wiring pair = {0};
     TRY(wiring_pair(&pair));
-    TRY(measure(&pair, 0, lasting_s, Bps));
+    pair.link[0].latency_s = latencies == LATENCY_LINE ? shortest_s : 0;
+    TRY(measure(&pair, latencies, 0, lasting_s, Bps));
 out:
     wiring_free(&pair);
     return st;
 }
 
-enum status carry_shaped(uint32_t streams, double bandwidth_Bps, double *Bps)
+enum status carry_shaped(const struct carry_test *test, double *Bps)
 {
     enum status st;
     struct wiring w = {0};
-    TRY(wiring_dumbbell(streams, bandwidth_Bps, &w));
-    TRY(measure(&w, 1 << 20, shaped_lasting_s, Bps));
+    TRY(wiring_dumbbell(test->streams, test->bandwidth_Bps, &w));
+    w.link[w.links - 1].latency_s = test->latency_s; /* the one that all share */
+    TRY(measure(&w, test->latencies, 1 << 20, shaped_lasting_s, Bps));
 out:
     wiring_free(&w);
+    return st;
+}
+
+/* ---- small messages there and back */
+
+/* A UDP socket of a rank, connected to the same port of the other; -1 with errno. */
+static int datagrams(const struct built *b, uint32_t rank)
+{
+    char text[INSIDE_ADDRESS];
+    const struct timeval patience = {.tv_sec = PATIENCE_S};
+    struct sockaddr_in at[2];
+    int fd =
+        setns(b->fd[rank], CLONE_NEWNET) == 0 ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+    for (uint32_t k = 0; k < 2; k++) {
+        at[k] = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(ECHO_PORT)};
+        inet_pton(AF_INET, build_address(k, text), &at[k].sin_addr);
+    }
+    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0 &&
+        bind(fd, (struct sockaddr *)&at[rank], sizeof at[0]) == 0 &&
+        connect(fd, (struct sockaddr *)&at[1 - rank], sizeof at[0]) == 0)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+static int compare_double(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Half of the median time of a byte there and back; 0: it did not come back. */
+static double ping(int fd)
+{
+    double took_s[ROUNDS];
+    char byte = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        double begin = now_s();
+        if (send(fd, &byte, 1, 0) != 1 || recv(fd, &byte, 1, 0) != 1)
+            return 0;
+        took_s[i] = now_s() - begin;
+    }
+    qsort(took_s, ROUNDS, sizeof *took_s, compare_double);
+    return took_s[ROUNDS / 2] / 2;
+}
+
+enum status carry_latency(enum latencies latencies, double latency_s, double *took_s)
+{
+    enum status st;
+    struct wiring pair = {0};
+    struct built b = {0};
+    const struct build_options options = {.dilation = 1, .latencies = latencies};
+    int fd[2] = {-1, -1};
+    char byte;
+    pid_t echo = 0;
+    TRY(wiring_pair(&pair));
+    pair.link[0].latency_s = latency_s;
+    pair.link[0].bandwidth_Bps = 125e6; /* netem is a shaper's */
+    TRY(build(&pair, &options, &b));
+    for (uint32_t k = 0; k < 2; k++)
+        fd[k] = datagrams(&b, k);
+    echo = fd[0] < 0 || fd[1] < 0 ? -1 : fork();
+    if (echo == 0) {
+        while (recv(fd[1], &byte, 1, 0) == 1 && send(fd[1], &byte, 1, 0) == 1)
+            ;
+        _exit(0);
+    }
+    *took_s = echo > 0 ? ping(fd[0]) : 0;
+    if (*took_s <= 0)
+        st = error_set(STATUS_IO, "measuring a latency: %s", strerror(errno));
+out:
+    end(&echo, true);
+    for (int k = 0; k < 2; k++)
+        if (fd[k] >= 0)
+            close(fd[k]);
+    built_free(&b);
+    wiring_free(&pair);
     return st;
 }

@@ -1,21 +1,32 @@
-/* inside.h - what happens in the emulator's own namespaces; called by netns.c only.
+/* inside.h - what happens in the emulator's own namespaces; called by netns.c and check.c.
  *
  *   sandbox.c  processes: the namespaces that everything lives in, and dies with
  *   build.c    a wiring becomes network namespaces, veth pairs, routes and queues
- *   carry.c    what this machine can carry
+ *   line.c     latencies where the kernel has no netem: a process that holds packets back
+ *   carry.c    what this machine can carry, and how exactly
  *   remote.c   a remote shell between the namespaces, for mpirun
- *   ranks.c    the program, once per rank */
+ *   ranks.c    the program, once per rank
+ *   join.c     a shell in an emulation that runs */
 #ifndef EXEC_NETNS_INSIDE_H
 #define EXEC_NETNS_INSIDE_H
 
+#include <net/if.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
+#include "exec/netns/netns.h"
 #include "exec/netns/wiring.h"
 
 enum { INSIDE_ADDRESS = 16 };
 
+/* What makes latencies. */
+enum latencies { LATENCY_NONE, LATENCY_NETEM, LATENCY_LINE };
+
 /* ---- sandbox.c */
+
+/* Of its first process, as /proc/PID/comm has it. */
+static const char sandbox_name[] = "foreline-netns";
 
 /* What a sandbox hands back, written before it ends. */
 struct sandbox_report {
@@ -36,23 +47,51 @@ enum status sandbox_run(enum status (*fn)(void *argument, int *code), void *argu
  * it complains about, STATUS_UNSUPPORTED when it is not installed. */
 enum status sandbox_tool(int space, const char *const *words, const char *script) MUST_CHECK;
 
+/* ---- line.c: packets that come out of one interface's wire leave at another's a time later. Both
+ * are ends of veth pairs in one namespace; a shaper before them has given the packets their
+ * distance. */
+
+enum { LINE_WHY = 160 };
+
+struct line_link {
+    double delay_s, rate_Bps; /* 0: not known */
+};
+
+/* Is a latency long enough? A packet takes some 30 us in here: none is nearer to less than 15. */
+bool line_delays(double latency_s);
+/* Can the caller's network namespace have one? Else why[] says why not. */
+bool line_possible(const struct line_link *link, size_t links, char why[LINE_WHY]) MUST_CHECK;
+/* Name of an end of a link, 0 or 1, in the delay line's namespace. */
+const char *line_end(size_t link, int end, char name[IFNAMSIZ]);
+/* Join the ends of each of the links, which are up, in a process of its own. Leaves the caller in
+ * namespace `space`. STATUS_IO, STATUS_NOMEM. */
+enum status line_start(int space, const struct line_link *link, size_t links,
+                       pid_t *pid) MUST_CHECK;
+
 /* ---- build.c */
 
 struct built {
     const struct wiring *w;
-    int *fd; /* [w->spaces] */
+    int *fd; /* [w->spaces + 1], the last of the delay line: -1 without one */
     double dilation;
+    pid_t line; /* the delay line; 0: none */
 };
 
 struct build_options {
     double dilation; /* bandwidths are divided by it, latencies multiplied */
-    bool latency;    /* with netem */
+    enum latencies latencies;
 };
+
+/* What makes latencies in the caller's network namespace; for LATENCY_NONE, why[] says why none do.
+ * Runs tc. */
+enum latencies build_latencies(const struct wiring *w, double dilation,
+                               char why[LINE_WHY]) MUST_CHECK;
 
 /* STATUS_IO, STATUS_UNSUPPORTED, STATUS_NOMEM; `out` is then fit for built_free(). */
 enum status build(const struct wiring *w, const struct build_options *o,
                   struct built *out) MUST_CHECK;
-void built_free(struct built *b); /* accepts {0}; the namespaces go with their last process */
+/* Accepts {0}; ends the delay line, the namespaces go with their last process. */
+void built_free(struct built *b);
 /* Address of a rank as text. */
 const char *build_address(uint32_t rank, char text[INSIDE_ADDRESS]);
 /* Move the calling process to the namespace of a rank; false with errno. */
@@ -68,13 +107,27 @@ enum status build_slow(const struct built *b, const char *link, double factor) M
 
 /* ---- carry.c */
 
-/* Bytes per second of one TCP stream over a veth pair without a queue, as the others are set up;
- * takes a quarter of a second. */
-enum status carry_measure(double *Bps) MUST_CHECK;
+/* Bytes per second of one TCP stream over a veth pair without a queue, as the others are set up,
+ * through a delay line if that is what makes latencies; takes a quarter of a second. */
+enum status carry_measure(enum latencies latencies, double *Bps) MUST_CHECK;
 enum { CARRY_STREAMS = 2 };
-/* The same of 1 or 2 streams that share one shaped link between two routers, each after its first
- * MiB: Bps[streams]. */
-enum status carry_shaped(uint32_t streams, double bandwidth_Bps, double *Bps) MUST_CHECK;
+struct carry_test {
+    uint32_t streams; /* 1 or 2 that share one link between two routers */
+    double bandwidth_Bps, latency_s;
+    enum latencies latencies;
+};
+/* The same of shaped streams, each after its first MiB: Bps[streams]. */
+enum status carry_shaped(const struct carry_test *test, double *Bps) MUST_CHECK;
+/* Seconds that a small message takes over a link of that latency: half of what it takes there and
+ * back, the median. */
+enum status carry_latency(enum latencies latencies, double latency_s, double *took_s) MUST_CHECK;
+
+/* ---- netns.c */
+
+/* Find the dilation that the options ask for; refuse what would measure this machine instead of the
+ * platform. STATUS_UNSUPPORTED, and errors of carry_measure(). */
+enum status load_check(const struct netns_options *o, const struct wiring *w,
+                       enum latencies latencies, double *dilation) MUST_CHECK;
 
 /* ---- remote.c: how mpirun gets into the namespaces */
 
@@ -96,5 +149,12 @@ enum status ranks_run(const struct built *b, const struct ranks_options *o, int 
 /* $SHELL on the caller's terminal or input, in the node of a rank; *code is its exit status. */
 enum status ranks_shell(const struct built *b, const struct ranks_options *o, uint32_t rank,
                         int *code) MUST_CHECK;
+/* Become $SHELL in the caller's network namespace, which is that of the node of this host name. */
+_Noreturn void ranks_be_shell(const char *name, size_t ranks, uint16_t port);
+
+/* ---- join.c */
+
+/* Write down where the ranks are, for netns_join(). STATUS_IO. */
+enum status join_publish(const struct built *b, const struct netns_options *o) MUST_CHECK;
 
 #endif

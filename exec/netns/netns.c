@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "core/units.h"
 #include "exec/netns/inside.h"
@@ -33,47 +32,50 @@ static double choose_dilation(double wanted_Bps, double carried_Bps)
     return ceil(factor / digit) * digit;
 }
 
-/* Find the dilation; refuse what would measure this machine instead of the platform. */
-static enum status check_load(const struct job *j, double *dilation)
+enum status load_check(const struct netns_options *o, const struct wiring *w,
+                       enum latencies latencies, double *dilation)
 {
-    double carried, wanted = j->w.sending_Bps;
+    double carried, wanted = w->sending_Bps;
     char a[UNITS_TEXT], b[UNITS_TEXT];
     enum status st;
-    *dilation = j->o->dilation > 0 ? j->o->dilation : 1;
-    if (j->w.links == 0 && (j->o->dilation > 0 || j->o->traffic_Bps <= 0))
+    *dilation = o->dilation > 0 ? o->dilation : 1;
+    if (w->links == 0 && (o->dilation > 0 || o->traffic_Bps <= 0))
         return STATUS_OK;
-    st = carry_measure(&carried);
-    if (st == STATUS_OK && j->o->dilation <= 0)
-        *dilation = choose_dilation(fmax(wanted, j->o->traffic_Bps), carried);
+    st = carry_measure(latencies, &carried);
+    if (st == STATUS_OK && o->dilation <= 0)
+        *dilation = choose_dilation(fmax(wanted, o->traffic_Bps), carried);
     wanted /= *dilation;
     if (st == STATUS_OK && wanted > carried)
         st = error_set(STATUS_UNSUPPORTED,
                        "the nodes may send %s together, this machine has just carried %s: "
                        "--dilate auto, or %.0f at least",
                        units_print(UNIT_RATE, wanted, a), units_print(UNIT_RATE, carried, b),
-                       ceil(j->w.sending_Bps / carried * 1.2));
+                       ceil(w->sending_Bps / carried * 1.2));
     return st;
 }
 
 /* What was built, and what of the platform is not in it. */
-static void describe(const struct job *j, const struct build_options *o)
+static void describe(const struct job *j, const struct build_options *o, const char *why)
 {
     const struct wiring *w = &j->w;
-    double latency_s = 0;
+    double latency_s = wiring_latency(w);
     char text[UNITS_TEXT];
-    for (size_t i = 0; i < w->links; i++)
-        latency_s = fmax(latency_s, w->link[i].latency_s);
     fprintf(stderr, "foreline: %zu ranks on %zu nodes, %zu routers, %zu links", w->ranks, w->nodes,
             w->spaces - w->nodes, w->links);
     if (o->dilation != 1)
         fprintf(stderr, ", dilated %g times", o->dilation);
-    if (latency_s > 0 && o->latency)
+    if (latency_s > 0 && o->latencies == LATENCY_NETEM)
         fprintf(stderr, "; latencies by netem");
     else if (latency_s > 0 && j->o->delays)
         fprintf(stderr, "; latencies in the transport");
-    else if (latency_s > 0)
-        fprintf(stderr, "; latencies left out, up to %s a link: this kernel has no netem",
+    else if (latency_s > 0 && o->latencies == LATENCY_LINE)
+        fprintf(stderr, "; latencies by a delay line");
+    else if (latency_s > 0 && !line_delays(latency_s * o->dilation))
+        fprintf(stderr, "; latencies left out, up to %s a link: this machine's own is longer",
                 units_print(UNIT_SECONDS, latency_s, text));
+    else if (latency_s > 0)
+        fprintf(stderr, "; latencies left out, up to %s a link: no netem in this kernel, and %s",
+                units_print(UNIT_SECONDS, latency_s, text), why);
     if (w->ranks > w->nodes)
         fprintf(stderr, "; inside nodes %s",
                 j->o->delays ? "links in the transport" : "this machine's memory");
@@ -101,7 +103,7 @@ static enum status find_delays(const struct job *j, const struct build_options *
             const struct topology_tier *tier =
                 topology_between(j->o->topology, device_of(j->o, a), device_of(j->o, b));
             bool inside = j->w.space_of[a] == j->w.space_of[b];
-            if (inside || !o->latency)
+            if (inside || o->latencies == LATENCY_NONE)
                 delay[a * n + b].latency_s = tier->latency_s * o->dilation;
             delay[a * n + b].pace = o->dilation / tier->bandwidth_Bps;
         }
@@ -133,7 +135,6 @@ static enum status call_inside(const struct job *j, const struct built *b,
         goto out;
     }
     TRY(find_delays(j, o, &delay));
-    TRY(remote_prepare(b));
     TRY(remote_hosts(&j->w, &hosts));
     for (uint32_t r = 0; r < ranks; r++)
         n += (size_t)sprintf(all + n, "%s%s", r ? "," : "", build_address(r, address));
@@ -172,6 +173,28 @@ static enum status run_shell(const struct job *j, const struct built *b,
     return ranks_shell(b, o, rank, code);
 }
 
+/* And the dilation, which makes them longer. A transport that adds them is more exact than a delay
+ * line. */
+static enum status choose_latencies(const struct job *j, struct build_options *o,
+                                    char why[LINE_WHY])
+{
+    enum status st;
+    enum latencies latencies = build_latencies(&j->w, fmax(1, j->o->dilation), why);
+    double latency_s = wiring_latency(&j->w);
+    if (latencies == LATENCY_LINE &&
+        (j->o->delays || latency_s <= 0 ||
+         (j->o->dilation > 0 && !line_delays(latency_s * j->o->dilation))))
+        latencies = LATENCY_NONE;
+    TRY(load_check(j->o, &j->w, latencies, &o->dilation));
+    if (latencies == LATENCY_LINE)
+        latencies = build_latencies(&j->w, o->dilation, why);
+    if (latencies == LATENCY_LINE && !line_delays(latency_s * o->dilation))
+        latencies = LATENCY_NONE;
+    o->latencies = latencies;
+out:
+    return st;
+}
+
 static enum status run_job(void *argument, int *code)
 {
     enum status st;
@@ -179,11 +202,13 @@ static enum status run_job(void *argument, int *code)
     struct built b = {0};
     struct build_options options = {0};
     const struct ranks_options ranks = {.command = j->o->command, .port = j->o->port};
-    TRY(check_load(j, &options.dilation));
-    options.latency = build_has_queue("netem");
+    char why[LINE_WHY] = "";
+    TRY(choose_latencies(j, &options, why));
     TRY(build(&j->w, &options, &b));
+    TRY(remote_prepare(&b));
+    TRY(join_publish(&b, j->o));
     if (!j->o->quiet)
-        describe(j, &options);
+        describe(j, &options, why);
     if (j->fn)
         TRY(call_inside(j, &b, &options));
     else if (j->o->shell)
@@ -226,102 +251,4 @@ enum status netns_call(const struct netns_options *o,
     struct job j = {.o = o, .fn = fn, .argument = argument};
     int code;
     return run_in_sandbox(&j, &code);
-}
-
-/* ---- what the machine can do */
-
-enum { SANDBOX, LINKS, HTB, RATES, SHARING, NETEM };
-
-static void found(struct netns_ability *a, enum status st, const char *what)
-{
-    a->there = st == STATUS_OK;
-    snprintf(a->detail, sizeof a->detail, "%s", a->there ? what : error_message());
-}
-
-/* ---- how exact, against what was asked for */
-
-static const double exact = 0.02;
-
-static void probe_rates(struct netns_ability *a)
-{
-    static const double Mbps[] = {50, 200, 1000};
-    enum status st = STATUS_OK;
-    size_t n = 0;
-    a->there = true;
-    for (size_t k = 0; k < sizeof Mbps / sizeof *Mbps && st == STATUS_OK; k++) {
-        double asked = Mbps[k] * 125000, got;
-        st = carry_shaped(1, asked, &got);
-        if (st != STATUS_OK)
-            break;
-        a->there = a->there && fabs(got / asked - 1) <= exact;
-        n += (size_t)snprintf(a->detail + n, sizeof a->detail - n, "%s%.1f %% of %g Mbit/s",
-                              k ? ", " : "", 100 * got / asked, Mbps[k]);
-    }
-    if (st != STATUS_OK)
-        found(a, st, "");
-}
-
-static void probe_sharing(struct netns_ability *a)
-{
-    const double asked = 200 * 125000;
-    double got[CARRY_STREAMS];
-    char detail[128] = "";
-    enum status st = carry_shaped(CARRY_STREAMS, asked, got);
-    if (st == STATUS_OK)
-        snprintf(detail, sizeof detail, "two streams over 200 Mbit/s get %.1f %% and %.1f %% of it",
-                 100 * got[0] / asked, 100 * got[1] / asked);
-    found(a, st, detail);
-    a->there =
-        a->there && fabs(2 * got[0] / asked - 1) <= exact && fabs(2 * got[1] / asked - 1) <= exact;
-}
-
-static enum status probe(void *argument, int *code)
-{
-    struct netns_ability *a = argument;
-    double carried;
-    char text[UNITS_TEXT], detail[128];
-    *code = 0;
-    found(&a[SANDBOX], STATUS_OK, "allowed");
-    enum status st = carry_measure(&carried);
-    if (st == STATUS_OK)
-        snprintf(detail, sizeof detail, "one TCP stream over a veth pair carries %s",
-                 units_print(UNIT_RATE, carried, text));
-    found(&a[LINKS], st, detail);
-    found(&a[HTB], build_has_queue("htb") ? STATUS_OK : STATUS_IO, "rates are shaped");
-    if (a[HTB].there) {
-        probe_rates(&a[RATES]);
-        probe_sharing(&a[SHARING]);
-    }
-    a[NETEM].there = build_has_queue("netem");
-    snprintf(a[NETEM].detail, sizeof a[NETEM].detail, "%s",
-             a[NETEM].there
-                 ? "latencies are emulated"
-                 : "not in this kernel (sch_netem): plans over TCP get their latencies in "
-                   "the transport, commands and MPI none");
-    return STATUS_OK;
-}
-
-enum status netns_check(struct netns_ability ability[NETNS_ABILITIES])
-{
-    static const struct netns_ability blank[NETNS_ABILITIES] = {
-        [SANDBOX] = {.name = "namespaces", .needed = true, .detail = ""},
-        [LINKS] = {.name = "veth pairs", .needed = true, .detail = "not looked at"},
-        [HTB] = {.name = "htb", .needed = true, .detail = "not looked at"},
-        [RATES] = {.name = "rates", .needed = false, .detail = "not looked at"},
-        [SHARING] = {.name = "sharing", .needed = false, .detail = "not looked at"},
-        [NETEM] = {.name = "netem", .needed = false, .detail = "not looked at"},
-    };
-    int code;
-    size_t size = sizeof blank;
-    struct netns_ability *shared =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED)
-        return error_set(STATUS_IO, "no shared memory");
-    memcpy(shared, blank, size);
-    enum status st = sandbox_run(probe, shared, &code);
-    if (st != STATUS_OK)
-        found(&shared[SANDBOX], st, "");
-    memcpy(ability, shared, size);
-    munmap(shared, size);
-    return STATUS_OK;
 }

@@ -37,6 +37,16 @@ struct netns_options {
  * do. STATUS_INVALID, STATUS_IO, STATUS_NOMEM. */
 enum status netns_run(const struct netns_options *o, int *code) MUST_CHECK;
 
+/* $SHELL on the caller's terminal or input, in a node of an emulation of this user that runs.
+ *   host  a node, device or rank of it
+ *   pid   of the process that began it; 0: there is just one
+ *   port  MASTER_PORT
+ *   code  out: the shell's exit status, 128 + its signal
+ * STATUS_USAGE when there are several, STATUS_INVALID when there is none or no such host,
+ * STATUS_IO.
+ */
+enum status netns_join(const char *host, uint32_t pid, uint16_t port, int *code) MUST_CHECK;
+
 /* Call fn(argument, inside) in a process of the sandbox that sits in rank 0's namespace; `command`
  * and `port` are not used. What it prints and writes is all that comes back. Errors as netns_run(),
  * and fn's own. */
@@ -68,10 +78,26 @@ struct netns_ability {
     bool needed, there;
     char detail[256]; /* why it is missing and how to get it, or what was found */
 };
-enum { NETNS_ABILITIES = 6 };
+enum { NETNS_ABILITIES = 7 };
 
 /* What this kernel and user can do. Later abilities are not there when an earlier needed one is
  * not. STATUS_IO. */
 enum status netns_check(struct netns_ability ability[NETNS_ABILITIES]) MUST_CHECK;
+
+/* How exactly one rate of a platform's links comes out. */
+struct netns_rate {
+    double bandwidth_Bps; /* as the platform has it */
+    size_t links;         /* that have it, among those on a way */
+    double share;         /* of it, that one TCP stream gets after its first MiB */
+};
+/* Measure each distinct rate, slowest first, without latencies; about a second each. command, shell
+ * and delays of `o` are not used.
+ *   dilation  that was used
+ *   out       [n] malloc'd; n is 0 where all ranks are on one node
+ * Errors as netns_run(). */
+enum status netns_check_rates(const struct netns_options *o, double *dilation,
+                              struct netns_rate **out, size_t *n) MUST_CHECK;
+/* Further from 1 than that, a rate is not exact. */
+static const double netns_exact = 0.02;
 
 #endif

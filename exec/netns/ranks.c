@@ -77,12 +77,15 @@ static void set_number(const char *name, size_t value)
     setenv(name, text, 1);
 }
 
-/* Go where a rank is, with names and /sys of its own; false with errno. */
-static bool enter_node(const struct built *b, uint32_t r)
+static const char *node_name(const struct wiring *w, uint32_t rank)
 {
-    const struct wiring_space *s = &b->w->space[b->w->space_of[r]];
-    if (!build_enter(b, r) || unshare(CLONE_NEWNS | CLONE_NEWUTS) != 0 ||
-        sethostname(s->name, strlen(s->name)) != 0)
+    return w->space[w->space_of[rank]].name;
+}
+
+/* Names and /sys of its own; false with errno. */
+static bool set_up_node(const char *name)
+{
+    if (unshare(CLONE_NEWNS | CLONE_NEWUTS) != 0 || sethostname(name, strlen(name)) != 0)
         return false;
     (void)mount("none", "/sys", "sysfs", 0, NULL); /* /sys/class/net of this namespace */
     return true;
@@ -99,11 +102,11 @@ static void set_mpi(void)
     setenv("OMPI_MCA_oob_tcp_if_include", "10.99.0.0/16", 1);
 }
 
-static void set_common(const struct built *b, const struct ranks_options *o)
+static void set_common(size_t ranks, uint16_t port)
 {
     char master[INSIDE_ADDRESS];
-    set_number("WORLD_SIZE", b->w->ranks);
-    set_number("MASTER_PORT", o->port);
+    set_number("WORLD_SIZE", ranks);
+    set_number("MASTER_PORT", port);
     setenv("MASTER_ADDR", build_address(0, master), 1);
     setenv("FORELINE_HOSTS", hosts_file, 1);
     set_mpi();
@@ -113,12 +116,13 @@ static void be_rank(const struct crew *c, uint32_t r, int out, int err)
 {
     const struct wiring *w = c->b->w;
     int empty = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (!enter_node(c->b, r) || dup2(empty, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0) {
+    if (!build_enter(c->b, r) || !set_up_node(node_name(w, r)) || dup2(empty, 0) < 0 ||
+        dup2(out, 1) < 0 || dup2(err, 2) < 0) {
         dprintf(err, "foreline: %s\n", strerror(errno));
         _exit(126);
     }
     closefrom(3);
-    set_common(c->b, c->o);
+    set_common(w->ranks, c->o->port);
     set_number("RANK", r);
     set_number("LOCAL_RANK", w->local[r]);
     set_number("LOCAL_WORLD_SIZE", w->space[w->space_of[r]].ranks);
@@ -286,7 +290,6 @@ enum status ranks_run(const struct built *b, const struct ranks_options *o, int 
         goto out;
     }
     TRY(write_files(b->w));
-    TRY(remote_prepare(b));
     for (uint32_t r = 0; r < b->w->ranks; r++)
         TRY(start(&c, r));
     TRY(watch(&c));
@@ -301,16 +304,16 @@ out: /* the processes end with the sandbox */
     return st;
 }
 
-static void be_shell(const struct built *b, const struct ranks_options *o, uint32_t rank)
+void ranks_be_shell(const char *name, size_t ranks, uint16_t port)
 {
     const char *shell = getenv("SHELL");
     shell = shell && *shell ? shell : "/bin/sh";
-    if (!enter_node(b, rank)) {
+    if (!set_up_node(name)) {
         dprintf(2, "foreline: %s\n", strerror(errno));
         _exit(126);
     }
     closefrom(3);
-    set_common(b, o);
+    set_common(ranks, port);
     signal(SIGINT, SIG_DFL);
     signal(SIGPIPE, SIG_DFL);
     execl(shell, shell, (char *)NULL);
@@ -324,10 +327,11 @@ enum status ranks_shell(const struct built *b, const struct ranks_options *o, ui
     enum status st;
     int ended = 0;
     TRY(write_files(b->w));
-    TRY(remote_prepare(b));
     pid_t pid = fork();
+    if (pid == 0 && !build_enter(b, rank))
+        _exit(126);
     if (pid == 0)
-        be_shell(b, o, rank);
+        ranks_be_shell(node_name(b->w, rank), b->w->ranks, o->port);
     if (pid < 0)
         return error_set(STATUS_IO, "fork: %s", strerror(errno));
     while (waitpid(pid, &ended, 0) < 0 && errno == EINTR)

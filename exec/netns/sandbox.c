@@ -87,6 +87,8 @@ static void be_first(enum status (*fn)(void *argument, int *code), void *argumen
 {
     int code = 0;
     end_with_parent(0);
+    prctl(PR_SET_NAME, sandbox_name);
+    prctl(PR_SET_DUMPABLE, 1); /* lost with a user namespace; netns_join() looks into /proc */
     enum status st = own_mounts();
     if (st == STATUS_OK)
         st = fn(argument, &code);

@@ -115,8 +115,9 @@ static uint32_t other_end(const struct network_link *l, uint32_t v)
     return l->a == v ? l->b : l->a;
 }
 
-/* Breadth first from the receiver, whose own links count if it has any, else its node's. */
-static void search_from(struct search *s, uint32_t rank)
+/* Breadth first from the receiver, whose own links count if it has any, else its node's;
+ * `through`: nodes forward too. */
+static void search_from(struct search *s, uint32_t rank, bool through)
 {
     const struct network *n = s->net;
     size_t head = 0, tail = 0;
@@ -133,7 +134,7 @@ static void search_from(struct search *s, uint32_t rank)
         }
     while (head < tail) {
         uint32_t v = s->queue[head++];
-        if (s->node[v] != WIRING_NONE && s->node[v] != home)
+        if (s->node[v] != WIRING_NONE && s->node[v] != home && !through)
             continue;
         for (uint32_t e = s->start[v]; e < s->start[v + 1]; e++) {
             uint32_t u = other_end(&n->link[s->edge[e]], v);
@@ -146,8 +147,9 @@ static void search_from(struct search *s, uint32_t rank)
     }
 }
 
-/* Out of each node towards the rank, by the rank's number among the equally short ways. */
-static enum status choose_exits(struct search *s, uint32_t rank)
+/* Out of each node towards the rank, by the rank's number among the equally short ways. Returns a
+ * node without any, WIRING_NONE. */
+static uint32_t choose_exits(struct search *s, uint32_t rank)
 {
     struct wiring *w = s->w;
     for (uint32_t node = 0; node < w->nodes; node++) {
@@ -161,14 +163,25 @@ static enum status choose_exits(struct search *s, uint32_t rank)
             least = s->hops[v];
         }
         if (equal == 0)
-            return error_set(STATUS_UNSUPPORTED, "no way from node %s to rank %u but through hosts",
-                             w->space[node].name, rank);
+            return node;
         pick = w->local[rank] % equal;
         for (uint32_t v = 0; v < s->net->vertices; v++)
             if (s->node[v] == node && s->hops[v] == least && pick-- == 0)
                 s->exit[node * w->ranks + rank] = s->via[v * w->ranks + rank];
     }
-    return STATUS_OK;
+    return WIRING_NONE;
+}
+
+static enum status find_exits(struct search *s, uint32_t rank)
+{
+    uint32_t lost = 0;
+    for (int through = 0; through < 2 && lost != WIRING_NONE; through++) {
+        search_from(s, rank, through != 0);
+        lost = choose_exits(s, rank);
+    }
+    return lost == WIRING_NONE ? STATUS_OK
+                               : error_set(STATUS_UNSUPPORTED, "no way from node %s to rank %u",
+                                           s->w->space[lost].name, rank);
 }
 
 /* ---- what is on a way */
@@ -201,22 +214,30 @@ static void keep_link(struct search *s, uint32_t l)
     to->latency_s = from->latency_s;
 }
 
+/* The end of the link that lies in the space. */
+static uint32_t near_end(struct search *s, const struct network_link *l, uint32_t space)
+{
+    return keep_router(s, l->a) == space ? l->a : l->b;
+}
+
 /* From a node to a rank; returns the narrowest bandwidth. */
 static double keep_way(struct search *s, uint32_t node, uint32_t rank)
 {
     struct wiring *w = s->w;
-    uint32_t l = s->exit[node * w->ranks + rank], space = node;
+    uint32_t l = s->exit[node * w->ranks + rank], space = node, v;
     double narrowest = INFINITY;
-    uint32_t v = s->node[s->net->link[l].a] == node ? s->net->link[l].a : s->net->link[l].b;
     for (;;) {
+        const struct network_link *link = &s->net->link[l];
+        v = near_end(s, link, space);
         keep_link(s, l);
         w->way[space * w->ranks + rank] = s->kept[l] - 1;
-        narrowest = fmin(narrowest, s->net->link[l].bandwidth_Bps);
-        v = other_end(&s->net->link[l], v);
+        narrowest = fmin(narrowest, link->bandwidth_Bps);
+        v = other_end(link, v);
         space = keep_router(s, v);
         if (space == w->space_of[rank])
             return narrowest;
-        l = s->via[v * w->ranks + rank];
+        w->space[space].forwards = true;
+        l = space < w->nodes ? s->exit[space * w->ranks + rank] : s->via[v * w->ranks + rank];
     }
 }
 
@@ -226,8 +247,7 @@ static enum status find_ways(struct search *s)
     struct wiring *w = s->w;
     list_edges(s);
     for (uint32_t rank = 0; rank < w->ranks; rank++) {
-        search_from(s, rank);
-        TRY(choose_exits(s, rank));
+        TRY(find_exits(s, rank));
     }
     for (uint32_t node = 0; node < w->nodes; node++) {
         double widest = 0;
@@ -370,7 +390,7 @@ enum status wiring_dumbbell(uint32_t pairs, double bandwidth_Bps, struct wiring 
     w.spaces = nodes + 2;
     w.links = nodes + 1;
     for (uint32_t k = 0; k < nodes + 2; k++) {
-        w.space[k] = (struct wiring_space){.ranks = k < nodes, .first = k};
+        w.space[k] = (struct wiring_space){.ranks = k < nodes, .first = k, .forwards = k >= nodes};
         name_space(NULL, k, &w.space[k]);
     }
     for (uint32_t k = 0; k < nodes; k++) {
@@ -390,6 +410,14 @@ enum status wiring_dumbbell(uint32_t pairs, double bandwidth_Bps, struct wiring 
 out:
     wiring_free(&w);
     return st;
+}
+
+double wiring_latency(const struct wiring *w)
+{
+    double longest_s = 0;
+    for (size_t i = 0; i < w->links; i++)
+        longest_s = fmax(longest_s, w->link[i].latency_s);
+    return longest_s;
 }
 
 void wiring_free(struct wiring *w)

@@ -2,6 +2,8 @@
 #ifndef EXEC_NETNS_WIRING_H
 #define EXEC_NETNS_WIRING_H
 
+#include <stdbool.h>
+
 #include "core/network.h"
 #include "core/topology.h"
 
@@ -17,6 +19,7 @@ struct wiring_space {
     uint32_t ranks;         /* 0: a router */
     uint32_t first;         /* its lowest rank */
     uint32_t interfaces;    /* eth0 ... */
+    bool forwards;          /* what is for others: a router, or a node that ways lead through */
 };
 
 struct wiring_link {
@@ -41,8 +44,9 @@ struct wiring {
  *
  * Devices joined by tiers that are called nv... or pci... share a node, whose
  * own links are left out: inside it is this machine's memory. A way has fewest links, depends on
- * the receiver only and leads through no third node; among several equal ones out of a node, the
- * one with the receiver's number within its node. Links and routers on no way are left out.
+ * the receiver only and leads through no third node where there is one such (in a torus there is
+ * none); among several equal ones out of a node, the one with the receiver's number within its
+ * node. Links and routers on no way are left out.
  * STATUS_INVALID when ranks is not 1 to the number of devices or a device has two,
  * STATUS_UNSUPPORTED when there are more than WIRING_RANKS or no way, STATUS_NOMEM. O(ranks *
  * (links + vertices^2 worst)). */
@@ -53,6 +57,7 @@ enum status wiring_pair(struct wiring *out) MUST_CHECK;
 /* `pairs` nodes on each side of two routers, whose link all share; the others are not shaped. Node
  * i and node pairs + i, a rank each, are partners. STATUS_NOMEM. */
 enum status wiring_dumbbell(uint32_t pairs, double bandwidth_Bps, struct wiring *out) MUST_CHECK;
-void wiring_free(struct wiring *w); /* accepts {0}; leaves {0} */
+double wiring_latency(const struct wiring *w); /* the longest of a link, seconds */
+void wiring_free(struct wiring *w);            /* accepts {0}; leaves {0} */
 
 #endif
