@@ -11,12 +11,14 @@
 #include "exec/calibrate.h"
 #include "topologies/write.h"
 
-static const char *device = "cpu", *transport = "tcp", *output, *matrix;
+static const char *device = "cpu", *dtype = "fp32", *transport = "tcp", *output, *matrix;
 static size_t ranks = 2, repeats = 5;
 static bool table, json;
 
 static const struct option_spec options[] = {
-    {OPTION_STRING, "device", &device, "cpu", "what to measure"},
+    {OPTION_STRING, "device", &device, "cpu|cuda",
+     "what to measure; cuda: one GPU, by foreline-worker-cuda"},
+    {OPTION_STRING, "dtype", &dtype, "fp32|bf16", "of activations; bf16 is for cuda"},
     {OPTION_STRING, "transport", &transport, "tcp|mpi", "what carries the messages"},
     {OPTION_SIZE, "ranks", &ranks, "N", "processes that measure at the same time"},
     {OPTION_SIZE, "repeats", &repeats, "N", "timed repetitions; the median counts"},
@@ -92,15 +94,21 @@ static enum status calibrate(int argc, char **argv)
     (void)argv;
     if (argc != 0)
         return error_set(STATUS_USAGE, "expected no operands, got %d", argc);
-    if (strcmp(device, "cpu") != 0)
-        return error_set(STATUS_USAGE, "--device %s: this build has only cpu", device);
+    const bool gpu = !strcmp(device, "cuda"), half = !strcmp(dtype, "bf16");
+    if (!gpu && strcmp(device, "cpu") != 0)
+        return error_set(STATUS_USAGE, "--device %s: expected cpu or cuda", device);
+    if (!half && strcmp(dtype, "fp32") != 0)
+        return error_set(STATUS_USAGE, "--dtype %s: expected fp32 or bf16", dtype);
+    if (half && !gpu)
+        return error_set(STATUS_USAGE, "--dtype bf16: device cpu computes in fp32 only");
     const struct calibrate_options o = {
-        .ranks = ranks,
+        .ranks = gpu ? 1 : ranks,
+        .half = half,
         .repeats = repeats,
         .progress = isatty(STDERR_FILENO),
         .transport = transport,
     };
-    TRY(calibrate_cpu(&o, &c));
+    TRY(gpu ? calibrate_cuda(&o, &c) : calibrate_cpu(&o, &c));
     if (gethostname(host, sizeof host - 1) == 0)
         by.host = host;
     if (output)
@@ -130,7 +138,9 @@ const struct command command_calibrate = {
         "fitted as latency + bytes / bandwidth), then collectives of all ranks. Medians of the\n"
         "repetitions after a warm-up; how far those lie apart is printed: above some 10 % in the\n"
         "median the machine was not idle. With --transport mpi, mpirun starts the ranks\n"
-        "(foreline-worker-mpi).\n"
+        "(foreline-worker-mpi). With --device cuda one GPU is measured by foreline-worker-cuda, "
+        "by\n"
+        "CUDA events around each of many calls in a queue; messages are not.\n"
         "\n"
         "--table prints size, count, type, time, algbw and busbw as nccl-tests define them, and\n"
         "what the fitted platform predicts: for messages the fit, for collectives the closed form\n"

@@ -27,7 +27,7 @@ static const struct option_spec options[] = {
      "samples that an imported profile's times and sizes are for (1: count the minibatch as one "
      "sample)"},
     {OPTION_STRING, "device", &device, "NAME",
-     "import: device type that the profile was taken on; profile: what to measure (cpu)"},
+     "import: device type that the profile was taken on; profile: what to measure (cpu, cuda)"},
     {OPTION_STRING, "output", &output, "FILE",
      "import, profile: where the model goes ('-': stdout)"},
     {OPTION_SIZE, "batch", &batch, "N", "profile: samples of a microbatch"},
@@ -313,17 +313,21 @@ static enum status profile(const char *spec)
     struct model m = {0};
     struct calibrate_spread spread;
     const struct provenance by = command_provenance(0);
-    const struct profile_options o = {
-        .batch = batch, .ranks = ranks, .repeats = repeats, .progress = isatty(STDERR_FILENO)};
+    const bool gpu = device && !strcmp(device, "cuda");
+    const struct profile_options o = {.batch = batch,
+                                      .ranks = gpu ? 1 : ranks,
+                                      .repeats = repeats,
+                                      .progress = isatty(STDERR_FILENO),
+                                      .gpu = gpu};
     size_t k = 0;
     if (!output && !graph)
         return error_set(STATUS_USAGE, "model profile needs -o FILE or --graph FILE");
-    if (device && strcmp(device, "cpu") != 0)
-        return error_set(STATUS_USAGE, "--device %s: only cpu can be profiled", device);
+    if (device && !gpu && strcmp(device, "cpu") != 0)
+        return error_set(STATUS_USAGE, "--device %s: cpu and cuda can be profiled", device);
     TRY(load_model(spec, &m));
-    TRY(profile_cpu(&m, &o, &spread));
-    while (strcmp(m.profile[k].device, "cpu") != 0 || m.profile[k].samples != (double)batch ||
-           m.profile[k].tensor_parallel != 1)
+    TRY(profile_ops(&m, &o, &spread));
+    while (strcmp(m.profile[k].device, gpu ? "cuda" : "cpu") != 0 ||
+           m.profile[k].samples != (double)batch || m.profile[k].tensor_parallel != 1)
         k++;
     if (output)
         TRY(model_write(&m, output, &by));

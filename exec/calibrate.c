@@ -74,6 +74,26 @@ enum status calibrate_cpu(const struct calibrate_options *o, struct calibration 
     return calibrate_task(&bench_task, o, out);
 }
 
+enum status calibrate_cuda(const struct calibrate_options *o, struct calibration *out)
+{
+    enum status st;
+    struct bench b = {.task = &bench_task_gpu, .ranks = 1, .repeats = o->repeats, .half = o->half};
+    if (o->ranks != 1)
+        return error_set(STATUS_UNSUPPORTED, "%zu ranks: GPUs are calibrated one at a time",
+                         o->ranks);
+    if (o->repeats < 1 || o->repeats > CALIBRATE_REPEATS)
+        return error_set(STATUS_INVALID, "%zu repeats: expected 1 to %d", o->repeats,
+                         CALIBRATE_REPEATS);
+    b.number = calloc(bench_numbers(&b), sizeof *b.number);
+    if (!b.number)
+        return error_set(STATUS_NOMEM, "%zu figures", bench_numbers(&b));
+    TRY(calibrate_gpu(&b, o->worker));
+    TRY(calibrate_fit(&b, out));
+out:
+    free(b.number);
+    return st;
+}
+
 void calibration_free(struct calibration *c)
 {
     topology_free(&c->topology);

@@ -15,7 +15,8 @@ struct calibrate_options {
     size_t repeats;        /* timed repetitions after one warm-up; the median counts */
     bool progress;         /* lines on stderr, if we fork the ranks */
     const char *transport; /* "tcp": forked here; "mpi": started by mpirun; NULL: "tcp" */
-    const char *worker;    /* mpi: path of foreline-calibrate-mpi; NULL: found as in launch.h */
+    const char *worker;    /* mpi, GPU: path of what measures; NULL: found as in launch.h */
+    bool half;             /* GPU: in bf16 */
 };
 
 /* How far repetitions lie apart: interquartile range / median of the figures measured. */
@@ -51,6 +52,10 @@ struct calibration {
 /* Some 10 s for 2 ranks with 5 repeats. STATUS_INVALID, STATUS_NOMEM; STATUS_EXTERNAL when a rank
  * dies; STATUS_IO: no mpirun or no worker. *out is untouched on failure. */
 enum status calibrate_cpu(const struct calibrate_options *o, struct calibration *out) MUST_CHECK;
+/* One GPU, device type "cuda", by foreline-worker-cuda: times are CUDA events around each of many
+ * calls in a queue. `transport` is not looked at: `ranks` is 1, STATUS_UNSUPPORTED otherwise.
+ * STATUS_IO: no worker; STATUS_EXTERNAL: what the worker says, there is no GPU for instance. */
+enum status calibrate_cuda(const struct calibrate_options *o, struct calibration *out) MUST_CHECK;
 void calibration_free(struct calibration *c); /* accepts {0}; leaves {0} */
 
 /* Tab-separated, a line per ordered pair and, with zeros, of a rank and itself: from, to,

@@ -121,7 +121,7 @@ static enum status make_type(const struct bench *b, struct spreads *spread, stru
         return error_set(STATUS_NOMEM, "device type");
     out->types = 1;
     struct device_type *type = out->type;
-    type->name = strdup("cpu");
+    type->name = strdup(b->task == &bench_task_gpu ? "cuda" : "cpu");
     if (!type->name)
         return error_set(STATUS_NOMEM, "device type");
     TRY(make_rates(b, spread, type));
@@ -129,8 +129,9 @@ static enum status make_type(const struct bench *b, struct spreads *spread, stru
     type->launch_s = figure_s(b, 2 * b->task->probes + FIGURE_LAUNCH, spread);
     type->memory_Bps =
         2.0 * (double)b->task->copy_bytes / figure_s(b, 2 * b->task->probes + FIGURE_COPY, spread);
+    double own = figure_s(b, 2 * b->task->probes + FIGURE_MEMORY, spread);
     double ram = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    type->memory_bytes = (int64_t)(ram / (double)b->ranks);
+    type->memory_bytes = (int64_t)(own > 0 ? own : ram / (double)b->ranks);
 out:
     return st;
 }

@@ -16,10 +16,11 @@
 
 extern char **environ;
 
-/* mpirun, and what comes out of it. */
+/* What measures in other processes, mpirun or a worker for GPUs, and what comes out of it. */
 struct mpirun {
-    char **words; /* its command line, without the worker's */
-    char **line;  /* with it */
+    const char *name, *mark; /* of messages; what complaints begin with */
+    char **words;            /* mpirun's command line, without the worker's; NULL: no mpirun */
+    char **line;             /* with it */
     char path[4096], ranks[32], repeats[32];
     pid_t pid;    /* 0: not running */
     int figures;  /* pipe: what rank 0 prints; -1: none */
@@ -119,16 +120,16 @@ static enum status listen_to(struct mpirun *m, double deadline_s)
 }
 
 /* What a rank says is wrong; false: none says anything. */
-static bool find_complaint(FILE *errors, char *text, size_t n)
+static bool find_complaint(const struct mpirun *m, char *text, size_t n)
 {
     char line[1024];
-    rewind(errors);
-    while (fgets(line, sizeof line, errors)) {
-        char *mark = strstr(line, calibrate_mark);
+    rewind(m->errors);
+    while (fgets(line, sizeof line, m->errors)) {
+        char *mark = strstr(line, m->mark);
         line[strcspn(line, "\n")] = '\0';
         if (!mark)
             continue;
-        snprintf(text, n, "%s", mark + strlen(calibrate_mark));
+        snprintf(text, n, "%s", mark + strlen(m->mark));
         return true;
     }
     return false;
@@ -141,7 +142,7 @@ static enum status finish(struct mpirun *m, double deadline_s)
     char reason[1024];
     while (waitpid(m->pid, &status, WNOHANG) == 0) {
         if (clock_now() > deadline_s)
-            return error_set(STATUS_EXTERNAL, "mpirun does not end");
+            return error_set(STATUS_EXTERNAL, "%s does not end", m->name);
         clock_sleep_until(clock_now() + 0.02);
     }
     m->pid = 0;
@@ -149,14 +150,14 @@ static enum status finish(struct mpirun *m, double deadline_s)
         return STATUS_OK;
     if (launch_find_signal(m->errors, &rank, &signal))
         return error_set(STATUS_EXTERNAL, "rank %u killed by signal %d", rank, signal);
-    if (find_complaint(m->errors, reason, sizeof reason))
+    if (find_complaint(m, reason, sizeof reason))
         return error_set(STATUS_EXTERNAL, "%s", reason);
     launch_find_reason(m->errors, reason, sizeof reason);
-    return error_set(STATUS_EXTERNAL, "mpirun ended with status %d: %s",
+    return error_set(STATUS_EXTERNAL, "%s ended with status %d: %s", m->name,
                      WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), reason);
 }
 
-/* Ask mpirun to end the ranks; without it they end as well. */
+/* Ask it to end, mpirun its ranks as well. */
 static void stop(struct mpirun *m)
 {
     double deadline_s = clock_now() + 10;
@@ -187,34 +188,93 @@ enum status calibrate_parse(const char *text, size_t n, double *number)
     return STATUS_OK;
 }
 
-enum status calibrate_mpirun(struct bench *b, const char *worker)
+/* The line is made. */
+static enum status run(struct mpirun *m, size_t n, double deadline_s, double *number)
 {
     enum status st;
-    size_t n = bench_numbers(b);
-    double deadline_s = clock_now() + calibrate_limit(b);
-    struct mpirun m = {.figures = -1, .room = n * NUMBER_TEXT + HEAD_TEXT};
-    TRY(make_line(b, worker, &m));
-    m.text = malloc(m.room + 1);
-    if (!m.text) {
-        st = error_set(STATUS_NOMEM, "%zu figures", n);
-        goto out;
-    }
-    if (b->progress)
-        fprintf(stderr, "\rcalibrate: %zu ranks of mpirun", b->ranks);
-    TRY(start(&m));
-    TRY(listen_to(&m, deadline_s));
-    TRY(finish(&m, deadline_s));
-    TRY(calibrate_parse(m.text, n, b->number));
+    m->room = n * NUMBER_TEXT + HEAD_TEXT;
+    m->text = malloc(m->room + 1);
+    if (!m->text)
+        return error_set(STATUS_NOMEM, "%zu figures", n);
+    TRY(start(m));
+    TRY(listen_to(m, deadline_s));
+    TRY(finish(m, deadline_s));
+    TRY(calibrate_parse(m->text, n, number));
 out:
-    stop(&m);
-    if (m.figures >= 0)
-        close(m.figures);
-    if (m.errors)
-        fclose(m.errors);
-    free(m.line);
-    free(m.words);
-    free(m.text);
     return st;
 }
 
+static void close_run(struct mpirun *m)
+{
+    stop(m);
+    if (m->figures >= 0)
+        close(m->figures);
+    if (m->errors)
+        fclose(m->errors);
+    free(m->line);
+    free(m->words);
+    free(m->text);
+}
+
+enum status calibrate_mpirun(struct bench *b, const char *worker)
+{
+    enum status st;
+    double deadline_s = clock_now() + calibrate_limit(b);
+    struct mpirun m = {.name = "mpirun", .mark = calibrate_mark, .figures = -1};
+    TRY(make_line(b, worker, &m));
+    if (b->progress)
+        fprintf(stderr, "\rcalibrate: %zu ranks of mpirun", b->ranks);
+    TRY(run(&m, bench_numbers(b), deadline_s, b->number));
+out:
+    close_run(&m);
+    return st;
+}
+
+/* ---- foreline-worker-cuda */
+
+enum status calibrate_gpu_worker(const char *worker, const char *const *arguments, size_t n,
+                                 double limit_s, double *number)
+{
+    enum status st = STATUS_OK;
+    size_t words = 0;
+    const char *told = worker ? worker : getenv("FORELINE_WORKER");
+    struct mpirun m = {.name = "foreline-worker-cuda", .mark = calibrate_gpu_mark, .figures = -1};
+    if (told)
+        snprintf(m.path, sizeof m.path, "%s", told);
+    else
+        TRY(launch_find_beside(m.name, m.path, sizeof m.path,
+                               ": it is built by cmake --preset cuda"));
+    while (arguments[words])
+        words++;
+    m.line = calloc(words + 2, sizeof *m.line);
+    if (!m.line) {
+        st = error_set(STATUS_NOMEM, "command line");
+        goto out;
+    }
+    m.line[0] = m.path;
+    for (size_t k = 0; k < words; k++)
+        m.line[k + 1] = (char *)(uintptr_t)arguments[k];
+    TRY(run(&m, n, clock_now() + limit_s, number));
+out:
+    close_run(&m);
+    return st;
+}
+
+enum status calibrate_gpu(struct bench *b, const char *worker)
+{
+    char repeats[32];
+    snprintf(repeats, sizeof repeats, "%zu", b->repeats);
+    const char *const arguments[] = {calibrate_flag, repeats, b->half ? "bf16" : "fp32", NULL};
+    return calibrate_gpu_worker(worker, arguments, bench_numbers(b), calibrate_limit(b), b->number);
+}
+
+void calibrate_print(const double *number, size_t n)
+{
+    printf(CALIBRATE_HEAD, n);
+    for (size_t k = 0; k < n; k++)
+        printf("%.17g\n", number[k]);
+    fflush(stdout);
+}
+
 const char calibrate_flag[] = "--calibrate", calibrate_mark[] = "foreline-worker-mpi: ";
+const char calibrate_gpu_mark[] = "foreline-worker-cuda: ";

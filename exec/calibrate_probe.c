@@ -29,6 +29,27 @@ static const struct probe probes[] = {
     {"adam", 1, 1 << 21, 0, 0, 1},    {"sgd", 1, 1 << 14, 0, 0, 1},
     {"sgd", 1, 1 << 18, 0, 0, 1},     {"sgd", 1, 1 << 21, 0, 0, 1},
 };
+/* For GPUs: up to 8 samples of 1,024 tokens, as GPT-2 has them, and wider. */
+static const struct probe gpu_probes[] = {
+    {"embedding", 128, 768, 0, 0, 1},   {"embedding", 1024, 768, 0, 0, 1},
+    {"embedding", 1024, 768, 0, 0, 8},  {"layernorm", 128, 768, 0, 0, 1},
+    {"layernorm", 1024, 768, 0, 0, 1},  {"layernorm", 1024, 768, 0, 0, 8},
+    {"layernorm", 1024, 4096, 0, 0, 8}, {"linear", 128, 768, 768, 0, 1},
+    {"linear", 128, 768, 3072, 0, 1},   {"linear", 1024, 768, 768, 0, 1},
+    {"linear", 1024, 768, 3072, 0, 1},  {"linear", 1024, 3072, 768, 0, 1},
+    {"linear", 1024, 768, 3072, 0, 8},  {"linear", 1024, 3072, 768, 0, 8},
+    {"linear", 1024, 4096, 4096, 0, 8}, {"linear", 1024, 4096, 16384, 0, 8},
+    {"attention", 128, 768, 0, 12, 1},  {"attention", 1024, 768, 0, 12, 1},
+    {"attention", 1024, 768, 0, 12, 8}, {"attention", 1024, 4096, 0, 32, 4},
+    {"gelu", 128, 3072, 0, 0, 1},       {"gelu", 1024, 3072, 0, 0, 1},
+    {"gelu", 1024, 3072, 0, 0, 8},      {"residual", 128, 768, 0, 0, 1},
+    {"residual", 1024, 768, 0, 0, 1},   {"residual", 1024, 768, 0, 0, 8},
+    {"residual", 1024, 4096, 0, 0, 8},  {"loss", 128, 50257, 0, 0, 2},
+    {"loss", 1024, 50257, 0, 0, 1},     {"loss", 1024, 50257, 0, 0, 8},
+    {"adam", 1, 1 << 18, 0, 0, 1},      {"adam", 1, 1 << 22, 0, 0, 1},
+    {"adam", 1, 1 << 25, 0, 0, 1},      {"sgd", 1, 1 << 18, 0, 0, 1},
+    {"sgd", 1, 1 << 22, 0, 0, 1},       {"sgd", 1, 1 << 25, 0, 0, 1},
+};
 static const int64_t sizes[] = {4 << 10, 16 << 10, 64 << 10, 256 << 10,
                                 1 << 20, 4 << 20,  16 << 20, 64 << 20};
 
@@ -37,6 +58,12 @@ const struct bench_task bench_task = {.probes = sizeof probes / sizeof *probes,
                                       .probe = probes,
                                       .size = sizes,
                                       .copy_bytes = 32 << 20};
+
+const struct bench_task bench_task_gpu = {.probes = sizeof gpu_probes / sizeof *gpu_probes,
+                                          .sizes = sizeof sizes / sizeof *sizes,
+                                          .probe = gpu_probes,
+                                          .size = sizes,
+                                          .copy_bytes = 256 << 20};
 
 /* ---- what a probe is in a model; the formulas of model/layers.c */
 

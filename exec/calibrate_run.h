@@ -5,7 +5,8 @@
  *   calibrate_probe.c   the layers that are measured
  *   calibrate_ops.c     one rank's compute: layers, optimizers, memory
  *   calibrate_link.c    one rank's messages and collectives, over any transport
- *   calibrate_mpi.c     ranks that mpirun starts (mpi/calibrate_main.c is one)
+ *   calibrate_mpi.c     ranks that mpirun starts (mpi/calibrate.c is one), and foreline-worker-cuda
+ *                       (cuda/calibrate.c)
  *
  * All ranks go through the same list of figures together: before each they wait for one another, so
  * that every op is measured while the other ranks do the same. */
@@ -18,12 +19,15 @@
 
 #include "core/model.h"
 #include "core/program.h"
+#include "exec/backend.h"
 #include "exec/calibrate.h"
 #include "exec/layer.h"
 #include "exec/rendezvous.h"
 #include "exec/transport.h"
 
 enum { CALIBRATE_REPEATS = 10000 };
+
+struct bench;
 
 /* A layer to measure; also the size of an optimizer step. */
 struct probe {
@@ -52,8 +56,14 @@ struct bench_task {
     const int64_t *size;       /* [sizes] of messages and collectives: bytes, ascending */
     size_t copy_bytes;         /* of each of two arrays */
 };
-enum { FIGURE_COPY, FIGURE_LAUNCH, FIGURES_MORE };
-extern const struct bench_task bench_task; /* what calibrate_cpu() measures */
+enum {
+    FIGURE_COPY,
+    FIGURE_LAUNCH,
+    FIGURE_MEMORY, /* bytes, not seconds, of a device with memory of its own; else 0 */
+    FIGURES_MORE
+};
+extern const struct bench_task bench_task;     /* what calibrate_cpu() measures */
+extern const struct bench_task bench_task_gpu; /* calibrate_cuda() */
 
 /* Collectives that every transport has. */
 struct bench_sum {
@@ -63,8 +73,20 @@ struct bench_sum {
 enum { BENCH_SUMS = 3 };
 extern const struct bench_sum bench_sums[BENCH_SUMS];
 
+/* How long ops take: sums the times between start() and stop(). */
+struct bench_watch {
+    void (*start)(struct bench *b);
+    void (*stop)(struct bench *b);
+    enum status (*take)(struct bench *b, double *seconds); /* since the last take(); waits */
+};
+
 /* A rank at work. */
 struct bench {
+    struct place on;                 /* what computes; backend NULL: the CPU */
+    bool half;                       /* in bf16 */
+    const struct bench_watch *watch; /* of `on` */
+    void *watch_self;
+    double start_s, sum_s; /* the CPU's watch */
     const struct bench_task *task;
     size_t ranks, repeats;
     uint32_t rank;
@@ -137,5 +159,19 @@ enum status calibrate_task(const struct bench_task *task, const struct calibrate
 enum status calibrate_fit(struct bench *b, struct calibration *out) MUST_CHECK;
 /* Median of value[n], which it sorts; *spread is their interquartile range / median. */
 double sorted_middle(double *value, size_t n, double *spread);
+
+/* The same by foreline-worker-cuda (`worker` NULL: as launch.h finds it): one rank, one GPU. */
+enum status calibrate_gpu(struct bench *b, const char *worker) MUST_CHECK;
+/* Run foreline-worker-cuda with arguments [..NULL] and read the n figures that it prints. */
+enum status calibrate_gpu_worker(const char *worker, const char *const *arguments, size_t n,
+                                 double limit_s, double *number) MUST_CHECK;
+/* Complaints of foreline-worker-cuda begin with this. */
+extern const char calibrate_gpu_mark[];
+/* The same for `model profile`: "--profile", then a model's file, samples and repeats. Measures and
+ * prints the figures of all its different ops: [op][forward, backward][repeat]. */
+extern const char profile_flag[];
+enum status profile_measure(struct bench *b, const struct model *m, size_t batch) MUST_CHECK;
+/* As printed by a rank: CALIBRATE_HEAD, then a number a line. */
+void calibrate_print(const double *number, size_t n);
 
 #endif

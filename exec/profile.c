@@ -1,17 +1,19 @@
 #include "exec/profile.h"
 
+#include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "core/json.h"
+#include "core/provenance.h"
 #include "core/text.h"
 #include "exec/calibrate_run.h"
 #include "exec/cpu/gemm.h"
 #include "exec/team.h"
-
-static const char device_type[] = "cpu";
 
 /* ---- what is measured */
 
@@ -79,28 +81,75 @@ static double *calls_at(const struct survey *s, double *call_s, size_t c, bool b
     return call_s + ((2 * c + backward) * o->ranks + rank) * o->repeats;
 }
 
-static enum status measure_cases(struct team_member *me, void *context)
+static enum status measure_cases(const struct survey *s, struct bench *b, double *number)
 {
     enum status st = STATUS_OK;
-    const struct survey *s = context;
     const struct profile_options *o = s->options;
-    struct bench b = {.ranks = me->ranks,
-                      .repeats = o->repeats,
-                      .rank = me->rank,
-                      .together = together,
-                      .context = me->together};
-    gemm_single_thread();
     for (size_t c = 0; c < s->cases; c++) {
-        if (o->progress && me->rank == 0)
+        if (o->progress && b->rank == 0)
             fprintf(stderr, "\rprofile: op %zu of %zu different ones", c + 1, s->cases);
-        TRY(bench_layer(&b, &s->layer[c], o->batch, calls_at(s, me->number, c, false, me->rank),
-                        calls_at(s, me->number, c, true, me->rank)));
+        TRY(bench_layer(b, &s->layer[c], o->batch, calls_at(s, number, c, false, b->rank),
+                        calls_at(s, number, c, true, b->rank)));
     }
 out:
     return st;
 }
 
-static enum status measure(struct survey *s)
+static enum status be_member(struct team_member *me, void *context)
+{
+    const struct survey *s = context;
+    struct bench b = {.ranks = me->ranks,
+                      .repeats = s->options->repeats,
+                      .rank = me->rank,
+                      .together = together,
+                      .context = me->together};
+    return measure_cases(s, &b, me->number);
+}
+
+/* The worker reads the model from a file of ours. */
+static enum status measure_on_gpu(const struct survey *s, const struct model *m, size_t numbers,
+                                  double limit_s)
+{
+    enum status st;
+    char path[] = "/tmp/foreline-profile-XXXXXX", batch[32], repeats[32];
+    const struct provenance by = {.version = foreline_version, .command = "foreline model profile"};
+    int fd = mkstemp(path);
+    if (fd < 0)
+        return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+    close(fd);
+    snprintf(batch, sizeof batch, "%zu", s->options->batch);
+    snprintf(repeats, sizeof repeats, "%zu", s->options->repeats);
+    const char *const arguments[] = {profile_flag, path, batch, repeats, NULL};
+    TRY(model_write(m, path, &by));
+    TRY(calibrate_gpu_worker(s->options->worker, arguments, numbers, limit_s, s->call_s));
+out:
+    unlink(path);
+    return st;
+}
+
+enum status profile_measure(struct bench *b, const struct model *m, size_t batch)
+{
+    enum status st;
+    const struct profile_options o = {.batch = batch, .ranks = 1, .repeats = b->repeats};
+    struct survey s = {.options = &o};
+    b->half = m->element_bytes == 2;
+    TRY(find_cases(&s, m));
+    size_t n = 2 * s.cases * b->repeats;
+    s.call_s = calloc(n + 1, sizeof *s.call_s);
+    if (!s.call_s) {
+        st = error_set(STATUS_NOMEM, "%zu times", n);
+        goto out;
+    }
+    TRY(measure_cases(&s, b, s.call_s));
+    calibrate_print(s.call_s, n);
+out:
+    free(s.case_of);
+    free(s.layer);
+    free(s.call_s);
+    return st;
+}
+
+static enum status measure(struct survey *s, const struct model *m)
 {
     enum status st;
     const struct profile_options *o = s->options;
@@ -109,7 +158,8 @@ static enum status measure(struct survey *s)
     if (!s->call_s)
         return error_set(STATUS_NOMEM, "%zu times", numbers);
     double limit_s = 120 + 10 * (double)(o->repeats + 1) * (double)s->cases;
-    TRY(team_run(o->ranks, numbers, limit_s, measure_cases, s, s->call_s));
+    TRY(o->gpu ? measure_on_gpu(s, m, numbers, limit_s)
+               : team_run(o->ranks, numbers, limit_s, be_member, s, s->call_s));
     if (o->progress)
         fputc('\n', stderr);
 out:
@@ -156,7 +206,8 @@ static enum status make_profile(const struct survey *s, struct model_profile *ou
     struct model_profile p = {.samples = (double)s->options->batch, .tensor_parallel = 1};
     p.forward_s = calloc(s->n + 1, sizeof *p.forward_s);
     p.backward_s = calloc(s->n + 1, sizeof *p.backward_s);
-    if (!p.forward_s || !p.backward_s || text_copy(device_type, &p.device) != STATUS_OK) {
+    if (!p.forward_s || !p.backward_s ||
+        text_copy(s->options->gpu ? "cuda" : "cpu", &p.device) != STATUS_OK) {
         free_profile(&p);
         return error_set(STATUS_NOMEM, "profile of %zu ops", s->n);
     }
@@ -194,7 +245,9 @@ static enum status put_profile(struct model *m, const struct survey *s)
     return STATUS_OK;
 }
 
-enum status profile_cpu(struct model *m, const struct profile_options *o,
+const char profile_flag[] = "--profile";
+
+enum status profile_ops(struct model *m, const struct profile_options *o,
                         struct calibrate_spread *spread)
 {
     enum status st;
@@ -205,12 +258,16 @@ enum status profile_cpu(struct model *m, const struct profile_options *o,
                          "microbatches of %zu, %zu ranks, %zu repeats: expected at least 1, 1 to "
                          "%d, 1 to %d",
                          o->batch, o->ranks, o->repeats, TEAM_MOST, CALIBRATE_REPEATS);
-    if (m->element_bytes != sizeof(real))
+    if (m->element_bytes != sizeof(real) && !(o->gpu && m->element_bytes == 2))
         return error_set(STATUS_UNSUPPORTED,
-                         "%s has parameters of %lld bytes; the CPU device computes with %zu",
-                         m->name, (long long)m->element_bytes, sizeof(real));
+                         "%s has parameters of %lld bytes; the %s device computes with %s", m->name,
+                         (long long)m->element_bytes, o->gpu ? "CUDA" : "CPU",
+                         o->gpu ? "4 and 2" : "4");
+    if (o->gpu && o->ranks != 1)
+        return error_set(STATUS_UNSUPPORTED, "%zu ranks: GPUs are measured one at a time",
+                         o->ranks);
     TRY(find_cases(&s, m));
-    TRY(measure(&s));
+    TRY(measure(&s, m));
     TRY(take_medians(&s, spread));
     TRY(put_profile(m, &s));
 out:

@@ -1,10 +1,12 @@
 /* foreline-worker-cuda - one rank of a run on a GPU. An executable of its own, because the CUDA
- * libraries are large and not everywhere. With --self-test it checks the GPU instead. */
+ * libraries are large and not everywhere. With --self-test it checks the GPU
+ * instead, and `foreline calibrate` and `model profile` ask it for figures. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "exec/cuda/calibrate.h"
 #include "exec/cuda/selftest.h"
 #include "exec/worker.h"
 
@@ -35,5 +37,7 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "--self-test") == 0)
         return cuda_selftest(stdout);
     set_environment();
+    if (cuda_measures(argc, argv))
+        return cuda_measure(argc, argv);
     return worker_main(argc, argv, &(const struct worker_parts){devices, transports});
 }

@@ -29,8 +29,15 @@ status=0
 "$bin/foreline" calibrate --ranks 0 >out 2>&1 || status=$?
 [ $status = 1 ] || fail "--ranks 0: exit $status"
 status=0
-"$bin/foreline" calibrate --device cuda >out 2>&1 || status=$?
-[ $status = 2 ] || fail "--device cuda: exit $status"
+"$bin/foreline" calibrate --device abacus >out 2>&1 || status=$?
+[ $status = 2 ] || fail "--device abacus: exit $status"
+status=0
+FORELINE_WORKER=nowhere "$bin/foreline" calibrate --device cuda >out 2>&1 || status=$?
+[ $status = 1 ] && grep -q 'foreline-worker-cuda ended with status 127: nowhere' out ||
+    fail "--device cuda without a worker: exit $status, $(cat out)"
+status=0
+"$bin/foreline" calibrate --dtype bf16 >out 2>&1 || status=$?
+[ $status = 2 ] || fail "--dtype bf16 on the CPU: exit $status"
 status=0
 "$bin/foreline" calibrate --transport pigeon >out 2>&1 || status=$?
 [ $status = 1 ] || fail "--transport pigeon: exit $status"

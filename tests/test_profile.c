@@ -35,7 +35,7 @@ static void measure(struct model *m, size_t batch)
 {
     const struct profile_options o = {.batch = batch, .ranks = 2, .repeats = 2};
     struct calibrate_spread spread = {-1, -1};
-    if (profile_cpu(m, &o, &spread) != STATUS_OK)
+    if (profile_ops(m, &o, &spread) != STATUS_OK)
         fail_msg("%s", error_message());
     assert_true(spread.median >= 0 && spread.worst >= spread.median);
 }
@@ -97,17 +97,17 @@ static void what_the_device_does_not_compute_is_named(void **state)
     struct calibrate_spread spread;
     struct profile_options o = {.batch = 1, .ranks = 1, .repeats = 1};
     build("rmoe:layers=2", &m);
-    assert_int_equal(profile_cpu(&m, &o, &spread), STATUS_UNSUPPORTED);
+    assert_int_equal(profile_ops(&m, &o, &spread), STATUS_UNSUPPORTED);
     assert_int_equal(m.profiles, 0);
     model_free(&m);
     build(tiny, &m);
     m.element_bytes = 2;
-    assert_int_equal(profile_cpu(&m, &o, &spread), STATUS_UNSUPPORTED);
+    assert_int_equal(profile_ops(&m, &o, &spread), STATUS_UNSUPPORTED);
     m.element_bytes = 4;
     o.batch = 0;
-    assert_int_equal(profile_cpu(&m, &o, &spread), STATUS_INVALID);
+    assert_int_equal(profile_ops(&m, &o, &spread), STATUS_INVALID);
     o = (struct profile_options){.batch = 1, .ranks = TEAM_MOST + 1, .repeats = 1};
-    assert_int_equal(profile_cpu(&m, &o, &spread), STATUS_INVALID);
+    assert_int_equal(profile_ops(&m, &o, &spread), STATUS_INVALID);
     model_free(&m);
 }
 
@@ -122,7 +122,7 @@ static void running_out_of_memory_leaves_the_model_as_it_was(void **state)
     build("mlp:layers=1,hidden=32", &m);
     for (; st == STATUS_NOMEM; k++) { /* in the rank or here */
         fault_countdown = k;
-        st = profile_cpu(&m, &o, &spread);
+        st = profile_ops(&m, &o, &spread);
         fault_countdown = LONG_MAX;
         assert_true(st == STATUS_OK || st == STATUS_NOMEM);
         assert_int_equal(m.profiles, st == STATUS_OK);

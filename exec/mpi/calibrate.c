@@ -44,12 +44,8 @@ static enum status collect(const struct bench *b)
         return error_set(STATUS_NOMEM, "%zu figures", n);
     enum status st =
         mpi_error(MPI_Reduce(b->number, all, (int)n, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD));
-    if (st == STATUS_OK && b->rank == 0) {
-        printf(CALIBRATE_HEAD, n);
-        for (size_t k = 0; k < n; k++)
-            printf("%.17g\n", all[k]);
-        fflush(stdout);
-    }
+    if (st == STATUS_OK && b->rank == 0)
+        calibrate_print(all, n);
     free(all);
     return st;
 }

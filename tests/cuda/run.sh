@@ -93,3 +93,14 @@ for options in "--stages 1" "--stages 2 --replicas 2" "--stages 2 --tensor-paral
     losses m.json >gpu
     near_losses "bf16, $options"
 done
+
+# Figures of ops: a call takes 1 ms on this "GPU".
+for bits in 32 16; do
+    FORELINE_WORKER=$worker "$foreline" model profile \
+        gpt-tiny:layers=1,hidden=32,heads=2,tokens=16,bits=$bits --device cuda --batch 2 \
+        --repeats 2 -o profile.json 2>err || fail "profile: $(cat err)"
+    times=$(sed -n 's/ *"\(forward\|backward\)_s": \[\(.*\)\].*/\2/p' profile.json | tr -d ' \n')
+    [ "$(echo "$times" | sed 's/0\.001//g' | tr -d ,)" = "" ] && [ ${#times} -gt 100 ] ||
+        fail "profile in $bits bits: $times"
+done
+grep -q '"device": "cuda"' profile.json || fail "no profile for cuda"

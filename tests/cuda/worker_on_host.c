@@ -3,11 +3,14 @@
  */
 #include <stddef.h>
 
+#include "exec/cuda/calibrate.h"
 #include "exec/worker.h"
 
 int main(int argc, char **argv)
 {
     struct device device = device_cuda;
+    if (cuda_measures(argc, argv))
+        return cuda_measure(argc, argv);
     device.name = "cpu";
     const struct device *const devices[] = {&device_cuda, &device_cuda_paced, &device, NULL};
     const struct transport *const transports[] = {&transport_tcp, NULL};
