@@ -156,6 +156,11 @@ faults() {
     refuses "of a newer version" newer.db 'newer foreline'
     head -c 12288 good.db >short.db
     refuses "truncated" short.db 'damaged'
+    for file in text other newer short; do # and none of them can be reported
+        "$foreline" report "$file.db" -o page.html 2>note && fail "report of $file.db"
+        [ "$(wc -l <note)" = 1 ] && grep -q "$file.db: " note || fail "report: $(cat note)"
+        [ ! -e page.html ] || fail "half a page about $file.db"
+    done
     mkdir folder.db
     refuses "a folder" folder.db 'not a regular file'
     refuses "no such folder" nowhere/x.db 'No such file'
