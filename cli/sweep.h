@@ -68,7 +68,7 @@ enum status sweep_print_rows(const struct sweep_points *all, const struct sweep_
  * when nothing is). */
 const char *sweep_label(const struct experiment *e, size_t point, size_t axis);
 const char *sweep_plan_label(const struct experiment *e, size_t point, char text[SWEEP_VALUE]);
-/* The result of a point by its number. O(n). */
+/* The result of a point by its number. O(n), of all points O(1). */
 enum status sweep_get(const struct sweep_points *p, struct sweep_database *db, size_t number,
                       bool *found, struct sweep_result *out) MUST_CHECK;
 /* The last axis that varies and is not chosen over: changes are sought along it. e->axes: none. */

@@ -14,6 +14,8 @@ enum status sweep_get(const struct sweep_points *p, struct sweep_database *db, s
                       bool *found, struct sweep_result *out)
 {
     *found = false;
+    if (number < p->n && p->number[number] == number) /* all of them */
+        return database_get(db, p->hash[number], found, out);
     for (size_t i = 0; i < p->n; i++)
         if (p->number[i] == number)
             return database_get(db, p->hash[i], found, out);

@@ -182,9 +182,10 @@ static void memory_shows_the_fullest_rank_of_each_stage_in_their_order(void **st
     struct measured_rank r[] = {rank("r0", 1, 5), rank("r1", 0, 7), rank("r2", 1, 9)};
     const struct measurement m = {.iteration_s = 10, .ranks = 3, .rank = r};
     draw_measurement("memory", &m, 1);
-    expect_table("# bar\trank\tweight_bytes\tgradient_bytes\tstate_bytes\tstash_bytes\t"
-                 "scratch_bytes\tpeak_bytes\tmemory_bytes\n"
-                 "stage 0\tr1\t10\t20\t30\t7\t0\t67\t1000\nstage 1\tr2\t10\t20\t30\t9\t0\t69\t1000\n");
+    expect_table(
+        "# bar\trank\tweight_bytes\tgradient_bytes\tstate_bytes\tstash_bytes\t"
+        "scratch_bytes\tpeak_bytes\tmemory_bytes\n"
+        "stage 0\tr1\t10\t20\t30\t7\t0\t67\t1000\nstage 1\tr2\t10\t20\t30\t9\t0\t69\t1000\n");
 }
 
 static void links_list_all_in_the_table_and_draw_the_busiest(void **state)
