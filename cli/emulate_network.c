@@ -180,12 +180,15 @@ static enum status run_workers(void *argument, const struct netns_inside *inside
     const struct faults *faults = j->o->faults;
     double silent_s = faults_of_links(faults) ? faulty_s : silence_s;
     struct fault_clock clock = {0};
+    bool paced = j->o->real && j->o->dilation != 1;
     const struct launch_options o = {.transport = j->o->mpi ? "mpi" : "tcp",
                                      .mpirun = words,
                                      .address = inside->address,
                                      .device = j->o->real ? "cpu" : "paced",
+                                     .paced = paced,
                                      .steps = j->o->steps,
-                                     .warmup = j->o->warmup,
+                                     /* the first step is not judged: it makes its memory */
+                                     .warmup = paced && j->o->warmup == 0 ? 1 : j->o->warmup,
                                      .learning_rate = 0.001,
                                      .timeout_s = fmin(silent_s * inside->dilation, 1e6),
                                      .measuring = faults->n > 0 ? fault_clock_start : NULL,
@@ -202,6 +205,8 @@ static enum status run_workers(void *argument, const struct netns_inside *inside
     TRY(dilate(&j->p->program, inside->dilation, &program, &ops));
     TRY(fault_clock_open(faults, &j->p->program, inside, &clock));
     st = launch_run(&program, &j->p->model, &o, &m, &t);
+    if (st == STATUS_UNSUPPORTED && paced)
+        st = error_context(st, "dilated %g times, which is too little", inside->dilation);
     TRY(fault_clock_close(&clock, st));
     evaluate_machine(&j->p->program, &j->p->topology, &m);
     TRY(j->done(j->argument, &m, &t));
@@ -243,11 +248,6 @@ enum status emulate_plan(const struct loaded_plan *p, const struct emulate_optio
         return error_set(STATUS_NOMEM, "out of memory");
     for (size_t r = 0; r < p->program.ranks; r++)
         device[r] = p->program.rank[r].device;
-    if (o->real && o->dilation != 1) {
-        st = error_set(STATUS_UNSUPPORTED, "--compute real takes the time that it takes: it cannot "
-                                           "be dilated (--dilate 1)");
-        goto out;
-    }
     TRY(platform_network(p->platform, &p->topology, &net));
     const struct netns_options options = {.topology = &p->topology,
                                           .network = &net,

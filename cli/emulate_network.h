@@ -34,7 +34,7 @@ struct emulate_options {
     size_t steps, warmup; /* iterations; with faults one that is measured, after at least one */
     const struct faults *faults;
     bool mpi;  /* messages over MPI instead of TCP: latencies need netem then */
-    bool real; /* numerics instead of the predicted times */
+    bool real; /* numerics: as fast as they are, or dilated, and then inside the predicted times */
 };
 
 /* "auto" (0) or a number above zero. STATUS_USAGE. */
@@ -42,7 +42,7 @@ enum status emulate_parse_dilation(const char *text, double *out) MUST_CHECK;
 
 /* Run a plan's workers, one per device, on its platform, and call done(argument, measurement,
  * timeline) there, with undilated times: in a process of its own, so only what it writes and prints
- * is left. STATUS_UNSUPPORTED for real compute and dilation. */
+ * is left. STATUS_UNSUPPORTED when dilated real compute takes longer than it may. */
 enum status emulate_plan(const struct loaded_plan *p, const struct emulate_options *o,
                          enum status (*done)(void *argument, struct measurement *m,
                                              const struct timeline *t),

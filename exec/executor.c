@@ -89,7 +89,11 @@ struct running {
     uint32_t now, sum; /* that op; the program's op of its sums, PROGRAM_NONE: it has none */
     double sum_s;      /* what they took so far */
     enum status st;
+    double late_s; /* paced: how much longer than predicted ops took so far */
 };
+
+/* Of a step's time: more, and it is no measurement of the plan. */
+static const double most_late = 0.02;
 
 static void report(const struct running *r, uint32_t op, enum worker_state state)
 {
@@ -309,6 +313,26 @@ static void sum(void *self, float *data, size_t n)
     report(r, r->now, WORKER_COMPUTES);
 }
 
+/* Until what is predicted of an op is over, besides the sums in it. */
+static void pace(struct running *r, const struct program_op *o, double start_s)
+{
+    double took_s = clock_now() - start_s - r->sum_s;
+    if (took_s > o->seconds)
+        r->late_s += took_s - o->seconds;
+    else
+        clock_sleep_until(start_s + r->sum_s + o->seconds);
+}
+
+static enum status check_pace(const struct running *r)
+{
+    double step_s = r->out->end_s - r->out->start_s;
+    if (!r->e->paced || r->step == 0 || r->late_s <= most_late * step_s)
+        return STATUS_OK;
+    return error_set(STATUS_UNSUPPORTED,
+                     "real compute took %.3g s longer than it may here, in a step of %.3g s",
+                     r->late_s, step_s);
+}
+
 static enum status compute(struct running *r, uint32_t op)
 {
     enum status st;
@@ -322,6 +346,8 @@ static enum status compute(struct running *r, uint32_t op)
     r->sum_s = 0;
     start_s[op] = clock_now();
     st = e->device->compute(e->device_self, r->step, o, &(struct layer_sums){r, sum});
+    if (e->paced)
+        pace(r, o, start_s[op]);
     end_s[op] = clock_now();
     if (r->st != STATUS_OK)
         st = r->st;
@@ -394,6 +420,7 @@ enum status executor_run(const struct executor *e, uint32_t step, struct executo
             TRY(complete(&r, op));
     TRY(finish(&r));
     out->end_s = clock_now();
+    TRY(check_pace(&r));
     out->loss = e->device->take_loss(e->device_self);
 out:
     return st == STATUS_OK ? st : locate(&r, op < end ? op : (uint32_t)r.first, st);

@@ -6,6 +6,7 @@
 #define EXEC_EXECUTOR_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,8 +29,9 @@ struct executor {
     const struct device *device;
     void *device_self; /* open; owned by the caller */
     const struct transport *transport;
-    void *transport_self;               /* open; owned by the caller */
-    double timeout_s;                   /* longest wait for another rank */
+    void *transport_self; /* open; owned by the caller */
+    double timeout_s;     /* longest wait for another rank */
+    bool paced; /* a compute op that is done sooner lasts until its predicted time is over */
     struct executor_progress *progress; /* may be NULL */
 };
 
@@ -44,7 +46,8 @@ struct executor_step {
 
 /* Wait for all ranks and the common start, then run step `step` to its end: all ops of this rank
  * are complete on return. *out must come from executor_step_init(). What devices and transports
- * return, with rank, op and step named. */
+ * return, with rank, op and step named; STATUS_UNSUPPORTED when paced ops, of another step than the
+ * first, are late by more than 2 % of its time together. */
 enum status executor_run(const struct executor *e, uint32_t step,
                          struct executor_step *out) MUST_CHECK;
 /* Wait until all ranks have finished their last step; parameters are then complete everywhere. */

@@ -240,7 +240,8 @@ static enum status warn_of_load(const struct run *run, struct measurement *out)
 {
     enum status st = STATUS_OK;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    if (!launch_is_paced(run->options->device) && (long)run->program->ranks > cores)
+    bool timed = run->options->paced || launch_is_paced(run->options->device);
+    if (!timed && (long)run->program->ranks > cores)
         TRY(measurement_warn(out, "%zu workers on %ld cores: times are not comparable",
                              run->program->ranks, cores));
     double share = run->others_cpu_s / (clock_now() - run->started_s) / (double)cores;

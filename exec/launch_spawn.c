@@ -123,7 +123,7 @@ out:
 
 /* ---- arguments and environment, made before fork(): a child may not allocate */
 
-enum { ARGUMENTS = 26, NUMBER = 32 };
+enum { ARGUMENTS = 28, NUMBER = 32 };
 
 struct call {
     char *argument[ARGUMENTS]; /* of the worker */
@@ -155,6 +155,10 @@ static void make_arguments(const struct run *run, struct call *c)
                                     c->steps,          "--timeout",     c->timeout};
     for (; n < sizeof argument / sizeof *argument; n++)
         c->argument[n] = borrowed(argument[n]);
+    if (o->paced) {
+        c->argument[n++] = borrowed("--paced");
+        c->argument[n++] = borrowed("1");
+    }
     if (o->text) {
         c->argument[n++] = borrowed("--text");
         c->argument[n++] = borrowed(o->text);

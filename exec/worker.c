@@ -29,7 +29,7 @@ static enum status number(const char *name, const char *text, double low, double
 static enum status read_arguments(struct worker *w, int argc, char **argv)
 {
     enum status st = STATUS_OK;
-    double steps = 0, every = 0;
+    double steps = 0, every = 0, paced = 0;
     for (int i = 1; i < argc; i += 2) {
         const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
         if (!strcmp(name, "--program"))
@@ -48,6 +48,8 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
             TRY(number(name, value, 1e-3, 1e9, &w->timeout_s));
         else if (!strcmp(name, "--steps"))
             TRY(number(name, value, 1, UINT32_MAX - 1, &steps));
+        else if (!strcmp(name, "--paced"))
+            TRY(number(name, value, 0, 1, &paced));
         else if (!strcmp(name, "--resume"))
             w->resume_path = value;
         else if (!strcmp(name, "--checkpoint"))
@@ -60,6 +62,7 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
             return error_set(STATUS_USAGE, "unknown option '%s'", name);
     }
     w->steps = (uint32_t)steps;
+    w->paced = paced > 0;
     w->checkpoint_every = (uint32_t)every;
     if (!w->program_path || !w->model_path || !w->device_name || !w->steps)
         return error_set(STATUS_USAGE, "--program, --model, --device and --steps are needed");

@@ -2,8 +2,9 @@
  * the tests' workers are made of.
  *
  *   worker --program FILE --model FILE --device NAME [--transport NAME] [--text FILE]
- *          [--learning-rate X] --steps N --timeout SECONDS [--resume DIRECTORY_OF_A_STEP]
- *          [--checkpoint DIRECTORY --checkpoint-every N] [--log PREFIX]
+ *          [--learning-rate X] --steps N --timeout SECONDS [--paced 0|1]
+ *          [--resume DIRECTORY_OF_A_STEP] [--checkpoint DIRECTORY --checkpoint-every N]
+ *          [--log PREFIX]
  *
  * Environment: RANK, WORLD_SIZE or what stands for them (rendezvous_rank());
  * FORELINE_LAUNCHER=address:port and FORELINE_TOKEN (hexadecimal) of the launcher, which gets all

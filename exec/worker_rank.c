@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "exec/tcp/socket.h"
@@ -180,6 +181,7 @@ static enum status run_steps(struct worker_rank *w)
                          .device_self = w->device_self,
                          .transport = w->worker->transport,
                          .transport_self = w->transport_self,
+                         .paced = w->worker->paced,
                          .progress = &w->progress};
     TRY(executor_step_init(&step, &w->worker->program, w->rank));
     for (uint32_t k = 0; k < w->worker->steps; k++) {
@@ -204,6 +206,8 @@ static enum status run(struct worker_rank *w)
     struct device_options options = {.corpus = p->text_path ? &p->corpus : NULL,
                                      .learning_rate = p->learning_rate,
                                      .direct = p->transport->device_memory};
+    if (p->paced)
+        prctl(PR_SET_TIMERSLACK, 1000UL); /* as exec/paced.c */
     TRY(start_reporter(w));
     TRY(p->device->open(&p->model, &p->program, w->rank, &options, &w->device_self));
     if (p->resume_path)

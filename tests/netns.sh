@@ -119,6 +119,21 @@ awk -v s="$(median simulated.json)" -v m="$(median dilated.json)" \
 "$tool" emulate plan.json --engine netns --steps 1 --warmup 0 --compute real -o real.json >out 2>err ||
     fail "real compute: $(cat err)"
 grep -q parameters_sha256 real.json || fail "real compute without parameters"
+# Dilated, inside its predicted time: the same parameters, or refused on a machine too slow for it.
+status=0
+"$tool" emulate plan.json --engine netns --steps 1 --warmup 0 --compute real --dilate 2 -o real2.json >out 2>err || status=$?
+if [ $status = 0 ]; then
+    [ "$(grep parameters_sha256 real2.json)" != "" ] || fail "dilated real compute without parameters"
+    "$tool" emulate plan.json --engine netns --steps 2 --warmup 0 --compute real -o real.json >out 2>err ||
+        fail "real compute: $(cat err)"
+    [ "$(grep parameters_sha256 real.json)" = "$(grep parameters_sha256 real2.json)" ] ||
+        fail "dilation changes parameters"
+else
+    grep -q 'dilated 2 times, which is too little' err || fail "dilated real compute: $(cat err)"
+fi
+status=0
+"$tool" emulate plan.json --engine netns --steps 1 --compute real --dilate 0.1 >out 2>err || status=$?
+[ $status = 1 ] && grep -q 'which is too little: .*real compute took\|has just carried' err || fail "hurried compute: $(cat err)"
 
 # Faults mean the same simulated and emulated.
 "$tool" simulate plan.json --slow link:sa-sb=2@0.3 --json >simulated.json
