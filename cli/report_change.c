@@ -197,7 +197,7 @@ static void put_figures(FILE *to, const struct change *c)
     put_row(to, "td", "memory of the fullest rank", text);
     for (size_t k = 0; k < CORNERS; k++)
         print_bytes(c->at[k].r.headroom_bytes, text[k]);
-    put_row(to, "td", "of it free", text);
+    put_row(to, "td", "free on its device", text);
     for (size_t k = 0; k < CORNERS; k++)
         snprintf(text[k], SWEEP_VALUE, "%s",
                  c->at[k].found ? sweep_status_names[c->at[k].r.status] : "not computed");
