@@ -2,8 +2,7 @@
 # What docs/cuda.md says of a GPU, measured on one; for a bare machine that has a driver, cuBLAS and
 # NCCL and perhaps PyTorch, lent for some minutes.
 #
-#     bench/gpu.sh pack BIN WORKERS DIR   here: all that a run needs, some 60 MB, and the CPU's losses
-#                                         (2 minutes)
+#     bench/gpu.sh pack BIN WORKERS DIR   here: all that a run needs, and the CPU's losses (minutes)
 #     bench/gpu.sh run DIR OUT            there (a folder `lib` in DIR is used instead of its libraries):
 #                                         OUT/README.md and the measurements; < 10 minutes
 #
@@ -39,13 +38,14 @@ short="$model:tokens=128"
 pack() {
     bin=$1 workers=$2 dir=$3
     mkdir -p "$dir/lib"
-    cp "$bin/foreline" "$workers/foreline-worker-cuda" "$workers/foreline-worker" "$dir"
+    cp "$bin/foreline" "$workers/foreline-worker-cuda" "$dir"
+    strip "$dir/foreline" "$dir/foreline-worker-cuda"
     cp "$0" "$(dirname "$0")/gpt2_torch.py" "$dir"
     ldd "$bin/foreline" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p' | xargs -I{} cp -L {} "$dir/lib"
     cp -L "$(ldd "$bin/foreline" | sed -n 's/^[[:space:]]*\(\/[^ ]*ld-linux[^ ]*\) .*/\1/p')" \
         "$dir/lib/ld.so"
     short_plan "$dir/cpu-plan.json" 1
-    FORELINE_WORKER=$dir/foreline-worker foreline run "$dir/cpu-plan.json" --steps $steps \
+    FORELINE_WORKER=$workers/foreline-worker foreline run "$dir/cpu-plan.json" --steps $steps \
         --warmup 0 -o "$dir/cpu.json" >/dev/null
     du -sh "$dir"
 }

@@ -123,6 +123,14 @@ out:
     return st;
 }
 
+/* Room for a tensor. Products on a GPU may choose their kernel, and so their bits, by the alignment
+ * of the operands: there all tensors begin at multiples of as much as any of them looks at. */
+static size_t room_for(const struct stage *s, size_t size)
+{
+    enum { ALIGNED = 64 };
+    return s->on.backend->remote ? size_plus(size, ALIGNED - 1) / ALIGNED * ALIGNED : size;
+}
+
 /* ---- gradients of outputs: each lives from its last reader's backward to its own op's */
 
 struct block {
@@ -182,17 +190,18 @@ static enum status place_gradients(struct stage *s)
             size_t t = i < o->layer.inputs ? o->input[i] : k;
             if (t >= s->n || placed[t] || s->tensor[t].size == 0)
                 continue;
-            s->tensor[t].gradient = arena_take(&a, s->tensor[t].size);
+            s->tensor[t].gradient = arena_take(&a, room_for(s, s->tensor[t].size));
             placed[t] = true;
         }
         if (s->tensor[k].size > 0)
             arena_give(&a, s->tensor[k].gradient);
     }
     size_t layer_work = s->layer_work;
+    s->scratch_size = room_for(s, s->scratch_size);
     s->wide = a.end;
-    s->scratch = size_plus(a.end, wide_size);
+    s->scratch = size_plus(a.end, room_for(s, wide_size));
     s->layer_work = size_plus(s->scratch, size_times(LAYER_INPUTS, s->scratch_size));
-    s->work_size = size_plus(s->layer_work, layer_work);
+    s->work_size = size_plus(s->layer_work, room_for(s, layer_work));
     free(a.block);
     free(placed);
     return STATUS_OK;
@@ -203,7 +212,7 @@ static enum status place_gradients(struct stage *s)
 static size_t place(struct stage *s, size_t size)
 {
     size_t offset = s->slot_size;
-    s->slot_size = size_plus(s->slot_size, size);
+    s->slot_size = size_plus(s->slot_size, room_for(s, size));
     return offset;
 }
 
@@ -212,7 +221,7 @@ static size_t place(struct stage *s, size_t size)
 static size_t place_again(struct stage *s, size_t size)
 {
     bool full = s->recompute == RECOMPUTE_FULL;
-    size_t offset = full ? s->remade_size : 0, end = size_plus(offset, size);
+    size_t offset = full ? s->remade_size : 0, end = size_plus(offset, room_for(s, size));
     s->remade_size = end > s->remade_size ? end : s->remade_size;
     return offset;
 }
