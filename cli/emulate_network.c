@@ -219,18 +219,23 @@ out:
     return st;
 }
 
-/* Bytes of all messages and sums over the time that the busiest rank computes. */
-static double mean_traffic(const struct program *p)
+/* Bytes of all messages and sums over the time that the busiest rank computes, or sends when
+ * nothing else does. */
+static double mean_traffic(const struct program *p, const struct topology *t)
 {
     double bytes = 0, busiest_s = 0;
     for (size_t r = 0; r < p->ranks; r++) {
-        double busy_s = 0;
+        double busy_s = 0, sends_s = 0;
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
             const struct program_op *o = &p->op[i];
             bytes += op_computes(o) || o->kind == OP_RECV ? 0 : (double)o->bytes;
             busy_s += op_computes(o) ? o->seconds : 0;
+            if (o->kind == OP_SEND)
+                sends_s +=
+                    (double)o->bytes /
+                    topology_between(t, p->rank[r].device, p->rank[o->peer].device)->bandwidth_Bps;
         }
-        busiest_s = fmax(busiest_s, busy_s);
+        busiest_s = fmax(busiest_s, fmax(busy_s, sends_s));
     }
     return busiest_s > 0 ? bytes / busiest_s : 0;
 }
@@ -254,7 +259,7 @@ enum status emulate_plan(const struct loaded_plan *p, const struct emulate_optio
                                           .ranks = p->program.ranks,
                                           .device = device,
                                           .delays = !o->mpi,
-                                          .traffic_Bps = mean_traffic(&p->program),
+                                          .traffic_Bps = mean_traffic(&p->program, &p->topology),
                                           .dilation = o->dilation};
     TRY(netns_call(&options, run_workers, &job));
 out:

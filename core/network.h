@@ -4,16 +4,19 @@
 #ifndef CORE_NETWORK_H
 #define CORE_NETWORK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum { NETWORK_ROUTER = UINT32_MAX };
 
-/* Between two fixed points, in each direction with all of its bandwidth. */
+/* Between two fixed points, in each direction with all of its bandwidth; a fat one gives all of it
+ * to each pair of devices (SimGrid's FATPIPE). */
 struct network_link {
     char *name;    /* owned */
     uint32_t a, b; /* vertices, a != b */
     double bandwidth_Bps, latency_s;
+    bool fat;
 };
 
 struct network {

@@ -17,6 +17,7 @@ struct wire {
     double bandwidth_Bps, latency_s;
     uint32_t link; /* where it is in the network; UINT32_MAX: on no route yet */
     bool down;     /* so was it travelled first, from end a to end b */
+    bool fat;
 };
 
 struct reading {
@@ -107,8 +108,13 @@ static enum status add_wire(struct reading *r, const struct xml_tag *tag)
     struct wire *w = &r->wire[r->wires];
     w->id = xml_attribute(tag, "id");
     w->link = UINT32_MAX;
-    if (!xml_equal(xml_attribute(tag, "sharing_policy"), "SPLITDUPLEX"))
-        return unsupported(r, tag, "a link without sharing_policy=\"SPLITDUPLEX\"");
+    struct xml_span policy = xml_attribute(tag, "sharing_policy");
+    w->fat = xml_equal(policy, "FATPIPE");
+    if (!w->fat && !xml_equal(policy, "SPLITDUPLEX"))
+        return error_set(STATUS_UNSUPPORTED,
+                         "%s:%zu: both directions of link '%.*s' share its bandwidth: the emulator "
+                         "cannot wire that, but sharing_policy=\"SPLITDUPLEX\" and \"FATPIPE\"",
+                         r->path, tag->line, (int)w->id.n, w->id.at);
     TRY(quantity(xml_attribute(tag, "bandwidth"), UNIT_RATE, &w->bandwidth_Bps));
     TRY(quantity(xml_attribute(tag, "latency"), UNIT_SECONDS, &w->latency_s));
     r->wires++;
@@ -182,8 +188,8 @@ static enum status add_hop(struct reading *r, const struct xml_tag *tag)
     r->wire[i].down = down;
     r->wire[i].link = (uint32_t)n->links;
     xml_decode(id, name, sizeof name);
-    n->link[n->links] =
-        (struct network_link){NULL, r->at, r->end, r->wire[i].bandwidth_Bps, r->wire[i].latency_s};
+    n->link[n->links] = (struct network_link){
+        NULL, r->at, r->end, r->wire[i].bandwidth_Bps, r->wire[i].latency_s, r->wire[i].fat};
     return text_copy(name, &n->link[n->links++].name);
 }
 

@@ -8,10 +8,10 @@
 /* Read hosts, routers and links of a file that platform_read() has accepted as `t`.
  *
  * Only what can be wired: one zone; every <route> both ways, links with
- * sharing_policy="SPLITDUPLEX". A route of several links gets joints between them; a link of
- * several routes begins and ends at the same points on all. Anything else (<cluster>, half duplex)
- * is STATUS_UNSUPPORTED, "path:line: what". STATUS_IO, STATUS_NOMEM. O(text + (hosts + routers +
- * links)^2) time. */
+ * sharing_policy="SPLITDUPLEX" or "FATPIPE". A route of several links gets joints between them; a
+ * link of several routes begins and ends at the same points on all. Anything else (<cluster>, links
+ * whose directions share) is STATUS_UNSUPPORTED, "path:line: what". STATUS_IO, STATUS_NOMEM. O(text
+ * + (hosts + routers + links)^2) time. */
 enum status platform_network(const char *path, const struct topology *t,
                              struct network *out) MUST_CHECK;
 

@@ -60,6 +60,14 @@ carries "the same at --dilate 4" 3125000 slow.out
 [ "$(grep -c flow up.out)" = 2 ] || fail "uplink: $(cat up.out)"
 carries "an uplink of 200 Mbit/s" 25000000 up.out
 
+# A FATPIPE has its bandwidth for each of two flows.
+sed '/link id="sa-sb"/s/SPLITDUPLEX/FATPIPE/;/link id="sa-sb"/s/200Mbps/100Mbps/;/link_ctn id="sa-sb"/s/ direction="UP"//' \
+    uplink.xml >fat.xml
+"$tool" emulate --platform fat.xml -- "$flow" 8 >fat.out 2>err || fail "fat: $(cat err)"
+carries "a fat uplink, twice 100 Mbit/s" 25000000 fat.out
+awk '$2 == "flow" && $4 / ($6 - $5) > 1.05 * 12500000 { bad = 1 } END { exit bad }' fat.out ||
+    fail "fat: $(cat fat.out)"
+
 # How exact each rate is; "no" on a busy machine, but there.
 "$tool" emulate --check --platform uplink.xml --dilate 2 >out 2>err || fail "check: $(cat err)"
 [ "$(grep -c '^link rate .*% of .*dilated 2 times; [14] link' out)" = 2 ] || fail "check: $(cat out)"
@@ -280,7 +288,7 @@ status=0
 sed 's/sharing_policy="SPLITDUPLEX"//;s/ direction="UP"//' pair.xml >half.xml
 status=0
 "$tool" emulate --platform half.xml -- true >out 2>err || status=$?
-[ $status = 1 ] && grep -q 'half.xml:6: .*SPLITDUPLEX' err || fail "half duplex: $(cat err)"
+[ $status = 1 ] && grep -q "half.xml:6: .*link 'left-s' share.*SPLITDUPLEX" err || fail "half duplex: $(cat err)"
 
 outside >after
 cmp before after || fail "the machine has changed: $(diff before after)"

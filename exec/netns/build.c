@@ -199,7 +199,9 @@ static bool leads_out(const struct wiring *w, uint32_t from, uint32_t to, size_t
 }
 
 struct queue {
+    const char *verb; /* of tc: "add" or "change" */
     unsigned interface, class;
+    bool fat;
     double rate_Bps, burst, delay_s;
 };
 
@@ -222,13 +224,17 @@ static void write_rate(const char *verb, unsigned interface, double rate_Bps, FI
             verb, interface, fmax(1, rate_Bps), burst_of(rate_Bps), burst_of(rate_Bps));
 }
 
-static void write_leaf(const struct queue *q, double share, FILE *f)
+/* A share of the link that borrows up to all of it; of a fat link, all of it and nobody's else. */
+static void write_leaf(const struct queue *q, FILE *f)
 {
+    const double share = q->fat ? 1 : 1.0 / (FLOWS + 1);
     fprintf(f,
-            "class add dev eth%u parent 1:1 classid 1:%x htb rate %.0fbps ceil %.0fbps burst %d "
+            "class %s dev eth%u parent 1:%s classid 1:%x htb rate %.0fbps ceil %.0fbps burst %.0f "
             "cburst %.0f quantum %d\n",
-            q->interface, q->class, fmax(1, share * q->rate_Bps), q->rate_Bps, LEAST_BURST,
-            q->burst, MTU + ETHERNET);
+            q->verb, q->interface, q->fat ? "" : "1", q->class, fmax(1, share * q->rate_Bps),
+            fmax(1, q->rate_Bps), q->fat ? q->burst : LEAST_BURST, q->burst, MTU + ETHERNET);
+    if (strcmp(q->verb, "add") != 0)
+        return;
     fprintf(f, "qdisc add dev eth%u parent 1:%x handle %x: ", q->interface, q->class, q->class);
     if (q->delay_s > 0)
         fprintf(f, "netem delay %.3fus limit %d\n", q->delay_s * 1e6, QUEUE / 1000);
@@ -240,9 +246,8 @@ static void write_leaf(const struct queue *q, double share, FILE *f)
 static void write_flows(const struct wiring *w, size_t link, int end, struct queue *q, FILE *f)
 {
     unsigned pairs = 0;
-    const double share = 1.0 / (FLOWS + 1);
     q->class = OTHERS;
-    write_leaf(q, share, f);
+    write_leaf(q, f);
     for (uint32_t a = 0; a < w->ranks && w->ranks <= SHARING_RANKS; a++)
         for (uint32_t b = 0; b < w->ranks; b++) {
             char from[INSIDE_ADDRESS], to[INSIDE_ADDRESS];
@@ -250,7 +255,9 @@ static void write_flows(const struct wiring *w, size_t link, int end, struct que
                 continue;
             q->class = OTHERS + 1 + pairs % FLOWS;
             if (pairs++ < FLOWS)
-                write_leaf(q, share, f);
+                write_leaf(q, f);
+            if (strcmp(q->verb, "add") != 0)
+                continue;
             fprintf(f,
                     "filter add dev eth%u parent 1: protocol ip prio 1 u32 match ip src %s/32 "
                     "match ip dst %s/32 flowid 1:%x\n",
@@ -264,7 +271,9 @@ static void write_queues(const struct wiring *w, uint32_t space, const struct bu
     for (size_t i = 0; i < w->links; i++) {
         const struct wiring_link *l = &w->link[i];
         for (int k = 0; k < 2; k++) {
-            struct queue q = {.interface = l->interface[k],
+            struct queue q = {.verb = "add",
+                              .interface = l->interface[k],
+                              .fat = l->fat,
                               .rate_Bps = build_rate(l, o->dilation),
                               .delay_s =
                                   o->latencies == LATENCY_NETEM ? l->latency_s * o->dilation : 0};
@@ -272,7 +281,8 @@ static void write_queues(const struct wiring *w, uint32_t space, const struct bu
             if (l->space[k] != space || l->bandwidth_Bps <= 0)
                 continue;
             fprintf(f, "qdisc add dev eth%u root handle 1: htb default %x\n", q.interface, OTHERS);
-            write_rate("add", q.interface, q.rate_Bps, f);
+            if (!l->fat)
+                write_rate("add", q.interface, q.rate_Bps, f);
             write_flows(w, i, k, &q, f);
         }
     }
@@ -415,9 +425,15 @@ out:
 
 /* ---- changes while programs run */
 
-static enum status slow_end(const struct built *b, const struct wiring_link *l, int end,
-                            double factor)
+static enum status slow_end(const struct built *b, size_t link, int end, double factor)
 {
+    const struct wiring_link *l = &b->w->link[link];
+    double rate_Bps = build_rate(l, b->dilation) / factor;
+    struct queue q = {.verb = "change",
+                      .interface = l->interface[end],
+                      .fat = l->fat,
+                      .rate_Bps = rate_Bps,
+                      .burst = burst_of(rate_Bps)};
     char *script = NULL;
     size_t length;
     bool fails = isinf(factor);
@@ -426,8 +442,10 @@ static enum status slow_end(const struct built *b, const struct wiring_link *l, 
         return error_set(STATUS_NOMEM, "out of memory");
     if (fails)
         fprintf(f, "link set eth%u down\n", l->interface[end]);
+    else if (l->fat)
+        write_flows(b->w, link, end, &q, f);
     else
-        write_rate("change", l->interface[end], build_rate(l, b->dilation) / factor, f);
+        write_rate("change", l->interface[end], rate_Bps, f);
     enum status st = run_script(b->fd[l->space[end]], fails ? "ip" : "tc", &f, &script);
     free(script);
     return st;
@@ -442,7 +460,7 @@ enum status build_slow(const struct built *b, const char *link, double factor)
     if (i == b->w->links)
         return error_set(STATUS_INVALID, "no way of the ranks leads over a link '%s'", link);
     for (int end = 0; end < 2 && st == STATUS_OK; end++)
-        st = slow_end(b, &b->w->link[i], end, factor);
+        st = slow_end(b, i, end, factor);
     return st;
 }
 

@@ -212,6 +212,7 @@ static void keep_link(struct search *s, uint32_t l)
     to->name = from->name;
     to->bandwidth_Bps = from->bandwidth_Bps;
     to->latency_s = from->latency_s;
+    to->fat = from->fat;
 }
 
 /* The end of the link that lies in the space. */

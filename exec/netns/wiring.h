@@ -26,6 +26,7 @@ struct wiring_link {
     const char *name; /* the network's; NULL: none */
     uint32_t space[2], interface[2];
     double bandwidth_Bps, latency_s; /* bandwidth 0: not shaped */
+    bool fat;                        /* for each pair of ranks */
 };
 
 struct wiring {
