@@ -10,7 +10,7 @@
 
 #include "core/json.h"
 #include "model/import.h"
-#include "partition/objective.h"
+#include "partition/published/objective.h"
 
 static const struct {
     const char *peer, *objective, *algorithm;

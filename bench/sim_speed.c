@@ -10,6 +10,7 @@
 
 #include "core/lower.h"
 #include "core/measurement.h"
+#include "core/statistics.h"
 #include "sim/engine.h"
 #include "tests/sample.h"
 

@@ -8,13 +8,13 @@
 #include <unistd.h>
 
 #include "cli/command.h"
-#include "cli/load.h"
 #include "core/json.h"
 #include "core/lower.h"
 #include "core/measurement.h"
 #include "core/units.h"
 #include "sim/engine.h"
 #include "sim/workload.h"
+#include "study/load.h"
 
 static const char *engine_name = "analytic", *platform_name;
 static size_t ranks = 64;

@@ -8,7 +8,7 @@
 #include "core/json.h"
 #include "core/topology.h"
 #include "core/units.h"
-#include "exec/calibrate.h"
+#include "exec/calibrate/calibrate.h"
 #include "topologies/write.h"
 
 static const char *device = "cpu", *dtype = "fp32", *transport = "tcp", *output, *matrix;

@@ -3,12 +3,12 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "cli/emulate_network.h"
-#include "cli/evaluate.h"
-#include "cli/load.h"
-#include "cli/report.h"
 #include "core/trace.h"
 #include "sim/smpi.h"
+#include "study/emulate_network.h"
+#include "study/evaluate.h"
+#include "study/load.h"
+#include "study/summary.h"
 
 static const char *engine_name = "smpi", *output, *trace, *platform;
 static bool json, check;

@@ -8,14 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/load.h"
 #include "core/json.h"
 #include "core/model.h"
 #include "core/units.h"
-#include "exec/profile.h"
+#include "exec/calibrate/profile.h"
 #include "model/export.h"
 #include "model/import.h"
 #include "model/zoo.h"
+#include "study/load.h"
 
 static double minibatch_size = 1;
 static const char *device, *output, *graph;

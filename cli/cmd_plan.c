@@ -6,9 +6,7 @@
 #include <time.h>
 
 #include "cli/command.h"
-#include "cli/evaluate.h"
-#include "cli/load.h"
-#include "cli/plan.h"
+#include "core/clock.h"
 #include "core/cost.h"
 #include "core/json.h"
 #include "core/schedule.h"
@@ -16,13 +14,11 @@
 #include "core/units.h"
 #include "partition/partition.h"
 #include "sim/engine.h"
+#include "study/evaluate.h"
+#include "study/load.h"
+#include "study/planning.h"
 
 static struct plan_arguments *const a = &plan_command_line;
-
-static double cpu_seconds(void)
-{
-    return (double)clock() / CLOCKS_PER_SEC;
-}
 
 static enum status list_algorithms(void)
 {
@@ -171,12 +167,12 @@ static enum status plan(int argc, char **argv)
     TRY(check_options(argc));
     TRY(load_model(a->model, &m));
     TRY(load_topology(a->platform, &t, &path));
-    double begin = cpu_seconds();
+    double begin = clock_cpu();
     if (!strcmp(a->algorithm, "auto"))
         TRY(plan_by_search(a, &m, &t, path, &p));
     else
         TRY(plan_by_algorithm(a, &m, &t, &p));
-    double cpu_s = cpu_seconds() - begin;
+    double cpu_s = clock_cpu() - begin;
     TRY(predict(&p, &m, &t));
     struct provenance by = command_provenance(a->seed);
     if (a->output)

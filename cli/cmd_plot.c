@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/sweep.h"
 #include "plots/kind.h"
+#include "study/sweep.h"
 
 static const char *output;
 static struct plot_request request;

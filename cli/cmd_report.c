@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/report_page.h"
 #include "core/file.h"
 #include "plots/kind.h"
 #include "plots/page.h"
+#include "study/report_page.h"
 
 static const char *output, *question;
 

@@ -6,14 +6,14 @@
 #include <unistd.h>
 
 #include "cli/command.h"
-#include "cli/evaluate.h"
-#include "cli/load.h"
-#include "cli/point.h"
-#include "cli/report.h"
-#include "cli/run_config.h"
 #include "core/file.h"
 #include "core/trace.h"
-#include "exec/launch.h"
+#include "exec/launch/launch.h"
+#include "study/evaluate.h"
+#include "study/load.h"
+#include "study/point.h"
+#include "study/run_config.h"
+#include "study/summary.h"
 
 static const char *compute, *device = "cpu", *transport = "tcp", *text, *output, *trace,
                             *batch_tokens, *dtype;

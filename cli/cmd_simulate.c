@@ -5,16 +5,16 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "cli/evaluate.h"
-#include "cli/interrupt.h"
-#include "cli/load.h"
 #include "cli/progress.h"
-#include "cli/report.h"
-#include "cli/warn.h"
 #include "core/text.h"
 #include "core/trace.h"
 #include "sim/engine.h"
-#include "sim/export.h"
+#include "sim/export/export.h"
+#include "study/evaluate.h"
+#include "study/interrupt.h"
+#include "study/load.h"
+#include "study/summary.h"
+#include "study/warn.h"
 
 static const char *engine_name = "simgrid", *collective = "auto";
 static const char *output, *trace, *export, *jitter, *slow, *fail, *killed;

@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 
 #include "cli/command.h"
-#include "cli/interrupt.h"
-#include "cli/sweep.h"
-#include "cli/sweep_point.h"
 #include "core/text.h"
+#include "study/interrupt.h"
+#include "study/sweep.h"
+#include "study/sweep_point.h"
 
 static const char *output, *export, *shard;
 static size_t workers;

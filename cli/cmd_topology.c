@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/load.h"
-#include "cli/topology_picture.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/topology.h"
 #include "core/units.h"
 #include "partition/tiers.h"
-#include "sim/platform.h"
+#include "sim/platform/platform.h"
+#include "study/load.h"
+#include "study/topology_picture.h"
 #include "topologies/generate.h"
 #include "topologies/systems.h"
 #include "topologies/write.h"

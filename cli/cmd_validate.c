@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "cli/interrupt.h"
-#include "cli/validate.h"
 #include "core/perturb.h"
+#include "study/interrupt.h"
+#include "study/validate.h"
 
 static const char *model, *stages, *schedules, *microbatches, *microbatch_size, *replicas;
 static const char *tensor_parallel, *chunks, *algorithm = "balanced", *optimizer = "adam";

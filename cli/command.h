@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
-#include "cli/option.h"
 #include "core/error.h"
 #include "core/provenance.h"
+#include "study/option.h"
 
 struct command {
     const char *name;

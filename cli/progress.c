@@ -1,22 +1,17 @@
 #include "cli/progress.h"
 
+#include "core/clock.h"
+
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
 static const double patience_s = 1, interval_s = 0.2;
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static bool tick(void *context, size_t completed, size_t ops)
 {
     struct progress *p = context;
-    double t = now();
+    double t = clock_now();
     p->completed = completed;
     p->ops = ops;
     if (*p->interrupted)
@@ -32,7 +27,7 @@ static bool tick(void *context, size_t completed, size_t ops)
 
 struct simulation_watch progress_watch(struct progress *p)
 {
-    p->started_s = now();
+    p->started_s = clock_now();
     return (struct simulation_watch){tick, p};
 }
 

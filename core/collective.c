@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/collective_shapes.h"
+#include "core/collective/shapes.h"
 
 const char *const collective_kind_name[COLLECTIVE_KINDS] = {
     "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast"};

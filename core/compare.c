@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/statistics.h"
 #include "core/text.h"
 
 /* ---- statistics */
@@ -33,21 +34,6 @@ double regret(const double *predicted, const double *measured, size_t n)
         best = measured[i] < measured[best] ? i : best;
     }
     return measured[chosen] / measured[best] - 1;
-}
-
-double quantile_sorted(const double *ascending, size_t n, double q)
-{
-    double at = q * (double)(n - 1);
-    size_t below = (size_t)floor(at);
-    if (below + 1 >= n)
-        return ascending[n - 1];
-    return ascending[below] + (at - (double)below) * (ascending[below + 1] - ascending[below]);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 static enum status summarise(struct comparison *c)

@@ -59,8 +59,4 @@ double kendall_tau(const double *x, const double *y, size_t n);
  * first of several equal predictions being chosen. n >= 1, measured > 0. O(n). */
 double regret(const double *predicted, const double *measured, size_t n);
 
-/* Quantile q in [0, 1] of ascending values, interpolated linearly between order statistics
- * (definition 7 of Hyndman & Fan, The American Statistician 50, 1996). n >= 1. O(1). */
-double quantile_sorted(const double *ascending, size_t n, double q);
-
 #endif

@@ -1,4 +1,4 @@
-#include "core/lowering.h"
+#include "core/lower/lowering.h"
 
 #include <stdlib.h>
 #include <string.h>

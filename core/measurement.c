@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/check.h"
+#include "core/statistics.h"
 #include "core/text.h"
 
 /* ---- timelines */
@@ -228,35 +229,6 @@ enum status measurement_from_timeline(const struct program *p, const struct time
                              p->microbatches));
 out:
     return st;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-double quantile(const double *value, size_t n, double q)
-{
-    double *sorted = calloc(n + 1, sizeof *sorted);
-    if (!sorted || n == 0) {
-        free(sorted);
-        return NAN;
-    }
-    memcpy(sorted, value, n * sizeof *value);
-    qsort(sorted, n, sizeof *sorted, by_value);
-    double at = q * (double)(n - 1);
-    size_t below = (size_t)at, above = below + 1 < n ? below + 1 : below;
-    double share = at - (double)below;
-    double value_at =
-        share > 0 ? (1 - share) * sorted[below] + share * sorted[above] : sorted[below];
-    free(sorted);
-    return value_at;
-}
-
-double median(const double *value, size_t n)
-{
-    return quantile(value, n, 0.5);
 }
 
 enum status measurement_set_iterations(struct measurement *out, const struct program *p,

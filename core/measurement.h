@@ -137,9 +137,5 @@ void measurement_free(struct measurement *m); /* accepts {0}; leaves {0} */
 
 /* Least common multiple of two numbers above 0, small enough for it. */
 uint64_t common_multiple(uint64_t a, uint64_t b);
-/* Quantile q of value[n], 0 <= q <= 1, between two values in proportion, and the median; NAN when
- * n == 0 or memory runs out (it sorts a copy). */
-double quantile(const double *value, size_t n, double q);
-double median(const double *value, size_t n);
 
 #endif

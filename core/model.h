@@ -37,7 +37,8 @@ struct model_op {
     char *name; /* unique, owned */
     char *kind; /* owned */
     size_t attributes;
-    struct model_attribute *attribute;    /* [attributes] shape of the layer; see exec/layer.h */
+    struct model_attribute
+        *attribute; /* [attributes] shape of the layer; see exec/device/layer.h */
     double forward_flop, backward_flop;   /* per sample, >= 0 */
     double forward_bytes, backward_bytes; /* memory traffic without parameters, per sample */
     int64_t parameter_bytes;              /* own parameters */

@@ -1,8 +1,9 @@
 /* topology.h - what a planner sees of a machine: devices and what lies between any two.
  *
- * Contention, routes and switches are the simulator's business (platform XML, sim/platform.h);
- * here is what i -> j gets when nothing else uses the network. Devices share types, pairs share
- * tiers; ask through topology_between() only: how the pairs are kept is topology_map.h's business.
+ * Contention, routes and switches are the simulator's business (platform XML,
+ * sim/platform/platform.h); here is what i -> j gets when nothing else uses the network. Devices
+ * share types, pairs share tiers; ask through topology_between() only: how the pairs are kept is
+ * topology_map.h's business.
  */
 #ifndef CORE_TOPOLOGY_H
 #define CORE_TOPOLOGY_H

@@ -5,7 +5,7 @@
 
 #include "core/file.h"
 #include "exec/corpus.h"
-#include "exec/cpu/stage.h"
+#include "exec/device/cpu/stage.h"
 
 static void put(FILE *f, int32_t value)
 {

@@ -10,7 +10,7 @@
 
 #include "core/error.h"
 #include "core/program.h"
-#include "exec/tcp/window.h"
+#include "exec/transport/tcp/window.h"
 
 /* One end of a channel. */
 struct link_end {

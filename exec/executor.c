@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/layer.h"
-#include "exec/tcp/socket.h"
+#include "core/clock.h"
+#include "exec/device/layer.h"
 
 enum status executor_step_init(struct executor_step *s, const struct program *p, uint32_t rank)
 {

@@ -9,9 +9,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "core/digest.h"
 #include "core/file.h"
-#include "exec/tcp/socket.h"
+#include "exec/transport/tcp/socket.h"
 
 enum { CONTROL_MAGIC = 0x464c4331 }; /* "FLC1" */
 

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/tcp/socket.h"
+#include "core/clock.h"
+#include "exec/transport/tcp/socket.h"
 
 enum { BOOT_ID = 40 };
 

@@ -11,7 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "exec/tcp/socket.h"
+#include "core/clock.h"
+#include "exec/transport/tcp/socket.h"
 
 enum { REASON = 1024 };
 

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "exec/cuda/calibrate.h"
-#include "exec/cuda/selftest.h"
+#include "exec/device/cuda/calibrate.h"
+#include "exec/device/cuda/selftest.h"
 #include "exec/worker.h"
 
 /* What must be set before CUDA and NCCL start; what the user has set stays. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/calibrate_run.h"
+#include "exec/calibrate/probe.h"
 #include "exec/worker.h"
 
 /* MPI knows best which rank this is. */

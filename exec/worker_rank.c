@@ -8,7 +8,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "exec/tcp/socket.h"
+#include "core/clock.h"
+#include "exec/transport/tcp/socket.h"
 
 /* ---- reports */
 
@@ -207,7 +208,7 @@ static enum status run(struct worker_rank *w)
                                      .learning_rate = p->learning_rate,
                                      .direct = p->transport->device_memory};
     if (p->paced)
-        prctl(PR_SET_TIMERSLACK, 1000UL); /* as exec/paced.c */
+        prctl(PR_SET_TIMERSLACK, 1000UL); /* as exec/device/paced.c */
     TRY(start_reporter(w));
     TRY(p->device->open(&p->model, &p->program, w->rank, &options, &w->device_self));
     if (p->resume_path)

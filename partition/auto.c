@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "partition/auto_search.h"
-#include "partition/objective.h"
 #include "partition/place.h"
 
 const char auto_candidate_role[] = "candidate";
@@ -28,7 +28,7 @@ void auto_result_free(struct auto_result *r)
 bool auto_must_stop(const struct search *s)
 {
     return (s->r->stop && *s->r->stop) ||
-           (s->r->time_limit_s > 0 && objective_now() - s->begin_s > s->r->time_limit_s);
+           (s->r->time_limit_s > 0 && clock_now() - s->begin_s > s->r->time_limit_s);
 }
 
 /* ---- order of candidates: what fits, then the shorter iteration, then fewer stages */
@@ -156,8 +156,7 @@ enum status auto_search(const struct model *m, const struct topology *t,
                         struct auto_result *out)
 {
     enum status st;
-    struct search s = {
-        .m = m, .t = t, .r = r, .e = e, .begin_s = objective_now(), .best_s = INFINITY};
+    struct search s = {.m = m, .t = t, .r = r, .e = e, .begin_s = clock_now(), .best_s = INFINITY};
 
     TRY(partition_find("balanced", &s.balanced));
     TRY(partition_find("uniform", &s.uniform));

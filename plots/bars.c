@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/compare.h"
+#include "core/statistics.h"
 #include "plots/figure.h"
 #include "plots/plot.h"
 

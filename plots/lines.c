@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/statistics.h"
 #include "plots/axis.h"
 #include "plots/figure.h"
 #include "plots/kind.h"

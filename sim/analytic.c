@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/clock.h"
 #include "sim/pairs.h"
 
 struct state {
@@ -173,20 +174,13 @@ out:
     return st;
 }
 
-static double cpu_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static enum status run(const struct program *p, const struct topology *t, const char *platform,
                        const struct simulation_options *options, struct simulation *out)
 {
     enum status st;
     struct simulation result = {0};
     struct state s = {.p = p, .t = t};
-    double begin = cpu_seconds();
+    double begin = clock_cpu();
 
     (void)platform;
     if (options && faults_of_links(options->faults)) {
@@ -208,7 +202,7 @@ static enum status run(const struct program *p, const struct topology *t, const 
         s.queued[rank] = false;
         advance(&s, rank);
     }
-    result.cpu_s = cpu_seconds() - begin;
+    result.cpu_s = clock_cpu() - begin;
     result.messages = s.messages;
     TRY(report_links(&s, &result));
     *out = result;

@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "core/clock.h"
 #include "sim/child.h"
 #include "sim/pairs.h"
 #include "sim/simgrid_faults.h"
@@ -259,13 +260,6 @@ static void group_actor(int argc, char **argv)
 
 /* ---- in the child */
 
-static double cpu_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void load_platform(const char *path)
 {
     char *argv[] = {
@@ -403,11 +397,11 @@ static enum status simulate(void *argument, int fd)
     struct role *role = calloc(w->p->ranks + w->p->channels + w->p->groups + 1, sizeof *role);
     if (!role)
         return error_set(STATUS_NOMEM, "%zu actors", w->p->ranks + w->p->channels);
-    double begin = cpu_seconds();
+    double begin = clock_cpu();
     start_actors(w, role);
     TRY(simgrid_faults_start(w->options ? w->options->faults : NULL, host_of(w, 0)));
     simgrid_run();
-    double cpu_s = cpu_seconds() - begin;
+    double cpu_s = clock_cpu() - begin;
     if (w->completed != w->p->ops)
         return error_set(STATUS_EXTERNAL, "SimGrid stopped after %zu of %zu ops", w->completed,
                          w->p->ops);

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "core/provenance.h"
 #include "sim/child.h"
 
@@ -154,13 +155,6 @@ static enum status emulate(void *argument, int fd)
     return send_times(e, fd);
 }
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Receives begin with their sends, collectives with their last member. */
 static void adjust(const struct program *p, struct timeline *t)
 {
@@ -181,7 +175,7 @@ static enum status run(const struct program *p, const struct topology *t, const 
     struct simulation s = {0};
     struct emulation e = {.program = p, .platform = platform};
     struct child_output output = {0};
-    double begin_s = now_s();
+    double begin_s = clock_now();
     TRY(prepare(&e));
     TRY(child_run(emulate, &e, &output));
     TRY(timeline_init(&s.timeline, p->ops));
@@ -195,7 +189,7 @@ static enum status run(const struct program *p, const struct topology *t, const 
     adjust(p, &s.timeline);
     for (size_t i = 0; i < p->ops; i++)
         s.messages += p->op[i].kind == OP_SEND;
-    s.cpu_s = now_s() - begin_s;
+    s.cpu_s = clock_now() - begin_s;
     *out = s;
     s = (struct simulation){0};
 out:

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "exec/device.h"
 #include "exec/rendezvous.h"
-#include "exec/tcp/socket.h"
 #include "exec/worker.h"
 
 enum { STEP = 4 };

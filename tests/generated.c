@@ -14,8 +14,8 @@
 #include "core/file.h"
 #include "core/units.h"
 #include "sim/engine.h"
-#include "sim/platform.h"
-#include "sim/xml_scan.h"
+#include "sim/platform/platform.h"
+#include "sim/platform/xml_scan.h"
 #include "topologies/generate.h"
 
 enum { VERTICES = 400, LINKS = 600, NAME = 64 };

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "exec/tcp/socket.h"
 #include "exec/transport.h"
+#include "exec/transport/tcp/socket.h"
 
 static bool is_here(const struct mesh *m, size_t rank)
 {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Run a test as N ranks of Open MPI on this machine, with the settings of exec/launch_mpi.c.
+# Run a test as N ranks of Open MPI on this machine, with the settings of exec/launch/mpi.c.
 # Usage: mpirun.sh N PROGRAM [ARGUMENT...]
 set -u
 ranks=$1

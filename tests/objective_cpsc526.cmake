@@ -1,1 +1,1 @@
-unit_test(objective_cpsc526 LIBS partition model sample)
+unit_test(objective_cpsc526 LIBS published model sample)

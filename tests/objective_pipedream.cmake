@@ -1,2 +1,2 @@
-unit_test(objective_pipedream LIBS partition sample)
-unit_test(objective_pipedream_inputs LIBS partition model sample)
+unit_test(objective_pipedream LIBS published sample)
+unit_test(objective_pipedream_inputs LIBS published model sample)

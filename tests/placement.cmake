@@ -1,5 +1,5 @@
-unit_test(placement LIBS partition)
-unit_test(metis LIBS partition sample)
-unit_test(placement_search LIBS partition)
-unit_test(placement_goldens LIBS partition)
+unit_test(placement LIBS published)
+unit_test(metis LIBS published sample)
+unit_test(placement_search LIBS published)
+unit_test(placement_goldens LIBS published)
 set_tests_properties(unit.placement_goldens PROPERTIES TIMEOUT 600 COST 100) # begin early

@@ -1,8 +1,7 @@
-unit_test(experiment LIBS sweep)
-unit_test(sweep_database LIBS sweep)
+unit_test(experiment LIBS study)
+unit_test(sweep_database LIBS study)
 target_compile_definitions(test_sweep_database PRIVATE _DEFAULT_SOURCE)
-unit_test(pool)
-target_sources(test_pool PRIVATE ${PROJECT_SOURCE_DIR}/cli/pool.c)
+unit_test(pool LIBS study)
 
 foreach(part IN ITEMS killed shards ranks interrupted faults runs pages retried progress examples)
     add_test(NAME sweep.${part}

@@ -1,5 +1,5 @@
 /* Calibration: what it measures is what the zoo's models are made of, and the result is usable. */
-#include "exec/calibrate.h"
+#include "exec/calibrate/calibrate.h"
 
 #include <limits.h>
 #include <math.h>
@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "core/cost.h"
-#include "exec/calibrate_run.h"
+#include "exec/calibrate/probe.h"
 #include "exec/device.h"
 #include "exec/team.h"
 #include "model/layers.h"

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "core/collective_shapes.h"
+#include "core/collective/shapes.h"
 #include "tests/racks.h"
 #include "tests/sample.h"
 

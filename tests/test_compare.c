@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "core/statistics.h"
 #include "tests/fault.h"
 
 static void assert_close(double got, double expected)

@@ -15,7 +15,7 @@
 
 #include "core/lower.h"
 #include "sim/engine.h"
-#include "sim/platform.h"
+#include "sim/platform/platform.h"
 #include "tests/sample.h"
 #include "topologies/write.h"
 

@@ -12,7 +12,7 @@
 
 #include "core/lower.h"
 #include "core/schedule.h"
-#include "exec/cpu/stage.h"
+#include "exec/device/cpu/stage.h"
 #include "tests/tiny.h"
 
 enum { STAGES = 4, MICROBATCHES = 5, NEVER = TINY_OPS };

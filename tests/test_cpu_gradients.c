@@ -1,5 +1,5 @@
 /* Backward against central differences, in a build of the layers where `real` is double. */
-#include "exec/cpu/stage.h"
+#include "exec/device/cpu/stage.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* Forward of every kind against the formula written down naively in double. */
-#include "exec/layer.h"
+#include "exec/device/layer.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "exec/cpu/vector.h"
+#include "exec/device/cpu/vector.h"
 #include "exec/random.h"
 #include "tests/tiny.h"
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "exec/tcp/socket.h"
+#include "exec/transport/tcp/socket.h"
 #include "tests/fake_device.h"
 #include "tests/fault.h"
 #include "tests/toy.h"

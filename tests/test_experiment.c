@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "sweep/experiment.h"
+#include "study/experiment.h"
 #include "tests/fault.h"
 
 /* Knows model, platform, devices, seed, jitter and all of plan; no value may be "bad". */

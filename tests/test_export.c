@@ -1,5 +1,5 @@
 /* Exports: GOAL text replayed by rules of its own, Chakra traces read back field by field. */
-#include "sim/export.h"
+#include "sim/export/export.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "sim/engine.h"
-#include "sim/platform.h"
+#include "sim/platform/platform.h"
 #include "tests/fault.h"
 #include "tests/toy.h"
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "partition/piper/knapsack.h"
+#include "partition/published/piper/knapsack.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 

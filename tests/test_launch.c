@@ -1,6 +1,6 @@
 /* The launcher with real processes, and with every way for them to fail: whatever happens, the
  * message names the cause, and no process and no file is left. */
-#include "exec/launch.h"
+#include "exec/launch/launch.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -13,7 +13,7 @@
 
 #include "partition/metis.h"
 #include "partition/partition.h"
-#include "partition/placement/problem.h"
+#include "partition/published/placement/problem.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 

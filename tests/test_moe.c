@@ -18,7 +18,7 @@
 #include "model/zoo.h"
 #include "partition/partition.h"
 #include "sim/engine.h"
-#include "sim/platform.h"
+#include "sim/platform/platform.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 #include "topologies/write.h"

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "partition/pipedream/pipedream.h"
+#include "partition/published/pipedream/pipedream.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 

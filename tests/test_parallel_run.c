@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "core/lower.h"
-#include "exec/cpu/stage.h"
 #include "exec/device.h"
+#include "exec/device/cpu/stage.h"
 #include "exec/executor.h"
 #include "model/zoo.h"
 #include "partition/partition.h"

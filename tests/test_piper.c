@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "partition/piper/piper.h"
+#include "partition/published/piper/piper.h"
 #include "tests/fault.h"
 
 static const struct piper_limits usual = {PIPER_IDEALS, PIPER_STATES};

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "core/json.h"
-#include "partition/piper/piper.h"
+#include "partition/published/piper/piper.h"
 
 static char directory[4096];
 

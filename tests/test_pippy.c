@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "partition/pippy/pippy.h"
+#include "partition/published/pippy/pippy.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 

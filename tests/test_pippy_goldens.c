@@ -12,7 +12,7 @@
 
 #include "core/json.h"
 #include "model/import.h"
-#include "partition/pippy/pippy.h"
+#include "partition/published/pippy/pippy.h"
 
 static const char *workloads(void)
 {

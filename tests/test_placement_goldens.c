@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "core/json.h"
-#include "partition/placement/problem.h"
+#include "partition/published/placement/problem.h"
 #include "tests/fault.h"
 
 /* Under sanitizers the search gets no further than to show that it improves on ideals. */

@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "partition/placement/bound.h"
-#include "partition/placement/family.h"
-#include "partition/placement/problem.h"
+#include "partition/published/placement/bound.h"
+#include "partition/published/placement/family.h"
+#include "partition/published/placement/problem.h"
 #include "tests/fault.h"
 
 enum { MAX_COLOURS = 6 };

@@ -1,5 +1,5 @@
 /* platform_read: the shipped platforms against numbers worked by hand, and what a file may say. */
-#include "sim/platform.h"
+#include "sim/platform/platform.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

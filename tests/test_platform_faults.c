@@ -1,6 +1,6 @@
 /* platform_read on faulty files: one line with its place, nothing of SimGrid to be seen, nothing
  * left behind. */
-#include "sim/platform.h"
+#include "sim/platform/platform.h"
 
 #include <dirent.h>
 #include <setjmp.h>

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "cli/pool.h"
+#include "study/pool.h"
 
 enum { ITEMS = 50 };
 

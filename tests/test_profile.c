@@ -1,5 +1,5 @@
 /* Measured times of a model's ops, and the PipeDream file that holds them. */
-#include "exec/profile.h"
+#include "exec/calibrate/profile.h"
 
 #include <limits.h>
 #include <math.h>
@@ -15,7 +15,7 @@
 
 #include "core/cost.h"
 #include "core/text.h"
-#include "exec/calibrate_run.h"
+#include "exec/calibrate/probe.h"
 #include "exec/team.h"
 #include "model/export.h"
 #include "model/import.h"

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "exec/tcp/socket.h"
+#include "exec/transport/tcp/socket.h"
 #include "tests/fault.h"
 
 /* A worker that joins in its own thread. */

@@ -14,7 +14,7 @@
 #include "model/zoo.h"
 #include "partition/partition.h"
 #include "sim/engine.h"
-#include "sim/platform.h"
+#include "sim/platform/platform.h"
 #include "topologies/write.h"
 
 struct setup {

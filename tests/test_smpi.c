@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "sim/platform.h"
+#include "sim/platform/platform.h"
 #include "tests/toy.h"
 
 enum { PAIRS = 3, BYTES = 50000000 }; /* SMPI sends 16 bytes more */

@@ -12,7 +12,8 @@
 
 #include <cmocka.h>
 
-#include "exec/tcp/socket.h"
+#include "core/clock.h"
+#include "exec/transport/tcp/socket.h"
 
 enum { RANKS = 3 };
 

@@ -13,7 +13,7 @@
 #include <sqlite3.h>
 
 #include "core/provenance.h"
-#include "sweep/database.h"
+#include "study/database.h"
 #include "tests/fault.h"
 
 static const struct provenance by = {"foreline test", "test", NULL, 7};

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "exec/tcp/socket.h"
+#include "core/clock.h"
 #include "exec/transport.h"
 #include "tests/mesh.h"
 #include "tests/toy.h"

@@ -11,8 +11,9 @@
 
 #include <cmocka.h>
 
-#include "exec/tcp/socket.h"
-#include "exec/tcp/tcp.h"
+#include "core/clock.h"
+#include "exec/transport/tcp/socket.h"
+#include "exec/transport/tcp/tcp.h"
 #include "tests/fault.h"
 #include "tests/mesh.h"
 #include "tests/toy.h"

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "exec/tcp/socket.h"
+#include "core/clock.h"
 
 static const double limit_s = 60;
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "partition/tiers.h"
-#include "sim/platform.h"
+#include "sim/platform/platform.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 #include "topologies/write.h"

@@ -1,5 +1,5 @@
 /* A topology through a descriptor and back; damaged bytes are refused. */
-#include "sim/topology_bytes.h"
+#include "sim/platform/topology_bytes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

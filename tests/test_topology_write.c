@@ -17,7 +17,7 @@
 
 #include "core/file.h"
 #include "core/provenance.h"
-#include "sim/platform.h"
+#include "sim/platform/platform.h"
 #include "tests/fault.h"
 
 enum { DEVICES = 5, TYPES = 2, TIERS = 3, POINTS = 3 };

@@ -1,5 +1,5 @@
 /* validate: grids in their order, tables and summaries worked by hand. */
-#include "cli/validate.h"
+#include "study/validate.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "cli/point.h"
+#include "study/point.h"
 #include "tests/fault.h"
 
 static void assert_close(double got, double expected)

@@ -1,6 +1,6 @@
 /* Reading large platforms without asking for every route: equal to asking wherever that can be
  * done, and possible where it cannot. */
-#include "sim/platform.h"
+#include "sim/platform/platform.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

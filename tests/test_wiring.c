@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "fault.h"
-#include "sim/platform.h"
-#include "sim/platform_network.h"
+#include "sim/platform/network.h"
+#include "sim/platform/platform.h"
 #include "topologies/generate.h"
 
 #define SHIPPED SOURCE_DIR "/topologies/platforms/"

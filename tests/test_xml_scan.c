@@ -1,5 +1,5 @@
 /* xml_scan: tags with their lines in well-formed text, and calm in any other. */
-#include "sim/xml_scan.h"
+#include "sim/platform/xml_scan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "exec/netns/inside.h"
 
+#include "core/clock.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <sched.h>
@@ -23,13 +25,6 @@ struct stream {
     pid_t sender, receiver;
     double *Bps; /* shared with the receiver; 0: it has failed */
 };
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* A socket of namespace `space`; -1 with errno. */
 static int socket_in(int space)
@@ -63,7 +58,7 @@ static void receive(const struct stream *s, double skipped, double seconds)
         bytes += (double)n;
         if (bytes < skipped)
             continue;
-        end = now_s();
+        end = clock_now();
         if (begin == 0) {
             begin = end;
             skipped = bytes;
@@ -209,10 +204,10 @@ static double ping(int fd)
     double took_s[ROUNDS];
     char byte = 0;
     for (int i = 0; i < ROUNDS; i++) {
-        double begin = now_s();
+        double begin = clock_now();
         if (send(fd, &byte, 1, 0) != 1 || recv(fd, &byte, 1, 0) != 1)
             return 0;
-        took_s[i] = now_s() - begin;
+        took_s[i] = clock_now() - begin;
     }
     qsort(took_s, ROUNDS, sizeof *took_s, compare_double);
     return took_s[ROUNDS / 2] / 2;

@@ -1,8 +1,8 @@
 #include "tests/cuda/host.h"
 #include "tests/cuda/runtime_on_host.h"
 
-#include "exec/cuda/kernels.cu"
-#include "exec/cuda/kernels_softmax.cu"
+#include "exec/device/cuda/kernels.cu"
+#include "exec/device/cuda/kernels_softmax.cu"
 
 #include <assert.h>
 #include <setjmp.h>

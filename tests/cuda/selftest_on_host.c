@@ -1,6 +1,6 @@
 /* The self-test of the CUDA device without a GPU: the real host code and the real kernels, on
  * tests/cuda/host.h and runtime_on_host.c. */
-#include "exec/cuda/selftest.h"
+#include "exec/device/cuda/selftest.h"
 
 int main(void)
 {

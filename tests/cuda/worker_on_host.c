@@ -3,7 +3,7 @@
  */
 #include <stddef.h>
 
-#include "exec/cuda/calibrate.h"
+#include "exec/device/cuda/calibrate.h"
 #include "exec/worker.h"
 
 int main(int argc, char **argv)

@@ -1,0 +1,96 @@
+/* Arrays and arenas over the system's allocator. */
+#include "core/array.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+void *array_new(size_t n, size_t size)
+{
+    void *array = calloc(n ? n : 1, size);
+    if (!array)
+        error_set(STATUS_NOMEM, "no memory for %zu times %zu bytes", n, size);
+    return array;
+}
+
+void *array_copy(const void *from, size_t n, size_t size)
+{
+    void *array = array_new(n, size);
+    if (array && n)
+        memcpy(array, from, n * size);
+    return array;
+}
+
+enum status array_grow(void *array, size_t n, size_t size, void *address)
+{
+    size_t capacity = n ? 2 * n : 1;
+    void *larger =
+        capacity <= SIZE_MAX / size && capacity > n ? realloc(array, capacity * size) : NULL;
+    if (!larger)
+        return error_set(STATUS_NOMEM, "no memory for %zu times %zu bytes", capacity, size);
+    memset((char *)larger + n * size, 0, (capacity - n) * size);
+    memcpy(address, &larger, sizeof larger); /* whatever type the pointer has */
+    return STATUS_OK;
+}
+
+enum { ARENA_BLOCK = 4096 };
+
+struct arena_block {
+    struct arena_block *before;
+    size_t used, room; /* of what follows the header */
+    max_align_t data[];
+};
+
+static struct arena_block *block_with_room(struct arena *a, size_t bytes)
+{
+    if (a->last && a->last->room - a->last->used >= bytes)
+        return a->last;
+    size_t room = bytes > ARENA_BLOCK ? bytes : ARENA_BLOCK;
+    struct arena_block *b = calloc(1, sizeof *b + room);
+    if (b) {
+        b->room = room;
+        b->before = a->last;
+        a->last = b;
+    }
+    return b;
+}
+
+void *arena_new(struct arena *a, size_t n, size_t size)
+{
+    const size_t grain = sizeof(max_align_t);
+    struct arena_block *b = NULL;
+    size_t bytes = 0;
+    if (n <= (SIZE_MAX / 2) / size) {
+        bytes = (n * size + grain - 1) / grain * grain;
+        b = block_with_room(a, bytes);
+    }
+    if (!b) {
+        error_set(STATUS_NOMEM, "no memory for %zu times %zu bytes", n, size);
+        return NULL;
+    }
+    void *at = (char *)b->data + b->used;
+    b->used += bytes;
+    return at;
+}
+
+char *arena_text_n(struct arena *a, const char *text, size_t length)
+{
+    char *copy = arena_new(a, length + 1, 1);
+    if (copy)
+        memcpy(copy, text, length);
+    return copy;
+}
+
+char *arena_text(struct arena *a, const char *text)
+{
+    return arena_text_n(a, text, strlen(text));
+}
+
+void arena_free(struct arena *a)
+{
+    for (struct arena_block *b = a->last, *before; b; b = before) {
+        before = b->before;
+        free(b);
+    }
+    *a = (struct arena){0};
+}

@@ -1,0 +1,12 @@
+/* clock.h - the clocks that everything is timed by, in seconds. */
+#ifndef CORE_CLOCK_H
+#define CORE_CLOCK_H
+
+/* CLOCK_MONOTONIC: one clock for all processes of a machine, for durations and deadlines. */
+double clock_now(void);
+/* CPU seconds of this process, all threads together. */
+double clock_cpu(void);
+/* Sleep until clock_now() has reached that moment; returns at once when it has passed. */
+void clock_sleep_until(double moment_s);
+
+#endif

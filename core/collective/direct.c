@@ -1,0 +1,66 @@
+#include "core/collective/shapes.h"
+
+enum { SHIFTS = 4 }; /* destinations that stand for all of a large group, inside and across nodes */
+
+size_t collective_shifts(const struct collective_group *g, size_t n)
+{
+    return g->n <= COLLECTIVE_PAIRS_MAX || n - 1 < SHIFTS ? n - 1 : SHIFTS;
+}
+
+static void add(const struct collective_group *g, uint32_t from, uint32_t to, double bytes,
+                double *latency_s, struct collective_shape *out)
+{
+    collective_add(out, from, to, bytes);
+    *latency_s = larger(*latency_s, collective_tier(g, from, to)->latency_s);
+}
+
+static double every_pair(const struct collective_group *g, double pair,
+                         struct collective_shape *out)
+{
+    double latency_s = 0;
+    for (size_t shift = 1; shift < g->n; shift++)
+        for (size_t k = 0; k < g->n; k++)
+            add(g, g->order[k], g->order[(k + shift) % g->n], pair, &latency_s, out);
+    return latency_s;
+}
+
+/* What a member sends into its node and out of it, bytes as with every pair, goes to at most SHIFTS
+ * members each, at distances spread evenly over the node and over the nodes. */
+static double folded(const struct collective_group *g, double pair, struct collective_shape *out)
+{
+    double latency_s = 0;
+    size_t across = collective_shifts(g, g->nodes), near[SHIFTS], far[SHIFTS];
+    for (size_t i = 0; i < across; i++)
+        far[i] = collective_shift(i, across, g->nodes);
+    for (size_t node = 0; node < g->nodes; node++) {
+        size_t size = collective_node_size(g, node), inside = collective_shifts(g, size);
+        double near_bytes = pair * (double)(size - 1) / (double)inside;
+        double far_bytes = pair * (double)(g->n - size) / (double)across;
+        for (size_t i = 0; i < inside; i++)
+            near[i] = collective_shift(i, inside, size);
+        for (size_t k = 0; k < size; k++) {
+            uint32_t from = collective_member(g, node, k, 0);
+            for (size_t i = 0; i < inside; i++)
+                add(g, from, collective_member(g, node, k, near[i]), near_bytes, &latency_s, out);
+            for (size_t i = 0; i < across; i++) {
+                size_t other = node + far[i] < g->nodes ? node + far[i] : node + far[i] - g->nodes;
+                add(g, from, collective_member(g, other, k, 0), far_bytes, &latency_s, out);
+            }
+        }
+    }
+    return latency_s;
+}
+
+enum status collective_direct(const struct collective_group *g, enum collective_kind kind,
+                              double bytes, size_t channels, struct collective_shape *out)
+{
+    enum status st;
+    double pair = bytes / (double)g->n;
+    bool fold = g->n > COLLECTIVE_PAIRS_MAX;
+    (void)kind;
+    (void)channels;
+    TRY(collective_shape_open(out, 1, g->n * (fold ? 2 * SHIFTS : g->n - 1)));
+    collective_end_phase(out, fold ? folded(g, pair, out) : every_pair(g, pair, out));
+out:
+    return st;
+}

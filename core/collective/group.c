@@ -1,0 +1,124 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/collective/shapes.h"
+
+struct search {
+    const struct collective_group *g;
+    const bool *inside; /* [tiers] */
+    uint32_t *node;     /* [n] of each member found so far */
+    uint32_t *first;    /* [nodes] first member */
+    uint32_t nodes;
+};
+
+static bool joined(const struct search *s, uint32_t a, uint32_t b)
+{
+    return s->inside[collective_tier(s->g, a, b) - s->g->topology->tier];
+}
+
+/* Neighbours in the list are tried first, then the first members of all other nodes. */
+static uint32_t node_of(const struct search *s, uint32_t member)
+{
+    uint32_t last = member > 0 ? s->node[member - 1] : UINT32_MAX;
+    for (uint32_t m = member; m > 0 && s->node[m - 1] == last; m--)
+        if (joined(s, m - 1, member))
+            return last;
+    for (uint32_t k = 0; k < s->nodes; k++)
+        if (k != last && joined(s, s->first[k], member))
+            return k;
+    return s->nodes;
+}
+
+/* Counting sort of the members by node; stable. */
+static void fill_order(const struct search *s, struct collective_group *g)
+{
+    for (size_t m = 0; m < g->n; m++)
+        g->node_start[s->node[m] + 1]++;
+    for (size_t k = 0; k < s->nodes; k++)
+        g->node_start[k + 1] += g->node_start[k];
+    for (uint32_t k = 0; k < s->nodes; k++)
+        s->first[k] = (uint32_t)g->node_start[k];
+    for (uint32_t m = 0; m < g->n; m++)
+        g->order[s->first[s->node[m]]++] = m;
+    g->nodes = s->nodes;
+}
+
+/* By the topology's own numbers of nodes. */
+static enum status number_nodes(struct search *s)
+{
+    const struct topology *t = s->g->topology;
+    uint32_t *local = calloc(t->n + 1, sizeof *local); /* number here + 1 */
+    if (!local)
+        return error_set(STATUS_NOMEM, "nodes of %zu devices", t->n);
+    for (uint32_t m = 0; m < s->g->n; m++) {
+        uint32_t *known = &local[t->node_of[s->g->device[m]]];
+        if (*known == 0) {
+            s->first[s->nodes++] = m;
+            *known = s->nodes;
+        }
+        s->node[m] = *known - 1;
+    }
+    free(local);
+    return STATUS_OK;
+}
+
+/* By the tiers between the members. */
+static void find_nodes(struct search *s, bool any)
+{
+    for (uint32_t m = 0; m < s->g->n; m++) {
+        s->node[m] = any ? node_of(s, m) : m;
+        if (s->node[m] == s->nodes)
+            s->first[s->nodes++] = m;
+    }
+}
+
+enum status collective_group_make(const struct topology *t, const uint32_t *devices, size_t n,
+                                  struct collective_group *out)
+{
+    enum status st = STATUS_OK;
+    struct collective_group g = {.topology = t, .n = n};
+    bool *inside = calloc(t->tiers + 1, sizeof *inside);
+    struct search s = {.g = &g, .inside = inside};
+
+    s.node = calloc(n + 1, sizeof *s.node);
+    s.first = calloc(n + 1, sizeof *s.first);
+    g.device = calloc(n + 1, sizeof *g.device);
+    g.order = calloc(n + 1, sizeof *g.order);
+    g.node_start = calloc(n + 1, sizeof *g.node_start);
+    if (!inside || !s.node || !s.first || !g.device || !g.order || !g.node_start) {
+        st = error_set(STATUS_NOMEM, "a group of %zu devices", n);
+        goto out;
+    }
+    if (n == 0) {
+        st = error_set(STATUS_INVALID, "a group without devices");
+        goto out;
+    }
+    for (size_t m = 0; m < n; m++) {
+        if (devices[m] >= t->n) {
+            st = error_set(STATUS_INVALID, "device %u of %zu", devices[m], t->n);
+            goto out;
+        }
+        g.device[m] = devices[m];
+    }
+    if (t->node_of)
+        TRY(number_nodes(&s));
+    else
+        find_nodes(&s, topology_inside(t, inside));
+    fill_order(&s, &g);
+    *out = g;
+    g = (struct collective_group){0};
+out:
+    collective_group_free(&g);
+    free(inside);
+    free(s.node);
+    free(s.first);
+    return st;
+}
+
+void collective_group_free(struct collective_group *g)
+{
+    free(g->device);
+    free(g->order);
+    free(g->node_start);
+    *g = (struct collective_group){0};
+}

@@ -1,0 +1,140 @@
+#include <stdlib.h>
+
+#include "core/collective/shapes.h"
+
+/* A phase of rings: what every edge carries, and how many steps follow one another. */
+struct turn {
+    double bytes;
+    size_t steps;
+    bool open; /* a chain from the first member on, not a ring */
+};
+
+static void ring_phase(const struct collective_group *g, bool across, const struct turn *turn,
+                       size_t rings, double *latency, struct collective_shape *out)
+{
+    double worst = 0;
+    for (size_t r = 0; r < rings; r++) {
+        size_t n = across ? g->nodes : collective_node_size(g, r), edges = turn->open ? n - 1 : n;
+        for (size_t k = 0; n > 1 && k < edges; k++) {
+            size_t next = (k + 1) % n;
+            uint32_t from = collective_member(g, across ? k : r, across ? r : k, 0);
+            uint32_t to = collective_member(g, across ? next : r, across ? r : next, 0);
+            collective_add(out, from, to, turn->bytes);
+            latency[k] = collective_tier(g, from, to)->latency_s;
+        }
+        if (n > 1)
+            worst = larger(worst, collective_worst_window(latency, edges, turn->steps));
+    }
+    if (out->flows > (out->phases > 0 ? out->phase[out->phases - 1].flow_end : 0))
+        collective_end_phase(out, worst);
+}
+
+/* Everybody to everybody of a row of members of one node, or of one position: pairs of `bytes`,
+ * folded like a large all-to-all. */
+static void pair_phase(const struct collective_group *g, bool across, double bytes,
+                       struct collective_shape *out)
+{
+    double worst = 0;
+    size_t size = collective_node_size(g, 0), n = across ? g->nodes : size;
+    size_t shifts = collective_shifts(g, n);
+    for (size_t row = 0; row < (across ? size : g->nodes); row++)
+        for (size_t i = 0; i < shifts; i++)
+            for (size_t k = 0; k < n; k++) {
+                size_t other = (k + collective_shift(i, shifts, n)) % n;
+                uint32_t from = collective_member(g, across ? k : row, across ? row : k, 0);
+                uint32_t to = collective_member(g, across ? other : row, across ? row : other, 0);
+                collective_add(out, from, to, bytes * (double)(n - 1) / (double)shifts);
+                worst = larger(worst, collective_tier(g, from, to)->latency_s);
+            }
+    if (n > 1)
+        collective_end_phase(out, worst);
+}
+
+static enum status two_level_alltoall(const struct collective_group *g, double bytes,
+                                      struct collective_shape *out)
+{
+    enum status st;
+    size_t p = collective_node_size(g, 0), nodes = g->nodes;
+    double pair = bytes / (double)g->n;
+    TRY(collective_shape_open(out, 2,
+                              g->n * (collective_shifts(g, p) + collective_shifts(g, nodes))));
+    pair_phase(g, false, pair * (double)nodes, out); /* to the peer with the receiver's position */
+    pair_phase(g, true, pair * (double)p, out);
+out:
+    return st;
+}
+
+/* With p members in each of k nodes: reduce-scatter inside, the kind among members of one position
+ * over a p-th of the buffer, all-gather inside; all-gather and reduce-scatter do without a third.
+ * Broadcast: a chain over the first members, then one in each node. */
+enum status collective_hierarchical(const struct collective_group *g, enum collective_kind kind,
+                                    double bytes, size_t channels, struct collective_shape *out)
+{
+    enum status st;
+    size_t p = collective_node_size(g, 0), k = g->nodes;
+    double inner = bytes * (double)(p - 1) / (double)p;
+    double outer = bytes * (double)(k - 1) / (double)k / (double)p;
+    struct turn inside = {inner, p - 1, false}, across = {outer, k - 1, false};
+    bool reduces = kind == COLLECTIVE_ALLREDUCE || kind == COLLECTIVE_REDUCESCATTER;
+    bool gathers = kind == COLLECTIVE_ALLREDUCE || kind == COLLECTIVE_ALLGATHER;
+    double *latency = NULL;
+
+    (void)channels;
+    if (kind == COLLECTIVE_ALLTOALL)
+        return two_level_alltoall(g, bytes, out);
+    latency = malloc(g->n * sizeof *latency);
+    if (!latency) {
+        st = error_set(STATUS_NOMEM, "rings of %zu members", g->n);
+        goto out;
+    }
+    TRY(collective_shape_open(out, 3, 3 * g->n));
+    if (kind == COLLECTIVE_BROADCAST) {
+        inside = (struct turn){bytes, p - 1, true};
+        across = (struct turn){bytes, k - 1, true};
+        ring_phase(g, true, &across, 1, latency, out);
+        ring_phase(g, false, &inside, k, latency, out);
+        goto out;
+    }
+    if (kind == COLLECTIVE_ALLREDUCE)
+        across = (struct turn){2 * outer, 2 * (k - 1), false};
+    if (reduces)
+        ring_phase(g, false, &inside, k, latency, out);
+    ring_phase(g, true, &across, p, latency, out);
+    if (gathers)
+        ring_phase(g, false, &inside, k, latency, out);
+out:
+    free(latency);
+    return st;
+}
+
+/* Each member sends its buffer into the switch of its node and receives the result; each position
+ * does so with its p-th of the buffer across nodes. Flows to the next member load the ports as
+ * that does. One phase: the reductions are pipelined. */
+enum status collective_switch(const struct collective_group *g, enum collective_kind kind,
+                              double bytes, size_t channels, struct collective_shape *out)
+{
+    enum status st;
+    double inside_s = 0, across_s = 0;
+    (void)kind;
+    (void)channels;
+    TRY(collective_shape_open(out, 1, 2 * g->n));
+    for (size_t node = 0; node < g->nodes; node++) {
+        size_t size = collective_node_size(g, node), next = (node + 1) % g->nodes;
+        for (size_t k = 0; k < size; k++) {
+            uint32_t from = collective_member(g, node, k, 0);
+            uint32_t peer = collective_member(g, node, k + 1, 0);
+            uint32_t other = collective_member(g, next, k, 0);
+            if (size > 1) {
+                collective_add(out, from, peer, bytes);
+                inside_s = larger(inside_s, collective_tier(g, from, peer)->latency_s);
+            }
+            if (g->nodes > 1) {
+                collective_add(out, from, other, bytes / (double)size);
+                across_s = larger(across_s, collective_tier(g, from, other)->latency_s);
+            }
+        }
+    }
+    collective_end_phase(out, inside_s + across_s);
+out:
+    return st;
+}

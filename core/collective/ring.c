@@ -1,0 +1,62 @@
+#include <stdlib.h>
+
+#include "core/collective/shapes.h"
+
+/* Fractions of `bytes` that every edge carries, and steps that follow one another.
+ * Patarasuk & Yuan, JPDC 69 (2009) 117-124; broadcast: a pipelined chain. */
+static double edge_share(enum collective_kind kind, size_t n)
+{
+    double others = (double)(n - 1) / (double)n;
+    return kind == COLLECTIVE_ALLREDUCE ? 2 * others : kind == COLLECTIVE_BROADCAST ? 1 : others;
+}
+
+/* The ring of one channel: each node begins at another of its members. Member 0 is where it is. */
+static void order_ring(const struct collective_group *g, size_t channel, uint32_t *ring)
+{
+    size_t at = 0;
+    for (size_t node = 0; node < g->nodes; node++)
+        for (size_t k = 0; k < collective_node_size(g, node); k++)
+            ring[at++] = collective_member(g, node, k, channel);
+}
+
+/* A chunk waits for the one before it only at its own next edge: the latencies of a step differ
+ * from member to member, and what counts is the worst path of as many edges as there are steps. */
+static double add_ring(const struct collective_group *g, enum collective_kind kind, double bytes,
+                       const uint32_t *ring, double *latency, struct collective_shape *out)
+{
+    size_t n = g->n, first = 0, edges = kind == COLLECTIVE_BROADCAST ? n - 1 : n;
+    while (kind == COLLECTIVE_BROADCAST && ring[first] != 0)
+        first++;
+    for (size_t k = 0; k < edges; k++) {
+        uint32_t from = ring[(first + k) % n], to = ring[(first + k + 1) % n];
+        collective_add(out, from, to, bytes);
+        latency[k] = collective_tier(g, from, to)->latency_s;
+    }
+    return collective_worst_window(latency, edges,
+                                   kind == COLLECTIVE_ALLREDUCE ? 2 * (n - 1) : n - 1);
+}
+
+enum status collective_ring(const struct collective_group *g, enum collective_kind kind,
+                            double bytes, size_t channels, struct collective_shape *out)
+{
+    enum status st;
+    double worst = 0;
+    uint32_t *ring = malloc(g->n * sizeof *ring);
+    double *latency = malloc(g->n * sizeof *latency);
+    if (!ring || !latency) {
+        st = error_set(STATUS_NOMEM, "a ring of %zu members", g->n);
+        goto out;
+    }
+    TRY(collective_shape_open(out, 1, channels * g->n));
+    for (size_t c = 0; c < channels; c++) {
+        order_ring(g, c, ring);
+        double path = add_ring(g, kind, bytes * edge_share(kind, g->n) / (double)channels, ring,
+                               latency, out);
+        worst = larger(worst, path);
+    }
+    collective_end_phase(out, worst);
+out:
+    free(ring);
+    free(latency);
+    return st;
+}

@@ -1,0 +1,228 @@
+/* What a stage costs one of its ranks: seconds, bytes, and the collectives inside. */
+#include <stdlib.h>
+
+#include "core/cost.h"
+#include "core/lower/lowering.h"
+
+enum { MAX_BUCKETS = 200 }; /* program_op.part is a byte */
+
+/* A stage while its ops are added up. */
+struct sum {
+    const struct lowering *l;
+    uint32_t stage;
+    const struct plan_stage *s;
+    const struct device_type *type;
+    struct cost_split split;
+    int64_t largest_bytes; /* parameters of one op */
+    struct stage_cost c;
+};
+
+static int64_t scaled(int64_t bytes, double part)
+{
+    return part < 1 ? (int64_t)(part * (double)bytes) : bytes;
+}
+
+static void add_call(struct calls *calls, uint32_t count, int64_t bytes)
+{
+    calls->count += count;
+    calls->bytes += count * bytes; /* the sum, until all are known */
+}
+
+static void add_calls(struct sum *u, uint32_t op)
+{
+    const struct model *m = u->l->model;
+    const struct model_op *o = &m->op[op];
+    int64_t samples = u->l->plan->microbatch_size, in = 0;
+    bool again = u->s->recompute == RECOMPUTE_FULL;
+    if (u->split.tensor_parallel > 1 && o->tensor == TENSOR_ROW) {
+        add_call(&u->c.forward_sum, 1, samples * o->output_bytes);
+        if (again)
+            add_call(&u->c.backward_sum, 1, samples * o->output_bytes);
+    }
+    /* a loss over divided classes: every shard tells what it has of each row, three numbers */
+    bool last = m->out_start[op] == m->out_start[op + 1];
+    if (u->split.tensor_parallel > 1 && o->tensor == TENSOR_SPLIT && last) {
+        int64_t rows = samples * (int64_t)(m->tokens_per_sample > 1 ? m->tokens_per_sample : 1);
+        add_call(&u->c.forward_sum, 1, 3 * 4 * rows * u->split.tensor_parallel);
+        if (plan_remakes(u->s->recompute, o))
+            add_call(&u->c.backward_sum, 1, 3 * 4 * rows * u->split.tensor_parallel);
+    }
+    for (size_t k = m->in_start[op]; k < m->in_start[op + 1]; k++)
+        in += m->op[m->in[k]].output_bytes;
+    /* experts: both products in one op */
+    bool column = o->tensor == TENSOR_COLUMN || (o->tensor == TENSOR_ROW && o->exchange_bytes > 0);
+    if (u->split.tensor_parallel > 1 && column && in > 0)
+        add_call(&u->c.backward_sum, 1, samples * in);
+    if (u->split.expert_parallel > 1 && o->exchange_bytes > 0) {
+        int64_t shards = u->split.sequence_parallel ? u->split.tensor_parallel : 1;
+        add_call(&u->c.forward_experts, 2, samples * o->exchange_bytes / shards);
+        add_call(&u->c.backward_experts, again ? 4 : 2, samples * o->exchange_bytes / shards);
+    }
+}
+
+static void add_memory(struct sum *u, const struct model_op *o, const struct cost_part *part)
+{
+    struct stage_cost *c = &u->c;
+    const struct lowering *l = u->l;
+    int64_t samples = l->plan->microbatch_size,
+            stash = samples * scaled(o->stash_bytes, part->stash);
+    bool copy =
+        o->shares != MODEL_NO_OP && l->team_of[l->stage_of[o->shares]] != l->team_of[u->stage];
+    int64_t own = scaled(o->parameter_bytes + (copy ? o->shared_bytes : 0), part->parameters);
+    c->weight_bytes += own;
+    u->largest_bytes = own > u->largest_bytes ? own : u->largest_bytes;
+    if (u->split.expert_parallel > 1 && o->exchange_bytes > 0)
+        c->expert_bytes += own;
+    else
+        c->replicated_bytes += own;
+    if (u->s->recompute == RECOMPUTE_FULL) {
+        c->scratch_bytes += stash;
+    } else if (plan_remakes(u->s->recompute, o)) {
+        int64_t output = samples * scaled(o->output_bytes, part->stash);
+        c->stash_bytes += output;
+        c->scratch_bytes = stash - output > c->scratch_bytes ? stash - output : c->scratch_bytes;
+    } else {
+        c->stash_bytes += stash;
+    }
+}
+
+static void add_op(struct sum *u, uint32_t op)
+{
+    const struct plan *p = u->l->plan;
+    const struct model_op *o = &u->l->model->op[op];
+    struct cost_part part = cost_part(o, &u->split);
+    struct op_cost cost =
+        cost_op(u->l->model, u->type, op, p->microbatch_size, p->optimizer, &u->split);
+    struct stage_cost *c = &u->c;
+    c->forward_s += cost.forward_s;
+    c->backward_s += cost.backward_s;
+    c->update_s += cost.update_s;
+    if (plan_remakes(u->s->recompute, o))
+        c->recompute_s += cost.forward_s;
+    if (o->sparse) /* an embedding: nothing comes before it */
+        c->weight_s += cost.backward_s;
+    else if (o->parameter_bytes + o->shared_bytes > 0)
+        c->weight_s += cost.backward_s / 2; /* two products of equal size */
+    add_memory(u, o, &part);
+    add_calls(u, op);
+}
+
+static void average(struct calls *calls)
+{
+    if (calls->count > 0)
+        calls->bytes /= calls->count;
+}
+
+/* Gradients complete in buckets, from the last op to the first. */
+static enum status make_buckets(struct sum *u)
+{
+    const struct plan *p = u->l->plan;
+    struct stage_cost *c = &u->c;
+    int64_t least = c->replicated_bytes / MAX_BUCKETS + 1;
+    int64_t size = p->bucket_bytes > least ? p->bucket_bytes : least;
+    struct bucket open = {c->recompute_s, 0};
+    if (!(c->bucket = calloc(MAX_BUCKETS + 1, sizeof *c->bucket)))
+        return error_set(STATUS_NOMEM, "buckets of stage %u", u->stage);
+    for (size_t k = u->s->ops; k-- > 0;) {
+        const struct model_op *o = &u->l->model->op[u->s->op[k]];
+        bool experts = u->split.expert_parallel > 1 && o->exchange_bytes > 0;
+        open.seconds +=
+            cost_op(u->l->model, u->type, u->s->op[k], p->microbatch_size, p->optimizer, &u->split)
+                .backward_s;
+        open.bytes += experts ? 0 : scaled(o->parameter_bytes, cost_part(o, &u->split).parameters);
+        if (open.bytes >= size && k > 0) {
+            c->bucket[c->buckets++] = open;
+            open = (struct bucket){0, 0};
+        }
+    }
+    c->bucket[c->buckets++] = open;
+    int64_t sum = 0;
+    for (size_t b = 0; b < c->buckets; b++)
+        sum += c->bucket[b].bytes;
+    c->bucket[c->buckets - 1].bytes += c->replicated_bytes - sum; /* copies of tied weights */
+    return STATUS_OK;
+}
+
+/* What ZeRO leaves of them on each rank: experts are sharded over the replicas that have the same.
+ */
+static int64_t sharded(const struct sum *u, int64_t replicated_bytes, int64_t expert_bytes)
+{
+    return replicated_bytes / u->s->replicas +
+           expert_bytes * u->split.expert_parallel / u->s->replicas;
+}
+
+static void shard(struct sum *u, uint32_t zero, const struct cost_memory *factor)
+{
+    struct stage_cost *c = &u->c;
+    int64_t all = c->weight_bytes, dense = c->replicated_bytes, experts = c->expert_bytes;
+    if (zero >= 1)
+        c->state_bytes = sharded(u, dense * factor->state, experts * factor->state);
+    if (zero >= 2)
+        c->gradient_bytes = sharded(u, dense * factor->gradients, experts * factor->gradients);
+    if (zero >= 1 && all > 0)
+        c->update_s *= (double)sharded(u, dense, experts) / (double)all;
+    if (zero == 3) { /* the op that computes, and the next one's on their way */
+        c->scratch_bytes += 2 * u->largest_bytes;
+        c->weight_bytes = sharded(u, dense, experts);
+    }
+}
+
+static enum status finish(struct sum *u)
+{
+    const struct lowering *l = u->l;
+    struct stage_cost *c = &u->c;
+    struct cost_memory factor = cost_memory(l->plan->optimizer, l->model->element_bytes);
+    uint32_t zero = u->s->replicas > 1 ? l->plan->zero : 0;
+    for (size_t k = l->in_start[u->stage]; k < l->in_start[u->stage + 1]; k++)
+        c->stash_bytes += /* received inputs stay until the backward */
+            l->edge[l->in[k]].bytes / (u->split.sequence_parallel ? u->split.tensor_parallel : 1);
+    c->slowdown = u->type->slowdown;
+    c->backward_s += c->recompute_s;
+    c->input_s = c->backward_s - c->weight_s;
+    average(&c->forward_sum);
+    average(&c->backward_sum);
+    average(&c->forward_experts);
+    average(&c->backward_experts);
+    c->gradient_bytes = c->weight_bytes * factor.gradients;
+    c->state_bytes = c->weight_bytes * factor.state;
+    shard(u, zero, &factor);
+    bool whole = l->plan->bucket_bytes == 0 || u->s->replicas < 2 || zero >= 2 ||
+                 l->schedule->split || l->schedule->asynchronous || c->replicated_bytes == 0;
+    return whole ? STATUS_OK : make_buckets(u);
+}
+
+enum status lowering_cost(struct lowering *l, uint32_t stage, uint32_t device,
+                          const struct stage_cost **out)
+{
+    size_t slot = stage * l->topology->types + l->topology->type_of[device];
+    const struct plan_stage *s = &l->plan->stage[stage];
+    struct sum u = {.l = l,
+                    .stage = stage,
+                    .s = s,
+                    .type = topology_type(l->topology, device),
+                    .split = {s->tensor_parallel, s->expert_parallel,
+                              l->plan->sequence_parallel && s->tensor_parallel > 1}};
+    enum status st = STATUS_OK;
+    if (!l->cost[slot]) {
+        for (size_t k = 0; k < s->ops; k++)
+            add_op(&u, s->op[k]);
+        TRY(finish(&u));
+        if (!(l->cost[slot] = malloc(sizeof u.c))) {
+            st = error_set(STATUS_NOMEM, "cost of stage %u", stage);
+            goto out;
+        }
+        *l->cost[slot] = u.c;
+        u.c.bucket = NULL;
+    }
+    *out = l->cost[slot];
+out:
+    free(u.c.bucket);
+    return st;
+}
+
+void lowering_cost_free(struct stage_cost *c)
+{
+    if (c)
+        free(c->bucket);
+    free(c);
+}

@@ -1,0 +1,188 @@
+/* The end of the iteration: gradients are summed over replicas and between the copies of tied
+ * weights, then every rank updates. */
+#include "core/lower/lowering.h"
+
+/* The op with which the newest pass is complete. */
+static uint32_t newest(const struct list *list)
+{
+    return (list->blocked ? list->blocked : list->compute[0]) - 1;
+}
+
+/* A collective over gradients or parameters; waits for the op at `after` and for the collective of
+ * this kind before it. */
+static enum status append_sum(struct list *list, struct program_op op, uint32_t after)
+{
+    enum status st;
+    uint32_t position;
+    op.peer_stage = PROGRAM_NONE;
+    op.count = 1;
+    TRY(list_append(list, &op, &position));
+    TRY(list_depend(list, after));
+    if (list->scattered)
+        TRY(list_depend(list, list->scattered - 1));
+    list->scattered = position + 1;
+out:
+    return st;
+}
+
+enum status lowering_reduce(struct lowering *l, uint32_t rank, uint32_t stage, uint32_t microbatch,
+                            const struct stage_cost *cost, int64_t bytes, bool experts)
+{
+    enum status st = STATUS_OK;
+    struct list *list = &l->list[rank];
+    uint32_t team = l->team_of[stage],
+             shard = (rank - l->first_rank[team]) % lowering_shards(l, team);
+    uint32_t all = l->data[team * l->most_shards + shard];
+    struct program_op op = {.kind = l->plan->zero >= 1 ? OP_REDUCESCATTER : OP_ALLREDUCE,
+                            .purpose = FOR_DATA,
+                            .stage = stage,
+                            .microbatch = microbatch,
+                            .peer = all,
+                            .tag = PROGRAM_NONE,
+                            .bytes = bytes};
+    if (all != PROGRAM_NONE && bytes > 0)
+        TRY(append_sum(list, op, newest(list)));
+    op.peer = l->same[rank];
+    op.bytes = cost->expert_bytes;
+    if (experts && op.peer != PROGRAM_NONE && op.bytes > 0)
+        TRY(append_sum(list, op, newest(list)));
+out:
+    return st;
+}
+
+enum status lowering_update(struct lowering *l, uint32_t rank, uint32_t stage, uint32_t microbatch,
+                            const struct stage_cost *cost)
+{
+    enum status st;
+    struct list *list = &l->list[rank];
+    uint32_t position;
+    struct program_op op = {.kind = OP_UPDATE,
+                            .stage = stage,
+                            .microbatch = microbatch,
+                            .peer = PROGRAM_NONE,
+                            .peer_stage = PROGRAM_NONE,
+                            .tag = PROGRAM_NONE,
+                            .count = 1,
+                            .seconds = cost->update_s};
+    TRY(list_append(list, &op, &position));
+    if (list->scattered)
+        TRY(list_depend(list, list->scattered - 1));
+    if (list->blocked)
+        TRY(list_depend(list, list->blocked - 1));
+    list->blocked = 0;
+    list->compute[1] = list->compute[0];
+    list->compute[0] = position + 1;
+out:
+    return st;
+}
+
+/* ZeRO 1 and 2: every replica has updated its part of the parameters; now all need all. */
+static enum status spread_parameters(struct lowering *l, uint32_t rank, uint32_t stage,
+                                     const struct stage_cost *cost)
+{
+    enum status st = STATUS_OK;
+    uint32_t team = l->team_of[stage],
+             shard = (rank - l->first_rank[team]) % lowering_shards(l, team);
+    struct list *list = &l->list[rank];
+    struct program_op op = {.kind = OP_ALLGATHER,
+                            .purpose = FOR_SHARDS,
+                            .stage = stage,
+                            .microbatch = PROGRAM_NONE,
+                            .peer = l->data[team * l->most_shards + shard],
+                            .tag = PROGRAM_NONE,
+                            .bytes = cost->replicated_bytes};
+    if (op.peer != PROGRAM_NONE && op.bytes > 0)
+        TRY(append_sum(list, op, newest(list)));
+    op.peer = l->same[rank];
+    op.bytes = cost->expert_bytes;
+    if (op.peer != PROGRAM_NONE && op.bytes > 0)
+        TRY(append_sum(list, op, newest(list)));
+out:
+    return st;
+}
+
+/* Every stage of every rank, in one order for all ranks. */
+static enum status for_each_stage(struct lowering *l,
+                                  enum status (*act)(struct lowering *l, uint32_t rank,
+                                                     uint32_t stage, const struct stage_cost *c))
+{
+    enum status st = STATUS_OK;
+    for (uint32_t c = 0; c < l->cells; c++)
+        for (uint32_t k = 0; k < l->cell[c].shards; k++)
+            for (uint32_t s = l->cell[c].team; s < l->plan->stages; s += l->teams) {
+                const struct stage_cost *cost;
+                uint32_t device = lowering_device(l, l->cell[c].team, l->cell[c].replica, k);
+                TRY(lowering_cost(l, s, device, &cost));
+                TRY(act(l, l->cell[c].rank + k, s, cost));
+            }
+out:
+    return st;
+}
+
+static enum status reduce(struct lowering *l, uint32_t rank, uint32_t stage,
+                          const struct stage_cost *cost)
+{
+    /* with buckets the dense ones are under way already */
+    return lowering_reduce(l, rank, stage, PROGRAM_NONE, cost,
+                           cost->buckets > 0 ? 0 : cost->replicated_bytes, true);
+}
+
+static enum status update(struct lowering *l, uint32_t rank, uint32_t stage,
+                          const struct stage_cost *cost)
+{
+    return lowering_update(l, rank, stage, PROGRAM_NONE, cost);
+}
+
+/* The stage of this team that has the owner or, else, a borrower. */
+static uint32_t tied_stage(const struct lowering *l, uint32_t owner, uint32_t team)
+{
+    uint32_t op = owner;
+    while (l->team_of[l->stage_of[op]] != team)
+        do
+            op++;
+        while (l->model->op[op].shares != owner);
+    return l->stage_of[op];
+}
+
+/* Owner by owner, so that every rank meets its ties in the same order. */
+static enum status tie(struct lowering *l)
+{
+    enum status st = STATUS_OK;
+    const struct grouping *g = &l->grouping;
+    for (size_t k = 0; k < l->ties; k++) {
+        const struct tie *tie = &l->tie[k];
+        for (size_t i = g->start[tie->group]; i < g->start[tie->group + 1]; i++) {
+            struct list *list = &l->list[g->member[i]];
+            struct program_op op = {
+                .kind = OP_ALLREDUCE,
+                .purpose = FOR_TIES,
+                .stage = tied_stage(l, tie->owner, lowering_team_of_rank(l, g->member[i])),
+                .microbatch = PROGRAM_NONE,
+                .peer = tie->group,
+                .tag = tie->owner,
+                .bytes = tie->bytes};
+            TRY(append_sum(list, op, newest(list)));
+        }
+    }
+out:
+    return st;
+}
+
+enum status lowering_finish(struct lowering *l)
+{
+    enum status st = STATUS_OK;
+    if (l->schedule->asynchronous) /* every update has its own */
+        goto out;
+    if (l->plan->zero ==
+        1) /* once scattered, what the copies of a weight have is in other places */
+        TRY(tie(l));
+    if (l->plan->zero < 2)
+        TRY(for_each_stage(l, reduce));
+    if (l->plan->zero != 1)
+        TRY(tie(l));
+    TRY(for_each_stage(l, update));
+    if (l->plan->zero == 1 || l->plan->zero == 2)
+        TRY(for_each_stage(l, spread_parameters));
+out:
+    return st;
+}

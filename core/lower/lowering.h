@@ -1,0 +1,167 @@
+/* lowering.h - the parts of plan_lower() (core/lower.h): what they share while it runs. Private. */
+#ifndef CORE_LOWER_LOWERING_H
+#define CORE_LOWER_LOWERING_H
+
+#include "core/lower.h"
+#include "core/schedule.h"
+
+/* What goes from one stage to another for every microbatch. */
+struct edge {
+    uint32_t from, to; /* stages, from < to */
+    int64_t bytes;     /* per microbatch, whole */
+};
+
+/* The growing list of one rank; dependencies are positions in the same list. */
+struct list {
+    size_t n, room, deps, dep_room;
+    struct program_op *op;
+    uint32_t *dep;
+    uint32_t blocked;    /* position + 1 of the collective that the next compute op waits for */
+    uint32_t gathered;   /* position + 1 of the newest ALLGATHER of parameters */
+    uint32_t scattered;  /* position + 1 of the newest REDUCESCATTER of gradients */
+    uint32_t compute[2]; /* position + 1 of the last compute op and of the one before */
+};
+
+/* One replica of a team: its shards run the same steps at the same time. */
+struct cell {
+    uint32_t team, replica;
+    uint32_t rank, shards;          /* lists rank .. rank + shards - 1 */
+    size_t step, steps;             /* progress in the schedule */
+    struct schedule_step *schedule; /* microbatches of the whole iteration */
+    bool queued;
+    bool sums; /* the step has run; its gradients wait for those of the other replicas */
+};
+
+/* Collectives that follow one compute op. */
+struct calls {
+    uint32_t count;
+    int64_t bytes; /* of one call */
+};
+
+/* A piece of the last backward: its seconds, and the gradients that are complete after it. */
+struct bucket {
+    double seconds;
+    int64_t bytes;
+};
+
+/* One stage on one type of device; per rank. */
+struct stage_cost {
+    double slowdown; /* of passes beside collectives */
+    double forward_s, recompute_s, backward_s, input_s, weight_s, update_s;
+    int64_t stash_bytes; /* per microbatch */
+    int64_t weight_bytes, gradient_bytes, state_bytes, scratch_bytes;
+    int64_t replicated_bytes, expert_bytes; /* gradients summed over all replicas; over the
+                                             * replicas that have the same experts */
+    struct calls forward_sum, backward_sum; /* tensor parallelism */
+    struct calls forward_experts, backward_experts;
+    size_t buckets;
+    struct bucket *bucket; /* [buckets] in the order in which they become complete */
+};
+
+/* Groups of the program while they are collected. */
+struct grouping {
+    size_t n, room, members, member_room, devices, device_room;
+    size_t *start, *device_start; /* [n + 1] */
+    uint32_t *member, *device;
+};
+
+/* The all-reduce of one op's tied weights for one replica and shard. */
+struct tie {
+    uint32_t group, owner;
+    int64_t bytes;
+};
+
+struct lowering {
+    const struct plan *plan;
+    const struct model *model;
+    const struct topology *topology;
+    const struct schedule *schedule;
+    bool fold;
+    uint32_t *stage_of; /* [model->n] */
+    uint32_t teams, chunks;
+    uint32_t *team_of;    /* [stages] == stage % teams */
+    uint32_t *first_rank; /* [teams + 1] */
+    uint32_t *first_cell; /* [teams + 1] */
+    uint32_t *summing;    /* [teams] cells whose `sums` is set */
+    uint32_t cells, most_shards;
+    struct cell *cell;        /* [cells] */
+    struct list *list;        /* [ranks] */
+    struct stage_cost **cost; /* [stages * types] NULL until asked for */
+    size_t edges;
+    struct edge *edge;            /* [edges] sorted by (from, to) */
+    size_t *in_start, *out_start; /* [stages + 1] */
+    uint32_t *in;                 /* [edges] edge ids by destination stage */
+    uint32_t *queue;              /* [cells] those that may go on */
+    size_t head, length;
+    /* Position + 1, in the list of shard k of the receiver, of the RECV of edge e and microbatch m:
+     * [(e * microbatches + m) * most_shards + k]; activations, gradients. */
+    uint32_t *arrived, *returned;
+    uint32_t *forward; /* [(stage * microbatches + m) * most_shards + shard] position of FORWARD */
+    uint32_t *half;    /* likewise, of BACKWARD_INPUT; NULL unless the schedule splits */
+    struct grouping grouping;
+    /* Group ids, PROGRAM_NONE where there is no such group. */
+    uint32_t *data;    /* [team * most_shards + shard] all replicas */
+    uint32_t *experts; /* [rank] the replicas over which its experts are spread */
+    uint32_t *same;    /* [rank] the replicas that have the same experts as it */
+    uint32_t *tensor;  /* [cells] */
+    size_t ties;
+    struct tie *tie; /* [ties] */
+};
+
+static inline const struct plan_stage *lowering_team(const struct lowering *l, uint32_t team)
+{
+    return &l->plan->stage[team]; /* the team's first stage has the team's number */
+}
+static inline uint32_t lowering_replicas(const struct lowering *l, uint32_t team)
+{
+    return l->fold ? 1 : lowering_team(l, team)->replicas;
+}
+static inline uint32_t lowering_shards(const struct lowering *l, uint32_t team)
+{
+    return l->fold ? 1 : lowering_team(l, team)->tensor_parallel;
+}
+static inline uint32_t lowering_ranks(const struct lowering *l)
+{
+    return l->first_rank[l->teams];
+}
+
+/* lower_stages.c: fill everything up to `queue`, allocate the rest but the groups. */
+enum status lowering_prepare(struct lowering *l) MUST_CHECK;
+void lowering_free(struct lowering *l);
+uint32_t lowering_device(const struct lowering *l, uint32_t team, uint32_t replica, uint32_t shard);
+/* First replica and shard of a rank; O(log teams). */
+uint32_t lowering_team_of_rank(const struct lowering *l, uint32_t rank);
+
+/* lower_cost.c: of a stage on a device; computed once per type, owned by *l. */
+enum status lowering_cost(struct lowering *l, uint32_t stage, uint32_t device,
+                          const struct stage_cost **out) MUST_CHECK;
+void lowering_cost_free(struct stage_cost *c);
+
+/* lower_groups.c: groups of ranks. */
+enum status lowering_group(struct lowering *l) MUST_CHECK;
+void grouping_free(struct grouping *g);
+
+/* lower_replay.c: compute ops, messages, and collectives that belong to a microbatch. */
+enum status lowering_replay(struct lowering *l) MUST_CHECK;
+
+/* lower_finish.c: sums of gradients and updates at the end of the iteration. */
+enum status lowering_finish(struct lowering *l) MUST_CHECK;
+/* Sum or scatter the gradients of `stage` over the replicas of `rank`; nothing without replicas.
+ * `bytes` of the dense gradients, PROGRAM_NONE for `microbatch` unless it is that one's own.
+ * The op waits for the list's newest op that computes. */
+enum status lowering_reduce(struct lowering *l, uint32_t rank, uint32_t stage, uint32_t microbatch,
+                            const struct stage_cost *cost, int64_t bytes, bool experts) MUST_CHECK;
+enum status lowering_update(struct lowering *l, uint32_t rank, uint32_t stage, uint32_t microbatch,
+                            const struct stage_cost *cost) MUST_CHECK;
+
+/* lower_list.c; `match` of SEND and RECV is a position in the peer's list. */
+enum status list_reserve(struct list *list, size_t ops, size_t deps) MUST_CHECK;
+enum status list_append(struct list *list, const struct program_op *op,
+                        uint32_t *position) MUST_CHECK;
+/* The op appended last depends on the one at `position`. */
+enum status list_depend(struct list *list, uint32_t position) MUST_CHECK;
+/* A collective that waits for the op at `after`. */
+enum status list_collective(struct list *list, const struct program_op *op, uint32_t after,
+                            uint32_t *position) MUST_CHECK;
+
+#endif

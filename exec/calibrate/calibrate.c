@@ -1,0 +1,136 @@
+#include "exec/calibrate/calibrate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/file.h"
+#include "exec/calibrate/probe.h"
+#include "exec/team.h"
+
+/* ---- ranks forked here */
+
+static void together(void *barrier)
+{
+    pthread_barrier_wait(barrier);
+}
+
+/* Member of the team: its own copy of what the parent has set up. */
+static enum status be_rank(struct team_member *me, void *context)
+{
+    struct bench b = *(const struct bench *)context;
+    b.rank = me->rank;
+    b.number = me->number;
+    b.transport = &transport_tcp;
+    b.together = together;
+    b.context = me->together;
+    b.meeting = (struct rendezvous){.rank = me->rank,
+                                    .ranks = (uint32_t)me->ranks,
+                                    .host = "127.0.0.1",
+                                    .port = me->port,
+                                    .listener = me->listener,
+                                    .control = -1,
+                                    .timeout_s = 30};
+    return bench_rank(&b);
+}
+
+enum status calibrate_fork(struct bench *b)
+{
+    return team_run(b->ranks, bench_numbers(b), calibrate_limit(b), be_rank, b, b->number);
+}
+
+double calibrate_limit(const struct bench *b)
+{
+    return 120 + (double)(b->repeats + 1) * (30 + 10 * (double)bench_pairs(b));
+}
+
+/* ---- results */
+
+enum status calibrate_task(const struct bench_task *task, const struct calibrate_options *o,
+                           struct calibration *out)
+{
+    enum status st;
+    struct bench b = {
+        .task = task, .ranks = o->ranks, .repeats = o->repeats, .progress = o->progress};
+    bool mpi = o->transport && !strcmp(o->transport, "mpi");
+    if (o->ranks < 1 || o->ranks > TEAM_MOST || o->repeats < 1 || o->repeats > CALIBRATE_REPEATS)
+        return error_set(STATUS_INVALID, "%zu ranks, %zu repeats: expected 1 to %d and 1 to %d",
+                         o->ranks, o->repeats, TEAM_MOST, CALIBRATE_REPEATS);
+    if (o->transport && !mpi && strcmp(o->transport, "tcp") != 0)
+        return error_set(STATUS_UNSUPPORTED, "no transport is called '%s'; there are tcp, mpi",
+                         o->transport);
+    b.number = calloc(bench_numbers(&b), sizeof *b.number);
+    if (!b.number)
+        return error_set(STATUS_NOMEM, "%zu figures", bench_numbers(&b));
+    TRY(mpi ? calibrate_mpirun(&b, o->worker) : calibrate_fork(&b));
+    TRY(calibrate_fit(&b, out));
+out:
+    free(b.number);
+    return st;
+}
+
+enum status calibrate_cpu(const struct calibrate_options *o, struct calibration *out)
+{
+    return calibrate_task(&bench_task, o, out);
+}
+
+enum status calibrate_cuda(const struct calibrate_options *o, struct calibration *out)
+{
+    enum status st;
+    struct bench b = {.task = &bench_task_gpu, .ranks = 1, .repeats = o->repeats, .half = o->half};
+    if (o->ranks != 1)
+        return error_set(STATUS_UNSUPPORTED, "%zu ranks: GPUs are calibrated one at a time",
+                         o->ranks);
+    if (o->repeats < 1 || o->repeats > CALIBRATE_REPEATS)
+        return error_set(STATUS_INVALID, "%zu repeats: expected 1 to %d", o->repeats,
+                         CALIBRATE_REPEATS);
+    b.number = calloc(bench_numbers(&b), sizeof *b.number);
+    if (!b.number)
+        return error_set(STATUS_NOMEM, "%zu figures", bench_numbers(&b));
+    TRY(calibrate_gpu(&b, o->worker));
+    TRY(calibrate_fit(&b, out));
+out:
+    free(b.number);
+    return st;
+}
+
+void calibration_free(struct calibration *c)
+{
+    topology_free(&c->topology);
+    free(c->pair);
+    free(c->timing);
+    *c = (struct calibration){0};
+}
+
+/* ---- matrix */
+
+static const struct calibrate_pair *find_pair(const struct calibration *c, uint32_t from,
+                                              uint32_t to)
+{
+    for (size_t k = 0; k < c->pairs; k++)
+        if (c->pair[k].from == (from < to ? from : to) && c->pair[k].to == (from < to ? to : from))
+            return &c->pair[k];
+    return NULL; /* from == to */
+}
+
+enum status calibration_write_matrix(const struct calibration *c, const char *path)
+{
+    enum status st;
+    struct file_out f = {0};
+    double most = 0;
+    for (size_t k = 0; k < c->pairs; k++)
+        most = fmax(most, c->pair[k].bandwidth_Bps);
+    TRY(file_create(path, &f));
+    fputs("# from\tto\tlatency_s\tbandwidth_Bps\tnormalised\n", f.stream);
+    for (uint32_t i = 0; i < c->topology.n; i++)
+        for (uint32_t j = 0; j < c->topology.n; j++) {
+            const struct calibrate_pair *pair = find_pair(c, i, j);
+            double latency_s = pair ? pair->latency_s : 0, Bps = pair ? pair->bandwidth_Bps : 0;
+            fprintf(f.stream, "%s\t%s\t%.9g\t%.9g\t%.9g\n", c->topology.device[i],
+                    c->topology.device[j], latency_s, Bps, most > 0 ? Bps / most : 0);
+        }
+    TRY(file_commit(&f));
+out:
+    file_discard(&f);
+    return st;
+}

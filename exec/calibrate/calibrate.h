@@ -1,0 +1,66 @@
+/* calibrate.h - measure this machine: what ops, messages and collectives cost with all ranks busy
+ * at once. docs/calibrate.md says how each figure is taken. */
+#ifndef EXEC_CALIBRATE_CALIBRATE_H
+#define EXEC_CALIBRATE_CALIBRATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/collective.h"
+#include "core/topology.h"
+
+struct calibrate_options {
+    size_t ranks;          /* processes, 1 to 64 */
+    size_t repeats;        /* timed repetitions after one warm-up; the median counts */
+    bool progress;         /* lines on stderr, if we fork the ranks */
+    const char *transport; /* "tcp": forked here; "mpi": started by mpirun; NULL: "tcp" */
+    const char *worker;    /* mpi, GPU: path of what measures; NULL: found as in launch.h */
+    bool half;             /* GPU: in bf16 */
+};
+
+/* How far repetitions lie apart: interquartile range / median of the figures measured. */
+struct calibrate_spread {
+    double median, worst; /* over all figures */
+};
+
+/* What a pair of ranks gets: fitted as latency + bytes / bandwidth over half round trips. */
+struct calibrate_pair {
+    uint32_t from, to; /* from < to; the other direction is the same by construction */
+    double latency_s, bandwidth_Bps;
+};
+
+/* Median time of one size, and what the fitted platform says of it. */
+struct calibrate_timing {
+    bool collective;           /* else a message, one way, over all pairs */
+    enum collective_kind kind; /* of a collective of all ranks */
+    int64_t bytes;             /* as nccl-tests count them (core/collective.h) */
+    double seconds, model_s;
+};
+
+struct calibration {
+    struct topology topology; /* one device type "cpu" with a rate for every kind and phase the CPU
+                               * device computes, memory bandwidth, launch; one tier between all
+                               * (none for one rank); devices "rank0", ... */
+    struct calibrate_spread spread;
+    size_t pairs;
+    struct calibrate_pair *pair; /* [pairs] (0, 1), (0, 2), ... */
+    size_t timings;
+    struct calibrate_timing *timing; /* [timings] messages, then kind by kind, sizes ascending */
+};
+
+/* Some 10 s for 2 ranks with 5 repeats. STATUS_INVALID, STATUS_NOMEM; STATUS_EXTERNAL when a rank
+ * dies; STATUS_IO: no mpirun or no worker. *out is untouched on failure. */
+enum status calibrate_cpu(const struct calibrate_options *o, struct calibration *out) MUST_CHECK;
+/* One GPU, device type "cuda", by foreline-worker-cuda: times are CUDA events around each of many
+ * calls in a queue. `transport` is not looked at: `ranks` is 1, STATUS_UNSUPPORTED otherwise.
+ * STATUS_IO: no worker; STATUS_EXTERNAL: what the worker says, there is no GPU for instance. */
+enum status calibrate_cuda(const struct calibrate_options *o, struct calibration *out) MUST_CHECK;
+void calibration_free(struct calibration *c); /* accepts {0}; leaves {0} */
+
+/* Tab-separated, a line per ordered pair and, with zeros, of a rank and itself: from, to,
+ * latency_s, bandwidth_Bps, and the bandwidth min-max normalised to 0 .. 1 (the diagonal is the 0).
+ * `path` "-": standard output. STATUS_IO, STATUS_NOMEM. */
+enum status calibration_write_matrix(const struct calibration *c, const char *path) MUST_CHECK;
+
+#endif

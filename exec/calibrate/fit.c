@@ -1,0 +1,296 @@
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/cost.h"
+#include "core/statistics.h"
+#include "core/text.h"
+#include "exec/calibrate/probe.h"
+#include "exec/team.h"
+
+/* ---- medians */
+
+static double sorted_median(const double *value, size_t n)
+{
+    return n % 2 ? value[n / 2] : (value[n / 2 - 1] + value[n / 2]) / 2;
+}
+
+double sorted_middle(double *value, size_t n, double *spread)
+{
+    qsort(value, n, sizeof *value, by_value);
+    double m = sorted_median(value, n);
+    *spread = m > 0 ? (value[(3 * n) / 4] - value[n / 4]) / m : 0;
+    return m;
+}
+
+/* Interquartile range / median of every figure so far. */
+struct spreads {
+    size_t n;
+    double *value; /* room for all */
+};
+
+/* Median of value[n], which is sorted in place; notes the spread. */
+static double middle(double *value, size_t n, struct spreads *s)
+{
+    return sorted_middle(value, n, &s->value[s->n++]);
+}
+
+static double figure_s(const struct bench *b, size_t figure, struct spreads *spread)
+{
+    return middle(calls_of(b, figure, 0), b->ranks * b->repeats, spread);
+}
+
+/* ---- rates */
+
+static enum status add_point(struct topology_rate *r, double flop, double seconds)
+{
+    if (r->n > 0 && flop == r->flop[r->n - 1]) { /* same work in another shape: mean time */
+        double before_s = flop / r->flops[r->n - 1];
+        r->flops[r->n - 1] = flop / ((before_s + seconds) / 2);
+        return STATUS_OK;
+    }
+    r->flop[r->n] = flop;
+    r->flops[r->n++] = flop / seconds;
+    return STATUS_OK;
+}
+
+/* All probes of one kind and phase, which are in ascending order of work. */
+static enum status make_rate(const struct bench *b, const char *kind, const char *phase,
+                             struct spreads *spread, struct topology_rate *r)
+{
+    enum status st = STATUS_OK;
+    bool backward = !strcmp(phase, "backward");
+    char name[64];
+    snprintf(name, sizeof name, "%s.%s", kind, phase);
+    r->kind = strdup(name);
+    r->flop = calloc(b->task->probes, sizeof *r->flop);
+    r->flops = calloc(b->task->probes, sizeof *r->flops);
+    if (!r->kind || !r->flop || !r->flops)
+        return error_set(STATUS_NOMEM, "rates");
+    for (size_t k = 0; k < b->task->probes; k++)
+        if (!strcmp(b->task->probe[k].kind, kind))
+            TRY(add_point(r, probe_flop(&b->task->probe[k], backward),
+                          figure_s(b, 2 * k + backward, spread)));
+out:
+    return st;
+}
+
+static enum status make_rates(const struct bench *b, struct spreads *spread,
+                              struct device_type *type)
+{
+    enum status st = STATUS_OK;
+    type->rate = calloc(2 * b->task->probes, sizeof *type->rate);
+    if (!type->rate)
+        return error_set(STATUS_NOMEM, "rates");
+    for (size_t k = 0; k < b->task->probes; k++) {
+        const char *kind = b->task->probe[k].kind;
+        if (k > 0 && !strcmp(kind, b->task->probe[k - 1].kind))
+            continue;
+        bool update = probe_updates(&b->task->probe[k]);
+        TRY(make_rate(b, kind, update ? "update" : "forward", spread, &type->rate[type->rates++]));
+        if (!update)
+            TRY(make_rate(b, kind, "backward", spread, &type->rate[type->rates++]));
+    }
+out:
+    return st;
+}
+
+/* Attainable speed of dense work: the best of the linear layers. */
+static double best_linear(const struct device_type *type)
+{
+    double best = 0;
+    for (size_t k = 0; k < type->rates; k++)
+        for (size_t i = 0; i < type->rate[k].n && !strcmp(type->rate[k].kind, "linear.forward");
+             i++)
+            best = fmax(best, type->rate[k].flops[i]);
+    return best;
+}
+
+static enum status make_type(const struct bench *b, struct spreads *spread, struct topology *out)
+{
+    enum status st = STATUS_OK;
+    out->type = calloc(1, sizeof *out->type);
+    if (!out->type)
+        return error_set(STATUS_NOMEM, "device type");
+    out->types = 1;
+    struct device_type *type = out->type;
+    type->name = strdup(b->task == &bench_task_gpu ? "cuda" : "cpu");
+    if (!type->name)
+        return error_set(STATUS_NOMEM, "device type");
+    TRY(make_rates(b, spread, type));
+    type->flops = best_linear(type);
+    type->launch_s = figure_s(b, 2 * b->task->probes + FIGURE_LAUNCH, spread);
+    type->memory_Bps =
+        2.0 * (double)b->task->copy_bytes / figure_s(b, 2 * b->task->probes + FIGURE_COPY, spread);
+    double own = figure_s(b, 2 * b->task->probes + FIGURE_MEMORY, spread);
+    double ram = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    type->memory_bytes = (int64_t)(own > 0 ? own : ram / (double)b->ranks);
+out:
+    return st;
+}
+
+/* ---- links */
+
+/* Latency and bandwidth of t = latency + bytes / bandwidth: least squares of the relative error.
+ * When noise makes one of them negative, or there is one size, all is bandwidth. */
+static void fit(const int64_t *size, const double *t, size_t n, double *latency_s, double *Bps)
+{
+    double s = 0, sx = 0, sxx = 0, sy = 0, sxy = 0;
+    for (size_t k = 0; k < n; k++) {
+        double w = 1 / (t[k] * t[k]), x = (double)size[k];
+        s += w;
+        sx += w * x;
+        sxx += w * x * x;
+        sy += w * t[k];
+        sxy += w * x * t[k];
+    }
+    double slope = (s * sxy - sx * sy) / (s * sxx - sx * sx), start_s = (sy - slope * sx) / s;
+    if (n < 2 || !(slope > 0) || start_s < 0) {
+        slope = sxy / sxx;
+        start_s = 0;
+    }
+    *latency_s = start_s;
+    *Bps = 1 / slope;
+}
+
+static enum status make_pairs(const struct bench *b, struct spreads *spread,
+                              struct calibration *out)
+{
+    size_t n = b->task->sizes, pairs = bench_pairs(b);
+    double *way_s = calloc(n + 1, sizeof *way_s);
+    out->pair = calloc(pairs + 1, sizeof *out->pair);
+    if (!way_s || !out->pair) {
+        free(way_s);
+        return error_set(STATUS_NOMEM, "%zu pairs", pairs);
+    }
+    for (uint32_t i = 0; i < b->ranks; i++)
+        for (uint32_t j = i + 1; j < b->ranks; j++) {
+            struct calibrate_pair *pair = &out->pair[out->pairs];
+            for (size_t s = 0; s < n; s++)
+                way_s[s] = middle(ways_of(b, out->pairs, s), b->repeats, spread);
+            pair->from = i;
+            pair->to = j;
+            fit(b->task->size, way_s, n, &pair->latency_s, &pair->bandwidth_Bps);
+            out->pairs++;
+        }
+    free(way_s);
+    return STATUS_OK;
+}
+
+/* All pairs together: on one machine they are alike. */
+static enum status make_tier(const struct bench *b, struct spreads *spread, struct calibration *out)
+{
+    enum status st = STATUS_OK;
+    size_t n = b->task->sizes, pairs = bench_pairs(b);
+    struct topology *t = &out->topology;
+    double *way_s = calloc(n, sizeof *way_s), *all = calloc(pairs * b->repeats + 1, sizeof *all);
+    t->tier = calloc(1, sizeof *t->tier);
+    if (!t->tier || !all || !way_s) {
+        st = error_set(STATUS_NOMEM, "tier");
+        goto out;
+    }
+    for (size_t s = 0; pairs > 0 && s < n; s++) {
+        for (size_t p = 0; p < pairs; p++)
+            memcpy(all + p * b->repeats, ways_of(b, p, s), b->repeats * sizeof *all);
+        way_s[s] = middle(all, pairs * b->repeats, spread);
+        out->timing[out->timings++] =
+            (struct calibrate_timing){.bytes = b->task->size[s], .seconds = way_s[s]};
+    }
+    if (pairs > 0) {
+        TRY(text_copy("loopback", &t->tier->name));
+        t->tiers = 1;
+        fit(b->task->size, way_s, n, &t->tier->latency_s, &t->tier->bandwidth_Bps);
+    }
+out:
+    free(all);
+    free(way_s);
+    return st;
+}
+
+static void add_collectives(const struct bench *b, struct spreads *spread, struct calibration *out)
+{
+    for (size_t k = 0; k < BENCH_SUMS && b->ranks > 1; k++)
+        for (size_t s = 0; s < b->task->sizes; s++)
+            out->timing[out->timings++] = (struct calibrate_timing){
+                .collective = true,
+                .kind = bench_sums[k].kind,
+                .bytes = b->task->size[s],
+                .seconds = middle(sums_of(b, k, s, 0), b->ranks * b->repeats, spread)};
+}
+
+/* ---- what the fitted platform says of what was measured */
+
+/* The executor's collectives are rings (exec/ring.h). */
+static enum status add_models(struct calibration *c)
+{
+    enum status st = STATUS_OK;
+    const struct collective_options ring = {.algorithm = "ring"};
+    uint32_t device[TEAM_MOST];
+    struct collective_group g = {0};
+    for (uint32_t r = 0; r < c->topology.n; r++)
+        device[r] = r;
+    TRY(collective_group_make(&c->topology, device, c->topology.n, &g));
+    for (size_t k = 0; k < c->timings; k++) {
+        struct calibrate_timing *t = &c->timing[k];
+        struct collective_shape shape = {0};
+        if (!t->collective) {
+            t->model_s = cost_transfer(&c->topology, 0, 1, (double)t->bytes);
+            continue;
+        }
+        TRY(collective_shape_make(&g, t->kind, t->bytes, &ring, &shape));
+        t->model_s = shape.seconds;
+        collective_shape_free(&shape);
+    }
+out:
+    collective_group_free(&g);
+    return st;
+}
+
+/* ---- all of it */
+
+static enum status name_devices(size_t n, struct topology *out)
+{
+    enum status st = STATUS_OK;
+    out->device = calloc(n, sizeof *out->device);
+    out->type_of = calloc(n, sizeof *out->type_of);
+    if (!out->device || !out->type_of)
+        return error_set(STATUS_NOMEM, "%zu devices", n);
+    TRY(text_copy("calibrated", &out->name));
+    for (; out->n < n; out->n++) {
+        char name[32];
+        snprintf(name, sizeof name, "rank%zu", out->n);
+        TRY(text_copy(name, &out->device[out->n]));
+    }
+out:
+    return st;
+}
+
+enum status calibrate_fit(struct bench *b, struct calibration *out)
+{
+    enum status st;
+    struct calibration c = {0};
+    struct spreads s = {0};
+    size_t timings = (1 + BENCH_SUMS) * b->task->sizes;
+    s.value = calloc(bench_figures(b) + bench_pairs(b) * b->task->sizes + timings, sizeof(double));
+    c.timing = calloc(timings + 1, sizeof *c.timing);
+    if (!s.value || !c.timing) {
+        st = error_set(STATUS_NOMEM, "calibration");
+        goto out;
+    }
+    TRY(name_devices(b->ranks, &c.topology));
+    TRY(make_type(b, &s, &c.topology));
+    TRY(make_tier(b, &s, &c));
+    TRY(make_pairs(b, &s, &c));
+    add_collectives(b, &s, &c);
+    TRY(add_models(&c));
+    c.spread.median = sorted_middle(s.value, s.n, &c.spread.worst);
+    c.spread.worst = s.value[s.n - 1];
+    *out = c;
+    c = (struct calibration){0};
+out:
+    calibration_free(&c);
+    free(s.value);
+    return st;
+}

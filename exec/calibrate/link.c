@@ -1,0 +1,278 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "exec/calibrate/probe.h"
+
+const struct bench_sum bench_sums[BENCH_SUMS] = {
+    {OP_ALLREDUCE, COLLECTIVE_ALLREDUCE},
+    {OP_REDUCESCATTER, COLLECTIVE_REDUCESCATTER},
+    {OP_ALLGATHER, COLLECTIVE_ALLGATHER},
+};
+
+static const double patience_s = 60;
+
+/* A repetition is the mean of so many messages, fewer of the large ones. */
+enum { ROUNDS = 4, LARGE = 4 << 20 };
+
+static size_t rounds_of(int64_t bytes)
+{
+    return bytes > LARGE ? 1 : ROUNDS;
+}
+
+/* ---- programs */
+
+/* Room for `ops` ops that each depend on the one before, and one group of all ranks. */
+static enum status begin(struct program *p, size_t ranks, size_t ops, bool group)
+{
+    *p = (struct program){.ranks = ranks, .groups = group, .microbatch_size = 1};
+    p->rank = calloc(ranks, sizeof *p->rank);
+    p->op_start = calloc(ranks + 1, sizeof *p->op_start);
+    p->op = calloc(ops + 1, sizeof *p->op);
+    p->dep = calloc(ops + 1, sizeof *p->dep);
+    p->group_start = calloc(2, sizeof *p->group_start);
+    p->member = calloc(ranks, sizeof *p->member);
+    if (!p->rank || !p->op_start || !p->op || !p->dep || !p->group_start || !p->member)
+        return error_set(STATUS_NOMEM, "program of %zu messages", ops);
+    p->group_start[1] = group ? ranks : 0;
+    for (uint32_t r = 0; r < ranks; r++) {
+        p->rank[r].device = r;
+        p->member[r] = r;
+    }
+    return STATUS_OK;
+}
+
+/* One after the other, so that a message's slot is needed only until the answer. */
+static void append(struct program *p, uint32_t rank, struct program_op op)
+{
+    bool first = p->ops == p->op_start[rank];
+    op.stage = rank;
+    op.count = 1;
+    op.dep_start = (uint32_t)p->deps;
+    if (!first)
+        p->dep[p->deps++] = (uint32_t)p->ops - 1;
+    p->op[p->ops++] = op;
+}
+
+static void end_rank(struct program *p, uint32_t rank)
+{
+    p->op_start[rank + 1] = p->ops;
+    p->op[p->ops].dep_start = (uint32_t)p->deps; /* of the sentinel, or overwritten */
+}
+
+static size_t messages_n(const struct bench_task *task)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < task->sizes; k++)
+        n += rounds_of(task->size[k]);
+    return n;
+}
+
+/* `first` sends a message, `second` one of the same size back, size after size. */
+static enum status make_game(const struct bench *b, uint32_t first, uint32_t second,
+                             struct program *p)
+{
+    enum status st;
+    TRY(begin(p, b->ranks, 4 * messages_n(b->task), false));
+    for (uint32_t r = 0; r < b->ranks; r++) {
+        uint32_t tag = 0;
+        for (size_t k = 0; (r == first || r == second) && k < b->task->sizes; k++)
+            for (size_t i = 0; i < rounds_of(b->task->size[k]); i++, tag++) {
+                uint32_t peer = r == first ? second : first;
+                struct program_op op = {.kind = r == first ? OP_SEND : OP_RECV,
+                                        .microbatch = tag,
+                                        .peer = peer,
+                                        .peer_stage = peer,
+                                        .tag = tag,
+                                        .bytes = b->task->size[k]};
+                append(p, r, op);
+                op.kind = r == first ? OP_RECV : OP_SEND;
+                append(p, r, op);
+            }
+        end_rank(p, r);
+    }
+    TRY(program_match(p));
+out:
+    return st;
+}
+
+static enum status make_collectives(const struct bench *b, enum op_kind kind, struct program *p)
+{
+    enum status st;
+    TRY(begin(p, b->ranks, b->ranks * messages_n(b->task), true));
+    for (uint32_t r = 0; r < b->ranks; r++) {
+        for (size_t k = 0; k < b->task->sizes; k++)
+            for (size_t i = 0; i < rounds_of(b->task->size[k]); i++)
+                append(p, r,
+                       (struct program_op){.kind = (uint8_t)kind,
+                                           .microbatch = PROGRAM_NONE,
+                                           .tag = PROGRAM_NONE,
+                                           .bytes = b->task->size[k]});
+        end_rank(p, r);
+    }
+    TRY(program_match(p));
+out:
+    return st;
+}
+
+/* ---- one rank's part */
+
+/* A transport that is open for a program. */
+struct table {
+    const struct transport *how;
+    void *self;
+    struct program program;
+    void *data; /* [largest size] */
+};
+
+static enum status sit_down(const struct bench *b, struct table *t)
+{
+    t->how = b->transport;
+    t->data = calloc(1, (size_t)b->task->size[b->task->sizes - 1]);
+    if (!t->data)
+        return error_set(STATUS_NOMEM, "messages");
+    return t->how->open(&t->program, b->rank, &b->meeting, &t->self);
+}
+
+static void stand_up(struct table *t)
+{
+    if (t->how)
+        t->how->close(t->self);
+    free(t->data);
+    program_free(&t->program);
+}
+
+/* One message, packed from and unpacked into `data` as a device does; its time counts. */
+static enum status pass(const struct table *t, uint32_t op)
+{
+    enum status st = STATUS_OK;
+    size_t bytes = (size_t)t->program.op[op].bytes;
+    if (t->program.op[op].kind == OP_SEND) {
+        void *buffer;
+        TRY(t->how->send_buffer(t->self, op, &buffer));
+        memcpy(buffer, t->data, bytes);
+        TRY(t->how->send(t->self, op));
+    } else {
+        const void *payload;
+        TRY(t->how->wait(t->self, op, patience_s, &payload));
+        memcpy(t->data, payload, bytes);
+        t->how->release(t->self, op);
+    }
+out:
+    return st;
+}
+
+static enum status start_together(const struct table *t)
+{
+    double start_s;
+    enum status st = t->how->barrier(t->self, patience_s, &start_s);
+    if (st == STATUS_OK)
+        clock_sleep_until(start_s);
+    return st;
+}
+
+/* All sizes; half of each round trip is added to way_s[size * stride], divided by the rounds. */
+static enum status play(const struct bench_task *task, const struct table *t, uint32_t rank,
+                        double *way_s, size_t stride)
+{
+    enum status st;
+    const struct program *p = &t->program;
+    uint32_t op = (uint32_t)p->op_start[rank];
+    TRY(start_together(t));
+    if (p->op_start[rank + 1] == op)
+        goto out; /* a pair of others */
+    for (size_t k = 0; k < task->sizes; k++) {
+        size_t rounds = rounds_of(task->size[k]);
+        for (size_t i = 0; i < rounds; i++, op += 2) {
+            double start_s = clock_now();
+            TRY(pass(t, op));
+            TRY(pass(t, op + 1));
+            if (way_s)
+                way_s[k * stride] += (clock_now() - start_s) / 2 / (double)rounds;
+            uint32_t sent = p->op[op].kind == OP_SEND ? op : op + 1;
+            TRY(t->how->wait(t->self, sent, patience_s, NULL));
+        }
+    }
+out:
+    return st;
+}
+
+static enum status bench_pair(struct bench *b, size_t pair, uint32_t first, uint32_t second)
+{
+    enum status st;
+    struct table t = {0};
+    TRY(make_game(b, first, second, &t.program));
+    TRY(sit_down(b, &t));
+    TRY(play(b->task, &t, b->rank, NULL, 0)); /* warms up */
+    for (size_t k = 0; k < b->repeats; k++)
+        TRY(play(b->task, &t, b->rank, b->rank == first ? ways_of(b, pair, 0) + k : NULL,
+                 b->repeats));
+    TRY(start_together(&t));
+out:
+    stand_up(&t);
+    return st;
+}
+
+enum status bench_links(struct bench *b)
+{
+    enum status st = STATUS_OK;
+    size_t pair = 0;
+    for (uint32_t i = 0; i < b->ranks; i++)
+        for (uint32_t j = i + 1; j < b->ranks; j++, pair++) {
+            b->together(b->context);
+            TRY(bench_pair(b, pair, i, j));
+        }
+out:
+    return st;
+}
+
+/* As nccl-tests do: one right after the other, so that each begins when the slowest member is done
+ * with the one before. */
+static enum status sum(const struct bench *b, const struct table *t, double *call_s, size_t stride)
+{
+    enum status st;
+    uint32_t op = (uint32_t)t->program.op_start[b->rank];
+    TRY(start_together(t));
+    for (size_t k = 0; k < b->task->sizes; k++) {
+        size_t rounds = rounds_of(b->task->size[k]), n = (size_t)b->task->size[k] / sizeof(float);
+        double start_s = clock_now();
+        for (size_t i = 0; i < rounds; i++, op++) {
+            TRY(t->how->collective(t->self, op, t->data, n));
+            TRY(t->how->wait(t->self, op, patience_s, NULL));
+        }
+        if (call_s)
+            call_s[k * stride] = (clock_now() - start_s) / (double)rounds;
+    }
+out:
+    return st;
+}
+
+enum status bench_collectives(struct bench *b)
+{
+    enum status st = STATUS_OK;
+    struct table t = {0};
+    for (size_t s = 0; s < BENCH_SUMS && b->ranks > 1; s++) {
+        b->together(b->context);
+        TRY(make_collectives(b, bench_sums[s].op, &t.program));
+        TRY(sit_down(b, &t));
+        TRY(sum(b, &t, NULL, 0)); /* warms up */
+        for (size_t k = 0; k < b->repeats; k++)
+            TRY(sum(b, &t, sums_of(b, s, 0, b->rank) + k, b->ranks * b->repeats));
+        TRY(start_together(&t));
+        stand_up(&t);
+        t = (struct table){0};
+    }
+out:
+    stand_up(&t);
+    return st;
+}
+
+enum status bench_rank(struct bench *b)
+{
+    enum status st;
+    TRY(bench_ops(b));
+    TRY(bench_links(b));
+    TRY(bench_collectives(b));
+out:
+    return st;
+}

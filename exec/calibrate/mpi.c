@@ -1,0 +1,281 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "exec/calibrate/probe.h"
+#include "exec/launch/run.h"
+#include "exec/transport/tcp/socket.h"
+
+extern char **environ;
+
+/* What measures in other processes, mpirun or a worker for GPUs, and what comes out of it. */
+struct mpirun {
+    const char *name, *mark; /* of messages; what complaints begin with */
+    char **words;            /* mpirun's command line, without the worker's; NULL: no mpirun */
+    char **line;             /* with it */
+    char path[4096], ranks[32], repeats[32];
+    pid_t pid;    /* 0: not running */
+    int figures;  /* pipe: what rank 0 prints; -1: none */
+    FILE *errors; /* what everybody else prints; owned */
+    char *text;   /* [room + 1] */
+    size_t length, room;
+};
+
+/* Longest number as text, and the line before them. */
+enum { NUMBER_TEXT = 32, HEAD_TEXT = 64, ARGUMENTS = 4 };
+
+static enum status make_line(const struct bench *b, const char *worker, struct mpirun *m)
+{
+    enum status st = STATUS_OK;
+    size_t n = 0;
+    struct program_op largest = {.kind = OP_SEND, .bytes = b->task->size[b->task->sizes - 1]};
+    const struct program p = {.ranks = b->ranks, .ops = 1, .op = &largest};
+    const struct launch_options o = {.transport = "mpi"};
+    const struct run run = {.program = &p, .options = &o};
+    if (worker)
+        snprintf(m->path, sizeof m->path, "%s", worker);
+    else
+        TRY(launch_find_beside("foreline-worker-mpi", m->path, sizeof m->path, launch_no_mpi));
+    TRY(launch_words(&run, &m->words));
+    while (m->words[n])
+        n++;
+    m->line = calloc(n + ARGUMENTS, sizeof *m->line);
+    if (!m->line) {
+        st = error_set(STATUS_NOMEM, "command line");
+        goto out;
+    }
+    memcpy(m->line, m->words, n * sizeof *m->line);
+    snprintf(m->repeats, sizeof m->repeats, "%zu", b->repeats);
+    m->line[n++] = m->path;
+    m->line[n++] = (char *)(uintptr_t)calibrate_flag;
+    m->line[n++] = m->repeats;
+out:
+    return st;
+}
+
+/* In the child; does not return. */
+static void become(const struct mpirun *m, pid_t parent, int figures)
+{
+    setsid();
+    prctl(PR_SET_PDEATHSIG, (unsigned long)SIGTERM, 0UL, 0UL, 0UL); /* it then ends the ranks */
+    if (getppid() != parent)
+        _exit(1);
+    int nothing = open("/dev/null", O_RDONLY);
+    if (nothing >= 0)
+        dup2(nothing, STDIN_FILENO);
+    dup2(figures, STDOUT_FILENO);
+    dup2(fileno(m->errors), STDERR_FILENO);
+    execve(m->line[0], m->line, environ);
+    dprintf(STDERR_FILENO, "%s: %s\n", m->line[0], strerror(errno));
+    _exit(127);
+}
+
+static enum status start(struct mpirun *m)
+{
+    int ends[2];
+    m->errors = tmpfile();
+    if (!m->errors)
+        return error_set(STATUS_IO, "temporary file: %s", strerror(errno));
+    if (pipe(ends))
+        return error_set(STATUS_IO, "pipe: %s", strerror(errno));
+    fcntl(ends[0], F_SETFD, FD_CLOEXEC);
+    fcntl(fileno(m->errors), F_SETFD, FD_CLOEXEC);
+    m->figures = ends[0];
+    pid_t parent = getpid(), child = fork();
+    if (child == 0)
+        become(m, parent, ends[1]);
+    close(ends[1]);
+    if (child < 0)
+        return error_set(STATUS_IO, "fork: %s", strerror(errno));
+    m->pid = child;
+    return STATUS_OK;
+}
+
+/* All that rank 0 prints, at most as much as there can be. */
+static enum status listen_to(struct mpirun *m, double deadline_s)
+{
+    while (m->length < m->room) {
+        enum status st = socket_poll(m->figures, POLLIN, deadline_s);
+        if (st != STATUS_OK)
+            return st;
+        ssize_t n = read(m->figures, m->text + m->length, m->room - m->length);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return error_set(STATUS_IO, "figures of rank 0: %s", strerror(errno));
+        if (n == 0)
+            break;
+        m->length += (size_t)n;
+    }
+    m->text[m->length] = '\0';
+    return STATUS_OK;
+}
+
+/* What a rank says is wrong; false: none says anything. */
+static bool find_complaint(const struct mpirun *m, char *text, size_t n)
+{
+    char line[1024];
+    rewind(m->errors);
+    while (fgets(line, sizeof line, m->errors)) {
+        char *mark = strstr(line, m->mark);
+        line[strcspn(line, "\n")] = '\0';
+        if (!mark)
+            continue;
+        snprintf(text, n, "%s", mark + strlen(m->mark));
+        return true;
+    }
+    return false;
+}
+
+static enum status finish(struct mpirun *m, double deadline_s)
+{
+    int status = 0, signal;
+    unsigned rank;
+    char reason[1024];
+    while (waitpid(m->pid, &status, WNOHANG) == 0) {
+        if (clock_now() > deadline_s)
+            return error_set(STATUS_EXTERNAL, "%s does not end", m->name);
+        clock_sleep_until(clock_now() + 0.02);
+    }
+    m->pid = 0;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return STATUS_OK;
+    if (launch_find_signal(m->errors, &rank, &signal))
+        return error_set(STATUS_EXTERNAL, "rank %u killed by signal %d", rank, signal);
+    if (find_complaint(m, reason, sizeof reason))
+        return error_set(STATUS_EXTERNAL, "%s", reason);
+    launch_find_reason(m->errors, reason, sizeof reason);
+    return error_set(STATUS_EXTERNAL, "%s ended with status %d: %s", m->name,
+                     WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), reason);
+}
+
+/* Ask it to end, mpirun its ranks as well. */
+static void stop(struct mpirun *m)
+{
+    double deadline_s = clock_now() + 10;
+    if (!m->pid)
+        return;
+    kill(m->pid, SIGTERM);
+    while (waitpid(m->pid, NULL, WNOHANG) == 0) {
+        if (clock_now() > deadline_s)
+            kill(m->pid, SIGKILL);
+        clock_sleep_until(clock_now() + 0.02);
+    }
+    m->pid = 0;
+}
+
+enum status calibrate_parse(const char *text, size_t n, double *number)
+{
+    char *end;
+    size_t told = 0;
+    int used = 0;
+    if (sscanf(text, CALIBRATE_HEAD "%n", &told, &used) != 1 || used == 0 || told != n)
+        return error_set(STATUS_EXTERNAL, "expected %zu figures, rank 0 prints '%.40s'", n, text);
+    text += used;
+    for (size_t k = 0; k < n; k++, text = end) {
+        number[k] = strtod(text, &end);
+        if (end == text || !isfinite(number[k]) || number[k] < 0)
+            return error_set(STATUS_EXTERNAL, "figure %zu of %zu: '%.40s'", k, n, text);
+    }
+    return STATUS_OK;
+}
+
+/* The line is made. */
+static enum status run(struct mpirun *m, size_t n, double deadline_s, double *number)
+{
+    enum status st;
+    m->room = n * NUMBER_TEXT + HEAD_TEXT;
+    m->text = malloc(m->room + 1);
+    if (!m->text)
+        return error_set(STATUS_NOMEM, "%zu figures", n);
+    TRY(start(m));
+    TRY(listen_to(m, deadline_s));
+    TRY(finish(m, deadline_s));
+    TRY(calibrate_parse(m->text, n, number));
+out:
+    return st;
+}
+
+static void close_run(struct mpirun *m)
+{
+    stop(m);
+    if (m->figures >= 0)
+        close(m->figures);
+    if (m->errors)
+        fclose(m->errors);
+    free(m->line);
+    free(m->words);
+    free(m->text);
+}
+
+enum status calibrate_mpirun(struct bench *b, const char *worker)
+{
+    enum status st;
+    double deadline_s = clock_now() + calibrate_limit(b);
+    struct mpirun m = {.name = "mpirun", .mark = calibrate_mark, .figures = -1};
+    TRY(make_line(b, worker, &m));
+    if (b->progress)
+        fprintf(stderr, "\rcalibrate: %zu ranks of mpirun", b->ranks);
+    TRY(run(&m, bench_numbers(b), deadline_s, b->number));
+out:
+    close_run(&m);
+    return st;
+}
+
+/* ---- foreline-worker-cuda */
+
+enum status calibrate_gpu_worker(const char *worker, const char *const *arguments, size_t n,
+                                 double limit_s, double *number)
+{
+    enum status st = STATUS_OK;
+    size_t words = 0;
+    const char *told = worker ? worker : getenv("FORELINE_WORKER");
+    struct mpirun m = {.name = "foreline-worker-cuda", .mark = calibrate_gpu_mark, .figures = -1};
+    if (told)
+        snprintf(m.path, sizeof m.path, "%s", told);
+    else
+        TRY(launch_find_beside(m.name, m.path, sizeof m.path,
+                               ": it is built by cmake --preset cuda"));
+    while (arguments[words])
+        words++;
+    m.line = calloc(words + 2, sizeof *m.line);
+    if (!m.line) {
+        st = error_set(STATUS_NOMEM, "command line");
+        goto out;
+    }
+    m.line[0] = m.path;
+    for (size_t k = 0; k < words; k++)
+        m.line[k + 1] = (char *)(uintptr_t)arguments[k];
+    TRY(run(&m, n, clock_now() + limit_s, number));
+out:
+    close_run(&m);
+    return st;
+}
+
+enum status calibrate_gpu(struct bench *b, const char *worker)
+{
+    char repeats[32];
+    snprintf(repeats, sizeof repeats, "%zu", b->repeats);
+    const char *const arguments[] = {calibrate_flag, repeats, b->half ? "bf16" : "fp32", NULL};
+    return calibrate_gpu_worker(worker, arguments, bench_numbers(b), calibrate_limit(b), b->number);
+}
+
+void calibrate_print(const double *number, size_t n)
+{
+    printf(CALIBRATE_HEAD, n);
+    for (size_t k = 0; k < n; k++)
+        printf("%.17g\n", number[k]);
+    fflush(stdout);
+}
+
+const char calibrate_flag[] = "--calibrate", calibrate_mark[] = "foreline-worker-mpi: ";
+const char calibrate_gpu_mark[] = "foreline-worker-cuda: ";

@@ -1,0 +1,432 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "exec/calibrate/probe.h"
+#include "exec/device/cpu/gemm.h"
+#include "exec/device/cpu/stage.h"
+#include "exec/device/cpu/vector.h"
+
+/* Calls go round a ring of so many bytes of operands: in a pipeline, an op's weights and saved
+ * activations have been out of the cache since the previous microbatch. */
+static const double repeat_s = 4e-3;
+enum { RING_BYTES = 24 << 20, RING_GPU_BYTES = 256 << 20, RING_LEAST = 2, RING_MOST = 128 };
+
+static size_t ring_bytes(const struct bench *b)
+{
+    return b->on.backend->remote ? RING_GPU_BYTES : RING_BYTES;
+}
+
+/* ---- the CPU as what is measured */
+
+static void start_cpu(struct bench *b)
+{
+    b->start_s = clock_now();
+}
+
+static void stop_cpu(struct bench *b)
+{
+    b->sum_s += clock_now() - b->start_s;
+}
+
+static enum status take_cpu(struct bench *b, double *seconds)
+{
+    *seconds = b->sum_s;
+    b->sum_s = 0;
+    return STATUS_OK;
+}
+
+static const struct bench_watch watch_cpu = {start_cpu, stop_cpu, take_cpu};
+
+static void choose_cpu(struct bench *b)
+{
+    if (b->on.backend)
+        return;
+    gemm_single_thread();
+    b->on = (struct place){&backend_cpu, NULL};
+    b->watch = &watch_cpu;
+}
+
+/* ---- layers */
+
+/* Operands: y, saved and parameters once per instance of the ring, the rest once. */
+struct bed {
+    const struct bench *bench;
+    struct layer layer; /* as the backend has it */
+    size_t batch, ring;
+    size_t input, output, saved;                  /* reals of a call */
+    real *x, *y, *kept, *parameter, *d_parameter; /* [ring] of them */
+    real *source, *dy, *dx[LAYER_INPUTS], *work, *shared, *d_shared;
+    real *half, *half_shared; /* [ring] */
+    int32_t *token, *target;
+};
+
+static void bed_free(struct bed *b)
+{
+    void *const all[] = {b->x,           b->y,           b->kept,   b->parameter,
+                         b->d_parameter, b->source,      b->dy,     b->dx[0],
+                         b->dx[1],       b->work,        b->shared, b->d_shared,
+                         b->half,        b->half_shared, b->token,  b->target};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        if (all[k])
+            b->bench->on.backend->release(b->bench->on.self, all[k]);
+}
+
+/* n reals in the place's memory that hold numbers of moderate size, bf16 if `half`; or NULL. */
+static real *numbers(const struct bench *b, size_t n, bool half)
+{
+    const struct place *on = &b->on;
+    size_t many = half ? 2 * n : n;
+    real *made = on->backend->allocate(on->self, (n + 1) * sizeof *made);
+    real *wide = half && made ? on->backend->allocate(on->self, (many + 1) * sizeof *wide) : made;
+    real *host = on->backend->remote ? malloc((many + 1) * sizeof *host) : made;
+    if (made && wide && host) {
+        for (size_t i = 0; i < many; i++)
+            host[i] = (real)((double)(i * 2654435761u % 1000) / 1000 - 0.5);
+        if (host != made)
+            on->backend->copy(on->self, wide, host, many * sizeof *host);
+        if (half)
+            on->backend->half->narrow(on->self, made, wide, many);
+    } else if (made) {
+        on->backend->release(on->self, made);
+    }
+    if (wide && wide != made)
+        on->backend->release(on->self, wide);
+    if (host != made)
+        free(host);
+    return wide && host ? made : NULL;
+}
+
+/* What a masked model predicts: one target in so many (BERT: 15 %). */
+enum { MASKED_EVERY = 7 };
+
+static enum status bed_tokens(struct bed *b)
+{
+    enum status st = STATUS_OK;
+    const struct place *on = &b->bench->on;
+    size_t n = b->batch * b->layer.tokens;
+    int32_t *token = malloc(2 * (n + 1) * sizeof *token), *target = token + n + 1;
+    b->token = on->backend->allocate(on->self, (n + 1) * sizeof *b->token);
+    b->target = on->backend->allocate(on->self, (n + 1) * sizeof *b->target);
+    if (!token || !b->token || !b->target) {
+        st = error_set(STATUS_NOMEM, "%zu tokens", n);
+        goto out;
+    }
+    for (size_t i = 0; i < n; i++) {
+        token[i] = (int32_t)(i * 2654435761u % CORPUS_VOCABULARY);
+        target[i] = b->layer.masked && i % MASKED_EVERY ? -1 : token[i];
+    }
+    on->backend->copy(on->self, b->token, token, n * sizeof *token);
+    on->backend->copy(on->self, b->target, target, n * sizeof *target);
+out:
+    free(token);
+    return st;
+}
+
+/* Enough of the operands that they do not stay in a cache. */
+static size_t ring_of(const struct bed *b)
+{
+    const struct layer *l = &b->layer;
+    size_t instance = l->inputs * b->input + b->output + b->saved + 2 * (l->parameters + l->shared);
+    size_t ring = ring_bytes(b->bench) / sizeof(real) / (instance + 1);
+    return ring < RING_LEAST ? RING_LEAST : ring > RING_MOST ? RING_MOST : ring;
+}
+
+static enum status bed_init(struct bed *b, const struct bench *bench, const struct layer *layer,
+                            size_t batch)
+{
+    *b = (struct bed){.bench = bench, .layer = *layer, .batch = batch};
+    struct layer *l = &b->layer;
+    l->half = bench->half;
+    if (bench->on.backend->adapt)
+        bench->on.backend->adapt(l);
+    b->input = layer_room(l, l->input * batch);
+    b->output = layer_room(l, l->output * batch);
+    b->saved = l->saved * batch;
+    b->ring = ring_of(b);
+    size_t wide = b->input > b->output ? b->input : b->output;
+    const struct {
+        real **data;
+        size_t n;
+        bool half;
+    } array[] = {
+        {&b->x, b->ring * l->inputs * b->input, l->half},
+        {&b->y, b->ring * b->output, l->half},
+        {&b->kept, b->ring * b->saved, false},
+        {&b->parameter, b->ring * l->parameters, false},
+        {&b->d_parameter, b->ring * l->parameters, false},
+        {&b->shared, b->ring * l->shared, false},
+        {&b->d_shared, b->ring * l->shared, false},
+        {&b->half, l->half ? b->ring * (l->parameters / 2 + 1) : 0, true},
+        {&b->half_shared, l->half ? b->ring * (l->shared / 2 + 1) : 0, true},
+        {&b->source, wide, l->half},
+        {&b->dy, b->output, l->half},
+        {&b->dx[0], b->input, l->half},
+        {&b->dx[1], b->input, l->half},
+        {&b->work, l->work, false},
+    };
+    for (size_t k = 0; k < sizeof array / sizeof *array; k++)
+        if (!(*array[k].data = numbers(bench, array[k].n, array[k].half && l->half)))
+            return error_set(STATUS_NOMEM, "operands of %s", l->kind->name);
+    return bed_tokens(b);
+}
+
+static struct layer_io operands(const struct bed *b, size_t k)
+{
+    const struct layer *l = &b->layer;
+    struct layer_io io = {.batch = b->batch,
+                          .y = b->y + k * b->output,
+                          .saved = b->kept + k * b->saved,
+                          .work = b->work,
+                          .parameter = b->parameter + k * l->parameters,
+                          .shared = b->shared + k * l->shared,
+                          .half = b->half + (l->half ? k * (l->parameters / 2 + 1) : 0),
+                          .half_shared = b->half_shared + (l->half ? k * (l->shared / 2 + 1) : 0),
+                          .token = b->token,
+                          .target = b->target,
+                          .dy = b->dy,
+                          .d_parameter = b->d_parameter + k * l->parameters,
+                          .d_shared = b->d_shared + k * l->shared,
+                          .scale = (real)1e-3,
+                          .on = b->bench->on.self};
+    for (size_t i = 0; i < l->inputs; i++) {
+        io.x[i] = b->x + (k * l->inputs + i) * b->input;
+        io.dx[i] = b->dx[i];
+    }
+    return io;
+}
+
+/* Mean seconds of a forward call. The input has just been written, as by the op before. */
+static enum status forward_pass(struct bench *bench, const struct bed *b, double *mean_s)
+{
+    enum status st;
+    const struct layer *l = &b->layer;
+    const struct place *on = &bench->on;
+    for (size_t k = 0; k < b->ring; k++) {
+        struct layer_io io = operands(b, k);
+        for (size_t i = 0; i < l->inputs; i++)
+            on->backend->copy(on->self, b->x + (k * l->inputs + i) * b->input, b->source,
+                              b->input * sizeof(real));
+        bench->watch->start(bench);
+        l->kind->forward(l, &io);
+        bench->watch->stop(bench);
+    }
+    TRY(bench->watch->take(bench, mean_s));
+    *mean_s /= (double)b->ring;
+out:
+    return st;
+}
+
+/* Mean seconds of a backward call. A residual comes with the sum of gradients where the stream had
+ * forked, which the stage does for it. */
+static enum status backward_pass(struct bench *bench, const struct bed *b, double *mean_s)
+{
+    enum status st;
+    const struct layer *l = &b->layer;
+    const struct place *on = &bench->on;
+    bool forks = l->inputs > 1;
+    for (size_t k = 0; k < b->ring; k++) {
+        struct layer_io io = operands(b, k);
+        on->backend->copy(on->self, b->dy, b->source, b->output * sizeof(real));
+        bench->watch->start(bench);
+        layer_backward(l, &io);
+        if (forks && l->half)
+            on->backend->half->add(on->self, b->dx[0], b->dy, 2 * b->input);
+        else if (forks)
+            on->backend->add(on->self, b->dx[0], b->dy, b->input);
+        bench->watch->stop(bench);
+    }
+    TRY(bench->watch->take(bench, mean_s));
+    *mean_s /= (double)b->ring;
+out:
+    return st;
+}
+
+/* Mean over as many passes as take a few milliseconds, so that no single interruption counts. */
+static enum status repeat(struct bench *bench, const struct bed *b,
+                          enum status (*pass)(struct bench *, const struct bed *, double *),
+                          double *mean_s)
+{
+    enum status st = STATUS_OK;
+    double sum_s = 0, end_s = clock_now() + repeat_s, once_s;
+    size_t n = 0;
+    for (; n == 0 || clock_now() < end_s; n++) {
+        TRY(pass(bench, b, &once_s));
+        sum_s += once_s;
+    }
+    *mean_s = sum_s / (double)n;
+out:
+    return st;
+}
+
+/* One to warm up, then, together with the others, all that count. */
+static enum status repeat_all(struct bench *bench, const struct bed *b,
+                              enum status (*pass)(struct bench *, const struct bed *, double *),
+                              double *mean_s)
+{
+    enum status st;
+    double ignored_s;
+    TRY(pass(bench, b, &ignored_s));
+    bench->together(bench->context);
+    for (size_t k = 0; k < bench->repeats; k++)
+        TRY(repeat(bench, b, pass, &mean_s[k]));
+out:
+    return st;
+}
+
+enum status bench_layer(struct bench *b, const struct layer *l, size_t batch, double *forward_s,
+                        double *backward_s)
+{
+    enum status st;
+    struct bed bed;
+    choose_cpu(b);
+    TRY(bed_init(&bed, b, l, batch));
+    TRY(repeat_all(b, &bed, forward_pass, forward_s));
+    TRY(repeat_all(b, &bed, backward_pass, backward_s));
+out:
+    bed_free(&bed);
+    return st;
+}
+
+static enum status bench_probe(struct bench *b, size_t probe)
+{
+    enum status st;
+    struct layer l;
+    TRY(probe_layer(&b->task->probe[probe], &l));
+    TRY(bench_layer(b, &l, b->task->probe[probe].batch, calls_of(b, 2 * probe, b->rank),
+                    calls_of(b, 2 * probe + 1, b->rank)));
+out:
+    return st;
+}
+
+/* ---- optimizers and memory */
+
+/* Stages without ops, whose parameters, gradients and moments are one array after the other. */
+struct update_bed {
+    size_t n, ring; /* parameters of each, how many */
+    bool moments;
+    real *data; /* [4 * n * ring] */
+};
+
+static enum status update_pass(struct bench *bench, const struct update_bed *b, double *mean_s)
+{
+    enum status st = STATUS_OK;
+    for (size_t i = 0; i < b->ring; i++) {
+        real *own = b->data + 4 * b->n * i;
+        const struct program none = {0};
+        struct stage_piece all = {.n = b->n, .own_n = b->n};
+        struct stage s = {.on = bench->on,
+                          .program = &none,
+                          .pieces = 1,
+                          .piece = &all,
+                          .parameters = b->n,
+                          .parameter = own,
+                          .gradient = own + b->n};
+        s.learning_rate = 1e-3;
+        s.moment = b->moments ? own + 2 * b->n : NULL;
+        s.square = own + 3 * b->n;
+        bench->watch->start(bench);
+        TRY(stage_update(&s));
+        bench->watch->stop(bench);
+    }
+    TRY(bench->watch->take(bench, mean_s));
+    *mean_s /= (double)b->ring;
+out:
+    return st;
+}
+
+/* A sum of squares is not negative: zeros. */
+static void clear_squares(const struct bench *b, const struct update_bed *u)
+{
+    for (size_t i = 0; i < u->ring; i++)
+        b->on.backend->zero(b->on.self, u->data + 4 * u->n * i + 3 * u->n, u->n * sizeof(real));
+}
+
+static enum status bench_update(struct bench *b, size_t probe)
+{
+    enum status st;
+    const struct probe *p = &b->task->probe[probe];
+    size_t n = (size_t)p->channels, ring = ring_bytes(b) / (4 * sizeof(real) * n) + 1;
+    struct update_bed bed = {n, ring, *p->kind == 'a', numbers(b, 4 * n * ring, false)};
+    double *update_s = calls_of(b, 2 * probe, b->rank), ignored_s;
+    if (!bed.data)
+        return error_set(STATUS_NOMEM, "%zu parameters", n);
+    clear_squares(b, &bed);
+    TRY(update_pass(b, &bed, &ignored_s));
+    b->together(b->context);
+    for (size_t k = 0; k < b->repeats; k++)
+        TRY(update_pass(b, &bed, &update_s[k]));
+out:
+    b->on.backend->release(b->on.self, bed.data);
+    return st;
+}
+
+static enum status bench_copy(struct bench *b)
+{
+    enum status st = STATUS_OK;
+    const struct place *on = &b->on;
+    size_t n = b->task->copy_bytes / sizeof(real);
+    real *from = numbers(b, n, false), *to = numbers(b, n, false);
+    double *copy_s = calls_of(b, 2 * b->task->probes + FIGURE_COPY, b->rank);
+    if (!from || !to) {
+        st = error_set(STATUS_NOMEM, "arrays to copy");
+        goto out;
+    }
+    b->together(b->context);
+    for (size_t k = 0; k < b->repeats; k++) { /* to and fro, so that no two copies are the same */
+        b->watch->start(b);
+        on->backend->copy(on->self, k % 2 ? from : to, k % 2 ? to : from, n * sizeof(real));
+        b->watch->stop(b);
+        TRY(b->watch->take(b, &copy_s[k]));
+        on->backend->zero(on->self, k % 2 ? from : to, sizeof(real));
+    }
+out:
+    if (from)
+        on->backend->release(on->self, from);
+    if (to)
+        on->backend->release(on->self, to);
+    return st;
+}
+
+/* A layer on hardly any numbers: what a call costs besides its work. */
+static enum status bench_launch(struct bench *b)
+{
+    static const struct probe least = {"residual", 1, 1, 0, 0, 1},
+                              pair = {"residual", 1, 2, 0, 0, 1};
+    double *launch_s = calls_of(b, 2 * b->task->probes + FIGURE_LAUNCH, b->rank);
+    struct layer l;
+    struct bed bed = {.bench = b};
+    enum status st;
+    TRY(probe_layer(b->half ? &pair : &least, &l));
+    TRY(bed_init(&bed, b, &l, 1));
+    b->together(b->context);
+    for (size_t k = 0; k < b->repeats; k++)
+        TRY(repeat(b, &bed, forward_pass, &launch_s[k]));
+out:
+    bed_free(&bed);
+    return st;
+}
+
+static void note_memory(struct bench *b)
+{
+    double *bytes = calls_of(b, 2 * b->task->probes + FIGURE_MEMORY, b->rank);
+    for (size_t k = 0; k < b->repeats; k++)
+        bytes[k] = b->on.backend->remote ? b->on.backend->memory_bytes(b->on.self) : 0;
+}
+
+enum status bench_ops(struct bench *b)
+{
+    enum status st = STATUS_OK;
+    choose_cpu(b);
+    for (size_t k = 0; k < b->task->probes; k++) {
+        if (b->progress && b->rank == 0)
+            fprintf(stderr, "\rcalibrate: op %zu of %zu", k + 1, b->task->probes);
+        TRY(probe_updates(&b->task->probe[k]) ? bench_update(b, k) : bench_probe(b, k));
+    }
+    TRY(bench_copy(b));
+    TRY(bench_launch(b));
+    note_memory(b);
+out:
+    return st;
+}

@@ -1,0 +1,165 @@
+#include <string.h>
+
+#include "exec/calibrate/probe.h"
+#include "exec/corpus.h"
+
+/* Shapes as in transformers: rows of 32 to 256 tokens, 32 to 768 channels. A linear layer comes
+ * widening and narrowing (as in a feed-forward block) with the same work. */
+static const struct probe probes[] = {
+    {"embedding", 32, 32, 0, 0, 2},   {"embedding", 128, 128, 0, 0, 1},
+    {"embedding", 128, 128, 0, 0, 8}, {"embedding", 256, 512, 0, 0, 8},
+    {"layernorm", 32, 32, 0, 0, 2},   {"layernorm", 128, 128, 0, 0, 1},
+    {"layernorm", 128, 128, 0, 0, 8}, {"layernorm", 256, 512, 0, 0, 8},
+    {"linear", 32, 32, 128, 0, 2},    {"linear", 32, 128, 32, 0, 2},
+    {"linear", 64, 64, 256, 0, 2},    {"linear", 64, 256, 64, 0, 2},
+    {"linear", 128, 128, 128, 0, 2},  {"linear", 128, 128, 512, 0, 1},
+    {"linear", 128, 512, 128, 0, 1},  {"linear", 128, 128, 512, 0, 4},
+    {"linear", 128, 512, 128, 0, 4},  {"linear", 128, 256, 1024, 0, 4},
+    {"linear", 128, 1024, 256, 0, 4}, {"linear", 128, 768, 3072, 0, 4},
+    {"linear", 128, 3072, 768, 0, 4}, {"attention", 32, 32, 0, 1, 2},
+    {"attention", 64, 64, 0, 2, 2},   {"attention", 128, 128, 0, 4, 1},
+    {"attention", 128, 128, 0, 4, 8}, {"attention", 256, 256, 0, 4, 8},
+    {"gelu", 32, 128, 0, 0, 2},       {"gelu", 128, 512, 0, 0, 1},
+    {"gelu", 128, 512, 0, 0, 8},      {"gelu", 256, 2048, 0, 0, 4},
+    {"residual", 32, 32, 0, 0, 2},    {"residual", 128, 128, 0, 0, 1},
+    {"residual", 128, 128, 0, 0, 8},  {"residual", 256, 512, 0, 0, 8},
+    {"loss", 32, 256, 0, 0, 2},       {"loss", 128, 256, 0, 0, 1},
+    {"loss", 128, 256, 0, 0, 8},      {"loss", 256, 1024, 0, 0, 8},
+    {"adam", 1, 1 << 14, 0, 0, 1},    {"adam", 1, 1 << 18, 0, 0, 1},
+    {"adam", 1, 1 << 21, 0, 0, 1},    {"sgd", 1, 1 << 14, 0, 0, 1},
+    {"sgd", 1, 1 << 18, 0, 0, 1},     {"sgd", 1, 1 << 21, 0, 0, 1},
+};
+/* For GPUs: up to 8 samples of 1,024 tokens, as GPT-2 has them, and wider. */
+static const struct probe gpu_probes[] = {
+    {"embedding", 128, 768, 0, 0, 1},   {"embedding", 1024, 768, 0, 0, 1},
+    {"embedding", 1024, 768, 0, 0, 8},  {"layernorm", 128, 768, 0, 0, 1},
+    {"layernorm", 1024, 768, 0, 0, 1},  {"layernorm", 1024, 768, 0, 0, 8},
+    {"layernorm", 1024, 4096, 0, 0, 8}, {"linear", 128, 768, 768, 0, 1},
+    {"linear", 128, 768, 3072, 0, 1},   {"linear", 1024, 768, 768, 0, 1},
+    {"linear", 1024, 768, 3072, 0, 1},  {"linear", 1024, 3072, 768, 0, 1},
+    {"linear", 1024, 768, 3072, 0, 8},  {"linear", 1024, 3072, 768, 0, 8},
+    {"linear", 1024, 4096, 4096, 0, 8}, {"linear", 1024, 4096, 16384, 0, 8},
+    {"attention", 128, 768, 0, 12, 1},  {"attention", 1024, 768, 0, 12, 1},
+    {"attention", 1024, 768, 0, 12, 8}, {"attention", 1024, 4096, 0, 32, 4},
+    {"gelu", 128, 3072, 0, 0, 1},       {"gelu", 1024, 3072, 0, 0, 1},
+    {"gelu", 1024, 3072, 0, 0, 8},      {"residual", 128, 768, 0, 0, 1},
+    {"residual", 1024, 768, 0, 0, 1},   {"residual", 1024, 768, 0, 0, 8},
+    {"residual", 1024, 4096, 0, 0, 8},  {"loss", 128, 50257, 0, 0, 2},
+    {"loss", 1024, 50257, 0, 0, 1},     {"loss", 1024, 50257, 0, 0, 8},
+    {"adam", 1, 1 << 18, 0, 0, 1},      {"adam", 1, 1 << 22, 0, 0, 1},
+    {"adam", 1, 1 << 25, 0, 0, 1},      {"sgd", 1, 1 << 18, 0, 0, 1},
+    {"sgd", 1, 1 << 22, 0, 0, 1},       {"sgd", 1, 1 << 25, 0, 0, 1},
+};
+static const int64_t sizes[] = {4 << 10, 16 << 10, 64 << 10, 256 << 10,
+                                1 << 20, 4 << 20,  16 << 20, 64 << 20};
+
+const struct bench_task bench_task = {.probes = sizeof probes / sizeof *probes,
+                                      .sizes = sizeof sizes / sizeof *sizes,
+                                      .probe = probes,
+                                      .size = sizes,
+                                      .copy_bytes = 32 << 20};
+
+const struct bench_task bench_task_gpu = {.probes = sizeof gpu_probes / sizeof *gpu_probes,
+                                          .sizes = sizeof sizes / sizeof *sizes,
+                                          .probe = gpu_probes,
+                                          .size = sizes,
+                                          .copy_bytes = 256 << 20};
+
+/* ---- what a probe is in a model; the formulas of model/layers.c */
+
+static void attach(struct model_attribute *a, size_t *n, const char *name, int64_t value)
+{
+    a[(*n)++] = (struct model_attribute){(char *)(uintptr_t)name, value};
+}
+
+void probe_describe(const struct probe *p, struct model_attribute *a, struct model_op *op)
+{
+    double size = (double)(p->tokens * p->channels);
+    *op = (struct model_op){.kind = (char *)(uintptr_t)p->kind, .shares = MODEL_NO_OP};
+    op->output_bytes = 4 * p->tokens * p->channels;
+    attach(a, &op->attributes, "tokens", p->tokens);
+    if (!strcmp(p->kind, "embedding")) {
+        attach(a, &op->attributes, "channels", p->channels);
+        attach(a, &op->attributes, "vocabulary", CORPUS_VOCABULARY);
+        attach(a, &op->attributes, "positions", p->tokens);
+        op->parameter_bytes = 4 * (CORPUS_VOCABULARY + p->tokens) * p->channels;
+        op->forward_flop = size;
+        op->backward_flop = 2 * size;
+    } else if (!strcmp(p->kind, "layernorm")) {
+        attach(a, &op->attributes, "channels", p->channels);
+        op->parameter_bytes = 4 * 2 * p->channels;
+        op->forward_flop = 7 * size;
+        op->backward_flop = 13 * size;
+    } else if (!strcmp(p->kind, "linear")) {
+        attach(a, &op->attributes, "in", p->channels);
+        attach(a, &op->attributes, "out", p->out);
+        attach(a, &op->attributes, "bias", 1);
+        op->parameter_bytes = 4 * (p->channels + 1) * p->out;
+        op->output_bytes = 4 * p->tokens * p->out;
+        op->forward_flop = 2 * size * (double)p->out;
+        op->backward_flop = 2 * op->forward_flop;
+    } else if (!strcmp(p->kind, "attention")) {
+        attach(a, &op->attributes, "channels", p->channels);
+        attach(a, &op->attributes, "heads", p->heads);
+        attach(a, &op->attributes, "causal", 1);
+        op->forward_flop = 4 * size * (double)p->tokens;
+        op->backward_flop = 2 * op->forward_flop;
+    } else if (!strcmp(p->kind, "loss")) {
+        attach(a, &op->attributes, "vocabulary", p->channels);
+        op->output_bytes = 4;
+        op->forward_flop = 4 * size;
+        op->backward_flop = 5 * size;
+    } else { /* gelu, residual */
+        bool gelu = !strcmp(p->kind, "gelu");
+        attach(a, &op->attributes, "channels", p->channels);
+        op->forward_flop = (gelu ? 9 : 1) * size;
+        op->backward_flop = (gelu ? 18 : 1) * size;
+    }
+    op->attribute = a;
+}
+
+bool probe_updates(const struct probe *p)
+{
+    return !strcmp(p->kind, "adam") || !strcmp(p->kind, "sgd");
+}
+
+/* As core/cost.c counts them. */
+double probe_flop(const struct probe *p, bool backward)
+{
+    struct model_attribute attribute[PROBE_ATTRIBUTES];
+    struct model_op op;
+    if (probe_updates(p))
+        return backward ? 0 : (double)p->channels * (*p->kind == 'a' ? 12 : 2);
+    probe_describe(p, attribute, &op);
+    return (double)p->batch * (backward ? op.backward_flop : op.forward_flop);
+}
+
+/* The op after as many embeddings as it has inputs. */
+enum status probe_layer(const struct probe *p, struct layer *out)
+{
+    enum { OPS = LAYER_INPUTS + 1 };
+    struct model_attribute attribute[OPS][PROBE_ATTRIBUTES];
+    struct model_op op[OPS];
+    size_t start[OPS + 1] = {0}, nothing[OPS + 1] = {0};
+    uint32_t in[LAYER_INPUTS] = {0, 1};
+    const struct layer_kind *kind = layer_kind_find(p->kind);
+    if (!kind)
+        return error_set(STATUS_UNSUPPORTED, "the CPU device has no '%s'", p->kind);
+    uint32_t inputs = (uint32_t)kind->inputs;
+    struct probe source = {"embedding", p->tokens, p->channels, 0, 0, p->batch};
+    if (!strcmp(p->kind, "attention"))
+        source.channels *= 3;
+    for (uint32_t i = 0; i < inputs; i++)
+        probe_describe(&source, attribute[i], &op[i]);
+    probe_describe(p, attribute[inputs], &op[inputs]);
+    char name[] = "probe";
+    op[inputs].name = name;
+    start[inputs + 1] = inputs;
+    struct model m = {.n = inputs + 1,
+                      .op = op,
+                      .in_start = start,
+                      .in = in,
+                      .out_start = nothing,
+                      .element_bytes = 4};
+    return layer_shape(&m, inputs, p->batch, out);
+}

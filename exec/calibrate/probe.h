@@ -1,0 +1,177 @@
+/* calibrate_run.h - calibration inside: what is measured, and by whom.
+ *
+ *   calibrate.c         forked ranks or mpirun's, then a topology of the medians
+ *   calibrate_fit.c     medians, rates, links
+ *   calibrate_probe.c   the layers that are measured
+ *   calibrate_ops.c     one rank's compute: layers, optimizers, memory
+ *   calibrate_link.c    one rank's messages and collectives, over any transport
+ *   calibrate_mpi.c     ranks that mpirun starts (mpi/calibrate.c is one), and foreline-worker-cuda
+ *                       (cuda/calibrate.c)
+ *
+ * All ranks go through the same list of figures together: before each they wait for one another, so
+ * that every op is measured while the other ranks do the same. */
+#ifndef EXEC_CALIBRATE_PROBE_H
+#define EXEC_CALIBRATE_PROBE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/model.h"
+#include "core/program.h"
+#include "exec/calibrate/calibrate.h"
+#include "exec/device/backend.h"
+#include "exec/device/layer.h"
+#include "exec/rendezvous.h"
+#include "exec/transport.h"
+
+enum { CALIBRATE_REPEATS = 10000 };
+
+struct bench;
+
+/* A layer to measure; also the size of an optimizer step. */
+struct probe {
+    const char *kind; /* of a layer; "adam", "sgd": `channels` is the number of parameters */
+    int64_t tokens, channels; /* linear: channels in */
+    int64_t out;              /* linear: channels out */
+    int64_t heads;            /* attention */
+    size_t batch;
+};
+
+/* Op of a model as the zoo makes it (docs/models.md), without a name; `attribute` has room for
+ * PROBE_ATTRIBUTES and is borrowed by *op, as is the kind. */
+enum { PROBE_ATTRIBUTES = 4 };
+void probe_describe(const struct probe *p, struct model_attribute *attribute, struct model_op *op);
+/* FLOP of one call. */
+double probe_flop(const struct probe *p, bool backward);
+bool probe_updates(const struct probe *p); /* an optimizer step */
+/* The layer that the CPU device makes of it. */
+enum status probe_layer(const struct probe *p, struct layer *out) MUST_CHECK;
+
+/* What is measured: of probe k, figure 2 k is forward (or the update), 2 k + 1 backward; then
+ * FIGURE_COPY and FIGURE_LAUNCH. Tests take less of everything. */
+struct bench_task {
+    size_t probes, sizes;
+    const struct probe *probe; /* [probes] those of a kind side by side, ascending work */
+    const int64_t *size;       /* [sizes] of messages and collectives: bytes, ascending */
+    size_t copy_bytes;         /* of each of two arrays */
+};
+enum {
+    FIGURE_COPY,
+    FIGURE_LAUNCH,
+    FIGURE_MEMORY, /* bytes, not seconds, of a device with memory of its own; else 0 */
+    FIGURES_MORE
+};
+extern const struct bench_task bench_task;     /* what calibrate_cpu() measures */
+extern const struct bench_task bench_task_gpu; /* calibrate_cuda() */
+
+/* Collectives that every transport has. */
+struct bench_sum {
+    enum op_kind op;
+    enum collective_kind kind;
+};
+enum { BENCH_SUMS = 3 };
+extern const struct bench_sum bench_sums[BENCH_SUMS];
+
+/* How long ops take: sums the times between start() and stop(). */
+struct bench_watch {
+    void (*start)(struct bench *b);
+    void (*stop)(struct bench *b);
+    enum status (*take)(struct bench *b, double *seconds); /* since the last take(); waits */
+};
+
+/* A rank at work. */
+struct bench {
+    struct place on;                 /* what computes; backend NULL: the CPU */
+    bool half;                       /* in bf16 */
+    const struct bench_watch *watch; /* of `on` */
+    void *watch_self;
+    double start_s, sum_s; /* the CPU's watch */
+    const struct bench_task *task;
+    size_t ranks, repeats;
+    uint32_t rank;
+    bool progress;
+    const struct transport *transport;
+    struct rendezvous meeting;
+    void (*together)(void *context); /* wait for all ranks */
+    void *context;
+    /* [bench_numbers()] seconds: of a call [figure][rank][repeat]; one way [pair][size][repeat],
+     * pairs (0, 1), (0, 2), ... in this order; of a collective [sum][size][rank][repeat]. Zeros
+     * where another rank fills in. */
+    double *number;
+};
+
+static inline size_t bench_figures(const struct bench *b)
+{
+    return 2 * b->task->probes + FIGURES_MORE;
+}
+static inline size_t bench_pairs(const struct bench *b)
+{
+    return b->ranks * (b->ranks - 1) / 2;
+}
+static inline double *calls_of(const struct bench *b, size_t figure, size_t rank)
+{
+    return b->number + (figure * b->ranks + rank) * b->repeats;
+}
+static inline double *ways_of(const struct bench *b, size_t pair, size_t size)
+{
+    return calls_of(b, bench_figures(b), 0) + (pair * b->task->sizes + size) * b->repeats;
+}
+static inline double *sums_of(const struct bench *b, size_t sum, size_t size, size_t rank)
+{
+    return ways_of(b, bench_pairs(b), 0) +
+           ((sum * b->task->sizes + size) * b->ranks + rank) * b->repeats;
+}
+static inline size_t bench_numbers(const struct bench *b)
+{
+    size_t calls = bench_figures(b) * b->ranks, ways = bench_pairs(b) * b->task->sizes;
+    return (calls + ways + BENCH_SUMS * b->task->sizes * b->ranks) * b->repeats;
+}
+
+/* One rank's part of everything, in this order. */
+enum status bench_rank(struct bench *b) MUST_CHECK;
+enum status bench_ops(struct bench *b) MUST_CHECK;
+enum status bench_links(struct bench *b) MUST_CHECK;
+enum status bench_collectives(struct bench *b) MUST_CHECK;
+
+/* Seconds of a forward and of a backward call of a layer: [repeats] each, warmed up; the other
+ * ranks have come together before each. */
+enum status bench_layer(struct bench *b, const struct layer *l, size_t batch, double *forward_s,
+                        double *backward_s) MUST_CHECK;
+
+/* The ranks of *b forked here, over TCP, or by mpirun; fills b->number. */
+enum status calibrate_fork(struct bench *b) MUST_CHECK;
+enum status calibrate_mpirun(struct bench *b, const char *worker) MUST_CHECK;
+/* What mpirun's ranks are called with ("--calibrate", then the repeats), what the figures of all
+ * begin with on rank 0's output (how many; one a line follows), and a complaint on stderr. */
+extern const char calibrate_flag[], calibrate_mark[];
+#define CALIBRATE_HEAD "foreline calibration, figures: %zu\n"
+int calibrate_rank(int argc, char **argv); /* in exec_mpi only; MPI is initialised. Exit status */
+/* Read them: number [n] out. STATUS_EXTERNAL when that is not what the text says. */
+enum status calibrate_parse(const char *text, size_t n, double *number) MUST_CHECK;
+/* Seconds after which something must be wrong. */
+double calibrate_limit(const struct bench *b);
+/* The figures of another task on the same ranks. */
+enum status calibrate_task(const struct bench_task *task, const struct calibrate_options *o,
+                           struct calibration *out) MUST_CHECK;
+
+/* Medians into *out, which is {0}; sorts the numbers. */
+enum status calibrate_fit(struct bench *b, struct calibration *out) MUST_CHECK;
+/* Median of value[n], which it sorts; *spread is their interquartile range / median. */
+double sorted_middle(double *value, size_t n, double *spread);
+
+/* The same by foreline-worker-cuda (`worker` NULL: as launch.h finds it): one rank, one GPU. */
+enum status calibrate_gpu(struct bench *b, const char *worker) MUST_CHECK;
+/* Run foreline-worker-cuda with arguments [..NULL] and read the n figures that it prints. */
+enum status calibrate_gpu_worker(const char *worker, const char *const *arguments, size_t n,
+                                 double limit_s, double *number) MUST_CHECK;
+/* Complaints of foreline-worker-cuda begin with this. */
+extern const char calibrate_gpu_mark[];
+/* The same for `model profile`: "--profile", then a model's file, samples and repeats. Measures and
+ * prints the figures of all its different ops: [op][forward, backward][repeat]. */
+extern const char profile_flag[];
+enum status profile_measure(struct bench *b, const struct model *m, size_t batch) MUST_CHECK;
+/* As printed by a rank: CALIBRATE_HEAD, then a number a line. */
+void calibrate_print(const double *number, size_t n);
+
+#endif

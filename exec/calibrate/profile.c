@@ -1,0 +1,279 @@
+#include "exec/calibrate/profile.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/json.h"
+#include "core/provenance.h"
+#include "core/text.h"
+#include "exec/calibrate/probe.h"
+#include "exec/device/cpu/gemm.h"
+#include "exec/team.h"
+
+/* ---- what is measured */
+
+struct survey {
+    const struct profile_options *options;
+    size_t n;            /* ops */
+    uint32_t *case_of;   /* [n] */
+    size_t cases;        /* distinct layers */
+    struct layer *layer; /* [cases] */
+    double *call_s;      /* [case][forward, backward][rank][repeat] */
+    double *median_s;    /* [case][forward, backward] */
+};
+
+static bool same_parts(const struct layer *a, const struct layer *b)
+{
+    bool same = true;
+    for (size_t k = 0; k < LAYER_PARTS; k++)
+        same = same && a->part[k].n == b->part[k].n;
+    return same;
+}
+
+/* Do two layers cost the same? */
+static bool alike(const struct layer *a, const struct layer *b)
+{
+    return a->kind == b->kind && a->tokens == b->tokens && a->in == b->in && a->out == b->out &&
+           a->heads == b->heads && a->vocabulary == b->vocabulary && a->causal == b->causal &&
+           a->bias == b->bias && a->concat == b->concat && a->masked == b->masked &&
+           a->tied == b->tied && a->inputs == b->inputs && a->input == b->input &&
+           a->output == b->output && a->saved == b->saved && a->work == b->work &&
+           a->shared == b->shared && same_parts(a, b);
+}
+
+static enum status find_cases(struct survey *s, const struct model *m)
+{
+    enum status st = STATUS_OK;
+    s->n = m->n;
+    s->case_of = calloc(m->n + 1, sizeof *s->case_of);
+    s->layer = calloc(m->n + 1, sizeof *s->layer);
+    if (!s->case_of || !s->layer)
+        return error_set(STATUS_NOMEM, "%zu ops", m->n);
+    for (uint32_t i = 0; i < m->n; i++) {
+        struct layer *l = &s->layer[s->cases];
+        uint32_t k = 0;
+        TRY(layer_shape(m, i, s->options->batch, l));
+        while (!alike(&s->layer[k], l))
+            k++;
+        s->case_of[i] = k;
+        s->cases += k == s->cases;
+    }
+out:
+    return st;
+}
+
+/* ---- measuring */
+
+static void together(void *barrier)
+{
+    pthread_barrier_wait(barrier);
+}
+
+static double *calls_at(const struct survey *s, double *call_s, size_t c, bool backward,
+                        size_t rank)
+{
+    const struct profile_options *o = s->options;
+    return call_s + ((2 * c + backward) * o->ranks + rank) * o->repeats;
+}
+
+static enum status measure_cases(const struct survey *s, struct bench *b, double *number)
+{
+    enum status st = STATUS_OK;
+    const struct profile_options *o = s->options;
+    for (size_t c = 0; c < s->cases; c++) {
+        if (o->progress && b->rank == 0)
+            fprintf(stderr, "\rprofile: op %zu of %zu different ones", c + 1, s->cases);
+        TRY(bench_layer(b, &s->layer[c], o->batch, calls_at(s, number, c, false, b->rank),
+                        calls_at(s, number, c, true, b->rank)));
+    }
+out:
+    return st;
+}
+
+static enum status be_member(struct team_member *me, void *context)
+{
+    const struct survey *s = context;
+    struct bench b = {.ranks = me->ranks,
+                      .repeats = s->options->repeats,
+                      .rank = me->rank,
+                      .together = together,
+                      .context = me->together};
+    return measure_cases(s, &b, me->number);
+}
+
+/* The worker reads the model from a file of ours. */
+static enum status measure_on_gpu(const struct survey *s, const struct model *m, size_t numbers,
+                                  double limit_s)
+{
+    enum status st;
+    char path[] = "/tmp/foreline-profile-XXXXXX", batch[32], repeats[32];
+    const struct provenance by = {.version = foreline_version, .command = "foreline model profile"};
+    int fd = mkstemp(path);
+    if (fd < 0)
+        return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+    close(fd);
+    snprintf(batch, sizeof batch, "%zu", s->options->batch);
+    snprintf(repeats, sizeof repeats, "%zu", s->options->repeats);
+    const char *const arguments[] = {profile_flag, path, batch, repeats, NULL};
+    TRY(model_write(m, path, &by));
+    TRY(calibrate_gpu_worker(s->options->worker, arguments, numbers, limit_s, s->call_s));
+out:
+    unlink(path);
+    return st;
+}
+
+enum status profile_measure(struct bench *b, const struct model *m, size_t batch)
+{
+    enum status st;
+    const struct profile_options o = {.batch = batch, .ranks = 1, .repeats = b->repeats};
+    struct survey s = {.options = &o};
+    b->half = m->element_bytes == 2;
+    TRY(find_cases(&s, m));
+    size_t n = 2 * s.cases * b->repeats;
+    s.call_s = calloc(n + 1, sizeof *s.call_s);
+    if (!s.call_s) {
+        st = error_set(STATUS_NOMEM, "%zu times", n);
+        goto out;
+    }
+    TRY(measure_cases(&s, b, s.call_s));
+    calibrate_print(s.call_s, n);
+out:
+    free(s.case_of);
+    free(s.layer);
+    free(s.call_s);
+    return st;
+}
+
+static enum status measure(struct survey *s, const struct model *m)
+{
+    enum status st;
+    const struct profile_options *o = s->options;
+    size_t numbers = 2 * s->cases * o->ranks * o->repeats;
+    s->call_s = calloc(numbers + 1, sizeof *s->call_s);
+    if (!s->call_s)
+        return error_set(STATUS_NOMEM, "%zu times", numbers);
+    double limit_s = 120 + 10 * (double)(o->repeats + 1) * (double)s->cases;
+    TRY(o->gpu ? measure_on_gpu(s, m, numbers, limit_s)
+               : team_run(o->ranks, numbers, limit_s, be_member, s, s->call_s));
+    if (o->progress)
+        fputc('\n', stderr);
+out:
+    return st;
+}
+
+/* A time that milliseconds with six decimals and a division by 1000 give back exactly. */
+static double whole_ns(double seconds)
+{
+    return round(seconds * 1e9) / 1e6 / 1e3;
+}
+
+static enum status take_medians(struct survey *s, struct calibrate_spread *spread)
+{
+    const struct profile_options *o = s->options;
+    size_t n = 2 * s->cases;
+    double *apart = calloc(n + 1, sizeof *apart);
+    s->median_s = calloc(n + 1, sizeof *s->median_s);
+    if (!apart || !s->median_s) {
+        free(apart);
+        return error_set(STATUS_NOMEM, "%zu medians", n);
+    }
+    for (size_t k = 0; k < n; k++)
+        s->median_s[k] = whole_ns(sorted_middle(calls_at(s, s->call_s, k / 2, k % 2, 0),
+                                                o->ranks * o->repeats, &apart[k]));
+    spread->median = sorted_middle(apart, n, &spread->worst);
+    spread->worst = apart[n - 1];
+    free(apart);
+    return STATUS_OK;
+}
+
+/* ---- the profile */
+
+static void free_profile(struct model_profile *p)
+{
+    free(p->device);
+    free(p->forward_s);
+    free(p->backward_s);
+    free(p->update_s);
+}
+
+static enum status make_profile(const struct survey *s, struct model_profile *out)
+{
+    struct model_profile p = {.samples = (double)s->options->batch, .tensor_parallel = 1};
+    p.forward_s = calloc(s->n + 1, sizeof *p.forward_s);
+    p.backward_s = calloc(s->n + 1, sizeof *p.backward_s);
+    if (!p.forward_s || !p.backward_s ||
+        text_copy(s->options->gpu ? "cuda" : "cpu", &p.device) != STATUS_OK) {
+        free_profile(&p);
+        return error_set(STATUS_NOMEM, "profile of %zu ops", s->n);
+    }
+    for (size_t i = 0; i < s->n; i++) {
+        p.forward_s[i] = s->median_s[2 * s->case_of[i]];
+        p.backward_s[i] = s->median_s[2 * s->case_of[i] + 1];
+    }
+    *out = p;
+    return STATUS_OK;
+}
+
+static enum status put_profile(struct model *m, const struct survey *s)
+{
+    struct model_profile p;
+    size_t k = 0;
+    enum status st = make_profile(s, &p);
+    if (st != STATUS_OK)
+        return st;
+    while (k < m->profiles &&
+           (strcmp(m->profile[k].device, p.device) != 0 || m->profile[k].samples != p.samples ||
+            m->profile[k].tensor_parallel != p.tensor_parallel))
+        k++;
+    if (k == m->profiles) {
+        struct model_profile *grown = realloc(m->profile, (k + 1) * sizeof *grown);
+        if (!grown) {
+            free_profile(&p);
+            return error_set(STATUS_NOMEM, "%zu profiles", k + 1);
+        }
+        m->profile = grown;
+        m->profiles++;
+    } else {
+        free_profile(&m->profile[k]);
+    }
+    m->profile[k] = p;
+    return STATUS_OK;
+}
+
+const char profile_flag[] = "--profile";
+
+enum status profile_ops(struct model *m, const struct profile_options *o,
+                        struct calibrate_spread *spread)
+{
+    enum status st;
+    struct survey s = {.options = o};
+    if (o->batch < 1 || o->ranks < 1 || o->ranks > TEAM_MOST || o->repeats < 1 ||
+        o->repeats > CALIBRATE_REPEATS)
+        return error_set(STATUS_INVALID,
+                         "microbatches of %zu, %zu ranks, %zu repeats: expected at least 1, 1 to "
+                         "%d, 1 to %d",
+                         o->batch, o->ranks, o->repeats, TEAM_MOST, CALIBRATE_REPEATS);
+    if (m->element_bytes != sizeof(real) && !(o->gpu && m->element_bytes == 2))
+        return error_set(STATUS_UNSUPPORTED,
+                         "%s has parameters of %lld bytes; the %s device computes with %s", m->name,
+                         (long long)m->element_bytes, o->gpu ? "CUDA" : "CPU",
+                         o->gpu ? "4 and 2" : "4");
+    if (o->gpu && o->ranks != 1)
+        return error_set(STATUS_UNSUPPORTED, "%zu ranks: GPUs are measured one at a time",
+                         o->ranks);
+    TRY(find_cases(&s, m));
+    TRY(measure(&s, m));
+    TRY(take_medians(&s, spread));
+    TRY(put_profile(m, &s));
+out:
+    free(s.case_of);
+    free(s.layer);
+    free(s.call_s);
+    free(s.median_s);
+    return st;
+}

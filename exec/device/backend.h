@@ -1,0 +1,64 @@
+/* backend.h - the memory that a stage's tensors are in, and who computes on it.
+ *
+ * The logic of a stage (exec/device/cpu/stage.h) is written once; what differs between the host and a GPU
+ * is behind this table. Operations are queued in the order of the calls and may not have happened
+ * when a call returns, except that host memory given to copy() can be used again. Failures of a
+ * backend that only show later are kept by its owner, who looks after every op. */
+#ifndef EXEC_DEVICE_BACKEND_H
+#define EXEC_DEVICE_BACKEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/error.h"
+#include "exec/device/layer.h"
+
+/* One update of n parameters. Adam without weight decay (Kingma & Ba, ICLR 2015, algorithm 1) when
+ * `moment` is not NULL: rate = learning rate / (1 - beta1^t), unbias = 1 / sqrt(1 - beta2^t);
+ * else gradient descent. */
+struct optimizer_step {
+    size_t n;
+    real *parameter;
+    const real *gradient;
+    real *moment, *square;
+    real rate, unbias;
+};
+
+#define ADAM_BETA1   0.9
+#define ADAM_BETA2   0.999
+#define ADAM_EPSILON 1e-8
+
+/* Activations in bf16 (struct layer: half), n of them; everything else stays `real`. */
+struct backend_half {
+    void (*add)(void *self, void *y, const void *x, size_t n); /* y += x */
+    void (*narrow)(void *self, void *y, const real *x, size_t n);
+    void (*widen)(void *self, real *y, const void *x, size_t n);
+};
+
+struct backend {
+    bool remote; /* the CPU cannot read this memory */
+    /* Make a layer of layer_shape() one of this backend's: kind, saved, work. NULL: it is. */
+    void (*adapt)(struct layer *l);
+    /* A stage is about to allocate so many bytes in at most `pieces` pieces, all that it ever
+     * needs. NULL: it allocates slots when it takes them. */
+    enum status (*reserve)(void *self, size_t bytes, size_t pieces);
+    void *(*allocate)(void *self, size_t bytes); /* zeros; NULL if there is no memory */
+    void (*release)(void *self, void *data);     /* accepts NULL */
+    double (*memory_bytes)(void *self);          /* of the machine or card */
+    /* Either side may be host memory; they do not overlap. */
+    void (*copy)(void *self, void *to, const void *from, size_t bytes);
+    void (*zero)(void *self, void *data, size_t bytes);
+    void (*add)(void *self, real *y, const real *x, size_t n); /* y += x */
+    void (*update)(void *self, const struct optimizer_step *o);
+    const struct backend_half *half; /* NULL: this backend computes in fp32 only */
+};
+
+extern const struct backend backend_cpu; /* self: NULL */
+
+/* A backend and its state. */
+struct place {
+    const struct backend *backend;
+    void *self;
+};
+
+#endif

@@ -1,0 +1,190 @@
+/* Multi-head scaled dot-product attention on a fused input x (B, T, 3C) = q | k | v, head h in
+ * channels hD .. (h+1)D of each, D = C / heads; y (B, T, C). Per sample and head
+ *     P = softmax(q k^T / sqrt(D)), row t over columns <= t if causal;  y = P v.
+ * P (B, heads, T, T) is saved. Naive on purpose: four T x T products per head forward and backward
+ * together, no tiling. Vaswani et al., NIPS 2017, arXiv:1706.03762. */
+#include "exec/device/cpu/gemm.h"
+#include "exec/device/cpu/kinds.h"
+#include "exec/device/cpu/vector.h"
+
+static enum status shape(const struct model_op *op, struct layer *l)
+{
+    enum status st;
+    TRY(layer_attribute(op, "tokens", -1, 1, &l->tokens));
+    TRY(layer_attribute(op, "channels", -1, 1, &l->out));
+    TRY(layer_attribute(op, "heads", -1, 1, &l->heads));
+    TRY(layer_flag(op, "causal", &l->causal));
+    if (l->out % l->heads != 0) {
+        st = error_set(STATUS_INVALID, "op '%s': %zu channels do not divide into %zu heads",
+                       op->name, l->out, l->heads);
+        goto out;
+    }
+    l->in = 3 * l->out;
+    l->input = size_times(l->tokens, l->in);
+    l->output = size_times(l->tokens, l->out);
+    l->work = size_times(l->tokens, l->tokens);
+    l->saved = size_times(l->heads, l->work);
+out:
+    return st;
+}
+
+/* The matrices of one sample and head; rows of q, k, v are 3C apart, rows of y C. */
+struct head {
+    size_t tokens, depth, x_stride, y_stride;
+    real scale;
+    const real *q, *k, *v;
+    real *p; /* (T, T) */
+};
+
+static struct head head_of(const struct layer *l, const struct layer_io *io, size_t b, size_t h)
+{
+    size_t c = l->out, depth = c / l->heads;
+    const real *x = io->x[0] + b * l->input + h * depth;
+    return (struct head){
+        .tokens = l->tokens,
+        .depth = depth,
+        .x_stride = l->in,
+        .y_stride = c,
+        .scale = (real)(1.0 / sqrt((double)depth)),
+        .q = x,
+        .k = x + c,
+        .v = x + 2 * c,
+        .p = io->saved + b * l->saved + h * l->work,
+    };
+}
+
+/* Softmax of the first `n` of `tokens` numbers, zeros after; Milakov & Gimelshein 2018 call it the
+ * safe one: the largest is subtracted first. */
+static void softmax(real *p, size_t n, size_t tokens)
+{
+    real largest = vector_max(p, n);
+    for (size_t i = 0; i < n; i++)
+        p[i] = vector_exp(p[i] - largest);
+    real scale = 1 / vector_sum(p, n);
+    for (size_t i = 0; i < n; i++)
+        p[i] *= scale;
+    for (size_t i = n; i < tokens; i++)
+        p[i] = 0;
+}
+
+/* p = softmax(scale q k^T), y = p v */
+static void head_forward(const struct head *a, bool causal, real *y)
+{
+    size_t t = a->tokens;
+    gemm(&(struct gemm){.m = t,
+                        .n = t,
+                        .k = a->depth,
+                        .a = a->q,
+                        .a_stride = a->x_stride,
+                        .b = a->k,
+                        .b_stride = a->x_stride,
+                        .b_t = true,
+                        .c = a->p,
+                        .c_stride = t,
+                        .alpha = a->scale});
+    for (size_t row = 0; row < t; row++)
+        softmax(a->p + row * t, causal ? row + 1 : t, t);
+    gemm(&(struct gemm){.m = t,
+                        .n = a->depth,
+                        .k = t,
+                        .a = a->p,
+                        .a_stride = t,
+                        .b = a->v,
+                        .b_stride = a->x_stride,
+                        .c = y,
+                        .c_stride = a->y_stride,
+                        .alpha = 1});
+}
+
+/* dv = p^T dy; dp = dy v^T; ds = p (dp - sum over the row of dp p) in place of dp. */
+static void head_backward_softmax(const struct head *a, const real *dy, real *dv, real *ds)
+{
+    size_t t = a->tokens;
+    gemm(&(struct gemm){.m = t,
+                        .n = a->depth,
+                        .k = t,
+                        .a = a->p,
+                        .a_stride = t,
+                        .a_t = true,
+                        .b = dy,
+                        .b_stride = a->y_stride,
+                        .c = dv,
+                        .c_stride = a->x_stride,
+                        .alpha = 1});
+    gemm(&(struct gemm){.m = t,
+                        .n = t,
+                        .k = a->depth,
+                        .a = dy,
+                        .a_stride = a->y_stride,
+                        .b = a->v,
+                        .b_stride = a->x_stride,
+                        .b_t = true,
+                        .c = ds,
+                        .c_stride = t,
+                        .alpha = 1});
+    for (size_t row = 0; row < t; row++) {
+        const real *p = a->p + row * t;
+        real *d = ds + row * t, mean = vector_dot(d, p, t);
+        for (size_t i = 0; i < t; i++)
+            d[i] = p[i] * (d[i] - mean);
+    }
+}
+
+/* dq = scale ds k; dk = scale ds^T q */
+static void head_backward_scores(const struct head *a, const real *ds, real *dq, real *dk)
+{
+    struct gemm g = {.m = a->tokens,
+                     .n = a->depth,
+                     .k = a->tokens,
+                     .a = ds,
+                     .a_stride = a->tokens,
+                     .b = a->k,
+                     .b_stride = a->x_stride,
+                     .c = dq,
+                     .c_stride = a->x_stride,
+                     .alpha = a->scale};
+    gemm(&g);
+    g.a_t = true;
+    g.b = a->q;
+    g.c = dk;
+    gemm(&g);
+}
+
+static void forward(const struct layer *l, struct layer_io *io)
+{
+    for (size_t b = 0; b < io->batch; b++)
+        for (size_t h = 0; h < l->heads; h++) {
+            struct head a = head_of(l, io, b, h);
+            head_forward(&a, l->causal, io->y + b * l->output + h * a.depth);
+        }
+}
+
+static void backward(const struct layer *l, struct layer_io *io)
+{
+    for (size_t b = 0; b < io->batch; b++)
+        for (size_t h = 0; h < l->heads; h++) {
+            struct head a = head_of(l, io, b, h);
+            const real *dy = io->dy + b * l->output + h * a.depth;
+            real *dq = io->dx[0] + b * l->input + h * a.depth;
+            head_backward_softmax(&a, dy, dq + 2 * l->out, io->work);
+            head_backward_scores(&a, io->work, dq, dq + l->out);
+        }
+}
+
+/* By heads. */
+static enum status divide(const struct model_op *op, const struct layer_shard *s, size_t batch,
+                          struct layer *l)
+{
+    (void)batch;
+    if (l->heads % s->shards != 0)
+        return layer_indivisible(op, s, "so many heads");
+    l->heads /= s->shards;
+    l->out /= s->shards;
+    l->in = 3 * l->out;
+    l->input = size_times(l->tokens, l->in);
+    l->output = size_times(l->tokens, l->out);
+    l->saved = size_times(l->heads, size_times(l->tokens, l->tokens));
+    return STATUS_OK;
+}
+
+const struct layer_kind kind_attention = {"attention", 1, shape, forward, backward, NULL, divide};

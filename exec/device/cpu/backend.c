@@ -1,0 +1,84 @@
+/* Host memory, computed on by the calling thread. */
+#include "exec/device/backend.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "exec/device/cpu/vector.h"
+
+static void *allocate(void *self, size_t bytes)
+{
+    (void)self;
+    return calloc(bytes > 0 ? bytes : 1, 1);
+}
+
+static void release(void *self, void *data)
+{
+    (void)self;
+    free(data);
+}
+
+static double memory_bytes(void *self)
+{
+    (void)self;
+    return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+}
+
+static void copy(void *self, void *to, const void *from, size_t bytes)
+{
+    (void)self;
+    memcpy(to, from, bytes);
+}
+
+static void zero(void *self, void *data, size_t bytes)
+{
+    (void)self;
+    memset(data, 0, bytes);
+}
+
+static void add(void *self, real *y, const real *x, size_t n)
+{
+    (void)self;
+    vector_add(y, x, n);
+}
+
+static void sgd(const struct optimizer_step *o)
+{
+    for (size_t i = 0; i < o->n; i++)
+        o->parameter[i] -= o->rate * o->gradient[i];
+}
+
+static void adam(const struct optimizer_step *o)
+{
+    const real beta1 = (real)ADAM_BETA1, beta2 = (real)ADAM_BETA2, epsilon = (real)ADAM_EPSILON;
+    const real rate = o->rate, unbias = o->unbias;
+    real *restrict p = o->parameter;
+    const real *restrict g = o->gradient;
+    real *restrict moment = o->moment, *restrict square = o->square;
+    for (size_t i = 0; i < o->n; i++) {
+        moment[i] = beta1 * moment[i] + (1 - beta1) * g[i];
+        square[i] = beta2 * square[i] + (1 - beta2) * g[i] * g[i];
+        real root = sizeof(real) == sizeof(float) ? (real)sqrtf((float)square[i])
+                                                  : (real)sqrt((double)square[i]);
+        p[i] -= rate * moment[i] / (root * unbias + epsilon);
+    }
+}
+
+static void update(void *self, const struct optimizer_step *o)
+{
+    (void)self;
+    if (o->moment)
+        adam(o);
+    else
+        sgd(o);
+}
+
+const struct backend backend_cpu = {
+    .allocate = allocate,
+    .release = release,
+    .memory_bytes = memory_bytes,
+    .copy = copy,
+    .zero = zero,
+    .add = add,
+    .update = update,
+};

@@ -1,0 +1,227 @@
+/* The CPU device: the stages of a rank behind the vtable. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/device.h"
+#include "exec/device/cpu/stage.h"
+
+static_assert(sizeof(real) == sizeof(float), "boundary messages are fp32");
+
+static bool computes(const struct model_op *op)
+{
+    return layer_kind_find(op->kind) != NULL;
+}
+
+static struct stage *find(const struct cpu *c, uint32_t index)
+{
+    size_t k = 0;
+    while (k + 1 < c->stages && c->stage[k].index != index)
+        k++;
+    return &c->stage[k];
+}
+
+static void device_close(void *self)
+{
+    struct cpu *c = self;
+    for (size_t k = 0; c && k < c->stages; k++)
+        stage_close(&c->stage[k]);
+    if (c)
+        free(c->stage);
+    free(c);
+}
+
+/* Copies of tied weights in two stages of one rank would need a sum that no op asks for. */
+static enum status check_ties(const struct model *m, const struct cpu *c)
+{
+    for (uint32_t i = 0; i < m->n && c->stages > 1; i++)
+        for (size_t a = 0; m->op[i].shares != MODEL_NO_OP && a < c->stages; a++)
+            for (size_t b = 0; b < c->stages; b++)
+                if (a != b && stage_find(&c->stage[a], i) != NOWHERE &&
+                    stage_find(&c->stage[b], m->op[i].shares) != NOWHERE)
+                    return error_set(STATUS_UNSUPPORTED,
+                                     "ops '%s' and '%s' share parameters and are in stages %u and "
+                                     "%u of one device",
+                                     m->op[m->op[i].shares].name, m->op[i].name, c->stage[b].index,
+                                     c->stage[a].index);
+    return STATUS_OK;
+}
+
+enum status cpu_open_on(const struct place *on, const struct model *m, const struct program *p,
+                        uint32_t rank, const struct device_options *o, void **self)
+{
+    enum status st = STATUS_OK;
+    struct cpu *c = calloc(1, sizeof *c);
+    bool *mine = calloc(p->stages + 1, sizeof *mine);
+    if (!c || !mine || !(c->stage = calloc(p->stages + 1, sizeof *c->stage))) {
+        st = error_set(STATUS_NOMEM, "rank %u: out of memory", rank);
+        goto out;
+    }
+    if (p->rank[rank].stage < p->stages)
+        mine[p->rank[rank].stage] = true;
+    for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++)
+        if (p->op[i].stage < p->stages)
+            mine[p->op[i].stage] = true;
+    for (uint32_t s = 0; s < p->stages; s++)
+        if (mine[s]) {
+            TRY(stage_open_on(on, m, p, s, rank, o, &c->stage[c->stages]));
+            c->stages++;
+        }
+    if (c->stages == 0) {
+        st = error_set(STATUS_INVALID, "rank %u: stage %u of %zu", rank, p->rank[rank].stage,
+                       p->stages);
+        goto out;
+    }
+    TRY(check_ties(m, c));
+    *self = c;
+    c = NULL;
+out:
+    free(mine);
+    device_close(c);
+    return st;
+}
+
+static enum status device_open(const struct model *m, const struct program *p, uint32_t rank,
+                               const struct device_options *o, void **self)
+{
+    return cpu_open_on(&(struct place){&backend_cpu, NULL}, m, p, rank, o, self);
+}
+
+/* What stage s gets from other stages of the same device, for which the program has no messages. */
+static enum status hand_over(const struct cpu *c, struct stage *s, uint32_t microbatch,
+                             bool backward)
+{
+    enum status st = STATUS_OK;
+    size_t links = backward ? s->consumers : s->producers;
+    for (size_t i = 0; i < links; i++) {
+        const struct stage_link *link = backward ? &s->consumer[i] : &s->producer[i];
+        struct stage *other = find(c, link->stage);
+        if (other->index != link->stage)
+            continue; /* on another device */
+        real *data = malloc((link->size + 1) * sizeof *data);
+        if (!data)
+            return error_set(STATUS_NOMEM, "message of %zu numbers", link->size);
+        st = stage_get(other, s->index, microbatch, backward, data);
+        if (st == STATUS_OK)
+            st = stage_put(s, other->index, microbatch, backward, data);
+        free(data);
+        TRY(st);
+    }
+out:
+    return st;
+}
+
+static enum status compute(void *self, uint32_t step, const struct program_op *op,
+                           const struct layer_sums *sums)
+{
+    struct stage *s = find(self, op->stage);
+    bool begins = op->kind == OP_BACKWARD ? op->part == 0
+                                          : op->kind == OP_FORWARD || op->kind == OP_BACKWARD_INPUT;
+    s->sums = sums;
+    if (begins) {
+        enum status st = hand_over(self, s, op->microbatch, op->kind != OP_FORWARD);
+        if (st != STATUS_OK)
+            return st;
+    }
+    switch (op->kind) {
+    case OP_FORWARD:
+        return stage_forward(s, step, op->microbatch);
+    case OP_BACKWARD:
+        return stage_backward(s, op->microbatch, op->part);
+    case OP_BACKWARD_INPUT:
+        return stage_backward_input(s, op->microbatch);
+    case OP_BACKWARD_WEIGHT:
+        return stage_backward_weight(s, op->microbatch);
+    default:
+        return stage_update(s);
+    }
+}
+
+static enum status get(void *self, const struct program_op *send, void *data)
+{
+    return stage_get(find(self, send->stage), send->peer_stage, send->microbatch, send->backward,
+                     data);
+}
+
+static enum status put(void *self, const struct program_op *recv, const void *data)
+{
+    return stage_put(find(self, recv->stage), recv->peer_stage, recv->microbatch, recv->backward,
+                     data);
+}
+
+static enum status array(void *self, const struct program_op *op, uint32_t k, float **data,
+                         size_t *n)
+{
+    return stage_array(find(self, op->stage), op, k, data, n);
+}
+
+static enum status collected(void *self, const struct program_op *op)
+{
+    stage_collected(find(self, op->stage), op);
+    return STATUS_OK;
+}
+
+static double take_loss(void *self)
+{
+    struct cpu *c = self;
+    double loss = 0;
+    for (size_t k = 0; k < c->stages; k++) {
+        loss += c->stage[k].loss;
+        c->stage[k].loss = 0;
+    }
+    return loss;
+}
+
+static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
+{
+    const struct cpu *c = self;
+    size_t i = 0;
+    while (i + 1 < c->stages && stage_find(&c->stage[i], op) == NOWHERE)
+        i++;
+    const struct stage *s = &c->stage[i];
+    uint32_t k = stage_find(s, op);
+    if (k == NOWHERE)
+        return error_set(STATUS_INVALID, "op %u is not in stage %u", op, s->index);
+    const struct layer *l = &s->op[k].layer;
+    memset(out, 0, DIGEST);
+    if (l->parameters == 0)
+        return STATUS_OK;
+    size_t bytes = l->parameters * sizeof(real);
+    const real *parameter = s->parameter + s->op[k].parameter;
+    real *host = s->on.backend->remote ? malloc(bytes) : NULL;
+    if (s->on.backend->remote) {
+        if (!host)
+            return error_set(STATUS_NOMEM, "%zu parameters", l->parameters);
+        s->on.backend->copy(s->on.self, host, parameter, bytes);
+    }
+    digest_bytes(host ? host : parameter, bytes, out);
+    free(host);
+    return STATUS_OK;
+}
+
+static int64_t peak_bytes(void *self)
+{
+    const struct cpu *c = self;
+    int64_t bytes = 0;
+    for (size_t k = 0; k < c->stages; k++) /* nothing is given back before close() */
+        bytes += c->stage[k].bytes;
+    return bytes;
+}
+
+const struct device device_cpu = {
+    .name = "cpu",
+    .computes = computes,
+    .open = device_open,
+    .close = device_close,
+    .compute = compute,
+    .get = get,
+    .put = put,
+    .array = array,
+    .collected = collected,
+    .take_loss = take_loss,
+    .digest = digest,
+    .peak_bytes = peak_bytes,
+    .state = cpu_state,
+    .save = cpu_save,
+    .load = cpu_load,
+};

@@ -1,0 +1,82 @@
+/* Embedding: y(b,t,:) = table[token(b,t),:] + positions[t,:] + types[0,:], the last two if there
+ * are any (GPT-2, BERT). With `concat` the T rows of a sample count as one row of T*C channels
+ * (a context window for an MLP, Bengio et al., JMLR 3 (2003) 1137): the same memory. */
+#include "exec/corpus.h"
+#include "exec/device/cpu/kinds.h"
+#include "exec/device/cpu/vector.h"
+
+static enum status shape(const struct model_op *op, struct layer *l)
+{
+    enum status st;
+    TRY(layer_attribute(op, "tokens", -1, 1, &l->tokens));
+    TRY(layer_attribute(op, "channels", -1, 1, &l->out));
+    TRY(layer_attribute(op, "vocabulary", -1, CORPUS_VOCABULARY, &l->vocabulary));
+    TRY(layer_attribute(op, "positions", 0, (int64_t)l->tokens, &l->positions));
+    TRY(layer_attribute(op, "types", 0, 0, &l->types));
+    TRY(layer_flag(op, "concat", &l->concat));
+    l->part[0] = (struct layer_part){.n = size_times(l->vocabulary, l->out), .fill = FILL_NORMAL};
+    l->part[1] = (struct layer_part){.n = size_times(l->positions, l->out), .fill = FILL_NORMAL};
+    l->part[2] = (struct layer_part){.n = size_times(l->types, l->out), .fill = FILL_NORMAL};
+    l->output = size_times(l->tokens, l->out);
+out:
+    return st;
+}
+
+/* Offset of row `at` of a table in the parameters; false: another shard has it, or nobody. */
+static bool find_row(const struct layer *l, size_t table, size_t at, size_t *offset)
+{
+    size_t start = 0;
+    for (size_t i = 0; i < table; i++)
+        start += l->part[i].n;
+    if (at < l->first[table] || (at - l->first[table]) * l->out >= l->part[table].n)
+        return false;
+    *offset = start + (at - l->first[table]) * l->out;
+    return true;
+}
+
+static void forward(const struct layer *l, struct layer_io *io)
+{
+    size_t c = l->out, at;
+    for (size_t row = 0; row < io->batch * l->tokens; row++) {
+        real *y = io->y + row * c;
+        if (find_row(l, 0, (size_t)io->token[row], &at))
+            memcpy(y, io->parameter + at, c * sizeof *y);
+        else
+            memset(y, 0, c * sizeof *y);
+        if (find_row(l, 1, row % l->tokens, &at))
+            vector_add(y, io->parameter + at, c);
+        if (find_row(l, 2, 0, &at))
+            vector_add(y, io->parameter + at, c);
+    }
+}
+
+static void backward(const struct layer *l, struct layer_io *io)
+{
+    size_t c = l->out, at;
+    for (size_t row = 0; row < io->batch * l->tokens; row++) {
+        const real *dy = io->dy + row * c;
+        if (find_row(l, 0, (size_t)io->token[row], &at))
+            vector_add(io->d_parameter + at, dy, c);
+        if (find_row(l, 1, row % l->tokens, &at))
+            vector_add(io->d_parameter + at, dy, c);
+        if (find_row(l, 2, 0, &at))
+            vector_add(io->d_parameter + at, dy, c);
+    }
+}
+
+/* By rows of every table: a shard adds the rows that it has. */
+static enum status divide(const struct model_op *op, const struct layer_shard *s, size_t batch,
+                          struct layer *l)
+{
+    (void)batch;
+    const size_t rows[LAYER_PARTS] = {l->vocabulary, l->positions, l->types};
+    if (op->tensor != TENSOR_ROW || l->concat)
+        return layer_indivisible(op, s, "this embedding");
+    for (size_t i = 0; i < LAYER_PARTS; i++) {
+        l->first[i] = shard_first(rows[i], s);
+        layer_divide_rows(s, rows[i], l->out, &l->part[i]);
+    }
+    return STATUS_OK;
+}
+
+const struct layer_kind kind_embedding = {"embedding", 0, shape, forward, backward, NULL, divide};

@@ -1,0 +1,53 @@
+/* Gaussian error linear unit, tanh form: y = x/2 (1 + tanh(u)), u = sqrt(2/pi) (x + 0.044715 x^3).
+ * Since (1 + tanh u) / 2 = 1 / (1 + exp(-2u)) =: s, y = x s without cancellation for x << 0.
+ * Hendrycks & Gimpel 2016, arXiv:1606.08415. */
+#include "exec/device/cpu/kinds.h"
+#include "exec/device/cpu/vector.h"
+
+#define ROOT  ((real)0.7978845608028654) /* sqrt(2/pi) */
+#define CUBIC ((real)0.044715)
+
+static enum status shape(const struct model_op *op, struct layer *l)
+{
+    enum status st;
+    TRY(layer_attribute(op, "tokens", -1, 1, &l->tokens));
+    TRY(layer_attribute(op, "channels", -1, 1, &l->in));
+    l->out = l->in;
+    l->input = l->output = size_times(l->tokens, l->in);
+out:
+    return st;
+}
+
+static void forward(const struct layer *l, struct layer_io *io)
+{
+    const real *x = io->x[0];
+    real *y = io->y;
+    for (size_t i = 0, n = io->batch * l->input; i < n; i++) {
+        real u = ROOT * (x[i] + CUBIC * x[i] * x[i] * x[i]);
+        y[i] = x[i] / (1 + vector_exp(-2 * u));
+    }
+}
+
+/* dy/dx = s + x s (1 - s) 2 du/dx */
+static void backward(const struct layer *l, struct layer_io *io)
+{
+    const real *x = io->x[0], *dy = io->dy;
+    real *dx = io->dx[0];
+    for (size_t i = 0, n = io->batch * l->input; i < n; i++) {
+        real square = x[i] * x[i];
+        real u = ROOT * (x[i] + CUBIC * x[i] * square);
+        real s = 1 / (1 + vector_exp(-2 * u));
+        dx[i] = dy[i] * (s + x[i] * s * (1 - s) * 2 * ROOT * (1 + 3 * CUBIC * square));
+    }
+}
+
+static enum status divide(const struct model_op *op, const struct layer_shard *s, size_t batch,
+                          struct layer *l)
+{
+    (void)op, (void)batch;
+    l->in = l->out = shard_rows(l->in, s);
+    l->input = l->output = size_times(l->tokens, l->in);
+    return STATUS_OK;
+}
+
+const struct layer_kind kind_gelu = {"gelu", 1, shape, forward, backward, NULL, divide};

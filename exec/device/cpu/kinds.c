@@ -1,0 +1,199 @@
+#include "exec/device/cpu/kinds.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "exec/random.h"
+
+static const struct layer_kind *const kinds[] = {
+    &kind_embedding, &kind_layernorm, &kind_linear, &kind_attention,
+    &kind_gelu,      &kind_residual,  &kind_loss,
+};
+
+#define SIZE_LIMIT ((size_t)1 << 40) /* numbers in any one tensor; more fits no machine */
+
+const struct layer_kind *layer_kind_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kinds[i]->name, name) == 0)
+            return kinds[i];
+    return NULL;
+}
+
+enum status layer_attribute(const struct model_op *op, const char *name, int64_t fallback,
+                            int64_t low, size_t *out)
+{
+    const int64_t absent = INT64_MIN, high = INT_MAX / 4; /* 3 x high is still a stride for BLAS */
+    int64_t value = model_attribute(op, name, fallback < 0 ? absent : fallback);
+    if (value == absent)
+        return error_set(STATUS_INVALID, "op '%s': attribute '%s' of kind '%s' is missing",
+                         op->name, name, op->kind);
+    bool is_default = fallback >= 0 && value == fallback;
+    if (!is_default && (value < low || value > high))
+        return error_set(STATUS_INVALID,
+                         "op '%s': attribute '%s' is %" PRId64 ", expected %" PRId64 " to %" PRId64,
+                         op->name, name, value, low, high);
+    *out = (size_t)value;
+    return STATUS_OK;
+}
+
+enum status layer_flag(const struct model_op *op, const char *name, bool *out)
+{
+    int64_t value = model_attribute(op, name, 0);
+    if (value != 0 && value != 1)
+        return error_set(STATUS_INVALID, "op '%s': attribute '%s' is %" PRId64 ", expected 0 or 1",
+                         op->name, name, value);
+    *out = value == 1;
+    return STATUS_OK;
+}
+
+/* What the model says of the op in bytes must be what the attributes come to. */
+static enum status check_bytes(const struct model *m, const struct model_op *op, const char *what,
+                               int64_t bytes, size_t expected)
+{
+    size_t wanted = size_times(expected, (size_t)m->element_bytes);
+    if (bytes >= 0 && (uint64_t)bytes == wanted)
+        return STATUS_OK;
+    return error_set(STATUS_INVALID,
+                     "op '%s': %s is %" PRId64 " bytes, its attributes make %zu (fp%d)", op->name,
+                     what, bytes, wanted, (int)(8 * m->element_bytes));
+}
+
+static enum status check_inputs(const struct model *m, uint32_t index, const struct layer *l)
+{
+    const struct model_op *op = &m->op[index];
+    size_t edges = m->in_start[index + 1] - m->in_start[index];
+    if (edges != l->inputs)
+        return error_set(STATUS_INVALID, "op '%s': kind '%s' takes %zu inputs, found %zu", op->name,
+                         op->kind, l->inputs, edges);
+    enum status st = STATUS_OK;
+    for (size_t e = m->in_start[index]; e < m->in_start[index + 1] && st == STATUS_OK; e++) {
+        const struct model_op *from = &m->op[m->in[e]];
+        st = check_bytes(m, from, "output", from->output_bytes, l->input);
+        if (st != STATUS_OK)
+            st = error_context(st, "op '%s' reads an output that does not fit", op->name);
+    }
+    if (l->output == 0 && m->out_start[index + 1] > m->out_start[index])
+        return error_set(STATUS_INVALID, "op '%s': nothing can read the output of kind '%s'",
+                         op->name, op->kind);
+    return st;
+}
+
+static enum status check_limits(const struct model_op *op, const struct layer *l, size_t batch)
+{
+    const size_t tensors[] = {l->parameters, size_times(batch, l->input),
+                              size_times(batch, l->output), size_times(batch, l->saved), l->work};
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
+        if (tensors[i] > SIZE_LIMIT)
+            return error_set(STATUS_INVALID, "op '%s': tensors of more than 2^40 numbers",
+                             op->name);
+    if (size_times(batch, l->tokens) > INT_MAX)
+        return error_set(STATUS_INVALID, "op '%s': %zu samples of %zu tokens are too many rows",
+                         op->name, batch, l->tokens);
+    return STATUS_OK;
+}
+
+enum status layer_shape(const struct model *m, uint32_t index, size_t batch, struct layer *out)
+{
+    const struct model_op *op = &m->op[index];
+    const struct layer_kind *kind = layer_kind_find(op->kind);
+    if (!kind)
+        return error_set(STATUS_UNSUPPORTED, "op '%s': no numerics for kind '%s'", op->name,
+                         op->kind);
+    struct layer l = {.kind = kind, .inputs = kind->inputs, .tied = op->shares != MODEL_NO_OP};
+    enum status st;
+    TRY(kind->shape(op, &l));
+    l.shards = 1;
+    l.half = m->element_bytes == 2;
+    for (size_t i = 0; i < LAYER_PARTS; i++) {
+        l.part[i].from = l.parameters;
+        l.part[i].run = l.part[i].stride = l.part[i].n;
+        l.parameters = size_plus(l.parameters, l.part[i].n);
+    }
+    TRY(check_limits(op, &l, batch));
+    if (l.tied && l.shared == 0) {
+        st = error_set(STATUS_INVALID, "op '%s': kind '%s' cannot share parameters", op->name,
+                       op->kind);
+        goto out;
+    }
+    TRY(check_bytes(m, op, "parameter_bytes", op->parameter_bytes, l.parameters));
+    TRY(check_bytes(m, op, "shared_bytes", op->shared_bytes, l.shared));
+    if (l.output > 0)
+        TRY(check_bytes(m, op, "output_bytes", op->output_bytes, l.output));
+    TRY(check_inputs(m, index, &l));
+    *out = l;
+out:
+    return st;
+}
+
+/* q, k and v of attention come out of one product, head by head each: they are divided alike. */
+static bool feeds_attention(const struct model *m, uint32_t op)
+{
+    for (size_t e = m->out_start[op]; e < m->out_start[op + 1]; e++)
+        if (strcmp(m->op[m->out[e]].kind, kind_attention.name) == 0)
+            return true;
+    return false;
+}
+
+enum status layer_divide(const struct model *m, uint32_t index, const struct layer_shard *s,
+                         size_t batch, struct layer *l)
+{
+    const struct model_op *op = &m->op[index];
+    struct layer_shard mine = *s;
+    if (s->shards < 2 || op->tensor == TENSOR_WHOLE)
+        return STATUS_OK;
+    mine.groups = op->tensor == TENSOR_COLUMN && feeds_attention(m, index) ? 3 : 1;
+    if (!l->kind->divide)
+        return error_set(STATUS_UNSUPPORTED, "op '%s': kind '%s' cannot be divided over shards",
+                         op->name, op->kind);
+    enum status st;
+    TRY(l->kind->divide(op, &mine, batch, l));
+    l->shards = s->shards;
+    l->shard = s->shard;
+    l->sums_output = op->tensor == TENSOR_ROW;
+    l->sums_input = op->tensor == TENSOR_COLUMN && l->inputs > 0;
+    l->parameters = 0;
+    for (size_t i = 0; i < LAYER_PARTS; i++)
+        l->parameters += l->part[i].n;
+out:
+    return st;
+}
+
+enum status layer_indivisible(const struct model_op *op, const struct layer_shard *s,
+                              const char *what)
+{
+    return error_set(STATUS_UNSUPPORTED, "op '%s': %s cannot be divided over %zu shards", op->name,
+                     what, s->shards);
+}
+
+void layer_divide_rows(const struct layer_shard *s, size_t rows, size_t columns,
+                       struct layer_part *part)
+{
+    size_t group = rows / s->groups;
+    part->from += shard_first(group, s) * columns;
+    part->run = shard_rows(group, s) * columns;
+    part->stride = group * columns;
+    part->n = s->groups * part->run;
+}
+
+/* A standard normal number: Box & Muller 1958, the cosine half. */
+static double normal(uint64_t key, uint64_t i)
+{
+    const double two_pi = 6.283185307179586;
+    double u = 1.0 - random_unit(key, 2 * i); /* in (0, 1] */
+    return sqrt(-2.0 * log(u)) * cos(two_pi * random_unit(key, 2 * i + 1));
+}
+
+void layer_start(const struct layer *l, uint64_t seed, uint32_t op, size_t n, real *parameter)
+{
+    uint64_t key = random_key(seed, op);
+    size_t i = 0;
+    for (const struct layer_part *p = l->part; p < l->part + LAYER_PARTS; p++)
+        for (size_t k = 0; k < p->n && i < n; k++, i++) {
+            size_t at = p->from + k / p->run * p->stride + k % p->run;
+            parameter[i] = p->fill == FILL_NORMAL ? (real)(0.02 * normal(key, at))
+                                                  : (real)(p->fill == FILL_ONE);
+        }
+}

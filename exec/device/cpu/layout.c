@@ -1,0 +1,438 @@
+#include "exec/device/cpu/stage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/plan.h"
+
+/* ---- parameters */
+
+/* All borrowers of an owner borrow the same, and one per stage holds a copy, so that the gradients
+ * that the stages sum are one array of one size. */
+static enum status check_ties(const struct stage *s, const struct stage_op *o)
+{
+    const struct model *m = s->model;
+    const struct model_op *op = &m->op[o->index];
+    for (uint32_t i = op->shares + 1; i < m->n; i++) {
+        if (m->op[i].shares != op->shares || i == o->index)
+            continue;
+        if (m->op[i].shared_bytes != op->shared_bytes)
+            return error_set(STATUS_UNSUPPORTED, "ops '%s' and '%s' share different parts of '%s'",
+                             op->name, m->op[i].name, m->op[op->shares].name);
+        if (o->owner == NOWHERE && stage_find(s, i) != NOWHERE)
+            return error_set(STATUS_UNSUPPORTED,
+                             "ops '%s' and '%s' share parameters of '%s' in another stage",
+                             op->name, m->op[i].name, m->op[op->shares].name);
+    }
+    return STATUS_OK;
+}
+
+/* What an op borrows must be all that a shard of the owner has of its first part. */
+static enum status check_shards(const struct stage *s, const struct stage_op *o)
+{
+    enum status st;
+    struct layer owner;
+    const struct model_op *op = &s->model->op[o->index];
+    if (s->shard.shards < 2)
+        return STATUS_OK;
+    TRY(layer_shape(s->model, op->shares, s->batch, &owner));
+    TRY(layer_divide(s->model, op->shares, &s->shard, s->batch, &owner));
+    if (owner.part[0].n != o->layer.shared)
+        st = error_set(STATUS_UNSUPPORTED, "ops '%s' and '%s' are divided differently over shards",
+                       op->name, s->model->op[op->shares].name);
+out:
+    return st;
+}
+
+/* Copies of what other stages own come first: their gradients are in the bucket of the first op. */
+static enum status place_copies(struct stage *s)
+{
+    enum status st = STATUS_OK;
+    for (size_t k = 0; k < s->n; k++) {
+        struct stage_op *o = &s->op[k];
+        o->owner = NOWHERE;
+        if (!o->layer.tied)
+            continue;
+        o->owner = stage_find(s, s->model->op[o->index].shares);
+        TRY(check_ties(s, o));
+        TRY(check_shards(s, o));
+        if (o->owner != NOWHERE)
+            continue;
+        if (s->program->asynchronous)
+            return error_set(STATUS_UNSUPPORTED,
+                             "op '%s' shares parameters of another stage, which updates at another "
+                             "time",
+                             s->model->op[o->index].name);
+        o->shared = o->d_shared = s->parameters;
+        s->parameters = size_plus(s->parameters, o->layer.shared);
+    }
+out:
+    return st;
+}
+
+static enum status place_parameters(struct stage *s)
+{
+    enum status st;
+    TRY(place_copies(s));
+    for (size_t k = 0; k < s->n; k++) {
+        struct stage_op *o = &s->op[k];
+        o->parameter = s->parameters;
+        s->parameters = size_plus(s->parameters, o->layer.parameters);
+        if (!o->layer.tied || o->owner == NOWHERE)
+            continue;
+        o->shared = s->op[o->owner].parameter; /* owners come before */
+        o->d_shared = s->tied_size;
+        s->tied_size = size_plus(s->tied_size, o->layer.shared);
+    }
+    TRY(stage_cut_pieces(s));
+out:
+    return st;
+}
+
+static enum status start(const struct stage *s, const struct layer *l, uint32_t op, size_t n,
+                         real *parameter)
+{
+    bool remote = s->on.backend->remote;
+    real *host = remote ? malloc((n + 1) * sizeof *host) : parameter;
+    if (!host)
+        return error_set(STATUS_NOMEM, "%zu start values", n);
+    layer_start(l, s->program->seed, op, n, host);
+    if (remote) {
+        s->on.backend->copy(s->on.self, parameter, host, n * sizeof *host);
+        free(host);
+    }
+    return STATUS_OK;
+}
+
+static enum status start_parameters(struct stage *s)
+{
+    enum status st = STATUS_OK;
+    for (size_t k = 0; k < s->n; k++) {
+        const struct stage_op *o = &s->op[k];
+        const struct layer *l = &o->layer;
+        TRY(start(s, l, o->index, l->parameters, s->parameter + o->parameter));
+        if (!l->tied || o->owner != NOWHERE)
+            continue;
+        struct layer owner;
+        uint32_t index = s->model->op[o->index].shares;
+        TRY(layer_shape(s->model, index, s->batch, &owner));
+        TRY(layer_divide(s->model, index, &s->shard, s->batch, &owner));
+        TRY(start(s, &owner, index, l->shared, s->parameter + o->shared));
+    }
+out:
+    return st;
+}
+
+/* Room for a tensor. Products on a GPU may choose their kernel, and so their bits, by the alignment
+ * of the operands: there all tensors begin at multiples of as much as any of them looks at. */
+static size_t room_for(const struct stage *s, size_t size)
+{
+    enum { ALIGNED = 64 };
+    return s->on.backend->remote ? size_plus(size, ALIGNED - 1) / ALIGNED * ALIGNED : size;
+}
+
+/* ---- gradients of outputs: each lives from its last reader's backward to its own op's */
+
+struct block {
+    size_t offset, size;
+    bool used;
+};
+
+struct arena {
+    size_t blocks, end;
+    struct block *block; /* [blocks] */
+};
+
+static size_t arena_take(struct arena *a, size_t size)
+{
+    struct block *best = NULL;
+    for (size_t i = 0; i < a->blocks; i++) {
+        struct block *b = &a->block[i];
+        if (!b->used && b->size >= size && (!best || b->size < best->size))
+            best = b;
+    }
+    if (!best) {
+        best = &a->block[a->blocks++];
+        *best = (struct block){.offset = a->end, .size = size};
+        a->end = size_plus(a->end, size);
+    }
+    best->used = true;
+    return best->offset;
+}
+
+static void arena_give(struct arena *a, size_t offset)
+{
+    for (size_t i = 0; i < a->blocks; i++)
+        if (a->block[i].used && a->block[i].offset == offset)
+            a->block[i].used = false;
+}
+
+/* Replays a backward pass. Loss ops have no output, so no gradient. */
+static enum status place_gradients(struct stage *s)
+{
+    struct arena a = {.block = calloc(s->n + 1, sizeof *a.block)};
+    bool *placed = calloc(s->n + 1, sizeof *placed);
+    size_t wide_size = 0;
+    if (!a.block || !placed) {
+        free(a.block);
+        free(placed);
+        return error_set(STATUS_NOMEM, "%zu ops", s->n);
+    }
+    for (size_t k = s->n; k-- > 0;) {
+        const struct stage_op *o = &s->op[k];
+        size_t most = layer_room(&o->layer, size_times(s->batch, o->layer.input));
+        size_t wide = size_times(s->batch, o->layer.input > o->layer.output ? o->layer.input
+                                                                            : o->layer.output);
+        wide_size = s->halves && s->shard.shards > 1 && wide > wide_size ? wide : wide_size;
+        s->scratch_size = most > s->scratch_size ? most : s->scratch_size;
+        s->layer_work = o->layer.work > s->layer_work ? o->layer.work : s->layer_work;
+        for (size_t i = 0; i <= o->layer.inputs; i++) { /* inputs, then the output */
+            size_t t = i < o->layer.inputs ? o->input[i] : k;
+            if (t >= s->n || placed[t] || s->tensor[t].size == 0)
+                continue;
+            s->tensor[t].gradient = arena_take(&a, room_for(s, s->tensor[t].size));
+            placed[t] = true;
+        }
+        if (s->tensor[k].size > 0)
+            arena_give(&a, s->tensor[k].gradient);
+    }
+    size_t layer_work = s->layer_work;
+    s->scratch_size = room_for(s, s->scratch_size);
+    s->wide = a.end;
+    s->scratch = size_plus(a.end, room_for(s, wide_size));
+    s->layer_work = size_plus(s->scratch, size_times(LAYER_INPUTS, s->scratch_size));
+    s->work_size = size_plus(s->layer_work, room_for(s, layer_work));
+    free(a.block);
+    free(placed);
+    return STATUS_OK;
+}
+
+/* ---- slots */
+
+static size_t place(struct stage *s, size_t size)
+{
+    size_t offset = s->slot_size;
+    s->slot_size = size_plus(s->slot_size, room_for(s, size));
+    return offset;
+}
+
+/* In what is shared by all microbatches: one op after the other when the whole forward is made
+ * again; else each for itself. */
+static size_t place_again(struct stage *s, size_t size)
+{
+    bool full = s->recompute == RECOMPUTE_FULL;
+    size_t offset = full ? s->remade_size : 0, end = size_plus(offset, room_for(s, size));
+    s->remade_size = end > s->remade_size ? end : s->remade_size;
+    return offset;
+}
+
+/* Is a tensor sent to another stage? It then stays in its slot until it is fetched. */
+static bool is_sent(const struct stage *s, size_t t)
+{
+    for (size_t c = 0; c < s->consumers; c++)
+        for (size_t i = 0; i < s->consumer[c].n; i++)
+            if (s->consumer[c].tensor[i] == t)
+                return true;
+    return false;
+}
+
+static void place_slot(struct stage *s)
+{
+    for (size_t k = 0; k < s->n; k++) {
+        struct stage_op *o = &s->op[k];
+        size_t saved = size_times(s->batch, o->layer.saved);
+        o->again = plan_remakes(s->recompute, &s->model->op[o->index]);
+        o->saved = o->again ? place_again(s, saved) : place(s, saved);
+        s->tensor[k].remade = s->recompute == RECOMPUTE_FULL && !is_sent(s, k);
+    }
+    for (size_t k = 0; k < s->n && s->splits; k++)
+        if (s->op[k].layer.kind->backward_weight)
+            s->op[k].kept = place(s, s->tensor[k].size);
+    for (size_t t = 0; t < s->tensors; t++)
+        s->tensor[t].value =
+            s->tensor[t].remade ? place_again(s, s->tensor[t].size) : place(s, s->tensor[t].size);
+    for (size_t t = s->n; t < s->tensors; t++)
+        s->tensor[t].gradient = place(s, s->tensor[t].size);
+    for (size_t p = 0; p < s->producers; p++)
+        for (size_t i = 0; i < s->producer[p].n; i++)
+            s->producer[p].size += s->tensor[s->producer[p].tensor[i]].size;
+    for (size_t c = 0; c < s->consumers; c++) {
+        for (size_t i = 0; i < s->consumer[c].n; i++)
+            s->consumer[c].size += s->tensor[s->consumer[c].tensor[i]].size;
+        s->consumer[c].area = place(s, s->consumer[c].size);
+    }
+}
+
+/* ---- memory */
+
+enum status stage_allocate(struct stage *s, size_t n, size_t size, void *out)
+{
+    void *p = calloc(n > 0 ? n : 1, size);
+    if (!p)
+        return error_set(STATUS_NOMEM, "stage %u: no memory for %zu x %zu bytes", s->index, n,
+                         size);
+    s->bytes += (int64_t)(n * size);
+    memcpy(out, &p, sizeof p);
+    return STATUS_OK;
+}
+
+enum status stage_allocate_data(struct stage *s, size_t n, size_t size, void *out)
+{
+    void *p = n <= SIZE_MAX / size ? s->on.backend->allocate(s->on.self, n * size) : NULL;
+    if (!p)
+        return error_set(STATUS_NOMEM, "stage %u: no memory for %zu x %zu bytes", s->index, n,
+                         size);
+    s->bytes += (int64_t)(n * size);
+    memcpy(out, &p, sizeof p);
+    return STATUS_OK;
+}
+
+struct array {
+    bool wanted;
+    real **data;
+    size_t n;
+};
+
+enum { ARRAYS = 11 };
+
+/* What a stage allocates once, besides versions of its parameters. */
+static void list_arrays(struct stage *s, struct array array[ARRAYS])
+{
+    bool adam = strcmp(s->program->optimizer, "adam") == 0;
+    const struct array all[ARRAYS] = {
+        {true, &s->version[0].data, s->parameters},
+        {true, &s->gradient, s->parameters},
+        {s->zero >= 2, &s->other_gradient, s->parameters},
+        {s->zero >= 3, &s->other_parameter, s->parameters},
+        {adam, &s->moment, s->owned_n},
+        {adam, &s->square, s->owned_n},
+        {s->zero >= 2, &s->sum, s->owned_n},
+        {s->zero >= 3, &s->owned, s->owned_n},
+        {true, &s->tied, s->tied_size},
+        {true, &s->work, size_plus(s->work_size, s->remade_size)},
+        {s->halves, &s->half, s->parameters / 2 + 1},
+    };
+    memcpy(array, all, sizeof all);
+}
+
+/* Better one clear line now than a killed process later. */
+static enum status check_memory(const struct stage *s, const struct array array[ARRAYS])
+{
+    size_t need = s->slot_size;
+    for (size_t i = 0; i < ARRAYS; i++)
+        need = size_plus(need, array[i].wanted ? array[i].n : 0);
+    need = size_times(need, sizeof(real));
+    double have = s->on.backend->memory_bytes(s->on.self);
+    if ((double)need < have)
+        return STATUS_OK;
+    return error_set(STATUS_NOMEM, "stage %u needs at least %.3g GB, this machine has %.3g GB",
+                     s->index, (double)need / 1e9, have / 1e9);
+}
+
+static bool is_producer(const struct stage *s, uint32_t stage)
+{
+    size_t i = 0;
+    while (i < s->producers && s->producer[i].stage != stage)
+        i++;
+    return i < s->producers;
+}
+
+/* Is a slot of this stage in use when op o runs, or until then? A stage on the same device fetches
+ * the gradients of what it has sent when its own backward begins. */
+static bool uses_slot(const struct stage *s, const struct program_op *o)
+{
+    if (o->microbatch >= s->program->microbatches || op_is_collective(o) || o->kind == OP_UPDATE)
+        return false;
+    return o->stage == s->index ||
+           ((o->kind == OP_BACKWARD || o->kind == OP_BACKWARD_INPUT) && is_producer(s, o->stage));
+}
+
+/* Most slots in use at once by any rank that has this stage; at [2 * microbatches] is scratch: one
+ * behind the first and the last op of each microbatch. O(ops). */
+static size_t most_slots(const struct stage *s, size_t *at)
+{
+    const struct program *p = s->program;
+    size_t most = 0, *first = at, *last = at + p->microbatches;
+    for (size_t r = 0; r < p->ranks; r++) {
+        size_t live = 0;
+        memset(at, 0, 2 * p->microbatches * sizeof *at);
+        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
+            const struct program_op *o = &p->op[i];
+            if (!uses_slot(s, o))
+                continue;
+            first[o->microbatch] = first[o->microbatch] ? first[o->microbatch] : i + 1;
+            last[o->microbatch] = i + 1;
+        }
+        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
+            if (!uses_slot(s, &p->op[i]))
+                continue;
+            live += first[p->op[i].microbatch] == i + 1;
+            most = live > most ? live : most;
+            live -= last[p->op[i].microbatch] == i + 1;
+        }
+    }
+    return most;
+}
+
+/* Tell a backend that wants to know how much the stage will allocate, and with how many slots: all
+ * of them are then allocated at once. */
+static enum status reserve(const struct stage *s, const struct array array[ARRAYS], size_t *out)
+{
+    *out = 0;
+    if (!s->on.backend->reserve)
+        return STATUS_OK;
+    size_t *at = malloc(2 * (s->program->microbatches + 1) * sizeof *at);
+    if (!at)
+        return error_set(STATUS_NOMEM, "%u microbatches", s->program->microbatches);
+    size_t slots = most_slots(s, at);
+    free(at);
+    *out = slots;
+    size_t tokens = s->reads_data ? s->data.samples * s->data.tokens : 0;
+    size_t slot = s->slot_size * sizeof(real) + 2 * tokens * sizeof(int32_t);
+    size_t versions = s->program->asynchronous ? slots : 0, fixed = 0;
+    for (size_t i = 0; i < ARRAYS; i++)
+        fixed = size_plus(fixed, array[i].wanted ? array[i].n * sizeof(real) : 0);
+    fixed = size_plus(fixed, size_times(versions, s->parameters * sizeof(real)));
+    return s->on.backend->reserve(s->on.self, size_plus(fixed, size_times(slots, slot)),
+                                  ARRAYS + versions + 3 * slots);
+}
+
+static enum status allocate(struct stage *s, const struct array array[ARRAYS])
+{
+    enum status st = STATUS_OK;
+    s->versions = 1;
+    for (size_t i = 0; i < ARRAYS; i++)
+        if (array[i].wanted)
+            TRY(stage_allocate_data(s, array[i].n, sizeof(real), array[i].data));
+    s->parameter = s->version[0].data;
+    s->remade = s->work + s->work_size;
+out:
+    return st;
+}
+
+enum status stage_layout(struct stage *s)
+{
+    enum status st;
+    uint32_t microbatches = s->program->microbatches;
+    struct array array[ARRAYS];
+    size_t slots;
+    TRY(place_parameters(s));
+    TRY(place_gradients(s));
+    place_slot(s);
+    TRY(stage_allocate(s, microbatches + 1, sizeof *s->version, &s->version));
+    list_arrays(s, array);
+    TRY(check_memory(s, array));
+    TRY(reserve(s, array, &slots));
+    TRY(allocate(s, array));
+    if (s->on.backend->remote)
+        TRY(stage_allocate(s, 2 * s->data.samples * s->data.tokens, sizeof *s->filled, &s->filled));
+    TRY(stage_allocate(s, microbatches, sizeof *s->slot, &s->slot));
+    TRY(stage_allocate(s, microbatches, sizeof *s->slot_of, &s->slot_of));
+    for (size_t k = 0; k < slots; k++)
+        TRY(stage_allocate_slot(s, &s->slot[k]));
+    TRY(start_parameters(s));
+    if (s->owned)
+        stage_copy_owned(s, s->parameter, s->owned, true);
+out:
+    return st;
+}

@@ -1,0 +1,113 @@
+/* Linear: y (BT, out) = x (BT, in) weight^T + bias, weight (out, in). A tied weight is the first
+ * out * in parameters of its owner (the token table of the embedding: Press & Wolf, EACL 2017). */
+#include "exec/device/cpu/gemm.h"
+#include "exec/device/cpu/kinds.h"
+#include "exec/device/cpu/vector.h"
+
+static enum status shape(const struct model_op *op, struct layer *l)
+{
+    enum status st;
+    TRY(layer_attribute(op, "tokens", -1, 1, &l->tokens));
+    TRY(layer_attribute(op, "in", -1, 1, &l->in));
+    TRY(layer_attribute(op, "out", -1, 1, &l->out));
+    TRY(layer_flag(op, "bias", &l->bias));
+    size_t weight = size_times(l->in, l->out);
+    l->shared = l->tied ? weight : 0;
+    l->part[0] = (struct layer_part){.n = l->tied ? 0 : weight, .fill = FILL_NORMAL};
+    l->part[1] = (struct layer_part){.n = l->bias ? l->out : 0, .fill = FILL_ZERO};
+    l->input = size_times(l->tokens, l->in);
+    l->output = size_times(l->tokens, l->out);
+out:
+    return st;
+}
+
+static void forward(const struct layer *l, struct layer_io *io)
+{
+    size_t rows = io->batch * l->tokens;
+    gemm(&(struct gemm){.m = rows,
+                        .n = l->out,
+                        .k = l->in,
+                        .a = io->x[0],
+                        .a_stride = l->in,
+                        .b = l->tied ? io->shared : io->parameter,
+                        .b_stride = l->in,
+                        .b_t = true,
+                        .c = io->y,
+                        .c_stride = l->out,
+                        .alpha = 1});
+    const real *bias = io->parameter + l->part[0].n;
+    for (size_t row = 0; l->bias && row < rows; row++)
+        vector_add(io->y + row * l->out, bias, l->out);
+}
+
+/* dx = dy weight. */
+static void backward(const struct layer *l, struct layer_io *io)
+{
+    size_t rows = io->batch * l->tokens;
+    gemm(&(struct gemm){.m = rows,
+                        .n = l->in,
+                        .k = l->out,
+                        .a = io->dy,
+                        .a_stride = l->out,
+                        .b = l->tied ? io->shared : io->parameter,
+                        .b_stride = l->in,
+                        .c = io->dx[0],
+                        .c_stride = l->in,
+                        .alpha = 1});
+}
+
+/* d_weight += dy^T x, d_bias += column sums of dy. */
+static void backward_weight(const struct layer *l, struct layer_io *io)
+{
+    size_t rows = io->batch * l->tokens;
+    gemm(&(struct gemm){.m = l->out,
+                        .n = l->in,
+                        .k = rows,
+                        .a = io->dy,
+                        .a_stride = l->out,
+                        .a_t = true,
+                        .b = io->x[0],
+                        .b_stride = l->in,
+                        .c = l->tied ? io->d_shared : io->d_parameter,
+                        .c_stride = l->in,
+                        .alpha = 1,
+                        .beta = 1});
+    real *d_bias = io->d_parameter + l->part[0].n;
+    for (size_t row = 0; l->bias && row < rows; row++)
+        vector_add(d_bias, io->dy + row * l->out, l->out);
+}
+
+/* By outputs: rows of the weight. By inputs: columns, and the bias is the first shard's, so that it
+ * is in the sum once. */
+static enum status divide(const struct model_op *op, const struct layer_shard *s, size_t batch,
+                          struct layer *l)
+{
+    (void)batch;
+    if (op->tensor == TENSOR_COLUMN && l->out % s->groups == 0) {
+        layer_divide_rows(s, l->out, 1, &l->part[1]);
+        l->part[1].n = l->bias ? l->part[1].n : 0;
+        size_t out = s->groups * shard_rows(l->out / s->groups, s);
+        if (l->tied)
+            l->shared = out * l->in;
+        else
+            layer_divide_rows(s, l->out, l->in, &l->part[0]);
+        l->out = out;
+    } else if (op->tensor == TENSOR_ROW && !l->tied) {
+        struct layer_part *weight = &l->part[0];
+        weight->from += shard_first(l->in, s);
+        weight->stride = l->in;
+        l->in = weight->run = shard_rows(l->in, s);
+        weight->n = l->out * l->in;
+        l->bias = l->bias && s->shard == 0;
+        l->part[1].n = l->bias ? l->out : 0;
+    } else {
+        return layer_indivisible(op, s, "a product of this shape");
+    }
+    l->input = size_times(l->tokens, l->in);
+    l->output = size_times(l->tokens, l->out);
+    return STATUS_OK;
+}
+
+const struct layer_kind kind_linear = {
+    "linear", 1, shape, forward, backward, backward_weight, divide,
+};

@@ -1,0 +1,366 @@
+#include "exec/device/cpu/stage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lower.h"
+#include "exec/device.h"
+#include "exec/device/cpu/gemm.h"
+
+/* The op where training data enters or is predicted, if the model has one. */
+static uint32_t find_kind(const struct model *m, const char *kind)
+{
+    for (uint32_t i = 0; i < m->n; i++)
+        if (strcmp(m->op[i].kind, kind) == 0)
+            return i;
+    return MODEL_NO_OP;
+}
+
+/* What a sample is follows from the whole model, so that all stages agree on the data: the first
+ * embedding says how many tokens, `concat` and the loss's `masked` what is predicted. */
+enum status stage_find_data(struct stage *s)
+{
+    enum status st;
+    const struct model *m = s->model;
+    uint32_t in = find_kind(m, "embedding"), out = find_kind(m, "loss");
+    struct layer embedding, loss = {0};
+    if (in == MODEL_NO_OP)
+        return error_set(STATUS_INVALID, "model '%s' has no op of kind 'embedding' to read data",
+                         m->name);
+    TRY(layer_shape(m, in, s->batch, &embedding));
+    if (out != MODEL_NO_OP)
+        TRY(layer_shape(m, out, s->batch, &loss));
+    s->data = (struct batch_shape){OBJECTIVE_NEXT, s->batch, embedding.tokens};
+    if (embedding.concat)
+        s->data.objective = OBJECTIVE_LAST;
+    else if (loss.masked)
+        s->data.objective = OBJECTIVE_MASKED;
+    if (embedding.concat && loss.masked)
+        return error_set(STATUS_INVALID, "op '%s': 'masked' does not go with 'concat' of op '%s'",
+                         m->op[out].name, m->op[in].name);
+    double targets = (double)s->batch * (double)batch_targets(&s->data);
+    s->loss_scale = 1.0 / ((double)s->program->microbatches * targets);
+    /* without flush an update is of one microbatch of each replica */
+    s->scale =
+        (real)(s->program->asynchronous ? 1.0 / ((double)s->members * targets) : s->loss_scale);
+    st = batch_check(s->corpus, &s->data);
+out:
+    return st;
+}
+
+/* Do the data fit an embedding or a loss of this stage? */
+static enum status check_data(const struct stage *s, const struct stage_op *o)
+{
+    const struct layer *l = &o->layer;
+    bool reads = strcmp(l->kind->name, "embedding") == 0;
+    size_t rows = reads || s->data.objective != OBJECTIVE_LAST ? s->data.tokens : 1;
+    if (l->tokens != rows)
+        return error_set(STATUS_INVALID, "op '%s': %zu tokens, the data have %zu",
+                         s->model->op[o->index].name, l->tokens, rows);
+    if ((reads && l->concat != (s->data.objective == OBJECTIVE_LAST)) ||
+        (!reads && l->masked != (s->data.objective == OBJECTIVE_MASKED)))
+        return error_set(STATUS_INVALID, "op '%s': its '%s' differs from that of an earlier op",
+                         s->model->op[o->index].name, reads ? "concat" : "masked");
+    return STATUS_OK;
+}
+
+/* Stage of every op; each must be in one. */
+static enum status find_stages(const struct model *m, const struct program *p, uint32_t **out)
+{
+    uint32_t *stage_of = malloc((m->n + 1) * sizeof *stage_of);
+    if (!stage_of)
+        return error_set(STATUS_NOMEM, "%zu ops", m->n);
+    for (size_t i = 0; i < m->n; i++)
+        stage_of[i] = NOWHERE;
+    enum status st = STATUS_OK;
+    size_t placed = 0;
+    for (uint32_t s = 0; s < p->stages && st == STATUS_OK; s++)
+        for (size_t k = p->stage_start[s]; k < p->stage_start[s + 1] && st == STATUS_OK; k++) {
+            uint32_t op = p->stage_op[k];
+            if (op >= m->n || stage_of[op] != NOWHERE ||
+                (k > p->stage_start[s] && p->stage_op[k - 1] >= op))
+                st = error_set(STATUS_INVALID, "stage %u: op %u is unknown, twice or out of order",
+                               s, op);
+            else
+                stage_of[op] = s;
+            placed++;
+        }
+    if (st == STATUS_OK && placed != m->n)
+        st = error_set(STATUS_INVALID, "%zu of the %zu ops of model '%s' are in a stage", placed,
+                       m->n, m->name);
+    if (st != STATUS_OK)
+        free(stage_of);
+    else
+        *out = stage_of;
+    return st;
+}
+
+/* Tensors of bf16 are placed in reals. */
+static enum status check_halves(const struct stage *s, const struct stage_op *o)
+{
+    size_t in = size_times(s->batch, o->layer.input), out = size_times(s->batch, o->layer.output);
+    if (o->layer.half && (in % 2 > 0 || out % 2 > 0))
+        return error_set(STATUS_UNSUPPORTED, "op '%s': an odd number of 16-bit activations",
+                         s->model->op[o->index].name);
+    return STATUS_OK;
+}
+
+static enum status open_ops(struct stage *s)
+{
+    enum status st = STATUS_OK;
+    const struct program *p = s->program;
+    const uint32_t *index = p->stage_op + p->stage_start[s->index];
+    s->n = p->stage_start[s->index + 1] - p->stage_start[s->index];
+    TRY(stage_allocate(s, s->n, sizeof *s->op, &s->op));
+    for (size_t k = 0; k < s->n; k++) {
+        s->op[k].index = index[k];
+        TRY(layer_shape(s->model, index[k], s->batch, &s->op[k].layer));
+        TRY(layer_divide(s->model, index[k], &s->shard, s->batch, &s->op[k].layer));
+        TRY(check_halves(s, &s->op[k]));
+        if (s->on.backend->adapt)
+            s->on.backend->adapt(&s->op[k].layer);
+    }
+    for (size_t k = 0; k < s->n; k++)
+        if (s->op[k].layer.vocabulary > 0) {
+            s->reads_data = true;
+            TRY(check_data(s, &s->op[k]));
+        }
+out:
+    return st;
+}
+
+/* Which stages are at the other end of an edge of this one? mark [stages] */
+static void mark_neighbours(const struct stage *s, const uint32_t *stage_of, bool producers,
+                            bool *mark)
+{
+    const struct model *m = s->model;
+    const size_t *start = producers ? m->in_start : m->out_start;
+    const uint32_t *end = producers ? m->in : m->out;
+    for (size_t k = 0; k < s->n; k++)
+        for (size_t e = start[s->op[k].index]; e < start[s->op[k].index + 1]; e++)
+            mark[stage_of[end[e]]] = stage_of[end[e]] != s->index;
+}
+
+/* One link per neighbour; the tensors in it are still model ops. */
+static enum status open_links(struct stage *s, const uint32_t *stage_of, bool producers)
+{
+    enum status st = STATUS_OK;
+    size_t stages = s->program->stages, n = 0;
+    size_t *count = producers ? &s->producers : &s->consumers;
+    bool *mark = calloc(stages, sizeof *mark);
+    if (!mark)
+        return error_set(STATUS_NOMEM, "%zu stages", stages);
+    mark_neighbours(s, stage_of, producers, mark);
+    for (size_t i = 0; i < stages; i++)
+        n += mark[i];
+    struct stage_link *link = calloc(n + 1, sizeof *link);
+    *(producers ? &s->producer : &s->consumer) = link;
+    if (!link) {
+        st = error_set(STATUS_NOMEM, "%zu stages", n);
+        goto out;
+    }
+    for (uint32_t i = 0; i < stages; i++) {
+        if (!mark[i])
+            continue;
+        link[*count].stage = i;
+        TRY(crossing_ops(s->model, stage_of, producers ? i : s->index, producers ? s->index : i,
+                         &link[*count].tensor, &link[*count].n));
+        ++*count;
+    }
+out:
+    free(mark);
+    return st;
+}
+
+/* Shards pass each other parts only inside a stage, and only to ops that are divided alike. */
+static enum status check_parts(const struct stage *s)
+{
+    for (size_t k = 0; k < s->n; k++) {
+        const struct stage_op *o = &s->op[k];
+        for (size_t i = 0; i < o->layer.inputs; i++)
+            if (s->tensor[o->input[i]].size !=
+                layer_room(&o->layer, size_times(s->batch, o->layer.input)))
+                return error_set(STATUS_UNSUPPORTED,
+                                 "op '%s' reads a tensor that is not divided over %zu shards as it "
+                                 "is itself: cut elsewhere",
+                                 s->model->op[o->index].name, s->shard.shards);
+    }
+    for (size_t c = 0; c < s->consumers; c++)
+        for (size_t i = 0; i < s->consumer[c].n; i++) {
+            size_t k = s->consumer[c].tensor[i];
+            const struct model_op *op = &s->model->op[s->op[k].index];
+            if (s->tensor[k].size != size_times(s->batch, (size_t)op->output_bytes / 4))
+                return error_set(STATUS_UNSUPPORTED,
+                                 "op '%s' is divided over %zu shards, but another stage reads its "
+                                 "output: cut elsewhere",
+                                 op->name, s->shard.shards);
+        }
+    return STATUS_OK;
+}
+
+/* Tensors: own outputs, then what comes in, producer by producer; inputs of the ops in terms of
+ * them. at [m->n] is scratch: tensor of each model op. */
+static enum status open_tensors(struct stage *s, uint32_t *at)
+{
+    enum status st;
+    const struct model *m = s->model;
+    size_t n = s->n;
+    for (size_t p = 0; p < s->producers; p++)
+        n += s->producer[p].n;
+    TRY(stage_allocate(s, n, sizeof *s->tensor, &s->tensor));
+    TRY(stage_allocate(s, n, sizeof *s->begun, &s->begun));
+    for (; s->tensors < s->n; s->tensors++) {
+        at[s->op[s->tensors].index] = (uint32_t)s->tensors;
+        const struct layer *l = &s->op[s->tensors].layer;
+        s->tensor[s->tensors].size = layer_room(l, size_times(s->batch, l->output));
+    }
+    for (size_t p = 0; p < s->producers; p++)
+        for (size_t i = 0; i < s->producer[p].n; i++, s->tensors++) {
+            uint32_t op = s->producer[p].tensor[i];
+            at[op] = (uint32_t)s->tensors;
+            s->tensor[s->tensors].size =
+                size_times(s->batch, (size_t)m->op[op].output_bytes / 4); /* checked */
+            s->producer[p].tensor[i] = at[op];
+        }
+    for (size_t c = 0; c < s->consumers; c++)
+        for (size_t i = 0; i < s->consumer[c].n; i++)
+            s->consumer[c].tensor[i] = at[s->consumer[c].tensor[i]];
+    for (size_t k = 0; k < s->n; k++) {
+        const uint32_t *in = m->in + m->in_start[s->op[k].index];
+        for (size_t i = 0; i < s->op[k].layer.inputs; i++)
+            s->op[k].input[i] = at[in[i]];
+    }
+    TRY(check_parts(s));
+out:
+    return st;
+}
+
+uint32_t stage_find(const struct stage *s, uint32_t index)
+{
+    size_t low = 0, high = s->n;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (s->op[middle].index < index)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < s->n && s->op[low].index == index ? (uint32_t)low : NOWHERE;
+}
+
+/* Last op of stage `to` that reads the output of op `index`. */
+static uint32_t last_reader(const struct model *m, const uint32_t *stage_of, uint32_t index,
+                            uint32_t to)
+{
+    uint32_t last = 0;
+    for (size_t e = m->out_start[index]; e < m->out_start[index + 1]; e++)
+        if (stage_of[m->out[e]] == to)
+            last = m->out[e]; /* ascending */
+    return last;
+}
+
+static int latest_first(const void *a, const void *b)
+{
+    const struct remote *x = a, *y = b;
+    return x->consumer > y->consumer ? -1 : x->consumer < y->consumer;
+}
+
+/* Shares of other stages in the gradients of own outputs; layout is done. */
+static enum status open_remotes(struct stage *s, const uint32_t *stage_of)
+{
+    enum status st;
+    size_t n = 0;
+    for (size_t c = 0; c < s->consumers; c++)
+        n += s->consumer[c].n;
+    TRY(stage_allocate(s, s->n + 2, sizeof *s->remote_start, &s->remote_start));
+    TRY(stage_allocate(s, s->n, sizeof *s->next, &s->next));
+    TRY(stage_allocate(s, n, sizeof *s->remote, &s->remote));
+    for (size_t c = 0; c < s->consumers; c++)
+        for (size_t i = 0; i < s->consumer[c].n; i++)
+            s->remote_start[s->consumer[c].tensor[i] + 2]++;
+    for (size_t k = 0; k < s->n; k++)
+        s->remote_start[k + 2] += s->remote_start[k + 1];
+    for (size_t c = 0; c < s->consumers; c++) {
+        const struct stage_link *link = &s->consumer[c];
+        size_t area = link->area;
+        for (size_t i = 0; i < link->n; i++) {
+            uint32_t k = link->tensor[i];
+            uint32_t last = last_reader(s->model, stage_of, s->op[k].index, link->stage);
+            s->remote[s->remote_start[k + 1]++] = (struct remote){last, area};
+            area += s->tensor[k].size;
+        }
+    }
+    for (size_t k = 0; k < s->n; k++)
+        qsort(s->remote + s->remote_start[k], s->remote_start[k + 1] - s->remote_start[k],
+              sizeof *s->remote, latest_first);
+out:
+    return st;
+}
+
+enum status stage_open(const struct model *m, const struct program *p, uint32_t index,
+                       const struct corpus *c, double learning_rate, struct stage *out)
+{
+    const struct device_options o = {.corpus = c, .learning_rate = learning_rate};
+    uint32_t rank = 0;
+    while (rank + 1 < p->ranks && p->rank[rank].stage != index)
+        rank++;
+    return stage_open_on(&(struct place){&backend_cpu, NULL}, m, p, index, rank, &o, out);
+}
+
+static enum status check_numbers(const struct model *m, const struct backend *b)
+{
+    if (m->element_bytes == sizeof(float) || (m->element_bytes == 2 && b->half))
+        return STATUS_OK;
+    return error_set(STATUS_UNSUPPORTED,
+                     "%s has parameters of %lld bytes; this device computes with %s", m->name,
+                     (long long)m->element_bytes, b->half ? "4 and 2" : "4");
+}
+
+enum status stage_open_on(const struct place *on, const struct model *m, const struct program *p,
+                          uint32_t index, uint32_t rank, const struct device_options *o,
+                          struct stage *out)
+{
+    enum status st;
+    uint32_t *stage_of = NULL, *at = NULL;
+    struct stage s = {.model = m,
+                      .program = p,
+                      .on = *on,
+                      .corpus = o->corpus ? o->corpus : corpus_shipped(),
+                      .index = index,
+                      .rank = rank,
+                      .batch = p->microbatch_size,
+                      .halves = m->element_bytes == 2,
+                      .learning_rate = o->learning_rate};
+    gemm_single_thread();
+    if (s.index >= p->stages || p->microbatches < 1 || s.batch < 1) {
+        st = error_set(STATUS_INVALID, "stage %u of %zu, %u microbatches of %zu samples", s.index,
+                       p->stages, p->microbatches, s.batch);
+        goto out;
+    }
+    if (strcmp(p->optimizer, "adam") != 0 && strcmp(p->optimizer, "sgd") != 0) {
+        st = error_set(STATUS_UNSUPPORTED, "optimizer '%s', there are adam and sgd", p->optimizer);
+        goto out;
+    }
+    TRY(check_numbers(m, on->backend));
+    TRY(stage_find_shares(&s));
+    TRY(find_stages(m, p, &stage_of));
+    TRY(stage_find_data(&s));
+    TRY(open_ops(&s));
+    TRY(open_links(&s, stage_of, true));
+    TRY(open_links(&s, stage_of, false));
+    at = malloc((m->n + 1) * sizeof *at);
+    if (!at) {
+        st = error_set(STATUS_NOMEM, "%zu ops", m->n);
+        goto out;
+    }
+    TRY(open_tensors(&s, at));
+    TRY(stage_layout(&s));
+    TRY(open_remotes(&s, stage_of));
+    *out = s;
+    s = (struct stage){0};
+out:
+    free(at);
+    free(stage_of);
+    stage_close(&s);
+    return st;
+}

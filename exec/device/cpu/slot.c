@@ -1,0 +1,143 @@
+#include "exec/device/cpu/stage.h"
+
+#include <string.h>
+
+static const char *const state_name[] = {
+    [SLOT_EMPTY] = "not begun",
+    [SLOT_FILLING] = "waiting for its forward",
+    [SLOT_FORWARDED] = "between forward and backward",
+    [SLOT_DONE] = "past its backward",
+};
+
+static enum status check_microbatch(const struct stage *s, uint32_t microbatch)
+{
+    if (microbatch < s->program->microbatches)
+        return STATUS_OK;
+    return error_set(STATUS_INVALID, "stage %u: microbatch %u of %u", s->index, microbatch,
+                     s->program->microbatches);
+}
+
+enum status stage_slot(struct stage *s, uint32_t microbatch, enum slot_state state,
+                       struct slot **out)
+{
+    enum status st;
+    TRY(check_microbatch(s, microbatch));
+    uint32_t i = s->slot_of[microbatch];
+    enum slot_state found = i > 0 ? s->slot[i - 1].state : SLOT_EMPTY;
+    if (found != state)
+        return error_set(STATUS_INVALID, "stage %u: microbatch %u is %s, expected %s", s->index,
+                         microbatch, state_name[found], state_name[state]);
+    *out = &s->slot[i - 1];
+out:
+    return st;
+}
+
+enum status stage_allocate_slot(struct stage *s, struct slot *slot)
+{
+    enum status st;
+    size_t tokens = size_times(s->data.samples, s->data.tokens);
+    if (!slot->data)
+        TRY(stage_allocate_data(s, s->slot_size, sizeof *slot->data, &slot->data));
+    if (s->reads_data && !slot->token)
+        TRY(stage_allocate_data(s, tokens, sizeof *slot->token, &slot->token));
+    if (s->reads_data && !slot->target)
+        TRY(stage_allocate_data(s, tokens, sizeof *slot->target, &slot->target));
+    st = STATUS_OK;
+out:
+    return st;
+}
+
+enum status stage_take_slot(struct stage *s, uint32_t microbatch, struct slot **out)
+{
+    enum status st;
+    TRY(check_microbatch(s, microbatch));
+    uint32_t i = s->slot_of[microbatch];
+    if (i > 0 && s->slot[i - 1].state != SLOT_DONE)
+        return stage_slot(s, microbatch, SLOT_FILLING, out);
+    if (i == 0) /* a slot whose gradients nobody fetched is the microbatch's own again */
+        while (i < s->slots && s->slot[i].state != SLOT_EMPTY)
+            i++;
+    else
+        i--;
+    TRY(stage_allocate_slot(s, &s->slot[i]));
+    struct slot *slot = &s->slot[i];
+    s->slots = i < s->slots ? s->slots : i + 1;
+    slot->state = SLOT_FILLING;
+    slot->microbatch = microbatch;
+    slot->received = slot->returned = slot->fetched = 0;
+    slot->owes_weights = false;
+    s->slot_of[microbatch] = i + 1;
+    *out = slot;
+out:
+    return st;
+}
+
+void stage_release_slot(struct stage *s, struct slot *slot)
+{
+    if (slot->owes_weights || slot->fetched < s->producers)
+        return;
+    s->slot_of[slot->microbatch] = 0;
+    slot->state = SLOT_EMPTY;
+}
+
+/* ---- messages */
+
+/* NULL, with the message set, when there is none. */
+static const struct stage_link *find_link(const struct stage *s, bool producer, uint32_t stage)
+{
+    const struct stage_link *link = producer ? s->producer : s->consumer;
+    size_t n = producer ? s->producers : s->consumers;
+    for (size_t i = 0; i < n; i++)
+        if (link[i].stage == stage)
+            return &link[i];
+    error_set(STATUS_INVALID, "stage %u exchanges nothing with stage %u in that direction",
+              s->index, stage);
+    return NULL;
+}
+
+enum status stage_get(struct stage *s, uint32_t to, uint32_t microbatch, bool backward, real *data)
+{
+    enum status st;
+    struct slot *slot;
+    const struct stage_link *link = find_link(s, backward, to);
+    if (!link)
+        return STATUS_INVALID;
+    TRY(stage_slot(s, microbatch, backward ? SLOT_DONE : SLOT_FORWARDED, &slot));
+    for (size_t i = 0; i < link->n; i++) {
+        const struct tensor *t = &s->tensor[link->tensor[i]];
+        s->on.backend->copy(s->on.self, data, slot->data + (backward ? t->gradient : t->value),
+                            t->size * sizeof *data);
+        data += t->size;
+    }
+    if (backward) {
+        slot->fetched++;
+        stage_release_slot(s, slot);
+    }
+out:
+    return st;
+}
+
+enum status stage_put(struct stage *s, uint32_t from, uint32_t microbatch, bool backward,
+                      const real *data)
+{
+    enum status st;
+    struct slot *slot;
+    const struct stage_link *link = find_link(s, !backward, from);
+    if (!link)
+        return STATUS_INVALID;
+    if (backward) {
+        TRY(stage_slot(s, microbatch, SLOT_FORWARDED, &slot));
+        s->on.backend->copy(s->on.self, slot->data + link->area, data, link->size * sizeof *data);
+        slot->returned++;
+        goto out;
+    }
+    TRY(stage_take_slot(s, microbatch, &slot));
+    for (size_t i = 0; i < link->n; i++) {
+        const struct tensor *t = &s->tensor[link->tensor[i]];
+        s->on.backend->copy(s->on.self, slot->data + t->value, data, t->size * sizeof *data);
+        data += t->size;
+    }
+    slot->received++;
+out:
+    return st;
+}

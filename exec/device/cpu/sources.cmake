@@ -1,0 +1,28 @@
+# The CPU device and the training data, for exec/ and for the double build of tests/. Sets
+#   CPU_SOURCES     layers, stage, corpus: in terms of `real`, float unless EXEC_REAL says otherwise
+#   DEVICE_SOURCES  the devices: float only
+#   CPU_LIBRARIES   what both need
+find_packaged(openblas openblas)
+set(CPU_LIBRARIES packaged_openblas m)
+
+set(cpu ${CMAKE_CURRENT_LIST_DIR})
+set(CPU_SOURCES ${cpu}/../../corpus.c)
+foreach(name IN ITEMS attention backend embedding gelu gemm kinds layernorm layout linear loss open
+        residual share slot stage)
+    list(APPEND CPU_SOURCES ${cpu}/${name}.c)
+endforeach()
+set(DEVICE_SOURCES ${cpu}/device.c ${cpu}/state.c ${cpu}/../paced.c)
+
+# Loops over channels are written to be vectorised; nothing here reads errno or traps. None of these
+# options lets the compiler reorder a sum.
+set_source_files_properties(${CPU_SOURCES} PROPERTIES COMPILE_OPTIONS
+    "$<$<NOT:$<CONFIG:Debug>>:-O3;-fno-math-errno;-fno-trapping-math>")
+
+# The shipped text as an array of bytes.
+set(text ${cpu}/../../data/pride-and-prejudice.txt)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${text})
+file(READ ${text} TEXT_BYTES HEX)
+string(REGEX REPLACE "(..)" "0x\\1," TEXT_BYTES "${TEXT_BYTES}")
+string(REGEX REPLACE "(0x0a,)" "\\1\n    " TEXT_BYTES "${TEXT_BYTES}") # a line of text each
+configure_file(${cpu}/../../data/text.c.in ${CMAKE_CURRENT_BINARY_DIR}/text.c @ONLY)
+list(APPEND CPU_SOURCES ${CMAKE_CURRENT_BINARY_DIR}/text.c)

@@ -1,0 +1,69 @@
+/* What a checkpoint keeps of the stages of a rank, in whichever memory they are: what there is
+ * between steps. No microbatch is in flight then, sums are zero, and gathered parameters (ZeRO 3)
+ * will be gathered again. */
+#include <string.h>
+
+#include "exec/device.h"
+#include "exec/device/cpu/stage.h"
+
+/* Array `index` of the rank: where it is, and what; NULL behind the last one. */
+static void *find(const struct cpu *c, size_t index, struct stage **stage, struct device_state *out)
+{
+    for (size_t k = 0; k < c->stages; k++) {
+        struct stage *s = &c->stage[k];
+        const struct {
+            uint32_t kind;
+            void *data;
+            size_t bytes;
+        } array[] = {
+            {STATE_PARAMETERS, s->owned ? s->owned : s->parameter,
+             (s->owned ? s->owned_n : s->parameters) * sizeof(real)},
+            {STATE_MOMENTS, s->moment, s->owned_n * sizeof(real)},
+            {STATE_SQUARES, s->square, s->owned_n * sizeof(real)},
+            {STATE_UPDATES, &s->updates, sizeof s->updates},
+        };
+        for (size_t i = 0; i < sizeof array / sizeof *array; i++) {
+            if (!array[i].data || index-- > 0)
+                continue;
+            *stage = s;
+            *out = (struct device_state){s->index, array[i].kind, array[i].bytes};
+            return array[i].data;
+        }
+    }
+    return NULL;
+}
+
+bool cpu_state(void *self, size_t index, struct device_state *out)
+{
+    struct stage *s;
+    return find(self, index, &s, out) != NULL;
+}
+
+enum status cpu_save(void *self, size_t index, void *data)
+{
+    struct stage *s;
+    struct device_state what;
+    const void *from = find(self, index, &s, &what);
+    if (!from)
+        return error_set(STATUS_INVALID, "no array %zu", index);
+    if (what.kind == STATE_UPDATES)
+        memcpy(data, from, what.bytes);
+    else
+        s->on.backend->copy(s->on.self, data, from, what.bytes);
+    return STATUS_OK;
+}
+
+enum status cpu_load(void *self, size_t index, const void *data)
+{
+    struct stage *s;
+    struct device_state what;
+    void *to = find(self, index, &s, &what);
+    if (!to)
+        return error_set(STATUS_INVALID, "no array %zu", index);
+    if (what.kind == STATE_UPDATES)
+        memcpy(to, data, what.bytes);
+    else
+        s->on.backend->copy(s->on.self, to, data, what.bytes);
+    s->half_of = NULL;
+    return STATUS_OK;
+}

@@ -1,0 +1,288 @@
+#include "exec/device/cuda/context.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/rendezvous.h"
+
+static_assert(sizeof(real) == sizeof(float), "kernels compute in fp32");
+
+/* What NVIDIA recommends for its largest GPUs; a fixed one keeps results the same from run to run.
+ */
+enum { WORKSPACE_BYTES = 32 << 20 };
+
+/* ---- failures */
+
+enum status cuda_error(cudaError_t error, const char *what, const char *file, int line)
+{
+    if (error == cudaSuccess)
+        return STATUS_OK;
+    return error_set(STATUS_EXTERNAL, "%s:%d: %s: %s (%s)", file, line, what,
+                     cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+static void keep(struct cuda_context *c, enum status st)
+{
+    if (st == STATUS_OK || c->failure != STATUS_OK)
+        return;
+    c->failure = st;
+    snprintf(c->reason, sizeof c->reason, "%s", error_message());
+}
+
+void cuda_note(struct cuda_context *c, cudaError_t error, const char *what, const char *file,
+               int line)
+{
+    keep(c, cuda_error(error, what, file, line));
+}
+
+static enum status cublas_error(cublasStatus_t error, const char *what, const char *file, int line)
+{
+    if (error == CUBLAS_STATUS_SUCCESS)
+        return STATUS_OK;
+    return error_set(STATUS_EXTERNAL, "%s:%d: %s: %s", file, line, what,
+                     cublasGetStatusString(error));
+}
+
+void cublas_note(struct cuda_context *c, cublasStatus_t error, const char *what, const char *file,
+                 int line)
+{
+    keep(c, cublas_error(error, what, file, line));
+}
+
+enum status cuda_status(const struct cuda_context *c)
+{
+    return c->failure == STATUS_OK ? STATUS_OK : error_set(c->failure, "%s", c->reason);
+}
+
+enum status cuda_finish(struct cuda_context *c)
+{
+    CUDA_NOTE(c, "wait for the GPU", cudaStreamSynchronize(CUDA_STREAM));
+    return cuda_status(c);
+}
+
+/* ---- open and close */
+
+enum status cuda_gpu_of(uint32_t rank, uint32_t *gpu)
+{
+    static const char *const told[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"};
+    bool any = false;
+    for (size_t k = 0; k < sizeof told / sizeof *told; k++)
+        any = any || getenv(told[k]);
+    *gpu = rank;
+    return any ? rendezvous_local_rank(gpu) : STATUS_OK;
+}
+
+static enum status choose_gpu(uint32_t gpu, int *out)
+{
+    int n = 0;
+    cudaError_t e = cudaGetDeviceCount(&n);
+    if (e != cudaSuccess || n < 1)
+        return error_set(STATUS_UNSUPPORTED, "no GPU: %s",
+                         e != cudaSuccess ? cudaGetErrorString(e) : "CUDA finds none");
+    *out = (int)(gpu % (uint32_t)n);
+    return CUDA_ERROR("choose the GPU", cudaSetDevice(*out));
+}
+
+enum status cuda_context_open(uint32_t gpu, struct cuda_context *out)
+{
+    enum status st;
+    struct cuda_context c = {0};
+    TRY(choose_gpu(gpu, &c.gpu));
+    TRY(cublas_error(cublasCreate(&c.blas), "start cuBLAS", __FILE__, __LINE__));
+    TRY(CUDA_ERROR("cuBLAS's workspace", cudaMalloc(&c.workspace, WORKSPACE_BYTES)));
+    TRY(CUDA_ERROR("loss", cudaMalloc((void **)&c.loss, sizeof *c.loss)));
+    TRY(CUDA_ERROR("loss", cudaMemsetAsync(c.loss, 0, sizeof *c.loss, CUDA_STREAM)));
+    CUBLAS_NOTE(&c, "stream of cuBLAS", cublasSetStream(c.blas, CUDA_STREAM));
+    CUBLAS_NOTE(&c, "workspace of cuBLAS",
+                cublasSetWorkspace(c.blas, c.workspace, WORKSPACE_BYTES));
+    CUBLAS_NOTE(&c, "fp32 of cuBLAS", cublasSetMathMode(c.blas, CUBLAS_PEDANTIC_MATH));
+    TRY(cuda_status(&c));
+    c.bytes = WORKSPACE_BYTES;
+    *out = c;
+    c = (struct cuda_context){0};
+out:
+    cuda_context_close(&c);
+    return st;
+}
+
+void cuda_context_close(struct cuda_context *c)
+{
+    for (size_t i = 0; i < c->arenas; i++)
+        cudaFree(c->arena[i].data);
+    free(c->arena);
+    if (c->loss)
+        cudaFree(c->loss);
+    if (c->blas)
+        cublasDestroy(c->blas);
+    if (c->workspace)
+        cudaFree(c->workspace);
+    *c = (struct cuda_context){0};
+}
+
+/* ---- the backend */
+
+enum { ALIGNMENT = 256 };
+
+static size_t aligned(size_t bytes)
+{
+    return size_plus(bytes, ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* All a stage will ever need, at once: allocating later could wait for kernels that wait for other
+ * ranks. */
+static enum status reserve(void *self, size_t bytes, size_t pieces)
+{
+    enum status st;
+    struct cuda_context *c = self;
+    struct cuda_arena a = {.bytes = size_plus(bytes, size_times(pieces + 1, ALIGNMENT))};
+    struct cuda_arena *more = realloc(c->arena, (c->arenas + 1) * sizeof *more);
+    if (!more)
+        return error_set(STATUS_NOMEM, "%zu arenas", c->arenas + 1);
+    c->arena = more;
+    TRY(CUDA_ERROR("memory of a stage", cudaMalloc((void **)&a.data, a.bytes)));
+    c->arena[c->arenas++] = a;
+    c->bytes += (int64_t)a.bytes;
+    TRY(CUDA_ERROR("memory of a stage", cudaMemsetAsync(a.data, 0, a.bytes, CUDA_STREAM)));
+out:
+    return st;
+}
+
+static void *allocate(void *self, size_t bytes)
+{
+    struct cuda_context *c = self;
+    size_t need = aligned(bytes > 0 ? bytes : 1);
+    for (size_t i = c->arenas; i-- > 0;) { /* the last one is the stage's that is being opened */
+        struct cuda_arena *a = &c->arena[i];
+        if (a->bytes - a->used < need)
+            continue;
+        a->used += need;
+        return a->data + (a->used - need);
+    }
+    return NULL;
+}
+
+static void release(void *self, void *data)
+{
+    (void)self, (void)data; /* with its arena */
+}
+
+static double memory_bytes(void *self)
+{
+    size_t free_bytes = 0, all = 0;
+    CUDA_NOTE(self, "memory of the GPU", cudaMemGetInfo(&free_bytes, &all));
+    return (double)all;
+}
+
+static bool is_device_memory(const void *data)
+{
+    struct cudaPointerAttributes a;
+    return cudaPointerGetAttributes(&a, data) == cudaSuccess && a.type == cudaMemoryTypeDevice;
+}
+
+/* CUDA copies ordinary host memory into a buffer of its own before it returns; what goes to the
+ * host is waited for. */
+static void copy(void *self, void *to, const void *from, size_t bytes)
+{
+    if (bytes == 0)
+        return;
+    CUDA_NOTE(self, "copy", cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, CUDA_STREAM));
+    if (!is_device_memory(to))
+        CUDA_NOTE(self, "copy to the host", cudaStreamSynchronize(CUDA_STREAM));
+}
+
+static void zero(void *self, void *data, size_t bytes)
+{
+    if (bytes > 0)
+        CUDA_NOTE(self, "zero", cudaMemsetAsync(data, 0, bytes, CUDA_STREAM));
+}
+
+static void add(void *self, real *y, const real *x, size_t n)
+{
+    CUDA_NOTE(self, "add", kernel_add(y, x, n));
+}
+
+static void accumulate(void *self, void *y, const void *x, size_t n)
+{
+    CUDA_NOTE(self, "add in bf16", kernel_accumulate(KERNEL_BF16, y, x, n));
+}
+
+static void narrow(void *self, void *y, const real *x, size_t n)
+{
+    CUDA_NOTE(self, "to bf16", kernel_narrow(y, x, n));
+}
+
+static void widen(void *self, real *y, const void *x, size_t n)
+{
+    CUDA_NOTE(self, "from bf16", kernel_widen(y, x, n));
+}
+
+static const struct backend_half half = {
+    .add = accumulate,
+    .narrow = narrow,
+    .widen = widen,
+};
+
+static void update(void *self, const struct optimizer_step *o)
+{
+    if (o->moment)
+        CUDA_NOTE(self, "Adam",
+                  kernel_adam(o->parameter, o->gradient, (float *const[2]){o->moment, o->square},
+                              o->n, o->rate, o->unbias));
+    else
+        CUDA_NOTE(self, "SGD", kernel_sgd(o->parameter, o->gradient, o->n, o->rate));
+}
+
+const struct backend backend_cuda = {
+    .remote = true,
+    .adapt = cuda_adapt,
+    .reserve = reserve,
+    .allocate = allocate,
+    .release = release,
+    .memory_bytes = memory_bytes,
+    .copy = copy,
+    .zero = zero,
+    .add = add,
+    .update = update,
+    .half = &half,
+};
+
+/* ---- matrix products: cuBLAS thinks in columns, so c^T = b^T a^T */
+
+/* fp32 without TF32; bf16 on tensor cores, but sums of parts in fp32 too. */
+static void choose_products(struct cuda_context *c, enum kernel_type type)
+{
+    if (type == c->products)
+        return;
+    unsigned mode = type == KERNEL_FP32
+                        ? CUBLAS_PEDANTIC_MATH
+                        : CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
+    c->products = type;
+    CUBLAS_NOTE(c, "precision of cuBLAS", cublasSetMathMode(c->blas, (cublasMath_t)mode));
+}
+
+void cuda_gemm(struct cuda_context *c, const char *what, const struct cuda_gemm *p,
+               const struct cuda_batch *batch)
+{
+    const struct gemm *g = &p->g;
+    cublasOperation_t a_t = g->a_t ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t b_t = g->b_t ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cudaDataType_t in = p->in == KERNEL_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+    cudaDataType_t out = p->out == KERNEL_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+    cublasComputeType_t compute =
+        p->in == KERNEL_BF16 ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_PEDANTIC;
+    int m = (int)g->m, n = (int)g->n, k = (int)g->k;
+    int lda = (int)g->a_stride, ldb = (int)g->b_stride, ldc = (int)g->c_stride;
+    choose_products(c, p->in);
+    if (!batch)
+        CUBLAS_NOTE(c, what,
+                    cublasGemmEx(c->blas, b_t, a_t, n, m, k, &g->alpha, g->b, in, ldb, g->a, in,
+                                 lda, &g->beta, g->c, out, ldc, compute, CUBLAS_GEMM_DEFAULT));
+    else
+        CUBLAS_NOTE(c, what,
+                    cublasGemmStridedBatchedEx(
+                        c->blas, b_t, a_t, n, m, k, &g->alpha, g->b, in, ldb, (long long)batch->b,
+                        g->a, in, lda, (long long)batch->a, &g->beta, g->c, out, ldc,
+                        (long long)batch->c, (int)batch->n, compute, CUBLAS_GEMM_DEFAULT));
+}

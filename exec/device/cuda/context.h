@@ -1,0 +1,92 @@
+/* context.h - a GPU as a backend for stages: handle, arena, failures. One per rank; one thread.
+ *
+ * Everything is queued on CUDA_STREAM (kernels.h). Layers have no way to return a status, and a
+ * kernel may fail long after its launch: the first failure is kept here with place and reason, and
+ * cuda_status() hands it out after every op. */
+#ifndef EXEC_DEVICE_CUDA_CONTEXT_H
+#define EXEC_DEVICE_CUDA_CONTEXT_H
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <stdint.h>
+
+#include "exec/device/backend.h"
+#include "exec/device/cpu/gemm.h"
+#include "exec/device/cuda/kernels.h"
+
+enum { CUDA_REASON = 512 };
+
+/* Memory of one stage: given out from the front, given back all at once. */
+struct cuda_arena {
+    char *data;
+    size_t bytes, used;
+};
+
+struct cuda_context {
+    int gpu;
+    cublasHandle_t blas;
+    enum kernel_type products; /* how `blas` is set */
+    void *workspace;           /* cuBLAS's own would make results depend on other streams */
+    double *loss;              /* device memory: one sum */
+    size_t arenas;
+    struct cuda_arena *arena; /* [arenas] */
+    int64_t bytes;            /* of device memory, so far */
+    enum status failure;
+    char reason[CUDA_REASON];
+};
+
+/* Which GPU a rank takes: that of its place on its machine (rendezvous_local_rank()) or, started by
+ * `foreline run` without that, its own number. STATUS_USAGE. */
+enum status cuda_gpu_of(uint32_t rank, uint32_t *gpu) MUST_CHECK;
+/* Use GPU number `gpu` modulo those there are. STATUS_UNSUPPORTED: there is none, and why;
+ * STATUS_EXTERNAL. */
+enum status cuda_context_open(uint32_t gpu, struct cuda_context *out) MUST_CHECK;
+void cuda_context_close(struct cuda_context *c); /* accepts {0}; leaves {0} */
+
+/* The first failure so far. */
+enum status cuda_status(const struct cuda_context *c) MUST_CHECK;
+/* Wait until everything queued has happened; then cuda_status(). */
+enum status cuda_finish(struct cuda_context *c) MUST_CHECK;
+/* Keep a failure unless there is one; `what` was being computed. */
+void cuda_note(struct cuda_context *c, cudaError_t error, const char *what, const char *file,
+               int line);
+void cublas_note(struct cuda_context *c, cublasStatus_t error, const char *what, const char *file,
+                 int line);
+#define CUDA_NOTE(c, what, call)   cuda_note((c), (call), (what), __FILE__, __LINE__)
+#define CUBLAS_NOTE(c, what, call) cublas_note((c), (call), (what), __FILE__, __LINE__)
+/* For functions with a status: the call's failure with its place. */
+enum status cuda_error(cudaError_t error, const char *what, const char *file, int line) MUST_CHECK;
+#define CUDA_ERROR(what, call) cuda_error((call), (what), __FILE__, __LINE__)
+
+/* Copies of a matrix product: so many, each so much further on in a, b, c. */
+struct cuda_batch {
+    size_t n, a, b, c;
+};
+
+/* exec/device/cpu/gemm.h on device memory. Operands of what type, and the result; sums are always fp32. */
+struct cuda_gemm {
+    struct gemm g; /* a, b, c: of the types said here, whatever C says */
+    enum kernel_type in, out;
+};
+/* batch NULL: one. */
+void cuda_gemm(struct cuda_context *c, const char *what, const struct cuda_gemm *g,
+               const struct cuda_batch *batch);
+
+/* What a layer's activations are stored as, and number n of an array of them. */
+static inline enum kernel_type cuda_type(const struct layer *l)
+{
+    return l->half ? KERNEL_BF16 : KERNEL_FP32;
+}
+static inline real *cuda_at(const struct layer *l, const real *data, size_t n)
+{
+    return (real *)(uintptr_t)((const char *)data + n * (l->half ? 2 : sizeof(real)));
+}
+
+/* self: struct cuda_context */
+extern const struct backend backend_cuda;
+/* The kinds of exec/device/cpu/kinds.c on this backend; see struct backend. */
+void cuda_adapt(struct layer *l);
+extern const struct layer_kind cuda_attention;
+void cuda_attention_sizes(struct layer *l);
+
+#endif

@@ -1,0 +1,255 @@
+/* The CUDA device: the stages of a rank (exec/device/cpu/stage.h) on one GPU. */
+#include <stdlib.h>
+
+#include "exec/device.h"
+#include "exec/device/cpu/stage.h"
+#include "exec/device/cuda/context.h"
+#include "exec/device/cuda/times.h"
+#include "exec/rendezvous.h"
+
+/* An array of a collective in host memory, for transports that sum there. */
+struct mirror {
+    const struct program_op *op; /* NULL: free */
+    real *own;                   /* [n] on the device */
+    float *data;                 /* [room] */
+    size_t n, room;
+};
+
+struct cuda {
+    struct cuda_context context;
+    struct cpu *stages;
+    size_t mirrors;
+    struct mirror *mirror; /* [mirrors] as many as collectives have been in flight at once */
+    bool direct;           /* the transport takes device memory */
+    struct cuda_times times;
+};
+
+static bool computes(const struct model_op *op)
+{
+    return device_cpu.computes(op);
+}
+
+static void close_cuda(void *self)
+{
+    struct cuda *c = self;
+    if (!c)
+        return;
+    for (size_t k = 0; k < c->mirrors; k++)
+        free(c->mirror[k].data);
+    cuda_times_close(&c->times);
+    device_cpu.close(c->stages);
+    free(c->mirror);
+    cuda_context_close(&c->context);
+    free(c);
+}
+
+static enum status open_cuda(const struct model *m, const struct program *p, uint32_t rank,
+                             const struct device_options *o, void **self)
+{
+    enum status st;
+    uint32_t gpu;
+    void *stages;
+    struct cuda *c = calloc(1, sizeof *c);
+    if (!c)
+        return error_set(STATUS_NOMEM, "rank %u: out of memory", rank);
+    c->direct = o->direct;
+    TRY(cuda_gpu_of(rank, &gpu));
+    TRY(cuda_context_open(gpu, &c->context));
+    TRY(cuda_times_open(p, rank, &c->times));
+    TRY(cpu_open_on(&(struct place){&backend_cuda, &c->context}, m, p, rank, o, &stages));
+    c->stages = stages;
+    TRY(cuda_finish(&c->context));
+    *self = c;
+    c = NULL;
+out:
+    close_cuda(c);
+    return st;
+}
+
+/* What a transport that knows only the host works on: a copy, which goes back before the next one
+ * is asked for and when the op is complete. */
+static void take_back(struct cuda *c, const struct program_op *op)
+{
+    for (struct mirror *m = c->mirror; m < c->mirror + c->mirrors; m++) {
+        if (m->op != op)
+            continue;
+        backend_cuda.copy(&c->context, m->own, m->data, m->n * sizeof *m->data);
+        m->op = NULL;
+    }
+}
+
+/* The mirror of an op in flight (NULL: a free one), with room for n numbers; NULL: no memory. */
+static struct mirror *mirror_of(struct cuda *c, const struct program_op *op, size_t n)
+{
+    size_t k = 0;
+    while (k < c->mirrors && c->mirror[k].op != op)
+        k++;
+    if (k == c->mirrors) {
+        struct mirror *more = realloc(c->mirror, (k + 1) * sizeof *more);
+        if (!more)
+            return NULL;
+        c->mirror = more;
+        c->mirror[c->mirrors++] = (struct mirror){0};
+    }
+    struct mirror *m = &c->mirror[k];
+    if (n > m->room) {
+        free(m->data);
+        m->data = malloc(n * sizeof *m->data);
+        m->room = m->data ? n : 0;
+    }
+    return n > m->room ? NULL : m;
+}
+
+/* Sums of tensor parallelism by way of the host. */
+struct sums {
+    struct cuda *c;
+    const struct layer_sums *host;
+};
+
+static void sum(void *self, real *data, size_t n)
+{
+    const struct sums *s = self;
+    struct mirror *m = mirror_of(s->c, NULL, n);
+    if (!m) {
+        CUDA_NOTE(&s->c->context, "memory for a sum", cudaErrorMemoryAllocation);
+        return;
+    }
+    backend_cuda.copy(&s->c->context, m->data, data, n * sizeof *data);
+    s->host->sum(s->host->self, m->data, n);
+    backend_cuda.copy(&s->c->context, data, m->data, n * sizeof *data);
+}
+
+static enum status compute(void *self, uint32_t step, const struct program_op *op,
+                           const struct layer_sums *sums)
+{
+    enum status st;
+    struct cuda *c = self;
+    TRY(cuda_times_begin(&c->times, &c->context, step, op));
+    const struct layer_sums mine = {&(struct sums){c, sums}, sum};
+    TRY(device_cpu.compute(c->stages, step, op, c->direct ? sums : &mine));
+    cuda_times_end(&c->times, &c->context, op);
+    st = cuda_status(&c->context);
+out:
+    return st;
+}
+
+static enum status get(void *self, const struct program_op *send, void *data)
+{
+    struct cuda *c = self;
+    enum status st = device_cpu.get(c->stages, send, data);
+    return st == STATUS_OK ? cuda_status(&c->context) : st;
+}
+
+static enum status put(void *self, const struct program_op *recv, const void *data)
+{
+    struct cuda *c = self;
+    enum status st = device_cpu.put(c->stages, recv, data);
+    return st == STATUS_OK ? cuda_status(&c->context) : st;
+}
+
+static enum status array(void *self, const struct program_op *op, uint32_t k, float **data,
+                         size_t *n)
+{
+    enum status st;
+    struct cuda *c = self;
+    if (k > 0)
+        take_back(c, op);
+    TRY(device_cpu.array(c->stages, op, k, data, n));
+    if (c->direct || !*data)
+        goto out;
+    struct mirror *m = mirror_of(c, NULL, *n);
+    if (!m) {
+        st = error_set(STATUS_NOMEM, "%zu numbers to sum", *n);
+        goto out;
+    }
+    m->op = op;
+    m->own = *data;
+    m->n = *n;
+    backend_cuda.copy(&c->context, m->data, m->own, m->n * sizeof *m->data);
+    *data = m->data;
+    st = cuda_status(&c->context);
+out:
+    return st;
+}
+
+static enum status collected(void *self, const struct program_op *op)
+{
+    struct cuda *c = self;
+    take_back(c, op);
+    enum status st = device_cpu.collected(c->stages, op);
+    return st == STATUS_OK ? cuda_status(&c->context) : st;
+}
+
+static enum status finish(void *self)
+{
+    struct cuda *c = self;
+    return cuda_finish(&c->context);
+}
+
+static void times(void *self, const struct program_op *op, double *start_s, double *end_s)
+{
+    struct cuda *c = self;
+    cuda_times_read(&c->times, &c->context, op, start_s, end_s);
+}
+
+static double take_loss(void *self)
+{
+    struct cuda *c = self;
+    double loss = 0;
+    backend_cuda.copy(&c->context, &loss, c->context.loss, sizeof loss);
+    backend_cuda.zero(&c->context, c->context.loss, sizeof loss);
+    return loss;
+}
+
+static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
+{
+    struct cuda *c = self;
+    enum status st = device_cpu.digest(c->stages, op, out);
+    return st == STATUS_OK ? cuda_status(&c->context) : st;
+}
+
+static bool state(void *self, size_t index, struct device_state *out)
+{
+    const struct cuda *c = self;
+    return device_cpu.state(c->stages, index, out);
+}
+
+static enum status save(void *self, size_t index, void *data)
+{
+    struct cuda *c = self;
+    enum status st = device_cpu.save(c->stages, index, data);
+    return st == STATUS_OK ? cuda_finish(&c->context) : st;
+}
+
+static enum status load(void *self, size_t index, const void *data)
+{
+    struct cuda *c = self;
+    enum status st = device_cpu.load(c->stages, index, data);
+    return st == STATUS_OK ? cuda_finish(&c->context) : st;
+}
+
+static int64_t peak_bytes(void *self)
+{
+    const struct cuda *c = self;
+    return c->context.bytes; /* all of it was allocated at open() */
+}
+
+const struct device device_cuda = {
+    .name = "cuda",
+    .computes = computes,
+    .open = open_cuda,
+    .close = close_cuda,
+    .compute = compute,
+    .get = get,
+    .put = put,
+    .array = array,
+    .collected = collected,
+    .finish = finish,
+    .times = times,
+    .take_loss = take_loss,
+    .digest = digest,
+    .peak_bytes = peak_bytes,
+    .state = state,
+    .save = save,
+    .load = load,
+};

@@ -1,0 +1,390 @@
+/* Kernels: simple ones, a thread per element or a block per row; they are bound by memory. */
+#include "exec/device/cuda/launch.cuh"
+
+/* ---- element by element */
+
+static __global__ void add(float *y, const float *x, size_t n)
+{
+    FOR_EACH(i, n)
+    y[i] += x[i];
+}
+
+/* Kernels of activations are given them untyped and take them for T. */
+
+template <typename T> static __global__ void accumulate(void *y_, const void *x_, size_t n)
+{
+    T *y = (T *)y_;
+    const T *x = (const T *)x_;
+    FOR_EACH(i, n)
+    y[i] = T((float)y[i] + (float)x[i]);
+}
+
+template <typename T> static __global__ void sum(void *y, const void *a_, const void *b_, size_t n)
+{
+    const T *a = (const T *)a_, *b = (const T *)b_;
+    FOR_EACH(i, n)
+    ((T *)y)[i] = T((float)a[i] + (float)b[i]);
+}
+
+template <typename T> static __global__ void narrow(void *y, const float *x, size_t n)
+{
+    FOR_EACH(i, n)
+    ((T *)y)[i] = T(x[i]);
+}
+
+template <typename T> static __global__ void widen(float *y, const void *x, size_t n)
+{
+    FOR_EACH(i, n)
+    y[i] = (float)((const T *)x)[i];
+}
+
+template <typename T>
+static __global__ void bias_add(void *y_, const float *bias, size_t n, size_t columns)
+{
+    T *y = (T *)y_;
+    FOR_EACH(i, n)
+    y[i] = T((float)y[i] + bias[i % columns]);
+}
+
+/* exec/device/cpu/gelu.c has the formulas. */
+#define ROOT  0.7978845608028654f
+#define CUBIC 0.044715f
+
+template <typename T> static __global__ void gelu(void *y, const void *x_, size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        float x = (float)((const T *)x_)[i];
+        float u = ROOT * (x + CUBIC * x * x * x);
+        ((T *)y)[i] = T(x / (1 + expf(-2 * u)));
+    }
+}
+
+template <typename T>
+static __global__ void gelu_backward(void *dx, const void *x_, const void *dy, size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        float x = (float)((const T *)x_)[i], square = x * x;
+        float u = ROOT * (x + CUBIC * x * square);
+        float s = 1 / (1 + expf(-2 * u));
+        float slope = s + x * s * (1 - s) * 2 * ROOT * (1 + 3 * CUBIC * square);
+        ((T *)dx)[i] = T((float)((const T *)dy)[i] * slope);
+    }
+}
+
+static __global__ void sgd(float *parameter, const float *gradient, size_t n, float rate)
+{
+    FOR_EACH(i, n)
+    parameter[i] -= rate * gradient[i];
+}
+
+static __global__ void adam(float *parameter, const float *gradient, float *moment, float *square,
+                            size_t n, float rate, float unbias)
+{
+    const float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
+    FOR_EACH(i, n)
+    {
+        float g = gradient[i];
+        moment[i] = beta1 * moment[i] + (1 - beta1) * g;
+        square[i] = beta2 * square[i] + (1 - beta2) * g * g;
+        parameter[i] -= rate * moment[i] / (sqrtf(square[i]) * unbias + epsilon);
+    }
+}
+
+/* ---- sums over rows: a thread per column, first in parts, then the parts */
+
+/* Row range of part blockIdx.y. */
+static __device__ size_t part_row(size_t rows, unsigned part)
+{
+    return rows * part / COLUMN_PARTS;
+}
+
+template <typename T>
+static __global__ void column_parts(float *work, const void *x, size_t rows, size_t columns)
+{
+    size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (c >= columns)
+        return;
+    float value = 0;
+    for (size_t r = part_row(rows, blockIdx.y); r < part_row(rows, blockIdx.y + 1); r++)
+        value += (float)((const T *)x)[r * columns + c];
+    work[blockIdx.y * columns + c] = value;
+}
+
+template <typename T>
+static __global__ void norm_parts(float *work, struct kernel_norm l, const void *dy)
+{
+    const T *x = (const T *)l.x;
+    size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (c >= l.channels)
+        return;
+    float weight = 0, bias = 0;
+    for (size_t r = part_row(l.rows, blockIdx.y); r < part_row(l.rows, blockIdx.y + 1); r++) {
+        float d = (float)((const T *)dy)[r * l.channels + c];
+        weight += d * ((float)x[r * l.channels + c] - l.saved[2 * r]) * l.saved[2 * r + 1];
+        bias += d;
+    }
+    work[blockIdx.y * l.channels + c] = weight;
+    work[(COLUMN_PARTS + blockIdx.y) * l.channels + c] = bias;
+}
+
+/* out [gridDim.y][columns] += the parts of each. */
+static __global__ void add_parts(float *out, const float *work, size_t columns)
+{
+    size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (c >= columns)
+        return;
+    float value = 0;
+    for (unsigned part = 0; part < COLUMN_PARTS; part++)
+        value += work[((size_t)blockIdx.y * COLUMN_PARTS + part) * columns + c];
+    out[blockIdx.y * columns + c] += value;
+}
+
+/* ---- layer normalisation: a block per row */
+
+template <typename T> static __global__ void norm(struct kernel_norm l, void *y_)
+{
+    size_t row = blockIdx.x;
+    const T *x = (const T *)l.x + row * l.channels;
+    T *y = (T *)y_ + row * l.channels;
+    float part = 0;
+    ALONG(i, l.channels)
+    part += (float)x[i];
+    float mean = block_sum(part) / (float)l.channels;
+    part = 0;
+    ALONG(i, l.channels)
+    part += ((float)x[i] - mean) * ((float)x[i] - mean);
+    float rstd = 1 / sqrtf(block_sum(part) / (float)l.channels + 1e-5f);
+    ALONG(i, l.channels)
+    y[i] = T(((float)x[i] - mean) * rstd * l.parameter[i] + l.parameter[l.channels + i]);
+    if (threadIdx.x == 0) {
+        l.saved[2 * row] = mean;
+        l.saved[2 * row + 1] = rstd;
+    }
+}
+
+template <typename T>
+static __global__ void norm_backward(struct kernel_norm l, const void *dy_, void *dx_)
+{
+    size_t row = blockIdx.x;
+    const T *x = (const T *)l.x + row * l.channels, *dy = (const T *)dy_ + row * l.channels;
+    T *dx = (T *)dx_ + row * l.channels;
+    float mean = l.saved[2 * row], rstd = l.saved[2 * row + 1], g_part = 0, gn_part = 0;
+    ALONG(i, l.channels)
+    {
+        float g = (float)dy[i] * l.parameter[i];
+        g_part += g;
+        gn_part += g * ((float)x[i] - mean) * rstd;
+    }
+    float g_mean = block_sum(g_part) / (float)l.channels;
+    float gn_mean = block_sum(gn_part) / (float)l.channels;
+    ALONG(i, l.channels)
+    dx[i] =
+        T(rstd * ((float)dy[i] * l.parameter[i] - g_mean - ((float)x[i] - mean) * rstd * gn_mean));
+}
+
+/* ---- embedding */
+
+/* Row `at` of a table in the parameters; NULL: another shard has it, or nobody. */
+static __device__ const float *table_row(const struct kernel_table &t, size_t at, size_t channels,
+                                         const float *parameter)
+{
+    if (at < t.first || at - t.first >= t.rows)
+        return NULL;
+    return parameter + t.start + (at - t.first) * channels;
+}
+
+template <typename T>
+static __global__ void embedding(struct kernel_embedding e, const float *parameter, void *y)
+{
+    size_t row = blockIdx.x;
+    const float *value = table_row(e.value, (size_t)e.token[row], e.channels, parameter);
+    const float *position = table_row(e.position, row % e.tokens, e.channels, parameter);
+    const float *type = table_row(e.segment, 0, e.channels, parameter);
+    ALONG(i, e.channels)
+    {
+        float total = value ? value[i] : 0;
+        if (position)
+            total += position[i];
+        if (type)
+            total += type[i];
+        ((T *)y)[row * e.channels + i] = T(total);
+    }
+}
+
+/* Gradient of the values: a block for each that is here, which looks for its rows in ascending
+ * order. */
+template <typename T>
+static __global__ void embedding_values(struct kernel_embedding e, const void *dy, float *d_table)
+{
+    size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    int32_t value = (int32_t)(e.value.first + blockIdx.y);
+    if (c >= e.channels)
+        return;
+    float *d = d_table + blockIdx.y * e.channels + c, total = *d;
+    for (size_t row = 0; row < e.samples * e.tokens; row++)
+        if (e.token[row] == value)
+            total += (float)((const T *)dy)[row * e.channels + c];
+    *d = total;
+}
+
+template <typename T>
+static __global__ void embedding_positions(struct kernel_embedding e, const void *dy, float *d)
+{
+    size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    size_t token = e.position.first + blockIdx.y;
+    if (c >= e.channels)
+        return;
+    float total = d[blockIdx.y * e.channels + c];
+    for (size_t b = 0; b < e.samples; b++)
+        total += (float)((const T *)dy)[(b * e.tokens + token) * e.channels + c];
+    d[blockIdx.y * e.channels + c] = total;
+}
+
+/* ---- a paced op */
+
+#ifndef HOST_CLOCK /* else a test's */
+static __device__ unsigned long long clock_ns()
+{
+    unsigned long long ns;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+    return ns;
+}
+#endif
+
+/* One thread looks; the others of the block wait for it at the end. */
+static __global__ void spin(unsigned long long ns)
+{
+    unsigned long long begin = clock_ns();
+    while (threadIdx.x == 0 && clock_ns() - begin < ns)
+        ;
+}
+
+/* ---- launches */
+
+/* Blocks of columns by `rows` rows of blocks. */
+static dim3 grid_for(size_t columns, size_t rows)
+{
+    return dim3((unsigned)((columns + BLOCK - 1) / BLOCK), (unsigned)rows);
+}
+
+cudaError_t kernel_add(float *y, const float *x, size_t n)
+{
+    return kernel_add_on(CUDA_STREAM, y, x, n);
+}
+
+cudaError_t kernel_add_on(cudaStream_t stream, float *y, const float *x, size_t n)
+{
+    return n > 0 ? LAUNCH_ON(stream, add, blocks_for(n), y, x, n) : cudaSuccess;
+}
+
+cudaError_t kernel_accumulate(enum kernel_type t, void *y, const void *x, size_t n)
+{
+    return LAUNCH_AS(t, accumulate, blocks_for(n), y, x, n);
+}
+
+cudaError_t kernel_sum(enum kernel_type t, void *y, const void *a, const void *b, size_t n)
+{
+    return LAUNCH_AS(t, sum, blocks_for(n), y, a, b, n);
+}
+
+cudaError_t kernel_narrow(void *y, const float *x, size_t n)
+{
+    return n > 0 ? LAUNCH(narrow<__nv_bfloat16>, blocks_for(n), y, x, n) : cudaSuccess;
+}
+
+cudaError_t kernel_widen(float *y, const void *x, size_t n)
+{
+    return n > 0 ? LAUNCH(widen<__nv_bfloat16>, blocks_for(n), y, x, n) : cudaSuccess;
+}
+
+cudaError_t kernel_bias(enum kernel_type t, void *y, const float *bias, size_t rows, size_t columns)
+{
+    return LAUNCH_AS(t, bias_add, blocks_for(rows * columns), y, bias, rows * columns, columns);
+}
+
+cudaError_t kernel_columns(enum kernel_type t, float *out, const void *x, size_t rows,
+                           size_t columns, float *work)
+{
+    cudaError_t e =
+        LAUNCH_AS(t, column_parts, grid_for(columns, COLUMN_PARTS), work, x, rows, columns);
+    return e ? e : LAUNCH(add_parts, grid_for(columns, 1), out, work, columns);
+}
+
+cudaError_t kernel_gelu(enum kernel_type t, void *y, const void *x, size_t n)
+{
+    return LAUNCH_AS(t, gelu, blocks_for(n), y, x, n);
+}
+
+cudaError_t kernel_gelu_backward(enum kernel_type t, void *dx, const void *x, const void *dy,
+                                 size_t n)
+{
+    return LAUNCH_AS(t, gelu_backward, blocks_for(n), dx, x, dy, n);
+}
+
+cudaError_t kernel_norm(const struct kernel_norm *l, void *y)
+{
+    return LAUNCH_AS(l->type, norm, (unsigned)l->rows, *l, y);
+}
+
+cudaError_t kernel_norm_backward(const struct kernel_norm *l, const void *dy, void *dx)
+{
+    return LAUNCH_AS(l->type, norm_backward, (unsigned)l->rows, *l, dy, dx);
+}
+
+cudaError_t kernel_norm_weight(const struct kernel_norm *l, const void *dy, float *d_parameter,
+                               float *work)
+{
+    cudaError_t e =
+        LAUNCH_AS(l->type, norm_parts, grid_for(l->channels, COLUMN_PARTS), work, *l, dy);
+    return e ? e : LAUNCH(add_parts, grid_for(l->channels, 2), d_parameter, work, l->channels);
+}
+
+cudaError_t kernel_embedding(const struct kernel_embedding *e, const float *parameter, void *y)
+{
+    return LAUNCH_AS(e->type, embedding, (unsigned)(e->samples * e->tokens), *e, parameter, y);
+}
+
+/* Rows of a table below `end` that are here. */
+static size_t rows_below(const struct kernel_table *t, size_t end)
+{
+    size_t rows = t->first < end ? end - t->first : 0;
+    return rows < t->rows ? rows : t->rows;
+}
+
+cudaError_t kernel_embedding_backward(const struct kernel_embedding *e, const void *dy,
+                                      float *d_parameter, float *work)
+{
+    cudaError_t error = cudaSuccess;
+    size_t values = rows_below(&e->value, e->values);
+    size_t positions = rows_below(&e->position, e->tokens);
+    if (values > 0)
+        error = LAUNCH_AS(e->type, embedding_values, grid_for(e->channels, values), *e, dy,
+                          d_parameter + e->value.start);
+    if (!error && positions > 0)
+        error = LAUNCH_AS(e->type, embedding_positions, grid_for(e->channels, positions), *e, dy,
+                          d_parameter + e->position.start);
+    if (!error && rows_below(&e->segment, 1) > 0)
+        error = kernel_columns(e->type, d_parameter + e->segment.start, dy, e->samples * e->tokens,
+                               e->channels, work);
+    return error;
+}
+
+cudaError_t kernel_sgd(float *parameter, const float *gradient, size_t n, float rate)
+{
+    return n > 0 ? LAUNCH(sgd, blocks_for(n), parameter, gradient, n, rate) : cudaSuccess;
+}
+
+cudaError_t kernel_adam(float *parameter, const float *gradient, float *const state[2], size_t n,
+                        float rate, float unbias)
+{
+    return n > 0 ? LAUNCH(adam, blocks_for(n), parameter, gradient, state[0], state[1], n, rate,
+                          unbias)
+                 : cudaSuccess;
+}
+
+cudaError_t kernel_spin(uint64_t ns)
+{
+    return LAUNCH(spin, 1, (unsigned long long)ns);
+}

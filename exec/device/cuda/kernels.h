@@ -1,0 +1,121 @@
+/* kernels.h - everything that the GPU computes except matrix products. For C and CUDA.
+ *
+ * Every function queues kernels on CUDA_STREAM and returns what the launch said. All arrays are
+ * device memory. Nothing is summed with atomics and no order depends on timing: the same call gives
+ * the same bits. Sums over rows are made in COLUMN_PARTS parts, each in ascending order of rows,
+ * and the parts then added in order; sums over a row by a fixed tree. */
+#ifndef EXEC_DEVICE_CUDA_KERNELS_H
+#define EXEC_DEVICE_CUDA_KERNELS_H
+
+#include <cuda_runtime_api.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One compute stream per rank: of the thread that computes, so that devices and transports share it
+ * without a variable. */
+#define CUDA_STREAM cudaStreamPerThread
+
+enum { COLUMN_PARTS = 64 };
+
+/* What activations and their gradients (`void *` below) are stored as; parameters, their gradients,
+ * sums and what is saved per row are fp32, and so is all arithmetic. */
+enum kernel_type { KERNEL_FP32, KERNEL_BF16 };
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+cudaError_t kernel_add(float *y, const float *x, size_t n); /* y += x */
+/* The same on another stream. */
+cudaError_t kernel_add_on(cudaStream_t stream, float *y, const float *x, size_t n);
+/* y += x, and y = a + b, of activations. */
+cudaError_t kernel_accumulate(enum kernel_type t, void *y, const void *x, size_t n);
+cudaError_t kernel_sum(enum kernel_type t, void *y, const void *a, const void *b, size_t n);
+cudaError_t kernel_narrow(void *y, const float *x, size_t n); /* fp32 to bf16 */
+cudaError_t kernel_widen(float *y, const void *x, size_t n);  /* bf16 to fp32 */
+/* y (rows, columns) += bias [columns]; out [columns] += column sums of x, work [COLUMN_PARTS *
+ * columns]. */
+cudaError_t kernel_bias(enum kernel_type t, void *y, const float *bias, size_t rows,
+                        size_t columns);
+cudaError_t kernel_columns(enum kernel_type t, float *out, const void *x, size_t rows,
+                           size_t columns, float *work);
+
+cudaError_t kernel_gelu(enum kernel_type t, void *y, const void *x, size_t n);
+cudaError_t kernel_gelu_backward(enum kernel_type t, void *dx, const void *x, const void *dy,
+                                 size_t n);
+
+/* x (rows, channels); saved [2 * rows] mean and 1 / deviation; weight, then bias. */
+struct kernel_norm {
+    enum kernel_type type;
+    size_t rows, channels;
+    const void *x;
+    const float *parameter;
+    float *saved;
+};
+cudaError_t kernel_norm(const struct kernel_norm *l, void *y);
+cudaError_t kernel_norm_backward(const struct kernel_norm *l, const void *dy, void *dx);
+/* d_parameter += ..., work [2 * COLUMN_PARTS * channels] */
+cudaError_t kernel_norm_weight(const struct kernel_norm *l, const void *dy, float *d_parameter,
+                               float *work);
+
+/* Tables of values, positions and types as in exec/device/cpu/embedding.c, each as far as it is here: row
+ * `first` is at `start` in the parameters. token [samples * tokens] are below `values`. */
+struct kernel_table {
+    size_t start, first, rows;
+};
+struct kernel_embedding {
+    enum kernel_type type; /* of y and dy */
+    size_t samples, tokens, channels, values;
+    const int32_t *token;
+    struct kernel_table value, position, segment; /* segment: of BERT's types */
+};
+cudaError_t kernel_embedding(const struct kernel_embedding *e, const float *parameter, void *y);
+/* work [COLUMN_PARTS * channels] */
+cudaError_t kernel_embedding_backward(const struct kernel_embedding *e, const void *dy,
+                                      float *d_parameter, float *work);
+
+/* Some rows of the attention scores of one sample: score and p (heads, rows, columns), the rows
+ * begin with token `first`; causal: row t sees columns <= t. saved (heads, tokens, 2) largest score
+ * and 1 / sum of each row. `p` may be `score` in fp32. */
+struct kernel_scores {
+    enum kernel_type type; /* of p */
+    size_t heads, rows, columns, first, tokens;
+    int causal;
+    float *score, *saved;
+    void *p;
+};
+cudaError_t kernel_softmax(const struct kernel_scores *s);       /* p and saved, from the scores */
+cudaError_t kernel_softmax_again(const struct kernel_scores *s); /* p, from the scores and saved */
+/* ds = p (d - sum over the row of d p), d and ds like score and p; ds may be d in fp32 */
+cudaError_t kernel_softmax_backward(const struct kernel_scores *s, const float *d, void *ds);
+
+/* Cross-entropy of x (rows, columns), the classes `first` .. first + columns; target [rows] < 0:
+ * row does not count. part (rows, shards, 3) is what each shard has seen of each row: largest, sum
+ * of exp(x - largest), x of the target or 0; a look fills in those of `shard` and zeros elsewhere.
+ * saved (rows, 3): largest and 1 / sum of all, loss of the row. `part` may be `saved` for one. */
+struct kernel_loss {
+    enum kernel_type type; /* of x and dx */
+    size_t rows, columns, first, shards, shard;
+    const void *x;
+    const int32_t *target;
+    float *part, *saved, scale;
+};
+cudaError_t kernel_loss_look(const struct kernel_loss *l); /* part from x */
+cudaError_t kernel_loss_join(const struct kernel_loss *l); /* saved from part */
+/* *loss += scale * sum of the losses of the rows */
+cudaError_t kernel_loss_sum(const struct kernel_loss *l, double *loss);
+cudaError_t kernel_loss_backward(const struct kernel_loss *l, void *dx);
+
+/* Nothing, for so long by the GPU's clock; its resolution is up to 1 us. */
+cudaError_t kernel_spin(uint64_t ns);
+
+cudaError_t kernel_sgd(float *parameter, const float *gradient, size_t n, float rate);
+/* state [2]: moment, square, [n] each; constants as in exec/device/backend.h */
+cudaError_t kernel_adam(float *parameter, const float *gradient, float *const state[2], size_t n,
+                        float rate, float unbias);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,66 @@
+/* launch.cuh - what the kernels share: launches, loops, sums over a block. Everything is static:
+ * each source has its own. */
+#ifndef EXEC_DEVICE_CUDA_LAUNCH_CUH
+#define EXEC_DEVICE_CUDA_LAUNCH_CUH
+
+#include "exec/device/cuda/kernels.h"
+
+#include <cuda_bf16.h>
+
+#ifndef LAUNCH_ON /* else a test runs the kernels on the host (tests/cuda) */
+static const unsigned BLOCK = 256, WARP = 32;
+#define LAUNCH_ON(stream, kernel, blocks, ...)                                                     \
+    (kernel<<<(blocks), BLOCK, 0, (stream)>>>(__VA_ARGS__), cudaGetLastError())
+#endif
+#define LAUNCH(kernel, blocks, ...) LAUNCH_ON(CUDA_STREAM, kernel, blocks, __VA_ARGS__)
+/* A kernel for what activations are stored as. */
+#define LAUNCH_AS(type, kernel, blocks, ...)                                                       \
+    ((type) == KERNEL_BF16 ? LAUNCH(kernel<__nv_bfloat16>, blocks, __VA_ARGS__)                    \
+                           : LAUNCH(kernel<float>, blocks, __VA_ARGS__))
+static const unsigned MOST_BLOCKS = 65535;
+
+static unsigned blocks_for(size_t n)
+{
+    size_t blocks = (n + BLOCK - 1) / BLOCK;
+    return blocks < 1 ? 1 : blocks < MOST_BLOCKS ? (unsigned)blocks : MOST_BLOCKS;
+}
+
+#define FOR_EACH(i, n)                                                                             \
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n);                        \
+         i += (size_t)gridDim.x * blockDim.x)
+/* Threads of a block over a row. */
+#define ALONG(i, n) for (size_t i = threadIdx.x; i < (n); i += blockDim.x)
+
+/* ---- sums and maxima over a block; every thread gets the result */
+
+static __device__ float block_sum(float value)
+{
+    __shared__ float part[BLOCK / WARP];
+    for (unsigned k = WARP / 2; k > 0; k /= 2)
+        value += __shfl_xor_sync(0xffffffffu, value, (int)k);
+    __syncthreads(); /* the last call's parts have been read */
+    if (threadIdx.x % WARP == 0)
+        part[threadIdx.x / WARP] = value;
+    __syncthreads();
+    float sum = 0;
+    for (unsigned k = 0; k < BLOCK / WARP; k++)
+        sum += part[k];
+    return sum;
+}
+
+static __device__ float block_max(float value)
+{
+    __shared__ float part[BLOCK / WARP];
+    for (unsigned k = WARP / 2; k > 0; k /= 2)
+        value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, (int)k));
+    __syncthreads();
+    if (threadIdx.x % WARP == 0)
+        part[threadIdx.x / WARP] = value;
+    __syncthreads();
+    float largest = part[0];
+    for (unsigned k = 1; k < BLOCK / WARP; k++)
+        largest = fmaxf(largest, part[k]);
+    return largest;
+}
+
+#endif

@@ -1,0 +1,272 @@
+/* The layers of exec/cpu on a GPU. Shapes, formulas and sources are there. */
+#include <string.h>
+
+#include "exec/corpus.h"
+#include "exec/device/cuda/context.h"
+
+/* ---- linear */
+
+static const real *weight_of(const struct layer *l, const struct layer_io *io)
+{
+    return l->half ? (l->tied ? io->half_shared : io->half)
+                   : (l->tied ? io->shared : io->parameter);
+}
+
+static void linear_forward(const struct layer *l, struct layer_io *io)
+{
+    size_t rows = io->batch * l->tokens;
+    cuda_gemm(io->on, "linear",
+              &(struct cuda_gemm){.g = {.m = rows,
+                                        .n = l->out,
+                                        .k = l->in,
+                                        .a = io->x[0],
+                                        .a_stride = l->in,
+                                        .b = weight_of(l, io),
+                                        .b_stride = l->in,
+                                        .b_t = true,
+                                        .c = io->y,
+                                        .c_stride = l->out,
+                                        .alpha = 1},
+                                  .in = cuda_type(l),
+                                  .out = cuda_type(l)},
+              NULL);
+    if (l->bias)
+        CUDA_NOTE(io->on, "linear",
+                  kernel_bias(cuda_type(l), io->y, io->parameter + l->part[0].n, rows, l->out));
+}
+
+static void linear_backward(const struct layer *l, struct layer_io *io)
+{
+    cuda_gemm(io->on, "linear backward",
+              &(struct cuda_gemm){.g = {.m = io->batch * l->tokens,
+                                        .n = l->in,
+                                        .k = l->out,
+                                        .a = io->dy,
+                                        .a_stride = l->out,
+                                        .b = weight_of(l, io),
+                                        .b_stride = l->in,
+                                        .c = io->dx[0],
+                                        .c_stride = l->in,
+                                        .alpha = 1},
+                                  .in = cuda_type(l),
+                                  .out = cuda_type(l)},
+              NULL);
+}
+
+/* Into gradients in fp32. */
+static void linear_backward_weight(const struct layer *l, struct layer_io *io)
+{
+    size_t rows = io->batch * l->tokens;
+    cuda_gemm(io->on, "linear weight",
+              &(struct cuda_gemm){.g = {.m = l->out,
+                                        .n = l->in,
+                                        .k = rows,
+                                        .a = io->dy,
+                                        .a_stride = l->out,
+                                        .a_t = true,
+                                        .b = io->x[0],
+                                        .b_stride = l->in,
+                                        .c = l->tied ? io->d_shared : io->d_parameter,
+                                        .c_stride = l->in,
+                                        .alpha = 1,
+                                        .beta = 1},
+                                  .in = cuda_type(l)},
+              NULL);
+    if (l->bias)
+        CUDA_NOTE(io->on, "linear bias",
+                  kernel_columns(cuda_type(l), io->d_parameter + l->part[0].n, io->dy, rows, l->out,
+                                 io->work));
+}
+
+/* ---- layernorm */
+
+static struct kernel_norm norm_of(const struct layer *l, const struct layer_io *io)
+{
+    return (struct kernel_norm){
+        .type = cuda_type(l),
+        .rows = io->batch * l->tokens,
+        .channels = l->in,
+        .x = io->x[0],
+        .parameter = io->parameter,
+        .saved = io->saved,
+    };
+}
+
+static void norm_forward(const struct layer *l, struct layer_io *io)
+{
+    const struct kernel_norm n = norm_of(l, io);
+    CUDA_NOTE(io->on, "layernorm", kernel_norm(&n, io->y));
+}
+
+static void norm_backward(const struct layer *l, struct layer_io *io)
+{
+    const struct kernel_norm n = norm_of(l, io);
+    CUDA_NOTE(io->on, "layernorm backward", kernel_norm_backward(&n, io->dy, io->dx[0]));
+    CUDA_NOTE(io->on, "layernorm weight",
+              kernel_norm_weight(&n, io->dy, io->d_parameter, io->work));
+}
+
+/* ---- gelu, residual */
+
+static void gelu_forward(const struct layer *l, struct layer_io *io)
+{
+    CUDA_NOTE(io->on, "gelu", kernel_gelu(cuda_type(l), io->y, io->x[0], io->batch * l->input));
+}
+
+static void gelu_backward(const struct layer *l, struct layer_io *io)
+{
+    CUDA_NOTE(
+        io->on, "gelu backward",
+        kernel_gelu_backward(cuda_type(l), io->dx[0], io->x[0], io->dy, io->batch * l->input));
+}
+
+static void residual_forward(const struct layer *l, struct layer_io *io)
+{
+    CUDA_NOTE(io->on, "residual",
+              kernel_sum(cuda_type(l), io->y, io->x[0], io->x[1], io->batch * l->output));
+}
+
+static void residual_backward(const struct layer *l, struct layer_io *io)
+{
+    for (size_t i = 0; i < l->inputs; i++)
+        backend_cuda.copy(io->on, io->dx[i], io->dy,
+                          layer_room(l, io->batch * l->input) * sizeof(real));
+}
+
+/* ---- embedding */
+
+static struct kernel_table table_of(const struct layer *l, size_t k)
+{
+    struct kernel_table t = {.first = l->first[k], .rows = l->part[k].n / l->out};
+    for (size_t i = 0; i < k; i++)
+        t.start += l->part[i].n;
+    return t;
+}
+
+static struct kernel_embedding embedding_of(const struct layer *l, const struct layer_io *io)
+{
+    return (struct kernel_embedding){
+        .type = cuda_type(l),
+        .samples = io->batch,
+        .tokens = l->tokens,
+        .channels = l->out,
+        .values = CORPUS_VOCABULARY, /* of the data; the table may have more rows */
+        .token = io->token,
+        .value = table_of(l, 0),
+        .position = table_of(l, 1),
+        .segment = table_of(l, 2),
+    };
+}
+
+static void embedding_forward(const struct layer *l, struct layer_io *io)
+{
+    const struct kernel_embedding e = embedding_of(l, io);
+    CUDA_NOTE(io->on, "embedding", kernel_embedding(&e, io->parameter, io->y));
+}
+
+static void embedding_backward(const struct layer *l, struct layer_io *io)
+{
+    const struct kernel_embedding e = embedding_of(l, io);
+    CUDA_NOTE(io->on, "embedding backward",
+              kernel_embedding_backward(&e, io->dy, io->d_parameter, io->work));
+}
+
+/* ---- loss: the sum stays on the GPU */
+
+static struct kernel_loss loss_of(const struct layer *l, const struct layer_io *io)
+{
+    return (struct kernel_loss){
+        .type = cuda_type(l),
+        .rows = io->batch * l->tokens,
+        .columns = l->in,
+        .first = l->first[0],
+        .shards = l->shards,
+        .shard = l->shard,
+        .x = io->x[0],
+        .target = io->target,
+        .part = l->shards > 1 ? io->work : io->saved,
+        .saved = io->saved,
+        .scale = io->scale,
+    };
+}
+
+/* Shards tell each other what they have seen as exec/device/cpu/loss.c does; the first one has the loss.
+ */
+static void loss_forward(const struct layer *l, struct layer_io *io)
+{
+    struct cuda_context *c = io->on;
+    const struct kernel_loss k = loss_of(l, io);
+    CUDA_NOTE(c, "loss", kernel_loss_look(&k));
+    if (l->shards > 1)
+        io->sums->sum(io->sums->self, k.part, 3 * k.rows * k.shards);
+    CUDA_NOTE(c, "loss", kernel_loss_join(&k));
+    if (l->shard == 0)
+        CUDA_NOTE(c, "loss", kernel_loss_sum(&k, c->loss));
+}
+
+static void loss_backward(const struct layer *l, struct layer_io *io)
+{
+    const struct kernel_loss k = loss_of(l, io);
+    CUDA_NOTE(io->on, "loss backward", kernel_loss_backward(&k, io->dx[0]));
+}
+
+/* ---- which layer is what, and keeps what */
+
+static void linear_sizes(struct layer *l)
+{
+    l->work = size_times(COLUMN_PARTS, l->out);
+}
+
+static void norm_sizes(struct layer *l)
+{
+    l->work = size_times(2 * COLUMN_PARTS, l->in);
+}
+
+static void loss_sizes(struct layer *l)
+{
+    l->saved = 3 * l->tokens;
+    l->work = l->shards > 1 ? l->work - l->in : 0; /* the CPU's row, then `part` */
+}
+
+static const struct layer_kind linear = {
+    .name = "linear",
+    .inputs = 1,
+    .forward = linear_forward,
+    .backward = linear_backward,
+    .backward_weight = linear_backward_weight,
+};
+static const struct layer_kind norm = {
+    .name = "layernorm", .inputs = 1, .forward = norm_forward, .backward = norm_backward};
+static const struct layer_kind gelu = {
+    .name = "gelu", .inputs = 1, .forward = gelu_forward, .backward = gelu_backward};
+static const struct layer_kind residual = {
+    .name = "residual", .inputs = 2, .forward = residual_forward, .backward = residual_backward};
+static const struct layer_kind embedding = {
+    .name = "embedding", .forward = embedding_forward, .backward = embedding_backward};
+static const struct layer_kind loss = {
+    .name = "loss", .inputs = 1, .forward = loss_forward, .backward = loss_backward};
+
+/* shape() of the CPU's kinds stays right; only what is kept and scratch differ. */
+static const struct {
+    const struct layer_kind *kind;
+    void (*sizes)(struct layer *l); /* NULL: as on the CPU */
+} kinds[] = {
+    {&linear, linear_sizes},
+    {&norm, norm_sizes},
+    {&gelu, NULL},
+    {&residual, NULL},
+    {&loss, loss_sizes},
+    {&embedding, linear_sizes},
+    {&cuda_attention, cuda_attention_sizes},
+};
+
+void cuda_adapt(struct layer *l)
+{
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        if (strcmp(kinds[k].kind->name, l->kind->name) == 0) {
+            l->kind = kinds[k].kind;
+            if (kinds[k].sizes)
+                kinds[k].sizes(l);
+            return;
+        }
+}

@@ -1,0 +1,175 @@
+/* The paced device on a GPU: an op is a kernel that looks at the GPU's clock until the predicted
+ * time is over; messages and sums are real, in the memory that the transport works on. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/device.h"
+#include "exec/device/cuda/context.h"
+#include "exec/device/cuda/times.h"
+
+struct paced {
+    struct cuda_context context;
+    struct cuda_times times;
+    bool direct;     /* the transport takes device memory */
+    size_t room;     /* of the largest sum */
+    float *gradient; /* [room] zeros, for whatever is summed; on the GPU if direct */
+};
+
+static void close_paced(void *self)
+{
+    struct paced *s = self;
+    if (!s)
+        return;
+    if (s->direct)
+        cudaFree(s->gradient);
+    else
+        free(s->gradient);
+    cuda_times_close(&s->times);
+    cuda_context_close(&s->context);
+    free(s);
+}
+
+static enum status check_program(struct paced *s, const struct program *p, uint32_t rank)
+{
+    for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++) {
+        const struct program_op *o = &p->op[i];
+        if (o->bytes < 0 || !(o->seconds <= 1e9))
+            return error_set(STATUS_INVALID, "rank %u: op %zu of %g s and %lld bytes", rank, i,
+                             o->seconds, (long long)o->bytes);
+        size_t floats = (size_t)o->bytes / sizeof(float);
+        if (op_is_collective(o) && floats > s->room)
+            s->room = floats;
+    }
+    return STATUS_OK;
+}
+
+static enum status allocate(struct paced *s)
+{
+    size_t bytes = (s->room + 1) * sizeof *s->gradient;
+    if (s->direct) {
+        enum status st = CUDA_ERROR("gradients", cudaMalloc((void **)&s->gradient, bytes));
+        if (st == STATUS_OK)
+            backend_cuda.zero(&s->context, s->gradient, bytes);
+        return st;
+    }
+    s->gradient = calloc(s->room + 1, sizeof *s->gradient);
+    return s->gradient ? STATUS_OK
+                       : error_set(STATUS_NOMEM, "no memory for %zu gradients", s->room);
+}
+
+static enum status open_paced(const struct model *m, const struct program *p, uint32_t rank,
+                              const struct device_options *o, void **self)
+{
+    (void)m;
+    enum status st;
+    uint32_t gpu;
+    struct paced *s = calloc(1, sizeof *s);
+    if (!s)
+        return error_set(STATUS_NOMEM, "rank %u: out of memory", rank);
+    s->direct = o->direct;
+    TRY(check_program(s, p, rank));
+    TRY(cuda_gpu_of(rank, &gpu));
+    TRY(cuda_context_open(gpu, &s->context));
+    TRY(cuda_times_open(p, rank, &s->times));
+    TRY(allocate(s));
+    TRY(cuda_finish(&s->context));
+    *self = s;
+    s = NULL;
+out:
+    close_paced(s);
+    return st;
+}
+
+static enum status compute(void *self, uint32_t step, const struct program_op *op,
+                           const struct layer_sums *sums)
+{
+    (void)sums;
+    enum status st;
+    struct paced *s = self;
+    TRY(cuda_times_begin(&s->times, &s->context, step, op));
+    if (op->seconds > 0)
+        CUDA_NOTE(&s->context, "paced op", kernel_spin((uint64_t)(op->seconds * 1e9)));
+    cuda_times_end(&s->times, &s->context, op);
+    st = cuda_status(&s->context);
+out:
+    return st;
+}
+
+static enum status finish(void *self)
+{
+    struct paced *s = self;
+    return cuda_finish(&s->context);
+}
+
+static void times(void *self, const struct program_op *op, double *start_s, double *end_s)
+{
+    struct paced *s = self;
+    cuda_times_read(&s->times, &s->context, op, start_s, end_s);
+}
+
+/* Bytes that name the microbatch, as the other paced device's; when the op before is over. */
+static enum status get(void *self, const struct program_op *send, void *data)
+{
+    struct paced *s = self;
+    int byte = (int)(send->microbatch & 0x7f) | (send->backward ? 0x80 : 0);
+    enum status st = STATUS_OK;
+    if (s->direct) {
+        CUDA_NOTE(&s->context, "message",
+                  cudaMemsetAsync(data, byte, (size_t)send->bytes, CUDA_STREAM));
+        return cuda_status(&s->context);
+    }
+    TRY(cuda_finish(&s->context));
+    memset(data, byte, (size_t)send->bytes);
+out:
+    return st;
+}
+
+static enum status put(void *self, const struct program_op *recv, const void *data)
+{
+    (void)self, (void)recv, (void)data;
+    return STATUS_OK;
+}
+
+static enum status array(void *self, const struct program_op *op, uint32_t k, float **data,
+                         size_t *n)
+{
+    struct paced *s = self;
+    *data = k < op->count ? s->gradient : NULL;
+    *n = (size_t)op->bytes / sizeof **data;
+    return s->direct ? STATUS_OK : cuda_finish(&s->context);
+}
+
+static double take_loss(void *self)
+{
+    (void)self;
+    return 0;
+}
+
+static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
+{
+    (void)self, (void)op;
+    memset(out, 0, DIGEST);
+    return STATUS_OK;
+}
+
+static int64_t peak_bytes(void *self)
+{
+    const struct paced *s = self;
+    return s->context.bytes + (s->direct ? (int64_t)(s->room * sizeof *s->gradient) : 0);
+}
+
+const struct device device_cuda_paced = {
+    .name = "paced-cuda",
+    .computes = NULL,
+    .open = open_paced,
+    .close = close_paced,
+    .compute = compute,
+    .get = get,
+    .put = put,
+    .array = array,
+    .finish = finish,
+    .times = times,
+    .take_loss = take_loss,
+    .digest = digest,
+    .peak_bytes = peak_bytes,
+};

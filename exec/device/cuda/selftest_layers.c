@@ -1,0 +1,307 @@
+#include <math.h>
+#include <stdlib.h>
+
+#include "exec/device/cuda/selftest.h"
+#include "exec/device/cuda/selftest_operands.h"
+
+/* Products of up to 4096 numbers in other orders, in fp32; bf16 has 8 bits, so that each result is
+ * off by 2^-9, and what is made from rounded results by a few times that. */
+static const double limit = 1e-4, limit_half = 1e-2;
+
+/* A sum over shards that run one after the other: each forward is made twice, first to add up, then
+ * to be given the total. */
+struct shard_sums {
+    struct cuda_context *c; /* NULL: host memory */
+    real *total;            /* [n] zeros at first; NULL: no sums */
+    bool give;
+};
+
+static void sum_shards(void *self, real *data, size_t n)
+{
+    const struct shard_sums *s = self;
+    if (s->c && s->give)
+        backend_cuda.copy(s->c, data, s->total, n * sizeof *data);
+    else if (s->c)
+        backend_cuda.add(s->c, s->total, data, n);
+    for (size_t i = 0; !s->c && i < n; i++)
+        *(s->give ? &data[i] : &s->total[i]) = s->total[i] + (s->give ? 0 : data[i]);
+}
+
+static enum status compare_loss(struct cuda_context *c, double wanted, double *worst)
+{
+    double found = 0;
+    backend_cuda.copy(c, &found, c->loss, sizeof found);
+    backend_cuda.zero(c, c->loss, sizeof found);
+    double off = fabs(found - wanted) / (wanted > 0 ? wanted : 1);
+    *worst = off <= *worst ? *worst : off;
+    return cuda_status(c);
+}
+
+/* ---- cases */
+
+enum { MOST_SHARDS = 4 };
+
+struct layer_case {
+    const char *name, *kind;
+    size_t batch;
+    bool tied;
+    size_t attributes;
+    struct model_attribute attribute[6];
+};
+
+static const struct layer_case cases[] = {
+    {"embedding",
+     "embedding",
+     3,
+     false,
+     5,
+     {{"tokens", 96}, {"channels", 200}, {"vocabulary", 300}, {"positions", 128}, {"types", 2}}},
+    {"embedding, concat",
+     "embedding",
+     5,
+     false,
+     4,
+     {{"tokens", 8}, {"channels", 24}, {"vocabulary", 256}, {"concat", 1}}},
+    {"layernorm 768", "layernorm", 3, false, 2, {{"tokens", 70}, {"channels", 768}}},
+    {"layernorm 20", "layernorm", 1, false, 2, {{"tokens", 3}, {"channels", 20}}},
+    {"linear with bias",
+     "linear",
+     2,
+     false,
+     4,
+     {{"tokens", 100}, {"in", 192}, {"out", 320}, {"bias", 1}}},
+    {"linear, tied", "linear", 2, true, 3, {{"tokens", 33}, {"in", 64}, {"out", 256}}},
+    {"gelu", "gelu", 2, false, 2, {{"tokens", 100}, {"channels", 3000}}},
+    {"residual", "residual", 2, false, 2, {{"tokens", 100}, {"channels", 96}}},
+    {"attention, causal",
+     "attention",
+     2,
+     false,
+     4,
+     {{"tokens", 100}, {"channels", 96}, {"heads", 3}, {"causal", 1}}},
+    {"attention, not causal",
+     "attention",
+     2,
+     false,
+     3,
+     {{"tokens", 64}, {"channels", 64}, {"heads", 2}}},
+    {"attention 1024, causal, in blocks",
+     "attention",
+     1,
+     false,
+     4,
+     {{"tokens", 1024}, {"channels", 384}, {"heads", 12}, {"causal", 1}}},
+    {"attention 1024, in blocks",
+     "attention",
+     1,
+     false,
+     3,
+     {{"tokens", 1024}, {"channels", 384}, {"heads", 12}}},
+    {"loss", "loss", 3, false, 2, {{"tokens", 50}, {"vocabulary", 1000}}},
+};
+
+/* 2 and 4 shards. The vocabularies leave a rest, so that shards are not alike. */
+static const struct division {
+    struct layer_case k;
+    enum model_tensor tensor;
+    size_t groups; /* as in struct layer_shard */
+} divisions[] = {
+    {{"embedding",
+      "embedding",
+      3,
+      false,
+      5,
+      {{"tokens", 96}, {"channels", 40}, {"vocabulary", 301}, {"positions", 130}, {"types", 2}}},
+     TENSOR_ROW,
+     1},
+    {{"linear by outputs",
+      "linear",
+      2,
+      false,
+      4,
+      {{"tokens", 40}, {"in", 64}, {"out", 192}, {"bias", 1}}},
+     TENSOR_COLUMN,
+     3},
+    {{"linear by inputs",
+      "linear",
+      2,
+      false,
+      4,
+      {{"tokens", 40}, {"in", 192}, {"out", 64}, {"bias", 1}}},
+     TENSOR_ROW,
+     1},
+    {{"linear, tied, by outputs", "linear", 2, true, 3, {{"tokens", 33}, {"in", 64}, {"out", 301}}},
+     TENSOR_COLUMN,
+     1},
+    {{"attention by heads",
+      "attention",
+      2,
+      false,
+      4,
+      {{"tokens", 64}, {"channels", 96}, {"heads", 8}, {"causal", 1}}},
+     TENSOR_SPLIT,
+     1},
+    {{"gelu by channels", "gelu", 2, false, 2, {{"tokens", 50}, {"channels", 320}}},
+     TENSOR_SPLIT,
+     1},
+    {{"loss by classes", "loss", 3, false, 2, {{"tokens", 50}, {"vocabulary", 1001}}},
+     TENSOR_SPLIT,
+     1},
+};
+
+static enum status shape(const struct division *d, const struct layer_shard *shard,
+                         struct layer *out)
+{
+    enum status st;
+    const struct layer_case *k = &d->k;
+    struct model_attribute attribute[6];
+    for (size_t i = 0; i < k->attributes; i++)
+        attribute[i] = k->attribute[i];
+    char name[] = "self-test", kind[32];
+    snprintf(kind, sizeof kind, "%s", k->kind);
+    const struct model_op op = {.name = name,
+                                .kind = kind,
+                                .attributes = k->attributes,
+                                .attribute = attribute,
+                                .tensor = (uint8_t)d->tensor};
+    struct layer l = {.kind = layer_kind_find(kind), .tied = k->tied};
+    l.inputs = l.kind->inputs;
+    TRY(l.kind->shape(&op, &l));
+    for (size_t i = 0, from = 0; i < LAYER_PARTS; from += l.part[i++].n) {
+        l.part[i].from = from;
+        l.part[i].run = l.part[i].stride = l.part[i].n;
+    }
+    if (shard->shards > 1)
+        TRY(l.kind->divide(&op, shard, k->batch, &l));
+    l.shards = shard->shards;
+    l.shard = shard->shard;
+    for (size_t i = 0; i < LAYER_PARTS; i++)
+        l.parameters += l.part[i].n;
+    *out = l;
+out:
+    return st;
+}
+
+/* A layer, or its shards, on both devices. */
+struct trial {
+    const struct division *division;
+    bool half; /* on the GPU */
+    size_t batch;
+    size_t shards;
+    struct layer cpu[MOST_SHARDS], gpu[MOST_SHARDS];
+    struct operands operands[MOST_SHARDS];
+    struct shard_sums host, device;
+};
+
+static void close_trial(struct trial *t)
+{
+    for (size_t i = 0; i < t->shards; i++)
+        operands_close(&t->operands[i]);
+    free(t->host.total);
+    cudaFree(t->device.total);
+}
+
+static enum status open_trial(struct cuda_context *c, struct trial *t)
+{
+    enum status st = STATUS_OK;
+    size_t room = 0;
+    t->device.c = c;
+    for (size_t i = 0; i < t->shards; i++) {
+        TRY(shape(t->division, &(struct layer_shard){t->shards, i, t->division->groups},
+                  &t->cpu[i]));
+        t->gpu[i] = t->cpu[i];
+        t->gpu[i].half = t->half;
+        cuda_adapt(&t->gpu[i]);
+        TRY(operands_open(c, &t->cpu[i], &t->gpu[i], t->batch, &t->operands[i]));
+        room = t->cpu[i].work > room ? t->cpu[i].work : room;
+    }
+    t->host.total = calloc(room + 1, sizeof(real));
+    if (!t->host.total)
+        return error_set(STATUS_NOMEM, "%zu numbers", room);
+    TRY(CUDA_ERROR("memory", cudaMalloc((void **)&t->device.total, (room + 1) * sizeof(real))));
+    backend_cuda.zero(c, t->device.total, (room + 1) * sizeof(real));
+out:
+    return st;
+}
+
+/* Forward of shard i on both; the host's loss. */
+static double forward(struct trial *t, size_t i, struct layer_io *host, struct layer_io *device)
+{
+    const struct layer_sums on_host = {&t->host, sum_shards}, on_device = {&t->device, sum_shards};
+    *host = operands_io(t->operands[i].host, t->batch, NULL);
+    *device = operands_io(t->operands[i].gpu, t->batch, t->device.c);
+    host->sums = &on_host;
+    device->sums = &on_device;
+    t->cpu[i].kind->forward(&t->cpu[i], host);
+    t->gpu[i].kind->forward(&t->gpu[i], device);
+    return host->loss * (double)host->scale;
+}
+
+static enum status compare_shard(struct cuda_context *c, struct trial *t, size_t i, double *worst)
+{
+    static const enum array results[] = {Y, DX0, DX1, D_PARAMETER, D_SHARED};
+    enum status st;
+    struct layer_io host, device;
+    double loss = forward(t, i, &host, &device);
+    layer_backward(&t->cpu[i], &host);
+    layer_backward(&t->gpu[i], &device);
+    TRY(compare_loss(c, loss, worst));
+    for (size_t k = 0; k < sizeof results / sizeof *results; k++)
+        if (results[k] != DX1 || t->cpu[i].inputs > 1)
+            TRY(operands_compare(c, &t->operands[i], results[k], worst));
+out:
+    return st;
+}
+
+static enum status run_case(struct cuda_context *c, const struct division *d, size_t shards,
+                            bool half, double *worst)
+{
+    enum status st;
+    struct trial t = {.division = d, .half = half, .batch = d->k.batch, .shards = shards};
+    struct layer_io host, device;
+    TRY(open_trial(c, &t));
+    for (size_t i = 0; i < shards && shards > 1; i++)
+        forward(&t, i, &host, &device);
+    backend_cuda.zero(c, c->loss, sizeof *c->loss);
+    t.host.give = t.device.give = true;
+    *worst = 0;
+    for (size_t i = 0; i < shards; i++)
+        TRY(compare_shard(c, &t, i, worst));
+out:
+    close_trial(&t);
+    return st;
+}
+
+/* A row of the table. */
+static enum status try_case(struct cuda_context *c, const struct division *d, size_t shards,
+                            bool half, FILE *to, bool *good)
+{
+    enum status st;
+    double worst = NAN;
+    char name[64], parts[16] = "";
+    if (shards > 1)
+        snprintf(parts, sizeof parts, ", %zu shards", shards);
+    snprintf(name, sizeof name, "%s%s%s", d->k.name, parts, half ? ", bf16" : "");
+    TRY(run_case(c, d, shards, half, &worst));
+    *good = selftest_row(to, name, worst, half ? limit_half : limit) && *good;
+out:
+    return st;
+}
+
+enum status selftest_layers(struct cuda_context *c, FILE *to, bool *good)
+{
+    enum status st = STATUS_OK;
+    bool all = true;
+    gemm_single_thread();
+    for (int half = 0; half < 2; half++)
+        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+            const struct division whole = {cases[k], TENSOR_WHOLE, 1};
+            TRY(try_case(c, &whole, 1, half, to, &all));
+        }
+    for (size_t k = 0; k < sizeof divisions / sizeof *divisions; k++)
+        for (size_t shards = 2; shards <= MOST_SHARDS; shards *= 2)
+            TRY(try_case(c, &divisions[k], shards, false, to, &all));
+    *good = all;
+out:
+    return st;
+}

@@ -1,0 +1,185 @@
+#include "exec/device/cuda/selftest_operands.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec/corpus.h"
+#include "exec/random.h"
+
+static void set_sizes(const struct layer *cpu, const struct layer *gpu, size_t batch,
+                      struct operands *o)
+{
+    const size_t n[ARRAYS] = {
+        [X0] = batch * cpu->input,
+        [X1] = batch * cpu->input,
+        [Y] = batch * cpu->output,
+        [SAVED] = batch * cpu->saved,
+        [WORK] = cpu->work,
+        [PARAMETER] = cpu->parameters,
+        [SHARED] = cpu->shared,
+        [DY] = batch * cpu->output,
+        [DX0] = batch * cpu->input,
+        [DX1] = batch * cpu->input,
+        [D_PARAMETER] = cpu->parameters,
+        [D_SHARED] = cpu->shared,
+        [TOKEN] = batch * cpu->tokens,
+        [TARGET] = batch * cpu->tokens,
+    };
+    o->half = gpu->half;
+    for (int k = 0; k < ARRAYS; k++)
+        o->n[k] = o->n_gpu[k] = n[k];
+    o->n_gpu[HALF] = o->n[PARAMETER];
+    o->n_gpu[HALF_SHARED] = o->n[SHARED];
+    o->n_gpu[SAVED] = batch * gpu->saved;
+    o->n_gpu[WORK] = gpu->work;
+}
+
+static bool is_activation(enum array k)
+{
+    return k == X0 || k == X1 || k == Y || k == DY || k == DX0 || k == DX1;
+}
+
+/* The nearest number that bf16 has: both sides begin with the same. */
+static float rounded(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* Gradients of parameters begin with numbers too: they are added to. */
+static void fill(struct operands *o, enum array k, size_t shard)
+{
+    uint64_t key = (uint64_t)k + (k == TOKEN || k == TARGET ? 0 : ARRAYS * shard);
+    float *data = o->host[k];
+    int32_t *whole = o->host[k];
+    for (size_t i = 0; i < o->n[k]; i++) {
+        double u = random_unit(key, i);
+        if (k == TOKEN)
+            whole[i] = (int32_t)(u * CORPUS_VOCABULARY);
+        else if (k == TARGET)
+            whole[i] = i % 5 == 3 ? -1 : (int32_t)(u * CORPUS_VOCABULARY);
+        else
+            data[i] = o->half ? rounded((float)(2 * u - 1)) : (float)(2 * u - 1);
+    }
+}
+
+void operands_close(struct operands *o)
+{
+    for (int k = 0; k < ARRAYS; k++) {
+        free(o->host[k]);
+        cudaFree(o->gpu[k]);
+    }
+    *o = (struct operands){0};
+}
+
+/* Array k to the GPU; bf16 by way of an array of floats there. */
+static enum status give(struct cuda_context *c, struct operands *o, enum array k)
+{
+    enum status st;
+    void *wide = NULL;
+    size_t bytes = o->n[k] * sizeof(float);
+    if (!o->half || !is_activation(k)) {
+        backend_cuda.copy(c, o->gpu[k], o->host[k], bytes);
+        return cuda_status(c);
+    }
+    TRY(CUDA_ERROR("memory", cudaMalloc(&wide, bytes + 1)));
+    backend_cuda.copy(c, wide, o->host[k], bytes);
+    CUDA_NOTE(c, "to bf16", kernel_narrow(o->gpu[k], wide, o->n[k]));
+    st = cuda_finish(c);
+out:
+    cudaFree(wide);
+    return st;
+}
+
+/* And back, to found [n]. */
+static enum status take(struct cuda_context *c, const struct operands *o, enum array k,
+                        float *found)
+{
+    enum status st;
+    void *wide = NULL;
+    size_t bytes = o->n[k] * sizeof(float);
+    if (!o->half || !is_activation(k)) {
+        backend_cuda.copy(c, found, o->gpu[k], bytes);
+        return cuda_status(c);
+    }
+    TRY(CUDA_ERROR("memory", cudaMalloc(&wide, bytes + 1)));
+    CUDA_NOTE(c, "from bf16", kernel_widen(wide, o->gpu[k], o->n[k]));
+    backend_cuda.copy(c, found, wide, bytes);
+    st = cuda_finish(c);
+out:
+    cudaFree(wide);
+    return st;
+}
+
+enum status operands_open(struct cuda_context *c, const struct layer *cpu, const struct layer *gpu,
+                          size_t batch, struct operands *o)
+{
+    enum status st = STATUS_OK;
+    set_sizes(cpu, gpu, batch, o);
+    for (int k = 0; k < ARRAYS; k++) {
+        o->host[k] = calloc(o->n[k] + 1, sizeof(float));
+        if (!o->host[k]) {
+            st = error_set(STATUS_NOMEM, "%zu numbers", o->n[k]);
+            goto out;
+        }
+        TRY(CUDA_ERROR("memory", cudaMalloc(&o->gpu[k], (o->n_gpu[k] + 1) * sizeof(float))));
+        if (k == SAVED || k == WORK || k == HALF || k == HALF_SHARED)
+            continue;
+        fill(o, (enum array)k, cpu->shard);
+        TRY(give(c, o, (enum array)k));
+    }
+    CUDA_NOTE(c, "to bf16", kernel_narrow(o->gpu[HALF], o->gpu[PARAMETER], o->n[PARAMETER]));
+    CUDA_NOTE(c, "to bf16", kernel_narrow(o->gpu[HALF_SHARED], o->gpu[SHARED], o->n[SHARED]));
+    st = cuda_status(c);
+out:
+    return st;
+}
+
+struct layer_io operands_io(void *const data[ARRAYS], size_t batch, void *on)
+{
+    return (struct layer_io){
+        .batch = batch,
+        .x = {data[X0], data[X1]},
+        .y = data[Y],
+        .saved = data[SAVED],
+        .work = data[WORK],
+        .parameter = data[PARAMETER],
+        .shared = data[SHARED],
+        .half = data[HALF],
+        .half_shared = data[HALF_SHARED],
+        .token = data[TOKEN],
+        .target = data[TARGET],
+        .dy = data[DY],
+        .dx = {data[DX0], data[DX1]},
+        .d_parameter = data[D_PARAMETER],
+        .d_shared = data[D_SHARED],
+        .scale = 0.001F,
+        .on = on,
+    };
+}
+
+enum status operands_compare(struct cuda_context *c, const struct operands *o, enum array k,
+                             double *worst)
+{
+    enum status st = STATUS_OK;
+    const float *wanted = o->host[k];
+    double largest = 0, off = 0;
+    float *found = malloc((o->n[k] + 1) * sizeof *found);
+    if (!found)
+        return error_set(STATUS_NOMEM, "%zu numbers", o->n[k]);
+    TRY(take(c, o, k, found));
+    for (size_t i = 0; i < o->n[k]; i++) {
+        double d = fabs((double)found[i] - (double)wanted[i]);
+        largest = fmax(largest, fabs((double)wanted[i]));
+        off = d <= off ? off : d; /* NAN too */
+    }
+    off = off > 0 || isnan(off) ? off / largest : 0;
+    *worst = off <= *worst ? *worst : off;
+out:
+    free(found);
+    return st;
+}

@@ -1,0 +1,171 @@
+/* layer.h - what an op of each kind computes: shapes from a model's attributes, forward, backward.
+ *
+ * Shapes in comments: B samples of a microbatch, T tokens (rows) per sample, C channels (columns),
+ * row-major. Sizes are counted in `real`s. A kind is one file with one `struct layer_kind`, and one
+ * row in the table of exec/device/cpu/kinds.c.
+ *
+ * Attributes by kind (n: a count >= 1; flags are 0 or 1):
+ *   embedding  tokens n, channels n, vocabulary >= 256, positions 0 or >= tokens, types >= 0,
+ * concat layernorm  tokens n, channels n linear     tokens n, in n, out n, bias attention  tokens
+ * n, channels n, heads n (divides channels), causal gelu       tokens n, channels n residual tokens
+ * n, channels n loss       tokens n, vocabulary >= 256, masked Flags, positions and types are 0
+ * when absent; everything else must be there. */
+#ifndef EXEC_DEVICE_LAYER_H
+#define EXEC_DEVICE_LAYER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+#include "core/model.h"
+
+/* float, unless a test compiles the layers for double to compare with finite differences. */
+#ifndef EXEC_REAL
+#define EXEC_REAL float
+#endif
+typedef EXEC_REAL real;
+
+enum layer_fill { FILL_NORMAL, FILL_ZERO, FILL_ONE }; /* start values: normal(0, 0.02), 0, 1 */
+enum { LAYER_PARTS = 3, LAYER_INPUTS = 2 };
+
+/* A run of own parameters with the same kind of start value. Of the whole op's parameters these are
+ * numbers from .. from + run - 1, then from + stride ..., n in all; layer_shape() makes it all. */
+struct layer_part {
+    size_t n;
+    enum layer_fill fill;
+    size_t from, run, stride;
+};
+
+/* Which part of an op one of several shards computes (core/model.h: enum model_tensor). */
+struct layer_shard {
+    size_t shards, shard;
+    size_t groups; /* outputs are so many equal groups, each of which is divided: q, k and v */
+};
+
+/* Tensor parallelism inside an op: sum `n` numbers over the shards, in place, everywhere to the
+ * same bits. Keeps its errors to itself (exec/device.h). */
+struct layer_sums {
+    void *self;
+    void (*sum)(void *self, real *data, size_t n);
+};
+
+/* One op, checked. */
+struct layer {
+    const struct layer_kind *kind;
+    size_t tokens;
+    size_t in, out; /* channels of an input row and of an output row */
+    size_t heads, vocabulary, positions, types;
+    size_t first[LAYER_PARTS];    /* shards: first row of each table, or first class of the loss */
+    size_t shards, shard;         /* 1, 0: all of the op */
+    bool sums_output, sums_input; /* shards: their sum over the shards is the output; gradient */
+    bool causal, bias, concat, masked;
+    bool half; /* x, y, dy and dx are bf16, two in the place of a real: the model's numbers are */
+    bool tied; /* its weight is another op's */
+    struct layer_part part[LAYER_PARTS];
+    size_t parameters; /* own: all parts */
+    size_t shared;     /* borrowed: the first so many of the owner's */
+    size_t inputs;     /* in-edges */
+    size_t input;      /* per sample, of each of them */
+    size_t output;     /* per sample; 0 for the loss */
+    size_t saved;      /* per sample, kept from forward to backward besides inputs and output */
+    size_t work;       /* scratch of one call, whatever the batch */
+};
+
+/* Operands of one call; backward uses what forward was given and has left in y and saved. */
+struct layer_io {
+    size_t batch;                   /* B */
+    const real *x[LAYER_INPUTS];    /* [inputs] (B, T, in) */
+    real *y;                        /* (B, T, out) */
+    real *saved;                    /* (B, saved) */
+    real *work;                     /* [work] */
+    const real *parameter, *shared; /* [parameters], [shared] */
+    const real *half, *half_shared; /* the same in bf16 if the layer is `half` */
+    const int32_t *token, *target;  /* (B, T); target < 0: predicts nothing */
+    const real *dy;                 /* (B, T, out) */
+    real *dx[LAYER_INPUTS];         /* [inputs] (B, T, in): overwritten */
+    real *d_parameter, *d_shared;   /* added to */
+    real scale;                     /* loss: weight of one target */
+    double loss;                    /* loss: forward sets the unweighted sum */
+    const struct layer_sums *sums;  /* NULL unless the layer is one of several shards */
+    void *on;                       /* the backend's state (backend.h) */
+};
+
+struct layer_kind {
+    const char *name;
+    size_t inputs;
+    /* Read the attributes of op (model.h) into *l and set its sizes; `kind` and `inputs` are set,
+     * the rest is zero. STATUS_INVALID. */
+    enum status (*shape)(const struct model_op *op, struct layer *l);
+    void (*forward)(const struct layer *l, struct layer_io *io);
+    void (*backward)(const struct layer *l, struct layer_io *io);
+    /* Where the gradients of the parameters can be made apart: from x, y, saved and dy, later; what
+     * backward() then leaves out. NULL: backward() makes them too. */
+    void (*backward_weight)(const struct layer *l, struct layer_io *io);
+    /* Make *l, of the whole op, that of one shard; op->tensor is not TENSOR_WHOLE, `part` is
+     * complete. STATUS_UNSUPPORTED when it cannot be divided so. NULL: never. */
+    enum status (*divide)(const struct model_op *op, const struct layer_shard *s, size_t batch,
+                          struct layer *l);
+};
+
+/* The whole backward, in both halves where there are two. */
+static inline void layer_backward(const struct layer *l, struct layer_io *io)
+{
+    l->kind->backward(l, io);
+    if (l->kind->backward_weight)
+        l->kind->backward_weight(l, io);
+}
+
+/* Room in reals for n activations. A stage refuses odd numbers of bf16. */
+static inline size_t layer_room(const struct layer *l, size_t n)
+{
+    return l->half ? n / 2 : n;
+}
+
+/* NULL when no kind of that name has numerics. */
+const struct layer_kind *layer_kind_find(const char *name);
+
+/* Shape of op `op` of the model for microbatches of `batch` samples, checked against everything the
+ * model says of it: attributes, parameter_bytes, shared_bytes, output_bytes (element_bytes a
+ * number), its producers' output_bytes. The model is untrusted: sizes that do not fit are errors
+ * too. STATUS_INVALID and STATUS_UNSUPPORTED (kind without numerics) name the op. O(attributes +
+ * in). */
+enum status layer_shape(const struct model *m, uint32_t op, size_t batch,
+                        struct layer *out) MUST_CHECK;
+
+/* Make *l, as layer_shape() has it, the part of one shard; s->groups is not looked at. Nothing for
+ * one shard and for ops that every shard computes. STATUS_UNSUPPORTED names the op. */
+enum status layer_divide(const struct model *m, uint32_t op, const struct layer_shard *s,
+                         size_t batch, struct layer *l) MUST_CHECK;
+/* Part of n rows that a shard has; the first n % shards ones have one more. */
+static inline size_t shard_first(size_t n, const struct layer_shard *s)
+{
+    size_t rest = n % s->shards;
+    return s->shard * (n / s->shards) + (s->shard < rest ? s->shard : rest);
+}
+static inline size_t shard_rows(size_t n, const struct layer_shard *s)
+{
+    return n / s->shards + (s->shard < n % s->shards);
+}
+
+/* For shape(): attribute `name` in low .. high. Without `fallback` (< 0) it must be there. */
+enum status layer_attribute(const struct model_op *op, const char *name, int64_t fallback,
+                            int64_t low, size_t *out) MUST_CHECK;
+enum status layer_flag(const struct model_op *op, const char *name, bool *out) MUST_CHECK;
+
+/* Saturating arithmetic of sizes: SIZE_MAX when the result does not fit. */
+static inline size_t size_times(size_t a, size_t b)
+{
+    return b > 0 && a > SIZE_MAX / b ? SIZE_MAX : a * b;
+}
+static inline size_t size_plus(size_t a, size_t b)
+{
+    return a > SIZE_MAX - b ? SIZE_MAX : a + b;
+}
+
+/* Write the start values of the parameters of op number `op`: a function of (seed, op, place in the
+ * whole op) only, so every rank that holds them holds the same. n <= l->parameters values from the
+ * first on. */
+void layer_start(const struct layer *l, uint64_t seed, uint32_t op, size_t n, real *parameter);
+
+#endif

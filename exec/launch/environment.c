@@ -1,0 +1,135 @@
+/* Every rank is a process that runs the same command, started by torchrun, srun, mpirun or by hand.
+ * That of rank 0 is the launcher, and all start their own worker. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/digest.h"
+#include "exec/executor.h"
+#include "exec/launch/run.h"
+
+enum { PORT = 29500 }; /* torchrun's */
+
+bool launch_by_environment(const struct run *run)
+{
+    return run->options->launcher && !strcmp(run->options->launcher, "env");
+}
+
+static const char *variable(const char *name, const char *fallback)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : fallback;
+}
+
+/* A secret that all were given, or at least what tells this run from others on the machine. */
+static enum status read_token(uint8_t token[TOKEN])
+{
+    char text[512];
+    uint8_t digest[DIGEST];
+    const char *told = getenv("FORELINE_TOKEN");
+    if (told)
+        return hex_parse(told, token, TOKEN);
+    snprintf(text, sizeof text, "foreline %.200s %.200s", variable("TORCHELASTIC_RUN_ID", ""),
+             variable("SLURM_JOB_ID", ""));
+    digest_bytes(text, strlen(text), digest);
+    memcpy(token, digest, TOKEN);
+    return STATUS_OK;
+}
+
+enum status launch_read_environment(struct run *run)
+{
+    enum status st;
+    uint32_t ranks;
+    bool given;
+    if (launch_in_one_process(run))
+        return error_set(STATUS_USAGE, "--launcher env: transport local has one process");
+    TRY(rendezvous_rank(&run->rank, &ranks));
+    if (ranks != run->program->ranks)
+        return error_set(STATUS_INVALID, "WORLD_SIZE is %u, the plan has %zu ranks", ranks,
+                         run->program->ranks);
+    TRY(rendezvous_master(run->address, &run->port, &given));
+    if (!given) {
+        snprintf(run->address, sizeof run->address, "127.0.0.1");
+        run->port = PORT;
+    }
+    TRY(read_token(run->token));
+out:
+    return st;
+}
+
+enum status launch_is_member(const struct launch_options *o, bool *member)
+{
+    uint32_t rank = 0, ranks;
+    enum status st = STATUS_OK;
+    if (o->launcher && !strcmp(o->launcher, "env"))
+        st = rendezvous_rank(&rank, &ranks);
+    if (st == STATUS_OK)
+        *member = rank > 0;
+    return st;
+}
+
+/* Until the worker ends. One that stays stopped cannot notice that the run is over. */
+static enum status watch(struct run *run)
+{
+    struct launched *w = &run->worker[run->rank];
+    double stopped_s = 0;
+    while (w->alive) {
+        struct pollfd p = {.fd = run->signals, .events = POLLIN};
+        struct signalfd_siginfo s;
+        if (poll(&p, 1, 500) < 0 && errno != EINTR)
+            return error_set(STATUS_IO, "poll: %s", strerror(errno));
+        while (read(run->signals, &s, sizeof s) == (ssize_t)sizeof s)
+            if (s.ssi_signo != SIGCHLD)
+                return error_set(STATUS_EXTERNAL, "interrupted by signal %u (%s)", s.ssi_signo,
+                                 strsignal((int)s.ssi_signo));
+        int status;
+        if (waitpid(w->pid, &status, WNOHANG | WUNTRACED | WCONTINUED) == w->pid) {
+            stopped_s = WIFSTOPPED(status) ? clock_now() : 0;
+            w->alive = WIFSTOPPED(status) || WIFCONTINUED(status);
+            run->alive = w->alive;
+            w->exit = status;
+        }
+        if (stopped_s > 0 && clock_now() - stopped_s > run->options->timeout_s)
+            return error_set(STATUS_EXTERNAL, "rank %u (%s on %s) is stopped", run->rank,
+                             run->program->rank[run->rank].name, w->machine);
+    }
+    if (WIFSIGNALED(w->exit))
+        return error_set(STATUS_EXTERNAL, "rank %u (%s on %s) killed by signal %d (%s)", run->rank,
+                         run->program->rank[run->rank].name, w->machine, WTERMSIG(w->exit),
+                         strsignal(WTERMSIG(w->exit)));
+    if (WEXITSTATUS(w->exit) != 0)
+        return error_set(STATUS_EXTERNAL, "rank %u (%s on %s) was ended: rank 0 says why",
+                         run->rank, run->program->rank[run->rank].name, w->machine);
+    return STATUS_OK;
+}
+
+enum status launch_member(const struct program *p, const struct model *m,
+                          const struct launch_options *o)
+{
+    enum status st;
+    struct run run = {.program = p,
+                      .model = m,
+                      .options = o,
+                      .steps = o->steps + o->warmup,
+                      .listener = -1,
+                      .lock = -1,
+                      .signals = -1};
+    TRY(executor_supports(p));
+    TRY(launch_check_options(p, m, o));
+    TRY(launch_allocate(&run));
+    TRY(launch_read_environment(&run));
+    TRY(launch_open_checkpoints(&run));
+    TRY(launch_take_signals(&run));
+    TRY(launch_prepare(&run));
+    TRY(launch_spawn(&run));
+    TRY(watch(&run));
+out:
+    launch_tear_down(&run);
+    return st;
+}

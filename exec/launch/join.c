@@ -1,0 +1,78 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "exec/launch/run.h"
+#include "exec/transport/tcp/socket.h"
+
+/* A connection that says nothing for so long is dropped; how long the answer may take to send. */
+static const double hello_s = 3, welcome_s = 0.5;
+
+static enum status check_hello(const struct run *run, const struct frame_head *head,
+                               const struct frame_hello *h)
+{
+    enum status st;
+    char name[RANK_NAME];
+    TRY(frame_check(head));
+    if (head->type != FRAME_HELLO || head->bytes != sizeof *h)
+        return error_set(STATUS_IO, "a stranger");
+    if (h->machine[MACHINE - 1] || memcmp(h->token, run->token, TOKEN) ||
+        h->ranks != run->program->ranks || h->rank >= h->ranks ||
+        run->worker[h->rank].stage != WORKER_SPAWNED)
+        return error_set(STATUS_IO, "a stranger");
+    if (memcmp(h->digest, run->digest, DIGEST))
+        return error_set(STATUS_INVALID, "%s has read another program or model",
+                         launch_name(run, h->rank, name));
+out:
+    return st;
+}
+
+/* When the last one is there, tell everybody where everybody is. */
+static void welcome(struct run *run)
+{
+    size_t n = run->program->ranks;
+    struct frame_peer *peer = calloc(n, sizeof *peer);
+    enum status st = peer ? STATUS_OK : error_set(STATUS_NOMEM, "ports of %zu ranks", n);
+    for (size_t r = 0; peer && r < n; r++)
+        peer[r] = run->worker[r].peer;
+    double deadline_s = clock_now() + welcome_s;
+    for (size_t r = 0; st == STATUS_OK && r < n; r++)
+        st = frame_write(run->worker[r].fd, FRAME_WELCOME, peer, n * sizeof *peer, NULL, 0,
+                         deadline_s);
+    if (st != STATUS_OK)
+        launch_blame(run, st == STATUS_NOMEM ? CAUSE_PRIMARY : CAUSE_SYMPTOM, st, "%s",
+                     error_message());
+    free(peer);
+    socket_close(&run->listener);
+    launch_remove_files(run);
+}
+
+void launch_answer(struct run *run)
+{
+    enum status st;
+    int fd = -1;
+    struct frame_head head;
+    struct frame_hello h;
+    double now_s = clock_now();
+    TRY(socket_accept(run->listener, now_s + hello_s, &fd));
+    TRY(socket_read(fd, &head, sizeof head, now_s + hello_s));
+    TRY(socket_read(fd, &h, sizeof h, now_s + hello_s));
+    TRY(check_hello(run, &head, &h));
+    struct launched *w = &run->worker[h.rank];
+    TRY(socket_peer(fd, w->peer.host));
+    w->peer.port = h.port;
+    w->peer.clock = h.clock;
+    w->fd = fd;
+    fd = -1;
+    w->told = (pid_t)h.pid;
+    memcpy(w->machine, h.machine, MACHINE);
+    w->stage = WORKER_JOINED;
+    w->at.op = run->program->op_start[h.rank];
+    w->heard_s = w->progress_s = now_s;
+    if (++run->joined == run->program->ranks)
+        welcome(run);
+out:
+    if (st == STATUS_INVALID)
+        launch_blame(run, CAUSE_PRIMARY, st, "%s", error_message());
+    socket_close(&fd);
+}

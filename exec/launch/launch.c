@@ -1,0 +1,166 @@
+#include "exec/launch/launch.h"
+#include "core/clock.h"
+#include "exec/executor.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "exec/batch_tokens.h"
+#include "exec/launch/run.h"
+#include "exec/transport/tcp/socket.h"
+
+static const double max_steps = 1e6;
+
+const char *launch_paced(const char *device)
+{
+    return !strcmp(device, "cuda") ? "paced-cuda" : "paced";
+}
+
+bool launch_is_paced(const char *device)
+{
+    return !strncmp(device, "paced", strlen("paced"));
+}
+
+enum status launch_check_options(const struct program *p, const struct model *m,
+                                 const struct launch_options *o)
+{
+    if (o->steps < 1 || (double)o->steps + (double)o->warmup > max_steps)
+        return error_set(STATUS_INVALID,
+                         "%zu steps after %zu: expected at least 1, and %g together at most",
+                         o->steps, o->warmup, max_steps);
+    if (!(o->timeout_s > 0 && o->timeout_s <= 1e6))
+        return error_set(STATUS_INVALID, "timeout of %g s: expected more than 0", o->timeout_s);
+    for (size_t k = 0; k < p->stage_start[p->stages]; k++)
+        if (p->stage_op[k] >= m->n)
+            return error_set(STATUS_INVALID, "the program has op %u, the model only %zu",
+                             p->stage_op[k], m->n);
+    return STATUS_OK;
+}
+
+enum status launch_allocate(struct run *run)
+{
+    size_t ranks = run->program->ranks, steps = run->steps;
+    size_t times = run->options->steps * run->program->ops;
+    run->worker = calloc(ranks + 1, sizeof *run->worker);
+    for (size_t r = 0; run->worker && r < ranks; r++)
+        run->worker[r].fd = -1;
+    run->start_s = calloc(steps * ranks + 1, sizeof *run->start_s);
+    run->end_s = calloc(steps * ranks + 1, sizeof *run->end_s);
+    run->loss = calloc(steps * ranks + 1, sizeof *run->loss);
+    run->op_start_s = calloc(times + 1, sizeof *run->op_start_s);
+    run->op_end_s = calloc(times + 1, sizeof *run->op_end_s);
+    for (size_t r = 0; r < run->program->ranks; r++)
+        if (run->program->rank[r].shard >= run->shards)
+            run->shards = run->program->rank[r].shard + (size_t)1;
+    run->digests = calloc(run->model->n * run->shards + 1, DIGEST);
+    run->digested = calloc(run->model->n * run->shards + 1, sizeof *run->digested);
+    if (!run->worker || !run->start_s || !run->end_s || !run->loss || !run->op_start_s ||
+        !run->op_end_s || !run->digests || !run->digested)
+        return error_set(STATUS_NOMEM, "results of %zu steps", steps);
+    return STATUS_OK;
+}
+
+enum status launch_take_signals(struct run *run)
+{
+    sigset_t mask;
+    const struct sigaction standard = {.sa_handler = SIG_DFL};
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGINT);
+    sigaddset(&mask, SIGTERM);
+    sigaddset(&mask, SIGCHLD);
+    sigaction(SIGCHLD, &standard, &run->old_child); /* ignored children cannot be waited for */
+    sigprocmask(SIG_BLOCK, &mask, &run->old_mask);
+    run->masked = true;
+    run->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    return run->signals < 0 ? error_set(STATUS_IO, "signalfd: %s", strerror(errno)) : STATUS_OK;
+}
+
+/* CPU seconds that the whole machine has spent on anything since it started, its host's theft of
+ * cores included; 0 when it does not say. */
+static double machine_cpu_s(void)
+{
+    double user, nice, system, idle, wait, irq, softirq, steal, busy_s = 0;
+    FILE *f = fopen("/proc/stat", "r");
+    if (!f)
+        return 0;
+    if (fscanf(f, "cpu %lf %lf %lf %lf %lf %lf %lf %lf", &user, &nice, &system, &idle, &wait, &irq,
+               &softirq, &steal) == 8)
+        busy_s = (user + nice + system + irq + softirq + steal) / (double)sysconf(_SC_CLK_TCK);
+    fclose(f);
+    return busy_s;
+}
+
+static double children_cpu_s(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_CHILDREN, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+void launch_tear_down(struct run *run)
+{
+    launch_kill(run);
+    launch_remove_files(run);
+    launch_close_checkpoints(run);
+    for (size_t r = 0; run->worker && r < run->program->ranks; r++) {
+        socket_close(&run->worker[r].fd);
+        free(run->worker[r].payload);
+    }
+    if (run->starter.output)
+        fclose(run->starter.output);
+    socket_close(&run->listener);
+    socket_close(&run->signals);
+    if (run->masked) {
+        sigprocmask(SIG_SETMASK, &run->old_mask, NULL);
+        sigaction(SIGCHLD, &run->old_child, NULL);
+    }
+    free(run->worker);
+    free(run->start_s);
+    free(run->end_s);
+    free(run->loss);
+    free(run->op_start_s);
+    free(run->op_end_s);
+    free(run->digests);
+    free(run->digested);
+}
+
+enum status launch_run(const struct program *p, const struct model *m,
+                       const struct launch_options *o, struct measurement *out,
+                       struct timeline *timeline)
+{
+    enum status st;
+    struct run run = {.program = p,
+                      .model = m,
+                      .options = o,
+                      .steps = o->steps + o->warmup,
+                      .listener = -1,
+                      .lock = -1,
+                      .signals = -1};
+    double cpu_s = children_cpu_s(), machine_s = machine_cpu_s();
+
+    TRY(executor_supports(p));
+    TRY(launch_check_options(p, m, o));
+    TRY(launch_allocate(&run));
+    if (launch_by_environment(&run))
+        TRY(launch_read_environment(&run));
+    TRY(launch_open_checkpoints(&run));
+    if (o->batch_tokens)
+        TRY(batch_tokens_write(m, p, o->text, (uint32_t)run.first, run.steps, o->batch_tokens));
+    TRY(launch_take_signals(&run));
+    TRY(launch_prepare(&run));
+    run.started_s = clock_now();
+    TRY(launch_spawn(&run));
+    TRY(launch_watch(&run));
+    cpu_s = children_cpu_s() - cpu_s;
+    run.others_cpu_s = machine_cpu_s() - machine_s - cpu_s;
+    TRY(launch_result(&run, cpu_s, out, timeline));
+out:
+    launch_tear_down(&run);
+    return st;
+}

@@ -1,0 +1,130 @@
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "exec/launch/run.h"
+
+/* A message up to this size travels without asking the receiver first, whose rank may be computing:
+ * larger ones wait for its next MPI call. */
+enum { EAGER_LEAST = 2 << 20, EAGER_MOST = 16 << 20, EAGER_HEAD = 256, LINE = 4096 };
+
+/* ---- words */
+
+/* Where a program is, as the shell would find it; false: nowhere. */
+static bool find_program(const char *name, char *path, size_t n)
+{
+    const char *dirs = getenv("PATH");
+    if (strchr(name, '/')) {
+        snprintf(path, n, "%s", name);
+        return !access(path, X_OK);
+    }
+    while (dirs && *dirs) {
+        size_t length = strcspn(dirs, ":");
+        snprintf(path, n, "%.*s/%s", (int)length, dirs, name);
+        if (!access(path, X_OK))
+            return true;
+        dirs += length + (dirs[length] == ':');
+    }
+    return false;
+}
+
+static int64_t eager_limit(const struct program *p)
+{
+    int64_t most = EAGER_LEAST;
+    for (size_t i = 0; i < p->ops; i++)
+        if (p->op[i].kind == OP_SEND && p->op[i].bytes + EAGER_HEAD > most)
+            most = p->op[i].bytes + EAGER_HEAD;
+    return most < EAGER_MOST ? most : EAGER_MOST;
+}
+
+/* Eager messages, large socket buffers, no spinning; on one machine nothing leaves the loopback
+ * interface. Between machines the network is Open MPI's choice. */
+static void write_mpirun(const struct run *run, char line[LINE])
+{
+    int n = snprintf(line, LINE,
+                     "mpirun %s-n %zu --bind-to none --oversubscribe --mca mpi_yield_when_idle 1 "
+                     "--mca btl_tcp_eager_limit %lld --mca btl_tcp_max_send_size %lld "
+                     "--mca btl_tcp_sndbuf 4194304 --mca btl_tcp_rcvbuf 4194304 "
+                     "-x FORELINE_LAUNCHER -x FORELINE_TOKEN -x OPENBLAS_NUM_THREADS ",
+                     geteuid() == 0 ? "--allow-run-as-root " : "", run->program->ranks,
+                     (long long)eager_limit(run->program), (long long)eager_limit(run->program));
+    if (run->options->mpirun)
+        snprintf(line + n, (size_t)(LINE - n), "%.1024s", run->options->mpirun);
+    else if (run->options->hosts)
+        snprintf(line + n, (size_t)(LINE - n), "--hostfile %.1024s", run->options->hosts);
+    else
+        snprintf(line + n, (size_t)(LINE - n),
+                 "--mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include lo "
+                 "--mca oob_tcp_if_include lo");
+}
+
+/* Split at blanks; array and strings in one block. */
+static char **split(const char *line, const char *program)
+{
+    size_t words = 1, length = strlen(line), room;
+    for (const char *c = line; *c; c++)
+        words += *c == ' ';
+    room = (words + 2) * sizeof(char *) + length + 1 + strlen(program) + 1;
+    char **word = calloc(1, room), *text = (char *)(word + words + 2), *save = NULL;
+    if (!word)
+        return NULL;
+    strcpy(text, line);
+    size_t n = 0;
+    for (char *w = strtok_r(text, " ", &save); w; w = strtok_r(NULL, " ", &save))
+        word[n++] = w;
+    word[0] = strcpy(text + length + 1, program);
+    return word;
+}
+
+enum status launch_words(const struct run *run, char ***words)
+{
+    char line[LINE], name[256] = "", path[LINE];
+    const char *told = run->options->launcher;
+    if (told && strlen(told) >= LINE)
+        return error_set(STATUS_INVALID, "launcher of %zu characters", strlen(told));
+    if (told)
+        snprintf(line, LINE, "%s", told);
+    else
+        write_mpirun(run, line);
+    sscanf(line, "%255s", name);
+    if (!name[0])
+        return error_set(STATUS_INVALID, "the launcher has no name");
+    if (!find_program(name, path, sizeof path))
+        return error_set(STATUS_IO, "no %s to start workers with%s", name,
+                         told ? "" : ": install openmpi-bin, or name another launcher");
+    *words = split(line, path);
+    return *words ? STATUS_OK : error_set(STATUS_NOMEM, "launcher");
+}
+
+/* ---- what it prints */
+
+/* Open MPI: "... process rank 1 with PID 0 on node host exited on signal 9 (Killed)." */
+bool launch_find_signal(FILE *output, unsigned *rank, int *signal)
+{
+    char line[1024];
+    rewind(output);
+    while (fgets(line, sizeof line, output)) {
+        const char *r = strstr(line, "process rank "), *s = strstr(line, "exited on signal ");
+        if (r && s && sscanf(r, "process rank %u", rank) == 1 &&
+            sscanf(s, "exited on signal %d", signal) == 1)
+            return true;
+    }
+    return false;
+}
+
+void launch_find_reason(FILE *output, char *text, size_t n)
+{
+    char line[1024];
+    text[0] = '\0';
+    rewind(output);
+    while (fgets(line, sizeof line, output)) {
+        size_t length = strcspn(line, "\n");
+        line[length] = '\0';
+        if (length > 0 && strspn(line, "-= ") < length) {
+            snprintf(text, n, "%s", line);
+            return;
+        }
+    }
+}

@@ -1,0 +1,296 @@
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/digest.h"
+#include "exec/launch/run.h"
+
+/* ---- taking reports */
+
+/* When step s was over on the last rank, from its start. Each rank's times count from its own
+ * start, the same moment on all: machines have different clocks. */
+static double duration_of(const struct run *run, size_t s)
+{
+    size_t ranks = run->program->ranks;
+    double longest_s = 0;
+    for (size_t r = 0; r < ranks; r++)
+        longest_s = fmax(longest_s, run->end_s[s * ranks + r] - run->start_s[s * ranks + r]);
+    return longest_s;
+}
+
+/* Lines for steps that all ranks have reported. */
+static void show_progress(struct run *run)
+{
+    size_t ranks = run->program->ranks, every = run->options->progress_every;
+    for (;; run->announced++) {
+        double loss = 0;
+        size_t s = run->announced;
+        for (size_t r = 0; r < ranks; r++) {
+            if (run->worker[r].steps <= s)
+                return;
+            loss += run->loss[s * ranks + r];
+        }
+        if ((run->first + s + 1) % every != 0)
+            continue;
+        fprintf(stderr, "step %zu of %zu: %.3g s, loss %.6g%s\n", (size_t)run->first + s + 1,
+                (size_t)run->first + run->steps, duration_of(run, s), loss,
+                s < run->options->warmup ? " (warm-up)" : "");
+    }
+}
+
+/* Tell when the warm-up is over. */
+static enum status check_warmup(struct run *run)
+{
+    const struct launch_options *o = run->options;
+    size_t ranks = run->program->ranks;
+    if (run->measuring || !o->measuring)
+        return STATUS_OK;
+    for (size_t r = 0; r < ranks; r++)
+        if (run->worker[r].steps < o->warmup)
+            return STATUS_OK;
+    uint32_t *pid = calloc(ranks + 1, sizeof *pid);
+    if (!pid)
+        return error_set(STATUS_NOMEM, "out of memory");
+    for (size_t r = 0; r < ranks; r++)
+        pid[r] = (uint32_t)run->worker[r].told;
+    run->measuring = true;
+    o->measuring(o->measuring_context, pid, ranks);
+    free(pid);
+    return STATUS_OK;
+}
+
+enum status launch_take_step(struct run *run, uint32_t rank, const char *payload)
+{
+    const struct program *p = run->program;
+    struct launched *w = &run->worker[rank];
+    struct frame_step s;
+    memcpy(&s, payload, sizeof s);
+    if (s.step != w->steps || s.step >= run->steps)
+        return error_set(STATUS_IO, "reports step %llu, expected %zu", (unsigned long long)s.step,
+                         w->steps);
+    w->steps++;
+    double second_s = run->options->dilation > 0 ? run->options->dilation : 1;
+    run->start_s[s.step * p->ranks + rank] = s.start_s / second_s;
+    run->end_s[s.step * p->ranks + rank] = s.end_s / second_s;
+    run->loss[s.step * p->ranks + rank] = s.loss;
+    if (run->options->progress_every > 0)
+        show_progress(run);
+    if (s.step < run->options->warmup)
+        return check_warmup(run);
+    size_t first = p->op_start[rank], n = p->op_start[rank + 1] - first;
+    size_t at = (s.step - run->options->warmup) * p->ops + first;
+    const char *times = payload + sizeof s;
+    memcpy(run->op_start_s + at, times, n * sizeof(double));
+    memcpy(run->op_end_s + at, times + n * sizeof(double), n * sizeof(double));
+    for (size_t i = at; i < at + n; i++) {
+        run->op_start_s[i] /= second_s;
+        run->op_end_s[i] /= second_s;
+    }
+    return STATUS_OK;
+}
+
+/* The digests of the ops in own[n] of a shard; they are equal on all replicas. */
+static enum status take_digests(struct run *run, uint32_t shard, const uint32_t *own, size_t n,
+                                const char *payload)
+{
+    for (size_t k = 0; k < n; k++) {
+        struct frame_digest d;
+        memcpy(&d, payload + k * sizeof d, sizeof d);
+        if (d.op != own[k] || d.op >= run->model->n)
+            return error_set(STATUS_IO, "sends the digest of an op that is not its own");
+        size_t at = d.op * run->shards + shard;
+        uint8_t *known = run->digests + at * DIGEST;
+        if (run->digested[at] && memcmp(known, d.digest, DIGEST))
+            return error_set(STATUS_INVALID,
+                             "the parameters of op '%s' differ from another replica's",
+                             run->model->op[d.op].name);
+        memcpy(known, d.digest, DIGEST);
+        run->digested[at] = true;
+    }
+    return STATUS_OK;
+}
+
+enum status launch_take_done(struct run *run, uint32_t rank, const char *payload)
+{
+    struct launched *w = &run->worker[rank];
+    struct frame_done done;
+    size_t n = program_rank_ops(run->program, rank, NULL);
+    memcpy(&done, payload, sizeof done);
+    if (w->stage == WORKER_DONE || w->steps != run->steps || done.digests != n)
+        return error_set(STATUS_IO, "is done after %zu of %zu steps with %llu digests", w->steps,
+                         run->steps, (unsigned long long)done.digests);
+    w->stage = WORKER_DONE;
+    w->peak_bytes = done.peak_bytes;
+    run->done++;
+    uint32_t *own = calloc(n + 1, sizeof *own);
+    if (!own)
+        return error_set(STATUS_NOMEM, "digests of %zu ops", n);
+    program_rank_ops(run->program, rank, own);
+    enum status st =
+        take_digests(run, run->program->rank[rank].shard, own, n, payload + sizeof done);
+    free(own);
+    return st;
+}
+
+/* ---- the measurement */
+
+/* The measured step whose duration is the (lower) median. */
+static size_t median_step(const double *duration_s, size_t n)
+{
+    size_t best = 0;
+    for (size_t k = 0; k < n; k++) {
+        size_t below = 0;
+        for (size_t i = 0; i < n; i++)
+            below += duration_s[i] < duration_s[k] || (duration_s[i] == duration_s[k] && i < k);
+        if (below == (n - 1) / 2)
+            best = k;
+    }
+    return best;
+}
+
+/* Times of measured step k from its start. A RECV begins with its SEND and a collective with its
+ * last member. */
+static void fill_timeline(const struct run *run, size_t k, struct timeline *t)
+{
+    const struct program *p = run->program;
+    for (size_t r = 0; r < p->ranks; r++) {
+        double zero_s = run->start_s[(run->options->warmup + k) * p->ranks + r];
+        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
+            t->start_s[i] = run->op_start_s[k * p->ops + i] - zero_s;
+            t->end_s[i] = run->op_end_s[k * p->ops + i] - zero_s;
+        }
+    }
+    for (size_t i = 0; i < p->ops; i++) {
+        const struct program_op *o = &p->op[i];
+        if (o->kind == OP_RECV)
+            t->start_s[i] = t->start_s[o->match];
+        if (op_is_collective(o))
+            for (size_t j = o->match; j != i; j = p->op[j].match)
+                t->start_s[i] = fmax(t->start_s[i], t->start_s[j]);
+    }
+}
+
+/* Seconds of measured step k: until the last rank was done; without flush the pace of its middle,
+ * as of simulations. `t` is scratch. */
+static double iteration_of(const struct run *run, size_t k, struct timeline *t)
+{
+    bool settled;
+    if (!run->program->asynchronous)
+        return duration_of(run, run->options->warmup + k);
+    fill_timeline(run, k, t);
+    return timeline_iteration(run->program, t, &settled);
+}
+
+/* What each channel and ring edge carries in an iteration, and how much of it. */
+static enum status fill_links(const struct program *p, const struct timeline *t,
+                              struct measurement *out)
+{
+    size_t n = p->channels;
+    out->link = calloc(n + 1, sizeof *out->link);
+    if (!out->link)
+        return error_set(STATUS_NOMEM, "%zu links", n);
+    for (size_t c = 0; c < n; c++) {
+        char name[256];
+        snprintf(name, sizeof name, "%.120s->%.120s", p->rank[p->channel[c].from].name,
+                 p->rank[p->channel[c].to].name);
+        out->link[c].name = strdup(name);
+        if (!out->link[c].name)
+            return error_set(STATUS_NOMEM, "%zu links", n);
+        out->links++;
+    }
+    for (size_t i = 0; i < p->ops; i++)
+        if (p->op[i].kind == OP_RECV) {
+            struct measured_link *l = &out->link[p->op[i].channel];
+            l->bytes += (double)p->op[i].bytes;
+            l->busy_fraction += (t->end_s[i] - t->start_s[i]) / out->iteration_s;
+        }
+    for (size_t c = 0; c < n; c++)
+        out->link[c].busy_fraction = fmin(1, out->link[c].busy_fraction);
+    measurement_sort_links(out);
+    return STATUS_OK;
+}
+
+static enum status fill_losses(const struct run *run, struct measurement *out)
+{
+    size_t ranks = run->program->ranks;
+    out->loss = calloc(run->steps, sizeof *out->loss);
+    if (!out->loss)
+        return error_set(STATUS_NOMEM, "%zu steps", run->steps);
+    out->losses = run->steps;
+    for (size_t s = 0; s < run->steps; s++)
+        for (size_t r = 0; r < ranks; r++)
+            out->loss[s] += run->loss[s * ranks + r];
+    return STATUS_OK;
+}
+
+static enum status fill_parameters(const struct run *run, struct measurement *out)
+{
+    char *hex = malloc(DIGEST_HEX);
+    if (!hex)
+        return error_set(STATUS_NOMEM, "out of memory");
+    digest_hex(run->digests, run->model->n * run->shards * DIGEST, hex);
+    out->parameters_sha256 = hex;
+    return STATUS_OK;
+}
+
+static enum status warn_of_load(const struct run *run, struct measurement *out)
+{
+    enum status st = STATUS_OK;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    bool timed = run->options->paced || launch_is_paced(run->options->device);
+    if (!timed && (long)run->program->ranks > cores)
+        TRY(measurement_warn(out, "%zu workers on %ld cores: times are not comparable",
+                             run->program->ranks, cores));
+    double share = run->others_cpu_s / (clock_now() - run->started_s) / (double)cores;
+    if (share > 0.05)
+        TRY(measurement_warn(out, "the machine was not idle: other work took %.0f %% of its CPUs",
+                             100 * share));
+out:
+    return st;
+}
+
+enum status launch_result(struct run *run, double cpu_s, struct measurement *out,
+                          struct timeline *timeline)
+{
+    enum status st = STATUS_OK;
+    const struct program *p = run->program;
+    size_t n = run->options->steps;
+    bool paced = launch_is_paced(run->options->device);
+    struct measurement m = {.cpu_s = cpu_s};
+    struct timeline t = {0};
+    double *duration_s = calloc(n + 1, sizeof *duration_s);
+
+    m.engine = strdup(launch_transport(run));
+    if (!duration_s || !m.engine) {
+        st = error_set(STATUS_NOMEM, "%zu steps", n);
+        goto out;
+    }
+    TRY(timeline_init(&t, p->ops));
+    for (size_t k = 0; k < n; k++)
+        duration_s[k] = iteration_of(run, k, &t);
+    fill_timeline(run, median_step(duration_s, n), &t);
+    TRY(measurement_from_timeline(p, &t, &m));
+    TRY(measurement_set_iterations(&m, p, duration_s, n));
+    for (size_t r = 0; r < p->ranks && !paced; r++)
+        m.rank[r].peak_bytes = run->worker[r].peak_bytes;
+    TRY(fill_links(p, &t, &m));
+    if (!paced) {
+        TRY(fill_losses(run, &m));
+        TRY(fill_parameters(run, &m));
+    }
+    TRY(warn_of_load(run, &m));
+    *out = m;
+    m = (struct measurement){0};
+    if (timeline) {
+        *timeline = t;
+        t = (struct timeline){0};
+    }
+out:
+    timeline_free(&t);
+    measurement_free(&m);
+    free(duration_s);
+    return st;
+}

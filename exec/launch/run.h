@@ -1,0 +1,185 @@
+/* launch_run.h - the launcher inside: one process, one thread, one poll() over all workers.
+ *
+ *   launch.c         launch_run(): the order of things, and tearing everything down
+ *   launch_spawn.c   files, environment, fork and exec
+ *   launch_environment.c  every process starts its own worker: torchrun, srun, mpirun, by hand
+ *   launch_mpi.c     the command line of mpirun, and what it says when it fails
+ *   launch_join.c    rendezvous: who joined
+ *   launch_watch.c   event loop: who reported, fell silent, died
+ *   launch_checkpoint.c  where to go on from; files of all ranks become a checkpoint
+ *   launch_result.c  reports of all ranks become a measurement */
+#ifndef EXEC_LAUNCH_RUN_H
+#define EXEC_LAUNCH_RUN_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "core/measurement.h"
+#include "core/model.h"
+#include "core/program.h"
+#include "exec/checkpoint.h"
+#include "exec/launch/launch.h"
+#include "exec/rendezvous.h"
+
+enum worker_stage { WORKER_SPAWNED, WORKER_JOINED, WORKER_DONE };
+
+struct launched {
+    pid_t pid;  /* child; 0: not started, or not by us */
+    bool alive; /* started and not yet waited for */
+    int exit;   /* waitpid() status once it is not */
+    enum worker_stage stage;
+    int fd;                 /* control connection, -1: none */
+    pid_t told;             /* process id, as the worker says */
+    char machine[MACHINE];  /* it runs on; "": not known yet */
+    struct frame_peer peer; /* where other ranks reach it */
+    struct frame_head head; /* frame being received */
+    char *payload;          /* [room] */
+    size_t room, got;       /* got: bytes of head and payload */
+    struct frame_heartbeat at;
+    double heard_s;    /* last byte */
+    double progress_s; /* last change of step or op */
+    size_t steps;      /* reported */
+    size_t saved;      /* checkpoints reported */
+    bool complained;   /* has sent an error: how it exits is no news */
+    int64_t peak_bytes;
+};
+
+/* The process that starts all workers: mpirun, srun; or is all ranks. */
+struct starter {
+    pid_t pid;    /* 0: none */
+    bool alive;   /* started and not yet waited for */
+    int exit;     /* waitpid() status once it is not */
+    FILE *output; /* what it and its workers print; owned; NULL: it is all ranks */
+};
+
+/* A checkpoint of which not all ranks have reported their file yet. A rank can be one ahead of
+ * another: it waits for all of them at the start of the next step. */
+struct pending {
+    struct checkpoint checkpoint;
+    size_t saved; /* ranks */
+};
+
+/* Why the run failed: the first cause counts, but what a rank says about its peers is only a
+ * symptom when a better explanation turns up within a moment: another rank is gone without a word,
+ * or somebody knows how it ended. */
+enum cause_rank { CAUSE_NONE, CAUSE_SYMPTOM, CAUSE_GONE, CAUSE_PRIMARY };
+
+struct cause {
+    enum cause_rank rank;
+    enum status st;
+    double since_s;
+    char text[1024];
+};
+
+struct run {
+    const struct program *program;
+    const struct model *model;
+    const struct launch_options *options;
+    size_t steps; /* warm-up included */
+
+    char directory[64]; /* private temporary directory, "": none */
+    char program_path[96], model_path[96];
+    char worker_path[4096];
+    uint8_t token[TOKEN], digest[DIGEST];
+    uint32_t rank;                 /* of this process, where each starts its own worker */
+    char address[RENDEZVOUS_HOST]; /* of the launcher */
+    int listener, signals;         /* signalfd */
+    uint16_t port;
+    bool masked;
+    sigset_t old_mask;
+    struct sigaction old_child;
+
+    uint64_t first; /* steps of the training before this run */
+    char resume[CHECKPOINT_PATH], checkpoint[CHECKPOINT_PATH]; /* absolute; "": none */
+    struct checkpoint_key key;
+    struct pending pending[2]; /* of even and odd numbers */
+    size_t checkpoints;        /* complete ones of this run */
+    int lock;                  /* the directory, so that no other run writes there; -1: none */
+
+    struct starter starter;
+    struct launched *worker;    /* [ranks] */
+    size_t joined, done, alive; /* alive: children */
+    size_t announced;           /* steps shown as progress */
+    bool measuring;             /* the warm-up is over */
+    double started_s;
+    double others_cpu_s; /* CPU time of everything else on the machine during the run */
+    struct cause cause;
+
+    double *start_s, *end_s;       /* [steps * ranks] of each rank's step */
+    double *loss;                  /* [steps * ranks] */
+    double *op_start_s, *op_end_s; /* [options->steps * ops] measured steps only */
+    size_t shards;                 /* most of any stage */
+    uint8_t *digests;              /* [model->n * shards * DIGEST] of each op's parameters */
+    bool *digested;                /* [model->n * shards] */
+};
+
+enum status launch_check_options(const struct program *p, const struct model *m,
+                                 const struct launch_options *o) MUST_CHECK;
+enum status launch_allocate(struct run *run) MUST_CHECK;
+/* Ctrl-C and dead children become events on run->signals instead of interrupting. */
+enum status launch_take_signals(struct run *run) MUST_CHECK;
+/* Whatever was begun: no process, no file, no memory stays. */
+void launch_tear_down(struct run *run);
+
+enum status launch_prepare(struct run *run) MUST_CHECK;
+enum status launch_spawn(struct run *run) MUST_CHECK;
+/* Files are not needed any more once every worker has read them; again: nothing. */
+void launch_remove_files(struct run *run);
+
+const char *launch_transport(const struct run *run); /* "tcp" unless told otherwise */
+/* Are all ranks threads of one worker? */
+bool launch_in_one_process(const struct run *run);
+/* Does somebody else start the workers? */
+bool launch_by_hand(const struct run *run);
+/* Does every process of the run start its own worker, as the environment says? */
+bool launch_by_environment(const struct run *run);
+/* Then: rank, address and port of the launcher, token. STATUS_USAGE when there is something wrong
+ * with the environment. */
+enum status launch_read_environment(struct run *run) MUST_CHECK;
+
+/* Path [n] of an executable of ours: beside this one or in ../libexec/. STATUS_IO: "no NAME in
+ * DIRECTORY" and the hint. */
+enum status launch_find_beside(const char *name, char *path, size_t n, const char *hint) MUST_CHECK;
+extern const char launch_no_mpi[]; /* such a hint */
+
+/* Words to put before the worker's command line, from --launcher or for mpirun. The strings and the
+ * NULL-terminated array are one block, free(). STATUS_IO when the program is not there. */
+enum status launch_words(const struct run *run, char ***words) MUST_CHECK;
+/* Does the starter's output say that a rank was killed by a signal? */
+bool launch_find_signal(FILE *output, unsigned *rank, int *signal);
+/* The first line of the output that says something, at most n - 1 bytes; "" when there is none. */
+void launch_find_reason(FILE *output, char *text, size_t n);
+
+/* Where the run begins and what it keeps; STATUS_INVALID when that is another run's. */
+enum status launch_open_checkpoints(struct run *run) MUST_CHECK;
+/* No file of an incomplete checkpoint stays. */
+void launch_close_checkpoints(struct run *run);
+
+/* This went wrong, unless something of at least that rank did before. */
+void launch_blame(struct run *run, enum cause_rank rank, enum status st, const char *fmt, ...)
+    PRINTF_LIKE(4, 5);
+/* "rank 2 (r0n0g2 on node7)" and " at 1F3 step 4", as last heard; return `text`. */
+enum { RANK_NAME = 128 };
+const char *launch_name(const struct run *run, uint32_t rank, char text[RANK_NAME]);
+const char *launch_place(const struct run *run, uint32_t rank, char text[RANK_NAME]);
+/* A connection to the control port: a worker says who it is, strangers are dropped. When the last
+ * one is there, all are told where everybody is. */
+void launch_answer(struct run *run);
+
+/* Until all workers are done and gone; else the cause. */
+enum status launch_watch(struct run *run) MUST_CHECK;
+/* SIGKILL everything that is alive and wait for it. */
+void launch_kill(struct run *run);
+
+/* A complete frame of rank `rank`. STATUS_IO when it makes no sense. */
+enum status launch_take_step(struct run *run, uint32_t rank, const char *payload) MUST_CHECK;
+enum status launch_take_saved(struct run *run, uint32_t rank, const char *payload) MUST_CHECK;
+enum status launch_take_done(struct run *run, uint32_t rank, const char *payload) MUST_CHECK;
+enum status launch_result(struct run *run, double cpu_s, struct measurement *out,
+                          struct timeline *timeline) MUST_CHECK;
+
+#endif

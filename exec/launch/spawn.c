@@ -1,0 +1,393 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "core/provenance.h"
+#include "exec/launch/run.h"
+#include "exec/rendezvous.h"
+#include "exec/transport/tcp/socket.h"
+
+extern char **environ;
+
+/* ---- what workers read */
+
+static enum status make_directory(struct run *run)
+{
+    const char *base = getenv("TMPDIR");
+    if (!base || !*base || strlen(base) > 40)
+        base = "/tmp";
+    snprintf(run->directory, sizeof run->directory, "%s/foreline-XXXXXX", base);
+    if (!mkdtemp(run->directory)) {
+        enum status st = error_set(STATUS_IO, "%s: %s", run->directory, strerror(errno));
+        run->directory[0] = '\0';
+        return st;
+    }
+    snprintf(run->program_path, sizeof run->program_path, "%s/program.json", run->directory);
+    snprintf(run->model_path, sizeof run->model_path, "%s/model.json", run->directory);
+    return STATUS_OK;
+}
+
+void launch_remove_files(struct run *run)
+{
+    if (!run->directory[0])
+        return;
+    unlink(run->program_path);
+    unlink(run->model_path);
+    rmdir(run->directory);
+    run->directory[0] = '\0';
+}
+
+const char *launch_transport(const struct run *run)
+{
+    return run->options->transport ? run->options->transport : "tcp";
+}
+
+bool launch_in_one_process(const struct run *run)
+{
+    return !strcmp(launch_transport(run), "local");
+}
+
+bool launch_by_hand(const struct run *run)
+{
+    return run->options->launcher && !strcmp(run->options->launcher, "none");
+}
+
+enum status launch_find_beside(const char *name, char *path, size_t n, const char *hint)
+{
+    static const char *const places[] = {"", "../libexec/"};
+    char self[2048];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length < 0)
+        return error_set(STATUS_IO, "/proc/self/exe: %s", strerror(errno));
+    self[length] = '\0';
+    *strrchr(self, '/') = '\0';
+    for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
+        snprintf(path, n, "%s/%s%s", self, places[k], name);
+        if (!access(path, X_OK))
+            return STATUS_OK;
+    }
+    return error_set(STATUS_IO, "no %s in %s%s", name, self, hint);
+}
+
+const char launch_no_mpi[] = ": it is built where MPI is installed (libopenmpi-dev)";
+
+/* The worker: as told, else $FORELINE_WORKER, else beside this executable or in libexec/. MPI has
+ * one of its own. */
+static enum status find_worker(struct run *run)
+{
+    bool mpi = !strcmp(launch_transport(run), "mpi");
+    bool cuda = strstr(run->options->device, "cuda") != NULL;
+    const char *name = mpi    ? "foreline-worker-mpi"
+                       : cuda ? "foreline-worker-cuda"
+                              : "foreline-worker";
+    const char *told = run->options->worker ? run->options->worker : getenv("FORELINE_WORKER");
+    if (told) {
+        snprintf(run->worker_path, sizeof run->worker_path, "%s", told);
+        return STATUS_OK;
+    }
+    return launch_find_beside(name, run->worker_path, sizeof run->worker_path,
+                              mpi    ? launch_no_mpi
+                              : cuda ? ": it is built by cmake --preset cuda"
+                                     : "");
+}
+
+enum status launch_prepare(struct run *run)
+{
+    enum status st;
+    const struct provenance by = {.version = foreline_version, .command = "foreline run"};
+    TRY(find_worker(run));
+    TRY(make_directory(run));
+    TRY(program_write(run->program, run->program_path, &by));
+    TRY(model_write(run->model, run->model_path, &by));
+    TRY(inputs_digest(run->program_path, run->model_path, run->digest));
+    if (launch_by_environment(run)) {
+        if (run->rank == 0 && (st = socket_listen_on(run->address, run->port, &run->listener)))
+            error_context(st, "launcher at %s:%u", run->address, run->port);
+        goto out;
+    }
+    if (getrandom(run->token, TOKEN, 0) != TOKEN) {
+        st = error_set(STATUS_IO, "no random numbers: %s", strerror(errno));
+        goto out;
+    }
+    snprintf(run->address, sizeof run->address, "%s",
+             run->options->address ? run->options->address : "127.0.0.1");
+    TRY(socket_listen_at(run->address, &run->listener, &run->port));
+out:
+    return st;
+}
+
+/* ---- arguments and environment, made before fork(): a child may not allocate */
+
+enum { ARGUMENTS = 28, NUMBER = 32 };
+
+struct call {
+    char *argument[ARGUMENTS]; /* of the worker */
+    char rate[NUMBER], steps[NUMBER], timeout[NUMBER], every[NUMBER];
+    uint32_t number; /* of the rank, without a launcher */
+    char launcher[64], token[32 + 2 * TOKEN], rank[NUMBER], ranks[NUMBER];
+    char *delays;       /* of the rank; NULL: none */
+    char **environment; /* ours first, then what we inherited */
+    char **words;       /* the launcher's, NULL: none */
+    char **line;        /* words and arguments */
+};
+
+static char *borrowed(const char *text)
+{
+    return (char *)(uintptr_t)text; /* execve() does not change it */
+}
+
+static void make_arguments(const struct run *run, struct call *c)
+{
+    size_t n = 0;
+    const struct launch_options *o = run->options;
+    snprintf(c->rate, NUMBER, "%.17g", o->learning_rate);
+    snprintf(c->steps, NUMBER, "%zu", run->steps);
+    snprintf(c->timeout, NUMBER, "%.17g", o->timeout_s);
+    const char *const argument[] = {run->worker_path,  "--program",     run->program_path,
+                                    "--model",         run->model_path, "--device",
+                                    o->device,         "--transport",   launch_transport(run),
+                                    "--learning-rate", c->rate,         "--steps",
+                                    c->steps,          "--timeout",     c->timeout};
+    for (; n < sizeof argument / sizeof *argument; n++)
+        c->argument[n] = borrowed(argument[n]);
+    if (o->paced) {
+        c->argument[n++] = borrowed("--paced");
+        c->argument[n++] = borrowed("1");
+    }
+    if (o->text) {
+        c->argument[n++] = borrowed("--text");
+        c->argument[n++] = borrowed(o->text);
+    }
+    if (run->resume[0]) {
+        c->argument[n++] = borrowed("--resume");
+        c->argument[n++] = borrowed(run->resume);
+    }
+    if (run->checkpoint[0]) {
+        snprintf(c->every, NUMBER, "%zu", o->checkpoint_every);
+        c->argument[n++] = borrowed("--checkpoint");
+        c->argument[n++] = borrowed(run->checkpoint);
+        c->argument[n++] = borrowed("--checkpoint-every");
+        c->argument[n++] = c->every;
+    }
+    if (o->log) {
+        c->argument[n++] = borrowed("--log");
+        c->argument[n++] = borrowed(o->log);
+    }
+    c->argument[n] = NULL;
+}
+
+/* Is this one of the variables that say which rank a process is, or, when all ranks are started
+ * here, where they meet? */
+static bool names_a_rank(const char *variable, bool all_here)
+{
+    static const char *const own[] = {"RANK=", "WORLD_SIZE=", "LOCAL_RANK=", "MASTER_ADDR="};
+    size_t n = sizeof own / sizeof *own - !all_here;
+    for (size_t k = 0; k < n; k++)
+        if (!strncmp(variable, own[k], strlen(own[k])))
+            return true;
+    return false;
+}
+
+static const char delays_name[] = "FORELINE_DELAYS=";
+enum { DELAY_TEXT = 64 };
+
+static size_t delays_room(size_t ranks)
+{
+    return sizeof delays_name + DELAY_TEXT * ranks;
+}
+
+/* What one rank has to know of the network (rendezvous_delays()). */
+static void write_delays(const struct run *run, uint32_t to, char *text)
+{
+    size_t ranks = run->program->ranks;
+    int n = sprintf(text, "%s", delays_name);
+    for (size_t from = 0; from < ranks; from++) {
+        const struct delay *d = &run->options->delay[from * ranks + to];
+        n += sprintf(text + n, "%s%.9g:%.9g", from ? "," : "", d->latency_s, d->pace);
+    }
+}
+
+/* With a launcher, it says who is which rank; else we do. All ranks of a process use one GPU. */
+static enum status make_environment(const struct run *run, struct call *c)
+{
+    size_t inherited = 0, n = 0;
+    snprintf(c->launcher, sizeof c->launcher, "FORELINE_LAUNCHER=%s:%u", run->address, run->port);
+    int k = snprintf(c->token, sizeof c->token, "FORELINE_TOKEN=");
+    hex_print(run->token, TOKEN, c->token + k);
+    snprintf(c->ranks, NUMBER, "WORLD_SIZE=%zu", run->program->ranks);
+    while (environ[inherited])
+        inherited++;
+    bool one = launch_in_one_process(run);
+    if (run->options->delay && !(c->delays = malloc(delays_room(run->program->ranks))))
+        return error_set(STATUS_NOMEM, "environment");
+    char *const ours[] = {c->launcher,
+                          c->token,
+                          borrowed("OPENBLAS_NUM_THREADS=1"),
+                          one ? borrowed("LOCAL_RANK=0") : c->ranks,
+                          c->rank,
+                          c->delays};
+    size_t settings = c->words ? 3 : one ? 4 : c->delays ? 6 : 5;
+    c->environment = calloc(inherited + settings + 1, sizeof *c->environment);
+    if (!c->environment)
+        return error_set(STATUS_NOMEM, "environment");
+    for (size_t i = 0; i < settings; i++)
+        c->environment[n++] = ours[i];
+    for (size_t i = 0; i < inherited; i++)
+        if (!names_a_rank(environ[i], !c->words) &&
+            !(launch_by_environment(run) && !strncmp(environ[i], "LOCAL_", 6)))
+            c->environment[n++] = environ[i];
+    return STATUS_OK;
+}
+
+static enum status make_line(struct call *c)
+{
+    size_t words = 0, arguments = 0, n = 0;
+    while (c->words && c->words[words])
+        words++;
+    while (c->argument[arguments])
+        arguments++;
+    c->line = calloc(words + arguments + 1, sizeof *c->line);
+    if (!c->line)
+        return error_set(STATUS_NOMEM, "command line");
+    for (size_t i = 0; i < words; i++)
+        c->line[n++] = c->words[i];
+    for (size_t i = 0; i < arguments; i++)
+        c->line[n++] = c->argument[i];
+    return STATUS_OK;
+}
+
+/* ---- fork and exec */
+
+/* In the child: own session (one kill() for whatever it starts), dies with the launcher, prints to
+ * `output` only. Does not return. */
+static void become(const struct run *run, const struct call *c, pid_t launcher, int output,
+                   int told)
+{
+    setsid();
+    prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL);
+    if (getppid() != launcher)
+        _exit(1); /* it died before we could ask to die with it */
+    sigaction(SIGCHLD, &run->old_child, NULL);
+    sigprocmask(SIG_SETMASK, &run->old_mask, NULL);
+    int nothing = open("/dev/null", O_RDONLY);
+    if (nothing >= 0) {
+        dup2(nothing, STDIN_FILENO);
+        close(nothing);
+    }
+    dup2(output, STDERR_FILENO);
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    const struct launch_options *o = run->options;
+    if (!o->enter || o->enter(o->enter_context, c->number))
+        execve(c->line[0], c->line, c->environment);
+    int error = errno;
+    ssize_t ignored = write(told, &error, sizeof error);
+    (void)ignored;
+    _exit(127);
+}
+
+/* Run the command line; *pid is 0 when there is no child. */
+static enum status spawn(struct run *run, const struct call *c, int output, pid_t *pid)
+{
+    enum status st = STATUS_OK;
+    int told[2], error = 0; /* pipe that closes on exec, or carries errno */
+    pid_t launcher = getpid();
+    if (pipe(told))
+        return error_set(STATUS_IO, "pipe: %s", strerror(errno));
+    fcntl(told[0], F_SETFD, FD_CLOEXEC);
+    fcntl(told[1], F_SETFD, FD_CLOEXEC);
+    pid_t child = fork();
+    if (child == 0)
+        become(run, c, launcher, output, told[1]);
+    error = child < 0 ? errno : 0;
+    close(told[1]);
+    if (child < 0) {
+        st = error_set(STATUS_IO, "fork: %s", strerror(error));
+    } else {
+        *pid = child;
+        run->alive++;
+        if (read(told[0], &error, sizeof error) == (ssize_t)sizeof error)
+            st = error_set(STATUS_IO, "%s: %s", c->line[0], strerror(error));
+    }
+    close(told[0]);
+    return st;
+}
+
+static enum status spawn_ranks(struct run *run, struct call *c)
+{
+    enum status st = STATUS_OK;
+    bool one = launch_by_environment(run);
+    uint32_t first = one ? run->rank : 0, end = one ? first + 1 : (uint32_t)run->program->ranks;
+    for (uint32_t r = first; r < end; r++) {
+        struct launched *w = &run->worker[r];
+        c->number = r;
+        snprintf(c->rank, NUMBER, "RANK=%u", r);
+        if (c->delays)
+            write_delays(run, r, c->delays);
+        st = spawn(run, c, STDERR_FILENO, &w->pid);
+        w->alive = w->pid > 0;
+        machine_name(w->machine);
+        if (st != STATUS_OK)
+            goto out;
+    }
+out:
+    return st;
+}
+
+/* What mpirun prints is looked at when something is wrong; a worker's own words go to the user. */
+static enum status spawn_starter(struct run *run, const struct call *c)
+{
+    struct starter *s = &run->starter;
+    if (!c->words) {
+        enum status st = spawn(run, c, STDERR_FILENO, &s->pid);
+        s->alive = s->pid > 0;
+        return st;
+    }
+    s->output = tmpfile();
+    if (!s->output)
+        return error_set(STATUS_IO, "temporary file: %s", strerror(errno));
+    fcntl(fileno(s->output), F_SETFD, FD_CLOEXEC);
+    enum status st = spawn(run, c, fileno(s->output), &s->pid);
+    s->alive = s->pid > 0;
+    return st;
+}
+
+static void tell_how(const struct run *run, const struct call *c)
+{
+    if (launch_in_one_process(run))
+        fprintf(stderr, "waiting for the worker; all %zu ranks are\n ", run->program->ranks);
+    else
+        fprintf(stderr, "waiting for %zu workers; every rank is\n ", run->program->ranks);
+    fprintf(stderr, " %s %s OPENBLAS_NUM_THREADS=1", c->launcher, c->token);
+    for (size_t i = 0; c->argument[i]; i++)
+        fprintf(stderr, " %s", c->argument[i]);
+    fprintf(stderr, "\n");
+}
+
+enum status launch_spawn(struct run *run)
+{
+    enum status st = STATUS_OK;
+    struct call c = {0};
+    bool alike = launch_by_environment(run), mpi = !strcmp(launch_transport(run), "mpi") && !alike;
+    bool words = (run->options->launcher && !alike) || mpi;
+    bool starter = words || launch_in_one_process(run);
+    make_arguments(run, &c);
+    if (words && !launch_by_hand(run))
+        TRY(launch_words(run, &c.words));
+    TRY(make_environment(run, &c));
+    TRY(make_line(&c));
+    if (launch_by_hand(run))
+        tell_how(run, &c);
+    else
+        TRY(starter ? spawn_starter(run, &c) : spawn_ranks(run, &c));
+out:
+    free(c.environment);
+    free(c.delays);
+    free(c.line);
+    free(c.words);
+    return st;
+}

@@ -1,0 +1,384 @@
+#include "exec/transport/local/local.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/clock.h"
+
+/* How far ahead the common start lies: everyone must have been woken. */
+static const double ahead_s = 2e-4, ahead_per_rank_s = 2e-5;
+
+/* ---- open and close */
+
+void local_close(void *self)
+{
+    struct local *t = self;
+    if (!t)
+        return;
+    struct local_hub *h = t->hub;
+    uint32_t rank = t->links.rank;
+    pthread_mutex_lock(&h->mutex);
+    t->stopping = true;
+    local_wake(h, rank);
+    pthread_mutex_unlock(&h->mutex);
+    if (t->collecting)
+        pthread_join(t->collector, NULL);
+    local_leave(h, rank);
+    for (size_t i = 0; t->mark && i < t->links.ops; i++)
+        h->memory->free_mark(t->mark[i]);
+    endpoints_free(&t->links);
+    free(t->mark);
+    free(t->request);
+    free(t->calls);
+    free(t);
+}
+
+static enum status init_marks(struct local *t)
+{
+    enum status st = STATUS_OK;
+    const struct program *p = t->hub->program;
+    t->mark = calloc(t->links.ops + 1, sizeof *t->mark);
+    t->request = calloc(t->links.collectives + 1, sizeof *t->request);
+    t->calls = calloc(p->groups + 1, sizeof *t->calls);
+    if (!t->mark || !t->request || !t->calls)
+        return error_set(STATUS_NOMEM, "%zu ops", t->links.ops);
+    for (size_t i = 0; i < t->links.ops; i++)
+        if (op_is_collective(&p->op[t->links.first + i]))
+            TRY(t->hub->memory->new_mark(&t->mark[i]));
+out:
+    return st;
+}
+
+static enum status start_collector(struct local *t)
+{
+    if (t->links.collectives == 0)
+        return STATUS_OK;
+    int error = pthread_create(&t->collector, NULL, local_collector, t);
+    t->collecting = error == 0;
+    return error ? error_set(STATUS_NOMEM, "thread: %s", strerror(error)) : STATUS_OK;
+}
+
+enum status local_open(const struct program *p, uint32_t rank, const struct rendezvous *r,
+                       void **self)
+{
+    enum status st = STATUS_OK;
+    struct local_hub *hub = r->shared;
+    struct local *t = NULL;
+    if (!hub || hub->program != p)
+        return error_set(STATUS_INVALID,
+                         "rank %u: the local transport is for ranks that are "
+                         "threads of one process",
+                         rank);
+    t = calloc(1, sizeof *t);
+    if (!t)
+        return error_set(STATUS_NOMEM, "transport");
+    t->hub = hub;
+    t->links.rank = rank;
+    TRY(endpoints_init(p, rank, &t->links));
+    TRY(init_marks(t));
+    TRY(hub->memory->where(&t->place));
+    if (!hub->rank[rank].mark)
+        TRY(hub->memory->new_mark(&hub->rank[rank].mark));
+    TRY(start_collector(t));
+    *self = t;
+    t = NULL;
+out:
+    local_close(t);
+    return st;
+}
+
+/* ---- messages */
+
+static struct link_op *own(struct local *t, uint32_t op)
+{
+    return endpoints_op(&t->links, op);
+}
+
+/* Another buffer of a channel; it belongs to the hub at once. */
+static enum status new_buffer(struct local_hub *h, size_t bytes, struct local_buffer **out)
+{
+    enum status st = STATUS_OK;
+    struct local_buffer *b = calloc(1, sizeof *b);
+    if (!b || !(b->data = h->memory->allocate(bytes))) {
+        st = error_set(STATUS_NOMEM, "%zu bytes to send", bytes);
+        goto out;
+    }
+    TRY(h->memory->new_mark(&b->full));
+    TRY(h->memory->new_mark(&b->empty));
+    pthread_mutex_lock(&h->mutex);
+    if (h->buffers == h->room) {
+        size_t room = 2 * h->room + 16;
+        struct local_buffer **more = realloc(h->buffer, room * sizeof(struct local_buffer *));
+        st = more ? STATUS_OK : error_set(STATUS_NOMEM, "%zu buffers", room);
+        h->buffer = more ? more : h->buffer;
+        h->room = more ? room : h->room;
+    }
+    if (st == STATUS_OK)
+        h->buffer[h->buffers++] = *out = b;
+    pthread_mutex_unlock(&h->mutex);
+    b = st == STATUS_OK ? NULL : b;
+out:
+    if (b) {
+        h->memory->release(b->data);
+        h->memory->free_mark(b->full);
+        h->memory->free_mark(b->empty);
+    }
+    free(b);
+    return st;
+}
+
+enum status local_send_buffer(void *self, uint32_t op, void **data)
+{
+    enum status st = STATUS_OK;
+    struct local *t = self;
+    struct local_hub *h = t->hub;
+    struct link_op *o = own(t, op);
+    uint32_t channel = h->program->op[op].channel;
+    if (o->posted || o->complete || o->buffer)
+        return endpoints_misuse(&t->links, op, "sent twice in a step");
+    pthread_mutex_lock(&h->mutex);
+    struct local_buffer *b = h->free[channel];
+    if (b)
+        h->free[channel] = b->next;
+    pthread_mutex_unlock(&h->mutex);
+    if (!b)
+        TRY(new_buffer(h, t->links.order[channel].bytes, &b));
+    o->buffer = b;
+    if (b->was_used)
+        TRY(h->memory->follow(b->empty));
+    *data = b->data;
+out:
+    return st;
+}
+
+/* The buffer changes hands: that is all there is to a message. */
+enum status local_send(void *self, uint32_t op)
+{
+    enum status st;
+    struct local *t = self;
+    struct local_hub *h = t->hub;
+    struct link_op *o = own(t, op);
+    struct local_buffer *b = o->buffer;
+    if (!b)
+        return endpoints_misuse(&t->links, op, "sent without a buffer");
+    double now_s = clock_now();
+    TRY(h->memory->record(b->full));
+    o->posted = true;
+    o->buffer = NULL;
+    endpoints_complete(&t->links, op, now_s, now_s);
+    pthread_mutex_lock(&h->mutex);
+    h->message[op] = (struct local_message){b, now_s};
+    local_wake(h, h->program->op[op].peer);
+    pthread_mutex_unlock(&h->mutex);
+out:
+    return st;
+}
+
+void local_release(void *self, uint32_t op)
+{
+    struct local *t = self;
+    struct local_hub *h = t->hub;
+    struct link_op *o = own(t, op);
+    struct local_buffer *b = o->buffer;
+    enum status st = h->memory->record(b->empty);
+    b->was_used = true;
+    o->buffer = NULL;
+    pthread_mutex_lock(&h->mutex);
+    if (st != STATUS_OK && t->failure == STATUS_OK) {
+        t->failure = st;
+        snprintf(t->reason, sizeof t->reason, "%.500s", error_message());
+    }
+    struct local_buffer **list = &h->free[h->program->op[op].channel];
+    b->next = *list;
+    *list = b;
+    pthread_mutex_unlock(&h->mutex);
+}
+
+/* ---- collectives */
+
+enum status local_collective(void *self, uint32_t op, float *data, size_t n)
+{
+    enum status st;
+    struct local *t = self;
+    pthread_mutex_lock(&t->hub->mutex);
+    TRY(endpoints_call(&t->links, op));
+    TRY(t->hub->memory->record(t->mark[op - t->links.first]));
+    t->request[t->requests++ % t->links.collectives] = (struct local_request){op, data, n};
+    local_wake(t->hub, t->links.rank);
+out:
+    pthread_mutex_unlock(&t->hub->mutex);
+    return st;
+}
+
+/* ---- waiting */
+
+/* Look at what the op needs: complete, not yet, or never. The mutex is held. */
+static enum status look(struct local *t, uint32_t op)
+{
+    struct local_hub *h = t->hub;
+    const struct program_op *p = &h->program->op[op];
+    struct link_op *o = own(t, op);
+    if (o->complete)
+        return STATUS_OK;
+    if (p->kind == OP_RECV && h->message[p->match].buffer) {
+        struct local_message *m = &h->message[p->match];
+        o->buffer = m->buffer;
+        endpoints_complete(&t->links, op, m->sent_s, fmax(m->sent_s, clock_now()));
+        m->buffer = NULL;
+        return STATUS_OK;
+    }
+    if (t->failure != STATUS_OK)
+        return error_set(t->failure, "%s", t->reason);
+    if (!op_is_collective(p) && h->rank[p->peer].left)
+        return endpoints_locate(&t->links, op, error_set(STATUS_IO, "it has ended"));
+    return STATUS_OK;
+}
+
+/* Until something changes or the deadline; false: that has passed. The mutex is held. */
+static bool wait_for_change(struct local *t, double deadline_s)
+{
+    struct timespec limit = {.tv_sec = (time_t)floor(deadline_s)};
+    limit.tv_nsec = (long)((deadline_s - floor(deadline_s)) * 1e9);
+    return pthread_cond_timedwait(&t->hub->rank[t->links.rank].changed, &t->hub->mutex, &limit) !=
+           ETIMEDOUT;
+}
+
+/* What has been queued has happened as well: on the host it has. */
+static enum status settle(struct local *t, uint32_t op, double deadline_s, double timeout_s)
+{
+    enum { AT_ONCE = 200 };
+    enum status st = STATUS_OK;
+    const struct local_buffer *b = own(t, op)->buffer;
+    void *mark = b ? b->full : t->mark[op - t->links.first];
+    bool happened = false;
+    for (size_t looks = 0; mark; looks++) {
+        TRY(t->hub->memory->look(mark, &happened));
+        if (happened) {
+            own(t, op)->end_s = clock_now();
+            break;
+        }
+        if (clock_now() >= deadline_s)
+            return endpoints_timed_out(&t->links, op, timeout_s);
+        if (looks > AT_ONCE)
+            clock_sleep_until(clock_now() + 2e-5);
+    }
+    if (b)
+        TRY(t->hub->memory->follow(b->full));
+out:
+    return st;
+}
+
+enum status local_wait(void *self, uint32_t op, double timeout_s, const void **data)
+{
+    enum status st;
+    struct local *t = self;
+    struct link_op *o = own(t, op);
+    double deadline_s = clock_now() + timeout_s;
+    bool in_time = true;
+    TRY(endpoints_may_wait(&t->links, op));
+    pthread_mutex_lock(&t->hub->mutex);
+    for (;;) {
+        st = look(t, op);
+        if (st != STATUS_OK || o->complete)
+            break;
+        if (!in_time) {
+            st = endpoints_timed_out(&t->links, op, timeout_s);
+            break;
+        }
+        in_time = wait_for_change(t, deadline_s);
+    }
+    pthread_mutex_unlock(&t->hub->mutex);
+    if (st != STATUS_OK)
+        goto out;
+    TRY(settle(t, op, deadline_s, timeout_s));
+    o->posted = false;
+    const struct local_buffer *b = o->buffer;
+    if (data)
+        *data = b ? b->data : NULL;
+out:
+    return st;
+}
+
+void local_times(void *self, uint32_t op, double *start_s, double *end_s)
+{
+    *start_s = own(self, op)->start_s;
+    *end_s = own(self, op)->end_s;
+}
+
+/* ---- barrier: the last one to arrive names the moment to start */
+
+/* The first rank that has left, PROGRAM_NONE: none. */
+static uint32_t any_leaver(const struct local_hub *h)
+{
+    for (uint32_t r = 0; r < h->program->ranks; r++)
+        if (h->rank[r].left)
+            return r;
+    return PROGRAM_NONE;
+}
+
+static void open_barrier(struct local_hub *h)
+{
+    h->arrived = 0;
+    h->barriers++;
+    h->start_s = clock_now() + ahead_s + ahead_per_rank_s * (double)h->program->ranks;
+    for (uint32_t r = 0; r < h->program->ranks; r++)
+        local_wake(h, r);
+}
+
+enum status local_barrier(void *self, double timeout_s, double *start_s)
+{
+    enum status st;
+    struct local *t = self;
+    struct local_hub *h = t->hub;
+    double deadline_s = clock_now() + timeout_s;
+    bool in_time = true;
+    pthread_mutex_lock(&h->mutex);
+    TRY(endpoints_next_step(&t->links));
+    t->requests = t->served = 0;
+    uint64_t now = h->barriers;
+    if (++h->arrived == h->program->ranks)
+        open_barrier(h);
+    while (h->barriers == now) {
+        uint32_t gone = any_leaver(h);
+        if (gone != PROGRAM_NONE)
+            st = error_set(STATUS_IO, "rank %u: barrier of step %u with rank %u: it has ended",
+                           t->links.rank, t->links.step, gone);
+        else if (!in_time)
+            st = error_set(STATUS_EXTERNAL, "rank %u: barrier of step %u: nothing for %g s",
+                           t->links.rank, t->links.step, timeout_s);
+        if (st != STATUS_OK)
+            goto out;
+        in_time = wait_for_change(t, deadline_s);
+    }
+    *start_s = h->start_s;
+out:
+    pthread_mutex_unlock(&h->mutex);
+    return st;
+}
+
+/* ---- the transport */
+
+static enum status share(const struct program *p, void **shared)
+{
+    return local_share(p, &local_host, shared);
+}
+
+const struct transport transport_local = {
+    .name = "local",
+    .share = share,
+    .unshare = local_unshare,
+    .leave = local_leave,
+    .open = local_open,
+    .close = local_close,
+    .send_buffer = local_send_buffer,
+    .send = local_send,
+    .collective = local_collective,
+    .wait = local_wait,
+    .release = local_release,
+    .times = local_times,
+    .barrier = local_barrier,
+};

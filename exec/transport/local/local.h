@@ -1,0 +1,139 @@
+/* local.h - the local transport inside: ranks are threads of one process, messages change hands,
+ * and members of a group read each other's arrays.
+ *
+ * A hub is what the ranks share: a free list of buffers per channel, the messages on their way by
+ * the op that sends them, and for every rank what it is at. One mutex guards all of it; nothing is
+ * copied or added while it is held. Each rank has a condition, signalled when something
+ * that it may wait for has happened.
+ *
+ * A message is packed into a buffer of the channel, and the buffer is what the receiver gets; with
+ * release() it goes back. Collectives are the rounds of exec/ring.h, done by a thread per rank that
+ * takes its chunk straight from the previous member's array: that chunk is not written again before
+ * the round in which the next member has passed it on, so a count of finished rounds is all that
+ * neighbours need of each other. A call ends when the next member has taken what it is given.
+ *
+ * The same for the host and for a GPU: struct local_memory is what differs. There, "copied" means
+ * queued, and a mark (an event) stands for what a thread has queued before it. */
+#ifndef EXEC_TRANSPORT_LOCAL_LOCAL_H
+#define EXEC_TRANSPORT_LOCAL_LOCAL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/program.h"
+#include "exec/endpoints.h"
+#include "exec/rendezvous.h"
+#include "exec/transport.h"
+
+/* Where messages and arrays are, and the order of what happens there. Each thread has a queue. */
+struct local_memory {
+    enum status (*where)(int *place); /* of the calling thread's queue */
+    enum status (*enter)(int place);  /* another thread's queue is there too */
+    void *(*allocate)(size_t bytes);  /* NULL: there is none */
+    void (*release)(void *data);
+    enum status (*new_mark)(void **mark);
+    void (*free_mark)(void *mark);     /* accepts NULL */
+    enum status (*record)(void *mark); /* stands for all that the thread has queued so far */
+    enum status (*follow)(void *mark); /* what the thread queues next comes after */
+    enum status (*look)(void *mark, bool *happened);
+    enum status (*copy)(float *to, const float *from, size_t n);
+    enum status (*add)(float *y, const float *x, size_t n); /* y += x */
+};
+
+extern const struct local_memory local_host;
+
+struct local_buffer {
+    void *data;
+    void *full, *empty; /* marks: the sender has packed it, the receiver has read it */
+    bool was_used;
+    struct local_buffer *next; /* of a list */
+};
+
+/* A message on its way. */
+struct local_message {
+    struct local_buffer *buffer; /* NULL: not sent, or taken */
+    double sent_s;
+};
+
+/* The call of a collective that a rank's thread is at. */
+struct local_call {
+    bool active;
+    uint32_t op;
+    const float *data;
+    size_t n;
+    uint64_t number; /* of the rank's calls of this group, from 0 */
+    size_t round;    /* the next; those before have happened */
+};
+
+struct local_rank {
+    pthread_cond_t changed;
+    bool left;              /* closed, or will never be opened */
+    struct local_call call; /* mark: of its rounds so far */
+    void *mark;
+    uint64_t *done; /* [program->groups] calls whose rounds have all happened */
+    size_t readers; /* threads that read call.data now */
+};
+
+struct local_hub {
+    const struct program *program;
+    const struct local_memory *memory;
+    pthread_mutex_t mutex;
+    struct local_rank *rank;       /* [program->ranks] */
+    struct local_message *message; /* [program->ops] by SEND */
+    struct local_buffer **free;    /* [program->channels] lists */
+    size_t buffers, room;
+    struct local_buffer **buffer; /* [buffers] all of them */
+    size_t arrived;               /* at the barrier */
+    uint64_t barriers;            /* passed */
+    double start_s;               /* of the last one */
+};
+
+/* A call that waits its turn. */
+struct local_request {
+    uint32_t op;
+    float *data;
+    size_t n;
+};
+
+struct local {
+    struct local_hub *hub;
+    struct endpoints links; /* op's buffer: struct local_buffer, of a RECV */
+    void **mark;            /* [links.ops] of SENDs' and collectives' ends */
+    size_t requests, served;
+    struct local_request *request; /* [links.collectives] number k at k % links.collectives */
+    size_t *bytes;                 /* [links.n] of a buffer */
+    uint64_t *calls;               /* [program->groups] begun */
+    int place;
+    bool collecting, stopping;
+    pthread_t collector;
+    enum status failure;
+    char reason[512];
+};
+
+/* collect.c: body of the thread that does all collectives of a rank; argument struct local. */
+void *local_collector(void *local);
+/* Who may wait for something of this rank looks again. The mutex is held. */
+void local_wake(struct local_hub *hub, uint32_t rank);
+/* The first rank of a group that has left, or PROGRAM_NONE. The mutex is held. */
+uint32_t local_leaver(const struct local_hub *hub, uint32_t group);
+
+/* ---- the transport's functions, for other memories */
+
+enum status local_share(const struct program *p, const struct local_memory *m,
+                        void **shared) MUST_CHECK;
+void local_unshare(void *shared);
+void local_leave(void *shared, uint32_t rank);
+enum status local_open(const struct program *p, uint32_t rank, const struct rendezvous *r,
+                       void **self) MUST_CHECK;
+void local_close(void *self);
+enum status local_send_buffer(void *self, uint32_t op, void **data) MUST_CHECK;
+enum status local_send(void *self, uint32_t op) MUST_CHECK;
+enum status local_collective(void *self, uint32_t op, float *data, size_t n) MUST_CHECK;
+enum status local_wait(void *self, uint32_t op, double timeout_s, const void **data) MUST_CHECK;
+void local_release(void *self, uint32_t op);
+void local_times(void *self, uint32_t op, double *start_s, double *end_s);
+enum status local_barrier(void *self, double timeout_s, double *start_s) MUST_CHECK;
+
+#endif

@@ -1,0 +1,79 @@
+/* One rank of `foreline calibrate --transport mpi`: figures are added up on rank 0, which prints
+ * them. */
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "core/clock.h"
+#include "exec/calibrate/probe.h"
+#include "exec/transport/mpi/mpi.h"
+
+static const double nap_s = 1e-4;
+
+/* A barrier that leaves the processor to those who are still at work. */
+static void together(void *context)
+{
+    MPI_Request request;
+    int done = 0;
+    (void)context;
+    MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    for (MPI_Test(&request, &done, MPI_STATUS_IGNORE); !done;
+         MPI_Test(&request, &done, MPI_STATUS_IGNORE))
+        clock_sleep_until(clock_now() + nap_s);
+}
+
+static enum status repeats_of(int argc, char **argv, size_t *repeats)
+{
+    char *end = NULL;
+    unsigned long n = argc == 3 ? strtoul(argv[2], &end, 10) : 0;
+    if (!end || *end || n < 1 || n > CALIBRATE_REPEATS)
+        return error_set(STATUS_USAGE, "expected %s and 1 to %d repeats", calibrate_flag,
+                         CALIBRATE_REPEATS);
+    *repeats = n;
+    return STATUS_OK;
+}
+
+static enum status collect(const struct bench *b)
+{
+    size_t n = bench_numbers(b);
+    double *all = calloc(n, sizeof *all);
+    if (!all)
+        return error_set(STATUS_NOMEM, "%zu figures", n);
+    enum status st =
+        mpi_error(MPI_Reduce(b->number, all, (int)n, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD));
+    if (st == STATUS_OK && b->rank == 0)
+        calibrate_print(all, n);
+    free(all);
+    return st;
+}
+
+int calibrate_rank(int argc, char **argv)
+{
+    enum status st;
+    struct bench b = {.task = &bench_task, .transport = &transport_mpi, .together = together};
+    int rank, ranks;
+    prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL);
+    prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    b.rank = (uint32_t)rank;
+    b.ranks = (size_t)ranks;
+    b.meeting = (struct rendezvous){
+        .rank = b.rank, .ranks = (uint32_t)ranks, .listener = -1, .control = -1, .timeout_s = 30};
+    TRY(repeats_of(argc, argv, &b.repeats));
+    b.number = calloc(bench_numbers(&b), sizeof *b.number);
+    if (!b.number) {
+        st = error_set(STATUS_NOMEM, "%zu figures", bench_numbers(&b));
+        goto out;
+    }
+    TRY(bench_rank(&b));
+    TRY(collect(&b));
+out:
+    if (st != STATUS_OK)
+        fprintf(stderr, "%srank %d: %s\n", calibrate_mark, rank, error_message());
+    free(b.number);
+    return st == STATUS_OK ? 0 : 1;
+}

@@ -1,0 +1,152 @@
+/* foreline-worker-smpi - the ranks of a program on SimGrid's MPI: a module for smpirun, one
+ * simulated thread per rank, the MPI transport and the executor as they are, and a device that only
+ * lets simulated time pass. Started by `foreline emulate --engine smpi`.
+ *
+ *   smpirun ... foreline-worker-smpi.so PROGRAM TIMES
+ *
+ * Every rank writes when its ops began and ended, in seconds from the start of the step, into the
+ * file TIMES: doubles start_s[ops], then end_s[ops], of the whole program. */
+#include <fcntl.h>
+#include <mpi.h>
+#include <smpi/smpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "exec/executor.h"
+
+/* A deadlock is SimGrid's to report; no simulated message takes so long. */
+static const double for_ever_s = 1e15;
+
+/* ---- simulated time, instead of core/clock.c's */
+
+double clock_now(void)
+{
+    return MPI_Wtime();
+}
+
+void clock_sleep_until(double moment_s)
+{
+    double rest_s = moment_s - clock_now();
+    if (rest_s > 0)
+        smpi_execute_benched(rest_s);
+}
+
+/* ---- a device without numerics */
+
+static enum status compute(void *self, uint32_t step, const struct program_op *op,
+                           const struct layer_sums *sums)
+{
+    (void)self, (void)step, (void)sums;
+    if (op->seconds > 0)
+        smpi_execute_benched(op->seconds);
+    return STATUS_OK;
+}
+
+static enum status get(void *self, const struct program_op *send, void *data)
+{
+    (void)self, (void)send, (void)data;
+    return STATUS_OK;
+}
+
+static enum status put(void *self, const struct program_op *recv, const void *data)
+{
+    (void)self, (void)recv, (void)data;
+    return STATUS_OK;
+}
+
+/* self: zeros, as many as the largest collective of the rank has */
+static enum status array(void *self, const struct program_op *op, uint32_t k, float **data,
+                         size_t *n)
+{
+    *data = k < op->count ? self : NULL;
+    *n = (size_t)op->bytes / sizeof **data;
+    return STATUS_OK;
+}
+
+static double take_loss(void *self)
+{
+    (void)self;
+    return 0;
+}
+
+static const struct device device_simulated = {.name = "simulated",
+                                               .compute = compute,
+                                               .get = get,
+                                               .put = put,
+                                               .array = array,
+                                               .take_loss = take_loss};
+
+static enum status open_device(const struct program *p, uint32_t rank, void **self)
+{
+    size_t most = 0;
+    for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++)
+        if (op_is_collective(&p->op[i]) && (size_t)p->op[i].bytes > most)
+            most = (size_t)p->op[i].bytes;
+    *self = calloc(1, most + 1);
+    return *self ? STATUS_OK : error_set(STATUS_NOMEM, "%zu bytes of gradients", most);
+}
+
+/* ---- the run */
+
+static enum status write_times(const struct program *p, uint32_t rank,
+                               const struct executor_step *s, const char *path)
+{
+    enum status st = STATUS_OK;
+    size_t bytes = s->ops * sizeof(double);
+    off_t at = (off_t)(p->op_start[rank] * sizeof(double)), all = (off_t)(p->ops * sizeof(double));
+    for (size_t i = 0; i < s->ops; i++) {
+        s->op_start_s[i] -= s->start_s;
+        s->op_end_s[i] -= s->start_s;
+    }
+    int fd = open(path, O_WRONLY | O_CREAT, 0600);
+    if (fd < 0 || pwrite(fd, s->op_start_s, bytes, at) != (ssize_t)bytes ||
+        pwrite(fd, s->op_end_s, bytes, at + all) != (ssize_t)bytes)
+        st = error_set(STATUS_IO, "%s: cannot be written", path);
+    if (fd >= 0)
+        close(fd);
+    return st;
+}
+
+static enum status run(uint32_t rank, const char *program, const char *times)
+{
+    enum status st;
+    struct program p = {0};
+    struct executor_step step = {0};
+    struct executor e = {.program = &p,
+                         .rank = rank,
+                         .device = &device_simulated,
+                         .transport = &transport_mpi,
+                         .timeout_s = for_ever_s};
+    const struct rendezvous r = {.rank = rank, .timeout_s = for_ever_s};
+    TRY(program_read(program, &p));
+    TRY(executor_supports(&p));
+    TRY(open_device(&p, rank, &e.device_self));
+    TRY(transport_mpi.open(&p, rank, &r, &e.transport_self));
+    TRY(executor_step_init(&step, &p, rank));
+    TRY(executor_run(&e, 0, &step));
+    TRY(executor_finish(&e));
+    TRY(write_times(&p, rank, &step, times));
+out:
+    transport_mpi.close(e.transport_self);
+    free(e.device_self);
+    executor_step_free(&step);
+    program_free(&p);
+    return st;
+}
+
+int main(int argc, char **argv)
+{
+    int rank, level;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_SINGLE, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    enum status st = argc == 3 ? run((uint32_t)rank, argv[1], argv[2])
+                               : error_set(STATUS_USAGE, "expected PROGRAM and TIMES");
+    if (st != STATUS_OK) {
+        fprintf(stderr, "@@%s\n@@\n", error_message()); /* sim/child.h: the reason of a failure */
+        _exit(1); /* all ranks are in this process; after MPI_Abort() smpirun says all is well */
+    }
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,184 @@
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "core/clock.h"
+#include "exec/transport/tcp/socket.h"
+#include "exec/transport/tcp/tcp.h"
+
+static struct tcp_head next_head(const struct tcp_link *l)
+{
+    uint32_t send = l->end->order->send[l->next];
+    return (struct tcp_head){TCP_MAGIC, TCP_DATA, send, l->step,
+                             (uint64_t)l->tcp->links.program->op[send].bytes};
+}
+
+static uint32_t own_op(const struct tcp_link *l)
+{
+    return l->end->outgoing ? l->end->order->send[l->next] : l->end->order->recv[l->next];
+}
+
+static void advance(struct tcp_link *l)
+{
+    if (++l->next == l->end->order->n) {
+        l->next = 0;
+        l->step++;
+    }
+}
+
+/* ---- buffers */
+
+struct tcp_buffer *tcp_take(struct tcp_link *l)
+{
+    struct tcp_buffer *b = l->free;
+    if (b)
+        l->free = b->next;
+    return b;
+}
+
+static void give(struct tcp_link *l, struct tcp_buffer *b)
+{
+    b->next = l->free;
+    l->free = b;
+}
+
+enum status tcp_grant(struct tcp_link *l, struct tcp_buffer *b)
+{
+    struct tcp_head credit = {.magic = TCP_MAGIC, .kind = TCP_CREDIT};
+    pthread_mutex_lock(&l->tcp->mutex);
+    give(l, b);
+    pthread_mutex_unlock(&l->tcp->mutex);
+    /* At most `window` credits are under way: a full socket means a peer that does not read. */
+    ssize_t k = send(l->fd, &credit, sizeof credit, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (k == (ssize_t)sizeof credit)
+        return STATUS_OK;
+    return error_set(STATUS_IO, "credit not accepted: %s", k < 0 ? strerror(errno) : "full");
+}
+
+/* ---- writer */
+
+/* Wait for a message to send; false: stop. The mutex is held. */
+static bool wait_posted(struct tcp_link *l)
+{
+    while (!l->ready && !l->tcp->stopping && l->tcp->failure == STATUS_OK)
+        pthread_cond_wait(&l->posted, &l->tcp->mutex);
+    return !l->tcp->stopping && l->tcp->failure == STATUS_OK;
+}
+
+static enum status wait_credit(struct tcp_link *l)
+{
+    enum status st = STATUS_OK;
+    const struct tcp_head want = {.magic = TCP_MAGIC, .kind = TCP_CREDIT};
+    struct tcp_head h;
+    if (l->credits == 0) {
+        TRY(socket_read(l->fd, &h, sizeof h, INFINITY));
+        TRY(tcp_expect(&h, &want));
+        l->credits++;
+    }
+    l->credits--;
+out:
+    return st;
+}
+
+static enum status write_next(struct tcp_link *l, struct tcp_buffer *b, double *start_s)
+{
+    enum status st = STATUS_OK;
+    struct tcp_head h = next_head(l);
+    TRY(wait_credit(l));
+    *start_s = clock_now();
+    TRY(socket_write_two(l->fd, &h, sizeof h, b->data, (size_t)h.bytes));
+out:
+    return st;
+}
+
+void *tcp_writer(void *link)
+{
+    struct tcp_link *l = link;
+    struct tcp *t = l->tcp;
+    pthread_mutex_lock(&t->mutex);
+    while (wait_posted(l)) {
+        uint32_t op = own_op(l);
+        struct tcp_buffer *b = endpoints_op(&t->links, op)->buffer;
+        pthread_mutex_unlock(&t->mutex);
+        double start_s;
+        enum status st = write_next(l, b, &start_s);
+        double end_s = clock_now();
+        if (st != STATUS_OK) {
+            tcp_fail(t, st, op, l->end->peer);
+            return NULL;
+        }
+        pthread_mutex_lock(&t->mutex);
+        l->ready--;
+        give(l, b);
+        endpoints_op(&t->links, op)->buffer = NULL;
+        advance(l);
+        pthread_mutex_unlock(&t->mutex);
+        tcp_complete(t, op, start_s, end_s);
+        pthread_mutex_lock(&t->mutex);
+    }
+    pthread_mutex_unlock(&t->mutex);
+    return NULL;
+}
+
+/* ---- reader */
+
+/* A sender that keeps to its credits and to the barriers always finds a slot. */
+static enum status take_slot(struct tcp_link *l, struct tcp_buffer **slot)
+{
+    enum status st = STATUS_OK;
+    pthread_mutex_lock(&l->tcp->mutex);
+    if (l->step != l->tcp->links.step)
+        st = error_set(STATUS_IO, "message of step %u before the barrier", l->step);
+    else if (!(*slot = tcp_take(l)))
+        st = error_set(STATUS_IO, "more messages than the %zu granted", l->end->order->window);
+    pthread_mutex_unlock(&l->tcp->mutex);
+    return st;
+}
+
+static enum status read_next(struct tcp_link *l, struct tcp_buffer **buffer, double *start_s)
+{
+    enum status st = STATUS_OK;
+    struct tcp_head h, want = next_head(l);
+    TRY(socket_read(l->fd, &h, sizeof h, INFINITY));
+    *start_s = clock_now();
+    TRY(tcp_expect(&h, &want));
+    TRY(take_slot(l, buffer));
+    TRY(socket_read(l->fd, (*buffer)->data, (size_t)h.bytes, INFINITY));
+out:
+    return st;
+}
+
+/* When a message that came in from start_s to now counts as received. The reader goes on at once:
+ * delayed messages follow each other as on a wire. */
+static double arrival(struct tcp_link *l, double start_s, int64_t bytes)
+{
+    double end_s = clock_now();
+    if (!l->tcp->delay)
+        return end_s;
+    const struct delay *d = &l->tcp->delay[l->end->peer];
+    l->free_s = fmax(l->free_s, start_s) + (double)bytes * d->pace;
+    return fmax(end_s, l->free_s) + d->latency_s;
+}
+
+void *tcp_reader(void *link)
+{
+    struct tcp_link *l = link;
+    struct tcp *t = l->tcp;
+    for (;;) {
+        uint32_t op = own_op(l);
+        struct tcp_buffer *b = NULL;
+        double start_s;
+        enum status st = read_next(l, &b, &start_s);
+        if (st != STATUS_OK) {
+            tcp_fail(t, st, op, l->end->peer);
+            return NULL;
+        }
+        double end_s = arrival(l, start_s, t->links.program->op[op].bytes);
+        pthread_mutex_lock(&t->mutex);
+        endpoints_op(&t->links, op)->buffer = b;
+        advance(l);
+        pthread_mutex_unlock(&t->mutex);
+        tcp_complete(t, op, start_s, end_s);
+    }
+}

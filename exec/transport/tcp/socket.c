@@ -1,0 +1,268 @@
+#include "exec/transport/tcp/socket.h"
+
+#include "core/clock.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+static enum status failed(void)
+{
+    return error_set(STATUS_IO, "%s", strerror(errno));
+}
+
+int socket_poll_ms(double deadline_s)
+{
+    if (isinf(deadline_s))
+        return -1;
+    double ms = ceil((deadline_s - clock_now()) * 1e3);
+    return ms <= 0 ? 0 : ms < 1e9 ? (int)ms : (int)1e9;
+}
+
+enum status socket_poll(int fd, short events, double deadline_s)
+{
+    for (;;) {
+        struct pollfd p = {.fd = fd, .events = events};
+        int wait = socket_poll_ms(deadline_s), n = poll(&p, 1, wait);
+        if (n > 0)
+            return STATUS_OK;
+        if (n < 0 && errno != EINTR)
+            return failed();
+        if (n == 0 && wait == 0)
+            return error_set(STATUS_EXTERNAL, "no answer in time");
+    }
+}
+
+static enum status listen_on(const char *host, uint16_t in, int *fd, uint16_t *port)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(in)};
+    socklen_t length = sizeof a;
+    int one = 1;
+    if (inet_pton(AF_INET, host, &a.sin_addr) != 1)
+        return error_set(STATUS_INVALID, "address '%s': expected four numbers with dots", host);
+    int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (s < 0)
+        return failed();
+    if ((in != 0 && setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one)) ||
+        bind(s, (struct sockaddr *)&a, sizeof a) || listen(s, SOMAXCONN) ||
+        getsockname(s, (struct sockaddr *)&a, &length)) {
+        enum status st = failed();
+        close(s);
+        return st;
+    }
+    *fd = s;
+    *port = ntohs(a.sin_port);
+    return STATUS_OK;
+}
+
+enum status socket_listen_at(const char *host, int *fd, uint16_t *port)
+{
+    return listen_on(host, 0, fd, port);
+}
+
+enum status socket_listen_on(const char *host, uint16_t port, int *fd)
+{
+    return listen_on(host, port, fd, &port);
+}
+
+static enum status print_host(int failure, const struct sockaddr_in *a, char host[SOCKET_HOST])
+{
+    if (failure)
+        return failed();
+    if (a->sin_family != AF_INET || !inet_ntop(AF_INET, &a->sin_addr, host, SOCKET_HOST))
+        return error_set(STATUS_IO, "not an IPv4 connection");
+    return STATUS_OK;
+}
+
+enum status socket_own(int fd, char host[SOCKET_HOST])
+{
+    struct sockaddr_in a = {0};
+    socklen_t length = sizeof a;
+    return print_host(getsockname(fd, (struct sockaddr *)&a, &length), &a, host);
+}
+
+enum status socket_peer(int fd, char host[SOCKET_HOST])
+{
+    struct sockaddr_in a = {0};
+    socklen_t length = sizeof a;
+    return print_host(getpeername(fd, (struct sockaddr *)&a, &length), &a, host);
+}
+
+enum status socket_listen(int *fd, uint16_t *port)
+{
+    return socket_listen_at("127.0.0.1", fd, port);
+}
+
+/* Blocking, without delayed small packets. */
+static enum status prepare(int fd)
+{
+    int one = 1, flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) || fcntl(fd, F_SETFD, FD_CLOEXEC) ||
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one))
+        return failed();
+    return STATUS_OK;
+}
+
+/* One attempt; *refused when it may be worth another. */
+static enum status try_connect(const struct sockaddr_in *a, double deadline_s, bool *refused,
+                               int *fd)
+{
+    enum status st = STATUS_OK;
+    int error = 0, s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    socklen_t length = sizeof error;
+    *refused = false;
+    if (s < 0)
+        return failed();
+    if (connect(s, (const struct sockaddr *)a, sizeof *a)) {
+        error = errno;
+        if (error == EINPROGRESS) {
+            TRY(socket_poll(s, POLLOUT, deadline_s));
+            if (getsockopt(s, SOL_SOCKET, SO_ERROR, &error, &length))
+                error = errno;
+        }
+    }
+    if (error) {
+        *refused = error == ECONNREFUSED || error == ECONNRESET || error == EAGAIN;
+        st = error_set(STATUS_IO, "%s", strerror(error));
+        goto out;
+    }
+    TRY(prepare(s));
+    *fd = s;
+    s = -1;
+out:
+    socket_close(&s);
+    return st;
+}
+
+enum status socket_connect(const char *host, uint16_t port, double deadline_s, int *fd)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
+    if (inet_pton(AF_INET, host, &a.sin_addr) != 1)
+        return error_set(STATUS_INVALID, "'%s' is not a dotted IPv4 address", host);
+    for (;;) {
+        bool refused;
+        enum status st = try_connect(&a, deadline_s, &refused, fd);
+        if (!refused || clock_now() + 0.02 > deadline_s)
+            return st;
+        clock_sleep_until(clock_now() + 0.02);
+    }
+}
+
+enum status socket_accept(int listener, double deadline_s, int *fd)
+{
+    for (;;) {
+        enum status st = socket_poll(listener, POLLIN, deadline_s);
+        if (st != STATUS_OK)
+            return st;
+        int s = accept(listener, NULL, NULL);
+        if (s >= 0) {
+            st = prepare(s);
+            if (st != STATUS_OK)
+                close(s);
+            else
+                *fd = s;
+            return st;
+        }
+        /* the client may have gone between poll() and accept() */
+        if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+            return failed();
+    }
+}
+
+/* After a transfer that moved `moved` bytes: go on, wait, or give up? */
+static enum status after(int fd, ssize_t moved, short events, double deadline_s)
+{
+    if (moved > 0)
+        return STATUS_OK;
+    if (moved == 0)
+        return error_set(STATUS_IO, "connection closed");
+    if (errno == EINTR)
+        return STATUS_OK;
+    if (errno == EAGAIN)
+        return socket_poll(fd, events, deadline_s);
+    if (errno == EPIPE)
+        return error_set(STATUS_IO, "connection closed");
+    return failed();
+}
+
+enum status socket_write(int fd, const void *data, size_t n, double deadline_s)
+{
+    int flags = MSG_NOSIGNAL | (isinf(deadline_s) ? 0 : MSG_DONTWAIT);
+    for (const char *p = data; n > 0;) {
+        ssize_t k = send(fd, p, n, flags);
+        enum status st = after(fd, k, POLLOUT, deadline_s);
+        if (st != STATUS_OK)
+            return st;
+        if (k > 0) {
+            p += k;
+            n -= (size_t)k;
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status socket_read(int fd, void *data, size_t n, double deadline_s)
+{
+    /* MSG_WAITALL sleeps once for a whole message instead of once per segment */
+    int flags = isinf(deadline_s) ? MSG_WAITALL : MSG_DONTWAIT;
+    for (char *p = data; n > 0;) {
+        ssize_t k = recv(fd, p, n, flags);
+        enum status st = after(fd, k, POLLIN, deadline_s);
+        if (st != STATUS_OK)
+            return st;
+        if (k > 0) {
+            p += k;
+            n -= (size_t)k;
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status socket_write_two(int fd, const void *head, size_t head_bytes, const void *body,
+                             size_t body_bytes)
+{
+    struct iovec part[2] = {{(void *)(uintptr_t)head, head_bytes},
+                            {(void *)(uintptr_t)body, body_bytes}};
+    struct msghdr m = {.msg_iov = part, .msg_iovlen = body_bytes ? 2 : 1};
+    ssize_t k;
+    do
+        k = sendmsg(fd, &m, MSG_NOSIGNAL);
+    while (k < 0 && errno == EINTR);
+    enum status st = after(fd, k, POLLOUT, INFINITY);
+    if (st != STATUS_OK)
+        return st;
+    size_t sent = k > 0 ? (size_t)k : 0;
+    if (sent < head_bytes) {
+        st = socket_write(fd, (const char *)head + sent, head_bytes - sent, INFINITY);
+        sent = head_bytes;
+    }
+    if (st != STATUS_OK)
+        return st;
+    sent -= head_bytes;
+    return body_bytes > sent
+               ? socket_write(fd, (const char *)body + sent, body_bytes - sent, INFINITY)
+               : STATUS_OK;
+}
+
+void socket_shutdown(int fd)
+{
+    if (fd >= 0)
+        shutdown(fd, SHUT_RDWR);
+}
+
+void socket_close(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}

@@ -1,0 +1,58 @@
+#include "partition/published/cpsc526/cpsc526.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "partition/published/cpsc526/algorithms.h"
+#include "partition/published/cpsc526/problem.h"
+#include "partition/published/split.h"
+
+static enum status score(const struct objective_request *r, const char *path, double *value)
+{
+    enum status st = STATUS_OK;
+    struct cpsc526_problem p = {0};
+    struct split s = {0};
+    double *weight = NULL;
+    TRY(cpsc526_problem_build(r, &p));
+    TRY(split_read(path, r->model, &s));
+    for (size_t i = 0; i < p.n; i++)
+        if (s.part_of[i] == SPLIT_NONE) {
+            st = error_set(STATUS_INVALID, "the split leaves out op '%s'", r->model->op[i].name);
+            goto out;
+        }
+    if (s.parts != p.k) {
+        st = error_set(STATUS_INVALID, "the split has %zu parts for %zu devices", s.parts, p.k);
+        goto out;
+    }
+    weight = calloc(p.k, sizeof *weight);
+    if (!weight) {
+        st = error_set(STATUS_NOMEM, "%zu parts", p.k);
+        goto out;
+    }
+    double metric = cpsc526_metric(&p, s.part_of, weight);
+    if (isinf(metric)) {
+        st = error_set(STATUS_INFEASIBLE, "a part is empty, which makes the metric infinite");
+        goto out;
+    }
+    *value = metric;
+out:
+    free(weight);
+    split_free(&s);
+    cpsc526_problem_free(&p);
+    return st;
+}
+
+static const struct objective_algorithm *const algorithms[] = {
+    &cpsc526_algorithm_local,
+    &cpsc526_algorithm_hierarchical,
+    &cpsc526_algorithm_exhaustive,
+};
+
+const struct objective objective_cpsc526 = {
+    .name = "cpsc526",
+    .unit = "parameters^2 + edges",
+    .summary = "balance of parameters plus cut edges weighted by distance, of a course project",
+    .algorithms = sizeof algorithms / sizeof *algorithms,
+    .algorithm = algorithms,
+    .score = score,
+};

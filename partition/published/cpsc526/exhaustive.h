@@ -1,0 +1,27 @@
+/* exhaustive.h - all splits in the order of the course project, without those a bound rules out.
+ * Private to partition/published/cpsc526/ and its tests. */
+#ifndef PARTITION_PUBLISHED_CPSC526_EXHAUSTIVE_H
+#define PARTITION_PUBLISHED_CPSC526_EXHAUSTIVE_H
+
+#include "partition/published/cpsc526/problem.h"
+
+enum { CPSC526_MAX_EXHAUSTIVE = 4096 };
+
+struct cpsc526_improvement {
+    void (*found)(void *context, double value); /* may be NULL */
+    void *context;
+};
+
+/* Partitions of the ops in order: the first op alone in the first part, before all partitions of
+ * the others into k - 1 parts; then each partition of the others into k parts, with the first op
+ * joining one part after the other. Of each partition all labelings in lexicographic order, only
+ * the first where all pairs of labels cost the same. Subtrees whose bound is no better than the
+ * best so far are left out, which leaves the sequence of improvements as it is.
+ *   label [n] out: the best; *complete: nothing was left out for want of time
+ * Exponential; stops at r->time_limit_s (120 s by default, as the project did) and at the bound.
+ * Returns STATUS_UNSUPPORTED (more than CPSC526_MAX_EXHAUSTIVE ops), STATUS_NOMEM. */
+enum status cpsc526_exhaustive(const struct cpsc526_problem *p, const struct objective_request *r,
+                               const struct cpsc526_improvement *improvement, uint32_t *label,
+                               bool *complete) MUST_CHECK;
+
+#endif

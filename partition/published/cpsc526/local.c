@@ -1,0 +1,36 @@
+/* Local search from several starts. */
+#include <stdlib.h>
+
+#include "partition/published/cpsc526/algorithms.h"
+#include "partition/published/cpsc526/refine.h"
+
+enum { TRIES = 20 }; /* as many restarts as the course project makes */
+
+static enum status solve(const struct objective_request *r, struct objective_result *out)
+{
+    enum status st = STATUS_OK;
+    struct cpsc526_problem p = {0};
+    struct cpsc526_search s = cpsc526_search_begin(r);
+    uint32_t *label = NULL;
+    double value;
+    TRY(cpsc526_problem_build(r, &p));
+    label = calloc(p.n, sizeof *label);
+    if (!label) {
+        st = error_set(STATUS_NOMEM, "%zu ops", p.n);
+        goto out;
+    }
+    TRY(cpsc526_search_best(&p, &s, TRIES, label, &value));
+    TRY(cpsc526_report(r, &p, label, "moves and swaps from consecutive and random starts", out));
+    out->interrupted = s.stopped;
+out:
+    free(label);
+    cpsc526_problem_free(&p);
+    return st;
+}
+
+const struct objective_algorithm cpsc526_algorithm_local = {
+    .name = "local",
+    .summary = "moves and swaps (Fiduccia-Mattheyses) from several starts",
+    .guarantee = "never worse than its starts; optimal where it meets the bound",
+    .solve = solve,
+};

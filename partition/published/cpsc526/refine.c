@@ -1,0 +1,252 @@
+#include "partition/published/cpsc526/refine.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "partition/published/cpsc526/start.h"
+
+static const double default_limit_s = 60;
+static const double tiny = 1e-9; /* what rounding may feign as a gain, relative */
+
+enum { PATIENCE = 200, EXCHANGE_PARTS = 512 };
+
+struct cpsc526_search cpsc526_search_begin(const struct objective_request *r)
+{
+    return (struct cpsc526_search){
+        .r = r, .begin_s = clock_now(), .random = r->seed * 0x9e3779b97f4a7c15u | 1};
+}
+
+bool cpsc526_search_stops(struct cpsc526_search *s)
+{
+    s->stopped = s->stopped || objective_must_stop(s->r, s->begin_s, default_limit_s);
+    return s->stopped;
+}
+
+/* ---- moves */
+
+struct split {
+    const struct cpsc526_problem *p;
+    uint32_t *label; /* [n] */
+    double *weight;  /* [k] */
+    size_t *count;   /* [k] */
+    bool *locked;    /* [n] */
+    uint32_t *moved; /* [n] in order; from[i] is where moved[i] was */
+    uint32_t *from;
+};
+
+struct move {
+    uint32_t op, to;
+    double delta; /* of the metric */
+};
+
+static void split_free(struct split *s)
+{
+    free(s->weight);
+    free(s->count);
+    free(s->locked);
+    free(s->moved);
+    free(s->from);
+}
+
+static enum status split_begin(const struct cpsc526_problem *p, uint32_t *label, struct split *s)
+{
+    *s = (struct split){.p = p, .label = label};
+    s->weight = calloc(p->k, sizeof *s->weight);
+    s->count = calloc(p->k, sizeof *s->count);
+    s->locked = calloc(p->n, sizeof *s->locked);
+    s->moved = calloc(p->n, sizeof *s->moved);
+    s->from = calloc(p->n, sizeof *s->from);
+    if (!s->weight || !s->count || !s->locked || !s->moved || !s->from)
+        return error_set(STATUS_NOMEM, "%zu ops in %zu parts", p->n, p->k);
+    for (size_t i = 0; i < p->n; i++) {
+        s->weight[label[i]] += p->weight[i];
+        s->count[label[i]]++;
+    }
+    return STATUS_OK;
+}
+
+static double delta(const struct split *s, uint32_t op, uint32_t to)
+{
+    const struct cpsc526_problem *p = s->p;
+    uint32_t from = s->label[op];
+    double w = p->weight[op], change = 2 * w * (s->weight[to] - s->weight[from] + w);
+    for (size_t e = p->start[op]; e < p->start[op + 1]; e++) {
+        uint32_t other = s->label[p->peer[e]];
+        change += p->cost[to * p->k + other] - p->cost[from * p->k + other];
+    }
+    return change;
+}
+
+static void apply(struct split *s, uint32_t op, uint32_t to)
+{
+    uint32_t from = s->label[op];
+    s->weight[from] -= s->p->weight[op];
+    s->weight[to] += s->p->weight[op];
+    s->count[from]--;
+    s->count[to]++;
+    s->label[op] = to;
+}
+
+static void consider(const struct split *s, uint32_t op, uint32_t to, struct move *best)
+{
+    if (to == s->label[op])
+        return;
+    double change = delta(s, op, to);
+    if (change < best->delta)
+        *best = (struct move){op, to, change};
+}
+
+/* delta INFINITY when nothing may move. */
+static struct move best_move(const struct split *s)
+{
+    const struct cpsc526_problem *p = s->p;
+    struct move best = {.delta = INFINITY};
+    uint32_t lightest = 0;
+    for (uint32_t c = 1; c < p->k; c++)
+        if (s->weight[c] < s->weight[lightest])
+            lightest = c;
+    for (uint32_t i = 0; i < p->n; i++) {
+        if (s->locked[i] || s->count[s->label[i]] <= p->minimum)
+            continue;
+        consider(s, i, lightest, &best);
+        for (size_t e = p->start[i]; e < p->start[i + 1]; e++)
+            consider(s, i, s->label[p->peer[e]], &best);
+    }
+    return best;
+}
+
+/* One pass; what it gained (>= 0). */
+static double pass(struct split *s, struct cpsc526_search *search, double scale)
+{
+    double now = 0, best = 0;
+    size_t moves = 0, best_moves = 0;
+    memset(s->locked, 0, s->p->n * sizeof *s->locked);
+    while (moves < s->p->n && moves - best_moves < PATIENCE && !cpsc526_search_stops(search)) {
+        struct move m = best_move(s);
+        if (isinf(m.delta))
+            break;
+        s->moved[moves] = m.op;
+        s->from[moves++] = s->label[m.op];
+        s->locked[m.op] = true;
+        apply(s, m.op, m.to);
+        now += m.delta;
+        if (now < best - tiny * scale) {
+            best = now;
+            best_moves = moves;
+        }
+    }
+    while (moves-- > best_moves)
+        apply(s, s->moved[moves], s->from[moves]);
+    return -best;
+}
+
+/* ---- labels */
+
+static double exchange_delta(const struct cpsc526_problem *p, const double *edges, size_t a,
+                             size_t b)
+{
+    double change = 0;
+    for (size_t c = 0; c < p->k; c++)
+        if (c != a && c != b)
+            change += (edges[a * p->k + c] - edges[b * p->k + c]) *
+                      (p->cost[b * p->k + c] - p->cost[a * p->k + c]);
+    return change;
+}
+
+static void exchange_rows(double *edges, size_t k, size_t a, size_t b)
+{
+    for (int transposed = 0; transposed < 2; transposed++)
+        for (size_t c = 0; c < k; c++) {
+            double *x = transposed ? &edges[c * k + a] : &edges[a * k + c];
+            double *y = transposed ? &edges[c * k + b] : &edges[b * k + c], z = *x;
+            *x = *y;
+            *y = z;
+        }
+}
+
+/* Exchange the labels of two parts while that gains; O(k^3) per sweep. */
+static enum status exchange_labels(const struct cpsc526_problem *p, struct cpsc526_search *search,
+                                   uint32_t *label)
+{
+    enum status st = STATUS_OK;
+    bool improved = p->k <= EXCHANGE_PARTS;
+    double *edges = calloc(p->k * p->k, sizeof *edges);
+    uint32_t *renamed = calloc(p->k, sizeof *renamed);
+    if (!edges || !renamed) {
+        st = error_set(STATUS_NOMEM, "%zu parts", p->k);
+        goto out;
+    }
+    for (size_t i = 0; i < p->n; i++)
+        for (size_t e = p->start[i]; e < p->start[i + 1]; e++)
+            edges[label[i] * p->k + label[p->peer[e]]]++;
+    for (uint32_t c = 0; c < p->k; c++)
+        renamed[c] = c; /* renamed[new label] = old label */
+    while (improved && !cpsc526_search_stops(search)) {
+        improved = false;
+        for (size_t a = 0; a < p->k; a++)
+            for (size_t b = a + 1; b < p->k; b++)
+                if (exchange_delta(p, edges, a, b) < -tiny) {
+                    uint32_t old = renamed[a];
+                    renamed[a] = renamed[b];
+                    renamed[b] = old;
+                    exchange_rows(edges, p->k, a, b);
+                    improved = true;
+                }
+    }
+    for (size_t i = 0; i < p->n; i++)
+        for (uint32_t c = 0; c < p->k; c++)
+            if (renamed[c] == label[i]) {
+                label[i] = c;
+                break;
+            }
+out:
+    free(renamed);
+    free(edges);
+    return st;
+}
+
+enum status cpsc526_refine(const struct cpsc526_problem *p, struct cpsc526_search *s,
+                           uint32_t *label)
+{
+    enum status st = STATUS_OK;
+    struct split split = {0};
+    double scale = fmax(1, p->mean * p->mean);
+    TRY(split_begin(p, label, &split));
+    while (pass(&split, s, scale) > tiny * scale && !s->stopped)
+        ;
+    TRY(exchange_labels(p, s, label));
+out:
+    split_free(&split);
+    return st;
+}
+
+enum status cpsc526_search_best(const struct cpsc526_problem *p, struct cpsc526_search *s,
+                                size_t tries, uint32_t *label, double *value)
+{
+    enum status st = STATUS_OK;
+    double best = INFINITY;
+    uint32_t *trial = calloc(p->n, sizeof *trial);
+    double *weight = calloc(p->k, sizeof *weight);
+    if (!trial || !weight) {
+        st = error_set(STATUS_NOMEM, "%zu ops in %zu parts", p->n, p->k);
+        goto out;
+    }
+    for (size_t i = 0; i < tries && (i == 0 || !cpsc526_search_stops(s)); i++) {
+        TRY(cpsc526_start(p, s, i, trial));
+        TRY(cpsc526_refine(p, s, trial));
+        double metric = cpsc526_metric(p, trial, weight);
+        if (metric < best) {
+            best = metric;
+            memcpy(label, trial, p->n * sizeof *label);
+        }
+        if (cpsc526_is_optimal(p, best))
+            break;
+    }
+    *value = best;
+out:
+    free(weight);
+    free(trial);
+    return st;
+}

@@ -1,0 +1,94 @@
+/* objective.h - ways to judge a split, each with the algorithms that minimise it.
+ *
+ * The pipeline objective of this project (partition.h) plans for a platform. The objectives here
+ * are those of published tools, computed exactly as they do, on their own inputs and in their own
+ * units, so that results can be compared with theirs. One folder of files per objective, one row in
+ * the table `objectives`; each has its own list of algorithms, one file each. */
+#ifndef PARTITION_PUBLISHED_OBJECTIVE_H
+#define PARTITION_PUBLISHED_OBJECTIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/model.h"
+#include "core/topology.h"
+
+enum { OBJECTIVE_LEVELS = 8 };
+
+/* What the command line says; 0 (NAN for memory) where it says nothing. */
+struct objective_request {
+    const char *spec;          /* of the model: path or zoo name */
+    const struct model *model; /* NULL when the objective reads the file itself (own_format) */
+    size_t devices, stages;
+    double memory_bytes;
+    size_t levels; /* of machines and bandwidths, innermost first */
+    size_t machines[OBJECTIVE_LEVELS];
+    double bandwidth_Bps[OBJECTIVE_LEVELS];
+    size_t hierarchy_levels;
+    size_t hierarchy[OBJECTIVE_LEVELS]; /* outermost first */
+    const struct topology *topology;    /* cpsc526: devices and what lies between them; or NULL */
+    size_t batch;                       /* microbatches per batch */
+    bool charge_activations, straight, compat;
+    double time_limit_s; /* wall clock; 0: the algorithm's default */
+    uint64_t seed;
+    const volatile int *stop; /* non-zero: finish with the best so far; may be NULL */
+};
+
+struct objective_part {
+    size_t ops;
+    char **op; /* [ops] names (ids as text where the input has only ids), owned */
+    uint32_t replicas, tensor_parallel;
+    bool recompute;       /* of at least one op */
+    char **configuration; /* [ops] name of what was chosen for each op, where there is a choice per
+                             op; owned or NULL */
+    char *device; /* "cpu", "fpga1", ... where the objective tells devices apart; owned or NULL */
+};
+
+struct objective_result {
+    char *algorithm;     /* owned */
+    double value;        /* in the objective's own unit */
+    double lower_bound;  /* proved; NAN if none */
+    bool proved_optimal; /* within the algorithm's stated search space */
+    bool interrupted;    /* time limit or stop: best so far */
+    size_t parts;
+    struct objective_part *part; /* [parts] stages or devices in order */
+    char *note; /* one line: search space, sizes after presolve, fallback ...; or NULL */
+    double cpu_s;
+};
+
+struct objective_algorithm {
+    const char *name, *summary, *guarantee;
+    /* STATUS_INFEASIBLE with the reason when there is no plan; STATUS_INVALID when an option that
+     * is needed is missing (named), STATUS_PARSE with file:line for a malformed input. */
+    enum status (*solve)(const struct objective_request *r, struct objective_result *out);
+};
+
+struct objective {
+    const char *name, *unit, *summary;
+    bool own_format;  /* reads r->spec itself instead of r->model */
+    bool nodes_apart; /* wants every node of a graph file as an op, see model/import.h */
+    size_t algorithms;
+    const struct objective_algorithm *const *algorithm; /* [algorithms] the first is the default */
+    /* Value of the split in the JSON file `split` (docs/objectives.md: {"parts": [{"ops": [...]}]}
+     * or the published tool's own format); NULL where there is no such thing. */
+    enum status (*score)(const struct objective_request *r, const char *split, double *value);
+};
+
+extern const struct objective *const objectives[];
+extern const size_t objectives_n;
+enum status objective_find(const char *name, const struct objective **out) MUST_CHECK;
+enum status objective_solve(const struct objective *o, const char *algorithm,
+                            const struct objective_request *r,
+                            struct objective_result *out) MUST_CHECK;
+void objective_result_free(struct objective_result *r); /* accepts {0}; leaves {0} */
+
+/* For algorithms: has the time come to stop? `begin_s` from clock_now(). */
+bool objective_must_stop(const struct objective_request *r, double begin_s, double default_limit_s);
+/* Append a part; names are copied. */
+enum status objective_add_part(struct objective_result *out, const char *const *op, size_t ops,
+                               const char *device) MUST_CHECK;
+
+#endif

@@ -1,0 +1,378 @@
+#include "partition/published/pipedream/dp.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double default_limit_s = 600;
+
+/* Seconds of a later stage per second on one machine, per parameter byte, per byte moved. */
+struct factors {
+    double compute, parameter, moved;
+};
+
+struct dp {
+    const struct pipedream_states *s;
+    const struct pipedream_options *o;
+    const struct objective_request *r;
+    double begin_s;
+    bool stopped;
+    double
+        *best[OBJECTIVE_LEVELS]; /* [n * n] of each inner level: row = first state, column = last,
+                                    on all machines of the level; INFINITY where there is none */
+    struct factors factors[PIPEDREAM_MAX_MACHINES + 1]; /* [replicas] at the current level */
+    size_t stage_room;
+};
+
+/* ---- costs */
+
+double pipedream_only_stage_s(const struct pipedream_level *l, double compute_s,
+                              double parameter_bytes, size_t replicas)
+{
+    double n = (double)replicas;
+    return (compute_s +
+            4 * (n - 1) * parameter_bytes / (l->bandwidth_Bps * n) / (double)l->inner_machines) /
+           n;
+}
+
+double pipedream_later_stage_s(const struct pipedream_level *l, double compute_s,
+                               double parameter_bytes, size_t replicas)
+{
+    double n = (double)replicas;
+    return (compute_s + 4 * (n - 1) * parameter_bytes / (l->bandwidth_Bps * n)) / n;
+}
+
+double pipedream_transfer_s(const struct pipedream_level *l, double cut_bytes, size_t replicas)
+{
+    return 2 * cut_bytes / (l->bandwidth_Bps * (double)replicas);
+}
+
+bool pipedream_fits(const struct pipedream_options *o, const struct pipedream_level *l,
+                    double stash_bytes, size_t machines, size_t replicas)
+{
+    return isnan(o->memory_bytes) ||
+           ceil((double)(l->machines - machines) / (double)replicas) * stash_bytes <=
+               o->memory_bytes;
+}
+
+double pipedream_work(const struct pipedream_options *o, size_t n)
+{
+    double work = 0;
+    for (size_t i = 0; i < o->levels; i++) {
+        double machines = (double)o->level[i].machines, states = (double)n;
+        double pairs = i + 1 < o->levels ? states * states * states / 6 : states * states / 2;
+        work += pairs * (o->straight ? machines : machines * (machines + 1) / 2);
+    }
+    return work;
+}
+
+/* ---- one row: the best pipelines that begin with state `first` */
+
+/* cumulative(last) - cumulative(first - 1) */
+static double between(const double *sum, size_t first, size_t last)
+{
+    return first ? sum[last] - sum[first - 1] : sum[last];
+}
+
+static bool comes_before(const struct pipedream_states *s, size_t a, size_t b)
+{
+    return set_has(s->before + b * s->before_words, a);
+}
+
+/* May a stage that begins after state first - 1 end with `last`? */
+static bool may_end(const struct pipedream_states *s, size_t first, size_t last)
+{
+    return first == 0 || comes_before(s, first - 1, last);
+}
+
+static double compute_s(const struct dp *d, size_t level, size_t first, size_t last)
+{
+    return level ? d->best[level - 1][first * d->s->n + last]
+                 : between(d->s->compute_s, first, last);
+}
+
+static double stash_bytes(const struct dp *d, size_t first, size_t last)
+{
+    return between(d->s->activation, first, last) + between(d->s->parameter, first, last);
+}
+
+/* Time on replicas machines without a split; INFINITY if not allowed. */
+static double unsplit(const struct dp *d, size_t level, size_t first, size_t last, size_t replicas)
+{
+    const struct pipedream_level *l = &d->o->level[level];
+    if ((d->o->straight && replicas > 1) ||
+        !pipedream_fits(d->o, l, stash_bytes(d, first, last), replicas, replicas))
+        return INFINITY;
+    return pipedream_only_stage_s(l, compute_s(d, level, first, last),
+                                  between(d->s->parameter, first, last), replicas);
+}
+
+/* Slower of what goes into and out of the stage k + 1 .. last, in bytes; 0 if that is free. */
+static double moved_bytes(const struct dp *d, size_t k, size_t last)
+{
+    const struct pipedream_states *s = d->s;
+    if (!d->o->charge_activations)
+        return 0;
+    return last + 1 < s->n && s->cut_bytes[last] > s->cut_bytes[k] ? s->cut_bytes[last]
+                                                                   : s->cut_bytes[k];
+}
+
+/* What `replicas` make of the seconds, parameter bytes and moved bytes of a stage. */
+static inline double stage_time(const struct factors *f, double seconds, double parameter,
+                                double moved)
+{
+    double time = seconds * f->compute + parameter * f->parameter, move = moved * f->moved;
+    return time > move ? time : move;
+}
+
+/* The slowest of the stage k + 1 .. last on `replicas` machines and what goes in and out of it. */
+static double last_stage(const struct dp *d, size_t level, size_t k, size_t last, size_t replicas)
+{
+    return stage_time(&d->factors[replicas], compute_s(d, level, k + 1, last),
+                      d->s->parameter[last] - d->s->parameter[k], moved_bytes(d, k, last));
+}
+
+/* row[m] of `last` is the best on m + 1 machines; try all splits after state k. */
+static void relax(const struct dp *d, size_t level, size_t k, size_t last, const double *before,
+                  double *row)
+{
+    const struct pipedream_level *l = &d->o->level[level];
+    size_t machines = l->machines, most = d->o->straight && machines > 2 ? 2 : machines;
+    double seconds = compute_s(d, level, k + 1, last);
+    double parameter = d->s->parameter[last] - d->s->parameter[k];
+    double moved = moved_bytes(d, k, last);
+    bool limited = !isnan(d->o->memory_bytes);
+    for (size_t replicas = 1; replicas < most; replicas++) {
+        double time = stage_time(&d->factors[replicas], seconds, parameter, moved);
+        for (size_t m = replicas; m < machines; m++) {
+            double slowest = before[m - replicas] > time ? before[m - replicas] : time;
+            if (slowest < row[m] &&
+                (!limited || pipedream_fits(d->o, l, stash_bytes(d, k + 1, last), m + 1, replicas)))
+                row[m] = slowest;
+        }
+    }
+}
+
+/* From here on the factors are those of `level`. */
+static void set_level(struct dp *d, size_t level)
+{
+    const struct pipedream_level *l = &d->o->level[level];
+    for (size_t replicas = 1; replicas <= l->machines; replicas++)
+        d->factors[replicas] =
+            (struct factors){.compute = pipedream_later_stage_s(l, 1, 0, replicas),
+                             .parameter = pipedream_later_stage_s(l, 0, 1, replicas),
+                             .moved = pipedream_transfer_s(l, 1, replicas)};
+}
+
+/* Fill row [n * machines] for every last state up to `end`. */
+static void fill_row(struct dp *d, size_t level, size_t first, size_t end, double *row)
+{
+    const struct pipedream_states *s = d->s;
+    size_t machines = d->o->level[level].machines;
+    for (size_t last = first; last <= end && !d->stopped; last++) {
+        double *own = row + last * machines;
+        if (!may_end(s, first, last))
+            continue;
+        for (size_t m = 0; m < machines; m++)
+            own[m] = unsplit(d, level, first, last, m + 1);
+        for (size_t k = first; k < last; k++)
+            if (comes_before(s, k, last) && may_end(s, first, k))
+                relax(d, level, k, last, row + k * machines, own);
+        d->stopped = objective_must_stop(d->r, d->begin_s, default_limit_s);
+    }
+}
+
+/* best[level] from all rows. */
+static enum status solve_inner(struct dp *d, size_t level)
+{
+    enum status st = STATUS_OK;
+    size_t n = d->s->n, machines = d->o->level[level].machines;
+    double *row = calloc(n * machines, sizeof *row);
+    d->best[level] = calloc(n * n, sizeof *d->best[level]);
+    if (!row || !d->best[level]) {
+        st = error_set(STATUS_NOMEM, "%zu states on %zu machines", n, machines);
+        goto out;
+    }
+    set_level(d, level);
+    for (size_t first = 0; first < n && !d->stopped; first++) {
+        double *best = d->best[level] + first * n;
+        fill_row(d, level, first, n - 1, row);
+        for (size_t last = 0; last < n; last++)
+            best[last] = last >= first && may_end(d->s, first, last)
+                             ? row[last * machines + machines - 1]
+                             : INFINITY;
+    }
+out:
+    free(row);
+    return st;
+}
+
+/* ---- the way back */
+
+/* Append text; what does not fit becomes "...". */
+static void append_text(struct pipedream_solution *out, const char *text)
+{
+    static const char dots[] = " ...";
+    size_t used = strlen(out->text), length = strlen(text);
+    if (used + length + sizeof dots <= sizeof out->text)
+        strcpy(out->text + used, text);
+    else if (used < sizeof dots || strcmp(out->text + used + 1 - sizeof dots, dots) != 0)
+        strcpy(out->text + used, dots);
+}
+
+static enum status append_stage(struct dp *d, struct pipedream_stage stage,
+                                struct pipedream_solution *out)
+{
+    if (out->stages == d->stage_room) {
+        size_t room = d->stage_room ? 2 * d->stage_room : 16;
+        struct pipedream_stage *larger = realloc(out->stage, room * sizeof *larger);
+        if (!larger)
+            return error_set(STATUS_NOMEM, "%zu stages", room);
+        out->stage = larger;
+        d->stage_room = room;
+    }
+    out->stage[out->stages++] = stage;
+    return STATUS_OK;
+}
+
+/* Cut the best pipeline first .. *last on *machines (row filled) before its last stage: *last and
+ * *machines become those of the rest, none left when the pipeline is one stage. */
+static struct pipedream_stage cut_last_stage(const struct dp *d, size_t level, size_t first,
+                                             const double *row, size_t *last, size_t *machines)
+{
+    size_t all = d->o->level[level].machines, m = *machines - 1, j = *last;
+    struct pipedream_stage stage = {(uint32_t)first, (uint32_t)j, (uint32_t)*machines};
+    double value = row[j * all + m];
+    *machines = 0;
+    if (unsplit(d, level, first, j, m + 1) == value)
+        return stage;
+    for (size_t k = first; k < j; k++) {
+        if (!comes_before(d->s, k, j) || !may_end(d->s, first, k))
+            continue;
+        for (size_t replicas = 1; replicas <= (d->o->straight ? 1 : m); replicas++) {
+            double slowest =
+                fmax(row[k * all + m - replicas], last_stage(d, level, k, j, replicas));
+            if (slowest != value || !pipedream_fits(d->o, &d->o->level[level],
+                                                    stash_bytes(d, k + 1, j), m + 1, replicas))
+                continue;
+            *last = k;
+            *machines = m + 1 - replicas;
+            return (struct pipedream_stage){(uint32_t)k + 1, (uint32_t)j, (uint32_t)replicas};
+        }
+    }
+    return stage;
+}
+
+/* Append the stages of the best pipeline for state range `of` of a level, all machines of it. */
+static enum status trace(struct dp *d, size_t level, struct pipedream_stage of,
+                         struct pipedream_solution *out)
+{
+    enum status st = STATUS_OK;
+    size_t machines = d->o->level[level].machines, left = machines, last = of.last, n = 0;
+    double *row = calloc(d->s->n * machines, sizeof *row);
+    struct pipedream_stage *stage = calloc(machines, sizeof *stage);
+    if (!row || !stage) {
+        st = error_set(STATUS_NOMEM, "%zu states on %zu machines", d->s->n, machines);
+        goto out;
+    }
+    set_level(d, level);
+    fill_row(d, level, of.first, last, row);
+    while (left > 0 && !d->stopped)
+        stage[n++] = cut_last_stage(d, level, of.first, row, &last, &left);
+    while (n-- > 0 && !d->stopped) {
+        char text[24];
+        snprintf(text, sizeof text, "x%u", stage[n].replicas);
+        append_text(out, text);
+        stage[n].replicas *= of.replicas;
+        if (level == 0) {
+            TRY(append_stage(d, stage[n], out));
+        } else {
+            append_text(out, "[");
+            TRY(trace(d, level - 1, stage[n], out));
+            append_text(out, "]");
+        }
+        if (n > 0)
+            append_text(out, " ");
+    }
+out:
+    free(stage);
+    free(row);
+    return st;
+}
+
+/* Every level replicates everything. */
+static enum status replicate_all(struct dp *d, struct pipedream_solution *out)
+{
+    const struct pipedream_states *s = d->s;
+    struct pipedream_stage stage = {0, (uint32_t)s->n - 1, 1};
+    double time = s->compute_s[s->n - 1];
+    if (d->o->straight)
+        return error_set(STATUS_INFEASIBLE, "time is up before a straight pipeline was found");
+    for (size_t i = 0; i < d->o->levels; i++) {
+        time = pipedream_only_stage_s(&d->o->level[i], time, s->parameter[s->n - 1],
+                                      d->o->level[i].machines);
+        stage.replicas *= (uint32_t)d->o->level[i].machines;
+    }
+    out->value_s = time;
+    out->interrupted = true;
+    out->stages = 0;
+    strcpy(out->text, "all data-parallel");
+    return append_stage(d, stage, out);
+}
+
+static enum status solve_outer(struct dp *d, struct pipedream_solution *out)
+{
+    enum status st = STATUS_OK;
+    size_t outer = d->o->levels - 1, machines = d->o->level[outer].machines, last = d->s->n - 1;
+    double *row = calloc(d->s->n * machines, sizeof *row);
+    if (!row) {
+        st = error_set(STATUS_NOMEM, "%zu states on %zu machines", d->s->n, machines);
+        goto out;
+    }
+    set_level(d, outer);
+    fill_row(d, outer, 0, last, row);
+    out->value_s = row[last * machines + machines - 1];
+    if (d->stopped)
+        goto out;
+    if (isinf(out->value_s)) {
+        st = error_set(STATUS_INFEASIBLE,
+                       "no %spipeline uses all %zu machines of level %zu: there are %zu cuts%s",
+                       d->o->straight ? "straight " : "", machines, outer + 1, d->s->n - 1,
+                       isnan(d->o->memory_bytes) ? "" : ", or the memory is too small");
+        goto out;
+    }
+    TRY(trace(d, outer, (struct pipedream_stage){0, (uint32_t)last, 1}, out));
+out:
+    free(row);
+    return st;
+}
+
+enum status pipedream_solve_states(const struct pipedream_states *s,
+                                   const struct pipedream_options *o,
+                                   const struct objective_request *r, double begin_s,
+                                   struct pipedream_solution *out)
+{
+    enum status st = STATUS_OK;
+    struct dp d = {.s = s, .o = o, .r = r, .begin_s = begin_s};
+    struct pipedream_solution solution = {0};
+    for (size_t level = 0; level + 1 < o->levels && !d.stopped; level++)
+        TRY(solve_inner(&d, level));
+    if (!d.stopped)
+        TRY(solve_outer(&d, &solution));
+    if (d.stopped)
+        TRY(replicate_all(&d, &solution));
+    *out = solution;
+    solution = (struct pipedream_solution){0};
+out:
+    for (size_t level = 0; level < OBJECTIVE_LEVELS; level++)
+        free(d.best[level]);
+    pipedream_solution_free(&solution);
+    return st;
+}
+
+void pipedream_solution_free(struct pipedream_solution *s)
+{
+    free(s->stage);
+    *s = (struct pipedream_solution){0};
+}

@@ -1,0 +1,354 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "partition/published/piper/search.h"
+
+static const double SLACK = 1e-12;            /* relative, on bounds */
+static const double DEFAULT_TIME_LIMIT = 600; /* seconds */
+
+static struct piper_sums minus(struct piper_sums a, const struct piper_sums *b)
+{
+    return (struct piper_sums){a.time_s - b->time_s,
+                               a.parameter_bytes - b->parameter_bytes,
+                               a.stash_bytes - b->stash_bytes,
+                               a.fixed_bytes - b->fixed_bytes,
+                               a.fastest_stash_bytes - b->fastest_stash_bytes,
+                               a.fastest_fixed_bytes - b->fastest_fixed_bytes,
+                               a.unable - b->unable};
+}
+
+/* The stage between two ideals at one degree. */
+struct span {
+    uint32_t top, below, t;
+    struct piper_sums sum;
+    double edge_bytes;
+};
+
+static bool inside(const struct piper_pass *s, uint32_t top, uint32_t below, size_t v)
+{
+    return lattice_has(&s->lattice, top, v) && !lattice_has(&s->lattice, below, v);
+}
+
+/* ---- choosing configurations */
+
+/* Bytes by which the synchronisation of configuration c exceeds the least, over the edges of v that
+ * leave the stage. */
+static double extra_sync(const struct piper_pass *s, const struct span *x, size_t v, size_t c)
+{
+    const struct piper_input *in = s->in;
+    double bytes = 0;
+    for (size_t i = in->in_start[v]; i < in->in_start[v + 1]; i++)
+        if (!inside(s, x->top, x->below, in->edge[in->in[i]].from))
+            bytes += in->config[c].forward_bytes[i - in->in_start[v]] -
+                     s->forward[x->t * in->edges + in->in[i]];
+    for (size_t i = in->out_start[v]; i < in->out_start[v + 1]; i++)
+        if (!inside(s, x->top, x->below, in->edge[in->out[i]].to))
+            bytes += in->config[c].backward_bytes[i - in->out_start[v]] -
+                     s->backward[x->t * in->edges + in->out[i]];
+    return 2 * bytes;
+}
+
+/* Append the configurations of node v as an item. */
+static void add_item(struct piper_pass *s, const struct span *x, size_t v, double sync, double y)
+{
+    const struct piper_input *in = s->in;
+    struct knapsack *k = &s->knapsack;
+    size_t options = k->start[k->items], end = in->config_start[v * in->degrees + x->t + 1];
+    for (size_t c = in->config_start[v * in->degrees + x->t]; c < end; c++) {
+        const struct piper_config *f = &in->config[c];
+        double extra = s->uniform ? 0 : extra_sync(s, x, v, c) / in->bandwidth_Bps;
+        k->cost[options] = f->time_s + sync * f->parameter_bytes + extra;
+        k->size[options++] = f->stash_bytes * y + f->fixed_bytes;
+    }
+    k->start[++k->items] = options;
+}
+
+/* Can the stage run with d replicas, y microbatches in flight and `budget_s` seconds for all of its
+ * replicas together? The solution is left in s->knapsack.option. */
+static enum status choose(struct piper_pass *s, const struct span *x, uint32_t d, double y,
+                          double budget_s, bool cheapest, enum knapsack_verdict *verdict,
+                          double *value)
+{
+    enum status st;
+    const struct piper_input *in = s->in;
+    struct knapsack *k = &s->knapsack;
+    const struct lattice *l = &s->lattice;
+    double sync = 4 * ((double)d - 1) / ((double)in->batch * in->bandwidth_Bps);
+    TRY(knapsack_reserve(k, in->nodes, in->configs));
+    k->items = k->start[0] = 0;
+    for (size_t w = 0; w < l->words; w++) {
+        uint64_t left = l->set[x->top * l->words + w] & ~l->set[x->below * l->words + w];
+        for (; left; left &= left - 1)
+            add_item(s, x, 64 * w + (size_t)__builtin_ctzll(left), sync, y);
+    }
+    TRY(knapsack_solve(k, s->memory_bytes, budget_s, cheapest, verdict, value));
+out:
+    return st;
+}
+
+/* ---- the states of one ideal */
+
+static bool dominated(const struct piper_pass *s, uint32_t replicas, uint32_t devices)
+{
+    for (size_t i = 0; i < s->front; i++)
+        if (s->fresh[i].replicas <= replicas && s->fresh[i].devices <= devices)
+            return true;
+    return false;
+}
+
+static enum status add_state(struct piper_pass *s, struct piper_state fresh)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < s->front; i++)
+        if (s->fresh[i].replicas < fresh.replicas || s->fresh[i].devices < fresh.devices)
+            s->fresh[kept++] = s->fresh[i];
+    s->front = kept;
+    if (s->front == s->front_room) {
+        size_t room = s->front_room ? 2 * s->front_room : 16;
+        struct piper_state *larger = realloc(s->fresh, room * sizeof *larger);
+        if (!larger)
+            return error_set(STATUS_NOMEM, "%zu states", room);
+        s->fresh = larger;
+        s->front_room = room;
+    }
+    s->fresh[s->front++] = fresh;
+    return STATUS_OK;
+}
+
+static enum status store_front(struct piper_pass *s, size_t ideal)
+{
+    if (s->states + s->front > s->state_room) {
+        size_t room = 2 * (s->states + s->front) + 64;
+        struct piper_state *larger = realloc(s->state, room * sizeof *larger);
+        if (!larger)
+            return error_set(STATUS_NOMEM, "%zu states", room);
+        s->state = larger;
+        s->state_room = room;
+    }
+    if (s->front)
+        memcpy(s->state + s->states, s->fresh, s->front * sizeof *s->fresh);
+    s->states += s->front;
+    s->front = 0;
+    s->state_start[ideal + 1] = s->states;
+    return STATUS_OK;
+}
+
+static void blocked(struct piper_pass *s, double until_s)
+{
+    s->next_s = fmin(s->next_s, until_s);
+}
+
+/* Does the stage with d replicas in front of `from` keep to time and memory? */
+static enum status fits(struct piper_pass *s, const struct span *x, const struct piper_state *from,
+                        uint32_t d, bool *yes)
+{
+    enum status st = STATUS_OK;
+    const struct piper_input *in = s->in;
+    enum knapsack_verdict verdict;
+    double edge_s = x->edge_bytes / in->bandwidth_Bps,
+           y = (double)((from->replicas + 2 * d - 1) / d);
+    double sync = 4 * ((double)d - 1) / ((double)in->batch * in->bandwidth_Bps), value;
+    double least_s = (x->sum.time_s + sync * x->sum.parameter_bytes + edge_s) / d;
+    *yes = false;
+    if (least_s > s->limit_s * (1 + SLACK)) {
+        blocked(s, least_s);
+        return STATUS_OK;
+    }
+    if (x->sum.stash_bytes * y + x->sum.fixed_bytes > s->memory_bytes * (1 + SLACK))
+        return STATUS_OK;
+    *yes = s->uniform &&
+           x->sum.fastest_stash_bytes * y + x->sum.fastest_fixed_bytes <= s->memory_bytes;
+    if (*yes)
+        return STATUS_OK;
+    TRY(choose(s, x, d, y, s->limit_s * d - edge_s, false, &verdict, &value));
+    *yes = verdict == KNAPSACK_FITS;
+    if (verdict == KNAPSACK_TOO_DEAR)
+        blocked(s, (value + edge_s) / d);
+    s->undecided |= verdict == KNAPSACK_UNDECIDED;
+out:
+    return st;
+}
+
+/* Put the stage in front of one state of the stages behind it. `rest_s`: device seconds that the
+ * nodes before the stage need at least. */
+static enum status put_before(struct piper_pass *s, const struct span *x, uint32_t index,
+                              double rest_s)
+{
+    enum status st = STATUS_OK;
+    const struct piper_state from = s->state[index];
+    const struct piper_input *in = s->in;
+    for (size_t i = 0; i < s->divisors; i++) {
+        uint32_t d = s->divisor[i];
+        size_t devices = from.devices + (size_t)d * in->degree[x->t];
+        uint32_t replicas = from.replicas + d;
+        bool yes;
+        if (devices > in->devices || replicas > in->batch)
+            break;
+        double left = (double)(in->devices - devices);
+        if (rest_s > left * s->limit_s * (1 + SLACK)) {
+            blocked(s, left > 0 ? rest_s / left : INFINITY);
+            break;
+        }
+        if (dominated(s, replicas, (uint32_t)devices))
+            break;
+        TRY(fits(s, x, &from, d, &yes));
+        if (!yes)
+            continue;
+        TRY(add_state(
+            s, (struct piper_state){replicas, (uint32_t)devices, x->below, index, {d, x->t}}));
+        break;
+    }
+out:
+    return st;
+}
+
+/* ---- the stages in front of one ideal */
+
+/* Bytes over the edges of the stage that ends before `below`, from those of the stage that ends
+ * one node earlier. */
+static void extend_edges(struct piper_pass *s, uint32_t top, uint32_t below)
+{
+    const struct piper_input *in = s->in;
+    size_t n = in->degrees, v = s->walk.node[below];
+    uint32_t via = s->walk.via[below];
+    for (size_t t = 0; t < n; t++) {
+        const double *forward = s->forward + t * in->edges, *backward = s->backward + t * in->edges;
+        double bytes = s->edge_bytes[via * n + t];
+        for (size_t i = in->in_start[v]; i < in->in_start[v + 1]; i++) {
+            size_t e = in->in[i];
+            bool within = inside(s, top, below, in->edge[e].from);
+            bytes += within ? -2 * (in->edge[e].bytes + backward[e])
+                            : 2 * (in->edge[e].bytes + forward[e]);
+        }
+        for (size_t i = in->out_start[v]; i < in->out_start[v + 1]; i++)
+            bytes += 2 * (in->edge[in->out[i]].bytes + backward[in->out[i]]);
+        s->edge_bytes[below * n + t] = bytes;
+    }
+}
+
+/* Try the stage top \ below in all degrees; *worthwhile false when no larger stage can do. */
+static enum status try_span(struct piper_pass *s, uint32_t top, uint32_t below, double rest_s,
+                            bool *worthwhile)
+{
+    enum status st = STATUS_OK;
+    const struct piper_input *in = s->in;
+    size_t n = in->degrees;
+    double work = s->work[top] - s->work[below];
+    *worthwhile = false;
+    extend_edges(s, top, below);
+    if (work > (double)in->devices * s->limit_s * (1 + SLACK)) {
+        blocked(s, work / (double)in->devices);
+        return STATUS_OK;
+    }
+    for (size_t t = 0; t < n; t++) {
+        struct span x = {top, below, (uint32_t)t,
+                         minus(s->sums[top * n + t], &s->sums[below * n + t]),
+                         s->edge_bytes[below * n + t]};
+        if (x.sum.unable || x.sum.stash_bytes + x.sum.fixed_bytes > s->memory_bytes * (1 + SLACK))
+            continue;
+        *worthwhile = true;
+        for (size_t i = s->state_start[below]; i < s->state_start[below + 1]; i++)
+            TRY(put_before(s, &x, (uint32_t)i, rest_s));
+    }
+out:
+    return st;
+}
+
+static enum status visit(struct piper_pass *s, uint32_t top)
+{
+    enum status st = STATUS_OK;
+    const struct piper_input *in = s->in;
+    double rest_s = s->work[s->lattice.ideals - 1] - s->work[top];
+    uint32_t below;
+    if (rest_s > (double)in->devices * s->limit_s * (1 + SLACK)) {
+        blocked(s, rest_s / (double)in->devices);
+        return STATUS_OK;
+    }
+    for (size_t t = 0; t < in->degrees; t++)
+        s->edge_bytes[top * in->degrees + t] = 0;
+    lattice_begin(&s->walk, top);
+    while (lattice_next(&s->walk, &below)) {
+        bool worthwhile;
+        TRY(try_span(s, top, below, rest_s, &worthwhile));
+        if (worthwhile)
+            lattice_descend(&s->walk, below);
+    }
+out:
+    return st;
+}
+
+enum status piper_pass_run(struct piper_pass *s, double limit_s, bool *feasible)
+{
+    enum status st;
+    size_t last = s->lattice.ideals - 1;
+    s->limit_s = limit_s;
+    s->next_s = INFINITY;
+    s->undecided = s->interrupted = false;
+    s->states = s->front = 0;
+    TRY(add_state(s, (struct piper_state){0}));
+    TRY(store_front(s, 0));
+    for (uint32_t i = 1; i <= last; i++) {
+        s->interrupted = objective_must_stop(s->r, s->begin_s, DEFAULT_TIME_LIMIT);
+        if (s->interrupted)
+            break;
+        TRY(visit(s, i));
+        TRY(store_front(s, i));
+    }
+    *feasible = !s->interrupted && s->state_start[last + 1] > s->state_start[last];
+out:
+    return st;
+}
+
+/* ---- the plan */
+
+static enum status choose_stage(struct piper_pass *s, uint32_t top, const struct piper_state *state,
+                                uint32_t index, struct piper_plan *p)
+{
+    enum status st;
+    const struct piper_input *in = s->in;
+    uint32_t d = state->stage.replicas;
+    struct span x = {.top = top, .below = state->behind, .t = state->stage.degree};
+    enum knapsack_verdict verdict;
+    double value, y = (double)((state->replicas + d - 1) / d);
+    TRY(choose(s, &x, d, y, INFINITY, true, &verdict, &value));
+    for (size_t v = 0, item = 0; v < in->nodes; v++) {
+        if (!inside(s, top, state->behind, v))
+            continue;
+        uint32_t chosen = s->knapsack.option[item] - (uint32_t)s->knapsack.start[item];
+        p->stage_of[v] = index;
+        p->config[v] = in->config_start[v * in->degrees + x.t] + chosen;
+        item++;
+    }
+    p->stage[index] = state->stage;
+out:
+    return st;
+}
+
+enum status piper_pass_plan(struct piper_pass *s, struct piper_plan *out)
+{
+    enum status st;
+    const struct piper_input *in = s->in;
+    struct piper_plan p = {0};
+    uint32_t top = (uint32_t)s->lattice.ideals - 1, index = (uint32_t)s->state_start[top];
+    p.stage = calloc(in->nodes, sizeof *p.stage);
+    p.stage_of = calloc(in->nodes, sizeof *p.stage_of);
+    p.config = calloc(in->nodes, sizeof *p.config);
+    if (!p.stage || !p.stage_of || !p.config) {
+        st = error_set(STATUS_NOMEM, "plan of %zu nodes", in->nodes);
+        goto out;
+    }
+    while (top) {
+        const struct piper_state *state = &s->state[index];
+        TRY(choose_stage(s, top, state, (uint32_t)p.stages, &p));
+        p.stages++;
+        top = state->behind;
+        index = state->from;
+    }
+    *out = p;
+    p = (struct piper_plan){0};
+    st = STATUS_OK;
+out:
+    piper_plan_free(&p);
+    return st;
+}

@@ -1,0 +1,301 @@
+#include "partition/published/piper/search.h"
+
+#include "core/clock.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double SAME = 1e-9; /* relative distance of plan and bound that counts as proved */
+
+/* ---- tables of a pass */
+
+void piper_pass_close(struct piper_pass *s)
+{
+    lattice_walk_close(&s->walk);
+    lattice_free(&s->lattice);
+    knapsack_free(&s->knapsack);
+    free(s->sums);
+    free(s->work);
+    free(s->forward);
+    free(s->backward);
+    free(s->edge_bytes);
+    free(s->divisor);
+    free(s->state);
+    free(s->state_start);
+    free(s->fresh);
+    *s = (struct piper_pass){0};
+}
+
+/* The ideals closed under successors; when there are too many, the suffixes of one topological
+ * order. */
+static enum status find_ideals(const struct piper_input *in, size_t limit, bool *all,
+                               struct lattice *out)
+{
+    enum status st;
+    uint32_t cyclic, *order = calloc(in->nodes, sizeof *order);
+    size_t arcs = in->edges > in->nodes ? in->edges : in->nodes;
+    struct lattice_arc *arc = calloc(arcs, sizeof *arc);
+    bool chain;
+    if (!order || !arc) {
+        st = error_set(STATUS_NOMEM, "%s: %zu nodes", in->path, in->nodes);
+        goto out;
+    }
+    for (size_t e = 0; e < in->edges; e++)
+        arc[e] = (struct lattice_arc){in->edge[e].from, in->edge[e].to};
+    TRY(lattice_build(in->nodes, arc, in->edges, true, limit, out, all));
+    if (*all)
+        goto out;
+    TRY(lattice_order(in->nodes, arc, in->edges, order, &cyclic));
+    for (size_t i = 0; i + 1 < in->nodes; i++)
+        arc[i] = (struct lattice_arc){order[i], order[i + 1]};
+    TRY(lattice_build(in->nodes, arc, in->nodes - 1, true, in->nodes + 1, out, &chain));
+out:
+    free(order);
+    free(arc);
+    return st;
+}
+
+static struct piper_sums node_sums(const struct piper_input *in, size_t v, size_t t)
+{
+    size_t first = in->config_start[v * in->degrees + t];
+    size_t end = in->config_start[v * in->degrees + t + 1];
+    struct piper_sums s = {.unable = first == end};
+    for (size_t c = first; c < end; c++) {
+        const struct piper_config *f = &in->config[c];
+        if (c == first || f->time_s < s.time_s) {
+            s.time_s = f->time_s;
+            s.fastest_stash_bytes = f->stash_bytes;
+            s.fastest_fixed_bytes = f->fixed_bytes;
+        }
+        bool once = c == first;
+        s.parameter_bytes = once ? f->parameter_bytes : fmin(s.parameter_bytes, f->parameter_bytes);
+        s.stash_bytes = once ? f->stash_bytes : fmin(s.stash_bytes, f->stash_bytes);
+        s.fixed_bytes = once ? f->fixed_bytes : fmin(s.fixed_bytes, f->fixed_bytes);
+    }
+    return s;
+}
+
+static void add(struct piper_sums *a, const struct piper_sums *b)
+{
+    a->time_s += b->time_s;
+    a->parameter_bytes += b->parameter_bytes;
+    a->stash_bytes += b->stash_bytes;
+    a->fixed_bytes += b->fixed_bytes;
+    a->fastest_stash_bytes += b->fastest_stash_bytes;
+    a->fastest_fixed_bytes += b->fastest_fixed_bytes;
+    a->unable += b->unable;
+}
+
+static void sum_ideals(struct piper_pass *s)
+{
+    const struct piper_input *in = s->in;
+    const struct lattice *l = &s->lattice;
+    for (size_t i = 1; i < l->ideals; i++) {
+        size_t pair = l->below_start[i], below = l->below[pair], v = l->node[pair];
+        double work = INFINITY;
+        for (size_t t = 0; t < in->degrees; t++) {
+            struct piper_sums one = node_sums(in, v, t), *sum = &s->sums[i * in->degrees + t];
+            *sum = s->sums[below * in->degrees + t];
+            add(sum, &one);
+            if (!one.unable)
+                work = fmin(work, one.time_s * in->degree[t]);
+        }
+        s->work[i] = s->work[below] + work;
+    }
+}
+
+/* Least synchronisation per edge and degree; s->uniform as said in the header. */
+static void sum_edges(struct piper_pass *s)
+{
+    const struct piper_input *in = s->in;
+    s->uniform = true;
+    for (size_t v = 0; v < in->nodes; v++)
+        for (size_t t = 0; t < in->degrees; t++) {
+            size_t first = in->config_start[v * in->degrees + t];
+            for (size_t c = first; c < in->config_start[v * in->degrees + t + 1]; c++) {
+                const struct piper_config *f = &in->config[c];
+                bool same = f->parameter_bytes == in->config[first].parameter_bytes;
+                for (size_t i = in->in_start[v]; i < in->in_start[v + 1]; i++) {
+                    double *least = &s->forward[t * in->edges + in->in[i]];
+                    double bytes = f->forward_bytes[i - in->in_start[v]];
+                    same &= c == first || bytes == *least;
+                    *least = c == first ? bytes : fmin(*least, bytes);
+                }
+                for (size_t i = in->out_start[v]; i < in->out_start[v + 1]; i++) {
+                    double *least = &s->backward[t * in->edges + in->out[i]];
+                    double bytes = f->backward_bytes[i - in->out_start[v]];
+                    same &= c == first || bytes == *least;
+                    *least = c == first ? bytes : fmin(*least, bytes);
+                }
+                s->uniform &= same;
+            }
+        }
+}
+
+enum status piper_pass_open(const struct piper_input *in, const struct objective_request *r,
+                            const struct piper_limits *limits, bool *all_ideals,
+                            struct piper_pass *out)
+{
+    enum status st;
+    struct piper_pass s = {
+        .in = in, .r = r, .begin_s = clock_now(), .memory_bytes = in->memory_bytes};
+    s.knapsack.state_limit = limits->states;
+    TRY(find_ideals(in, limits->ideals, all_ideals, &s.lattice));
+    size_t n = s.lattice.ideals * in->degrees, edges = in->edges * in->degrees + 1;
+    size_t most = in->devices < in->batch ? in->devices : in->batch;
+    TRY(lattice_walk_open(&s.lattice, &s.walk));
+    s.sums = calloc(n, sizeof *s.sums);
+    s.edge_bytes = calloc(n, sizeof *s.edge_bytes);
+    s.work = calloc(s.lattice.ideals, sizeof *s.work);
+    s.state_start = calloc(s.lattice.ideals + 1, sizeof *s.state_start);
+    s.forward = calloc(edges, sizeof *s.forward);
+    s.backward = calloc(edges, sizeof *s.backward);
+    s.divisor = calloc(most + 1, sizeof *s.divisor);
+    if (!s.sums || !s.edge_bytes || !s.work || !s.state_start || !s.forward || !s.backward ||
+        !s.divisor) {
+        st = error_set(STATUS_NOMEM, "%zu ideals", s.lattice.ideals);
+        goto out;
+    }
+    for (uint32_t d = 1; d <= most; d++)
+        if (in->batch % d == 0)
+            s.divisor[s.divisors++] = d;
+    sum_ideals(&s);
+    sum_edges(&s);
+    *out = s;
+    out->walk.l = &out->lattice;
+    s = (struct piper_pass){0};
+out:
+    piper_pass_close(&s);
+    return st;
+}
+
+/* ---- the questions */
+
+struct bracket {
+    double low_s, proved_s; /* nothing found below; nothing exists below */
+    double high_s;          /* the best plan's time */
+};
+
+/* Ask for limit_s and narrow the bracket; the better plan goes to *best. */
+static enum status ask(struct piper_pass *s, double limit_s, struct bracket *b,
+                       struct piper_plan *best, size_t *passes)
+{
+    enum status st;
+    struct piper_plan plan = {0};
+    bool feasible;
+    double value;
+    TRY(piper_pass_run(s, limit_s, &feasible));
+    ++*passes;
+    if (s->interrupted)
+        goto out;
+    if (!feasible) {
+        b->low_s = fmax(limit_s, fmin(s->next_s, b->high_s));
+        if (!s->undecided)
+            b->proved_s = fmax(b->proved_s, b->low_s);
+        goto out;
+    }
+    TRY(piper_pass_plan(s, &plan));
+    TRY(piper_evaluate(s->in, &plan, &value));
+    if (value < b->high_s) {
+        b->high_s = value;
+        piper_plan_free(best);
+        *best = plan;
+        plan = (struct piper_plan){0};
+    }
+    if (value > limit_s * (1 + SAME)) /* more than rounding: do not ask for ever */
+        b->low_s = b->high_s;
+out:
+    piper_plan_free(&plan);
+    return st;
+}
+
+static enum status bisect(struct piper_pass *s, struct bracket *b, struct piper_plan *best,
+                          size_t *passes)
+{
+    enum status st = STATUS_OK;
+    /* First upwards from the bound in growing steps: the best plan is usually near it. */
+    for (double excess = 1.0 / 128; b->low_s > 0; excess *= 2) {
+        double limit_s = b->proved_s * (1 + excess), high_s = b->high_s;
+        if (limit_s >= high_s)
+            break;
+        if (limit_s <= b->low_s)
+            continue;
+        TRY(ask(s, limit_s, b, best, passes));
+        if (s->interrupted || b->high_s < high_s)
+            break;
+    }
+    while (!s->interrupted && b->low_s < b->high_s * (1 - SAME))
+        TRY(ask(s, (b->low_s + b->high_s) / 2, b, best, passes));
+out:
+    return st;
+}
+
+/* No plan fits: say why. The memory that would do is found to one per cent. */
+static enum status explain(struct piper_pass *s)
+{
+    enum status st;
+    const struct piper_input *in = s->in;
+    const double gib = 1 << 30;
+    double low = in->memory_bytes, high = fmax(2 * low, 1);
+    bool feasible;
+    s->memory_bytes = INFINITY;
+    TRY(piper_pass_run(s, INFINITY, &feasible));
+    if (s->interrupted)
+        return error_set(STATUS_INFEASIBLE, "%s: no plan found in time", in->path);
+    if (!feasible)
+        return error_set(STATUS_INFEASIBLE,
+                         "%s: no plan for %zu devices and %zu microbatches, whatever the memory",
+                         in->path, in->devices, in->batch);
+    for (feasible = false; !feasible; high *= feasible ? 1 : 2) {
+        s->memory_bytes = high;
+        TRY(piper_pass_run(s, INFINITY, &feasible));
+        if (s->interrupted)
+            break;
+        low = feasible ? low : high;
+    }
+    while (!s->interrupted && high > low * 1.01 + 1) {
+        s->memory_bytes = (low + high) / 2;
+        TRY(piper_pass_run(s, INFINITY, &feasible));
+        *(feasible ? &high : &low) = s->memory_bytes;
+    }
+    if (s->interrupted)
+        return error_set(STATUS_INFEASIBLE, "%s: no plan fits %.4g GiB per device on %zu devices",
+                         in->path, in->memory_bytes / gib, in->devices);
+    st = error_set(STATUS_INFEASIBLE,
+                   "%s: no plan fits %.4g GiB per device on %zu devices; %.4g GiB would do",
+                   in->path, in->memory_bytes / gib, in->devices, high / gib);
+out:
+    return st;
+}
+
+enum status piper_search(const struct piper_input *in, const struct objective_request *r,
+                         const struct piper_limits *limits, struct piper_plan *plan,
+                         struct piper_outcome *outcome)
+{
+    enum status st;
+    struct piper_pass s = {0};
+    struct piper_plan best = {0};
+    struct piper_outcome o = {0};
+    TRY(piper_pass_open(in, r, limits, &o.all_ideals, &s));
+    double least_s = s.work[s.lattice.ideals - 1] / (double)in->devices;
+    struct bracket b = {least_s, least_s, INFINITY};
+    TRY(ask(&s, INFINITY, &b, &best, &o.passes));
+    if (!best.stage) {
+        st = s.interrupted ? error_set(STATUS_INFEASIBLE, "%s: no plan found in time", in->path)
+                           : explain(&s);
+        goto out;
+    }
+    TRY(bisect(&s, &b, &best, &o.passes));
+    o.value = b.high_s;
+    o.lower_bound = fmin(b.proved_s, b.high_s);
+    o.interrupted = s.interrupted;
+    o.ideals = s.lattice.ideals;
+    *outcome = o;
+    *plan = best;
+    best = (struct piper_plan){0};
+out:
+    piper_pass_close(&s);
+    piper_plan_free(&best);
+    return st;
+}

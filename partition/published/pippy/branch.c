@@ -1,0 +1,246 @@
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <glpk.h>
+
+#include "partition/published/pippy/pippy.h"
+
+#include "core/clock.h"
+
+static const double DEFAULT_TIME_LIMIT = 30;
+static const double SCALE = 1000; /* all weight, and all memory, in the solver's units */
+
+struct program {
+    const struct pippy_problem *p;
+    const struct objective_request *r;
+    double begin_s;
+    glp_prob *lp;
+    double weight_unit, memory_unit;
+    size_t columns, entries;
+    double *coefficient; /* [columns + 1] of the row being built, dense */
+    int *column;         /* [columns + 1] 1-based, those of the row */
+    double *value;       /* [columns + 1] beside column */
+    double constant;     /* of the row's left side */
+};
+
+/* ---- columns: u[i, j], then y[e, j], then q[e], then z; 1-based as GLPK has them */
+
+static size_t up_to(const struct program *g, size_t i, size_t j)
+{
+    return 1 + i * (g->p->stages - 1) + j;
+}
+
+static size_t inside(const struct program *g, size_t e, size_t j)
+{
+    return 1 + g->p->nodes * (g->p->stages - 1) + e * g->p->stages + j;
+}
+
+static size_t is_cut(const struct program *g, size_t e)
+{
+    return 1 + g->p->nodes * (g->p->stages - 1) + g->p->edges * g->p->stages + e;
+}
+
+/* ---- rows */
+
+static void term(struct program *g, size_t column, double factor)
+{
+    if (g->coefficient[column] == 0)
+        g->column[++g->entries] = (int)column;
+    g->coefficient[column] += factor;
+    if (g->coefficient[column] == 0)
+        g->coefficient[column] = 1e-300; /* still listed; dropped when the row is finished */
+}
+
+/* factor * [cluster i is in stage j or before]; j = -1 is never, j = stages - 1 always. */
+static void term_up_to(struct program *g, size_t i, long j, double factor)
+{
+    if (j == (long)g->p->stages - 1)
+        g->constant += factor;
+    else if (j >= 0)
+        term(g, up_to(g, i, (size_t)j), factor);
+}
+
+static void term_in(struct program *g, size_t i, size_t j, double factor)
+{
+    term_up_to(g, i, (long)j, factor);
+    term_up_to(g, i, (long)j - 1, -factor);
+}
+
+/* lower <= row <= upper; an infinite bound is none. */
+static void finish_row(struct program *g, double lower, double upper)
+{
+    int row = glp_add_rows(g->lp, 1), n = 0;
+    for (size_t i = 1; i <= g->entries; i++) {
+        double x = g->coefficient[g->column[i]];
+        g->coefficient[g->column[i]] = 0;
+        if (fabs(x) < 1e-200)
+            continue;
+        g->column[++n] = g->column[i];
+        g->value[n] = x;
+    }
+    int kind = lower == upper ? GLP_FX : isinf(lower) ? GLP_UP : isinf(upper) ? GLP_LO : GLP_DB;
+    glp_set_row_bnds(g->lp, row, kind, lower - g->constant, upper - g->constant);
+    glp_set_mat_row(g->lp, row, n, g->column, g->value);
+    g->entries = 0;
+    g->constant = 0;
+}
+
+static void order_rows(struct program *g)
+{
+    const struct pippy_problem *p = g->p;
+    long last = (long)p->stages - 1;
+    for (size_t i = 0; i < p->nodes; i++)
+        for (long j = 0; j + 1 < last; j++) {
+            term_up_to(g, i, j, 1);
+            term_up_to(g, i, j + 1, -1);
+            finish_row(g, -INFINITY, 0);
+        }
+    for (size_t e = 0; e < p->edges; e++)
+        for (long j = 0; j < last; j++) {
+            term_up_to(g, p->edge[e].to, j, 1);
+            term_up_to(g, p->edge[e].from, j, -1);
+            finish_row(g, -INFINITY, 0);
+        }
+}
+
+/* y[e, j] is 1 exactly when both ends are in stage j; q[e] when in no stage. */
+static void edge_rows(struct program *g)
+{
+    const struct pippy_problem *p = g->p;
+    for (size_t e = 0; e < p->edges; e++) {
+        for (size_t j = 0; j < p->stages; j++) {
+            const uint32_t end[] = {p->edge[e].from, p->edge[e].to};
+            for (size_t k = 0; k < 2; k++) {
+                term(g, inside(g, e, j), 1);
+                term_in(g, end[k], j, -1);
+                finish_row(g, -INFINITY, 0);
+            }
+            term(g, inside(g, e, j), 1);
+            term_up_to(g, end[1], (long)j, -1);
+            term_up_to(g, end[0], (long)j - 1, 1);
+            finish_row(g, 0, INFINITY);
+        }
+        for (size_t j = 0; j < p->stages; j++)
+            term(g, inside(g, e, j), 1);
+        term(g, is_cut(g, e), 1);
+        finish_row(g, 1, 1);
+    }
+}
+
+static void balance_rows(struct program *g)
+{
+    const struct pippy_problem *p = g->p;
+    const struct pippy_limits most = pippy_limits(p);
+    for (size_t j = 0; j < p->stages; j++) {
+        for (size_t i = 0; i < p->nodes; i++)
+            if (p->memory[i] > 0)
+                term_in(g, i, j, p->memory[i] / g->memory_unit);
+        finish_row(g, -INFINITY, most.memory / g->memory_unit);
+        for (int touching = 0; touching < 2; touching++) {
+            for (size_t i = 0; i < p->nodes; i++)
+                if (p->inner[i] > 0)
+                    term_in(g, i, j, p->inner[i] / g->weight_unit);
+            for (size_t e = 0; e < p->edges; e++) {
+                double weight = p->edge[e].weight / g->weight_unit;
+                if (weight <= 0)
+                    continue;
+                term(g, inside(g, e, j), touching ? -weight : weight);
+                if (touching) {
+                    term_in(g, p->edge[e].from, j, weight);
+                    term_in(g, p->edge[e].to, j, weight);
+                }
+            }
+            if (touching)
+                term(g, g->columns, -most.touching / 2 / g->weight_unit);
+            finish_row(g, -INFINITY, touching ? 0 : most.inside / g->weight_unit);
+        }
+    }
+}
+
+static void add_columns(struct program *g)
+{
+    const struct pippy_problem *p = g->p;
+    glp_add_cols(g->lp, (int)g->columns);
+    for (size_t c = 1; c < g->columns; c++) {
+        glp_set_col_bnds(g->lp, (int)c, GLP_LO, 0, 0); /* at most 1 follows from the rows */
+        if (c < inside(g, 0, 0))
+            glp_set_col_kind(g->lp, (int)c, GLP_BV);
+    }
+    for (size_t e = 0; e < p->edges; e++)
+        glp_set_obj_coef(g->lp, (int)is_cut(g, e),
+                         (p->edge[e].weight + p->edge[e].count) / g->weight_unit);
+    glp_set_col_bnds(g->lp, (int)g->columns, GLP_DB, 1, 2);
+    glp_set_obj_coef(g->lp, (int)g->columns, p->all_weight / (double)p->stages / g->weight_unit);
+}
+
+/* ---- solving */
+
+static void check_stop(glp_tree *tree, void *info)
+{
+    const struct program *g = info;
+    if (objective_must_stop(g->r, g->begin_s, DEFAULT_TIME_LIMIT))
+        glp_ios_terminate(tree);
+}
+
+static enum status solve(struct program *g, enum pippy_verdict *verdict)
+{
+    double limit_s = g->r->time_limit_s > 0 ? g->r->time_limit_s : DEFAULT_TIME_LIMIT;
+    glp_iocp options;
+    glp_init_iocp(&options);
+    options.msg_lev = GLP_MSG_OFF;
+    /* No cuts: they gain nothing on this formulation, and rounds of MIR cuts ignore the limit. */
+    options.presolve = GLP_ON;
+    options.tm_lim = (int)fmin(1000 * limit_s, 1e9);
+    options.cb_func = check_stop;
+    options.cb_info = g;
+    int code = glp_intopt(g->lp, &options);
+    int state = glp_mip_status(g->lp);
+    if (code && code != GLP_ENOPFS && code != GLP_ETMLIM && code != GLP_ESTOP)
+        return error_set(STATUS_EXTERNAL, "GLPK cannot solve the program, code %d", code);
+    *verdict = state == GLP_OPT    ? PIPPY_OPTIMAL
+               : state == GLP_FEAS ? PIPPY_FEASIBLE
+                                   : PIPPY_UNKNOWN;
+    if (code == GLP_ENOPFS || (!code && state == GLP_NOFEAS))
+        *verdict = PIPPY_INFEASIBLE;
+    return STATUS_OK;
+}
+
+enum status pippy_branch(const struct pippy_problem *p, const struct objective_request *r,
+                         uint32_t *stage_of, enum pippy_verdict *verdict)
+{
+    enum status st = STATUS_OK;
+    struct program g = {.p = p, .r = r, .begin_s = clock_now()};
+    g.columns = p->nodes * (p->stages - 1) + p->edges * (p->stages + 1) + 1;
+    g.weight_unit = p->all_weight > 0 ? p->all_weight / SCALE : 1;
+    g.memory_unit = p->all_memory > 0 ? p->all_memory / SCALE : 1;
+    g.coefficient = calloc(g.columns + 1, sizeof *g.coefficient);
+    g.column = calloc(g.columns + 1, sizeof *g.column);
+    g.value = calloc(g.columns + 1, sizeof *g.value);
+    if (!g.coefficient || !g.column || !g.value) {
+        st = error_set(STATUS_NOMEM, "program of %zu columns", g.columns);
+        goto out;
+    }
+    glp_term_out(GLP_OFF);
+    g.lp = glp_create_prob();
+    add_columns(&g);
+    order_rows(&g);
+    edge_rows(&g);
+    balance_rows(&g);
+    TRY(solve(&g, verdict));
+    if (*verdict == PIPPY_OPTIMAL || *verdict == PIPPY_FEASIBLE)
+        for (size_t i = 0; i < p->nodes; i++) {
+            stage_of[i] = 0;
+            for (size_t j = 0; j + 1 < p->stages; j++)
+                stage_of[i] += glp_mip_col_val(g.lp, (int)up_to(&g, i, j)) < 0.5;
+        }
+out:
+    if (g.lp) {
+        glp_delete_prob(g.lp);
+        glp_free_env();
+    }
+    free(g.coefficient);
+    free(g.column);
+    free(g.value);
+    return st;
+}

@@ -1,0 +1,192 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "partition/published/pippy/pippy.h"
+
+void pippy_graph_free(struct pippy_graph *g)
+{
+    free(g->memory);
+    free(g->edge);
+    *g = (struct pippy_graph){0};
+}
+
+void pippy_problem_free(struct pippy_problem *p)
+{
+    free(p->memory);
+    free(p->inner);
+    free(p->edge);
+    free(p->cluster_of);
+    *p = (struct pippy_problem){0};
+}
+
+static double parameters_of(const struct model *m, size_t i)
+{
+    return (double)(m->op[i].parameter_bytes + m->op[i].shared_bytes) / (double)m->element_bytes;
+}
+
+enum status pippy_graph_of(const struct model *m, bool parameters, struct pippy_graph *out)
+{
+    struct pippy_graph g = {.nodes = m->n};
+    size_t extra = 0;
+    for (size_t i = 0; parameters && i < m->n; i++)
+        extra += parameters_of(m, i) > 0;
+    g.memory = calloc(m->n + extra + 1, sizeof *g.memory);
+    g.edge = calloc(m->edges + extra + 1, sizeof *g.edge);
+    if (!g.memory || !g.edge) {
+        pippy_graph_free(&g);
+        return error_set(STATUS_NOMEM, "graph of %zu nodes", m->n);
+    }
+    for (size_t i = 0; i < m->n; i++) {
+        g.memory[i] = parameters_of(m, i);
+        for (size_t k = m->in_start[i]; k < m->in_start[i + 1]; k++) {
+            double weight = (double)m->op[m->in[k]].output_bytes / (double)m->element_bytes;
+            g.edge[g.edges++] = (struct pippy_edge){m->in[k], (uint32_t)i, weight, 1};
+        }
+    }
+    for (uint32_t i = 0; extra && i < m->n; i++)
+        if (g.memory[i] > 0)
+            g.edge[g.edges++] = (struct pippy_edge){(uint32_t)g.nodes++, i, g.memory[i], 1};
+    *out = g;
+    return STATUS_OK;
+}
+
+/* ---- presolve */
+
+static uint32_t root_of(uint32_t *parent, uint32_t v)
+{
+    while (parent[v] != v)
+        v = parent[v] = parent[parent[v]];
+    return v;
+}
+
+/* cluster_of[nodes]: merged as the header says; returns the number of clusters. */
+static size_t merge(struct pippy_graph *g, const uint32_t *in, const uint32_t *out,
+                    uint32_t *parent, uint32_t *cluster_of)
+{
+    size_t clusters = 0;
+    for (uint32_t v = 0; v < g->nodes; v++)
+        parent[v] = v;
+    for (size_t e = 0; e < g->edges; e++) {
+        uint32_t u = g->edge[e].from, v = g->edge[e].to;
+        if (!in[u] && g->memory[u] <= 0)
+            g->edge[e].weight = 0;
+        bool source = !in[u] && out[u] == 1, sink = in[v] == 1 && !out[v];
+        if (source || sink || (out[u] == 1 && in[v] == 1 && out[v] == 1))
+            parent[root_of(parent, u)] = root_of(parent, v);
+    }
+    for (size_t v = 0; v < g->nodes; v++)
+        cluster_of[v] = UINT32_MAX;
+    for (uint32_t v = 0; v < g->nodes; v++) {
+        uint32_t root = root_of(parent, v);
+        if (cluster_of[root] == UINT32_MAX)
+            cluster_of[root] = (uint32_t)clusters++;
+    }
+    for (uint32_t v = 0; v < g->nodes; v++) /* roots last: they are still looked up */
+        if (root_of(parent, v) != v)
+            cluster_of[v] = cluster_of[root_of(parent, v)];
+    return clusters;
+}
+
+static int compare_edges(const void *a, const void *b)
+{
+    const struct pippy_edge *x = a, *y = b;
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    return (x->to > y->to) - (x->to < y->to);
+}
+
+static void sum_clusters(const struct pippy_graph *g, struct pippy_problem *p)
+{
+    for (size_t v = 0; v < g->nodes; v++) {
+        p->memory[p->cluster_of[v]] += g->memory[v];
+        p->all_memory += g->memory[v];
+    }
+    for (size_t e = 0; e < g->edges; e++) {
+        struct pippy_edge x = g->edge[e];
+        x.from = p->cluster_of[x.from];
+        x.to = p->cluster_of[x.to];
+        p->all_weight += x.weight;
+        if (x.from == x.to)
+            p->inner[x.from] += x.weight;
+        else
+            p->edge[p->kept++] = x;
+    }
+    qsort(p->edge, p->kept, sizeof *p->edge, compare_edges);
+    for (size_t e = 0; e < p->kept; e++) {
+        struct pippy_edge *last = p->edges ? &p->edge[p->edges - 1] : NULL;
+        if (last && !compare_edges(last, &p->edge[e])) {
+            last->weight += p->edge[e].weight;
+            last->count += p->edge[e].count;
+        } else {
+            p->edge[p->edges++] = p->edge[e];
+        }
+    }
+}
+
+enum status pippy_presolve(struct pippy_graph *g, size_t stages, struct pippy_problem *out)
+{
+    enum status st = STATUS_OK;
+    struct pippy_problem p = {.stages = stages};
+    uint32_t *in = calloc(g->nodes + 1, sizeof *in), *degree = calloc(g->nodes + 1, sizeof *degree);
+    uint32_t *parent = calloc(g->nodes + 1, sizeof *parent);
+    p.cluster_of = calloc(g->nodes + 1, sizeof *p.cluster_of);
+    p.memory = calloc(g->nodes + 1, sizeof *p.memory);
+    p.inner = calloc(g->nodes + 1, sizeof *p.inner);
+    p.edge = calloc(g->edges + 1, sizeof *p.edge);
+    if (!in || !degree || !parent || !p.cluster_of || !p.memory || !p.inner || !p.edge) {
+        st = error_set(STATUS_NOMEM, "graph of %zu nodes", g->nodes);
+        goto out;
+    }
+    for (size_t e = 0; e < g->edges; e++) {
+        degree[g->edge[e].from]++;
+        in[g->edge[e].to]++;
+    }
+    p.nodes = merge(g, in, degree, parent, p.cluster_of);
+    sum_clusters(g, &p);
+    *out = p;
+    p = (struct pippy_problem){0};
+out:
+    free(in);
+    free(degree);
+    free(parent);
+    pippy_problem_free(&p);
+    return st;
+}
+
+/* ---- value */
+
+enum status pippy_value(const struct pippy_graph *g, const struct pippy_problem *p,
+                        const uint32_t *stage_of, double *value)
+{
+    double cut = 0, most = p->all_weight / (double)p->stages;
+    double *touching = calloc(p->stages, sizeof *touching);
+    if (!touching)
+        return error_set(STATUS_NOMEM, "%zu stages", p->stages);
+    for (size_t e = 0; e < g->edges; e++) {
+        const struct pippy_edge *x = &g->edge[e];
+        uint32_t from = stage_of[x->from], to = stage_of[x->to];
+        if (from > to) {
+            free(touching);
+            return error_set(STATUS_INVALID, "an edge goes backwards, from stage %u to stage %u",
+                             from, to);
+        }
+        touching[from] += x->weight;
+        if (from == to)
+            continue;
+        touching[to] += x->weight;
+        cut += x->weight + (p->cluster_of[x->from] != p->cluster_of[x->to] ? 1 : 0);
+    }
+    for (size_t j = 0; j < p->stages; j++)
+        most = fmax(most, touching[j]);
+    free(touching);
+    *value = cut + most - p->all_weight - (double)p->kept;
+    return STATUS_OK;
+}
+
+struct pippy_limits pippy_limits(const struct pippy_problem *p)
+{
+    double k = (double)p->stages;
+    return (struct pippy_limits){2.5 * p->all_memory / k, 1.1 * p->all_weight / k,
+                                 2 * p->all_weight / k};
+}

@@ -1,0 +1,226 @@
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/clock.h"
+#include "partition/published/lattice.h"
+#include "partition/published/pippy/pippy.h"
+
+static const double SLACK = 1e-9; /* relative, on the limits: what a solver would allow too */
+static const double DEFAULT_TIME_LIMIT = 30;
+
+/* A way to fill the first stages with an ideal. */
+struct state {
+    double cut, most; /* weight and number of edges cut; largest weight touching a stage */
+    uint32_t below, from;
+};
+
+struct front {
+    size_t n, room;
+    struct state *state;
+};
+
+/* Stage between two ideals. */
+struct load {
+    double memory, inside, touching, cut;
+};
+
+struct tables {
+    const struct pippy_problem *p;
+    struct pippy_limits limits;
+    struct lattice lattice;
+    struct lattice_walk walk;
+    size_t *start; /* [nodes + 1] into incident */
+    uint32_t *incident;
+    struct load *load;   /* [ideals] of the stage from the ideal to the top of the walk */
+    struct front *front; /* [ideals * (stages + 1)] */
+};
+
+static void tables_close(struct tables *t)
+{
+    size_t fronts = t->front ? t->lattice.ideals * (t->p->stages + 1) : 0;
+    for (size_t i = 0; i < fronts; i++)
+        free(t->front[i].state);
+    free(t->front);
+    free(t->load);
+    free(t->start);
+    free(t->incident);
+    lattice_walk_close(&t->walk);
+    lattice_free(&t->lattice);
+}
+
+static enum status tables_open(struct tables *t)
+{
+    enum status st;
+    const struct pippy_problem *p = t->p;
+    TRY(lattice_walk_open(&t->lattice, &t->walk));
+    t->start = calloc(p->nodes + 2, sizeof *t->start);
+    t->incident = calloc(2 * p->edges + 1, sizeof *t->incident);
+    t->load = calloc(t->lattice.ideals, sizeof *t->load);
+    t->front = calloc(t->lattice.ideals * (p->stages + 1), sizeof *t->front);
+    if (!t->start || !t->incident || !t->load || !t->front) {
+        st = error_set(STATUS_NOMEM, "%zu ideals", t->lattice.ideals);
+        goto out;
+    }
+    for (size_t e = 0; e < p->edges; e++) {
+        t->start[p->edge[e].from + 2]++;
+        t->start[p->edge[e].to + 2]++;
+    }
+    for (size_t v = 0; v < p->nodes; v++)
+        t->start[v + 2] += t->start[v + 1];
+    for (uint32_t e = 0; e < p->edges; e++) {
+        t->incident[t->start[p->edge[e].from + 1]++] = e;
+        t->incident[t->start[p->edge[e].to + 1]++] = e;
+    }
+out:
+    return st;
+}
+
+/* The stage one node larger: `node`, a sink of what was below, joins it. */
+static struct load extend(const struct tables *t, uint32_t top, uint32_t below)
+{
+    const struct pippy_problem *p = t->p;
+    uint32_t v = t->walk.node[below];
+    struct load x = t->load[t->walk.via[below]];
+    x.memory += p->memory[v];
+    x.inside += p->inner[v];
+    x.touching += p->inner[v];
+    for (size_t i = t->start[v]; i < t->start[v + 1]; i++) {
+        const struct pippy_edge *e = &p->edge[t->incident[i]];
+        if (e->to == v) {
+            x.cut += e->weight + e->count;
+            x.touching += e->weight;
+        } else if (lattice_has(&t->lattice, top, e->to)) {
+            x.cut -= e->weight + e->count;
+            x.inside += e->weight;
+        } else {
+            x.touching += e->weight;
+        }
+    }
+    return x;
+}
+
+static enum status insert(struct front *f, struct state fresh)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < f->n; i++)
+        if (f->state[i].cut <= fresh.cut && f->state[i].most <= fresh.most)
+            return STATUS_OK;
+    for (size_t i = 0; i < f->n; i++)
+        if (f->state[i].cut < fresh.cut || f->state[i].most < fresh.most)
+            f->state[kept++] = f->state[i];
+    f->n = kept;
+    if (f->n == f->room) {
+        size_t room = f->room ? 2 * f->room : 4;
+        struct state *larger = realloc(f->state, room * sizeof *larger);
+        if (!larger)
+            return error_set(STATUS_NOMEM, "%zu states", room);
+        f->state = larger;
+        f->room = room;
+    }
+    f->state[f->n++] = fresh;
+    return STATUS_OK;
+}
+
+/* Fill the fronts of `top` with the stage between it and `below` as their last, of load *x. */
+static enum status append_stage(struct tables *t, uint32_t top, uint32_t below,
+                                const struct load *x)
+{
+    enum status st = STATUS_OK;
+    size_t width = t->p->stages + 1;
+    for (size_t j = 1; j < width; j++) {
+        const struct front *from = &t->front[below * width + j - 1];
+        for (uint32_t i = 0; i < from->n; i++) {
+            struct state s = {from->state[i].cut + x->cut, fmax(from->state[i].most, x->touching),
+                              below, i};
+            TRY(insert(&t->front[top * width + j], s));
+        }
+    }
+out:
+    return st;
+}
+
+static enum status visit(struct tables *t, uint32_t top)
+{
+    enum status st;
+    const struct pippy_limits *most = &t->limits;
+    uint32_t below;
+    t->load[top] = (struct load){0};
+    lattice_begin(&t->walk, top);
+    while (lattice_next(&t->walk, &below)) {
+        struct load x = extend(t, top, below);
+        t->load[below] = x;
+        if (x.memory > most->memory * (1 + SLACK) || x.inside > most->inside * (1 + SLACK) ||
+            x.touching > most->touching * (1 + SLACK))
+            continue;
+        TRY(append_stage(t, top, below, &x));
+        lattice_descend(&t->walk, below);
+    }
+    st = STATUS_OK;
+out:
+    return st;
+}
+
+/* Walk back from the best of the last front; the clusters of each stage are what it added. */
+static bool trace(const struct tables *t, uint32_t *stage_of)
+{
+    const struct pippy_problem *p = t->p;
+    size_t width = p->stages + 1, stage = 0;
+    uint32_t top = (uint32_t)t->lattice.ideals - 1, index = 0;
+    double least = INFINITY;
+    for (size_t j = 0; j < width; j++) {
+        const struct front *f = &t->front[top * width + j];
+        for (uint32_t i = 0; i < f->n; i++)
+            if (f->state[i].cut + f->state[i].most < least) {
+                least = f->state[i].cut + f->state[i].most;
+                index = i;
+                stage = j;
+            }
+    }
+    if (!(least < INFINITY))
+        return false;
+    for (; stage > 0; stage--) {
+        const struct state *s = &t->front[top * width + stage].state[index];
+        for (size_t v = 0; v < p->nodes; v++)
+            if (lattice_has(&t->lattice, top, v) && !lattice_has(&t->lattice, s->below, v))
+                stage_of[v] = (uint32_t)stage - 1;
+        top = s->below;
+        index = s->from;
+    }
+    return true;
+}
+
+enum status pippy_ideals(const struct pippy_problem *p, const struct objective_request *r,
+                         size_t limit, uint32_t *stage_of, enum pippy_verdict *verdict,
+                         size_t *ideals)
+{
+    enum status st;
+    double begin_s = clock_now();
+    struct tables t = {.p = p, .limits = pippy_limits(p)};
+    struct lattice_arc *arc = calloc(p->edges + 1, sizeof *arc);
+    bool complete;
+    if (!arc) {
+        st = error_set(STATUS_NOMEM, "%zu edges", p->edges);
+        goto out;
+    }
+    for (size_t e = 0; e < p->edges; e++)
+        arc[e] = (struct lattice_arc){p->edge[e].from, p->edge[e].to};
+    *verdict = PIPPY_UNKNOWN;
+    *ideals = 0;
+    TRY(lattice_build(p->nodes, arc, p->edges, false, limit, &t.lattice, &complete));
+    if (!complete)
+        goto out;
+    *ideals = t.lattice.ideals;
+    TRY(tables_open(&t));
+    /* avg is the least that z stands for, so every state starts with it. */
+    TRY(insert(&t.front[0], (struct state){0, p->all_weight / (double)p->stages, 0, 0}));
+    for (uint32_t i = 1; i < t.lattice.ideals; i++) {
+        if (objective_must_stop(r, begin_s, DEFAULT_TIME_LIMIT))
+            goto out;
+        TRY(visit(&t, i));
+    }
+    *verdict = trace(&t, stage_of) ? PIPPY_OPTIMAL : PIPPY_INFEASIBLE;
+out:
+    tables_close(&t);
+    free(arc);
+    return st;
+}

@@ -1,0 +1,209 @@
+#include "partition/published/pippy/pippy.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/text.h"
+#include "partition/published/split.h"
+
+enum { MAX_STAGES = 1024, NOTE = 400 };
+
+struct work {
+    const struct objective_request *r;
+    struct pippy_graph graph;
+    struct pippy_problem problem;
+    uint32_t *stage_of;   /* [graph.nodes] */
+    uint32_t *cluster_at; /* [graph.nodes] stage by cluster */
+};
+
+static void work_close(struct work *w)
+{
+    pippy_graph_free(&w->graph);
+    pippy_problem_free(&w->problem);
+    free(w->stage_of);
+    free(w->cluster_at);
+}
+
+static enum status work_open(const struct objective_request *r, size_t stages, struct work *w)
+{
+    enum status st;
+    w->r = r;
+    if (!r->model || !r->model->n)
+        return error_set(STATUS_INVALID, "pippy needs a model with at least one op");
+    if (!stages || stages > MAX_STAGES)
+        return error_set(STATUS_INVALID, "pippy needs --stages between 1 and %d", MAX_STAGES);
+    TRY(pippy_graph_of(r->model, false, &w->graph));
+    TRY(pippy_presolve(&w->graph, stages, &w->problem));
+    w->stage_of = calloc(w->graph.nodes, sizeof *w->stage_of);
+    w->cluster_at = calloc(w->graph.nodes, sizeof *w->cluster_at);
+    if (!w->stage_of || !w->cluster_at)
+        st = error_set(STATUS_NOMEM, "%zu ops", w->graph.nodes);
+out:
+    return st;
+}
+
+/* One part per stage that has ops. */
+static enum status add_parts(const struct work *w, struct objective_result *out)
+{
+    enum status st = STATUS_OK;
+    const struct model *m = w->r->model;
+    const char **op = calloc(m->n, sizeof *op);
+    if (!op)
+        return error_set(STATUS_NOMEM, "%zu ops", m->n);
+    for (size_t s = 0; s < w->problem.stages; s++) {
+        size_t n = 0;
+        for (size_t i = 0; i < m->n; i++)
+            if (w->stage_of[i] == s)
+                op[n++] = m->op[i].name;
+        if (n)
+            TRY(objective_add_part(out, op, n, NULL));
+    }
+out:
+    free(op);
+    return st;
+}
+
+/* ---- milp */
+
+static enum status solve_program(struct work *w, enum pippy_verdict *verdict, char *how,
+                                 size_t size)
+{
+    enum status st;
+    size_t ideals;
+    TRY(pippy_ideals(&w->problem, w->r, PIPPY_IDEALS, w->cluster_at, verdict, &ideals));
+    snprintf(how, size, "dynamic program over %zu ideals", ideals);
+    if (!ideals) {
+        TRY(pippy_branch(&w->problem, w->r, w->cluster_at, verdict));
+        snprintf(how, size, "mixed integer program");
+    }
+    for (size_t v = 0; v < w->graph.nodes; v++)
+        w->stage_of[v] = w->cluster_at[w->problem.cluster_of[v]];
+out:
+    return st;
+}
+
+static enum status solve_milp(const struct objective_request *r, struct objective_result *out)
+{
+    enum status st;
+    struct work w = {0};
+    enum pippy_verdict verdict;
+    char how[100], note[NOTE], why[NOTE / 2] = "";
+    size_t used;
+    TRY(work_open(r, r->stages, &w));
+    TRY(solve_program(&w, &verdict, how, sizeof how));
+    if (verdict == PIPPY_INFEASIBLE || verdict == PIPPY_UNKNOWN) {
+        TRY(pippy_balance(&w.graph, &w.problem, w.stage_of, &used));
+        if (verdict == PIPPY_INFEASIBLE)
+            pippy_explain(&w.problem, why, sizeof why);
+        else
+            snprintf(why, sizeof why, "no solution found in time");
+    }
+    TRY(pippy_value(&w.graph, &w.problem, w.stage_of, &out->value));
+    out->proved_optimal = verdict == PIPPY_OPTIMAL;
+    out->lower_bound = verdict == PIPPY_OPTIMAL ? out->value : NAN;
+    out->interrupted = verdict == PIPPY_FEASIBLE || verdict == PIPPY_UNKNOWN;
+    TRY(add_parts(&w, out));
+    snprintf(note, sizeof note, "%zu nodes and %zu edges, presolved %zu and %zu; %s%s%s%s",
+             w.graph.nodes, w.graph.edges, w.problem.nodes, w.problem.kept, how,
+             *why ? ": infeasible, balanced split instead: " : "", why,
+             out->parts < r->stages ? "; some stages are empty" : "");
+    TRY(text_copy(note, &out->note));
+out:
+    work_close(&w);
+    return st;
+}
+
+/* ---- sizesplit */
+
+static enum status solve_size(const struct objective_request *r, struct objective_result *out)
+{
+    enum status st;
+    struct work w = {0};
+    double *weight = NULL, total = 0;
+    char note[NOTE];
+    size_t used;
+    TRY(work_open(r, r->stages, &w));
+    if (r->stages > r->model->n) {
+        st = error_set(STATUS_INFEASIBLE, "%s has only %zu ops for %zu stages", r->model->name,
+                       r->model->n, r->stages);
+        goto out;
+    }
+    weight = calloc(r->model->n, sizeof *weight);
+    if (!weight) {
+        st = error_set(STATUS_NOMEM, "%zu ops", r->model->n);
+        goto out;
+    }
+    for (size_t i = 0; i < r->model->n; i++) {
+        weight[i] = (double)r->model->op[i].parameter_bytes / (double)r->model->element_bytes;
+        total += weight[i];
+    }
+    double threshold = floor(total / (double)r->stages);
+    TRY(pippy_by_threshold(r->model, threshold, r->stages, w.stage_of, &used));
+    snprintf(note, sizeof note, "at most %.0f parameters per stage", threshold);
+    if (used < r->stages)
+        snprintf(note, sizeof note,
+                 "PiPPy's rule (at most %.0f parameters per stage) stops at %zu stages; "
+                 "the largest were cut again",
+                 threshold, used);
+    pippy_cut_more(r->model->n, weight, r->stages, w.stage_of, &used);
+    TRY(pippy_value(&w.graph, &w.problem, w.stage_of, &out->value));
+    out->lower_bound = NAN;
+    TRY(add_parts(&w, out));
+    TRY(text_copy(note, &out->note));
+out:
+    free(weight);
+    work_close(&w);
+    return st;
+}
+
+/* ---- score */
+
+static enum status score(const struct objective_request *r, const char *split, double *value)
+{
+    enum status st;
+    struct split s = {0};
+    struct work w = {0};
+    if (!r->model)
+        return error_set(STATUS_INVALID, "pippy needs a model");
+    TRY(split_read(split, r->model, &s));
+    TRY(work_open(r, r->stages > s.parts ? r->stages : s.parts, &w));
+    for (size_t i = 0; i < r->model->n; i++)
+        if (s.part_of[i] == SPLIT_NONE) {
+            st =
+                error_set(STATUS_INVALID, "%s: op '%s' is in no part", split, r->model->op[i].name);
+            goto out;
+        }
+    TRY(pippy_value(&w.graph, &w.problem, s.part_of, value));
+out:
+    split_free(&s);
+    work_close(&w);
+    return st;
+}
+
+static const struct objective_algorithm milp = {
+    .name = "milp",
+    .summary =
+        "PiPPy's integer program: ideals where they are few, else GLPK; balanced if infeasible",
+    .guarantee = "optimal unless the note says infeasible or the time limit struck",
+    .solve = solve_milp,
+};
+
+static const struct objective_algorithm sizesplit = {
+    .name = "sizesplit",
+    .summary = "PiPPy's automatic split by parameter count; always as many stages as asked for",
+    .guarantee = "none",
+    .solve = solve_size,
+};
+
+static const struct objective_algorithm *const algorithms[] = {&milp, &sizesplit};
+
+const struct objective objective_pippy = {
+    .name = "pippy",
+    .unit = "elements",
+    .summary = "PiPPy's graph split: least cut with balanced memory and communication",
+    .nodes_apart = true,
+    .algorithms = sizeof algorithms / sizeof *algorithms,
+    .algorithm = algorithms,
+    .score = score,
+};

@@ -1,0 +1,258 @@
+#include "partition/published/placement/anchor.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double multiples[] = {1.005, 1.01, 1.02, 1.04, 1.08, 1.15, 1.25,
+                                   1.4,   1.6,  1.9,  2.4,  3.2,  5,    9};
+enum { MULTIPLES = sizeof multiples / sizeof *multiples, BISECTIONS = 50 };
+static const double precision = 1e-9, rounding = 1e-12;
+/* Arcs looked at, the measure of work: about a second. */
+static const uint64_t most_steps = 300000000;
+
+/* A network for Dinic's algorithm: arcs in pairs, arc ^ 1 is the way back. */
+struct network {
+    size_t nodes, arcs;
+    double tiny;    /* rooms that are rounding errors */
+    uint64_t steps; /* arcs looked at */
+    uint32_t *to;
+    double *room, *capacity;        /* [arcs] left, and at first */
+    size_t *start, *next;           /* [nodes + 1] */
+    uint32_t *arc;                  /* [arcs] by tail */
+    uint32_t *level, *queue, *path; /* [nodes] */
+};
+
+struct item {
+    double cpu, share;
+};
+
+static void network_free(struct network *w)
+{
+    free(w->to);
+    free(w->room);
+    free(w->capacity);
+    free(w->start);
+    free(w->next);
+    free(w->arc);
+    free(w->level);
+    free(w->queue);
+    free(w->path);
+}
+
+static void connect(struct network *w, uint32_t *tail, size_t from, size_t to, double capacity)
+{
+    tail[w->arcs] = w->to[w->arcs + 1] = (uint32_t)from;
+    tail[w->arcs + 1] = w->to[w->arcs] = (uint32_t)to;
+    w->capacity[w->arcs] = capacity;
+    w->arcs += 2;
+}
+
+static enum status allocate(const struct placement_graph *g, size_t arcs, struct network *w)
+{
+    w->nodes = g->n + 2 * g->nets + 1;
+    w->to = calloc(arcs, sizeof *w->to);
+    w->room = calloc(arcs, sizeof *w->room);
+    w->capacity = calloc(arcs, sizeof *w->capacity);
+    w->arc = calloc(arcs, sizeof *w->arc);
+    w->start = calloc(w->nodes + 2, sizeof *w->start);
+    w->next = calloc(w->nodes + 1, sizeof *w->next);
+    w->level = calloc(w->nodes, sizeof *w->level);
+    w->queue = calloc(w->nodes, sizeof *w->queue);
+    w->path = calloc(w->nodes, sizeof *w->path);
+    if (!w->to || !w->room || !w->capacity || !w->arc || !w->start || !w->next || !w->level ||
+        !w->queue || !w->path)
+        return error_set(STATUS_NOMEM, "%zu units", g->n);
+    return STATUS_OK;
+}
+
+/* S is the source's side of the cut. Arc 2 v: unit v in S pays. A net whose source is in S pays
+ * when a reader is not, and the other way round; each has a node for either. */
+static enum status build(const struct placement_graph *g, struct network *w)
+{
+    enum status st;
+    size_t arcs = 2 * g->n + 4 * g->nets + 4 * g->net_start[g->nets];
+    size_t sink = g->n + 2 * g->nets;
+    uint32_t *tail = calloc(arcs + 1, sizeof *tail);
+    TRY(allocate(g, arcs + 1, w));
+    if (!tail) {
+        st = error_set(STATUS_NOMEM, "%zu units", g->n);
+        goto out;
+    }
+    for (size_t v = 0; v < g->n; v++)
+        connect(w, tail, v, sink, 0);
+    for (size_t e = 0; e < g->nets; e++) {
+        size_t leaves = g->n + 2 * e, enters = leaves + 1;
+        connect(w, tail, g->net_source[e], leaves, g->net_cost[e]);
+        connect(w, tail, enters, g->net_source[e], g->net_cost[e]);
+        for (size_t k = g->net_start[e]; k < g->net_start[e + 1]; k++) {
+            connect(w, tail, leaves, g->net_dest[k], INFINITY);
+            connect(w, tail, g->net_dest[k], enters, INFINITY);
+        }
+    }
+    for (size_t a = 0; a < w->arcs; a++)
+        w->start[tail[a] + 2]++;
+    for (size_t v = 0; v < w->nodes; v++)
+        w->start[v + 2] += w->start[v + 1];
+    for (size_t a = 0; a < w->arcs; a++)
+        w->arc[w->start[tail[a] + 1]++] = (uint32_t)a;
+out:
+    free(tail);
+    return st;
+}
+
+/* Distances from `from` along arcs with room; false when the sink is out of reach. */
+static bool find_levels(struct network *w, uint32_t from)
+{
+    size_t head = 0, end = 0;
+    memset(w->level, 0xff, w->nodes * sizeof *w->level);
+    w->level[from] = 0;
+    w->queue[end++] = from;
+    while (head < end) {
+        uint32_t v = w->queue[head++];
+        for (size_t k = w->start[v]; k < w->start[v + 1]; k++) {
+            uint32_t a = w->arc[k], u = w->to[a];
+            w->steps++;
+            if (w->room[a] <= w->tiny || w->level[u] != UINT32_MAX)
+                continue;
+            w->level[u] = w->level[v] + 1;
+            w->queue[end++] = u;
+        }
+    }
+    return w->level[w->nodes - 1] != UINT32_MAX;
+}
+
+/* Push along path[0 .. length), from its first node to the sink; how much. */
+static double push(struct network *w, size_t length)
+{
+    double most = INFINITY;
+    for (size_t i = 0; i < length; i++)
+        most = fmin(most, w->room[w->path[i]]);
+    for (size_t i = 0; i < length; i++) {
+        w->room[w->path[i]] -= most;
+        w->room[w->path[i] ^ 1] += most;
+    }
+    return most;
+}
+
+/* A maximum flow from unit u to the sink. What rounding or the limit leaves out makes it smaller,
+ * which is safe: any flow is at most the minimum cut. */
+static double flow_from(struct network *w, uint32_t u)
+{
+    double flow = 0;
+    uint32_t sink = (uint32_t)(w->nodes - 1);
+    while (w->steps < most_steps && find_levels(w, u)) {
+        size_t length = 0;
+        uint32_t at = u;
+        memcpy(w->next, w->start, w->nodes * sizeof *w->next);
+        for (;;) {
+            if (at == sink) {
+                flow += push(w, length);
+                length = 0;
+                at = u;
+            }
+            while (w->next[at] < w->start[at + 1]) {
+                uint32_t a = w->arc[w->next[at]];
+                w->steps++;
+                if (w->room[a] > w->tiny && w->level[w->to[a]] == w->level[at] + 1)
+                    break;
+                w->next[at]++;
+            }
+            if (w->next[at] < w->start[at + 1]) {
+                w->path[length] = w->arc[w->next[at]];
+                at = w->to[w->path[length++]];
+            } else if (length > 0) { /* a dead end */
+                at = w->to[w->path[--length] ^ 1];
+                w->next[at]++;
+            } else {
+                break;
+            }
+        }
+    }
+    return flow;
+}
+
+/* least[v * MULTIPLES + i]: the minimum of the header comment for unit v and multiples[i]. */
+static void measure(struct network *w, const struct placement_graph *g, double *least)
+{
+    for (size_t v = 0; v < g->n; v++)
+        w->tiny = fmax(w->tiny, rounding * g->accelerator[v]);
+    for (size_t i = 0; i < MULTIPLES; i++) {
+        double m = multiples[i];
+        for (uint32_t u = 0; u < g->n && w->steps < most_steps; u++) {
+            w->steps += w->arcs;
+            for (size_t a = 0; a < w->arcs; a++)
+                w->room[a] = m * w->capacity[a];
+            for (size_t v = 0; v < g->n; v++)
+                w->room[2 * v] = (m - 1) * g->accelerator[v];
+            least[u * MULTIPLES + i] = flow_from(w, u);
+        }
+    }
+}
+
+static int by_ratio(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+    double l = x->share * y->cpu, r = y->share * x->cpu;
+    return (l < r) - (l > r);
+}
+
+/* Can the shares be at most one per accelerator? */
+static bool shares_fit(const struct placement_problem *p, const struct placement_graph *g,
+                       const double *least, double limit, struct item *item)
+{
+    double total = 0, time = limit * (double)p->cpus;
+    for (size_t v = 0; v < g->n; v++) {
+        double most = limit;
+        for (size_t i = 0; i < MULTIPLES; i++)
+            most = fmin(most, multiples[i] * limit - least[v * MULTIPLES + i]);
+        bool alone = most >= g->accelerator[v] * (1 - precision);
+        item[v].cpu = g->cpu[v];
+        item[v].share = alone ? (most > 0 ? g->accelerator[v] / most : 0)
+                              : 2 * (double)p->accelerators + 2; /* not on an accelerator */
+        total += item[v].share;
+    }
+    qsort(item, g->n, sizeof *item, by_ratio);
+    for (size_t v = 0; v < g->n && time > 0; v++) {
+        if (item[v].cpu > limit)
+            continue;
+        double part = item[v].cpu > time ? time / item[v].cpu : 1;
+        total -= part * item[v].share;
+        time -= part * item[v].cpu;
+    }
+    return total <= (double)p->accelerators * (1 + precision) + precision;
+}
+
+enum status placement_anchor_bound(const struct placement_problem *p,
+                                   const struct placement_graph *g, double low, double known,
+                                   double *out)
+{
+    enum status st = STATUS_OK;
+    struct network w = {0};
+    double *least = NULL, high = known;
+    struct item *item = NULL;
+    *out = low;
+    least = calloc(g->n * MULTIPLES, sizeof *least);
+    item = calloc(g->n, sizeof *item);
+    if (!least || !item) {
+        st = error_set(STATUS_NOMEM, "%zu units", g->n);
+        goto out;
+    }
+    TRY(build(g, &w));
+    measure(&w, g, least);
+    if (shares_fit(p, g, least, low, item))
+        goto out;
+    for (size_t i = 0; i < BISECTIONS; i++) {
+        double middle = low + (high - low) / 2;
+        if (shares_fit(p, g, least, middle, item))
+            high = middle;
+        else
+            low = middle;
+    }
+    *out = low;
+out:
+    network_free(&w);
+    free(least);
+    free(item);
+    return st;
+}

@@ -1,0 +1,184 @@
+#include "partition/published/placement/bound.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "partition/published/placement/anchor.h"
+
+const char *const placement_reason_text[] = {
+    [PLACEMENT_BOUND_UNIT] = "one unit alone",
+    [PLACEMENT_BOUND_TOTAL] = "the sum of all latencies",
+    [PLACEMENT_BOUND_COUNT] = "counting large units",
+    [PLACEMENT_BOUND_DRAG] = "what units drag along, transfers counted",
+};
+
+static const double precision = 1e-10; /* relative, of the bisection and of sums */
+
+struct item {
+    double cpu, accelerator;
+};
+
+static int by_ratio(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+    double l = x->accelerator * y->cpu, r = y->accelerator * x->cpu;
+    return (l < r) - (l > r); /* most accelerator time saved per CPU time first */
+}
+
+static int by_accelerator(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+    return (x->accelerator > y->accelerator) - (x->accelerator < y->accelerator);
+}
+
+/* Latencies alone, the CPUs taking the best fraction of the units: Dantzig's bound. */
+static bool total_fits(const struct placement_problem *p, struct item *item, size_t n, double limit)
+{
+    double total = 0, time = limit * (double)p->cpus;
+    qsort(item, n, sizeof *item, by_ratio);
+    for (size_t i = 0; i < n; i++)
+        total += item[i].accelerator;
+    for (size_t i = 0; i < n && time > 0; i++) {
+        if (item[i].cpu > limit)
+            continue;
+        double part = item[i].cpu > time ? time / item[i].cpu : 1;
+        total -= part * item[i].accelerator;
+        time -= part * item[i].cpu;
+    }
+    return total <= limit * (double)p->accelerators * (1 + precision);
+}
+
+/* How many of the ascending items from `first` on fit into `room`. */
+static size_t fitting(const double *sum, size_t first, size_t n, double room)
+{
+    size_t low = 0, high = n - first;
+    while (low < high) {
+        size_t middle = low + (high - low + 1) / 2;
+        if (sum[first + middle] - sum[first] <= room * (1 + precision))
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+/* Ascending units that only accelerators can take below the limit. For every threshold: of the
+ * units from it upwards an accelerator takes no more than would fit if they were the smallest, and
+ * fewer beside a certain other unit. Units above half the limit are on different accelerators. */
+static bool counts_fit(const struct placement_problem *p, const struct item *item, size_t n,
+                       double *sum, double limit)
+{
+    size_t halves = 0, accelerators = p->accelerators;
+    for (size_t i = 0; i < n; i++) {
+        sum[i + 1] = sum[i] + item[i].accelerator;
+        halves += 2 * item[i].accelerator > limit * (1 + precision);
+    }
+    if (halves > accelerators)
+        return false;
+    for (size_t first = 0; first < n; first++) {
+        size_t large = n - first, each = fitting(sum, first, n, limit);
+        size_t room = each * (accelerators - halves);
+        for (size_t x = n - halves; x < n; x++) {
+            size_t beside =
+                fitting(sum, first, n, limit - item[x].accelerator) + (x >= first ? 1 : 0);
+            room += beside < each ? beside : each;
+        }
+        if (room < large)
+            return false;
+        if (first == 0 || halves == accelerators)
+            continue;
+        size_t beside = fitting(sum, first, n, limit - item[first - 1].accelerator);
+        if (first - 1 < n - halves && beside < each && room - each + beside < large)
+            return false;
+    }
+    return true;
+}
+
+static bool unit_fits(const struct placement_problem *p, const struct placement_graph *g, size_t v,
+                      double limit)
+{
+    return (p->cpus > 0 && g->cpu[v] < limit) ||
+           (p->accelerators > 0 && g->supported[v] && g->size[v] <= p->memory_bytes &&
+            g->accelerator[v] < limit);
+}
+
+/* Is there no split of a value below limit? false: not known. */
+static enum status refute(const struct placement_problem *p, double limit, bool *refuted,
+                          enum placement_reason *reason)
+{
+    enum status st;
+    struct placement_graph g = {0};
+    struct item *item = NULL;
+    double *sum = NULL;
+    size_t large = 0;
+    *refuted = true;
+    *reason = PLACEMENT_BOUND_UNIT;
+    TRY(placement_merge(p, limit, &g));
+    item = calloc(g.n, sizeof *item);
+    sum = calloc(g.n + 1, sizeof *sum);
+    if (!item || !sum) {
+        st = error_set(STATUS_NOMEM, "%zu units", g.n);
+        goto out;
+    }
+    for (size_t v = 0; v < g.n; v++)
+        if (!unit_fits(p, &g, v, limit))
+            goto out;
+    for (size_t v = 0; v < g.n; v++)
+        item[v] = (struct item){g.cpu[v], g.accelerator[v]};
+    *reason = PLACEMENT_BOUND_TOTAL;
+    if (!total_fits(p, item, g.n, limit))
+        goto out;
+    for (size_t v = 0; v < g.n; v++)
+        if (p->cpus == 0 || g.cpu[v] >= limit)
+            item[large++] = (struct item){g.cpu[v], g.accelerator[v]};
+    qsort(item, large, sizeof *item, by_accelerator);
+    *reason = PLACEMENT_BOUND_COUNT;
+    *refuted = large > 0 && !counts_fit(p, item, large, sum, limit);
+out:
+    placement_graph_free(&g);
+    free(item);
+    free(sum);
+    return st;
+}
+
+/* The same question with transfers counted, for the units that merge below `known`. */
+static enum status count_transfers(const struct placement_problem *p, double known,
+                                   struct placement_bound *bound)
+{
+    enum status st;
+    struct placement_graph g = {0};
+    double value;
+    TRY(placement_merge(p, known, &g));
+    TRY(placement_anchor_bound(p, &g, bound->value, known, &value));
+    if (value > bound->value)
+        *bound = (struct placement_bound){value, PLACEMENT_BOUND_DRAG};
+out:
+    placement_graph_free(&g);
+    return st;
+}
+
+enum status placement_lower_bound(const struct placement_problem *p, double known,
+                                  struct placement_bound *out)
+{
+    enum status st;
+    struct placement_bound bound = {0, PLACEMENT_BOUND_UNIT};
+    double low = 0, high = known;
+    bool refuted;
+    enum placement_reason reason;
+    for (double limit = known; known > 0 && high - low > precision * known;
+         limit = low + (high - low) / 2) {
+        TRY(refute(p, limit, &refuted, &reason));
+        if (refuted) {
+            low = limit;
+            bound = (struct placement_bound){limit, reason};
+        } else {
+            high = limit;
+        }
+    }
+    st = STATUS_OK;
+    if (known - bound.value > precision * known && isfinite(known))
+        TRY(count_transfers(p, known, &bound));
+    *out = bound;
+out:
+    return st;
+}

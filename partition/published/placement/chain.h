@@ -1,0 +1,28 @@
+/* chain.h - the best chain of ideals: one device takes what each ideal adds to the one before. */
+#ifndef PARTITION_PUBLISHED_PLACEMENT_CHAIN_H
+#define PARTITION_PUBLISHED_PLACEMENT_CHAIN_H
+
+#include "partition/published/placement/family.h"
+
+struct placement_chain {
+    double value;     /* largest load; INFINITY when there is no chain within the limits */
+    uint32_t *device; /* [units], valid when value is finite: accelerators, then CPUs */
+    uint32_t *order;  /* [devices] the order in which they follow each other, unused ones last */
+    bool interrupted; /* value is INFINITY then */
+    bool reduced;     /* the table had no room for all devices: not optimal for all of them */
+};
+
+/* Minimise the largest load over the chains of ideals of f from the empty set to everything that
+ * use at most p's devices and p's memory.
+ *   limit    chains of a larger value need not be found: the search leaves out what exceeds it
+ *   begin_s  of the time limit in r, default_limit_s when r has none
+ * Exact, unless reduced. Time is the number of pairs of ideals whose difference may fit one device,
+ * times degree and devices; memory 8 bytes x ideals x (accelerators + 1) x (CPUs + 1), at most 256
+ * MiB. Source: Tarnawski et al., NeurIPS 2020, section 5. */
+enum status placement_chain_solve(const struct placement_problem *p,
+                                  const struct placement_graph *g, const struct placement_family *f,
+                                  double limit, const struct objective_request *r, double begin_s,
+                                  double default_limit_s, struct placement_chain *out) MUST_CHECK;
+void placement_chain_free(struct placement_chain *c); /* accepts {0}; leaves {0} */
+
+#endif

@@ -1,0 +1,290 @@
+#include "partition/published/placement/family.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_WIDTH = 20 };
+_Static_assert(FAMILY_LIMIT < 1 << (MAX_WIDTH - 1), "a wider front has more ideals than the limit");
+
+/* An ideal is told by its front, the units that may be added next: an antichain. k units in the
+ * front make 2^k ideals, so fronts are short wherever the family is within its limit. */
+struct ideal {
+    uint32_t front, width; /* offset into walk.front and .child; units there */
+    uint32_t units;        /* how many units it holds */
+};
+
+struct walk {
+    const struct placement_graph *g;
+    size_t limit;
+    uint32_t *missing; /* [units] predecessors that are not in the current ideal */
+    struct ideal *ideal;
+    size_t ideals, ideals_room;
+    uint32_t *front, *child; /* pools of equal length */
+    size_t used, room;
+    uint32_t *table; /* [mask + 1] hash table of ideal + 1 */
+    size_t mask;
+    struct step {
+        uint32_t ideal, next;
+    } * path; /* [units + 1] */
+    size_t depth;
+    uint32_t scratch[MAX_WIDTH + 1];
+    size_t width; /* of scratch */
+    bool wide;    /* the limit is passed */
+};
+
+static size_t hash_front(const uint32_t *front, size_t width)
+{
+    uint64_t h = 0x9e3779b97f4a7c15u;
+    for (size_t i = 0; i < width; i++) {
+        h = (h ^ front[i]) * 0xff51afd7ed558ccdu;
+        h ^= h >> 32;
+    }
+    return (size_t)h;
+}
+
+static enum status grow(struct walk *w)
+{
+    if (w->ideals == w->ideals_room) {
+        size_t room = w->ideals_room ? 2 * w->ideals_room : 256;
+        struct ideal *ideal = realloc(w->ideal, room * sizeof *ideal);
+        uint32_t *table = calloc(4 * room, sizeof *table);
+        w->ideal = ideal ? ideal : w->ideal;
+        if (!ideal || !table) {
+            free(table);
+            return error_set(STATUS_NOMEM, "%zu ideals", room);
+        }
+        free(w->table);
+        w->table = table;
+        w->mask = 4 * room - 1;
+        w->ideals_room = room;
+        for (size_t i = 0; i < w->ideals; i++) {
+            size_t at = hash_front(w->front + ideal[i].front, ideal[i].width) & w->mask;
+            while (table[at])
+                at = (at + 1) & w->mask;
+            table[at] = (uint32_t)(i + 1);
+        }
+    }
+    if (w->used + MAX_WIDTH + 1 > w->room) {
+        size_t room = w->room ? 2 * w->room : 4096;
+        uint32_t *front = realloc(w->front, room * sizeof *front);
+        w->front = front ? front : w->front;
+        uint32_t *child = realloc(w->child, room * sizeof *child);
+        w->child = child ? child : w->child;
+        if (!front || !child)
+            return error_set(STATUS_NOMEM, "%zu ideals", w->ideals);
+        w->room = room;
+    }
+    return STATUS_OK;
+}
+
+/* The ideal whose front is in scratch; *fresh if it was not known. */
+static enum status intern(struct walk *w, uint32_t units, uint32_t *out, bool *fresh)
+{
+    enum status st = grow(w);
+    if (st != STATUS_OK)
+        return st;
+    size_t at = hash_front(w->scratch, w->width) & w->mask;
+    *fresh = false;
+    for (; w->table[at]; at = (at + 1) & w->mask) {
+        const struct ideal *i = &w->ideal[w->table[at] - 1];
+        if (i->width == w->width && i->units == units &&
+            !memcmp(w->front + i->front, w->scratch, w->width * sizeof *w->scratch)) {
+            *out = w->table[at] - 1;
+            return STATUS_OK;
+        }
+    }
+    *fresh = true;
+    *out = (uint32_t)w->ideals;
+    w->wide = w->wide || w->ideals == w->limit;
+    w->table[at] = *out + 1;
+    w->ideal[w->ideals++] = (struct ideal){(uint32_t)w->used, (uint32_t)w->width, units};
+    memcpy(w->front + w->used, w->scratch, w->width * sizeof *w->scratch);
+    w->used += w->width;
+    return STATUS_OK;
+}
+
+static void insert(struct walk *w, uint32_t unit)
+{
+    if (w->width == MAX_WIDTH) {
+        w->wide = true;
+        return;
+    }
+    size_t i = w->width++;
+    for (; i > 0 && w->scratch[i - 1] > unit; i--)
+        w->scratch[i] = w->scratch[i - 1];
+    w->scratch[i] = unit;
+}
+
+/* Add unit x to the current ideal `from`: scratch becomes the new front. */
+static void advance(struct walk *w, const struct ideal *from, uint32_t x)
+{
+    const struct placement_graph *g = w->g;
+    w->width = 0;
+    for (size_t i = 0; i < from->width; i++)
+        if (w->front[from->front + i] != x)
+            w->scratch[w->width++] = w->front[from->front + i];
+    for (size_t i = g->succ_start[x]; i < g->succ_start[x + 1]; i++)
+        if (--w->missing[g->succ[i]] == 0)
+            insert(w, g->succ[i]);
+}
+
+static void retreat(struct walk *w, uint32_t x)
+{
+    for (size_t i = w->g->succ_start[x]; i < w->g->succ_start[x + 1]; i++)
+        w->missing[w->g->succ[i]]++;
+}
+
+static enum status explore(struct walk *w)
+{
+    enum status st;
+    uint32_t at;
+    bool fresh;
+    for (uint32_t v = 0; v < w->g->n; v++) {
+        w->missing[v] = (uint32_t)(w->g->pred_start[v + 1] - w->g->pred_start[v]);
+        if (w->missing[v] == 0)
+            insert(w, v);
+    }
+    TRY(intern(w, 0, &at, &fresh));
+    w->path[w->depth++] = (struct step){at, 0};
+    while (w->depth > 0 && !w->wide) {
+        struct step *s = &w->path[w->depth - 1];
+        const struct ideal from = w->ideal[s->ideal];
+        if (s->next == from.width) {
+            w->depth--;
+            if (w->depth > 0) {
+                const struct step *up = &w->path[w->depth - 1];
+                retreat(w, w->front[w->ideal[up->ideal].front + up->next - 1]);
+            }
+            continue;
+        }
+        uint32_t slot = s->next++, x = w->front[from.front + slot];
+        advance(w, &from, x);
+        TRY(intern(w, from.units + 1, &at, &fresh));
+        w->child[from.front + slot] = at;
+        if (fresh)
+            w->path[w->depth++] = (struct step){at, 0};
+        else
+            retreat(w, x);
+    }
+    st = STATUS_OK;
+out:
+    return st;
+}
+
+static enum status allocate(size_t ideals, size_t arcs, struct placement_family *f)
+{
+    f->n = ideals;
+    f->down_start = calloc(ideals + 2, sizeof *f->down_start);
+    f->down = calloc(arcs + 1, sizeof *f->down);
+    f->without = calloc(arcs + 1, sizeof *f->without);
+    if (!f->down_start || !f->down || !f->without)
+        return error_set(STATUS_NOMEM, "%zu ideals", ideals);
+    return STATUS_OK;
+}
+
+/* Sort by number of units and turn the arcs round. */
+static enum status finish(const struct walk *w, struct placement_family *out)
+{
+    enum status st;
+    struct placement_family f = {0};
+    uint32_t *number = calloc(w->ideals, sizeof *number);
+    size_t *level = calloc(w->g->n + 2, sizeof *level);
+    if (!number || !level) {
+        st = error_set(STATUS_NOMEM, "%zu ideals", w->ideals);
+        goto out;
+    }
+    TRY(allocate(w->ideals, w->used, &f));
+    for (size_t i = 0; i < w->ideals; i++)
+        level[w->ideal[i].units + 1]++;
+    for (size_t k = 0; k <= w->g->n; k++)
+        level[k + 1] += level[k];
+    for (size_t i = 0; i < w->ideals; i++)
+        number[i] = (uint32_t)level[w->ideal[i].units]++;
+    for (size_t a = 0; a < w->used; a++)
+        f.down_start[number[w->child[a]] + 2]++;
+    for (size_t i = 0; i < f.n; i++)
+        f.down_start[i + 2] += f.down_start[i + 1];
+    for (size_t i = 0; i < w->ideals; i++)
+        for (size_t k = 0; k < w->ideal[i].width; k++) {
+            size_t at = f.down_start[number[w->child[w->ideal[i].front + k]] + 1]++;
+            f.down[at] = number[i];
+            f.without[at] = w->front[w->ideal[i].front + k];
+        }
+    *out = f;
+    f = (struct placement_family){0};
+out:
+    placement_family_free(&f);
+    free(number);
+    free(level);
+    return st;
+}
+
+enum status placement_family_all(const struct placement_graph *g, size_t limit, bool *complete,
+                                 struct placement_family *out)
+{
+    enum status st;
+    struct walk w = {.g = g, .limit = limit < FAMILY_LIMIT ? limit : FAMILY_LIMIT};
+    w.missing = calloc(g->n, sizeof *w.missing);
+    w.path = calloc(g->n + 2, sizeof *w.path);
+    if (!w.missing || !w.path) {
+        st = error_set(STATUS_NOMEM, "%zu units", g->n);
+        goto out;
+    }
+    TRY(explore(&w));
+    if (!w.wide)
+        TRY(finish(&w, out));
+    *complete = !w.wide;
+out:
+    free(w.missing);
+    free(w.path);
+    free(w.ideal);
+    free(w.front);
+    free(w.child);
+    free(w.table);
+    return st;
+}
+
+enum status placement_family_chain(const struct placement_graph *g, bool depth_first,
+                                   struct placement_family *out)
+{
+    enum status st;
+    struct placement_family f = {0};
+    size_t done = 0, ready = 0;
+    uint32_t *missing = calloc(g->n, sizeof *missing), *queue = calloc(g->n, sizeof *queue);
+    if (!missing || !queue) {
+        st = error_set(STATUS_NOMEM, "%zu units", g->n);
+        goto out;
+    }
+    TRY(allocate(g->n + 1, g->n, &f));
+    for (uint32_t v = 0; v < g->n; v++) {
+        missing[v] = (uint32_t)(g->pred_start[v + 1] - g->pred_start[v]);
+        if (missing[v] == 0)
+            queue[ready++] = v;
+    }
+    for (; done < g->n; done++) {
+        /* Breadth first takes the oldest of those that are ready; depth first the newest, and
+         * queue[] is a stack without history. */
+        uint32_t v = depth_first ? queue[--ready] : queue[done];
+        f.down[done] = (uint32_t)done;
+        f.without[done] = v;
+        f.down_start[done + 2] = done + 1;
+        for (size_t i = g->succ_start[v]; i < g->succ_start[v + 1]; i++)
+            if (--missing[g->succ[i]] == 0)
+                queue[ready++] = g->succ[i];
+    }
+    *out = f;
+    f = (struct placement_family){0};
+out:
+    placement_family_free(&f);
+    free(missing);
+    free(queue);
+    return st;
+}
+
+void placement_family_free(struct placement_family *f)
+{
+    free(f->down_start);
+    free(f->down);
+    free(f->without);
+    *f = (struct placement_family){0};
+}

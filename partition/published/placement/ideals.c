@@ -1,0 +1,212 @@
+/* ideals.c - the best contiguous split. */
+#include "partition/published/placement/ideals.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/text.h"
+#include "partition/published/placement/bound.h"
+
+static const double ideals_limit_s = 60;
+static const double growth = 1.15; /* of the value that a chain is looked for at */
+
+enum { NOTE_BYTES = 320 };
+
+/* Everything on one device costs no more than this. */
+static double largest_value(const struct placement_graph *g)
+{
+    double cpu = 0, accelerator = 0;
+    for (size_t v = 0; v < g->n; v++) {
+        cpu += g->cpu[v];
+        accelerator += g->accelerator[v];
+    }
+    for (size_t t = 0; t < g->nets; t++)
+        accelerator += g->net_cost[t];
+    return fmax(cpu, accelerator);
+}
+
+/* Equal shares, or the largest unit: where the search for a first value begins. */
+static double first_guess(const struct placement_problem *p, const struct placement_graph *g)
+{
+    double total = 0, largest = 0;
+    for (size_t v = 0; v < g->n; v++) {
+        total += g->accelerator[v];
+        largest = fmax(largest, fmin(g->accelerator[v], g->cpu[v]));
+    }
+    return fmax(largest, total / (double)(p->accelerators + p->cpus));
+}
+
+struct attempt {
+    const struct placement_problem *p;
+    const struct objective_request *r;
+    double begin_s, default_limit_s;
+    struct placement_graph g;
+    struct placement_chain best;
+};
+
+/* The best chain of f, if it is better than what is known; the limit grows until there is one. */
+static enum status improve(struct attempt *a, const struct placement_family *f, double guess)
+{
+    enum status st;
+    struct placement_chain c = {0};
+    double most = largest_value(&a->g);
+    for (double limit = guess;; limit = growth * limit) {
+        limit = limit < most && limit > 0 ? limit : INFINITY;
+        placement_chain_free(&c);
+        TRY(placement_chain_solve(a->p, &a->g, f, fmin(limit, a->best.value), a->r, a->begin_s,
+                                  a->default_limit_s, &c));
+        if (c.interrupted || isfinite(c.value) || limit >= a->best.value || isinf(limit))
+            break;
+    }
+    a->best.interrupted = c.interrupted;
+    a->best.reduced = c.reduced;
+    if (c.value < a->best.value) {
+        placement_chain_free(&a->best);
+        a->best = c;
+        c = (struct placement_chain){0};
+    }
+out:
+    placement_chain_free(&c);
+    return st;
+}
+
+static enum status improve_by_orders(struct attempt *a)
+{
+    enum status st;
+    struct placement_family f = {0};
+    for (int depth_first = 1; depth_first >= 0; depth_first--) {
+        double guess = depth_first ? first_guess(a->p, &a->g) : a->best.value;
+        TRY(placement_family_chain(&a->g, depth_first, &f));
+        TRY(improve(a, &f, guess));
+        placement_family_free(&f);
+    }
+out:
+    placement_family_free(&f);
+    return st;
+}
+
+static enum status search(struct attempt *a, struct placement_contiguous *out)
+{
+    enum status st;
+    struct placement_family f = {0};
+    bool complete = false;
+    TRY(placement_family_all(&a->g, FAMILY_LIMIT, &complete, &f));
+    out->ideals = complete ? f.n : 0;
+    if (complete && f.n == a->g.n + 1) { /* there is only one topological order */
+        TRY(improve(a, &f, first_guess(a->p, &a->g)));
+    } else {
+        TRY(improve_by_orders(a));
+        if (complete)
+            TRY(improve(a, &f, a->best.value));
+    }
+    out->optimal = complete && !a->best.interrupted && !a->best.reduced;
+    out->interrupted = a->best.interrupted;
+    out->value = a->best.value;
+    out->units = a->g.n;
+out:
+    placement_family_free(&f);
+    return st;
+}
+
+enum status placement_contiguous_solve(const struct placement_problem *p,
+                                       const struct objective_request *r, double begin_s,
+                                       double default_limit_s, struct placement_contiguous *out)
+{
+    enum status st;
+    struct attempt a = {p, r, begin_s, default_limit_s, .best = {.value = INFINITY}};
+    struct placement_contiguous c = {.value = INFINITY};
+    TRY(placement_contract(p, &a.g));
+    TRY(search(&a, &c));
+    c.device = calloc(p->n, sizeof *c.device);
+    if (!c.device) {
+        st = error_set(STATUS_NOMEM, "%zu nodes", p->n);
+        goto out;
+    }
+    if (isfinite(c.value)) {
+        for (size_t v = 0; v < p->n; v++)
+            c.device[v] = a.best.device[a.g.unit[v]];
+        c.order = a.best.order;
+        a.best.order = NULL;
+    }
+    *out = c;
+    c = (struct placement_contiguous){0};
+out:
+    placement_contiguous_free(&c);
+    placement_chain_free(&a.best);
+    placement_graph_free(&a.g);
+    return st;
+}
+
+void placement_contiguous_free(struct placement_contiguous *c)
+{
+    free(c->device);
+    free(c->order);
+    *c = (struct placement_contiguous){0};
+}
+
+static enum status explain(const struct placement_problem *p, const struct placement_contiguous *c,
+                           struct objective_result *out)
+{
+    enum status st = STATUS_OK;
+    char note[NOTE_BYTES];
+    struct placement_bound bound;
+    const char *cpus = p->cpus > 1 ? "; every CPU is a device of its own" : "";
+    out->proved_optimal = c->optimal;
+    out->interrupted = c->interrupted;
+    if (c->optimal) {
+        out->lower_bound = out->value;
+        snprintf(note, sizeof note,
+                 "contiguous splits only: %zu nodes, %zu units, %zu ideals; optimal among these%s",
+                 p->n, c->units, c->ideals, cpus);
+    } else {
+        TRY(placement_lower_bound(p, out->value, &bound));
+        out->lower_bound = bound.value;
+        snprintf(note, sizeof note,
+                 "contiguous splits only: %s, fell back on the prefixes of two topological orders "
+                 "of %zu units; bound from %s%s",
+                 c->interrupted   ? "stopped before all ideals were searched"
+                 : c->ideals == 0 ? "more than 100000 ideals"
+                                  : "too many devices for the table of states",
+                 c->units, placement_reason_text[bound.reason], cpus);
+    }
+    TRY(text_copy(note, &out->note));
+out:
+    return st;
+}
+
+static enum status solve(const struct objective_request *r, struct objective_result *out)
+{
+    enum status st;
+    struct placement_problem p = {0};
+    struct placement_contiguous c = {0};
+    struct objective_result result = {0};
+    double begin_s = clock_now();
+    TRY(placement_read(r, &p));
+    TRY(placement_contiguous_solve(&p, r, begin_s, ideals_limit_s, &c));
+    if (isinf(c.value)) {
+        st = error_set(STATUS_INFEASIBLE,
+                       c.interrupted ? "%s: stopped before a contiguous split was found that fits "
+                                       "%zu accelerators of %.6g bytes and %zu CPUs"
+                                     : "%s: no contiguous split fits %zu accelerators of %.6g "
+                                       "bytes and %zu CPUs",
+                       r->spec, p.accelerators, p.memory_bytes, p.cpus);
+        goto out;
+    }
+    TRY(placement_result(&p, c.device, c.order, &result));
+    TRY(explain(&p, &c, &result));
+    *out = result;
+    result = (struct objective_result){0};
+out:
+    objective_result_free(&result);
+    placement_contiguous_free(&c);
+    placement_free(&p);
+    return st;
+}
+
+const struct objective_algorithm placement_ideals = {
+    "ideals", "dynamic programme over the down-sets of the forward graph",
+    "exact for contiguous splits up to 100000 down-sets, else the best of two topological orders",
+    solve};

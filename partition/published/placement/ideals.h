@@ -1,0 +1,25 @@
+/* ideals.h - the contiguous optimum, for the algorithm of that name and for those that begin there.
+ */
+#ifndef PARTITION_PUBLISHED_PLACEMENT_IDEALS_H
+#define PARTITION_PUBLISHED_PLACEMENT_IDEALS_H
+
+#include "partition/published/placement/chain.h"
+
+struct placement_contiguous {
+    double value;     /* INFINITY: no contiguous split fits the memory */
+    uint32_t *device; /* [nodes] */
+    uint32_t *order;  /* [devices] in which contiguous parts follow each other */
+    bool optimal, interrupted;
+    size_t units, ideals; /* ideals 0: more than FAMILY_LIMIT */
+};
+
+/* First the best chain among the prefixes of two topological orders, whose value then limits the
+ * search among all ideals. Falls back on the former when there are more than FAMILY_LIMIT ideals or
+ * the time is up. Without any split that fits, value is INFINITY. */
+enum status placement_contiguous_solve(const struct placement_problem *p,
+                                       const struct objective_request *r, double begin_s,
+                                       double default_limit_s,
+                                       struct placement_contiguous *out) MUST_CHECK;
+void placement_contiguous_free(struct placement_contiguous *c); /* accepts {0}; leaves {0} */
+
+#endif

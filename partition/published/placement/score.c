@@ -1,0 +1,281 @@
+/* score.c - the load of a split, and splits read from files. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/json.h"
+#include "partition/published/placement/problem.h"
+
+enum { MAX_GROUPS = 65536 };
+
+struct split {
+    uint32_t *group; /* [nodes] */
+    size_t groups;
+    char (*name)[24]; /* [groups] in our own format */
+    bool *on_cpu;     /* [groups] */
+};
+
+static const uint32_t nowhere = UINT32_MAX;
+
+/* CSR of edges by source, sums of costs over the groups a node's output reaches. */
+enum status placement_loads(const struct placement_problem *p, const uint32_t *group, size_t groups,
+                            const bool *on_cpu, double *load)
+{
+    enum status st = STATUS_OK;
+    size_t *start = calloc(p->n + 2, sizeof *start);
+    uint32_t *reader = calloc(p->edges + 1, sizeof *reader);
+    uint32_t *seen = calloc(groups + 1, sizeof *seen); /* node + 1 that a group was charged for */
+    if (!start || !reader || !seen) {
+        st = error_set(STATUS_NOMEM, "%zu nodes", p->n);
+        goto out;
+    }
+    for (size_t e = 0; e < p->edges; e++)
+        start[p->source[e] + 2]++;
+    for (size_t v = 0; v < p->n; v++)
+        start[v + 2] += start[v + 1];
+    for (size_t e = 0; e < p->edges; e++)
+        reader[start[p->source[e] + 1]++] = p->dest[e];
+    memset(load, 0, groups * sizeof *load);
+    for (uint32_t u = 0; u < p->n; u++) {
+        uint32_t own = group[u];
+        bool leaves = false;
+        load[own] += on_cpu[own] ? p->cpu[u] : p->accelerator[u];
+        for (size_t i = start[u]; i < start[u + 1]; i++) {
+            uint32_t there = group[reader[i]];
+            if (there == own || seen[there] == u + 1)
+                continue;
+            leaves = true;
+            seen[there] = u + 1;
+            load[there] += on_cpu[there] ? 0 : p->cost[u];
+        }
+        load[own] += leaves && !on_cpu[own] ? p->cost[u] : 0;
+    }
+out:
+    free(start);
+    free(reader);
+    free(seen);
+    return st;
+}
+
+static enum status add_group(struct split *s, bool on_cpu, const char *name, uint32_t *out)
+{
+    for (size_t g = 0; name && g < s->groups; g++)
+        if (!strcmp(s->name[g], name)) {
+            *out = (uint32_t)g;
+            return STATUS_OK;
+        }
+    bool *kind = realloc(s->on_cpu, (s->groups + 1) * sizeof *kind);
+    s->on_cpu = kind ? kind : s->on_cpu;
+    char(*names)[24] = realloc(s->name, (s->groups + 1) * sizeof *names);
+    s->name = names ? names : s->name;
+    if (!kind || !names)
+        return error_set(STATUS_NOMEM, "%zu devices", s->groups + 1);
+    s->on_cpu[s->groups] = on_cpu;
+    snprintf(s->name[s->groups], sizeof *names, "%s", name ? name : "");
+    *out = (uint32_t)s->groups++;
+    return STATUS_OK;
+}
+
+/* A node is named by its id, as a number or as text. */
+static enum status get_node(const struct json_at *at, const struct placement_problem *p,
+                            size_t *out)
+{
+    enum status st;
+    int64_t id;
+    const char *text;
+    st = json_get_integer(at, INT64_MIN, INT64_MAX, &id);
+    if (st != STATUS_OK) {
+        char *end;
+        TRY(json_get_string(at, &text));
+        id = strtoll(text, &end, 10);
+        if (end == text || *end)
+            return json_error(at, "'%.60s' is not the id of a node", text);
+    }
+    *out = placement_find(p, id);
+    if (*out == p->n)
+        st = json_error(at, "the model has no node %lld", (long long)id);
+out:
+    return st;
+}
+
+static enum status put_nodes(const struct json_at *list, const struct placement_problem *p,
+                             struct split *s, uint32_t group)
+{
+    enum status st;
+    size_t n, v = 0;
+    TRY(json_get_array(list, 10 * p->n + 10, &n));
+    for (size_t i = 0; i < n; i++) {
+        struct json_at at = json_item(list, i);
+        TRY(get_node(&at, p, &v));
+        if (s->group[v] != nowhere && s->group[v] != group) {
+            st = json_error(&at, "node %lld is on two devices", (long long)p->id[v]);
+            goto out;
+        }
+        s->group[v] = group;
+    }
+out:
+    return st;
+}
+
+/* The checker's format: all CPUs are one group, every accelerator is one. */
+static enum status read_machines(const struct json_at *root, const char *key,
+                                 const struct placement_problem *p, struct split *s)
+{
+    enum status st;
+    size_t n;
+    struct json_at list, nodes;
+    bool on_cpu = key[0] == 'c';
+    uint32_t group = 0;
+    TRY(json_field(root, key, &list));
+    TRY(json_get_array(&list, MAX_GROUPS, &n));
+    for (size_t i = 0; i < n; i++) {
+        struct json_at machine = json_item(&list, i);
+        if (!on_cpu || i == 0)
+            TRY(add_group(s, on_cpu, NULL, &group));
+        TRY(json_field(&machine, "nodes", &nodes));
+        TRY(put_nodes(&nodes, p, s, group));
+    }
+out:
+    return st;
+}
+
+static enum status get_device(const struct json_at *part, size_t i, char name[24], bool *on_cpu)
+{
+    enum status st;
+    struct json_at at;
+    const char *text;
+    snprintf(name, 24, "fpga%u", (unsigned)(i + 1));
+    *on_cpu = false;
+    TRY(json_optional(part, "device", &at));
+    if (!at.value)
+        return STATUS_OK;
+    TRY(json_get_string(&at, &text));
+    *on_cpu = !strncmp(text, "cpu", 3);
+    const char *digits = text + (*on_cpu ? 3 : 4);
+    if ((!*on_cpu && (strncmp(text, "fpga", 4) != 0 || !*digits)) ||
+        strspn(digits, "0123456789") != strlen(digits) || strlen(text) > 20)
+        return json_error(&at, "device '%.60s', expected cpu, cpu1, ... or fpga1, ...", text);
+    snprintf(name, 24, "%s", text);
+out:
+    return st;
+}
+
+static enum status read_parts(const struct json_at *parts, const struct placement_problem *p,
+                              struct split *s)
+{
+    enum status st;
+    size_t n;
+    TRY(json_get_array(parts, MAX_GROUPS, &n));
+    for (size_t i = 0; i < n; i++) {
+        struct json_at part = json_item(parts, i), ops;
+        char name[24];
+        bool on_cpu;
+        uint32_t group;
+        TRY(get_device(&part, i, name, &on_cpu));
+        TRY(json_field(&part, "ops", &ops));
+        TRY(add_group(s, on_cpu, name, &group));
+        TRY(put_nodes(&ops, p, s, group));
+    }
+out:
+    return st;
+}
+
+/* Nodes that are not named follow their colour; colours may not be torn apart. */
+static enum status complete(const struct placement_problem *p, struct split *s)
+{
+    enum status st = STATUS_OK;
+    uint32_t *of = calloc(p->colours, sizeof *of), *which = calloc(p->colours, sizeof *which);
+    if (!of || !which) {
+        st = error_set(STATUS_NOMEM, "%zu colours", p->colours);
+        goto out;
+    }
+    memset(of, 0xff, p->colours * sizeof *of);
+    for (uint32_t v = 0; v < p->n; v++) {
+        uint32_t colour = p->colour[v];
+        if (s->group[v] == nowhere)
+            continue;
+        if (of[colour] != nowhere && of[colour] != s->group[v]) {
+            st = error_set(STATUS_INFEASIBLE,
+                           "nodes %lld and %lld have the same colour but are on two devices",
+                           (long long)p->id[which[colour]], (long long)p->id[v]);
+            goto out;
+        }
+        of[colour] = s->group[v];
+        which[colour] = v;
+    }
+    for (size_t v = 0; v < p->n; v++) {
+        s->group[v] = of[p->colour[v]];
+        if (s->group[v] == nowhere) {
+            st = error_set(STATUS_INFEASIBLE, "node %lld is on no device", (long long)p->id[v]);
+            goto out;
+        }
+    }
+out:
+    free(of);
+    free(which);
+    return st;
+}
+
+static enum status rate(const struct placement_problem *p, const struct split *s, double *value)
+{
+    enum status st;
+    size_t used[2] = {0, 0};
+    double *load = calloc(s->groups, sizeof *load), largest = 0;
+    bool *filled = calloc(s->groups, sizeof *filled);
+    if (!load || !filled) {
+        st = error_set(STATUS_NOMEM, "%zu devices", s->groups);
+        goto out;
+    }
+    TRY(placement_loads(p, s->group, s->groups, s->on_cpu, load));
+    for (size_t v = 0; v < p->n; v++)
+        filled[s->group[v]] = true;
+    for (size_t g = 0; g < s->groups; g++) {
+        used[s->on_cpu[g]] += filled[g];
+        largest = load[g] > largest ? load[g] : largest;
+    }
+    if (used[0] > p->accelerators || used[1] > (p->cpus ? p->cpus : 1)) {
+        st = error_set(STATUS_INFEASIBLE,
+                       "the split uses %zu accelerators and %zu CPUs, there are %zu and %zu",
+                       used[0], used[1], p->accelerators, p->cpus);
+        goto out;
+    }
+    *value = largest;
+out:
+    free(load);
+    free(filled);
+    return st;
+}
+
+enum status placement_score(const struct objective_request *r, const char *split, double *value)
+{
+    enum status st;
+    struct placement_problem p = {0};
+    struct json_document d = {0};
+    struct split s = {0};
+    struct json_at parts;
+    TRY(placement_read(r, &p));
+    TRY(json_read(split, NULL, 0, &d));
+    s.group = malloc(p.n * sizeof *s.group);
+    if (!s.group) {
+        st = error_set(STATUS_NOMEM, "%zu nodes", p.n);
+        goto out;
+    }
+    memset(s.group, 0xff, p.n * sizeof *s.group);
+    struct json_at root = json_root(&d);
+    TRY(json_optional(&root, "parts", &parts));
+    if (parts.value) {
+        TRY(read_parts(&parts, &p, &s));
+    } else {
+        TRY(read_machines(&root, "cpus", &p, &s));
+        TRY(read_machines(&root, "fpgas", &p, &s));
+    }
+    TRY(complete(&p, &s));
+    TRY(rate(&p, &s, value));
+out:
+    free(s.group);
+    free(s.name);
+    free(s.on_cpu);
+    json_document_free(&d);
+    placement_free(&p);
+    return st;
+}

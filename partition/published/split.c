@@ -1,0 +1,75 @@
+#include "partition/published/split.h"
+
+#include <stdlib.h>
+
+#include "core/json.h"
+#include "core/model.h"
+
+static enum status read_part(const struct json_at *part, const struct model *m, uint32_t index,
+                             struct split *s)
+{
+    enum status st = STATUS_OK;
+    struct json_at ops, replicas;
+    size_t n;
+    int64_t count = 1;
+    TRY(json_field(part, "ops", &ops));
+    TRY(json_get_array(&ops, m->n, &n));
+    for (size_t i = 0; i < n; i++) {
+        struct json_at item = json_item(&ops, i);
+        const char *name;
+        TRY(json_get_string(&item, &name));
+        uint32_t op = model_find(m, name);
+        if (op == MODEL_NO_OP) {
+            st = json_error(&item, "no op '%.80s' in %s", name, m->name);
+            goto out;
+        }
+        if (s->part_of[op] != SPLIT_NONE) {
+            st = json_error(&item, "op '%.80s' stands twice", name);
+            goto out;
+        }
+        s->part_of[op] = index;
+    }
+    TRY(json_optional(part, "replicas", &replicas));
+    if (replicas.value)
+        TRY(json_get_integer(&replicas, 1, SPLIT_MAX_PARTS, &count));
+    s->replicas[index] = (uint32_t)count;
+out:
+    return st;
+}
+
+enum status split_read(const char *path, const struct model *m, struct split *out)
+{
+    enum status st = STATUS_OK;
+    struct split s = {0};
+    struct json_document d = {0};
+    struct json_at root, parts;
+    TRY(json_read(path, NULL, 0, &d));
+    root = json_root(&d);
+    TRY(json_field(&root, "parts", &parts));
+    TRY(json_get_array(&parts, SPLIT_MAX_PARTS, &s.parts));
+    s.part_of = calloc(m->n + 1, sizeof *s.part_of);
+    s.replicas = calloc(s.parts + 1, sizeof *s.replicas);
+    if (!s.part_of || !s.replicas) {
+        st = error_set(STATUS_NOMEM, "%s: %zu parts", path, s.parts);
+        goto out;
+    }
+    for (size_t i = 0; i < m->n; i++)
+        s.part_of[i] = SPLIT_NONE;
+    for (size_t i = 0; i < s.parts; i++) {
+        struct json_at part = json_item(&parts, i);
+        TRY(read_part(&part, m, (uint32_t)i, &s));
+    }
+    *out = s;
+    s = (struct split){0};
+out:
+    json_document_free(&d);
+    split_free(&s);
+    return st;
+}
+
+void split_free(struct split *s)
+{
+    free(s->part_of);
+    free(s->replicas);
+    *s = (struct split){0};
+}

@@ -1,0 +1,32 @@
+/* export.h - a program as the input of another simulator: one row, one file per format.
+ * What the formats cannot say, and how collectives are taken apart: docs/export.md. */
+#ifndef SIM_EXPORT_EXPORT_H
+#define SIM_EXPORT_EXPORT_H
+
+#include "core/collective.h"
+#include "core/program.h"
+#include "core/topology.h"
+
+struct provenance;
+
+struct exporter {
+    const char *name, *summary;
+    /*   path     file or folder to write, as the summary says; a folder is made if there is none
+     *   options  may be NULL
+     * STATUS_UNSUPPORTED: folded programs; STATUS_IO, STATUS_INVALID, STATUS_NOMEM. */
+    enum status (*write)(const struct program *p, const struct topology *t,
+                         const struct collective_options *options, const char *path,
+                         const struct provenance *by);
+};
+
+extern const struct exporter exporter_goal, exporter_atlahs, exporter_chakra;
+extern const struct exporter *const exporters[];
+extern const size_t exporters_n;
+
+/* STATUS_INVALID lists the known names. */
+enum status export_find(const char *name, const struct exporter **out) MUST_CHECK;
+/* "goal=FILE": format and path; *path points into `text`. STATUS_INVALID. */
+enum status export_parse(const char *text, const struct exporter **out,
+                         const char **path) MUST_CHECK;
+
+#endif

@@ -1,0 +1,314 @@
+/* goal, atlahs - schedules in the GOAL language: per rank calc, send and recv with what they
+ * require.
+ *
+ * Grammar: spcl/LogGOPSim, src/LogGOPSim/txt2bin.re; times in nanoseconds. ATLAHS' simulator runs
+ * several cpus in each rank: there what computes is on cpu 0, what communicates on cpu 1 and what
+ * waits for a phase's latency on cpu 2, so that they overlap. LogGOPSim itself does not keep
+ * dependencies between cpus: there all is on the one that lines without `cpu` are on. */
+#include "sim/export/export.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/file.h"
+#include "core/provenance.h"
+#include "sim/shapes.h"
+
+enum { NO_LABEL = 0, COMPUTE = 0, NETWORK = 1, WAIT = 2 };
+
+struct goal {
+    const struct program *p;
+    const struct topology *t;
+    struct shapes shapes;
+    FILE *to;
+    bool cpus;           /* several */
+    uint32_t *label;     /* [ops] of the line that ends an op; numbers begin at 1 in each rank */
+    uint32_t *first_tag; /* [ops] collectives: tag of the first flow */
+    uint32_t *sent;      /* [channels] label of the last SEND */
+    uint32_t *called;    /* [groups] label that ends the rank's last collective of the group */
+    uint32_t rank, last; /* rank that is being written, its last label */
+};
+
+/* ---- tags */
+
+/* One for each flow of each collective, above those of the messages. */
+static enum status number_tags(struct goal *g)
+{
+    const struct program *p = g->p;
+    uint64_t next = 0;
+    for (size_t i = 0; i < p->ops; i++)
+        if (op_is_message(&p->op[i]) && p->op[i].tag >= next)
+            next = (uint64_t)p->op[i].tag + 1;
+    for (uint32_t group = 0; group < p->groups; group++) {
+        uint32_t rank = p->member[p->group_start[group]];
+        for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++) {
+            if (!op_is_collective(&p->op[i]) || p->op[i].peer != group)
+                continue;
+            size_t j = i;
+            do
+                g->first_tag[j] = (uint32_t)next;
+            while ((j = p->op[j].match) != i);
+            next += shapes_of(&g->shapes, &p->op[i])->flows;
+        }
+    }
+    if (next >= UINT32_MAX) /* that one means any tag */
+        return error_set(STATUS_UNSUPPORTED, "GOAL has no room for %" PRIu64 " tags", next);
+    return STATUS_OK;
+}
+
+/* ---- lines */
+
+static void requires(const struct goal *g, uint32_t label, uint32_t earlier)
+{
+    if (earlier != NO_LABEL)
+        fprintf(g->to, "l%" PRIu32 " requires l%" PRIu32 "\n", label, earlier);
+}
+
+static void end_line(const struct goal *g, int cpu)
+{
+    if (g->cpus)
+        fprintf(g->to, " cpu %d", cpu);
+    fputc('\n', g->to);
+}
+
+static uint32_t put_calc(struct goal *g, double seconds, int cpu)
+{
+    fprintf(g->to, "l%" PRIu32 ": calc %lld", ++g->last, llround(seconds * 1e9));
+    end_line(g, cpu);
+    return g->last;
+}
+
+/* No message is empty: one byte at least. */
+static uint32_t put_message(struct goal *g, bool sends, double bytes, uint32_t peer, uint32_t tag)
+{
+    long long size = llround(bytes);
+    fprintf(g->to, "l%" PRIu32 ": %s %lldb %s %" PRIu32 " tag %" PRIu32, ++g->last,
+            sends ? "send" : "recv", size > 1 ? size : 1, sends ? "to" : "from", peer, tag);
+    end_line(g, NETWORK);
+    return g->last;
+}
+
+/* What op i depends on, and line `also`, each once. */
+static void require_deps(const struct goal *g, size_t i, uint32_t label, uint32_t also)
+{
+    const struct program *p = g->p;
+    for (uint32_t d = p->op[i].dep_start; d < p->op[i + 1].dep_start; d++) {
+        requires(g, label, g->label[p->dep[d]]);
+        if (g->label[p->dep[d]] == also)
+            also = NO_LABEL;
+    }
+    requires(g, label, also);
+}
+
+/* ---- collectives */
+
+/* One member's part of a collective. */
+struct part {
+    const struct collective_shape *shape;
+    const uint32_t *member; /* ranks of the group */
+    size_t n;
+    uint32_t me, tag;
+    uint32_t after; /* what the next phase waits for */
+};
+
+/* The ring is cut into its steps: a piece goes on when the one before has come in. Flows are listed
+ * ring by ring. */
+static uint32_t put_ring(struct goal *g, const struct part *a, size_t ring, size_t steps)
+{
+    const struct collective_flow *in = NULL, *out = NULL;
+    for (size_t f = ring * a->n; f < (ring + 1) * a->n; f++) {
+        in = a->shape->flow[f].to == a->me ? &a->shape->flow[f] : in;
+        out = a->shape->flow[f].from == a->me ? &a->shape->flow[f] : out;
+    }
+    uint32_t before = a->after;
+    for (size_t k = 0; k < steps; k++) {
+        uint32_t sent = put_message(g, true, out->bytes / (double)steps, a->member[out->to],
+                                    a->tag + (uint32_t)(out - a->shape->flow));
+        requires(g, sent, before);
+        uint32_t received = put_message(g, false, in->bytes / (double)steps, a->member[in->from],
+                                        a->tag + (uint32_t)(in - a->shape->flow));
+        requires(g, received, before); /* in this order: pieces have one tag */
+        before = received;
+    }
+    return before;
+}
+
+static void put_rings(struct goal *g, struct part *a, enum op_kind kind)
+{
+    size_t rings = a->shape->flows / a->n, steps = kind == OP_ALLREDUCE ? 2 * (a->n - 1) : a->n - 1;
+    uint32_t first = g->last + 1, each = 2 * (uint32_t)steps; /* labels */
+    for (size_t k = 0; k < rings; k++)
+        put_ring(g, a, k, steps);
+    if (rings > 1) {
+        a->after = put_calc(g, 0, WAIT);
+        for (uint32_t k = 1; k <= rings; k++)
+        requires(g, a->after, first + k * each - 1);
+    } else {
+        a->after = g->last;
+    }
+}
+
+/* The flows of a phase, all at once. It ends when what this member receives is there and the
+ * phase's latency, of which a message's own is a part, is over. */
+static void put_phase(struct goal *g, struct part *a, const struct collective_phase *phase)
+{
+    uint32_t first = g->last + 1;
+    double hidden_s = INFINITY;
+    for (size_t f = phase->flow_start; f < phase->flow_end; f++) {
+        const struct collective_flow *flow = &a->shape->flow[f];
+        uint32_t tag = a->tag + (uint32_t)f;
+        if (flow->from == a->me) {
+            requires(g, put_message(g, true, flow->bytes, a->member[flow->to], tag), a->after);
+        } else if (flow->to == a->me) {
+            uint32_t peer = a->member[flow->from];
+            requires(g, put_message(g, false, flow->bytes, peer, tag), a->after);
+            double own_s =
+                topology_between(g->t, g->p->rank[peer].device, g->p->rank[g->rank].device)
+                    ->latency_s;
+            hidden_s = own_s < hidden_s ? own_s : hidden_s;
+        }
+    }
+    uint32_t last = g->last;
+    if (last < first)
+        return; /* takes no part in this phase */
+    double rest_s = phase->latency_s - hidden_s;
+    a->after = put_calc(g, rest_s > 0 ? rest_s : 0, WAIT);
+    for (uint32_t k = first; k <= last; k++)
+    requires(g, a->after, k);
+}
+
+static uint32_t member_index(const struct program *p, uint32_t group, uint32_t rank)
+{
+    uint32_t k = 0;
+    while (p->member[p->group_start[group] + k] != rank)
+        k++;
+    return k;
+}
+
+static void put_collective(struct goal *g, size_t i)
+{
+    const struct program *p = g->p;
+    const struct program_op *o = &p->op[i];
+    struct part a = {.shape = shapes_of(&g->shapes, o),
+                     .member = p->member + p->group_start[o->peer],
+                     .n = p->group_start[o->peer + 1] - p->group_start[o->peer],
+                     .me = member_index(p, o->peer, g->rank),
+                     .tag = g->first_tag[i]};
+    bool ring = a.shape->algorithm == collective_find("ring") && a.shape->phases > 0;
+    a.after = put_calc(g, 0, WAIT);
+    require_deps(g, i, a.after, g->called[o->peer]);
+    for (uint32_t call = 0; call < o->count; call++) {
+        if (ring)
+            put_rings(g, &a, o->kind);
+        for (size_t k = 0; !ring && k < a.shape->phases; k++)
+            put_phase(g, &a, &a.shape->phase[k]);
+    }
+    g->label[i] = g->called[o->peer] = a.after;
+}
+
+/* ---- ranks */
+
+/* *computed: the rank's last compute op. */
+static void put_op(struct goal *g, size_t i, uint32_t *computed)
+{
+    const struct program_op *o = &g->p->op[i];
+    uint32_t label;
+    if (op_computes(o)) {
+        label = put_calc(g, o->seconds, COMPUTE);
+        require_deps(g, i, label, *computed); /* in list order */
+        *computed = label;
+    } else {
+        bool sends = o->kind == OP_SEND;
+        label = put_message(g, sends, (double)o->bytes, o->peer, o->tag);
+        require_deps(g, i, label, sends ? g->sent[o->channel] : NO_LABEL);
+        if (sends)
+            g->sent[o->channel] = label;
+    }
+    g->label[i] = label;
+}
+
+static void put_rank(struct goal *g)
+{
+    const struct program *p = g->p;
+    uint32_t computed = NO_LABEL;
+    g->last = NO_LABEL;
+    for (size_t k = 0; k < p->groups; k++)
+        g->called[k] = NO_LABEL;
+    fprintf(g->to, "\nrank %" PRIu32 " {\n", g->rank);
+    for (size_t i = p->op_start[g->rank]; i < p->op_start[g->rank + 1]; i++)
+        if (op_is_collective(&p->op[i]))
+            put_collective(g, i);
+        else
+            put_op(g, i, &computed);
+    fputs("}\n", g->to);
+}
+
+static enum status prepare(struct goal *g, const struct collective_options *options)
+{
+    enum status st;
+    const struct program *p = g->p;
+    if (p->folded)
+        return error_set(STATUS_UNSUPPORTED, "a folded program cannot be exported");
+    g->label = calloc(p->ops + 1, sizeof *g->label);
+    g->first_tag = calloc(p->ops + 1, sizeof *g->first_tag);
+    g->sent = calloc(p->channels + 1, sizeof *g->sent);
+    g->called = calloc(p->groups + 1, sizeof *g->called);
+    if (!g->label || !g->first_tag || !g->sent || !g->called)
+        return error_set(STATUS_NOMEM, "exporting %zu ops", p->ops);
+    TRY(shapes_make(p, g->t, options, &g->shapes));
+    TRY(number_tags(g));
+out:
+    return st;
+}
+
+static enum status write_text(const struct program *p, const struct topology *t,
+                              const struct collective_options *options, bool cpus, const char *path,
+                              const struct provenance *by)
+{
+    enum status st;
+    struct file_out file = {0};
+    struct goal g = {.p = p, .t = t, .cpus = cpus};
+    TRY(prepare(&g, options));
+    TRY(file_create(path, &file));
+    g.to = file.stream;
+    fprintf(g.to, "// %s: %s, seed %" PRIu64 "\nnum_ranks %zu\n", by->version, by->command,
+            by->seed, p->ranks);
+    for (g.rank = 0; g.rank < p->ranks; g.rank++)
+        put_rank(&g);
+    TRY(file_commit(&file));
+out:
+    file_discard(&file);
+    shapes_free(&g.shapes);
+    free(g.label);
+    free(g.first_tag);
+    free(g.sent);
+    free(g.called);
+    return st;
+}
+
+static enum status write_goal(const struct program *p, const struct topology *t,
+                              const struct collective_options *options, const char *path,
+                              const struct provenance *by)
+{
+    return write_text(p, t, options, false, path, by);
+}
+
+static enum status write_atlahs(const struct program *p, const struct topology *t,
+                                const struct collective_options *options, const char *path,
+                                const struct provenance *by)
+{
+    return write_text(p, t, options, true, path, by);
+}
+
+const struct exporter exporter_goal = {
+    .name = "goal",
+    .summary = "FILE: GOAL text for LogGOPSim, one cpu in each rank",
+    .write = write_goal,
+};
+
+const struct exporter exporter_atlahs = {
+    .name = "atlahs",
+    .summary = "FILE: GOAL text for ATLAHS, compute and communication on cpus of their own",
+    .write = write_atlahs,
+};

@@ -1,0 +1,150 @@
+#include "sim/platform/links.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <simgrid/link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME = 256 };
+
+static enum status out_of_memory(void)
+{
+    return error_set(STATUS_NOMEM, "out of memory");
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct text_link *x = a, *y = b;
+    return xml_compare(x->id, y->id);
+}
+
+/* SimGrid takes "1" for 1 s and 1 B/s, with a warning that nobody sees. */
+static enum status check_units(const struct platform_text *p, const struct xml_tag *tag)
+{
+    static const char *const quantities[] = {"bandwidth", "latency", "speed"};
+    for (size_t i = 0; i < sizeof quantities / sizeof *quantities; i++) {
+        struct xml_span value = xml_attribute(tag, quantities[i]);
+        size_t zeros = 0;
+        while (zeros < value.n && strchr("0.", value.at[zeros]))
+            zeros++;
+        if (zeros < value.n && !isalpha((unsigned char)value.at[value.n - 1]))
+            return error_set(STATUS_PARSE, "%s:%zu: %s '%.*s' has no unit", p->path, tag->line,
+                             quantities[i], (int)(value.n < 40 ? value.n : 40), value.at);
+    }
+    return STATUS_OK;
+}
+
+static enum status add_link(struct links *links, size_t *room, const struct xml_tag *tag)
+{
+    if (links->n == *room) {
+        size_t larger = *room ? 2 * *room : 256;
+        struct text_link *link = realloc(links->link, larger * sizeof *link);
+        if (!link)
+            return out_of_memory();
+        links->link = link;
+        *room = larger;
+    }
+    links->link[links->n++] =
+        (struct text_link){xml_attribute(tag, "id"), tag->line, LINKS_NO_LABEL};
+    return STATUS_OK;
+}
+
+static enum status label_link(const struct platform_text *p, struct links *links,
+                              const struct xml_tag *prop)
+{
+    struct xml_span name = xml_attribute(prop, "value");
+    size_t i = 0;
+    while (i < links->labels && xml_compare(links->label[i], name) != 0)
+        i++;
+    if (i == LINKS_LABELS)
+        return error_set(STATUS_PARSE, "%s:%zu: more than %d different tiers", p->path, prop->line,
+                         LINKS_LABELS);
+    if (i == links->labels)
+        links->label[links->labels++] = name;
+    links->link[links->n - 1].label = (unsigned)i;
+    return STATUS_OK;
+}
+
+enum status links_read(const struct platform_text *p, struct links *links)
+{
+    enum status st = STATUS_OK;
+    struct xml_scanner s = xml_scan(p->text);
+    struct xml_tag tag;
+    size_t room = 0;
+    bool in_link = false;
+    while (xml_next(&s, &tag)) {
+        if (xml_is(&tag, "prop")) {
+            if (in_link && xml_equal(xml_attribute(&tag, "id"), "tier") &&
+                xml_attribute(&tag, "value").n > 0)
+                TRY(label_link(p, links, &tag));
+            continue;
+        }
+        in_link = xml_is(&tag, "link") && xml_attribute(&tag, "id").at;
+        if (in_link)
+            TRY(add_link(links, &room, &tag));
+        if (in_link || xml_is(&tag, "host"))
+            TRY(check_units(p, &tag));
+    }
+    if (links->n > 0)
+        qsort(links->link, links->n, sizeof *links->link, by_id);
+out:
+    return st;
+}
+
+const struct text_link *links_find(const struct links *links, const char *name)
+{
+    static const char *const directions[] = {"", "_UP", "_DOWN"};
+    for (size_t i = 0; links->n > 0 && i < sizeof directions / sizeof *directions; i++) {
+        size_t n = strlen(name), d = strlen(directions[i]);
+        if (n <= d || strcmp(name + n - d, directions[i]) != 0)
+            continue;
+        struct text_link key = {.id = {name, n - d}};
+        struct text_link *found = bsearch(&key, links->link, links->n, sizeof *links->link, by_id);
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
+static enum status check_link(const struct platform_text *p, const struct links *links,
+                              const_sg_link_t link)
+{
+    double bandwidth = sg_link_get_bandwidth(link), latency = sg_link_get_latency(link);
+    const struct text_link *at = links_find(links, sg_link_get_name(link));
+    size_t line = at ? at->line : 1;
+    char name[NAME];
+    if (at)
+        xml_decode(at->id, name, sizeof name);
+    else
+        snprintf(name, sizeof name, "%s", sg_link_get_name(link));
+    if (!(bandwidth > 0 && isfinite(bandwidth)))
+        return error_set(STATUS_PARSE, "%s:%zu: link '%s': bandwidth %g B/s, must be %s", p->path,
+                         line, name, bandwidth, isfinite(bandwidth) ? "above zero" : "finite");
+    if (!(latency >= 0 && isfinite(latency)))
+        return error_set(STATUS_PARSE, "%s:%zu: link '%s': latency %g s, must be %s", p->path, line,
+                         name, latency, isfinite(latency) ? "zero or more" : "finite");
+    return STATUS_OK;
+}
+
+enum status platform_check_links(const struct platform_text *p)
+{
+    enum status st;
+    struct links links = {0};
+    sg_link_t *link = NULL;
+    TRY(links_read(p, &links));
+    link = sg_link_list();
+    for (size_t i = 0, n = sg_link_count(); i < n; i++)
+        TRY(check_link(p, &links, link[i]));
+out:
+    free(link);
+    links_free(&links);
+    return st;
+}
+
+void links_free(struct links *links)
+{
+    free(links->link);
+    *links = (struct links){0};
+}

@@ -1,0 +1,243 @@
+#include "sim/platform/network.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/file.h"
+#include "core/text.h"
+#include "core/units.h"
+#include "sim/platform/xml_scan.h"
+
+enum { NAME = 256 };
+
+/* A <link> of the text. */
+struct wire {
+    struct xml_span id;
+    double bandwidth_Bps, latency_s;
+    uint32_t link; /* where it is in the network; UINT32_MAX: on no route yet */
+    bool down;     /* so was it travelled first, from end a to end b */
+    bool fat;
+};
+
+struct reading {
+    const char *path;
+    const struct topology *topology;
+    struct network *net;
+    size_t wires;
+    struct wire *wire; /* [wires] */
+    uint32_t at, end;  /* of the route being read: where it has got to, where it goes */
+    size_t hops;       /* links of it so far */
+    bool fresh;        /* the last of them is on this route only, and ends where it goes */
+};
+
+static enum status unsupported(const struct reading *r, const struct xml_tag *tag, const char *what)
+{
+    return error_set(STATUS_UNSUPPORTED, "%s:%zu: %s: the emulator cannot wire that", r->path,
+                     tag->line, what);
+}
+
+static bool is_known(const struct xml_tag *tag)
+{
+    static const char *const elements[] = {"platform", "zone",     "host", "router", "link",
+                                           "route",    "link_ctn", "prop", "config"};
+    for (size_t i = 0; i < sizeof elements / sizeof *elements; i++)
+        if (xml_equal(tag->name, elements[i]))
+            return true;
+    return false;
+}
+
+/* Refuse what cannot be wired, and find how much there is at most. */
+static enum status survey(const struct reading *r, const char *text, size_t *points, size_t *links)
+{
+    struct xml_scanner s = xml_scan(text);
+    struct xml_tag tag;
+    size_t zones = 0;
+    *points = *links = 0;
+    while (xml_next(&s, &tag)) {
+        if (!is_known(&tag))
+            return error_set(STATUS_UNSUPPORTED, "%s:%zu: <%.*s>: the emulator cannot wire that",
+                             r->path, tag.line, (int)tag.name.n, tag.name.at);
+        if (xml_is(&tag, "zone") && ++zones > 1)
+            return unsupported(r, &tag, "a second <zone>");
+        *links += xml_is(&tag, "link");
+        *points += xml_is(&tag, "host") || xml_is(&tag, "router") || xml_is(&tag, "link_ctn");
+    }
+    return STATUS_OK;
+}
+
+static enum status allocate(struct reading *r, size_t points, size_t links)
+{
+    r->net->name = calloc(points + 1, sizeof *r->net->name);
+    r->net->device = calloc(points + 1, sizeof *r->net->device);
+    r->net->link = calloc(links + 1, sizeof *r->net->link);
+    r->wire = calloc(links + 1, sizeof *r->wire);
+    if (!r->net->name || !r->net->device || !r->net->link || !r->wire)
+        return error_set(STATUS_NOMEM, "out of memory");
+    return STATUS_OK;
+}
+
+static enum status add_point(struct reading *r, const struct xml_tag *tag)
+{
+    enum status st;
+    struct network *n = r->net;
+    char name[NAME];
+    xml_decode(xml_attribute(tag, "id"), name, sizeof name);
+    TRY(text_copy(name, &n->name[n->vertices]));
+    n->device[n->vertices] =
+        xml_is(tag, "host") ? topology_find(r->topology, name) : (uint32_t)NETWORK_ROUTER;
+    n->vertices++;
+out:
+    return st;
+}
+
+static enum status quantity(struct xml_span value, enum unit unit, double *out)
+{
+    char text[NAME];
+    if (!value.at) { /* an optional latency */
+        *out = 0;
+        return STATUS_OK;
+    }
+    xml_decode(value, text, sizeof text);
+    return units_parse(unit, text, out);
+}
+
+static enum status add_wire(struct reading *r, const struct xml_tag *tag)
+{
+    enum status st;
+    struct wire *w = &r->wire[r->wires];
+    w->id = xml_attribute(tag, "id");
+    w->link = UINT32_MAX;
+    struct xml_span policy = xml_attribute(tag, "sharing_policy");
+    w->fat = xml_equal(policy, "FATPIPE");
+    if (!w->fat && !xml_equal(policy, "SPLITDUPLEX"))
+        return error_set(STATUS_UNSUPPORTED,
+                         "%s:%zu: both directions of link '%.*s' share its bandwidth: the emulator "
+                         "cannot wire that, but sharing_policy=\"SPLITDUPLEX\" and \"FATPIPE\"",
+                         r->path, tag->line, (int)w->id.n, w->id.at);
+    TRY(quantity(xml_attribute(tag, "bandwidth"), UNIT_RATE, &w->bandwidth_Bps));
+    TRY(quantity(xml_attribute(tag, "latency"), UNIT_SECONDS, &w->latency_s));
+    r->wires++;
+    return STATUS_OK;
+out:
+    return error_context(st, "%s:%zu", r->path, tag->line);
+}
+
+static uint32_t find_point(const struct network *n, struct xml_span id)
+{
+    for (size_t v = 0; v < n->vertices; v++)
+        if (n->name[v] && xml_equal(id, n->name[v]))
+            return (uint32_t)v;
+    return UINT32_MAX;
+}
+
+static enum status begin_route(struct reading *r, const struct xml_tag *tag)
+{
+    struct xml_span both = xml_attribute(tag, "symmetrical");
+    if (both.at && !xml_equal(both, "YES") && !xml_equal(both, "yes"))
+        return unsupported(r, tag, "a route in one direction only");
+    r->at = find_point(r->net, xml_attribute(tag, "src"));
+    r->end = find_point(r->net, xml_attribute(tag, "dst"));
+    r->hops = 0;
+    r->fresh = false;
+    if (r->at == UINT32_MAX || r->end == UINT32_MAX || r->at == r->end)
+        return unsupported(r, tag, "a route without two different ends before it");
+    return STATUS_OK;
+}
+
+/* A link of this and an earlier route: it begins where it did then. A joint before it moves there.
+ */
+static enum status add_known(struct reading *r, const struct wire *w, bool down,
+                             const struct xml_tag *tag)
+{
+    struct network *n = r->net;
+    const struct network_link *l = &n->link[w->link];
+    uint32_t begin = down == w->down ? l->a : l->b;
+    if (r->hops > 0 && r->fresh && n->device[begin] == NETWORK_ROUTER)
+        n->link[n->links - 1].b = begin;
+    else if (r->fresh || r->at != begin)
+        return unsupported(r, tag, "a link that begins elsewhere on other routes");
+    r->at = down == w->down ? l->b : l->a;
+    r->fresh = false;
+    r->hops++;
+    return STATUS_OK;
+}
+
+/* One more link of the route; all but the first begin at a joint. */
+static enum status add_hop(struct reading *r, const struct xml_tag *tag)
+{
+    struct network *n = r->net;
+    struct xml_span id = xml_attribute(tag, "id");
+    bool down = xml_equal(xml_attribute(tag, "direction"), "DOWN");
+    char name[NAME];
+    size_t i = 0;
+    while (i < r->wires && xml_compare(r->wire[i].id, id) != 0)
+        i++;
+    if (i == r->wires)
+        return unsupported(r, tag, "a link that is not declared before");
+    if (r->wire[i].link != UINT32_MAX)
+        return add_known(r, &r->wire[i], down, tag);
+    if (r->fresh) {
+        uint32_t joint = (uint32_t)n->vertices++;
+        n->device[joint] = NETWORK_ROUTER;
+        n->link[n->links - 1].b = joint;
+        r->at = joint;
+    }
+    r->hops++;
+    r->fresh = true;
+    r->wire[i].down = down;
+    r->wire[i].link = (uint32_t)n->links;
+    xml_decode(id, name, sizeof name);
+    n->link[n->links] = (struct network_link){
+        NULL, r->at, r->end, r->wire[i].bandwidth_Bps, r->wire[i].latency_s, r->wire[i].fat};
+    return text_copy(name, &n->link[n->links++].name);
+}
+
+/* The links of the route that ends before this tag must lead to its end. */
+static enum status end_route(const struct reading *r, const struct xml_tag *tag)
+{
+    return r->hops == 0 || r->fresh || r->at == r->end
+               ? STATUS_OK
+               : unsupported(r, tag, "a route before this whose links lead elsewhere on others");
+}
+
+static enum status take(struct reading *r, const struct xml_tag *tag)
+{
+    enum status st = STATUS_OK;
+    if (!xml_is(tag, "link_ctn"))
+        TRY(end_route(r, tag));
+    if (xml_is(tag, "host") || xml_is(tag, "router"))
+        TRY(add_point(r, tag));
+    else if (xml_is(tag, "link"))
+        TRY(add_wire(r, tag));
+    else if (xml_is(tag, "route"))
+        TRY(begin_route(r, tag));
+    else if (xml_is(tag, "link_ctn"))
+        TRY(add_hop(r, tag));
+out:
+    return st;
+}
+
+enum status platform_network(const char *path, const struct topology *t, struct network *out)
+{
+    enum status st;
+    struct network net = {0};
+    struct reading r = {.path = path, .topology = t, .net = &net};
+    struct xml_tag tag;
+    char *text = NULL;
+    size_t length, points, links;
+
+    TRY(file_read(path, &text, &length));
+    TRY(survey(&r, text, &points, &links));
+    TRY(allocate(&r, points, links));
+    for (struct xml_scanner s = xml_scan(text); xml_next(&s, &tag);)
+        TRY(take(&r, &tag));
+    TRY(end_route(&r, &tag));
+    *out = net;
+    net = (struct network){0};
+out:
+    network_free(&net);
+    free(r.wire);
+    free(text);
+    return st;
+}

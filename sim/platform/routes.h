@@ -1,0 +1,31 @@
+/* platform_routes.h - what lies between any two hosts of a loaded SimGrid platform. */
+#ifndef SIM_PLATFORM_ROUTES_H
+#define SIM_PLATFORM_ROUTES_H
+
+#include <simgrid/host.h>
+
+#include "core/topology.h"
+#include "sim/platform/fault.h"
+
+/* The route being asked for, in memory shared with the parent: SimGrid 3.32 does not survive asking
+ * a Dijkstra zone for a route that it lacks. */
+struct route_asked {
+    uint32_t asking;     /* 0: none */
+    uint32_t exhaustive; /* 1: ask for every pair whatever the platform looks like */
+    char from[256], to[256];
+};
+
+/* Fill t->tier, t->tiers and t->between from the routes between all hosts.
+ *   host  [t->n] the host of each device
+ * In one flat zone with shortest-way routing a search of the text's graph (platform_ways.h) finds
+ * most pairs, and SimGrid is asked for the first of each kind, for the unsure ones and for a few
+ * more, to be sure; O(t->n * links). Elsewhere SimGrid is asked for all t->n * (t->n - 1). Both
+ * give the same. STATUS_PARSE when a route is missing or there are too many to ask for,
+ * STATUS_NOMEM; t is then fit for topology_free(). */
+enum status platform_routes(const struct platform_text *p, const sg_host_t *host,
+                            struct route_asked *asked, struct topology *t) MUST_CHECK;
+
+/* Report the missing route from -> to: always STATUS_PARSE. */
+enum status platform_no_route(const struct platform_text *p, const char *from, const char *to);
+
+#endif

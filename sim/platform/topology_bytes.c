@@ -1,0 +1,309 @@
+#include "sim/platform/topology_bytes.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- sending: stdio remembers a failed write until ferror() */
+
+static void put(FILE *f, const void *data, size_t size)
+{
+    fwrite(data, 1, size, f);
+}
+
+static void put_count(FILE *f, size_t n)
+{
+    put(f, &n, sizeof n);
+}
+
+static void put_text(FILE *f, const char *text)
+{
+    put_count(f, strlen(text));
+    put(f, text, strlen(text));
+}
+
+static void put_type(FILE *f, const struct device_type *type)
+{
+    put_text(f, type->name);
+    put(f, &type->flops, sizeof type->flops);
+    put(f, &type->memory_Bps, sizeof type->memory_Bps);
+    put(f, &type->memory_bytes, sizeof type->memory_bytes);
+    put(f, &type->launch_s, sizeof type->launch_s);
+    put(f, &type->slowdown, sizeof type->slowdown);
+    put(f, &type->nics, sizeof type->nics);
+    put_count(f, type->rates);
+    for (size_t k = 0; k < type->rates; k++) {
+        const struct topology_rate *rate = &type->rate[k];
+        put_text(f, rate->kind);
+        put_count(f, rate->n);
+        put(f, rate->flop, rate->n * sizeof *rate->flop);
+        put(f, rate->flops, rate->n * sizeof *rate->flops);
+    }
+}
+
+static void put_map(FILE *f, const struct topology_map *map)
+{
+    put_count(f, map->levels);
+    for (unsigned l = 0; l < map->levels; l++) {
+        put_count(f, map->squares[l]);
+        put(f, map->cell[l], map->squares[l] * TOPOLOGY_MAP_CELLS * sizeof *map->cell[l]);
+    }
+}
+
+enum status topology_send(const struct topology *t, int fd)
+{
+    FILE *f = fdopen(dup(fd), "wb");
+    if (!f)
+        return error_set(STATUS_IO, "pipe: %s", strerror(errno));
+    put_count(f, t->n);
+    for (size_t i = 0; i < t->n; i++)
+        put_text(f, t->device[i]);
+    put(f, t->type_of, t->n * sizeof *t->type_of);
+    put_count(f, t->types);
+    for (size_t i = 0; i < t->types; i++)
+        put_type(f, &t->type[i]);
+    put_count(f, t->tiers);
+    for (size_t i = 0; i < t->tiers; i++) {
+        put_text(f, t->tier[i].name);
+        put(f, &t->tier[i].latency_s, sizeof t->tier[i].latency_s);
+        put(f, &t->tier[i].bandwidth_Bps, sizeof t->tier[i].bandwidth_Bps);
+    }
+    put_map(f, &t->between);
+    bool failed = ferror(f);
+    if (fclose(f) != 0 || failed)
+        return error_set(STATUS_IO, "pipe: %s", strerror(errno));
+    return STATUS_OK;
+}
+
+/* ---- receiving */
+
+struct bytes {
+    const unsigned char *next;
+    size_t left;
+};
+
+static enum status broken(void)
+{
+    return error_set(STATUS_EXTERNAL, "SimGrid's process handed back a broken topology");
+}
+
+static enum status out_of_memory(void)
+{
+    return error_set(STATUS_NOMEM, "out of memory");
+}
+
+static enum status get(struct bytes *b, void *to, size_t size)
+{
+    if (size > b->left)
+        return broken();
+    memcpy(to, b->next, size);
+    b->next += size;
+    b->left -= size;
+    return STATUS_OK;
+}
+
+/* A count of things that take at least `size` bytes each. */
+static enum status get_count(struct bytes *b, size_t size, size_t *n)
+{
+    size_t count = 0;
+    enum status st = get(b, &count, sizeof count);
+    if (st != STATUS_OK)
+        return st;
+    if (count > b->left / size)
+        return broken();
+    *n = count;
+    return STATUS_OK;
+}
+
+static enum status get_array(struct bytes *b, size_t n, size_t size, void **out)
+{
+    if (n > b->left / size)
+        return broken();
+    void *array = malloc(n * size + 1);
+    if (!array)
+        return out_of_memory();
+    *out = array;
+    return get(b, array, n * size);
+}
+
+static enum status get_text(struct bytes *b, char **out)
+{
+    enum status st;
+    size_t n;
+    void *text = NULL;
+    TRY(get_count(b, 1, &n));
+    TRY(get_array(b, n, 1, &text));
+    ((char *)text)[n] = '\0';
+    if (n == 0 || strlen(text) != n) {
+        st = broken();
+        goto out;
+    }
+    *out = text;
+    text = NULL;
+out:
+    free(text);
+    return st;
+}
+
+/* A number in (least, infinity). */
+static enum status get_above(struct bytes *b, double least, double *out)
+{
+    enum status st = get(b, out, sizeof *out);
+    if (st == STATUS_OK && !(*out > least && isfinite(*out)))
+        st = broken();
+    return st;
+}
+
+static enum status get_rate(struct bytes *b, struct topology_rate *rate)
+{
+    enum status st;
+    void *flop = NULL, *flops = NULL;
+    TRY(get_text(b, &rate->kind));
+    TRY(get_count(b, sizeof *rate->flop, &rate->n));
+    st = get_array(b, rate->n, sizeof *rate->flop, &flop);
+    rate->flop = flop;
+    if (st != STATUS_OK)
+        goto out;
+    st = get_array(b, rate->n, sizeof *rate->flops, &flops);
+    rate->flops = flops;
+out:
+    return st;
+}
+
+static enum status get_type(struct bytes *b, struct device_type *type)
+{
+    enum status st;
+    size_t rates = 0;
+    TRY(get_text(b, &type->name));
+    TRY(get_above(b, 0, &type->flops));
+    TRY(get_above(b, 0, &type->memory_Bps));
+    TRY(get(b, &type->memory_bytes, sizeof type->memory_bytes));
+    TRY(get_above(b, -1, &type->launch_s));
+    TRY(get_above(b, -1, &type->slowdown));
+    TRY(get(b, &type->nics, sizeof type->nics));
+    TRY(get_count(b, 1, &rates));
+    type->rate = calloc(rates + 1, sizeof *type->rate);
+    if (!type->rate) {
+        st = out_of_memory();
+        goto out;
+    }
+    for (; type->rates < rates; type->rates++)
+        TRY(get_rate(b, &type->rate[type->rates]));
+out:
+    if (st != STATUS_OK && type->rate && type->rates < rates)
+        type->rates++; /* the one that is half read is released with the others */
+    return st;
+}
+
+static enum status get_devices(struct bytes *b, struct topology *t)
+{
+    enum status st;
+    void *type_of = NULL;
+    size_t n;
+    TRY(get_count(b, 1, &n));
+    if (n == 0 || n > TOPOLOGY_MAX_DEVICES) {
+        st = broken();
+        goto out;
+    }
+    t->device = calloc(n + 1, sizeof *t->device);
+    if (!t->device) {
+        st = out_of_memory();
+        goto out;
+    }
+    t->n = n;
+    for (size_t i = 0; i < n; i++)
+        TRY(get_text(b, &t->device[i]));
+    st = get_array(b, n, sizeof *t->type_of, &type_of);
+    t->type_of = type_of;
+out:
+    return st;
+}
+
+static enum status get_types(struct bytes *b, struct topology *t)
+{
+    enum status st;
+    size_t n;
+    TRY(get_count(b, 1, &n));
+    t->type = calloc(n + 1, sizeof *t->type);
+    if (!t->type) {
+        st = out_of_memory();
+        goto out;
+    }
+    t->types = n;
+    for (size_t i = 0; i < n; i++)
+        TRY(get_type(b, &t->type[i]));
+    for (size_t i = 0; i < t->n; i++)
+        if (t->type_of[i] >= n)
+            st = broken();
+out:
+    return st;
+}
+
+static enum status get_map(struct bytes *b, struct topology_map *map)
+{
+    enum status st = STATUS_OK;
+    size_t levels = 0;
+    TRY(get_count(b, 1, &levels));
+    if (levels > TOPOLOGY_MAP_LEVELS) {
+        st = broken();
+        goto out;
+    }
+    map->levels = (unsigned)levels;
+    for (unsigned l = 0; l < levels; l++) {
+        void *cell = NULL;
+        size_t size = TOPOLOGY_MAP_CELLS * sizeof *map->cell[l];
+        TRY(get_count(b, size, &map->squares[l]));
+        st = get_array(b, map->squares[l], size, &cell);
+        map->cell[l] = cell;
+        if (st != STATUS_OK)
+            goto out;
+    }
+out:
+    return st;
+}
+
+static enum status get_tiers(struct bytes *b, struct topology *t)
+{
+    enum status st;
+    size_t n;
+    TRY(get_count(b, 1, &n));
+    t->tier = calloc(n + 1, sizeof *t->tier);
+    if (!t->tier) {
+        st = out_of_memory();
+        goto out;
+    }
+    t->tiers = n;
+    for (size_t i = 0; i < n; i++) {
+        TRY(get_text(b, &t->tier[i].name));
+        TRY(get_above(b, -1, &t->tier[i].latency_s));
+        TRY(get_above(b, 0, &t->tier[i].bandwidth_Bps));
+    }
+    TRY(get_map(b, &t->between));
+    if (!topology_map_is_sound(&t->between, t->n, n))
+        st = broken();
+out:
+    return st;
+}
+
+enum status topology_receive(const unsigned char *data, size_t length, struct topology *out)
+{
+    enum status st;
+    struct bytes b = {.next = data, .left = length};
+    struct topology t = {0};
+    TRY(get_devices(&b, &t));
+    TRY(get_types(&b, &t));
+    TRY(get_tiers(&b, &t));
+    if (b.left != 0) {
+        st = broken();
+        goto out;
+    }
+    *out = t;
+    t = (struct topology){0};
+out:
+    topology_free(&t);
+    return st;
+}

@@ -1,0 +1,312 @@
+#include "sim/platform/types.h"
+
+#include <float.h>
+#include <math.h>
+#include <simgrid/zone.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/units.h"
+#include "sim/platform/xml_scan.h"
+
+enum { MAX_RATES = 256, MAX_POINTS = 256, NAME = 256 };
+
+static const char rate_prefix[] = "rate:";
+static const double default_memory_bytes = 16.0 * 1024 * 1024 * 1024;
+static const double default_memory_Bps = 100e9;
+static const double max_memory_bytes = 4e18; /* fits int64_t */
+
+static enum status out_of_memory(void)
+{
+    return error_set(STATUS_NOMEM, "out of memory");
+}
+
+static char *copy(const char *text)
+{
+    size_t n = strlen(text) + 1;
+    char *mine = malloc(n);
+    return mine ? memcpy(mine, text, n) : NULL;
+}
+
+/* Properties of the file's outermost zone are defaults for every host. */
+static sg_netzone_t first_zone(const struct platform_text *p)
+{
+    struct xml_scanner s = xml_scan(p->text);
+    struct xml_tag tag;
+    char name[NAME];
+    while (xml_next(&s, &tag)) {
+        if (!xml_is(&tag, "zone"))
+            continue;
+        struct xml_span id = xml_attribute(&tag, "id");
+        return xml_decode(id, name, sizeof name) < sizeof name ? sg_zone_get_by_name(name) : NULL;
+    }
+    return NULL;
+}
+
+const char *platform_property(const struct platform_text *p, const_sg_host_t host,
+                              const char *property)
+{
+    const char *value = sg_host_get_property_value(host, property);
+    if (value)
+        return value;
+    sg_netzone_t zone = first_zone(p);
+    return zone ? sg_zone_get_property_value(zone, property) : NULL;
+}
+
+/* Put "path:line: host 'x': property: " before the message. */
+static enum status in_property(const struct platform_text *p, const_sg_host_t host,
+                               const char *property, enum status st)
+{
+    if (st == STATUS_NOMEM)
+        return st;
+    const char *name = sg_host_get_name(host);
+    return error_context(STATUS_PARSE, "%s:%zu: host '%s': %s", p->path,
+                         platform_property_line(p, "host", name, property), name, property);
+}
+
+static enum status read_quantity(const struct platform_text *p, const_sg_host_t host,
+                                 const char *property, enum unit unit, double least, double *out)
+{
+    const char *text = platform_property(p, host, property);
+    if (!text)
+        return STATUS_OK;
+    enum status st = units_parse(unit, text, out);
+    if (st == STATUS_OK && *out < least)
+        st = error_set(STATUS_PARSE, "'%.40s' is not above zero", text);
+    return st == STATUS_OK ? st : in_property(p, host, property, st);
+}
+
+/* ---- rate:KIND = "work@rate work@rate ..." */
+
+/* One point of at most a few dozen characters; *text moves past it. */
+static enum status read_point(const char **text, double *flop, double *flops)
+{
+    char point[80];
+    size_t n = strcspn(*text, " \t\r\n");
+    snprintf(point, sizeof point, "%.*s", (int)(n < sizeof point ? n : sizeof point - 1), *text);
+    *text += n;
+    char *at = strchr(point, '@');
+    if (!at || n >= sizeof point)
+        return error_set(STATUS_PARSE, "'%s', expected work@rate such as 1Mflop@5Gf", point);
+    *at = '\0';
+    enum status st;
+    TRY(units_parse(UNIT_FLOP, point, flop));
+    TRY(units_parse(UNIT_FLOPS, at + 1, flops));
+    if (*flop < DBL_MIN || *flops < DBL_MIN)
+        st = error_set(STATUS_PARSE, "'%s@%s' is not above zero", point, at + 1);
+out:
+    return st;
+}
+
+static enum status read_points(const char *text, struct topology_rate *rate)
+{
+    enum status st;
+    rate->flop = calloc(MAX_POINTS, sizeof *rate->flop);
+    rate->flops = calloc(MAX_POINTS, sizeof *rate->flops);
+    if (!rate->flop || !rate->flops)
+        return out_of_memory();
+    for (;;) {
+        text += strspn(text, " \t\r\n");
+        if (!*text)
+            break;
+        if (rate->n == MAX_POINTS)
+            return error_set(STATUS_PARSE, "more than %d points", MAX_POINTS);
+        TRY(read_point(&text, &rate->flop[rate->n], &rate->flops[rate->n]));
+        if (rate->n > 0 && rate->flop[rate->n] <= rate->flop[rate->n - 1])
+            return error_set(STATUS_PARSE, "the amounts of work must increase");
+        rate->n++;
+    }
+    st = rate->n > 0 ? STATUS_OK : error_set(STATUS_PARSE, "no points");
+out:
+    return st;
+}
+
+/* The rate `property` of the host, if it has it, as one more of its type. */
+static enum status read_rate(const struct platform_text *p, const_sg_host_t host,
+                             const char *property, struct device_type *type)
+{
+    const char *kind = property + sizeof rate_prefix - 1;
+    const char *text = platform_property(p, host, property);
+    if (!text)
+        return STATUS_OK;
+    struct topology_rate *rate = &type->rate[type->rates++];
+    rate->kind = copy(kind);
+    if (!rate->kind)
+        return out_of_memory();
+    enum status st = read_points(text, rate);
+    return st == STATUS_OK ? st : in_property(p, host, property, st);
+}
+
+/* The distinct rate:KIND properties of the whole file, in its order: SimGrid has the values, but no
+ * order. */
+struct rate_names {
+    size_t n;
+    char *name[MAX_RATES];
+};
+
+static void rate_names_free(struct rate_names *names)
+{
+    for (size_t i = 0; i < names->n; i++)
+        free(names->name[i]);
+}
+
+static enum status find_rates(const struct platform_text *p, struct rate_names *out)
+{
+    struct xml_scanner s = xml_scan(p->text);
+    struct xml_tag tag;
+    while (xml_next(&s, &tag)) {
+        struct xml_span id = xml_attribute(&tag, "id");
+        size_t prefix = sizeof rate_prefix - 1, i = 0;
+        if (!xml_is(&tag, "prop") || id.n < prefix || memcmp(id.at, rate_prefix, prefix) != 0)
+            continue;
+        if (id.n == prefix)
+            return error_set(STATUS_PARSE, "%s:%zu: kind missing after '%s'", p->path, tag.line,
+                             rate_prefix);
+        while (i < out->n && !xml_equal(id, out->name[i]))
+            i++;
+        if (i < out->n)
+            continue;
+        if (out->n == MAX_RATES)
+            return error_set(STATUS_PARSE, "%s:%zu: more than %d kinds of rates", p->path, tag.line,
+                             MAX_RATES);
+        char *name = malloc(id.n + 1);
+        if (!name)
+            return out_of_memory();
+        xml_decode(id, name, id.n + 1);
+        out->name[out->n++] = name;
+    }
+    return STATUS_OK;
+}
+
+/* ---- types */
+
+/* "0.1" or "10%". */
+static enum status read_slowdown(const struct platform_text *p, const_sg_host_t host, double *out)
+{
+    const char *text = platform_property(p, host, "slowdown");
+    char *end;
+    if (!text)
+        return STATUS_OK;
+    double value = strtod(text, &end);
+    if (end != text && strcmp(end, "%") == 0)
+        value /= 100, end++;
+    if (end == text || *end || !(value >= 0 && value <= 100))
+        return in_property(
+            p, host, "slowdown",
+            error_set(STATUS_PARSE, "'%.40s', expected a share such as 0.1 or 10%%", text));
+    *out = value;
+    return STATUS_OK;
+}
+
+static enum status read_type(const struct platform_text *p, const_sg_host_t host,
+                             const struct rate_names *rates, struct device_type *type)
+{
+    enum status st;
+    char speed[UNITS_TEXT];
+    double memory = default_memory_bytes;
+    const char *name = platform_property(p, host, "type");
+    type->flops = sg_host_get_speed(host);
+    type->memory_Bps = default_memory_Bps;
+    if (!name || !*name)
+        name = units_print(UNIT_FLOPS, type->flops, speed);
+    type->name = copy(name);
+    type->rate = calloc(rates->n + 1, sizeof *type->rate);
+    if (!type->name || !type->rate)
+        return out_of_memory();
+    TRY(read_quantity(p, host, "memory", UNIT_BYTES, 1, &memory));
+    if (memory > max_memory_bytes)
+        return in_property(p, host, "memory", error_set(STATUS_PARSE, "too large"));
+    type->memory_bytes = (int64_t)memory;
+    TRY(read_quantity(p, host, "memory_bandwidth", UNIT_RATE, DBL_MIN, &type->memory_Bps));
+    TRY(read_quantity(p, host, "launch_overhead", UNIT_SECONDS, 0, &type->launch_s));
+    TRY(read_slowdown(p, host, &type->slowdown));
+    for (size_t k = 0; k < rates->n; k++)
+        TRY(read_rate(p, host, rates->name[k], type));
+out:
+    return st;
+}
+
+static bool same_numbers(const double *a, const double *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (a[i] < b[i] || a[i] > b[i])
+            return false;
+    return true;
+}
+
+/* What two types of one name disagree about, NULL if nothing. */
+static const char *difference(const struct device_type *a, const struct device_type *b)
+{
+    if (!same_numbers(&a->flops, &b->flops, 1))
+        return "speed";
+    if (a->memory_bytes != b->memory_bytes)
+        return "memory";
+    if (!same_numbers(&a->memory_Bps, &b->memory_Bps, 1))
+        return "memory_bandwidth";
+    if (!same_numbers(&a->launch_s, &b->launch_s, 1))
+        return "launch_overhead";
+    if (!same_numbers(&a->slowdown, &b->slowdown, 1))
+        return "slowdown";
+    bool same = a->rates == b->rates;
+    for (size_t k = 0; same && k < a->rates; k++) {
+        const struct topology_rate *x = &a->rate[k], *y = &b->rate[k];
+        same = !strcmp(x->kind, y->kind) && x->n == y->n && same_numbers(x->flop, y->flop, x->n) &&
+               same_numbers(x->flops, y->flops, x->n);
+    }
+    return same ? NULL : "rates";
+}
+
+/* Find the type of device i among the known ones or add it. */
+static enum status place_type(const struct platform_text *p, const sg_host_t *host,
+                              const struct rate_names *rates, size_t i, struct topology *t)
+{
+    enum status st;
+    struct topology one = {.types = 1, .type = calloc(1, sizeof *one.type)}; /* for its _free */
+    size_t k = 0;
+    if (!one.type)
+        return out_of_memory();
+    TRY(read_type(p, host[i], rates, one.type));
+    while (k < t->types && strcmp(t->type[k].name, one.type->name) != 0)
+        k++;
+    if (k < t->types) {
+        const char *what = difference(&t->type[k], one.type);
+        if (what) {
+            st = error_set(STATUS_PARSE, "another %s than other devices of type '%s'", what,
+                           one.type->name);
+            st = in_property(p, host[i], "type", st);
+            goto out;
+        }
+    } else {
+        struct device_type *larger = realloc(t->type, (k + 1) * sizeof *larger);
+        if (!larger) {
+            st = out_of_memory();
+            goto out;
+        }
+        t->type = larger;
+        t->type[t->types++] = one.type[0];
+        one.type[0] = (struct device_type){0};
+    }
+    t->type_of[i] = (uint32_t)k;
+out:
+    topology_free(&one);
+    return st;
+}
+
+enum status platform_types(const struct platform_text *p, const sg_host_t *host, struct topology *t)
+{
+    enum status st;
+    struct rate_names rates = {0};
+    TRY(find_rates(p, &rates));
+    t->type_of = calloc(t->n + 1, sizeof *t->type_of);
+    if (!t->type_of) {
+        st = out_of_memory();
+        goto out;
+    }
+    for (size_t i = 0; i < t->n; i++)
+        TRY(place_type(p, host, &rates, i, t));
+out:
+    rate_names_free(&rates);
+    return st;
+}

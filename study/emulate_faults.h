@@ -1,0 +1,27 @@
+/* emulate_faults.h - core/faults.h while workers run on an emulated network. */
+#ifndef STUDY_EMULATE_FAULTS_H
+#define STUDY_EMULATE_FAULTS_H
+
+#include <sys/types.h>
+
+#include "core/faults.h"
+#include "exec/netns/netns.h"
+
+/* Faults of a run: a process waits for the time of each. */
+struct fault_clock {
+    const struct faults *faults;
+    const struct program *program;
+    const struct netns_inside *inside;
+    double begin_s; /* of the measured iteration; 0: not yet */
+    pid_t *pid;     /* [faults->n] */
+};
+
+/* STATUS_INVALID: a fault of a link or rank that is not there; STATUS_IO, STATUS_NOMEM. */
+enum status fault_clock_open(const struct faults *faults, const struct program *p,
+                             const struct netns_inside *inside, struct fault_clock *out) MUST_CHECK;
+/* launch_options.measuring: the measured iteration begins now. */
+void fault_clock_start(void *clock, const uint32_t *pid, size_t ranks);
+/* After the run: stop waiting; a failure of the run that a fault came before is that fault's. */
+enum status fault_clock_close(struct fault_clock *c, enum status st) MUST_CHECK;
+
+#endif

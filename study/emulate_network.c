@@ -1,0 +1,269 @@
+#include "study/emulate_network.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/units.h"
+#include "exec/launch/launch.h"
+#include "exec/netns/netns.h"
+#include "sim/platform/network.h"
+#include "study/emulate_faults.h"
+#include "study/evaluate.h"
+
+enum { PORT = 29500, MPIRUN = 1024 };
+/* Of a worker, before it counts as hung; where a link is going to fail. */
+static const double silence_s = 60, faulty_s = 10;
+
+enum status emulate_check(void)
+{
+    enum status st;
+    struct netns_ability ability[NETNS_ABILITIES];
+    const char *missing = NULL;
+    TRY(netns_check(ability));
+    for (int i = 0; i < NETNS_ABILITIES; i++) {
+        const struct netns_ability *a = &ability[i];
+        printf("%-11s %-8s %s\n", a->name,
+               a->there    ? "yes"
+               : a->needed ? "MISSING"
+                           : "no",
+               a->detail);
+        if (a->needed && !a->there && !missing)
+            missing = a->name;
+    }
+    if (missing)
+        st = error_set(STATUS_UNSUPPORTED, "cannot emulate networks here: no %s", missing);
+out:
+    return st;
+}
+
+static void print_rate(const struct netns_rate *r, double dilation)
+{
+    char whole[UNITS_TEXT], dilated[UNITS_TEXT];
+    units_print(UNIT_RATE, r->bandwidth_Bps, whole);
+    printf("%-11s %-8s %.1f %% of %s", "link rate",
+           fabs(r->share - 1) <= netns_exact ? "yes" : "no", 100 * r->share,
+           units_print(UNIT_RATE, r->bandwidth_Bps / dilation, dilated));
+    if (dilation != 1)
+        printf(", which is %s dilated %g times", whole, dilation);
+    printf("; %zu link%s\n", r->links, r->links == 1 ? "" : "s");
+}
+
+enum status emulate_check_platform(const char *platform, size_t ranks, double dilation)
+{
+    enum status st;
+    struct topology t = {0};
+    struct network net = {0};
+    struct netns_rate *rate = NULL;
+    size_t n = 0;
+    char *path = NULL;
+    TRY(load_topology(platform, &t, &path));
+    TRY(platform_network(path, &t, &net));
+    const struct netns_options options = {
+        .topology = &t, .network = &net, .ranks = ranks ? ranks : t.n, .dilation = dilation};
+    TRY(netns_check_rates(&options, &dilation, &rate, &n));
+    for (size_t i = 0; i < n; i++)
+        print_rate(&rate[i], dilation);
+    if (n == 0)
+        printf("%-11s %-8s no links between nodes\n", "link rate", "none");
+out:
+    free(rate);
+    network_free(&net);
+    topology_free(&t);
+    free(path);
+    return st;
+}
+
+enum status emulate_command(const char *platform, const struct emulate_command *c)
+{
+    enum status st;
+    struct topology t = {0};
+    struct network net = {0};
+    char *path = NULL;
+    int code = 0;
+
+    if (!c->shell && !c->words[0])
+        return error_set(STATUS_USAGE, "expected '-- COMMAND...' after --platform, or --shell");
+    if (c->shell && c->words[0])
+        return error_set(STATUS_USAGE, "--shell takes no command");
+    TRY(load_topology(platform, &t, &path));
+    TRY(platform_network(path, &t, &net));
+    const struct netns_options options = {.topology = &t,
+                                          .network = &net,
+                                          .ranks = c->ranks ? c->ranks : t.n,
+                                          .dilation = c->dilation,
+                                          .command = c->words,
+                                          .shell = c->shell,
+                                          .port = PORT};
+    TRY(netns_run(&options, &code));
+out:
+    network_free(&net);
+    topology_free(&t);
+    free(path);
+    if (code) /* the program's own: 1 and 2 are ours */
+        exit(code);
+    return st;
+}
+
+enum status emulate_join(const char *host, size_t pid)
+{
+    int code = 0;
+    if (pid > INT32_MAX)
+        return error_set(STATUS_USAGE, "--pid %zu: expected a process", pid);
+    enum status st = netns_join(host, (uint32_t)pid, PORT, &code);
+    if (code)
+        exit(code);
+    return st;
+}
+
+enum status emulate_parse_dilation(const char *text, double *out)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (!strcmp(text, "auto"))
+        value = 0;
+    else if (end == text || *end || !(value > 0 && value <= 1e9))
+        return error_set(STATUS_USAGE, "--dilate %s: expected auto or a number above 0", text);
+    *out = value;
+    return STATUS_OK;
+}
+
+/* ---- a plan's workers */
+
+struct plan_job {
+    const struct loaded_plan *p;
+    const struct emulate_options *o;
+    enum status (*done)(void *argument, struct measurement *m, const struct timeline *t);
+    void *argument;
+};
+
+/* Compute takes `factor` times as long; *ops replaces those of the copy. */
+static enum status dilate(const struct program *p, double factor, struct program *out,
+                          struct program_op **ops)
+{
+    *ops = malloc((p->ops + 1) * sizeof **ops);
+    if (!*ops)
+        return error_set(STATUS_NOMEM, "out of memory");
+    memcpy(*ops, p->op, (p->ops + 1) * sizeof **ops);
+    for (size_t i = 0; i < p->ops; i++)
+        (*ops)[i].seconds *= factor;
+    *out = *p;
+    out->op = *ops;
+    return STATUS_OK;
+}
+
+/* Daemons through our remote shell, MPI over the emulated links only. */
+static enum status write_mpirun(const struct netns_inside *inside, char words[MPIRUN])
+{
+    if (!inside->hosts)
+        return error_set(STATUS_UNSUPPORTED,
+                         "--transport mpi: the ranks of a node must follow each other");
+    int n = snprintf(words, MPIRUN,
+                     "-H %s --map-by slot --mca plm rsh --mca plm_rsh_agent %s "
+                     "--mca plm_rsh_no_tree_spawn 1 --mca pml ob1 --mca btl tcp,self "
+                     "--mca btl_tcp_if_include 10.99.0.0/16 --mca oob_tcp_if_include 10.99.0.0/16",
+                     inside->hosts, inside->remote_shell);
+    return n < MPIRUN ? STATUS_OK
+                      : error_set(STATUS_UNSUPPORTED, "--transport mpi: too many nodes");
+}
+
+static enum status run_workers(void *argument, const struct netns_inside *inside)
+{
+    enum status st;
+    const struct plan_job *j = argument;
+    struct measurement m = {0};
+    struct timeline t = {0};
+    struct program program;
+    struct program_op *ops = NULL;
+    char words[MPIRUN] = "";
+    const struct faults *faults = j->o->faults;
+    double silent_s = faults_of_links(faults) ? faulty_s : silence_s;
+    struct fault_clock clock = {0};
+    bool paced = j->o->real && j->o->dilation != 1;
+    const struct launch_options o = {.transport = j->o->mpi ? "mpi" : "tcp",
+                                     .mpirun = words,
+                                     .address = inside->address,
+                                     .device = j->o->real ? "cpu" : "paced",
+                                     .paced = paced,
+                                     .steps = j->o->steps,
+                                     /* the first step is not judged: it makes its memory */
+                                     .warmup = paced && j->o->warmup == 0 ? 1 : j->o->warmup,
+                                     .learning_rate = 0.001,
+                                     .timeout_s = fmin(silent_s * inside->dilation, 1e6),
+                                     .measuring = faults->n > 0 ? fault_clock_start : NULL,
+                                     .measuring_context = &clock,
+                                     .dilation = inside->dilation,
+                                     .delay = inside->delay,
+                                     .enter = inside->enter,
+                                     .enter_context = inside->context};
+    /* Of this process and its workers only; the sandbox's /dev/shm goes with it. */
+    setenv("FORELINE_PEERS", inside->addresses, 1);
+    setenv("TMPDIR", "/dev/shm", 1);
+    if (j->o->mpi)
+        TRY(write_mpirun(inside, words));
+    TRY(dilate(&j->p->program, inside->dilation, &program, &ops));
+    TRY(fault_clock_open(faults, &j->p->program, inside, &clock));
+    st = launch_run(&program, &j->p->model, &o, &m, &t);
+    if (st == STATUS_UNSUPPORTED && paced)
+        st = error_context(st, "dilated %g times, which is too little", inside->dilation);
+    TRY(fault_clock_close(&clock, st));
+    evaluate_machine(&j->p->program, &j->p->topology, &m);
+    TRY(j->done(j->argument, &m, &t));
+    if (fflush(stdout) != 0)
+        st = error_set(STATUS_IO, "standard output");
+out:
+    free(ops);
+    timeline_free(&t);
+    measurement_free(&m);
+    return st;
+}
+
+/* Bytes of all messages and sums over the time that the busiest rank computes, or sends when
+ * nothing else does. */
+static double mean_traffic(const struct program *p, const struct topology *t)
+{
+    double bytes = 0, busiest_s = 0;
+    for (size_t r = 0; r < p->ranks; r++) {
+        double busy_s = 0, sends_s = 0;
+        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
+            const struct program_op *o = &p->op[i];
+            bytes += op_computes(o) || o->kind == OP_RECV ? 0 : (double)o->bytes;
+            busy_s += op_computes(o) ? o->seconds : 0;
+            if (o->kind == OP_SEND)
+                sends_s +=
+                    (double)o->bytes /
+                    topology_between(t, p->rank[r].device, p->rank[o->peer].device)->bandwidth_Bps;
+        }
+        busiest_s = fmax(busiest_s, fmax(busy_s, sends_s));
+    }
+    return busiest_s > 0 ? bytes / busiest_s : 0;
+}
+
+enum status emulate_plan(const struct loaded_plan *p, const struct emulate_options *o,
+                         enum status (*done)(void *argument, struct measurement *m,
+                                             const struct timeline *t),
+                         void *argument)
+{
+    enum status st;
+    struct network net = {0};
+    struct plan_job job = {p, o, done, argument};
+    uint32_t *device = calloc(p->program.ranks + 1, sizeof *device);
+    if (!device)
+        return error_set(STATUS_NOMEM, "out of memory");
+    for (size_t r = 0; r < p->program.ranks; r++)
+        device[r] = p->program.rank[r].device;
+    TRY(platform_network(p->platform, &p->topology, &net));
+    const struct netns_options options = {.topology = &p->topology,
+                                          .network = &net,
+                                          .ranks = p->program.ranks,
+                                          .device = device,
+                                          .delays = !o->mpi,
+                                          .traffic_Bps = mean_traffic(&p->program, &p->topology),
+                                          .dilation = o->dilation};
+    TRY(netns_call(&options, run_workers, &job));
+out:
+    network_free(&net);
+    free(device);
+    return st;
+}

@@ -1,0 +1,10 @@
+/* interrupt.h - Ctrl-C as a wish to finish with what there is. */
+#ifndef STUDY_INTERRUPT_H
+#define STUDY_INTERRUPT_H
+
+/* From now on SIGINT sets the flag that is returned, and nothing else. */
+const volatile int *interrupt_catch(void);
+/* SIGINT does again what it did before. */
+void interrupt_release(void);
+
+#endif

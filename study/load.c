@@ -1,0 +1,187 @@
+#include "study/load.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/digest.h"
+#include "core/file.h"
+#include "core/lower.h"
+#include "core/text.h"
+#include "model/import.h"
+#include "model/zoo.h"
+#include "sim/platform/platform.h"
+#include "sim/platform/variant.h"
+#include "topologies/cache.h"
+#include "topologies/write.h"
+
+static enum status load(const char *spec, bool nodes_apart, struct model *out)
+{
+    if (zoo_has(spec))
+        return zoo_build(spec, out);
+    if (!strchr(spec, '/') && !strchr(spec, '.'))
+        return zoo_build(spec, out); /* says which names there are */
+    struct import_options options = {.minibatch_size = 1, .nodes_apart = nodes_apart};
+    return model_import(spec, &options, out);
+}
+
+enum status load_model(const char *spec, struct model *out)
+{
+    return load(spec, false, out);
+}
+
+enum status load_model_apart(const char *spec, struct model *out)
+{
+    return load(spec, true, out);
+}
+
+/* The file `base` with changes, as a file of its own. */
+static enum status vary(const char *base, const char *changes, char **path)
+{
+    enum status st;
+    char *text = NULL, *varied = NULL, hex[DIGEST_HEX], name[sizeof "variant-.xml" + DIGEST_HEX];
+    size_t length, varied_length;
+    FILE *to = NULL;
+    TRY(file_read(base, &text, &length));
+    to = open_memstream(&varied, &varied_length);
+    if (!to) {
+        st = error_set(STATUS_NOMEM, "out of memory");
+        goto out;
+    }
+    const struct platform_text platform = {base, text};
+    TRY(platform_vary(&platform, changes, to));
+    bool written = fclose(to) == 0;
+    to = NULL;
+    if (!written) {
+        st = error_set(STATUS_NOMEM, "out of memory");
+        goto out;
+    }
+    digest_hex(varied, varied_length, hex);
+    snprintf(name, sizeof name, "variant-%s.xml", hex);
+    TRY(cache_file(name, varied, varied_length, path));
+out:
+    if (to)
+        fclose(to);
+    free(varied);
+    free(text);
+    return st;
+}
+
+enum status load_platform(const char *name, char **path)
+{
+    enum status st;
+    char *base = NULL, *file = NULL;
+    const char *at = strrchr(name, '@');
+    if (!at || access(name, F_OK) == 0) /* a file may be called so */
+        return topology_resolve(name, path);
+    TRY(text_copy(name, &base));
+    base[at - name] = '\0';
+    TRY(topology_resolve(base, &file));
+    st = vary(file, at + 1, path);
+    if (st != STATUS_OK)
+        st = error_context(st, "%s", name);
+out:
+    free(base);
+    free(file);
+    return st;
+}
+
+enum status load_topology(const char *name, struct topology *out, char **path)
+{
+    enum status st;
+    char *found = NULL;
+    struct topology t = {0};
+    TRY(load_platform(name, &found));
+    TRY(platform_read(found, &t));
+    free(t.name); /* a path may differ from machine to machine */
+    t.name = NULL;
+    TRY(text_copy(name, &t.name));
+    *out = t;
+    *path = found;
+    t = (struct topology){0};
+    found = NULL;
+out:
+    topology_free(&t);
+    free(found);
+    return st;
+}
+
+enum status load_plan_only(const char *path, struct loaded_plan *out)
+{
+    enum status st;
+    struct loaded_plan p = {0};
+    struct json_document d = {0};
+    char *model = NULL, *platform = NULL, hex[DIGEST_HEX];
+
+    TRY(json_read(path, plan_format, PLAN_VERSION, &d));
+    digest_hex(d.text, strlen(d.text), hex);
+    TRY(text_copy(hex, &p.sha256));
+    TRY(plan_references(&d, &model, &platform));
+    TRY(load_model(model, &p.model));
+    TRY(load_topology(platform, &p.topology, &p.platform));
+    TRY(plan_read(&d, &p.model, &p.topology, &p.plan));
+    *out = p;
+    p = (struct loaded_plan){0};
+out:
+    loaded_plan_free(&p);
+    free(model);
+    free(platform);
+    json_document_free(&d);
+    return st;
+}
+
+enum status load_plan(const char *path, struct loaded_plan *out)
+{
+    enum status st;
+    struct loaded_plan p = {0};
+    TRY(load_plan_only(path, &p));
+    TRY(plan_lower(&p.plan, &p.model, &p.topology, &p.program));
+    *out = p;
+    p = (struct loaded_plan){0};
+out:
+    loaded_plan_free(&p);
+    return st;
+}
+
+void loaded_plan_free(struct loaded_plan *p)
+{
+    program_free(&p->program);
+    plan_free(&p->plan);
+    topology_free(&p->topology);
+    model_free(&p->model);
+    free(p->platform);
+    free(p->sha256);
+    *p = (struct loaded_plan){0};
+}
+
+enum status load_label(const struct loaded_plan *p, const char *path, const char *engine,
+                       struct measurement *m)
+{
+    enum status st;
+    free(m->engine);
+    m->engine = NULL;
+    TRY(text_copy(engine, &m->engine));
+    TRY(text_copy(path, &m->plan));
+    TRY(text_copy(p->sha256, &m->plan_sha256));
+    TRY(text_copy(p->plan.model, &m->model));
+    TRY(text_copy(p->plan.platform, &m->platform));
+out:
+    return st;
+}
+
+enum status load_faults(const char *slow, const char *fail, const char *kill,
+                        struct perturbation *slower, struct faults *faults)
+{
+    enum status st = STATUS_OK;
+    char *rest = NULL;
+    if (slow && (st = faults_take_slow(faults, slow, &rest)) == STATUS_OK && rest)
+        st = perturbation_add_slow(slower, rest);
+    free(rest);
+    if (st != STATUS_OK)
+        return error_context(st, "--slow");
+    if (fail && (st = faults_add(faults, FAULT_FAIL, fail)) != STATUS_OK)
+        return error_context(st, "--fail");
+    if (kill && (st = faults_add(faults, FAULT_KILL, kill)) != STATUS_OK)
+        return error_context(st, "--kill");
+    return st;
+}

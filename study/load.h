@@ -1,0 +1,52 @@
+/* load.h - inputs by name: shipped models and platforms, else files. */
+#ifndef STUDY_LOAD_H
+#define STUDY_LOAD_H
+
+#include "core/faults.h"
+#include "core/measurement.h"
+#include "core/model.h"
+#include "core/perturb.h"
+#include "core/plan.h"
+#include "core/program.h"
+#include "core/topology.h"
+
+/* A zoo model ("gpt2-small:layers=6") or a file in any format that model/import.h knows. */
+enum status load_model(const char *spec, struct model *out) MUST_CHECK;
+
+/* The same, with every node of a graph file as an op of its own (model/import.h, nodes_apart). */
+enum status load_model_apart(const char *spec, struct model *out) MUST_CHECK;
+
+/* Path, malloc'd, of a shipped platform ("two-racks"), a generated one ("rail:nodes=16"), an XML
+ * file, or one of these with changes behind "@" (sim/platform/variant.h), such as
+ * "two-racks@uplink.bandwidth=10Gbps,devices=8", which is kept as a generated one is
+ * (topologies/cache.h). */
+enum status load_platform(const char *name, char **path) MUST_CHECK;
+
+/* The same, read; *path is malloc'd. */
+enum status load_topology(const char *name, struct topology *out, char **path) MUST_CHECK;
+
+/* Everything that a plan file stands for. */
+struct loaded_plan {
+    struct model model;
+    struct topology topology;
+    struct plan plan;
+    char *platform; /* path of the XML file */
+    char *sha256;   /* of the plan file, hexadecimal */
+    struct program program;
+};
+
+enum status load_plan(const char *path, struct loaded_plan *out) MUST_CHECK;
+/* The same without the program. */
+enum status load_plan_only(const char *path, struct loaded_plan *out) MUST_CHECK;
+void loaded_plan_free(struct loaded_plan *p); /* accepts {0}; leaves {0} */
+
+/* What --slow, --fail and --kill say (each may be NULL): factors of compute to *slower, the rest to
+ * *faults. STATUS_USAGE, "--slow: ..."; STATUS_NOMEM; what is there by then must be freed. */
+enum status load_faults(const char *slow, const char *fail, const char *kill,
+                        struct perturbation *slower, struct faults *faults) MUST_CHECK;
+
+/* Set plan, plan_sha256, model, platform and engine of a measurement (copies). */
+enum status load_label(const struct loaded_plan *p, const char *path, const char *engine,
+                       struct measurement *m) MUST_CHECK;
+
+#endif

@@ -1,0 +1,206 @@
+/* `foreline plan --objective NAME`: published objectives on their own inputs, exactly. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "core/json.h"
+#include "core/units.h"
+#include "partition/published/objective.h"
+#include "study/interrupt.h"
+#include "study/planning.h"
+
+/* "4,4" or "1e9,25GiBps": the items of a list, at most OBJECTIVE_LEVELS. */
+static enum status parse_list(const char *option, const char *text,
+                              enum status (*parse)(const char *item, double *value),
+                              double value[OBJECTIVE_LEVELS], size_t *n)
+{
+    char item[64];
+    *n = 0;
+    while (text && *text) {
+        size_t length = strcspn(text, ",");
+        if (length == 0 || length >= sizeof item)
+            return error_set(STATUS_USAGE, "--%s: empty or too long item", option);
+        if (*n == OBJECTIVE_LEVELS)
+            return error_set(STATUS_USAGE, "--%s: more than %d levels", option, OBJECTIVE_LEVELS);
+        memcpy(item, text, length);
+        item[length] = '\0';
+        if (parse(item, &value[*n]) != STATUS_OK)
+            return error_context(STATUS_USAGE, "--%s", option);
+        (*n)++;
+        text += length + (text[length] == ',');
+    }
+    return STATUS_OK;
+}
+
+static enum status parse_count(const char *item, double *value)
+{
+    char *end;
+    *value = strtod(item, &end);
+    if (*end || !(*value >= 1 && *value <= 1e6) || *value != floor(*value))
+        return error_set(STATUS_USAGE, "'%s' is not a count", item);
+    return STATUS_OK;
+}
+
+/* Bytes per second, with or without unit. */
+static enum status parse_bandwidth(const char *item, double *value)
+{
+    char *end;
+    *value = strtod(item, &end);
+    if (*end)
+        return units_parse(UNIT_RATE, item, value);
+    if (!(*value > 0 && isfinite(*value)))
+        return error_set(STATUS_USAGE, "'%s' is not a bandwidth", item);
+    return STATUS_OK;
+}
+
+static enum status parse_counts(const char *option, const char *text, size_t *out, size_t *n)
+{
+    double value[OBJECTIVE_LEVELS];
+    enum status st = parse_list(option, text, parse_count, value, n);
+    for (size_t i = 0; st == STATUS_OK && i < *n; i++)
+        out[i] = (size_t)value[i];
+    return st;
+}
+
+static enum status make_request(const struct plan_arguments *a, struct objective_request *r)
+{
+    enum status st;
+    size_t bandwidths = 0;
+    *r = (struct objective_request){.spec = a->model,
+                                    .devices = a->devices,
+                                    .stages = a->stages,
+                                    .memory_bytes = a->memory_bytes > 0 ? a->memory_bytes : NAN,
+                                    .batch = a->batch,
+                                    .charge_activations = a->charge_activations,
+                                    .straight = a->straight,
+                                    .compat = a->compat,
+                                    .time_limit_s = a->time_limit_s,
+                                    .seed = a->seed};
+    TRY(parse_counts("machines", a->machines, r->machines, &r->levels));
+    TRY(parse_counts("hierarchy", a->hierarchy, r->hierarchy, &r->hierarchy_levels));
+    TRY(parse_list("bandwidth", a->bandwidth, parse_bandwidth, r->bandwidth_Bps, &bandwidths));
+    if (r->levels && bandwidths && bandwidths != r->levels)
+        return error_set(STATUS_USAGE, "%zu levels of --machines, %zu of --bandwidth", r->levels,
+                         bandwidths);
+    if (bandwidths)
+        r->levels = bandwidths;
+out:
+    return st;
+}
+
+static void print_json(const struct objective *o, const struct objective_result *r)
+{
+    struct json_writer w = {.stream = stdout};
+    struct provenance by = command_provenance(0);
+    json_put_header(&w, "foreline-planning", 1, &by);
+    json_put_string(&w, "algorithm", r->algorithm);
+    json_put_string(&w, "objective", o->name);
+    json_put_string(&w, "unit", o->unit);
+    json_put_real(&w, "objective_value", r->value);
+    json_put_real(&w, "lower_bound", r->lower_bound);
+    json_put_bool(&w, "proved_optimal", r->proved_optimal);
+    json_put_bool(&w, "interrupted", r->interrupted);
+    json_put_real(&w, "cpu_s", r->cpu_s);
+    if (r->note)
+        json_put_string(&w, "note", r->note);
+    json_open_array(&w, "stages", false);
+    for (size_t i = 0; i < r->parts; i++) {
+        const struct objective_part *p = &r->part[i];
+        json_open_object(&w, NULL, false);
+        json_open_array(&w, "ops", true);
+        for (size_t k = 0; k < p->ops; k++)
+            json_put_string(&w, NULL, p->op[k]);
+        json_close(&w);
+        json_open_array(&w, "devices", true);
+        if (p->device)
+            json_put_string(&w, NULL, p->device);
+        json_close(&w);
+        json_put_integer(&w, "replicas", p->replicas);
+        json_put_integer(&w, "tensor_parallel", p->tensor_parallel);
+        json_put_bool(&w, "recompute", p->recompute);
+        json_close(&w);
+    }
+    json_close(&w);
+    json_close(&w);
+}
+
+static void print_result(const struct objective *o, const struct objective_result *r)
+{
+    printf("objective    %s by %s: %.12g %s%s\n", o->name, r->algorithm, r->value, o->unit,
+           r->interrupted      ? " (interrupted: best so far)"
+           : r->proved_optimal ? " (proved optimal)"
+                               : "");
+    if (!isnan(r->lower_bound))
+        printf("lower bound  %.12g %s, gap %.3g %%\n", r->lower_bound, o->unit,
+               r->value > 0 ? 100 * (1 - r->lower_bound / r->value) : 0);
+    printf("CPU time     %.3g s\n", r->cpu_s);
+    if (r->note)
+        printf("note         %s\n", r->note);
+    printf("\n%-5s %-10s %6s %9s %7s  %s\n", "part", "device", "ops", "replicas", "tensor",
+           "first");
+    for (size_t i = 0; i < r->parts; i++) {
+        const struct objective_part *p = &r->part[i];
+        printf("%-5zu %-10s %6zu %9u %7u  %s%s\n", i, p->device ? p->device : "-", p->ops,
+               p->replicas, p->tensor_parallel, p->ops ? p->op[0] : "-",
+               p->recompute ? " (recompute)" : "");
+    }
+}
+
+enum status plan_by_objective(const struct plan_arguments *a)
+{
+    enum status st;
+    const struct objective *o;
+    struct objective_request request;
+    struct objective_result result = {0};
+    struct model m = {0};
+    struct topology t = {0};
+    char *path = NULL;
+    double value;
+    bool chosen = strcmp(a->algorithm, "auto") != 0;
+
+    if (objective_find(a->objective, &o) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--objective (besides pipeline)");
+    if (!a->model)
+        return error_set(STATUS_USAGE, "--model is needed");
+    TRY(make_request(a, &request));
+    if (!o->own_format) {
+        TRY((o->nodes_apart ? load_model_apart : load_model)(a->model, &m));
+        request.model = &m;
+    }
+    if (a->platform) {
+        TRY(load_topology(a->platform, &t, &path));
+        request.topology = &t;
+    }
+    request.stop = interrupt_catch();
+    if (a->score) {
+        if (!o->score)
+            return error_set(STATUS_UNSUPPORTED, "objective %s cannot score a split", o->name);
+        TRY(o->score(&request, a->score, &value));
+        printf("%.12g\n", value);
+    } else {
+        TRY(objective_solve(o, chosen ? a->algorithm : NULL, &request, &result));
+        if (a->json)
+            print_json(o, &result);
+        else
+            print_result(o, &result);
+    }
+out:
+    interrupt_release();
+    objective_result_free(&result);
+    topology_free(&t);
+    free(path);
+    model_free(&m);
+    return st;
+}
+
+void plan_list_objectives(void)
+{
+    for (size_t i = 0; i < objectives_n; i++)
+        for (size_t k = 0; k < objectives[i]->algorithms; k++) {
+            const struct objective_algorithm *al = objectives[i]->algorithm[k];
+            printf("%-10s --objective %-10s %s; %s\n", al->name, objectives[i]->name, al->summary,
+                   al->guarantee);
+        }
+}

@@ -1,0 +1,196 @@
+#include "study/pool.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { TICK_MS = 200 };
+
+struct worker {
+    pid_t pid; /* 0: none */
+    int socket;
+    size_t item; /* SIZE_MAX: idle */
+};
+
+struct pool {
+    const struct pool_job *job;
+    const size_t *item;
+    size_t n, next, workers;
+    struct worker *worker; /* [workers] */
+    struct pollfd *wait;   /* [workers] */
+};
+
+/* ---- the worker's side: a number in, an answer out, until the socket ends */
+
+static void serve(const struct pool_job *job, int socket)
+{
+    union {
+        char bytes[POOL_SLOT];
+        max_align_t alignment;
+    } slot;
+    size_t item;
+    while (recv(socket, &item, sizeof item, 0) == (ssize_t)sizeof item) {
+        memset(slot.bytes, 0, job->size);
+        job->work(job->context, item, slot.bytes);
+        if (send(socket, slot.bytes, job->size, MSG_NOSIGNAL) != (ssize_t)job->size)
+            break;
+    }
+}
+
+/* ---- the parent's side */
+
+static enum status start(struct pool *p, struct worker *w)
+{
+    int pair[2];
+    pid_t parent = getpid();
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) != 0)
+        return error_set(STATUS_IO, "socketpair: %s", strerror(errno));
+    fflush(stdout);
+    fflush(stderr);
+    pid_t pid = fork();
+    if (pid < 0) {
+        int cause = errno;
+        close(pair[0]);
+        close(pair[1]);
+        return error_set(STATUS_IO, "fork: %s", strerror(cause));
+    }
+    if (pid == 0) {
+        setpgid(0, 0);
+        signal(SIGINT, SIG_DFL);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (size_t i = 0; i < p->workers; i++) /* their other ends must close with the parent */
+            if (p->worker[i].pid)
+                close(p->worker[i].socket);
+        close(pair[0]);
+        if (getppid() == parent)
+            serve(p->job, pair[1]);
+        _exit(EXIT_SUCCESS);
+    }
+    setpgid(pid, pid); /* whoever is first */
+    close(pair[1]);
+    *w = (struct worker){.pid = pid, .socket = pair[0], .item = SIZE_MAX};
+    return STATUS_OK;
+}
+
+/* With all its children; returns how it ended. */
+static int end(struct worker *w)
+{
+    int how = 0;
+    kill(-w->pid, SIGKILL);
+    close(w->socket);
+    while (waitpid(w->pid, &how, 0) < 0 && errno == EINTR)
+        ;
+    w->pid = 0;
+    w->item = SIZE_MAX;
+    return how;
+}
+
+static enum status hand_out(struct pool *p)
+{
+    enum status st = STATUS_OK;
+    for (size_t i = 0; i < p->workers && p->next < p->n; i++) {
+        struct worker *w = &p->worker[i];
+        if (w->pid && w->item != SIZE_MAX)
+            continue;
+        if (!w->pid)
+            TRY(start(p, w));
+        w->item = p->item[p->next++];
+        (void)send(w->socket, &w->item, sizeof w->item, MSG_NOSIGNAL); /* the answer will tell */
+    }
+out:
+    return st;
+}
+
+/* Its last item is lost; the next one gets a new worker. */
+static enum status bury(struct pool *p, struct worker *w)
+{
+    size_t item = w->item;
+    int how;
+    /* Ask first how it ended by itself. */
+    while (waitpid(w->pid, &how, 0) < 0 && errno == EINTR)
+        ;
+    kill(-w->pid, SIGKILL); /* its children */
+    close(w->socket);
+    *w = (struct worker){.item = SIZE_MAX};
+    if (item == SIZE_MAX)
+        return STATUS_OK;
+    error_set(STATUS_EXTERNAL, "its process died%s%s", WIFSIGNALED(how) ? ": " : "",
+              WIFSIGNALED(how) ? strsignal(WTERMSIG(how)) : "");
+    return p->job->done(p->job->context, item, NULL);
+}
+
+static enum status hear(struct pool *p, struct worker *w)
+{
+    union {
+        char bytes[POOL_SLOT];
+        max_align_t alignment;
+    } slot;
+    ssize_t n = recv(w->socket, slot.bytes, p->job->size, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return STATUS_OK;
+    if (n != (ssize_t)p->job->size)
+        return bury(p, w);
+    size_t item = w->item;
+    w->item = SIZE_MAX;
+    return p->job->done(p->job->context, item, slot.bytes);
+}
+
+/* Wait for answers; *busy: there may be more. */
+static enum status wait_for_some(struct pool *p, size_t *busy)
+{
+    enum status st = STATUS_OK;
+    *busy = 0;
+    for (size_t i = 0; i < p->workers; i++) {
+        bool waits = p->worker[i].pid && p->worker[i].item != SIZE_MAX;
+        p->wait[i] = (struct pollfd){.fd = waits ? p->worker[i].socket : -1, .events = POLLIN};
+        *busy += waits;
+    }
+    if (*busy == 0 || poll(p->wait, (nfds_t)p->workers, TICK_MS) < 0)
+        return STATUS_OK;
+    for (size_t i = 0; i < p->workers; i++)
+        if (p->wait[i].revents)
+            TRY(hear(p, &p->worker[i]));
+out:
+    return st;
+}
+
+enum status pool_run(const struct pool_job *job, const size_t *item, size_t n)
+{
+    enum status st = STATUS_OK;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t busy = 0;
+    struct pool p = {.job = job, .item = item, .n = n};
+    p.workers = job->workers ? job->workers : cores > 1 ? (size_t)cores : 1;
+    p.workers = p.workers < n ? p.workers : n;
+    p.worker = calloc(p.workers + 1, sizeof *p.worker);
+    p.wait = calloc(p.workers + 1, sizeof *p.wait);
+    if (!p.worker || !p.wait || job->size > POOL_SLOT) {
+        st = error_set(STATUS_NOMEM, "%zu workers", p.workers);
+        goto out;
+    }
+    do {
+        if (job->stop && *job->stop)
+            break;
+        TRY(hand_out(&p));
+        TRY(wait_for_some(&p, &busy));
+        if (job->tick)
+            job->tick(job->context);
+    } while (busy > 0 || p.next < n);
+out:
+    for (size_t i = 0; p.worker && i < p.workers; i++)
+        if (p.worker[i].pid)
+            (void)end(&p.worker[i]);
+    free(p.worker);
+    free(p.wait);
+    return st;
+}

@@ -1,0 +1,30 @@
+/* pool.h - forked workers that take one item after another, and a parent that hears of each. */
+#ifndef STUDY_POOL_H
+#define STUDY_POOL_H
+
+#include <stddef.h>
+
+#include "core/error.h"
+
+struct pool_job {
+    size_t workers; /* at most; 0: one for each core */
+    size_t size; /* of what comes back for an item, bytes, at most POOL_SLOT; no pointers in it */
+    /* In a worker: fill `slot`, which is zero at first. */
+    void (*work)(void *context, size_t item, void *slot);
+    /* In the parent, in the order in which items end. slot NULL: the worker died, and
+     * error_message() says how. An error ends it all. */
+    enum status (*done)(void *context, size_t item, const void *slot);
+    /* In the parent now and then, at least every 0.2 s while there is work; may be NULL. */
+    void (*tick)(void *context);
+    const volatile int *stop; /* non-zero: what is being worked on is given up; may be NULL */
+    void *context;
+};
+
+enum { POOL_SLOT = 8192 };
+
+/* Do items item[0 .. n - 1], handed out in this order. A worker that dies is replaced. Workers are
+ * their own process groups, so that Ctrl-C reaches only the parent, and end with it.
+ * STATUS_IO when processes cannot be made, STATUS_NOMEM, or what done() said. */
+enum status pool_run(const struct pool_job *job, const size_t *item, size_t n) MUST_CHECK;
+
+#endif

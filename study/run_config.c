@@ -1,0 +1,330 @@
+#define _DEFAULT_SOURCE /* realpath */
+#include "study/run_config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "core/file.h"
+#include "core/text.h"
+#include "study/point.h"
+
+enum { DIFF_BYTES = 16 << 20, SAME_SECOND = 100 };
+static const char plan_prefix[] = "plan.";
+
+/* ---- reading */
+
+static const struct option_spec *find_option(const struct option_spec *options, const char *name)
+{
+    static const char *const not_here[] = {"config", "dry-run", "json"};
+    for (size_t i = 0; i < sizeof not_here / sizeof *not_here; i++)
+        if (!strcmp(not_here[i], name))
+            return NULL;
+    for (; options->type != OPTION_END; options++)
+        if (!strcmp(options->name, name))
+            return options;
+    return NULL;
+}
+
+struct target {
+    const struct option_spec *options;
+    struct run_config *config;
+};
+
+static enum status set(const struct target *t, const char *key, const char *value)
+{
+    struct run_config *c = t->config;
+    const struct option_spec *o = find_option(t->options, key);
+    if (!strncmp(key, plan_prefix, strlen(plan_prefix)))
+        return plan_set(&c->make, key + strlen(plan_prefix), value);
+    if (!strcmp(key, "plan"))
+        c->plan = value;
+    else if (!strcmp(key, "model"))
+        c->make.model = value;
+    else if (!strcmp(key, "platform"))
+        c->make.platform = value;
+    else if (!strcmp(key, "folder"))
+        c->folder = value;
+    else if (o)
+        return option_set(o, value);
+    else
+        return error_set(STATUS_USAGE,
+                         "no setting is called '%s'; there are name, plan, model, platform, "
+                         "plan.OPTION, folder and the options of foreline run",
+                         key);
+    return STATUS_OK;
+}
+
+static enum status check(void *context, const char *key, const char *value)
+{
+    return set(context, key, value);
+}
+
+/* One value of everything. */
+static enum status check_single(const struct experiment *e)
+{
+    for (size_t i = 0; i < e->axes; i++)
+        if (e->axis[i].n > 1 || !strcmp(e->axis[i].name, "case"))
+            return error_set(STATUS_PARSE,
+                             "%s:%zu: %s: a list; a run has one value (foreline sweep "
+                             "takes lists)",
+                             e->path, e->axis[i].line, e->axis[i].name);
+    if (e->finalists > 0)
+        return error_set(STATUS_PARSE, "%s: finalists are of foreline sweep", e->path);
+    return STATUS_OK;
+}
+
+static enum status check_whole(const struct run_config *c)
+{
+    if (c->plan && (c->make.model || c->make.platform))
+        return error_set(STATUS_PARSE, "%s: a plan file says its model and platform itself",
+                         c->file.path);
+    if (!c->plan && (!c->make.model || !c->make.platform))
+        return error_set(STATUS_PARSE, "%s: plan is needed, or model and platform", c->file.path);
+    if (c->plan && access(c->plan, R_OK) != 0)
+        return error_set(STATUS_IO, "%s: %s: %s", c->file.path, c->plan, strerror(errno));
+    if (strchr(c->file.name, '/') || c->file.name[0] == '.')
+        return error_set(STATUS_PARSE, "%s: name: '%s' is no name for a folder", c->file.path,
+                         c->file.name);
+    return STATUS_OK;
+}
+
+enum status run_config_read(const char *path, const struct option_spec *options,
+                            struct run_config *out)
+{
+    enum status st;
+    struct run_config c = {.make = plan_defaults, .folder = "."};
+    const struct target t = {options, &c};
+    struct target checked = t; /* all is set again below, from texts that stay */
+    const struct experiment_check checks = {check, &checked};
+    const struct experiment_setting **setting = NULL;
+    size_t n;
+    TRY(experiment_read(path, &checks, &c.file));
+    TRY(check_single(&c.file));
+    TRY(experiment_settings(&c.file, 0, &setting, &n));
+    for (size_t i = 0; i < n; i++)
+        TRY(set(&t, setting[i]->key, setting[i]->value));
+    TRY(check_whole(&c));
+    *out = c;
+    c = (struct run_config){0};
+out:
+    free(setting);
+    run_config_free(&c);
+    return st;
+}
+
+void run_config_free(struct run_config *c)
+{
+    experiment_free(&c->file);
+    *c = (struct run_config){0};
+}
+
+/* ---- the folder */
+
+const char *run_config_path(const struct run_config *c, const char *name, char path[RUN_PATH])
+{
+    snprintf(path, RUN_PATH, "%.*s/%s", RUN_PATH - 64, c->directory, name);
+    return path;
+}
+
+/* NAME-20261121-175003, with a number when there was one in the same second; absolute. */
+static enum status make_directory(struct run_config *c)
+{
+    char stamp[32], path[RUN_PATH], base[RUN_PATH];
+    time_t now = time(NULL);
+    struct tm utc;
+    if (mkdir(c->folder, 0777) != 0 && errno != EEXIST)
+        return error_set(STATUS_IO, "%s: %s", c->folder, strerror(errno));
+    if (!realpath(c->folder, base))
+        return error_set(STATUS_IO, "%s: %s", c->folder, strerror(errno));
+    if (strlen(base) + strlen(c->file.name) + 128 > RUN_PATH)
+        return error_set(STATUS_INVALID, "%.60s...: too long a path", base);
+    strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", gmtime_r(&now, &utc));
+    for (int k = 1; k < SAME_SECOND; k++) {
+        int n = snprintf(path, sizeof path, "%.*s/%.1024s-%s", RUN_PATH - 1200, base, c->file.name,
+                         stamp);
+        if (k > 1)
+            snprintf(path + n, sizeof path - (size_t)n, "-%d", k);
+        if (mkdir(path, 0777) == 0) {
+            snprintf(c->directory, sizeof c->directory, "%s", path);
+            return STATUS_OK;
+        }
+        if (errno != EEXIST)
+            break;
+    }
+    return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+}
+
+static enum status put_text(const struct run_config *c, const char *name, const char *text)
+{
+    enum status st;
+    char path[RUN_PATH];
+    struct file_out f = {0};
+    TRY(file_create(run_config_path(c, name, path), &f));
+    fputs(text, f.stream);
+    TRY(file_commit(&f));
+out:
+    file_discard(&f);
+    return st;
+}
+
+static enum status copy_file(const struct run_config *c, const char *from, const char *name)
+{
+    enum status st;
+    char *text = NULL;
+    size_t length;
+    TRY(file_read(from, &text, &length));
+    TRY(put_text(c, name, text));
+out:
+    free(text);
+    return st;
+}
+
+/* What a fixed command prints; nothing when there is no git, or no repository. */
+static void put_output(const char *command, FILE *to)
+{
+    char part[4096];
+    size_t n, all = 0;
+    FILE *from = popen(command, "r");
+    if (!from)
+        return;
+    while ((n = fread(part, 1, sizeof part, from)) > 0) {
+        if (all < DIFF_BYTES)
+            fwrite(part, 1, n, to);
+        all += n;
+    }
+    if (all > DIFF_BYTES)
+        fprintf(to, "\n(cut after %d bytes)\n", DIFF_BYTES);
+    (void)pclose(from);
+}
+
+static enum status put_git(const struct run_config *c)
+{
+    enum status st;
+    char path[RUN_PATH];
+    struct file_out f = {0};
+    TRY(file_create(run_config_path(c, "git", path), &f));
+    put_output("git rev-parse HEAD 2>/dev/null", f.stream);
+    put_output("git --no-pager diff HEAD 2>/dev/null", f.stream);
+    TRY(file_commit(&f));
+out:
+    file_discard(&f);
+    return st;
+}
+
+static enum status put_machines(const struct run_config *c, const char *hosts)
+{
+    char text[2048];
+    struct utsname u;
+    if (hosts)
+        return copy_file(c, hosts, "machines");
+    if (uname(&u) != 0)
+        return error_set(STATUS_IO, "uname: %s", strerror(errno));
+    const char *nodes = getenv("SLURM_JOB_NODELIST");
+    snprintf(text, sizeof text, "%.200s: %.60s %.100s %.60s, %ld cores%s%.1024s\n", u.nodename,
+             u.sysname, u.release, u.machine, sysconf(_SC_NPROCESSORS_ONLN),
+             nodes ? "\nSLURM_JOB_NODELIST=" : "", nodes ? nodes : "");
+    return put_text(c, "machines", text);
+}
+
+static enum status put_plan(const struct run_config *c, char *plan)
+{
+    const struct provenance by = command_provenance(c->make.seed);
+    run_config_path(c, "plan.json", plan);
+    return c->plan ? copy_file(c, c->plan, "plan.json") : point_plan(&c->make, plan, &by);
+}
+
+enum status run_config_begin(struct run_config *c, const char *hosts, char *plan)
+{
+    enum status st;
+    char text[8192], here[2048] = "";
+    const struct provenance by = command_provenance(0);
+    TRY(make_directory(c));
+    TRY(put_text(c, "config.yml", c->file.text));
+    if (!getcwd(here, sizeof here))
+        here[0] = '\0';
+    snprintf(text, sizeof text, "%.4000s\n%.200s\nin %s\n", by.command, by.version, here);
+    TRY(put_text(c, "command", text));
+    TRY(put_git(c));
+    TRY(put_machines(c, hosts));
+    TRY(put_plan(c, plan));
+out:
+    if (st != STATUS_OK && *c->directory) {
+        enum status ended = run_config_end(c, st);
+        (void)ended; /* the first error is told */
+    }
+    return st;
+}
+
+enum status run_config_end(const struct run_config *c, enum status st)
+{
+    char text[1200];
+    snprintf(text, sizeof text, "%s%s\n",
+             st == STATUS_OK ? "done" : "failed: ", st == STATUS_OK ? "" : error_message());
+    enum status written = put_text(c, "outcome", text);
+    if (st == STATUS_OK)
+        return written;
+    text[strcspn(text, "\n")] = '\0';
+    return error_set(st, "%s", text + strlen("failed: ")); /* the run's error, not the file's */
+}
+
+/* ---- dry runs */
+
+static void put_word(const char *word)
+{
+    bool plain =
+        *word && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                              "-_=./:,%@") == strlen(word);
+    if (plain) {
+        printf(" %s", word);
+        return;
+    }
+    fputs(" '", stdout);
+    for (; *word; word++)
+        fputs(*word == '\'' ? "'\\''" : (const char[]){*word, '\0'}, stdout);
+    putchar('\'');
+}
+
+static void put_option(const struct experiment_setting *s)
+{
+    char option[320];
+    snprintf(option, sizeof option, "--%.100s=%.200s", s->key, s->value);
+    put_word(option);
+}
+
+void run_config_tell(const struct run_config *c, const struct option_spec *options)
+{
+    const struct experiment_setting **setting = NULL;
+    size_t n = 0;
+    if (experiment_settings(&c->file, 0, &setting, &n) != STATUS_OK)
+        return;
+    printf("folder   %s/%s-YYYYMMDD-HHMMSS\n", c->folder, c->file.name);
+    if (c->plan) {
+        printf("plan     %s\n", c->plan);
+    } else {
+        printf("plan     foreline plan --model");
+        put_word(c->make.model);
+        fputs(" --platform", stdout);
+        put_word(c->make.platform);
+        for (size_t i = 0; i < n; i++) {
+            struct experiment_setting s = *setting[i];
+            if (strncmp(s.key, plan_prefix, strlen(plan_prefix)) != 0)
+                continue;
+            s.key += strlen(plan_prefix);
+            put_option(&s);
+        }
+        fputs(" -o plan.json\n", stdout);
+    }
+    fputs("run      foreline run plan.json", stdout);
+    for (size_t i = 0; i < n; i++)
+        if (find_option(options, setting[i]->key))
+            put_option(setting[i]);
+    fputs(" -o measurement.json --trace trace.json\n", stdout);
+    free(setting);
+}

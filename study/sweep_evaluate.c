@@ -1,0 +1,258 @@
+/* Plans and predictions of a sweep's points. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/provenance.h"
+#include "core/text.h"
+#include "exec/random.h"
+#include "study/summary.h"
+#include "study/sweep_point.h"
+
+/* ---- noise: what a planner believes that has measured badly */
+
+/* Number i of a stream of factors, uniform in 1 - noise .. 1 + noise. */
+static double off_by(double noise, uint64_t seed, uint64_t i)
+{
+    return 1 + noise * (2 * random_unit(seed, i) - 1);
+}
+
+static void disturb(double noise, uint64_t seed, struct model *m, struct topology *t)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        double factor = off_by(noise, seed, i);
+        m->op[i].forward_flop *= factor;
+        m->op[i].backward_flop *= factor;
+        for (size_t k = 0; k < m->profiles; k++) {
+            m->profile[k].forward_s[i] *= factor;
+            m->profile[k].backward_s[i] *= factor;
+        }
+    }
+    for (size_t i = 0; i < t->tiers; i++)
+        t->tier[i].bandwidth_Bps *= off_by(noise, seed, m->n + i);
+}
+
+/* ---- evaluation */
+
+/* Load unless it is the last one. */
+static enum status need_model(struct sweep_cache *c, const char *name)
+{
+    enum status st;
+    if (c->model_name && !strcmp(c->model_name, name))
+        return STATUS_OK;
+    free(c->model_name);
+    c->model_name = NULL;
+    model_free(&c->model);
+    TRY(load_model(name, &c->model));
+    TRY(text_copy(name, &c->model_name));
+out:
+    return st;
+}
+
+static enum status need_platform(struct sweep_cache *c, const char *name)
+{
+    enum status st;
+    if (c->platform_name && !strcmp(c->platform_name, name))
+        return STATUS_OK;
+    free(c->platform_name);
+    free(c->path);
+    c->platform_name = c->path = NULL;
+    topology_free(&c->topology);
+    TRY(load_topology(name, &c->topology, &c->path));
+    TRY(text_copy(name, &c->platform_name));
+out:
+    return st;
+}
+
+void sweep_cache_free(struct sweep_cache *c)
+{
+    free(c->model_name);
+    free(c->platform_name);
+    free(c->path);
+    model_free(&c->model);
+    topology_free(&c->topology);
+    *c = (struct sweep_cache){0};
+}
+
+/* As many replicas of everything as there are devices for. */
+static void fill(const struct topology *t, struct plan_arguments *a)
+{
+    size_t shards = a->tensor_parallel ? a->tensor_parallel : 1;
+    size_t chunks = a->chunks ? a->chunks : 1, stages = a->stages ? a->stages : 1;
+    size_t replicas = t->n * chunks / (stages * shards);
+    a->stages = stages;
+    a->replicas = replicas ? replicas : 1;
+}
+
+static enum status make_plan(const struct sweep_point *p, const struct model *m,
+                             const struct topology *t, const char *path, struct plan *out)
+{
+    struct plan_arguments a = p->plan;
+    struct evaluation_context context = {
+        .model = m,
+        .topology = t,
+        .platform = path,
+        .engine = p->noise > 0 ? &engine_analytic
+                               : p->engine, /* the file knows no noise; NULL: SimGrid */
+        .options = {.collective = p->collective}};
+    if (p->fill)
+        fill(t, &a);
+    return plan_make(&a, &context, out);
+}
+
+static enum status make_plan_in_noise(const struct sweep_point *p, const struct sweep_cache *c,
+                                      struct plan *out)
+{
+    enum status st;
+    struct model m = {0};
+    struct topology t = {0};
+    char *path = NULL;
+    TRY(load_model(p->model, &m));
+    TRY(load_topology(p->platform, &t, &path));
+    disturb(p->noise, p->plan.seed, &m, &t);
+    TRY(make_plan(p, &m, &t, c->path, out));
+out:
+    free(path);
+    topology_free(&t);
+    model_free(&m);
+    return st;
+}
+
+static enum status read_plan(const struct sweep_point *p, struct sweep_cache *c, struct plan *out)
+{
+    enum status st;
+    struct json_document d = {0};
+    char *model = NULL, *platform = NULL;
+    TRY(json_read(p->plan_file, plan_format, PLAN_VERSION, &d));
+    TRY(plan_references(&d, &model, &platform));
+    TRY(need_model(c, model));
+    TRY(need_platform(c, p->platform ? p->platform : platform));
+    TRY(plan_read(&d, &c->model, &c->topology, out));
+out:
+    free(model);
+    free(platform);
+    json_document_free(&d);
+    return st;
+}
+
+static enum status obtain_plan(const struct sweep_point *p, struct sweep_cache *c, struct plan *out)
+{
+    enum status st;
+    if (p->plan_file)
+        return read_plan(p, c, out);
+    TRY(need_model(c, p->model));
+    TRY(need_platform(c, p->platform));
+    st = p->noise > 0 ? make_plan_in_noise(p, c, out)
+                      : make_plan(p, &c->model, &c->topology, c->path, out);
+out:
+    return st;
+}
+
+static void describe_plan(const struct plan *p, struct sweep_result *r)
+{
+    r->stages = (int64_t)p->stages;
+    r->replicas = p->stage[0].replicas;
+    r->tensor_parallel = p->stage[0].tensor_parallel;
+    r->microbatches = p->microbatches;
+    r->microbatch_size = p->microbatch_size;
+    snprintf(r->algorithm, sizeof r->algorithm, "%s", p->algorithm ? p->algorithm : "");
+    snprintf(r->schedule, sizeof r->schedule, "%s", p->schedule);
+}
+
+static void describe_run(const struct measurement *m, struct sweep_result *r)
+{
+    char reason[AUTO_REASON];
+    r->iteration_s = m->iteration_s;
+    r->samples_per_s = m->samples_per_s;
+    r->tokens_per_s = m->tokens_per_s;
+    r->time = breakdown_of(m);
+    r->mfu = m->mfu;
+    evaluate_reason(m, reason);
+    snprintf(r->bottleneck, sizeof r->bottleneck, "%s", reason);
+    size_t fullest = measurement_fullest(m);
+    if (fullest < m->ranks) {
+        const struct measured_rank *rank = &m->rank[fullest];
+        r->peak_bytes = rank->peak_bytes;
+        r->headroom_bytes = rank->memory_bytes - r->peak_bytes;
+        r->weight_bytes = rank->weight_bytes;
+        r->gradient_bytes = rank->gradient_bytes;
+        r->state_bytes = rank->state_bytes;
+        r->stash_bytes = rank->stash_bytes;
+        r->scratch_bytes = rank->scratch_bytes;
+    }
+    if (measurement_overfull(m) > 0) {
+        r->status = SWEEP_TOO_BIG;
+        report_lack(m, r->reason);
+    }
+}
+
+/* Run a plan, by way of files. */
+static enum status run(const struct sweep_point *p, const struct sweep_cache *c,
+                       const struct plan *plan, struct measurement *out)
+{
+    enum status st;
+    const struct provenance by = {
+        .version = foreline_version, .command = "foreline sweep", .seed = p->plan.seed};
+    struct point_run how = p->run;
+    const char *tmp = getenv("TMPDIR");
+    char dir[256], plan_path[sizeof dir + 16], path[sizeof dir + 16];
+    snprintf(dir, sizeof dir, "%.200s/foreline-sweep-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(dir))
+        return error_set(STATUS_IO, "%s: %s", dir, strerror(errno));
+    snprintf(plan_path, sizeof plan_path, "%s/plan.json", dir);
+    snprintf(path, sizeof path, "%s/run.json", dir);
+    how.by = &by;
+    TRY(plan_write(plan, &c->model, &c->topology, plan_path, &by));
+    TRY(point_measure(plan_path, &how, path));
+    TRY(measurement_read(path, out));
+out:
+    unlink(plan_path);
+    unlink(path);
+    rmdir(dir);
+    return st;
+}
+
+static enum status predict(const struct sweep_point *p, struct sweep_cache *c,
+                           struct sweep_result *r)
+{
+    enum status st;
+    struct plan plan = {0};
+    struct measurement m = {0};
+    struct program program = {0};
+    bool perturbed = p->perturbation.jitter > 0 || p->perturbation.n > 0;
+    TRY(obtain_plan(p, c, &plan));
+    describe_plan(&plan, r);
+    const struct evaluation_context context = {.model = &c->model,
+                                               .topology = &c->topology,
+                                               .platform = c->path,
+                                               .options = {.collective = p->collective},
+                                               .perturbation = perturbed ? &p->perturbation : NULL};
+    st = p->engine ? evaluate_plan(&plan, &context, p->engine, &m, &program) : run(p, c, &plan, &m);
+    TRY(st);
+    describe_run(&m, r);
+out:
+    program_free(&program);
+    measurement_free(&m);
+    plan_free(&plan);
+    return st;
+}
+
+void sweep_point_evaluate(const struct sweep_point *p, struct sweep_cache *cache,
+                          struct sweep_result *out)
+{
+    struct sweep_result r = {.status = SWEEP_OK};
+    double begin = clock_cpu();
+    enum status st = predict(p, cache, &r);
+    snprintf(r.engine, sizeof r.engine, "%s", sweep_point_engine(p));
+    if (st != STATUS_OK) {
+        bool hopeless = st == STATUS_INVALID || st == STATUS_INFEASIBLE || st == STATUS_USAGE ||
+                        st == STATUS_PARSE || st == STATUS_UNSUPPORTED;
+        r.status = hopeless ? SWEEP_IMPOSSIBLE : SWEEP_FAILED;
+        snprintf(r.reason, sizeof r.reason, "%s", error_message());
+    }
+    r.cpu_s = clock_cpu() - begin;
+    *out = r;
+}

@@ -1,0 +1,72 @@
+#include "study/topology_picture.h"
+
+#include <stdlib.h>
+
+#include "cli/command.h"
+#include "core/file.h"
+#include "partition/tiers.h"
+#include "plots/tree.h"
+
+enum status topology_draw(const struct topology *t, const char *output)
+{
+    enum status st;
+    struct tiers tiers = {0};
+    struct plot_tree_level *level = NULL;
+    const char **type = calloc(t->n + 1, sizeof *type);
+    TRY(type ? tiers_find(t, &tiers) : error_set(STATUS_NOMEM, "out of memory"));
+    level = calloc(tiers.levels + 1, sizeof *level);
+    if (!level) {
+        st = error_set(STATUS_NOMEM, "out of memory");
+        goto out;
+    }
+    for (size_t i = 0; i < t->n; i++)
+        type[i] = topology_type(t, (uint32_t)i)->name;
+    for (size_t i = 0; i < tiers.levels; i++) {
+        const struct topology_tier *tier = &t->tier[tiers.level[i].tier];
+        level[i] = (struct plot_tree_level){.name = tier->name,
+                                            .bandwidth_Bps = tier->bandwidth_Bps,
+                                            .latency_s = tier->latency_s,
+                                            .groups = tiers.level[i].groups,
+                                            .group_of = tiers.level[i].group_of};
+    }
+    const struct provenance by = command_provenance(0);
+    const struct plot_tree tree = {.devices = t->n,
+                                   .levels = tiers.levels,
+                                   .device = (const char *const *)t->device,
+                                   .type = type,
+                                   .level = level};
+    TRY(plot_tree(&tree, output, &by));
+out:
+    free(level);
+    free(type);
+    tiers_free(&tiers);
+    return st;
+}
+
+enum status topology_write_matrix(const struct topology *t, const char *path)
+{
+    enum status st;
+    struct file_out f = {0};
+    const struct provenance by = command_provenance(0);
+    if (t->n > TOPOLOGY_MATRIX)
+        return error_set(STATUS_INVALID, "%zu devices, a matrix is written for up to %d", t->n,
+                         TOPOLOGY_MATRIX);
+    TRY(file_create(path, &f));
+    fprintf(f.stream, "# %s: %s\n# bandwidth_Bps", by.version, by.command);
+    for (size_t i = 0; i < t->n; i++)
+        fprintf(f.stream, "\t%s", t->device[i]);
+    for (uint32_t i = 0; i < t->n; i++) {
+        fprintf(f.stream, "\n%s", t->device[i]);
+        for (uint32_t k = 0; k < t->n; k++) {
+            if (i == k)
+                fputs("\t-", f.stream);
+            else
+                fprintf(f.stream, "\t%.9g", topology_between(t, i, k)->bandwidth_Bps);
+        }
+    }
+    putc('\n', f.stream);
+    TRY(file_commit(&f));
+out:
+    file_discard(&f);
+    return st;
+}

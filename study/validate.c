@@ -1,0 +1,211 @@
+#include "study/validate.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/compare.h"
+#include "core/text.h"
+
+/* ---- points and files */
+
+enum status validate_add_point(struct validation *v, const char *name, const char *plan)
+{
+    enum status st;
+    struct validate_point p = {0};
+    struct validate_point *more = realloc(v->point, (v->points + 1) * sizeof *more);
+    if (!more)
+        return error_set(STATUS_NOMEM, "%zu plans", v->points + 1);
+    v->point = more;
+    TRY(text_copy(name, &p.name));
+    TRY(text_copy(plan, &p.plan));
+    v->point[v->points++] = p;
+    return STATUS_OK;
+out:
+    free(p.name);
+    return st;
+}
+
+enum status validate_add_file(struct validation *v, const char *path, struct measurement *m)
+{
+    enum status st;
+    size_t n = v->files + 1;
+    struct measurement *more = realloc(v->m, n * sizeof *more);
+    if (!more)
+        return error_set(STATUS_NOMEM, "%zu measurements", n);
+    v->m = more;
+    char **names = realloc(v->file, n * sizeof *names);
+    if (!names)
+        return error_set(STATUS_NOMEM, "%zu measurements", n);
+    v->file = names;
+    v->file[v->files] = NULL;
+    TRY(text_copy(path, &v->file[v->files]));
+    v->m[v->files++] = *m;
+    *m = (struct measurement){0};
+out:
+    return st;
+}
+
+enum status validate_fail(struct validate_point *p)
+{
+    return p->failure ? STATUS_OK : text_copy(error_message(), &p->failure);
+}
+
+void validation_free(struct validation *v)
+{
+    for (size_t i = 0; i < v->points; i++) {
+        free(v->point[i].name);
+        free(v->point[i].plan);
+        free(v->point[i].failure);
+    }
+    for (size_t i = 0; i < v->files; i++) {
+        measurement_free(&v->m[i]);
+        free(v->file[i]);
+    }
+    free(v->point);
+    free(v->m);
+    free(v->file);
+    *v = (struct validation){0};
+}
+
+/* ---- the folder */
+
+enum status validate_path(const char *directory, const char *folder, const char *name,
+                          const char *suffix, char path[VALIDATE_PATH])
+{
+    int n = snprintf(path, VALIDATE_PATH, "%s/%s%s%s%s", directory, folder, *folder ? "/" : "",
+                     name, suffix);
+    if (n < 0 || n >= VALIDATE_PATH)
+        return error_set(STATUS_INVALID, "%.60s...: a path longer than %d", directory,
+                         VALIDATE_PATH);
+    return STATUS_OK;
+}
+
+enum status validate_make_directory(const char *directory, const char *folder)
+{
+    enum status st;
+    char path[VALIDATE_PATH];
+    TRY(validate_path(directory, "", folder, "", path));
+    if (mkdir(path, 0777) != 0 && errno != EEXIST)
+        st = error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+out:
+    return st;
+}
+
+/* ---- measurement files of others */
+
+/* The point of a measurement, added when it is new. */
+static enum status point_of(struct validation *v, const struct measurement *m, const char *file,
+                            size_t *point)
+{
+    enum status st = STATUS_OK;
+    char name[VALIDATE_NAME], other[VALIDATE_NAME + 24];
+    const char *plan = m->plan && *m->plan ? m->plan : file;
+    for (size_t i = 0; i < v->files; i++) {
+        if (!measurement_same_plan(&v->m[i], m))
+            continue;
+        for (*point = 0; *point < v->points; ++*point)
+            if (v->m[i].plan && !strcmp(v->point[*point].plan, v->m[i].plan))
+                return STATUS_OK;
+    }
+    snprintf(other, sizeof other, "%s", validate_plan_name(plan, name));
+    for (size_t i = 0, again = 2; i < v->points; i++) {
+        if (strcmp(v->point[i].name, other) != 0)
+            continue;
+        snprintf(other, sizeof other, "%s-%zu", name, again++);
+        i = (size_t)-1; /* look at all of them again */
+    }
+    TRY(validate_add_point(v, other, plan));
+    *point = v->points - 1;
+out:
+    return st;
+}
+
+/* The plan that a run names, if it is still the one that was run. */
+static enum status load_named(const struct measurement *m, struct loaded_plan *out)
+{
+    enum status st;
+    struct loaded_plan p = {0};
+    if (!m->plan || !*m->plan)
+        return error_set(STATUS_INVALID, "the measurement names no plan");
+    TRY(load_plan_only(m->plan, &p));
+    if (m->plan_sha256 && *m->plan_sha256 && strcmp(m->plan_sha256, p.sha256) != 0)
+        st = error_set(STATUS_INVALID,
+                       "%s is not the plan that was run: its SHA-256 is %.12s..., "
+                       "the measurement's %.12s...",
+                       m->plan, p.sha256, m->plan_sha256);
+    if (st == STATUS_OK) {
+        *out = p;
+        p = (struct loaded_plan){0};
+    }
+out:
+    loaded_plan_free(&p);
+    return st;
+}
+
+static enum status predict_point(struct validation *v, size_t point, const struct loaded_plan *p,
+                                 const char *directory, const struct provenance *by)
+{
+    enum status st = STATUS_OK;
+    struct measurement m = {0};
+    char path[VALIDATE_PATH], suffix[32];
+    for (size_t k = 0; k < VALIDATE_ENGINES; k++) {
+        TRY(point_predict(p, v->point[point].plan, validate_engines[k], &m));
+        snprintf(suffix, sizeof suffix, ".%s.json", validate_engines[k]->name);
+        TRY(validate_path(directory ? directory : ".", "predicted", v->point[point].name, suffix,
+                          path));
+        if (directory)
+            TRY(measurement_write(&m, path, by));
+        TRY(validate_add_file(v, path, &m));
+    }
+out:
+    measurement_free(&m);
+    return st;
+}
+
+static enum status read_file(struct validation *v, const char *path, const char *directory,
+                             const struct provenance *by)
+{
+    enum status st;
+    struct measurement m = {0};
+    struct loaded_plan p = {0};
+    size_t point, known = v->points;
+    TRY(measurement_read(path, &m));
+    if (!m.engine || !*m.engine || engine_predicts(m.engine)) {
+        st = error_set(STATUS_INVALID, "%s: engine '%s' predicts; expected a run", path,
+                       m.engine ? m.engine : "");
+        goto out;
+    }
+    if (!(m.iteration_s > 0)) {
+        st = error_set(STATUS_INVALID, "%s: an iteration of %g s", path, m.iteration_s);
+        goto out;
+    }
+    TRY(point_of(v, &m, path, &point));
+    if (point == known) { /* new: the predictions are still to be made */
+        if ((st = load_named(&m, &p)) == STATUS_OK)
+            st = predict_point(v, point, &p, directory, by);
+        if (st != STATUS_OK && st != STATUS_NOMEM)
+            st = validate_fail(&v->point[point]);
+        TRY(st);
+    }
+    TRY(validate_add_file(v, path, &m));
+out:
+    loaded_plan_free(&p);
+    measurement_free(&m);
+    return st;
+}
+
+enum status validate_read_files(struct validation *v, const char *const *path, size_t n,
+                                const char *directory, const struct provenance *by)
+{
+    enum status st = STATUS_OK;
+    if (directory) {
+        TRY(validate_make_directory(directory, ""));
+        TRY(validate_make_directory(directory, "predicted"));
+    }
+    for (size_t i = 0; i < n; i++)
+        TRY(read_file(v, path[i], directory, by));
+out:
+    return st;
+}

@@ -1,0 +1,168 @@
+/* validate.h - the parts of `foreline validate`: points, their files, the table, the report.
+ * Private to the command. */
+#ifndef STUDY_VALIDATE_H
+#define STUDY_VALIDATE_H
+
+#include <stdio.h>
+
+#include "core/measurement.h"
+#include "core/provenance.h"
+#include "study/grid.h"
+#include "study/point.h"
+
+/* ---- what is validated */
+
+struct validate_point {
+    char *name;    /* of its files and in the table */
+    char *plan;    /* path of the plan file */
+    char *failure; /* why it is not, or not wholly, in the table; NULL */
+};
+
+struct validation {
+    size_t points;
+    struct validate_point *point; /* [points] */
+    size_t files;
+    struct measurement *m; /* [files] predictions and runs */
+    char **file;           /* [files] where each was read from or belongs; what plots call it */
+};
+
+/* The engines that predict, and how many. */
+enum { VALIDATE_ENGINES = 2 };
+extern const struct engine *const validate_engines[VALIDATE_ENGINES];
+
+enum status validate_add_point(struct validation *v, const char *name, const char *plan) MUST_CHECK;
+/* Takes *m over, leaving {0}. */
+enum status validate_add_file(struct validation *v, const char *path,
+                              struct measurement *m) MUST_CHECK;
+/* Remember the current error message as the point's failure, unless it has one. */
+enum status validate_fail(struct validate_point *p) MUST_CHECK;
+void validation_free(struct validation *v); /* accepts {0}; leaves {0} */
+
+/* Name of a plan: its path without folders and ".json", at most 63 characters. */
+enum { VALIDATE_NAME = 64 };
+const char *validate_plan_name(const char *path, char name[VALIDATE_NAME]);
+
+/* Add measurement files of runs, and predictions of their plans, made now; written below
+ * `directory` unless that is NULL. Files whose plan is missing, has changed or cannot be predicted
+ * make failed points. */
+enum status validate_read_files(struct validation *v, const char *const *path, size_t n,
+                                const char *directory, const struct provenance *by) MUST_CHECK;
+
+/* ---- the folder */
+
+enum { VALIDATE_PATH = 4096 };
+/* "DIRECTORY/FOLDER/NAMESUFFIX"; folder "" for none. STATUS_INVALID when it is too long. */
+enum status validate_path(const char *directory, const char *folder, const char *name,
+                          const char *suffix, char path[VALIDATE_PATH]) MUST_CHECK;
+/* Make a folder of the directory, "" the directory itself, unless it is there. STATUS_IO. */
+enum status validate_make_directory(const char *directory, const char *folder) MUST_CHECK;
+
+/* ---- runs of a grid. The folder holds
+ *   grid.json        what was asked for, on which machine, since when
+ *   plans/NAME.json, predicted/NAME.ENGINE.json, measured/NAME.REPEAT.json
+ *   predictions.tsv  every prediction with its SHA-256; complete before the first measurement
+ *   runs.tsv         a line per run made, in order
+ * Every file appears when complete, so that a second start goes on where the first one ended. */
+
+struct validate_job {
+    const char *directory;
+    const struct grid *grid;    /* NULL: */
+    const char *const *operand; /* [operands] plan files */
+    size_t operands;
+    struct plan_arguments plan; /* what all points of the grid have in common */
+    struct point_run run;
+    size_t repeats;
+    uint64_t seed; /* of plans, and of the order of runs */
+    const struct provenance *by;
+};
+
+/* What the report says about where and when; all owned. */
+struct validate_setup {
+    char *command, *version; /* that began it */
+    char *host, *cpu, *kernel;
+    int64_t cores, memory_bytes;
+    char *began;            /* times are UTC: 2026-11-21T17:50:03Z */
+    char *predicted, *hash; /* when predictions.tsv was complete, its SHA-256 */
+    char *measured;         /* when the first measurement began; NULL: none did */
+    size_t runs;            /* lines of runs.tsv */
+    double load[3];         /* load average at the start of runs: least, median, greatest */
+};
+
+/* Write grid.json, or read the one that is there: STATUS_INVALID when it is about another grid,
+ * made by another version or on another machine. *out must be {0}. */
+enum status validate_open(const struct validate_job *job, const struct validation *v,
+                          struct validate_setup *out) MUST_CHECK;
+/* Read from runs.tsv and predictions.tsv what the report says. */
+enum status validate_read_times(const char *directory, struct validate_setup *out) MUST_CHECK;
+void validate_setup_free(struct validate_setup *s); /* accepts {0}; leaves {0} */
+/* UTC, as above; gmtime of now. */
+enum { VALIDATE_TIME = 32 };
+void validate_time(char text[VALIDATE_TIME]);
+
+/* Make the points of the job, in *v, which must be {0}. STATUS_USAGE when two have one name. */
+enum status validate_make_points(const struct validate_job *job, struct validation *v) MUST_CHECK;
+/* Make plans and predictions that are missing, on all cores, then predictions.tsv; or check that it
+ * says the same: STATUS_INVALID. Points without a plan or a prediction fail. */
+enum status validate_predict(const struct validate_job *job, struct validation *v) MUST_CHECK;
+/* Make the measurements that are missing: per repeat every point once, in an order shuffled by the
+ * seed. A point that cannot be run fails and is not tried again. Ends early, with STATUS_OK, when
+ * job->run.interrupted is set. */
+enum status validate_measure(const struct validate_job *job, struct validation *v) MUST_CHECK;
+/* Add the files of all points: predictions first, then runs. */
+enum status validate_collect(const struct validate_job *job, struct validation *v) MUST_CHECK;
+
+/* ---- the table */
+
+struct validate_row { /* a plan that was predicted and run by one engine */
+    char plan[VALIDATE_NAME];
+    const char *platform, *engine; /* borrowed; engine: that ran it */
+    size_t runs, iterations;
+    double measured_s;    /* median of the runs' medians */
+    double low_s, high_s; /* quartiles of all iterations of all runs */
+    double samples;       /* per iteration */
+    double predicted_s[VALIDATE_ENGINES], error[VALIDATE_ENGINES]; /* NAN: no prediction */
+};
+
+/* One predicting engine against one that ran. Orders are those of the time per sample, so that
+ * plans of different batches can be compared. */
+struct validate_summary {
+    const char *predicted_by, *measured_by; /* borrowed */
+    const char *platform;                   /* NULL: all there are */
+    size_t plans;
+    double median_error, worst_error; /* absolute */
+    size_t worst, chosen, best;       /* rows: worst error, predicted fastest, measured fastest */
+    double kendall_tau, regret; /* NAN as in core/compare.h; regret also over several platforms */
+};
+
+struct validate_table {
+    size_t rows, summaries;
+    struct validate_row *row;         /* [rows] by point, then by engine */
+    struct validate_summary *summary; /* [summaries] */
+};
+
+/* Borrows strings of *v. No rows when nothing was both predicted and run. O(files^2). */
+enum status validate_tabulate(const struct validation *v, struct validate_table *out) MUST_CHECK;
+void validate_table_free(struct validate_table *t);
+/* Tab-separated, SI units, with # lines for failed points and summaries. */
+void validate_print(const struct validation *v, const struct validate_table *t, FILE *out);
+/* "simgrid against tcp: 4 plans; ..." */
+enum { VALIDATE_TEXT = 512 };
+const char *validate_describe(const struct validate_table *t, const struct validate_summary *s,
+                              char text[VALIDATE_TEXT]);
+
+/* ---- the report */
+
+struct validate_outcome { /* borrows all */
+    const struct validation *validation;
+    const struct validate_table *table;
+    const struct validate_job *job;     /* NULL, like setup: measurement files of others */
+    const struct validate_setup *setup; /* validate_read_times() done */
+    const char *directory;
+    const struct provenance *by;
+};
+
+/* Write results.tsv, scatter.svg and bars.svg with their tables (when there are rows and gnuplot;
+ * without it a line on stderr says so) and report.md. Same input, same bytes. */
+enum status validate_report(const struct validate_outcome *o) MUST_CHECK;
+
+#endif

@@ -1,0 +1,366 @@
+#define _DEFAULT_SOURCE /* getloadavg */
+#include "study/validate.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/digest.h"
+#include "core/file.h"
+#include "core/text.h"
+#include "exec/random.h"
+#include "study/parallel.h"
+#include "study/summary.h"
+
+enum { FAILURE = 512 };
+
+/* ---- points */
+
+enum status validate_make_points(const struct validate_job *job, struct validation *v)
+{
+    enum status st = STATUS_OK;
+    char name[GRID_NAME], path[VALIDATE_PATH];
+    size_t n = job->grid ? grid_points(job->grid) : job->operands;
+    for (size_t i = 0; i < n; i++) {
+        if (job->grid) {
+            grid_name(job->grid, i, name);
+            TRY(validate_path(job->directory, "plans", name, ".json", path));
+        } else {
+            validate_plan_name(job->operand[i], name);
+        }
+        for (size_t k = 0; k < i; k++)
+            if (!strcmp(v->point[k].name, name))
+                return error_set(STATUS_USAGE, "two plans would be called '%s'", name);
+        TRY(validate_add_point(v, name, job->grid ? path : job->operand[i]));
+    }
+out:
+    return st;
+}
+
+/* ---- plans and predictions */
+
+static bool exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+static enum status prediction_path(const struct validate_job *job, const struct validate_point *p,
+                                   size_t engine, char path[VALIDATE_PATH])
+{
+    char suffix[32];
+    snprintf(suffix, sizeof suffix, ".%s.json", validate_engines[engine]->name);
+    return validate_path(job->directory, "predicted", p->name, suffix, path);
+}
+
+static enum status make_plan(const struct validate_job *job, size_t i, const char *path)
+{
+    enum status st;
+    struct plan_arguments settings = job->plan;
+    TRY(grid_settings(job->grid, i, &settings));
+    TRY(point_plan(&settings, path, job->by));
+out:
+    return st;
+}
+
+/* Plan and predict a point, unless the files are there. */
+static enum status predict_point(const struct validate_job *job, const struct validation *v,
+                                 size_t i)
+{
+    enum status st = STATUS_OK;
+    const struct validate_point *p = &v->point[i];
+    char path[VALIDATE_PATH];
+    struct loaded_plan plan = {0};
+    struct measurement m = {0};
+    if (job->grid && !exists(p->plan))
+        TRY(make_plan(job, i, p->plan));
+    TRY(load_plan_only(p->plan, &plan));
+    for (size_t k = 0; k < VALIDATE_ENGINES; k++) {
+        TRY(prediction_path(job, p, k, path));
+        if (exists(path))
+            continue;
+        TRY(point_predict(&plan, p->plan, validate_engines[k], &m));
+        TRY(measurement_write(&m, path, job->by));
+        measurement_free(&m);
+    }
+out:
+    measurement_free(&m);
+    loaded_plan_free(&plan);
+    return st;
+}
+
+struct predictions {
+    const struct validate_job *job;
+    const struct validation *v;
+};
+
+static enum status predict_one(void *context, size_t i, void *slot)
+{
+    const struct predictions *p = context;
+    enum status st = predict_point(p->job, p->v, i);
+    if (st == STATUS_OK || st == STATUS_NOMEM || st == STATUS_IO)
+        return st;
+    snprintf(slot, FAILURE, "%s", error_message());
+    return STATUS_OK;
+}
+
+/* A line per prediction, as they are on disk. */
+static enum status put_manifest(const struct validate_job *job, const struct validation *v,
+                                FILE *out)
+{
+    enum status st = STATUS_OK;
+    struct measurement m = {0};
+    char path[VALIDATE_PATH], hex[DIGEST_HEX], *text = NULL;
+    size_t length;
+    fprintf(out, "# plan\tengine\tpredicted_s\tsha256\n");
+    for (size_t i = 0; i < v->points; i++) {
+        for (size_t k = 0; k < VALIDATE_ENGINES && !v->point[i].failure; k++) {
+            TRY(prediction_path(job, &v->point[i], k, path));
+            TRY(measurement_read(path, &m));
+            TRY(file_read(path, &text, &length));
+            digest_hex(text, length, hex);
+            fprintf(out, "%s\t%s\t%.9g\t%s\n", v->point[i].name, m.engine, m.iteration_s, hex);
+            free(text);
+            text = NULL;
+            measurement_free(&m);
+        }
+    }
+out:
+    free(text);
+    measurement_free(&m);
+    return st;
+}
+
+static enum status measured_path(const struct validate_job *job, const struct validate_point *p,
+                                 size_t repeat, char path[VALIDATE_PATH])
+{
+    char suffix[32];
+    snprintf(suffix, sizeof suffix, ".%zu.json", repeat + 1);
+    return validate_path(job->directory, "measured", p->name, suffix, path);
+}
+
+/* The first write of the manifest: nothing may have been measured. */
+static enum status write_manifest(const struct validate_job *job, const struct validation *v,
+                                  const char *path, const char *lines)
+{
+    enum status st = STATUS_OK;
+    char measured[VALIDATE_PATH], now[VALIDATE_TIME];
+    struct file_out f = {0};
+    for (size_t i = 0; i < v->points; i++)
+        for (size_t r = 0; r < job->repeats; r++) {
+            TRY(measured_path(job, &v->point[i], r, measured));
+            if (exists(measured)) {
+                st = error_set(STATUS_INVALID, "%s is older than the predictions", measured);
+                goto out;
+            }
+        }
+    validate_time(now);
+    TRY(file_create(path, &f));
+    fprintf(f.stream, "# written %s, before the first measurement\n%s", now, lines);
+    TRY(file_commit(&f));
+out:
+    file_discard(&f);
+    return st;
+}
+
+static enum status check_manifest(const char *path, const char *lines)
+{
+    enum status st;
+    char *text = NULL;
+    size_t length;
+    TRY(file_read(path, &text, &length));
+    const char *old = strchr(text, '\n');
+    if (!old || strcmp(old + 1, lines) != 0)
+        st = error_set(STATUS_INVALID,
+                       "%s: the predictions are not those that were made before "
+                       "the first measurement",
+                       path);
+out:
+    free(text);
+    return st;
+}
+
+enum status validate_predict(const struct validate_job *job, struct validation *v)
+{
+    enum status st = STATUS_OK;
+    struct predictions p = {job, v};
+    char path[VALIDATE_PATH], *lines = NULL;
+    size_t length = 0;
+    FILE *f = NULL;
+    char(*failure)[FAILURE] = calloc(v->points + 1, sizeof *failure);
+    if (!failure)
+        return error_set(STATUS_NOMEM, "%zu plans", v->points);
+    TRY(parallel_for(v->points, sizeof *failure, failure, predict_one, &p));
+    for (size_t i = 0; i < v->points; i++)
+        if (*failure[i])
+            TRY(text_copy(failure[i], &v->point[i].failure));
+    if (!(f = open_memstream(&lines, &length))) {
+        st = error_set(STATUS_NOMEM, "out of memory");
+        goto out;
+    }
+    TRY(put_manifest(job, v, f));
+    int closed = fclose(f);
+    f = NULL;
+    if (closed != 0) {
+        st = error_set(STATUS_NOMEM, "out of memory");
+        goto out;
+    }
+    TRY(validate_path(job->directory, "", "predictions", ".tsv", path));
+    TRY(exists(path) ? check_manifest(path, lines) : write_manifest(job, v, path, lines));
+out:
+    if (f)
+        fclose(f);
+    free(lines);
+    free(failure);
+    return st;
+}
+
+/* ---- measurements */
+
+/* Does a real run not fit, as the prediction says? Then the point fails. */
+static enum status check_memory(const struct validate_job *job, struct validate_point *p)
+{
+    enum status st = STATUS_OK;
+    char path[VALIDATE_PATH], lack[REPORT_VERDICT];
+    struct measurement m = {0};
+    bool real = !strcmp(job->run.engine, "tcp") || !strcmp(job->run.engine, "mpi");
+    if (!real || (job->run.compute && !strcmp(job->run.compute, "paced")))
+        return STATUS_OK;
+    TRY(prediction_path(job, p, VALIDATE_ENGINES - 1, path));
+    TRY(measurement_read(path, &m));
+    if (measurement_overfull(&m) > 0) {
+        error_set(STATUS_INFEASIBLE, "out of memory, not run: %s", report_lack(&m, lack));
+        st = validate_fail(p);
+    }
+out:
+    measurement_free(&m);
+    return st;
+}
+
+/* Fisher and Yates' shuffle. */
+static void shuffle(size_t *order, size_t n, uint64_t key)
+{
+    for (size_t i = 0; i < n; i++)
+        order[i] = i;
+    for (size_t i = n; i > 1; i--) {
+        size_t k = (size_t)(random_at(key, i) % i), other = order[k];
+        order[k] = order[i - 1];
+        order[i - 1] = other;
+    }
+}
+
+/* A run that was made, or was not; `result` one line. */
+static enum status log_run(const struct validate_job *job, const char *began, size_t run,
+                           const struct validate_point *p, size_t repeat, double load,
+                           const char *result)
+{
+    enum status st;
+    char path[VALIDATE_PATH];
+    TRY(validate_path(job->directory, "", "runs", ".tsv", path));
+    bool is_new = !exists(path);
+    FILE *f = fopen(path, "a");
+    if (!f)
+        return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+    if (is_new)
+        fprintf(f, "# began_utc\trun\tplan\trepeat\tload_1min\tresult\n");
+    fprintf(f, "%s\t%zu\t%s\t%zu\t%.2f\t", began, run, p->name, repeat + 1, load);
+    for (; *result; result++)
+        putc((unsigned char)*result < ' ' ? ' ' : *result, f);
+    putc('\n', f);
+    if (fclose(f) != 0)
+        return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+out:
+    return st;
+}
+
+/* One run of one point, unless it is there. */
+static enum status measure_point(const struct validate_job *job, struct validate_point *p,
+                                 size_t repeat, size_t run)
+{
+    enum status st;
+    char path[VALIDATE_PATH], began[VALIDATE_TIME], result[FAILURE];
+    double load = 0;
+    struct measurement m = {0};
+    TRY(measured_path(job, p, repeat, path));
+    if (exists(path))
+        goto out;
+    validate_time(began);
+    if (getloadavg(&load, 1) != 1)
+        load = 0;
+    st = point_measure(p->plan, &job->run, path);
+    if (st != STATUS_OK && job->run.interrupted && *job->run.interrupted) {
+        st = STATUS_OK; /* it did not fail, it was not done */
+        goto out;
+    }
+    if (st == STATUS_NOMEM)
+        goto out;
+    if (st != STATUS_OK) {
+        snprintf(result, sizeof result, "failed: %s", error_message());
+        TRY(validate_fail(p));
+    } else {
+        TRY(measurement_read(path, &m));
+        snprintf(result, sizeof result, "%.6g s", m.iteration_s);
+    }
+    TRY(log_run(job, began, run, p, repeat, load, result));
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "run %zu, %s: %s\n", run, p->name, result);
+out:
+    measurement_free(&m);
+    return st;
+}
+
+enum status validate_measure(const struct validate_job *job, struct validation *v)
+{
+    enum status st = STATUS_OK;
+    size_t *order = calloc(v->points + 1, sizeof *order);
+    if (!order)
+        return error_set(STATUS_NOMEM, "%zu plans", v->points);
+    for (size_t i = 0; i < v->points; i++)
+        if (!v->point[i].failure)
+            TRY(check_memory(job, &v->point[i]));
+    for (size_t r = 0, run = 1; r < job->repeats; r++) {
+        shuffle(order, v->points, random_key(job->seed, r));
+        for (size_t i = 0; i < v->points; i++, run++) {
+            if (job->run.interrupted && *job->run.interrupted)
+                goto out;
+            if (!v->point[order[i]].failure)
+                TRY(measure_point(job, &v->point[order[i]], r, run));
+        }
+    }
+out:
+    free(order);
+    return st;
+}
+
+/* ---- all files */
+
+static enum status collect_file(struct validation *v, const char *path)
+{
+    enum status st;
+    struct measurement m = {0};
+    if (!exists(path))
+        return STATUS_OK;
+    TRY(measurement_read(path, &m));
+    TRY(validate_add_file(v, path, &m));
+out:
+    measurement_free(&m);
+    return st;
+}
+
+enum status validate_collect(const struct validate_job *job, struct validation *v)
+{
+    enum status st = STATUS_OK;
+    char path[VALIDATE_PATH];
+    for (size_t i = 0; i < v->points; i++) {
+        for (size_t k = 0; k < VALIDATE_ENGINES; k++) {
+            TRY(prediction_path(job, &v->point[i], k, path));
+            TRY(collect_file(v, path));
+        }
+        for (size_t r = 0; r < job->repeats; r++) {
+            TRY(measured_path(job, &v->point[i], r, path));
+            TRY(collect_file(v, path));
+        }
+    }
+out:
+    return st;
+}

@@ -1,0 +1,337 @@
+#include "study/validate.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/digest.h"
+#include "core/file.h"
+#include "core/units.h"
+#include "plots/plot.h"
+
+/* Text of others in a line or a cell of Markdown. */
+static void put_text(FILE *out, const char *text)
+{
+    for (; text && *text; text++) {
+        if (strchr("|\\`*_<>[]", *text))
+            putc('\\', out);
+        putc((unsigned char)*text < ' ' ? ' ' : *text, out);
+    }
+}
+
+static void put_pair(FILE *out, const char *key, const char *value)
+{
+    fprintf(out, "| %s | ", key);
+    put_text(out, value);
+    fputs(" |\n", out);
+}
+
+/* Between back quotes. */
+static void put_code(FILE *out, const char *text)
+{
+    putc('`', out);
+    for (; *text; text++)
+        putc((unsigned char)*text < ' ' || *text == '`' ? ' ' : *text, out);
+    putc('`', out);
+}
+
+static void put_code_pair(FILE *out, const char *key, const char *value)
+{
+    fprintf(out, "| %s | ", key);
+    put_code(out, value);
+    fputs(" |\n", out);
+}
+
+/* ---- what was done */
+
+static void put_grid(FILE *out, const struct validate_job *job)
+{
+    if (!job->grid)
+        return;
+    put_code_pair(out, "model", job->plan.model);
+    for (size_t a = 0; a < job->grid->axes; a++) {
+        const struct grid_axis *axis = &job->grid->axis[a];
+        fprintf(out, "| %s | ", axis->key);
+        for (size_t i = 0; i < axis->n; i++) {
+            fputs(i ? ", " : "", out);
+            put_text(out, axis->value[i]);
+        }
+        fputs(" |\n", out);
+    }
+}
+
+static void put_machine(FILE *out, const struct validate_setup *s)
+{
+    char memory[UNITS_TEXT];
+    fputs("| machine | ", out);
+    put_text(out, s->host);
+    fputs(": ", out);
+    put_text(out, s->cpu);
+    fprintf(out, ", %lld cores, %s |\n", (long long)s->cores,
+            units_print(UNIT_BYTES, (double)s->memory_bytes, memory));
+    put_pair(out, "kernel", s->kernel);
+}
+
+static void put_protocol(FILE *out, const struct validate_job *job, const struct validate_setup *s)
+{
+    fprintf(out,
+            "\n## Order of things\n\n"
+            "1. %s: plans and predictions begun.\n"
+            "2. %s: all predictions complete, before the first measurement. `predictions.tsv` "
+            "lists them with their SHA-256; its own is `%s`.\n",
+            s->began, s->predicted, s->hash);
+    if (!s->measured) {
+        fputs("3. No run was made.\n", out);
+        return;
+    }
+    fprintf(out,
+            "3. %s: first run. %zu runs, logged in `runs.tsv`: each repeat runs every plan once, "
+            "in an order shuffled by seed %llu.\n"
+            "\nLoad average (1 minute) when a run began: least %.2f, median %.2f, greatest %.2f.\n",
+            s->measured, s->runs, (unsigned long long)job->seed, s->load[0], s->load[1],
+            s->load[2]);
+}
+
+static void put_setup(FILE *out, const struct validate_job *job, const struct validate_setup *s)
+{
+    const struct point_run *r = &job->run;
+    fputs("\n## Setup\n\n| | |\n|---|---|\n", out);
+    put_grid(out, job);
+    bool emulated = !strcmp(r->engine, "netns") || !strcmp(r->engine, "smpi");
+    fprintf(out,
+            "| runs | engine %s, device %s, compute %s; repeats %zu, of %zu steps after %zu |\n",
+            r->engine, emulated ? "none" : r->device,
+            r->compute ? r->compute
+            : emulated ? "paced"
+                       : "real where the CPU can",
+            job->repeats, r->steps, r->warmup);
+    fprintf(out, "| seed | %llu |\n", (unsigned long long)job->seed);
+    put_machine(out, s);
+    put_pair(out, "version", s->version);
+    put_code_pair(out, "command", s->command);
+    put_protocol(out, job, s);
+}
+
+static void put_foreign_setup(FILE *out, const struct validation *v, const struct provenance *by)
+{
+    size_t runs = 0;
+    for (size_t i = 0; i < v->files; i++)
+        runs += strcmp(v->m[i].engine, engine_analytic.name) != 0 &&
+                strcmp(v->m[i].engine, engine_simgrid.name) != 0;
+    fputs("\n## Setup\n\n| | |\n|---|---|\n", out);
+    fprintf(out, "| runs | %zu measurement files, made before |\n", runs);
+    put_pair(out, "version", by->version);
+    put_code_pair(out, "command", by->command);
+    fputs("\nThe predictions were made after the measurements, from the plan files that these name "
+          "(SHA-256 compared).\n",
+          out);
+}
+
+/* ---- what came out */
+
+static void put_table(FILE *out, const struct validate_table *t)
+{
+    char a[UNITS_TEXT], b[UNITS_TEXT], c[UNITS_TEXT];
+    fputs("\n## Result\n\n| plan | run by | runs | samples | measured | quartiles |", out);
+    for (size_t k = 0; k < VALIDATE_ENGINES; k++)
+        fprintf(out, " %s | error |", validate_engines[k]->name);
+    fputs("\n|---|---|--:|--:|--:|---|", out);
+    for (size_t k = 0; k < VALIDATE_ENGINES; k++)
+        fputs("--:|--:|", out);
+    putc('\n', out);
+    for (size_t i = 0; i < t->rows; i++) {
+        const struct validate_row *r = &t->row[i];
+        fputs("| ", out);
+        put_text(out, r->plan);
+        fputs(" | ", out);
+        put_text(out, r->engine);
+        fprintf(out, " | %zu | %.6g | %s | %s to %s |", r->runs, r->samples,
+                units_print(UNIT_SECONDS, r->measured_s, a), units_print(UNIT_SECONDS, r->low_s, b),
+                units_print(UNIT_SECONDS, r->high_s, c));
+        for (size_t k = 0; k < VALIDATE_ENGINES; k++) {
+            if (isnan(r->error[k]))
+                fputs(" | |", out);
+            else
+                fprintf(out, " %s | %+.2f %% |", units_print(UNIT_SECONDS, r->predicted_s[k], a),
+                        100 * r->error[k]);
+        }
+        putc('\n', out);
+    }
+    fputs("\nMeasured: iteration time, median of the runs' medians; quartiles of all iterations of "
+          "all runs. Error: predicted / measured - 1.\n\n",
+          out);
+    for (size_t i = 0; i < t->summaries; i++) {
+        char text[VALIDATE_TEXT];
+        fputs("* ", out);
+        put_text(out, validate_describe(t, &t->summary[i], text));
+        putc('\n', out);
+    }
+    fputs(
+        "\nTau and regret are about the time per sample. Regret: how much slower the plan is that "
+        "is predicted to be fastest than the one that was.\n",
+        out);
+}
+
+static void put_failures(FILE *out, const struct validation *v)
+{
+    size_t failures = 0;
+    for (size_t i = 0; i < v->points; i++) {
+        if (!v->point[i].failure)
+            continue;
+        fputs(failures++ ? "* " : "\n## Failed\n\n* ", out);
+        put_text(out, v->point[i].name);
+        fputs(": ", out);
+        put_text(out, v->point[i].failure);
+        putc('\n', out);
+    }
+}
+
+/* Equal but for their numbers? */
+static bool alike(const char *a, const char *b)
+{
+    for (;; a++, b++) {
+        while (isdigit((unsigned char)*a) || *a == '.')
+            a++;
+        while (isdigit((unsigned char)*b) || *b == '.')
+            b++;
+        if (*a != *b || !*a)
+            return *a == *b;
+    }
+}
+
+/* How many of the warnings from (i, k) on are like it; 0 when an earlier one is. */
+static size_t count_alike(const struct validation *v, size_t i, size_t k)
+{
+    size_t n = 0;
+    for (size_t j = 0; j < v->files; j++)
+        for (size_t l = 0; l < v->m[j].warnings; l++) {
+            if (!alike(v->m[j].warning[l], v->m[i].warning[k]))
+                continue;
+            if (j < i || (j == i && l < k))
+                return 0;
+            n++;
+        }
+    return n;
+}
+
+static void put_warnings(FILE *out, const struct validation *v)
+{
+    bool any = false;
+    for (size_t i = 0; i < v->files; i++)
+        for (size_t k = 0; k < v->m[i].warnings; k++) {
+            size_t n = count_alike(v, i, k);
+            if (n == 0)
+                continue;
+            fputs(any ? "* " : "\n## Warnings\n\n* ", out);
+            any = true;
+            put_text(out, v->m[i].warning[k]);
+            fputs(" (", out);
+            put_text(out, v->file[i]);
+            if (n > 1)
+                fprintf(out, "; %zu more like this", n - 1);
+            fputs(")\n", out);
+        }
+}
+
+static void put_limits(FILE *out, const struct validate_table *t)
+{
+    bool paced = false, simulated = false, emulated = false;
+    for (size_t i = 0; i < t->rows; i++) {
+        const char *engine = t->row[i].engine;
+        simulated |= !strcmp(engine, "smpi");
+        emulated |= !strcmp(engine, "netns");
+        paced |= strstr(engine, "-paced") || simulated || emulated;
+    }
+    fputs("\n## Limits\n\n", out);
+    if (paced)
+        fputs(
+            "* Compute was paced: ops took their predicted time, so errors are those of messages, "
+            "schedules and overheads only.\n",
+            out);
+    if (simulated)
+        fputs("* smpi is a second simulator, not a measurement.\n", out);
+    if (emulated)
+        fputs("* netns: the network was emulated on one machine.\n", out);
+    fputs("* One machine, these plans: what holds here says nothing about other models or "
+          "networks.\n"
+          "* Plans of different batches are compared by time per sample, not by how well they "
+          "train.\n",
+          out);
+}
+
+static enum status write_report(const struct validate_outcome *o, bool drawn)
+{
+    enum status st;
+    char path[VALIDATE_PATH];
+    size_t n = o->validation->points;
+    struct file_out f = {0};
+    TRY(validate_path(o->directory, "", "report", ".md", path));
+    TRY(file_create(path, &f));
+    fprintf(f.stream,
+            "# Predicted against measured\n\nHow far are the predictions from the iteration times "
+            "of %zu plan%s, and do they choose the right one?\n",
+            n, n == 1 ? "" : "s");
+    if (o->job)
+        put_setup(f.stream, o->job, o->setup);
+    else
+        put_foreign_setup(f.stream, o->validation, o->by);
+    put_table(f.stream, o->table);
+    if (drawn)
+        fputs("\n![predicted against measured](scatter.svg)\n\n![iteration times](bars.svg)\n",
+              f.stream);
+    put_failures(f.stream, o->validation);
+    put_warnings(f.stream, o->validation);
+    put_limits(f.stream, o->table);
+    TRY(file_commit(&f));
+out:
+    file_discard(&f);
+    return st;
+}
+
+static enum status write_results(const struct validation *v, const struct validate_table *t,
+                                 const char *directory)
+{
+    enum status st;
+    char path[VALIDATE_PATH];
+    struct file_out f = {0};
+    TRY(validate_path(directory, "", "results", ".tsv", path));
+    TRY(file_create(path, &f));
+    validate_print(v, t, f.stream);
+    TRY(file_commit(&f));
+out:
+    file_discard(&f);
+    return st;
+}
+
+static enum status draw(const struct validation *v, const char *directory,
+                        const struct provenance *by)
+{
+    enum status st;
+    char path[VALIDATE_PATH];
+    const char *const *name = (const char *const *)v->file;
+    TRY(validate_path(directory, "", "scatter", ".svg", path));
+    TRY(plot_scatter(v->m, name, v->files, path, by));
+    TRY(validate_path(directory, "", "bars", ".svg", path));
+    TRY(plot_bars(v->m, name, v->files, path, by));
+out:
+    return st;
+}
+
+enum status validate_report(const struct validate_outcome *o)
+{
+    enum status st;
+    bool drawn = o->table->rows > 0;
+    TRY(write_results(o->validation, o->table, o->directory));
+    if (drawn) {
+        st = draw(o->validation, o->directory, o->by);
+        drawn = st == STATUS_OK;
+        if (st == STATUS_EXTERNAL) /* no gnuplot: the numbers are there all the same */
+            fprintf(stderr, "no pictures: %s\n", error_message());
+        else
+            TRY(st);
+    }
+    TRY(write_report(o, drawn));
+out:
+    return st;
+}

@@ -1,0 +1,255 @@
+#include "study/validate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/compare.h"
+#include "core/statistics.h"
+
+const struct engine *const validate_engines[VALIDATE_ENGINES] = {&engine_analytic, &engine_simgrid};
+
+const char *validate_plan_name(const char *path, char name[VALIDATE_NAME])
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    size_t length = strlen(base);
+    if (length > 5 && !strcmp(base + length - 5, ".json"))
+        length -= 5;
+    snprintf(name, VALIDATE_NAME, "%.*s", (int)(length < 1000 ? length : 1000), base);
+    return name;
+}
+
+/* ---- rows */
+
+static bool is_row(const struct measurement *m, const struct measurement *first)
+{
+    return !strcmp(m->engine, first->engine) && measurement_same_plan(m, first);
+}
+
+/* Is file i the first of its plan and engine? */
+static bool is_first(const struct validation *v, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (is_row(&v->m[k], &v->m[i]))
+            return false;
+    return true;
+}
+
+/* Median and quartiles of the runs that file `first` begins; room [all iterations of v]. */
+static void measure(const struct validation *v, size_t first, double *room,
+                    struct validate_row *row)
+{
+    size_t n = 0;
+    for (size_t i = first; i < v->files; i++)
+        if (is_row(&v->m[i], &v->m[first]))
+            room[row->runs++] = v->m[i].iteration_s;
+    qsort(room, row->runs, sizeof *room, by_value);
+    row->measured_s = quantile_sorted(room, row->runs, 0.5);
+    for (size_t i = first; i < v->files; i++) {
+        if (v->m[i].iterations == 0 || !is_row(&v->m[i], &v->m[first]))
+            continue;
+        memcpy(room + n, v->m[i].iterations_s, v->m[i].iterations * sizeof *room);
+        n += v->m[i].iterations;
+    }
+    qsort(room, n, sizeof *room, by_value);
+    row->iterations = n;
+    row->low_s = n ? quantile_sorted(room, n, 0.25) : row->measured_s;
+    row->high_s = n ? quantile_sorted(room, n, 0.75) : row->measured_s;
+}
+
+static struct validate_row make_row(const struct validation *v, size_t first, double *room)
+{
+    const struct measurement *m = &v->m[first];
+    struct validate_row row = {.platform = m->platform ? m->platform : "", .engine = m->engine};
+    measure(v, first, room, &row);
+    for (size_t k = 0; k < VALIDATE_ENGINES; k++) {
+        row.predicted_s[k] = row.error[k] = NAN;
+        for (size_t i = 0; i < v->files; i++) {
+            if (strcmp(v->m[i].engine, validate_engines[k]->name) != 0 ||
+                !measurement_same_plan(&v->m[i], m))
+                continue;
+            row.predicted_s[k] = v->m[i].iteration_s;
+            row.error[k] = row.predicted_s[k] / row.measured_s - 1;
+            row.samples = v->m[i].samples_per_s * v->m[i].iteration_s;
+        }
+    }
+    validate_plan_name(m->plan ? m->plan : v->file[first], row.plan);
+    return row;
+}
+
+/* ---- summaries */
+
+static bool counts(const struct validate_row *r, const struct validate_summary *s, size_t k)
+{
+    return !isnan(r->error[k]) && !strcmp(r->engine, s->measured_by) &&
+           (!s->platform || !strcmp(r->platform, s->platform));
+}
+
+/* Figures over the rows that count; room [3 * rows]. */
+static void summarise(const struct validate_table *t, size_t k, bool one_platform, double *room,
+                      struct validate_summary *s)
+{
+    double *error = room, *predicted = room + t->rows, *measured = predicted + t->rows;
+    size_t n = 0;
+    for (size_t i = 0; i < t->rows; i++) {
+        const struct validate_row *r = &t->row[i];
+        if (!counts(r, s, k))
+            continue;
+        error[n] = fabs(r->error[k]);
+        predicted[n] = r->predicted_s[k] / r->samples;
+        measured[n] = r->measured_s / r->samples;
+        if (n == 0 || error[n] > s->worst_error) {
+            s->worst = i;
+            s->worst_error = error[n];
+        }
+        if (n == 0 || predicted[n] < t->row[s->chosen].predicted_s[k] / t->row[s->chosen].samples)
+            s->chosen = i;
+        if (n == 0 || measured[n] < t->row[s->best].measured_s / t->row[s->best].samples)
+            s->best = i;
+        n++;
+    }
+    s->plans = n;
+    s->kendall_tau = n < COMPARE_RANKED ? NAN : kendall_tau(predicted, measured, n);
+    s->regret = n < COMPARE_RANKED || !one_platform ? NAN : regret(predicted, measured, n);
+    qsort(error, n, sizeof *error, by_value);
+    s->median_error = n ? quantile_sorted(error, n, 0.5) : NAN;
+}
+
+/* Is row i the first of its engine, and of its platform too unless `any`? */
+static bool begins(const struct validate_table *t, size_t i, bool any)
+{
+    for (size_t k = 0; k < i; k++)
+        if (!strcmp(t->row[k].engine, t->row[i].engine) &&
+            (any || !strcmp(t->row[k].platform, t->row[i].platform)))
+            return false;
+    return true;
+}
+
+static bool has_platforms(const struct validate_table *t, const char *engine)
+{
+    const char *first = NULL;
+    for (size_t i = 0; i < t->rows; i++) {
+        if (strcmp(t->row[i].engine, engine) != 0)
+            continue;
+        if (first && strcmp(first, t->row[i].platform) != 0)
+            return true;
+        first = t->row[i].platform;
+    }
+    return false;
+}
+
+static void add_summary(struct validate_table *t, size_t row, size_t k, bool all, double *room)
+{
+    bool several = has_platforms(t, t->row[row].engine);
+    struct validate_summary s = {.predicted_by = validate_engines[k]->name,
+                                 .measured_by = t->row[row].engine,
+                                 .platform = all ? NULL : t->row[row].platform};
+    summarise(t, k, !all || !several, room, &s);
+    if (s.plans > 0)
+        t->summary[t->summaries++] = s;
+}
+
+/* Per predicting engine and engine that ran: over all plans, then per platform if several. */
+static void add_summaries(struct validate_table *t, double *room)
+{
+    for (size_t k = 0; k < VALIDATE_ENGINES; k++) {
+        for (size_t i = 0; i < t->rows; i++)
+            if (begins(t, i, true))
+                add_summary(t, i, k, true, room);
+        for (size_t i = 0; i < t->rows; i++)
+            if (begins(t, i, false) && has_platforms(t, t->row[i].engine))
+                add_summary(t, i, k, false, room);
+    }
+}
+
+enum status validate_tabulate(const struct validation *v, struct validate_table *out)
+{
+    enum status st = STATUS_OK;
+    struct validate_table t = {0};
+    size_t most = v->files;
+    for (size_t i = 0; i < v->files; i++)
+        most += v->m[i].iterations;
+    double *room = calloc(3 * most + 1, sizeof *room);
+    t.row = calloc(v->files + 1, sizeof *t.row);
+    t.summary = calloc(2 * VALIDATE_ENGINES * v->files + 1, sizeof *t.summary);
+    if (!room || !t.row || !t.summary) {
+        st = error_set(STATUS_NOMEM, "a table of %zu measurements", v->files);
+        goto out;
+    }
+    for (size_t i = 0; i < v->files; i++) {
+        if (engine_predicts(v->m[i].engine) || !is_first(v, i))
+            continue;
+        t.row[t.rows] = make_row(v, i, room);
+        bool predicted = false;
+        for (size_t k = 0; k < VALIDATE_ENGINES; k++)
+            predicted |= !isnan(t.row[t.rows].error[k]);
+        t.rows += predicted;
+    }
+    add_summaries(&t, room);
+    *out = t;
+    t = (struct validate_table){0};
+out:
+    free(room);
+    validate_table_free(&t);
+    return st;
+}
+
+void validate_table_free(struct validate_table *t)
+{
+    free(t->row);
+    free(t->summary);
+    *t = (struct validate_table){0};
+}
+
+/* ---- for people */
+
+const char *validate_describe(const struct validate_table *t, const struct validate_summary *s,
+                              char text[VALIDATE_TEXT])
+{
+    char tau[48] = "", lost[160] = "";
+    if (!isnan(s->kendall_tau))
+        snprintf(tau, sizeof tau, "; Kendall tau %.3f", s->kendall_tau);
+    if (!isnan(s->regret))
+        snprintf(lost, sizeof lost, "; regret %.2f %% (chosen %s, best %s)", 100 * s->regret,
+                 t->row[s->chosen].plan, t->row[s->best].plan);
+    else if (s->plans < COMPARE_RANKED)
+        snprintf(lost, sizeof lost, "; tau and regret need %d plans", COMPARE_RANKED);
+    snprintf(text, VALIDATE_TEXT,
+             "%s against %s%s%.60s: %zu plan%s; absolute error: median %.2f %%, worst %.2f %% "
+             "(%s)%s%s",
+             s->predicted_by, s->measured_by, s->platform ? " on " : "",
+             s->platform ? s->platform : "", s->plans, s->plans == 1 ? "" : "s",
+             100 * s->median_error, 100 * s->worst_error, t->row[s->worst].plan, tau, lost);
+    return text;
+}
+
+void validate_print(const struct validation *v, const struct validate_table *t, FILE *out)
+{
+    char text[VALIDATE_TEXT];
+    int width = 6;
+    for (size_t i = 0; i < t->rows; i++) {
+        int length = (int)strlen(t->row[i].plan);
+        width = length > width ? length : width;
+    }
+    fprintf(out, "%-*s\tengine\truns\tsamples\tmeasured_s\tq1_s\tq3_s", width, "# plan");
+    for (size_t k = 0; k < VALIDATE_ENGINES; k++)
+        fprintf(out, "\t%s_s\terror_%%", validate_engines[k]->name);
+    putc('\n', out);
+    for (size_t i = 0; i < t->rows; i++) {
+        const struct validate_row *r = &t->row[i];
+        fprintf(out, "%-*s\t%s\t%zu\t%.6g\t%.6g\t%.6g\t%.6g", width, r->plan, r->engine, r->runs,
+                r->samples, r->measured_s, r->low_s, r->high_s);
+        for (size_t k = 0; k < VALIDATE_ENGINES; k++) {
+            if (isnan(r->error[k]))
+                fprintf(out, "\t-\t-");
+            else
+                fprintf(out, "\t%.6g\t%+.2f", r->predicted_s[k], 100 * r->error[k]);
+        }
+        putc('\n', out);
+    }
+    for (size_t i = 0; i < v->points; i++)
+        if (v->point[i].failure)
+            fprintf(out, "# failed: %s: %s\n", v->point[i].name, v->point[i].failure);
+    for (size_t i = 0; i < t->summaries; i++)
+        fprintf(out, "# %s\n", validate_describe(t, &t->summary[i], text));
+}

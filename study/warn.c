@@ -1,0 +1,185 @@
+#include "study/warn.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/cost.h"
+#include "core/model.h"
+#include "core/plan.h"
+#include "sim/traffic.h"
+
+enum { NAMED = 3, LOOKED_AT = 1024 };
+
+/* ---- costs */
+
+static size_t extrapolated_on(const struct plan *p, const struct plan_stage *s,
+                              const struct model *m, const struct device_type *type)
+{
+    const struct cost_split split = {s->tensor_parallel, s->expert_parallel,
+                                     p->sequence_parallel && s->tensor_parallel > 1};
+    size_t n = 0;
+    for (size_t k = 0; k < s->ops; k++)
+        n += cost_op(m, type, s->op[k], p->microbatch_size, p->optimizer, &split).extrapolated;
+    return n;
+}
+
+static bool runs_on(const struct plan_stage *s, const struct topology *t, uint32_t type)
+{
+    for (size_t k = 0; k < s->devices; k++)
+        if (t->type_of[s->device[k]] == type)
+            return true;
+    return false;
+}
+
+static enum status warn_of_costs(const struct plan *plan, const struct program *p,
+                                 const struct evaluation_context *c, struct measurement *m)
+{
+    enum status st = STATUS_OK;
+    double busy_s = 0;
+    for (uint32_t type = 0; type < c->topology->types; type++) {
+        size_t n = 0, all = 0;
+        for (size_t s = 0; s < plan->stages; s++)
+            if (runs_on(&plan->stage[s], c->topology, type)) {
+                all += plan->stage[s].ops;
+                n += extrapolated_on(plan, &plan->stage[s], c->model, &c->topology->type[type]);
+            }
+        if (n > 0)
+            TRY(measurement_warn(m,
+                                 "times of %zu of %zu ops on '%s' are extrapolated: their sizes "
+                                 "are outside the measured range",
+                                 n, all, c->topology->type[type].name));
+    }
+    for (size_t i = 0; i < p->ops; i++)
+        busy_s += op_computes(&p->op[i]) ? p->op[i].seconds : 0;
+    if (busy_s <= 0)
+        TRY(measurement_warn(m, "the model has neither FLOP nor measured times: nothing that is "
+                                "computed takes time"));
+out:
+    return st;
+}
+
+/* ---- communication */
+
+static enum status warn_of_empty_stages(const struct plan *plan, const struct model *model,
+                                        struct measurement *m)
+{
+    enum status st = STATUS_OK;
+    size_t n = 0, first = 0;
+    for (size_t s = 0; s < plan->stages; s++) {
+        int64_t bytes = 0;
+        for (size_t k = 0; k < plan->stage[s].ops; k++) {
+            const struct model_op *o = &model->op[plan->stage[s].op[k]];
+            bytes += o->parameter_bytes + o->shared_bytes;
+        }
+        if (plan->stage[s].replicas > 1 && bytes == 0 && n++ == 0)
+            first = s;
+    }
+    if (n > 0)
+        TRY(measurement_warn(m,
+                             "%zu replicated stage%s (the first: %zu) ha%s no parameters: nothing "
+                             "is summed over %s replicas",
+                             n, n > 1 ? "s" : "", first, n > 1 ? "ve" : "s",
+                             n > 1 ? "their" : "its"));
+out:
+    return st;
+}
+
+static enum status warn_of_empty_calls(struct measurement *m)
+{
+    enum status st = STATUS_OK;
+    for (size_t k = 0; k < m->calls; k++)
+        if (m->call[k].bytes == 0)
+            TRY(measurement_warn(m, "%.0f %s%s for %s of no bytes", m->call[k].calls,
+                                 measured_call_name(&m->call[k]), m->call[k].calls > 1 ? "s" : "",
+                                 op_purpose_names[m->call[k].purpose]));
+out:
+    return st;
+}
+
+/* One line for all tiers that stay inside a node, join devices of the plan and carry nothing. */
+static enum status warn_of_idle_links(const struct program *p, const struct topology *t,
+                                      const double *tier_bytes, struct measurement *m)
+{
+    enum status st = STATUS_OK;
+    char text[256] = "";
+    size_t ranks = p->ranks < LOOKED_AT ? p->ranks : LOOKED_AT;
+    bool *inside = calloc(t->tiers + 1, sizeof *inside);
+    size_t *pairs = calloc(t->tiers + 1, sizeof *pairs);
+    if (!inside || !pairs) {
+        st = error_set(STATUS_NOMEM, "%zu tiers", t->tiers);
+        goto out;
+    }
+    if (!topology_inside(t, inside))
+        goto out;
+    for (size_t a = 0; a < ranks; a++)
+        for (size_t b = 0; b < ranks; b++)
+            if (a != b)
+                pairs[topology_map_at(&t->between, p->rank[a].device, p->rank[b].device)]++;
+    for (size_t k = 0; k < t->tiers; k++) {
+        size_t n = strlen(text);
+        if (inside[k] && pairs[k] > 0 && tier_bytes[k] <= 0)
+            snprintf(text + n, sizeof text - n, "%s%s (%zu)", n > 0 ? ", " : "", t->tier[k].name,
+                     pairs[k]);
+    }
+    if (*text)
+        TRY(measurement_warn(m,
+                             "links inside nodes carry nothing although they join pairs of the "
+                             "plan's devices: %s",
+                             text));
+out:
+    free(pairs);
+    free(inside);
+    return st;
+}
+
+/* ---- devices */
+
+static enum status warn_of_idle_devices(const struct plan *plan, const struct topology *t,
+                                        struct measurement *m)
+{
+    enum status st = STATUS_OK;
+    char names[256] = "";
+    size_t idle = 0;
+    bool *used = calloc(t->n + 1, sizeof *used);
+    if (!used)
+        return error_set(STATUS_NOMEM, "%zu devices", t->n);
+    for (size_t s = 0; s < plan->stages; s++)
+        for (size_t k = 0; k < plan->stage[s].devices; k++)
+            used[plan->stage[s].device[k]] = true;
+    for (size_t d = 0; d < t->n; d++) {
+        size_t n = strlen(names);
+        if (!used[d] && idle++ < NAMED)
+            snprintf(names + n, sizeof names - n, "%s%.60s", n > 0 ? ", " : "", t->device[d]);
+    }
+    if (idle > 0)
+        TRY(measurement_warn(m, "%zu of the platform's %zu devices have no work: %s%s", idle, t->n,
+                             names, idle > NAMED ? ", ..." : ""));
+out:
+    free(used);
+    return st;
+}
+
+enum status warn_simulation(const struct plan *plan, const struct program *p,
+                            const struct evaluation_context *context, struct measurement *m)
+{
+    enum status st = STATUS_OK;
+    const struct topology *t = context->topology;
+    char text[PERTURBATION_TEXT] = "";
+    double *tier_bytes = calloc(t->tiers + 1, sizeof *tier_bytes);
+    if (!tier_bytes) {
+        st = error_set(STATUS_NOMEM, "%zu tiers", t->tiers);
+        goto out;
+    }
+    if (context->perturbation && *perturbation_print(context->perturbation, text))
+        TRY(measurement_warn(m, "compute times are changed on purpose: %s", text));
+    TRY(warn_of_costs(plan, p, context, m));
+    TRY(warn_of_empty_stages(plan, context->model, m));
+    TRY(warn_of_empty_calls(m));
+    TRY(traffic_examine(p, t, &context->options.collective, m, tier_bytes));
+    TRY(warn_of_idle_links(p, t, tier_bytes, m));
+    TRY(warn_of_idle_devices(plan, t, m));
+out:
+    free(tier_bytes);
+    return st;
+}

@@ -1,0 +1,16 @@
+/* warn.h - what a user would want to be told about a simulation before believing it. */
+#ifndef STUDY_WARN_H
+#define STUDY_WARN_H
+
+#include "study/evaluate.h"
+
+/* Add warnings to m, one line per kind: perturbed compute times, times extrapolated beyond what
+ * was measured, compute that takes no time, replicated stages without parameters, messages and
+ * collectives of no bytes, devices without work, and links inside nodes that carry nothing although
+ * they join devices of the plan (of the first 1,024 ranks). Names the algorithms of m's calls on
+ * the way. `p` is what was simulated. O(ops + flows + ranks^2). */
+enum status warn_simulation(const struct plan *plan, const struct program *p,
+                            const struct evaluation_context *context,
+                            struct measurement *m) MUST_CHECK;
+
+#endif

@@ -1,0 +1,220 @@
+#include "study/yaml.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <yaml.h>
+
+#include "core/text.h"
+
+/* Where in the text the parser is. */
+struct reader {
+    yaml_parser_t parser;
+    const char *path;
+    int depth;
+};
+
+static enum status parser_failed(const struct reader *r)
+{
+    const yaml_parser_t *p = &r->parser;
+    if (p->error == YAML_MEMORY_ERROR)
+        return error_set(STATUS_NOMEM, "out of memory");
+    size_t line = p->error == YAML_READER_ERROR ? p->mark.line : p->problem_mark.line;
+    return error_set(STATUS_PARSE, "%s:%zu: not YAML: %s%s%s", r->path, line + 1,
+                     p->problem ? p->problem : "unreadable", p->context ? ", " : "",
+                     p->context ? p->context : "");
+}
+
+static enum status next(struct reader *r, yaml_event_t *event)
+{
+    if (!yaml_parser_parse(&r->parser, event))
+        return parser_failed(r);
+    return STATUS_OK;
+}
+
+static enum status refuse(const struct reader *r, const yaml_event_t *e, const char *what)
+{
+    return error_set(STATUS_PARSE, "%s:%zu: %s", r->path, e->start_mark.line + 1, what);
+}
+
+static enum status copy_scalar(const struct reader *r, const yaml_event_t *e, char **out)
+{
+    const char *text = (const char *)e->data.scalar.value;
+    if (e->data.scalar.anchor)
+        return refuse(r, e, "an anchor, which is not understood here");
+    for (size_t i = 0; i < e->data.scalar.length; i++)
+        if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+            return refuse(r, e, "a control character or a line break in a text");
+    if (!*text)
+        return refuse(r, e, "an empty value, expected a text or a number");
+    return text_copy(text, out);
+}
+
+/* realloc() for one more, at powers of two. */
+static enum status grow(void **array, size_t n, size_t size)
+{
+    if (n & (n - 1))
+        return STATUS_OK;
+    void *larger = realloc(*array, (n ? 2 * n : 1) * size);
+    if (!larger)
+        return error_set(STATUS_NOMEM, "out of memory");
+    *array = larger;
+    return STATUS_OK;
+}
+
+static enum status read_value(struct reader *r, yaml_event_t *e, struct yaml_value *out);
+
+static enum status read_list(struct reader *r, struct yaml_value *out)
+{
+    enum status st;
+    yaml_event_t e;
+    for (;;) {
+        TRY(next(r, &e));
+        if (e.type == YAML_SEQUENCE_END_EVENT) {
+            yaml_event_delete(&e);
+            return STATUS_OK;
+        }
+        void *array = out->item;
+        st = grow(&array, out->items, sizeof *out->item);
+        out->item = array;
+        if (st != STATUS_OK) {
+            yaml_event_delete(&e);
+            return st;
+        }
+        out->item[out->items] = (struct yaml_value){0};
+        TRY(read_value(r, &e, &out->item[out->items++]));
+    }
+out:
+    return st;
+}
+
+static enum status new_entry(struct reader *r, const yaml_event_t *e, struct yaml_value *out)
+{
+    enum status st;
+    if (e->type != YAML_SCALAR_EVENT)
+        return refuse(r, e, "expected a name before ':'");
+    void *array = out->entry;
+    st = grow(&array, out->entries, sizeof *out->entry);
+    out->entry = array;
+    TRY(st);
+    struct yaml_entry *entry = &out->entry[out->entries];
+    *entry = (struct yaml_entry){0};
+    TRY(copy_scalar(r, e, &entry->key));
+    entry->value.line = e->start_mark.line + 1;
+    for (size_t i = 0; i < out->entries; i++)
+        if (!strcmp(out->entry[i].key, entry->key)) {
+            st = error_set(STATUS_PARSE, "%s:%zu: '%.80s' a second time, first in line %zu",
+                           r->path, entry->value.line, entry->key, out->entry[i].value.line);
+            free(entry->key);
+            goto out;
+        }
+    out->entries++;
+out:
+    return st;
+}
+
+static enum status read_map(struct reader *r, struct yaml_value *out)
+{
+    enum status st;
+    yaml_event_t e;
+    out->is_map = true;
+    for (;;) {
+        TRY(next(r, &e));
+        bool end = e.type == YAML_MAPPING_END_EVENT;
+        st = end ? STATUS_OK : new_entry(r, &e, out);
+        yaml_event_delete(&e);
+        if (end || st != STATUS_OK)
+            return st;
+        TRY(next(r, &e));
+        TRY(read_value(r, &e, &out->entry[out->entries - 1].value));
+    }
+out:
+    return st;
+}
+
+/* The value that begins with *e, which is deleted. */
+static enum status read_value(struct reader *r, yaml_event_t *e, struct yaml_value *out)
+{
+    enum status st;
+    yaml_event_type_t type = e->type;
+    out->line = e->start_mark.line + 1;
+    if (type == YAML_SCALAR_EVENT)
+        st = copy_scalar(r, e, &out->text);
+    else if (type == YAML_ALIAS_EVENT)
+        st = refuse(r, e, "an alias ('*'); put texts that begin with * into quotes");
+    else if (r->depth == YAML_DEPTH)
+        st = refuse(r, e, "nested too deeply");
+    else if ((type == YAML_SEQUENCE_START_EVENT && e->data.sequence_start.anchor) ||
+             (type == YAML_MAPPING_START_EVENT && e->data.mapping_start.anchor))
+        st = refuse(r, e, "an anchor, which is not understood here");
+    else
+        st = STATUS_OK;
+    yaml_event_delete(e);
+    if (st != STATUS_OK || type == YAML_SCALAR_EVENT)
+        return st;
+    r->depth++;
+    st = type == YAML_SEQUENCE_START_EVENT ? read_list(r, out) : read_map(r, out);
+    r->depth--;
+    return st;
+}
+
+static enum status read_document(struct reader *r, struct yaml_value *out)
+{
+    enum status st;
+    yaml_event_t e;
+    yaml_event_type_t type;
+    do { /* the stream's start, the document's start */
+        TRY(next(r, &e));
+        type = e.type;
+        if (type == YAML_MAPPING_START_EVENT)
+            break;
+        if (type != YAML_STREAM_START_EVENT && type != YAML_DOCUMENT_START_EVENT)
+            st = error_set(STATUS_PARSE, "%s:%zu: expected settings, 'key: value'", r->path,
+                           e.start_mark.line + 1);
+        yaml_event_delete(&e);
+        TRY(st);
+    } while (true);
+    TRY(read_value(r, &e, out));
+    for (; type != YAML_STREAM_END_EVENT; yaml_event_delete(&e)) {
+        TRY(next(r, &e));
+        type = e.type;
+        if (type == YAML_DOCUMENT_START_EVENT) {
+            st = refuse(r, &e, "a second document");
+            yaml_event_delete(&e);
+            goto out;
+        }
+    }
+out:
+    return st;
+}
+
+enum status yaml_read(const char *path, const char *text, size_t length, struct yaml_value *out)
+{
+    struct reader r = {.path = path};
+    struct yaml_value v = {0};
+    if (!yaml_parser_initialize(&r.parser))
+        return error_set(STATUS_NOMEM, "out of memory");
+    yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, length);
+    enum status st = read_document(&r, &v);
+    yaml_parser_delete(&r.parser);
+    if (st == STATUS_OK)
+        *out = v;
+    else
+        yaml_value_free(&v);
+    return st;
+}
+
+void yaml_value_free(struct yaml_value *v)
+{
+    for (size_t i = 0; i < v->items; i++)
+        yaml_value_free(&v->item[i]);
+    for (size_t i = 0; i < v->entries; i++) {
+        free(v->entry[i].key);
+        yaml_value_free(&v->entry[i].value);
+    }
+    free(v->text);
+    free(v->item);
+    free(v->entry);
+    *v = (struct yaml_value){0};
+}
