@@ -5,6 +5,7 @@
 #include "core/compare.h"
 #include "core/statistics.h"
 #include "plots/figure.h"
+#include "plots/kind.h"
 #include "plots/plot.h"
 
 enum {
@@ -211,3 +212,16 @@ out:
     free(bar);
     return st;
 }
+
+static enum status draw_bars(const struct plot_source *s, const char *output,
+                             const struct provenance *by)
+{
+    return plot_bars(s->m, s->path, s->n, output, by);
+}
+
+const struct plot_kind plot_bars_kind = {
+    .name = "bars",
+    .summary = "iteration time of every plan by every engine",
+    .input = PLOT_MEASUREMENTS,
+    .draw = draw_bars,
+};

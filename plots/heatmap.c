@@ -256,8 +256,8 @@ static int names_width(const struct grid *g)
     return (int)(most > 24 ? 24 : most) * FIGURE_CHARACTER;
 }
 
-enum status draw_heatmap(const struct plot_source *s, const char *output,
-                         const struct provenance *by)
+static enum status draw_heatmap(const struct plot_source *s, const char *output,
+                                const struct provenance *by)
 {
     enum status st;
     struct grid g = {0};
@@ -292,3 +292,10 @@ out:
     grid_free(&g);
     return st;
 }
+
+const struct plot_kind plot_heatmap_kind = {
+    .name = "heatmap",
+    .summary = "a value over two columns, or a matrix of bandwidths",
+    .input = PLOT_TABLE,
+    .draw = draw_heatmap,
+};

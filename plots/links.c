@@ -27,7 +27,8 @@ static int by_busy(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-enum status draw_links(const struct plot_source *s, const char *output, const struct provenance *by)
+static enum status draw_links(const struct plot_source *s, const char *output,
+                              const struct provenance *by)
 {
     enum status st;
     static const struct figure_key part = {"busy", "#0072B2", 0};
@@ -67,3 +68,10 @@ out:
     stack_free(&k);
     return st;
 }
+
+const struct plot_kind plot_links_kind = {
+    .name = "links",
+    .summary = "utilisation of the busiest links",
+    .input = PLOT_MEASUREMENT,
+    .draw = draw_links,
+};

@@ -4,6 +4,7 @@
 
 #include "core/compare.h"
 #include "plots/figure.h"
+#include "plots/kind.h"
 #include "plots/placement.h"
 #include "plots/plot.h"
 
@@ -301,3 +302,16 @@ out:
     comparisons_free(&c);
     return st;
 }
+
+static enum status draw_scatter(const struct plot_source *s, const char *output,
+                                const struct provenance *by)
+{
+    return plot_scatter(s->m, s->path, s->n, output, by);
+}
+
+const struct plot_kind plot_scatter_kind = {
+    .name = "scatter",
+    .summary = "predicted against measured iteration times, with bands of 5 and 10 %",
+    .input = PLOT_MEASUREMENTS,
+    .draw = draw_scatter,
+};

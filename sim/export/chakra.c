@@ -279,6 +279,7 @@ out:
 
 const struct exporter exporter_chakra = {
     .name = "chakra",
-    .summary = "DIR: Chakra execution traces, a file for each rank",
+    .target = "DIR",
+    .summary = "Chakra execution traces, a file for each rank",
     .write = write_chakra,
 };

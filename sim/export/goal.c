@@ -303,12 +303,14 @@ static enum status write_atlahs(const struct program *p, const struct topology *
 
 const struct exporter exporter_goal = {
     .name = "goal",
-    .summary = "FILE: GOAL text for LogGOPSim, one cpu in each rank",
+    .target = "FILE",
+    .summary = "GOAL text for LogGOPSim, one cpu in each rank",
     .write = write_goal,
 };
 
 const struct exporter exporter_atlahs = {
     .name = "atlahs",
-    .summary = "FILE: GOAL text for ATLAHS, compute and communication on cpus of their own",
+    .target = "FILE",
+    .summary = "GOAL text for ATLAHS, compute and communication on cpus of their own",
     .write = write_atlahs,
 };
