@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/compare.h"
 #include "core/statistics.h"
 #include "plots/figure.h"
@@ -63,9 +64,8 @@ static enum status make_bars(const struct measurement *m, const char *const *nam
                              struct bar *bar, size_t *bars)
 {
     enum status st = STATUS_OK;
-    double *room = calloc(n + 1, sizeof *room);
-    if (!room)
-        return error_set(STATUS_NOMEM, "%zu files", n);
+    double *room;
+    PASS(ARRAY_NEW(room, n + 1));
     *bars = 0;
     for (size_t i = 0; i < n; i++) {
         size_t k = 0;

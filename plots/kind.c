@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/text.h"
 
 const struct plot_kind *const plot_kinds[] = {
@@ -114,9 +115,7 @@ enum status plot_files(const struct plot_kind *kind, const struct plot_request *
                          : kind->input == PLOT_MEASUREMENTS ? "measurements"
                                                             : "one measurement");
     if (measured) {
-        m = calloc(r->n, sizeof *m);
-        if (!m)
-            return error_set(STATUS_NOMEM, "%zu files", r->n);
+        PASS(ARRAY_NEW(m, r->n));
         for (; read < r->n; read++)
             TRY(measurement_read(r->path[read], &m[read]));
     } else if (kind->input == PLOT_TABLE) {

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/units.h"
 #include "plots/kind.h"
 #include "plots/stack.h"
@@ -39,9 +40,7 @@ static enum status draw_links(const struct plot_source *s, const char *output,
     size_t n = m->links < SHOWN ? m->links : SHOWN;
     if (n == 0)
         return error_set(STATUS_INVALID, "%s: it says nothing about links", s->path[0]);
-    link = calloc(m->links, sizeof *link);
-    if (!link)
-        return error_set(STATUS_NOMEM, "%zu links", m->links);
+    PASS(ARRAY_NEW(link, m->links));
     for (size_t i = 0; i < m->links; i++)
         link[i] = &m->link[i];
     qsort(link, m->links, sizeof *link, by_busy);

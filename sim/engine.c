@@ -1,3 +1,4 @@
+/* The table of simulators, from engines.def, and what they all return. */
 #include "sim/engine.h"
 
 #include <stdlib.h>

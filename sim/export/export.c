@@ -1,3 +1,4 @@
+/* The table of export formats, from exporters.def. */
 #include "sim/export/export.h"
 
 #include <stdio.h>
