@@ -1,3 +1,4 @@
+/* Reads a column as numbers with a unit, or as words, and writes gnuplot's tics for it. */
 #include "plots/axis.h"
 
 #include <errno.h>

@@ -1,3 +1,5 @@
+/* Iteration time as bars, a group for each plan: predictions first, each with its error against
+ * the run of the same plan. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* The table of picture kinds, from kinds.def, and the reading of what each kind asks for. */
 #include "plots/kind.h"
 
 #include <stdint.h>

@@ -1,3 +1,5 @@
+/* Predicted against measured iteration times on logarithmic axes, with the line of equality,
+ * bands, and names where there is room. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -5,7 +7,7 @@
 #include "core/compare.h"
 #include "plots/figure.h"
 #include "plots/kind.h"
-#include "plots/placement.h"
+#include "plots/labels.h"
 #include "plots/plot.h"
 
 enum { SIDE = 470, NAME_ROOM = 32, LABEL_FONT = 12, LOG_FROM = 20, BELOW = 62 };

@@ -1,3 +1,4 @@
+/* Tables of tab-separated text in memory: one copy of the text, and pointers to its cells. */
 #include "plots/table.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* The Gantt chart of a trace: two lanes a rank, compute above and communication below. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Reads the events of a Chrome trace that foreline has written, with all lengths checked. */
 #include "plots/trace_events.h"
 
 #include <stdbool.h>

@@ -1,3 +1,5 @@
+/* A machine as a tree of boxes, a row for each level: of many parts of one group the first few are
+ * drawn, and a last box says how many more there are. */
 #include "plots/tree.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* Descriptions of platforms: parsed against the parameters of their family, written in canonical
+ * form, and expanded into a file. */
 #include "topologies/generate.h"
 
 #include <errno.h>
