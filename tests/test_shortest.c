@@ -15,7 +15,7 @@
 
 #include "topologies/generate.h"
 
-static const char path[] = BINARY_DIR "/test_ways.xml";
+static const char path[] = BINARY_DIR "/test_shortest.xml";
 
 /* A flat zone being written: all links must stand before all routes. */
 struct sheet {
@@ -144,7 +144,7 @@ static void random_platforms_read_as_if_every_pair_were_asked(void **state)
     }
 }
 
-/* All links alike: many shortest ways, all equal. */
+/* All links alike: many shortest routes, all equal. */
 static void a_torus_reads_as_if_every_pair_were_asked(void **state)
 {
     (void)state;
@@ -204,7 +204,7 @@ static void a_ring_of_one_direction_reads_as_if_every_pair_were_asked(void **sta
     expect_same_both_ways();
 }
 
-/* Names with entities, and routings without shortest ways, are left to SimGrid. */
+/* Names with entities, and routings without shortest routes, are left to SimGrid. */
 static void other_platforms_are_still_asked(void **state)
 {
     (void)state;
@@ -282,7 +282,7 @@ static void says_why_a_large_platform_cannot_be_read(void **state)
                 "<route src=\"v%zu\" dst=\"b\"><link_ctn id=\"slow\"/></route>",
                 i, i);
     end(&s);
-    expect_refusal("several shortest ways differ in speed");
+    expect_refusal("several shortest routes differ in speed");
 }
 
 int main(void)
@@ -296,5 +296,5 @@ int main(void)
         cmocka_unit_test(reads_more_devices_than_could_be_asked_for),
         cmocka_unit_test(says_why_a_large_platform_cannot_be_read),
     };
-    return cmocka_run_group_tests_name("ways", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("shortest", tests, NULL, NULL);
 }

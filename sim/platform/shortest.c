@@ -1,4 +1,7 @@
-#include "sim/platform/ways.h"
+/* Reads the routes of a flat zone into a graph and searches it breadth first from each host. A
+ * "value" is a pair of latency and bandwidth; values are numbered as they are found, and the sum
+ * of a value and a link is looked up in a table, so that a search costs one look-up per link. */
+#include "sim/platform/shortest.h"
 
 #include <math.h>
 #include <simgrid/link.h>
@@ -6,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "sim/platform/xml_scan.h"
 
 enum {
@@ -32,7 +36,7 @@ struct edge {
     uint16_t class;
 };
 
-struct ways {
+struct shortest {
     size_t n;
     uint32_t *vertex; /* [n] of each device */
     size_t vertices;  /* hosts, routers, and the joints inside routes of several links */
@@ -42,8 +46,8 @@ struct ways {
     size_t classes;
     struct quality link[MAX_CLASSES];
     size_t values; /* value 0: the host itself */
-    struct quality value[WAYS_VALUES];
-    uint16_t *next;  /* [WAYS_VALUES * classes] value plus a link, + 1; 0: not known yet */
+    struct quality value[SHORTEST_VALUES];
+    uint16_t *next;  /* [SHORTEST_VALUES * classes] value plus a link, + 1; 0: not known yet */
     uint32_t *queue; /* [vertices] */
     uint32_t *hops;  /* [vertices] from the source; UINT32_MAX: not reached */
     uint16_t *found; /* [vertices] value */
@@ -51,7 +55,7 @@ struct ways {
 
 /* What is read of the text. */
 struct reader {
-    struct ways *w;
+    struct shortest *w;
     size_t links, names, edges, room;
     struct named_link *link; /* [links] by name */
     struct xml_span *name;   /* [names] hosts and routers, by name */
@@ -65,18 +69,21 @@ struct reader {
 
 /* ---- reading: false means that the text is not of the kind we can do */
 
+/* Order of links by name. */
 static int by_name(const void *a, const void *b)
 {
     const struct named_link *x = a, *y = b;
     return strcmp(x->name, y->name);
 }
 
+/* Order of hosts and routers by name. */
 static int by_span(const void *a, const void *b)
 {
     return xml_compare(*(const struct xml_span *)a, *(const struct xml_span *)b);
 }
 
-static bool add_class(struct ways *w, struct quality q, uint16_t *class)
+/* The class of links with this latency and bandwidth; false when there are too many. */
+static bool add_class(struct shortest *w, struct quality q, uint16_t *class)
 {
     for (*class = 0; *class < w->classes; (*class)++)
         if (!memcmp(&w->link[*class], &q, sizeof q))
@@ -114,6 +121,7 @@ static bool is_plain(struct xml_span span)
     return span.at && span.n > 0 && span.n < NAME - 8 && !memchr(span.at, '&', span.n);
 }
 
+/* Elements that leave routing to the shortest way; a <zone> must route by Dijkstra's algorithm. */
 static bool is_supported(const struct xml_tag *tag, size_t *zones)
 {
     static const char *const elements[] = {"platform", "host",     "router", "link",
@@ -159,6 +167,7 @@ static enum status list_names(const struct platform_text *p, struct reader *r, b
     return STATUS_OK;
 }
 
+/* Number of a host or router, or NOT_FOUND. */
 static long find_vertex(const struct reader *r, struct xml_span name)
 {
     if (!is_plain(name))
@@ -167,6 +176,8 @@ static long find_vertex(const struct reader *r, struct xml_span name)
     return found ? found - r->name : NOT_FOUND;
 }
 
+/* Class of a link in one direction, or NOT_FOUND. SimGrid names the halves of a SPLITDUPLEX link
+ * by suffix. */
 static int find_class(const struct reader *r, struct xml_span id, const char *direction)
 {
     char name[NAME];
@@ -176,6 +187,7 @@ static int find_class(const struct reader *r, struct xml_span id, const char *di
     return found ? found->class : NOT_FOUND;
 }
 
+/* One <link_ctn> of the route being read: its class on the way there and on the way back. */
 static bool add_hop(struct reader *r, const struct xml_tag *tag)
 {
     struct xml_span id = xml_attribute(tag, "id"), way = xml_attribute(tag, "direction");
@@ -196,6 +208,7 @@ static bool add_hop(struct reader *r, const struct xml_tag *tag)
     return r->forth[r->hops] != NOT_FOUND && r->back[r->hops++] != NOT_FOUND;
 }
 
+/* A <route> opens: who is at its ends, and whether it holds for the way back too. */
 static bool begin_route(struct reader *r, const struct xml_tag *tag)
 {
     struct xml_span symmetrical = xml_attribute(tag, "symmetrical");
@@ -211,7 +224,7 @@ static bool begin_route(struct reader *r, const struct xml_tag *tag)
 /* The links of the route one after the other, joined by vertices of their own. */
 static enum status end_route(struct reader *r)
 {
-    struct ways *w = r->w;
+    struct shortest *w = r->w;
     size_t more = r->hops * (r->both_ways ? 2 : 1);
     if (r->edges + more > r->room) {
         size_t room = 2 * r->room + more + 256;
@@ -235,6 +248,7 @@ static enum status end_route(struct reader *r)
     return STATUS_OK;
 }
 
+/* All routes of the text; vertices beyond the named ones join links inside a route. */
 static enum status read_routes(const struct platform_text *p, struct reader *r, bool *fits)
 {
     enum status st = STATUS_OK;
@@ -258,16 +272,14 @@ out:
 /* The edges in compressed rows, and room to search. */
 static enum status build(struct reader *r)
 {
-    struct ways *w = r->w;
-    w->start = calloc(w->vertices + 2, sizeof *w->start);
-    w->to = calloc(r->edges + 1, sizeof *w->to);
-    w->class = calloc(r->edges + 1, sizeof *w->class);
-    w->next = calloc((size_t)WAYS_VALUES * (w->classes + 1), sizeof *w->next);
-    w->queue = calloc(w->vertices, sizeof *w->queue);
-    w->hops = calloc(w->vertices, sizeof *w->hops);
-    w->found = calloc(w->vertices, sizeof *w->found);
-    if (!w->start || !w->to || !w->class || !w->next || !w->queue || !w->hops || !w->found)
-        return error_set(STATUS_NOMEM, "out of memory");
+    struct shortest *w = r->w;
+    PASS(ARRAY_NEW(w->start, w->vertices + 2));
+    PASS(ARRAY_NEW(w->to, r->edges + 1));
+    PASS(ARRAY_NEW(w->class, r->edges + 1));
+    PASS(ARRAY_NEW(w->next, (size_t)SHORTEST_VALUES * (w->classes + 1)));
+    PASS(ARRAY_NEW(w->queue, w->vertices));
+    PASS(ARRAY_NEW(w->hops, w->vertices));
+    PASS(ARRAY_NEW(w->found, w->vertices));
     for (size_t e = 0; e < r->edges; e++)
         w->start[r->edge[e].from + 2]++;
     for (size_t v = 0; v < w->vertices; v++)
@@ -282,8 +294,8 @@ static enum status build(struct reader *r)
     return STATUS_OK;
 }
 
-enum status ways_open(const struct platform_text *p, size_t n, char *const *device,
-                      struct ways **out)
+enum status shortest_open(const struct platform_text *p, size_t n, char *const *device,
+                          struct shortest **out)
 {
     enum status st = STATUS_OK;
     bool fits = false;
@@ -313,11 +325,11 @@ out:
     free(r.edge);
     free(r.name);
     free(r.link);
-    ways_free(r.w);
+    shortest_free(r.w);
     return st;
 }
 
-void ways_free(struct ways *w)
+void shortest_free(struct shortest *w)
 {
     if (!w)
         return;
@@ -334,13 +346,14 @@ void ways_free(struct ways *w)
 
 /* ---- searching */
 
+/* Equal but for the rounding of sums in another order. */
 static bool close_to(double a, double b)
 {
     return a <= b * (1 + tolerance) && b <= a * (1 + tolerance);
 }
 
 /* Work out a value plus a link; false if there are too many. */
-static bool add_link(struct ways *w, uint16_t value, uint16_t class, uint16_t *entry)
+static bool add_link(struct shortest *w, uint16_t value, uint16_t class, uint16_t *entry)
 {
     double latency = w->value[value].latency_s + w->link[class].latency_s;
     double bandwidth = fmin(w->value[value].bandwidth_Bps, w->link[class].bandwidth_Bps);
@@ -348,7 +361,7 @@ static bool add_link(struct ways *w, uint16_t value, uint16_t class, uint16_t *e
     while (i < w->values && !(close_to(w->value[i].latency_s, latency) &&
                               close_to(w->value[i].bandwidth_Bps, bandwidth)))
         i++;
-    if (i == WAYS_VALUES)
+    if (i == SHORTEST_VALUES)
         return false;
     if (i == w->values)
         w->value[w->values++] = (struct quality){latency, bandwidth};
@@ -356,8 +369,8 @@ static bool add_link(struct ways *w, uint16_t value, uint16_t class, uint16_t *e
     return true;
 }
 
-/* Breadth first; all ways of fewest links into a vertex have been seen before it is left. */
-static bool search(struct ways *w, uint32_t source)
+/* Breadth first; all paths of fewest links into a vertex have been seen before it is left. */
+static bool search(struct shortest *w, uint32_t source)
 {
     size_t head = 0, tail = 0;
     memset(w->hops, 0xff, w->vertices * sizeof *w->hops);
@@ -371,8 +384,8 @@ static bool search(struct ways *w, uint32_t source)
             uint32_t u = w->to[e];
             if (w->hops[u] < hops)
                 continue;
-            uint16_t sum = WAYS_UNSURE;
-            if (value != WAYS_UNSURE) {
+            uint16_t sum = SHORTEST_UNSURE;
+            if (value != SHORTEST_UNSURE) {
                 uint16_t *entry = &w->next[(size_t)value * w->classes + w->class[e]];
                 if (!*entry && !add_link(w, value, w->class[e], entry))
                     return false;
@@ -383,14 +396,14 @@ static bool search(struct ways *w, uint32_t source)
                 w->found[u] = sum;
                 w->queue[tail++] = u;
             } else if (w->found[u] != sum) {
-                w->found[u] = WAYS_UNSURE;
+                w->found[u] = SHORTEST_UNSURE;
             }
         }
     }
     return tail == w->vertices;
 }
 
-bool ways_from(struct ways *w, size_t from, uint16_t *value)
+bool shortest_from(struct shortest *w, size_t from, uint16_t *value)
 {
     if (!search(w, w->vertex[from]))
         return false;
@@ -399,7 +412,8 @@ bool ways_from(struct ways *w, size_t from, uint16_t *value)
     return true;
 }
 
-void ways_value(const struct ways *w, uint16_t value, double *latency_s, double *bandwidth_Bps)
+void shortest_value(const struct shortest *w, uint16_t value, double *latency_s,
+                    double *bandwidth_Bps)
 {
     *latency_s = w->value[value].latency_s;
     *bandwidth_Bps = w->value[value].bandwidth_Bps;

@@ -1,4 +1,6 @@
-#include "plots/placement.h"
+/* Labels beside points: each takes the first place, in eight directions at growing distance, that
+ * covers neither a point nor an earlier label. */
+#include "plots/labels.h"
 
 static const double mark = 6; /* half the side of the square that a point occupies */
 
