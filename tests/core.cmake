@@ -18,3 +18,6 @@ add_test(NAME lint.format COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint_format.sh ${P
 add_test(NAME lint.size COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint_size.sh ${PROJECT_SOURCE_DIR})
 add_test(NAME lint.circles COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint_circles.sh ${PROJECT_BINARY_DIR})
 set_tests_properties(lint.layers lint.format lint.size lint.circles PROPERTIES LABELS lint SKIP_RETURN_CODE 77)
+
+add_test(NAME lint.paths COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint_paths.sh ${PROJECT_SOURCE_DIR})
+set_tests_properties(lint.paths PROPERTIES LABELS lint)
