@@ -21,4 +21,5 @@ add_test(NAME lint.circles COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint_circles.sh $
 set_tests_properties(lint.layers lint.format lint.size lint.circles PROPERTIES LABELS lint SKIP_RETURN_CODE 77)
 
 add_test(NAME lint.paths COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint_paths.sh ${PROJECT_SOURCE_DIR})
-set_tests_properties(lint.paths PROPERTIES LABELS lint)
+add_test(NAME lint.links COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint_links.sh ${PROJECT_SOURCE_DIR})
+set_tests_properties(lint.paths lint.links PROPERTIES LABELS lint)
