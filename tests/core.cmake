@@ -4,6 +4,7 @@ target_compile_definitions(sample PRIVATE _DEFAULT_SOURCE)
 
 unit_test(units LIBS sample)
 unit_test(files LIBS sample)
+unit_test(path)
 unit_test(program LIBS sample)
 unit_test(engines LIBS sim sample)
 unit_test(schedules LIBS sim sample)
@@ -18,3 +19,7 @@ add_test(NAME lint.format COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint_format.sh ${P
 add_test(NAME lint.size COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint_size.sh ${PROJECT_SOURCE_DIR})
 add_test(NAME lint.circles COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint_circles.sh ${PROJECT_BINARY_DIR})
 set_tests_properties(lint.layers lint.format lint.size lint.circles PROPERTIES LABELS lint SKIP_RETURN_CODE 77)
+
+add_test(NAME lint.paths COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint_paths.sh ${PROJECT_SOURCE_DIR})
+add_test(NAME lint.links COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint_links.sh ${PROJECT_SOURCE_DIR})
+set_tests_properties(lint.paths lint.links PROPERTIES LABELS lint)
