@@ -123,7 +123,6 @@ enum status json_error(const struct json_at *at, const char *fmt, ...)
 
 enum status json_check_format(const struct json_document *d, const char *format, int version)
 {
-    enum status st = STATUS_OK;
     struct json_at root = json_root(d), at;
     const char *found;
     int64_t number;
@@ -132,17 +131,16 @@ enum status json_check_format(const struct json_document *d, const char *format,
         return STATUS_OK;
     if (!json_is_object(d->root))
         return json_error(&root, "expected an object with \"format\": \"%s\"", format);
-    TRY(json_field(&root, "format", &at));
-    TRY(json_get_string(&at, &found));
+    PASS(json_field(&root, "format", &at));
+    PASS(json_get_string(&at, &found));
     if (strcmp(found, format) != 0)
         return json_error(&at, "this is a %.60s file, expected %s", found, format);
-    TRY(json_field(&root, "version", &at));
-    TRY(json_get_integer(&at, 1, INT32_MAX, &number));
+    PASS(json_field(&root, "version", &at));
+    PASS(json_get_integer(&at, 1, INT32_MAX, &number));
     if (number > version)
         return json_error(&at, "version %lld is newer than this program (knows up to %d)",
                           (long long)number, version);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status json_parse(const char *path, const char *text, size_t length, const char *format,
@@ -383,24 +381,21 @@ enum status json_may_bool(const struct json_at *object, const char *key, bool *o
 enum status json_may_choice(const struct json_at *object, const char *key, const char *const *name,
                             size_t n, size_t *out)
 {
-    enum status st;
     struct json_at at = {0};
     const char *text;
     char known[256] = "";
-    TRY(json_optional(object, key, &at));
+    PASS(json_optional(object, key, &at));
     if (!at.value)
-        goto out;
-    TRY(json_get_string(&at, &text));
+        return STATUS_OK;
+    PASS(json_get_string(&at, &text));
     for (size_t k = 0, used = 0; k < n; k++) {
         if (!strcmp(name[k], text)) {
             *out = k;
-            goto out;
+            return STATUS_OK;
         }
         if (used < sizeof known)
             used +=
                 (size_t)snprintf(known + used, sizeof known - used, "%s%s", k ? ", " : "", name[k]);
     }
-    st = json_error(&at, "no %s is called '%.60s'; there are %s", key, text, known);
-out:
-    return st;
+    return json_error(&at, "no %s is called '%.60s'; there are %s", key, text, known);
 }

@@ -42,26 +42,23 @@ static enum status read_integer(const struct json_at *at, const struct json_row 
 static enum status read_reals(const struct json_at *at, const struct json_row *r, double **out,
                               size_t *count)
 {
-    enum status st;
     size_t n;
-    TRY(json_get_array(at, MAX_ITEMS, &n));
-    TRY(ARRAY_NEW(*out, n));
+    PASS(json_get_array(at, MAX_ITEMS, &n));
+    PASS(ARRAY_NEW(*out, n));
     for (size_t i = 0; i < n; i++) {
         struct json_at item = json_item(at, i);
-        TRY(json_get_real(&item, r->min, r->max > 0 ? r->max : DBL_MAX, &(*out)[i]));
+        PASS(json_get_real(&item, r->min, r->max > 0 ? r->max : DBL_MAX, &(*out)[i]));
     }
     *count = n;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* The count grows with the items, so that what has been read can be released at any moment. */
 static enum status read_list(const struct json_at *at, const struct json_row *r, void *list,
                              size_t *count)
 {
-    enum status st;
     size_t n;
-    TRY(json_get_array(at, r->max > 0 ? (size_t)r->max : MAX_ITEMS, &n));
+    PASS(json_get_array(at, r->max > 0 ? (size_t)r->max : MAX_ITEMS, &n));
     char *items = array_new(n, r->size);
     if (!items)
         return STATUS_NOMEM;
@@ -69,10 +66,9 @@ static enum status read_list(const struct json_at *at, const struct json_row *r,
     for (size_t i = 0; i < n; i++) {
         struct json_at item = json_item(at, i);
         *count = i + 1;
-        TRY(json_rows_read(&item, r->rows, items + i * r->size));
+        PASS(json_rows_read(&item, r->rows, items + i * r->size));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_choice(const struct json_at *object, const struct json_row *r,
@@ -87,7 +83,6 @@ static enum status read_choice(const struct json_at *object, const struct json_r
 static enum status read_member(const struct json_at *object, const struct json_at *at,
                                const struct json_row *r, void *into)
 {
-    enum status st = STATUS_OK;
     void *to = member(into, r->offset);
     int64_t number = 0;
     switch (r->kind) {
@@ -100,11 +95,11 @@ static enum status read_member(const struct json_at *object, const struct json_a
     case FIELD_INT64:
         return read_integer(at, r, INT64_MAX, to);
     case FIELD_UINT32:
-        TRY(read_integer(at, r, UINT32_MAX, &number));
+        PASS(read_integer(at, r, UINT32_MAX, &number));
         *(uint32_t *)to = (uint32_t)number;
         break;
     case FIELD_SIZE:
-        TRY(read_integer(at, r, INT64_MAX, &number));
+        PASS(read_integer(at, r, INT64_MAX, &number));
         *(size_t *)to = (size_t)number;
         break;
     case FIELD_BOOL:
@@ -118,27 +113,24 @@ static enum status read_member(const struct json_at *object, const struct json_a
     case FIELD_LIST:
         return read_list(at, r, to, member(into, r->count));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status json_rows_read(const struct json_at *object, const struct json_row *rows, void *into)
 {
-    enum status st = STATUS_OK;
     for (const struct json_row *r = rows; r->key; r++) {
         struct json_at at;
         if (r->kind == FIELD_SPECIAL) {
             if (r->read)
-                TRY(r->read(object, into));
+                PASS(r->read(object, into));
             continue;
         }
-        TRY(r->presence == FIELD_NEED ? json_field(object, r->key, &at)
-                                      : json_optional(object, r->key, &at));
+        PASS(r->presence == FIELD_NEED ? json_field(object, r->key, &at)
+                                       : json_optional(object, r->key, &at));
         if (at.value)
-            TRY(read_member(object, &at, r, into));
+            PASS(read_member(object, &at, r, into));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- writing */

@@ -214,21 +214,19 @@ out:
 enum status measurement_from_timeline(const struct program *p, const struct timeline *t,
                                       struct measurement *out)
 {
-    enum status st = STATUS_OK;
     bool settled;
     struct window w = window_of(p, t, &settled);
     double iteration_s = (w.to_s - w.from_s) * w.times;
 
     out->microbatches = out->simulated = p->microbatches;
-    TRY(measurement_set_iterations(out, p, &iteration_s, 1));
-    TRY(account_ranks(p, t, &w, out));
+    PASS(measurement_set_iterations(out, p, &iteration_s, 1));
+    PASS(account_ranks(p, t, &w, out));
     if (!settled)
-        TRY(measurement_warn(out,
-                             "%u microbatches are too few to reach the steady pace; the time "
-                             "includes filling and draining",
-                             p->microbatches));
-out:
-    return st;
+        PASS(measurement_warn(out,
+                              "%u microbatches are too few to reach the steady pace; the time "
+                              "includes filling and draining",
+                              p->microbatches));
+    return STATUS_OK;
 }
 
 enum status measurement_set_iterations(struct measurement *out, const struct program *p,

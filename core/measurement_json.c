@@ -44,70 +44,63 @@ out:
 
 static enum status read_exposed(const struct json_at *rank, double *exposed_s)
 {
-    enum status st;
     struct json_at at;
-    TRY(json_optional(rank, "exposed_s", &at));
+    PASS(json_optional(rank, "exposed_s", &at));
     for (size_t k = 0; at.value && k < OP_PURPOSES; k++)
-        TRY(json_may_real(&at, op_purpose_names[k], 0, DBL_MAX, &exposed_s[k]));
-out:
-    return st;
+        PASS(json_may_real(&at, op_purpose_names[k], 0, DBL_MAX, &exposed_s[k]));
+    return STATUS_OK;
 }
 
 static enum status read_memory(const struct json_at *at, struct measured_rank *rank)
 {
-    enum status st;
     struct json_at memory;
     int64_t stage = rank->stage;
-    TRY(json_may_integer(at, "stage", 0, UINT32_MAX, &stage));
+    PASS(json_may_integer(at, "stage", 0, UINT32_MAX, &stage));
     rank->stage = (uint32_t)stage;
-    TRY(json_may_integer(at, "memory_bytes", 0, INT64_MAX, &rank->memory_bytes));
-    TRY(json_optional(at, "peak_of", &memory));
+    PASS(json_may_integer(at, "memory_bytes", 0, INT64_MAX, &rank->memory_bytes));
+    PASS(json_optional(at, "peak_of", &memory));
     if (!memory.value)
-        goto out;
-    TRY(json_may_integer(&memory, "weight_bytes", 0, INT64_MAX, &rank->weight_bytes));
-    TRY(json_may_integer(&memory, "gradient_bytes", 0, INT64_MAX, &rank->gradient_bytes));
-    TRY(json_may_integer(&memory, "state_bytes", 0, INT64_MAX, &rank->state_bytes));
-    TRY(json_may_integer(&memory, "stash_bytes", 0, INT64_MAX, &rank->stash_bytes));
-    TRY(json_may_integer(&memory, "scratch_bytes", 0, INT64_MAX, &rank->scratch_bytes));
-out:
-    return st;
+        return STATUS_OK;
+    PASS(json_may_integer(&memory, "weight_bytes", 0, INT64_MAX, &rank->weight_bytes));
+    PASS(json_may_integer(&memory, "gradient_bytes", 0, INT64_MAX, &rank->gradient_bytes));
+    PASS(json_may_integer(&memory, "state_bytes", 0, INT64_MAX, &rank->state_bytes));
+    PASS(json_may_integer(&memory, "stash_bytes", 0, INT64_MAX, &rank->stash_bytes));
+    PASS(json_may_integer(&memory, "scratch_bytes", 0, INT64_MAX, &rank->scratch_bytes));
+    return STATUS_OK;
 }
 
 static enum status read_ranks(const struct json_at *root, struct measurement *m)
 {
-    enum status st;
     struct json_at at;
     size_t n;
-    TRY(json_field(root, "ranks", &at));
-    TRY(json_get_array(&at, MAX_ITEMS, &n));
+    PASS(json_field(root, "ranks", &at));
+    PASS(json_get_array(&at, MAX_ITEMS, &n));
     if (!(m->rank = calloc(n + 1, sizeof *m->rank)))
         return error_set(STATUS_NOMEM, "out of memory");
     for (size_t r = 0; r < n; r++) {
         struct json_at item = json_item(&at, r);
         struct measured_rank *rank = &m->rank[m->ranks++];
-        TRY(json_need_text(&item, "name", &rank->name));
-        TRY(json_need_real(&item, "busy_s", 0, DBL_MAX, &rank->busy_s));
-        TRY(json_need_real(&item, "exposed_comm_s", 0, DBL_MAX, &rank->exposed_comm_s));
-        TRY(json_need_real(&item, "idle_s", 0, DBL_MAX, &rank->idle_s));
-        TRY(json_may_real(&item, "update_s", 0, DBL_MAX, &rank->update_s));
-        TRY(read_exposed(&item, rank->exposed_s));
-        TRY(json_need_integer(&item, "peak_bytes", 0, INT64_MAX, &rank->peak_bytes));
-        TRY(json_may_text(&item, "peak_at", &rank->peak_at));
-        TRY(read_memory(&item, rank));
+        PASS(json_need_text(&item, "name", &rank->name));
+        PASS(json_need_real(&item, "busy_s", 0, DBL_MAX, &rank->busy_s));
+        PASS(json_need_real(&item, "exposed_comm_s", 0, DBL_MAX, &rank->exposed_comm_s));
+        PASS(json_need_real(&item, "idle_s", 0, DBL_MAX, &rank->idle_s));
+        PASS(json_may_real(&item, "update_s", 0, DBL_MAX, &rank->update_s));
+        PASS(read_exposed(&item, rank->exposed_s));
+        PASS(json_need_integer(&item, "peak_bytes", 0, INT64_MAX, &rank->peak_bytes));
+        PASS(json_may_text(&item, "peak_at", &rank->peak_at));
+        PASS(read_memory(&item, rank));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_calls(const struct json_at *root, struct measurement *m)
 {
-    enum status st;
     struct json_at at;
     size_t n = 0;
-    TRY(json_optional(root, "collectives", &at));
+    PASS(json_optional(root, "collectives", &at));
     if (!at.value)
-        goto out;
-    TRY(json_get_array(&at, MAX_ITEMS, &n));
+        return STATUS_OK;
+    PASS(json_get_array(&at, MAX_ITEMS, &n));
     if (!(m->call = calloc(n + 1, sizeof *m->call)))
         return error_set(STATUS_NOMEM, "out of memory");
     for (size_t k = 0; k < n; k++) {
@@ -115,101 +108,92 @@ static enum status read_calls(const struct json_at *root, struct measurement *m)
         struct measured_call *call = &m->call[m->calls++];
         size_t purpose = 0, kind = 0;
         int64_t members;
-        TRY(json_may_choice(&item, "for", op_purpose_names, OP_PURPOSES, &purpose));
-        TRY(json_may_choice(&item, "kind", measured_call_names, MEASURED_CALLS, &kind));
-        TRY(json_need_integer(&item, "members", 1, UINT32_MAX, &members));
-        TRY(json_need_integer(&item, "bytes", 0, INT64_MAX, &call->bytes));
-        TRY(json_need_real(&item, "calls", 0, DBL_MAX, &call->calls));
-        TRY(json_need_real(&item, "total_s", 0, DBL_MAX, &call->seconds));
-        TRY(json_may_text(&item, "algorithm", &call->algorithm));
+        PASS(json_may_choice(&item, "for", op_purpose_names, OP_PURPOSES, &purpose));
+        PASS(json_may_choice(&item, "kind", measured_call_names, MEASURED_CALLS, &kind));
+        PASS(json_need_integer(&item, "members", 1, UINT32_MAX, &members));
+        PASS(json_need_integer(&item, "bytes", 0, INT64_MAX, &call->bytes));
+        PASS(json_need_real(&item, "calls", 0, DBL_MAX, &call->calls));
+        PASS(json_need_real(&item, "total_s", 0, DBL_MAX, &call->seconds));
+        PASS(json_may_text(&item, "algorithm", &call->algorithm));
         call->purpose = (uint8_t)purpose;
         call->kind = measured_call_kinds[kind];
         call->members = (uint32_t)members;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_links(const struct json_at *root, struct measurement *m)
 {
-    enum status st;
     struct json_at at;
     size_t n = 0;
-    TRY(json_optional(root, "links", &at));
+    PASS(json_optional(root, "links", &at));
     if (!at.value)
-        goto out;
-    TRY(json_get_array(&at, MAX_ITEMS, &n));
+        return STATUS_OK;
+    PASS(json_get_array(&at, MAX_ITEMS, &n));
     if (!(m->link = calloc(n + 1, sizeof *m->link)))
         return error_set(STATUS_NOMEM, "out of memory");
     for (size_t k = 0; k < n; k++) {
         struct json_at item = json_item(&at, k);
         struct measured_link *link = &m->link[m->links++];
-        TRY(json_need_text(&item, "name", &link->name));
-        TRY(json_need_real(&item, "bytes", 0, DBL_MAX, &link->bytes));
-        TRY(json_need_real(&item, "busy_fraction", 0, DBL_MAX, &link->busy_fraction));
+        PASS(json_need_text(&item, "name", &link->name));
+        PASS(json_need_real(&item, "bytes", 0, DBL_MAX, &link->bytes));
+        PASS(json_need_real(&item, "busy_fraction", 0, DBL_MAX, &link->busy_fraction));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_warnings(const struct json_at *root, struct measurement *m)
 {
-    enum status st;
     struct json_at at;
     size_t n = 0;
-    TRY(json_optional(root, "warnings", &at));
+    PASS(json_optional(root, "warnings", &at));
     if (at.value)
-        TRY(json_get_array(&at, MAX_ITEMS, &n));
+        PASS(json_get_array(&at, MAX_ITEMS, &n));
     for (size_t k = 0; k < n; k++) {
         struct json_at item = json_item(&at, k);
         const char *text;
-        TRY(json_get_string(&item, &text));
-        TRY(measurement_warn(m, "%s", text));
+        PASS(json_get_string(&item, &text));
+        PASS(measurement_warn(m, "%s", text));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_folding(const struct json_at *root, struct measurement *m)
 {
-    enum status st;
     int64_t microbatches = 0, simulated = 0;
-    TRY(json_may_integer(root, "microbatches", 0, UINT32_MAX, &microbatches));
-    TRY(json_may_integer(root, "microbatches_simulated", 0, UINT32_MAX, &simulated));
-    TRY(json_may_text(root, "not_folded", &m->not_folded));
+    PASS(json_may_integer(root, "microbatches", 0, UINT32_MAX, &microbatches));
+    PASS(json_may_integer(root, "microbatches_simulated", 0, UINT32_MAX, &simulated));
+    PASS(json_may_text(root, "not_folded", &m->not_folded));
     m->microbatches = (uint32_t)microbatches;
     m->simulated = (uint32_t)simulated;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status parse(const struct json_document *d, struct measurement *m)
 {
-    enum status st;
     struct json_at root = json_root(d);
-    TRY(json_need_text(&root, "engine", &m->engine));
-    TRY(json_may_text(&root, "plan", &m->plan));
-    TRY(json_may_text(&root, "plan_sha256", &m->plan_sha256));
-    TRY(json_may_text(&root, "model", &m->model));
-    TRY(json_may_text(&root, "platform", &m->platform));
-    TRY(json_may_text(&root, "parameters_sha256", &m->parameters_sha256));
-    TRY(json_need_real(&root, "iteration_s", 0, DBL_MAX, &m->iteration_s));
-    TRY(read_reals(&root, "iterations_s", &m->iterations_s, &m->iterations));
-    TRY(json_need_real(&root, "samples_per_s", 0, DBL_MAX, &m->samples_per_s));
-    TRY(json_need_real(&root, "tokens_per_s", 0, DBL_MAX, &m->tokens_per_s));
-    TRY(json_need_real(&root, "bubble_fraction", 0, DBL_MAX, &m->bubble_fraction));
-    TRY(json_may_real(&root, "flops", 0, DBL_MAX, &m->flops));
-    TRY(json_may_real(&root, "mfu", 0, DBL_MAX, &m->mfu));
-    TRY(json_may_real(&root, "hfu", 0, DBL_MAX, &m->hfu));
-    TRY(json_need_real(&root, "cpu_s", 0, DBL_MAX, &m->cpu_s));
-    TRY(read_ranks(&root, m));
-    TRY(read_folding(&root, m));
-    TRY(read_links(&root, m));
-    TRY(read_calls(&root, m));
-    TRY(read_reals(&root, "loss", &m->loss, &m->losses));
-    TRY(read_warnings(&root, m));
-out:
-    return st;
+    PASS(json_need_text(&root, "engine", &m->engine));
+    PASS(json_may_text(&root, "plan", &m->plan));
+    PASS(json_may_text(&root, "plan_sha256", &m->plan_sha256));
+    PASS(json_may_text(&root, "model", &m->model));
+    PASS(json_may_text(&root, "platform", &m->platform));
+    PASS(json_may_text(&root, "parameters_sha256", &m->parameters_sha256));
+    PASS(json_need_real(&root, "iteration_s", 0, DBL_MAX, &m->iteration_s));
+    PASS(read_reals(&root, "iterations_s", &m->iterations_s, &m->iterations));
+    PASS(json_need_real(&root, "samples_per_s", 0, DBL_MAX, &m->samples_per_s));
+    PASS(json_need_real(&root, "tokens_per_s", 0, DBL_MAX, &m->tokens_per_s));
+    PASS(json_need_real(&root, "bubble_fraction", 0, DBL_MAX, &m->bubble_fraction));
+    PASS(json_may_real(&root, "flops", 0, DBL_MAX, &m->flops));
+    PASS(json_may_real(&root, "mfu", 0, DBL_MAX, &m->mfu));
+    PASS(json_may_real(&root, "hfu", 0, DBL_MAX, &m->hfu));
+    PASS(json_need_real(&root, "cpu_s", 0, DBL_MAX, &m->cpu_s));
+    PASS(read_ranks(&root, m));
+    PASS(read_folding(&root, m));
+    PASS(read_links(&root, m));
+    PASS(read_calls(&root, m));
+    PASS(read_reals(&root, "loss", &m->loss, &m->losses));
+    PASS(read_warnings(&root, m));
+    return STATUS_OK;
 }
 
 enum status measurement_read(const char *path, struct measurement *out)

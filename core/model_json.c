@@ -27,11 +27,10 @@ static const char *const tensor_names[TENSOR_KINDS] = {
 
 static enum status read_attributes(const struct json_at *op, struct model_op *o)
 {
-    enum status st;
     struct json_at at;
-    TRY(json_optional(op, "attributes", &at));
+    PASS(json_optional(op, "attributes", &at));
     if (!at.value)
-        goto out;
+        return STATUS_OK;
     size_t n = json_members(&at);
     if (n > MAX_ATTRIBUTES)
         return json_error(&at, "%zu attributes, at most %d are allowed", n, MAX_ATTRIBUTES);
@@ -41,39 +40,36 @@ static enum status read_attributes(const struct json_at *op, struct model_op *o)
     for (size_t k = 0; k < n; k++) {
         struct json_at member = json_member(&at, k);
         size_t length = strlen(member.key) + 1;
-        TRY(json_get_integer(&member, INT64_MIN, INT64_MAX, &o->attribute[k].value));
+        PASS(json_get_integer(&member, INT64_MIN, INT64_MAX, &o->attribute[k].value));
         if (!(o->attribute[k].name = malloc(length)))
             return error_set(STATUS_NOMEM, "out of memory");
         memcpy(o->attribute[k].name, member.key, length);
         o->attributes++;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_op(const struct json_at *at, struct model_op *o, char **shares)
 {
-    enum status st;
     size_t tensor = TENSOR_WHOLE;
     o->shares = MODEL_NO_OP;
-    TRY(json_need_text(at, "name", &o->name));
-    TRY(json_need_text(at, "kind", &o->kind));
-    TRY(read_attributes(at, o));
-    TRY(json_may_real(at, "forward_flop", 0, DBL_MAX, &o->forward_flop));
-    TRY(json_may_real(at, "backward_flop", 0, DBL_MAX, &o->backward_flop));
-    TRY(json_may_real(at, "forward_bytes", 0, DBL_MAX, &o->forward_bytes));
-    TRY(json_may_real(at, "backward_bytes", 0, DBL_MAX, &o->backward_bytes));
-    TRY(json_may_integer(at, "parameter_bytes", 0, max_bytes, &o->parameter_bytes));
-    TRY(json_may_integer(at, "shared_bytes", 0, max_bytes, &o->shared_bytes));
-    TRY(json_may_integer(at, "stash_bytes", 0, max_bytes, &o->stash_bytes));
-    TRY(json_may_integer(at, "output_bytes", 0, max_bytes, &o->output_bytes));
-    TRY(json_may_bool(at, "sparse", &o->sparse));
-    TRY(json_may_choice(at, "tensor", tensor_names, TENSOR_KINDS, &tensor));
+    PASS(json_need_text(at, "name", &o->name));
+    PASS(json_need_text(at, "kind", &o->kind));
+    PASS(read_attributes(at, o));
+    PASS(json_may_real(at, "forward_flop", 0, DBL_MAX, &o->forward_flop));
+    PASS(json_may_real(at, "backward_flop", 0, DBL_MAX, &o->backward_flop));
+    PASS(json_may_real(at, "forward_bytes", 0, DBL_MAX, &o->forward_bytes));
+    PASS(json_may_real(at, "backward_bytes", 0, DBL_MAX, &o->backward_bytes));
+    PASS(json_may_integer(at, "parameter_bytes", 0, max_bytes, &o->parameter_bytes));
+    PASS(json_may_integer(at, "shared_bytes", 0, max_bytes, &o->shared_bytes));
+    PASS(json_may_integer(at, "stash_bytes", 0, max_bytes, &o->stash_bytes));
+    PASS(json_may_integer(at, "output_bytes", 0, max_bytes, &o->output_bytes));
+    PASS(json_may_bool(at, "sparse", &o->sparse));
+    PASS(json_may_choice(at, "tensor", tensor_names, TENSOR_KINDS, &tensor));
     o->tensor = (enum model_tensor)tensor;
-    TRY(json_may_integer(at, "exchange_bytes", 0, max_bytes, &o->exchange_bytes));
-    TRY(json_may_text(at, "shares", shares));
-out:
-    return st;
+    PASS(json_may_integer(at, "exchange_bytes", 0, max_bytes, &o->exchange_bytes));
+    PASS(json_may_text(at, "shares", shares));
+    return STATUS_OK;
 }
 
 struct named {
@@ -104,14 +100,13 @@ static enum status find_op(const struct named *index, size_t n, const struct jso
 static enum status read_edges(const struct json_at *ops, const struct named *index, size_t n,
                               struct model_edge **edge, size_t *edges)
 {
-    enum status st = STATUS_OK;
     size_t room = 0;
     for (size_t i = 0; i < n; i++) {
         struct json_at op = json_item(ops, i), inputs;
         size_t count = 0;
-        TRY(json_optional(&op, "inputs", &inputs));
+        PASS(json_optional(&op, "inputs", &inputs));
         if (inputs.value)
-            TRY(json_get_array(&inputs, n, &count));
+            PASS(json_get_array(&inputs, n, &count));
         if (*edges + count > room) {
             if (*edges + count > MAX_EDGES)
                 return json_error(&inputs, "more than %d edges", MAX_EDGES);
@@ -124,87 +119,78 @@ static enum status read_edges(const struct json_at *ops, const struct named *ind
         for (size_t k = 0; k < count; k++) {
             struct json_at input = json_item(&inputs, k);
             (*edge)[*edges].to = (uint32_t)i;
-            TRY(find_op(index, n, &input, &(*edge)[*edges].from));
+            PASS(find_op(index, n, &input, &(*edge)[*edges].from));
             (*edges)++;
         }
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_times(const struct json_at *profile, const char *key, size_t n,
                               bool optional, double **out)
 {
-    enum status st;
     struct json_at at;
     size_t count;
-    TRY(optional ? json_optional(profile, key, &at) : json_field(profile, key, &at));
+    PASS(optional ? json_optional(profile, key, &at) : json_field(profile, key, &at));
     if (!at.value)
-        goto out;
-    TRY(json_get_array(&at, MODEL_MAX_OPS, &count));
+        return STATUS_OK;
+    PASS(json_get_array(&at, MODEL_MAX_OPS, &count));
     if (count != n)
         return json_error(&at, "%zu times for %zu ops", count, n);
     if (!(*out = calloc(n, sizeof **out)))
         return error_set(STATUS_NOMEM, "out of memory");
     for (size_t i = 0; i < n; i++) {
         struct json_at item = json_item(&at, i);
-        TRY(json_get_real(&item, 0, DBL_MAX, &(*out)[i]));
+        PASS(json_get_real(&item, 0, DBL_MAX, &(*out)[i]));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_profiles(const struct json_at *root, struct model *m)
 {
-    enum status st;
     struct json_at at;
     size_t n = 0;
-    TRY(json_optional(root, "profiles", &at));
+    PASS(json_optional(root, "profiles", &at));
     if (!at.value)
-        goto out;
-    TRY(json_get_array(&at, MAX_PROFILES, &n));
+        return STATUS_OK;
+    PASS(json_get_array(&at, MAX_PROFILES, &n));
     if (!(m->profile = calloc(n + 1, sizeof *m->profile)))
         return error_set(STATUS_NOMEM, "out of memory");
     for (size_t k = 0; k < n; k++) {
         struct model_profile *p = &m->profile[m->profiles++];
         struct json_at item = json_item(&at, k);
         int64_t degree = 1;
-        TRY(json_need_text(&item, "device", &p->device));
-        TRY(json_need_real(&item, "samples", DBL_MIN, DBL_MAX, &p->samples));
-        TRY(json_may_integer(&item, "tensor_parallel", 1, 65536, &degree));
+        PASS(json_need_text(&item, "device", &p->device));
+        PASS(json_need_real(&item, "samples", DBL_MIN, DBL_MAX, &p->samples));
+        PASS(json_may_integer(&item, "tensor_parallel", 1, 65536, &degree));
         p->tensor_parallel = (uint32_t)degree;
-        TRY(read_times(&item, "forward_s", m->n, false, &p->forward_s));
-        TRY(read_times(&item, "backward_s", m->n, false, &p->backward_s));
-        TRY(read_times(&item, "update_s", m->n, true, &p->update_s));
+        PASS(read_times(&item, "forward_s", m->n, false, &p->forward_s));
+        PASS(read_times(&item, "backward_s", m->n, false, &p->backward_s));
+        PASS(read_times(&item, "update_s", m->n, true, &p->update_s));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_head(const struct json_at *root, struct model *m)
 {
-    enum status st;
     m->element_bytes = 4;
-    TRY(json_need_text(root, "name", &m->name));
-    TRY(json_may_text(root, "note", &m->note));
-    TRY(json_may_real(root, "tokens_per_sample", 0, DBL_MAX, &m->tokens_per_sample));
-    TRY(json_may_integer(root, "element_bytes", 1, 8, &m->element_bytes));
-out:
-    return st;
+    PASS(json_need_text(root, "name", &m->name));
+    PASS(json_may_text(root, "note", &m->note));
+    PASS(json_may_real(root, "tokens_per_sample", 0, DBL_MAX, &m->tokens_per_sample));
+    PASS(json_may_integer(root, "element_bytes", 1, 8, &m->element_bytes));
+    return STATUS_OK;
 }
 
 /* The ops themselves; names of owners of shared parameters go to shares[]. */
 static enum status read_ops(const struct json_at *ops, struct model *m, char **shares)
 {
-    enum status st = STATUS_OK;
     for (size_t i = 0; i < m->n; i++)
         m->op[i].shares = MODEL_NO_OP;
     for (size_t i = 0; i < m->n; i++) {
         struct json_at item = json_item(ops, i);
-        TRY(read_op(&item, &m->op[i], &shares[i]));
+        PASS(read_op(&item, &m->op[i], &shares[i]));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status parse(const struct json_document *d, struct model *m)

@@ -16,15 +16,13 @@ enum { MAX_MICROBATCHES = 10000000, MAX_REPLICAS = 1000000 };
 static enum status field_count(const struct json_at *object, const char *key, int64_t max,
                                int64_t fallback, uint32_t *out)
 {
-    enum status st;
     struct json_at at;
     int64_t value = fallback;
-    TRY(fallback ? json_optional(object, key, &at) : json_field(object, key, &at));
+    PASS(fallback ? json_optional(object, key, &at) : json_field(object, key, &at));
     if (at.value)
-        TRY(json_get_integer(&at, 1, max, &value));
+        PASS(json_get_integer(&at, 1, max, &value));
     *out = (uint32_t)value;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status plan_references(const struct json_document *d, char **model, char **platform)
@@ -55,18 +53,16 @@ static int by_name(const void *a, const void *b)
 static enum status look_up(const struct json_at *names, size_t n, const struct named *index,
                            size_t known, const char *what, uint32_t *out)
 {
-    enum status st = STATUS_OK;
     for (size_t k = 0; k < n; k++) {
         struct json_at item = json_item(names, k);
         struct named key = {0};
-        TRY(json_get_string(&item, &key.name));
+        PASS(json_get_string(&item, &key.name));
         const struct named *found = bsearch(&key, index, known, sizeof *index, by_name);
         if (!found)
             return json_error(&item, "no %s is called '%.100s'", what, key.name);
         out[k] = found->index;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static int by_number(const void *a, const void *b)
@@ -83,71 +79,65 @@ struct names {
 /* false, true (full) or a name. */
 static enum status read_recompute(const struct json_at *stage, enum plan_recompute *out)
 {
-    enum status st;
     struct json_at at;
     bool full = false;
     size_t kind = RECOMPUTE_NONE;
-    TRY(json_optional(stage, "recompute", &at));
+    PASS(json_optional(stage, "recompute", &at));
     if (at.value && json_holds_text(&at)) {
-        TRY(json_may_choice(stage, "recompute", plan_recompute_names, RECOMPUTE_KINDS, &kind));
+        PASS(json_may_choice(stage, "recompute", plan_recompute_names, RECOMPUTE_KINDS, &kind));
     } else if (at.value) {
-        TRY(json_get_bool(&at, &full));
+        PASS(json_get_bool(&at, &full));
         kind = full ? RECOMPUTE_FULL : RECOMPUTE_NONE;
     }
     *out = (enum plan_recompute)kind;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_stage(const struct json_at *at, const struct names *names,
                               struct plan_stage *s)
 {
-    enum status st;
     struct json_at list;
-    TRY(json_field(at, "ops", &list));
-    TRY(json_get_array(&list, names->ops, &s->ops));
+    PASS(json_field(at, "ops", &list));
+    PASS(json_get_array(&list, names->ops, &s->ops));
     if (!(s->op = calloc(s->ops + 1, sizeof *s->op)))
         return error_set(STATUS_NOMEM, "out of memory");
-    TRY(look_up(&list, s->ops, names->op, names->ops, "op", s->op));
+    PASS(look_up(&list, s->ops, names->op, names->ops, "op", s->op));
     qsort(s->op, s->ops, sizeof *s->op, by_number);
-    TRY(json_field(at, "devices", &list));
-    TRY(json_get_array(&list, names->devices, &s->devices));
+    PASS(json_field(at, "devices", &list));
+    PASS(json_get_array(&list, names->devices, &s->devices));
     if (!(s->device = calloc(s->devices + 1, sizeof *s->device)))
         return error_set(STATUS_NOMEM, "out of memory");
-    TRY(look_up(&list, s->devices, names->device, names->devices, "device", s->device));
-    TRY(field_count(at, "replicas", MAX_REPLICAS, 1, &s->replicas));
-    TRY(field_count(at, "tensor_parallel", MAX_REPLICAS, 1, &s->tensor_parallel));
-    TRY(field_count(at, "expert_parallel", MAX_REPLICAS, 1, &s->expert_parallel));
-    TRY(read_recompute(at, &s->recompute));
-out:
-    return st;
+    PASS(look_up(&list, s->devices, names->device, names->devices, "device", s->device));
+    PASS(field_count(at, "replicas", MAX_REPLICAS, 1, &s->replicas));
+    PASS(field_count(at, "tensor_parallel", MAX_REPLICAS, 1, &s->tensor_parallel));
+    PASS(field_count(at, "expert_parallel", MAX_REPLICAS, 1, &s->expert_parallel));
+    PASS(read_recompute(at, &s->recompute));
+    return STATUS_OK;
 }
 
 static enum status read_head(const struct json_at *root, struct plan *p)
 {
-    enum status st;
     struct json_at at;
     int64_t seed = 0, zero = 0;
-    TRY(json_need_text(root, "model", &p->model));
-    TRY(json_need_text(root, "platform", &p->platform));
-    TRY(json_need_text(root, "schedule", &p->schedule));
-    TRY(json_need_text(root, "optimizer", &p->optimizer));
-    TRY(json_field(root, "optimizer", &at));
+    PASS(json_need_text(root, "model", &p->model));
+    PASS(json_need_text(root, "platform", &p->platform));
+    PASS(json_need_text(root, "schedule", &p->schedule));
+    PASS(json_need_text(root, "optimizer", &p->optimizer));
+    PASS(json_field(root, "optimizer", &at));
     if (strcmp(p->optimizer, "adam") != 0 && strcmp(p->optimizer, "sgd") != 0)
         return json_error(&at, "no optimizer is called '%.60s'; there are adam, sgd", p->optimizer);
-    TRY(json_may_text(root, "algorithm", &p->algorithm));
-    TRY(json_may_integer(root, "seed", 0, INT64_MAX, &seed));
+    PASS(json_may_text(root, "algorithm", &p->algorithm));
+    PASS(json_may_integer(root, "seed", 0, INT64_MAX, &seed));
     p->seed = (uint64_t)seed;
     p->objective_s = NAN;
-    TRY(json_may_real(root, "objective_s", 0, DBL_MAX, &p->objective_s));
-    TRY(field_count(root, "microbatches", MAX_MICROBATCHES, 0, &p->microbatches));
-    TRY(field_count(root, "microbatch_size", MAX_MICROBATCHES, 0, &p->microbatch_size));
-    TRY(json_may_integer(root, "zero", 0, 3, &zero));
+    PASS(json_may_real(root, "objective_s", 0, DBL_MAX, &p->objective_s));
+    PASS(field_count(root, "microbatches", MAX_MICROBATCHES, 0, &p->microbatches));
+    PASS(field_count(root, "microbatch_size", MAX_MICROBATCHES, 0, &p->microbatch_size));
+    PASS(json_may_integer(root, "zero", 0, 3, &zero));
     p->zero = (uint32_t)zero;
-    TRY(json_may_integer(root, "bucket_bytes", 0, INT64_MAX / 65536, &p->bucket_bytes));
-    TRY(json_may_bool(root, "sequence_parallel", &p->sequence_parallel));
-out:
-    return st;
+    PASS(json_may_integer(root, "bucket_bytes", 0, INT64_MAX / 65536, &p->bucket_bytes));
+    PASS(json_may_bool(root, "sequence_parallel", &p->sequence_parallel));
+    return STATUS_OK;
 }
 
 static enum status index_names(const struct model *m, const struct topology *t, struct names *n)

@@ -25,97 +25,87 @@ enum {
 
 static enum status read_reals(const struct json_at *at, size_t n, double *out)
 {
-    enum status st = STATUS_OK;
     for (size_t i = 0; i < n; i++) {
         struct json_at item = json_item(at, i);
-        TRY(json_get_real(&item, DBL_MIN, DBL_MAX, &out[i]));
+        PASS(json_get_real(&item, DBL_MIN, DBL_MAX, &out[i]));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_rate(const struct json_at *at, struct topology_rate *r)
 {
-    enum status st;
     struct json_at flop, flops;
     size_t n, m;
-    TRY(json_need_text(at, "kind", &r->kind));
-    TRY(json_field(at, "flop", &flop));
-    TRY(json_field(at, "flops", &flops));
-    TRY(json_get_array(&flop, MAX_POINTS, &n));
-    TRY(json_get_array(&flops, MAX_POINTS, &m));
+    PASS(json_need_text(at, "kind", &r->kind));
+    PASS(json_field(at, "flop", &flop));
+    PASS(json_field(at, "flops", &flops));
+    PASS(json_get_array(&flop, MAX_POINTS, &n));
+    PASS(json_get_array(&flops, MAX_POINTS, &m));
     if (n == 0 || n != m)
         return json_error(&flop, "%zu amounts of work for %zu rates", n, m);
-    TRY(ALLOCATE(r->flop, n));
-    TRY(ALLOCATE(r->flops, n));
+    PASS(ALLOCATE(r->flop, n));
+    PASS(ALLOCATE(r->flops, n));
     r->n = n;
-    TRY(read_reals(&flop, n, r->flop));
-    TRY(read_reals(&flops, n, r->flops));
+    PASS(read_reals(&flop, n, r->flop));
+    PASS(read_reals(&flops, n, r->flops));
     for (size_t i = 1; i < n; i++)
         if (r->flop[i] <= r->flop[i - 1])
             return json_error(&flop, "the amounts of work must increase");
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_type(const struct json_at *at, struct device_type *t)
 {
-    enum status st;
     struct json_at field;
     size_t n = 0;
     int64_t nics = 0;
-    TRY(json_need_text(at, "name", &t->name));
-    TRY(json_need_real(at, "flops", DBL_MIN, DBL_MAX, &t->flops));
-    TRY(json_need_real(at, "memory_Bps", DBL_MIN, DBL_MAX, &t->memory_Bps));
-    TRY(json_need_integer(at, "memory_bytes", 1, INT64_MAX, &t->memory_bytes));
-    TRY(json_need_real(at, "launch_s", 0, DBL_MAX, &t->launch_s));
-    TRY(json_may_real(at, "slowdown", 0, DBL_MAX, &t->slowdown));
-    TRY(json_may_integer(at, "nics", 0, UINT32_MAX, &nics));
+    PASS(json_need_text(at, "name", &t->name));
+    PASS(json_need_real(at, "flops", DBL_MIN, DBL_MAX, &t->flops));
+    PASS(json_need_real(at, "memory_Bps", DBL_MIN, DBL_MAX, &t->memory_Bps));
+    PASS(json_need_integer(at, "memory_bytes", 1, INT64_MAX, &t->memory_bytes));
+    PASS(json_need_real(at, "launch_s", 0, DBL_MAX, &t->launch_s));
+    PASS(json_may_real(at, "slowdown", 0, DBL_MAX, &t->slowdown));
+    PASS(json_may_integer(at, "nics", 0, UINT32_MAX, &nics));
     t->nics = (uint32_t)nics;
-    TRY(json_optional(at, "rates", &field));
+    PASS(json_optional(at, "rates", &field));
     if (field.value)
-        TRY(json_get_array(&field, MAX_RATES, &n));
-    TRY(ALLOCATE(t->rate, n));
+        PASS(json_get_array(&field, MAX_RATES, &n));
+    PASS(ALLOCATE(t->rate, n));
     for (size_t k = 0; k < n; k++) {
         struct json_at item = json_item(&field, k);
         t->rates++;
-        TRY(read_rate(&item, &t->rate[k]));
+        PASS(read_rate(&item, &t->rate[k]));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_tier(const struct json_at *at, struct topology_tier *t)
 {
-    enum status st;
-    TRY(json_need_text(at, "name", &t->name));
-    TRY(json_need_real(at, "latency_s", 0, DBL_MAX, &t->latency_s));
-    TRY(json_need_real(at, "bandwidth_Bps", DBL_MIN, DBL_MAX, &t->bandwidth_Bps));
-out:
-    return st;
+    PASS(json_need_text(at, "name", &t->name));
+    PASS(json_need_real(at, "latency_s", 0, DBL_MAX, &t->latency_s));
+    PASS(json_need_real(at, "bandwidth_Bps", DBL_MIN, DBL_MAX, &t->bandwidth_Bps));
+    return STATUS_OK;
 }
 
 static enum status read_devices(const struct json_at *root, struct topology *t)
 {
-    enum status st;
     struct json_at at;
     size_t n;
-    TRY(json_field(root, "devices", &at));
-    TRY(json_get_array(&at, TOPOLOGY_MAX_DEVICES, &n));
+    PASS(json_field(root, "devices", &at));
+    PASS(json_get_array(&at, TOPOLOGY_MAX_DEVICES, &n));
     if (n == 0)
         return json_error(&at, "a topology without devices");
-    TRY(ALLOCATE(t->device, n));
-    TRY(ALLOCATE(t->type_of, n));
+    PASS(ALLOCATE(t->device, n));
+    PASS(ALLOCATE(t->type_of, n));
     t->n = n;
     for (size_t i = 0; i < n; i++) {
         struct json_at item = json_item(&at, i);
         int64_t type;
-        TRY(json_need_text(&item, "name", &t->device[i]));
-        TRY(json_need_integer(&item, "type", 0, (int64_t)t->types - 1, &type));
+        PASS(json_need_text(&item, "name", &t->device[i]));
+        PASS(json_need_integer(&item, "type", 0, (int64_t)t->types - 1, &type));
         t->type_of[i] = (uint32_t)type;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* "between" as a matrix: per sender one row of tier numbers, the diagonal 0. */
@@ -156,40 +146,37 @@ out:
 static enum status read_squares(const struct json_at *level, size_t limit, struct topology_map *map,
                                 unsigned l)
 {
-    enum status st;
     size_t n, cells;
-    TRY(json_get_array(level, MAX_SQUARES, &n));
+    PASS(json_get_array(level, MAX_SQUARES, &n));
     if (n == 0 || (l + 1 == map->levels && n != 1))
         return json_error(level, "%zu squares", n);
-    TRY(ALLOCATE(map->cell[l], n * TOPOLOGY_MAP_CELLS));
+    PASS(ALLOCATE(map->cell[l], n * TOPOLOGY_MAP_CELLS));
     map->squares[l] = n;
     for (size_t s = 0; s < n; s++) {
         struct json_at square = json_item(level, s);
-        TRY(json_get_array(&square, TOPOLOGY_MAP_CELLS, &cells));
+        PASS(json_get_array(&square, TOPOLOGY_MAP_CELLS, &cells));
         if (cells != TOPOLOGY_MAP_CELLS)
             return json_error(&square, "%zu entries, expected %d", cells, TOPOLOGY_MAP_CELLS);
         for (size_t c = 0; c < cells; c++) {
             struct json_at item = json_item(&square, c);
             int64_t number = 0;
-            TRY(json_get_integer(&item, 0, (int64_t)limit - 1, &number));
+            PASS(json_get_integer(&item, 0, (int64_t)limit - 1, &number));
             map->cell[l][s * TOPOLOGY_MAP_CELLS + c] = (uint32_t)number;
         }
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* "between" as squares of squares (topology_map.h), the finest first. */
 static enum status read_map(const struct json_at *at, struct topology *t)
 {
-    enum status st;
     struct json_at levels;
     size_t n;
     int64_t side;
     unsigned needed = topology_map_levels(t->n);
-    TRY(json_need_integer(at, "side", TOPOLOGY_MAP_SIDE, TOPOLOGY_MAP_SIDE, &side));
-    TRY(json_field(at, "levels", &levels));
-    TRY(json_get_array(&levels, TOPOLOGY_MAP_LEVELS, &n));
+    PASS(json_need_integer(at, "side", TOPOLOGY_MAP_SIDE, TOPOLOGY_MAP_SIDE, &side));
+    PASS(json_field(at, "levels", &levels));
+    PASS(json_get_array(&levels, TOPOLOGY_MAP_LEVELS, &n));
     if (n != 0 && n != needed)
         return json_error(&levels, "%zu levels for %zu devices, expected %u", n, t->n, needed);
     if (t->tiers == 0 && t->n > 1)
@@ -197,48 +184,42 @@ static enum status read_map(const struct json_at *at, struct topology *t)
     t->between.levels = (unsigned)n;
     for (unsigned l = 0; l < n; l++) {
         struct json_at level = json_item(&levels, l);
-        TRY(read_squares(&level, l > 0 ? t->between.squares[l - 1] : t->tiers, &t->between, l));
+        PASS(read_squares(&level, l > 0 ? t->between.squares[l - 1] : t->tiers, &t->between, l));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_between(const struct json_at *root, struct topology *t)
 {
-    enum status st;
     struct json_at at;
-    TRY(json_field(root, "between", &at));
-    st = json_members(&at) > 0 ? read_map(&at, t) : read_matrix(&at, t);
-out:
-    return st;
+    PASS(json_field(root, "between", &at));
+    return json_members(&at) > 0 ? read_map(&at, t) : read_matrix(&at, t);
 }
 
 static enum status parse(const struct json_document *d, struct topology *t)
 {
-    enum status st;
     struct json_at root = json_root(d), at;
     size_t n;
-    TRY(json_need_text(&root, "name", &t->name));
-    TRY(json_field(&root, "types", &at));
-    TRY(json_get_array(&at, MAX_TYPES, &n));
-    TRY(ALLOCATE(t->type, n));
+    PASS(json_need_text(&root, "name", &t->name));
+    PASS(json_field(&root, "types", &at));
+    PASS(json_get_array(&at, MAX_TYPES, &n));
+    PASS(ALLOCATE(t->type, n));
     for (size_t i = 0; i < n; i++) {
         struct json_at item = json_item(&at, i);
         t->types++;
-        TRY(read_type(&item, &t->type[i]));
+        PASS(read_type(&item, &t->type[i]));
     }
-    TRY(json_field(&root, "tiers", &at));
-    TRY(json_get_array(&at, MAX_TIERS, &n));
-    TRY(ALLOCATE(t->tier, n));
+    PASS(json_field(&root, "tiers", &at));
+    PASS(json_get_array(&at, MAX_TIERS, &n));
+    PASS(ALLOCATE(t->tier, n));
     for (size_t i = 0; i < n; i++) {
         struct json_at item = json_item(&at, i);
         t->tiers++;
-        TRY(read_tier(&item, &t->tier[i]));
+        PASS(read_tier(&item, &t->tier[i]));
     }
-    TRY(read_devices(&root, t));
-    TRY(read_between(&root, t));
-out:
-    return st;
+    PASS(read_devices(&root, t));
+    PASS(read_between(&root, t));
+    return STATUS_OK;
 }
 
 enum status topology_read(const char *path, struct topology *out)
