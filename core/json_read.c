@@ -1,3 +1,4 @@
+/* Reads JSON: documents, cursors into them, values with their type and range. */
 #include "core/json.h"
 
 #include <stdarg.h>
@@ -6,20 +7,11 @@
 
 #include <jansson.h>
 
+#include "core/array.h"
 #include "core/file.h"
 #include "core/text.h"
 
-enum { WHERE_TEXT = 256 };
-
-static char *copy_bytes(const char *text, size_t length)
-{
-    char *copy = malloc(length + 1);
-    if (copy) {
-        memcpy(copy, text, length);
-        copy[length] = '\0';
-    }
-    return copy;
-}
+enum { WHERE_TEXT = 256, MAX_NUMBERS = 1 << 24 };
 
 /* ---- finding a value in the text again: the document is known to be valid JSON */
 
@@ -150,12 +142,9 @@ enum status json_parse(const char *path, const char *text, size_t length, const 
     struct json_document d = {0};
     json_error_t e;
 
-    d.path = copy_bytes(path, strlen(path));
-    d.text = copy_bytes(text, length);
-    if (!d.path || !d.text) {
-        st = error_set(STATUS_NOMEM, "%s: out of memory", path);
-        goto out;
-    }
+    TRY(text_copy(path, &d.path));
+    TRY(ARRAY_NEW(d.text, length + 1));
+    memcpy(d.text, text, length);
     d.root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &e);
     if (!d.root) {
         if (json_error_code(&e) == json_error_out_of_memory)
@@ -324,6 +313,50 @@ enum status json_get_bool(const struct json_at *at, bool *out)
     *out = json_is_true(at->value);
     return STATUS_OK;
 }
+
+enum status json_get_reals(const struct json_at *at, double min, double max, double **out,
+                           size_t *count)
+{
+    enum status st;
+    size_t n;
+    double *value = NULL;
+    TRY(json_get_array(at, MAX_NUMBERS, &n));
+    TRY(ARRAY_NEW(value, n));
+    for (size_t i = 0; i < n; i++) {
+        struct json_at item = json_item(at, i);
+        TRY(json_get_real(&item, min, max, &value[i]));
+    }
+    *out = value;
+    *count = n;
+    value = NULL;
+out:
+    free(value);
+    return st;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct json_name *)a)->name, ((const struct json_name *)b)->name);
+}
+
+void json_names_sort(struct json_name *names, size_t n)
+{
+    qsort(names, n, sizeof *names, by_name);
+}
+
+enum status json_get_name(const struct json_at *at, const char *what, const struct json_name *names,
+                          size_t n, uint32_t *out)
+{
+    struct json_name key = {0};
+    PASS(json_get_string(at, &key.name));
+    const struct json_name *found = bsearch(&key, names, n, sizeof *names, by_name);
+    if (!found)
+        return json_error(at, "no %s is called '%.100s'", what, key.name);
+    *out = found->index;
+    return STATUS_OK;
+}
+
+/* ---- fields in one step */
 
 enum status json_need_text(const struct json_at *object, const char *key, char **out)
 {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/file.h"
 #include "core/json.h"
 
 enum { MAX_ITEMS = 1 << 24 };
@@ -37,20 +38,6 @@ static enum status read_integer(const struct json_at *at, const struct json_row 
                                 int64_t *out)
 {
     return json_get_integer(at, (int64_t)r->min, r->max > 0 ? (int64_t)r->max : largest, out);
-}
-
-static enum status read_reals(const struct json_at *at, const struct json_row *r, double **out,
-                              size_t *count)
-{
-    size_t n;
-    PASS(json_get_array(at, MAX_ITEMS, &n));
-    PASS(ARRAY_NEW(*out, n));
-    for (size_t i = 0; i < n; i++) {
-        struct json_at item = json_item(at, i);
-        PASS(json_get_real(&item, r->min, r->max > 0 ? r->max : DBL_MAX, &(*out)[i]));
-    }
-    *count = n;
-    return STATUS_OK;
 }
 
 /* The count grows with the items, so that what has been read can be released at any moment. */
@@ -107,7 +94,8 @@ static enum status read_member(const struct json_at *object, const struct json_a
     case FIELD_CHOICE:
         return read_choice(object, r, to);
     case FIELD_REALS:
-        return read_reals(at, r, to, member(into, r->count));
+        return json_get_reals(at, r->min, r->max > 0 ? r->max : DBL_MAX, to,
+                              member(into, r->count));
     case FIELD_OBJECT:
         return json_rows_read(at, r->rows, into);
     case FIELD_LIST:
@@ -134,14 +122,6 @@ enum status json_rows_read(const struct json_at *object, const struct json_row *
 }
 
 /* ---- writing */
-
-static void write_reals(struct json_writer *w, const char *key, const double *value, size_t n)
-{
-    json_open_array(w, key, true);
-    for (size_t i = 0; i < n; i++)
-        json_put_real(w, NULL, value[i]);
-    json_close(w);
-}
 
 static void write_list(struct json_writer *w, const struct json_row *r, const char *item, size_t n)
 {
@@ -210,7 +190,7 @@ static void write_member(struct json_writer *w, const struct json_row *r, const 
         json_put_string(w, r->key, r->name[*(const uint32_t *)at]);
         break;
     case FIELD_REALS:
-        write_reals(w, r->key, *(double *const *)at, *count);
+        json_put_reals(w, r->key, *(double *const *)at, *count);
         break;
     case FIELD_OBJECT:
         json_open_object(w, r->key, r->flat);
@@ -228,6 +208,22 @@ void json_rows_write(struct json_writer *w, const struct json_row *rows, const v
     for (const struct json_row *r = rows; r->key; r++)
         if (r->presence != FIELD_SPARE || !is_empty(r, from))
             write_member(w, r, from);
+}
+
+enum status json_write(const char *path, const char *format, int version,
+                       const struct provenance *by, const struct json_row *rows, const void *from)
+{
+    enum status st;
+    struct file_out f = {0};
+    TRY(file_create(path, &f));
+    struct json_writer w = {.stream = f.stream};
+    json_put_header(&w, format, version, by);
+    json_rows_write(&w, rows, from);
+    json_close(&w);
+    TRY(file_commit(&f));
+out:
+    file_discard(&f);
+    return st;
 }
 
 /* ---- releasing */

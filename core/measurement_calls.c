@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/collective.h"
 #include "core/measurement.h"
 
@@ -65,10 +66,7 @@ static enum status row_for(struct measurement *m, const struct measured_call *wa
     for (*last = 0; *last < m->calls; ++*last)
         if (measured_calls_alike(&m->call[*last], wanted))
             return STATUS_OK;
-    struct measured_call *larger = realloc(m->call, (m->calls + 1) * sizeof *larger);
-    if (!larger)
-        return error_set(STATUS_NOMEM, "%zu kinds of calls", m->calls + 1);
-    m->call = larger;
+    PASS(ARRAY_ROOM(m->call, m->calls));
     m->call[m->calls++] = *wanted;
     return STATUS_OK;
 }
