@@ -143,7 +143,7 @@ enum status plan_by_algorithm(const struct plan_arguments *arg, const struct mod
     if (!request.microbatch_size)
         request.microbatch_size = 1;
     if (!request.schedule)
-        request.schedule = chunks > 1 ? "interleaved" : "1f1b";
+        request.schedule = schedule_usual(chunks > 1);
     if (partition_find(arg->algorithm, &algorithm) != STATUS_OK)
         return error_context(STATUS_USAGE, "--algorithm (besides auto)");
     return partition_run(algorithm, m, t, &request, out);

@@ -69,19 +69,12 @@ struct simulate {
     bool interrupted;
 };
 
-static const char *algorithm_name(size_t i)
-{
-    return i == 0 ? "auto" : collective_algorithms[i - 1].name;
-}
-
 static enum status choose_collective(struct collective_options *out)
 {
-    size_t n = 1, i;
-    while (algorithm_name(n))
-        n++;
-    if (text_find("collective algorithm", collective, algorithm_name, n, &i) != STATUS_OK)
+    const struct collective_algorithm *algorithm;
+    if (collective_find(collective, &algorithm) != STATUS_OK)
         return error_context(STATUS_USAGE, "--collective");
-    out->algorithm = i > 0 ? algorithm_name(i) : NULL;
+    out->algorithm = algorithm ? algorithm->name : NULL;
     out->nccl_protocols = nccl_protocols;
     return STATUS_OK;
 }

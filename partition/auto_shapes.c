@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/schedule.h"
 #include "partition/auto_search.h"
 
 struct partition_request auto_request_for(const struct search *s, const struct shape *shape)
@@ -16,7 +17,7 @@ struct partition_request auto_request_for(const struct search *s, const struct s
     request.placement = shape->placement;
     request.order = s->order;
     if (!request.schedule || shape->chunks > 1)
-        request.schedule = shape->chunks > 1 ? "interleaved" : "1f1b";
+        request.schedule = schedule_usual(shape->chunks > 1);
     return request;
 }
 

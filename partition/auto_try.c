@@ -162,12 +162,12 @@ static enum status try_chunks(struct search *s, struct shape *shape, uint32_t ch
         *promising = s->result.n > since && steady_s(s, shape, since) <= s->best_s;
     }
     for (size_t k = 0; k < schedules_n && *promising && !s->result.interrupted; k++) {
-        if (&schedules[k] == s->usual || !schedule_wanted(s, &schedules[k], shape))
+        if (schedules[k] == s->usual || !schedule_wanted(s, schedules[k], shape))
             continue;
         size_t own = *saving; /* others keep more activations */
         s->result.interrupted = tried++ > 0 && auto_must_stop(s);
         if (!s->result.interrupted)
-            TRY(try_schedule(s, shape, &cut, schedules[k].name, &own));
+            TRY(try_schedule(s, shape, &cut, schedules[k]->name, &own));
     }
 out:
     plan_free(&cut);
