@@ -25,11 +25,6 @@ static enum status list_algorithms(void)
     for (size_t i = 0; i < partition_algorithms_n; i++)
         printf("%-10s %s; %s\n", partition_algorithms[i]->name, partition_algorithms[i]->summary,
                partition_algorithms[i]->guarantee);
-    printf(
-        "%-10s %s; %s\n", "auto",
-        "stages x replicas x shards x placement x microbatch size x schedule x memory, ranked on "
-        "SimGrid",
-        "best of what it tries, never worse than its baselines");
     plan_list_objectives();
     return STATUS_OK;
 }
@@ -145,7 +140,7 @@ enum status plan_by_algorithm(const struct plan_arguments *arg, const struct mod
     if (!request.schedule)
         request.schedule = chunks > 1 ? "interleaved" : "1f1b";
     if (partition_find(arg->algorithm, &algorithm) != STATUS_OK)
-        return error_context(STATUS_USAGE, "--algorithm (besides auto)");
+        return error_context(STATUS_USAGE, "--algorithm");
     return partition_run(algorithm, m, t, &request, out);
 }
 

@@ -59,11 +59,16 @@ static void print_candidate(const struct auto_candidate *c, size_t place)
 static void print_ranking(const struct auto_result *r, size_t samples, const char *engine)
 {
     printf("%zu plans of %zu samples per iteration tried, %zu of them too big for memory; %zu "
-           "shapes that cannot win left out%s\n\n",
-           r->tried, samples, r->too_big, r->bounded,
+           "shapes that cannot win left out%s\n",
+           r->tried, samples, r->too_big, auto_shapes_left_out(r),
            r->interrupted ? "; interrupted, so not all" : "");
+    for (size_t i = 0; i < auto_filters_n; i++)
+        if (r->left_out[i] > 0)
+            printf("  %-9s %7zu %-9s %s\n", auto_filters[i].name, r->left_out[i],
+                   auto_level_names[auto_filters[i].level], auto_filters[i].reason);
+    putchar('\n');
     printf("%-4s %-13s %-13s %-12s %-17s %-9s %11s %11s %10s  %-11s %s\n", "rank", "stages x",
-           "schedule", "microbatches", "memory saved by", "close", "quick", engine, "samples/s",
+           "schedule", "microbatches", "memory saved by", "local", "quick", engine, "samples/s",
            "headroom", "time of all ranks");
     printf("%-4s %-13s %-13s %-12s\n", "", "rep. x shards", "", "x samples");
     for (size_t i = 0; i < r->n; i++)
