@@ -68,20 +68,36 @@ struct cost_split partition_spread(const struct partition_request *r)
 
 /* ---- where stages may begin */
 
-/* The op whose attention heads the shards cannot share evenly, or MODEL_NO_OP. */
-static uint32_t uneven_heads(const struct model *m, uint32_t shards)
+static bool is_divided(const struct model_op *op)
 {
-    for (uint32_t i = 0; i < m->n; i++)
-        if (m->op[i].tensor != TENSOR_WHOLE &&
-            model_attribute(&m->op[i], "heads", shards) % shards != 0)
-            return i;
-    return MODEL_NO_OP;
+    return op->tensor == TENSOR_COLUMN || op->tensor == TENSOR_SPLIT;
+}
+
+/* Attention is divided by heads (Shoeybi et al., Megatron-LM, 2019, section 3), and what works on
+ * its part of a tensor as its neighbours do must read a divided one. */
+enum status partition_check_shards(const struct model *m, uint32_t tensor_parallel)
+{
+    uint32_t shards = at_least_1(tensor_parallel);
+    for (size_t i = 0; shards > 1 && i < m->n; i++) {
+        const struct model_op *op = &m->op[i];
+        int64_t heads = model_attribute(op, "heads", shards);
+        if (op->tensor != TENSOR_WHOLE && heads % shards != 0)
+            return error_set(STATUS_INVALID,
+                             "op '%.100s': %lld heads cannot be divided over %u shards", op->name,
+                             (long long)heads, shards);
+        for (size_t k = m->in_start[i]; op->tensor == TENSOR_SPLIT && k < m->in_start[i + 1]; k++)
+            if (!is_divided(&m->op[m->in[k]]))
+                return error_set(STATUS_INVALID,
+                                 "op '%.100s' is divided over shards, but '%.100s', which it "
+                                 "reads, is not: the model cannot be trained on %u shards",
+                                 op->name, m->op[m->in[k]].name, shards);
+    }
+    return STATUS_OK;
 }
 
 size_t partition_most_stages(const struct model *m, uint32_t tensor_parallel)
 {
-    uint32_t shards = at_least_1(tensor_parallel);
-    return uneven_heads(m, shards) == MODEL_NO_OP ? graph_whole_begins(m, shards > 1, NULL) : 0;
+    return graph_whole_begins(m, tensor_parallel > 1, NULL);
 }
 
 /* Is op i, at this distance from where a stage is wanted, a place for stage s? */
@@ -145,11 +161,8 @@ static enum status check(const struct model *m, const struct topology *t,
                    : error_set(STATUS_INVALID,
                                "%zu stages x %u replicas x %u shards on the %zu devices of %s",
                                r->stages / chunks, r->replicas, shards, t->n, r->platform);
-    uint32_t uneven = uneven_heads(m, shards);
-    if (uneven != MODEL_NO_OP)
-        return error_set(STATUS_INVALID, "op '%.100s': %lld heads cannot be divided over %u shards",
-                         m->op[uneven].name, (long long)model_attribute(&m->op[uneven], "heads", 0),
-                         shards);
+    if (partition_check_shards(m, shards) != STATUS_OK)
+        return STATUS_INVALID;
     size_t most = partition_most_stages(m, shards);
     if (r->stages > most)
         return error_set(STATUS_INVALID,

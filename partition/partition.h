@@ -112,8 +112,10 @@ struct cost_split partition_spread(const struct partition_request *r);
 /* Stages that such a list of names makes: one more than it has names. */
 size_t partition_split_stages(const char *list);
 
-/* Into how many stages the model can be cut when its ops are divided over so many shards; 0: they
- * cannot be divided so. O(n + edges). */
+/* Can the ops be divided over so many shards? STATUS_INVALID names the first that cannot. O(n). */
+enum status partition_check_shards(const struct model *m, uint32_t tensor_parallel) MUST_CHECK;
+
+/* Into how many stages they can be cut then. O(n). */
 size_t partition_most_stages(const struct model *m, uint32_t tensor_parallel);
 
 /* first[r->stages]: stages of as equally many ops as the rule of whole tensors lets them have. */
