@@ -3,6 +3,7 @@
 #define CORE_TEXT_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 #include "core/error.h"
 
@@ -13,5 +14,9 @@ enum status text_copy(const char *text, char **out) MUST_CHECK;
  * STATUS_INVALID "no WHAT is called 'NAME'; there are A, B, C". */
 enum status text_find(const char *what, const char *name, const char *(*name_of)(size_t i),
                       size_t n, size_t *index) MUST_CHECK;
+
+/* Write n characters of a text for XML or HTML, inside an element or double quotes: reserved
+ * characters become entities, control characters blanks. The first NUL ends the text too. */
+void text_put_xml(FILE *to, const char *text, size_t n);
 
 #endif

@@ -237,7 +237,11 @@ static enum status put_plan(const struct run_config *c, char *plan)
 {
     const struct provenance by = command_provenance(c->make.seed);
     run_config_path(c, "plan.json", plan);
-    return c->plan ? copy_file(c, c->plan, "plan.json") : point_plan(&c->make, plan, &by);
+    if (!c->plan)
+        return point_plan(&c->make, plan, &by);
+    snprintf(plan, RUN_PATH, "%s",
+             c->plan); /* the copy cannot refer to files beside the original */
+    return copy_file(c, c->plan, "plan.json");
 }
 
 enum status run_config_begin(struct run_config *c, const char *hosts, char *plan)
