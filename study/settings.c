@@ -30,32 +30,41 @@ uint64_t settings_takers(const char *command)
     return all;
 }
 
+uint64_t settings_taker(const char *command, const char *words)
+{
+    for (int i = 0; i < TAKERS; i++)
+        if (!strcmp(taker[i].command, command) && !strcmp(taker[i].words, words))
+            return UINT64_C(1) << i;
+    return 0;
+}
+
 /* ---- rows */
 
 const struct setting *setting_find(const char *name, uint64_t takers)
 {
-    for (size_t i = 0; i < settings_n; i++)
-        if ((settings[i].takers & takers) && !strcmp(settings[i].name, name))
-            return &settings[i];
+    for (size_t i = 0; i < settings_table_n; i++)
+        if ((settings_table[i].takers & takers) && !strcmp(settings_table[i].name, name))
+            return &settings_table[i];
     return NULL;
 }
 
 const char *setting_nearest(const char *word, uint64_t takers)
 {
     const char *nearest = NULL;
-    for (size_t best = text_reach(word), i = 0; i < settings_n; i++)
-        if ((settings[i].takers & takers) && text_is_nearer(word, settings[i].name, &best))
-            nearest = settings[i].name;
+    for (size_t best = text_reach(word), i = 0; i < settings_table_n; i++)
+        if ((settings_table[i].takers & takers) &&
+            text_is_nearer(word, settings_table[i].name, &best))
+            nearest = settings_table[i].name;
     return nearest;
 }
 
 const char *setting_names(uint64_t takers, char *text, size_t size)
 {
     *text = '\0';
-    for (size_t i = 0; i < settings_n; i++) {
+    for (size_t i = 0; i < settings_table_n; i++) {
         size_t n = strlen(text);
-        if (settings[i].takers & takers)
-            snprintf(text + n, size - n, "%s%s", n ? ", " : "", settings[i].name);
+        if (settings_table[i].takers & takers)
+            snprintf(text + n, size - n, "%s%s", n ? ", " : "", settings_table[i].name);
     }
     return text;
 }
@@ -172,7 +181,7 @@ out:
 
 enum status setting_set(const struct setting *s, const char *text, struct arguments *a)
 {
-    size_t i = (size_t)(s - settings);
+    size_t i = (size_t)(s - settings_table);
     if (set_value(s, text, (char *)a + s->offset) != STATUS_OK)
         return STATUS_USAGE;
     a->given[i / 64] |= UINT64_C(1) << i % 64;
@@ -184,8 +193,8 @@ enum status setting_set(const struct setting *s, const char *text, struct argume
 struct arguments arguments_defaults(uint64_t takers)
 {
     struct arguments a = {0};
-    for (size_t i = 0; i < settings_n; i++) {
-        const struct setting *s = &settings[i];
+    for (size_t i = 0; i < settings_table_n; i++) {
+        const struct setting *s = &settings_table[i];
         if (!(s->takers & takers) || !s->standard)
             continue;
         enum status st = set_value(s, s->standard, (char *)&a + s->offset);
@@ -201,8 +210,8 @@ static bool is_given(const struct arguments *a, size_t i)
 
 bool arguments_given(const struct arguments *a, const char *name)
 {
-    for (size_t i = 0; i < settings_n; i++)
-        if (is_given(a, i) && !strcmp(settings[i].name, name))
+    for (size_t i = 0; i < settings_table_n; i++)
+        if (is_given(a, i) && !strcmp(settings_table[i].name, name))
             return true;
     return false;
 }
@@ -294,13 +303,13 @@ static void list_ways(uint64_t takers, const char *command, char *text, size_t s
 enum status arguments_check(const struct arguments *a, uint64_t takers)
 {
     char ways[512];
-    for (size_t i = 0; i < settings_n; i++)
+    for (size_t i = 0; i < settings_table_n; i++)
         for (int k = 0; k < TAKERS && is_given(a, i); k++) {
-            if (!(takers >> k & 1) || (settings[i].takers >> k & 1))
+            if (!(takers >> k & 1) || (settings_table[i].takers >> k & 1))
                 continue;
-            list_ways(settings[i].takers, taker[k].command, ways, sizeof ways);
+            list_ways(settings_table[i].takers, taker[k].command, ways, sizeof ways);
             return error_set(STATUS_USAGE, "--%s means nothing with %s, only with %s",
-                             settings[i].name, taker[k].words, ways);
+                             settings_table[i].name, taker[k].words, ways);
         }
     return STATUS_OK;
 }
@@ -338,7 +347,7 @@ static void print_wrapped(const char *text, int indent, int limit, FILE *out)
 void settings_print(uint64_t takers, FILE *out)
 {
     enum { INDENT = 33, LIMIT = 96 };
-    for (const struct setting *s = settings; s < settings + settings_n; s++) {
+    for (const struct setting *s = settings_table; s < settings_table + settings_table_n; s++) {
         char name[64], text[1024];
         if (!(s->takers & takers))
             continue;

@@ -29,6 +29,8 @@ enum taker {
 
 /* All takers of one command ("plan", "run --config"); 0: there are none. */
 uint64_t settings_takers(const char *command);
+/* One of them, by its words in takers.def; 0: there is none. */
+uint64_t settings_taker(const char *command, const char *words);
 
 /* ---- what is set */
 
@@ -119,8 +121,8 @@ struct setting {
     const char *(*word)(size_t i); /* known words, NULL behind the last one */
 };
 
-extern const struct setting settings[];
-extern const size_t settings_n;
+extern const struct setting settings_table[];
+extern const size_t settings_table_n;
 
 /* The row of that name that one of the takers takes, or NULL. */
 const struct setting *setting_find(const char *name, uint64_t takers);

@@ -75,7 +75,7 @@ static const char *engine_word(size_t i)
 
 enum { MOST = 10000000 };
 
-const struct setting settings[] = {
+const struct setting settings_table[] = {
     /* ---- what is planned */
     {"model", TEXT(model), PLANS | SCORED | T(VALIDATE) | KEYS, "M", NULL,
      .help = "zoo name with overrides, or model file"},
@@ -415,4 +415,4 @@ const struct setting settings[] = {
     {"json", FLAG(json), T(MODEL_LIST) | T(MODEL_SHOW) | T(TOPOLOGY_LIST) | T(TOPOLOGY_SHOW), NULL,
      NULL, .help = "list, show: print JSON instead of a table"},
 };
-const size_t settings_n = sizeof settings / sizeof *settings;
+const size_t settings_table_n = sizeof settings_table / sizeof *settings_table;
