@@ -53,14 +53,12 @@ static enum status settle_batch(struct arguments *a)
     size_t unit = (size ? size : 1) * (n ? n : 1);
     if (!batch)
         return STATUS_OK;
-    if (batch % unit != 0)
-        return error_set(STATUS_USAGE,
-                         "--batch %zu is not a multiple of %zu, what the options "
-                         "about microbatches make",
-                         batch, unit);
     if (size && n && batch != unit)
         return error_set(STATUS_USAGE, "--batch %zu, but %zu microbatches of %zu samples", batch, n,
                          size);
+    if (batch % unit != 0)
+        return error_set(STATUS_USAGE, "--batch %zu is not a multiple of --%s %zu", batch,
+                         n ? "microbatches" : "microbatch-size", unit);
     if (is_auto(a))
         return STATUS_OK;
     a->microbatch_size = size ? size : n ? batch / n : 1;
