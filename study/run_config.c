@@ -227,8 +227,12 @@ static enum status put_plan(const struct run_config *c, const struct provenance 
     struct provenance seeded = *by;
     seeded.seed = c->make.seed;
     run_config_path(c, "plan.json", plan);
-    return c->make.plan_file ? copy_file(c, c->make.plan_file, "plan.json")
-                             : point_plan(&c->make, plan, &seeded);
+    if (!c->make.plan_file)
+        return point_plan(&c->make, plan, &seeded);
+    enum status st = copy_file(c, c->make.plan_file, "plan.json");
+    /* the copy cannot refer to files beside the original */
+    snprintf(plan, RUN_PATH, "%s", c->make.plan_file);
+    return st;
 }
 
 enum status run_config_begin(struct run_config *c, const char *hosts, const struct provenance *by,

@@ -37,7 +37,8 @@ enum status run_config_read(const char *path, struct arguments *run,
 void run_config_free(struct run_config *c); /* accepts {0} */
 
 /* Make the folder, with all that is known before the run, and the plan; hosts: the hostfile, NULL:
- * this machine. *plan is the copy's path, RUN_PATH bytes. */
+ * this machine. *plan is the path of the plan to run (one that was given, not its copy), RUN_PATH
+ * bytes. */
 enum status run_config_begin(struct run_config *c, const char *hosts, const struct provenance *by,
                              char *plan) MUST_CHECK;
 /* "DIRECTORY/NAME" */
