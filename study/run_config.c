@@ -62,7 +62,7 @@ static enum status check_single(const struct experiment *e)
 
 static enum status check_whole(const struct run_config *c)
 {
-    enum status st;
+    enum status st = STATUS_OK;
     const struct arguments *a = &c->make;
     const char *path = c->file.path;
     if (a->plan_file && (a->model || a->platform))
@@ -78,7 +78,8 @@ static enum status check_whole(const struct run_config *c)
     if (strchr(c->file.name, '/') || c->file.name[0] == '.')
         return error_set(STATUS_PARSE, "%s: name: '%s' is no name for a folder", path,
                          c->file.name);
-    TRY(arguments_check(a, plan_takers(a)));
+    if (!a->plan_file)
+        TRY(plan_check_given(a));
 out:
     return st;
 }

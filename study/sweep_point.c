@@ -188,8 +188,8 @@ static enum status check_plan(const struct sweep_point *p)
 {
     const struct partition_algorithm *known;
     struct plan_arguments a = p->plan; /* the check may change it */
-    if (strcmp(a.algorithm, "auto") != 0 && partition_find(a.algorithm, &known) != STATUS_OK)
-        return error_context(STATUS_USAGE, "plan.algorithm (besides auto)");
+    if (partition_find(a.algorithm, &known) != STATUS_OK)
+        return error_context(STATUS_USAGE, "plan.algorithm");
     return plan_check_arguments(&a);
 }
 

@@ -24,12 +24,12 @@ refuse() {
     >/dev/null 2>&1 || exit 1
 plan='plan --model mlp --platform laptop'
 
-refuse '--finalists means nothing with a named algorithm' $plan --algorithm balanced --finalists 3
-refuse '--time-limit means nothing' $plan --algorithm uniform --time-limit 1s
-refuse '--executable means nothing' $plan --algorithm metis --executable
+refuse '--finalists is for --algorithm auto, not for balanced' $plan --algorithm balanced --finalists 3
+refuse '--time-limit is for --algorithm auto' $plan --algorithm uniform --time-limit 1s
+refuse '--executable is for --algorithm auto' $plan --algorithm uniform --executable
 refuse '--machines means nothing' $plan --machines 4
 refuse '--score means nothing' $plan --score split.json
-refuse '--split-at is a cut by hand' $plan --algorithm balanced --split-at relu1
+refuse '--split-at is for --algorithm manual, not for balanced' $plan --algorithm balanced --split-at relu1
 refuse '--batch 6, but 4 microbatches of 2' $plan --batch 6 --microbatches 4 --microbatch-size 2
 refuse '--batch 6 is not a multiple of --microbatches 4' $plan --batch 6 --microbatches 4
 refuse '--sequence-parallel needs' $plan --algorithm balanced --sequence-parallel

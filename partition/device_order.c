@@ -1,4 +1,4 @@
-#include "partition/place.h"
+#include "partition/device_order.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -92,7 +92,7 @@ static void look(struct walk *w, unsigned l, uint32_t block, uint32_t there, uin
     }
 }
 
-enum status place_neighbours(const struct topology *t, uint32_t *order)
+enum status device_order_find(const struct topology *t, uint32_t *order)
 {
     struct walk w;
     enum status st = walk_begin(t, &w);
