@@ -181,6 +181,5 @@ const struct partition_algorithm partition_auto = {
     .summary = "stages x replicas x shards x placement x microbatch size x schedule x memory, "
                "ranked on SimGrid",
     .guarantee = "best of what it tries, never worse than its baselines",
-    .takes = 1u << PARTITION_BATCH | 1u << PARTITION_FINALISTS | 1u << PARTITION_TIME_LIMIT |
-             1u << PARTITION_EXECUTABLE,
+    .takes = 1u << PARTITION_FINALISTS | 1u << PARTITION_TIME_LIMIT | 1u << PARTITION_EXECUTABLE,
 };

@@ -36,11 +36,8 @@ enum status partition_find(const char *name, const struct partition_algorithm **
 
 enum status partition_check_option(const struct partition_algorithm *a, const char *option)
 {
-    static const char *const names[PARTITION_OPTIONS] = {
-        [PARTITION_SPLIT_AT] = "split-at",     [PARTITION_BATCH] = "batch",
-        [PARTITION_FINALISTS] = "finalists",   [PARTITION_TIME_LIMIT] = "time-limit",
-        [PARTITION_EXECUTABLE] = "executable",
-    };
+    static const char *const names[PARTITION_OPTIONS] = {"split-at", "finalists", "time-limit",
+                                                         "executable"};
     char takers[256] = "";
     size_t k = 0, used = 0;
     while (k < PARTITION_OPTIONS && strcmp(names[k], option) != 0)
@@ -123,20 +120,16 @@ void partition_evenly(const struct partition_problem *p, size_t *first)
 /* The contract of cut(): what an algorithm has chosen, or a list by hand. */
 static enum status check_begins(const struct partition_problem *p, const size_t *first)
 {
+    const struct model_op *op = p->m->op;
     for (size_t s = 0; s < p->r->stages; s++) {
-        size_t i = first[s], left = i, right = i;
-        if (partition_may_begin(p, i))
-            continue;
-        while (!partition_may_begin(p, left)) /* op 0 at last */
-            left--;
-        while (right < p->m->n && !partition_may_begin(p, right))
-            right++;
-        bool last = right == p->m->n;
-        return error_set(STATUS_INVALID,
-                         "a stage cannot begin at '%.100s', inside what %u shards divide; near: "
-                         "'%.100s'%s%.100s%s",
-                         p->m->op[i].name, p->r->tensor_parallel, p->m->op[left].name,
-                         last ? "" : ", '", last ? "" : p->m->op[right].name, last ? "" : "'");
+        size_t before = first[s];
+        while (!partition_may_begin(p, before)) /* op 0 at last */
+            before--;
+        if (before != first[s])
+            return error_set(STATUS_INVALID,
+                             "a stage cannot begin at '%.100s', inside what %u shards divide; "
+                             "before it, one can at '%.100s'",
+                             op[first[s]].name, p->r->tensor_parallel, op[before].name);
     }
     return STATUS_OK;
 }

@@ -74,7 +74,6 @@ static inline bool partition_holds(const struct partition_problem *p, size_t fir
  * how: stages, replicas, shards, chunks, recomputation, ZeRO, microbatches, schedule, ... */
 enum partition_option {
     PARTITION_SPLIT_AT,
-    PARTITION_BATCH,
     PARTITION_FINALISTS,
     PARTITION_TIME_LIMIT,
     PARTITION_EXECUTABLE,

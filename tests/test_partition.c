@@ -206,11 +206,11 @@ static void impossible_requests_are_one_clear_line(void **state)
 static void options_that_an_algorithm_does_not_take_are_refused(void **state)
 {
     (void)state;
-    assert_int_equal(partition_check_option(algorithm("auto"), "batch"), STATUS_OK);
+    assert_int_equal(partition_check_option(algorithm("auto"), "finalists"), STATUS_OK);
     assert_int_equal(partition_check_option(algorithm("manual"), "split-at"), STATUS_OK);
     assert_int_equal(partition_check_option(algorithm("uniform"), "replicas"), STATUS_OK);
-    assert_int_equal(partition_check_option(algorithm("uniform"), "batch"), STATUS_USAGE);
-    assert_string_equal(error_message(), "--batch is for --algorithm auto, not for uniform");
+    assert_int_equal(partition_check_option(algorithm("uniform"), "finalists"), STATUS_USAGE);
+    assert_string_equal(error_message(), "--finalists is for --algorithm auto, not for uniform");
 }
 
 static void a_search_cuts_no_plan(void **state)
