@@ -63,8 +63,6 @@ struct auto_state {
 
 extern const char auto_candidate_role[], auto_data_parallel_role[], auto_uniform_role[];
 
-/* Keep a candidate: *c is taken over and becomes {0}. */
-enum status auto_keep(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
 bool auto_must_stop(const struct auto_state *s);
 
 /* What a command line leaves open, 0, is any value. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/text.h"
 #include "partition/auto_search.h"
 
@@ -31,7 +32,9 @@ static enum status try_plan(struct auto_state *s, const struct auto_trial *t,
         s->best_s = fmin(s->best_s, c.quick.iteration_s);
     s->result.tried++;
     s->result.too_big += !c.fits;
-    TRY(auto_keep(s, &c));
+    TRY(ARRAY_ROOM(s->result.candidate, s->result.n));
+    s->result.candidate[s->result.n++] = c;
+    c.plan = (struct plan){0};
 out:
     plan_free(&c.plan);
     return st;

@@ -11,7 +11,6 @@
 #include "core/array.h"
 #include "core/text.h"
 #include "partition/device_order.h"
-#include "partition/graph.h"
 
 #define ALGORITHM(name) &partition_##name,
 const struct partition_algorithm *const partition_algorithms[] = {
@@ -92,9 +91,27 @@ enum status partition_check_shards(const struct model *m, uint32_t tensor_parall
     return STATUS_OK;
 }
 
+/* The rule of whole tensors: begins[n + 1], or NULL; returns begins[n]. */
+static size_t find_begins(const struct model *m, uint32_t shards, size_t *begins)
+{
+    size_t found = 0, read_until = 0; /* the last op that reads a divided tensor so far */
+    for (size_t i = 0; i < m->n; i++) {
+        size_t readers = m->out_start[i + 1] - m->out_start[i];
+        if (begins)
+            begins[i] = found;
+        found += i == 0 || i > read_until;
+        if (shards > 1 && readers > 0 && is_divided(&m->op[i]) &&
+            m->out[m->out_start[i + 1] - 1] > read_until)
+            read_until = m->out[m->out_start[i + 1] - 1];
+    }
+    if (begins)
+        begins[m->n] = found;
+    return found;
+}
+
 size_t partition_most_stages(const struct model *m, uint32_t tensor_parallel)
 {
-    return graph_whole_begins(m, tensor_parallel > 1, NULL);
+    return find_begins(m, tensor_parallel, NULL);
 }
 
 /* Is op i, at this distance from where a stage is wanted, a place for stage s? */
@@ -244,7 +261,7 @@ enum status partition_run(const struct partition_algorithm *a, const struct mode
     const uint32_t *order = r->order ? r->order : own_order;
     for (size_t s = 0; s < r->stages; s++)
         device[s] = device_of(r, order, s, 0, 0);
-    graph_whole_begins(m, r->tensor_parallel > 1, begins);
+    find_begins(m, r->tensor_parallel, begins);
     const struct partition_problem problem = {m, t, r, device, begins};
     TRY(a->cut(&problem, first, &p.objective_s));
     TRY(check_begins(&problem, first));

@@ -12,7 +12,6 @@
 
 #include "core/cost.h"
 #include "partition/device_order.h"
-#include "partition/graph.h"
 #include "partition/partition.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
