@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "core/text.h"
-#include "study/interrupt.h"
 #include "study/sweep.h"
 #include "study/sweep_point.h"
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "core/perturb.h"
-#include "study/interrupt.h"
 #include "study/validate.h"
 
 static const char *model, *stages, *schedules, *microbatches, *microbatch_size, *replicas;

@@ -27,7 +27,7 @@ struct point_run {
     const char *compute;  /* "real", "paced"; NULL: real where the CPU has all numerics */
     size_t steps, warmup; /* not of smpi, whose iterations are all alike */
     double timeout_s;     /* longest silence of a worker */
-    const volatile int *interrupted; /* study/interrupt.h, or NULL: once set, the run ends */
+    const volatile int *interrupted; /* or NULL: once set, the run ends */
     const struct provenance *by;
 };
 

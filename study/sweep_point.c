@@ -181,11 +181,9 @@ static enum status check_plan(const struct sweep_point *p)
 {
     const struct partition_algorithm *known;
     struct plan_arguments a = p->plan; /* the check may change it */
-    struct partition_request request;
-    if (strcmp(a.algorithm, "auto") != 0 && partition_find(a.algorithm, &known) != STATUS_OK)
-        return error_context(STATUS_USAGE, "plan.algorithm (besides auto)");
-    enum status st = plan_request(&a, &request);
-    return st == STATUS_OK ? plan_check_arguments(&a) : st;
+    if (partition_find(a.algorithm, &known) != STATUS_OK)
+        return error_context(STATUS_USAGE, "plan.algorithm");
+    return plan_check_arguments(&a);
 }
 
 enum status sweep_point_check(void *context, const char *key, const char *value)

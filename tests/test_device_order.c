@@ -1,5 +1,5 @@
 /* The walk from neighbour to neighbour against the plain search of all devices. */
-#include "partition/place.h"
+#include "partition/device_order.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -102,7 +102,7 @@ static void equals_the_search_of_all_devices(void **state)
             m.place[i] = i;
         struct topology t = build(&m);
         slowly(&t, expected);
-        assert_int_equal(place_neighbours(&t, order), STATUS_OK);
+        assert_int_equal(device_order_find(&t, order), STATUS_OK);
         assert_memory_equal(order, expected, m.n * sizeof *order);
         topology_free(&t);
     }
@@ -117,7 +117,7 @@ static void fills_node_after_node_of_a_large_pod(void **state)
     for (uint32_t i = 0; i < m.n; i++)
         m.place[i] = i;
     struct topology t = build(&m);
-    assert_int_equal(place_neighbours(&t, order), STATUS_OK);
+    assert_int_equal(device_order_find(&t, order), STATUS_OK);
     for (uint32_t k = 0; k < m.n; k++)
         assert_int_equal(order[k] / 8, k / 8);
     assert_int_equal(order[8], 15);
@@ -133,7 +133,7 @@ static void equally_far_devices_keep_their_order(void **state)
     struct topology t = {0};
     const struct topology_tier tier = {wire, 0, 1};
     assert_int_equal(topology_uniform(65536, &type, &tier, &t), STATUS_OK);
-    assert_int_equal(place_neighbours(&t, order), STATUS_OK);
+    assert_int_equal(device_order_find(&t, order), STATUS_OK);
     for (uint32_t k = 0; k < t.n; k++)
         assert_int_equal(order[k], k);
     topology_free(&t);
@@ -146,7 +146,7 @@ static void releases_everything_when_memory_runs_out(void **state)
     uint32_t order[40];
     shuffle(&m);
     struct topology t = build(&m);
-    FOR_EACH_ALLOC_FAILURE(place_neighbours(&t, order));
+    FOR_EACH_ALLOC_FAILURE(device_order_find(&t, order));
     topology_free(&t);
 }
 

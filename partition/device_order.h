@@ -1,6 +1,6 @@
-/* place.h - an order of devices in which neighbours sit close. */
-#ifndef PARTITION_PLACE_H
-#define PARTITION_PLACE_H
+/* device_order.h - an order of devices in which neighbours are near each other. */
+#ifndef PARTITION_DEVICE_ORDER_H
+#define PARTITION_DEVICE_ORDER_H
 
 #include <stdint.h>
 
@@ -14,6 +14,6 @@
  * n times a few dozen steps when near devices are near in number, as the map of pairs
  * (topology_map.h) bounds whole blocks. STATUS_NOMEM.
  * Source: nearest-neighbour tour, Rosenkrantz, Stearns & Lewis, SIAM J. Comput. 6 (1977). */
-enum status place_neighbours(const struct topology *t, uint32_t *order) MUST_CHECK;
+enum status device_order_find(const struct topology *t, uint32_t *order) MUST_CHECK;
 
 #endif
