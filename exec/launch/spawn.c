@@ -208,7 +208,7 @@ static void write_delays(const struct run *run, uint32_t to, char *text)
     int n = sprintf(text, "%s", delays_name);
     for (size_t from = 0; from < ranks; from++) {
         const struct delay *d = &run->options->delay[from * ranks + to];
-        n += sprintf(text + n, "%s%.9g:%.9g", from ? "," : "", d->latency_s, d->pace);
+        n += sprintf(text + n, "%s%.9g:%.9g", from ? "," : "", d->latency_s, d->per_byte_s);
     }
 }
 

@@ -105,7 +105,7 @@ static enum status find_delays(const struct job *j, const struct build_options *
             bool inside = j->w.space_of[a] == j->w.space_of[b];
             if (inside || o->latencies == LATENCY_NONE)
                 delay[a * n + b].latency_s = tier->latency_s * o->dilation;
-            delay[a * n + b].pace = o->dilation / tier->bandwidth_Bps;
+            delay[a * n + b].per_byte_s = o->dilation / tier->bandwidth_Bps;
         }
     *out = delay;
     return STATUS_OK;
