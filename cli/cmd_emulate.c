@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "core/trace.h"
+#include "exec/rounds.h"
 #include "sim/smpi.h"
 #include "study/emulate_network.h"
 #include "study/evaluate.h"
@@ -13,7 +14,7 @@
 static const char *engine_name = "smpi", *output, *trace, *platform;
 static bool json, check;
 static size_t ranks, pid, steps = 5, warmup = 1;
-static const char *dilate = "1", *compute = "paced", *transport = "tcp";
+static const char *dilate = "1", *compute = "paced", *transport = "tcp", *collective;
 static const char *shell, *slow, *fail, *killed;
 
 static const struct option_spec options[] = {
@@ -36,6 +37,8 @@ static const struct option_spec options[] = {
      "of a plan on netns: its predicted time, or numerics on this CPU"},
     {OPTION_STRING, "transport", &transport, "tcp|mpi",
      "of a plan on netns: what carries messages"},
+    {OPTION_STRING, "collective", &collective, "NAME",
+     "algorithm of the collectives, as in run (default: the ring)"},
     {OPTION_STRING, "slow", &slow, "NAME=X,...", "of a plan on netns: as in simulate"},
     {OPTION_STRING, "fail", &fail, "LINK@T,...",
      "likewise; one iteration is measured, whose start "
@@ -88,7 +91,9 @@ static enum status check_options(bool netns)
     if (strcmp(transport, "tcp") != 0 && (!netns || strcmp(transport, "mpi") != 0))
         return error_set(STATUS_USAGE, "--transport %s: expected tcp, or mpi with --engine netns",
                          transport);
-    return STATUS_OK;
+    const struct rounds_algorithm *algorithm;
+    enum status st = rounds_find(collective, &algorithm);
+    return st == STATUS_OK ? st : error_context(STATUS_USAGE, "--collective");
 }
 
 static enum status emulate(int argc, char **argv)
@@ -103,7 +108,8 @@ static enum status emulate(int argc, char **argv)
                                 .steps = steps,
                                 .warmup = warmup,
                                 .real = !strcmp(compute, "real"),
-                                .mpi = !strcmp(transport, "mpi")};
+                                .mpi = !strcmp(transport, "mpi"),
+                                .collective = collective};
     bool netns = !strcmp(engine_name, "netns");
 
     TRY(emulate_parse_dilation(dilate, &o.dilation));
@@ -140,7 +146,8 @@ static enum status emulate(int argc, char **argv)
         goto out;
     }
     const struct evaluation_context context = {
-        .model = &p.model, .topology = &p.topology, .platform = p.platform};
+        .model = &p.model, .topology = &p.topology, .platform = p.platform,
+        .options.collective.algorithm = collective};
     TRY(evaluate_program(&p.program, &context, &engine_smpi, &m, &timeline));
     TRY(report(&labelled, &m, &timeline));
 out:

@@ -9,6 +9,7 @@
 #include "core/file.h"
 #include "core/trace.h"
 #include "exec/launch/launch.h"
+#include "exec/rounds.h"
 #include "study/evaluate.h"
 #include "study/load.h"
 #include "study/point.h"
@@ -16,7 +17,7 @@
 #include "study/summary.h"
 
 static const char *compute, *device = "cpu", *transport = "tcp", *text, *output, *trace,
-                            *batch_tokens, *dtype;
+                            *batch_tokens, *dtype, *collective;
 static const char *launcher, *hosts, *address, *checkpoint, *resume, *config, *log_prefix;
 static size_t steps = 10, warmup = 2, checkpoint_every, loss_every;
 static double learning_rate = 1e-3, timeout_s = 0;
@@ -38,6 +39,9 @@ static const struct option_spec options[] = {
     {OPTION_STRING, "transport", &transport, "tcp|mpi|local|nccl",
      "what carries messages; local: ranks are threads of one process; nccl: GPU to GPU, needs "
      "--device cuda"},
+    {OPTION_STRING, "collective", &collective, "NAME",
+     "algorithm of the collectives that it serves, one that real runs can do; the others go around "
+     "the ring, as all do with auto (default: auto)"},
     {OPTION_STRING, "hosts", &hosts, "FILE", "mpi: mpirun's hostfile (default: this machine)"},
     {OPTION_STRING, "launcher", &launcher, "WORDS",
      "what starts the workers instead, \"srun -n 4\"; env: this is one of several processes that "
@@ -74,6 +78,7 @@ static const struct option_spec options[] = {
 static enum status check_options(void)
 {
     static const char *const known[] = {"tcp", "mpi", "local", "nccl"};
+    const struct rounds_algorithm *algorithm;
     size_t k = 0;
     if (strcmp(device, "cpu") != 0 && strcmp(device, "cuda") != 0)
         return error_set(STATUS_USAGE, "--device %s: expected cpu or cuda", device);
@@ -82,6 +87,8 @@ static enum status check_options(void)
     if (k == sizeof known / sizeof *known)
         return error_set(STATUS_USAGE, "--transport %s: expected tcp, mpi, local or nccl",
                          transport);
+    if (rounds_find(collective, &algorithm) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--collective");
     if (!strcmp(transport, "nccl") && strcmp(device, "cuda") != 0)
         return error_set(STATUS_USAGE,
                          "--transport nccl carries a GPU's memory: with --device cuda");
@@ -209,6 +216,7 @@ static enum status run_plan(const char *path)
     const struct launch_options o = {
         .device = paced ? launch_paced(device) : device,
         .transport = transport,
+        .collective = collective,
         .launcher = launcher,
         .hosts = hosts,
         .address = address,

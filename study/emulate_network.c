@@ -185,6 +185,7 @@ static enum status run_workers(void *argument, const struct netns_inside *inside
                                      .mpirun = words,
                                      .address = inside->address,
                                      .device = j->o->real ? "cpu" : "paced",
+                                     .collective = j->o->collective,
                                      .paced = paced,
                                      .steps = j->o->steps,
                                      /* the first step is not judged: it makes its memory */

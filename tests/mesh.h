@@ -21,6 +21,7 @@ struct mesh {
     struct rendezvous r[MESH_RANKS];
     uint16_t port[MESH_RANKS];
     const struct transport *transport; /* NULL: TCP */
+    const struct rounds_algorithm *algorithm; /* of collectives; NULL: the ring */
     void *shared;                      /* transport->share()'s */
     bool alone;                        /* only rank `self` lives here, in the main thread */
     uint32_t self;

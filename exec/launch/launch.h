@@ -28,6 +28,7 @@ struct launch_options {
     const char *mpirun;   /* its words about hosts and network, NULL: as hosts says */
     const char *address;  /* dotted, where workers reach the launcher; NULL: 127.0.0.1 */
     const char *device;   /* "cpu", "cuda", or launch_paced() of one */
+    const char *collective; /* algorithm of exec/rounds.h for collectives; NULL: "auto" */
     bool paced;           /* numerics last as long as predicted (exec/executor.h) */
     const char *text;     /* file of training text, NULL: the shipped one */
     size_t steps, warmup; /* measured steps >= 1, after warm-up steps */

@@ -123,7 +123,7 @@ out:
 
 /* ---- arguments and environment, made before fork(): a child may not allocate */
 
-enum { ARGUMENTS = 28, NUMBER = 32 };
+enum { ARGUMENTS = 30, NUMBER = 32 };
 
 struct call {
     char *argument[ARGUMENTS]; /* of the worker */
@@ -158,6 +158,10 @@ static void make_arguments(const struct run *run, struct call *c)
     if (o->paced) {
         c->argument[n++] = borrowed("--paced");
         c->argument[n++] = borrowed("1");
+    }
+    if (o->collective) {
+        c->argument[n++] = borrowed("--collective");
+        c->argument[n++] = borrowed(o->collective);
     }
     if (o->text) {
         c->argument[n++] = borrowed("--text");
