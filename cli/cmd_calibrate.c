@@ -105,7 +105,7 @@ static enum status calibrate(int argc, char **argv)
         .ranks = gpu ? 1 : ranks,
         .half = half,
         .repeats = repeats,
-        .progress = isatty(STDERR_FILENO),
+        .notes = isatty(STDERR_FILENO) ? stderr : NULL,
         .transport = transport,
     };
     TRY(gpu ? calibrate_cuda(&o, &c) : calibrate_cpu(&o, &c));

@@ -145,9 +145,10 @@ static enum status emulate(int argc, char **argv)
         st = emulate_plan(&p, &o, report, &labelled);
         goto out;
     }
-    const struct evaluation_context context = {
-        .model = &p.model, .topology = &p.topology, .platform = p.platform,
-        .options.collective.algorithm = collective};
+    const struct evaluation_context context = {.model = &p.model,
+                                               .topology = &p.topology,
+                                               .platform = p.platform,
+                                               .options.collective.algorithm = collective};
     TRY(evaluate_program(&p.program, &context, &engine_smpi, &m, &timeline));
     TRY(report(&labelled, &m, &timeline));
 out:

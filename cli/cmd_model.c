@@ -317,7 +317,7 @@ static enum status profile(const char *spec)
     const struct profile_options o = {.batch = batch,
                                       .ranks = gpu ? 1 : ranks,
                                       .repeats = repeats,
-                                      .progress = isatty(STDERR_FILENO),
+                                      .notes = isatty(STDERR_FILENO) ? stderr : NULL,
                                       .gpu = gpu};
     size_t k = 0;
     if (!output && !graph)

@@ -230,6 +230,7 @@ static enum status run_plan(const char *path)
         .learning_rate = learning_rate,
         .timeout_s = timeout_s,
         .batch_tokens = batch_tokens,
+        .notes = stderr,
         .progress_every = loss_every > 0 ? loss_every : !json && isatty(STDERR_FILENO)};
     TRY(launch_is_member(&o, &member));
     if (member) {

@@ -218,9 +218,8 @@ enum status endpoints_failure(const struct endpoints *l)
 enum status endpoints_may_pack(const struct endpoints *l, uint32_t op)
 {
     const struct link_op *o = endpoints_op(l, op);
-    return o->posted || o->complete || o->buffer
-               ? endpoints_misuse(l, op, "sent twice in a step")
-               : STATUS_OK;
+    return o->posted || o->complete || o->buffer ? endpoints_misuse(l, op, "sent twice in a step")
+                                                 : STATUS_OK;
 }
 
 enum status endpoints_post(const struct endpoints *l, uint32_t op)

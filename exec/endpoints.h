@@ -30,8 +30,8 @@ struct link_end {
 /* Buffers of one end: those of an incoming one are made at once, those of an outgoing one when they
  * are first needed, so that a step that needs few has few. */
 struct link_pool {
-    size_t bytes, room;   /* of a buffer; how many there may be */
-    size_t made, free;    /* of data[]; of unused[] */
+    size_t bytes, room;    /* of a buffer; how many there may be */
+    size_t made, free;     /* of data[]; of unused[] */
     void **data, **unused; /* [room] all that have been made; those not in use */
 };
 
@@ -70,11 +70,11 @@ struct endpoints {
     struct link_end *end;     /* [n] in the order of channels */
     uint32_t *of;             /* [program->channels] index in end, or PROGRAM_NONE */
     struct link_group *group; /* [program->groups] */
-    bool *gives, *takes;      /* [members of all groups]: does the rank ever, to and from that one? */
-    size_t collectives;       /* in the rank's list: each has one call under way at most */
-    size_t called, served;    /* calls of this step, and those of them that are over */
-    struct link_call *call;   /* [collectives] call k at k % collectives */
-    enum status failure;      /* the first; STATUS_OK: none */
+    bool *gives, *takes;    /* [members of all groups]: does the rank ever, to and from that one? */
+    size_t collectives;     /* in the rank's list: each has one call under way at most */
+    size_t called, served;  /* calls of this step, and those of them that are over */
+    struct link_call *call; /* [collectives] call k at k % collectives */
+    enum status failure;    /* the first; STATUS_OK: none */
     char reason[ENDPOINTS_REASON];
 };
 

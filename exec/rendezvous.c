@@ -264,7 +264,8 @@ enum status rendezvous_delays(const char *text, uint32_t ranks, struct delay **o
         struct delay *d = &delay[n];
         int end = 0;
         if (sscanf(text, "%lf:%lf%n", &d->latency_s, &d->per_byte_s, &end) != 2 || end == 0 ||
-            !(d->latency_s >= 0 && d->latency_s <= longest_s && d->per_byte_s >= 0 && d->per_byte_s <= 1))
+            !(d->latency_s >= 0 && d->latency_s <= longest_s && d->per_byte_s >= 0 &&
+              d->per_byte_s <= 1))
             break;
         text += end;
         more = *text == ',';

@@ -33,12 +33,12 @@ struct rounds_algorithm; /* exec/rounds.h */
 /* What a transport needs to reach the other ranks. */
 struct rendezvous {
     uint32_t rank, ranks;
-    const char *host;     /* dotted address of all ranks, or of each with commas between */
-    char *hosts;          /* owner of that, NULL: it is borrowed */
-    uint16_t *port;       /* [ranks] where each accepts data connections; owned */
-    struct delay *delay;  /* [ranks] of what each sends here; NULL: none; owned */
-    int listener;         /* own data port, listening; -1: none */
-    int control;          /* connection to the launcher; -1: none */
+    const char *host;    /* dotted address of all ranks, or of each with commas between */
+    char *hosts;         /* owner of that, NULL: it is borrowed */
+    uint16_t *port;      /* [ranks] where each accepts data connections; owned */
+    struct delay *delay; /* [ranks] of what each sends here; NULL: none; owned */
+    int listener;        /* own data port, listening; -1: none */
+    int control;         /* connection to the launcher; -1: none */
     const struct rounds_algorithm *algorithm; /* of collectives; NULL: the ring */
     void *shared;         /* transport->share()'s, NULL: the ranks are processes; borrowed */
     uint8_t token[TOKEN]; /* shared by the ranks of a run, unknown to strangers */

@@ -30,8 +30,8 @@ enum status star_call(const struct rendezvous *r, uint32_t peer, enum star_role 
                       double deadline_s, int *fd)
 {
     char host[RENDEZVOUS_HOST];
-    enum status st = call_at(r, rendezvous_host(r, peer, host), r->port[peer], role, id,
-                             deadline_s, fd);
+    enum status st =
+        call_at(r, rendezvous_host(r, peer, host), r->port[peer], role, id, deadline_s, fd);
     return st == STATUS_OK ? st : error_context(st, "rank %u connects to rank %u", r->rank, peer);
 }
 
@@ -196,7 +196,7 @@ enum status star_barrier(struct star *s, uint32_t step, double ahead_s, double d
     TRY(check_word(&word, step));
     *start_s = s->one_clock ? word.moment_s : clock_now();
 out:
-    return st == STATUS_OK ? st
-                           : error_context(st, "rank %u: barrier of step %u with rank %u", s->rank,
-                                           step, peer);
+    return st == STATUS_OK
+               ? st
+               : error_context(st, "rank %u: barrier of step %u with rank %u", s->rank, step, peer);
 }

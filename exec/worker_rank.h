@@ -31,7 +31,7 @@ struct worker {
     double learning_rate, timeout_s;
     uint32_t steps, checkpoint_every;
     const struct rounds_algorithm *algorithm; /* of collectives; NULL: the ring */
-    bool paced;               /* as in executor.h */
+    bool paced;                               /* as in executor.h */
     struct frame_hello hello; /* of the first rank here; the others' have another number */
     struct program program;
     struct model model;

@@ -20,7 +20,7 @@ enum { PATH = 4096 };
 struct emulation {
     const struct program *program;
     const char *platform;
-    const char *collective; /* as its --collective; NULL: "auto" */
+    const char *collective;           /* as its --collective; NULL: "auto" */
     char directory[64], worker[PATH]; /* directory "": none */
     char program_path[96], hosts_path[96], times_path[96];
 };
@@ -175,8 +175,9 @@ static enum status run(const struct program *p, const struct topology *t, const 
     (void)t;
     enum status st;
     struct simulation s = {0};
-    struct emulation e = {
-        .program = p, .platform = platform, .collective = options ? options->collective.algorithm : NULL};
+    struct emulation e = {.program = p,
+                          .platform = platform,
+                          .collective = options ? options->collective.algorithm : NULL};
     struct child_output output = {0};
     double begin_s = clock_now();
     TRY(prepare(&e));

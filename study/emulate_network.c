@@ -94,6 +94,7 @@ enum status emulate_command(const char *platform, const struct emulate_command *
                                           .ranks = c->ranks ? c->ranks : t.n,
                                           .dilation = c->dilation,
                                           .command = c->words,
+                                          .notes = stderr,
                                           .shell = c->shell,
                                           .port = PORT};
     TRY(netns_run(&options, &code));
@@ -259,6 +260,7 @@ enum status emulate_plan(const struct loaded_plan *p, const struct emulate_optio
                                           .network = &net,
                                           .ranks = p->program.ranks,
                                           .device = device,
+                                          .notes = stderr,
                                           .delays = !o->mpi,
                                           .traffic_Bps = mean_traffic(&p->program, &p->topology),
                                           .dilation = o->dilation};

@@ -167,8 +167,7 @@ static void check_algorithm(const struct rounds_algorithm *algorithm, enum op_ki
             float want;
             if (whole(&m.program.op[0], ranks, r, i % n, &want) && a[r].data[i] != want)
                 fail_msg("%s, kind %d, %u ranks, %zu floats: rank %u has %g in %zu, not %g",
-                         algorithm->name, kind, ranks, n, r, (double)a[r].data[i], i,
-                         (double)want);
+                         algorithm->name, kind, ranks, n, r, (double)a[r].data[i], i, (double)want);
         }
         free(a[r].data);
     }

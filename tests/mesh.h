@@ -20,10 +20,10 @@ struct mesh {
     struct program program;
     struct rendezvous r[MESH_RANKS];
     uint16_t port[MESH_RANKS];
-    const struct transport *transport; /* NULL: TCP */
+    const struct transport *transport;        /* NULL: TCP */
     const struct rounds_algorithm *algorithm; /* of collectives; NULL: the ring */
-    void *shared;                      /* transport->share()'s */
-    bool alone;                        /* only rank `self` lives here, in the main thread */
+    void *shared;                             /* transport->share()'s */
+    bool alone;                               /* only rank `self` lives here, in the main thread */
     uint32_t self;
 };
 

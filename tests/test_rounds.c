@@ -51,8 +51,7 @@ static void play_round(const struct rounds_call *call, size_t k, float data[MOST
 static void check(const struct rounds_algorithm *algorithm, enum op_kind kind, size_t ranks)
 {
     float data[MOST][N];
-    const struct rounds_call call = {
-        .algorithm = algorithm, .kind = kind, .ranks = ranks, .n = N};
+    const struct rounds_call call = {.algorithm = algorithm, .kind = kind, .ranks = ranks, .n = N};
     for (size_t me = 0; me < ranks; me++)
         for (size_t i = 0; i < N; i++)
             data[me][i] = value(me, i);

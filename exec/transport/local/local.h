@@ -36,7 +36,7 @@
 struct local_memory {
     enum status (*where)(int *memory); /* of the calling thread's queue */
     enum status (*enter)(int memory);  /* another thread's queue is there too */
-    void *(*allocate)(size_t bytes);  /* NULL: there is none */
+    void *(*allocate)(size_t bytes);   /* NULL: there is none */
     void (*release)(void *data);
     enum status (*new_mark)(void **mark);
     void (*free_mark)(void *mark);     /* accepts NULL */

@@ -64,7 +64,7 @@ struct nccl {
     float *chunk; /* [chunk_room] received part of a collective, at least 2 */
     size_t chunk_room;
     cudaEvent_t ready, base; /* compute stream: before a send; clock of the step */
-    double base_s; /* CLOCK_MONOTONIC of `base` */
+    double base_s;           /* CLOCK_MONOTONIC of `base` */
 };
 
 /* ---- connect.c */

@@ -135,11 +135,10 @@ enum status tcp_serve(struct tcp *t, const struct link_call *c, bool queued, dou
 {
     enum status st;
     const struct rounds_call rounds = endpoints_rounds(&t->links, c->op, c->n);
-    const struct tcp_head head = {
-        .magic = TCP_MAGIC,
-        .kind = TCP_PART,
-        .tag = name_of(t->links.program, c->op, rounds.me, rounds.ranks),
-        .step = t->links.step};
+    const struct tcp_head head = {.magic = TCP_MAGIC,
+                                  .kind = TCP_PART,
+                                  .tag = name_of(t->links.program, c->op, rounds.me, rounds.ranks),
+                                  .step = t->links.step};
     uint32_t peer = t->links.rank;
     double start_s = clock_now();
     TRY(rounds_grow(&rounds, &t->chunk));

@@ -75,10 +75,8 @@ static enum status init_links(struct tcp *t)
     enum status st;
     TRY(ARRAY_NEW(t->link, t->links.n));
     for (size_t k = 0; k < t->links.n; k++)
-        t->link[k] = (struct tcp_link){.tcp = t,
-                                       .fd = -1,
-                                       .end = &t->links.end[k],
-                                       .credits = t->links.end[k].order->window};
+        t->link[k] = (struct tcp_link){
+            .tcp = t, .fd = -1, .end = &t->links.end[k], .credits = t->links.end[k].order->window};
     for (size_t k = 0; k < t->links.n; k++)
         TRY(link_pool_init(&t->links.end[k], &t->link[k].pool));
 out:
@@ -286,9 +284,8 @@ static enum status barrier(void *self, double timeout_s, double *start_s)
     /* before the others hear of our arrival: from then on they may send */
     enum status st = endpoints_next_step(&t->links);
     pthread_mutex_unlock(&t->mutex);
-    return st == STATUS_OK
-               ? star_barrier(&t->star, t->links.step, ahead_s, deadline_s, start_s)
-               : st;
+    return st == STATUS_OK ? star_barrier(&t->star, t->links.step, ahead_s, deadline_s, start_s)
+                           : st;
 }
 
 const struct transport transport_tcp = {
