@@ -124,7 +124,7 @@ static enum status reduce(struct lowering *l, uint32_t rank, uint32_t stage,
 {
     /* with buckets the dense ones are under way already */
     return lowering_reduce(l, rank, stage, PROGRAM_NONE, cost,
-                           cost->buckets > 0 ? 0 : cost->replicated_bytes, true);
+                           cost->overlapped ? 0 : cost->replicated_bytes, true);
 }
 
 static enum status update(struct lowering *l, uint32_t rank, uint32_t stage,

@@ -38,10 +38,10 @@ struct calls {
     int64_t bytes; /* of one call */
 };
 
-/* A piece of the last backward: its seconds, and the gradients that are complete after it. */
+/* A part of the last backward: its seconds, and the gradients that are complete after it. */
 struct bucket {
     double seconds;
-    int64_t bytes;
+    struct program_bucket gradients;
 };
 
 /* One stage on one type of device; per rank. */
@@ -54,7 +54,8 @@ struct stage_cost {
                                              * replicas that have the same experts */
     struct calls forward_sum, backward_sum; /* tensor parallelism */
     struct calls forward_experts, backward_experts;
-    size_t buckets;
+    bool overlapped;       /* the last backward comes in one part per bucket */
+    size_t buckets;        /* >= 1 */
     struct bucket *bucket; /* [buckets] in the order in which they become complete */
 };
 
@@ -119,6 +120,11 @@ static inline uint32_t lowering_replicas(const struct lowering *l, uint32_t team
 static inline uint32_t lowering_shards(const struct lowering *l, uint32_t team)
 {
     return l->fold ? 1 : lowering_team(l, team)->tensor_parallel;
+}
+/* ZeRO level of a stage: without replicas there is nobody to share with. */
+static inline uint32_t lowering_zero(const struct lowering *l, uint32_t stage)
+{
+    return l->plan->stage[stage].replicas > 1 ? l->plan->zero : 0;
 }
 static inline uint32_t lowering_ranks(const struct lowering *l)
 {

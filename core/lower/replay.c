@@ -191,7 +191,7 @@ static enum status append_compute(const struct pass *a, uint8_t part, double sec
     TRY(depend_on_inputs(a));
     if (list->blocked)
         TRY(list_depend(list, list->blocked - 1));
-    if (list->gathered && part == 0 && a->l->plan->zero == 3)
+    if (list->gathered && a->l->plan->zero == 3)
         TRY(list_depend(list, list->gathered - 1));
     list->blocked = 0;
     list->compute[1] = list->compute[0];
@@ -249,9 +249,10 @@ static enum status backward_in_buckets(const struct pass *a, uint32_t *position)
     for (size_t b = 0; b < c->buckets; b++) {
         bool last = b + 1 == c->buckets;
         double slower = b > 0 ? 1 + c->slowdown : 1; /* the bucket before is being summed */
-        TRY(append_compute(a, (uint8_t)b, slower * c->bucket[b].seconds, last ? c->stash_bytes : 0,
-                           position));
-        TRY(lowering_reduce(a->l, a->rank, a->stage, PROGRAM_NONE, c, c->bucket[b].bytes, false));
+        TRY(append_compute(a, (uint8_t)(b + 1), slower * c->bucket[b].seconds,
+                           last ? c->stash_bytes : 0, position));
+        TRY(lowering_reduce(a->l, a->rank, a->stage, PROGRAM_NONE, c, c->bucket[b].gradients.bytes,
+                            false));
     }
 out:
     return st;
@@ -277,7 +278,7 @@ static enum status compute(const struct pass *a, uint32_t *position)
         seconds *= 1 + c->slowdown;
     if (a->s.kind != OP_BACKWARD_WEIGHT)
         TRY(gather(a));
-    if (a->s.kind == OP_BACKWARD && c->buckets > 0 && is_last(l, a->stage, a->s.microbatch))
+    if (a->s.kind == OP_BACKWARD && c->overlapped && is_last(l, a->stage, a->s.microbatch))
         TRY(backward_in_buckets(a, position));
     else
         TRY(append_compute(a, 0, seconds, a->s.kind == OP_BACKWARD_INPUT ? 0 : c->stash_bytes,

@@ -115,7 +115,7 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
                            const struct layer_sums *sums)
 {
     struct stage *s = find(self, op->stage);
-    bool begins = op->kind == OP_BACKWARD ? op->part == 0
+    bool begins = op->kind == OP_BACKWARD ? op->part <= 1
                                           : op->kind == OP_FORWARD || op->kind == OP_BACKWARD_INPUT;
     s->sums = sums;
     if (begins) {

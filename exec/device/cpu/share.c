@@ -8,122 +8,51 @@
  * SC 2020. While one pass computes, the gradients of the one before are summed and the parameters
  * of the next gathered: hence two arrays of each. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "core/cost.h"
+#include "core/array.h"
 #include "core/plan.h"
 #include "exec/device/cpu/stage.h"
 #include "exec/device/cpu/vector.h"
-#include "exec/ring.h"
-
-/* ---- what the program says */
-
-static bool is_over_replicas(const struct program_op *o)
-{
-    return op_is_collective(o) && (o->purpose == FOR_DATA || o->purpose == FOR_SHARDS);
-}
-
-static void read_op(struct stage *s, const struct program_op *o)
-{
-    bool passing = o->microbatch != PROGRAM_NONE; /* belongs to a microbatch, not to the step */
-    uint32_t zero = o->kind == OP_REDUCESCATTER ? (passing ? 2 : 1)
-                    : o->kind == OP_ALLGATHER   ? (passing ? 3 : 1)
-                                                : 0;
-    if (is_over_replicas(o))
-        s->zero = zero > s->zero ? zero : s->zero;
-    s->splits = s->splits || o->kind == OP_BACKWARD_INPUT;
-    if (o->kind == OP_BACKWARD && o->part > 0) {
-        s->bucketed = o->microbatch;
-        s->pieces = o->part + 1u > s->pieces ? o->part + 1u : s->pieces;
-    }
-}
-
-static enum status find_group(struct stage *s, uint32_t group)
-{
-    const struct program *p = s->program;
-    s->members = p->group_start[group + 1] - p->group_start[group];
-    for (s->me = 0; s->me < s->members; s->me++)
-        if (p->member[p->group_start[group] + s->me] == s->rank)
-            return STATUS_OK;
-    return error_set(STATUS_INVALID, "rank %u is no member of group %u", s->rank, group);
-}
 
 enum status stage_find_shares(struct stage *s)
 {
-    enum status st = STATUS_OK;
-    const struct program *p = s->program;
-    const struct program_rank *me = &p->rank[s->rank];
-    s->members = s->pieces = s->shard.shards = 1;
-    s->bucketed = PROGRAM_NONE;
-    s->shard.shard = me->shard;
-    s->recompute = p->recompute ? p->recompute[s->index] : RECOMPUTE_NONE;
-    for (size_t r = 0; r < p->ranks; r++)
-        if (p->rank[r].stage == me->stage && p->rank[r].replica == me->replica &&
-            p->rank[r].shard >= s->shard.shards)
-            s->shard.shards = p->rank[r].shard + 1u;
-    for (size_t i = p->op_start[s->rank]; i < p->op_start[s->rank + 1]; i++) {
-        const struct program_op *o = &p->op[i];
-        if (o->stage != s->index)
-            continue;
-        read_op(s, o);
-        if (is_over_replicas(o))
-            TRY(find_group(s, o->peer));
-    }
-    if (s->splits && s->recompute != RECOMPUTE_NONE)
-        st =
-            error_set(STATUS_UNSUPPORTED, "stage %u: split backwards with recomputation", s->index);
-out:
-    return st;
+    const struct program_rank *me = &s->program->rank[s->rank];
+    const struct program_stage *of = &s->program->stage[s->index];
+    s->members = of->replicas;
+    s->me = me->replica;
+    s->shard = (struct layer_shard){.shards = of->shards, .shard = me->shard};
+    s->zero = of->zero;
+    s->recompute = of->recompute;
+    s->splits = of->split;
+    s->pieces = of->buckets;
+    if (of->split && of->recompute != RECOMPUTE_NONE)
+        return error_set(STATUS_UNSUPPORTED, "stage %u: split backwards with recomputation",
+                         s->index);
+    return STATUS_OK;
 }
 
-/* ---- pieces */
+/* ---- buckets */
 
-/* Bytes of the sum that follows part `part` of the backward in buckets. */
-static int64_t bucket_bytes(const struct stage *s, size_t part)
-{
-    const struct program *p = s->program;
-    bool next = false;
-    for (size_t i = p->op_start[s->rank]; i < p->op_start[s->rank + 1]; i++) {
-        const struct program_op *o = &p->op[i];
-        if (o->stage != s->index)
-            continue;
-        if (next && op_is_collective(o))
-            return o->purpose == FOR_DATA ? o->bytes : 0;
-        next = o->kind == OP_BACKWARD && o->microbatch == s->bucketed && o->part == part;
-    }
-    return 0;
-}
-
-/* First op of the bucket that ends before op `high`: lowering adds ops from the last to the first
- * until their parameters come to the bucket's bytes, counted as it does. */
-static size_t bucket_low(const struct stage *s, size_t high, int64_t bytes)
-{
-    const struct cost_split split = {(uint32_t)s->shard.shards, 1, false};
-    int64_t sum = 0;
-    while (high > 0 && sum < bytes) {
-        const struct model_op *o = &s->model->op[s->op[--high].index];
-        double part = cost_part(o, &split).parameters;
-        sum += part < 1 ? (int64_t)(part * (double)o->parameter_bytes) : o->parameter_bytes;
-    }
-    return high;
-}
-
+/* Where the program's buckets are in the array of parameters. Copies of what other stages own come
+ * first there (layout.c): they are in the last bucket, as the program says. */
 enum status stage_cut_pieces(struct stage *s)
 {
+    enum status st;
+    const struct program_bucket *bucket = s->program->bucket + s->program->stage[s->index].bucket;
     size_t high = s->n, end = s->parameters;
-    s->piece = calloc(s->pieces, sizeof *s->piece);
-    if (!s->piece)
-        return error_set(STATUS_NOMEM, "%zu buckets", s->pieces);
+    TRY(ARRAY_NEW(s->piece, s->pieces));
     for (size_t b = 0; b < s->pieces; b++) {
         struct stage_piece *piece = &s->piece[b];
-        bool last = b + 1 == s->pieces;
-        piece->low = last ? 0 : bucket_low(s, high, bucket_bytes(s, b));
-        piece->first = last ? 0 : s->op[piece->low].parameter;
+        if (bucket[b].low >= high && bucket[b].low > 0)
+            return error_set(STATUS_INVALID, "stage %u: bucket %zu begins at op %u of %zu",
+                             s->index, b, bucket[b].low, s->n);
+        piece->low = bucket[b].low;
+        piece->first = piece->low > 0 ? s->op[piece->low].parameter : 0;
         piece->n = end - piece->first;
-        struct ring_part own = {0, piece->n};
+        struct program_range own = {0, piece->n};
         if (s->zero > 0)
-            own = ring_part(piece->n, s->members, ring_owned(s->members, s->me));
+            own = program_zero_part(piece->n, s->members, s->me);
         piece->own = own.first;
         piece->own_n = own.n;
         piece->at = s->owned_n;
@@ -131,7 +60,8 @@ enum status stage_cut_pieces(struct stage *s)
         high = piece->low;
         end = piece->first;
     }
-    return STATUS_OK;
+out:
+    return st;
 }
 
 void stage_copy_owned(struct stage *s, real *whole, real *owned, bool to_owned)

@@ -249,16 +249,17 @@ enum status stage_backward(struct stage *s, uint32_t microbatch, uint32_t part)
     enum status st;
     struct slot *slot;
     TRY(stage_slot(s, microbatch, SLOT_FORWARDED, &slot));
-    if (microbatch != s->bucketed) {
+    if (part == 0 && !s->halfway) {
         TRY(backward(s, slot, s->n, 0, false));
         goto out;
     }
-    if (part >= s->pieces || part != (s->halfway ? s->part + 1 : 0))
+    if (part < 1 || part > s->pieces || part - 1 != (s->halfway ? s->part + 1 : 0))
         return error_set(STATUS_INVALID, "stage %u: part %u of the backward of microbatch %u",
                          s->index, part, microbatch);
-    TRY(backward(s, slot, part > 0 ? s->piece[part - 1].low : s->n, s->piece[part].low, false));
-    s->part = part;
-    s->halfway = part + 1 < s->pieces;
+    s->part = part - 1;
+    TRY(backward(s, slot, s->part > 0 ? s->piece[s->part - 1].low : s->n, s->piece[s->part].low,
+                 false));
+    s->halfway = part < s->pieces;
 out:
     return st;
 }

@@ -106,12 +106,11 @@ struct stage {
     uint32_t index, rank;
     struct layer_shard shard;      /* of tensor parallelism */
     const struct layer_sums *sums; /* while an op computes */
-    uint8_t recompute;             /* enum plan_recompute */
-    uint32_t zero;                 /* 0 .. 3: ZeRO; replicas that share: */
-    size_t members, me;            /* of the group over which gradients are summed; 1, 0: none */
-    size_t pieces;                 /* > 1: gradient buckets */
+    uint32_t recompute;            /* enum plan_recompute */
+    uint32_t zero;                 /* 0 .. 3: ZeRO */
+    uint32_t members, me;          /* replicas of the stage, and which of them this is */
+    size_t pieces;                 /* gradient buckets */
     struct stage_piece *piece;     /* [pieces] in the order in which they become complete */
-    uint32_t bucketed;             /* microbatch whose backward comes in `pieces` parts */
     size_t part;                   /* the last one that has been computed */
     bool halfway;                  /* and it was not the last one there is */
     size_t batch, n;
@@ -189,7 +188,7 @@ void stage_close(struct stage *s); /* accepts {0}; leaves {0} */
 
 /* As in exec/device.h, messages in reals. STATUS_INVALID when called out of turn. */
 enum status stage_forward(struct stage *s, uint32_t step, uint32_t microbatch) MUST_CHECK;
-/* part: of a backward in pieces, in order from 0; else 0. */
+/* part: 0: all of it; 1, 2, ...: the next bucket's part, in order (program_op.part). */
 enum status stage_backward(struct stage *s, uint32_t microbatch, uint32_t part) MUST_CHECK;
 /* The same in two halves, to the same bits: first what other stages wait for, then the gradients of
  * the weights of the kinds that can tell them apart (layer.h), from gradients kept in the slot. */
@@ -208,8 +207,8 @@ uint32_t stage_find(const struct stage *s, uint32_t index);
 
 /* ---- between the sources of the stage */
 
-/* What the program says of sharing parameters, gradients and state, and of recomputing: fills
- * shard, zero, members, me, recompute, bucketed. */
+/* What the program says of the stage (struct program_stage): shard, zero, members, me, recompute,
+ * splits, pieces. */
 enum status stage_find_shares(struct stage *s) MUST_CHECK;
 /* Pieces; parameters are placed. */
 enum status stage_cut_pieces(struct stage *s) MUST_CHECK;
