@@ -339,7 +339,7 @@ static enum status compute(struct running *r, uint32_t op)
     r->sum = sum_after(r, op);
     r->sum_s = 0;
     start_s[op] = clock_now();
-    st = e->device->compute(e->device_self, r->step, o, &(struct layer_sums){r, sum});
+    st = e->device->compute(e->device_self, r->step, o, &(struct layer_reduction){r, sum});
     if (e->paced)
         pace(r, o, start_s[op]);
     end_s[op] = clock_now();

@@ -42,7 +42,7 @@ struct trained {
     float **parameter; /* [model->n] of the whole op */
     size_t *seen;      /* [model->n] numbers that some rank has shown */
     double loss[STEPS];
-    size_t pieces;  /* gradient buckets, most of any stage */
+    size_t buckets; /* gradient buckets, most of any stage */
     int64_t *moved; /* [ops] bytes of the arrays of collectives in the last step */
 };
 
@@ -68,7 +68,7 @@ static size_t parameters_of(const struct trained *t, uint32_t op)
 /* Put what a rank has of an op in its place; replicas must agree to the bit. */
 static enum status show(struct trained *t, const struct stage *s, const struct stage_op *o)
 {
-    const float *own = s->parameter + o->parameter;
+    const float *own = s->state.parameter + o->parameter;
     for (const struct layer_part *p = o->layer.part; p < o->layer.part + LAYER_PARTS; p++)
         for (size_t k = 0; k < p->n; k++, own++) {
             size_t at = p->from + k / p->run * p->stride + k % p->run;
@@ -108,9 +108,10 @@ static enum status train_rank(struct actor *a, void *transport_self)
     const struct cpu *c = e.device_self;
     pthread_mutex_lock(&t->mutex);
     for (size_t s = 0; s < c->stages && st == STATUS_OK; s++) {
-        t->pieces = c->stage[s].pieces > t->pieces ? c->stage[s].pieces : t->pieces;
-        for (size_t k = 0; k < c->stage[s].n && st == STATUS_OK; k++)
-            st = show(t, &c->stage[s], &c->stage[s].op[k]);
+        t->buckets =
+            c->stage[s].share.buckets > t->buckets ? c->stage[s].share.buckets : t->buckets;
+        for (size_t k = 0; k < c->stage[s].layout.n && st == STATUS_OK; k++)
+            st = show(t, &c->stage[s], &c->stage[s].layout.op[k]);
     }
     pthread_mutex_unlock(&t->mutex);
 out:
@@ -210,7 +211,7 @@ static void compare(const char *spec, const struct spread *how, size_t n, double
         double apart = distance(&one, &other);
         print_message("%s, %s: parameters %.2g apart\n", spec, how[k].name, apart);
         assert_true(apart <= tolerance);
-        assert_true(other.pieces > 1 || how[k].bucket_bytes == 0);
+        assert_true(other.buckets > 1 || how[k].bucket_bytes == 0);
         for (size_t i = 0; i < STEPS; i++)
             assert_near(other.loss[i], one.loss[i], tolerance);
         forget(&other);
@@ -424,7 +425,7 @@ static void what_is_lowered_is_what_is_moved(void **state)
         check_moved(&t, name);
         for (size_t b = 0; b < t.mesh.program.buckets; b++)
             check_parts(how.replicas, (size_t)t.mesh.program.bucket[b].bytes / sizeof(float));
-        in_parts += t.pieces > 1;
+        in_parts += t.buckets > 1;
         shared += t.mesh.program.stage[0].zero > 0;
         forget(&t);
     }

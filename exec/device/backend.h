@@ -56,7 +56,7 @@ struct backend {
 extern const struct backend backend_cpu; /* self: NULL */
 
 /* A backend and its state. */
-struct place {
+struct memory {
     const struct backend *backend;
     void *self;
 };

@@ -45,7 +45,7 @@ struct layer_shard {
 
 /* Tensor parallelism inside an op: sum `n` numbers over the shards, in place, everywhere to the
  * same bits. Keeps its errors to itself (exec/device.h). */
-struct layer_sums {
+struct layer_reduction {
     void *self;
     void (*sum)(void *self, real *data, size_t n);
 };
@@ -56,9 +56,10 @@ struct layer {
     size_t tokens;
     size_t in, out; /* channels of an input row and of an output row */
     size_t heads, vocabulary, positions, types;
-    size_t first[LAYER_PARTS];    /* shards: first row of each table, or first class of the loss */
-    size_t shards, shard;         /* 1, 0: all of the op */
-    bool sums_output, sums_input; /* shards: their sum over the shards is the output; gradient */
+    size_t first[LAYER_PARTS]; /* shards: first row of each table, or first class of the loss */
+    size_t shards, shard;      /* 1, 0: all of the op */
+    bool reduces_output,
+        reduces_input; /* shards: their sum over the shards is the output; gradient */
     bool causal, bias, concat, masked;
     bool half; /* x, y, dy and dx are bf16, two in the place of a real: the model's numbers are */
     bool tied; /* its weight is another op's */
@@ -74,21 +75,21 @@ struct layer {
 
 /* Operands of one call; backward uses what forward was given and has left in y and saved. */
 struct layer_io {
-    size_t batch;                   /* B */
-    const real *x[LAYER_INPUTS];    /* [inputs] (B, T, in) */
-    real *y;                        /* (B, T, out) */
-    real *saved;                    /* (B, saved) */
-    real *work;                     /* [work] */
-    const real *parameter, *shared; /* [parameters], [shared] */
-    const real *half, *half_shared; /* the same in bf16 if the layer is `half` */
-    const int32_t *token, *target;  /* (B, T); target < 0: predicts nothing */
-    const real *dy;                 /* (B, T, out) */
-    real *dx[LAYER_INPUTS];         /* [inputs] (B, T, in): overwritten */
-    real *d_parameter, *d_shared;   /* added to */
-    real scale;                     /* loss: weight of one target */
-    double loss;                    /* loss: forward sets the unweighted sum */
-    const struct layer_sums *sums;  /* NULL unless the layer is one of several shards */
-    void *on;                       /* the backend's state (backend.h) */
+    size_t batch;                            /* B */
+    const real *x[LAYER_INPUTS];             /* [inputs] (B, T, in) */
+    real *y;                                 /* (B, T, out) */
+    real *saved;                             /* (B, saved) */
+    real *work;                              /* [work] */
+    const real *parameter, *shared;          /* [parameters], [shared] */
+    const real *half, *half_shared;          /* the same in bf16 if the layer is `half` */
+    const int32_t *token, *target;           /* (B, T); target < 0: predicts nothing */
+    const real *dy;                          /* (B, T, out) */
+    real *dx[LAYER_INPUTS];                  /* [inputs] (B, T, in): overwritten */
+    real *d_parameter, *d_shared;            /* added to */
+    real scale;                              /* loss: weight of one target */
+    double loss;                             /* loss: forward sets the unweighted sum */
+    const struct layer_reduction *reduction; /* NULL unless the layer is one of several shards */
+    void *on;                                /* the backend's state (backend.h) */
 };
 
 struct layer_kind {

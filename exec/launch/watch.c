@@ -388,9 +388,16 @@ static void take_news(struct run *run, const struct pollfd *p)
         if (p[2 + r].revents && run->worker[r].fd >= 0)
             listen_to(run, r);
     reap(run);
-    if (run->starter.pid && !run->starter.alive)
-        (run->starter.output ? explain_starter : explain_process)(run);
-    /* what a worker managed to say comes before how it ended */
+    if (run->starter.pid && !run->starter.alive && run->starter.output)
+        explain_starter(run);
+    /* What a worker managed to say comes before how it ended: between poll() and reap() it may have
+     * sent its last frames and exited. */
+    if (run->starter.pid && !run->starter.alive && !run->starter.output) {
+        for (uint32_t r = 0; r < run->program->ranks; r++)
+            if (run->worker[r].fd >= 0)
+                listen_to(run, r);
+        explain_process(run);
+    }
     for (uint32_t r = 0; r < run->program->ranks; r++)
         if (run->worker[r].pid && !run->worker[r].alive) {
             if (run->worker[r].fd >= 0)

@@ -152,8 +152,8 @@ enum status layer_divide(const struct model *m, uint32_t index, const struct lay
     TRY(l->kind->divide(op, &mine, batch, l));
     l->shards = s->shards;
     l->shard = s->shard;
-    l->sums_output = op->tensor == TENSOR_ROW;
-    l->sums_input = op->tensor == TENSOR_COLUMN && l->inputs > 0;
+    l->reduces_output = op->tensor == TENSOR_ROW;
+    l->reduces_input = op->tensor == TENSOR_COLUMN && l->inputs > 0;
     l->parameters = 0;
     for (size_t i = 0; i < LAYER_PARTS; i++)
         l->parameters += l->part[i].n;
