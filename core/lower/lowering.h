@@ -61,7 +61,7 @@ struct stage_cost {
 
 /* Groups of the program while they are collected. */
 struct grouping {
-    size_t n, room, members, member_room, devices, device_room;
+    size_t n, members, devices;
     size_t *start, *device_start; /* [n + 1] */
     uint32_t *member, *device;
 };
@@ -166,8 +166,10 @@ enum status list_append(struct list *list, const struct program_op *op,
                         uint32_t *position) MUST_CHECK;
 /* The op appended last depends on the one at `position`. */
 enum status list_depend(struct list *list, uint32_t position) MUST_CHECK;
-/* A collective that waits for the op at `after`. */
-enum status list_collective(struct list *list, const struct program_op *op, uint32_t after,
-                            uint32_t *position) MUST_CHECK;
+/* An op to append: no peer and no tag; a collective of one call over `group`. */
+struct program_op list_op(enum op_kind kind, enum op_purpose purpose, uint32_t stage,
+                          uint32_t microbatch);
+struct program_op list_collective(enum op_kind kind, enum op_purpose purpose, uint32_t stage,
+                                  uint32_t microbatch, uint32_t group, int64_t bytes);
 
 #endif
