@@ -15,7 +15,7 @@ struct sum {
     const struct device_type *type;
     struct cost_split split;
     int64_t largest_bytes; /* parameters of one op */
-    struct stage_cost c;
+    struct lowering_cost c;
 };
 
 static int64_t scaled(int64_t bytes, double part)
@@ -23,7 +23,7 @@ static int64_t scaled(int64_t bytes, double part)
     return part < 1 ? (int64_t)(part * (double)bytes) : bytes;
 }
 
-static void add_call(struct calls *calls, uint32_t count, int64_t bytes)
+static void add_call(struct lowering_calls *calls, uint32_t count, int64_t bytes)
 {
     calls->count += count;
     calls->bytes += count * bytes; /* the sum, until all are known */
@@ -63,12 +63,12 @@ static void add_calls(struct sum *u, uint32_t op)
 
 static void add_memory(struct sum *u, const struct model_op *o, const struct cost_part *part)
 {
-    struct stage_cost *c = &u->c;
+    struct lowering_cost *c = &u->c;
     const struct lowering *l = u->l;
     int64_t samples = l->plan->microbatch_size,
             stash = samples * scaled(o->stash_bytes, part->stash);
-    bool copy =
-        o->shares != MODEL_NO_OP && l->team_of[l->stage_of[o->shares]] != l->team_of[u->stage];
+    bool copy = o->shares != MODEL_NO_OP &&
+                l->shape.team_of[l->shape.stage_of[o->shares]] != l->shape.team_of[u->stage];
     int64_t own = scaled(o->parameter_bytes + (copy ? o->shared_bytes : 0), part->parameters);
     c->weight_bytes += own;
     u->largest_bytes = own > u->largest_bytes ? own : u->largest_bytes;
@@ -94,7 +94,7 @@ static void add_op(struct sum *u, uint32_t op)
     struct cost_part part = cost_part(o, &u->split);
     struct op_cost cost =
         cost_op(u->l->model, u->type, op, p->microbatch_size, p->optimizer, &u->split);
-    struct stage_cost *c = &u->c;
+    struct lowering_cost *c = &u->c;
     c->forward_s += cost.forward_s;
     c->backward_s += cost.backward_s;
     c->update_s += cost.update_s;
@@ -108,7 +108,7 @@ static void add_op(struct sum *u, uint32_t op)
     add_calls(u, op);
 }
 
-static void average(struct calls *calls)
+static void average(struct lowering_calls *calls)
 {
     if (calls->count > 0)
         calls->bytes /= calls->count;
@@ -120,10 +120,10 @@ static enum status make_buckets(struct sum *u)
 {
     enum status st;
     const struct plan *p = u->l->plan;
-    struct stage_cost *c = &u->c;
+    struct lowering_cost *c = &u->c;
     int64_t least = c->replicated_bytes / MAX_BUCKETS + 1, left = c->replicated_bytes;
     int64_t size = p->bucket_bytes > least ? p->bucket_bytes : least;
-    struct bucket open = {.seconds = c->recompute_s};
+    struct lowering_bucket open = {.seconds = c->recompute_s};
     TRY(ARRAY_NEW(c->bucket, c->overlapped ? MAX_BUCKETS + 1 : 1));
     for (size_t k = u->s->ops; c->overlapped && k-- > 0;) {
         const struct model_op *o = &u->l->model->op[u->s->op[k]];
@@ -137,7 +137,7 @@ static enum status make_buckets(struct sum *u)
             open.gradients.low = (uint32_t)k;
             left -= open.gradients.bytes;
             c->bucket[c->buckets++] = open;
-            open = (struct bucket){0};
+            open = (struct lowering_bucket){0};
         }
     }
     open.gradients = (struct program_bucket){.low = 0, .bytes = left};
@@ -156,7 +156,7 @@ static int64_t sharded(const struct sum *u, int64_t replicated_bytes, int64_t ex
 
 static void shard(struct sum *u, const struct cost_memory *factor)
 {
-    struct stage_cost *c = &u->c;
+    struct lowering_cost *c = &u->c;
     uint32_t zero = lowering_zero(u->l, u->stage);
     int64_t all = c->weight_bytes, dense = c->replicated_bytes, experts = c->expert_bytes;
     if (zero >= 1)
@@ -174,11 +174,12 @@ static void shard(struct sum *u, const struct cost_memory *factor)
 static enum status finish(struct sum *u)
 {
     const struct lowering *l = u->l;
-    struct stage_cost *c = &u->c;
+    struct lowering_cost *c = &u->c;
     struct cost_memory factor = cost_memory(l->plan->optimizer, l->model->element_bytes);
-    for (size_t k = l->in_start[u->stage]; k < l->in_start[u->stage + 1]; k++)
+    for (size_t k = l->shape.in_start[u->stage]; k < l->shape.in_start[u->stage + 1]; k++)
         c->stash_bytes += /* received inputs stay until the backward */
-            l->edge[l->in[k]].bytes / (u->split.sequence_parallel ? u->split.tensor_parallel : 1);
+            l->shape.edge[l->shape.in[k]].bytes /
+            (u->split.sequence_parallel ? u->split.tensor_parallel : 1);
     c->slowdown = u->type->slowdown;
     c->backward_s += c->recompute_s;
     c->input_s = c->backward_s - c->weight_s;
@@ -196,7 +197,7 @@ static enum status finish(struct sum *u)
 }
 
 enum status lowering_cost(struct lowering *l, uint32_t stage, uint32_t device,
-                          const struct stage_cost **out)
+                          const struct lowering_cost **out)
 {
     size_t slot = stage * l->topology->types + l->topology->type_of[device];
     const struct plan_stage *s = &l->plan->stage[stage];
@@ -224,7 +225,7 @@ out:
     return st;
 }
 
-void lowering_cost_free(struct stage_cost *c)
+void lowering_cost_free(struct lowering_cost *c)
 {
     if (c)
         free(c->bucket);

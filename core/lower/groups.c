@@ -9,13 +9,14 @@
 static enum status add(struct lowering *l, uint32_t team, uint32_t replica, uint32_t shard)
 {
     enum status st;
-    struct grouping *g = &l->grouping;
+    struct lowering_grouping *g = &l->groups.all;
     TRY(ARRAY_ROOM(g->device, g->devices));
     g->device[g->devices++] = lowering_device(l, team, replica, shard);
     if (replica >= lowering_replicas(l, team) || shard >= lowering_shards(l, team))
         goto out;
     TRY(ARRAY_ROOM(g->member, g->members));
-    g->member[g->members++] = l->first_rank[team] + replica * lowering_shards(l, team) + shard;
+    g->member[g->members++] =
+        l->shape.first_rank[team] + replica * lowering_shards(l, team) + shard;
 out:
     return st;
 }
@@ -23,7 +24,7 @@ out:
 /* End the group; *id is PROGRAM_NONE when nobody would communicate in it. */
 static enum status close_group(struct lowering *l, uint32_t *id)
 {
-    struct grouping *g = &l->grouping;
+    struct lowering_grouping *g = &l->groups.all;
     size_t first = g->n ? g->device_start[g->n] : 0, member = g->n ? g->start[g->n] : 0;
     enum status st = STATUS_OK;
     *id = PROGRAM_NONE;
@@ -52,7 +53,7 @@ static enum status replica_groups(struct lowering *l, uint32_t team)
     for (uint32_t shard = 0; shard < lowering_shards(l, team); shard++) {
         for (uint32_t k = 0; k < replicas; k++)
             TRY(add(l, team, k, shard));
-        TRY(close_group(l, &l->data[team * l->most_shards + shard]));
+        TRY(close_group(l, &l->groups.data[team * l->shape.most_shards + shard]));
     }
 out:
     return st;
@@ -64,7 +65,7 @@ static enum status tensor_groups(struct lowering *l, uint32_t team)
     for (uint32_t replica = 0; replica < lowering_replicas(l, team); replica++) {
         for (uint32_t k = 0; k < lowering_team(l, team)->tensor_parallel; k++)
             TRY(add(l, team, replica, k));
-        TRY(close_group(l, &l->tensor[l->first_cell[team] + replica]));
+        TRY(close_group(l, &l->groups.tensor[l->shape.first_replica[team] + replica]));
     }
 out:
     return st;
@@ -73,7 +74,7 @@ out:
 static uint32_t most_experts(const struct lowering *l, uint32_t team)
 {
     uint32_t most = 1;
-    for (size_t s = team; s < l->plan->stages; s += l->teams)
+    for (size_t s = team; s < l->plan->stages; s += l->shape.teams)
         most = l->plan->stage[s].expert_parallel > most ? l->plan->stage[s].expert_parallel : most;
     return most;
 }
@@ -83,21 +84,21 @@ static enum status expert_groups(struct lowering *l, uint32_t team)
 {
     enum status st = STATUS_OK;
     uint32_t degree = most_experts(l, team), shards = lowering_shards(l, team), id;
-    uint32_t replicas = lowering_team(l, team)->replicas, first = l->first_rank[team];
+    uint32_t replicas = lowering_team(l, team)->replicas, first = l->shape.first_rank[team];
     for (uint32_t shard = 0; degree > 1 && shard < shards; shard++) {
         for (uint32_t begin = 0; begin < replicas; begin += degree) {
             for (uint32_t k = begin; k < begin + degree; k++)
                 TRY(add(l, team, k, shard));
             TRY(close_group(l, &id));
             for (uint32_t k = begin; k < begin + degree && k < lowering_replicas(l, team); k++)
-                l->experts[first + k * shards + shard] = id;
+                l->groups.experts[first + k * shards + shard] = id;
         }
         for (uint32_t part = 0; part < degree; part++) {
             for (uint32_t k = part; k < replicas; k += degree)
                 TRY(add(l, team, k, shard));
             TRY(close_group(l, &id));
             for (uint32_t k = part; k < lowering_replicas(l, team); k += degree)
-                l->same[first + k * shards + shard] = id;
+                l->groups.same[first + k * shards + shard] = id;
         }
     }
 out:
@@ -108,11 +109,11 @@ out:
 static size_t tied_teams(const struct lowering *l, uint32_t owner, bool *tied, int64_t *bytes)
 {
     size_t n = 0;
-    uint32_t home = l->team_of[l->stage_of[owner]];
-    memset(tied, 0, l->teams * sizeof *tied);
+    uint32_t home = l->shape.team_of[l->shape.stage_of[owner]];
+    memset(tied, 0, l->shape.teams * sizeof *tied);
     for (size_t i = owner + 1; i < l->model->n; i++) {
         const struct model_op *o = &l->model->op[i];
-        uint32_t team = l->team_of[l->stage_of[i]];
+        uint32_t team = l->shape.team_of[l->shape.stage_of[i]];
         if (o->shares != owner || team == home || tied[team])
             continue;
         tied[team] = true;
@@ -125,9 +126,9 @@ static size_t tied_teams(const struct lowering *l, uint32_t owner, bool *tied, i
 static enum status tie_owner(struct lowering *l, uint32_t owner, const bool *tied, int64_t bytes)
 {
     enum status st = STATUS_OK;
-    uint32_t home = l->team_of[l->stage_of[owner]];
+    uint32_t home = l->shape.team_of[l->shape.stage_of[owner]];
     const struct plan_stage *a = lowering_team(l, home);
-    for (uint32_t t = 0; t < l->teams; t++) {
+    for (uint32_t t = 0; t < l->shape.teams; t++) {
         const struct plan_stage *b = lowering_team(l, t);
         if (tied[t] && (a->replicas != b->replicas || a->tensor_parallel != b->tensor_parallel))
             return error_set(STATUS_UNSUPPORTED,
@@ -137,15 +138,15 @@ static enum status tie_owner(struct lowering *l, uint32_t owner, const bool *tie
     }
     uint32_t copies = lowering_replicas(l, home) * lowering_shards(l, home);
     for (uint32_t k = 0; k < copies; k++) {
-        TRY(ARRAY_ROOM(l->tie, l->ties));
-        struct tie *tie = &l->tie[l->ties];
+        TRY(ARRAY_ROOM(l->groups.tie, l->groups.ties));
+        struct lowering_tie *tie = &l->groups.tie[l->groups.ties];
         uint32_t shards = lowering_shards(l, home);
-        for (uint32_t t = 0; t < l->teams; t++)
+        for (uint32_t t = 0; t < l->shape.teams; t++)
             if (tied[t])
                 TRY(add(l, t, k / shards, k % shards));
-        *tie = (struct tie){.owner = owner, .bytes = bytes / a->tensor_parallel};
+        *tie = (struct lowering_tie){.owner = owner, .bytes = bytes / a->tensor_parallel};
         TRY(close_group(l, &tie->group));
-        l->ties++;
+        l->groups.ties++;
     }
 out:
     return st;
@@ -156,14 +157,14 @@ static enum status tie_groups(struct lowering *l)
     enum status st = STATUS_OK;
     size_t owners = 0;
     bool *tied;
-    TRY(ARRAY_NEW(tied, l->teams));
+    TRY(ARRAY_NEW(tied, l->shape.teams));
     for (uint32_t i = 0; i < l->model->n; i++)
         owners += l->model->op[i].shares != MODEL_NO_OP;
     for (uint32_t owner = 0; owners > 0 && owner < l->model->n; owner++) {
         int64_t bytes = 0;
         if (l->model->op[owner].parameter_bytes == 0 || !tied_teams(l, owner, tied, &bytes))
             continue;
-        tied[l->team_of[l->stage_of[owner]]] = true;
+        tied[l->shape.team_of[l->shape.stage_of[owner]]] = true;
         TRY(tie_owner(l, owner, tied, bytes));
     }
 out:
@@ -183,11 +184,11 @@ static enum status new_ids(uint32_t **id, size_t n)
 enum status lowering_group(struct lowering *l)
 {
     enum status st;
-    TRY(new_ids(&l->data, (size_t)l->teams * l->most_shards));
-    TRY(new_ids(&l->experts, lowering_ranks(l)));
-    TRY(new_ids(&l->same, lowering_ranks(l)));
-    TRY(new_ids(&l->tensor, l->cells));
-    for (uint32_t team = 0; team < l->teams; team++) {
+    TRY(new_ids(&l->groups.data, (size_t)l->shape.teams * l->shape.most_shards));
+    TRY(new_ids(&l->groups.experts, lowering_ranks(l)));
+    TRY(new_ids(&l->groups.same, lowering_ranks(l)));
+    TRY(new_ids(&l->groups.tensor, l->shape.replicas));
+    for (uint32_t team = 0; team < l->shape.teams; team++) {
         TRY(replica_groups(l, team));
         TRY(tensor_groups(l, team));
         TRY(expert_groups(l, team));
@@ -197,11 +198,11 @@ out:
     return st;
 }
 
-void grouping_free(struct grouping *g)
+void grouping_free(struct lowering_grouping *g)
 {
     free(g->start);
     free(g->device_start);
     free(g->member);
     free(g->device);
-    *g = (struct grouping){0};
+    *g = (struct lowering_grouping){0};
 }

@@ -25,7 +25,7 @@ struct program_op list_collective(enum op_kind kind, enum op_purpose purpose, ui
     return op;
 }
 
-enum status list_reserve(struct list *list, size_t ops, size_t deps)
+enum status list_reserve(struct lowering_list *list, size_t ops, size_t deps)
 {
     if (ops > list->room) {
         struct program_op *larger = realloc(list->op, ops * sizeof *larger);
@@ -44,7 +44,7 @@ enum status list_reserve(struct list *list, size_t ops, size_t deps)
     return STATUS_OK;
 }
 
-enum status list_append(struct list *list, const struct program_op *op, uint32_t *position)
+enum status list_append(struct lowering_list *list, const struct program_op *op, uint32_t *position)
 {
     enum status st = STATUS_OK;
     if (list->n == list->room)
@@ -58,7 +58,7 @@ out:
     return st;
 }
 
-enum status list_depend(struct list *list, uint32_t position)
+enum status list_depend(struct lowering_list *list, uint32_t position)
 {
     enum status st = STATUS_OK;
     if (list->deps == list->dep_room)

@@ -16,8 +16,8 @@
 
 /* One update of n parameters p with gradients g; all arrays [n].
  *
- * Adam without weight decay (Kingma & Ba, ICLR 2015, algorithm 1) when `moment` is not NULL; t counts
- * updates from 1:
+ * Adam without weight decay (Kingma & Ba, ICLR 2015, algorithm 1) when `moment` is not NULL;
+ * t counts the updates from 1:
  *     moment = beta1 moment + (1 - beta1) g
  *     square = beta2 square + (1 - beta2) g^2
  *     p = p - rate moment / (sqrt(square) unbias + epsilon)

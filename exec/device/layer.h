@@ -6,7 +6,8 @@
  *
  * Attributes by kind (n: a count >= 1; flags are 0 or 1):
  *
- *   embedding   tokens n, channels n, vocabulary >= 256, positions 0 or >= tokens, types >= 0, concat
+ *   embedding   tokens n, channels n, vocabulary >= 256, positions 0 or >= tokens, types >= 0,
+ *               concat
  *   layernorm   tokens n, channels n
  *   linear      tokens n, in n, out n, bias
  *   attention   tokens n, channels n, heads n (divides channels), causal
@@ -170,8 +171,8 @@ static inline size_t size_plus(size_t a, size_t b)
 }
 
 /* Write the start values of the parameters of op number `op`: a function of (seed, op, position in
- * the whole op) only, so every rank that holds them holds the same. n <= l->parameters values from the
- * first on. */
+ * the whole op) only, so every rank that holds them holds the same. n <= l->parameters values from
+ * the first on. */
 void layer_start(const struct layer *l, uint64_t seed, uint32_t op, size_t n, real *parameter);
 
 #endif

@@ -100,7 +100,8 @@ static void head_backward_softmax(const struct head *a, const real *dy, real *dv
     }
 }
 
-/* The gradient of s = scale q k^T: dq = scale ds k, dk = scale ds^T q; all (T, D), rows 3C apart. */
+/* The gradient of s = scale q k^T: dq = scale ds k, dk = scale ds^T q; all (T, D), rows 3C
+ * apart. */
 static void head_backward_scores(const struct head *a, const real *ds, real *dq, real *dk)
 {
     struct matrix from = matrix(ds, a->tokens, a->tokens, a->tokens);

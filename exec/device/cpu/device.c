@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "exec/device.h"
 #include "exec/device/cpu/stage.h"
 
@@ -50,20 +51,12 @@ static enum status check_ties(const struct model *m, const struct cpu *c)
 enum status cpu_open_on(const struct memory *on, const struct model *m, const struct program *p,
                         uint32_t rank, const struct device_options *o, void **self)
 {
-    enum status st = STATUS_OK;
-    struct cpu *c = calloc(1, sizeof *c);
-    bool *mine = calloc(p->stages + 1, sizeof *mine);
-    if (!c || !mine || !(c->stage = calloc(p->stages + 1, sizeof *c->stage))) {
-        st = error_set(STATUS_NOMEM, "rank %u: out of memory", rank);
-        goto out;
-    }
-    if (p->rank[rank].stage < p->stages)
-        mine[p->rank[rank].stage] = true;
-    for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++)
-        if (p->op[i].stage < p->stages)
-            mine[p->op[i].stage] = true;
+    enum status st;
+    struct cpu *c;
+    TRY(ARRAY_NEW(c, 1));
+    TRY(ARRAY_NEW(c->stage, p->stages));
     for (uint32_t s = 0; s < p->stages; s++)
-        if (mine[s]) {
+        if (program_rank_has(p, rank, s)) {
             TRY(stage_open_on(on, m, p, s, rank, o, &c->stage[c->stages]));
             c->stages++;
         }
@@ -76,7 +69,6 @@ enum status cpu_open_on(const struct memory *on, const struct model *m, const st
     *self = c;
     c = NULL;
 out:
-    free(mine);
     device_close(c);
     return st;
 }
@@ -98,9 +90,8 @@ static enum status hand_over(const struct cpu *c, struct stage *s, uint32_t micr
         struct stage *other = find(c, link->stage);
         if (other->index != link->stage)
             continue; /* on another device */
-        real *data = malloc((link->size + 1) * sizeof *data);
-        if (!data)
-            return error_set(STATUS_NOMEM, "message of %zu numbers", link->size);
+        real *data;
+        TRY(ARRAY_NEW(data, link->size));
         st = stage_get(other, s->index, microbatch, backward, data);
         if (st == STATUS_OK)
             st = stage_put(s, other->index, microbatch, backward, data);
@@ -188,15 +179,18 @@ static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
         return STATUS_OK;
     size_t bytes = l->parameters * sizeof(real);
     const real *parameter = s->state.parameter + s->layout.op[k].parameter;
-    real *host = s->on.backend->remote ? malloc(bytes) : NULL;
-    if (s->on.backend->remote) {
-        if (!host)
-            return error_set(STATUS_NOMEM, "%zu parameters", l->parameters);
-        s->on.backend->copy(s->on.self, host, parameter, bytes);
+    if (!s->on.backend->remote) {
+        digest_bytes(parameter, bytes, out);
+        return STATUS_OK;
     }
-    digest_bytes(host ? host : parameter, bytes, out);
+    enum status st;
+    real *host;
+    TRY(ARRAY_NEW(host, l->parameters));
+    s->on.backend->copy(s->on.self, host, parameter, bytes);
+    digest_bytes(host, bytes, out);
     free(host);
-    return STATUS_OK;
+out:
+    return st;
 }
 
 static int64_t peak_bytes(void *self)

@@ -39,8 +39,8 @@ static inline struct matrix transposed(struct matrix a)
 static inline struct gemm product(real alpha, struct matrix a, struct matrix b, real *c,
                                   size_t c_stride)
 {
-    return (struct gemm){a.rows, b.columns, a.columns, a.data, b.data,   a.stride, b.stride,
-                         a.t,    b.t,       c,         c_stride, alpha, 0};
+    return (struct gemm){a.rows, b.columns, a.columns, a.data,   b.data, a.stride, b.stride,
+                         a.t,    b.t,       c,         c_stride, alpha,  0};
 }
 /* Likewise c += a b. */
 static inline struct gemm product_added(struct matrix a, struct matrix b, real *c, size_t c_stride)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/plan.h"
 
 /* ---- parameters */
@@ -92,16 +93,18 @@ out:
 static enum status start(const struct stage *s, const struct layer *l, uint32_t op, size_t n,
                          real *parameter)
 {
+    enum status st = STATUS_OK;
     bool remote = s->on.backend->remote;
-    real *host = remote ? malloc((n + 1) * sizeof *host) : parameter;
-    if (!host)
-        return error_set(STATUS_NOMEM, "%zu start values", n);
+    real *host = parameter;
+    if (remote)
+        TRY(ARRAY_NEW(host, n));
     layer_start(l, s->program->seed, op, n, host);
     if (remote) {
         s->on.backend->copy(s->on.self, parameter, host, n * sizeof *host);
         free(host);
     }
-    return STATUS_OK;
+out:
+    return st;
 }
 
 static enum status start_parameters(struct stage *s)
@@ -138,12 +141,12 @@ struct block {
     bool used;
 };
 
-struct arena {
+struct gradients {
     size_t blocks, end;
     struct block *block; /* [blocks] */
 };
 
-static size_t arena_take(struct arena *a, size_t size)
+static size_t take_block(struct gradients *a, size_t size)
 {
     struct block *best = NULL;
     for (size_t i = 0; i < a->blocks; i++) {
@@ -160,7 +163,7 @@ static size_t arena_take(struct arena *a, size_t size)
     return best->offset;
 }
 
-static void arena_give(struct arena *a, size_t offset)
+static void give_block(struct gradients *a, size_t offset)
 {
     for (size_t i = 0; i < a->blocks; i++)
         if (a->block[i].used && a->block[i].offset == offset)
@@ -170,14 +173,12 @@ static void arena_give(struct arena *a, size_t offset)
 /* Replays a backward pass. Loss ops have no output, so no gradient. */
 static enum status place_gradients(struct stage *s)
 {
-    struct arena a = {.block = calloc(s->layout.n + 1, sizeof *a.block)};
-    bool *placed = calloc(s->layout.n + 1, sizeof *placed);
+    enum status st;
+    struct gradients a = {0};
+    bool *placed = NULL;
     size_t wide_size = 0;
-    if (!a.block || !placed) {
-        free(a.block);
-        free(placed);
-        return error_set(STATUS_NOMEM, "%zu ops", s->layout.n);
-    }
+    TRY(ARRAY_NEW(a.block, s->layout.n));
+    TRY(ARRAY_NEW(placed, s->layout.n));
     for (size_t k = s->layout.n; k-- > 0;) {
         const struct stage_op *o = &s->layout.op[k];
         size_t most = layer_room(&o->layer, size_times(s->layout.batch, o->layer.input));
@@ -192,11 +193,11 @@ static enum status place_gradients(struct stage *s)
             size_t t = i < o->layer.inputs ? o->input[i] : k;
             if (t >= s->layout.n || placed[t] || s->layout.tensor[t].size == 0)
                 continue;
-            s->layout.tensor[t].gradient = arena_take(&a, room_for(s, s->layout.tensor[t].size));
+            s->layout.tensor[t].gradient = take_block(&a, room_for(s, s->layout.tensor[t].size));
             placed[t] = true;
         }
         if (s->layout.tensor[k].size > 0)
-            arena_give(&a, s->layout.tensor[k].gradient);
+            give_block(&a, s->layout.tensor[k].gradient);
     }
     size_t layer_work = s->layout.layer_work;
     s->layout.scratch_size = room_for(s, s->layout.scratch_size);
@@ -205,9 +206,10 @@ static enum status place_gradients(struct stage *s)
     s->layout.layer_work =
         size_plus(s->layout.scratch, size_times(LAYER_INPUTS, s->layout.scratch_size));
     s->layout.work_size = size_plus(s->layout.layer_work, room_for(s, layer_work));
+out:
     free(a.block);
     free(placed);
-    return STATUS_OK;
+    return st;
 }
 
 /* ---- slots */
@@ -336,10 +338,10 @@ static enum status check_memory(const struct stage *s, const struct array array[
 
 static bool is_producer(const struct stage *s, uint32_t stage)
 {
-    size_t i = 0;
-    while (i < s->layout.producers && s->layout.producer[i].stage != stage)
-        i++;
-    return i < s->layout.producers;
+    bool found = false;
+    for (size_t i = 0; i < s->layout.producers; i++)
+        found = found || s->layout.producer[i].stage == stage;
+    return found;
 }
 
 /* Is a slot of this stage in use when op o runs, or until then? A stage on the same device fetches
@@ -383,12 +385,12 @@ static size_t most_slots(const struct stage *s, size_t *at)
  * of them are then allocated at once. */
 static enum status reserve(const struct stage *s, const struct array array[ARRAYS], size_t *out)
 {
+    enum status st;
+    size_t *at;
     *out = 0;
     if (!s->on.backend->reserve)
         return STATUS_OK;
-    size_t *at = malloc(2 * (s->program->microbatches + 1) * sizeof *at);
-    if (!at)
-        return error_set(STATUS_NOMEM, "%u microbatches", s->program->microbatches);
+    TRY(ARRAY_NEW(at, 2 * (size_t)s->program->microbatches));
     size_t slots = most_slots(s, at);
     free(at);
     *out = slots;
@@ -398,8 +400,10 @@ static enum status reserve(const struct stage *s, const struct array array[ARRAY
     for (size_t i = 0; i < ARRAYS; i++)
         fixed = size_plus(fixed, array[i].wanted ? array[i].n * sizeof(real) : 0);
     fixed = size_plus(fixed, size_times(versions, s->layout.parameters * sizeof(real)));
-    return s->on.backend->reserve(s->on.self, size_plus(fixed, size_times(slots, slot)),
-                                  ARRAYS + versions + 3 * slots);
+    st = s->on.backend->reserve(s->on.self, size_plus(fixed, size_times(slots, slot)),
+                                ARRAYS + versions + 3 * slots);
+out:
+    return st;
 }
 
 static enum status allocate(struct stage *s, const struct array array[ARRAYS])

@@ -1,8 +1,10 @@
+/* A stage is opened: from model and program to ops, tensors and links to other stages. */
 #include "exec/device/cpu/stage_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/lower.h"
 #include "exec/device.h"
 #include "exec/device/cpu/gemm.h"
@@ -64,34 +66,28 @@ static enum status check_data(const struct stage *s, const struct stage_op *o)
     return STATUS_OK;
 }
 
-/* Stage of every op; each must be in one. */
+/* Stage of every op; each must be in one. *out is set at once and the caller's to free. */
 static enum status find_stages(const struct model *m, const struct program *p, uint32_t **out)
 {
-    uint32_t *stage_of = malloc((m->n + 1) * sizeof *stage_of);
-    if (!stage_of)
-        return error_set(STATUS_NOMEM, "%zu ops", m->n);
+    enum status st;
+    size_t placed = 0;
+    TRY(ARRAY_NEW(*out, m->n));
+    uint32_t *stage_of = *out;
     for (size_t i = 0; i < m->n; i++)
         stage_of[i] = NOWHERE;
-    enum status st = STATUS_OK;
-    size_t placed = 0;
-    for (uint32_t s = 0; s < p->stages && st == STATUS_OK; s++)
-        for (size_t k = p->stage_start[s]; k < p->stage_start[s + 1] && st == STATUS_OK; k++) {
+    for (uint32_t s = 0; s < p->stages; s++)
+        for (size_t k = p->stage_start[s]; k < p->stage_start[s + 1]; k++, placed++) {
             uint32_t op = p->stage_op[k];
             if (op >= m->n || stage_of[op] != NOWHERE ||
                 (k > p->stage_start[s] && p->stage_op[k - 1] >= op))
-                st = error_set(STATUS_INVALID, "stage %u: op %u is unknown, twice or out of order",
-                               s, op);
-            else
-                stage_of[op] = s;
-            placed++;
+                return error_set(STATUS_INVALID,
+                                 "stage %u: op %u is unknown, twice or out of order", s, op);
+            stage_of[op] = s;
         }
-    if (st == STATUS_OK && placed != m->n)
+    if (placed != m->n)
         st = error_set(STATUS_INVALID, "%zu of the %zu ops of model '%s' are in a stage", placed,
                        m->n, m->name);
-    if (st != STATUS_OK)
-        free(stage_of);
-    else
-        *out = stage_of;
+out:
     return st;
 }
 
@@ -146,27 +142,23 @@ static void mark_neighbours(const struct stage *s, const uint32_t *stage_of, boo
 /* One link per neighbour; the tensors in it are still model ops. */
 static enum status open_links(struct stage *s, const uint32_t *stage_of, bool producers)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     size_t stages = s->program->stages, n = 0;
     size_t *count = producers ? &s->layout.producers : &s->layout.consumers;
-    bool *mark = calloc(stages, sizeof *mark);
-    if (!mark)
-        return error_set(STATUS_NOMEM, "%zu stages", stages);
+    struct stage_link **link = producers ? &s->layout.producer : &s->layout.consumer;
+    bool *mark;
+    TRY(ARRAY_NEW(mark, stages));
     mark_neighbours(s, stage_of, producers, mark);
     for (size_t i = 0; i < stages; i++)
         n += mark[i];
-    struct stage_link *link = calloc(n + 1, sizeof *link);
-    *(producers ? &s->layout.producer : &s->layout.consumer) = link;
-    if (!link) {
-        st = error_set(STATUS_NOMEM, "%zu stages", n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(*link, n));
     for (uint32_t i = 0; i < stages; i++) {
         if (!mark[i])
             continue;
-        link[*count].stage = i;
+        struct stage_link *to = &(*link)[*count];
+        to->stage = i;
         TRY(crossing_ops(s->model, stage_of, producers ? i : s->index, producers ? s->index : i,
-                         &link[*count].tensor, &link[*count].n));
+                         &to->tensor, &to->n));
         ++*count;
     }
 out:
@@ -338,15 +330,12 @@ enum status stage_open_on(const struct memory *on, const struct model *m, const 
                       .layout.halves = m->element_bytes == 2,
                       .state.learning_rate = o->learning_rate};
     gemm_single_thread();
-    if (s.index >= p->stages || p->microbatches < 1 || s.layout.batch < 1) {
-        st = error_set(STATUS_INVALID, "stage %u of %zu, %u microbatches of %zu samples", s.index,
-                       p->stages, p->microbatches, s.layout.batch);
-        goto out;
-    }
-    if (strcmp(p->optimizer, "adam") != 0 && strcmp(p->optimizer, "sgd") != 0) {
-        st = error_set(STATUS_UNSUPPORTED, "optimizer '%s', there are adam and sgd", p->optimizer);
-        goto out;
-    }
+    if (s.index >= p->stages || p->microbatches < 1 || s.layout.batch < 1)
+        return error_set(STATUS_INVALID, "stage %u of %zu, %u microbatches of %zu samples", s.index,
+                         p->stages, p->microbatches, s.layout.batch);
+    if (strcmp(p->optimizer, "adam") != 0 && strcmp(p->optimizer, "sgd") != 0)
+        return error_set(STATUS_UNSUPPORTED, "optimizer '%s', there are adam and sgd",
+                         p->optimizer);
     TRY(check_numbers(m, on->backend));
     TRY(stage_find_shares(&s));
     TRY(find_stages(m, p, &stage_of));
@@ -354,11 +343,7 @@ enum status stage_open_on(const struct memory *on, const struct model *m, const 
     TRY(open_ops(&s));
     TRY(open_links(&s, stage_of, true));
     TRY(open_links(&s, stage_of, false));
-    at = malloc((m->n + 1) * sizeof *at);
-    if (!at) {
-        st = error_set(STATUS_NOMEM, "%zu ops", m->n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(at, m->n));
     TRY(open_tensors(&s, at));
     TRY(stage_layout(&s));
     TRY(open_remotes(&s, stage_of));

@@ -17,4 +17,5 @@ static void backward(const struct layer *l, struct layer_io *io)
         memcpy(io->dx[i], io->dy, io->batch * l->input * sizeof(real));
 }
 
-const struct layer_kind kind_residual = {"residual", 2, layer_rowwise, forward, backward, NULL, NULL};
+const struct layer_kind kind_residual = {"residual", 2,    layer_rowwise, forward,
+                                         backward,   NULL, NULL};
