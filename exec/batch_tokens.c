@@ -1,8 +1,10 @@
+/* Training data of a run, drawn as its ranks draw them, into a file. */
 #include "exec/batch_tokens.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/file.h"
 #include "exec/corpus.h"
 #include "exec/device/cpu/stage_parts.h"
@@ -38,11 +40,7 @@ enum status batch_tokens_write(const struct model *m, const struct program *p, c
     s.corpus = text ? &corpus : corpus_shipped();
     TRY(stage_find_data(&s));
     size_t n = s.layout.data.samples * s.layout.data.tokens;
-    token = calloc(2 * n, sizeof *token);
-    if (!token) {
-        st = error_set(STATUS_NOMEM, "%zu tokens", n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(token, 2 * n));
     TRY(file_create(path, &f));
     for (size_t k = 0; k < steps; k++)
         for (uint32_t b = 0; b < p->microbatches; b++) {

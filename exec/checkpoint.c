@@ -1,3 +1,4 @@
+/* Checkpoints as directories: what must agree, which steps are complete, manifests. */
 #include "exec/checkpoint.h"
 
 #include <dirent.h>
@@ -8,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/array.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/provenance.h"
@@ -55,12 +57,12 @@ static void print_shares(FILE *f, const struct program *p, uint32_t r)
 
 static enum status print_plan(FILE *f, const struct program *p)
 {
+    enum status st = STATUS_OK;
     fprintf(f, "%u %u %" PRIu64 "\n", p->microbatches, p->microbatch_size, p->seed);
     for (uint32_t r = 0; r < p->ranks; r++) {
         size_t n = program_rank_ops(p, r, NULL);
-        uint32_t *op = calloc(n + 1, sizeof *op);
-        if (!op)
-            return error_set(STATUS_NOMEM, "%zu ops", n);
+        uint32_t *op;
+        TRY(ARRAY_NEW(op, n));
         program_rank_ops(p, r, op);
         fprintf(f, "%u %u", p->rank[r].replica, p->rank[r].shard);
         for (size_t k = 0; k < n; k++)
@@ -69,7 +71,8 @@ static enum status print_plan(FILE *f, const struct program *p)
         fputc('\n', f);
         free(op);
     }
-    return STATUS_OK;
+out:
+    return st;
 }
 
 /* SHA-256 of the text that model (or else program) prints. */
@@ -273,9 +276,7 @@ static enum status read_fields(const struct json_at *root, struct checkpoint *c)
     TRY(json_field(root, "ranks", &at));
     TRY(json_get_array(&at, 1 << 20, &n));
     c->key.ranks = (uint32_t)n;
-    c->digest = calloc(n + 1, DIGEST);
-    if (!c->digest)
-        return error_set(STATUS_NOMEM, "%zu ranks", n);
+    TRY(ARRAY_NEW(c->digest, (n + 1) * DIGEST));
     for (size_t r = 0; r < n; r++) {
         struct json_at item = json_item(&at, r);
         TRY(read_hash(&item, c->digest + r * DIGEST));

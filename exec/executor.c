@@ -1,23 +1,26 @@
+/* A rank's list of ops, run in order on a device and a transport. */
 #include "exec/executor.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "exec/device/layer.h"
 
 enum status executor_step_init(struct executor_step *s, const struct program *p, uint32_t rank)
 {
     size_t n = p->op_start[rank + 1] - p->op_start[rank];
-    double *t = calloc(2 * n + 1, sizeof *t);
-    bool *posted = calloc(n + 1, sizeof *posted);
-    if (!t || !posted) {
-        free(t);
-        free(posted);
-        return error_set(STATUS_NOMEM, "times of %zu ops", n);
-    }
-    *s = (struct executor_step){.ops = n, .op_start_s = t, .op_end_s = t + n, .posted = posted};
+    struct executor_step step = {.ops = n};
+    enum status st;
+    TRY(ARRAY_NEW(step.op_start_s, 2 * n));
+    TRY(ARRAY_NEW(step.posted, n));
+    step.op_end_s = step.op_start_s + n;
+    *s = step;
     return STATUS_OK;
+out:
+    executor_step_free(&step);
+    return st;
 }
 
 /* What of op o of rank r cannot be run; NULL: nothing. */
