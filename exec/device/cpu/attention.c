@@ -7,6 +7,8 @@
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
 
+/* x (B, T, 3C), y (B, T, C), saved (B, heads, T, T), work (T, T): the gradient of one head's P.
+ * No parameters: the products around attention are layers of their own. */
 static enum status shape(const struct model_op *op, struct layer *l)
 {
     enum status st;
@@ -111,6 +113,8 @@ static void head_backward_scores(const struct head *a, const real *ds, real *dq,
     gemm(&keys);
 }
 
+/* Every head by itself: 2 T^2 D FLOP in the scores and as many in y, 4 T^2 C per sample; a causal
+ * layer computes the scores above the diagonal too and forgets them. */
 static void forward(const struct layer *l, struct layer_io *io)
 {
     for (size_t b = 0; b < io->batch; b++)
@@ -120,6 +124,8 @@ static void forward(const struct layer *l, struct layer_io *io)
         }
 }
 
+/* Twice the forward: four products of the same size; P comes from `saved`, not from x. dx (B, T,
+ * 3C) is written once by every head, whose channels are its own: overwritten, not added to. */
 static void backward(const struct layer *l, struct layer_io *io)
 {
     for (size_t b = 0; b < io->batch; b++)
@@ -132,7 +138,9 @@ static void backward(const struct layer *l, struct layer_io *io)
         }
 }
 
-/* By heads. */
+/* By heads: shard k of p has heads k h/p .. (k + 1) h/p - 1 of q, k and v, which the product before
+ * divides in the same way (layer_divide(): groups). Nothing is exchanged here: the row-parallel
+ * product after attention reduces. Shoeybi et al. 2019, arXiv:1909.08053, section 3. */
 static enum status divide(const struct model_op *op, const struct layer_shard *s, size_t batch,
                           struct layer *l)
 {

@@ -102,6 +102,8 @@ out:
     return st;
 }
 
+/* Inputs from stages of the same rank are handed over when the pass that needs them begins; for
+ * those of other ranks the executor has called put(). */
 static enum status compute(void *self, uint32_t step, const struct program_op *op,
                            const struct layer_reduction *reduction)
 {
@@ -152,6 +154,7 @@ static enum status collected(void *self, const struct program_op *op)
     return STATUS_OK;
 }
 
+/* The losses of the stages; only one of them has the loss op, the others add 0. */
 static double take_loss(void *self)
 {
     struct cpu *c = self;
@@ -163,6 +166,7 @@ static double take_loss(void *self)
     return loss;
 }
 
+/* Parameters are hashed as they are in memory: shards and ranks with the same part agree. */
 static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
 {
     const struct cpu *c = self;

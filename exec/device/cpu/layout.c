@@ -1,3 +1,9 @@
+/* Where everything is. Memory is planned before any is taken, so that a stage that does not fit
+ * says so at once and a GPU can take all of it in one piece:
+ *   1. place_parameters   copies of tied weights, then own parameters op by op; buckets
+ *   2. place_gradients    outputs' gradients share `work`: a block is free again after its op
+ *   3. place_slot         what a microbatch keeps from forward to backward, messages included
+ *   4. check, reserve and allocate; start values */
 #include "exec/device/cpu/stage_parts.h"
 
 #include <stdlib.h>
@@ -136,6 +142,7 @@ static size_t room_for(const struct stage *s, size_t size)
 
 /* ---- gradients of outputs: each lives from its last reader's backward to its own op's */
 
+/* A block of `work`, which one gradient after the other uses. */
 struct block {
     size_t offset, size;
     bool used;
@@ -146,6 +153,7 @@ struct gradients {
     struct block *block; /* [blocks] */
 };
 
+/* The smallest free block that is large enough, or a new one at the end: best fit. */
 static size_t take_block(struct gradients *a, size_t size)
 {
     struct block *best = NULL;
@@ -214,6 +222,7 @@ out:
 
 /* ---- slots */
 
+/* The next `size` numbers of a slot. */
 static size_t place(struct stage *s, size_t size)
 {
     size_t offset = s->layout.slot_size;
@@ -242,6 +251,8 @@ static bool is_sent(const struct stage *s, size_t t)
     return false;
 }
 
+/* In this order: what the ops save, kept gradients of split backwards, values of own and received
+ * tensors, gradients of the received ones, areas for what consumers send back. */
 static void place_slot(struct stage *s)
 {
     for (size_t k = 0; k < s->layout.n; k++) {

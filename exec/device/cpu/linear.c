@@ -4,6 +4,8 @@
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
 
+/* x (B, T, in), y (B, T, out). Parts: weight (out, in), normal(0, 0.02), none when it is borrowed;
+ * bias [out] from 0. */
 static enum status shape(const struct model_op *op, struct layer *l)
 {
     enum status st;
@@ -60,8 +62,11 @@ static void backward_weight(const struct layer *l, struct layer_io *io)
         vector_add(d_bias, io->dy + row * l->out, l->out);
 }
 
-/* By outputs: rows of the weight. By inputs: columns, and the bias is the first shard's, so that it
- * is in the sum once. */
+/* Megatron's two ways (Shoeybi et al. 2019, section 3):
+ *   column-parallel   by outputs: rows of the stored weight; y is a part, the gradient of x is the
+ *                     sum over the shards
+ *   row-parallel      by inputs: columns of the stored weight; x is a part, y is the sum over the
+ *                     shards; the bias is the first shard's, so that it is in the sum once */
 static enum status divide(const struct model_op *op, const struct layer_shard *s, size_t batch,
                           struct layer *l)
 {

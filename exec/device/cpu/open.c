@@ -102,6 +102,7 @@ static enum status check_halves(const struct stage *s, const struct stage_op *o)
     return STATUS_OK;
 }
 
+/* The ops of the stage, each a layer of the shard that this rank has. */
 static enum status open_ops(struct stage *s)
 {
     enum status st = STATUS_OK;
@@ -295,6 +296,7 @@ out:
     return st;
 }
 
+/* On the host, for tests and calibration; the first rank that has the stage. */
 enum status stage_open(const struct model *m, const struct program *p, uint32_t index,
                        const struct corpus *c, double learning_rate, struct stage *out)
 {
@@ -305,6 +307,7 @@ enum status stage_open(const struct model *m, const struct program *p, uint32_t 
     return stage_open_on(&(struct memory){&backend_cpu, NULL}, m, p, index, rank, &o, out);
 }
 
+/* fp32 everywhere, bf16 activations where the backend has them. */
 static enum status check_numbers(const struct model *m, const struct backend *b)
 {
     if (m->element_bytes == sizeof(float) || (m->element_bytes == 2 && b->half))

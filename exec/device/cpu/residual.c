@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+/* x0, x1, y (B, T, C). */
 static void forward(const struct layer *l, struct layer_io *io)
 {
     const real *a = io->x[0], *b = io->x[1];
@@ -11,6 +12,7 @@ static void forward(const struct layer *l, struct layer_io *io)
         y[i] = a[i] + b[i];
 }
 
+/* dx0 = dx1 = dy, each in its own memory: the stage adds what other readers of an input give. */
 static void backward(const struct layer *l, struct layer_io *io)
 {
     for (size_t i = 0; i < l->inputs; i++)

@@ -5,8 +5,10 @@
  *   ZeRO 2   the same after every backward: the sums of its part are all that a replica keeps
  *   ZeRO 3   nobody keeps all parameters: they are gathered before every pass
  * Source: Rajbhandari et al., ZeRO: memory optimizations toward training trillion parameter models,
- * SC 2020. While one pass computes, the gradients of the one before are summed and the parameters
- * of the next gathered: hence two arrays of each. */
+ * SC 2020, section 5. Which level, how many replicas and where buckets end is in the program
+ * (struct program_stage); the parts of the replicas are those of program_zero_part(). While one
+ * pass computes, the gradients of the one before are summed and the parameters of the next
+ * gathered: hence two arrays of each. */
 #include <math.h>
 #include <string.h>
 
@@ -91,6 +93,8 @@ out:
     return st;
 }
 
+/* Without flush (PipeDream, Narayanan et al., SOSP 2019: weight stashing) the backward of a
+ * microbatch takes the version that its forward has taken. */
 enum status stage_begin_pass(struct stage *s, struct slot *slot, bool forward)
 {
     if (forward) {
@@ -156,7 +160,9 @@ static enum status tied_gradients(struct stage *s, uint32_t owner, real **data, 
     return error_set(STATUS_INVALID, "stage %u holds no tied parameters of op %u", s->index, owner);
 }
 
-static void summed(struct stage *s, real **data, size_t *n)
+/* What replicas reduce next: the gradients of the bucket that the backward has come to. With ZeRO 2
+ * and 3 the other array takes over, so that the next pass need not wait. */
+static void next_reduced(struct stage *s, real **data, size_t *n)
 {
     const struct stage_bucket *p = &s->share.bucket[s->pass.part];
     fold(s, p);
@@ -176,7 +182,7 @@ enum status stage_array(struct stage *s, const struct program_op *op, uint32_t k
     if (op->purpose == FOR_TIES)
         return k == 0 ? tied_gradients(s, op->tag, data, n) : STATUS_OK;
     if (op->purpose == FOR_DATA && k == 0) {
-        summed(s, data, n);
+        next_reduced(s, data, n);
     } else if (op->purpose == FOR_SHARDS && s->share.zero == 3 && k == 0) {
         stage_copy_owned(s, s->state.other_parameter, s->state.owned, false);
         *data = s->state.other_parameter;
@@ -188,6 +194,9 @@ enum status stage_array(struct stage *s, const struct program_op *op, uint32_t k
     return STATUS_OK;
 }
 
+/* A collective has ended. ZeRO 2, 3: the own part of what was reduced is added to `sum` and the
+ * array is cleared for the pass after next; ZeRO 3: gathered parameters become those of the next
+ * pass. */
 void stage_collected(struct stage *s, const struct program_op *op)
 {
     const struct stage_bucket *p = s->share.bucket;
@@ -223,7 +232,7 @@ out:
     return st;
 }
 
-static void update_piece(struct stage *s, const struct stage_bucket *p, struct optimizer_step o)
+static void update_bucket(struct stage *s, const struct stage_bucket *p, struct optimizer_step o)
 {
     size_t first = p->first + p->own.first;
     o.n = p->own.n;
@@ -236,6 +245,8 @@ static void update_piece(struct stage *s, const struct stage_bucket *p, struct o
     s->on.backend->update(s->on.self, &o);
 }
 
+/* The optimizer's step on the own part of every bucket. Bias corrections count updates, not steps:
+ * without flush there is one after every microbatch. */
 enum status stage_update(struct stage *s)
 {
     enum status st;
@@ -249,7 +260,7 @@ enum status stage_update(struct stage *s)
         o.unbias = (real)(1 / sqrt(1 - pow(ADAM_BETA2, s->state.updates)));
     }
     for (size_t b = 0; b < s->share.buckets; b++)
-        update_piece(s, &s->share.bucket[b], o);
+        update_bucket(s, &s->share.bucket[b], o);
     if (s->state.sum)
         s->on.backend->zero(s->on.self, s->state.sum, s->layout.owned_n * sizeof(real));
     else

@@ -1,3 +1,10 @@
+/* Microbatches in flight. A slot goes through the states below; what is called in another one comes
+ * out of turn, and says so:
+ *
+ *   EMPTY      stage_put() of the first input or, without producers, stage_forward()
+ *   FILLING    stage_put() of the other inputs, stage_forward()
+ *   FORWARDED  stage_get() of outputs, stage_put() of their gradients, backward
+ *   DONE       stage_get() of the inputs' gradients, weight gradients that are owed; then EMPTY */
 #include "exec/device/cpu/stage_parts.h"
 
 #include <string.h>
@@ -82,7 +89,8 @@ void stage_release_slot(struct stage *s, struct slot *slot)
 
 /* ---- messages */
 
-/* NULL, with the message set, when there is none. */
+/* Messages carry the tensors of a link one after the other, sizes in reals.
+ * NULL, with the message set, when there is none. */
 static const struct stage_link *find_link(const struct stage *s, bool producer, uint32_t stage)
 {
     const struct stage_link *link = producer ? s->layout.producer : s->layout.consumer;

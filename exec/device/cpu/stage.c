@@ -1,3 +1,6 @@
+/* The passes of one stage. A forward computes ops 0 .. n - 1; a backward ops n - 1 .. 0, each in
+ * the steps of backward_op(); with buckets it stops after the first op of each, with split
+ * backwards the gradients of the weights come later. */
 #include "exec/device/cpu/stage_parts.h"
 
 #include <stdlib.h>
@@ -49,6 +52,7 @@ void stage_close(struct stage *s)
     *s = (struct stage){0};
 }
 
+/* Output of op t, or received tensor t, of the microbatch in the slot. */
 static real *value_of(const struct stage *s, const struct slot *slot, size_t t)
 {
     return (s->layout.tensor[t].recomputed ? s->pass.recomputed : slot->data) +
@@ -91,6 +95,7 @@ static struct layer_io operands(const struct stage *s, const struct slot *slot, 
     return io;
 }
 
+/* Tokens and targets (B, T) of a microbatch: drawn in host memory, copied when the GPU computes. */
 static void read_data(const struct stage *s, const struct slot *slot, uint32_t step,
                       uint32_t microbatch)
 {
@@ -105,7 +110,7 @@ static void read_data(const struct stage *s, const struct slot *slot, uint32_t s
     s->on.backend->copy(s->on.self, slot->target, target, n * sizeof *target);
 }
 
-/* Sum a tensor over the shards, in fp32. */
+/* Reduce a tensor over the shards, in fp32: [size] reals, which are 2 size numbers in bf16. */
 static void sum_shards(const struct stage *s, real *data, size_t size)
 {
     const struct backend_half *b = s->on.backend->half;
@@ -153,6 +158,8 @@ out:
 
 /* ---- backward */
 
+/* Where the gradient of tensor t grows: own outputs share `work`, received ones wait in the slot.
+ * */
 static real *gradient_of(const struct stage *s, const struct slot *slot, size_t t)
 {
     return (t < s->layout.n ? s->pass.work : slot->data) + s->layout.tensor[t].gradient;
@@ -184,7 +191,14 @@ static void settle(struct stage *s, const struct slot *slot, size_t t, uint32_t 
     }
 }
 
-/* `halves`: only what other ops wait for; the rest is owed. */
+/* One op's backward:
+ *   1. selective recomputation: its forward once more
+ *   2. its output's gradient is complete: add what stages behind have sent for later readers
+ *   3. gradients of the inputs, straight into their places where they are the first share, else
+ *      into scratch
+ *   4. tensor parallelism: reduce them over the shards
+ *   5. gradients of the weights; with `halves` dy is kept for stage_backward_weight() instead
+ *   6. add the shares in scratch */
 static void backward_op(struct stage *s, const struct slot *slot, size_t k, bool halves)
 {
     const struct stage_op *o = &s->layout.op[k];
@@ -218,6 +232,7 @@ static void backward_op(struct stage *s, const struct slot *slot, size_t k, bool
             contribute(s, slot, o->input[i], io.dx[i]);
 }
 
+/* Full recomputation: all forwards of the stage run once more, from the received inputs. */
 static enum status begin_backward(struct stage *s, struct slot *slot)
 {
     enum status st;
