@@ -1,4 +1,5 @@
 #include "exec/rendezvous.h"
+#include "core/array.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -200,11 +201,10 @@ static enum status parse_address(const char *address, char host[64], uint16_t *p
 /* Where all ranks are: ports, and addresses with commas between. */
 static enum status take_peers(struct rendezvous *r, struct frame_peer *peer)
 {
+    enum status st;
     size_t n = 0;
-    r->port = calloc(r->ranks, sizeof *r->port);
-    r->hosts = calloc(r->ranks, sizeof peer->host);
-    if (!r->port || !r->hosts)
-        return error_set(STATUS_NOMEM, "ports of %u ranks", r->ranks);
+    TRY(ARRAY_NEW(r->port, r->ranks));
+    TRY(ARRAY_NEW(r->hosts, r->ranks * sizeof peer->host));
     for (uint32_t k = 0; k < r->ranks; k++) {
         r->port[k] = peer[k].port;
         r->clocks_differ |= peer[k].clock != peer[0].clock;
@@ -213,7 +213,8 @@ static enum status take_peers(struct rendezvous *r, struct frame_peer *peer)
     }
     if (!r->host)
         r->host = r->hosts;
-    return STATUS_OK;
+out:
+    return st;
 }
 
 static enum status receive_peers(struct rendezvous *r, double deadline_s)
@@ -221,9 +222,8 @@ static enum status receive_peers(struct rendezvous *r, double deadline_s)
     enum status st = STATUS_OK;
     struct frame_head head;
     size_t bytes = r->ranks * sizeof(struct frame_peer);
-    struct frame_peer *peer = calloc(r->ranks, sizeof *peer);
-    if (!peer)
-        return error_set(STATUS_NOMEM, "ports of %u ranks", r->ranks);
+    struct frame_peer *peer = NULL;
+    TRY(ARRAY_NEW(peer, r->ranks));
     TRY(socket_read(r->control, &head, sizeof head, deadline_s));
     TRY(frame_check(&head));
     if (head.type != FRAME_WELCOME || head.bytes != bytes) {
@@ -256,9 +256,9 @@ enum status rendezvous_delays(const char *text, uint32_t ranks, struct delay **o
         *out = NULL;
         return STATUS_OK;
     }
-    struct delay *delay = calloc((size_t)ranks + 1, sizeof *delay);
-    if (!delay)
-        return error_set(STATUS_NOMEM, "delays of %u ranks", ranks);
+    struct delay *delay = NULL;
+    if (ARRAY_NEW(delay, (size_t)ranks) != STATUS_OK)
+        return STATUS_NOMEM;
     uint32_t n = 0;
     for (bool more = true; more && n < ranks; n++) {
         struct delay *d = &delay[n];

@@ -1,4 +1,5 @@
 #include "exec/calibrate/calibrate.h"
+#include "core/array.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -58,9 +59,7 @@ enum status calibrate_task(const struct bench_task *task, const struct calibrate
     if (o->transport && !mpi && strcmp(o->transport, "tcp") != 0)
         return error_set(STATUS_UNSUPPORTED, "no transport is called '%s'; there are tcp, mpi",
                          o->transport);
-    b.number = calloc(bench_numbers(&b), sizeof *b.number);
-    if (!b.number)
-        return error_set(STATUS_NOMEM, "%zu figures", bench_numbers(&b));
+    TRY(ARRAY_NEW(b.number, bench_numbers(&b)));
     TRY(mpi ? calibrate_mpirun(&b, o->worker) : calibrate_fork(&b));
     TRY(calibrate_fit(&b, out));
 out:
@@ -83,9 +82,7 @@ enum status calibrate_cuda(const struct calibrate_options *o, struct calibration
     if (o->repeats < 1 || o->repeats > CALIBRATE_REPEATS)
         return error_set(STATUS_INVALID, "%zu repeats: expected 1 to %d", o->repeats,
                          CALIBRATE_REPEATS);
-    b.number = calloc(bench_numbers(&b), sizeof *b.number);
-    if (!b.number)
-        return error_set(STATUS_NOMEM, "%zu figures", bench_numbers(&b));
+    TRY(ARRAY_NEW(b.number, bench_numbers(&b)));
     TRY(calibrate_gpu(&b, o->worker));
     TRY(calibrate_fit(&b, out));
 out:

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "exec/calibrate/probe.h"
 
@@ -25,21 +26,21 @@ static size_t rounds_of(int64_t bytes)
 /* Room for `ops` ops that each depend on the one before, and one group of all ranks. */
 static enum status begin(struct program *p, size_t ranks, size_t ops, bool group)
 {
+    enum status st;
     *p = (struct program){.ranks = ranks, .groups = group, .microbatch_size = 1};
-    p->rank = calloc(ranks, sizeof *p->rank);
-    p->op_start = calloc(ranks + 1, sizeof *p->op_start);
-    p->op = calloc(ops + 1, sizeof *p->op);
-    p->dep = calloc(ops + 1, sizeof *p->dep);
-    p->group_start = calloc(2, sizeof *p->group_start);
-    p->member = calloc(ranks, sizeof *p->member);
-    if (!p->rank || !p->op_start || !p->op || !p->dep || !p->group_start || !p->member)
-        return error_set(STATUS_NOMEM, "program of %zu messages", ops);
+    TRY(ARRAY_NEW(p->rank, ranks));
+    TRY(ARRAY_NEW(p->op_start, ranks + 1));
+    TRY(ARRAY_NEW(p->op, ops + 1));
+    TRY(ARRAY_NEW(p->dep, ops));
+    TRY(ARRAY_NEW(p->group_start, 2));
+    TRY(ARRAY_NEW(p->member, ranks));
     p->group_start[1] = group ? ranks : 0;
     for (uint32_t r = 0; r < ranks; r++) {
         p->rank[r].device = r;
         p->member[r] = r;
     }
-    return STATUS_OK;
+out:
+    return st;
 }
 
 /* One after the other, so that a message's slot is needed only until the answer. */

@@ -16,11 +16,11 @@ static enum status check_hello(const struct run *run, const struct frame_head *h
     TRY(frame_check(head));
     if (head->type != FRAME_HELLO || head->bytes != sizeof *h)
         return error_set(STATUS_IO, "a stranger");
-    if (h->machine[MACHINE - 1] || memcmp(h->token, run->token, TOKEN) ||
+    if (h->machine[MACHINE - 1] || memcmp(h->token, run->meeting.token, TOKEN) ||
         h->ranks != run->program->ranks || h->rank >= h->ranks ||
         run->worker[h->rank].stage != WORKER_SPAWNED)
         return error_set(STATUS_IO, "a stranger");
-    if (memcmp(h->digest, run->digest, DIGEST))
+    if (memcmp(h->digest, run->meeting.digest, DIGEST))
         return error_set(STATUS_INVALID, "%s has read another program or model",
                          launch_name(run, h->rank, name));
 out:
@@ -43,7 +43,7 @@ static void welcome(struct run *run)
         launch_blame(run, st == STATUS_NOMEM ? CAUSE_PRIMARY : CAUSE_SYMPTOM, st, "%s",
                      error_message());
     free(peer);
-    socket_close(&run->listener);
+    socket_close(&run->meeting.listener);
     launch_remove_files(run);
 }
 
@@ -54,7 +54,7 @@ void launch_answer(struct run *run)
     struct frame_head head;
     struct frame_hello h;
     double now_s = clock_now();
-    TRY(socket_accept(run->listener, now_s + hello_s, &fd));
+    TRY(socket_accept(run->meeting.listener, now_s + hello_s, &fd));
     TRY(socket_read(fd, &head, sizeof head, now_s + hello_s));
     TRY(socket_read(fd, &h, sizeof h, now_s + hello_s));
     TRY(check_hello(run, &head, &h));

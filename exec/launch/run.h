@@ -1,13 +1,13 @@
-/* launch_run.h - the launcher inside: one process, one thread, one poll() over all workers.
+/* run.h - the launcher inside: one process, one thread, one poll() over all workers.
  *
  *   launch.c         launch_run(): the order of things, and tearing everything down
- *   launch_spawn.c   files, environment, fork and exec
- *   launch_environment.c  every process starts its own worker: torchrun, srun, mpirun, by hand
- *   launch_mpi.c     the command line of mpirun, and what it says when it fails
- *   launch_join.c    rendezvous: who joined
- *   launch_watch.c   event loop: who reported, fell silent, died
- *   launch_checkpoint.c  where to go on from; files of all ranks become a checkpoint
- *   launch_result.c  reports of all ranks become a measurement */
+ *   spawn.c   files, environment, fork and exec
+ *   environment.c  every process starts its own worker: torchrun, srun, mpirun, by hand
+ *   mpi.c     the command line of mpirun, and what it says when it fails
+ *   join.c    rendezvous: who joined
+ *   watch.c   event loop: who reported, fell silent, died
+ *   checkpoint.c  where to go on from; files of all ranks become a checkpoint
+ *   result.c  reports of all ranks become a measurement */
 #ifndef EXEC_LAUNCH_RUN_H
 #define EXEC_LAUNCH_RUN_H
 
@@ -28,9 +28,10 @@
 enum worker_stage { WORKER_SPAWNED, WORKER_JOINED, WORKER_DONE };
 
 struct launched {
-    pid_t pid;  /* child; 0: not started, or not by us */
-    bool alive; /* started and not yet waited for */
-    int exit;   /* waitpid() status once it is not */
+    pid_t pid;      /* child; 0: not started, or not by us */
+    bool alive;     /* started and not yet waited for */
+    int exit;       /* waitpid() status once it is not */
+    double ended_s; /* when that was known */
     enum worker_stage stage;
     int fd;                 /* control connection, -1: none */
     pid_t told;             /* process id, as the worker says */
@@ -50,10 +51,11 @@ struct launched {
 
 /* The process that starts all workers: mpirun, srun; or is all ranks. */
 struct starter {
-    pid_t pid;    /* 0: none */
-    bool alive;   /* started and not yet waited for */
-    int exit;     /* waitpid() status once it is not */
-    FILE *output; /* what it and its workers print; owned; NULL: it is all ranks */
+    pid_t pid;      /* 0: none */
+    bool alive;     /* started and not yet waited for */
+    int exit;       /* waitpid() status once it is not */
+    double ended_s; /* when that was known */
+    FILE *output;   /* what it and its workers print; owned; NULL: it is all ranks */
 };
 
 /* A checkpoint of which not all ranks have reported their file yet. A rank can be one ahead of
@@ -76,40 +78,46 @@ struct cause {
     char text[1024];
 };
 
-struct run {
-    const struct program *program;
-    const struct model *model;
-    const struct launch_options *options;
-    size_t steps; /* warm-up included */
-
+/* What the run leaves in the file system while workers start; spawn.c. */
+struct run_files {
     char directory[64]; /* private temporary directory, "": none */
     char program_path[96], model_path[96];
     char worker_path[4096];
+};
+
+/* Where workers meet the launcher and how they prove that they belong here; environment.c, spawn.c
+ * and join.c. */
+struct run_meeting {
     uint8_t token[TOKEN], digest[DIGEST];
     uint32_t rank;                 /* of this process, where each starts its own worker */
     char address[RENDEZVOUS_HOST]; /* of the launcher */
-    int listener, signals;         /* signalfd */
     uint16_t port;
+    int listener; /* -1: none */
+};
+
+/* Ctrl-C and dead children as events, and what was in force before; launch.c. */
+struct run_signals {
+    int fd; /* signalfd, -1: none */
     bool masked;
     sigset_t old_mask;
     struct sigaction old_child;
+};
 
+/* Where the training goes on from, and what is kept of it; checkpoint.c. */
+struct run_keeping {
     uint64_t first; /* steps of the training before this run */
     char resume[CHECKPOINT_PATH], checkpoint[CHECKPOINT_PATH]; /* absolute; "": none */
     struct checkpoint_key key;
     struct pending pending[2]; /* of even and odd numbers */
-    size_t checkpoints;        /* complete ones of this run */
+    size_t complete;           /* checkpoints of this run */
     int lock;                  /* the directory, so that no other run writes there; -1: none */
+};
 
-    struct starter starter;
-    struct launched *worker;    /* [ranks] */
-    size_t joined, done, alive; /* alive: children */
-    size_t announced;           /* steps shown as progress */
-    bool measuring;             /* the warm-up is over */
-    double started_s;
-    double others_cpu_s; /* CPU time of everything else on the machine during the run */
-    struct cause cause;
-
+/* What the workers have reported; result.c. */
+struct run_reports {
+    size_t announced;              /* steps shown as progress */
+    bool measuring;                /* the warm-up is over */
+    double others_cpu_s;           /* CPU time of everything else on the machine during the run */
     double *start_s, *end_s;       /* [steps * ranks] of each rank's step */
     double *loss;                  /* [steps * ranks] */
     double *op_start_s, *op_end_s; /* [options->steps * ops] measured steps only */
@@ -118,10 +126,32 @@ struct run {
     bool *digested;                /* [model->n * shards] */
 };
 
+/* A run: what it is, its parts as above, and the state of its processes, which all files read. */
+struct run {
+    const struct program *program;
+    const struct model *model;
+    const struct launch_options *options;
+    size_t steps; /* warm-up included */
+    struct run_files files;
+    struct run_meeting meeting;
+    struct run_signals signals;
+    struct run_keeping keeping;
+    struct run_reports reports;
+
+    struct starter starter;
+    struct launched *worker;    /* [ranks] */
+    size_t joined, done, alive; /* alive: children */
+    double started_s;
+    struct cause cause;
+};
+
 enum status launch_check_options(const struct program *p, const struct model *m,
                                  const struct launch_options *o) MUST_CHECK;
+/* A run of a program with nothing in it that needs releasing. */
+struct run launch_new(const struct program *p, const struct model *m,
+                      const struct launch_options *o);
 enum status launch_allocate(struct run *run) MUST_CHECK;
-/* Ctrl-C and dead children become events on run->signals instead of interrupting. */
+/* Ctrl-C and dead children become events on run->signals.fd instead of interrupting. */
 enum status launch_take_signals(struct run *run) MUST_CHECK;
 /* Whatever was begun: no process, no file, no memory stays. */
 void launch_tear_down(struct run *run);

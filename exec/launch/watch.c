@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "exec/launch/run.h"
 #include "exec/transport/tcp/socket.h"
@@ -122,6 +123,7 @@ static void reap(struct run *run)
     struct starter *s = &run->starter;
     if (s->alive && waitpid(s->pid, &s->exit, WNOHANG) == s->pid) {
         s->alive = false;
+        s->ended_s = clock_now();
         run->alive--;
     }
     for (uint32_t r = 0; r < run->program->ranks; r++) {
@@ -129,6 +131,7 @@ static void reap(struct run *run)
         if (!w->alive || waitpid(w->pid, &w->exit, WNOHANG) != w->pid)
             continue;
         w->alive = false;
+        w->ended_s = clock_now();
         run->alive--;
     }
 }
@@ -185,6 +188,20 @@ static void take_heartbeat(struct run *run, uint32_t rank, const char *payload)
     w->at = h;
 }
 
+/* Does the text of a failure speak of a peer, "rank 0: 0RECV_F5 with rank 1: ..."? That of a rank's
+ * own failure begins with another word, or with the op, "rank 0 (r0) at 0F1 step 2: ...". */
+static bool names_a_peer(const char *text, size_t length)
+{
+    char whole[ERROR_TEXT + 1];
+    unsigned rank;
+    int n = 0;
+    snprintf(whole, sizeof whole, "%.*s", (int)length, text);
+    if (sscanf(whole, "rank %u%n", &rank, &n) != 1)
+        return false;
+    return strncmp(whole + n, " (", 2) != 0 || strstr(whole, " with rank ") ||
+           strstr(whole, " with group ");
+}
+
 /* Ranks complain of their peers (STATUS_IO, STATUS_EXTERNAL) when one of those has failed. */
 static void take_error(struct run *run, uint32_t rank, const char *payload, size_t bytes)
 {
@@ -194,15 +211,13 @@ static void take_error(struct run *run, uint32_t rank, const char *payload, size
     enum status st = code > STATUS_OK && code <= STATUS_USAGE ? (enum status)code : STATUS_EXTERNAL;
     const char *text = payload + sizeof code;
     int length = (int)(bytes - sizeof code);
-    bool starts = run->worker[rank].steps == 0 && run->worker[rank].at.state == WORKER_STARTS;
-    bool symptom = st == STATUS_IO || st == STATUS_EXTERNAL;
+    bool symptom = (st == STATUS_IO || st == STATUS_EXTERNAL) && names_a_peer(text, (size_t)length);
+    enum cause_rank kind = symptom ? CAUSE_SYMPTOM : CAUSE_PRIMARY;
     run->worker[rank].complained = true;
-    if (!strncmp(text, "rank ", 5 < length ? 5 : (size_t)length))
-        launch_blame(run, symptom ? CAUSE_SYMPTOM : CAUSE_PRIMARY, st, "%.*s (on %s)", length, text,
-                     run->worker[rank].machine);
+    if (!strncmp(text, "rank ", length < 5 ? (size_t)length : 5))
+        launch_blame(run, kind, st, "%.*s (on %s)", length, text, run->worker[rank].machine);
     else
-        launch_blame(run, symptom && !starts ? CAUSE_SYMPTOM : CAUSE_PRIMARY, st, "%s: %.*s",
-                     launch_name(run, rank, name), length, text);
+        launch_blame(run, kind, st, "%s: %.*s", launch_name(run, rank, name), length, text);
 }
 
 /* How long a frame of this type may be from this rank; 0: not at all. */
@@ -368,7 +383,7 @@ static void check_silence(struct run *run, double now_s)
 static void take_signal(struct run *run)
 {
     struct signalfd_siginfo s;
-    while (read(run->signals, &s, sizeof s) == (ssize_t)sizeof s)
+    while (read(run->signals.fd, &s, sizeof s) == (ssize_t)sizeof s)
         if (s.ssi_signo != SIGCHLD)
             launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "interrupted by signal %u (%s)",
                          s.ssi_signo, strsignal((int)s.ssi_signo));
@@ -377,8 +392,8 @@ static void take_signal(struct run *run)
 static enum status wait_for_news(struct run *run, struct pollfd *p)
 {
     size_t ranks = run->program->ranks;
-    p[0] = (struct pollfd){.fd = run->signals, .events = POLLIN};
-    p[1] = (struct pollfd){.fd = run->listener, .events = POLLIN};
+    p[0] = (struct pollfd){.fd = run->signals.fd, .events = POLLIN};
+    p[1] = (struct pollfd){.fd = run->meeting.listener, .events = POLLIN};
     for (size_t r = 0; r < ranks; r++)
         p[2 + r] = (struct pollfd){.fd = run->worker[r].fd, .events = POLLIN};
     double wait_s = run->cause.rank == CAUSE_NONE ? tick_s : grace_s / 10;
@@ -394,21 +409,33 @@ static bool has_ended(const struct run *run, uint32_t r)
     return (w->pid && !w->alive) || (run->starter.pid && !run->starter.alive);
 }
 
+/* Has everything been read that rank r managed to say? Its end may be known before its last words
+ * have come over a slow network; they are not waited for where that has failed. */
+static bool is_heard_out(const struct run *run, uint32_t r, double now_s)
+{
+    const struct launched *w = &run->worker[r];
+    double ended_s = w->pid ? w->ended_s : run->starter.ended_s;
+    return w->fd < 0 || now_s - ended_s > kill_s;
+}
+
 static void take_news(struct run *run, const struct pollfd *p)
 {
+    bool all = true;
+    double now_s = clock_now();
     if (p[0].revents)
         take_signal(run);
     if (p[1].revents)
         launch_answer(run);
     reap(run);
-    /* what a worker managed to say comes before how it ended, and all of it is there by then */
-    for (uint32_t r = 0; r < run->program->ranks; r++)
+    for (uint32_t r = 0; r < run->program->ranks; r++) {
         if (run->worker[r].fd >= 0 && (p[2 + r].revents || has_ended(run, r)))
             listen_to(run, r);
-    if (run->starter.pid && !run->starter.alive)
+        all = all && is_heard_out(run, r, now_s);
+    }
+    if (run->starter.pid && !run->starter.alive && all)
         (run->starter.output ? explain_starter : explain_process)(run);
     for (uint32_t r = 0; r < run->program->ranks; r++)
-        if (run->worker[r].pid && !run->worker[r].alive)
+        if (run->worker[r].pid && !run->worker[r].alive && is_heard_out(run, r, now_s))
             explain_exit(run, r);
 }
 
@@ -422,7 +449,9 @@ static bool may_explain(const struct run *run, uint32_t r)
     const struct cause *c = &run->cause;
     if (w->stage != WORKER_JOINED || w->complained)
         return false;
-    return w->fd < 0 ? w->alive : c->rank == CAUSE_SYMPTOM && w->heard_s < c->since_s + grace_s;
+    if (w->fd < 0)
+        return w->alive;
+    return has_ended(run, r) || (c->rank == CAUSE_SYMPTOM && w->heard_s < c->since_s + grace_s);
 }
 
 /* Is the cause so far the cause? Time decides only where nobody is known to have a better one. */
@@ -453,9 +482,8 @@ enum status launch_watch(struct run *run)
     enum status st = STATUS_OK;
     size_t ranks = run->program->ranks;
     double done_s = INFINITY;
-    struct pollfd *p = calloc(ranks + 2, sizeof *p);
-    if (!p)
-        return error_set(STATUS_NOMEM, "%zu ranks", ranks);
+    struct pollfd *p = NULL;
+    TRY(ARRAY_NEW(p, ranks + 2));
     while (run->done < ranks || still_here(run) > 0 || run->cause.rank != CAUSE_NONE) {
         TRY(wait_for_news(run, p));
         take_news(run, p);

@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/array.h"
 #include "core/units.h"
 #include "exec/netns/inside.h"
 
@@ -239,15 +240,13 @@ static void run(struct lane *lane, size_t lanes, struct pollfd *wake)
 
 enum status line_start(int space, const struct line_link *link, size_t links, pid_t *pid)
 {
-    enum status st = STATUS_OK;
-    struct lane *lane = calloc(2 * links + 1, sizeof *lane);
-    struct pollfd *wake = calloc(2 * links + 1, sizeof *wake);
+    enum status st;
+    struct lane *lane = NULL;
+    struct pollfd *wake = NULL;
     size_t lanes = 0;
     char name[IFNAMSIZ];
-    if (!lane || !wake) {
-        st = error_set(STATUS_NOMEM, "out of memory");
-        goto out;
-    }
+    TRY(ARRAY_NEW(lane, 2 * links));
+    TRY(ARRAY_NEW(wake, 2 * links));
     if (setns(space, CLONE_NEWNET) != 0) {
         st = error_set(STATUS_IO, "setns: %s", strerror(errno));
         goto out;

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "exec/netns/netns.h"
+#include "core/array.h"
 
 #include <errno.h>
 #include <math.h>
@@ -93,9 +94,9 @@ static enum status find_delays(const struct job *j, const struct build_options *
                                struct delay **out)
 {
     size_t n = j->w.ranks;
-    struct delay *delay = calloc(n * n + 1, sizeof *delay);
-    if (!delay)
-        return error_set(STATUS_NOMEM, "out of memory");
+    struct delay *delay = NULL;
+    if (ARRAY_NEW(delay, n * n) != STATUS_OK)
+        return STATUS_NOMEM;
     for (uint32_t a = 0; a < n; a++)
         for (uint32_t b = 0; b < n; b++) {
             if (a == b)
@@ -127,13 +128,9 @@ static enum status call_inside(const struct job *j, const struct built *b,
     enum status st;
     char address[INSIDE_ADDRESS];
     size_t ranks = j->w.ranks, n = 0;
-    char *all = calloc(ranks, INSIDE_ADDRESS + 1);
-    char *hosts = NULL;
+    char *all = NULL, *hosts = NULL;
     struct delay *delay = NULL;
-    if (!all) {
-        st = error_set(STATUS_NOMEM, "out of memory");
-        goto out;
-    }
+    TRY(ARRAY_NEW(all, ranks * (INSIDE_ADDRESS + 1)));
     TRY(find_delays(j, o, &delay));
     TRY(remote_hosts(&j->w, &hosts));
     for (uint32_t r = 0; r < ranks; r++)

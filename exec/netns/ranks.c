@@ -1,4 +1,5 @@
 #define _GNU_SOURCE
+#include "core/array.h"
 #include "exec/netns/inside.h"
 
 #include <errno.h>
@@ -284,12 +285,9 @@ enum status ranks_run(const struct built *b, const struct ranks_options *o, int 
     sigaddset(&set, SIGHUP);
     sigprocmask(SIG_BLOCK, &set, &c.old);
     c.signals = signalfd(-1, &set, SFD_CLOEXEC);
-    c.rank = calloc(b->w->ranks, sizeof *c.rank);
-    c.poll = calloc(2 * b->w->ranks + 1, sizeof *c.poll);
-    if (c.signals < 0 || !c.rank || !c.poll) {
-        st = error_set(STATUS_NOMEM, "out of memory");
-        goto out;
-    }
+    TRY(c.signals < 0 ? error_set(STATUS_IO, "signalfd: %s", strerror(errno)) : STATUS_OK);
+    TRY(ARRAY_NEW(c.rank, b->w->ranks));
+    TRY(ARRAY_NEW(c.poll, 2 * b->w->ranks + 1));
     TRY(write_files(b->w));
     for (uint32_t r = 0; r < b->w->ranks; r++)
         TRY(start(&c, r));
