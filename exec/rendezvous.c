@@ -1,3 +1,5 @@
+/* How ranks find each other: frames of the control connection, what the environment says, and the
+ * worker's side of the meeting. */
 #include "exec/rendezvous.h"
 #include "core/array.h"
 
@@ -85,6 +87,7 @@ void hex_print(const uint8_t *bytes, size_t n, char *text)
     text[2 * n] = '\0';
 }
 
+/* Lower case only, as hex_print() writes it. */
 enum status hex_parse(const char *text, uint8_t *bytes, size_t n)
 {
     static const char digit[] = "0123456789abcdef";
@@ -146,6 +149,7 @@ enum status rendezvous_local_rank(uint32_t *rank)
     return first_set(own, &which) ? parse_count(own, 0, 1 << 20, rank) : STATUS_OK;
 }
 
+/* A name is looked up once, here; everybody else is told the address. */
 enum status rendezvous_master(char host[RENDEZVOUS_HOST], uint16_t *port, bool *given)
 {
     enum status st = STATUS_OK;
@@ -173,6 +177,7 @@ out:
     return st;
 }
 
+/* Processes that read the same boot id run under one kernel, and read one CLOCK_MONOTONIC. */
 static uint64_t clock_number(void)
 {
     char text[64] = "";
@@ -217,6 +222,7 @@ out:
     return st;
 }
 
+/* The launcher closes the connection instead when the run has failed before it began. */
 static enum status receive_peers(struct rendezvous *r, double deadline_s)
 {
     enum status st = STATUS_OK;
@@ -249,6 +255,8 @@ const char *rendezvous_host(const struct rendezvous *r, uint32_t rank, char text
     return text;
 }
 
+/* Text in an environment variable: every number has limits, and their count is that of the
+ * ranks. */
 enum status rendezvous_delays(const char *text, uint32_t ranks, struct delay **out)
 {
     static const double longest_s = 3600;
@@ -280,6 +288,8 @@ enum status rendezvous_delays(const char *text, uint32_t ranks, struct delay **o
     return STATUS_OK;
 }
 
+/* The port for data is on the interface that leads to the launcher, because the other ranks come
+ * the same way. */
 enum status rendezvous_join(const char *launcher, const struct frame_hello *hello, double timeout_s,
                             struct rendezvous *out)
 {

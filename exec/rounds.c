@@ -10,11 +10,11 @@
 /* ---- the ring
  *
  * A reduce-scatter takes ranks - 1 rounds of 1/ranks of the array each, an all-gather as many, and
- * an all-reduce is one after the other: 0 .. ranks - 2, then ranks - 1 .. 2 ranks - 3. Chunks travel
- * along the ring: what a member takes in one round it gives in the next, so that every element is
- * summed on one member, in the order of the ring from the member after that one, and copied to the
- * others. Source: Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
- * workstations", J. Parallel and Distributed Computing 69 (2009). */
+ * an all-reduce is one after the other: 0 .. ranks - 2, then ranks - 1 .. 2 ranks - 3. Chunks
+ * travel along the ring: what a member takes in one round it gives in the next, so that every
+ * element is summed on one member, in the order of the ring from the member after that one, and
+ * copied to the others. Source: Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for
+ * clusters of workstations", J. Parallel and Distributed Computing 69 (2009). */
 
 static bool serve_all(enum op_kind kind)
 {

@@ -1,3 +1,8 @@
+/* Calibration of this machine: which ranks measure (forked here, mpirun's, or a worker with a GPU),
+ * and the matrix of what pairs of ranks get.
+ *
+ * Ranks forked here are a team (exec/team.h): their numbers lie in memory that they share, so that
+ * nothing has to be collected. Those of mpirun add theirs up on rank 0, which prints them. */
 #include "exec/calibrate/calibrate.h"
 #include "core/array.h"
 
@@ -109,6 +114,8 @@ static const struct calibrate_pair *find_pair(const struct calibration *c, uint3
     return NULL; /* from == to */
 }
 
+/* Rows for both directions of a pair, which are measured as one, so that other programs can read
+ * the file without knowing that. */
 enum status calibration_write_matrix(const struct calibration *c, const char *path)
 {
     enum status st;

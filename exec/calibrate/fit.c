@@ -1,3 +1,10 @@
+/* Measured numbers become a topology.
+ *
+ * 1. Every figure is the median over ranks and repetitions; its spread is noted.
+ * 2. Rates: for each kind of layer and phase, FLOP/s over FLOP, a point for each probe.
+ * 3. Links: latency and bandwidth of the straight line through (bytes, seconds), for each pair of
+ *    ranks and for all pairs together, which is the platform's only tier.
+ * 4. What the fitted platform predicts for the same messages and collectives is put beside them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,6 +83,8 @@ out:
     return st;
 }
 
+/* Probes of a kind lie side by side (probe.c), so that each kind begins where its name changes.
+ * An optimizer step has one phase, a layer two. */
 static enum status make_rates(const struct bench *b, struct spreads *spread,
                               struct device_type *type)
 {
@@ -105,6 +114,8 @@ static double best_linear(const struct device_type *type)
     return best;
 }
 
+/* Memory bandwidth counts a copy as a read and a write of every byte. A device without memory of
+ * its own has its share of the machine's. */
 static enum status make_type(const struct bench *b, struct spreads *spread, struct topology *out)
 {
     enum status st = STATUS_OK;
@@ -148,6 +159,7 @@ static void fit(const int64_t *size, const double *t, size_t n, double *latency_
     *Bps = 1 / slope;
 }
 
+/* Of each pair the straight line through the medians of all sizes. */
 static enum status make_pairs(const struct bench *b, struct spreads *spread,
                               struct calibration *out)
 {
@@ -255,6 +267,7 @@ out:
     return st;
 }
 
+/* Everything is measured before anything is fitted: the spread is that of all figures together. */
 enum status calibrate_fit(struct bench *b, struct calibration *out)
 {
     enum status st;

@@ -1,3 +1,8 @@
+/* One rank's messages and collectives, over any transport.
+ *
+ * Messages are timed as half of a round trip between two ranks, collectives as nccl-tests do: calls
+ * one right after the other. Both are ordinary programs of SENDs, RECVs and collectives, so that
+ * what is measured is what the executor will use, packing into and out of buffers included. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,6 +102,7 @@ out:
     return st;
 }
 
+/* Every member calls the same collectives of all sizes in the same order. */
 static enum status make_collectives(const struct bench *b, enum op_kind kind, struct program *p)
 {
     enum status st;
@@ -198,6 +204,8 @@ out:
     return st;
 }
 
+/* All ranks open the transport, since barriers are of all; only the two have messages. Games after
+ * the first count. */
 static enum status bench_pair(struct bench *b, size_t pair, uint32_t first, uint32_t second)
 {
     enum status st;
@@ -214,6 +222,7 @@ out:
     return st;
 }
 
+/* Pair by pair, so that no two messages share this machine's memory. */
 enum status bench_links(struct bench *b)
 {
     enum status st = STATUS_OK;
@@ -248,6 +257,7 @@ out:
     return st;
 }
 
+/* A transport is opened for each kind of collective and closed before the next one begins. */
 enum status bench_collectives(struct bench *b)
 {
     enum status st = STATUS_OK;

@@ -1,3 +1,7 @@
+/* Profiles of models: each op measured as it is, instead of predicted from rates.
+ *
+ * Ops that are alike in kind and shape cost the same: each different one is measured once, by all
+ * ranks at the same time, and its median goes to all that are like it. */
 #include "exec/calibrate/profile.h"
 #include "core/array.h"
 
@@ -47,6 +51,7 @@ static bool alike(const struct layer *a, const struct layer *b)
            a->shared == b->shared && same_parts(a, b);
 }
 
+/* Compare with those found so far, quadratic in the different ops only, of which there are few. */
 static enum status find_cases(struct survey *s, const struct model *m)
 {
     enum status st = STATUS_OK;
@@ -80,6 +85,7 @@ static double *calls_at(const struct survey *s, double *call_s, size_t c, bool b
     return call_s + ((2 * c + backward) * o->ranks + rank) * o->repeats;
 }
 
+/* In the same order on all ranks, which wait for each other before every case. */
 static enum status measure_cases(const struct survey *s, struct bench *b, double *number)
 {
     enum status st = STATUS_OK;
@@ -165,6 +171,7 @@ static double whole_ns(double seconds)
     return round(seconds * 1e9) / 1e6 / 1e3;
 }
 
+/* Over the repetitions of all ranks together: a pipeline waits for all of them. */
 static enum status take_medians(struct survey *s, struct calibrate_spread *spread)
 {
     const struct profile_options *o = s->options;
@@ -211,6 +218,7 @@ out:
     return st;
 }
 
+/* In place of a profile of the same device, size of microbatch and degree of tensor parallelism. */
 static enum status put_profile(struct model *m, const struct survey *s)
 {
     struct model_profile p;
@@ -239,6 +247,7 @@ static enum status put_profile(struct model *m, const struct survey *s)
 
 const char profile_flag[] = "--profile";
 
+/* What cannot be measured is refused before any process is started. */
 enum status profile_ops(struct model *m, const struct profile_options *o,
                         struct calibrate_spread *spread)
 {

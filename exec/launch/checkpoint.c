@@ -1,3 +1,9 @@
+/* The launcher's part in checkpoints: where a run goes on from, and when a checkpoint is complete.
+ *
+ * Every rank writes its own file and reports its digest; when all have, the launcher writes the
+ * manifest, and only that makes a checkpoint. Ranks wait for each other at the start of every step,
+ * but what they report is read rank by rank: on a busy machine the reports of one can be several
+ * checkpoints ahead of those of another. So there is a list of pending ones, oldest first. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -6,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/array.h"
 #include "core/provenance.h"
 #include "exec/launch/run.h"
 #include "exec/transport/tcp/socket.h"
@@ -28,6 +35,7 @@ static enum status absolute(const char *dir, char path[CHECKPOINT_PATH])
     return STATUS_OK;
 }
 
+/* The newest complete checkpoint, and only of this very training. */
 static enum status find_start(struct run *run)
 {
     enum status st;
@@ -87,15 +95,34 @@ out:
     return st;
 }
 
-static enum status begin(struct run *run, struct pending *p, uint64_t step)
+/* The first rank has reported a checkpoint of that step. */
+static enum status begin(struct run *run, uint64_t step)
 {
     enum status st;
-    struct checkpoint *c = &p->checkpoint;
-    if (!c->digest && !(c->digest = calloc(run->program->ranks + 1, DIGEST)))
-        return error_set(STATUS_NOMEM, "checkpoint of %zu ranks", run->program->ranks);
+    struct run_keeping *k = &run->keeping;
+    TRY(ARRAY_ROOM(k->pending, k->pendings));
+    struct checkpoint *c = &k->pending[k->pendings++].checkpoint;
     c->step = step;
-    c->key = run->keeping.key;
-    TRY(checkpoint_directory(run->keeping.checkpoint, step, c->directory));
+    c->key = k->key;
+    TRY(ARRAY_NEW(c->digest, run->program->ranks * DIGEST));
+    TRY(checkpoint_directory(k->checkpoint, step, c->directory));
+out:
+    return st;
+}
+
+/* All ranks have written their files of the oldest one: the manifest makes it count. */
+static enum status complete(struct run *run)
+{
+    enum status st;
+    const struct provenance by = {
+        .version = foreline_version, .command = "foreline run", .seed = run->program->seed};
+    struct run_keeping *k = &run->keeping;
+    struct checkpoint *c = &k->pending[0].checkpoint;
+    TRY(checkpoint_commit(c, &by));
+    checkpoint_clean(k->checkpoint, c->step);
+    checkpoint_free(c);
+    memmove(k->pending, k->pending + 1, --k->pendings * sizeof *k->pending);
+    k->complete++;
 out:
     return st;
 }
@@ -103,35 +130,34 @@ out:
 enum status launch_take_saved(struct run *run, uint32_t rank, const char *payload)
 {
     enum status st = STATUS_OK;
-    const struct provenance by = {
-        .version = foreline_version, .command = "foreline run", .seed = run->program->seed};
+    struct run_keeping *k = &run->keeping;
     struct launched *w = &run->worker[rank];
-    struct pending *p = &run->keeping.pending[w->saved % 2];
+    size_t number = w->saved - k->complete; /* among the pending ones; the next of this rank */
     struct frame_saved s;
     memcpy(&s, payload, sizeof s);
-    if (!run->keeping.checkpoint[0] || w->saved > run->keeping.complete + 1 ||
-        (p->saved > 0 && s.step != p->checkpoint.step) || s.step != run->keeping.first + w->steps)
-        return error_set(STATUS_IO, "has written a checkpoint of step %llu out of turn",
-                         (unsigned long long)s.step);
-    if (p->saved == 0)
-        TRY(begin(run, p, s.step));
-    memcpy(p->checkpoint.digest + (size_t)rank * DIGEST, s.digest, DIGEST);
-    w->saved++;
-    if (++p->saved < run->program->ranks)
+    if (k->checkpoint[0] && number == k->pendings)
+        TRY(begin(run, s.step));
+    if (!k->checkpoint[0] || s.step != k->pending[number].checkpoint.step ||
+        s.step != k->first + w->steps) {
+        st = error_set(STATUS_IO, "has written a checkpoint of step %llu out of turn",
+                       (unsigned long long)s.step);
         goto out;
-    TRY(checkpoint_commit(&p->checkpoint, &by));
-    checkpoint_clean(run->keeping.checkpoint, s.step);
-    p->saved = 0;
-    run->keeping.complete++;
+    }
+    memcpy(k->pending[number].checkpoint.digest + (size_t)rank * DIGEST, s.digest, DIGEST);
+    w->saved++;
+    if (++k->pending[number].saved == run->program->ranks)
+        TRY(complete(run));
 out:
     return st;
 }
 
 void launch_close_checkpoints(struct run *run)
 {
-    if (run->keeping.checkpoint[0] && run->keeping.lock >= 0)
-        checkpoint_clean(run->keeping.checkpoint, UINT64_MAX);
-    socket_close(&run->keeping.lock);
-    for (int k = 0; k < 2; k++)
-        checkpoint_free(&run->keeping.pending[k].checkpoint);
+    struct run_keeping *k = &run->keeping;
+    if (k->checkpoint[0] && k->lock >= 0)
+        checkpoint_clean(k->checkpoint, UINT64_MAX);
+    socket_close(&k->lock);
+    for (size_t i = 0; i < k->pendings; i++)
+        checkpoint_free(&k->pending[i].checkpoint);
+    free(k->pending);
 }

@@ -42,6 +42,8 @@ static enum status read_token(uint8_t token[TOKEN])
     return STATUS_OK;
 }
 
+/* torchrun, srun and mpirun say rank and number of ranks in different variables; MASTER_ADDR and
+ * MASTER_PORT are the same for all. */
 enum status launch_read_environment(struct run *run)
 {
     enum status st;
@@ -109,6 +111,8 @@ static enum status watch(struct run *run)
     return STATUS_OK;
 }
 
+/* As launch_run() up to the worker: files and checkpoints are read by each process for itself, and
+ * rank 0's launcher compares their digests. */
 enum status launch_member(const struct program *p, const struct model *m,
                           const struct launch_options *o)
 {

@@ -1,3 +1,5 @@
+/* Rendezvous, the launcher's side: workers that connect say who they are; strangers are dropped.
+ * When the last one is there, all are told where everybody is, and the port is closed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +10,7 @@
 /* A connection that says nothing for so long is dropped; how long the answer may take to send. */
 static const double hello_s = 3, welcome_s = 0.5;
 
+/* The token comes first: a stranger learns nothing from a complaint about its model. */
 static enum status check_hello(const struct run *run, const struct frame_head *head,
                                const struct frame_hello *h)
 {
@@ -47,6 +50,8 @@ static void welcome(struct run *run)
     launch_remove_files(run);
 }
 
+/* One at a time with a short deadline: a stranger that says nothing delays the others a little, but
+ * does not stop them. */
 void launch_answer(struct run *run)
 {
     enum status st;

@@ -1,3 +1,5 @@
+/* The order of things in a run: options, memory, signals, files, workers, results; and tearing
+ * everything down, whatever had been begun. */
 #include "exec/launch/launch.h"
 #include "core/array.h"
 #include "core/clock.h"
@@ -60,6 +62,8 @@ struct run launch_new(const struct program *p, const struct model *m,
                         .signals.fd = -1};
 }
 
+/* Room for the reports of all steps before anything is started: a run of hours does not end for
+ * want of memory. */
 enum status launch_allocate(struct run *run)
 {
     enum status st;
@@ -82,6 +86,8 @@ out:
     return st;
 }
 
+/* Blocked signals and a descriptor that tells of them: no handler interrupts a system call, and
+ * none is lost between looking and sleeping. */
 enum status launch_take_signals(struct run *run)
 {
     sigset_t mask;
@@ -121,6 +127,7 @@ static double children_cpu_s(void)
            1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
+/* Processes first: files and connections are still theirs until they have ended. */
 void launch_tear_down(struct run *run)
 {
     launch_kill(run);
@@ -148,6 +155,7 @@ void launch_tear_down(struct run *run)
     free(run->reports.digested);
 }
 
+/* Everything that can be refused is refused before the first process is started. */
 enum status launch_run(const struct program *p, const struct model *m,
                        const struct launch_options *o, struct measurement *out,
                        struct timeline *timeline)

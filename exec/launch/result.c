@@ -1,3 +1,8 @@
+/* Reports of workers, checked against what is expected next, become a measurement.
+ *
+ * Of every step each rank reports start, end and loss; of measured steps also the times of its ops.
+ * An iteration lasts until the last rank was done. The timeline is that of the step with the median
+ * iteration time, in seconds from the common start. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +69,8 @@ static enum status check_warmup(struct run *run)
     return STATUS_OK;
 }
 
+/* Times come in the seconds of this machine; on an emulated network the reported ones are shorter
+ * by its dilation. */
 enum status launch_take_step(struct run *run, uint32_t rank, const char *payload)
 {
     const struct program *p = run->program;
@@ -115,6 +122,7 @@ static enum status take_digests(struct run *run, uint32_t shard, const uint32_t 
     return STATUS_OK;
 }
 
+/* The last report of a rank: memory at its peak, and digests of the parameters of its ops. */
 enum status launch_take_done(struct run *run, uint32_t rank, const char *payload)
 {
     struct launched *w = &run->worker[rank];
@@ -236,6 +244,7 @@ static enum status fill_parameters(const struct run *run, struct measurement *ou
     return STATUS_OK;
 }
 
+/* More ranks than cores, or other work beside them: then times are not those of the plan. */
 static enum status warn_of_load(const struct run *run, struct measurement *out)
 {
     enum status st = STATUS_OK;
@@ -252,6 +261,7 @@ out:
     return st;
 }
 
+/* Paced compute has neither losses nor parameters, and its memory is not the model's. */
 enum status launch_result(struct run *run, double cpu_s, struct measurement *out,
                           struct timeline *timeline)
 {

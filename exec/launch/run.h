@@ -58,9 +58,8 @@ struct starter {
     FILE *output;   /* what it and its workers print; owned; NULL: it is all ranks */
 };
 
-/* A checkpoint of which not all ranks have reported their file yet. A rank can be one ahead of
- * another: it waits for all of them at the start of the next step. */
-struct pending {
+/* A checkpoint of which not all ranks have reported their file yet. */
+struct run_pending {
     struct checkpoint checkpoint;
     size_t saved; /* ranks */
 };
@@ -108,9 +107,10 @@ struct run_keeping {
     uint64_t first; /* steps of the training before this run */
     char resume[CHECKPOINT_PATH], checkpoint[CHECKPOINT_PATH]; /* absolute; "": none */
     struct checkpoint_key key;
-    struct pending pending[2]; /* of even and odd numbers */
-    size_t complete;           /* checkpoints of this run */
-    int lock;                  /* the directory, so that no other run writes there; -1: none */
+    size_t complete; /* checkpoints of this run */
+    size_t pendings;
+    struct run_pending *pending; /* [pendings] those after the complete ones, oldest first */
+    int lock;                    /* the directory, so that no other run writes there; -1: none */
 };
 
 /* What the workers have reported; result.c. */

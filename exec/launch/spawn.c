@@ -1,3 +1,7 @@
+/* Starting workers: the files that they read, their command line and environment, fork and exec.
+ *
+ * Everything that a child needs is made before fork(), because a child of a process that may have
+ * threads must not allocate. A pipe that closes on exec tells whether that has succeeded. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -60,6 +64,7 @@ bool launch_by_hand(const struct run *run)
     return run->options->launcher && !strcmp(run->options->launcher, "none");
 }
 
+/* Installed executables lie in bin/ or libexec/, those of a build side by side. */
 enum status launch_find_beside(const char *name, char *path, size_t n, const char *hint)
 {
     static const char *const places[] = {"", "../libexec/"};
@@ -99,6 +104,8 @@ static enum status find_worker(struct run *run)
                                      : "");
 }
 
+/* Under torchrun and its kin address, port and token are what all processes were given; otherwise
+ * the port is any, and the token a secret of this run. */
 enum status launch_prepare(struct run *run)
 {
     enum status st;
@@ -243,6 +250,7 @@ static enum status make_environment(const struct run *run, struct call *c)
     return STATUS_OK;
 }
 
+/* The words that start workers come before the worker's own line, which is the same for all. */
 static enum status make_line(struct call *c)
 {
     size_t words = 0, arguments = 0, n = 0;
@@ -315,6 +323,7 @@ static enum status spawn(struct run *run, const struct call *c, int output, pid_
     return st;
 }
 
+/* One process for each rank; under a launcher that starts all processes alike, just our own. */
 static enum status spawn_ranks(struct run *run, struct call *c)
 {
     enum status st = STATUS_OK;
@@ -367,6 +376,8 @@ static void tell_how(const struct run *run, const struct call *c, FILE *notes)
     fprintf(notes, "\n");
 }
 
+/* Three ways: somebody else starts the workers by hand; one process starts or is all of them
+ * (mpirun, a user's launcher, the local transport); or each rank is a child of ours. */
 enum status launch_spawn(struct run *run)
 {
     enum status st = STATUS_OK;

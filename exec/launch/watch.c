@@ -24,6 +24,7 @@ static const double start_s = 20, kill_s = 5, exit_s = 30, tick_s = 0.5;
  * at most where somebody is known to have one (is_settled()). */
 static const double grace_s = 0.5, explain_s = 30;
 
+/* The clock runs from the first cause, whatever better ones follow. */
 void launch_blame(struct run *run, enum cause_rank rank, enum status st, const char *fmt, ...)
 {
     struct cause *c = &run->cause;
@@ -67,6 +68,7 @@ const char *launch_place(const struct run *run, uint32_t rank, char text[RANK_NA
 
 /* ---- workers that end */
 
+/* A worker that has complained exits with a status, too, which is then no news. */
 static void explain_exit(struct run *run, uint32_t rank)
 {
     const struct launched *w = &run->worker[rank];
@@ -118,6 +120,7 @@ static void explain_starter(struct run *run)
     }
 }
 
+/* Without waiting: SIGCHLD and ticks come again. */
 static void reap(struct run *run)
 {
     struct starter *s = &run->starter;
@@ -156,6 +159,7 @@ static void kill_started(struct run *run)
         kill(-s->pid, SIGKILL);
 }
 
+/* Nothing is left when this returns, unless the kernel itself hangs. */
 void launch_kill(struct run *run)
 {
     kill_started(run);
@@ -262,6 +266,7 @@ static enum status take_frame(struct run *run, uint32_t rank)
     }
 }
 
+/* Lengths follow from the program, so that a frame can never ask for more memory than that. */
 static enum status check_head(struct run *run, uint32_t rank)
 {
     enum status st;
@@ -312,6 +317,7 @@ static enum status receive(struct run *run, uint32_t rank, bool *open)
     }
 }
 
+/* The end of a connection before the worker is done is a cause of its own, if a weak one. */
 static void listen_to(struct run *run, uint32_t rank)
 {
     struct launched *w = &run->worker[rank];
@@ -477,6 +483,7 @@ static size_t still_here(const struct run *run)
     return n;
 }
 
+/* Until all ranks are done and gone, or a cause is settled. */
 enum status launch_watch(struct run *run)
 {
     enum status st = STATUS_OK;

@@ -1,3 +1,5 @@
+/* What this machine can carry, and how exactly: TCP streams and small messages over emulated links
+ * that are built for the measurement and gone after it. */
 #define _GNU_SOURCE
 #include "exec/netns/inside.h"
 
@@ -213,6 +215,8 @@ static double ping(int fd)
     return took_s[ROUNDS / 2] / 2;
 }
 
+/* A process at the other end sends every datagram back; the median of many leaves out those that
+ * the machine delayed. */
 enum status carry_latency(enum latencies latencies, double latency_s, double *took_s)
 {
     enum status st;

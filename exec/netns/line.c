@@ -65,6 +65,7 @@ bool line_delays(double latency_s)
     return latency_s >= least_s;
 }
 
+/* The rings of all links must fit into memory, and the kernel must allow packet sockets. */
 bool line_possible(const struct line_link *link, size_t links, char why[LINE_WHY])
 {
     double bytes = 0;
@@ -87,6 +88,8 @@ bool line_possible(const struct line_link *link, size_t links, char why[LINE_WHY
 
 /* ---- sockets */
 
+/* A ring that the kernel fills and this process reads in place: no packet is copied on its way
+ * in. */
 static enum status open_end(const char *name, size_t slots, struct lane *l)
 {
     int version = TPACKET_V2, on = 1;
@@ -238,6 +241,8 @@ static void run(struct lane *lane, size_t lanes, struct pollfd *wake)
     }
 }
 
+/* Sockets are made in the caller, where failures can still be told; the process that forwards
+ * inherits them. */
 enum status line_start(int space, const struct line_link *link, size_t links, pid_t *pid)
 {
     enum status st;

@@ -1,3 +1,8 @@
+/* Programs on an emulated network: the wiring of a platform is built in a sandbox, and a command, a
+ * shell or a function runs there.
+ *
+ * What this machine cannot carry is refused, since it would be measured instead of the platform: a
+ * dilation divides all bandwidths and multiplies all latencies until it can. */
 #define _GNU_SOURCE
 #include "exec/netns/netns.h"
 #include "core/array.h"
@@ -33,6 +38,8 @@ static double choose_dilation(double wanted_Bps, double carried_Bps)
     return ceil(factor / digit) * digit;
 }
 
+/* The machine carries all nodes' packets one after the other: what counts is what they may send
+ * together. */
 enum status load_check(const struct netns_options *o, const struct wiring *w,
                        enum latencies latencies, double *dilation)
 {
@@ -122,6 +129,7 @@ static enum status slow(const void *context, const char *link, double factor)
     return build_slow(context, link, factor);
 }
 
+/* Everything that the function may need of the emulation is made before it is called. */
 static enum status call_inside(const struct job *j, const struct built *b,
                                const struct build_options *o)
 {
@@ -192,6 +200,7 @@ out:
     return st;
 }
 
+/* The first process of the sandbox: builds the network, and ends it by returning. */
 static enum status run_job(void *argument, int *code)
 {
     enum status st;

@@ -1,3 +1,5 @@
+/* The command of an emulation, once per rank: environment, output line by line, and the end of all
+ * when one has failed. */
 #define _GNU_SOURCE
 #include "core/array.h"
 #include "exec/netns/inside.h"
@@ -113,6 +115,7 @@ static void set_common(size_t ranks, uint16_t port)
     set_mpi();
 }
 
+/* A child with its node's namespaces; on failure it says so where the rank's own complaints go. */
 static void be_rank(const struct crew *c, uint32_t r, int out, int err)
 {
     const struct wiring *w = c->b->w;
@@ -134,6 +137,7 @@ static void be_rank(const struct crew *c, uint32_t r, int out, int err)
     _exit(127);
 }
 
+/* Both outputs are pipes, so that lines of different ranks do not mix. */
 static enum status start(struct crew *c, uint32_t r)
 {
     struct rank *rank = &c->rank[r];
@@ -204,6 +208,7 @@ static void end_all(struct crew *c, int code)
     c->end_at.tv_sec += GRACE_S;
 }
 
+/* The first that fails decides the exit status, and ends the others. */
 static void reap(struct crew *c)
 {
     int ended;
@@ -273,6 +278,7 @@ static void drain(struct crew *c)
         }
 }
 
+/* Signals come as events, so that Ctrl-C ends the ranks and then the emulation. */
 enum status ranks_run(const struct built *b, const struct ranks_options *o, int *code)
 {
     enum status st;

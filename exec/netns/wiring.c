@@ -1,3 +1,11 @@
+/* Which namespaces, interfaces and routes stand for a platform.
+ *
+ * 1. Devices that are joined by tiers inside a node share a namespace.
+ * 2. For each rank, a breadth-first search from it through links and routers gives the next link on
+ *    a shortest way from everywhere; a second one, through nodes, only where the first finds none.
+ * 3. Among equally short ways out of a node the receiver's number within its node chooses, which
+ *    spreads the ranks of a node over its network cards.
+ * 4. Links and routers that lie on a way are kept and numbered, the others left out. */
 #include "exec/netns/wiring.h"
 #include "core/array.h"
 
@@ -86,6 +94,7 @@ static bool is_passable(const struct search *s, const struct network_link *l)
     return a && b && (s->node[l->a] != s->node[l->b] || s->node[l->a] == WIRING_NONE);
 }
 
+/* Two passes, as for any CSR list: count, then fill. */
 static void list_edges(struct search *s)
 {
     const struct network *n = s->net;
@@ -238,6 +247,8 @@ static double keep_way(struct search *s, uint32_t node, uint32_t rank)
     }
 }
 
+/* What the nodes may send together is the sum, over nodes, of the narrowest link of their widest
+ * way. */
 static enum status find_ways(struct search *s)
 {
     enum status st = STATUS_OK;
@@ -345,6 +356,7 @@ out:
     return st;
 }
 
+/* Two nodes and the link between them, for measurements. */
 enum status wiring_pair(struct wiring *out)
 {
     enum status st;
@@ -376,6 +388,7 @@ static void join(struct wiring *w, size_t link, uint32_t a, uint32_t b)
     }
 }
 
+/* Senders on one side, receivers on the other, and one link that all share in the middle. */
 enum status wiring_dumbbell(uint32_t pairs, double bandwidth_Bps, struct wiring *out)
 {
     enum status st;
