@@ -5,7 +5,8 @@
  *   environment.c  every process starts its own worker: torchrun, srun, mpirun, by hand
  *   mpi.c     the command line of mpirun, and what it says when it fails
  *   join.c    rendezvous: who joined
- *   watch.c   event loop: who reported, fell silent, died
+ *   cause.c  who fell silent or died, and which failure is the cause of the others
+ *   watch.c  event loop: what workers report, processes that end
  *   checkpoint.c  where to go on from; files of all ranks become a checkpoint
  *   result.c  reports of all ranks become a measurement */
 #ifndef EXEC_LAUNCH_RUN_H
@@ -66,7 +67,7 @@ struct run_pending {
 
 /* Why the run failed: the first cause counts, but what a rank says about its peers is only a
  * symptom: another rank may be gone without a word, and somebody may know how it ended. What is
- * known first depends on the machine; what counts does not: is_settled() in watch.c waits for those
+ * known first depends on the machine; what counts does not: launch_is_settled() waits for those
  * who may still have a better explanation. */
 enum cause_rank { CAUSE_NONE, CAUSE_SYMPTOM, CAUSE_GONE, CAUSE_PRIMARY };
 
@@ -190,13 +191,24 @@ enum status launch_open_checkpoints(struct run *run) MUST_CHECK;
 /* No file of an incomplete checkpoint stays. */
 void launch_close_checkpoints(struct run *run);
 
-/* This went wrong, unless something of at least that rank did before. */
+/* cause.c. This went wrong, unless something of at least that rank did before. */
 void launch_blame(struct run *run, enum cause_rank rank, enum status st, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
 /* "rank 2 (r0n0g2 on node7)" and " at 1F3 step 4", as last heard; return `text`. */
 enum { RANK_NAME = 128 };
 const char *launch_name(const struct run *run, uint32_t rank, char text[RANK_NAME]);
 const char *launch_place(const struct run *run, uint32_t rank, char text[RANK_NAME]);
+/* What a rank says is wrong: int32_t status and the text. */
+void launch_take_error(struct run *run, uint32_t rank, const char *payload, size_t bytes);
+/* Has the process that rank r runs in ended? */
+bool launch_has_ended(const struct run *run, uint32_t r);
+/* How processes have ended whose last words have been read; who has not joined, has been silent or
+ * is stuck. */
+void launch_explain_ends(struct run *run);
+void launch_check_silence(struct run *run, double now_s);
+/* Is the cause so far the cause? Time decides only where nobody is known to have a better one. */
+bool launch_is_settled(const struct run *run, double now_s);
+
 /* A connection to the control port: a worker says who it is, strangers are dropped. When the last
  * one is there, all are told where everybody is. */
 void launch_answer(struct run *run);
