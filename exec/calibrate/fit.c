@@ -20,15 +20,10 @@
 
 /* ---- medians */
 
-static double sorted_median(const double *value, size_t n)
-{
-    return n % 2 ? value[n / 2] : (value[n / 2 - 1] + value[n / 2]) / 2;
-}
-
 double sorted_middle(double *value, size_t n, double *spread)
 {
     qsort(value, n, sizeof *value, by_value);
-    double m = sorted_median(value, n);
+    double m = quantile_sorted(value, n, 0.5);
     *spread = m > 0 ? (value[(3 * n) / 4] - value[n / 4]) / m : 0;
     return m;
 }

@@ -26,6 +26,9 @@
 #include "exec/launch/launch.h"
 #include "exec/rendezvous.h"
 
+/* What the launcher knows of a rank: from its process, if that is a child, from its connection, and
+ * from what it has reported. `heard_s` moves with every byte, `progress_s` only when the rank got
+ * somewhere: the first tells of processes that are stopped, the second of those that are stuck. */
 enum worker_stage { WORKER_SPAWNED, WORKER_JOINED, WORKER_DONE };
 
 struct launched {

@@ -4,6 +4,7 @@
 #include "exec/netns/inside.h"
 
 #include "core/clock.h"
+#include "core/statistics.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -194,12 +195,6 @@ static int datagrams(const struct built *b, uint32_t rank)
     return -1;
 }
 
-static int compare_double(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Half of the median time of a byte there and back; 0: it did not come back. */
 static double ping(int fd)
 {
@@ -211,7 +206,7 @@ static double ping(int fd)
             return 0;
         took_s[i] = clock_now() - begin;
     }
-    qsort(took_s, ROUNDS, sizeof *took_s, compare_double);
+    qsort(took_s, ROUNDS, sizeof *took_s, by_value);
     return took_s[ROUNDS / 2] / 2;
 }
 

@@ -2,6 +2,7 @@
  * when one has failed. */
 #define _GNU_SOURCE
 #include "core/array.h"
+#include "core/clock.h"
 #include "exec/netns/inside.h"
 
 #include <errno.h>
@@ -16,10 +17,10 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { LINE = 4096, GRACE_S = 2 };
+enum { LINE = 4096 };
+static const double grace_s = 2; /* of ranks that are asked to end */
 static const char hosts_file[] = "/dev/shm/hosts", names_file[] = "/dev/shm/etc-hosts";
 
 /* One of a rank's two outputs. */
@@ -44,7 +45,7 @@ struct crew {
     sigset_t old;        /* mask */
     int code;            /* of the first failure */
     bool ending;
-    struct timespec end_at; /* then SIGKILL */
+    double end_at_s; /* then SIGKILL */
 };
 
 /* ---- files: for programs, and so that names resolve */
@@ -204,8 +205,7 @@ static void end_all(struct crew *c, int code)
     c->ending = true;
     c->code = code;
     kill(-1, SIGTERM); /* all in this pid namespace but us */
-    clock_gettime(CLOCK_MONOTONIC, &c->end_at);
-    c->end_at.tv_sec += GRACE_S;
+    c->end_at_s = clock_now() + grace_s;
 }
 
 /* The first that fails decides the exit status, and ends the others. */
@@ -239,13 +239,6 @@ static void take_signal(struct crew *c)
         end_all(c, 128 + (int)info.ssi_signo);
 }
 
-static bool is_late(const struct crew *c)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return c->ending && t.tv_sec >= c->end_at.tv_sec;
-}
-
 /* Outputs may stay open in processes that a rank has left behind: these end with us. */
 static enum status watch(struct crew *c)
 {
@@ -261,7 +254,7 @@ static enum status watch(struct crew *c)
                 read_stream(c, (uint32_t)(i / 2), (int)(i % 2));
         if (c->poll[n].revents)
             take_signal(c);
-        if (is_late(c))
+        if (c->ending && clock_now() >= c->end_at_s)
             kill(-1, SIGKILL);
     }
     return STATUS_OK;
