@@ -8,6 +8,7 @@
 
 /* ---- ends and seats */
 
+/* Channels are directed: each is an outgoing end on one rank and an incoming one on another. */
 static enum status find_ends(struct endpoints *l)
 {
     enum status st;
@@ -33,6 +34,7 @@ out:
     return st;
 }
 
+/* Where the rank sits in each group; groups without it keep zeros. */
 static enum status find_seats(struct endpoints *l)
 {
     enum status st;
@@ -222,6 +224,7 @@ enum status endpoints_may_pack(const struct endpoints *l, uint32_t op)
                                                  : STATUS_OK;
 }
 
+/* Channels have no tags but the order of the list: both ends go through it in step. */
 enum status endpoints_post(const struct endpoints *l, uint32_t op)
 {
     struct link_end *end = &l->end[endpoints_end(l, op)];
@@ -287,6 +290,8 @@ void endpoints_complete(const struct endpoints *l, uint32_t op, double start_s, 
     o->complete = true;
 }
 
+/* A step without its messages would leave the other end waiting in the next one: it is refused
+ * here, where the rank can still be told which op it was. */
 enum status endpoints_next_step(struct endpoints *l)
 {
     for (size_t i = 0; i < l->ops; i++) {

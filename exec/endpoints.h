@@ -78,9 +78,9 @@ struct endpoints {
     char reason[ENDPOINTS_REASON];
 };
 
-/* What rank `rank` has to do with others. The program must be matched and outlive *out; r->algorithm
- * says how collectives are done. O(ops log ops + rounds) and what channel_orders() takes.
- * STATUS_INVALID: a collective of a group that the rank is not in; STATUS_NOMEM. */
+/* What rank `rank` has to do with others. The program must be matched and outlive *out;
+ * r->algorithm says how collectives are done. O(ops log ops + rounds) and what channel_orders()
+ * takes. STATUS_INVALID: a collective of a group that the rank is not in; STATUS_NOMEM. */
 enum status endpoints_init(const struct program *p, uint32_t rank, const struct rendezvous *r,
                            struct endpoints *out) MUST_CHECK;
 void endpoints_free(struct endpoints *l); /* accepts {0}; leaves {0} */

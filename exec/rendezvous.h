@@ -145,8 +145,9 @@ enum { RENDEZVOUS_HOST = 16 };
 enum status rendezvous_master(char host[RENDEZVOUS_HOST], uint16_t *port, bool *given) MUST_CHECK;
 /* The address of a rank, as r->host says; "" when it says none. Returns `text`. */
 const char *rendezvous_host(const struct rendezvous *r, uint32_t rank, char text[RENDEZVOUS_HOST]);
-/* Delays from "LATENCY_S:SECONDS_PER_BYTE,..." of as many ranks (FORELINE_DELAYS, for emulated networks); NULL
- * text: *out is NULL. *out is malloc'd. STATUS_USAGE when it says anything else, STATUS_NOMEM. */
+/* Delays from "LATENCY_S:SECONDS_PER_BYTE,..." of as many ranks (FORELINE_DELAYS, for emulated
+ * networks); NULL text: *out is NULL. *out is malloc'd. STATUS_USAGE when it says anything else,
+ * STATUS_NOMEM. */
 enum status rendezvous_delays(const char *text, uint32_t ranks, struct delay **out) MUST_CHECK;
 /* Worker: connect to the launcher at "address:port", listen for data on the interface that leads
  * there ($FORELINE_PEERS: the addresses of all ranks, with commas, instead), say hello and wait

@@ -10,11 +10,20 @@
 /* ---- the ring
  *
  * A reduce-scatter takes ranks - 1 rounds of 1/ranks of the array each, an all-gather as many, and
- * an all-reduce is one after the other: 0 .. ranks - 2, then ranks - 1 .. 2 ranks - 3. Chunks travel
- * along the ring: what a member takes in one round it gives in the next, so that every element is
- * summed on one member, in the order of the ring from the member after that one, and copied to the
- * others. Source: Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
- * workstations", J. Parallel and Distributed Computing 69 (2009). */
+ * an all-reduce is one after the other: 0 .. ranks - 2, then ranks - 1 .. 2 ranks - 3. Chunks
+ * travel along the ring: what a member takes in one round it gives in the next, so that every
+ * element is summed on one member, in the order of the ring from the member after that one, and
+ * copied to the others. With three members and chunks a, b, c:
+ *
+ *   round   member 0            member 1            member 2
+ *   0       gives a, adds c     gives b, adds a     gives c, adds b
+ *   1       gives c, adds b     gives a, adds c     gives b, adds a
+ *   2       gives b, takes a    gives c, takes b    gives a, takes c
+ *   3       gives a, takes c    gives b, takes a    gives c, takes b
+ *
+ * After round 1 member 0 has the sum of b, member 1 that of c, member 2 that of a: ring_owned().
+ * Source: Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
+ * J. Parallel and Distributed Computing 69 (2009). */
 
 static bool serve_all(enum op_kind kind)
 {
@@ -43,8 +52,16 @@ static struct round ring_at(const struct rounds_call *c, size_t k)
  * children are half of that bit to the left and to the right (nearer at the end of the row). The
  * second tree is the first mirrored (even numbers of members) or shifted by one, so that no member
  * is inside both. Rounds go through the heights, in each through left and right children, in each
- * through both trees. Source: Sanders, Speck & Traeff, Parallel Computing 35 (2009) 581-594; the
- * trees are those that core/collective/tree.c predicts. */
+ * through both trees. With five members, by places, and by members in both trees:
+ *
+ *         4              3              2
+ *        / \            / \            / \
+ *       2   5          1   4          0   3
+ *      / \            / \            / \
+ *     1   3          0   2          4   1
+ *
+ * Source: Sanders, Speck & Traeff, Parallel Computing 35 (2009) 581-594; the trees are those that
+ * core/collective/tree.c predicts. */
 
 static bool serve_all_reduce(enum op_kind kind)
 {

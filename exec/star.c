@@ -35,6 +35,7 @@ enum status star_call(const struct rendezvous *r, uint32_t peer, enum star_role 
     return st == STATUS_OK ? st : error_context(st, "rank %u connects to rank %u", r->rank, peer);
 }
 
+/* A stranger's connection is not a failure: whoever waits goes on waiting. */
 enum status star_answer(const struct rendezvous *r, int listener, double deadline_s,
                         struct star_hello *hello, int *fd)
 {
@@ -96,6 +97,7 @@ static enum status listen_everywhere(uint16_t port, int *listener)
     return st == STATUS_OK ? st : error_context(st, "port %u", port);
 }
 
+/* A port that everybody knows, or the one that rank 0 has told the launcher. */
 enum status star_open(const struct rendezvous *r, double deadline_s, struct star *out)
 {
     enum status st;
@@ -184,6 +186,8 @@ enum status star_spread(struct star *s, void *data, size_t bytes, double deadlin
     return st == STATUS_OK ? st : error_context(st, "rank %u with rank %u", s->rank, peer);
 }
 
+/* Arrival and answer carry the step: a peer that is at another one is found out here and not by
+ * wrong numbers. */
 enum status star_barrier(struct star *s, uint32_t step, double ahead_s, double deadline_s,
                          double *start_s)
 {

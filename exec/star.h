@@ -1,5 +1,5 @@
-/* star.h - connections between ranks: how one rank calls another, and the sockets between rank 0 and
- * every other rank, for what ranks must agree on: the moment when a step starts, identities.
+/* star.h - connections between ranks: how one rank calls another, and the sockets between rank 0
+ * and every other rank, for what ranks must agree on: the moment when a step starts, identities.
  *
  * Whoever connects says with the run's token that it belongs here, and what the connection is for.
  * Strangers are dropped without a word. */

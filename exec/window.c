@@ -1,4 +1,5 @@
-/* Windows of channels: from the order of the receiver's list, how many messages it holds at once. */
+/* Windows of channels: from the order of the receiver's list, how many messages it holds at
+ * once. */
 #include "exec/window.h"
 
 #include <stdlib.h>
@@ -34,6 +35,7 @@ static size_t held_at_post(const struct channel_order *c, const uint32_t *user, 
     return held;
 }
 
+/* Two more than what cannot block: the sender seldom waits for credit then. */
 static void set_window(const struct program *p, const uint32_t *user, struct channel_order *c)
 {
     size_t need = 0;

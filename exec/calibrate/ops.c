@@ -1,3 +1,9 @@
+/* One rank's compute: layers forward and backward, optimizer steps, copies, and what a call costs
+ * that does hardly anything.
+ *
+ * An op in a pipeline finds its operands in memory, not in a cache, since other microbatches have
+ * passed since they were written. So calls go round a ring of operands that is larger than the
+ * caches, and a figure is the mean over whole rounds of it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,6 +139,8 @@ static size_t ring_of(const struct bed *b)
     return ring < RING_LEAST ? RING_LEAST : ring > RING_MOST ? RING_MOST : ring;
 }
 
+/* What differs from call to call lies in the ring; what an op would find in a cache, since the op
+ * before has just written it, exists once. */
 static enum status bed_init(struct bed *b, const struct bench *bench, const struct layer *layer,
                             size_t batch)
 {
@@ -172,6 +180,7 @@ static enum status bed_init(struct bed *b, const struct bench *bench, const stru
     return bed_tokens(b);
 }
 
+/* The operands of call k of a pass over the ring. */
 static struct layer_io operands(const struct bed *b, size_t k)
 {
     const struct layer *l = &b->layer;
@@ -342,6 +351,8 @@ static void clear_squares(const struct bench *b, const struct update_bed *u)
         b->on.backend->zero(b->on.self, u->data + 4 * u->n * i + 3 * u->n, u->n * sizeof(real));
 }
 
+/* Parameters, gradients and both moments of a whole stage lie one after the other, as in a device;
+ * the ring has as many stages as fill it. */
 static enum status bench_update(struct bench *b, size_t probe)
 {
     enum status st;
@@ -361,6 +372,7 @@ out:
     return st;
 }
 
+/* Two arrays larger than the caches, to and fro. */
 static enum status bench_copy(struct bench *b)
 {
     enum status st = STATUS_OK;
@@ -414,6 +426,7 @@ static void note_memory(struct bench *b)
         bytes[k] = b->on.backend->remote ? b->on.backend->memory_bytes(b->on.self) : 0;
 }
 
+/* All ranks go through the same figures in the same order, each beside the others. */
 enum status bench_ops(struct bench *b)
 {
     enum status st = STATUS_OK;

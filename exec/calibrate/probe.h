@@ -80,7 +80,9 @@ struct bench_watch {
     enum status (*take)(struct bench *b, double *seconds); /* since the last take(); waits */
 };
 
-/* A rank at work. */
+/* A rank at work. All numbers of all ranks are in one array, in which each rank fills in its own
+ * places and leaves zeros elsewhere: where ranks do not share memory, adding the arrays up gathers
+ * them. The functions below say where what lies. */
 struct bench {
     struct memory on;                 /* what computes; backend NULL: the CPU */
     bool half;                       /* in bf16 */

@@ -21,9 +21,9 @@ struct launch_options {
     const char *worker;    /* path of the worker; NULL: beside this executable */
     const char *transport; /* "tcp", "mpi", "local", "nccl" (device cuda only); NULL: tcp */
     /* Words that start the workers when put before their command line, "mpirun ..." or "srun ...";
-     * "none": somebody else does, told how in the notes; "env": every rank is a process that does what
-     * this one does (launch_member()). NULL: one process per rank, or mpirun with settings that
-     * suit this program for mpi, or one process that is all ranks for local. */
+     * "none": somebody else does, told how in the notes; "env": every rank is a process that does
+     * what this one does (launch_member()). NULL: one process per rank, or mpirun with settings
+     * that suit this program for mpi, or one process that is all ranks for local. */
     const char *launcher;
     const char *hosts;      /* mpirun's --hostfile, NULL: all ranks on this machine */
     const char *mpirun;     /* its words about hosts and network, NULL: as hosts says */

@@ -1,5 +1,11 @@
+/* Programs on an emulated network: the wiring of a platform is built in a sandbox, and a command, a
+ * shell or a function runs there.
+ *
+ * What this machine cannot carry is refused, since it would be measured instead of the platform: a
+ * dilation divides all bandwidths and multiplies all latencies until it can. */
 #define _GNU_SOURCE
 #include "exec/netns/netns.h"
+#include "core/array.h"
 
 #include <errno.h>
 #include <math.h>
@@ -32,6 +38,8 @@ static double choose_dilation(double wanted_Bps, double carried_Bps)
     return ceil(factor / digit) * digit;
 }
 
+/* The machine carries all nodes' packets one after the other: what counts is what they may send
+ * together. */
 enum status load_check(const struct netns_options *o, const struct wiring *w,
                        enum latencies latencies, double *dilation)
 {
@@ -93,9 +101,9 @@ static enum status find_delays(const struct job *j, const struct build_options *
                                struct delay **out)
 {
     size_t n = j->w.ranks;
-    struct delay *delay = calloc(n * n + 1, sizeof *delay);
-    if (!delay)
-        return error_set(STATUS_NOMEM, "out of memory");
+    struct delay *delay = NULL;
+    if (ARRAY_NEW(delay, n * n) != STATUS_OK)
+        return STATUS_NOMEM;
     for (uint32_t a = 0; a < n; a++)
         for (uint32_t b = 0; b < n; b++) {
             if (a == b)
@@ -121,19 +129,16 @@ static enum status slow(const void *context, const char *link, double factor)
     return build_slow(context, link, factor);
 }
 
+/* Everything that the function may need of the emulation is made before it is called. */
 static enum status call_inside(const struct job *j, const struct built *b,
                                const struct build_options *o)
 {
     enum status st;
     char address[INSIDE_ADDRESS];
     size_t ranks = j->w.ranks, n = 0;
-    char *all = calloc(ranks, INSIDE_ADDRESS + 1);
-    char *hosts = NULL;
+    char *all = NULL, *hosts = NULL;
     struct delay *delay = NULL;
-    if (!all) {
-        st = error_set(STATUS_NOMEM, "out of memory");
-        goto out;
-    }
+    TRY(ARRAY_NEW(all, ranks * (INSIDE_ADDRESS + 1)));
     TRY(find_delays(j, o, &delay));
     TRY(remote_hosts(&j->w, &hosts));
     for (uint32_t r = 0; r < ranks; r++)
@@ -195,6 +200,7 @@ out:
     return st;
 }
 
+/* The first process of the sandbox: builds the network, and ends it by returning. */
 static enum status run_job(void *argument, int *code)
 {
     enum status st;

@@ -167,6 +167,7 @@ out:
     return st == STATUS_OK;
 }
 
+/* The thread sleeps on the rank's own condition, as the rank itself does when it waits. */
 void *local_collector(void *local)
 {
     struct local *t = local;

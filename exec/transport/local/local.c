@@ -14,6 +14,7 @@ static const double ahead_s = 2e-4, ahead_per_rank_s = 2e-5;
 
 /* ---- open and close */
 
+/* The collector ends before the rank leaves: others may still read its array until then. */
 void local_close(void *self)
 {
     struct local *t = self;
@@ -115,6 +116,8 @@ out:
     return st;
 }
 
+/* A buffer that the receiver has given back is packed again only after it has been read, which on a
+ * GPU may still lie ahead. */
 enum status local_send_buffer(void *self, uint32_t op, void **data)
 {
     enum status st;
@@ -159,6 +162,7 @@ out:
     return st;
 }
 
+/* The mark comes first: whoever takes the buffer from the list must find it recorded. */
 void local_release(void *self, uint32_t op)
 {
     struct local *t = self;
@@ -246,6 +250,7 @@ out:
     return st;
 }
 
+/* First for the event under the mutex, then without it for what was queued on the device. */
 enum status local_wait(void *self, uint32_t op, double timeout_s, const void **data)
 {
     enum status st;
@@ -296,6 +301,7 @@ static void open_barrier(struct local_hub *h)
     local_wake_all(h);
 }
 
+/* A rank that has left would be waited for in vain: it is looked for before every sleep. */
 enum status local_barrier(void *self, double timeout_s, double *start_s)
 {
     enum status st;

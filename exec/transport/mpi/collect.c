@@ -72,6 +72,7 @@ static enum status run_rounds(struct mpi *t)
     return STATUS_OK;
 }
 
+/* Calls run one after the other, as on all transports; the next one waits in the queue. */
 enum status mpi_collect_start(struct mpi *t)
 {
     while (endpoints_next_call(&t->links) && !t->serving) {
@@ -89,6 +90,8 @@ enum status mpi_collect_start(struct mpi *t)
     return STATUS_OK;
 }
 
+/* Both halves of a round are complete before anything is added: what is given must not change
+ * while it is on its way. */
 enum status mpi_collect_advance(struct mpi *t)
 {
     enum status st;

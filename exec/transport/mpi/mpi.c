@@ -18,6 +18,7 @@ static const double ahead_s = 1e-3, ahead_per_rank_s = 3e-5;
 
 /* ---- open and close */
 
+/* MPI numbers ranks by itself: they must be the numbers of the program. */
 static enum status check_world(const struct mpi *t)
 {
     int started = 0, level = 0, rank = 0, ranks = 0;
@@ -80,6 +81,7 @@ static bool cancel(struct mpi *t)
     return all;
 }
 
+/* Memory that MPI may still write to is left to the end of the process. */
 static void close_mpi(void *self)
 {
     struct mpi *t = self;
@@ -149,6 +151,7 @@ out:
     return st;
 }
 
+/* The position in the channel is the tag, which tells messages of one step apart. */
 static enum status post_send(void *self, uint32_t op)
 {
     enum status st;
@@ -181,6 +184,7 @@ out:
     return st;
 }
 
+/* Testing moves everything that is under way, not only this op. */
 static enum status wait_op(void *self, uint32_t op, double timeout_s, const void **data)
 {
     enum status st;

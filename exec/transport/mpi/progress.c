@@ -41,6 +41,8 @@ void mpi_track(struct mpi *t, MPI_Request request, uint32_t owner)
 
 /* ---- receives */
 
+/* As many as there are slots, ahead of the ops that wait for them: a message that finds its receive
+ * posted is not copied twice. */
 enum status mpi_post_receives(struct mpi *t, struct mpi_link *l)
 {
     for (; l->next < l->end->order->n && l->pool.free > 0; l->next++) {
@@ -117,6 +119,7 @@ static void compact(struct mpi *t)
     t->active = kept;
 }
 
+/* Ops first, then the rounds of the collective, which post new requests into the same list. */
 static enum status collect(struct mpi *t, bool block)
 {
     enum status st;
@@ -159,6 +162,7 @@ enum status mpi_nap(struct mpi *t, double *nap_s)
     return collect(t, false);
 }
 
+/* Whatever else is under way goes on meanwhile. */
 enum status mpi_finish(struct mpi *t, MPI_Request *request, double deadline_s)
 {
     enum status st = STATUS_OK;

@@ -10,6 +10,8 @@
 /* Messages are few and large: leave the multiprocessors to those who compute. */
 enum { MOST_CTAS = 4 };
 
+/* Communicators do not block: a call may go on in the background, where only polling finds
+ * errors. */
 enum status nccl_settle(ncclComm_t comm, ncclResult_t first, double deadline_s)
 {
     const struct timespec nap = {.tv_nsec = 20000};
@@ -67,6 +69,7 @@ static enum status drain(cudaStream_t stream, double deadline_s)
     return CUDA_ERROR("first message", e);
 }
 
+/* One byte each way makes NCCL set the connection up now and not during the first step. */
 static enum status connect_link(struct nccl_link *l, ncclUniqueId id, double deadline_s)
 {
     enum status st;

@@ -30,6 +30,8 @@ static void close_link(struct nccl_link *l)
     free(l->pool);
 }
 
+/* Communicators are aborted, not destroyed: that ends kernels which wait for peers that are
+ * gone. */
 static void close_nccl(void *self)
 {
     struct nccl *t = self;
@@ -64,6 +66,7 @@ static void close_nccl(void *self)
 
 /* ---- open */
 
+/* Slots lie in one piece of memory, aligned for the copy engines. */
 static enum status init_link(struct nccl_link *l, const struct link_end *end)
 {
     enum status st;
@@ -212,6 +215,7 @@ out:
     return st;
 }
 
+/* The send is queued behind what computes the message, and nothing waits for it here. */
 static enum status post_send(void *self, uint32_t op)
 {
     enum status st;
@@ -352,6 +356,7 @@ static void times(void *self, uint32_t op, double *start_s, double *end_s)
 
 /* ---- barrier */
 
+/* Event times are relative to one event of the step, whose time on the clock is taken here. */
 static enum status next_step(struct nccl *t)
 {
     enum status st;

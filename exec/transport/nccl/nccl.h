@@ -12,8 +12,8 @@
  * serves yet is a kernel that waits on the GPU, on a few of its multiprocessors; those queued
  * behind it cost nothing. It must not be waited for by accident: nothing is allocated during steps,
  * and nothing synchronises the device. Events order this with the compute stream
- * (exec/device/cuda/kernels.h): a send waits for what was computed before it, a slot is received into when
- * it has been read.
+ * (exec/device/cuda/kernels.h): a send waits for what was computed before it, a slot is received
+ * into when it has been read.
  *
  * Communicators are non-blocking: every call is followed by nccl_settle(), which has a deadline.
  * A first message on every communicator at open() makes the connections: later calls do not wait

@@ -131,6 +131,7 @@ static enum status run_round(struct tcp *t, const struct link_call *c, const str
     return STATUS_OK;
 }
 
+/* A failure inside a round names the member that the round was with. */
 enum status tcp_serve(struct tcp *t, const struct link_call *c, bool queued, double deadline_s)
 {
     enum status st;
@@ -156,6 +157,8 @@ out:
     return st;
 }
 
+/* One thread for the collectives of all groups: they run in the order of the list, which all
+ * members share, so that no two groups wait for each other in a circle. */
 void *tcp_collector(void *tcp)
 {
     struct tcp *t = tcp;

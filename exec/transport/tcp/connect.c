@@ -50,6 +50,8 @@ static int *seat_of(struct tcp *t, const struct star_hello *h)
     return star_seat(&t->star, h);
 }
 
+/* Calls never block on the other side's answers, because listening sockets queue them: all ranks
+ * can first call and then answer. */
 enum status tcp_connect(struct tcp *t, const struct rendezvous *r)
 {
     enum status st = STATUS_OK;

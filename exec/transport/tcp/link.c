@@ -51,6 +51,8 @@ static bool wait_posted(struct tcp_link *l)
     return !l->tcp->stopping && l->tcp->links.failure == STATUS_OK;
 }
 
+/* The receiver's slots are counted here, so that a message is never sent to where there is no room
+ * for it and cannot block those behind it. */
 static enum status wait_credit(struct tcp_link *l)
 {
     enum status st = STATUS_OK;
@@ -77,6 +79,7 @@ out:
     return st;
 }
 
+/* Messages leave in list order, each when it is posted and the receiver has room. */
 void *tcp_writer(void *link)
 {
     struct tcp_link *l = link;
@@ -121,6 +124,7 @@ static enum status take_slot(struct tcp_link *l, void **slot)
     return st;
 }
 
+/* The head is checked against the program before a slot is taken and before any payload is read. */
 static enum status read_next(struct tcp_link *l, void **slot, double *start_s)
 {
     enum status st = STATUS_OK;
@@ -146,6 +150,8 @@ static double arrival(struct tcp_link *l, double start_s, int64_t bytes)
     return fmax(end_s, l->free_s) + d->latency_s;
 }
 
+/* Receives are posted from the start: a message is taken in as soon as it comes, and waits in its
+ * slot until the rank asks for it. */
 void *tcp_reader(void *link)
 {
     struct tcp_link *l = link;

@@ -39,6 +39,7 @@ void tcp_complete(struct tcp *t, uint32_t op, double start_s, double end_s)
     pthread_mutex_unlock(&t->mutex);
 }
 
+/* In this order: a foreign sender first, then a peer that runs something else. */
 enum status tcp_expect(const struct tcp_head *h, const struct tcp_head *want)
 {
     if (h->magic != want->magic)
@@ -101,6 +102,7 @@ static enum status start_thread(pthread_t *thread, void *(*body)(void *), void *
     return error ? error_set(STATUS_NOMEM, "thread: %s", strerror(error)) : STATUS_OK;
 }
 
+/* A thread for each end of a channel, and one for collectives where there are any. */
 static enum status start_threads(struct tcp *t)
 {
     enum status st = STATUS_OK;
@@ -117,6 +119,7 @@ out:
     return st;
 }
 
+/* Sleeping threads are woken by conditions, those in system calls by shutting sockets down. */
 static void stop_threads(struct tcp *t)
 {
     if (!t->synchronised)
@@ -155,6 +158,7 @@ static void close_tcp(void *self)
     free(t);
 }
 
+/* Threads start when all connections are there: none has to handle one that is missing. */
 static enum status open_tcp(const struct program *p, uint32_t rank, const struct rendezvous *r,
                             void **self)
 {
@@ -218,6 +222,8 @@ static enum status collective(void *self, uint32_t op, float *data, size_t n)
     return st;
 }
 
+/* The network may have delivered a message before its emulated time: then that is waited for,
+ * too. */
 static enum status wait_op(void *self, uint32_t op, double timeout_s, const void **data)
 {
     enum status st;

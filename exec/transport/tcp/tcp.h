@@ -1,8 +1,8 @@
 /* tcp.h - the TCP transport inside: one socket and one thread per directed link, one mutex.
  *
  * Links of a rank: an outgoing one per channel it sends on (writer thread), an incoming one per
- * channel it receives on (reader thread), those to and from the members of a group that it meets in a
- * collective's rounds (one thread does all collectives), and one to rank 0 for barriers (no
+ * channel it receives on (reader thread), those to and from the members of a group that it meets
+ * in a collective's rounds (one thread does all collectives), and one to rank 0 for barriers (no
  * thread).
  *
  * On the wire every message is a `struct tcp_head` and `bytes` of payload. Peers are not trusted:
