@@ -47,6 +47,8 @@ static bool saving_wanted(const struct auto_state *s, const struct auto_trial *t
            !(s->r->executable && saving->recompute != RECOMPUTE_NONE && t->schedule->split);
 }
 
+/* The savings from the cheapest on. The filters end the row: what is lighter than the usual schedule
+ * needed, what cannot fit at all, and what is more than enough. */
 static enum status try_schedule(struct auto_state *s, struct auto_trial *t)
 {
     enum status st = STATUS_OK;
@@ -155,6 +157,7 @@ out:
     return st;
 }
 
+/* Best bound first, so that the filters that compare with the best plan leave out most. */
 enum status auto_try_all(struct auto_state *s)
 {
     enum status st;

@@ -81,7 +81,11 @@ void cuts_offer(struct cuts *c)
 
 /* ---- filling */
 
-/* Into c->trial; false when the ops do not fit. */
+/* Probe: can stages of at most bound_s hold all ops? The stages are filled in order. Of the ends e
+ * that a stage may have within the bound, the one from which the next stage gets furthest: until[e]
+ * less the time of what crosses e, which is the next stage's to receive. Into c->trial; false when
+ * ops are left. Source: Probe of Iqbal, in Pinar & Aykanat 2004, section 3.4; there every stage is
+ * filled to the brim, which is right when nothing has to be sent. */
 static bool fill(struct cuts *c, double bound_s)
 {
     size_t first = 0;
@@ -110,6 +114,7 @@ static bool fill(struct cuts *c, double bound_s)
     return first == c->n;
 }
 
+/* Bisection of the bound between 0 and the best value known. */
 void cuts_fill(struct cuts *c)
 {
     double low = 0;
@@ -122,7 +127,13 @@ void cuts_fill(struct cuts *c)
     }
 }
 
-/* ---- windows */
+/* ---- windows
+ *
+ * With W(s) the positions around cut s, and B(s, e) the least slowest of the stages 0..s - 1 when
+ * stage s begins with op e,
+ *     B(0, 0) = 0,  B(s + 1, e) = min over f in W(s), f < e, of max(B(s, f), load(s, f, e)),
+ * e in W(s + 1) where a stage may begin, and what is not below the best value known left out: the
+ * program of balanced, of which only the windows are kept. */
 
 struct windows {
     size_t width;
@@ -196,7 +207,8 @@ static void windows_stage(struct cuts *c, struct windows *w, size_t s)
     }
 }
 
-/* One round; is there something better in the windows? */
+/* One round: place, fill stage by stage, and go back from the end through w->from. Is there
+ * something better in the windows? */
 static bool windows_search(struct cuts *c, struct windows *w)
 {
     windows_place(c, w);
@@ -213,6 +225,8 @@ static bool windows_search(struct cuts *c, struct windows *w)
     return c->value_s < before;
 }
 
+/* Rounds with windows of a radius until they bring nothing; then the next radius, as large as memory
+ * allows. */
 enum status cuts_refine(struct cuts *c)
 {
     enum status st = STATUS_OK;
