@@ -97,7 +97,7 @@ static enum status try_chunks(struct auto_state *s, struct auto_trial *t)
     t->first_since = SIZE_MAX;
     for (size_t k = 0; k <= schedules_n && !s->result.interrupted; k++) {
         bool left_out = false;
-        t->schedule = k == 0 ? s->usual : &schedules[k - 1];
+        t->schedule = k == 0 ? s->usual : schedules[k - 1];
         if ((k > 0 && t->schedule == s->usual) || !schedule_wanted(s, t->schedule, &t->shape))
             continue;
         TRY(auto_leaves_out(s, AUTO_SCHEDULE, t, &left_out));

@@ -15,19 +15,12 @@ enum { NO_LIMIT_S = 1000000000 };
 
 /* ---- settings */
 
-static const char *algorithm_name(size_t i)
-{
-    return i == 0 ? "auto" : collective_algorithms[i - 1].name;
-}
-
 static enum status set_collective(struct sweep_point *p, const char *value)
 {
-    size_t n = 1, i;
-    while (algorithm_name(n))
-        n++;
-    if (text_find("collective algorithm", value, algorithm_name, n, &i) != STATUS_OK)
+    const struct collective_algorithm *algorithm;
+    if (collective_find(value, &algorithm) != STATUS_OK)
         return error_context(STATUS_USAGE, "collective");
-    p->collective.algorithm = i > 0 ? algorithm_name(i) : NULL;
+    p->collective.algorithm = algorithm ? algorithm->name : NULL;
     return STATUS_OK;
 }
 
