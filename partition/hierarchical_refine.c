@@ -141,7 +141,6 @@ struct windows {
     uint32_t *from; /* [stages + 1][width] where in its window the cut before is */
     size_t *low;    /* [stages + 1] first cut of each window */
     size_t *high;   /* [stages + 1] last */
-    double work;
 };
 
 static void windows_free(struct windows *w)
@@ -189,13 +188,13 @@ static void windows_stage(struct cuts *c, struct windows *w, size_t s)
     for (size_t first = w->low[s]; first <= w->high[s]; first++) {
         double so_far = before[first - w->low[s]], bytes = 0;
         size_t from = first + 1 > w->low[s + 1] ? first + 1 : w->low[s + 1];
-        w->work++;
+        c->work++;
         if (!(so_far < c->value_s) || from > w->high[s + 1] ||
             !(chain_cost_load(c->cost, s, first, from, 0) < c->value_s))
             continue;
         for (size_t end = first + 1; end <= w->high[s + 1]; end++) {
             bytes += chain_cost_entering(c->cost, first, end - 1);
-            w->work += 1 + (double)(c->cost->m->in_start[end] - c->cost->m->in_start[end - 1]);
+            c->work += 1 + (double)(c->cost->m->in_start[end] - c->cost->m->in_start[end - 1]);
             double value = fmax(so_far, chain_cost_load(c->cost, s, first, end, bytes));
             if (!(value < c->value_s))
                 break;
@@ -212,10 +211,10 @@ static void windows_stage(struct cuts *c, struct windows *w, size_t s)
 static bool windows_search(struct cuts *c, struct windows *w)
 {
     windows_place(c, w);
-    for (size_t s = 0; s < c->stages && w->work < most_work; s++)
+    for (size_t s = 0; s < c->stages && c->work < most_work; s++)
         windows_stage(c, w, s);
     double before = c->value_s;
-    if (!(w->work < most_work) || !(w->best[c->stages * w->width] < before))
+    if (!(c->work < most_work) || !(w->best[c->stages * w->width] < before))
         return false;
     for (size_t s = c->stages + 1, at = 0; s-- > 0;) {
         c->trial[s] = w->low[s] + at;
@@ -235,15 +234,11 @@ enum status cuts_refine(struct cuts *c)
     most = most > radius[0] ? most : radius[0];
     most = most < c->n ? most : c->n;
     for (size_t r = 0; r < sizeof radius / sizeof *radius && around < most; r++) {
-        double work = w.work;
         around = radius[r] < most ? radius[r] : most;
-        w = (struct windows){.work = work};
         TRY(windows_open(c, around, &w));
-        while (windows_search(c, &w) && w.work < most_work)
+        while (windows_search(c, &w) && c->work < most_work)
             ;
-        work = w.work;
         windows_free(&w);
-        w.work = work;
     }
 out:
     windows_free(&w);

@@ -17,7 +17,9 @@ static const char *schedule_word(size_t i)
 
 static const char *collective_word(size_t i)
 {
-    return i == 0 ? "auto" : collective_algorithms[i - 1]->name;
+    return i == 0                         ? "auto"
+           : i <= collective_algorithms_n ? collective_algorithms[i - 1]->name
+                                          : NULL;
 }
 
 static const char *objective_word(size_t i)
