@@ -278,7 +278,7 @@ static enum status draw(const struct invocation *in, const char *name)
     char *path = NULL;
     if (!in->a.output)
         return error_set(STATUS_USAGE, "topology draw needs -o FILE.svg, .png or .pdf");
-    TRY(topology_resolve(name, &path));
+    TRY(load_platform(name, &path));
     TRY(platform_read(path, &t));
     TRY(topology_draw(&t, in->a.output, &in->by));
 out:
@@ -386,7 +386,8 @@ static enum status generate(const struct invocation *in, const char *spec)
     const char *output = in->a.output;
     struct file_out f = {0};
     char *canonical = NULL;
-    TRY(generate_canonical(spec, &canonical)); /* before any file is made */
+    st = generate_canonical(spec, &canonical); /* before any file is made */
+    TRY(st == STATUS_INVALID ? STATUS_USAGE : st);
     TRY(file_create(output ? output : "-", &f));
     TRY(generate_platform(spec, f.stream));
     TRY(file_commit(&f));

@@ -1,3 +1,4 @@
+/* Loads models, platforms and plans by name. */
 #include "study/load.h"
 
 #include <stdlib.h>
@@ -16,12 +17,17 @@
 #include "topologies/cache.h"
 #include "topologies/write.h"
 
+/* A name that does not exist, or parameters that it does not have, are the user's mistake. */
+static enum status of_name(enum status st)
+{
+    return st == STATUS_INVALID ? STATUS_USAGE : st;
+}
+
 static enum status load(const char *spec, bool nodes_apart, struct model *out)
 {
-    if (zoo_has(spec))
-        return zoo_build(spec, out);
-    if (!strchr(spec, '/') && !strchr(spec, '.'))
-        return zoo_build(spec, out); /* says which names there are */
+    bool is_name = !strchr(spec, '/') && !strchr(spec, '.');
+    if (zoo_has(spec) || is_name) /* or says which names there are */
+        return of_name(zoo_build(spec, out));
     struct import_options options = {.minibatch_size = 1, .nodes_apart = nodes_apart};
     return model_import(spec, &options, out);
 }
@@ -74,11 +80,11 @@ enum status load_platform(const char *name, char **path)
     char *base = NULL, *file = NULL;
     const char *at = strrchr(name, '@');
     if (!at || access(name, F_OK) == 0) /* a file may be called so */
-        return topology_resolve(name, path);
+        return of_name(topology_resolve(name, path));
     TRY(text_copy(name, &base));
     base[at - name] = '\0';
-    TRY(topology_resolve(base, &file));
-    st = vary(file, at + 1, path);
+    TRY(of_name(topology_resolve(base, &file)));
+    st = of_name(vary(file, at + 1, path));
     if (st != STATUS_OK)
         st = error_context(st, "%s", name);
 out:
@@ -128,6 +134,7 @@ enum status load_plan_only(const char *path, struct loaded_plan *out)
     *out = p;
     p = (struct loaded_plan){0};
 out:
+    st = st == STATUS_USAGE ? STATUS_INVALID : st; /* the file's mistake */
     loaded_plan_free(&p);
     free(found);
     free(model);
