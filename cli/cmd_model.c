@@ -323,17 +323,14 @@ static enum status model(struct invocation *in)
         const char *name;
         enum status (*run)(const struct invocation *in, const char *model);
     } all[] = {{"show", show}, {"import", import_file}, {"profile", profile}};
-    enum status st;
     const char *word = in->operands > 0 ? in->operand[0] : "";
-    TRY(arguments_check(&in->a, settings_taker("model", word)));
+    PASS(arguments_check(&in->a, settings_taker("model", word)));
     if (in->operands == 1 && !strcmp(word, "list"))
         return list(&in->a);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (in->operands == 2 && !strcmp(word, all[i].name))
             return all[i].run(in, in->operand[1]);
-    st = error_set(STATUS_USAGE, "expected model list, show MODEL, import FILE or profile MODEL");
-out:
-    return st;
+    return error_set(STATUS_USAGE, "expected model list, show MODEL, import FILE or profile MODEL");
 }
 
 const struct command command_model = {

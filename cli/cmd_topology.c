@@ -240,13 +240,11 @@ static enum status print_topology(const struct topology *t, const char *name, co
            t->tiers, t->tiers == 1 ? "" : "s");
     print_types(t);
     print_rates(t);
-    enum status st = STATUS_OK;
     if (t->tiers > 0)
-        TRY(print_tiers(t));
-    TRY(print_found_groups(t));
+        PASS(print_tiers(t));
+    PASS(print_found_groups(t));
     print_matrix(t);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status show(const struct invocation *in, const char *name)
@@ -430,10 +428,9 @@ static enum status list_families(void)
 
 static enum status topology(struct invocation *in)
 {
-    enum status st;
     int n = in->operands;
     const char *word = n > 0 ? in->operand[0] : "", *of = n > 1 ? in->operand[1] : NULL;
-    TRY(arguments_check(&in->a, settings_taker("topology", word)));
+    PASS(arguments_check(&in->a, settings_taker("topology", word)));
     if (n == 1 && !strcmp(word, "list"))
         return list(in);
     if (n == 2 && !strcmp(word, "show"))
@@ -444,11 +441,9 @@ static enum status topology(struct invocation *in)
         return check(n - 1, in->operand + 1);
     if (n == 2 && !strcmp(word, "generate"))
         return !strcmp(of, "list") ? list_families() : generate(in, of);
-    st = error_set(STATUS_USAGE,
-                   "expected topology list, topology show PLATFORM, topology draw PLATFORM, "
-                   "topology check FILE... or topology generate SPEC");
-out:
-    return st;
+    return error_set(STATUS_USAGE,
+                     "expected topology list, topology show PLATFORM, topology draw PLATFORM, "
+                     "topology check FILE... or topology generate SPEC");
 }
 
 const struct command command_topology = {

@@ -170,16 +170,14 @@ void loaded_plan_free(struct loaded_plan *p)
 enum status load_label(const struct loaded_plan *p, const char *path, const char *engine,
                        struct measurement *m)
 {
-    enum status st;
     free(m->engine);
     m->engine = NULL;
-    TRY(text_copy(engine, &m->engine));
-    TRY(text_copy(path, &m->plan));
-    TRY(text_copy(p->sha256, &m->plan_sha256));
-    TRY(path_seen(p->plan.model, path, &m->model));
-    TRY(path_seen(p->plan.platform, path, &m->platform));
-out:
-    return st;
+    PASS(text_copy(engine, &m->engine));
+    PASS(text_copy(path, &m->plan));
+    PASS(text_copy(p->sha256, &m->plan_sha256));
+    PASS(path_seen(p->plan.model, path, &m->model));
+    PASS(path_seen(p->plan.platform, path, &m->platform));
+    return STATUS_OK;
 }
 
 enum status load_faults(const char *slow, const char *fail, const char *kill,

@@ -62,7 +62,6 @@ static enum status check_single(const struct experiment *e)
 
 static enum status check_whole(const struct run_config *c)
 {
-    enum status st = STATUS_OK;
     const struct arguments *a = &c->make;
     const char *path = c->file.path;
     if (a->plan_file && (a->model || a->platform))
@@ -79,9 +78,8 @@ static enum status check_whole(const struct run_config *c)
         return error_set(STATUS_PARSE, "%s: name: '%s' is no name for a folder", path,
                          c->file.name);
     if (!a->plan_file)
-        TRY(plan_check_given(a));
-out:
-    return st;
+        PASS(plan_check_given(a));
+    return STATUS_OK;
 }
 
 enum status run_config_read(const char *path, struct arguments *run, struct run_config *out)

@@ -308,29 +308,25 @@ static void report_links(const struct measurement *m, size_t limit, FILE *out)
 enum status summary_print(const struct measurement *m, const struct summary_rows *rows, FILE *out,
                           FILE *warnings)
 {
-    enum status st;
     static const struct summary_rows usual = {4, 5};
     rows = rows ? rows : &usual;
     print_summary(m, out);
     report_breakdown(m, out);
-    TRY(report_ranks(m, rows->ranks, out));
+    PASS(report_ranks(m, rows->ranks, out));
     report_calls(m, out);
     report_links(m, rows->links, out);
     for (size_t k = 0; k < m->warnings; k++)
         fprintf(warnings, "warning: %s\n", m->warning[k]);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status results_write(const struct results *r, const struct arguments *a)
 {
-    enum status st = STATUS_OK;
     if (a->output)
-        TRY(measurement_write(r->m, a->output, r->by));
+        PASS(measurement_write(r->m, a->output, r->by));
     if (a->trace)
-        TRY(trace_write(r->program, r->timeline, a->trace, r->by));
-out:
-    return st;
+        PASS(trace_write(r->program, r->timeline, a->trace, r->by));
+    return STATUS_OK;
 }
 
 enum status results_print(const struct results *r, const struct arguments *a,
