@@ -33,7 +33,7 @@ static const struct option_spec options[] = {
 struct sweep {
     struct experiment e;
     struct sweep_points all, finalists;
-    struct sweep_database *db;
+    struct database *db;
     int64_t id;
     struct sweep_run run;
     char *path;
@@ -181,11 +181,11 @@ out:
 static enum status tell(const struct sweep *s)
 {
     enum status st = STATUS_OK;
-    size_t count[SWEEP_STATUSES] = {0};
+    size_t count[POINT_STATUSES] = {0};
     const struct sweep_points *const points[] = {&s->all, &s->finalists};
     for (size_t k = 0; k < 2; k++)
         for (size_t i = 0; i < points[k]->n; i++) {
-            struct sweep_result r;
+            struct point_result r;
             bool found;
             TRY(database_get(s->db, points[k]->hash[i], &found, &r));
             if (found)
@@ -195,9 +195,9 @@ static enum status tell(const struct sweep *s)
     if (s->has_finalists)
         fprintf(stderr, ", %zu of them on simgrid too", s->finalists.n);
     fprintf(stderr, "; %zu computed now", s->computed);
-    for (size_t k = 0; k < SWEEP_STATUSES; k++)
+    for (size_t k = 0; k < POINT_STATUSES; k++)
         if (count[k] > 0)
-            fprintf(stderr, ", %zu %s", count[k], sweep_status_names[k]);
+            fprintf(stderr, ", %zu %s", count[k], point_status_names[k]);
     fputc('\n', stderr);
     if (s->missing > 0)
         fprintf(stderr, "interrupted: %zu points are missing, the same command goes on\n",

@@ -14,7 +14,7 @@ enum { CORNERS = 4, PARTS = 3 + OP_PURPOSES, NAME = 64, TEXT = 1024 };
 struct corner {
     size_t point;
     bool found;
-    struct sweep_result r;
+    struct point_result r;
     char name[NAME]; /* "A at 10Gbps" */
 };
 
@@ -23,7 +23,7 @@ struct change {
     size_t along;
     bool finalists; /* figures are the second engine's */
     struct corner at[CORNERS];
-    char a[SWEEP_VALUE], b[SWEEP_VALUE]; /* the plans */
+    char a[RESULT_VALUE], b[RESULT_VALUE]; /* the plans */
 };
 
 /* ---- figures */
@@ -49,7 +49,7 @@ static double part_of(const struct breakdown *b, size_t k)
 
 static bool is_ok(const struct corner *c)
 {
-    return c->found && c->r.status == SWEEP_OK && c->r.iteration_s > 0;
+    return c->found && c->r.status == POINT_OK && c->r.iteration_s > 0;
 }
 
 static enum status read_corners(const struct sweep_view *v, struct change *c, bool finalists)
@@ -76,7 +76,7 @@ static enum status find_change(const struct sweep_view *v, size_t before, size_t
     c->at[3].point = best;
     for (size_t k = 0; k < CORNERS; k++)
         snprintf(c->at[k].name, NAME, "%s at %.50s", k % 2 ? "B" : "A",
-                 sweep_label(e, c->at[k].point, along));
+                 experiment_label(e, c->at[k].point, along));
     sweep_plan_label(e, before, c->a);
     sweep_plan_label(e, best, c->b);
     TRY(read_corners(v, c, v->finalists.n > 0));
@@ -124,7 +124,7 @@ static void explain(const struct change *c, char text[TEXT])
     for (size_t k = 0; k < CORNERS; k++)
         if (!is_ok(&c->at[k])) {
             snprintf(text, TEXT, "%s: %s%s%.250s.", c->at[k].name,
-                     c->at[k].found ? sweep_status_names[c->at[k].r.status] : "not computed yet",
+                     c->at[k].found ? point_status_names[c->at[k].r.status] : "not computed yet",
                      *c->at[k].r.reason ? ", " : "", c->at[k].r.reason);
             return;
         }
@@ -147,7 +147,7 @@ static void explain(const struct change *c, char text[TEXT])
 
 /* ---- on the page */
 
-static void put_row(FILE *to, const char *tag, const char *name, char (*text)[SWEEP_VALUE])
+static void put_row(FILE *to, const char *tag, const char *name, char (*text)[RESULT_VALUE])
 {
     const char *cell[CORNERS + 1] = {name};
     for (size_t k = 0; k < CORNERS; k++)
@@ -155,22 +155,22 @@ static void put_row(FILE *to, const char *tag, const char *name, char (*text)[SW
     page_row(to, tag, cell, CORNERS + 1);
 }
 
-static void print_bytes(int64_t bytes, char text[SWEEP_VALUE])
+static void print_bytes(int64_t bytes, char text[RESULT_VALUE])
 {
     char size[UNITS_TEXT];
     units_print(UNIT_BYTES, fabs((double)bytes), size);
-    snprintf(text, SWEEP_VALUE, "%s%s", bytes < 0 ? "-" : "", size);
+    snprintf(text, RESULT_VALUE, "%s%s", bytes < 0 ? "-" : "", size);
 }
 
 static void put_times(FILE *to, const struct change *c)
 {
-    char text[CORNERS][SWEEP_VALUE], name[NAME], seconds[UNITS_TEXT];
+    char text[CORNERS][RESULT_VALUE], name[NAME], seconds[UNITS_TEXT];
     for (size_t part = 0; part < PARTS; part++) {
         double sum = 0;
         for (size_t k = 0; k < CORNERS; k++) {
             double s = part_of(&c->at[k].r.time, part);
             sum += s;
-            snprintf(text[k], SWEEP_VALUE, "%s", units_print(UNIT_SECONDS, s, seconds));
+            snprintf(text[k], RESULT_VALUE, "%s", units_print(UNIT_SECONDS, s, seconds));
         }
         if (sum > 0)
             put_row(to, "td", part_name(part, name), text);
@@ -179,16 +179,16 @@ static void put_times(FILE *to, const struct change *c)
 
 static void put_figures(FILE *to, const struct change *c)
 {
-    char text[CORNERS][SWEEP_VALUE], seconds[UNITS_TEXT];
+    char text[CORNERS][RESULT_VALUE], seconds[UNITS_TEXT];
     page_table_open(to);
     for (size_t k = 0; k < CORNERS; k++)
-        snprintf(text[k], SWEEP_VALUE, "%s", c->at[k].name);
+        snprintf(text[k], RESULT_VALUE, "%s", c->at[k].name);
     put_row(to, "th", "", text);
     for (size_t k = 0; k < CORNERS; k++)
-        snprintf(text[k], SWEEP_VALUE, "%.4g", c->at[k].r.samples_per_s);
+        snprintf(text[k], RESULT_VALUE, "%.4g", c->at[k].r.samples_per_s);
     put_row(to, "td", "samples/s", text);
     for (size_t k = 0; k < CORNERS; k++)
-        snprintf(text[k], SWEEP_VALUE, "%s",
+        snprintf(text[k], RESULT_VALUE, "%s",
                  units_print(UNIT_SECONDS, c->at[k].r.iteration_s, seconds));
     put_row(to, "td", "iteration", text);
     put_times(to, c);
@@ -199,8 +199,8 @@ static void put_figures(FILE *to, const struct change *c)
         print_bytes(c->at[k].r.headroom_bytes, text[k]);
     put_row(to, "td", "free on its device", text);
     for (size_t k = 0; k < CORNERS; k++)
-        snprintf(text[k], SWEEP_VALUE, "%s",
-                 c->at[k].found ? sweep_status_names[c->at[k].r.status] : "not computed");
+        snprintf(text[k], RESULT_VALUE, "%s",
+                 c->at[k].found ? point_status_names[c->at[k].r.status] : "not computed");
     put_row(to, "td", "status", text);
     page_table_close(to);
 }
@@ -228,7 +228,7 @@ static enum status bars_make(size_t most, struct bars *b)
     return b->name && b->time && b->memory ? STATUS_OK : error_set(STATUS_NOMEM, "%zu bars", most);
 }
 
-static void add_bar(struct bars *b, const char *name, const struct sweep_result *r)
+static void add_bar(struct bars *b, const char *name, const struct point_result *r)
 {
     if (!(r->iteration_s > 0))
         return;
@@ -282,15 +282,15 @@ static enum status put_change(struct report_page *p, const struct sweep_view *v,
     for (size_t i = 0; i < c->e->axes && n < sizeof line; i++)
         if (i != c->along && c->e->axis[i].n > 1 && !c->e->axis[i].chosen && !c->e->axis[i].seeds)
             n += (size_t)snprintf(line + n, sizeof line - n, "%s%.60s %.60s", n ? ", " : "",
-                                  c->e->axis[i].name, sweep_label(c->e, c->at[0].point, i));
+                                  c->e->axis[i].name, experiment_label(c->e, c->at[0].point, i));
     snprintf(what, sizeof what, "A is %.200s, B is %.200s", c->a, c->b);
     if (n < sizeof line)
         snprintf(line + n, sizeof line - n,
                  "%sbetween %.60s %.60s and %.60s the best plan changes from A to B: %.450s. "
                  "Figures of %s%s.",
                  n ? ": " : "", c->e->axis[c->along].name,
-                 sweep_label(c->e, c->at[0].point, c->along),
-                 sweep_label(c->e, c->at[3].point, c->along), what, c->at[0].r.engine,
+                 experiment_label(c->e, c->at[0].point, c->along),
+                 experiment_label(c->e, c->at[3].point, c->along), what, c->at[0].r.engine,
                  v->finalists.n && !c->finalists
                      ? ", because simgrid has not looked at both plans on both sides"
                      : "");
@@ -315,12 +315,12 @@ static enum status put_all(struct report_page *p, const struct sweep_view *v,
     enum { MOST = 24 };
     enum status st;
     struct bars b = {0};
-    char(*name)[SWEEP_VALUE] = calloc(MOST, sizeof *name);
+    char(*name)[RESULT_VALUE] = calloc(MOST, sizeof *name);
     if (!name)
         return error_set(STATUS_NOMEM, "out of memory");
     TRY(bars_make(MOST, &b));
     for (size_t r = 1; r < t->rows && b.n < MOST; r++) {
-        struct sweep_result result = {0};
+        struct point_result result = {0};
         size_t point = t->best[r], n = 0, at = b.n;
         bool found = false;
         if (point == SIZE_MAX)
@@ -329,10 +329,10 @@ static enum status put_all(struct report_page *p, const struct sweep_view *v,
             TRY(sweep_view_get(v, point, true, &found, &result));
         if (!found)
             TRY(sweep_view_get(v, point, false, &found, &result));
-        for (size_t i = 0; i < v->e.axes && n < SWEEP_VALUE; i++)
+        for (size_t i = 0; i < v->e.axes && n < RESULT_VALUE; i++)
             if (v->e.axis[i].n > 1 && !v->e.axis[i].chosen && !v->e.axis[i].seeds)
-                n += (size_t)snprintf(name[at] + n, SWEEP_VALUE - n, "%s%s", n ? ", " : "",
-                                      sweep_label(&v->e, point, i));
+                n += (size_t)snprintf(name[at] + n, RESULT_VALUE - n, "%s%s", n ? ", " : "",
+                                      experiment_label(&v->e, point, i));
         if (n == 0)
             sweep_plan_label(&v->e, point, name[at]);
         add_bar(&b, name[at], &result);

@@ -62,10 +62,10 @@ static enum status put_counts(FILE *to, const struct sweep_view *v)
     enum status st = STATUS_OK;
     char line[TEXT];
     const struct sweep_points *const points[] = {&v->all, &v->finalists};
-    size_t count[SWEEP_STATUSES] = {0}, missing = 0, n;
+    size_t count[POINT_STATUSES] = {0}, missing = 0, n;
     for (size_t k = 0; k < 2; k++)
         for (size_t i = 0; i < points[k]->n; i++) {
-            struct sweep_result r;
+            struct point_result r;
             bool found;
             TRY(database_get(v->db, points[k]->hash[i], &found, &r));
             count[r.status] += found;
@@ -75,10 +75,10 @@ static enum status put_counts(FILE *to, const struct sweep_view *v)
     if (v->finalists.n)
         n += (size_t)snprintf(line + n, sizeof line - n, ", %zu of them on simgrid too",
                               v->finalists.n);
-    for (size_t k = 0; k < SWEEP_STATUSES; k++)
+    for (size_t k = 0; k < POINT_STATUSES; k++)
         if (count[k] > 0)
             n += (size_t)snprintf(line + n, sizeof line - n, "%s %zu %s", k ? "," : ":", count[k],
-                                  sweep_status_names[k]);
+                                  point_status_names[k]);
     if (missing > 0)
         snprintf(line + n, sizeof line - n, "; %zu are not computed yet", missing);
     page_paragraph(to, missing > 0 ? "warning" : "", line);
@@ -152,14 +152,14 @@ static size_t count_plans(const struct experiment *e)
 }
 
 /* "devices 64, model gpt2-xl": what a line has that others have not. */
-static void name_line(const struct line *l, char text[SWEEP_VALUE])
+static void name_line(const struct line *l, char text[RESULT_VALUE])
 {
     size_t n = 0;
     *text = '\0';
-    for (size_t i = 0; i < l->e->axes && n < SWEEP_VALUE; i++)
+    for (size_t i = 0; i < l->e->axes && n < RESULT_VALUE; i++)
         if (i != l->along && l->e->axis[i].n > 1 && !l->e->axis[i].chosen && !l->e->axis[i].seeds)
-            n += (size_t)snprintf(text + n, SWEEP_VALUE - n, "%s%s %s", n ? ", " : "",
-                                  l->e->axis[i].name, sweep_label(l->e, l->like, i));
+            n += (size_t)snprintf(text + n, RESULT_VALUE - n, "%s%s %s", n ? ", " : "",
+                                  l->e->axis[i].name, experiment_label(l->e, l->like, i));
 }
 
 static enum status put_line(struct report_page *p, const struct sweep_view *v, const struct line *l,
@@ -168,7 +168,7 @@ static enum status put_line(struct report_page *p, const struct sweep_view *v, c
     enum status st;
     struct table t = {0};
     size_t engine;
-    char name[SWEEP_VALUE], caption[2 * SWEEP_VALUE], where[64];
+    char name[RESULT_VALUE], caption[2 * RESULT_VALUE], where[64];
     const struct plot_request request = {.path = (const char *const[]){v->e.name},
                                          .n = 1,
                                          .table = &t,
@@ -262,14 +262,14 @@ static enum status put_warnings(FILE *to, const struct sweep_view *v)
 {
     enum { MOST = 8 };
     enum status st = STATUS_OK;
-    char line[TEXT], plan[SWEEP_VALUE];
+    char line[TEXT], plan[RESULT_VALUE];
     double least = 1;
     size_t told = 0, worst = 0;
     for (size_t i = 0; i < v->all.n && told < MOST; i++) {
-        struct sweep_result r;
+        struct point_result r;
         bool found;
         TRY(database_get(v->db, v->all.hash[i], &found, &r));
-        if (!found || r.status != SWEEP_FAILED)
+        if (!found || r.status != POINT_FAILED)
             continue;
         snprintf(line, sizeof line, "point %zu (%.200s) failed: %.250s", v->all.number[i],
                  sweep_plan_label(&v->e, v->all.number[i], plan), r.reason);
@@ -277,7 +277,7 @@ static enum status put_warnings(FILE *to, const struct sweep_view *v)
         told++;
     }
     for (size_t i = 0; i < v->finalists.n; i++) {
-        struct sweep_result quick, last;
+        struct point_result quick, last;
         bool found, both;
         TRY(sweep_view_get(v, v->finalists.number[i], false, &found, &quick));
         TRY(database_get(v->db, v->finalists.hash[i], &both, &last));

@@ -27,7 +27,7 @@ enum status sweep_points_some(const struct experiment *e, const size_t *number, 
 void sweep_points_free(struct sweep_points *p); /* accepts {0}; leaves {0} */
 
 struct sweep_run {
-    struct sweep_database *db;
+    struct database *db;
     size_t workers;       /* 0: one per core */
     size_t shard, shards; /* only points whose number is `shard` modulo `shards`; shards >= 1 */
     bool retry;           /* those that failed, too */
@@ -48,7 +48,7 @@ struct sweep_ranking {
 /* With the scores of `finalists` (NULL or none: not) instead of those of `all`. Groups that have
  * finalists rank only them. */
 enum status sweep_rank(const struct sweep_points *all, const struct sweep_points *finalists,
-                       struct sweep_database *db, struct sweep_ranking *out) MUST_CHECK;
+                       struct database *db, struct sweep_ranking *out) MUST_CHECK;
 void sweep_ranking_free(struct sweep_ranking *r); /* accepts {0}; leaves {0} */
 /* Is it the first point of its group: first choice of every chosen axis, first seed? */
 bool sweep_is_group(const struct experiment *e, size_t point);
@@ -62,15 +62,15 @@ void sweep_print_list(const struct sweep_points *p, FILE *to);
 /* Every row: settings, status, result; `separator` is a tab or a comma. Points that are not there
  * are left out. */
 enum status sweep_print_rows(const struct sweep_points *all, const struct sweep_points *finalists,
-                             struct sweep_database *db, char separator, FILE *to) MUST_CHECK;
+                             struct database *db, char separator, FILE *to) MUST_CHECK;
 
 /* What a point of an axis is called; and what all that is chosen is called ("stages 8, zero 1"; "-"
  * when nothing is). */
-const char *sweep_label(const struct experiment *e, size_t point, size_t axis);
-const char *sweep_plan_label(const struct experiment *e, size_t point, char text[SWEEP_VALUE]);
+const char *experiment_label(const struct experiment *e, size_t point, size_t axis);
+const char *sweep_plan_label(const struct experiment *e, size_t point, char text[RESULT_VALUE]);
 /* The result of a point by its number. O(n), of all points O(1). */
-enum status sweep_get(const struct sweep_points *p, struct sweep_database *db, size_t number,
-                      bool *found, struct sweep_result *out) MUST_CHECK;
+enum status sweep_get(const struct sweep_points *p, struct database *db, size_t number,
+                      bool *found, struct point_result *out) MUST_CHECK;
 /* The last axis that varies and is not chosen over: changes are sought along it. e->axes: none. */
 size_t sweep_along(const struct experiment *e);
 
@@ -79,23 +79,23 @@ enum { SWEEP_CELL = 48, SWEEP_COLUMNS = EXPERIMENT_AXES + 3 };
 struct sweep_table {
     size_t columns, rows;       /* row 0: names of columns */
     char (*cell)[SWEEP_CELL];   /* [rows * columns] */
-    char (*note)[SWEEP_REASON]; /* [rows] behind the last column */
+    char (*note)[RESULT_REASON]; /* [rows] behind the last column */
     bool right[SWEEP_COLUMNS];  /* a number */
     size_t *best;               /* [rows] point, SIZE_MAX: none */
     size_t *before;             /* [rows] the best of the row before when that is another choice,
                                  * SIZE_MAX: it is not */
 };
 enum status sweep_tabulate(const struct sweep_points *all, const struct sweep_points *finalists,
-                           struct sweep_database *db, struct sweep_table *out) MUST_CHECK;
+                           struct database *db, struct sweep_table *out) MUST_CHECK;
 void sweep_table_free(struct sweep_table *t); /* accepts {0}; leaves {0} */
 /* For people. */
 enum status sweep_print_best(const struct sweep_points *all, const struct sweep_points *finalists,
-                             struct sweep_database *db, FILE *to) MUST_CHECK;
+                             struct database *db, FILE *to) MUST_CHECK;
 
 /* A database to read: the experiment that was first started last. Borrows nothing; must stay where
  * it is. */
 struct sweep_view {
-    struct sweep_database *db;
+    struct database *db;
     int64_t id;
     struct experiment e;
     struct sweep_points all, finalists; /* finalists.n 0: none */
@@ -110,7 +110,7 @@ enum status sweep_view_table(const struct sweep_view *v,
                              struct table *out) MUST_CHECK;
 /* The result of a point, by the second engine if `finalist`. */
 enum status sweep_view_get(const struct sweep_view *v, size_t point, bool finalist, bool *found,
-                           struct sweep_result *out) MUST_CHECK;
+                           struct point_result *out) MUST_CHECK;
 /* As those functions take it: NULL when there are none. */
 const struct sweep_points *sweep_view_finalists(const struct sweep_view *v);
 

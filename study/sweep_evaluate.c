@@ -151,7 +151,7 @@ out:
     return st;
 }
 
-static void describe_plan(const struct plan *p, struct sweep_result *r)
+static void describe_plan(const struct plan *p, struct point_result *r)
 {
     r->stages = (int64_t)p->stages;
     r->replicas = p->stage[0].replicas;
@@ -162,7 +162,7 @@ static void describe_plan(const struct plan *p, struct sweep_result *r)
     snprintf(r->schedule, sizeof r->schedule, "%s", p->schedule);
 }
 
-static void describe_run(const struct measurement *m, struct sweep_result *r)
+static void describe_run(const struct measurement *m, struct point_result *r)
 {
     char reason[AUTO_REASON];
     r->iteration_s = m->iteration_s;
@@ -184,7 +184,7 @@ static void describe_run(const struct measurement *m, struct sweep_result *r)
         r->scratch_bytes = rank->scratch_bytes;
     }
     if (measurement_overfull(m) > 0) {
-        r->status = SWEEP_TOO_BIG;
+        r->status = POINT_TOO_BIG;
         report_lack(m, r->reason);
     }
 }
@@ -216,7 +216,7 @@ out:
 }
 
 static enum status predict(const struct sweep_point *p, struct sweep_cache *c,
-                           struct sweep_result *r)
+                           struct point_result *r)
 {
     enum status st;
     struct plan plan = {0};
@@ -241,16 +241,16 @@ out:
 }
 
 void sweep_point_evaluate(const struct sweep_point *p, struct sweep_cache *cache,
-                          struct sweep_result *out)
+                          struct point_result *out)
 {
-    struct sweep_result r = {.status = SWEEP_OK};
+    struct point_result r = {.status = POINT_OK};
     double begin = clock_cpu();
     enum status st = predict(p, cache, &r);
     snprintf(r.engine, sizeof r.engine, "%s", sweep_point_engine(p));
     if (st != STATUS_OK) {
         bool hopeless = st == STATUS_INVALID || st == STATUS_INFEASIBLE || st == STATUS_USAGE ||
                         st == STATUS_PARSE || st == STATUS_UNSUPPORTED;
-        r.status = hopeless ? SWEEP_IMPOSSIBLE : SWEEP_FAILED;
+        r.status = hopeless ? POINT_IMPOSSIBLE : POINT_FAILED;
         snprintf(r.reason, sizeof r.reason, "%s", error_message());
     }
     r.cpu_s = clock_cpu() - begin;

@@ -64,6 +64,6 @@ void sweep_cache_free(struct sweep_cache *c); /* accepts {0}; leaves {0} */
 
 /* Plan and predict. What is wrong with a point is its result, not an error: never fails. */
 void sweep_point_evaluate(const struct sweep_point *p, struct sweep_cache *cache,
-                          struct sweep_result *out);
+                          struct point_result *out);
 
 #endif

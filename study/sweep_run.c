@@ -133,14 +133,14 @@ struct state {
     const struct sweep_points *p;
     const struct sweep_run *run;
     struct sweep_cache cache; /* of a worker */
-    size_t total, done, status[SWEEP_STATUSES];
+    size_t total, done, status[POINT_STATUSES];
     double started_s, shown_s;
 };
 
 static void work(void *context, size_t item, void *slot)
 {
     struct state *s = context;
-    struct sweep_result *r = slot;
+    struct point_result *r = slot;
     const struct experiment_setting **setting = NULL;
     struct sweep_point point = {0};
     size_t n;
@@ -150,7 +150,7 @@ static void work(void *context, size_t item, void *slot)
     if (st == STATUS_OK) {
         sweep_point_evaluate(&point, &s->cache, r);
     } else {
-        r->status = SWEEP_FAILED;
+        r->status = POINT_FAILED;
         snprintf(r->reason, sizeof r->reason, "%s", error_message());
     }
     sweep_point_free(&point);
@@ -162,8 +162,8 @@ static enum status done(void *context, size_t item, const void *slot)
     enum status st;
     struct state *s = context;
     const struct experiment_setting **setting = NULL;
-    struct sweep_result lost = {.status = SWEEP_FAILED};
-    const struct sweep_result *r = slot ? slot : &lost;
+    struct point_result lost = {.status = POINT_FAILED};
+    const struct point_result *r = slot ? slot : &lost;
     size_t n;
     if (!slot)
         snprintf(lost.reason, sizeof lost.reason, "%s", error_message());
@@ -184,9 +184,9 @@ static void tick(void *context)
         return;
     double rate = (double)s->done / elapsed;
     fprintf(stderr, "\r\033[K%zu of %zu points", s->done, s->total);
-    for (size_t k = 1; k < SWEEP_STATUSES; k++)
+    for (size_t k = 1; k < POINT_STATUSES; k++)
         if (s->status[k] > 0)
-            fprintf(stderr, ", %zu %s", s->status[k], sweep_status_names[k]);
+            fprintf(stderr, ", %zu %s", s->status[k], point_status_names[k]);
     if (s->done > 0)
         fprintf(stderr, ", %.3g/s, %.0f s left", rate, (double)(s->total - s->done) / rate);
     fflush(stderr);
@@ -216,7 +216,7 @@ static enum status missing_points(const struct sweep_points *p, const struct swe
                                   size_t **out, size_t *n)
 {
     enum status st = STATUS_OK;
-    struct sweep_result r;
+    struct point_result r;
     bool found;
     struct hashed *all = malloc((p->n + 1) * sizeof *all);
     size_t *item = malloc((p->n + 1) * sizeof *item), items = 0;
@@ -233,7 +233,7 @@ static enum status missing_points(const struct sweep_points *p, const struct swe
         if (p->number[all[i].index] % run->shards != run->shard)
             continue;
         TRY(database_get(run->db, all[i].hash, &found, &r));
-        if (!found || (run->retry && r.status == SWEEP_FAILED))
+        if (!found || (run->retry && r.status == POINT_FAILED))
             item[items++] = all[i].index;
     }
     qsort(item, items, sizeof *item, by_index);
@@ -253,7 +253,7 @@ enum status sweep_compute(const struct sweep_points *p, const struct sweep_run *
     size_t *item = NULL, n = 0;
     struct state s = {.p = p, .run = run, .started_s = clock_now()};
     const struct pool_job job = {.workers = run->workers,
-                                 .size = sizeof(struct sweep_result),
+                                 .size = sizeof(struct point_result),
                                  .work = work,
                                  .done = done,
                                  .tick = tick,

@@ -39,7 +39,7 @@ const struct sweep_points *sweep_view_finalists(const struct sweep_view *v)
 }
 
 enum status sweep_view_get(const struct sweep_view *v, size_t point, bool finalist, bool *found,
-                           struct sweep_result *out)
+                           struct point_result *out)
 {
     return sweep_get(finalist ? &v->finalists : &v->all, v->db, point, found, out);
 }

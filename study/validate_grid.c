@@ -10,7 +10,7 @@
 #include "core/file.h"
 #include "core/text.h"
 #include "exec/random.h"
-#include "study/parallel.h"
+#include "study/pool.h"
 #include "study/summary.h"
 
 enum { FAILURE = 512 };
@@ -190,7 +190,7 @@ enum status validate_predict(const struct validate_job *job, struct validation *
     char(*failure)[FAILURE] = calloc(v->points + 1, sizeof *failure);
     if (!failure)
         return error_set(STATUS_NOMEM, "%zu plans", v->points);
-    TRY(parallel_for(v->points, sizeof *failure, failure, predict_one, &p));
+    TRY(pool_for(v->points, sizeof *failure, failure, predict_one, &p));
     for (size_t i = 0; i < v->points; i++)
         if (*failure[i])
             TRY(text_copy(failure[i], &v->point[i].failure));

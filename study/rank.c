@@ -35,16 +35,16 @@ static size_t seeds_of(const struct experiment *e)
 }
 
 /* Add up what the points say; a point that is not ok spoils its mean. */
-static enum status add_scores(const struct sweep_points *p, struct sweep_database *db,
+static enum status add_scores(const struct sweep_points *p, struct database *db,
                               double *score)
 {
     enum status st = STATUS_OK;
     size_t seeds = seeds_of(p->e);
     for (size_t i = 0; i < p->n; i++) {
-        struct sweep_result r;
+        struct point_result r;
         bool found;
         TRY(database_get(db, p->hash[i], &found, &r));
-        bool usable = found && r.status == SWEEP_OK && r.iteration_s > 0;
+        bool usable = found && r.status == POINT_OK && r.iteration_s > 0;
         double value = !usable ? NAN : p->e->fewest_seconds ? -r.iteration_s : r.samples_per_s;
         score[first_seed(p->e, p->number[i])] += value / (double)seeds;
     }
@@ -53,7 +53,7 @@ out:
 }
 
 enum status sweep_rank(const struct sweep_points *all, const struct sweep_points *finalists,
-                       struct sweep_database *db, struct sweep_ranking *out)
+                       struct database *db, struct sweep_ranking *out)
 {
     enum status st;
     const struct experiment *e = all->e;

@@ -5,13 +5,9 @@
 
 #include "study/sweep.h"
 
-const char *sweep_label(const struct experiment *e, size_t point, size_t axis)
-{
-    return e->axis[axis].choice[experiment_choice(e, point, axis)].label;
-}
 
-enum status sweep_get(const struct sweep_points *p, struct sweep_database *db, size_t number,
-                      bool *found, struct sweep_result *out)
+enum status sweep_get(const struct sweep_points *p, struct database *db, size_t number,
+                      bool *found, struct point_result *out)
 {
     *found = false;
     if (number < p->n && p->number[number] == number) /* all of them */
@@ -25,7 +21,7 @@ enum status sweep_get(const struct sweep_points *p, struct sweep_database *db, s
 /* What the table is made from. */
 struct best {
     const struct sweep_points *all, *finalists;
-    struct sweep_database *db;
+    struct database *db;
     struct sweep_ranking quick, last; /* by all points; by finalists too */
     size_t previous;                  /* best point of the row above, SIZE_MAX: none */
 };
@@ -55,17 +51,17 @@ static bool follows(const struct experiment *e, size_t before, size_t group)
     return true;
 }
 
-const char *sweep_plan_label(const struct experiment *e, size_t point, char text[SWEEP_VALUE])
+const char *sweep_plan_label(const struct experiment *e, size_t point, char text[RESULT_VALUE])
 {
     size_t n = 0;
-    snprintf(text, SWEEP_VALUE, "-");
-    for (size_t i = 0; i < e->axes && n < SWEEP_VALUE; i++) {
-        const char *name = e->axis[i].name, *label = sweep_label(e, point, i);
+    snprintf(text, RESULT_VALUE, "-");
+    for (size_t i = 0; i < e->axes && n < RESULT_VALUE; i++) {
+        const char *name = e->axis[i].name, *label = experiment_label(e, point, i);
         if (!is_column(e, i, true))
             continue;
         bool case_ = !strcmp(name, "case");
         name = !strncmp(name, "plan.", strlen("plan.")) ? name + strlen("plan.") : name;
-        n += (size_t)snprintf(text + n, SWEEP_VALUE - n, "%s%s%s%s", n ? ", " : "",
+        n += (size_t)snprintf(text + n, RESULT_VALUE - n, "%s%s%s%s", n ? ", " : "",
                               case_ ? "" : name, case_ ? "" : " ", label);
     }
     return text;
@@ -106,14 +102,14 @@ static enum status fill_row(struct best *b, size_t group, struct sweep_table *t,
     const struct experiment *e = b->all->e;
     char(*cell)[SWEEP_CELL] = &t->cell[row * t->columns];
     size_t best[2], c = 0, scored = sweep_best(&b->last, group, best, 2);
-    struct sweep_result r = {0};
+    struct point_result r = {0};
     bool found = false;
     for (size_t i = 0; i < e->axes; i++)
         if (is_column(e, i, false))
-            snprintf(cell[c++], SWEEP_CELL, "%s", sweep_label(e, group, i));
+            snprintf(cell[c++], SWEEP_CELL, "%s", experiment_label(e, group, i));
     for (size_t i = 0; i < e->axes; i++)
         if (is_column(e, i, true))
-            snprintf(cell[c++], SWEEP_CELL, "%s", scored ? sweep_label(e, best[0], i) : "-");
+            snprintf(cell[c++], SWEEP_CELL, "%s", scored ? experiment_label(e, best[0], i) : "-");
     print_score(e, scored ? b->quick.score[best[0]] : NAN, cell[c++]);
     if (b->finalists)
         print_score(e, scored ? b->last.score[best[0]] : NAN, cell[c++]);
@@ -122,7 +118,7 @@ static enum status fill_row(struct best *b, size_t group, struct sweep_table *t,
         TRY(sweep_get(b->finalists, b->db, best[0], &found, &r));
     if (!found)
         TRY(sweep_get(b->all, b->db, scored ? best[0] : group, &found, &r));
-    snprintf(t->note[row], SWEEP_REASON, "%s",
+    snprintf(t->note[row], RESULT_REASON, "%s",
              scored  ? r.bottleneck
              : found ? r.reason
                      : "not computed yet");
@@ -177,7 +173,7 @@ static enum status allocate(struct sweep_table *t, size_t rows)
 }
 
 enum status sweep_tabulate(const struct sweep_points *all, const struct sweep_points *finalists,
-                           struct sweep_database *db, struct sweep_table *out)
+                           struct database *db, struct sweep_table *out)
 {
     enum status st;
     const struct experiment *e = all->e;
@@ -190,7 +186,7 @@ enum status sweep_tabulate(const struct sweep_points *all, const struct sweep_po
     t.columns = fill_heading(&b, heading, t.right);
     TRY(allocate(&t, count_groups(e) + 1));
     memcpy(t.cell, heading, t.columns * sizeof *t.cell);
-    snprintf(t.note[0], SWEEP_REASON, "time of all ranks");
+    snprintf(t.note[0], RESULT_REASON, "time of all ranks");
     TRY(sweep_rank(all, NULL, db, &b.quick));
     TRY(sweep_rank(all, finalists, db, &b.last));
     for (size_t g = 0; g < e->points; g++)

@@ -14,7 +14,7 @@ void sweep_print_list(const struct sweep_points *p, FILE *to)
     for (size_t k = 0; k < p->n; k++) {
         fprintf(to, "\n%zu\t%.12s", p->number[k], p->hash[k]);
         for (size_t i = 0; i < e->axes; i++)
-            fprintf(to, "\t%s", sweep_label(e, p->number[k], i));
+            fprintf(to, "\t%s", experiment_label(e, p->number[k], i));
     }
     fputc('\n', to);
 }
@@ -43,7 +43,7 @@ static void put_axes(const struct experiment *e, size_t point, bool heading, cha
     for (int chosen = 0; chosen < 2; chosen++)
         for (size_t i = 0; i < e->axes; i++)
             if (e->axis[i].chosen == chosen && strcmp(e->axis[i].name, "engine") != 0) {
-                put_cell(heading ? e->axis[i].name : sweep_label(e, point, i), separator, to);
+                put_cell(heading ? e->axis[i].name : experiment_label(e, point, i), separator, to);
                 fputc(separator, to);
             }
 }
@@ -57,33 +57,33 @@ static bool names_plans(const struct experiment *e)
     return true;
 }
 
-static void put_row(const struct experiment *e, size_t point, const struct sweep_result *r,
+static void put_row(const struct experiment *e, size_t point, const struct point_result *r,
                     char separator, FILE *to)
 {
-    char text[SWEEP_VALUE];
+    char text[RESULT_VALUE];
     put_axes(e, point, false, separator, to);
     if (names_plans(e)) {
         put_cell(sweep_plan_label(e, point, text), separator, to);
         fputc(separator, to);
     }
-    fputs(sweep_status_names[r->status], to);
+    fputs(point_status_names[r->status], to);
     bool predicted = r->iteration_s > 0;
-    for (size_t i = 0; i < sweep_columns_n; i++) {
+    for (size_t i = 0; i < result_columns_n; i++) {
         fputc(separator, to);
-        if (predicted || !strcmp(sweep_columns[i].name, "engine"))
-            put_cell(sweep_column_print(&sweep_columns[i], r, text), separator, to);
+        if (predicted || !strcmp(result_columns[i].name, "engine"))
+            put_cell(result_column_print(&result_columns[i], r, text), separator, to);
     }
     fputc(separator, to);
     put_cell(r->reason, separator, to);
     fprintf(to, "%c%zu\n", separator, point);
 }
 
-static enum status put_rows(const struct sweep_points *p, struct sweep_database *db, char separator,
+static enum status put_rows(const struct sweep_points *p, struct database *db, char separator,
                             FILE *to)
 {
     enum status st = STATUS_OK;
     for (size_t k = 0; k < p->n; k++) {
-        struct sweep_result r;
+        struct point_result r;
         bool found;
         TRY(database_get(db, p->hash[k], &found, &r));
         if (found)
@@ -94,7 +94,7 @@ out:
 }
 
 enum status sweep_print_rows(const struct sweep_points *all, const struct sweep_points *finalists,
-                             struct sweep_database *db, char separator, FILE *to)
+                             struct database *db, char separator, FILE *to)
 {
     enum status st;
     const struct experiment *e = all->e;
@@ -102,8 +102,8 @@ enum status sweep_print_rows(const struct sweep_points *all, const struct sweep_
     if (names_plans(e))
         fprintf(to, "plan%c", separator);
     fputs("status", to);
-    for (size_t i = 0; i < sweep_columns_n; i++)
-        fprintf(to, "%c%s", separator, sweep_columns[i].name);
+    for (size_t i = 0; i < result_columns_n; i++)
+        fprintf(to, "%c%s", separator, result_columns[i].name);
     fprintf(to, "%creason%cpoint\n", separator, separator);
     TRY(put_rows(all, db, separator, to));
     if (finalists)
@@ -115,7 +115,7 @@ out:
 /* ---- the best */
 
 enum status sweep_print_best(const struct sweep_points *all, const struct sweep_points *finalists,
-                             struct sweep_database *db, FILE *to)
+                             struct database *db, FILE *to)
 {
     enum status st;
     struct sweep_table t = {0};
