@@ -55,7 +55,7 @@ static enum status plot(int argc, char **argv)
     enum status st;
     const struct plot_kind *kind;
     struct provenance by = command_provenance(0);
-    struct sweep_view view = {0};
+    struct sweep sweep = {0};
     struct table table = {0};
     if (!output)
         return error_set(STATUS_USAGE, "plot needs -o FILE.svg, .png or .pdf");
@@ -65,14 +65,14 @@ static enum status plot(int argc, char **argv)
     request.path = (const char *const *)(argv + 1);
     request.n = (size_t)argc - 1;
     if (kind->input == PLOT_TABLE && database_is(request.path[0])) {
-        TRY(sweep_view_open(request.path[0], &view));
-        TRY(sweep_view_table(&view, NULL, NULL, &table));
+        TRY(sweep_open(request.path[0], &sweep));
+        TRY(sweep_table(&sweep, NULL, NULL, &table));
         request.table = &table;
     }
     TRY(plot_files(kind, &request, output, &by));
 out:
     table_free(&table);
-    sweep_view_close(&view);
+    sweep_free(&sweep);
     return st;
 }
 

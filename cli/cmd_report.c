@@ -2,15 +2,12 @@
 #include "cli/command.h"
 
 #include <errno.h>
-#include <stdlib.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/file.h"
-#include "plots/kind.h"
-#include "plots/page.h"
-#include "study/report_page.h"
+#include "study/report.h"
 
 static const char *output, *question;
 
@@ -35,73 +32,6 @@ static const char details[] =
     "\n"
     "The page needs nothing from elsewhere and opens from disk. Drawing needs gnuplot.";
 
-/* ---- what pages share */
-
-void report_page_free(struct report_page *p)
-{
-    if (*p->directory)
-        rmdir(p->directory);
-    *p->directory = '\0';
-}
-
-enum status report_picture(struct report_page *p,
-                           enum status (*draw)(const void *context, const char *svg,
-                                               const struct provenance *by),
-                           const void *context, const char *caption)
-{
-    char svg[128], tsv[128];
-    const struct provenance by = command_provenance(0);
-    if (!*p->directory) {
-        snprintf(p->directory, sizeof p->directory, "/tmp/foreline-report.XXXXXX");
-        if (!mkdtemp(p->directory)) {
-            *p->directory = '\0';
-            return error_set(STATUS_IO, "/tmp: %s", strerror(errno));
-        }
-    }
-    snprintf(svg, sizeof svg, "%s/p.svg", p->directory);
-    snprintf(tsv, sizeof tsv, "%s/p.tsv", p->directory);
-    enum status st = draw(context, svg, &by);
-    if (st == STATUS_OK)
-        st = page_picture(p->to, svg, caption);
-    else if (st == STATUS_INVALID || st == STATUS_INFEASIBLE)
-        st = STATUS_OK; /* a table need not be a sweep, measurements need not pair */
-    remove(svg);
-    remove(tsv);
-    return st;
-}
-
-struct wanted {
-    const struct plot_kind *kind;
-    const struct plot_request *request;
-};
-
-static enum status draw_kind(const void *context, const char *svg, const struct provenance *by)
-{
-    const struct wanted *w = context;
-    return plot_files(w->kind, w->request, svg, by);
-}
-
-enum status report_plot(struct report_page *p, const char *kind, const struct plot_request *request,
-                        const char *caption)
-{
-    enum status st;
-    struct wanted w = {.request = request};
-    TRY(plot_kind_find(kind, &w.kind));
-    TRY(report_picture(p, draw_kind, &w, caption));
-out:
-    return st;
-}
-
-void report_made_by(struct report_page *p)
-{
-    const struct provenance by = command_provenance(0);
-    page_heading(p->to, "Where this comes from");
-    page_paragraph(p->to, "", by.version);
-    page_paragraph(p->to, "", by.command);
-}
-
-/* ---- the command */
-
 static enum status name_page(const char *operand, bool directory, char *path, size_t size)
 {
     size_t n = strlen(operand);
@@ -119,7 +49,8 @@ static enum status report(int argc, char **argv)
     struct file_out f = {0};
     struct stat s;
     char path[4096];
-    struct report_page page = {.question = question};
+    const struct provenance by = command_provenance(0);
+    struct report_page page = {.question = question, .by = &by};
     if (argc != 1)
         return error_set(STATUS_USAGE, "expected report DATABASE or report DIR");
     if (stat(argv[0], &s) != 0)

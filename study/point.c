@@ -1,219 +1,374 @@
+/* Settings of a point: one by one for an experiment that is read, and all of a point together. */
 #include "study/point.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "core/faults.h"
+#include "core/file.h"
+#include "core/provenance.h"
 #include "core/text.h"
-#include "exec/device.h"
-#include "exec/launch/launch.h"
-#include "sim/child.h"
-#include "sim/smpi.h"
-#include "study/emulate_network.h"
-#include "study/evaluate.h"
-#include "study/warn.h"
+#include "partition/partition.h"
+#include "sim/engine.h"
+#include "study/option.h"
 
-static const double learning_rate = 1e-3, grace_s = 6; /* a launcher ends its workers within 5 s */
+enum { NO_LIMIT_S = 1000000000 };
 
-/* ---- plans and predictions */
+/* ---- settings */
 
-enum status point_plan(const struct plan_arguments *s, const char *path,
-                       const struct provenance *by)
+static const char *algorithm_name(size_t i)
 {
-    enum status st;
-    struct model m = {0};
-    struct topology t = {0};
-    struct plan p = {0};
-    char *platform = NULL;
-    TRY(load_model(s->model, &m));
-    TRY(load_topology(s->platform, &t, &platform));
-    struct evaluation_context context = {.model = &m, .topology = &t, .platform = platform};
-    TRY(plan_make(s, &context, &p));
-    TRY(plan_write(&p, &m, &t, path, by));
-out:
-    plan_free(&p);
-    topology_free(&t);
-    model_free(&m);
-    free(platform);
-    return st;
+    return i == 0 ? "auto" : collective_algorithms[i - 1].name;
 }
 
-enum status point_predict(const struct loaded_plan *p, const char *path,
-                          const struct engine *engine, struct measurement *out)
+static enum status set_collective(struct point *p, const char *value)
 {
-    enum status st;
-    struct program program = {0};
-    struct measurement m = {0};
-    const struct evaluation_context context = {
-        .model = &p->model, .topology = &p->topology, .platform = p->platform, .detailed = true};
-    TRY(evaluate_plan(&p->plan, &context, engine, &m, &program));
-    if (!(m.iteration_s > 0)) {
-        st = error_set(STATUS_INFEASIBLE, "%s: predicted to take no time", path);
-        goto out;
-    }
-    TRY(warn_simulation(&p->plan, &program, &context, &m));
-    TRY(load_label(p, path, engine->name, &m));
-    *out = m;
-    m = (struct measurement){0};
-out:
-    measurement_free(&m);
-    program_free(&program);
-    return st;
-}
-
-const struct model_op *point_without_numerics(const struct model *m)
-{
-    for (size_t i = 0; i < m->n; i++)
-        if (!device_cpu.computes(&m->op[i]))
-            return &m->op[i];
-    return NULL;
-}
-
-/* ---- runs */
-
-/* One run, in a process of its own. */
-struct job {
-    const struct point_run *run;
-    const char *path, *output;
-    struct loaded_plan p;
-};
-
-static enum status finish(const struct job *j, const char *engine, struct measurement *m)
-{
-    enum status st;
-    TRY(load_label(&j->p, j->path, engine, m));
-    TRY(measurement_write(m, j->output, j->run->by));
-out:
-    return st;
-}
-
-static enum status run_workers(const struct job *j)
-{
-    enum status st;
-    const struct point_run *r = j->run;
-    const struct model_op *op = point_without_numerics(&j->p.model);
-    bool paced = r->compute ? !strcmp(r->compute, "paced") : op != NULL;
-    struct measurement m = {0};
-    char engine[16];
-    const struct launch_options o = {.transport = r->engine,
-                                     .device = paced ? launch_paced(r->device) : r->device,
-                                     .steps = r->steps,
-                                     .warmup = r->warmup,
-                                     .learning_rate = learning_rate,
-                                     .timeout_s = r->timeout_s};
-    if (!paced && op)
-        return error_set(STATUS_UNSUPPORTED,
-                         "op '%s' of kind '%s' has no numerics on the CPU: --compute paced",
-                         op->name, op->kind);
-    TRY(launch_run(&j->p.program, &j->p.model, &o, &m, NULL));
-    evaluate_machine(&j->p.program, &j->p.topology, &m);
-    snprintf(engine, sizeof engine, "%s%s", r->engine, paced ? "-paced" : "");
-    TRY(finish(j, engine, &m));
-out:
-    measurement_free(&m);
-    return st;
-}
-
-static enum status emulated(void *argument, struct measurement *m, const struct timeline *t)
-{
-    (void)t;
-    return finish(argument, "netns", m);
-}
-
-static enum status run_emulated(const struct job *j)
-{
-    struct job copy = *j;
-    const struct faults none = {0};
-    const struct emulate_options o = {
-        .steps = j->run->steps,
-        .warmup = j->run->warmup,
-        .faults = &none,
-        .real = j->run->compute && !strcmp(j->run->compute, "real"),
-    };
-    return emulate_plan(&copy.p, &o, emulated, &copy);
-}
-
-static enum status run_simulated(const struct job *j)
-{
-    enum status st;
-    struct measurement m = {0};
-    const struct evaluation_context context = {
-        .model = &j->p.model, .topology = &j->p.topology, .platform = j->p.platform};
-    TRY(evaluate_program(&j->p.program, &context, &engine_smpi, &m, NULL));
-    TRY(finish(j, engine_smpi.name, &m));
-out:
-    measurement_free(&m);
-    return st;
-}
-
-const char *const point_engines[] = {"tcp", "mpi", "local", "netns", "smpi"};
-const size_t point_engines_n = sizeof point_engines / sizeof *point_engines;
-static enum status (*const runners[])(const struct job *) = {run_workers, run_workers, run_workers,
-                                                             run_emulated, run_simulated};
-
-static const char *engine_at(size_t i)
-{
-    return point_engines[i];
-}
-
-enum status point_check_run(const struct point_run *r)
-{
-    size_t i;
-    if (text_find("engine", r->engine, engine_at, point_engines_n, &i) != STATUS_OK)
-        return error_context(STATUS_USAGE, "--engine");
-    if (strcmp(r->device, "cpu") != 0 && strcmp(r->device, "cuda") != 0)
-        return error_set(STATUS_USAGE, "--device %s: expected cpu or cuda", r->device);
-    if (r->compute && strcmp(r->compute, "real") != 0 && strcmp(r->compute, "paced") != 0)
-        return error_set(STATUS_USAGE, "--compute %s: expected real or paced", r->compute);
-    if (r->compute && !strcmp(r->compute, "real") && runners[i] == run_simulated)
-        return error_set(STATUS_USAGE, "--engine %s: compute is always paced", r->engine);
-    if (r->steps < 1)
-        return error_set(STATUS_USAGE, "--steps 0: expected at least 1");
+    size_t n = 1, i;
+    while (algorithm_name(n))
+        n++;
+    if (text_find("collective algorithm", value, algorithm_name, n, &i) != STATUS_OK)
+        return error_context(STATUS_USAGE, "collective");
+    p->collective.algorithm = i > 0 ? algorithm_name(i) : NULL;
     return STATUS_OK;
 }
 
-static enum status run_job(void *argument, int write_fd)
+/* The simulators, then what runs plans. */
+static const char *engine_name(size_t i)
 {
-    enum status st;
+    return i < engines_n ? engines[i]->name : point_engines[i - engines_n];
+}
+
+bool point_engine_runs(const char *name)
+{
+    for (size_t i = 0; i < point_engines_n; i++)
+        if (!strcmp(point_engines[i], name))
+            return true;
+    return false;
+}
+
+const char *point_engine(const struct point *p)
+{
+    return p->engine ? p->engine->name : p->run.engine;
+}
+
+static enum status set_engine(struct point *p, const char *value)
+{
     size_t i;
-    struct job *j = argument;
-    (void)write_fd;
-    TRY(text_find("engine", j->run->engine, engine_at, point_engines_n, &i));
-    TRY(load_plan(j->path, &j->p));
-    TRY(runners[i](j));
-out:
-    loaded_plan_free(&j->p);
+    if (text_find("engine", value, engine_name, engines_n + point_engines_n, &i) != STATUS_OK)
+        return STATUS_USAGE;
+    p->engine = i < engines_n ? engines[i] : NULL;
+    p->run.engine = i < engines_n ? NULL : engine_name(i);
+    return STATUS_OK;
+}
+
+static enum status set_compute(struct point *p, const char *value)
+{
+    p->run.compute = value;
+    if (strcmp(value, "real") != 0 && strcmp(value, "paced") != 0)
+        return error_set(STATUS_USAGE, "'%s', expected real or paced", value);
+    return STATUS_OK;
+}
+
+static enum status set_device(struct point *p, const char *value)
+{
+    p->run.device = value;
+    return strcmp(value, "cpu") && strcmp(value, "cuda")
+               ? error_set(STATUS_USAGE, "'%s', expected cpu or cuda", value)
+               : STATUS_OK;
+}
+
+static enum status set_steps(struct point *p, const char *value)
+{
+    const struct option_spec o = {OPTION_SIZE, "steps", &p->run.steps, "N", ""};
+    return option_set(&o, value);
+}
+
+static enum status set_warmup(struct point *p, const char *value)
+{
+    const struct option_spec o = {OPTION_SIZE, "warmup", &p->run.warmup, "N", ""};
+    return option_set(&o, value);
+}
+
+static enum status set_protocols(struct point *p, const char *value)
+{
+    const struct option_spec o = {OPTION_FLAG, "nccl-protocols", &p->collective.nccl_protocols,
+                                  NULL, ""};
+    return option_set(&o, value);
+}
+
+static enum status set_jitter(struct point *p, const char *value)
+{
+    return perturbation_parse_jitter(value, &p->perturbation.jitter);
+}
+
+static enum status set_slow(struct point *p, const char *value)
+{
+    return strcmp(value, "none") != 0 ? perturbation_add_slow(&p->perturbation, value) : STATUS_OK;
+}
+
+static enum status set_noise(struct point *p, const char *value)
+{
+    enum status st = perturbation_parse_jitter(value, &p->noise);
+    if (st == STATUS_OK && p->noise >= 1)
+        st = error_set(STATUS_USAGE, "'%s' leaves nothing, expected less than 100%%", value);
     return st;
 }
 
-/* Ctrl-C reaches the run itself, which then ends in order; this is for when it does not. */
-struct patience {
-    const volatile int *interrupted;
-    double since_s; /* 0: not interrupted */
-};
-
-static bool still_patient(void *context)
+static enum status set_seed(struct point *p, const char *value)
 {
-    struct patience *p = context;
-    struct timespec now;
-    if (!p->interrupted || !*p->interrupted)
-        return true;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    double now_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-    if (p->since_s == 0)
-        p->since_s = now_s;
-    return now_s - p->since_s < grace_s;
+    size_t seed = 0;
+    const struct option_spec o = {OPTION_SIZE, "seed", &seed, "N", ""};
+    enum status st = option_set(&o, value);
+    if (st == STATUS_OK)
+        p->plan.seed = p->perturbation.seed = seed;
+    return st;
 }
 
-enum status point_measure(const char *path, const struct point_run *r, const char *output)
+static enum status set_plan(struct point *p, const char *value)
 {
-    struct job j = {.run = r, .path = path, .output = output};
-    struct patience patience = {.interrupted = r->interrupted};
-    const struct child_watch watch = {still_patient, &patience, 100};
-    struct child_output nothing = {0};
-    enum status st = child_run_watched(run_job, &j, &watch, &nothing);
-    child_output_free(&nothing);
+    p->plan_file = value;
+    return STATUS_OK;
+}
+
+/* Part of a name, put together in point_make(). */
+static enum status set_part(struct point *p, const char *value)
+{
+    (void)p;
+    (void)value;
+    return STATUS_OK;
+}
+
+static enum status set_devices(struct point *p, const char *value)
+{
+    size_t n = 0;
+    const struct option_spec o = {OPTION_SIZE, "devices", &n, "N", ""};
+    (void)p;
+    enum status st = option_set(&o, value);
+    return st == STATUS_OK && n == 0 ? error_set(STATUS_USAGE, "devices: expected at least 1") : st;
+}
+
+static const struct word {
+    const char *name;
+    enum status (*set)(struct point *p, const char *value);
+} words[] = {
+    {"model", set_part},      {"platform", set_part},
+    {"devices", set_devices}, {"plan", set_plan},
+    {"engine", set_engine},   {"collective", set_collective},
+    {"jitter", set_jitter},   {"nccl-protocols", set_protocols},
+    {"slow", set_slow},       {"noise", set_noise},
+    {"seed", set_seed},       {"compute", set_compute},
+    {"steps", set_steps},     {"warmup", set_warmup},
+    {"device", set_device},   {"model.KEY", NULL},
+    {"platform.KEY", NULL},   {"plan.OPTION", NULL},
+};
+enum { WORDS = sizeof words / sizeof *words };
+
+static const char *word_name(size_t i)
+{
+    return words[i].name;
+}
+
+static bool begins(const char *key, const char *prefix)
+{
+    return !strncmp(key, prefix, strlen(prefix)) && key[strlen(prefix)];
+}
+
+static enum status set(struct point *p, const char *key, const char *value)
+{
+    size_t i;
+    if (!strcmp(key, "plan.replicas") && !strcmp(value, "fill")) {
+        p->fill = true;
+        return STATUS_OK;
+    }
+    if (begins(key, "plan."))
+        return plan_set(&p->plan, key + strlen("plan."), value);
+    if (begins(key, "model.") || begins(key, "platform."))
+        return STATUS_OK;
+    if (text_find("setting", key, word_name, WORDS, &i) != STATUS_OK)
+        return STATUS_USAGE;
+    if (!words[i].set)
+        return error_set(STATUS_USAGE, "no setting is called '%s'", key);
+    enum status st = words[i].set(p, value);
+    return st == STATUS_OK || st == STATUS_NOMEM ? st : error_context(STATUS_USAGE, "%s", key);
+}
+
+/* Does the plan know its algorithm, and are its counts possible? */
+static enum status check_plan(const struct point *p)
+{
+    const struct partition_algorithm *known;
+    struct plan_arguments a = p->plan; /* the check may change it */
+    struct partition_request request;
+    if (strcmp(a.algorithm, "auto") != 0 && partition_find(a.algorithm, &known) != STATUS_OK)
+        return error_context(STATUS_USAGE, "plan.algorithm (besides auto)");
+    enum status st = plan_request(&a, &request);
+    return st == STATUS_OK ? plan_check_arguments(&a) : st;
+}
+
+enum status point_check(void *context, const char *key, const char *value)
+{
+    struct point p = {.plan = plan_defaults};
+    (void)context;
+    enum status st = set(&p, key, value);
+    if (st == STATUS_OK)
+        st = check_plan(&p);
+    perturbation_free(&p.perturbation);
+    return st;
+}
+
+/* ---- names */
+
+static bool is_variant(const char *key)
+{
+    const char *dot = strrchr(key, '.');
+    return dot &&
+           (!strcmp(dot, ".bandwidth") || !strcmp(dot, ".latency") || !strcmp(dot, ".speed"));
+}
+
+/* base, then ":key=value" of the keys that begin with the prefix, then "@key=value" of variants. */
+static enum status compose(struct point *p, const char *prefix, const char *base, const char **out)
+{
+    size_t length, skip = strlen(prefix);
+    char before = strchr(base, ':') ? ',' : ':', *text = NULL;
+    FILE *to = open_memstream(&text, &length);
+    if (!to)
+        return error_set(STATUS_NOMEM, "out of memory");
+    fputs(base, to);
+    for (size_t i = 0; i < p->settings; i++) {
+        const struct experiment_setting *s = p->setting[i];
+        if (begins(s->key, prefix) && !is_variant(s->key)) {
+            fprintf(to, "%c%s=%s", before, s->key + skip, s->value);
+            before = ',';
+        }
+    }
+    before = strchr(base, '@') ? ',' : '@';
+    for (size_t i = 0; i < p->settings && !strcmp(prefix, "platform."); i++) {
+        const struct experiment_setting *s = p->setting[i];
+        bool change = begins(s->key, prefix) && is_variant(s->key);
+        if (change || !strcmp(s->key, "devices")) {
+            fprintf(to, "%c%s=%s", before, s->key + (change ? skip : 0), s->value);
+            before = ',';
+        }
+    }
+    bool full = fclose(to) != 0;
+    *out = full ? NULL : arena_text(&p->texts, text);
+    free(text);
+    return *out ? STATUS_OK : error_set(STATUS_NOMEM, "out of memory");
+}
+
+/* What is of simulations only, and what a run needs. */
+static enum status check_run(const struct point *p)
+{
+    if (p->engine)
+        return STATUS_OK;
+    if (p->perturbation.jitter > 0 || p->perturbation.n > 0 || p->collective.algorithm ||
+        p->collective.nccl_protocols)
+        return error_set(STATUS_USAGE,
+                         "engine %s runs plans: jitter, slow and collectives are of simulations",
+                         p->run.engine);
+    return point_check_run(&p->run);
+}
+
+static enum status set_all(struct point *p, const struct experiment *e, size_t number)
+{
+    enum status st;
+    const char *model = experiment_value(e, number, "model"),
+               *platform = experiment_value(e, number, "platform");
+    TRY(experiment_settings(e, number, &p->setting, &p->settings));
+    for (size_t i = 0; i < p->settings; i++)
+        TRY(set(p, p->setting[i]->key, p->setting[i]->value));
+    if (!p->plan_file && (!model || !platform))
+        return error_set(STATUS_USAGE, "model and platform are needed, or plan");
+    if (p->plan_file && model)
+        return error_set(STATUS_USAGE, "plan: a plan file says its model itself");
+    if (model)
+        TRY(compose(p, "model.", model, &p->model));
+    if (platform)
+        TRY(compose(p, "platform.", platform, &p->platform));
+out:
+    return st;
+}
+
+enum status point_make(const struct experiment *e, size_t number, const struct engine *engine,
+                       struct point *out)
+{
+    enum status st;
+    struct point p = {.plan = plan_defaults,
+                      .engine = &engine_analytic,
+                      .run = {.device = "cpu", .steps = 10, .warmup = 2, .timeout_s = 30}};
+    TRY(set_all(&p, e, number));
+    if (engine)
+        p.engine = engine;
+    TRY(check_run(&p));
+    TRY(check_plan(&p));
+    p.plan.model = p.model;
+    p.plan.platform = p.platform;
+    p.plan.json = true;
+    if (p.plan.time_limit_s <= 0)
+        p.plan.time_limit_s = NO_LIMIT_S; /* or results would depend on how busy the machine is */
+    *out = p;
+    p = (struct point){0};
+out:
+    point_free(&p);
+    return st;
+}
+
+void point_free(struct point *p)
+{
+    perturbation_free(&p->perturbation);
+    free(p->setting);
+    arena_free(&p->texts);
+    *p = (struct point){0};
+}
+
+/* ---- identity */
+
+static enum status put_file(const char *path, FILE *to)
+{
+    enum status st;
+    char *text = NULL, hex[DIGEST_HEX];
+    size_t length;
+    TRY(file_read(path, &text, &length));
+    digest_hex(text, length, hex);
+    fprintf(to, "file %s\n", hex);
+out:
+    free(text);
+    return st;
+}
+
+/* Contents of what is a file, for the settings say only its name. */
+static enum status put_files(const struct point *p, FILE *to)
+{
+    enum status st = STATUS_OK;
+    char *path = NULL;
+    if (p->model && access(p->model, F_OK) == 0)
+        TRY(put_file(p->model, to));
+    if (p->plan_file)
+        TRY(put_file(p->plan_file, to));
+    if (p->platform) {
+        TRY(load_platform(p->platform, &path));
+        TRY(put_file(path, to));
+    }
+out:
+    free(path);
+    return st;
+}
+
+enum status point_hash(const struct point *p, char hash[DIGEST_HEX])
+{
+    char *text = NULL;
+    size_t length;
+    FILE *to = open_memstream(&text, &length);
+    if (!to)
+        return error_set(STATUS_NOMEM, "out of memory");
+    fprintf(to, "%s\nengine=%s\n", foreline_version, point_engine(p));
+    for (size_t i = 0; i < p->settings; i++)
+        if (strcmp(p->setting[i]->key, "engine") != 0)
+            fprintf(to, "%s=%s\n", p->setting[i]->key, p->setting[i]->value);
+    enum status st = put_files(p, to);
+    if (fclose(to) != 0 && st == STATUS_OK)
+        st = error_set(STATUS_NOMEM, "out of memory");
+    if (st == STATUS_OK)
+        digest_hex(text, length, hash);
+    free(text);
     return st;
 }

@@ -1,16 +1,15 @@
-/* Plans and predictions of a sweep's points. */
+/* The plan of a point, and what a prediction or a run of it comes to. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/clock.h"
 #include "core/provenance.h"
 #include "core/text.h"
 #include "exec/random.h"
+#include "study/point.h"
 #include "study/summary.h"
-#include "study/sweep_point.h"
 
 /* ---- noise: what a planner believes that has measured badly */
 
@@ -38,7 +37,7 @@ static void disturb(double noise, uint64_t seed, struct model *m, struct topolog
 /* ---- evaluation */
 
 /* Load unless it is the last one. */
-static enum status need_model(struct sweep_cache *c, const char *name)
+static enum status need_model(struct point_cache *c, const char *name)
 {
     enum status st;
     if (c->model_name && !strcmp(c->model_name, name))
@@ -52,7 +51,7 @@ out:
     return st;
 }
 
-static enum status need_platform(struct sweep_cache *c, const char *name)
+static enum status need_platform(struct point_cache *c, const char *name)
 {
     enum status st;
     if (c->platform_name && !strcmp(c->platform_name, name))
@@ -67,14 +66,14 @@ out:
     return st;
 }
 
-void sweep_cache_free(struct sweep_cache *c)
+void point_cache_free(struct point_cache *c)
 {
     free(c->model_name);
     free(c->platform_name);
     free(c->path);
     model_free(&c->model);
     topology_free(&c->topology);
-    *c = (struct sweep_cache){0};
+    *c = (struct point_cache){0};
 }
 
 /* As many replicas of everything as there are devices for. */
@@ -87,8 +86,8 @@ static void fill(const struct topology *t, struct plan_arguments *a)
     a->replicas = replicas ? replicas : 1;
 }
 
-static enum status make_plan(const struct sweep_point *p, const struct model *m,
-                             const struct topology *t, const char *path, struct plan *out)
+static enum status make_plan(const struct point *p, const struct model *m, const struct topology *t,
+                             const char *path, struct plan *out)
 {
     struct plan_arguments a = p->plan;
     struct evaluation_context context = {
@@ -103,7 +102,7 @@ static enum status make_plan(const struct sweep_point *p, const struct model *m,
     return plan_make(&a, &context, out);
 }
 
-static enum status make_plan_in_noise(const struct sweep_point *p, const struct sweep_cache *c,
+static enum status make_plan_in_noise(const struct point *p, const struct point_cache *c,
                                       struct plan *out)
 {
     enum status st;
@@ -121,7 +120,7 @@ out:
     return st;
 }
 
-static enum status read_plan(const struct sweep_point *p, struct sweep_cache *c, struct plan *out)
+static enum status read_plan(const struct point *p, struct point_cache *c, struct plan *out)
 {
     enum status st;
     struct json_document d = {0};
@@ -138,7 +137,7 @@ out:
     return st;
 }
 
-static enum status obtain_plan(const struct sweep_point *p, struct sweep_cache *c, struct plan *out)
+static enum status obtain_plan(const struct point *p, struct point_cache *c, struct plan *out)
 {
     enum status st;
     if (p->plan_file)
@@ -190,8 +189,8 @@ static void describe_run(const struct measurement *m, struct point_result *r)
 }
 
 /* Run a plan, by way of files. */
-static enum status run(const struct sweep_point *p, const struct sweep_cache *c,
-                       const struct plan *plan, struct measurement *out)
+static enum status run(const struct point *p, const struct point_cache *c, const struct plan *plan,
+                       struct measurement *out)
 {
     enum status st;
     const struct provenance by = {
@@ -215,8 +214,27 @@ out:
     return st;
 }
 
-static enum status predict(const struct sweep_point *p, struct sweep_cache *c,
-                           struct point_result *r)
+enum status point_write_plan(const struct point *p, const char *path, const struct provenance *by)
+{
+    enum status st;
+    struct point_cache c = {0};
+    struct plan plan = {0};
+    TRY(obtain_plan(p, &c, &plan));
+    TRY(plan_write(&plan, &c.model, &c.topology, path, by));
+out:
+    plan_free(&plan);
+    point_cache_free(&c);
+    return st;
+}
+
+enum status point_plan(const struct plan_arguments *a, const char *path,
+                       const struct provenance *by)
+{
+    const struct point p = {.model = a->model, .platform = a->platform, .plan = *a};
+    return point_write_plan(&p, path, by);
+}
+
+static enum status predict(const struct point *p, struct point_cache *c, struct point_result *r)
 {
     enum status st;
     struct plan plan = {0};
@@ -240,13 +258,12 @@ out:
     return st;
 }
 
-void sweep_point_evaluate(const struct sweep_point *p, struct sweep_cache *cache,
-                          struct point_result *out)
+void point_evaluate(const struct point *p, struct point_cache *cache, struct point_result *out)
 {
     struct point_result r = {.status = POINT_OK};
     double begin = clock_cpu();
     enum status st = predict(p, cache, &r);
-    snprintf(r.engine, sizeof r.engine, "%s", sweep_point_engine(p));
+    snprintf(r.engine, sizeof r.engine, "%s", point_engine(p));
     if (st != STATUS_OK) {
         bool hopeless = st == STATUS_INVALID || st == STATUS_INFEASIBLE || st == STATUS_USAGE ||
                         st == STATUS_PARSE || st == STATUS_UNSUPPORTED;
