@@ -11,26 +11,6 @@
 #include "exec/calibrate/calibrate.h"
 #include "topologies/write.h"
 
-static const char *device = "cpu", *dtype = "fp32", *transport = "tcp", *output, *matrix;
-static size_t ranks = 2, repeats = 5;
-static bool table, json;
-
-static const struct option_spec options[] = {
-    {OPTION_STRING, "device", &device, "cpu|cuda",
-     "what to measure; cuda: one GPU, by foreline-worker-cuda"},
-    {OPTION_STRING, "dtype", &dtype, "fp32|bf16", "of activations; bf16 is for cuda"},
-    {OPTION_STRING, "transport", &transport, "tcp|mpi", "what carries the messages"},
-    {OPTION_SIZE, "ranks", &ranks, "N", "processes that measure at the same time"},
-    {OPTION_SIZE, "repeats", &repeats, "N", "timed repetitions; the median counts"},
-    {OPTION_STRING, "output", &output, "FILE", "write the platform as SimGrid XML (also -o)"},
-    {OPTION_STRING, "matrix", &matrix, "FILE",
-     "write latency and bandwidth of every pair of ranks, tab-separated ('-': stdout)"},
-    {OPTION_FLAG, "table", &table, NULL,
-     "print messages and collectives size by size as nccl-tests do"},
-    {OPTION_FLAG, "json", &json, NULL, "print the topology as JSON, SI units"},
-    {.type = OPTION_END},
-};
-
 static void print(const struct topology *t, const struct calibrate_spread *spread)
 {
     char a[UNITS_TEXT], b[UNITS_TEXT];
@@ -61,7 +41,7 @@ static const char *timing_name(const struct calibrate_timing *t)
     return t->collective ? collective_kind_name[t->kind] : "send";
 }
 
-static void print_table(const struct calibration *c)
+static void print_table(const struct calibration *c, const char *transport)
 {
     const char *name = "";
     size_t n = c->topology.n;
@@ -84,43 +64,39 @@ static void print_table(const struct calibration *c)
     }
 }
 
-static enum status calibrate(int argc, char **argv)
+static enum status calibrate(struct invocation *in)
 {
     enum status st;
+    const struct arguments *a = &in->a;
     struct calibration c = {0};
-    struct provenance by = command_provenance(0);
     char host[256] = "";
-
-    (void)argv;
-    if (argc != 0)
-        return error_set(STATUS_USAGE, "expected no operands, got %d", argc);
-    const bool gpu = !strcmp(device, "cuda"), half = !strcmp(dtype, "bf16");
-    if (!gpu && strcmp(device, "cpu") != 0)
-        return error_set(STATUS_USAGE, "--device %s: expected cpu or cuda", device);
-    if (!half && strcmp(dtype, "fp32") != 0)
-        return error_set(STATUS_USAGE, "--dtype %s: expected fp32 or bf16", dtype);
+    const bool gpu = !strcmp(a->device, "cuda"), half = !strcmp(a->dtype, "bf16");
+    const struct calibrate_options o = {
+        .ranks = gpu ? 1 : a->ranks,
+        .half = half,
+        .repeats = a->repeats,
+        .progress = isatty(STDERR_FILENO),
+        .transport = a->transport,
+    };
+    if (in->operands != 0)
+        return error_set(STATUS_USAGE, "expected no operands, got %d", in->operands);
+    TRY(arguments_check(a, (gpu ? TAKES(CALIBRATE_CUDA) : TAKES(CALIBRATE_CPU)) |
+                               (a->json ? TAKES(CALIBRATE_JSON) : 0)));
     if (half && !gpu)
         return error_set(STATUS_USAGE, "--dtype bf16: device cpu computes in fp32 only");
-    const struct calibrate_options o = {
-        .ranks = gpu ? 1 : ranks,
-        .half = half,
-        .repeats = repeats,
-        .progress = isatty(STDERR_FILENO),
-        .transport = transport,
-    };
     TRY(gpu ? calibrate_cuda(&o, &c) : calibrate_cpu(&o, &c));
     if (gethostname(host, sizeof host - 1) == 0)
-        by.host = host;
-    if (output)
-        TRY(topology_write_platform(&c.topology, output, &by));
-    if (matrix)
-        TRY(calibration_write_matrix(&c, matrix));
-    if (json)
-        TRY(topology_write(&c.topology, "-", &by));
+        in->by.host = host;
+    if (a->output)
+        TRY(topology_write_platform(&c.topology, a->output, &in->by));
+    if (a->matrix)
+        TRY(calibration_write_matrix(&c, a->matrix));
+    if (a->json)
+        TRY(topology_write(&c.topology, "-", &in->by));
     else
         print(&c.topology, &c.spread);
-    if (table && !json)
-        print_table(&c);
+    if (a->table)
+        print_table(&c, a->transport);
 out:
     calibration_free(&c);
     return st;
@@ -148,6 +124,5 @@ const struct command command_calibrate = {
         "\n"
         "The platform file has one host per rank, rank0, rank1, ..., with the measured rates as\n"
         "properties: `foreline plan --platform FILE` predicts with them.",
-    .options = options,
-    .run = calibrate,
+    .call = calibrate,
 };

@@ -9,15 +9,6 @@
 #include "core/file.h"
 #include "study/report.h"
 
-static const char *output, *question;
-
-static const struct option_spec options[] = {
-    {OPTION_STRING, "output", &output, "FILE",
-     "the page (also -o); default: DIR/report.html, or the database's name with .html"},
-    {OPTION_STRING, "question", &question, "TEXT", "what the page answers, as its title"},
-    {.type = OPTION_END},
-};
-
 static const char details[] =
     "Of a sweep's database: the experiment's text, its settings, the best plan for each "
     "combination\n"
@@ -43,23 +34,23 @@ static enum status name_page(const char *operand, bool directory, char *path, si
                                                : error_set(STATUS_INVALID, "too long a path");
 }
 
-static enum status report(int argc, char **argv)
+static enum status report(struct invocation *in)
 {
     enum status st;
+    const char *about = in->operand[0], *output = in->a.output;
     struct file_out f = {0};
     struct stat s;
     char path[4096];
-    const struct provenance by = command_provenance(0);
-    struct report_page page = {.question = question, .by = &by};
-    if (argc != 1)
+    struct report_page page = {.question = in->a.question, .by = &in->by};
+    if (in->operands != 1)
         return error_set(STATUS_USAGE, "expected report DATABASE or report DIR");
-    if (stat(argv[0], &s) != 0)
-        return error_set(STATUS_IO, "%s: %s", argv[0], strerror(errno));
+    if (stat(about, &s) != 0)
+        return error_set(STATUS_IO, "%s: %s", about, strerror(errno));
     bool directory = S_ISDIR(s.st_mode);
-    TRY(name_page(argv[0], directory, path, sizeof path));
+    TRY(name_page(about, directory, path, sizeof path));
     TRY(file_create(output ? output : path, &f));
     page.to = f.stream;
-    TRY(directory ? report_directory(&page, argv[0]) : report_sweep(&page, argv[0]));
+    TRY(directory ? report_directory(&page, about) : report_sweep(&page, about));
     TRY(file_commit(&f));
 out:
     report_page_free(&page);
@@ -72,6 +63,5 @@ const struct command command_report = {
     .synopsis = "DATABASE|DIR",
     .summary = "one self-contained HTML page about a sweep or a directory of results",
     .details = details,
-    .options = options,
-    .run = report,
+    .call = report,
 };

@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "core/text.h"
 #include "core/trace.h"
 #include "sim/engine.h"
 #include "sim/export/export.h"
 #include "study/evaluate.h"
-#include "study/interrupt.h"
 #include "study/load.h"
 #include "study/summary.h"
 #include "study/warn.h"

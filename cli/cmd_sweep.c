@@ -6,26 +6,9 @@
 #include <unistd.h>
 
 #include "cli/command.h"
-#include "study/interrupt.h"
+#include "cli/interrupt.h"
 #include "study/point.h"
 #include "study/rank.h"
-
-static const char *output, *export, *shard;
-static size_t workers;
-static bool list, retry;
-
-static const struct option_spec options[] = {
-    {OPTION_STRING, "output", &output, "FILE",
-     "the database (also -o; default: the experiment's name with .db, here)"},
-    {OPTION_FLAG, "list", &list, NULL, "print the points, compute nothing"},
-    {OPTION_STRING, "export", &export, "csv|tsv", "print every point instead of the best ones"},
-    {OPTION_SIZE, "workers", &workers, "N",
-     "processes (0: as many as cores; one under mpirun and srun, and where plans are run)"},
-    {OPTION_STRING, "shard", &shard, "I/N",
-     "only each N-th point, from the I-th on (1/N to N/N), into a database of its own"},
-    {OPTION_FLAG, "retry", &retry, NULL, "points that failed are tried again"},
-    {.type = OPTION_END},
-};
 
 /* ---- which part */
 
@@ -57,11 +40,12 @@ static void ask_launcher(size_t *rank, size_t *ranks)
     *ranks = 1;
 }
 
-static enum status choose_shard(struct sweep_run *run)
+static enum status choose_shard(const struct arguments *a, struct sweep_run *run)
 {
     size_t i, n;
+    const char *shard = a->shard;
     ask_launcher(&run->shard, &run->shards);
-    run->workers = workers || run->shards == 1 ? workers : 1;
+    run->workers = a->workers || run->shards == 1 ? a->workers : 1;
     if (!shard)
         return STATUS_OK;
     const char *slash = strchr(shard, '/');
@@ -75,11 +59,9 @@ static enum status choose_shard(struct sweep_run *run)
     return STATUS_OK;
 }
 
-/* ---- files */
-
 /* "DIR/NAME.db" or "DIR/NAME.shard-2-of-4.db". */
-static enum status name_database(const struct experiment *e, const struct sweep_run *run,
-                                 char **out)
+static enum status name_database(const char *output, const struct experiment *e,
+                                 const struct sweep_run *run, char **out)
 {
     size_t length, stem;
     FILE *to = open_memstream(out, &length);
@@ -120,31 +102,31 @@ out:
     return st;
 }
 
-static enum status run_experiment(const char *path, struct sweep *s, struct sweep_count *made)
+static enum status run_experiment(const struct invocation *in, struct sweep *s,
+                                  struct sweep_count *made)
 {
     enum status st;
-    struct sweep_run run = {.shards = 1, .retry = retry, .notes = stderr};
-    const struct provenance by = command_provenance(0);
+    const struct arguments *a = &in->a;
+    struct sweep_run run = {.shards = 1, .retry = a->retry, .notes = stderr};
     const struct experiment_check check = {point_check, NULL};
     char *database = NULL;
-    if (export && strcmp(export, "csv") != 0 && strcmp(export, "tsv") != 0)
-        return error_set(STATUS_USAGE, "--export: there are csv and tsv, not '%s'", export);
-    TRY(choose_shard(&run));
+    TRY(arguments_check(a, a->list ? TAKES(SWEEP_LIST) : TAKES(SWEEP)));
+    TRY(choose_shard(a, &run));
     run.progress = isatty(STDERR_FILENO) ? stderr : NULL;
-    TRY(experiment_read(path, &check, &s->e));
+    TRY(experiment_read(in->operand[0], &check, &s->e));
     TRY(sweep_identify(s));
-    if (list) {
+    if (a->list) {
         sweep_print_list(s, stdout);
         goto out;
     }
-    TRY(name_database(&s->e, &run, &database));
+    TRY(name_database(a->output, &s->e, &run, &database));
     run.stop = interrupt_catch();
-    st = sweep_compute(s, database, &by, &run, made);
+    st = sweep_compute(s, database, &in->by, &run, made);
     interrupt_release();
     TRY(st);
     TRY(tell(s, database, made));
-    if (export)
-        TRY(sweep_print_rows(s, NULL, NULL, !strcmp(export, "csv") ? ',' : '\t', stdout));
+    if (a->export)
+        TRY(sweep_print_rows(s, NULL, NULL, !strcmp(a->export, "csv") ? ',' : '\t', stdout));
     else if (run.shards == 1 && made->missing == 0)
         TRY(best_print(s, stdout));
 out:
@@ -152,13 +134,14 @@ out:
     return st;
 }
 
-static enum status sweep(int argc, char **argv)
+static enum status sweep(struct invocation *in)
 {
-    if (argc != 1)
-        return error_set(STATUS_USAGE, "expected one experiment file, got %d operands", argc);
+    if (in->operands != 1)
+        return error_set(STATUS_USAGE, "expected one experiment file, got %d operands",
+                         in->operands);
     struct sweep s = {0};
     struct sweep_count made = {0};
-    enum status st = run_experiment(argv[0], &s, &made);
+    enum status st = run_experiment(in, &s, &made);
     sweep_free(&s);
     if (st == STATUS_OK && made.missing > 0) { /* status 130, and shells stop their loops */
         fflush(stdout);
@@ -186,6 +169,5 @@ const struct command command_sweep = {
         "them takes these in, and adds the finalists.\n"
         "\n"
         "Points that are impossible or do not fit into memory are rows with a reason.",
-    .options = options,
-    .run = sweep,
+    .call = sweep,
 };

@@ -1,3 +1,4 @@
+/* Help texts and man pages. */
 #include "cli/manual.h"
 
 #include <stdbool.h>
@@ -9,7 +10,10 @@ void manual_help(const struct command *c, FILE *out)
     if (c->details)
         fprintf(out, "\n%s\n", c->details);
     fputs("\noptions:\n", out);
-    option_print(c->options, out);
+    if (c->options)
+        option_print(c->options, out);
+    else
+        settings_print(settings_takers(c->name), out);
 }
 
 /* Text for troff: hyphens, backslashes, and a dot or quote at the start of a line. */
@@ -38,21 +42,32 @@ static void page_head(const char *name, const char *summary, FILE *out)
     fputs("\n.SH SYNOPSIS\n.B foreline\n", out);
 }
 
-static void put_options(const struct option_spec *o, FILE *out)
+static void put_option(const char *name, const char *argument, const char *help, FILE *out)
 {
-    fputs(".SH OPTIONS\n", out);
-    for (; o->type != OPTION_END; o++) {
-        fputs(".TP\n\\fB\\-\\-", out);
-        put_troff(o->name, out);
+    fputs(".TP\n\\fB\\-\\-", out);
+    put_troff(name, out);
+    fputs("\\fR", out);
+    if (argument) {
+        fputs(" \\fI", out);
+        put_troff(argument, out);
         fputs("\\fR", out);
-        if (o->argument) {
-            fputs(" \\fI", out);
-            put_troff(o->argument, out);
-            fputs("\\fR", out);
-        }
-        fputc('\n', out);
-        put_troff(o->help, out);
-        fputc('\n', out);
+    }
+    fputc('\n', out);
+    put_troff(help, out);
+    fputc('\n', out);
+}
+
+static void put_options(const struct command *c, FILE *out)
+{
+    char text[1024];
+    uint64_t takers = settings_takers(c->name);
+    fputs(".SH OPTIONS\n", out);
+    for (const struct option_spec *o = c->options; o && o->type != OPTION_END; o++)
+        put_option(o->name, o->argument, o->help, out);
+    for (size_t i = 0; !c->options && i < settings_table_n; i++) {
+        setting_describe(&settings_table[i], text, sizeof text);
+        if (settings_table[i].takers & takers)
+            put_option(settings_table[i].name, settings_table[i].unit, text, out);
     }
 }
 
@@ -84,7 +99,7 @@ int manual_page(const char *name, FILE *out)
         fputs("\n.SH DESCRIPTION\n.nf\n", out);
         put_troff(c->details ? c->details : c->summary, out);
         fputs("\n.fi\n", out);
-        put_options(c->options, out);
+        put_options(c, out);
         return 0;
     }
     return 2;

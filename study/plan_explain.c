@@ -9,7 +9,7 @@
 #include "study/planning.h"
 
 /* Tensors that leave a stage for later ones. */
-static enum status print_cuts(const struct loaded_plan *p)
+static enum status print_cuts(const struct loaded_plan *p, FILE *out)
 {
     enum status st = STATUS_OK;
     const struct model *m = &p->model;
@@ -21,7 +21,7 @@ static enum status print_cuts(const struct loaded_plan *p)
     for (uint32_t s = 0; s < p->plan.stages; s++)
         for (size_t k = 0; k < p->plan.stage[s].ops; k++)
             stage_of[p->plan.stage[s].op[k]] = s;
-    printf("\n%-12s %-12s %s\n", "from -> to", "bytes", "tensors, per microbatch");
+    fprintf(out, "\n%-12s %-12s %s\n", "from -> to", "bytes", "tensors, per microbatch");
     for (uint32_t from = 0; from < p->plan.stages; from++)
         for (uint32_t to = from + 1; to < p->plan.stages; to++) {
             double sum = 0;
@@ -29,11 +29,11 @@ static enum status print_cuts(const struct loaded_plan *p)
             for (size_t k = 0; k < n; k++)
                 sum += (double)m->op[op[k]].output_bytes * p->plan.microbatch_size;
             if (n > 0)
-                printf("%4u -> %-4u %-12s ", from, to, units_print(UNIT_BYTES, sum, bytes));
+                fprintf(out, "%4u -> %-4u %-12s ", from, to, units_print(UNIT_BYTES, sum, bytes));
             for (size_t k = 0; k < n && k < 4; k++)
-                printf("%s%s", k ? ", " : "", m->op[op[k]].name);
+                fprintf(out, "%s%s", k ? ", " : "", m->op[op[k]].name);
             if (n > 0)
-                printf("%s\n", n > 4 ? ", ..." : "");
+                fprintf(out, "%s\n", n > 4 ? ", ..." : "");
             free(op);
             op = NULL;
         }
@@ -74,7 +74,7 @@ static void apply(struct program *p, enum change change, uint32_t stage)
 
 /* Simulate the program with one thing twice as good. */
 static enum status what_if(const struct loaded_plan *p, enum change change, uint32_t stage,
-                           double iteration_s)
+                           double iteration_s, FILE *out)
 {
     enum status st;
     struct program program = {0};
@@ -92,38 +92,39 @@ static enum status what_if(const struct loaded_plan *p, enum change change, uint
                  change == FASTER_COMPUTE     ? "all stages computed twice as fast"
                  : change == SMALLER_MESSAGES ? "activations moved twice as fast"
                                               : "gradients were summed twice as fast");
-    printf("  if %-40s %11s  %+.1f %%\n", what, units_print(UNIT_SECONDS, m.iteration_s, time),
-           100 * (m.iteration_s / iteration_s - 1));
+    fprintf(out, "  if %-40s %11s  %+.1f %%\n", what,
+            units_print(UNIT_SECONDS, m.iteration_s, time),
+            100 * (m.iteration_s / iteration_s - 1));
 out:
     measurement_free(&m);
     program_free(&program);
     return st;
 }
 
-enum status plan_explain(const char *path)
+enum status plan_explain(const char *path, FILE *out)
 {
     enum status st;
     struct loaded_plan p = {0};
     struct measurement quick = {0}, thorough = {0};
     char text[AUTO_REASON], time[UNITS_TEXT];
     TRY(load_plan(path, &p));
-    plan_print_stages(&p.plan, &p.model, &p.topology);
-    TRY(print_cuts(&p));
+    plan_print_stages(&p.plan, &p.model, &p.topology, out);
+    TRY(print_cuts(&p, out));
     const struct evaluation_context context = {
         .model = &p.model, .topology = &p.topology, .platform = p.platform};
     TRY(evaluate_program(&p.program, &context, &engine_analytic, &quick, NULL));
     TRY(evaluate_program(&p.program, &context, &engine_simgrid, &thorough, NULL));
     evaluate_reason(&thorough, text);
-    printf("\niteration %s", units_print(UNIT_SECONDS, thorough.iteration_s, time));
-    printf(" on SimGrid (%s without contention): %s\n",
-           units_print(UNIT_SECONDS, quick.iteration_s, time), text);
+    fprintf(out, "\niteration %s", units_print(UNIT_SECONDS, thorough.iteration_s, time));
+    fprintf(out, " on SimGrid (%s without contention): %s\n",
+            units_print(UNIT_SECONDS, quick.iteration_s, time), text);
     uint32_t slowest = slowest_stage(&p.program);
     for (int change = 0; change < CHANGES; change++) {
         bool alone = p.plan.stages == 1;
         if ((alone && (change == FASTER_STAGE || change == SMALLER_MESSAGES)) ||
             (p.program.groups == 0 && change == SMALLER_GRADIENTS))
             continue;
-        TRY(what_if(&p, (enum change)change, slowest, thorough.iteration_s));
+        TRY(what_if(&p, (enum change)change, slowest, thorough.iteration_s, out));
     }
 out:
     measurement_free(&quick);

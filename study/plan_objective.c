@@ -4,11 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/command.h"
 #include "core/json.h"
 #include "core/units.h"
 #include "partition/published/objective.h"
-#include "study/interrupt.h"
 #include "study/planning.h"
 
 /* "4,4" or "1e9,25GiBps": the items of a list, at most OBJECTIVE_LEVELS. */
@@ -64,7 +62,7 @@ static enum status parse_counts(const char *option, const char *text, size_t *ou
     return st;
 }
 
-static enum status make_request(const struct plan_arguments *a, struct objective_request *r)
+static enum status make_request(const struct arguments *a, struct objective_request *r)
 {
     enum status st;
     size_t bandwidths = 0;
@@ -90,11 +88,11 @@ out:
     return st;
 }
 
-static void print_json(const struct objective *o, const struct objective_result *r)
+static void print_json(const struct objective *o, const struct objective_result *r,
+                       const struct provenance *by)
 {
     struct json_writer w = {.stream = stdout};
-    struct provenance by = command_provenance(0);
-    json_put_header(&w, "foreline-planning", 1, &by);
+    json_put_header(&w, "foreline-planning", 1, by);
     json_put_string(&w, "algorithm", r->algorithm);
     json_put_string(&w, "objective", o->name);
     json_put_string(&w, "unit", o->unit);
@@ -148,7 +146,8 @@ static void print_result(const struct objective *o, const struct objective_resul
     }
 }
 
-enum status plan_by_objective(const struct plan_arguments *a)
+enum status plan_by_objective(const struct arguments *a, const struct provenance *by,
+                              const volatile int *stop)
 {
     enum status st;
     const struct objective *o;
@@ -173,7 +172,7 @@ enum status plan_by_objective(const struct plan_arguments *a)
         TRY(load_topology(a->platform, &t, &path));
         request.topology = &t;
     }
-    request.stop = interrupt_catch();
+    request.stop = stop;
     if (a->score) {
         if (!o->score)
             return error_set(STATUS_UNSUPPORTED, "objective %s cannot score a split", o->name);
@@ -182,25 +181,14 @@ enum status plan_by_objective(const struct plan_arguments *a)
     } else {
         TRY(objective_solve(o, chosen ? a->algorithm : NULL, &request, &result));
         if (a->json)
-            print_json(o, &result);
+            print_json(o, &result, by);
         else
             print_result(o, &result);
     }
 out:
-    interrupt_release();
     objective_result_free(&result);
     topology_free(&t);
     free(path);
     model_free(&m);
     return st;
-}
-
-void plan_list_objectives(void)
-{
-    for (size_t i = 0; i < objectives_n; i++)
-        for (size_t k = 0; k < objectives[i]->algorithms; k++) {
-            const struct objective_algorithm *al = objectives[i]->algorithm[k];
-            printf("%-10s --objective %-10s %s; %s\n", al->name, objectives[i]->name, al->summary,
-                   al->guarantee);
-        }
 }

@@ -1,42 +1,21 @@
 /* Settings of a point: one by one for an experiment that is read, and all of a point together. */
 #include "study/point.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/file.h"
 #include "core/provenance.h"
-#include "core/text.h"
 #include "partition/partition.h"
 #include "sim/engine.h"
-#include "study/option.h"
 
 enum { NO_LIMIT_S = 1000000000 };
+static const uint64_t keys = TAKES(KEY_POINT) | TAKES(KEY_PLAN);
+static const double timeout_s = 30;
 
 /* ---- settings */
-
-static const char *algorithm_name(size_t i)
-{
-    return i == 0 ? "auto" : collective_algorithms[i - 1].name;
-}
-
-static enum status set_collective(struct point *p, const char *value)
-{
-    size_t n = 1, i;
-    while (algorithm_name(n))
-        n++;
-    if (text_find("collective algorithm", value, algorithm_name, n, &i) != STATUS_OK)
-        return error_context(STATUS_USAGE, "collective");
-    p->collective.algorithm = i > 0 ? algorithm_name(i) : NULL;
-    return STATUS_OK;
-}
-
-/* The simulators, then what runs plans. */
-static const char *engine_name(size_t i)
-{
-    return i < engines_n ? engines[i]->name : point_engines[i - engines_n];
-}
 
 bool point_engine_runs(const char *name)
 {
@@ -46,171 +25,50 @@ bool point_engine_runs(const char *name)
     return false;
 }
 
-const char *point_engine(const struct point *p)
-{
-    return p->engine ? p->engine->name : p->run.engine;
-}
-
-static enum status set_engine(struct point *p, const char *value)
-{
-    size_t i;
-    if (text_find("engine", value, engine_name, engines_n + point_engines_n, &i) != STATUS_OK)
-        return STATUS_USAGE;
-    p->engine = i < engines_n ? engines[i] : NULL;
-    p->run.engine = i < engines_n ? NULL : engine_name(i);
-    return STATUS_OK;
-}
-
-static enum status set_compute(struct point *p, const char *value)
-{
-    p->run.compute = value;
-    if (strcmp(value, "real") != 0 && strcmp(value, "paced") != 0)
-        return error_set(STATUS_USAGE, "'%s', expected real or paced", value);
-    return STATUS_OK;
-}
-
-static enum status set_device(struct point *p, const char *value)
-{
-    p->run.device = value;
-    return strcmp(value, "cpu") && strcmp(value, "cuda")
-               ? error_set(STATUS_USAGE, "'%s', expected cpu or cuda", value)
-               : STATUS_OK;
-}
-
-static enum status set_steps(struct point *p, const char *value)
-{
-    const struct option_spec o = {OPTION_SIZE, "steps", &p->run.steps, "N", ""};
-    return option_set(&o, value);
-}
-
-static enum status set_warmup(struct point *p, const char *value)
-{
-    const struct option_spec o = {OPTION_SIZE, "warmup", &p->run.warmup, "N", ""};
-    return option_set(&o, value);
-}
-
-static enum status set_protocols(struct point *p, const char *value)
-{
-    const struct option_spec o = {OPTION_FLAG, "nccl-protocols", &p->collective.nccl_protocols,
-                                  NULL, ""};
-    return option_set(&o, value);
-}
-
-static enum status set_jitter(struct point *p, const char *value)
-{
-    return perturbation_parse_jitter(value, &p->perturbation.jitter);
-}
-
-static enum status set_slow(struct point *p, const char *value)
-{
-    return strcmp(value, "none") != 0 ? perturbation_add_slow(&p->perturbation, value) : STATUS_OK;
-}
-
-static enum status set_noise(struct point *p, const char *value)
-{
-    enum status st = perturbation_parse_jitter(value, &p->noise);
-    if (st == STATUS_OK && p->noise >= 1)
-        st = error_set(STATUS_USAGE, "'%s' leaves nothing, expected less than 100%%", value);
-    return st;
-}
-
-static enum status set_seed(struct point *p, const char *value)
-{
-    size_t seed = 0;
-    const struct option_spec o = {OPTION_SIZE, "seed", &seed, "N", ""};
-    enum status st = option_set(&o, value);
-    if (st == STATUS_OK)
-        p->plan.seed = p->perturbation.seed = seed;
-    return st;
-}
-
-static enum status set_plan(struct point *p, const char *value)
-{
-    p->plan_file = value;
-    return STATUS_OK;
-}
-
-/* Part of a name, put together in point_make(). */
-static enum status set_part(struct point *p, const char *value)
-{
-    (void)p;
-    (void)value;
-    return STATUS_OK;
-}
-
-static enum status set_devices(struct point *p, const char *value)
-{
-    size_t n = 0;
-    const struct option_spec o = {OPTION_SIZE, "devices", &n, "N", ""};
-    (void)p;
-    enum status st = option_set(&o, value);
-    return st == STATUS_OK && n == 0 ? error_set(STATUS_USAGE, "devices: expected at least 1") : st;
-}
-
-static const struct word {
-    const char *name;
-    enum status (*set)(struct point *p, const char *value);
-} words[] = {
-    {"model", set_part},      {"platform", set_part},
-    {"devices", set_devices}, {"plan", set_plan},
-    {"engine", set_engine},   {"collective", set_collective},
-    {"jitter", set_jitter},   {"nccl-protocols", set_protocols},
-    {"slow", set_slow},       {"noise", set_noise},
-    {"seed", set_seed},       {"compute", set_compute},
-    {"steps", set_steps},     {"warmup", set_warmup},
-    {"device", set_device},   {"model.KEY", NULL},
-    {"platform.KEY", NULL},   {"plan.OPTION", NULL},
-};
-enum { WORDS = sizeof words / sizeof *words };
-
-static const char *word_name(size_t i)
-{
-    return words[i].name;
-}
-
 static bool begins(const char *key, const char *prefix)
 {
     return !strncmp(key, prefix, strlen(prefix)) && key[strlen(prefix)];
 }
 
+/* Parts of names are put together in compose(). */
 static enum status set(struct point *p, const char *key, const char *value)
 {
-    size_t i;
+    enum status st;
+    if (begins(key, "model.") || begins(key, "platform."))
+        return STATUS_OK;
     if (!strcmp(key, "plan.replicas") && !strcmp(value, "fill")) {
         p->fill = true;
         return STATUS_OK;
     }
-    if (begins(key, "plan."))
-        return plan_set(&p->plan, key + strlen("plan."), value);
-    if (begins(key, "model.") || begins(key, "platform."))
-        return STATUS_OK;
-    if (text_find("setting", key, word_name, WORDS, &i) != STATUS_OK)
-        return STATUS_USAGE;
-    if (!words[i].set)
-        return error_set(STATUS_USAGE, "no setting is called '%s'", key);
-    enum status st = words[i].set(p, value);
-    return st == STATUS_OK || st == STATUS_NOMEM ? st : error_context(STATUS_USAGE, "%s", key);
+    TRY(arguments_set(&p->a, keys, key, value));
+    if (!strcmp(key, "noise") && p->a.noise >= 1)
+        return error_set(STATUS_USAGE, "noise: '%s' leaves nothing, expected less than 100%%",
+                         value);
+    if (!strcmp(key, "slow") && strcmp(value, "none") != 0 &&
+        (st = perturbation_add_slow(&p->perturbation, value)) != STATUS_OK)
+        return st == STATUS_NOMEM ? st : error_context(STATUS_USAGE, "slow");
+out:
+    return st;
 }
 
 /* Does the plan know its algorithm, and are its counts possible? */
 static enum status check_plan(const struct point *p)
 {
     const struct partition_algorithm *known;
-    struct plan_arguments a = p->plan; /* the check may change it */
-    struct partition_request request;
+    struct arguments a = p->a; /* the check may change it */
     if (strcmp(a.algorithm, "auto") != 0 && partition_find(a.algorithm, &known) != STATUS_OK)
         return error_context(STATUS_USAGE, "plan.algorithm (besides auto)");
-    enum status st = plan_request(&a, &request);
-    return st == STATUS_OK ? plan_check_arguments(&a) : st;
+    return plan_settle(&a);
 }
 
 enum status point_check(void *context, const char *key, const char *value)
 {
-    struct point p = {.plan = plan_defaults};
+    enum status st;
+    struct point p = {.a = arguments_defaults(keys)};
     (void)context;
-    enum status st = set(&p, key, value);
-    if (st == STATUS_OK)
-        st = check_plan(&p);
+    TRY(set(&p, key, value));
+    TRY(check_plan(&p));
+out:
     perturbation_free(&p.perturbation);
     return st;
 }
@@ -255,56 +113,88 @@ static enum status compose(struct point *p, const char *prefix, const char *base
     return *out ? STATUS_OK : error_set(STATUS_NOMEM, "out of memory");
 }
 
-/* What is of simulations only, and what a run needs. */
-static enum status check_run(const struct point *p)
-{
-    if (p->engine)
-        return STATUS_OK;
-    if (p->perturbation.jitter > 0 || p->perturbation.n > 0 || p->collective.algorithm ||
-        p->collective.nccl_protocols)
-        return error_set(STATUS_USAGE,
-                         "engine %s runs plans: jitter, slow and collectives are of simulations",
-                         p->run.engine);
-    return point_check_run(&p->run);
-}
+/* ---- a whole point */
 
 static enum status set_all(struct point *p, const struct experiment *e, size_t number)
 {
     enum status st;
-    const char *model = experiment_value(e, number, "model"),
-               *platform = experiment_value(e, number, "platform");
     TRY(experiment_settings(e, number, &p->setting, &p->settings));
     for (size_t i = 0; i < p->settings; i++)
         TRY(set(p, p->setting[i]->key, p->setting[i]->value));
-    if (!p->plan_file && (!model || !platform))
+    if (!p->a.plan_file && (!p->a.model || !p->a.platform))
         return error_set(STATUS_USAGE, "model and platform are needed, or plan");
-    if (p->plan_file && model)
+    if (p->a.plan_file && p->a.model)
         return error_set(STATUS_USAGE, "plan: a plan file says its model itself");
-    if (model)
-        TRY(compose(p, "model.", model, &p->model));
-    if (platform)
-        TRY(compose(p, "platform.", platform, &p->platform));
+    if (p->a.model)
+        TRY(compose(p, "model.", p->a.model, &p->a.model));
+    if (p->a.platform)
+        TRY(compose(p, "platform.", p->a.platform, &p->a.platform));
+    TRY(check_plan(p));
 out:
     return st;
+}
+
+static struct point_run run_of(const struct arguments *a)
+{
+    return (struct point_run){.engine = a->engine,
+                              .device = a->device,
+                              .compute = a->compute,
+                              .steps = a->steps,
+                              .warmup = a->warmup};
+}
+
+enum status point_run_of(const struct experiment *e, size_t number, struct point_run *out)
+{
+    static const char *const names[] = {"engine", "device", "compute", "steps", "warmup"};
+    enum status st = STATUS_OK;
+    struct arguments a = arguments_defaults(keys);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *value = experiment_value(e, number, names[i]);
+        if (value)
+            TRY(arguments_set(&a, keys, names[i], value));
+    }
+    *out = run_of(&a);
+out:
+    return st;
+}
+
+/* What simulates the point, with which options; or what runs it, which knows no such options. */
+static enum status choose_engine(struct point *p, const struct engine *engine)
+{
+    const struct arguments *a = &p->a;
+    bool automatic = !a->collective || !strcmp(a->collective, "auto");
+    p->engine = engine;
+    p->collective = (struct collective_options){.algorithm = automatic ? NULL : a->collective,
+                                                .nccl_protocols = a->nccl_protocols};
+    p->perturbation.jitter = a->jitter;
+    p->perturbation.seed = arguments_given(a, "seed") ? a->seed : 0;
+    if (!engine && !point_engine_runs(a->engine))
+        return engine_find(a->engine, &p->engine);
+    if (engine)
+        return STATUS_OK;
+    p->run = run_of(a);
+    p->run.timeout_s = timeout_s;
+    if (a->jitter > 0 || p->perturbation.n > 0 || !automatic || a->nccl_protocols)
+        return error_set(STATUS_USAGE,
+                         "engine %s runs plans: jitter, slow and collectives are of simulations",
+                         a->engine);
+    return point_check_run(&p->run);
+}
+
+const char *point_engine(const struct point *p)
+{
+    return p->engine ? p->engine->name : p->run.engine;
 }
 
 enum status point_make(const struct experiment *e, size_t number, const struct engine *engine,
                        struct point *out)
 {
     enum status st;
-    struct point p = {.plan = plan_defaults,
-                      .engine = &engine_analytic,
-                      .run = {.device = "cpu", .steps = 10, .warmup = 2, .timeout_s = 30}};
+    struct point p = {.a = arguments_defaults(keys)};
     TRY(set_all(&p, e, number));
-    if (engine)
-        p.engine = engine;
-    TRY(check_run(&p));
-    TRY(check_plan(&p));
-    p.plan.model = p.model;
-    p.plan.platform = p.platform;
-    p.plan.json = true;
-    if (p.plan.time_limit_s <= 0)
-        p.plan.time_limit_s = NO_LIMIT_S; /* or results would depend on how busy the machine is */
+    TRY(choose_engine(&p, engine));
+    if (p.a.time_limit_s <= 0)
+        p.a.time_limit_s = NO_LIMIT_S; /* or results would depend on how busy the machine is */
     *out = p;
     p = (struct point){0};
 out:
@@ -340,12 +230,12 @@ static enum status put_files(const struct point *p, FILE *to)
 {
     enum status st = STATUS_OK;
     char *path = NULL;
-    if (p->model && access(p->model, F_OK) == 0)
-        TRY(put_file(p->model, to));
-    if (p->plan_file)
-        TRY(put_file(p->plan_file, to));
-    if (p->platform) {
-        TRY(load_platform(p->platform, &path));
+    if (p->a.model && access(p->a.model, F_OK) == 0)
+        TRY(put_file(p->a.model, to));
+    if (p->a.plan_file)
+        TRY(put_file(p->a.plan_file, to));
+    if (p->a.platform) {
+        TRY(load_platform(p->a.platform, &path));
         TRY(put_file(path, to));
     }
 out:

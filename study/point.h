@@ -28,6 +28,7 @@
 #include "study/load.h"
 #include "study/planning.h"
 #include "study/result.h"
+#include "study/settings.h"
 
 /* How a plan is run. */
 struct point_run {
@@ -45,16 +46,13 @@ struct point {
     struct arena texts;
     size_t settings;
     const struct experiment_setting **setting; /* [settings] by key; owned */
-    const char *model, *platform; /* as load.h takes them, everything applied; NULL with plan_file
-                                   * unless given */
-    const char *plan_file;
-    struct plan_arguments plan;
-    bool fill;                   /* plan.replicas */
+    struct arguments a; /* what they say; model and platform as load.h takes them, everything
+                         * applied; NULL with a.plan_file unless given */
+    bool fill;          /* plan.replicas */
     const struct engine *engine; /* NULL: `run` says what runs it */
     struct point_run run;
     struct collective_options collective;
     struct perturbation perturbation;
-    double noise;
 };
 
 /* "analytic", "tcp", ... */
@@ -89,7 +87,7 @@ void point_evaluate(const struct point *p, struct point_cache *cache, struct poi
 enum status point_write_plan(const struct point *p, const char *path,
                              const struct provenance *by) MUST_CHECK;
 /* The same from what `foreline plan` takes. */
-enum status point_plan(const struct plan_arguments *a, const char *path,
+enum status point_plan(const struct arguments *a, const char *path,
                        const struct provenance *by) MUST_CHECK;
 
 /* ---- plan files */
@@ -105,6 +103,9 @@ const struct model_op *point_without_numerics(const struct model *m);
 /* What runs plans: on this machine, in namespaces of it, or on SimGrid's MPI. */
 extern const char *const point_engines[];
 extern const size_t point_engines_n;
+/* How the settings of a point say that it is run; no timeout, interruption or provenance. */
+enum status point_run_of(const struct experiment *e, size_t number,
+                         struct point_run *out) MUST_CHECK;
 /* Are engine, device, compute and steps known and do they go together? STATUS_USAGE. */
 enum status point_check_run(const struct point_run *r) MUST_CHECK;
 

@@ -77,7 +77,7 @@ void point_cache_free(struct point_cache *c)
 }
 
 /* As many replicas of everything as there are devices for. */
-static void fill(const struct topology *t, struct plan_arguments *a)
+static void fill(const struct topology *t, struct arguments *a)
 {
     size_t shards = a->tensor_parallel ? a->tensor_parallel : 1;
     size_t chunks = a->chunks ? a->chunks : 1, stages = a->stages ? a->stages : 1;
@@ -89,13 +89,13 @@ static void fill(const struct topology *t, struct plan_arguments *a)
 static enum status make_plan(const struct point *p, const struct model *m, const struct topology *t,
                              const char *path, struct plan *out)
 {
-    struct plan_arguments a = p->plan;
+    struct arguments a = p->a;
     struct evaluation_context context = {
         .model = m,
         .topology = t,
         .platform = path,
-        .engine = p->noise > 0 ? &engine_analytic
-                               : p->engine, /* the file knows no noise; NULL: SimGrid */
+        .engine = p->a.noise > 0 ? &engine_analytic
+                                 : p->engine, /* the file knows no noise; NULL: SimGrid */
         .options = {.collective = p->collective}};
     if (p->fill)
         fill(t, &a);
@@ -109,9 +109,9 @@ static enum status make_plan_in_noise(const struct point *p, const struct point_
     struct model m = {0};
     struct topology t = {0};
     char *path = NULL;
-    TRY(load_model(p->model, &m));
-    TRY(load_topology(p->platform, &t, &path));
-    disturb(p->noise, p->plan.seed, &m, &t);
+    TRY(load_model(p->a.model, &m));
+    TRY(load_topology(p->a.platform, &t, &path));
+    disturb(p->a.noise, p->a.seed, &m, &t);
     TRY(make_plan(p, &m, &t, c->path, out));
 out:
     free(path);
@@ -125,10 +125,10 @@ static enum status read_plan(const struct point *p, struct point_cache *c, struc
     enum status st;
     struct json_document d = {0};
     char *model = NULL, *platform = NULL;
-    TRY(json_read(p->plan_file, plan_format, PLAN_VERSION, &d));
+    TRY(json_read(p->a.plan_file, plan_format, PLAN_VERSION, &d));
     TRY(plan_references(&d, &model, &platform));
     TRY(need_model(c, model));
-    TRY(need_platform(c, p->platform ? p->platform : platform));
+    TRY(need_platform(c, p->a.platform ? p->a.platform : platform));
     TRY(plan_read(&d, &c->model, &c->topology, out));
 out:
     free(model);
@@ -140,12 +140,12 @@ out:
 static enum status obtain_plan(const struct point *p, struct point_cache *c, struct plan *out)
 {
     enum status st;
-    if (p->plan_file)
+    if (p->a.plan_file)
         return read_plan(p, c, out);
-    TRY(need_model(c, p->model));
-    TRY(need_platform(c, p->platform));
-    st = p->noise > 0 ? make_plan_in_noise(p, c, out)
-                      : make_plan(p, &c->model, &c->topology, c->path, out);
+    TRY(need_model(c, p->a.model));
+    TRY(need_platform(c, p->a.platform));
+    st = p->a.noise > 0 ? make_plan_in_noise(p, c, out)
+                        : make_plan(p, &c->model, &c->topology, c->path, out);
 out:
     return st;
 }
@@ -194,7 +194,7 @@ static enum status run(const struct point *p, const struct point_cache *c, const
 {
     enum status st;
     const struct provenance by = {
-        .version = foreline_version, .command = "foreline sweep", .seed = p->plan.seed};
+        .version = foreline_version, .command = "foreline sweep", .seed = p->a.seed};
     struct point_run how = p->run;
     const char *tmp = getenv("TMPDIR");
     char dir[256], plan_path[sizeof dir + 16], path[sizeof dir + 16];
@@ -227,10 +227,9 @@ out:
     return st;
 }
 
-enum status point_plan(const struct plan_arguments *a, const char *path,
-                       const struct provenance *by)
+enum status point_plan(const struct arguments *a, const char *path, const struct provenance *by)
 {
-    const struct point p = {.model = a->model, .platform = a->platform, .plan = *a};
+    const struct point p = {.a = *a};
     return point_write_plan(&p, path, by);
 }
 

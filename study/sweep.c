@@ -55,15 +55,15 @@ static enum status at_line(const struct experiment *e, const struct point *p, co
 static enum status check_model(const struct experiment *e, const struct point *p, char **known)
 {
     struct model m = {0};
-    if (!p->model || (*known && !strcmp(*known, p->model)))
+    if (!p->a.model || (*known && !strcmp(*known, p->a.model)))
         return STATUS_OK;
-    enum status st = load_model(p->model, &m);
+    enum status st = load_model(p->a.model, &m);
     model_free(&m);
     if (st != STATUS_OK)
         return at_line(e, p, "model", st);
     free(*known);
     *known = NULL;
-    return text_copy(p->model, known);
+    return text_copy(p->a.model, known);
 }
 
 static enum status identify(const struct experiment *e, size_t number, const struct engine *engine,
@@ -74,8 +74,8 @@ static enum status identify(const struct experiment *e, size_t number, const str
     if ((st = point_make(e, number, engine, &p)) != STATUS_OK)
         return at_line(e, &p, "", st);
     TRY(check_model(e, &p, known));
-    if (p.plan_file && access(p.plan_file, R_OK) != 0) {
-        st = error_set(STATUS_IO, "%s: %s", p.plan_file, strerror(errno));
+    if (p.a.plan_file && access(p.a.plan_file, R_OK) != 0) {
+        st = error_set(STATUS_IO, "%s: %s", p.a.plan_file, strerror(errno));
         st = at_line(e, &p, "plan", st);
     } else if ((st = point_hash(&p, hash)) != STATUS_OK) {
         st = at_line(e, &p, "platform", st);

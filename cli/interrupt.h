@@ -1,6 +1,6 @@
 /* interrupt.h - Ctrl-C as a wish to finish with what there is. */
-#ifndef STUDY_INTERRUPT_H
-#define STUDY_INTERRUPT_H
+#ifndef CLI_INTERRUPT_H
+#define CLI_INTERRUPT_H
 
 /* From now on SIGINT sets the flag that is returned, and nothing else. */
 const volatile int *interrupt_catch(void);

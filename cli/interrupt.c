@@ -1,4 +1,4 @@
-#include "study/interrupt.h"
+#include "cli/interrupt.h"
 
 #include <signal.h>
 #include <string.h>
