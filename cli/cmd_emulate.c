@@ -142,5 +142,5 @@ const struct command command_emulate = {
         "workers there: compute takes its predicted time, messages are real. --dilate auto slows\n"
         "both down until this machine carries the platform. --slow, --fail and --kill mean the\n"
         "same as in `simulate`. docs/emulate-netns.md. No root is needed.",
-    .call = emulate,
+    .run = emulate,
 };

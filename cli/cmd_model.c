@@ -338,5 +338,5 @@ const struct command command_model = {
     .synopsis = "list | show MODEL | import FILE | profile MODEL",
     .summary = "models: the zoo, their ops and sizes, import from other tools",
     .details = details,
-    .call = model,
+    .run = model,
 };

@@ -117,5 +117,5 @@ const struct command command_plan = {
         "One iteration trains microbatches x microbatch-size samples, whatever the number\n"
         "of replicas, so that plans with different replicas can be compared.\n"
         "--algorithm list prints the algorithms with what they guarantee.",
-    .call = plan,
+    .run = plan,
 };

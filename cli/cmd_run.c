@@ -241,5 +241,5 @@ const struct command command_run = {
         "and --resume goes on from there, bit for bit. More workers than cores run, but their "
         "times mean little:\n"
         "a warning says so.",
-    .call = run,
+    .run = run,
 };

@@ -161,5 +161,5 @@ const struct command command_simulate = {
         "and the share that was done, writes no files, and exits with 130.\n"
         "\n"
         "--export writes the same program for other simulators: docs/export.md.",
-    .call = simulate,
+    .run = simulate,
 };

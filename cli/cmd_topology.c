@@ -451,5 +451,5 @@ const struct command command_topology = {
     .synopsis = "list | show PLATFORM | draw PLATFORM | check FILE... | generate SPEC",
     .summary = "platforms: devices, tiers between them, faults of a platform file",
     .details = details,
-    .call = topology,
+    .run = topology,
 };

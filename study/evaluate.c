@@ -5,7 +5,7 @@
 
 #include "core/lower.h"
 #include "core/text.h"
-#include "study/parallel.h"
+#include "study/pool.h"
 
 enum { LONG_RUN = 1000 }; /* microbatches from which on folding is worth a warning if it fails */
 static const double periodic = 1e-9;
@@ -269,7 +269,7 @@ static enum status thorough(void *context, const struct plan *const *p, size_t n
                             struct evaluation *out)
 {
     struct finalists f = {context, p};
-    return parallel_for(n, sizeof *out, out, evaluate_finalist, &f);
+    return pool_for(n, sizeof *out, out, evaluate_finalist, &f);
 }
 
 struct evaluator evaluator_make(struct evaluation_context *context)

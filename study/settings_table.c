@@ -70,7 +70,8 @@ static const char *engine_word(size_t i)
 #define EMULATIONS   (T(EMULATE_SMPI) | T(EMULATE_NETNS))
 #define CALIBRATIONS (T(CALIBRATE_CPU) | T(CALIBRATE_CUDA) | T(CALIBRATE_JSON))
 #define CALIBRATE_ON (T(CALIBRATE_CPU) | T(CALIBRATE_JSON))
-#define VALIDATIONS  (T(VALIDATE) | T(VALIDATE_FILES) | T(VALIDATE_MEASUREMENTS))
+#define VALIDATIONS                                                                                \
+    (T(VALIDATE) | T(VALIDATE_FILES) | T(VALIDATE_EXPERIMENT) | T(VALIDATE_MEASUREMENTS))
 #define VALIDATE_ON  (T(VALIDATE) | T(VALIDATE_FILES))
 
 enum { MOST = 10000000 };
@@ -218,7 +219,7 @@ const struct setting settings_table[] = {
      .help =
          "real: numerics; paced: ops take their predicted time, messages are real; with --device "
          "cuda a GPU's (default: real when the device can compute all ops)"},
-    {"device", WORD(device), RUN_KEYS | VALIDATE_ON, "cpu|cuda", "cpu",
+    {"device", WORD(device), RUN_KEYS | VALIDATE_ON | T(KEY_POINT), "cpu|cuda", "cpu",
      .help = "what computes; cuda needs foreline-worker-cuda (docs/cuda.md)"},
     {"transport", WORD(transport), RUN_KEYS, "tcp|mpi|local|nccl", "tcp",
      .help =
@@ -252,7 +253,7 @@ const struct setting settings_table[] = {
     {"timeout", SECONDS(timeout_s), RUN_KEYS, "TIME", NULL,
      .help = "longest silence of a worker (default: 8 s or 20 predicted iterations, whichever is "
              "longer)"},
-    {"timeout", SECONDS(timeout_s), VALIDATE_ON, "TIME", "30s",
+    {"timeout", SECONDS(timeout_s), VALIDATE_ON | T(VALIDATE_EXPERIMENT), "TIME", "30s",
      .help = "longest silence of a worker"},
     {"checkpoint", TEXT(checkpoint), RUN_KEYS, "DIRECTORY", NULL,
      .help = "keep the state of all ranks there, after the last step"},
