@@ -46,6 +46,7 @@ static enum status run_netns(struct labelled *l, struct loaded_plan *p)
     struct perturbation slower = {0};
     struct faults faults = {0};
     struct emulate_options o = {.faults = &faults,
+                                .log = stderr,
                                 .steps = a->steps,
                                 .warmup = a->warmup,
                                 .real = !strcmp(a->compute, "real"),

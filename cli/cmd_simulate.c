@@ -120,6 +120,7 @@ static enum status predict(struct simulate *s, const char *path)
     PASS(results_print(&r, a, &rows, stdout, stderr));
     if (a->fail_on_oom && measurement_overfull(&s->m) > 0)
         return error_set(STATUS_INFEASIBLE, "out of memory: %s", report_lack(&s->m, text));
+    return STATUS_OK;
 }
 
 static enum status simulate(struct invocation *in)

@@ -17,10 +17,10 @@ static double moment_of(const struct fault_clock *c, const struct fault *f)
 }
 
 enum status fault_clock_open(const struct faults *faults, const struct program *p,
-                             const struct netns_inside *inside, struct fault_clock *out)
+                             const struct netns_inside *inside, FILE *log, struct fault_clock *out)
 {
     enum status st = STATUS_OK;
-    struct fault_clock c = {.faults = faults, .program = p, .inside = inside};
+    struct fault_clock c = {.faults = faults, .program = p, .inside = inside, .log = log};
     c.pid = calloc(faults->n + 1, sizeof *c.pid);
     if (!c.pid)
         return error_set(STATUS_NOMEM, "out of memory");
@@ -57,7 +57,8 @@ static void wait_and_act(const struct fault_clock *c, size_t k, const uint32_t *
     else if ((st = faults_rank(f, c->program, &rank)) == STATUS_OK)
         kill((pid_t)pid[rank], SIGKILL);
     if (st != STATUS_OK)
-        fprintf(stderr, "foreline: fault of %s: %s\n", f->name, error_message());
+        fprintf(c->log, "foreline: fault of %s: %s\n", f->name, error_message());
+    fflush(c->log);
     _exit(0);
 }
 

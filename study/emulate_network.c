@@ -33,6 +33,7 @@ enum status emulate_check(void)
     }
     if (missing)
         return error_set(STATUS_UNSUPPORTED, "cannot emulate networks here: no %s", missing);
+    return STATUS_OK;
 }
 
 static void print_rate(const struct netns_rate *r, double dilation)
@@ -200,7 +201,7 @@ static enum status run_workers(void *argument, const struct netns_inside *inside
     if (j->o->mpi)
         TRY(write_mpirun(inside, words));
     TRY(dilate(&j->p->program, inside->dilation, &program, &ops));
-    TRY(fault_clock_open(faults, &j->p->program, inside, &clock));
+    TRY(fault_clock_open(faults, &j->p->program, inside, j->o->log, &clock));
     st = launch_run(&program, &j->p->model, &o, &m, &t);
     if (st == STATUS_UNSUPPORTED && paced)
         st = error_context(st, "dilated %g times, which is too little", inside->dilation);

@@ -102,6 +102,7 @@ enum status plan_settle(struct arguments *a)
                          a->replicas, a->microbatches);
     if (a->sequence_parallel && a->tensor_parallel < 2 && (a->tensor_parallel || !is_auto(a)))
         return error_set(STATUS_USAGE, "--sequence-parallel needs --tensor-parallel of 2 or more");
+    return STATUS_OK;
 }
 
 static enum plan_recompute recompute_of(const struct arguments *a)
