@@ -212,7 +212,7 @@ static enum status list(const struct arguments *a)
         print_overrides(&zoo[i]);
     printf("\n%-12s  %s\n", "# importer", "reads");
     for (size_t i = 0; i < importers_n; i++)
-        printf("%-12s  %s\n", importers[i].name, importers[i].summary);
+        printf("%-12s  %s\n", importers[i]->name, importers[i]->summary);
 out:
     return st;
 }

@@ -1,4 +1,4 @@
-/* Copies of strings, and names of tables. */
+/* Copies of texts, names of tables, and looking up names with a hint at the nearest one. */
 #include "core/text.h"
 
 #include <stdio.h>

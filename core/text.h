@@ -1,4 +1,5 @@
-/* text.h - copies of strings, names of tables joined for messages, and looking a name up. */
+/* text.h - copies of strings, names of tables joined for messages, looking a name up, and the name
+ * that was meant. */
 #ifndef CORE_TEXT_H
 #define CORE_TEXT_H
 
@@ -31,8 +32,8 @@ size_t text_reach(const char *word);
 enum { TEXT_HINT = 96 };
 const char *text_hint(const char *name, char text[TEXT_HINT]);
 
-/* Index of the row called `name` among n; name_of(i) is the name of row i.
- * STATUS_INVALID "no WHAT is called 'NAME'; did you mean 'B'? there are A, B, C". */
+/* Index of the row called `name` among n; name_of(i) is the name of row i. STATUS_INVALID "no WHAT
+ * is called 'NAME'; did you mean 'B'? there are A, B, C". */
 enum status text_find(const char *what, const char *name, const char *(*name_of)(size_t i),
                       size_t n, size_t *index) MUST_CHECK;
 

@@ -12,12 +12,12 @@
 
 static const char *schedule_word(size_t i)
 {
-    return i < schedules_n ? schedules[i].name : NULL;
+    return i < schedules_n ? schedules[i]->name : NULL;
 }
 
 static const char *collective_word(size_t i)
 {
-    return i == 0 ? "auto" : collective_algorithms[i - 1].name;
+    return i == 0 ? "auto" : collective_algorithms[i - 1]->name;
 }
 
 static const char *objective_word(size_t i)
