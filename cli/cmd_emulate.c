@@ -97,8 +97,7 @@ static enum status run_plan(struct invocation *in, bool netns)
     enum status st;
     struct loaded_plan p = {0};
     struct labelled l = {in, &p};
-    if (in->operands != 1)
-        return error_set(STATUS_USAGE, "expected one plan file, got %d operands", in->operands);
+    PASS(command_expect(in, 1, "one plan file"));
     TRY(load_plan(in->operand[0], &p));
     in->by.seed = p.plan.seed;
     TRY(netns ? run_netns(&l, &p) : run_smpi(&l));

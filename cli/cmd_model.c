@@ -73,8 +73,7 @@ static struct totals sum(const struct model *m)
 
 static void print_cell(enum unit unit, double value)
 {
-    char text[UNITS_TEXT];
-    printf("  %12s", value == 0 ? "-" : units_print(unit, value, text));
+    printf("  %12s", value == 0 ? "-" : units_of(unit, value).text);
 }
 
 /* One line of the table; `timed` chooses measured seconds in place of FLOP. */
@@ -268,7 +267,6 @@ out:
 static void print_profile(const struct model *m, const struct model_profile *p,
                           const struct calibrate_spread *spread, size_t ranks)
 {
-    char forward[UNITS_TEXT], backward[UNITS_TEXT], rate[UNITS_TEXT];
     double forward_s = 0, backward_s = 0, flop = 0;
     for (size_t i = 0; i < m->n; i++) {
         forward_s += p->forward_s[i];
@@ -279,10 +277,10 @@ static void print_profile(const struct model *m, const struct model_profile *p,
             "%s: %zu ops on %s, microbatches of %g samples: forward %s, backward %s, %s\n"
             "%zu ranks at the same time; interquartile range / median of repetitions: %.1f %% "
             "(median op), %.0f %% (worst)\n",
-            m->name, m->n, p->device, p->samples, units_print(UNIT_SECONDS, forward_s, forward),
-            units_print(UNIT_SECONDS, backward_s, backward),
-            units_print(UNIT_FLOPS, flop / (forward_s + backward_s), rate), ranks,
-            100 * spread->median, 100 * spread->worst);
+            m->name, m->n, p->device, p->samples, units_of(UNIT_SECONDS, forward_s).text,
+            units_of(UNIT_SECONDS, backward_s).text,
+            units_of(UNIT_FLOPS, flop / (forward_s + backward_s)).text, ranks, 100 * spread->median,
+            100 * spread->worst);
 }
 
 static enum status profile(const struct invocation *in, const char *spec)

@@ -211,8 +211,7 @@ static enum status run(struct invocation *in)
         return error_set(STATUS_USAGE, "--dry-run is for --config");
     if (a->config)
         return run_file(in);
-    if (in->operands != 1)
-        return error_set(STATUS_USAGE, "expected one plan file, got %d operands", in->operands);
+    PASS(command_expect(in, 1, "one plan file"));
     PASS(check_options(a));
     PASS(run_plan(in, in->operand[0]));
     return STATUS_OK;

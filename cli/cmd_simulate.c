@@ -1,5 +1,4 @@
 /* simulate - predict what one iteration of a plan is like. */
-#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -125,8 +124,7 @@ static enum status predict(struct simulate *s, const char *path)
 
 static enum status simulate(struct invocation *in)
 {
-    if (in->operands != 1)
-        return error_set(STATUS_USAGE, "expected one plan file, got %d operands", in->operands);
+    PASS(command_expect(in, 1, "one plan file"));
     struct simulate s = {.a = &in->a, .by = in->by};
     enum status st = predict(&s, in->operand[0]);
     measurement_free(&s.m);
@@ -135,11 +133,8 @@ static enum status simulate(struct invocation *in)
     loaded_plan_free(&s.p);
     perturbation_free(&s.perturbation);
     faults_free(&s.faults);
-    if (s.interrupted && st == STATUS_OK) { /* status 130, and shells stop their loops */
-        fflush(stdout);
-        signal(SIGINT, SIG_DFL);
-        raise(SIGINT);
-    }
+    if (s.interrupted && st == STATUS_OK)
+        interrupt_end();
     return st;
 }
 

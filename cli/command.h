@@ -25,6 +25,9 @@ struct command {
     enum status (*run)(struct invocation *in);
 };
 
+/* Are there so many operands? STATUS_USAGE "expected WHAT, got 2 operands". */
+enum status command_expect(const struct invocation *in, int operands, const char *what) MUST_CHECK;
+
 extern const struct command *const commands[];
 extern const int commands_n;
 

@@ -23,6 +23,13 @@ const int commands_n = sizeof commands / sizeof *commands;
 
 static char command_line[4096];
 
+enum status command_expect(const struct invocation *in, int operands, const char *what)
+{
+    return in->operands == operands
+               ? STATUS_OK
+               : error_set(STATUS_USAGE, "expected %s, got %d operands", what, in->operands);
+}
+
 static void remember(int argc, char **argv)
 {
     size_t n = 0;

@@ -23,6 +23,7 @@ static enum status of_name(enum status st)
     return st == STATUS_INVALID ? STATUS_USAGE : st;
 }
 
+/* A word without a slash or a dot can only be a name of the zoo, everything else is a file. */
 static enum status load(const char *spec, bool nodes_apart, struct model *out)
 {
     bool is_name = !strchr(spec, '/') && !strchr(spec, '.');
@@ -93,6 +94,8 @@ out:
     return st;
 }
 
+/* Only platforms that are read know their devices; the name replaces the one that the reader took
+ * from the path. */
 enum status load_topology(const char *name, struct topology *out, char **path)
 {
     enum status st;
@@ -143,6 +146,7 @@ out:
     return st;
 }
 
+/* Whatever a plan file names is looked for beside it too (core/path.h). */
 enum status load_plan(const char *path, struct loaded_plan *out)
 {
     enum status st;
@@ -180,6 +184,8 @@ enum status load_label(const struct loaded_plan *p, const char *path, const char
     return STATUS_OK;
 }
 
+/* "--slow" is about compute (core/perturb.h) and about links (core/faults.h): the latter are taken
+ * out first, the rest are names of ranks, devices and stages. */
 enum status load_faults(const char *slow, const char *fail, const char *kill,
                         struct perturbation *slower, struct faults *faults)
 {

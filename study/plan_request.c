@@ -93,6 +93,7 @@ static enum status settle_batch(struct arguments *a)
     return STATUS_OK;
 }
 
+/* What is refused here could not be kept by any algorithm, whatever model and platform are. */
 enum status plan_settle(struct arguments *a)
 {
     PASS(settle_split(a));
@@ -105,6 +106,7 @@ enum status plan_settle(struct arguments *a)
     return STATUS_OK;
 }
 
+/* The settings table knows the words, so one of them, or none, is what it says. */
 static enum plan_recompute recompute_of(const struct arguments *a)
 {
     size_t k = RECOMPUTE_KINDS - 1;
@@ -145,6 +147,8 @@ static size_t chunks_of(const struct plan *p)
     return chunks;
 }
 
+/* Algorithms of today give all stages the same replicas and shards; a plan that does not keeps the
+ * constraint only if every stage does. */
 static const char *stage_breaks(const struct plan_stage *s, const struct arguments *a)
 {
     if (a->replicas && s->replicas != a->replicas)
@@ -158,6 +162,8 @@ static const char *stage_breaks(const struct plan_stage *s, const struct argumen
     return NULL;
 }
 
+/* Compares what was asked for with what the plan says, field by field, so that neither an algorithm
+ * nor a later change to one can break a constraint silently. */
 const char *plan_breaks(const struct plan *p, const struct arguments *a)
 {
     const struct {
@@ -187,6 +193,8 @@ const char *plan_breaks(const struct plan *p, const struct arguments *a)
 
 /* ---- one algorithm */
 
+/* Defaults: all devices as one pipeline (a stage for each set of shards, times the chunks, but no
+ * more than the model has ops), 8 microbatches of one sample or one for each replica, 1F1B. */
 enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
                               const struct topology *t, struct plan *out)
 {

@@ -1,9 +1,12 @@
+/* Looks at a plan, its program and its measurement for what would surprise a user: each warning is
+ * one line of the measurement, and none of them changes a figure. */
 #include "study/warn.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/cost.h"
 #include "core/model.h"
 #include "core/plan.h"
@@ -13,6 +16,8 @@ enum { NAMED = 3, LOOKED_AT = 1024 };
 
 /* ---- costs */
 
+/* How many ops of a stage have times on this type of device that were not measured near their size
+ * (core/cost.h). */
 static size_t extrapolated_on(const struct plan *p, const struct plan_stage *s,
                               const struct model *m, const struct device_type *type)
 {
@@ -59,6 +64,7 @@ static enum status warn_of_costs(const struct plan *plan, const struct program *
 
 /* ---- communication */
 
+/* Replicas cost devices, and without parameters there is nothing to keep the same. */
 static enum status warn_of_empty_stages(const struct plan *plan, const struct model *model,
                                         struct measurement *m)
 {
@@ -81,6 +87,7 @@ static enum status warn_of_empty_stages(const struct plan *plan, const struct mo
     return STATUS_OK;
 }
 
+/* A model file may say zero bytes where its author did not know: such messages are free. */
 static enum status warn_of_empty_calls(struct measurement *m)
 {
     for (size_t k = 0; k < m->calls; k++)
@@ -95,15 +102,12 @@ static enum status warn_of_empty_calls(struct measurement *m)
 static enum status warn_of_idle_links(const struct program *p, const struct topology *t,
                                       const double *tier_bytes, struct measurement *m)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     char text[256] = "";
-    size_t ranks = p->ranks < LOOKED_AT ? p->ranks : LOOKED_AT;
-    bool *inside = calloc(t->tiers + 1, sizeof *inside);
-    size_t *pairs = calloc(t->tiers + 1, sizeof *pairs);
-    if (!inside || !pairs) {
-        st = error_set(STATUS_NOMEM, "%zu tiers", t->tiers);
-        goto out;
-    }
+    size_t ranks = p->ranks < LOOKED_AT ? p->ranks : LOOKED_AT, *pairs = NULL;
+    bool *inside = NULL;
+    TRY(ARRAY_NEW(inside, t->tiers));
+    TRY(ARRAY_NEW(pairs, t->tiers));
     if (!topology_inside(t, inside))
         goto out;
     for (size_t a = 0; a < ranks; a++)
@@ -129,15 +133,15 @@ out:
 
 /* ---- devices */
 
+/* Devices that no stage runs on, the first few by name. */
 static enum status warn_of_idle_devices(const struct plan *plan, const struct topology *t,
                                         struct measurement *m)
 {
     enum status st = STATUS_OK;
     char names[256] = "";
     size_t idle = 0;
-    bool *used = calloc(t->n + 1, sizeof *used);
-    if (!used)
-        return error_set(STATUS_NOMEM, "%zu devices", t->n);
+    bool *used = NULL;
+    TRY(ARRAY_NEW(used, t->n));
     for (size_t s = 0; s < plan->stages; s++)
         for (size_t k = 0; k < plan->stage[s].devices; k++)
             used[plan->stage[s].device[k]] = true;
@@ -160,11 +164,8 @@ enum status warn_simulation(const struct plan *plan, const struct program *p,
     enum status st = STATUS_OK;
     const struct topology *t = context->topology;
     char text[PERTURBATION_TEXT] = "";
-    double *tier_bytes = calloc(t->tiers + 1, sizeof *tier_bytes);
-    if (!tier_bytes) {
-        st = error_set(STATUS_NOMEM, "%zu tiers", t->tiers);
-        goto out;
-    }
+    double *tier_bytes = NULL;
+    TRY(ARRAY_NEW(tier_bytes, t->tiers));
     if (context->perturbation && *perturbation_print(context->perturbation, text))
         TRY(measurement_warn(m, "compute times are changed on purpose: %s", text));
     TRY(warn_of_costs(plan, p, context, m));
