@@ -47,7 +47,11 @@ static enum status plot(struct invocation *in)
         return error_set(STATUS_USAGE, "plot needs -o FILE.svg, .png or .pdf");
     if (in->operands < 2)
         return error_set(STATUS_USAGE, "expected plot KIND FILE...");
-    TRY(plot_kind_find(in->operand[0], &kind));
+    if (plot_kind_find(in->operand[0], &kind) != STATUS_OK)
+        return STATUS_USAGE;
+    TRY(arguments_check(a, kind->input != PLOT_TABLE        ? TAKES(PLOT_FILES)
+                           : !strcmp(kind->name, "heatmap") ? TAKES(PLOT_HEATMAP)
+                                                            : TAKES(PLOT_LINES)));
     request.path = (const char *const *)(in->operand + 1);
     request.n = (size_t)in->operands - 1;
     if (kind->input == PLOT_TABLE && database_is(request.path[0])) {

@@ -59,7 +59,8 @@ static void print_candidate(const struct auto_candidate *c, size_t place, FILE *
  * to whole microbatches of what is given about these. */
 static size_t samples_of(const struct arguments *a, const struct topology *t)
 {
-    size_t unit = (a->microbatches ? a->microbatches : 1) *
+    size_t replicas = a->replicas ? a->replicas : 1;
+    size_t unit = (a->microbatches ? a->microbatches : replicas) *
                   (a->microbatch_size ? a->microbatch_size : 1),
            usual = SAMPLES_PER_DEVICE * t->n;
     if (a->batch)

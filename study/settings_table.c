@@ -75,6 +75,7 @@ static const char *engine_word(size_t i)
 #define EMULATIONS   (T(EMULATE_SMPI) | T(EMULATE_NETNS))
 #define CALIBRATIONS (T(CALIBRATE_CPU) | T(CALIBRATE_CUDA) | T(CALIBRATE_JSON))
 #define CALIBRATE_ON (T(CALIBRATE_CPU) | T(CALIBRATE_JSON))
+#define PLOTS        (T(PLOT_LINES) | T(PLOT_HEATMAP))
 #define VALIDATIONS                                                                                \
     (T(VALIDATE) | T(VALIDATE_FILES) | T(VALIDATE_EXPERIMENT) | T(VALIDATE_MEASUREMENTS))
 #define VALIDATE_ON (T(VALIDATE) | T(VALIDATE_FILES))
@@ -262,11 +263,11 @@ const struct setting settings_table[] = {
              "longer)"},
     {"timeout", SECONDS(timeout_s), VALIDATE_ON | T(VALIDATE_EXPERIMENT), "TIME", "30s",
      .help = "longest silence of a worker"},
-    {"checkpoint", TEXT(checkpoint), RUN_KEYS, "DIRECTORY", NULL,
+    {"checkpoint", TEXT(checkpoint), REAL_KEYS, "DIRECTORY", NULL,
      .help = "keep the state of all ranks there, after the last step"},
-    {"checkpoint-every", COUNT(checkpoint_every), RUN_KEYS, "N", NULL,
+    {"checkpoint-every", COUNT(checkpoint_every), REAL_KEYS, "N", NULL,
      .help = "and after every N steps of the training (0: not)"},
-    {"resume", TEXT(resume), RUN_KEYS, "DIRECTORY", NULL,
+    {"resume", TEXT(resume), REAL_KEYS, "DIRECTORY", NULL,
      .help = "go on from the newest checkpoint there"},
 
     /* ---- emulation: four ways of calling one command, see takers.def */
@@ -377,16 +378,17 @@ const struct setting settings_table[] = {
     {"shard", TEXT(shard), T(SWEEP), "I/N", NULL,
      .help = "only each N-th point, from the I-th on (1/N to N/N), into a database of its own"},
     {"retry", FLAG(retry), T(SWEEP), NULL, NULL, .help = "points that failed are tried again"},
-    {"x", TEXT(x), T(PLOT), "COLUMN", NULL,
+    {"x", TEXT(x), PLOTS, "COLUMN", NULL,
      .help = "of a table; default: the first that varies and is no result; heatmap needs it"},
-    {"y", TEXT(y), T(PLOT), "COLUMN", NULL,
+    {"y", TEXT(y), PLOTS, "COLUMN", NULL,
      .help =
          "default: samples_per_s, tokens_per_s, iteration_s, the first there is; heatmap needs it"},
-    {"by", TEXT(by), T(PLOT), "COLUMN", NULL,
+    {"by", TEXT(by), T(PLOT_LINES), "COLUMN", NULL,
      .help = "a line for each of its values; default: plan, algorithm, schedule or engine, if it "
              "varies"},
-    {"value", TEXT(value), T(PLOT), "COLUMN", NULL, .help = "heatmap: what the colour says"},
-    {"where", TEXT(where), T(PLOT), "COLUMN=VALUE[,...]", NULL, .help = "rows of a table to keep"},
+    {"value", TEXT(value), T(PLOT_HEATMAP), "COLUMN", NULL,
+     .help = "heatmap: what the colour says"},
+    {"where", TEXT(where), PLOTS, "COLUMN=VALUE[,...]", NULL, .help = "rows of a table to keep"},
     {"question", TEXT(question), T(REPORT), "TEXT", NULL,
      .help = "what the page answers, as its title"},
 
@@ -403,7 +405,7 @@ const struct setting settings_table[] = {
     {"output", TEXT(output), VALIDATIONS, "DIR", NULL, .help = "write everything there (also -o)"},
     {"output", TEXT(output), T(SWEEP), "FILE", NULL,
      .help = "the database (also -o; default: the experiment's name with .db, here)"},
-    {"output", TEXT(output), T(PLOT), "FILE", NULL,
+    {"output", TEXT(output), PLOTS | T(PLOT_FILES), "FILE", NULL,
      .help = "picture: .svg, .png or .pdf (also -o FILE)"},
     {"output", TEXT(output), T(REPORT), "FILE", NULL,
      .help = "the page (also -o); default: DIR/report.html, or the database's name with .html"},
