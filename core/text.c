@@ -103,3 +103,18 @@ void text_put_xml(FILE *to, const char *text, size_t n)
             putc((unsigned char)*text < ' ' ? ' ' : *text, to);
     }
 }
+
+void text_put_wrapped(FILE *to, const char *text, int indent, int limit)
+{
+    int column = indent;
+    while (*text) {
+        int word = (int)strcspn(text, " ");
+        if (column > indent && column + word >= limit) {
+            fprintf(to, "\n%*s", indent, "");
+            column = indent;
+        }
+        column += fprintf(to, "%s%.*s", column > indent ? " " : "", word, text);
+        text += word + (text[word] == ' ');
+    }
+    putc('\n', to);
+}

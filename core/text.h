@@ -41,4 +41,8 @@ enum status text_find(const char *what, const char *name, const char *(*name_of)
  * characters become entities, control characters blanks. The first NUL ends the text too. */
 void text_put_xml(FILE *to, const char *text, size_t n);
 
+/* Write words in lines of fewer than `limit` columns, the first of which begins in column `indent`
+ * already; the others are indented as far. */
+void text_put_wrapped(FILE *to, const char *text, int indent, int limit);
+
 #endif

@@ -73,10 +73,4 @@ void plan_print_json(const struct plan *p, const struct model *m, const struct t
 /* All algorithms with what they guarantee. */
 void plan_print_algorithms(FILE *out);
 
-/* Until the experiments take arguments themselves. */
-#define plan_arguments           arguments
-#define plan_defaults            arguments_defaults(TAKES(KEY_PLAN) | TAKES(KEY_POINT))
-#define plan_check_arguments     plan_settle
-#define plan_set(a, name, value) arguments_set((a), TAKES(KEY_PLAN), (name), (value))
-
 #endif

@@ -42,7 +42,10 @@ static const char *engine_word(size_t i)
 
 /* ---- short names for the columns */
 
-/* The offset of a field, which must be of this type: comparing other pointers does not compile. */
+/* A row reads: name, type and field, takers, what stands for the value, default, help; then bounds
+ * or words where there are any.
+ *
+ * The offset of a field, which must be of this type: comparing other pointers does not compile. */
 #define FIELD(type, field)                                                                         \
     (offsetof(struct arguments, field) + 0 * sizeof((type *)0 == &((struct arguments *)0)->field))
 #define FLAG(field)    SETTING_FLAG, FIELD(bool, field)
@@ -56,6 +59,8 @@ static const char *engine_word(size_t i)
 #define WORD(field)    SETTING_WORD, FIELD(const char *, field)
 #define LIST(field)    SETTING_LIST, FIELD(struct setting_list, field)
 
+/* Sets of takers that many rows share. Read `PLANS | OBJECTIVES` as: means something with every
+ * algorithm and with every published objective. */
 #define T(name)   TAKES(name)
 #define KEYS      (T(KEY_POINT) | T(KEY_RUN))
 #define PLANS     (T(PLAN_AUTO) | T(PLAN_CUT))
@@ -70,8 +75,10 @@ static const char *engine_word(size_t i)
 #define EMULATIONS   (T(EMULATE_SMPI) | T(EMULATE_NETNS))
 #define CALIBRATIONS (T(CALIBRATE_CPU) | T(CALIBRATE_CUDA) | T(CALIBRATE_JSON))
 #define CALIBRATE_ON (T(CALIBRATE_CPU) | T(CALIBRATE_JSON))
-#define VALIDATIONS  (T(VALIDATE) | T(VALIDATE_FILES) | T(VALIDATE_MEASUREMENTS))
-#define VALIDATE_ON  (T(VALIDATE) | T(VALIDATE_FILES))
+#define PLOTS        (T(PLOT_LINES) | T(PLOT_HEATMAP))
+#define VALIDATIONS                                                                                \
+    (T(VALIDATE) | T(VALIDATE_FILES) | T(VALIDATE_EXPERIMENT) | T(VALIDATE_MEASUREMENTS))
+#define VALIDATE_ON (T(VALIDATE) | T(VALIDATE_FILES))
 
 enum { MOST = 10000000 };
 
@@ -90,7 +97,8 @@ const struct setting settings_table[] = {
      .word = objective_word},
     {"score", TEXT(score), SCORED, "SPLIT", NULL, .help = "print the objective of this split file"},
 
-    /* ---- constraints on plans */
+    /* ---- constraints on plans: kept by every algorithm that takes them, or refused
+     * (plan_check_given(), plan_breaks()). 0 stands for "not given", so counts begin with 1. */
     {"stages", COUNT(stages), PLAN_KEYS | T(PLAN_PIPPY) | T(PLAN_SCORE), "N", NULL,
      .help = "pipeline stages (auto: searched; else all devices)", .least = 1, .most = MOST},
     {"split-at", TEXT(split_at), T(PLAN_CUT) | T(KEY_PLAN), "OP,OP", NULL,
@@ -140,7 +148,8 @@ const struct setting settings_table[] = {
     {"seed", COUNT(seed), VALIDATE_ON, "N", "1",
      .help = "of parameters and data, and of the order of runs"},
 
-    /* ---- published objectives */
+    /* ---- published objectives: each takes what its paper's problem has. With --score both the
+     * objective and PLAN_SCORE must take it. */
     {"devices", COUNT(devices),
      T(PLAN_CPSC526) | T(PLAN_PIPEDREAM) | T(PLAN_PIPER) | T(PLAN_PLACEMENT) | T(PLAN_SCORE), "N",
      NULL, .help = "published objectives: devices (default: the file's)", .least = 1},
@@ -164,7 +173,7 @@ const struct setting settings_table[] = {
     {"explain", TEXT(explain), T(PLAN_EXPLAIN), "PLAN", NULL,
      .help = "where the time of this plan file goes, and what would have to change"},
 
-    /* ---- simulations */
+    /* ---- simulations, and keys of experiments about them */
     {"engine", WORD(engine), SIMULATIONS, "NAME", "simgrid",
      .help = "flows share links on simgrid, there is no contention on analytic",
      .word = simulator_word},
@@ -204,7 +213,7 @@ const struct setting settings_table[] = {
     {"links", COUNT(link_rows), T(SIMULATE), "N", "5",
      .help = "rows of the table of links; 0: no such table"},
 
-    /* ---- runs */
+    /* ---- runs, and keys of `run --config`. Numerics mean nothing to paced compute. */
     {"config", TEXT(config), RUNS, "FILE", NULL,
      .help =
          "the run as a YAML file, instead of a plan: results, logs and what they come from go to a "
@@ -218,7 +227,7 @@ const struct setting settings_table[] = {
      .help =
          "real: numerics; paced: ops take their predicted time, messages are real; with --device "
          "cuda a GPU's (default: real when the device can compute all ops)"},
-    {"device", WORD(device), RUN_KEYS | VALIDATE_ON, "cpu|cuda", "cpu",
+    {"device", WORD(device), RUN_KEYS | VALIDATE_ON | T(KEY_POINT), "cpu|cuda", "cpu",
      .help = "what computes; cuda needs foreline-worker-cuda (docs/cuda.md)"},
     {"transport", WORD(transport), RUN_KEYS, "tcp|mpi|local|nccl", "tcp",
      .help =
@@ -256,16 +265,16 @@ const struct setting settings_table[] = {
     {"timeout", SECONDS(timeout_s), RUN_KEYS, "TIME", NULL,
      .help = "longest silence of a worker (default: 8 s or 20 predicted iterations, whichever is "
              "longer)"},
-    {"timeout", SECONDS(timeout_s), VALIDATE_ON, "TIME", "30s",
+    {"timeout", SECONDS(timeout_s), VALIDATE_ON | T(VALIDATE_EXPERIMENT), "TIME", "30s",
      .help = "longest silence of a worker"},
-    {"checkpoint", TEXT(checkpoint), RUN_KEYS, "DIRECTORY", NULL,
+    {"checkpoint", TEXT(checkpoint), REAL_KEYS, "DIRECTORY", NULL,
      .help = "keep the state of all ranks there, after the last step"},
-    {"checkpoint-every", COUNT(checkpoint_every), RUN_KEYS, "N", NULL,
+    {"checkpoint-every", COUNT(checkpoint_every), REAL_KEYS, "N", NULL,
      .help = "and after every N steps of the training (0: not)"},
-    {"resume", TEXT(resume), RUN_KEYS, "DIRECTORY", NULL,
+    {"resume", TEXT(resume), REAL_KEYS, "DIRECTORY", NULL,
      .help = "go on from the newest checkpoint there"},
 
-    /* ---- emulation */
+    /* ---- emulation: four ways of calling one command, see takers.def */
     {"engine", WORD(engine), EMULATIONS, "smpi|netns", "smpi",
      .help = "smpi: on SimGrid's MPI; netns: over TCP in namespaces"},
     {"platform", TEXT(platform), T(EMULATE_COMMAND) | T(EMULATE_SHELL) | T(EMULATE_CHECK), "P",
@@ -377,20 +386,21 @@ const struct setting settings_table[] = {
     {"shard", TEXT(shard), T(SWEEP), "I/N", NULL,
      .help = "only each N-th point, from the I-th on (1/N to N/N), into a database of its own"},
     {"retry", FLAG(retry), T(SWEEP), NULL, NULL, .help = "points that failed are tried again"},
-    {"x", TEXT(x), T(PLOT), "COLUMN", NULL,
+    {"x", TEXT(x), PLOTS, "COLUMN", NULL,
      .help = "of a table; default: the first that varies and is no result; heatmap needs it"},
-    {"y", TEXT(y), T(PLOT), "COLUMN", NULL,
+    {"y", TEXT(y), PLOTS, "COLUMN", NULL,
      .help =
          "default: samples_per_s, tokens_per_s, iteration_s, the first there is; heatmap needs it"},
-    {"by", TEXT(by), T(PLOT), "COLUMN", NULL,
+    {"by", TEXT(by), T(PLOT_LINES), "COLUMN", NULL,
      .help = "a line for each of its values; default: plan, algorithm, schedule or engine, if it "
              "varies"},
-    {"value", TEXT(value), T(PLOT), "COLUMN", NULL, .help = "heatmap: what the colour says"},
-    {"where", TEXT(where), T(PLOT), "COLUMN=VALUE[,...]", NULL, .help = "rows of a table to keep"},
+    {"value", TEXT(value), T(PLOT_HEATMAP), "COLUMN", NULL,
+     .help = "heatmap: what the colour says"},
+    {"where", TEXT(where), PLOTS, "COLUMN=VALUE[,...]", NULL, .help = "rows of a table to keep"},
     {"question", TEXT(question), T(REPORT), "TEXT", NULL,
      .help = "what the page answers, as its title"},
 
-    /* ---- outputs */
+    /* ---- outputs, of all commands: the same fields with other help */
     {"output", TEXT(output), PLANS | OBJECTIVES, "FILE", NULL, .help = "write the plan (also -o)"},
     {"output", TEXT(output), SIMULATIONS | RUN_KEYS | EMULATIONS, "FILE", NULL,
      .help = "write the measurement as JSON (also -o)"},
@@ -403,7 +413,7 @@ const struct setting settings_table[] = {
     {"output", TEXT(output), VALIDATIONS, "DIR", NULL, .help = "write everything there (also -o)"},
     {"output", TEXT(output), T(SWEEP), "FILE", NULL,
      .help = "the database (also -o; default: the experiment's name with .db, here)"},
-    {"output", TEXT(output), T(PLOT), "FILE", NULL,
+    {"output", TEXT(output), PLOTS | T(PLOT_FILES), "FILE", NULL,
      .help = "picture: .svg, .png or .pdf (also -o FILE)"},
     {"output", TEXT(output), T(REPORT), "FILE", NULL,
      .help = "the page (also -o); default: DIR/report.html, or the database's name with .html"},

@@ -1,3 +1,4 @@
+/* The report of a validation in Markdown, with its table and pictures. */
 #include "study/validate.h"
 
 #include <ctype.h>
@@ -45,17 +46,24 @@ static void put_code_pair(FILE *out, const char *key, const char *value)
 
 /* ---- what was done */
 
-static void put_grid(FILE *out, const struct validate_job *job)
+/* Axes that make plans; what else there is stands in the row about runs. */
+static void put_grid(FILE *out, const struct experiment *e)
 {
-    if (!job->grid)
-        return;
-    put_code_pair(out, "model", job->plan.model);
-    for (size_t a = 0; a < job->grid->axes; a++) {
-        const struct grid_axis *axis = &job->grid->axis[a];
-        fprintf(out, "| %s | ", axis->key);
+    static const char plan[] = "plan.";
+    static const char *const apart[] = {"plan",    "engine", "seed",  "device",
+                                        "compute", "steps",  "warmup"};
+    for (size_t a = 0; a < e->axes; a++) {
+        const struct experiment_axis *axis = &e->axis[a];
+        bool left_out = false, code = !strcmp(axis->name, "model");
+        for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
+            left_out |= !strcmp(axis->name, apart[i]);
+        if (left_out)
+            continue;
+        size_t skip = !strncmp(axis->name, plan, sizeof plan - 1) ? sizeof plan - 1 : 0;
+        fprintf(out, "| %s | ", axis->name + skip);
         for (size_t i = 0; i < axis->n; i++) {
             fputs(i ? ", " : "", out);
-            put_text(out, axis->value[i]);
+            (code ? put_code : put_text)(out, axis->choice[i].label);
         }
         fputs(" |\n", out);
     }
@@ -97,7 +105,7 @@ static void put_setup(FILE *out, const struct validate_job *job, const struct va
 {
     const struct point_run *r = &job->run;
     fputs("\n## Setup\n\n| | |\n|---|---|\n", out);
-    put_grid(out, job);
+    put_grid(out, &job->e);
     bool emulated = !strcmp(r->engine, "netns") || !strcmp(r->engine, "smpi");
     fprintf(out,
             "| runs | engine %s, device %s, compute %s; repeats %zu, of %zu steps after %zu |\n",
@@ -263,11 +271,9 @@ static void put_limits(FILE *out, const struct validate_table *t)
 static enum status write_report(const struct validate_outcome *o, bool drawn)
 {
     enum status st;
-    char path[VALIDATE_PATH];
     size_t n = o->validation->points;
     struct file_out f = {0};
-    TRY(validate_path(o->directory, "", "report", ".md", path));
-    TRY(file_create(path, &f));
+    TRY(validate_create(o->directory, "report.md", &f));
     fprintf(f.stream,
             "# Predicted against measured\n\nHow far are the predictions from the iteration times "
             "of %zu plan%s, and do they choose the right one?\n",
@@ -293,10 +299,8 @@ static enum status write_results(const struct validation *v, const struct valida
                                  const char *directory)
 {
     enum status st;
-    char path[VALIDATE_PATH];
     struct file_out f = {0};
-    TRY(validate_path(directory, "", "results", ".tsv", path));
-    TRY(file_create(path, &f));
+    TRY(validate_create(directory, "results.tsv", &f));
     validate_print(v, t, f.stream);
     TRY(file_commit(&f));
 out:
@@ -327,7 +331,7 @@ enum status validate_report(const struct validate_outcome *o)
         st = draw(o->validation, o->directory, o->by);
         drawn = st == STATUS_OK;
         if (st == STATUS_EXTERNAL) /* no gnuplot: the numbers are there all the same */
-            fprintf(stderr, "no pictures: %s\n", error_message());
+            fprintf(o->notes, "no pictures: %s\n", error_message());
         else
             TRY(st);
     }

@@ -1,3 +1,4 @@
+/* What a validation was asked for, on which machine, and when it did what. */
 #define _DEFAULT_SOURCE /* gethostname, uname */
 #include "study/validate.h"
 
@@ -8,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/compare.h"
+#include "core/array.h"
 #include "core/digest.h"
 #include "core/file.h"
 #include "core/json.h"
@@ -27,14 +28,30 @@ void validate_time(char text[VALIDATE_TIME])
         snprintf(text, VALIDATE_TIME, "unknown");
 }
 
+/* Texts of grid.json. */
+static const struct field {
+    const char *key;
+    size_t at; /* in struct validate_setup */
+} fields[] = {
+    {"request_sha256", offsetof(struct validate_setup, request)},
+    {"began", offsetof(struct validate_setup, began)},
+    {"host", offsetof(struct validate_setup, host)},
+    {"cpu", offsetof(struct validate_setup, cpu)},
+    {"kernel", offsetof(struct validate_setup, kernel)},
+};
+enum { FIELDS = sizeof fields / sizeof *fields };
+
+static char **field(struct validate_setup *s, size_t i)
+{
+    return (char **)((char *)s + fields[i].at);
+}
+
 void validate_setup_free(struct validate_setup *s)
 {
+    for (size_t i = 0; i < FIELDS; i++)
+        free(*field(s, i));
     free(s->command);
     free(s->version);
-    free(s->host);
-    free(s->cpu);
-    free(s->kernel);
-    free(s->began);
     free(s->predicted);
     free(s->hash);
     free(s->measured);
@@ -93,18 +110,19 @@ out:
 }
 
 /* The same plan twice would be measured twice and predicted twice. */
-static enum status check_distinct(const struct validate_job *job)
+static enum status check_distinct(const struct validate_job *job, const struct validation *v)
 {
-    enum status st = STATUS_OK;
-    char(*hex)[DIGEST_HEX] = calloc(job->operands + 1, sizeof *hex);
-    if (!hex)
-        return error_set(STATUS_NOMEM, "%zu plans", job->operands);
-    for (size_t i = 0; i < job->operands; i++) {
-        TRY(file_hash(job->operand[i], hex[i]));
+    enum status st;
+    char(*hex)[DIGEST_HEX] = NULL;
+    TRY(ARRAY_NEW(hex, v->points));
+    for (size_t i = 0; i < v->points; i++) {
+        if (!experiment_value(&job->e, v->point[i].number, "plan"))
+            continue;
+        TRY(file_hash(v->point[i].plan, hex[i]));
         for (size_t k = 0; k < i; k++)
             if (!strcmp(hex[k], hex[i])) {
-                st = error_set(STATUS_USAGE, "%s and %s are the same plan", job->operand[k],
-                               job->operand[i]);
+                st = error_set(STATUS_USAGE, "%s and %s are the same plan", v->point[k].plan,
+                               v->point[i].plan);
                 goto out;
             }
     }
@@ -113,83 +131,75 @@ out:
     return st;
 }
 
-/* Everything that predictions and measurements depend on, as text. */
+/* Everything that predictions and measurements depend on: version, experiment, and the hashes of its
+ * points, which have the contents of model, platform and plan files in them. */
 static enum status put_request(const struct validate_job *job, const struct validation *v,
                                FILE *out)
 {
     enum status st = STATUS_OK;
-    char hex[DIGEST_HEX], *path = NULL;
-    struct topology t = {0};
-    const struct point_run *r = &job->run;
-    fprintf(out,
-            "%s\nengine %s, device %s, compute %s, %zu steps after %zu, %zu repeats, seed %llu\n",
-            job->by->version, r->engine, r->device, r->compute ? r->compute : "-", r->steps,
-            r->warmup, job->repeats, (unsigned long long)job->seed);
-    if (job->grid)
-        fprintf(out, "model %s\n", job->plan.model);
-    if (job->grid && access(job->plan.model, F_OK) == 0) { /* a file, not a name */
-        TRY(file_hash(job->plan.model, hex));
-        fprintf(out, "%s\n", hex);
-    }
-    for (size_t a = 0; job->grid && a < job->grid->axes; a++) {
-        const struct grid_axis *axis = &job->grid->axis[a];
-        for (size_t i = 0; i < axis->n; i++) {
-            fprintf(out, "%s %s", axis->key, axis->value[i]);
-            if (!strcmp(axis->key, "platform")) {
-                TRY(load_topology(axis->value[i], &t, &path));
-                TRY(file_hash(path, hex));
-                fprintf(out, " %s", hex);
-                topology_free(&t);
-                free(path);
-                path = NULL;
-            }
-            putc('\n', out);
+    char hash[DIGEST_HEX];
+    struct point p = {0};
+    fprintf(out, "%s\n%s\n", job->by->version, job->e.sha256);
+    for (size_t i = 0; i < v->points; i++) {
+        st = point_make(&job->e, v->point[i].number, NULL, &p);
+        if (st == STATUS_NOMEM)
+            return st;
+        if (st != STATUS_OK) { /* it fails for what its settings say */
+            st = STATUS_OK;
+            continue;
         }
-    }
-    for (size_t i = 0; i < job->operands; i++) {
-        TRY(file_hash(v->point[i].plan, hex));
-        fprintf(out, "plan %s %s\n", v->point[i].plan, hex);
+        TRY(point_hash(&p, hash));
+        fprintf(out, "%s\n", hash);
+        point_free(&p);
     }
 out:
-    topology_free(&t);
-    free(path);
+    point_free(&p);
     return st;
 }
 
 static enum status hash_request(const struct validate_job *job, const struct validation *v,
-                                char hex[DIGEST_HEX])
+                                char **hash)
 {
-    enum status st;
-    char *text = NULL;
+    char *text = NULL, hex[DIGEST_HEX];
     size_t length = 0;
     FILE *f = open_memstream(&text, &length);
     if (!f)
         return error_set(STATUS_NOMEM, "out of memory");
-    st = put_request(job, v, f);
+    enum status st = put_request(job, v, f);
     if (fclose(f) != 0 && st == STATUS_OK)
         st = error_set(STATUS_NOMEM, "out of memory");
-    if (st == STATUS_OK)
+    if (st == STATUS_OK) {
         digest_hex(text, length, hex);
+        st = text_copy(hex, hash);
+    }
     free(text);
     return st;
 }
 
-/* ---- grid.json */
+/* ---- the folder */
 
-static enum status write_setup(const struct validate_job *job, const struct validation *v,
-                               const struct validate_setup *s, const char *request,
-                               const char *path)
+static enum status write_experiment(const struct validate_job *job)
 {
     enum status st;
     struct file_out f = {0};
-    TRY(file_create(path, &f));
+    TRY(validate_create(job->directory, "experiment.yml", &f));
+    fputs(job->e.text, f.stream);
+    TRY(file_commit(&f));
+out:
+    file_discard(&f);
+    return st;
+}
+
+static enum status write_setup(const struct validate_job *job, const struct validation *v,
+                               struct validate_setup *s)
+{
+    enum status st;
+    struct file_out f = {0};
+    TRY(validate_create(job->directory, "grid.json", &f));
     struct json_writer w = {.stream = f.stream};
     json_put_header(&w, format, VERSION, job->by);
-    json_put_string(&w, "request_sha256", request);
-    json_put_string(&w, "began", s->began);
-    json_put_string(&w, "host", s->host);
-    json_put_string(&w, "cpu", s->cpu);
-    json_put_string(&w, "kernel", s->kernel);
+    for (size_t i = 0; i < FIELDS; i++)
+        json_put_string(&w, fields[i].key, *field(s, i));
     json_put_integer(&w, "cores", s->cores);
     json_put_integer(&w, "memory_bytes", s->memory_bytes);
     json_put_string(&w, "engine", job->run.engine);
@@ -209,7 +219,7 @@ out:
     return st;
 }
 
-static enum status read_setup(const char *path, struct validate_setup *s, char **request)
+static enum status read_setup(const char *path, struct validate_setup *s)
 {
     enum status st;
     struct json_document d = {0};
@@ -219,11 +229,8 @@ static enum status read_setup(const char *path, struct validate_setup *s, char *
     TRY(json_field(&root, "provenance", &by));
     TRY(json_need_text(&by, "command", &s->command));
     TRY(json_need_text(&by, "version", &s->version));
-    TRY(json_need_text(&root, "request_sha256", request));
-    TRY(json_need_text(&root, "began", &s->began));
-    TRY(json_need_text(&root, "host", &s->host));
-    TRY(json_need_text(&root, "cpu", &s->cpu));
-    TRY(json_need_text(&root, "kernel", &s->kernel));
+    for (size_t i = 0; i < FIELDS; i++)
+        TRY(json_need_text(&root, fields[i].key, field(s, i)));
     TRY(json_need_integer(&root, "cores", 0, INT64_MAX, &s->cores));
     TRY(json_need_integer(&root, "memory_bytes", 0, INT64_MAX, &s->memory_bytes));
 out:
@@ -232,47 +239,57 @@ out:
 }
 
 static enum status check_same(const char *path, const struct validate_setup *old,
-                              const struct validate_setup *now, const char *request,
-                              const char *old_request)
+                              const struct validate_setup *now)
 {
     if (strcmp(old->host, now->host) != 0 || strcmp(old->cpu, now->cpu) != 0)
         return error_set(STATUS_INVALID, "%s: begun on %s (%s), this is %s (%s)", path, old->host,
                          old->cpu, now->host, now->cpu);
-    if (strcmp(request, old_request) != 0)
+    if (strcmp(old->request, now->request) != 0)
         return error_set(STATUS_INVALID,
                          "%s: another grid, version or platform (%s, by `%s`): choose another -o",
                          path, old->version, old->command);
     return STATUS_OK;
 }
 
+/* What is begun now. */
+static enum status describe(const struct validate_job *job, const struct validation *v,
+                            struct validate_setup *s)
+{
+    enum status st;
+    char now[VALIDATE_TIME];
+    validate_time(now);
+    TRY(hash_request(job, v, &s->request));
+    TRY(describe_machine(s));
+    TRY(text_copy(now, &s->began));
+    TRY(text_copy(job->by->command, &s->command));
+    TRY(text_copy(job->by->version, &s->version));
+out:
+    return st;
+}
+
 enum status validate_open(const struct validate_job *job, const struct validation *v,
                           struct validate_setup *out)
 {
-    enum status st;
-    char path[VALIDATE_PATH], now[VALIDATE_TIME], request[DIGEST_HEX], *old_request = NULL;
-    struct validate_setup fresh = {0}, s = {0};
+    static const char *const folder[] = {"", "plans", "predicted", "measured"};
+    enum status st = STATUS_OK;
+    char path[VALIDATE_PATH];
+    struct validate_setup now = {0};
+    for (size_t i = 0; i < sizeof folder / sizeof *folder; i++)
+        TRY(validate_make_directory(job->directory, folder[i]));
     TRY(validate_path(job->directory, "", "grid", ".json", path));
-    TRY(check_distinct(job));
-    TRY(hash_request(job, v, request));
-    TRY(describe_machine(&fresh));
-    if (access(path, F_OK) == 0) {
-        TRY(read_setup(path, &s, &old_request));
-        TRY(check_same(path, &s, &fresh, request, old_request));
+    TRY(check_distinct(job, v));
+    TRY(describe(job, v, &now));
+    if (validate_exists(path)) {
+        TRY(read_setup(path, out));
+        TRY(check_same(path, out, &now));
     } else {
-        validate_time(now);
-        TRY(text_copy(now, &fresh.began));
-        TRY(text_copy(job->by->command, &fresh.command));
-        TRY(text_copy(job->by->version, &fresh.version));
-        TRY(write_setup(job, v, &fresh, request, path));
-        s = fresh;
-        fresh = (struct validate_setup){0};
+        TRY(write_experiment(job));
+        TRY(write_setup(job, v, &now));
+        *out = now;
+        now = (struct validate_setup){0};
     }
-    *out = s;
-    s = (struct validate_setup){0};
 out:
-    free(old_request);
-    validate_setup_free(&fresh);
-    validate_setup_free(&s);
+    validate_setup_free(&now);
     return st;
 }
 
@@ -282,13 +299,12 @@ out:
  */
 static enum status read_runs(const char *path, const char *text, struct validate_setup *s)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     size_t lines = 0, n = 0;
     for (const char *at = text; *at; at++)
         lines += *at == '\n';
-    double *load = calloc(lines + 1, sizeof *load);
-    if (!load)
-        return error_set(STATUS_NOMEM, "%zu runs", lines);
+    double *load = NULL;
+    TRY(ARRAY_NEW(load, lines));
     size_t number = 0;
     for (const char *at = text, *end; (end = strchr(at, '\n')); at = end + 1) {
         char time[VALIDATE_TIME];
@@ -334,7 +350,7 @@ enum status validate_read_times(const char *directory, struct validate_setup *ou
     free(text);
     text = NULL;
     TRY(validate_path(directory, "", "runs", ".tsv", path));
-    if (access(path, F_OK) != 0)
+    if (!validate_exists(path))
         goto out; /* no run was made */
     TRY(file_read(path, &text, &length));
     TRY(read_runs(path, text, out));

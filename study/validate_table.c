@@ -1,9 +1,11 @@
+/* Predictions and runs of the same plans as rows, and what they come to together. */
 #include "study/validate.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/compare.h"
 #include "core/statistics.h"
 
@@ -164,18 +166,15 @@ static void add_summaries(struct validate_table *t, double *room)
 
 enum status validate_tabulate(const struct validation *v, struct validate_table *out)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     struct validate_table t = {0};
+    double *room = NULL;
     size_t most = v->files;
     for (size_t i = 0; i < v->files; i++)
         most += v->m[i].iterations;
-    double *room = calloc(3 * most + 1, sizeof *room);
-    t.row = calloc(v->files + 1, sizeof *t.row);
-    t.summary = calloc(2 * VALIDATE_ENGINES * v->files + 1, sizeof *t.summary);
-    if (!room || !t.row || !t.summary) {
-        st = error_set(STATUS_NOMEM, "a table of %zu measurements", v->files);
-        goto out;
-    }
+    TRY(ARRAY_NEW(room, 3 * most));
+    TRY(ARRAY_NEW(t.row, v->files));
+    TRY(ARRAY_NEW(t.summary, 2 * VALIDATE_ENGINES * v->files));
     for (size_t i = 0; i < v->files; i++) {
         if (engine_predicts(v->m[i].engine) || !is_first(v, i))
             continue;

@@ -62,6 +62,11 @@ refuse '--steps means nothing with PLAN on --engine smpi' emulate p.json --steps
 refuse '--json means nothing with --check' emulate --check --json
 refuse '--pid means nothing' emulate --platform laptop --pid 4 -- true
 
+refuse '--checkpoint means nothing with --compute paced' run p.json --compute paced --checkpoint d
+"$foreline" simulate p.json -o a.json >/dev/null 2>&1 || exit 1
+refuse '--x means nothing with measurements' plot bars a.json --x stages -o x.svg
+refuse '--value means nothing with a table' plot throughput t.tsv --value stages -o x.svg
+
 refuse "did you mean '--schedule'?" $plan --schedul gpipe
 refuse "did you mean 'gpipe'?" $plan --schedule gpip
 refuse "did you mean 'balanced'?" $plan --algorithm balancd
@@ -72,4 +77,6 @@ refuse "did you mean 'simgrid'?" simulate p.json --engine simgird
 refuse "did you mean 'ring'?" simulate p.json --collective rin
 refuse "did you mean 'local'?" run p.json --transport locl
 refuse "did you mean 'pipe'?" bench pip
+"$foreline" simulat 2>err || [ $? -eq 2 ] && grep -q "did you mean 'simulate'?" err || failed=1
+refuse "did you mean 'bars'?" plot bar a.json -o x.svg
 exit $failed

@@ -1,49 +1,21 @@
+/* Plans, predictions and measurements of a validation, each a file that is made once. */
 #define _DEFAULT_SOURCE /* getloadavg */
-#include "study/validate.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "core/array.h"
 #include "core/digest.h"
 #include "core/file.h"
 #include "core/text.h"
 #include "exec/random.h"
-#include "study/parallel.h"
+#include "study/pool.h"
 #include "study/summary.h"
+#include "study/validate.h"
 
 enum { FAILURE = 512 };
 
-/* ---- points */
-
-enum status validate_make_points(const struct validate_job *job, struct validation *v)
-{
-    enum status st = STATUS_OK;
-    char name[GRID_NAME], path[VALIDATE_PATH];
-    size_t n = job->grid ? grid_points(job->grid) : job->operands;
-    for (size_t i = 0; i < n; i++) {
-        if (job->grid) {
-            grid_name(job->grid, i, name);
-            TRY(validate_path(job->directory, "plans", name, ".json", path));
-        } else {
-            validate_plan_name(job->operand[i], name);
-        }
-        for (size_t k = 0; k < i; k++)
-            if (!strcmp(v->point[k].name, name))
-                return error_set(STATUS_USAGE, "two plans would be called '%s'", name);
-        TRY(validate_add_point(v, name, job->grid ? path : job->operand[i]));
-    }
-out:
-    return st;
-}
-
 /* ---- plans and predictions */
-
-static bool exists(const char *path)
-{
-    return access(path, F_OK) == 0;
-}
 
 static enum status prediction_path(const struct validate_job *job, const struct validate_point *p,
                                    size_t engine, char path[VALIDATE_PATH])
@@ -53,31 +25,41 @@ static enum status prediction_path(const struct validate_job *job, const struct 
     return validate_path(job->directory, "predicted", p->name, suffix, path);
 }
 
-static enum status make_plan(const struct validate_job *job, size_t i, const char *path)
+/* Does the experiment ask for predictions by this engine? */
+static bool is_asked(const struct validate_job *job, size_t engine)
+{
+    const struct experiment *e = &job->e;
+    const struct experiment_axis *axis = &e->axis[experiment_find(e, "engine")];
+    for (size_t i = 0; i < axis->n; i++)
+        if (!strcmp(axis->choice[i].label, validate_engines[engine]->name))
+            return true;
+    return false;
+}
+
+static enum status make_plan(const struct validate_job *job, const struct validate_point *p)
 {
     enum status st;
-    struct plan_arguments settings = job->plan;
-    TRY(grid_settings(job->grid, i, &settings));
-    TRY(point_plan(&settings, path, job->by));
+    struct point point = {0};
+    TRY(point_make(&job->e, p->number, NULL, &point));
+    TRY(point_write_plan(&point, p->plan, job->by));
 out:
+    point_free(&point);
     return st;
 }
 
 /* Plan and predict a point, unless the files are there. */
-static enum status predict_point(const struct validate_job *job, const struct validation *v,
-                                 size_t i)
+static enum status predict_point(const struct validate_job *job, const struct validate_point *p)
 {
     enum status st = STATUS_OK;
-    const struct validate_point *p = &v->point[i];
     char path[VALIDATE_PATH];
     struct loaded_plan plan = {0};
     struct measurement m = {0};
-    if (job->grid && !exists(p->plan))
-        TRY(make_plan(job, i, p->plan));
+    if (!experiment_value(&job->e, p->number, "plan") && !validate_exists(p->plan))
+        TRY(make_plan(job, p));
     TRY(load_plan_only(p->plan, &plan));
     for (size_t k = 0; k < VALIDATE_ENGINES; k++) {
         TRY(prediction_path(job, p, k, path));
-        if (exists(path))
+        if (!is_asked(job, k) || validate_exists(path))
             continue;
         TRY(point_predict(&plan, p->plan, validate_engines[k], &m));
         TRY(measurement_write(&m, path, job->by));
@@ -97,7 +79,7 @@ struct predictions {
 static enum status predict_one(void *context, size_t i, void *slot)
 {
     const struct predictions *p = context;
-    enum status st = predict_point(p->job, p->v, i);
+    enum status st = predict_point(p->job, &p->v->point[i]);
     if (st == STATUS_OK || st == STATUS_NOMEM || st == STATUS_IO)
         return st;
     snprintf(slot, FAILURE, "%s", error_message());
@@ -115,6 +97,8 @@ static enum status put_manifest(const struct validate_job *job, const struct val
     fprintf(out, "# plan\tengine\tpredicted_s\tsha256\n");
     for (size_t i = 0; i < v->points; i++) {
         for (size_t k = 0; k < VALIDATE_ENGINES && !v->point[i].failure; k++) {
+            if (!is_asked(job, k))
+                continue;
             TRY(prediction_path(job, &v->point[i], k, path));
             TRY(measurement_read(path, &m));
             TRY(file_read(path, &text, &length));
@@ -149,7 +133,7 @@ static enum status write_manifest(const struct validate_job *job, const struct v
     for (size_t i = 0; i < v->points; i++)
         for (size_t r = 0; r < job->repeats; r++) {
             TRY(measured_path(job, &v->point[i], r, measured));
-            if (exists(measured)) {
+            if (validate_exists(measured)) {
                 st = error_set(STATUS_INVALID, "%s is older than the predictions", measured);
                 goto out;
             }
@@ -180,53 +164,57 @@ out:
     return st;
 }
 
-enum status validate_predict(const struct validate_job *job, struct validation *v)
+/* predictions.tsv as it is, or is to be. */
+static enum status settle_manifest(const struct validate_job *job, const struct validation *v)
 {
-    enum status st = STATUS_OK;
-    struct predictions p = {job, v};
+    enum status st;
     char path[VALIDATE_PATH], *lines = NULL;
     size_t length = 0;
-    FILE *f = NULL;
-    char(*failure)[FAILURE] = calloc(v->points + 1, sizeof *failure);
-    if (!failure)
-        return error_set(STATUS_NOMEM, "%zu plans", v->points);
-    TRY(parallel_for(v->points, sizeof *failure, failure, predict_one, &p));
+    FILE *f = open_memstream(&lines, &length);
+    if (!f)
+        return error_set(STATUS_NOMEM, "out of memory");
+    st = put_manifest(job, v, f);
+    if (fclose(f) != 0 && st == STATUS_OK)
+        st = error_set(STATUS_NOMEM, "out of memory");
+    TRY(st);
+    TRY(validate_path(job->directory, "", "predictions", ".tsv", path));
+    TRY(validate_exists(path) ? check_manifest(path, lines) : write_manifest(job, v, path, lines));
+out:
+    free(lines);
+    return st;
+}
+
+enum status validate_predict(const struct validate_job *job, struct validation *v)
+{
+    enum status st;
+    struct predictions p = {job, v};
+    char(*failure)[FAILURE] = NULL;
+    TRY(ARRAY_NEW(failure, v->points));
+    TRY(pool_for(v->points, sizeof *failure, failure, predict_one, &p));
     for (size_t i = 0; i < v->points; i++)
         if (*failure[i])
             TRY(text_copy(failure[i], &v->point[i].failure));
-    if (!(f = open_memstream(&lines, &length))) {
-        st = error_set(STATUS_NOMEM, "out of memory");
-        goto out;
-    }
-    TRY(put_manifest(job, v, f));
-    int closed = fclose(f);
-    f = NULL;
-    if (closed != 0) {
-        st = error_set(STATUS_NOMEM, "out of memory");
-        goto out;
-    }
-    TRY(validate_path(job->directory, "", "predictions", ".tsv", path));
-    TRY(exists(path) ? check_manifest(path, lines) : write_manifest(job, v, path, lines));
+    TRY(settle_manifest(job, v));
 out:
-    if (f)
-        fclose(f);
-    free(lines);
     free(failure);
     return st;
 }
 
 /* ---- measurements */
 
-/* Does a real run not fit, as the prediction says? Then the point fails. */
+/* Does a real run not fit, as a prediction says? Then the point fails. */
 static enum status check_memory(const struct validate_job *job, struct validate_point *p)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     char path[VALIDATE_PATH], lack[REPORT_VERDICT];
     struct measurement m = {0};
-    bool real = !strcmp(job->run.engine, "tcp") || !strcmp(job->run.engine, "mpi");
-    if (!real || (job->run.compute && !strcmp(job->run.compute, "paced")))
+    struct point_run run;
+    TRY(point_run_of(&job->e, p->number, &run));
+    bool real = !strcmp(run.engine, "tcp") || !strcmp(run.engine, "mpi");
+    if (!real || (run.compute && !strcmp(run.compute, "paced")))
         return STATUS_OK;
-    TRY(prediction_path(job, p, VALIDATE_ENGINES - 1, path));
+    TRY(prediction_path(job, p, is_asked(job, VALIDATE_ENGINES - 1) ? VALIDATE_ENGINES - 1 : 0,
+                        path));
     TRY(measurement_read(path, &m));
     if (measurement_overfull(&m) > 0) {
         error_set(STATUS_INFEASIBLE, "out of memory, not run: %s", report_lack(&m, lack));
@@ -257,7 +245,7 @@ static enum status log_run(const struct validate_job *job, const char *began, si
     enum status st;
     char path[VALIDATE_PATH];
     TRY(validate_path(job->directory, "", "runs", ".tsv", path));
-    bool is_new = !exists(path);
+    bool is_new = !validate_exists(path);
     FILE *f = fopen(path, "a");
     if (!f)
         return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
@@ -273,22 +261,32 @@ out:
     return st;
 }
 
+static bool is_interrupted(const struct validate_job *job)
+{
+    return job->interrupted && *job->interrupted;
+}
+
 /* One run of one point, unless it is there. */
 static enum status measure_point(const struct validate_job *job, struct validate_point *p,
-                                 size_t repeat, size_t run)
+                                 size_t repeat, size_t number)
 {
     enum status st;
     char path[VALIDATE_PATH], began[VALIDATE_TIME], result[FAILURE];
     double load = 0;
+    struct point_run run;
     struct measurement m = {0};
     TRY(measured_path(job, p, repeat, path));
-    if (exists(path))
+    if (validate_exists(path))
         goto out;
+    TRY(point_run_of(&job->e, p->number, &run));
+    run.timeout_s = job->timeout_s;
+    run.interrupted = job->interrupted;
+    run.by = job->by;
     validate_time(began);
     if (getloadavg(&load, 1) != 1)
         load = 0;
-    st = point_measure(p->plan, &job->run, path);
-    if (st != STATUS_OK && job->run.interrupted && *job->run.interrupted) {
+    st = point_measure(p->plan, &run, path);
+    if (st != STATUS_OK && is_interrupted(job)) {
         st = STATUS_OK; /* it did not fail, it was not done */
         goto out;
     }
@@ -301,9 +299,9 @@ static enum status measure_point(const struct validate_job *job, struct validate
         TRY(measurement_read(path, &m));
         snprintf(result, sizeof result, "%.6g s", m.iteration_s);
     }
-    TRY(log_run(job, began, run, p, repeat, load, result));
-    if (isatty(STDERR_FILENO))
-        fprintf(stderr, "run %zu, %s: %s\n", run, p->name, result);
+    TRY(log_run(job, began, number, p, repeat, load, result));
+    if (job->progress)
+        fprintf(job->progress, "run %zu, %s: %s\n", number, p->name, result);
 out:
     measurement_free(&m);
     return st;
@@ -311,17 +309,21 @@ out:
 
 enum status validate_measure(const struct validate_job *job, struct validation *v)
 {
-    enum status st = STATUS_OK;
-    size_t *order = calloc(v->points + 1, sizeof *order);
-    if (!order)
-        return error_set(STATUS_NOMEM, "%zu plans", v->points);
+    enum status st;
+    char path[VALIDATE_PATH];
+    size_t *order = NULL;
+    TRY(validate_path(job->directory, "", "predictions", ".tsv", path));
+    if (!validate_exists(path))
+        return error_set(STATUS_INVALID, "%s: nothing is run before all predictions are written",
+                         path);
+    TRY(ARRAY_NEW(order, v->points));
     for (size_t i = 0; i < v->points; i++)
         if (!v->point[i].failure)
             TRY(check_memory(job, &v->point[i]));
     for (size_t r = 0, run = 1; r < job->repeats; r++) {
         shuffle(order, v->points, random_key(job->seed, r));
         for (size_t i = 0; i < v->points; i++, run++) {
-            if (job->run.interrupted && *job->run.interrupted)
+            if (is_interrupted(job))
                 goto out;
             if (!v->point[order[i]].failure)
                 TRY(measure_point(job, &v->point[order[i]], r, run));
@@ -338,7 +340,7 @@ static enum status collect_file(struct validation *v, const char *path)
 {
     enum status st;
     struct measurement m = {0};
-    if (!exists(path))
+    if (!validate_exists(path))
         return STATUS_OK;
     TRY(measurement_read(path, &m));
     TRY(validate_add_file(v, path, &m));

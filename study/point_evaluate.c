@@ -1,16 +1,15 @@
-/* Plans and predictions of a sweep's points. */
+/* The plan of a point, and what a prediction or a run of it comes to. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/clock.h"
 #include "core/provenance.h"
 #include "core/text.h"
 #include "exec/random.h"
+#include "study/point.h"
 #include "study/summary.h"
-#include "study/sweep_point.h"
 
 /* ---- noise: what a planner believes that has measured badly */
 
@@ -38,7 +37,7 @@ static void disturb(double noise, uint64_t seed, struct model *m, struct topolog
 /* ---- evaluation */
 
 /* Load unless it is the last one. */
-static enum status need_model(struct sweep_cache *c, const char *name)
+static enum status need_model(struct point_cache *c, const char *name)
 {
     enum status st;
     if (c->model_name && !strcmp(c->model_name, name))
@@ -52,7 +51,7 @@ out:
     return st;
 }
 
-static enum status need_platform(struct sweep_cache *c, const char *name)
+static enum status need_platform(struct point_cache *c, const char *name)
 {
     enum status st;
     if (c->platform_name && !strcmp(c->platform_name, name))
@@ -67,18 +66,18 @@ out:
     return st;
 }
 
-void sweep_cache_free(struct sweep_cache *c)
+void point_cache_free(struct point_cache *c)
 {
     free(c->model_name);
     free(c->platform_name);
     free(c->path);
     model_free(&c->model);
     topology_free(&c->topology);
-    *c = (struct sweep_cache){0};
+    *c = (struct point_cache){0};
 }
 
 /* As many replicas of everything as there are devices for. */
-static void fill(const struct topology *t, struct plan_arguments *a)
+static void fill(const struct topology *t, struct arguments *a)
 {
     size_t shards = a->tensor_parallel ? a->tensor_parallel : 1;
     size_t chunks = a->chunks ? a->chunks : 1, stages = a->stages ? a->stages : 1;
@@ -87,32 +86,32 @@ static void fill(const struct topology *t, struct plan_arguments *a)
     a->replicas = replicas ? replicas : 1;
 }
 
-static enum status make_plan(const struct sweep_point *p, const struct model *m,
-                             const struct topology *t, const char *path, struct plan *out)
+static enum status make_plan(const struct point *p, const struct model *m, const struct topology *t,
+                             const char *path, struct plan *out)
 {
-    struct plan_arguments a = p->plan;
+    struct arguments a = p->a;
     struct evaluation_context context = {
         .model = m,
         .topology = t,
         .platform = path,
-        .engine = p->noise > 0 ? &engine_analytic
-                               : p->engine, /* the file knows no noise; NULL: SimGrid */
+        .engine = p->a.noise > 0 ? &engine_analytic
+                                 : p->engine, /* the file knows no noise; NULL: SimGrid */
         .options = {.collective = p->collective}};
     if (p->fill)
         fill(t, &a);
     return plan_make(&a, &context, out);
 }
 
-static enum status make_plan_in_noise(const struct sweep_point *p, const struct sweep_cache *c,
+static enum status make_plan_in_noise(const struct point *p, const struct point_cache *c,
                                       struct plan *out)
 {
     enum status st;
     struct model m = {0};
     struct topology t = {0};
     char *path = NULL;
-    TRY(load_model(p->model, &m));
-    TRY(load_topology(p->platform, &t, &path));
-    disturb(p->noise, p->plan.seed, &m, &t);
+    TRY(load_model(p->a.model, &m));
+    TRY(load_topology(p->a.platform, &t, &path));
+    disturb(p->a.noise, p->a.seed, &m, &t);
     TRY(make_plan(p, &m, &t, c->path, out));
 out:
     free(path);
@@ -121,15 +120,15 @@ out:
     return st;
 }
 
-static enum status read_plan(const struct sweep_point *p, struct sweep_cache *c, struct plan *out)
+static enum status read_plan(const struct point *p, struct point_cache *c, struct plan *out)
 {
     enum status st;
     struct json_document d = {0};
     char *model = NULL, *platform = NULL;
-    TRY(json_read(p->plan_file, plan_format, PLAN_VERSION, &d));
+    TRY(json_read(p->a.plan_file, plan_format, PLAN_VERSION, &d));
     TRY(plan_references(&d, &model, &platform));
     TRY(need_model(c, model));
-    TRY(need_platform(c, p->platform ? p->platform : platform));
+    TRY(need_platform(c, p->a.platform ? p->a.platform : platform));
     TRY(plan_read(&d, &c->model, &c->topology, out));
 out:
     free(model);
@@ -138,20 +137,20 @@ out:
     return st;
 }
 
-static enum status obtain_plan(const struct sweep_point *p, struct sweep_cache *c, struct plan *out)
+static enum status obtain_plan(const struct point *p, struct point_cache *c, struct plan *out)
 {
     enum status st;
-    if (p->plan_file)
+    if (p->a.plan_file)
         return read_plan(p, c, out);
-    TRY(need_model(c, p->model));
-    TRY(need_platform(c, p->platform));
-    st = p->noise > 0 ? make_plan_in_noise(p, c, out)
-                      : make_plan(p, &c->model, &c->topology, c->path, out);
+    TRY(need_model(c, p->a.model));
+    TRY(need_platform(c, p->a.platform));
+    st = p->a.noise > 0 ? make_plan_in_noise(p, c, out)
+                        : make_plan(p, &c->model, &c->topology, c->path, out);
 out:
     return st;
 }
 
-static void describe_plan(const struct plan *p, struct sweep_result *r)
+static void describe_plan(const struct plan *p, struct point_result *r)
 {
     r->stages = (int64_t)p->stages;
     r->replicas = p->stage[0].replicas;
@@ -162,7 +161,7 @@ static void describe_plan(const struct plan *p, struct sweep_result *r)
     snprintf(r->schedule, sizeof r->schedule, "%s", p->schedule);
 }
 
-static void describe_run(const struct measurement *m, struct sweep_result *r)
+static void describe_run(const struct measurement *m, struct point_result *r)
 {
     char reason[AUTO_REASON];
     r->iteration_s = m->iteration_s;
@@ -184,18 +183,18 @@ static void describe_run(const struct measurement *m, struct sweep_result *r)
         r->scratch_bytes = rank->scratch_bytes;
     }
     if (measurement_overfull(m) > 0) {
-        r->status = SWEEP_TOO_BIG;
+        r->status = POINT_TOO_BIG;
         report_lack(m, r->reason);
     }
 }
 
 /* Run a plan, by way of files. */
-static enum status run(const struct sweep_point *p, const struct sweep_cache *c,
-                       const struct plan *plan, struct measurement *out)
+static enum status run(const struct point *p, const struct point_cache *c, const struct plan *plan,
+                       struct measurement *out)
 {
     enum status st;
     const struct provenance by = {
-        .version = foreline_version, .command = "foreline sweep", .seed = p->plan.seed};
+        .version = foreline_version, .command = "foreline sweep", .seed = p->a.seed};
     struct point_run how = p->run;
     const char *tmp = getenv("TMPDIR");
     char dir[256], plan_path[sizeof dir + 16], path[sizeof dir + 16];
@@ -215,8 +214,26 @@ out:
     return st;
 }
 
-static enum status predict(const struct sweep_point *p, struct sweep_cache *c,
-                           struct sweep_result *r)
+enum status point_write_plan(const struct point *p, const char *path, const struct provenance *by)
+{
+    enum status st;
+    struct point_cache c = {0};
+    struct plan plan = {0};
+    TRY(obtain_plan(p, &c, &plan));
+    TRY(plan_write(&plan, &c.model, &c.topology, path, by));
+out:
+    plan_free(&plan);
+    point_cache_free(&c);
+    return st;
+}
+
+enum status point_plan(const struct arguments *a, const char *path, const struct provenance *by)
+{
+    const struct point p = {.a = *a};
+    return point_write_plan(&p, path, by);
+}
+
+static enum status predict(const struct point *p, struct point_cache *c, struct point_result *r)
 {
     enum status st;
     struct plan plan = {0};
@@ -240,17 +257,16 @@ out:
     return st;
 }
 
-void sweep_point_evaluate(const struct sweep_point *p, struct sweep_cache *cache,
-                          struct sweep_result *out)
+void point_evaluate(const struct point *p, struct point_cache *cache, struct point_result *out)
 {
-    struct sweep_result r = {.status = SWEEP_OK};
+    struct point_result r = {.status = POINT_OK};
     double begin = clock_cpu();
     enum status st = predict(p, cache, &r);
-    snprintf(r.engine, sizeof r.engine, "%s", sweep_point_engine(p));
+    snprintf(r.engine, sizeof r.engine, "%s", point_engine(p));
     if (st != STATUS_OK) {
         bool hopeless = st == STATUS_INVALID || st == STATUS_INFEASIBLE || st == STATUS_USAGE ||
                         st == STATUS_PARSE || st == STATUS_UNSUPPORTED;
-        r.status = hopeless ? SWEEP_IMPOSSIBLE : SWEEP_FAILED;
+        r.status = hopeless ? POINT_IMPOSSIBLE : POINT_FAILED;
         snprintf(r.reason, sizeof r.reason, "%s", error_message());
     }
     r.cpu_s = clock_cpu() - begin;
