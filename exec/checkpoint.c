@@ -34,18 +34,23 @@ static void print_model(FILE *f, const struct model *m)
     }
 }
 
-/* How ZeRO divides state and parameters of a rank. */
+/* How ZeRO divides state and parameters of a rank: with level 1 the buckets of its stages, which
+ * may be several; then whether it keeps a part of the state, and of the parameters. */
 static void print_shares(FILE *f, const struct program *p, uint32_t r)
 {
-    bool gathers = false, passing = false;
-    for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
-        const struct program_op *o = &p->op[i];
-        if (o->kind == OP_REDUCESCATTER && o->purpose == FOR_DATA && o->microbatch == PROGRAM_NONE)
-            fprintf(f, " %u:%" PRId64, o->stage, o->bytes);
-        passing = passing || (o->kind == OP_REDUCESCATTER && o->purpose == FOR_DATA);
-        gathers = gathers || (o->purpose == FOR_SHARDS && o->microbatch != PROGRAM_NONE);
+    bool shares = false, gathers = false;
+    for (uint32_t s = 0; s < p->stages; s++) {
+        const struct program_stage *stage = &p->stage[s];
+        if (stage->zero == 0 || !program_rank_has(p, r, s))
+            continue;
+        for (uint32_t b = stage->bucket; b < stage->bucket + stage->buckets; b++) {
+            if (stage->zero == 1 && p->bucket[b].bytes > 0)
+                fprintf(f, " %u:%" PRId64, s, p->bucket[b].bytes);
+            shares = shares || p->bucket[b].bytes > 0;
+        }
+        gathers = gathers || (stage->zero == 3 && shares);
     }
-    fprintf(f, " %d%d", passing, gathers);
+    fprintf(f, " %d%d", shares, gathers);
 }
 
 static enum status print_plan(FILE *f, const struct program *p)

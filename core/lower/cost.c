@@ -1,6 +1,7 @@
 /* What a stage costs one of its ranks: seconds, bytes, and the collectives inside. */
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/cost.h"
 #include "core/lower/lowering.h"
 
@@ -113,34 +114,36 @@ static void average(struct calls *calls)
         calls->bytes /= calls->count;
 }
 
-/* Gradients complete in buckets, from the last op to the first. */
+/* Gradients complete from the last op to the first: a bucket ends with the op that fills it. The
+ * last one has what is left and the copies of tied weights. */
 static enum status make_buckets(struct sum *u)
 {
+    enum status st;
     const struct plan *p = u->l->plan;
     struct stage_cost *c = &u->c;
-    int64_t least = c->replicated_bytes / MAX_BUCKETS + 1;
+    int64_t least = c->replicated_bytes / MAX_BUCKETS + 1, left = c->replicated_bytes;
     int64_t size = p->bucket_bytes > least ? p->bucket_bytes : least;
-    struct bucket open = {c->recompute_s, 0};
-    if (!(c->bucket = calloc(MAX_BUCKETS + 1, sizeof *c->bucket)))
-        return error_set(STATUS_NOMEM, "buckets of stage %u", u->stage);
-    for (size_t k = u->s->ops; k-- > 0;) {
+    struct bucket open = {.seconds = c->recompute_s};
+    TRY(ARRAY_NEW(c->bucket, c->overlapped ? MAX_BUCKETS + 1 : 1));
+    for (size_t k = u->s->ops; c->overlapped && k-- > 0;) {
         const struct model_op *o = &u->l->model->op[u->s->op[k]];
         bool experts = u->split.expert_parallel > 1 && o->exchange_bytes > 0;
         open.seconds +=
             cost_op(u->l->model, u->type, u->s->op[k], p->microbatch_size, p->optimizer, &u->split)
                 .backward_s;
-        open.bytes += experts ? 0 : scaled(o->parameter_bytes, cost_part(o, &u->split).parameters);
-        if (open.bytes >= size && k > 0) {
+        open.gradients.bytes +=
+            experts ? 0 : scaled(o->parameter_bytes, cost_part(o, &u->split).parameters);
+        if (open.gradients.bytes >= size && k > 0) {
+            open.gradients.low = (uint32_t)k;
+            left -= open.gradients.bytes;
             c->bucket[c->buckets++] = open;
-            open = (struct bucket){0, 0};
+            open = (struct bucket){0};
         }
     }
+    open.gradients = (struct program_bucket){.low = 0, .bytes = left};
     c->bucket[c->buckets++] = open;
-    int64_t sum = 0;
-    for (size_t b = 0; b < c->buckets; b++)
-        sum += c->bucket[b].bytes;
-    c->bucket[c->buckets - 1].bytes += c->replicated_bytes - sum; /* copies of tied weights */
-    return STATUS_OK;
+out:
+    return st;
 }
 
 /* What ZeRO leaves of them on each rank: experts are sharded over the replicas that have the same.
@@ -151,9 +154,10 @@ static int64_t sharded(const struct sum *u, int64_t replicated_bytes, int64_t ex
            expert_bytes * u->split.expert_parallel / u->s->replicas;
 }
 
-static void shard(struct sum *u, uint32_t zero, const struct cost_memory *factor)
+static void shard(struct sum *u, const struct cost_memory *factor)
 {
     struct stage_cost *c = &u->c;
+    uint32_t zero = lowering_zero(u->l, u->stage);
     int64_t all = c->weight_bytes, dense = c->replicated_bytes, experts = c->expert_bytes;
     if (zero >= 1)
         c->state_bytes = sharded(u, dense * factor->state, experts * factor->state);
@@ -172,7 +176,6 @@ static enum status finish(struct sum *u)
     const struct lowering *l = u->l;
     struct stage_cost *c = &u->c;
     struct cost_memory factor = cost_memory(l->plan->optimizer, l->model->element_bytes);
-    uint32_t zero = u->s->replicas > 1 ? l->plan->zero : 0;
     for (size_t k = l->in_start[u->stage]; k < l->in_start[u->stage + 1]; k++)
         c->stash_bytes += /* received inputs stay until the backward */
             l->edge[l->in[k]].bytes / (u->split.sequence_parallel ? u->split.tensor_parallel : 1);
@@ -185,10 +188,11 @@ static enum status finish(struct sum *u)
     average(&c->backward_experts);
     c->gradient_bytes = c->weight_bytes * factor.gradients;
     c->state_bytes = c->weight_bytes * factor.state;
-    shard(u, zero, &factor);
-    bool whole = l->plan->bucket_bytes == 0 || u->s->replicas < 2 || zero >= 2 ||
-                 l->schedule->split || l->schedule->asynchronous || c->replicated_bytes == 0;
-    return whole ? STATUS_OK : make_buckets(u);
+    shard(u, &factor);
+    c->overlapped = l->plan->bucket_bytes > 0 && u->s->replicas > 1 &&
+                    lowering_zero(l, u->stage) < 2 && !l->schedule->split &&
+                    !l->schedule->asynchronous && c->replicated_bytes > 0;
+    return make_buckets(u);
 }
 
 enum status lowering_cost(struct lowering *l, uint32_t stage, uint32_t device,

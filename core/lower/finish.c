@@ -14,8 +14,6 @@ static enum status append_sum(struct list *list, struct program_op op, uint32_t 
 {
     enum status st;
     uint32_t position;
-    op.peer_stage = PROGRAM_NONE;
-    op.count = 1;
     TRY(list_append(list, &op, &position));
     TRY(list_depend(list, after));
     if (list->scattered)
@@ -33,13 +31,8 @@ enum status lowering_reduce(struct lowering *l, uint32_t rank, uint32_t stage, u
     uint32_t team = l->team_of[stage],
              shard = (rank - l->first_rank[team]) % lowering_shards(l, team);
     uint32_t all = l->data[team * l->most_shards + shard];
-    struct program_op op = {.kind = l->plan->zero >= 1 ? OP_REDUCESCATTER : OP_ALLREDUCE,
-                            .purpose = FOR_DATA,
-                            .stage = stage,
-                            .microbatch = microbatch,
-                            .peer = all,
-                            .tag = PROGRAM_NONE,
-                            .bytes = bytes};
+    enum op_kind kind = l->plan->zero >= 1 ? OP_REDUCESCATTER : OP_ALLREDUCE;
+    struct program_op op = list_collective(kind, FOR_DATA, stage, microbatch, all, bytes);
     if (all != PROGRAM_NONE && bytes > 0)
         TRY(append_sum(list, op, newest(list)));
     op.peer = l->same[rank];
@@ -56,14 +49,8 @@ enum status lowering_update(struct lowering *l, uint32_t rank, uint32_t stage, u
     enum status st;
     struct list *list = &l->list[rank];
     uint32_t position;
-    struct program_op op = {.kind = OP_UPDATE,
-                            .stage = stage,
-                            .microbatch = microbatch,
-                            .peer = PROGRAM_NONE,
-                            .peer_stage = PROGRAM_NONE,
-                            .tag = PROGRAM_NONE,
-                            .count = 1,
-                            .seconds = cost->update_s};
+    struct program_op op = list_op(OP_UPDATE, FOR_PIPELINE, stage, microbatch);
+    op.seconds = cost->update_s;
     TRY(list_append(list, &op, &position));
     if (list->scattered)
         TRY(list_depend(list, list->scattered - 1));
@@ -84,13 +71,9 @@ static enum status spread_parameters(struct lowering *l, uint32_t rank, uint32_t
     uint32_t team = l->team_of[stage],
              shard = (rank - l->first_rank[team]) % lowering_shards(l, team);
     struct list *list = &l->list[rank];
-    struct program_op op = {.kind = OP_ALLGATHER,
-                            .purpose = FOR_SHARDS,
-                            .stage = stage,
-                            .microbatch = PROGRAM_NONE,
-                            .peer = l->data[team * l->most_shards + shard],
-                            .tag = PROGRAM_NONE,
-                            .bytes = cost->replicated_bytes};
+    struct program_op op =
+        list_collective(OP_ALLGATHER, FOR_SHARDS, stage, PROGRAM_NONE,
+                        l->data[team * l->most_shards + shard], cost->replicated_bytes);
     if (op.peer != PROGRAM_NONE && op.bytes > 0)
         TRY(append_sum(list, op, newest(list)));
     op.peer = l->same[rank];
@@ -124,7 +107,7 @@ static enum status reduce(struct lowering *l, uint32_t rank, uint32_t stage,
 {
     /* with buckets the dense ones are under way already */
     return lowering_reduce(l, rank, stage, PROGRAM_NONE, cost,
-                           cost->buckets > 0 ? 0 : cost->replicated_bytes, true);
+                           cost->overlapped ? 0 : cost->replicated_bytes, true);
 }
 
 static enum status update(struct lowering *l, uint32_t rank, uint32_t stage,
@@ -153,14 +136,10 @@ static enum status tie(struct lowering *l)
         const struct tie *tie = &l->tie[k];
         for (size_t i = g->start[tie->group]; i < g->start[tie->group + 1]; i++) {
             struct list *list = &l->list[g->member[i]];
-            struct program_op op = {
-                .kind = OP_ALLREDUCE,
-                .purpose = FOR_TIES,
-                .stage = tied_stage(l, tie->owner, lowering_team_of_rank(l, g->member[i])),
-                .microbatch = PROGRAM_NONE,
-                .peer = tie->group,
-                .tag = tie->owner,
-                .bytes = tie->bytes};
+            uint32_t stage = tied_stage(l, tie->owner, lowering_team_of_rank(l, g->member[i]));
+            struct program_op op = list_collective(OP_ALLREDUCE, FOR_TIES, stage, PROGRAM_NONE,
+                                                   tie->group, tie->bytes);
+            op.tag = tie->owner;
             TRY(append_sum(list, op, newest(list)));
         }
     }

@@ -2,30 +2,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/lower/lowering.h"
-
-static enum status reserve(uint32_t **id, size_t *room, size_t n)
-{
-    if (n <= *room)
-        return STATUS_OK;
-    uint32_t *larger = realloc(*id, 2 * n * sizeof *larger);
-    if (!larger)
-        return error_set(STATUS_NOMEM, "groups of %zu ranks", n);
-    *id = larger;
-    *room = 2 * n;
-    return STATUS_OK;
-}
 
 /* Add one device to the group that is being collected, and its rank if it has one. */
 static enum status add(struct lowering *l, uint32_t team, uint32_t replica, uint32_t shard)
 {
     enum status st;
     struct grouping *g = &l->grouping;
-    TRY(reserve(&g->device, &g->device_room, g->devices + 1));
+    TRY(ARRAY_ROOM(g->device, g->devices));
     g->device[g->devices++] = lowering_device(l, team, replica, shard);
     if (replica >= lowering_replicas(l, team) || shard >= lowering_shards(l, team))
         goto out;
-    TRY(reserve(&g->member, &g->member_room, g->members + 1));
+    TRY(ARRAY_ROOM(g->member, g->members));
     g->member[g->members++] = l->first_rank[team] + replica * lowering_shards(l, team) + shard;
 out:
     return st;
@@ -36,28 +25,24 @@ static enum status close_group(struct lowering *l, uint32_t *id)
 {
     struct grouping *g = &l->grouping;
     size_t first = g->n ? g->device_start[g->n] : 0, member = g->n ? g->start[g->n] : 0;
+    enum status st = STATUS_OK;
     *id = PROGRAM_NONE;
     if (g->devices - first < 2 || g->members == member) {
         g->devices = first;
         g->members = member;
         return STATUS_OK;
     }
-    if (g->n + 2 > g->room) {
-        size_t room = 2 * g->n + 16;
-        size_t *start = realloc(g->start, room * sizeof *start);
-        g->start = start ? start : g->start;
-        size_t *device_start = realloc(g->device_start, room * sizeof *device_start);
-        g->device_start = device_start ? device_start : g->device_start;
-        if (!start || !device_start)
-            return error_set(STATUS_NOMEM, "%zu groups", room);
-        g->room = room;
+    if (g->n == 0) {
+        TRY(ARRAY_ROOM(g->start, 0)); /* number 0 is 0 */
+        TRY(ARRAY_ROOM(g->device_start, 0));
     }
-    g->start[g->n] = member;
-    g->device_start[g->n] = first;
+    TRY(ARRAY_ROOM(g->start, g->n + 1));
+    TRY(ARRAY_ROOM(g->device_start, g->n + 1));
     *id = (uint32_t)g->n++;
     g->start[g->n] = g->members;
     g->device_start[g->n] = g->devices;
-    return STATUS_OK;
+out:
+    return st;
 }
 
 static enum status replica_groups(struct lowering *l, uint32_t team)
@@ -151,11 +136,8 @@ static enum status tie_owner(struct lowering *l, uint32_t owner, const bool *tie
                              l->model->op[owner].name, home, t);
     }
     uint32_t copies = lowering_replicas(l, home) * lowering_shards(l, home);
-    struct tie *larger = realloc(l->tie, (l->ties + copies) * sizeof *larger);
-    if (!larger)
-        return error_set(STATUS_NOMEM, "tied weights of %u ranks", copies);
-    l->tie = larger;
     for (uint32_t k = 0; k < copies; k++) {
+        TRY(ARRAY_ROOM(l->tie, l->ties));
         struct tie *tie = &l->tie[l->ties];
         uint32_t shards = lowering_shards(l, home);
         for (uint32_t t = 0; t < l->teams; t++)
@@ -173,9 +155,8 @@ static enum status tie_groups(struct lowering *l)
 {
     enum status st = STATUS_OK;
     size_t owners = 0;
-    bool *tied = calloc(l->teams, sizeof *tied);
-    if (!tied)
-        return error_set(STATUS_NOMEM, "%u teams", l->teams);
+    bool *tied;
+    TRY(ARRAY_NEW(tied, l->teams));
     for (uint32_t i = 0; i < l->model->n; i++)
         owners += l->model->op[i].shares != MODEL_NO_OP;
     for (uint32_t owner = 0; owners > 0 && owner < l->model->n; owner++) {
@@ -190,23 +171,22 @@ out:
     return st;
 }
 
-static uint32_t *nobody(size_t n)
+/* Nobody is in a group yet. */
+static enum status new_ids(uint32_t **id, size_t n)
 {
-    uint32_t *id = malloc((n + 1) * sizeof *id);
-    for (size_t i = 0; id && i < n; i++)
-        id[i] = PROGRAM_NONE;
-    return id;
+    enum status st = ARRAY_NEW(*id, n);
+    for (size_t i = 0; st == STATUS_OK && i < n; i++)
+        (*id)[i] = PROGRAM_NONE;
+    return st;
 }
 
 enum status lowering_group(struct lowering *l)
 {
-    enum status st = STATUS_OK;
-    l->data = nobody((size_t)l->teams * l->most_shards);
-    l->experts = nobody(lowering_ranks(l));
-    l->same = nobody(lowering_ranks(l));
-    l->tensor = nobody(l->cells);
-    if (!l->data || !l->experts || !l->same || !l->tensor)
-        return error_set(STATUS_NOMEM, "groups of %u ranks", lowering_ranks(l));
+    enum status st;
+    TRY(new_ids(&l->data, (size_t)l->teams * l->most_shards));
+    TRY(new_ids(&l->experts, lowering_ranks(l)));
+    TRY(new_ids(&l->same, lowering_ranks(l)));
+    TRY(new_ids(&l->tensor, l->cells));
     for (uint32_t team = 0; team < l->teams; team++) {
         TRY(replica_groups(l, team));
         TRY(tensor_groups(l, team));

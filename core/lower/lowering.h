@@ -38,10 +38,10 @@ struct calls {
     int64_t bytes; /* of one call */
 };
 
-/* A piece of the last backward: its seconds, and the gradients that are complete after it. */
+/* A part of the last backward: its seconds, and the gradients that are complete after it. */
 struct bucket {
     double seconds;
-    int64_t bytes;
+    struct program_bucket gradients;
 };
 
 /* One stage on one type of device; per rank. */
@@ -54,13 +54,14 @@ struct stage_cost {
                                              * replicas that have the same experts */
     struct calls forward_sum, backward_sum; /* tensor parallelism */
     struct calls forward_experts, backward_experts;
-    size_t buckets;
+    bool overlapped;       /* the last backward comes in one part per bucket */
+    size_t buckets;        /* >= 1 */
     struct bucket *bucket; /* [buckets] in the order in which they become complete */
 };
 
 /* Groups of the program while they are collected. */
 struct grouping {
-    size_t n, room, members, member_room, devices, device_room;
+    size_t n, members, devices;
     size_t *start, *device_start; /* [n + 1] */
     uint32_t *member, *device;
 };
@@ -120,6 +121,11 @@ static inline uint32_t lowering_shards(const struct lowering *l, uint32_t team)
 {
     return l->fold ? 1 : lowering_team(l, team)->tensor_parallel;
 }
+/* ZeRO level of a stage: without replicas there is nobody to share with. */
+static inline uint32_t lowering_zero(const struct lowering *l, uint32_t stage)
+{
+    return l->plan->stage[stage].replicas > 1 ? l->plan->zero : 0;
+}
 static inline uint32_t lowering_ranks(const struct lowering *l)
 {
     return l->first_rank[l->teams];
@@ -160,8 +166,10 @@ enum status list_append(struct list *list, const struct program_op *op,
                         uint32_t *position) MUST_CHECK;
 /* The op appended last depends on the one at `position`. */
 enum status list_depend(struct list *list, uint32_t position) MUST_CHECK;
-/* A collective that waits for the op at `after`. */
-enum status list_collective(struct list *list, const struct program_op *op, uint32_t after,
-                            uint32_t *position) MUST_CHECK;
+/* An op to append: no peer and no tag; a collective of one call over `group`. */
+struct program_op list_op(enum op_kind kind, enum op_purpose purpose, uint32_t stage,
+                          uint32_t microbatch);
+struct program_op list_collective(enum op_kind kind, enum op_purpose purpose, uint32_t stage,
+                                  uint32_t microbatch, uint32_t group, int64_t bytes);
 
 #endif

@@ -66,15 +66,11 @@ static enum status transfer(struct lowering *l, uint32_t e, bool backward, uint3
     uint32_t target = cell_for(l, l->team_of[to], microbatch);
     const struct cell *there = &l->cell[target];
     uint32_t channel = backward ? (uint32_t)l->edges + e : e;
-    struct program_op op = {.kind = OP_SEND,
-                            .purpose = FOR_PIPELINE,
-                            .backward = backward,
-                            .stage = from,
-                            .microbatch = microbatch,
-                            .peer_stage = to,
-                            .tag = channel * l->plan->microbatches + microbatch,
-                            .count = 1,
-                            .bytes = message_bytes(l, edge)};
+    struct program_op op = list_op(OP_SEND, FOR_PIPELINE, from, microbatch);
+    op.backward = backward;
+    op.peer_stage = to;
+    op.tag = channel * l->plan->microbatches + microbatch;
+    op.bytes = message_bytes(l, edge);
     uint32_t *slot = backward ? l->returned : l->arrived;
     for (uint32_t k = 0; k < there->shards; k++)
         if (there == source) /* a later stage of the same ranks */
@@ -119,15 +115,8 @@ static enum status gather_over(const struct pass *a, uint32_t group, int64_t byt
     enum status st = STATUS_OK;
     if (group == PROGRAM_NONE || bytes == 0)
         return STATUS_OK;
-    struct program_op op = {.kind = OP_ALLGATHER,
-                            .purpose = FOR_SHARDS,
-                            .stage = a->stage,
-                            .microbatch = a->s.microbatch,
-                            .peer = group,
-                            .peer_stage = PROGRAM_NONE,
-                            .tag = PROGRAM_NONE,
-                            .count = 1,
-                            .bytes = bytes};
+    struct program_op op =
+        list_collective(OP_ALLGATHER, FOR_SHARDS, a->stage, a->s.microbatch, group, bytes);
     uint32_t position;
     TRY(list_append(a->list, &op, &position));
     if (a->list->gathered)
@@ -177,21 +166,15 @@ static enum status append_compute(const struct pass *a, uint8_t part, double sec
 {
     enum status st;
     struct list *list = a->list;
-    struct program_op op = {.kind = a->s.kind,
-                            .part = part,
-                            .stage = a->stage,
-                            .microbatch = a->s.microbatch,
-                            .peer = PROGRAM_NONE,
-                            .peer_stage = PROGRAM_NONE,
-                            .tag = PROGRAM_NONE,
-                            .count = 1,
-                            .seconds = seconds,
-                            .bytes = bytes};
+    struct program_op op = list_op(a->s.kind, FOR_PIPELINE, a->stage, a->s.microbatch);
+    op.part = part;
+    op.seconds = seconds;
+    op.bytes = bytes;
     TRY(list_append(list, &op, position));
     TRY(depend_on_inputs(a));
     if (list->blocked)
         TRY(list_depend(list, list->blocked - 1));
-    if (list->gathered && part == 0 && a->l->plan->zero == 3)
+    if (list->gathered && a->l->plan->zero == 3)
         TRY(list_depend(list, list->gathered - 1));
     list->blocked = 0;
     list->compute[1] = list->compute[0];
@@ -204,19 +187,17 @@ out:
 static enum status call(const struct pass *a, enum op_kind kind, enum op_purpose purpose,
                         uint32_t group, const struct calls *calls, uint32_t *position)
 {
+    enum status st = STATUS_OK;
+    uint32_t after = *position;
     if (calls->count == 0 || group == PROGRAM_NONE)
         return STATUS_OK;
-    struct program_op op = {.kind = (uint8_t)kind,
-                            .purpose = (uint8_t)purpose,
-                            .stage = a->stage,
-                            .microbatch = a->s.microbatch,
-                            .peer = group,
-                            .peer_stage = PROGRAM_NONE,
-                            .tag = PROGRAM_NONE,
-                            .count = calls->count,
-                            .bytes = calls->bytes};
-    enum status st = list_collective(a->list, &op, *position, position);
+    struct program_op op =
+        list_collective(kind, purpose, a->stage, a->s.microbatch, group, calls->bytes);
+    op.count = calls->count;
+    TRY(list_append(a->list, &op, position));
+    TRY(list_depend(a->list, after));
     a->list->blocked = *position + 1;
+out:
     return st;
 }
 
@@ -249,9 +230,10 @@ static enum status backward_in_buckets(const struct pass *a, uint32_t *position)
     for (size_t b = 0; b < c->buckets; b++) {
         bool last = b + 1 == c->buckets;
         double slower = b > 0 ? 1 + c->slowdown : 1; /* the bucket before is being summed */
-        TRY(append_compute(a, (uint8_t)b, slower * c->bucket[b].seconds, last ? c->stash_bytes : 0,
-                           position));
-        TRY(lowering_reduce(a->l, a->rank, a->stage, PROGRAM_NONE, c, c->bucket[b].bytes, false));
+        TRY(append_compute(a, (uint8_t)(b + 1), slower * c->bucket[b].seconds,
+                           last ? c->stash_bytes : 0, position));
+        TRY(lowering_reduce(a->l, a->rank, a->stage, PROGRAM_NONE, c, c->bucket[b].gradients.bytes,
+                            false));
     }
 out:
     return st;
@@ -277,7 +259,7 @@ static enum status compute(const struct pass *a, uint32_t *position)
         seconds *= 1 + c->slowdown;
     if (a->s.kind != OP_BACKWARD_WEIGHT)
         TRY(gather(a));
-    if (a->s.kind == OP_BACKWARD && c->buckets > 0 && is_last(l, a->stage, a->s.microbatch))
+    if (a->s.kind == OP_BACKWARD && c->overlapped && is_last(l, a->stage, a->s.microbatch))
         TRY(backward_in_buckets(a, position));
     else
         TRY(append_compute(a, 0, seconds, a->s.kind == OP_BACKWARD_INPUT ? 0 : c->stash_bytes,

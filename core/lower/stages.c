@@ -4,13 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
+
 enum status crossing_ops(const struct model *m, const uint32_t *stage_of, uint32_t from,
                          uint32_t to, uint32_t **op, size_t *n)
 {
-    uint32_t *found = calloc(m->n + 1, sizeof *found);
+    uint32_t *found;
     size_t count = 0;
-    if (!found)
-        return error_set(STATUS_NOMEM, "%zu ops", m->n);
+    enum status st;
+    TRY(ARRAY_NEW(found, m->n));
     for (uint32_t i = 0; i < m->n; i++) {
         if (stage_of[i] != from)
             continue;
@@ -26,7 +28,8 @@ enum status crossing_ops(const struct model *m, const uint32_t *stage_of, uint32
     }
     *op = found;
     *n = count;
-    return STATUS_OK;
+out:
+    return st;
 }
 
 static int by_stages(const void *a, const void *b)
@@ -41,13 +44,11 @@ static int by_stages(const void *a, const void *b)
 static enum status find_edges(struct lowering *l)
 {
     const struct model *m = l->model;
-    size_t n = 0, stages = l->plan->stages;
-    uint32_t *seen = calloc(stages, sizeof *seen); /* op + 1 that was counted for a stage last */
-    l->edge = calloc(m->edges + 1, sizeof *l->edge);
-    if (!seen || !l->edge) {
-        free(seen);
-        return error_set(STATUS_NOMEM, "%zu edges", m->edges);
-    }
+    enum status st;
+    size_t n = 0;
+    uint32_t *seen; /* [stages] op + 1 that was counted for a stage last */
+    TRY(ARRAY_NEW(seen, l->plan->stages));
+    TRY(ARRAY_NEW(l->edge, m->edges));
     for (uint32_t i = 0; i < m->n; i++)
         for (size_t k = m->out_start[i]; k < m->out_start[i + 1]; k++) {
             uint32_t to = l->stage_of[m->out[k]];
@@ -57,7 +58,6 @@ static enum status find_edges(struct lowering *l)
             l->edge[n++] =
                 (struct edge){l->stage_of[i], to, m->op[i].output_bytes * l->plan->microbatch_size};
         }
-    free(seen);
     qsort(l->edge, n, sizeof *l->edge, by_stages);
     for (size_t k = 0; k < n; k++) {
         struct edge *last = l->edges > 0 ? &l->edge[l->edges - 1] : NULL;
@@ -66,17 +66,18 @@ static enum status find_edges(struct lowering *l)
         else
             l->edge[l->edges++] = l->edge[k];
     }
-    return STATUS_OK;
+out:
+    free(seen);
+    return st;
 }
 
 static enum status index_edges(struct lowering *l)
 {
+    enum status st;
     size_t stages = l->plan->stages;
-    l->in_start = calloc(stages + 2, sizeof *l->in_start);
-    l->out_start = calloc(stages + 2, sizeof *l->out_start);
-    l->in = calloc(l->edges + 1, sizeof *l->in);
-    if (!l->in_start || !l->out_start || !l->in)
-        return error_set(STATUS_NOMEM, "%zu stages", stages);
+    TRY(ARRAY_NEW(l->in_start, stages + 2));
+    TRY(ARRAY_NEW(l->out_start, stages + 2));
+    TRY(ARRAY_NEW(l->in, l->edges));
     for (size_t e = 0; e < l->edges; e++) {
         l->in_start[l->edge[e].to + 2]++;
         l->out_start[l->edge[e].from + 1]++;
@@ -87,20 +88,20 @@ static enum status index_edges(struct lowering *l)
     }
     for (uint32_t e = 0; e < l->edges; e++)
         l->in[l->in_start[l->edge[e].to + 1]++] = e;
-    return STATUS_OK;
+out:
+    return st;
 }
 
 /* Teams, and where their cells and ranks begin. */
 static enum status number_ranks(struct lowering *l)
 {
+    enum status st;
     const struct plan *p = l->plan;
     uint64_t ranks = 0, cells = 0;
-    l->team_of = calloc(p->stages + 1, sizeof *l->team_of);
-    l->first_rank = calloc(p->stages + 1, sizeof *l->first_rank);
-    l->first_cell = calloc(p->stages + 1, sizeof *l->first_cell);
-    l->summing = calloc(p->stages + 1, sizeof *l->summing);
-    if (!l->team_of || !l->first_rank || !l->first_cell || !l->summing)
-        return error_set(STATUS_NOMEM, "%zu stages", p->stages);
+    TRY(ARRAY_NEW(l->team_of, p->stages));
+    TRY(ARRAY_NEW(l->first_rank, p->stages + 1));
+    TRY(ARRAY_NEW(l->first_cell, p->stages + 1));
+    TRY(ARRAY_NEW(l->summing, p->stages));
     l->teams = plan_teams(p, l->team_of);
     l->chunks = (uint32_t)(p->stages / l->teams);
     for (uint32_t team = 0; team < l->teams; team++) {
@@ -114,28 +115,27 @@ static enum status number_ranks(struct lowering *l)
         l->first_rank[team + 1] = (uint32_t)ranks;
     }
     l->cells = (uint32_t)cells;
-    return STATUS_OK;
+out:
+    return st;
 }
 
 static enum status allocate(struct lowering *l)
 {
-    size_t ranks = lowering_ranks(l), slots = (size_t)l->plan->microbatches * l->most_shards;
+    enum status st;
+    size_t slots = (size_t)l->plan->microbatches * l->most_shards;
     double most = (double)(l->edges > l->plan->stages ? l->edges : l->plan->stages);
     if (most * (double)slots * 2 >= PROGRAM_NONE)
         return error_set(STATUS_INVALID,
                          "%zu connections between stages x %u microbatches x %u shards: too many",
                          l->edges, l->plan->microbatches, l->most_shards);
-    l->list = calloc(ranks, sizeof *l->list);
-    l->cell = calloc(l->cells, sizeof *l->cell);
-    l->queue = calloc(l->cells, sizeof *l->queue);
-    l->cost = calloc(l->plan->stages * l->topology->types, sizeof(struct stage_cost *));
-    l->arrived = calloc(l->edges * slots + 1, sizeof *l->arrived);
-    l->returned = calloc(l->edges * slots + 1, sizeof *l->returned);
-    l->forward = calloc(l->plan->stages * slots + 1, sizeof *l->forward);
-    l->half = calloc(l->schedule->split ? l->plan->stages * slots + 1 : 1, sizeof *l->half);
-    if (!l->list || !l->cell || !l->queue || !l->cost || !l->arrived || !l->returned ||
-        !l->forward || !l->half)
-        return error_set(STATUS_NOMEM, "%zu ranks", ranks);
+    TRY(ARRAY_NEW(l->list, lowering_ranks(l)));
+    TRY(ARRAY_NEW(l->cell, l->cells));
+    TRY(ARRAY_NEW(l->queue, l->cells));
+    TRY(ARRAY_NEW(l->cost, l->plan->stages * l->topology->types));
+    TRY(ARRAY_NEW(l->arrived, l->edges * slots));
+    TRY(ARRAY_NEW(l->returned, l->edges * slots));
+    TRY(ARRAY_NEW(l->forward, l->plan->stages * slots));
+    TRY(ARRAY_NEW(l->half, l->schedule->split ? l->plan->stages * slots : 0));
     for (uint32_t team = 0, c = 0; team < l->teams; team++)
         for (uint32_t replica = 0; replica < lowering_replicas(l, team); replica++, c++)
             l->cell[c] = (struct cell){
@@ -144,7 +144,8 @@ static enum status allocate(struct lowering *l)
                 .rank = l->first_rank[team] + replica * lowering_shards(l, team),
                 .shards = lowering_shards(l, team),
             };
-    return STATUS_OK;
+out:
+    return st;
 }
 
 enum status lowering_prepare(struct lowering *l)
@@ -153,9 +154,7 @@ enum status lowering_prepare(struct lowering *l)
     const struct plan *p = l->plan;
 
     TRY(schedule_find(p->schedule, &l->schedule));
-    l->stage_of = calloc(l->model->n + 1, sizeof *l->stage_of);
-    if (!l->stage_of)
-        return error_set(STATUS_NOMEM, "%zu ops", l->model->n);
+    TRY(ARRAY_NEW(l->stage_of, l->model->n));
     for (uint32_t s = 0; s < p->stages; s++)
         for (size_t k = 0; k < p->stage[s].ops; k++)
             l->stage_of[p->stage[s].op[k]] = s;

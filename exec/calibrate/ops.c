@@ -44,7 +44,7 @@ static void choose_cpu(struct bench *b)
     if (b->on.backend)
         return;
     gemm_single_thread();
-    b->on = (struct place){&backend_cpu, NULL};
+    b->on = (struct memory){&backend_cpu, NULL};
     b->watch = &watch_cpu;
 }
 
@@ -76,7 +76,7 @@ static void bed_free(struct bed *b)
 /* n reals in the place's memory that hold numbers of moderate size, bf16 if `half`; or NULL. */
 static real *numbers(const struct bench *b, size_t n, bool half)
 {
-    const struct place *on = &b->on;
+    const struct memory *on = &b->on;
     size_t many = half ? 2 * n : n;
     real *made = on->backend->allocate(on->self, (n + 1) * sizeof *made);
     real *wide = half && made ? on->backend->allocate(on->self, (many + 1) * sizeof *wide) : made;
@@ -104,7 +104,7 @@ enum { MASKED_EVERY = 7 };
 static enum status bed_tokens(struct bed *b)
 {
     enum status st = STATUS_OK;
-    const struct place *on = &b->bench->on;
+    const struct memory *on = &b->bench->on;
     size_t n = b->batch * b->layer.tokens;
     int32_t *token = malloc(2 * (n + 1) * sizeof *token), *target = token + n + 1;
     b->token = on->backend->allocate(on->self, (n + 1) * sizeof *b->token);
@@ -202,7 +202,7 @@ static enum status forward_pass(struct bench *bench, const struct bed *b, double
 {
     enum status st;
     const struct layer *l = &b->layer;
-    const struct place *on = &bench->on;
+    const struct memory *on = &bench->on;
     for (size_t k = 0; k < b->ring; k++) {
         struct layer_io io = operands(b, k);
         for (size_t i = 0; i < l->inputs; i++)
@@ -224,7 +224,7 @@ static enum status backward_pass(struct bench *bench, const struct bed *b, doubl
 {
     enum status st;
     const struct layer *l = &b->layer;
-    const struct place *on = &bench->on;
+    const struct memory *on = &bench->on;
     bool forks = l->inputs > 1;
     for (size_t k = 0; k < b->ring; k++) {
         struct layer_io io = operands(b, k);
@@ -315,17 +315,16 @@ static enum status update_pass(struct bench *bench, const struct update_bed *b, 
     for (size_t i = 0; i < b->ring; i++) {
         real *own = b->data + 4 * b->n * i;
         const struct program none = {0};
-        struct stage_piece all = {.n = b->n, .own_n = b->n};
+        struct stage_bucket all = {.n = b->n, .own = {0, b->n}};
         struct stage s = {.on = bench->on,
                           .program = &none,
-                          .pieces = 1,
-                          .piece = &all,
-                          .parameters = b->n,
-                          .parameter = own,
-                          .gradient = own + b->n};
-        s.learning_rate = 1e-3;
-        s.moment = b->moments ? own + 2 * b->n : NULL;
-        s.square = own + 3 * b->n;
+                          .share = {.buckets = 1, .bucket = &all},
+                          .layout.parameters = b->n,
+                          .state = {.learning_rate = 1e-3,
+                                    .parameter = own,
+                                    .gradient = own + b->n,
+                                    .moment = b->moments ? own + 2 * b->n : NULL,
+                                    .square = own + 3 * b->n}};
         bench->watch->start(bench);
         TRY(stage_update(&s));
         bench->watch->stop(bench);
@@ -365,7 +364,7 @@ out:
 static enum status bench_copy(struct bench *b)
 {
     enum status st = STATUS_OK;
-    const struct place *on = &b->on;
+    const struct memory *on = &b->on;
     size_t n = b->task->copy_bytes / sizeof(real);
     real *from = numbers(b, n, false), *to = numbers(b, n, false);
     double *copy_s = calls_of(b, 2 * b->task->probes + FIGURE_COPY, b->rank);

@@ -82,7 +82,7 @@ struct bench_watch {
 
 /* A rank at work. */
 struct bench {
-    struct place on;                 /* what computes; backend NULL: the CPU */
+    struct memory on;                 /* what computes; backend NULL: the CPU */
     bool half;                       /* in bf16 */
     const struct bench_watch *watch; /* of `on` */
     void *watch_self;

@@ -81,9 +81,9 @@ static enum status pace(double seconds)
 }
 
 static enum status compute(void *self, uint32_t step, const struct program_op *op,
-                           const struct layer_sums *sums)
+                           const struct layer_reduction *reduction)
 {
-    (void)self, (void)step, (void)sums;
+    (void)self, (void)step, (void)reduction;
     return pace(op->seconds);
 }
 

@@ -47,7 +47,7 @@ static enum status check_ties(const struct model *m, const struct cpu *c)
     return STATUS_OK;
 }
 
-enum status cpu_open_on(const struct place *on, const struct model *m, const struct program *p,
+enum status cpu_open_on(const struct memory *on, const struct model *m, const struct program *p,
                         uint32_t rank, const struct device_options *o, void **self)
 {
     enum status st = STATUS_OK;
@@ -84,7 +84,7 @@ out:
 static enum status device_open(const struct model *m, const struct program *p, uint32_t rank,
                                const struct device_options *o, void **self)
 {
-    return cpu_open_on(&(struct place){&backend_cpu, NULL}, m, p, rank, o, self);
+    return cpu_open_on(&(struct memory){&backend_cpu, NULL}, m, p, rank, o, self);
 }
 
 /* What stage s gets from other stages of the same device, for which the program has no messages. */
@@ -92,9 +92,9 @@ static enum status hand_over(const struct cpu *c, struct stage *s, uint32_t micr
                              bool backward)
 {
     enum status st = STATUS_OK;
-    size_t links = backward ? s->consumers : s->producers;
+    size_t links = backward ? s->layout.consumers : s->layout.producers;
     for (size_t i = 0; i < links; i++) {
-        const struct stage_link *link = backward ? &s->consumer[i] : &s->producer[i];
+        const struct stage_link *link = backward ? &s->layout.consumer[i] : &s->layout.producer[i];
         struct stage *other = find(c, link->stage);
         if (other->index != link->stage)
             continue; /* on another device */
@@ -112,12 +112,12 @@ out:
 }
 
 static enum status compute(void *self, uint32_t step, const struct program_op *op,
-                           const struct layer_sums *sums)
+                           const struct layer_reduction *reduction)
 {
     struct stage *s = find(self, op->stage);
-    bool begins = op->kind == OP_BACKWARD ? op->part == 0
+    bool begins = op->kind == OP_BACKWARD ? op->part <= 1
                                           : op->kind == OP_FORWARD || op->kind == OP_BACKWARD_INPUT;
-    s->sums = sums;
+    s->pass.reduction = reduction;
     if (begins) {
         enum status st = hand_over(self, s, op->microbatch, op->kind != OP_FORWARD);
         if (st != STATUS_OK)
@@ -166,8 +166,8 @@ static double take_loss(void *self)
     struct cpu *c = self;
     double loss = 0;
     for (size_t k = 0; k < c->stages; k++) {
-        loss += c->stage[k].loss;
-        c->stage[k].loss = 0;
+        loss += c->stage[k].pass.loss;
+        c->stage[k].pass.loss = 0;
     }
     return loss;
 }
@@ -182,12 +182,12 @@ static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
     uint32_t k = stage_find(s, op);
     if (k == NOWHERE)
         return error_set(STATUS_INVALID, "op %u is not in stage %u", op, s->index);
-    const struct layer *l = &s->op[k].layer;
+    const struct layer *l = &s->layout.op[k].layer;
     memset(out, 0, DIGEST);
     if (l->parameters == 0)
         return STATUS_OK;
     size_t bytes = l->parameters * sizeof(real);
-    const real *parameter = s->parameter + s->op[k].parameter;
+    const real *parameter = s->state.parameter + s->layout.op[k].parameter;
     real *host = s->on.backend->remote ? malloc(bytes) : NULL;
     if (s->on.backend->remote) {
         if (!host)

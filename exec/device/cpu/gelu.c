@@ -7,17 +7,6 @@
 #define ROOT  ((real)0.7978845608028654) /* sqrt(2/pi) */
 #define CUBIC ((real)0.044715)
 
-static enum status shape(const struct model_op *op, struct layer *l)
-{
-    enum status st;
-    TRY(layer_attribute(op, "tokens", -1, 1, &l->tokens));
-    TRY(layer_attribute(op, "channels", -1, 1, &l->in));
-    l->out = l->in;
-    l->input = l->output = size_times(l->tokens, l->in);
-out:
-    return st;
-}
-
 static void forward(const struct layer *l, struct layer_io *io)
 {
     const real *x = io->x[0];
@@ -50,4 +39,4 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
     return STATUS_OK;
 }
 
-const struct layer_kind kind_gelu = {"gelu", 1, shape, forward, backward, NULL, divide};
+const struct layer_kind kind_gelu = {"gelu", 1, layer_rowwise, forward, backward, NULL, divide};

@@ -6,12 +6,9 @@
 static enum status shape(const struct model_op *op, struct layer *l)
 {
     enum status st;
-    TRY(layer_attribute(op, "tokens", -1, 1, &l->tokens));
-    TRY(layer_attribute(op, "channels", -1, 1, &l->in));
-    l->out = l->in;
+    TRY(layer_rowwise(op, l));
     l->part[0] = (struct layer_part){.n = l->in, .fill = FILL_ONE};
     l->part[1] = (struct layer_part){.n = l->in, .fill = FILL_ZERO};
-    l->input = l->output = size_times(l->tokens, l->in);
     l->saved = 2 * l->tokens; /* mean and rstd of each row */
     l->work = 2 * l->in;
 out:

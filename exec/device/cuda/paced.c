@@ -81,9 +81,9 @@ out:
 }
 
 static enum status compute(void *self, uint32_t step, const struct program_op *op,
-                           const struct layer_sums *sums)
+                           const struct layer_reduction *reduction)
 {
-    (void)sums;
+    (void)reduction;
     enum status st;
     struct paced *s = self;
     TRY(cuda_times_begin(&s->times, &s->context, step, op));

@@ -36,9 +36,9 @@ void clock_sleep_until(double moment_s)
 /* ---- a device without numerics */
 
 static enum status compute(void *self, uint32_t step, const struct program_op *op,
-                           const struct layer_sums *sums)
+                           const struct layer_reduction *reduction)
 {
-    (void)self, (void)step, (void)sums;
+    (void)self, (void)step, (void)reduction;
     if (op->seconds > 0)
         smpi_execute_benched(op->seconds);
     return STATUS_OK;
