@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "model/families.h"
 
 enum { ZOO_PARAMETERS = 12, LIST = 512 };
@@ -217,14 +218,9 @@ enum status zoo_build(const char *spec, struct model *out)
     if (st == STATUS_INVALID)
         st = error_context(st, "%s", e->name);
     TRY(st);
-    char *name = malloc(strlen(spec) + 1);
-    if (!name) {
-        st = error_set(STATUS_NOMEM, "model '%s'", e->name);
-        goto out;
-    }
-    strcpy(name, spec);
     free(built.name);
-    built.name = name;
+    built.name = NULL;
+    TRY(text_copy(spec, &built.name));
     *out = built;
     built = (struct model){0};
 
