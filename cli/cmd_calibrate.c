@@ -75,7 +75,7 @@ static enum status calibrate(struct invocation *in)
         .ranks = gpu ? 1 : a->ranks,
         .half = half,
         .repeats = a->repeats,
-        .progress = isatty(STDERR_FILENO),
+        .notes = isatty(STDERR_FILENO) ? stderr : NULL,
         .transport = a->transport,
     };
     if (in->operands != 0)

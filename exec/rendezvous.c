@@ -263,8 +263,9 @@ enum status rendezvous_delays(const char *text, uint32_t ranks, struct delay **o
     for (bool more = true; more && n < ranks; n++) {
         struct delay *d = &delay[n];
         int end = 0;
-        if (sscanf(text, "%lf:%lf%n", &d->latency_s, &d->pace, &end) != 2 || end == 0 ||
-            !(d->latency_s >= 0 && d->latency_s <= longest_s && d->pace >= 0 && d->pace <= 1))
+        if (sscanf(text, "%lf:%lf%n", &d->latency_s, &d->per_byte_s, &end) != 2 || end == 0 ||
+            !(d->latency_s >= 0 && d->latency_s <= longest_s && d->per_byte_s >= 0 &&
+              d->per_byte_s <= 1))
             break;
         text += end;
         more = *text == ',';

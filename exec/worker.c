@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/provenance.h"
+#include "exec/rounds.h"
 #include "exec/worker_rank.h"
 
 /* ---- arguments */
@@ -42,6 +43,8 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
             w->device_name = value;
         else if (!strcmp(name, "--transport"))
             w->transport_name = value;
+        else if (!strcmp(name, "--collective"))
+            TRY(rounds_find(value, &w->algorithm));
         else if (!strcmp(name, "--learning-rate"))
             TRY(number(name, value, 0, 1e9, &w->learning_rate));
         else if (!strcmp(name, "--timeout"))

@@ -214,6 +214,7 @@ static enum status run(struct worker_rank *w)
     if (p->resume_path)
         TRY(resume(w));
     w->rendezvous.timeout_s = patience(p, p->resume_path != NULL);
+    w->rendezvous.algorithm = p->algorithm;
     TRY(p->transport->open(&p->program, w->rank, &w->rendezvous, &w->transport_self));
     TRY(run_steps(w));
 out:

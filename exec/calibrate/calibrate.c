@@ -50,8 +50,7 @@ enum status calibrate_task(const struct bench_task *task, const struct calibrate
                            struct calibration *out)
 {
     enum status st;
-    struct bench b = {
-        .task = task, .ranks = o->ranks, .repeats = o->repeats, .progress = o->progress};
+    struct bench b = {.task = task, .ranks = o->ranks, .repeats = o->repeats, .notes = o->notes};
     bool mpi = o->transport && !strcmp(o->transport, "mpi");
     if (o->ranks < 1 || o->ranks > TEAM_MOST || o->repeats < 1 || o->repeats > CALIBRATE_REPEATS)
         return error_set(STATUS_INVALID, "%zu ranks, %zu repeats: expected 1 to %d and 1 to %d",

@@ -223,8 +223,8 @@ enum status calibrate_mpirun(struct bench *b, const char *worker)
     double deadline_s = clock_now() + calibrate_limit(b);
     struct mpirun m = {.name = "mpirun", .mark = calibrate_mark, .figures = -1};
     TRY(make_line(b, worker, &m));
-    if (b->progress)
-        fprintf(stderr, "\rcalibrate: %zu ranks of mpirun", b->ranks);
+    if (b->notes)
+        fprintf(b->notes, "\rcalibrate: %zu ranks of mpirun", b->ranks);
     TRY(run(&m, bench_numbers(b), deadline_s, b->number));
 out:
     close_run(&m);

@@ -419,8 +419,8 @@ enum status bench_ops(struct bench *b)
     enum status st = STATUS_OK;
     choose_cpu(b);
     for (size_t k = 0; k < b->task->probes; k++) {
-        if (b->progress && b->rank == 0)
-            fprintf(stderr, "\rcalibrate: op %zu of %zu", k + 1, b->task->probes);
+        if (b->notes && b->rank == 0)
+            fprintf(b->notes, "\rcalibrate: op %zu of %zu", k + 1, b->task->probes);
         TRY(probe_updates(&b->task->probe[k]) ? bench_update(b, k) : bench_probe(b, k));
     }
     TRY(bench_copy(b));

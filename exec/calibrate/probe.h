@@ -90,7 +90,7 @@ struct bench {
     const struct bench_task *task;
     size_t ranks, repeats;
     uint32_t rank;
-    bool progress;
+    FILE *notes; /* of progress; NULL: none */
     const struct transport *transport;
     struct rendezvous meeting;
     void (*together)(void *context); /* wait for all ranks */

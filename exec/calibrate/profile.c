@@ -86,8 +86,8 @@ static enum status measure_cases(const struct survey *s, struct bench *b, double
     enum status st = STATUS_OK;
     const struct profile_options *o = s->options;
     for (size_t c = 0; c < s->cases; c++) {
-        if (o->progress && b->rank == 0)
-            fprintf(stderr, "\rprofile: op %zu of %zu different ones", c + 1, s->cases);
+        if (o->notes && b->rank == 0)
+            fprintf(o->notes, "\rprofile: op %zu of %zu different ones", c + 1, s->cases);
         TRY(bench_layer(b, &s->layer[c], o->batch, calls_at(s, number, c, false, b->rank),
                         calls_at(s, number, c, true, b->rank)));
     }
@@ -160,8 +160,8 @@ static enum status measure(struct survey *s, const struct model *m)
     double limit_s = 120 + 10 * (double)(o->repeats + 1) * (double)s->cases;
     TRY(o->gpu ? measure_on_gpu(s, m, numbers, limit_s)
                : team_run(o->ranks, numbers, limit_s, be_member, s, s->call_s));
-    if (o->progress)
-        fputc('\n', stderr);
+    if (o->notes)
+        fputc('\n', o->notes);
 out:
     return st;
 }

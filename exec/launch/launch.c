@@ -12,6 +12,7 @@
 
 #include "exec/batch_tokens.h"
 #include "exec/launch/run.h"
+#include "exec/rounds.h"
 #include "exec/transport/tcp/socket.h"
 
 static const double max_steps = 1e6;
@@ -29,17 +30,21 @@ bool launch_is_paced(const char *device)
 enum status launch_check_options(const struct program *p, const struct model *m,
                                  const struct launch_options *o)
 {
+    enum status st = STATUS_OK;
+    const struct rounds_algorithm *algorithm;
     if (o->steps < 1 || (double)o->steps + (double)o->warmup > max_steps)
         return error_set(STATUS_INVALID,
                          "%zu steps after %zu: expected at least 1, and %g together at most",
                          o->steps, o->warmup, max_steps);
+    TRY(rounds_find(o->collective, &algorithm));
     if (!(o->timeout_s > 0 && o->timeout_s <= 1e6))
         return error_set(STATUS_INVALID, "timeout of %g s: expected more than 0", o->timeout_s);
     for (size_t k = 0; k < p->stage_start[p->stages]; k++)
         if (p->stage_op[k] >= m->n)
             return error_set(STATUS_INVALID, "the program has op %u, the model only %zu",
                              p->stage_op[k], m->n);
-    return STATUS_OK;
+out:
+    return st;
 }
 
 enum status launch_allocate(struct run *run)

@@ -35,9 +35,9 @@ static void show_progress(struct run *run)
         }
         if ((run->first + s + 1) % every != 0)
             continue;
-        fprintf(stderr, "step %zu of %zu: %.3g s, loss %.6g%s\n", (size_t)run->first + s + 1,
-                (size_t)run->first + run->steps, duration_of(run, s), loss,
-                s < run->options->warmup ? " (warm-up)" : "");
+        fprintf(run->options->notes, "step %zu of %zu: %.3g s, loss %.6g%s\n",
+                (size_t)run->first + s + 1, (size_t)run->first + run->steps, duration_of(run, s),
+                loss, s < run->options->warmup ? " (warm-up)" : "");
     }
 }
 
@@ -76,7 +76,7 @@ enum status launch_take_step(struct run *run, uint32_t rank, const char *payload
     run->start_s[s.step * p->ranks + rank] = s.start_s / second_s;
     run->end_s[s.step * p->ranks + rank] = s.end_s / second_s;
     run->loss[s.step * p->ranks + rank] = s.loss;
-    if (run->options->progress_every > 0)
+    if (run->options->notes && run->options->progress_every > 0)
         show_progress(run);
     if (s.step < run->options->warmup)
         return check_warmup(run);

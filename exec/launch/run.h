@@ -64,8 +64,9 @@ struct pending {
 };
 
 /* Why the run failed: the first cause counts, but what a rank says about its peers is only a
- * symptom when a better explanation turns up within a moment: another rank is gone without a word,
- * or somebody knows how it ended. */
+ * symptom: another rank may be gone without a word, and somebody may know how it ended. What is
+ * known first depends on the machine; what counts does not: is_settled() in watch.c waits for those
+ * who may still have a better explanation. */
 enum cause_rank { CAUSE_NONE, CAUSE_SYMPTOM, CAUSE_GONE, CAUSE_PRIMARY };
 
 struct cause {

@@ -123,7 +123,7 @@ out:
 
 /* ---- arguments and environment, made before fork(): a child may not allocate */
 
-enum { ARGUMENTS = 28, NUMBER = 32 };
+enum { ARGUMENTS = 30, NUMBER = 32 };
 
 struct call {
     char *argument[ARGUMENTS]; /* of the worker */
@@ -158,6 +158,10 @@ static void make_arguments(const struct run *run, struct call *c)
     if (o->paced) {
         c->argument[n++] = borrowed("--paced");
         c->argument[n++] = borrowed("1");
+    }
+    if (o->collective) {
+        c->argument[n++] = borrowed("--collective");
+        c->argument[n++] = borrowed(o->collective);
     }
     if (o->text) {
         c->argument[n++] = borrowed("--text");
@@ -208,7 +212,7 @@ static void write_delays(const struct run *run, uint32_t to, char *text)
     int n = sprintf(text, "%s", delays_name);
     for (size_t from = 0; from < ranks; from++) {
         const struct delay *d = &run->options->delay[from * ranks + to];
-        n += sprintf(text + n, "%s%.9g:%.9g", from ? "," : "", d->latency_s, d->pace);
+        n += sprintf(text + n, "%s%.9g:%.9g", from ? "," : "", d->latency_s, d->per_byte_s);
     }
 }
 
@@ -356,16 +360,16 @@ static enum status spawn_starter(struct run *run, const struct call *c)
     return st;
 }
 
-static void tell_how(const struct run *run, const struct call *c)
+static void tell_how(const struct run *run, const struct call *c, FILE *notes)
 {
     if (launch_in_one_process(run))
-        fprintf(stderr, "waiting for the worker; all %zu ranks are\n ", run->program->ranks);
+        fprintf(notes, "waiting for the worker; all %zu ranks are\n ", run->program->ranks);
     else
-        fprintf(stderr, "waiting for %zu workers; every rank is\n ", run->program->ranks);
-    fprintf(stderr, " %s %s OPENBLAS_NUM_THREADS=1", c->launcher, c->token);
+        fprintf(notes, "waiting for %zu workers; every rank is\n ", run->program->ranks);
+    fprintf(notes, " %s %s OPENBLAS_NUM_THREADS=1", c->launcher, c->token);
     for (size_t i = 0; c->argument[i]; i++)
-        fprintf(stderr, " %s", c->argument[i]);
-    fprintf(stderr, "\n");
+        fprintf(notes, " %s", c->argument[i]);
+    fprintf(notes, "\n");
 }
 
 enum status launch_spawn(struct run *run)
@@ -380,9 +384,9 @@ enum status launch_spawn(struct run *run)
         TRY(launch_words(run, &c.words));
     TRY(make_environment(run, &c));
     TRY(make_line(&c));
-    if (launch_by_hand(run))
-        tell_how(run, &c);
-    else
+    if (launch_by_hand(run) && run->options->notes)
+        tell_how(run, &c, run->options->notes);
+    if (!launch_by_hand(run))
         TRY(starter ? spawn_starter(run, &c) : spawn_ranks(run, &c));
 out:
     free(c.environment);

@@ -1,3 +1,5 @@
+/* The event loop of a run: what workers report, who falls silent or ends, and which of several
+ * failures is the cause of the others. */
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
@@ -14,11 +16,12 @@
 #include "exec/launch/run.h"
 #include "exec/transport/tcp/socket.h"
 
-/* How long a better explanation than "my peer is gone" may take; how long workers may take to start
- * besides the timeout, and to exit when done; longest sleep of the loop. */
-static const double grace_s = 0.5, start_s = 20, exit_s = 5, tick_s = 0.5;
-/* The same when mpirun is to explain, which looks after all ranks first. */
-static const double starter_grace_s = 4;
+/* How long workers may take to start besides the timeout, to die when killed, and to exit when
+ * done; longest sleep of the loop. */
+static const double start_s = 20, kill_s = 5, exit_s = 30, tick_s = 0.5;
+/* A better explanation than "my peer is gone" may follow: for so long in any case, and for so long
+ * at most where somebody is known to have one (is_settled()). */
+static const double grace_s = 0.5, explain_s = 30;
 
 void launch_blame(struct run *run, enum cause_rank rank, enum status st, const char *fmt, ...)
 {
@@ -141,7 +144,7 @@ static void kill_started(struct run *run)
     if (!s->alive)
         return;
     kill(s->pid, SIGTERM);
-    for (double deadline_s = clock_now() + exit_s / 2; s->alive && clock_now() < deadline_s;) {
+    for (double deadline_s = clock_now() + kill_s / 2; s->alive && clock_now() < deadline_s;) {
         reap(run);
         if (s->alive)
             clock_sleep_until(clock_now() + 1e-3);
@@ -160,7 +163,7 @@ void launch_kill(struct run *run)
         kill(-w->pid, SIGKILL); /* its session; fails when setsid() has not happened yet */
         kill(w->pid, SIGKILL);
     }
-    for (double deadline_s = clock_now() + exit_s; run->alive > 0 && clock_now() < deadline_s;) {
+    for (double deadline_s = clock_now() + kill_s; run->alive > 0 && clock_now() < deadline_s;) {
         reap(run);
         if (run->alive > 0)
             clock_sleep_until(clock_now() + 1e-3);
@@ -341,30 +344,36 @@ static void check_start(struct run *run, double now_s)
                          launch_name(run, r, name), limit_s);
 }
 
-/* A rank that is stopped sends no heartbeats. When all send them but none gets anywhere, the one
- * that computes is stuck, and the others wait for it. When one has just fallen silent, it is given
- * the time to prove that it is the culprit. */
+/* A rank that is stopped sends no heartbeats: the one that has been silent longest, since a busy
+ * machine makes others late. Who has hung up has something else to be explained by. When all send
+ * heartbeats but none gets anywhere, the one that computes is stuck, and the others wait for it.
+ * When one has just fallen silent, it is given the time to prove that it is the culprit. */
 static void check_silence(struct run *run, double now_s)
 {
     char name[RANK_NAME], place[RANK_NAME];
-    uint32_t suspect = 0;
+    uint32_t suspect = 0, silent = 0;
     double limit_s = run->options->timeout_s, progress_s = 0, silence_s = 0;
+    if (run->cause.rank >= CAUSE_GONE)
+        return;
     for (uint32_t r = 0; r < run->program->ranks; r++) {
         const struct launched *w = &run->worker[r];
-        if (w->stage != WORKER_JOINED)
+        if (w->stage != WORKER_JOINED || w->fd < 0)
             continue;
-        if (now_s - w->heard_s > limit_s)
-            launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s not heard of for %.3g s%s",
-                         launch_name(run, r, name), now_s - w->heard_s,
-                         launch_place(run, r, place));
-        silence_s = fmax(silence_s, now_s - w->heard_s);
+        if (now_s - w->heard_s > silence_s) {
+            silence_s = now_s - w->heard_s;
+            silent = r;
+        }
         progress_s = fmax(progress_s, w->progress_s);
         if (w->at.state == WORKER_COMPUTES || w->at.state == WORKER_SAVES)
             suspect = r;
     }
+    if (silence_s > limit_s)
+        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s not heard of for %.3g s%s",
+                     launch_name(run, silent, name), silence_s, launch_place(run, silent, place));
     if (silence_s > 3 * heartbeat_s)
         limit_s *= 2;
-    if (run->done == 0 && run->joined == run->program->ranks && now_s - progress_s > limit_s)
+    if (run->done == 0 && run->joined == run->program->ranks && run->cause.rank == CAUSE_NONE &&
+        now_s - progress_s > limit_s)
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s makes no progress for %.3g s%s",
                      launch_name(run, suspect, name), now_s - progress_s,
                      launch_place(run, suspect, place));
@@ -408,41 +417,56 @@ static enum status wait_for_news(struct run *run, struct pollfd *p)
     return STATUS_OK;
 }
 
+/* Has the process that rank r runs in ended? */
+static bool has_ended(const struct run *run, uint32_t r)
+{
+    const struct launched *w = &run->worker[r];
+    return (w->pid && !w->alive) || (run->starter.pid && !run->starter.alive);
+}
+
 static void take_news(struct run *run, const struct pollfd *p)
 {
     if (p[0].revents)
         take_signal(run);
     if (p[1].revents)
         launch_answer(run);
+    reap(run);
+    /* what a worker managed to say comes before how it ended, and all of it is there by then */
     for (uint32_t r = 0; r < run->program->ranks; r++)
-        if (p[2 + r].revents && run->worker[r].fd >= 0)
+        if (run->worker[r].fd >= 0 && (p[2 + r].revents || has_ended(run, r)))
             listen_to(run, r);
     hear_late(run);
-    reap(run);
-    if (run->starter.pid && !run->starter.alive && run->starter.output)
-        explain_starter(run);
-    /* What a worker managed to say comes before how it ended: between poll() and reap() it may have
-     * sent its last frames and exited. */
-    if (run->starter.pid && !run->starter.alive && !run->starter.output) {
-        for (uint32_t r = 0; r < run->program->ranks; r++)
-            if (run->worker[r].fd >= 0)
-                listen_to(run, r);
-        hear_late(run);
-        explain_process(run);
-    }
+    if (run->starter.pid && !run->starter.alive)
+        (run->starter.output ? explain_starter : explain_process)(run);
     for (uint32_t r = 0; r < run->program->ranks; r++)
-        if (run->worker[r].pid && !run->worker[r].alive) {
-            if (run->worker[r].fd >= 0)
-                listen_to(run, r);
+        if (run->worker[r].pid && !run->worker[r].alive)
             explain_exit(run, r);
-        }
 }
 
+/* May a better explanation than the cause so far still turn up from rank r? A process that has hung
+ * up without a word is about to say by its exit how it ended. And as long as a rank has not been
+ * heard of since others began to complain, it may be the one that they complain of: it hangs up, is
+ * heard of, or has been silent for too long. */
+static bool may_explain(const struct run *run, uint32_t r)
+{
+    const struct launched *w = &run->worker[r];
+    const struct cause *c = &run->cause;
+    if (w->stage != WORKER_JOINED || w->complained)
+        return false;
+    return w->fd < 0 ? w->alive : c->rank == CAUSE_SYMPTOM && w->heard_s < c->since_s + grace_s;
+}
+
+/* Is the cause so far the cause? Time decides only where nobody is known to have a better one. */
 static bool is_settled(const struct run *run, double now_s)
 {
     const struct cause *c = &run->cause;
-    double patience_s = run->starter.alive && run->starter.output ? starter_grace_s : grace_s;
-    return c->rank == CAUSE_PRIMARY || (c->rank != CAUSE_NONE && now_s - c->since_s > patience_s);
+    double waited_s = now_s - c->since_s;
+    if (c->rank == CAUSE_NONE || c->rank == CAUSE_PRIMARY)
+        return c->rank == CAUSE_PRIMARY;
+    bool open = run->starter.alive && run->starter.output; /* mpirun ends and says why */
+    for (uint32_t r = 0; r < run->program->ranks && !open; r++)
+        open = may_explain(run, r);
+    return waited_s > (open ? explain_s : grace_s);
 }
 
 /* Children, or else connections: who is hung up on before it has ended takes that for a failure. */

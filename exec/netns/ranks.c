@@ -215,7 +215,8 @@ static void reap(struct crew *c)
             c->rank[r].pid = 0;
             c->alive--;
             if (code && !c->ending) {
-                fprintf(stderr, "foreline: rank %u ended with status %d\n", r, code);
+                if (c->o->notes)
+                    fprintf(c->o->notes, "foreline: rank %u ended with status %d\n", r, code);
                 end_all(c, code);
             }
         }
