@@ -7,25 +7,15 @@
 
 #include "core/array.h"
 #include "core/plan.h"
+#include "core/ready.h"
 
-/* Ranks whose next op may have become possible, each at most once. */
 struct replay {
     const struct program *p;
     size_t *at;      /* [ranks] index of the next op */
     size_t *arrived; /* [groups] members waiting at their next collective */
-    uint32_t *queue; /* [ranks] ring buffer */
-    bool *queued;    /* [ranks] */
     bool *counted;   /* [ranks] is counted in arrived[] */
-    size_t head, length;
+    struct ready ready;
 };
-
-static void wake(struct replay *s, uint32_t rank)
-{
-    if (s->queued[rank])
-        return;
-    s->queued[rank] = true;
-    s->queue[(s->head + s->length++) % s->p->ranks] = rank;
-}
 
 static bool finished(const struct replay *s, uint32_t rank)
 {
@@ -47,7 +37,7 @@ static bool pass_collective(struct replay *s, uint32_t rank, const struct progra
     for (size_t k = first; k < last; k++) {
         s->counted[p->member[k]] = false;
         s->at[p->member[k]]++;
-        wake(s, p->member[k]);
+        ready_put(&s->ready, p->member[k]);
     }
     return true;
 }
@@ -64,7 +54,7 @@ static void advance(struct replay *s, uint32_t rank)
                 return;
             s->at[rank]++;
             s->at[o->peer]++;
-            wake(s, o->peer);
+            ready_put(&s->ready, o->peer);
         } else if (!pass_collective(s, rank, o)) {
             return;
         }
@@ -113,25 +103,22 @@ static enum status deadlock(const struct replay *s, uint32_t start)
     return error_set(STATUS_INVALID, "deadlock: %s", text);
 }
 
+/* Let every rank run its list as far as it can, and again when another rank has moved it on: what is
+ * left then waits in a circle. */
 static enum status replay(const struct program *p)
 {
     enum status st;
     struct replay s = {.p = p};
-    TRY(ARRAY_NEW(s.at, p->ranks));
+    uint32_t rank;
+
+    TRY(ready_init(&s.ready, (uint32_t)p->ranks));
+    TRY(ARRAY_COPY(s.at, p->op_start, p->ranks));
     TRY(ARRAY_NEW(s.arrived, p->groups));
-    TRY(ARRAY_NEW(s.queue, p->ranks));
-    TRY(ARRAY_NEW(s.queued, p->ranks));
     TRY(ARRAY_NEW(s.counted, p->ranks));
-    memcpy(s.at, p->op_start, p->ranks * sizeof *s.at);
     for (uint32_t r = 0; r < p->ranks; r++)
-        wake(&s, r);
-    while (s.length > 0) {
-        uint32_t rank = s.queue[s.head];
-        s.head = (s.head + 1) % p->ranks;
-        s.length--;
-        s.queued[rank] = false;
+        ready_put(&s.ready, r);
+    while (ready_take(&s.ready, &rank))
         advance(&s, rank);
-    }
     for (uint32_t r = 0; r < p->ranks; r++)
         if (!finished(&s, r)) {
             st = deadlock(&s, r);
@@ -139,10 +126,9 @@ static enum status replay(const struct program *p)
         }
 out:
     free(s.counted);
-    free(s.queued);
-    free(s.queue);
     free(s.arrived);
     free(s.at);
+    ready_free(&s.ready);
     return st;
 }
 
