@@ -42,6 +42,8 @@ static bool pass_collective(struct replay *s, uint32_t rank, const struct progra
     return true;
 }
 
+/* As far as the rank can go: compute ops pass, a message passes when the other side stands at its
+ * end, a collective when all members stand there. */
 static void advance(struct replay *s, uint32_t rank)
 {
     const struct program *p = s->p;
@@ -74,6 +76,7 @@ static uint32_t waits_for(const struct replay *s, uint32_t rank)
     return rank;
 }
 
+/* Follow who waits for whom until a rank comes up again: the cycle, named from there. */
 static enum status deadlock(const struct replay *s, uint32_t start)
 {
     char text[800] = "", label[OP_LABEL];
@@ -140,6 +143,7 @@ static enum op_kind predecessor(const struct program_op *o)
                                                                   : OP_KINDS;
 }
 
+/* Both ends of a message, or neighbours in a collective: equal sizes, equal kinds. */
 static enum status check_sides(const struct program *p, uint32_t rank, const struct program_op *o)
 {
     char label[OP_LABEL];
@@ -156,6 +160,8 @@ static enum status check_sides(const struct program *p, uint32_t rank, const str
     return STATUS_OK;
 }
 
+/* Dependencies are earlier ops of the rank, a pass depends on the one that it continues, and the
+ * sides of communication agree. */
 static enum status check_op(const struct program *p, uint32_t rank, size_t i)
 {
     const struct program_op *o = &p->op[i];
@@ -184,6 +190,8 @@ static int64_t held_after(const struct program_op *o, int64_t held)
     return op_computes(o) ? held - o->bytes : held;
 }
 
+/* FORWARD takes, the last BACKWARD of the microbatch gives back: never below zero, zero at the
+ * end. */
 static enum status check_stashes(const struct program *p, uint32_t rank)
 {
     int64_t held = 0;
@@ -221,6 +229,7 @@ int64_t program_peak(const struct program *p, uint32_t rank, uint32_t *op)
 
 /* ---- how stages are divided (struct program_stage) */
 
+/* Every op of the stage is in exactly one bucket, from the last op down to op 0. */
 static enum status check_buckets(const struct program *p, uint32_t s)
 {
     const struct program_stage *stage = &p->stage[s];
@@ -241,6 +250,7 @@ static enum status check_buckets(const struct program *p, uint32_t s)
     return STATUS_OK;
 }
 
+/* Levels and counts for themselves; a backward in parts is only lowered without ZeRO 2 and 3. */
 static enum status check_stage(const struct program *p, uint32_t s)
 {
     const struct program_stage *stage = &p->stage[s];
