@@ -1,5 +1,7 @@
 #include "partition/published/lattice.h"
 
+#include "core/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,11 +40,9 @@ static enum status graph_build(size_t nodes, const struct lattice_arc *arc, size
 {
     g->nodes = nodes;
     g->words = nodes / 64 + 1;
-    g->before = calloc(nodes * g->words, sizeof *g->before);
-    g->start = calloc(nodes + 2, sizeof *g->start);
-    g->after = calloc(arcs + 1, sizeof *g->after);
-    if (!g->before || !g->start || !g->after)
-        return error_set(STATUS_NOMEM, "graph of %zu nodes", nodes);
+    PASS(ARRAY_NEW(g->before, nodes * g->words));
+    PASS(ARRAY_NEW(g->start, nodes + 2));
+    PASS(ARRAY_NEW(g->after, arcs + 1));
     for (size_t i = 0; i < arcs; i++) {
         uint32_t from = reversed ? arc[i].to : arc[i].from, to = reversed ? arc[i].from : arc[i].to;
         g->before[to * g->words + from / 64] |= UINT64_C(1) << (from % 64);
@@ -211,12 +211,8 @@ enum status lattice_build(size_t nodes, const struct lattice_arc *arc, size_t ar
                         .slots = 256,
                         .limit = limit};
     TRY(graph_build(nodes, arc, arcs, successors, &g));
-    b.l.set = calloc(b.room * b.l.words, sizeof *b.l.set);
-    b.slot = calloc(b.slots, sizeof *b.slot);
-    if (!b.l.set || !b.slot) {
-        st = error_set(STATUS_NOMEM, "ideals of %zu nodes", nodes);
-        goto out;
-    }
+    TRY(ARRAY_NEW(b.l.set, b.room * b.l.words));
+    TRY(ARRAY_NEW(b.slot, b.slots));
     rehash(&b);
     TRY(expand(&b, &g));
     *complete = b.l.ideals <= limit;

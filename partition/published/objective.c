@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "core/text.h"
 #include "partition/published/cpsc526/cpsc526.h"
@@ -94,9 +95,7 @@ enum status objective_add_part(struct objective_result *out, const char *const *
     out->part = larger;
     struct objective_part *p = &out->part[out->parts++];
     *p = (struct objective_part){.replicas = 1, .tensor_parallel = 1};
-    p->op = calloc(ops + 1, sizeof *p->op);
-    if (!p->op)
-        return error_set(STATUS_NOMEM, "%zu ops", ops);
+    PASS(ARRAY_NEW(p->op, ops + 1));
     for (; p->ops < ops; p->ops++)
         TRY(text_copy(op[p->ops], &p->op[p->ops]));
     if (device)

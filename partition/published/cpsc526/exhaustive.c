@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "partition/published/cpsc526/algorithms.h"
 
@@ -202,19 +203,16 @@ static void choose(struct search *s, uint32_t op, uint32_t open)
 static enum status allocate(struct search *s)
 {
     size_t n = s->p->n, k = s->p->k;
-    s->part = calloc(n, sizeof *s->part);
-    s->weight = calloc(k, sizeof *s->weight);
-    s->level = calloc(k, sizeof *s->level);
-    s->waiting = calloc(k, sizeof *s->waiting);
-    s->joiner = calloc(n, sizeof *s->joiner);
-    s->lowest = calloc(n, sizeof *s->lowest);
-    s->renamed = calloc(k, sizeof *s->renamed);
-    s->used = calloc(k, sizeof *s->used);
-    s->edges = calloc(k * k, sizeof *s->edges);
-    s->label = calloc(n, sizeof *s->label);
-    if (!s->part || !s->weight || !s->level || !s->waiting || !s->joiner || !s->lowest ||
-        !s->renamed || !s->used || !s->edges || !s->label)
-        return error_set(STATUS_NOMEM, "%zu ops in %zu parts", n, k);
+    PASS(ARRAY_NEW(s->part, n));
+    PASS(ARRAY_NEW(s->weight, k));
+    PASS(ARRAY_NEW(s->level, k));
+    PASS(ARRAY_NEW(s->waiting, k));
+    PASS(ARRAY_NEW(s->joiner, n));
+    PASS(ARRAY_NEW(s->lowest, n));
+    PASS(ARRAY_NEW(s->renamed, k));
+    PASS(ARRAY_NEW(s->used, k));
+    PASS(ARRAY_NEW(s->edges, k * k));
+    PASS(ARRAY_NEW(s->label, n));
     return STATUS_OK;
 }
 
@@ -285,11 +283,7 @@ static enum status solve(const struct objective_request *r, struct objective_res
     bool complete;
     uint32_t *label = NULL;
     TRY(cpsc526_problem_build(r, &p));
-    label = calloc(p.n, sizeof *label);
-    if (!label) {
-        st = error_set(STATUS_NOMEM, "%zu ops", p.n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(label, p.n));
     TRY(cpsc526_exhaustive(&p, r, NULL, label, &complete));
     TRY(cpsc526_report(r, &p, label, complete ? "all splits" : "splits until time was up", out));
     out->interrupted = !complete;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "partition/published/cpsc526/algorithms.h"
 #include "partition/published/cpsc526/refine.h"
 
@@ -102,12 +103,8 @@ static enum status solve(const struct objective_request *r, struct objective_res
     struct descent d = {.p = &p, .s = &s};
     uint32_t *best = NULL;
     TRY(cpsc526_problem_build(r, &p));
-    best = calloc(p.n, sizeof *best);
-    d.label = calloc(p.n, sizeof *d.label);
-    if (!best || !d.label) {
-        st = error_set(STATUS_NOMEM, "%zu ops", p.n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(best, p.n));
+    TRY(ARRAY_NEW(d.label, p.n));
     TRY(search(&d, best));
     TRY(cpsc526_report(r, &p, best, "level by level, then moves across groups", out));
     out->interrupted = s.stopped;

@@ -1,6 +1,7 @@
 /* Local search from several starts. */
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "partition/published/cpsc526/algorithms.h"
 #include "partition/published/cpsc526/refine.h"
 
@@ -14,11 +15,7 @@ static enum status solve(const struct objective_request *r, struct objective_res
     uint32_t *label = NULL;
     double value;
     TRY(cpsc526_problem_build(r, &p));
-    label = calloc(p.n, sizeof *label);
-    if (!label) {
-        st = error_set(STATUS_NOMEM, "%zu ops", p.n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(label, p.n));
     TRY(cpsc526_search_best(&p, &s, TRIES, label, &value));
     TRY(cpsc526_report(r, &p, label, "moves and swaps from consecutive and random starts", out));
     out->interrupted = s.stopped;

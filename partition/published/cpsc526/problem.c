@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/text.h"
 #include "partition/tiers.h"
 
@@ -15,12 +16,10 @@ static enum status allocate(size_t n, size_t k, size_t edges, struct cpsc526_pro
     p->n = n;
     p->k = k;
     p->minimum = 1;
-    p->weight = calloc(n + 1, sizeof *p->weight);
-    p->start = calloc(n + 2, sizeof *p->start);
-    p->peer = calloc(2 * edges + 1, sizeof *p->peer);
-    p->cost = calloc(k * k, sizeof *p->cost);
-    if (!p->weight || !p->start || !p->peer || !p->cost)
-        return error_set(STATUS_NOMEM, "%zu ops in %zu parts", n, k);
+    PASS(ARRAY_NEW(p->weight, n + 1));
+    PASS(ARRAY_NEW(p->start, n + 2));
+    PASS(ARRAY_NEW(p->peer, 2 * edges + 1));
+    PASS(ARRAY_NEW(p->cost, k * k));
     return STATUS_OK;
 }
 
@@ -140,10 +139,8 @@ static void add_level(struct cpsc526_problem *p, const uint32_t *class_of, doubl
 
 static enum status keep_groups(size_t levels, const size_t *groups, struct cpsc526_problem *p)
 {
-    p->groups = calloc(levels + 1, sizeof *p->groups);
-    p->order = calloc(p->k, sizeof *p->order);
-    if (!p->groups || !p->order)
-        return error_set(STATUS_NOMEM, "%zu parts", p->k);
+    PASS(ARRAY_NEW(p->groups, levels + 1));
+    PASS(ARRAY_NEW(p->order, p->k));
     p->levels = levels;
     for (size_t l = 0; l < levels; l++)
         p->groups[l] = groups[l];

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "partition/published/cpsc526/start.h"
 
@@ -53,13 +54,11 @@ static void split_free(struct split *s)
 static enum status split_begin(const struct cpsc526_problem *p, uint32_t *label, struct split *s)
 {
     *s = (struct split){.p = p, .label = label};
-    s->weight = calloc(p->k, sizeof *s->weight);
-    s->count = calloc(p->k, sizeof *s->count);
-    s->locked = calloc(p->n, sizeof *s->locked);
-    s->moved = calloc(p->n, sizeof *s->moved);
-    s->from = calloc(p->n, sizeof *s->from);
-    if (!s->weight || !s->count || !s->locked || !s->moved || !s->from)
-        return error_set(STATUS_NOMEM, "%zu ops in %zu parts", p->n, p->k);
+    PASS(ARRAY_NEW(s->weight, p->k));
+    PASS(ARRAY_NEW(s->count, p->k));
+    PASS(ARRAY_NEW(s->locked, p->n));
+    PASS(ARRAY_NEW(s->moved, p->n));
+    PASS(ARRAY_NEW(s->from, p->n));
     for (size_t i = 0; i < p->n; i++) {
         s->weight[label[i]] += p->weight[i];
         s->count[label[i]]++;

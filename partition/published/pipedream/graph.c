@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/model.h"
 
 /* ---- ops that are left out */
@@ -254,18 +255,15 @@ static enum status allocate(const struct model *m, struct pipedream_graph *g)
 {
     size_t n = m->n + 1;
     g->words = n / 64 + 1;
-    g->compute_s = calloc(n, sizeof *g->compute_s);
-    g->activation = calloc(n, sizeof *g->activation);
-    g->parameter = calloc(n, sizeof *g->parameter);
-    g->out_start = calloc(n + 1, sizeof *g->out_start);
-    g->out = calloc(m->edges + n, sizeof *g->out);
-    g->ancestors = calloc(n * g->words, sizeof *g->ancestors);
-    g->open = calloc(n * g->words, sizeof *g->open);
-    g->node_of = calloc(n, sizeof *g->node_of);
-    g->dropped = calloc(n, sizeof *g->dropped);
-    if (!g->compute_s || !g->activation || !g->parameter || !g->out_start || !g->out ||
-        !g->ancestors || !g->open || !g->node_of || !g->dropped)
-        return error_set(STATUS_NOMEM, "%s: %zu ops", m->name, m->n);
+    PASS(ARRAY_NEW(g->compute_s, n));
+    PASS(ARRAY_NEW(g->activation, n));
+    PASS(ARRAY_NEW(g->parameter, n));
+    PASS(ARRAY_NEW(g->out_start, n + 1));
+    PASS(ARRAY_NEW(g->out, m->edges + n));
+    PASS(ARRAY_NEW(g->ancestors, n * g->words));
+    PASS(ARRAY_NEW(g->open, n * g->words));
+    PASS(ARRAY_NEW(g->node_of, n));
+    PASS(ARRAY_NEW(g->dropped, n));
     return STATUS_OK;
 }
 
@@ -282,11 +280,7 @@ enum status pipedream_graph_build(const struct model *m, enum pipedream_contract
         return error_set(STATUS_UNSUPPORTED, "%s has %zu ops; objective pipedream takes %d",
                          m->name, m->n, PIPEDREAM_MAX_NODES);
     TRY(allocate(m, &g));
-    group = calloc(m->n + 1, sizeof *group);
-    if (!group) {
-        st = error_set(STATUS_NOMEM, "%s: %zu ops", m->name, m->n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(group, m->n + 1));
     find_dropped(m, g.dropped);
     TRY(find_groups(m, contract, g.dropped, group));
     number_nodes(m, rooted, group, &g);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "core/text.h"
 #include "partition/published/pipedream/dp.h"
@@ -72,9 +73,8 @@ static enum status add_part(const struct model *m, const struct pipedream_graph 
 {
     enum status st = STATUS_OK;
     size_t n = 0;
-    const char **name = calloc(m->n, sizeof *name);
-    if (!name)
-        return error_set(STATUS_NOMEM, "%zu ops", m->n);
+    const char **name;
+    PASS(ARRAY_NEW(name, m->n));
     for (size_t i = 0; i < m->n; i++) {
         uint32_t node = g->node_of[i];
         if (set_has(s->set + stage.last * s->words, node) &&

@@ -1,5 +1,7 @@
 #include "partition/published/pipedream/states.h"
 
+#include "core/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -179,11 +181,7 @@ enum status pipedream_states_build(const struct pipedream_graph *g, size_t limit
     struct pipedream_states s = {0};
     struct walk w = {.g = g};
     *too_many = false;
-    w.next = calloc(g->words, sizeof *w.next);
-    if (!w.next) {
-        st = error_set(STATUS_NOMEM, "%zu nodes", g->n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(w.next, g->words));
     TRY(add(&w, g->ancestors));
     for (size_t i = 0; i < w.n && w.n <= limit; i++)
         TRY(visit(&w, i));

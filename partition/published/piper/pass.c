@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "partition/published/piper/search.h"
 
 static const double SLACK = 1e-12;            /* relative, on bounds */
@@ -331,13 +332,9 @@ enum status piper_pass_plan(struct piper_pass *s, struct piper_plan *out)
     const struct piper_input *in = s->in;
     struct piper_plan p = {0};
     uint32_t top = (uint32_t)s->lattice.ideals - 1, index = (uint32_t)s->state_start[top];
-    p.stage = calloc(in->nodes, sizeof *p.stage);
-    p.stage_of = calloc(in->nodes, sizeof *p.stage_of);
-    p.config = calloc(in->nodes, sizeof *p.config);
-    if (!p.stage || !p.stage_of || !p.config) {
-        st = error_set(STATUS_NOMEM, "plan of %zu nodes", in->nodes);
-        goto out;
-    }
+    TRY(ARRAY_NEW(p.stage, in->nodes));
+    TRY(ARRAY_NEW(p.stage_of, in->nodes));
+    TRY(ARRAY_NEW(p.config, in->nodes));
     while (top) {
         const struct piper_state *state = &s->state[index];
         TRY(choose_stage(s, top, state, (uint32_t)p.stages, &p));

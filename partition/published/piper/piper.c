@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/text.h"
 
 /* Parts of the result: one per stage, with the configuration of every node. */
@@ -24,11 +25,7 @@ static enum status add_stage(const struct piper_input *in, const struct piper_pl
     struct objective_part *part = &out->part[out->parts - 1];
     part->replicas = p->stage[s].replicas;
     part->tensor_parallel = in->degree[p->stage[s].degree];
-    part->configuration = calloc(n + 1, sizeof *part->configuration);
-    if (!part->configuration) {
-        st = error_set(STATUS_NOMEM, "%zu configurations", n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(part->configuration, n + 1));
     for (size_t v = 0; v < in->nodes; v++)
         if (p->stage_of[v] == s) {
             const char *name = in->config[p->config[v]].name;

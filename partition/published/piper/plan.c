@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/json.h"
 #include "partition/published/piper/piper.h"
 
@@ -208,13 +209,9 @@ static enum status read_split(const char *path, const struct piper_input *in, st
     root = json_root(&d);
     TRY(json_field(&root, "parts", &parts));
     TRY(json_get_array(&parts, in->nodes, &p->stages));
-    p->stage = calloc(p->stages + 1, sizeof *p->stage);
-    p->stage_of = calloc(in->nodes, sizeof *p->stage_of);
-    p->config = calloc(in->nodes, sizeof *p->config);
-    if (!p->stage || !p->stage_of || !p->config) {
-        st = error_set(STATUS_NOMEM, "%s: %zu parts", path, p->stages);
-        goto out;
-    }
+    TRY(ARRAY_NEW(p->stage, p->stages + 1));
+    TRY(ARRAY_NEW(p->stage_of, in->nodes));
+    TRY(ARRAY_NEW(p->config, in->nodes));
     for (size_t v = 0; v < in->nodes; v++)
         p->stage_of[v] = UINT32_MAX;
     for (size_t s = 0; s < p->stages; s++) {

@@ -1,5 +1,6 @@
 #include "partition/published/piper/search.h"
 
+#include "core/array.h"
 #include "core/clock.h"
 
 #include <math.h>
@@ -145,18 +146,13 @@ enum status piper_pass_open(const struct piper_input *in, const struct objective
     size_t n = s.lattice.ideals * in->degrees, edges = in->edges * in->degrees + 1;
     size_t most = in->devices < in->batch ? in->devices : in->batch;
     TRY(lattice_walk_open(&s.lattice, &s.walk));
-    s.sums = calloc(n, sizeof *s.sums);
-    s.edge_bytes = calloc(n, sizeof *s.edge_bytes);
-    s.work = calloc(s.lattice.ideals, sizeof *s.work);
-    s.state_start = calloc(s.lattice.ideals + 1, sizeof *s.state_start);
-    s.forward = calloc(edges, sizeof *s.forward);
-    s.backward = calloc(edges, sizeof *s.backward);
-    s.divisor = calloc(most + 1, sizeof *s.divisor);
-    if (!s.sums || !s.edge_bytes || !s.work || !s.state_start || !s.forward || !s.backward ||
-        !s.divisor) {
-        st = error_set(STATUS_NOMEM, "%zu ideals", s.lattice.ideals);
-        goto out;
-    }
+    TRY(ARRAY_NEW(s.sums, n));
+    TRY(ARRAY_NEW(s.edge_bytes, n));
+    TRY(ARRAY_NEW(s.work, s.lattice.ideals));
+    TRY(ARRAY_NEW(s.state_start, s.lattice.ideals + 1));
+    TRY(ARRAY_NEW(s.forward, edges));
+    TRY(ARRAY_NEW(s.backward, edges));
+    TRY(ARRAY_NEW(s.divisor, most + 1));
     for (uint32_t d = 1; d <= most; d++)
         if (in->batch % d == 0)
             s.divisor[s.divisors++] = d;

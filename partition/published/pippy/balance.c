@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "partition/published/lattice.h"
 #include "partition/published/pippy/pippy.h"
 
@@ -172,9 +173,8 @@ enum status pippy_by_threshold(const struct model *m, double threshold, size_t m
     double sum = 0;
     uint32_t stage = 0;
     /* [n] stage + 1 in which the parameters of an op were last counted; ops borrow from it */
-    uint32_t *counted = calloc(m->n + 1, sizeof *counted);
-    if (!counted)
-        return error_set(STATUS_NOMEM, "%zu ops", m->n);
+    uint32_t *counted;
+    PASS(ARRAY_NEW(counted, m->n + 1));
     for (size_t i = 0; i < m->n; i++) {
         const struct model_op *op = &m->op[i];
         uint32_t owner = op->shares == MODEL_NO_OP ? (uint32_t)i : op->shares;

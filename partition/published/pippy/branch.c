@@ -4,6 +4,7 @@
 
 #include <glpk.h>
 
+#include "core/array.h"
 #include "partition/published/pippy/pippy.h"
 
 #include "core/clock.h"
@@ -214,13 +215,9 @@ enum status pippy_branch(const struct pippy_problem *p, const struct objective_r
     g.columns = p->nodes * (p->stages - 1) + p->edges * (p->stages + 1) + 1;
     g.weight_unit = p->all_weight > 0 ? p->all_weight / SCALE : 1;
     g.memory_unit = p->all_memory > 0 ? p->all_memory / SCALE : 1;
-    g.coefficient = calloc(g.columns + 1, sizeof *g.coefficient);
-    g.column = calloc(g.columns + 1, sizeof *g.column);
-    g.value = calloc(g.columns + 1, sizeof *g.value);
-    if (!g.coefficient || !g.column || !g.value) {
-        st = error_set(STATUS_NOMEM, "program of %zu columns", g.columns);
-        goto out;
-    }
+    TRY(ARRAY_NEW(g.coefficient, g.columns + 1));
+    TRY(ARRAY_NEW(g.column, g.columns + 1));
+    TRY(ARRAY_NEW(g.value, g.columns + 1));
     glp_term_out(GLP_OFF);
     g.lp = glp_create_prob();
     add_columns(&g);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "partition/published/pippy/pippy.h"
 
 void pippy_graph_free(struct pippy_graph *g)
@@ -160,9 +161,8 @@ enum status pippy_value(const struct pippy_graph *g, const struct pippy_problem 
                         const uint32_t *stage_of, double *value)
 {
     double cut = 0, most = p->all_weight / (double)p->stages;
-    double *touching = calloc(p->stages, sizeof *touching);
-    if (!touching)
-        return error_set(STATUS_NOMEM, "%zu stages", p->stages);
+    double *touching;
+    PASS(ARRAY_NEW(touching, p->stages));
     for (size_t e = 0; e < g->edges; e++) {
         const struct pippy_edge *x = &g->edge[e];
         uint32_t from = stage_of[x->from], to = stage_of[x->to];

@@ -1,6 +1,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "partition/published/lattice.h"
 #include "partition/published/pippy/pippy.h"
@@ -53,14 +54,10 @@ static enum status tables_open(struct tables *t)
     enum status st;
     const struct pippy_problem *p = t->p;
     TRY(lattice_walk_open(&t->lattice, &t->walk));
-    t->start = calloc(p->nodes + 2, sizeof *t->start);
-    t->incident = calloc(2 * p->edges + 1, sizeof *t->incident);
-    t->load = calloc(t->lattice.ideals, sizeof *t->load);
-    t->front = calloc(t->lattice.ideals * (p->stages + 1), sizeof *t->front);
-    if (!t->start || !t->incident || !t->load || !t->front) {
-        st = error_set(STATUS_NOMEM, "%zu ideals", t->lattice.ideals);
-        goto out;
-    }
+    TRY(ARRAY_NEW(t->start, p->nodes + 2));
+    TRY(ARRAY_NEW(t->incident, 2 * p->edges + 1));
+    TRY(ARRAY_NEW(t->load, t->lattice.ideals));
+    TRY(ARRAY_NEW(t->front, t->lattice.ideals * (p->stages + 1)));
     for (size_t e = 0; e < p->edges; e++) {
         t->start[p->edge[e].from + 2]++;
         t->start[p->edge[e].to + 2]++;

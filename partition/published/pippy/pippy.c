@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/text.h"
 #include "partition/published/split.h"
 
@@ -48,9 +49,8 @@ static enum status add_parts(const struct work *w, struct objective_result *out)
 {
     enum status st = STATUS_OK;
     const struct model *m = w->r->model;
-    const char **op = calloc(m->n, sizeof *op);
-    if (!op)
-        return error_set(STATUS_NOMEM, "%zu ops", m->n);
+    const char **op;
+    PASS(ARRAY_NEW(op, m->n));
     for (size_t s = 0; s < w->problem.stages; s++) {
         size_t n = 0;
         for (size_t i = 0; i < m->n; i++)
@@ -129,11 +129,7 @@ static enum status solve_size(const struct objective_request *r, struct objectiv
                        r->model->n, r->stages);
         goto out;
     }
-    weight = calloc(r->model->n, sizeof *weight);
-    if (!weight) {
-        st = error_set(STATUS_NOMEM, "%zu ops", r->model->n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(weight, r->model->n));
     for (size_t i = 0; i < r->model->n; i++) {
         weight[i] = (double)r->model->op[i].parameter_bytes / (double)r->model->element_bytes;
         total += weight[i];

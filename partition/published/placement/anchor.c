@@ -1,5 +1,7 @@
 #include "partition/published/placement/anchor.h"
 
+#include "core/array.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,18 +53,15 @@ static void connect(struct network *w, uint32_t *tail, size_t from, size_t to, d
 static enum status allocate(const struct placement_graph *g, size_t arcs, struct network *w)
 {
     w->nodes = g->n + 2 * g->nets + 1;
-    w->to = calloc(arcs, sizeof *w->to);
-    w->room = calloc(arcs, sizeof *w->room);
-    w->capacity = calloc(arcs, sizeof *w->capacity);
-    w->arc = calloc(arcs, sizeof *w->arc);
-    w->start = calloc(w->nodes + 2, sizeof *w->start);
-    w->next = calloc(w->nodes + 1, sizeof *w->next);
-    w->level = calloc(w->nodes, sizeof *w->level);
-    w->queue = calloc(w->nodes, sizeof *w->queue);
-    w->path = calloc(w->nodes, sizeof *w->path);
-    if (!w->to || !w->room || !w->capacity || !w->arc || !w->start || !w->next || !w->level ||
-        !w->queue || !w->path)
-        return error_set(STATUS_NOMEM, "%zu units", g->n);
+    PASS(ARRAY_NEW(w->to, arcs));
+    PASS(ARRAY_NEW(w->room, arcs));
+    PASS(ARRAY_NEW(w->capacity, arcs));
+    PASS(ARRAY_NEW(w->arc, arcs));
+    PASS(ARRAY_NEW(w->start, w->nodes + 2));
+    PASS(ARRAY_NEW(w->next, w->nodes + 1));
+    PASS(ARRAY_NEW(w->level, w->nodes));
+    PASS(ARRAY_NEW(w->queue, w->nodes));
+    PASS(ARRAY_NEW(w->path, w->nodes));
     return STATUS_OK;
 }
 
@@ -232,12 +231,8 @@ enum status placement_anchor_bound(const struct placement_problem *p,
     double *least = NULL, high = known;
     struct item *item = NULL;
     *out = low;
-    least = calloc(g->n * MULTIPLES, sizeof *least);
-    item = calloc(g->n, sizeof *item);
-    if (!least || !item) {
-        st = error_set(STATUS_NOMEM, "%zu units", g->n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(least, g->n * MULTIPLES));
+    TRY(ARRAY_NEW(item, g->n));
     TRY(build(g, &w));
     measure(&w, g, least);
     if (shares_fit(p, g, least, low, item))

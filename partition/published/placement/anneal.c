@@ -1,5 +1,7 @@
 #include "partition/published/placement/anneal.h"
 
+#include "core/array.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,18 +206,15 @@ static void rebuild(struct state *s)
 static enum status allocate(struct state *s)
 {
     size_t k = s->devices, nets = s->g->nets;
-    s->device = calloc(s->g->n, sizeof *s->device);
-    s->readers = calloc(nets * k + 1, sizeof *s->readers);
-    s->reached = calloc(nets + 1, sizeof *s->reached);
-    s->load = calloc(k, sizeof *s->load);
-    s->size = calloc(k, sizeof *s->size);
-    s->energy = calloc(k, sizeof *s->energy);
-    s->touched = calloc(k, sizeof *s->touched);
-    s->is_touched = calloc(k, sizeof *s->is_touched);
-    s->before = calloc(k, sizeof *s->before);
-    if (!s->device || !s->readers || !s->reached || !s->load || !s->size || !s->energy ||
-        !s->touched || !s->is_touched || !s->before)
-        return error_set(STATUS_NOMEM, "%zu units on %zu devices", s->g->n, k);
+    PASS(ARRAY_NEW(s->device, s->g->n));
+    PASS(ARRAY_NEW(s->readers, nets * k + 1));
+    PASS(ARRAY_NEW(s->reached, nets + 1));
+    PASS(ARRAY_NEW(s->load, k));
+    PASS(ARRAY_NEW(s->size, k));
+    PASS(ARRAY_NEW(s->energy, k));
+    PASS(ARRAY_NEW(s->touched, k));
+    PASS(ARRAY_NEW(s->is_touched, k));
+    PASS(ARRAY_NEW(s->before, k));
     return STATUS_OK;
 }
 

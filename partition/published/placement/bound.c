@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "partition/published/placement/anchor.h"
 
 const char *const placement_reason_text[] = {
@@ -114,12 +115,8 @@ static enum status refute(const struct placement_problem *p, double limit, bool 
     *refuted = true;
     *reason = PLACEMENT_BOUND_UNIT;
     TRY(placement_merge(p, limit, &g));
-    item = calloc(g.n, sizeof *item);
-    sum = calloc(g.n + 1, sizeof *sum);
-    if (!item || !sum) {
-        st = error_set(STATUS_NOMEM, "%zu units", g.n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(item, g.n));
+    TRY(ARRAY_NEW(sum, g.n + 1));
     for (size_t v = 0; v < g.n; v++)
         if (!unit_fits(p, &g, v, limit))
             goto out;

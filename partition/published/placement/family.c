@@ -1,5 +1,7 @@
 #include "partition/published/placement/family.h"
 
+#include "core/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -174,11 +176,9 @@ out:
 static enum status allocate(size_t ideals, size_t arcs, struct placement_family *f)
 {
     f->n = ideals;
-    f->down_start = calloc(ideals + 2, sizeof *f->down_start);
-    f->down = calloc(arcs + 1, sizeof *f->down);
-    f->without = calloc(arcs + 1, sizeof *f->without);
-    if (!f->down_start || !f->down || !f->without)
-        return error_set(STATUS_NOMEM, "%zu ideals", ideals);
+    PASS(ARRAY_NEW(f->down_start, ideals + 2));
+    PASS(ARRAY_NEW(f->down, arcs + 1));
+    PASS(ARRAY_NEW(f->without, arcs + 1));
     return STATUS_OK;
 }
 
@@ -224,12 +224,8 @@ enum status placement_family_all(const struct placement_graph *g, size_t limit, 
 {
     enum status st;
     struct walk w = {.g = g, .limit = limit < FAMILY_LIMIT ? limit : FAMILY_LIMIT};
-    w.missing = calloc(g->n, sizeof *w.missing);
-    w.path = calloc(g->n + 2, sizeof *w.path);
-    if (!w.missing || !w.path) {
-        st = error_set(STATUS_NOMEM, "%zu units", g->n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(w.missing, g->n));
+    TRY(ARRAY_NEW(w.path, g->n + 2));
     TRY(explore(&w));
     if (!w.wide)
         TRY(finish(&w, out));

@@ -1,5 +1,7 @@
 #include "partition/published/placement/graph.h"
 
+#include "core/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,20 +36,17 @@ static int compare_units(const void *a, const void *b)
 static enum status allocate(const struct placement_problem *p, size_t n, struct placement_graph *g)
 {
     g->n = n;
-    g->cpu = calloc(n, sizeof *g->cpu);
-    g->accelerator = calloc(n, sizeof *g->accelerator);
-    g->size = calloc(n, sizeof *g->size);
-    g->supported = calloc(n, sizeof *g->supported);
-    g->unit = calloc(p->n, sizeof *g->unit);
-    g->net_source = calloc(p->n, sizeof *g->net_source);
-    g->net_cost = calloc(p->n, sizeof *g->net_cost);
-    g->net_start = calloc(p->n + 1, sizeof *g->net_start);
-    g->net_dest = calloc(p->edges + 1, sizeof *g->net_dest);
-    g->pin_start = calloc(n + 2, sizeof *g->pin_start);
-    g->pin = calloc(p->edges + p->n, sizeof *g->pin);
-    if (!g->cpu || !g->accelerator || !g->size || !g->supported || !g->unit || !g->net_source ||
-        !g->net_cost || !g->net_start || !g->net_dest || !g->pin_start || !g->pin)
-        return error_set(STATUS_NOMEM, "%zu units", n);
+    PASS(ARRAY_NEW(g->cpu, n));
+    PASS(ARRAY_NEW(g->accelerator, n));
+    PASS(ARRAY_NEW(g->size, n));
+    PASS(ARRAY_NEW(g->supported, n));
+    PASS(ARRAY_NEW(g->unit, p->n));
+    PASS(ARRAY_NEW(g->net_source, p->n));
+    PASS(ARRAY_NEW(g->net_cost, p->n));
+    PASS(ARRAY_NEW(g->net_start, p->n + 1));
+    PASS(ARRAY_NEW(g->net_dest, p->edges + 1));
+    PASS(ARRAY_NEW(g->pin_start, n + 2));
+    PASS(ARRAY_NEW(g->pin, p->edges + p->n));
     return STATUS_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "core/text.h"
 #include "partition/published/placement/bound.h"
@@ -120,11 +121,7 @@ enum status placement_contiguous_solve(const struct placement_problem *p,
     struct placement_contiguous c = {.value = INFINITY};
     TRY(placement_contract(p, &a.g));
     TRY(search(&a, &c));
-    c.device = calloc(p->n, sizeof *c.device);
-    if (!c.device) {
-        st = error_set(STATUS_NOMEM, "%zu nodes", p->n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(c.device, p->n));
     if (isfinite(c.value)) {
         for (size_t v = 0; v < p->n; v++)
             c.device[v] = a.best.device[a.g.unit[v]];

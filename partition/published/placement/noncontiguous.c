@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "core/text.h"
 #include "partition/published/placement/anneal.h"
@@ -199,11 +200,7 @@ static enum status solve(const struct objective_request *r, struct objective_res
     struct objective_result result = {0};
     double begin_s = clock_now(), contiguous;
     TRY(placement_read(r, &p));
-    best.device = calloc(p.n, sizeof *best.device);
-    if (!best.device) {
-        st = error_set(STATUS_NOMEM, "%zu nodes", p.n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(best.device, p.n));
     TRY(begin(&p, r, begin_s, &best, &contiguous));
     TRY(improve(&p, r, begin_s, &best, &result.interrupted));
     TRY(tighten(&p, &best));
