@@ -234,7 +234,7 @@ static enum status list(void)
         print_overrides(&zoo[i]);
     printf("\n%-12s  %s\n", "# importer", "reads");
     for (size_t i = 0; i < importers_n; i++)
-        printf("%-12s  %s\n", importers[i].name, importers[i].summary);
+        printf("%-12s  %s\n", importers[i]->name, importers[i]->summary);
 out:
     return st;
 }

@@ -1,33 +1,39 @@
+/* Copies of strings, and names of tables. */
 #include "core/text.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "core/array.h"
 
 enum status text_copy(const char *text, char **out)
 {
-    size_t length = strlen(text) + 1;
-    char *copy = malloc(length);
-    if (!copy)
-        return error_set(STATUS_NOMEM, "out of memory");
-    memcpy(copy, text, length);
-    *out = copy;
-    return STATUS_OK;
+    char *copy;
+    enum status st = ARRAY_COPY(copy, text, strlen(text) + 1);
+    if (st == STATUS_OK)
+        *out = copy;
+    return st;
+}
+
+const char *text_list(const char *(*name_of)(size_t i), size_t n, char text[TEXT_LIST])
+{
+    text[0] = '\0';
+    for (size_t i = 0, used = 0; i < n && used < TEXT_LIST; i++)
+        used += (size_t)snprintf(text + used, TEXT_LIST - used, "%s%s", i ? ", " : "", name_of(i));
+    return text;
 }
 
 enum status text_find(const char *what, const char *name, const char *(*name_of)(size_t i),
                       size_t n, size_t *index)
 {
-    char known[512] = "";
-    for (size_t i = 0; i < n; i++) {
+    char known[TEXT_LIST];
+    for (size_t i = 0; i < n; i++)
         if (!strcmp(name_of(i), name)) {
             *index = i;
             return STATUS_OK;
         }
-        size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", name_of(i));
-    }
-    return error_set(STATUS_INVALID, "no %s is called '%.60s'; there are %s", what, name, known);
+    return error_set(STATUS_INVALID, "no %s is called '%.60s'; there are %s", what, name,
+                     text_list(name_of, n, known));
 }
 
 void text_put_xml(FILE *to, const char *text, size_t n)

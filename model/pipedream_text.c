@@ -1,3 +1,4 @@
+/* Splits a PipeDream graph.txt into nodes and edges, line by line. */
 #include "model/pipedream_text.h"
 
 #include <math.h>
@@ -6,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/model.h"
 
 /* Largest figures that are believed: a minibatch of 30 000 years, 100 TB per op. */
@@ -207,32 +209,18 @@ out:
 
 static enum status add_node(const struct line *l, struct slice text, struct pipedream_text *t)
 {
-    if (t->nodes == t->node_room) {
-        size_t room = t->node_room ? 2 * t->node_room : 64;
-        struct pipedream_node *node = realloc(t->node, room * sizeof *node);
-        if (!node)
-            return error_set(STATUS_NOMEM, "%s: %zu nodes", l->path, t->nodes);
-        t->node = node;
-        t->node_room = room;
-    }
     if (t->nodes == MODEL_MAX_OPS)
         return pipedream_error(l->path, l->number, "more than %d nodes", MODEL_MAX_OPS);
-    return parse_node(l, text, &t->node[t->nodes++]);
+    enum status st = ARRAY_ROOM(t->node, t->nodes);
+    return st == STATUS_OK ? parse_node(l, text, &t->node[t->nodes++]) : st;
 }
 
 static enum status add_edge(const struct line *l, struct slice text, struct pipedream_text *t)
 {
-    if (t->edges == t->edge_room) {
-        size_t room = t->edge_room ? 2 * t->edge_room : 64;
-        struct pipedream_edge *edge = realloc(t->edge, room * sizeof *edge);
-        if (!edge)
-            return error_set(STATUS_NOMEM, "%s: %zu edges", l->path, t->edges);
-        t->edge = edge;
-        t->edge_room = room;
-    }
     if (t->edges == PIPEDREAM_MAX_EDGES)
         return pipedream_error(l->path, l->number, "more than %d edges", PIPEDREAM_MAX_EDGES);
-    return parse_edge(l, text, &t->edge[t->edges++]);
+    enum status st = ARRAY_ROOM(t->edge, t->edges);
+    return st == STATUS_OK ? parse_edge(l, text, &t->edge[t->edges++]) : st;
 }
 
 static enum status check_characters(const struct line *l, struct slice text)
