@@ -16,24 +16,28 @@
 #include "topologies/cache.h"
 #include "topologies/write.h"
 
-static enum status load(const char *spec, bool nodes_apart, struct model *out)
+static enum status load(const char *spec, const struct import_options *options, struct model *out)
 {
     if (zoo_has(spec))
         return zoo_build(spec, out);
     if (!strchr(spec, '/') && !strchr(spec, '.'))
         return zoo_build(spec, out); /* says which names there are */
-    struct import_options options = {.minibatch_size = 1, .nodes_apart = nodes_apart};
-    return model_import(spec, &options, out);
+    return model_import(spec, options, out);
 }
 
 enum status load_model(const char *spec, struct model *out)
 {
-    return load(spec, false, out);
+    return load(spec, &(struct import_options){.minibatch_size = 1}, out);
 }
 
 enum status load_model_apart(const char *spec, struct model *out)
 {
-    return load(spec, true, out);
+    return load(spec, &(struct import_options){.minibatch_size = 1, .nodes_apart = true}, out);
+}
+
+enum status load_model_members(const char *spec, struct model *out, struct import_members *members)
+{
+    return load(spec, &(struct import_options){.minibatch_size = 1, .members = members}, out);
 }
 
 /* The file `base` with changes, as a file of its own. */

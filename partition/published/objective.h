@@ -42,6 +42,7 @@ struct objective_part {
     char **op; /* [ops] names (ids as text where the input has only ids), owned */
     uint32_t replicas, tensor_parallel;
     bool recompute;       /* of at least one op */
+    bool recompute_all;   /* of all ops */
     char **configuration; /* [ops] name of what was chosen for each op, where there is a choice per
                              op; owned or NULL */
     char *device; /* "cpu", "fpga1", ... where the objective tells devices apart; owned or NULL */
@@ -53,6 +54,7 @@ struct objective_result {
     double lower_bound;  /* proved; NAN if none */
     bool proved_optimal; /* within the algorithm's stated search space */
     bool interrupted;    /* time limit or stop: best so far */
+    size_t microbatches; /* per batch, where the objective counts them; else 0 */
     size_t parts;
     struct objective_part *part; /* [parts] stages or devices in order */
     char *note; /* one line: search space, sizes after presolve, fallback ...; or NULL */
@@ -68,8 +70,10 @@ struct objective_algorithm {
 
 struct objective {
     const char *name, *unit, *summary;
-    bool own_format;  /* reads r->spec itself instead of r->model */
-    bool nodes_apart; /* wants every node of a graph file as an op, see model/import.h */
+    double unit_s;        /* seconds in one unit; 0 where it is not a time */
+    const char *schedule; /* whose steady state it is about (core/schedule.h); NULL: any */
+    bool own_format;      /* reads r->spec itself instead of r->model */
+    bool nodes_apart;     /* wants every node of a graph file as an op, see model/import.h */
     size_t algorithms;
     const struct objective_algorithm *const *algorithm; /* [algorithms] the first is the default */
     /* Value of the split in the JSON file `split` (docs/objectives.md: {"parts": [{"ops": [...]}]}

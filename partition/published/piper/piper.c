@@ -13,8 +13,7 @@ static enum status add_stage(const struct piper_input *in, const struct piper_pl
                              const char **op, char (*text)[24], struct objective_result *out)
 {
     enum status st;
-    size_t n = 0, k = 0;
-    bool recompute = false;
+    size_t n = 0, k = 0, recomputed = 0;
     for (size_t v = 0; v < in->nodes; v++)
         if (p->stage_of[v] == s) {
             snprintf(text[n], sizeof text[n], "%lld", (long long)in->id[v]);
@@ -29,10 +28,11 @@ static enum status add_stage(const struct piper_input *in, const struct piper_pl
     for (size_t v = 0; v < in->nodes; v++)
         if (p->stage_of[v] == s) {
             const char *name = in->config[p->config[v]].name;
-            recompute |= strstr(name, "recomp") != NULL;
+            recomputed += strstr(name, "recomp") != NULL;
             TRY(text_copy(name, &part->configuration[k++]));
         }
-    part->recompute = recompute;
+    part->recompute = recomputed > 0;
+    part->recompute_all = recomputed == n;
 out:
     return st;
 }
@@ -77,6 +77,7 @@ static enum status solve(const struct objective_request *r, struct objective_res
     out->lower_bound = o.all_ideals ? o.lower_bound : NAN;
     out->proved_optimal = o.all_ideals && o.lower_bound >= o.value * (1 - 1e-9);
     out->interrupted = o.interrupted;
+    out->microbatches = in.batch;
     TRY(add_stages(&in, &plan, out));
     TRY(write_note(&o, out));
 out:
@@ -99,6 +100,7 @@ const struct objective objective_piper = {
     .name = "piper",
     .unit = "seconds per sample",
     .summary = "Piper: slowest stage of a pipeline with tensor parallelism under a memory limit",
+    .unit_s = 1,
     .own_format = true,
     .algorithms = sizeof algorithms / sizeof *algorithms,
     .algorithm = algorithms,

@@ -3,7 +3,7 @@
  * Ops have memory (parameters, in elements) and edges have weight (elements of the tensor); stages
  * are numbered along the edges. With avg = all weight / stages, the program minimises
  *     cut weight + cut edges + avg * z - constant,   1 <= z <= 2,
- * where avg * z is at least the weight of the edges that touch any one stage. PEERS.md section 4.
+ * where avg * z is at least the weight of the edges that touch any one stage.
  * Here z has no upper limit when a given split is valued, so that every forward split has a value.
  */
 #ifndef PARTITION_PUBLISHED_PIPPY_PIPPY_H

@@ -73,6 +73,7 @@ static const struct objective_algorithm *const algorithms[] = {
 const struct objective objective_placement = {
     .name = "placement",
     .unit = "time per sample, in the unit of the file (ms)",
+    .unit_s = 1e-3,
     .summary = "device placement of Tarnawski et al., NeurIPS 2020: the most loaded device, "
                "transfers included",
     .own_format = true,
