@@ -183,21 +183,19 @@ struct hand {
 };
 
 /* Op i of a chain is in part digits[i] - '0'; other characters: in none. */
-static struct hand hand(const char *digits, size_t devices)
+static struct hand hand(const char *digits, size_t n)
 {
     struct hand h = {.m = sample_chain(strlen(digits), 1, 2, 100, 100),
-                     .t = sample_clique(devices, 1e-6, 1e9),
-                     .r = {.value = 2}};
-    assert_non_null(h.r.algorithm = sample_text("hand"));
-    for (char part = '0'; part <= '9'; part++) {
-        const char *op[16];
-        size_t n = 0;
-        for (size_t i = 0; digits[i]; i++)
-            if (digits[i] == part)
-                op[n++] = h.m.op[i].name;
-        if (n)
-            assert_int_equal(objective_add_part(&h.r, op, n, NULL), STATUS_OK);
+                     .t = sample_clique(n, 1e-6, 1e9),
+                     .r = {.algorithm = "hand", .value = 2}};
+    const struct objective_ops ops = {h.m.n, .model = &h.m};
+    uint32_t part_of[16], parts = 0;
+    for (size_t i = 0; digits[i]; i++) {
+        part_of[i] = (uint32_t)digits[i] - '0';
+        parts = digits[i] >= '0' && part_of[i] >= parts ? part_of[i] + 1 : parts;
     }
+    for (uint32_t part = 0; part < parts; part++)
+        assert_int_equal(objective_add_part(&h.r, &ops, part_of, part, NULL), STATUS_OK);
     return h;
 }
 
@@ -278,18 +276,18 @@ static void says_what_a_plan_cannot_say(void **state)
     h = hand("0011", 1);
     assert_refused(&h, "the parts take 2 devices, clique has 1");
     h = hand("0011", 2);
-    assert_non_null(h.r.part[1].device = sample_text("cpu1"));
+    char cpu[] = "cpu1";
+    h.r.part[1].device = cpu;
     assert_refused(&h, "part 1 is on a CPU");
-    struct import_member both[] = {{"7", "node7", "op0"}, {"8", "node8", "op0"}};
-    const char *first = "op0", *second = "node8";
-    h = hand("--", 2);
-    h.members = (struct import_members){.n = 2, .member = both};
-    both[0].op = both[1].op = h.m.op[0].name;
-    assert_int_equal(objective_add_part(&h.r, &first, 1, NULL), STATUS_OK);
-    assert_int_equal(objective_add_part(&h.r, &first, 1, NULL), STATUS_OK);
+    h = hand("01", 2);
+    struct import_member node[] = {{"7", "node7", h.m.op[0].name}, {"8", "node8", h.m.op[0].name}};
+    char seven[] = "op0", *id = seven;
+    h.members = (struct import_members){.n = 2, .member = node};
+    h.r.part[1].op = &id;
     assert_refused(&h, "parts 0 and 1 have nodes of op 'op0'");
-    h = hand("--", 2);
-    assert_int_equal(objective_add_part(&h.r, &second, 1, NULL), STATUS_OK);
+    h = hand("00", 2);
+    char eight[] = "node8", *unknown[] = {eight, eight};
+    h.r.part[0].op = unknown;
     struct plan p;
     size_t rounded;
     assert_says(plan_of(&h, &p, &rounded), STATUS_INVALID, "chain has no op for 'node8'");

@@ -1,10 +1,7 @@
-#include "partition/published/cpsc526/cpsc526.h"
-
 #include <math.h>
 #include <stdlib.h>
 
 #include "core/array.h"
-#include "partition/published/cpsc526/algorithms.h"
 #include "partition/published/cpsc526/problem.h"
 #include "partition/published/split.h"
 
@@ -39,10 +36,13 @@ out:
     return st;
 }
 
+#define ALGORITHM(name) extern const struct objective_algorithm cpsc526_##name;
+#include "partition/published/cpsc526/algorithms.def"
+#undef ALGORITHM
 static const struct objective_algorithm *const algorithms[] = {
-    &cpsc526_algorithm_local,
-    &cpsc526_algorithm_hierarchical,
-    &cpsc526_algorithm_exhaustive,
+#define ALGORITHM(name) &cpsc526_##name,
+#include "partition/published/cpsc526/algorithms.def"
+#undef ALGORITHM
 };
 
 const struct objective objective_cpsc526 = {

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "core/array.h"
-#include "partition/published/cpsc526/algorithms.h"
 #include "partition/published/cpsc526/refine.h"
 
 enum { TRIES = 4, INNER_TRIES = 3 };
@@ -35,15 +34,15 @@ static void mean_costs(const struct cpsc526_problem *p, size_t first, size_t k, 
 static enum status descend(const struct descent *d, size_t level, const uint32_t *member, size_t n,
                            size_t first, size_t size)
 {
+    struct arena scratch = {0};
     enum status st = STATUS_OK;
     struct cpsc526_problem sub = {0};
     size_t k = d->p->levels ? d->p->groups[level] : size, inner = size / k;
-    uint32_t *label = calloc(n, sizeof *label), *part = calloc(n, sizeof *part);
-    double *cost = calloc(k * k, sizeof *cost), value;
-    if (!label || !part || !cost) {
-        st = error_set(STATUS_NOMEM, "%zu ops", n);
-        goto out;
-    }
+    uint32_t *label, *part;
+    double *cost, value;
+    TRY(ARENA_NEW(&scratch, label, n));
+    TRY(ARENA_NEW(&scratch, part, n));
+    TRY(ARENA_NEW(&scratch, cost, k * k));
     mean_costs(d->p, first, k, inner, cost);
     TRY(cpsc526_problem_induce(d->p, member, n, k, inner, cost, &sub));
     TRY(cpsc526_search_best(&sub, d->s, d->tries, label, &value));
@@ -58,23 +57,20 @@ static enum status descend(const struct descent *d, size_t level, const uint32_t
             d->label[part[i]] = d->p->order[first + c];
     }
 out:
-    free(cost);
-    free(part);
-    free(label);
+    arena_free(&scratch);
     cpsc526_problem_free(&sub);
     return st;
 }
 
 static enum status search(struct descent *d, uint32_t *best)
 {
+    struct arena scratch = {0};
     enum status st = STATUS_OK;
     double best_value = INFINITY;
-    uint32_t *all = calloc(d->p->n, sizeof *all);
-    double *weight = calloc(d->p->k, sizeof *weight);
-    if (!all || !weight) {
-        st = error_set(STATUS_NOMEM, "%zu ops in %zu parts", d->p->n, d->p->k);
-        goto out;
-    }
+    uint32_t *all;
+    double *weight;
+    TRY(ARENA_NEW(&scratch, all, d->p->n));
+    TRY(ARENA_NEW(&scratch, weight, d->p->k));
     for (size_t i = 0; i < d->p->n; i++)
         all[i] = (uint32_t)i;
     for (size_t i = 0; i < TRIES && (i == 0 || !cpsc526_search_stops(d->s)); i++) {
@@ -90,8 +86,7 @@ static enum status search(struct descent *d, uint32_t *best)
             break;
     }
 out:
-    free(weight);
-    free(all);
+    arena_free(&scratch);
     return st;
 }
 
@@ -115,7 +110,7 @@ out:
     return st;
 }
 
-const struct objective_algorithm cpsc526_algorithm_hierarchical = {
+const struct objective_algorithm cpsc526_hierarchical = {
     .name = "hierarchical",
     .summary = "splits level by level from the outermost, then moves across groups",
     .guarantee = "optimal where it meets the bound",

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "core/array.h"
-#include "partition/published/cpsc526/algorithms.h"
 #include "partition/published/cpsc526/refine.h"
 
 enum { TRIES = 20 }; /* as many restarts as the course project makes */
@@ -25,7 +24,7 @@ out:
     return st;
 }
 
-const struct objective_algorithm cpsc526_algorithm_local = {
+const struct objective_algorithm cpsc526_local = {
     .name = "local",
     .summary = "moves and swaps (Fiduccia-Mattheyses) from several starts",
     .guarantee = "never worse than its starts; optimal where it meets the bound",

@@ -44,14 +44,13 @@ static void close_ancestors(const struct model *m, const bool *dropped, size_t w
 /* A trunk op is comparable with every other op: ancestors + descendants + itself are all. */
 static enum status find_trunk(const struct model *m, const bool *dropped, bool *trunk)
 {
+    struct arena scratch = {0};
     enum status st = STATUS_OK;
     size_t words = m->n / 64 + 1, kept = 0;
-    uint64_t *ancestors = calloc(m->n * words, sizeof *ancestors);
-    size_t *comparable = calloc(m->n, sizeof *comparable);
-    if (!ancestors || !comparable) {
-        st = error_set(STATUS_NOMEM, "%zu ops", m->n);
-        goto out;
-    }
+    uint64_t *ancestors;
+    size_t *comparable;
+    TRY(ARENA_NEW(&scratch, ancestors, m->n * words));
+    TRY(ARENA_NEW(&scratch, comparable, m->n));
     close_ancestors(m, dropped, words, ancestors);
     for (size_t i = 0; i < m->n; i++) {
         kept += !dropped[i];
@@ -64,8 +63,7 @@ static enum status find_trunk(const struct model *m, const bool *dropped, bool *
     for (size_t i = 0; i < m->n; i++)
         trunk[i] = !dropped[i] && comparable[i] + 1 == kept;
 out:
-    free(comparable);
-    free(ancestors);
+    arena_free(&scratch);
     return st;
 }
 
@@ -114,13 +112,10 @@ static enum status find_groups(const struct model *m, enum pipedream_contraction
                                const bool *dropped, uint32_t *group)
 {
     enum status st = STATUS_OK;
-    bool *trunk = calloc(m->n, sizeof *trunk);
+    bool *trunk = NULL;
     for (size_t i = 0; i < m->n; i++)
         group[i] = dropped[i] ? PIPEDREAM_DROPPED : (uint32_t)i;
-    if (!trunk) {
-        st = error_set(STATUS_NOMEM, "%zu ops", m->n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(trunk, m->n));
     if (contract != CONTRACT_NOTHING)
         TRY(find_trunk(m, dropped, trunk));
     if (contract == CONTRACT_BRANCHES)
@@ -180,13 +175,13 @@ static void link_root(const struct model *m, struct pipedream_graph *g, size_t *
 
 static enum status link_nodes(const struct model *m, bool rooted, struct pipedream_graph *g)
 {
+    struct arena scratch = {0};
     enum status st = STATUS_OK;
-    size_t edges = 0, *seen = calloc(g->n, sizeof *seen);
-    uint32_t *first = calloc(g->n, sizeof *first), *next = calloc(m->n, sizeof *next);
-    if (!seen || !first || !next) {
-        st = error_set(STATUS_NOMEM, "%zu nodes", g->n);
-        goto out;
-    }
+    size_t edges = 0, *seen;
+    uint32_t *first, *next;
+    TRY(ARENA_NEW(&scratch, seen, g->n));
+    TRY(ARENA_NEW(&scratch, first, g->n));
+    TRY(ARENA_NEW(&scratch, next, m->n));
     for (size_t node = 0; node < g->n; node++)
         first[node] = PIPEDREAM_DROPPED;
     for (size_t i = m->n; i-- > 0;)
@@ -205,9 +200,7 @@ static enum status link_nodes(const struct model *m, bool rooted, struct pipedre
     }
     g->out_start[g->n] = edges;
 out:
-    free(next);
-    free(first);
-    free(seen);
+    arena_free(&scratch);
     return st;
 }
 
@@ -255,15 +248,15 @@ static enum status allocate(const struct model *m, struct pipedream_graph *g)
 {
     size_t n = m->n + 1;
     g->words = n / 64 + 1;
-    PASS(ARRAY_NEW(g->compute_s, n));
-    PASS(ARRAY_NEW(g->activation, n));
-    PASS(ARRAY_NEW(g->parameter, n));
-    PASS(ARRAY_NEW(g->out_start, n + 1));
-    PASS(ARRAY_NEW(g->out, m->edges + n));
-    PASS(ARRAY_NEW(g->ancestors, n * g->words));
-    PASS(ARRAY_NEW(g->open, n * g->words));
-    PASS(ARRAY_NEW(g->node_of, n));
-    PASS(ARRAY_NEW(g->dropped, n));
+    PASS(ARENA_NEW(&g->memory, g->compute_s, n));
+    PASS(ARENA_NEW(&g->memory, g->activation, n));
+    PASS(ARENA_NEW(&g->memory, g->parameter, n));
+    PASS(ARENA_NEW(&g->memory, g->out_start, n + 1));
+    PASS(ARENA_NEW(&g->memory, g->out, m->edges + n));
+    PASS(ARENA_NEW(&g->memory, g->ancestors, n * g->words));
+    PASS(ARENA_NEW(&g->memory, g->open, n * g->words));
+    PASS(ARENA_NEW(&g->memory, g->node_of, n));
+    PASS(ARENA_NEW(&g->memory, g->dropped, n));
     return STATUS_OK;
 }
 
@@ -302,15 +295,7 @@ out:
 
 void pipedream_graph_free(struct pipedream_graph *g)
 {
-    free(g->compute_s);
-    free(g->activation);
-    free(g->parameter);
-    free(g->out_start);
-    free(g->out);
-    free(g->ancestors);
-    free(g->open);
-    free(g->node_of);
-    free(g->dropped);
+    arena_free(&g->memory);
     *g = (struct pipedream_graph){0};
 }
 

@@ -54,9 +54,8 @@ struct piper_plan {
     struct piper_stage *stage; /* [stages] first to last */
     uint32_t *stage_of;        /* [nodes] */
     size_t *config;            /* [nodes] index into input->config */
+    struct arena memory;
 };
-
-extern const struct objective objective_piper;
 
 /* Read r->spec; devices, memory, bandwidth_Bps[0] and batch of *r replace the file's where given.
  * Returns STATUS_PARSE with "path:line:column: where: what" for a malformed file, STATUS_INVALID

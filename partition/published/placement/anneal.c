@@ -27,6 +27,7 @@ struct state {
     bool *is_touched;
     size_t touches;
     double *before; /* [devices] load */
+    struct arena memory;
 };
 
 static uint64_t next_random(struct state *s)
@@ -206,29 +207,16 @@ static void rebuild(struct state *s)
 static enum status allocate(struct state *s)
 {
     size_t k = s->devices, nets = s->g->nets;
-    PASS(ARRAY_NEW(s->device, s->g->n));
-    PASS(ARRAY_NEW(s->readers, nets * k + 1));
-    PASS(ARRAY_NEW(s->reached, nets + 1));
-    PASS(ARRAY_NEW(s->load, k));
-    PASS(ARRAY_NEW(s->size, k));
-    PASS(ARRAY_NEW(s->energy, k));
-    PASS(ARRAY_NEW(s->touched, k));
-    PASS(ARRAY_NEW(s->is_touched, k));
-    PASS(ARRAY_NEW(s->before, k));
+    PASS(ARENA_NEW(&s->memory, s->device, s->g->n));
+    PASS(ARENA_NEW(&s->memory, s->readers, nets * k + 1));
+    PASS(ARENA_NEW(&s->memory, s->reached, nets + 1));
+    PASS(ARENA_NEW(&s->memory, s->load, k));
+    PASS(ARENA_NEW(&s->memory, s->size, k));
+    PASS(ARENA_NEW(&s->memory, s->energy, k));
+    PASS(ARENA_NEW(&s->memory, s->touched, k));
+    PASS(ARENA_NEW(&s->memory, s->is_touched, k));
+    PASS(ARENA_NEW(&s->memory, s->before, k));
     return STATUS_OK;
-}
-
-static void release(struct state *s)
-{
-    free(s->device);
-    free(s->readers);
-    free(s->reached);
-    free(s->load);
-    free(s->size);
-    free(s->energy);
-    free(s->touched);
-    free(s->is_touched);
-    free(s->before);
 }
 
 static void scatter(struct state *s)
@@ -390,6 +378,6 @@ enum status placement_anneal(const struct placement_problem *p, const struct pla
         cool(&s, o, 0, o->steps + o->steps / QUENCH, r, device, value);
     }
 out:
-    release(&s);
+    arena_free(&s.memory);
     return st;
 }
