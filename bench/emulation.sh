@@ -20,7 +20,6 @@ in=$out/input # of the runs, with names that mean something in the report
 mkdir -p "$in"
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-commands="bench/emulation.sh $*"
 
 # platform NAME "HOST-SPEED..." ROUTERS "FROM-TO-BANDWIDTH..."
 platform() {
@@ -74,7 +73,7 @@ plans pipedream-a pipedream-a 6 8
 {
     echo '# SimGrid against emulated networks'
     echo
-    printf '    %s\n\n' "$commands"
+    printf '    bench/emulation.sh BIN OUT WORKLOADS\n\n'
     "$bin/foreline" --version
     echo "$(nproc) cores, $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), Linux $(uname -r), $(date -u +%F)."
     echo "Load when it began: $(cut -d ' ' -f 1-3 /proc/loadavg)."
@@ -87,6 +86,7 @@ plans pipedream-a pipedream-a 6 8
     echo
     sed -n 's/^# simgrid/* SimGrid/p' "$dir/o"
     printf '\n[The report](report.md), [results.tsv](results.tsv), [loads](runs.tsv). ![](scatter.svg)\n'
+    echo 'Of all this the repository keeps README.md, report.md, the tables, the platforms and scatter.svg.'
 } >>"$dir/README.md"
 rm -f "$in"/*.json # they are in plans
 mv "$dir/README.md" "$out/README.md"

@@ -116,8 +116,7 @@ static enum status bench(struct invocation *in)
     FILE *file = NULL;
 
     if (in->operands != 1)
-        return error_set(STATUS_USAGE, "expected ring or pipe, got %d operands",
-                         in->operands);
+        return error_set(STATUS_USAGE, "expected ring or pipe, got %d operands", in->operands);
     if (workload_find(in->operand[0], &kind) != STATUS_OK)
         return STATUS_USAGE;
     if (engine_find(a->engine, &engine) != STATUS_OK)

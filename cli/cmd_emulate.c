@@ -21,14 +21,9 @@ static enum status report(void *argument, struct measurement *m, const struct ti
     const struct labelled *l = argument;
     const struct arguments *a = &l->in->a;
     TRY(load_label(l->p, l->in->operand[0], a->engine, m));
-    if (a->output)
-        TRY(measurement_write(m, a->output, &l->in->by));
-    if (a->trace)
-        TRY(trace_write(&l->p->program, t, a->trace, &l->in->by));
-    if (a->json)
-        TRY(measurement_write(m, "-", &l->in->by));
-    else
-        TRY(summary_print(m, &summary_rows, stdout, stderr));
+    const struct results r = {&l->p->program, t, m, &l->in->by};
+    TRY(results_write(&r, a));
+    TRY(results_print(&r, a, NULL, stdout, stderr));
 out:
     return st;
 }
@@ -46,14 +41,18 @@ static uint64_t way_of(const struct invocation *in)
     return !strcmp(a->engine, "netns") ? TAKES(EMULATE_NETNS) : TAKES(EMULATE_SMPI);
 }
 
-static enum status emulate_netns(struct labelled *l, const struct emulate_options *base)
+static enum status run_netns(struct labelled *l, struct loaded_plan *p)
 {
     enum status st;
     const struct arguments *a = &l->in->a;
-    struct loaded_plan *p = (struct loaded_plan *)l->p;
     struct perturbation slower = {0};
     struct faults faults = {0};
-    struct emulate_options o = *base;
+    struct emulate_options o = {.faults = &faults,
+                                .steps = a->steps,
+                                .warmup = a->warmup,
+                                .real = !strcmp(a->compute, "real"),
+                                .mpi = !strcmp(a->transport, "mpi")};
+    TRY(emulate_parse_dilation(a->dilate, &o.dilation));
     TRY(load_faults(a->slow, a->fail, a->kill, &slower, &faults));
     if (slower.n > 0 && o.real) {
         st = error_set(STATUS_USAGE, "--slow: real compute takes the time that it takes");
@@ -61,17 +60,77 @@ static enum status emulate_netns(struct labelled *l, const struct emulate_option
     }
     if (slower.n > 0)
         TRY(perturb_program(&slower, &p->program));
-    o.faults = &faults;
+    if (faults.n > 0 && (a->steps > 1 && arguments_given(a, "steps"))) {
+        st = error_set(STATUS_USAGE, "--steps: with --slow LINK, --fail or --kill one is measured");
+        goto out;
+    }
     if (faults.n > 0) {
         o.steps = 1;
         o.warmup = a->warmup > 0 ? a->warmup : 1;
     }
-    TRY(emulate_plan(p, &o, report, l));
+    st = emulate_plan(p, &o, report, l);
 out:
     perturbation_free(&slower);
     faults_free(&faults);
     return st;
 }
+
+static enum status run_smpi(struct labelled *l)
+{
+    enum status st;
+    const struct loaded_plan *p = l->p;
+    struct timeline timeline = {0};
+    struct measurement m = {0};
+    const struct evaluation_context context = {
+        .model = &p->model, .topology = &p->topology, .platform = p->platform};
+    if (strcmp(l->in->a.compute, "paced") != 0 || strcmp(l->in->a.transport, "tcp") != 0)
+        return error_set(STATUS_USAGE, "--compute real and --transport mpi are for --engine netns");
+    TRY(evaluate_program(&p->program, &context, &engine_smpi, &m, &timeline));
+    TRY(report(l, &m, &timeline));
+out:
+    measurement_free(&m);
+    timeline_free(&timeline);
+    return st;
+}
+
+static enum status run_plan(struct invocation *in, bool netns)
+{
+    enum status st;
+    struct loaded_plan p = {0};
+    struct labelled l = {in, &p};
+    if (in->operands != 1)
+        return error_set(STATUS_USAGE, "expected one plan file, got %d operands", in->operands);
+    TRY(load_plan(in->operand[0], &p));
+    in->by.seed = p.plan.seed;
+    TRY(netns ? run_netns(&l, &p) : run_smpi(&l));
+out:
+    loaded_plan_free(&p);
+    return st;
+}
+
+static enum status emulate(struct invocation *in)
+{
+    enum status st;
+    const struct arguments *a = &in->a;
+    struct emulate_command c = {.ranks = a->ranks, .words = in->operand, .shell = a->shell};
+    uint64_t way = way_of(in);
+    TRY(arguments_check(a, way));
+    TRY(emulate_parse_dilation(a->dilate, &c.dilation));
+    if (way == TAKES(EMULATE_CHECK)) {
+        TRY(emulate_check());
+        if (a->platform)
+            TRY(emulate_check_platform(a->platform, a->ranks, c.dilation));
+    } else if (a->platform) {
+        TRY(emulate_command(a->platform, &c));
+    } else if (way == TAKES(EMULATE_JOIN)) {
+        TRY(emulate_join(a->shell, a->pid));
+    } else {
+        TRY(run_plan(in, way == TAKES(EMULATE_NETNS)));
+    }
+out:
+    return st;
+}
+
 const struct command command_emulate = {
     .name = "emulate",
     .synopsis = "PLAN | --platform P -- COMMAND... | [--platform P] --shell HOST",
@@ -80,13 +139,12 @@ const struct command command_emulate = {
         "Runs the executor and the MPI transport of `foreline run --transport mpi`, compiled\n"
         "for SimGrid's MPI, on the plan's platform: a second opinion on `simulate`, from the\n"
         "code that runs on clusters. Compute takes its predicted time, the network is\n"
-        "SimGrid's. docs/emulate.md says where the two agree.\n\n"
+        "SimGrid's. docs/emulate-smpi.md says where the two agree.\n\n"
         "With --platform, runs a command once per rank, each node in a network namespace, over\n"
         "links shaped to the platform, or a shell in one node (without it, of a network that "
         "runs); --engine netns runs a plan's\n"
         "workers there: compute takes its predicted time, messages are real. --dilate auto slows\n"
         "both down until this machine carries the platform. --slow, --fail and --kill mean the\n"
-        "same as in `simulate`. docs/emulation.md. No root is needed.",
-    .options = options,
-    .run = emulate,
+        "same as in `simulate`. docs/emulate-netns.md. No root is needed.",
+    .call = emulate,
 };

@@ -86,7 +86,7 @@ static enum status plan(struct invocation *in)
     uint64_t way = plan_takers(a);
     if (in->operands > 0)
         return error_set(STATUS_USAGE, "plan takes no operands, only options");
-    TRY(arguments_check(a, way));
+    TRY(plan_check_given(a));
     if (way == TAKES(PLAN_LIST))
         plan_print_algorithms(stdout);
     else if (way == TAKES(PLAN_EXPLAIN))

@@ -25,18 +25,6 @@ enum {
     MAX_GROUPS = 32, /* rows of the matrix at most */
 };
 
-static bool as_json;
-static const char *output, *matrix;
-
-static const struct option_spec options[] = {
-    {OPTION_FLAG, "json", &as_json, NULL, "list, show: print JSON instead of a table"},
-    {OPTION_STRING, "output", &output, "FILE",
-     "generate: where the file goes (also -o); draw: picture, .svg, .png or .pdf"},
-    {OPTION_STRING, "matrix", &matrix, "FILE",
-     "show: write the bandwidth of every pair as tab-separated values"},
-    {.type = OPTION_END},
-};
-
 static const char details[] =
     "list             the platforms that come with foreline\n"
     "show PLATFORM    device types, tiers with latency and bandwidth, the groups of devices that\n"
@@ -261,18 +249,17 @@ out:
     return st;
 }
 
-static enum status show(const char *name)
+static enum status show(const struct invocation *in, const char *name)
 {
     enum status st;
     struct topology t = {0};
     char *path = NULL, *summary = NULL;
     TRY(load_platform(name, &path));
     TRY(platform_read(path, &t));
-    if (matrix)
-        TRY(topology_write_matrix(&t, matrix));
-    if (as_json) {
-        const struct provenance by = command_provenance(0);
-        TRY(topology_write(&t, "-", &by));
+    if (in->a.matrix)
+        TRY(topology_write_matrix(&t, in->a.matrix, &in->by));
+    if (in->a.json) {
+        TRY(topology_write(&t, "-", &in->by));
         goto out;
     }
     TRY(topology_summary(path, &summary));
@@ -284,16 +271,16 @@ out:
     return st;
 }
 
-static enum status draw(const char *name)
+static enum status draw(const struct invocation *in, const char *name)
 {
     enum status st;
     struct topology t = {0};
     char *path = NULL;
-    if (!output)
+    if (!in->a.output)
         return error_set(STATUS_USAGE, "topology draw needs -o FILE.svg, .png or .pdf");
     TRY(topology_resolve(name, &path));
     TRY(platform_read(path, &t));
-    TRY(topology_draw(&t, output));
+    TRY(topology_draw(&t, in->a.output, &in->by));
 out:
     free(path);
     topology_free(&t);
@@ -302,7 +289,7 @@ out:
 
 /* ---- list */
 
-static enum status list_one(const char *name, struct json_writer *w)
+static enum status list_one(const char *name, bool as_json, struct json_writer *w)
 {
     enum status st;
     struct topology t = {0};
@@ -328,8 +315,9 @@ out:
     return st;
 }
 
-static enum status list(void)
+static enum status list(const struct invocation *in)
 {
+    bool as_json = in->a.json;
     enum status st;
     char **names = NULL;
     size_t n = 0;
@@ -342,7 +330,7 @@ static enum status list(void)
         printf("%-16s  %7s  %5s  %s\n", "# platform", "devices", "tiers", "summary");
     }
     for (size_t i = 0; i < n; i++)
-        TRY(list_one(names[i], &w));
+        TRY(list_one(names[i], as_json, &w));
     if (as_json) {
         json_close(&w);
         json_close(&w);
@@ -392,9 +380,10 @@ static enum status check(int files, char **file)
 
 /* ---- generate */
 
-static enum status generate(const char *spec)
+static enum status generate(const struct invocation *in, const char *spec)
 {
     enum status st;
+    const char *output = in->a.output;
     struct file_out f = {0};
     char *canonical = NULL;
     TRY(generate_canonical(spec, &canonical)); /* before any file is made */
@@ -438,21 +427,27 @@ static enum status list_families(void)
     return STATUS_OK;
 }
 
-static enum status topology(int argc, char **argv)
+static enum status topology(struct invocation *in)
 {
-    if (argc == 1 && !strcmp(argv[0], "list"))
-        return list();
-    if (argc == 2 && !strcmp(argv[0], "show"))
-        return show(argv[1]);
-    if (argc == 2 && !strcmp(argv[0], "draw"))
-        return draw(argv[1]);
-    if (argc >= 2 && !strcmp(argv[0], "check"))
-        return check(argc - 1, argv + 1);
-    if (argc == 2 && !strcmp(argv[0], "generate"))
-        return !strcmp(argv[1], "list") ? list_families() : generate(argv[1]);
-    return error_set(STATUS_USAGE,
-                     "expected topology list, topology show PLATFORM, topology draw PLATFORM, "
-                     "topology check FILE... or topology generate SPEC");
+    enum status st;
+    int n = in->operands;
+    const char *word = n > 0 ? in->operand[0] : "", *of = n > 1 ? in->operand[1] : NULL;
+    TRY(arguments_check(&in->a, settings_taker("topology", word)));
+    if (n == 1 && !strcmp(word, "list"))
+        return list(in);
+    if (n == 2 && !strcmp(word, "show"))
+        return show(in, of);
+    if (n == 2 && !strcmp(word, "draw"))
+        return draw(in, of);
+    if (n >= 2 && !strcmp(word, "check"))
+        return check(n - 1, in->operand + 1);
+    if (n == 2 && !strcmp(word, "generate"))
+        return !strcmp(of, "list") ? list_families() : generate(in, of);
+    st = error_set(STATUS_USAGE,
+                   "expected topology list, topology show PLATFORM, topology draw PLATFORM, "
+                   "topology check FILE... or topology generate SPEC");
+out:
+    return st;
 }
 
 const struct command command_topology = {
@@ -460,6 +455,5 @@ const struct command command_topology = {
     .synopsis = "list | show PLATFORM | draw PLATFORM | check FILE... | generate SPEC",
     .summary = "platforms: devices, tiers between them, faults of a platform file",
     .details = details,
-    .options = options,
-    .run = topology,
+    .call = topology,
 };

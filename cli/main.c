@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/manual.h"
+#include "core/path.h"
 #include "core/text.h"
 
 #define COMMAND(name) extern const struct command command_##name;
@@ -31,7 +32,9 @@ static void remember(int argc, char **argv)
 {
     size_t n = 0;
     for (int i = 0; i < argc && n < sizeof command_line; i++) {
-        const char *word = i > 0 ? argv[i] : "foreline";
+        char word[sizeof command_line] = "foreline";
+        if (i > 0) /* output files name no path of this machine */
+            path_label(argv[i], word, sizeof word);
         int k = snprintf(command_line + n, sizeof command_line - n, "%s%s", i ? " " : "", word);
         n += k > 0 ? (size_t)k : 0;
     }

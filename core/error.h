@@ -36,4 +36,12 @@ enum status error_context(enum status code, const char *fmt, ...) PRINTF_LIKE(2,
             goto out;                                                                              \
     } while (0)
 
+/* For functions that hold nothing: return a failure to the caller at once. */
+#define PASS(call)                                                                                 \
+    do {                                                                                           \
+        enum status pass_ = (call);                                                                \
+        if (pass_ != STATUS_OK)                                                                    \
+            return pass_;                                                                          \
+    } while (0)
+
 #endif

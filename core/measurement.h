@@ -57,7 +57,8 @@ struct measured_link {
 
 struct measurement {
     char *engine;      /* "analytic", "simgrid", "tcp", ... */
-    char *plan;        /* path of the plan, for matching predictions with measurements */
+    char *plan;        /* path of the plan from the current directory; in a file an absolute one
+                        * becomes relative to that file (core/path.h) */
     char *plan_sha256; /* of the plan file */
     char *model, *platform;
     double iteration_s; /* median of iterations_s */

@@ -6,6 +6,7 @@
 #include "core/breakdown.h"
 #include "core/file.h"
 #include "core/json.h"
+#include "core/path.h"
 
 static const char measurement_format[] = "foreline-measurement";
 enum { MEASUREMENT_VERSION = 1, MAX_ITEMS = 1 << 24 };
@@ -346,11 +347,14 @@ enum status measurement_write(const struct measurement *m, const char *path,
 {
     enum status st;
     struct file_out f = {0};
+    char *plan = NULL;
+    if (m->plan && *m->plan == '/')
+        TRY(path_reference(m->plan, path, &plan));
     TRY(file_create(path, &f));
     struct json_writer w = {.stream = f.stream};
     json_put_header(&w, measurement_format, MEASUREMENT_VERSION, by);
     json_put_string(&w, "engine", m->engine);
-    put_text(&w, "plan", m->plan);
+    put_text(&w, "plan", plan ? plan : m->plan);
     put_text(&w, "plan_sha256", m->plan_sha256);
     put_text(&w, "model", m->model);
     put_text(&w, "platform", m->platform);
@@ -383,6 +387,7 @@ enum status measurement_write(const struct measurement *m, const char *path,
     json_close(&w);
     TRY(file_commit(&f));
 out:
+    free(plan);
     file_discard(&f);
     return st;
 }

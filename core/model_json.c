@@ -332,7 +332,8 @@ enum status model_write(const struct model *m, const char *path, const struct pr
     TRY(file_create(path, &f));
     struct json_writer w = {.stream = f.stream};
     json_put_header(&w, model_format, MODEL_VERSION, p);
-    json_put_string(&w, "name", m->name);
+    const char *slash = *m->name == '/' ? strrchr(m->name, '/') : NULL; /* an imported file */
+    json_put_string(&w, "name", slash ? slash + 1 : m->name);
     if (m->note)
         json_put_string(&w, "note", m->note);
     json_put_real(&w, "tokens_per_sample", m->tokens_per_sample);

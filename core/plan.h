@@ -47,7 +47,8 @@ struct plan_stage {
 };
 
 struct plan {
-    char *model, *platform; /* as given: name with overrides, or path; owned */
+    char *model, *platform; /* name with overrides, or path (of a plan that was read: as seen from
+                             * its folder); owned */
     char *schedule;         /* name in core/schedule.h; owned */
     char *optimizer;        /* "adam" or "sgd"; owned */
     char *algorithm;        /* what made the plan; owned, may be NULL */
@@ -63,14 +64,16 @@ struct plan {
     struct plan_stage *stage; /* [stages] */
 };
 
-/* Which model and platform a plan file is about; both malloc'd. A path is relative to the current
- * directory. */
+/* Which model and platform a plan file is about; both malloc'd; path_find() says where the
+ * files are. */
 enum status plan_references(const struct json_document *d, char **model,
                             char **platform) MUST_CHECK;
 /* Read against both; unknown ops and devices, ops in no stage or in two, and devices used twice
  * are STATUS_PARSE with the place in the file. */
 enum status plan_read(const struct json_document *d, const struct model *m,
                       const struct topology *t, struct plan *out) MUST_CHECK;
+/* Model and platform are paths from the current directory, or names; the file refers to them from
+ * its own folder (core/path.h), with their SHA-256. */
 enum status plan_write(const struct plan *p, const struct model *m, const struct topology *t,
                        const char *path, const struct provenance *by) MUST_CHECK;
 /* Team of every stage, numbered by their first stages: team_of[stages]; returns how many there are.

@@ -7,6 +7,7 @@
 
 #include "core/file.h"
 #include "core/model.h"
+#include "core/path.h"
 #include "core/topology.h"
 
 const char plan_format[] = "foreline-plan";
@@ -225,6 +226,23 @@ static void put_stage(struct json_writer *w, const struct plan_stage *s, const s
     json_close(w);
 }
 
+/* A name, or a path relative to the folder of the plan and what the file holds. */
+static enum status put_reference(struct json_writer *w, const char *key, const char *reference,
+                                 const char *path)
+{
+    enum status st;
+    char *relative = NULL, hash_key[32], hash[PATH_HASH];
+    TRY(path_reference(reference, path, &relative));
+    json_put_string(w, key, relative);
+    path_hash(reference, hash);
+    snprintf(hash_key, sizeof hash_key, "%s_sha256", key);
+    if (*hash)
+        json_put_string(w, hash_key, hash);
+out:
+    free(relative);
+    return st;
+}
+
 enum status plan_write(const struct plan *p, const struct model *m, const struct topology *t,
                        const char *path, const struct provenance *by)
 {
@@ -233,8 +251,8 @@ enum status plan_write(const struct plan *p, const struct model *m, const struct
     TRY(file_create(path, &f));
     struct json_writer w = {.stream = f.stream};
     json_put_header(&w, plan_format, PLAN_VERSION, by);
-    json_put_string(&w, "model", p->model);
-    json_put_string(&w, "platform", p->platform);
+    TRY(put_reference(&w, "model", p->model, path));
+    TRY(put_reference(&w, "platform", p->platform, path));
     json_put_string(&w, "schedule", p->schedule);
     json_put_integer(&w, "microbatches", p->microbatches);
     json_put_integer(&w, "microbatch_size", p->microbatch_size);

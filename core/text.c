@@ -82,3 +82,19 @@ enum status text_find(const char *what, const char *name, const char *(*name_of)
     return error_set(STATUS_INVALID, "no %s is called '%.60s'%s there are %s", what, name,
                      *text_hint(nearest, hint) ? hint : ";", known);
 }
+
+void text_put_xml(FILE *to, const char *text, size_t n)
+{
+    for (; n > 0 && *text; text++, n--) {
+        if (*text == '&')
+            fputs("&amp;", to);
+        else if (*text == '<')
+            fputs("&lt;", to);
+        else if (*text == '>')
+            fputs("&gt;", to);
+        else if (*text == '"')
+            fputs("&quot;", to);
+        else
+            putc((unsigned char)*text < ' ' ? ' ' : *text, to);
+    }
+}

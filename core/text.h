@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "core/error.h"
 
@@ -29,5 +30,9 @@ const char *text_hint(const char *name, char text[TEXT_HINT]);
  * is called 'NAME'; did you mean 'B'? there are A, B, C". */
 enum status text_find(const char *what, const char *name, const char *(*name_of)(size_t i),
                       size_t n, size_t *index) MUST_CHECK;
+
+/* Write n characters of a text for XML or HTML, inside an element or double quotes: reserved
+ * characters become entities, control characters blanks. The first NUL ends the text too. */
+void text_put_xml(FILE *to, const char *text, size_t n);
 
 #endif

@@ -1,12 +1,15 @@
+/* Better cuts from cuts: filling up to a bound, and dynamic programming in windows. */
 #include "partition/hierarchical_refine.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
+
 enum {
     BOUNDS = 40,
-    MOST_CELLS = 8 << 20, /* of all windows together: 100 MB */
+    MOST_ENTRIES = 8 << 20, /* of all windows together: 100 MB */
 };
 
 static const size_t radius[] = {4, 32, 256}; /* of the windows */
@@ -39,20 +42,22 @@ static void find_live(const struct model *m, double *live)
         live[i + 1] += live[i];
 }
 
-enum status cuts_begin(const struct stage_cost *c, struct cuts *out)
+enum status cuts_begin(const struct partition_problem *p, const struct chain_cost *c,
+                       struct cuts *out)
 {
-    struct cuts x = {.cost = c, .n = c->m->n, .stages = c->stages, .value_s = INFINITY};
-    x.cut = calloc(x.stages + 1, sizeof *x.cut);
-    x.trial = calloc(x.stages + 1, sizeof *x.trial);
-    x.live = calloc(x.n + 2, sizeof *x.live);
-    x.seen = calloc(x.n, sizeof *x.seen);
-    if (!x.cut || !x.trial || !x.live || !x.seen) {
-        cuts_free(&x);
-        return error_set(STATUS_NOMEM, "hierarchical: %zu stages of %zu ops", c->stages, c->m->n);
-    }
+    enum status st;
+    struct cuts x = {
+        .problem = p, .cost = c, .n = c->m->n, .stages = c->stages, .value_s = INFINITY};
+    TRY(ARRAY_NEW(x.cut, x.stages + 1));
+    TRY(ARRAY_NEW(x.trial, x.stages + 1));
+    TRY(ARRAY_NEW(x.live, x.n + 2));
+    TRY(ARRAY_NEW(x.seen, x.n));
     find_live(c->m, x.live);
     *out = x;
-    return STATUS_OK;
+    x = (struct cuts){0};
+out:
+    cuts_free(&x);
+    return st;
 }
 
 /* Begin to collect what enters a stage: the tokens of the last one are void. */
@@ -82,8 +87,14 @@ static double entering(struct cuts *c, size_t first, size_t j)
 
 static double load_of(const struct cuts *c, size_t s, size_t first, size_t end, double bytes)
 {
-    const double *until = stage_cost_until(c->cost, s);
-    return until[end] - until[first] + c->cost->latency_s[s] + c->cost->pace[s] * bytes;
+    const double *until = chain_cost_until(c->cost, s);
+    return until[end] - until[first] + c->cost->latency_s[s] + c->cost->gap_s[s] * bytes;
+}
+
+/* May stages end before op `end`, which is another's first? */
+static bool is_cut(const struct cuts *c, size_t end)
+{
+    return end == c->n || partition_may_begin(c->problem, end);
 }
 
 void cuts_offer(struct cuts *c)
@@ -109,15 +120,17 @@ static bool fill(struct cuts *c, double bound_s)
 {
     size_t first = 0;
     for (size_t s = 0; s < c->stages; s++) {
-        size_t last_end = c->n - (c->stages - 1 - s), end = 0, next = s + 1;
+        size_t end = 0, next = s + 1, later = c->stages - next;
         double bytes = 0, best = -INFINITY;
-        const double *until = next < c->stages ? stage_cost_until(c->cost, next) : NULL;
+        const double *until = next < c->stages ? chain_cost_until(c->cost, next) : NULL;
         begin_stage(c);
-        for (size_t e = first + 1; e <= last_end; e++) {
+        for (size_t e = first + 1; e <= c->n && partition_holds(c->problem, e, c->n, later); e++) {
             bytes += entering(c, first, e - 1);
             if (!(load_of(c, s, first, e, bytes) <= bound_s))
                 break;
-            double reach = until ? until[e] - c->cost->pace[next] * c->live[e] : (double)e;
+            if (!is_cut(c, e))
+                continue;
+            double reach = until ? until[e] - c->cost->gap_s[next] * c->live[e] : (double)e;
             if (reach >= best) {
                 best = reach;
                 end = e;
@@ -166,14 +179,14 @@ static void windows_free(struct windows *w)
 
 static enum status windows_open(const struct cuts *c, size_t around, struct windows *w)
 {
+    enum status st;
     w->width = 2 * around + 1;
-    w->best = calloc((c->stages + 1) * w->width, sizeof *w->best);
-    w->from = calloc((c->stages + 1) * w->width, sizeof *w->from);
-    w->low = calloc(c->stages + 1, sizeof *w->low);
-    w->high = calloc(c->stages + 1, sizeof *w->high);
-    if (!w->best || !w->from || !w->low || !w->high)
-        return error_set(STATUS_NOMEM, "hierarchical: %zu stages", c->stages);
-    return STATUS_OK;
+    TRY(ARRAY_NEW(w->best, (c->stages + 1) * w->width));
+    TRY(ARRAY_NEW(w->from, (c->stages + 1) * w->width));
+    TRY(ARRAY_NEW(w->low, c->stages + 1));
+    TRY(ARRAY_NEW(w->high, c->stages + 1));
+out:
+    return st;
 }
 
 /* Put the windows around the cuts; nothing is reached yet but the beginning. */
@@ -211,7 +224,7 @@ static void windows_stage(struct cuts *c, struct windows *w, size_t s)
             double value = fmax(so_far, load_of(c, s, first, end, bytes));
             if (!(value < c->value_s))
                 break;
-            if (end >= from && value < after[end - w->low[s + 1]]) {
+            if (end >= from && is_cut(c, end) && value < after[end - w->low[s + 1]]) {
                 after[end - w->low[s + 1]] = value;
                 w->from[(s + 1) * w->width + end - w->low[s + 1]] = (uint32_t)(first - w->low[s]);
             }
@@ -240,7 +253,7 @@ enum status cuts_refine(struct cuts *c)
 {
     enum status st = STATUS_OK;
     struct windows w = {0};
-    size_t most = MOST_CELLS / (c->stages + 1) / 2, around = 0;
+    size_t most = MOST_ENTRIES / (c->stages + 1) / 2, around = 0;
     most = most > radius[0] ? most : radius[0];
     most = most < c->n ? most : c->n;
     for (size_t r = 0; r < sizeof radius / sizeof *radius && around < most; r++) {

@@ -99,24 +99,22 @@ static enum status find_cuts(const struct model *m, const struct partition_reque
     return STATUS_OK;
 }
 
-static enum status cut(const struct model *m, const struct topology *t,
-                       const struct partition_request *r, const uint32_t *device, size_t *first,
-                       double *objective_s)
+static enum status cut(const struct partition_problem *p, size_t *first, double *objective_s)
 {
-    (void)t;
-    (void)device;
+    const struct partition_request *r = p->r;
     *objective_s = NAN;
     if (!r->split_at)
         return error_set(STATUS_INVALID, "manual: at which ops to split is not said");
     if (partition_split_stages(r->split_at) != r->stages)
         return error_set(STATUS_INVALID, "manual: %zu stages, but the splits make %zu", r->stages,
                          partition_split_stages(r->split_at));
-    return find_cuts(m, r, first);
+    return find_cuts(p->m, r, first);
 }
 
 const struct partition_algorithm partition_manual = {
     .name = "manual",
     .summary = "stages begin at the ops of --split-at",
     .guarantee = "what was asked for",
+    .takes = 1u << PARTITION_SPLIT_AT,
     .cut = cut,
 };

@@ -1,3 +1,4 @@
+/* Reads a column as numbers with a unit, or as words, and writes gnuplot's tics for it. */
 #include "plots/axis.h"
 
 #include <errno.h>
@@ -5,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/units.h"
 #include "plots/figure.h"
 
@@ -46,9 +48,8 @@ static bool all_quantities(const struct table *t, size_t column, enum unit unit,
 static enum status number_words(const struct table *t, size_t column, double *at)
 {
     size_t words = 0;
-    size_t *first = calloc(t->rows, sizeof *first);
-    if (!first)
-        return error_set(STATUS_NOMEM, "%zu rows", t->rows);
+    size_t *first;
+    PASS(ARRAY_NEW(first, t->rows));
     for (size_t i = 0; i < t->rows; i++) {
         size_t w = 0;
         while (w < words && strcmp(table_cell(t, first[w], column), table_cell(t, i, column)) != 0)

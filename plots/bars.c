@@ -1,10 +1,14 @@
+/* Iteration time as bars, a group for each plan: predictions first, each with its error against
+ * the run of the same plan. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/compare.h"
 #include "core/statistics.h"
 #include "plots/figure.h"
+#include "plots/kind.h"
 #include "plots/plot.h"
 
 enum {
@@ -62,9 +66,8 @@ static enum status make_bars(const struct measurement *m, const char *const *nam
                              struct bar *bar, size_t *bars)
 {
     enum status st = STATUS_OK;
-    double *room = calloc(n + 1, sizeof *room);
-    if (!room)
-        return error_set(STATUS_NOMEM, "%zu files", n);
+    double *room;
+    PASS(ARRAY_NEW(room, n + 1));
     *bars = 0;
     for (size_t i = 0; i < n; i++) {
         size_t k = 0;
@@ -211,3 +214,16 @@ out:
     free(bar);
     return st;
 }
+
+static enum status draw_bars(const struct plot_source *s, const char *output,
+                             const struct provenance *by)
+{
+    return plot_bars(s->m, s->path, s->n, output, by);
+}
+
+const struct plot_kind plot_bars_kind = {
+    .name = "bars",
+    .summary = "iteration time of every plan by every engine",
+    .input = PLOT_MEASUREMENTS,
+    .draw = draw_bars,
+};

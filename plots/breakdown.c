@@ -89,8 +89,8 @@ out:
     return st;
 }
 
-enum status draw_breakdown(const struct plot_source *s, const char *output,
-                           const struct provenance *by)
+static enum status draw_breakdown(const struct plot_source *s, const char *output,
+                                  const struct provenance *by)
 {
     enum status st;
     struct breakdown *b = calloc(s->n, sizeof *b);
@@ -109,3 +109,10 @@ out:
     free(b);
     return st;
 }
+
+const struct plot_kind plot_breakdown_kind = {
+    .name = "breakdown",
+    .summary = "where the time goes: compute, exposed communication by purpose, bubble",
+    .input = PLOT_MEASUREMENTS,
+    .draw = draw_breakdown,
+};

@@ -1,3 +1,5 @@
+/* Writes the gnuplot script and the table of a picture into temporary files, runs gnuplot, and
+ * renames both results into place when all has gone well. */
 #include "plots/figure.h"
 
 #include <errno.h>

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "plots/axis.h"
 #include "plots/figure.h"
 #include "plots/kind.h"
@@ -126,11 +127,7 @@ static enum status read_grid(const struct plot_source *s, struct grid *g)
         goto out;
     }
     size_t cells = g->x.values * g->y.values;
-    g->value = calloc(cells, sizeof *g->value);
-    if (!g->value) {
-        st = error_set(STATUS_NOMEM, "%zu cells", cells);
-        goto out;
-    }
+    TRY(ARRAY_NEW(g->value, cells));
     for (size_t i = 0; i < cells; i++)
         g->value[i] = NAN;
     for (size_t i = 0; i < g->v.n; i++) /* of repeated cells the last counts */
@@ -256,8 +253,8 @@ static int names_width(const struct grid *g)
     return (int)(most > 24 ? 24 : most) * FIGURE_CHARACTER;
 }
 
-enum status draw_heatmap(const struct plot_source *s, const char *output,
-                         const struct provenance *by)
+static enum status draw_heatmap(const struct plot_source *s, const char *output,
+                                const struct provenance *by)
 {
     enum status st;
     struct grid g = {0};
@@ -292,3 +289,10 @@ out:
     grid_free(&g);
     return st;
 }
+
+const struct plot_kind plot_heatmap_kind = {
+    .name = "heatmap",
+    .summary = "a value over two columns, or a matrix of bandwidths",
+    .input = PLOT_TABLE,
+    .draw = draw_heatmap,
+};

@@ -1,3 +1,4 @@
+/* The table of picture kinds, from kinds.def, and the reading of what each kind asks for. */
 #include "plots/kind.h"
 
 #include <stdint.h>
@@ -5,49 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/text.h"
-#include "plots/plot.h"
 
-static enum status draw_timeline(const struct plot_source *s, const char *output,
-                                 const struct provenance *by)
-{
-    return plot_timeline(s->path[0], output, by);
-}
-
-static enum status draw_scatter(const struct plot_source *s, const char *output,
-                                const struct provenance *by)
-{
-    return plot_scatter(s->m, s->path, s->n, output, by);
-}
-
-static enum status draw_bars(const struct plot_source *s, const char *output,
-                             const struct provenance *by)
-{
-    return plot_bars(s->m, s->path, s->n, output, by);
-}
-
-const struct plot_kind plot_kinds[] = {
-    {"bars", "iteration time of every plan by every engine", PLOT_MEASUREMENTS, draw_bars},
-    {"breakdown", "where the time goes: compute, exposed communication by purpose, bubble",
-     PLOT_MEASUREMENTS, draw_breakdown},
-    {"heatmap", "a value over two columns, or a matrix of bandwidths", PLOT_TABLE, draw_heatmap},
-    {"links", "utilisation of the busiest links", PLOT_MEASUREMENT, draw_links},
-    {"memory", "memory per stage by what fills it, against the capacity", PLOT_MEASUREMENT,
-     draw_memory},
-    {"regret", "how far each line is behind the best at every value of x", PLOT_TABLE, draw_regret},
-    {"scatter", "predicted against measured iteration times, with bands of 5 and 10 %",
-     PLOT_MEASUREMENTS, draw_scatter},
-    {"speedup", "each line over its own value at the smallest x", PLOT_TABLE, draw_speedup},
-    {"throughput", "a rate over a varied parameter, a line per algorithm or schedule", PLOT_TABLE,
-     draw_throughput},
-    {"timeline", "Gantt chart: a row per rank, microbatches shaded, grey where it is idle",
-     PLOT_TRACE, draw_timeline},
+const struct plot_kind *const plot_kinds[] = {
+#define PLOT_KIND(name) &plot_##name##_kind,
+#include "plots/kinds.def"
+#undef PLOT_KIND
 };
 const size_t plot_kinds_n = sizeof plot_kinds / sizeof *plot_kinds;
 
 static const char *name_of(size_t i)
 {
-    return plot_kinds[i].name;
+    return plot_kinds[i]->name;
 }
 
 enum status plot_kind_find(const char *name, const struct plot_kind **out)
@@ -55,7 +26,7 @@ enum status plot_kind_find(const char *name, const struct plot_kind **out)
     size_t index;
     enum status st = text_find("plot", name, name_of, plot_kinds_n, &index);
     if (st == STATUS_OK)
-        *out = &plot_kinds[index];
+        *out = plot_kinds[index];
     return st;
 }
 
@@ -145,9 +116,7 @@ enum status plot_files(const struct plot_kind *kind, const struct plot_request *
                          : kind->input == PLOT_MEASUREMENTS ? "measurements"
                                                             : "one measurement");
     if (measured) {
-        m = calloc(r->n, sizeof *m);
-        if (!m)
-            return error_set(STATUS_NOMEM, "%zu files", r->n);
+        PASS(ARRAY_NEW(m, r->n));
         for (; read < r->n; read++)
             TRY(measurement_read(r->path[read], &m[read]));
     } else if (kind->input == PLOT_TABLE) {

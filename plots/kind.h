@@ -1,4 +1,4 @@
-/* kind.h - the kinds of pictures: one file and one row of the table for each. */
+/* kind.h - the kinds of pictures: one file and one line of kinds.def for each. */
 #ifndef PLOTS_KIND_H
 #define PLOTS_KIND_H
 
@@ -33,7 +33,10 @@ struct plot_kind {
                         const struct provenance *by);
 };
 
-extern const struct plot_kind plot_kinds[];
+#define PLOT_KIND(name) extern const struct plot_kind plot_##name##_kind;
+#include "plots/kinds.def"
+#undef PLOT_KIND
+extern const struct plot_kind *const plot_kinds[]; /* [plot_kinds_n] */
 extern const size_t plot_kinds_n;
 
 /* The row of that name. STATUS_INVALID lists the names. */
@@ -59,20 +62,5 @@ enum status plot_files(const struct plot_kind *kind, const struct plot_request *
  * there; SIZE_MAX in *out when none is and `needed` is false. STATUS_INVALID. */
 enum status plot_column(const struct table *t, const char *wanted, const char *const *candidates,
                         bool needed, size_t *out) MUST_CHECK;
-
-enum status draw_throughput(const struct plot_source *s, const char *output,
-                            const struct provenance *by) MUST_CHECK;
-enum status draw_speedup(const struct plot_source *s, const char *output,
-                         const struct provenance *by) MUST_CHECK;
-enum status draw_regret(const struct plot_source *s, const char *output,
-                        const struct provenance *by) MUST_CHECK;
-enum status draw_breakdown(const struct plot_source *s, const char *output,
-                           const struct provenance *by) MUST_CHECK;
-enum status draw_links(const struct plot_source *s, const char *output,
-                       const struct provenance *by) MUST_CHECK;
-enum status draw_memory(const struct plot_source *s, const char *output,
-                        const struct provenance *by) MUST_CHECK;
-enum status draw_heatmap(const struct plot_source *s, const char *output,
-                         const struct provenance *by) MUST_CHECK;
 
 #endif

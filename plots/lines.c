@@ -297,20 +297,41 @@ out:
     return st;
 }
 
-enum status draw_throughput(const struct plot_source *s, const char *output,
-                            const struct provenance *by)
+static enum status draw_throughput(const struct plot_source *s, const char *output,
+                                   const struct provenance *by)
 {
     return draw(s, VALUE, output, by);
 }
 
-enum status draw_speedup(const struct plot_source *s, const char *output,
-                         const struct provenance *by)
+static enum status draw_speedup(const struct plot_source *s, const char *output,
+                                const struct provenance *by)
 {
     return draw(s, SPEEDUP, output, by);
 }
 
-enum status draw_regret(const struct plot_source *s, const char *output,
-                        const struct provenance *by)
+static enum status draw_regret(const struct plot_source *s, const char *output,
+                               const struct provenance *by)
 {
     return draw(s, REGRET, output, by);
 }
+
+const struct plot_kind plot_regret_kind = {
+    .name = "regret",
+    .summary = "how far each line is behind the best at every value of x",
+    .input = PLOT_TABLE,
+    .draw = draw_regret,
+};
+
+const struct plot_kind plot_speedup_kind = {
+    .name = "speedup",
+    .summary = "each line over its own value at the smallest x",
+    .input = PLOT_TABLE,
+    .draw = draw_speedup,
+};
+
+const struct plot_kind plot_throughput_kind = {
+    .name = "throughput",
+    .summary = "a rate over a varied parameter, a line per algorithm or schedule",
+    .input = PLOT_TABLE,
+    .draw = draw_throughput,
+};

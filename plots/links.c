@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/units.h"
 #include "plots/kind.h"
 #include "plots/stack.h"
@@ -27,7 +28,8 @@ static int by_busy(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-enum status draw_links(const struct plot_source *s, const char *output, const struct provenance *by)
+static enum status draw_links(const struct plot_source *s, const char *output,
+                              const struct provenance *by)
 {
     enum status st;
     static const struct figure_key part = {"busy", "#0072B2", 0};
@@ -38,9 +40,7 @@ enum status draw_links(const struct plot_source *s, const char *output, const st
     size_t n = m->links < SHOWN ? m->links : SHOWN;
     if (n == 0)
         return error_set(STATUS_INVALID, "%s: it says nothing about links", s->path[0]);
-    link = calloc(m->links, sizeof *link);
-    if (!link)
-        return error_set(STATUS_NOMEM, "%zu links", m->links);
+    PASS(ARRAY_NEW(link, m->links));
     for (size_t i = 0; i < m->links; i++)
         link[i] = &m->link[i];
     qsort(link, m->links, sizeof *link, by_busy);
@@ -67,3 +67,10 @@ out:
     stack_free(&k);
     return st;
 }
+
+const struct plot_kind plot_links_kind = {
+    .name = "links",
+    .summary = "utilisation of the busiest links",
+    .input = PLOT_MEASUREMENT,
+    .draw = draw_links,
+};

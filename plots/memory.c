@@ -116,8 +116,8 @@ out:
     return st;
 }
 
-enum status draw_memory(const struct plot_source *s, const char *output,
-                        const struct provenance *by)
+static enum status draw_memory(const struct plot_source *s, const char *output,
+                               const struct provenance *by)
 {
     enum status st;
     struct fullest f;
@@ -143,3 +143,10 @@ enum status draw_memory(const struct plot_source *s, const char *output,
 out:
     return st;
 }
+
+const struct plot_kind plot_memory_kind = {
+    .name = "memory",
+    .summary = "memory per stage by what fills it, against the capacity",
+    .input = PLOT_MEASUREMENT,
+    .draw = draw_memory,
+};

@@ -1,49 +1,25 @@
+/* The HTML page: sections of text, tables and inline pictures, written as they come. */
 #include "plots/page.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/file.h"
+#include "core/text.h"
 #include "plots/page_script.h"
 #include "plots/trace_events.h"
 
 /* ---- text */
-
-static void put_span(FILE *to, const char *text, size_t n)
-{
-    for (; n > 0; text++, n--) {
-        switch (*text) {
-        case '&':
-            fputs("&amp;", to);
-            break;
-        case '<':
-            fputs("&lt;", to);
-            break;
-        case '>':
-            fputs("&gt;", to);
-            break;
-        case '"':
-            fputs("&quot;", to);
-            break;
-        default:
-            putc((unsigned char)*text < ' ' ? ' ' : *text, to);
-        }
-    }
-}
-
-static void put_text(FILE *to, const char *text)
-{
-    put_span(to, text, strlen(text));
-}
 
 void page_open(FILE *to, const char *title)
 {
     fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
           "<link rel=\"icon\" href=\"data:,\">\n<title>",
           to);
-    put_text(to, title);
+    text_put_xml(to, title, SIZE_MAX);
     fprintf(to, "</title>\n<style>\n%s</style></head><body>\n<h1>", page_style);
-    put_text(to, title);
+    text_put_xml(to, title, SIZE_MAX);
     fputs("</h1>\n", to);
 }
 
@@ -58,14 +34,14 @@ void page_close(FILE *to)
 void page_heading(FILE *to, const char *text)
 {
     fputs("<h2>", to);
-    put_text(to, text);
+    text_put_xml(to, text, SIZE_MAX);
     fputs("</h2>\n", to);
 }
 
 void page_paragraph(FILE *to, const char *kind, const char *text)
 {
     fprintf(to, "<p class=\"%s\">", kind);
-    put_text(to, text);
+    text_put_xml(to, text, SIZE_MAX);
     fputs("</p>\n", to);
 }
 
@@ -74,7 +50,7 @@ void page_lines(FILE *to, const char *text)
     fputs("<pre>", to);
     while (*text) {
         size_t n = strcspn(text, "\n");
-        put_span(to, text, n);
+        text_put_xml(to, text, n);
         putc('\n', to);
         text += n + (text[n] == '\n');
     }
@@ -93,7 +69,7 @@ void page_row(FILE *to, const char *tag, const char *const *cell, size_t n)
     fputs("<tr>", to);
     for (size_t i = 0; i < n; i++) {
         fprintf(to, "<%s>", tag);
-        put_text(to, cell[i] ? cell[i] : "");
+        text_put_xml(to, cell[i] ? cell[i] : "", SIZE_MAX);
         fprintf(to, "</%s>", tag);
     }
     fputs("</tr>\n", to);
@@ -123,7 +99,7 @@ void page_table(FILE *to, const struct table *t, size_t rows)
 static void put_caption(FILE *to, const char *caption)
 {
     fputs("<figcaption>", to);
-    put_text(to, caption);
+    text_put_xml(to, caption, SIZE_MAX);
     fputs("</figcaption></figure>\n", to);
 }
 

@@ -1,3 +1,4 @@
+/* The style sheet and the script of reports, kept as strings so that a page needs no other file. */
 #include "plots/page_script.h"
 
 #include <stddef.h>

@@ -1,10 +1,13 @@
+/* Predicted against measured iteration times on logarithmic axes, with the line of equality,
+ * bands, and names where there is room. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/compare.h"
 #include "plots/figure.h"
-#include "plots/placement.h"
+#include "plots/kind.h"
+#include "plots/labels.h"
 #include "plots/plot.h"
 
 enum { SIDE = 470, NAME_ROOM = 32, LABEL_FONT = 12, LOG_FROM = 20, BELOW = 62 };
@@ -301,3 +304,16 @@ out:
     comparisons_free(&c);
     return st;
 }
+
+static enum status draw_scatter(const struct plot_source *s, const char *output,
+                                const struct provenance *by)
+{
+    return plot_scatter(s->m, s->path, s->n, output, by);
+}
+
+const struct plot_kind plot_scatter_kind = {
+    .name = "scatter",
+    .summary = "predicted against measured iteration times, with bands of 5 and 10 %",
+    .input = PLOT_MEASUREMENTS,
+    .draw = draw_scatter,
+};

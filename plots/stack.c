@@ -1,3 +1,4 @@
+/* Horizontal bars of parts with values inside where they fit. */
 #include "plots/stack.h"
 
 #include <math.h>

@@ -1,8 +1,10 @@
+/* Tables of tab-separated text in memory: one copy of the text, and pointers to its cells. */
 #include "plots/table.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/file.h"
 #include "core/text.h"
 
@@ -47,9 +49,7 @@ static enum status read_names(struct table *t, char *line, size_t number)
     if (t->columns > TABLE_MAX_COLUMNS)
         return error_set(STATUS_PARSE, "%s:%zu: %zu columns, expected up to %d", t->path, number,
                          t->columns, TABLE_MAX_COLUMNS);
-    t->name = calloc(t->columns, sizeof *t->name);
-    if (!t->name)
-        return error_set(STATUS_NOMEM, "%s: out of memory", t->path);
+    PASS(ARRAY_NEW(t->name, t->columns));
     split(line, t->name);
     for (size_t i = 0; i < t->columns; i++) {
         if (!*t->name[i])

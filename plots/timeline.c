@@ -1,8 +1,10 @@
+/* The Gantt chart of a trace: two lanes a rank, compute above and communication below. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "plots/figure.h"
+#include "plots/kind.h"
 #include "plots/plot.h"
 #include "plots/trace_events.h"
 
@@ -272,3 +274,16 @@ out:
     trace_events_free(&t);
     return st;
 }
+
+static enum status draw_timeline(const struct plot_source *s, const char *output,
+                                 const struct provenance *by)
+{
+    return plot_timeline(s->path[0], output, by);
+}
+
+const struct plot_kind plot_timeline_kind = {
+    .name = "timeline",
+    .summary = "Gantt chart: a row per rank, microbatches shaded, grey where it is idle",
+    .input = PLOT_TRACE,
+    .draw = draw_timeline,
+};

@@ -1,9 +1,11 @@
+/* Reads the events of a Chrome trace that foreline has written, with all lengths checked. */
 #include "plots/trace_events.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/json.h"
 
 enum { MAX_EVENTS = 10000000, MAX_ROWS = 100000 };
@@ -192,11 +194,7 @@ enum status trace_events_read(const char *path, struct trace_events *out)
     struct json_at root = json_root(&d), events;
     TRY(json_field(&root, "traceEvents", &events));
     TRY(json_get_array(&events, MAX_EVENTS, &n));
-    t.event = calloc(n + 1, sizeof *t.event);
-    if (!t.event) {
-        st = error_set(STATUS_NOMEM, "%s: %zu events", path, n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(t.event, n + 1));
     for (size_t i = 0; i < n; i++) {
         struct json_at event = json_item(&events, i);
         TRY(read_event(&event, &t, &room));

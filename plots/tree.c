@@ -1,8 +1,11 @@
+/* A machine as a tree of boxes, a row for each level: of many parts of one group the first few are
+ * drawn, and a last box says how many more there are. */
 #include "plots/tree.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/units.h"
 #include "plots/figure.h"
 
@@ -113,9 +116,7 @@ static enum status make_nodes(struct layout *l)
 static enum status choose_nodes(struct layout *l)
 {
     enum status st = STATUS_OK;
-    l->shown = calloc(l->tree->levels + 1, sizeof *l->shown);
-    if (!l->shown)
-        return error_set(STATUS_NOMEM, "out of memory");
+    PASS(ARRAY_NEW(l->shown, l->tree->levels + 1));
     for (size_t i = 0; i < l->tree->levels; i++)
         l->shown[i] = 1;
     for (size_t i = 0; i < l->tree->levels; i++) {

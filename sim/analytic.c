@@ -2,6 +2,7 @@
  * directed pair of ranks and one collective at a time per group. O(ops); no events, no clock: every
  * op is computed once, when what it depends on is known. A collective takes its algorithm's closed
  * form (core/collective.h) from the moment its last member is ready. */
+#include "core/array.h"
 #include "sim/engine.h"
 
 #include <math.h>
@@ -13,6 +14,8 @@
 #include "core/clock.h"
 #include "sim/pairs.h"
 
+/* The state of a replay. Ranks wait in a ring buffer until something that they wait for is
+ * known. */
 struct state {
     const struct program *p;
     const struct topology *t;
@@ -29,6 +32,7 @@ struct state {
     size_t head, length, messages;
 };
 
+/* Put a rank at the end of the queue, unless it waits there already. */
 static void wake(struct state *s, uint32_t rank)
 {
     if (s->queued[rank])
@@ -38,6 +42,7 @@ static void wake(struct state *s, uint32_t rank)
     s->queue[tail < s->p->ranks ? tail : tail - s->p->ranks] = rank;
 }
 
+/* The moment at which everything that op i depends on has ended. */
 static double ready(const struct state *s, size_t i)
 {
     const struct program *p = s->p;
@@ -81,6 +86,8 @@ static bool collective(struct state *s, size_t i)
     return true;
 }
 
+/* A message occupies its channel from its start until its last byte has left; the receiver has
+ * it one latency later. Sends of a channel take turns in list order. */
 static void send(struct state *s, size_t i, const struct program_op *o)
 {
     double start = fmax(ready(s, i), s->free_s[o->channel]);
@@ -95,6 +102,9 @@ static void send(struct state *s, size_t i, const struct program_op *o)
         wake(s, o->peer);
 }
 
+/* Compute the ops of a rank in list order, up to the first whose inputs are not known yet: a
+ * receive whose send has not been replayed, or a collective with members still to come. Compute
+ * ops take turns on the device; communication runs beside them. */
 static void advance(struct state *s, uint32_t rank)
 {
     const struct program *p = s->p;
@@ -112,21 +122,19 @@ static void advance(struct state *s, uint32_t rank)
     }
 }
 
+/* Allocate the state and look up the link of every channel once: latency, and seconds per byte. */
 static enum status prepare(struct state *s)
 {
     const struct program *p = s->p;
-    s->free_s = calloc(p->channels + 1, sizeof *s->free_s);
-    s->latency = calloc(p->channels + 1, sizeof *s->latency);
-    s->pace = calloc(p->channels + 1, sizeof *s->pace);
-    s->compute_s = calloc(p->ranks + 1, sizeof *s->compute_s);
-    s->at = calloc(p->ranks + 1, sizeof *s->at);
-    s->arrived = calloc(p->groups + 1, sizeof *s->arrived);
-    s->group_free_s = calloc(p->groups + 1, sizeof *s->group_free_s);
-    s->queue = calloc(p->ranks + 1, sizeof *s->queue);
-    s->queued = calloc(p->ranks + 1, sizeof *s->queued);
-    if (!s->free_s || !s->latency || !s->pace || !s->compute_s || !s->at || !s->arrived ||
-        !s->group_free_s || !s->queue || !s->queued)
-        return error_set(STATUS_NOMEM, "simulating %zu ranks", p->ranks);
+    PASS(ARRAY_NEW(s->free_s, p->channels + 1));
+    PASS(ARRAY_NEW(s->latency, p->channels + 1));
+    PASS(ARRAY_NEW(s->pace, p->channels + 1));
+    PASS(ARRAY_NEW(s->compute_s, p->ranks + 1));
+    PASS(ARRAY_NEW(s->at, p->ranks + 1));
+    PASS(ARRAY_NEW(s->arrived, p->groups + 1));
+    PASS(ARRAY_NEW(s->group_free_s, p->groups + 1));
+    PASS(ARRAY_NEW(s->queue, p->ranks + 1));
+    PASS(ARRAY_NEW(s->queued, p->ranks + 1));
     for (size_t c = 0; c < p->channels; c++) {
         const struct topology_tier *tier = topology_between(
             s->t, p->rank[p->channel[c].from].device, p->rank[p->channel[c].to].device);
@@ -149,11 +157,7 @@ static enum status report_links(const struct state *s, struct simulation *out)
     size_t n;
     double iteration_s = 0;
     TRY(pairs_of(s->p, &s->shapes, &pair, &n));
-    out->link = calloc(n + 1, sizeof *out->link);
-    if (!out->link) {
-        st = error_set(STATUS_NOMEM, "%zu links", n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(out->link, n + 1));
     for (size_t i = 0; i < s->p->ops; i++)
         iteration_s = fmax(iteration_s, s->end[i]);
     for (size_t k = 0; k < n; k++) {

@@ -1,4 +1,9 @@
+/* Forked children with three pipes: what the function writes, what the process prints, and how
+ * the function ended. Whatever SimGrid does to the child, the parent reads all three and then
+ * knows. */
 #include "sim/child.h"
+
+#include "core/array.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* The pipes, in the order of child.end: the bytes of fn, stdout and stderr together, and the
+ * verdict. */
 enum { RESULT, LOG, VERDICT, PIPES };
 enum {
     LOG_KEPT = 16384,       /* bytes of the log; the reason stands at its beginning */
@@ -27,6 +34,7 @@ struct verdict {
     char message[1024];
 };
 
+/* A child as its parent sees it. Each array of two descriptors is read end, write end. */
 struct child {
     pid_t pid;         /* 0: not started or waited for */
     int end[PIPES][2]; /* [read, write], -1: closed */
@@ -60,6 +68,7 @@ void child_output_free(struct child_output *out)
     *out = (struct child_output){0};
 }
 
+/* Close a descriptor once; -1 marks a closed one. */
 static void close_end(int *fd)
 {
     if (*fd >= 0)
@@ -183,6 +192,7 @@ static enum status collect(struct child *c, const struct child_watch *watch)
     return STATUS_OK;
 }
 
+/* Wait for the end of the child, which leaves no zombie. */
 static void reap(struct child *c)
 {
     while (waitpid(c->pid, &c->wait_status, 0) < 0 && errno == EINTR)
@@ -229,6 +239,8 @@ static enum status explain_death(struct child *c)
                      WEXITSTATUS(c->wait_status));
 }
 
+/* Open the pipes and fork. The parent keeps the read ends only, so that it sees the end of file
+ * when the child closes its own. */
 static enum status start(struct child *c, enum status (*fn)(void *, int), void *argument)
 {
     enum status st;
@@ -261,9 +273,8 @@ enum status child_run_watched(enum status (*fn)(void *argument, int write_fd), v
                               const struct child_watch *watch, struct child_output *out)
 {
     enum status st;
-    struct child *c = calloc(1, sizeof *c);
-    if (!c)
-        return error_set(STATUS_NOMEM, "out of memory");
+    struct child *c;
+    PASS(ARRAY_NEW(c, 1));
     for (int i = 0; i < PIPES; i++)
         c->end[i][0] = c->end[i][1] = -1;
 

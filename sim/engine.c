@@ -1,10 +1,15 @@
+/* The table of simulators, from engines.def, and what they all return. */
 #include "sim/engine.h"
 
 #include <stdlib.h>
 
 #include "core/text.h"
 
-const struct engine *const engines[] = {&engine_analytic, &engine_simgrid};
+const struct engine *const engines[] = {
+#define ENGINE(name) &engine_##name,
+#include "sim/engines.def"
+#undef ENGINE
+};
 const size_t engines_n = sizeof engines / sizeof *engines;
 
 static const char *name_of(size_t i)

@@ -1,4 +1,4 @@
-/* engine.h - the simulators: a program in, a timeline out. One row of the table per engine. */
+/* engine.h - the simulators: a program in, a timeline out. One file and one line of engines.def per engine. */
 #ifndef SIM_ENGINE_H
 #define SIM_ENGINE_H
 
@@ -40,7 +40,9 @@ struct engine {
                        struct simulation *out);
 };
 
-extern const struct engine engine_analytic, engine_simgrid;
+#define ENGINE(name) extern const struct engine engine_##name;
+#include "sim/engines.def"
+#undef ENGINE
 extern const struct engine *const engines[];
 extern const size_t engines_n;
 

@@ -1,7 +1,12 @@
+/* Bytes per directed pair of devices: one entry for each message channel and for each flow of
+ * each collective, sorted, then equal pairs are merged. O(n log n) in the number of entries. */
 #include "sim/pairs.h"
+
+#include "core/array.h"
 
 #include <stdlib.h>
 
+/* Order of pairs, by sender, then by receiver; bytes do not count. */
 static int by_devices(const void *a, const void *b)
 {
     const struct pair *x = a, *y = b;
@@ -10,6 +15,7 @@ static int by_devices(const void *a, const void *b)
     return x->to < y->to ? -1 : x->to > y->to;
 }
 
+/* The flows of one distinct collective, as often as the program calls it; returns their number. */
 static size_t add_flows(const struct program *p, const struct shaped *s, struct pair *out)
 {
     const uint32_t *device = p->device + p->device_start[s->group];
@@ -25,9 +31,8 @@ enum status pairs_of(const struct program *p, const struct shapes *s, struct pai
     size_t room = p->channels, used = 0, kept = 0;
     for (size_t k = 0; k < s->n; k++)
         room += s->shaped[k].shape.flows;
-    struct pair *all = calloc(room + 1, sizeof *all);
-    if (!all)
-        return error_set(STATUS_NOMEM, "%zu pairs of devices", room);
+    struct pair *all;
+    PASS(ARRAY_NEW(all, room + 1));
     for (; used < p->channels; used++) {
         const struct program_channel *c = &p->channel[used];
         all[used] = (struct pair){p->rank[c->from].device, p->rank[c->to].device, 0};

@@ -1,7 +1,12 @@
+/* Each distinct collective of a program is shaped once: a list per group, searched by kind and
+ * size, since a group rarely has more than a handful. */
 #include "sim/shapes.h"
+
+#include "core/array.h"
 
 #include <stdlib.h>
 
+/* The collective that an op of the program stands for. */
 static const enum collective_kind kind_of[OP_KINDS] = {
     [OP_ALLREDUCE] = COLLECTIVE_ALLREDUCE,
     [OP_ALLGATHER] = COLLECTIVE_ALLGATHER,
@@ -9,6 +14,8 @@ static const enum collective_kind kind_of[OP_KINDS] = {
     [OP_ALLTOALL] = COLLECTIVE_ALLTOALL,
 };
 
+/* The shape that op `o` shares with earlier ones of its group, NULL when it is the first of its
+ * kind and size. */
 static struct shaped *find(const struct shapes *s, const struct program_op *o)
 {
     for (uint32_t k = s->first[o->peer]; k != PROGRAM_NONE; k = s->shaped[k].next)
@@ -38,6 +45,8 @@ static uint32_t shared_nics(const struct collective_group *g)
     return g->nodes > 1 ? (uint32_t)least : 1;
 }
 
+/* Shape the collective of op `o` and put it in front of its group's list. The group itself
+ * (which member is on which node) is made when its first collective is met. */
 static enum status add(struct shapes *s, const struct program *p, const struct topology *t,
                        const struct program_op *o, const struct collective_options *options,
                        struct shaped **out)
@@ -74,12 +83,8 @@ enum status shapes_make(const struct program *p, const struct topology *t,
 {
     enum status st = STATUS_OK;
     struct shapes s = {.groups = p->groups};
-    s.group = calloc(p->groups + 1, sizeof *s.group);
-    s.first = calloc(p->groups + 1, sizeof *s.first);
-    if (!s.group || !s.first) {
-        st = error_set(STATUS_NOMEM, "%zu groups", p->groups);
-        goto out;
-    }
+    TRY(ARRAY_NEW(s.group, p->groups + 1));
+    TRY(ARRAY_NEW(s.first, p->groups + 1));
     for (size_t g = 0; g < p->groups; g++)
         s.first[g] = PROGRAM_NONE;
     for (size_t g = 0; g < p->groups; g++) { /* every member says the same */

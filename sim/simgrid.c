@@ -9,6 +9,7 @@
  * CM02 shares a link in inverse proportion to the flows' latencies, so all link latencies are set
  * to zero after the routes' have been read, and charged on arrival instead: shares are exactly
  * equal then, and one message takes latency + bytes / bandwidth. docs/decisions/0001. */
+#include "core/array.h"
 #include "sim/engine.h"
 
 #include <math.h>
@@ -32,11 +33,14 @@
 
 static const double resolution_s = 1e-9; /* SimGrid's: shorter sleeps are refused */
 
+/* An actor that waits: a member of an event's list, woken through its semaphore. */
 struct actor {
     struct actor *next; /* waiting for the same event */
     sg_sem_t signal;
 };
 
+/* The end of one op. Waiters are released when the op is done, and sleep on until when_s if that
+ * is later. */
 struct event {
     bool done;
     double when_s; /* not before; latency is charged here */
@@ -52,6 +56,8 @@ struct carrier {
     double bytes; /* of the flow to bring; 0: no more to come */
 };
 
+/* The collectives of one group run one after the other, a phase at a time, on carriers that live
+ * as long as the group. */
 struct group {
     size_t carriers;
     struct carrier *carrier; /* [carriers] sorted by members */
@@ -59,6 +65,8 @@ struct group {
     sg_sem_t landed;
 };
 
+/* All that the actors share. They run one at a time on SimGrid's scheduler, so nothing is
+ * locked. */
 struct world {
     const struct program *p;
     const char *platform;
@@ -84,6 +92,7 @@ struct role {
 
 /* ---- events */
 
+/* Sleep to a simulated moment; nothing when it has passed or is too near for SimGrid to tell. */
 static void sleep_until(double when_s)
 {
     double remaining = when_s - simgrid_get_clock();
@@ -91,6 +100,7 @@ static void sleep_until(double when_s)
         sg_actor_sleep_for(remaining);
 }
 
+/* Wait for the end of an op, and for the latency that is charged after it. */
 static void wait_event(struct actor *self, struct event *e)
 {
     if (!e->done) {
@@ -101,6 +111,8 @@ static void wait_event(struct actor *self, struct event *e)
     sleep_until(e->when_s);
 }
 
+/* Mark an op as ended and release who waits for it. The list is taken first: a released actor
+ * may append itself to another event at once. */
 static void complete_event(struct event *e, double when_s)
 {
     e->done = true;
@@ -114,6 +126,7 @@ static void complete_event(struct event *e, double when_s)
     }
 }
 
+/* Note both times of an op for the result, count it for the progress line, and tell its waiters. */
 static void complete_op(struct world *w, size_t i, double start_s, double end_s)
 {
     w->start[i] = start_s;
@@ -124,6 +137,7 @@ static void complete_op(struct world *w, size_t i, double start_s, double end_s)
     complete_event(&w->event[i], end_s);
 }
 
+/* Wait for everything that op i depends on, in any order: the last one decides. */
 static void wait_deps(struct world *w, struct actor *self, size_t i)
 {
     for (uint32_t d = w->p->op[i].dep_start; d < w->p->op[i + 1].dep_start; d++)
@@ -132,6 +146,7 @@ static void wait_deps(struct world *w, struct actor *self, size_t i)
 
 /* ---- actors */
 
+/* Order of carriers, by sending member, then by receiving member. */
 static int by_members(const void *a, const void *b)
 {
     const struct carrier *x = a, *y = b;
@@ -140,12 +155,14 @@ static int by_members(const void *a, const void *b)
     return x->member_to < y->member_to ? -1 : x->member_to > y->member_to;
 }
 
+/* The carrier between two members; every flow of a shape has one (find_carriers()). */
 static struct carrier *group_carrier(struct group *g, uint32_t from, uint32_t to)
 {
     struct carrier wanted = {.member_from = from, .member_to = to};
     return bsearch(&wanted, g->carrier, g->carriers, sizeof wanted, by_members);
 }
 
+/* A rank: its compute ops in list order, one at a time. */
 static void compute_actor(int argc, char **argv)
 {
     (void)argc;
@@ -166,6 +183,8 @@ static void compute_actor(int argc, char **argv)
     sg_sem_destroy(self.signal);
 }
 
+/* A directed pair of ranks: its messages in list order, one at a time. A send ends when its last
+ * byte has left, the receive one latency later. */
 static void channel_actor(int argc, char **argv)
 {
     (void)argc;
@@ -260,6 +279,7 @@ static void group_actor(int argc, char **argv)
 
 /* ---- in the child */
 
+/* Start SimGrid with the network model of docs/decisions/0001 and load the platform. */
 static void load_platform(const char *path)
 {
     char *argv[] = {
@@ -278,16 +298,15 @@ static void load_platform(const char *path)
     simgrid_run_until(0); /* seals the zones: routes can be asked for */
 }
 
+/* Arrays of the simulation; sizes are those of the program, + 1 so that none is empty. */
 static enum status allocate(struct world *w)
 {
     const struct program *p = w->p;
-    w->host = calloc(w->t->n + 1, sizeof *w->host);
-    w->start = calloc(p->ops + 1, sizeof *w->start);
-    w->end = calloc(p->ops + 1, sizeof *w->end);
-    w->event = calloc(p->ops + 1, sizeof *w->event);
-    w->group = calloc(p->groups + 1, sizeof *w->group);
-    if (!w->host || !w->start || !w->end || !w->event || !w->group)
-        return error_set(STATUS_NOMEM, "simulating %zu ops", p->ops);
+    PASS(ARRAY_NEW(w->host, w->t->n + 1));
+    PASS(ARRAY_NEW(w->start, p->ops + 1));
+    PASS(ARRAY_NEW(w->end, p->ops + 1));
+    PASS(ARRAY_NEW(w->event, p->ops + 1));
+    PASS(ARRAY_NEW(w->group, p->groups + 1));
     return STATUS_OK;
 }
 
@@ -336,9 +355,7 @@ static enum status prepare_network(struct world *w)
     TRY(pairs_of(p, &w->shapes, &w->pair, &w->pairs));
     for (uint32_t g = 0; g < p->groups; g++)
         TRY(find_carriers(w, g));
-    w->latency = calloc(w->pairs + 1, sizeof *w->latency);
-    if (!w->latency)
-        return error_set(STATUS_NOMEM, "%zu pairs", w->pairs);
+    PASS(ARRAY_NEW(w->latency, w->pairs + 1));
     for (size_t k = 0; k < p->channels; k++) {
         uint32_t from = p->rank[p->channel[k].from].device, to = p->rank[p->channel[k].to].device;
         w->latency[pairs_find(w->pair, w->pairs, from, to)] =
@@ -352,6 +369,7 @@ out:
     return st;
 }
 
+/* Start one actor on a host; `data` outlives it. */
 static void start_actor(sg_host_t host, const char *name, void (*code)(int, char **), void *data)
 {
     sg_actor_t actor = sg_actor_init(name, host);
@@ -387,6 +405,9 @@ static void start_actors(struct world *w, struct role *role)
     }
 }
 
+/* The child's part: load, start all actors, run to the end, and send the result up the pipe. A
+ * program that has been checked cannot deadlock, so an op that is not complete is SimGrid's
+ * fault. */
 static enum status simulate(void *argument, int fd)
 {
     enum status st;
@@ -394,9 +415,8 @@ static enum status simulate(void *argument, int fd)
     TRY(allocate(w));
     load_platform(w->platform);
     TRY(prepare_network(w));
-    struct role *role = calloc(w->p->ranks + w->p->channels + w->p->groups + 1, sizeof *role);
-    if (!role)
-        return error_set(STATUS_NOMEM, "%zu actors", w->p->ranks + w->p->channels);
+    struct role *role;
+    PASS(ARRAY_NEW(role, w->p->ranks + w->p->channels + w->p->groups + 1));
     double begin = clock_cpu();
     start_actors(w, role);
     TRY(simgrid_faults_start(w->options ? w->options->faults : NULL, host_of(w, 0)));

@@ -1,3 +1,4 @@
+/* Faults of links: an actor per fault sleeps until its moment, then changes the bandwidth. */
 #include "sim/simgrid_faults.h"
 
 #include <math.h>
@@ -39,6 +40,7 @@ static size_t change_links(const struct fault *f, bool apply)
     return found;
 }
 
+/* One fault, from its moment to the end of the simulation. */
 static void fault_actor(int argc, char **argv)
 {
     (void)argc;

@@ -1,4 +1,8 @@
+/* The result of a simulation as a stream of bytes: written by the child, read by the parent.
+ * Both are the same binary, so numbers travel in the machine's own format. */
 #include "sim/simgrid_report.h"
+
+#include "core/array.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -7,11 +11,13 @@
 #include <simgrid/link.h>
 #include <xbt/dynar.h>
 
+/* Bytes that crossed a link; one entry for each hop of each route at first. */
 struct link_load {
     sg_link_t link;
     double bytes;
 };
 
+/* Links in the order of their addresses: any order does that brings equal ones together. */
 static int by_link(const void *a, const void *b)
 {
     uintptr_t x = (uintptr_t)((const struct link_load *)a)->link;
@@ -98,6 +104,7 @@ out:
 
 /* ---- in the parent */
 
+/* What is left to read of the stream; a read that would pass its end takes nothing. */
 struct cursor {
     const unsigned char *at;
     size_t left;
@@ -113,11 +120,10 @@ static bool take(struct cursor *c, void *out, size_t n)
     return true;
 }
 
+/* n records of a link each. Lengths are checked against what is left before memory is taken. */
 static enum status parse_links(struct cursor *c, size_t n, struct simulation *out)
 {
-    out->link = calloc(n + 1, sizeof *out->link);
-    if (!out->link)
-        return error_set(STATUS_NOMEM, "%zu links", n);
+    PASS(ARRAY_NEW(out->link, n + 1));
     for (size_t k = 0; k < n; k++) {
         struct link_record r;
         if (!take(c, &r, sizeof r) || r.name_length > c->left)

@@ -1,3 +1,6 @@
+/* The program through smpirun: program and host list are written to a temporary folder, the
+ * worker runs as a module on SimGrid's MPI, and the times that it writes come back as a
+ * timeline. */
 #include "sim/smpi.h"
 
 #include <errno.h>
@@ -17,6 +20,7 @@
 
 enum { PATH = 4096 };
 
+/* One emulation: what is run, and the files of its temporary folder. */
 struct emulation {
     const struct program *program;
     const char *platform;
@@ -24,6 +28,7 @@ struct emulation {
     char program_path[96], hosts_path[96], times_path[96];
 };
 
+/* The module beside our own executable, or where FORELINE_WORKER_SMPI says. */
 static enum status find_worker(char path[PATH])
 {
     const char *told = getenv("FORELINE_WORKER_SMPI");
@@ -45,6 +50,7 @@ static enum status find_worker(char path[PATH])
     return STATUS_OK;
 }
 
+/* The host list of smpirun: a line per rank, in rank order. */
 static enum status write_hosts(const struct program *p, const char *path)
 {
     FILE *f = fopen(path, "w");
@@ -58,6 +64,8 @@ static enum status write_hosts(const struct program *p, const char *path)
     return STATUS_OK;
 }
 
+/* Make the temporary folder and write what smpirun reads. Long values of TMPDIR are not used,
+ * because the paths have bounded room. */
 static enum status prepare(struct emulation *e)
 {
     enum status st;
@@ -80,6 +88,7 @@ out:
     return st;
 }
 
+/* Remove the temporary folder and all that can be in it. */
 static void clean_up(const struct emulation *e)
 {
     if (!e->directory[0])
@@ -124,6 +133,7 @@ static void become_smpirun(const struct emulation *e)
     _exit(127);
 }
 
+/* The file of times, whole, up the pipe: start_s[ops], then end_s[ops]. */
 static enum status send_times(const struct emulation *e, int fd)
 {
     enum status st = STATUS_OK;

@@ -1,3 +1,4 @@
+/* Which algorithm each collective runs, and how many bytes each tier of the platform carries. */
 #include "sim/traffic.h"
 
 #include <stdio.h>
@@ -20,6 +21,8 @@ static enum status add_name(char **list, const char *name)
     return STATUS_OK;
 }
 
+/* Name the algorithm, and the protocol where one is modelled, of every reported call that this
+ * shape answers for. */
 static enum status label(const struct program *p, const struct shaped *s, struct measurement *m)
 {
     enum status st = STATUS_OK;

@@ -1,8 +1,11 @@
+/* The two workloads of LogGOPSim's and ATLAHS' papers, made of ordinary models, plans and
+ * topologies, so that the engines meet nothing special in them. */
 #include "sim/workload.h"
 
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/text.h"
 
 const double workload_latency_s = 1e-6, workload_bandwidth_Bps = 50e9;
@@ -42,17 +45,14 @@ enum status workload_find(const char *name, const struct workload_kind **out)
 static enum status fill_profile(const struct workload_kind *kind, struct model *m)
 {
     enum status st = STATUS_OK;
-    struct model_profile *p = calloc(1, sizeof *p);
-    if (!p)
-        return error_set(STATUS_NOMEM, "a workload");
+    struct model_profile *p;
+    PASS(ARRAY_NEW(p, 1));
     m->profile = p;
     m->profiles = 1;
     p->samples = 1;
     p->tensor_parallel = 1;
-    p->forward_s = calloc(m->n, sizeof *p->forward_s);
-    p->backward_s = calloc(m->n, sizeof *p->backward_s);
-    if (!p->forward_s || !p->backward_s)
-        return error_set(STATUS_NOMEM, "a workload");
+    PASS(ARRAY_NEW(p->forward_s, m->n));
+    PASS(ARRAY_NEW(p->backward_s, m->n));
     for (size_t i = 0; i < m->n; i++) {
         p->forward_s[i] = kind->forward_s;
         p->backward_s[i] = kind->backward_s;
@@ -68,11 +68,7 @@ static enum status make_model(const struct workload_kind *kind, struct model *ou
     enum status st;
     struct model m = {.element_bytes = 4, .n = kind->stages};
     struct model_edge edge[WORKLOAD_STAGES];
-    m.op = calloc(m.n, sizeof *m.op);
-    if (!m.op) {
-        st = error_set(STATUS_NOMEM, "a workload");
-        goto out;
-    }
+    TRY(ARRAY_NEW(m.op, m.n));
     for (size_t i = 0; i < m.n; i++) {
         char name[32];
         snprintf(name, sizeof name, "stage%zu", i);
@@ -96,6 +92,7 @@ out:
     return st;
 }
 
+/* A replicated stage of one op on consecutive devices. */
 static enum status make_stage(uint32_t s, uint32_t replicas, struct plan_stage *out)
 {
     *out = (struct plan_stage){.ops = 1,
@@ -113,6 +110,7 @@ static enum status make_stage(uint32_t s, uint32_t replicas, struct plan_stage *
     return STATUS_OK;
 }
 
+/* The plan of the workload over all ranks. */
 static enum status make_plan(const struct workload_kind *kind, size_t ranks, const char *platform,
                              struct plan *out)
 {
@@ -124,11 +122,7 @@ static enum status make_plan(const struct workload_kind *kind, size_t ranks, con
     TRY(text_copy(platform, &p.platform));
     TRY(text_copy("1f1b", &p.schedule));
     TRY(text_copy("sgd", &p.optimizer));
-    p.stage = calloc(kind->stages, sizeof *p.stage);
-    if (!p.stage) {
-        st = error_set(STATUS_NOMEM, "a plan of %zu stages", kind->stages);
-        goto out;
-    }
+    TRY(ARRAY_NEW(p.stage, kind->stages));
     for (; p.stages < kind->stages; p.stages++)
         TRY(make_stage((uint32_t)p.stages, replicas, &p.stage[p.stages]));
     *out = p;
@@ -140,6 +134,8 @@ out:
     return st;
 }
 
+/* All endpoints on one switch, when no platform is given; compute is free but for what the
+ * workload says. */
 static enum status make_switch(size_t ranks, struct topology *out)
 {
     const struct device_type type = {.name = (char *)"endpoint",

@@ -7,6 +7,7 @@
 #include "core/digest.h"
 #include "core/file.h"
 #include "core/lower.h"
+#include "core/path.h"
 #include "core/text.h"
 #include "model/import.h"
 #include "model/zoo.h"
@@ -111,19 +112,24 @@ enum status load_plan_only(const char *path, struct loaded_plan *out)
     enum status st;
     struct loaded_plan p = {0};
     struct json_document d = {0};
-    char *model = NULL, *platform = NULL, hex[DIGEST_HEX];
+    char *model = NULL, *platform = NULL, *found = NULL, hex[DIGEST_HEX];
 
     TRY(json_read(path, plan_format, PLAN_VERSION, &d));
     digest_hex(d.text, strlen(d.text), hex);
     TRY(text_copy(hex, &p.sha256));
     TRY(plan_references(&d, &model, &platform));
-    TRY(load_model(model, &p.model));
-    TRY(load_topology(platform, &p.topology, &p.platform));
+    TRY(path_find(model, path, &found));
+    TRY(load_model(found, &p.model));
+    free(found);
+    found = NULL;
+    TRY(path_find(platform, path, &found));
+    TRY(load_topology(found, &p.topology, &p.platform));
     TRY(plan_read(&d, &p.model, &p.topology, &p.plan));
     *out = p;
     p = (struct loaded_plan){0};
 out:
     loaded_plan_free(&p);
+    free(found);
     free(model);
     free(platform);
     json_document_free(&d);
@@ -163,8 +169,8 @@ enum status load_label(const struct loaded_plan *p, const char *path, const char
     TRY(text_copy(engine, &m->engine));
     TRY(text_copy(path, &m->plan));
     TRY(text_copy(p->sha256, &m->plan_sha256));
-    TRY(text_copy(p->plan.model, &m->model));
-    TRY(text_copy(p->plan.platform, &m->platform));
+    TRY(path_seen(p->plan.model, path, &m->model));
+    TRY(path_seen(p->plan.platform, path, &m->platform));
 out:
     return st;
 }

@@ -84,10 +84,6 @@ void plan_print_algorithms(FILE *out)
     for (size_t i = 0; i < partition_algorithms_n; i++)
         print_algorithm(partition_algorithms[i]->name, NULL, partition_algorithms[i]->summary,
                         partition_algorithms[i]->guarantee, out);
-    print_algorithm("auto", NULL,
-                    "stages x replicas x shards x placement x microbatch size x schedule x memory, "
-                    "ranked on SimGrid",
-                    "best of what it tries, never worse than its baselines", out);
     for (size_t i = 0; i < objectives_n; i++)
         for (size_t k = 0; k < objectives[i]->algorithms; k++) {
             const struct objective_algorithm *a = objectives[i]->algorithm[k];

@@ -29,20 +29,51 @@ uint64_t plan_takers(const struct arguments *a)
     return settings_taker("plan", words) | (a->score ? TAKES(PLAN_SCORE) : 0);
 }
 
+/* Whom the arguments ask: --split-at is for the algorithm `manual`, also where it is not named. */
+static enum status algorithm_of(const struct arguments *a, const struct partition_algorithm **out)
+{
+    const char *name = !is_auto(a) ? a->algorithm : a->split_at ? "manual" : "auto";
+    if (partition_find(name, out) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--algorithm");
+    return STATUS_OK;
+}
+
+enum status plan_check_given(const struct arguments *a)
+{
+    enum status st;
+    const struct partition_algorithm *algorithm;
+    uint64_t way = plan_takers(a), named = TAKES(PLAN_AUTO) | TAKES(PLAN_CUT);
+    TRY(arguments_check(a, way));
+    if (!(way & named))
+        goto out;
+    TRY(algorithm_of(a, &algorithm));
+    for (size_t i = 0; i < settings_table_n; i++) {
+        const struct setting *s = &settings_table[i];
+        bool batch = !strcmp(s->name, "batch"); /* kept here, by plan_settle() */
+        if ((s->takers & named) && !batch && arguments_given(a, s->name))
+            TRY(partition_check_option(algorithm, s->name));
+    }
+out:
+    return st;
+}
+
 /* --split-at says the algorithm and the number of stages. */
 static enum status settle_split(struct arguments *a)
 {
+    enum status st;
+    const struct partition_algorithm *algorithm;
+    size_t stages = a->split_at ? partition_split_stages(a->split_at) : 0;
+    TRY(algorithm_of(a, &algorithm));
     if (!a->split_at)
-        return STATUS_OK;
-    size_t stages = partition_split_stages(a->split_at);
-    if (!is_auto(a) && strcmp(a->algorithm, "manual") != 0)
-        return error_set(STATUS_USAGE, "--split-at is a cut by hand, not by '%s'", a->algorithm);
+        goto out;
+    TRY(partition_check_option(algorithm, "split-at"));
     if (a->stages && a->stages != stages)
         return error_set(STATUS_USAGE, "--split-at makes %zu stages, --stages says %zu", stages,
                          a->stages);
-    a->algorithm = "manual";
+    a->algorithm = algorithm->name;
     a->stages = stages;
-    return STATUS_OK;
+out:
+    return st;
 }
 
 /* batch = microbatches x microbatch size: what one of them leaves open follows from the others. A
@@ -53,14 +84,12 @@ static enum status settle_batch(struct arguments *a)
     size_t unit = (size ? size : 1) * (n ? n : 1);
     if (!batch)
         return STATUS_OK;
-    if (batch % unit != 0)
-        return error_set(STATUS_USAGE,
-                         "--batch %zu is not a multiple of %zu, what the options "
-                         "about microbatches make",
-                         batch, unit);
     if (size && n && batch != unit)
         return error_set(STATUS_USAGE, "--batch %zu, but %zu microbatches of %zu samples", batch, n,
                          size);
+    if (batch % unit != 0)
+        return error_set(STATUS_USAGE, "--batch %zu is not a multiple of --%s %zu", batch,
+                         n ? "microbatches" : "microbatch-size", unit);
     if (is_auto(a))
         return STATUS_OK;
     a->microbatch_size = size ? size : n ? batch / n : 1;
@@ -171,6 +200,7 @@ enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
     const struct partition_algorithm *algorithm;
     struct partition_request request = plan_request(a);
     struct plan p = {0};
+    TRY(algorithm_of(a, &algorithm));
     size_t shards = a->tensor_parallel ? a->tensor_parallel : 1, chunks = a->chunks ? a->chunks : 1;
     request.replicas = request.replicas ? request.replicas : 1;
     size_t most = t->n / request.replicas / shards * chunks;
@@ -183,8 +213,6 @@ enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
         request.microbatch_size = 1;
     if (!request.schedule)
         request.schedule = chunks > 1 ? "interleaved" : "1f1b";
-    if (partition_find(a->algorithm, &algorithm) != STATUS_OK)
-        return error_context(STATUS_USAGE, "--algorithm (besides auto)");
     TRY(partition_run(algorithm, m, t, &request, &p));
     const char *broken = plan_breaks(&p, a);
     if (broken) {

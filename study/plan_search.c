@@ -73,11 +73,16 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
 {
     fprintf(out,
             "%zu plans of %zu samples per iteration tried, %zu of them too big for memory; %zu "
-            "shapes that cannot win left out%s\n\n",
-            r->tried, samples_of(a, context->topology), r->too_big, r->bounded,
+            "shapes that cannot win left out%s\n",
+            r->tried, samples_of(a, context->topology), r->too_big, auto_shapes_left_out(r),
             r->interrupted ? "; interrupted, so not all" : "");
+    for (size_t i = 0; i < auto_filters_n; i++)
+        if (r->left_out[i] > 0)
+            fprintf(out, "  %-9s %7zu %-9s %s\n", auto_filters[i].name, r->left_out[i],
+                    auto_level_names[auto_filters[i].level], auto_filters[i].reason);
+    putc('\n', out);
     fprintf(out, "%-4s %-13s %-13s %-12s %-17s %-9s %11s %11s %10s  %-11s %s\n", "rank", "stages x",
-            "schedule", "microbatches", "memory saved by", "close", "quick",
+            "schedule", "microbatches", "memory saved by", "local", "quick",
             context->engine ? context->engine->name : "simgrid", "samples/s", "headroom",
             "time of all ranks");
     fprintf(out, "%-4s %-13s %-13s %-12s\n", "", "rep. x shards", "", "x samples");

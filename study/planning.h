@@ -24,6 +24,9 @@
 
 /* In which way `foreline plan` is called, for arguments_check(): PLAN_AUTO, ... */
 uint64_t plan_takers(const struct arguments *a);
+/* Does everything that was given mean something to the way, the algorithm and the objective that
+ * are asked for? STATUS_USAGE. */
+enum status plan_check_given(const struct arguments *a) MUST_CHECK;
 
 /* Are the constraints possible together? Fill in what follows from them: algorithm and stages from
  * split_at, microbatches from the batch. STATUS_USAGE. */
@@ -69,11 +72,5 @@ void plan_print_json(const struct plan *p, const struct model *m, const struct t
                      double cpu_s, const struct provenance *by, FILE *out);
 /* All algorithms with what they guarantee. */
 void plan_print_algorithms(FILE *out);
-
-/* Until the experiments take arguments themselves. */
-#define plan_arguments           arguments
-#define plan_defaults            arguments_defaults(TAKES(KEY_PLAN) | TAKES(KEY_POINT))
-#define plan_check_arguments     plan_settle
-#define plan_set(a, name, value) arguments_set((a), TAKES(KEY_PLAN), (name), (value))
 
 #endif

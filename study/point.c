@@ -56,8 +56,8 @@ static enum status check_plan(const struct point *p)
 {
     const struct partition_algorithm *known;
     struct arguments a = p->a; /* the check may change it */
-    if (strcmp(a.algorithm, "auto") != 0 && partition_find(a.algorithm, &known) != STATUS_OK)
-        return error_context(STATUS_USAGE, "plan.algorithm (besides auto)");
+    if (partition_find(a.algorithm, &known) != STATUS_OK)
+        return error_context(STATUS_USAGE, "plan.algorithm");
     return plan_settle(&a);
 }
 

@@ -136,7 +136,7 @@ static enum status check_word(const struct setting *s, const char *text)
     }
     list_words(s, known, sizeof known);
     return error_set(STATUS_USAGE, "there is no '%.60s'%s there are %s", text,
-                     *text_hint(*nearest ? nearest : NULL, hint) ? hint : ",", known);
+                     *text_hint(*nearest ? nearest : NULL, hint) ? hint : ";", known);
 }
 
 static enum status set_value(const struct setting *s, const char *text, void *field)
@@ -305,7 +305,9 @@ enum status arguments_check(const struct arguments *a, uint64_t takers)
     char ways[512];
     for (size_t i = 0; i < settings_table_n; i++)
         for (int k = 0; k < TAKERS && is_given(a, i); k++) {
-            if (!(takers >> k & 1) || (settings_table[i].takers >> k & 1))
+            uint64_t mine = settings_table[i].takers;
+            if (!(takers >> k & 1) || (mine >> k & 1) ||
+                !(mine & settings_takers(taker[k].command)))
                 continue;
             list_ways(settings_table[i].takers, taker[k].command, ways, sizeof ways);
             return error_set(STATUS_USAGE, "--%s means nothing with %s, only with %s",

@@ -1,3 +1,4 @@
+/* Prints a measurement for people, and writes the files that a run leaves. */
 #include "study/summary.h"
 
 #include <stdlib.h>
@@ -7,7 +8,6 @@
 #include "core/statistics.h"
 #include "core/units.h"
 
-const struct report_limits report_defaults = {4, 5};
 enum { CALLS = 6 };
 
 static const char *seconds(double s, char text[UNITS_TEXT])
@@ -305,17 +305,36 @@ static void report_links(const struct measurement *m, size_t limit, FILE *out)
                 units_print(UNIT_BYTES, m->link[k].bytes, text), 100 * m->link[k].busy_fraction);
 }
 
-enum status report_measurement(const struct measurement *m, const struct report_limits *limits,
-                               FILE *out)
+enum status summary_print(const struct measurement *m, const struct summary_rows *rows, FILE *out,
+                          FILE *warnings)
 {
     enum status st;
+    static const struct summary_rows usual = {4, 5};
+    rows = rows ? rows : &usual;
     print_summary(m, out);
     report_breakdown(m, out);
-    TRY(report_ranks(m, limits->ranks, out));
+    TRY(report_ranks(m, rows->ranks, out));
     report_calls(m, out);
-    report_links(m, limits->links, out);
+    report_links(m, rows->links, out);
     for (size_t k = 0; k < m->warnings; k++)
-        fprintf(stderr, "warning: %s\n", m->warning[k]);
+        fprintf(warnings, "warning: %s\n", m->warning[k]);
 out:
     return st;
+}
+
+enum status results_write(const struct results *r, const struct arguments *a)
+{
+    enum status st = STATUS_OK;
+    if (a->output)
+        TRY(measurement_write(r->m, a->output, r->by));
+    if (a->trace)
+        TRY(trace_write(r->program, r->timeline, a->trace, r->by));
+out:
+    return st;
+}
+
+enum status results_print(const struct results *r, const struct arguments *a,
+                          const struct summary_rows *rows, FILE *out, FILE *warnings)
+{
+    return a->json ? measurement_write(r->m, "-", r->by) : summary_print(r->m, rows, out, warnings);
 }

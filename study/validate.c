@@ -10,6 +10,7 @@
 #include "core/array.h"
 #include "core/compare.h"
 #include "core/file.h"
+#include "core/path.h"
 #include "core/text.h"
 
 /* ---- points and files */
@@ -173,7 +174,13 @@ static enum status read_file(struct validation *v, const char *path, const char 
     struct measurement m = {0};
     struct loaded_plan p = {0};
     size_t point, known = v->points;
+    char *plan = NULL;
     TRY(measurement_read(path, &m));
+    if (m.plan) {
+        TRY(path_find(m.plan, path, &plan));
+        free(m.plan);
+        m.plan = plan;
+    }
     if (!m.engine || !*m.engine || engine_predicts(m.engine)) {
         st = error_set(STATUS_INVALID, "%s: engine '%s' predicts; expected a run", path,
                        m.engine ? m.engine : "");

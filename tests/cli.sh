@@ -3,6 +3,8 @@
 # holds files to start with. Compared: standard output of all calls with CASE/output (absent: not
 # looked at), standard error with CASE/error (absent: must be empty), the last exit status with
 # CASE/status (absent: 0), and the files left behind with CASE/files (absent: none).
+# With RENEW=1 in the environment the files of the case are written instead (output only if it is
+# there, so touch it first in a new case); read the difference before you commit it.
 # Usage: cli.sh FORELINE CASE
 set -u
 tool=$1
@@ -18,6 +20,13 @@ while IFS= read -r line; do
     status=$?
 done <"$case/args"
 ls -A | grep -vxF -f "$dir/before" >"$dir/files"
+if [ "${RENEW:-}" = 1 ]; then
+    [ ! -f "$case/output" ] || cp "$dir/output" "$case/output"
+    [ -s "$dir/error" ] && cp "$dir/error" "$case/error" || rm -f "$case/error"
+    [ "$status" != 0 ] && echo "$status" >"$case/status" || rm -f "$case/status"
+    [ -s "$dir/files" ] && cp "$dir/files" "$case/files" || rm -f "$case/files"
+    exit 0
+fi
 failed=0
 if [ -f "$case/output" ]; then
     diff -u "$case/output" "$dir/output" || failed=1

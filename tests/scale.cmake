@@ -1,10 +1,10 @@
 # Topologies of thousands of devices.
 unit_test(topology_map)
 unit_test(topology)
-unit_test(place LIBS partition)
-unit_test(ways LIBS sim topologies)
+unit_test(device_order LIBS partition)
+unit_test(shortest LIBS sim topologies)
 add_library(generated STATIC generated.c)
 target_link_libraries(generated PUBLIC sim topologies PRIVATE PkgConfig::cmocka)
 target_compile_definitions(generated PRIVATE BINARY_DIR="${CMAKE_CURRENT_BINARY_DIR}")
 unit_test(generate LIBS generated sim topologies)
-set_tests_properties(unit.ways PROPERTIES TIMEOUT 300)
+set_tests_properties(unit.shortest PROPERTIES TIMEOUT 300)

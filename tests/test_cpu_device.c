@@ -18,7 +18,7 @@
 enum { STAGES = 4, MICROBATCHES = 5, NEVER = TINY_OPS };
 
 /* Ops as the executor hands them to a device. */
-#define PASS(kind_, stage_, microbatch_)                                                           \
+#define RUN_PASS(kind_, stage_, microbatch_)                                                       \
     (&(struct program_op){.kind = (kind_), .stage = (stage_), .microbatch = (microbatch_)})
 #define MESSAGE(stage_, other_, microbatch_, backward_)                                            \
     (&(struct program_op){.kind = OP_SEND,                                                         \
@@ -151,7 +151,7 @@ static void train_step(struct pipeline *p, const struct schedule *schedule, uint
             if (!receive(p, s, backward, now.microbatch))
                 continue;
             assert_int_equal(
-                device_cpu.compute(p->self[s], step, PASS(now.kind, s, now.microbatch), NULL),
+                device_cpu.compute(p->self[s], step, RUN_PASS(now.kind, s, now.microbatch), NULL),
                 STATUS_OK);
             send(p, s, backward, now.microbatch);
             at[s]++;
@@ -163,7 +163,7 @@ static void train_step(struct pipeline *p, const struct schedule *schedule, uint
     p->loss = 0;
     for (uint32_t s = 0; s < p->stages; s++) {
         assert_int_equal(
-            device_cpu.compute(p->self[s], step, PASS(OP_UPDATE, s, PROGRAM_NONE), NULL),
+            device_cpu.compute(p->self[s], step, RUN_PASS(OP_UPDATE, s, PROGRAM_NONE), NULL),
             STATUS_OK);
         p->loss += device_cpu.take_loss(p->self[s]);
     }
@@ -402,9 +402,9 @@ static void replicas_take_the_step_of_one_rank(void **state)
         const struct device_options o = {.learning_rate = 1};
         assert_int_equal(device_cpu.open(&m, &p, 0, &o, &replica[r]), STATUS_OK);
         for (uint32_t k = r == 1; k < MICROBATCHES; k += r < 2 ? 2 : 1) {
-            assert_int_equal(device_cpu.compute(replica[r], 0, PASS(OP_FORWARD, 0, k), NULL),
+            assert_int_equal(device_cpu.compute(replica[r], 0, RUN_PASS(OP_FORWARD, 0, k), NULL),
                              STATUS_OK);
-            assert_int_equal(device_cpu.compute(replica[r], 0, PASS(OP_BACKWARD, 0, k), NULL),
+            assert_int_equal(device_cpu.compute(replica[r], 0, RUN_PASS(OP_BACKWARD, 0, k), NULL),
                              STATUS_OK);
         }
         assert_int_equal(device_cpu.array(replica[r], SUM(0, PROGRAM_NONE), 0, &gradient[r], &n),
@@ -417,8 +417,9 @@ static void replicas_take_the_step_of_one_rank(void **state)
     for (size_t i = 0; i < n; i++)
         gradient[0][i] = gradient[1][i] = gradient[0][i] + gradient[1][i];
     for (size_t r = 0; r < 3; r++)
-        assert_int_equal(device_cpu.compute(replica[r], 0, PASS(OP_UPDATE, 0, PROGRAM_NONE), NULL),
-                         STATUS_OK);
+        assert_int_equal(
+            device_cpu.compute(replica[r], 0, RUN_PASS(OP_UPDATE, 0, PROGRAM_NONE), NULL),
+            STATUS_OK);
     const float *a = ((struct cpu *)replica[0])->stage->parameter;
     const float *b = ((struct cpu *)replica[1])->stage->parameter;
     const float *c = ((struct cpu *)replica[2])->stage->parameter;
@@ -446,17 +447,17 @@ static void refuses_calls_out_of_turn(void **state)
     size_t n;
     uint8_t digest[DIGEST];
     assert_non_null(data);
-    assert_int_equal(device_cpu.compute(a, 0, PASS(OP_BACKWARD, 0, 0), NULL), STATUS_INVALID);
-    assert_int_equal(device_cpu.compute(b, 0, PASS(OP_FORWARD, 1, 0), NULL), STATUS_INVALID);
-    assert_int_equal(device_cpu.compute(a, 0, PASS(OP_FORWARD, 0, MICROBATCHES), NULL),
+    assert_int_equal(device_cpu.compute(a, 0, RUN_PASS(OP_BACKWARD, 0, 0), NULL), STATUS_INVALID);
+    assert_int_equal(device_cpu.compute(b, 0, RUN_PASS(OP_FORWARD, 1, 0), NULL), STATUS_INVALID);
+    assert_int_equal(device_cpu.compute(a, 0, RUN_PASS(OP_FORWARD, 0, MICROBATCHES), NULL),
                      STATUS_INVALID);
     assert_int_equal(device_cpu.get(a, MESSAGE(0, 1, 0, false), data), STATUS_INVALID);
-    assert_int_equal(device_cpu.compute(a, 0, PASS(OP_FORWARD, 0, 0), NULL), STATUS_OK);
-    assert_int_equal(device_cpu.compute(a, 0, PASS(OP_FORWARD, 0, 0), NULL), STATUS_INVALID);
+    assert_int_equal(device_cpu.compute(a, 0, RUN_PASS(OP_FORWARD, 0, 0), NULL), STATUS_OK);
+    assert_int_equal(device_cpu.compute(a, 0, RUN_PASS(OP_FORWARD, 0, 0), NULL), STATUS_INVALID);
     assert_non_null(strstr(error_message(), "microbatch 0"));
     assert_int_equal(device_cpu.get(a, MESSAGE(0, 0, 0, false), data), STATUS_INVALID);
     assert_int_equal(device_cpu.get(a, MESSAGE(0, 1, 0, true), data), STATUS_INVALID);
-    assert_int_equal(device_cpu.compute(a, 0, PASS(OP_BACKWARD, 0, 0), NULL), STATUS_INVALID);
+    assert_int_equal(device_cpu.compute(a, 0, RUN_PASS(OP_BACKWARD, 0, 0), NULL), STATUS_INVALID);
     assert_int_equal(device_cpu.put(b, MESSAGE(1, 0, 0, true), data), STATUS_INVALID);
     assert_int_equal(device_cpu.put(b, MESSAGE(1, 0, 0, false), data), STATUS_OK);
     assert_int_equal(device_cpu.array(a, SUM(0, 0), 0, &gradient, &n), STATUS_INVALID);

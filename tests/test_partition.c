@@ -13,7 +13,7 @@
 #include "core/cost.h"
 #include "partition/graph.h"
 #include "partition/partition.h"
-#include "partition/place.h"
+#include "partition/device_order.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 
@@ -164,7 +164,7 @@ static void neighbouring_stages_sit_in_the_same_node(void **state)
     t.tier[1] = (struct topology_tier){sample_text("far"), 1e-5, 1e9};
     t.tiers = 2;
     assert_int_equal(topology_map_build(6, other_node, NULL, &t.between), STATUS_OK);
-    assert_int_equal(place_neighbours(&t, order), STATUS_OK);
+    assert_int_equal(device_order_find(&t, order), STATUS_OK);
     static const uint32_t expected[] = {0, 2, 4, 1, 3, 5};
     assert_memory_equal(order, expected, sizeof expected);
 
@@ -197,7 +197,7 @@ static void impossible_requests_are_one_clear_line(void **state)
     assert_int_equal(partition_find("magic", &a), STATUS_INVALID);
     assert_string_equal(
         error_message(),
-        "no algorithm is called 'magic'; there are balanced, hierarchical, uniform, manual, metis");
+        "no algorithm is called 'magic'; there are balanced, hierarchical, uniform, manual, metis, auto");
     topology_free(&t);
     model_free(&m);
 }

@@ -388,8 +388,8 @@ static enum status draw_stack(void)
 {
     const char *const path[] = {"a.json"};
     const struct plot_source s = {.n = 1, .path = path, .m = &one};
-    enum status st = draw_memory(&s, svg, &by);
-    return st == STATUS_OK ? draw_breakdown(&s, svg, &by) : st;
+    enum status st = plot_memory_kind.draw(&s, svg, &by);
+    return st == STATUS_OK ? plot_breakdown_kind.draw(&s, svg, &by) : st;
 }
 
 static void releases_everything_when_memory_runs_out(void **state)

@@ -14,7 +14,7 @@
 
 #include "core/file.h"
 #include "plots/figure.h"
-#include "plots/placement.h"
+#include "plots/labels.h"
 #include "plots/trace_events.h"
 #include "tests/fault.h"
 

@@ -1,3 +1,5 @@
+/* A private folder of generated files in the user's cache: a file that says what it should already
+ * is left as it is, any other is written anew and renamed into place. */
 #include "topologies/cache.h"
 
 #include <errno.h>

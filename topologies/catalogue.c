@@ -1,3 +1,4 @@
+/* The GPUs of generated platforms, a row each, with the source of every number. */
 #include "topologies/catalogue.h"
 
 /* Sources, by column ([...] as in docs/platforms.md):

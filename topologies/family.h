@@ -1,4 +1,4 @@
-/* family.h - platforms by a few numbers: one function and one table row per family (generate.c). */
+/* family.h - platforms by a few numbers: one file and one line of families.def per family. */
 #ifndef TOPOLOGIES_FAMILY_H
 #define TOPOLOGIES_FAMILY_H
 
@@ -43,8 +43,9 @@ struct family {
     void (*write)(const struct family_value *value, FILE *to);
 };
 
-extern const struct family family_rail, family_leaf_spine, family_node, family_mesh,
-    family_fat_tree, family_dragonfly, family_torus, family_wan, family_nvl;
+#define FAMILY(name) extern const struct family family_##name;
+#include "topologies/families.def"
+#undef FAMILY
 
 /* ---- pieces of platform files, for families */
 

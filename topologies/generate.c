@@ -1,3 +1,5 @@
+/* Descriptions of platforms: parsed against the parameters of their family, written in canonical
+ * form, and expanded into a file. */
 #include "topologies/generate.h"
 
 #include <errno.h>
@@ -13,8 +15,9 @@
 enum { LIST = 400, CANONICAL = 512, VALUE = 64 };
 
 const struct family *const families[] = {
-    &family_dragonfly, &family_fat_tree, &family_leaf_spine, &family_mesh, &family_node,
-    &family_nvl,       &family_rail,     &family_torus,      &family_wan,
+#define FAMILY(name) &family_##name,
+#include "topologies/families.def"
+#undef FAMILY
 };
 const size_t families_n = sizeof families / sizeof *families;
 

@@ -1,3 +1,4 @@
+/* From a name to a platform file: a shipped one, a generated one, or a path. */
 #include "topologies/write.h"
 
 #include <dirent.h>

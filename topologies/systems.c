@@ -1,3 +1,4 @@
+/* Real machines as descriptions of families, with the source of every number. */
 #include "topologies/systems.h"
 
 /* Sources; what is not in them is assumed, and said so:

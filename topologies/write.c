@@ -1,38 +1,16 @@
+/* A measured topology as a platform file: a link of its own for each ordered pair of devices, with
+ * the latency and bandwidth of the pair's tier. */
 #include "topologies/write.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/file.h"
 #include "core/provenance.h"
+#include "core/text.h"
 
 enum { MAX_WRITTEN = 64 };
-
-/* An attribute value; the five characters XML reserves are escaped, line breaks become spaces. */
-static void put_escaped(FILE *f, const char *text)
-{
-    for (; *text; text++) {
-        switch (*text) {
-        case '&':
-            fputs("&amp;", f);
-            break;
-        case '<':
-            fputs("&lt;", f);
-            break;
-        case '>':
-            fputs("&gt;", f);
-            break;
-        case '"':
-            fputs("&quot;", f);
-            break;
-        case '\'':
-            fputs("&apos;", f);
-            break;
-        default:
-            fputc((unsigned char)*text < ' ' ? ' ' : *text, f);
-        }
-    }
-}
 
 /* Inside a comment, where "--" would end it too early. */
 static void put_comment(FILE *f, const char *text)
@@ -68,7 +46,7 @@ static void put_header(FILE *f, const struct topology *t, const struct provenanc
 static void put_rate(FILE *f, const struct topology_rate *rate)
 {
     fputs("      <prop id=\"rate:", f);
-    put_escaped(f, rate->kind);
+    text_put_xml(f, rate->kind, SIZE_MAX);
     fputs("\" value=\"", f);
     for (size_t i = 0; i < rate->n; i++)
         fprintf(f, "%s%.9gflop@%.9gf", i ? " " : "", rate->flop[i], rate->flops[i]);
@@ -79,9 +57,9 @@ static void put_device(FILE *f, const struct topology *t, uint32_t i)
 {
     const struct device_type *type = topology_type(t, i);
     fputs("    <host id=\"", f);
-    put_escaped(f, t->device[i]);
+    text_put_xml(f, t->device[i], SIZE_MAX);
     fprintf(f, "\" speed=\"%.9gf\">\n      <prop id=\"type\" value=\"", type->flops);
-    put_escaped(f, type->name);
+    text_put_xml(f, type->name, SIZE_MAX);
     fprintf(f, "\"/>\n      <prop id=\"memory\" value=\"%lldB\"/>\n",
             (long long)type->memory_bytes);
     fprintf(f, "      <prop id=\"memory_bandwidth\" value=\"%.9gBps\"/>\n", type->memory_Bps);
@@ -100,16 +78,16 @@ static void put_link(FILE *f, const struct topology *t, uint32_t i, uint32_t j)
     fprintf(f, "    <link id=\"link-%u-%u\" bandwidth=\"%.9gBps\" latency=\"%.9gs\">", i, j,
             tier->bandwidth_Bps, tier->latency_s);
     fputs("<prop id=\"tier\" value=\"", f);
-    put_escaped(f, tier->name);
+    text_put_xml(f, tier->name, SIZE_MAX);
     fputs("\"/></link>\n", f);
 }
 
 static void put_route(FILE *f, const struct topology *t, uint32_t i, uint32_t j)
 {
     fputs("    <route src=\"", f);
-    put_escaped(f, t->device[i]);
+    text_put_xml(f, t->device[i], SIZE_MAX);
     fputs("\" dst=\"", f);
-    put_escaped(f, t->device[j]);
+    text_put_xml(f, t->device[j], SIZE_MAX);
     fprintf(f, "\" symmetrical=\"NO\"><link_ctn id=\"link-%u-%u\"/></route>\n", i, j);
 }
 

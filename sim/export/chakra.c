@@ -4,6 +4,7 @@
  * a Node for each op. Field numbers: mlcommons/chakra, schema/protobuf/et_def.proto at 6dc63e1,
  * schema 0.0.4; kinds of attributes: its src/feeder/et_feeder_node.cpp at 02da5d0.
  * All dependencies are data_deps: feeders up to 2024 read no others. */
+#include "core/array.h"
 #include "sim/export/export.h"
 
 #include <errno.h>
@@ -264,9 +265,7 @@ static enum status write_chakra(const struct program *p, const struct topology *
         return error_set(STATUS_UNSUPPORTED, "a folded program cannot be exported");
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
         return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
-    c.node = calloc(p->ops + 1, sizeof *c.node);
-    if (!c.node)
-        return error_set(STATUS_NOMEM, "exporting %zu ops", p->ops);
+    PASS(ARRAY_NEW(c.node, p->ops + 1));
     for (uint32_t r = 0; r < p->ranks; r++)
         TRY(write_rank(&c, r, by));
     TRY(write_groups(&c));
@@ -279,6 +278,7 @@ out:
 
 const struct exporter exporter_chakra = {
     .name = "chakra",
-    .summary = "DIR: Chakra execution traces, a file for each rank",
+    .target = "DIR",
+    .summary = "Chakra execution traces, a file for each rank",
     .write = write_chakra,
 };

@@ -1,3 +1,4 @@
+/* The table of export formats, from exporters.def. */
 #include "sim/export/export.h"
 
 #include <stdio.h>
@@ -5,7 +6,11 @@
 
 #include "core/text.h"
 
-const struct exporter *const exporters[] = {&exporter_goal, &exporter_atlahs, &exporter_chakra};
+const struct exporter *const exporters[] = {
+#define EXPORTER(name) &exporter_##name,
+#include "sim/export/exporters.def"
+#undef EXPORTER
+};
 const size_t exporters_n = sizeof exporters / sizeof *exporters;
 
 static const char *name_of(size_t i)
@@ -22,13 +27,24 @@ enum status export_find(const char *name, const struct exporter **out)
     return st;
 }
 
+static enum status expected_one_of(const char *text)
+{
+    char list[256] = "";
+    for (size_t i = 0, n = 0; i < exporters_n && n < sizeof list; i++)
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s=%s",
+                              i == 0                 ? ""
+                              : i + 1 == exporters_n ? " or "
+                                                     : ", ",
+                              exporters[i]->name, exporters[i]->target);
+    return error_set(STATUS_INVALID, "'%s': expected %s", text, list);
+}
+
 enum status export_parse(const char *text, const struct exporter **out, const char **path)
 {
     char name[32];
     const char *equals = strchr(text, '=');
     if (!equals || !equals[1])
-        return error_set(STATUS_INVALID, "'%s': expected goal=FILE, atlahs=FILE or chakra=DIR",
-                         text);
+        return expected_one_of(text);
     snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
     enum status st = export_find(name, out);
     if (st == STATUS_OK)

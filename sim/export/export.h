@@ -1,4 +1,4 @@
-/* export.h - a program as the input of another simulator: one row, one file per format.
+/* export.h - a program as the input of another simulator: one file and one line of exporters.def per format.
  * What the formats cannot say, and how collectives are taken apart: docs/export.md. */
 #ifndef SIM_EXPORT_EXPORT_H
 #define SIM_EXPORT_EXPORT_H
@@ -11,6 +11,7 @@ struct provenance;
 
 struct exporter {
     const char *name, *summary;
+    const char *target; /* what it writes, as a usage line names it: "FILE" or "DIR" */
     /*   path     file or folder to write, as the summary says; a folder is made if there is none
      *   options  may be NULL
      * STATUS_UNSUPPORTED: folded programs; STATUS_IO, STATUS_INVALID, STATUS_NOMEM. */
@@ -19,7 +20,9 @@ struct exporter {
                          const struct provenance *by);
 };
 
-extern const struct exporter exporter_goal, exporter_atlahs, exporter_chakra;
+#define EXPORTER(name) extern const struct exporter exporter_##name;
+#include "sim/export/exporters.def"
+#undef EXPORTER
 extern const struct exporter *const exporters[];
 extern const size_t exporters_n;
 

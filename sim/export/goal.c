@@ -5,6 +5,7 @@
  * several cpus in each rank: there what computes is on cpu 0, what communicates on cpu 1 and what
  * waits for a phase's latency on cpu 2, so that they overlap. LogGOPSim itself does not keep
  * dependencies between cpus: there all is on the one that lines without `cpu` are on. */
+#include "core/array.h"
 #include "sim/export/export.h"
 
 #include <inttypes.h>
@@ -250,12 +251,10 @@ static enum status prepare(struct goal *g, const struct collective_options *opti
     const struct program *p = g->p;
     if (p->folded)
         return error_set(STATUS_UNSUPPORTED, "a folded program cannot be exported");
-    g->label = calloc(p->ops + 1, sizeof *g->label);
-    g->first_tag = calloc(p->ops + 1, sizeof *g->first_tag);
-    g->sent = calloc(p->channels + 1, sizeof *g->sent);
-    g->called = calloc(p->groups + 1, sizeof *g->called);
-    if (!g->label || !g->first_tag || !g->sent || !g->called)
-        return error_set(STATUS_NOMEM, "exporting %zu ops", p->ops);
+    PASS(ARRAY_NEW(g->label, p->ops + 1));
+    PASS(ARRAY_NEW(g->first_tag, p->ops + 1));
+    PASS(ARRAY_NEW(g->sent, p->channels + 1));
+    PASS(ARRAY_NEW(g->called, p->groups + 1));
     TRY(shapes_make(p, g->t, options, &g->shapes));
     TRY(number_tags(g));
 out:
@@ -303,12 +302,14 @@ static enum status write_atlahs(const struct program *p, const struct topology *
 
 const struct exporter exporter_goal = {
     .name = "goal",
-    .summary = "FILE: GOAL text for LogGOPSim, one cpu in each rank",
+    .target = "FILE",
+    .summary = "GOAL text for LogGOPSim, one cpu in each rank",
     .write = write_goal,
 };
 
 const struct exporter exporter_atlahs = {
     .name = "atlahs",
-    .summary = "FILE: GOAL text for ATLAHS, compute and communication on cpus of their own",
+    .target = "FILE",
+    .summary = "GOAL text for ATLAHS, compute and communication on cpus of their own",
     .write = write_atlahs,
 };

@@ -1,3 +1,4 @@
+/* Lines for SimGrid's error messages: the text is scanned again for what a message mentions. */
 #include "sim/platform/fault.h"
 
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* platform_fault.h - SimGrid's complaints about a platform file, as "path:line: what". */
+/* fault.h - SimGrid's complaints about a platform file, as "path:line: what". */
 #ifndef SIM_PLATFORM_FAULT_H
 #define SIM_PLATFORM_FAULT_H
 

@@ -1,3 +1,5 @@
+/* The <link> tags of a platform: where each stands in the text, and the label that its property
+ * "tier" gives it. */
 #include "sim/platform/links.h"
 
 #include <ctype.h>
@@ -14,6 +16,7 @@ static enum status out_of_memory(void)
     return error_set(STATUS_NOMEM, "out of memory");
 }
 
+/* Order of links by their names in the text. */
 static int by_id(const void *a, const void *b)
 {
     const struct text_link *x = a, *y = b;
@@ -36,6 +39,7 @@ static enum status check_units(const struct platform_text *p, const struct xml_t
     return STATUS_OK;
 }
 
+/* One more link, without a label so far. */
 static enum status add_link(struct links *links, size_t *room, const struct xml_tag *tag)
 {
     if (links->n == *room) {
@@ -51,6 +55,7 @@ static enum status add_link(struct links *links, size_t *room, const struct xml_
     return STATUS_OK;
 }
 
+/* The tier's name for the link that was read last; labels are numbered as they appear. */
 static enum status label_link(const struct platform_text *p, struct links *links,
                               const struct xml_tag *prop)
 {
@@ -108,6 +113,8 @@ const struct text_link *links_find(const struct links *links, const char *name)
     return NULL;
 }
 
+/* Numbers that SimGrid takes but no simulation can use: zero bandwidth, negative or endless
+ * latency. */
 static enum status check_link(const struct platform_text *p, const struct links *links,
                               const_sg_link_t link)
 {

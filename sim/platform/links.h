@@ -1,4 +1,4 @@
-/* platform_links.h - the links of a platform file: where they stand in the text and their tiers. */
+/* links.h - the links of a platform file: where they stand in the text and their tiers. */
 #ifndef SIM_PLATFORM_LINKS_H
 #define SIM_PLATFORM_LINKS_H
 

@@ -1,9 +1,13 @@
+/* Reads the links and routes of a flat platform as wires with two fixed ends each, as the
+ * emulator needs them: a link must lie between the same two points on every route. Points inside
+ * a route get routers ("joints") of their own. */
 #include "sim/platform/network.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/file.h"
 #include "core/text.h"
 #include "core/units.h"
@@ -20,6 +24,7 @@ struct wire {
     bool fat;
 };
 
+/* What is known while the text is read, in one pass after the survey. */
 struct reading {
     const char *path;
     const struct topology *topology;
@@ -37,6 +42,7 @@ static enum status unsupported(const struct reading *r, const struct xml_tag *ta
                      tag->line, what);
 }
 
+/* Elements that can be wired, or that say nothing about wires. */
 static bool is_known(const struct xml_tag *tag)
 {
     static const char *const elements[] = {"platform", "zone",     "host", "router", "link",
@@ -66,17 +72,17 @@ static enum status survey(const struct reading *r, const char *text, size_t *poi
     return STATUS_OK;
 }
 
+/* Room for as many points and links as the survey has counted. */
 static enum status allocate(struct reading *r, size_t points, size_t links)
 {
-    r->net->name = calloc(points + 1, sizeof *r->net->name);
-    r->net->device = calloc(points + 1, sizeof *r->net->device);
-    r->net->link = calloc(links + 1, sizeof *r->net->link);
-    r->wire = calloc(links + 1, sizeof *r->wire);
-    if (!r->net->name || !r->net->device || !r->net->link || !r->wire)
-        return error_set(STATUS_NOMEM, "out of memory");
+    PASS(ARRAY_NEW(r->net->name, points + 1));
+    PASS(ARRAY_NEW(r->net->device, points + 1));
+    PASS(ARRAY_NEW(r->net->link, links + 1));
+    PASS(ARRAY_NEW(r->wire, links + 1));
     return STATUS_OK;
 }
 
+/* A host or router becomes a point; hosts that are no devices are points like routers. */
 static enum status add_point(struct reading *r, const struct xml_tag *tag)
 {
     enum status st;
@@ -91,6 +97,7 @@ out:
     return st;
 }
 
+/* An attribute with its unit; an absent one is 0. */
 static enum status quantity(struct xml_span value, enum unit unit, double *out)
 {
     char text[NAME];
@@ -102,6 +109,7 @@ static enum status quantity(struct xml_span value, enum unit unit, double *out)
     return units_parse(unit, text, out);
 }
 
+/* A <link>: its numbers are kept until a route says where it lies. */
 static enum status add_wire(struct reading *r, const struct xml_tag *tag)
 {
     enum status st;
@@ -123,6 +131,7 @@ out:
     return error_context(st, "%s:%zu", r->path, tag->line);
 }
 
+/* Number of a point by name, UINT32_MAX without one. Linear: emulated platforms are small. */
 static uint32_t find_point(const struct network *n, struct xml_span id)
 {
     for (size_t v = 0; v < n->vertices; v++)
@@ -131,6 +140,7 @@ static uint32_t find_point(const struct network *n, struct xml_span id)
     return UINT32_MAX;
 }
 
+/* A <route> opens at the point `src`. */
 static enum status begin_route(struct reading *r, const struct xml_tag *tag)
 {
     struct xml_span both = xml_attribute(tag, "symmetrical");
@@ -201,6 +211,7 @@ static enum status end_route(const struct reading *r, const struct xml_tag *tag)
                : unsupported(r, tag, "a route before this whose links lead elsewhere on others");
 }
 
+/* One tag of the text. Whatever follows the last hop of a route closes it. */
 static enum status take(struct reading *r, const struct xml_tag *tag)
 {
     enum status st = STATUS_OK;

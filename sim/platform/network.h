@@ -1,4 +1,4 @@
-/* platform_network.h - the links of a platform file as wires between fixed points. */
+/* network.h - the links of a platform file as wires between fixed points. */
 #ifndef SIM_PLATFORM_NETWORK_H
 #define SIM_PLATFORM_NETWORK_H
 

@@ -1,4 +1,8 @@
+/* Network ports of a node: from each of its members towards the same far device, the distinct
+ * narrowest links are counted. */
 #include "sim/platform/nics.h"
+
+#include "core/array.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,6 +32,7 @@ static sg_link_t narrowest(sg_host_t from, sg_host_t to, bool *shared)
     return found;
 }
 
+/* The first device of a type; every type has one. */
 static uint32_t first_of(const struct topology *t, uint32_t type)
 {
     uint32_t d = 0;
@@ -53,11 +58,12 @@ static uint32_t nearest_outside(const struct topology *t, const bool *inside, ui
     return best;
 }
 
-static uint32_t count_ways(const sg_host_t *host, const struct topology *t, const bool *inside,
-                           uint32_t d)
+/* The ports of d's node: links that flows share count once, others once for each member. */
+static uint32_t count_ports(const sg_host_t *host, const struct topology *t, const bool *inside,
+                            uint32_t d)
 {
     sg_link_t seen[MOST_MEMBERS];
-    uint32_t ways = 0, distinct = 0, members = 0, far = nearest_outside(t, inside, d);
+    uint32_t ports = 0, distinct = 0, members = 0, far = nearest_outside(t, inside, d);
     if (far == UINT32_MAX)
         return 0;
     for (uint32_t j = 0; j < t->n && members < MOST_MEMBERS; j++) {
@@ -71,20 +77,19 @@ static uint32_t count_ways(const sg_host_t *host, const struct topology *t, cons
             k++;
         if (!shared || k == distinct) {
             seen[distinct++] = link;
-            ways++;
+            ports++;
         }
     }
-    return ways;
+    return ports;
 }
 
 enum status platform_nics(const sg_host_t *host, struct topology *t)
 {
-    bool *inside = calloc(t->tiers + 1, sizeof *inside);
-    if (!inside)
-        return error_set(STATUS_NOMEM, "out of memory");
+    bool *inside;
+    PASS(ARRAY_NEW(inside, t->tiers + 1));
     if (topology_inside(t, inside))
         for (uint32_t k = 0; k < t->types; k++)
-            t->type[k].nics = count_ways(host, t, inside, first_of(t, k));
+            t->type[k].nics = count_ports(host, t, inside, first_of(t, k));
     free(inside);
     return STATUS_OK;
 }

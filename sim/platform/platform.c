@@ -1,3 +1,5 @@
+/* Reads a platform in a child process: SimGrid loads it, the hosts are ordered, types, tiers and
+ * ports are found, and the topology comes back through a pipe. */
 #include "sim/platform/platform.h"
 
 #include <ctype.h>
@@ -74,6 +76,7 @@ static int natural(const char *a, const char *b)
     return (*a != '\0') - (*b != '\0');
 }
 
+/* Order of hosts by name, with numbers inside names as numbers. */
 static int by_name(const void *a, const void *b)
 {
     const char *x = sg_host_get_name(*(const sg_host_t *)a);
@@ -111,6 +114,8 @@ static enum status order_hosts(const struct platform_text *p, sg_host_t *out)
     return STATUS_OK;
 }
 
+/* Is the host a device? A property device="none" says no (switches, storage); its speed must
+ * make sense either way. */
 static enum status is_device(const struct platform_text *p, const_sg_host_t host, bool *out)
 {
     const char *name = sg_host_get_name(host);
@@ -168,6 +173,7 @@ out:
     return st;
 }
 
+/* The child's part of the reading; the result goes up the pipe. */
 static enum status describe(void *argument, int fd)
 {
     enum status st;
@@ -202,6 +208,8 @@ static enum status explain(const struct load *load)
     return platform_explain(&load->file, message);
 }
 
+/* The parent's part. `exhaustively` asks SimGrid for every route, which is the slow reference
+ * that tests compare with. */
 static enum status read_with(const char *path, bool exhaustively, struct topology *out)
 {
     enum status st;

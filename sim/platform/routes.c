@@ -1,3 +1,7 @@
+/* The tiers of a platform: every pair of devices is put into the tier of equal latency and
+ * bandwidth that its route has. For flat zones the routes come from a search of the text,
+ * checked against samples of SimGrid's own answers; for all others SimGrid is asked for each
+ * pair. */
 #include "sim/platform/routes.h"
 
 #include <math.h>
@@ -9,7 +13,7 @@
 #include <xbt/dynar.h>
 
 #include "sim/platform/links.h"
-#include "sim/platform/ways.h"
+#include "sim/platform/shortest.h"
 #include "sim/platform/xml_scan.h"
 
 enum {
@@ -29,12 +33,14 @@ struct hop {
     unsigned label;
 };
 
+/* A tier while it is being found, in the order of discovery. */
 struct tier {
     double latency_s, bandwidth_Bps;
     char name[TIER_NAME];
     size_t found; /* how many were found before this one */
 };
 
+/* What one reading of a platform's routes works on. */
 struct search {
     const struct platform_text *text;
     const sg_host_t *host;
@@ -59,6 +65,7 @@ enum status platform_no_route(const struct platform_text *p, const char *from, c
                      platform_line(p, "host", from), from, to);
 }
 
+/* Equal but for the rounding of sums. */
 static bool close_to(double a, double b)
 {
     return fabs(a - b) <= tolerance * fabs(b);
@@ -134,6 +141,7 @@ static enum status ask(struct search *s, const struct topology *t, size_t i, siz
     return find_tier(s, tier);
 }
 
+/* Order of tiers: most bandwidth first, then least latency, then as found. */
 static int fastest_first(const void *a, const void *b)
 {
     const struct tier *x = a, *y = b;
@@ -191,6 +199,8 @@ out:
 
 /* ---- all pairs; a map under way holds tiers in the order of their discovery, + 1 */
 
+/* All n^2 routes from SimGrid, in rows; refused above MAX_ASKED devices, where this would take
+ * minutes. */
 static enum status ask_all(struct search *s, struct topology *t)
 {
     enum status st = STATUS_OK;
@@ -227,12 +237,12 @@ out:
 /* Pairs whose value is known take the tier of the first pair of that value, the others are asked
  * for. */
 struct shortcut {
-    struct ways *ways;
-    uint16_t *value;           /* [n] of the row at hand */
-    uint32_t *row;             /* [n] tier + 1 */
-    int32_t tier[WAYS_VALUES]; /* of each value, or NO_TIER */
-    size_t unsure;             /* rows with a pair that was asked for */
-    bool wrong;                /* SimGrid says otherwise */
+    struct shortest *shortest;
+    uint16_t *value;               /* [n] of the row at hand */
+    uint32_t *row;                 /* [n] tier + 1 */
+    int32_t tier[SHORTEST_VALUES]; /* of each value, or NO_TIER */
+    size_t unsure;                 /* rows with a pair that was asked for */
+    bool wrong;                    /* SimGrid says otherwise */
 };
 
 /* The tier of a value seen for the first time. SimGrid's route must have that value. */
@@ -244,13 +254,15 @@ static enum status learn(struct search *s, struct shortcut *c, const struct topo
     enum status st = ask(s, t, i, j, &tier);
     if (st != STATUS_OK)
         return st;
-    ways_value(c->ways, c->value[j], &latency_s, &bandwidth_Bps);
+    shortest_value(c->shortest, c->value[j], &latency_s, &bandwidth_Bps);
     c->wrong = c->wrong || !close_to(s->tier[tier].latency_s, latency_s) ||
                !close_to(s->tier[tier].bandwidth_Bps, bandwidth_Bps);
     c->tier[c->value[j]] = (int32_t)tier;
     return STATUS_OK;
 }
 
+/* The tiers of row i from the values that the search found; pairs whose shortest routes differ
+ * in speed are asked for one by one. */
 static enum status shortcut_row(struct search *s, struct shortcut *c, const struct topology *t,
                                 size_t i)
 {
@@ -261,7 +273,7 @@ static enum status shortcut_row(struct search *s, struct shortcut *c, const stru
         size_t tier = 0;
         if (i == j) {
             continue;
-        } else if (value == WAYS_UNSURE) {
+        } else if (value == SHORTEST_UNSURE) {
             asked = true;
             TRY(ask(s, t, i, j, &tier));
             c->row[j] = (uint32_t)tier + 1;
@@ -273,11 +285,12 @@ static enum status shortcut_row(struct search *s, struct shortcut *c, const stru
     }
     c->unsure += asked;
     if (t->n > MAX_ASKED && c->unsure > MAX_UNSURE)
-        st = error_set(STATUS_PARSE,
-                       "%s:%zu: from '%s' several shortest ways differ in speed, as from %d other "
-                       "devices; above %d devices one of them must have a link more",
-                       s->text->path, platform_line(s->text, "host", t->device[i]), t->device[i],
-                       MAX_UNSURE, MAX_ASKED);
+        st =
+            error_set(STATUS_PARSE,
+                      "%s:%zu: from '%s' several shortest routes differ in speed, as from %d other "
+                      "devices; above %d devices one of them must have a link more",
+                      s->text->path, platform_line(s->text, "host", t->device[i]), t->device[i],
+                      MAX_UNSURE, MAX_ASKED);
 out:
     return st;
 }
@@ -306,17 +319,17 @@ static enum status take_shortcut(struct search *s, struct topology *t, bool *don
     struct topology_map_builder *b = NULL;
     struct shortcut c = {.row = calloc(t->n, sizeof *c.row),
                          .value = calloc(t->n, sizeof *c.value)};
-    for (size_t v = 0; v < WAYS_VALUES; v++)
+    for (size_t v = 0; v < SHORTEST_VALUES; v++)
         c.tier[v] = NO_TIER;
     if (!c.row || !c.value) {
         st = out_of_memory();
         goto out;
     }
-    TRY(ways_open(s->text, t->n, t->device, &c.ways));
+    TRY(shortest_open(s->text, t->n, t->device, &c.shortest));
     TRY(topology_map_begin(t->n, &b));
-    c.wrong = !c.ways;
+    c.wrong = !c.shortest;
     for (size_t i = 0; i < t->n && !c.wrong; i++) {
-        c.wrong = !ways_from(c.ways, i, c.value);
+        c.wrong = !shortest_from(c.shortest, i, c.value);
         if (c.wrong)
             break;
         TRY(shortcut_row(s, &c, t, i));
@@ -331,7 +344,7 @@ static enum status take_shortcut(struct search *s, struct topology *t, bool *don
     *done = !c.wrong;
 out:
     topology_map_builder_free(b);
-    ways_free(c.ways);
+    shortest_free(c.shortest);
     free(c.value);
     free(c.row);
     return st;

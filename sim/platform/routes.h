@@ -1,4 +1,4 @@
-/* platform_routes.h - what lies between any two hosts of a loaded SimGrid platform. */
+/* routes.h - what lies between any two hosts of a loaded SimGrid platform. */
 #ifndef SIM_PLATFORM_ROUTES_H
 #define SIM_PLATFORM_ROUTES_H
 
@@ -17,7 +17,7 @@ struct route_asked {
 
 /* Fill t->tier, t->tiers and t->between from the routes between all hosts.
  *   host  [t->n] the host of each device
- * In one flat zone with shortest-way routing a search of the text's graph (platform_ways.h) finds
+ * In one flat zone with shortest-way routing a search of the text's graph (shortest.h) finds
  * most pairs, and SimGrid is asked for the first of each kind, for the unsure ones and for a few
  * more, to be sure; O(t->n * links). Elsewhere SimGrid is asked for all t->n * (t->n - 1). Both
  * give the same. STATUS_PARSE when a route is missing or there are too many to ask for,

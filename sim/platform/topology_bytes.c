@@ -1,3 +1,6 @@
+/* A topology through a pipe, in the machine's own byte order: counts before arrays, lengths
+ * before texts. The receiver trusts nothing: every count is checked against the bytes that are
+ * left before memory is taken. */
 #include "sim/platform/topology_bytes.h"
 
 #include <errno.h>
@@ -45,6 +48,7 @@ static void put_type(FILE *f, const struct device_type *type)
     }
 }
 
+/* The map of tiers, level by level as it lies in memory. */
 static void put_map(FILE *f, const struct topology_map *map)
 {
     put_count(f, map->levels);
@@ -81,11 +85,13 @@ enum status topology_send(const struct topology *t, int fd)
 
 /* ---- receiving */
 
+/* What has not been read yet. */
 struct bytes {
     const unsigned char *next;
     size_t left;
 };
 
+/* Only a child that died while it wrote leaves a topology that cannot be read. */
 static enum status broken(void)
 {
     return error_set(STATUS_EXTERNAL, "SimGrid's process handed back a broken topology");
@@ -119,6 +125,7 @@ static enum status get_count(struct bytes *b, size_t size, size_t *n)
     return STATUS_OK;
 }
 
+/* n elements as they lie in memory, with a byte to spare for the NUL of texts. */
 static enum status get_array(struct bytes *b, size_t n, size_t size, void **out)
 {
     if (n > b->left / size)
@@ -130,6 +137,7 @@ static enum status get_array(struct bytes *b, size_t n, size_t size, void **out)
     return get(b, array, n * size);
 }
 
+/* A text that is not empty and has no NUL inside. */
 static enum status get_text(struct bytes *b, char **out)
 {
     enum status st;

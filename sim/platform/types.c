@@ -1,3 +1,5 @@
+/* Device types from the properties of hosts (docs/topology.md): type, memory, memory_bandwidth,
+ * launch_overhead, slowdown and rate:KIND. Devices of one type must agree in all of them. */
 #include "sim/platform/types.h"
 
 #include <float.h>
@@ -66,6 +68,7 @@ static enum status in_property(const struct platform_text *p, const_sg_host_t ho
                          platform_property_line(p, "host", name, property), name, property);
 }
 
+/* A property with a unit, at least `least`; `out` keeps its default when there is none. */
 static enum status read_quantity(const struct platform_text *p, const_sg_host_t host,
                                  const char *property, enum unit unit, double least, double *out)
 {
@@ -100,6 +103,7 @@ out:
     return st;
 }
 
+/* The points of a rate, in increasing order of work. */
 static enum status read_points(const char *text, struct topology_rate *rate)
 {
     enum status st;
@@ -146,6 +150,7 @@ struct rate_names {
     char *name[MAX_RATES];
 };
 
+/* Release the names. */
 static void rate_names_free(struct rate_names *names)
 {
     for (size_t i = 0; i < names->n; i++)
@@ -200,6 +205,7 @@ static enum status read_slowdown(const struct platform_text *p, const_sg_host_t 
     return STATUS_OK;
 }
 
+/* All properties of a host as a device type; a host without a "type" is called by its speed. */
 static enum status read_type(const struct platform_text *p, const_sg_host_t host,
                              const struct rate_names *rates, struct device_type *type)
 {
@@ -228,6 +234,7 @@ out:
     return st;
 }
 
+/* Equal bit for bit, but for signed zeros. */
 static bool same_numbers(const double *a, const double *b, size_t n)
 {
     for (size_t i = 0; i < n; i++)

@@ -1,4 +1,4 @@
-/* platform_types.h - device types out of the properties of SimGrid hosts. */
+/* types.h - device types out of the properties of SimGrid hosts. */
 #ifndef SIM_PLATFORM_TYPES_H
 #define SIM_PLATFORM_TYPES_H
 

@@ -1,3 +1,5 @@
+/* Copies a platform text tag by tag and writes other numbers where a change names the link or
+ * host. */
 #include "sim/platform/variant.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* platform_variant.h - a platform file with a few of its numbers changed: what if. */
+/* variant.h - a platform file with a few of its numbers changed: what if. */
 #ifndef SIM_PLATFORM_VARIANT_H
 #define SIM_PLATFORM_VARIANT_H
 

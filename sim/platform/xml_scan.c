@@ -1,3 +1,5 @@
+/* A scanner of tags for texts that SimGrid's own parser has accepted or will judge: it never
+ * fails, never reads past the end, and does not check that tags match. */
 #include "sim/platform/xml_scan.h"
 
 #include <string.h>
@@ -9,6 +11,7 @@ struct xml_scanner xml_scan(const char *text)
     return (struct xml_scanner){.next = text, .line = 1};
 }
 
+/* Move on and count the lines that are passed. */
 static void move_to(struct xml_scanner *s, const char *to)
 {
     for (; s->next < to; s->next++)

@@ -1,0 +1,32 @@
+#!/bin/sh
+# Fail when a document links to a file that is not there, or names in backticks a file of one of our
+# folders that is not there; says where files of that name are. Results and decisions may name what
+# was there when they were written. Usage: lint_links.sh SOURCE_DIR
+cd "$1" || exit 2
+{
+    find . \( -name build -o -name .git \) -prune -o -name '*.md' -print0 |
+        xargs -0 grep -noHE '\]\([^)[:space:]]+\)' |
+        grep -vE '\]\((https?|mailto):' |
+        sed -E 's/^(\.\/)?([^:]*):([0-9]+):\]\(([^)#]*)[^)]*\)$/\2 \3 link \4/'
+    grep -noHE '`[a-z_]+/[A-Za-z0-9_./-]+\.([ch]|cu|sh|cmake|py|md|xml|yml)`' ./*.md docs/*.md \
+        docs/objectives/*.md |
+        grep -v NAME |
+        sed -E 's/^(\.\/)?([^:]*):([0-9]+):`(.*)`$/\2 \3 code \4/'
+} |
+    (
+        status=0
+        while read -r file line kind target; do
+            [ -n "$target" ] || continue # a place in the same file
+            path=$target
+            if [ "$kind" = link ]; then
+                path=$(dirname "$file")/$target
+            elif [ ! -d "${target%%/*}" ]; then
+                continue # another project's file
+            fi
+            [ ! -e "$path" ] || continue
+            echo "$file:$line: $target is not there" \
+                "$(find . -name build -prune -o -name "$(basename "$target")" -print | head -n 3)"
+            status=1
+        done
+        exit $status
+    )

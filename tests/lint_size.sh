@@ -1,0 +1,19 @@
+#!/bin/sh
+# Fail when a function is longer than 60 lines, from its brace to its brace, or a file longer than 500.
+# Usage: lint_size.sh SOURCE_DIR
+cd "$1" || exit 2
+find core model topologies partition sim exec plots study cli bench -name '*.[ch]' -o -name '*.cu' |
+    sort | xargs awk '
+FNR == 1 && file { if (lines > 500) long_file(file, lines) }
+FNR == 1 { file = FILENAME; begin = 0 }
+{ lines = FNR }
+/^\{/ { begin = FNR }
+/^\}/ && begin {
+    if (FNR - begin + 1 > 60) {
+        print FILENAME ":" begin ": a function of " FNR - begin + 1 " lines, at most 60"
+        bad = 1
+    }
+    begin = 0
+}
+function long_file(name, n) { print name ": " n " lines, at most 500"; bad = 1 }
+END { if (lines > 500) long_file(file, lines); exit bad }'
