@@ -10,24 +10,18 @@
 
 /* ---- writing */
 
-static enum status take_id(void *context, sqlite3_stmt *s)
-{
-    *(int64_t *)context = sqlite3_column_int64(s, 0);
-    return STATUS_OK;
-}
-
 enum status database_begin(struct database *db, const struct experiment *e,
                            const struct provenance *by, int64_t *experiment)
 {
     enum status st;
     char started[DATABASE_TIME];
     database_now(started);
-    TRY(database_query(db,
-                       "INSERT OR IGNORE INTO experiment(name, sha256, path, text, started)"
-                       " VALUES(?1,?2,?3,?4,?5)",
-                       NULL, NULL, "ttttt", e->name, e->sha256, e->path, e->text, started));
-    TRY(database_query(db, "SELECT id FROM experiment WHERE sha256=?1", take_id, experiment, "t",
-                       e->sha256));
+    TRY(database_run(db,
+                     "INSERT OR IGNORE INTO experiment(name, sha256, path, text, started)"
+                     " VALUES(?1,?2,?3,?4,?5)",
+                     NULL, NULL, "ttttt", e->name, e->sha256, e->path, e->text, started));
+    TRY(database_run(db, "SELECT id FROM experiment WHERE sha256=?1", database_number, experiment,
+                     "t", e->sha256));
     db->by = by;
 out:
     return st;
@@ -40,11 +34,11 @@ enum status database_add_members(struct database *db, int64_t experiment, bool f
     if (st != STATUS_OK)
         return st;
     if (finalist) /* who is one may have changed */
-        st = database_query(db, "DELETE FROM member WHERE experiment=?1 AND finalist=1", NULL, NULL,
-                            "i", experiment);
+        st = database_run(db, "DELETE FROM member WHERE experiment=?1 AND finalist=1", NULL, NULL,
+                          "i", experiment);
     for (size_t i = 0; i < n && st == STATUS_OK; i++)
-        st = database_run(db, DATABASE_ADD_MEMBER, "iiit", experiment, (int64_t)number[i],
-                          (int64_t)finalist, hash[i]);
+        st = database_run(db, "INSERT OR REPLACE INTO member VALUES(?1,?2,?3,?4)", NULL, NULL,
+                          "iiit", experiment, (int64_t)number[i], (int64_t)finalist, hash[i]);
     return database_conclude(db, st);
 }
 
@@ -79,8 +73,8 @@ enum status database_experiment(struct database *db, struct experiment *out, int
 {
     struct reading r = {.id = -1};
     enum status st =
-        database_query(db, "SELECT id, path, text FROM experiment ORDER BY id DESC LIMIT 1",
-                       take_experiment, &r, "");
+        database_run(db, "SELECT id, path, text FROM experiment ORDER BY id DESC LIMIT 1",
+                     take_experiment, &r, "");
     if (st == STATUS_PARSE)
         return error_context(STATUS_IO, "%s", db->path);
     if (st == STATUS_OK && r.id < 0)
@@ -121,10 +115,10 @@ enum status database_members(struct database *db, int64_t experiment, bool final
     struct members m = {.db = db, .points = e->points};
     TRY(ARRAY_NEW(m.number, e->points));
     TRY(ARRAY_NEW(m.hash, e->points));
-    TRY(database_query(db,
-                       "SELECT number, hash FROM member WHERE experiment=?1 AND finalist=?2"
-                       " ORDER BY number",
-                       take_member, &m, "ii", experiment, (int64_t)finalist));
+    TRY(database_run(db,
+                     "SELECT number, hash FROM member WHERE experiment=?1 AND finalist=?2"
+                     " ORDER BY number",
+                     take_member, &m, "ii", experiment, (int64_t)finalist));
     *n = m.n;
     *number = m.number;
     *hash = m.hash;
@@ -161,12 +155,12 @@ enum status database_sources(struct database *db, int64_t experiment,
                              void *context)
 {
     struct listener l = {tell, context};
-    return database_query(db,
-                          "SELECT version, command, host, min(finished), max(finished), count(*),"
-                          " sum(cpu_s) FROM provenance WHERE hash IN"
-                          " (SELECT hash FROM member WHERE experiment=?1)"
-                          " GROUP BY version, command, host ORDER BY 4, 2, 3",
-                          take_source, &l, "i", experiment);
+    return database_run(db,
+                        "SELECT version, command, host, min(finished), max(finished), count(*),"
+                        " sum(cpu_s) FROM provenance WHERE hash IN"
+                        " (SELECT hash FROM member WHERE experiment=?1)"
+                        " GROUP BY version, command, host ORDER BY 4, 2, 3",
+                        take_source, &l, "i", experiment);
 }
 
 /* ---- other files */
@@ -198,7 +192,7 @@ out:
 enum status database_merge(struct database *db, const char *path, size_t *added)
 {
     enum status st;
-    TRY(database_query(db, "ATTACH ?1 AS other", NULL, NULL, "t", path));
+    TRY(database_run(db, "ATTACH ?1 AS other", NULL, NULL, "t", path));
     st = database_execute(db, "BEGIN IMMEDIATE");
     if (st == STATUS_OK)
         st = database_conclude(db, copy_points(db, added));
@@ -219,5 +213,5 @@ static enum status take_finding(void *context, sqlite3_stmt *s)
 
 enum status database_check(struct database *db)
 {
-    return database_query(db, "PRAGMA integrity_check", take_finding, db, "");
+    return database_run(db, "PRAGMA integrity_check", take_finding, db, "");
 }

@@ -21,15 +21,9 @@ struct reader {
     const struct yaml_value *best_of;
 };
 
-#define FAULT(r, line, ...) fault((r)->e.path, line, __VA_ARGS__)
-static enum status fault(const char *path, size_t line, const char *fmt, const char *text)
-    __attribute__((format(printf, 3, 0)));
-static enum status fault(const char *path, size_t line, const char *fmt, const char *text)
-{
-    char what[512];
-    snprintf(what, sizeof what, fmt, text);
-    return error_set(STATUS_PARSE, "%s:%zu: %s", path, line, what);
-}
+/* STATUS_PARSE with the place. */
+#define FAULT(r, line, fmt, ...)                                                                   \
+    error_set(STATUS_PARSE, "%s:%zu: " fmt, (r)->e.path, line, __VA_ARGS__)
 
 /* A copy in the experiment's arena. */
 static enum status keep_text(struct reader *r, const char *text, const char **out)
@@ -85,8 +79,8 @@ static enum status set_label(struct reader *r, struct experiment_axis *axis, siz
 {
     for (size_t k = 0; k < i; k++)
         if (!strcmp(axis->choice[k].label, label))
-            return error_set(STATUS_PARSE, "%s:%zu: %s'%s'%s", r->e.path, line, twice, label,
-                             *twice ? "" : " a second time in this list");
+            return FAULT(r, line, "%s'%s'%s", twice, label,
+                         *twice ? "" : " a second time in this list");
     axis->choice[i].label = label;
     return STATUS_OK;
 }

@@ -85,16 +85,16 @@ static bool is_variant(const char *key)
 /* base, then ":key=value" of the keys that begin with the prefix, then "@key=value" of variants. */
 static enum status compose(struct point *p, const char *prefix, const char *base, const char **out)
 {
-    size_t length, skip = strlen(prefix);
-    char before = strchr(base, ':') ? ',' : ':', *text = NULL;
-    FILE *to = open_memstream(&text, &length);
-    if (!to)
-        return error_set(STATUS_NOMEM, "out of memory");
-    fputs(base, to);
+    enum status st;
+    struct file_text t;
+    size_t skip = strlen(prefix);
+    char before = strchr(base, ':') ? ',' : ':';
+    TRY(file_text_open(&t));
+    fputs(base, t.stream);
     for (size_t i = 0; i < p->settings; i++) {
         const struct experiment_setting *s = p->setting[i];
         if (begins(s->key, prefix) && !is_variant(s->key)) {
-            fprintf(to, "%c%s=%s", before, s->key + skip, s->value);
+            fprintf(t.stream, "%c%s=%s", before, s->key + skip, s->value);
             before = ',';
         }
     }
@@ -103,14 +103,16 @@ static enum status compose(struct point *p, const char *prefix, const char *base
         const struct experiment_setting *s = p->setting[i];
         bool change = begins(s->key, prefix) && is_variant(s->key);
         if (change || !strcmp(s->key, "devices")) {
-            fprintf(to, "%c%s=%s", before, s->key + (change ? skip : 0), s->value);
+            fprintf(t.stream, "%c%s=%s", before, s->key + (change ? skip : 0), s->value);
             before = ',';
         }
     }
-    bool full = fclose(to) != 0;
-    *out = full ? NULL : arena_text(&p->texts, text);
-    free(text);
-    return *out ? STATUS_OK : error_set(STATUS_NOMEM, "out of memory");
+    TRY(file_text_close(&t, STATUS_OK));
+    *out = arena_text(&p->texts, t.text);
+    st = *out ? STATUS_OK : STATUS_NOMEM;
+out:
+    free(t.text);
+    return st;
 }
 
 /* ---- a whole point */
@@ -245,20 +247,16 @@ out:
 
 enum status point_hash(const struct point *p, char hash[DIGEST_HEX])
 {
-    char *text = NULL;
-    size_t length;
-    FILE *to = open_memstream(&text, &length);
-    if (!to)
-        return error_set(STATUS_NOMEM, "out of memory");
-    fprintf(to, "%s\nengine=%s\n", foreline_version, point_engine(p));
+    enum status st;
+    struct file_text t;
+    TRY(file_text_open(&t));
+    fprintf(t.stream, "%s\nengine=%s\n", foreline_version, point_engine(p));
     for (size_t i = 0; i < p->settings; i++)
         if (strcmp(p->setting[i]->key, "engine") != 0)
-            fprintf(to, "%s=%s\n", p->setting[i]->key, p->setting[i]->value);
-    enum status st = put_files(p, to);
-    if (fclose(to) != 0 && st == STATUS_OK)
-        st = error_set(STATUS_NOMEM, "out of memory");
-    if (st == STATUS_OK)
-        digest_hex(text, length, hash);
-    free(text);
+            fprintf(t.stream, "%s=%s\n", p->setting[i]->key, p->setting[i]->value);
+    TRY(file_text_close(&t, put_files(p, t.stream)));
+    digest_hex(t.text, t.length, hash);
+out:
+    free(t.text);
     return st;
 }

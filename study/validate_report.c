@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/digest.h"
+#include "core/compare.h"
 #include "core/file.h"
 #include "core/units.h"
 #include "plots/plot.h"
 
-/* Text of others in a line or a cell of Markdown. */
+/* Text of others: in a line or a cell of Markdown, or between back quotes. */
 static void put_text(FILE *out, const char *text)
 {
     for (; text && *text; text++) {
@@ -21,14 +21,6 @@ static void put_text(FILE *out, const char *text)
     }
 }
 
-static void put_pair(FILE *out, const char *key, const char *value)
-{
-    fprintf(out, "| %s | ", key);
-    put_text(out, value);
-    fputs(" |\n", out);
-}
-
-/* Between back quotes. */
 static void put_code(FILE *out, const char *text)
 {
     putc('`', out);
@@ -37,10 +29,12 @@ static void put_code(FILE *out, const char *text)
     putc('`', out);
 }
 
-static void put_code_pair(FILE *out, const char *key, const char *value)
+/* A row of two cells; the second one as `put` writes it. */
+static void put_pair(FILE *out, const char *key, void (*put)(FILE *out, const char *text),
+                     const char *value)
 {
     fprintf(out, "| %s | ", key);
-    put_code(out, value);
+    put(out, value);
     fputs(" |\n", out);
 }
 
@@ -78,7 +72,7 @@ static void put_machine(FILE *out, const struct validate_setup *s)
     put_text(out, s->cpu);
     fprintf(out, ", %lld cores, %s |\n", (long long)s->cores,
             units_print(UNIT_BYTES, (double)s->memory_bytes, memory));
-    put_pair(out, "kernel", s->kernel);
+    put_pair(out, "kernel", put_text, s->kernel);
 }
 
 static void put_protocol(FILE *out, const struct validate_job *job, const struct validate_setup *s)
@@ -116,8 +110,8 @@ static void put_setup(FILE *out, const struct validate_job *job, const struct va
             job->repeats, r->steps, r->warmup);
     fprintf(out, "| seed | %llu |\n", (unsigned long long)job->seed);
     put_machine(out, s);
-    put_pair(out, "version", s->version);
-    put_code_pair(out, "command", s->command);
+    put_pair(out, "version", put_text, s->version);
+    put_pair(out, "command", put_code, s->command);
     put_protocol(out, job, s);
 }
 
@@ -125,12 +119,11 @@ static void put_foreign_setup(FILE *out, const struct validation *v, const struc
 {
     size_t runs = 0;
     for (size_t i = 0; i < v->files; i++)
-        runs += strcmp(v->m[i].engine, engine_analytic.name) != 0 &&
-                strcmp(v->m[i].engine, engine_simgrid.name) != 0;
+        runs += !engine_predicts(v->m[i].engine);
     fputs("\n## Setup\n\n| | |\n|---|---|\n", out);
     fprintf(out, "| runs | %zu measurement files, made before |\n", runs);
-    put_pair(out, "version", by->version);
-    put_code_pair(out, "command", by->command);
+    put_pair(out, "version", put_text, by->version);
+    put_pair(out, "command", put_code, by->command);
     fputs("\nThe predictions were made after the measurements, from the plan files that these name "
           "(SHA-256 compared).\n",
           out);
