@@ -39,6 +39,8 @@ static const char schema[] =
 
 /* ---- errors */
 
+/* In words that say what to do. The code of the handle is that of the last call, so it must be
+ * asked for before anything else is done with the database. */
 enum status database_failed(const struct database *db)
 {
     int code = sqlite3_errcode(db->handle);
@@ -96,7 +98,8 @@ static int bind(sqlite3_stmt *s, const char *types, va_list value)
     return code;
 }
 
-/* The statement of this text, NULL when it cannot be prepared. */
+/* The statement of this text, NULL when it cannot be prepared. Texts are compared as addresses:
+ * they are literals, or live in the handle. */
 static sqlite3_stmt *prepared(struct database *db, const char *sql)
 {
     for (size_t i = 0; i < db->statements; i++)
@@ -155,6 +158,9 @@ const char *database_text(sqlite3_stmt *s, int column)
 
 /* ---- opening */
 
+/* One process at a time may write. SQLite's own locks are taken and left with every transaction,
+ * so that two sweeps would compute the same points; this one is held while the database is open.
+ * POSIX locks end with their process, however it ends. The message names the process that has it. */
 static enum status take_lock(struct database *db)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -173,7 +179,8 @@ static enum status take_lock(struct database *db)
                      (long)lock.l_pid);
 }
 
-/* `before`, then ", " and the name of each column, with its type if `typed`, then `after`. */
+/* `before`, then ", " and the name of each column, with its type if `typed`, then `after`: schema
+ * and queries of the table of results follow from result.h. */
 static const char *list_columns(const char *before, bool typed, const char *after,
                                 char sql[DATABASE_SQL])
 {
@@ -188,7 +195,8 @@ static const char *list_columns(const char *before, bool typed, const char *afte
     return sql;
 }
 
-/* The statements about results that have all columns in them. */
+/* Columns of results are those of result.h in that order; statements that list them are written
+ * once for each handle. */
 static void write_statements(struct database *db)
 {
     list_columns("SELECT status, reason, cpu_s", false,
@@ -227,6 +235,7 @@ out:
     return st;
 }
 
+/* Other programs may hold SQLite's lock for a moment: they are waited for up to PATIENCE_MS. */
 static enum status open_handle(struct database *db, int flags)
 {
     if (sqlite3_open_v2(db->path, &db->handle, flags, NULL) != SQLITE_OK)
@@ -235,6 +244,8 @@ static enum status open_handle(struct database *db, int flags)
     return check_version(db);
 }
 
+/* The write-ahead log lets readers read while points are put; synchronous=NORMAL makes a loss of
+ * power cost the last transactions, but never the file. */
 static enum status open_file(struct database *db)
 {
     enum status st;
@@ -317,6 +328,7 @@ void database_close(struct database *db)
 
 /* ---- parts of statements */
 
+/* The wall-clock time in UTC, as ISO 8601 has it. */
 void database_now(char text[DATABASE_TIME])
 {
     time_t t = time(NULL);
@@ -324,6 +336,7 @@ void database_now(char text[DATABASE_TIME])
     strftime(text, DATABASE_TIME, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &utc));
 }
 
+/* The first error is the one to tell; a rollback that fails after it says nothing new. */
 enum status database_conclude(struct database *db, enum status st)
 {
     if (st == STATUS_OK)
@@ -379,6 +392,8 @@ enum status database_get(struct database *db, const char *hash, bool *found,
     return st;
 }
 
+/* All rows of a point, in one transaction of the caller. INSERT OR REPLACE takes the place of a
+ * point that failed before. */
 static enum status put_all(struct database *db, const char *hash,
                            const struct experiment_setting *const *setting, size_t n,
                            const struct point_result *r)

@@ -10,6 +10,8 @@
 
 /* ---- writing */
 
+/* An experiment is known by the SHA-256 of its text: the same file again is the same experiment,
+ * an edited one another, whose points are shared by their hashes. */
 enum status database_begin(struct database *db, const struct experiment *e,
                            const struct provenance *by, int64_t *experiment)
 {
@@ -27,6 +29,8 @@ out:
     return st;
 }
 
+/* Numbers of points belong to an experiment, hashes to what was computed; this table says which is
+ * which. */
 enum status database_add_members(struct database *db, int64_t experiment, bool finalist, size_t n,
                                  const size_t *number, const char (*hash)[DIGEST_HEX])
 {
@@ -44,6 +48,7 @@ enum status database_add_members(struct database *db, int64_t experiment, bool f
 
 /* ---- reading */
 
+/* By the first 16 bytes, which SQLite's file format fixes. */
 bool database_is(const char *path)
 {
     static const char magic[] = "SQLite format 3";
@@ -61,6 +66,8 @@ struct reading {
     int64_t id; /* -1: no experiment was read */
 };
 
+/* The text was checked when it was stored; values are not checked again, as a later version may
+ * know other settings. */
 static enum status take_experiment(void *context, sqlite3_stmt *s)
 {
     struct reading *r = context;
@@ -95,6 +102,7 @@ struct members {
     char (*hash)[DIGEST_HEX];
 };
 
+/* A file from elsewhere may say anything: numbers must be those of points. */
 static enum status take_member(void *context, sqlite3_stmt *s)
 {
     struct members *m = context;
@@ -165,6 +173,8 @@ enum status database_sources(struct database *db, int64_t experiment,
 
 /* ---- other files */
 
+/* Points of the attached database that are not here, or only as failures. The table `point` is
+ * copied last, because the others ask it what is here. */
 static enum status copy_points(struct database *db, size_t *added)
 {
     enum status st;
@@ -189,6 +199,8 @@ out:
     return st;
 }
 
+/* Attach, copy in one transaction, detach. The detaching must happen also when the copying fails,
+ * and its own failure leaves nothing behind that matters. */
 enum status database_merge(struct database *db, const char *path, size_t *added)
 {
     enum status st;

@@ -34,6 +34,7 @@ static enum status keep_text(struct reader *r, const char *text, const char **ou
 
 /* ---- settings */
 
+/* One more setting of a choice. The caller's check comes first, so that its message has the line. */
 static enum status add_setting(struct reader *r, struct experiment_choice *c, const char *key,
                                const struct yaml_value *v)
 {
@@ -49,6 +50,8 @@ out:
     return st;
 }
 
+/* An axis of n choices. The product of all n is the number of points, which is kept small enough
+ * for arrays of them. */
 static enum status new_axis(struct reader *r, const char *name, size_t line, size_t n,
                             struct experiment_axis **out)
 {
@@ -162,6 +165,7 @@ out:
 
 /* ---- the words that are no settings */
 
+/* A whole number; repeats and finalists are far below 10,000 whenever they make sense. */
 static enum status read_count(struct reader *r, const char *key, const struct yaml_value *v,
                               size_t *out)
 {
@@ -174,6 +178,7 @@ static enum status read_count(struct reader *r, const char *key, const struct ya
     return STATUS_OK;
 }
 
+/* best: {of: [axes], by: column}. The axes need not be read yet, so that they are looked up later. */
 static enum status read_best(struct reader *r, const struct yaml_value *v)
 {
     if (!v->is_map)
@@ -194,6 +199,7 @@ static enum status read_best(struct reader *r, const struct yaml_value *v)
     return STATUS_OK;
 }
 
+/* A word of experiments, or else a setting. */
 static enum status read_entry(struct reader *r, const struct yaml_entry *entry)
 {
     const struct yaml_value *v = &entry->value;
@@ -292,6 +298,9 @@ static enum status name_it(struct experiment *e)
     return e->name ? STATUS_OK : STATUS_NOMEM;
 }
 
+/* Settings in the order of the file, then what follows from all of them: seeds, axes that are
+ * chosen over, the name. In the end every choice of every axis is looked at once, with the first
+ * choices of the others: a key that is set by two axes shows there. */
 static enum status read_all(struct reader *r, const struct yaml_value *root)
 {
     enum status st = STATUS_OK;
@@ -358,7 +367,8 @@ void experiment_free(struct experiment *e)
 
 /* ---- points */
 
-/* How far apart the points are that differ by one choice of an axis. */
+/* Numbers of points are mixed-radix numbers with a digit for each axis, the last axis the least
+ * significant one. The stride of an axis is the weight of its digit. */
 static size_t stride(const struct experiment *e, size_t axis)
 {
     size_t n = 1;
@@ -413,6 +423,7 @@ static int by_key(const void *a, const void *b)
     return strcmp((*x)->key, (*y)->key);
 }
 
+/* Sorted by key, so that the same settings have the same hash whatever the order of the file. */
 enum status experiment_settings(const struct experiment *e, size_t point,
                                 const struct experiment_setting ***out, size_t *n)
 {

@@ -25,6 +25,7 @@ bool point_engine_runs(const char *name)
     return false;
 }
 
+/* "model.layers" begins with "model.", "model." itself does not. */
 static bool begins(const char *key, const char *prefix)
 {
     return !strncmp(key, prefix, strlen(prefix)) && key[strlen(prefix)];
@@ -61,6 +62,8 @@ static enum status check_plan(const struct point *p)
     return plan_settle(&a);
 }
 
+/* One setting at a time, with defaults for the rest: what contradicts other settings shows in
+ * point_make(). */
 enum status point_check(void *context, const char *key, const char *value)
 {
     enum status st;
@@ -75,6 +78,8 @@ out:
 
 /* ---- names */
 
+/* Changes of links and hosts of any platform stand behind "@", parameters of generated ones behind
+ * ":". */
 static bool is_variant(const char *key)
 {
     const char *dot = strrchr(key, '.');
@@ -117,6 +122,7 @@ out:
 
 /* ---- a whole point */
 
+/* All settings, in the order of their keys; then what only all of them say together. */
 static enum status set_all(struct point *p, const struct experiment *e, size_t number)
 {
     enum status st;
@@ -227,7 +233,8 @@ out:
     return st;
 }
 
-/* Contents of what is a file, for the settings say only its name. */
+/* Contents of what is a file, as the settings say only its name, and files change. A platform
+ * counts as the XML that it stands for, so that a change of a generator shows too. */
 static enum status put_files(const struct point *p, FILE *to)
 {
     enum status st = STATUS_OK;
@@ -245,6 +252,8 @@ out:
     return st;
 }
 
+/* The engine is the one that is used: finalists differ from the points that they come from in
+ * nothing else. */
 enum status point_hash(const struct point *p, char hash[DIGEST_HEX])
 {
     enum status st;

@@ -45,7 +45,7 @@ const struct result_column result_columns[] = {
 const size_t result_columns_n = sizeof result_columns / sizeof *result_columns;
 
 const char *result_column_print(const struct result_column *c, const struct point_result *r,
-                               char text[RESULT_VALUE])
+                                char text[RESULT_VALUE])
 {
     const void *at = (const char *)r + c->offset;
     switch (c->kind) {

@@ -34,7 +34,7 @@ struct point_result {
     int64_t stages, replicas, tensor_parallel, microbatches, microbatch_size; /* of the plan */
     char algorithm[RESULT_NAME], schedule[RESULT_NAME];
     char bottleneck[RESULT_REASON]; /* where the time goes, in words */
-    double cpu_s;                  /* that it took, planning included */
+    double cpu_s;                   /* that it took, planning included */
 };
 
 enum result_kind { RESULT_TEXT, RESULT_REAL, RESULT_INTEGER };
@@ -51,6 +51,6 @@ extern const size_t result_columns_n; /* without status, reason and cpu_s */
 /* A column's value as text, numbers in the shortest form that reads back equal. */
 enum { RESULT_VALUE = RESULT_REASON };
 const char *result_column_print(const struct result_column *c, const struct point_result *r,
-                               char text[RESULT_VALUE]);
+                                char text[RESULT_VALUE]);
 
 #endif

@@ -64,6 +64,8 @@ static void put_axes(const struct rows *r, size_t point, bool heading)
         put_cell(r, heading ? "plan" : rank_plan_label(e, point, plan));
 }
 
+/* Figures only where there is a prediction: 0 would be drawn as a number. The engine is always
+ * known. */
 static void put_row(const struct rows *r, size_t point, const struct point_result *result)
 {
     char text[RESULT_VALUE];
@@ -111,6 +113,8 @@ out:
     return st;
 }
 
+/* By way of the text that --export prints, so that a plot of the database and one of its export
+ * cannot differ. */
 enum status sweep_table(const struct sweep *s, bool (*keep)(const void *context, size_t point),
                         const void *context, struct table *out)
 {

@@ -72,7 +72,7 @@ static const char *engine_word(size_t i)
 #define CALIBRATE_ON (T(CALIBRATE_CPU) | T(CALIBRATE_JSON))
 #define VALIDATIONS                                                                                \
     (T(VALIDATE) | T(VALIDATE_FILES) | T(VALIDATE_EXPERIMENT) | T(VALIDATE_MEASUREMENTS))
-#define VALIDATE_ON  (T(VALIDATE) | T(VALIDATE_FILES))
+#define VALIDATE_ON (T(VALIDATE) | T(VALIDATE_FILES))
 
 enum { MOST = 10000000 };
 

@@ -26,6 +26,7 @@ static const struct list {
     {"microbatch-size", "microbatch-size", offsetof(struct arguments, size_list)},
 };
 
+/* Single quotes of YAML, in which nothing but the quote itself is special. */
 static void put_quoted(FILE *to, const char *text)
 {
     putc('\'', to);
@@ -69,6 +70,8 @@ out:
     return st;
 }
 
+/* Constraints that were not given are left out, so that the planner's defaults hold. Seeds number
+ * the repeats: the first one is that of the plan and of the order of runs. */
 static enum status put_experiment(FILE *to, const struct arguments *a, const char *const *plan,
                                   size_t plans)
 {
@@ -176,6 +179,7 @@ void validate_point_name(const struct experiment *e, size_t number, char name[VA
     }
 }
 
+/* Names are those of files, so that two points may not share one. */
 static enum status add_point(const struct validate_job *job, size_t number, struct validation *v)
 {
     enum status st = STATUS_OK;
@@ -193,6 +197,8 @@ out:
     return st;
 }
 
+/* A point is a plan: the first of the experiment's points that the running engine is asked for,
+ * seeds and other engines apart. */
 enum status validate_make_points(struct validate_job *job, struct validation *v)
 {
     enum status st;

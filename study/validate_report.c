@@ -75,6 +75,7 @@ static void put_machine(FILE *out, const struct validate_setup *s)
     put_pair(out, "kernel", put_text, s->kernel);
 }
 
+/* The order of things is what makes the comparison honest, so that it is told with its times. */
 static void put_protocol(FILE *out, const struct validate_job *job, const struct validate_setup *s)
 {
     fprintf(out,
@@ -95,6 +96,7 @@ static void put_protocol(FILE *out, const struct validate_job *job, const struct
             s->load[2]);
 }
 
+/* What was asked for, on which machine, by which command. */
 static void put_setup(FILE *out, const struct validate_job *job, const struct validate_setup *s)
 {
     const struct point_run *r = &job->run;
@@ -115,6 +117,7 @@ static void put_setup(FILE *out, const struct validate_job *job, const struct va
     put_protocol(out, job, s);
 }
 
+/* Measurement files of others: predictions come after them, and the report says so. */
 static void put_foreign_setup(FILE *out, const struct validation *v, const struct provenance *by)
 {
     size_t runs = 0;
@@ -188,7 +191,7 @@ static void put_failures(FILE *out, const struct validation *v)
     }
 }
 
-/* Equal but for their numbers? */
+/* Equal but for their numbers? Warnings of many runs differ in figures alone. */
 static bool alike(const char *a, const char *b)
 {
     for (;; a++, b++) {
@@ -216,6 +219,7 @@ static size_t count_alike(const struct validation *v, size_t i, size_t k)
     return n;
 }
 
+/* Each kind of warning once, with the file that first has it and how many more there are. */
 static void put_warnings(FILE *out, const struct validation *v)
 {
     bool any = false;
@@ -235,6 +239,7 @@ static void put_warnings(FILE *out, const struct validation *v)
         }
 }
 
+/* What the figures do not say, by what ran. */
 static void put_limits(FILE *out, const struct validate_table *t)
 {
     bool paced = false, simulated = false, emulated = false;
@@ -315,6 +320,8 @@ out:
     return st;
 }
 
+/* The table first: it is there even when pictures fail. Without gnuplot there are no pictures, and
+ * the report does not name any. */
 enum status validate_report(const struct validate_outcome *o)
 {
     enum status st;

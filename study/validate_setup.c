@@ -78,6 +78,7 @@ static enum status cpu_name(const char *machine, char **out)
     return text_copy(name, out);
 }
 
+/* What must be the same for measurements to be compared, and what a reader wants to know of them. */
 static enum status describe_machine(struct validate_setup *s)
 {
     enum status st;
@@ -223,6 +224,7 @@ out:
     return st;
 }
 
+/* Measurements of two machines must not be in one table, and predictions of two versions neither. */
 static enum status check_same(const char *path, const struct validate_setup *old,
                               const struct validate_setup *now)
 {
@@ -236,7 +238,7 @@ static enum status check_same(const char *path, const struct validate_setup *old
     return STATUS_OK;
 }
 
-/* What is begun now. */
+/* What is begun now: the request, the machine, the time. */
 static enum status describe(const struct validate_job *job, const struct validation *v,
                             struct validate_setup *s)
 {
@@ -252,6 +254,7 @@ out:
     return st;
 }
 
+/* The experiment is written before grid.json, whose presence says that both are there. */
 enum status validate_open(const struct validate_job *job, const struct validation *v,
                           struct validate_setup *out)
 {
@@ -282,6 +285,8 @@ out:
 
 static const char runs_heading[] = "# began_utc\trun\tplan\trepeat\tload_1min\tresult\n";
 
+/* A line at the end of runs.tsv, in one write. Control characters of messages become blanks, or
+ * lines would not be lines. */
 enum status validate_log(const char *directory, const char *fmt, ...)
 {
     enum status st;
