@@ -168,8 +168,7 @@ static enum status default_platform(const struct objective_request *r,
 /* The plan of `result` as a->output. The model that it names is what simulate and run read. */
 static enum status write_plan(const struct arguments *a, const struct objective *o,
                               const struct objective_request *r,
-                              const struct objective_result *result,
-                              const struct provenance *by)
+                              const struct objective_result *result, const struct provenance *by)
 {
     enum status st;
     struct model m = {0};
