@@ -27,7 +27,7 @@ grep -q rank1 out || fail "no rank1 in $(cat out)"
 "$bin/foreline" simulate p.json >out 2>&1 || fail "$(cat out)"
 status=0
 "$bin/foreline" calibrate --ranks 0 >out 2>&1 || status=$?
-[ $status = 1 ] || fail "--ranks 0: exit $status"
+[ $status = 2 ] || fail "--ranks 0: exit $status"
 status=0
 "$bin/foreline" calibrate --device abacus >out 2>&1 || status=$?
 [ $status = 2 ] || fail "--device abacus: exit $status"
