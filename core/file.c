@@ -148,3 +148,17 @@ void file_discard(struct file_out *out)
     free(out->path);
     *out = (struct file_out){0};
 }
+
+enum status file_text_open(struct file_text *out)
+{
+    *out = (struct file_text){0};
+    out->stream = open_memstream(&out->text, &out->length);
+    return out->stream ? STATUS_OK : error_set(STATUS_NOMEM, "out of memory");
+}
+
+enum status file_text_close(struct file_text *out, enum status st)
+{
+    bool lost = fclose(out->stream) != 0;
+    out->stream = NULL;
+    return lost && st == STATUS_OK ? error_set(STATUS_NOMEM, "out of memory") : st;
+}

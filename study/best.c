@@ -22,7 +22,8 @@ static void print_score(const struct experiment *e, double score, char text[BEST
         snprintf(text, BEST_CELL, "%.4g", e->fewest_seconds ? -score : score);
 }
 
-/* How much the second best is behind. */
+/* How much the best is ahead of the second best: of rates their ratio, of times the inverse one,
+ * less 1. */
 static void print_margin(const struct experiment *e, const double *score, const size_t *best,
                          size_t scored, char text[BEST_CELL])
 {
@@ -34,6 +35,9 @@ static void print_margin(const struct experiment *e, const double *score, const 
     snprintf(text, BEST_CELL, "%.1f %%", 100 * (ahead - 1));
 }
 
+/* A row: the group, its best choice, scores by both engines, margin, and in words where the time
+ * goes, or why there is no best. A change is another choice than that of the row above, where the
+ * row above differs only along the axis that changes are sought along. */
 static enum status fill_row(struct best *b, size_t group, struct best_table *t, size_t row)
 {
     enum status st;
@@ -71,7 +75,7 @@ out:
     return st;
 }
 
-/* Names of columns, of which numbers stand to the right; how many there are. */
+/* Names of columns, of which numbers stand to the right; returns how many there are. */
 static size_t fill_heading(const struct sweep *s, char (*cell)[BEST_CELL], bool *right)
 {
     const struct experiment *e = &s->e;
@@ -137,6 +141,7 @@ void best_table_free(struct best_table *t)
     *t = (struct best_table){0};
 }
 
+/* Columns as wide as their widest cell, two blanks between them. */
 enum status best_print(const struct sweep *s, FILE *to)
 {
     enum status st;

@@ -2,6 +2,7 @@
  * about them, follow from the table of result.h. */
 #include "study/database.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -17,7 +18,7 @@
 #include "core/text.h"
 #include "study/database_handle.h"
 
-enum { PATIENCE_MS = 10000, SQL = 4096 };
+enum { PATIENCE_MS = 10000 };
 
 static const char schema[] =
     "CREATE TABLE IF NOT EXISTS experiment("
@@ -38,6 +39,8 @@ static const char schema[] =
 
 /* ---- errors */
 
+/* In words that say what to do. The code of the handle is that of the last call, so it must be
+ * asked for before anything else is done with the database. */
 enum status database_failed(const struct database *db)
 {
     int code = sqlite3_errcode(db->handle);
@@ -64,61 +67,78 @@ enum status database_execute(struct database *db, const char *sql)
 
 /* ---- statements */
 
-static void bind_text(sqlite3_stmt *s, int at, const char *text)
+static int bind_text(sqlite3_stmt *s, int at, const char *text)
 {
-    (void)sqlite3_bind_text(s, at, text, -1, SQLITE_TRANSIENT); /* a failure shows in the step */
+    return sqlite3_bind_text(s, at, text, -1, SQLITE_TRANSIENT);
 }
 
-static void bind(sqlite3_stmt *s, const char *types, va_list value)
+static int bind_result(sqlite3_stmt *s, int first, const struct point_result *r)
 {
-    for (int at = 1; *types; types++, at++)
-        if (*types == 't')
-            bind_text(s, at, va_arg(value, const char *));
-        else if (*types == 'd')
-            sqlite3_bind_double(s, at, va_arg(value, double));
-        else
-            sqlite3_bind_int64(s, at, va_arg(value, int64_t));
+    int code = SQLITE_OK;
+    for (size_t i = 0; i < result_columns_n && code == SQLITE_OK; i++) {
+        const struct result_column *c = &result_columns[i];
+        const void *at = (const char *)r + c->offset;
+        code = c->kind == RESULT_TEXT ? bind_text(s, (int)i + first, at)
+               : c->kind == RESULT_REAL
+                   ? sqlite3_bind_double(s, (int)i + first, *(const double *)at)
+                   : sqlite3_bind_int64(s, (int)i + first, *(const int64_t *)at);
+    }
+    return code;
 }
 
-static enum status finish(struct database *db, sqlite3_stmt *s)
+/* Parameters from the first one on; SQLite's code. */
+static int bind(sqlite3_stmt *s, const char *types, va_list value)
 {
-    enum status st = sqlite3_step(s) == SQLITE_DONE ? STATUS_OK : database_failed(db);
+    int code = SQLITE_OK;
+    for (int at = 1; *types && code == SQLITE_OK; types++, at++)
+        code = *types == 't'   ? bind_text(s, at, va_arg(value, const char *))
+               : *types == 'd' ? sqlite3_bind_double(s, at, va_arg(value, double))
+               : *types == 'i' ? sqlite3_bind_int64(s, at, va_arg(value, int64_t))
+                               : bind_result(s, at, va_arg(value, const struct point_result *));
+    return code;
+}
+
+/* The statement of this text, NULL when it cannot be prepared. Texts are compared as addresses:
+ * they are literals, or live in the handle. */
+static sqlite3_stmt *prepared(struct database *db, const char *sql)
+{
+    for (size_t i = 0; i < db->statements; i++)
+        if (db->statement[i].sql == sql)
+            return db->statement[i].statement;
+    struct database_statement *new = &db->statement[db->statements];
+    assert(db->statements < DATABASE_STATEMENTS);
+    if (sqlite3_prepare_v3(db->handle, sql, -1, SQLITE_PREPARE_PERSISTENT, &new->statement, NULL))
+        return NULL;
+    new->sql = sql;
+    db->statements++;
+    return new->statement;
+}
+
+enum status database_run(struct database *db, const char *sql,
+                         enum status (*row)(void *context, sqlite3_stmt *s), void *context,
+                         const char *types, ...)
+{
+    enum status st = STATUS_OK;
+    va_list value;
+    int code;
+    sqlite3_stmt *s = prepared(db, sql);
+    if (!s)
+        return database_failed(db);
+    va_start(value, types);
+    code = bind(s, types, value);
+    va_end(value);
+    if (code != SQLITE_OK)
+        st = database_failed(db);
+    while (st == STATUS_OK && (code = sqlite3_step(s)) == SQLITE_ROW)
+        st = row ? row(context, s) : STATUS_OK;
+    if (st == STATUS_OK && code != SQLITE_DONE)
+        st = database_failed(db);
     sqlite3_reset(s);
     sqlite3_clear_bindings(s);
     return st;
 }
 
-enum status database_run(struct database *db, enum database_statement which, const char *types, ...)
-{
-    va_list value;
-    va_start(value, types);
-    bind(db->statement[which], types, value);
-    va_end(value);
-    return finish(db, db->statement[which]);
-}
-
-enum status database_query(struct database *db, const char *sql,
-                           enum status (*row)(void *context, sqlite3_stmt *s), void *context,
-                           const char *types, ...)
-{
-    enum status st = STATUS_OK;
-    sqlite3_stmt *s = NULL;
-    va_list value;
-    if (sqlite3_prepare_v2(db->handle, sql, -1, &s, NULL) != SQLITE_OK)
-        return database_failed(db);
-    va_start(value, types);
-    bind(s, types, value);
-    va_end(value);
-    int code;
-    while ((code = sqlite3_step(s)) == SQLITE_ROW && st == STATUS_OK)
-        st = row ? row(context, s) : STATUS_OK;
-    if (st == STATUS_OK && code != SQLITE_DONE)
-        st = database_failed(db);
-    sqlite3_finalize(s);
-    return st;
-}
-
-static enum status take_number(void *context, sqlite3_stmt *s)
+enum status database_number(void *context, sqlite3_stmt *s)
 {
     *(int64_t *)context = sqlite3_column_int64(s, 0);
     return STATUS_OK;
@@ -127,7 +147,7 @@ static enum status take_number(void *context, sqlite3_stmt *s)
 enum status database_ask(struct database *db, const char *sql, int64_t *out)
 {
     *out = -1;
-    return database_query(db, sql, take_number, out, "");
+    return database_run(db, sql, database_number, out, "");
 }
 
 const char *database_text(sqlite3_stmt *s, int column)
@@ -138,6 +158,9 @@ const char *database_text(sqlite3_stmt *s, int column)
 
 /* ---- opening */
 
+/* One process at a time may write. SQLite's own locks are taken and left with every transaction,
+ * so that two sweeps would compute the same points; this one is held while the database is open.
+ * POSIX locks end with their process, however it ends. The message names the process that has it. */
 static enum status take_lock(struct database *db)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -156,33 +179,34 @@ static enum status take_lock(struct database *db)
                      (long)lock.l_pid);
 }
 
-/* before, then for each column between and its name or number, then after. */
-static const char *list_columns(const char *before, const char *between, bool names,
-                                const char *after, char sql[SQL])
+/* `before`, then ", " and the name of each column, with its type if `typed`, then `after`: schema
+ * and queries of the table of results follow from result.h. */
+static const char *list_columns(const char *before, bool typed, const char *after,
+                                char sql[DATABASE_SQL])
 {
-    static const char *const types[] = {
-        [RESULT_TEXT] = "TEXT", [RESULT_REAL] = "REAL", [RESULT_INTEGER] = "INTEGER"};
-    size_t n = (size_t)snprintf(sql, SQL, "%s", before);
-    bool create = !strncmp(before, "CREATE", 6);
-    for (size_t i = 0; i < result_columns_n; i++) {
-        const struct result_column *c = &result_columns[i];
-        if (names)
-            n += (size_t)snprintf(sql + n, SQL - n, "%s%s%s%s%s", between, c->name,
-                                  create ? " " : "", create ? types[c->kind] : "",
-                                  create ? " NOT NULL" : "");
-        else
-            n += (size_t)snprintf(sql + n, SQL - n, "%s?%zu", between, i + 2);
-    }
-    snprintf(sql + n, SQL - n, "%s", after);
+    static const char *const types[] = {[RESULT_TEXT] = " TEXT NOT NULL",
+                                        [RESULT_REAL] = " REAL NOT NULL",
+                                        [RESULT_INTEGER] = " INTEGER NOT NULL"};
+    size_t n = (size_t)snprintf(sql, DATABASE_SQL, "%s", before);
+    for (size_t i = 0; i < result_columns_n; i++)
+        n += (size_t)snprintf(sql + n, DATABASE_SQL - n, ", %s%s", result_columns[i].name,
+                              typed ? types[result_columns[i].kind] : "");
+    snprintf(sql + n, DATABASE_SQL - n, "%s", after);
     return sql;
 }
 
-static enum status create_result(struct database *db)
+/* Columns of results are those of result.h in that order; statements that list them are written
+ * once for each handle. */
+static void write_statements(struct database *db)
 {
-    char sql[SQL];
-    return database_execute(db,
-                            list_columns("CREATE TABLE IF NOT EXISTS result(hash TEXT PRIMARY KEY",
-                                         ", ", true, ") WITHOUT ROWID", sql));
+    list_columns("SELECT status, reason, cpu_s", false,
+                 " FROM point LEFT JOIN result USING(hash) LEFT JOIN provenance USING(hash)"
+                 " WHERE hash=?1",
+                 db->get);
+    size_t n = (size_t)snprintf(db->put, sizeof db->put, "INSERT OR REPLACE INTO result VALUES(?1");
+    for (size_t i = 0; i < result_columns_n; i++)
+        n += (size_t)snprintf(db->put + n, sizeof db->put - n, ",?%zu", i + 2);
+    snprintf(db->put + n, sizeof db->put - n, ")");
 }
 
 /* Is it empty, or ours? */
@@ -211,46 +235,7 @@ out:
     return st;
 }
 
-static enum status prepare(struct database *db, enum database_statement which, const char *sql)
-{
-    int code = sqlite3_prepare_v3(db->handle, sql, -1, SQLITE_PREPARE_PERSISTENT,
-                                  &db->statement[which], NULL);
-    return code == SQLITE_OK ? STATUS_OK : database_failed(db);
-}
-
-static enum status prepare_get(struct database *db)
-{
-    char sql[SQL];
-    return prepare(
-        db, DATABASE_GET,
-        list_columns("SELECT status, reason, cpu_s", ", ", true,
-                     " FROM point LEFT JOIN result USING(hash) LEFT JOIN provenance USING(hash)"
-                     " WHERE hash=?1",
-                     sql));
-}
-
-static enum status prepare_all(struct database *db)
-{
-    static const struct {
-        enum database_statement which;
-        const char *sql;
-    } put[] = {
-        {DATABASE_PUT_POINT, "INSERT OR REPLACE INTO point VALUES(?1,?2,?3)"},
-        {DATABASE_PUT_PARAMETER, "INSERT OR REPLACE INTO parameter VALUES(?1,?2,?3)"},
-        {DATABASE_PUT_PROVENANCE, "INSERT OR REPLACE INTO provenance VALUES(?1,?2,?3,?4,?5,?6,?7)"},
-        {DATABASE_ADD_MEMBER, "INSERT OR REPLACE INTO member VALUES(?1,?2,?3,?4)"},
-    };
-    enum status st;
-    char sql[SQL];
-    TRY(prepare_get(db));
-    TRY(prepare(db, DATABASE_PUT_RESULT,
-                list_columns("INSERT OR REPLACE INTO result VALUES(?1", ",", false, ")", sql)));
-    for (size_t i = 0; i < sizeof put / sizeof *put; i++)
-        TRY(prepare(db, put[i].which, put[i].sql));
-out:
-    return st;
-}
-
+/* Other programs may hold SQLite's lock for a moment: they are waited for up to PATIENCE_MS. */
 static enum status open_handle(struct database *db, int flags)
 {
     if (sqlite3_open_v2(db->path, &db->handle, flags, NULL) != SQLITE_OK)
@@ -259,10 +244,13 @@ static enum status open_handle(struct database *db, int flags)
     return check_version(db);
 }
 
+/* The write-ahead log lets readers read while points are put; synchronous=NORMAL makes a loss of
+ * power cost the last transactions, but never the file. */
 static enum status open_file(struct database *db)
 {
     enum status st;
     struct stat s;
+    char sql[DATABASE_SQL];
     if (stat(db->path, &s) == 0 && !S_ISREG(s.st_mode))
         return error_set(STATUS_IO, "%s: not a regular file", db->path);
     if (access(db->path, F_OK) == 0 && access(db->path, W_OK) != 0)
@@ -272,9 +260,9 @@ static enum status open_file(struct database *db)
     TRY(database_execute(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"));
     TRY(database_execute(db, "BEGIN IMMEDIATE"));
     TRY(database_execute(db, schema));
-    TRY(create_result(db));
+    TRY(database_execute(db, list_columns("CREATE TABLE IF NOT EXISTS result(hash TEXT PRIMARY KEY",
+                                          true, ") WITHOUT ROWID", sql)));
     TRY(database_execute(db, "COMMIT"));
-    TRY(prepare_all(db));
 out:
     return st;
 }
@@ -282,16 +270,12 @@ out:
 /* Without a lock: it may be written meanwhile. */
 static enum status open_to_read(struct database *db)
 {
-    enum status st;
     struct stat s;
     if (stat(db->path, &s) != 0)
         return error_set(STATUS_IO, "%s: %s", db->path, strerror(errno));
     if (!S_ISREG(s.st_mode))
         return error_set(STATUS_IO, "%s: not a regular file", db->path);
-    TRY(open_handle(db, SQLITE_OPEN_READONLY));
-    TRY(prepare_get(db));
-out:
-    return st;
+    return open_handle(db, SQLITE_OPEN_READONLY);
 }
 
 static enum status open_database(const char *path, enum status (*how)(struct database *db),
@@ -307,6 +291,7 @@ static enum status open_database(const char *path, enum status (*how)(struct dat
     TRY(text_copy(path, &db->path));
     if (gethostname(db->host, sizeof db->host - 1) != 0)
         snprintf(db->host, sizeof db->host, "unknown");
+    write_statements(db);
     TRY(how(db));
     *out = db;
     db = NULL;
@@ -329,8 +314,8 @@ void database_close(struct database *db)
 {
     if (!db)
         return;
-    for (size_t i = 0; i < DATABASE_STATEMENTS; i++)
-        sqlite3_finalize(db->statement[i]);
+    for (size_t i = 0; i < db->statements; i++)
+        sqlite3_finalize(db->statement[i].statement);
     sqlite3_close(db->handle);
     if (db->lock >= 0) {
         unlink(db->lock_path); /* still locked: nobody else has it */
@@ -343,6 +328,7 @@ void database_close(struct database *db)
 
 /* ---- parts of statements */
 
+/* The wall-clock time in UTC, as ISO 8601 has it. */
 void database_now(char text[DATABASE_TIME])
 {
     time_t t = time(NULL);
@@ -350,6 +336,7 @@ void database_now(char text[DATABASE_TIME])
     strftime(text, DATABASE_TIME, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &utc));
 }
 
+/* The first error is the one to tell; a rollback that fails after it says nothing new. */
 enum status database_conclude(struct database *db, enum status st)
 {
     if (st == STATUS_OK)
@@ -361,16 +348,23 @@ enum status database_conclude(struct database *db, enum status st)
 
 /* ---- points */
 
-/* From a row of DATABASE_GET. */
-static enum status read_result(struct database *db, sqlite3_stmt *s, struct point_result *out)
+/* What a row of db->get says. */
+struct lookup {
+    const struct database *db;
+    struct point_result *out;
+    bool found;
+};
+
+static enum status take_result(void *context, sqlite3_stmt *s)
 {
+    struct lookup *l = context;
     struct point_result r = {0};
     const char *status = database_text(s, 0);
     size_t k = 0;
     while (k < POINT_STATUSES && strcmp(point_status_names[k], status) != 0)
         k++;
     if (k == POINT_STATUSES)
-        return error_set(STATUS_IO, "%s: a point has status '%s'", db->path, status);
+        return error_set(STATUS_IO, "%s: a point has status '%s'", l->db->path, status);
     r.status = (enum point_status)k;
     snprintf(r.reason, sizeof r.reason, "%s", database_text(s, 1));
     r.cpu_s = sqlite3_column_double(s, 2);
@@ -384,41 +378,22 @@ static enum status read_result(struct database *db, sqlite3_stmt *s, struct poin
         else
             *(int64_t *)at = sqlite3_column_int64(s, (int)i + 3);
     }
-    *out = r;
+    *l->out = r;
+    l->found = true;
     return STATUS_OK;
 }
 
 enum status database_get(struct database *db, const char *hash, bool *found,
                          struct point_result *out)
 {
-    sqlite3_stmt *s = db->statement[DATABASE_GET];
-    bind_text(s, 1, hash);
-    int code = sqlite3_step(s);
-    enum status st = code == SQLITE_ROW    ? read_result(db, s, out)
-                     : code == SQLITE_DONE ? STATUS_OK
-                                           : database_failed(db);
-    *found = code == SQLITE_ROW;
-    sqlite3_reset(s);
+    struct lookup l = {.db = db, .out = out};
+    enum status st = database_run(db, db->get, take_result, &l, "t", hash);
+    *found = l.found;
     return st;
 }
 
-static enum status put_result(struct database *db, const char *hash, const struct point_result *r)
-{
-    sqlite3_stmt *s = db->statement[DATABASE_PUT_RESULT];
-    bind_text(s, 1, hash);
-    for (size_t i = 0; i < result_columns_n; i++) {
-        const struct result_column *c = &result_columns[i];
-        const void *at = (const char *)r + c->offset;
-        if (c->kind == RESULT_TEXT)
-            bind_text(s, (int)i + 2, at);
-        else if (c->kind == RESULT_REAL)
-            sqlite3_bind_double(s, (int)i + 2, *(const double *)at);
-        else
-            sqlite3_bind_int64(s, (int)i + 2, *(const int64_t *)at);
-    }
-    return finish(db, s);
-}
-
+/* All rows of a point, in one transaction of the caller. INSERT OR REPLACE takes the place of a
+ * point that failed before. */
 static enum status put_all(struct database *db, const char *hash,
                            const struct experiment_setting *const *setting, size_t n,
                            const struct point_result *r)
@@ -426,14 +401,15 @@ static enum status put_all(struct database *db, const char *hash,
     enum status st;
     char finished[DATABASE_TIME];
     database_now(finished);
-    TRY(database_run(db, DATABASE_PUT_POINT, "ttt", hash, point_status_names[r->status],
-                     r->reason));
+    TRY(database_run(db, "INSERT OR REPLACE INTO point VALUES(?1,?2,?3)", NULL, NULL, "ttt", hash,
+                     point_status_names[r->status], r->reason));
     for (size_t i = 0; i < n; i++)
-        TRY(database_run(db, DATABASE_PUT_PARAMETER, "ttt", hash, setting[i]->key,
-                         setting[i]->value));
-    TRY(put_result(db, hash, r));
-    TRY(database_run(db, DATABASE_PUT_PROVENANCE, "ttttitd", hash, db->by->version, db->by->command,
-                     db->host, (int64_t)getpid(), finished, r->cpu_s));
+        TRY(database_run(db, "INSERT OR REPLACE INTO parameter VALUES(?1,?2,?3)", NULL, NULL, "ttt",
+                         hash, setting[i]->key, setting[i]->value));
+    TRY(database_run(db, db->put, NULL, NULL, "tr", hash, r));
+    TRY(database_run(db, "INSERT OR REPLACE INTO provenance VALUES(?1,?2,?3,?4,?5,?6,?7)", NULL,
+                     NULL, "ttttitd", hash, db->by->version, db->by->command, db->host,
+                     (int64_t)getpid(), finished, r->cpu_s));
 out:
     return st;
 }

@@ -10,29 +10,27 @@
 
 /* ---- writing */
 
-static enum status take_id(void *context, sqlite3_stmt *s)
-{
-    *(int64_t *)context = sqlite3_column_int64(s, 0);
-    return STATUS_OK;
-}
-
+/* An experiment is known by the SHA-256 of its text: the same file again is the same experiment,
+ * an edited one another, whose points are shared by their hashes. */
 enum status database_begin(struct database *db, const struct experiment *e,
                            const struct provenance *by, int64_t *experiment)
 {
     enum status st;
     char started[DATABASE_TIME];
     database_now(started);
-    TRY(database_query(db,
-                       "INSERT OR IGNORE INTO experiment(name, sha256, path, text, started)"
-                       " VALUES(?1,?2,?3,?4,?5)",
-                       NULL, NULL, "ttttt", e->name, e->sha256, e->path, e->text, started));
-    TRY(database_query(db, "SELECT id FROM experiment WHERE sha256=?1", take_id, experiment, "t",
-                       e->sha256));
+    TRY(database_run(db,
+                     "INSERT OR IGNORE INTO experiment(name, sha256, path, text, started)"
+                     " VALUES(?1,?2,?3,?4,?5)",
+                     NULL, NULL, "ttttt", e->name, e->sha256, e->path, e->text, started));
+    TRY(database_run(db, "SELECT id FROM experiment WHERE sha256=?1", database_number, experiment,
+                     "t", e->sha256));
     db->by = by;
 out:
     return st;
 }
 
+/* Numbers of points belong to an experiment, hashes to what was computed; this table says which is
+ * which. */
 enum status database_add_members(struct database *db, int64_t experiment, bool finalist, size_t n,
                                  const size_t *number, const char (*hash)[DIGEST_HEX])
 {
@@ -40,16 +38,17 @@ enum status database_add_members(struct database *db, int64_t experiment, bool f
     if (st != STATUS_OK)
         return st;
     if (finalist) /* who is one may have changed */
-        st = database_query(db, "DELETE FROM member WHERE experiment=?1 AND finalist=1", NULL, NULL,
-                            "i", experiment);
+        st = database_run(db, "DELETE FROM member WHERE experiment=?1 AND finalist=1", NULL, NULL,
+                          "i", experiment);
     for (size_t i = 0; i < n && st == STATUS_OK; i++)
-        st = database_run(db, DATABASE_ADD_MEMBER, "iiit", experiment, (int64_t)number[i],
-                          (int64_t)finalist, hash[i]);
+        st = database_run(db, "INSERT OR REPLACE INTO member VALUES(?1,?2,?3,?4)", NULL, NULL,
+                          "iiit", experiment, (int64_t)number[i], (int64_t)finalist, hash[i]);
     return database_conclude(db, st);
 }
 
 /* ---- reading */
 
+/* By the first 16 bytes, which SQLite's file format fixes. */
 bool database_is(const char *path)
 {
     static const char magic[] = "SQLite format 3";
@@ -67,6 +66,8 @@ struct reading {
     int64_t id; /* -1: no experiment was read */
 };
 
+/* The text was checked when it was stored; values are not checked again, as a later version may
+ * know other settings. */
 static enum status take_experiment(void *context, sqlite3_stmt *s)
 {
     struct reading *r = context;
@@ -79,8 +80,8 @@ enum status database_experiment(struct database *db, struct experiment *out, int
 {
     struct reading r = {.id = -1};
     enum status st =
-        database_query(db, "SELECT id, path, text FROM experiment ORDER BY id DESC LIMIT 1",
-                       take_experiment, &r, "");
+        database_run(db, "SELECT id, path, text FROM experiment ORDER BY id DESC LIMIT 1",
+                     take_experiment, &r, "");
     if (st == STATUS_PARSE)
         return error_context(STATUS_IO, "%s", db->path);
     if (st == STATUS_OK && r.id < 0)
@@ -101,6 +102,7 @@ struct members {
     char (*hash)[DIGEST_HEX];
 };
 
+/* A file from elsewhere may say anything: numbers must be those of points. */
 static enum status take_member(void *context, sqlite3_stmt *s)
 {
     struct members *m = context;
@@ -121,10 +123,10 @@ enum status database_members(struct database *db, int64_t experiment, bool final
     struct members m = {.db = db, .points = e->points};
     TRY(ARRAY_NEW(m.number, e->points));
     TRY(ARRAY_NEW(m.hash, e->points));
-    TRY(database_query(db,
-                       "SELECT number, hash FROM member WHERE experiment=?1 AND finalist=?2"
-                       " ORDER BY number",
-                       take_member, &m, "ii", experiment, (int64_t)finalist));
+    TRY(database_run(db,
+                     "SELECT number, hash FROM member WHERE experiment=?1 AND finalist=?2"
+                     " ORDER BY number",
+                     take_member, &m, "ii", experiment, (int64_t)finalist));
     *n = m.n;
     *number = m.number;
     *hash = m.hash;
@@ -161,16 +163,18 @@ enum status database_sources(struct database *db, int64_t experiment,
                              void *context)
 {
     struct listener l = {tell, context};
-    return database_query(db,
-                          "SELECT version, command, host, min(finished), max(finished), count(*),"
-                          " sum(cpu_s) FROM provenance WHERE hash IN"
-                          " (SELECT hash FROM member WHERE experiment=?1)"
-                          " GROUP BY version, command, host ORDER BY 4, 2, 3",
-                          take_source, &l, "i", experiment);
+    return database_run(db,
+                        "SELECT version, command, host, min(finished), max(finished), count(*),"
+                        " sum(cpu_s) FROM provenance WHERE hash IN"
+                        " (SELECT hash FROM member WHERE experiment=?1)"
+                        " GROUP BY version, command, host ORDER BY 4, 2, 3",
+                        take_source, &l, "i", experiment);
 }
 
 /* ---- other files */
 
+/* Points of the attached database that are not here, or only as failures. The table `point` is
+ * copied last, because the others ask it what is here. */
 static enum status copy_points(struct database *db, size_t *added)
 {
     enum status st;
@@ -195,10 +199,12 @@ out:
     return st;
 }
 
+/* Attach, copy in one transaction, detach. The detaching must happen also when the copying fails,
+ * and its own failure leaves nothing behind that matters. */
 enum status database_merge(struct database *db, const char *path, size_t *added)
 {
     enum status st;
-    TRY(database_query(db, "ATTACH ?1 AS other", NULL, NULL, "t", path));
+    TRY(database_run(db, "ATTACH ?1 AS other", NULL, NULL, "t", path));
     st = database_execute(db, "BEGIN IMMEDIATE");
     if (st == STATUS_OK)
         st = database_conclude(db, copy_points(db, added));
@@ -219,5 +225,5 @@ static enum status take_finding(void *context, sqlite3_stmt *s)
 
 enum status database_check(struct database *db)
 {
-    return database_query(db, "PRAGMA integrity_check", take_finding, db, "");
+    return database_run(db, "PRAGMA integrity_check", take_finding, db, "");
 }

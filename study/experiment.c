@@ -21,15 +21,9 @@ struct reader {
     const struct yaml_value *best_of;
 };
 
-#define FAULT(r, line, ...) fault((r)->e.path, line, __VA_ARGS__)
-static enum status fault(const char *path, size_t line, const char *fmt, const char *text)
-    __attribute__((format(printf, 3, 0)));
-static enum status fault(const char *path, size_t line, const char *fmt, const char *text)
-{
-    char what[512];
-    snprintf(what, sizeof what, fmt, text);
-    return error_set(STATUS_PARSE, "%s:%zu: %s", path, line, what);
-}
+/* STATUS_PARSE with the place. */
+#define FAULT(r, line, fmt, ...)                                                                   \
+    error_set(STATUS_PARSE, "%s:%zu: " fmt, (r)->e.path, line, __VA_ARGS__)
 
 /* A copy in the experiment's arena. */
 static enum status keep_text(struct reader *r, const char *text, const char **out)
@@ -40,6 +34,7 @@ static enum status keep_text(struct reader *r, const char *text, const char **ou
 
 /* ---- settings */
 
+/* One more setting of a choice. The caller's check comes first, so that its message has the line. */
 static enum status add_setting(struct reader *r, struct experiment_choice *c, const char *key,
                                const struct yaml_value *v)
 {
@@ -55,6 +50,8 @@ out:
     return st;
 }
 
+/* An axis of n choices. The product of all n is the number of points, which is kept small enough
+ * for arrays of them. */
 static enum status new_axis(struct reader *r, const char *name, size_t line, size_t n,
                             struct experiment_axis **out)
 {
@@ -85,8 +82,8 @@ static enum status set_label(struct reader *r, struct experiment_axis *axis, siz
 {
     for (size_t k = 0; k < i; k++)
         if (!strcmp(axis->choice[k].label, label))
-            return error_set(STATUS_PARSE, "%s:%zu: %s'%s'%s", r->e.path, line, twice, label,
-                             *twice ? "" : " a second time in this list");
+            return FAULT(r, line, "%s'%s'%s", twice, label,
+                         *twice ? "" : " a second time in this list");
     axis->choice[i].label = label;
     return STATUS_OK;
 }
@@ -168,6 +165,7 @@ out:
 
 /* ---- the words that are no settings */
 
+/* A whole number; repeats and finalists are far below 10,000 whenever they make sense. */
 static enum status read_count(struct reader *r, const char *key, const struct yaml_value *v,
                               size_t *out)
 {
@@ -180,6 +178,7 @@ static enum status read_count(struct reader *r, const char *key, const struct ya
     return STATUS_OK;
 }
 
+/* best: {of: [axes], by: column}. The axes need not be read yet, so that they are looked up later. */
 static enum status read_best(struct reader *r, const struct yaml_value *v)
 {
     if (!v->is_map)
@@ -200,6 +199,7 @@ static enum status read_best(struct reader *r, const struct yaml_value *v)
     return STATUS_OK;
 }
 
+/* A word of experiments, or else a setting. */
 static enum status read_entry(struct reader *r, const struct yaml_entry *entry)
 {
     const struct yaml_value *v = &entry->value;
@@ -298,6 +298,9 @@ static enum status name_it(struct experiment *e)
     return e->name ? STATUS_OK : STATUS_NOMEM;
 }
 
+/* Settings in the order of the file, then what follows from all of them: seeds, axes that are
+ * chosen over, the name. In the end every choice of every axis is looked at once, with the first
+ * choices of the others: a key that is set by two axes shows there. */
 static enum status read_all(struct reader *r, const struct yaml_value *root)
 {
     enum status st = STATUS_OK;
@@ -364,7 +367,8 @@ void experiment_free(struct experiment *e)
 
 /* ---- points */
 
-/* How far apart the points are that differ by one choice of an axis. */
+/* Numbers of points are mixed-radix numbers with a digit for each axis, the last axis the least
+ * significant one. The stride of an axis is the weight of its digit. */
 static size_t stride(const struct experiment *e, size_t axis)
 {
     size_t n = 1;
@@ -419,6 +423,7 @@ static int by_key(const void *a, const void *b)
     return strcmp((*x)->key, (*y)->key);
 }
 
+/* Sorted by key, so that the same settings have the same hash whatever the order of the file. */
 enum status experiment_settings(const struct experiment *e, size_t point,
                                 const struct experiment_setting ***out, size_t *n)
 {

@@ -25,6 +25,7 @@ bool point_engine_runs(const char *name)
     return false;
 }
 
+/* "model.layers" begins with "model.", "model." itself does not. */
 static bool begins(const char *key, const char *prefix)
 {
     return !strncmp(key, prefix, strlen(prefix)) && key[strlen(prefix)];
@@ -56,11 +57,13 @@ static enum status check_plan(const struct point *p)
 {
     const struct partition_algorithm *known;
     struct arguments a = p->a; /* the check may change it */
-    if (strcmp(a.algorithm, "auto") != 0 && partition_find(a.algorithm, &known) != STATUS_OK)
-        return error_context(STATUS_USAGE, "plan.algorithm (besides auto)");
+    if (partition_find(a.algorithm, &known) != STATUS_OK)
+        return error_context(STATUS_USAGE, "plan.algorithm");
     return plan_settle(&a);
 }
 
+/* One setting at a time, with defaults for the rest: what contradicts other settings shows in
+ * point_make(). */
 enum status point_check(void *context, const char *key, const char *value)
 {
     enum status st;
@@ -75,6 +78,8 @@ out:
 
 /* ---- names */
 
+/* Changes of links and hosts of any platform stand behind "@", parameters of generated ones behind
+ * ":". */
 static bool is_variant(const char *key)
 {
     const char *dot = strrchr(key, '.');
@@ -85,16 +90,16 @@ static bool is_variant(const char *key)
 /* base, then ":key=value" of the keys that begin with the prefix, then "@key=value" of variants. */
 static enum status compose(struct point *p, const char *prefix, const char *base, const char **out)
 {
-    size_t length, skip = strlen(prefix);
-    char before = strchr(base, ':') ? ',' : ':', *text = NULL;
-    FILE *to = open_memstream(&text, &length);
-    if (!to)
-        return error_set(STATUS_NOMEM, "out of memory");
-    fputs(base, to);
+    enum status st;
+    struct file_text t;
+    size_t skip = strlen(prefix);
+    char before = strchr(base, ':') ? ',' : ':';
+    TRY(file_text_open(&t));
+    fputs(base, t.stream);
     for (size_t i = 0; i < p->settings; i++) {
         const struct experiment_setting *s = p->setting[i];
         if (begins(s->key, prefix) && !is_variant(s->key)) {
-            fprintf(to, "%c%s=%s", before, s->key + skip, s->value);
+            fprintf(t.stream, "%c%s=%s", before, s->key + skip, s->value);
             before = ',';
         }
     }
@@ -103,18 +108,21 @@ static enum status compose(struct point *p, const char *prefix, const char *base
         const struct experiment_setting *s = p->setting[i];
         bool change = begins(s->key, prefix) && is_variant(s->key);
         if (change || !strcmp(s->key, "devices")) {
-            fprintf(to, "%c%s=%s", before, s->key + (change ? skip : 0), s->value);
+            fprintf(t.stream, "%c%s=%s", before, s->key + (change ? skip : 0), s->value);
             before = ',';
         }
     }
-    bool full = fclose(to) != 0;
-    *out = full ? NULL : arena_text(&p->texts, text);
-    free(text);
-    return *out ? STATUS_OK : error_set(STATUS_NOMEM, "out of memory");
+    TRY(file_text_close(&t, STATUS_OK));
+    *out = arena_text(&p->texts, t.text);
+    st = *out ? STATUS_OK : STATUS_NOMEM;
+out:
+    free(t.text);
+    return st;
 }
 
 /* ---- a whole point */
 
+/* All settings, in the order of their keys; then what only all of them say together. */
 static enum status set_all(struct point *p, const struct experiment *e, size_t number)
 {
     enum status st;
@@ -225,7 +233,8 @@ out:
     return st;
 }
 
-/* Contents of what is a file, for the settings say only its name. */
+/* Contents of what is a file, as the settings say only its name, and files change. A platform
+ * counts as the XML that it stands for, so that a change of a generator shows too. */
 static enum status put_files(const struct point *p, FILE *to)
 {
     enum status st = STATUS_OK;
@@ -243,22 +252,20 @@ out:
     return st;
 }
 
+/* The engine is the one that is used: finalists differ from the points that they come from in
+ * nothing else. */
 enum status point_hash(const struct point *p, char hash[DIGEST_HEX])
 {
-    char *text = NULL;
-    size_t length;
-    FILE *to = open_memstream(&text, &length);
-    if (!to)
-        return error_set(STATUS_NOMEM, "out of memory");
-    fprintf(to, "%s\nengine=%s\n", foreline_version, point_engine(p));
+    enum status st;
+    struct file_text t;
+    TRY(file_text_open(&t));
+    fprintf(t.stream, "%s\nengine=%s\n", foreline_version, point_engine(p));
     for (size_t i = 0; i < p->settings; i++)
         if (strcmp(p->setting[i]->key, "engine") != 0)
-            fprintf(to, "%s=%s\n", p->setting[i]->key, p->setting[i]->value);
-    enum status st = put_files(p, to);
-    if (fclose(to) != 0 && st == STATUS_OK)
-        st = error_set(STATUS_NOMEM, "out of memory");
-    if (st == STATUS_OK)
-        digest_hex(text, length, hash);
-    free(text);
+            fprintf(t.stream, "%s=%s\n", p->setting[i]->key, p->setting[i]->value);
+    TRY(file_text_close(&t, put_files(p, t.stream)));
+    digest_hex(t.text, t.length, hash);
+out:
+    free(t.text);
     return st;
 }

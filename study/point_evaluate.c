@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/path.h"
 #include "core/provenance.h"
 #include "core/text.h"
 #include "exec/random.h"
@@ -13,12 +14,16 @@
 
 /* ---- noise: what a planner believes that has measured badly */
 
-/* Number i of a stream of factors, uniform in 1 - noise .. 1 + noise. */
+/* Number i of a stream of factors, uniform in 1 - noise .. 1 + noise. Counter-based, so that the
+ * factor of an op does not depend on how many ops come before it. */
 static double off_by(double noise, uint64_t seed, uint64_t i)
 {
     return 1 + noise * (2 * random_unit(seed, i) - 1);
 }
 
+/* What a planner believes that has measured badly: each op takes another time than it does,
+ * forward and backward off by the same factor, and each tier of the network has another bandwidth.
+ * Latencies and memory stay, which a planner knows from data sheets. */
 static void disturb(double noise, uint64_t seed, struct model *m, struct topology *t)
 {
     for (size_t i = 0; i < m->n; i++) {
@@ -36,7 +41,8 @@ static void disturb(double noise, uint64_t seed, struct model *m, struct topolog
 
 /* ---- evaluation */
 
-/* Load unless it is the last one. */
+/* Load unless it is the last one: points that differ in the plan alone follow each other, as plans
+ * come last in most files. */
 static enum status need_model(struct point_cache *c, const char *name)
 {
     enum status st;
@@ -76,7 +82,7 @@ void point_cache_free(struct point_cache *c)
     *c = (struct point_cache){0};
 }
 
-/* As many replicas of everything as there are devices for. */
+/* As many replicas of everything as there are devices for: devices x chunks / (stages x shards). */
 static void fill(const struct topology *t, struct arguments *a)
 {
     size_t shards = a->tensor_parallel ? a->tensor_parallel : 1;
@@ -86,6 +92,8 @@ static void fill(const struct topology *t, struct arguments *a)
     a->replicas = replicas ? replicas : 1;
 }
 
+/* Plan with the engine that measures, so that a search optimises what is reported. In noise the
+ * search is analytic, because SimGrid would read the true platform from its file. */
 static enum status make_plan(const struct point *p, const struct model *m, const struct topology *t,
                              const char *path, struct plan *out)
 {
@@ -102,6 +110,8 @@ static enum status make_plan(const struct point *p, const struct model *m, const
     return plan_make(&a, &context, out);
 }
 
+/* Plan on copies of model and platform that are off. The plan is then evaluated on the true ones,
+ * which stay in the cache. */
 static enum status make_plan_in_noise(const struct point *p, const struct point_cache *c,
                                       struct plan *out)
 {
@@ -120,19 +130,24 @@ out:
     return st;
 }
 
+/* A plan file names its model and platform relative to its own folder. */
 static enum status read_plan(const struct point *p, struct point_cache *c, struct plan *out)
 {
     enum status st;
     struct json_document d = {0};
-    char *model = NULL, *platform = NULL;
+    char *model = NULL, *platform = NULL, *found = NULL, *other = NULL;
     TRY(json_read(p->a.plan_file, plan_format, PLAN_VERSION, &d));
     TRY(plan_references(&d, &model, &platform));
-    TRY(need_model(c, model));
-    TRY(need_platform(c, p->a.platform ? p->a.platform : platform));
+    TRY(path_find(model, p->a.plan_file, &found));
+    TRY(path_find(platform, p->a.plan_file, &other));
+    TRY(need_model(c, found));
+    TRY(need_platform(c, p->a.platform ? p->a.platform : other));
     TRY(plan_read(&d, &c->model, &c->topology, out));
 out:
     free(model);
     free(platform);
+    free(found);
+    free(other);
     json_document_free(&d);
     return st;
 }
@@ -150,6 +165,8 @@ out:
     return st;
 }
 
+/* Of stage 0, which stands for all: planners make stages of equal replicas and shards, and a table
+ * has one cell for it. */
 static void describe_plan(const struct plan *p, struct point_result *r)
 {
     r->stages = (int64_t)p->stages;
@@ -161,6 +178,8 @@ static void describe_plan(const struct plan *p, struct point_result *r)
     snprintf(r->schedule, sizeof r->schedule, "%s", p->schedule);
 }
 
+/* The figures of a measurement that databases keep. Memory is that of the rank with the least
+ * headroom, since the plan fails with that one. */
 static void describe_run(const struct measurement *m, struct point_result *r)
 {
     char reason[AUTO_REASON];
@@ -188,7 +207,7 @@ static void describe_run(const struct measurement *m, struct point_result *r)
     }
 }
 
-/* Run a plan, by way of files. */
+/* Run a plan by way of files in a folder of its own, as a worker reads its plan from a file. */
 static enum status run(const struct point *p, const struct point_cache *c, const struct plan *plan,
                        struct measurement *out)
 {
@@ -257,6 +276,8 @@ out:
     return st;
 }
 
+/* Invalid, infeasible, unsupported: there is no such plan, now or later, and the reason is a
+ * result. Everything else (a worker died, a full disk) is a failure that --retry tries again. */
 void point_evaluate(const struct point *p, struct point_cache *cache, struct point_result *out)
 {
     struct point_result r = {.status = POINT_OK};

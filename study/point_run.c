@@ -43,6 +43,7 @@ out:
     return st;
 }
 
+/* Real compute needs numerics for every op of the model. */
 const struct model_op *point_without_numerics(const struct model *m)
 {
     for (size_t i = 0; i < m->n; i++)
@@ -60,6 +61,7 @@ struct job {
     struct loaded_plan p;
 };
 
+/* What runs leave to be written: names, and then the file, which is complete when it appears. */
 static enum status finish(const struct job *j, const char *engine, struct measurement *m)
 {
     enum status st;
@@ -69,6 +71,9 @@ out:
     return st;
 }
 
+/* Workers of this machine over tcp, mpi or threads. With paced compute ops take their predicted
+ * time while messages are real, so that the error is that of communication alone; the engine is
+ * then called "tcp-paced". */
 static enum status run_workers(const struct job *j)
 {
     enum status st;
@@ -96,12 +101,14 @@ out:
     return st;
 }
 
+/* Called inside the emulation's own process. */
 static enum status emulated(void *argument, struct measurement *m, const struct timeline *t)
 {
     (void)t;
     return finish(argument, "netns", m);
 }
 
+/* Workers in network namespaces, links shaped to the platform. */
 static enum status run_emulated(const struct job *j)
 {
     struct job copy = *j;
@@ -115,6 +122,7 @@ static enum status run_emulated(const struct job *j)
     return emulate_plan(&copy.p, &o, emulated, &copy);
 }
 
+/* The executor's own code on SimGrid's MPI: a second opinion on the simulators, no measurement. */
 static enum status run_simulated(const struct job *j)
 {
     enum status st;
@@ -154,6 +162,8 @@ enum status point_check_run(const struct point_run *r)
     return STATUS_OK;
 }
 
+/* In the child: load, run, write. SimGrid and MPI may abort it, which is then an error of the run
+ * alone. */
 static enum status run_job(void *argument, int write_fd)
 {
     enum status st;

@@ -26,6 +26,8 @@ union slot {
     max_align_t alignment;
 };
 
+/* A worker process and the parent's end of its socket. A worker that waits for work has no item;
+ * one whose process is gone has no pid, and the next item makes a new one. */
 struct worker {
     pid_t pid; /* 0: none */
     int socket;
@@ -42,6 +44,9 @@ struct pool {
 
 /* ---- the worker's side: a number in, an answer out, until the socket ends */
 
+/* The worker's whole life: receive a number, work, send the slot. SOCK_SEQPACKET keeps messages
+ * apart, so that an answer arrives whole or not at all. The socket ends with the parent, and so
+ * does the worker. */
 static void serve(const struct pool_job *job, int socket)
 {
     union slot slot;
@@ -56,6 +61,10 @@ static void serve(const struct pool_job *job, int socket)
 
 /* ---- the parent's side */
 
+/* Fork a worker. It is a process group of its own, so that Ctrl-C on the terminal reaches only the
+ * parent, and so that all its children can be killed with it. PR_SET_PDEATHSIG ends it with the
+ * parent; the check of getppid() is for a parent that ended before that was set. What stdio holds
+ * is flushed first, or both processes would write it. */
 static enum status start(struct pool *p, struct worker *w)
 {
     int pair[2];
@@ -89,7 +98,7 @@ static enum status start(struct pool *p, struct worker *w)
     return STATUS_OK;
 }
 
-/* With all its children; returns how it ended. */
+/* Kill a worker with all its children. Returns how it ended. */
 static int end(struct worker *w)
 {
     int how = 0;
@@ -102,6 +111,8 @@ static int end(struct worker *w)
     return how;
 }
 
+/* Give every idle worker its next item, making workers as they are needed: a pool of one item
+ * makes one process. */
 static enum status hand_out(struct pool *p)
 {
     enum status st = STATUS_OK;
@@ -118,7 +129,8 @@ out:
     return st;
 }
 
-/* Its last item is lost; the next one gets a new worker. */
+/* A worker has ended by itself. Its item is lost, which done() is told with a message that says
+ * how; whatever it had started is killed, and the next item gets a new worker. */
 static enum status bury(struct pool *p, struct worker *w)
 {
     size_t item = w->item;
@@ -136,6 +148,7 @@ static enum status bury(struct pool *p, struct worker *w)
     return p->job->done(p->job->context, item, NULL);
 }
 
+/* An answer is there, or the worker is dead: its socket then reads as ended. */
 static enum status hear(struct pool *p, struct worker *w)
 {
     union slot slot;
@@ -149,7 +162,8 @@ static enum status hear(struct pool *p, struct worker *w)
     return p->job->done(p->job->context, item, slot.bytes);
 }
 
-/* Wait for answers; *busy: there may be more. */
+/* Wait for answers, at most TICK_MS. *busy: how many workers had an item, that is whether there
+ * may be more. */
 static enum status wait_for_some(struct pool *p, size_t *busy)
 {
     enum status st = STATUS_OK;
@@ -168,6 +182,7 @@ out:
     return st;
 }
 
+/* As many as were asked for, else one for each core; never more than items. */
 static size_t count_workers(size_t asked, size_t n)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -216,6 +231,7 @@ struct share {
     struct verdict first; /* that error */
 };
 
+/* In a worker: the status and the message of an item travel in front of its slot. */
 static void work_on(void *context, size_t i, void *answer)
 {
     const struct share *s = context;
@@ -225,6 +241,8 @@ static void work_on(void *context, size_t i, void *answer)
         snprintf(v->message, MESSAGE, "%s", error_message());
 }
 
+/* In the parent: copy the slot, or remember the error of the lowest index, so that what is
+ * returned does not depend on which worker was faster. */
 static enum status keep(void *context, size_t i, const void *answer)
 {
     struct share *s = context;

@@ -31,7 +31,9 @@ static size_t seed_axis(const struct experiment *e, size_t *seeds)
     return i;
 }
 
-/* Add up what the points say; a point that is not ok spoils its mean. */
+/* Add up what the points say, each divided by the number of seeds: the sum is the mean. A point
+ * that is not ok makes it NAN, so that a plan that fails with one seed is not ranked by the
+ * others. */
 static enum status add_scores(const struct sweep *s, const struct sweep_points *p, double *score)
 {
     enum status st = STATUS_OK;
@@ -49,6 +51,9 @@ out:
     return st;
 }
 
+/* Scores by all points; then those of groups that have finalists are replaced. INFINITY marks the
+ * finalists while the rest of their groups is set to NAN, 0 is where their own scores are added
+ * up. */
 enum status rank_points(const struct sweep *s, bool finalists, struct ranking *out)
 {
     enum status st;
@@ -82,7 +87,8 @@ void ranking_free(struct ranking *r)
     *r = (struct ranking){0};
 }
 
-/* Visit a group's points: the next one in the order of numbers, or `group` again at the end. */
+/* Count up in the axes that are chosen over, the last one fastest, as an odometer does; the others
+ * stay. */
 static size_t next_in_group(const struct experiment *e, size_t point)
 {
     for (size_t i = e->axes; i-- > 0;) {
@@ -96,6 +102,8 @@ static size_t next_in_group(const struct experiment *e, size_t point)
     return point;
 }
 
+/* Insertion into a short sorted list. Of equal scores the one with the lower number comes first,
+ * so that ties do not depend on anything but the file. */
 size_t rank_best(const struct ranking *r, size_t group, size_t *best, size_t most)
 {
     size_t n = 0, scored = 0, point = group;
@@ -114,6 +122,7 @@ size_t rank_best(const struct ranking *r, size_t group, size_t *best, size_t mos
     return scored;
 }
 
+/* A finalist is a plan, so that all its seeds are looked at. */
 enum status rank_finalists(const struct ranking *r, size_t **number, size_t *n)
 {
     enum status st;

@@ -21,6 +21,7 @@ void report_page_free(struct report_page *p)
 
 /* ---- texts */
 
+/* Printed twice: the first time for the length. */
 static const char *print(struct report_page *p, const char *fmt, va_list arguments)
 {
     va_list again;
@@ -65,6 +66,8 @@ void report_made_by(struct report_page *p)
     page_paragraph(p->to, "", p->by->command);
 }
 
+/* Sections in the order of their table. A page that lost a text fails at its end, as half a page
+ * would mislead. */
 enum status report_sections(struct report_page *p, const char *title,
                             const struct report_section *section, size_t n, const void *what)
 {
@@ -84,6 +87,8 @@ out:
 
 /* ---- pictures */
 
+/* By way of a file in a folder of the page's own, as gnuplot writes files. The table of the
+ * picture is left out: the page has its own. */
 enum status report_picture(struct report_page *p,
                            enum status (*draw)(const void *context, const char *svg,
                                                const struct provenance *by),

@@ -28,6 +28,8 @@ struct change {
 
 /* ---- figures */
 
+/* Parts of an iteration of the mean rank: compute, optimizer, exposed communication by purpose,
+ * bubble. Their sum is the iteration. */
 static const char *part_name(struct report_page *p, size_t k)
 {
     return k == 0           ? "compute"
@@ -54,6 +56,7 @@ static const char *status_of(const struct corner *c, const char *missing)
     return c->found ? point_status_names[c->r.status] : missing;
 }
 
+/* Results of all four by one engine, so that they can be compared. */
 static enum status read_corners(const struct sweep *s, struct change *c, bool finalists)
 {
     enum status st = STATUS_OK;
@@ -90,7 +93,8 @@ out:
 
 /* ---- words */
 
-/* Per iteration, or per sample where plans have different batches. */
+/* Per iteration, or per sample where plans have different batches: seconds of a corner's iteration
+ * times this are comparable. Of batches that differ by less than 1e-6 only rounding differs. */
 static double scale_of(const struct change *c, size_t corner)
 {
     double samples[CORNERS];
@@ -114,7 +118,8 @@ static const char *signed_seconds(struct report_page *p, double s)
     return report_text(p, "%s%s", s < 0 ? "" : "+", report_quantity(p, UNIT_SECONDS, s));
 }
 
-/* The part of the time that speaks most for B. */
+/* The best plan changes because A's time grows by more than B's. The part in which it grows most
+ * more than B's is named: max over parts of growth(A) - growth(B). */
 static void explain(struct report_page *p, const struct change *c)
 {
     double sum[2] = {0}, most = -1;
@@ -156,6 +161,7 @@ static void explain(struct report_page *p, const struct change *c)
         page_row((p)->to, tag, cells, CORNERS + 1);                                                \
     } while (0)
 
+/* A column for each corner. Parts that take no time anywhere have no row. */
 static void put_figures(struct report_page *p, const struct change *c)
 {
     page_table_open(p->to);
@@ -187,6 +193,7 @@ struct bars {
     struct plot_memory_bar memory[BARS];
 };
 
+/* What did not run has no bar. */
 static void add_bar(struct bars *b, const char *name, const struct point_result *r)
 {
     if (!(r->iteration_s > 0))
@@ -228,6 +235,7 @@ out:
     return st;
 }
 
+/* In words, as a table, and (the first few) as pictures. */
 static enum status put_change(struct report_page *p, const struct sweep *s, const struct change *c,
                               bool draw)
 {

@@ -26,6 +26,8 @@ struct found {
     enum what what;
 };
 
+/* What was found, by path. Measurements are read at once, since most sections are about all of
+ * them. */
 struct contents {
     size_t n, measurements;
     struct found *file;    /* [n] */
@@ -72,6 +74,8 @@ static enum what look_into(const char *path)
     return what;
 }
 
+/* The files of a directory in the order of their names and, if `deeper`, those of the directories
+ * in it. Hidden files are left out. */
 static enum status add_directory(struct contents *c, const char *directory, bool deeper)
 {
     enum status st = STATUS_OK;
@@ -158,6 +162,7 @@ static enum status put_measurements(struct report_page *p, const void *what)
     return STATUS_OK;
 }
 
+/* Pairs as `foreline compare` makes them; nothing when nothing pairs. */
 static enum status put_comparison(struct report_page *p, const void *what)
 {
     const struct contents *c = what;
@@ -215,6 +220,7 @@ out:
     return st;
 }
 
+/* Traces of few enough ops for a browser; of others the reason. */
 static enum status put_timelines(struct report_page *p, const void *what)
 {
     enum status st = STATUS_OK;
@@ -241,6 +247,8 @@ out:
     return st;
 }
 
+/* Each table with the pictures that can be drawn of it. What is no table (a log) is named and left
+ * out. */
 static enum status put_tables(struct report_page *p, const void *what)
 {
     enum status st = STATUS_OK;
@@ -281,6 +289,7 @@ static enum status put_warnings(struct report_page *p, const void *what)
     return STATUS_OK;
 }
 
+/* Hashes of all files, so that a page can be checked against its folder. */
 static enum status put_provenance(struct report_page *p, const void *what)
 {
     enum status st = STATUS_OK;

@@ -36,6 +36,7 @@ static enum status put_question(struct report_page *p, const void *what)
     return STATUS_OK;
 }
 
+/* Every axis with what it is for; constants are axes of one value. */
 static enum status put_setup(struct report_page *p, const void *what)
 {
     const struct experiment *e = &((const struct subject *)what)->s.e;
@@ -107,6 +108,7 @@ out:
     return st;
 }
 
+/* Failures, at most so many; then where the engines disagree. */
 static enum status put_warnings(struct report_page *p, const void *what)
 {
     enum { MOST = 8 };
@@ -174,6 +176,8 @@ static bool in_line(const struct line *l, size_t point)
     return rank_alike(l->e, point, l->like, false, l->along);
 }
 
+/* All points of a line, or only those of plans that are the best somewhere on it: more lines than
+ * can be told apart say nothing. */
 static bool keep(const void *context, size_t point)
 {
     const struct line *l = context;
@@ -186,6 +190,7 @@ static bool keep(const void *context, size_t point)
     return !l->best;
 }
 
+/* How many choices there are to compare at one place. */
 static size_t count_plans(const struct experiment *e)
 {
     size_t n = 1;
@@ -194,6 +199,8 @@ static size_t count_plans(const struct experiment *e)
     return n;
 }
 
+/* One picture of the rows that keep() says, by the first engine or by SimGrid alone: lines of two
+ * engines in one picture would look like two plans. */
 static enum status put_line(struct report_page *p, const struct sweep *s, const struct line *l,
                             const char *kind, const char *what, bool second)
 {
@@ -221,6 +228,8 @@ out:
     return st == STATUS_PARSE ? STATUS_OK : st; /* no rows yet */
 }
 
+/* A picture for each group but for the axis that changes are sought along, which becomes the x
+ * axis. */
 static enum status put_lines(struct report_page *p, const void *what)
 {
     enum { MOST_LINES = 8, MOST_PICTURES = 6 };
@@ -279,6 +288,7 @@ out:
     return st;
 }
 
+/* Everything, for those who doubt the rest. */
 static enum status put_rows(struct report_page *p, const void *what)
 {
     struct table t = {0};

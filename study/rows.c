@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/file.h"
 #include "plots/table.h"
 #include "study/rank.h"
 
@@ -63,6 +64,8 @@ static void put_axes(const struct rows *r, size_t point, bool heading)
         put_cell(r, heading ? "plan" : rank_plan_label(e, point, plan));
 }
 
+/* Figures only where there is a prediction: 0 would be drawn as a number. The engine is always
+ * known. */
 static void put_row(const struct rows *r, size_t point, const struct point_result *result)
 {
     char text[RESULT_VALUE];
@@ -110,19 +113,17 @@ out:
     return st;
 }
 
+/* By way of the text that --export prints, so that a plot of the database and one of its export
+ * cannot differ. */
 enum status sweep_table(const struct sweep *s, bool (*keep)(const void *context, size_t point),
                         const void *context, struct table *out)
 {
-    char *text = NULL;
-    size_t length;
-    FILE *to = open_memstream(&text, &length);
-    if (!to)
-        return error_set(STATUS_NOMEM, "out of memory");
-    enum status st = sweep_print_rows(s, keep, context, '\t', to);
-    if (fclose(to) != 0 && st == STATUS_OK)
-        st = error_set(STATUS_NOMEM, "out of memory");
-    if (st == STATUS_OK)
-        st = table_parse(s->e.name, text, length, out);
-    free(text);
+    enum status st;
+    struct file_text t;
+    TRY(file_text_open(&t));
+    TRY(file_text_close(&t, sweep_print_rows(s, keep, context, '\t', t.stream)));
+    TRY(table_parse(s->e.name, t.text, t.length, out));
+out:
+    free(t.text);
     return st;
 }

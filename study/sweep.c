@@ -66,6 +66,9 @@ static enum status check_model(const struct experiment *e, const struct point *p
     return text_copy(p->a.model, known);
 }
 
+/* Make a point, which finds contradictions between its settings, see that its model and platform
+ * exist, and hash all it depends on. So whatever is wrong with the file is told before anything is
+ * computed. */
 static enum status identify(const struct experiment *e, size_t number, const struct engine *engine,
                             char **known, char hash[DIGEST_HEX])
 {
@@ -111,7 +114,7 @@ enum status sweep_identify(struct sweep *s)
     return identify_points(&s->e, NULL, s->e.points, NULL, &s->all);
 }
 
-/* Is a point run, or predicted? */
+/* By the point's own settings: finalists are always predicted. */
 static bool is_run(const struct experiment *e, size_t point)
 {
     const char *engine = experiment_value(e, point, "engine");
@@ -120,6 +123,8 @@ static bool is_run(const struct experiment *e, size_t point)
 
 /* ---- computing them */
 
+/* What workers and the parent share at the fork; afterwards each has its own copy, and only the
+ * parent's counts go on. */
 struct state {
     const struct sweep *s;
     const struct sweep_points *p;
@@ -130,6 +135,8 @@ struct state {
     double started_s, shown_s;
 };
 
+/* In a worker. A point that cannot be made now, although it was identified, is a failure and may
+ * be tried again. */
 static void work(void *context, size_t item, void *slot)
 {
     struct state *s = context;
@@ -144,6 +151,8 @@ static void work(void *context, size_t item, void *slot)
     point_free(&p);
 }
 
+/* In the parent: a result, or the message about a worker that died over the point, goes into the
+ * database at once, so that a sweep that is killed loses only what was being computed. */
 static enum status done(void *context, size_t item, const void *slot)
 {
     enum status st;
@@ -163,6 +172,8 @@ out:
     return st;
 }
 
+/* "120 of 6000 points, 3 failed, 85/s, 69 s left", at most five times a second, after the first
+ * second. */
 static void tick(void *context)
 {
     struct state *s = context;
@@ -201,8 +212,9 @@ static int by_turn(const void *a, const void *b)
     return x->run != y->run ? x->run - y->run : (x->index > y->index) - (x->index < y->index);
 }
 
-/* Indices into p->number of what is to be computed, of which the last *runs are runs; the same
- * settings only once. */
+/* Indices into p->number of what is to be computed, of which the last *runs are runs. Points of
+ * equal hash are one: sorting by hash brings them together, and the first by number is kept. Then
+ * the shard's own points are looked up in the database. */
 static enum status find_missing(const struct state *s, size_t **out, size_t *n, size_t *runs)
 {
     enum status st;
@@ -300,6 +312,8 @@ out:
     return st;
 }
 
+/* The best few of each group by the first engine, looked at by SimGrid. Ranking needs all points,
+ * so that shards leave it to the call that takes them in. */
 static enum status compute_finalists(struct sweep *s, const struct sweep_run *run,
                                      struct sweep_count *count)
 {
@@ -361,6 +375,8 @@ out:
     return st;
 }
 
+/* All points are stored in the order of their numbers, so that a number is its own index;
+ * finalists are searched for. */
 enum status sweep_get(const struct sweep *s, size_t point, bool finalist, bool *found,
                       struct point_result *out)
 {

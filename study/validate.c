@@ -98,7 +98,9 @@ out:
 
 /* ---- measurement files of others */
 
-/* The point of a measurement, added when it is new. */
+/* The point of a measurement, added when it is new. Runs of one plan are one point, also when
+ * their files name it by different paths: hashes decide. Names of points must be distinct, since
+ * files are called after them: the second "x" is called "x-2". */
 static enum status point_of(struct validation *v, const struct measurement *m, const char *file,
                             size_t *point)
 {
@@ -125,7 +127,8 @@ out:
     return st;
 }
 
-/* The plan that a run names, if it is still the one that was run. */
+/* The plan that a run names, if it is still the one that was run: a prediction of another plan
+ * would be compared with it otherwise. */
 static enum status load_named(const struct measurement *m, struct loaded_plan *out)
 {
     enum status st;
@@ -147,6 +150,7 @@ out:
     return st;
 }
 
+/* Predictions of a plan that others have run, made now by all engines. */
 static enum status predict_point(struct validation *v, size_t point, const struct loaded_plan *p,
                                  const char *directory, const struct provenance *by)
 {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/file.h"
 #include "core/text.h"
 #include "study/validate.h"
 
@@ -25,27 +26,22 @@ static const struct list {
     {"microbatch-size", "microbatch-size", offsetof(struct arguments, size_list)},
 };
 
-static void put_quoted(FILE *to, const char *text, size_t n)
+/* Single quotes of YAML, in which nothing but the quote itself is special. */
+static void put_quoted(FILE *to, const char *text)
 {
     putc('\'', to);
-    for (; n > 0 && *text; n--, text++)
+    for (; *text; text++)
         fputs(*text == '\'' ? "''" : (const char[]){*text, '\0'}, to);
     putc('\'', to);
 }
 
-static void put_one(FILE *to, const char *key, const char *value)
-{
-    fprintf(to, "%s: ", key);
-    put_quoted(to, value, strlen(value));
-    putc('\n', to);
-}
-
+/* An axis of so many values, or a constant. */
 static void put_many(FILE *to, const char *key, const char *const *value, size_t n)
 {
     fprintf(to, "%s: ", key);
     for (size_t i = 0; i < n; i++) {
         fputs(i ? ", " : "[", to);
-        put_quoted(to, value[i], strlen(value[i]));
+        put_quoted(to, value[i]);
     }
     fputs("]\n", to);
 }
@@ -66,7 +62,7 @@ static enum status put_list(FILE *to, const struct list *l, const char *text)
             st = error_context(STATUS_USAGE, "--%s", l->option);
             goto out;
         }
-        put_quoted(to, word, strlen(word));
+        put_quoted(to, word);
         fputs(next ? ", " : "]\n", to);
     }
 out:
@@ -74,6 +70,8 @@ out:
     return st;
 }
 
+/* Constraints that were not given are left out, so that the planner's defaults hold. Seeds number
+ * the repeats: the first one is that of the plan and of the order of runs. */
 static enum status put_experiment(FILE *to, const struct arguments *a, const char *const *plan,
                                   size_t plans)
 {
@@ -82,7 +80,7 @@ static enum status put_experiment(FILE *to, const struct arguments *a, const cha
     if (plans > 0) {
         put_many(to, "plan", plan, plans);
     } else {
-        put_one(to, "model", a->model);
+        put_many(to, "model", &a->model, 1);
         put_many(to, "platform", a->platforms.item, a->platforms.n);
         for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
             const char *text = *(const char *const *)((const char *)a + lists[i].at);
@@ -90,12 +88,12 @@ static enum status put_experiment(FILE *to, const struct arguments *a, const cha
                 TRY(put_list(to, &lists[i], text));
         }
         if (arguments_given(a, "optimizer"))
-            put_one(to, "plan.optimizer", a->optimizer);
+            put_many(to, "plan.optimizer", &a->optimizer, 1);
     }
     fprintf(to, "engine: [%s, %s, %s]\n", engine_analytic.name, engine_simgrid.name, a->engine);
-    put_one(to, "device", a->device);
+    put_many(to, "device", &a->device, 1);
     if (a->compute)
-        put_one(to, "compute", a->compute);
+        put_many(to, "compute", &a->compute, 1);
     fprintf(to, "steps: %zu\nwarmup: %zu\nseed: [", a->steps, a->warmup);
     for (size_t i = 0; i < a->repeats; i++)
         fprintf(to, "%s%zu", i ? ", " : "", a->seed + i);
@@ -107,18 +105,16 @@ out:
 enum status validate_compose(const struct arguments *a, const char *const *plan, size_t plans,
                              struct experiment *out)
 {
-    char *text = NULL;
-    size_t length;
-    FILE *to = open_memstream(&text, &length);
-    if (!to)
-        return error_set(STATUS_NOMEM, "out of memory");
-    enum status st = put_experiment(to, a, plan, plans);
-    if (fclose(to) != 0 && st == STATUS_OK)
-        st = error_set(STATUS_NOMEM, "out of memory");
-    if (st == STATUS_OK)
-        st = experiment_parse("options", text, length, NULL, out);
-    free(text);
-    return st == STATUS_PARSE ? error_context(STATUS_USAGE, "as an experiment") : st;
+    enum status st;
+    struct file_text t;
+    TRY(file_text_open(&t));
+    TRY(file_text_close(&t, put_experiment(t.stream, a, plan, plans)));
+    st = experiment_parse("options", t.text, t.length, NULL, out);
+    if (st == STATUS_PARSE)
+        st = error_context(STATUS_USAGE, "as an experiment");
+out:
+    free(t.text);
+    return st;
 }
 
 bool validate_is_experiment(const char *path)
@@ -183,6 +179,7 @@ void validate_point_name(const struct experiment *e, size_t number, char name[VA
     }
 }
 
+/* Names are those of files, so that two points may not share one. */
 static enum status add_point(const struct validate_job *job, size_t number, struct validation *v)
 {
     enum status st = STATUS_OK;
@@ -200,6 +197,8 @@ out:
     return st;
 }
 
+/* A point is a plan: the first of the experiment's points that the running engine is asked for,
+ * seeds and other engines apart. */
 enum status validate_make_points(struct validate_job *job, struct validation *v)
 {
     enum status st;

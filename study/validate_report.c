@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/digest.h"
+#include "core/compare.h"
 #include "core/file.h"
 #include "core/units.h"
 #include "plots/plot.h"
 
-/* Text of others in a line or a cell of Markdown. */
+/* Text of others: in a line or a cell of Markdown, or between back quotes. */
 static void put_text(FILE *out, const char *text)
 {
     for (; text && *text; text++) {
@@ -21,14 +21,6 @@ static void put_text(FILE *out, const char *text)
     }
 }
 
-static void put_pair(FILE *out, const char *key, const char *value)
-{
-    fprintf(out, "| %s | ", key);
-    put_text(out, value);
-    fputs(" |\n", out);
-}
-
-/* Between back quotes. */
 static void put_code(FILE *out, const char *text)
 {
     putc('`', out);
@@ -37,10 +29,12 @@ static void put_code(FILE *out, const char *text)
     putc('`', out);
 }
 
-static void put_code_pair(FILE *out, const char *key, const char *value)
+/* A row of two cells; the second one as `put` writes it. */
+static void put_pair(FILE *out, const char *key, void (*put)(FILE *out, const char *text),
+                     const char *value)
 {
     fprintf(out, "| %s | ", key);
-    put_code(out, value);
+    put(out, value);
     fputs(" |\n", out);
 }
 
@@ -78,9 +72,10 @@ static void put_machine(FILE *out, const struct validate_setup *s)
     put_text(out, s->cpu);
     fprintf(out, ", %lld cores, %s |\n", (long long)s->cores,
             units_print(UNIT_BYTES, (double)s->memory_bytes, memory));
-    put_pair(out, "kernel", s->kernel);
+    put_pair(out, "kernel", put_text, s->kernel);
 }
 
+/* The order of things is what makes the comparison honest, so that it is told with its times. */
 static void put_protocol(FILE *out, const struct validate_job *job, const struct validate_setup *s)
 {
     fprintf(out,
@@ -101,6 +96,7 @@ static void put_protocol(FILE *out, const struct validate_job *job, const struct
             s->load[2]);
 }
 
+/* What was asked for, on which machine, by which command. */
 static void put_setup(FILE *out, const struct validate_job *job, const struct validate_setup *s)
 {
     const struct point_run *r = &job->run;
@@ -116,21 +112,21 @@ static void put_setup(FILE *out, const struct validate_job *job, const struct va
             job->repeats, r->steps, r->warmup);
     fprintf(out, "| seed | %llu |\n", (unsigned long long)job->seed);
     put_machine(out, s);
-    put_pair(out, "version", s->version);
-    put_code_pair(out, "command", s->command);
+    put_pair(out, "version", put_text, s->version);
+    put_pair(out, "command", put_code, s->command);
     put_protocol(out, job, s);
 }
 
+/* Measurement files of others: predictions come after them, and the report says so. */
 static void put_foreign_setup(FILE *out, const struct validation *v, const struct provenance *by)
 {
     size_t runs = 0;
     for (size_t i = 0; i < v->files; i++)
-        runs += strcmp(v->m[i].engine, engine_analytic.name) != 0 &&
-                strcmp(v->m[i].engine, engine_simgrid.name) != 0;
+        runs += !engine_predicts(v->m[i].engine);
     fputs("\n## Setup\n\n| | |\n|---|---|\n", out);
     fprintf(out, "| runs | %zu measurement files, made before |\n", runs);
-    put_pair(out, "version", by->version);
-    put_code_pair(out, "command", by->command);
+    put_pair(out, "version", put_text, by->version);
+    put_pair(out, "command", put_code, by->command);
     fputs("\nThe predictions were made after the measurements, from the plan files that these name "
           "(SHA-256 compared).\n",
           out);
@@ -195,7 +191,7 @@ static void put_failures(FILE *out, const struct validation *v)
     }
 }
 
-/* Equal but for their numbers? */
+/* Equal but for their numbers? Warnings of many runs differ in figures alone. */
 static bool alike(const char *a, const char *b)
 {
     for (;; a++, b++) {
@@ -223,6 +219,7 @@ static size_t count_alike(const struct validation *v, size_t i, size_t k)
     return n;
 }
 
+/* Each kind of warning once, with the file that first has it and how many more there are. */
 static void put_warnings(FILE *out, const struct validation *v)
 {
     bool any = false;
@@ -242,6 +239,7 @@ static void put_warnings(FILE *out, const struct validation *v)
         }
 }
 
+/* What the figures do not say, by what ran. */
 static void put_limits(FILE *out, const struct validate_table *t)
 {
     bool paced = false, simulated = false, emulated = false;
@@ -322,6 +320,8 @@ out:
     return st;
 }
 
+/* The table first: it is there even when pictures fail. Without gnuplot there are no pictures, and
+ * the report does not name any. */
 enum status validate_report(const struct validate_outcome *o)
 {
     enum status st;

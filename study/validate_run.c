@@ -1,6 +1,7 @@
-/* Plans, predictions and measurements of a validation, each a file that is made once. */
+/* Plans, predictions and measurements of a validation: each is a file that is made once, and is there
+ * when it is complete. Predictions are made in forked workers, all of them before the first run; runs
+ * one at a time, in a shuffled order. */
 #define _DEFAULT_SOURCE /* getloadavg */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,14 +16,18 @@
 
 enum { FAILURE = 512 };
 
-/* ---- plans and predictions */
-
-static enum status prediction_path(const struct validate_job *job, const struct validate_point *p,
-                                   size_t engine, char path[VALIDATE_PATH])
+/* File `k` of a point: the prediction by engine k, behind them the run number k - VALIDATE_ENGINES.
+ */
+static enum status file_path(const struct validate_job *job, const struct validate_point *p,
+                             size_t k, char path[VALIDATE_PATH])
 {
     char suffix[32];
-    snprintf(suffix, sizeof suffix, ".%s.json", validate_engines[engine]->name);
-    return validate_path(job->directory, "predicted", p->name, suffix, path);
+    if (k < VALIDATE_ENGINES)
+        snprintf(suffix, sizeof suffix, ".%s.json", validate_engines[k]->name);
+    else
+        snprintf(suffix, sizeof suffix, ".%zu.json", k - VALIDATE_ENGINES + 1);
+    return validate_path(job->directory, k < VALIDATE_ENGINES ? "predicted" : "measured", p->name,
+                         suffix, path);
 }
 
 /* Does the experiment ask for predictions by this engine? */
@@ -35,6 +40,8 @@ static bool is_asked(const struct validate_job *job, size_t engine)
             return true;
     return false;
 }
+
+/* ---- plans and predictions */
 
 static enum status make_plan(const struct validate_job *job, const struct validate_point *p)
 {
@@ -58,7 +65,7 @@ static enum status predict_point(const struct validate_job *job, const struct va
         TRY(make_plan(job, p));
     TRY(load_plan_only(p->plan, &plan));
     for (size_t k = 0; k < VALIDATE_ENGINES; k++) {
-        TRY(prediction_path(job, p, k, path));
+        TRY(file_path(job, p, k, path));
         if (!is_asked(job, k) || validate_exists(path))
             continue;
         TRY(point_predict(&plan, p->plan, validate_engines[k], &m));
@@ -86,60 +93,45 @@ static enum status predict_one(void *context, size_t i, void *slot)
     return STATUS_OK;
 }
 
+/* ---- predictions.tsv */
+
 /* A line per prediction, as they are on disk. */
 static enum status put_manifest(const struct validate_job *job, const struct validation *v,
                                 FILE *out)
 {
     enum status st = STATUS_OK;
-    struct measurement m = {0};
-    char path[VALIDATE_PATH], hex[DIGEST_HEX], *text = NULL;
-    size_t length;
+    char path[VALIDATE_PATH], hex[DIGEST_HEX];
     fprintf(out, "# plan\tengine\tpredicted_s\tsha256\n");
-    for (size_t i = 0; i < v->points; i++) {
+    for (size_t i = 0; i < v->points; i++)
         for (size_t k = 0; k < VALIDATE_ENGINES && !v->point[i].failure; k++) {
+            struct measurement m = {0};
             if (!is_asked(job, k))
                 continue;
-            TRY(prediction_path(job, &v->point[i], k, path));
+            TRY(file_path(job, &v->point[i], k, path));
+            TRY(validate_hash(path, hex));
             TRY(measurement_read(path, &m));
-            TRY(file_read(path, &text, &length));
-            digest_hex(text, length, hex);
             fprintf(out, "%s\t%s\t%.9g\t%s\n", v->point[i].name, m.engine, m.iteration_s, hex);
-            free(text);
-            text = NULL;
             measurement_free(&m);
         }
-    }
 out:
-    free(text);
-    measurement_free(&m);
     return st;
 }
 
-static enum status measured_path(const struct validate_job *job, const struct validate_point *p,
-                                 size_t repeat, char path[VALIDATE_PATH])
-{
-    char suffix[32];
-    snprintf(suffix, sizeof suffix, ".%zu.json", repeat + 1);
-    return validate_path(job->directory, "measured", p->name, suffix, path);
-}
-
-/* The first write of the manifest: nothing may have been measured. */
+/* The first write: nothing may have been measured. */
 static enum status write_manifest(const struct validate_job *job, const struct validation *v,
-                                  const char *path, const char *lines)
+                                  const char *lines)
 {
     enum status st = STATUS_OK;
     char measured[VALIDATE_PATH], now[VALIDATE_TIME];
     struct file_out f = {0};
     for (size_t i = 0; i < v->points; i++)
         for (size_t r = 0; r < job->repeats; r++) {
-            TRY(measured_path(job, &v->point[i], r, measured));
-            if (validate_exists(measured)) {
-                st = error_set(STATUS_INVALID, "%s is older than the predictions", measured);
-                goto out;
-            }
+            TRY(file_path(job, &v->point[i], VALIDATE_ENGINES + r, measured));
+            if (validate_exists(measured))
+                return error_set(STATUS_INVALID, "%s is older than the predictions", measured);
         }
     validate_time(now);
-    TRY(file_create(path, &f));
+    TRY(validate_create(job->directory, "predictions.tsv", &f));
     fprintf(f.stream, "# written %s, before the first measurement\n%s", now, lines);
     TRY(file_commit(&f));
 out:
@@ -149,38 +141,16 @@ out:
 
 static enum status check_manifest(const char *path, const char *lines)
 {
-    enum status st;
     char *text = NULL;
     size_t length;
-    TRY(file_read(path, &text, &length));
-    const char *old = strchr(text, '\n');
-    if (!old || strcmp(old + 1, lines) != 0)
+    enum status st = file_read(path, &text, &length);
+    const char *old = st == STATUS_OK ? strchr(text, '\n') : NULL;
+    if (st == STATUS_OK && (!old || strcmp(old + 1, lines) != 0))
         st = error_set(STATUS_INVALID,
-                       "%s: the predictions are not those that were made before "
-                       "the first measurement",
+                       "%s: the predictions are not those that were made before the first "
+                       "measurement",
                        path);
-out:
     free(text);
-    return st;
-}
-
-/* predictions.tsv as it is, or is to be. */
-static enum status settle_manifest(const struct validate_job *job, const struct validation *v)
-{
-    enum status st;
-    char path[VALIDATE_PATH], *lines = NULL;
-    size_t length = 0;
-    FILE *f = open_memstream(&lines, &length);
-    if (!f)
-        return error_set(STATUS_NOMEM, "out of memory");
-    st = put_manifest(job, v, f);
-    if (fclose(f) != 0 && st == STATUS_OK)
-        st = error_set(STATUS_NOMEM, "out of memory");
-    TRY(st);
-    TRY(validate_path(job->directory, "", "predictions", ".tsv", path));
-    TRY(validate_exists(path) ? check_manifest(path, lines) : write_manifest(job, v, path, lines));
-out:
-    free(lines);
     return st;
 }
 
@@ -188,21 +158,26 @@ enum status validate_predict(const struct validate_job *job, struct validation *
 {
     enum status st;
     struct predictions p = {job, v};
-    char(*failure)[FAILURE] = NULL;
+    struct file_text t = {0};
+    char path[VALIDATE_PATH], (*failure)[FAILURE] = NULL;
     TRY(ARRAY_NEW(failure, v->points));
     TRY(pool_for(v->points, sizeof *failure, failure, predict_one, &p));
     for (size_t i = 0; i < v->points; i++)
         if (*failure[i])
             TRY(text_copy(failure[i], &v->point[i].failure));
-    TRY(settle_manifest(job, v));
+    TRY(file_text_open(&t));
+    TRY(file_text_close(&t, put_manifest(job, v, t.stream)));
+    TRY(validate_path(job->directory, "", "predictions", ".tsv", path));
+    TRY(validate_exists(path) ? check_manifest(path, t.text) : write_manifest(job, v, t.text));
 out:
+    free(t.text);
     free(failure);
     return st;
 }
 
 /* ---- measurements */
 
-/* Does a real run not fit, as a prediction says? Then the point fails. */
+/* Does a real run not fit, as the prediction says that knows most? Then the point fails. */
 static enum status check_memory(const struct validate_job *job, struct validate_point *p)
 {
     enum status st;
@@ -213,8 +188,7 @@ static enum status check_memory(const struct validate_job *job, struct validate_
     bool real = !strcmp(run.engine, "tcp") || !strcmp(run.engine, "mpi");
     if (!real || (run.compute && !strcmp(run.compute, "paced")))
         return STATUS_OK;
-    TRY(prediction_path(job, p, is_asked(job, VALIDATE_ENGINES - 1) ? VALIDATE_ENGINES - 1 : 0,
-                        path));
+    TRY(file_path(job, p, is_asked(job, VALIDATE_ENGINES - 1) ? VALIDATE_ENGINES - 1 : 0, path));
     TRY(measurement_read(path, &m));
     if (measurement_overfull(&m) > 0) {
         error_set(STATUS_INFEASIBLE, "out of memory, not run: %s", report_lack(&m, lack));
@@ -237,36 +211,13 @@ static void shuffle(size_t *order, size_t n, uint64_t key)
     }
 }
 
-/* A run that was made, or was not; `result` one line. */
-static enum status log_run(const struct validate_job *job, const char *began, size_t run,
-                           const struct validate_point *p, size_t repeat, double load,
-                           const char *result)
-{
-    enum status st;
-    char path[VALIDATE_PATH];
-    TRY(validate_path(job->directory, "", "runs", ".tsv", path));
-    bool is_new = !validate_exists(path);
-    FILE *f = fopen(path, "a");
-    if (!f)
-        return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
-    if (is_new)
-        fprintf(f, "# began_utc\trun\tplan\trepeat\tload_1min\tresult\n");
-    fprintf(f, "%s\t%zu\t%s\t%zu\t%.2f\t", began, run, p->name, repeat + 1, load);
-    for (; *result; result++)
-        putc((unsigned char)*result < ' ' ? ' ' : *result, f);
-    putc('\n', f);
-    if (fclose(f) != 0)
-        return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
-out:
-    return st;
-}
-
 static bool is_interrupted(const struct validate_job *job)
 {
     return job->interrupted && *job->interrupted;
 }
 
-/* One run of one point, unless it is there. */
+/* One run of a point, `number` in the order of all, unless it is there. It has a line in runs.tsv,
+ * also when it fails. */
 static enum status measure_point(const struct validate_job *job, struct validate_point *p,
                                  size_t repeat, size_t number)
 {
@@ -275,7 +226,7 @@ static enum status measure_point(const struct validate_job *job, struct validate
     double load = 0;
     struct point_run run;
     struct measurement m = {0};
-    TRY(measured_path(job, p, repeat, path));
+    TRY(file_path(job, p, VALIDATE_ENGINES + repeat, path));
     if (validate_exists(path))
         goto out;
     TRY(point_run_of(&job->e, p->number, &run));
@@ -286,12 +237,10 @@ static enum status measure_point(const struct validate_job *job, struct validate
     if (getloadavg(&load, 1) != 1)
         load = 0;
     st = point_measure(p->plan, &run, path);
-    if (st != STATUS_OK && is_interrupted(job)) {
-        st = STATUS_OK; /* it did not fail, it was not done */
-        goto out;
-    }
     if (st == STATUS_NOMEM)
         goto out;
+    if (st != STATUS_OK && is_interrupted(job))
+        return STATUS_OK; /* it did not fail, it was not done */
     if (st != STATUS_OK) {
         snprintf(result, sizeof result, "failed: %s", error_message());
         TRY(validate_fail(p));
@@ -299,7 +248,8 @@ static enum status measure_point(const struct validate_job *job, struct validate
         TRY(measurement_read(path, &m));
         snprintf(result, sizeof result, "%.6g s", m.iteration_s);
     }
-    TRY(log_run(job, began, number, p, repeat, load, result));
+    TRY(validate_log(job->directory, "%s\t%zu\t%s\t%zu\t%.2f\t%s", began, number, p->name,
+                     repeat + 1, load, result));
     if (job->progress)
         fprintf(job->progress, "run %zu, %s: %s\n", number, p->name, result);
 out:
@@ -336,33 +286,20 @@ out:
 
 /* ---- all files */
 
-static enum status collect_file(struct validation *v, const char *path)
-{
-    enum status st;
-    struct measurement m = {0};
-    if (!validate_exists(path))
-        return STATUS_OK;
-    TRY(measurement_read(path, &m));
-    TRY(validate_add_file(v, path, &m));
-out:
-    measurement_free(&m);
-    return st;
-}
-
 enum status validate_collect(const struct validate_job *job, struct validation *v)
 {
     enum status st = STATUS_OK;
     char path[VALIDATE_PATH];
-    for (size_t i = 0; i < v->points; i++) {
-        for (size_t k = 0; k < VALIDATE_ENGINES; k++) {
-            TRY(prediction_path(job, &v->point[i], k, path));
-            TRY(collect_file(v, path));
+    struct measurement m = {0};
+    for (size_t i = 0; i < v->points; i++)
+        for (size_t k = 0; k < VALIDATE_ENGINES + job->repeats; k++) {
+            TRY(file_path(job, &v->point[i], k, path));
+            if (!validate_exists(path))
+                continue;
+            TRY(measurement_read(path, &m));
+            TRY(validate_add_file(v, path, &m));
         }
-        for (size_t r = 0; r < job->repeats; r++) {
-            TRY(measured_path(job, &v->point[i], r, path));
-            TRY(collect_file(v, path));
-        }
-    }
 out:
+    measurement_free(&m);
     return st;
 }

@@ -3,6 +3,7 @@
 #include "study/validate.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -17,7 +18,6 @@
 #include "core/text.h"
 
 static const char format[] = "foreline-validation";
-static const char written[] = "# written ";
 enum { VERSION = 1 };
 
 void validate_time(char text[VALIDATE_TIME])
@@ -78,6 +78,7 @@ static enum status cpu_name(const char *machine, char **out)
     return text_copy(name, out);
 }
 
+/* What must be the same for measurements to be compared, and what a reader wants to know of them. */
 static enum status describe_machine(struct validate_setup *s)
 {
     enum status st;
@@ -97,7 +98,7 @@ out:
 
 /* ---- what was asked for */
 
-static enum status file_hash(const char *path, char hex[DIGEST_HEX])
+enum status validate_hash(const char *path, char hex[DIGEST_HEX])
 {
     enum status st;
     char *text = NULL;
@@ -118,7 +119,7 @@ static enum status check_distinct(const struct validate_job *job, const struct v
     for (size_t i = 0; i < v->points; i++) {
         if (!experiment_value(&job->e, v->point[i].number, "plan"))
             continue;
-        TRY(file_hash(v->point[i].plan, hex[i]));
+        TRY(validate_hash(v->point[i].plan, hex[i]));
         for (size_t k = 0; k < i; k++)
             if (!strcmp(hex[k], hex[i])) {
                 st = error_set(STATUS_USAGE, "%s and %s are the same plan", v->point[k].plan,
@@ -160,19 +161,15 @@ out:
 static enum status hash_request(const struct validate_job *job, const struct validation *v,
                                 char **hash)
 {
-    char *text = NULL, hex[DIGEST_HEX];
-    size_t length = 0;
-    FILE *f = open_memstream(&text, &length);
-    if (!f)
-        return error_set(STATUS_NOMEM, "out of memory");
-    enum status st = put_request(job, v, f);
-    if (fclose(f) != 0 && st == STATUS_OK)
-        st = error_set(STATUS_NOMEM, "out of memory");
-    if (st == STATUS_OK) {
-        digest_hex(text, length, hex);
-        st = text_copy(hex, hash);
-    }
-    free(text);
+    enum status st;
+    char hex[DIGEST_HEX];
+    struct file_text t;
+    TRY(file_text_open(&t));
+    TRY(file_text_close(&t, put_request(job, v, t.stream)));
+    digest_hex(t.text, t.length, hex);
+    TRY(text_copy(hex, hash));
+out:
+    free(t.text);
     return st;
 }
 
@@ -190,8 +187,7 @@ out:
     return st;
 }
 
-static enum status write_setup(const struct validate_job *job, const struct validation *v,
-                               struct validate_setup *s)
+static enum status write_setup(const struct validate_job *job, struct validate_setup *s)
 {
     enum status st;
     struct file_out f = {0};
@@ -202,16 +198,6 @@ static enum status write_setup(const struct validate_job *job, const struct vali
         json_put_string(&w, fields[i].key, *field(s, i));
     json_put_integer(&w, "cores", s->cores);
     json_put_integer(&w, "memory_bytes", s->memory_bytes);
-    json_put_string(&w, "engine", job->run.engine);
-    json_put_string(&w, "device", job->run.device);
-    json_put_string(&w, "compute", job->run.compute);
-    json_put_integer(&w, "steps", (int64_t)job->run.steps);
-    json_put_integer(&w, "warmup", (int64_t)job->run.warmup);
-    json_put_integer(&w, "repeats", (int64_t)job->repeats);
-    json_open_array(&w, "plans", false);
-    for (size_t i = 0; i < v->points; i++)
-        json_put_string(&w, NULL, v->point[i].plan);
-    json_close(&w);
     json_close(&w);
     TRY(file_commit(&f));
 out:
@@ -238,6 +224,7 @@ out:
     return st;
 }
 
+/* Measurements of two machines must not be in one table, and predictions of two versions neither. */
 static enum status check_same(const char *path, const struct validate_setup *old,
                               const struct validate_setup *now)
 {
@@ -251,7 +238,7 @@ static enum status check_same(const char *path, const struct validate_setup *old
     return STATUS_OK;
 }
 
-/* What is begun now. */
+/* What is begun now: the request, the machine, the time. */
 static enum status describe(const struct validate_job *job, const struct validation *v,
                             struct validate_setup *s)
 {
@@ -267,6 +254,7 @@ out:
     return st;
 }
 
+/* The experiment is written before grid.json, whose presence says that both are there. */
 enum status validate_open(const struct validate_job *job, const struct validation *v,
                           struct validate_setup *out)
 {
@@ -284,7 +272,7 @@ enum status validate_open(const struct validate_job *job, const struct validatio
         TRY(check_same(path, out, &now));
     } else {
         TRY(write_experiment(job));
-        TRY(write_setup(job, v, &now));
+        TRY(write_setup(job, &now));
         *out = now;
         now = (struct validate_setup){0};
     }
@@ -295,22 +283,45 @@ out:
 
 /* ---- when */
 
+static const char runs_heading[] = "# began_utc\trun\tplan\trepeat\tload_1min\tresult\n";
+
+/* A line at the end of runs.tsv, in one write. Control characters of messages become blanks, or
+ * lines would not be lines. */
+enum status validate_log(const char *directory, const char *fmt, ...)
+{
+    enum status st;
+    char path[VALIDATE_PATH], line[VALIDATE_PATH];
+    va_list arguments;
+    va_start(arguments, fmt);
+    vsnprintf(line, sizeof line, fmt, arguments);
+    va_end(arguments);
+    TRY(validate_path(directory, "", "runs", ".tsv", path));
+    bool is_new = !validate_exists(path);
+    FILE *f = fopen(path, "a");
+    if (!f)
+        return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+    for (char *c = line; *c; c++) /* one line, whatever the messages of others have in them */
+        *c = (unsigned char)*c < ' ' && *c != '\t' ? ' ' : *c;
+    fprintf(f, "%s%s\n", is_new ? runs_heading : "", line);
+    if (fclose(f) != 0)
+        return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+out:
+    return st;
+}
+
 /* Times and loads of "TIME\tRUN\tPLAN\tREPEAT\tLOAD\t..." lines. A line that was cut off ends them.
  */
 static enum status read_runs(const char *path, const char *text, struct validate_setup *s)
 {
-    enum status st;
-    size_t lines = 0, n = 0;
-    for (const char *at = text; *at; at++)
-        lines += *at == '\n';
+    enum status st = STATUS_OK;
     double *load = NULL;
-    TRY(ARRAY_NEW(load, lines));
-    size_t number = 0;
+    size_t number = 0, n = 0;
     for (const char *at = text, *end; (end = strchr(at, '\n')); at = end + 1) {
         char time[VALIDATE_TIME];
         number++;
         if (*at == '#')
             continue;
+        TRY(ARRAY_ROOM(load, n));
         if (sscanf(at, "%31[^\t\n]\t%*u\t%*[^\t\n]\t%*u\t%lf", time, &load[n]) != 2) {
             st = error_set(STATUS_PARSE, "%s:%zu: expected time, run, plan, repeat, load", path,
                            number);
@@ -320,11 +331,8 @@ static enum status read_runs(const char *path, const char *text, struct validate
             TRY(text_copy(time, &s->measured));
     }
     s->runs = n;
-    if (n == 0)
-        goto out;
-    qsort(load, n, sizeof *load, by_value);
-    for (int k = 0; k < 3; k++)
-        s->load[k] = quantile_sorted(load, n, 0.5 * k);
+    for (int k = 0; k < 3 && n > 0; k++)
+        s->load[k] = quantile(load, n, 0.5 * k);
 out:
     free(load);
     return st;
@@ -337,13 +345,10 @@ enum status validate_read_times(const char *directory, struct validate_setup *ou
     size_t length;
     TRY(validate_path(directory, "", "predictions", ".tsv", path));
     TRY(file_read(path, &text, &length));
-    size_t known = sizeof written - 1;
-    if (strncmp(text, written, known) != 0) {
-        st = error_set(STATUS_PARSE, "%s:1: expected '%s...'", path, written);
+    if (sscanf(text, "# written %31[^,\n]", time) != 1) {
+        st = error_set(STATUS_PARSE, "%s:1: expected '# written TIME'", path);
         goto out;
     }
-    snprintf(time, sizeof time, "%.*s", (int)strcspn(text + known, ",\n") % VALIDATE_TIME,
-             text + known);
     digest_hex(text, length, hex);
     TRY(text_copy(time, &out->predicted));
     TRY(text_copy(hex, &out->hash));

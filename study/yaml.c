@@ -13,6 +13,7 @@ struct reader {
     int depth;
 };
 
+/* libyaml counts lines from 0, and says where it was reading or where the construct began. */
 static enum status parser_failed(const struct reader *r)
 {
     const yaml_parser_t *p = &r->parser;
@@ -36,6 +37,8 @@ static enum status refuse(const struct reader *r, const yaml_event_t *e, const c
     return error_set(STATUS_PARSE, "%s:%zu: %s", r->path, e->start_mark.line + 1, what);
 }
 
+/* Texts are taken as they are: no numbers, no booleans, no nulls of YAML. Control characters would
+ * break the lines of tables and messages that they end up in. */
 static enum status copy_scalar(const struct reader *r, const yaml_event_t *e, char **out)
 {
     const char *text = (const char *)e->data.scalar.value;
@@ -52,6 +55,7 @@ static enum status copy_scalar(const struct reader *r, const yaml_event_t *e, ch
 
 static enum status read_value(struct reader *r, yaml_event_t *e, struct yaml_value *out);
 
+/* The items up to the end of the list. A list may hold texts, lists and maps. */
 static enum status read_list(struct reader *r, struct yaml_value *out)
 {
     enum status st;
@@ -72,6 +76,8 @@ out:
     return st;
 }
 
+/* A key of a map, which no entry before it may have: of two values of one setting one would be
+ * lost silently. */
 static enum status new_entry(struct reader *r, const yaml_event_t *e, struct yaml_value *out)
 {
     enum status st;
@@ -90,6 +96,7 @@ out:
     return st;
 }
 
+/* Pairs of a key and a value up to the end of the map, in the order of the file. */
 static enum status read_map(struct reader *r, struct yaml_value *out)
 {
     enum status st;
@@ -135,6 +142,8 @@ static enum status read_value(struct reader *r, yaml_event_t *e, struct yaml_val
     return st;
 }
 
+/* stream start, document start, a map, document end, stream end: anything else is refused, a
+ * second document too. */
 static enum status read_document(struct reader *r, struct yaml_value *out)
 {
     enum status st;
