@@ -74,7 +74,7 @@ static enum status calibrate(struct invocation *in)
         .ranks = gpu ? 1 : a->ranks,
         .half = half,
         .repeats = a->repeats,
-        .progress = isatty(STDERR_FILENO),
+        .notes = isatty(STDERR_FILENO) ? stderr : NULL,
         .transport = a->transport,
     };
     PASS(command_expect(in, 0, "no operands"));

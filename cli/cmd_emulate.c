@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "core/trace.h"
+#include "exec/rounds.h"
 #include "sim/smpi.h"
 #include "study/emulate_network.h"
 #include "study/evaluate.h"
@@ -50,7 +51,8 @@ static enum status run_netns(struct labelled *l, struct loaded_plan *p)
                                 .steps = a->steps,
                                 .warmup = a->warmup,
                                 .real = !strcmp(a->compute, "real"),
-                                .mpi = !strcmp(a->transport, "mpi")};
+                                .mpi = !strcmp(a->transport, "mpi"),
+                                .collective = a->collective};
     TRY(emulate_parse_dilation(a->dilate, &o.dilation));
     TRY(load_faults(a->slow, a->fail, a->kill, &slower, &faults));
     if (slower.n > 0 && o.real) {
@@ -80,8 +82,10 @@ static enum status run_smpi(struct labelled *l)
     const struct loaded_plan *p = l->p;
     struct timeline timeline = {0};
     struct measurement m = {0};
-    const struct evaluation_context context = {
-        .model = &p->model, .topology = &p->topology, .platform = p->platform};
+    const struct evaluation_context context = {.model = &p->model,
+                                               .topology = &p->topology,
+                                               .platform = p->platform,
+                                               .options.collective.algorithm = l->in->a.collective};
     if (strcmp(l->in->a.compute, "paced") != 0 || strcmp(l->in->a.transport, "tcp") != 0)
         return error_set(STATUS_USAGE, "--compute real and --transport mpi are for --engine netns");
     TRY(evaluate_program(&p->program, &context, &engine_smpi, &m, &timeline));
@@ -97,7 +101,10 @@ static enum status run_plan(struct invocation *in, bool netns)
     enum status st;
     struct loaded_plan p = {0};
     struct labelled l = {in, &p};
+    const struct rounds_algorithm *algorithm;
     PASS(command_expect(in, 1, "one plan file"));
+    if (rounds_find(in->a.collective, &algorithm) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--collective");
     TRY(load_plan(in->operand[0], &p));
     in->by.seed = p.plan.seed;
     TRY(netns ? run_netns(&l, &p) : run_smpi(&l));

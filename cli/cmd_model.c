@@ -293,7 +293,7 @@ static enum status profile(const struct invocation *in, const char *spec)
     const struct profile_options o = {.batch = a->batch,
                                       .ranks = gpu ? 1 : a->ranks,
                                       .repeats = a->repeats,
-                                      .progress = isatty(STDERR_FILENO),
+                                      .notes = isatty(STDERR_FILENO) ? stderr : NULL,
                                       .gpu = gpu};
     size_t k = 0;
     if (!a->output && !a->graph)

@@ -9,6 +9,7 @@
 #include "core/file.h"
 #include "core/trace.h"
 #include "exec/launch/launch.h"
+#include "exec/rounds.h"
 #include "study/evaluate.h"
 #include "study/load.h"
 #include "study/point.h"
@@ -18,6 +19,9 @@
 /* Options that contradict each other whatever the plan. */
 static enum status check_options(const struct arguments *a)
 {
+    const struct rounds_algorithm *algorithm;
+    if (rounds_find(a->collective, &algorithm) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--collective");
     bool cuda = !strcmp(a->device, "cuda"), mpi = !strcmp(a->transport, "mpi"),
          nccl = !strcmp(a->transport, "nccl");
     const struct {
@@ -124,6 +128,7 @@ static struct launch_options options_of(const struct arguments *a, bool paced)
     return (struct launch_options){
         .device = paced ? launch_paced(a->device) : a->device,
         .transport = a->transport,
+        .collective = a->collective,
         .launcher = a->launcher,
         .hosts = a->hosts,
         .address = a->address,
@@ -137,6 +142,7 @@ static struct launch_options options_of(const struct arguments *a, bool paced)
         .learning_rate = a->learning_rate,
         .timeout_s = a->timeout_s,
         .batch_tokens = a->batch_tokens,
+        .notes = stderr,
         .progress_every = a->loss_every > 0 ? a->loss_every : !a->json && isatty(STDERR_FILENO)};
 }
 

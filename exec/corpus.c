@@ -1,3 +1,4 @@
+/* Samples out of a text: which bytes, what is hidden, what is to be predicted. */
 #include "exec/corpus.h"
 
 #include <math.h>

@@ -1,23 +1,26 @@
+/* A rank's list of ops, run in order on a device and a transport. */
 #include "exec/executor.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "exec/device/layer.h"
 
 enum status executor_step_init(struct executor_step *s, const struct program *p, uint32_t rank)
 {
     size_t n = p->op_start[rank + 1] - p->op_start[rank];
-    double *t = calloc(2 * n + 1, sizeof *t);
-    bool *posted = calloc(n + 1, sizeof *posted);
-    if (!t || !posted) {
-        free(t);
-        free(posted);
-        return error_set(STATUS_NOMEM, "times of %zu ops", n);
-    }
-    *s = (struct executor_step){.ops = n, .op_start_s = t, .op_end_s = t + n, .posted = posted};
+    struct executor_step step = {.ops = n};
+    enum status st;
+    TRY(ARRAY_NEW(step.op_start_s, 2 * n));
+    TRY(ARRAY_NEW(step.posted, n));
+    step.op_end_s = step.op_start_s + n;
+    *s = step;
     return STATUS_OK;
+out:
+    executor_step_free(&step);
+    return st;
 }
 
 /* What of op o of rank r cannot be run; NULL: nothing. */
@@ -39,16 +42,9 @@ static const char *beyond(const struct program *p, uint32_t r, const struct prog
 /* Without flush every stage must average over equally many microbatches. */
 static bool is_uneven(const struct program *p)
 {
-    uint32_t replicas = 0;
-    for (size_t r = 0; r < p->ranks; r++) {
-        uint32_t own = 0;
-        for (size_t k = 0; k < p->ranks; k++)
-            if (p->rank[k].stage == p->rank[r].stage && p->rank[k].replica >= own)
-                own = p->rank[k].replica + 1;
-        if (r > 0 && own != replicas)
+    for (size_t s = 1; s < p->stages; s++)
+        if (p->stage[s].replicas != p->stage[0].replicas)
             return true;
-        replicas = own;
-    }
     return false;
 }
 
@@ -288,8 +284,9 @@ out:
 static uint32_t sum_after(const struct running *r, uint32_t op)
 {
     const struct program *p = r->e->program;
+    uint8_t part = p->op[op].part;
     for (uint32_t i = op + 1;
-         i < r->end && (!op_computes(&p->op[i]) || p->op[i].part > p->op[op].part); i++)
+         i < r->end && (!op_computes(&p->op[i]) || (part > 0 && p->op[i].part > part)); i++)
         if (p->op[i].kind == OP_ALLREDUCE && p->op[i].purpose == FOR_TENSOR &&
             p->op[i].stage == p->op[op].stage)
             return i;
@@ -345,7 +342,7 @@ static enum status compute(struct running *r, uint32_t op)
     r->sum = sum_after(r, op);
     r->sum_s = 0;
     start_s[op] = clock_now();
-    st = e->device->compute(e->device_self, r->step, o, &(struct layer_sums){r, sum});
+    st = e->device->compute(e->device_self, r->step, o, &(struct layer_reduction){r, sum});
     if (e->paced)
         pace(r, o, start_s[op]);
     end_s[op] = clock_now();

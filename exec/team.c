@@ -1,3 +1,4 @@
+/* Processes that measure together: forked, watched until all have ended or one has failed. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "exec/team.h"
 

@@ -1,3 +1,4 @@
+/* One rank of a worker: meet the others, train, save, report. */
 #include "exec/worker_rank.h"
 
 #include <errno.h>
@@ -8,6 +9,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "exec/transport/tcp/socket.h"
 
@@ -74,14 +76,12 @@ static enum status report_done(struct worker_rank *w)
     enum status st = STATUS_OK;
     const struct program *p = &w->worker->program;
     size_t n = program_rank_ops(p, w->rank, NULL);
-    uint32_t *own = calloc(n + 1, sizeof *own);
-    struct frame_digest *digest = calloc(n + 1, sizeof *digest);
+    uint32_t *own = NULL;
+    struct frame_digest *digest = NULL;
     struct frame_done done = {.peak_bytes = w->worker->device->peak_bytes(w->device_self),
                               .digests = n};
-    if (!digest || !own) {
-        st = error_set(STATUS_NOMEM, "digests of %zu ops", n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(own, n));
+    TRY(ARRAY_NEW(digest, n));
     program_rank_ops(p, w->rank, own);
     for (size_t k = 0; k < n; k++) {
         digest[k].op = own[k];
@@ -214,6 +214,7 @@ static enum status run(struct worker_rank *w)
     if (p->resume_path)
         TRY(resume(w));
     w->rendezvous.timeout_s = patience(p, p->resume_path != NULL);
+    w->rendezvous.algorithm = p->algorithm;
     TRY(p->transport->open(&p->program, w->rank, &w->rendezvous, &w->transport_self));
     TRY(run_steps(w));
 out:

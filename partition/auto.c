@@ -107,6 +107,7 @@ static void select_finalists(struct auto_state *s)
     out->n = kept;
 }
 
+/* Have the finalists evaluated as well as it gets, and rank them by that. */
 static enum status verify(struct auto_state *s)
 {
     enum status st = STATUS_OK;
@@ -136,6 +137,8 @@ out:
     return st;
 }
 
+/* 1. Order the devices. 2. Try what the filters let through, by the quick evaluator. 3. Add the
+ * baselines. 4. Choose finalists, evaluate them thoroughly and rank them. */
 enum status auto_search(const struct model *m, const struct topology *t,
                         const struct auto_request *r, const struct evaluator *e,
                         struct auto_result *out)

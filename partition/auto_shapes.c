@@ -70,11 +70,15 @@ static double reductions_s(const struct auto_state *s, const struct auto_shape *
     return t > 1 ? 2 * (t - 1) / t * bytes * shape->microbatch_size / fastest : 0;
 }
 
+/* Its lower bound: m microbatches of d ranks take m + d - 1 times the time of one on one rank, and of
+ * the fill, d - 1, the best schedules save all but a part. With W the work of a microbatch and R its
+ * reductions, on the fastest devices and links, spread evenly,
+ *     bound = (m + (d - 1) / AUTO_CHUNKS) (W + R) / d. */
 static enum status add_shape(const struct auto_state *s, struct auto_shape shape,
                              struct auto_shapes *all)
 {
     enum status st;
-    /* work of a device, and the least fill: zb-h1's third, or that of the most chunks */
+    /* the least fill: zb-h1's third of it, or that of the most chunks */
     double fill = (double)(shape.depth - 1) / AUTO_CHUNKS;
     shape.bound_s = (auto_microbatches(s, &shape) + fill) *
                     (work_s(s, &shape) + reductions_s(s, &shape)) / shape.depth;

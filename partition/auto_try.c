@@ -47,6 +47,8 @@ static bool saving_wanted(const struct auto_state *s, const struct auto_trial *t
            !(s->r->executable && saving->recompute != RECOMPUTE_NONE && t->schedule->split);
 }
 
+/* The savings from the cheapest on. The filters end the row: what is lighter than the usual schedule
+ * needed, what cannot fit at all, and what is more than enough. */
 static enum status try_schedule(struct auto_state *s, struct auto_trial *t)
 {
     enum status st = STATUS_OK;
@@ -80,7 +82,7 @@ static bool schedule_wanted(const struct auto_state *s, const struct schedule *s
         return strcmp(s->r->fixed.schedule, schedule->name) == 0 &&
                (shape->chunks == 1 || schedule->chunked);
     if (shape->depth == 1)
-        return strcmp(schedule->name, "1f1b") == 0; /* all the same */
+        return schedule == &schedule_one_f_one_b; /* all the same */
     return schedule->searched && schedule->chunked == (shape->chunks > 1);
 }
 
@@ -155,12 +157,14 @@ out:
     return st;
 }
 
+/* Best bound first, so that the filters that compare with the best plan leave out most. */
 enum status auto_try_all(struct auto_state *s)
 {
     enum status st;
     struct auto_shapes all = {0};
-    const char *usual = s->r->fixed.schedule ? s->r->fixed.schedule : "1f1b";
-    TRY(schedule_find(usual, &s->usual));
+    s->usual = &schedule_one_f_one_b;
+    if (s->r->fixed.schedule)
+        TRY(schedule_find(s->r->fixed.schedule, &s->usual));
     TRY(auto_list_shapes(s, &all));
     for (size_t i = 0; i < all.n && !s->result.interrupted; i++) {
         s->result.interrupted = auto_must_stop(s);

@@ -10,7 +10,9 @@ enum { SIDE = TOPOLOGY_MAP_SIDE, CELLS = TOPOLOGY_MAP_CELLS, BITS = TOPOLOGY_MAP
 
 static const double reference_bytes = 1048576;
 
-/* The walk. Blocks of 16, 256, ... devices are passed over when all of them were visited, or when
+/* The walk is a branch and bound at each step: the map of pairs is a tree of squares of 16 x 16
+ * entries, whose entries are squares of the level below, or tiers at level 0, and shortest_s[] is a
+ * lower bound of all pairs in a square. Blocks of 16, 256, ... devices are passed over when all of them were visited, or when
  * none can be nearer than what is found already. */
 struct walk {
     const struct topology_map *map;
@@ -93,6 +95,7 @@ static void look(struct walk *w, unsigned l, uint32_t block, uint32_t there, uin
     }
 }
 
+/* Device 0, and then again and again the nearest one that is left. */
 enum status device_order_find(const struct topology *t, uint32_t *order)
 {
     struct walk w;

@@ -118,7 +118,7 @@ static size_t choose_cut(const struct descent *d, const struct task *task, size_
     return best;
 }
 
-/* Into cuts->trial. */
+/* Depth first over the tree of divisions, the tasks that wait on a stack. Into cuts->trial. */
 static void descend(struct descent *d)
 {
     struct cuts *c = d->cuts;

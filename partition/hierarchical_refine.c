@@ -81,7 +81,11 @@ void cuts_offer(struct cuts *c)
 
 /* ---- filling */
 
-/* Into c->trial; false when the ops do not fit. */
+/* Probe: can stages of at most bound_s hold all ops? The stages are filled in order. Of the ends e
+ * that a stage may have within the bound, the one from which the next stage gets furthest: until[e]
+ * less the time of what crosses e, which is the next stage's to receive. Into c->trial; false when
+ * ops are left. Source: Probe of Iqbal, in Pinar & Aykanat 2004, section 3.4; there every stage is
+ * filled to the brim, which is right when nothing has to be sent. */
 static bool fill(struct cuts *c, double bound_s)
 {
     size_t first = 0;
@@ -110,6 +114,7 @@ static bool fill(struct cuts *c, double bound_s)
     return first == c->n;
 }
 
+/* Bisection of the bound between 0 and the best value known. */
 void cuts_fill(struct cuts *c)
 {
     double low = 0;
@@ -122,7 +127,13 @@ void cuts_fill(struct cuts *c)
     }
 }
 
-/* ---- windows */
+/* ---- windows
+ *
+ * With W(s) the positions around cut s, and B(s, e) the least slowest of the stages 0..s - 1 when
+ * stage s begins with op e,
+ *     B(0, 0) = 0,  B(s + 1, e) = min over f in W(s), f < e, of max(B(s, f), load(s, f, e)),
+ * e in W(s + 1) where a stage may begin, and what is not below the best value known left out: the
+ * program of balanced, of which only the windows are kept. */
 
 struct windows {
     size_t width;
@@ -130,7 +141,6 @@ struct windows {
     uint32_t *from; /* [stages + 1][width] where in its window the cut before is */
     size_t *low;    /* [stages + 1] first cut of each window */
     size_t *high;   /* [stages + 1] last */
-    double work;
 };
 
 static void windows_free(struct windows *w)
@@ -178,13 +188,13 @@ static void windows_stage(struct cuts *c, struct windows *w, size_t s)
     for (size_t first = w->low[s]; first <= w->high[s]; first++) {
         double so_far = before[first - w->low[s]], bytes = 0;
         size_t from = first + 1 > w->low[s + 1] ? first + 1 : w->low[s + 1];
-        w->work++;
+        c->work++;
         if (!(so_far < c->value_s) || from > w->high[s + 1] ||
             !(chain_cost_load(c->cost, s, first, from, 0) < c->value_s))
             continue;
         for (size_t end = first + 1; end <= w->high[s + 1]; end++) {
             bytes += chain_cost_entering(c->cost, first, end - 1);
-            w->work += 1 + (double)(c->cost->m->in_start[end] - c->cost->m->in_start[end - 1]);
+            c->work += 1 + (double)(c->cost->m->in_start[end] - c->cost->m->in_start[end - 1]);
             double value = fmax(so_far, chain_cost_load(c->cost, s, first, end, bytes));
             if (!(value < c->value_s))
                 break;
@@ -196,14 +206,15 @@ static void windows_stage(struct cuts *c, struct windows *w, size_t s)
     }
 }
 
-/* One round; is there something better in the windows? */
+/* One round: place, fill stage by stage, and go back from the end through w->from. Is there
+ * something better in the windows? */
 static bool windows_search(struct cuts *c, struct windows *w)
 {
     windows_place(c, w);
-    for (size_t s = 0; s < c->stages && w->work < most_work; s++)
+    for (size_t s = 0; s < c->stages && c->work < most_work; s++)
         windows_stage(c, w, s);
     double before = c->value_s;
-    if (!(w->work < most_work) || !(w->best[c->stages * w->width] < before))
+    if (!(c->work < most_work) || !(w->best[c->stages * w->width] < before))
         return false;
     for (size_t s = c->stages + 1, at = 0; s-- > 0;) {
         c->trial[s] = w->low[s] + at;
@@ -213,6 +224,8 @@ static bool windows_search(struct cuts *c, struct windows *w)
     return c->value_s < before;
 }
 
+/* Rounds with windows of a radius until they bring nothing; then the next radius, as large as memory
+ * allows. */
 enum status cuts_refine(struct cuts *c)
 {
     enum status st = STATUS_OK;
@@ -221,15 +234,11 @@ enum status cuts_refine(struct cuts *c)
     most = most > radius[0] ? most : radius[0];
     most = most < c->n ? most : c->n;
     for (size_t r = 0; r < sizeof radius / sizeof *radius && around < most; r++) {
-        double work = w.work;
         around = radius[r] < most ? radius[r] : most;
-        w = (struct windows){.work = work};
         TRY(windows_open(c, around, &w));
-        while (windows_search(c, &w) && w.work < most_work)
+        while (windows_search(c, &w) && c->work < most_work)
             ;
-        work = w.work;
         windows_free(&w);
-        w.work = work;
     }
 out:
     windows_free(&w);

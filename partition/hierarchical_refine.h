@@ -13,6 +13,7 @@ struct cuts {
     size_t *cut;    /* [stages + 1] increasing, cut[0] == 0, cut[stages] == n: the best so far */
     double value_s; /* of the slowest stage, as balanced computes it */
     size_t *trial;  /* [stages + 1] scratch */
+    double work;    /* steps of refinement so far */
     double *live;   /* [n + 1] bytes of the tensors from before op i that i or later ops read */
 };
 

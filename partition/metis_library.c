@@ -17,7 +17,9 @@ struct arc {
     double weight;
 };
 
-/* The graph in integers, and room for a part of it. */
+/* The graph in integers, and room for a part of it. METIS takes compressed rows: the arcs of vertex
+ * i of the subgraph are sub_start[i] .. sub_start[i + 1] - 1, to sub_head[] with weights
+ * sub_pull[]. */
 struct work {
     const struct metis_options *o;
     uint32_t *part;  /* [n] out */
@@ -139,7 +141,11 @@ static size_t separate(const struct work *w, uint32_t *vertex, size_t n, uint32_
     return zeros;
 }
 
-/* Bisect until every part is one, or has as many vertices as parts are left. METIS's own recursion
+/* 1. Cut the subgraph out. 2. METIS gives each vertex a side; the sides have weights in proportion to
+ * the parts that they get, left of them and parts - left. 3. Vertices of side 0 come first in
+ * vertex[n]; each side is bisected in turn.
+ *
+ * Bisect until every part is one, or has as many vertices as parts are left. METIS's own recursion
  * prints complaints on standard output when a side runs out of vertices; a bisection does not. */
 static enum status bisect(struct work *w, uint32_t *vertex, size_t n, uint32_t first, size_t parts,
                           uint32_t *spare)

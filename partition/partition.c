@@ -91,7 +91,9 @@ enum status partition_check_shards(const struct model *m, uint32_t tensor_parall
     return STATUS_OK;
 }
 
-/* The rule of whole tensors: begins[n + 1], or NULL; returns begins[n]. */
+/* The rule of whole tensors in one pass: op i may begin a stage if no op from i on reads what an
+ * earlier op has divided, so if the last reader of all divided tensors so far is before i.
+ * begins[n + 1], or NULL; returns begins[n]. */
 static size_t find_begins(const struct model *m, uint32_t shards, size_t *begins)
 {
     size_t found = 0, read_until = 0; /* the last op that reads a divided tensor so far */
@@ -239,6 +241,8 @@ out:
     return st;
 }
 
+/* 1. Check the request. 2. Place: the stages of the first replica, whose links the cut looks at.
+ * 3. Find where stages may begin. 4. Cut, and check the cut against 3. 5. Build the plan. */
 enum status partition_run(const struct partition_algorithm *a, const struct model *m,
                           const struct topology *t, const struct partition_request *r,
                           struct plan *out)

@@ -121,7 +121,13 @@ bool tiers_unite(uint32_t *parent, uint32_t a, uint32_t b)
 
 /* ---- Kruskal's algorithm over the map */
 
-/* A block of level l is 16^l devices. */
+/* Pairs are joined in the order of their classes, the closest first, as Kruskal's algorithm takes
+ * edges: a pair of two trees makes them one. When a class is through, the trees are the groups of a
+ * level, if any were joined. Pairs are never listed: of a class they are found in the tree of
+ * squares, where a square is passed over when its closest pair belongs to a later class
+ * (least[] > now), or when both its blocks are in one tree already (joined[]).
+ *
+ * A block of level l is 16^l devices. */
 struct join {
     const struct topology_map *map;
     size_t n, trees, classes;
@@ -199,6 +205,7 @@ out:
     return st;
 }
 
+/* Are all devices of the block in one tree? Once so, always so: it is remembered. */
 static bool is_joined(struct join *j, unsigned l, uint32_t block)
 {
     if (l == 0 || j->joined[l][block])
@@ -237,6 +244,7 @@ static void look(struct join *j, unsigned l, uint32_t a, uint32_t b, uint32_t th
         }
 }
 
+/* One round for each class until there is one tree. */
 static enum status join_all(const struct topology *t, bool coarse, struct tiers *x)
 {
     enum status st;

@@ -1,4 +1,10 @@
-/* Groups of devices whose bandwidths scatter: from averages, which scatter less. */
+/* Groups of devices whose bandwidths scatter: from averages, which scatter less.
+ *
+ * Level by level, from single devices on:
+ * 1. average() the bandwidths between the groups so far;
+ * 2. cut_tree(): join along the maximum spanning tree down to its first gap;
+ * 3. find_communities() where bandwidths overlap in what was joined, if they stand out;
+ * 4. step(): what is joined becomes the groups of the next level. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

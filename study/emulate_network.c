@@ -99,6 +99,7 @@ enum status emulate_command(const char *platform, const struct emulate_command *
                                           .ranks = c->ranks ? c->ranks : t.n,
                                           .dilation = c->dilation,
                                           .command = c->words,
+                                          .notes = stderr,
                                           .shell = c->shell,
                                           .port = PORT};
     TRY(netns_run(&options, &code));
@@ -187,6 +188,7 @@ static enum status run_workers(void *argument, const struct netns_inside *inside
                                      .mpirun = words,
                                      .address = inside->address,
                                      .device = j->o->real ? "cpu" : "paced",
+                                     .collective = j->o->collective,
                                      .paced = paced,
                                      .steps = j->o->steps,
                                      /* the first step is not judged: it makes its memory */
@@ -259,6 +261,7 @@ enum status emulate_plan(const struct loaded_plan *p, const struct emulate_optio
                                           .network = &net,
                                           .ranks = p->program.ranks,
                                           .device = device,
+                                          .notes = stderr,
                                           .delays = !o->mpi,
                                           .traffic_Bps = mean_traffic(&p->program, &p->topology),
                                           .dilation = o->dilation};

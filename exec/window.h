@@ -1,6 +1,6 @@
 /* window.h - how many messages of a channel the receiver must be able to hold. */
-#ifndef EXEC_TRANSPORT_TCP_WINDOW_H
-#define EXEC_TRANSPORT_TCP_WINDOW_H
+#ifndef EXEC_WINDOW_H
+#define EXEC_WINDOW_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,10 @@
-#include "exec/transport/tcp/window.h"
+/* Windows of channels: from the order of the receiver's list, how many messages it holds at
+ * once. */
+#include "exec/window.h"
 
 #include <stdlib.h>
+
+#include "core/array.h"
 
 /* First op that depends on each op: user[i], or the end of the rank's list. */
 static void find_users(const struct program *p, uint32_t *user)
@@ -31,6 +35,7 @@ static size_t held_at_post(const struct channel_order *c, const uint32_t *user, 
     return held;
 }
 
+/* Two more than what cannot block: the sender seldom waits for credit then. */
 static void set_window(const struct program *p, const uint32_t *user, struct channel_order *c)
 {
     size_t need = 0;
@@ -60,18 +65,15 @@ static void collect(const struct program *p, struct channel_order *order)
 
 enum status channel_orders(const struct program *p, struct channel_order **out)
 {
-    enum status st = STATUS_OK;
-    struct channel_order *order = calloc(p->channels + 1, sizeof *order);
-    uint32_t *user = malloc((p->ops + 1) * sizeof *user);
-
-    if (!order || !user)
-        goto nomem;
-    for (size_t i = 0; i < p->ops; i++)
+    enum status st;
+    struct channel_order *order = NULL;
+    uint32_t *user = NULL;
+    TRY(ARRAY_NEW(order, p->channels + 1));
+    TRY(ARRAY_NEW(user, p->ops + 1));
+    for (size_t i = 0; i < p->ops; i++) /* those that are no SENDs count in one entry more */
         order[p->op[i].kind == OP_SEND ? p->op[i].channel : p->channels].n++;
     for (size_t c = 0; c < p->channels; c++) {
-        order[c].send = malloc(2 * (order[c].n + 1) * sizeof *order[c].send);
-        if (!order[c].send)
-            goto nomem;
+        TRY(ARRAY_NEW(order[c].send, 2 * order[c].n));
         order[c].recv = order[c].send + order[c].n;
     }
     find_users(p, user);
@@ -80,10 +82,6 @@ enum status channel_orders(const struct program *p, struct channel_order **out)
         set_window(p, user, &order[c]);
     *out = order;
     order = NULL;
-    goto out;
-
-nomem:
-    st = error_set(STATUS_NOMEM, "windows of %zu channels", p->channels);
 out:
     free(user);
     channel_orders_free(order, p->channels);
