@@ -233,7 +233,7 @@ const struct setting settings_table[] = {
      .help =
          "what carries messages; local: ranks are threads of one process; nccl: GPU to GPU, needs "
          "--device cuda"},
-    {"collective", WORD(collective), RUN_KEYS, "NAME", "auto",
+    {"collective", WORD(collective), RUN_KEYS | EMULATIONS, "NAME", "auto",
      .help = "algorithm of the collectives that it serves, one that real runs can do; the others "
              "go around the ring, as all do with auto",
      .word = collective_word},
@@ -296,10 +296,6 @@ const struct setting settings_table[] = {
      .help = "of a plan on netns: its predicted time, or numerics on this CPU"},
     {"transport", WORD(transport), EMULATIONS, "tcp|mpi", "tcp",
      .help = "of a plan on netns: what carries messages"},
-    {"collective", WORD(collective), EMULATIONS, "NAME", "auto",
-     .help = "algorithm of the collectives that it serves, one that real runs can do; the others "
-             "go around the ring, as all do with auto",
-     .word = collective_word},
     {"slow", TEXT(slow), T(EMULATE_NETNS), "NAME=X,...", NULL,
      .help = "of a plan on netns: as in simulate"},
     {"fail", TEXT(fail), T(EMULATE_NETNS), "LINK@T,...", NULL,
