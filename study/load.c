@@ -75,6 +75,8 @@ out:
     return st;
 }
 
+/* Changes behind "@" make a file of their own in the cache, named by the hash of its contents: the
+ * same changes are the same file, also for several processes at once. */
 enum status load_platform(const char *name, char **path)
 {
     enum status st;
@@ -171,6 +173,8 @@ void loaded_plan_free(struct loaded_plan *p)
     *p = (struct loaded_plan){0};
 }
 
+/* Measurements are compared by plan_sha256 first (core/compare.h); names are for people, so they
+ * are as seen from the current directory. */
 enum status load_label(const struct loaded_plan *p, const char *path, const char *engine,
                        struct measurement *m)
 {

@@ -7,6 +7,7 @@
 
 #include "core/units.h"
 
+/* A comma stands where a multiple of three digits follows, but not behind a sign. */
 const char *model_grouped(int64_t value, char text[MODEL_GROUPED])
 {
     char digits[MODEL_GROUPED];
@@ -26,6 +27,7 @@ struct totals {
     int64_t stash_bytes, output_bytes, parameter_bytes;
 };
 
+/* Seconds of the first profile stand for all: a file may have several, of other batch sizes. */
 static struct totals sum(const struct model *m)
 {
     struct totals t = {0};
@@ -43,6 +45,7 @@ static struct totals sum(const struct model *m)
     return t;
 }
 
+/* A quantity with its unit, "-" for none: most ops have no parameters or keep nothing. */
 static void print_cell(enum unit unit, double value, FILE *out)
 {
     fprintf(out, "  %12s", value == 0 ? "-" : units_of(unit, value).text);
@@ -60,6 +63,7 @@ static void print_row(const char *name, const char *kind, int width, bool timed,
     print_cell(UNIT_BYTES, (double)t->output_bytes, out);
 }
 
+/* The ops that an op reads, and whose weights it shares (tied embeddings). */
 static void print_inputs(const struct model *m, size_t i, FILE *out)
 {
     const char *blank = "  ";
@@ -70,6 +74,7 @@ static void print_inputs(const struct model *m, size_t i, FILE *out)
     putc('\n', out);
 }
 
+/* Name, note, counts, and what each profile was measured on. */
 static void print_header(const struct model *m, FILE *out)
 {
     char text[MODEL_GROUPED];
@@ -91,6 +96,8 @@ static void print_header(const struct model *m, FILE *out)
     }
 }
 
+/* Models of other tools have times instead of FLOP: a table has one or the other. Names set the
+ * width of the first column, up to 40. */
 void model_print(const struct model *m, FILE *out)
 {
     struct totals all = sum(m);

@@ -26,6 +26,8 @@ static const char *saving(const struct plan *p, char text[32])
     return text;
 }
 
+/* A row of the ranking, and below it what is unusual about the plan: several stages on a device, a
+ * baseline, more memory than there is. */
 static void print_candidate(const struct auto_candidate *c, size_t place, FILE *out)
 {
     char headroom[UNITS_TEXT], shape[64], memory[32];
@@ -114,6 +116,8 @@ static enum status keep_constraints(const struct arguments *a, struct auto_resul
     return STATUS_OK;
 }
 
+/* On platforms of more than MOST_DEVICES devices the finalists are looked at by the analytic engine
+ * too, because SimGrid would need minutes to find its routes. */
 enum status plan_search(const struct arguments *a, struct evaluation_context *context,
                         const volatile int *stop, struct auto_result *out)
 {
@@ -147,6 +151,7 @@ void plan_take_best(struct auto_result *r, struct plan *out)
     r->candidate[0].plan = (struct plan){0};
 }
 
+/* No interrupt: points of experiments are stopped between points, not inside one. */
 enum status plan_make(const struct arguments *a, struct evaluation_context *context,
                       struct plan *out)
 {

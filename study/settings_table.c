@@ -83,7 +83,8 @@ static const char *engine_word(size_t i)
 enum { MOST = 10000000 };
 
 const struct setting settings_table[] = {
-    /* ---- what is planned */
+    /* ---- what is planned. A model and a platform are names or files everywhere; validation takes
+     * several platforms, objectives of published tools mostly none. */
     {"model", TEXT(model), PLANS | SCORED | T(VALIDATE) | KEYS, "M", NULL,
      .help = "zoo name with overrides, or model file"},
     {"platform", TEXT(platform), PLANS | T(PLAN_CPSC526) | T(PLAN_SCORE) | KEYS, "P", NULL,
@@ -373,7 +374,7 @@ const struct setting settings_table[] = {
     {"fail-above", SHARE(fail_above), VALIDATIONS, "SHARE", NULL,
      .help = "exit status 1 when SimGrid's worst error is above, such as 10%"},
 
-    /* ---- sweeps, pictures, pages */
+    /* ---- sweeps, pictures, pages: what is done with results, no part of what they depend on */
     {"list", FLAG(list), T(SWEEP_LIST), NULL, NULL, .help = "print the points, compute nothing"},
     {"export", WORD(export), T(SWEEP), "csv|tsv", NULL,
      .help = "print every point instead of the best ones"},

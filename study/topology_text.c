@@ -1,5 +1,5 @@
-/* A platform for people: its types of devices, its tiers, the groups of devices that these make, and
- * which tier joins which. */
+/* A platform for people: its types of devices, its tiers, the groups of devices that these make,
+ * and which tier joins which. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -17,6 +17,7 @@ enum {
     MAX_GROUPS = 32, /* rows of the matrix at most */
 };
 
+/* A row per type of device: how many there are, what they can do, and where the first one is. */
 static void print_types(const struct topology *t, FILE *out)
 {
     fprintf(out, "%-20s  %7s  %14s  %12s  %12s  %8s  %s\n", "# type", "devices", "speed", "memory",
@@ -37,6 +38,8 @@ static void print_types(const struct topology *t, FILE *out)
     }
 }
 
+/* Calibrated platforms know the speed of kinds of ops at several sizes (docs/calibrate.md): the
+ * speed at the smallest and at the largest one. */
 static void print_rates(const struct topology *t, FILE *out)
 {
     size_t rates = 0;
@@ -55,6 +58,7 @@ static void print_rates(const struct topology *t, FILE *out)
         }
 }
 
+/* The name of a tier in the matrix: a letter, beyond z its number. */
 static void letter(size_t tier, char text[24])
 {
     if (tier < LETTERS)
@@ -63,6 +67,8 @@ static void letter(size_t tier, char text[24])
         snprintf(text, 24, "%zu", tier + 1);
 }
 
+/* A row per tier with the number of ordered pairs of devices that it joins. O(devices^2) at most,
+ * less where the map is regular (core/topology_map.h). */
 static enum status print_tiers(const struct topology *t, FILE *out)
 {
     enum status st;
@@ -172,6 +178,8 @@ static void print_cell(const struct topology *t, const size_t a[2], const size_t
     fprintf(out, " %*s", width, text);
 }
 
+/* Which tier joins which devices or groups, as far as that can be read: at most MAX_GROUPS rows. A
+ * cell of two groups has the letters of all tiers between their devices. */
 static void print_matrix(const struct topology *t, FILE *out)
 {
     size_t first[MAX_GROUPS + 2], groups = find_groups(t, first);
