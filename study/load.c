@@ -43,7 +43,10 @@ enum status load_model_apart(const char *spec, struct model *out)
     return load(spec, true, out);
 }
 
-/* The file `base` with changes, as a file of its own. */
+/* The file `base` with changes, as a file of its own:
+ *   1. read the text of the base;
+ *   2. apply the changes to the text (sim/platform/variant.h), so that comments and order stay;
+ *   3. keep the result in the cache under the hash of its contents. */
 static enum status vary(const char *base, const char *changes, char **path)
 {
     enum status st;

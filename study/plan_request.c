@@ -11,11 +11,15 @@ static bool is_auto(const struct arguments *a)
     return !a->algorithm || !strcmp(a->algorithm, "auto");
 }
 
+/* The objective of this project, and not one of a published tool. */
 static bool is_pipeline(const struct arguments *a)
 {
     return !a->objective || !strcmp(a->objective, "pipeline");
 }
 
+/* The first that applies: a listing needs nothing, an explanation only its plan file, a published
+ * objective its own inputs. Otherwise a plan is made, by an algorithm that is named, or by the
+ * search. An objective without a taker of its own (0) is checked by its algorithm only. */
 uint64_t plan_takers(const struct arguments *a)
 {
     char words[64];

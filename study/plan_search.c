@@ -7,13 +7,14 @@
 #include "study/planning.h"
 
 enum {
-    SAMPLES_PER_DEVICE = 8,
-    TIME_LIMIT_S = 40,
-    MOST_DEVICES = 2048, /* for SimGrid: its routes take long to find on larger platforms */
-    MOST_EFFORT = 400000 /* ops of all finalists: a few seconds of SimGrid */
+    SAMPLES_PER_DEVICE = 8, /* of an iteration, when nothing is said about it */
+    TIME_LIMIT_S = 40,      /* for trying plans; the ranking of finalists comes on top */
+    MOST_DEVICES = 2048,    /* for SimGrid: its routes take long to find on larger platforms */
+    MOST_EFFORT = 400000    /* ops of all finalists: a few seconds of SimGrid */
 };
 
 /* "selective, zero 1" */
+/* What a plan does to need less memory, for the ranking's column. */
 static const char *saving(const struct plan *p, char text[32])
 {
     const char *recompute = plan_recompute_names[p->stage[0].recompute];

@@ -125,7 +125,8 @@ const char *run_config_path(const struct run_config *c, const char *name, char p
     return path;
 }
 
-/* NAME-20261121-175003, with a number when there was one in the same second; absolute. */
+/* NAME-20261121-175003 (UTC, so that folders of several machines sort by time), with a number when
+ * there was one in the same second; absolute. */
 static enum status make_directory(struct run_config *c)
 {
     char stamp[32], path[RUN_PATH], base[RUN_PATH];

@@ -1,4 +1,9 @@
-/* Settings by name: parses options of commands and keys of files into one struct of arguments. */
+/* Settings by name: parses options of commands and keys of files into one struct of arguments.
+ *
+ * A text becomes a value in set_value() only, whether it is a default, an option or a key, so
+ * that all three obey the same bounds and fail with the same words. Messages say what was found and
+ * what was expected; the caller puts the name before them as it was written: "--stages",
+ * "plan.stages". */
 #include "study/settings.h"
 
 #include <errno.h>

@@ -1,4 +1,14 @@
-/* The table of settings: one row per thing that can be set, grouped by what it is about. */
+/* The table of settings: one row per thing that can be set, grouped by what it is about.
+ *
+ * To add an option --patience of `foreline run`, which is to be a key of `run --config` too: a field
+ * `double patience_s` in struct arguments, and the row
+ *
+ *     {"patience", SECONDS(patience_s), RUN_KEYS, "TIME", "3s", .help = "before a worker is asked"},
+ *
+ * The command reads in->a.patience_s; help, man page, default, key, the nearest-name hint and the
+ * refusal in every other command follow from the row. An option that means something in one way of
+ * calling a command only gets only that taker: T(RUN_REAL), say. Two commands that mean different
+ * things by one name have a row each, of the same field if type and unit are the same. */
 #include <stddef.h>
 
 #include "core/collective.h"

@@ -1,4 +1,7 @@
-/* Prints a measurement for people, and writes the files that a run leaves. */
+/* Prints a measurement for people, and writes the files that a run leaves.
+ *
+ * The same lines and tables for predictions and real runs, so that two outputs can be laid side by
+ * side; what only one of them knows (losses, links, folding) is left out where it is missing. */
 #include "study/summary.h"
 
 #include <stdlib.h>

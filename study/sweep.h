@@ -1,7 +1,7 @@
 /* sweep.h - `foreline sweep`: the points of an experiment, computed once each and kept in a
  * database.
  *
- * * The order of a sweep: points are identified (a hash of all they depend on), those that the
+ * The order of a sweep: points are identified (a hash of all they depend on), those that the
  * database has not are computed, predictions before any run, then ranked (rank.h) and printed. */
 #ifndef STUDY_SWEEP_H
 #define STUDY_SWEEP_H

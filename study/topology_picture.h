@@ -7,8 +7,8 @@
 #include "core/provenance.h"
 #include "core/topology.h"
 
-/* Types of devices, measured rates, tiers with latency and bandwidth, groups of devices, and for small
- * platforms which tier joins which of them.
+/* Types of devices, measured rates, tiers with latency and bandwidth, groups of devices, and for
+ * small platforms which tier joins which of them.
  *   name, summary   of the first line; summary may be ""
  * STATUS_NOMEM. */
 enum status topology_print(const struct topology *t, const char *name, const char *summary,
