@@ -75,11 +75,11 @@ static enum status list(const struct arguments *a)
         printf("%-12s  %15s  %5s  %6s  %s\n", "# model", "parameters", "ops", "tokens", "summary");
     }
     for (size_t i = 0; i < zoo_n; i++) {
-        TRY(zoo_build(zoo[i].name, &m));
+        TRY(zoo_build(zoo[i]->name, &m));
         if (a->json)
-            put_zoo_row(&w, &zoo[i], &m);
+            put_zoo_row(&w, zoo[i], &m);
         else
-            print_zoo_row(&zoo[i], &m);
+            print_zoo_row(zoo[i], &m);
         model_free(&m);
     }
     if (a->json) {
@@ -89,7 +89,7 @@ static enum status list(const struct arguments *a)
     }
     printf("\n%-12s  %s\n", "# model", "overrides with their defaults");
     for (size_t i = 0; i < zoo_n; i++)
-        print_overrides(&zoo[i]);
+        print_overrides(zoo[i]);
     printf("\n%-12s  %s\n", "# importer", "reads");
     for (size_t i = 0; i < importers_n; i++)
         printf("%-12s  %s\n", importers[i]->name, importers[i]->summary);

@@ -7,25 +7,15 @@
 
 #include "core/array.h"
 #include "core/plan.h"
+#include "core/ready.h"
 
-/* Ranks whose next op may have become possible, each at most once. */
 struct replay {
     const struct program *p;
     size_t *at;      /* [ranks] index of the next op */
     size_t *arrived; /* [groups] members waiting at their next collective */
-    uint32_t *queue; /* [ranks] ring buffer */
-    bool *queued;    /* [ranks] */
     bool *counted;   /* [ranks] is counted in arrived[] */
-    size_t head, length;
+    struct ready ready;
 };
-
-static void wake(struct replay *s, uint32_t rank)
-{
-    if (s->queued[rank])
-        return;
-    s->queued[rank] = true;
-    s->queue[(s->head + s->length++) % s->p->ranks] = rank;
-}
 
 static bool finished(const struct replay *s, uint32_t rank)
 {
@@ -47,11 +37,13 @@ static bool pass_collective(struct replay *s, uint32_t rank, const struct progra
     for (size_t k = first; k < last; k++) {
         s->counted[p->member[k]] = false;
         s->at[p->member[k]]++;
-        wake(s, p->member[k]);
+        ready_put(&s->ready, p->member[k]);
     }
     return true;
 }
 
+/* As far as the rank can go: compute ops pass, a message passes when the other side stands at its
+ * end, a collective when all members stand there. */
 static void advance(struct replay *s, uint32_t rank)
 {
     const struct program *p = s->p;
@@ -64,7 +56,7 @@ static void advance(struct replay *s, uint32_t rank)
                 return;
             s->at[rank]++;
             s->at[o->peer]++;
-            wake(s, o->peer);
+            ready_put(&s->ready, o->peer);
         } else if (!pass_collective(s, rank, o)) {
             return;
         }
@@ -84,6 +76,7 @@ static uint32_t waits_for(const struct replay *s, uint32_t rank)
     return rank;
 }
 
+/* Follow who waits for whom until a rank comes up again: the cycle, named from there. */
 static enum status deadlock(const struct replay *s, uint32_t start)
 {
     char text[800] = "", label[OP_LABEL];
@@ -113,25 +106,22 @@ static enum status deadlock(const struct replay *s, uint32_t start)
     return error_set(STATUS_INVALID, "deadlock: %s", text);
 }
 
+/* Let every rank run its list as far as it can, and again when another rank has moved it on: what is
+ * left then waits in a circle. */
 static enum status replay(const struct program *p)
 {
     enum status st;
     struct replay s = {.p = p};
-    TRY(ARRAY_NEW(s.at, p->ranks));
+    uint32_t rank;
+
+    TRY(ready_init(&s.ready, (uint32_t)p->ranks));
+    TRY(ARRAY_COPY(s.at, p->op_start, p->ranks));
     TRY(ARRAY_NEW(s.arrived, p->groups));
-    TRY(ARRAY_NEW(s.queue, p->ranks));
-    TRY(ARRAY_NEW(s.queued, p->ranks));
     TRY(ARRAY_NEW(s.counted, p->ranks));
-    memcpy(s.at, p->op_start, p->ranks * sizeof *s.at);
     for (uint32_t r = 0; r < p->ranks; r++)
-        wake(&s, r);
-    while (s.length > 0) {
-        uint32_t rank = s.queue[s.head];
-        s.head = (s.head + 1) % p->ranks;
-        s.length--;
-        s.queued[rank] = false;
+        ready_put(&s.ready, r);
+    while (ready_take(&s.ready, &rank))
         advance(&s, rank);
-    }
     for (uint32_t r = 0; r < p->ranks; r++)
         if (!finished(&s, r)) {
             st = deadlock(&s, r);
@@ -139,10 +129,9 @@ static enum status replay(const struct program *p)
         }
 out:
     free(s.counted);
-    free(s.queued);
-    free(s.queue);
     free(s.arrived);
     free(s.at);
+    ready_free(&s.ready);
     return st;
 }
 
@@ -154,6 +143,7 @@ static enum op_kind predecessor(const struct program_op *o)
                                                                   : OP_KINDS;
 }
 
+/* Both ends of a message, or neighbours in a collective: equal sizes, equal kinds. */
 static enum status check_sides(const struct program *p, uint32_t rank, const struct program_op *o)
 {
     char label[OP_LABEL];
@@ -170,6 +160,8 @@ static enum status check_sides(const struct program *p, uint32_t rank, const str
     return STATUS_OK;
 }
 
+/* Dependencies are earlier ops of the rank, a pass depends on the one that it continues, and the
+ * sides of communication agree. */
 static enum status check_op(const struct program *p, uint32_t rank, size_t i)
 {
     const struct program_op *o = &p->op[i];
@@ -198,6 +190,8 @@ static int64_t held_after(const struct program_op *o, int64_t held)
     return op_computes(o) ? held - o->bytes : held;
 }
 
+/* FORWARD takes, the last BACKWARD of the microbatch gives back: never below zero, zero at the
+ * end. */
 static enum status check_stashes(const struct program *p, uint32_t rank)
 {
     int64_t held = 0;
@@ -235,6 +229,7 @@ int64_t program_peak(const struct program *p, uint32_t rank, uint32_t *op)
 
 /* ---- how stages are divided (struct program_stage) */
 
+/* Every op of the stage is in exactly one bucket, from the last op down to op 0. */
 static enum status check_buckets(const struct program *p, uint32_t s)
 {
     const struct program_stage *stage = &p->stage[s];
@@ -255,6 +250,7 @@ static enum status check_buckets(const struct program *p, uint32_t s)
     return STATUS_OK;
 }
 
+/* Levels and counts for themselves; a backward in parts is only lowered without ZeRO 2 and 3. */
 static enum status check_stage(const struct program *p, uint32_t s)
 {
     const struct program_stage *stage = &p->stage[s];

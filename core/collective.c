@@ -26,7 +26,9 @@ const size_t collective_algorithms_n = sizeof collective_algorithms / sizeof *co
 
 const char *collective_name(size_t i)
 {
-    return i == 0 ? "auto" : collective_algorithms[i - 1]->name;
+    if (i == 0)
+        return "auto";
+    return i <= collective_algorithms_n ? collective_algorithms[i - 1]->name : NULL;
 }
 
 enum status collective_find(const char *name, const struct collective_algorithm **out)
@@ -112,12 +114,10 @@ static enum status ports_open(const struct collective_group *g, size_t flows, ui
                               struct ports *p)
 {
     size_t ends = 2 * (g->n + g->nodes), all = ends * g->topology->tiers;
-    *p = (struct ports){.node = malloc(g->n * sizeof *p->node),
-                        .first = malloc(ends * sizeof *p->first),
-                        .load = malloc((all < 4 * flows ? all : 4 * flows) * sizeof *p->load),
-                        .nics = nics};
-    if (!p->node || !p->first || !p->load)
-        return error_set(STATUS_NOMEM, "a collective of %zu flows", flows);
+    *p = (struct ports){.nics = nics};
+    PASS(ARRAY_NEW(p->node, g->n));
+    PASS(ARRAY_NEW(p->first, ends));
+    PASS(ARRAY_NEW(p->load, all < 4 * flows ? all : 4 * flows));
     for (uint32_t k = 0; k < g->nodes; k++)
         for (size_t i = g->node_start[k]; i < g->node_start[k + 1]; i++)
             p->node[g->order[i]] = k;

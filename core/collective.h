@@ -111,7 +111,7 @@ extern const size_t collective_algorithms_n;
 extern const char *const collective_kind_name[COLLECTIVE_KINDS];         /* "all-reduce", ... */
 extern const char *const collective_protocol_name[COLLECTIVE_PROTOCOLS]; /* "ideal", "LL", ... */
 
-/* Names that options take: 0 is "auto", then those of the table; collective_algorithms_n + 1. */
+/* Names that options take: 0 is "auto", then those of the table, then NULL. */
 const char *collective_name(size_t i);
 /* *out NULL for "auto". STATUS_INVALID lists the known names. */
 enum status collective_find(const char *name, const struct collective_algorithm **out) MUST_CHECK;

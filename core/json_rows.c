@@ -146,7 +146,7 @@ static bool is_empty(const struct json_row *r, const void *from)
         return *(const int64_t *)at == 0;
     case FIELD_UINT32:
     case FIELD_CHOICE:
-        return *(const uint32_t *)at == 0;
+        return *(const uint32_t *)at == r->usual;
     case FIELD_SIZE:
         return *(const size_t *)at == 0;
     case FIELD_BOOL:

@@ -1,3 +1,5 @@
+/* A plan becomes a program, in the steps of lowering.h; here the lists of the ranks become one
+ * array of ops, positions become indices, and what a stage is divided into is written down. */
 #include "core/lower/lowering.h"
 
 #include <stdlib.h>
@@ -69,6 +71,7 @@ out:
     return st;
 }
 
+/* Ranks in their order, and where the ops of each begin. */
 static enum status copy_ranks(struct lowering *l, struct program *out)
 {
     enum status st;
@@ -93,6 +96,8 @@ out:
     return st;
 }
 
+/* Positions in a rank's list (dependencies, `match`) become indices in the program; every list is
+ * released as soon as it is copied, since all of them together are as large as the program. */
 static enum status copy_ops(struct lowering *l, struct program *out)
 {
     enum status st;
@@ -134,6 +139,7 @@ static void count_flop(const struct lowering *l, struct program *out)
         }
 }
 
+/* The program out of the lists, checked as one that came from a file is. */
 static enum status flatten(struct lowering *l, struct program *out)
 {
     enum status st;
@@ -188,6 +194,8 @@ enum status plan_lower(const struct plan *p, const struct model *m, const struct
     return lower(&(struct lowering){.plan = p, .model = m, .topology = t}, out);
 }
 
+/* Replicas are alike when every stage has as many and these share the microbatches evenly: then
+ * what replica 0 does is what all do. */
 enum status plan_lower_folded(const struct plan *p, const struct model *m, const struct topology *t,
                               struct program *out)
 {

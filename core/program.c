@@ -52,6 +52,7 @@ bool program_rank_has(const struct program *p, uint32_t rank, uint32_t stage)
     return found;
 }
 
+/* Stages ascending, ops of each ascending. */
 size_t program_rank_ops(const struct program *p, uint32_t rank, uint32_t *op)
 {
     size_t n = 0;
@@ -152,6 +153,7 @@ static enum status collect(const struct program *p, enum op_kind kind, struct en
     return STATUS_OK;
 }
 
+/* Always a failure: one end of a message, and what it lacks. */
 static enum status unmatched(const struct program *p, const struct endpoint *e, const char *missing)
 {
     char label[OP_LABEL];
@@ -161,6 +163,8 @@ static enum status unmatched(const struct program *p, const struct endpoint *e, 
                      rank == e->from ? e->to : e->from, e->tag, missing);
 }
 
+/* The k-th SEND and the k-th RECV of the sorted ends belong together; the first difference names
+ * what has no other side. */
 static enum status match_messages(struct program *p)
 {
     enum status st;
@@ -305,6 +309,7 @@ static enum status check_groups(struct program *p)
     return STATUS_OK;
 }
 
+/* Groups, devices, channels, collectives: what follows when messages are matched. */
 enum status program_link(struct program *p)
 {
     enum status st;
@@ -319,6 +324,7 @@ out:
     return st;
 }
 
+/* Of a program from a file nothing is known: messages are matched by sorting both ends. */
 enum status program_match(struct program *p)
 {
     enum status st;

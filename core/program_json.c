@@ -109,6 +109,7 @@ out:
     return st;
 }
 
+/* Ids that later code uses as indices without looking. */
 static enum status check_stages(const struct program *p, size_t i, const struct json_at *at)
 {
     const struct program_op *o = &p->op[i];
@@ -204,6 +205,7 @@ out:
     return st;
 }
 
+/* Members of each group, ascending. */
 static enum status read_groups(const struct json_at *root, struct program *p)
 {
     enum status st;
@@ -247,6 +249,7 @@ out:
     return st;
 }
 
+/* One stage: its ops, and how its ranks divide it (struct program_stage). */
 static enum status read_stage(const struct json_at *at, struct program *p, struct program_stage *s,
                               size_t *ops)
 {
@@ -345,6 +348,7 @@ static void put_id(struct json_writer *w, const char *key, uint32_t id)
         json_put_integer(w, key, id);
 }
 
+/* Fields that have their usual value are left out, as read_op() and read_kind() expect. */
 static void put_op(struct json_writer *w, const struct program *p, uint32_t r, size_t i)
 {
     const struct program_op *o = &p->op[i];

@@ -12,7 +12,7 @@ const size_t schedules_n = sizeof schedules / sizeof *schedules;
 
 const char *schedule_name(size_t i)
 {
-    return schedules[i]->name;
+    return i < schedules_n ? schedules[i]->name : NULL;
 }
 
 const char *schedule_usual(bool chunked)

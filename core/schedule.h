@@ -47,7 +47,7 @@ struct schedule {
 #undef SCHEDULE
 extern const struct schedule *const schedules[]; /* [schedules_n] */
 extern const size_t schedules_n;
-const char *schedule_name(size_t i);
+const char *schedule_name(size_t i); /* NULL from schedules_n on */
 
 static inline size_t schedule_steps(const struct schedule *s, const struct schedule_place *at)
 {

@@ -21,6 +21,7 @@ static const char manifest_name[] = "manifest.json";
 
 /* ---- what must agree */
 
+/* Everything of a model that decides what its parameters are and mean; costs do not. */
 static void print_model(FILE *f, const struct model *m)
 {
     fprintf(f, "%zu %" PRId64 "\n", m->n, m->element_bytes);
@@ -98,6 +99,7 @@ static enum status digest_text(const struct program *p, const struct model *m,
     return st;
 }
 
+/* Hashes of texts, so that the key does not depend on how structures are laid out in memory. */
 enum status checkpoint_key(const struct program *p, const struct model *m,
                            struct checkpoint_key *out)
 {
@@ -153,6 +155,7 @@ static bool is_complete(const char *directory)
     return !access(path, F_OK);
 }
 
+/* "step-" and exactly eight digits. */
 static bool parse_step(const char *name, uint64_t *step)
 {
     int end = 0;
@@ -196,6 +199,8 @@ static void remove_step(const char *directory)
     rmdir(directory);
 }
 
+/* Twice through the directory: first find the oldest complete step that is kept, then remove what
+ * is before it or was never completed. */
 void checkpoint_clean(const char *dir, uint64_t last)
 {
     uint64_t oldest = UINT64_MAX;
@@ -306,6 +311,7 @@ out:
     return st;
 }
 
+/* `dir` may be a run's directory or that of one step. */
 enum status checkpoint_find(const char *dir, struct checkpoint *out)
 {
     enum status st;

@@ -37,6 +37,7 @@ out:
     return st;
 }
 
+/* What no digest protects yet: fields that say how the rest is to be read. */
 static enum status check_head(const struct checkpoint_head *h, const char *path)
 {
     if (memcmp(h->magic, checkpoint_magic, sizeof h->magic) != 0)
@@ -128,6 +129,7 @@ out:
     return st;
 }
 
+/* n bytes, or the reason why not. */
 static enum status put(FILE *f, const char *path, const void *data, size_t n)
 {
     if (n > 0 && fwrite(data, 1, n, f) != n)
@@ -160,6 +162,8 @@ out:
     return st;
 }
 
+/* Written under another name and renamed when complete (core/file.h): head and table last, since
+ * they hold the digests of the arrays. */
 enum status checkpoint_save(struct checkpoint_part *part)
 {
     enum status st;
@@ -193,6 +197,7 @@ out:
 
 /* ---- reading */
 
+/* The file's arrays are those of the device, one for one. */
 static enum status check_arrays(const struct checkpoint_part *part, const char *path,
                                 const struct checkpoint_head *head,
                                 const struct checkpoint_array *array)
@@ -234,6 +239,8 @@ out:
     return st;
 }
 
+/* Everything is checked before the device is touched, but for the digests of the arrays, each of
+ * which is checked before its array is loaded. */
 enum status checkpoint_load(const struct checkpoint_part *part)
 {
     enum status st;

@@ -1,4 +1,13 @@
-/* A rank's list of ops, run in order on a device and a transport. */
+/* A rank's list of ops, run in order on a device and a transport.
+ *
+ * For every op: wait_for_dependencies() completes the communication that it depends on (compute ops
+ * before it are complete, since they ran on this thread), then compute() or post(). What was posted
+ * goes on in the transport while later ops compute; what nobody waited for is completed at the end
+ * of the step. Two things are not in list order:
+ *   - ZeRO 3: the ALLGATHER for the next pass is posted before this pass computes (post_ahead());
+ *   - tensor parallelism: reductions happen inside a pass and are reported as the program's op
+ * after
+ *     it. */
 #include "exec/executor.h"
 
 #include <stdlib.h>
@@ -107,6 +116,7 @@ static bool is_complete(const struct running *r, uint32_t op)
     return r->out->op_end_s[op - r->first] > 0;
 }
 
+/* A reduction that the op at work cannot go on without: data [n] in place. */
 static enum status call_and_wait(const struct executor *e, uint32_t op, float *data, size_t n)
 {
     enum status st;
@@ -172,6 +182,7 @@ out:
     return st;
 }
 
+/* The message is the transport's memory until the device has taken it. */
 static enum status complete_receive(const struct running *r, uint32_t op)
 {
     enum status st;
@@ -236,6 +247,7 @@ static bool is_ready(const struct running *r, uint32_t op, uint32_t now)
     return true;
 }
 
+/* Begin communication: SEND packs its message, collectives their first array. */
 static enum status post(struct running *r, uint32_t op)
 {
     enum status st = STATUS_OK;
@@ -281,6 +293,8 @@ out:
  * the end of the pass. (Of a backward in parts those of the last part are; the others' sums are in
  * the time of their part.) */
 
+/* The program's op of the reductions inside compute op `op`: the next ALLREDUCE FOR_TENSOR of the
+ * stage, before another pass begins. PROGRAM_NONE: there is none. */
 static uint32_t sum_after(const struct running *r, uint32_t op)
 {
     const struct program *p = r->e->program;
@@ -293,6 +307,7 @@ static uint32_t sum_after(const struct running *r, uint32_t op)
     return PROGRAM_NONE;
 }
 
+/* What devices call inside an op (struct layer_reduction); failures are kept for compute(). */
 static void sum(void *self, float *data, size_t n)
 {
     struct running *r = self;
@@ -320,6 +335,8 @@ static void pace(struct running *r, const struct program_op *o, double start_s)
         clock_sleep_until(start_s + r->sum_s + o->seconds);
 }
 
+/* Paced ops that take longer than predicted make the step a measurement of this machine, not of the
+ * plan: refused. The first step warms caches up. */
 static enum status check_pace(const struct running *r)
 {
     double step_s = r->out->end_s - r->out->start_s;
@@ -330,6 +347,8 @@ static enum status check_pace(const struct running *r)
                      r->late_s, step_s);
 }
 
+/* A compute op, with the reductions inside it: these have their own time, which is taken off the
+ * op's and reported as that of the program's collective. */
 static enum status compute(struct running *r, uint32_t op)
 {
     enum status st;
@@ -360,6 +379,7 @@ out:
     return st;
 }
 
+/* One op in its turn. */
 static enum status run_op(struct running *r, uint32_t op)
 {
     enum status st = wait_for_dependencies(r, op);
@@ -368,6 +388,7 @@ static enum status run_op(struct running *r, uint32_t op)
     return op_computes(&r->e->program->op[op]) ? compute(r, op) : post(r, op);
 }
 
+/* Where a failure happened, before its message. */
 static enum status locate(const struct running *r, uint32_t op, enum status st)
 {
     char label[OP_LABEL];

@@ -105,6 +105,7 @@ out:
     return st;
 }
 
+/* Device and transport by name, among those this executable is made of. */
 static enum status find_parts(struct worker *w, const struct worker_parts *have)
 {
     for (size_t k = 0; have->device[k]; k++)
@@ -222,6 +223,7 @@ static enum status open_log(const struct worker *w)
     return STATUS_OK;
 }
 
+/* Everything that can go wrong before the launcher is met; it is told on stderr. */
 static enum status prepare(struct worker *w, int argc, char **argv, const struct worker_parts *have)
 {
     enum status st;

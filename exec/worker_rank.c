@@ -15,6 +15,7 @@
 
 /* ---- reports */
 
+/* One frame: reporter and rank write to the same connection. */
 static enum status report(struct worker_rank *w, enum frame_type type, const void *first, size_t n,
                           const void *second, size_t m)
 {
@@ -139,6 +140,7 @@ static struct checkpoint_part part_of(struct worker_rank *w, const char *directo
                                     .bytes = &w->saved};
 }
 
+/* This rank's part of a checkpoint; the launcher commits it when all parts are there. */
 static enum status save(struct worker_rank *w, uint32_t step)
 {
     enum status st;
@@ -153,6 +155,7 @@ out:
     return st;
 }
 
+/* Go on from a checkpoint: this rank's file must be the one that the manifest names. */
 static enum status resume(struct worker_rank *w)
 {
     enum status st;
@@ -172,6 +175,7 @@ out:
 
 /* ---- the run */
 
+/* Train, step after step; times and losses go to the launcher after each. */
 static enum status run_steps(struct worker_rank *w)
 {
     enum status st = STATUS_OK;

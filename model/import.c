@@ -7,6 +7,7 @@
 
 #include "core/file.h"
 #include "core/json.h"
+#include "core/nodes.h"
 #include "core/text.h"
 
 #define IMPORTER(name) &importer_##name,
@@ -64,6 +65,39 @@ static enum status import_json(const struct json_document *d, const struct impor
         if (importers[i]->recognises_json && importers[i]->recognises_json(&root))
             return importers[i]->read_json(&root, o, out);
     return unknown_format(d->path);
+}
+
+enum status import_tell_members(const struct import_options *o, const struct nodes *g,
+                                char *const *name, const uint32_t *named_by)
+{
+    enum status st = STATUS_OK;
+    struct import_members m = {.n = g->n};
+    if (!o->members)
+        return STATUS_OK;
+    TRY(ARENA_NEW(&m.memory, m.member, m.n));
+    for (size_t v = 0; v < g->n; v++) {
+        char id[sizeof "-9223372036854775808"];
+        snprintf(id, sizeof id, "%lld", (long long)g->id[v]);
+        struct import_member *x = &m.member[v];
+        x->id = arena_text(&m.memory, id);
+        x->node = arena_text(&m.memory, name[v]);
+        x->op = arena_text(&m.memory, name[named_by ? named_by[v] : v]);
+        if (!x->id || !x->node || !x->op) {
+            st = STATUS_NOMEM;
+            goto out;
+        }
+    }
+    *o->members = m;
+    m = (struct import_members){0};
+out:
+    import_members_free(&m);
+    return st;
+}
+
+void import_members_free(struct import_members *m)
+{
+    arena_free(&m->memory);
+    *m = (struct import_members){0};
 }
 
 enum status model_import(const char *path, const struct import_options *o, struct model *out)

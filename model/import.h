@@ -3,9 +3,23 @@
 #ifndef MODEL_IMPORT_H
 #define MODEL_IMPORT_H
 
+#include "core/array.h"
 #include "core/model.h"
 
 struct json_at;
+struct nodes;
+
+/* Which op of the model each node of a file of numbered nodes became. */
+struct import_member {
+    char *id, *node; /* in decimal; unique name */
+    char *op;        /* name */
+};
+
+struct import_members {
+    size_t n; /* 0: the file has no numbered nodes */
+    struct import_member *member;
+    struct arena memory;
+};
 
 struct import_options {
     double minibatch_size; /* samples that the profile's times and sizes are for; 1: the profile's
@@ -13,6 +27,7 @@ struct import_options {
     const char *device;    /* device type that was measured, NULL: any */
     bool nodes_apart; /* placement: every node is an op, backward ones too, whatever its colour; its
                          whole size counts as parameters of one byte each */
+    struct import_members *members; /* placement, piper: filled in; NULL: not wanted */
 };
 
 /* A format is text or JSON: one pair of functions, the other is NULL. */
@@ -38,6 +53,14 @@ const char *importer_name(size_t i);
 
 /* STATUS_INVALID unless minibatch_size is finite and >= 1. */
 enum status import_check_options(const struct import_options *o) MUST_CHECK;
+
+/* Fill o->members where it is wanted. For importers.
+ *   name      [g->n] of nodes
+ *   named_by  [g->n] the node whose name its op has; NULL: itself
+ * STATUS_NOMEM. */
+enum status import_tell_members(const struct import_options *o, const struct nodes *g,
+                                char *const *name, const uint32_t *named_by) MUST_CHECK;
+void import_members_free(struct import_members *m); /* accepts {0}; leaves {0} */
 
 /* Read a model in any known format: foreline's own JSON or one of the importers. `path` "-" is
  * standard input. Returns STATUS_PARSE with path:line, STATUS_IO, STATUS_INVALID, STATUS_NOMEM. */

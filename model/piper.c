@@ -255,6 +255,7 @@ static enum status read_model(const struct json_at *root, const struct import_op
         goto out;
     }
     describe(&w, note);
+    TRY(import_tell_members(o, &w.g, w.name, NULL));
     TRY(graph_finish(&g, root->document->path, note, out));
 out:
     graph_free(&g);

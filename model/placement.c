@@ -300,6 +300,15 @@ static void describe(const struct import *w, const struct import_options *o, cha
                  "; %zu nodes may not be on accelerators: not expressed", w->unsupported);
 }
 
+static enum status tell_members(struct import *w, const struct import_options *o)
+{
+    uint32_t *named_by;
+    PASS(ARENA_NEW(&w->memory, named_by, w->g.n));
+    for (size_t v = 0; v < w->g.n; v++)
+        named_by[v] = w->group[w->node[v].group].named_by;
+    return import_tell_members(o, &w->g, w->name, named_by);
+}
+
 static bool recognises(const struct json_at *root)
 {
     struct json_at nodes, node, field;
@@ -334,6 +343,7 @@ static enum status read_model(const struct json_at *root, const struct import_op
     if (with_cpu)
         add_profile(&w, "cpu", true, o->minibatch_size, &g);
     describe(&w, o, note);
+    TRY(tell_members(&w, o));
     TRY(graph_finish(&g, root->document->path, note, out));
 out:
     graph_free(&g);

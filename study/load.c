@@ -24,23 +24,27 @@ static enum status of_name(enum status st)
 }
 
 /* A word without a slash or a dot can only be a name of the zoo, everything else is a file. */
-static enum status load(const char *spec, bool nodes_apart, struct model *out)
+static enum status load(const char *spec, const struct import_options *options, struct model *out)
 {
     bool is_name = !strchr(spec, '/') && !strchr(spec, '.');
     if (zoo_has(spec) || is_name) /* or says which names there are */
         return of_name(zoo_build(spec, out));
-    struct import_options options = {.minibatch_size = 1, .nodes_apart = nodes_apart};
-    return model_import(spec, &options, out);
+    return model_import(spec, options, out);
 }
 
 enum status load_model(const char *spec, struct model *out)
 {
-    return load(spec, false, out);
+    return load(spec, &(struct import_options){.minibatch_size = 1}, out);
 }
 
 enum status load_model_apart(const char *spec, struct model *out)
 {
-    return load(spec, true, out);
+    return load(spec, &(struct import_options){.minibatch_size = 1, .nodes_apart = true}, out);
+}
+
+enum status load_model_members(const char *spec, struct model *out, struct import_members *members)
+{
+    return load(spec, &(struct import_options){.minibatch_size = 1, .members = members}, out);
 }
 
 /* The file `base` with changes, as a file of its own:

@@ -17,6 +17,11 @@ enum status load_model(const char *spec, struct model *out) MUST_CHECK;
 /* The same, with every node of a graph file as an op of its own (model/import.h, nodes_apart). */
 enum status load_model_apart(const char *spec, struct model *out) MUST_CHECK;
 
+/* load_model(), and which op each node of a graph file became: none (n 0) of other models. */
+struct import_members;
+enum status load_model_members(const char *spec, struct model *out,
+                               struct import_members *members) MUST_CHECK;
+
 /* Path, malloc'd, of a shipped platform ("two-racks"), a generated one ("rail:nodes=16"), an XML
  * file, or one of these with changes behind "@" (sim/platform/variant.h), such as
  * "two-racks@uplink.bandwidth=10Gbps,devices=8", which is kept as a generated one is

@@ -7,7 +7,10 @@
 #include "core/json.h"
 #include "core/units.h"
 #include "partition/published/objective.h"
+#include "study/objective_plan.h"
 #include "study/planning.h"
+
+enum { PLATFORM_NAME = 96 };
 
 /* "4,4" or "1e9,25GiBps": the items of a list, at most OBJECTIVE_LEVELS. */
 static enum status parse_list(const char *option, const char *text,
@@ -146,6 +149,66 @@ static void print_result(const struct objective *o, const struct objective_resul
     }
 }
 
+/* A platform for a plan that says none: one node with as many GPUs as the parts take. */
+static enum status default_platform(const struct objective_request *r,
+                                    const struct objective_result *result, char name[PLATFORM_NAME])
+{
+    size_t devices = objective_devices(result);
+    if (r->levels > 1)
+        return error_set(STATUS_USAGE, "-o with %zu levels of machines: --platform is needed",
+                         r->levels);
+    int used = snprintf(name, PLATFORM_NAME, "node:gpus=%zu", devices > 2 ? devices : 2);
+    if (r->bandwidth_Bps[0] > 0)
+        snprintf(name + used, (size_t)(PLATFORM_NAME - used), ",nvlink=%.17gBps",
+                 r->bandwidth_Bps[0]);
+    fprintf(stderr, "without --platform the plan is for %s\n", name);
+    return STATUS_OK;
+}
+
+/* The plan of `result` as a->output. The model that it names is what simulate and run read. */
+static enum status write_plan(const struct arguments *a, const struct objective *o,
+                              const struct objective_request *r,
+                              const struct objective_result *result, const struct provenance *by)
+{
+    enum status st;
+    struct model m = {0};
+    struct topology t = {0};
+    struct import_members members = {0};
+    struct plan p = {0};
+    char *path = NULL, name[PLATFORM_NAME];
+    size_t rounded;
+    if (!a->platform)
+        TRY(default_platform(r, result, name));
+    TRY(load_model_members(a->model, &m, &members));
+    TRY(load_topology(a->platform ? a->platform : name, &t, &path));
+    const struct objective_plan_request q = {.objective = o,
+                                             .result = result,
+                                             .model = &m,
+                                             .members = &members,
+                                             .topology = &t,
+                                             .model_name = a->model,
+                                             .platform_name = a->platform ? a->platform : name,
+                                             .schedule = a->schedule,
+                                             .optimizer = a->optimizer,
+                                             .microbatches = (uint32_t)a->microbatches,
+                                             .microbatch_size = (uint32_t)a->microbatch_size,
+                                             .seed = a->seed};
+    TRY(objective_plan(&q, &p, &rounded));
+    if (rounded)
+        fprintf(stderr, "%s: %zu stages recompute all of their ops, the objective only some\n",
+                a->output, rounded);
+    TRY(plan_write(&p, &m, &t, a->output, by));
+out:
+    plan_free(&p);
+    topology_free(&t);
+    import_members_free(&members);
+    model_free(&m);
+    free(path);
+    if (st != STATUS_OK)
+        return error_context(st, "%s", a->output);
+    return st;
+}
+
 enum status plan_by_objective(const struct arguments *a, const struct provenance *by,
                               const volatile int *stop)
 {
@@ -163,6 +226,8 @@ enum status plan_by_objective(const struct arguments *a, const struct provenance
         return error_context(STATUS_USAGE, "--objective (besides pipeline)");
     if (!a->model)
         return error_set(STATUS_USAGE, "--model is needed");
+    if (a->score && a->output)
+        return error_set(STATUS_USAGE, "--score values a split, and -o has no plan to write");
     TRY(make_request(a, &request));
     if (!o->own_format) {
         TRY((o->nodes_apart ? load_model_apart : load_model)(a->model, &m));
@@ -184,6 +249,8 @@ enum status plan_by_objective(const struct arguments *a, const struct provenance
             print_json(o, &result, by);
         else
             print_result(o, &result);
+        if (a->output)
+            TRY(write_plan(a, o, &request, &result, by));
     }
 out:
     objective_result_free(&result);

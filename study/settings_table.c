@@ -20,16 +20,6 @@
 
 /* ---- words that other tables know */
 
-static const char *schedule_word(size_t i)
-{
-    return i < schedules_n ? schedules[i]->name : NULL;
-}
-
-static const char *collective_word(size_t i)
-{
-    return i <= collective_algorithms_n ? collective_name(i) : NULL;
-}
-
 static const char *objective_word(size_t i)
 {
     return i == 0 ? "pipeline" : i <= objectives_n ? objectives[i - 1]->name : NULL;
@@ -147,7 +137,7 @@ const struct setting settings_table[] = {
          "auto: 8 per device); piper: microbatches per batch",
      .least = 1, .most = MOST},
     {"schedule", WORD(schedule), PLAN_KEYS, "NAME", NULL,
-     .help = "order of microbatches (auto: searched; else 1f1b)", .word = schedule_word},
+     .help = "order of microbatches (auto: searched; else 1f1b)", .word = schedule_name},
     {"optimizer", WORD(optimizer), PLAN_KEYS | T(VALIDATE), "adam|sgd", "adam",
      .help = "state and time of the update"},
     {"finalists", COUNT(finalists), PLAN_KEYS, "N", "12",
@@ -196,7 +186,7 @@ const struct setting settings_table[] = {
     {"collective", WORD(collective), SIMULATIONS | T(KEY_POINT), "NAME", "auto",
      .help =
          "auto: the one that NCCL's cost table picks; another, for the collectives that it can do",
-     .word = collective_word},
+     .word = collective_name},
     {"nccl-protocols", FLAG(nccl_protocols), SIMULATIONS | T(KEY_POINT), NULL, NULL,
      .help = "NCCL's latencies and efficiencies (LL, LL128, Simple) instead of the platform's"},
     {"jitter", SHARE(jitter), SIMULATIONS | T(KEY_POINT), "SHARE", NULL,
@@ -247,7 +237,7 @@ const struct setting settings_table[] = {
     {"collective", WORD(collective), RUN_KEYS | EMULATIONS, "NAME", "auto",
      .help = "algorithm of the collectives that it serves, one that real runs can do; the others "
              "go around the ring, as all do with auto",
-     .word = collective_word},
+     .word = collective_name},
     {"hosts", TEXT(hosts), RUN_KEYS, "FILE", NULL,
      .help = "mpi: mpirun's hostfile (default: this machine)"},
     {"launcher", TEXT(launcher), RUN_KEYS, "WORDS", NULL,

@@ -170,8 +170,8 @@ static double least_value(const struct placement_problem *p)
         memset(size, 0, sizeof size);
         for (size_t v = 0, rest = code; v < p->n; v++, rest /= devices) {
             at[v] = (uint32_t)(rest % devices);
-            size[at[v]] += p->size[v];
-            fits = fits && (on_cpu[at[v]] || p->supported[v]);
+            size[at[v]] += p->latency[v].size;
+            fits = fits && (on_cpu[at[v]] || p->latency[v].supported);
         }
         for (size_t d = 0; d < p->accelerators; d++)
             fits = fits && size[d] <= p->memory_bytes;
@@ -199,9 +199,9 @@ static double check_result(const struct placement_problem *p, const struct objec
         for (size_t k = 0; k < r->part[i].ops; k++, placed++) {
             size_t v = placement_find(p, atoll(r->part[i].op[k]));
             assert_true(v < p->n);
-            assert_true(on_cpu[i] || p->supported[v]);
+            assert_true(on_cpu[i] || p->latency[v].supported);
             at[v] = (uint32_t)i;
-            size += p->size[v];
+            size += p->latency[v].size;
         }
         assert_true(on_cpu[i] || size <= p->memory_bytes);
     }
@@ -225,7 +225,7 @@ static void placements_respect_memory_and_are_scored_exactly(void **state)
         write_random(1 + below(7), 1 + below(3), below(2), below(4) ? 6 + below(8) : 2);
         assert_int_equal(placement_read(&r, &p), STATUS_OK);
         double least = least_value(&p);
-        enum status st = placement_metis.solve(&r, &out);
+        enum status st = objective_solve(&objective_placement, "metis", &r, &out);
         if (st == STATUS_OK) {
             assert_near(out.value, check_result(&p, &out), 1e-12);
             assert_true(out.value >= least - 1e-12);
@@ -271,7 +271,8 @@ static void says_why_there_is_no_placement(void **state)
         struct objective_request r = {.spec = path, .memory_bytes = NAN};
         struct objective_result out = {0};
         put(row[i].text);
-        assert_int_equal(placement_metis.solve(&r, &out), STATUS_INFEASIBLE);
+        assert_int_equal(objective_solve(&objective_placement, "metis", &r, &out),
+                         STATUS_INFEASIBLE);
         if (!strstr(error_message(), row[i].what))
             fail_msg("%s", error_message());
     }
@@ -293,7 +294,7 @@ static void hostile_placements_give_a_plan(void **state)
         "{\"sourceId\": 2, \"destId\": 1, \"cost\": 1}]}");
     for (r.devices = 1; r.devices < 10; r.devices++) {
         assert_int_equal(placement_read(&r, &p), STATUS_OK);
-        assert_int_equal(placement_metis.solve(&r, &out), STATUS_OK);
+        assert_int_equal(objective_solve(&objective_placement, "metis", &r, &out), STATUS_OK);
         assert_near(out.value, check_result(&p, &out), 1e-12);
         objective_result_free(&out);
         placement_free(&p);
@@ -308,7 +309,7 @@ static void placement_survives_every_failing_allocation(void **state)
     need_metis();
     seed = 3;
     write_random(6, 2, 1, 8);
-    FOR_EACH_ALLOC_FAILURE(placement_metis.solve(&r, &out))
+    FOR_EACH_ALLOC_FAILURE(objective_solve(&objective_placement, "metis", &r, &out))
     assert_true(out.parts > 0);
     objective_result_free(&out);
 }

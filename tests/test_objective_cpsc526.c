@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "model/zoo.h"
-#include "partition/published/cpsc526/cpsc526.h"
 #include "partition/published/cpsc526/exhaustive.h"
+#include "partition/published/objective.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 
@@ -103,7 +103,7 @@ static void exhaustive_improves_in_the_sequence_of_the_project(void **state)
     bool complete;
     r.stop = &s.stop;
     assert_int_equal(cpsc526_problem_build(&r, &p), STATUS_OK);
-    assert_int_equal(cpsc526_exhaustive(&p, &r, &improvement, label, &complete), STATUS_OK);
+    assert_int_equal(cpsc526_enumerate(&p, &r, &improvement, label, &complete), STATUS_OK);
     assert_false(complete);
     assert_int_equal(s.n, 20);
     for (size_t i = 0; i < 20; i++) {

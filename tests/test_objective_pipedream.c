@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "partition/published/pipedream/pipedream.h"
+#include "partition/published/objective.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 
@@ -88,7 +88,7 @@ static bool is_down_set(const struct model *m, unsigned set)
     return set & 1; /* op 0 comes before all */
 }
 
-/* PEERS.md: the antichain, and of each of its members a the predecessors with an out-edge to what
+/* The antichain, and of each of its members a the predecessors with an out-edge to what
  * is neither a nor a predecessor of a. */
 static double slow_out(const struct model *m, unsigned set)
 {

@@ -13,7 +13,7 @@
 
 #include "core/json.h"
 #include "model/import.h"
-#include "partition/published/pipedream/pipedream.h"
+#include "partition/published/objective.h"
 #include "tests/sample.h"
 
 static struct objective_request request(const struct model *m, size_t machines, double bandwidth)

@@ -365,7 +365,7 @@ static double brute_force(const struct piper_input *in)
     struct piper_stage stage[3];
     uint32_t stage_of[8];
     size_t config[8];
-    struct brute b = {in, {0, stage, stage_of, config}, INFINITY};
+    struct brute b = {in, {.stage = stage, .stage_of = stage_of, .config = config}, INFINITY};
     try_splits(&b, 0);
     return b.best;
 }

@@ -26,8 +26,9 @@ static void assert_close(double value, double expected)
 static struct pippy_graph graph(size_t nodes, const double *memory, size_t edges,
                                 const struct pippy_edge *edge)
 {
-    struct pippy_graph g = {nodes, edges, calloc(nodes, sizeof *g.memory),
-                            calloc(edges + 1, sizeof *g.edge)};
+    struct pippy_graph g = {.nodes = nodes, .edges = edges};
+    g.memory = arena_new(&g.owned, nodes, sizeof *g.memory);
+    g.edge = arena_new(&g.owned, edges, sizeof *g.edge);
     assert_true(g.memory && g.edge);
     memcpy(g.memory, memory, nodes * sizeof *memory);
     memcpy(g.edge, edge, edges * sizeof *edge);

@@ -83,16 +83,16 @@ static bool contiguous(const struct placement_problem *p, const uint32_t *device
 {
     bool forward[2 * MAX_COLOURS] = {false}, gone[16] = {false};
     for (size_t v = 0; v < p->n; v++)
-        forward[p->colour[v]] |= !p->backward[v];
+        forward[p->latency[v].colour] |= !p->latency[v].backward;
     for (size_t removed = 0; removed < devices;) {
         size_t before = removed;
         for (size_t d = 0; d < devices; d++) {
             bool waits = gone[d];
             for (size_t e = 0; e < p->edges && !waits; e++) {
-                uint32_t u = p->source[e], v = p->dest[e];
-                bool mirrored = p->backward[u] && p->backward[v] &&
-                                (!forward[p->colour[u]] || !forward[p->colour[v]]);
-                if (!mirrored && (p->backward[u] || p->backward[v]))
+                uint32_t u = p->edge[e].from, v = p->edge[e].to;
+                bool mirrored = p->latency[u].backward && p->latency[v].backward &&
+                                (!forward[p->latency[u].colour] || !forward[p->latency[v].colour]);
+                if (!mirrored && (p->latency[u].backward || p->latency[v].backward))
                     continue;
                 uint32_t from = device[mirrored ? v : u], to = device[mirrored ? u : v];
                 waits = to == d && from != d && !gone[from];
@@ -119,8 +119,8 @@ static double value_of(const struct placement_problem *p, const uint32_t *device
     for (size_t d = 0; d < devices; d++)
         cpu[d] = d >= p->accelerators;
     for (size_t v = 0; v < p->n; v++) {
-        size[device[v]] += p->size[v];
-        if (!cpu[device[v]] && (!p->supported[v] || size[device[v]] > p->memory_bytes))
+        size[device[v]] += p->latency[v].size;
+        if (!cpu[device[v]] && (!p->latency[v].supported || size[device[v]] > p->memory_bytes))
             return INFINITY;
     }
     assert_int_equal(placement_loads(p, device, devices, cpu, load), STATUS_OK);
@@ -136,7 +136,7 @@ static struct optimum exhaust(const struct placement_problem *p)
     uint32_t of[2 * MAX_COLOURS] = {0}, device[2 * MAX_COLOURS];
     for (;;) {
         for (size_t v = 0; v < p->n; v++)
-            device[v] = of[p->colour[v]];
+            device[v] = of[p->latency[v].colour];
         double value = value_of(p, device, devices);
         best.any = fmin(best.any, value);
         if (value < best.contiguous && contiguous(p, device, devices))

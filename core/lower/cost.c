@@ -18,26 +18,35 @@ struct sum {
     struct lowering_cost c;
 };
 
+/* Bytes of a part of an op: rounded down, whole when the part is 1. */
 static int64_t scaled(int64_t bytes, double part)
 {
     return part < 1 ? (int64_t)(part * (double)bytes) : bytes;
 }
 
+/* Calls are merged into one op of the program: their number and, in the end, their mean size. */
 static void add_call(struct lowering_calls *calls, uint32_t count, int64_t bytes)
 {
     calls->count += count;
     calls->bytes += count * bytes; /* the sum, until all are known */
 }
 
+/* Collectives inside the stage that op adds to a pass, Shoeybi et al. 2019 (arXiv:1909.08053,
+ * section 3) for tensor parallelism; bytes are of all samples of a microbatch:
+ *   row-parallel      its output (samples, output) is reduced in the forward
+ *   column-parallel   the gradient of its inputs is reduced in the backward
+ *   divided loss      three fp32 numbers of each row and shard, in the forward
+ *   experts           tokens to their experts and back, each twice when the forward is recomputed
+ * */
 static void add_calls(struct sum *u, uint32_t op)
 {
     const struct model *m = u->l->model;
     const struct model_op *o = &m->op[op];
     int64_t samples = u->l->plan->microbatch_size, in = 0;
-    bool again = u->s->recompute == RECOMPUTE_FULL;
+    bool twice = u->s->recompute == RECOMPUTE_FULL; /* the forward runs in the backward too */
     if (u->split.tensor_parallel > 1 && o->tensor == TENSOR_ROW) {
         add_call(&u->c.forward_sum, 1, samples * o->output_bytes);
-        if (again)
+        if (twice)
             add_call(&u->c.backward_sum, 1, samples * o->output_bytes);
     }
     /* a loss over divided classes: every shard tells what it has of each row, three numbers */
@@ -57,10 +66,13 @@ static void add_calls(struct sum *u, uint32_t op)
     if (u->split.expert_parallel > 1 && o->exchange_bytes > 0) {
         int64_t shards = u->split.sequence_parallel ? u->split.tensor_parallel : 1;
         add_call(&u->c.forward_experts, 2, samples * o->exchange_bytes / shards);
-        add_call(&u->c.backward_experts, again ? 4 : 2, samples * o->exchange_bytes / shards);
+        add_call(&u->c.backward_experts, twice ? 4 : 2, samples * o->exchange_bytes / shards);
     }
 }
 
+/* What op adds to the stage's memory: its parameters (with a copy of what it borrows from another
+ * team), and per microbatch what the backward needs. With full recomputation that is scratch of one
+ * microbatch at a time, with selective only what the op remembers besides its output. */
 static void add_memory(struct sum *u, const struct model_op *o, const struct cost_part *part)
 {
     struct lowering_cost *c = &u->c;
@@ -87,6 +99,8 @@ static void add_memory(struct sum *u, const struct model_op *o, const struct cos
     }
 }
 
+/* An op's seconds and bytes. A backward in two halves: the gradients of the weights are one of the
+ * two products of equal size that a backward consists of; an embedding has only those. */
 static void add_op(struct sum *u, uint32_t op)
 {
     const struct plan *p = u->l->plan;
@@ -154,6 +168,8 @@ static int64_t sharded(const struct sum *u, int64_t replicated_bytes, int64_t ex
            expert_bytes * u->split.expert_parallel / u->s->replicas;
 }
 
+/* ZeRO: what the stage keeps and updates becomes its part (Rajbhandari et al., SC 2020, section 3:
+ * optimizer state, then gradients, then parameters). */
 static void shard(struct sum *u, const struct cost_memory *factor)
 {
     struct lowering_cost *c = &u->c;
@@ -171,6 +187,7 @@ static void shard(struct sum *u, const struct cost_memory *factor)
     }
 }
 
+/* What follows once all ops have been added up. */
 static enum status finish(struct sum *u)
 {
     const struct lowering *l = u->l;

@@ -1,5 +1,10 @@
-/* The end of the iteration: gradients are summed over replicas and between the copies of tied
- * weights, then every rank updates. */
+/* The end of the iteration, in one order for all ranks:
+ *   1. ZeRO 1: tied weights, as long as their gradients are whole
+ *   2. without ZeRO, or with ZeRO 1: gradients over the replicas, unless buckets have seen to it
+ *   3. tied weights otherwise: ALLREDUCE over the stages that hold a copy
+ *   4. UPDATE of every stage
+ *   5. ZeRO 1, 2: ALLGATHER of the parameters that the replicas have updated
+ * Without flush every backward has had its reduction and its update: nothing is left. */
 #include "core/lower/lowering.h"
 
 /* The op with which the newest pass is complete. */
@@ -43,6 +48,8 @@ out:
     return st;
 }
 
+/* The update waits for the newest reduction of its list, and so for all of them: each waits for the
+ * one before. */
 enum status lowering_update(struct lowering *l, uint32_t rank, uint32_t stage, uint32_t microbatch,
                             const struct lowering_cost *cost)
 {

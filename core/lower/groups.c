@@ -1,4 +1,10 @@
-/* Groups of ranks that take part in collectives together. */
+/* Groups of ranks that take part in collectives together, team by team and then tie by tie:
+ *   data      all replicas of one shard
+ *   tensor    the shards of one replica
+ *   experts   neighbouring replicas over which the experts are spread
+ *   same      replicas with the same part of the experts
+ *   ties      the teams that hold a copy of one weight, for every replica and shard
+ * A folded program has one rank of each group at most, but all of its devices. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -164,6 +164,10 @@ static inline uint32_t lowering_ranks(const struct lowering *l)
 /* stages.c: fill everything up to `queue`, allocate the rest but the groups. */
 enum status lowering_prepare(struct lowering *l) MUST_CHECK;
 void lowering_free(struct lowering *l);
+/* Do all stages have equally many replicas, and these equally many microbatches? */
+bool lowering_is_even(const struct lowering *l);
+/* Can what the plan asks for go together? STATUS_UNSUPPORTED names what cannot. */
+enum status lowering_check(const struct lowering *l) MUST_CHECK;
 uint32_t lowering_device(const struct lowering *l, uint32_t team, uint32_t replica, uint32_t shard);
 /* First replica and shard of a rank; O(log teams). */
 uint32_t lowering_team_of_rank(const struct lowering *l, uint32_t rank);

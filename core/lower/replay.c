@@ -1,8 +1,20 @@
-/* Compute ops from the schedule, and what belongs to a microbatch, by a global replay. */
+/* Compute ops from the schedule, and what belongs to a microbatch, by a global replay.
+ *
+ * Every replica of a team has its steps (schedule_replica()). A queue holds the replicas that may
+ * be able to go on; one takes a turn:
+ *   1. is everything there that its next step needs?  else it waits until a message wakes it
+ *   2. run_step() for each shard: ALLGATHER (ZeRO 3), the compute op, collectives inside the stage
+ *   3. transfer(): SEND in this list and RECV in the receiver's in the same instant
+ *   4. reduce_team(), when gradients are reduced after every backward: once all replicas of the
+ * team
+ *      stand there, so that the collective has one place in all of their lists
+ * Since each list is a part of one global order, the lists cannot deadlock (core/lower.h). */
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/lower/lowering.h"
 
+/* A replica that may be able to go on gets a turn, once. */
 static void wake(struct lowering *l, uint32_t replica)
 {
     if (l->replay.replica[replica].queued)
@@ -11,12 +23,14 @@ static void wake(struct lowering *l, uint32_t replica)
     l->replay.queue[(l->replay.head + l->replay.length++) % l->shape.replicas] = replica;
 }
 
+/* Who has microbatch m of this team: replica m mod r. */
 static uint32_t replica_for(const struct lowering *l, uint32_t team, uint32_t microbatch)
 {
     return l->shape.first_replica[team] +
            (l->fold ? 0 : microbatch % lowering_team(l, team)->replicas);
 }
 
+/* Index in the arrays [row][microbatch][shard] of struct lowering_replay. */
 static size_t slot_of(const struct lowering *l, size_t row, uint32_t microbatch, uint32_t shard)
 {
     return (row * l->plan->microbatches + microbatch) * l->shape.most_shards + shard;
@@ -24,6 +38,8 @@ static size_t slot_of(const struct lowering *l, size_t row, uint32_t microbatch,
 
 /* ---- messages */
 
+/* With sequence parallelism a boundary tensor is divided over the shards, if both ends have as
+ * many; else every shard needs all of it. */
 static int64_t message_bytes(const struct lowering *l, const struct lowering_edge *edge)
 {
     uint32_t a = l->plan->stage[edge->from].tensor_parallel;
@@ -131,6 +147,7 @@ out:
     return st;
 }
 
+/* Dense parameters, and those of experts, over the replicas that have the same. */
 static enum status gather(const struct pass *a)
 {
     enum status st = STATUS_OK;
@@ -143,6 +160,7 @@ out:
     return st;
 }
 
+/* A forward waits for its inputs, a backward for its forward and for its gradients. */
 static enum status depend_on_inputs(const struct pass *a)
 {
     enum status st = STATUS_OK;
@@ -204,6 +222,7 @@ out:
     return st;
 }
 
+/* Collectives inside the stage after a pass: tensor parallelism, then experts. */
 static enum status calls_after(const struct pass *a, uint32_t *position)
 {
     enum status st = STATUS_OK;
@@ -243,6 +262,7 @@ out:
     return st;
 }
 
+/* Is it the last microbatch that its replica has? */
 static bool is_last(const struct lowering *l, uint32_t stage, uint32_t microbatch)
 {
     return microbatch + l->plan->stage[stage].replicas >= l->plan->microbatches;
@@ -342,41 +362,6 @@ out:
 
 /* ---- the schedule of every replica */
 
-/* Do all stages have equally many replicas, and these equally many microbatches? */
-static bool is_even(const struct lowering *l)
-{
-    uint32_t replicas = l->plan->stage[0].replicas;
-    for (uint32_t t = 1; t < l->shape.teams; t++)
-        if (lowering_team(l, t)->replicas != replicas)
-            return false;
-    return l->plan->microbatches % replicas == 0;
-}
-
-static enum status check_combination(const struct lowering *l)
-{
-    const struct plan *p = l->plan;
-    const char *what = l->shape.chunks > 1 ? "several stages on a device"
-                       : p->zero >= 2      ? "ZeRO 2 or 3"
-                       : l->fold           ? "folding"
-                                           : NULL;
-    for (size_t s = 0; s < p->stages; s++)
-        if (p->stage[s].expert_parallel > 1)
-            what = "spreading experts over replicas";
-    if (what && !is_even(l))
-        return error_set(STATUS_UNSUPPORTED,
-                         "%s needs equally many replicas of every stage, and these equally many of "
-                         "the %u microbatches",
-                         what, p->microbatches);
-    if (l->schedule->asynchronous && p->zero > 0)
-        return error_set(STATUS_UNSUPPORTED, "schedule %s with ZeRO", p->schedule);
-    for (uint32_t t = 0; l->schedule->asynchronous && t < l->shape.teams; t++)
-        if (p->microbatches % lowering_team(l, t)->replicas != 0)
-            return error_set(STATUS_UNSUPPORTED,
-                             "schedule %s: %u microbatches for the %u replicas of stage %u",
-                             p->schedule, p->microbatches, lowering_team(l, t)->replicas, t);
-    return STATUS_OK;
-}
-
 /* Room for the ops of every step and its messages, and for the end of the iteration. */
 static enum status reserve(struct lowering *l, const struct lowering_replica *replica)
 {
@@ -401,7 +386,7 @@ out:
 static enum status schedule_replica(struct lowering *l, struct lowering_replica *replica)
 {
     enum status st = STATUS_OK;
-    bool even = is_even(l);
+    bool even = lowering_is_even(l);
     uint32_t replicas = lowering_team(l, replica->team)->replicas, depth = 0;
     for (uint32_t t = replica->team; t < l->shape.teams; t++)
         depth += even ? 1 : lowering_team(l, t)->replicas;
@@ -411,9 +396,7 @@ static enum status schedule_replica(struct lowering *l, struct lowering_replica 
                                 .microbatches = l->plan->microbatches / (even ? replicas : 1),
                                 .depth = depth};
     size_t n = schedule_steps(l->schedule, &at);
-    replica->schedule = calloc(n + 1, sizeof *replica->schedule);
-    if (!replica->schedule)
-        return error_set(STATUS_NOMEM, "schedule of %zu steps", n);
+    TRY(ARRAY_NEW(replica->schedule, n));
     l->schedule->order(&at, replica->schedule);
     for (size_t k = 0; k < n; k++) {
         struct schedule_step s = replica->schedule[k];
@@ -451,13 +434,13 @@ out:
     return st;
 }
 
+/* Until nobody can go on: then all are at their end, or the schedule does not fit the stages. */
 static enum status take_turns(struct lowering *l)
 {
     enum status st = STATUS_OK;
     size_t remaining = 0;
-    uint32_t *computed = calloc(l->shape.most_shards + 1, sizeof *computed);
-    if (!computed)
-        return error_set(STATUS_NOMEM, "%u shards", l->shape.most_shards);
+    uint32_t *computed;
+    TRY(ARRAY_NEW(computed, l->shape.most_shards));
     while (l->replay.length > 0) {
         uint32_t c = l->replay.queue[l->replay.head];
         l->replay.head = l->replay.head + 1 < l->shape.replicas ? l->replay.head + 1 : 0;
@@ -478,7 +461,7 @@ out:
 
 enum status lowering_replay(struct lowering *l)
 {
-    enum status st = check_combination(l);
+    enum status st = lowering_check(l);
     for (uint32_t c = 0; st == STATUS_OK && c < l->shape.replicas; c++) {
         st = schedule_replica(l, &l->replay.replica[c]);
         wake(l, c);

@@ -32,6 +32,7 @@ out:
     return st;
 }
 
+/* By source, then by destination. */
 static int by_stages(const void *a, const void *b)
 {
     const struct lowering_edge *x = a, *y = b;
@@ -71,6 +72,8 @@ out:
     return st;
 }
 
+/* Edges by source (they are sorted) and by destination, CSR. The counts of in_start[] are one place
+ * late, so that filling in[] moves every start to where it belongs. */
 static enum status index_edges(struct lowering *l)
 {
     enum status st;
@@ -119,6 +122,7 @@ out:
     return st;
 }
 
+/* Arrays of the replay; positions are 32-bit numbers, so there is a limit. */
 static enum status allocate(struct lowering *l)
 {
     enum status st;
@@ -148,6 +152,7 @@ out:
     return st;
 }
 
+/* Step 1 of lowering (lowering.h). */
 enum status lowering_prepare(struct lowering *l)
 {
     enum status st = STATUS_OK;
@@ -164,6 +169,43 @@ enum status lowering_prepare(struct lowering *l)
     TRY(allocate(l));
 out:
     return st;
+}
+
+/* Do all stages have equally many replicas, and these equally many microbatches? */
+bool lowering_is_even(const struct lowering *l)
+{
+    uint32_t replicas = l->plan->stage[0].replicas;
+    for (uint32_t t = 1; t < l->shape.teams; t++)
+        if (lowering_team(l, t)->replicas != replicas)
+            return false;
+    return l->plan->microbatches % replicas == 0;
+}
+
+/* Collectives over replicas in the middle of the iteration need the replicas in step: equally many
+ * microbatches, in the same order. */
+enum status lowering_check(const struct lowering *l)
+{
+    const struct plan *p = l->plan;
+    const char *what = l->shape.chunks > 1 ? "several stages on a device"
+                       : p->zero >= 2      ? "ZeRO 2 or 3"
+                       : l->fold           ? "folding"
+                                           : NULL;
+    for (size_t s = 0; s < p->stages; s++)
+        if (p->stage[s].expert_parallel > 1)
+            what = "spreading experts over replicas";
+    if (what && !lowering_is_even(l))
+        return error_set(STATUS_UNSUPPORTED,
+                         "%s needs equally many replicas of every stage, and these equally many of "
+                         "the %u microbatches",
+                         what, p->microbatches);
+    if (l->schedule->asynchronous && p->zero > 0)
+        return error_set(STATUS_UNSUPPORTED, "schedule %s with ZeRO", p->schedule);
+    for (uint32_t t = 0; l->schedule->asynchronous && t < l->shape.teams; t++)
+        if (p->microbatches % lowering_team(l, t)->replicas != 0)
+            return error_set(STATUS_UNSUPPORTED,
+                             "schedule %s: %u microbatches for the %u replicas of stage %u",
+                             p->schedule, p->microbatches, lowering_team(l, t)->replicas, t);
+    return STATUS_OK;
 }
 
 uint32_t lowering_device(const struct lowering *l, uint32_t team, uint32_t replica, uint32_t shard)

@@ -84,7 +84,7 @@ struct bench_watch {
  * places and leaves zeros elsewhere: where ranks do not share memory, adding the arrays up gathers
  * them. The functions below say where what lies. */
 struct bench {
-    struct memory on;                 /* what computes; backend NULL: the CPU */
+    struct memory on;                /* what computes; backend NULL: the CPU */
     bool half;                       /* in bf16 */
     const struct bench_watch *watch; /* of `on` */
     void *watch_self;

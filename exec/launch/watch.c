@@ -156,32 +156,12 @@ out:
     return st;
 }
 
-static bool is_whole(const struct launched *w)
-{
-    return w->got >= sizeof w->head && w->got == sizeof w->head + w->head.bytes;
-}
-
-/* A frame that must wait for those of other ranks: ranks are at most one checkpoint apart, but a
- * launcher that looks late finds several of one rank before it has looked at the next one. */
-static bool is_early(const struct run *run, const struct launched *w)
-{
-    return is_whole(w) && w->head.type == FRAME_SAVED && w->saved > run->checkpoints + 1;
-}
-
 /* Take in what has arrived, without waiting for the rest; *open is false at the end. */
 static enum status receive(struct run *run, uint32_t rank, bool *open)
 {
     struct launched *w = &run->worker[rank];
     enum { HEAD = sizeof w->head };
     for (;;) {
-        if (is_early(run, w))
-            return STATUS_OK;
-        if (is_whole(w)) {
-            w->got = 0;
-            enum status st = take_frame(run, rank);
-            if (st != STATUS_OK)
-                return st;
-        }
         char *to = w->got < HEAD ? (char *)&w->head + w->got : w->payload + (w->got - HEAD);
         size_t want = w->got < HEAD ? HEAD - w->got : HEAD + (size_t)w->head.bytes - w->got;
         ssize_t k = recv(w->fd, to, want, MSG_DONTWAIT);
@@ -195,10 +175,14 @@ static enum status receive(struct run *run, uint32_t rank, bool *open)
         w->got += (size_t)k;
         if (w->got == HEAD) {
             enum status st = check_head(run, rank);
-            if (st != STATUS_OK) {
-                w->got = 0;
+            if (st != STATUS_OK)
                 return st;
-            }
+        }
+        if (w->got >= HEAD && w->got == HEAD + w->head.bytes) {
+            enum status st = take_frame(run, rank);
+            if (st != STATUS_OK)
+                return st;
+            w->got = 0;
         }
     }
 }
@@ -232,20 +216,6 @@ static void take_signal(struct run *run)
                          s.ssi_signo, strsignal((int)s.ssi_signo));
 }
 
-/* Frames that had to wait and need not any more. */
-static void hear_late(struct run *run)
-{
-    for (uint32_t r = 0; r < run->program->ranks;) {
-        const struct launched *w = &run->worker[r];
-        if (w->fd < 0 || !is_whole(w) || is_early(run, w)) {
-            r++;
-        } else {
-            listen_to(run, r);
-            r = 0; /* it may have been the one that others wait for */
-        }
-    }
-}
-
 static enum status wait_for_news(struct run *run, struct pollfd *p)
 {
     size_t ranks = run->program->ranks;
@@ -269,7 +239,6 @@ static void take_news(struct run *run, const struct pollfd *p)
     for (uint32_t r = 0; r < run->program->ranks; r++)
         if (run->worker[r].fd >= 0 && (p[2 + r].revents || launch_has_ended(run, r)))
             listen_to(run, r);
-    hear_late(run);
     launch_explain_ends(run);
 }
 

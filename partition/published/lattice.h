@@ -5,37 +5,29 @@
 #ifndef PARTITION_PUBLISHED_LATTICE_H
 #define PARTITION_PUBLISHED_LATTICE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "core/error.h"
-
-struct lattice_arc {
-    uint32_t from, to;
-};
+#include "core/array.h"
+#include "core/model.h"
+#include "partition/published/sets.h"
 
 /* Ideals by ascending size: 0 is empty, ideals - 1 is everything. */
 struct lattice {
     size_t nodes, words, ideals;
-    uint64_t *set;       /* [ideals * words] bit v of ideal i: word v / 64 of set + i * words */
+    const uint64_t *set; /* [ideals * words] bit v of ideal i: word v / 64 of set + i * words */
     size_t *below_start; /* [ideals + 1] */
     uint32_t *below;     /* ideals that have one node fewer */
     uint32_t *node;      /* and the node they lack */
+    struct sets sets;    /* owner of set */
+    struct arena memory;
 };
 
-/* Ideals of the graph arc[arcs] on `nodes` >= 1 nodes; with `successors` those closed under
+/* Ideals of the graph edge[edges] on `nodes` >= 1 nodes; with `successors` those closed under
  * successors instead. *complete false and *out untouched: there are more than `limit` of them.
- * O(ideals * (nodes + arcs)). STATUS_INVALID when the graph has a cycle, STATUS_NOMEM. */
-enum status lattice_build(size_t nodes, const struct lattice_arc *arc, size_t arcs, bool successors,
-                          size_t limit, struct lattice *out, bool *complete) MUST_CHECK;
+ * O(ideals * nodes * words). STATUS_INVALID when the graph has a cycle, STATUS_NOMEM. */
+enum status lattice_build(size_t nodes, const struct model_edge *edge, size_t edges,
+                          bool successors, size_t limit, struct lattice *out,
+                          bool *complete) MUST_CHECK;
 void lattice_free(struct lattice *l); /* accepts {0}; leaves {0} */
 bool lattice_has(const struct lattice *l, size_t ideal, size_t node);
-
-/* order[nodes]: a topological order of the graph, lowest node first. *cyclic: a node on or behind a
- * cycle when there is one, else `nodes`. STATUS_NOMEM. */
-enum status lattice_order(size_t nodes, const struct lattice_arc *arc, size_t arcs, uint32_t *order,
-                          uint32_t *cyclic) MUST_CHECK;
 
 /* Depth-first walk over the ideals below one, each visited once, reached from the ideal `via`
  * by leaving out `node`. What lies below an ideal is visited only after lattice_descend(). */
@@ -45,6 +37,7 @@ struct lattice_walk {
     uint32_t *stack;
     size_t height;
     uint32_t round;
+    struct arena memory;
 };
 
 enum status lattice_walk_open(const struct lattice *l, struct lattice_walk *out) MUST_CHECK;

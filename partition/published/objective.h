@@ -2,8 +2,8 @@
  *
  * The pipeline objective of this project (partition.h) plans for a platform. The objectives here
  * are those of published tools, computed exactly as they do, on their own inputs and in their own
- * units, so that results can be compared with theirs. One folder of files per objective, one row in
- * the table `objectives`; each has its own list of algorithms, one file each. */
+ * units, so that results can be compared with theirs. An objective is a folder and a line of
+ * objectives.def; an algorithm is a line of the folder's algorithms.def. */
 #ifndef PARTITION_PUBLISHED_OBJECTIVE_H
 #define PARTITION_PUBLISHED_OBJECTIVE_H
 
@@ -11,12 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/clock.h"
+#include "core/array.h"
 #include "core/error.h"
 #include "core/model.h"
 #include "core/topology.h"
 
-enum { OBJECTIVE_LEVELS = 8 };
+enum { OBJECTIVE_LEVELS = 8, OBJECTIVE_NOTE = 1024 };
 
 /* What the command line says; 0 (NAN for memory) where it says nothing. */
 struct objective_request {
@@ -39,24 +39,27 @@ struct objective_request {
 
 struct objective_part {
     size_t ops;
-    char **op; /* [ops] names (ids as text where the input has only ids), owned */
+    char **op; /* [ops] names (ids as text where the input has only ids) */
     uint32_t replicas, tensor_parallel;
     bool recompute;       /* of at least one op */
-    char **configuration; /* [ops] name of what was chosen for each op, where there is a choice per
-                             op; owned or NULL */
-    char *device; /* "cpu", "fpga1", ... where the objective tells devices apart; owned or NULL */
+    bool recompute_all;   /* of all ops */
+    char **configuration; /* [ops] name of what was chosen for each op; NULL: there is no choice */
+    char *device;         /* "cpu", "fpga1", ... where the objective tells devices apart, or NULL */
 };
 
+/* Parts by part[], everything else in `memory`. */
 struct objective_result {
-    char *algorithm;     /* owned */
-    double value;        /* in the objective's own unit */
-    double lower_bound;  /* proved; NAN if none */
-    bool proved_optimal; /* within the algorithm's stated search space */
-    bool interrupted;    /* time limit or stop: best so far */
+    const char *algorithm; /* its name in the table */
+    double value;          /* in the objective's own unit */
+    double lower_bound;    /* proved; NAN if none */
+    bool proved_optimal;   /* within the algorithm's stated search space */
+    bool interrupted;      /* time limit or stop: best so far */
+    size_t microbatches;   /* per batch, where the objective counts them; else 0 */
     size_t parts;
     struct objective_part *part; /* [parts] stages or devices in order */
     char *note; /* one line: search space, sizes after presolve, fallback ...; or NULL */
     double cpu_s;
+    struct arena memory;
 };
 
 struct objective_algorithm {
@@ -68,8 +71,10 @@ struct objective_algorithm {
 
 struct objective {
     const char *name, *unit, *summary;
-    bool own_format;  /* reads r->spec itself instead of r->model */
-    bool nodes_apart; /* wants every node of a graph file as an op, see model/import.h */
+    double unit_s;        /* seconds in one unit; 0 where it is not a time */
+    const char *schedule; /* whose steady state it is about (core/schedule.h); NULL: any */
+    bool own_format;      /* reads r->spec itself instead of r->model */
+    bool nodes_apart;     /* wants every node of a graph file as an op, see model/import.h */
     size_t algorithms;
     const struct objective_algorithm *const *algorithm; /* [algorithms] the first is the default */
     /* Value of the split in the JSON file `split` (docs/objectives.md: {"parts": [{"ops": [...]}]}
@@ -77,6 +82,9 @@ struct objective {
     enum status (*score)(const struct objective_request *r, const char *split, double *value);
 };
 
+#define OBJECTIVE(name) extern const struct objective objective_##name;
+#include "partition/published/objectives.def"
+#undef OBJECTIVE
 extern const struct objective *const objectives[];
 extern const size_t objectives_n;
 enum status objective_find(const char *name, const struct objective **out) MUST_CHECK;
@@ -85,10 +93,24 @@ enum status objective_solve(const struct objective *o, const char *algorithm,
                             struct objective_result *out) MUST_CHECK;
 void objective_result_free(struct objective_result *r); /* accepts {0}; leaves {0} */
 
-/* For algorithms: has the time come to stop? `begin_s` from clock_now(). */
+/* ---- for algorithms */
+
+/* Has the time come to stop? `begin_s` from clock_now(). */
 bool objective_must_stop(const struct objective_request *r, double begin_s, double default_limit_s);
-/* Append a part; names are copied. */
-enum status objective_add_part(struct objective_result *out, const char *const *op, size_t ops,
+double objective_limit_s(const struct objective_request *r, double default_limit_s);
+
+/* What the ops of a problem are called. */
+struct objective_ops {
+    size_t n;
+    const struct model *model; /* [n] ops of a model, */
+    const int64_t *id;         /* or nodes of a file by number */
+};
+
+/* Append the part of the ops with part_of[op] == which; `device` is copied, NULL: none. */
+enum status objective_add_part(struct objective_result *out, const struct objective_ops *ops,
+                               const uint32_t *part_of, uint32_t which,
                                const char *device) MUST_CHECK;
+enum status objective_set_note(struct objective_result *out, const char *fmt, ...)
+    PRINTF_LIKE(2, 3) MUST_CHECK;
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/json.h"
 #include "core/model.h"
 
@@ -47,12 +48,8 @@ enum status split_read(const char *path, const struct model *m, struct split *ou
     root = json_root(&d);
     TRY(json_field(&root, "parts", &parts));
     TRY(json_get_array(&parts, SPLIT_MAX_PARTS, &s.parts));
-    s.part_of = calloc(m->n + 1, sizeof *s.part_of);
-    s.replicas = calloc(s.parts + 1, sizeof *s.replicas);
-    if (!s.part_of || !s.replicas) {
-        st = error_set(STATUS_NOMEM, "%s: %zu parts", path, s.parts);
-        goto out;
-    }
+    TRY(ARRAY_NEW(s.part_of, m->n + 1));
+    TRY(ARRAY_NEW(s.replicas, s.parts + 1));
     for (size_t i = 0; i < m->n; i++)
         s.part_of[i] = SPLIT_NONE;
     for (size_t i = 0; i < s.parts; i++) {

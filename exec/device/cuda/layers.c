@@ -9,8 +9,8 @@
 /* (out, in), the layer's own or borrowed, in the type of the activations. */
 static struct matrix weight_of(const struct layer *l, const struct layer_io *io)
 {
-    const real *weight = l->half ? (l->tied ? io->half_shared : io->half)
-                                 : (l->tied ? io->shared : io->parameter);
+    const real *weight =
+        l->half ? (l->tied ? io->half_shared : io->half) : (l->tied ? io->shared : io->parameter);
     return matrix(weight, l->out, l->in, l->in);
 }
 

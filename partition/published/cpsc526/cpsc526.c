@@ -1,9 +1,7 @@
-#include "partition/published/cpsc526/cpsc526.h"
-
 #include <math.h>
 #include <stdlib.h>
 
-#include "partition/published/cpsc526/algorithms.h"
+#include "core/array.h"
 #include "partition/published/cpsc526/problem.h"
 #include "partition/published/split.h"
 
@@ -24,11 +22,7 @@ static enum status score(const struct objective_request *r, const char *path, do
         st = error_set(STATUS_INVALID, "the split has %zu parts for %zu devices", s.parts, p.k);
         goto out;
     }
-    weight = calloc(p.k, sizeof *weight);
-    if (!weight) {
-        st = error_set(STATUS_NOMEM, "%zu parts", p.k);
-        goto out;
-    }
+    TRY(ARRAY_NEW(weight, p.k));
     double metric = cpsc526_metric(&p, s.part_of, weight);
     if (isinf(metric)) {
         st = error_set(STATUS_INFEASIBLE, "a part is empty, which makes the metric infinite");
@@ -42,10 +36,13 @@ out:
     return st;
 }
 
+#define ALGORITHM(name) extern const struct objective_algorithm cpsc526_##name;
+#include "partition/published/cpsc526/algorithms.def"
+#undef ALGORITHM
 static const struct objective_algorithm *const algorithms[] = {
-    &cpsc526_algorithm_local,
-    &cpsc526_algorithm_hierarchical,
-    &cpsc526_algorithm_exhaustive,
+#define ALGORITHM(name) &cpsc526_##name,
+#include "partition/published/cpsc526/algorithms.def"
+#undef ALGORITHM
 };
 
 const struct objective objective_cpsc526 = {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/clock.h"
-#include "partition/published/cpsc526/algorithms.h"
 
 static const double default_limit_s = 120;
 static const double tiny = 1e-9; /* improvements are larger, relative */
@@ -32,6 +32,7 @@ struct search {
     bool *used;        /* [k] labels */
     double *edges;     /* [k * k] between parts, each once per direction */
     uint32_t *label;   /* [n] of the best */
+    struct arena memory;
 };
 
 static bool stops(struct search *s)
@@ -202,34 +203,17 @@ static void choose(struct search *s, uint32_t op, uint32_t open)
 static enum status allocate(struct search *s)
 {
     size_t n = s->p->n, k = s->p->k;
-    s->part = calloc(n, sizeof *s->part);
-    s->weight = calloc(k, sizeof *s->weight);
-    s->level = calloc(k, sizeof *s->level);
-    s->waiting = calloc(k, sizeof *s->waiting);
-    s->joiner = calloc(n, sizeof *s->joiner);
-    s->lowest = calloc(n, sizeof *s->lowest);
-    s->renamed = calloc(k, sizeof *s->renamed);
-    s->used = calloc(k, sizeof *s->used);
-    s->edges = calloc(k * k, sizeof *s->edges);
-    s->label = calloc(n, sizeof *s->label);
-    if (!s->part || !s->weight || !s->level || !s->waiting || !s->joiner || !s->lowest ||
-        !s->renamed || !s->used || !s->edges || !s->label)
-        return error_set(STATUS_NOMEM, "%zu ops in %zu parts", n, k);
+    PASS(ARENA_NEW(&s->memory, s->part, n));
+    PASS(ARENA_NEW(&s->memory, s->weight, k));
+    PASS(ARENA_NEW(&s->memory, s->level, k));
+    PASS(ARENA_NEW(&s->memory, s->waiting, k));
+    PASS(ARENA_NEW(&s->memory, s->joiner, n));
+    PASS(ARENA_NEW(&s->memory, s->lowest, n));
+    PASS(ARENA_NEW(&s->memory, s->renamed, k));
+    PASS(ARENA_NEW(&s->memory, s->used, k));
+    PASS(ARENA_NEW(&s->memory, s->edges, k * k));
+    PASS(ARENA_NEW(&s->memory, s->label, n));
     return STATUS_OK;
-}
-
-static void search_free(struct search *s)
-{
-    free(s->part);
-    free(s->weight);
-    free(s->level);
-    free(s->waiting);
-    free(s->joiner);
-    free(s->lowest);
-    free(s->renamed);
-    free(s->used);
-    free(s->edges);
-    free(s->label);
 }
 
 static void look_at_costs(struct search *s)
@@ -253,9 +237,9 @@ static void first_partition(const struct cpsc526_problem *p, uint32_t *label)
         label[i] = (uint32_t)(i < p->k ? i : p->k - 1);
 }
 
-enum status cpsc526_exhaustive(const struct cpsc526_problem *p, const struct objective_request *r,
-                               const struct cpsc526_improvement *improvement, uint32_t *label,
-                               bool *complete)
+enum status cpsc526_enumerate(const struct cpsc526_problem *p, const struct objective_request *r,
+                              const struct cpsc526_improvement *improvement, uint32_t *label,
+                              bool *complete)
 {
     enum status st = STATUS_OK;
     struct search s = {
@@ -274,7 +258,7 @@ enum status cpsc526_exhaustive(const struct cpsc526_problem *p, const struct obj
         first_partition(p, label);
     *complete = !s.stopped || cpsc526_is_optimal(p, s.best);
 out:
-    search_free(&s);
+    arena_free(&s.memory);
     return st;
 }
 
@@ -285,12 +269,8 @@ static enum status solve(const struct objective_request *r, struct objective_res
     bool complete;
     uint32_t *label = NULL;
     TRY(cpsc526_problem_build(r, &p));
-    label = calloc(p.n, sizeof *label);
-    if (!label) {
-        st = error_set(STATUS_NOMEM, "%zu ops", p.n);
-        goto out;
-    }
-    TRY(cpsc526_exhaustive(&p, r, NULL, label, &complete));
+    TRY(ARRAY_NEW(label, p.n));
+    TRY(cpsc526_enumerate(&p, r, NULL, label, &complete));
     TRY(cpsc526_report(r, &p, label, complete ? "all splits" : "splits until time was up", out));
     out->interrupted = !complete;
     if (complete) {
@@ -303,7 +283,7 @@ out:
     return st;
 }
 
-const struct objective_algorithm cpsc526_algorithm_exhaustive = {
+const struct objective_algorithm cpsc526_exhaustive = {
     .name = "exhaustive",
     .summary = "all set partitions and labelings, without those that a bound rules out",
     .guarantee = "optimal, if it ends in time",

@@ -20,8 +20,8 @@ struct cpsc526_improvement {
  *   label [n] out: the best; *complete: nothing was left out for want of time
  * Exponential; stops at r->time_limit_s (120 s by default, as the project did) and at the bound.
  * Returns STATUS_UNSUPPORTED (more than CPSC526_MAX_EXHAUSTIVE ops), STATUS_NOMEM. */
-enum status cpsc526_exhaustive(const struct cpsc526_problem *p, const struct objective_request *r,
-                               const struct cpsc526_improvement *improvement, uint32_t *label,
-                               bool *complete) MUST_CHECK;
+enum status cpsc526_enumerate(const struct cpsc526_problem *p, const struct objective_request *r,
+                              const struct cpsc526_improvement *improvement, uint32_t *label,
+                              bool *complete) MUST_CHECK;
 
 #endif

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/published/cpsc526/algorithms.h"
+#include "core/array.h"
 #include "partition/published/cpsc526/refine.h"
 
 enum { TRIES = 4, INNER_TRIES = 3 };
@@ -34,15 +34,15 @@ static void mean_costs(const struct cpsc526_problem *p, size_t first, size_t k, 
 static enum status descend(const struct descent *d, size_t level, const uint32_t *member, size_t n,
                            size_t first, size_t size)
 {
+    struct arena scratch = {0};
     enum status st = STATUS_OK;
     struct cpsc526_problem sub = {0};
     size_t k = d->p->levels ? d->p->groups[level] : size, inner = size / k;
-    uint32_t *label = calloc(n, sizeof *label), *part = calloc(n, sizeof *part);
-    double *cost = calloc(k * k, sizeof *cost), value;
-    if (!label || !part || !cost) {
-        st = error_set(STATUS_NOMEM, "%zu ops", n);
-        goto out;
-    }
+    uint32_t *label, *part;
+    double *cost, value;
+    TRY(ARENA_NEW(&scratch, label, n));
+    TRY(ARENA_NEW(&scratch, part, n));
+    TRY(ARENA_NEW(&scratch, cost, k * k));
     mean_costs(d->p, first, k, inner, cost);
     TRY(cpsc526_problem_induce(d->p, member, n, k, inner, cost, &sub));
     TRY(cpsc526_search_best(&sub, d->s, d->tries, label, &value));
@@ -57,23 +57,20 @@ static enum status descend(const struct descent *d, size_t level, const uint32_t
             d->label[part[i]] = d->p->order[first + c];
     }
 out:
-    free(cost);
-    free(part);
-    free(label);
+    arena_free(&scratch);
     cpsc526_problem_free(&sub);
     return st;
 }
 
 static enum status search(struct descent *d, uint32_t *best)
 {
+    struct arena scratch = {0};
     enum status st = STATUS_OK;
     double best_value = INFINITY;
-    uint32_t *all = calloc(d->p->n, sizeof *all);
-    double *weight = calloc(d->p->k, sizeof *weight);
-    if (!all || !weight) {
-        st = error_set(STATUS_NOMEM, "%zu ops in %zu parts", d->p->n, d->p->k);
-        goto out;
-    }
+    uint32_t *all;
+    double *weight;
+    TRY(ARENA_NEW(&scratch, all, d->p->n));
+    TRY(ARENA_NEW(&scratch, weight, d->p->k));
     for (size_t i = 0; i < d->p->n; i++)
         all[i] = (uint32_t)i;
     for (size_t i = 0; i < TRIES && (i == 0 || !cpsc526_search_stops(d->s)); i++) {
@@ -89,8 +86,7 @@ static enum status search(struct descent *d, uint32_t *best)
             break;
     }
 out:
-    free(weight);
-    free(all);
+    arena_free(&scratch);
     return st;
 }
 
@@ -102,12 +98,8 @@ static enum status solve(const struct objective_request *r, struct objective_res
     struct descent d = {.p = &p, .s = &s};
     uint32_t *best = NULL;
     TRY(cpsc526_problem_build(r, &p));
-    best = calloc(p.n, sizeof *best);
-    d.label = calloc(p.n, sizeof *d.label);
-    if (!best || !d.label) {
-        st = error_set(STATUS_NOMEM, "%zu ops", p.n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(best, p.n));
+    TRY(ARRAY_NEW(d.label, p.n));
     TRY(search(&d, best));
     TRY(cpsc526_report(r, &p, best, "level by level, then moves across groups", out));
     out->interrupted = s.stopped;
@@ -118,7 +110,7 @@ out:
     return st;
 }
 
-const struct objective_algorithm cpsc526_algorithm_hierarchical = {
+const struct objective_algorithm cpsc526_hierarchical = {
     .name = "hierarchical",
     .summary = "splits level by level from the outermost, then moves across groups",
     .guarantee = "optimal where it meets the bound",

@@ -1,7 +1,7 @@
 /* Local search from several starts. */
 #include <stdlib.h>
 
-#include "partition/published/cpsc526/algorithms.h"
+#include "core/array.h"
 #include "partition/published/cpsc526/refine.h"
 
 enum { TRIES = 20 }; /* as many restarts as the course project makes */
@@ -14,11 +14,7 @@ static enum status solve(const struct objective_request *r, struct objective_res
     uint32_t *label = NULL;
     double value;
     TRY(cpsc526_problem_build(r, &p));
-    label = calloc(p.n, sizeof *label);
-    if (!label) {
-        st = error_set(STATUS_NOMEM, "%zu ops", p.n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(label, p.n));
     TRY(cpsc526_search_best(&p, &s, TRIES, label, &value));
     TRY(cpsc526_report(r, &p, label, "moves and swaps from consecutive and random starts", out));
     out->interrupted = s.stopped;
@@ -28,7 +24,7 @@ out:
     return st;
 }
 
-const struct objective_algorithm cpsc526_algorithm_local = {
+const struct objective_algorithm cpsc526_local = {
     .name = "local",
     .summary = "moves and swaps (Fiduccia-Mattheyses) from several starts",
     .guarantee = "never worse than its starts; optimal where it meets the bound",

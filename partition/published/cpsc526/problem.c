@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/text.h"
 #include "partition/tiers.h"
 
@@ -15,12 +16,10 @@ static enum status allocate(size_t n, size_t k, size_t edges, struct cpsc526_pro
     p->n = n;
     p->k = k;
     p->minimum = 1;
-    p->weight = calloc(n + 1, sizeof *p->weight);
-    p->start = calloc(n + 2, sizeof *p->start);
-    p->peer = calloc(2 * edges + 1, sizeof *p->peer);
-    p->cost = calloc(k * k, sizeof *p->cost);
-    if (!p->weight || !p->start || !p->peer || !p->cost)
-        return error_set(STATUS_NOMEM, "%zu ops in %zu parts", n, k);
+    PASS(ARENA_NEW(&p->memory, p->weight, n + 1));
+    PASS(ARENA_NEW(&p->memory, p->start, n + 2));
+    PASS(ARENA_NEW(&p->memory, p->peer, 2 * edges + 1));
+    PASS(ARENA_NEW(&p->memory, p->cost, k * k));
     return STATUS_OK;
 }
 
@@ -46,10 +45,14 @@ static void read_graph(const struct model *m, struct cpsc526_problem *p)
 /* Connected components of the undirected graph. */
 static enum status count_components(const struct cpsc526_problem *p, size_t *components)
 {
-    bool *seen = calloc(p->n, sizeof *seen);
-    uint32_t *stack = calloc(p->n, sizeof *stack);
+    enum status st;
+    struct arena scratch = {0};
+    bool *seen;
+    uint32_t *stack;
     *components = 0;
-    for (size_t i = 0; seen && stack && i < p->n; i++) {
+    TRY(ARENA_NEW(&scratch, seen, p->n));
+    TRY(ARENA_NEW(&scratch, stack, p->n));
+    for (size_t i = 0; i < p->n; i++) {
         size_t depth = 0;
         if (seen[i])
             continue;
@@ -65,9 +68,8 @@ static enum status count_components(const struct cpsc526_problem *p, size_t *com
                 }
         }
     }
-    enum status st = seen && stack ? STATUS_OK : error_set(STATUS_NOMEM, "%zu ops", p->n);
-    free(stack);
-    free(seen);
+out:
+    arena_free(&scratch);
     return st;
 }
 
@@ -140,10 +142,8 @@ static void add_level(struct cpsc526_problem *p, const uint32_t *class_of, doubl
 
 static enum status keep_groups(size_t levels, const size_t *groups, struct cpsc526_problem *p)
 {
-    p->groups = calloc(levels + 1, sizeof *p->groups);
-    p->order = calloc(p->k, sizeof *p->order);
-    if (!p->groups || !p->order)
-        return error_set(STATUS_NOMEM, "%zu parts", p->k);
+    PASS(ARENA_NEW(&p->memory, p->groups, levels + 1));
+    PASS(ARENA_NEW(&p->memory, p->order, p->k));
     p->levels = levels;
     for (size_t l = 0; l < levels; l++)
         p->groups[l] = groups[l];
@@ -155,13 +155,12 @@ static enum status keep_groups(size_t levels, const size_t *groups, struct cpsc5
 static enum status add_levels(const struct objective_request *r, size_t components,
                               struct cpsc526_problem *p)
 {
+    struct arena scratch = {0};
     enum status st = STATUS_OK;
     size_t below = p->k;
-    uint32_t *class_of = calloc(p->k, sizeof *class_of), *rest = calloc(p->k, sizeof *rest);
-    if (!class_of || !rest) {
-        st = error_set(STATUS_NOMEM, "%zu parts", p->k);
-        goto out;
-    }
+    uint32_t *class_of, *rest;
+    TRY(ARENA_NEW(&scratch, class_of, p->k));
+    TRY(ARENA_NEW(&scratch, rest, p->k));
     TRY(keep_groups(r->hierarchy_levels, r->hierarchy, p));
     for (size_t i = 0; i < p->k; i++)
         class_of[i] = rest[i] = (uint32_t)i;
@@ -177,8 +176,7 @@ static enum status add_levels(const struct objective_request *r, size_t componen
         add_level(p, class_of, 0.5, components);
     }
 out:
-    free(rest);
-    free(class_of);
+    arena_free(&scratch);
     return st;
 }
 
@@ -213,10 +211,13 @@ static double least_cost(const struct cpsc526_problem *p, const struct tiers *x,
 /* Labels by their groups, outermost first, by stable sorting from the innermost on. */
 static enum status order_labels(const struct tiers *x, struct cpsc526_problem *p)
 {
-    uint32_t *sorted = calloc(p->k, sizeof *sorted);
-    size_t *end = calloc(p->k + 1, sizeof *end); /* of a group in the order */
-    enum status st = sorted && end ? STATUS_OK : error_set(STATUS_NOMEM, "%zu parts", p->k);
-    for (size_t l = 0; st == STATUS_OK && l < x->levels; l++) {
+    enum status st;
+    struct arena scratch = {0};
+    uint32_t *sorted;
+    size_t *end; /* of a group in the order */
+    TRY(ARENA_NEW(&scratch, sorted, p->k));
+    TRY(ARENA_NEW(&scratch, end, p->k + 1));
+    for (size_t l = 0; l < x->levels; l++) {
         const uint32_t *group_of = x->level[l].group_of;
         memset(end, 0, (p->k + 1) * sizeof *end);
         for (size_t i = 0; i < p->k; i++)
@@ -227,8 +228,8 @@ static enum status order_labels(const struct tiers *x, struct cpsc526_problem *p
             sorted[end[group_of[p->order[i]]]++] = p->order[i];
         memcpy(p->order, sorted, p->k * sizeof *sorted);
     }
-    free(end);
-    free(sorted);
+out:
+    arena_free(&scratch);
     return st;
 }
 
@@ -309,11 +310,8 @@ enum status cpsc526_problem_induce(const struct cpsc526_problem *p, const uint32
     struct cpsc526_problem sub = {0};
     size_t edges = 0;
     double sum = 0;
-    uint32_t *position = calloc(p->n, sizeof *position); /* + 1 */
-    if (!position) {
-        st = error_set(STATUS_NOMEM, "%zu ops", p->n);
-        goto out;
-    }
+    uint32_t *position = NULL; /* + 1 */
+    TRY(ARRAY_NEW(position, p->n));
     TRY(allocate(n, k, p->start[p->n] / 2, &sub));
     sub.minimum = minimum;
     memcpy(sub.cost, cost, k * k * sizeof *cost);
@@ -339,12 +337,7 @@ out:
 
 void cpsc526_problem_free(struct cpsc526_problem *p)
 {
-    free(p->weight);
-    free(p->start);
-    free(p->peer);
-    free(p->cost);
-    free(p->groups);
-    free(p->order);
+    arena_free(&p->memory);
     *p = (struct cpsc526_problem){0};
 }
 
@@ -374,28 +367,13 @@ bool cpsc526_is_optimal(const struct cpsc526_problem *p, double value)
 enum status cpsc526_report(const struct objective_request *r, const struct cpsc526_problem *p,
                            const uint32_t *label, const char *how, struct objective_result *out)
 {
-    enum status st = STATUS_OK;
-    char note[2 * CPSC526_TEXT];
-    const char **name = calloc(p->n, sizeof *name);
-    double *weight = calloc(p->k, sizeof *weight);
-    if (!name || !weight) {
-        st = error_set(STATUS_NOMEM, "%zu ops in %zu parts", p->n, p->k);
-        goto out;
-    }
+    const struct objective_ops ops = {p->n, .model = r->model};
+    double *weight;
+    PASS(ARENA_NEW(&out->memory, weight, p->k));
     out->value = cpsc526_metric(p, label, weight);
     out->lower_bound = p->bound;
     out->proved_optimal = cpsc526_is_optimal(p, out->value);
-    for (size_t c = 0; c < p->k; c++) {
-        size_t n = 0;
-        for (size_t i = 0; i < p->n; i++)
-            if (label[i] == c)
-                name[n++] = r->model->op[i].name;
-        TRY(objective_add_part(out, name, n, r->topology ? r->topology->device[c] : NULL));
-    }
-    snprintf(note, sizeof note, "%s; %s", how, p->argument);
-    TRY(text_copy(note, &out->note));
-out:
-    free(weight);
-    free(name);
-    return st;
+    for (uint32_t c = 0; c < p->k; c++)
+        PASS(objective_add_part(out, &ops, label, c, r->topology ? r->topology->device[c] : NULL));
+    return objective_set_note(out, "%s; %s", how, p->argument);
 }

@@ -27,6 +27,7 @@ struct cpsc526_problem {
     double cut_bound;            /* proved: no split cuts less */
     double bound;                /* proved: no split has a smaller metric */
     char argument[CPSC526_TEXT]; /* why */
+    struct arena memory;         /* of the arrays */
 };
 
 /* From the request: the devices of r->topology, with the groups that tiers_find() finds (none when

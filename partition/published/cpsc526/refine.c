@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "partition/published/cpsc526/start.h"
 
@@ -26,7 +27,7 @@ bool cpsc526_search_stops(struct cpsc526_search *s)
 
 /* ---- moves */
 
-struct split {
+struct moves {
     const struct cpsc526_problem *p;
     uint32_t *label; /* [n] */
     double *weight;  /* [k] */
@@ -34,6 +35,7 @@ struct split {
     bool *locked;    /* [n] */
     uint32_t *moved; /* [n] in order; from[i] is where moved[i] was */
     uint32_t *from;
+    struct arena memory;
 };
 
 struct move {
@@ -41,25 +43,14 @@ struct move {
     double delta; /* of the metric */
 };
 
-static void split_free(struct split *s)
+static enum status moves_begin(const struct cpsc526_problem *p, uint32_t *label, struct moves *s)
 {
-    free(s->weight);
-    free(s->count);
-    free(s->locked);
-    free(s->moved);
-    free(s->from);
-}
-
-static enum status split_begin(const struct cpsc526_problem *p, uint32_t *label, struct split *s)
-{
-    *s = (struct split){.p = p, .label = label};
-    s->weight = calloc(p->k, sizeof *s->weight);
-    s->count = calloc(p->k, sizeof *s->count);
-    s->locked = calloc(p->n, sizeof *s->locked);
-    s->moved = calloc(p->n, sizeof *s->moved);
-    s->from = calloc(p->n, sizeof *s->from);
-    if (!s->weight || !s->count || !s->locked || !s->moved || !s->from)
-        return error_set(STATUS_NOMEM, "%zu ops in %zu parts", p->n, p->k);
+    *s = (struct moves){.p = p, .label = label};
+    PASS(ARENA_NEW(&s->memory, s->weight, p->k));
+    PASS(ARENA_NEW(&s->memory, s->count, p->k));
+    PASS(ARENA_NEW(&s->memory, s->locked, p->n));
+    PASS(ARENA_NEW(&s->memory, s->moved, p->n));
+    PASS(ARENA_NEW(&s->memory, s->from, p->n));
     for (size_t i = 0; i < p->n; i++) {
         s->weight[label[i]] += p->weight[i];
         s->count[label[i]]++;
@@ -67,7 +58,7 @@ static enum status split_begin(const struct cpsc526_problem *p, uint32_t *label,
     return STATUS_OK;
 }
 
-static double delta(const struct split *s, uint32_t op, uint32_t to)
+static double delta(const struct moves *s, uint32_t op, uint32_t to)
 {
     const struct cpsc526_problem *p = s->p;
     uint32_t from = s->label[op];
@@ -79,7 +70,7 @@ static double delta(const struct split *s, uint32_t op, uint32_t to)
     return change;
 }
 
-static void apply(struct split *s, uint32_t op, uint32_t to)
+static void apply(struct moves *s, uint32_t op, uint32_t to)
 {
     uint32_t from = s->label[op];
     s->weight[from] -= s->p->weight[op];
@@ -89,7 +80,7 @@ static void apply(struct split *s, uint32_t op, uint32_t to)
     s->label[op] = to;
 }
 
-static void consider(const struct split *s, uint32_t op, uint32_t to, struct move *best)
+static void consider(const struct moves *s, uint32_t op, uint32_t to, struct move *best)
 {
     if (to == s->label[op])
         return;
@@ -99,7 +90,7 @@ static void consider(const struct split *s, uint32_t op, uint32_t to, struct mov
 }
 
 /* delta INFINITY when nothing may move. */
-static struct move best_move(const struct split *s)
+static struct move best_move(const struct moves *s)
 {
     const struct cpsc526_problem *p = s->p;
     struct move best = {.delta = INFINITY};
@@ -118,7 +109,7 @@ static struct move best_move(const struct split *s)
 }
 
 /* One pass; what it gained (>= 0). */
-static double pass(struct split *s, struct cpsc526_search *search, double scale)
+static double pass(struct moves *s, struct cpsc526_search *search, double scale)
 {
     double now = 0, best = 0;
     size_t moves = 0, best_moves = 0;
@@ -170,14 +161,13 @@ static void exchange_rows(double *edges, size_t k, size_t a, size_t b)
 static enum status exchange_labels(const struct cpsc526_problem *p, struct cpsc526_search *search,
                                    uint32_t *label)
 {
+    struct arena scratch = {0};
     enum status st = STATUS_OK;
     bool improved = p->k <= EXCHANGE_PARTS;
-    double *edges = calloc(p->k * p->k, sizeof *edges);
-    uint32_t *renamed = calloc(p->k, sizeof *renamed);
-    if (!edges || !renamed) {
-        st = error_set(STATUS_NOMEM, "%zu parts", p->k);
-        goto out;
-    }
+    double *edges;
+    uint32_t *renamed;
+    TRY(ARENA_NEW(&scratch, edges, p->k * p->k));
+    TRY(ARENA_NEW(&scratch, renamed, p->k));
     for (size_t i = 0; i < p->n; i++)
         for (size_t e = p->start[i]; e < p->start[i + 1]; e++)
             edges[label[i] * p->k + label[p->peer[e]]]++;
@@ -202,8 +192,7 @@ static enum status exchange_labels(const struct cpsc526_problem *p, struct cpsc5
                 break;
             }
 out:
-    free(renamed);
-    free(edges);
+    arena_free(&scratch);
     return st;
 }
 
@@ -211,28 +200,27 @@ enum status cpsc526_refine(const struct cpsc526_problem *p, struct cpsc526_searc
                            uint32_t *label)
 {
     enum status st = STATUS_OK;
-    struct split split = {0};
+    struct moves moves = {0};
     double scale = fmax(1, p->mean * p->mean);
-    TRY(split_begin(p, label, &split));
-    while (pass(&split, s, scale) > tiny * scale && !s->stopped)
+    TRY(moves_begin(p, label, &moves));
+    while (pass(&moves, s, scale) > tiny * scale && !s->stopped)
         ;
     TRY(exchange_labels(p, s, label));
 out:
-    split_free(&split);
+    arena_free(&moves.memory);
     return st;
 }
 
 enum status cpsc526_search_best(const struct cpsc526_problem *p, struct cpsc526_search *s,
                                 size_t tries, uint32_t *label, double *value)
 {
+    struct arena scratch = {0};
     enum status st = STATUS_OK;
     double best = INFINITY;
-    uint32_t *trial = calloc(p->n, sizeof *trial);
-    double *weight = calloc(p->k, sizeof *weight);
-    if (!trial || !weight) {
-        st = error_set(STATUS_NOMEM, "%zu ops in %zu parts", p->n, p->k);
-        goto out;
-    }
+    uint32_t *trial;
+    double *weight;
+    TRY(ARENA_NEW(&scratch, trial, p->n));
+    TRY(ARENA_NEW(&scratch, weight, p->k));
     for (size_t i = 0; i < tries && (i == 0 || !cpsc526_search_stops(s)); i++) {
         TRY(cpsc526_start(p, s, i, trial));
         TRY(cpsc526_refine(p, s, trial));
@@ -246,7 +234,6 @@ enum status cpsc526_search_best(const struct cpsc526_problem *p, struct cpsc526_
     }
     *value = best;
 out:
-    free(weight);
-    free(trial);
+    arena_free(&scratch);
     return st;
 }

@@ -1,4 +1,5 @@
 #include "partition/published/cpsc526/start.h"
+#include "core/array.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -39,14 +40,13 @@ static size_t walk(const struct cpsc526_problem *p, uint32_t root, bool depth_fi
 static enum status order_ops(const struct cpsc526_problem *p, struct cpsc526_search *s,
                              size_t index, uint32_t *order)
 {
+    struct arena scratch = {0};
     enum status st = STATUS_OK;
-    bool *seen = calloc(p->n, sizeof *seen), depth_first = index % 2 == 1;
-    uint32_t *stack = calloc(p->start[p->n] + p->n + 1, sizeof *stack);
+    bool *seen, depth_first = index % 2 == 1;
+    uint32_t *stack;
     size_t begin = 0;
-    if (!seen || !stack) {
-        st = error_set(STATUS_NOMEM, "%zu ops", p->n);
-        goto out;
-    }
+    TRY(ARENA_NEW(&scratch, seen, p->n));
+    TRY(ARENA_NEW(&scratch, stack, p->start[p->n] + p->n + 1));
     size_t first = index > 3 ? random_below(s, p->n) : 0;
     for (size_t i = 0; i < p->n; i++) {
         uint32_t root = (uint32_t)((first + i) % p->n);
@@ -61,8 +61,7 @@ static enum status order_ops(const struct cpsc526_problem *p, struct cpsc526_sea
         begin = walk(p, root, depth_first, seen, order, begin, stack);
     }
 out:
-    free(stack);
-    free(seen);
+    arena_free(&scratch);
     return st;
 }
 
@@ -74,30 +73,20 @@ struct cutter {
     double *cross; /* [n + 1] edges between the first i ops and the others */
     double *best;  /* [2][n + 1] parts so far end at i: previous part, this part */
     uint32_t *cut; /* [k][n + 1] where the part that ends at i begins */
+    struct arena memory;
 };
-
-static void cutter_free(struct cutter *c)
-{
-    free(c->sum);
-    free(c->cross);
-    free(c->best);
-    free(c->cut);
-}
 
 static enum status cutter_begin(const struct cpsc526_problem *p, const uint32_t *order,
                                 struct cutter *c)
 {
     enum status st = STATUS_OK;
-    uint32_t *position = calloc(p->n, sizeof *position);
+    uint32_t *position = NULL;
     *c = (struct cutter){.p = p};
-    c->sum = calloc(p->n + 1, sizeof *c->sum);
-    c->cross = calloc(p->n + 2, sizeof *c->cross);
-    c->best = calloc(2 * (p->n + 1), sizeof *c->best);
-    c->cut = calloc(p->k * (p->n + 1), sizeof *c->cut);
-    if (!position || !c->sum || !c->cross || !c->best || !c->cut) {
-        st = error_set(STATUS_NOMEM, "%zu ops in %zu parts", p->n, p->k);
-        goto out;
-    }
+    TRY(ARRAY_NEW(position, p->n));
+    TRY(ARENA_NEW(&c->memory, c->sum, p->n + 1));
+    TRY(ARENA_NEW(&c->memory, c->cross, p->n + 2));
+    TRY(ARENA_NEW(&c->memory, c->best, 2 * (p->n + 1)));
+    TRY(ARENA_NEW(&c->memory, c->cut, p->k * (p->n + 1)));
     for (size_t i = 0; i < p->n; i++)
         position[order[i]] = (uint32_t)i;
     for (size_t i = 0; i < p->n; i++) {
@@ -155,7 +144,7 @@ static enum status cut_order(const struct cpsc526_problem *p, const uint32_t *or
         end = begin;
     }
 out:
-    cutter_free(&c);
+    arena_free(&c.memory);
     return st;
 }
 
@@ -178,11 +167,8 @@ enum status cpsc526_start(const struct cpsc526_problem *p, struct cpsc526_search
                           uint32_t *label)
 {
     enum status st = STATUS_OK;
-    uint32_t *order = calloc(p->n, sizeof *order);
-    if (!order) {
-        st = error_set(STATUS_NOMEM, "%zu ops", p->n);
-        goto out;
-    }
+    uint32_t *order = NULL;
+    TRY(ARRAY_NEW(order, p->n));
     for (size_t i = 0; i < p->n; i++)
         order[i] = (uint32_t)i;
     if (index % 4 == 3) {

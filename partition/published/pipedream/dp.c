@@ -1,4 +1,5 @@
 #include "partition/published/pipedream/dp.h"
+#include "core/array.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +23,6 @@ struct dp {
         *best[OBJECTIVE_LEVELS]; /* [n * n] of each inner level: row = first state, column = last,
                                     on all machines of the level; INFINITY where there is none */
     struct factors factors[PIPEDREAM_MAX_MACHINES + 1]; /* [replicas] at the current level */
-    size_t stage_room;
 };
 
 /* ---- costs */
@@ -188,12 +188,9 @@ static enum status solve_inner(struct dp *d, size_t level)
 {
     enum status st = STATUS_OK;
     size_t n = d->s->n, machines = d->o->level[level].machines;
-    double *row = calloc(n * machines, sizeof *row);
-    d->best[level] = calloc(n * n, sizeof *d->best[level]);
-    if (!row || !d->best[level]) {
-        st = error_set(STATUS_NOMEM, "%zu states on %zu machines", n, machines);
-        goto out;
-    }
+    double *row = NULL;
+    TRY(ARRAY_NEW(row, n * machines));
+    TRY(ARRAY_NEW(d->best[level], n * n));
     set_level(d, level);
     for (size_t first = 0; first < n && !d->stopped; first++) {
         double *best = d->best[level] + first * n;
@@ -221,17 +218,9 @@ static void append_text(struct pipedream_solution *out, const char *text)
         strcpy(out->text + used, dots);
 }
 
-static enum status append_stage(struct dp *d, struct pipedream_stage stage,
-                                struct pipedream_solution *out)
+static enum status append_stage(struct pipedream_stage stage, struct pipedream_solution *out)
 {
-    if (out->stages == d->stage_room) {
-        size_t room = d->stage_room ? 2 * d->stage_room : 16;
-        struct pipedream_stage *larger = realloc(out->stage, room * sizeof *larger);
-        if (!larger)
-            return error_set(STATUS_NOMEM, "%zu stages", room);
-        out->stage = larger;
-        d->stage_room = room;
-    }
+    PASS(ARRAY_ROOM(out->stage, out->stages));
     out->stage[out->stages++] = stage;
     return STATUS_OK;
 }
@@ -268,14 +257,13 @@ static struct pipedream_stage cut_last_stage(const struct dp *d, size_t level, s
 static enum status trace(struct dp *d, size_t level, struct pipedream_stage of,
                          struct pipedream_solution *out)
 {
+    struct arena scratch = {0};
     enum status st = STATUS_OK;
     size_t machines = d->o->level[level].machines, left = machines, last = of.last, n = 0;
-    double *row = calloc(d->s->n * machines, sizeof *row);
-    struct pipedream_stage *stage = calloc(machines, sizeof *stage);
-    if (!row || !stage) {
-        st = error_set(STATUS_NOMEM, "%zu states on %zu machines", d->s->n, machines);
-        goto out;
-    }
+    double *row;
+    struct pipedream_stage *stage;
+    TRY(ARENA_NEW(&scratch, row, d->s->n * machines));
+    TRY(ARENA_NEW(&scratch, stage, machines));
     set_level(d, level);
     fill_row(d, level, of.first, last, row);
     while (left > 0 && !d->stopped)
@@ -286,7 +274,7 @@ static enum status trace(struct dp *d, size_t level, struct pipedream_stage of,
         append_text(out, text);
         stage[n].replicas *= of.replicas;
         if (level == 0) {
-            TRY(append_stage(d, stage[n], out));
+            TRY(append_stage(stage[n], out));
         } else {
             append_text(out, "[");
             TRY(trace(d, level - 1, stage[n], out));
@@ -296,8 +284,7 @@ static enum status trace(struct dp *d, size_t level, struct pipedream_stage of,
             append_text(out, " ");
     }
 out:
-    free(stage);
-    free(row);
+    arena_free(&scratch);
     return st;
 }
 
@@ -318,18 +305,15 @@ static enum status replicate_all(struct dp *d, struct pipedream_solution *out)
     out->interrupted = true;
     out->stages = 0;
     strcpy(out->text, "all data-parallel");
-    return append_stage(d, stage, out);
+    return append_stage(stage, out);
 }
 
 static enum status solve_outer(struct dp *d, struct pipedream_solution *out)
 {
     enum status st = STATUS_OK;
     size_t outer = d->o->levels - 1, machines = d->o->level[outer].machines, last = d->s->n - 1;
-    double *row = calloc(d->s->n * machines, sizeof *row);
-    if (!row) {
-        st = error_set(STATUS_NOMEM, "%zu states on %zu machines", d->s->n, machines);
-        goto out;
-    }
+    double *row = NULL;
+    TRY(ARRAY_NEW(row, d->s->n * machines));
     set_level(d, outer);
     fill_row(d, outer, 0, last, row);
     out->value_s = row[last * machines + machines - 1];

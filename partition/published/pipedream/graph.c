@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/model.h"
 
 /* ---- ops that are left out */
@@ -43,14 +44,13 @@ static void close_ancestors(const struct model *m, const bool *dropped, size_t w
 /* A trunk op is comparable with every other op: ancestors + descendants + itself are all. */
 static enum status find_trunk(const struct model *m, const bool *dropped, bool *trunk)
 {
+    struct arena scratch = {0};
     enum status st = STATUS_OK;
     size_t words = m->n / 64 + 1, kept = 0;
-    uint64_t *ancestors = calloc(m->n * words, sizeof *ancestors);
-    size_t *comparable = calloc(m->n, sizeof *comparable);
-    if (!ancestors || !comparable) {
-        st = error_set(STATUS_NOMEM, "%zu ops", m->n);
-        goto out;
-    }
+    uint64_t *ancestors;
+    size_t *comparable;
+    TRY(ARENA_NEW(&scratch, ancestors, m->n * words));
+    TRY(ARENA_NEW(&scratch, comparable, m->n));
     close_ancestors(m, dropped, words, ancestors);
     for (size_t i = 0; i < m->n; i++) {
         kept += !dropped[i];
@@ -63,8 +63,7 @@ static enum status find_trunk(const struct model *m, const bool *dropped, bool *
     for (size_t i = 0; i < m->n; i++)
         trunk[i] = !dropped[i] && comparable[i] + 1 == kept;
 out:
-    free(comparable);
-    free(ancestors);
+    arena_free(&scratch);
     return st;
 }
 
@@ -113,13 +112,10 @@ static enum status find_groups(const struct model *m, enum pipedream_contraction
                                const bool *dropped, uint32_t *group)
 {
     enum status st = STATUS_OK;
-    bool *trunk = calloc(m->n, sizeof *trunk);
+    bool *trunk = NULL;
     for (size_t i = 0; i < m->n; i++)
         group[i] = dropped[i] ? PIPEDREAM_DROPPED : (uint32_t)i;
-    if (!trunk) {
-        st = error_set(STATUS_NOMEM, "%zu ops", m->n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(trunk, m->n));
     if (contract != CONTRACT_NOTHING)
         TRY(find_trunk(m, dropped, trunk));
     if (contract == CONTRACT_BRANCHES)
@@ -179,13 +175,13 @@ static void link_root(const struct model *m, struct pipedream_graph *g, size_t *
 
 static enum status link_nodes(const struct model *m, bool rooted, struct pipedream_graph *g)
 {
+    struct arena scratch = {0};
     enum status st = STATUS_OK;
-    size_t edges = 0, *seen = calloc(g->n, sizeof *seen);
-    uint32_t *first = calloc(g->n, sizeof *first), *next = calloc(m->n, sizeof *next);
-    if (!seen || !first || !next) {
-        st = error_set(STATUS_NOMEM, "%zu nodes", g->n);
-        goto out;
-    }
+    size_t edges = 0, *seen;
+    uint32_t *first, *next;
+    TRY(ARENA_NEW(&scratch, seen, g->n));
+    TRY(ARENA_NEW(&scratch, first, g->n));
+    TRY(ARENA_NEW(&scratch, next, m->n));
     for (size_t node = 0; node < g->n; node++)
         first[node] = PIPEDREAM_DROPPED;
     for (size_t i = m->n; i-- > 0;)
@@ -204,9 +200,7 @@ static enum status link_nodes(const struct model *m, bool rooted, struct pipedre
     }
     g->out_start[g->n] = edges;
 out:
-    free(next);
-    free(first);
-    free(seen);
+    arena_free(&scratch);
     return st;
 }
 
@@ -254,18 +248,15 @@ static enum status allocate(const struct model *m, struct pipedream_graph *g)
 {
     size_t n = m->n + 1;
     g->words = n / 64 + 1;
-    g->compute_s = calloc(n, sizeof *g->compute_s);
-    g->activation = calloc(n, sizeof *g->activation);
-    g->parameter = calloc(n, sizeof *g->parameter);
-    g->out_start = calloc(n + 1, sizeof *g->out_start);
-    g->out = calloc(m->edges + n, sizeof *g->out);
-    g->ancestors = calloc(n * g->words, sizeof *g->ancestors);
-    g->open = calloc(n * g->words, sizeof *g->open);
-    g->node_of = calloc(n, sizeof *g->node_of);
-    g->dropped = calloc(n, sizeof *g->dropped);
-    if (!g->compute_s || !g->activation || !g->parameter || !g->out_start || !g->out ||
-        !g->ancestors || !g->open || !g->node_of || !g->dropped)
-        return error_set(STATUS_NOMEM, "%s: %zu ops", m->name, m->n);
+    PASS(ARENA_NEW(&g->memory, g->compute_s, n));
+    PASS(ARENA_NEW(&g->memory, g->activation, n));
+    PASS(ARENA_NEW(&g->memory, g->parameter, n));
+    PASS(ARENA_NEW(&g->memory, g->out_start, n + 1));
+    PASS(ARENA_NEW(&g->memory, g->out, m->edges + n));
+    PASS(ARENA_NEW(&g->memory, g->ancestors, n * g->words));
+    PASS(ARENA_NEW(&g->memory, g->open, n * g->words));
+    PASS(ARENA_NEW(&g->memory, g->node_of, n));
+    PASS(ARENA_NEW(&g->memory, g->dropped, n));
     return STATUS_OK;
 }
 
@@ -282,11 +273,7 @@ enum status pipedream_graph_build(const struct model *m, enum pipedream_contract
         return error_set(STATUS_UNSUPPORTED, "%s has %zu ops; objective pipedream takes %d",
                          m->name, m->n, PIPEDREAM_MAX_NODES);
     TRY(allocate(m, &g));
-    group = calloc(m->n + 1, sizeof *group);
-    if (!group) {
-        st = error_set(STATUS_NOMEM, "%s: %zu ops", m->name, m->n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(group, m->n + 1));
     find_dropped(m, g.dropped);
     TRY(find_groups(m, contract, g.dropped, group));
     number_nodes(m, rooted, group, &g);
@@ -308,15 +295,7 @@ out:
 
 void pipedream_graph_free(struct pipedream_graph *g)
 {
-    free(g->compute_s);
-    free(g->activation);
-    free(g->parameter);
-    free(g->out_start);
-    free(g->out);
-    free(g->ancestors);
-    free(g->open);
-    free(g->node_of);
-    free(g->dropped);
+    arena_free(&g->memory);
     *g = (struct pipedream_graph){0};
 }
 

@@ -3,11 +3,8 @@
 #ifndef PARTITION_PUBLISHED_PIPEDREAM_GRAPH_H
 #define PARTITION_PUBLISHED_PIPEDREAM_GRAPH_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "core/error.h"
+#include "core/array.h"
+#include "partition/published/sets.h"
 
 struct model;
 
@@ -35,16 +32,8 @@ struct pipedream_graph {
     uint32_t *node_of;   /* [ops of the model]; an op that costs nothing and is left out of
                             planning: node of a neighbour, or PIPEDREAM_DROPPED */
     bool *dropped;       /* [ops of the model] left out of planning */
+    struct arena memory; /* of the arrays */
 };
-
-static inline bool set_has(const uint64_t *set, size_t i)
-{
-    return set[i / 64] >> (i % 64) & 1;
-}
-static inline void set_add(uint64_t *set, size_t i)
-{
-    set[i / 64] |= (uint64_t)1 << (i % 64);
-}
 
 /* Build from the first profile of `m`. Sources of a kind that starts with "Input" and sinks of a
  * kind that starts with "__getitem__" are left out, as PipeDream does.

@@ -1,19 +1,17 @@
 /* The objective of PipeDream's optimizer: Narayanan et al., "PipeDream: Generalized Pipeline
  * Parallelism for DNN Training", SOSP 2019, section 3.1. */
-#include "partition/published/pipedream/pipedream.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/clock.h"
-#include "core/text.h"
 #include "partition/published/pipedream/dp.h"
 #include "partition/published/split.h"
 
 static const double default_bandwidth_Bps = 1e9; /* that of the published tool */
 static const double most_work = 4e9;             /* steps, some seconds; then branches contract */
-enum { MOST_STATES = 30000, NOTE = 768 };
+enum { MOST_STATES = 30000 };
 
 static enum status read_options(const struct objective_request *r, struct pipedream_options *o)
 {
@@ -70,22 +68,17 @@ static enum status add_part(const struct model *m, const struct pipedream_graph 
                             const struct pipedream_states *s, struct pipedream_stage stage,
                             struct objective_result *out)
 {
-    enum status st = STATUS_OK;
-    size_t n = 0;
-    const char **name = calloc(m->n, sizeof *name);
-    if (!name)
-        return error_set(STATUS_NOMEM, "%zu ops", m->n);
+    const struct objective_ops ops = {m->n, .model = m};
+    uint32_t *in_stage;
+    PASS(ARENA_NEW(&out->memory, in_stage, m->n));
     for (size_t i = 0; i < m->n; i++) {
         uint32_t node = g->node_of[i];
-        if (set_has(s->set + stage.last * s->words, node) &&
-            !(stage.first > 0 && set_has(s->set + (stage.first - 1) * s->words, node)))
-            name[n++] = m->op[i].name;
+        in_stage[i] = set_has(s->set + stage.last * s->words, node) &&
+                      !(stage.first > 0 && set_has(s->set + (stage.first - 1) * s->words, node));
     }
-    TRY(objective_add_part(out, name, n, NULL));
+    PASS(objective_add_part(out, &ops, in_stage, true, NULL));
     out->part[out->parts - 1].replicas = stage.replicas;
-out:
-    free(name);
-    return st;
+    return STATUS_OK;
 }
 
 static enum status write_note(const struct pipedream_options *o, const struct pipedream_states *s,
@@ -98,11 +91,9 @@ static enum status write_note(const struct pipedream_options *o, const struct pi
         [CONTRACT_BRANCHES] = " after contracting the chains inside branches",
         [CONTRACT_REGIONS] = " after contracting branching regions to one op each",
     };
-    char note[NOTE];
-    snprintf(note, sizeof note, "%zu states%s; %s: %s%s", s->n, how[contracted],
-             o->levels > 1 ? "replicas per level, outermost first" : "replicas", solution->text,
-             solution->interrupted ? " (time is up)" : "");
-    return text_copy(note, &out->note);
+    return objective_set_note(out, "%zu states%s; %s: %s%s", s->n, how[contracted],
+                              o->levels > 1 ? "replicas per level, outermost first" : "replicas",
+                              solution->text, solution->interrupted ? " (time is up)" : "");
 }
 
 static enum status solve(const struct objective_request *r, struct objective_result *out)
@@ -155,15 +146,14 @@ static enum status score_parts(const struct model *m, const struct pipedream_gra
                                const struct split *p, const struct pipedream_options *o,
                                double *value)
 {
+    struct arena scratch = {0};
     enum status st = STATUS_OK;
     const struct pipedream_level *l = &o->level[0];
     double entering = 0, slowest = 0;
     size_t machines = 0;
-    uint64_t *set = calloc(g->words, sizeof *set), *room = calloc(g->words, sizeof *room);
-    if (!set || !room) {
-        st = error_set(STATUS_NOMEM, "%zu nodes", g->n);
-        goto out;
-    }
+    uint64_t *set, *room;
+    TRY(ARENA_NEW(&scratch, set, g->words));
+    TRY(ARENA_NEW(&scratch, room, g->words));
     for (size_t part = 0; part < p->parts; part++) {
         double compute = 0, parameter = 0, activation = 0;
         size_t replicas = p->replicas[part];
@@ -192,8 +182,7 @@ static enum status score_parts(const struct model *m, const struct pipedream_gra
     }
     *value = slowest;
 out:
-    free(room);
-    free(set);
+    arena_free(&scratch);
     return st;
 }
 
@@ -218,7 +207,7 @@ out:
     return st;
 }
 
-static const struct objective_algorithm antichain_dp = {
+const struct objective_algorithm pipedream_pipedream = {
     .name = "pipedream",
     .summary = "dynamic program over antichains with replication and several bandwidth levels",
     .guarantee = "optimal among pipelines of down-sets; branches are contracted when there are "
@@ -226,11 +215,20 @@ static const struct objective_algorithm antichain_dp = {
     .solve = solve,
 };
 
-static const struct objective_algorithm *const algorithms[] = {&antichain_dp};
+#define ALGORITHM(name) extern const struct objective_algorithm pipedream_##name;
+#include "partition/published/pipedream/algorithms.def"
+#undef ALGORITHM
+static const struct objective_algorithm *const algorithms[] = {
+#define ALGORITHM(name) &pipedream_##name,
+#include "partition/published/pipedream/algorithms.def"
+#undef ALGORITHM
+};
 
 const struct objective objective_pipedream = {
     .name = "pipedream",
     .unit = "s per minibatch",
+    .unit_s = 1,
+    .schedule = "pipedream",
     .summary = "slowest stage of a pipeline with replication, as PipeDream's optimizer counts it",
     .algorithms = sizeof algorithms / sizeof *algorithms,
     .algorithm = algorithms,

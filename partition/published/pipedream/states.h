@@ -15,13 +15,14 @@
  * Sums are over the down-set. */
 struct pipedream_states {
     size_t n, words, before_words;
-    uint64_t *set;      /* [n * words] nodes */
-    uint64_t *before;   /* [n * before_words] states strictly contained in state j */
-    double *compute_s;  /* [n] */
-    double *activation; /* [n] bytes */
-    double *parameter;  /* [n] bytes */
-    double *cut_bytes;  /* [n] activations charged for a cut after the state */
-    bool complete;      /* the last state has every node */
+    uint64_t *set;       /* [n * words] nodes */
+    uint64_t *before;    /* [n * before_words] states strictly contained in state j */
+    double *compute_s;   /* [n] */
+    double *activation;  /* [n] bytes */
+    double *parameter;   /* [n] bytes */
+    double *cut_bytes;   /* [n] activations charged for a cut after the state */
+    bool complete;       /* the last state has every node */
+    struct arena memory; /* of the arrays */
 };
 
 /* Walk from node 0. When there are more than `limit` states, *too_many becomes true, the status is

@@ -7,49 +7,29 @@ enum { SECANTS = 64 };
 
 void knapsack_free(struct knapsack *k)
 {
-    free(k->start);
-    free(k->cost);
-    free(k->size);
-    free(k->option);
-    free(k->trial);
-    free(k->rest_reduced);
-    free(k->rest_cost);
-    free(k->rest_size);
     free(k->state);
-    free(k->level);
+    arena_free(&k->memory);
     *k = (struct knapsack){0};
-}
-
-static bool enlarge(void **array, size_t bytes)
-{
-    void *larger = realloc(*array, bytes);
-    if (larger)
-        *array = larger;
-    return larger != NULL;
 }
 
 enum status knapsack_reserve(struct knapsack *k, size_t items, size_t options)
 {
-    if (items > k->item_room || !k->item_room) {
-        size_t n = 2 * items + 16;
-        if (!enlarge((void **)&k->start, (n + 1) * sizeof *k->start) ||
-            !enlarge((void **)&k->option, n * sizeof *k->option) ||
-            !enlarge((void **)&k->trial, n * sizeof *k->trial) ||
-            !enlarge((void **)&k->rest_reduced, (n + 1) * sizeof *k->rest_reduced) ||
-            !enlarge((void **)&k->rest_cost, (n + 1) * sizeof *k->rest_cost) ||
-            !enlarge((void **)&k->rest_size, (n + 1) * sizeof *k->rest_size) ||
-            !enlarge((void **)&k->level, (n + 2) * sizeof *k->level))
-            return error_set(STATUS_NOMEM, "knapsack of %zu items", items);
-        k->item_room = n;
-    }
-    if (options > k->option_room || !k->option_room) {
-        size_t n = 2 * options + 16;
-        if (!enlarge((void **)&k->cost, n * sizeof *k->cost) ||
-            !enlarge((void **)&k->size, n * sizeof *k->size))
-            return error_set(STATUS_NOMEM, "knapsack of %zu options", options);
-        k->option_room = n;
-    }
-    return STATUS_OK;
+    struct arena *a = &k->memory;
+    if (k->item_room >= items && k->option_room >= options && k->start)
+        return STATUS_OK;
+    arena_free(a);
+    k->start = NULL;
+    k->item_room = items;
+    k->option_room = options;
+    PASS(ARENA_NEW(a, k->cost, options));
+    PASS(ARENA_NEW(a, k->size, options));
+    PASS(ARENA_NEW(a, k->option, items));
+    PASS(ARENA_NEW(a, k->trial, items));
+    PASS(ARENA_NEW(a, k->rest_reduced, items + 1));
+    PASS(ARENA_NEW(a, k->rest_cost, items + 1));
+    PASS(ARENA_NEW(a, k->rest_size, items + 1));
+    PASS(ARENA_NEW(a, k->level, items + 2));
+    return ARENA_NEW(a, k->start, items + 1);
 }
 
 /* ---- the relaxation: minimise cost + price * size, without the capacity */
@@ -148,11 +128,9 @@ static int compare_states(const void *a, const void *b)
 
 static enum status push(struct knapsack *k, struct knapsack_state s)
 {
-    if (k->states == k->state_room) {
-        size_t room = k->state_room ? 2 * k->state_room : 256;
-        if (!enlarge((void **)&k->state, room * sizeof *k->state))
-            return error_set(STATUS_NOMEM, "knapsack of %zu states", room);
-        k->state_room = room;
+    if (k->states == k->state_room) { /* lists shrink: ARRAY_ROOM() would not know the capacity */
+        PASS(array_grow(k->state, k->state_room, sizeof *k->state, (void *)&k->state));
+        k->state_room = k->state_room ? 2 * k->state_room : 1;
     }
     k->state[k->states++] = s;
     return STATUS_OK;

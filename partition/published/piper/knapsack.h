@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
+#include "core/array.h"
 
 struct knapsack_state {
     double cost, size;
@@ -27,7 +27,8 @@ struct knapsack {
         *rest_size; /* [items + 1] least sums over the items from i on */
     size_t state_limit, states, state_room;
     struct knapsack_state *state;
-    size_t *level; /* [items + 2] where the states after i items begin */
+    size_t *level;       /* [items + 2] where the states after i items begin */
+    struct arena memory; /* of all arrays but state */
 };
 
 enum knapsack_verdict {
@@ -37,7 +38,8 @@ enum knapsack_verdict {
     KNAPSACK_UNDECIDED, /* states ran out; the cheapest costs at least *value */
 };
 
-/* Room for this many items and options; STATUS_NOMEM. */
+/* Room for this many items and options; what the arrays hold is lost when they grow.
+ * STATUS_NOMEM. */
 enum status knapsack_reserve(struct knapsack *k, size_t items, size_t options) MUST_CHECK;
 void knapsack_free(struct knapsack *k); /* accepts {0}; leaves {0} */
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "partition/published/piper/search.h"
 
 static const double SLACK = 1e-12;            /* relative, on bounds */
@@ -104,13 +105,9 @@ static enum status add_state(struct piper_pass *s, struct piper_state fresh)
         if (s->fresh[i].replicas < fresh.replicas || s->fresh[i].devices < fresh.devices)
             s->fresh[kept++] = s->fresh[i];
     s->front = kept;
-    if (s->front == s->front_room) {
-        size_t room = s->front_room ? 2 * s->front_room : 16;
-        struct piper_state *larger = realloc(s->fresh, room * sizeof *larger);
-        if (!larger)
-            return error_set(STATUS_NOMEM, "%zu states", room);
-        s->fresh = larger;
-        s->front_room = room;
+    if (s->front == s->front_room) { /* fronts shrink: ARRAY_ROOM() would not know the capacity */
+        PASS(array_grow(s->fresh, s->front_room, sizeof *s->fresh, (void *)&s->fresh));
+        s->front_room = s->front_room ? 2 * s->front_room : 1;
     }
     s->fresh[s->front++] = fresh;
     return STATUS_OK;
@@ -118,17 +115,13 @@ static enum status add_state(struct piper_pass *s, struct piper_state fresh)
 
 static enum status store_front(struct piper_pass *s, size_t ideal)
 {
-    if (s->states + s->front > s->state_room) {
-        size_t room = 2 * (s->states + s->front) + 64;
-        struct piper_state *larger = realloc(s->state, room * sizeof *larger);
-        if (!larger)
-            return error_set(STATUS_NOMEM, "%zu states", room);
-        s->state = larger;
-        s->state_room = room;
+    for (size_t i = 0; i < s->front; i++) {
+        if (s->states == s->state_room) { /* a pass begins anew in the room of the last one */
+            PASS(array_grow(s->state, s->state_room, sizeof *s->state, (void *)&s->state));
+            s->state_room = s->state_room ? 2 * s->state_room : 1;
+        }
+        s->state[s->states++] = s->fresh[i];
     }
-    if (s->front)
-        memcpy(s->state + s->states, s->fresh, s->front * sizeof *s->fresh);
-    s->states += s->front;
     s->front = 0;
     s->state_start[ideal + 1] = s->states;
     return STATUS_OK;
@@ -331,13 +324,9 @@ enum status piper_pass_plan(struct piper_pass *s, struct piper_plan *out)
     const struct piper_input *in = s->in;
     struct piper_plan p = {0};
     uint32_t top = (uint32_t)s->lattice.ideals - 1, index = (uint32_t)s->state_start[top];
-    p.stage = calloc(in->nodes, sizeof *p.stage);
-    p.stage_of = calloc(in->nodes, sizeof *p.stage_of);
-    p.config = calloc(in->nodes, sizeof *p.config);
-    if (!p.stage || !p.stage_of || !p.config) {
-        st = error_set(STATUS_NOMEM, "plan of %zu nodes", in->nodes);
-        goto out;
-    }
+    TRY(ARENA_NEW(&p.memory, p.stage, in->nodes));
+    TRY(ARENA_NEW(&p.memory, p.stage_of, in->nodes));
+    TRY(ARENA_NEW(&p.memory, p.config, in->nodes));
     while (top) {
         const struct piper_state *state = &s->state[index];
         TRY(choose_stage(s, top, state, (uint32_t)p.stages, &p));

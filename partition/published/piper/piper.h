@@ -54,9 +54,8 @@ struct piper_plan {
     struct piper_stage *stage; /* [stages] first to last */
     uint32_t *stage_of;        /* [nodes] */
     size_t *config;            /* [nodes] index into input->config */
+    struct arena memory;
 };
-
-extern const struct objective objective_piper;
 
 /* Read r->spec; devices, memory, bandwidth_Bps[0] and batch of *r replace the file's where given.
  * Returns STATUS_PARSE with "path:line:column: where: what" for a malformed file, STATUS_INVALID
@@ -68,7 +67,7 @@ void piper_plan_free(struct piper_plan *p);    /* accepts {0}; leaves {0} */
 /* Node with this id in the file; in->nodes when there is none. O(log nodes). */
 size_t piper_find(const struct piper_input *in, int64_t id);
 
-/* Time per sample of a plan, from the cost model's formulas alone (PEERS.md section 2). Returns
+/* Time per sample of a plan, from the cost model's formulas alone. Returns
  * STATUS_INFEASIBLE naming what breaks a limit: an edge that goes backwards, replicas that do not
  * divide the batch, devices, memory. */
 enum status piper_evaluate(const struct piper_input *in, const struct piper_plan *p,

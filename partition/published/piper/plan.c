@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/json.h"
 #include "partition/published/piper/piper.h"
 
@@ -9,9 +10,7 @@ static const double ROUNDING = 1e-12; /* of sums in another order than the searc
 
 void piper_plan_free(struct piper_plan *p)
 {
-    free(p->stage);
-    free(p->stage_of);
-    free(p->config);
+    arena_free(&p->memory);
     *p = (struct piper_plan){0};
 }
 
@@ -74,15 +73,14 @@ static void add_node(const struct piper_input *in, const struct piper_plan *p, s
 
 enum status piper_evaluate(const struct piper_input *in, const struct piper_plan *p, double *value)
 {
+    struct arena scratch = {0};
     enum status st;
     double worst = 0;
     size_t behind = 0; /* replicas of this stage and those after it */
-    struct load *load = calloc(p->stages + 1, sizeof *load);
-    double *in_flight = calloc(p->stages + 1, sizeof *in_flight);
-    if (!load || !in_flight) {
-        st = error_set(STATUS_NOMEM, "%zu stages", p->stages);
-        goto out;
-    }
+    struct load *load;
+    double *in_flight;
+    TRY(ARENA_NEW(&scratch, load, p->stages + 1));
+    TRY(ARENA_NEW(&scratch, in_flight, p->stages + 1));
     TRY(check_counts(in, p));
     TRY(check_edges(in, p));
     for (size_t s = p->stages; s-- > 0;) {
@@ -105,8 +103,7 @@ enum status piper_evaluate(const struct piper_input *in, const struct piper_plan
     }
     *value = worst;
 out:
-    free(load);
-    free(in_flight);
+    arena_free(&scratch);
     return st;
 }
 
@@ -208,13 +205,9 @@ static enum status read_split(const char *path, const struct piper_input *in, st
     root = json_root(&d);
     TRY(json_field(&root, "parts", &parts));
     TRY(json_get_array(&parts, in->nodes, &p->stages));
-    p->stage = calloc(p->stages + 1, sizeof *p->stage);
-    p->stage_of = calloc(in->nodes, sizeof *p->stage_of);
-    p->config = calloc(in->nodes, sizeof *p->config);
-    if (!p->stage || !p->stage_of || !p->config) {
-        st = error_set(STATUS_NOMEM, "%s: %zu parts", path, p->stages);
-        goto out;
-    }
+    TRY(ARENA_NEW(&p->memory, p->stage, p->stages + 1));
+    TRY(ARENA_NEW(&p->memory, p->stage_of, in->nodes));
+    TRY(ARENA_NEW(&p->memory, p->config, in->nodes));
     for (size_t v = 0; v < in->nodes; v++)
         p->stage_of[v] = UINT32_MAX;
     for (size_t s = 0; s < p->stages; s++) {

@@ -1,6 +1,7 @@
 #include "partition/published/piper/search.h"
 
 #include "core/clock.h"
+#include "core/edges.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,15 +16,9 @@ void piper_pass_close(struct piper_pass *s)
     lattice_walk_close(&s->walk);
     lattice_free(&s->lattice);
     knapsack_free(&s->knapsack);
-    free(s->sums);
-    free(s->work);
-    free(s->forward);
-    free(s->backward);
-    free(s->edge_bytes);
-    free(s->divisor);
     free(s->state);
-    free(s->state_start);
     free(s->fresh);
+    arena_free(&s->memory);
     *s = (struct piper_pass){0};
 }
 
@@ -33,26 +28,24 @@ static enum status find_ideals(const struct piper_input *in, size_t limit, bool 
                                struct lattice *out)
 {
     enum status st;
-    uint32_t cyclic, *order = calloc(in->nodes, sizeof *order);
-    size_t arcs = in->edges > in->nodes ? in->edges : in->nodes;
-    struct lattice_arc *arc = calloc(arcs, sizeof *arc);
-    bool chain;
-    if (!order || !arc) {
-        st = error_set(STATUS_NOMEM, "%s: %zu nodes", in->path, in->nodes);
-        goto out;
-    }
-    for (size_t e = 0; e < in->edges; e++)
-        arc[e] = (struct lattice_arc){in->edge[e].from, in->edge[e].to};
-    TRY(lattice_build(in->nodes, arc, in->edges, true, limit, out, all));
+    struct arena scratch = {0};
+    size_t cyclic, n = in->nodes;
+    uint32_t *position;
+    struct model_edge *chain;
+    bool complete;
+    TRY(lattice_build(n, in->file.edge, in->edges, true, limit, out, all));
     if (*all)
         goto out;
-    TRY(lattice_order(in->nodes, arc, in->edges, order, &cyclic));
-    for (size_t i = 0; i + 1 < in->nodes; i++)
-        arc[i] = (struct lattice_arc){order[i], order[i + 1]};
-    TRY(lattice_build(in->nodes, arc, in->nodes - 1, true, in->nodes + 1, out, &chain));
+    TRY(ARENA_NEW(&scratch, position, n));
+    TRY(ARENA_NEW(&scratch, chain, n)); /* edge i: from the node at i to the one after it */
+    TRY(edges_order(n, in->file.edge, in->edges, position, &cyclic));
+    for (uint32_t v = 0; v < n; v++)
+        chain[position[v]].from = v;
+    for (size_t i = 0; i + 1 < n; i++)
+        chain[i].to = chain[i + 1].from;
+    TRY(lattice_build(n, chain, n - 1, true, n + 1, out, &complete));
 out:
-    free(order);
-    free(arc);
+    arena_free(&scratch);
     return st;
 }
 
@@ -145,18 +138,13 @@ enum status piper_pass_open(const struct piper_input *in, const struct objective
     size_t n = s.lattice.ideals * in->degrees, edges = in->edges * in->degrees + 1;
     size_t most = in->devices < in->batch ? in->devices : in->batch;
     TRY(lattice_walk_open(&s.lattice, &s.walk));
-    s.sums = calloc(n, sizeof *s.sums);
-    s.edge_bytes = calloc(n, sizeof *s.edge_bytes);
-    s.work = calloc(s.lattice.ideals, sizeof *s.work);
-    s.state_start = calloc(s.lattice.ideals + 1, sizeof *s.state_start);
-    s.forward = calloc(edges, sizeof *s.forward);
-    s.backward = calloc(edges, sizeof *s.backward);
-    s.divisor = calloc(most + 1, sizeof *s.divisor);
-    if (!s.sums || !s.edge_bytes || !s.work || !s.state_start || !s.forward || !s.backward ||
-        !s.divisor) {
-        st = error_set(STATUS_NOMEM, "%zu ideals", s.lattice.ideals);
-        goto out;
-    }
+    TRY(ARENA_NEW(&s.memory, s.sums, n));
+    TRY(ARENA_NEW(&s.memory, s.edge_bytes, n));
+    TRY(ARENA_NEW(&s.memory, s.work, s.lattice.ideals));
+    TRY(ARENA_NEW(&s.memory, s.state_start, s.lattice.ideals + 1));
+    TRY(ARENA_NEW(&s.memory, s.forward, edges));
+    TRY(ARENA_NEW(&s.memory, s.backward, edges));
+    TRY(ARENA_NEW(&s.memory, s.divisor, most + 1));
     for (uint32_t d = 1; d <= most; d++)
         if (in->batch % d == 0)
             s.divisor[s.divisors++] = d;

@@ -43,6 +43,7 @@ struct piper_pass {
     struct piper_state *state; /* by ideal */
     size_t *state_start;       /* [ideals + 1] */
     size_t front, front_room;
+    struct arena memory;         /* of the arrays but state and fresh */
     struct piper_state *fresh;   /* [front] of the ideal at hand, unordered */
     double limit_s, next_s;      /* question; the answer cannot change below next_s */
     bool undecided, interrupted; /* a knapsack was; stopped before the answer */

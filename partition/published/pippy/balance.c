@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "partition/published/lattice.h"
+#include "core/edges.h"
 #include "partition/published/pippy/pippy.h"
 
 enum { HALVINGS = 40 };
@@ -17,6 +17,7 @@ struct chain {
     uint32_t *incident;
     uint32_t *at;   /* [nodes] stage by position */
     uint32_t *seen; /* [edges] last stage + 1 that an edge was counted in */
+    struct arena memory;
 };
 
 /* Weight that node v adds to those touching `stage`. */
@@ -60,36 +61,22 @@ static size_t fill(struct chain *c, double share)
 
 static enum status open_chain(struct chain *c)
 {
-    enum status st;
     const struct pippy_graph *g = c->g;
-    uint32_t cyclic = 0;
-    struct lattice_arc *arc = calloc(g->edges + 1, sizeof *arc);
-    c->order = calloc(g->nodes + 1, sizeof *c->order);
-    c->start = calloc(g->nodes + 2, sizeof *c->start);
-    c->incident = calloc(2 * g->edges + 1, sizeof *c->incident);
-    c->at = calloc(g->nodes + 1, sizeof *c->at);
-    c->seen = calloc(g->edges + 1, sizeof *c->seen);
-    if (!arc || !c->order || !c->start || !c->incident || !c->at || !c->seen) {
-        st = error_set(STATUS_NOMEM, "graph of %zu nodes", g->nodes);
-        goto out;
-    }
-    for (size_t e = 0; e < g->edges; e++) {
-        arc[e] = (struct lattice_arc){g->edge[e].from, g->edge[e].to};
-        c->start[arc[e].from + 2]++;
-        c->start[arc[e].to + 2]++;
-    }
-    for (size_t v = 0; v < g->nodes; v++)
-        c->start[v + 2] += c->start[v + 1];
-    for (uint32_t e = 0; e < g->edges; e++) {
-        c->incident[c->start[arc[e].from + 1]++] = e;
-        c->incident[c->start[arc[e].to + 1]++] = e;
-    }
-    TRY(lattice_order(g->nodes, arc, g->edges, c->order, &cyclic));
-    if (cyclic < g->nodes)
-        st = error_set(STATUS_INVALID, "the graph has a cycle");
-out:
-    free(arc);
-    return st;
+    struct model_edge *edge;
+    uint32_t *position;
+    size_t cyclic;
+    PASS(ARENA_NEW(&c->memory, c->order, g->nodes));
+    PASS(ARENA_NEW(&c->memory, c->at, g->nodes));
+    PASS(ARENA_NEW(&c->memory, c->seen, g->edges));
+    PASS(ARENA_NEW(&c->memory, position, g->nodes));
+    PASS(pippy_incident(g->nodes, g->edge, g->edges, &c->memory, &c->start, &c->incident));
+    PASS(pippy_edges(g->edge, g->edges, &c->memory, &edge));
+    PASS(edges_order(g->nodes, edge, g->edges, position, &cyclic));
+    if (cyclic < g->edges)
+        return error_set(STATUS_INVALID, "the graph has a cycle");
+    for (uint32_t v = 0; v < g->nodes; v++)
+        c->order[position[v]] = v;
+    return STATUS_OK;
 }
 
 enum status pippy_balance(const struct pippy_graph *g, const struct pippy_problem *p,
@@ -98,11 +85,8 @@ enum status pippy_balance(const struct pippy_graph *g, const struct pippy_proble
     enum status st;
     struct chain c = {.g = g, .p = p};
     double low = 0, high = (double)p->stages * (1 + 1e-9);
-    double *weight = calloc(g->nodes + 1, sizeof *weight);
-    if (!weight) {
-        st = error_set(STATUS_NOMEM, "graph of %zu nodes", g->nodes);
-        goto out;
-    }
+    double *weight;
+    TRY(ARENA_NEW(&c.memory, weight, g->nodes));
     TRY(open_chain(&c));
     for (int i = 0; i < HALVINGS; i++) {
         double middle = (low + high) / 2;
@@ -116,12 +100,7 @@ enum status pippy_balance(const struct pippy_graph *g, const struct pippy_proble
         stage_of[c.order[i]] = c.at[i];
     *used = stages;
 out:
-    free(weight);
-    free(c.order);
-    free(c.start);
-    free(c.incident);
-    free(c.at);
-    free(c.seen);
+    arena_free(&c.memory);
     return st;
 }
 
@@ -172,9 +151,8 @@ enum status pippy_by_threshold(const struct model *m, double threshold, size_t m
     double sum = 0;
     uint32_t stage = 0;
     /* [n] stage + 1 in which the parameters of an op were last counted; ops borrow from it */
-    uint32_t *counted = calloc(m->n + 1, sizeof *counted);
-    if (!counted)
-        return error_set(STATUS_NOMEM, "%zu ops", m->n);
+    uint32_t *counted;
+    PASS(ARRAY_NEW(counted, m->n + 1));
     for (size_t i = 0; i < m->n; i++) {
         const struct model_op *op = &m->op[i];
         uint32_t owner = op->shares == MODEL_NO_OP ? (uint32_t)i : op->shares;

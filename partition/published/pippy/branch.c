@@ -4,6 +4,7 @@
 
 #include <glpk.h>
 
+#include "core/array.h"
 #include "partition/published/pippy/pippy.h"
 
 #include "core/clock.h"
@@ -22,6 +23,7 @@ struct program {
     int *column;         /* [columns + 1] 1-based, those of the row */
     double *value;       /* [columns + 1] beside column */
     double constant;     /* of the row's left side */
+    struct arena memory;
 };
 
 /* ---- columns: u[i, j], then y[e, j], then q[e], then z; 1-based as GLPK has them */
@@ -185,13 +187,12 @@ static void check_stop(glp_tree *tree, void *info)
 
 static enum status solve(struct program *g, enum pippy_verdict *verdict)
 {
-    double limit_s = g->r->time_limit_s > 0 ? g->r->time_limit_s : DEFAULT_TIME_LIMIT;
     glp_iocp options;
     glp_init_iocp(&options);
     options.msg_lev = GLP_MSG_OFF;
     /* No cuts: they gain nothing on this formulation, and rounds of MIR cuts ignore the limit. */
     options.presolve = GLP_ON;
-    options.tm_lim = (int)fmin(1000 * limit_s, 1e9);
+    options.tm_lim = (int)fmin(1000 * objective_limit_s(g->r, DEFAULT_TIME_LIMIT), 1e9);
     options.cb_func = check_stop;
     options.cb_info = g;
     int code = glp_intopt(g->lp, &options);
@@ -214,13 +215,9 @@ enum status pippy_branch(const struct pippy_problem *p, const struct objective_r
     g.columns = p->nodes * (p->stages - 1) + p->edges * (p->stages + 1) + 1;
     g.weight_unit = p->all_weight > 0 ? p->all_weight / SCALE : 1;
     g.memory_unit = p->all_memory > 0 ? p->all_memory / SCALE : 1;
-    g.coefficient = calloc(g.columns + 1, sizeof *g.coefficient);
-    g.column = calloc(g.columns + 1, sizeof *g.column);
-    g.value = calloc(g.columns + 1, sizeof *g.value);
-    if (!g.coefficient || !g.column || !g.value) {
-        st = error_set(STATUS_NOMEM, "program of %zu columns", g.columns);
-        goto out;
-    }
+    TRY(ARENA_NEW(&g.memory, g.coefficient, g.columns + 1));
+    TRY(ARENA_NEW(&g.memory, g.column, g.columns + 1));
+    TRY(ARENA_NEW(&g.memory, g.value, g.columns + 1));
     glp_term_out(GLP_OFF);
     g.lp = glp_create_prob();
     add_columns(&g);
@@ -239,8 +236,6 @@ out:
         glp_delete_prob(g.lp);
         glp_free_env();
     }
-    free(g.coefficient);
-    free(g.column);
-    free(g.value);
+    arena_free(&g.memory);
     return st;
 }

@@ -2,21 +2,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/edges.h"
 #include "partition/published/pippy/pippy.h"
 
 void pippy_graph_free(struct pippy_graph *g)
 {
-    free(g->memory);
-    free(g->edge);
+    arena_free(&g->owned);
     *g = (struct pippy_graph){0};
 }
 
 void pippy_problem_free(struct pippy_problem *p)
 {
-    free(p->memory);
-    free(p->inner);
-    free(p->edge);
-    free(p->cluster_of);
+    arena_free(&p->owned);
     *p = (struct pippy_problem){0};
 }
 
@@ -27,16 +24,13 @@ static double parameters_of(const struct model *m, size_t i)
 
 enum status pippy_graph_of(const struct model *m, bool parameters, struct pippy_graph *out)
 {
+    enum status st;
     struct pippy_graph g = {.nodes = m->n};
     size_t extra = 0;
     for (size_t i = 0; parameters && i < m->n; i++)
         extra += parameters_of(m, i) > 0;
-    g.memory = calloc(m->n + extra + 1, sizeof *g.memory);
-    g.edge = calloc(m->edges + extra + 1, sizeof *g.edge);
-    if (!g.memory || !g.edge) {
-        pippy_graph_free(&g);
-        return error_set(STATUS_NOMEM, "graph of %zu nodes", m->n);
-    }
+    TRY(ARENA_NEW(&g.owned, g.memory, m->n + extra));
+    TRY(ARENA_NEW(&g.owned, g.edge, m->edges + extra));
     for (size_t i = 0; i < m->n; i++) {
         g.memory[i] = parameters_of(m, i);
         for (size_t k = m->in_start[i]; k < m->in_start[i + 1]; k++) {
@@ -48,6 +42,36 @@ enum status pippy_graph_of(const struct model *m, bool parameters, struct pippy_
         if (g.memory[i] > 0)
             g.edge[g.edges++] = (struct pippy_edge){(uint32_t)g.nodes++, i, g.memory[i], 1};
     *out = g;
+    g = (struct pippy_graph){0};
+out:
+    pippy_graph_free(&g);
+    return st;
+}
+
+/* Every edge as one out of either end, so that edges_list() lists it at both. */
+enum status pippy_incident(size_t nodes, const struct pippy_edge *edge, size_t edges,
+                           struct arena *memory, size_t **start, uint32_t **incident)
+{
+    struct model_edge *end;
+    PASS(ARENA_NEW(memory, *start, nodes + 2));
+    PASS(ARENA_NEW(memory, *incident, 2 * edges));
+    PASS(ARENA_NEW(memory, end, 2 * edges));
+    for (size_t e = 0; e < edges; e++) {
+        end[2 * e] = (struct model_edge){edge[e].from, edge[e].to};
+        end[2 * e + 1] = (struct model_edge){edge[e].to, edge[e].from};
+    }
+    edges_list(nodes, end, 2 * edges, EDGES_BY_TAIL | EDGES_NUMBERS, *start, *incident);
+    for (size_t i = 0; i < 2 * edges; i++)
+        (*incident)[i] /= 2;
+    return STATUS_OK;
+}
+
+enum status pippy_edges(const struct pippy_edge *edge, size_t edges, struct arena *memory,
+                        struct model_edge **out)
+{
+    PASS(ARENA_NEW(memory, *out, edges));
+    for (size_t e = 0; e < edges; e++)
+        (*out)[e] = (struct model_edge){edge[e].from, edge[e].to};
     return STATUS_OK;
 }
 
@@ -126,18 +150,16 @@ static void sum_clusters(const struct pippy_graph *g, struct pippy_problem *p)
 
 enum status pippy_presolve(struct pippy_graph *g, size_t stages, struct pippy_problem *out)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     struct pippy_problem p = {.stages = stages};
-    uint32_t *in = calloc(g->nodes + 1, sizeof *in), *degree = calloc(g->nodes + 1, sizeof *degree);
-    uint32_t *parent = calloc(g->nodes + 1, sizeof *parent);
-    p.cluster_of = calloc(g->nodes + 1, sizeof *p.cluster_of);
-    p.memory = calloc(g->nodes + 1, sizeof *p.memory);
-    p.inner = calloc(g->nodes + 1, sizeof *p.inner);
-    p.edge = calloc(g->edges + 1, sizeof *p.edge);
-    if (!in || !degree || !parent || !p.cluster_of || !p.memory || !p.inner || !p.edge) {
-        st = error_set(STATUS_NOMEM, "graph of %zu nodes", g->nodes);
-        goto out;
-    }
+    uint32_t *in, *degree, *parent;
+    TRY(ARENA_NEW(&p.owned, in, g->nodes));
+    TRY(ARENA_NEW(&p.owned, degree, g->nodes));
+    TRY(ARENA_NEW(&p.owned, parent, g->nodes));
+    TRY(ARENA_NEW(&p.owned, p.cluster_of, g->nodes));
+    TRY(ARENA_NEW(&p.owned, p.memory, g->nodes));
+    TRY(ARENA_NEW(&p.owned, p.inner, g->nodes));
+    TRY(ARENA_NEW(&p.owned, p.edge, g->edges));
     for (size_t e = 0; e < g->edges; e++) {
         degree[g->edge[e].from]++;
         in[g->edge[e].to]++;
@@ -147,9 +169,6 @@ enum status pippy_presolve(struct pippy_graph *g, size_t stages, struct pippy_pr
     *out = p;
     p = (struct pippy_problem){0};
 out:
-    free(in);
-    free(degree);
-    free(parent);
     pippy_problem_free(&p);
     return st;
 }
@@ -160,9 +179,8 @@ enum status pippy_value(const struct pippy_graph *g, const struct pippy_problem 
                         const uint32_t *stage_of, double *value)
 {
     double cut = 0, most = p->all_weight / (double)p->stages;
-    double *touching = calloc(p->stages, sizeof *touching);
-    if (!touching)
-        return error_set(STATUS_NOMEM, "%zu stages", p->stages);
+    double *touching;
+    PASS(ARRAY_NEW(touching, p->stages));
     for (size_t e = 0; e < g->edges; e++) {
         const struct pippy_edge *x = &g->edge[e];
         uint32_t from = stage_of[x->from], to = stage_of[x->to];

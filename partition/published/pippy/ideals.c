@@ -1,6 +1,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "partition/published/lattice.h"
 #include "partition/published/pippy/pippy.h"
@@ -16,7 +17,7 @@ struct state {
 
 struct front {
     size_t n, room;
-    struct state *state;
+    struct state *state; /* [room] */
 };
 
 /* Stage between two ideals. */
@@ -33,6 +34,7 @@ struct tables {
     uint32_t *incident;
     struct load *load;   /* [ideals] of the stage from the ideal to the top of the walk */
     struct front *front; /* [ideals * (stages + 1)] */
+    struct arena memory;
 };
 
 static void tables_close(struct tables *t)
@@ -41,38 +43,19 @@ static void tables_close(struct tables *t)
     for (size_t i = 0; i < fronts; i++)
         free(t->front[i].state);
     free(t->front);
-    free(t->load);
-    free(t->start);
-    free(t->incident);
+    arena_free(&t->memory);
     lattice_walk_close(&t->walk);
     lattice_free(&t->lattice);
 }
 
 static enum status tables_open(struct tables *t)
 {
-    enum status st;
     const struct pippy_problem *p = t->p;
-    TRY(lattice_walk_open(&t->lattice, &t->walk));
-    t->start = calloc(p->nodes + 2, sizeof *t->start);
-    t->incident = calloc(2 * p->edges + 1, sizeof *t->incident);
-    t->load = calloc(t->lattice.ideals, sizeof *t->load);
-    t->front = calloc(t->lattice.ideals * (p->stages + 1), sizeof *t->front);
-    if (!t->start || !t->incident || !t->load || !t->front) {
-        st = error_set(STATUS_NOMEM, "%zu ideals", t->lattice.ideals);
-        goto out;
-    }
-    for (size_t e = 0; e < p->edges; e++) {
-        t->start[p->edge[e].from + 2]++;
-        t->start[p->edge[e].to + 2]++;
-    }
-    for (size_t v = 0; v < p->nodes; v++)
-        t->start[v + 2] += t->start[v + 1];
-    for (uint32_t e = 0; e < p->edges; e++) {
-        t->incident[t->start[p->edge[e].from + 1]++] = e;
-        t->incident[t->start[p->edge[e].to + 1]++] = e;
-    }
-out:
-    return st;
+    PASS(lattice_walk_open(&t->lattice, &t->walk));
+    PASS(pippy_incident(p->nodes, p->edge, p->edges, &t->memory, &t->start, &t->incident));
+    PASS(ARENA_NEW(&t->memory, t->load, t->lattice.ideals));
+    PASS(ARRAY_NEW(t->front, t->lattice.ideals * (p->stages + 1)));
+    return STATUS_OK;
 }
 
 /* The stage one node larger: `node`, a sink of what was below, joins it. */
@@ -109,13 +92,9 @@ static enum status insert(struct front *f, struct state fresh)
         if (f->state[i].cut < fresh.cut || f->state[i].most < fresh.most)
             f->state[kept++] = f->state[i];
     f->n = kept;
-    if (f->n == f->room) {
-        size_t room = f->room ? 2 * f->room : 4;
-        struct state *larger = realloc(f->state, room * sizeof *larger);
-        if (!larger)
-            return error_set(STATUS_NOMEM, "%zu states", room);
-        f->state = larger;
-        f->room = room;
+    if (f->n == f->room) { /* fronts shrink, so ARRAY_ROOM() would not know the capacity */
+        PASS(array_grow(f->state, f->room, sizeof *f->state, (void *)&f->state));
+        f->room = f->room ? 2 * f->room : 1;
     }
     f->state[f->n++] = fresh;
     return STATUS_OK;
@@ -196,17 +175,12 @@ enum status pippy_ideals(const struct pippy_problem *p, const struct objective_r
     enum status st;
     double begin_s = clock_now();
     struct tables t = {.p = p, .limits = pippy_limits(p)};
-    struct lattice_arc *arc = calloc(p->edges + 1, sizeof *arc);
+    struct model_edge *edge;
     bool complete;
-    if (!arc) {
-        st = error_set(STATUS_NOMEM, "%zu edges", p->edges);
-        goto out;
-    }
-    for (size_t e = 0; e < p->edges; e++)
-        arc[e] = (struct lattice_arc){p->edge[e].from, p->edge[e].to};
+    TRY(pippy_edges(p->edge, p->edges, &t.memory, &edge));
     *verdict = PIPPY_UNKNOWN;
     *ideals = 0;
-    TRY(lattice_build(p->nodes, arc, p->edges, false, limit, &t.lattice, &complete));
+    TRY(lattice_build(p->nodes, edge, p->edges, false, limit, &t.lattice, &complete));
     if (!complete)
         goto out;
     *ideals = t.lattice.ideals;
@@ -221,6 +195,5 @@ enum status pippy_ideals(const struct pippy_problem *p, const struct objective_r
     *verdict = trace(&t, stage_of) ? PIPPY_OPTIMAL : PIPPY_INFEASIBLE;
 out:
     tables_close(&t);
-    free(arc);
     return st;
 }

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/text.h"
+#include "core/array.h"
 #include "partition/published/split.h"
 
-enum { MAX_STAGES = 1024, NOTE = 400 };
+enum { MAX_STAGES = 1024, WHY = 200 };
 
 struct work {
     const struct objective_request *r;
@@ -15,53 +15,41 @@ struct work {
     struct pippy_problem problem;
     uint32_t *stage_of;   /* [graph.nodes] */
     uint32_t *cluster_at; /* [graph.nodes] stage by cluster */
+    struct arena memory;
 };
 
 static void work_close(struct work *w)
 {
     pippy_graph_free(&w->graph);
     pippy_problem_free(&w->problem);
-    free(w->stage_of);
-    free(w->cluster_at);
+    arena_free(&w->memory);
 }
 
 static enum status work_open(const struct objective_request *r, size_t stages, struct work *w)
 {
-    enum status st;
     w->r = r;
     if (!r->model || !r->model->n)
         return error_set(STATUS_INVALID, "pippy needs a model with at least one op");
     if (!stages || stages > MAX_STAGES)
         return error_set(STATUS_INVALID, "pippy needs --stages between 1 and %d", MAX_STAGES);
-    TRY(pippy_graph_of(r->model, false, &w->graph));
-    TRY(pippy_presolve(&w->graph, stages, &w->problem));
-    w->stage_of = calloc(w->graph.nodes, sizeof *w->stage_of);
-    w->cluster_at = calloc(w->graph.nodes, sizeof *w->cluster_at);
-    if (!w->stage_of || !w->cluster_at)
-        st = error_set(STATUS_NOMEM, "%zu ops", w->graph.nodes);
-out:
-    return st;
+    PASS(pippy_graph_of(r->model, false, &w->graph));
+    PASS(pippy_presolve(&w->graph, stages, &w->problem));
+    PASS(ARENA_NEW(&w->memory, w->stage_of, w->graph.nodes));
+    return ARENA_NEW(&w->memory, w->cluster_at, w->graph.nodes);
 }
 
 /* One part per stage that has ops. */
 static enum status add_parts(const struct work *w, struct objective_result *out)
 {
-    enum status st = STATUS_OK;
-    const struct model *m = w->r->model;
-    const char **op = calloc(m->n, sizeof *op);
-    if (!op)
-        return error_set(STATUS_NOMEM, "%zu ops", m->n);
-    for (size_t s = 0; s < w->problem.stages; s++) {
-        size_t n = 0;
-        for (size_t i = 0; i < m->n; i++)
-            if (w->stage_of[i] == s)
-                op[n++] = m->op[i].name;
-        if (n)
-            TRY(objective_add_part(out, op, n, NULL));
-    }
-out:
-    free(op);
-    return st;
+    const struct objective_ops ops = {w->r->model->n, .model = w->r->model};
+    bool *used;
+    PASS(ARENA_NEW(&out->memory, used, w->problem.stages));
+    for (size_t i = 0; i < ops.n; i++)
+        used[w->stage_of[i]] = true;
+    for (uint32_t s = 0; s < w->problem.stages; s++)
+        if (used[s])
+            PASS(objective_add_part(out, &ops, w->stage_of, s, NULL));
+    return STATUS_OK;
 }
 
 /* ---- milp */
@@ -88,7 +76,7 @@ static enum status solve_milp(const struct objective_request *r, struct objectiv
     enum status st;
     struct work w = {0};
     enum pippy_verdict verdict;
-    char how[100], note[NOTE], why[NOTE / 2] = "";
+    char how[100], why[WHY] = "";
     size_t used;
     TRY(work_open(r, r->stages, &w));
     TRY(solve_program(&w, &verdict, how, sizeof how));
@@ -104,11 +92,10 @@ static enum status solve_milp(const struct objective_request *r, struct objectiv
     out->lower_bound = verdict == PIPPY_OPTIMAL ? out->value : NAN;
     out->interrupted = verdict == PIPPY_FEASIBLE || verdict == PIPPY_UNKNOWN;
     TRY(add_parts(&w, out));
-    snprintf(note, sizeof note, "%zu nodes and %zu edges, presolved %zu and %zu; %s%s%s%s",
-             w.graph.nodes, w.graph.edges, w.problem.nodes, w.problem.kept, how,
-             *why ? ": infeasible, balanced split instead: " : "", why,
-             out->parts < r->stages ? "; some stages are empty" : "");
-    TRY(text_copy(note, &out->note));
+    TRY(objective_set_note(out, "%zu nodes and %zu edges, presolved %zu and %zu; %s%s%s%s",
+                           w.graph.nodes, w.graph.edges, w.problem.nodes, w.problem.kept, how,
+                           *why ? ": infeasible, balanced split instead: " : "", why,
+                           out->parts < r->stages ? "; some stages are empty" : ""));
 out:
     work_close(&w);
     return st;
@@ -120,8 +107,7 @@ static enum status solve_size(const struct objective_request *r, struct objectiv
 {
     enum status st;
     struct work w = {0};
-    double *weight = NULL, total = 0;
-    char note[NOTE];
+    double *weight, total = 0;
     size_t used;
     TRY(work_open(r, r->stages, &w));
     if (r->stages > r->model->n) {
@@ -129,30 +115,24 @@ static enum status solve_size(const struct objective_request *r, struct objectiv
                        r->model->n, r->stages);
         goto out;
     }
-    weight = calloc(r->model->n, sizeof *weight);
-    if (!weight) {
-        st = error_set(STATUS_NOMEM, "%zu ops", r->model->n);
-        goto out;
-    }
+    TRY(ARENA_NEW(&w.memory, weight, r->model->n));
     for (size_t i = 0; i < r->model->n; i++) {
         weight[i] = (double)r->model->op[i].parameter_bytes / (double)r->model->element_bytes;
         total += weight[i];
     }
     double threshold = floor(total / (double)r->stages);
     TRY(pippy_by_threshold(r->model, threshold, r->stages, w.stage_of, &used));
-    snprintf(note, sizeof note, "at most %.0f parameters per stage", threshold);
-    if (used < r->stages)
-        snprintf(note, sizeof note,
-                 "PiPPy's rule (at most %.0f parameters per stage) stops at %zu stages; "
-                 "the largest were cut again",
-                 threshold, used);
+    TRY(used < r->stages
+            ? objective_set_note(out,
+                                 "PiPPy's rule (at most %.0f parameters per stage) stops at %zu "
+                                 "stages; the largest were cut again",
+                                 threshold, used)
+            : objective_set_note(out, "at most %.0f parameters per stage", threshold));
     pippy_cut_more(r->model->n, weight, r->stages, w.stage_of, &used);
     TRY(pippy_value(&w.graph, &w.problem, w.stage_of, &out->value));
     out->lower_bound = NAN;
     TRY(add_parts(&w, out));
-    TRY(text_copy(note, &out->note));
 out:
-    free(weight);
     work_close(&w);
     return st;
 }
@@ -181,7 +161,7 @@ out:
     return st;
 }
 
-static const struct objective_algorithm milp = {
+const struct objective_algorithm pippy_milp = {
     .name = "milp",
     .summary =
         "PiPPy's integer program: ideals where they are few, else GLPK; balanced if infeasible",
@@ -189,14 +169,21 @@ static const struct objective_algorithm milp = {
     .solve = solve_milp,
 };
 
-static const struct objective_algorithm sizesplit = {
+const struct objective_algorithm pippy_sizesplit = {
     .name = "sizesplit",
     .summary = "PiPPy's automatic split by parameter count; always as many stages as asked for",
     .guarantee = "none",
     .solve = solve_size,
 };
 
-static const struct objective_algorithm *const algorithms[] = {&milp, &sizesplit};
+#define ALGORITHM(name) extern const struct objective_algorithm pippy_##name;
+#include "partition/published/pippy/algorithms.def"
+#undef ALGORITHM
+static const struct objective_algorithm *const algorithms[] = {
+#define ALGORITHM(name) &pippy_##name,
+#include "partition/published/pippy/algorithms.def"
+#undef ALGORITHM
+};
 
 const struct objective objective_pippy = {
     .name = "pippy",

@@ -3,7 +3,7 @@
  * Ops have memory (parameters, in elements) and edges have weight (elements of the tensor); stages
  * are numbered along the edges. With avg = all weight / stages, the program minimises
  *     cut weight + cut edges + avg * z - constant,   1 <= z <= 2,
- * where avg * z is at least the weight of the edges that touch any one stage. PEERS.md section 4.
+ * where avg * z is at least the weight of the edges that touch any one stage.
  * Here z has no upper limit when a given split is valued, so that every forward split has a value.
  */
 #ifndef PARTITION_PUBLISHED_PIPPY_PIPPY_H
@@ -21,6 +21,7 @@ struct pippy_graph {
     size_t nodes, edges;
     double *memory;          /* [nodes] */
     struct pippy_edge *edge; /* [edges] parallel ones kept */
+    struct arena owned;      /* the arrays */
 };
 
 /* What is left after presolve: clusters of nodes that the program keeps together. */
@@ -31,9 +32,8 @@ struct pippy_problem {
     struct pippy_edge *edge; /* [edges] between clusters, parallel ones merged */
     uint32_t *cluster_of;    /* [graph nodes] */
     double all_memory, all_weight;
+    struct arena owned; /* the arrays */
 };
-
-extern const struct objective objective_pippy;
 
 /* One node per op, weight = output elements, memory = parameter elements; with `parameters` also
  * one source of no memory per op that has parameters, as traced graphs have. STATUS_NOMEM. */
@@ -52,6 +52,13 @@ void pippy_problem_free(struct pippy_problem *p); /* accepts {0}; leaves {0} */
  * count by weight only. STATUS_INVALID when an edge goes backwards, STATUS_NOMEM. */
 enum status pippy_value(const struct pippy_graph *g, const struct pippy_problem *p,
                         const uint32_t *stage_of, double *value) MUST_CHECK;
+
+/* The edges at every node, both ways: those of v are incident[start[v]] to incident[start[v + 1] -
+ * 1], start[nodes + 1]. The ends alone: (*out)[edges]. All in `memory`. STATUS_NOMEM. */
+enum status pippy_incident(size_t nodes, const struct pippy_edge *edge, size_t edges,
+                           struct arena *memory, size_t **start, uint32_t **incident) MUST_CHECK;
+enum status pippy_edges(const struct pippy_edge *edge, size_t edges, struct arena *memory,
+                        struct model_edge **out) MUST_CHECK;
 
 enum pippy_verdict {
     PIPPY_OPTIMAL,

@@ -1,5 +1,7 @@
 #include "partition/published/placement/anchor.h"
 
+#include "core/edges.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,36 +16,20 @@ static const uint64_t most_steps = 300000000;
 /* A network for Dinic's algorithm: arcs in pairs, arc ^ 1 is the way back. */
 struct network {
     size_t nodes, arcs;
-    double tiny;    /* rooms that are rounding errors */
-    uint64_t steps; /* arcs looked at */
-    uint32_t *to;
+    double tiny;                    /* rooms that are rounding errors */
+    uint64_t steps;                 /* arcs looked at */
+    struct model_edge *edge;        /* [arcs] */
     double *room, *capacity;        /* [arcs] left, and at first */
     size_t *start, *next;           /* [nodes + 1] */
     uint32_t *arc;                  /* [arcs] by tail */
     uint32_t *level, *queue, *path; /* [nodes] */
+    struct arena memory;
 };
 
-struct item {
-    double cpu, share;
-};
-
-static void network_free(struct network *w)
+static void connect(struct network *w, size_t from, size_t to, double capacity)
 {
-    free(w->to);
-    free(w->room);
-    free(w->capacity);
-    free(w->start);
-    free(w->next);
-    free(w->arc);
-    free(w->level);
-    free(w->queue);
-    free(w->path);
-}
-
-static void connect(struct network *w, uint32_t *tail, size_t from, size_t to, double capacity)
-{
-    tail[w->arcs] = w->to[w->arcs + 1] = (uint32_t)from;
-    tail[w->arcs + 1] = w->to[w->arcs] = (uint32_t)to;
+    w->edge[w->arcs] = (struct model_edge){(uint32_t)from, (uint32_t)to};
+    w->edge[w->arcs + 1] = (struct model_edge){(uint32_t)to, (uint32_t)from};
     w->capacity[w->arcs] = capacity;
     w->arcs += 2;
 }
@@ -51,18 +37,15 @@ static void connect(struct network *w, uint32_t *tail, size_t from, size_t to, d
 static enum status allocate(const struct placement_graph *g, size_t arcs, struct network *w)
 {
     w->nodes = g->n + 2 * g->nets + 1;
-    w->to = calloc(arcs, sizeof *w->to);
-    w->room = calloc(arcs, sizeof *w->room);
-    w->capacity = calloc(arcs, sizeof *w->capacity);
-    w->arc = calloc(arcs, sizeof *w->arc);
-    w->start = calloc(w->nodes + 2, sizeof *w->start);
-    w->next = calloc(w->nodes + 1, sizeof *w->next);
-    w->level = calloc(w->nodes, sizeof *w->level);
-    w->queue = calloc(w->nodes, sizeof *w->queue);
-    w->path = calloc(w->nodes, sizeof *w->path);
-    if (!w->to || !w->room || !w->capacity || !w->arc || !w->start || !w->next || !w->level ||
-        !w->queue || !w->path)
-        return error_set(STATUS_NOMEM, "%zu units", g->n);
+    PASS(ARENA_NEW(&w->memory, w->edge, arcs));
+    PASS(ARENA_NEW(&w->memory, w->room, arcs));
+    PASS(ARENA_NEW(&w->memory, w->capacity, arcs));
+    PASS(ARENA_NEW(&w->memory, w->arc, arcs));
+    PASS(ARENA_NEW(&w->memory, w->start, w->nodes + 2));
+    PASS(ARENA_NEW(&w->memory, w->next, w->nodes + 1));
+    PASS(ARENA_NEW(&w->memory, w->level, w->nodes));
+    PASS(ARENA_NEW(&w->memory, w->queue, w->nodes));
+    PASS(ARENA_NEW(&w->memory, w->path, w->nodes));
     return STATUS_OK;
 }
 
@@ -70,35 +53,22 @@ static enum status allocate(const struct placement_graph *g, size_t arcs, struct
  * when a reader is not, and the other way round; each has a node for either. */
 static enum status build(const struct placement_graph *g, struct network *w)
 {
-    enum status st;
     size_t arcs = 2 * g->n + 4 * g->nets + 4 * g->net_start[g->nets];
     size_t sink = g->n + 2 * g->nets;
-    uint32_t *tail = calloc(arcs + 1, sizeof *tail);
-    TRY(allocate(g, arcs + 1, w));
-    if (!tail) {
-        st = error_set(STATUS_NOMEM, "%zu units", g->n);
-        goto out;
-    }
+    PASS(allocate(g, arcs + 1, w));
     for (size_t v = 0; v < g->n; v++)
-        connect(w, tail, v, sink, 0);
+        connect(w, v, sink, 0);
     for (size_t e = 0; e < g->nets; e++) {
         size_t leaves = g->n + 2 * e, enters = leaves + 1;
-        connect(w, tail, g->net_source[e], leaves, g->net_cost[e]);
-        connect(w, tail, enters, g->net_source[e], g->net_cost[e]);
+        connect(w, g->net_source[e], leaves, g->net_cost[e]);
+        connect(w, enters, g->net_source[e], g->net_cost[e]);
         for (size_t k = g->net_start[e]; k < g->net_start[e + 1]; k++) {
-            connect(w, tail, leaves, g->net_dest[k], INFINITY);
-            connect(w, tail, g->net_dest[k], enters, INFINITY);
+            connect(w, leaves, g->net_dest[k], INFINITY);
+            connect(w, g->net_dest[k], enters, INFINITY);
         }
     }
-    for (size_t a = 0; a < w->arcs; a++)
-        w->start[tail[a] + 2]++;
-    for (size_t v = 0; v < w->nodes; v++)
-        w->start[v + 2] += w->start[v + 1];
-    for (size_t a = 0; a < w->arcs; a++)
-        w->arc[w->start[tail[a] + 1]++] = (uint32_t)a;
-out:
-    free(tail);
-    return st;
+    edges_list(w->nodes, w->edge, w->arcs, EDGES_BY_TAIL | EDGES_NUMBERS, w->start, w->arc);
+    return STATUS_OK;
 }
 
 /* Distances from `from` along arcs with room; false when the sink is out of reach. */
@@ -111,7 +81,7 @@ static bool find_levels(struct network *w, uint32_t from)
     while (head < end) {
         uint32_t v = w->queue[head++];
         for (size_t k = w->start[v]; k < w->start[v + 1]; k++) {
-            uint32_t a = w->arc[k], u = w->to[a];
+            uint32_t a = w->arc[k], u = w->edge[a].to;
             w->steps++;
             if (w->room[a] <= w->tiny || w->level[u] != UINT32_MAX)
                 continue;
@@ -154,15 +124,15 @@ static double flow_from(struct network *w, uint32_t u)
             while (w->next[at] < w->start[at + 1]) {
                 uint32_t a = w->arc[w->next[at]];
                 w->steps++;
-                if (w->room[a] > w->tiny && w->level[w->to[a]] == w->level[at] + 1)
+                if (w->room[a] > w->tiny && w->level[w->edge[a].to] == w->level[at] + 1)
                     break;
                 w->next[at]++;
             }
             if (w->next[at] < w->start[at + 1]) {
                 w->path[length] = w->arc[w->next[at]];
-                at = w->to[w->path[length++]];
+                at = w->edge[w->path[length++]].to;
             } else if (length > 0) { /* a dead end */
-                at = w->to[w->path[--length] ^ 1];
+                at = w->edge[w->path[--length] ^ 1].to;
                 w->next[at]++;
             } else {
                 break;
@@ -190,36 +160,44 @@ static void measure(struct network *w, const struct placement_graph *g, double *
     }
 }
 
-static int by_ratio(const void *a, const void *b)
+int placement_by_ratio(const void *a, const void *b)
 {
-    const struct item *x = a, *y = b;
-    double l = x->share * y->cpu, r = y->share * x->cpu;
+    const struct placement_item *x = a, *y = b;
+    double l = x->amount * y->cpu, r = y->amount * x->cpu;
     return (l < r) - (l > r);
+}
+
+double placement_leave_to_cpus(const struct placement_item *item, size_t n, size_t cpus,
+                               double limit, double total)
+{
+    double time = limit * (double)cpus;
+    for (size_t i = 0; i < n && time > 0; i++) {
+        if (item[i].cpu > limit)
+            continue;
+        double part = item[i].cpu > time ? time / item[i].cpu : 1;
+        total -= part * item[i].amount;
+        time -= part * item[i].cpu;
+    }
+    return total;
 }
 
 /* Can the shares be at most one per accelerator? */
 static bool shares_fit(const struct placement_problem *p, const struct placement_graph *g,
-                       const double *least, double limit, struct item *item)
+                       const double *least, double limit, struct placement_item *item)
 {
-    double total = 0, time = limit * (double)p->cpus;
+    double total = 0;
     for (size_t v = 0; v < g->n; v++) {
         double most = limit;
         for (size_t i = 0; i < MULTIPLES; i++)
             most = fmin(most, multiples[i] * limit - least[v * MULTIPLES + i]);
         bool alone = most >= g->accelerator[v] * (1 - precision);
         item[v].cpu = g->cpu[v];
-        item[v].share = alone ? (most > 0 ? g->accelerator[v] / most : 0)
-                              : 2 * (double)p->accelerators + 2; /* not on an accelerator */
-        total += item[v].share;
+        item[v].amount = alone ? (most > 0 ? g->accelerator[v] / most : 0)
+                               : 2 * (double)p->accelerators + 2; /* not on an accelerator */
+        total += item[v].amount;
     }
-    qsort(item, g->n, sizeof *item, by_ratio);
-    for (size_t v = 0; v < g->n && time > 0; v++) {
-        if (item[v].cpu > limit)
-            continue;
-        double part = item[v].cpu > time ? time / item[v].cpu : 1;
-        total -= part * item[v].share;
-        time -= part * item[v].cpu;
-    }
+    qsort(item, g->n, sizeof *item, placement_by_ratio);
+    total = placement_leave_to_cpus(item, g->n, p->cpus, limit, total);
     return total <= (double)p->accelerators * (1 + precision) + precision;
 }
 
@@ -229,15 +207,11 @@ enum status placement_anchor_bound(const struct placement_problem *p,
 {
     enum status st = STATUS_OK;
     struct network w = {0};
-    double *least = NULL, high = known;
-    struct item *item = NULL;
+    double *least, high = known;
+    struct placement_item *item;
     *out = low;
-    least = calloc(g->n * MULTIPLES, sizeof *least);
-    item = calloc(g->n, sizeof *item);
-    if (!least || !item) {
-        st = error_set(STATUS_NOMEM, "%zu units", g->n);
-        goto out;
-    }
+    TRY(ARENA_NEW(&w.memory, least, g->n * MULTIPLES));
+    TRY(ARENA_NEW(&w.memory, item, g->n));
     TRY(build(g, &w));
     measure(&w, g, least);
     if (shares_fit(p, g, least, low, item))
@@ -251,8 +225,6 @@ enum status placement_anchor_bound(const struct placement_problem *p,
     }
     *out = low;
 out:
-    network_free(&w);
-    free(least);
-    free(item);
+    arena_free(&w.memory);
     return st;
 }

@@ -4,6 +4,19 @@
 
 #include "partition/published/placement/graph.h"
 
+/* What a unit asks of a CPU, and what of the accelerators it takes away if a CPU takes it. */
+struct placement_item {
+    double cpu, amount;
+};
+
+/* Largest amount per CPU time first, for qsort(). */
+int placement_by_ratio(const void *a, const void *b);
+/* `total` amount less the most that `cpus` CPUs of time `limit` each can take, fractions of items
+ * allowed (Dantzig's bound); items too long for one CPU stay.
+ *   item  [n] sorted by placement_by_ratio() */
+double placement_leave_to_cpus(const struct placement_item *item, size_t n, size_t cpus,
+                               double limit, double total);
+
 /* Largest T in [low, known] that this argument refutes; low when it refutes none.
  *
  * A set S of units on an accelerator has the load a(S) + c(S), latencies and transfers. If it is at

@@ -1,5 +1,7 @@
 #include "partition/published/placement/anneal.h"
 
+#include "core/array.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +27,7 @@ struct state {
     bool *is_touched;
     size_t touches;
     double *before; /* [devices] load */
+    struct arena memory;
 };
 
 static uint64_t next_random(struct state *s)
@@ -204,32 +207,16 @@ static void rebuild(struct state *s)
 static enum status allocate(struct state *s)
 {
     size_t k = s->devices, nets = s->g->nets;
-    s->device = calloc(s->g->n, sizeof *s->device);
-    s->readers = calloc(nets * k + 1, sizeof *s->readers);
-    s->reached = calloc(nets + 1, sizeof *s->reached);
-    s->load = calloc(k, sizeof *s->load);
-    s->size = calloc(k, sizeof *s->size);
-    s->energy = calloc(k, sizeof *s->energy);
-    s->touched = calloc(k, sizeof *s->touched);
-    s->is_touched = calloc(k, sizeof *s->is_touched);
-    s->before = calloc(k, sizeof *s->before);
-    if (!s->device || !s->readers || !s->reached || !s->load || !s->size || !s->energy ||
-        !s->touched || !s->is_touched || !s->before)
-        return error_set(STATUS_NOMEM, "%zu units on %zu devices", s->g->n, k);
+    PASS(ARENA_NEW(&s->memory, s->device, s->g->n));
+    PASS(ARENA_NEW(&s->memory, s->readers, nets * k + 1));
+    PASS(ARENA_NEW(&s->memory, s->reached, nets + 1));
+    PASS(ARENA_NEW(&s->memory, s->load, k));
+    PASS(ARENA_NEW(&s->memory, s->size, k));
+    PASS(ARENA_NEW(&s->memory, s->energy, k));
+    PASS(ARENA_NEW(&s->memory, s->touched, k));
+    PASS(ARENA_NEW(&s->memory, s->is_touched, k));
+    PASS(ARENA_NEW(&s->memory, s->before, k));
     return STATUS_OK;
-}
-
-static void release(struct state *s)
-{
-    free(s->device);
-    free(s->readers);
-    free(s->reached);
-    free(s->load);
-    free(s->size);
-    free(s->energy);
-    free(s->touched);
-    free(s->is_touched);
-    free(s->before);
 }
 
 static void scatter(struct state *s)
@@ -391,6 +378,6 @@ enum status placement_anneal(const struct placement_problem *p, const struct pla
         cool(&s, o, 0, o->steps + o->steps / QUENCH, r, device, value);
     }
 out:
-    release(&s);
+    arena_free(&s.memory);
     return st;
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "partition/published/placement/anchor.h"
 
 const char *const placement_reason_text[] = {
@@ -14,37 +15,21 @@ const char *const placement_reason_text[] = {
 
 static const double precision = 1e-10; /* relative, of the bisection and of sums */
 
-struct item {
-    double cpu, accelerator;
-};
-
-static int by_ratio(const void *a, const void *b)
-{
-    const struct item *x = a, *y = b;
-    double l = x->accelerator * y->cpu, r = y->accelerator * x->cpu;
-    return (l < r) - (l > r); /* most accelerator time saved per CPU time first */
-}
-
 static int by_accelerator(const void *a, const void *b)
 {
-    const struct item *x = a, *y = b;
-    return (x->accelerator > y->accelerator) - (x->accelerator < y->accelerator);
+    const struct placement_item *x = a, *y = b;
+    return (x->amount > y->amount) - (x->amount < y->amount);
 }
 
 /* Latencies alone, the CPUs taking the best fraction of the units: Dantzig's bound. */
-static bool total_fits(const struct placement_problem *p, struct item *item, size_t n, double limit)
+static bool total_fits(const struct placement_problem *p, struct placement_item *item, size_t n,
+                       double limit)
 {
-    double total = 0, time = limit * (double)p->cpus;
-    qsort(item, n, sizeof *item, by_ratio);
+    double total = 0;
+    qsort(item, n, sizeof *item, placement_by_ratio);
     for (size_t i = 0; i < n; i++)
-        total += item[i].accelerator;
-    for (size_t i = 0; i < n && time > 0; i++) {
-        if (item[i].cpu > limit)
-            continue;
-        double part = item[i].cpu > time ? time / item[i].cpu : 1;
-        total -= part * item[i].accelerator;
-        time -= part * item[i].cpu;
-    }
+        total += item[i].amount;
+    total = placement_leave_to_cpus(item, n, p->cpus, limit, total);
     return total <= limit * (double)p->accelerators * (1 + precision);
 }
 
@@ -65,13 +50,13 @@ static size_t fitting(const double *sum, size_t first, size_t n, double room)
 /* Ascending units that only accelerators can take below the limit. For every threshold: of the
  * units from it upwards an accelerator takes no more than would fit if they were the smallest, and
  * fewer beside a certain other unit. Units above half the limit are on different accelerators. */
-static bool counts_fit(const struct placement_problem *p, const struct item *item, size_t n,
-                       double *sum, double limit)
+static bool counts_fit(const struct placement_problem *p, const struct placement_item *item,
+                       size_t n, double *sum, double limit)
 {
     size_t halves = 0, accelerators = p->accelerators;
     for (size_t i = 0; i < n; i++) {
-        sum[i + 1] = sum[i] + item[i].accelerator;
-        halves += 2 * item[i].accelerator > limit * (1 + precision);
+        sum[i + 1] = sum[i] + item[i].amount;
+        halves += 2 * item[i].amount > limit * (1 + precision);
     }
     if (halves > accelerators)
         return false;
@@ -79,15 +64,14 @@ static bool counts_fit(const struct placement_problem *p, const struct item *ite
         size_t large = n - first, each = fitting(sum, first, n, limit);
         size_t room = each * (accelerators - halves);
         for (size_t x = n - halves; x < n; x++) {
-            size_t beside =
-                fitting(sum, first, n, limit - item[x].accelerator) + (x >= first ? 1 : 0);
+            size_t beside = fitting(sum, first, n, limit - item[x].amount) + (x >= first ? 1 : 0);
             room += beside < each ? beside : each;
         }
         if (room < large)
             return false;
         if (first == 0 || halves == accelerators)
             continue;
-        size_t beside = fitting(sum, first, n, limit - item[first - 1].accelerator);
+        size_t beside = fitting(sum, first, n, limit - item[first - 1].amount);
         if (first - 1 < n - halves && beside < each && room - each + beside < large)
             return false;
     }
@@ -108,36 +92,30 @@ static enum status refute(const struct placement_problem *p, double limit, bool 
 {
     enum status st;
     struct placement_graph g = {0};
-    struct item *item = NULL;
-    double *sum = NULL;
+    struct placement_item *item;
+    double *sum;
     size_t large = 0;
     *refuted = true;
     *reason = PLACEMENT_BOUND_UNIT;
     TRY(placement_merge(p, limit, &g));
-    item = calloc(g.n, sizeof *item);
-    sum = calloc(g.n + 1, sizeof *sum);
-    if (!item || !sum) {
-        st = error_set(STATUS_NOMEM, "%zu units", g.n);
-        goto out;
-    }
+    TRY(ARENA_NEW(&g.memory, item, g.n));
+    TRY(ARENA_NEW(&g.memory, sum, g.n + 1));
     for (size_t v = 0; v < g.n; v++)
         if (!unit_fits(p, &g, v, limit))
             goto out;
     for (size_t v = 0; v < g.n; v++)
-        item[v] = (struct item){g.cpu[v], g.accelerator[v]};
+        item[v] = (struct placement_item){g.cpu[v], g.accelerator[v]};
     *reason = PLACEMENT_BOUND_TOTAL;
     if (!total_fits(p, item, g.n, limit))
         goto out;
     for (size_t v = 0; v < g.n; v++)
         if (p->cpus == 0 || g.cpu[v] >= limit)
-            item[large++] = (struct item){g.cpu[v], g.accelerator[v]};
+            item[large++] = (struct placement_item){g.cpu[v], g.accelerator[v]};
     qsort(item, large, sizeof *item, by_accelerator);
     *reason = PLACEMENT_BOUND_COUNT;
     *refuted = large > 0 && !counts_fit(p, item, large, sum, limit);
 out:
     placement_graph_free(&g);
-    free(item);
-    free(sum);
     return st;
 }
 

@@ -34,6 +34,7 @@ struct search {
         uint32_t ideal, unit;
         struct part before;
     } * frame; /* [units + 1] */
+    struct arena memory;
 };
 
 static double paid(const struct search *s, uint32_t net, bool source_inside)
@@ -209,13 +210,11 @@ static enum status prepare(struct search *s)
 {
     const struct placement_graph *g = s->g;
     s->width = (s->cpus + 1) * (s->accelerators + 1);
-    s->best = malloc(s->f->n * s->width * sizeof *s->best);
-    s->inside = calloc(g->nets + 1, sizeof *s->inside);
-    s->member = calloc(g->n, sizeof *s->member);
-    s->stamp = calloc(s->f->n, sizeof *s->stamp);
-    s->frame = calloc(g->n + 2, sizeof *s->frame);
-    if (!s->best || !s->inside || !s->member || !s->stamp || !s->frame)
-        return error_set(STATUS_NOMEM, "%zu ideals x %zu states", s->f->n, s->width);
+    PASS(ARENA_NEW(&s->memory, s->best, s->f->n * s->width));
+    PASS(ARENA_NEW(&s->memory, s->inside, g->nets));
+    PASS(ARENA_NEW(&s->memory, s->member, g->n));
+    PASS(ARENA_NEW(&s->memory, s->stamp, s->f->n));
+    PASS(ARENA_NEW(&s->memory, s->frame, g->n + 2));
     for (size_t k = 0; k < s->f->n * s->width; k++)
         s->best[k] = k < s->width ? 0 : INFINITY;
     return STATUS_OK;
@@ -320,13 +319,10 @@ enum status placement_chain_solve(const struct placement_problem *p,
     struct search s = {.g = g, .f = f, .limit = limit * (1 + slack)};
     s.memory_bytes = p->memory_bytes;
     c.reduced = choose_devices(&s, p);
-    double *inside = calloc(f->n, sizeof *inside);
-    c.device = calloc(g->n, sizeof *c.device);
-    c.order = calloc(p->accelerators + p->cpus, sizeof *c.order);
-    if (!inside || !c.device || !c.order) {
-        st = error_set(STATUS_NOMEM, "%zu ideals", f->n);
-        goto out;
-    }
+    double *inside; /* [ideals] accelerator latency of what it holds */
+    TRY(ARENA_NEW(&s.memory, inside, f->n));
+    TRY(ARENA_NEW(&c.memory, c.device, g->n));
+    TRY(ARENA_NEW(&c.memory, c.order, p->accelerators + p->cpus));
     TRY(prepare(&s));
     for (size_t i = 1; i < f->n; i++)
         inside[i] =
@@ -341,18 +337,12 @@ enum status placement_chain_solve(const struct placement_problem *p,
     c = (struct placement_chain){0};
 out:
     placement_chain_free(&c);
-    free(inside);
-    free(s.best);
-    free(s.inside);
-    free(s.member);
-    free(s.stamp);
-    free(s.frame);
+    arena_free(&s.memory);
     return st;
 }
 
 void placement_chain_free(struct placement_chain *c)
 {
-    free(c->device);
-    free(c->order);
+    arena_free(&c->memory);
     *c = (struct placement_chain){0};
 }

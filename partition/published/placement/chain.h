@@ -10,6 +10,7 @@ struct placement_chain {
     uint32_t *order;  /* [devices] the order in which they follow each other, unused ones last */
     bool interrupted; /* value is INFINITY then */
     bool reduced;     /* the table had no room for all devices: not optimal for all of them */
+    struct arena memory;
 };
 
 /* Minimise the largest load over the chains of ideals of f from the empty set to everything that

@@ -3,130 +3,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/edges.h"
 #include "partition/published/placement/graph.h"
 
 static const uint32_t none = UINT32_MAX;
 
 enum { MAX_PASSES = 200 }; /* a chain of weightless units loses one per pass: give up some day */
 
-/* Arcs of the forward order between units, both ways in CSR. */
+/* Arcs of the forward order between units into arc[p->edges], and both ways in CSR. */
 static enum status forward_order(const struct placement_problem *p, const uint32_t *unit,
-                                 struct placement_graph *g)
+                                 struct model_edge *arc, struct placement_graph *g, size_t *arcs)
 {
-    enum status st = STATUS_OK;
-    size_t n = g->n;
-    bool *forward = calloc(p->colours, sizeof *forward);
-    g->succ_start = calloc(n + 2, sizeof *g->succ_start);
-    g->pred_start = calloc(n + 2, sizeof *g->pred_start);
-    g->succ = calloc(p->edges + 1, sizeof *g->succ);
-    g->pred = calloc(p->edges + 1, sizeof *g->pred);
-    if (!forward || !g->succ_start || !g->pred_start || !g->succ || !g->pred) {
-        st = error_set(STATUS_NOMEM, "%zu units", n);
-        goto out;
-    }
+    bool *forward; /* colours with a forward node */
+    PASS(ARENA_NEW(&g->memory, forward, p->colours));
+    PASS(ARENA_NEW(&g->memory, g->succ_start, g->n + 2));
+    PASS(ARENA_NEW(&g->memory, g->pred_start, g->n + 2));
+    PASS(ARENA_NEW(&g->memory, g->succ, p->edges));
+    PASS(ARENA_NEW(&g->memory, g->pred, p->edges));
+    *arcs = 0;
     for (size_t v = 0; v < p->n; v++)
-        forward[p->colour[v]] = forward[p->colour[v]] || !p->backward[v];
-    for (int pass = 0; pass < 2; pass++) {
-        for (size_t e = 0; e < p->edges; e++) {
-            uint32_t u = p->source[e], v = p->dest[e], a = unit[u], b = unit[v];
-            bool mirrored = p->backward[u] && p->backward[v] &&
-                            (!forward[p->colour[u]] || !forward[p->colour[v]]);
-            if (a == b || (!mirrored && (p->backward[u] || p->backward[v])))
-                continue;
-            uint32_t from = mirrored ? b : a, to = mirrored ? a : b;
-            if (pass == 0) {
-                g->succ_start[from + 2]++;
-                g->pred_start[to + 2]++;
-            } else {
-                g->succ[g->succ_start[from + 1]++] = to;
-                g->pred[g->pred_start[to + 1]++] = from;
-            }
-        }
-        for (size_t v = 0; pass == 0 && v < n; v++) {
-            g->succ_start[v + 2] += g->succ_start[v + 1];
-            g->pred_start[v + 2] += g->pred_start[v + 1];
-        }
+        forward[p->latency[v].colour] = forward[p->latency[v].colour] || !p->latency[v].backward;
+    for (size_t e = 0; e < p->edges; e++) {
+        uint32_t u = p->edge[e].from, v = p->edge[e].to, a = unit[u], b = unit[v];
+        bool mirrored = p->latency[u].backward && p->latency[v].backward &&
+                        (!forward[p->latency[u].colour] || !forward[p->latency[v].colour]);
+        if (a != b && (mirrored || (!p->latency[u].backward && !p->latency[v].backward)))
+            arc[(*arcs)++] = mirrored ? (struct model_edge){b, a} : (struct model_edge){a, b};
     }
-out:
-    free(forward);
-    return st;
-}
-
-struct tarjan {
-    const struct placement_graph *g;
-    uint32_t *index, *low, *component; /* [n] */
-    uint32_t *stack, *call;            /* [n] open vertices; path of the search */
-    size_t *next;                      /* [n] next arc */
-    size_t open, depth;
-    uint32_t visited, components;
-};
-
-static void enter(struct tarjan *t, uint32_t v)
-{
-    t->index[v] = t->low[v] = t->visited++;
-    t->stack[t->open++] = v;
-    t->call[t->depth++] = v;
-    t->next[v] = t->g->succ_start[v];
-}
-
-static void leave(struct tarjan *t, uint32_t v)
-{
-    t->depth--;
-    if (t->depth > 0) {
-        uint32_t up = t->call[t->depth - 1];
-        t->low[up] = t->low[v] < t->low[up] ? t->low[v] : t->low[up];
-    }
-    if (t->low[v] != t->index[v])
-        return;
-    uint32_t w;
-    do {
-        w = t->stack[--t->open];
-        t->component[w] = t->components;
-    } while (w != v);
-    t->components++;
-}
-
-/* Strongly connected components: R. Tarjan, SIAM J. Comput. 1 (1972), without recursion. */
-static enum status components(const struct placement_graph *g, uint32_t *component, size_t *count)
-{
-    enum status st = STATUS_OK;
-    size_t n = g->n;
-    struct tarjan t = {.g = g, .component = component};
-    t.index = malloc(n * sizeof *t.index);
-    t.low = calloc(n, sizeof *t.low);
-    t.stack = calloc(n, sizeof *t.stack);
-    t.call = calloc(n, sizeof *t.call);
-    t.next = calloc(n, sizeof *t.next);
-    if (!t.index || !t.low || !t.stack || !t.call || !t.next) {
-        st = error_set(STATUS_NOMEM, "%zu units", n);
-        goto out;
-    }
-    memset(t.index, 0xff, n * sizeof *t.index);
-    memset(component, 0xff, n * sizeof *component);
-    for (uint32_t root = 0; root < n; root++) {
-        if (t.index[root] == none)
-            enter(&t, root);
-        while (t.depth > 0) {
-            uint32_t v = t.call[t.depth - 1];
-            if (t.next[v] == g->succ_start[v + 1]) {
-                leave(&t, v);
-                continue;
-            }
-            uint32_t w = g->succ[t.next[v]++];
-            if (t.index[w] == none)
-                enter(&t, w);
-            else if (component[w] == none && t.index[w] < t.low[v])
-                t.low[v] = t.index[w];
-        }
-    }
-    *count = t.components;
-out:
-    free(t.index);
-    free(t.low);
-    free(t.stack);
-    free(t.call);
-    free(t.next);
-    return st;
+    edges_list(g->n, arc, *arcs, EDGES_BY_TAIL, g->succ_start, g->succ);
+    edges_list(g->n, arc, *arcs, EDGES_BY_HEAD, g->pred_start, g->pred);
+    return STATUS_OK;
 }
 
 static uint32_t root_of(uint32_t *parent, uint32_t v)
@@ -228,24 +134,26 @@ static size_t renumber(const struct placement_problem *p, size_t n, uint32_t *pa
 static enum status reduce(const struct placement_problem *p, bool ordered, double limit,
                           struct placement_graph *out)
 {
+    struct arena scratch = {0};
     enum status st;
     struct placement_graph g = {0};
-    uint32_t *unit = calloc(p->n, sizeof *unit), *parent = calloc(p->n, sizeof *parent);
-    uint32_t *number = calloc(p->n, sizeof *number);
-    size_t n = p->colours, left = n;
-    if (!unit || !parent || !number) {
-        st = error_set(STATUS_NOMEM, "%zu nodes", p->n);
-        goto out;
-    }
-    memcpy(unit, p->colour, p->n * sizeof *unit);
+    uint32_t *unit, *parent, *number;
+    struct model_edge *arc;
+    size_t n = p->colours, left = n, arcs;
+    TRY(ARENA_NEW(&scratch, unit, p->n));
+    TRY(ARENA_NEW(&scratch, parent, p->n));
+    TRY(ARENA_NEW(&scratch, number, p->n));
+    TRY(ARENA_NEW(&scratch, arc, p->edges));
+    for (size_t v = 0; v < p->n; v++)
+        unit[v] = p->latency[v].colour;
     for (int pass = 0;; pass++) {
         placement_graph_free(&g);
         TRY(placement_graph_build(p, unit, n, &g));
         for (uint32_t v = 0; v < n; v++)
             parent[v] = v;
         if (ordered) {
-            TRY(forward_order(p, unit, &g));
-            TRY(components(&g, number, &left));
+            TRY(forward_order(p, unit, arc, &g, &arcs));
+            TRY(edges_components(n, arc, arcs, number, &left));
             if (left < n) {
                 for (size_t v = 0; v < p->n; v++)
                     unit[v] = number[unit[v]];
@@ -267,9 +175,7 @@ static enum status reduce(const struct placement_problem *p, bool ordered, doubl
     g = (struct placement_graph){0};
 out:
     placement_graph_free(&g);
-    free(unit);
-    free(parent);
-    free(number);
+    arena_free(&scratch);
     return st;
 }
 

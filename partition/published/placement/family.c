@@ -1,5 +1,7 @@
 #include "partition/published/placement/family.h"
 
+#include "core/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,9 +20,9 @@ struct walk {
     size_t limit;
     uint32_t *missing; /* [units] predecessors that are not in the current ideal */
     struct ideal *ideal;
-    size_t ideals, ideals_room;
+    size_t ideals;
     uint32_t *front, *child; /* pools of equal length */
-    size_t used, room;
+    size_t used;
     uint32_t *table; /* [mask + 1] hash table of ideal + 1 */
     size_t mask;
     struct step {
@@ -30,6 +32,7 @@ struct walk {
     uint32_t scratch[MAX_WIDTH + 1];
     size_t width; /* of scratch */
     bool wide;    /* the limit is passed */
+    struct arena memory;
 };
 
 static size_t hash_front(const uint32_t *front, size_t width)
@@ -42,37 +45,31 @@ static size_t hash_front(const uint32_t *front, size_t width)
     return (size_t)h;
 }
 
+static size_t find_slot(const struct walk *w, const uint32_t *front, size_t width, uint32_t units)
+{
+    size_t at = hash_front(front, width) & w->mask;
+    for (; w->table[at]; at = (at + 1) & w->mask) {
+        const struct ideal *i = &w->ideal[w->table[at] - 1];
+        if (i->width == width && i->units == units &&
+            !memcmp(w->front + i->front, front, width * sizeof *front))
+            break;
+    }
+    return at;
+}
+
+/* Room for as many ideals again, in a table that stays at most half full. */
 static enum status grow(struct walk *w)
 {
-    if (w->ideals == w->ideals_room) {
-        size_t room = w->ideals_room ? 2 * w->ideals_room : 256;
-        struct ideal *ideal = realloc(w->ideal, room * sizeof *ideal);
-        uint32_t *table = calloc(4 * room, sizeof *table);
-        w->ideal = ideal ? ideal : w->ideal;
-        if (!ideal || !table) {
-            free(table);
-            return error_set(STATUS_NOMEM, "%zu ideals", room);
-        }
-        free(w->table);
-        w->table = table;
-        w->mask = 4 * room - 1;
-        w->ideals_room = room;
-        for (size_t i = 0; i < w->ideals; i++) {
-            size_t at = hash_front(w->front + ideal[i].front, ideal[i].width) & w->mask;
-            while (table[at])
-                at = (at + 1) & w->mask;
-            table[at] = (uint32_t)(i + 1);
-        }
-    }
-    if (w->used + MAX_WIDTH + 1 > w->room) {
-        size_t room = w->room ? 2 * w->room : 4096;
-        uint32_t *front = realloc(w->front, room * sizeof *front);
-        w->front = front ? front : w->front;
-        uint32_t *child = realloc(w->child, room * sizeof *child);
-        w->child = child ? child : w->child;
-        if (!front || !child)
-            return error_set(STATUS_NOMEM, "%zu ideals", w->ideals);
-        w->room = room;
+    size_t slots = w->ideals ? 4 * w->ideals : 4;
+    uint32_t *table;
+    PASS(ARRAY_ROOM(w->ideal, w->ideals));
+    PASS(ARRAY_NEW(table, slots));
+    free(w->table);
+    w->table = table;
+    w->mask = slots - 1;
+    for (size_t i = 0; i < w->ideals; i++) {
+        const struct ideal *x = &w->ideal[i];
+        table[find_slot(w, w->front + x->front, x->width, x->units)] = (uint32_t)(i + 1);
     }
     return STATUS_OK;
 }
@@ -80,26 +77,22 @@ static enum status grow(struct walk *w)
 /* The ideal whose front is in scratch; *fresh if it was not known. */
 static enum status intern(struct walk *w, uint32_t units, uint32_t *out, bool *fresh)
 {
-    enum status st = grow(w);
-    if (st != STATUS_OK)
-        return st;
-    size_t at = hash_front(w->scratch, w->width) & w->mask;
-    *fresh = false;
-    for (; w->table[at]; at = (at + 1) & w->mask) {
-        const struct ideal *i = &w->ideal[w->table[at] - 1];
-        if (i->width == w->width && i->units == units &&
-            !memcmp(w->front + i->front, w->scratch, w->width * sizeof *w->scratch)) {
-            *out = w->table[at] - 1;
-            return STATUS_OK;
-        }
+    if (array_is_full(w->ideals))
+        PASS(grow(w));
+    size_t at = find_slot(w, w->scratch, w->width, units);
+    *fresh = w->table[at] == 0;
+    *out = *fresh ? (uint32_t)w->ideals : w->table[at] - 1;
+    if (!*fresh)
+        return STATUS_OK;
+    struct ideal ideal = {(uint32_t)w->used, (uint32_t)w->width, units};
+    for (size_t i = 0; i < w->width; i++, w->used++) {
+        PASS(ARRAY_ROOM(w->front, w->used));
+        PASS(ARRAY_ROOM(w->child, w->used));
+        w->front[w->used] = w->scratch[i];
     }
-    *fresh = true;
-    *out = (uint32_t)w->ideals;
     w->wide = w->wide || w->ideals == w->limit;
     w->table[at] = *out + 1;
-    w->ideal[w->ideals++] = (struct ideal){(uint32_t)w->used, (uint32_t)w->width, units};
-    memcpy(w->front + w->used, w->scratch, w->width * sizeof *w->scratch);
-    w->used += w->width;
+    w->ideal[w->ideals++] = ideal;
     return STATUS_OK;
 }
 
@@ -174,25 +167,22 @@ out:
 static enum status allocate(size_t ideals, size_t arcs, struct placement_family *f)
 {
     f->n = ideals;
-    f->down_start = calloc(ideals + 2, sizeof *f->down_start);
-    f->down = calloc(arcs + 1, sizeof *f->down);
-    f->without = calloc(arcs + 1, sizeof *f->without);
-    if (!f->down_start || !f->down || !f->without)
-        return error_set(STATUS_NOMEM, "%zu ideals", ideals);
+    PASS(ARENA_NEW(&f->memory, f->down_start, ideals + 2));
+    PASS(ARENA_NEW(&f->memory, f->down, arcs + 1));
+    PASS(ARENA_NEW(&f->memory, f->without, arcs + 1));
     return STATUS_OK;
 }
 
 /* Sort by number of units and turn the arcs round. */
 static enum status finish(const struct walk *w, struct placement_family *out)
 {
+    struct arena scratch = {0};
     enum status st;
     struct placement_family f = {0};
-    uint32_t *number = calloc(w->ideals, sizeof *number);
-    size_t *level = calloc(w->g->n + 2, sizeof *level);
-    if (!number || !level) {
-        st = error_set(STATUS_NOMEM, "%zu ideals", w->ideals);
-        goto out;
-    }
+    uint32_t *number;
+    size_t *level;
+    TRY(ARENA_NEW(&scratch, number, w->ideals));
+    TRY(ARENA_NEW(&scratch, level, w->g->n + 2));
     TRY(allocate(w->ideals, w->used, &f));
     for (size_t i = 0; i < w->ideals; i++)
         level[w->ideal[i].units + 1]++;
@@ -214,8 +204,7 @@ static enum status finish(const struct walk *w, struct placement_family *out)
     f = (struct placement_family){0};
 out:
     placement_family_free(&f);
-    free(number);
-    free(level);
+    arena_free(&scratch);
     return st;
 }
 
@@ -224,19 +213,14 @@ enum status placement_family_all(const struct placement_graph *g, size_t limit, 
 {
     enum status st;
     struct walk w = {.g = g, .limit = limit < FAMILY_LIMIT ? limit : FAMILY_LIMIT};
-    w.missing = calloc(g->n, sizeof *w.missing);
-    w.path = calloc(g->n + 2, sizeof *w.path);
-    if (!w.missing || !w.path) {
-        st = error_set(STATUS_NOMEM, "%zu units", g->n);
-        goto out;
-    }
+    TRY(ARENA_NEW(&w.memory, w.missing, g->n));
+    TRY(ARENA_NEW(&w.memory, w.path, g->n + 2));
     TRY(explore(&w));
     if (!w.wide)
         TRY(finish(&w, out));
     *complete = !w.wide;
 out:
-    free(w.missing);
-    free(w.path);
+    arena_free(&w.memory);
     free(w.ideal);
     free(w.front);
     free(w.child);
@@ -247,14 +231,13 @@ out:
 enum status placement_family_chain(const struct placement_graph *g, bool depth_first,
                                    struct placement_family *out)
 {
+    struct arena scratch = {0};
     enum status st;
     struct placement_family f = {0};
     size_t done = 0, ready = 0;
-    uint32_t *missing = calloc(g->n, sizeof *missing), *queue = calloc(g->n, sizeof *queue);
-    if (!missing || !queue) {
-        st = error_set(STATUS_NOMEM, "%zu units", g->n);
-        goto out;
-    }
+    uint32_t *missing, *queue;
+    TRY(ARENA_NEW(&scratch, missing, g->n));
+    TRY(ARENA_NEW(&scratch, queue, g->n));
     TRY(allocate(g->n + 1, g->n, &f));
     for (uint32_t v = 0; v < g->n; v++) {
         missing[v] = (uint32_t)(g->pred_start[v + 1] - g->pred_start[v]);
@@ -276,15 +259,12 @@ enum status placement_family_chain(const struct placement_graph *g, bool depth_f
     f = (struct placement_family){0};
 out:
     placement_family_free(&f);
-    free(missing);
-    free(queue);
+    arena_free(&scratch);
     return st;
 }
 
 void placement_family_free(struct placement_family *f)
 {
-    free(f->down_start);
-    free(f->down);
-    free(f->without);
+    arena_free(&f->memory);
     *f = (struct placement_family){0};
 }

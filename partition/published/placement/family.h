@@ -15,6 +15,7 @@ struct placement_family {
     size_t *down_start; /* [n + 1] */
     uint32_t *down;     /* ideal with one unit less */
     uint32_t *without;  /* the unit it lacks */
+    struct arena memory;
 };
 
 /* All ideals of g's forward order. *complete is false, and out untouched, when there are more than

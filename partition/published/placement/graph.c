@@ -1,5 +1,7 @@
 #include "partition/published/placement/graph.h"
 
+#include "core/edges.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,20 +36,17 @@ static int compare_units(const void *a, const void *b)
 static enum status allocate(const struct placement_problem *p, size_t n, struct placement_graph *g)
 {
     g->n = n;
-    g->cpu = calloc(n, sizeof *g->cpu);
-    g->accelerator = calloc(n, sizeof *g->accelerator);
-    g->size = calloc(n, sizeof *g->size);
-    g->supported = calloc(n, sizeof *g->supported);
-    g->unit = calloc(p->n, sizeof *g->unit);
-    g->net_source = calloc(p->n, sizeof *g->net_source);
-    g->net_cost = calloc(p->n, sizeof *g->net_cost);
-    g->net_start = calloc(p->n + 1, sizeof *g->net_start);
-    g->net_dest = calloc(p->edges + 1, sizeof *g->net_dest);
-    g->pin_start = calloc(n + 2, sizeof *g->pin_start);
-    g->pin = calloc(p->edges + p->n, sizeof *g->pin);
-    if (!g->cpu || !g->accelerator || !g->size || !g->supported || !g->unit || !g->net_source ||
-        !g->net_cost || !g->net_start || !g->net_dest || !g->pin_start || !g->pin)
-        return error_set(STATUS_NOMEM, "%zu units", n);
+    PASS(ARENA_NEW(&g->memory, g->cpu, n));
+    PASS(ARENA_NEW(&g->memory, g->accelerator, n));
+    PASS(ARENA_NEW(&g->memory, g->size, n));
+    PASS(ARENA_NEW(&g->memory, g->supported, n));
+    PASS(ARENA_NEW(&g->memory, g->unit, p->n));
+    PASS(ARENA_NEW(&g->memory, g->net_source, p->n));
+    PASS(ARENA_NEW(&g->memory, g->net_cost, p->n));
+    PASS(ARENA_NEW(&g->memory, g->net_start, p->n + 1));
+    PASS(ARENA_NEW(&g->memory, g->net_dest, p->edges + 1));
+    PASS(ARENA_NEW(&g->memory, g->pin_start, n + 2));
+    PASS(ARENA_NEW(&g->memory, g->pin, p->edges + p->n));
     return STATUS_OK;
 }
 
@@ -57,10 +56,10 @@ static void weigh(const struct placement_problem *p, const uint32_t *unit,
     memset(g->supported, 1, g->n * sizeof *g->supported);
     for (size_t v = 0; v < p->n; v++) {
         g->unit[v] = unit[v];
-        g->cpu[unit[v]] += p->cpu[v];
-        g->accelerator[unit[v]] += p->accelerator[v];
-        g->size[unit[v]] += p->size[v];
-        g->supported[unit[v]] = g->supported[unit[v]] && p->supported[v];
+        g->cpu[unit[v]] += p->latency[v].cpu_ms;
+        g->accelerator[unit[v]] += p->latency[v].accelerator_ms;
+        g->size[unit[v]] += p->latency[v].size;
+        g->supported[unit[v]] = g->supported[unit[v]] && p->latency[v].supported;
     }
 }
 
@@ -69,12 +68,9 @@ static size_t collect(const struct placement_problem *p, const uint32_t *unit, s
                       uint32_t *dest, struct tensor *tensor)
 {
     size_t tensors = 0;
+    edges_list(p->n, p->edge, p->edges, EDGES_BY_TAIL, start, dest);
     for (size_t e = 0; e < p->edges; e++)
-        start[p->source[e] + 2]++;
-    for (size_t v = 0; v < p->n; v++)
-        start[v + 2] += start[v + 1];
-    for (size_t e = 0; e < p->edges; e++)
-        dest[start[p->source[e] + 1]++] = unit[p->dest[e]];
+        dest[e] = unit[dest[e]];
     for (size_t u = 0; u < p->n; u++) {
         size_t end = start[u];
         qsort(dest + start[u], start[u + 1] - start[u], sizeof *dest, compare_units);
@@ -122,15 +118,15 @@ static void put_pins(struct placement_graph *g)
 enum status placement_graph_build(const struct placement_problem *p, const uint32_t *unit, size_t n,
                                   struct placement_graph *out)
 {
+    struct arena scratch = {0};
     enum status st;
     struct placement_graph g = {0};
-    size_t *start = calloc(p->n + 2, sizeof *start);
-    uint32_t *dest = calloc(p->edges + 1, sizeof *dest);
-    struct tensor *tensor = calloc(p->n, sizeof *tensor);
-    if (!start || !dest || !tensor) {
-        st = error_set(STATUS_NOMEM, "%zu nodes", p->n);
-        goto out;
-    }
+    size_t *start;
+    uint32_t *dest;
+    struct tensor *tensor;
+    TRY(ARENA_NEW(&scratch, start, p->n + 2));
+    TRY(ARENA_NEW(&scratch, dest, p->edges + 1));
+    TRY(ARENA_NEW(&scratch, tensor, p->n));
     TRY(allocate(p, n, &g));
     weigh(p, unit, &g);
     size_t tensors = collect(p, unit, start, dest, tensor);
@@ -141,28 +137,12 @@ enum status placement_graph_build(const struct placement_problem *p, const uint3
     g = (struct placement_graph){0};
 out:
     placement_graph_free(&g);
-    free(start);
-    free(dest);
-    free(tensor);
+    arena_free(&scratch);
     return st;
 }
 
 void placement_graph_free(struct placement_graph *g)
 {
-    free(g->cpu);
-    free(g->accelerator);
-    free(g->size);
-    free(g->supported);
-    free(g->net_source);
-    free(g->net_cost);
-    free(g->net_start);
-    free(g->net_dest);
-    free(g->pin_start);
-    free(g->pin);
-    free(g->succ_start);
-    free(g->pred_start);
-    free(g->succ);
-    free(g->pred);
-    free(g->unit);
+    arena_free(&g->memory);
     *g = (struct placement_graph){0};
 }

@@ -27,6 +27,7 @@ struct placement_graph {
     size_t *succ_start, *pred_start; /* [n + 1] forward order, acyclic; NULL without order */
     uint32_t *succ, *pred;
     uint32_t *unit; /* [problem's n] unit of each node */
+    struct arena memory;
 };
 
 /* Units for contiguous splits: colours, in which cycles of the forward order are fused. A colour

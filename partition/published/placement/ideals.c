@@ -2,18 +2,15 @@
 #include "partition/published/placement/ideals.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/clock.h"
-#include "core/text.h"
 #include "partition/published/placement/bound.h"
 
 static const double ideals_limit_s = 60;
 static const double growth = 1.15; /* of the value that a chain is looked for at */
-
-enum { NOTE_BYTES = 320 };
 
 /* Everything on one device costs no more than this. */
 static double largest_value(const struct placement_graph *g)
@@ -120,16 +117,12 @@ enum status placement_contiguous_solve(const struct placement_problem *p,
     struct placement_contiguous c = {.value = INFINITY};
     TRY(placement_contract(p, &a.g));
     TRY(search(&a, &c));
-    c.device = calloc(p->n, sizeof *c.device);
-    if (!c.device) {
-        st = error_set(STATUS_NOMEM, "%zu nodes", p->n);
-        goto out;
-    }
+    TRY(ARENA_NEW(&c.memory, c.device, p->n));
+    TRY(ARENA_NEW(&c.memory, c.order, p->accelerators + p->cpus));
     if (isfinite(c.value)) {
         for (size_t v = 0; v < p->n; v++)
             c.device[v] = a.best.device[a.g.unit[v]];
-        c.order = a.best.order;
-        a.best.order = NULL;
+        memcpy(c.order, a.best.order, (p->accelerators + p->cpus) * sizeof *c.order);
     }
     *out = c;
     c = (struct placement_contiguous){0};
@@ -142,39 +135,32 @@ out:
 
 void placement_contiguous_free(struct placement_contiguous *c)
 {
-    free(c->device);
-    free(c->order);
+    arena_free(&c->memory);
     *c = (struct placement_contiguous){0};
 }
 
 static enum status explain(const struct placement_problem *p, const struct placement_contiguous *c,
                            struct objective_result *out)
 {
-    enum status st = STATUS_OK;
-    char note[NOTE_BYTES];
     struct placement_bound bound;
     const char *cpus = p->cpus > 1 ? "; every CPU is a device of its own" : "";
     out->proved_optimal = c->optimal;
     out->interrupted = c->interrupted;
-    if (c->optimal) {
-        out->lower_bound = out->value;
-        snprintf(note, sizeof note,
-                 "contiguous splits only: %zu nodes, %zu units, %zu ideals; optimal among these%s",
-                 p->n, c->units, c->ideals, cpus);
-    } else {
-        TRY(placement_lower_bound(p, out->value, &bound));
-        out->lower_bound = bound.value;
-        snprintf(note, sizeof note,
-                 "contiguous splits only: %s, fell back on the prefixes of two topological orders "
-                 "of %zu units; bound from %s%s",
-                 c->interrupted   ? "stopped before all ideals were searched"
-                 : c->ideals == 0 ? "more than 100000 ideals"
-                                  : "too many devices for the table of states",
-                 c->units, placement_reason_text[bound.reason], cpus);
-    }
-    TRY(text_copy(note, &out->note));
-out:
-    return st;
+    out->lower_bound = out->value;
+    if (c->optimal)
+        return objective_set_note(
+            out, "contiguous splits only: %zu nodes, %zu units, %zu ideals; optimal among these%s",
+            p->n, c->units, c->ideals, cpus);
+    PASS(placement_lower_bound(p, out->value, &bound));
+    out->lower_bound = bound.value;
+    return objective_set_note(
+        out,
+        "contiguous splits only: %s, fell back on the prefixes of two topological orders of %zu "
+        "units; bound from %s%s",
+        c->interrupted   ? "stopped before all ideals were searched"
+        : c->ideals == 0 ? "more than 100000 ideals"
+                         : "too many devices for the table of states",
+        c->units, placement_reason_text[bound.reason], cpus);
 }
 
 static enum status solve(const struct objective_request *r, struct objective_result *out)
@@ -182,7 +168,6 @@ static enum status solve(const struct objective_request *r, struct objective_res
     enum status st;
     struct placement_problem p = {0};
     struct placement_contiguous c = {0};
-    struct objective_result result = {0};
     double begin_s = clock_now();
     TRY(placement_read(r, &p));
     TRY(placement_contiguous_solve(&p, r, begin_s, ideals_limit_s, &c));
@@ -195,12 +180,9 @@ static enum status solve(const struct objective_request *r, struct objective_res
                        r->spec, p.accelerators, p.memory_bytes, p.cpus);
         goto out;
     }
-    TRY(placement_result(&p, c.device, c.order, &result));
-    TRY(explain(&p, &c, &result));
-    *out = result;
-    result = (struct objective_result){0};
+    TRY(placement_result(&p, c.device, c.order, out));
+    TRY(explain(&p, &c, out));
 out:
-    objective_result_free(&result);
     placement_contiguous_free(&c);
     placement_free(&p);
     return st;

@@ -11,6 +11,7 @@ struct placement_contiguous {
     uint32_t *order;  /* [devices] in which contiguous parts follow each other */
     bool optimal, interrupted;
     size_t units, ideals; /* ideals 0: more than FAMILY_LIMIT */
+    struct arena memory;
 };
 
 /* First the best chain among the prefixes of two topological orders, whose value then limits the

@@ -4,11 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/text.h"
 #include "partition/metis.h"
 #include "partition/published/placement/graph.h"
-
-enum { NOTE_BYTES = 240 };
 
 /* METIS knows neither the largest load nor what a part pays for its cut, so try several. */
 static const double imbalances[] = {1.001, 1.03, 1.1, 1.3};
@@ -26,22 +23,14 @@ struct work {
     bool *on_cpu;            /* [devices] */
     double *room, *load;     /* [devices] */
     size_t devices, moved;
+    struct arena memory;
 };
 
 static void work_free(struct work *w)
 {
     placement_graph_free(&w->g);
     placement_free(&w->p);
-    free(w->edge);
-    free(w->weight);
-    free(w->vertex);
-    free(w->unit);
-    free(w->part);
-    free(w->at);
-    free(w->device);
-    free(w->on_cpu);
-    free(w->room);
-    free(w->load);
+    arena_free(&w->memory);
 }
 
 static enum status prepare(const struct objective_request *r, struct work *w)
@@ -55,19 +44,16 @@ static enum status prepare(const struct objective_request *r, struct work *w)
     TRY(placement_merge(&w->p, INFINITY, &w->g));
     size_t n = w->g.n;
     w->devices = w->p.accelerators + w->p.cpus;
-    w->edge = calloc(w->g.net_start[w->g.nets] + 1, sizeof *w->edge);
-    w->weight = calloc(n, sizeof *w->weight);
-    w->vertex = calloc(n, sizeof *w->vertex);
-    w->unit = calloc(n, sizeof *w->unit);
-    w->part = calloc(n, sizeof *w->part);
-    w->at = calloc(n, sizeof *w->at);
-    w->device = calloc(w->p.n, sizeof *w->device);
-    w->on_cpu = calloc(w->devices, sizeof *w->on_cpu);
-    w->room = calloc(w->devices, sizeof *w->room);
-    w->load = calloc(w->devices, sizeof *w->load);
-    if (!w->edge || !w->weight || !w->vertex || !w->unit || !w->part || !w->at || !w->device ||
-        !w->on_cpu || !w->room || !w->load)
-        st = error_set(STATUS_NOMEM, "%zu units", n);
+    TRY(ARENA_NEW(&w->memory, w->edge, w->g.net_start[w->g.nets] + 1));
+    TRY(ARENA_NEW(&w->memory, w->weight, n));
+    TRY(ARENA_NEW(&w->memory, w->vertex, n));
+    TRY(ARENA_NEW(&w->memory, w->unit, n));
+    TRY(ARENA_NEW(&w->memory, w->part, n));
+    TRY(ARENA_NEW(&w->memory, w->at, n));
+    TRY(ARENA_NEW(&w->memory, w->device, w->p.n));
+    TRY(ARENA_NEW(&w->memory, w->on_cpu, w->devices));
+    TRY(ARENA_NEW(&w->memory, w->room, w->devices));
+    TRY(ARENA_NEW(&w->memory, w->load, w->devices));
 out:
     return st;
 }
@@ -200,14 +186,13 @@ out:
 static enum status explain(const struct work *w, const struct best *best,
                            struct objective_result *out)
 {
-    char note[NOTE_BYTES];
-    int n = snprintf(note, sizeof note,
-                     "METIS on %zu units; best of %zu partitions, with bisections %g %% out of "
-                     "balance",
-                     w->graph.n, best->fitting, 100 * (best->imbalance - 1));
+    char moved[64] = "";
     if (best->moved > 0)
-        snprintf(note + n, sizeof note - (size_t)n, "; %zu units moved to fit memory", best->moved);
-    return text_copy(note, &out->note);
+        snprintf(moved, sizeof moved, "; %zu units moved to fit memory", best->moved);
+    return objective_set_note(out,
+                              "METIS on %zu units; best of %zu partitions, with bisections %g %% "
+                              "out of balance%s",
+                              w->graph.n, best->fitting, 100 * (best->imbalance - 1), moved);
 }
 
 static enum status solve(const struct objective_request *r, struct objective_result *out)
@@ -215,13 +200,9 @@ static enum status solve(const struct objective_request *r, struct objective_res
     enum status st;
     struct work w = {0};
     struct best best = {.value = INFINITY};
-    struct objective_result result = {.lower_bound = NAN};
     TRY(prepare(r, &w));
     TRY(build_graph(r, &w));
-    if (!(best.device = calloc(w.p.n, sizeof *best.device))) {
-        st = error_set(STATUS_NOMEM, "%zu nodes", w.p.n);
-        goto out;
-    }
+    TRY(ARENA_NEW(&w.memory, best.device, w.p.n));
     for (size_t i = 0; i < TRIES && !(i > 0 && r->stop && *r->stop); i++) {
         const struct metis_options o = {.seed = SEEDS * r->seed + i % SEEDS,
                                         .imbalance = imbalances[i / SEEDS]};
@@ -234,14 +215,11 @@ static enum status solve(const struct objective_request *r, struct objective_res
                        r->spec, best.tries, w.p.memory_bytes);
         goto out;
     }
-    result.interrupted = best.tries < TRIES;
-    TRY(placement_result(&w.p, best.device, NULL, &result));
-    TRY(explain(&w, &best, &result));
-    *out = result;
-    result = (struct objective_result){0};
+    out->lower_bound = NAN;
+    out->interrupted = best.tries < TRIES;
+    TRY(placement_result(&w.p, best.device, NULL, out));
+    TRY(explain(&w, &best, out));
 out:
-    objective_result_free(&result);
-    free(best.device);
     work_free(&w);
     return st;
 }

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/clock.h"
-#include "core/text.h"
 #include "partition/published/placement/anneal.h"
 #include "partition/published/placement/bound.h"
 #include "partition/published/placement/ideals.h"
@@ -16,8 +16,6 @@ static const double enough = 1e-9; /* relative gap at which the bound is reached
 /* Work is measured in steps of the inner loops, so that a result does not depend on the speed of
  * the machine; a step takes some nanoseconds, and time should be left over at the limit. */
 static const double steps_per_s = 3e7, steps_per_choice = 400000;
-
-enum { NOTE_BYTES = 320 };
 
 struct best {
     double value;
@@ -37,11 +35,8 @@ static enum status round_from(const struct placement_problem *p, const struct pl
 {
     enum status st;
     double value = best->value;
-    uint32_t *device = calloc(g->n, sizeof *device);
-    if (!device) {
-        st = error_set(STATUS_NOMEM, "%zu units", g->n);
-        goto out;
-    }
+    uint32_t *device = NULL;
+    TRY(ARRAY_NEW(device, g->n));
     for (size_t v = p->n; v-- > 0;)
         device[g->unit[v]] = best->device[v];
     TRY(placement_anneal(p, g, o, r, device, &value));
@@ -67,7 +62,7 @@ enum { ROUNDS = sizeof schedule / sizeof *schedule };
 
 static double steps_for(const struct placement_problem *p, const struct objective_request *r)
 {
-    double limit_s = r->time_limit_s > 0 ? r->time_limit_s : noncontiguous_limit_s;
+    double limit_s = objective_limit_s(r, noncontiguous_limit_s);
     double choices = (double)p->colours * (double)(p->accelerators + p->cpus);
     return fmin(steps_per_choice * choices, steps_per_s * limit_s);
 }
@@ -103,16 +98,14 @@ out:
 static enum status first_fit(const struct placement_problem *p, const struct objective_request *r,
                              struct best *best)
 {
+    struct arena scratch = {0};
     enum status st;
     struct placement_graph g = {0};
-    double *room = calloc(p->accelerators + 1, sizeof *room);
-    bool *placed = NULL;
+    double *room;
+    bool *placed;
     TRY(placement_merge(p, INFINITY, &g));
-    placed = calloc(g.n, sizeof *placed);
-    if (!room || !placed) {
-        st = error_set(STATUS_NOMEM, "%zu units", g.n);
-        goto out;
-    }
+    TRY(ARENA_NEW(&scratch, room, p->accelerators + 1));
+    TRY(ARENA_NEW(&scratch, placed, g.n));
     for (size_t d = 0; d < p->accelerators; d++)
         room[d] = p->memory_bytes;
     for (size_t i = 0; i < g.n; i++) {
@@ -137,8 +130,7 @@ static enum status first_fit(const struct placement_problem *p, const struct obj
     }
 out:
     placement_graph_free(&g);
-    free(room);
-    free(placed);
+    arena_free(&scratch);
     return st;
 }
 
@@ -166,29 +158,25 @@ out:
 static enum status tighten(const struct placement_problem *p, struct best *best)
 {
     struct placement_bound bound;
-    enum status st = STATUS_OK;
     if (settled(best))
-        return st;
-    TRY(placement_lower_bound(p, best->value, &bound));
+        return STATUS_OK;
+    PASS(placement_lower_bound(p, best->value, &bound));
     if (bound.value > best->bound.value)
         best->bound = bound;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status explain(double contiguous, const struct best *best, struct objective_result *out)
 {
-    char note[NOTE_BYTES];
+    char than[40] = "no contiguous split fits";
+    if (isfinite(contiguous))
+        snprintf(than, sizeof than, "contiguous %.17g", contiguous);
     out->proved_optimal = settled(best);
     out->lower_bound = fmin(best->bound.value, out->value);
-    int n = snprintf(note, sizeof note, "any split; bound proved by %s; gap %.3g %%; ",
-                     placement_reason_text[best->bound.reason],
-                     out->value > 0 ? 100 * (1 - out->lower_bound / out->value) : 0.0);
-    if (isfinite(contiguous))
-        snprintf(note + n, sizeof note - (size_t)n, "contiguous %.17g", contiguous);
-    else
-        snprintf(note + n, sizeof note - (size_t)n, "no contiguous split fits");
-    return text_copy(note, &out->note);
+    return objective_set_note(out, "any split; bound proved by %s; gap %.3g %%; %s",
+                              placement_reason_text[best->bound.reason],
+                              out->value > 0 ? 100 * (1 - out->lower_bound / out->value) : 0.0,
+                              than);
 }
 
 static enum status solve(const struct objective_request *r, struct objective_result *out)
@@ -196,24 +184,15 @@ static enum status solve(const struct objective_request *r, struct objective_res
     enum status st;
     struct placement_problem p = {0};
     struct best best = {0};
-    struct objective_result result = {0};
     double begin_s = clock_now(), contiguous;
     TRY(placement_read(r, &p));
-    best.device = calloc(p.n, sizeof *best.device);
-    if (!best.device) {
-        st = error_set(STATUS_NOMEM, "%zu nodes", p.n);
-        goto out;
-    }
+    TRY(ARENA_NEW(&out->memory, best.device, p.n));
     TRY(begin(&p, r, begin_s, &best, &contiguous));
-    TRY(improve(&p, r, begin_s, &best, &result.interrupted));
+    TRY(improve(&p, r, begin_s, &best, &out->interrupted));
     TRY(tighten(&p, &best));
-    TRY(placement_result(&p, best.device, NULL, &result));
-    TRY(explain(contiguous, &best, &result));
-    *out = result;
-    result = (struct objective_result){0};
+    TRY(placement_result(&p, best.device, NULL, out));
+    TRY(explain(contiguous, &best, out));
 out:
-    objective_result_free(&result);
-    free(best.device);
     placement_free(&p);
     return st;
 }

@@ -1,49 +1,23 @@
 /* objective.c - the row for the table of objectives, and results in its form. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "partition/published/placement/problem.h"
-
-static enum status add_device(const struct placement_problem *p, const uint32_t *device,
-                              uint32_t which, const char *name, struct objective_result *out)
-{
-    enum status st;
-    size_t ops = 0;
-    char(*text)[24] = calloc(p->n, sizeof *text);
-    const char **op = calloc(p->n, sizeof *op);
-    if (!text || !op) {
-        st = error_set(STATUS_NOMEM, "%zu nodes", p->n);
-        goto out;
-    }
-    for (size_t v = 0; v < p->n; v++)
-        if (device[v] == which) {
-            snprintf(text[ops], sizeof *text, "%lld", (long long)p->id[v]);
-            op[ops] = text[ops];
-            ops++;
-        }
-    st = ops > 0 ? objective_add_part(out, op, ops, name) : STATUS_OK;
-out:
-    free(text);
-    free(op);
-    return st;
-}
 
 enum status placement_result(const struct placement_problem *p, const uint32_t *device,
                              const uint32_t *order, struct objective_result *out)
 {
-    enum status st;
+    const struct objective_ops nodes = {p->n, .id = p->id};
     size_t devices = p->accelerators + p->cpus, number[2] = {0, 0};
-    double *load = calloc(devices, sizeof *load);
-    bool *on_cpu = calloc(devices, sizeof *on_cpu), *used = calloc(devices, sizeof *used);
-    if (!load || !on_cpu || !used) {
-        st = error_set(STATUS_NOMEM, "%zu devices", devices);
-        goto out;
-    }
+    double *load;
+    bool *on_cpu, *used;
+    PASS(ARENA_NEW(&out->memory, load, devices));
+    PASS(ARENA_NEW(&out->memory, on_cpu, devices));
+    PASS(ARENA_NEW(&out->memory, used, devices));
     for (size_t d = 0; d < devices; d++)
         on_cpu[d] = d >= p->accelerators;
     for (size_t v = 0; v < p->n; v++)
         used[device[v]] = true;
-    TRY(placement_loads(p, device, devices, on_cpu, load));
+    PASS(placement_loads(p, device, devices, on_cpu, load));
     out->value = 0;
     for (size_t i = 0; i < devices; i++) {
         uint32_t d = order ? order[i] : (uint32_t)i;
@@ -55,24 +29,24 @@ enum status placement_result(const struct placement_problem *p, const uint32_t *
             snprintf(name, sizeof name, "cpu");
         else
             snprintf(name, sizeof name, "%s%zu", on_cpu[d] ? "cpu" : "fpga", ++number[on_cpu[d]]);
-        TRY(add_device(p, device, d, name, out));
+        PASS(objective_add_part(out, &nodes, device, d, name));
     }
-out:
-    free(load);
-    free(on_cpu);
-    free(used);
-    return st;
+    return STATUS_OK;
 }
 
+#define ALGORITHM(name) extern const struct objective_algorithm placement_##name;
+#include "partition/published/placement/algorithms.def"
+#undef ALGORITHM
 static const struct objective_algorithm *const algorithms[] = {
-    &placement_ideals,
-    &placement_noncontiguous,
-    &placement_metis,
+#define ALGORITHM(name) &placement_##name,
+#include "partition/published/placement/algorithms.def"
+#undef ALGORITHM
 };
 
 const struct objective objective_placement = {
     .name = "placement",
     .unit = "time per sample, in the unit of the file (ms)",
+    .unit_s = 1e-3,
     .summary = "device placement of Tarnawski et al., NeurIPS 2020: the most loaded device, "
                "transfers included",
     .own_format = true,

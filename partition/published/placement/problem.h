@@ -17,16 +17,12 @@ struct placement_problem {
     struct nodes file; /* ids and edges; owns all arrays here */
     size_t n;          /* >= 1 */
     int64_t *id;
-    double *cpu, *accelerator; /* [n] latency of a node on either kind of device */
-    double *size;              /* [n] bytes */
-    double *cost;              /* [n] of sending a node's output; 0 when nobody reads it */
-    bool *supported;           /* [n] on accelerators */
-    bool *backward;            /* [n] */
-    uint32_t *colour;          /* [n] nodes of one colour share a device; < colours */
+    struct nodes_latency *latency; /* [n] on either kind of device, size, colour < colours */
+    double *cost;                  /* [n] of sending a node's output; 0 when nobody reads it */
     size_t colours;
     size_t edges;
-    uint32_t *source, *dest; /* [edges] */
-    double memory_bytes;     /* of an accelerator */
+    const struct model_edge *edge; /* [edges] */
+    double memory_bytes;           /* of an accelerator */
     size_t accelerators, cpus;
 };
 
@@ -57,8 +53,5 @@ enum status placement_score(const struct objective_request *r, const char *split
  *   device  [n] of each node */
 enum status placement_result(const struct placement_problem *p, const uint32_t *device,
                              const uint32_t *order, struct objective_result *out) MUST_CHECK;
-
-extern const struct objective_algorithm placement_ideals, placement_noncontiguous, placement_metis;
-extern const struct objective objective_placement;
 
 #endif

@@ -25,43 +25,25 @@ static enum status read_count(const struct json_at *object, const char *key, siz
 static enum status read_nodes(struct placement_problem *p)
 {
     struct arena *a = &p->file.memory;
-    struct nodes_latency *latency;
-    PASS(ARENA_NEW(a, latency, p->n));
-    PASS(ARENA_NEW(a, p->cpu, p->n));
-    PASS(ARENA_NEW(a, p->accelerator, p->n));
-    PASS(ARENA_NEW(a, p->size, p->n));
+    PASS(ARENA_NEW(a, p->latency, p->n));
     PASS(ARENA_NEW(a, p->cost, p->n));
-    PASS(ARENA_NEW(a, p->supported, p->n));
-    PASS(ARENA_NEW(a, p->backward, p->n));
-    PASS(ARENA_NEW(a, p->colour, p->n));
     for (size_t v = 0; v < p->n; v++) { /* other readers can do without CPUs */
         struct json_at node = json_item(&p->file.node_list, v), cpu;
         PASS(json_field(&node, "cpuLatency", &cpu));
     }
-    PASS(nodes_read_latencies(&p->file, latency, &p->colours));
-    for (size_t v = 0; v < p->n; v++) {
-        p->cpu[v] = latency[v].cpu_ms;
-        p->accelerator[v] = latency[v].accelerator_ms;
-        p->size[v] = latency[v].size;
-        p->supported[v] = latency[v].supported;
-        p->backward[v] = latency[v].backward;
-        p->colour[v] = latency[v].colour;
-    }
-    return STATUS_OK;
+    return nodes_read_latencies(&p->file, p->latency, &p->colours);
 }
 
 static enum status read_edges(struct placement_problem *p)
 {
+    enum status st;
     bool *sends;
-    PASS(ARENA_NEW(&p->file.memory, sends, p->n));
-    PASS(ARENA_NEW(&p->file.memory, p->source, p->edges));
-    PASS(ARENA_NEW(&p->file.memory, p->dest, p->edges));
+    TRY(ARENA_NEW(&p->file.memory, sends, p->n));
     for (size_t e = 0; e < p->edges; e++) {
         struct json_at edge = json_item(&p->file.edge_list, e);
-        uint32_t u = p->source[e] = p->file.edge[e].from;
+        uint32_t u = p->edge[e].from;
         double cost;
-        p->dest[e] = p->file.edge[e].to;
-        PASS(json_need_real(&edge, "cost", 0, max_cost_ms, &cost));
+        TRY(json_need_real(&edge, "cost", 0, max_cost_ms, &cost));
         if (!sends[u])
             p->cost[u] = cost;
         sends[u] = true;
@@ -70,7 +52,8 @@ static enum status read_edges(struct placement_problem *p)
                               "node %lld sends at cost %g and at cost %g: they must be equal",
                               (long long)p->id[u], p->cost[u], cost);
     }
-    return STATUS_OK;
+out:
+    return st;
 }
 
 static enum status read_devices(const struct json_at *root, const struct objective_request *r,
@@ -104,6 +87,7 @@ enum status placement_read(const struct objective_request *r, struct placement_p
     p.n = p.file.n;
     p.edges = p.file.edges;
     p.id = p.file.id;
+    p.edge = p.file.edge;
     TRY(read_devices(&root, r, &p));
     TRY(read_nodes(&p));
     TRY(read_edges(&p));

@@ -3,16 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/edges.h"
 #include "core/json.h"
 #include "partition/published/placement/problem.h"
 
-enum { MAX_GROUPS = 65536 };
+enum { MAX_GROUPS = 65536, DEVICE = 24 };
 
 struct split {
     uint32_t *group; /* [nodes] */
     size_t groups;
-    char (*name)[24]; /* [groups] in our own format */
-    bool *on_cpu;     /* [groups] */
+    char (*name)[DEVICE]; /* [groups] in our own format */
+    bool *on_cpu;         /* [groups] */
 };
 
 static const uint32_t nowhere = UINT32_MAX;
@@ -21,25 +22,20 @@ static const uint32_t nowhere = UINT32_MAX;
 enum status placement_loads(const struct placement_problem *p, const uint32_t *group, size_t groups,
                             const bool *on_cpu, double *load)
 {
+    struct arena scratch = {0};
     enum status st = STATUS_OK;
-    size_t *start = calloc(p->n + 2, sizeof *start);
-    uint32_t *reader = calloc(p->edges + 1, sizeof *reader);
-    uint32_t *seen = calloc(groups + 1, sizeof *seen); /* node + 1 that a group was charged for */
-    if (!start || !reader || !seen) {
-        st = error_set(STATUS_NOMEM, "%zu nodes", p->n);
-        goto out;
-    }
-    for (size_t e = 0; e < p->edges; e++)
-        start[p->source[e] + 2]++;
-    for (size_t v = 0; v < p->n; v++)
-        start[v + 2] += start[v + 1];
-    for (size_t e = 0; e < p->edges; e++)
-        reader[start[p->source[e] + 1]++] = p->dest[e];
+    size_t *start;
+    uint32_t *reader;
+    uint32_t *seen; /* node + 1 that a group was charged for */
+    TRY(ARENA_NEW(&scratch, start, p->n + 2));
+    TRY(ARENA_NEW(&scratch, reader, p->edges + 1));
+    TRY(ARENA_NEW(&scratch, seen, groups + 1));
+    edges_list(p->n, p->edge, p->edges, EDGES_BY_TAIL, start, reader);
     memset(load, 0, groups * sizeof *load);
     for (uint32_t u = 0; u < p->n; u++) {
         uint32_t own = group[u];
         bool leaves = false;
-        load[own] += on_cpu[own] ? p->cpu[u] : p->accelerator[u];
+        load[own] += on_cpu[own] ? p->latency[u].cpu_ms : p->latency[u].accelerator_ms;
         for (size_t i = start[u]; i < start[u + 1]; i++) {
             uint32_t there = group[reader[i]];
             if (there == own || seen[there] == u + 1)
@@ -51,9 +47,7 @@ enum status placement_loads(const struct placement_problem *p, const uint32_t *g
         load[own] += leaves && !on_cpu[own] ? p->cost[u] : 0;
     }
 out:
-    free(start);
-    free(reader);
-    free(seen);
+    arena_free(&scratch);
     return st;
 }
 
@@ -64,14 +58,10 @@ static enum status add_group(struct split *s, bool on_cpu, const char *name, uin
             *out = (uint32_t)g;
             return STATUS_OK;
         }
-    bool *kind = realloc(s->on_cpu, (s->groups + 1) * sizeof *kind);
-    s->on_cpu = kind ? kind : s->on_cpu;
-    char(*names)[24] = realloc(s->name, (s->groups + 1) * sizeof *names);
-    s->name = names ? names : s->name;
-    if (!kind || !names)
-        return error_set(STATUS_NOMEM, "%zu devices", s->groups + 1);
+    PASS(ARRAY_ROOM(s->on_cpu, s->groups));
+    PASS(ARRAY_ROOM(s->name, s->groups));
     s->on_cpu[s->groups] = on_cpu;
-    snprintf(s->name[s->groups], sizeof *names, "%s", name ? name : "");
+    snprintf(s->name[s->groups], DEVICE, "%s", name ? name : "");
     *out = (uint32_t)s->groups++;
     return STATUS_OK;
 }
@@ -139,12 +129,12 @@ out:
     return st;
 }
 
-static enum status get_device(const struct json_at *part, size_t i, char name[24], bool *on_cpu)
+static enum status get_device(const struct json_at *part, size_t i, char name[DEVICE], bool *on_cpu)
 {
     enum status st;
     struct json_at at;
     const char *text;
-    snprintf(name, 24, "fpga%u", (unsigned)(i + 1));
+    snprintf(name, DEVICE, "fpga%u", (unsigned)(i + 1));
     *on_cpu = false;
     TRY(json_optional(part, "device", &at));
     if (!at.value)
@@ -155,7 +145,7 @@ static enum status get_device(const struct json_at *part, size_t i, char name[24
     if ((!*on_cpu && (strncmp(text, "fpga", 4) != 0 || !*digits)) ||
         strspn(digits, "0123456789") != strlen(digits) || strlen(text) > 20)
         return json_error(&at, "device '%.60s', expected cpu, cpu1, ... or fpga1, ...", text);
-    snprintf(name, 24, "%s", text);
+    snprintf(name, DEVICE, "%s", text);
 out:
     return st;
 }
@@ -168,7 +158,7 @@ static enum status read_parts(const struct json_at *parts, const struct placemen
     TRY(json_get_array(parts, MAX_GROUPS, &n));
     for (size_t i = 0; i < n; i++) {
         struct json_at part = json_item(parts, i), ops;
-        char name[24];
+        char name[DEVICE];
         bool on_cpu;
         uint32_t group;
         TRY(get_device(&part, i, name, &on_cpu));
@@ -183,15 +173,14 @@ out:
 /* Nodes that are not named follow their colour; colours may not be torn apart. */
 static enum status complete(const struct placement_problem *p, struct split *s)
 {
+    struct arena scratch = {0};
     enum status st = STATUS_OK;
-    uint32_t *of = calloc(p->colours, sizeof *of), *which = calloc(p->colours, sizeof *which);
-    if (!of || !which) {
-        st = error_set(STATUS_NOMEM, "%zu colours", p->colours);
-        goto out;
-    }
+    uint32_t *of, *which;
+    TRY(ARENA_NEW(&scratch, of, p->colours));
+    TRY(ARENA_NEW(&scratch, which, p->colours));
     memset(of, 0xff, p->colours * sizeof *of);
     for (uint32_t v = 0; v < p->n; v++) {
-        uint32_t colour = p->colour[v];
+        uint32_t colour = p->latency[v].colour;
         if (s->group[v] == nowhere)
             continue;
         if (of[colour] != nowhere && of[colour] != s->group[v]) {
@@ -204,28 +193,26 @@ static enum status complete(const struct placement_problem *p, struct split *s)
         which[colour] = v;
     }
     for (size_t v = 0; v < p->n; v++) {
-        s->group[v] = of[p->colour[v]];
+        s->group[v] = of[p->latency[v].colour];
         if (s->group[v] == nowhere) {
             st = error_set(STATUS_INFEASIBLE, "node %lld is on no device", (long long)p->id[v]);
             goto out;
         }
     }
 out:
-    free(of);
-    free(which);
+    arena_free(&scratch);
     return st;
 }
 
 static enum status rate(const struct placement_problem *p, const struct split *s, double *value)
 {
+    struct arena scratch = {0};
     enum status st;
     size_t used[2] = {0, 0};
-    double *load = calloc(s->groups, sizeof *load), largest = 0;
-    bool *filled = calloc(s->groups, sizeof *filled);
-    if (!load || !filled) {
-        st = error_set(STATUS_NOMEM, "%zu devices", s->groups);
-        goto out;
-    }
+    double *load, largest = 0;
+    bool *filled;
+    TRY(ARENA_NEW(&scratch, load, s->groups));
+    TRY(ARENA_NEW(&scratch, filled, s->groups));
     TRY(placement_loads(p, s->group, s->groups, s->on_cpu, load));
     for (size_t v = 0; v < p->n; v++)
         filled[s->group[v]] = true;
@@ -241,8 +228,7 @@ static enum status rate(const struct placement_problem *p, const struct split *s
     }
     *value = largest;
 out:
-    free(load);
-    free(filled);
+    arena_free(&scratch);
     return st;
 }
 

@@ -1,0 +1,1 @@
+unit_test(objective_plan LIBS study sample)
