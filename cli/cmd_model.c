@@ -16,6 +16,7 @@
 #include "model/import.h"
 #include "model/zoo.h"
 #include "study/load.h"
+#include "study/model_text.h"
 
 static const char details[] =
     "list           the zoo: models built from hyper-parameters, with what can be overridden\n"
@@ -30,133 +31,13 @@ static const char details[] =
     "an op keeps from forward to backward.\n"
     "With a profile, times are per microbatch of the size stated above the table.";
 
-/* ---- printing */
-
-enum { GROUPED = 32 };
-
-/* 124439808 -> "124,439,808" */
-static const char *grouped(int64_t value, char text[GROUPED])
-{
-    char digits[GROUPED];
-    int n = snprintf(digits, sizeof digits, "%" PRId64, value), used = 0;
-    for (int i = 0; i < n; i++) {
-        if (i > 0 && (n - i) % 3 == 0 && digits[i - 1] != '-')
-            text[used++] = ',';
-        text[used++] = digits[i];
-    }
-    text[used] = '\0';
-    return text;
-}
-
-/* Sums over all ops; bytes and FLOP per sample, seconds of the first profile. */
-struct totals {
-    double forward_flop, backward_flop, forward_s, backward_s;
-    int64_t stash_bytes, output_bytes, parameter_bytes;
-};
-
-static struct totals sum(const struct model *m)
-{
-    struct totals t = {0};
-    for (size_t i = 0; i < m->n; i++) {
-        t.forward_flop += m->op[i].forward_flop;
-        t.backward_flop += m->op[i].backward_flop;
-        t.stash_bytes += m->op[i].stash_bytes;
-        t.output_bytes += m->op[i].output_bytes;
-        t.parameter_bytes += m->op[i].parameter_bytes;
-        if (m->profiles > 0) {
-            t.forward_s += m->profile[0].forward_s[i];
-            t.backward_s += m->profile[0].backward_s[i];
-        }
-    }
-    return t;
-}
-
-static void print_cell(enum unit unit, double value)
-{
-    printf("  %12s", value == 0 ? "-" : units_of(unit, value).text);
-}
-
-/* One line of the table; `timed` chooses measured seconds in place of FLOP. */
-static void print_row(const char *name, const char *kind, int width, bool timed,
-                      const struct totals *t)
-{
-    printf("%-*s  %-12.24s", width, name, kind);
-    print_cell(timed ? UNIT_SECONDS : UNIT_FLOP, timed ? t->forward_s : t->forward_flop);
-    print_cell(timed ? UNIT_SECONDS : UNIT_FLOP, timed ? t->backward_s : t->backward_flop);
-    print_cell(UNIT_BYTES, (double)t->parameter_bytes);
-    print_cell(UNIT_BYTES, (double)t->stash_bytes);
-    print_cell(UNIT_BYTES, (double)t->output_bytes);
-}
-
-static void print_inputs(const struct model *m, size_t i)
-{
-    const char *blank = "  ";
-    for (size_t k = m->in_start[i]; k < m->in_start[i + 1]; k++, blank = " ")
-        printf("%s%s", blank, m->op[m->in[k]].name);
-    if (m->op[i].shares != MODEL_NO_OP)
-        printf(" (weights of %s)", m->op[m->op[i].shares].name);
-    putchar('\n');
-}
-
-static void print_header(const struct model *m)
-{
-    char text[GROUPED];
-    printf("# %s\n", m->name);
-    if (m->note)
-        printf("# %s\n", m->note);
-    printf("# %zu ops, %zu edges, %s parameters", m->n, m->edges,
-           grouped(model_parameters(m), text));
-    if (m->tokens_per_sample > 0)
-        printf(", %g tokens per sample", m->tokens_per_sample);
-    putchar('\n');
-    for (size_t k = 0; k < m->profiles; k++) {
-        const struct model_profile *p = &m->profile[k];
-        printf("# times measured on %s, microbatch of %g samples",
-               *p->device ? p->device : "an unnamed device", p->samples);
-        if (p->tensor_parallel > 1)
-            printf(", tensor-parallel degree %u", p->tensor_parallel);
-        putchar('\n');
-    }
-}
-
-static void print_model(const struct model *m)
-{
-    struct totals all = sum(m);
-    bool timed = all.forward_flop == 0 && m->profiles > 0;
-    int width = 5;
-    for (size_t i = 0; i < m->n; i++) {
-        int length = (int)strlen(m->op[i].name);
-        width = length > 40 ? 40 : length > width ? length : width;
-    }
-    print_header(m);
-    printf("%-*s  %-12s  %12s  %12s  %12s  %12s  %12s  %s\n", width, "# op", "kind",
-           timed ? "forward_s" : "forward", timed ? "backward_s" : "backward", "parameters",
-           "stash/sample", "output", "inputs");
-    for (size_t i = 0; i < m->n; i++) {
-        const struct model_op *op = &m->op[i];
-        struct totals row = {
-            .forward_flop = op->forward_flop,
-            .backward_flop = op->backward_flop,
-            .forward_s = timed ? m->profile[0].forward_s[i] : 0,
-            .backward_s = timed ? m->profile[0].backward_s[i] : 0,
-            .parameter_bytes = op->parameter_bytes,
-            .stash_bytes = op->stash_bytes,
-            .output_bytes = op->output_bytes,
-        };
-        print_row(op->name, op->kind, width, timed, &row);
-        print_inputs(m, i);
-    }
-    print_row("# all", "", width, timed, &all);
-    putchar('\n');
-}
-
 /* ---- subcommands */
 
 static void print_zoo_row(const struct zoo_entry *e, const struct model *m)
 {
-    char parameters[GROUPED];
-    printf("%-12s  %15s  %5zu  %6g  %s\n", e->name, grouped(model_parameters(m), parameters), m->n,
-           m->tokens_per_sample, e->summary);
+    char parameters[MODEL_GROUPED];
+    printf("%-12s  %15s  %5zu  %6g  %s\n", e->name, model_grouped(model_parameters(m), parameters),
+           m->n, m->tokens_per_sample, e->summary);
 }
 
 static void print_overrides(const struct zoo_entry *e)
@@ -237,7 +118,7 @@ static enum status show(const struct invocation *in, const char *spec)
     if (a->json) {
         TRY(model_write(&m, "-", &in->by));
     } else {
-        print_model(&m);
+        model_print(&m, stdout);
     }
 out:
     model_free(&m);
@@ -249,7 +130,7 @@ static enum status import_file(const struct invocation *in, const char *path)
     const struct arguments *a = &in->a;
     enum status st = STATUS_OK;
     struct model m = {0};
-    char parameters[GROUPED];
+    char parameters[MODEL_GROUPED];
     if (!a->output) {
         st = error_set(STATUS_USAGE, "model import needs -o FILE for the model");
         goto out;
@@ -257,7 +138,7 @@ static enum status import_file(const struct invocation *in, const char *path)
     TRY(import(a, path, &m));
     TRY(model_write(&m, a->output, &in->by));
     fprintf(stderr, "%s: %zu ops, %zu edges, %s parameters\n", a->output, m.n, m.edges,
-            grouped(model_parameters(&m), parameters));
+            model_grouped(model_parameters(&m), parameters));
 out:
     model_free(&m);
     return st;

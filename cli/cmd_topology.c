@@ -1,7 +1,6 @@
 /* topology - what a platform consists of, and whether a platform file is right. */
 #include "cli/command.h"
 
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,19 +11,12 @@
 #include "core/json.h"
 #include "core/topology.h"
 #include "core/units.h"
-#include "partition/tiers.h"
 #include "sim/platform/platform.h"
 #include "study/load.h"
 #include "study/topology_picture.h"
 #include "topologies/generate.h"
 #include "topologies/systems.h"
 #include "topologies/write.h"
-
-enum {
-    LETTERS = 26,    /* tiers that the matrix can name */
-    SINGLY = 16,     /* up to so many devices have a row each */
-    MAX_GROUPS = 32, /* rows of the matrix at most */
-};
 
 static const char details[] =
     "list             the platforms that come with foreline\n"
@@ -47,200 +39,6 @@ static const char details[] =
 
 /* ---- show */
 
-static void print_types(const struct topology *t)
-{
-    printf("%-20s  %7s  %14s  %12s  %12s  %8s  %s\n", "# type", "devices", "speed", "memory",
-           "mem. bandw.", "launch", "first device");
-    for (size_t k = 0; k < t->types; k++) {
-        const struct device_type *type = &t->type[k];
-        size_t devices = 0, first = t->n;
-        for (size_t i = t->n; i-- > 0;)
-            if (t->type_of[i] == k) {
-                devices++;
-                first = i;
-            }
-        printf("%-20s  %7zu  %14s  %12s  %12s  %8s  %s\n", type->name, devices,
-               units_of(UNIT_FLOPS, type->flops).text,
-               units_of(UNIT_BYTES, (double)type->memory_bytes).text,
-               units_of(UNIT_RATE, type->memory_Bps).text,
-               units_of(UNIT_SECONDS, type->launch_s).text, t->device[first]);
-    }
-}
-
-static void print_rates(const struct topology *t)
-{
-    size_t rates = 0;
-    for (size_t k = 0; k < t->types; k++)
-        rates += t->type[k].rates;
-    if (rates == 0)
-        return;
-    printf("\n%-20s  %-28s  %6s  %14s  %14s\n", "# type", "measured kind", "points",
-           "smallest call", "largest call");
-    for (size_t k = 0; k < t->types; k++)
-        for (size_t r = 0; r < t->type[k].rates; r++) {
-            const struct topology_rate *rate = &t->type[k].rate[r];
-            printf("%-20s  %-28s  %6zu  %14s  %14s\n", t->type[k].name, rate->kind, rate->n,
-                   units_of(UNIT_FLOPS, rate->flops[0]).text,
-                   units_of(UNIT_FLOPS, rate->flops[rate->n - 1]).text);
-        }
-}
-
-static void letter(size_t tier, char text[24])
-{
-    if (tier < LETTERS)
-        snprintf(text, 24, "%c", (char)('a' + tier));
-    else
-        snprintf(text, 24, "%zu", tier + 1);
-}
-
-static enum status print_tiers(const struct topology *t)
-{
-    enum status st;
-    int width = 24;
-    uint64_t *pairs = NULL;
-    TRY(ARRAY_NEW(pairs, t->tiers));
-    TRY(topology_map_count(&t->between, t->n, t->tiers, pairs));
-    for (size_t k = 0; k < t->tiers; k++) {
-        int length = (int)strlen(t->tier[k].name);
-        width = length > width ? length : width;
-    }
-    printf("\n%-6s  %-*s  %10s  %12s  %s\n", "# tier", width, "name", "latency", "bandwidth",
-           "pairs (each direction counts)");
-    for (size_t k = 0; k < t->tiers; k++) {
-        char key[24];
-        letter(k, key);
-        printf("%-6s  %-*s  %10s  %12s  %" PRIu64 "\n", key, width, t->tier[k].name,
-               units_of(UNIT_SECONDS, t->tier[k].latency_s).text,
-               units_of(UNIT_RATE, t->tier[k].bandwidth_Bps).text, pairs[k]);
-    }
-out:
-    free(pairs);
-    return st;
-}
-
-/* One line per level of groups, innermost first: "4 x 8   nvlink, 370.8 GB/s". */
-static enum status print_found_groups(const struct topology *t)
-{
-    struct tiers x = {0};
-    enum status st = tiers_find(t, &x);
-    if (st != STATUS_OK || x.levels == 0)
-        return st;
-    printf("\n%-16s  %s\n", "# groups",
-           x.measured ? "joined by (estimated: bandwidths scatter)" : "joined by");
-    for (size_t l = 0; l < x.levels; l++) {
-        const struct tiers_level *level = &x.level[l];
-        const struct topology_tier *tier = &t->tier[level->tier];
-        char size[48];
-        if (level->smallest == level->largest)
-            snprintf(size, sizeof size, "%zu x %zu", level->groups, level->largest);
-        else
-            snprintf(size, sizeof size, "%zu x %zu..%zu", level->groups, level->smallest,
-                     level->largest);
-        printf("%-16s  %s, %s\n", size, tier->name, units_of(UNIT_RATE, tier->bandwidth_Bps).text);
-    }
-    tiers_free(&x);
-    return STATUS_OK;
-}
-
-/* The last tier before bandwidth falls most: as a rule what joins the devices of one node. */
-static size_t last_near_tier(const struct topology *t)
-{
-    size_t last = 0;
-    double most = 0;
-    for (size_t k = 0; k + 1 < t->tiers; k++) {
-        double fall = t->tier[k].bandwidth_Bps / t->tier[k + 1].bandwidth_Bps;
-        if (fall > most) {
-            most = fall;
-            last = k;
-        }
-    }
-    return last;
-}
-
-/* First device of each group of neighbours in device order, first[groups] == t->n: single devices,
- * or, when these are many, runs of near ones. Returns how many groups there are, MAX_GROUPS + 1 if
- * too many. */
-static size_t find_groups(const struct topology *t, size_t first[MAX_GROUPS + 2])
-{
-    size_t groups = 0, near = last_near_tier(t);
-    for (size_t i = 0; i < t->n; i++) {
-        bool joins = t->n > SINGLY && i > 0 &&
-                     topology_map_at(&t->between, (uint32_t)first[groups - 1], (uint32_t)i) <= near;
-        if (joins)
-            continue;
-        if (groups == MAX_GROUPS)
-            return MAX_GROUPS + 1;
-        first[groups++] = i;
-    }
-    first[groups] = t->n;
-    return groups;
-}
-
-/* The letters of all tiers from the devices a..a_end-1 to b..b_end-1; "." for a device to itself.
- */
-static void print_cell(const struct topology *t, const size_t a[2], const size_t b[2], int width)
-{
-    bool used[LETTERS] = {0};
-    char text[LETTERS + 1];
-    size_t n = 0, seen = 0;
-    for (size_t i = a[0]; i < a[1] && seen < t->tiers; i++)
-        for (size_t j = b[0]; j < b[1] && seen < t->tiers; j++) {
-            uint32_t tier = topology_map_at(&t->between, (uint32_t)i, (uint32_t)j);
-            if (i != j && !used[tier]) {
-                used[tier] = true;
-                seen++;
-            }
-        }
-    for (size_t k = 0; k < t->tiers; k++)
-        if (used[k])
-            text[n++] = (char)('a' + k);
-    if (n == 0)
-        text[n++] = '.';
-    text[n] = '\0';
-    printf(" %*s", width, text);
-}
-
-static void print_matrix(const struct topology *t)
-{
-    size_t first[MAX_GROUPS + 2], groups = find_groups(t, first);
-    if (t->n < 2 || groups > MAX_GROUPS || t->tiers > LETTERS) {
-        if (t->n >= 2)
-            puts("\n(too large for a matrix; --json has every pair)");
-        return;
-    }
-    int width = groups < t->n ? 3 : 2, names = 12;
-    for (size_t g = 0; g < groups; g++) {
-        int length = (int)strlen(t->device[first[g]]);
-        names = length > names ? length : names;
-    }
-    printf("\n# tier from row to column%s\n%*s", groups < t->n ? ", by groups of devices" : "",
-           names, "");
-    for (size_t g = 0; g < groups; g++)
-        printf(" %*zu", width, g);
-    putchar('\n');
-    for (size_t g = 0; g < groups; g++) {
-        printf("%-*s", names, t->device[first[g]]);
-        for (size_t h = 0; h < groups; h++)
-            print_cell(t, &first[g], &first[h], width);
-        if (first[g + 1] - first[g] > 1)
-            printf("  to %s", t->device[first[g + 1] - 1]);
-        putchar('\n');
-    }
-}
-
-static enum status print_topology(const struct topology *t, const char *name, const char *summary)
-{
-    printf("# %s%s%s\n# %zu devices, %zu tier%s\n\n", name, *summary ? ": " : "", summary, t->n,
-           t->tiers, t->tiers == 1 ? "" : "s");
-    print_types(t);
-    print_rates(t);
-    if (t->tiers > 0)
-        PASS(print_tiers(t));
-    PASS(print_found_groups(t));
-    print_matrix(t);
-    return STATUS_OK;
-}
-
 static enum status show(const struct invocation *in, const char *name)
 {
     enum status st;
@@ -255,7 +53,7 @@ static enum status show(const struct invocation *in, const char *name)
         goto out;
     }
     TRY(topology_summary(path, &summary));
-    TRY(print_topology(&t, name, summary));
+    TRY(topology_print(&t, name, summary, stdout));
 out:
     free(summary);
     free(path);

@@ -25,9 +25,9 @@ static char command_line[4096];
 
 enum status command_expect(const struct invocation *in, int operands, const char *what)
 {
-    return in->operands == operands
-               ? STATUS_OK
-               : error_set(STATUS_USAGE, "expected %s, got %d operands", what, in->operands);
+    return in->operands == operands ? STATUS_OK
+                                    : error_set(STATUS_USAGE, "expected %s, got %d operand%s", what,
+                                                in->operands, in->operands == 1 ? "" : "s");
 }
 
 static void remember(int argc, char **argv)

@@ -23,6 +23,7 @@ enum { PORT = 29500, MPIRUN = 1024 };
 /* Of a worker, before it counts as hung; where a link is going to fail. */
 static const double silence_s = 60, faulty_s = 10;
 
+/* Each ability of the machine is a line: what is needed and missing is the error at the end. */
 enum status emulate_check(void)
 {
     struct netns_ability ability[NETNS_ABILITIES];
@@ -43,6 +44,7 @@ enum status emulate_check(void)
     return STATUS_OK;
 }
 
+/* How much of a link's rate arrives, as measured by sending over it. */
 static void print_rate(const struct netns_rate *r, double dilation)
 {
     char whole[UNITS_TEXT];
@@ -80,6 +82,8 @@ out:
     return st;
 }
 
+/* Ranks are on devices 0, 1, ... of the platform. The process takes over the exit status of the
+ * first program that fails, as mpirun does. */
 enum status emulate_command(const char *platform, const struct emulate_command *c)
 {
     enum status st;
@@ -171,6 +175,9 @@ static enum status write_mpirun(const struct netns_inside *inside, char words[MP
                       : error_set(STATUS_UNSUPPORTED, "--transport mpi: too many nodes");
 }
 
+/* Inside the namespaces: workers are launched as anywhere else, told which addresses the ranks
+ * have. Silences are dilated like everything else, and shorter where a link is going to fail, for
+ * then a silence is what has to be found. */
 static enum status run_workers(void *argument, const struct netns_inside *inside)
 {
     enum status st;
@@ -244,6 +251,7 @@ static double mean_traffic(const struct program *p, const struct topology *t)
     return busiest_s > 0 ? bytes / busiest_s : 0;
 }
 
+/* Namespaces live as long as the process that makes them, so all of it is a process of its own. */
 enum status emulate_plan(const struct loaded_plan *p, const struct emulate_options *o,
                          enum status (*done)(void *argument, struct measurement *m,
                                              const struct timeline *t),

@@ -47,7 +47,10 @@ enum status load_model_members(const char *spec, struct model *out, struct impor
     return load(spec, &(struct import_options){.minibatch_size = 1, .members = members}, out);
 }
 
-/* The file `base` with changes, as a file of its own. */
+/* The file `base` with changes, as a file of its own:
+ *   1. read the text of the base;
+ *   2. apply the changes to the text (sim/platform/variant.h), so that comments and order stay;
+ *   3. keep the result in the cache under the hash of its contents. */
 static enum status vary(const char *base, const char *changes, char **path)
 {
     enum status st;
@@ -79,6 +82,8 @@ out:
     return st;
 }
 
+/* Changes behind "@" make a file of their own in the cache, named by the hash of its contents: the
+ * same changes are the same file, also for several processes at once. */
 enum status load_platform(const char *name, char **path)
 {
     enum status st;
@@ -175,6 +180,8 @@ void loaded_plan_free(struct loaded_plan *p)
     *p = (struct loaded_plan){0};
 }
 
+/* Measurements are compared by plan_sha256 first (core/compare.h); names are for people, so they
+ * are as seen from the current directory. */
 enum status load_label(const struct loaded_plan *p, const char *path, const char *engine,
                        struct measurement *m)
 {

@@ -9,7 +9,8 @@
 #include "study/evaluate.h"
 #include "study/planning.h"
 
-/* Tensors that leave a stage for later ones. */
+/* Tensors that leave a stage for later ones: each is sent once for every microbatch, to the stage
+ * that reads it, so the bytes are what the links between two stages carry per microbatch. */
 static enum status print_cuts(const struct loaded_plan *p, FILE *out)
 {
     enum status st = STATUS_OK;

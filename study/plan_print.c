@@ -7,6 +7,8 @@
 #include "partition/published/objective.h"
 #include "study/planning.h"
 
+/* The published objectives (plan_objective.c) print the same document with a bound and a proof; the
+ * pipeline objective has neither. */
 void plan_print_json(const struct plan *p, const struct model *m, const struct topology *t,
                      double cpu_s, const struct provenance *by, FILE *out)
 {
@@ -78,6 +80,7 @@ static void print_algorithm(const char *name, const char *objective, const char 
     fprintf(out, "%s; %s\n", summary, guarantee);
 }
 
+/* From the two tables, so that a new row is listed by itself. */
 void plan_print_algorithms(FILE *out)
 {
     for (size_t i = 0; i < partition_algorithms_n; i++)

@@ -11,11 +11,15 @@ static bool is_auto(const struct arguments *a)
     return !a->algorithm || !strcmp(a->algorithm, "auto");
 }
 
+/* The objective of this project, and not one of a published tool. */
 static bool is_pipeline(const struct arguments *a)
 {
     return !a->objective || !strcmp(a->objective, "pipeline");
 }
 
+/* The first that applies: a listing needs nothing, an explanation only its plan file, a published
+ * objective its own inputs. Otherwise a plan is made, by an algorithm that is named, or by the
+ * search. An objective without a taker of its own (0) is checked by its algorithm only. */
 uint64_t plan_takers(const struct arguments *a)
 {
     char words[64];
@@ -38,13 +42,32 @@ static enum status algorithm_of(const struct arguments *a, const struct partitio
     return STATUS_OK;
 }
 
+/* What only says something about the plan that an objective's solution becomes (-o), and the ways in
+ * which it means something besides. */
+static enum status check_unwritten(const struct arguments *a, uint64_t way)
+{
+    static const struct {
+        const char *name;
+        uint64_t besides;
+    } all[] = {{"platform", TAKES(PLAN_CPSC526)},
+               {"seed", TAKES(PLAN_CPSC526) | TAKES(PLAN_PLACEMENT)},
+               {"schedule", 0},
+               {"optimizer", 0},
+               {"microbatches", 0},
+               {"microbatch-size", 0}};
+    for (size_t i = 0; i < sizeof all / sizeof *all && !a->output; i++)
+        if (!(all[i].besides & way) && arguments_given(a, all[i].name))
+            return error_set(STATUS_USAGE, "--%s is of the plan that -o writes", all[i].name);
+    return STATUS_OK;
+}
+
 enum status plan_check_given(const struct arguments *a)
 {
     const struct partition_algorithm *algorithm;
     uint64_t way = plan_takers(a), named = TAKES(PLAN_AUTO) | TAKES(PLAN_CUT);
     PASS(arguments_check(a, way));
     if (!(way & named))
-        return STATUS_OK;
+        return way & (TAKES(PLAN_LIST) | TAKES(PLAN_EXPLAIN)) ? STATUS_OK : check_unwritten(a, way);
     PASS(algorithm_of(a, &algorithm));
     for (size_t i = 0; i < settings_table_n; i++) {
         const struct setting *s = &settings_table[i];

@@ -7,13 +7,14 @@
 #include "study/planning.h"
 
 enum {
-    SAMPLES_PER_DEVICE = 8,
-    TIME_LIMIT_S = 40,
-    MOST_DEVICES = 2048, /* for SimGrid: its routes take long to find on larger platforms */
-    MOST_EFFORT = 400000 /* ops of all finalists: a few seconds of SimGrid */
+    SAMPLES_PER_DEVICE = 8, /* of an iteration, when nothing is said about it */
+    TIME_LIMIT_S = 40,      /* for trying plans; the ranking of finalists comes on top */
+    MOST_DEVICES = 2048,    /* for SimGrid: its routes take long to find on larger platforms */
+    MOST_EFFORT = 400000    /* ops of all finalists: a few seconds of SimGrid */
 };
 
 /* "selective, zero 1" */
+/* What a plan does to need less memory, for the ranking's column. */
 static const char *saving(const struct plan *p, char text[32])
 {
     const char *recompute = plan_recompute_names[p->stage[0].recompute];
@@ -26,6 +27,8 @@ static const char *saving(const struct plan *p, char text[32])
     return text;
 }
 
+/* A row of the ranking, and below it what is unusual about the plan: several stages on a device, a
+ * baseline, more memory than there is. */
 static void print_candidate(const struct auto_candidate *c, size_t place, FILE *out)
 {
     char headroom[UNITS_TEXT], shape[64], memory[32];
@@ -114,6 +117,8 @@ static enum status keep_constraints(const struct arguments *a, struct auto_resul
     return STATUS_OK;
 }
 
+/* On platforms of more than MOST_DEVICES devices the finalists are looked at by the analytic engine
+ * too, because SimGrid would need minutes to find its routes. */
 enum status plan_search(const struct arguments *a, struct evaluation_context *context,
                         const volatile int *stop, struct auto_result *out)
 {
@@ -147,6 +152,7 @@ void plan_take_best(struct auto_result *r, struct plan *out)
     r->candidate[0].plan = (struct plan){0};
 }
 
+/* No interrupt: points of experiments are stopped between points, not inside one. */
 enum status plan_make(const struct arguments *a, struct evaluation_context *context,
                       struct plan *out)
 {

@@ -32,7 +32,8 @@ enum status plan_check_given(const struct arguments *a) MUST_CHECK;
  * split_at, microbatches from the batch. STATUS_USAGE. */
 enum status plan_settle(struct arguments *a) MUST_CHECK;
 
-/* The request to an algorithm; zeros where the arguments, which must be settled, say nothing. */
+/* The request to an algorithm, for partition_run() or, as `fixed`, for auto_search(); zeros where
+ * the arguments, which must be settled, say nothing. */
 struct partition_request plan_request(const struct arguments *a);
 
 /* Name of a constraint that the plan breaks, NULL if it keeps all. */

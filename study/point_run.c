@@ -1,5 +1,5 @@
-/* Plan files: predicted with all warnings, or run in a process of their own by one of several engines.
- */
+/* Plan files: predicted with all warnings, or run in a process of their own by one of several
+ * engines. */
 #include "study/point.h"
 
 #include <stdlib.h>

@@ -60,6 +60,8 @@ static enum status check_single(const struct experiment *e)
     return STATUS_OK;
 }
 
+/* What only the whole file can show: is there exactly one source of the plan, and can the folder be
+ * called so? Options of the plan mean something to its algorithm only when a plan is made. */
 static enum status check_whole(const struct run_config *c)
 {
     const struct arguments *a = &c->make;
@@ -82,6 +84,8 @@ static enum status check_whole(const struct run_config *c)
     return STATUS_OK;
 }
 
+/* Two passes: while the file is read every setting is checked alone, so that its line is known;
+ * then all are set, from texts that live as long as *out. */
 enum status run_config_read(const char *path, struct arguments *run, struct run_config *out)
 {
     enum status st;
@@ -121,7 +125,8 @@ const char *run_config_path(const struct run_config *c, const char *name, char p
     return path;
 }
 
-/* NAME-20261121-175003, with a number when there was one in the same second; absolute. */
+/* NAME-20261121-175003 (UTC, so that folders of several machines sort by time), with a number when
+ * there was one in the same second; absolute. */
 static enum status make_directory(struct run_config *c)
 {
     char stamp[32], path[RUN_PATH], base[RUN_PATH];
@@ -226,6 +231,7 @@ static enum status put_machines(const struct run_config *c, const char *hosts)
     return put_text(c, "machines", text);
 }
 
+/* The plan that is run: made here with the provenance of this command, or a copy for the record. */
 static enum status put_plan(const struct run_config *c, const struct provenance *by, char *plan)
 {
     struct provenance seeded = *by;
@@ -239,6 +245,7 @@ static enum status put_plan(const struct run_config *c, const struct provenance 
     return st;
 }
 
+/* Whatever fails once the folder is there is written into it as the outcome. */
 enum status run_config_begin(struct run_config *c, const char *hosts, const struct provenance *by,
                              char *plan)
 {
@@ -261,6 +268,7 @@ out:
     return st;
 }
 
+/* The file "outcome" has one line. Writing it must not hide why the run failed. */
 enum status run_config_end(const struct run_config *c, enum status st)
 {
     char text[1200];
@@ -298,6 +306,7 @@ static void put_option(const struct experiment_setting *s, FILE *out)
     put_word(option, out);
 }
 
+/* The command lines that do the same, which can be copied into a shell. */
 void run_config_tell(const struct run_config *c, FILE *out)
 {
     const struct experiment_setting **setting = NULL;

@@ -1,4 +1,9 @@
-/* Settings by name: parses options of commands and keys of files into one struct of arguments. */
+/* Settings by name: parses options of commands and keys of files into one struct of arguments.
+ *
+ * A text becomes a value in set_value() only, whether it is a default, an option or a key, so
+ * that all three obey the same bounds and fail with the same words. Messages say what was found and
+ * what was expected; the caller puts the name before them as it was written: "--stages",
+ * "plan.stages". */
 #include "study/settings.h"
 
 #include <errno.h>
@@ -40,6 +45,7 @@ uint64_t settings_taker(const char *command, const char *words)
 
 /* ---- rows */
 
+/* Names repeat in the table, but no taker has two rows of one name (tests/test_settings.c). */
 const struct setting *setting_find(const char *name, uint64_t takers)
 {
     for (size_t i = 0; i < settings_table_n; i++)
@@ -125,6 +131,7 @@ static void list_words(const struct setting *s, char *text, size_t size)
         n += (size_t)snprintf(text + n, size - n, "%s%s", i ? ", " : "", name);
 }
 
+/* "there is no 'gpip'; did you mean 'gpipe'? there are sequential, gpipe, ..." */
 static enum status check_word(const struct setting *s, const char *text)
 {
     char word[64], nearest[64] = "", hint[TEXT_HINT], known[512];
@@ -191,6 +198,8 @@ enum status setting_set(const struct setting *s, const char *text, struct argume
 
 /* ---- arguments */
 
+/* Defaults are texts, parsed as if they had been given, so that they need no second representation;
+ * they do not count as given. */
 struct arguments arguments_defaults(uint64_t takers)
 {
     struct arguments a = {0};
@@ -261,6 +270,7 @@ static const struct setting *find_option(const char *argument, uint64_t takers, 
     return NULL;
 }
 
+/* One pass that keeps operands in their order; nothing behind "--" is an option. */
 enum status arguments_parse(struct arguments *a, uint64_t takers, int *argc, char **argv)
 {
     int operands = 0, i = 0;
@@ -322,6 +332,7 @@ enum status arguments_check(const struct arguments *a, uint64_t takers)
 
 /* ---- help */
 
+/* Help and default, and the names of a table where the value is one of them. */
 void setting_describe(const struct setting *s, char *text, size_t size)
 {
     char names[512];

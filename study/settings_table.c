@@ -1,4 +1,14 @@
-/* The table of settings: one row per thing that can be set, grouped by what it is about. */
+/* The table of settings: one row per thing that can be set, grouped by what it is about.
+ *
+ * To add an option --patience of `foreline run`, which is to be a key of `run --config` too: a field
+ * `double patience_s` in struct arguments, and the row
+ *
+ *     {"patience", SECONDS(patience_s), RUN_KEYS, "TIME", "3s", .help = "before a worker is asked"},
+ *
+ * The command reads in->a.patience_s; help, man page, default, key, the nearest-name hint and the
+ * refusal in every other command follow from the row. An option that means something in one way of
+ * calling a command only gets only that taker: T(RUN_REAL), say. Two commands that mean different
+ * things by one name have a row each, of the same field if type and unit are the same. */
 #include <stddef.h>
 
 #include "core/collective.h"
@@ -73,10 +83,11 @@ static const char *engine_word(size_t i)
 enum { MOST = 10000000 };
 
 const struct setting settings_table[] = {
-    /* ---- what is planned */
+    /* ---- what is planned. A model and a platform are names or files everywhere; validation takes
+     * several platforms, objectives of published tools mostly none. */
     {"model", TEXT(model), PLANS | SCORED | T(VALIDATE) | KEYS, "M", NULL,
      .help = "zoo name with overrides, or model file"},
-    {"platform", TEXT(platform), PLANS | T(PLAN_CPSC526) | T(PLAN_SCORE) | KEYS, "P", NULL,
+    {"platform", TEXT(platform), PLANS | SCORED | KEYS, "P", NULL,
      .help = "shipped name, or SimGrid XML file"},
     {"platform", LIST(platforms), T(VALIDATE), "P", NULL,
      .help = "shipped name, or SimGrid XML file of this machine; several times: all of them"},
@@ -116,24 +127,24 @@ const struct setting settings_table[] = {
      .help = "sum gradients in buckets of this size during the last backward; 0: after it"},
     {"executable", FLAG(executable), PLAN_KEYS, NULL, NULL,
      .help = "auto: only plans that foreline run can execute"},
-    {"microbatches", COUNT(microbatches), PLAN_KEYS, "N", NULL,
+    {"microbatches", COUNT(microbatches), PLAN_KEYS | OBJECTIVES, "N", NULL,
      .help = "per iteration, over all replicas (auto: searched; else 8)", .least = 1, .most = MOST},
-    {"microbatch-size", COUNT(microbatch_size), PLAN_KEYS, "N", NULL,
+    {"microbatch-size", COUNT(microbatch_size), PLAN_KEYS | OBJECTIVES, "N", NULL,
      .help = "samples per microbatch (auto: searched; else 1)", .least = 1, .most = MOST},
     {"batch", COUNT(batch), PLAN_KEYS | T(PLAN_PIPER) | T(PLAN_SCORE), "N", NULL,
      .help =
          "samples per iteration (default: microbatches x microbatch-size when both are given; else "
          "auto: 8 per device); piper: microbatches per batch",
      .least = 1, .most = MOST},
-    {"schedule", WORD(schedule), PLAN_KEYS, "NAME", NULL,
+    {"schedule", WORD(schedule), PLAN_KEYS | OBJECTIVES, "NAME", NULL,
      .help = "order of microbatches (auto: searched; else 1f1b)", .word = schedule_name},
-    {"optimizer", WORD(optimizer), PLAN_KEYS | T(VALIDATE), "adam|sgd", "adam",
+    {"optimizer", WORD(optimizer), PLAN_KEYS | OBJECTIVES | T(VALIDATE), "adam|sgd", "adam",
      .help = "state and time of the update"},
     {"finalists", COUNT(finalists), PLAN_KEYS, "N", "12",
      .help = "auto: plans that SimGrid looks at", .least = 1, .most = MOST},
     {"time-limit", SECONDS(time_limit_s), PLAN_KEYS | OBJECTIVES, "TIME", NULL,
      .help = "0: the algorithm's own (auto: 40 s for trying plans)"},
-    {"seed", COUNT(seed), PLANS | T(PLAN_CPSC526) | T(PLAN_PLACEMENT) | T(KEY_POINT), "N", "1",
+    {"seed", COUNT(seed), PLANS | OBJECTIVES | T(KEY_POINT), "N", "1",
      .help = "seed of parameters and data"},
     {"seed", COUNT(seed), VALIDATE_ON, "N", "1",
      .help = "of parameters and data, and of the order of runs"},
@@ -223,7 +234,7 @@ const struct setting settings_table[] = {
      .help =
          "what carries messages; local: ranks are threads of one process; nccl: GPU to GPU, needs "
          "--device cuda"},
-    {"collective", WORD(collective), RUN_KEYS, "NAME", "auto",
+    {"collective", WORD(collective), RUN_KEYS | EMULATIONS, "NAME", "auto",
      .help = "algorithm of the collectives that it serves, one that real runs can do; the others "
              "go around the ring, as all do with auto",
      .word = collective_name},
@@ -286,10 +297,6 @@ const struct setting settings_table[] = {
      .help = "of a plan on netns: its predicted time, or numerics on this CPU"},
     {"transport", WORD(transport), EMULATIONS, "tcp|mpi", "tcp",
      .help = "of a plan on netns: what carries messages"},
-    {"collective", WORD(collective), EMULATIONS, "NAME", "auto",
-     .help = "algorithm of the collectives that it serves, one that real runs can do; the others "
-             "go around the ring, as all do with auto",
-     .word = collective_name},
     {"slow", TEXT(slow), T(EMULATE_NETNS), "NAME=X,...", NULL,
      .help = "of a plan on netns: as in simulate"},
     {"fail", TEXT(fail), T(EMULATE_NETNS), "LINK@T,...", NULL,
@@ -367,7 +374,7 @@ const struct setting settings_table[] = {
     {"fail-above", SHARE(fail_above), VALIDATIONS, "SHARE", NULL,
      .help = "exit status 1 when SimGrid's worst error is above, such as 10%"},
 
-    /* ---- sweeps, pictures, pages */
+    /* ---- sweeps, pictures, pages: what is done with results, no part of what they depend on */
     {"list", FLAG(list), T(SWEEP_LIST), NULL, NULL, .help = "print the points, compute nothing"},
     {"export", WORD(export), T(SWEEP), "csv|tsv", NULL,
      .help = "print every point instead of the best ones"},

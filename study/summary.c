@@ -1,4 +1,7 @@
-/* Prints a measurement for people, and writes the files that a run leaves. */
+/* Prints a measurement for people, and writes the files that a run leaves.
+ *
+ * The same lines and tables for predictions and real runs, so that two outputs can be laid side by
+ * side; what only one of them knows (losses, links, folding) is left out where it is missing. */
 #include "study/summary.h"
 
 #include <stdlib.h>
@@ -35,6 +38,7 @@ static void print_wrapped(const char *head, const char *text, FILE *out)
     text_put_wrapped(out, text, INDENT, LINE);
 }
 
+/* Does it fit? The rank with the least room decides; how much the others lack is in the table. */
 static void print_memory(const struct measurement *m, FILE *out)
 {
     char lack[REPORT_VERDICT], text[REPORT_VERDICT + 16];
@@ -88,6 +92,7 @@ static void print_iteration(const struct measurement *m, FILE *out)
         print_spread(m, out);
 }
 
+/* Lines that scripts may look for: a word, and from column 13 on its value (docs/reading.md). */
 static void print_summary(const struct measurement *m, FILE *out)
 {
     char sentence[BREAKDOWN_TEXT];
@@ -194,6 +199,7 @@ static void report_times(const struct measurement *m, struct place *place, size_
     }
 }
 
+/* What the program expects a rank to hold at its fullest, by purpose. */
 static int64_t predicted_peak(const struct measured_rank *r)
 {
     return r->weight_bytes + r->gradient_bytes + r->state_bytes + r->stash_bytes + r->scratch_bytes;
@@ -270,6 +276,7 @@ static void report_calls(const struct measurement *m, FILE *out)
         fprintf(out, "... %zu more kinds: -o or --json\n", m->calls - n);
 }
 
+/* The busiest links of the platform, which the measurement has sorted. */
 static void report_links(const struct measurement *m, size_t limit, FILE *out)
 {
     size_t n = m->links < limit ? m->links : limit;
@@ -296,6 +303,7 @@ enum status summary_print(const struct measurement *m, const struct summary_rows
     return STATUS_OK;
 }
 
+/* Files before the summary: when writing fails, what is printed is the error alone. */
 enum status results_write(const struct results *r, const struct arguments *a)
 {
     if (a->output)

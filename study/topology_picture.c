@@ -41,6 +41,7 @@ out:
     return st;
 }
 
+/* For `foreline plot heatmap` and spreadsheets: n^2 numbers, so not for large platforms. */
 enum status topology_write_matrix(const struct topology *t, const char *path,
                                   const struct provenance *by)
 {

@@ -1,9 +1,18 @@
-/* topology_picture.h - a platform as a picture and as a matrix of bandwidths. */
+/* topology_picture.h - a platform as text, as a picture and as a matrix of bandwidths. */
 #ifndef STUDY_TOPOLOGY_PICTURE_H
 #define STUDY_TOPOLOGY_PICTURE_H
 
+#include <stdio.h>
+
 #include "core/provenance.h"
 #include "core/topology.h"
+
+/* Types of devices, measured rates, tiers with latency and bandwidth, groups of devices, and for
+ * small platforms which tier joins which of them.
+ *   name, summary   of the first line; summary may be ""
+ * STATUS_NOMEM. */
+enum status topology_print(const struct topology *t, const char *name, const char *summary,
+                           FILE *out) MUST_CHECK;
 
 /* The tree of what joins its devices (partition/tiers.h) as .svg, .png or .pdf, and its table. */
 enum status topology_draw(const struct topology *t, const char *output,

@@ -60,9 +60,9 @@ enum status validate_read_files(struct validation *v, const char *const *path, s
 
 /* ---- the experiment */
 
-/* The experiment that options and plan files (none: a grid of plans) of the command make. Lists have
- * commas between. STATUS_USAGE for a value that is not taken, is empty or stands in its list twice,
- * and for more than a million points. */
+/* The experiment that options and plan files (none: a grid of plans) of the command make. Lists
+ * have commas between. STATUS_USAGE for a value that is not taken, is empty or stands in its list
+ * twice, and for more than a million points. */
 enum status validate_compose(const struct arguments *a, const char *const *plan, size_t plans,
                              struct experiment *out) MUST_CHECK;
 

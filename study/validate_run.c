@@ -1,6 +1,6 @@
-/* Plans, predictions and measurements of a validation: each is a file that is made once, and is there
- * when it is complete. Predictions are made in forked workers, all of them before the first run; runs
- * one at a time, in a shuffled order. */
+/* Plans, predictions and measurements of a validation: each is a file that is made once, and is
+ * there when it is complete. Predictions are made in forked workers, all of them before the first
+ * run; runs one at a time, in a shuffled order. */
 #define _DEFAULT_SOURCE /* getloadavg */
 #include <stdlib.h>
 #include <string.h>

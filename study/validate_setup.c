@@ -132,8 +132,8 @@ out:
     return st;
 }
 
-/* Everything that predictions and measurements depend on: version, experiment, and the hashes of its
- * points, which have the contents of model, platform and plan files in them. */
+/* Everything that predictions and measurements depend on: version, experiment, and the hashes of
+ * its points, which have the contents of model, platform and plan files in them. */
 static enum status put_request(const struct validate_job *job, const struct validation *v,
                                FILE *out)
 {

@@ -98,7 +98,10 @@ static enum status warn_of_empty_calls(struct measurement *m)
     return STATUS_OK;
 }
 
-/* One line for all tiers that stay inside a node, join devices of the plan and carry nothing. */
+/* A plan that leaves NVLink idle while its neighbours talk over the network has been placed badly,
+ * or the platform's routes are not what their author meant: both are easily overlooked.
+ *
+ * One line for all tiers that stay inside a node, join devices of the plan and carry nothing. */
 static enum status warn_of_idle_links(const struct program *p, const struct topology *t,
                                       const double *tier_bytes, struct measurement *m)
 {

@@ -35,6 +35,10 @@ refuse '--batch 6 is not a multiple of --microbatches 4' $plan --batch 6 --micro
 refuse '--sequence-parallel needs' $plan --algorithm balanced --sequence-parallel
 refuse '--stages means nothing with --objective pipedream' \
     plan --model g.txt --objective pipedream --stages 2
+refuse '--schedule is of the plan that -o writes' \
+    plan --model g.txt --objective pipedream --schedule gpipe
+refuse '--platform is of the plan that -o writes' \
+    plan --model g.json --objective piper --platform laptop
 refuse '--hierarchy means nothing with --objective piper' \
     plan --model g.json --objective piper --hierarchy 2
 refuse '--json means nothing with --score' \

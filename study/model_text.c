@@ -1,0 +1,130 @@
+/* A model for people: its ops with work, memory and inputs, and their sums. */
+#include "study/model_text.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "core/units.h"
+
+/* A comma stands where a multiple of three digits follows, but not behind a sign. */
+const char *model_grouped(int64_t value, char text[MODEL_GROUPED])
+{
+    char digits[MODEL_GROUPED];
+    int n = snprintf(digits, sizeof digits, "%" PRId64, value), used = 0;
+    for (int i = 0; i < n; i++) {
+        if (i > 0 && (n - i) % 3 == 0 && digits[i - 1] != '-')
+            text[used++] = ',';
+        text[used++] = digits[i];
+    }
+    text[used] = '\0';
+    return text;
+}
+
+/* Sums over all ops; bytes and FLOP per sample, seconds of the first profile. */
+struct totals {
+    double forward_flop, backward_flop, forward_s, backward_s;
+    int64_t stash_bytes, output_bytes, parameter_bytes;
+};
+
+/* Seconds of the first profile stand for all: a file may have several, of other batch sizes. */
+static struct totals sum(const struct model *m)
+{
+    struct totals t = {0};
+    for (size_t i = 0; i < m->n; i++) {
+        t.forward_flop += m->op[i].forward_flop;
+        t.backward_flop += m->op[i].backward_flop;
+        t.stash_bytes += m->op[i].stash_bytes;
+        t.output_bytes += m->op[i].output_bytes;
+        t.parameter_bytes += m->op[i].parameter_bytes;
+        if (m->profiles > 0) {
+            t.forward_s += m->profile[0].forward_s[i];
+            t.backward_s += m->profile[0].backward_s[i];
+        }
+    }
+    return t;
+}
+
+/* A quantity with its unit, "-" for none: most ops have no parameters or keep nothing. */
+static void print_cell(enum unit unit, double value, FILE *out)
+{
+    fprintf(out, "  %12s", value == 0 ? "-" : units_of(unit, value).text);
+}
+
+/* One line of the table; `timed` chooses measured seconds in place of FLOP. */
+static void print_row(const char *name, const char *kind, int width, bool timed,
+                      const struct totals *t, FILE *out)
+{
+    fprintf(out, "%-*s  %-12.24s", width, name, kind);
+    print_cell(timed ? UNIT_SECONDS : UNIT_FLOP, timed ? t->forward_s : t->forward_flop, out);
+    print_cell(timed ? UNIT_SECONDS : UNIT_FLOP, timed ? t->backward_s : t->backward_flop, out);
+    print_cell(UNIT_BYTES, (double)t->parameter_bytes, out);
+    print_cell(UNIT_BYTES, (double)t->stash_bytes, out);
+    print_cell(UNIT_BYTES, (double)t->output_bytes, out);
+}
+
+/* The ops that an op reads, and whose weights it shares (tied embeddings). */
+static void print_inputs(const struct model *m, size_t i, FILE *out)
+{
+    const char *blank = "  ";
+    for (size_t k = m->in_start[i]; k < m->in_start[i + 1]; k++, blank = " ")
+        fprintf(out, "%s%s", blank, m->op[m->in[k]].name);
+    if (m->op[i].shares != MODEL_NO_OP)
+        fprintf(out, " (weights of %s)", m->op[m->op[i].shares].name);
+    putc('\n', out);
+}
+
+/* Name, note, counts, and what each profile was measured on. */
+static void print_header(const struct model *m, FILE *out)
+{
+    char text[MODEL_GROUPED];
+    fprintf(out, "# %s\n", m->name);
+    if (m->note)
+        fprintf(out, "# %s\n", m->note);
+    fprintf(out, "# %zu ops, %zu edges, %s parameters", m->n, m->edges,
+            model_grouped(model_parameters(m), text));
+    if (m->tokens_per_sample > 0)
+        fprintf(out, ", %g tokens per sample", m->tokens_per_sample);
+    putc('\n', out);
+    for (size_t k = 0; k < m->profiles; k++) {
+        const struct model_profile *p = &m->profile[k];
+        fprintf(out, "# times measured on %s, microbatch of %g samples",
+                *p->device ? p->device : "an unnamed device", p->samples);
+        if (p->tensor_parallel > 1)
+            fprintf(out, ", tensor-parallel degree %u", p->tensor_parallel);
+        putc('\n', out);
+    }
+}
+
+/* Models of other tools have times instead of FLOP: a table has one or the other. Names set the
+ * width of the first column, up to 40. */
+void model_print(const struct model *m, FILE *out)
+{
+    struct totals all = sum(m);
+    bool timed = all.forward_flop == 0 && m->profiles > 0;
+    int width = 5;
+    for (size_t i = 0; i < m->n; i++) {
+        int length = (int)strlen(m->op[i].name);
+        width = length > 40 ? 40 : length > width ? length : width;
+    }
+    print_header(m, out);
+    fprintf(out, "%-*s  %-12s  %12s  %12s  %12s  %12s  %12s  %s\n", width, "# op", "kind",
+            timed ? "forward_s" : "forward", timed ? "backward_s" : "backward", "parameters",
+            "stash/sample", "output", "inputs");
+    for (size_t i = 0; i < m->n; i++) {
+        const struct model_op *op = &m->op[i];
+        struct totals row = {
+            .forward_flop = op->forward_flop,
+            .backward_flop = op->backward_flop,
+            .forward_s = timed ? m->profile[0].forward_s[i] : 0,
+            .backward_s = timed ? m->profile[0].backward_s[i] : 0,
+            .parameter_bytes = op->parameter_bytes,
+            .stash_bytes = op->stash_bytes,
+            .output_bytes = op->output_bytes,
+        };
+        print_row(op->name, op->kind, width, timed, &row, out);
+        print_inputs(m, i, out);
+    }
+    print_row("# all", "", width, timed, &all, out);
+    putc('\n', out);
+}

@@ -1,0 +1,19 @@
+/* model_text.h - a model as a table. */
+#ifndef STUDY_MODEL_TEXT_H
+#define STUDY_MODEL_TEXT_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/model.h"
+
+/* A row per op, in the model's order, and one for all: forward and backward FLOP per sample, or the
+ * seconds of the first profile where the model has times only; bytes of parameters, of what is kept
+ * for the backward (per sample), of the output; the inputs. */
+void model_print(const struct model *m, FILE *out);
+
+/* 124439808 -> "124,439,808". Returns `text`. */
+enum { MODEL_GROUPED = 32 };
+const char *model_grouped(int64_t value, char text[MODEL_GROUPED]);
+
+#endif
