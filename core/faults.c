@@ -57,6 +57,7 @@ static bool split(enum fault_kind kind, char *part, struct fault *f)
     return f->name[0] != '\0';
 }
 
+/* Add one part of the list, text[n]. */
 static enum status add_one(struct faults *out, enum fault_kind kind, const char *text, size_t n)
 {
     char part[PART], copy[PART];
@@ -90,6 +91,7 @@ out:
     return st;
 }
 
+/* Sort the parts into two lists by their prefix, and read the one for links. */
 enum status faults_take_slow(struct faults *out, const char *list, char **rest)
 {
     enum status st;

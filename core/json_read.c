@@ -28,6 +28,7 @@ static const char *skip_string(const char *p)
     return *p ? p + 1 : p;
 }
 
+/* Past a value of valid JSON: to the matching bracket, or the end of a number or word. */
 static const char *skip_value(const char *p)
 {
     if (*p == '"')
@@ -72,6 +73,8 @@ static const char *enter(const char *container, const char *key, size_t index)
     return container;
 }
 
+/* Where the value stands in the text: found by walking from the root again, since jansson keeps no
+ * positions. Only errors pay for it. */
 static const char *locate(const struct json_at *at)
 {
     if (!at->parent)
@@ -79,6 +82,7 @@ static const char *locate(const struct json_at *at)
     return enter(locate(at->parent), at->key, at->index);
 }
 
+/* "stages[2].devices[0]", "" for the root. */
 static void describe(const struct json_at *at, char where[WHERE_TEXT])
 {
     if (!at->parent) {
@@ -344,6 +348,7 @@ void json_names_sort(struct json_name *names, size_t n)
     qsort(names, n, sizeof *names, by_name);
 }
 
+/* Binary search; the names are sorted. */
 enum status json_get_name(const struct json_at *at, const char *what, const struct json_name *names,
                           size_t n, uint32_t *out)
 {

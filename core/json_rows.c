@@ -58,6 +58,7 @@ static enum status read_list(const struct json_at *at, const struct json_row *r,
     return STATUS_OK;
 }
 
+/* By key, not by cursor: the message names the key. */
 static enum status read_choice(const struct json_at *object, const struct json_row *r,
                                uint32_t *out)
 {
@@ -67,6 +68,7 @@ static enum status read_choice(const struct json_at *object, const struct json_r
     return st;
 }
 
+/* One member of a known kind; the cursor is on a value that is there. */
 static enum status read_member(const struct json_at *object, const struct json_at *at,
                                const struct json_row *r, void *into)
 {
@@ -134,6 +136,7 @@ static void write_list(struct json_writer *w, const struct json_row *r, const ch
     json_close(w);
 }
 
+/* May a FIELD_SPARE be left out? */
 static bool is_empty(const struct json_row *r, const void *from)
 {
     const void *at = const_member(from, r->offset);

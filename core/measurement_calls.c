@@ -59,6 +59,8 @@ static double collective_seconds(const struct program *p, const struct timeline 
     return fmax(0, end - start);
 }
 
+/* The row of invocations alike to `wanted`, found or added; *last is tried first, since
+ * neighbours in a program are often alike. */
 static enum status row_for(struct measurement *m, const struct measured_call *wanted, size_t *last)
 {
     if (*last < m->calls && measured_calls_alike(&m->call[*last], wanted))

@@ -107,6 +107,7 @@ static const struct json_row call_rows[] = {
 
 /* ---- the whole */
 
+/* Whether the iteration was simulated in part and extended. */
 static void write_folded(struct json_writer *w, const void *from)
 {
     const struct measurement *m = from;
@@ -121,6 +122,7 @@ static void write_fits(struct json_writer *w, const void *from)
         json_put_bool(w, "fits", measurement_overfull(m) == 0);
 }
 
+/* For people and other programs; what is read back follows from the ranks. */
 static void write_breakdown(struct json_writer *w, const void *from)
 {
     struct breakdown b = breakdown_of(from);

@@ -34,6 +34,7 @@ out:
     return st;
 }
 
+/* Numbers of an op: finite, not negative, small enough for sums over 65,536 of them. */
 static enum status check_op(const struct model *m, size_t i, const char *path)
 {
     const struct model_op *o = &m->op[i];
@@ -96,6 +97,7 @@ static void permute_reals(double *value, const uint32_t *position, size_t n, dou
         memcpy(value, room, n * sizeof *value);
 }
 
+/* Move ops and times to their positions; indices of owners follow. */
 static enum status permute(struct model *m, const uint32_t *position)
 {
     enum status st;
@@ -149,6 +151,8 @@ out:
 
 /* ---- CSR */
 
+/* Producers of each op in the order of its arguments, consumers ascending; an edge that stands
+ * twice shows as equal neighbours among the consumers. */
 static enum status link_edges(struct model *m, const struct model_edge *edge, size_t edges,
                               const char *path)
 {

@@ -27,6 +27,7 @@ static const char *const tensor_names[TENSOR_KINDS] = {
 
 /* ---- reading */
 
+/* Attributes count as they are read, so that model_free() finds those that were. */
 static enum status read_attributes(const struct json_at *op, void *into)
 {
     struct model_op *o = into;
@@ -120,6 +121,7 @@ static enum status read_edges(const struct json_at *ops, const struct json_name 
     return STATUS_OK;
 }
 
+/* One time for every op of the model, or nothing where that is allowed. */
 static enum status read_times(const struct json_at *profile, const char *key, size_t n,
                               bool optional, double **out)
 {
@@ -192,6 +194,9 @@ static enum status read_shares(const struct json_at *ops, const struct json_name
     return STATUS_OK;
 }
 
+/* Steps: (1) ops with all fields but names of other ops; (2) an index of their names; (3) owners
+ * of shared parameters and edges by that index; (4) profiles; (5) topological order and the
+ * contract of models, in model_finish(). */
 static enum status parse(const struct json_document *d, struct model *m)
 {
     enum status st;

@@ -51,6 +51,7 @@ out:
     return st;
 }
 
+/* Binary search among the sorted ids. */
 size_t nodes_find(const struct nodes *g, int64_t id)
 {
     size_t low = 0, high = g->n;
@@ -64,6 +65,7 @@ size_t nodes_find(const struct nodes *g, int64_t id)
     return low < g->n && g->id[g->by_id[low]] == id ? g->by_id[low] : g->n;
 }
 
+/* An end of an edge: its id becomes the index of a node. */
 static enum status read_end(const struct nodes *g, const struct json_at *edge, const char *key,
                             uint32_t *out)
 {
@@ -151,6 +153,7 @@ static enum status make_name(const struct named *x, bool repeated, struct arena 
     return STATUS_OK;
 }
 
+/* Sorted by name, nodes of one name stand side by side: these get their id behind it. */
 enum status nodes_name(struct nodes *g, char ***out)
 {
     enum status st;
@@ -226,6 +229,8 @@ static enum status read_latency(const struct json_at *node, struct nodes_latency
     return STATUS_OK;
 }
 
+/* Nodes without a colour are numbered first, in the order of the file, then the colours
+ * ascending. */
 enum status nodes_read_latencies(const struct nodes *g, struct nodes_latency *latency,
                                  size_t *colours)
 {

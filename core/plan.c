@@ -38,6 +38,7 @@ void plan_free(struct plan *p)
     *p = (struct plan){0};
 }
 
+/* The copy owns all of its memory; while it is built, `c` has only what is its own. */
 enum status plan_copy(const struct plan *p, struct plan *out)
 {
     enum status st;
@@ -95,6 +96,7 @@ static enum status check_ops(const struct plan *p, const struct model *m, uint32
     return STATUS_OK;
 }
 
+/* Stages whose first device is the same are on the same devices: they take turns there. */
 uint32_t plan_teams(const struct plan *p, uint32_t *team_of)
 {
     uint32_t teams = 0;
@@ -107,6 +109,7 @@ uint32_t plan_teams(const struct plan *p, uint32_t *team_of)
     return teams;
 }
 
+/* Replicas, shards and experts of every stage against its devices and the microbatches. */
 static enum status check_counts(const struct plan *p)
 {
     for (uint32_t s = 0; s < p->stages; s++) {
@@ -165,6 +168,7 @@ static enum status check_devices(const struct plan *p, const struct topology *t,
     return STATUS_OK;
 }
 
+/* Can the schedule do with stages that share devices? */
 static enum status check_schedule(const struct plan *p, uint32_t teams)
 {
     const struct schedule *schedule;

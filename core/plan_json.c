@@ -14,6 +14,7 @@
 const char plan_format[] = "foreline-plan";
 enum { MAX_MICROBATCHES = 10000000, MAX_REPLICAS = 1000000 };
 
+/* Both or neither: *model is set last. */
 enum status plan_references(const struct json_document *d, char **model, char **platform)
 {
     enum status st;
@@ -50,6 +51,7 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* What names in the file stand for. */
 struct names {
     size_t ops, devices;
     struct json_name *op, *device; /* sorted */

@@ -42,6 +42,7 @@ static uint32_t node_of(const struct topology *t, const bool *inside, const uint
     return nodes;
 }
 
+/* One pass over the devices, with the first device of every node found so far. */
 enum status topology_find_nodes(struct topology *t)
 {
     enum status st;

@@ -55,6 +55,7 @@ static void write_devices(struct json_writer *w, const void *from)
     json_close(w);
 }
 
+/* A row of tier numbers per sender, the diagonal 0. */
 static void put_matrix(struct json_writer *w, const struct topology *t)
 {
     json_open_array(w, "between", false);
@@ -67,6 +68,7 @@ static void put_matrix(struct json_writer *w, const struct topology *t)
     json_close(w);
 }
 
+/* Squares level by level, the finest first; see topology_map.h. */
 static void put_map(struct json_writer *w, const struct topology_map *map)
 {
     json_open_object(w, "between", false);

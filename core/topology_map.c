@@ -82,6 +82,7 @@ static uint32_t *find_slot(const struct pool *p, const uint32_t *square)
     }
 }
 
+/* Twice the room; all squares are put into the larger table again. */
 static enum status pool_grow(struct pool *p)
 {
     struct pool larger = {.n = p->n, .room = p->room ? 2 * p->room : FIRST_ROOM};
@@ -208,6 +209,7 @@ static void simplify(struct topology_map *map)
         topology_map_free(map);
 }
 
+/* Cuts what stripes are not full, from below, and takes the squares out of the pools. */
 enum status topology_map_finish(struct topology_map_builder *b, struct topology_map *out)
 {
     enum status st = STATUS_OK;
@@ -338,6 +340,8 @@ static void tally_part(struct tally *t, unsigned level, uint32_t square, size_t 
         }
 }
 
+/* From the top down: how often each square occurs as a whole, then each number in the squares. What
+ * hangs over the edge is counted entry by entry, and the diagonal is taken out at the end. */
 enum status topology_map_count(const struct topology_map *map, size_t n, size_t numbers,
                                uint64_t *pairs)
 {

@@ -74,6 +74,7 @@ static void print_node(const struct model_op *op, const struct model_profile *p,
     fputc('\n', f);
 }
 
+/* Nodes first, then edges: the importer wants the ends of an edge above it. */
 enum status model_export_pipedream(const struct model *m, size_t profile, const char *path)
 {
     enum status st;

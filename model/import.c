@@ -29,6 +29,7 @@ enum status import_check_options(const struct import_options *o)
                      o->minibatch_size);
 }
 
+/* Does the text begin, after blanks, with an object? */
 static bool is_json(const char *text, size_t length)
 {
     size_t blank = 0;
@@ -53,6 +54,7 @@ static enum status import_text(const char *path, const char *text, size_t length
     return unknown_format(path);
 }
 
+/* A "format" is foreline's own; other JSON goes to the first importer that recognises it. */
 static enum status import_json(const struct json_document *d, const struct import_options *o,
                                struct model *out)
 {
@@ -66,6 +68,7 @@ static enum status import_json(const struct json_document *d, const struct impor
     return unknown_format(d->path);
 }
 
+/* Text formats look at the bytes, JSON formats at the parsed document. */
 enum status model_import(const char *path, const struct import_options *o, struct model *out)
 {
     enum status st = STATUS_OK;

@@ -57,7 +57,8 @@ static enum status unknown_model(const char *spec)
     return error_set(STATUS_INVALID, "no model '%.*s'; known: %s", shown(length), spec, list);
 }
 
-/* Parse "key=value" of `length` characters into value[] and note it in seen[]. */
+/* Parse "key=value" of `length` characters into value[] and note it in seen[]. The value has to
+ * be a plain whole number: no sign, no blanks, nothing behind it. */
 static enum status set_parameter(const struct zoo_entry *e, const char *text, size_t length,
                                  int64_t *value, bool *seen)
 {
@@ -110,6 +111,7 @@ static enum status parse(const struct zoo_entry *e, const char *spec, int64_t *v
     return STATUS_OK;
 }
 
+/* The model is called by the whole specification, so that it can be built again from its name. */
 enum status zoo_build(const char *spec, struct model *out)
 {
     enum status st = STATUS_OK;

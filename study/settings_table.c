@@ -217,7 +217,7 @@ const struct setting settings_table[] = {
     {"collective", WORD(collective), RUN_KEYS, "NAME", "auto",
      .help = "algorithm of the collectives that it serves, one that real runs can do; the others "
              "go around the ring, as all do with auto",
-     .word = collective_word},
+     .word = collective_name},
     {"hosts", TEXT(hosts), RUN_KEYS, "FILE", NULL,
      .help = "mpi: mpirun's hostfile (default: this machine)"},
     {"launcher", TEXT(launcher), RUN_KEYS, "WORDS", NULL,
@@ -280,7 +280,7 @@ const struct setting settings_table[] = {
     {"collective", WORD(collective), EMULATIONS, "NAME", "auto",
      .help = "algorithm of the collectives that it serves, one that real runs can do; the others "
              "go around the ring, as all do with auto",
-     .word = collective_word},
+     .word = collective_name},
     {"slow", TEXT(slow), T(EMULATE_NETNS), "NAME=X,...", NULL,
      .help = "of a plan on netns: as in simulate"},
     {"fail", TEXT(fail), T(EMULATE_NETNS), "LINK@T,...", NULL,
