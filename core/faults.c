@@ -14,6 +14,7 @@
 enum { PART = 256 };
 static const char link_prefix[] = "link:";
 
+/* What a part of a list should look like. */
 static enum status malformed(enum fault_kind kind, const char *part)
 {
     static const char *const form[] = {[FAULT_FAIL] = "LINK@TIME such as spine@0.1s",

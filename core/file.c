@@ -140,6 +140,7 @@ enum status file_commit(struct file_out *out)
     return st;
 }
 
+/* Standard output cannot be taken back. */
 void file_discard(struct file_out *out)
 {
     if (out->stream && out->temporary) {

@@ -15,6 +15,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* Names are compared as neighbours in sorted order. */
 static enum status check_names(const struct model *m, const char *path)
 {
     enum status st;
@@ -55,6 +56,7 @@ static enum status check_op(const struct model *m, size_t i, const char *path)
     return STATUS_OK;
 }
 
+/* Times are finite and not negative, for a positive number of samples. */
 static enum status check_profile(const struct model *m, const struct model_profile *p,
                                  const char *path)
 {
@@ -177,6 +179,8 @@ static enum status link_edges(struct model *m, const struct model_edge *edge, si
     return STATUS_OK;
 }
 
+/* Steps: (1) the contract of ops and profiles; (2) the topological order, of ops and edges; (3)
+ * CSR of producers and consumers; (4) owners of shared parameters stand before their borrowers. */
 enum status model_finish(struct model *m, const struct model_edge *edge, size_t edges,
                          const char *path)
 {

@@ -141,6 +141,7 @@ static const struct json_row profile_rows[] = {
     {0},
 };
 
+/* A profile counts as it is begun, so that model_free() finds what it holds. */
 static enum status read_profiles(const struct json_at *root, struct model *m)
 {
     struct json_at at;
@@ -181,7 +182,7 @@ static enum status read_ops(const struct json_at *ops, size_t n, struct model *m
     return STATUS_OK;
 }
 
-/* Owners of shared parameters, which may stand anywhere in the file. */
+/* Owners of shared parameters, which may stand anywhere in the file: hence a second pass. */
 static enum status read_shares(const struct json_at *ops, const struct json_name *index,
                                struct model *m)
 {
@@ -252,6 +253,7 @@ out:
 
 /* ---- writing */
 
+/* Fields in the order of the format: names, inputs, work, sharing, memory. */
 static void put_op(struct json_writer *w, const struct model *m, size_t i)
 {
     const struct model_op *o = &m->op[i];

@@ -27,6 +27,7 @@ static int compare_numbered(const void *a, const void *b)
     return (x->node > y->node) - (x->node < y->node);
 }
 
+/* Sorted by id, two nodes of one id are neighbours. */
 static enum status read_ids(struct nodes *g)
 {
     enum status st;
@@ -183,6 +184,7 @@ out:
     return st;
 }
 
+/* By Kahn's order; the message names one edge of the cycle. */
 enum status nodes_check_acyclic(const struct nodes *g, char *const *name)
 {
     size_t cyclic;
@@ -259,6 +261,7 @@ out:
     return st;
 }
 
+/* strtol() alone would take blanks and signs. */
 enum status nodes_degree(const struct json_at *list, uint32_t max, uint32_t *out)
 {
     char *end;

@@ -17,6 +17,8 @@ const char *const plan_recompute_names[RECOMPUTE_KINDS] = {
     [RECOMPUTE_FULL] = "full",
 };
 
+/* Selective recomputation makes an op again when that frees at least as much as its output
+ * takes. */
 bool plan_remakes(enum plan_recompute recompute, const struct model_op *o)
 {
     return recompute == RECOMPUTE_FULL ||
@@ -130,6 +132,7 @@ static enum status check_counts(const struct plan *p)
     return STATUS_OK;
 }
 
+/* The same devices in the same roles. */
 static bool same_devices(const struct plan_stage *a, const struct plan_stage *b)
 {
     return a->replicas == b->replicas && a->tensor_parallel == b->tensor_parallel &&
@@ -188,6 +191,7 @@ static enum status check_schedule(const struct plan *p, uint32_t teams)
     return STATUS_OK;
 }
 
+/* In the order of dependence: ops, then counts, then devices, whose teams the schedule needs. */
 enum status plan_check(const struct plan *p, const struct model *m, const struct topology *t)
 {
     enum status st;

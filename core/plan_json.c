@@ -75,6 +75,8 @@ static enum status read_recompute(const struct json_at *stage, void *into)
     return STATUS_OK;
 }
 
+/* Selective by its name; the other two as a truth value, as files had it before there were
+ * three. */
 static void write_recompute(struct json_writer *w, const void *from)
 {
     const struct plan_stage *s = from;
@@ -94,6 +96,7 @@ static const struct json_row stage_rows[] = {
 };
 #undef STAGE
 
+/* Ops of a stage may stand in any order in the file; devices keep theirs. */
 static enum status read_stage(const struct json_at *at, const struct names *names,
                               struct plan_stage *s)
 {
@@ -132,6 +135,7 @@ static const struct json_row head_rows[] = {
 };
 #undef PLAN
 
+/* Sorted once per file: plans name every op. */
 static enum status index_names(const struct model *m, const struct topology *t, struct names *n)
 {
     PASS(ARRAY_NEW(n->op, m->n));
@@ -147,6 +151,8 @@ static enum status index_names(const struct model *m, const struct topology *t, 
     return STATUS_OK;
 }
 
+/* Steps: (1) names of ops and devices, sorted; (2) the head; (3) stages; (4) the contract of plans,
+ * whose messages are given the place of the stages in the file. */
 enum status plan_read(const struct json_document *d, const struct model *m,
                       const struct topology *t, struct plan *out)
 {

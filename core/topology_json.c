@@ -42,6 +42,7 @@ static const struct json_row tier_rows[] = {
     {0},
 };
 
+/* Devices keep their names and types in two arrays. */
 static void write_devices(struct json_writer *w, const void *from)
 {
     const struct topology *t = from;
@@ -88,6 +89,7 @@ static void put_map(struct json_writer *w, const struct topology_map *map)
     json_close(w);
 }
 
+/* A matrix for as many devices as people look at, squares above. */
 static void write_between(struct json_writer *w, const void *from)
 {
     const struct topology *t = from;

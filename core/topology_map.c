@@ -58,6 +58,7 @@ static void pool_free(struct pool *p)
     *p = (struct pool){0};
 }
 
+/* 64 bits at a time, multiplied and folded. */
 static size_t hash(const uint32_t *cell)
 {
     uint64_t h = 0;
@@ -186,6 +187,7 @@ static enum status cut_stripe(struct topology_map_builder *b, unsigned level)
     return STATUS_OK;
 }
 
+/* The sixteenth row of a stripe makes squares of it. */
 enum status topology_map_row(struct topology_map_builder *b, const uint32_t *row)
 {
     assert(b->rows < b->n);
@@ -238,6 +240,7 @@ out:
     return st;
 }
 
+/* For tests and small platforms: asks for every pair. */
 enum status topology_map_build(size_t n,
                                uint32_t (*tier)(const void *argument, uint32_t from, uint32_t to),
                                const void *argument, struct topology_map *out)
@@ -371,6 +374,7 @@ out:
     return st;
 }
 
+/* Whatever the map says, look-ups stay inside its arrays then. */
 bool topology_map_is_sound(const struct topology_map *map, size_t n, size_t numbers)
 {
     if (map->levels == 0)

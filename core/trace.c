@@ -97,6 +97,7 @@ static void put_op(struct json_writer *w, const struct program *p, const struct 
     }
 }
 
+/* A process per rank with a thread per kind of op, named first, then all ops of the rank. */
 enum status trace_write(const struct program *p, const struct timeline *t, const char *path,
                         const struct provenance *by)
 {

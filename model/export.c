@@ -1,3 +1,4 @@
+/* Writes models as PipeDream's graph.txt. */
 #include "model/export.h"
 
 #include <inttypes.h>
@@ -9,6 +10,7 @@
 #include "core/file.h"
 #include "model/pipedream_text.h"
 
+/* Printable ASCII only, as the importer wants it. */
 static bool is_printable(const char *text)
 {
     for (; *text; text++)

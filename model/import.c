@@ -21,6 +21,7 @@ const char *importer_name(size_t i)
     return importers[i]->name;
 }
 
+/* Profiles count per minibatch; sizes are divided by it. */
 enum status import_check_options(const struct import_options *o)
 {
     if (o->minibatch_size >= 1 && isfinite(o->minibatch_size))

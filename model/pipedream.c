@@ -172,6 +172,7 @@ static void add_op(struct graph *g, const struct pipedream_node *node, bool is_i
                  });
 }
 
+/* In seconds; inputs load data and take no time, as in PipeDream's planner. */
 static enum status add_profile(struct graph *g, const struct pipedream_text *t,
                                const bool *is_input, const struct import_options *o)
 {

@@ -131,6 +131,7 @@ static enum status parse_fields(const struct line *l, struct slice fields,
     return STATUS_OK;
 }
 
+/* Names have no blanks: the grammar separates by them. */
 static enum status check_id(const struct line *l, struct slice id)
 {
     if (id.length == 0 || id.length > SLICE_LIMIT || memchr(id.text, ' ', id.length))
@@ -218,6 +219,7 @@ static enum status add_edge(const struct line *l, struct slice text, struct pipe
     return st == STATUS_OK ? parse_edge(l, text, &t->edge[t->edges++]) : st;
 }
 
+/* Other bytes would end up in names and messages. */
 static enum status check_characters(const struct line *l, struct slice text)
 {
     for (size_t i = 0; i < text.length; i++) {

@@ -95,6 +95,7 @@ static enum status set_parameter(const struct zoo_entry *e, const char *text, si
     return STATUS_OK;
 }
 
+/* Defaults first, then what the specification says, each key once. */
 static enum status parse(const struct zoo_entry *e, const char *spec, int64_t *value)
 {
     bool seen[ZOO_PARAMETERS] = {false};

@@ -55,6 +55,7 @@ struct shape {
     bool flash;
 };
 
+/* What no single parameter's range can say. */
 static enum status check_shape(const struct shape *s)
 {
     if (s->hidden % s->heads != 0)
@@ -113,6 +114,7 @@ static uint32_t feed_forward(struct graph *g, uint32_t x, const struct shape *s)
     return dense(g, "mlp.proj", x, s, EXPANSION * s->hidden, s->hidden, TENSOR_ROW);
 }
 
+/* Layer norm over the channels of the residual stream. */
 static uint32_t norm(struct graph *g, const char *name, uint32_t x, const struct shape *s)
 {
     return layer_norm(g, name, x, s->tokens, s->hidden);
@@ -219,6 +221,7 @@ static uint32_t encoder(struct graph *g, uint32_t x, const struct shape *s,
     return x;
 }
 
+/* The part of the hyper-parameters that models with and without experts share. */
 static struct shape plain_shape(const int64_t *value)
 {
     return (struct shape){.layers = value[EXPERTS_LAYERS],
