@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* At least one element, so that success is never NULL. */
 void *array_new(size_t n, size_t size)
 {
     void *array = calloc(n ? n : 1, size);
@@ -21,6 +22,8 @@ void *array_copy(const void *from, size_t n, size_t size)
     return array;
 }
 
+/* The capacity is n, a power of two or 0, and doubles; what is new is zeroed. The pointer is
+ * written through memcpy(), since its type is not known here. */
 enum status array_grow(void *array, size_t n, size_t size, void *address)
 {
     size_t capacity = n ? 2 * n : 1;
@@ -35,6 +38,7 @@ enum status array_grow(void *array, size_t n, size_t size, void *address)
 
 enum { ARENA_BLOCK = 4096 };
 
+/* Blocks are chained from the last to the first; only the last one has room to give. */
 struct arena_block {
     struct arena_block *before;
     size_t used, room; /* of what follows the header */
@@ -55,6 +59,7 @@ static struct arena_block *block_with_room(struct arena *a, size_t bytes)
     return b;
 }
 
+/* Sizes are rounded up to what any type can be aligned to. */
 void *arena_new(struct arena *a, size_t n, size_t size)
 {
     const size_t grain = sizeof(max_align_t);

@@ -32,6 +32,7 @@ double breakdown_sum(const struct breakdown *b)
     return b->compute_s + b->optimizer_s + exposed(b) + b->bubble_s;
 }
 
+/* What would shorten the exposed communication of each purpose. */
 static const char *const communication_help[OP_PURPOSES] = {
     [FOR_PIPELINE] = "cuts where tensors are smaller, or neighbouring stages on faster links",
     [FOR_DATA] = "buckets that overlap the backward pass, more microbatches per iteration, or "
@@ -59,6 +60,7 @@ static uint32_t stages(const struct measurement *m)
     return most + 1;
 }
 
+/* Ranks compute most of the time: one of them more than the others, or all alike. */
 static void blame_compute(const struct measurement *m, double mean_s, char *text)
 {
     const struct measured_rank *most = &m->rank[busiest(m)];
@@ -77,6 +79,7 @@ static void blame_compute(const struct measurement *m, double mean_s, char *text
                  m->hfu > m->mfu ? ", less recomputation or" : " or");
 }
 
+/* Ranks wait for traffic: name its purpose and the busiest link. */
 static void blame_communication(const struct measurement *m, const struct breakdown *b, char *text)
 {
     size_t worst = 0;
@@ -92,6 +95,7 @@ static void blame_communication(const struct measurement *m, const struct breakd
              communication_help[worst]);
 }
 
+/* Ranks have nothing to do: a pipeline that is filled and drained, or one slow rank. */
 static void blame_bubble(const struct measurement *m, const struct breakdown *b, char *text)
 {
     uint32_t n = stages(m);
@@ -109,6 +113,9 @@ static void blame_bubble(const struct measurement *m, const struct breakdown *b,
                  "help");
 }
 
+/* The order of the questions: (1) do waits and unevenness matter at all; (2) is it communication,
+ * which has to be clearly more than what an even spread of work would save; (3) is it one rank that
+ * has more to do; (4) else it is the bubble. */
 const char *breakdown_bottleneck(const struct measurement *m, char text[BREAKDOWN_TEXT])
 {
     static const double worth_naming = 0.2;

@@ -17,6 +17,7 @@ struct replay {
     struct ready ready;
 };
 
+/* Has the rank passed all of its ops? */
 static bool finished(const struct replay *s, uint32_t rank)
 {
     return s->at[rank] == s->p->op_start[rank + 1];
@@ -42,8 +43,8 @@ static bool pass_collective(struct replay *s, uint32_t rank, const struct progra
     return true;
 }
 
-/* As far as the rank can go: compute ops pass, a message passes when the other side stands at its
- * end, a collective when all members stand there. */
+/* Pass the ops of a rank up to one that waits for another rank. A message is passed by both
+ * sides at once, by whichever comes second. */
 static void advance(struct replay *s, uint32_t rank)
 {
     const struct program *p = s->p;
@@ -76,7 +77,8 @@ static uint32_t waits_for(const struct replay *s, uint32_t rank)
     return rank;
 }
 
-/* Follow who waits for whom until a rank comes up again: the cycle, named from there. */
+/* Names the circle of waiting ranks that `start` is on or leads to: after as many steps as there
+ * are ranks, the walk is on the circle. */
 static enum status deadlock(const struct replay *s, uint32_t start)
 {
     char text[800] = "", label[OP_LABEL];
@@ -106,8 +108,10 @@ static enum status deadlock(const struct replay *s, uint32_t start)
     return error_set(STATUS_INVALID, "deadlock: %s", text);
 }
 
-/* Let every rank run its list as far as it can, and again when another rank has moved it on: what is
- * left then waits in a circle. */
+/* Runs every list as far as it can, and again when another rank has moved it on. Steps: (1) all
+ * ranks are ready; (2) take a ready rank and advance it to its first op that has to wait; ranks
+ * that this lets pass become ready; (3) when no rank is ready, those that have not ended wait
+ * for each other. Every op is passed once: O(ops + members of the collectives). */
 static enum status replay(const struct program *p)
 {
     enum status st;

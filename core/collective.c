@@ -110,6 +110,8 @@ struct ports {
 };
 static const uint32_t NONE = UINT32_MAX;
 
+/* Lists for all ports, empty; room for one load per flow and port, or per tier, whichever is
+ * less. */
 static enum status ports_open(const struct collective_group *g, size_t flows, uint32_t nics,
                               struct ports *p)
 {
@@ -145,6 +147,9 @@ static double pass(struct ports *p, size_t end, double bandwidth_Bps, double sec
     return p->load[at].seconds += seconds;
 }
 
+/* Seconds of a phase: those of its busiest port, over the ports of members in both directions
+ * and, where a node shares its network interfaces, those of nodes. A flow alone is part of what
+ * its ports carry, so it needs no look of its own. */
 static double transfer_seconds(const struct collective_group *g, const struct collective_shape *s,
                                const struct collective_phase *phase, struct ports *p)
 {
@@ -168,6 +173,8 @@ static double transfer_seconds(const struct collective_group *g, const struct co
     return worst;
 }
 
+/* The closed form of a shape: phases follow one another, each takes its latency and its
+ * transfer. */
 static enum status close_shape(const struct collective_group *g, uint32_t nics,
                                struct collective_shape *s)
 {

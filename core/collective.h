@@ -90,8 +90,9 @@ struct collective_options {
                               or enters a node shares them. 0: one ring, a way for every member */
 };
 
-/* A way to do collectives: a file core/collective/NAME.c that defines collective_NAME, and a line of
- * core/collective/algorithms.def. `shape` needs n >= 2, bytes > 0 and 1 <= channels <= the smallest node
+/* A way to do collectives: core/collective/NAME.c defines collective_NAME, and algorithms.def there
+ * has a line for it.
+ * `shape` needs n >= 2, bytes > 0 and 1 <= channels <= the smallest node
  * (rings or tree pairs side by side); it fills phases (latency_s, flows) but neither transfer_s nor
  * seconds. */
 struct collective_algorithm {

@@ -12,6 +12,9 @@
 
 /* ---- statistics */
 
+/* Tau-b: pairs that are ordered alike minus those ordered differently, over the geometric mean
+ * of the pairs that are not tied in x and in y. O(n^2).
+ * Source: Kendall, Biometrika 33 (1945) 239-251. */
 double kendall_tau(const double *x, const double *y, size_t n)
 {
     double balance = 0, ordered_x = 0, ordered_y = 0; /* pairs */
@@ -28,6 +31,7 @@ double kendall_tau(const double *x, const double *y, size_t n)
     return balance / sqrt(ordered_x * ordered_y);
 }
 
+/* What is lost by running the plan that is predicted to be fastest, as a share of the best one. */
 double regret(const double *predicted, const double *measured, size_t n)
 {
     size_t chosen = 0, best = 0;
@@ -38,6 +42,7 @@ double regret(const double *predicted, const double *measured, size_t n)
     return measured[chosen] / measured[best] - 1;
 }
 
+/* Errors and ranking of all plans of a comparison; ranking needs COMPARE_RANKED plans. */
 static enum status summarise(struct comparison *c)
 {
     size_t n = c->plans;

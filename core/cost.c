@@ -46,6 +46,7 @@ struct cost_part cost_part(const struct model_op *op, const struct cost_split *s
     return part;
 }
 
+/* The measured rate called "KIND.PHASE"; NULL when the device has none. */
 static const struct topology_rate *find_rate(const struct device_type *type, const char *kind,
                                              const char *phase)
 {
@@ -73,6 +74,7 @@ static double rated(const struct topology_rate *r, double flop, bool *outside)
     return flop / (r->flops[i] + x * (r->flops[i + 1] - r->flops[i]));
 }
 
+/* Seconds of one phase of an op: by the measured rate if there is one, else by the roofline. */
 static double phase_cost(const struct device_type *type, const struct model_op *op,
                          const char *phase, double flop, double bytes, bool *outside)
 {
@@ -84,6 +86,7 @@ static double phase_cost(const struct device_type *type, const struct model_op *
     return type->launch_s + fmax(flop / type->flops, bytes / type->memory_Bps);
 }
 
+/* Is a profile for this type of device, or for any, and for this degree? */
 static bool profile_matches(const struct model_profile *p, const struct device_type *type,
                             uint32_t tensor_parallel)
 {

@@ -16,6 +16,7 @@ void digest_bytes(const void *data, size_t length, uint8_t digest[DIGEST])
     sha256_digest(&context, DIGEST, digest);
 }
 
+/* Two lower-case digits per byte. */
 void digest_hex(const void *data, size_t length, char hex[DIGEST_HEX])
 {
     uint8_t digest[DIGEST];

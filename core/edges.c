@@ -51,6 +51,9 @@ static size_t find_cycle(size_t n, const struct model_edge *edge, size_t edges,
     return via[at];
 }
 
+/* Steps: (1) count the producers of every node; (2) put those without any on a stack, the lowest
+ * on top; (3) take the top, place it, and push the consumers that waited for nothing else; (4)
+ * nodes that were never taken lie on or behind a cycle. */
 enum status edges_order(size_t n, const struct model_edge *edge, size_t edges, uint32_t *position,
                         size_t *cyclic)
 {
@@ -114,6 +117,7 @@ static enum status walk_open(size_t n, const struct model_edge *edge, size_t edg
     return STATUS_OK;
 }
 
+/* Discover v: it becomes the end of the path and a member of an open component. */
 static void enter(struct walk *w, uint32_t v)
 {
     w->number[v] = w->low[v] = ++w->numbers;
@@ -141,6 +145,8 @@ static void leave(struct walk *w, uint32_t v, uint32_t *component, size_t *count
     }
 }
 
+/* Depth first with an explicit path. low[v] is the least number reachable from v over edges into
+ * the open components; a node that reaches nothing older than itself closes its component. */
 enum status edges_components(size_t n, const struct model_edge *edge, size_t edges,
                              uint32_t *component, size_t *count)
 {

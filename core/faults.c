@@ -14,6 +14,7 @@
 enum { PART = 256 };
 static const char link_prefix[] = "link:";
 
+/* What a part of a list should look like. */
 static enum status malformed(enum fault_kind kind, const char *part)
 {
     static const char *const form[] = {[FAULT_FAIL] = "LINK@TIME such as spine@0.1s",
@@ -57,6 +58,7 @@ static bool split(enum fault_kind kind, char *part, struct fault *f)
     return f->name[0] != '\0';
 }
 
+/* Add one part of the list, text[n]. */
 static enum status add_one(struct faults *out, enum fault_kind kind, const char *text, size_t n)
 {
     char part[PART], copy[PART];
@@ -90,6 +92,7 @@ out:
     return st;
 }
 
+/* Sort the parts into two lists by their prefix, and read the one for links. */
 enum status faults_take_slow(struct faults *out, const char *list, char **rest)
 {
     enum status st;

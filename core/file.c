@@ -14,6 +14,8 @@
 
 enum { FILE_LIMIT = 1 << 30, FIRST_BLOCK = 1 << 16 };
 
+/* Read to the end of a stream into a buffer that doubles; the size of a pipe is not known
+ * before. */
 static enum status read_all(const char *path, FILE *f, char **text, size_t *length)
 {
     enum status st = STATUS_OK;
@@ -66,6 +68,8 @@ enum status file_read(const char *path, char **text, size_t *length)
     return st;
 }
 
+/* The temporary file lies beside `path`, so that rename() stays on one file system; it gets the
+ * permissions that open() would have given. */
 enum status file_create(const char *path, struct file_out *out)
 {
     enum status st = STATUS_OK;
@@ -103,6 +107,7 @@ out:
     return STATUS_OK;
 }
 
+/* Flushed, on the disk, and only then under its name. The first cause of a failure is reported. */
 enum status file_commit(struct file_out *out)
 {
     enum status st = STATUS_OK;
@@ -135,6 +140,7 @@ enum status file_commit(struct file_out *out)
     return st;
 }
 
+/* Standard output cannot be taken back. */
 void file_discard(struct file_out *out)
 {
     if (out->stream && out->temporary) {

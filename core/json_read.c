@@ -28,6 +28,7 @@ static const char *skip_string(const char *p)
     return *p ? p + 1 : p;
 }
 
+/* Past a value of valid JSON: to the matching bracket, or the end of a number or word. */
 static const char *skip_value(const char *p)
 {
     if (*p == '"')
@@ -47,6 +48,7 @@ static const char *skip_value(const char *p)
     return p;
 }
 
+/* Is the string at p this key? Keys with escapes are not found: errors then name the object. */
 static bool key_is(const char *p, const char *key)
 {
     size_t length = strlen(key);
@@ -72,6 +74,8 @@ static const char *enter(const char *container, const char *key, size_t index)
     return container;
 }
 
+/* Where the value stands in the text: found by walking from the root again, since jansson keeps no
+ * positions. Only errors pay for it. */
 static const char *locate(const struct json_at *at)
 {
     if (!at->parent)
@@ -79,6 +83,7 @@ static const char *locate(const struct json_at *at)
     return enter(locate(at->parent), at->key, at->index);
 }
 
+/* "stages[2].devices[0]", "" for the root. */
 static void describe(const struct json_at *at, char where[WHERE_TEXT])
 {
     if (!at->parent) {
@@ -135,6 +140,7 @@ enum status json_check_format(const struct json_document *d, const char *format,
     return STATUS_OK;
 }
 
+/* Text and path are kept for messages. */
 enum status json_parse(const char *path, const char *text, size_t length, const char *format,
                        int version, struct json_document *out)
 {
@@ -202,6 +208,7 @@ static const char *type_name(const json_t *v)
     return names[json_typeof(v)];
 }
 
+/* null counts as absent. */
 enum status json_optional(const struct json_at *object, const char *key, struct json_at *out)
 {
     if (!json_is_object(object->value))
@@ -246,6 +253,7 @@ size_t json_members(const struct json_at *object)
     return json_is_object(object->value) ? json_object_size(object->value) : 0;
 }
 
+/* Walks to the i-th member: for objects with few of them. */
 struct json_at json_member(const struct json_at *object, size_t i)
 {
     json_t *o = (json_t *)object->value;
@@ -263,6 +271,7 @@ bool json_holds_text(const struct json_at *at)
     return json_is_string(at->value);
 }
 
+/* NUL characters are refused: C strings would end there. */
 enum status json_get_string(const struct json_at *at, const char **out)
 {
     if (!json_is_string(at->value))
@@ -293,6 +302,7 @@ enum status json_get_real(const struct json_at *at, double min, double max, doub
     return STATUS_OK;
 }
 
+/* A fraction is not an integer, even 2.0. */
 enum status json_get_integer(const struct json_at *at, int64_t min, int64_t max, int64_t *out)
 {
     if (!json_is_integer(at->value))
@@ -344,6 +354,7 @@ void json_names_sort(struct json_name *names, size_t n)
     qsort(names, n, sizeof *names, by_name);
 }
 
+/* Binary search; the names are sorted. */
 enum status json_get_name(const struct json_at *at, const char *what, const struct json_name *names,
                           size_t n, uint32_t *out)
 {

@@ -9,6 +9,7 @@
 
 enum { MAX_ITEMS = 1 << 24 };
 
+/* Where a member of the struct is. */
 static void *member(void *object, size_t offset)
 {
     return (char *)object + offset;
@@ -34,6 +35,7 @@ static void set_pointer(void *member, void *pointer)
 
 /* ---- reading */
 
+/* min and max are exact: no bound of a row is beyond 2^53. */
 static enum status read_integer(const struct json_at *at, const struct json_row *r, int64_t largest,
                                 int64_t *out)
 {
@@ -58,6 +60,7 @@ static enum status read_list(const struct json_at *at, const struct json_row *r,
     return STATUS_OK;
 }
 
+/* By key, not by cursor: the message names the key. */
 static enum status read_choice(const struct json_at *object, const struct json_row *r,
                                uint32_t *out)
 {
@@ -67,6 +70,7 @@ static enum status read_choice(const struct json_at *object, const struct json_r
     return st;
 }
 
+/* One member of a known kind; the cursor is on a value that is there. */
 static enum status read_member(const struct json_at *object, const struct json_at *at,
                                const struct json_row *r, void *into)
 {
@@ -104,6 +108,7 @@ static enum status read_member(const struct json_at *object, const struct json_a
     return STATUS_OK;
 }
 
+/* Row by row; special rows look at the object themselves. */
 enum status json_rows_read(const struct json_at *object, const struct json_row *rows, void *into)
 {
     for (const struct json_row *r = rows; r->key; r++) {
@@ -123,6 +128,7 @@ enum status json_rows_read(const struct json_at *object, const struct json_row *
 
 /* ---- writing */
 
+/* An array of objects, each by the rows of the list. */
 static void write_list(struct json_writer *w, const struct json_row *r, const char *item, size_t n)
 {
     json_open_array(w, r->key, false);
@@ -134,6 +140,7 @@ static void write_list(struct json_writer *w, const struct json_row *r, const ch
     json_close(w);
 }
 
+/* May a FIELD_SPARE be left out? */
 static bool is_empty(const struct json_row *r, const void *from)
 {
     const void *at = const_member(from, r->offset);
@@ -228,6 +235,7 @@ out:
 
 /* ---- releasing */
 
+/* Lists first release what is in their items. */
 void json_rows_free(const struct json_row *rows, void *from)
 {
     for (const struct json_row *r = rows; r->key; r++) {

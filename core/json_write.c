@@ -13,6 +13,7 @@
 
 const char foreline_version[] = "foreline " FORELINE_VERSION;
 
+/* A string in double quotes; bytes above 0x7f are UTF-8 and stay. */
 static void put_text(FILE *f, const char *text)
 {
     fputc('"', f);
@@ -45,6 +46,7 @@ static void begin(struct json_writer *w, const char *key)
     }
 }
 
+/* One-line mode begins with the first flat object or array, and ends where that is closed. */
 static void open_with(struct json_writer *w, const char *key, bool flat, char opening, char closing)
 {
     begin(w, key);
@@ -67,6 +69,7 @@ void json_open_array(struct json_writer *w, const char *key, bool flat)
     open_with(w, key, flat, '[', ']');
 }
 
+/* The bracket that fits what was opened last, on its own line unless one-line mode is on. */
 void json_close(struct json_writer *w)
 {
     assert(w->depth > 0);
@@ -91,6 +94,7 @@ void json_put_string(struct json_writer *w, const char *key, const char *value)
         fputs("null", w->stream);
 }
 
+/* As many digits as it takes to read the same number again, 15 to 17. */
 void json_put_real(struct json_writer *w, const char *key, double value)
 {
     char text[40];

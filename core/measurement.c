@@ -1,5 +1,10 @@
-/* Measurements from timelines: where the time of every rank went, memory, rates, and longer runs from
- * shorter ones. */
+/* Measurements from timelines: where the time of every rank went, its memory, rates, and longer
+ * runs from shorter ones.
+ *
+ * Steps for a rank: (1) its compute ops are the busy time; (2) in each gap before a compute op,
+ * what that op waits for is collected: messages and collectives, and what these wait for in
+ * their turn; (3) the union of these intervals, cut to the gap, is exposed communication, and
+ * each part belongs to the interval that began first; (4) the rest of the iteration is idle. */
 #include "core/measurement.h"
 
 #include <math.h>
@@ -173,7 +178,8 @@ static size_t most_waits(const struct program *p)
     return most;
 }
 
-/* What the peak is made of. */
+/* What the peak is made of: the static parts, the scratch space where a pass is the peak, and as
+ * the rest the stashed activations. */
 static enum status account_memory(const struct program *p, uint32_t r, struct measured_rank *out)
 {
     const struct program_rank *rank = &p->rank[r];
@@ -188,6 +194,7 @@ static enum status account_memory(const struct program *p, uint32_t r, struct me
     return at == PROGRAM_NONE ? STATUS_OK : text_copy(op_label(&p->op[at], label), &out->peak_at);
 }
 
+/* Ranks one by one; the bubble is the mean idle share of all. */
 static enum status account_ranks(const struct program *p, const struct timeline *t,
                                  const struct window *w, struct measurement *out)
 {
@@ -290,6 +297,8 @@ static void extend_links(struct measurement *longer, struct measurement *shorter
     }
 }
 
+/* Every sum over the iteration grows by the same difference for every further step. Links keep
+ * their seconds per byte, so that their busy share follows from bytes and time. */
 double measurement_extrapolate(struct measurement *longer, struct measurement *shorter,
                                double times)
 {

@@ -42,6 +42,7 @@ double measured_call_algbw(const struct measured_call *c)
     return c->seconds > 0 ? (double)c->bytes * c->calls / c->seconds : 0;
 }
 
+/* A message moves its bytes once; collectives by nccl-tests' factor. */
 double measured_call_busbw(const struct measured_call *c)
 {
     double factor = c->kind == OP_SEND ? 1 : collective_bus_factor(kind_of[c->kind], c->members);
@@ -59,6 +60,8 @@ static double collective_seconds(const struct program *p, const struct timeline 
     return fmax(0, end - start);
 }
 
+/* The row of invocations alike to `wanted`, found or added; *last is tried first, since
+ * neighbours in a program are often alike. */
 static enum status row_for(struct measurement *m, const struct measured_call *wanted, size_t *last)
 {
     if (*last < m->calls && measured_calls_alike(&m->call[*last], wanted))
@@ -71,6 +74,7 @@ static enum status row_for(struct measurement *m, const struct measured_call *wa
     return STATUS_OK;
 }
 
+/* Ties by size, purpose and kind, so that the order is the same everywhere. */
 static int longest_first(const void *a, const void *b)
 {
     const struct measured_call *x = a, *y = b;
@@ -87,6 +91,7 @@ void measurement_sort_calls(struct measurement *m)
         qsort(m->call, m->calls, sizeof *m->call, longest_first);
 }
 
+/* Messages count at their sender, collectives at the first member of their group. */
 enum status measurement_add_calls(struct measurement *out, const struct program *p,
                                   const struct timeline *t)
 {

@@ -13,6 +13,7 @@ enum { MEASUREMENT_VERSION = 1, MAX_ITEMS = 1 << 24 };
 
 /* ---- ranks */
 
+/* By purpose; purposes that are absent took no time. */
 static enum status read_exposed(const struct json_at *object, void *into)
 {
     struct measured_rank *rank = into;
@@ -68,6 +69,7 @@ static const struct json_row link_rows[] = {
     {0},
 };
 
+/* Purpose and kind are bytes in the struct, names in the file. */
 static enum status read_kind(const struct json_at *object, void *into)
 {
     struct measured_call *call = into;
@@ -86,6 +88,7 @@ static void write_kind(struct json_writer *w, const void *from)
     json_put_string(w, "kind", measured_call_name(call));
 }
 
+/* Derived; not read back. */
 static void write_bandwidths(struct json_writer *w, const void *from)
 {
     json_put_real(w, "algbw_Bps", measured_call_algbw(from));
@@ -107,6 +110,7 @@ static const struct json_row call_rows[] = {
 
 /* ---- the whole */
 
+/* Whether the iteration was simulated in part and extended. */
 static void write_folded(struct json_writer *w, const void *from)
 {
     const struct measurement *m = from;
@@ -114,6 +118,7 @@ static void write_folded(struct json_writer *w, const void *from)
         json_put_bool(w, "folded", m->simulated < m->microbatches);
 }
 
+/* Only where the memory of a device is known. */
 static void write_fits(struct json_writer *w, const void *from)
 {
     const struct measurement *m = from;
@@ -121,6 +126,7 @@ static void write_fits(struct json_writer *w, const void *from)
         json_put_bool(w, "fits", measurement_overfull(m) == 0);
 }
 
+/* For people and other programs; what is read back follows from the ranks. */
 static void write_breakdown(struct json_writer *w, const void *from)
 {
     struct breakdown b = breakdown_of(from);
@@ -209,6 +215,7 @@ out:
     return st;
 }
 
+/* An absolute path of the plan becomes one relative to the measurement. */
 enum status measurement_write(const struct measurement *m, const char *path,
                               const struct provenance *by)
 {

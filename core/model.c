@@ -15,6 +15,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* Names are compared as neighbours in sorted order. */
 static enum status check_names(const struct model *m, const char *path)
 {
     enum status st;
@@ -34,6 +35,7 @@ out:
     return st;
 }
 
+/* Numbers of an op: finite, not negative, small enough for sums over 65,536 of them. */
 static enum status check_op(const struct model *m, size_t i, const char *path)
 {
     const struct model_op *o = &m->op[i];
@@ -54,6 +56,7 @@ static enum status check_op(const struct model *m, size_t i, const char *path)
     return STATUS_OK;
 }
 
+/* Times are finite and not negative, for a positive number of samples. */
 static enum status check_profile(const struct model *m, const struct model_profile *p,
                                  const char *path)
 {
@@ -96,6 +99,7 @@ static void permute_reals(double *value, const uint32_t *position, size_t n, dou
         memcpy(value, room, n * sizeof *value);
 }
 
+/* Move ops and times to their positions; indices of owners follow. */
 static enum status permute(struct model *m, const uint32_t *position)
 {
     enum status st;
@@ -149,6 +153,8 @@ out:
 
 /* ---- CSR */
 
+/* Producers of each op in the order of its arguments, consumers ascending; an edge that stands
+ * twice shows as equal neighbours among the consumers. */
 static enum status link_edges(struct model *m, const struct model_edge *edge, size_t edges,
                               const char *path)
 {
@@ -173,6 +179,8 @@ static enum status link_edges(struct model *m, const struct model_edge *edge, si
     return STATUS_OK;
 }
 
+/* Steps: (1) the contract of ops and profiles; (2) the topological order, of ops and edges; (3)
+ * CSR of producers and consumers; (4) owners of shared parameters stand before their borrowers. */
 enum status model_finish(struct model *m, const struct model_edge *edge, size_t edges,
                          const char *path)
 {

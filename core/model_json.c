@@ -27,6 +27,7 @@ static const char *const tensor_names[TENSOR_KINDS] = {
 
 /* ---- reading */
 
+/* Attributes count as they are read, so that model_free() finds those that were. */
 static enum status read_attributes(const struct json_at *op, void *into)
 {
     struct model_op *o = into;
@@ -120,6 +121,7 @@ static enum status read_edges(const struct json_at *ops, const struct json_name 
     return STATUS_OK;
 }
 
+/* One time for every op of the model, or nothing where that is allowed. */
 static enum status read_times(const struct json_at *profile, const char *key, size_t n,
                               bool optional, double **out)
 {
@@ -139,6 +141,7 @@ static const struct json_row profile_rows[] = {
     {0},
 };
 
+/* A profile counts as it is begun, so that model_free() finds what it holds. */
 static enum status read_profiles(const struct json_at *root, struct model *m)
 {
     struct json_at at;
@@ -179,7 +182,7 @@ static enum status read_ops(const struct json_at *ops, size_t n, struct model *m
     return STATUS_OK;
 }
 
-/* Owners of shared parameters, which may stand anywhere in the file. */
+/* Owners of shared parameters, which may stand anywhere in the file: hence a second pass. */
 static enum status read_shares(const struct json_at *ops, const struct json_name *index,
                                struct model *m)
 {
@@ -192,6 +195,9 @@ static enum status read_shares(const struct json_at *ops, const struct json_name
     return STATUS_OK;
 }
 
+/* Steps: (1) ops with all fields but names of other ops; (2) an index of their names; (3) owners
+ * of shared parameters and edges by that index; (4) profiles; (5) topological order and the
+ * contract of models, in model_finish(). */
 static enum status parse(const struct json_document *d, struct model *m)
 {
     enum status st;
@@ -247,6 +253,7 @@ out:
 
 /* ---- writing */
 
+/* Fields in the order of the format: names, inputs, work, sharing, memory. */
 static void put_op(struct json_writer *w, const struct model *m, size_t i)
 {
     const struct model_op *o = &m->op[i];

@@ -27,6 +27,7 @@ static int compare_numbered(const void *a, const void *b)
     return (x->node > y->node) - (x->node < y->node);
 }
 
+/* Sorted by id, two nodes of one id are neighbours. */
 static enum status read_ids(struct nodes *g)
 {
     enum status st;
@@ -51,6 +52,7 @@ out:
     return st;
 }
 
+/* Binary search among the sorted ids. */
 size_t nodes_find(const struct nodes *g, int64_t id)
 {
     size_t low = 0, high = g->n;
@@ -64,6 +66,7 @@ size_t nodes_find(const struct nodes *g, int64_t id)
     return low < g->n && g->id[g->by_id[low]] == id ? g->by_id[low] : g->n;
 }
 
+/* An end of an edge: its id becomes the index of a node. */
 static enum status read_end(const struct nodes *g, const struct json_at *edge, const char *key,
                             uint32_t *out)
 {
@@ -151,6 +154,7 @@ static enum status make_name(const struct named *x, bool repeated, struct arena 
     return STATUS_OK;
 }
 
+/* Sorted by name, nodes of one name stand side by side: these get their id behind it. */
 enum status nodes_name(struct nodes *g, char ***out)
 {
     enum status st;
@@ -180,6 +184,7 @@ out:
     return st;
 }
 
+/* By Kahn's order; the message names one edge of the cycle. */
 enum status nodes_check_acyclic(const struct nodes *g, char *const *name)
 {
     size_t cyclic;
@@ -226,6 +231,8 @@ static enum status read_latency(const struct json_at *node, struct nodes_latency
     return STATUS_OK;
 }
 
+/* Nodes without a colour are numbered first, in the order of the file, then the colours
+ * ascending. */
 enum status nodes_read_latencies(const struct nodes *g, struct nodes_latency *latency,
                                  size_t *colours)
 {
@@ -254,6 +261,7 @@ out:
     return st;
 }
 
+/* strtol() alone would take blanks and signs. */
 enum status nodes_degree(const struct json_at *list, uint32_t max, uint32_t *out)
 {
     char *end;

@@ -163,6 +163,7 @@ static double factor_of(const struct perturbation *by, uint32_t device, const st
     return exp(sqrt(variance) * normal - variance / 2);
 }
 
+/* Factor of entry number - 1; 1 where there is none. */
 static double slow_of(const struct perturbation *by, uint32_t number)
 {
     return number > 0 ? by->slow[number - 1].factor : 1;

@@ -17,6 +17,8 @@ const char *const plan_recompute_names[RECOMPUTE_KINDS] = {
     [RECOMPUTE_FULL] = "full",
 };
 
+/* Selective recomputation makes an op again when that frees at least as much as its output
+ * takes. */
 bool plan_remakes(enum plan_recompute recompute, const struct model_op *o)
 {
     return recompute == RECOMPUTE_FULL ||
@@ -38,6 +40,7 @@ void plan_free(struct plan *p)
     *p = (struct plan){0};
 }
 
+/* The copy owns all of its memory; while it is built, `c` has only what is its own. */
 enum status plan_copy(const struct plan *p, struct plan *out)
 {
     enum status st;
@@ -95,6 +98,7 @@ static enum status check_ops(const struct plan *p, const struct model *m, uint32
     return STATUS_OK;
 }
 
+/* Stages whose first device is the same are on the same devices: they take turns there. */
 uint32_t plan_teams(const struct plan *p, uint32_t *team_of)
 {
     uint32_t teams = 0;
@@ -107,6 +111,7 @@ uint32_t plan_teams(const struct plan *p, uint32_t *team_of)
     return teams;
 }
 
+/* Replicas, shards and experts of every stage against its devices and the microbatches. */
 static enum status check_counts(const struct plan *p)
 {
     for (uint32_t s = 0; s < p->stages; s++) {
@@ -127,6 +132,7 @@ static enum status check_counts(const struct plan *p)
     return STATUS_OK;
 }
 
+/* The same devices in the same roles. */
 static bool same_devices(const struct plan_stage *a, const struct plan_stage *b)
 {
     return a->replicas == b->replicas && a->tensor_parallel == b->tensor_parallel &&
@@ -165,6 +171,7 @@ static enum status check_devices(const struct plan *p, const struct topology *t,
     return STATUS_OK;
 }
 
+/* Can the schedule do with stages that share devices? */
 static enum status check_schedule(const struct plan *p, uint32_t teams)
 {
     const struct schedule *schedule;
@@ -184,6 +191,7 @@ static enum status check_schedule(const struct plan *p, uint32_t teams)
     return STATUS_OK;
 }
 
+/* In the order of dependence: ops, then counts, then devices, whose teams the schedule needs. */
 enum status plan_check(const struct plan *p, const struct model *m, const struct topology *t)
 {
     enum status st;

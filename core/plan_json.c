@@ -14,6 +14,7 @@
 const char plan_format[] = "foreline-plan";
 enum { MAX_MICROBATCHES = 10000000, MAX_REPLICAS = 1000000 };
 
+/* Both or neither: *model is set last. */
 enum status plan_references(const struct json_document *d, char **model, char **platform)
 {
     enum status st;
@@ -50,6 +51,7 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* What names in the file stand for. */
 struct names {
     size_t ops, devices;
     struct json_name *op, *device; /* sorted */
@@ -73,6 +75,8 @@ static enum status read_recompute(const struct json_at *stage, void *into)
     return STATUS_OK;
 }
 
+/* Selective by its name; the other two as a truth value, as files had it before there were
+ * three. */
 static void write_recompute(struct json_writer *w, const void *from)
 {
     const struct plan_stage *s = from;
@@ -92,6 +96,7 @@ static const struct json_row stage_rows[] = {
 };
 #undef STAGE
 
+/* Ops of a stage may stand in any order in the file; devices keep theirs. */
 static enum status read_stage(const struct json_at *at, const struct names *names,
                               struct plan_stage *s)
 {
@@ -130,6 +135,7 @@ static const struct json_row head_rows[] = {
 };
 #undef PLAN
 
+/* Sorted once per file: plans name every op. */
 static enum status index_names(const struct model *m, const struct topology *t, struct names *n)
 {
     PASS(ARRAY_NEW(n->op, m->n));
@@ -145,6 +151,8 @@ static enum status index_names(const struct model *m, const struct topology *t, 
     return STATUS_OK;
 }
 
+/* Steps: (1) names of ops and devices, sorted; (2) the head; (3) stages; (4) the contract of plans,
+ * whose messages are given the place of the stages in the file. */
 enum status plan_read(const struct json_document *d, const struct model *m,
                       const struct topology *t, struct plan *out)
 {

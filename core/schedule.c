@@ -15,6 +15,7 @@ const char *schedule_name(size_t i)
     return i < schedules_n ? schedules[i]->name : NULL;
 }
 
+/* The table has one usual schedule of either sort. */
 const char *schedule_usual(bool chunked)
 {
     size_t i = 0;

@@ -11,6 +11,8 @@ int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* Linear between the two nearest ranks, type 7 of Hyndman & Fan, American Statistician 50
+ * (1996). */
 double quantile_sorted(const double *ascending, size_t n, double q)
 {
     double at = q * (double)(n - 1);

@@ -15,6 +15,7 @@ enum status text_copy(const char *text, char **out)
     return st;
 }
 
+/* What does not fit is cut off. */
 const char *text_list(const char *(*name_of)(size_t i), size_t n, char text[TEXT_LIST])
 {
     text[0] = '\0';

@@ -20,6 +20,7 @@ static bool names_node(const char *name)
     return true;
 }
 
+/* By their names; on platforms whose links have other names the fastest tier is taken. */
 bool topology_inside(const struct topology *t, bool *inside)
 {
     bool any = false;
@@ -42,6 +43,7 @@ static uint32_t node_of(const struct topology *t, const bool *inside, const uint
     return nodes;
 }
 
+/* One pass over the devices, with the first device of every node found so far. */
 enum status topology_find_nodes(struct topology *t)
 {
     enum status st;
@@ -74,6 +76,7 @@ uint32_t topology_find(const struct topology *t, const char *device)
     return UINT32_MAX;
 }
 
+/* One type, one tier; the map of a single tier needs no squares. */
 enum status topology_uniform(size_t n, const struct device_type *type,
                              const struct topology_tier *tier, struct topology *out)
 {

@@ -42,6 +42,7 @@ static const struct json_row tier_rows[] = {
     {0},
 };
 
+/* Devices keep their names and types in two arrays. */
 static void write_devices(struct json_writer *w, const void *from)
 {
     const struct topology *t = from;
@@ -55,6 +56,7 @@ static void write_devices(struct json_writer *w, const void *from)
     json_close(w);
 }
 
+/* A row of tier numbers per sender, the diagonal 0. */
 static void put_matrix(struct json_writer *w, const struct topology *t)
 {
     json_open_array(w, "between", false);
@@ -67,6 +69,7 @@ static void put_matrix(struct json_writer *w, const struct topology *t)
     json_close(w);
 }
 
+/* Squares level by level, the finest first; see topology_map.h. */
 static void put_map(struct json_writer *w, const struct topology_map *map)
 {
     json_open_object(w, "between", false);
@@ -86,6 +89,7 @@ static void put_map(struct json_writer *w, const struct topology_map *map)
     json_close(w);
 }
 
+/* A matrix for as many devices as people look at, squares above. */
 static void write_between(struct json_writer *w, const void *from)
 {
     const struct topology *t = from;

@@ -58,6 +58,7 @@ static void pool_free(struct pool *p)
     *p = (struct pool){0};
 }
 
+/* 64 bits at a time, multiplied and folded. */
 static size_t hash(const uint32_t *cell)
 {
     uint64_t h = 0;
@@ -82,6 +83,7 @@ static uint32_t *find_slot(const struct pool *p, const uint32_t *square)
     }
 }
 
+/* Twice the room; all squares are put into the larger table again. */
 static enum status pool_grow(struct pool *p)
 {
     struct pool larger = {.n = p->n, .room = p->room ? 2 * p->room : FIRST_ROOM};
@@ -185,6 +187,7 @@ static enum status cut_stripe(struct topology_map_builder *b, unsigned level)
     return STATUS_OK;
 }
 
+/* The sixteenth row of a stripe makes squares of it. */
 enum status topology_map_row(struct topology_map_builder *b, const uint32_t *row)
 {
     assert(b->rows < b->n);
@@ -208,6 +211,7 @@ static void simplify(struct topology_map *map)
         topology_map_free(map);
 }
 
+/* Cuts what stripes are not full, from below, and takes the squares out of the pools. */
 enum status topology_map_finish(struct topology_map_builder *b, struct topology_map *out)
 {
     enum status st = STATUS_OK;
@@ -236,6 +240,7 @@ out:
     return st;
 }
 
+/* For tests and small platforms: asks for every pair. */
 enum status topology_map_build(size_t n,
                                uint32_t (*tier)(const void *argument, uint32_t from, uint32_t to),
                                const void *argument, struct topology_map *out)
@@ -338,6 +343,8 @@ static void tally_part(struct tally *t, unsigned level, uint32_t square, size_t 
         }
 }
 
+/* From the top down: how often each square occurs as a whole, then each number in the squares. What
+ * hangs over the edge is counted entry by entry, and the diagonal is taken out at the end. */
 enum status topology_map_count(const struct topology_map *map, size_t n, size_t numbers,
                                uint64_t *pairs)
 {
@@ -367,6 +374,7 @@ out:
     return st;
 }
 
+/* Whatever the map says, look-ups stay inside its arrays then. */
 bool topology_map_is_sound(const struct topology_map *map, size_t n, size_t numbers)
 {
     if (map->levels == 0)

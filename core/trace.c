@@ -8,6 +8,7 @@
 enum { THREAD_COMPUTE, THREAD_SEND, THREAD_RECV, THREAD_COLLECTIVE, THREADS };
 static const char *const thread_names[THREADS] = {"compute", "send", "receive", "collective"};
 
+/* The line of the viewer that an op is on. */
 static int thread_of(const struct program_op *o)
 {
     return op_computes(o)       ? THREAD_COMPUTE
@@ -16,6 +17,7 @@ static int thread_of(const struct program_op *o)
                                 : THREAD_COLLECTIVE;
 }
 
+/* What the viewer colours ops by. */
 static const char *category_of(const struct program_op *o)
 {
     static const char *const names[OP_KINDS] = {
@@ -30,6 +32,7 @@ static const char *category_of(const struct program_op *o)
     return names[o->kind] ? names[o->kind] : "collective";
 }
 
+/* Metadata event: the name of a process or thread. */
 static void put_name(struct json_writer *w, const char *what, uint32_t pid, int tid,
                      const char *name)
 {
@@ -61,6 +64,7 @@ static void put_flow(struct json_writer *w, const char *phase, size_t id, uint32
     json_close(w);
 }
 
+/* Complete event of an op, microseconds; a SEND draws an arrow to its RECV. */
 static void put_op(struct json_writer *w, const struct program *p, const struct timeline *t,
                    uint32_t rank, size_t i)
 {
@@ -93,6 +97,7 @@ static void put_op(struct json_writer *w, const struct program *p, const struct 
     }
 }
 
+/* A process per rank with a thread per kind of op, named first, then all ops of the rank. */
 enum status trace_write(const struct program *p, const struct timeline *t, const char *path,
                         const struct provenance *by)
 {

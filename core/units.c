@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A unit and what one of it is in SI units. */
 struct suffix {
     enum unit unit;
     const char *name;
@@ -25,6 +26,7 @@ static const struct suffix suffixes[] = {
     {UNIT_FLOP, "flop", 1, true},
 };
 
+/* SI and binary prefixes; "K" as people write it. */
 static const struct {
     const char *name;
     double factor;
@@ -62,6 +64,7 @@ static double factor_of(enum unit unit, const char *text)
     return 0;
 }
 
+/* A number, blanks, a unit. Zero needs no unit. */
 enum status units_parse(enum unit unit, const char *text, double *out)
 {
     char *end;
@@ -82,6 +85,8 @@ enum status units_parse(enum unit unit, const char *text, double *out)
     return STATUS_OK;
 }
 
+/* What numbers are shown in: the largest scale that leaves at least 1 before the point, with 0.9995
+ * counting as 1 because four digits are shown. */
 struct scale {
     double factor;
     const char *name;

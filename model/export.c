@@ -1,3 +1,4 @@
+/* Writes models as PipeDream's graph.txt. */
 #include "model/export.h"
 
 #include <inttypes.h>
@@ -9,6 +10,7 @@
 #include "core/file.h"
 #include "model/pipedream_text.h"
 
+/* Printable ASCII only, as the importer wants it. */
 static bool is_printable(const char *text)
 {
     for (; *text; text++)
@@ -74,6 +76,7 @@ static void print_node(const struct model_op *op, const struct model_profile *p,
     fputc('\n', f);
 }
 
+/* Nodes first, then edges: the importer wants the ends of an edge above it. */
 enum status model_export_pipedream(const struct model *m, size_t profile, const char *path)
 {
     enum status st;

@@ -7,6 +7,7 @@
 #include "core/array.h"
 #include "core/text.h"
 
+/* Attributes up to the first without a name. */
 static enum status copy_attributes(const struct graph_op *from, struct model_op *to)
 {
     size_t n = 0;
@@ -23,6 +24,7 @@ static enum status copy_attributes(const struct graph_op *from, struct model_op 
     return STATUS_OK;
 }
 
+/* The op counts before it is complete, so that model_free() finds what has been copied. */
 static enum status append(struct graph *g, const struct graph_op *from)
 {
     struct model *m = &g->model;
@@ -70,6 +72,7 @@ void graph_connect(struct graph *g, uint32_t from, uint32_t to)
         g->edge[g->edges++] = (struct model_edge){from, to};
 }
 
+/* Times are copied for the ops that there are. */
 static enum status append_profile(struct model *m, const struct model_profile *p)
 {
     PASS(ARRAY_ROOM(m->profile, m->profiles));

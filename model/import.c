@@ -22,6 +22,7 @@ const char *importer_name(size_t i)
     return importers[i]->name;
 }
 
+/* Profiles count per minibatch; sizes are divided by it. */
 enum status import_check_options(const struct import_options *o)
 {
     if (o->minibatch_size >= 1 && isfinite(o->minibatch_size))
@@ -30,6 +31,7 @@ enum status import_check_options(const struct import_options *o)
                      o->minibatch_size);
 }
 
+/* Does the text begin, after blanks, with an object? */
 static bool is_json(const char *text, size_t length)
 {
     size_t blank = 0;
@@ -54,6 +56,7 @@ static enum status import_text(const char *path, const char *text, size_t length
     return unknown_format(path);
 }
 
+/* A "format" is foreline's own; other JSON goes to the first importer that recognises it. */
 static enum status import_json(const struct json_document *d, const struct import_options *o,
                                struct model *out)
 {
@@ -100,6 +103,7 @@ void import_members_free(struct import_members *m)
     *m = (struct import_members){0};
 }
 
+/* Text formats look at the bytes, JSON formats at the parsed document. */
 enum status model_import(const char *path, const struct import_options *o, struct model *out)
 {
     enum status st = STATUS_OK;

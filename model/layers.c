@@ -1,3 +1,4 @@
+/* Layers of zoo models: one op each, with the formulas of layers.h. */
 #include "model/layers.h"
 
 enum { TOKEN = 4 }; /* bytes of a token id */

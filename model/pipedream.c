@@ -23,6 +23,7 @@ static const char input_kind[] = "Input";
 
 /* ---- names */
 
+/* As strcmp(); a prefix comes first. */
 static int compare_slices(struct slice a, struct slice b)
 {
     int order = memcmp(a.text, b.text, a.length < b.length ? a.length : b.length);
@@ -103,6 +104,7 @@ static int compare_edges(const void *a, const void *b)
     return (x->line > y->line) - (x->line < y->line);
 }
 
+/* An edge that stands twice would be counted twice when a cut is priced. */
 static enum status check_edges_differ(const struct pipedream_text *t)
 {
     enum status st;
@@ -151,6 +153,7 @@ static void find_inputs(const struct pipedream_text *t, bool *is_input)
         is_input[t->edge[e].to] = false;
 }
 
+/* Sizes per sample; parameters are the same for every minibatch. */
 static void add_op(struct graph *g, const struct pipedream_node *node, bool is_input,
                    double minibatch)
 {
@@ -169,6 +172,7 @@ static void add_op(struct graph *g, const struct pipedream_node *node, bool is_i
                  });
 }
 
+/* In seconds; inputs load data and take no time, as in PipeDream's planner. */
 static enum status add_profile(struct graph *g, const struct pipedream_text *t,
                                const bool *is_input, const struct import_options *o)
 {
@@ -207,6 +211,7 @@ out:
     return st;
 }
 
+/* Does the first line have a " -- "? */
 static bool recognises(const char *text, size_t length)
 {
     static const char mark[] = " -- ";

@@ -55,6 +55,7 @@ static bool cut(struct slice *rest, const char *mark, struct slice *head)
     return false;
 }
 
+/* Only what strtod() takes of plain decimal numbers: no "inf", "nan" or hexadecimal. */
 static enum status parse_number(const struct line *l, const char *field, struct slice s, double max,
                                 double *out)
 {
@@ -114,6 +115,7 @@ static enum status take_field(const struct line *l, const char *field, bool last
     return STATUS_OK;
 }
 
+/* The four costs of a node, in the order in which the profiler writes them. */
 static enum status parse_fields(const struct line *l, struct slice fields,
                                 struct pipedream_node *node)
 {
@@ -129,6 +131,7 @@ static enum status parse_fields(const struct line *l, struct slice fields,
     return STATUS_OK;
 }
 
+/* Names have no blanks: the grammar separates by them. */
 static enum status check_id(const struct line *l, struct slice id)
 {
     if (id.length == 0 || id.length > SLICE_LIMIT || memchr(id.text, ' ', id.length))
@@ -155,6 +158,7 @@ static enum status shorten_description(const struct line *l, struct slice *descr
     return STATUS_OK;
 }
 
+/* Name, description, costs and, after partitioning, a stage. */
 static enum status parse_node(const struct line *l, struct slice text, struct pipedream_node *out)
 {
     struct pipedream_node node = {.line = l->number, .stage = -1};
@@ -184,6 +188,7 @@ static enum status parse_node(const struct line *l, struct slice text, struct pi
     return STATUS_OK;
 }
 
+/* Two names; which nodes they are is known when all lines have been read. */
 static enum status parse_edge(const struct line *l, struct slice text, struct pipedream_edge *out)
 {
     struct pipedream_edge edge = {.line = l->number};
@@ -214,6 +219,7 @@ static enum status add_edge(const struct line *l, struct slice text, struct pipe
     return st == STATUS_OK ? parse_edge(l, text, &t->edge[t->edges++]) : st;
 }
 
+/* Other bytes would end up in names and messages. */
 static enum status check_characters(const struct line *l, struct slice text)
 {
     for (size_t i = 0; i < text.length; i++) {
@@ -225,6 +231,7 @@ static enum status check_characters(const struct line *l, struct slice text)
     return STATUS_OK;
 }
 
+/* Line by line: a tab begins an edge, anything else a node. */
 enum status pipedream_text_parse(const char *path, const char *text, size_t length,
                                  struct pipedream_text *out)
 {

@@ -104,6 +104,7 @@ static enum status read_degrees(struct import *w)
     return STATUS_OK;
 }
 
+/* Sizes come from the least degree, times it; times from every degree that the first node has. */
 static enum status read_node(struct import *w, size_t v)
 {
     struct json_at node = json_item(&w->g.node_list, v), lists;
@@ -140,6 +141,7 @@ static enum status read_node(struct import *w, size_t v)
     return STATUS_OK;
 }
 
+/* The output of a node is its largest out-edge: they all carry the same tensor. */
 static enum status read_all(const struct json_at *root, struct import *w)
 {
     PASS(nodes_read(root, MODEL_MAX_OPS, 16 * (size_t)MODEL_MAX_OPS, &w->g));
@@ -167,6 +169,7 @@ static enum status read_all(const struct json_at *root, struct import *w)
 
 /* ---- the model */
 
+/* Ops in the order of the file; several edges between the same nodes become one. */
 static enum status add_ops(struct import *w, double minibatch, struct graph *g)
 {
     for (size_t v = 0; v < w->g.n; v++) {
@@ -212,6 +215,7 @@ static size_t add_profiles(struct import *w, const struct import_options *o, str
     return added;
 }
 
+/* What was guessed or left out, for the model's note. */
 static void describe(const struct import *w, char note[NOTE])
 {
     int used = snprintf(note, NOTE,
@@ -226,6 +230,7 @@ static void describe(const struct import *w, char note[NOTE])
                  "; not all nodes run unsplit: no times without tensor parallelism");
 }
 
+/* By its own keys, of the whole or of the first node. */
 static bool recognises(const struct json_at *root)
 {
     struct json_at nodes, node, field;
@@ -240,6 +245,8 @@ static bool recognises(const struct json_at *root)
     return json_optional(&node, "TMPCs", &field) == STATUS_OK && field.value;
 }
 
+/* Steps: (1) nodes, degrees and configurations; (2) ops and edges; (3) a profile per degree that
+ * all nodes have; (4) the note. */
 static enum status read_model(const struct json_at *root, const struct import_options *o,
                               struct model *out)
 {

@@ -56,6 +56,7 @@ struct import {
 
 /* ---- reading */
 
+/* An edge without a size carries nothing; the note counts them. */
 static enum status read_edge(struct import *w, size_t e)
 {
     struct json_at at = json_item(&w->g.edge_list, e), size;
@@ -123,6 +124,8 @@ static void keep_apart(struct import *w)
         w->arc[e] = w->g.edge[e];
 }
 
+/* Colours on a common cycle cannot be ordered, so they become one op: (1) arcs between the colours;
+ * (2) strongly connected components; (3) components are the groups, arcs inside them vanish. */
 static enum status fuse_cycles(struct import *w)
 {
     size_t components, kept = 0;
@@ -160,6 +163,9 @@ static void find_weights(struct import *w, const uint32_t *forward_nodes)
     }
 }
 
+/* A group is named by its most expensive forward node. Of a node's size, as much as its output
+ * tensor is stashed, the rest are parameters; where parameters are nodes of their own, all of it
+ * is stashed. */
 static void add_node(struct import *w, uint32_t v)
 {
     const struct node *x = &w->node[v];
@@ -197,6 +203,7 @@ static void add_node_apart(struct import *w, uint32_t v)
     *(x->is.backward ? &g->cpu_backward_ms : &g->cpu_forward_ms) = x->is.cpu_ms;
 }
 
+/* Sums of a colour have to fit a model as well. */
 static enum status check_sums(const struct import *w)
 {
     for (size_t k = 0; k < w->groups; k++) {
@@ -210,6 +217,8 @@ static enum status check_sums(const struct import *w)
     return STATUS_OK;
 }
 
+/* Steps: (1) which nodes are weights; (2) which outputs leave their group; (3) sums of every
+ * group. */
 static enum status sum_up(struct import *w, bool apart)
 {
     uint32_t *forward_nodes;
@@ -262,6 +271,7 @@ static void add_ops(struct import *w, double minibatch, struct graph *g)
             graph_connect(g, w->arc[a].from, w->arc[a].to);
 }
 
+/* Times in seconds, of the accelerator or of the CPU. */
 static void add_profile(struct import *w, const char *device, bool cpu, double samples,
                         struct graph *g)
 {
@@ -277,6 +287,7 @@ static void add_profile(struct import *w, const char *device, bool cpu, double s
                                              .backward_s = w->backward});
 }
 
+/* What was folded or left out, for the model's note. */
 static void describe(const struct import *w, const struct import_options *o, char note[NOTE])
 {
     size_t backward = 0;
@@ -309,6 +320,7 @@ static enum status tell_members(struct import *w, const struct import_options *o
     return import_tell_members(o, &w->g, w->name, named_by);
 }
 
+/* By its own keys, of the whole or of the first node. */
 static bool recognises(const struct json_at *root)
 {
     struct json_at nodes, node, field;
@@ -323,6 +335,8 @@ static bool recognises(const struct json_at *root)
     return json_optional(&node, "fpgaLatency", &field) == STATUS_OK && field.value;
 }
 
+/* Steps: (1) nodes and edges; (2) groups: colours, cycles of colours fused; (3) sums; (4) ops,
+ * edges and profiles; (5) the note. */
 static enum status read_model(const struct json_at *root, const struct import_options *o,
                               struct model *out)
 {

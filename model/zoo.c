@@ -75,7 +75,8 @@ static enum status unknown_parameter(const struct zoo_entry *e, const char *text
                      *text_hint(nearest, hint) ? hint : ";", list);
 }
 
-/* Parse "key=value" of `length` characters into value[] and note it in seen[]. */
+/* Parse "key=value" of `length` characters into value[] and note it in seen[]. The value has to
+ * be a plain whole number: no sign, no blanks, nothing behind it. */
 static enum status set_parameter(const struct zoo_entry *e, const char *text, size_t length,
                                  int64_t *value, bool *seen)
 {
@@ -107,6 +108,7 @@ static enum status set_parameter(const struct zoo_entry *e, const char *text, si
     return STATUS_OK;
 }
 
+/* Defaults first, then what the specification says, each key once. */
 static enum status parse(const struct zoo_entry *e, const char *spec, int64_t *value)
 {
     bool seen[ZOO_PARAMETERS] = {false};
@@ -123,6 +125,7 @@ static enum status parse(const struct zoo_entry *e, const char *spec, int64_t *v
     return STATUS_OK;
 }
 
+/* The model is called by the whole specification, so that it can be built again from its name. */
 enum status zoo_build(const char *spec, struct model *out)
 {
     enum status st = STATUS_OK;

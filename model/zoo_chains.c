@@ -1,6 +1,6 @@
-/* Two chains, a toy for partitioners. Ops 0 .. n/2 in a chain, n/2 + 1 .. n - 1 in another, whose end
- * op n/2 reads too; every op has 2 parameters. As an undirected graph one path, so that optimal cuts
- * are known. */
+/* Two chains, a toy for partitioners. Ops 0 .. n/2 are a chain, n/2 + 1 .. n - 1 another, whose
+ * end op n/2 reads too; every op has 2 parameters. As an undirected graph it is one path, so
+ * that optimal cuts are known. */
 #include "model/zoo.h"
 
 #include <stdio.h>

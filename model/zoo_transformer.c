@@ -1,12 +1,11 @@
 /* Transformers: GPT-2 and GPT-3, BERT, and the models with mixtures of experts of HiDup.
  *
- * gpt: pre-LN decoder. Radford et al., "Language Models are Unsupervised Multitask Learners" (2019).
- * bert: post-LN encoder with its masked-LM head. Devlin et al., NAACL 2019.
- * The models of HiDup's evaluation (Zhang et al., SoCC 2022, and its artifact): post-LN encoder
- * layers, of which every second has a mixture of experts in the place of its feed-forward; plain
- * ones have none. r: language model, fixed positions, untied head with a bias. v: classifier of
- * 32 x 32 images in patches of 4 x 4, from the class token; a sample is one image of `tokens`
- * patches. */
+ * gpt: pre-LN decoder. Radford et al., "Language Models are Unsupervised Multitask Learners"
+ * (2019). bert: post-LN encoder with its masked-LM head. Devlin et al., NAACL 2019. The models
+ * of HiDup's evaluation (Zhang et al., SoCC 2022, and its artifact): post-LN encoder layers, of
+ * which every second has a mixture of experts in the place of its feed-forward; plain ones have
+ * none. r: language model, fixed positions, untied head with a bias. v: classifier of 32 x 32
+ * images in patches of 4 x 4, from the class token; a sample is one image of `tokens` patches. */
 #include "model/zoo.h"
 
 #include <inttypes.h>
@@ -56,6 +55,7 @@ struct shape {
     bool flash;
 };
 
+/* What no single parameter's range can say. */
 static enum status check_shape(const struct shape *s)
 {
     if (s->hidden % s->heads != 0)
@@ -90,6 +90,7 @@ static enum status read_shape(const int64_t *value, struct shape *out)
     return STATUS_OK;
 }
 
+/* A linear layer with a bias over all tokens. */
 static uint32_t dense(struct graph *g, const char *name, uint32_t x, const struct shape *s,
                       int64_t in, int64_t out, enum model_tensor tensor)
 {
@@ -105,6 +106,7 @@ static uint32_t attention(struct graph *g, uint32_t x, const struct shape *s, bo
     return dense(g, "attn.proj", x, s, s->hidden, s->hidden, TENSOR_ROW);
 }
 
+/* Two products with a gelu between, EXPANSION times as wide inside. */
 static uint32_t feed_forward(struct graph *g, uint32_t x, const struct shape *s)
 {
     x = dense(g, "mlp.fc", x, s, s->hidden, EXPANSION * s->hidden, TENSOR_COLUMN);
@@ -112,6 +114,7 @@ static uint32_t feed_forward(struct graph *g, uint32_t x, const struct shape *s)
     return dense(g, "mlp.proj", x, s, EXPANSION * s->hidden, s->hidden, TENSOR_ROW);
 }
 
+/* Layer norm over the channels of the residual stream. */
 static uint32_t norm(struct graph *g, const char *name, uint32_t x, const struct shape *s)
 {
     return layer_norm(g, name, x, s->tokens, s->hidden);
@@ -123,6 +126,7 @@ static uint32_t residual(struct graph *g, const char *name, uint32_t stream, uin
     return layer_residual(g, name, stream, branch, s->tokens, s->hidden);
 }
 
+/* Router, then experts. */
 static uint32_t experts(struct graph *g, uint32_t x, const struct experts_shape *e)
 {
     return layer_experts(g, "moe.experts", x, layer_gate(g, "moe.gate", x, e), e);
@@ -217,6 +221,7 @@ static uint32_t encoder(struct graph *g, uint32_t x, const struct shape *s,
     return x;
 }
 
+/* The part of the hyper-parameters that models with and without experts share. */
 static struct shape plain_shape(const int64_t *value)
 {
     return (struct shape){.layers = value[EXPERTS_LAYERS],
@@ -246,6 +251,7 @@ static enum status read_experts(const int64_t *value, const struct shape *s,
     return STATUS_OK;
 }
 
+/* Embedding, encoder, untied head with a bias. */
 static enum status language_model(const struct shape *s, const struct experts_shape *e,
                                   struct model *out)
 {
@@ -264,6 +270,7 @@ static enum status language_model(const struct shape *s, const struct experts_sh
     return graph_finish(&g, "r", "BERT-like language model of HiDup (Zhang et al., 2022)", out);
 }
 
+/* Patches with a class token, encoder, head on that token. */
 static enum status classifier(const struct shape *s, const struct experts_shape *e,
                               struct model *out)
 {

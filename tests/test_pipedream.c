@@ -1,4 +1,5 @@
 /* PipeDream importer: the published profiles, a graph worked by hand, every kind of damage. */
+#include "core/text.h"
 #include "model/import.h"
 
 #include <math.h>
@@ -301,8 +302,11 @@ static void import_tells_formats_apart(void **state)
 
     write_file("test_pipedream.txt", "hello\n");
     assert_int_equal(model_import("test_pipedream.txt", &o, &m), STATUS_PARSE);
-    assert_string_equal(error_message(), "test_pipedream.txt:1: not a model in a known format "
-                                         "(foreline JSON, pipedream, placement, piper)");
+    char known[TEXT_LIST], expected[TEXT_LIST + 128];
+    snprintf(expected, sizeof expected,
+             "test_pipedream.txt:1: not a model in a known format (foreline JSON, %s)",
+             text_list(importer_name, importers_n, known));
+    assert_string_equal(error_message(), expected);
     assert_int_equal(model_import("does/not/exist", &o, &m), STATUS_IO);
     remove("test_pipedream.txt");
     remove("test_pipedream.json");

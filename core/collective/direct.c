@@ -1,5 +1,5 @@
-/* All-to-all as a flow from every member to every other; folded to fewer flows of the same bytes per
- * port in large groups. */
+/* All-to-all as a flow from every member to every other, in one phase. In large groups, where that
+ * would be too many flows, fewer flows that load every port with the same bytes stand for them. */
 #include "core/collective/shapes.h"
 
 enum { SHIFTS = 4 }; /* destinations that stand for all of a large group, inside and across nodes */
@@ -9,6 +9,7 @@ size_t collective_shifts(const struct collective_group *g, size_t n)
     return g->n <= COLLECTIVE_PAIRS_MAX || n - 1 < SHIFTS ? n - 1 : SHIFTS;
 }
 
+/* Append a flow; the phase takes the largest latency of its flows. */
 static void add(const struct collective_group *g, uint32_t from, uint32_t to, double bytes,
                 double *latency_s, struct collective_shape *out)
 {
@@ -16,6 +17,8 @@ static void add(const struct collective_group *g, uint32_t from, uint32_t to, do
     *latency_s = larger(*latency_s, collective_tier(g, from, to)->latency_s);
 }
 
+/* A flow per ordered pair, ordered by distance, so that the flows of a member do not stand side by
+ * side. Returns the latency. */
 static double every_pair(const struct collective_group *g, double pair,
                          struct collective_shape *out)
 {

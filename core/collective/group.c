@@ -4,6 +4,7 @@
 #include "core/array.h"
 #include "core/collective/shapes.h"
 
+/* Members are assigned to nodes one by one; a new node is numbered when a member joins none. */
 struct search {
     const struct collective_group *g;
     const bool *inside; /* [tiers] */
@@ -12,6 +13,7 @@ struct search {
     uint32_t nodes;
 };
 
+/* Are two members joined by a tier that stays inside a node? */
 static bool joined(const struct search *s, uint32_t a, uint32_t b)
 {
     return s->inside[collective_tier(s->g, a, b) - s->g->topology->tier];

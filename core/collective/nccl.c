@@ -42,6 +42,7 @@ struct fabric {
     size_t column; /* 1, 2, more nodes */
 };
 
+/* The generation by the name of the device type; *known false and Ampere for other names. */
 static enum generation generation_of(const char *type, bool *known)
 {
     static const struct {
@@ -85,6 +86,9 @@ static struct fabric fabric_of(const struct collective_group *g, uint32_t channe
     return f;
 }
 
+/* Latency of a ring: base, then a step inside a node or across nodes for every hop of the
+ * critical path, n - 1 hops once or, for an all-reduce, twice. Large all-reduces across nodes
+ * with the Simple protocol are measured to be slower; NCCL scales them by generation. */
 static double ring_us(const struct fabric *f, enum collective_kind kind, double bytes, int protocol)
 {
     double n = (double)f->n, twice = kind == COLLECTIVE_ALLREDUCE ? 2 : 1;
@@ -105,6 +109,8 @@ static double ll_limit(const struct fabric *f)
     return ll_max[f->nodes == 1 ? f->generation : VOLTA][f->column];
 }
 
+/* Bandwidth of a ring, of the buffer: the links', lessened by what the protocol costs (LL sends as
+ * many flags as data, LL128 8 bytes of 128), over the share of the buffer that a link carries. */
 static double ring_GBps(const struct fabric *f, enum collective_kind kind, int protocol)
 {
     double n = (double)f->n, bus = f->GBps;
@@ -118,6 +124,7 @@ static double ring_GBps(const struct fabric *f, enum collective_kind kind, int p
     return bus * n / steps;
 }
 
+/* Latency of the double tree: chains inside nodes and log2(nodes) levels, up and down. */
 static double tree_us(const struct fabric *f, int protocol)
 {
     double inside = step_us[f->inside][TREE][protocol] + f->inside_us;
@@ -126,6 +133,8 @@ static double tree_us(const struct fabric *f, int protocol)
            2 * ((double)(f->n / f->nodes - 1) * inside + floor(log2((double)f->nodes)) * across);
 }
 
+/* Bandwidth of the double tree, of the buffer: each half goes up and down, so half of the links';
+ * small buffers reach the share of the correction table. */
 static double tree_GBps(const struct fabric *f, double bytes, int protocol)
 {
     double bus = fmin(0.92 * f->GBps, f->channels * tree_max[f->generation][f->column]);

@@ -1,5 +1,5 @@
-/* Rings: in each of n - 1 steps, twice as many for an all-reduce, every member sends one n-th of the
- * buffer to the next.
+/* Rings: in each step every member sends one n-th of the buffer to the next one. Reduce-scatter and
+ * all-gather take n - 1 steps, an all-reduce is the one after the other.
  * Source: Patarasuk & Yuan, JPDC 69 (2009) 117-124; broadcast: a pipelined chain. */
 #include <stdlib.h>
 

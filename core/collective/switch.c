@@ -1,5 +1,5 @@
-/* What an all-reduce would take if switches reduced. Each member sends its buffer into the switch of
- * its node and receives the result; each position does so with its p-th of the buffer across nodes.
+/* What an all-reduce would take if switches reduced. Each member sends its buffer into its node's
+ * switch and receives the result; each position does so with its p-th of the buffer across nodes.
  * Flows to the next member load the ports as that does. One phase: the reductions are pipelined. */
 #include "core/collective/shapes.h"
 

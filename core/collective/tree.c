@@ -1,5 +1,6 @@
-/* Double binary trees, as NCCL builds them: halves of the buffer go up and down one tree each, whose
- * nodes are the heads of chains inside the nodes.
+/* Double binary trees, as NCCL builds them: each half of the buffer goes up and down one of two
+ * trees over the nodes, and along a chain inside each node, whose head is in the tree. No node is
+ * inside both trees, so that every node's link carries each half once in each direction.
  * Source: Sanders, Speck & Traeff, Parallel Computing 35 (2009) 581-594. */
 #include <stdlib.h>
 
@@ -32,6 +33,7 @@ uint32_t collective_tree_parent(size_t n, bool second, uint32_t node)
     return up > 0 ? node_at(n, second, up) : UINT32_MAX;
 }
 
+/* The member of a node that is in the trees of a channel. */
 static uint32_t head(const struct collective_group *g, size_t node, size_t channel)
 {
     return collective_member(g, node, 0, channel);

@@ -1,5 +1,6 @@
-/* One forward, one backward. Steps of a list: (1) warm-up, one forward less than `depth`; (2) steady
- * state, one forward and one backward by turns; (3) drain, the backwards that are left.
+/* 1F1B, one forward, one backward. A list is (1) the warm-up, one forward less than `depth`; (2)
+ * the steady state, one forward and one backward by turns; (3) the drain, the backwards that are
+ * left.
  * Source: Narayanan et al., PipeDream, SOSP 2019; with flushes: Narayanan et al., SC 2021. */
 #include "core/schedule/steps.h"
 
