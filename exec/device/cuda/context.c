@@ -23,6 +23,7 @@ enum status cuda_error(cudaError_t error, const char *what, const char *file, in
                      cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
+/* The first failure stays: later ones follow from it. */
 static void keep(struct cuda_context *c, enum status st)
 {
     if (st == STATUS_OK || c->failure != STATUS_OK)
@@ -64,6 +65,7 @@ enum status cuda_finish(struct cuda_context *c)
 
 /* ---- open and close */
 
+/* Ranks of one machine take its GPUs in turn. */
 enum status cuda_gpu_of(uint32_t rank, uint32_t *gpu)
 {
     static const char *const told[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"};
@@ -123,6 +125,7 @@ void cuda_context_close(struct cuda_context *c)
 
 /* ---- the backend */
 
+/* What cudaMalloc() promises, and cuBLAS's fastest kernels ask for. */
 enum { ALIGNMENT = 256 };
 
 static size_t aligned(size_t bytes)
@@ -149,6 +152,7 @@ out:
     return st;
 }
 
+/* From the front of the newest arena with room; zeroed when it was reserved. */
 static void *allocate(void *self, size_t bytes)
 {
     struct cuda_context *c = self;
@@ -168,6 +172,7 @@ static void release(void *self, void *data)
     (void)self, (void)data; /* with its arena */
 }
 
+/* All of the card's, whoever uses it: what a stage may ask for at most. */
 static double memory_bytes(void *self)
 {
     size_t free_bytes = 0, all = 0;
@@ -175,6 +180,7 @@ static double memory_bytes(void *self)
     return (double)all;
 }
 
+/* copy() takes either side; pinned and pageable host memory are alike here. */
 static bool is_device_memory(const void *data)
 {
     struct cudaPointerAttributes a;
@@ -224,6 +230,7 @@ static const struct backend_half half = {
     .widen = widen,
 };
 
+/* One kernel for all numbers of a bucket's own part. */
 static void update(void *self, const struct optimizer_step *o)
 {
     if (o->moment)

@@ -43,6 +43,7 @@ static void close_cuda(void *self)
     free(c);
 }
 
+/* Context, events, then the stages, which allocate in the GPU's memory. */
 static enum status open_cuda(const struct model *m, const struct program *p, uint32_t rank,
                              const struct device_options *o, void **self)
 {
@@ -106,6 +107,7 @@ struct host_reduction {
     const struct layer_reduction *host;
 };
 
+/* Inside an op: to the host, over the shards, and back; waits for the GPU. */
 static void sum(void *self, real *data, size_t n)
 {
     const struct host_reduction *s = self;
@@ -147,6 +149,7 @@ static enum status put(void *self, const struct program_op *recv, const void *da
     return st == STATUS_OK ? cuda_status(&c->context) : st;
 }
 
+/* The array itself for transports that take device memory, else a mirror of it in host memory. */
 static enum status array(void *self, const struct program_op *op, uint32_t k, float **data,
                          size_t *n)
 {
@@ -192,6 +195,7 @@ static void times(void *self, const struct program_op *op, double *start_s, doub
     cuda_times_read(&c->times, &c->context, op, start_s, end_s);
 }
 
+/* The loss is summed on the GPU; it comes to the host once per step. */
 static double take_loss(void *self)
 {
     struct cuda *c = self;

@@ -1,9 +1,11 @@
+/* When ops ran on a GPU: two events each, read when the step is over. */
 #include "exec/device/cuda/times.h"
 
 #include <stdlib.h>
 
 #include "core/clock.h"
 
+/* Only compute ops get events; the others' are 0 and never read. */
 enum status cuda_times_open(const struct program *p, uint32_t rank, struct cuda_times *t)
 {
     enum status st;
@@ -33,6 +35,7 @@ void cuda_times_close(struct cuda_times *t)
     *t = (struct cuda_times){0};
 }
 
+/* Begin and end of an op of this rank. */
 static cudaEvent_t *events_of(const struct cuda_times *t, const struct program_op *op)
 {
     return &t->event[2 * (size_t)(op - t->program->op - (ptrdiff_t)t->first)];
