@@ -1,4 +1,5 @@
 #include "exec/device/cuda/context.h"
+#include "core/array.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -140,10 +141,7 @@ static enum status reserve(void *self, size_t bytes, size_t pieces)
     enum status st;
     struct cuda_context *c = self;
     struct cuda_arena a = {.bytes = size_plus(bytes, size_times(pieces + 1, ALIGNMENT))};
-    struct cuda_arena *more = realloc(c->arena, (c->arenas + 1) * sizeof *more);
-    if (!more)
-        return error_set(STATUS_NOMEM, "%zu arenas", c->arenas + 1);
-    c->arena = more;
+    TRY(ARRAY_ROOM(c->arena, c->arenas));
     TRY(CUDA_ERROR("memory of a stage", cudaMalloc((void **)&a.data, a.bytes)));
     c->arena[c->arenas++] = a;
     c->bytes += (int64_t)a.bytes;

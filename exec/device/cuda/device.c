@@ -1,6 +1,7 @@
 /* The CUDA device: the stages of a rank (exec/device/cpu/stage.h) on one GPU. */
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "exec/device.h"
 #include "exec/device/cpu/stage.h"
 #include "exec/device/cuda/context.h"
@@ -50,9 +51,8 @@ static enum status open_cuda(const struct model *m, const struct program *p, uin
     enum status st;
     uint32_t gpu;
     void *stages;
-    struct cuda *c = calloc(1, sizeof *c);
-    if (!c)
-        return error_set(STATUS_NOMEM, "rank %u: out of memory", rank);
+    struct cuda *c;
+    TRY(ARRAY_NEW(c, 1));
     c->direct = o->direct;
     TRY(cuda_gpu_of(rank, &gpu));
     TRY(cuda_context_open(gpu, &c->context));
@@ -86,10 +86,8 @@ static struct mirror *mirror_of(struct cuda *c, const struct program_op *op, siz
     while (k < c->mirrors && c->mirror[k].op != op)
         k++;
     if (k == c->mirrors) {
-        struct mirror *more = realloc(c->mirror, (k + 1) * sizeof *more);
-        if (!more)
+        if (ARRAY_ROOM(c->mirror, k) != STATUS_OK)
             return NULL;
-        c->mirror = more;
         c->mirror[c->mirrors++] = (struct mirror){0};
     }
     struct mirror *m = &c->mirror[k];
