@@ -212,6 +212,7 @@ static enum status check_stashes(const struct program *p, uint32_t rank)
     return STATUS_OK;
 }
 
+/* Scratch counts once: compute ops of a rank do not overlap. */
 int64_t program_peak(const struct program *p, uint32_t rank, uint32_t *op)
 {
     int64_t held = 0, most = -1;

@@ -11,6 +11,7 @@ const char *const op_purpose_names[OP_PURPOSES] = {
     [FOR_SHARDS] = "shards",     [FOR_TENSOR] = "tensor", [FOR_EXPERTS] = "experts",
 };
 
+/* Owned: everything that a program points to. */
 void program_free(struct program *p)
 {
     for (size_t r = 0; p->rank && r < p->ranks; r++)
@@ -44,6 +45,7 @@ out:
     return st;
 }
 
+/* Its first stage, and with several stages per rank those that its ops name. */
 bool program_rank_has(const struct program *p, uint32_t rank, uint32_t stage)
 {
     bool found = p->rank[rank].stage == stage;

@@ -163,6 +163,7 @@ static bool parse_step(const char *name, uint64_t *step)
 }
 
 /* The last complete step in `dir` before `limit`; false: there is none. */
+/* O(entries of the directory). */
 static bool newest_before(const char *dir, uint64_t limit, uint64_t *out)
 {
     bool found = false;

@@ -214,6 +214,7 @@ static enum status check_arrays(const struct checkpoint_part *part, const char *
     return STATUS_OK;
 }
 
+/* One array at a time: a rank needs no more memory than its largest one besides the model. */
 static enum status read_array(const struct checkpoint_part *part, FILE *f, const char *path,
                               uint32_t k, const struct checkpoint_array *array)
 {

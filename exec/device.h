@@ -1,4 +1,8 @@
-/* device.h - what computes: one rank's stages on one kind of hardware. One folder or file per kind.
+/* device.h - what computes: one rank's stages on one kind of hardware. One folder or file per kind:
+ *
+ *   device/cpu/       the layers' numerics on the host, and the stage logic for all memories
+ *   device/cuda/      the same stages in a GPU's memory, layers as kernels
+ *   device/paced.c    predicted times instead of numerics; device/cuda/paced.c on a GPU
  *
  * A device holds parameters, gradients, optimizer state and the activations in flight of the stages
  * of one rank, and is given the ops of the rank's list. Boundary tensors come and go as packed

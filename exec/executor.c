@@ -57,6 +57,8 @@ static bool is_uneven(const struct program *p)
     return false;
 }
 
+/* Asked before a run begins, for all ranks: so that planners and the launcher can refuse a program
+ * whose prediction could never be compared with a measurement. */
 enum status executor_supports(const struct program *p)
 {
     if (p->asynchronous && is_uneven(p))
@@ -100,6 +102,7 @@ struct running {
 /* Of a step's time: more, and it is no measurement of the plan. */
 static const double most_late = 0.02;
 
+/* Where the rank is, for the heartbeats. */
 static void report(const struct running *r, uint32_t op, enum worker_state state)
 {
     struct executor_progress *p = r->e->progress;

@@ -1,5 +1,9 @@
 /* executor.h - one rank of a program, step after step, over any device and any transport.
  *
+ *   init    executor_step_init(), one for all steps of the rank
+ *   step    executor_run(): barrier, the list, completion of what is still under way
+ *   end     executor_finish(): parameters whole everywhere, barrier
+ *
  * Runs the rank's list in order: compute ops on the calling thread, communication posted when its
  * turn comes and left to the transport. Waits only for what an op depends on. */
 #ifndef EXEC_EXECUTOR_H

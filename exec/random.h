@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+/* The finaliser of SplitMix64, a bijection of 64 bits in which every input bit changes each output
+ * bit with a probability near 1/2. */
 static inline uint64_t random_mix(uint64_t z)
 {
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);

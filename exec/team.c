@@ -60,6 +60,7 @@ static enum status share(struct team *t, size_t numbers)
 }
 
 /* In the child; does not return. */
+/* A member dies with its parent: one that has just lost it ends at once. */
 static void be_member(struct team *t, uint32_t rank, pid_t parent,
                       enum status (*body)(struct team_member *, void *), void *context)
 {
@@ -167,6 +168,7 @@ static void dismiss(struct team *t)
         munmap(t->shared, t->bytes);
 }
 
+/* Ports, members, their ends; whatever happens nobody is left behind. */
 enum status team_run(size_t ranks, size_t numbers, double limit_s,
                      enum status (*body)(struct team_member *me, void *context), void *context,
                      double *number)

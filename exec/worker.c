@@ -90,6 +90,7 @@ static bool is_all_ranks(const struct worker *w)
 }
 
 /* Which rank this is, of how many: the environment's, or the first of all when all are here. */
+/* (torchrun's names, and those of MPI launchers: rendezvous_rank().) */
 static enum status read_environment(struct worker *w)
 {
     enum status st = STATUS_OK;

@@ -213,6 +213,7 @@ static enum status finish(struct sum *u)
     return make_buckets(u);
 }
 
+/* Devices of one type cost the same: one entry per stage and type. */
 enum status lowering_cost(struct lowering *l, uint32_t stage, uint32_t device,
                           const struct lowering_cost **out)
 {

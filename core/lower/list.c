@@ -25,6 +25,7 @@ struct program_op list_collective(enum op_kind kind, enum op_purpose purpose, ui
     return op;
 }
 
+/* Room for so many ops and dependencies, exactly: the replay knows most of what will come. */
 enum status list_reserve(struct lowering_list *list, size_t ops, size_t deps)
 {
     if (ops > list->room) {
@@ -44,6 +45,7 @@ enum status list_reserve(struct lowering_list *list, size_t ops, size_t deps)
     return STATUS_OK;
 }
 
+/* Positions do not move, addresses may. */
 enum status list_append(struct lowering_list *list, const struct program_op *op, uint32_t *position)
 {
     enum status st = STATUS_OK;

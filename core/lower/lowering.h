@@ -14,13 +14,15 @@
 #include "core/lower.h"
 #include "core/schedule.h"
 
-/* What goes from one stage to another for every microbatch. */
+/* What goes from one stage to another for every microbatch: all tensors that cross, in one
+ * message. */
 struct lowering_edge {
     uint32_t from, to; /* stages, from < to */
     int64_t bytes;     /* per microbatch, whole */
 };
 
-/* The growing list of one rank; dependencies are positions in the same list. */
+/* The growing list of one rank. Positions are kept plus one, so that 0 means none; dependencies
+ * are positions in the same list. */
 struct lowering_list {
     size_t n, room, deps, dep_room;
     struct program_op *op;
@@ -41,7 +43,7 @@ struct lowering_replica {
     bool reduces; /* the step has run; its gradients wait for those of the other replicas */
 };
 
-/* Collectives that follow one compute op. */
+/* Collectives that follow one compute op: `count` calls, merged into one op of mean size. */
 struct lowering_calls {
     uint32_t count;
     int64_t bytes; /* of one call */

@@ -1,5 +1,6 @@
-/* paced.h - what the paced devices of the host (paced.c) and of a GPU (cuda/paced.c) have in common:
- * ops take their predicted time, messages and reductions are real but hold no numbers of a model. */
+/* paced.h - what the paced devices of the host (paced.c) and of a GPU (cuda/paced.c) have in
+ * common: ops take their predicted time, messages and reductions are real but hold no numbers of
+ * a model. */
 #ifndef EXEC_DEVICE_PACED_H
 #define EXEC_DEVICE_PACED_H
 

@@ -14,6 +14,7 @@ static bool computes(const struct model_op *op)
     return layer_kind_find(op->kind) != NULL;
 }
 
+/* The stage with this index, the last one if there is none: programs are checked before. */
 static struct stage *find(const struct cpu *c, uint32_t index)
 {
     size_t k = 0;
@@ -48,6 +49,7 @@ static enum status check_ties(const struct model *m, const struct cpu *c)
     return STATUS_OK;
 }
 
+/* All stages of the rank, in ascending order. */
 enum status cpu_open_on(const struct memory *on, const struct model *m, const struct program *p,
                         uint32_t rank, const struct device_options *o, void **self)
 {
@@ -142,6 +144,7 @@ static enum status put(void *self, const struct program_op *recv, const void *da
                      data);
 }
 
+/* The executor's arrays are the stage's: nothing is copied. */
 static enum status array(void *self, const struct program_op *op, uint32_t k, float **data,
                          size_t *n)
 {
@@ -197,6 +200,7 @@ out:
     return st;
 }
 
+/* Of arrays; the code, the model and BLAS's buffers are not counted. */
 static int64_t peak_bytes(void *self)
 {
     const struct cpu *c = self;

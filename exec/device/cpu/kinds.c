@@ -25,6 +25,7 @@ const struct layer_kind *layer_kind_find(const char *name)
     return NULL;
 }
 
+/* Attributes are limited so that products of three of them fit 64 bits and strides fit an int. */
 enum status layer_attribute(const struct model_op *op, const char *name, int64_t fallback,
                             int64_t low, size_t *out)
 {
@@ -75,6 +76,7 @@ static enum status check_bytes(const struct model *m, const struct model_op *op,
                      what, bytes, wanted, (int)(8 * m->element_bytes));
 }
 
+/* As many producers as the kind reads, each with an output of the size that it expects. */
 static enum status check_inputs(const struct model *m, uint32_t index, const struct layer *l)
 {
     const struct model_op *op = &m->op[index];
@@ -95,6 +97,8 @@ static enum status check_inputs(const struct model *m, uint32_t index, const str
     return st;
 }
 
+/* Sizes that no machine has, or that BLAS cannot count in its ints, are refused before anything is
+ * allocated. */
 static enum status check_limits(const struct model_op *op, const struct layer *l, size_t batch)
 {
     const size_t tensors[] = {l->parameters, size_times(batch, l->input),
@@ -109,6 +113,9 @@ static enum status check_limits(const struct model_op *op, const struct layer *l
     return STATUS_OK;
 }
 
+/* 1. the kind's own sizes from the attributes
+ * 2. its parts follow each other in the op's parameters
+ * 3. limits, and what the model says in bytes must be the same */
 enum status layer_shape(const struct model *m, uint32_t index, size_t batch, struct layer *out)
 {
     const struct model_op *op = &m->op[index];
@@ -151,6 +158,8 @@ static bool feeds_attention(const struct model *m, uint32_t op)
     return false;
 }
 
+/* From the whole op to one shard's: the kind divides, and which side is reduced over the shards
+ * follows from how the model says that the op is divided (core/model.h: enum model_tensor). */
 enum status layer_divide(const struct model *m, uint32_t index, const struct layer_shard *s,
                          size_t batch, struct layer *l)
 {
@@ -182,6 +191,8 @@ enum status layer_indivisible(const struct model_op *op, const struct layer_shar
                      what, s->shards);
 }
 
+/* Each of the groups is divided over the shards in the same way; a shard has `run` numbers of every
+ * group, `stride` numbers apart. */
 void layer_divide_rows(const struct layer_shard *s, size_t rows, size_t columns,
                        struct layer_part *part)
 {
@@ -200,6 +211,7 @@ static double normal(uint64_t key, uint64_t i)
     return sqrt(-2.0 * log(u)) * cos(two_pi * random_unit(key, 2 * i + 1));
 }
 
+/* Number `at` in the whole op decides the value: shards and copies of it agree with the whole. */
 void layer_start(const struct layer *l, uint64_t seed, uint32_t op, size_t n, real *parameter)
 {
     uint64_t key = random_key(seed, op);

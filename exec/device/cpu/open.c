@@ -10,6 +10,7 @@
 #include "exec/device/cpu/gemm.h"
 
 /* The op where training data enters or is predicted, if the model has one. */
+/* O(ops) */
 static uint32_t find_kind(const struct model *m, const char *kind)
 {
     for (uint32_t i = 0; i < m->n; i++)
@@ -129,6 +130,7 @@ out:
 }
 
 /* Which stages are at the other end of an edge of this one? mark [stages] */
+/* mark[stage]: an edge of the model goes from or to it. O(edges of the stage). */
 static void mark_neighbours(const struct stage *s, const uint32_t *stage_of, bool producers,
                             bool *mark)
 {

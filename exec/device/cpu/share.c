@@ -174,6 +174,11 @@ static void next_reduced(struct stage *s, real **data, size_t *n)
     s->state.other_gradient = *data;
 }
 
+/* Arrays that a collective works on, by purpose:
+ *   FOR_TIES     the gradients of one owner's shared parameters
+ *   FOR_DATA     the gradients of a bucket
+ *   FOR_SHARDS   ZeRO 1, 2: the parameters of one bucket after the other; ZeRO 3: all, of which the
+ *                own parts are filled in here */
 enum status stage_array(struct stage *s, const struct program_op *op, uint32_t k, real **data,
                         size_t *n)
 {

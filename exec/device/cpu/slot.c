@@ -54,6 +54,7 @@ out:
     return st;
 }
 
+/* The first empty slot; there are as many as microbatches were ever in flight at once. */
 enum status stage_take_slot(struct stage *s, uint32_t microbatch, struct slot **out)
 {
     enum status st;
@@ -79,6 +80,7 @@ out:
     return st;
 }
 
+/* Weight gradients that are owed and gradients that nobody has fetched keep a slot. */
 void stage_release_slot(struct stage *s, struct slot *slot)
 {
     if (slot->owes_weights || slot->fetched < s->layout.producers)

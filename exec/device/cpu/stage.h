@@ -162,7 +162,8 @@ struct stage_pass {
 
 enum slot_state { SLOT_EMPTY, SLOT_FILLING, SLOT_FORWARDED, SLOT_DONE };
 
-/* A microbatch in flight. */
+/* A microbatch in flight: one slot each, which another microbatch takes over when it is given
+ * back. */
 struct slot {
     enum slot_state state;
     uint32_t microbatch;

@@ -33,6 +33,7 @@ static void *find(const struct cpu *c, size_t index, struct stage **stage, struc
     return NULL;
 }
 
+/* Arrays in the order of stages and of enum device_state_kind: the same in every run of a plan. */
 bool cpu_state(void *self, size_t index, struct device_state *out)
 {
     struct stage *s;

@@ -1,8 +1,8 @@
 /* Attention (exec/device/cpu/attention.c) in blocks of rows: the scores of all heads for some rows
  * of one sample at a time, so that no more than SCORES numbers of the (heads, T, T) of a sample
- * exist; the backward recomputes them from two numbers saved per row. Rabe & Staats 2021, arXiv:2112.05682,
- * block the rows in the same way; unlike Dao et al. 2022 (FlashAttention) the scores of a block are
- * whole rows in memory, and the products are cuBLAS's. */
+ * exist; the backward recomputes them from two numbers saved per row. Rabe & Staats 2021,
+ * arXiv:2112.05682, block the rows in the same way; unlike Dao et al. 2022 (FlashAttention) the
+ * scores of a block are whole rows in memory, and the products are cuBLAS's. */
 #include <math.h>
 
 #include "exec/device/cuda/context.h"
@@ -126,6 +126,8 @@ static void gather(const struct block *k, const real *p, const real *b, size_t b
               &(struct cuda_batch){s->heads, s->rows * s->columns, k->depth, k->depth});
 }
 
+/* Scores of a block of rows, their softmax, and their rows of y; products are batched over the
+ * heads, which lie `depth` channels apart in q, k, v and y. */
 static void forward(const struct layer *l, struct layer_io *io)
 {
     for (size_t b = 0; b < io->batch; b++)
@@ -139,6 +141,11 @@ static void forward(const struct layer *l, struct layer_io *io)
         }
 }
 
+/* The block's rows of dq, and what it adds to dk and dv:
+ *   1. p once more: scores, softmax from what the forward has saved
+ *   2. dv (columns, depth) += p^T dy
+ *   3. d = dy v^T, ds = p (d - sum over the row of d p)
+ *   4. dq (rows, depth) = scale ds k;  dk (columns, depth) += scale ds^T q */
 static void block_backward(const struct block *k, const real *dy, real *dx)
 {
     const struct kernel_scores *s = &k->scores;
@@ -156,6 +163,8 @@ static void block_backward(const struct block *k, const real *dy, real *dx)
     gather(k, ds, q, k->x_stride, k->scale, cuda_at(l, dx, c));
 }
 
+/* Blocks from the last one to the first: with a causal mask the last one sees all columns, so it
+ * writes all of dk and dv and the others add. */
 static void backward(const struct layer *l, struct layer_io *io)
 {
     size_t rows = block_rows(l), last = (l->tokens - 1) / rows * rows;

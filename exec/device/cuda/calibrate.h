@@ -1,4 +1,5 @@
-/* calibrate.h - what the GPU's ops cost: foreline-worker-cuda as exec/calibrate/probe.h calls it. */
+/* calibrate.h - what the GPU's ops cost: foreline-worker-cuda as exec/calibrate/probe.h calls it.
+ * */
 #ifndef EXEC_DEVICE_CUDA_CALIBRATE_H
 #define EXEC_DEVICE_CUDA_CALIBRATE_H
 

@@ -1,4 +1,5 @@
 #include "exec/device/cuda/context.h"
+#include "core/array.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@ enum status cuda_error(cudaError_t error, const char *what, const char *file, in
                      cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
+/* The first failure stays: later ones follow from it. */
 static void keep(struct cuda_context *c, enum status st)
 {
     if (st == STATUS_OK || c->failure != STATUS_OK)
@@ -64,6 +66,7 @@ enum status cuda_finish(struct cuda_context *c)
 
 /* ---- open and close */
 
+/* Ranks of one machine take its GPUs in turn. */
 enum status cuda_gpu_of(uint32_t rank, uint32_t *gpu)
 {
     static const char *const told[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"};
@@ -123,6 +126,7 @@ void cuda_context_close(struct cuda_context *c)
 
 /* ---- the backend */
 
+/* What cudaMalloc() promises, and cuBLAS's fastest kernels ask for. */
 enum { ALIGNMENT = 256 };
 
 static size_t aligned(size_t bytes)
@@ -137,10 +141,7 @@ static enum status reserve(void *self, size_t bytes, size_t pieces)
     enum status st;
     struct cuda_context *c = self;
     struct cuda_arena a = {.bytes = size_plus(bytes, size_times(pieces + 1, ALIGNMENT))};
-    struct cuda_arena *more = realloc(c->arena, (c->arenas + 1) * sizeof *more);
-    if (!more)
-        return error_set(STATUS_NOMEM, "%zu arenas", c->arenas + 1);
-    c->arena = more;
+    TRY(ARRAY_ROOM(c->arena, c->arenas));
     TRY(CUDA_ERROR("memory of a stage", cudaMalloc((void **)&a.data, a.bytes)));
     c->arena[c->arenas++] = a;
     c->bytes += (int64_t)a.bytes;
@@ -149,6 +150,7 @@ out:
     return st;
 }
 
+/* From the front of the newest arena with room; zeroed when it was reserved. */
 static void *allocate(void *self, size_t bytes)
 {
     struct cuda_context *c = self;
@@ -168,6 +170,7 @@ static void release(void *self, void *data)
     (void)self, (void)data; /* with its arena */
 }
 
+/* All of the card's, whoever uses it: what a stage may ask for at most. */
 static double memory_bytes(void *self)
 {
     size_t free_bytes = 0, all = 0;
@@ -175,6 +178,7 @@ static double memory_bytes(void *self)
     return (double)all;
 }
 
+/* copy() takes either side; pinned and pageable host memory are alike here. */
 static bool is_device_memory(const void *data)
 {
     struct cudaPointerAttributes a;
@@ -224,6 +228,7 @@ static const struct backend_half half = {
     .widen = widen,
 };
 
+/* One kernel for all numbers of a bucket's own part. */
 static void update(void *self, const struct optimizer_step *o)
 {
     if (o->moment)

@@ -63,7 +63,8 @@ struct cuda_batch {
     size_t n, a, b, c;
 };
 
-/* exec/device/cpu/gemm.h on device memory. Operands of what type, and the result; sums are always fp32. */
+/* exec/device/cpu/gemm.h on device memory. Operands of what type, and the result; sums are always
+ * fp32. */
 struct cuda_gemm {
     struct gemm g; /* a, b, c: of the types said here, whatever C says */
     enum kernel_type in, out;

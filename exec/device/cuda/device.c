@@ -1,6 +1,7 @@
 /* The CUDA device: the stages of a rank (exec/device/cpu/stage.h) on one GPU. */
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "exec/device.h"
 #include "exec/device/cpu/stage.h"
 #include "exec/device/cuda/context.h"
@@ -43,15 +44,15 @@ static void close_cuda(void *self)
     free(c);
 }
 
+/* Context, events, then the stages, which allocate in the GPU's memory. */
 static enum status open_cuda(const struct model *m, const struct program *p, uint32_t rank,
                              const struct device_options *o, void **self)
 {
     enum status st;
     uint32_t gpu;
     void *stages;
-    struct cuda *c = calloc(1, sizeof *c);
-    if (!c)
-        return error_set(STATUS_NOMEM, "rank %u: out of memory", rank);
+    struct cuda *c;
+    TRY(ARRAY_NEW(c, 1));
     c->direct = o->direct;
     TRY(cuda_gpu_of(rank, &gpu));
     TRY(cuda_context_open(gpu, &c->context));
@@ -85,10 +86,8 @@ static struct mirror *mirror_of(struct cuda *c, const struct program_op *op, siz
     while (k < c->mirrors && c->mirror[k].op != op)
         k++;
     if (k == c->mirrors) {
-        struct mirror *more = realloc(c->mirror, (k + 1) * sizeof *more);
-        if (!more)
+        if (ARRAY_ROOM(c->mirror, k) != STATUS_OK)
             return NULL;
-        c->mirror = more;
         c->mirror[c->mirrors++] = (struct mirror){0};
     }
     struct mirror *m = &c->mirror[k];
@@ -106,6 +105,7 @@ struct host_reduction {
     const struct layer_reduction *host;
 };
 
+/* Inside an op: to the host, over the shards, and back; waits for the GPU. */
 static void sum(void *self, real *data, size_t n)
 {
     const struct host_reduction *s = self;
@@ -147,6 +147,7 @@ static enum status put(void *self, const struct program_op *recv, const void *da
     return st == STATUS_OK ? cuda_status(&c->context) : st;
 }
 
+/* The array itself for transports that take device memory, else a mirror of it in host memory. */
 static enum status array(void *self, const struct program_op *op, uint32_t k, float **data,
                          size_t *n)
 {
@@ -192,6 +193,7 @@ static void times(void *self, const struct program_op *op, double *start_s, doub
     cuda_times_read(&c->times, &c->context, op, start_s, end_s);
 }
 
+/* The loss is summed on the GPU; it comes to the host once per step. */
 static double take_loss(void *self)
 {
     struct cuda *c = self;

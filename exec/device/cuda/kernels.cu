@@ -3,6 +3,7 @@
 
 /* ---- element by element */
 
+/* y += x, [n] fp32: gradients of parameters */
 static __global__ void add(float *y, const float *x, size_t n)
 {
     FOR_EACH(i, n)
@@ -19,6 +20,7 @@ template <typename T> static __global__ void accumulate(void *y_, const void *x_
     y[i] = T((float)y[i] + (float)x[i]);
 }
 
+/* y = a + b, [n]: the residual connection */
 template <typename T> static __global__ void sum(void *y, const void *a_, const void *b_, size_t n)
 {
     const T *a = (const T *)a_, *b = (const T *)b_;
@@ -26,18 +28,21 @@ template <typename T> static __global__ void sum(void *y, const void *a_, const 
     ((T *)y)[i] = T((float)a[i] + (float)b[i]);
 }
 
+/* fp32 to bf16, to the nearest; [n] */
 template <typename T> static __global__ void narrow(void *y, const float *x, size_t n)
 {
     FOR_EACH(i, n)
     ((T *)y)[i] = T(x[i]);
 }
 
+/* bf16 to fp32, exact; [n] */
 template <typename T> static __global__ void widen(float *y, const void *x, size_t n)
 {
     FOR_EACH(i, n)
     y[i] = (float)((const T *)x)[i];
 }
 
+/* y (rows, columns) += bias [columns], n = rows * columns */
 template <typename T>
 static __global__ void bias_add(void *y_, const float *bias, size_t n, size_t columns)
 {
@@ -50,6 +55,7 @@ static __global__ void bias_add(void *y_, const float *bias, size_t n, size_t co
 #define ROOT  0.7978845608028654f
 #define CUBIC 0.044715f
 
+/* y = x / (1 + exp(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3), [n]: exec/device/cpu/gelu.c */
 template <typename T> static __global__ void gelu(void *y, const void *x_, size_t n)
 {
     FOR_EACH(i, n)
@@ -60,6 +66,7 @@ template <typename T> static __global__ void gelu(void *y, const void *x_, size_
     }
 }
 
+/* dx = dy (s + x s (1 - s) 2 du/dx), s = 1 / (1 + exp(-2u)), [n] */
 template <typename T>
 static __global__ void gelu_backward(void *dx, const void *x_, const void *dy, size_t n)
 {
@@ -73,12 +80,14 @@ static __global__ void gelu_backward(void *dx, const void *x_, const void *dy, s
     }
 }
 
+/* p -= rate g, [n] */
 static __global__ void sgd(float *parameter, const float *gradient, size_t n, float rate)
 {
     FOR_EACH(i, n)
     parameter[i] -= rate * gradient[i];
 }
 
+/* Equations in exec/device/backend.h; all arrays [n] fp32 */
 static __global__ void adam(float *parameter, const float *gradient, float *moment, float *square,
                             size_t n, float rate, float unbias)
 {
@@ -100,6 +109,7 @@ static __device__ size_t part_row(size_t rows, unsigned part)
     return rows * part / COLUMN_PARTS;
 }
 
+/* Part blockIdx.y of the rows of x (rows, columns), summed: work [COLUMN_PARTS][columns] */
 template <typename T>
 static __global__ void column_parts(float *work, const void *x, size_t rows, size_t columns)
 {
@@ -112,6 +122,8 @@ static __global__ void column_parts(float *work, const void *x, size_t rows, siz
     work[blockIdx.y * columns + c] = value;
 }
 
+/* Parts of d_weight = sum over rows of dy n and of d_bias = sum over rows of dy, with n = (x -
+ * mean) rstd from what was saved: work [2][COLUMN_PARTS][channels] */
 template <typename T>
 static __global__ void norm_parts(float *work, struct kernel_norm l, const void *dy)
 {
@@ -143,6 +155,7 @@ static __global__ void add_parts(float *out, const float *work, size_t columns)
 
 /* ---- layer normalisation: a block per row */
 
+/* y = (x - mean) rstd weight + bias; mean and rstd of each row go to `saved` */
 template <typename T> static __global__ void norm(struct kernel_norm l, void *y_)
 {
     size_t row = blockIdx.x;
@@ -164,6 +177,7 @@ template <typename T> static __global__ void norm(struct kernel_norm l, void *y_
     }
 }
 
+/* dx = rstd (g - mean(g) - n mean(g n)) with g = dy weight: exec/device/cpu/layernorm.c */
 template <typename T>
 static __global__ void norm_backward(struct kernel_norm l, const void *dy_, void *dx_)
 {
@@ -195,6 +209,8 @@ static __device__ const float *table_row(const struct kernel_table &t, size_t at
     return parameter + t.start + (at - t.first) * channels;
 }
 
+/* y(b, t, :) = values[token(b, t), :] + positions[t, :] + segments[0, :], as far as rows are
+ * here */
 template <typename T>
 static __global__ void embedding(struct kernel_embedding e, const float *parameter, void *y)
 {
@@ -229,6 +245,7 @@ static __global__ void embedding_values(struct kernel_embedding e, const void *d
     *d = total;
 }
 
+/* d [rows of positions here][channels] += the sum over samples b of dy(b, t, :) */
 template <typename T>
 static __global__ void embedding_positions(struct kernel_embedding e, const void *dy, float *d)
 {

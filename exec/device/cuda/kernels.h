@@ -58,8 +58,9 @@ cudaError_t kernel_norm_backward(const struct kernel_norm *l, const void *dy, vo
 cudaError_t kernel_norm_weight(const struct kernel_norm *l, const void *dy, float *d_parameter,
                                float *work);
 
-/* Tables of values, positions and types as in exec/device/cpu/embedding.c, each as far as it is here: row
- * `first` is at `start` in the parameters. token [samples * tokens] are below `values`. */
+/* Tables of values, positions and types as in exec/device/cpu/embedding.c, each as far as it is
+ * here: row `first` is at `start` in the parameters. token [samples * tokens] are below `values`.
+ * */
 struct kernel_table {
     size_t start, first, rows;
 };

@@ -18,6 +18,7 @@ static __device__ size_t score_seen(const struct kernel_scores &s)
     return s.causal ? s.first + blockIdx.x + 1 : s.columns;
 }
 
+/* p = exp(score - largest) / sum of these over the columns that the row sees; zeros behind them */
 template <typename T> static __global__ void softmax(struct kernel_scores s)
 {
     float *score = s.score + score_row(s), largest = -INFINITY, part = 0;
@@ -37,6 +38,7 @@ template <typename T> static __global__ void softmax(struct kernel_scores s)
     }
 }
 
+/* The same from the two numbers saved per row: neither largest nor sum is looked for */
 template <typename T> static __global__ void softmax_again(struct kernel_scores s)
 {
     const float *score = s.score + score_row(s);
@@ -47,6 +49,7 @@ template <typename T> static __global__ void softmax_again(struct kernel_scores 
     p[i] = T(i < seen ? expf(score[i] - largest) * scale : 0);
 }
 
+/* ds = p (d - sum over the row of d p) */
 template <typename T>
 static __global__ void softmax_backward(struct kernel_scores s, const float *all, void *ds_)
 {
@@ -63,6 +66,8 @@ static __global__ void softmax_backward(struct kernel_scores s, const float *all
 
 /* ---- loss: a block per row */
 
+/* part(row, shard, :) = largest logit, sum of exp(x - largest), logit of the target of this shard
+ * */
 template <typename T> static __global__ void loss_look(struct kernel_loss l)
 {
     size_t row = blockIdx.x;
@@ -123,6 +128,8 @@ static __global__ void loss_sum(struct kernel_loss l, double *loss)
     *loss += total * (double)l.scale;
 }
 
+/* dx (rows, columns) = scale (exp(x - largest) / sum - one at the target); zeros without a target
+ * */
 template <typename T> static __global__ void loss_backward(struct kernel_loss l, void *dx)
 {
     size_t row = blockIdx.x;

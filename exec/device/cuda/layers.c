@@ -14,6 +14,7 @@ static struct matrix weight_of(const struct layer *l, const struct layer_io *io)
     return matrix(weight, l->out, l->in, l->in);
 }
 
+/* y (BT, out) = x (BT, in) weight^T + bias [out] */
 static void linear_forward(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
@@ -27,6 +28,7 @@ static void linear_forward(const struct layer *l, struct layer_io *io)
                   kernel_bias(cuda_type(l), io->y, io->parameter + l->part[0].n, rows, l->out));
 }
 
+/* dx (BT, in) = dy (BT, out) weight */
 static void linear_backward(const struct layer *l, struct layer_io *io)
 {
     const struct matrix dy = matrix(io->dy, io->batch * l->tokens, l->out, l->out);
@@ -164,7 +166,8 @@ static struct kernel_loss loss_of(const struct layer *l, const struct layer_io *
     };
 }
 
-/* Shards tell each other what they have seen as exec/device/cpu/loss.c does; the first one has the loss.
+/* Shards tell each other what they have seen as exec/device/cpu/loss.c does; the first one has the
+ * loss.
  */
 static void loss_forward(const struct layer *l, struct layer_io *io)
 {

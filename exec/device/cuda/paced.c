@@ -30,6 +30,7 @@ static void close_paced(void *self)
     free(s);
 }
 
+/* Zeros where the transport works: on the GPU or in host memory. */
 static enum status allocate(struct paced *s)
 {
     size_t bytes = (s->room + 1) * sizeof *s->gradient;
@@ -64,6 +65,7 @@ out:
     return st;
 }
 
+/* Queued like any op: the GPU waits, not this thread. */
 static enum status compute(void *self, uint32_t step, const struct program_op *op,
                            const struct layer_reduction *reduction)
 {

@@ -18,6 +18,7 @@ struct stopwatch {
     cudaEvent_t begin, end;
 };
 
+/* Seconds per call between two events. */
 static enum status elapsed(const struct stopwatch *w, int times, double *seconds)
 {
     enum status st;

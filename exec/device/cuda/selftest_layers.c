@@ -238,6 +238,7 @@ static double forward(struct trial *t, size_t i, struct layer_io *host, struct l
     return host->loss * (double)host->scale;
 }
 
+/* One shard's forward and backward on both sides; *worst grows to the largest difference. */
 static enum status compare_shard(struct cuda_context *c, struct trial *t, size_t i, double *worst)
 {
     static const enum array results[] = {Y, DX0, DX1, D_PARAMETER, D_SHARED};
@@ -254,6 +255,7 @@ out:
     return st;
 }
 
+/* All shards of a layer, on the host and on the GPU. */
 static enum status run_case(struct cuda_context *c, const struct division *d, size_t shards,
                             bool half, double *worst)
 {

@@ -7,6 +7,7 @@
 #include "exec/corpus.h"
 #include "exec/random.h"
 
+/* Numbers of each operand for a batch; what is saved and scratch may differ between the sides. */
 static void set_sizes(const struct layer *cpu, const struct layer *gpu, size_t batch,
                       struct operands *o)
 {
@@ -35,6 +36,7 @@ static void set_sizes(const struct layer *cpu, const struct layer *gpu, size_t b
     o->n_gpu[WORK] = gpu->work;
 }
 
+/* What is bf16 on a GPU that computes in it. */
 static bool is_activation(enum array k)
 {
     return k == X0 || k == X1 || k == Y || k == DY || k == DX0 || k == DX1;

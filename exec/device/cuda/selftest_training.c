@@ -94,6 +94,7 @@ static int block(struct toy *t, int stream)
 }
 
 /* Consumers from producers. */
+/* CSR of the readers, from that of the inputs. */
 static void reverse(struct toy *t)
 {
     size_t edges = 0;
@@ -178,6 +179,7 @@ static void no_sum(void *self, real *data, size_t n)
     (void)self, (void)data, (void)n; /* of one shard */
 }
 
+/* Some steps of the toy on a device: losses and hashes of the parameters. */
 static enum status train(const struct device *d, bool half, bool halves, struct result *out)
 {
     enum status st;
@@ -203,6 +205,7 @@ out:
 }
 
 /* Largest relative difference of the losses; NAN if the CPU's do not fall. */
+/* Largest difference of the losses, relative to the CPU's. */
 static double compare_losses(const struct result *cpu, const struct result *gpu)
 {
     double worst = 0;

@@ -1,9 +1,12 @@
+/* When ops ran on a GPU: two events each, read when the step is over. */
 #include "exec/device/cuda/times.h"
 
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 
+/* Only compute ops get events; the others' are 0 and never read. */
 enum status cuda_times_open(const struct program *p, uint32_t rank, struct cuda_times *t)
 {
     enum status st;
@@ -11,9 +14,7 @@ enum status cuda_times_open(const struct program *p, uint32_t rank, struct cuda_
                              .first = p->op_start[rank],
                              .ops = p->op_start[rank + 1] - p->op_start[rank],
                              .step = UINT32_MAX};
-    t->event = calloc(2 * t->ops + 1, sizeof(cudaEvent_t));
-    if (!t->event)
-        return error_set(STATUS_NOMEM, "events of %zu ops", t->ops);
+    TRY(ARRAY_NEW(t->event, 2 * t->ops));
     TRY(CUDA_ERROR("event", cudaEventCreate(&t->base)));
     for (size_t i = 0; i < 2 * t->ops; i++)
         if (op_computes(&p->op[t->first + i / 2]))
@@ -33,6 +34,7 @@ void cuda_times_close(struct cuda_times *t)
     *t = (struct cuda_times){0};
 }
 
+/* Begin and end of an op of this rank. */
 static cudaEvent_t *events_of(const struct cuda_times *t, const struct program_op *op)
 {
     return &t->event[2 * (size_t)(op - t->program->op - (ptrdiff_t)t->first)];
