@@ -101,6 +101,7 @@ static enum status begin(struct run *run, uint64_t step)
     enum status st;
     struct run_keeping *k = &run->keeping;
     TRY(ARRAY_ROOM(k->pending, k->pendings));
+    k->pending[k->pendings] = (struct run_pending){0}; /* not one that has moved down from there */
     struct checkpoint *c = &k->pending[k->pendings++].checkpoint;
     c->step = step;
     c->key = k->key;
