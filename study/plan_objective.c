@@ -266,8 +266,8 @@ out:
 void plan_list_objectives(void)
 {
     for (size_t i = 0; i < objectives_n; i++)
-        for (size_t k = 0; k < objectives[i]->algorithms; k++) {
-            const struct objective_algorithm *al = objectives[i]->algorithm[k];
+        for (size_t k = 0; objective_algorithm(objectives[i], k); k++) {
+            const struct objective_algorithm *al = objective_algorithm(objectives[i], k);
             printf("%-10s --objective %-10s %s; %s\n", al->name, objectives[i]->name, al->summary,
                    al->guarantee);
         }

@@ -36,20 +36,9 @@ out:
     return st;
 }
 
-#define ALGORITHM(name) extern const struct objective_algorithm cpsc526_##name;
-#include "partition/published/cpsc526/algorithms.def"
-#undef ALGORITHM
-static const struct objective_algorithm *const algorithms[] = {
-#define ALGORITHM(name) &cpsc526_##name,
-#include "partition/published/cpsc526/algorithms.def"
-#undef ALGORITHM
-};
-
 const struct objective objective_cpsc526 = {
     .name = "cpsc526",
     .unit = "parameters^2 + edges",
     .summary = "balance of parameters plus cut edges weighted by distance, of a course project",
-    .algorithms = sizeof algorithms / sizeof *algorithms,
-    .algorithm = algorithms,
     .score = score,
 };

@@ -215,22 +215,11 @@ const struct objective_algorithm pipedream_pipedream = {
     .solve = solve,
 };
 
-#define ALGORITHM(name) extern const struct objective_algorithm pipedream_##name;
-#include "partition/published/pipedream/algorithms.def"
-#undef ALGORITHM
-static const struct objective_algorithm *const algorithms[] = {
-#define ALGORITHM(name) &pipedream_##name,
-#include "partition/published/pipedream/algorithms.def"
-#undef ALGORITHM
-};
-
 const struct objective objective_pipedream = {
     .name = "pipedream",
     .unit = "s per minibatch",
     .unit_s = 1,
     .schedule = "pipedream",
     .summary = "slowest stage of a pipeline with replication, as PipeDream's optimizer counts it",
-    .algorithms = sizeof algorithms / sizeof *algorithms,
-    .algorithm = algorithms,
     .score = score,
 };

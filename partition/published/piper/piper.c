@@ -62,22 +62,11 @@ const struct objective_algorithm piper_piper = {
     .solve = solve,
 };
 
-#define ALGORITHM(name) extern const struct objective_algorithm piper_##name;
-#include "partition/published/piper/algorithms.def"
-#undef ALGORITHM
-static const struct objective_algorithm *const algorithms[] = {
-#define ALGORITHM(name) &piper_##name,
-#include "partition/published/piper/algorithms.def"
-#undef ALGORITHM
-};
-
 const struct objective objective_piper = {
     .name = "piper",
     .unit = "seconds per sample",
     .summary = "Piper: slowest stage of a pipeline with tensor parallelism under a memory limit",
     .unit_s = 1,
     .own_format = true,
-    .algorithms = sizeof algorithms / sizeof *algorithms,
-    .algorithm = algorithms,
     .score = piper_score,
 };

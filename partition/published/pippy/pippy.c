@@ -176,21 +176,10 @@ const struct objective_algorithm pippy_sizesplit = {
     .solve = solve_size,
 };
 
-#define ALGORITHM(name) extern const struct objective_algorithm pippy_##name;
-#include "partition/published/pippy/algorithms.def"
-#undef ALGORITHM
-static const struct objective_algorithm *const algorithms[] = {
-#define ALGORITHM(name) &pippy_##name,
-#include "partition/published/pippy/algorithms.def"
-#undef ALGORITHM
-};
-
 const struct objective objective_pippy = {
     .name = "pippy",
     .unit = "elements",
     .summary = "PiPPy's graph split: least cut with balanced memory and communication",
     .nodes_apart = true,
-    .algorithms = sizeof algorithms / sizeof *algorithms,
-    .algorithm = algorithms,
     .score = score,
 };

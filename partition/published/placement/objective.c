@@ -34,15 +34,6 @@ enum status placement_result(const struct placement_problem *p, const uint32_t *
     return STATUS_OK;
 }
 
-#define ALGORITHM(name) extern const struct objective_algorithm placement_##name;
-#include "partition/published/placement/algorithms.def"
-#undef ALGORITHM
-static const struct objective_algorithm *const algorithms[] = {
-#define ALGORITHM(name) &placement_##name,
-#include "partition/published/placement/algorithms.def"
-#undef ALGORITHM
-};
-
 const struct objective objective_placement = {
     .name = "placement",
     .unit = "time per sample, in the unit of the file (ms)",
@@ -50,7 +41,5 @@ const struct objective objective_placement = {
     .summary = "device placement of Tarnawski et al., NeurIPS 2020: the most loaded device, "
                "transfers included",
     .own_format = true,
-    .algorithms = sizeof algorithms / sizeof *algorithms,
-    .algorithm = algorithms,
     .score = placement_score,
 };
