@@ -1,4 +1,5 @@
-/* The table of published objectives, and solving by the name of an algorithm. */
+/* The table of published objectives and of their algorithms, out of objectives.def, and
+ * solving by the name of an algorithm. */
 #include "partition/published/objective.h"
 
 #include <string.h>
@@ -47,6 +48,8 @@ const struct objective_algorithm *objective_algorithm(const struct objective *o,
     return NULL;
 }
 
+/* Algorithms fill the result in place; what one has put there before it failed is released
+ * here. */
 enum status objective_solve(const struct objective *o, const char *algorithm,
                             const struct objective_request *r, struct objective_result *out)
 {

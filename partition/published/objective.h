@@ -62,6 +62,8 @@ struct objective_result {
     struct arena memory;
 };
 
+/* A row below an objective. Every algorithm of an objective minimises the same value over
+ * splits that it says. */
 struct objective_algorithm {
     const char *name, *summary, *guarantee;
     /* STATUS_INFEASIBLE with the reason when there is no plan; STATUS_INVALID when an option that
@@ -69,6 +71,7 @@ struct objective_algorithm {
     enum status (*solve)(const struct objective_request *r, struct objective_result *out);
 };
 
+/* A row of the table. Values are in `unit`; they compare within one objective only. */
 struct objective {
     const char *name, *unit, *summary;
     double unit_s;        /* seconds in one unit; 0 where it is not a time */

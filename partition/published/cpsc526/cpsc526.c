@@ -1,3 +1,4 @@
+/* The row of the course project's metric, and the score of a split by that metric. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -5,6 +6,8 @@
 #include "partition/published/cpsc526/problem.h"
 #include "partition/published/split.h"
 
+/* Every op in one of exactly k parts: the project's metric is infinite for an empty part, and
+ * parts are devices. */
 static enum status score(const struct objective_request *r, const char *path, double *value)
 {
     enum status st = STATUS_OK;

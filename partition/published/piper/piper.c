@@ -1,3 +1,5 @@
+/* The row of Piper's objective, and results in its form: a part per stage, with the
+ * configuration of every node. */
 #include "partition/published/piper/piper.h"
 
 #include <math.h>
@@ -29,6 +31,7 @@ static enum status add_stages(const struct piper_input *in, const struct piper_p
     return STATUS_OK;
 }
 
+/* Proved when the search asked all ideals and its bound meets the plan, up to rounding. */
 static enum status solve(const struct objective_request *r, struct objective_result *out)
 {
     enum status st;

@@ -46,6 +46,7 @@ out:
 
 /* ---- configurations */
 
+/* in->degrees where the degree is new. */
 static size_t degree_index(const struct piper_input *in, uint32_t degree)
 {
     size_t t = 0;
@@ -159,6 +160,7 @@ out:
 
 /* ---- the whole */
 
+/* Configurations lie by node, then by degree, as in the file. */
 static enum status read_graph(const struct json_at *root, struct piper_input *in)
 {
     enum status st;

@@ -1,8 +1,10 @@
-/* objective.c - the row for the table of objectives, and results in its form. */
+/* The row of the placement objective, and results in its form: a part per device that has
+ * nodes. */
 #include <stdio.h>
 
 #include "partition/published/placement/problem.h"
 
+/* Accelerators are numbered in the order of the parts. */
 enum status placement_result(const struct placement_problem *p, const uint32_t *device,
                              const uint32_t *order, struct objective_result *out)
 {
