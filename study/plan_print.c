@@ -87,8 +87,8 @@ void plan_print_algorithms(FILE *out)
         print_algorithm(partition_algorithms[i]->name, NULL, partition_algorithms[i]->summary,
                         partition_algorithms[i]->guarantee, out);
     for (size_t i = 0; i < objectives_n; i++)
-        for (size_t k = 0; k < objectives[i]->algorithms; k++) {
-            const struct objective_algorithm *a = objectives[i]->algorithm[k];
+        for (size_t k = 0; objective_algorithm(objectives[i], k); k++) {
+            const struct objective_algorithm *a = objective_algorithm(objectives[i], k);
             print_algorithm(a->name, objectives[i]->name, a->summary, a->guarantee, out);
         }
 }

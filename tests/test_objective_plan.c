@@ -94,8 +94,8 @@ static const struct input {
     {"placement", colours_text, file, {.devices = 3}},
 };
 
-static enum status solve(const struct objective *o, size_t algorithm, const struct input *in,
-                         struct objective_result *out)
+static enum status solve(const struct objective *o, const struct objective_algorithm *algorithm,
+                         const struct input *in, struct objective_result *out)
 {
     enum status st = STATUS_OK;
     struct model m = {0};
@@ -107,7 +107,7 @@ static enum status solve(const struct objective *o, size_t algorithm, const stru
         TRY((o->nodes_apart ? load_model_apart : load_model)(in->model, &m));
         r.model = &m;
     }
-    TRY(objective_solve(o, o->algorithm[algorithm]->name, &r, out));
+    TRY(objective_solve(o, algorithm->name, &r, out));
 out:
     model_free(&m);
     return st;
@@ -154,16 +154,17 @@ static void plans_of_all_algorithms_run_or_say_why_not(void **state)
         if (inputs[i].text)
             put(inputs[i].text);
         assert_int_equal(objective_find(inputs[i].objective, &o), STATUS_OK);
-        for (size_t a = 0; a < o->algorithms; a++) {
+        const struct objective_algorithm *a;
+        for (size_t k = 0; (a = objective_algorithm(o, k)); k++) {
             struct objective_result r = {0};
             enum status st = solve(o, a, &inputs[i], &r);
             if (st == STATUS_UNSUPPORTED) /* METIS is not in this build */
                 continue;
             if (st != STATUS_OK)
-                fail_msg("%s %s: %s", o->name, o->algorithm[a]->name, error_message());
+                fail_msg("%s %s: %s", o->name, a->name, error_message());
             st = lower(o, &inputs[i], &r);
             if (st != STATUS_OK && st != STATUS_INFEASIBLE)
-                fail_msg("%s %s: %s", o->name, o->algorithm[a]->name, error_message());
+                fail_msg("%s %s: %s", o->name, a->name, error_message());
             plans += st == STATUS_OK;
             objective_result_free(&r);
         }

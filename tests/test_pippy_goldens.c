@@ -132,8 +132,8 @@ static struct pippy_graph read_operators(const char *path)
     assert_int_equal(json_field(&root, "edges", &edges), STATUS_OK);
     assert_int_equal(json_get_array(&nodes, 10000, &g.nodes), STATUS_OK);
     assert_int_equal(json_get_array(&edges, 10000, &g.edges), STATUS_OK);
-    g.memory = calloc(g.nodes, sizeof *g.memory);
-    g.edge = calloc(g.edges, sizeof *g.edge);
+    g.memory = arena_new(&g.owned, g.nodes, sizeof *g.memory);
+    g.edge = arena_new(&g.owned, g.edges, sizeof *g.edge);
     double *id = calloc(g.nodes, sizeof *id);
     assert_true(g.memory && g.edge && id);
     for (size_t v = 0; v < g.nodes; v++) {

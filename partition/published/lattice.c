@@ -1,4 +1,8 @@
-/* Ideals level by level: every ideal grows by every node whose predecessors it has. */
+/* Builds the ideals of a DAG level by level, every ideal growing by every node whose
+ * predecessors it has, and walks over those below one. The ideals are down-sets; contiguous
+ * stages are differences of two of them, so a dynamic program over pairs of ideals sees every
+ * contiguous stage: Tarnawski et al., NeurIPS 2020 and NeurIPS 2021, and the same holds for
+ * PiPPy's program. */
 #include "partition/published/lattice.h"
 
 #include <stdlib.h>
@@ -32,6 +36,8 @@ struct builder {
     struct arena memory;
 };
 
+/* The empty ideal, and what each node needs: its predecessors, or with `successors` the nodes
+ * that it feeds, which makes the ideals those of the reversed graph. */
 static enum status open_builder(struct builder *b, const struct model_edge *edge, size_t edges,
                                 bool successors)
 {
@@ -55,6 +61,8 @@ static bool contains(const uint64_t *set, const uint64_t *part, size_t words)
     return true;
 }
 
+/* The ideal `base` with `node` added, which several bases may lead to: sets_put() finds it
+ * again. The pair is kept in any case, as an arc of the Hasse diagram. */
 static enum status add_ideal(struct builder *b, size_t base, size_t node)
 {
     struct lattice *l = &b->l;
@@ -99,6 +107,8 @@ static enum status sort_pairs(struct builder *b)
     return STATUS_OK;
 }
 
+/* The last ideal lacks a node exactly if that node waits for itself: then the graph has a
+ * cycle. */
 enum status lattice_build(size_t nodes, const struct model_edge *edge, size_t edges,
                           bool successors, size_t limit, struct lattice *out, bool *complete)
 {
@@ -151,6 +161,9 @@ void lattice_walk_close(struct lattice_walk *w)
     *w = (struct lattice_walk){0};
 }
 
+/* Put the ideals one node below `ideal` on the stack, unless this walk has seen them. The
+ * ideal from which one is reached first is remembered with the node that lies between: sums
+ * over a stage are then updated by that node alone. */
 void lattice_descend(struct lattice_walk *w, uint32_t ideal)
 {
     const struct lattice *l = w->l;

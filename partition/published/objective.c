@@ -1,4 +1,5 @@
-/* The table of published objectives, and solving by the name of an algorithm. */
+/* The table of published objectives and of their algorithms, out of objectives.def, and
+ * solving by the name of an algorithm. */
 #include "partition/published/objective.h"
 
 #include <string.h>
@@ -8,8 +9,10 @@
 
 const struct objective *const objectives[] = {
 #define OBJECTIVE(name) &objective_##name,
+#define ALGORITHM(objective, name)
 #include "partition/published/objectives.def"
 #undef OBJECTIVE
+#undef ALGORITHM
 };
 const size_t objectives_n = sizeof objectives / sizeof *objectives;
 
@@ -26,19 +29,35 @@ enum status objective_find(const char *name, const struct objective **out)
     return STATUS_OK;
 }
 
-static const struct objective_algorithm *find_algorithm(const struct objective *o, const char *name)
+static const struct {
+    const struct objective *objective;
+    const struct objective_algorithm *algorithm;
+} algorithms[] = {
+#define OBJECTIVE(name)
+#define ALGORITHM(objective, name) {&objective_##objective, &objective##_##name},
+#include "partition/published/objectives.def"
+#undef OBJECTIVE
+#undef ALGORITHM
+};
+
+const struct objective_algorithm *objective_algorithm(const struct objective *o, size_t i)
 {
-    for (size_t i = 0; i < o->algorithms; i++)
-        if (!name || !strcmp(o->algorithm[i]->name, name))
-            return o->algorithm[i];
+    for (size_t k = 0; k < sizeof algorithms / sizeof *algorithms; k++)
+        if (algorithms[k].objective == o && i-- == 0)
+            return algorithms[k].algorithm;
     return NULL;
 }
 
+/* Algorithms fill the result in place; what one has put there before it failed is released
+ * here. */
 enum status objective_solve(const struct objective *o, const char *algorithm,
                             const struct objective_request *r, struct objective_result *out)
 {
     struct objective_result result = {0};
-    const struct objective_algorithm *a = find_algorithm(o, algorithm);
+    const struct objective_algorithm *a;
+    for (size_t i = 0; (a = objective_algorithm(o, i)); i++)
+        if (!algorithm || !strcmp(a->name, algorithm))
+            break;
     if (!a)
         return error_set(STATUS_INVALID, "objective %s has no algorithm '%.60s'", o->name,
                          algorithm);

@@ -3,7 +3,7 @@
  * The pipeline objective of this project (partition.h) plans for a platform. The objectives here
  * are those of published tools, computed exactly as they do, on their own inputs and in their own
  * units, so that results can be compared with theirs. An objective is a folder and a line of
- * objectives.def; an algorithm is a line of the folder's algorithms.def. */
+ * objectives.def; an algorithm is a file and a line there. */
 #ifndef PARTITION_PUBLISHED_OBJECTIVE_H
 #define PARTITION_PUBLISHED_OBJECTIVE_H
 
@@ -62,6 +62,8 @@ struct objective_result {
     struct arena memory;
 };
 
+/* A row below an objective. Every algorithm of an objective minimises the same value over
+ * splits that it says. */
 struct objective_algorithm {
     const char *name, *summary, *guarantee;
     /* STATUS_INFEASIBLE with the reason when there is no plan; STATUS_INVALID when an option that
@@ -69,25 +71,28 @@ struct objective_algorithm {
     enum status (*solve)(const struct objective_request *r, struct objective_result *out);
 };
 
+/* A row of the table. Values are in `unit`; they compare within one objective only. */
 struct objective {
     const char *name, *unit, *summary;
     double unit_s;        /* seconds in one unit; 0 where it is not a time */
     const char *schedule; /* whose steady state it is about (core/schedule.h); NULL: any */
     bool own_format;      /* reads r->spec itself instead of r->model */
     bool nodes_apart;     /* wants every node of a graph file as an op, see model/import.h */
-    size_t algorithms;
-    const struct objective_algorithm *const *algorithm; /* [algorithms] the first is the default */
     /* Value of the split in the JSON file `split` (docs/objectives.md: {"parts": [{"ops": [...]}]}
      * or the published tool's own format); NULL where there is no such thing. */
     enum status (*score)(const struct objective_request *r, const char *split, double *value);
 };
 
-#define OBJECTIVE(name) extern const struct objective objective_##name;
+#define OBJECTIVE(name)            extern const struct objective objective_##name;
+#define ALGORITHM(objective, name) extern const struct objective_algorithm objective##_##name;
 #include "partition/published/objectives.def"
 #undef OBJECTIVE
+#undef ALGORITHM
 extern const struct objective *const objectives[];
 extern const size_t objectives_n;
 enum status objective_find(const char *name, const struct objective **out) MUST_CHECK;
+/* Algorithm number i of an objective, the default first; NULL: there are no more. */
+const struct objective_algorithm *objective_algorithm(const struct objective *o, size_t i);
 enum status objective_solve(const struct objective *o, const char *algorithm,
                             const struct objective_request *r,
                             struct objective_result *out) MUST_CHECK;

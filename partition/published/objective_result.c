@@ -1,5 +1,6 @@
-/* What the algorithms of all objectives share: the time limit, and results part by part. Apart from
- * the table of objectives, which needs the algorithms. */
+/* What the algorithms of all objectives share: the time limit, and results part by part. Apart
+ * from the table of objectives, which needs the algorithms, so that no folder needs another
+ * that needs it. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@ double objective_limit_s(const struct objective_request *r, double default_limit
     return r->time_limit_s > 0 ? r->time_limit_s : default_limit_s;
 }
 
+/* Ops of a model by their name, nodes of a file by their id in decimal. */
 static char *name_of(const struct objective_ops *ops, size_t i, struct arena *memory)
 {
     char id[ID_TEXT];

@@ -1,3 +1,5 @@
+/* Reads splits {"parts": [{"ops": [...], "replicas": n}]} that are to be scored against the
+ * ops of a model. */
 #include "partition/published/split.h"
 
 #include <stdlib.h>
@@ -6,6 +8,7 @@
 #include "core/json.h"
 #include "core/model.h"
 
+/* Ops of one part; an op belongs to one part only, and the first part that names an op has it. */
 static enum status read_part(const struct json_at *part, const struct model *m, uint32_t index,
                              struct split *s)
 {
@@ -38,6 +41,7 @@ out:
     return st;
 }
 
+/* Ops that no part names stay SPLIT_NONE: each objective decides whether that is allowed. */
 enum status split_read(const char *path, const struct model *m, struct split *out)
 {
     enum status st = STATUS_OK;

@@ -1,3 +1,4 @@
+/* The row of the course project's metric, and the score of a split by that metric. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -5,6 +6,8 @@
 #include "partition/published/cpsc526/problem.h"
 #include "partition/published/split.h"
 
+/* Every op in one of exactly k parts: the project's metric is infinite for an empty part, and
+ * parts are devices. */
 static enum status score(const struct objective_request *r, const char *path, double *value)
 {
     enum status st = STATUS_OK;
@@ -36,20 +39,9 @@ out:
     return st;
 }
 
-#define ALGORITHM(name) extern const struct objective_algorithm cpsc526_##name;
-#include "partition/published/cpsc526/algorithms.def"
-#undef ALGORITHM
-static const struct objective_algorithm *const algorithms[] = {
-#define ALGORITHM(name) &cpsc526_##name,
-#include "partition/published/cpsc526/algorithms.def"
-#undef ALGORITHM
-};
-
 const struct objective objective_cpsc526 = {
     .name = "cpsc526",
     .unit = "parameters^2 + edges",
     .summary = "balance of parameters plus cut edges weighted by distance, of a course project",
-    .algorithms = sizeof algorithms / sizeof *algorithms,
-    .algorithm = algorithms,
     .score = score,
 };

@@ -1,3 +1,9 @@
+/* All splits by branch and bound, in the order in which the course project enumerates them.
+ *
+ * An op opens the next part, or waits to join one of the parts from some point on; when the
+ * last part is open, the waiting ops choose. A partial split is left out when `bound` says
+ * that no way to complete it is better than the best split known: that leaves out no
+ * improvement, so the sequence of improvements is the project's own. */
 #include "partition/published/cpsc526/exhaustive.h"
 
 #include <math.h>
@@ -42,6 +48,7 @@ static bool stops(struct search *s)
     return s->stopped;
 }
 
+/* By more than rounding: sums of squares of parameter counts are large. */
 static bool is_better(const struct search *s, double value)
 {
     return value < s->best - tiny * fmax(1, s->best < INFINITY ? s->best : 1);
@@ -49,6 +56,7 @@ static bool is_better(const struct search *s, double value)
 
 /* ---- placing ops */
 
+/* Put an op into a part: its weight, and the edges to placed ops of other parts. */
 static void place(struct search *s, uint32_t op, uint32_t part)
 {
     const struct cpsc526_problem *p = s->p;
@@ -105,6 +113,7 @@ static double bound(const struct search *s)
 
 /* ---- labelings of a partition */
 
+/* A new best split with labels renamed; the search may end at the proved bound. */
 static void keep(struct search *s, double value)
 {
     s->best = value;
@@ -139,6 +148,8 @@ static void rename_parts(struct search *s, size_t c, double value)
     }
 }
 
+/* A whole partition: count edges between parts once, then find the labels under which they
+ * cost least. The balance does not depend on the labels. */
 static void evaluate(struct search *s)
 {
     const struct cpsc526_problem *p = s->p;
@@ -216,6 +227,8 @@ static enum status allocate(struct search *s)
     return STATUS_OK;
 }
 
+/* Cheapest pair of different labels, for the bound; where all pairs cost the same one labeling
+ * is as good as any other. */
 static void look_at_costs(struct search *s)
 {
     size_t k = s->p->k;
@@ -237,6 +250,7 @@ static void first_partition(const struct cpsc526_problem *p, uint32_t *label)
         label[i] = (uint32_t)(i < p->k ? i : p->k - 1);
 }
 
+/* Without a split found in time the first of the order is returned: there always is one. */
 enum status cpsc526_enumerate(const struct cpsc526_problem *p, const struct objective_request *r,
                               const struct cpsc526_improvement *improvement, uint32_t *label,
                               bool *complete)

@@ -1,4 +1,6 @@
-/* Top down: groups of devices level by level, then moves across all of them. */
+/* Top down: ops are divided among the groups of the outermost level as if each group were a
+ * device, at the mean cost between their devices, then inside each group, and so on; at the
+ * end moves go across all devices. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +64,8 @@ out:
     return st;
 }
 
+/* Several descents, each with more starts per split, and each refined over all devices at the
+ * end; the best stays. */
 static enum status search(struct descent *d, uint32_t *best)
 {
     struct arena scratch = {0};

@@ -1,4 +1,5 @@
-/* Local search from several starts. */
+/* Local search from several starts (start.h), each improved by moves and label exchanges
+ * (refine.h). */
 #include <stdlib.h>
 
 #include "core/array.h"

@@ -1,3 +1,11 @@
+/* Builds the problem of the course project from a model and a machine: weights, undirected
+ * edges, a cost for every pair of labels, and a lower bound of the metric.
+ *
+ * The bound has two terms, since the metric is a sum of two. Balance: part weights are
+ * multiples of the weights' common divisor g, so they cannot be more equal than floor and
+ * ceiling of the mean in units of g; and the heaviest op is somewhere. Cut: a connected graph
+ * that touches c groups of a level needs c - 1 edges between them, at the least cost of
+ * leaving a group. */
 #include "partition/published/cpsc526/problem.h"
 
 #include <math.h>
@@ -23,6 +31,7 @@ static enum status allocate(size_t n, size_t k, size_t edges, struct cpsc526_pro
     return STATUS_OK;
 }
 
+/* Weights are parameters, not bytes. An edge is listed at both of its ends. */
 static void read_graph(const struct model *m, struct cpsc526_problem *p)
 {
     size_t edges = 0;
@@ -113,6 +122,7 @@ static double level_bound(size_t classes, double step, size_t components)
     return classes > components ? step * (double)(classes - components) : 0;
 }
 
+/* Sum of both terms, and the argument in words for the note. */
 static void finish_bound(struct cpsc526_problem *p, size_t components)
 {
     double variance = variance_bound(p);
@@ -125,6 +135,7 @@ static void finish_bound(struct cpsc526_problem *p, size_t components)
 
 /* ---- levels */
 
+/* Labels of different classes pay `step` for this level; the cut bound counts the classes. */
 static void add_level(struct cpsc526_problem *p, const uint32_t *class_of, double step,
                       size_t components)
 {
@@ -152,6 +163,9 @@ static enum status keep_groups(size_t levels, const size_t *groups, struct cpsc5
     return STATUS_OK;
 }
 
+/* Groups given by numbers (--hierarchy). Without groups all pairs of labels cost 1. The
+ * project's own classes (r->compat) divide what is left of the label by each level's number
+ * instead of the block size. */
 static enum status add_levels(const struct objective_request *r, size_t components,
                               struct cpsc526_problem *p)
 {
@@ -182,6 +196,8 @@ out:
 
 /* ---- platforms */
 
+/* Cost 0 for the fastest pair, towards 1 for slow ones. A pair is as fast as its slower
+ * direction. */
 static void platform_costs(const struct topology *t, struct cpsc526_problem *p)
 {
     double most = 0;
@@ -233,6 +249,9 @@ out:
     return st;
 }
 
+/* Groups of a platform are those that partition/tiers.h finds. Every level's cut bound counts
+ * only what its least cost adds to that of the level inside it: an edge that leaves a site has
+ * been counted as leaving its rack. */
 static enum status add_platform(const struct topology *t, size_t components,
                                 struct cpsc526_problem *p)
 {
@@ -256,6 +275,7 @@ out:
 
 /* ---- */
 
+/* One way of saying the devices, and at least one op for each of them. */
 static enum status count_parts(const struct objective_request *r, size_t *k)
 {
     if (!r->model)
@@ -302,6 +322,7 @@ out:
     return st;
 }
 
+/* Edges that leave the members are dropped: their ends are decided at the level above. */
 enum status cpsc526_problem_induce(const struct cpsc526_problem *p, const uint32_t *member,
                                    size_t n, size_t k, size_t minimum, const double *cost,
                                    struct cpsc526_problem *out)
@@ -343,6 +364,8 @@ void cpsc526_problem_free(struct cpsc526_problem *p)
 
 /* ---- value */
 
+/* NAN marks a part without ops, which makes the metric infinite; a part of weightless ops is
+ * none. */
 double cpsc526_metric(const struct cpsc526_problem *p, const uint32_t *label, double *weight)
 {
     double variance = 0, twice_cut = 0;

@@ -1,3 +1,5 @@
+/* Improves a split by passes of single moves (Fiduccia & Mattheyses) with a memory of the best
+ * point, then by exchanging the labels of whole parts. */
 #include "partition/published/cpsc526/refine.h"
 
 #include <math.h>
@@ -58,6 +60,9 @@ static enum status moves_begin(const struct cpsc526_problem *p, uint32_t *label,
     return STATUS_OK;
 }
 
+/* Change of the metric if the op goes to part `to`. With w the op's weight and W the parts'
+ * weights, (W_to + w)^2 + (W_from - w)^2 differs from W_to^2 + W_from^2 by 2 w (W_to - W_from
+ * + w), the mean cancels out; edges change their price. */
 static double delta(const struct moves *s, uint32_t op, uint32_t to)
 {
     const struct cpsc526_problem *p = s->p;
@@ -80,6 +85,7 @@ static void apply(struct moves *s, uint32_t op, uint32_t to)
     s->label[op] = to;
 }
 
+/* Keep the move if it is the best so far; the first of equals stays, so that runs repeat. */
 static void consider(const struct moves *s, uint32_t op, uint32_t to, struct move *best)
 {
     if (to == s->label[op])
@@ -135,6 +141,8 @@ static double pass(struct moves *s, struct cpsc526_search *search, double scale)
 
 /* ---- labels */
 
+/* Change of the cut's price when parts a and b exchange their labels: weights stay where they
+ * are. */
 static double exchange_delta(const struct cpsc526_problem *p, const double *edges, size_t a,
                              size_t b)
 {
@@ -146,6 +154,7 @@ static double exchange_delta(const struct cpsc526_problem *p, const double *edge
     return change;
 }
 
+/* Labels have changed places, so the edges between labels do. */
 static void exchange_rows(double *edges, size_t k, size_t a, size_t b)
 {
     for (int transposed = 0; transposed < 2; transposed++)
@@ -196,6 +205,7 @@ out:
     return st;
 }
 
+/* Passes until one gains nothing; gains are compared on the scale of the balance term. */
 enum status cpsc526_refine(const struct cpsc526_problem *p, struct cpsc526_search *s,
                            uint32_t *label)
 {
@@ -211,6 +221,7 @@ out:
     return st;
 }
 
+/* Start, refine, keep the best: the multi-start scheme of the course project. */
 enum status cpsc526_search_best(const struct cpsc526_problem *p, struct cpsc526_search *s,
                                 size_t tries, uint32_t *label, double *value)
 {

@@ -1,5 +1,6 @@
 /* refine.h - what local search is made of: starts, moves, label exchanges. Private to
- * partition/published/cpsc526/. Everything obeys the time limit of the request by stopping early. */
+ * partition/published/cpsc526/. Everything obeys the time limit of the request by stopping early.
+ */
 #ifndef PARTITION_PUBLISHED_CPSC526_REFINE_H
 #define PARTITION_PUBLISHED_CPSC526_REFINE_H
 

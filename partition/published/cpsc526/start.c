@@ -1,9 +1,15 @@
+/* First splits for local search: an order of the ops cut into consecutive parts by dynamic
+ * programming, or a random split.
+ *
+ * The orders are that of the model, and depth-first and breadth-first ones from an op far from
+ * the first: neighbours stand close to each other, so consecutive parts cut few edges. */
 #include "partition/published/cpsc526/start.h"
-#include "core/array.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/array.h"
 
 /* xorshift64*: Vigna, ACM TOMS 42 (2016). */
 static size_t random_below(struct cpsc526_search *s, size_t n)
@@ -76,6 +82,8 @@ struct cutter {
     struct arena memory;
 };
 
+/* Prefix sums of the weights, and for every cut point the edges across it: +1 for an edge that
+ * begins there, -1 for one that ends. */
 static enum status cutter_begin(const struct cpsc526_problem *p, const uint32_t *order,
                                 struct cutter *c)
 {
@@ -163,6 +171,7 @@ static void scatter(const struct cpsc526_problem *p, struct cpsc526_search *s, u
             (uint32_t)(i < p->k * p->minimum ? i / p->minimum : random_below(s, p->k));
 }
 
+/* Start 0 takes the model's order, every fourth is random, the others walk the graph. */
 enum status cpsc526_start(const struct cpsc526_problem *p, struct cpsc526_search *s, size_t index,
                           uint32_t *label)
 {

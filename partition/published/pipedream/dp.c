@@ -1,10 +1,25 @@
+/* PipeDream's dynamic program (Narayanan et al., SOSP 2019, section 3.1), exactly.
+ *
+ * For each level of machines, innermost first, A(i, j, m) is the slowest stage of the best
+ * pipeline for what lies between states i and j on m machines of the level:
+ *
+ *     A(i, j, m) = min( T(i, j, m),
+ *                       min over k, m' of max( A(i, k, m - m'), transfer(k), T(k + 1, j, m') ) )
+ *
+ * with T(i, j, m) the time of one stage replicated on m machines: compute, which is A of the
+ * level below on all its machines, and the all-reduce of the weights, 4 (m - 1) |w| / (B m)
+ * bytes' time, divided by m. A state stands for a down-set of the graph, so that "between" is
+ * a difference of sets (states.h); where the graph is a chain this is the paper's recursion on
+ * layers. `relax` is the inner minimum, `fill_row` computes all A(first, ., .), and `trace`
+ * follows the minima back. */
 #include "partition/published/pipedream/dp.h"
-#include "core/array.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/array.h"
 
 static const double default_limit_s = 600;
 
@@ -27,6 +42,8 @@ struct dp {
 
 /* ---- costs */
 
+/* T of a pipeline of one stage. The published program divides the synchronisation by the
+ * machines of the level below here, and only here; kept, since results are to be comparable. */
 double pipedream_only_stage_s(const struct pipedream_level *l, double compute_s,
                               double parameter_bytes, size_t replicas)
 {
@@ -36,6 +53,7 @@ double pipedream_only_stage_s(const struct pipedream_level *l, double compute_s,
            n;
 }
 
+/* T of a stage behind a cut. */
 double pipedream_later_stage_s(const struct pipedream_level *l, double compute_s,
                                double parameter_bytes, size_t replicas)
 {
@@ -43,11 +61,14 @@ double pipedream_later_stage_s(const struct pipedream_level *l, double compute_s
     return (compute_s + 4 * (n - 1) * parameter_bytes / (l->bandwidth_Bps * n)) / n;
 }
 
+/* Activations forward and gradients backward, shared by the replicas. */
 double pipedream_transfer_s(const struct pipedream_level *l, double cut_bytes, size_t replicas)
 {
     return 2 * cut_bytes / (l->bandwidth_Bps * (double)replicas);
 }
 
+/* Weight stashing: a stage keeps as many versions as minibatches are in flight, which is the
+ * number of machines from it on over its replicas. */
 bool pipedream_fits(const struct pipedream_options *o, const struct pipedream_level *l,
                     double stash_bytes, size_t machines, size_t replicas)
 {
@@ -56,6 +77,8 @@ bool pipedream_fits(const struct pipedream_options *o, const struct pipedream_le
                o->memory_bytes;
 }
 
+/* Pairs of states (triples at inner levels) times pairs of machine counts: decides when to
+ * contract. */
 double pipedream_work(const struct pipedream_options *o, size_t n)
 {
     double work = 0;
@@ -308,6 +331,7 @@ static enum status replicate_all(struct dp *d, struct pipedream_solution *out)
     return append_stage(stage, out);
 }
 
+/* At the outermost level only pipelines that begin with the first state are needed: one row. */
 static enum status solve_outer(struct dp *d, struct pipedream_solution *out)
 {
     enum status st = STATUS_OK;
@@ -332,6 +356,8 @@ out:
     return st;
 }
 
+/* Inner levels keep their whole table for the next level; out of time, everything is
+ * replicated. */
 enum status pipedream_solve_states(const struct pipedream_states *s,
                                    const struct pipedream_options *o,
                                    const struct objective_request *r, double begin_s,

@@ -1,3 +1,6 @@
+/* What PipeDream's planner makes of a profiled model: inputs and unused items left out, sums
+ * of times and sizes, and sets of ancestors. Where there are too many states, chains inside
+ * branches, or whole branching regions, become one node. */
 #include "partition/published/pipedream/graph.h"
 
 #include <stdlib.h>
@@ -80,6 +83,8 @@ static size_t neighbours(const size_t *start, const uint32_t *list, const bool *
     return n;
 }
 
+/* An op off the trunk whose only producer feeds nothing else joins that producer: a chain
+ * becomes its first op's group. */
 static void group_branches(const struct model *m, const bool *dropped, const bool *trunk,
                            uint32_t *group)
 {
@@ -141,6 +146,8 @@ static bool leaves(const struct model *m, const struct pipedream_graph *g, size_
     return !used;
 }
 
+/* Times are those of the profile's minibatch, so activations are scaled from a sample to it;
+ * parameters are not. */
 static void sum_costs(const struct model *m, struct pipedream_graph *g)
 {
     const struct model_profile *p = &m->profile[0];
@@ -165,6 +172,7 @@ static void add_edge(struct pipedream_graph *g, size_t node, uint32_t to, size_t
     g->out[(*edges)++] = to;
 }
 
+/* The added root feeds every op without a producer. */
 static void link_root(const struct model *m, struct pipedream_graph *g, size_t *seen, size_t *edges)
 {
     uint32_t producer;
@@ -173,6 +181,8 @@ static void link_root(const struct model *m, struct pipedream_graph *g, size_t *
             add_edge(g, 0, g->node_of[i], seen, edges);
 }
 
+/* Edges between nodes without repetition. The ops of a node form a list through next[],
+ * ascending. */
 static enum status link_nodes(const struct model *m, bool rooted, struct pipedream_graph *g)
 {
     struct arena scratch = {0};
@@ -226,6 +236,9 @@ static void place_dropped(const struct model *m, struct pipedream_graph *g)
         }
 }
 
+/* Nodes stand in topological order, so one pass closes the ancestors. Then `open`: ancestors p
+ * with an edge to a node that is no ancestor, whose tensor still has to pass a cut behind the
+ * node. */
 static void close_sets(struct pipedream_graph *g)
 {
     for (size_t i = 0; i < g->n; i++) {

@@ -1,5 +1,6 @@
-/* The objective of PipeDream's optimizer: Narayanan et al., "PipeDream: Generalized Pipeline
- * Parallelism for DNN Training", SOSP 2019, section 3.1. */
+/* The objective of PipeDream's optimizer (Narayanan et al., "PipeDream: Generalized Pipeline
+ * Parallelism for DNN Training", SOSP 2019, section 3.1): its row, solving it on the least
+ * contracted graph, and scoring splits over one level. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@ static const double default_bandwidth_Bps = 1e9; /* that of the published tool *
 static const double most_work = 4e9;             /* steps, some seconds; then branches contract */
 enum { MOST_STATES = 30000 };
 
+/* Levels of machines, innermost first; without levels --devices are one level. */
 static enum status read_options(const struct objective_request *r, struct pipedream_options *o)
 {
     *o = (struct pipedream_options){.levels = r->levels ? r->levels : 1,
@@ -96,6 +98,7 @@ static enum status write_note(const struct pipedream_options *o, const struct pi
                               solution->text, solution->interrupted ? " (time is up)" : "");
 }
 
+/* Optimal only for the graph as it is: contraction takes cuts away. */
 static enum status solve(const struct objective_request *r, struct objective_result *out)
 {
     enum status st = STATUS_OK;
@@ -142,6 +145,8 @@ static enum status check_split(const struct model *m, const struct pipedream_gra
     return STATUS_OK;
 }
 
+/* The slowest of all stages and of the transfers between them, by the formulas of the dynamic
+ * program. */
 static enum status score_parts(const struct model *m, const struct pipedream_graph *g,
                                const struct split *p, const struct pipedream_options *o,
                                double *value)
@@ -215,22 +220,11 @@ const struct objective_algorithm pipedream_pipedream = {
     .solve = solve,
 };
 
-#define ALGORITHM(name) extern const struct objective_algorithm pipedream_##name;
-#include "partition/published/pipedream/algorithms.def"
-#undef ALGORITHM
-static const struct objective_algorithm *const algorithms[] = {
-#define ALGORITHM(name) &pipedream_##name,
-#include "partition/published/pipedream/algorithms.def"
-#undef ALGORITHM
-};
-
 const struct objective objective_pipedream = {
     .name = "pipedream",
     .unit = "s per minibatch",
     .unit_s = 1,
     .schedule = "pipedream",
     .summary = "slowest stage of a pipeline with replication, as PipeDream's optimizer counts it",
-    .algorithms = sizeof algorithms / sizeof *algorithms,
-    .algorithm = algorithms,
     .score = score,
 };

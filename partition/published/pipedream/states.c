@@ -1,9 +1,11 @@
+/* Finds the states of PipeDream's antichain walk as down-sets, sorts them by size, and notes
+ * which contains which. */
 #include "partition/published/pipedream/states.h"
-
-#include "core/array.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/array.h"
 
 /* The walk over the down-sets that are cut after. */
 struct walk {
@@ -12,6 +14,8 @@ struct walk {
     uint64_t *next;   /* [words] scratch */
 };
 
+/* Every node outside the set that reads something made inside makes a larger set, with its
+ * ancestors. */
 static enum status visit(struct walk *w, size_t state)
 {
     const struct pipedream_graph *g = w->g;
@@ -69,6 +73,7 @@ out:
     return st;
 }
 
+/* Sums over each down-set; a stage's are differences of two of them. */
 static void sum(const struct pipedream_graph *g, struct pipedream_states *s, uint64_t *room)
 {
     for (size_t j = 0; j < s->n; j++) {
@@ -107,6 +112,7 @@ out:
     return st;
 }
 
+/* Breadth first from the down-set of node 0, each set once. */
 enum status pipedream_states_build(const struct pipedream_graph *g, size_t limit,
                                    struct pipedream_states *out, bool *too_many)
 {

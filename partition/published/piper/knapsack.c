@@ -1,3 +1,9 @@
+/* Chooses one option for every item so that the sizes fit and the costs are least.
+ *
+ * Steps: the cheapest options, if they fit, are the answer. Else minimise cost + price x size
+ * for the price at which the bound on the cost is highest (find_price), fill up what is left
+ * of the capacity (refill), and only if bound and solution still differ, enumerate partial
+ * solutions, without those that another one dominates or that the bound rules out (enumerate). */
 #include "partition/published/piper/knapsack.h"
 
 #include <math.h>
@@ -102,6 +108,8 @@ static double find_price(struct knapsack *k, double capacity, struct point large
 
 /* ---- the list of partial solutions */
 
+/* What the items from i on cost and need at least: reduced costs at the price, and costs and
+ * sizes each for itself. */
 static void sum_rest(struct knapsack *k, double price)
 {
     k->rest_reduced[k->items] = k->rest_cost[k->items] = k->rest_size[k->items] = 0;
@@ -118,6 +126,8 @@ static void sum_rest(struct knapsack *k, double price)
     }
 }
 
+/* By size, then by cost: going up, a state that does not cost less than the last one kept is
+ * dominated. */
 static int compare_states(const void *a, const void *b)
 {
     const struct knapsack_state *x = a, *y = b;
@@ -192,6 +202,7 @@ out:
     return st;
 }
 
+/* Rounding of the bound may not refute a limit that is met exactly, hence the slack. */
 enum status knapsack_solve(struct knapsack *k, double capacity, double limit, bool cheapest,
                            enum knapsack_verdict *verdict, double *value)
 {

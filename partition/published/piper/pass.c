@@ -1,3 +1,16 @@
+/* One question of Piper's search, "is there a plan whose stages all take at most limit_s?", by
+ * dynamic programming over ideals (Tarnawski et al., NeurIPS 2021).
+ *
+ * For every ideal I (nodes that are closed under successors, so the last stages of a plan) the
+ * front of states is the set of non-dominated pairs (replicas, devices) with which I can be
+ * run in time. It grows from the fronts of the ideals below: the stage I - I' with d replicas
+ * of t-way tensor parallelism goes before a state of I' if its time per sample,
+ *
+ *     (sum of node times + 4 (d - 1) weights / (N B) + edge bytes / B) / d,
+ *
+ * is within the limit and its memory, stash x ceil(replicas from here on / d) + fixed, within
+ * the device's. Whether configurations of the nodes exist that meet both is a multiple-choice
+ * knapsack (knapsack.h); sums of cheapest configurations decide most cases before. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +21,7 @@
 static const double SLACK = 1e-12;            /* relative, on bounds */
 static const double DEFAULT_TIME_LIMIT = 600; /* seconds */
 
+/* Sums over the stage top - below: both are ideals, one inside the other. */
 static struct piper_sums minus(struct piper_sums a, const struct piper_sums *b)
 {
     return (struct piper_sums){a.time_s - b->time_s,
@@ -26,6 +40,7 @@ struct span {
     double edge_bytes;
 };
 
+/* Is node v in the stage between the two ideals? */
 static bool inside(const struct piper_pass *s, uint32_t top, uint32_t below, size_t v)
 {
     return lattice_has(&s->lattice, top, v) && !lattice_has(&s->lattice, below, v);
@@ -90,6 +105,8 @@ out:
 
 /* ---- the states of one ideal */
 
+/* Fewer replicas and devices behind are never worse: they leave more devices and fewer
+ * microbatches in flight. */
 static bool dominated(const struct piper_pass *s, uint32_t replicas, uint32_t devices)
 {
     for (size_t i = 0; i < s->front; i++)
@@ -98,6 +115,7 @@ static bool dominated(const struct piper_pass *s, uint32_t replicas, uint32_t de
     return false;
 }
 
+/* The new state, which nothing dominates, takes the place of those that it dominates. */
 static enum status add_state(struct piper_pass *s, struct piper_state fresh)
 {
     size_t kept = 0;
@@ -113,6 +131,7 @@ static enum status add_state(struct piper_pass *s, struct piper_state fresh)
     return STATUS_OK;
 }
 
+/* The front of an ideal is final: later ideals read it. */
 static enum status store_front(struct piper_pass *s, size_t ideal)
 {
     for (size_t i = 0; i < s->front; i++) {
@@ -127,6 +146,8 @@ static enum status store_front(struct piper_pass *s, size_t ideal)
     return STATUS_OK;
 }
 
+/* Something would be possible at until_s and not before: below the least of these times the
+ * answer stays the same, which lets the bisection skip that far. */
 static void blocked(struct piper_pass *s, double until_s)
 {
     s->next_s = fmin(s->next_s, until_s);
@@ -248,6 +269,8 @@ out:
     return st;
 }
 
+/* The stages that `top` can begin with, growing along the walk over the ideals below it. A stage
+ * that is too large for every degree ends the walk there: larger ones are too. */
 static enum status visit(struct piper_pass *s, uint32_t top)
 {
     enum status st = STATUS_OK;
@@ -271,6 +294,8 @@ out:
     return st;
 }
 
+/* Ideals in order of size: every ideal below another one has its front when that one is
+ * visited. The last ideal is everything. */
 enum status piper_pass_run(struct piper_pass *s, double limit_s, bool *feasible)
 {
     enum status st;
@@ -295,6 +320,8 @@ out:
 
 /* ---- the plan */
 
+/* The cheapest configurations of one stage of the plan, which the search itself did not need
+ * to know. */
 static enum status choose_stage(struct piper_pass *s, uint32_t top, const struct piper_state *state,
                                 uint32_t index, struct piper_plan *p)
 {
@@ -318,6 +345,7 @@ out:
     return st;
 }
 
+/* From everything down to nothing, first stage first. */
 enum status piper_pass_plan(struct piper_pass *s, struct piper_plan *out)
 {
     enum status st;

@@ -1,3 +1,5 @@
+/* The row of Piper's objective, and results in its form: a part per stage, with the
+ * configuration of every node. */
 #include "partition/published/piper/piper.h"
 
 #include <math.h>
@@ -29,6 +31,7 @@ static enum status add_stages(const struct piper_input *in, const struct piper_p
     return STATUS_OK;
 }
 
+/* Proved when the search asked all ideals and its bound meets the plan, up to rounding. */
 static enum status solve(const struct objective_request *r, struct objective_result *out)
 {
     enum status st;
@@ -62,22 +65,11 @@ const struct objective_algorithm piper_piper = {
     .solve = solve,
 };
 
-#define ALGORITHM(name) extern const struct objective_algorithm piper_##name;
-#include "partition/published/piper/algorithms.def"
-#undef ALGORITHM
-static const struct objective_algorithm *const algorithms[] = {
-#define ALGORITHM(name) &piper_##name,
-#include "partition/published/piper/algorithms.def"
-#undef ALGORITHM
-};
-
 const struct objective objective_piper = {
     .name = "piper",
     .unit = "seconds per sample",
     .summary = "Piper: slowest stage of a pipeline with tensor parallelism under a memory limit",
     .unit_s = 1,
     .own_format = true,
-    .algorithms = sizeof algorithms / sizeof *algorithms,
-    .algorithm = algorithms,
     .score = piper_score,
 };

@@ -1,3 +1,5 @@
+/* Piper's cost model of a whole plan, and plans read from split files to be scored by it. The
+ * search never uses this sum over the plan, so that each checks the other. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +22,8 @@ struct load {
     double time_s, edge_bytes, parameter_bytes, memory_bytes;
 };
 
+/* Replicas take turns with whole numbers of microbatches; together stages may not take more
+ * than there are. */
 static enum status check_counts(const struct piper_input *in, const struct piper_plan *p)
 {
     size_t devices = 0, replicas = 0;
@@ -39,6 +43,7 @@ static enum status check_counts(const struct piper_input *in, const struct piper
     return STATUS_OK;
 }
 
+/* Stages stand in the order of the edges. */
 static enum status check_edges(const struct piper_input *in, const struct piper_plan *p)
 {
     for (size_t e = 0; e < in->edges; e++) {
@@ -71,6 +76,8 @@ static void add_node(const struct piper_input *in, const struct piper_plan *p, s
     }
 }
 
+/* Replicas of this stage and of those behind, over its own replicas, rounded up: so many
+ * microbatches are in flight in each. */
 enum status piper_evaluate(const struct piper_input *in, const struct piper_plan *p, double *value)
 {
     struct arena scratch = {0};
@@ -109,6 +116,7 @@ out:
 
 /* ---- a split to be scored */
 
+/* The published files tell by the name of a configuration. */
 static bool recomputes(const struct piper_config *c)
 {
     return strstr(c->name, "recomp") != NULL;
@@ -140,6 +148,7 @@ static enum status choose(const struct json_at *at, const struct piper_input *in
     return STATUS_OK;
 }
 
+/* A node's id as a number or as text, as results are printed. */
 static enum status read_op(const struct json_at *at, const struct piper_input *in, size_t *v)
 {
     const char *text;
@@ -156,6 +165,7 @@ static enum status read_op(const struct json_at *at, const struct piper_input *i
     return *v < in->nodes ? STATUS_OK : json_error(at, "no node has the id %lld", (long long)id);
 }
 
+/* Configurations are named or told by `recompute`, one for all nodes of the part or one each. */
 static enum status read_part(const struct json_at *part, const struct piper_input *in, uint32_t s,
                              struct piper_plan *p)
 {
@@ -196,6 +206,7 @@ out:
     return st;
 }
 
+/* All nodes have to be in parts; the order of the parts is that of the stages. */
 static enum status read_split(const char *path, const struct piper_input *in, struct piper_plan *p)
 {
     enum status st;

@@ -44,6 +44,7 @@ static enum status read_edges(struct piper_input *in)
 
 /* ---- configurations */
 
+/* in->degrees where the degree is new. */
 static size_t degree_index(const struct piper_input *in, uint32_t degree)
 {
     size_t t = 0;
@@ -147,6 +148,7 @@ static enum status read_node(const struct json_at *node, struct piper_input *in,
 
 /* ---- the whole */
 
+/* Configurations lie by node, then by degree, as in the file. */
 static enum status read_graph(const struct json_at *root, struct piper_input *in)
 {
     size_t filled = 0;

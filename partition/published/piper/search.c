@@ -1,11 +1,18 @@
+/* Piper's search: bisection over the time per sample, one question (pass.c) at a time.
+ *
+ * The first question, without a limit, gives a plan or the reason why there is none. Then
+ * limits grow from the proved bound in doubling steps until a plan is found, and the bracket
+ * between what is refuted and what is found is halved until the two are equal up to rounding.
+ * A refusal says at which limit the answer may change first, and the bracket moves up to
+ * there. */
 #include "partition/published/piper/search.h"
-
-#include "core/clock.h"
-#include "core/edges.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/clock.h"
+#include "core/edges.h"
 
 static const double SAME = 1e-9; /* relative distance of plan and bound that counts as proved */
 
@@ -49,6 +56,8 @@ out:
     return st;
 }
 
+/* Every column of the cheapest configuration for it; `fastest` columns are of the one with the
+ * least time. */
 static struct piper_sums node_sums(const struct piper_input *in, size_t v, size_t t)
 {
     size_t first = in->config_start[v * in->degrees + t];
@@ -80,6 +89,8 @@ static void add(struct piper_sums *a, const struct piper_sums *b)
     a->unable += b->unable;
 }
 
+/* Each ideal from one that has a node less. `work` is the least device time whatever the
+ * degree: t devices for a time. */
 static void sum_ideals(struct piper_pass *s)
 {
     const struct piper_input *in = s->in;
@@ -126,6 +137,8 @@ static void sum_edges(struct piper_pass *s)
         }
 }
 
+/* Tables that do not depend on the limit are made once for all questions. Replica counts have
+ * to divide the batch. */
 enum status piper_pass_open(const struct piper_input *in, const struct objective_request *r,
                             const struct piper_limits *limits, bool *all_ideals,
                             struct piper_pass *out)
@@ -198,6 +211,7 @@ out:
     return st;
 }
 
+/* Ends when nothing is left between the bounds, or the time is up. */
 static enum status bisect(struct piper_pass *s, struct bracket *b, struct piper_plan *best,
                           size_t *passes)
 {
@@ -257,6 +271,7 @@ out:
     return st;
 }
 
+/* No plan can be faster than all work spread evenly over all devices: the first lower bound. */
 enum status piper_search(const struct piper_input *in, const struct objective_request *r,
                          const struct piper_limits *limits, struct piper_plan *plan,
                          struct piper_outcome *outcome)

@@ -1,3 +1,5 @@
+/* Splits that always exist: the most even one along a topological order, PiPPy's automatic
+ * split by parameter count, and the words for why the program has no solution. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +61,7 @@ static size_t fill(struct chain *c, double share)
     return (size_t)stage + 1;
 }
 
+/* One topological order, branches one after the other. */
 static enum status open_chain(struct chain *c)
 {
     const struct pippy_graph *g = c->g;
@@ -79,6 +82,8 @@ static enum status open_chain(struct chain *c)
     return STATUS_OK;
 }
 
+/* Bisection over the share that a stage may have: filling greedily uses the fewest stages for
+ * a share. */
 enum status pippy_balance(const struct pippy_graph *g, const struct pippy_problem *p,
                           uint32_t *stage_of, size_t *used)
 {
@@ -120,6 +125,7 @@ static size_t middle_of(const double *weight, size_t first, size_t end, double t
     return best;
 }
 
+/* Halve the heaviest stage that can be cut, again and again. */
 void pippy_cut_more(size_t n, const double *weight, size_t wanted, uint32_t *at, size_t *used)
 {
     if (wanted > n)
@@ -145,6 +151,8 @@ void pippy_cut_more(size_t n, const double *weight, size_t wanted, uint32_t *at,
 
 /* ---- PiPPy's split by size */
 
+/* PiPPy's rule to the letter: an op that alone exceeds the threshold closes its stage, any
+ * other that would exceed it opens the next. */
 enum status pippy_by_threshold(const struct model *m, double threshold, size_t most,
                                uint32_t *stage_of, size_t *used)
 {
@@ -185,6 +193,7 @@ enum status pippy_by_threshold(const struct model *m, double threshold, size_t m
 
 /* ---- why there is no solution */
 
+/* The first limit that a single cluster breaks; if none does, the combination. */
 void pippy_explain(const struct pippy_problem *p, char *text, size_t size)
 {
     const struct pippy_limits most = pippy_limits(p);

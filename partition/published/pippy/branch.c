@@ -1,3 +1,11 @@
+/* PiPPy's integer program on GLPK.
+ *
+ * Variables, for clusters i, edges e and stages j: u[i, j] = 1 if i is in stage j or an
+ * earlier one; y[e, j] = 1 if both ends of e are in stage j; q[e] = 1 if e is cut; and z.
+ * Minimise sum over e of (weight + count) q[e] + average x z, subject to u growing with j and
+ * falling along edges (order_rows), y and q following from u (edge_rows), and each stage's
+ * memory, inner and touching weight within the limits (balance_rows). Membership x[i, j] of
+ * the published program is u[i, j] - u[i, j - 1]. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -5,9 +13,8 @@
 #include <glpk.h>
 
 #include "core/array.h"
-#include "partition/published/pippy/pippy.h"
-
 #include "core/clock.h"
+#include "partition/published/pippy/pippy.h"
 
 static const double DEFAULT_TIME_LIMIT = 30;
 static const double SCALE = 1000; /* all weight, and all memory, in the solver's units */
@@ -45,6 +52,8 @@ static size_t is_cut(const struct program *g, size_t e)
 
 /* ---- rows */
 
+/* Add to a coefficient of the row at hand. Sums of several terms may cancel, which GLPK does
+ * not take as an entry. */
 static void term(struct program *g, size_t column, double factor)
 {
     if (g->coefficient[column] == 0)
@@ -63,6 +72,7 @@ static void term_up_to(struct program *g, size_t i, long j, double factor)
         term(g, up_to(g, i, (size_t)j), factor);
 }
 
+/* factor x [cluster i is in stage j]. */
 static void term_in(struct program *g, size_t i, size_t j, double factor)
 {
     term_up_to(g, i, (long)j, factor);
@@ -88,6 +98,7 @@ static void finish_row(struct program *g, double lower, double upper)
     g->constant = 0;
 }
 
+/* u[i, j] <= u[i, j + 1], and for an edge a -> b: if b is in stage j or before, so is a. */
 static void order_rows(struct program *g)
 {
     const struct pippy_problem *p = g->p;
@@ -130,6 +141,8 @@ static void edge_rows(struct program *g)
     }
 }
 
+/* Memory, weight inside and weight that touches the stage. The last one is bounded by z, which
+ * the objective pays for. */
 static void balance_rows(struct program *g)
 {
     const struct pippy_problem *p = g->p;
@@ -160,6 +173,7 @@ static void balance_rows(struct program *g)
     }
 }
 
+/* Only u has to be binary: y and q are whole where u is. */
 static void add_columns(struct program *g)
 {
     const struct pippy_problem *p = g->p;
@@ -185,6 +199,7 @@ static void check_stop(glp_tree *tree, void *info)
         glp_ios_terminate(tree);
 }
 
+/* GLPK's time limit is whole milliseconds, and its callback looks at the stop flag in between. */
 static enum status solve(struct program *g, enum pippy_verdict *verdict)
 {
     glp_iocp options;

@@ -1,3 +1,9 @@
+/* PiPPy's graph of a model, presolve, and the value of a split.
+ *
+ * Presolve keeps together what no best split parts: it merges the ends of edges that are the
+ * only one of their source, or sink, or of a link in a chain. Clusters are what is left, with
+ * their memory and inner weight; parallel edges between two clusters are summed, and their
+ * number counts, since the program charges one unit per cut edge. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +23,13 @@ void pippy_problem_free(struct pippy_problem *p)
     *p = (struct pippy_problem){0};
 }
 
+/* Elements, own and borrowed: a stage that borrows needs a copy. */
 static double parameters_of(const struct model *m, size_t i)
 {
     return (double)(m->op[i].parameter_bytes + m->op[i].shared_bytes) / (double)m->element_bytes;
 }
 
+/* An edge per tensor and reader; a tensor that two ops read counts twice, as in PiPPy. */
 enum status pippy_graph_of(const struct model *m, bool parameters, struct pippy_graph *out)
 {
     enum status st;
@@ -77,6 +85,7 @@ enum status pippy_edges(const struct pippy_edge *edge, size_t edges, struct aren
 
 /* ---- presolve */
 
+/* Representative of a cluster, paths halved on the way (union-find). */
 static uint32_t root_of(uint32_t *parent, uint32_t v)
 {
     while (parent[v] != v)
@@ -120,6 +129,7 @@ static int compare_edges(const void *a, const void *b)
     return (x->to > y->to) - (x->to < y->to);
 }
 
+/* Sums by cluster; edges between clusters are sorted so that parallel ones stand together. */
 static void sum_clusters(const struct pippy_graph *g, struct pippy_problem *p)
 {
     for (size_t v = 0; v < g->nodes; v++) {
@@ -175,6 +185,9 @@ out:
 
 /* ---- value */
 
+/* Cut weight + cut edges + average x z - constant, with average x z the largest weight that
+ * touches a stage but at least the average; edges inside clusters are never cut in the
+ * program, and their cuts are not counted here. */
 enum status pippy_value(const struct pippy_graph *g, const struct pippy_problem *p,
                         const uint32_t *stage_of, double *value)
 {
@@ -202,6 +215,7 @@ enum status pippy_value(const struct pippy_graph *g, const struct pippy_problem 
     return STATUS_OK;
 }
 
+/* The constants 2.5, 1.1 and 2 are PiPPy's. */
 struct pippy_limits pippy_limits(const struct pippy_problem *p)
 {
     double k = (double)p->stages;

@@ -1,3 +1,10 @@
+/* PiPPy's program solved exactly where clusters have few ideals.
+ *
+ * front[I, j] holds the non-dominated pairs (cut, most) with which the ideal I fills the first
+ * j stages: weight and number of cut edges, and the largest weight that touches a stage, which
+ * stands for average x z. It is filled from all ideals I' below I whose difference is within
+ * the limits of a stage; the best sum of a pair of the full ideal, for any number of stages,
+ * is the optimum. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -82,6 +89,7 @@ static struct load extend(const struct tables *t, uint32_t top, uint32_t below)
     return x;
 }
 
+/* Keep the front non-dominated. */
 static enum status insert(struct front *f, struct state fresh)
 {
     size_t kept = 0;
@@ -118,6 +126,8 @@ out:
     return st;
 }
 
+/* Loads only grow downwards in memory, inner and touching weight, so a stage that breaks a
+ * limit ends the walk there. */
 static enum status visit(struct tables *t, uint32_t top)
 {
     enum status st;
@@ -168,6 +178,7 @@ static bool trace(const struct tables *t, uint32_t *stage_of)
     return true;
 }
 
+/* Ideals in order of size; the empty one fills no stage. */
 enum status pippy_ideals(const struct pippy_problem *p, const struct objective_request *r,
                          size_t limit, uint32_t *stage_of, enum pippy_verdict *verdict,
                          size_t *ideals)

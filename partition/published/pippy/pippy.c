@@ -1,3 +1,5 @@
+/* The row of PiPPy's objective and its two algorithms: `milp`, the integer program, and
+ * `sizesplit`, PiPPy's split by parameter count. */
 #include "partition/published/pippy/pippy.h"
 
 #include <math.h>
@@ -54,6 +56,8 @@ static enum status add_parts(const struct work *w, struct objective_result *out)
 
 /* ---- milp */
 
+/* Ideals where they are few, else the integer program; then stages of clusters become stages
+ * of ops. */
 static enum status solve_program(struct work *w, enum pippy_verdict *verdict, char *how,
                                  size_t size)
 {
@@ -71,6 +75,8 @@ out:
     return st;
 }
 
+/* Where the program has no solution, or none was found in time, the balanced split is the
+ * answer, and the note says why. */
 static enum status solve_milp(const struct objective_request *r, struct objective_result *out)
 {
     enum status st;
@@ -103,6 +109,8 @@ out:
 
 /* ---- sizesplit */
 
+/* PiPPy's rule may stop early, since it compares running sums; the largest stages are then cut
+ * again. */
 static enum status solve_size(const struct objective_request *r, struct objective_result *out)
 {
     enum status st;
@@ -176,21 +184,10 @@ const struct objective_algorithm pippy_sizesplit = {
     .solve = solve_size,
 };
 
-#define ALGORITHM(name) extern const struct objective_algorithm pippy_##name;
-#include "partition/published/pippy/algorithms.def"
-#undef ALGORITHM
-static const struct objective_algorithm *const algorithms[] = {
-#define ALGORITHM(name) &pippy_##name,
-#include "partition/published/pippy/algorithms.def"
-#undef ALGORITHM
-};
-
 const struct objective objective_pippy = {
     .name = "pippy",
     .unit = "elements",
     .summary = "PiPPy's graph split: least cut with balanced memory and communication",
     .nodes_apart = true,
-    .algorithms = sizeof algorithms / sizeof *algorithms,
-    .algorithm = algorithms,
     .score = score,
 };

@@ -1,10 +1,18 @@
+/* A lower bound that counts transfers: what a unit drags along, or pays for, on an accelerator
+ * (anchor.h has the argument).
+ *
+ * For each unit and each of some multiples m, a minimum cut tells the cheapest company of the
+ * unit: source's side = on its device, (m - 1) x latency for every unit there, m x cost for
+ * every net that crosses. Cuts are maximum flows by Dinic's algorithm (Soviet Math. Doklady
+ * 11, 1970) on a network with two nodes per net. From the cuts follow each unit's share of an
+ * accelerator at T, and bisection finds the largest T at which the shares are too many. */
 #include "partition/published/placement/anchor.h"
-
-#include "core/edges.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/edges.h"
 
 static const double multiples[] = {1.005, 1.01, 1.02, 1.04, 1.08, 1.15, 1.25,
                                    1.4,   1.6,  1.9,  2.4,  3.2,  5,    9};
@@ -26,6 +34,7 @@ struct network {
     struct arena memory;
 };
 
+/* An arc and its way back, which has no capacity of its own. */
 static void connect(struct network *w, size_t from, size_t to, double capacity)
 {
     w->edge[w->arcs] = (struct model_edge){(uint32_t)from, (uint32_t)to};
@@ -201,6 +210,7 @@ static bool shares_fit(const struct placement_problem *p, const struct placement
     return total <= (double)p->accelerators * (1 + precision) + precision;
 }
 
+/* Shares fall with the limit, so what is refuted once is refuted below, too. */
 enum status placement_anchor_bound(const struct placement_problem *p,
                                    const struct placement_graph *g, double low, double known,
                                    double *out)

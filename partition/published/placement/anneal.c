@@ -1,10 +1,16 @@
+/* Simulated annealing (Kirkpatrick, Gelatt & Vecchi, Science 220, 1983) of devices of units.
+ *
+ * A move changes the loads of few devices: readers[net][device] counts readers, so that a move
+ * knows at once which devices begin or cease to pay for a net. The energy is the sum over
+ * devices of load^16, on the scale of the value at the start: close to the largest load, but
+ * with a slope everywhere. A move is made, the energy compared, and unmade if it is rejected. */
 #include "partition/published/placement/anneal.h"
-
-#include "core/array.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/array.h"
 
 enum {
     CHECK_EVERY = 4096,
@@ -53,6 +59,7 @@ static bool on_cpu(const struct state *s, size_t device)
     return device >= s->p->accelerators;
 }
 
+/* Loads change through here: the first change of a device by a move remembers what it was. */
 static void charge(struct state *s, uint32_t device, double amount)
 {
     if (!s->is_touched[device]) {
@@ -63,6 +70,7 @@ static void charge(struct state *s, uint32_t device, double amount)
     s->load[device] += amount;
 }
 
+/* CPUs pay latencies only. */
 static void pay(struct state *s, uint32_t device, double cost)
 {
     if (!on_cpu(s, device))
@@ -88,6 +96,8 @@ static void move_reader(struct state *s, uint32_t t, uint32_t a, uint32_t b)
         pay(s, source, reached > 0 ? -cost : cost);
 }
 
+/* The source of net t goes from a to b: a becomes a reading device if readers stay there, b
+ * ceases to be one. */
 static void move_source(struct state *s, uint32_t t, uint32_t a, uint32_t b)
 {
     const uint32_t *readers = s->readers + (size_t)t * s->devices;
@@ -154,6 +164,7 @@ static double energy_change(const struct state *s)
     return change;
 }
 
+/* End of a move: energies follow the loads, or the loads go back to what they were. */
 static void settle(struct state *s, bool keep)
 {
     for (size_t i = 0; i < s->touches; i++) {
@@ -219,6 +230,8 @@ static enum status allocate(struct state *s)
     return STATUS_OK;
 }
 
+/* Random devices; a unit that does not fit tries the next ones, and stays on the last if none
+ * has room. */
 static void scatter(struct state *s)
 {
     memset(s->size, 0, s->devices * sizeof *s->size);
@@ -231,6 +244,7 @@ static void scatter(struct state *s)
     }
 }
 
+/* Does every accelerator have room and the units it supports? */
 static bool feasible(const struct state *s)
 {
     for (size_t d = 0; d < s->p->accelerators; d++)
@@ -262,6 +276,8 @@ struct move {
     uint32_t unit[2], from[2], to[2];
 };
 
+/* Of the moves 60 % take one unit to a neighbour's device or a random one, 20 % swap two, 20 %
+ * move two neighbours together. */
 static struct move propose(struct state *s)
 {
     uint32_t v = (uint32_t)below(s, s->g->n), near = neighbour(s, v), a = s->device[v];
@@ -353,6 +369,8 @@ static void cool(struct state *s, const struct placement_anneal *o, double hot, 
     }
 }
 
+/* Cool from hot to cold, then a descent without losses; the best split ever seen is the
+ * answer, not the last. */
 enum status placement_anneal(const struct placement_problem *p, const struct placement_graph *g,
                              const struct placement_anneal *o, const struct objective_request *r,
                              uint32_t *device, double *value)

@@ -1,3 +1,9 @@
+/* Lower bounds for any split, contiguous or not, by refuting values T in a bisection.
+ *
+ * At T, first merge units that a transfer would make too expensive to part (placement_merge),
+ * then ask in turn: does each unit fit somewhere; do all latencies fit all devices; can the
+ * large units be packed by number. The first "no" refutes T. Merging depends on T, so each
+ * question is asked of its own graph. */
 #include "partition/published/placement/bound.h"
 
 #include <math.h>
@@ -78,6 +84,7 @@ static bool counts_fit(const struct placement_problem *p, const struct placement
     return true;
 }
 
+/* Is there a kind of device on which the unit alone stays below the limit? */
 static bool unit_fits(const struct placement_problem *p, const struct placement_graph *g, size_t v,
                       double limit)
 {
@@ -135,6 +142,8 @@ out:
     return st;
 }
 
+/* Bisection between 0 and a value that is reached; the reason that refuted last is the one to
+ * name. */
 enum status placement_lower_bound(const struct placement_problem *p, double known,
                                   struct placement_bound *out)
 {

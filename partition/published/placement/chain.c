@@ -1,3 +1,16 @@
+/* The dynamic program of Tarnawski et al. (NeurIPS 2020, section 5) over chains of ideals.
+ *
+ * best[I][k][l] is the least largest load with which k accelerators and l CPUs can take the
+ * ideal I:
+ *
+ *     best[I][k][l] = min over I' below I of min( max(best[I'][k - 1][l], accelerator load of I - I'),
+                                                max(best[I'][k][l - 1], CPU load of I - I') )
+ *
+ * For each I a depth-first walk visits every I' once, the part I - I' growing by the unit that
+ * each arc adds and shrinking on the way back, so that its load changes by that unit's nets
+ * alone. Latency, size and unsupported units only grow along the walk: a part that no device
+ * can take ends it (`hopeless`). Ideals that no chain within the limit can pass are left out
+ * (`on_the_way`). */
 #include "partition/published/placement/chain.h"
 
 #include <assert.h>
@@ -37,6 +50,8 @@ struct search {
     struct arena memory;
 };
 
+/* What the part pays for a net: once if it crosses the border of the part, whichever side its
+ * source is on. */
 static double paid(const struct search *s, uint32_t net, bool source_inside)
 {
     const struct placement_graph *g = s->g;
@@ -68,6 +83,8 @@ static void add_unit(struct search *s, uint32_t v)
     part->unsupported += !g->supported[v];
 }
 
+/* Sums go back to the very numbers of before, not by subtraction: the trace relies on the same
+ * sums. */
 static void remove_unit(struct search *s, uint32_t v, const struct part *before)
 {
     for (size_t i = s->g->pin_start[v]; i < s->g->pin_start[v + 1]; i++)
@@ -77,6 +94,7 @@ static void remove_unit(struct search *s, uint32_t v, const struct part *before)
     s->part = *before;
 }
 
+/* INFINITY where no accelerator may take the part. */
 static double accelerator_load(const struct search *s)
 {
     if (s->accelerators == 0 || s->part.unsupported > 0 || s->part.size > s->memory_bytes)
@@ -97,6 +115,7 @@ static bool hopeless(const struct search *s)
     return accelerator && (s->cpus == 0 || s->part.cpu > s->limit);
 }
 
+/* Row of an ideal: CPUs x accelerators, accelerators fastest. */
 static double *states(const struct search *s, size_t ideal)
 {
     return s->best + ideal * s->width;
@@ -206,6 +225,7 @@ static bool choose_devices(struct search *s, const struct placement_problem *p)
     return true;
 }
 
+/* Nothing is on no device: the empty ideal costs 0 with any number of devices. */
 static enum status prepare(struct search *s)
 {
     const struct placement_graph *g = s->g;
@@ -293,6 +313,7 @@ static bool on_the_way(const struct search *s, double inside, double total, doub
     return false;
 }
 
+/* Ideals in ascending order, so that all below are final; false when the time is up. */
 static bool fill(struct search *s, const double *inside, const struct objective_request *r,
                  double begin_s, double default_limit_s)
 {
@@ -309,6 +330,7 @@ static bool fill(struct search *s, const double *inside, const struct objective_
     return true;
 }
 
+/* `inside` follows from any ideal one unit below. */
 enum status placement_chain_solve(const struct placement_problem *p,
                                   const struct placement_graph *g, const struct placement_family *f,
                                   double limit, const struct objective_request *r, double begin_s,

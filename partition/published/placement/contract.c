@@ -1,4 +1,10 @@
-/* contract.c - which nodes become one unit. */
+/* Which nodes become one unit.
+ *
+ * For contiguous splits: colours; then, until nothing changes, cycles of the forward order
+ * between units are fused (a device could not stand in any order otherwise), and units without
+ * any cost join their only neighbour. For arbitrary splits below a limit: colours, the same
+ * weightless units, and two units between which a transfer alone would exceed the limit on
+ * every pair of devices. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +41,7 @@ static enum status forward_order(const struct placement_problem *p, const uint32
     return STATUS_OK;
 }
 
+/* Representative of a set of units, paths halved on the way (union-find). */
 static uint32_t root_of(uint32_t *parent, uint32_t v)
 {
     while (parent[v] != v)
@@ -72,6 +79,7 @@ static bool only_neighbour(const struct placement_graph *g, uint32_t v, uint32_t
     return single;
 }
 
+/* No split gets worse by that: the unit brings no latency, and its tensors stay on one device. */
 static void join_weightless(const struct placement_problem *p, const struct placement_graph *g,
                             uint32_t *parent)
 {
@@ -104,6 +112,7 @@ static bool may_part(const struct placement_problem *p, const struct placement_g
            (s_cpu && d_accelerator) || (s_cpu && d_cpu && p->cpus > 1);
 }
 
+/* For any split better than the limit; chains of such pairs merge altogether. */
 static void join_inseparable(const struct placement_problem *p, const struct placement_graph *g,
                              double limit, uint32_t *parent)
 {
@@ -131,6 +140,7 @@ static size_t renumber(const struct placement_problem *p, size_t n, uint32_t *pa
     return count;
 }
 
+/* Merging changes nets and order, which may allow more merging: build, merge, and again. */
 static enum status reduce(const struct placement_problem *p, bool ordered, double limit,
                           struct placement_graph *out)
 {

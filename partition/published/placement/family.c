@@ -1,9 +1,15 @@
+/* All ideals of a partial order by a depth-first walk that tells ideals by their fronts (units
+ * whose predecessors are all inside), and the prefixes of one topological order.
+ *
+ * missing[v] counts predecessors of v outside the current ideal; adding a unit lowers it for
+ * the successors, and those that reach 0 enter the front. An ideal found before is not entered
+ * again. At the end ideals are numbered by size, so that each comes after those below it. */
 #include "partition/published/placement/family.h"
-
-#include "core/array.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/array.h"
 
 enum { MAX_WIDTH = 20 };
 _Static_assert(FAMILY_LIMIT < 1 << (MAX_WIDTH - 1), "a wider front has more ideals than the limit");
@@ -45,6 +51,8 @@ static size_t hash_front(const uint32_t *front, size_t width)
     return (size_t)h;
 }
 
+/* Slot of the ideal with this front, or the free one where it belongs. Fronts of ideals of
+ * different size may be equal. */
 static size_t find_slot(const struct walk *w, const uint32_t *front, size_t width, uint32_t units)
 {
     size_t at = hash_front(front, width) & w->mask;
@@ -96,6 +104,7 @@ static enum status intern(struct walk *w, uint32_t units, uint32_t *out, bool *f
     return STATUS_OK;
 }
 
+/* Keep the front sorted: it is the key of the ideal. */
 static void insert(struct walk *w, uint32_t unit)
 {
     if (w->width == MAX_WIDTH) {
@@ -127,6 +136,7 @@ static void retreat(struct walk *w, uint32_t x)
         w->missing[w->g->succ[i]]++;
 }
 
+/* path[] is the stack of the walk; on the way back `missing` is restored. */
 static enum status explore(struct walk *w)
 {
     enum status st;
@@ -208,6 +218,7 @@ out:
     return st;
 }
 
+/* FAMILY_LIMIT bounds the width of fronts, too: k units in one make 2^k ideals. */
 enum status placement_family_all(const struct placement_graph *g, size_t limit, bool *complete,
                                  struct placement_family *out)
 {

@@ -1,9 +1,11 @@
+/* Nets and weights of the problem for given units: tensors with the same source and the same
+ * readers become one net. */
 #include "partition/published/placement/graph.h"
-
-#include "core/edges.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/edges.h"
 
 /* A tensor while nets are built: its readers are dest[start .. end). */
 struct tensor {
@@ -13,6 +15,7 @@ struct tensor {
     const uint32_t *dest;
 };
 
+/* By source, then by readers: equal ones stand together. */
 static int compare_tensors(const void *a, const void *b)
 {
     const struct tensor *x = a, *y = b;
@@ -50,6 +53,7 @@ static enum status allocate(const struct placement_problem *p, size_t n, struct 
     return STATUS_OK;
 }
 
+/* A unit is as supported as its worst node. */
 static void weigh(const struct placement_problem *p, const uint32_t *unit,
                   struct placement_graph *g)
 {
@@ -83,6 +87,7 @@ static size_t collect(const struct placement_problem *p, const uint32_t *unit, s
     return tensors;
 }
 
+/* Costs of equal tensors add up. */
 static void put_nets(const struct tensor *tensor, size_t tensors, struct placement_graph *g)
 {
     for (size_t i = 0; i < tensors; i++) {
@@ -99,6 +104,7 @@ static void put_nets(const struct tensor *tensor, size_t tensors, struct placeme
     }
 }
 
+/* The nets of every unit, as source or as reader. */
 static void put_pins(struct placement_graph *g)
 {
     for (size_t t = 0; t < g->nets; t++) {

@@ -1,4 +1,6 @@
-/* ideals.c - the best contiguous split. */
+/* The contiguous optimum. A chain search costs less the lower its limit, so the value is
+ * approached from below: limits grow by a constant factor from a first guess until a chain is
+ * found, first along two topological orders, then among all ideals. */
 #include "partition/published/placement/ideals.h"
 
 #include <math.h>
@@ -70,6 +72,7 @@ out:
     return st;
 }
 
+/* Depth first keeps branches together, breadth first layers. */
 static enum status improve_by_orders(struct attempt *a)
 {
     enum status st;
@@ -85,6 +88,7 @@ out:
     return st;
 }
 
+/* All ideals if they are few enough, with the value along the orders as the limit. */
 static enum status search(struct attempt *a, struct placement_contiguous *out)
 {
     enum status st;
@@ -108,6 +112,7 @@ out:
     return st;
 }
 
+/* Devices of units become devices of nodes. */
 enum status placement_contiguous_solve(const struct placement_problem *p,
                                        const struct objective_request *r, double begin_s,
                                        double default_limit_s, struct placement_contiguous *out)
@@ -139,6 +144,7 @@ void placement_contiguous_free(struct placement_contiguous *c)
     *c = (struct placement_contiguous){0};
 }
 
+/* An exact answer is its own bound among contiguous splits; else the bound is for any split. */
 static enum status explain(const struct placement_problem *p, const struct placement_contiguous *c,
                            struct objective_result *out)
 {

@@ -1,4 +1,8 @@
-/* metis.c - the placement that a general graph partitioner finds: balanced latencies, small cut. */
+/* The split that a general graph partitioner finds: latencies balanced, the cut small.
+ *
+ * Of several partitions (seeds x imbalances) by METIS the one with the best value is kept,
+ * after units were moved out of accelerators that are too full. Units that accelerators do not
+ * support go to the first CPU beforehand. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +62,7 @@ out:
     return st;
 }
 
+/* A net becomes edges from its source to each of its readers: METIS knows no nets. */
 static enum status build_graph(const struct objective_request *r, struct work *w)
 {
     for (size_t d = w->p.accelerators; d < w->devices; d++)
@@ -87,6 +92,7 @@ static enum status build_graph(const struct objective_request *r, struct work *w
 
 /* ---- memory */
 
+/* Free bytes and latency of every device. */
 static void measure_room(struct work *w)
 {
     for (size_t d = 0; d < w->devices; d++) {
@@ -135,6 +141,7 @@ static bool relieve(struct work *w, size_t full)
     return true;
 }
 
+/* Accelerators are relieved one by one; false when there is no room anywhere. */
 static bool fit_memory(struct work *w)
 {
     w->moved = 0;
@@ -155,6 +162,7 @@ struct best {
     double imbalance;
 };
 
+/* One partition, judged by the exact value. */
 static enum status attempt(struct work *w, const struct metis_options *o, struct best *best)
 {
     enum status st;

@@ -1,5 +1,6 @@
-/* noncontiguous.c - better than contiguous: annealing from the contiguous optimum and from random
- * splits, on units merged by what the best value so far rules out. */
+/* Better than contiguous: annealing from the contiguous optimum and from random splits, on
+ * units merged by what the best value so far rules out. Ends early where the value meets the
+ * lower bound. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@ struct best {
     struct placement_bound bound;
 };
 
+/* Value and lower bound have met. */
 static bool settled(const struct best *b)
 {
     return b->value <= b->bound.value * (1 + enough);
@@ -60,6 +62,7 @@ static const struct {
 };
 enum { ROUNDS = sizeof schedule / sizeof *schedule };
 
+/* Work grows with the number of choices, within the time limit. */
 static double steps_for(const struct placement_problem *p, const struct objective_request *r)
 {
     double limit_s = objective_limit_s(r, noncontiguous_limit_s);
@@ -67,6 +70,8 @@ static double steps_for(const struct placement_problem *p, const struct objectiv
     return fmin(steps_per_choice * choices, steps_per_s * limit_s);
 }
 
+/* Every round starts from the best split so far, on the units that are left when that is to be
+ * beaten. */
 static enum status improve(const struct placement_problem *p, const struct objective_request *r,
                            double begin_s, struct best *best, bool *interrupted)
 {
@@ -134,6 +139,7 @@ out:
     return st;
 }
 
+/* The contiguous optimum, or, if none fits the memory, a first fit. */
 static enum status begin(const struct placement_problem *p, const struct objective_request *r,
                          double begin_s, struct best *best, double *contiguous)
 {
@@ -166,6 +172,7 @@ static enum status tighten(const struct placement_problem *p, struct best *best)
     return STATUS_OK;
 }
 
+/* What proves the bound, how far it is, and what contiguous splits reach. */
 static enum status explain(double contiguous, const struct best *best, struct objective_result *out)
 {
     char than[40] = "no contiguous split fits";

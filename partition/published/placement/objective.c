@@ -1,8 +1,10 @@
-/* objective.c - the row for the table of objectives, and results in its form. */
+/* The row of the placement objective, and results in its form: a part per device that has
+ * nodes. */
 #include <stdio.h>
 
 #include "partition/published/placement/problem.h"
 
+/* Accelerators are numbered in the order of the parts. */
 enum status placement_result(const struct placement_problem *p, const uint32_t *device,
                              const uint32_t *order, struct objective_result *out)
 {
@@ -34,15 +36,6 @@ enum status placement_result(const struct placement_problem *p, const uint32_t *
     return STATUS_OK;
 }
 
-#define ALGORITHM(name) extern const struct objective_algorithm placement_##name;
-#include "partition/published/placement/algorithms.def"
-#undef ALGORITHM
-static const struct objective_algorithm *const algorithms[] = {
-#define ALGORITHM(name) &placement_##name,
-#include "partition/published/placement/algorithms.def"
-#undef ALGORITHM
-};
-
 const struct objective objective_placement = {
     .name = "placement",
     .unit = "time per sample, in the unit of the file (ms)",
@@ -50,7 +43,5 @@ const struct objective objective_placement = {
     .summary = "device placement of Tarnawski et al., NeurIPS 2020: the most loaded device, "
                "transfers included",
     .own_format = true,
-    .algorithms = sizeof algorithms / sizeof *algorithms,
-    .algorithm = algorithms,
     .score = placement_score,
 };

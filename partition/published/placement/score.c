@@ -1,4 +1,5 @@
-/* score.c - the load of a split, and splits read from files. */
+/* The load of a split by the paper's cost model, and splits read from files, in the published
+ * checker's format or in ours. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,7 @@ out:
     return st;
 }
 
+/* A device by its name, or a new one; the checker's format has no names. */
 static enum status add_group(struct split *s, bool on_cpu, const char *name, uint32_t *out)
 {
     for (size_t g = 0; name && g < s->groups; g++)
@@ -88,6 +90,7 @@ out:
     return st;
 }
 
+/* The published files name nodes more than once on one device: allowed. */
 static enum status put_nodes(const struct json_at *list, const struct placement_problem *p,
                              struct split *s, uint32_t group)
 {
@@ -129,6 +132,7 @@ out:
     return st;
 }
 
+/* Parts without a device are on an accelerator of their own. */
 static enum status get_device(const struct json_at *part, size_t i, char name[DEVICE], bool *on_cpu)
 {
     enum status st;
@@ -204,6 +208,7 @@ out:
     return st;
 }
 
+/* One CPU is allowed even where the file has none, as in the checker. */
 static enum status rate(const struct placement_problem *p, const struct split *s, double *value)
 {
     struct arena scratch = {0};
@@ -232,6 +237,7 @@ out:
     return st;
 }
 
+/* The file says by its fields which format it has. */
 enum status placement_score(const struct objective_request *r, const char *split, double *value)
 {
     enum status st;
