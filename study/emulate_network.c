@@ -152,7 +152,7 @@ struct plan_job {
 static enum status dilate(const struct program *p, double factor, struct program *out,
                           struct program_op **ops)
 {
-    PASS(ARRAY_COPY(*ops, p->op, p->ops));
+    PASS(ARRAY_COPY(*ops, p->op, p->ops + 1)); /* with the sentinel */
     for (size_t i = 0; i < p->ops; i++)
         (*ops)[i].seconds *= factor;
     *out = *p;
