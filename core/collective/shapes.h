@@ -3,6 +3,7 @@
  *
  *   algorithms.def   the list: one line per algorithm
  *   ring.c  tree.c  hierarchical.c  switch.c  direct.c
+ *   shapes.c         what is declared here and not inline
  *   group.c          members and the nodes they form
  *   nccl.c           NCCL's cost table, which picks the algorithm */
 #ifndef CORE_COLLECTIVE_SHAPES_H
