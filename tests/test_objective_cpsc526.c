@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "model/zoo.h"
-#include "partition/published/objective.h"
 #include "partition/published/cpsc526/exhaustive.h"
+#include "partition/published/objective.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 
