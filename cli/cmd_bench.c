@@ -16,20 +16,6 @@
 #include "sim/workload.h"
 #include "study/load.h"
 
-static const char *engine_name = "analytic", *platform_name;
-static size_t ranks = 64;
-static bool json;
-
-static const struct option_spec options[] = {
-    {OPTION_SIZE, "ranks", &ranks, "N", "devices, one rank each; pipe: a multiple of 16"},
-    {OPTION_STRING, "engine", &engine_name, "simgrid|analytic",
-     "simgrid: flows share links; analytic: no contention, fast"},
-    {OPTION_STRING, "platform", &platform_name, "NAME|FILE",
-     "the first N devices of a platform instead of N ports of one switch"},
-    {OPTION_FLAG, "json", &json, NULL, "print one JSON object, SI units"},
-    {.type = OPTION_END},
-};
-
 struct result {
     double iteration_s, cpu_s;
     size_t ops, messages;
@@ -51,7 +37,7 @@ static void account(struct result *r)
 }
 
 /* The switch in a file that has no name any more, so that nothing remains whatever happens. */
-static enum status write_platform(FILE **file, char path[32])
+static enum status write_platform(size_t ranks, FILE **file, char path[32])
 {
     char name[] = "/tmp/foreline-bench-XXXXXX";
     int fd = mkstemp(name);
@@ -91,13 +77,13 @@ out:
     return st;
 }
 
-static void print_json(const char *workload, const struct result *r)
+static void print_json(const struct arguments *a, const char *workload, const struct result *r)
 {
     struct json_writer out = {.stream = stdout};
     json_open_object(&out, NULL, false);
     json_put_string(&out, "workload", workload);
-    json_put_integer(&out, "ranks", (int64_t)ranks);
-    json_put_string(&out, "engine", engine_name);
+    json_put_integer(&out, "ranks", (int64_t)a->ranks);
+    json_put_string(&out, "engine", a->engine);
     json_put_real(&out, "iteration_s", r->iteration_s);
     json_put_integer(&out, "ops", (int64_t)r->ops);
     json_put_integer(&out, "messages", (int64_t)r->messages);
@@ -107,19 +93,19 @@ static void print_json(const char *workload, const struct result *r)
     json_close(&out);
 }
 
-static void print_text(const char *workload, const struct result *r)
+static void print_text(const struct arguments *a, const char *workload, const struct result *r)
 {
-    char memory[UNITS_TEXT], iteration[UNITS_TEXT], cpu[UNITS_TEXT];
-    printf("workload    %s over %zu ranks\nengine      %s\niteration   %s\n", workload, ranks,
-           engine_name, units_print(UNIT_SECONDS, r->iteration_s, iteration));
+    printf("workload    %s over %zu ranks\nengine      %s\niteration   %s\n", workload, a->ranks,
+           a->engine, units_of(UNIT_SECONDS, r->iteration_s).text);
     printf("ops         %zu\nmessages    %zu\ncpu         %s, %.3g ops/s\npeak memory %s\n", r->ops,
-           r->messages, units_print(UNIT_SECONDS, r->cpu_s, cpu), (double)r->ops / r->cpu_s,
-           units_print(UNIT_BYTES, (double)r->peak_rss_bytes, memory));
+           r->messages, units_of(UNIT_SECONDS, r->cpu_s).text, (double)r->ops / r->cpu_s,
+           units_of(UNIT_BYTES, (double)r->peak_rss_bytes).text);
 }
 
-static enum status bench(int argc, char **argv)
+static enum status bench(struct invocation *in)
 {
     enum status st;
+    const struct arguments *a = &in->a;
     const struct engine *engine;
     const struct workload_kind *kind;
     struct workload w = {0};
@@ -128,26 +114,25 @@ static enum status bench(int argc, char **argv)
     char *path = NULL, temporary[32] = "";
     FILE *file = NULL;
 
-    if (argc != 1)
-        return error_set(STATUS_USAGE, "expected ring or pipe, got %d operands", argc);
-    if (workload_find(argv[0], &kind) != STATUS_OK)
+    PASS(command_expect(in, 1, "ring or pipe"));
+    if (workload_find(in->operand[0], &kind) != STATUS_OK)
         return STATUS_USAGE;
-    if (engine_find(engine_name, &engine) != STATUS_OK)
+    if (engine_find(a->engine, &engine) != STATUS_OK)
         return error_context(STATUS_USAGE, "--engine");
-    if (platform_name)
-        TRY(load_topology(platform_name, &t, &path));
-    st = workload_make(kind, ranks, &t, &w);
+    if (a->platform)
+        TRY(load_topology(a->platform, &t, &path));
+    st = workload_make(kind, a->ranks, &t, &w);
     if (st != STATUS_OK) {
         st = st == STATUS_INVALID ? error_context(STATUS_USAGE, "--ranks") : st;
         goto out;
     }
-    if (!platform_name && engine == &engine_simgrid)
-        TRY(write_platform(&file, temporary));
-    TRY(measure(engine, &w, platform_name ? path : temporary, &r));
-    if (json)
-        print_json(kind->name, &r);
+    if (!a->platform && engine == &engine_simgrid)
+        TRY(write_platform(a->ranks, &file, temporary));
+    TRY(measure(engine, &w, a->platform ? path : temporary, &r));
+    if (a->json)
+        print_json(a, kind->name, &r);
     else
-        print_text(kind->name, &r);
+        print_text(a, kind->name, &r);
 out:
     if (file)
         fclose(file);
@@ -171,6 +156,5 @@ const struct command command_bench = {
         "messages that the engine moved (a ring counts one for each of its edges), and what all\n"
         "of it took: CPU seconds of this process and its child, start to end, ops per CPU second,\n"
         "largest resident set. docs/bench.md compares with other simulators.",
-    .options = options,
     .run = bench,
 };

@@ -11,48 +11,27 @@
 #include "exec/calibrate/calibrate.h"
 #include "topologies/write.h"
 
-static const char *device = "cpu", *dtype = "fp32", *transport = "tcp", *output, *matrix;
-static size_t ranks = 2, repeats = 5;
-static bool table, json;
-
-static const struct option_spec options[] = {
-    {OPTION_STRING, "device", &device, "cpu|cuda",
-     "what to measure; cuda: one GPU, by foreline-worker-cuda"},
-    {OPTION_STRING, "dtype", &dtype, "fp32|bf16", "of activations; bf16 is for cuda"},
-    {OPTION_STRING, "transport", &transport, "tcp|mpi", "what carries the messages"},
-    {OPTION_SIZE, "ranks", &ranks, "N", "processes that measure at the same time"},
-    {OPTION_SIZE, "repeats", &repeats, "N", "timed repetitions; the median counts"},
-    {OPTION_STRING, "output", &output, "FILE", "write the platform as SimGrid XML (also -o)"},
-    {OPTION_STRING, "matrix", &matrix, "FILE",
-     "write latency and bandwidth of every pair of ranks, tab-separated ('-': stdout)"},
-    {OPTION_FLAG, "table", &table, NULL,
-     "print messages and collectives size by size as nccl-tests do"},
-    {OPTION_FLAG, "json", &json, NULL, "print the topology as JSON, SI units"},
-    {.type = OPTION_END},
-};
-
 static void print(const struct topology *t, const struct calibrate_spread *spread)
 {
-    char a[UNITS_TEXT], b[UNITS_TEXT];
     const struct device_type *type = &t->type[0];
     printf("%zu ranks at the same time; interquartile range / median of repetitions: %.1f %% "
            "(median figure), %.0f %% (worst)\n",
            t->n, 100 * spread->median, 100 * spread->worst);
-    printf("memory      %s", units_print(UNIT_RATE, type->memory_Bps, a));
-    printf(", %s per rank\n", units_print(UNIT_BYTES, (double)type->memory_bytes, b));
+    printf("memory      %s", units_of(UNIT_RATE, type->memory_Bps).text);
+    printf(", %s per rank\n", units_of(UNIT_BYTES, (double)type->memory_bytes).text);
     for (size_t k = 0; k < t->tiers; k++) {
-        printf("messages    latency %s", units_print(UNIT_SECONDS, t->tier[k].latency_s, a));
-        printf(", bandwidth %s\n", units_print(UNIT_RATE, t->tier[k].bandwidth_Bps, b));
+        printf("messages    latency %s", units_of(UNIT_SECONDS, t->tier[k].latency_s).text);
+        printf(", bandwidth %s\n", units_of(UNIT_RATE, t->tier[k].bandwidth_Bps).text);
     }
     printf("\n%-20s %14s  %s\n", "op", "rate",
            "at so much work per call: smallest to largest of the points");
     for (size_t k = 0; k < type->rates; k++) {
         const struct topology_rate *r = &type->rate[k];
         size_t last = r->n - 1;
-        printf("%-20s %14s", r->kind, units_print(UNIT_FLOPS, r->flops[0], a));
-        printf("  %-12s", units_print(UNIT_FLOP, r->flop[0], b));
-        printf(" to %14s", units_print(UNIT_FLOPS, r->flops[last], a));
-        printf("  %s (%zu points)\n", units_print(UNIT_FLOP, r->flop[last], b), r->n);
+        printf("%-20s %14s", r->kind, units_of(UNIT_FLOPS, r->flops[0]).text);
+        printf("  %-12s", units_of(UNIT_FLOP, r->flop[0]).text);
+        printf(" to %14s", units_of(UNIT_FLOPS, r->flops[last]).text);
+        printf("  %s (%zu points)\n", units_of(UNIT_FLOP, r->flop[last]).text, r->n);
     }
 }
 
@@ -61,7 +40,7 @@ static const char *timing_name(const struct calibrate_timing *t)
     return t->collective ? collective_kind_name[t->kind] : "send";
 }
 
-static void print_table(const struct calibration *c)
+static void print_table(const struct calibration *c, const char *transport)
 {
     const char *name = "";
     size_t n = c->topology.n;
@@ -84,43 +63,38 @@ static void print_table(const struct calibration *c)
     }
 }
 
-static enum status calibrate(int argc, char **argv)
+static enum status calibrate(struct invocation *in)
 {
     enum status st;
+    const struct arguments *a = &in->a;
     struct calibration c = {0};
-    struct provenance by = command_provenance(0);
     char host[256] = "";
-
-    (void)argv;
-    if (argc != 0)
-        return error_set(STATUS_USAGE, "expected no operands, got %d", argc);
-    const bool gpu = !strcmp(device, "cuda"), half = !strcmp(dtype, "bf16");
-    if (!gpu && strcmp(device, "cpu") != 0)
-        return error_set(STATUS_USAGE, "--device %s: expected cpu or cuda", device);
-    if (!half && strcmp(dtype, "fp32") != 0)
-        return error_set(STATUS_USAGE, "--dtype %s: expected fp32 or bf16", dtype);
+    const bool gpu = !strcmp(a->device, "cuda"), half = !strcmp(a->dtype, "bf16");
+    const struct calibrate_options o = {
+        .ranks = gpu ? 1 : a->ranks,
+        .half = half,
+        .repeats = a->repeats,
+        .notes = isatty(STDERR_FILENO) ? stderr : NULL,
+        .transport = a->transport,
+    };
+    PASS(command_expect(in, 0, "no operands"));
+    TRY(arguments_check(a, (gpu ? TAKES(CALIBRATE_CUDA) : TAKES(CALIBRATE_CPU)) |
+                               (a->json ? TAKES(CALIBRATE_JSON) : 0)));
     if (half && !gpu)
         return error_set(STATUS_USAGE, "--dtype bf16: device cpu computes in fp32 only");
-    const struct calibrate_options o = {
-        .ranks = gpu ? 1 : ranks,
-        .half = half,
-        .repeats = repeats,
-        .progress = isatty(STDERR_FILENO),
-        .transport = transport,
-    };
     TRY(gpu ? calibrate_cuda(&o, &c) : calibrate_cpu(&o, &c));
     if (gethostname(host, sizeof host - 1) == 0)
-        by.host = host;
-    if (output)
-        TRY(topology_write_platform(&c.topology, output, &by));
-    if (matrix)
-        TRY(calibration_write_matrix(&c, matrix));
-    if (json)
-        TRY(topology_write(&c.topology, "-", &by));
+        in->by.host = host;
+    if (a->output)
+        TRY(topology_write_platform(&c.topology, a->output, &in->by));
+    if (a->matrix)
+        TRY(calibration_write_matrix(&c, a->matrix));
+    if (a->json)
+        TRY(topology_write(&c.topology, "-", &in->by));
     else
         print(&c.topology, &c.spread);
-    if (table && !json)
-        print_table(&c);
+    if (a->table)
+        print_table(&c, a->transport);
 out:
     calibration_free(&c);
     return st;
@@ -148,6 +122,5 @@ const struct command command_calibrate = {
         "\n"
         "The platform file has one host per rank, rank0, rank1, ..., with the measured rates as\n"
         "properties: `foreline plan --platform FILE` predicts with them.",
-    .options = options,
     .run = calibrate,
 };

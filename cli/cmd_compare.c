@@ -2,21 +2,14 @@
 #include "cli/command.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/compare.h"
 #include "core/json.h"
 #include "core/measurement.h"
-
-static bool as_json;
-
-static const struct option_spec options[] = {
-    {OPTION_FLAG, "json", &as_json, NULL, "print one JSON object instead of the table"},
-    {.type = OPTION_END},
-};
 
 static const char details[] =
     "Pairs predictions (measurement files of the engines analytic and simgrid) with runs (of any\n"
@@ -94,39 +87,33 @@ static void print_table(const struct comparison *c)
         printf("# Kendall tau %.3f, regret %.2f %%\n", c->kendall_tau, 100 * c->regret);
 }
 
-static enum status compare(int argc, char **argv)
+static enum status compare(struct invocation *in)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     struct comparisons c = {0};
-    size_t n = (size_t)argc, read = 0;
-    struct measurement *m = calloc(n + 1, sizeof *m);
-
-    if (!m) {
-        st = error_set(STATUS_NOMEM, "%zu files", n);
-        goto out;
-    }
-    if (n < 2) {
-        st = error_set(STATUS_USAGE, "compare needs at least two measurement files");
-        goto out;
-    }
+    size_t n = (size_t)in->operands, read = 0;
+    const char *const *path = (const char *const *)in->operand;
+    struct measurement *m = NULL;
+    if (n < 2)
+        return error_set(STATUS_USAGE, "compare needs at least two measurement files");
+    TRY(ARRAY_NEW(m, n));
     for (; read < n; read++)
-        TRY(measurement_read(argv[read], &m[read]));
-    TRY(compare_measurements(m, (const char *const *)argv, n, &c));
-    for (size_t i = 0; i < n; i++) {
+        TRY(measurement_read(path[read], &m[read]));
+    TRY(compare_measurements(m, path, n, &c));
+    for (size_t i = 0; i < n; i++)
         if (!c.paired[i])
-            fprintf(stderr, "%s: not paired (engine %s, plan %s)\n", argv[i], m[i].engine,
+            fprintf(stderr, "%s: not paired (engine %s, plan %s)\n", path[i], m[i].engine,
                     m[i].plan ? m[i].plan : "unknown");
-    }
-    if (as_json)
+    if (in->a.json)
         print_json(&c);
-    for (size_t i = 0; i < c.n && !as_json; i++) {
+    for (size_t i = 0; i < c.n && !in->a.json; i++) {
         if (i > 0)
             putchar('\n');
         print_table(&c.item[i]);
     }
 out:
     comparisons_free(&c);
-    for (size_t i = 0; m && i < read; i++)
+    for (size_t i = 0; i < read; i++)
         measurement_free(&m[i]);
     free(m);
     return st;
@@ -137,6 +124,5 @@ const struct command command_compare = {
     .synopsis = "MEASUREMENT...",
     .summary = "predicted against measured: error, rank correlation, regret",
     .details = details,
-    .options = options,
     .run = compare,
 };

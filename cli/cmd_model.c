@@ -17,28 +17,6 @@
 #include "model/zoo.h"
 #include "study/load.h"
 
-static double minibatch_size = 1;
-static const char *device, *output, *graph;
-static size_t batch = 1, ranks = 1, repeats = 5;
-static bool as_json;
-
-static const struct option_spec options[] = {
-    {OPTION_REAL, "minibatch-size", &minibatch_size, "N",
-     "samples that an imported profile's times and sizes are for (1: count the minibatch as one "
-     "sample)"},
-    {OPTION_STRING, "device", &device, "NAME",
-     "import: device type that the profile was taken on; profile: what to measure (cpu, cuda)"},
-    {OPTION_STRING, "output", &output, "FILE",
-     "import, profile: where the model goes ('-': stdout)"},
-    {OPTION_SIZE, "batch", &batch, "N", "profile: samples of a microbatch"},
-    {OPTION_SIZE, "ranks", &ranks, "N", "profile: processes that measure at the same time"},
-    {OPTION_SIZE, "repeats", &repeats, "N", "profile: timed repetitions; the median counts"},
-    {OPTION_STRING, "graph", &graph, "FILE",
-     "profile: write the times as PipeDream's graph.txt, too ('-': stdout)"},
-    {OPTION_FLAG, "json", &as_json, NULL, "list, show: print JSON instead of a table"},
-    {.type = OPTION_END},
-};
-
 static const char details[] =
     "list           the zoo: models built from hyper-parameters, with what can be overridden\n"
     "show MODEL     ops, work, memory and totals of a zoo model or a model file\n"
@@ -95,8 +73,7 @@ static struct totals sum(const struct model *m)
 
 static void print_cell(enum unit unit, double value)
 {
-    char text[UNITS_TEXT];
-    printf("  %12s", value == 0 ? "-" : units_print(unit, value, text));
+    printf("  %12s", value == 0 ? "-" : units_of(unit, value).text);
 }
 
 /* One line of the table; `timed` chooses measured seconds in place of FLOP. */
@@ -205,33 +182,33 @@ static void put_zoo_row(struct json_writer *w, const struct zoo_entry *e, const 
     json_close(w);
 }
 
-static enum status list(void)
+static enum status list(const struct arguments *a)
 {
     enum status st = STATUS_OK;
     struct model m = {0};
     struct json_writer w = {.stream = stdout};
-    if (as_json) {
+    if (a->json) {
         json_open_object(&w, NULL, false);
         json_open_array(&w, "models", false);
     } else {
         printf("%-12s  %15s  %5s  %6s  %s\n", "# model", "parameters", "ops", "tokens", "summary");
     }
     for (size_t i = 0; i < zoo_n; i++) {
-        TRY(zoo_build(zoo[i].name, &m));
-        if (as_json)
-            put_zoo_row(&w, &zoo[i], &m);
+        TRY(zoo_build(zoo[i]->name, &m));
+        if (a->json)
+            put_zoo_row(&w, zoo[i], &m);
         else
-            print_zoo_row(&zoo[i], &m);
+            print_zoo_row(zoo[i], &m);
         model_free(&m);
     }
-    if (as_json) {
+    if (a->json) {
         json_close(&w);
         json_close(&w);
         goto out;
     }
     printf("\n%-12s  %s\n", "# model", "overrides with their defaults");
     for (size_t i = 0; i < zoo_n; i++)
-        print_overrides(&zoo[i]);
+        print_overrides(zoo[i]);
     printf("\n%-12s  %s\n", "# importer", "reads");
     for (size_t i = 0; i < importers_n; i++)
         printf("%-12s  %s\n", importers[i]->name, importers[i]->summary);
@@ -239,26 +216,26 @@ out:
     return st;
 }
 
-static enum status import(const char *path, struct model *out)
+static enum status import(const struct arguments *a, const char *path, struct model *out)
 {
-    const struct import_options o = {.minibatch_size = minibatch_size, .device = device};
+    const struct import_options o = {.minibatch_size = a->minibatch_size, .device = a->device};
     return model_import(path, &o, out);
 }
 
-static enum status show(const char *spec)
+static enum status show(const struct invocation *in, const char *spec)
 {
+    const struct arguments *a = &in->a;
     enum status st = STATUS_OK;
     struct model m = {0};
     if (!zoo_has(spec) && strcmp(spec, "-") != 0 && access(spec, F_OK) != 0) {
-        st = error_set(STATUS_INVALID,
+        st = error_set(STATUS_USAGE,
                        "'%s' is neither a file nor a model of the zoo; see foreline model list",
                        spec);
         goto out;
     }
-    TRY(zoo_has(spec) ? zoo_build(spec, &m) : import(spec, &m));
-    if (as_json) {
-        const struct provenance by = command_provenance(0);
-        TRY(model_write(&m, "-", &by));
+    TRY(zoo_has(spec) ? zoo_build(spec, &m) : import(a, spec, &m));
+    if (a->json) {
+        TRY(model_write(&m, "-", &in->by));
     } else {
         print_model(&m);
     }
@@ -267,19 +244,19 @@ out:
     return st;
 }
 
-static enum status import_file(const char *path)
+static enum status import_file(const struct invocation *in, const char *path)
 {
+    const struct arguments *a = &in->a;
     enum status st = STATUS_OK;
     struct model m = {0};
     char parameters[GROUPED];
-    const struct provenance by = command_provenance(0);
-    if (!output) {
+    if (!a->output) {
         st = error_set(STATUS_USAGE, "model import needs -o FILE for the model");
         goto out;
     }
-    TRY(import(path, &m));
-    TRY(model_write(&m, output, &by));
-    fprintf(stderr, "%s: %zu ops, %zu edges, %s parameters\n", output, m.n, m.edges,
+    TRY(import(a, path, &m));
+    TRY(model_write(&m, a->output, &in->by));
+    fprintf(stderr, "%s: %zu ops, %zu edges, %s parameters\n", a->output, m.n, m.edges,
             grouped(model_parameters(&m), parameters));
 out:
     model_free(&m);
@@ -288,9 +265,8 @@ out:
 
 /* Sums of one profile. */
 static void print_profile(const struct model *m, const struct model_profile *p,
-                          const struct calibrate_spread *spread)
+                          const struct calibrate_spread *spread, size_t ranks)
 {
-    char forward[UNITS_TEXT], backward[UNITS_TEXT], rate[UNITS_TEXT];
     double forward_s = 0, backward_s = 0, flop = 0;
     for (size_t i = 0; i < m->n; i++) {
         forward_s += p->forward_s[i];
@@ -301,54 +277,57 @@ static void print_profile(const struct model *m, const struct model_profile *p,
             "%s: %zu ops on %s, microbatches of %g samples: forward %s, backward %s, %s\n"
             "%zu ranks at the same time; interquartile range / median of repetitions: %.1f %% "
             "(median op), %.0f %% (worst)\n",
-            m->name, m->n, p->device, p->samples, units_print(UNIT_SECONDS, forward_s, forward),
-            units_print(UNIT_SECONDS, backward_s, backward),
-            units_print(UNIT_FLOPS, flop / (forward_s + backward_s), rate), ranks,
-            100 * spread->median, 100 * spread->worst);
+            m->name, m->n, p->device, p->samples, units_of(UNIT_SECONDS, forward_s).text,
+            units_of(UNIT_SECONDS, backward_s).text,
+            units_of(UNIT_FLOPS, flop / (forward_s + backward_s)).text, ranks, 100 * spread->median,
+            100 * spread->worst);
 }
 
-static enum status profile(const char *spec)
+static enum status profile(const struct invocation *in, const char *spec)
 {
+    const struct arguments *a = &in->a;
     enum status st = STATUS_OK;
     struct model m = {0};
     struct calibrate_spread spread;
-    const struct provenance by = command_provenance(0);
-    const bool gpu = device && !strcmp(device, "cuda");
-    const struct profile_options o = {.batch = batch,
-                                      .ranks = gpu ? 1 : ranks,
-                                      .repeats = repeats,
-                                      .progress = isatty(STDERR_FILENO),
+    const bool gpu = a->device && !strcmp(a->device, "cuda");
+    const struct profile_options o = {.batch = a->batch,
+                                      .ranks = gpu ? 1 : a->ranks,
+                                      .repeats = a->repeats,
+                                      .notes = isatty(STDERR_FILENO) ? stderr : NULL,
                                       .gpu = gpu};
     size_t k = 0;
-    if (!output && !graph)
+    if (!a->output && !a->graph)
         return error_set(STATUS_USAGE, "model profile needs -o FILE or --graph FILE");
-    if (device && !gpu && strcmp(device, "cpu") != 0)
-        return error_set(STATUS_USAGE, "--device %s: cpu and cuda can be profiled", device);
+    if (a->device && !gpu && strcmp(a->device, "cpu") != 0)
+        return error_set(STATUS_USAGE, "--device %s: cpu and cuda can be profiled", a->device);
     TRY(load_model(spec, &m));
     TRY(profile_ops(&m, &o, &spread));
     while (strcmp(m.profile[k].device, gpu ? "cuda" : "cpu") != 0 ||
-           m.profile[k].samples != (double)batch || m.profile[k].tensor_parallel != 1)
+           m.profile[k].samples != (double)a->batch || m.profile[k].tensor_parallel != 1)
         k++;
-    if (output)
-        TRY(model_write(&m, output, &by));
-    if (graph)
-        TRY(model_export_pipedream(&m, k, graph));
-    print_profile(&m, &m.profile[k], &spread);
+    if (a->output)
+        TRY(model_write(&m, a->output, &in->by));
+    if (a->graph)
+        TRY(model_export_pipedream(&m, k, a->graph));
+    print_profile(&m, &m.profile[k], &spread, o.ranks);
 out:
     model_free(&m);
     return st;
 }
 
-static enum status model(int argc, char **argv)
+static enum status model(struct invocation *in)
 {
-    if (argc == 1 && strcmp(argv[0], "list") == 0)
-        return list();
-    if (argc == 2 && strcmp(argv[0], "show") == 0)
-        return show(argv[1]);
-    if (argc == 2 && strcmp(argv[0], "import") == 0)
-        return import_file(argv[1]);
-    if (argc == 2 && strcmp(argv[0], "profile") == 0)
-        return profile(argv[1]);
+    static const struct {
+        const char *name;
+        enum status (*run)(const struct invocation *in, const char *model);
+    } all[] = {{"show", show}, {"import", import_file}, {"profile", profile}};
+    const char *word = in->operands > 0 ? in->operand[0] : "";
+    PASS(arguments_check(&in->a, settings_taker("model", word)));
+    if (in->operands == 1 && !strcmp(word, "list"))
+        return list(&in->a);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (in->operands == 2 && !strcmp(word, all[i].name))
+            return all[i].run(in, in->operand[1]);
     return error_set(STATUS_USAGE, "expected model list, show MODEL, import FILE or profile MODEL");
 }
 
@@ -357,6 +336,5 @@ const struct command command_model = {
     .synopsis = "list | show MODEL | import FILE | profile MODEL",
     .summary = "models: the zoo, their ops and sizes, import from other tools",
     .details = details,
-    .options = options,
     .run = model,
 };

@@ -7,22 +7,6 @@
 #include "plots/kind.h"
 #include "study/sweep.h"
 
-static const char *output;
-static struct plot_request request;
-
-static const struct option_spec options[] = {
-    {OPTION_STRING, "output", &output, "FILE", "picture: .svg, .png or .pdf (also -o FILE)"},
-    {OPTION_STRING, "x", &request.x, "COLUMN",
-     "of a table; default: the first that varies and is no result; heatmap needs it"},
-    {OPTION_STRING, "y", &request.y, "COLUMN",
-     "default: samples_per_s, tokens_per_s, iteration_s, the first there is; heatmap needs it"},
-    {OPTION_STRING, "by", &request.by, "COLUMN",
-     "a line for each of its values; default: plan, algorithm, schedule or engine, if it varies"},
-    {OPTION_STRING, "value", &request.value, "COLUMN", "heatmap: what the colour says"},
-    {OPTION_STRING, "where", &request.where, "COLUMN=VALUE[,...]", "rows of a table to keep"},
-    {.type = OPTION_END},
-};
-
 static const char details[] =
     "bars MEASUREMENT...       iteration time of every plan by every engine, side by side\n"
     "breakdown MEASUREMENT...  where the time goes: compute, optimizer, exposed communication by\n"
@@ -50,29 +34,35 @@ static const char details[] =
     "The plotted data is written beside the picture as tab-separated values (X.tsv for X.svg).\n"
     "Drawing needs gnuplot (Debian: gnuplot-nox). Files appear only when complete.";
 
-static enum status plot(int argc, char **argv)
+static enum status plot(struct invocation *in)
 {
     enum status st;
     const struct plot_kind *kind;
-    struct provenance by = command_provenance(0);
-    struct sweep_view view = {0};
+    const struct arguments *a = &in->a;
+    struct plot_request request = {
+        .x = a->x, .y = a->y, .by = a->by, .value = a->value, .where = a->where};
+    struct sweep sweep = {0};
     struct table table = {0};
-    if (!output)
+    if (!a->output)
         return error_set(STATUS_USAGE, "plot needs -o FILE.svg, .png or .pdf");
-    if (argc < 2)
+    if (in->operands < 2)
         return error_set(STATUS_USAGE, "expected plot KIND FILE...");
-    TRY(plot_kind_find(argv[0], &kind));
-    request.path = (const char *const *)(argv + 1);
-    request.n = (size_t)argc - 1;
+    if (plot_kind_find(in->operand[0], &kind) != STATUS_OK)
+        return STATUS_USAGE;
+    TRY(arguments_check(a, kind->input != PLOT_TABLE        ? TAKES(PLOT_FILES)
+                           : !strcmp(kind->name, "heatmap") ? TAKES(PLOT_HEATMAP)
+                                                            : TAKES(PLOT_LINES)));
+    request.path = (const char *const *)(in->operand + 1);
+    request.n = (size_t)in->operands - 1;
     if (kind->input == PLOT_TABLE && database_is(request.path[0])) {
-        TRY(sweep_view_open(request.path[0], &view));
-        TRY(sweep_view_table(&view, NULL, NULL, &table));
+        TRY(sweep_open(request.path[0], &sweep));
+        TRY(sweep_table(&sweep, NULL, NULL, &table));
         request.table = &table;
     }
-    TRY(plot_files(kind, &request, output, &by));
+    TRY(plot_files(kind, &request, a->output, &in->by));
 out:
     table_free(&table);
-    sweep_view_close(&view);
+    sweep_free(&sweep);
     return st;
 }
 
@@ -81,6 +71,5 @@ const struct command command_plot = {
     .synopsis = "KIND FILE...",
     .summary = "pictures: timelines, throughput, breakdowns, memory, links, heat maps, ...",
     .details = details,
-    .options = options,
     .run = plot,
 };

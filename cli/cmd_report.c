@@ -2,24 +2,12 @@
 #include "cli/command.h"
 
 #include <errno.h>
-#include <stdlib.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/file.h"
-#include "plots/kind.h"
-#include "plots/page.h"
-#include "study/report_page.h"
-
-static const char *output, *question;
-
-static const struct option_spec options[] = {
-    {OPTION_STRING, "output", &output, "FILE",
-     "the page (also -o); default: DIR/report.html, or the database's name with .html"},
-    {OPTION_STRING, "question", &question, "TEXT", "what the page answers, as its title"},
-    {.type = OPTION_END},
-};
+#include "study/report.h"
 
 static const char details[] =
     "Of a sweep's database: the experiment's text, its settings, the best plan for each "
@@ -35,73 +23,6 @@ static const char details[] =
     "\n"
     "The page needs nothing from elsewhere and opens from disk. Drawing needs gnuplot.";
 
-/* ---- what pages share */
-
-void report_page_free(struct report_page *p)
-{
-    if (*p->directory)
-        rmdir(p->directory);
-    *p->directory = '\0';
-}
-
-enum status report_picture(struct report_page *p,
-                           enum status (*draw)(const void *context, const char *svg,
-                                               const struct provenance *by),
-                           const void *context, const char *caption)
-{
-    char svg[128], tsv[128];
-    const struct provenance by = command_provenance(0);
-    if (!*p->directory) {
-        snprintf(p->directory, sizeof p->directory, "/tmp/foreline-report.XXXXXX");
-        if (!mkdtemp(p->directory)) {
-            *p->directory = '\0';
-            return error_set(STATUS_IO, "/tmp: %s", strerror(errno));
-        }
-    }
-    snprintf(svg, sizeof svg, "%s/p.svg", p->directory);
-    snprintf(tsv, sizeof tsv, "%s/p.tsv", p->directory);
-    enum status st = draw(context, svg, &by);
-    if (st == STATUS_OK)
-        st = page_picture(p->to, svg, caption);
-    else if (st == STATUS_INVALID || st == STATUS_INFEASIBLE)
-        st = STATUS_OK; /* a table need not be a sweep, measurements need not pair */
-    remove(svg);
-    remove(tsv);
-    return st;
-}
-
-struct wanted {
-    const struct plot_kind *kind;
-    const struct plot_request *request;
-};
-
-static enum status draw_kind(const void *context, const char *svg, const struct provenance *by)
-{
-    const struct wanted *w = context;
-    return plot_files(w->kind, w->request, svg, by);
-}
-
-enum status report_plot(struct report_page *p, const char *kind, const struct plot_request *request,
-                        const char *caption)
-{
-    enum status st;
-    struct wanted w = {.request = request};
-    TRY(plot_kind_find(kind, &w.kind));
-    TRY(report_picture(p, draw_kind, &w, caption));
-out:
-    return st;
-}
-
-void report_made_by(struct report_page *p)
-{
-    const struct provenance by = command_provenance(0);
-    page_heading(p->to, "Where this comes from");
-    page_paragraph(p->to, "", by.version);
-    page_paragraph(p->to, "", by.command);
-}
-
-/* ---- the command */
-
 static enum status name_page(const char *operand, bool directory, char *path, size_t size)
 {
     size_t n = strlen(operand);
@@ -113,22 +34,23 @@ static enum status name_page(const char *operand, bool directory, char *path, si
                                                : error_set(STATUS_INVALID, "too long a path");
 }
 
-static enum status report(int argc, char **argv)
+static enum status report(struct invocation *in)
 {
     enum status st;
+    const char *about = in->operand[0], *output = in->a.output;
     struct file_out f = {0};
     struct stat s;
     char path[4096];
-    struct report_page page = {.question = question};
-    if (argc != 1)
+    struct report_page page = {.question = in->a.question, .by = &in->by};
+    if (in->operands != 1)
         return error_set(STATUS_USAGE, "expected report DATABASE or report DIR");
-    if (stat(argv[0], &s) != 0)
-        return error_set(STATUS_IO, "%s: %s", argv[0], strerror(errno));
+    if (stat(about, &s) != 0)
+        return error_set(STATUS_IO, "%s: %s", about, strerror(errno));
     bool directory = S_ISDIR(s.st_mode);
-    TRY(name_page(argv[0], directory, path, sizeof path));
+    TRY(name_page(about, directory, path, sizeof path));
     TRY(file_create(output ? output : path, &f));
     page.to = f.stream;
-    TRY(directory ? report_directory(&page, argv[0]) : report_sweep(&page, argv[0]));
+    TRY(directory ? report_directory(&page, about) : report_sweep(&page, about));
     TRY(file_commit(&f));
 out:
     report_page_free(&page);
@@ -141,6 +63,5 @@ const struct command command_report = {
     .synopsis = "DATABASE|DIR",
     .summary = "one self-contained HTML page about a sweep or a directory of results",
     .details = details,
-    .options = options,
     .run = report,
 };

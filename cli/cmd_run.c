@@ -9,108 +9,46 @@
 #include "core/file.h"
 #include "core/trace.h"
 #include "exec/launch/launch.h"
+#include "exec/rounds.h"
 #include "study/evaluate.h"
 #include "study/load.h"
 #include "study/point.h"
 #include "study/run_config.h"
 #include "study/summary.h"
 
-static const char *compute, *device = "cpu", *transport = "tcp", *text, *output, *trace,
-                            *batch_tokens, *dtype;
-static const char *launcher, *hosts, *address, *checkpoint, *resume, *config, *log_prefix;
-static size_t steps = 10, warmup = 2, checkpoint_every, loss_every;
-static double learning_rate = 1e-3, timeout_s = 0;
-static bool json, dry_run;
-
-static const struct option_spec options[] = {
-    {OPTION_STRING, "config", &config, "FILE",
-     "the run as a YAML file, instead of a plan: results, logs and what they come from go to a "
-     "folder (docs/running.md)"},
-    {OPTION_FLAG, "dry-run", &dry_run, NULL, "with --config: say what would be done"},
-    {OPTION_STRING, "log", &log_prefix, "PREFIX",
-     "what worker R prints goes to PREFIX.R (default: to stderr)"},
-    {OPTION_STRING, "compute", &compute, "real|paced",
-     "real: numerics; paced: ops take their predicted time, messages are real; with --device "
-     "cuda a GPU's (default: real when "
-     "the device can compute all ops)"},
-    {OPTION_STRING, "device", &device, "cpu|cuda",
-     "what computes; cuda needs foreline-worker-cuda (docs/cuda.md)"},
-    {OPTION_STRING, "transport", &transport, "tcp|mpi|local|nccl",
-     "what carries messages; local: ranks are threads of one process; nccl: GPU to GPU, needs "
-     "--device cuda"},
-    {OPTION_STRING, "hosts", &hosts, "FILE", "mpi: mpirun's hostfile (default: this machine)"},
-    {OPTION_STRING, "launcher", &launcher, "WORDS",
-     "what starts the workers instead, \"srun -n 4\"; env: this is one of several processes that "
-     "torchrun, srun, mpirun or you start alike, and RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT "
-     "say which; none: you start them, as a line on stderr says"},
-    {OPTION_STRING, "address", &address, "A.B.C.D",
-     "where workers on other machines reach this one (default: they are all here)"},
-    {OPTION_SIZE, "steps", &steps, "N", "training steps that are measured"},
-    {OPTION_SIZE, "warmup", &warmup, "N", "training steps before those"},
-    {OPTION_REAL, "learning-rate", &learning_rate, "X", "of the plan's optimizer"},
-    {OPTION_STRING, "dtype", &dtype, "fp32|bf16",
-     "of activations and messages: what the plan's model says (bits=16: bf16, not for the CPU)"},
-    {OPTION_SIZE, "loss-every", &loss_every, "N",
-     "time and loss of every N-th step on stderr (default: of every step, on a terminal)"},
-    {OPTION_STRING, "batch-tokens", &batch_tokens, "FILE",
-     "write tokens and targets of all steps, for other programs (docs/running.md)"},
-    {OPTION_STRING, "text", &text, "FILE", "training text (default: the one shipped)"},
-    {OPTION_SECONDS, "timeout", &timeout_s, "TIME",
-     "longest silence of a worker (default: 8 s or 20 predicted iterations, whichever is longer)"},
-    {OPTION_STRING, "checkpoint", &checkpoint, "DIRECTORY",
-     "keep the state of all ranks there, after the last step"},
-    {OPTION_SIZE, "checkpoint-every", &checkpoint_every, "N",
-     "and after every N steps of the training (0: not)"},
-    {OPTION_STRING, "resume", &resume, "DIRECTORY", "go on from the newest checkpoint there"},
-    {OPTION_STRING, "output", &output, "FILE", "write the measurement as JSON (also -o)"},
-    {OPTION_STRING, "trace", &trace, "FILE",
-     "write a timeline of the median step for "
-     "ui.perfetto.dev"},
-    {OPTION_FLAG, "json", &json, NULL, "print the measurement as JSON, SI units"},
-    {.type = OPTION_END},
-};
-
 /* Options that contradict each other whatever the plan. */
-static enum status check_options(void)
+static enum status check_options(const struct arguments *a)
 {
-    static const char *const known[] = {"tcp", "mpi", "local", "nccl"};
-    size_t k = 0;
-    if (strcmp(device, "cpu") != 0 && strcmp(device, "cuda") != 0)
-        return error_set(STATUS_USAGE, "--device %s: expected cpu or cuda", device);
-    while (k < sizeof known / sizeof *known && strcmp(transport, known[k]) != 0)
-        k++;
-    if (k == sizeof known / sizeof *known)
-        return error_set(STATUS_USAGE, "--transport %s: expected tcp, mpi, local or nccl",
-                         transport);
-    if (!strcmp(transport, "nccl") && strcmp(device, "cuda") != 0)
-        return error_set(STATUS_USAGE,
-                         "--transport nccl carries a GPU's memory: with --device cuda");
-    if (!strcmp(transport, "mpi") && !strcmp(device, "cuda"))
-        return error_set(STATUS_USAGE, "--transport mpi is for --device cpu; GPUs talk over nccl");
-    if (hosts && strcmp(transport, "mpi") != 0)
-        return error_set(STATUS_USAGE, "--hosts is for --transport mpi");
-    if (address && strcmp(transport, "mpi") != 0 && strcmp(transport, "nccl") != 0)
-        return error_set(STATUS_USAGE, "--address is for --transport mpi and nccl");
-    if (hosts && launcher)
-        return error_set(STATUS_USAGE, "--hosts and --launcher: the launcher knows its hosts");
-    if (address && launcher && !strcmp(launcher, "env"))
-        return error_set(STATUS_USAGE, "--address: MASTER_ADDR says it with --launcher env");
-    if (timeout_s < 0)
-        return error_set(STATUS_USAGE, "--timeout: expected more than 0 s");
-    if (compute && strcmp(compute, "real") != 0 && strcmp(compute, "paced") != 0)
-        return error_set(STATUS_USAGE, "--compute %s: expected real or paced", compute);
-    if (dtype && strcmp(dtype, "fp32") != 0 && strcmp(dtype, "bf16") != 0)
-        return error_set(STATUS_USAGE, "--dtype %s: expected fp32 or bf16", dtype);
-    if (checkpoint_every > 0 && !checkpoint)
-        return error_set(STATUS_USAGE, "--checkpoint-every needs --checkpoint");
+    const struct rounds_algorithm *algorithm;
+    if (rounds_find(a->collective, &algorithm) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--collective");
+    bool cuda = !strcmp(a->device, "cuda"), mpi = !strcmp(a->transport, "mpi"),
+         nccl = !strcmp(a->transport, "nccl");
+    const struct {
+        bool wrong;
+        const char *message;
+    } rules[] = {
+        {nccl && !cuda, "--transport nccl carries a GPU's memory: with --device cuda"},
+        {mpi && cuda, "--transport mpi is for --device cpu; GPUs talk over nccl"},
+        {a->hosts && !mpi, "--hosts is for --transport mpi"},
+        {a->address && !mpi && !nccl, "--address is for --transport mpi and nccl"},
+        {a->hosts && a->launcher, "--hosts and --launcher: the launcher knows its hosts"},
+        {a->address && a->launcher && !strcmp(a->launcher, "env"),
+         "--address: MASTER_ADDR says it with --launcher env"},
+        {a->checkpoint_every > 0 && !a->checkpoint, "--checkpoint-every needs --checkpoint"},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (rules[i].wrong)
+            return error_set(STATUS_USAGE, "%s", rules[i].message);
     return STATUS_OK;
 }
 
 /* Bytes of messages are the plan's, so the type is its model's. */
-static enum status check_dtype(const struct model *m)
+static enum status check_dtype(const struct arguments *a, const struct model *m)
 {
+    const char *dtype = a->dtype;
     bool half = m->element_bytes == 2, wants_half = dtype ? !strcmp(dtype, "bf16") : half;
-    if ((half || wants_half) && !strcmp(device, "cpu"))
+    if ((half || wants_half) && !strcmp(a->device, "cpu"))
         return error_set(STATUS_UNSUPPORTED,
                          "%s: device cpu computes in fp32 only: --device cuda, or --compute paced",
                          half ? m->name : "--dtype bf16");
@@ -122,9 +60,9 @@ static enum status check_dtype(const struct model *m)
 }
 
 /* What --compute means for this model. */
-static enum status choose(const struct model *m, bool *paced)
+static enum status choose(const struct arguments *a, const struct model *m, bool *paced)
 {
-    enum status st = STATUS_OK;
+    const char *compute = a->compute;
     const struct model_op *op = point_without_numerics(m);
     if (compute && !strcmp(compute, "real") && op)
         return error_set(STATUS_UNSUPPORTED,
@@ -132,14 +70,12 @@ static enum status choose(const struct model *m, bool *paced)
                          op->name, op->kind);
     *paced = compute ? !strcmp(compute, "paced") : op != NULL;
     if (!*paced)
-        TRY(check_dtype(m));
-    if (batch_tokens && *paced)
-        return error_set(STATUS_USAGE, "--batch-tokens: paced ops read no data");
+        PASS(check_dtype(a, m));
+    PASS(arguments_check(a, *paced ? TAKES(RUN_PACED) : TAKES(RUN_REAL)));
     if (!compute && op)
         fprintf(stderr, "op '%s' of kind '%s' has no numerics: compute is paced\n", op->name,
                 op->kind);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* The longest silence that is still normal: 20 predicted iterations. The least is what a busy
@@ -159,43 +95,61 @@ out:
 }
 
 /* Can the results be written where they are wanted? Better known before the training. */
-static enum status try_outputs(void)
+static enum status try_outputs(const struct arguments *a)
 {
-    enum status st = STATUS_OK;
-    const char *const path[] = {output, trace, batch_tokens};
+    const char *const path[] = {a->output, a->trace, a->batch_tokens};
     for (size_t k = 0; k < sizeof path / sizeof *path; k++) {
         struct file_out f = {0};
         if (path[k])
-            TRY(file_create(path[k], &f));
+            PASS(file_create(path[k], &f));
         file_discard(&f);
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
-static enum status write_results(const struct loaded_plan *p, const struct measurement *m,
-                                 const struct timeline *t)
+static enum status write_results(struct invocation *in, const struct loaded_plan *p,
+                                 const struct measurement *m, const struct timeline *t)
 {
     enum status st = STATUS_OK;
     char host[256] = "";
-    struct provenance by = command_provenance(p->plan.seed);
+    const struct results r = {&p->program, t, m, &in->by};
+    in->by.seed = p->plan.seed;
     if (gethostname(host, sizeof host - 1) == 0)
-        by.host = host;
-    if (output)
-        TRY(measurement_write(m, output, &by));
-    if (trace)
-        TRY(trace_write(&p->program, t, trace, &by));
-    if (json)
-        TRY(measurement_write(m, "-", &by));
-    else
-        TRY(report_measurement(m, &report_defaults, stdout));
+        in->by.host = host;
+    TRY(results_write(&r, &in->a));
+    TRY(results_print(&r, &in->a, NULL, stdout, stderr));
 out:
+    in->by.host = NULL;
     return st;
 }
 
-static enum status run_plan(const char *path)
+static struct launch_options options_of(const struct arguments *a, bool paced)
+{
+    return (struct launch_options){
+        .device = paced ? launch_paced(a->device) : a->device,
+        .transport = a->transport,
+        .collective = a->collective,
+        .launcher = a->launcher,
+        .hosts = a->hosts,
+        .address = a->address,
+        .text = a->text,
+        .checkpoint = a->checkpoint,
+        .checkpoint_every = a->checkpoint_every,
+        .resume = a->resume,
+        .log = a->log,
+        .steps = a->steps,
+        .warmup = a->warmup,
+        .learning_rate = a->learning_rate,
+        .timeout_s = a->timeout_s,
+        .batch_tokens = a->batch_tokens,
+        .notes = stderr,
+        .progress_every = a->loss_every > 0 ? a->loss_every : !a->json && isatty(STDERR_FILENO)};
+}
+
+static enum status run_plan(struct invocation *in, const char *path)
 {
     enum status st;
+    const struct arguments *a = &in->a;
     bool paced = false, member = false;
     char engine[16];
     struct loaded_plan p = {0};
@@ -203,37 +157,21 @@ static enum status run_plan(const char *path)
     struct timeline t = {0};
 
     TRY(load_plan(path, &p));
-    TRY(choose(&p.model, &paced));
-    if (timeout_s == 0)
-        TRY(choose_timeout(&p, &timeout_s));
-    const struct launch_options o = {
-        .device = paced ? launch_paced(device) : device,
-        .transport = transport,
-        .launcher = launcher,
-        .hosts = hosts,
-        .address = address,
-        .text = text,
-        .checkpoint = checkpoint,
-        .checkpoint_every = checkpoint_every,
-        .resume = resume,
-        .log = log_prefix,
-        .steps = steps,
-        .warmup = warmup,
-        .learning_rate = learning_rate,
-        .timeout_s = timeout_s,
-        .batch_tokens = batch_tokens,
-        .progress_every = loss_every > 0 ? loss_every : !json && isatty(STDERR_FILENO)};
+    TRY(choose(a, &p.model, &paced));
+    struct launch_options o = options_of(a, paced);
+    if (o.timeout_s == 0)
+        TRY(choose_timeout(&p, &o.timeout_s));
     TRY(launch_is_member(&o, &member));
     if (member) {
         TRY(launch_member(&p.program, &p.model, &o));
         goto out;
     }
-    TRY(try_outputs());
+    TRY(try_outputs(a));
     TRY(launch_run(&p.program, &p.model, &o, &m, &t));
-    snprintf(engine, sizeof engine, "%s%s", transport, paced ? "-paced" : "");
+    snprintf(engine, sizeof engine, "%s%s", a->transport, paced ? "-paced" : "");
     evaluate_machine(&p.program, &p.topology, &m);
     TRY(load_label(&p, path, engine, &m));
-    TRY(write_results(&p, &m, &t));
+    TRY(write_results(in, &p, &m, &t));
 out:
     timeline_free(&t);
     measurement_free(&m);
@@ -242,48 +180,47 @@ out:
 }
 
 /* As a file says, into a folder of its own. */
-static enum status run_file(void)
+static enum status run_file(struct invocation *in)
 {
     enum status st;
+    struct arguments *a = &in->a;
     struct run_config c = {0};
     char plan[RUN_PATH], log[RUN_PATH], measurement[RUN_PATH], timeline[RUN_PATH];
-    TRY(run_config_read(config, options, &c));
-    TRY(check_options());
-    if (launcher && !strcmp(launcher, "env")) {
+    TRY(run_config_read(a->config, a, &c));
+    TRY(check_options(a));
+    if (a->launcher && !strcmp(a->launcher, "env")) {
         st = error_set(STATUS_USAGE, "--config: one process starts all, not --launcher env");
         goto out;
     }
-    if (dry_run) {
-        run_config_tell(&c, options);
+    if (a->dry_run) {
+        run_config_tell(&c, stdout);
         goto out;
     }
-    TRY(run_config_begin(&c, hosts, plan));
+    TRY(run_config_begin(&c, a->hosts, &in->by, plan));
     fprintf(stderr, "%s\n", c.directory);
-    log_prefix = log_prefix ? log_prefix : run_config_path(&c, "output.log", log);
-    output = output ? output : run_config_path(&c, "measurement.json", measurement);
-    trace = trace ? trace : run_config_path(&c, "trace.json", timeline);
-    TRY(run_config_end(&c, run_plan(plan)));
+    a->log = a->log ? a->log : run_config_path(&c, "output.log", log);
+    a->output = a->output ? a->output : run_config_path(&c, "measurement.json", measurement);
+    a->trace = a->trace ? a->trace : run_config_path(&c, "trace.json", timeline);
+    TRY(run_config_end(&c, run_plan(in, plan)));
 out:
     run_config_free(&c);
     return st;
 }
 
-static enum status run(int argc, char **argv)
+static enum status run(struct invocation *in)
 {
-    enum status st;
-    if (config && argc > 0)
+    const struct arguments *a = &in->a;
+    if (a->config && in->operands > 0)
         return error_set(STATUS_USAGE, "--config says the plan: expected no operands, got %d",
-                         argc);
-    if (dry_run && !config)
+                         in->operands);
+    if (a->dry_run && !a->config)
         return error_set(STATUS_USAGE, "--dry-run is for --config");
-    if (config)
-        return run_file();
-    if (argc != 1)
-        return error_set(STATUS_USAGE, "expected one plan file, got %d operands", argc);
-    TRY(check_options());
-    TRY(run_plan(argv[0]));
-out:
-    return st;
+    if (a->config)
+        return run_file(in);
+    PASS(command_expect(in, 1, "one plan file"));
+    PASS(check_options(a));
+    PASS(run_plan(in, in->operand[0]));
+    return STATUS_OK;
 }
 
 const struct command command_run = {
@@ -309,6 +246,5 @@ const struct command command_run = {
         "and --resume goes on from there, bit for bit. More workers than cores run, but their "
         "times mean little:\n"
         "a warning says so.",
-    .options = options,
     .run = run,
 };

@@ -1,45 +1,13 @@
 /* sweep - what if: every point of an experiment, predicted once and kept in a database. */
 #include <errno.h>
-#include <glob.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/command.h"
-#include "core/text.h"
-#include "study/interrupt.h"
-#include "study/sweep.h"
-#include "study/sweep_point.h"
-
-static const char *output, *export, *shard;
-static size_t workers;
-static bool list, retry;
-
-static const struct option_spec options[] = {
-    {OPTION_STRING, "output", &output, "FILE",
-     "the database (also -o; default: the experiment's name with .db, here)"},
-    {OPTION_FLAG, "list", &list, NULL, "print the points, compute nothing"},
-    {OPTION_STRING, "export", &export, "csv|tsv", "print every point instead of the best ones"},
-    {OPTION_SIZE, "workers", &workers, "N",
-     "processes (0: as many as cores; one under mpirun and srun, and where plans are run)"},
-    {OPTION_STRING, "shard", &shard, "I/N",
-     "only each N-th point, from the I-th on (1/N to N/N), into a database of its own"},
-    {OPTION_FLAG, "retry", &retry, NULL, "points that failed are tried again"},
-    {.type = OPTION_END},
-};
-
-/* Everything that one call holds. */
-struct sweep {
-    struct experiment e;
-    struct sweep_points all, finalists;
-    struct sweep_database *db;
-    int64_t id;
-    struct sweep_run run;
-    char *path;
-    size_t computed, missing;
-    bool has_finalists;
-};
+#include "cli/interrupt.h"
+#include "study/point.h"
+#include "study/rank.h"
 
 /* ---- which part */
 
@@ -71,11 +39,12 @@ static void ask_launcher(size_t *rank, size_t *ranks)
     *ranks = 1;
 }
 
-static enum status choose_shard(struct sweep_run *run)
+static enum status choose_shard(const struct arguments *a, struct sweep_run *run)
 {
     size_t i, n;
+    const char *shard = a->shard;
     ask_launcher(&run->shard, &run->shards);
-    run->workers = workers || run->shards == 1 ? workers : 1;
+    run->workers = a->workers || run->shards == 1 ? a->workers : 1;
     if (!shard)
         return STATUS_OK;
     const char *slash = strchr(shard, '/');
@@ -89,191 +58,90 @@ static enum status choose_shard(struct sweep_run *run)
     return STATUS_OK;
 }
 
-/* ---- files */
-
 /* "DIR/NAME.db" or "DIR/NAME.shard-2-of-4.db". */
-static enum status name_database(const struct sweep *s, char **out)
+static enum status name_database(const char *output, const struct experiment *e,
+                                 const struct sweep_run *run, char **out)
 {
     size_t length, stem;
     FILE *to = open_memstream(out, &length);
     if (!to)
         return error_set(STATUS_NOMEM, "out of memory");
-    const char *base = output ? output : s->e.name;
+    const char *base = output ? output : e->name;
     stem = strlen(base);
     if (output && stem > 3 && !strcmp(base + stem - 3, ".db"))
         stem -= 3;
     bool suffixed = !output || stem < strlen(base);
     fwrite(base, 1, stem, to);
-    if (s->run.shards > 1)
-        fprintf(to, ".shard-%zu-of-%zu", s->run.shard + 1, s->run.shards);
+    if (run->shards > 1)
+        fprintf(to, ".shard-%zu-of-%zu", run->shard + 1, run->shards);
     if (suffixed)
         fputs(".db", to);
     return fclose(to) == 0 ? STATUS_OK : error_set(STATUS_NOMEM, "out of memory");
 }
 
-/* What shards have computed. */
-static enum status gather(struct sweep *s)
-{
-    enum status st = STATUS_OK;
-    glob_t found = {0};
-    char pattern[4096];
-    size_t stem = strlen(s->path);
-    bool suffixed = stem > 3 && !strcmp(s->path + stem - 3, ".db");
-    stem -= suffixed ? 3 : 0;
-    int n = snprintf(pattern, sizeof pattern, "%.*s.shard-*-of-*%s", (int)stem, s->path,
-                     suffixed ? ".db" : "");
-    if (n < 0 || (size_t)n >= sizeof pattern || strpbrk(s->path, "*?[\\") ||
-        glob(pattern, 0, NULL, &found) != 0)
-        goto out;
-    for (size_t i = 0; i < found.gl_pathc; i++) {
-        const char *path = found.gl_pathv[i], *tail = strrchr(path, '.');
-        size_t added;
-        if (tail && strcmp(tail, ".db") != 0 && suffixed)
-            continue;
-        TRY(database_merge(s->db, path, &added));
-        if (added > 0)
-            fprintf(stderr, "%s: %zu points\n", path, added);
-    }
-out:
-    globfree(&found);
-    return st;
-}
+/* ---- what comes of it */
 
-/* ---- computing */
-
-static enum status compute_finalists(struct sweep *s)
+static enum status tell(const struct sweep *s, const char *path, const struct sweep_count *made)
 {
     enum status st;
-    struct sweep_ranking ranking = {0};
-    size_t *number = NULL, n = 0, computed = 0;
-    TRY(sweep_rank(&s->all, NULL, s->db, &ranking));
-    TRY(sweep_finalists(&ranking, &number, &n));
-    TRY(sweep_points_some(&s->e, number, n, &engine_simgrid, &s->finalists));
-    s->has_finalists = true;
-    TRY(database_add_members(s->db, s->id, true, n, number,
-                             (const char(*)[DIGEST_HEX])s->finalists.hash));
-    TRY(sweep_compute(&s->finalists, &s->run, &computed, &s->missing));
-    s->computed += computed;
-out:
-    free(number);
-    sweep_ranking_free(&ranking);
-    return st;
-}
-
-static enum status compute(struct sweep *s, const struct provenance *by)
-{
-    enum status st;
-    TRY(name_database(s, &s->path));
-    TRY(database_open(s->path, &s->db));
-    s->run.db = s->db;
-    TRY(database_begin(s->db, &s->e, by, &s->id));
-    TRY(database_add_members(s->db, s->id, false, s->all.n, s->all.number,
-                             (const char(*)[DIGEST_HEX])s->all.hash));
-    if (s->run.shards == 1)
-        TRY(gather(s));
-    TRY(sweep_compute(&s->all, &s->run, &s->computed, &s->missing));
-    if (s->run.shards == 1 && s->missing == 0 && s->e.finalists > 0)
-        TRY(compute_finalists(s));
-out:
-    return st;
-}
-
-static enum status tell(const struct sweep *s)
-{
-    enum status st = STATUS_OK;
-    size_t count[SWEEP_STATUSES] = {0};
-    const struct sweep_points *const points[] = {&s->all, &s->finalists};
-    for (size_t k = 0; k < 2; k++)
-        for (size_t i = 0; i < points[k]->n; i++) {
-            struct sweep_result r;
-            bool found;
-            TRY(database_get(s->db, points[k]->hash[i], &found, &r));
-            if (found)
-                count[r.status]++;
-        }
-    fprintf(stderr, "%s: %zu points", s->path, s->all.n);
+    size_t count[POINT_STATUSES] = {0}, missing;
+    TRY(sweep_count(s, count, &missing));
+    fprintf(stderr, "%s: %zu points", path, s->all.n);
     if (s->has_finalists)
         fprintf(stderr, ", %zu of them on simgrid too", s->finalists.n);
-    fprintf(stderr, "; %zu computed now", s->computed);
-    for (size_t k = 0; k < SWEEP_STATUSES; k++)
+    fprintf(stderr, "; %zu computed now", made->computed);
+    for (size_t k = 0; k < POINT_STATUSES; k++)
         if (count[k] > 0)
-            fprintf(stderr, ", %zu %s", count[k], sweep_status_names[k]);
+            fprintf(stderr, ", %zu %s", count[k], point_status_names[k]);
     fputc('\n', stderr);
-    if (s->missing > 0)
+    if (made->missing > 0)
         fprintf(stderr, "interrupted: %zu points are missing, the same command goes on\n",
-                s->missing);
+                made->missing);
 out:
     return st;
 }
 
-static enum status print(const struct sweep *s)
-{
-    const struct sweep_points *finalists = s->has_finalists ? &s->finalists : NULL;
-    if (export)
-        return sweep_print_rows(&s->all, finalists, s->db, !strcmp(export, "csv") ? ',' : '\t',
-                                stdout);
-    if (s->run.shards > 1 || s->missing > 0)
-        return STATUS_OK;
-    return sweep_print_best(&s->all, finalists, s->db, stdout);
-}
-
-/* Runs are measured one at a time. */
-static bool runs_something(const struct experiment *e)
-{
-    for (size_t i = 0; i < e->axes; i++)
-        for (size_t k = 0; k < e->axis[i].n; k++) {
-            const struct experiment_choice *c = &e->axis[i].choice[k];
-            for (size_t n = 0; n < c->n; n++)
-                if (!strcmp(c->setting[n].key, "engine") && sweep_engine_runs(c->setting[n].value))
-                    return true;
-        }
-    return false;
-}
-
-static enum status run_experiment(struct sweep *s, const char *path)
+static enum status run_experiment(const struct invocation *in, struct sweep *s,
+                                  struct sweep_count *made)
 {
     enum status st;
-    const struct provenance by = command_provenance(0);
-    const struct experiment_check check = {sweep_point_check, NULL};
-    if (export && strcmp(export, "csv") != 0 && strcmp(export, "tsv") != 0)
-        return error_set(STATUS_USAGE, "--export: there are csv and tsv, not '%s'", export);
-    TRY(choose_shard(&s->run));
-    s->run.retry = retry;
-    TRY(experiment_read(path, &check, &s->e));
-    if (!workers && runs_something(&s->e))
-        s->run.workers = 1;
-    TRY(sweep_points_all(&s->e, &s->all));
-    if (list) {
-        sweep_print_list(&s->all, stdout);
+    const struct arguments *a = &in->a;
+    struct sweep_run run = {.shards = 1, .retry = a->retry, .notes = stderr};
+    const struct experiment_check check = {point_check, NULL};
+    char *database = NULL;
+    TRY(arguments_check(a, a->list ? TAKES(SWEEP_LIST) : TAKES(SWEEP)));
+    TRY(choose_shard(a, &run));
+    run.progress = isatty(STDERR_FILENO) ? stderr : NULL;
+    TRY(experiment_read(in->operand[0], &check, &s->e));
+    TRY(sweep_identify(s));
+    if (a->list) {
+        sweep_print_list(s, stdout);
         goto out;
     }
-    s->run.stop = interrupt_catch();
-    st = compute(s, &by);
+    TRY(name_database(a->output, &s->e, &run, &database));
+    run.stop = interrupt_catch();
+    st = sweep_compute(s, database, &in->by, &run, made);
     interrupt_release();
     TRY(st);
-    TRY(tell(s));
-    TRY(print(s));
+    TRY(tell(s, database, made));
+    if (a->export)
+        TRY(sweep_print_rows(s, NULL, NULL, !strcmp(a->export, "csv") ? ',' : '\t', stdout));
+    else if (run.shards == 1 && made->missing == 0)
+        TRY(best_print(s, stdout));
 out:
+    free(database);
     return st;
 }
 
-static enum status sweep(int argc, char **argv)
+static enum status sweep(struct invocation *in)
 {
-    if (argc != 1)
-        return error_set(STATUS_USAGE, "expected one experiment file, got %d operands", argc);
-    struct sweep s = {.run = {.shards = 1}};
-    enum status st = run_experiment(&s, argv[0]);
-    bool interrupted = st == STATUS_OK && s.missing > 0;
-    database_close(s.db);
-    sweep_points_free(&s.all);
-    sweep_points_free(&s.finalists);
-    experiment_free(&s.e);
-    free(s.path);
-    if (interrupted) { /* status 130, and shells stop their loops */
-        fflush(stdout);
-        signal(SIGINT, SIG_DFL);
-        raise(SIGINT);
-    }
+    PASS(command_expect(in, 1, "one experiment file"));
+    struct sweep s = {0};
+    struct sweep_count made = {0};
+    enum status st = run_experiment(in, &s, &made);
+    sweep_free(&s);
+    if (st == STATUS_OK && made.missing > 0)
+        interrupt_end();
     return st;
 }
 
@@ -295,6 +163,5 @@ const struct command command_sweep = {
         "them takes these in, and adds the finalists.\n"
         "\n"
         "Points that are impossible or do not fit into memory are rows with a reason.",
-    .options = options,
     .run = sweep,
 };

@@ -1,4 +1,5 @@
-/* command.h - one subcommand is one const struct in one file (cmd_*.c). */
+/* command.h - one subcommand is one const struct command_NAME in one file, cmd_NAME.c, and one line
+ * of commands.def; its options are the rows of study/settings_table.c that it takes. */
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
 
@@ -6,22 +7,28 @@
 
 #include "core/error.h"
 #include "core/provenance.h"
-#include "study/option.h"
+#include "study/settings.h"
+
+/* One call of a command. Lives as long as the process. */
+struct invocation {
+    struct arguments a; /* options; texts of the command line */
+    int operands;
+    char **operand;       /* [operands + 1], NULL at the end */
+    struct provenance by; /* version and command line as typed; the command sets seed and host */
+};
 
 struct command {
     const char *name;
     const char *synopsis; /* operands, as printed after the name */
     const char *summary;  /* one line for `help` */
     const char *details;  /* paragraphs for --help and the man page; units, files, exit status */
-    /* Option rows, terminated by OPTION_END; values point at statics of the command's file. */
-    const struct option_spec *options;
-    enum status (*run)(int argc, char **argv); /* operands only; options are parsed already */
+    enum status (*run)(struct invocation *in);
 };
+
+/* Are there so many operands? STATUS_USAGE "expected WHAT, got 2 operands". */
+enum status command_expect(const struct invocation *in, int operands, const char *what) MUST_CHECK;
 
 extern const struct command *const commands[];
 extern const int commands_n;
-
-/* Provenance of this invocation: version, the command line as typed, `seed`. */
-struct provenance command_provenance(uint64_t seed);
 
 #endif

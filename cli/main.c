@@ -8,23 +8,26 @@
 #include "cli/command.h"
 #include "cli/manual.h"
 #include "core/path.h"
+#include "core/text.h"
 
-extern const struct command command_bench, command_calibrate, command_compare, command_emulate,
-    command_model, command_plan, command_plot, command_report, command_run, command_simulate,
-    command_sweep, command_topology, command_validate;
+#define COMMAND(name) extern const struct command command_##name;
+#include "cli/commands.def"
+#undef COMMAND
 
 const struct command *const commands[] = {
-    &command_model,   &command_topology, &command_plan,      &command_simulate, &command_run,
-    &command_emulate, &command_sweep,    &command_calibrate, &command_compare,  &command_validate,
-    &command_plot,    &command_report,   &command_bench,
+#define COMMAND(name) &command_##name,
+#include "cli/commands.def"
+#undef COMMAND
 };
 const int commands_n = sizeof commands / sizeof *commands;
 
 static char command_line[4096];
 
-struct provenance command_provenance(uint64_t seed)
+enum status command_expect(const struct invocation *in, int operands, const char *what)
 {
-    return (struct provenance){.version = foreline_version, .command = command_line, .seed = seed};
+    return in->operands == operands
+               ? STATUS_OK
+               : error_set(STATUS_USAGE, "expected %s, got %d operands", what, in->operands);
 }
 
 static void remember(int argc, char **argv)
@@ -66,9 +69,15 @@ static int run(const struct command *c, int argc, char **argv)
             manual_help(c, stdout);
             return 0;
         }
-    enum status st = option_parse(c->options, &argc, argv);
+    uint64_t takers = settings_takers(c->name);
+    struct invocation in = {arguments_defaults(takers),
+                            argc,
+                            argv,
+                            {.version = foreline_version, .command = command_line}};
+    enum status st = arguments_parse(&in.a, takers, &in.operands, argv);
+    in.operand[in.operands] = NULL;
     if (st == STATUS_OK)
-        st = c->run(argc, argv);
+        st = c->run(&in);
     int code = st == STATUS_OK ? 0 : fail(c, st);
     if (fflush(stdout) || ferror(stdout)) { /* a full disk must not look like success */
         perror("foreline: standard output");
@@ -93,11 +102,17 @@ int main(int argc, char **argv)
     }
     if (!strcmp(word, "manual")) /* for the build: troff pages from the same tables */
         return manual_page(argc > 2 ? argv[2] : NULL, stdout);
-    for (int i = 0; i < commands_n; i++)
+    const char *nearest = NULL;
+    char hint[TEXT_HINT];
+    size_t best = text_reach(word);
+    for (int i = 0; i < commands_n; i++) {
         if (!strcmp(word, commands[i]->name))
             return run(commands[i], argc - 2, argv + 2);
+        nearest = text_is_nearer(word, commands[i]->name, &best) ? commands[i]->name : nearest;
+    }
     if (*word)
-        fprintf(stderr, "foreline: no command is called '%s'\n\n", word);
+        fprintf(stderr, "foreline: no command is called '%s'%s\n\n", word,
+                text_hint(nearest, hint));
     usage(stderr);
     return 2;
 }

@@ -1,3 +1,4 @@
+/* Help texts and man pages. */
 #include "cli/manual.h"
 
 #include <stdbool.h>
@@ -9,7 +10,7 @@ void manual_help(const struct command *c, FILE *out)
     if (c->details)
         fprintf(out, "\n%s\n", c->details);
     fputs("\noptions:\n", out);
-    option_print(c->options, out);
+    settings_print(settings_takers(c->name), out);
 }
 
 /* Text for troff: hyphens, backslashes, and a dot or quote at the start of a line. */
@@ -38,20 +39,25 @@ static void page_head(const char *name, const char *summary, FILE *out)
     fputs("\n.SH SYNOPSIS\n.B foreline\n", out);
 }
 
-static void put_options(const struct option_spec *o, FILE *out)
+static void put_options(const char *command, FILE *out)
 {
+    char text[1024];
+    uint64_t takers = settings_takers(command);
     fputs(".SH OPTIONS\n", out);
-    for (; o->type != OPTION_END; o++) {
+    for (const struct setting *s = settings_table; s < settings_table + settings_table_n; s++) {
+        if (!(s->takers & takers))
+            continue;
         fputs(".TP\n\\fB\\-\\-", out);
-        put_troff(o->name, out);
+        put_troff(s->name, out);
         fputs("\\fR", out);
-        if (o->argument) {
+        if (s->unit) {
             fputs(" \\fI", out);
-            put_troff(o->argument, out);
+            put_troff(s->unit, out);
             fputs("\\fR", out);
         }
         fputc('\n', out);
-        put_troff(o->help, out);
+        setting_describe(s, text, sizeof text);
+        put_troff(text, out);
         fputc('\n', out);
     }
 }
@@ -84,7 +90,7 @@ int manual_page(const char *name, FILE *out)
         fputs("\n.SH DESCRIPTION\n.nf\n", out);
         put_troff(c->details ? c->details : c->summary, out);
         fputs("\n.fi\n", out);
-        put_options(c->options, out);
+        put_options(c->name, out);
         return 0;
     }
     return 2;

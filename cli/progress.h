@@ -7,7 +7,7 @@
 #include "sim/engine.h"
 
 struct progress {
-    const volatile int *interrupted; /* study/interrupt.h */
+    const volatile int *interrupted; /* cli/interrupt.h */
     const char *what;                /* of the line: the engine's name */
     double started_s, shown_s;       /* shown_s 0: no line yet */
     size_t completed, ops;           /* as last heard */

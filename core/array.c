@@ -86,6 +86,17 @@ char *arena_text(struct arena *a, const char *text)
     return arena_text_n(a, text, strlen(text));
 }
 
+enum status arena_grow(struct arena *a, const void *array, size_t n, size_t size, void *address)
+{
+    void *larger = arena_new(a, n ? 2 * n : 1, size);
+    if (!larger)
+        return STATUS_NOMEM;
+    if (n)
+        memcpy(larger, array, n * size);
+    memcpy(address, &larger, sizeof larger);
+    return STATUS_OK;
+}
+
 void arena_free(struct arena *a)
 {
     for (struct arena_block *b = a->last, *before; b; b = before) {

@@ -53,6 +53,12 @@ void *arena_new(struct arena *a, size_t n, size_t size);
 /* A copy of a text, or of its first `length` bytes, ended with a NUL; NULL with the message set. */
 char *arena_text(struct arena *a, const char *text);
 char *arena_text_n(struct arena *a, const char *text, size_t length);
+/* ARRAY_ROOM() for an array that lives in an arena; its smaller copies stay there too. */
+#define ARENA_ROOM(arena, array, n)                                                                \
+    (array_is_full(n) ? arena_grow((arena), (array), (n), sizeof *(array), (void *)&(array))       \
+                      : STATUS_OK)
+enum status arena_grow(struct arena *a, const void *array, size_t n, size_t size,
+                       void *address) MUST_CHECK;
 /* Release everything that came from the arena and leave {0}. */
 void arena_free(struct arena *a);
 

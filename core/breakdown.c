@@ -1,3 +1,4 @@
+/* Where the time of an iteration went, and what held it up. */
 #include "core/breakdown.h"
 
 #include <math.h>

@@ -1,27 +1,21 @@
+/* Is what a program says of itself consistent, and can its lists run to their ends? */
 #include "core/check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Ranks whose next op may have become possible, each at most once. */
+#include "core/array.h"
+#include "core/plan.h"
+#include "core/ready.h"
+
 struct replay {
     const struct program *p;
     size_t *at;      /* [ranks] index of the next op */
     size_t *arrived; /* [groups] members waiting at their next collective */
-    uint32_t *queue; /* [ranks] ring buffer */
-    bool *queued;    /* [ranks] */
     bool *counted;   /* [ranks] is counted in arrived[] */
-    size_t head, length;
+    struct ready ready;
 };
-
-static void wake(struct replay *s, uint32_t rank)
-{
-    if (s->queued[rank])
-        return;
-    s->queued[rank] = true;
-    s->queue[(s->head + s->length++) % s->p->ranks] = rank;
-}
 
 static bool finished(const struct replay *s, uint32_t rank)
 {
@@ -43,11 +37,13 @@ static bool pass_collective(struct replay *s, uint32_t rank, const struct progra
     for (size_t k = first; k < last; k++) {
         s->counted[p->member[k]] = false;
         s->at[p->member[k]]++;
-        wake(s, p->member[k]);
+        ready_put(&s->ready, p->member[k]);
     }
     return true;
 }
 
+/* As far as the rank can go: compute ops pass, a message passes when the other side stands at its
+ * end, a collective when all members stand there. */
 static void advance(struct replay *s, uint32_t rank)
 {
     const struct program *p = s->p;
@@ -60,7 +56,7 @@ static void advance(struct replay *s, uint32_t rank)
                 return;
             s->at[rank]++;
             s->at[o->peer]++;
-            wake(s, o->peer);
+            ready_put(&s->ready, o->peer);
         } else if (!pass_collective(s, rank, o)) {
             return;
         }
@@ -80,6 +76,7 @@ static uint32_t waits_for(const struct replay *s, uint32_t rank)
     return rank;
 }
 
+/* Follow who waits for whom until a rank comes up again: the cycle, named from there. */
 static enum status deadlock(const struct replay *s, uint32_t start)
 {
     char text[800] = "", label[OP_LABEL];
@@ -109,30 +106,22 @@ static enum status deadlock(const struct replay *s, uint32_t start)
     return error_set(STATUS_INVALID, "deadlock: %s", text);
 }
 
+/* Let every rank run its list as far as it can, and again when another rank has moved it on: what is
+ * left then waits in a circle. */
 static enum status replay(const struct program *p)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     struct replay s = {.p = p};
+    uint32_t rank;
 
-    s.at = calloc(p->ranks + 1, sizeof *s.at);
-    s.arrived = calloc(p->groups + 1, sizeof *s.arrived);
-    s.queue = calloc(p->ranks + 1, sizeof *s.queue);
-    s.queued = calloc(p->ranks + 1, sizeof *s.queued);
-    s.counted = calloc(p->ranks + 1, sizeof *s.counted);
-    if (!s.at || !s.arrived || !s.queue || !s.queued || !s.counted) {
-        st = error_set(STATUS_NOMEM, "checking a program of %zu ranks", p->ranks);
-        goto out;
-    }
-    memcpy(s.at, p->op_start, p->ranks * sizeof *s.at);
+    TRY(ready_init(&s.ready, (uint32_t)p->ranks));
+    TRY(ARRAY_COPY(s.at, p->op_start, p->ranks));
+    TRY(ARRAY_NEW(s.arrived, p->groups));
+    TRY(ARRAY_NEW(s.counted, p->ranks));
     for (uint32_t r = 0; r < p->ranks; r++)
-        wake(&s, r);
-    while (s.length > 0) {
-        uint32_t rank = s.queue[s.head];
-        s.head = (s.head + 1) % p->ranks;
-        s.length--;
-        s.queued[rank] = false;
+        ready_put(&s.ready, r);
+    while (ready_take(&s.ready, &rank))
         advance(&s, rank);
-    }
     for (uint32_t r = 0; r < p->ranks; r++)
         if (!finished(&s, r)) {
             st = deadlock(&s, r);
@@ -140,10 +129,9 @@ static enum status replay(const struct program *p)
         }
 out:
     free(s.counted);
-    free(s.queued);
-    free(s.queue);
     free(s.arrived);
     free(s.at);
+    ready_free(&s.ready);
     return st;
 }
 
@@ -155,6 +143,7 @@ static enum op_kind predecessor(const struct program_op *o)
                                                                   : OP_KINDS;
 }
 
+/* Both ends of a message, or neighbours in a collective: equal sizes, equal kinds. */
 static enum status check_sides(const struct program *p, uint32_t rank, const struct program_op *o)
 {
     char label[OP_LABEL];
@@ -171,6 +160,8 @@ static enum status check_sides(const struct program *p, uint32_t rank, const str
     return STATUS_OK;
 }
 
+/* Dependencies are earlier ops of the rank, a pass depends on the one that it continues, and the
+ * sides of communication agree. */
 static enum status check_op(const struct program *p, uint32_t rank, size_t i)
 {
     const struct program_op *o = &p->op[i];
@@ -199,6 +190,8 @@ static int64_t held_after(const struct program_op *o, int64_t held)
     return op_computes(o) ? held - o->bytes : held;
 }
 
+/* FORWARD takes, the last BACKWARD of the microbatch gives back: never below zero, zero at the
+ * end. */
 static enum status check_stashes(const struct program *p, uint32_t rank)
 {
     int64_t held = 0;
@@ -234,10 +227,99 @@ int64_t program_peak(const struct program *p, uint32_t rank, uint32_t *op)
            (at == PROGRAM_NONE ? 0 : p->rank[rank].scratch_bytes);
 }
 
+/* ---- how stages are divided (struct program_stage) */
+
+/* Every op of the stage is in exactly one bucket, from the last op down to op 0. */
+static enum status check_buckets(const struct program *p, uint32_t s)
+{
+    const struct program_stage *stage = &p->stage[s];
+    size_t ops = p->stage_start[s + 1] - p->stage_start[s];
+    if (stage->buckets < 1 || stage->bucket > p->buckets ||
+        stage->buckets > p->buckets - stage->bucket)
+        return error_set(STATUS_INVALID, "stage %u: %u buckets", s, stage->buckets);
+    const struct program_bucket *bucket = &p->bucket[stage->bucket];
+    size_t above = ops > 0 ? ops : 1;
+    for (uint32_t b = 0; b < stage->buckets; above = bucket[b].low, b++) {
+        bool last = b + 1 == stage->buckets;
+        if (bucket[b].bytes < 0 || bucket[b].low >= above || last != (bucket[b].low == 0))
+            return error_set(STATUS_INVALID,
+                             "stage %u: bucket %u begins at op %u and has %lld bytes: buckets go "
+                             "from the last of %zu ops down to the first",
+                             s, b, bucket[b].low, (long long)bucket[b].bytes, ops);
+    }
+    return STATUS_OK;
+}
+
+/* Levels and counts for themselves; a backward in parts is only lowered without ZeRO 2 and 3. */
+static enum status check_stage(const struct program *p, uint32_t s)
+{
+    const struct program_stage *stage = &p->stage[s];
+    if (stage->replicas < 1 || stage->shards < 1 || stage->zero > 3 ||
+        stage->recompute >= RECOMPUTE_KINDS)
+        return error_set(STATUS_INVALID, "stage %u: %u replicas, %u shards, ZeRO %u", s,
+                         stage->replicas, stage->shards, stage->zero);
+    if (stage->zero > 0 && stage->replicas < 2)
+        return error_set(STATUS_INVALID, "stage %u: ZeRO %u with one replica", s, stage->zero);
+    if (stage->buckets > 1 && (stage->replicas < 2 || stage->zero > 1 || stage->split))
+        return error_set(STATUS_INVALID, "stage %u: buckets where there is no backward in parts",
+                         s);
+    return check_buckets(p, s);
+}
+
+/* A collective over gradients or parameters that replicas share: is it of the kind that its stage's
+ * ZeRO level wants? */
+static bool fits_zero(const struct program_stage *stage, const struct program_op *o)
+{
+    bool passing = o->microbatch != PROGRAM_NONE;
+    if (!op_is_collective(o))
+        return true;
+    if (o->purpose == FOR_DATA)
+        return o->kind == (stage->zero > 0 ? OP_REDUCESCATTER : OP_ALLREDUCE) &&
+               (stage->zero < 2 || passing);
+    return o->purpose != FOR_SHARDS ||
+           (o->kind == OP_ALLGATHER && stage->zero > 0 && passing == (stage->zero == 3));
+}
+
+/* Does the rank's list do what the program says of its stages? */
+static enum status check_division(const struct program *p, uint32_t rank)
+{
+    char label[OP_LABEL];
+    const struct program_rank *r = &p->rank[rank];
+    if (r->stage >= p->stages || r->replica >= p->stage[r->stage].replicas ||
+        r->shard >= p->stage[r->stage].shards)
+        return error_set(STATUS_INVALID, "rank %u: stage %u, replica %u, shard %u: there is none",
+                         rank, r->stage, r->replica, r->shard);
+    for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++) {
+        const struct program_op *o = &p->op[i];
+        if (o->stage >= p->stages)
+            return error_set(STATUS_INVALID, "rank %u: stage %u does not exist", rank, o->stage);
+        const struct program_stage *stage = &p->stage[o->stage];
+        bool half = o->kind == OP_BACKWARD_INPUT || o->kind == OP_BACKWARD_WEIGHT;
+        if (!fits_zero(stage, o))
+            return error_set(STATUS_INVALID, "rank %u: %s of a stage with ZeRO %u", rank,
+                             op_label(o, label), stage->zero);
+        if ((half && !stage->split) || (o->kind == OP_BACKWARD && stage->split) ||
+            (o->part > 0 && (o->kind != OP_BACKWARD || o->part > stage->buckets)))
+            return error_set(STATUS_INVALID, "rank %u: %s: part %u of a stage with %u buckets%s",
+                             rank, op_label(o, label), o->part, stage->buckets,
+                             stage->split ? " and split backwards" : "");
+        int64_t bytes = o->part > 0 ? p->bucket[stage->bucket + o->part - 1].bytes : 0;
+        if (bytes > 0 && (i + 1 == p->op_start[rank + 1] || o[1].purpose != FOR_DATA ||
+                          !op_is_collective(&o[1]) || o[1].bytes != bytes))
+            return error_set(STATUS_INVALID,
+                             "rank %u: %s: no collective reduces the %lld bytes of bucket %u", rank,
+                             op_label(o, label), (long long)bytes, o->part - 1);
+    }
+    return STATUS_OK;
+}
+
 enum status program_check(const struct program *p)
 {
     enum status st = STATUS_OK;
+    for (uint32_t s = 0; s < p->stages; s++)
+        TRY(check_stage(p, s));
     for (uint32_t r = 0; r < p->ranks; r++) {
+        TRY(check_division(p, r));
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
             TRY(check_op(p, r, i));
         TRY(check_stashes(p, r));

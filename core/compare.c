@@ -1,3 +1,4 @@
+/* Predictions beside measurements: errors, rank correlation, regret. */
 #include "core/compare.h"
 
 #include <math.h>
@@ -5,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/statistics.h"
 #include "core/text.h"
 
@@ -39,10 +41,9 @@ double regret(const double *predicted, const double *measured, size_t n)
 static enum status summarise(struct comparison *c)
 {
     size_t n = c->plans;
-    double *room = malloc(3 * n * sizeof *room), *error = room, *predicted = room + n;
-    if (!room)
-        return error_set(STATUS_NOMEM, "comparison of %zu plans", n);
-    double *measured = predicted + n, sum = 0;
+    double *room, sum = 0;
+    PASS(ARRAY_NEW(room, 3 * n));
+    double *error = room, *predicted = room + n, *measured = predicted + n;
     for (size_t i = 0; i < n; i++) {
         error[i] = fabs(c->plan[i].error);
         predicted[i] = c->plan[i].predicted_s;
@@ -83,9 +84,8 @@ static enum status median_run(const struct measurement *m, size_t n, const struc
                               const char *engine, bool *paired, double *seconds, size_t *runs)
 {
     size_t k = 0;
-    double *time_s = malloc(n * sizeof *time_s);
-    if (!time_s)
-        return error_set(STATUS_NOMEM, "comparison of %zu files", n);
+    double *time_s;
+    PASS(ARRAY_NEW(time_s, n));
     for (size_t i = 0; i < n; i++) {
         if (strcmp(m[i].engine, engine) == 0 && measurement_same_plan(plan, &m[i])) {
             time_s[k++] = m[i].iteration_s;
@@ -103,30 +103,24 @@ static enum status median_run(const struct measurement *m, size_t n, const struc
 static enum status compare_engines(const struct measurement *m, size_t n, const char *predicted_by,
                                    const char *measured_by, bool *paired, struct comparison *c)
 {
-    enum status st = STATUS_OK;
-    TRY(text_copy(predicted_by, &c->predicted_by));
-    TRY(text_copy(measured_by, &c->measured_by));
-    c->plan = calloc(n, sizeof *c->plan);
-    if (!c->plan) {
-        st = error_set(STATUS_NOMEM, "comparison of %zu files", n);
-        goto out;
-    }
+    PASS(text_copy(predicted_by, &c->predicted_by));
+    PASS(text_copy(measured_by, &c->measured_by));
+    PASS(ARRAY_NEW(c->plan, n));
     for (size_t i = 0; i < n; i++) {
         struct compared_plan p = {.predicted_s = m[i].iteration_s};
         if (strcmp(m[i].engine, predicted_by) != 0)
             continue;
-        TRY(median_run(m, n, &m[i], measured_by, paired, &p.measured_s, &p.runs));
+        PASS(median_run(m, n, &m[i], measured_by, paired, &p.measured_s, &p.runs));
         if (p.runs == 0)
             continue;
         p.error = p.predicted_s / p.measured_s - 1;
         paired[i] = true;
-        TRY(text_copy(has(m[i].plan) ? m[i].plan : m[i].plan_sha256, &p.plan));
+        PASS(text_copy(has(m[i].plan) ? m[i].plan : m[i].plan_sha256, &p.plan));
         c->plan[c->plans++] = p;
     }
     if (c->plans > 0)
-        TRY(summarise(c));
-out:
-    return st;
+        PASS(summarise(c));
+    return STATUS_OK;
 }
 
 static void comparison_free(struct comparison *c)
@@ -188,12 +182,8 @@ enum status compare_measurements(const struct measurement *m, const char *const 
         predictors += first_of_engine(m, i) && engine_predicts(m[i].engine);
         engines += first_of_engine(m, i);
     }
-    c.item = calloc(predictors * (engines - predictors) + 1, sizeof *c.item);
-    c.paired = calloc(n + 1, sizeof *c.paired);
-    if (!c.item || !c.paired) {
-        st = error_set(STATUS_NOMEM, "comparison of %zu files", n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(c.item, predictors * (engines - predictors)));
+    TRY(ARRAY_NEW(c.paired, n));
     for (size_t i = 0; i < n; i++) {
         if (!first_of_engine(m, i) || !engine_predicts(m[i].engine))
             continue;

@@ -1,3 +1,4 @@
+/* Predicted seconds of ops, and the part of them that one rank has. */
 #include "core/cost.h"
 
 #include <assert.h>

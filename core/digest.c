@@ -1,3 +1,4 @@
+/* SHA-256 by nettle. */
 #include "core/digest.h"
 
 #include <assert.h>

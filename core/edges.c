@@ -103,17 +103,15 @@ struct walk {
 
 static enum status walk_open(size_t n, const struct model_edge *edge, size_t edges, struct walk *w)
 {
-    enum status st;
-    TRY(ARENA_NEW(&w->memory, w->start, n + 2));
-    TRY(ARENA_NEW(&w->memory, w->head, edges));
-    TRY(ARENA_NEW(&w->memory, w->next, n));
-    TRY(ARENA_NEW(&w->memory, w->number, n));
-    TRY(ARENA_NEW(&w->memory, w->low, n));
-    TRY(ARENA_NEW(&w->memory, w->path, n));
-    TRY(ARENA_NEW(&w->memory, w->open, n));
+    PASS(ARENA_NEW(&w->memory, w->start, n + 2));
+    PASS(ARENA_NEW(&w->memory, w->head, edges));
+    PASS(ARENA_NEW(&w->memory, w->next, n));
+    PASS(ARENA_NEW(&w->memory, w->number, n));
+    PASS(ARENA_NEW(&w->memory, w->low, n));
+    PASS(ARENA_NEW(&w->memory, w->path, n));
+    PASS(ARENA_NEW(&w->memory, w->open, n));
     edges_list(n, edge, edges, EDGES_BY_TAIL, w->start, w->head);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static void enter(struct walk *w, uint32_t v)

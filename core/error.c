@@ -1,3 +1,4 @@
+/* The message of the last failure, one per thread. */
 #include "core/error.h"
 
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* Faults of links and ranks: reading what the command line says of them. */
 #include "core/faults.h"
 
 #include <errno.h>
@@ -6,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/text.h"
 #include "core/units.h"
 
@@ -57,23 +59,18 @@ static bool split(enum fault_kind kind, char *part, struct fault *f)
 
 static enum status add_one(struct faults *out, enum fault_kind kind, const char *text, size_t n)
 {
-    enum status st;
     char part[PART], copy[PART];
     struct fault f = {.kind = kind};
     snprintf(part, sizeof part, "%.*s", (int)(n < PART ? n : PART), text);
     memcpy(copy, part, sizeof copy);
     if (n >= PART || !split(kind, copy, &f))
         return malformed(kind, part);
-    struct fault *larger = realloc(out->fault, (out->n + 1) * sizeof *larger);
-    if (!larger)
-        return error_set(STATUS_NOMEM, "%zu faults", out->n + 1);
-    out->fault = larger;
+    PASS(ARRAY_ROOM(out->fault, out->n));
     const char *name = f.name;
     f.name = NULL;
-    TRY(text_copy(name, &f.name));
+    PASS(text_copy(name, &f.name));
     out->fault[out->n++] = f;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status faults_add(struct faults *out, enum fault_kind kind, const char *list)
@@ -95,13 +92,11 @@ out:
 
 enum status faults_take_slow(struct faults *out, const char *list, char **rest)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     size_t room = strlen(list) + 1, links = 0, others = 0;
-    char *kept = malloc(room), *taken = malloc(room);
-    if (!kept || !taken) {
-        st = error_set(STATUS_NOMEM, "faults");
-        goto out;
-    }
+    char *kept = NULL, *taken = NULL;
+    TRY(ARRAY_NEW(kept, room));
+    TRY(ARRAY_NEW(taken, room));
     for (const char *part = list;; part++) {
         size_t n = strcspn(part, ",");
         bool link = !strncmp(part, link_prefix, sizeof link_prefix - 1);

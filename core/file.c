@@ -1,3 +1,4 @@
+/* Whole files in; files out that appear when they are complete. */
 #include "core/file.h"
 
 #include <errno.h>
@@ -7,6 +8,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "core/array.h"
+#include "core/text.h"
 
 enum { FILE_LIMIT = 1 << 30, FIRST_BLOCK = 1 << 16 };
 
@@ -69,19 +73,12 @@ enum status file_create(const char *path, struct file_out *out)
     int fd = -1;
     size_t length = strlen(path);
 
-    f.path = malloc(length + 1);
-    f.temporary = malloc(length + sizeof ".XXXXXX");
-    if (!f.path || !f.temporary) {
-        st = error_set(STATUS_NOMEM, "%s: out of memory", path);
-        goto out;
-    }
-    memcpy(f.path, path, length + 1);
+    TRY(text_copy(path, &f.path));
     if (!strcmp(path, "-")) {
-        free(f.temporary);
-        f.temporary = NULL;
         f.stream = stdout;
         goto out;
     }
+    TRY(ARRAY_NEW(f.temporary, length + sizeof ".XXXXXX"));
     memcpy(f.temporary, path, length);
     memcpy(f.temporary + length, ".XXXXXX", sizeof ".XXXXXX");
     fd = mkstemp(f.temporary);
@@ -147,4 +144,18 @@ void file_discard(struct file_out *out)
     free(out->temporary);
     free(out->path);
     *out = (struct file_out){0};
+}
+
+enum status file_text_open(struct file_text *out)
+{
+    *out = (struct file_text){0};
+    out->stream = open_memstream(&out->text, &out->length);
+    return out->stream ? STATUS_OK : error_set(STATUS_NOMEM, "out of memory");
+}
+
+enum status file_text_close(struct file_text *out, enum status st)
+{
+    bool lost = fclose(out->stream) != 0;
+    out->stream = NULL;
+    return lost && st == STATUS_OK ? error_set(STATUS_NOMEM, "out of memory") : st;
 }

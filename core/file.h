@@ -26,4 +26,14 @@ enum status file_commit(struct file_out *out) MUST_CHECK;
 /* Drop what was written, if anything is open; accepts {0} and committed files. */
 void file_discard(struct file_out *out);
 
+/* A text in memory that is written like a file; {0} before file_text_open(). */
+struct file_text {
+    FILE *stream;
+    char *text; /* malloc'd, NUL-terminated, once closed; the caller's to free */
+    size_t length;
+};
+enum status file_text_open(struct file_text *out) MUST_CHECK;
+/* Close; `st` says how the writing went and is passed on. STATUS_NOMEM when the text is lost. */
+enum status file_text_close(struct file_text *out, enum status st) MUST_CHECK;
+
 #endif

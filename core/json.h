@@ -60,6 +60,19 @@ struct json_at json_item(const struct json_at *array, size_t i);
 size_t json_members(const struct json_at *object);
 struct json_at json_member(const struct json_at *object, size_t i);
 
+/* An array of numbers; *out is malloc'd. */
+enum status json_get_reals(const struct json_at *at, double min, double max, double **out,
+                           size_t *n) MUST_CHECK;
+/* Names and what they stand for. */
+struct json_name {
+    const char *name; /* borrowed */
+    uint32_t index;
+};
+void json_names_sort(struct json_name *names, size_t n);
+/* The index of a name out of names[n], sorted; "no WHAT is called 'x'". */
+enum status json_get_name(const struct json_at *at, const char *what, const struct json_name *names,
+                          size_t n, uint32_t *out) MUST_CHECK;
+
 bool json_holds_text(const struct json_at *at);
 enum status json_get_string(const struct json_at *at, const char **out) MUST_CHECK; /* borrowed */
 enum status json_get_copy(const struct json_at *at, char **out) MUST_CHECK;         /* malloc'd */
@@ -105,6 +118,7 @@ void json_put_string(struct json_writer *w, const char *key, const char *value);
 void json_put_real(struct json_writer *w, const char *key, double value); /* not finite: null */
 void json_put_integer(struct json_writer *w, const char *key, int64_t value);
 void json_put_bool(struct json_writer *w, const char *key, bool value);
+void json_put_reals(struct json_writer *w, const char *key, const double *value, size_t n);
 /* Open the root object and write "format", "version" and "provenance". */
 void json_put_header(struct json_writer *w, const char *format, int version,
                      const struct provenance *p);
@@ -136,7 +150,8 @@ enum field_kind {
 enum field_presence {
     FIELD_MAY,   /* may be absent; always written */
     FIELD_NEED,  /* STATUS_PARSE when absent; always written */
-    FIELD_SPARE, /* may be absent; written unless it is 0, false, NULL, empty or the first name */
+    FIELD_SPARE, /* may be absent; written unless it is `usual`: 0, false, NULL, empty, the first
+                  * name */
 };
 struct json_row {
     const char *key;
@@ -146,6 +161,7 @@ struct json_row {
     double min, max;             /* of numbers, FIELD_REALS included; `max` items of a FIELD_LIST */
     const struct json_row *rows; /* of what is inside */
     size_t size, count;
+    uint32_t usual;          /* for FIELD_UINT32 only */
     bool flat;               /* objects, or those of a list, on one line */
     const char *const *name; /* [names] of a choice */
     size_t names;
@@ -171,6 +187,10 @@ enum status json_rows_read(const struct json_at *object, const struct json_row *
                            void *into) MUST_CHECK;
 /* Put the fields of *from into the object that is open. */
 void json_rows_write(struct json_writer *w, const struct json_row *rows, const void *from);
+/* Write a file that is one object: "format", "version", "provenance", then the fields of *from. */
+enum status json_write(const char *path, const char *format, int version,
+                       const struct provenance *by, const struct json_row *rows,
+                       const void *from) MUST_CHECK;
 /* Free texts and lists of *from; they are NULL and empty then. */
 void json_rows_free(const struct json_row *rows, void *from);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/file.h"
 #include "core/json.h"
 
 enum { MAX_ITEMS = 1 << 24 };
@@ -39,29 +40,12 @@ static enum status read_integer(const struct json_at *at, const struct json_row 
     return json_get_integer(at, (int64_t)r->min, r->max > 0 ? (int64_t)r->max : largest, out);
 }
 
-static enum status read_reals(const struct json_at *at, const struct json_row *r, double **out,
-                              size_t *count)
-{
-    enum status st;
-    size_t n;
-    TRY(json_get_array(at, MAX_ITEMS, &n));
-    TRY(ARRAY_NEW(*out, n));
-    for (size_t i = 0; i < n; i++) {
-        struct json_at item = json_item(at, i);
-        TRY(json_get_real(&item, r->min, r->max > 0 ? r->max : DBL_MAX, &(*out)[i]));
-    }
-    *count = n;
-out:
-    return st;
-}
-
 /* The count grows with the items, so that what has been read can be released at any moment. */
 static enum status read_list(const struct json_at *at, const struct json_row *r, void *list,
                              size_t *count)
 {
-    enum status st;
     size_t n;
-    TRY(json_get_array(at, r->max > 0 ? (size_t)r->max : MAX_ITEMS, &n));
+    PASS(json_get_array(at, r->max > 0 ? (size_t)r->max : MAX_ITEMS, &n));
     char *items = array_new(n, r->size);
     if (!items)
         return STATUS_NOMEM;
@@ -69,10 +53,9 @@ static enum status read_list(const struct json_at *at, const struct json_row *r,
     for (size_t i = 0; i < n; i++) {
         struct json_at item = json_item(at, i);
         *count = i + 1;
-        TRY(json_rows_read(&item, r->rows, items + i * r->size));
+        PASS(json_rows_read(&item, r->rows, items + i * r->size));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_choice(const struct json_at *object, const struct json_row *r,
@@ -87,7 +70,6 @@ static enum status read_choice(const struct json_at *object, const struct json_r
 static enum status read_member(const struct json_at *object, const struct json_at *at,
                                const struct json_row *r, void *into)
 {
-    enum status st = STATUS_OK;
     void *to = member(into, r->offset);
     int64_t number = 0;
     switch (r->kind) {
@@ -100,11 +82,11 @@ static enum status read_member(const struct json_at *object, const struct json_a
     case FIELD_INT64:
         return read_integer(at, r, INT64_MAX, to);
     case FIELD_UINT32:
-        TRY(read_integer(at, r, UINT32_MAX, &number));
+        PASS(read_integer(at, r, UINT32_MAX, &number));
         *(uint32_t *)to = (uint32_t)number;
         break;
     case FIELD_SIZE:
-        TRY(read_integer(at, r, INT64_MAX, &number));
+        PASS(read_integer(at, r, INT64_MAX, &number));
         *(size_t *)to = (size_t)number;
         break;
     case FIELD_BOOL:
@@ -112,44 +94,34 @@ static enum status read_member(const struct json_at *object, const struct json_a
     case FIELD_CHOICE:
         return read_choice(object, r, to);
     case FIELD_REALS:
-        return read_reals(at, r, to, member(into, r->count));
+        return json_get_reals(at, r->min, r->max > 0 ? r->max : DBL_MAX, to,
+                              member(into, r->count));
     case FIELD_OBJECT:
         return json_rows_read(at, r->rows, into);
     case FIELD_LIST:
         return read_list(at, r, to, member(into, r->count));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status json_rows_read(const struct json_at *object, const struct json_row *rows, void *into)
 {
-    enum status st = STATUS_OK;
     for (const struct json_row *r = rows; r->key; r++) {
         struct json_at at;
         if (r->kind == FIELD_SPECIAL) {
             if (r->read)
-                TRY(r->read(object, into));
+                PASS(r->read(object, into));
             continue;
         }
-        TRY(r->presence == FIELD_NEED ? json_field(object, r->key, &at)
-                                      : json_optional(object, r->key, &at));
+        PASS(r->presence == FIELD_NEED ? json_field(object, r->key, &at)
+                                       : json_optional(object, r->key, &at));
         if (at.value)
-            TRY(read_member(object, &at, r, into));
+            PASS(read_member(object, &at, r, into));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- writing */
-
-static void write_reals(struct json_writer *w, const char *key, const double *value, size_t n)
-{
-    json_open_array(w, key, true);
-    for (size_t i = 0; i < n; i++)
-        json_put_real(w, NULL, value[i]);
-    json_close(w);
-}
 
 static void write_list(struct json_writer *w, const struct json_row *r, const char *item, size_t n)
 {
@@ -174,7 +146,7 @@ static bool is_empty(const struct json_row *r, const void *from)
         return *(const int64_t *)at == 0;
     case FIELD_UINT32:
     case FIELD_CHOICE:
-        return *(const uint32_t *)at == 0;
+        return *(const uint32_t *)at == r->usual;
     case FIELD_SIZE:
         return *(const size_t *)at == 0;
     case FIELD_BOOL:
@@ -218,7 +190,7 @@ static void write_member(struct json_writer *w, const struct json_row *r, const 
         json_put_string(w, r->key, r->name[*(const uint32_t *)at]);
         break;
     case FIELD_REALS:
-        write_reals(w, r->key, *(double *const *)at, *count);
+        json_put_reals(w, r->key, *(double *const *)at, *count);
         break;
     case FIELD_OBJECT:
         json_open_object(w, r->key, r->flat);
@@ -236,6 +208,22 @@ void json_rows_write(struct json_writer *w, const struct json_row *rows, const v
     for (const struct json_row *r = rows; r->key; r++)
         if (r->presence != FIELD_SPARE || !is_empty(r, from))
             write_member(w, r, from);
+}
+
+enum status json_write(const char *path, const char *format, int version,
+                       const struct provenance *by, const struct json_row *rows, const void *from)
+{
+    enum status st;
+    struct file_out f = {0};
+    TRY(file_create(path, &f));
+    struct json_writer w = {.stream = f.stream};
+    json_put_header(&w, format, version, by);
+    json_rows_write(&w, rows, from);
+    json_close(&w);
+    TRY(file_commit(&f));
+out:
+    file_discard(&f);
+    return st;
 }
 
 /* ---- releasing */

@@ -1,33 +1,51 @@
+/* A plan becomes a program, in the steps of lowering.h; here the lists of the ranks become one
+ * array of ops, positions become indices, and what a stage is divided into is written down. */
 #include "core/lower/lowering.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/check.h"
 #include "core/text.h"
 
-static enum status copy_stages(const struct lowering *l, struct program *out)
+/* Which ops a stage has, and how its ranks divide it. */
+static enum status copy_stage(struct lowering *l, uint32_t s, struct program *out)
 {
-    const struct plan *p = l->plan;
-    size_t n = 0;
-    out->stages = p->stages;
-    out->stage_start = calloc(p->stages + 1, sizeof *out->stage_start);
-    out->stage_op = calloc(l->model->n + 1, sizeof *out->stage_op);
-    if (!out->stage_start || !out->stage_op)
-        return error_set(STATUS_NOMEM, "%zu stages", p->stages);
-    bool again = false;
-    for (size_t s = 0; s < p->stages; s++)
-        again = again || p->stage[s].recompute != RECOMPUTE_NONE;
-    if (again && !(out->recompute = calloc(p->stages, sizeof *out->recompute)))
-        return error_set(STATUS_NOMEM, "%zu stages", p->stages);
-    for (size_t s = 0; s < p->stages; s++) {
-        if (again)
-            out->recompute[s] = (uint8_t)p->stage[s].recompute;
-        memcpy(out->stage_op + n, p->stage[s].op, p->stage[s].ops * sizeof *out->stage_op);
-        n += p->stage[s].ops;
-        out->stage_start[s + 1] = n;
+    enum status st;
+    const struct plan_stage *from = &l->plan->stage[s];
+    struct program_stage *to = &out->stage[s];
+    size_t first = out->stage_start[s];
+    const struct lowering_cost *c;
+    TRY(lowering_cost(l, s, from->device[0], &c));
+    *to = (struct program_stage){.replicas = from->replicas,
+                                 .shards = from->tensor_parallel,
+                                 .zero = lowering_zero(l, s),
+                                 .recompute = from->recompute,
+                                 .split = l->schedule->split,
+                                 .bucket = (uint32_t)out->buckets,
+                                 .buckets = (uint32_t)c->buckets};
+    for (size_t b = 0; b < c->buckets; b++) {
+        TRY(ARRAY_ROOM(out->bucket, out->buckets));
+        out->bucket[out->buckets++] = c->bucket[b].gradients;
     }
-    return STATUS_OK;
+    memcpy(out->stage_op + first, from->op, from->ops * sizeof *out->stage_op);
+    out->stage_start[s + 1] = first + from->ops;
+out:
+    return st;
+}
+
+static enum status copy_stages(struct lowering *l, struct program *out)
+{
+    enum status st;
+    out->stages = l->plan->stages;
+    TRY(ARRAY_NEW(out->stage_start, out->stages + 1));
+    TRY(ARRAY_NEW(out->stage_op, l->model->n));
+    TRY(ARRAY_NEW(out->stage, out->stages));
+    for (uint32_t s = 0; s < out->stages; s++)
+        TRY(copy_stage(l, s, out));
+out:
+    return st;
 }
 
 /* What the rank keeps all the time: with asynchronous updates one set of weights for each
@@ -37,11 +55,11 @@ static enum status memory_of(struct lowering *l, uint32_t team, uint32_t device,
 {
     enum status st = STATUS_OK;
     uint32_t ahead = 0, replicas = lowering_team(l, team)->replicas;
-    for (uint32_t t = team; t < l->teams; t++)
+    for (uint32_t t = team; t < l->shape.teams; t++)
         ahead += lowering_team(l, t)->replicas;
     int64_t versions = l->schedule->asynchronous ? (ahead - 1) / replicas + 1 : 1;
-    for (uint32_t s = team; s < l->plan->stages; s += l->teams) {
-        const struct stage_cost *c;
+    for (uint32_t s = team; s < l->plan->stages; s += l->shape.teams) {
+        const struct lowering_cost *c;
         TRY(lowering_cost(l, s, device, &c));
         out->weight_bytes += versions * c->weight_bytes;
         out->gradient_bytes += c->gradient_bytes;
@@ -53,41 +71,41 @@ out:
     return st;
 }
 
+/* Ranks in their order, and where the ops of each begin. */
 static enum status copy_ranks(struct lowering *l, struct program *out)
 {
-    enum status st = STATUS_OK;
-    out->rank = calloc(lowering_ranks(l), sizeof *out->rank);
-    out->op_start = calloc(lowering_ranks(l) + 1, sizeof *out->op_start);
-    if (!out->rank || !out->op_start)
-        return error_set(STATUS_NOMEM, "%u ranks", lowering_ranks(l));
+    enum status st;
+    TRY(ARRAY_NEW(out->rank, lowering_ranks(l)));
+    TRY(ARRAY_NEW(out->op_start, lowering_ranks(l) + 1));
     out->ranks = lowering_ranks(l);
-    for (uint32_t c = 0; c < l->cells; c++)
-        for (uint32_t k = 0; k < l->cell[c].shards; k++) {
-            uint32_t r = l->cell[c].rank + k, team = l->cell[c].team;
-            uint32_t device = lowering_device(l, team, l->cell[c].replica, k);
+    for (uint32_t c = 0; c < l->shape.replicas; c++)
+        for (uint32_t k = 0; k < l->replay.replica[c].shards; k++) {
+            uint32_t r = l->replay.replica[c].rank + k, team = l->replay.replica[c].team;
+            uint32_t device = lowering_device(l, team, l->replay.replica[c].number, k);
             out->rank[r].device = device;
             out->rank[r].stage = team;
-            out->rank[r].replica = l->cell[c].replica;
+            out->rank[r].replica = l->replay.replica[c].number;
             out->rank[r].shard = k;
             TRY(memory_of(l, team, device, &out->rank[r]));
             TRY(text_copy(l->topology->device[device], &out->rank[r].name));
-            out->op_start[r + 1] = out->op_start[r] + l->list[r].n;
-            out->deps += l->list[r].deps;
+            out->op_start[r + 1] = out->op_start[r] + l->replay.list[r].n;
+            out->deps += l->replay.list[r].deps;
         }
     out->ops = out->op_start[out->ranks];
 out:
     return st;
 }
 
+/* Positions in a rank's list (dependencies, `match`) become indices in the program; every list is
+ * released as soon as it is copied, since all of them together are as large as the program. */
 static enum status copy_ops(struct lowering *l, struct program *out)
 {
+    enum status st;
     size_t deps = 0;
-    out->op = calloc(out->ops + 1, sizeof *out->op);
-    out->dep = calloc(out->deps + 1, sizeof *out->dep);
-    if (!out->op || !out->dep)
-        return error_set(STATUS_NOMEM, "program of %zu ops", out->ops);
+    TRY(ARRAY_NEW(out->op, out->ops + 1));
+    TRY(ARRAY_NEW(out->dep, out->deps));
     for (size_t r = 0; r < out->ranks; r++) {
-        struct list *list = &l->list[r];
+        struct lowering_list *list = &l->replay.list[r];
         size_t base = out->op_start[r];
         for (size_t i = 0; i < list->n; i++) {
             struct program_op *o = &out->op[base + i];
@@ -105,10 +123,11 @@ static enum status copy_ops(struct lowering *l, struct program *out)
         list->dep = NULL;
     }
     out->op[out->ops].dep_start = (uint32_t)deps;
-    return STATUS_OK;
+out:
+    return st;
 }
 
-/* FLOP of a sample: the model's own, and what is made again. */
+/* FLOP of a sample: the model's own, and what is recomputed. */
 static void count_flop(const struct lowering *l, struct program *out)
 {
     for (size_t s = 0; s < l->plan->stages; s++)
@@ -120,10 +139,11 @@ static void count_flop(const struct lowering *l, struct program *out)
         }
 }
 
+/* The program out of the lists, checked as one that came from a file is. */
 static enum status flatten(struct lowering *l, struct program *out)
 {
     enum status st;
-    struct grouping *g = &l->grouping;
+    struct lowering_grouping *g = &l->groups.all;
     TRY(copy_stages(l, out));
     TRY(copy_ranks(l, out));
     TRY(copy_ops(l, out));
@@ -133,7 +153,7 @@ static enum status flatten(struct lowering *l, struct program *out)
         out->member = g->member;
         out->device_start = g->device_start;
         out->device = g->device;
-        *g = (struct grouping){0};
+        *g = (struct lowering_grouping){0};
     }
     out->microbatches = l->plan->microbatches;
     out->microbatch_size = l->plan->microbatch_size;
@@ -174,6 +194,8 @@ enum status plan_lower(const struct plan *p, const struct model *m, const struct
     return lower(&(struct lowering){.plan = p, .model = m, .topology = t}, out);
 }
 
+/* Replicas are alike when every stage has as many and these share the microbatches evenly: then
+ * what replica 0 does is what all do. */
 enum status plan_lower_folded(const struct plan *p, const struct model *m, const struct topology *t,
                               struct program *out)
 {

@@ -71,7 +71,6 @@ static enum status check_profile(const struct model *m, const struct model_profi
 
 static enum status check(const struct model *m, const char *path)
 {
-    enum status st = STATUS_OK;
     if (m->n == 0 || m->n > MODEL_MAX_OPS)
         return error_set(STATUS_INVALID, "%s: a model of %zu ops (1 to %d are possible)", path,
                          m->n, MODEL_MAX_OPS);
@@ -79,13 +78,12 @@ static enum status check(const struct model *m, const char *path)
         !isfinite(m->tokens_per_sample))
         return error_set(STATUS_INVALID, "%s: element size %lld bytes, %g tokens per sample", path,
                          (long long)m->element_bytes, m->tokens_per_sample);
-    TRY(check_names(m, path));
+    PASS(check_names(m, path));
     for (size_t i = 0; i < m->n; i++)
-        TRY(check_op(m, i, path));
+        PASS(check_op(m, i, path));
     for (size_t k = 0; k < m->profiles; k++)
-        TRY(check_profile(m, &m->profile[k], path));
-out:
-    return st;
+        PASS(check_profile(m, &m->profile[k], path));
+    return STATUS_OK;
 }
 
 /* ---- order */
@@ -154,11 +152,10 @@ out:
 static enum status link_edges(struct model *m, const struct model_edge *edge, size_t edges,
                               const char *path)
 {
-    enum status st;
-    TRY(ARRAY_NEW(m->in_start, m->n + 2));
-    TRY(ARRAY_NEW(m->out_start, m->n + 2));
-    TRY(ARRAY_NEW(m->in, edges));
-    TRY(ARRAY_NEW(m->out, edges));
+    PASS(ARRAY_NEW(m->in_start, m->n + 2));
+    PASS(ARRAY_NEW(m->out_start, m->n + 2));
+    PASS(ARRAY_NEW(m->in, edges));
+    PASS(ARRAY_NEW(m->out, edges));
     m->edges = edges;
     edges_list(m->n, edge, edges, EDGES_BY_HEAD, m->in_start, m->in); /* in argument order */
     for (size_t k = 0; k < edges; k++)
@@ -173,8 +170,7 @@ static enum status link_edges(struct model *m, const struct model_edge *edge, si
             if (m->out[k] == m->out[k - 1])
                 return error_set(STATUS_INVALID, "%s: edge from '%s' to '%s' twice", path,
                                  m->op[i].name, m->op[m->out[k]].name);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status model_finish(struct model *m, const struct model_edge *edge, size_t edges,

@@ -1,3 +1,4 @@
+/* Networks as planners see them. */
 #include "core/network.h"
 
 #include <stdlib.h>

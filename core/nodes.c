@@ -67,17 +67,15 @@ size_t nodes_find(const struct nodes *g, int64_t id)
 static enum status read_end(const struct nodes *g, const struct json_at *edge, const char *key,
                             uint32_t *out)
 {
-    enum status st;
     struct json_at at;
     int64_t id;
-    TRY(json_field(edge, key, &at));
-    TRY(json_get_integer(&at, INT64_MIN, INT64_MAX, &id));
+    PASS(json_field(edge, key, &at));
+    PASS(json_get_integer(&at, INT64_MIN, INT64_MAX, &id));
     size_t v = nodes_find(g, id);
     if (v == g->n)
         return json_error(&at, "no node has the id %lld", (long long)id);
     *out = (uint32_t)v;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status nodes_read(const struct json_at *root, size_t max_nodes, size_t max_edges,
@@ -198,18 +196,16 @@ enum status nodes_check_acyclic(const struct nodes *g, char *const *name)
 /* 0, 1, true or false. */
 static enum status may_flag(const struct json_at *object, const char *key, bool *out)
 {
-    enum status st;
     struct json_at at;
     int64_t number;
-    TRY(json_optional(object, key, &at));
+    PASS(json_optional(object, key, &at));
     if (!at.value)
         return STATUS_OK;
     if (json_get_integer(&at, 0, 1, &number) == STATUS_OK)
         *out = number != 0;
     else
-        TRY(json_get_bool(&at, out));
-out:
-    return st;
+        PASS(json_get_bool(&at, out));
+    return STATUS_OK;
 }
 
 static const struct json_row latency_rows[] = {
@@ -222,14 +218,12 @@ static const struct json_row latency_rows[] = {
 static enum status read_latency(const struct json_at *node, struct nodes_latency *x,
                                 struct json_at *colour)
 {
-    enum status st;
     x->supported = true;
-    TRY(json_rows_read(node, latency_rows, x));
-    TRY(may_flag(node, "isBackwardNode", &x->backward));
-    TRY(may_flag(node, "supportedOnFpga", &x->supported));
-    TRY(json_optional(node, "colorClass", colour));
-out:
-    return st;
+    PASS(json_rows_read(node, latency_rows, x));
+    PASS(may_flag(node, "isBackwardNode", &x->backward));
+    PASS(may_flag(node, "supportedOnFpga", &x->supported));
+    PASS(json_optional(node, "colorClass", colour));
+    return STATUS_OK;
 }
 
 enum status nodes_read_latencies(const struct nodes *g, struct nodes_latency *latency,

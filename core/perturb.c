@@ -1,9 +1,12 @@
+/* Perturbed programs: compute times with jitter, and of slow devices, ranks and stages. */
 #include "core/perturb.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/array.h"
 
 static const double two_pi = 6.283185307179586;
 
@@ -41,15 +44,10 @@ static enum status add_one(struct perturbation *out, const char *text, size_t le
         if (strlen(out->slow[k].name) == name && !strncmp(out->slow[k].name, text, name))
             return error_set(STATUS_USAGE, "'%s' has two factors: %g and %g", out->slow[k].name,
                              out->slow[k].factor, factor);
-    struct perturbation_slow *larger = realloc(out->slow, (out->n + 1) * sizeof *larger);
-    if (!larger)
-        return error_set(STATUS_NOMEM, "%zu factors", out->n + 1);
-    out->slow = larger;
-    char *copy = malloc(name + 1);
-    if (!copy)
-        return error_set(STATUS_NOMEM, "%zu factors", out->n + 1);
+    char *copy;
+    PASS(ARRAY_ROOM(out->slow, out->n));
+    PASS(ARRAY_NEW(copy, name + 1));
     memcpy(copy, text, name);
-    copy[name] = '\0';
     out->slow[out->n++] = (struct perturbation_slow){copy, factor};
     return STATUS_OK;
 }
@@ -172,13 +170,10 @@ static double slow_of(const struct perturbation *by, uint32_t number)
 
 enum status perturb_program(const struct perturbation *by, struct program *p)
 {
-    enum status st = STATUS_OK;
-    uint32_t *of_rank = calloc(p->ranks + 1, sizeof *of_rank);
-    uint32_t *of_stage = calloc(p->stages + 1, sizeof *of_stage);
-    if (!of_rank || !of_stage) {
-        st = error_set(STATUS_NOMEM, "slowing %zu ranks", p->ranks);
-        goto out;
-    }
+    enum status st;
+    uint32_t *of_rank = NULL, *of_stage = NULL;
+    TRY(ARRAY_NEW(of_rank, p->ranks));
+    TRY(ARRAY_NEW(of_stage, p->stages));
     for (size_t k = 0; k < by->n; k++)
         TRY(place(by, k, p, of_rank, of_stage));
     for (size_t r = 0; r < p->ranks && by->n > 1; r++)

@@ -1,9 +1,11 @@
+/* Plans: copying, and checking them against their model and topology. */
 #include "core/plan.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/model.h"
 #include "core/schedule.h"
 #include "core/text.h"
@@ -36,30 +38,19 @@ void plan_free(struct plan *p)
     *p = (struct plan){0};
 }
 
-static enum status copy_ids(const uint32_t *id, size_t n, uint32_t **out)
-{
-    if (!(*out = malloc((n + 1) * sizeof **out)))
-        return error_set(STATUS_NOMEM, "%zu ids", n);
-    memcpy(*out, id, n * sizeof **out);
-    return STATUS_OK;
-}
-
 enum status plan_copy(const struct plan *p, struct plan *out)
 {
     enum status st;
     struct plan c = *p;
     c.model = c.platform = c.schedule = c.optimizer = c.algorithm = NULL;
     c.stages = 0;
-    if (!(c.stage = calloc(p->stages + 1, sizeof *c.stage))) {
-        st = error_set(STATUS_NOMEM, "plan of %zu stages", p->stages);
-        goto out;
-    }
+    TRY(ARRAY_NEW(c.stage, p->stages));
     for (size_t s = 0; s < p->stages; s++) {
         struct plan_stage *stage = &c.stage[c.stages++];
         *stage = p->stage[s];
         stage->op = stage->device = NULL;
-        TRY(copy_ids(p->stage[s].op, p->stage[s].ops, &stage->op));
-        TRY(copy_ids(p->stage[s].device, p->stage[s].devices, &stage->device));
+        TRY(ARRAY_COPY(stage->op, p->stage[s].op, stage->ops));
+        TRY(ARRAY_COPY(stage->device, p->stage[s].device, stage->devices));
     }
     TRY(text_copy(p->model, &c.model));
     TRY(text_copy(p->platform, &c.platform));
@@ -196,23 +187,17 @@ static enum status check_schedule(const struct plan *p, uint32_t teams)
 enum status plan_check(const struct plan *p, const struct model *m, const struct topology *t)
 {
     enum status st;
-    uint32_t *stage_of = calloc(m->n + 1, sizeof *stage_of);
-    uint32_t *team_of = calloc(p->stages + 1, sizeof *team_of), teams;
-    bool *used = calloc(t->n + 1, sizeof *used);
+    uint32_t *stage_of = NULL, *team_of = NULL, teams;
+    bool *used = NULL;
 
-    if (!stage_of || !team_of || !used) {
-        st = error_set(STATUS_NOMEM, "plan of %zu stages", p->stages);
-        goto out;
-    }
-    if (p->stages == 0 || p->stages > m->n) {
-        st = error_set(STATUS_INVALID, "%zu stages for %zu ops", p->stages, m->n);
-        goto out;
-    }
-    if (p->microbatches < 1 || p->microbatch_size < 1) {
-        st = error_set(STATUS_INVALID, "%u microbatches of %u samples", p->microbatches,
-                       p->microbatch_size);
-        goto out;
-    }
+    if (p->stages == 0 || p->stages > m->n)
+        return error_set(STATUS_INVALID, "%zu stages for %zu ops", p->stages, m->n);
+    if (p->microbatches < 1 || p->microbatch_size < 1)
+        return error_set(STATUS_INVALID, "%u microbatches of %u samples", p->microbatches,
+                         p->microbatch_size);
+    TRY(ARRAY_NEW(stage_of, m->n));
+    TRY(ARRAY_NEW(team_of, p->stages));
+    TRY(ARRAY_NEW(used, t->n));
     TRY(check_ops(p, m, stage_of));
     TRY(check_counts(p));
     teams = plan_teams(p, team_of);

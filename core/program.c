@@ -1,7 +1,10 @@
+/* Programs as data: release, names of ops, and which ends of communication belong together. */
 #include "core/program.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "core/array.h"
 
 const char *const op_purpose_names[OP_PURPOSES] = {
     [FOR_PIPELINE] = "pipeline", [FOR_DATA] = "data",     [FOR_TIES] = "ties",
@@ -23,12 +26,25 @@ void program_free(struct program *p)
     free(p->channel);
     free(p->stage_start);
     free(p->stage_op);
-    free(p->recompute);
+    free(p->stage);
+    free(p->bucket);
     free(p->optimizer);
     *p = (struct program){0};
 }
 
-static bool has_stage(const struct program *p, uint32_t rank, uint32_t stage)
+enum status program_plain_stages(struct program *p)
+{
+    enum status st;
+    TRY(ARRAY_NEW(p->stage, p->stages));
+    TRY(ARRAY_NEW(p->bucket, p->stages));
+    p->buckets = p->stages;
+    for (uint32_t s = 0; s < p->stages; s++)
+        p->stage[s] = (struct program_stage){.replicas = 1, .shards = 1, .bucket = s, .buckets = 1};
+out:
+    return st;
+}
+
+bool program_rank_has(const struct program *p, uint32_t rank, uint32_t stage)
 {
     bool found = p->rank[rank].stage == stage;
     for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1] && !found; i++)
@@ -36,11 +52,12 @@ static bool has_stage(const struct program *p, uint32_t rank, uint32_t stage)
     return found;
 }
 
+/* Stages ascending, ops of each ascending. */
 size_t program_rank_ops(const struct program *p, uint32_t rank, uint32_t *op)
 {
     size_t n = 0;
     for (uint32_t s = 0; s < p->stages; s++) {
-        if (!has_stage(p, rank, s))
+        if (!program_rank_has(p, rank, s))
             continue;
         for (size_t k = p->stage_start[s]; k < p->stage_start[s + 1]; k++, n++)
             if (op)
@@ -111,10 +128,11 @@ static enum status collect(const struct program *p, enum op_kind kind, struct en
     size_t count = 0;
     for (size_t i = 0; i < p->ops; i++)
         count += p->op[i].kind == kind;
-    struct endpoint *e = calloc(count + 1, sizeof *e);
-    if (!e)
-        return error_set(STATUS_NOMEM, "program of %zu ops", p->ops);
+    struct endpoint *e;
     size_t k = 0;
+    enum status st = ARRAY_NEW(e, count);
+    if (st != STATUS_OK)
+        return st;
     for (uint32_t r = 0; r < p->ranks; r++)
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
             const struct program_op *o = &p->op[i];
@@ -135,6 +153,7 @@ static enum status collect(const struct program *p, enum op_kind kind, struct en
     return STATUS_OK;
 }
 
+/* Always a failure: one end of a message, and what it lacks. */
 static enum status unmatched(const struct program *p, const struct endpoint *e, const char *missing)
 {
     char label[OP_LABEL];
@@ -144,6 +163,8 @@ static enum status unmatched(const struct program *p, const struct endpoint *e, 
                      rank == e->from ? e->to : e->from, e->tag, missing);
 }
 
+/* The k-th SEND and the k-th RECV of the sorted ends belong together; the first difference names
+ * what has no other side. */
 static enum status match_messages(struct program *p)
 {
     enum status st;
@@ -194,53 +215,31 @@ static size_t find_peers(const struct program *p, uint32_t r, uint32_t *seen, ui
     return n;
 }
 
-struct channels {
-    size_t n, room;
-    struct program_channel *channel;
-};
-
-/* id[] of every peer: its new channel. */
-static enum status add_channels(struct channels *c, uint32_t from, const uint32_t *peer, size_t n,
-                                uint32_t *id)
-{
-    if (c->n + n > c->room) {
-        size_t room = 2 * (c->n + n);
-        struct program_channel *larger = realloc(c->channel, room * sizeof *larger);
-        if (!larger)
-            return error_set(STATUS_NOMEM, "%zu channels", room);
-        c->channel = larger;
-        c->room = room;
-    }
-    for (size_t k = 0; k < n; k++) {
-        id[peer[k]] = (uint32_t)c->n;
-        c->channel[c->n++] = (struct program_channel){from, peer[k]};
-    }
-    return STATUS_OK;
-}
-
 /* Channels in the order of (from, to); messages are matched. */
 static enum status number_channels(struct program *p)
 {
-    enum status st = STATUS_OK;
-    struct channels c = {0};
-    uint32_t *seen = calloc(3 * p->ranks + 1, sizeof *seen); /* [ranks] each */
-    if (!seen) {
-        st = error_set(STATUS_NOMEM, "channels between %zu ranks", p->ranks);
-        goto out;
-    }
+    enum status st;
+    uint32_t *seen = NULL; /* [ranks]; peers and channels to them follow, [ranks] each */
+    struct program_channel *channel = NULL;
+    size_t channels = 0;
+    TRY(ARRAY_NEW(seen, 3 * p->ranks));
     uint32_t *peer = seen + p->ranks, *id = peer + p->ranks;
     for (uint32_t r = 0; r < p->ranks; r++) {
-        TRY(add_channels(&c, r, peer, find_peers(p, r, seen, peer), id));
+        for (size_t k = 0, n = find_peers(p, r, seen, peer); k < n; k++) {
+            TRY(ARRAY_ROOM(channel, channels));
+            id[peer[k]] = (uint32_t)channels;
+            channel[channels++] = (struct program_channel){r, peer[k]};
+        }
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
             if (p->op[i].kind == OP_SEND)
                 p->op[i].channel = p->op[p->op[i].match].channel = id[p->op[i].peer];
     }
     free(p->channel);
-    p->channel = c.channel;
-    p->channels = c.n;
-    c.channel = NULL;
+    p->channel = channel;
+    p->channels = channels;
+    channel = NULL;
 out:
-    free(c.channel);
+    free(channel);
     free(seen);
     return st;
 }
@@ -276,18 +275,18 @@ static enum status match_group(struct program *p, uint32_t g)
 /* Groups of a program that is not folded are on the devices of their ranks. */
 static enum status find_devices(struct program *p)
 {
+    enum status st;
     if (p->device_start)
         return STATUS_OK;
-    p->device_start = calloc(p->groups + 1, sizeof *p->device_start);
-    p->device = calloc((p->groups ? p->group_start[p->groups] : 0) + 1, sizeof *p->device);
-    if (!p->device_start || !p->device)
-        return error_set(STATUS_NOMEM, "%zu groups", p->groups);
+    TRY(ARRAY_NEW(p->device_start, p->groups + 1));
+    TRY(ARRAY_NEW(p->device, p->groups ? p->group_start[p->groups] : 0));
     for (size_t g = 0; g < p->groups; g++) {
         p->device_start[g + 1] = p->group_start[g + 1];
         for (size_t k = p->group_start[g]; k < p->group_start[g + 1]; k++)
             p->device[k] = p->rank[p->member[k]].device;
     }
-    return STATUS_OK;
+out:
+    return st;
 }
 
 /* Every collective is on a group that exists; forget which ones belong together. */
@@ -310,6 +309,7 @@ static enum status check_groups(struct program *p)
     return STATUS_OK;
 }
 
+/* Groups, devices, channels, collectives: what follows when messages are matched. */
 enum status program_link(struct program *p)
 {
     enum status st;
@@ -324,6 +324,7 @@ out:
     return st;
 }
 
+/* Of a program from a file nothing is known: messages are matched by sorting both ends. */
 enum status program_match(struct program *p)
 {
     enum status st;

@@ -52,21 +52,20 @@ struct program_op {
     uint8_t kind;        /* enum op_kind */
     uint8_t purpose;     /* enum op_purpose; of communication */
     bool backward;       /* SEND, RECV: carries gradients */
-    uint8_t part;        /* BACKWARD: 0, 1, ... of a backward in parts (gradient buckets) */
+    uint8_t part;        /* BACKWARD: 0: all of it; 1, 2, ...: as far as bucket part - 1 goes */
     uint32_t stage;      /* own stage */
     uint32_t microbatch; /* PROGRAM_NONE for what belongs to the iteration */
     uint32_t peer;       /* SEND, RECV: other rank; collective: group */
-    uint32_t
-        peer_stage;     /* SEND, RECV: stage at the other end; tied-weight ALLREDUCE: the owner's */
-    uint32_t tag;       /* SEND, RECV: unique per (source, destination) in an iteration;
-                         * ALLREDUCE of tied weights: the op that owns them */
-    uint32_t match;     /* op index: SEND <-> RECV; collective: next member's op, cyclic */
-    uint32_t channel;   /* SEND, RECV: dense id of the directed pair; else PROGRAM_NONE */
-    uint32_t count;     /* collective: calls in a row, each of `bytes`; >= 1 */
-    uint32_t dep_start; /* dependencies: dep[dep_start .. next op's dep_start) */
-    double seconds;     /* compute: predicted duration on the rank's device */
-    int64_t bytes;      /* SEND, RECV: payload; collective: buffer of one call, as nccl-tests
-                         * count it (core/collective.h); FORWARD: stash taken, BACKWARD: freed */
+    uint32_t peer_stage; /* SEND, RECV: stage at the other end */
+    uint32_t tag;        /* SEND, RECV: unique per (source, destination) in an iteration;
+                          * ALLREDUCE of tied weights: the op that owns them */
+    uint32_t match;      /* op index: SEND <-> RECV; collective: next member's op, cyclic */
+    uint32_t channel;    /* SEND, RECV: dense id of the directed pair; else PROGRAM_NONE */
+    uint32_t count;      /* collective: calls in a row, each of `bytes`; >= 1 */
+    uint32_t dep_start;  /* dependencies: dep[dep_start .. next op's dep_start) */
+    double seconds;      /* compute: predicted duration on the rank's device */
+    int64_t bytes;       /* SEND, RECV: payload; collective: buffer of one call, as nccl-tests
+                          * count it (core/collective.h); FORWARD: stash taken, BACKWARD: freed */
 };
 
 struct program_channel {
@@ -81,6 +80,26 @@ struct program_rank {
     int64_t weight_bytes, gradient_bytes, state_bytes; /* kept all the time; state: optimizer's */
     int64_t scratch_bytes; /* needed besides during one compute op: recomputed activations,
                             * gathered parameters */
+};
+
+/* Gradients of a stage that are reduced over its replicas together: those of its ops low ..
+ * (the bucket before)'s low - 1, in the order in which a backward completes them. The last bucket
+ * has low 0 and, besides, the copies of tied weights that other stages own. */
+struct program_bucket {
+    uint32_t low;  /* position of its first op among the stage's */
+    int64_t bytes; /* what a shard reduces of it: every collective FOR_DATA of dense gradients has a
+                    * bucket's bytes, every ALLGATHER FOR_SHARDS those of all buckets */
+};
+
+/* How the ranks that hold a stage divide it, so that a device need not work it out from the ops. */
+struct program_stage {
+    uint32_t replicas, shards; /* shards: of tensor parallelism; both >= 1 */
+    uint32_t zero;      /* 0 .. 3: what of every bucket a replica keeps only its part of: nothing,
+                         * optimizer state, + gradients, + parameters; 0 with one replica.
+                         * Rajbhandari et al., SC 2020 */
+    uint32_t recompute; /* enum plan_recompute (plan.h) */
+    bool split;         /* backwards come as BACKWARD_INPUT and BACKWARD_WEIGHT */
+    uint32_t bucket, buckets; /* program.bucket[bucket .. bucket + buckets), buckets >= 1 */
 };
 
 struct program {
@@ -99,9 +118,11 @@ struct program {
     size_t channels;
     struct program_channel *channel; /* [channels] directed pairs that carry SENDs */
     size_t stages;
-    size_t *stage_start; /* [stages + 1] ops of the model in each stage, CSR */
-    uint32_t *stage_op;  /* ascending within a stage */
-    uint8_t *recompute;  /* [stages] enum plan_recompute (plan.h); NULL: nothing is made again */
+    size_t *stage_start;         /* [stages + 1] ops of the model in each stage, CSR */
+    uint32_t *stage_op;          /* ascending within a stage */
+    struct program_stage *stage; /* [stages] */
+    size_t buckets;
+    struct program_bucket *bucket; /* [buckets] stage by stage */
     uint32_t microbatches, microbatch_size;
     double tokens_per_sample;
     double sample_flop, recompute_flop; /* of the model per sample; executed besides */
@@ -119,17 +140,37 @@ enum status program_match(struct program *p) MUST_CHECK;
  * knows, and `channel` of other ops is PROGRAM_NONE: without sorting, O(ops). */
 enum status program_link(struct program *p) MUST_CHECK;
 
-/* JSON, format "foreline-program"; reading matches and checks (core/check.h) as well. */
+/* Give every stage of a program made by hand (its stages and ops are in place) one replica, one
+ * shard and one bucket without bytes. */
+enum status program_plain_stages(struct program *p) MUST_CHECK;
+
+/* JSON, format "foreline-program" version 2; reading matches and checks (core/check.h) as well.
+ * STATUS_PARSE also for version 1, which did not say how stages are divided. */
 enum status program_read(const char *path, struct program *out) MUST_CHECK;
 enum status program_write(const struct program *p, const char *path,
                           const struct provenance *by) MUST_CHECK;
 void program_free(struct program *p); /* accepts {0}; leaves {0} */
 
+/* Does the rank hold this stage? O(ops of the rank). */
+bool program_rank_has(const struct program *p, uint32_t rank, uint32_t stage);
 /* How many model ops the stages of a rank have; their indices go to op[], stage by stage, unless it
  * is NULL. O(stages * ops of the rank). */
 size_t program_rank_ops(const struct program *p, uint32_t rank, uint32_t *op);
 /* Rank that op i belongs to; O(log ranks). */
 uint32_t program_rank_of(const struct program *p, size_t op);
+/* ZeRO: the part of a bucket of n numbers that replica `replica` of `replicas` keeps. The bucket is
+ * cut into as many chunks as there are replicas, the first n mod replicas of which are one number
+ * longer, and replica k keeps chunk (k + 1) mod replicas: the one whose sum a ring's reduce-scatter
+ * leaves with its member k (exec/ring.h). */
+struct program_range {
+    size_t first, n;
+};
+static inline struct program_range program_zero_part(size_t n, uint32_t replicas, uint32_t replica)
+{
+    size_t chunk = (replica + 1) % replicas, least = n / replicas, longer = n % replicas;
+    return (struct program_range){chunk * least + (chunk < longer ? chunk : longer),
+                                  least + (chunk < longer)};
+}
 /* What the rank keeps all the time. */
 static inline int64_t program_static_bytes(const struct program_rank *r)
 {

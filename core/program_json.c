@@ -1,16 +1,16 @@
+/* Programs as JSON: docs/formats.md has the keys. */
 #include "core/program.h"
 
 #include <float.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "core/array.h"
 #include "core/check.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/plan.h"
 
 static const char program_format[] = "foreline-program";
-enum { PROGRAM_VERSION = 1, MAX_RANKS = 1 << 20, MAX_OPS = 1 << 28 };
+enum { PROGRAM_VERSION = 2, MAX_RANKS = 1 << 20, MAX_OPS = 1 << 28 };
 
 static const char *const kind_names[OP_KINDS] = {
     [OP_FORWARD] = "forward",
@@ -26,16 +26,27 @@ static const char *const kind_names[OP_KINDS] = {
     [OP_ALLTOALL] = "alltoall",
 };
 
-/* ---- reading */
+/* ---- reading: nothing of a file is trusted; program_check() looks at what one field alone cannot
+ * show to be wrong */
+
+static const int64_t most_bytes = INT64_MAX / 65536; /* sums of them still fit */
 
 static enum status field_id(const struct json_at *object, const char *key, uint32_t *out)
 {
     enum status st;
-    struct json_at at;
     int64_t value = PROGRAM_NONE;
-    TRY(json_optional(object, key, &at));
-    if (at.value)
-        TRY(json_get_integer(&at, 0, PROGRAM_NONE - 1, &value));
+    TRY(json_may_integer(object, key, 0, PROGRAM_NONE - 1, &value));
+    *out = (uint32_t)value;
+out:
+    return st;
+}
+
+/* A count that has to be there, >= 1. */
+static enum status field_count(const struct json_at *object, const char *key, uint32_t *out)
+{
+    enum status st;
+    int64_t value;
+    TRY(json_need_integer(object, key, 1, PROGRAM_NONE - 1, &value));
     *out = (uint32_t)value;
 out:
     return st;
@@ -61,8 +72,7 @@ out:
 }
 
 /* Dependencies are positions in the rank's own list in the file. */
-static enum status read_deps(const struct json_at *op, struct program *p, size_t base, size_t self,
-                             size_t *room)
+static enum status read_deps(const struct json_at *op, struct program *p, size_t base, size_t self)
 {
     enum status st;
     struct json_at at;
@@ -70,18 +80,12 @@ static enum status read_deps(const struct json_at *op, struct program *p, size_t
     TRY(json_optional(op, "after", &at));
     if (at.value)
         TRY(json_get_array(&at, MAX_OPS, &n));
-    if (p->deps + n > *room) {
-        *room = 2 * (p->deps + n);
-        uint32_t *larger = realloc(p->dep, *room * sizeof *larger);
-        if (!larger)
-            return error_set(STATUS_NOMEM, "out of memory");
-        p->dep = larger;
-    }
     p->op[self].dep_start = (uint32_t)p->deps;
     for (size_t k = 0; k < n; k++) {
         struct json_at item = json_item(&at, k);
         int64_t position;
         TRY(json_get_integer(&item, 0, (int64_t)(self - base) - 1, &position));
+        TRY(ARRAY_ROOM(p->dep, p->deps));
         p->dep[p->deps++] = (uint32_t)(base + (size_t)position);
     }
 out:
@@ -98,13 +102,14 @@ static enum status read_op(const struct json_at *at, struct program_op *o)
     TRY(field_id(at, "peer", &o->peer));
     TRY(field_id(at, "peer_stage", &o->peer_stage));
     TRY(field_id(at, "tag", &o->tag));
-    TRY(json_may_integer(at, "bytes", 0, INT64_MAX / 65536, &o->bytes));
+    TRY(json_may_integer(at, "bytes", 0, most_bytes, &o->bytes));
     TRY(json_may_real(at, "seconds", 0, DBL_MAX, &o->seconds));
     TRY(json_may_bool(at, "backward", &o->backward));
 out:
     return st;
 }
 
+/* Ids that later code uses as indices without looking. */
 static enum status check_stages(const struct program *p, size_t i, const struct json_at *at)
 {
     const struct program_op *o = &p->op[i];
@@ -118,13 +123,32 @@ static enum status check_stages(const struct program *p, size_t i, const struct 
     return STATUS_OK;
 }
 
-static enum status read_rank(const struct json_at *at, struct program *p, uint32_t r,
-                             size_t *op_room, size_t *dep_room)
+/* The rank's ops, behind those of the ranks before it, and the sentinel behind them. */
+static enum status read_ops(const struct json_at *at, struct program *p)
 {
     enum status st;
     struct json_at field;
     size_t n, base = p->ops;
-    struct program_rank *rank = &p->rank[r];
+    TRY(json_field(at, "ops", &field));
+    TRY(json_get_array(&field, MAX_OPS - p->ops, &n));
+    for (size_t i = base; i < base + n; i++) {
+        struct json_at item = json_item(&field, i - base);
+        TRY(ARRAY_ROOM(p->op, i));
+        p->op[i] = (struct program_op){0};
+        TRY(read_op(&item, &p->op[i]));
+        TRY(check_stages(p, i, &item));
+        TRY(read_deps(&item, p, base, i));
+    }
+    p->ops += n;
+    TRY(ARRAY_ROOM(p->op, p->ops));
+    p->op[p->ops] = (struct program_op){.dep_start = (uint32_t)p->deps};
+out:
+    return st;
+}
+
+static enum status read_rank(const struct json_at *at, struct program *p, struct program_rank *rank)
+{
+    enum status st;
     TRY(json_need_text(at, "name", &rank->name));
     TRY(field_id(at, "device", &rank->device));
     TRY(field_id(at, "stage", &rank->stage));
@@ -134,29 +158,11 @@ static enum status read_rank(const struct json_at *at, struct program *p, uint32
     TRY(field_id(at, "shard", &rank->shard));
     if (rank->shard == PROGRAM_NONE)
         rank->shard = 0;
-    TRY(json_may_integer(at, "weight_bytes", 0, INT64_MAX / 65536, &rank->weight_bytes));
-    TRY(json_may_integer(at, "gradient_bytes", 0, INT64_MAX / 65536, &rank->gradient_bytes));
-    TRY(json_may_integer(at, "state_bytes", 0, INT64_MAX / 65536, &rank->state_bytes));
-    TRY(json_may_integer(at, "scratch_bytes", 0, INT64_MAX / 65536, &rank->scratch_bytes));
-    TRY(json_field(at, "ops", &field));
-    TRY(json_get_array(&field, MAX_OPS - p->ops, &n));
-    if (p->ops + n + 1 > *op_room) {
-        *op_room = 2 * (p->ops + n + 1);
-        struct program_op *larger = realloc(p->op, *op_room * sizeof *larger);
-        if (!larger)
-            return error_set(STATUS_NOMEM, "out of memory");
-        p->op = larger;
-    }
-    for (size_t i = 0; i < n; i++) {
-        struct json_at item = json_item(&field, i);
-        p->op[base + i] = (struct program_op){0};
-        TRY(read_op(&item, &p->op[base + i]));
-        TRY(check_stages(p, base + i, &item));
-        TRY(read_deps(&item, p, base, base + i, dep_room));
-    }
-    p->ops += n;
-    p->op_start[r + 1] = p->ops;
-    p->op[p->ops] = (struct program_op){.dep_start = (uint32_t)p->deps};
+    TRY(json_may_integer(at, "weight_bytes", 0, most_bytes, &rank->weight_bytes));
+    TRY(json_may_integer(at, "gradient_bytes", 0, most_bytes, &rank->gradient_bytes));
+    TRY(json_may_integer(at, "state_bytes", 0, most_bytes, &rank->state_bytes));
+    TRY(json_may_integer(at, "scratch_bytes", 0, most_bytes, &rank->scratch_bytes));
+    TRY(read_ops(at, p));
 out:
     return st;
 }
@@ -165,82 +171,122 @@ static enum status read_ranks(const struct json_at *root, struct program *p)
 {
     enum status st;
     struct json_at at;
-    size_t n, op_room = 0, dep_room = 0;
+    size_t n;
     TRY(json_field(root, "ranks", &at));
     TRY(json_get_array(&at, MAX_RANKS, &n));
     if (n == 0)
         return json_error(&at, "a program without ranks");
-    p->rank = calloc(n, sizeof *p->rank);
-    p->op_start = calloc(n + 1, sizeof *p->op_start);
-    if (!p->rank || !p->op_start)
-        return error_set(STATUS_NOMEM, "out of memory");
+    TRY(ARRAY_NEW(p->rank, n));
+    TRY(ARRAY_NEW(p->op_start, n + 1));
     for (uint32_t r = 0; r < n; r++) {
         struct json_at item = json_item(&at, r);
         p->ranks++;
-        TRY(read_rank(&item, p, r, &op_room, &dep_room));
+        TRY(read_rank(&item, p, &p->rank[r]));
+        p->op_start[r + 1] = p->ops;
     }
 out:
     return st;
 }
 
-/* An array of arrays of ids below `limit`, ascending: CSR. */
-static enum status read_lists(const struct json_at *root, const char *key, size_t limit,
-                              size_t *lists, size_t **start, uint32_t **id)
+/* Ids below `limit`, ascending, appended to (*id)[*n]. */
+static enum status read_ids(const struct json_at *at, size_t limit, uint32_t **id, size_t *n)
+{
+    enum status st;
+    size_t count;
+    int64_t value, last = -1;
+    TRY(json_get_array(at, limit, &count));
+    for (size_t k = 0; k < count; k++, last = value) {
+        struct json_at entry = json_item(at, k);
+        TRY(json_get_integer(&entry, last + 1, (int64_t)limit - 1, &value));
+        TRY(ARRAY_ROOM(*id, *n));
+        (*id)[(*n)++] = (uint32_t)value;
+    }
+out:
+    return st;
+}
+
+/* Members of each group, ascending. */
+static enum status read_groups(const struct json_at *root, struct program *p)
 {
     enum status st;
     struct json_at at;
-    size_t n, total = 0, count;
-    TRY(json_field(root, key, &at));
+    size_t n, members = 0;
+    TRY(json_field(root, "groups", &at));
     TRY(json_get_array(&at, MAX_RANKS, &n));
-    for (size_t k = 0; k < n; k++) {
-        struct json_at item = json_item(&at, k);
-        TRY(json_get_array(&item, limit, &count));
-        total += count;
+    TRY(ARRAY_NEW(p->group_start, n + 1));
+    p->groups = n;
+    for (size_t g = 0; g < n; g++) {
+        struct json_at item = json_item(&at, g);
+        TRY(read_ids(&item, p->ranks, &p->member, &members));
+        p->group_start[g + 1] = members;
     }
-    *start = calloc(n + 1, sizeof **start);
-    *id = calloc(total + 1, sizeof **id);
-    if (!*start || !*id)
-        return error_set(STATUS_NOMEM, "out of memory");
-    *lists = n;
-    for (size_t k = 0, i = 0; k < n; k++) {
-        struct json_at item = json_item(&at, k);
-        int64_t value, last = -1;
-        TRY(json_get_array(&item, limit, &count));
-        for (size_t j = 0; j < count; j++, last = value) {
-            struct json_at entry = json_item(&item, j);
-            TRY(json_get_integer(&entry, last + 1, (int64_t)limit - 1, &value));
-            (*id)[i++] = (uint32_t)value;
-        }
-        (*start)[k + 1] = i;
-    }
+    TRY(ARRAY_ROOM(p->member, members)); /* never NULL */
 out:
     return st;
 }
 
-static enum status read_recompute(const struct json_at *root, struct program *p)
+static enum status read_buckets(const struct json_at *stage, struct program *p,
+                                struct program_stage *s)
 {
     enum status st;
     struct json_at at;
     size_t n;
-    TRY(json_optional(root, "recompute", &at));
-    if (!at.value)
-        return STATUS_OK;
-    TRY(json_get_array(&at, p->stages, &n));
-    if (n != p->stages)
-        return json_error(&at, "expected one entry for each of the %zu stages", p->stages);
-    if (!(p->recompute = calloc(n + 1, sizeof *p->recompute)))
-        return error_set(STATUS_NOMEM, "%zu stages", n);
+    int64_t low;
+    TRY(json_field(stage, "buckets", &at));
+    TRY(json_get_array(&at, UINT8_MAX, &n)); /* program_op.part is a byte */
+    s->bucket = (uint32_t)p->buckets;
+    s->buckets = (uint32_t)n;
+    for (size_t b = 0; b < n; b++) {
+        struct json_at item = json_item(&at, b);
+        TRY(ARRAY_ROOM(p->bucket, p->buckets));
+        struct program_bucket *bucket = &p->bucket[p->buckets];
+        TRY(json_need_integer(&item, "low", 0, MAX_OPS, &low));
+        TRY(json_need_integer(&item, "bytes", 0, most_bytes, &bucket->bytes));
+        bucket->low = (uint32_t)low;
+        p->buckets++;
+    }
+out:
+    return st;
+}
+
+/* One stage: its ops, and how its ranks divide it (struct program_stage). */
+static enum status read_stage(const struct json_at *at, struct program *p, struct program_stage *s,
+                              size_t *ops)
+{
+    enum status st;
+    struct json_at field;
+    int64_t zero = 0;
+    size_t recompute = 0;
+    TRY(json_field(at, "ops", &field));
+    TRY(read_ids(&field, MAX_OPS, &p->stage_op, ops));
+    TRY(field_count(at, "replicas", &s->replicas));
+    TRY(field_count(at, "shards", &s->shards));
+    TRY(json_may_integer(at, "zero", 0, 3, &zero));
+    TRY(json_may_choice(at, "recompute", plan_recompute_names, RECOMPUTE_KINDS, &recompute));
+    TRY(json_may_bool(at, "split", &s->split));
+    TRY(read_buckets(at, p, s));
+    s->zero = (uint32_t)zero;
+    s->recompute = (uint32_t)recompute;
+out:
+    return st;
+}
+
+static enum status read_stages(const struct json_at *root, struct program *p)
+{
+    enum status st;
+    struct json_at at;
+    size_t n, ops = 0;
+    TRY(json_field(root, "stages", &at));
+    TRY(json_get_array(&at, MAX_RANKS, &n));
+    TRY(ARRAY_NEW(p->stage_start, n + 1));
+    TRY(ARRAY_NEW(p->stage, n));
+    p->stages = n;
     for (size_t s = 0; s < n; s++) {
         struct json_at item = json_item(&at, s);
-        const char *name;
-        uint8_t kind = 0;
-        TRY(json_get_string(&item, &name));
-        while (kind < RECOMPUTE_KINDS && strcmp(name, plan_recompute_names[kind]))
-            kind++;
-        if (kind == RECOMPUTE_KINDS)
-            return json_error(&item, "no way to recompute is called '%s'", name);
-        p->recompute[s] = kind;
+        TRY(read_stage(&item, p, &p->stage[s], &ops));
+        p->stage_start[s + 1] = ops;
     }
+    TRY(ARRAY_ROOM(p->stage_op, ops)); /* never NULL */
 out:
     return st;
 }
@@ -248,12 +294,15 @@ out:
 static enum status read_head(const struct json_at *root, struct program *p)
 {
     enum status st;
-
     int64_t value;
-    TRY(json_need_integer(root, "microbatches", 1, PROGRAM_NONE - 1, &value));
-    p->microbatches = (uint32_t)value;
-    TRY(json_need_integer(root, "microbatch_size", 1, PROGRAM_NONE - 1, &value));
-    p->microbatch_size = (uint32_t)value;
+    TRY(json_need_integer(root, "version", 1, PROGRAM_VERSION, &value));
+    if (value < PROGRAM_VERSION)
+        return json_error(root,
+                          "version %d does not say how the ranks of a stage divide it, expected "
+                          "version %d: run the plan again",
+                          (int)value, PROGRAM_VERSION);
+    TRY(field_count(root, "microbatches", &p->microbatches));
+    TRY(field_count(root, "microbatch_size", &p->microbatch_size));
     TRY(json_need_real(root, "tokens_per_sample", 0, DBL_MAX, &p->tokens_per_sample));
     TRY(json_may_real(root, "sample_flop", 0, DBL_MAX, &p->sample_flop));
     TRY(json_may_real(root, "recompute_flop", 0, DBL_MAX, &p->recompute_flop));
@@ -261,8 +310,7 @@ static enum status read_head(const struct json_at *root, struct program *p)
     TRY(json_need_text(root, "optimizer", &p->optimizer));
     TRY(json_need_integer(root, "seed", 0, INT64_MAX, &value));
     p->seed = (uint64_t)value;
-    TRY(read_lists(root, "stages", MAX_OPS, &p->stages, &p->stage_start, &p->stage_op));
-    TRY(read_recompute(root, p));
+    TRY(read_stages(root, p));
 out:
     return st;
 }
@@ -276,7 +324,7 @@ enum status program_read(const char *path, struct program *out)
     struct json_at root = json_root(&d);
     TRY(read_head(&root, &p));
     TRY(read_ranks(&root, &p));
-    TRY(read_lists(&root, "groups", p.ranks, &p.groups, &p.group_start, &p.member));
+    TRY(read_groups(&root, &p));
     st = program_match(&p);
     if (st == STATUS_OK)
         st = program_check(&p);
@@ -300,6 +348,7 @@ static void put_id(struct json_writer *w, const char *key, uint32_t id)
         json_put_integer(w, key, id);
 }
 
+/* Fields that have their usual value are left out, as read_op() and read_kind() expect. */
 static void put_op(struct json_writer *w, const struct program *p, uint32_t r, size_t i)
 {
     const struct program_op *o = &p->op[i];
@@ -328,16 +377,57 @@ static void put_op(struct json_writer *w, const struct program *p, uint32_t r, s
     json_close(w);
 }
 
-static void put_lists(struct json_writer *w, const char *key, size_t n, const size_t *start,
-                      const uint32_t *id)
+static void put_ids(struct json_writer *w, const char *key, const uint32_t *id, size_t n)
 {
-    json_open_array(w, key, false);
-    for (size_t k = 0; k < n; k++) {
-        json_open_array(w, NULL, true);
-        for (size_t i = start[k]; i < start[k + 1]; i++)
-            json_put_integer(w, NULL, id[i]);
+    json_open_array(w, key, true);
+    for (size_t i = 0; i < n; i++)
+        json_put_integer(w, NULL, id[i]);
+    json_close(w);
+}
+
+static void put_stage(struct json_writer *w, const struct program *p, size_t s)
+{
+    const struct program_stage *stage = &p->stage[s];
+    json_open_object(w, NULL, true);
+    put_ids(w, "ops", p->stage_op + p->stage_start[s], p->stage_start[s + 1] - p->stage_start[s]);
+    json_put_integer(w, "replicas", stage->replicas);
+    json_put_integer(w, "shards", stage->shards);
+    if (stage->zero > 0)
+        json_put_integer(w, "zero", stage->zero);
+    if (stage->recompute != RECOMPUTE_NONE)
+        json_put_string(w, "recompute", plan_recompute_names[stage->recompute]);
+    if (stage->split)
+        json_put_bool(w, "split", true);
+    json_open_array(w, "buckets", true);
+    for (size_t b = stage->bucket; b < stage->bucket + stage->buckets; b++) {
+        json_open_object(w, NULL, true);
+        json_put_integer(w, "low", p->bucket[b].low);
+        json_put_integer(w, "bytes", p->bucket[b].bytes);
         json_close(w);
     }
+    json_close(w);
+    json_close(w);
+}
+
+static void put_rank(struct json_writer *w, const struct program *p, uint32_t r)
+{
+    const struct program_rank *rank = &p->rank[r];
+    json_open_object(w, NULL, false);
+    json_put_string(w, "name", rank->name);
+    put_id(w, "device", rank->device);
+    put_id(w, "stage", rank->stage);
+    put_id(w, "replica", rank->replica);
+    if (rank->shard > 0)
+        json_put_integer(w, "shard", rank->shard);
+    json_put_integer(w, "weight_bytes", rank->weight_bytes);
+    json_put_integer(w, "gradient_bytes", rank->gradient_bytes);
+    json_put_integer(w, "state_bytes", rank->state_bytes);
+    if (rank->scratch_bytes > 0)
+        json_put_integer(w, "scratch_bytes", rank->scratch_bytes);
+    json_open_array(w, "ops", false);
+    for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
+        put_op(w, p, r, i);
+    json_close(w);
     json_close(w);
 }
 
@@ -360,35 +450,17 @@ enum status program_write(const struct program *p, const char *path, const struc
         json_put_bool(&w, "asynchronous", true);
     json_put_string(&w, "optimizer", p->optimizer);
     json_put_integer(&w, "seed", (int64_t)p->seed);
-    put_lists(&w, "stages", p->stages, p->stage_start, p->stage_op);
-    if (p->recompute) {
-        json_open_array(&w, "recompute", true);
-        for (size_t s = 0; s < p->stages; s++)
-            json_put_string(&w, NULL, plan_recompute_names[p->recompute[s]]);
-        json_close(&w);
-    }
-    put_lists(&w, "groups", p->groups, p->group_start, p->member);
+    json_open_array(&w, "stages", false);
+    for (size_t s = 0; s < p->stages; s++)
+        put_stage(&w, p, s);
+    json_close(&w);
+    json_open_array(&w, "groups", false);
+    for (size_t g = 0; g < p->groups; g++)
+        put_ids(&w, NULL, p->member + p->group_start[g], p->group_start[g + 1] - p->group_start[g]);
+    json_close(&w);
     json_open_array(&w, "ranks", false);
-    for (uint32_t r = 0; r < p->ranks; r++) {
-        const struct program_rank *rank = &p->rank[r];
-        json_open_object(&w, NULL, false);
-        json_put_string(&w, "name", rank->name);
-        put_id(&w, "device", rank->device);
-        put_id(&w, "stage", rank->stage);
-        put_id(&w, "replica", rank->replica);
-        if (rank->shard > 0)
-            json_put_integer(&w, "shard", rank->shard);
-        json_put_integer(&w, "weight_bytes", rank->weight_bytes);
-        json_put_integer(&w, "gradient_bytes", rank->gradient_bytes);
-        json_put_integer(&w, "state_bytes", rank->state_bytes);
-        if (rank->scratch_bytes > 0)
-            json_put_integer(&w, "scratch_bytes", rank->scratch_bytes);
-        json_open_array(&w, "ops", false);
-        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
-            put_op(&w, p, r, i);
-        json_close(&w);
-        json_close(&w);
-    }
+    for (uint32_t r = 0; r < p->ranks; r++)
+        put_rank(&w, p, r);
     json_close(&w);
     json_close(&w);
     TRY(file_commit(&f));

@@ -1,4 +1,4 @@
-/* Copies of strings, and names of tables. */
+/* Copies of texts, names of tables, and looking up names with a hint at the nearest one. */
 #include "core/text.h"
 
 #include <stdio.h>
@@ -23,17 +23,69 @@ const char *text_list(const char *(*name_of)(size_t i), size_t n, char text[TEXT
     return text;
 }
 
+enum { LETTERS = 63 };
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Row i of the usual table, of which three are kept: row[i % 3][j] is the distance between the
+ * first i letters of `a` and the first j of `b`. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t row[3][LETTERS + 1];
+    size_t m = strnlen(a, LETTERS), n = strnlen(b, LETTERS);
+    for (size_t j = 0; j <= n; j++)
+        row[0][j] = j;
+    for (size_t i = 1; i <= m; i++) {
+        size_t *now = row[i % 3], *before = row[(i + 2) % 3], *earlier = row[(i + 1) % 3];
+        now[0] = i;
+        for (size_t j = 1; j <= n; j++) {
+            now[j] = least(before[j], now[j - 1]) + 1;
+            now[j] = least(now[j], before[j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                now[j] = least(now[j], earlier[j - 2] + 1);
+        }
+    }
+    return row[m % 3][n];
+}
+
+size_t text_reach(const char *word)
+{
+    size_t third = strlen(word) / 3;
+    return (third > 1 ? third : 1) + 1;
+}
+
+bool text_is_nearer(const char *word, const char *name, size_t *best)
+{
+    size_t d = distance(word, name);
+    if (d >= *best || d >= strlen(name)) /* all letters changed: not what was meant */
+        return false;
+    *best = d;
+    return true;
+}
+
+const char *text_hint(const char *name, char text[TEXT_HINT])
+{
+    snprintf(text, TEXT_HINT, name ? "; did you mean '%.64s'?" : "", name);
+    return text;
+}
+
 enum status text_find(const char *what, const char *name, const char *(*name_of)(size_t i),
                       size_t n, size_t *index)
 {
-    char known[TEXT_LIST];
-    for (size_t i = 0; i < n; i++)
+    char known[TEXT_LIST], hint[TEXT_HINT];
+    const char *nearest = NULL;
+    for (size_t i = 0, best = text_reach(name); i < n; i++) {
         if (!strcmp(name_of(i), name)) {
             *index = i;
             return STATUS_OK;
         }
-    return error_set(STATUS_INVALID, "no %s is called '%.60s'; there are %s", what, name,
-                     text_list(name_of, n, known));
+        nearest = text_is_nearer(name, name_of(i), &best) ? name_of(i) : nearest;
+    }
+    return error_set(STATUS_INVALID, "no %s is called '%.60s'%s there are %s", what, name,
+                     *text_hint(nearest, hint) ? hint : ";", text_list(name_of, n, known));
 }
 
 void text_put_xml(FILE *to, const char *text, size_t n)
@@ -50,4 +102,19 @@ void text_put_xml(FILE *to, const char *text, size_t n)
         else
             putc((unsigned char)*text < ' ' ? ' ' : *text, to);
     }
+}
+
+void text_put_wrapped(FILE *to, const char *text, int indent, int limit)
+{
+    int column = indent;
+    while (*text) {
+        int word = (int)strcspn(text, " ");
+        if (column > indent && column + word >= limit) {
+            fprintf(to, "\n%*s", indent, "");
+            column = indent;
+        }
+        column += fprintf(to, "%s%.*s", column > indent ? " " : "", word, text);
+        text += word + (text[word] == ' ');
+    }
+    putc('\n', to);
 }

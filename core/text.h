@@ -1,7 +1,9 @@
-/* text.h - copies of strings, names of tables joined for messages, and looking a name up. */
+/* text.h - copies of strings, names of tables joined for messages, looking a name up, and the name
+ * that was meant. */
 #ifndef CORE_TEXT_H
 #define CORE_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -15,13 +17,32 @@ enum status text_copy(const char *text, char **out) MUST_CHECK;
 enum { TEXT_LIST = 512 };
 const char *text_list(const char *(*name_of)(size_t i), size_t n, char text[TEXT_LIST]);
 
-/* Index of the row called `name` among n; name_of(i) is the name of row i.
- * STATUS_INVALID "no WHAT is called 'NAME'; there are A, B, C". */
+/* Is `name` nearer to `word`, by edit distance (insertions, deletions, other letters, neighbours
+ * swapped: Damerau-Levenshtein), than *best? Then *best becomes its distance. To begin with,
+ * *best is text_reach(): a third of the word's letters may differ, at least one.
+ *
+ *     for (size_t best = text_reach(word), i = 0; i < n; i++)
+ *         nearest = text_is_nearer(word, name[i], &best) ? name[i] : nearest;
+ *
+ * O(letters of both); only the first 63 letters count. */
+bool text_is_nearer(const char *word, const char *name, size_t *best);
+size_t text_reach(const char *word);
+
+/* "; did you mean 'NAME'?", or "" without a name: the end of a message. Returns `text`. */
+enum { TEXT_HINT = 96 };
+const char *text_hint(const char *name, char text[TEXT_HINT]);
+
+/* Index of the row called `name` among n; name_of(i) is the name of row i. STATUS_INVALID "no WHAT
+ * is called 'NAME'; did you mean 'B'? there are A, B, C". */
 enum status text_find(const char *what, const char *name, const char *(*name_of)(size_t i),
                       size_t n, size_t *index) MUST_CHECK;
 
 /* Write n characters of a text for XML or HTML, inside an element or double quotes: reserved
  * characters become entities, control characters blanks. The first NUL ends the text too. */
 void text_put_xml(FILE *to, const char *text, size_t n);
+
+/* Write words in lines of fewer than `limit` columns, the first of which begins in column `indent`
+ * already; the others are indented as far. */
+void text_put_wrapped(FILE *to, const char *text, int indent, int limit);
 
 #endif

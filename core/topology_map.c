@@ -1,8 +1,11 @@
+/* Maps of tiers: squares of squares, equal ones once. */
 #include "core/topology_map.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/array.h"
 
 enum {
     SIDE = TOPOLOGY_MAP_SIDE,
@@ -30,11 +33,6 @@ struct topology_map_builder {
     struct stripe stripe[TOPOLOGY_MAP_LEVELS];
     struct pool pool[TOPOLOGY_MAP_LEVELS];
 };
-
-static enum status out_of_memory(void)
-{
-    return error_set(STATUS_NOMEM, "out of memory");
-}
 
 unsigned topology_map_levels(size_t n)
 {
@@ -87,35 +85,33 @@ static uint32_t *find_slot(const struct pool *p, const uint32_t *square)
 static enum status pool_grow(struct pool *p)
 {
     struct pool larger = {.n = p->n, .room = p->room ? 2 * p->room : FIRST_ROOM};
-    larger.cell = malloc(larger.room * CELLS * sizeof *larger.cell);
-    larger.slot = calloc(2 * larger.room, sizeof *larger.slot);
-    if (!larger.cell || !larger.slot) {
-        pool_free(&larger);
-        return out_of_memory();
-    }
+    enum status st;
+    TRY(ARRAY_NEW(larger.cell, larger.room * CELLS));
+    TRY(ARRAY_NEW(larger.slot, 2 * larger.room));
     if (p->n > 0)
         memcpy(larger.cell, p->cell, p->n * CELLS * sizeof *p->cell);
     for (size_t i = 0; i < p->n; i++)
         *find_slot(&larger, larger.cell + i * CELLS) = (uint32_t)i + 1;
     pool_free(p);
     *p = larger;
-    return STATUS_OK;
+    larger = (struct pool){0};
+out:
+    pool_free(&larger);
+    return st;
 }
 
 /* Index of a square with these cells, found or added. */
 static enum status intern(struct pool *p, const uint32_t *square, uint32_t *index)
 {
-    enum status st = STATUS_OK;
     if (p->n == p->room)
-        TRY(pool_grow(p));
+        PASS(pool_grow(p));
     uint32_t *slot = find_slot(p, square);
     if (!*slot) {
         memcpy(p->cell + p->n * CELLS, square, CELLS * sizeof *square);
         *slot = (uint32_t)++p->n;
     }
     *index = *slot - 1;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- builder */
@@ -123,13 +119,11 @@ out:
 /* Past the edge, upper levels name square 0 below: it must be the one of zeros. */
 static enum status begin_with_zeros(struct topology_map_builder *b)
 {
-    enum status st = STATUS_OK;
     static const uint32_t zeros[CELLS];
     uint32_t index;
     for (unsigned l = 0; l + 1 < b->levels; l++)
-        TRY(intern(&b->pool[l], zeros, &index));
-out:
-    return st;
+        PASS(intern(&b->pool[l], zeros, &index));
+    return STATUS_OK;
 }
 
 void topology_map_builder_free(struct topology_map_builder *b)
@@ -151,20 +145,14 @@ enum status topology_map_begin(size_t n, struct topology_map_builder **out)
     if (levels > TOPOLOGY_MAP_LEVELS)
         return error_set(STATUS_INVALID, "%zu devices, expected up to %d", n,
                          1 << (TOPOLOGY_MAP_LEVELS * TOPOLOGY_MAP_BITS));
-    b = calloc(1, sizeof *b);
-    if (!b)
-        return out_of_memory();
+    PASS(ARRAY_NEW(b, 1));
     b->n = n;
     b->levels = levels;
     size_t entries = n;
     for (unsigned l = 0; l < levels; l++) {
         entries = (entries + SIDE - 1) / SIDE;
         b->width[l] = entries * SIDE;
-        b->stripe[l].row = calloc(SIDE * b->width[l], sizeof *b->stripe[l].row);
-        if (!b->stripe[l].row) {
-            st = out_of_memory();
-            goto out;
-        }
+        TRY(ARRAY_NEW(b->stripe[l].row, SIDE * b->width[l]));
     }
     TRY(begin_with_zeros(b));
     *out = b;
@@ -178,7 +166,6 @@ out:
  * given, and entries past the last square, stay 0. */
 static enum status cut_stripe(struct topology_map_builder *b, unsigned level)
 {
-    enum status st = STATUS_OK;
     for (unsigned l = level; l < b->levels; l++) {
         struct stripe *s = &b->stripe[l];
         struct stripe *above = l + 1 < b->levels ? &b->stripe[l + 1] : NULL;
@@ -186,7 +173,7 @@ static enum status cut_stripe(struct topology_map_builder *b, unsigned level)
         for (size_t column = 0; column < b->width[l]; column += SIDE) {
             for (size_t r = 0; r < SIDE; r++)
                 memcpy(square + r * SIDE, s->row + r * b->width[l] + column, SIDE * sizeof *square);
-            TRY(intern(&b->pool[l], square, &index));
+            PASS(intern(&b->pool[l], square, &index));
             if (above)
                 above->row[above->filled * b->width[l + 1] + column / SIDE] = index;
         }
@@ -195,8 +182,7 @@ static enum status cut_stripe(struct topology_map_builder *b, unsigned level)
         if (!above || ++above->filled < SIDE)
             break;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status topology_map_row(struct topology_map_builder *b, const uint32_t *row)
@@ -234,7 +220,7 @@ enum status topology_map_finish(struct topology_map_builder *b, struct topology_
         struct pool *p = &b->pool[l];
         uint32_t *exact = realloc(p->cell, p->n * CELLS * sizeof *exact);
         if (!exact) {
-            st = out_of_memory();
+            st = error_set(STATUS_NOMEM, "no memory for %zu squares", p->n);
             goto out;
         }
         map.squares[l] = p->n;
@@ -256,9 +242,8 @@ enum status topology_map_build(size_t n,
 {
     enum status st;
     struct topology_map_builder *b = NULL;
-    uint32_t *row = calloc(n + 1, sizeof *row);
-    if (!row)
-        return out_of_memory();
+    uint32_t *row;
+    PASS(ARRAY_NEW(row, n));
     TRY(topology_map_begin(n, &b));
     for (uint32_t i = 0; i < n; i++) {
         for (uint32_t j = 0; j < n; j++)
@@ -281,11 +266,7 @@ static enum status merge(const struct topology_map *map, const uint32_t *number,
     uint32_t *index = NULL, *below = NULL; /* what squares of this level and the last became */
     struct topology_map merged = {.levels = map->levels};
     for (unsigned l = 0; l < map->levels; l++) {
-        index = calloc(map->squares[l] + 1, sizeof *index);
-        if (!index) {
-            st = out_of_memory();
-            goto out;
-        }
+        TRY(ARRAY_NEW(index, map->squares[l]));
         for (size_t s = 0; s < map->squares[l]; s++) {
             const uint32_t *cell = map->cell[l] + s * CELLS;
             uint32_t square[CELLS];
@@ -369,11 +350,7 @@ enum status topology_map_count(const struct topology_map *map, size_t n, size_t 
         return STATUS_OK;
     }
     for (unsigned l = 0; l < map->levels; l++) {
-        t.times[l] = calloc(map->squares[l], sizeof *t.times[l]);
-        if (!t.times[l]) {
-            st = out_of_memory();
-            goto out;
-        }
+        TRY(ARRAY_NEW(t.times[l], map->squares[l]));
     }
     tally_part(&t, map->levels - 1, 0, n, n);
     for (unsigned l = map->levels; l-- > 0;)

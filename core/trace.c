@@ -1,3 +1,4 @@
+/* Timelines in the format of Chrome's trace viewer: a process per rank, a thread per kind of op. */
 #include "core/trace.h"
 
 #include "core/file.h"

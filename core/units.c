@@ -1,3 +1,4 @@
+/* Numbers with units, read and shown. */
 #include "core/units.h"
 
 #include <math.h>

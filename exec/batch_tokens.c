@@ -1,11 +1,13 @@
+/* Training data of a run, drawn as its ranks draw them, into a file. */
 #include "exec/batch_tokens.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/file.h"
 #include "exec/corpus.h"
-#include "exec/device/cpu/stage.h"
+#include "exec/device/cpu/stage_parts.h"
 
 static void put(FILE *f, int32_t value)
 {
@@ -32,24 +34,20 @@ enum status batch_tokens_write(const struct model *m, const struct program *p, c
     struct corpus corpus = {0};
     struct file_out f = {0};
     int32_t *token = NULL;
-    struct stage s = {.model = m, .program = p, .batch = p->microbatch_size};
+    struct stage s = {.model = m, .program = p, .layout.batch = p->microbatch_size};
     if (text)
         TRY(corpus_read(text, &corpus));
     s.corpus = text ? &corpus : corpus_shipped();
     TRY(stage_find_data(&s));
-    size_t n = s.data.samples * s.data.tokens;
-    token = calloc(2 * n, sizeof *token);
-    if (!token) {
-        st = error_set(STATUS_NOMEM, "%zu tokens", n);
-        goto out;
-    }
+    size_t n = s.layout.data.samples * s.layout.data.tokens;
+    TRY(ARRAY_NEW(token, 2 * n));
     TRY(file_create(path, &f));
     for (size_t k = 0; k < steps; k++)
         for (uint32_t b = 0; b < p->microbatches; b++) {
-            batch_fill(s.corpus, &s.data, p->seed, first + (uint32_t)k, b, token, token + n);
+            batch_fill(s.corpus, &s.layout.data, p->seed, first + (uint32_t)k, b, token, token + n);
             for (size_t i = 0; i < n; i++)
                 put(f.stream, token[i]);
-            put_targets(f.stream, &s.data, token + n);
+            put_targets(f.stream, &s.layout.data, token + n);
         }
     TRY(file_commit(&f));
 out:

@@ -1,3 +1,4 @@
+/* Checkpoints as directories: what must agree, which steps are complete, manifests. */
 #include "exec/checkpoint.h"
 
 #include <dirent.h>
@@ -8,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/array.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/provenance.h"
@@ -19,6 +21,7 @@ static const char manifest_name[] = "manifest.json";
 
 /* ---- what must agree */
 
+/* Everything of a model that decides what its parameters are and mean; costs do not. */
 static void print_model(FILE *f, const struct model *m)
 {
     fprintf(f, "%zu %" PRId64 "\n", m->n, m->element_bytes);
@@ -34,28 +37,33 @@ static void print_model(FILE *f, const struct model *m)
     }
 }
 
-/* How ZeRO divides state and parameters of a rank. */
+/* How ZeRO divides state and parameters of a rank: with level 1 the buckets of its stages, which
+ * may be several; then whether it keeps a part of the state, and of the parameters. */
 static void print_shares(FILE *f, const struct program *p, uint32_t r)
 {
-    bool gathers = false, passing = false;
-    for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
-        const struct program_op *o = &p->op[i];
-        if (o->kind == OP_REDUCESCATTER && o->purpose == FOR_DATA && o->microbatch == PROGRAM_NONE)
-            fprintf(f, " %u:%" PRId64, o->stage, o->bytes);
-        passing = passing || (o->kind == OP_REDUCESCATTER && o->purpose == FOR_DATA);
-        gathers = gathers || (o->purpose == FOR_SHARDS && o->microbatch != PROGRAM_NONE);
+    bool shares = false, gathers = false;
+    for (uint32_t s = 0; s < p->stages; s++) {
+        const struct program_stage *stage = &p->stage[s];
+        if (stage->zero == 0 || !program_rank_has(p, r, s))
+            continue;
+        for (uint32_t b = stage->bucket; b < stage->bucket + stage->buckets; b++) {
+            if (stage->zero == 1 && p->bucket[b].bytes > 0)
+                fprintf(f, " %u:%" PRId64, s, p->bucket[b].bytes);
+            shares = shares || p->bucket[b].bytes > 0;
+        }
+        gathers = gathers || (stage->zero == 3 && shares);
     }
-    fprintf(f, " %d%d", passing, gathers);
+    fprintf(f, " %d%d", shares, gathers);
 }
 
 static enum status print_plan(FILE *f, const struct program *p)
 {
+    enum status st = STATUS_OK;
     fprintf(f, "%u %u %" PRIu64 "\n", p->microbatches, p->microbatch_size, p->seed);
     for (uint32_t r = 0; r < p->ranks; r++) {
         size_t n = program_rank_ops(p, r, NULL);
-        uint32_t *op = calloc(n + 1, sizeof *op);
-        if (!op)
-            return error_set(STATUS_NOMEM, "%zu ops", n);
+        uint32_t *op;
+        TRY(ARRAY_NEW(op, n));
         program_rank_ops(p, r, op);
         fprintf(f, "%u %u", p->rank[r].replica, p->rank[r].shard);
         for (size_t k = 0; k < n; k++)
@@ -64,7 +72,8 @@ static enum status print_plan(FILE *f, const struct program *p)
         fputc('\n', f);
         free(op);
     }
-    return STATUS_OK;
+out:
+    return st;
 }
 
 /* SHA-256 of the text that model (or else program) prints. */
@@ -90,6 +99,7 @@ static enum status digest_text(const struct program *p, const struct model *m,
     return st;
 }
 
+/* Hashes of texts, so that the key does not depend on how structures are laid out in memory. */
 enum status checkpoint_key(const struct program *p, const struct model *m,
                            struct checkpoint_key *out)
 {
@@ -145,6 +155,7 @@ static bool is_complete(const char *directory)
     return !access(path, F_OK);
 }
 
+/* "step-" and exactly eight digits. */
 static bool parse_step(const char *name, uint64_t *step)
 {
     int end = 0;
@@ -188,6 +199,8 @@ static void remove_step(const char *directory)
     rmdir(directory);
 }
 
+/* Twice through the directory: first find the oldest complete step that is kept, then remove what
+ * is before it or was never completed. */
 void checkpoint_clean(const char *dir, uint64_t last)
 {
     uint64_t oldest = UINT64_MAX;
@@ -268,9 +281,7 @@ static enum status read_fields(const struct json_at *root, struct checkpoint *c)
     TRY(json_field(root, "ranks", &at));
     TRY(json_get_array(&at, 1 << 20, &n));
     c->key.ranks = (uint32_t)n;
-    c->digest = calloc(n + 1, DIGEST);
-    if (!c->digest)
-        return error_set(STATUS_NOMEM, "%zu ranks", n);
+    TRY(ARRAY_NEW(c->digest, (n + 1) * DIGEST));
     for (size_t r = 0; r < n; r++) {
         struct json_at item = json_item(&at, r);
         TRY(read_hash(&item, c->digest + r * DIGEST));
@@ -300,6 +311,7 @@ out:
     return st;
 }
 
+/* `dir` may be a run's directory or that of one step. */
 enum status checkpoint_find(const char *dir, struct checkpoint *out)
 {
     enum status st;

@@ -1,8 +1,11 @@
+/* The file of one rank in a checkpoint: head, table and arrays, written and read with their
+ * digests. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/array.h"
 #include "core/file.h"
 #include "exec/checkpoint.h"
 
@@ -23,16 +26,18 @@ static enum status seal(const struct checkpoint_head *head, const struct checkpo
                         uint8_t digest[DIGEST])
 {
     size_t n = head->arrays * sizeof *array;
-    char *both = malloc(sizeof *head + n);
-    if (!both)
-        return error_set(STATUS_NOMEM, "%u arrays", head->arrays);
+    char *both;
+    enum status st;
+    TRY(ARRAY_NEW(both, sizeof *head + n));
     memcpy(both, head, sizeof *head);
     memcpy(both + sizeof *head, array, n);
     digest_bytes(both, sizeof *head + n, digest);
     free(both);
-    return STATUS_OK;
+out:
+    return st;
 }
 
+/* What no digest protects yet: fields that say how the rest is to be read. */
 static enum status check_head(const struct checkpoint_head *h, const char *path)
 {
     if (memcmp(h->magic, checkpoint_magic, sizeof h->magic) != 0)
@@ -76,11 +81,7 @@ enum status checkpoint_read_head(FILE *f, const char *path, struct checkpoint_he
     if (fread(&h, sizeof h, 1, f) != 1)
         return error_set(STATUS_PARSE, "%s: too short for a checkpoint", path);
     TRY(check_head(&h, path));
-    table = calloc(h.arrays, sizeof *table);
-    if (!table) {
-        st = error_set(STATUS_NOMEM, "%u arrays", h.arrays);
-        goto out;
-    }
+    TRY(ARRAY_NEW(table, h.arrays));
     if (fread(table, sizeof *table, h.arrays, f) != h.arrays || fread(sealed, DIGEST, 1, f) != 1) {
         st = error_set(STATUS_PARSE, "%s: truncated in the table of its %u arrays", path, h.arrays);
         goto out;
@@ -113,9 +114,9 @@ static enum status list_state(const struct checkpoint_part *part, struct checkpo
                          part->device->name);
     while (n < CHECKPOINT_ARRAYS && part->device->state(part->device_self, n, &s))
         n++;
-    struct checkpoint_array *array = calloc(n + 1, sizeof *array);
-    if (!array)
-        return error_set(STATUS_NOMEM, "%u arrays", n);
+    enum status st;
+    struct checkpoint_array *array;
+    TRY(ARRAY_NEW(array, n));
     *room = 0;
     for (uint32_t k = 0; k < n; k++) {
         part->device->state(part->device_self, k, &s);
@@ -124,9 +125,11 @@ static enum status list_state(const struct checkpoint_part *part, struct checkpo
     }
     *out = array;
     *out_n = n;
-    return STATUS_OK;
+out:
+    return st;
 }
 
+/* n bytes, or the reason why not. */
 static enum status put(FILE *f, const char *path, const void *data, size_t n)
 {
     if (n > 0 && fwrite(data, 1, n, f) != n)
@@ -159,6 +162,8 @@ out:
     return st;
 }
 
+/* Written under another name and renamed when complete (core/file.h): head and table last, since
+ * they hold the digests of the arrays. */
 enum status checkpoint_save(struct checkpoint_part *part)
 {
     enum status st;
@@ -171,15 +176,11 @@ enum status checkpoint_save(struct checkpoint_part *part)
                                    .step = part->step,
                                    .key = part->key};
     size_t room = 0;
-    void *data = NULL;
+    char *data = NULL;
     memcpy(head.magic, checkpoint_magic, sizeof head.magic);
     TRY(path_of(part, path));
     TRY(list_state(part, &array, &head.arrays, &room));
-    data = malloc(room + 1);
-    if (!data) {
-        st = error_set(STATUS_NOMEM, "%zu bytes for a checkpoint", room);
-        goto out;
-    }
+    TRY(ARRAY_NEW(data, room));
     if (mkdir(part->step_directory, 0777) && errno != EEXIST) {
         st = error_set(STATUS_IO, "%s: %s", part->step_directory, strerror(errno));
         goto out;
@@ -196,6 +197,7 @@ out:
 
 /* ---- reading */
 
+/* The file's arrays are those of the device, one for one. */
 static enum status check_arrays(const struct checkpoint_part *part, const char *path,
                                 const struct checkpoint_head *head,
                                 const struct checkpoint_array *array)
@@ -215,12 +217,11 @@ static enum status check_arrays(const struct checkpoint_part *part, const char *
 static enum status read_array(const struct checkpoint_part *part, FILE *f, const char *path,
                               uint32_t k, const struct checkpoint_array *array)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     uint8_t digest[DIGEST];
     size_t n = (size_t)array->bytes;
-    void *data = malloc(n + 1);
-    if (!data)
-        return error_set(STATUS_NOMEM, "%zu bytes of a checkpoint", n);
+    char *data;
+    TRY(ARRAY_NEW(data, n));
     if (fread(data, 1, n, f) != n) {
         st = error_set(STATUS_PARSE, "%s: truncated in array %u", path, k);
         goto out;
@@ -238,6 +239,8 @@ out:
     return st;
 }
 
+/* Everything is checked before the device is touched, but for the digests of the arrays, each of
+ * which is checked before its array is loaded. */
 enum status checkpoint_load(const struct checkpoint_part *part)
 {
     enum status st;

@@ -1,3 +1,4 @@
+/* Samples out of a text: which bytes, what is hidden, what is to be predicted. */
 #include "exec/corpus.h"
 
 #include <math.h>
@@ -61,6 +62,8 @@ static void mask(const struct batch_shape *s, uint64_t key, int32_t *token, int3
     }
 }
 
+/* Stream of a sample: key(key(key(seed, step), microbatch), sample). Value 0 is its first byte in
+ * the text, values 1 .. T decide what is masked. */
 void batch_fill(const struct corpus *c, const struct batch_shape *s, uint64_t seed, uint32_t step,
                 uint32_t microbatch, int32_t *token, int32_t *target)
 {

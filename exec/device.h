@@ -18,7 +18,7 @@
 #include "core/program.h"
 
 struct corpus;
-struct layer_sums;
+struct layer_reduction;
 
 struct device_options {
     const struct corpus *corpus; /* where tokens come from; NULL: the text shipped with foreline */
@@ -46,11 +46,11 @@ struct device {
      * put. op->seconds is the predicted time: what a paced device takes, ignored by the others.
      *   BACKWARD_INPUT makes the gradients that are sent on, BACKWARD_WEIGHT later the others;
      *   UPDATE: optimizer step of op->stage; its gradients are zero afterwards.
-     * `sums` (exec/device/layer.h) is what a device calls for the sums of tensor parallelism, in
-     * the middle of an op; array() then has nothing for the program's op of them. Not NULL. May
+     * `reduction` (exec/device/layer.h) is what a device calls for the sums of tensor parallelism,
+     * in the middle of an op; array() then has nothing for the program's op of them. Not NULL. May
      * return before the op is complete if there is finish(). */
     enum status (*compute)(void *self, uint32_t step, const struct program_op *op,
-                           const struct layer_sums *sums);
+                           const struct layer_reduction *reduction);
 
     /* Wait until all compute ops so far are complete, and then say when each of the step ran
      * (CLOCK_MONOTONIC). NULL: when compute() did. */

@@ -1,19 +1,23 @@
+/* What a rank has to do with others in a program, and the rules that all transports share. */
 #include "exec/endpoints.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-#include "exec/ring.h"
+#include "core/array.h"
 
+/* ---- ends and seats */
+
+/* Channels are directed: each is an outgoing end on one rank and an incoming one on another. */
 static enum status find_ends(struct endpoints *l)
 {
+    enum status st;
     const struct program *p = l->program;
+    uint32_t n = 0;
     for (size_t c = 0; c < p->channels; c++)
         l->n += p->channel[c].from == l->rank || p->channel[c].to == l->rank;
-    l->of = malloc((p->channels + 1) * sizeof *l->of);
-    l->end = calloc(l->n + 1, sizeof *l->end);
-    if (!l->of || !l->end)
-        return error_set(STATUS_NOMEM, "%zu links", l->n);
-    uint32_t n = 0;
+    TRY(ARRAY_NEW(l->of, p->channels));
+    TRY(ARRAY_NEW(l->end, l->n));
     for (uint32_t c = 0; c < p->channels; c++) {
         bool outgoing = p->channel[c].from == l->rank;
         l->of[c] = PROGRAM_NONE;
@@ -26,50 +30,70 @@ static enum status find_ends(struct endpoints *l)
                                         .order = &l->order[c],
                                         .room = outgoing ? l->order[c].n : l->order[c].window};
     }
-    return STATUS_OK;
+out:
+    return st;
 }
 
-static enum status find_rings(struct endpoints *l)
+/* Where the rank sits in each group; groups without it keep zeros. */
+static enum status find_seats(struct endpoints *l)
+{
+    enum status st;
+    const struct program *p = l->program;
+    size_t members = p->groups > 0 ? p->group_start[p->groups] : 0;
+    TRY(ARRAY_NEW(l->group, p->groups));
+    TRY(ARRAY_NEW(l->gives, members));
+    TRY(ARRAY_NEW(l->takes, members));
+    for (size_t g = 0; g < p->groups; g++)
+        for (size_t first = p->group_start[g], i = first; i < p->group_start[g + 1]; i++)
+            if (p->member[i] == l->rank)
+                l->group[g] = (struct link_group){.ranks = p->group_start[g + 1] - first,
+                                                  .me = i - first,
+                                                  .member = p->member + first,
+                                                  .first = first};
+out:
+    return st;
+}
+
+/* Whom the rank meets in the rounds of its collectives. */
+static enum status find_partners(struct endpoints *l)
 {
     const struct program *p = l->program;
-    l->ring = calloc(p->groups + 1, sizeof *l->ring);
-    if (!l->ring)
-        return error_set(STATUS_NOMEM, "%zu groups", p->groups);
-    for (size_t g = 0; g < p->groups; g++) {
-        const uint32_t *member = p->member + p->group_start[g];
-        size_t n = p->group_start[g + 1] - p->group_start[g];
-        for (size_t i = 0; i < n; i++)
-            if (member[i] == l->rank)
-                l->ring[g] = (struct link_ring){n, i, member[(i + 1) % n], member[(i + n - 1) % n]};
-    }
-    for (size_t i = l->first; i < l->first + l->ops; i++) {
+    for (uint32_t i = (uint32_t)l->first; i < l->first + l->ops; i++) {
         if (!op_is_collective(&p->op[i]))
             continue;
+        const struct link_group *g = &l->group[p->op[i].peer];
         l->collectives++;
-        size_t ranks = l->ring[p->op[i].peer].ranks;
-        if (ranks == 0)
+        if (g->ranks == 0)
             return error_set(STATUS_INVALID, "rank %u is no member of group %u", l->rank,
                              p->op[i].peer);
+        const struct rounds_call c = endpoints_rounds(l, i, 0);
+        for (size_t k = 0; rounds_do(c.kind) && k < rounds_count(&c); k++) {
+            struct round r = rounds_at(&c, k);
+            if (r.to != ROUND_NOBODY)
+                l->gives[g->first + r.to] = true;
+            if (r.from != ROUND_NOBODY)
+                l->takes[g->first + r.from] = true;
+        }
     }
     return STATUS_OK;
 }
 
-enum status endpoints_init(const struct program *p, uint32_t rank, struct endpoints *out)
+enum status endpoints_init(const struct program *p, uint32_t rank, const struct rendezvous *r,
+                           struct endpoints *out)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     struct endpoints l = {.program = p,
                           .rank = rank,
                           .step = UINT32_MAX,
+                          .algorithm = r->algorithm,
                           .first = p->op_start[rank],
                           .ops = p->op_start[rank + 1] - p->op_start[rank]};
-    l.op = calloc(l.ops + 1, sizeof *l.op);
-    if (!l.op) {
-        st = error_set(STATUS_NOMEM, "%zu ops", l.ops);
-        goto out;
-    }
+    TRY(ARRAY_NEW(l.op, l.ops));
     TRY(channel_orders(p, &l.order));
     TRY(find_ends(&l));
-    TRY(find_rings(&l));
+    TRY(find_seats(&l));
+    TRY(find_partners(&l));
+    TRY(ARRAY_NEW(l.call, l.collectives));
     *out = l;
     l = (struct endpoints){0};
 out:
@@ -83,7 +107,10 @@ void endpoints_free(struct endpoints *l)
     free(l->op);
     free(l->end);
     free(l->of);
-    free(l->ring);
+    free(l->group);
+    free(l->gives);
+    free(l->takes);
+    free(l->call);
     *l = (struct endpoints){0};
 }
 
@@ -96,6 +123,61 @@ size_t endpoints_end(const struct endpoints *l, uint32_t op)
 {
     return l->of[l->program->op[op].channel];
 }
+
+void endpoints_times(void *endpoints, uint32_t op, double *start_s, double *end_s)
+{
+    *start_s = endpoints_op(endpoints, op)->start_s;
+    *end_s = endpoints_op(endpoints, op)->end_s;
+}
+
+/* ---- buffers */
+
+enum status link_pool_make(struct link_pool *p, void **data)
+{
+    *data = link_pool_take(p);
+    if (*data)
+        return STATUS_OK;
+    if (!(*data = malloc(p->bytes + 1))) /* not zeroed: memory that is not needed stays untouched */
+        return error_set(STATUS_NOMEM, "no memory for a message of %zu bytes", p->bytes);
+    p->data[p->made++] = *data;
+    return STATUS_OK;
+}
+
+enum status link_pool_init(const struct link_end *end, struct link_pool *out)
+{
+    enum status st;
+    void *data;
+    *out = (struct link_pool){.bytes = end->order->bytes, .room = end->room};
+    TRY(ARRAY_NEW(out->data, end->room));
+    TRY(ARRAY_NEW(out->unused, end->room));
+    while (!end->outgoing && out->made < end->room)
+        TRY(link_pool_make(out, &data));
+    for (; out->free < out->made; out->free++)
+        out->unused[out->free] = out->data[out->free];
+out:
+    return st;
+}
+
+void link_pool_free(struct link_pool *p)
+{
+    for (size_t i = 0; p->data && i < p->made; i++)
+        free(p->data[i]);
+    free(p->data);
+    free(p->unused);
+    *p = (struct link_pool){0};
+}
+
+void *link_pool_take(struct link_pool *p)
+{
+    return p->free > 0 ? p->unused[--p->free] : NULL;
+}
+
+void link_pool_give(struct link_pool *p, void *data)
+{
+    p->unused[p->free++] = data;
+}
+
+/* ---- what goes wrong */
 
 enum status endpoints_misuse(const struct endpoints *l, uint32_t op, const char *what)
 {
@@ -117,10 +199,49 @@ enum status endpoints_timed_out(const struct endpoints *l, uint32_t op, double t
     return endpoints_locate(l, op, error_set(STATUS_EXTERNAL, "nothing for %g s", timeout_s));
 }
 
-enum status endpoints_call(const struct endpoints *l, uint32_t op)
+bool endpoints_fail(struct endpoints *l, enum status st, uint32_t op, uint32_t peer)
+{
+    char label[OP_LABEL];
+    if (l->failure != STATUS_OK)
+        return false;
+    l->failure = st;
+    snprintf(l->reason, sizeof l->reason, "rank %u: %s with rank %u: %.300s", l->rank,
+             op_label(&l->program->op[op], label), peer, error_message());
+    return true;
+}
+
+enum status endpoints_failure(const struct endpoints *l)
+{
+    return l->failure == STATUS_OK ? STATUS_OK : error_set(l->failure, "%s", l->reason);
+}
+
+/* ---- rules */
+
+enum status endpoints_may_pack(const struct endpoints *l, uint32_t op)
+{
+    const struct link_op *o = endpoints_op(l, op);
+    return o->posted || o->complete || o->buffer ? endpoints_misuse(l, op, "sent twice in a step")
+                                                 : STATUS_OK;
+}
+
+/* Channels have no tags but the order of the list: both ends go through it in step. */
+enum status endpoints_post(const struct endpoints *l, uint32_t op)
+{
+    struct link_end *end = &l->end[endpoints_end(l, op)];
+    struct link_op *o = endpoints_op(l, op);
+    if (!o->buffer || o->posted)
+        return endpoints_misuse(l, op, "sent without a buffer");
+    if (end->order->send[end->next] != op)
+        return endpoints_misuse(l, op, "sent out of order");
+    end->next = (end->next + 1) % end->order->n;
+    o->posted = true;
+    return STATUS_OK;
+}
+
+enum status endpoints_count_call(const struct endpoints *l, uint32_t op)
 {
     struct link_op *o = endpoints_op(l, op);
-    if (!ring_does(&l->program->op[op]))
+    if (!rounds_do(l->program->op[op].kind))
         return endpoints_misuse(l, op, "no transport does this");
     if (o->posted)
         return endpoints_misuse(l, op, "called before the last call was waited for");
@@ -128,6 +249,29 @@ enum status endpoints_call(const struct endpoints *l, uint32_t op)
     o->complete = false;
     o->calls++;
     return STATUS_OK;
+}
+
+enum status endpoints_call(struct endpoints *l, uint32_t op, float *data, size_t n)
+{
+    enum status st = endpoints_count_call(l, op);
+    if (st == STATUS_OK)
+        l->call[l->called++ % l->collectives] = (struct link_call){op, data, n};
+    return st;
+}
+
+const struct link_call *endpoints_next_call(const struct endpoints *l)
+{
+    return l->served < l->called ? &l->call[l->served % l->collectives] : NULL;
+}
+
+struct rounds_call endpoints_rounds(const struct endpoints *l, uint32_t op, size_t n)
+{
+    const struct program_op *o = &l->program->op[op];
+    return (struct rounds_call){.algorithm = l->algorithm,
+                                .kind = o->kind,
+                                .ranks = l->group[o->peer].ranks,
+                                .me = l->group[o->peer].me,
+                                .n = n};
 }
 
 enum status endpoints_may_wait(const struct endpoints *l, uint32_t op)
@@ -146,6 +290,8 @@ void endpoints_complete(const struct endpoints *l, uint32_t op, double start_s, 
     o->complete = true;
 }
 
+/* A step without its messages would leave the other end waiting in the next one: it is refused
+ * here, where the rank can still be told which op it was. */
 enum status endpoints_next_step(struct endpoints *l)
 {
     for (size_t i = 0; i < l->ops; i++) {
@@ -156,6 +302,9 @@ enum status endpoints_next_step(struct endpoints *l)
                                     "not complete or not released at barrier");
         *o = (struct link_op){0};
     }
+    for (size_t k = 0; k < l->n; k++)
+        l->end[k].next = 0;
+    l->called = l->served = 0;
     l->step++;
     return STATUS_OK;
 }

@@ -1,23 +1,35 @@
+/* A rank's list of ops, run in order on a device and a transport.
+ *
+ * For every op: wait_for_dependencies() completes the communication that it depends on (compute ops
+ * before it are complete, since they ran on this thread), then compute() or post(). What was posted
+ * goes on in the transport while later ops compute; what nobody waited for is completed at the end
+ * of the step. Two things are not in list order:
+ *   - ZeRO 3: the ALLGATHER for the next pass is posted before this pass computes (post_ahead());
+ *   - tensor parallelism: reductions happen inside a pass and are reported as the program's op
+ * after
+ *     it. */
 #include "exec/executor.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "exec/device/layer.h"
 
 enum status executor_step_init(struct executor_step *s, const struct program *p, uint32_t rank)
 {
     size_t n = p->op_start[rank + 1] - p->op_start[rank];
-    double *t = calloc(2 * n + 1, sizeof *t);
-    bool *posted = calloc(n + 1, sizeof *posted);
-    if (!t || !posted) {
-        free(t);
-        free(posted);
-        return error_set(STATUS_NOMEM, "times of %zu ops", n);
-    }
-    *s = (struct executor_step){.ops = n, .op_start_s = t, .op_end_s = t + n, .posted = posted};
+    struct executor_step step = {.ops = n};
+    enum status st;
+    TRY(ARRAY_NEW(step.op_start_s, 2 * n));
+    TRY(ARRAY_NEW(step.posted, n));
+    step.op_end_s = step.op_start_s + n;
+    *s = step;
     return STATUS_OK;
+out:
+    executor_step_free(&step);
+    return st;
 }
 
 /* What of op o of rank r cannot be run; NULL: nothing. */
@@ -39,16 +51,9 @@ static const char *beyond(const struct program *p, uint32_t r, const struct prog
 /* Without flush every stage must average over equally many microbatches. */
 static bool is_uneven(const struct program *p)
 {
-    uint32_t replicas = 0;
-    for (size_t r = 0; r < p->ranks; r++) {
-        uint32_t own = 0;
-        for (size_t k = 0; k < p->ranks; k++)
-            if (p->rank[k].stage == p->rank[r].stage && p->rank[k].replica >= own)
-                own = p->rank[k].replica + 1;
-        if (r > 0 && own != replicas)
+    for (size_t s = 1; s < p->stages; s++)
+        if (p->stage[s].replicas != p->stage[0].replicas)
             return true;
-        replicas = own;
-    }
     return false;
 }
 
@@ -111,6 +116,7 @@ static bool is_complete(const struct running *r, uint32_t op)
     return r->out->op_end_s[op - r->first] > 0;
 }
 
+/* A reduction that the op at work cannot go on without: data [n] in place. */
 static enum status call_and_wait(const struct executor *e, uint32_t op, float *data, size_t n)
 {
     enum status st;
@@ -176,6 +182,7 @@ out:
     return st;
 }
 
+/* The message is the transport's memory until the device has taken it. */
 static enum status complete_receive(const struct running *r, uint32_t op)
 {
     enum status st;
@@ -240,6 +247,7 @@ static bool is_ready(const struct running *r, uint32_t op, uint32_t now)
     return true;
 }
 
+/* Begin communication: SEND packs its message, collectives their first array. */
 static enum status post(struct running *r, uint32_t op)
 {
     enum status st = STATUS_OK;
@@ -285,17 +293,21 @@ out:
  * the end of the pass. (Of a backward in parts those of the last part are; the others' sums are in
  * the time of their part.) */
 
+/* The program's op of the reductions inside compute op `op`: the next ALLREDUCE FOR_TENSOR of the
+ * stage, before another pass begins. PROGRAM_NONE: there is none. */
 static uint32_t sum_after(const struct running *r, uint32_t op)
 {
     const struct program *p = r->e->program;
+    uint8_t part = p->op[op].part;
     for (uint32_t i = op + 1;
-         i < r->end && (!op_computes(&p->op[i]) || p->op[i].part > p->op[op].part); i++)
+         i < r->end && (!op_computes(&p->op[i]) || (part > 0 && p->op[i].part > part)); i++)
         if (p->op[i].kind == OP_ALLREDUCE && p->op[i].purpose == FOR_TENSOR &&
             p->op[i].stage == p->op[op].stage)
             return i;
     return PROGRAM_NONE;
 }
 
+/* What devices call inside an op (struct layer_reduction); failures are kept for compute(). */
 static void sum(void *self, float *data, size_t n)
 {
     struct running *r = self;
@@ -323,6 +335,8 @@ static void pace(struct running *r, const struct program_op *o, double start_s)
         clock_sleep_until(start_s + r->sum_s + o->seconds);
 }
 
+/* Paced ops that take longer than predicted make the step a measurement of this machine, not of the
+ * plan: refused. The first step warms caches up. */
 static enum status check_pace(const struct running *r)
 {
     double step_s = r->out->end_s - r->out->start_s;
@@ -333,6 +347,8 @@ static enum status check_pace(const struct running *r)
                      r->late_s, step_s);
 }
 
+/* A compute op, with the reductions inside it: these have their own time, which is taken off the
+ * op's and reported as that of the program's collective. */
 static enum status compute(struct running *r, uint32_t op)
 {
     enum status st;
@@ -345,7 +361,7 @@ static enum status compute(struct running *r, uint32_t op)
     r->sum = sum_after(r, op);
     r->sum_s = 0;
     start_s[op] = clock_now();
-    st = e->device->compute(e->device_self, r->step, o, &(struct layer_sums){r, sum});
+    st = e->device->compute(e->device_self, r->step, o, &(struct layer_reduction){r, sum});
     if (e->paced)
         pace(r, o, start_s[op]);
     end_s[op] = clock_now();
@@ -363,6 +379,7 @@ out:
     return st;
 }
 
+/* One op in its turn. */
 static enum status run_op(struct running *r, uint32_t op)
 {
     enum status st = wait_for_dependencies(r, op);
@@ -371,6 +388,7 @@ static enum status run_op(struct running *r, uint32_t op)
     return op_computes(&r->e->program->op[op]) ? compute(r, op) : post(r, op);
 }
 
+/* Where a failure happened, before its message. */
 static enum status locate(const struct running *r, uint32_t op, enum status st)
 {
     char label[OP_LABEL];

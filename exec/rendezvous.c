@@ -1,4 +1,7 @@
+/* How ranks find each other: frames of the control connection, what the environment says, and the
+ * worker's side of the meeting. */
 #include "exec/rendezvous.h"
+#include "core/array.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -84,6 +87,7 @@ void hex_print(const uint8_t *bytes, size_t n, char *text)
     text[2 * n] = '\0';
 }
 
+/* Lower case only, as hex_print() writes it. */
 enum status hex_parse(const char *text, uint8_t *bytes, size_t n)
 {
     static const char digit[] = "0123456789abcdef";
@@ -145,6 +149,7 @@ enum status rendezvous_local_rank(uint32_t *rank)
     return first_set(own, &which) ? parse_count(own, 0, 1 << 20, rank) : STATUS_OK;
 }
 
+/* A name is looked up once, here; everybody else is told the address. */
 enum status rendezvous_master(char host[RENDEZVOUS_HOST], uint16_t *port, bool *given)
 {
     enum status st = STATUS_OK;
@@ -172,6 +177,7 @@ out:
     return st;
 }
 
+/* Processes that read the same boot id run under one kernel, and read one CLOCK_MONOTONIC. */
 static uint64_t clock_number(void)
 {
     char text[64] = "";
@@ -200,11 +206,10 @@ static enum status parse_address(const char *address, char host[64], uint16_t *p
 /* Where all ranks are: ports, and addresses with commas between. */
 static enum status take_peers(struct rendezvous *r, struct frame_peer *peer)
 {
+    enum status st;
     size_t n = 0;
-    r->port = calloc(r->ranks, sizeof *r->port);
-    r->hosts = calloc(r->ranks, sizeof peer->host);
-    if (!r->port || !r->hosts)
-        return error_set(STATUS_NOMEM, "ports of %u ranks", r->ranks);
+    TRY(ARRAY_NEW(r->port, r->ranks));
+    TRY(ARRAY_NEW(r->hosts, r->ranks * sizeof peer->host));
     for (uint32_t k = 0; k < r->ranks; k++) {
         r->port[k] = peer[k].port;
         r->clocks_differ |= peer[k].clock != peer[0].clock;
@@ -213,17 +218,18 @@ static enum status take_peers(struct rendezvous *r, struct frame_peer *peer)
     }
     if (!r->host)
         r->host = r->hosts;
-    return STATUS_OK;
+out:
+    return st;
 }
 
+/* The launcher closes the connection instead when the run has failed before it began. */
 static enum status receive_peers(struct rendezvous *r, double deadline_s)
 {
     enum status st = STATUS_OK;
     struct frame_head head;
     size_t bytes = r->ranks * sizeof(struct frame_peer);
-    struct frame_peer *peer = calloc(r->ranks, sizeof *peer);
-    if (!peer)
-        return error_set(STATUS_NOMEM, "ports of %u ranks", r->ranks);
+    struct frame_peer *peer = NULL;
+    TRY(ARRAY_NEW(peer, r->ranks));
     TRY(socket_read(r->control, &head, sizeof head, deadline_s));
     TRY(frame_check(&head));
     if (head.type != FRAME_WELCOME || head.bytes != bytes) {
@@ -249,6 +255,8 @@ const char *rendezvous_host(const struct rendezvous *r, uint32_t rank, char text
     return text;
 }
 
+/* Text in an environment variable: every number has limits, and their count is that of the
+ * ranks. */
 enum status rendezvous_delays(const char *text, uint32_t ranks, struct delay **out)
 {
     static const double longest_s = 3600;
@@ -256,15 +264,16 @@ enum status rendezvous_delays(const char *text, uint32_t ranks, struct delay **o
         *out = NULL;
         return STATUS_OK;
     }
-    struct delay *delay = calloc((size_t)ranks + 1, sizeof *delay);
-    if (!delay)
-        return error_set(STATUS_NOMEM, "delays of %u ranks", ranks);
+    struct delay *delay = NULL;
+    if (ARRAY_NEW(delay, (size_t)ranks) != STATUS_OK)
+        return STATUS_NOMEM;
     uint32_t n = 0;
     for (bool more = true; more && n < ranks; n++) {
         struct delay *d = &delay[n];
         int end = 0;
-        if (sscanf(text, "%lf:%lf%n", &d->latency_s, &d->pace, &end) != 2 || end == 0 ||
-            !(d->latency_s >= 0 && d->latency_s <= longest_s && d->pace >= 0 && d->pace <= 1))
+        if (sscanf(text, "%lf:%lf%n", &d->latency_s, &d->per_byte_s, &end) != 2 || end == 0 ||
+            !(d->latency_s >= 0 && d->latency_s <= longest_s && d->per_byte_s >= 0 &&
+              d->per_byte_s <= 1))
             break;
         text += end;
         more = *text == ',';
@@ -279,6 +288,8 @@ enum status rendezvous_delays(const char *text, uint32_t ranks, struct delay **o
     return STATUS_OK;
 }
 
+/* The port for data is on the interface that leads to the launcher, because the other ranks come
+ * the same way. */
 enum status rendezvous_join(const char *launcher, const struct frame_hello *hello, double timeout_s,
                             struct rendezvous *out)
 {

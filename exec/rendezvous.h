@@ -22,21 +22,24 @@ enum { TOKEN = 16, CONTROL_VERSION = 3, ERROR_TEXT = 1024, MACHINE = 64 };
 
 /* What a transport adds to messages from another rank because the network under it does not:
  * a message is there `latency_s` after its last byte, and one that begins at t has its last byte
- * not before t + bytes * pace, nor that long after the one before it. */
+ * not before t + bytes * per_byte_s, nor that long after the one before it. */
 struct delay {
     double latency_s;
-    double pace; /* seconds per byte */
+    double per_byte_s;
 };
+
+struct rounds_algorithm; /* exec/rounds.h */
 
 /* What a transport needs to reach the other ranks. */
 struct rendezvous {
     uint32_t rank, ranks;
-    const char *host;     /* dotted address of all ranks, or of each with commas between */
-    char *hosts;          /* owner of that, NULL: it is borrowed */
-    uint16_t *port;       /* [ranks] where each accepts data connections; owned */
-    struct delay *delay;  /* [ranks] of what each sends here; NULL: none; owned */
-    int listener;         /* own data port, listening; -1: none */
-    int control;          /* connection to the launcher; -1: none */
+    const char *host;    /* dotted address of all ranks, or of each with commas between */
+    char *hosts;         /* owner of that, NULL: it is borrowed */
+    uint16_t *port;      /* [ranks] where each accepts data connections; owned */
+    struct delay *delay; /* [ranks] of what each sends here; NULL: none; owned */
+    int listener;        /* own data port, listening; -1: none */
+    int control;         /* connection to the launcher; -1: none */
+    const struct rounds_algorithm *algorithm; /* of collectives; NULL: the ring */
     void *shared;         /* transport->share()'s, NULL: the ranks are processes; borrowed */
     uint8_t token[TOKEN]; /* shared by the ranks of a run, unknown to strangers */
     double timeout_s;     /* to connect to all peers */
@@ -142,8 +145,9 @@ enum { RENDEZVOUS_HOST = 16 };
 enum status rendezvous_master(char host[RENDEZVOUS_HOST], uint16_t *port, bool *given) MUST_CHECK;
 /* The address of a rank, as r->host says; "" when it says none. Returns `text`. */
 const char *rendezvous_host(const struct rendezvous *r, uint32_t rank, char text[RENDEZVOUS_HOST]);
-/* Delays from "LATENCY_S:PACE,..." of as many ranks (FORELINE_DELAYS, for emulated networks); NULL
- * text: *out is NULL. *out is malloc'd. STATUS_USAGE when it says anything else, STATUS_NOMEM. */
+/* Delays from "LATENCY_S:SECONDS_PER_BYTE,..." of as many ranks (FORELINE_DELAYS, for emulated
+ * networks); NULL text: *out is NULL. *out is malloc'd. STATUS_USAGE when it says anything else,
+ * STATUS_NOMEM. */
 enum status rendezvous_delays(const char *text, uint32_t ranks, struct delay **out) MUST_CHECK;
 /* Worker: connect to the launcher at "address:port", listen for data on the interface that leads
  * there ($FORELINE_PEERS: the addresses of all ranks, with commas, instead), say hello and wait

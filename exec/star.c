@@ -1,79 +1,92 @@
+/* Connections between ranks, and the star around rank 0. */
 #include "exec/star.h"
 
-#include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "exec/transport/tcp/socket.h"
 
-enum { BOOT_ID = 40 };
+/* A stranger that connects and says nothing must not use up everybody's time. */
+static const double hello_s = 3;
+/* How much later a step starts for every rank that has to hear of it. */
+static const double ahead_per_rank_s = 3e-5;
 
-/* What a rank says when it connects to rank 0. */
-struct hello {
-    uint8_t token[TOKEN];
-    char machine[BOOT_ID];
-    uint32_t rank;
-};
-
-/* The kernel that runs here, "" when it does not say. */
-static void name_machine(char machine[BOOT_ID])
-{
-    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
-    memset(machine, 0, BOOT_ID);
-    if (!f)
-        return;
-    if (fread(machine, 1, BOOT_ID - 1, f) == 0)
-        machine[0] = '\0';
-    fclose(f);
-}
-
-/* Strangers and repeated ranks are dropped; a stranger that says nothing is not waited for long. */
-static enum status accept_one(const struct rendezvous *r, struct star *s, int listener,
-                              const char *machine, double deadline_s, size_t *joined)
+static enum status call_at(const struct rendezvous *r, const char *host, uint16_t port,
+                           enum star_role role, uint32_t id, double deadline_s, int *fd)
 {
     enum status st;
-    const double hello_s = 3;
-    struct hello hello;
-    int fd = -1;
-    TRY(socket_accept(listener, deadline_s, &fd));
-    double soon_s = clock_now() + hello_s;
-    if (socket_read(fd, &hello, sizeof hello, soon_s < deadline_s ? soon_s : deadline_s) !=
-            STATUS_OK ||
-        memcmp(hello.token, r->token, TOKEN) != 0 || hello.rank >= s->ranks || hello.rank == 0 ||
-        s->socket[hello.rank] >= 0) {
-        socket_close(&fd);
-        goto out;
-    }
-    s->socket[hello.rank] = fd;
-    s->one_clock = s->one_clock && machine[0] && !memcmp(hello.machine, machine, BOOT_ID);
-    ++*joined;
+    struct star_hello h = {STAR_MAGIC, STAR_VERSION, {0}, role, id, r->rank};
+    memcpy(h.token, r->token, TOKEN);
+    TRY(socket_connect(host, port, deadline_s, fd));
+    TRY(socket_write(*fd, &h, sizeof h, deadline_s));
 out:
     return st;
 }
 
-/* Rank 0: let everybody in. */
-static enum status gather_all(const struct rendezvous *r, struct star *s, int listener,
-                              double deadline_s)
+enum status star_call(const struct rendezvous *r, uint32_t peer, enum star_role role, uint32_t id,
+                      double deadline_s, int *fd)
+{
+    char host[RENDEZVOUS_HOST];
+    enum status st =
+        call_at(r, rendezvous_host(r, peer, host), r->port[peer], role, id, deadline_s, fd);
+    return st == STATUS_OK ? st : error_context(st, "rank %u connects to rank %u", r->rank, peer);
+}
+
+/* A stranger's connection is not a failure: whoever waits goes on waiting. */
+enum status star_answer(const struct rendezvous *r, int listener, double deadline_s,
+                        struct star_hello *hello, int *fd)
+{
+    enum status st = socket_accept(listener, deadline_s, fd);
+    if (st != STATUS_OK)
+        return st;
+    if (socket_read(*fd, hello, sizeof *hello, fmin(deadline_s, clock_now() + hello_s)) !=
+            STATUS_OK ||
+        hello->magic != STAR_MAGIC || hello->version != STAR_VERSION ||
+        memcmp(hello->token, r->token, TOKEN) != 0)
+        socket_close(fd);
+    return STATUS_OK;
+}
+
+/* ---- the star */
+
+enum status star_init(const struct rendezvous *r, struct star *out)
+{
+    enum status st;
+    struct star s = {.ranks = r->ranks, .rank = r->rank, .one_clock = !r->clocks_differ};
+    TRY(ARRAY_NEW(s.socket, s.ranks));
+    for (size_t i = 0; i < s.ranks; i++)
+        s.socket[i] = -1;
+    *out = s;
+out:
+    return st;
+}
+
+int *star_seat(const struct star *s, const struct star_hello *h)
+{
+    bool comes = h->role == STAR_CENTRE && s->rank == 0 && h->from > 0 && h->from < s->ranks;
+    return comes ? &s->socket[h->from] : NULL;
+}
+
+/* Rank 0: let everybody in; repeated ranks are dropped. */
+static enum status let_in(const struct rendezvous *r, struct star *s, int listener,
+                          double deadline_s)
 {
     enum status st = STATUS_OK;
-    char machine[BOOT_ID];
-    name_machine(machine);
-    for (size_t joined = 1; joined < s->ranks;)
-        TRY(accept_one(r, s, listener, machine, deadline_s, &joined));
-out:
-    return st;
-}
-
-static enum status call_rank_0(const struct rendezvous *r, struct star *s, const char *host,
-                               uint16_t port, double deadline_s)
-{
-    enum status st;
-    struct hello hello = {.rank = r->rank};
-    memcpy(hello.token, r->token, TOKEN);
-    name_machine(hello.machine);
-    TRY(socket_connect(host, port, deadline_s, &s->socket[0]));
-    TRY(socket_write(s->socket[0], &hello, sizeof hello, deadline_s));
+    for (size_t joined = 1; joined < s->ranks;) {
+        struct star_hello hello;
+        int fd = -1;
+        TRY(star_answer(r, listener, deadline_s, &hello, &fd));
+        int *seat = fd >= 0 ? star_seat(s, &hello) : NULL;
+        if (seat && *seat < 0) {
+            *seat = fd;
+            joined++;
+        } else {
+            socket_close(&fd);
+        }
+    }
 out:
     return st;
 }
@@ -84,28 +97,24 @@ static enum status listen_everywhere(uint16_t port, int *listener)
     return st == STATUS_OK ? st : error_context(st, "port %u", port);
 }
 
+/* A port that everybody knows, or the one that rank 0 has told the launcher. */
 enum status star_open(const struct rendezvous *r, double deadline_s, struct star *out)
 {
-    enum status st = STATUS_OK;
-    struct star s = {.ranks = r->ranks, .rank = r->rank, .one_clock = true};
+    enum status st;
+    struct star s = {0};
     char host[RENDEZVOUS_HOST];
     uint16_t port = r->port[0];
     int listener = -1;
     bool given = false;
-    s.socket = malloc((s.ranks + 1) * sizeof *s.socket);
-    if (!s.socket)
-        return error_set(STATUS_NOMEM, "connections of %zu ranks", s.ranks);
-    for (size_t i = 0; i < s.ranks; i++)
-        s.socket[i] = -1;
+    TRY(star_init(r, &s));
     TRY(rendezvous_master(host, &port, &given));
     port = (uint16_t)(port + given); /* the launcher may listen on that one (--launcher env) */
     if (!given)
         rendezvous_host(r, 0, host);
     else if (s.rank == 0)
         TRY(listen_everywhere(port, &listener));
-    TRY(s.rank == 0 ? gather_all(r, &s, given ? listener : r->listener, deadline_s)
-                    : call_rank_0(r, &s, host, port, deadline_s));
-    TRY(star_spread(&s, &s.one_clock, sizeof s.one_clock, deadline_s));
+    TRY(s.rank == 0 ? let_in(r, &s, given ? listener : r->listener, deadline_s)
+                    : call_at(r, host, port, STAR_CENTRE, 0, deadline_s, &s.socket[0]));
     *out = s;
     s = (struct star){0};
 out:
@@ -122,29 +131,76 @@ void star_close(struct star *s)
     *s = (struct star){0};
 }
 
-enum status star_gather(struct star *s, double deadline_s)
+/* Everybody is at the same step. */
+static enum status check_word(const struct star_word *word, uint32_t step)
+{
+    if (word->magic != STAR_MAGIC)
+        return error_set(STATUS_IO, "message with wrong magic 0x%08x", word->magic);
+    if (word->step != step)
+        return error_set(STATUS_IO, "message of step %u, expected %u", word->step, step);
+    return STATUS_OK;
+}
+
+/* *peer is the rank with which it went wrong. */
+static enum status gather(struct star *s, uint32_t step, double deadline_s, uint32_t *peer)
 {
     enum status st = STATUS_OK;
-    uint8_t arrived = 1;
-    uint32_t peer = 0;
+    struct star_word word = {.magic = STAR_MAGIC, .step = step};
+    *peer = 0;
     if (s->rank > 0)
-        TRY(socket_write(s->socket[0], &arrived, sizeof arrived, deadline_s));
+        TRY(socket_write(s->socket[0], &word, sizeof word, deadline_s));
     else
-        for (peer = 1; peer < s->ranks; peer++)
-            TRY(socket_read(s->socket[peer], &arrived, sizeof arrived, deadline_s));
+        for (*peer = 1; *peer < s->ranks; ++*peer) {
+            TRY(socket_read(s->socket[*peer], &word, sizeof word, deadline_s));
+            TRY(check_word(&word, step));
+        }
 out:
-    return st == STATUS_OK ? st : error_context(st, "rank %u meets rank %u", s->rank, peer);
+    return st;
+}
+
+static enum status spread(struct star *s, void *data, size_t bytes, double deadline_s,
+                          uint32_t *peer)
+{
+    enum status st = STATUS_OK;
+    *peer = 0;
+    if (s->rank > 0)
+        TRY(socket_read(s->socket[0], data, bytes, deadline_s));
+    else
+        for (*peer = 1; *peer < s->ranks; ++*peer)
+            TRY(socket_write(s->socket[*peer], data, bytes, deadline_s));
+out:
+    return st;
+}
+
+enum status star_gather(struct star *s, uint32_t step, double deadline_s)
+{
+    uint32_t peer;
+    enum status st = gather(s, step, deadline_s, &peer);
+    return st == STATUS_OK ? st : error_context(st, "rank %u with rank %u", s->rank, peer);
 }
 
 enum status star_spread(struct star *s, void *data, size_t bytes, double deadline_s)
 {
-    enum status st = STATUS_OK;
-    uint32_t peer = 0;
-    if (s->rank > 0)
-        TRY(socket_read(s->socket[0], data, bytes, deadline_s));
-    else
-        for (peer = 1; peer < s->ranks; peer++)
-            TRY(socket_write(s->socket[peer], data, bytes, deadline_s));
+    uint32_t peer;
+    enum status st = spread(s, data, bytes, deadline_s, &peer);
+    return st == STATUS_OK ? st : error_context(st, "rank %u with rank %u", s->rank, peer);
+}
+
+/* Arrival and answer carry the step: a peer that is at another one is found out here and not by
+ * wrong numbers. */
+enum status star_barrier(struct star *s, uint32_t step, double ahead_s, double deadline_s,
+                         double *start_s)
+{
+    enum status st;
+    struct star_word word = {.magic = STAR_MAGIC, .step = step};
+    uint32_t peer;
+    TRY(gather(s, step, deadline_s, &peer));
+    word.moment_s = clock_now() + ahead_s + ahead_per_rank_s * (double)s->ranks;
+    TRY(spread(s, &word, sizeof word, deadline_s, &peer));
+    TRY(check_word(&word, step));
+    *start_s = s->one_clock ? word.moment_s : clock_now();
 out:
-    return st == STATUS_OK ? st : error_context(st, "rank %u and rank %u", s->rank, peer);
+    return st == STATUS_OK
+               ? st
+               : error_context(st, "rank %u: barrier of step %u with rank %u", s->rank, step, peer);
 }

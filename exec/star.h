@@ -1,8 +1,8 @@
-/* star.h - sockets between rank 0 and every other rank, for what a transport without small messages
- * of its own must agree on: identities, barriers.
+/* star.h - connections between ranks: how one rank calls another, and the sockets between rank 0
+ * and every other rank, for what ranks must agree on: the moment when a step starts, identities.
  *
- * Where rank 0 is met: at its port of the rendezvous, for ranks on one machine; or, when
- * MASTER_ADDR is set, there (rendezvous_master()), for ranks on several. */
+ * Whoever connects says with the run's token that it belongs here, and what the connection is for.
+ * Strangers are dropped without a word. */
 #ifndef EXEC_STAR_H
 #define EXEC_STAR_H
 
@@ -13,6 +13,27 @@
 #include "core/error.h"
 #include "exec/rendezvous.h"
 
+enum { STAR_MAGIC = 0x464c5431, STAR_VERSION = 2 };
+
+enum star_role { STAR_CHANNEL, STAR_GROUP, STAR_CENTRE };
+
+/* First thing on a connection between ranks. */
+struct star_hello {
+    uint32_t magic, version;
+    uint8_t token[TOKEN];
+    uint32_t role; /* enum star_role */
+    uint32_t id;   /* of the channel or group */
+    uint32_t from; /* rank */
+};
+
+/* Connect to a rank for such a purpose. STATUS_IO, STATUS_EXTERNAL after the deadline. */
+enum status star_call(const struct rendezvous *r, uint32_t peer, enum star_role role, uint32_t id,
+                      double deadline_s, int *fd) MUST_CHECK;
+/* Take the next connection of a listener. *fd is -1 when it was a stranger's, who has at most a few
+ * seconds to say something. */
+enum status star_answer(const struct rendezvous *r, int listener, double deadline_s,
+                        struct star_hello *hello, int *fd) MUST_CHECK;
+
 struct star {
     size_t ranks;
     uint32_t rank;
@@ -20,13 +41,30 @@ struct star {
     bool one_clock; /* all ranks run under one kernel: they read the same CLOCK_MONOTONIC */
 };
 
-/* Meet the others; strangers, who do not know the run's token, are dropped. STATUS_IO,
- * STATUS_EXTERNAL after the deadline, STATUS_USAGE for a MASTER_PORT that is none. With MASTER_ADDR
- * the port is the one after rendezvous_master()'s, where the launcher may be. */
+/* Meet the others. Rank 0 is met at its port of the rendezvous or, when MASTER_ADDR is set, at the
+ * port after that of rendezvous_master(), where the launcher may be. STATUS_IO, STATUS_EXTERNAL
+ * after the deadline, STATUS_USAGE for a MASTER_PORT that is none. */
 enum status star_open(const struct rendezvous *r, double deadline_s, struct star *out) MUST_CHECK;
 void star_close(struct star *s); /* accepts {0} */
-/* Rank 0 hears of all that they have arrived; then what it has goes to all. */
-enum status star_gather(struct star *s, double deadline_s) MUST_CHECK;
+
+/* The parts of star_open(), for a transport that takes its own connections at the same port: no
+ * sockets yet; and where on rank 0 the connection of a hello belongs, NULL: nowhere. */
+enum status star_init(const struct rendezvous *r, struct star *out) MUST_CHECK;
+int *star_seat(const struct star *s, const struct star_hello *hello);
+
+/* What ranks send each other at a barrier; only rank 0 fills in moment_s. */
+struct star_word {
+    uint32_t magic, step;
+    double moment_s;
+};
+
+/* Rank 0 hears of all that they have arrived at a step; then what it has goes to all. STATUS_IO: a
+ * peer is gone or at another step. */
+enum status star_gather(struct star *s, uint32_t step, double deadline_s) MUST_CHECK;
 enum status star_spread(struct star *s, void *data, size_t bytes, double deadline_s) MUST_CHECK;
+/* Both: *start_s is the moment, ahead_s after the last arrival and a little more for every rank,
+ * that rank 0 names; where clocks differ, every rank's own moment of hearing of it. */
+enum status star_barrier(struct star *s, uint32_t step, double ahead_s, double deadline_s,
+                         double *start_s) MUST_CHECK;
 
 #endif

@@ -1,3 +1,4 @@
+/* Processes that measure together: forked, watched until all have ended or one has failed. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "exec/team.h"
 
@@ -41,6 +42,7 @@ struct team {
     struct failure *cause; /* the best explanation so far; NULL: all is well */
 };
 
+/* Memory that parent and children see: barrier, failures, then the numbers. */
 static enum status share(struct team *t, size_t numbers)
 {
     t->bytes = sizeof *t->shared + numbers * sizeof(double);
@@ -80,6 +82,7 @@ static void be_member(struct team *t, uint32_t rank, pid_t parent,
     _exit(st == STATUS_OK ? 0 : 1);
 }
 
+/* All ports are open before the first member runs: nobody connects too early. */
 static enum status start(struct team *t, enum status (*body)(struct team_member *, void *),
                          void *context)
 {
@@ -101,6 +104,7 @@ out:
     return st;
 }
 
+/* Of another rank's end, that is: its connection broke, it fell silent. */
 static bool is_symptom(const struct failure *f)
 {
     return f->st == STATUS_IO || f->st == STATUS_EXTERNAL;
@@ -149,6 +153,7 @@ static enum status watch(struct team *t, double limit_s)
     return t->cause ? error_set(t->cause->st, "%s", t->cause->message) : STATUS_OK;
 }
 
+/* Nobody outlives the call. */
 static void dismiss(struct team *t)
 {
     for (size_t r = 0; r < TEAM_MOST; r++) {

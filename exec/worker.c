@@ -1,3 +1,4 @@
+/* A worker process: arguments, environment, inputs; then its rank, or all ranks as threads. */
 #include "exec/worker.h"
 
 #include <errno.h>
@@ -9,7 +10,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "core/array.h"
 #include "core/provenance.h"
+#include "exec/rounds.h"
 #include "exec/worker_rank.h"
 
 /* ---- arguments */
@@ -26,41 +29,52 @@ static enum status number(const char *name, const char *text, double low, double
     return STATUS_OK;
 }
 
+/* One option: a text, or a number from low to high. */
+struct option {
+    const char *name;
+    const char **text; /* NULL: a number */
+    double *number, low, high;
+};
+
+static enum status read_option(const struct option *option, size_t n, const char *name,
+                               const char *value)
+{
+    for (const struct option *o = option; o < option + n; o++) {
+        if (strcmp(o->name, name) != 0)
+            continue;
+        if (!o->text)
+            return number(name, value, o->low, o->high, o->number);
+        *o->text = value;
+        return STATUS_OK;
+    }
+    return error_set(STATUS_USAGE, "unknown option '%s'", name);
+}
+
 static enum status read_arguments(struct worker *w, int argc, char **argv)
 {
     enum status st = STATUS_OK;
     double steps = 0, every = 0, paced = 0;
-    for (int i = 1; i < argc; i += 2) {
-        const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (!strcmp(name, "--program"))
-            w->program_path = value;
-        else if (!strcmp(name, "--model"))
-            w->model_path = value;
-        else if (!strcmp(name, "--text"))
-            w->text_path = value;
-        else if (!strcmp(name, "--device"))
-            w->device_name = value;
-        else if (!strcmp(name, "--transport"))
-            w->transport_name = value;
-        else if (!strcmp(name, "--learning-rate"))
-            TRY(number(name, value, 0, 1e9, &w->learning_rate));
-        else if (!strcmp(name, "--timeout"))
-            TRY(number(name, value, 1e-3, 1e9, &w->timeout_s));
-        else if (!strcmp(name, "--steps"))
-            TRY(number(name, value, 1, UINT32_MAX - 1, &steps));
-        else if (!strcmp(name, "--paced"))
-            TRY(number(name, value, 0, 1, &paced));
-        else if (!strcmp(name, "--resume"))
-            w->resume_path = value;
-        else if (!strcmp(name, "--checkpoint"))
-            w->checkpoint_path = value;
-        else if (!strcmp(name, "--log"))
-            w->log_path = value;
-        else if (!strcmp(name, "--checkpoint-every"))
-            TRY(number(name, value, 0, UINT32_MAX - 1, &every));
-        else
-            return error_set(STATUS_USAGE, "unknown option '%s'", name);
-    }
+    const char *collective = NULL;
+    const struct option option[] = {
+        {.name = "--program", .text = &w->program_path},
+        {.name = "--model", .text = &w->model_path},
+        {.name = "--text", .text = &w->text_path},
+        {.name = "--device", .text = &w->device_name},
+        {.name = "--transport", .text = &w->transport_name},
+        {.name = "--resume", .text = &w->resume_path},
+        {.name = "--checkpoint", .text = &w->checkpoint_path},
+        {.name = "--log", .text = &w->log_path},
+        {.name = "--collective", .text = &collective},
+        {"--learning-rate", NULL, &w->learning_rate, 0, 1e9},
+        {"--timeout", NULL, &w->timeout_s, 1e-3, 1e9},
+        {"--steps", NULL, &steps, 1, UINT32_MAX - 1},
+        {"--paced", NULL, &paced, 0, 1},
+        {"--checkpoint-every", NULL, &every, 0, UINT32_MAX - 1},
+    };
+    for (int i = 1; i < argc; i += 2)
+        TRY(read_option(option, sizeof option / sizeof *option, argv[i],
+                        i + 1 < argc ? argv[i + 1] : NULL));
+    TRY(rounds_find(collective, &w->algorithm));
     w->steps = (uint32_t)steps;
     w->paced = paced > 0;
     w->checkpoint_every = (uint32_t)every;
@@ -91,6 +105,7 @@ out:
     return st;
 }
 
+/* Device and transport by name, among those this executable is made of. */
 static enum status find_parts(struct worker *w, const struct worker_parts *have)
 {
     for (size_t k = 0; have->device[k]; k++)
@@ -164,9 +179,8 @@ static enum status run_threads(struct worker *w)
 {
     enum status st = STATUS_OK;
     uint32_t started = 0, ranks = w->hello.ranks;
-    struct seat *seat = calloc(ranks, sizeof *seat);
-    if (!seat)
-        return error_set(STATUS_NOMEM, "%u ranks", ranks);
+    struct seat *seat;
+    TRY(ARRAY_NEW(seat, ranks));
     for (; st == STATUS_OK && started < ranks; started++) {
         seat[started] = (struct seat){.worker = w, .rank = started};
         int error = pthread_create(&seat[started].thread, NULL, seat_main, &seat[started]);
@@ -182,6 +196,7 @@ static enum status run_threads(struct worker *w)
         st = st == STATUS_OK ? seat[r].st : st;
     }
     free(seat);
+out:
     return st;
 }
 
@@ -208,6 +223,7 @@ static enum status open_log(const struct worker *w)
     return STATUS_OK;
 }
 
+/* Everything that can go wrong before the launcher is met; it is told on stderr. */
 static enum status prepare(struct worker *w, int argc, char **argv, const struct worker_parts *have)
 {
     enum status st;

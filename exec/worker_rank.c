@@ -1,3 +1,4 @@
+/* One rank of a worker: meet the others, train, save, report. */
 #include "exec/worker_rank.h"
 
 #include <errno.h>
@@ -8,11 +9,13 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "exec/transport/tcp/socket.h"
 
 /* ---- reports */
 
+/* One frame: reporter and rank write to the same connection. */
 static enum status report(struct worker_rank *w, enum frame_type type, const void *first, size_t n,
                           const void *second, size_t m)
 {
@@ -74,14 +77,12 @@ static enum status report_done(struct worker_rank *w)
     enum status st = STATUS_OK;
     const struct program *p = &w->worker->program;
     size_t n = program_rank_ops(p, w->rank, NULL);
-    uint32_t *own = calloc(n + 1, sizeof *own);
-    struct frame_digest *digest = calloc(n + 1, sizeof *digest);
+    uint32_t *own = NULL;
+    struct frame_digest *digest = NULL;
     struct frame_done done = {.peak_bytes = w->worker->device->peak_bytes(w->device_self),
                               .digests = n};
-    if (!digest || !own) {
-        st = error_set(STATUS_NOMEM, "digests of %zu ops", n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(own, n));
+    TRY(ARRAY_NEW(digest, n));
     program_rank_ops(p, w->rank, own);
     for (size_t k = 0; k < n; k++) {
         digest[k].op = own[k];
@@ -139,6 +140,7 @@ static struct checkpoint_part part_of(struct worker_rank *w, const char *directo
                                     .bytes = &w->saved};
 }
 
+/* This rank's part of a checkpoint; the launcher commits it when all parts are there. */
 static enum status save(struct worker_rank *w, uint32_t step)
 {
     enum status st;
@@ -153,6 +155,7 @@ out:
     return st;
 }
 
+/* Go on from a checkpoint: this rank's file must be the one that the manifest names. */
 static enum status resume(struct worker_rank *w)
 {
     enum status st;
@@ -172,6 +175,7 @@ out:
 
 /* ---- the run */
 
+/* Train, step after step; times and losses go to the launcher after each. */
 static enum status run_steps(struct worker_rank *w)
 {
     enum status st = STATUS_OK;
@@ -214,6 +218,7 @@ static enum status run(struct worker_rank *w)
     if (p->resume_path)
         TRY(resume(w));
     w->rendezvous.timeout_s = patience(p, p->resume_path != NULL);
+    w->rendezvous.algorithm = p->algorithm;
     TRY(p->transport->open(&p->program, w->rank, &w->rendezvous, &w->transport_self));
     TRY(run_steps(w));
 out:

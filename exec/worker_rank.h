@@ -30,7 +30,8 @@ struct worker {
     const char *checkpoint_path, *resume_path, *log_path;
     double learning_rate, timeout_s;
     uint32_t steps, checkpoint_every;
-    bool paced;               /* as in executor.h */
+    const struct rounds_algorithm *algorithm; /* of collectives; NULL: the ring */
+    bool paced;                               /* as in executor.h */
     struct frame_hello hello; /* of the first rank here; the others' have another number */
     struct program program;
     struct model model;

@@ -9,30 +9,27 @@
 
 static enum status copy_attributes(const struct graph_op *from, struct model_op *to)
 {
-    enum status st;
     size_t n = 0;
     while (n < GRAPH_ATTRIBUTES && from->attribute[n].name)
         n++;
     if (n == 0)
         return STATUS_OK;
-    TRY(ARRAY_NEW(to->attribute, n));
+    PASS(ARRAY_NEW(to->attribute, n));
     to->attributes = n;
     for (size_t i = 0; i < n; i++) {
         to->attribute[i].value = from->attribute[i].value;
-        TRY(text_copy(from->attribute[i].name, &to->attribute[i].name));
+        PASS(text_copy(from->attribute[i].name, &to->attribute[i].name));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status append(struct graph *g, const struct graph_op *from)
 {
-    enum status st;
     struct model *m = &g->model;
     size_t prefix = strlen(g->prefix);
     if (m->n >= MODEL_MAX_OPS)
         return error_set(STATUS_INVALID, "more than %d ops", MODEL_MAX_OPS);
-    TRY(ARRAY_ROOM(m->op, m->n));
+    PASS(ARRAY_ROOM(m->op, m->n));
     struct model_op *op = &m->op[m->n++];
     *op = (struct model_op){
         .forward_flop = from->forward_flop,
@@ -48,13 +45,12 @@ static enum status append(struct graph *g, const struct graph_op *from)
         .stash_bytes = from->stash_bytes,
         .output_bytes = from->output_bytes,
     };
-    TRY(ARRAY_NEW(op->name, prefix + strlen(from->name) + 1));
+    PASS(ARRAY_NEW(op->name, prefix + strlen(from->name) + 1));
     memcpy(op->name, g->prefix, prefix);
     strcpy(op->name + prefix, from->name);
-    TRY(text_copy(from->kind, &op->kind));
-    TRY(copy_attributes(from, op));
-out:
-    return st;
+    PASS(text_copy(from->kind, &op->kind));
+    PASS(copy_attributes(from, op));
+    return STATUS_OK;
 }
 
 uint32_t graph_add(struct graph *g, const struct graph_op *op)
@@ -76,15 +72,13 @@ void graph_connect(struct graph *g, uint32_t from, uint32_t to)
 
 static enum status append_profile(struct model *m, const struct model_profile *p)
 {
-    enum status st;
-    TRY(ARRAY_ROOM(m->profile, m->profiles));
+    PASS(ARRAY_ROOM(m->profile, m->profiles));
     struct model_profile *q = &m->profile[m->profiles++];
     *q = (struct model_profile){.samples = p->samples, .tensor_parallel = p->tensor_parallel};
-    TRY(text_copy(p->device ? p->device : "", &q->device));
-    TRY(ARRAY_COPY(q->forward_s, p->forward_s, m->n));
-    TRY(ARRAY_COPY(q->backward_s, p->backward_s, m->n));
-out:
-    return st;
+    PASS(text_copy(p->device ? p->device : "", &q->device));
+    PASS(ARRAY_COPY(q->forward_s, p->forward_s, m->n));
+    PASS(ARRAY_COPY(q->backward_s, p->backward_s, m->n));
+    return STATUS_OK;
 }
 
 void graph_profile(struct graph *g, const struct model_profile *p)

@@ -57,17 +57,14 @@ static enum status import_text(const char *path, const char *text, size_t length
 static enum status import_json(const struct json_document *d, const struct import_options *o,
                                struct model *out)
 {
-    enum status st;
     struct json_at root = json_root(d), format;
-    TRY(json_optional(&root, "format", &format));
+    PASS(json_optional(&root, "format", &format));
     if (format.value)
         return model_from_json(d, out);
     for (size_t i = 0; i < importers_n; i++)
         if (importers[i]->recognises_json && importers[i]->recognises_json(&root))
             return importers[i]->read_json(&root, o, out);
-    st = unknown_format(d->path);
-out:
-    return st;
+    return unknown_format(d->path);
 }
 
 enum status import_tell_members(const struct import_options *o, const struct nodes *g,

@@ -62,15 +62,14 @@ static const struct json_row config_rows[] = {
 static enum status read_list(const struct json_at *list, struct config *plain, struct times *times,
                              bool *guessed)
 {
-    enum status st;
     struct config c[MAX_CONFIGS], best, recompute;
     size_t n;
-    TRY(json_get_array(list, MAX_CONFIGS, &n));
+    PASS(json_get_array(list, MAX_CONFIGS, &n));
     if (n == 0)
         return json_error(list, "an empty list of configurations");
     for (size_t i = 0; i < n; i++) {
         struct json_at at = json_item(list, i);
-        TRY(json_rows_read(&at, config_rows, &c[i]));
+        PASS(json_rows_read(&at, config_rows, &c[i]));
     }
     best = recompute = c[0];
     for (size_t i = 1; i < n; i++) {
@@ -85,36 +84,32 @@ static enum status read_list(const struct json_at *list, struct config *plain, s
     forward = *guessed ? best.time_s / 3 : fmin(forward, best.time_s);
     *times = (struct times){forward, best.time_s - forward};
     *plain = best;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Only degrees of the first node can be degrees of all. */
 static enum status read_degrees(struct import *w)
 {
-    enum status st;
     struct json_at node = json_item(&w->g.node_list, 0), lists;
-    TRY(json_field(&node, "TMPCs", &lists));
+    PASS(json_field(&node, "TMPCs", &lists));
     size_t n = json_members(&lists);
     if (n > DEGREES)
         return json_error(&lists, "more than %d tensor-parallel degrees", DEGREES);
     for (size_t i = 0; i < n; i++) {
         struct json_at list = json_member(&lists, i);
-        TRY(nodes_degree(&list, MAX_DEGREE, &w->degree[w->degrees]));
+        PASS(nodes_degree(&list, MAX_DEGREE, &w->degree[w->degrees]));
         w->degrees++;
     }
     qsort(w->degree, w->degrees, sizeof *w->degree, nodes_compare_degrees);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_node(struct import *w, size_t v)
 {
-    enum status st;
     struct json_at node = json_item(&w->g.node_list, v), lists;
     uint32_t least = MAX_DEGREE + 1;
     bool found[DEGREES] = {false};
-    TRY(json_field(&node, "TMPCs", &lists));
+    PASS(json_field(&node, "TMPCs", &lists));
     size_t n = json_members(&lists);
     if (n == 0)
         return json_error(&lists, "a node needs at least one configuration");
@@ -124,8 +119,8 @@ static enum status read_node(struct import *w, size_t v)
         struct times times = {0};
         uint32_t degree;
         bool guessed = false;
-        TRY(nodes_degree(&list, MAX_DEGREE, &degree));
-        TRY(read_list(&list, &c, &times, &guessed));
+        PASS(nodes_degree(&list, MAX_DEGREE, &degree));
+        PASS(read_list(&list, &c, &times, &guessed));
         if (degree < least) {
             least = degree;
             w->parameter_bytes[v] = c.parameter_bytes * degree;
@@ -142,48 +137,44 @@ static enum status read_node(struct import *w, size_t v)
         w->missing[t] += !found[t];
     if (w->parameter_bytes[v] > nodes_max_bytes || w->stash_bytes[v] > nodes_max_bytes)
         return json_error(&node, "this node holds more than %g bytes", nodes_max_bytes);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_all(const struct json_at *root, struct import *w)
 {
-    enum status st;
-    TRY(nodes_read(root, MODEL_MAX_OPS, 16 * (size_t)MODEL_MAX_OPS, &w->g));
-    TRY(nodes_check_edges(&w->g));
-    TRY(nodes_name(&w->g, &w->name));
-    TRY(nodes_check_acyclic(&w->g, w->name));
-    TRY(read_degrees(w));
+    PASS(nodes_read(root, MODEL_MAX_OPS, 16 * (size_t)MODEL_MAX_OPS, &w->g));
+    PASS(nodes_check_edges(&w->g));
+    PASS(nodes_name(&w->g, &w->name));
+    PASS(nodes_check_acyclic(&w->g, w->name));
+    PASS(read_degrees(w));
     size_t n = w->g.n;
-    TRY(ARENA_NEW(&w->memory, w->times, n * w->degrees));
-    TRY(ARENA_NEW(&w->memory, w->parameter_bytes, n));
-    TRY(ARENA_NEW(&w->memory, w->stash_bytes, n));
-    TRY(ARENA_NEW(&w->memory, w->output_bytes, n));
-    TRY(ARENA_NEW(&w->memory, w->forward, n));
-    TRY(ARENA_NEW(&w->memory, w->backward, n));
+    PASS(ARENA_NEW(&w->memory, w->times, n * w->degrees));
+    PASS(ARENA_NEW(&w->memory, w->parameter_bytes, n));
+    PASS(ARENA_NEW(&w->memory, w->stash_bytes, n));
+    PASS(ARENA_NEW(&w->memory, w->output_bytes, n));
+    PASS(ARENA_NEW(&w->memory, w->forward, n));
+    PASS(ARENA_NEW(&w->memory, w->backward, n));
     for (size_t v = 0; v < n; v++)
-        TRY(read_node(w, v));
+        PASS(read_node(w, v));
     for (size_t e = 0; e < w->g.edges; e++) {
         struct json_at at = json_item(&w->g.edge_list, e);
         double bytes, *largest = &w->output_bytes[w->g.edge[e].from];
-        TRY(json_need_real(&at, "communicationCost", 0, nodes_max_bytes, &bytes));
+        PASS(json_need_real(&at, "communicationCost", 0, nodes_max_bytes, &bytes));
         *largest = fmax(*largest, bytes);
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- the model */
 
 static enum status add_ops(struct import *w, double minibatch, struct graph *g)
 {
-    enum status st = STATUS_OK;
     for (size_t v = 0; v < w->g.n; v++) {
         struct json_at node = json_item(&w->g.node_list, v), name;
         const char *kind = "node";
-        TRY(json_optional(&node, "name", &name));
+        PASS(json_optional(&node, "name", &name));
         if (name.value)
-            TRY(json_get_string(&name, &kind));
+            PASS(json_get_string(&name, &kind));
         int64_t output = llround(w->output_bytes[v] / minibatch);
         int64_t stash = llround(w->stash_bytes[v] / minibatch);
         graph_add(g, &(struct graph_op){.name = w->name[v],
@@ -197,8 +188,7 @@ static enum status add_ops(struct import *w, double minibatch, struct graph *g)
     for (size_t e = 0; e < w->g.edges; e++)
         if (e == 0 || edges_compare(&w->g.edge[e - 1], &w->g.edge[e]) != 0)
             graph_connect(g, w->g.edge[e].from, w->g.edge[e].to);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* One profile per degree that all nodes have; *left_out the other degrees. */

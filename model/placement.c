@@ -58,43 +58,39 @@ struct import {
 
 static enum status read_edge(struct import *w, size_t e)
 {
-    enum status st;
     struct json_at at = json_item(&w->g.edge_list, e), size;
     struct node *from = &w->node[w->g.edge[e].from], *to = &w->node[w->g.edge[e].to];
     if (from->is.backward && !to->is.backward)
         return json_error(&at, "a forward node reads what a backward node makes");
-    TRY(json_optional(&at, "size", &size));
+    PASS(json_optional(&at, "size", &size));
     if (size.value)
-        TRY(json_get_real(&size, 0, nodes_max_bytes, &w->edge_bytes[e]));
+        PASS(json_get_real(&size, 0, nodes_max_bytes, &w->edge_bytes[e]));
     else
         w->unsized++;
     from->tensor = fmax(from->tensor, w->edge_bytes[e]);
     to->fed = true;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_all(const struct json_at *root, struct import *w)
 {
-    enum status st;
     struct nodes_latency *latency;
-    TRY(nodes_read(root, MODEL_MAX_OPS, 16 * (size_t)MODEL_MAX_OPS, &w->g));
-    TRY(nodes_check_edges(&w->g));
-    TRY(nodes_name(&w->g, &w->name));
-    TRY(nodes_check_acyclic(&w->g, w->name));
-    TRY(ARENA_NEW(&w->memory, latency, w->g.n));
-    TRY(ARENA_NEW(&w->memory, w->node, w->g.n));
-    TRY(ARENA_NEW(&w->memory, w->edge_bytes, w->g.edges));
-    TRY(ARENA_NEW(&w->memory, w->arc, w->g.edges));
-    TRY(nodes_read_latencies(&w->g, latency, &w->groups));
+    PASS(nodes_read(root, MODEL_MAX_OPS, 16 * (size_t)MODEL_MAX_OPS, &w->g));
+    PASS(nodes_check_edges(&w->g));
+    PASS(nodes_name(&w->g, &w->name));
+    PASS(nodes_check_acyclic(&w->g, w->name));
+    PASS(ARENA_NEW(&w->memory, latency, w->g.n));
+    PASS(ARENA_NEW(&w->memory, w->node, w->g.n));
+    PASS(ARENA_NEW(&w->memory, w->edge_bytes, w->g.edges));
+    PASS(ARENA_NEW(&w->memory, w->arc, w->g.edges));
+    PASS(nodes_read_latencies(&w->g, latency, &w->groups));
     for (size_t v = 0; v < w->g.n; v++) {
         w->node[v] = (struct node){.is = latency[v], .group = latency[v].colour};
         w->unsupported += !latency[v].supported;
     }
     for (size_t e = 0; e < w->g.edges; e++)
-        TRY(read_edge(w, e));
-out:
-    return st;
+        PASS(read_edge(w, e));
+    return STATUS_OK;
 }
 
 /* ---- groups: colours, then colours on a common cycle */
@@ -129,17 +125,16 @@ static void keep_apart(struct import *w)
 
 static enum status fuse_cycles(struct import *w)
 {
-    enum status st;
     size_t components, kept = 0;
     uint32_t *component;
     bool *forward;
-    TRY(ARENA_NEW(&w->memory, component, w->groups));
-    TRY(ARENA_NEW(&w->memory, forward, w->groups));
+    PASS(ARENA_NEW(&w->memory, component, w->groups));
+    PASS(ARENA_NEW(&w->memory, forward, w->groups));
     for (size_t v = 0; v < w->g.n; v++)
         if (!w->node[v].is.backward)
             forward[w->node[v].group] = true;
     find_arcs(w, forward);
-    TRY(edges_components(w->groups, w->arc, w->arcs, component, &components));
+    PASS(edges_components(w->groups, w->arc, w->arcs, component, &components));
     for (size_t v = 0; v < w->g.n; v++)
         w->node[v].group = component[w->node[v].group];
     for (size_t a = 0; a < w->arcs; a++) {
@@ -149,8 +144,7 @@ static enum status fuse_cycles(struct import *w)
     }
     w->arcs = kept;
     w->groups = components;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- sums */
@@ -218,12 +212,11 @@ static enum status check_sums(const struct import *w)
 
 static enum status sum_up(struct import *w, bool apart)
 {
-    enum status st;
     uint32_t *forward_nodes;
-    TRY(ARENA_NEW(&w->memory, forward_nodes, w->groups));
-    TRY(ARENA_NEW(&w->memory, w->group, w->groups));
-    TRY(ARENA_NEW(&w->memory, w->forward, w->groups));
-    TRY(ARENA_NEW(&w->memory, w->backward, w->groups));
+    PASS(ARENA_NEW(&w->memory, forward_nodes, w->groups));
+    PASS(ARENA_NEW(&w->memory, w->group, w->groups));
+    PASS(ARENA_NEW(&w->memory, w->forward, w->groups));
+    PASS(ARENA_NEW(&w->memory, w->backward, w->groups));
     for (size_t v = 0; v < w->g.n; v++)
         forward_nodes[w->node[v].group] += !w->node[v].is.backward;
     find_weights(w, forward_nodes);
@@ -235,9 +228,8 @@ static enum status sum_up(struct import *w, bool apart)
     }
     for (uint32_t v = 0; v < w->g.n; v++)
         (apart ? add_node_apart : add_node)(w, v);
-    TRY(check_sums(w));
-out:
-    return st;
+    PASS(check_sums(w));
+    return STATUS_OK;
 }
 
 /* ---- the model */

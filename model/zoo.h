@@ -1,4 +1,8 @@
-/* zoo.h - models built from hyper-parameters, with exact parameter counts. */
+/* zoo.h - models built from hyper-parameters, with exact parameter counts. A model is a line of
+ * zoo.def and a `struct zoo_entry zoo_NAME` in one of the files model/zoo_*.c.
+ *
+ * build() finds the hyper-parameters in the order of the entry's rows, each within the range of its
+ * row; what only makes sense together (heads dividing hidden) it checks itself: STATUS_INVALID. */
 #ifndef MODEL_ZOO_H
 #define MODEL_ZOO_H
 
@@ -16,7 +20,10 @@ struct zoo_entry {
     enum status (*build)(const int64_t *value /* [parameters] */, struct model *out);
 };
 
-extern const struct zoo_entry zoo[];
+#define ZOO(name) extern const struct zoo_entry zoo_##name;
+#include "model/zoo.def"
+#undef ZOO
+extern const struct zoo_entry *const zoo[]; /* [zoo_n] */
 extern const size_t zoo_n;
 
 /* Build from "name" or "name:key=value,key=value". Unknown names and keys are STATUS_INVALID with

@@ -1,4 +1,7 @@
-#include "model/families.h"
+/* Two chains, a toy for partitioners. Ops 0 .. n/2 in a chain, n/2 + 1 .. n - 1 in another, whose end
+ * op n/2 reads too; every op has 2 parameters. As an undirected graph one path, so that optimal cuts
+ * are known. */
+#include "model/zoo.h"
 
 #include <stdio.h>
 
@@ -21,7 +24,13 @@ static void add_cell(struct graph *g, size_t index)
                                     .output_bytes = sizeof(float)});
 }
 
-enum status zoo_two_chains(const int64_t *value, struct model *out)
+enum { CHAINS_OPS, CHAINS_PARAMETERS };
+
+static const struct zoo_parameter two_chains[] = {
+    [CHAINS_OPS] = {"ops", "ops of both chains together", 201, 3, 100000},
+};
+
+static enum status build_two_chains(const int64_t *value, struct model *out)
 {
     struct graph g = {.model = {.element_bytes = sizeof(float)}};
     uint32_t n = (uint32_t)value[CHAINS_OPS], join = n / 2;
@@ -33,3 +42,7 @@ enum status zoo_two_chains(const int64_t *value, struct model *out)
     graph_connect(&g, n - 1, join);
     return graph_finish(&g, "two-chains", "two chains of equal ops that end in the same op", out);
 }
+
+const struct zoo_entry zoo_two_chains = {
+    "two-chains", "toy: two chains of equal ops with one end, for partitioners", CHAINS_PARAMETERS,
+    two_chains, build_two_chains};

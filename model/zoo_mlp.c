@@ -1,10 +1,22 @@
-#include "model/families.h"
+/* Multi-layer perceptron: next-token prediction from a window of `tokens` embedded tokens:
+ * [linear, gelu] x layers, linear. A sample is one window; one token is predicted. */
+#include "model/zoo.h"
 
 #include <stdio.h>
 
 #include "model/layers.h"
 
-enum status zoo_mlp(const int64_t *value, struct model *out)
+enum { MLP_LAYERS, MLP_HIDDEN, MLP_TOKENS, MLP_CHANNELS, MLP_VOCABULARY, MLP_PARAMETERS };
+
+static const struct zoo_parameter mlp[] = {
+    [MLP_LAYERS] = {"layers", "hidden layers", 4, 1, 10000},
+    [MLP_HIDDEN] = {"hidden", "width of the hidden layers", 512, 1, 131072},
+    [MLP_TOKENS] = {"tokens", "context window, tokens", 16, 1, 65536},
+    [MLP_CHANNELS] = {"channels", "embedding width per token", 64, 1, 65536},
+    [MLP_VOCABULARY] = {"vocabulary", "different tokens", 256, 2, 16777216},
+};
+
+static enum status build_mlp(const int64_t *value, struct model *out)
 {
     struct graph g = {.model = {.element_bytes = 4, .tokens_per_sample = 1}};
     int64_t hidden = value[MLP_HIDDEN], width = value[MLP_TOKENS] * value[MLP_CHANNELS];
@@ -28,3 +40,6 @@ enum status zoo_mlp(const int64_t *value, struct model *out)
     layer_loss(&g, "loss", x, 1, value[MLP_VOCABULARY], false);
     return graph_finish(&g, "mlp", "next-token MLP over a context window", out);
 }
+
+const struct zoo_entry zoo_mlp = {"mlp", "multi-layer perceptron over a window of bytes",
+                                  MLP_PARAMETERS, mlp, build_mlp};

@@ -1,9 +1,49 @@
-#include "model/families.h"
+/* Transformers: GPT-2 and GPT-3, BERT, and the models with mixtures of experts of HiDup.
+ *
+ * gpt: pre-LN decoder. Radford et al., "Language Models are Unsupervised Multitask Learners" (2019).
+ * bert: post-LN encoder with its masked-LM head. Devlin et al., NAACL 2019.
+ * The models of HiDup's evaluation (Zhang et al., SoCC 2022, and its artifact): post-LN encoder
+ * layers, of which every second has a mixture of experts in the place of its feed-forward; plain
+ * ones have none. r: language model, fixed positions, untied head with a bias. v: classifier of
+ * 32 x 32 images in patches of 4 x 4, from the class token; a sample is one image of `tokens`
+ * patches. */
+#include "model/zoo.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "model/layers.h"
+
+enum {
+    TRANSFORMER_LAYERS,
+    TRANSFORMER_HIDDEN,
+    TRANSFORMER_HEADS,
+    TRANSFORMER_TOKENS,
+    TRANSFORMER_VOCABULARY,
+    TRANSFORMER_POSITIONS,
+    TRANSFORMER_BITS,
+    TRANSFORMER_FLASH,
+    TRANSFORMER_PARAMETERS_BERT,
+    GPT_TIED = TRANSFORMER_PARAMETERS_BERT,
+    TRANSFORMER_PARAMETERS_GPT
+};
+
+enum {
+    EXPERTS_LAYERS,
+    EXPERTS_HIDDEN,
+    EXPERTS_HEADS,
+    EXPERTS_TOKENS,
+    EXPERTS_VOCABULARY,
+    EXPERTS_BITS,
+    EXPERTS_FLASH,
+    EXPERTS_PARAMETERS_PLAIN,
+    EXPERTS_EXPERTS = EXPERTS_PARAMETERS_PLAIN,
+    EXPERTS_TOP_K,
+    EXPERTS_CAPACITY,
+    EXPERTS_GROUP,
+    EXPERTS_EINSUM,
+    EXPERTS_PARAMETERS
+};
 
 /* Width of the feed-forward layer in units of `hidden`: 4 in both papers. */
 enum { EXPANSION = 4 };
@@ -99,7 +139,7 @@ static uint32_t post_norm_layer(struct graph *g, uint32_t x, const struct shape 
     return norm(g, "ln2", x, s);
 }
 
-enum status zoo_gpt(const int64_t *value, struct model *out)
+static enum status build_gpt(const int64_t *value, struct model *out)
 {
     struct graph g = {.model = {.element_bytes = 4}};
     struct shape s;
@@ -129,7 +169,7 @@ enum status zoo_gpt(const int64_t *value, struct model *out)
     return graph_finish(&g, "gpt", "GPT-2 architecture (Radford et al., 2019)", out);
 }
 
-enum status zoo_bert(const int64_t *value, struct model *out)
+static enum status build_bert(const int64_t *value, struct model *out)
 {
     struct graph g = {.model = {.element_bytes = 4}};
     struct shape s;
@@ -240,13 +280,13 @@ static enum status classifier(const struct shape *s, const struct experts_shape 
     return graph_finish(&g, "v", "ViT-like classifier of HiDup (Zhang et al., 2022)", out);
 }
 
-enum status zoo_r_plain(const int64_t *value, struct model *out)
+static enum status build_r_plain(const int64_t *value, struct model *out)
 {
     struct shape s = plain_shape(value);
     return language_model(&s, NULL, out);
 }
 
-enum status zoo_r_experts(const int64_t *value, struct model *out)
+static enum status build_r_experts(const int64_t *value, struct model *out)
 {
     struct shape s = plain_shape(value);
     struct experts_shape e;
@@ -254,14 +294,14 @@ enum status zoo_r_experts(const int64_t *value, struct model *out)
     return st == STATUS_OK ? language_model(&s, &e, out) : st;
 }
 
-enum status zoo_v_plain(const int64_t *value, struct model *out)
+static enum status build_v_plain(const int64_t *value, struct model *out)
 {
     struct shape s = plain_shape(value);
     s.tokens++; /* the class token */
     return classifier(&s, NULL, out);
 }
 
-enum status zoo_v_experts(const int64_t *value, struct model *out)
+static enum status build_v_experts(const int64_t *value, struct model *out)
 {
     struct shape s = plain_shape(value);
     struct experts_shape e;
@@ -269,3 +309,96 @@ enum status zoo_v_experts(const int64_t *value, struct model *out)
     enum status st = read_experts(value, &s, &e);
     return st == STATUS_OK ? classifier(&s, &e, out) : st;
 }
+
+/* ---- rows of the zoo */
+
+#define TRANSFORMER_ROWS(layers_, hidden_, heads_, tokens_, vocabulary_, bits_)                    \
+    [TRANSFORMER_LAYERS] = {"layers", "transformer layers", layers_, 1, 10000},                    \
+    [TRANSFORMER_HIDDEN] = {"hidden", "channels of the residual stream", hidden_, 1, 131072},      \
+    [TRANSFORMER_HEADS] = {"heads", "attention heads; divide hidden", heads_, 1, 1024},            \
+    [TRANSFORMER_TOKENS] = {"tokens", "tokens per sample (sequence length)", tokens_, 1, 1048576}, \
+    [TRANSFORMER_VOCABULARY] = {"vocabulary", "different tokens", vocabulary_, 2, 16777216},       \
+    [TRANSFORMER_POSITIONS] = {"positions", "rows of the position table; 0: as many as tokens", 0, \
+                               0, 1048576},                                                        \
+    [TRANSFORMER_BITS] = {"bits", "of a parameter and an activation: 16 or 32", bits_, 16, 32},    \
+    [TRANSFORMER_FLASH] = {"flash", "1: attention keeps no (tokens, tokens) matrix", 0, 0, 1}
+
+#define GPT_ROWS(layers_, hidden_, heads_, tokens_, vocabulary_, tied_, bits_)                     \
+    TRANSFORMER_ROWS(layers_, hidden_, heads_, tokens_, vocabulary_, bits_),                       \
+        [GPT_TIED] = {"tied", "1: the head uses the embedding table", tied_, 0, 1}
+
+/* Shapes: Radford et al. (2019), table 2. */
+static const struct zoo_parameter gpt2_small[] = {GPT_ROWS(12, 768, 12, 1024, 50257, 1, 32)};
+static const struct zoo_parameter gpt2_medium[] = {GPT_ROWS(24, 1024, 16, 1024, 50257, 1, 32)};
+static const struct zoo_parameter gpt2_large[] = {GPT_ROWS(36, 1280, 20, 1024, 50257, 1, 32)};
+static const struct zoo_parameter gpt2_xl[] = {GPT_ROWS(48, 1600, 25, 1024, 50257, 1, 32)};
+/* Brown et al. (2020), table 2.1, trained in half precision; the 13B model's width of 5140 there is
+ * no multiple of its 40 heads: 40 heads of 128 are meant. */
+static const struct zoo_parameter gpt3_13b[] = {GPT_ROWS(40, 5120, 40, 2048, 50257, 1, 16)};
+static const struct zoo_parameter gpt3_175b[] = {GPT_ROWS(96, 12288, 96, 2048, 50257, 1, 16)};
+static const struct zoo_parameter gpt_tiny[] = {GPT_ROWS(4, 128, 4, 128, 256, 0, 32)};
+/* Devlin et al. (2019), section 3; vocabulary of the uncased models. */
+static const struct zoo_parameter bert_base[] = {TRANSFORMER_ROWS(12, 768, 12, 512, 30522, 32)};
+static const struct zoo_parameter bert_large[] = {TRANSFORMER_ROWS(24, 1024, 16, 512, 30522, 32)};
+
+#define EXPERTS_ROWS(tokens_, token_help_, classes_, class_help_, vocabulary_)                     \
+    [EXPERTS_LAYERS] = {"layers", "transformer layers", 8, 1, 10000},                              \
+    [EXPERTS_HIDDEN] = {"hidden", "channels of the residual stream", 768, 1, 131072},              \
+    [EXPERTS_HEADS] = {"heads", "attention heads; divide hidden", 12, 1, 1024},                    \
+    [EXPERTS_TOKENS] = {"tokens", token_help_, tokens_, 1, 16384},                                 \
+    [EXPERTS_VOCABULARY] = {classes_, class_help_, vocabulary_, 2, 16777216},                      \
+    [EXPERTS_BITS] = {"bits", "of a parameter and an activation: 16 or 32", 32, 16, 32},           \
+    [EXPERTS_FLASH] = {"flash", "1: attention keeps no (tokens, tokens) matrix", 0, 0, 1}
+#define R_ROWS EXPERTS_ROWS(128, "tokens per sample", "vocabulary", "different tokens", 33280)
+#define V_ROWS EXPERTS_ROWS(64, "patches of an image", "classes", "of images", 10)
+#define ROUTING_ROWS(top_k_)                                                                       \
+    [EXPERTS_EXPERTS] = {"experts", "of each such layer", 16, 1, 65536},                           \
+    [EXPERTS_TOP_K] = {"top_k", "experts of a token", top_k_, 1, 64},                              \
+    [EXPERTS_CAPACITY] = {"capacity", "of an expert, % of its share; 0: no padding", 125, 0,       \
+                          1000},                                                                   \
+    [EXPERTS_GROUP] = {"group", "samples routed together", 1, 1, 1024},                            \
+    [EXPERTS_EINSUM] = {"einsum", "1: dispatch by products with masks; 0: by index", 1, 0, 1}
+
+/* Zhang et al., SoCC 2022, artifact, exp/config.py: the language models are trained on WikiText-2,
+ * whose 33278 words are rounded up to a multiple of the GPUs, the image models on CIFAR-10; 2
+ * experts per GPU, here for 8. */
+static const struct zoo_parameter r_plain[] = {R_ROWS}, v_plain[] = {V_ROWS};
+static const struct zoo_parameter r_sgmoe[] = {R_ROWS, ROUTING_ROWS(2)};
+static const struct zoo_parameter r_switch[] = {R_ROWS, ROUTING_ROWS(1)};
+static const struct zoo_parameter v_sgmoe[] = {V_ROWS, ROUTING_ROWS(2)};
+static const struct zoo_parameter v_switch[] = {V_ROWS, ROUTING_ROWS(1)};
+
+const struct zoo_entry zoo_gpt_tiny = {"gpt-tiny",
+                                       "byte-level GPT that trains in seconds on a laptop",
+                                       TRANSFORMER_PARAMETERS_GPT, gpt_tiny, build_gpt};
+const struct zoo_entry zoo_gpt2_small = {"gpt2-small", "GPT-2, 124 million parameters",
+                                         TRANSFORMER_PARAMETERS_GPT, gpt2_small, build_gpt};
+const struct zoo_entry zoo_gpt2_medium = {"gpt2-medium", "GPT-2, 355 million parameters",
+                                          TRANSFORMER_PARAMETERS_GPT, gpt2_medium, build_gpt};
+const struct zoo_entry zoo_gpt2_large = {"gpt2-large", "GPT-2, 774 million parameters",
+                                         TRANSFORMER_PARAMETERS_GPT, gpt2_large, build_gpt};
+const struct zoo_entry zoo_gpt2_xl = {"gpt2-xl", "GPT-2, 1.56 billion parameters",
+                                      TRANSFORMER_PARAMETERS_GPT, gpt2_xl, build_gpt};
+const struct zoo_entry zoo_gpt3_13b = {"gpt3-13b", "GPT-3, 12.9 billion parameters",
+                                       TRANSFORMER_PARAMETERS_GPT, gpt3_13b, build_gpt};
+const struct zoo_entry zoo_gpt3_175b = {"gpt3-175b", "GPT-3, 175 billion parameters",
+                                        TRANSFORMER_PARAMETERS_GPT, gpt3_175b, build_gpt};
+const struct zoo_entry zoo_bert_base = {"bert-base",
+                                        "BERT with masked-LM head, 110 million parameters",
+                                        TRANSFORMER_PARAMETERS_BERT, bert_base, build_bert};
+const struct zoo_entry zoo_bert_large = {"bert-large",
+                                         "BERT with masked-LM head, 335 million parameters",
+                                         TRANSFORMER_PARAMETERS_BERT, bert_large, build_bert};
+const struct zoo_entry zoo_rtransformer = {"rtransformer", "BERT-like language model of HiDup",
+                                           EXPERTS_PARAMETERS_PLAIN, r_plain, build_r_plain};
+const struct zoo_entry zoo_rmoe = {
+    "rmoe", "BERT-SGMoE of HiDup: 2 of 16 experts per token in every second layer",
+    EXPERTS_PARAMETERS, r_sgmoe, build_r_experts};
+const struct zoo_entry zoo_rswitch = {"rswitch", "BERT-Switch of HiDup: 1 of 16 experts",
+                                      EXPERTS_PARAMETERS, r_switch, build_r_experts};
+const struct zoo_entry zoo_vtransformer = {"vtransformer", "ViT-like classifier of HiDup",
+                                           EXPERTS_PARAMETERS_PLAIN, v_plain, build_v_plain};
+const struct zoo_entry zoo_vmoe = {"vmoe", "ViT-SGMoE of HiDup: 2 of 16 experts",
+                                   EXPERTS_PARAMETERS, v_sgmoe, build_v_experts};
+const struct zoo_entry zoo_vswitch = {"vswitch", "ViT-Switch of HiDup: 1 of 16 experts",
+                                      EXPERTS_PARAMETERS, v_switch, build_v_experts};

@@ -1,31 +1,28 @@
+/* auto - searches shapes, schedules and savings, keeps what was tried, and ranks the finalists. */
 #include "partition/auto.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "partition/auto_search.h"
-#include "partition/place.h"
+#include "partition/device_order.h"
 
 const char auto_candidate_role[] = "candidate";
 const char auto_data_parallel_role[] = "data-parallel baseline";
 const char auto_uniform_role[] = "uniform pipeline baseline";
 
-void auto_candidate_free(struct auto_candidate *c)
-{
-    plan_free(&c->plan);
-}
-
 void auto_result_free(struct auto_result *r)
 {
     for (size_t i = 0; r->candidate && i < r->n; i++)
-        auto_candidate_free(&r->candidate[i]);
+        plan_free(&r->candidate[i].plan);
     free(r->candidate);
     *r = (struct auto_result){0};
 }
 
-bool auto_must_stop(const struct search *s)
+bool auto_must_stop(const struct auto_state *s)
 {
     return (s->r->stop && *s->r->stop) ||
            (s->r->time_limit_s > 0 && clock_now() - s->begin_s > s->r->time_limit_s);
@@ -38,24 +35,30 @@ static const struct evaluation *best_evaluation(const struct auto_candidate *c)
     return c->verified ? &c->thorough : &c->quick;
 }
 
+enum { MERITS = 7 };
+
+static void merits(const struct auto_candidate *c, double out[MERITS])
+{
+    const struct plan *p = &c->plan;
+    const double merit[MERITS] = {!c->fits,
+                                  best_evaluation(c)->iteration_s,
+                                  (double)p->stages,
+                                  p->microbatch_size,
+                                  p->stage[0].tensor_parallel,
+                                  p->stage[0].recompute,
+                                  p->zero};
+    memcpy(out, merit, sizeof merit);
+}
+
 static int by_merit(const void *a, const void *b)
 {
     const struct auto_candidate *x = a, *y = b;
-    double s = best_evaluation(x)->iteration_s, t = best_evaluation(y)->iteration_s;
-    if (x->fits != y->fits)
-        return x->fits ? -1 : 1;
-    if (s != t)
-        return s < t ? -1 : 1;
-    if (x->plan.stages != y->plan.stages)
-        return x->plan.stages < y->plan.stages ? -1 : 1;
-    if (x->plan.microbatch_size != y->plan.microbatch_size)
-        return x->plan.microbatch_size < y->plan.microbatch_size ? -1 : 1;
-    if (x->plan.stage[0].tensor_parallel != y->plan.stage[0].tensor_parallel)
-        return x->plan.stage[0].tensor_parallel < y->plan.stage[0].tensor_parallel ? -1 : 1;
-    if (x->plan.stage[0].recompute != y->plan.stage[0].recompute)
-        return x->plan.stage[0].recompute < y->plan.stage[0].recompute ? -1 : 1;
-    if (x->plan.zero != y->plan.zero)
-        return x->plan.zero < y->plan.zero ? -1 : 1;
+    double p[MERITS], q[MERITS];
+    merits(x, p);
+    merits(y, q);
+    for (size_t k = 0; k < MERITS; k++)
+        if (p[k] < q[k] || p[k] > q[k])
+            return p[k] < q[k] ? -1 : 1;
     int schedule = strcmp(x->plan.schedule, y->plan.schedule);
     if (schedule != 0)
         return schedule;
@@ -64,23 +67,7 @@ static int by_merit(const void *a, const void *b)
     return strcmp(x->role, y->role);
 }
 
-/* ---- making and scoring */
-
-enum status auto_keep(struct search *s, struct auto_candidate *c)
-{
-    struct auto_result *out = &s->result;
-    if (out->n == s->room) {
-        size_t room = s->room ? 2 * s->room : 64;
-        struct auto_candidate *larger = realloc(out->candidate, room * sizeof *larger);
-        if (!larger)
-            return error_set(STATUS_NOMEM, "%zu candidates", room);
-        out->candidate = larger;
-        s->room = room;
-    }
-    out->candidate[out->n++] = *c;
-    *c = (struct auto_candidate){0};
-    return STATUS_OK;
-}
+/* ---- finalists */
 
 /* Has a kept candidate the same stages and placement? */
 static bool shape_is_kept(const struct auto_result *r, size_t kept, const struct auto_candidate *c)
@@ -95,7 +82,7 @@ static bool shape_is_kept(const struct auto_result *r, size_t kept, const struct
 
 /* Keep the best of each baseline, and as finalists the best of each shape first: the quick
  * evaluator does not see contention, which hits the plans of one shape alike. */
-static void select_finalists(struct search *s)
+static void select_finalists(struct auto_state *s)
 {
     struct auto_result *out = &s->result;
     size_t kept = 0, finalists = 0, n = out->n;
@@ -116,22 +103,21 @@ static void select_finalists(struct search *s)
             out->candidate[kept++] = c;
         }
     for (size_t i = kept; i < n; i++)
-        auto_candidate_free(&out->candidate[i]);
+        plan_free(&out->candidate[i].plan);
     out->n = kept;
 }
 
-static enum status verify(struct search *s)
+/* Have the finalists evaluated as well as it gets, and rank them by that. */
+static enum status verify(struct auto_state *s)
 {
     enum status st = STATUS_OK;
     struct auto_result *out = &s->result;
+    const struct plan **plan = NULL;
+    struct evaluation *found = NULL;
     size_t n = 0;
     select_finalists(s);
-    const struct plan **plan = calloc(out->n, sizeof *plan);
-    struct evaluation *found = calloc(out->n, sizeof *found);
-    if (!plan || !found) {
-        st = error_set(STATUS_NOMEM, "%zu finalists", out->n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(plan, out->n));
+    TRY(ARRAY_NEW(found, out->n));
     /* They come first; the others are not worth it when there are any. */
     while (n < out->n && (out->candidate[n].fits || n == 0 || !out->candidate[0].fits))
         n++;
@@ -151,20 +137,18 @@ out:
     return st;
 }
 
+/* 1. Order the devices. 2. Try what the filters let through, by the quick evaluator. 3. Add the
+ * baselines. 4. Choose finalists, evaluate them thoroughly and rank them. */
 enum status auto_search(const struct model *m, const struct topology *t,
                         const struct auto_request *r, const struct evaluator *e,
                         struct auto_result *out)
 {
     enum status st;
-    struct search s = {.m = m, .t = t, .r = r, .e = e, .begin_s = clock_now(), .best_s = INFINITY};
+    struct auto_state s = {
+        .m = m, .t = t, .r = r, .e = e, .begin_s = clock_now(), .best_s = INFINITY};
 
-    TRY(partition_find("balanced", &s.balanced));
-    TRY(partition_find("uniform", &s.uniform));
-    if (!(s.order = calloc(t->n + 1, sizeof *s.order))) {
-        st = error_set(STATUS_NOMEM, "%zu devices", t->n);
-        goto out;
-    }
-    TRY(place_neighbours(t, s.order));
+    TRY(ARRAY_NEW(s.order, t->n));
+    TRY(device_order_find(t, s.order));
     TRY(auto_try_all(&s));
     if (s.result.n == 0) {
         st = error_set(
@@ -183,3 +167,11 @@ out:
     free(s.order);
     return st;
 }
+
+const struct partition_algorithm partition_auto = {
+    .name = "auto",
+    .summary = "stages x replicas x shards x placement x microbatch size x schedule x memory, "
+               "ranked on SimGrid",
+    .guarantee = "best of what it tries, never worse than its baselines",
+    .takes = 1u << PARTITION_FINALISTS | 1u << PARTITION_TIME_LIMIT | 1u << PARTITION_EXECUTABLE,
+};

@@ -4,18 +4,15 @@
  * Candidates are cut by `balanced`, scored by the caller's quick evaluator, and the best few, with
  * the baselines beside them, by its thorough one; partition never simulates by itself.
  *
- * Shapes are tried in the order of their lower bounds (work of a device plus a third of the fill)
- * until these exceed the best plan that fits. Not tried besides: other counts than powers of two
- * where there is a choice; other schedules of a shape whose 1f1b is slower than the best plan even
- * without its fill; pipelines more than four times as deep as one that fits; more memory saving
- * than the first step that fits: recomputation of what is cheap, then of all, each without and with
- * ZeRO 1. */
+ * The space: all devices that divide evenly, powers of two where there is a choice. What of it is
+ * not tried is what a filter leaves out (auto_filters.c): each has a name and a reason, its count
+ * is in the result, and it can be switched off. */
 #ifndef PARTITION_AUTO_H
 #define PARTITION_AUTO_H
 
 #include "partition/partition.h"
 
-enum { AUTO_REASON = 160 };
+enum { AUTO_REASON = 160, AUTO_MOST_FILTERS = 16 };
 
 /* What a prediction says about a plan. */
 struct evaluation {
@@ -47,11 +44,34 @@ struct auto_request {
                                * no chunks when weights are tied */
     double time_limit_s;      /* wall clock for the quick part; 0: none */
     const volatile int *stop; /* non-zero: rank what there is; may be NULL */
+    uint32_t without;         /* filters that are switched off, bits 1 << row of auto_filters */
 };
+
+/* What a filter is asked about, coarse to fine: it is asked as soon as that much is chosen. */
+enum auto_level {
+    AUTO_SHAPE,    /* counts of stages, replicas and shards, microbatch size, placement */
+    AUTO_SCHEDULE, /* and chunks and schedule */
+    AUTO_SAVING,   /* and what saves memory: one plan */
+    AUTO_LEVELS
+};
+extern const char *const auto_level_names[AUTO_LEVELS]; /* "shapes", "schedules", "plans" */
+
+struct auto_state;
+struct auto_trial;
+
+/* Why a part of the space is left out. One row of the table makes a filter. */
+struct auto_filter {
+    const char *name, *reason; /* the reason completes "left out as" */
+    enum auto_level level;
+    enum status (*drops)(const struct auto_state *s, const struct auto_trial *t, bool *out);
+};
+extern const struct auto_filter auto_filters[];
+extern const size_t auto_filters_n; /* <= AUTO_MOST_FILTERS */
 
 struct auto_candidate {
     struct plan plan;
     enum partition_placement placement;
+    size_t depth;     /* ranks of a pipeline: stages / chunks */
     const char *role; /* "candidate", "data-parallel baseline", "uniform pipeline baseline" */
     struct evaluation quick, thorough;
     bool verified; /* thorough is filled: of those that fit, or of all when none does */
@@ -59,9 +79,9 @@ struct auto_candidate {
 };
 
 struct auto_result {
-    size_t tried;   /* plans scored by the quick evaluator */
-    size_t too_big; /* of those, plans that do not fit into memory */
-    size_t bounded; /* shapes not tried because of their lower bound of time or memory */
+    size_t tried;                       /* plans scored by the quick evaluator */
+    size_t too_big;                     /* of those, plans that do not fit into memory */
+    size_t left_out[AUTO_MOST_FILTERS]; /* [auto_filters_n] of the filter's level */
     bool interrupted;
     size_t n;
     struct auto_candidate *candidate; /* [n] finalists, best first; those that fit before others */
@@ -73,5 +93,8 @@ enum status auto_search(const struct model *m, const struct topology *t,
                         const struct auto_request *r, const struct evaluator *e,
                         struct auto_result *out) MUST_CHECK;
 void auto_result_free(struct auto_result *r); /* accepts {0}; leaves {0} */
+
+/* Shapes that any filter has left out. */
+size_t auto_shapes_left_out(const struct auto_result *r);
 
 #endif

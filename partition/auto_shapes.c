@@ -2,12 +2,14 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "partition/auto_search.h"
 
-struct partition_request auto_request_for(const struct search *s, const struct shape *shape)
+struct partition_request auto_request_for(const struct auto_state *s,
+                                          const struct auto_shape *shape)
 {
     struct partition_request request = s->r->fixed;
-    request.stages = (size_t)shape->teams * shape->chunks;
+    request.stages = (size_t)shape->depth * shape->chunks;
     request.chunks = shape->chunks;
     request.replicas = shape->replicas;
     request.tensor_parallel = shape->shards;
@@ -20,22 +22,21 @@ struct partition_request auto_request_for(const struct search *s, const struct s
     return request;
 }
 
-double auto_microbatches(const struct search *s, const struct shape *shape)
+double auto_microbatches(const struct auto_state *s, const struct auto_shape *shape)
 {
     return (double)(s->r->samples / shape->microbatch_size) / shape->replicas;
 }
 
-/* Can `samples` be trained in microbatches of this size by so many replicas? */
-bool auto_divides(const struct search *s, size_t size, size_t replicas)
+bool auto_divides(const struct auto_state *s, size_t size, size_t replicas)
 {
     size_t microbatches = s->r->samples / size;
     return s->r->samples % size == 0 && microbatches % replicas == 0 &&
-           (!s->r->fixed.microbatches || s->r->fixed.microbatches == microbatches) &&
-           (!s->r->fixed.microbatch_size || s->r->fixed.microbatch_size == size);
+           auto_wanted(s->r->fixed.microbatches, microbatches) &&
+           auto_wanted(s->r->fixed.microbatch_size, size);
 }
 
 /* Seconds of all ops for one microbatch on the fastest type of device. */
-static double work_s(const struct search *s, const struct shape *shape)
+static double work_s(const struct auto_state *s, const struct auto_shape *shape)
 {
     struct partition_request r = auto_request_for(s, shape);
     struct cost_split spread = partition_spread(&r);
@@ -52,8 +53,9 @@ static double work_s(const struct search *s, const struct shape *shape)
     return least;
 }
 
-/* Seconds that the shards' sums of one microbatch take over the fastest links. */
-static double sums_s(const struct search *s, const struct shape *shape)
+/* Seconds that the shards' reductions of one microbatch take over the fastest links: t shards move
+ * 2 (t - 1) / t of a tensor each, once per row-parallel output and column-parallel input. */
+static double reductions_s(const struct auto_state *s, const struct auto_shape *shape)
 {
     double bytes = 0, fastest = 0, t = shape->shards;
     for (uint32_t i = 0; i < s->m->n; i++) {
@@ -68,107 +70,80 @@ static double sums_s(const struct search *s, const struct shape *shape)
     return t > 1 ? 2 * (t - 1) / t * bytes * shape->microbatch_size / fastest : 0;
 }
 
-/* Do weights, gradients and state fit when they are spread over everything they may be? */
-static bool weights_fit(const struct search *s, const struct shape *shape)
+/* Its lower bound: m microbatches of d ranks take m + d - 1 times the time of one on one rank, and of
+ * the fill, d - 1, the best schedules save all but a part. With W the work of a microbatch and R its
+ * reductions, on the fastest devices and links, spread evenly,
+ *     bound = (m + (d - 1) / AUTO_CHUNKS) (W + R) / d. */
+static enum status add_shape(const struct auto_state *s, struct auto_shape shape,
+                             struct auto_shapes *all)
 {
-    struct cost_memory factor = cost_memory(s->r->fixed.optimizer, s->m->element_bytes);
-    double bytes = 0, room = 0, zero = shape->replicas;
-    for (size_t i = 0; i < s->m->n; i++)
-        bytes += (double)s->m->op[i].parameter_bytes;
-    for (size_t k = 0; k < s->t->types; k++)
-        room = fmax(room, (double)s->t->type[k].memory_bytes);
-    if (s->r->memory_given && s->r->fixed.zero > 1)
-        return true;
-    return bytes / shape->teams / shape->shards *
-               ((double)(factor.weights + factor.gradients) + (double)factor.state / zero) <=
-           room;
-}
-
-static enum status add_shape(struct search *s, struct shapes *all, struct shape shape,
-                             double seconds)
-{
-    /* work of a device, and the least fill: zb-h1's third, or that of the most chunks */
-    double fill = (double)(shape.teams - 1) / AUTO_CHUNKS;
-    shape.bound_s = (auto_microbatches(s, &shape) + fill) * seconds / shape.teams;
-    if (!weights_fit(s, &shape) && all->n > 0) {
-        s->result.bounded++;
-        return STATUS_OK;
-    }
-    if (all->n == all->room) {
-        size_t room = 2 * all->room + 64;
-        struct shape *larger = realloc(all->shape, room * sizeof *larger);
-        if (!larger)
-            return error_set(STATUS_NOMEM, "%zu shapes", room);
-        all->shape = larger;
-        all->room = room;
-    }
+    enum status st;
+    /* the least fill: zb-h1's third of it, or that of the most chunks */
+    double fill = (double)(shape.depth - 1) / AUTO_CHUNKS;
+    shape.bound_s = (auto_microbatches(s, &shape) + fill) *
+                    (work_s(s, &shape) + reductions_s(s, &shape)) / shape.depth;
+    shape.first = all->n == 0;
+    TRY(ARRAY_ROOM(all->shape, all->n));
     all->shape[all->n++] = shape;
-    return STATUS_OK;
-}
-
-/* Both placements. */
-static enum status add_shapes(struct search *s, struct shapes *all, struct shape shape)
-{
-    enum status st = STATUS_OK;
-    bool single = shape.teams == 1 || shape.replicas == 1; /* both placements are the same */
-    double seconds = work_s(s, &shape) + sums_s(s, &shape);
-    shape.algorithm = s->balanced;
-    shape.role =
-        shape.teams == 1 && shape.shards == 1 ? auto_data_parallel_role : auto_candidate_role;
-    for (int p = PLACE_PIPELINES; p <= (single ? PLACE_PIPELINES : PLACE_REPLICAS); p++) {
-        shape.placement = (enum partition_placement)p;
-        TRY(add_shape(s, all, shape, seconds));
-    }
 out:
     return st;
 }
 
-/* Shapes of `shards` that use as many devices as divide evenly; microbatch sizes in powers of 2. */
-static enum status add_shards(struct search *s, struct shapes *all, uint32_t shards)
+/* All microbatch sizes of so many ranks and replicas, powers of two if there is a choice. */
+static enum status add_sizes(const struct auto_state *s, struct auto_shape shape,
+                             struct auto_shapes *all)
 {
     enum status st = STATUS_OK;
-    size_t slots = s->t->n / shards, most = slots < s->m->n ? slots : s->m->n;
-    size_t fixed = s->r->fixed.stages, chunks = s->r->fixed.chunks ? s->r->fixed.chunks : 1;
-    for (size_t teams = 1; teams <= most && !s->result.interrupted; teams++) {
-        size_t replicas = slots / teams;
-        bool even = slots % teams == 0 || (fixed && fixed / chunks == teams);
-        bool may = fixed == 0 || (fixed % teams == 0 && (chunks == 1 || fixed / chunks == teams));
-        if (!even || !may)
+    for (size_t size = 1; size <= s->r->samples; size++) {
+        bool fixed = s->r->fixed.microbatch_size == size || s->r->fixed.microbatches > 0;
+        if (((size & (size - 1)) != 0 && !fixed) || !auto_divides(s, size, shape.replicas))
             continue;
-        for (; replicas > 0 && !s->result.interrupted; replicas--) {
-            if (!auto_wanted(s->r->fixed.replicas, replicas))
-                continue;
-            bool tried = false;
-            for (size_t size = 1; size <= s->r->samples; size++) {
-                bool power = (size & (size - 1)) == 0 || s->r->fixed.microbatch_size == size ||
-                             s->r->fixed.microbatches > 0;
-                if (!power || !auto_divides(s, size, replicas))
-                    continue;
-                TRY(add_shapes(s, all,
-                               (struct shape){.teams = (uint32_t)teams,
-                                              .replicas = (uint32_t)replicas,
-                                              .shards = shards,
-                                              .microbatch_size = (uint32_t)size}));
-                tried = true;
-            }
-            if (tried)
-                break; /* fewer replicas would leave devices idle */
-        }
+        shape.microbatch_size = (uint32_t)size;
+        TRY(add_shape(s, shape, all));
     }
 out:
     return st;
 }
 
-/* Does the model say how its ops are split, and does the degree divide all heads? */
-static bool splits_into(const struct model *m, uint32_t shards)
+/* Shapes of `shards` that use as many devices as divide evenly. */
+static enum status add_shards(const struct auto_state *s, uint32_t shards, struct auto_shapes *all)
 {
-    bool any = false;
-    for (size_t i = 0; i < m->n; i++) {
-        any = any || m->op[i].tensor != TENSOR_WHOLE;
-        if (model_attribute(&m->op[i], "heads", shards) % shards != 0)
-            return false;
+    enum status st = STATUS_OK;
+    size_t most_stages = partition_most_stages(s->m, shards), slots = s->t->n / shards;
+    size_t fixed = s->r->fixed.stages, chunks = s->r->fixed.chunks ? s->r->fixed.chunks : 1;
+    for (size_t depth = 1; depth <= slots && depth <= most_stages; depth++) {
+        bool even = slots % depth == 0 || (fixed && fixed / chunks == depth);
+        bool may = fixed == 0 || (fixed % depth == 0 && (chunks == 1 || fixed / chunks == depth));
+        size_t before = all->n;
+        /* fewer replicas only if the samples cannot be divided: they leave devices idle */
+        for (size_t replicas = slots / depth; even && may && replicas > 0 && all->n == before;
+             replicas--)
+            if (auto_wanted(s->r->fixed.replicas, replicas))
+                TRY(add_sizes(s,
+                              (struct auto_shape){
+                                  .depth = (uint32_t)depth,
+                                  .chunks = 1,
+                                  .replicas = (uint32_t)replicas,
+                                  .shards = shards,
+                                  .placement = PLACE_PIPELINES,
+                                  .most_stages = most_stages,
+                                  .algorithm = &partition_balanced,
+                                  .role = depth == 1 && shards == 1 ? auto_data_parallel_role
+                                                                    : auto_candidate_role,
+                              },
+                              all));
     }
-    return any || shards == 1;
+out:
+    return st;
+}
+
+/* Does the model say how its ops are divided, and does the degree divide all heads? */
+static bool divides_into(const struct model *m, uint32_t shards)
+{
+    bool any = shards == 1;
+    for (size_t i = 0; i < m->n && !any; i++)
+        any = m->op[i].tensor != TENSOR_WHOLE;
+    return any && partition_check_shards(m, shards) == STATUS_OK;
 }
 
 /* Devices at the fastest tier from the first one, itself included. */
@@ -187,17 +162,19 @@ static size_t node_size(const struct topology *t)
     return n;
 }
 
-/* Tensor parallelism stays inside a node, where its sums are cheap. */
-static enum status add_all(struct search *s, struct shapes *all)
+/* Tensor parallelism stays inside a node, where its reductions are cheap. */
+static enum status add_all(const struct auto_state *s, struct auto_shapes *all)
 {
     enum status st = STATUS_OK;
     uint32_t fixed = s->r->fixed.tensor_parallel;
     size_t node = node_size(s->t);
-    if (fixed)
-        return fixed <= s->t->n ? add_shards(s, all, fixed) : STATUS_OK;
-    for (uint32_t shards = 1; shards <= node; shards *= 2)
-        if (shards == 1 || (s->t->n % shards == 0 && splits_into(s->m, shards)))
-            TRY(add_shards(s, all, shards));
+    if (fixed) {
+        TRY(partition_check_shards(s->m, fixed));
+        TRY(add_shards(s, fixed, all));
+    }
+    for (uint32_t shards = 1; !fixed && shards <= node; shards *= 2)
+        if (shards == 1 || (s->t->n % shards == 0 && divides_into(s->m, shards)))
+            TRY(add_shards(s, shards, all));
 out:
     return st;
 }
@@ -205,22 +182,18 @@ out:
 /* Very deep pipelines last: only memory may ask for them. */
 static int by_bound(const void *a, const void *b)
 {
-    const struct shape *x = a, *y = b;
-    if ((x->teams > AUTO_DEEP) != (y->teams > AUTO_DEEP))
-        return x->teams > AUTO_DEEP ? 1 : -1;
-    if (x->bound_s != y->bound_s)
-        return x->bound_s < y->bound_s ? -1 : 1;
-    const uint32_t p[] = {x->shards, x->teams, x->microbatch_size, x->placement};
-    const uint32_t q[] = {y->shards, y->teams, y->microbatch_size, y->placement};
+    const struct auto_shape *x = a, *y = b;
+    const double p[] = {x->depth > AUTO_DEEP, x->bound_s, x->shards, x->depth, x->microbatch_size};
+    const double q[] = {y->depth > AUTO_DEEP, y->bound_s, y->shards, y->depth, y->microbatch_size};
     for (size_t k = 0; k < sizeof p / sizeof *p; k++)
         if (p[k] != q[k])
             return p[k] < q[k] ? -1 : 1;
     return 0;
 }
 
-enum status auto_list_shapes(struct search *s, struct shapes *out)
+enum status auto_list_shapes(const struct auto_state *s, struct auto_shapes *out)
 {
-    struct shapes all = {0};
+    struct auto_shapes all = {0};
     enum status st = add_all(s, &all);
     if (st != STATUS_OK) {
         free(all.shape);

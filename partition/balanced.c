@@ -2,73 +2,81 @@
  *
  * A stage costs its forward and backward time on its device plus the transfer of what enters it,
  * forward and as gradients back; a tensor counts once per stage that reads it, wherever it comes
- * from. best[s][j] = min over i of max(best[s - 1][i - 1], cost of ops i..j as stage s).
- * Exact; O(stages * n^2 + n * edges) time, O(n^2) memory. Ties go to the leftmost cut.
- * Source: chains-on-chains partitioning, Pinar & Aykanat, JPDC 64 (2004) 974-996. */
+ * from. With B(s, j) the least slowest of the stages 0..s over the ops 0..j, and load(s, i, j) of
+ * stage s with the ops i..j,
+ *     B(0, j) = load(0, 0, j),   B(s, j) = min over i of max(B(s - 1, i - 1), load(s, i, j)),
+ * i only where a stage may begin. Exact; O(stages * n^2 + n * edges) time, O(n^2) memory. Ties go
+ * to the leftmost cut.
+ * Source: chains-on-chains partitioning, Pinar & Aykanat, JPDC 64 (2004) 974-996: the dynamic
+ * program of section 3.2, whose loads are sums of weights, with a term for what enters a part. */
 #include "partition/partition.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "partition/graph.h"
-#include "partition/stage_cost.h"
+#include "core/array.h"
+#include "partition/chain_cost.h"
 
 enum { MOST_OPS = 20000 }; /* n^2 doubles: 3.2 GB */
 
-static enum status cut(const struct model *m, const struct topology *t,
-                       const struct partition_request *r, const uint32_t *device, size_t *first,
-                       double *objective_s)
+struct tables {
+    double *in_bytes; /* [n][n] per sample, what enters ops i..j */
+    double *best;     /* [stages][n] B(s, j) */
+    uint32_t *start;  /* [stages][n] the i that it was found with */
+};
+
+/* Row s of the tables. As i falls the load of stage s grows: its compute time never shrinks, so the
+ * search ends where compute alone is worse than the best value so far. */
+static void fill_row(const struct partition_problem *p, const struct chain_cost *c, size_t s,
+                     struct tables *x)
+{
+    size_t n = p->m->n;
+    const double *until = chain_cost_until(c, s);
+    for (size_t j = s; j < n; j++) {
+        double value = INFINITY;
+        for (size_t i = s > 0 ? j : 0; i + 1 > s; i--) {
+            double load = chain_cost_load(c, s, i, j + 1, x->in_bytes[i * n + j]);
+            double v = s > 0 ? fmax(x->best[(s - 1) * n + i - 1], load) : load;
+            if (v <= value && partition_may_begin(p, i)) {
+                value = v;
+                x->start[s * n + j] = (uint32_t)i;
+            }
+            if (i == 0 || until[j + 1] - until[i] > value)
+                break;
+        }
+        x->best[s * n + j] = value;
+    }
+}
+
+static enum status cut(const struct partition_problem *p, size_t *first, double *objective_s)
 {
     enum status st;
-    size_t n = m->n;
-    struct stage_cost c = {0};
-    double *in_bytes = NULL; /* [n * n] see graph_entering_bytes() */
-    double *best = NULL;     /* [stages][n] */
-    bool *whole = NULL;      /* [n] see graph_whole_cuts() */
-    uint32_t *start = NULL;  /* [stages][n] first op of the last stage */
+    size_t n = p->m->n, stages = p->r->stages;
+    struct chain_cost c = {0};
+    struct tables x = {0};
 
     if (n > MOST_OPS)
         return error_set(STATUS_UNSUPPORTED,
                          "balanced: %zu ops, at most %d are possible; hierarchical takes more", n,
                          MOST_OPS);
-    TRY(stage_cost_begin(m, t, r, device, &c));
-    in_bytes = calloc(n * n, sizeof *in_bytes);
-    best = calloc(r->stages * n, sizeof *best);
-    start = calloc(r->stages * n, sizeof *start);
-    whole = malloc(n * sizeof *whole);
-    if (!in_bytes || !best || !start || !whole) {
-        st = error_set(STATUS_NOMEM, "balanced: %zu stages of %zu ops", r->stages, n);
-        goto out;
-    }
-    graph_entering_bytes(m, in_bytes);
-    graph_whole_cuts(m, r->tensor_parallel > 1, whole);
-    for (size_t s = 0; s < r->stages; s++) {
-        const double *until = stage_cost_until(&c, s);
-        for (size_t j = s; j < n; j++) {
-            double value = INFINITY;
-            for (size_t i = s > 0 ? j : 0; i + 1 > s; i--) {
-                double load = until[j + 1] - until[i] + c.latency_s[s];
-                load += c.pace[s] * in_bytes[i * n + j];
-                double v = s > 0 ? fmax(best[(s - 1) * n + i - 1], load) : load;
-                if (v <= value && whole[i]) {
-                    value = v;
-                    start[s * n + j] = (uint32_t)i;
-                }
-                if (i == 0 || until[j + 1] - until[i] > value)
-                    break; /* compute alone is worse from here on */
-            }
-            best[s * n + j] = value;
-        }
-    }
-    for (size_t s = r->stages, j = n - 1; s-- > 0; j = first[s] - 1)
-        first[s] = start[s * n + j];
-    *objective_s = best[r->stages * n - 1];
+    TRY(chain_cost_begin(p, &c));
+    TRY(ARRAY_NEW(x.in_bytes, n * n));
+    TRY(ARRAY_NEW(x.best, stages * n));
+    TRY(ARRAY_NEW(x.start, stages * n));
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i; j < n; j++)
+            x.in_bytes[i * n + j] =
+                (j > i ? x.in_bytes[i * n + j - 1] : 0) + chain_cost_entering(&c, i, j);
+    for (size_t s = 0; s < stages; s++)
+        fill_row(p, &c, s, &x);
+    for (size_t s = stages, j = n - 1; s-- > 0; j = first[s] - 1)
+        first[s] = x.start[s * n + j];
+    *objective_s = x.best[stages * n - 1];
 out:
-    free(whole);
-    free(start);
-    free(best);
-    free(in_bytes);
-    stage_cost_free(&c);
+    free(x.start);
+    free(x.best);
+    free(x.in_bytes);
+    chain_cost_free(&c);
     return st;
 }
 

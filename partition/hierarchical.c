@@ -12,7 +12,9 @@
  * 974-996, section 3.1. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "core/array.h"
 #include "partition/hierarchical_refine.h"
 #include "partition/tiers.h"
 
@@ -23,7 +25,7 @@ struct task {
 
 struct descent {
     struct cuts *cuts;
-    const struct stage_cost *cost;
+    const struct chain_cost *cost;
     size_t *apart;      /* [stages] level on which stage s meets stage s - 1, + 1; 0: one device */
     size_t *of_type;    /* [types][stages + 1] devices of a type before stage s */
     struct task *stack; /* [stages] */
@@ -36,20 +38,18 @@ static void descent_free(struct descent *d)
     free(d->stack);
 }
 
-static enum status descent_begin(const struct topology *t, const uint32_t *device,
-                                 struct cuts *cuts, struct descent *d)
+static enum status descent_begin(const struct partition_problem *p, struct cuts *cuts,
+                                 struct descent *d)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     struct tiers tiers = {0};
+    const struct topology *t = p->t;
+    const uint32_t *device = p->device;
     size_t stages = cuts->stages;
     *d = (struct descent){.cuts = cuts, .cost = cuts->cost};
-    d->apart = calloc(stages, sizeof *d->apart);
-    d->of_type = calloc(t->types * (stages + 1), sizeof *d->of_type);
-    d->stack = calloc(stages, sizeof *d->stack);
-    if (!d->apart || !d->of_type || !d->stack) {
-        st = error_set(STATUS_NOMEM, "hierarchical: %zu stages", stages);
-        goto out;
-    }
+    TRY(ARRAY_NEW(d->apart, stages));
+    TRY(ARRAY_NEW(d->of_type, t->types * (stages + 1)));
+    TRY(ARRAY_NEW(d->stack, stages));
     TRY(tiers_find(t, &tiers));
     for (size_t s = 0; s < stages; s++) {
         if (s > 0 && device[s] != device[s - 1])
@@ -89,19 +89,25 @@ static double even_seconds(const struct descent *d, const struct task *task)
             rate += devices / (until[task->end] - until[task->first]);
     }
     double link_s = d->cost->latency_s[task->first_stage] +
-                    d->cost->pace[task->first_stage] * c->live[task->first];
+                    d->cost->gap_s[task->first_stage] * c->live[task->first];
     return 1 / rate + link_s / (double)(task->end_stage - task->first_stage);
 }
 
-/* The best cut of a task between the stages before and from `stage` on. */
+/* The best cut of a task between the stages before and from `stage` on; both sides keep enough ops
+ * that their stages may begin with. */
 static size_t choose_cut(const struct descent *d, const struct task *task, size_t stage)
 {
+    const struct partition_problem *p = d->cuts->problem;
     double best_s = INFINITY;
-    size_t best = 0, from = task->first + (stage - task->first_stage);
-    size_t to = task->end - (task->end_stage - stage);
-    for (size_t at = from; at <= to; at++) {
+    size_t best = 0;
+    for (size_t at = task->first + 1; at < task->end; at++) {
         struct task left = {task->first_stage, stage, task->first, at};
         struct task right = {stage, task->end_stage, at, task->end};
+        if (!partition_may_begin(p, at) ||
+            !partition_holds(p, task->first, at, stage - task->first_stage))
+            continue;
+        if (!partition_holds(p, at, task->end, task->end_stage - stage))
+            break;
         double value_s = fmax(even_seconds(d, &left), even_seconds(d, &right));
         bool lighter = best > 0 && d->cuts->live[at] < d->cuts->live[best];
         if (best == 0 || value_s < best_s || (value_s <= best_s && lighter)) {
@@ -112,7 +118,7 @@ static size_t choose_cut(const struct descent *d, const struct task *task, size_
     return best;
 }
 
-/* Into cuts->trial. */
+/* Depth first over the tree of divisions, the tasks that wait on a stack. Into cuts->trial. */
 static void descend(struct descent *d)
 {
     struct cuts *c = d->cuts;
@@ -131,31 +137,28 @@ static void descend(struct descent *d)
     c->trial[c->stages] = c->n;
 }
 
-static enum status cut(const struct model *m, const struct topology *t,
-                       const struct partition_request *r, const uint32_t *device, size_t *first,
-                       double *objective_s)
+static enum status cut(const struct partition_problem *p, size_t *first, double *objective_s)
 {
     enum status st;
-    struct stage_cost cost = {0};
+    struct chain_cost cost = {0};
     struct cuts c = {0};
     struct descent d = {0};
-    TRY(stage_cost_begin(m, t, r, device, &cost));
-    TRY(cuts_begin(&cost, &c));
-    for (size_t s = 0; s <= r->stages; s++)
-        c.trial[s] = s * m->n / r->stages; /* as uniform does */
+    TRY(chain_cost_begin(p, &cost));
+    TRY(cuts_begin(p, &cost, &c));
+    partition_evenly(p, c.trial);
+    c.trial[c.stages] = c.n;
     cuts_offer(&c);
-    TRY(descent_begin(t, device, &c, &d));
+    TRY(descent_begin(p, &c, &d));
     descend(&d);
     cuts_offer(&c);
     cuts_fill(&c);
     TRY(cuts_refine(&c));
-    for (size_t s = 0; s < r->stages; s++)
-        first[s] = c.cut[s];
+    memcpy(first, c.cut, c.stages * sizeof *first);
     *objective_s = c.value_s;
 out:
     descent_free(&d);
     cuts_free(&c);
-    stage_cost_free(&cost);
+    chain_cost_free(&cost);
     return st;
 }
 

@@ -1,12 +1,15 @@
+/* Better cuts from cuts: filling up to a bound, and dynamic programming in windows. */
 #include "partition/hierarchical_refine.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
+
 enum {
     BOUNDS = 40,
-    MOST_CELLS = 8 << 20, /* of all windows together: 100 MB */
+    MOST_ENTRIES = 8 << 20, /* of all windows together: 100 MB */
 };
 
 static const size_t radius[] = {4, 32, 256}; /* of the windows */
@@ -20,7 +23,6 @@ void cuts_free(struct cuts *x)
     free(x->cut);
     free(x->trial);
     free(x->live);
-    free(x->seen);
     *x = (struct cuts){0};
 }
 
@@ -39,51 +41,27 @@ static void find_live(const struct model *m, double *live)
         live[i + 1] += live[i];
 }
 
-enum status cuts_begin(const struct stage_cost *c, struct cuts *out)
+enum status cuts_begin(const struct partition_problem *p, const struct chain_cost *c,
+                       struct cuts *out)
 {
-    struct cuts x = {.cost = c, .n = c->m->n, .stages = c->stages, .value_s = INFINITY};
-    x.cut = calloc(x.stages + 1, sizeof *x.cut);
-    x.trial = calloc(x.stages + 1, sizeof *x.trial);
-    x.live = calloc(x.n + 2, sizeof *x.live);
-    x.seen = calloc(x.n, sizeof *x.seen);
-    if (!x.cut || !x.trial || !x.live || !x.seen) {
-        cuts_free(&x);
-        return error_set(STATUS_NOMEM, "hierarchical: %zu stages of %zu ops", c->stages, c->m->n);
-    }
+    enum status st;
+    struct cuts x = {
+        .problem = p, .cost = c, .n = c->m->n, .stages = c->stages, .value_s = INFINITY};
+    TRY(ARRAY_NEW(x.cut, x.stages + 1));
+    TRY(ARRAY_NEW(x.trial, x.stages + 1));
+    TRY(ARRAY_NEW(x.live, x.n + 2));
     find_live(c->m, x.live);
     *out = x;
-    return STATUS_OK;
+    x = (struct cuts){0};
+out:
+    cuts_free(&x);
+    return st;
 }
 
-/* Begin to collect what enters a stage: the tokens of the last one are void. */
-static void begin_stage(struct cuts *c)
+/* May stages end before op `end`, which is another's first? */
+static bool is_cut(const struct cuts *c, size_t end)
 {
-    if (c->token == UINT32_MAX) {
-        memset(c->seen, 0, c->n * sizeof *c->seen);
-        c->token = 0;
-    }
-    c->token++;
-}
-
-/* Bytes per sample that op j adds to what enters a stage that began at op `first`. */
-static double entering(struct cuts *c, size_t first, size_t j)
-{
-    const struct model *m = c->cost->m;
-    double sum = 0;
-    for (size_t k = m->in_start[j]; k < m->in_start[j + 1]; k++) {
-        uint32_t p = m->in[k];
-        if (p >= first || c->seen[p] == c->token)
-            continue;
-        c->seen[p] = c->token;
-        sum += (double)m->op[p].output_bytes;
-    }
-    return sum;
-}
-
-static double load_of(const struct cuts *c, size_t s, size_t first, size_t end, double bytes)
-{
-    const double *until = stage_cost_until(c->cost, s);
-    return until[end] - until[first] + c->cost->latency_s[s] + c->cost->pace[s] * bytes;
+    return end == c->n || partition_may_begin(c->problem, end);
 }
 
 void cuts_offer(struct cuts *c)
@@ -91,10 +69,9 @@ void cuts_offer(struct cuts *c)
     double worst = 0;
     for (size_t s = 0; s < c->stages; s++) {
         double bytes = 0;
-        begin_stage(c);
         for (size_t j = c->trial[s]; j < c->trial[s + 1]; j++)
-            bytes += entering(c, c->trial[s], j);
-        worst = fmax(worst, load_of(c, s, c->trial[s], c->trial[s + 1], bytes));
+            bytes += chain_cost_entering(c->cost, c->trial[s], j);
+        worst = fmax(worst, chain_cost_load(c->cost, s, c->trial[s], c->trial[s + 1], bytes));
     }
     if (worst < c->value_s) {
         c->value_s = worst;
@@ -104,20 +81,25 @@ void cuts_offer(struct cuts *c)
 
 /* ---- filling */
 
-/* Into c->trial; false when the ops do not fit. */
+/* Probe: can stages of at most bound_s hold all ops? The stages are filled in order. Of the ends e
+ * that a stage may have within the bound, the one from which the next stage gets furthest: until[e]
+ * less the time of what crosses e, which is the next stage's to receive. Into c->trial; false when
+ * ops are left. Source: Probe of Iqbal, in Pinar & Aykanat 2004, section 3.4; there every stage is
+ * filled to the brim, which is right when nothing has to be sent. */
 static bool fill(struct cuts *c, double bound_s)
 {
     size_t first = 0;
     for (size_t s = 0; s < c->stages; s++) {
-        size_t last_end = c->n - (c->stages - 1 - s), end = 0, next = s + 1;
+        size_t end = 0, next = s + 1, later = c->stages - next;
         double bytes = 0, best = -INFINITY;
-        const double *until = next < c->stages ? stage_cost_until(c->cost, next) : NULL;
-        begin_stage(c);
-        for (size_t e = first + 1; e <= last_end; e++) {
-            bytes += entering(c, first, e - 1);
-            if (!(load_of(c, s, first, e, bytes) <= bound_s))
+        const double *until = next < c->stages ? chain_cost_until(c->cost, next) : NULL;
+        for (size_t e = first + 1; e <= c->n && partition_holds(c->problem, e, c->n, later); e++) {
+            bytes += chain_cost_entering(c->cost, first, e - 1);
+            if (!(chain_cost_load(c->cost, s, first, e, bytes) <= bound_s))
                 break;
-            double reach = until ? until[e] - c->cost->pace[next] * c->live[e] : (double)e;
+            if (!is_cut(c, e))
+                continue;
+            double reach = until ? until[e] - c->cost->gap_s[next] * c->live[e] : (double)e;
             if (reach >= best) {
                 best = reach;
                 end = e;
@@ -132,6 +114,7 @@ static bool fill(struct cuts *c, double bound_s)
     return first == c->n;
 }
 
+/* Bisection of the bound between 0 and the best value known. */
 void cuts_fill(struct cuts *c)
 {
     double low = 0;
@@ -144,7 +127,13 @@ void cuts_fill(struct cuts *c)
     }
 }
 
-/* ---- windows */
+/* ---- windows
+ *
+ * With W(s) the positions around cut s, and B(s, e) the least slowest of the stages 0..s - 1 when
+ * stage s begins with op e,
+ *     B(0, 0) = 0,  B(s + 1, e) = min over f in W(s), f < e, of max(B(s, f), load(s, f, e)),
+ * e in W(s + 1) where a stage may begin, and what is not below the best value known left out: the
+ * program of balanced, of which only the windows are kept. */
 
 struct windows {
     size_t width;
@@ -152,7 +141,6 @@ struct windows {
     uint32_t *from; /* [stages + 1][width] where in its window the cut before is */
     size_t *low;    /* [stages + 1] first cut of each window */
     size_t *high;   /* [stages + 1] last */
-    double work;
 };
 
 static void windows_free(struct windows *w)
@@ -166,14 +154,14 @@ static void windows_free(struct windows *w)
 
 static enum status windows_open(const struct cuts *c, size_t around, struct windows *w)
 {
+    enum status st;
     w->width = 2 * around + 1;
-    w->best = calloc((c->stages + 1) * w->width, sizeof *w->best);
-    w->from = calloc((c->stages + 1) * w->width, sizeof *w->from);
-    w->low = calloc(c->stages + 1, sizeof *w->low);
-    w->high = calloc(c->stages + 1, sizeof *w->high);
-    if (!w->best || !w->from || !w->low || !w->high)
-        return error_set(STATUS_NOMEM, "hierarchical: %zu stages", c->stages);
-    return STATUS_OK;
+    TRY(ARRAY_NEW(w->best, (c->stages + 1) * w->width));
+    TRY(ARRAY_NEW(w->from, (c->stages + 1) * w->width));
+    TRY(ARRAY_NEW(w->low, c->stages + 1));
+    TRY(ARRAY_NEW(w->high, c->stages + 1));
+out:
+    return st;
 }
 
 /* Put the windows around the cuts; nothing is reached yet but the beginning. */
@@ -200,18 +188,17 @@ static void windows_stage(struct cuts *c, struct windows *w, size_t s)
     for (size_t first = w->low[s]; first <= w->high[s]; first++) {
         double so_far = before[first - w->low[s]], bytes = 0;
         size_t from = first + 1 > w->low[s + 1] ? first + 1 : w->low[s + 1];
-        w->work++;
+        c->work++;
         if (!(so_far < c->value_s) || from > w->high[s + 1] ||
-            !(load_of(c, s, first, from, 0) < c->value_s))
+            !(chain_cost_load(c->cost, s, first, from, 0) < c->value_s))
             continue;
-        begin_stage(c);
         for (size_t end = first + 1; end <= w->high[s + 1]; end++) {
-            bytes += entering(c, first, end - 1);
-            w->work += 1 + (double)(c->cost->m->in_start[end] - c->cost->m->in_start[end - 1]);
-            double value = fmax(so_far, load_of(c, s, first, end, bytes));
+            bytes += chain_cost_entering(c->cost, first, end - 1);
+            c->work += 1 + (double)(c->cost->m->in_start[end] - c->cost->m->in_start[end - 1]);
+            double value = fmax(so_far, chain_cost_load(c->cost, s, first, end, bytes));
             if (!(value < c->value_s))
                 break;
-            if (end >= from && value < after[end - w->low[s + 1]]) {
+            if (end >= from && is_cut(c, end) && value < after[end - w->low[s + 1]]) {
                 after[end - w->low[s + 1]] = value;
                 w->from[(s + 1) * w->width + end - w->low[s + 1]] = (uint32_t)(first - w->low[s]);
             }
@@ -219,14 +206,15 @@ static void windows_stage(struct cuts *c, struct windows *w, size_t s)
     }
 }
 
-/* One round; is there something better in the windows? */
+/* One round: place, fill stage by stage, and go back from the end through w->from. Is there
+ * something better in the windows? */
 static bool windows_search(struct cuts *c, struct windows *w)
 {
     windows_place(c, w);
-    for (size_t s = 0; s < c->stages && w->work < most_work; s++)
+    for (size_t s = 0; s < c->stages && c->work < most_work; s++)
         windows_stage(c, w, s);
     double before = c->value_s;
-    if (!(w->work < most_work) || !(w->best[c->stages * w->width] < before))
+    if (!(c->work < most_work) || !(w->best[c->stages * w->width] < before))
         return false;
     for (size_t s = c->stages + 1, at = 0; s-- > 0;) {
         c->trial[s] = w->low[s] + at;
@@ -236,23 +224,21 @@ static bool windows_search(struct cuts *c, struct windows *w)
     return c->value_s < before;
 }
 
+/* Rounds with windows of a radius until they bring nothing; then the next radius, as large as memory
+ * allows. */
 enum status cuts_refine(struct cuts *c)
 {
     enum status st = STATUS_OK;
     struct windows w = {0};
-    size_t most = MOST_CELLS / (c->stages + 1) / 2, around = 0;
+    size_t most = MOST_ENTRIES / (c->stages + 1) / 2, around = 0;
     most = most > radius[0] ? most : radius[0];
     most = most < c->n ? most : c->n;
     for (size_t r = 0; r < sizeof radius / sizeof *radius && around < most; r++) {
-        double work = w.work;
         around = radius[r] < most ? radius[r] : most;
-        w = (struct windows){.work = work};
         TRY(windows_open(c, around, &w));
-        while (windows_search(c, &w) && w.work < most_work)
+        while (windows_search(c, &w) && c->work < most_work)
             ;
-        work = w.work;
         windows_free(&w);
-        w.work = work;
     }
 out:
     windows_free(&w);

@@ -2,21 +2,23 @@
 #ifndef PARTITION_HIERARCHICAL_REFINE_H
 #define PARTITION_HIERARCHICAL_REFINE_H
 
-#include "partition/stage_cost.h"
+#include "partition/chain_cost.h"
 
-/* Cuts of n ops into stages: stage s has the ops cut[s] .. cut[s + 1] - 1. */
+/* Cuts of n ops into stages: stage s has the ops cut[s] .. cut[s + 1] - 1, and may begin with
+ * cut[s] (partition_may_begin). */
 struct cuts {
-    const struct stage_cost *cost;
+    const struct partition_problem *problem;
+    const struct chain_cost *cost;
     size_t n, stages;
     size_t *cut;    /* [stages + 1] increasing, cut[0] == 0, cut[stages] == n: the best so far */
     double value_s; /* of the slowest stage, as balanced computes it */
     size_t *trial;  /* [stages + 1] scratch */
+    double work;    /* steps of refinement so far */
     double *live;   /* [n + 1] bytes of the tensors from before op i that i or later ops read */
-    uint32_t *seen; /* [n] tensors counted, by token */
-    uint32_t token;
 };
 
-enum status cuts_begin(const struct stage_cost *c, struct cuts *out) MUST_CHECK;
+enum status cuts_begin(const struct partition_problem *p, const struct chain_cost *c,
+                       struct cuts *out) MUST_CHECK;
 void cuts_free(struct cuts *x); /* accepts {0} */
 
 /* Take c->trial if it is better than c->cut. O(n + edges). */

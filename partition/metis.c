@@ -1,192 +1,134 @@
+/* metis - the pipeline that a general graph partitioner suggests: METIS balances compute time with
+ * a small cut; its parts, in order of their mean position, become the stages that agree with them
+ * in the most compute time among the contiguous ones. O(stages * n) after METIS. */
 #include "partition/metis.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include <metis.h>
+#include "core/array.h"
+#include "core/cost.h"
+#include "partition/partition.h"
 
-const char metis_guarantee[] = "none: a baseline";
+static const double imbalance = 1.05;
 
-static const double total_weight = 1e7; /* sums stay far below the 2^31 of METIS's integers */
-
-struct arc {
-    uint32_t from, to;
-    double weight;
+/* A part that METIS made; they are ordered by the mean position of their ops. */
+struct part {
+    double sum; /* of positions */
+    size_t ops;
+    uint32_t number;
 };
 
-/* The graph in integers, and room for a part of it. */
-struct work {
-    const struct metis_options *o;
-    uint32_t *part;  /* [n] out */
-    struct arc *arc; /* [arcs] both ways, sorted and merged */
-    size_t *start;   /* [n + 1] into arc */
-    double vertex_scale, edge_scale;
-    const double *weight; /* [n] */
-    uint32_t *place;      /* [n] index of a vertex in the subgraph at hand */
-    idx_t *sub_start, *sub_head, *sub_pull, *sub_weight, *side; /* METIS's view of it */
+struct alignment {
+    double *time_s;          /* [n] */
+    struct metis_edge *edge; /* [edges] */
+    uint32_t *part_of;       /* [n] */
+    struct part *part;       /* [stages] */
+    double *best;            /* [stages][n + 1] A(s, j) below */
+    uint32_t *start;         /* [stages][n + 1] first op of stage s then */
 };
 
-static void work_free(struct work *w)
+static void alignment_free(struct alignment *a)
 {
-    free(w->arc);
-    free(w->start);
-    free(w->place);
-    free(w->sub_start);
-    free(w->sub_head);
-    free(w->sub_pull);
-    free(w->sub_weight);
-    free(w->side);
+    free(a->time_s);
+    free(a->edge);
+    free(a->part_of);
+    free(a->part);
+    free(a->best);
+    free(a->start);
 }
 
-static int compare_arcs(const void *a, const void *b)
+static enum status alignment_begin(const struct partition_problem *p, struct alignment *a)
 {
-    const struct arc *x = a, *y = b;
-    if (x->from != y->from)
-        return x->from < y->from ? -1 : 1;
-    return (x->to > y->to) - (x->to < y->to);
-}
-
-/* Both directions of every edge, in order, parallel ones added up. */
-static size_t collect_arcs(const struct metis_graph *g, struct arc *arc)
-{
-    size_t n = 0, kept = 0;
-    for (size_t e = 0; e < g->edges; e++) {
-        const struct metis_edge *x = &g->edge[e];
-        if (x->a == x->b)
-            continue;
-        arc[n++] = (struct arc){x->a, x->b, x->weight};
-        arc[n++] = (struct arc){x->b, x->a, x->weight};
+    enum status st;
+    const struct model *m = p->m;
+    const struct device_type *type = topology_type(p->t, p->device[0]);
+    TRY(ARRAY_NEW(a->time_s, m->n));
+    TRY(ARRAY_NEW(a->edge, m->edges));
+    TRY(ARRAY_NEW(a->part_of, m->n));
+    TRY(ARRAY_NEW(a->part, p->r->stages));
+    TRY(ARRAY_NEW(a->best, p->r->stages * (m->n + 1)));
+    TRY(ARRAY_NEW(a->start, p->r->stages * (m->n + 1)));
+    for (uint32_t i = 0; i < m->n; i++) {
+        struct op_cost c = cost_op(m, type, i, p->r->microbatch_size, p->r->optimizer, NULL);
+        a->time_s[i] = c.forward_s + c.backward_s;
+        for (size_t k = m->in_start[i]; k < m->in_start[i + 1]; k++)
+            a->edge[k] = (struct metis_edge){m->in[k], i, (double)m->op[m->in[k]].output_bytes};
     }
-    qsort(arc, n, sizeof *arc, compare_arcs);
-    for (size_t i = 0; i < n; i++)
-        if (kept > 0 && compare_arcs(&arc[kept - 1], &arc[i]) == 0)
-            arc[kept - 1].weight += arc[i].weight;
-        else
-            arc[kept++] = arc[i];
-    return kept;
+out:
+    return st;
 }
 
-static double scale(double sum)
+static int by_position(const void *a, const void *b)
 {
-    return sum > 0 ? total_weight / sum : 0;
+    const struct part *x = a, *y = b;
+    double p = x->ops ? x->sum / (double)x->ops : INFINITY;
+    double q = y->ops ? y->sum / (double)y->ops : INFINITY;
+    if (p < q || p > q)
+        return p < q ? -1 : 1;
+    return (x->number > y->number) - (x->number < y->number);
 }
 
-static enum status prepare(const struct metis_graph *g, struct work *w)
+static void order_parts(size_t n, size_t stages, struct alignment *a)
 {
-    double vertices = 0, edges = 0;
-    size_t n = g->n, most = 2 * g->edges + 1;
-    w->weight = g->weight;
-    w->arc = calloc(most, sizeof *w->arc);
-    w->start = calloc(n + 1, sizeof *w->start);
-    w->place = calloc(n, sizeof *w->place);
-    w->sub_start = calloc(n + 1, sizeof *w->sub_start);
-    w->sub_head = calloc(most, sizeof *w->sub_head);
-    w->sub_pull = calloc(most, sizeof *w->sub_pull);
-    w->sub_weight = calloc(n, sizeof *w->sub_weight);
-    w->side = calloc(n, sizeof *w->side);
-    if (!w->arc || !w->start || !w->place || !w->sub_start || !w->sub_head || !w->sub_pull ||
-        !w->sub_weight || !w->side)
-        return error_set(STATUS_NOMEM, "metis: %zu vertices", n);
-    size_t arcs = collect_arcs(g, w->arc);
-    for (size_t k = 0; k < arcs; k++) {
-        edges += w->arc[k].weight;
-        w->start[w->arc[k].from + 1]++;
-    }
-    for (size_t v = 0; v < n; v++) {
-        w->start[v + 1] += w->start[v];
-        vertices += g->weight[v];
-    }
-    w->edge_scale = scale(edges);
-    w->vertex_scale = scale(vertices);
-    return STATUS_OK;
-}
-
-/* The subgraph of vertex[n]; others have place UINT32_MAX. METIS wants positive edge weights. */
-static void cut_out(struct work *w, const uint32_t *vertex, size_t n)
-{
-    size_t arcs = 0;
-    for (size_t i = 0; i < n; i++)
-        w->place[vertex[i]] = (uint32_t)i;
+    for (size_t s = 0; s < stages; s++)
+        a->part[s].number = (uint32_t)s;
     for (size_t i = 0; i < n; i++) {
-        uint32_t v = vertex[i];
-        w->sub_weight[i] = (idx_t)(w->weight[v] * w->vertex_scale);
-        for (size_t k = w->start[v]; k < w->start[v + 1]; k++) {
-            uint32_t u = w->place[w->arc[k].to];
-            if (u == UINT32_MAX)
-                continue;
-            w->sub_head[arcs] = (idx_t)u;
-            w->sub_pull[arcs++] = 1 + (idx_t)(w->arc[k].weight * w->edge_scale);
+        a->part[a->part_of[i]].sum += (double)i;
+        a->part[a->part_of[i]].ops++;
+    }
+    qsort(a->part, stages, sizeof *a->part, by_position);
+}
+
+/* A(s, j), the most time that the first j ops in the first s + 1 stages spend in the parts of those
+ * stages: with T(s, i, j) the time of the ops i..j-1 that are in part s,
+ *     A(s, j) = max over i < j of A(s - 1, i) + T(s, i, j),
+ * i only where a stage may begin. As T(s, i, j) = T(s, 0, j) - T(s, 0, i), the maximum of
+ * A(s - 1, i) - T(s, 0, i) so far is all that is needed: O(n) for each stage. */
+static void align(const struct partition_problem *p, struct alignment *a)
+{
+    size_t n = p->m->n;
+    for (size_t s = 0; s < p->r->stages; s++) {
+        double *best = a->best + s * (n + 1), until = 0, top = -INFINITY;
+        const double *before = s > 0 ? best - (n + 1) : NULL;
+        uint32_t *start = a->start + s * (n + 1), at = 0;
+        for (size_t j = 0; j <= n; j++) {
+            best[j] = top + until; /* at least one op per stage: i < j */
+            start[j] = at;
+            double here = before ? before[j] : j == 0 ? 0 : -INFINITY;
+            if (here - until > top && j < n && partition_may_begin(p, j)) {
+                top = here - until;
+                at = (uint32_t)j;
+            }
+            if (j < n && a->part_of[j] == a->part[s].number)
+                until += a->time_s[j];
         }
-        w->sub_start[i + 1] = (idx_t)arcs;
     }
-    for (size_t i = 0; i < n; i++)
-        w->place[vertex[i]] = UINT32_MAX;
 }
 
-/* Move the vertices of side 1 behind those of side 0; how many there are of side 0. */
-static size_t separate(const struct work *w, uint32_t *vertex, size_t n, uint32_t *spare)
-{
-    size_t zeros = 0, ones = 0;
-    for (size_t i = 0; i < n; i++)
-        if (w->side[i] == 0)
-            vertex[zeros++] = vertex[i];
-        else
-            spare[ones++] = vertex[i];
-    for (size_t i = 0; i < ones; i++)
-        vertex[zeros + i] = spare[i];
-    return zeros;
-}
-
-/* Bisect until every part is one, or has as many vertices as parts are left. METIS's own recursion
- * prints complaints on standard output when a side runs out of vertices; a bisection does not. */
-static enum status bisect(struct work *w, uint32_t *vertex, size_t n, uint32_t first, size_t parts,
-                          uint32_t *spare)
+static enum status cut(const struct partition_problem *p, size_t *first, double *objective_s)
 {
     enum status st;
-    if (n <= parts || parts == 1) {
-        for (size_t i = 0; i < n; i++)
-            w->part[vertex[i]] = first + (parts == 1 ? 0 : (uint32_t)i);
-        return STATUS_OK;
-    }
-    size_t left = parts / 2;
-    real_t share[2] = {(real_t)((double)left / (double)parts), 0};
-    share[1] = 1 - share[0];
-    idx_t count = (idx_t)n, one = 1, two = 2, cut = 0, options[METIS_NOPTIONS];
-    cut_out(w, vertex, n);
-    METIS_SetDefaultOptions(options);
-    options[METIS_OPTION_SEED] = (idx_t)(w->o->seed % INT32_MAX);
-    options[METIS_OPTION_UFACTOR] = (idx_t)lround(1000 * (w->o->imbalance - 1));
-    int done =
-        METIS_PartGraphRecursive(&count, &one, w->sub_start, w->sub_head, w->sub_weight, NULL,
-                                 w->sub_pull, &two, share, NULL, options, &cut, w->side);
-    if (done != METIS_OK)
-        return error_set(STATUS_EXTERNAL, "METIS failed on %zu vertices (code %d)", n, done);
-    size_t zeros = separate(w, vertex, n, spare);
-    TRY(bisect(w, vertex, zeros, first, left, spare));
-    TRY(bisect(w, vertex + zeros, n - zeros, first + (uint32_t)left, parts - left, spare));
+    size_t n = p->m->n;
+    struct alignment a = {0};
+    const struct metis_options o = {.seed = p->r->seed, .imbalance = imbalance};
+    TRY(alignment_begin(p, &a));
+    struct metis_graph g = {n, a.time_s, p->m->edges, a.edge};
+    TRY(metis_partition(&g, p->r->stages, &o, a.part_of));
+    order_parts(n, p->r->stages, &a);
+    align(p, &a);
+    for (size_t s = p->r->stages, j = n; s-- > 0; j = first[s])
+        first[s] = a.start[s * (n + 1) + j];
+    *objective_s = NAN;
 out:
+    alignment_free(&a);
     return st;
 }
 
-enum status metis_partition(const struct metis_graph *g, size_t parts,
-                            const struct metis_options *o, uint32_t *part)
-{
-    enum status st;
-    struct work w = {.o = o, .part = part};
-    uint32_t *vertex = calloc(g->n + 1, sizeof *vertex), *spare = calloc(g->n + 1, sizeof *spare);
-    if (!vertex || !spare) {
-        st = error_set(STATUS_NOMEM, "metis: %zu vertices", g->n);
-        goto out;
-    }
-    TRY(prepare(g, &w));
-    for (size_t v = 0; v < g->n; v++) {
-        vertex[v] = (uint32_t)v;
-        w.place[v] = UINT32_MAX;
-    }
-    TRY(bisect(&w, vertex, g->n, 0, parts, spare));
-out:
-    free(vertex);
-    free(spare);
-    work_free(&w);
-    return st;
-}
+const struct partition_algorithm partition_metis = {
+    .name = "metis",
+    .summary = "METIS on compute time and tensors, made contiguous",
+    .guarantee = metis_guarantee,
+    .needs_metis = true,
+    .cut = cut,
+};

@@ -1,4 +1,4 @@
-/* The build without METIS: CMake chooses between this file and metis.c. */
+/* The build without METIS: CMake chooses between this file and metis_library.c. */
 #include "partition/metis.h"
 
 const char metis_guarantee[] = "not in this build: METIS was not found";

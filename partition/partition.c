@@ -1,20 +1,22 @@
+/* What all algorithms share: the table of them, the check of a request, where stages may begin, and
+ * the plan that follows from where they do. That the model is a DAG in topological order is known
+ * from model_finish(). */
 #include "partition/partition.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/text.h"
-#include "partition/graph.h"
-#include "partition/place.h"
+#include "partition/device_order.h"
 
-extern const struct partition_algorithm partition_balanced, partition_hierarchical,
-    partition_manual, partition_metis, partition_uniform;
-
+#define ALGORITHM(name) &partition_##name,
 const struct partition_algorithm *const partition_algorithms[] = {
-    &partition_balanced, &partition_hierarchical, &partition_uniform,
-    &partition_manual,   &partition_metis,
+#include "partition/algorithms.def"
 };
+#undef ALGORITHM
 const size_t partition_algorithms_n = sizeof partition_algorithms / sizeof *partition_algorithms;
 
 static const char *name_of(size_t i)
@@ -31,6 +33,24 @@ enum status partition_find(const char *name, const struct partition_algorithm **
     return st;
 }
 
+enum status partition_check_option(const struct partition_algorithm *a, const char *option)
+{
+    static const char *const names[PARTITION_OPTIONS] = {"split-at", "finalists", "time-limit",
+                                                         "executable"};
+    char takers[256] = "";
+    size_t k = 0, used = 0;
+    while (k < PARTITION_OPTIONS && strcmp(names[k], option) != 0)
+        k++;
+    if (k == PARTITION_OPTIONS || (a->takes >> k & 1))
+        return STATUS_OK;
+    for (size_t i = 0; i < partition_algorithms_n && used < sizeof takers; i++)
+        if (partition_algorithms[i]->takes >> k & 1)
+            used += (size_t)snprintf(takers + used, sizeof takers - used, "%s%s", used ? ", " : "",
+                                     name_of(i));
+    return error_set(STATUS_USAGE, "--%s is for --algorithm %s, not for %s", option, takers,
+                     a->name);
+}
+
 static uint32_t at_least_1(uint32_t count)
 {
     return count > 0 ? count : 1;
@@ -41,6 +61,99 @@ struct cost_split partition_spread(const struct partition_request *r)
     return (struct cost_split){at_least_1(r->tensor_parallel), at_least_1(r->expert_parallel),
                                r->sequence_parallel && r->tensor_parallel > 1};
 }
+
+/* ---- where stages may begin */
+
+static bool is_divided(const struct model_op *op)
+{
+    return op->tensor == TENSOR_COLUMN || op->tensor == TENSOR_SPLIT;
+}
+
+/* Attention is divided by heads (Shoeybi et al., Megatron-LM, 2019, section 3), and what works on
+ * its part of a tensor as its neighbours do must read a divided one. */
+enum status partition_check_shards(const struct model *m, uint32_t tensor_parallel)
+{
+    uint32_t shards = at_least_1(tensor_parallel);
+    for (size_t i = 0; shards > 1 && i < m->n; i++) {
+        const struct model_op *op = &m->op[i];
+        int64_t heads = model_attribute(op, "heads", shards);
+        if (op->tensor != TENSOR_WHOLE && heads % shards != 0)
+            return error_set(STATUS_INVALID,
+                             "op '%.100s': %lld heads cannot be divided over %u shards", op->name,
+                             (long long)heads, shards);
+        for (size_t k = m->in_start[i]; op->tensor == TENSOR_SPLIT && k < m->in_start[i + 1]; k++)
+            if (!is_divided(&m->op[m->in[k]]))
+                return error_set(STATUS_INVALID,
+                                 "op '%.100s' is divided over shards, but '%.100s', which it "
+                                 "reads, is not: the model cannot be trained on %u shards",
+                                 op->name, m->op[m->in[k]].name, shards);
+    }
+    return STATUS_OK;
+}
+
+/* The rule of whole tensors in one pass: op i may begin a stage if no op from i on reads what an
+ * earlier op has divided, so if the last reader of all divided tensors so far is before i.
+ * begins[n + 1], or NULL; returns begins[n]. */
+static size_t find_begins(const struct model *m, uint32_t shards, size_t *begins)
+{
+    size_t found = 0, read_until = 0; /* the last op that reads a divided tensor so far */
+    for (size_t i = 0; i < m->n; i++) {
+        size_t readers = m->out_start[i + 1] - m->out_start[i];
+        if (begins)
+            begins[i] = found;
+        found += i == 0 || i > read_until;
+        if (shards > 1 && readers > 0 && is_divided(&m->op[i]) &&
+            m->out[m->out_start[i + 1] - 1] > read_until)
+            read_until = m->out[m->out_start[i + 1] - 1];
+    }
+    if (begins)
+        begins[m->n] = found;
+    return found;
+}
+
+size_t partition_most_stages(const struct model *m, uint32_t tensor_parallel)
+{
+    return find_begins(m, tensor_parallel, NULL);
+}
+
+/* Is op i, at this distance from where a stage is wanted, a place for stage s? */
+static bool suits(const struct partition_problem *p, const size_t *first, size_t s, size_t i)
+{
+    return i > first[s - 1] && i < p->m->n && partition_may_begin(p, i) &&
+           partition_holds(p, i, p->m->n, p->r->stages - s);
+}
+
+/* Stage s at op s n / stages, else at the nearest op that suits, the earlier of two. */
+void partition_evenly(const struct partition_problem *p, size_t *first)
+{
+    first[0] = 0;
+    for (size_t s = 1; s < p->r->stages; s++) {
+        size_t wanted = s * p->m->n / p->r->stages, off = 0;
+        bool before = false; /* wanted - off wraps beyond the model and does not suit then */
+        while (!(before = suits(p, first, s, wanted - off)) && !suits(p, first, s, wanted + off))
+            off++;
+        first[s] = before ? wanted - off : wanted + off;
+    }
+}
+
+/* The contract of cut(): what an algorithm has chosen, or a list by hand. */
+static enum status check_begins(const struct partition_problem *p, const size_t *first)
+{
+    const struct model_op *op = p->m->op;
+    for (size_t s = 0; s < p->r->stages; s++) {
+        size_t before = first[s];
+        while (!partition_may_begin(p, before)) /* op 0 at last */
+            before--;
+        if (before != first[s])
+            return error_set(STATUS_INVALID,
+                             "a stage cannot begin at '%.100s', inside what %u shards divide; "
+                             "before it, one can at '%.100s'",
+                             op[first[s]].name, p->r->tensor_parallel, op[before].name);
+    }
+    return STATUS_OK;
+}
+
+/* ---- requests */
 
 static enum status check(const struct model *m, const struct topology *t,
                          const struct partition_request *r)
@@ -60,8 +173,18 @@ static enum status check(const struct model *m, const struct topology *t,
                    : error_set(STATUS_INVALID,
                                "%zu stages x %u replicas x %u shards on the %zu devices of %s",
                                r->stages / chunks, r->replicas, shards, t->n, r->platform);
-    return graph_check(m);
+    if (partition_check_shards(m, shards) != STATUS_OK)
+        return STATUS_INVALID;
+    size_t most = partition_most_stages(m, shards);
+    if (r->stages > most)
+        return error_set(STATUS_INVALID,
+                         "%zu stages of %s over %u shards: %zu at most, as stages exchange whole "
+                         "tensors",
+                         r->stages, r->model, shards, most);
+    return STATUS_OK;
 }
+
+/* ---- plans */
 
 static enum status fill_head(const struct partition_request *r, const char *algorithm,
                              struct plan *p)
@@ -86,27 +209,25 @@ out:
 static uint32_t device_of(const struct partition_request *r, const uint32_t *order, size_t stage,
                           size_t replica, size_t shard)
 {
-    size_t teams = r->stages / at_least_1(r->chunks), team = stage % teams;
+    size_t depth = r->stages / at_least_1(r->chunks), rank = stage % depth;
     size_t slot =
-        r->placement == PLACE_PIPELINES ? replica * teams + team : team * r->replicas + replica;
+        r->placement == PLACE_PIPELINES ? replica * depth + rank : rank * r->replicas + replica;
     return order[slot * at_least_1(r->tensor_parallel) + shard];
 }
 
 static enum status fill_stages(const struct partition_request *r, size_t ops, const size_t *first,
                                const uint32_t *order, struct plan *p)
 {
-    if (!(p->stage = calloc(r->stages, sizeof *p->stage)))
-        return error_set(STATUS_NOMEM, "%zu stages", r->stages);
+    enum status st;
+    uint32_t shards = at_least_1(r->tensor_parallel);
+    TRY(ARRAY_NEW(p->stage, r->stages));
     p->stages = r->stages;
     for (size_t s = 0; s < r->stages; s++) {
         struct plan_stage *stage = &p->stage[s];
         stage->ops = (s + 1 < r->stages ? first[s + 1] : ops) - first[s];
-        stage->op = calloc(stage->ops + 1, sizeof *stage->op);
-        uint32_t shards = at_least_1(r->tensor_parallel);
         stage->devices = (size_t)r->replicas * shards;
-        stage->device = calloc(stage->devices, sizeof *stage->device);
-        if (!stage->op || !stage->device)
-            return error_set(STATUS_NOMEM, "%zu stages", r->stages);
+        TRY(ARRAY_NEW(stage->op, stage->ops));
+        TRY(ARRAY_NEW(stage->device, stage->devices));
         for (size_t k = 0; k < stage->ops; k++)
             stage->op[k] = (uint32_t)(first[s] + k);
         stage->replicas = r->replicas;
@@ -116,33 +237,38 @@ static enum status fill_stages(const struct partition_request *r, size_t ops, co
         for (uint32_t k = 0; k < stage->devices; k++)
             stage->device[k] = device_of(r, order, s, k / shards, k % shards);
     }
-    return STATUS_OK;
+out:
+    return st;
 }
 
+/* 1. Check the request. 2. Place: the stages of the first replica, whose links the cut looks at.
+ * 3. Find where stages may begin. 4. Cut, and check the cut against 3. 5. Build the plan. */
 enum status partition_run(const struct partition_algorithm *a, const struct model *m,
                           const struct topology *t, const struct partition_request *r,
                           struct plan *out)
 {
     enum status st;
     struct plan p = {.objective_s = NAN};
-    uint32_t *order = NULL, *device = NULL;
-    size_t *first = NULL;
+    uint32_t *own_order = NULL, *device = NULL;
+    size_t *first = NULL, *begins = NULL;
 
+    if (!a->cut)
+        return error_set(STATUS_INVALID, "%s searches and cuts no plan by itself", a->name);
     TRY(check(m, t, r));
-    order = calloc(t->n, sizeof *order);
-    first = calloc(r->stages, sizeof *first);
-    device = calloc(r->stages, sizeof *device);
-    if (!order || !first || !device) {
-        st = error_set(STATUS_NOMEM, "%zu devices", t->n);
-        goto out;
+    TRY(ARRAY_NEW(first, r->stages));
+    TRY(ARRAY_NEW(device, r->stages));
+    TRY(ARRAY_NEW(begins, m->n + 1));
+    if (!r->order) {
+        TRY(ARRAY_NEW(own_order, t->n));
+        TRY(device_order_find(t, own_order));
     }
-    if (r->order)
-        memcpy(order, r->order, t->n * sizeof *order);
-    else
-        TRY(place_neighbours(t, order));
+    const uint32_t *order = r->order ? r->order : own_order;
     for (size_t s = 0; s < r->stages; s++)
         device[s] = device_of(r, order, s, 0, 0);
-    TRY(a->cut(m, t, r, device, first, &p.objective_s));
+    find_begins(m, r->tensor_parallel, begins);
+    const struct partition_problem problem = {m, t, r, device, begins};
+    TRY(a->cut(&problem, first, &p.objective_s));
+    TRY(check_begins(&problem, first));
     TRY(fill_head(r, a->name, &p));
     TRY(fill_stages(r, m->n, first, order, &p));
     TRY(plan_check(&p, m, t));
@@ -150,8 +276,9 @@ enum status partition_run(const struct partition_algorithm *a, const struct mode
     p = (struct plan){0};
 out:
     plan_free(&p);
+    free(begins);
     free(device);
     free(first);
-    free(order);
+    free(own_order);
     return st;
 }

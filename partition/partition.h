@@ -1,8 +1,16 @@
-/* partition.h - plan = f(model, topology, request): one algorithm per file, one row in the table.
- */
+/* partition.h - plan = f(model, topology, request): one algorithm per file, one line in the table
+ * algorithms.def.
+ *
+ * An algorithm only chooses with which ops the stages begin; partition_run() checks the request,
+ * orders the devices, says where stages may begin, checks what was chosen and builds the plan.
+ *
+ * The rule of whole tensors: stages exchange whole tensors. With tensor parallelism a stage must
+ * therefore not begin between an op whose output is divided over the shards and an op that reads
+ * it; executors refuse such plans. */
 #ifndef PARTITION_PARTITION_H
 #define PARTITION_PARTITION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,12 +20,11 @@
 #include "core/plan.h"
 #include "core/topology.h"
 
-/* Devices stand in an order in which neighbours sit close (place.h); what comes first in it: */
+/* Devices stand in an order in which neighbours are near (device_order.h); what comes first in it:
+ */
 enum partition_placement {
-    PLACE_PIPELINES, /* the stages of replica 0, then those of replica 1: neighbouring stages close
-                      */
-    PLACE_REPLICAS,  /* the replicas of stage 0, then those of stage 1: gradients are summed nearby
-                      */
+    PLACE_PIPELINES, /* stages of replica 0, then those of replica 1: activations stay local */
+    PLACE_REPLICAS,  /* replicas of stage 0, then those of stage 1: gradients are summed locally */
 };
 
 struct partition_request {
@@ -35,21 +42,68 @@ struct partition_request {
     const char *model, *platform; /* names for the plan file */
     uint64_t seed;
     enum partition_placement placement;
-    const uint32_t *order; /* [t->n] from place_neighbours(); NULL: asked for here */
+    const uint32_t *order; /* [t->n] from device_order_find(); NULL: asked for here */
     const char *split_at;  /* manual: names of ops, separated by commas, at which stages begin, in
                               any order; else NULL */
+};
+
+/* What an algorithm is asked: a request that was checked, and what follows from it. */
+struct partition_problem {
+    const struct model *m;
+    const struct topology *t;
+    const struct partition_request *r;
+    const uint32_t *device; /* [r->stages] of shard 0 of each stage of the first replica */
+    const size_t *begins;   /* [m->n + 1] how many of the ops before op i a stage may begin with;
+                             * begins[m->n] >= r->stages */
+};
+
+/* May a stage begin with op i < m->n? The first may begin with op 0 only. */
+static inline bool partition_may_begin(const struct partition_problem *p, size_t i)
+{
+    return p->begins[i + 1] > p->begins[i];
+}
+
+/* Can n stages share the ops first .. end - 1, when one begins with op `first`? */
+static inline bool partition_holds(const struct partition_problem *p, size_t first, size_t end,
+                                   size_t n)
+{
+    return p->begins[end] - p->begins[first] >= n;
+}
+
+/* Options of the command line that only some algorithms take. All take what is spread and trained
+ * how: stages, replicas, shards, chunks, recomputation, ZeRO, microbatches, schedule, ... */
+enum partition_option {
+    PARTITION_SPLIT_AT,
+    PARTITION_FINALISTS,
+    PARTITION_TIME_LIMIT,
+    PARTITION_EXECUTABLE,
+    PARTITION_OPTIONS
 };
 
 struct partition_algorithm {
     const char *name, *summary;
     const char *guarantee; /* what the result is: "exact for ...", "heuristic" */
-    /* Choose the first op of every stage in the model's order: first[stages], first[0] == 0,
-     * increasing. device[stages] is where shard 0 of each stage of the first replica runs.
-     * *objective_s: seconds per microbatch of the slowest stage, NAN when not computed. */
-    enum status (*cut)(const struct model *m, const struct topology *t,
-                       const struct partition_request *r, const uint32_t *device, size_t *first,
-                       double *objective_s);
+    uint32_t takes;        /* bits 1 << enum partition_option */
+    bool needs_metis;      /* cut() is STATUS_UNSUPPORTED in a build without METIS */
+    /* Choose the first op of every stage in the model's order:
+     *   first        [r->stages] out: first[0] == 0, increasing, partition_may_begin() of each
+     *   objective_s  out: seconds per microbatch of the slowest stage, NAN when not computed
+     * NULL: a search over requests (auto.h), which partition_run() refuses. */
+    enum status (*cut)(const struct partition_problem *p, size_t *first, double *objective_s);
 };
+
+#define ALGORITHM(name) extern const struct partition_algorithm partition_##name;
+#include "partition/algorithms.def"
+#undef ALGORITHM
+
+extern const struct partition_algorithm *const partition_algorithms[];
+extern const size_t partition_algorithms_n;
+enum status partition_find(const char *name, const struct partition_algorithm **out) MUST_CHECK;
+
+/* Is the command line's --OPTION for this algorithm? STATUS_USAGE with those that take it; options
+ * that are not in enum partition_option are for all. */
+enum status partition_check_option(const struct partition_algorithm *a,
+                                   const char *option) MUST_CHECK;
 
 /* How the ops of a request are spread over the shards and replicas of a stage. */
 struct cost_split partition_spread(const struct partition_request *r);
@@ -57,12 +111,18 @@ struct cost_split partition_spread(const struct partition_request *r);
 /* Stages that such a list of names makes: one more than it has names. */
 size_t partition_split_stages(const char *list);
 
-extern const struct partition_algorithm *const partition_algorithms[];
-extern const size_t partition_algorithms_n;
-enum status partition_find(const char *name, const struct partition_algorithm **out) MUST_CHECK;
+/* Can the ops be divided over so many shards? STATUS_INVALID names the first that cannot. O(n). */
+enum status partition_check_shards(const struct model *m, uint32_t tensor_parallel) MUST_CHECK;
 
-/* Check the request and the graph, place, cut, and build the plan. STATUS_INVALID with the reason
- * (more stages than ops, more ranks than devices, ...), STATUS_NOMEM, STATUS_EXTERNAL (igraph). */
+/* Into how many stages they can be cut then. O(n). */
+size_t partition_most_stages(const struct model *m, uint32_t tensor_parallel);
+
+/* first[r->stages]: stages of as equally many ops as the rule of whole tensors lets them have. */
+void partition_evenly(const struct partition_problem *p, size_t *first);
+
+/* Check the request, order the devices, cut, check the cut, and build the plan. STATUS_INVALID with
+ * the reason (more stages than ops, more ranks than devices, a stage that would begin inside a
+ * divided tensor), STATUS_NOMEM, and what cut() returns. */
 enum status partition_run(const struct partition_algorithm *a, const struct model *m,
                           const struct topology *t, const struct partition_request *r,
                           struct plan *out) MUST_CHECK;

@@ -3,14 +3,9 @@
 
 #include <math.h>
 
-static enum status cut(const struct model *m, const struct topology *t,
-                       const struct partition_request *r, const uint32_t *device, size_t *first,
-                       double *objective_s)
+static enum status cut(const struct partition_problem *p, size_t *first, double *objective_s)
 {
-    (void)t;
-    (void)device;
-    for (size_t s = 0; s < r->stages; s++)
-        first[s] = s * m->n / r->stages;
+    partition_evenly(p, first);
     *objective_s = NAN;
     return STATUS_OK;
 }

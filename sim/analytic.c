@@ -3,6 +3,7 @@
  * op is computed once, when what it depends on is known. A collective takes its algorithm's closed
  * form (core/collective.h) from the moment its last member is ready. */
 #include "core/array.h"
+#include "core/ready.h"
 #include "sim/engine.h"
 
 #include <math.h>
@@ -27,20 +28,9 @@ struct state {
     size_t *arrived;        /* [groups] */
     double *group_free_s;   /* [groups] */
     struct shapes shapes;
-    uint32_t *queue; /* [ranks] */
-    bool *queued;    /* [ranks] */
-    size_t head, length, messages;
+    struct ready ready;
+    size_t messages;
 };
-
-/* Put a rank at the end of the queue, unless it waits there already. */
-static void wake(struct state *s, uint32_t rank)
-{
-    if (s->queued[rank])
-        return;
-    s->queued[rank] = true;
-    size_t tail = s->head + s->length++;
-    s->queue[tail < s->p->ranks ? tail : tail - s->p->ranks] = rank;
-}
 
 /* The moment at which everything that op i depends on has ended. */
 static double ready(const struct state *s, size_t i)
@@ -81,7 +71,7 @@ static bool collective(struct state *s, size_t i)
     do {
         s->start[j] = start;
         s->end[j] = end;
-        wake(s, program_rank_of(p, j));
+        ready_put(&s->ready, program_rank_of(p, j));
     } while ((j = p->op[j].match) != i);
     return true;
 }
@@ -99,7 +89,7 @@ static void send(struct state *s, size_t i, const struct program_op *o)
     s->end[o->match] = sent + s->latency[o->channel];
     s->messages++;
     if (s->at[o->peer] == o->match)
-        wake(s, o->peer);
+        ready_put(&s->ready, o->peer);
 }
 
 /* Compute the ops of a rank in list order, up to the first whose inputs are not known yet: a
@@ -133,8 +123,7 @@ static enum status prepare(struct state *s)
     PASS(ARRAY_NEW(s->at, p->ranks + 1));
     PASS(ARRAY_NEW(s->arrived, p->groups + 1));
     PASS(ARRAY_NEW(s->group_free_s, p->groups + 1));
-    PASS(ARRAY_NEW(s->queue, p->ranks + 1));
-    PASS(ARRAY_NEW(s->queued, p->ranks + 1));
+    PASS(ready_init(&s->ready, (uint32_t)p->ranks));
     for (size_t c = 0; c < p->channels; c++) {
         const struct topology_tier *tier = topology_between(
             s->t, p->rank[p->channel[c].from].device, p->rank[p->channel[c].to].device);
@@ -185,6 +174,7 @@ static enum status run(const struct program *p, const struct topology *t, const 
     struct simulation result = {0};
     struct state s = {.p = p, .t = t};
     double begin = clock_cpu();
+    uint32_t rank;
 
     (void)platform;
     if (options && faults_of_links(options->faults)) {
@@ -198,14 +188,9 @@ static enum status run(const struct program *p, const struct topology *t, const 
     s.end = result.timeline.end_s;
     TRY(prepare(&s));
     for (uint32_t r = 0; r < p->ranks; r++)
-        wake(&s, r);
-    while (s.length > 0) {
-        uint32_t rank = s.queue[s.head];
-        s.head = s.head + 1 < p->ranks ? s.head + 1 : 0;
-        s.length--;
-        s.queued[rank] = false;
+        ready_put(&s.ready, r);
+    while (ready_take(&s.ready, &rank))
         advance(&s, rank);
-    }
     result.cpu_s = clock_cpu() - begin;
     result.messages = s.messages;
     TRY(report_links(&s, &result));
@@ -221,8 +206,7 @@ out:
     free(s.compute_s);
     free(s.at);
     free(s.arrived);
-    free(s.queue);
-    free(s.queued);
+    ready_free(&s.ready);
     return st;
 }
 

@@ -24,6 +24,7 @@ enum { PATH = 4096 };
 struct emulation {
     const struct program *program;
     const char *platform;
+    const char *collective;           /* as its --collective; NULL: "auto" */
     char directory[64], worker[PATH]; /* directory "": none */
     char program_path[96], hosts_path[96], times_path[96];
 };
@@ -123,6 +124,7 @@ static void become_smpirun(const struct emulation *e)
                                 e->worker,
                                 e->program_path,
                                 e->times_path,
+                                e->collective ? e->collective : "auto",
                                 NULL};
     char *argument[sizeof word / sizeof *word];
     for (size_t k = 0; k < sizeof word / sizeof *word; k++)
@@ -180,10 +182,12 @@ static void adjust(const struct program *p, struct timeline *t)
 static enum status run(const struct program *p, const struct topology *t, const char *platform,
                        const struct simulation_options *options, struct simulation *out)
 {
-    (void)t, (void)options;
+    (void)t;
     enum status st;
     struct simulation s = {0};
-    struct emulation e = {.program = p, .platform = platform};
+    struct emulation e = {.program = p,
+                          .platform = platform,
+                          .collective = options ? options->collective.algorithm : NULL};
     struct child_output output = {0};
     double begin_s = clock_now();
     TRY(prepare(&e));

@@ -1,7 +1,11 @@
+/* The file: its schema, opening it under a lock, and its points. Columns of results, and the statements
+ * about them, follow from the table of result.h. */
 #include "study/database.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +13,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/array.h"
 #include "core/provenance.h"
 #include "core/text.h"
 #include "study/database_handle.h"
 
-enum { PATIENCE_MS = 10000, SQL = 4096 };
+enum { PATIENCE_MS = 10000 };
 
 static const char schema[] =
     "CREATE TABLE IF NOT EXISTS experiment("
@@ -34,7 +39,9 @@ static const char schema[] =
 
 /* ---- errors */
 
-enum status database_failed(const struct sweep_database *db)
+/* In words that say what to do. The code of the handle is that of the last call, so it must be
+ * asked for before anything else is done with the database. */
+enum status database_failed(const struct database *db)
 {
     int code = sqlite3_errcode(db->handle);
     if (code == SQLITE_NOMEM)
@@ -52,48 +59,109 @@ enum status database_failed(const struct sweep_database *db)
     return error_set(STATUS_IO, "%s: %s", db->path, sqlite3_errmsg(db->handle));
 }
 
-enum status database_execute(struct sweep_database *db, const char *sql)
+enum status database_execute(struct database *db, const char *sql)
 {
     return sqlite3_exec(db->handle, sql, NULL, NULL, NULL) == SQLITE_OK ? STATUS_OK
                                                                         : database_failed(db);
 }
 
-enum status database_finish(struct sweep_database *db, sqlite3_stmt *s)
+/* ---- statements */
+
+static int bind_text(sqlite3_stmt *s, int at, const char *text)
 {
-    int code = sqlite3_step(s);
-    enum status st = code == SQLITE_DONE ? STATUS_OK : database_failed(db);
+    return sqlite3_bind_text(s, at, text, -1, SQLITE_TRANSIENT);
+}
+
+static int bind_result(sqlite3_stmt *s, int first, const struct point_result *r)
+{
+    int code = SQLITE_OK;
+    for (size_t i = 0; i < result_columns_n && code == SQLITE_OK; i++) {
+        const struct result_column *c = &result_columns[i];
+        const void *at = (const char *)r + c->offset;
+        code = c->kind == RESULT_TEXT ? bind_text(s, (int)i + first, at)
+               : c->kind == RESULT_REAL
+                   ? sqlite3_bind_double(s, (int)i + first, *(const double *)at)
+                   : sqlite3_bind_int64(s, (int)i + first, *(const int64_t *)at);
+    }
+    return code;
+}
+
+/* Parameters from the first one on; SQLite's code. */
+static int bind(sqlite3_stmt *s, const char *types, va_list value)
+{
+    int code = SQLITE_OK;
+    for (int at = 1; *types && code == SQLITE_OK; types++, at++)
+        code = *types == 't'   ? bind_text(s, at, va_arg(value, const char *))
+               : *types == 'd' ? sqlite3_bind_double(s, at, va_arg(value, double))
+               : *types == 'i' ? sqlite3_bind_int64(s, at, va_arg(value, int64_t))
+                               : bind_result(s, at, va_arg(value, const struct point_result *));
+    return code;
+}
+
+/* The statement of this text, NULL when it cannot be prepared. Texts are compared as addresses:
+ * they are literals, or live in the handle. */
+static sqlite3_stmt *prepared(struct database *db, const char *sql)
+{
+    for (size_t i = 0; i < db->statements; i++)
+        if (db->statement[i].sql == sql)
+            return db->statement[i].statement;
+    struct database_statement *new = &db->statement[db->statements];
+    assert(db->statements < DATABASE_STATEMENTS);
+    if (sqlite3_prepare_v3(db->handle, sql, -1, SQLITE_PREPARE_PERSISTENT, &new->statement, NULL))
+        return NULL;
+    new->sql = sql;
+    db->statements++;
+    return new->statement;
+}
+
+enum status database_run(struct database *db, const char *sql,
+                         enum status (*row)(void *context, sqlite3_stmt *s), void *context,
+                         const char *types, ...)
+{
+    enum status st = STATUS_OK;
+    va_list value;
+    int code;
+    sqlite3_stmt *s = prepared(db, sql);
+    if (!s)
+        return database_failed(db);
+    va_start(value, types);
+    code = bind(s, types, value);
+    va_end(value);
+    if (code != SQLITE_OK)
+        st = database_failed(db);
+    while (st == STATUS_OK && (code = sqlite3_step(s)) == SQLITE_ROW)
+        st = row ? row(context, s) : STATUS_OK;
+    if (st == STATUS_OK && code != SQLITE_DONE)
+        st = database_failed(db);
     sqlite3_reset(s);
     sqlite3_clear_bindings(s);
     return st;
 }
 
-enum status database_prepare(struct sweep_database *db, const char *sql, sqlite3_stmt **out)
+enum status database_number(void *context, sqlite3_stmt *s)
 {
-    int code = sqlite3_prepare_v3(db->handle, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL);
-    return code == SQLITE_OK ? STATUS_OK : database_failed(db);
+    *(int64_t *)context = sqlite3_column_int64(s, 0);
+    return STATUS_OK;
 }
 
-enum status database_ask(struct sweep_database *db, const char *sql, int64_t *out)
+enum status database_ask(struct database *db, const char *sql, int64_t *out)
 {
-    sqlite3_stmt *s = NULL;
-    enum status st = STATUS_OK;
-    if (sqlite3_prepare_v2(db->handle, sql, -1, &s, NULL) != SQLITE_OK ||
-        sqlite3_step(s) != SQLITE_ROW)
-        st = database_failed(db);
-    else
-        *out = sqlite3_column_int64(s, 0);
-    sqlite3_finalize(s);
-    return st;
+    *out = -1;
+    return database_run(db, sql, database_number, out, "");
 }
 
-void database_bind_text(sqlite3_stmt *s, int at, const char *text)
+const char *database_text(sqlite3_stmt *s, int column)
 {
-    (void)sqlite3_bind_text(s, at, text, -1, SQLITE_TRANSIENT); /* a failure shows in the step */
+    const unsigned char *text = sqlite3_column_text(s, column);
+    return text ? (const char *)text : "";
 }
 
 /* ---- opening */
 
-static enum status take_lock(struct sweep_database *db)
+/* One process at a time may write. SQLite's own locks are taken and left with every transaction,
+ * so that two sweeps would compute the same points; this one is held while the database is open.
+ * POSIX locks end with their process, however it ends. The message names the process that has it. */
+static enum status take_lock(struct database *db)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     db->lock = open(db->lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -111,21 +179,38 @@ static enum status take_lock(struct sweep_database *db)
                      (long)lock.l_pid);
 }
 
-static enum status create_result(struct sweep_database *db)
+/* `before`, then ", " and the name of each column, with its type if `typed`, then `after`: schema
+ * and queries of the table of results follow from result.h. */
+static const char *list_columns(const char *before, bool typed, const char *after,
+                                char sql[DATABASE_SQL])
 {
-    static const char *const types[] = {
-        [SWEEP_TEXT] = "TEXT", [SWEEP_REAL] = "REAL", [SWEEP_INTEGER] = "INTEGER"};
-    char sql[SQL];
-    int n = snprintf(sql, sizeof sql, "CREATE TABLE IF NOT EXISTS result(hash TEXT PRIMARY KEY");
-    for (size_t i = 0; i < sweep_columns_n; i++)
-        n += snprintf(sql + n, sizeof sql - (size_t)n, ", %s %s NOT NULL", sweep_columns[i].name,
-                      types[sweep_columns[i].kind]);
-    snprintf(sql + n, sizeof sql - (size_t)n, ") WITHOUT ROWID");
-    return database_execute(db, sql);
+    static const char *const types[] = {[RESULT_TEXT] = " TEXT NOT NULL",
+                                        [RESULT_REAL] = " REAL NOT NULL",
+                                        [RESULT_INTEGER] = " INTEGER NOT NULL"};
+    size_t n = (size_t)snprintf(sql, DATABASE_SQL, "%s", before);
+    for (size_t i = 0; i < result_columns_n; i++)
+        n += (size_t)snprintf(sql + n, DATABASE_SQL - n, ", %s%s", result_columns[i].name,
+                              typed ? types[result_columns[i].kind] : "");
+    snprintf(sql + n, DATABASE_SQL - n, "%s", after);
+    return sql;
+}
+
+/* Columns of results are those of result.h in that order; statements that list them are written
+ * once for each handle. */
+static void write_statements(struct database *db)
+{
+    list_columns("SELECT status, reason, cpu_s", false,
+                 " FROM point LEFT JOIN result USING(hash) LEFT JOIN provenance USING(hash)"
+                 " WHERE hash=?1",
+                 db->get);
+    size_t n = (size_t)snprintf(db->put, sizeof db->put, "INSERT OR REPLACE INTO result VALUES(?1");
+    for (size_t i = 0; i < result_columns_n; i++)
+        n += (size_t)snprintf(db->put + n, sizeof db->put - n, ",?%zu", i + 2);
+    snprintf(db->put + n, sizeof db->put - n, ")");
 }
 
 /* Is it empty, or ours? */
-static enum status check_version(struct sweep_database *db)
+static enum status check_version(struct database *db)
 {
     enum status st;
     int64_t tables, application, version;
@@ -150,99 +235,63 @@ out:
     return st;
 }
 
-static enum status prepare_get(struct sweep_database *db)
+/* Other programs may hold SQLite's lock for a moment: they are waited for up to PATIENCE_MS. */
+static enum status open_handle(struct database *db, int flags)
 {
-    char get[SQL];
-    int n = snprintf(get, sizeof get, "SELECT status, reason, cpu_s");
-    for (size_t i = 0; i < sweep_columns_n; i++)
-        n += snprintf(get + n, sizeof get - (size_t)n, ", %s", sweep_columns[i].name);
-    snprintf(get + n, sizeof get - (size_t)n,
-             " FROM point LEFT JOIN result USING(hash) LEFT JOIN provenance USING(hash)"
-             " WHERE hash=?1");
-    return database_prepare(db, get, &db->get);
+    if (sqlite3_open_v2(db->path, &db->handle, flags, NULL) != SQLITE_OK)
+        return db->handle ? database_failed(db) : error_set(STATUS_NOMEM, "out of memory");
+    sqlite3_busy_timeout(db->handle, PATIENCE_MS);
+    return check_version(db);
 }
 
-static enum status prepare_all(struct sweep_database *db)
-{
-    enum status st;
-    char put[SQL];
-    int n = snprintf(put, sizeof put, "INSERT OR REPLACE INTO result VALUES(?1");
-    for (size_t i = 0; i < sweep_columns_n; i++)
-        n += snprintf(put + n, sizeof put - (size_t)n, ",?%zu", i + 2);
-    snprintf(put + n, sizeof put - (size_t)n, ")");
-    TRY(prepare_get(db));
-    TRY(database_prepare(db, put, &db->put_result));
-    TRY(database_prepare(db, "INSERT OR REPLACE INTO point VALUES(?1,?2,?3)", &db->put_point));
-    TRY(database_prepare(db, "INSERT OR REPLACE INTO parameter VALUES(?1,?2,?3)",
-                         &db->put_parameter));
-    TRY(database_prepare(db, "INSERT OR REPLACE INTO provenance VALUES(?1,?2,?3,?4,?5,?6,?7)",
-                         &db->put_provenance));
-    TRY(database_prepare(db, "INSERT OR REPLACE INTO member VALUES(?1,?2,?3,?4)", &db->add_member));
-out:
-    return st;
-}
-
-static enum status open_file(struct sweep_database *db)
+/* The write-ahead log lets readers read while points are put; synchronous=NORMAL makes a loss of
+ * power cost the last transactions, but never the file. */
+static enum status open_file(struct database *db)
 {
     enum status st;
     struct stat s;
+    char sql[DATABASE_SQL];
     if (stat(db->path, &s) == 0 && !S_ISREG(s.st_mode))
         return error_set(STATUS_IO, "%s: not a regular file", db->path);
     if (access(db->path, F_OK) == 0 && access(db->path, W_OK) != 0)
         return error_set(STATUS_IO, "%s: %s", db->path, strerror(errno));
     TRY(take_lock(db));
-    if (sqlite3_open_v2(db->path, &db->handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) !=
-        SQLITE_OK)
-        return db->handle ? database_failed(db) : error_set(STATUS_NOMEM, "out of memory");
-    sqlite3_extended_result_codes(db->handle, 0);
-    sqlite3_busy_timeout(db->handle, PATIENCE_MS);
-    TRY(check_version(db));
+    TRY(open_handle(db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE));
     TRY(database_execute(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"));
     TRY(database_execute(db, "BEGIN IMMEDIATE"));
     TRY(database_execute(db, schema));
-    TRY(create_result(db));
+    TRY(database_execute(db, list_columns("CREATE TABLE IF NOT EXISTS result(hash TEXT PRIMARY KEY",
+                                          true, ") WITHOUT ROWID", sql)));
     TRY(database_execute(db, "COMMIT"));
-    TRY(prepare_all(db));
 out:
     return st;
 }
 
 /* Without a lock: it may be written meanwhile. */
-static enum status open_to_read(struct sweep_database *db)
+static enum status open_to_read(struct database *db)
 {
-    enum status st;
     struct stat s;
     if (stat(db->path, &s) != 0)
         return error_set(STATUS_IO, "%s: %s", db->path, strerror(errno));
     if (!S_ISREG(s.st_mode))
         return error_set(STATUS_IO, "%s: not a regular file", db->path);
-    if (sqlite3_open_v2(db->path, &db->handle, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
-        return db->handle ? database_failed(db) : error_set(STATUS_NOMEM, "out of memory");
-    sqlite3_busy_timeout(db->handle, PATIENCE_MS);
-    TRY(check_version(db));
-    TRY(prepare_get(db));
-out:
-    return st;
+    return open_handle(db, SQLITE_OPEN_READONLY);
 }
 
-static enum status open_database(const char *path, enum status (*how)(struct sweep_database *db),
-                                 struct sweep_database **out)
+static enum status open_database(const char *path, enum status (*how)(struct database *db),
+                                 struct database **out)
 {
     enum status st;
-    struct sweep_database *db = calloc(1, sizeof *db);
-    if (!db)
-        return error_set(STATUS_NOMEM, "out of memory");
+    struct database *db;
+    TRY(ARRAY_NEW(db, 1));
     db->lock = -1;
     size_t n = strlen(path) + sizeof "-lock";
-    db->lock_path = malloc(n);
-    if (!db->lock_path) {
-        st = error_set(STATUS_NOMEM, "out of memory");
-        goto out;
-    }
+    TRY(ARRAY_NEW(db->lock_path, n));
     snprintf(db->lock_path, n, "%s-lock", path);
     TRY(text_copy(path, &db->path));
     if (gethostname(db->host, sizeof db->host - 1) != 0)
         snprintf(db->host, sizeof db->host, "unknown");
+    write_statements(db);
     TRY(how(db));
     *out = db;
     db = NULL;
@@ -251,24 +300,22 @@ out:
     return st;
 }
 
-enum status database_open(const char *path, struct sweep_database **out)
+enum status database_open(const char *path, struct database **out)
 {
     return open_database(path, open_file, out);
 }
 
-enum status database_open_to_read(const char *path, struct sweep_database **out)
+enum status database_open_to_read(const char *path, struct database **out)
 {
     return open_database(path, open_to_read, out);
 }
 
-void database_close(struct sweep_database *db)
+void database_close(struct database *db)
 {
     if (!db)
         return;
-    sqlite3_stmt *all[] = {db->get,        db->put_point,      db->put_parameter,
-                           db->put_result, db->put_provenance, db->add_member};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        sqlite3_finalize(all[i]);
+    for (size_t i = 0; i < db->statements; i++)
+        sqlite3_finalize(db->statement[i].statement);
     sqlite3_close(db->handle);
     if (db->lock >= 0) {
         unlink(db->lock_path); /* still locked: nobody else has it */
@@ -281,6 +328,7 @@ void database_close(struct sweep_database *db)
 
 /* ---- parts of statements */
 
+/* The wall-clock time in UTC, as ISO 8601 has it. */
 void database_now(char text[DATABASE_TIME])
 {
     time_t t = time(NULL);
@@ -288,7 +336,8 @@ void database_now(char text[DATABASE_TIME])
     strftime(text, DATABASE_TIME, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &utc));
 }
 
-enum status database_conclude(struct sweep_database *db, enum status st)
+/* The first error is the one to tell; a rollback that fails after it says nothing new. */
+enum status database_conclude(struct database *db, enum status st)
 {
     if (st == STATUS_OK)
         st = database_execute(db, "COMMIT");
@@ -299,109 +348,75 @@ enum status database_conclude(struct sweep_database *db, enum status st)
 
 /* ---- points */
 
-static void copy_text(sqlite3_stmt *s, int column, char *to, size_t size)
-{
-    const unsigned char *text = sqlite3_column_text(s, column);
-    snprintf(to, size, "%s", text ? (const char *)text : "");
-}
+/* What a row of db->get says. */
+struct lookup {
+    const struct database *db;
+    struct point_result *out;
+    bool found;
+};
 
-/* From a row of db->get. */
-static enum status read_result(struct sweep_database *db, struct sweep_result *out)
+static enum status take_result(void *context, sqlite3_stmt *s)
 {
-    sqlite3_stmt *s = db->get;
-    struct sweep_result r = {0};
-    char status[SWEEP_NAME];
+    struct lookup *l = context;
+    struct point_result r = {0};
+    const char *status = database_text(s, 0);
     size_t k = 0;
-    copy_text(s, 0, status, sizeof status);
-    while (k < SWEEP_STATUSES && strcmp(sweep_status_names[k], status) != 0)
+    while (k < POINT_STATUSES && strcmp(point_status_names[k], status) != 0)
         k++;
-    if (k == SWEEP_STATUSES)
-        return error_set(STATUS_IO, "%s: a point has status '%s'", db->path, status);
-    r.status = (enum sweep_status)k;
-    copy_text(s, 1, r.reason, sizeof r.reason);
+    if (k == POINT_STATUSES)
+        return error_set(STATUS_IO, "%s: a point has status '%s'", l->db->path, status);
+    r.status = (enum point_status)k;
+    snprintf(r.reason, sizeof r.reason, "%s", database_text(s, 1));
     r.cpu_s = sqlite3_column_double(s, 2);
-    for (size_t i = 0; i < sweep_columns_n; i++) {
-        const struct sweep_column *c = &sweep_columns[i];
+    for (size_t i = 0; i < result_columns_n; i++) {
+        const struct result_column *c = &result_columns[i];
         void *at = (char *)&r + c->offset;
-        if (c->kind == SWEEP_TEXT)
-            copy_text(s, (int)i + 3, at, c->size);
-        else if (c->kind == SWEEP_REAL)
+        if (c->kind == RESULT_TEXT)
+            snprintf(at, c->size, "%s", database_text(s, (int)i + 3));
+        else if (c->kind == RESULT_REAL)
             *(double *)at = sqlite3_column_double(s, (int)i + 3);
         else
             *(int64_t *)at = sqlite3_column_int64(s, (int)i + 3);
     }
-    *out = r;
+    *l->out = r;
+    l->found = true;
     return STATUS_OK;
 }
 
-enum status database_get(struct sweep_database *db, const char *hash, bool *found,
-                         struct sweep_result *out)
+enum status database_get(struct database *db, const char *hash, bool *found,
+                         struct point_result *out)
 {
-    database_bind_text(db->get, 1, hash);
-    int code = sqlite3_step(db->get);
-    enum status st = code == SQLITE_ROW    ? read_result(db, out)
-                     : code == SQLITE_DONE ? STATUS_OK
-                                           : database_failed(db);
-    *found = code == SQLITE_ROW;
-    sqlite3_reset(db->get);
+    struct lookup l = {.db = db, .out = out};
+    enum status st = database_run(db, db->get, take_result, &l, "t", hash);
+    *found = l.found;
     return st;
 }
 
-static enum status put_result(struct sweep_database *db, const char *hash,
-                              const struct sweep_result *r)
-{
-    database_bind_text(db->put_result, 1, hash);
-    for (size_t i = 0; i < sweep_columns_n; i++) {
-        const struct sweep_column *c = &sweep_columns[i];
-        const void *at = (const char *)r + c->offset;
-        if (c->kind == SWEEP_TEXT)
-            database_bind_text(db->put_result, (int)i + 2, at);
-        else if (c->kind == SWEEP_REAL)
-            sqlite3_bind_double(db->put_result, (int)i + 2, *(const double *)at);
-        else
-            sqlite3_bind_int64(db->put_result, (int)i + 2, *(const int64_t *)at);
-    }
-    return database_finish(db, db->put_result);
-}
-
-static enum status put_provenance(struct sweep_database *db, const char *hash, double cpu_s)
-{
-    char finished[DATABASE_TIME];
-    database_now(finished);
-    database_bind_text(db->put_provenance, 1, hash);
-    database_bind_text(db->put_provenance, 2, db->by->version);
-    database_bind_text(db->put_provenance, 3, db->by->command);
-    database_bind_text(db->put_provenance, 4, db->host);
-    sqlite3_bind_int64(db->put_provenance, 5, getpid());
-    database_bind_text(db->put_provenance, 6, finished);
-    sqlite3_bind_double(db->put_provenance, 7, cpu_s);
-    return database_finish(db, db->put_provenance);
-}
-
-static enum status put_all(struct sweep_database *db, const char *hash,
+/* All rows of a point, in one transaction of the caller. INSERT OR REPLACE takes the place of a
+ * point that failed before. */
+static enum status put_all(struct database *db, const char *hash,
                            const struct experiment_setting *const *setting, size_t n,
-                           const struct sweep_result *r)
+                           const struct point_result *r)
 {
     enum status st;
-    database_bind_text(db->put_point, 1, hash);
-    database_bind_text(db->put_point, 2, sweep_status_names[r->status]);
-    database_bind_text(db->put_point, 3, r->reason);
-    TRY(database_finish(db, db->put_point));
-    for (size_t i = 0; i < n; i++) {
-        database_bind_text(db->put_parameter, 1, hash);
-        database_bind_text(db->put_parameter, 2, setting[i]->key);
-        database_bind_text(db->put_parameter, 3, setting[i]->value);
-        TRY(database_finish(db, db->put_parameter));
-    }
-    TRY(put_result(db, hash, r));
-    TRY(put_provenance(db, hash, r->cpu_s));
+    char finished[DATABASE_TIME];
+    database_now(finished);
+    TRY(database_run(db, "INSERT OR REPLACE INTO point VALUES(?1,?2,?3)", NULL, NULL, "ttt", hash,
+                     point_status_names[r->status], r->reason));
+    for (size_t i = 0; i < n; i++)
+        TRY(database_run(db, "INSERT OR REPLACE INTO parameter VALUES(?1,?2,?3)", NULL, NULL, "ttt",
+                         hash, setting[i]->key, setting[i]->value));
+    TRY(database_run(db, db->put, NULL, NULL, "tr", hash, r));
+    TRY(database_run(db, "INSERT OR REPLACE INTO provenance VALUES(?1,?2,?3,?4,?5,?6,?7)", NULL,
+                     NULL, "ttttitd", hash, db->by->version, db->by->command, db->host,
+                     (int64_t)getpid(), finished, r->cpu_s));
 out:
     return st;
 }
 
-enum status database_put(struct sweep_database *db, const char *hash,
+enum status database_put(struct database *db, const char *hash,
                          const struct experiment_setting *const *setting, size_t n,
-                         const struct sweep_result *r)
+                         const struct point_result *r)
 {
     enum status st = database_execute(db, "BEGIN IMMEDIATE");
     if (st != STATUS_OK)

@@ -1,4 +1,4 @@
-/* database.h - results of sweeps in an SQLite file, one transaction per point.
+/* database.h - results of points in an SQLite file, one transaction per point.
  *
  *     experiment  name, text of its file, when it was first started
  *     member      which points an experiment has: number, and hash; `finalist` for those that the
@@ -23,33 +23,32 @@
 #include "study/result.h"
 
 struct provenance;
-struct sweep_database;
+struct database;
 
 /* Create or open for writing. STATUS_IO: cannot be opened, is read-only, damaged, no database of
  * sweeps, a newer version's, another process's, or locked for longer than 10 s. */
-enum status database_open(const char *path, struct sweep_database **out) MUST_CHECK;
+enum status database_open(const char *path, struct database **out) MUST_CHECK;
 /* Open what is there, for reading only; another process may write to it. STATUS_IO likewise. */
-enum status database_open_to_read(const char *path, struct sweep_database **out) MUST_CHECK;
+enum status database_open_to_read(const char *path, struct database **out) MUST_CHECK;
 /* Does a file begin like an SQLite database? */
 bool database_is(const char *path);
-void database_close(struct sweep_database *db); /* accepts NULL */
+void database_close(struct database *db); /* accepts NULL */
 
 /* The id of an experiment, which is made unless it is there. `by` is remembered for what is put
  * from now on. */
-enum status database_begin(struct sweep_database *db, const struct experiment *e,
+enum status database_begin(struct database *db, const struct experiment *e,
                            const struct provenance *by, int64_t *experiment) MUST_CHECK;
 
 /* Say that points are the experiment's: hash[n], numbers number[n]. One transaction. */
-enum status database_add_members(struct sweep_database *db, int64_t experiment, bool finalist,
-                                 size_t n, const size_t *number,
-                                 const char (*hash)[DIGEST_HEX]) MUST_CHECK;
+enum status database_add_members(struct database *db, int64_t experiment, bool finalist, size_t n,
+                                 const size_t *number, const char (*hash)[DIGEST_HEX]) MUST_CHECK;
 
 /* The experiment that was first started last, as its file was, and its id. STATUS_IO when there is
  * none, or what is there is no experiment. */
-enum status database_experiment(struct sweep_database *db, struct experiment *out,
+enum status database_experiment(struct database *db, struct experiment *out,
                                 int64_t *experiment) MUST_CHECK;
 /* Its points by number: number[n], hash[n], malloc'd. STATUS_IO for what e cannot have. */
-enum status database_members(struct sweep_database *db, int64_t experiment, bool finalist,
+enum status database_members(struct database *db, int64_t experiment, bool finalist,
                              const struct experiment *e, size_t *n, size_t **number,
                              char (**hash)[DIGEST_HEX]) MUST_CHECK;
 
@@ -59,23 +58,23 @@ struct database_source {
     size_t points;
     double cpu_s;
 };
-enum status database_sources(struct sweep_database *db, int64_t experiment,
+enum status database_sources(struct database *db, int64_t experiment,
                              void (*tell)(void *context, const struct database_source *s),
                              void *context) MUST_CHECK;
 
 /* Look a point up by its hash. */
-enum status database_get(struct sweep_database *db, const char *hash, bool *found,
-                         struct sweep_result *out) MUST_CHECK;
+enum status database_get(struct database *db, const char *hash, bool *found,
+                         struct point_result *out) MUST_CHECK;
 
 /* Store a point, instead of what is there under its hash. One transaction. */
-enum status database_put(struct sweep_database *db, const char *hash,
+enum status database_put(struct database *db, const char *hash,
                          const struct experiment_setting *const *setting, size_t n,
-                         const struct sweep_result *r) MUST_CHECK;
+                         const struct point_result *r) MUST_CHECK;
 
 /* Take over the points of another such file that are not here. One transaction. */
-enum status database_merge(struct sweep_database *db, const char *path, size_t *added) MUST_CHECK;
+enum status database_merge(struct database *db, const char *path, size_t *added) MUST_CHECK;
 
 /* PRAGMA integrity_check: STATUS_IO with what it finds. */
-enum status database_check(struct sweep_database *db) MUST_CHECK;
+enum status database_check(struct database *db) MUST_CHECK;
 
 #endif

@@ -1,68 +1,54 @@
-/* Experiments of a database: what they are, which points they have; other databases' points. */
+/* Experiments of a database: what they are, which points they have, who computed them; and the points
+ * of other databases. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/provenance.h"
-#include "core/text.h"
 #include "study/database_handle.h"
 
 /* ---- writing */
 
-enum status database_begin(struct sweep_database *db, const struct experiment *e,
+/* An experiment is known by the SHA-256 of its text: the same file again is the same experiment,
+ * an edited one another, whose points are shared by their hashes. */
+enum status database_begin(struct database *db, const struct experiment *e,
                            const struct provenance *by, int64_t *experiment)
 {
     enum status st;
-    sqlite3_stmt *s = NULL;
     char started[DATABASE_TIME];
     database_now(started);
-    TRY(database_prepare(db,
-                         "INSERT OR IGNORE INTO experiment(name, sha256, path, text, started)"
-                         " VALUES(?1,?2,?3,?4,?5)",
-                         &s));
-    const char *text[] = {e->name, e->sha256, e->path, e->text, started};
-    for (int i = 0; i < 5; i++)
-        database_bind_text(s, i + 1, text[i]);
-    TRY(database_finish(db, s));
-    sqlite3_finalize(s);
-    s = NULL;
-    TRY(database_prepare(db, "SELECT id FROM experiment WHERE sha256=?1", &s));
-    database_bind_text(s, 1, e->sha256);
-    if (sqlite3_step(s) != SQLITE_ROW) {
-        st = database_failed(db);
-        goto out;
-    }
-    *experiment = sqlite3_column_int64(s, 0);
+    TRY(database_run(db,
+                     "INSERT OR IGNORE INTO experiment(name, sha256, path, text, started)"
+                     " VALUES(?1,?2,?3,?4,?5)",
+                     NULL, NULL, "ttttt", e->name, e->sha256, e->path, e->text, started));
+    TRY(database_run(db, "SELECT id FROM experiment WHERE sha256=?1", database_number, experiment,
+                     "t", e->sha256));
     db->by = by;
 out:
-    sqlite3_finalize(s);
     return st;
 }
 
-enum status database_add_members(struct sweep_database *db, int64_t experiment, bool finalist,
-                                 size_t n, const size_t *number, const char (*hash)[DIGEST_HEX])
+/* Numbers of points belong to an experiment, hashes to what was computed; this table says which is
+ * which. */
+enum status database_add_members(struct database *db, int64_t experiment, bool finalist, size_t n,
+                                 const size_t *number, const char (*hash)[DIGEST_HEX])
 {
     enum status st = database_execute(db, "BEGIN IMMEDIATE");
     if (st != STATUS_OK)
         return st;
-    if (finalist) { /* who is one may have changed */
-        char sql[128];
-        snprintf(sql, sizeof sql, "DELETE FROM member WHERE experiment=%lld AND finalist=1",
-                 (long long)experiment);
-        st = database_execute(db, sql);
-    }
-    for (size_t i = 0; i < n && st == STATUS_OK; i++) {
-        sqlite3_bind_int64(db->add_member, 1, experiment);
-        sqlite3_bind_int64(db->add_member, 2, (int64_t)number[i]);
-        sqlite3_bind_int(db->add_member, 3, finalist);
-        database_bind_text(db->add_member, 4, hash[i]);
-        st = database_finish(db, db->add_member);
-    }
+    if (finalist) /* who is one may have changed */
+        st = database_run(db, "DELETE FROM member WHERE experiment=?1 AND finalist=1", NULL, NULL,
+                          "i", experiment);
+    for (size_t i = 0; i < n && st == STATUS_OK; i++)
+        st = database_run(db, "INSERT OR REPLACE INTO member VALUES(?1,?2,?3,?4)", NULL, NULL,
+                          "iiit", experiment, (int64_t)number[i], (int64_t)finalist, hash[i]);
     return database_conclude(db, st);
 }
 
 /* ---- reading */
 
+/* By the first 16 bytes, which SQLite's file format fixes. */
 bool database_is(const char *path)
 {
     static const char magic[] = "SQLite format 3";
@@ -75,115 +61,121 @@ bool database_is(const char *path)
     return all && memcmp(head, magic, sizeof magic) == 0;
 }
 
-static const char *column(sqlite3_stmt *s, int at)
+struct reading {
+    struct experiment e;
+    int64_t id; /* -1: no experiment was read */
+};
+
+/* The text was checked when it was stored; values are not checked again, as a later version may
+ * know other settings. */
+static enum status take_experiment(void *context, sqlite3_stmt *s)
 {
-    const unsigned char *text = sqlite3_column_text(s, at);
-    return text ? (const char *)text : "";
+    struct reading *r = context;
+    const char *path = database_text(s, 1), *text = database_text(s, 2);
+    r->id = sqlite3_column_int64(s, 0);
+    return experiment_parse(path, text, strlen(text), NULL, &r->e);
 }
 
-enum status database_experiment(struct sweep_database *db, struct experiment *out,
-                                int64_t *experiment)
+enum status database_experiment(struct database *db, struct experiment *out, int64_t *experiment)
 {
-    enum status st;
-    sqlite3_stmt *s = NULL;
-    TRY(database_prepare(db, "SELECT id, path, text FROM experiment ORDER BY id DESC LIMIT 1", &s));
-    int code = sqlite3_step(s);
-    if (code != SQLITE_ROW) {
-        st = code == SQLITE_DONE ? error_set(STATUS_IO, "%s: no experiment in it", db->path)
-                                 : database_failed(db);
-        goto out;
+    struct reading r = {.id = -1};
+    enum status st =
+        database_run(db, "SELECT id, path, text FROM experiment ORDER BY id DESC LIMIT 1",
+                     take_experiment, &r, "");
+    if (st == STATUS_PARSE)
+        return error_context(STATUS_IO, "%s", db->path);
+    if (st == STATUS_OK && r.id < 0)
+        st = error_set(STATUS_IO, "%s: no experiment in it", db->path);
+    if (st != STATUS_OK) {
+        experiment_free(&r.e);
+        return st;
     }
-    *experiment = sqlite3_column_int64(s, 0);
-    const char *path = column(s, 1), *text = column(s, 2);
-    st = experiment_parse(path, text, strlen(text), NULL, out);
-    if (st != STATUS_OK && st != STATUS_NOMEM)
-        st = error_context(STATUS_IO, "%s", db->path);
-out:
-    sqlite3_finalize(s);
-    return st;
+    *out = r.e;
+    *experiment = r.id;
+    return STATUS_OK;
 }
 
-enum status database_members(struct sweep_database *db, int64_t experiment, bool finalist,
+struct members {
+    const struct database *db;
+    size_t points; /* of the experiment: numbers are below */
+    size_t n, *number;
+    char (*hash)[DIGEST_HEX];
+};
+
+/* A file from elsewhere may say anything: numbers must be those of points. */
+static enum status take_member(void *context, sqlite3_stmt *s)
+{
+    struct members *m = context;
+    int64_t at = sqlite3_column_int64(s, 0);
+    if (at < 0 || (size_t)at >= m->points || m->n == m->points)
+        return error_set(STATUS_IO, "%s: point %lld of an experiment of %zu", m->db->path,
+                         (long long)at, m->points);
+    m->number[m->n] = (size_t)at;
+    snprintf(m->hash[m->n++], DIGEST_HEX, "%s", database_text(s, 1));
+    return STATUS_OK;
+}
+
+enum status database_members(struct database *db, int64_t experiment, bool finalist,
                              const struct experiment *e, size_t *n, size_t **number,
                              char (**hash)[DIGEST_HEX])
 {
     enum status st;
-    sqlite3_stmt *s = NULL;
-    size_t filled = 0, *numbers = malloc((e->points + 1) * sizeof *numbers);
-    char(*hashes)[DIGEST_HEX] = malloc((e->points + 1) * sizeof *hashes);
-    int code = SQLITE_DONE;
-    if (!numbers || !hashes) {
-        st = error_set(STATUS_NOMEM, "%zu points", e->points);
-        goto out;
-    }
-    TRY(database_prepare(db,
-                         "SELECT number, hash FROM member WHERE experiment=?1 AND finalist=?2"
-                         " ORDER BY number",
-                         &s));
-    sqlite3_bind_int64(s, 1, experiment);
-    sqlite3_bind_int(s, 2, finalist);
-    while ((code = sqlite3_step(s)) == SQLITE_ROW) {
-        int64_t at = sqlite3_column_int64(s, 0);
-        if (at < 0 || (size_t)at >= e->points || filled == e->points) {
-            st = error_set(STATUS_IO, "%s: point %lld of an experiment of %zu", db->path,
-                           (long long)at, e->points);
-            goto out;
-        }
-        numbers[filled] = (size_t)at;
-        snprintf(hashes[filled++], DIGEST_HEX, "%s", column(s, 1));
-    }
-    if (code != SQLITE_DONE) {
-        st = database_failed(db);
-        goto out;
-    }
-    *n = filled;
-    *number = numbers;
-    *hash = hashes;
-    numbers = NULL;
-    hashes = NULL;
+    struct members m = {.db = db, .points = e->points};
+    TRY(ARRAY_NEW(m.number, e->points));
+    TRY(ARRAY_NEW(m.hash, e->points));
+    TRY(database_run(db,
+                     "SELECT number, hash FROM member WHERE experiment=?1 AND finalist=?2"
+                     " ORDER BY number",
+                     take_member, &m, "ii", experiment, (int64_t)finalist));
+    *n = m.n;
+    *number = m.number;
+    *hash = m.hash;
+    return STATUS_OK;
 out:
-    sqlite3_finalize(s);
-    free(numbers);
-    free(hashes);
+    free(m.number);
+    free(m.hash);
     return st;
 }
 
-enum status database_sources(struct sweep_database *db, int64_t experiment,
+struct listener {
+    void (*tell)(void *context, const struct database_source *s);
+    void *context;
+};
+
+static enum status take_source(void *context, sqlite3_stmt *s)
+{
+    const struct listener *l = context;
+    const struct database_source source = {
+        .version = database_text(s, 0),
+        .command = database_text(s, 1),
+        .host = database_text(s, 2),
+        .first = database_text(s, 3),
+        .last = database_text(s, 4),
+        .points = (size_t)sqlite3_column_int64(s, 5),
+        .cpu_s = sqlite3_column_double(s, 6),
+    };
+    l->tell(l->context, &source);
+    return STATUS_OK;
+}
+
+enum status database_sources(struct database *db, int64_t experiment,
                              void (*tell)(void *context, const struct database_source *s),
                              void *context)
 {
-    enum status st;
-    sqlite3_stmt *s = NULL;
-    int code = SQLITE_DONE;
-    TRY(database_prepare(db,
-                         "SELECT version, command, host, min(finished), max(finished), count(*),"
-                         " sum(cpu_s) FROM provenance WHERE hash IN"
-                         " (SELECT hash FROM member WHERE experiment=?1)"
-                         " GROUP BY version, command, host ORDER BY 4, 2, 3",
-                         &s));
-    sqlite3_bind_int64(s, 1, experiment);
-    while ((code = sqlite3_step(s)) == SQLITE_ROW) {
-        const struct database_source source = {
-            .version = column(s, 0),
-            .command = column(s, 1),
-            .host = column(s, 2),
-            .first = column(s, 3),
-            .last = column(s, 4),
-            .points = (size_t)sqlite3_column_int64(s, 5),
-            .cpu_s = sqlite3_column_double(s, 6),
-        };
-        tell(context, &source);
-    }
-    if (code != SQLITE_DONE)
-        st = database_failed(db);
-out:
-    sqlite3_finalize(s);
-    return st;
+    struct listener l = {tell, context};
+    return database_run(db,
+                        "SELECT version, command, host, min(finished), max(finished), count(*),"
+                        " sum(cpu_s) FROM provenance WHERE hash IN"
+                        " (SELECT hash FROM member WHERE experiment=?1)"
+                        " GROUP BY version, command, host ORDER BY 4, 2, 3",
+                        take_source, &l, "i", experiment);
 }
 
 /* ---- other files */
 
-static enum status copy_points(struct sweep_database *db, size_t *added)
+/* Points of the attached database that are not here, or only as failures. The table `point` is
+ * copied last, because the others ask it what is here. */
+static enum status copy_points(struct database *db, size_t *added)
 {
     enum status st;
     int64_t application, version, before, after;
@@ -207,38 +199,31 @@ out:
     return st;
 }
 
-enum status database_merge(struct sweep_database *db, const char *path, size_t *added)
+/* Attach, copy in one transaction, detach. The detaching must happen also when the copying fails,
+ * and its own failure leaves nothing behind that matters. */
+enum status database_merge(struct database *db, const char *path, size_t *added)
 {
     enum status st;
-    sqlite3_stmt *s = NULL;
-    TRY(database_prepare(db, "ATTACH ?1 AS other", &s));
-    database_bind_text(s, 1, path);
-    TRY(database_finish(db, s));
+    TRY(database_run(db, "ATTACH ?1 AS other", NULL, NULL, "t", path));
     st = database_execute(db, "BEGIN IMMEDIATE");
     if (st == STATUS_OK)
         st = database_conclude(db, copy_points(db, added));
-    sqlite3_finalize(s);
-    s = NULL;
     if (st != STATUS_OK)
         st = error_context(st, "%s", path);
     sqlite3_exec(db->handle, "DETACH other", NULL, NULL, NULL);
 out:
-    sqlite3_finalize(s);
     return st;
 }
 
-enum status database_check(struct sweep_database *db)
+static enum status take_finding(void *context, sqlite3_stmt *s)
 {
-    enum status st;
-    sqlite3_stmt *s = NULL;
-    TRY(database_prepare(db, "PRAGMA integrity_check", &s));
-    int code = sqlite3_step(s);
-    const char *text = code == SQLITE_ROW ? (const char *)sqlite3_column_text(s, 0) : NULL;
-    if (code != SQLITE_ROW)
-        st = database_failed(db);
-    else if (!text || strcmp(text, "ok") != 0)
-        st = error_set(STATUS_IO, "%s: damaged: %s", db->path, text ? text : "");
-out:
-    sqlite3_finalize(s);
-    return st;
+    const struct database *db = context;
+    const char *text = database_text(s, 0);
+    return !strcmp(text, "ok") ? STATUS_OK
+                               : error_set(STATUS_IO, "%s: damaged: %s", db->path, text);
+}
+
+enum status database_check(struct database *db)
+{
+    return database_run(db, "PRAGMA integrity_check", take_finding, db, "");
 }

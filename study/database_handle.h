@@ -1,4 +1,7 @@
-/* database_handle.h - an open database of sweeps. Private. */
+/* database_handle.h - an open database of points, and statements in one line each. Private.
+ *
+ * Statements take their parameters by a text of types: "t" a text, "i" an int64_t, "d" a double,
+ * "r" all columns of a result. */
 #ifndef STUDY_DATABASE_HANDLE_H
 #define STUDY_DATABASE_HANDLE_H
 
@@ -7,28 +10,39 @@
 #include "study/database.h"
 
 enum { DATABASE_APPLICATION = 0x666f7265, DATABASE_VERSION = 2, DATABASE_HOST = 256 };
+enum { DATABASE_SQL = 4096, DATABASE_STATEMENTS = 24 };
 
-struct sweep_database {
+struct database {
     sqlite3 *handle;
     char *path, *lock_path;
     int lock; /* -1: none */
-    sqlite3_stmt *get, *put_point, *put_parameter, *put_result, *put_provenance, *add_member;
+    size_t statements;
+    struct database_statement {
+        const char *sql; /* that database_run() was given */
+        sqlite3_stmt *statement;
+    } statement[DATABASE_STATEMENTS];
+    char get[DATABASE_SQL], put[DATABASE_SQL]; /* of result.h's columns */
     const struct provenance *by;
     char host[DATABASE_HOST];
 };
 
 /* What SQLite's last error means, with the path. */
-enum status database_failed(const struct sweep_database *db);
-enum status database_execute(struct sweep_database *db, const char *sql) MUST_CHECK;
-enum status database_prepare(struct sweep_database *db, const char *sql,
-                             sqlite3_stmt **out) MUST_CHECK;
-/* Run a statement that gives no rows, and make it ready for the next time. */
-enum status database_finish(struct sweep_database *db, sqlite3_stmt *s) MUST_CHECK;
-/* A pragma or query of one number. */
-enum status database_ask(struct sweep_database *db, const char *sql, int64_t *out) MUST_CHECK;
-void database_bind_text(sqlite3_stmt *s, int at, const char *text);
+enum status database_failed(const struct database *db);
+enum status database_execute(struct database *db, const char *sql) MUST_CHECK;
+/* Run a statement, and call row(context, statement) for each row until it fails; row may be NULL
+ * where there are no rows. Statements are prepared once for each `sql`, which must stay where it is;
+ * there are at most DATABASE_STATEMENTS of them. */
+enum status database_run(struct database *db, const char *sql,
+                         enum status (*row)(void *context, sqlite3_stmt *s), void *context,
+                         const char *types, ...) MUST_CHECK;
+/* A `row` that takes the number in the first column to the int64_t at `context`. */
+enum status database_number(void *context, sqlite3_stmt *s) MUST_CHECK;
+/* A pragma or query of one number; -1 when there is no row. */
+enum status database_ask(struct database *db, const char *sql, int64_t *out) MUST_CHECK;
+/* A column of a row as text, never NULL; until the next step. */
+const char *database_text(sqlite3_stmt *s, int column);
 /* End a transaction as `st` says. */
-enum status database_conclude(struct sweep_database *db, enum status st) MUST_CHECK;
+enum status database_conclude(struct database *db, enum status st) MUST_CHECK;
 /* "2026-11-21T17:50:03Z" */
 enum { DATABASE_TIME = 32 };
 void database_now(char text[DATABASE_TIME]);

@@ -1,3 +1,5 @@
+/* From a YAML tree to axes. All texts are those of the tree, which lives in the experiment's arena.
+ * Every key that is no word of experiments (name, cases, finalists, repeats, best) is a setting. */
 #include "study/experiment.h"
 
 #include <errno.h>
@@ -6,7 +8,6 @@
 #include <string.h>
 
 #include "core/file.h"
-#include "core/text.h"
 #include "study/yaml.h"
 
 enum { KEY = 256 };
@@ -20,23 +21,20 @@ struct reader {
     const struct yaml_value *best_of;
 };
 
-static enum status out_of_memory(void)
-{
-    return error_set(STATUS_NOMEM, "out of memory");
-}
+/* STATUS_PARSE with the place. */
+#define FAULT(r, line, fmt, ...)                                                                   \
+    error_set(STATUS_PARSE, "%s:%zu: " fmt, (r)->e.path, line, __VA_ARGS__)
 
-#define FAULT(r, line, ...) fault((r)->e.path, line, __VA_ARGS__)
-static enum status fault(const char *path, size_t line, const char *fmt, const char *text)
-    __attribute__((format(printf, 3, 0)));
-static enum status fault(const char *path, size_t line, const char *fmt, const char *text)
+/* A copy in the experiment's arena. */
+static enum status keep_text(struct reader *r, const char *text, const char **out)
 {
-    char what[512];
-    snprintf(what, sizeof what, fmt, text);
-    return error_set(STATUS_PARSE, "%s:%zu: %s", path, line, what);
+    *out = arena_text(&r->e.arena, text);
+    return *out ? STATUS_OK : STATUS_NOMEM;
 }
 
 /* ---- settings */
 
+/* One more setting of a choice. The caller's check comes first, so that its message has the line. */
 static enum status add_setting(struct reader *r, struct experiment_choice *c, const char *key,
                                const struct yaml_value *v)
 {
@@ -45,21 +43,19 @@ static enum status add_setting(struct reader *r, struct experiment_choice *c, co
         return FAULT(r, v->line, "%s: expected one value", key);
     if (r->check && (st = r->check->setting(r->check->context, key, v->text)) != STATUS_OK)
         return st == STATUS_NOMEM ? st : error_context(STATUS_PARSE, "%s:%zu", r->e.path, v->line);
-    struct experiment_setting *larger = realloc(c->setting, (c->n + 1) * sizeof *larger);
-    if (!larger)
-        return out_of_memory();
-    c->setting = larger;
-    struct experiment_setting *s = &c->setting[c->n++];
-    *s = (struct experiment_setting){.line = v->line};
-    TRY(text_copy(key, &s->key));
-    TRY(text_copy(v->text, &s->value));
+    TRY(ARENA_ROOM(&r->e.arena, c->setting, c->n));
+    c->setting[c->n] = (struct experiment_setting){.value = v->text, .line = v->line};
+    TRY(keep_text(r, key, &c->setting[c->n++].key));
 out:
     return st;
 }
 
+/* An axis of n choices. The product of all n is the number of points, which is kept small enough
+ * for arrays of them. */
 static enum status new_axis(struct reader *r, const char *name, size_t line, size_t n,
                             struct experiment_axis **out)
 {
+    enum status st;
     struct experiment *e = &r->e;
     if (e->axes == EXPERIMENT_AXES)
         return FAULT(r, line, "%s: too many settings", name);
@@ -67,19 +63,29 @@ static enum status new_axis(struct reader *r, const char *name, size_t line, siz
         return FAULT(r, line, "%s: an empty list", name);
     if (e->points > EXPERIMENT_POINTS / n)
         return FAULT(r, line, "%s: more than a million points", name);
-    struct experiment_axis *larger = realloc(e->axis, (e->axes + 1) * sizeof *larger);
-    if (!larger)
-        return out_of_memory();
-    e->axis = larger;
-    *out = &e->axis[e->axes];
-    **out = (struct experiment_axis){.line = line};
-    (*out)->choice = calloc(n, sizeof *(*out)->choice);
-    if (!(*out)->choice)
-        return out_of_memory();
-    (*out)->n = n;
+    TRY(ARENA_ROOM(&e->arena, e->axis, e->axes));
+    struct experiment_axis *axis = *out = &e->axis[e->axes];
+    *axis = (struct experiment_axis){.line = line, .n = n};
+    axis->choice = arena_new(&e->arena, n, sizeof *axis->choice);
+    if (!axis->choice)
+        return STATUS_NOMEM;
+    TRY(keep_text(r, name, &axis->name));
     e->axes++;
     e->points *= n;
-    return text_copy(name, &(*out)->name);
+out:
+    return st;
+}
+
+/* Call choice i what nothing before it is called. */
+static enum status set_label(struct reader *r, struct experiment_axis *axis, size_t i,
+                             const char *label, size_t line, const char *twice)
+{
+    for (size_t k = 0; k < i; k++)
+        if (!strcmp(axis->choice[k].label, label))
+            return FAULT(r, line, "%s'%s'%s", twice, label,
+                         *twice ? "" : " a second time in this list");
+    axis->choice[i].label = label;
+    return STATUS_OK;
 }
 
 /* One value, or a list of them. */
@@ -92,12 +98,7 @@ static enum status add_axis(struct reader *r, const char *key, const struct yaml
     for (size_t i = 0; i < axis->n; i++) {
         const struct yaml_value *item = list ? &v->item[i] : v;
         TRY(add_setting(r, &axis->choice[i], key, item));
-        for (size_t k = 0; k < i; k++)
-            if (!strcmp(axis->choice[k].label, item->text)) {
-                st = FAULT(r, item->line, "'%s' a second time in this list", item->text);
-                goto out;
-            }
-        TRY(text_copy(item->text, &axis->choice[i].label));
+        TRY(set_label(r, axis, i, item->text, item->line, ""));
     }
 out:
     return st;
@@ -133,12 +134,10 @@ static enum status add_to_case(struct reader *r, void *to, const char *key,
                                const struct yaml_value *v)
 {
     struct experiment_choice *c = to;
-    if (!strcmp(key, "name")) {
-        if (!v->text)
-            return FAULT(r, v->line, "%s: expected one text", key);
-        return text_copy(v->text, &c->label);
-    }
-    return add_setting(r, c, key, v);
+    if (strcmp(key, "name") != 0)
+        return add_setting(r, c, key, v);
+    c->label = v->text;
+    return v->text ? STATUS_OK : FAULT(r, v->line, "%s: expected one text", key);
 }
 
 static enum status add_cases(struct reader *r, const struct yaml_value *v)
@@ -150,20 +149,15 @@ static enum status add_cases(struct reader *r, const struct yaml_value *v)
     TRY(new_axis(r, "case", v->line, v->items, &axis));
     for (size_t i = 0; i < axis->n; i++) {
         struct experiment_choice *c = &axis->choice[i];
+        const struct yaml_value *item = &v->item[i];
         char number[24];
-        if (!v->item[i].is_map) {
-            st = FAULT(r, v->item[i].line, "%s: expected a map of settings", cases_key);
-            goto out;
-        }
-        TRY(flatten(r, "", &v->item[i], add_to_case, c));
+        if (!item->is_map)
+            return FAULT(r, item->line, "%s: expected a map of settings", cases_key);
+        TRY(flatten(r, "", item, add_to_case, c));
         snprintf(number, sizeof number, "%zu", i + 1);
         if (!c->label)
-            TRY(text_copy(number, &c->label));
-        for (size_t k = 0; k < i; k++)
-            if (!strcmp(axis->choice[k].label, c->label)) {
-                st = FAULT(r, v->item[i].line, "a second case is called '%s'", c->label);
-                goto out;
-            }
+            TRY(keep_text(r, number, &c->label));
+        TRY(set_label(r, axis, i, c->label, item->line, "a second case is called "));
     }
 out:
     return st;
@@ -171,6 +165,7 @@ out:
 
 /* ---- the words that are no settings */
 
+/* A whole number; repeats and finalists are far below 10,000 whenever they make sense. */
 static enum status read_count(struct reader *r, const char *key, const struct yaml_value *v,
                               size_t *out)
 {
@@ -183,6 +178,7 @@ static enum status read_count(struct reader *r, const char *key, const struct ya
     return STATUS_OK;
 }
 
+/* best: {of: [axes], by: column}. The axes need not be read yet, so that they are looked up later. */
 static enum status read_best(struct reader *r, const struct yaml_value *v)
 {
     if (!v->is_map)
@@ -203,13 +199,13 @@ static enum status read_best(struct reader *r, const struct yaml_value *v)
     return STATUS_OK;
 }
 
+/* A word of experiments, or else a setting. */
 static enum status read_entry(struct reader *r, const struct yaml_entry *entry)
 {
     const struct yaml_value *v = &entry->value;
     if (!strcmp(entry->key, "name")) {
-        if (!v->text)
-            return FAULT(r, v->line, "%s: expected one text", "name");
-        return text_copy(v->text, &r->e.name);
+        r->e.name = v->text;
+        return v->text ? STATUS_OK : FAULT(r, v->line, "%s: expected one text", "name");
     }
     if (!strcmp(entry->key, cases_key))
         return add_cases(r, v);
@@ -234,41 +230,36 @@ static enum status use_axis(struct reader *r, void *to, const char *key, const s
 
 static struct experiment_axis *find_axis(struct experiment *e, const char *name)
 {
-    for (size_t i = 0; i < e->axes; i++)
-        if (!strcmp(e->axis[i].name, name))
-            return &e->axis[i];
-    return NULL;
+    size_t i = experiment_find(e, name);
+    return i < e->axes ? &e->axis[i] : NULL;
 }
 
-/* `repeats` is an axis of seeds. */
+/* `repeats` is an axis of seeds, 1 to so many, as if they had been listed. */
 static enum status add_repeats(struct reader *r)
 {
-    enum status st;
+    enum status st = STATUS_OK;
     struct experiment_axis *seed = find_axis(&r->e, seed_key);
-    struct yaml_value list = {.line = r->repeats_line};
+    struct yaml_value list = {.line = r->repeats_line, .items = r->repeats};
     if (r->repeats_line && r->repeats == 0)
         return FAULT(r, r->repeats_line, "%s: expected at least 1", "repeats");
     if (r->repeats && seed)
         return FAULT(r, r->repeats_line, "repeats: seeds are listed under '%s' already", seed_key);
-    char(*text)[24] = calloc(r->repeats ? r->repeats : 1, sizeof *text);
-    list.item = calloc(r->repeats ? r->repeats : 1, sizeof *list.item);
-    if (!text || !list.item) {
-        st = out_of_memory();
-        goto out;
+    if (r->repeats) {
+        list.item = arena_new(&r->e.arena, r->repeats, sizeof *list.item);
+        for (size_t i = 0; list.item && i < r->repeats; i++) {
+            char number[24];
+            snprintf(number, sizeof number, "%zu", i + 1);
+            list.item[i].line = r->repeats_line;
+            list.item[i].text = arena_text(&r->e.arena, number);
+        }
+        if (!list.item || !list.item[r->repeats - 1].text)
+            return STATUS_NOMEM;
+        TRY(add_axis(r, seed_key, &list));
+        seed = find_axis(&r->e, seed_key);
     }
-    list.items = r->repeats;
-    for (size_t i = 0; i < r->repeats; i++) {
-        snprintf(text[i], sizeof *text, "%zu", i + 1);
-        list.item[i] = (struct yaml_value){.line = r->repeats_line, .text = text[i]};
-    }
-    st = r->repeats ? add_axis(r, seed_key, &list) : STATUS_OK;
-    TRY(st);
-    seed = find_axis(&r->e, seed_key);
     if (seed)
         seed->seeds = seed->n > 1;
 out:
-    free(list.item);
-    free(text);
     return st;
 }
 
@@ -300,14 +291,16 @@ out:
 /* "dir/bandwidth.yml" -> "bandwidth" */
 static enum status name_it(struct experiment *e)
 {
-    const char *slash = strrchr(e->path, '/');
-    enum status st = text_copy(slash ? slash + 1 : e->path, &e->name);
-    char *dot = st == STATUS_OK ? strrchr(e->name, '.') : NULL;
-    if (dot && dot > e->name)
-        *dot = '\0';
-    return st;
+    const char *slash = strrchr(e->path, '/'), *base = slash ? slash + 1 : e->path,
+               *dot = strrchr(base, '.');
+    size_t n = dot && dot > base ? (size_t)(dot - base) : strlen(base);
+    e->name = arena_text_n(&e->arena, base, n);
+    return e->name ? STATUS_OK : STATUS_NOMEM;
 }
 
+/* Settings in the order of the file, then what follows from all of them: seeds, axes that are
+ * chosen over, the name. In the end every choice of every axis is looked at once, with the first
+ * choices of the others: a key that is set by two axes shows there. */
 static enum status read_all(struct reader *r, const struct yaml_value *root)
 {
     enum status st = STATUS_OK;
@@ -342,16 +335,15 @@ enum status experiment_parse(const char *path, const char *text, size_t length,
     if (length > EXPERIMENT_BYTES)
         return error_set(STATUS_PARSE, "%s: %zu bytes, expected at most %d", path, length,
                          EXPERIMENT_BYTES);
-    TRY(text_copy(path, &r.e.path));
-    TRY(yaml_read(path, text, length, &root));
-    TRY(text_copy(text, &r.e.text));
+    TRY(keep_text(&r, path, &r.e.path));
+    TRY(yaml_read(path, text, length, &r.e.arena, &root));
+    TRY(keep_text(&r, text, &r.e.text));
     digest_hex(text, length, r.e.sha256);
     TRY(read_all(&r, &root));
     *out = r.e;
     r.e = (struct experiment){0};
 out:
     experiment_free(&r.e);
-    yaml_value_free(&root);
     return st;
 }
 
@@ -369,36 +361,28 @@ enum status experiment_read(const char *path, const struct experiment_check *che
 
 void experiment_free(struct experiment *e)
 {
-    for (size_t i = 0; i < e->axes; i++) {
-        struct experiment_axis *axis = &e->axis[i];
-        for (size_t k = 0; k < axis->n; k++) {
-            struct experiment_choice *c = &axis->choice[k];
-            for (size_t s = 0; s < c->n; s++) {
-                free(c->setting[s].key);
-                free(c->setting[s].value);
-            }
-            free(c->setting);
-            free(c->label);
-        }
-        free(axis->choice);
-        free(axis->name);
-    }
-    free(e->axis);
-    free(e->path);
-    free(e->name);
-    free(e->text);
+    arena_free(&e->arena);
     *e = (struct experiment){0};
 }
 
 /* ---- points */
 
-/* How far apart the points are that differ by one choice of an axis. */
+/* Numbers of points are mixed-radix numbers with a digit for each axis, the last axis the least
+ * significant one. The stride of an axis is the weight of its digit. */
 static size_t stride(const struct experiment *e, size_t axis)
 {
     size_t n = 1;
     for (size_t i = axis + 1; i < e->axes; i++)
         n *= e->axis[i].n;
     return n;
+}
+
+size_t experiment_find(const struct experiment *e, const char *name)
+{
+    size_t i = 0;
+    while (i < e->axes && strcmp(e->axis[i].name, name) != 0)
+        i++;
+    return i;
 }
 
 size_t experiment_choice(const struct experiment *e, size_t point, size_t axis)
@@ -412,36 +396,58 @@ size_t experiment_with(const struct experiment *e, size_t point, size_t axis, si
     return point + choice * step - experiment_choice(e, point, axis) * step;
 }
 
+static const struct experiment_choice *chosen(const struct experiment *e, size_t point, size_t axis)
+{
+    return &e->axis[axis].choice[experiment_choice(e, point, axis)];
+}
+
+const char *experiment_label(const struct experiment *e, size_t point, size_t axis)
+{
+    return chosen(e, point, axis)->label;
+}
+
+const char *experiment_value(const struct experiment *e, size_t point, const char *key)
+{
+    for (size_t i = 0; i < e->axes; i++) {
+        const struct experiment_choice *c = chosen(e, point, i);
+        for (size_t s = 0; s < c->n; s++)
+            if (!strcmp(c->setting[s].key, key))
+                return c->setting[s].value;
+    }
+    return NULL;
+}
+
 static int by_key(const void *a, const void *b)
 {
     const struct experiment_setting *const *x = a, *const *y = b;
     return strcmp((*x)->key, (*y)->key);
 }
 
+/* Sorted by key, so that the same settings have the same hash whatever the order of the file. */
 enum status experiment_settings(const struct experiment *e, size_t point,
                                 const struct experiment_setting ***out, size_t *n)
 {
+    enum status st;
     size_t total = 0, filled = 0;
+    const struct experiment_setting **all = NULL;
     for (size_t i = 0; i < e->axes; i++)
-        total += e->axis[i].choice[experiment_choice(e, point, i)].n;
-    const struct experiment_setting **all = malloc((total + 1) * sizeof *all);
-    if (!all)
-        return out_of_memory();
-    for (size_t i = 0; i < e->axes; i++) {
-        const struct experiment_choice *c = &e->axis[i].choice[experiment_choice(e, point, i)];
-        for (size_t s = 0; s < c->n; s++)
-            all[filled++] = &c->setting[s];
-    }
+        total += chosen(e, point, i)->n;
+    TRY(ARRAY_NEW(all, total));
+    for (size_t i = 0; i < e->axes; i++)
+        for (size_t s = 0; s < chosen(e, point, i)->n; s++)
+            all[filled++] = &chosen(e, point, i)->setting[s];
     qsort(all, total, sizeof *all, by_key);
     for (size_t i = 1; i < total; i++)
         if (!strcmp(all[i]->key, all[i - 1]->key)) {
             size_t a = all[i]->line, b = all[i - 1]->line;
-            enum status st = error_set(STATUS_PARSE, "%s:%zu: '%s' is set in line %zu already",
-                                       e->path, a > b ? a : b, all[i]->key, a > b ? b : a);
-            free(all);
-            return st;
+            st = error_set(STATUS_PARSE, "%s:%zu: '%s' is set in line %zu already", e->path,
+                           a > b ? a : b, all[i]->key, a > b ? b : a);
+            goto out;
         }
     *out = all;
     *n = total;
-    return STATUS_OK;
+    all = NULL;
+out:
+    free(all);
+    return st;
 }

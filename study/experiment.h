@@ -20,25 +20,25 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "core/array.h"
 #include "core/digest.h"
-#include "core/error.h"
 
 enum { EXPERIMENT_AXES = 64, EXPERIMENT_POINTS = 1000000, EXPERIMENT_BYTES = 1 << 20 };
 
 struct experiment_setting {
-    char *key, *value; /* owned */
-    size_t line;       /* of the file */
+    const char *key, *value;
+    size_t line; /* of the file */
 };
 
 /* A value of an axis, or what a case sets. */
 struct experiment_choice {
-    char *label; /* owned: the value, or the name of the case */
+    const char *label; /* the value, or the name of the case */
     size_t n;
     struct experiment_setting *setting; /* [n] */
 };
 
 struct experiment_axis {
-    char *name; /* owned: a key, or "case" */
+    const char *name; /* a key, or "case" */
     size_t line;
     bool chosen; /* the best of these is asked for; else it is asked for each of these */
     bool seeds;  /* repetitions of the same: means are compared */
@@ -47,8 +47,9 @@ struct experiment_axis {
 };
 
 struct experiment {
-    char *path, *name, *text; /* owned; the text is all of the file */
-    char sha256[DIGEST_HEX];  /* of the text */
+    struct arena arena;             /* owns all that is below */
+    const char *path, *name, *text; /* the text is all of the file */
+    char sha256[DIGEST_HEX];        /* of the text */
     size_t axes, points;
     struct experiment_axis *axis; /* [axes] */
     size_t finalists;             /* per group, that SimGrid looks at; 0: none */
@@ -71,10 +72,16 @@ enum status experiment_parse(const char *path, const char *text, size_t length,
                              struct experiment *out) MUST_CHECK;
 void experiment_free(struct experiment *e); /* accepts {0}; leaves {0} */
 
+/* The axis of that name; e->axes: there is none. */
+size_t experiment_find(const struct experiment *e, const char *name);
 /* Which choice of an axis a point is. */
 size_t experiment_choice(const struct experiment *e, size_t point, size_t axis);
 /* The number of the point that differs from `point` only in that axis. */
 size_t experiment_with(const struct experiment *e, size_t point, size_t axis, size_t choice);
+/* What a point's choice of an axis is called. */
+const char *experiment_label(const struct experiment *e, size_t point, size_t axis);
+/* A setting of a point by its key, NULL: it has none. */
+const char *experiment_value(const struct experiment *e, size_t point, const char *key);
 /* All settings of a point, sorted by key, malloc'd; borrowed from e. STATUS_PARSE when a key is set
  * twice (by a case and elsewhere), STATUS_NOMEM. */
 enum status experiment_settings(const struct experiment *e, size_t point,

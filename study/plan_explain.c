@@ -3,25 +3,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/lower.h"
 #include "core/units.h"
 #include "study/evaluate.h"
 #include "study/planning.h"
 
 /* Tensors that leave a stage for later ones. */
-static enum status print_cuts(const struct loaded_plan *p)
+static enum status print_cuts(const struct loaded_plan *p, FILE *out)
 {
     enum status st = STATUS_OK;
     const struct model *m = &p->model;
-    uint32_t *stage_of = calloc(m->n, sizeof *stage_of), *op = NULL;
+    uint32_t *stage_of = NULL, *op = NULL;
     size_t n;
-    char bytes[UNITS_TEXT];
-    if (!stage_of)
-        return error_set(STATUS_NOMEM, "%zu ops", m->n);
+    TRY(ARRAY_NEW(stage_of, m->n));
     for (uint32_t s = 0; s < p->plan.stages; s++)
         for (size_t k = 0; k < p->plan.stage[s].ops; k++)
             stage_of[p->plan.stage[s].op[k]] = s;
-    printf("\n%-12s %-12s %s\n", "from -> to", "bytes", "tensors, per microbatch");
+    fprintf(out, "\n%-12s %-12s %s\n", "from -> to", "bytes", "tensors, per microbatch");
     for (uint32_t from = 0; from < p->plan.stages; from++)
         for (uint32_t to = from + 1; to < p->plan.stages; to++) {
             double sum = 0;
@@ -29,11 +28,11 @@ static enum status print_cuts(const struct loaded_plan *p)
             for (size_t k = 0; k < n; k++)
                 sum += (double)m->op[op[k]].output_bytes * p->plan.microbatch_size;
             if (n > 0)
-                printf("%4u -> %-4u %-12s ", from, to, units_print(UNIT_BYTES, sum, bytes));
+                fprintf(out, "%4u -> %-4u %-12s ", from, to, units_of(UNIT_BYTES, sum).text);
             for (size_t k = 0; k < n && k < 4; k++)
-                printf("%s%s", k ? ", " : "", m->op[op[k]].name);
+                fprintf(out, "%s%s", k ? ", " : "", m->op[op[k]].name);
             if (n > 0)
-                printf("%s\n", n > 4 ? ", ..." : "");
+                fprintf(out, "%s\n", n > 4 ? ", ..." : "");
             free(op);
             op = NULL;
         }
@@ -56,6 +55,8 @@ static uint32_t slowest_stage(const struct program *p)
     return slowest;
 }
 
+/* What is made twice as good. Messages and gradients are halved in bytes: the same as twice the
+ * bandwidth without latency. */
 enum change { FASTER_STAGE, FASTER_COMPUTE, SMALLER_MESSAGES, SMALLER_GRADIENTS, CHANGES };
 
 static void apply(struct program *p, enum change change, uint32_t stage)
@@ -72,14 +73,15 @@ static void apply(struct program *p, enum change change, uint32_t stage)
     }
 }
 
-/* Simulate the program with one thing twice as good. */
+/* Simulate the program with one thing twice as good: the change in iteration time says how much the
+ * plan is limited by it, as no sum of busy times can where computation hides communication. */
 static enum status what_if(const struct loaded_plan *p, enum change change, uint32_t stage,
-                           double iteration_s)
+                           double iteration_s, FILE *out)
 {
     enum status st;
     struct program program = {0};
     struct measurement m = {0};
-    char time[UNITS_TEXT], what[64];
+    char what[64];
     TRY(plan_lower(&p->plan, &p->model, &p->topology, &program));
     apply(&program, change, stage);
     const struct evaluation_context context = {
@@ -92,38 +94,38 @@ static enum status what_if(const struct loaded_plan *p, enum change change, uint
                  change == FASTER_COMPUTE     ? "all stages computed twice as fast"
                  : change == SMALLER_MESSAGES ? "activations moved twice as fast"
                                               : "gradients were summed twice as fast");
-    printf("  if %-40s %11s  %+.1f %%\n", what, units_print(UNIT_SECONDS, m.iteration_s, time),
-           100 * (m.iteration_s / iteration_s - 1));
+    fprintf(out, "  if %-40s %11s  %+.1f %%\n", what, units_of(UNIT_SECONDS, m.iteration_s).text,
+            100 * (m.iteration_s / iteration_s - 1));
 out:
     measurement_free(&m);
     program_free(&program);
     return st;
 }
 
-enum status plan_explain(const char *path)
+enum status plan_explain(const char *path, FILE *out)
 {
     enum status st;
     struct loaded_plan p = {0};
     struct measurement quick = {0}, thorough = {0};
-    char text[AUTO_REASON], time[UNITS_TEXT];
+    char text[AUTO_REASON];
     TRY(load_plan(path, &p));
-    plan_print_stages(&p.plan, &p.model, &p.topology);
-    TRY(print_cuts(&p));
+    plan_print_stages(&p.plan, &p.model, &p.topology, out);
+    TRY(print_cuts(&p, out));
     const struct evaluation_context context = {
         .model = &p.model, .topology = &p.topology, .platform = p.platform};
     TRY(evaluate_program(&p.program, &context, &engine_analytic, &quick, NULL));
     TRY(evaluate_program(&p.program, &context, &engine_simgrid, &thorough, NULL));
     evaluate_reason(&thorough, text);
-    printf("\niteration %s", units_print(UNIT_SECONDS, thorough.iteration_s, time));
-    printf(" on SimGrid (%s without contention): %s\n",
-           units_print(UNIT_SECONDS, quick.iteration_s, time), text);
+    fprintf(out, "\niteration %s", units_of(UNIT_SECONDS, thorough.iteration_s).text);
+    fprintf(out, " on SimGrid (%s without contention): %s\n",
+            units_of(UNIT_SECONDS, quick.iteration_s).text, text);
     uint32_t slowest = slowest_stage(&p.program);
     for (int change = 0; change < CHANGES; change++) {
         bool alone = p.plan.stages == 1;
         if ((alone && (change == FASTER_STAGE || change == SMALLER_MESSAGES)) ||
             (p.program.groups == 0 && change == SMALLER_GRADIENTS))
             continue;
-        TRY(what_if(&p, (enum change)change, slowest, thorough.iteration_s));
+        TRY(what_if(&p, (enum change)change, slowest, thorough.iteration_s, out));
     }
 out:
     measurement_free(&quick);

@@ -4,11 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/command.h"
 #include "core/json.h"
 #include "core/units.h"
 #include "partition/published/objective.h"
-#include "study/interrupt.h"
 #include "study/objective_plan.h"
 #include "study/planning.h"
 
@@ -67,7 +65,7 @@ static enum status parse_counts(const char *option, const char *text, size_t *ou
     return st;
 }
 
-static enum status make_request(const struct plan_arguments *a, struct objective_request *r)
+static enum status make_request(const struct arguments *a, struct objective_request *r)
 {
     enum status st;
     size_t bandwidths = 0;
@@ -93,11 +91,11 @@ out:
     return st;
 }
 
-static void print_json(const struct objective *o, const struct objective_result *r)
+static void print_json(const struct objective *o, const struct objective_result *r,
+                       const struct provenance *by)
 {
     struct json_writer w = {.stream = stdout};
-    struct provenance by = command_provenance(0);
-    json_put_header(&w, "foreline-planning", 1, &by);
+    json_put_header(&w, "foreline-planning", 1, by);
     json_put_string(&w, "algorithm", r->algorithm);
     json_put_string(&w, "objective", o->name);
     json_put_string(&w, "unit", o->unit);
@@ -168,9 +166,9 @@ static enum status default_platform(const struct objective_request *r,
 }
 
 /* The plan of `result` as a->output. The model that it names is what simulate and run read. */
-static enum status write_plan(const struct plan_arguments *a, const struct objective *o,
+static enum status write_plan(const struct arguments *a, const struct objective *o,
                               const struct objective_request *r,
-                              const struct objective_result *result)
+                              const struct objective_result *result, const struct provenance *by)
 {
     enum status st;
     struct model m = {0};
@@ -199,8 +197,7 @@ static enum status write_plan(const struct plan_arguments *a, const struct objec
     if (rounded)
         fprintf(stderr, "%s: %zu stages recompute all of their ops, the objective only some\n",
                 a->output, rounded);
-    struct provenance by = command_provenance(a->seed);
-    TRY(plan_write(&p, &m, &t, a->output, &by));
+    TRY(plan_write(&p, &m, &t, a->output, by));
 out:
     plan_free(&p);
     topology_free(&t);
@@ -212,7 +209,8 @@ out:
     return st;
 }
 
-enum status plan_by_objective(const struct plan_arguments *a)
+enum status plan_by_objective(const struct arguments *a, const struct provenance *by,
+                              const volatile int *stop)
 {
     enum status st;
     const struct objective *o;
@@ -239,7 +237,7 @@ enum status plan_by_objective(const struct plan_arguments *a)
         TRY(load_topology(a->platform, &t, &path));
         request.topology = &t;
     }
-    request.stop = interrupt_catch();
+    request.stop = stop;
     if (a->score) {
         if (!o->score)
             return error_set(STATUS_UNSUPPORTED, "objective %s cannot score a split", o->name);
@@ -248,27 +246,16 @@ enum status plan_by_objective(const struct plan_arguments *a)
     } else {
         TRY(objective_solve(o, chosen ? a->algorithm : NULL, &request, &result));
         if (a->json)
-            print_json(o, &result);
+            print_json(o, &result, by);
         else
             print_result(o, &result);
         if (a->output)
-            TRY(write_plan(a, o, &request, &result));
+            TRY(write_plan(a, o, &request, &result, by));
     }
 out:
-    interrupt_release();
     objective_result_free(&result);
     topology_free(&t);
     free(path);
     model_free(&m);
     return st;
-}
-
-void plan_list_objectives(void)
-{
-    for (size_t i = 0; i < objectives_n; i++)
-        for (size_t k = 0; objective_algorithm(objectives[i], k); k++) {
-            const struct objective_algorithm *al = objective_algorithm(objectives[i], k);
-            printf("%-10s --objective %-10s %s; %s\n", al->name, objectives[i]->name, al->summary,
-                   al->guarantee);
-        }
 }

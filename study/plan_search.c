@@ -1,10 +1,9 @@
-/* `foreline plan --algorithm auto`: the ranking, with reasons. */
+/* `--algorithm auto`: the search within the constraints that are given, and its ranking. */
 #include <stdio.h>
 #include <string.h>
 
 #include "core/units.h"
 #include "study/evaluate.h"
-#include "study/interrupt.h"
 #include "study/planning.h"
 
 enum {
@@ -27,9 +26,9 @@ static const char *saving(const struct plan *p, char text[32])
     return text;
 }
 
-static void print_candidate(const struct auto_candidate *c, size_t place)
+static void print_candidate(const struct auto_candidate *c, size_t place, FILE *out)
 {
-    char quick[UNITS_TEXT], thorough[UNITS_TEXT], headroom[UNITS_TEXT], shape[64], memory[32];
+    char headroom[UNITS_TEXT], shape[64], memory[32];
     const struct plan *p = &c->plan;
     size_t teams = 1;
     while (teams < p->stages && p->stage[teams].device[0] != p->stage[0].device[0])
@@ -39,104 +38,129 @@ static void print_candidate(const struct auto_candidate *c, size_t place)
     const struct evaluation *best = c->verified ? &c->thorough : &c->quick;
     int64_t room = best->headroom_bytes;
     units_print(UNIT_BYTES, room < 0 ? -(double)room : (double)room, headroom);
-    printf("%-4zu %-13s %-13s %5u x %-4u %-17s %-9s %11s %11s %10.4g  %s%-10s %s\n", place, shape,
-           p->stages > 1 ? p->schedule : "-", p->microbatches, p->microbatch_size,
-           saving(p, memory),
-           teams == 1 || p->stage[0].replicas == 1 ? "-"
-           : c->placement == PLACE_PIPELINES       ? "pipelines"
-                                                   : "replicas",
-           units_print(UNIT_SECONDS, c->quick.iteration_s, quick),
-           c->verified ? units_print(UNIT_SECONDS, c->thorough.iteration_s, thorough) : "-",
-           best->samples_per_s, room < 0 ? "-" : " ", headroom, best->reason);
+    fprintf(out, "%-4zu %-13s %-13s %5u x %-4u %-17s %-9s %11s %11s %10.4g  %s%-10s %s\n", place,
+            shape, p->stages > 1 ? p->schedule : "-", p->microbatches, p->microbatch_size,
+            saving(p, memory),
+            teams == 1 || p->stage[0].replicas == 1 ? "-"
+            : c->placement == PLACE_PIPELINES       ? "pipelines"
+                                                    : "replicas",
+            units_of(UNIT_SECONDS, c->quick.iteration_s).text,
+            c->verified ? units_of(UNIT_SECONDS, c->thorough.iteration_s).text : "-",
+            best->samples_per_s, room < 0 ? "-" : " ", headroom, best->reason);
     if (teams < p->stages)
-        printf("     ^ %zu stages on each device\n", p->stages / teams);
+        fprintf(out, "     ^ %zu stages on each device\n", p->stages / teams);
     if (strcmp(c->role, "candidate") != 0)
-        printf("     ^ %s\n", c->role);
+        fprintf(out, "     ^ %s\n", c->role);
     if (!c->fits)
-        printf("     ^ does not fit: %s too much on its fullest device\n", headroom);
+        fprintf(out, "     ^ does not fit: %s too much on its fullest device\n", headroom);
 }
 
-static void print_ranking(const struct auto_result *r, size_t samples, const char *engine)
+/* Samples per iteration, the same for all candidates: what is given, else 8 per device rounded down
+ * to whole microbatches of what is given about these. */
+static size_t samples_of(const struct arguments *a, const struct topology *t)
 {
-    printf("%zu plans of %zu samples per iteration tried, %zu of them too big for memory; %zu "
-           "shapes that cannot win left out%s\n\n",
-           r->tried, samples, r->too_big, r->bounded,
-           r->interrupted ? "; interrupted, so not all" : "");
-    printf("%-4s %-13s %-13s %-12s %-17s %-9s %11s %11s %10s  %-11s %s\n", "rank", "stages x",
-           "schedule", "microbatches", "memory saved by", "close", "quick", engine, "samples/s",
-           "headroom", "time of all ranks");
-    printf("%-4s %-13s %-13s %-12s\n", "", "rep. x shards", "", "x samples");
-    for (size_t i = 0; i < r->n; i++)
-        print_candidate(&r->candidate[i], i + 1);
-    putchar('\n');
-}
-
-/* Samples per iteration. */
-static size_t samples_of(const struct plan_arguments *a, const struct topology *t)
-{
+    size_t replicas = a->replicas ? a->replicas : 1;
+    size_t unit = (a->microbatches ? a->microbatches : replicas) *
+                  (a->microbatch_size ? a->microbatch_size : 1),
+           usual = SAMPLES_PER_DEVICE * t->n;
     if (a->batch)
         return a->batch;
-    if (a->microbatches && a->microbatch_size)
-        return a->microbatches * a->microbatch_size;
-    return SAMPLES_PER_DEVICE * t->n;
+    if ((a->microbatches && a->microbatch_size) || usual < unit)
+        return unit;
+    return usual - usual % unit;
 }
 
-enum status plan_search(const struct plan_arguments *a, struct evaluation_context *context,
+void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
+                        const struct evaluation_context *context, FILE *out)
+{
+    fprintf(out,
+            "%zu plans of %zu samples per iteration tried, %zu of them too big for memory; %zu "
+            "shapes that cannot win left out%s\n",
+            r->tried, samples_of(a, context->topology), r->too_big, auto_shapes_left_out(r),
+            r->interrupted ? "; interrupted, so not all" : "");
+    for (size_t i = 0; i < auto_filters_n; i++)
+        if (r->left_out[i] > 0)
+            fprintf(out, "  %-9s %7zu %-9s %s\n", auto_filters[i].name, r->left_out[i],
+                    auto_level_names[auto_filters[i].level], auto_filters[i].reason);
+    putc('\n', out);
+    fprintf(out, "%-4s %-13s %-13s %-12s %-17s %-9s %11s %11s %10s  %-11s %s\n", "rank", "stages x",
+            "schedule", "microbatches", "memory saved by", "local", "quick",
+            context->engine ? context->engine->name : "simgrid", "samples/s", "headroom",
+            "time of all ranks");
+    fprintf(out, "%-4s %-13s %-13s %-12s\n", "", "rep. x shards", "", "x samples");
+    for (size_t i = 0; i < r->n; i++)
+        print_candidate(&r->candidate[i], i + 1, out);
+    putc('\n', out);
+}
+
+/* Leave out of the ranking what breaks a constraint. The search keeps constraints on shapes by
+ * itself; the baselines, which it tries for comparison, need not, and a plan that breaks what the
+ * user asked for is no alternative however fast it is. */
+static enum status keep_constraints(const struct arguments *a, struct auto_result *r)
+{
+    size_t kept = 0;
+    const char *broken = NULL, *first = NULL;
+    for (size_t i = 0; i < r->n; i++) {
+        broken = plan_breaks(&r->candidate[i].plan, a);
+        first = first ? first : broken;
+        if (broken)
+            plan_free(&r->candidate[i].plan);
+        else
+            r->candidate[kept++] = r->candidate[i];
+    }
+    r->n = kept;
+    if (kept == 0)
+        return error_set(STATUS_INFEASIBLE, "no plan was found that keeps --%s", first);
+    return STATUS_OK;
+}
+
+enum status plan_search(const struct arguments *a, struct evaluation_context *context,
                         const volatile int *stop, struct auto_result *out)
 {
     enum status st;
     struct evaluator evaluator = evaluator_make(context);
     struct auto_request request = {
+        .fixed = plan_request(a),
         .samples = samples_of(a, context->topology),
         .finalists = a->finalists ? a->finalists : 1,
         .time_limit_s = a->time_limit_s > 0 ? a->time_limit_s : TIME_LIMIT_S,
         .effort = MOST_EFFORT,
-        .memory_given = a->recompute || a->zero,
+        .memory_given = a->recompute || a->zero || arguments_given(a, "zero"),
         .executable = a->executable,
         .stop = stop,
     };
+    struct auto_result result = {0};
     if (context->topology->n > MOST_DEVICES)
         context->engine = &engine_analytic;
-    TRY(plan_request(a, &request.fixed));
-    TRY(auto_search(context->model, context->topology, &request, &evaluator, out));
+    TRY(auto_search(context->model, context->topology, &request, &evaluator, &result));
+    TRY(keep_constraints(a, &result));
+    *out = result;
+    result = (struct auto_result){0};
 out:
+    auto_result_free(&result);
     return st;
 }
 
-enum status plan_make(const struct plan_arguments *a, struct evaluation_context *context,
+void plan_take_best(struct auto_result *r, struct plan *out)
+{
+    *out = r->candidate[0].plan;
+    r->candidate[0].plan = (struct plan){0};
+}
+
+enum status plan_make(const struct arguments *a, struct evaluation_context *context,
                       struct plan *out)
 {
     enum status st;
-    struct plan_arguments checked = *a;
+    struct arguments settled = *a;
     struct auto_result found = {0};
-    TRY(plan_check_arguments(&checked));
-    if (strcmp(checked.algorithm, "auto") != 0) {
-        st = plan_by_algorithm(&checked, context->model, context->topology, out);
+    TRY(plan_settle(&settled));
+    if (strcmp(settled.algorithm, "auto") != 0) {
+        st = plan_by_algorithm(&settled, context->model, context->topology, out);
         goto out;
     }
-    TRY(plan_search(&checked, context, NULL, &found));
-    *out = found.candidate[0].plan;
-    found.candidate[0].plan = (struct plan){0};
+    TRY(plan_search(&settled, context, NULL, &found));
+    plan_take_best(&found, out);
 out:
     auto_result_free(&found);
-    return st;
-}
-
-enum status plan_by_search(const struct plan_arguments *a, const struct model *m,
-                           const struct topology *t, const char *platform, struct plan *out)
-{
-    enum status st;
-    struct auto_result result = {0};
-    struct evaluation_context context = {.model = m, .topology = t, .platform = platform};
-    TRY(plan_search(a, &context, interrupt_catch(), &result));
-    if (!a->json)
-        print_ranking(&result, samples_of(a, t), context.engine ? context.engine->name : "simgrid");
-    if (!result.candidate[0].fits)
-        fprintf(stderr, "warning: no plan fits into memory; this one needs least time\n");
-    *out = result.candidate[0].plan;
-    result.candidate[0].plan = (struct plan){0};
-out:
-    interrupt_release();
-    auto_result_free(&result);
     return st;
 }

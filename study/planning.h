@@ -1,68 +1,76 @@
-/* plan.h - the parts of `foreline plan`: one way of planning per file. Besides the command, points
- * of grids (study/point.h) plan by it. */
+/* planning.h - plans from arguments: what `foreline plan` does, and points of experiments.
+ *
+ *     plan_request.c    arguments -> a request to one algorithm; are they possible together, and
+ *                       does a plan obey them?
+ *     plan_search.c     `--algorithm auto`: the search, and its ranking as text
+ *     plan_explain.c    where the time of a plan goes
+ *     plan_objective.c  published objectives on their own inputs
+ *     plan_print.c      stages, and all algorithms, as text and as JSON
+ *
+ * A constraint that is given (stages, replicas, batch, ...) is kept by every algorithm, or there is
+ * an error: no plan is ever made that breaks one silently. */
 #ifndef STUDY_PLANNING_H
 #define STUDY_PLANNING_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
+#include "core/provenance.h"
 #include "partition/partition.h"
 #include "study/evaluate.h"
 #include "study/load.h"
-#include "study/option.h"
+#include "study/settings.h"
 
-/* What the command line says; 0 or NULL where it says nothing. */
-struct plan_arguments {
-    const char *model, *platform, *algorithm, *schedule, *optimizer, *output, *explain;
-    const char *objective, *score, *machines, *bandwidth, *hierarchy; /* lists as typed */
-    const char *split_at;                                             /* likewise */
-    const char *recompute;
-    size_t tensor_parallel, expert_parallel, chunks, zero;
-    size_t stages, replicas, microbatches, microbatch_size, batch, finalists, seed, devices;
-    double time_limit_s, memory_bytes, bucket_bytes;
-    bool json, charge_activations, straight, compat, sequence_parallel, executable;
-};
+/* In which way `foreline plan` is called, for arguments_check(): PLAN_AUTO, ... */
+uint64_t plan_takers(const struct arguments *a);
+/* Does everything that was given mean something to the way, the algorithm and the objective that
+ * are asked for? STATUS_USAGE. */
+enum status plan_check_given(const struct arguments *a) MUST_CHECK;
 
-/* What the command line says about a plan, zeros where it says nothing. STATUS_USAGE. */
-enum status plan_request(const struct plan_arguments *a, struct partition_request *out) MUST_CHECK;
+/* Are the constraints possible together? Fill in what follows from them: algorithm and stages from
+ * split_at, microbatches from the batch. STATUS_USAGE. */
+enum status plan_settle(struct arguments *a) MUST_CHECK;
 
-/* What the command takes when nothing is said. */
-extern const struct plan_arguments plan_defaults;
-/* Its options, and where they put what the command line says. */
-extern const struct option_spec plan_options[];
-extern struct plan_arguments plan_command_line;
-/* Set what --NAME VALUE of the command sets; texts are borrowed. STATUS_USAGE: no such option, none
- * that says something about a plan, or a value that it does not take. */
-enum status plan_set(struct plan_arguments *a, const char *name, const char *value) MUST_CHECK;
-/* Are they possible together? --split-at becomes what follows from it. STATUS_USAGE. */
-enum status plan_check_arguments(struct plan_arguments *a) MUST_CHECK;
+/* The request to an algorithm; zeros where the arguments, which must be settled, say nothing. */
+struct partition_request plan_request(const struct arguments *a);
 
-/* One algorithm of partition/partition.h, with defaults for what `a` does not say. */
-enum status plan_by_algorithm(const struct plan_arguments *a, const struct model *m,
+/* Name of a constraint that the plan breaks, NULL if it keeps all. */
+const char *plan_breaks(const struct plan *p, const struct arguments *a);
+
+/* One algorithm of partition/partition.h, with defaults for what `a` does not say. STATUS_USAGE
+ * for an unknown algorithm or schedule, else as partition_run(). */
+enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
                               const struct topology *t, struct plan *out) MUST_CHECK;
 
-/* The search alone, silently: all that was ranked. Finalists are evaluated as `context` says;
- * `stop` as in partition/auto.h. */
-enum status plan_search(const struct plan_arguments *a, struct evaluation_context *context,
+/* The search, silently: all plans that were ranked and keep the constraints, of which there is at
+ * least one. Finalists are evaluated as `context` says; `stop` as in partition/auto.h.
+ * STATUS_INFEASIBLE when there is no such plan. */
+enum status plan_search(const struct arguments *a, struct evaluation_context *context,
                         const volatile int *stop, struct auto_result *out) MUST_CHECK;
+void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
+                        const struct evaluation_context *context, FILE *out);
+/* Move the first plan of the ranking to *out. */
+void plan_take_best(struct auto_result *r, struct plan *out);
 
 /* By a->algorithm, or by the search: silently. */
-enum status plan_make(const struct plan_arguments *a, struct evaluation_context *context,
+enum status plan_make(const struct arguments *a, struct evaluation_context *context,
                       struct plan *out) MUST_CHECK;
 
-/* Search and rank (partition/auto.h); *out is the winner. Prints the ranking unless a->json. */
-enum status plan_by_search(const struct plan_arguments *a, const struct model *m,
-                           const struct topology *t, const char *platform,
-                           struct plan *out) MUST_CHECK;
-
 /* What a plan is limited by, and what would change if that were different. */
-enum status plan_explain(const char *path) MUST_CHECK;
+enum status plan_explain(const char *path, FILE *out) MUST_CHECK;
 
 /* Solve or score one of the published objectives (partition/published/objective.h). */
-enum status plan_by_objective(const struct plan_arguments *a) MUST_CHECK;
-void plan_list_objectives(void);
+enum status plan_by_objective(const struct arguments *a, const struct provenance *by,
+                              const volatile int *stop) MUST_CHECK;
 
 /* One line per stage. */
-void plan_print_stages(const struct plan *p, const struct model *m, const struct topology *t);
+void plan_print_stages(const struct plan *p, const struct model *m, const struct topology *t,
+                       FILE *out);
+/* The document foreline-planning of docs/objectives; cpu_s is what planning took. */
+void plan_print_json(const struct plan *p, const struct model *m, const struct topology *t,
+                     double cpu_s, const struct provenance *by, FILE *out);
+/* All algorithms with what they guarantee. */
+void plan_print_algorithms(FILE *out);
 
 #endif

@@ -1,219 +1,271 @@
+/* Settings of a point: one by one for an experiment that is read, and all of a point together. */
 #include "study/point.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "core/faults.h"
-#include "core/text.h"
-#include "exec/device.h"
-#include "exec/launch/launch.h"
-#include "sim/child.h"
-#include "sim/smpi.h"
-#include "study/emulate_network.h"
-#include "study/evaluate.h"
-#include "study/warn.h"
+#include "core/file.h"
+#include "core/provenance.h"
+#include "partition/partition.h"
+#include "sim/engine.h"
 
-static const double learning_rate = 1e-3, grace_s = 6; /* a launcher ends its workers within 5 s */
+enum { NO_LIMIT_S = 1000000000 };
+static const uint64_t keys = TAKES(KEY_POINT) | TAKES(KEY_PLAN);
+static const double timeout_s = 30;
 
-/* ---- plans and predictions */
+/* ---- settings */
 
-enum status point_plan(const struct plan_arguments *s, const char *path,
-                       const struct provenance *by)
+bool point_engine_runs(const char *name)
 {
-    enum status st;
-    struct model m = {0};
-    struct topology t = {0};
-    struct plan p = {0};
-    char *platform = NULL;
-    TRY(load_model(s->model, &m));
-    TRY(load_topology(s->platform, &t, &platform));
-    struct evaluation_context context = {.model = &m, .topology = &t, .platform = platform};
-    TRY(plan_make(s, &context, &p));
-    TRY(plan_write(&p, &m, &t, path, by));
-out:
-    plan_free(&p);
-    topology_free(&t);
-    model_free(&m);
-    free(platform);
-    return st;
+    for (size_t i = 0; i < point_engines_n; i++)
+        if (!strcmp(point_engines[i], name))
+            return true;
+    return false;
 }
 
-enum status point_predict(const struct loaded_plan *p, const char *path,
-                          const struct engine *engine, struct measurement *out)
+/* "model.layers" begins with "model.", "model." itself does not. */
+static bool begins(const char *key, const char *prefix)
+{
+    return !strncmp(key, prefix, strlen(prefix)) && key[strlen(prefix)];
+}
+
+/* Parts of names are put together in compose(). */
+static enum status set(struct point *p, const char *key, const char *value)
 {
     enum status st;
-    struct program program = {0};
-    struct measurement m = {0};
-    const struct evaluation_context context = {
-        .model = &p->model, .topology = &p->topology, .platform = p->platform, .detailed = true};
-    TRY(evaluate_plan(&p->plan, &context, engine, &m, &program));
-    if (!(m.iteration_s > 0)) {
-        st = error_set(STATUS_INFEASIBLE, "%s: predicted to take no time", path);
-        goto out;
+    if (begins(key, "model.") || begins(key, "platform."))
+        return STATUS_OK;
+    if (!strcmp(key, "plan.replicas") && !strcmp(value, "fill")) {
+        p->fill = true;
+        return STATUS_OK;
     }
-    TRY(warn_simulation(&p->plan, &program, &context, &m));
-    TRY(load_label(p, path, engine->name, &m));
-    *out = m;
-    m = (struct measurement){0};
+    TRY(arguments_set(&p->a, keys, key, value));
+    if (!strcmp(key, "noise") && p->a.noise >= 1)
+        return error_set(STATUS_USAGE, "noise: '%s' leaves nothing, expected less than 100%%",
+                         value);
+    if (!strcmp(key, "slow") && strcmp(value, "none") != 0 &&
+        (st = perturbation_add_slow(&p->perturbation, value)) != STATUS_OK)
+        return st == STATUS_NOMEM ? st : error_context(STATUS_USAGE, "slow");
 out:
-    measurement_free(&m);
-    program_free(&program);
     return st;
 }
 
-const struct model_op *point_without_numerics(const struct model *m)
+/* Does the plan know its algorithm, and are its counts possible? */
+static enum status check_plan(const struct point *p)
 {
-    for (size_t i = 0; i < m->n; i++)
-        if (!device_cpu.computes(&m->op[i]))
-            return &m->op[i];
-    return NULL;
+    const struct partition_algorithm *known;
+    struct arguments a = p->a; /* the check may change it */
+    if (partition_find(a.algorithm, &known) != STATUS_OK)
+        return error_context(STATUS_USAGE, "plan.algorithm");
+    return plan_settle(&a);
 }
 
-/* ---- runs */
-
-/* One run, in a process of its own. */
-struct job {
-    const struct point_run *run;
-    const char *path, *output;
-    struct loaded_plan p;
-};
-
-static enum status finish(const struct job *j, const char *engine, struct measurement *m)
+/* One setting at a time, with defaults for the rest: what contradicts other settings shows in
+ * point_make(). */
+enum status point_check(void *context, const char *key, const char *value)
 {
     enum status st;
-    TRY(load_label(&j->p, j->path, engine, m));
-    TRY(measurement_write(m, j->output, j->run->by));
+    struct point p = {.a = arguments_defaults(keys)};
+    (void)context;
+    TRY(set(&p, key, value));
+    TRY(check_plan(&p));
 out:
+    perturbation_free(&p.perturbation);
     return st;
 }
 
-static enum status run_workers(const struct job *j)
+/* ---- names */
+
+/* Changes of links and hosts of any platform stand behind "@", parameters of generated ones behind
+ * ":". */
+static bool is_variant(const char *key)
+{
+    const char *dot = strrchr(key, '.');
+    return dot &&
+           (!strcmp(dot, ".bandwidth") || !strcmp(dot, ".latency") || !strcmp(dot, ".speed"));
+}
+
+/* base, then ":key=value" of the keys that begin with the prefix, then "@key=value" of variants. */
+static enum status compose(struct point *p, const char *prefix, const char *base, const char **out)
 {
     enum status st;
-    const struct point_run *r = j->run;
-    const struct model_op *op = point_without_numerics(&j->p.model);
-    bool paced = r->compute ? !strcmp(r->compute, "paced") : op != NULL;
-    struct measurement m = {0};
-    char engine[16];
-    const struct launch_options o = {.transport = r->engine,
-                                     .device = paced ? launch_paced(r->device) : r->device,
-                                     .steps = r->steps,
-                                     .warmup = r->warmup,
-                                     .learning_rate = learning_rate,
-                                     .timeout_s = r->timeout_s};
-    if (!paced && op)
-        return error_set(STATUS_UNSUPPORTED,
-                         "op '%s' of kind '%s' has no numerics on the CPU: --compute paced",
-                         op->name, op->kind);
-    TRY(launch_run(&j->p.program, &j->p.model, &o, &m, NULL));
-    evaluate_machine(&j->p.program, &j->p.topology, &m);
-    snprintf(engine, sizeof engine, "%s%s", r->engine, paced ? "-paced" : "");
-    TRY(finish(j, engine, &m));
+    struct file_text t;
+    size_t skip = strlen(prefix);
+    char before = strchr(base, ':') ? ',' : ':';
+    TRY(file_text_open(&t));
+    fputs(base, t.stream);
+    for (size_t i = 0; i < p->settings; i++) {
+        const struct experiment_setting *s = p->setting[i];
+        if (begins(s->key, prefix) && !is_variant(s->key)) {
+            fprintf(t.stream, "%c%s=%s", before, s->key + skip, s->value);
+            before = ',';
+        }
+    }
+    before = strchr(base, '@') ? ',' : '@';
+    for (size_t i = 0; i < p->settings && !strcmp(prefix, "platform."); i++) {
+        const struct experiment_setting *s = p->setting[i];
+        bool change = begins(s->key, prefix) && is_variant(s->key);
+        if (change || !strcmp(s->key, "devices")) {
+            fprintf(t.stream, "%c%s=%s", before, s->key + (change ? skip : 0), s->value);
+            before = ',';
+        }
+    }
+    TRY(file_text_close(&t, STATUS_OK));
+    *out = arena_text(&p->texts, t.text);
+    st = *out ? STATUS_OK : STATUS_NOMEM;
 out:
-    measurement_free(&m);
+    free(t.text);
     return st;
 }
 
-static enum status emulated(void *argument, struct measurement *m, const struct timeline *t)
-{
-    (void)t;
-    return finish(argument, "netns", m);
-}
+/* ---- a whole point */
 
-static enum status run_emulated(const struct job *j)
-{
-    struct job copy = *j;
-    const struct faults none = {0};
-    const struct emulate_options o = {
-        .steps = j->run->steps,
-        .warmup = j->run->warmup,
-        .faults = &none,
-        .real = j->run->compute && !strcmp(j->run->compute, "real"),
-    };
-    return emulate_plan(&copy.p, &o, emulated, &copy);
-}
-
-static enum status run_simulated(const struct job *j)
+/* All settings, in the order of their keys; then what only all of them say together. */
+static enum status set_all(struct point *p, const struct experiment *e, size_t number)
 {
     enum status st;
-    struct measurement m = {0};
-    const struct evaluation_context context = {
-        .model = &j->p.model, .topology = &j->p.topology, .platform = j->p.platform};
-    TRY(evaluate_program(&j->p.program, &context, &engine_smpi, &m, NULL));
-    TRY(finish(j, engine_smpi.name, &m));
+    TRY(experiment_settings(e, number, &p->setting, &p->settings));
+    for (size_t i = 0; i < p->settings; i++)
+        TRY(set(p, p->setting[i]->key, p->setting[i]->value));
+    if (!p->a.plan_file && (!p->a.model || !p->a.platform))
+        return error_set(STATUS_USAGE, "model and platform are needed, or plan");
+    if (p->a.plan_file && p->a.model)
+        return error_set(STATUS_USAGE, "plan: a plan file says its model itself");
+    if (p->a.model)
+        TRY(compose(p, "model.", p->a.model, &p->a.model));
+    if (p->a.platform)
+        TRY(compose(p, "platform.", p->a.platform, &p->a.platform));
+    TRY(check_plan(p));
 out:
-    measurement_free(&m);
     return st;
 }
 
-const char *const point_engines[] = {"tcp", "mpi", "local", "netns", "smpi"};
-const size_t point_engines_n = sizeof point_engines / sizeof *point_engines;
-static enum status (*const runners[])(const struct job *) = {run_workers, run_workers, run_workers,
-                                                             run_emulated, run_simulated};
-
-static const char *engine_at(size_t i)
+static struct point_run run_of(const struct arguments *a)
 {
-    return point_engines[i];
+    return (struct point_run){.engine = a->engine,
+                              .device = a->device,
+                              .compute = a->compute,
+                              .steps = a->steps,
+                              .warmup = a->warmup};
 }
 
-enum status point_check_run(const struct point_run *r)
+enum status point_run_of(const struct experiment *e, size_t number, struct point_run *out)
 {
-    size_t i;
-    if (text_find("engine", r->engine, engine_at, point_engines_n, &i) != STATUS_OK)
-        return error_context(STATUS_USAGE, "--engine");
-    if (strcmp(r->device, "cpu") != 0 && strcmp(r->device, "cuda") != 0)
-        return error_set(STATUS_USAGE, "--device %s: expected cpu or cuda", r->device);
-    if (r->compute && strcmp(r->compute, "real") != 0 && strcmp(r->compute, "paced") != 0)
-        return error_set(STATUS_USAGE, "--compute %s: expected real or paced", r->compute);
-    if (r->compute && !strcmp(r->compute, "real") && runners[i] == run_simulated)
-        return error_set(STATUS_USAGE, "--engine %s: compute is always paced", r->engine);
-    if (r->steps < 1)
-        return error_set(STATUS_USAGE, "--steps 0: expected at least 1");
-    return STATUS_OK;
+    static const char *const names[] = {"engine", "device", "compute", "steps", "warmup"};
+    enum status st = STATUS_OK;
+    struct arguments a = arguments_defaults(keys);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *value = experiment_value(e, number, names[i]);
+        if (value)
+            TRY(arguments_set(&a, keys, names[i], value));
+    }
+    *out = run_of(&a);
+out:
+    return st;
 }
 
-static enum status run_job(void *argument, int write_fd)
+/* What simulates the point, with which options; or what runs it, which knows no such options. */
+static enum status choose_engine(struct point *p, const struct engine *engine)
+{
+    const struct arguments *a = &p->a;
+    bool automatic = !a->collective || !strcmp(a->collective, "auto");
+    p->engine = engine;
+    p->collective = (struct collective_options){.algorithm = automatic ? NULL : a->collective,
+                                                .nccl_protocols = a->nccl_protocols};
+    p->perturbation.jitter = a->jitter;
+    p->perturbation.seed = arguments_given(a, "seed") ? a->seed : 0;
+    if (!engine && !point_engine_runs(a->engine))
+        return engine_find(a->engine, &p->engine);
+    if (engine)
+        return STATUS_OK;
+    p->run = run_of(a);
+    p->run.timeout_s = timeout_s;
+    if (a->jitter > 0 || p->perturbation.n > 0 || !automatic || a->nccl_protocols)
+        return error_set(STATUS_USAGE,
+                         "engine %s runs plans: jitter, slow and collectives are of simulations",
+                         a->engine);
+    return point_check_run(&p->run);
+}
+
+const char *point_engine(const struct point *p)
+{
+    return p->engine ? p->engine->name : p->run.engine;
+}
+
+enum status point_make(const struct experiment *e, size_t number, const struct engine *engine,
+                       struct point *out)
 {
     enum status st;
-    size_t i;
-    struct job *j = argument;
-    (void)write_fd;
-    TRY(text_find("engine", j->run->engine, engine_at, point_engines_n, &i));
-    TRY(load_plan(j->path, &j->p));
-    TRY(runners[i](j));
+    struct point p = {.a = arguments_defaults(keys)};
+    TRY(set_all(&p, e, number));
+    TRY(choose_engine(&p, engine));
+    if (p.a.time_limit_s <= 0)
+        p.a.time_limit_s = NO_LIMIT_S; /* or results would depend on how busy the machine is */
+    *out = p;
+    p = (struct point){0};
 out:
-    loaded_plan_free(&j->p);
+    point_free(&p);
     return st;
 }
 
-/* Ctrl-C reaches the run itself, which then ends in order; this is for when it does not. */
-struct patience {
-    const volatile int *interrupted;
-    double since_s; /* 0: not interrupted */
-};
-
-static bool still_patient(void *context)
+void point_free(struct point *p)
 {
-    struct patience *p = context;
-    struct timespec now;
-    if (!p->interrupted || !*p->interrupted)
-        return true;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    double now_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-    if (p->since_s == 0)
-        p->since_s = now_s;
-    return now_s - p->since_s < grace_s;
+    perturbation_free(&p->perturbation);
+    free(p->setting);
+    arena_free(&p->texts);
+    *p = (struct point){0};
 }
 
-enum status point_measure(const char *path, const struct point_run *r, const char *output)
+/* ---- identity */
+
+static enum status put_file(const char *path, FILE *to)
 {
-    struct job j = {.run = r, .path = path, .output = output};
-    struct patience patience = {.interrupted = r->interrupted};
-    const struct child_watch watch = {still_patient, &patience, 100};
-    struct child_output nothing = {0};
-    enum status st = child_run_watched(run_job, &j, &watch, &nothing);
-    child_output_free(&nothing);
+    enum status st;
+    char *text = NULL, hex[DIGEST_HEX];
+    size_t length;
+    TRY(file_read(path, &text, &length));
+    digest_hex(text, length, hex);
+    fprintf(to, "file %s\n", hex);
+out:
+    free(text);
+    return st;
+}
+
+/* Contents of what is a file, as the settings say only its name, and files change. A platform
+ * counts as the XML that it stands for, so that a change of a generator shows too. */
+static enum status put_files(const struct point *p, FILE *to)
+{
+    enum status st = STATUS_OK;
+    char *path = NULL;
+    if (p->a.model && access(p->a.model, F_OK) == 0)
+        TRY(put_file(p->a.model, to));
+    if (p->a.plan_file)
+        TRY(put_file(p->a.plan_file, to));
+    if (p->a.platform) {
+        TRY(load_platform(p->a.platform, &path));
+        TRY(put_file(path, to));
+    }
+out:
+    free(path);
+    return st;
+}
+
+/* The engine is the one that is used: finalists differ from the points that they come from in
+ * nothing else. */
+enum status point_hash(const struct point *p, char hash[DIGEST_HEX])
+{
+    enum status st;
+    struct file_text t;
+    TRY(file_text_open(&t));
+    fprintf(t.stream, "%s\nengine=%s\n", foreline_version, point_engine(p));
+    for (size_t i = 0; i < p->settings; i++)
+        if (strcmp(p->setting[i]->key, "engine") != 0)
+            fprintf(t.stream, "%s=%s\n", p->setting[i]->key, p->setting[i]->value);
+    TRY(file_text_close(&t, put_files(p, t.stream)));
+    digest_hex(t.text, t.length, hash);
+out:
+    free(t.text);
     return st;
 }

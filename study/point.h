@@ -1,17 +1,96 @@
-/* point.h - one point of a grid or a sweep: settings -> plan file -> prediction, measurement.
+/* point.h - a point of an experiment: settings by name -> model, platform, plan -> prediction, or run.
  *
- * Settings are those of `foreline plan` (plan_set() of study/planning.h). */
+ * Settings, each a text:
+ *   model, platform     names or files, as every command takes them
+ *   model.KEY           a parameter of a zoo model ("layers")
+ *   platform.KEY        a parameter of a generated platform ("nodes"); or NAME.bandwidth,
+ *                       NAME.latency, NAME.speed of links and hosts (sim/platform/variant.h)
+ *   devices             only the platform's first so many
+ *   plan                a plan file instead of planning; its model, and its platform unless given
+ *   plan.OPTION         an option of `foreline plan`; replicas may be "fill": as many as fit
+ *   engine              analytic (default), simgrid; or what runs the plan: point_engines
+ *   device, compute, steps, warmup   of such runs: what computes; "real" or "paced"; steps that
+ *                       count, and before those
+ *   collective, nccl-protocols, jitter, slow   as `foreline simulate` takes them
+ *   noise               "20%": plans are made on a model and platform whose FLOP and bandwidths are
+ *                       off by up to so much, and measured on the true ones
+ *   seed                of jitter, noise and the plan
+ *
+ *     point.c           settings of a point, and the hash of all that its result depends on
+ *     point_evaluate.c  its plan, and what a prediction or a run of it comes to
+ *     point_run.c       plan files predicted with all warnings, or run by one of point_engines */
 #ifndef STUDY_POINT_H
 #define STUDY_POINT_H
 
+#include "core/digest.h"
 #include "sim/engine.h"
+#include "study/experiment.h"
 #include "study/load.h"
 #include "study/planning.h"
+#include "study/result.h"
+#include "study/settings.h"
 
-/* Plan s->model on s->platform, by any algorithm or "auto", and write the plan file. STATUS_INVALID
- * and STATUS_INFEASIBLE when there is no such plan. Prints nothing. */
-enum status point_plan(const struct plan_arguments *s, const char *path,
+/* How a plan is run. */
+struct point_run {
+    const char *engine;   /* a row of point_engines */
+    const char *device;   /* of tcp and mpi with real compute: "cpu", "cuda" */
+    const char *compute;  /* "real", "paced"; NULL: real where the CPU has all numerics */
+    size_t steps, warmup; /* not of smpi, whose iterations are all alike */
+    double timeout_s;     /* longest silence of a worker */
+    const volatile int *interrupted; /* once set, the run ends; may be NULL */
+    const struct provenance *by;
+};
+
+/* Texts are borrowed from the experiment unless they are in the arena. */
+struct point {
+    struct arena texts;
+    size_t settings;
+    const struct experiment_setting **setting; /* [settings] by key; owned */
+    struct arguments a; /* what they say; model and platform as load.h takes them, everything
+                         * applied; NULL with a.plan_file unless given */
+    bool fill;          /* plan.replicas */
+    const struct engine *engine; /* NULL: `run` says what runs it */
+    struct point_run run;
+    struct collective_options collective;
+    struct perturbation perturbation;
+};
+
+/* "analytic", "tcp", ... */
+const char *point_engine(const struct point *p);
+/* Does this engine run plans for real, so that nothing else should run beside it? */
+bool point_engine_runs(const char *name);
+
+/* For experiment_read(): is there such a setting, and does it take this value? `context` unused. */
+enum status point_check(void *context, const char *key, const char *value) MUST_CHECK;
+
+/* Point `number` of an experiment, which *out (must be {0}) borrows. `engine` NULL, or instead of
+ * what the settings say. STATUS_USAGE when they do not go together, STATUS_NOMEM. */
+enum status point_make(const struct experiment *e, size_t number, const struct engine *engine,
+                       struct point *out) MUST_CHECK;
+void point_free(struct point *p); /* accepts {0}; leaves {0} */
+
+/* SHA-256 of all that the result depends on: settings, version, contents of input files. */
+enum status point_hash(const struct point *p, char hash[DIGEST_HEX]) MUST_CHECK;
+
+/* What the last point loaded; the next one often has the same. */
+struct point_cache {
+    char *model_name, *platform_name, *path;
+    struct model model;
+    struct topology topology;
+};
+void point_cache_free(struct point_cache *c); /* accepts {0}; leaves {0} */
+
+/* Plan and predict, or run. What is wrong with a point is its result, not an error: never fails. */
+void point_evaluate(const struct point *p, struct point_cache *cache, struct point_result *out);
+
+/* Plan, and write the plan file. STATUS_INVALID and STATUS_INFEASIBLE when there is no such plan. */
+enum status point_write_plan(const struct point *p, const char *path,
+                             const struct provenance *by) MUST_CHECK;
+/* The same from what `foreline plan` takes. */
+enum status point_plan(const struct arguments *a, const char *path,
                        const struct provenance *by) MUST_CHECK;
+
+/* ---- plan files */
 
 /* Predict a loaded plan, whose file is `path`, with all warnings. *out must be {0}.
  * STATUS_INFEASIBLE when nothing takes time. */
@@ -21,19 +100,12 @@ enum status point_predict(const struct loaded_plan *p, const char *path,
 /* The first op that the CPU has no numerics for, NULL if there is none. */
 const struct model_op *point_without_numerics(const struct model *m);
 
-struct point_run {
-    const char *engine;   /* a row of point_engines */
-    const char *device;   /* of tcp and mpi with real compute: "cpu", "cuda" */
-    const char *compute;  /* "real", "paced"; NULL: real where the CPU has all numerics */
-    size_t steps, warmup; /* not of smpi, whose iterations are all alike */
-    double timeout_s;     /* longest silence of a worker */
-    const volatile int *interrupted; /* study/interrupt.h, or NULL: once set, the run ends */
-    const struct provenance *by;
-};
-
 /* What runs plans: on this machine, in namespaces of it, or on SimGrid's MPI. */
 extern const char *const point_engines[];
 extern const size_t point_engines_n;
+/* How the settings of a point say that it is run; no timeout, interruption or provenance. */
+enum status point_run_of(const struct experiment *e, size_t number,
+                         struct point_run *out) MUST_CHECK;
 /* Are engine, device, compute and steps known and do they go together? STATUS_USAGE. */
 enum status point_check_run(const struct point_run *r) MUST_CHECK;
 

@@ -1,3 +1,5 @@
+/* A pool of forked workers, each at the end of a socket: a number of an item goes to it, an answer of
+ * fixed size comes back. A worker that ends instead of answering is noticed as its socket ends. */
 #include "study/pool.h"
 
 #include <errno.h>
@@ -14,8 +16,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TICK_MS = 200 };
+#include "core/array.h"
 
+enum { TICK_MS = 200, MESSAGE = 512 };
+
+/* Room for an answer, aligned for any type. */
+union slot {
+    char bytes[POOL_SLOT];
+    max_align_t alignment;
+};
+
+/* A worker process and the parent's end of its socket. A worker that waits for work has no item;
+ * one whose process is gone has no pid, and the next item makes a new one. */
 struct worker {
     pid_t pid; /* 0: none */
     int socket;
@@ -32,12 +44,12 @@ struct pool {
 
 /* ---- the worker's side: a number in, an answer out, until the socket ends */
 
+/* The worker's whole life: receive a number, work, send the slot. SOCK_SEQPACKET keeps messages
+ * apart, so that an answer arrives whole or not at all. The socket ends with the parent, and so
+ * does the worker. */
 static void serve(const struct pool_job *job, int socket)
 {
-    union {
-        char bytes[POOL_SLOT];
-        max_align_t alignment;
-    } slot;
+    union slot slot;
     size_t item;
     while (recv(socket, &item, sizeof item, 0) == (ssize_t)sizeof item) {
         memset(slot.bytes, 0, job->size);
@@ -49,6 +61,10 @@ static void serve(const struct pool_job *job, int socket)
 
 /* ---- the parent's side */
 
+/* Fork a worker. It is a process group of its own, so that Ctrl-C on the terminal reaches only the
+ * parent, and so that all its children can be killed with it. PR_SET_PDEATHSIG ends it with the
+ * parent; the check of getppid() is for a parent that ended before that was set. What stdio holds
+ * is flushed first, or both processes would write it. */
 static enum status start(struct pool *p, struct worker *w)
 {
     int pair[2];
@@ -82,7 +98,7 @@ static enum status start(struct pool *p, struct worker *w)
     return STATUS_OK;
 }
 
-/* With all its children; returns how it ended. */
+/* Kill a worker with all its children. Returns how it ended. */
 static int end(struct worker *w)
 {
     int how = 0;
@@ -95,6 +111,8 @@ static int end(struct worker *w)
     return how;
 }
 
+/* Give every idle worker its next item, making workers as they are needed: a pool of one item
+ * makes one process. */
 static enum status hand_out(struct pool *p)
 {
     enum status st = STATUS_OK;
@@ -111,7 +129,8 @@ out:
     return st;
 }
 
-/* Its last item is lost; the next one gets a new worker. */
+/* A worker has ended by itself. Its item is lost, which done() is told with a message that says
+ * how; whatever it had started is killed, and the next item gets a new worker. */
 static enum status bury(struct pool *p, struct worker *w)
 {
     size_t item = w->item;
@@ -129,12 +148,10 @@ static enum status bury(struct pool *p, struct worker *w)
     return p->job->done(p->job->context, item, NULL);
 }
 
+/* An answer is there, or the worker is dead: its socket then reads as ended. */
 static enum status hear(struct pool *p, struct worker *w)
 {
-    union {
-        char bytes[POOL_SLOT];
-        max_align_t alignment;
-    } slot;
+    union slot slot;
     ssize_t n = recv(w->socket, slot.bytes, p->job->size, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return STATUS_OK;
@@ -145,7 +162,8 @@ static enum status hear(struct pool *p, struct worker *w)
     return p->job->done(p->job->context, item, slot.bytes);
 }
 
-/* Wait for answers; *busy: there may be more. */
+/* Wait for answers, at most TICK_MS. *busy: how many workers had an item, that is whether there
+ * may be more. */
 static enum status wait_for_some(struct pool *p, size_t *busy)
 {
     enum status st = STATUS_OK;
@@ -164,20 +182,23 @@ out:
     return st;
 }
 
+/* As many as were asked for, else one for each core; never more than items. */
+static size_t count_workers(size_t asked, size_t n)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t workers = asked ? asked : cores > 1 ? (size_t)cores : 1;
+    return workers < n ? workers : n;
+}
+
 enum status pool_run(const struct pool_job *job, const size_t *item, size_t n)
 {
-    enum status st = STATUS_OK;
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    enum status st;
     size_t busy = 0;
-    struct pool p = {.job = job, .item = item, .n = n};
-    p.workers = job->workers ? job->workers : cores > 1 ? (size_t)cores : 1;
-    p.workers = p.workers < n ? p.workers : n;
-    p.worker = calloc(p.workers + 1, sizeof *p.worker);
-    p.wait = calloc(p.workers + 1, sizeof *p.wait);
-    if (!p.worker || !p.wait || job->size > POOL_SLOT) {
-        st = error_set(STATUS_NOMEM, "%zu workers", p.workers);
-        goto out;
-    }
+    struct pool p = {.job = job, .item = item, .n = n, .workers = count_workers(job->workers, n)};
+    if (job->size > POOL_SLOT)
+        return error_set(STATUS_NOMEM, "answers of %zu bytes", job->size);
+    TRY(ARRAY_NEW(p.worker, p.workers));
+    TRY(ARRAY_NEW(p.wait, p.workers));
     do {
         if (job->stop && *job->stop)
             break;
@@ -192,5 +213,73 @@ out:
             (void)end(&p.worker[i]);
     free(p.worker);
     free(p.wait);
+    return st;
+}
+
+/* ---- the same work for many items */
+
+struct verdict { /* an answer begins with it; the slot follows, aligned for any type */
+    _Alignas(max_align_t) enum status status;
+    char message[MESSAGE];
+};
+
+struct share {
+    enum status (*work)(void *context, size_t i, void *slot);
+    void *context;
+    size_t size, failed; /* lowest index with an error, SIZE_MAX: none */
+    char *slots;
+    struct verdict first; /* that error */
+};
+
+/* In a worker: the status and the message of an item travel in front of its slot. */
+static void work_on(void *context, size_t i, void *answer)
+{
+    const struct share *s = context;
+    struct verdict *v = answer;
+    v->status = s->work(s->context, i, v + 1);
+    if (v->status != STATUS_OK)
+        snprintf(v->message, MESSAGE, "%s", error_message());
+}
+
+/* In the parent: copy the slot, or remember the error of the lowest index, so that what is
+ * returned does not depend on which worker was faster. */
+static enum status keep(void *context, size_t i, const void *answer)
+{
+    struct share *s = context;
+    struct verdict lost = {.status = STATUS_EXTERNAL};
+    const struct verdict *v = answer ? answer : &lost;
+    if (!answer)
+        snprintf(lost.message, MESSAGE, "item %zu: %s", i, error_message());
+    if (v->status == STATUS_OK) {
+        memcpy(s->slots + i * s->size, v + 1, s->size);
+    } else if (i < s->failed) {
+        s->failed = i;
+        s->first = *v;
+    }
+    return STATUS_OK;
+}
+
+enum status pool_for(size_t n, size_t size, void *slots,
+                     enum status (*work)(void *context, size_t i, void *slot), void *context)
+{
+    enum status st = STATUS_OK;
+    struct share s = {
+        .work = work, .context = context, .size = size, .failed = SIZE_MAX, .slots = slots};
+    const struct pool_job job = {
+        .size = sizeof(struct verdict) + size, .work = work_on, .done = keep, .context = &s};
+    size_t *item = NULL;
+    if (count_workers(0, n) < 2) {
+        for (size_t i = 0; i < n && st == STATUS_OK; i++)
+            st = work(context, i, s.slots + i * size);
+        return st;
+    }
+    TRY(ARRAY_NEW(item, n));
+    for (size_t i = 0; i < n; i++)
+        item[i] = i;
+    TRY(pool_run(&job, item, n));
+    if (s.failed != SIZE_MAX)
+        st = error_set(s.first.status, "%s", s.first.message);
+out:
+    free(item);
     return st;
 }

@@ -1,4 +1,7 @@
-/* pool.h - forked workers that take one item after another, and a parent that hears of each. */
+/* pool.h - forked workers that take one item after another, and a parent that hears of each.
+ *
+ * A worker that dies costs one item, every item is answered once, Ctrl-C reaches only the parent,
+ * and no worker outlives it. */
 #ifndef STUDY_POOL_H
 #define STUDY_POOL_H
 
@@ -26,5 +29,17 @@ enum { POOL_SLOT = 8192 };
  * their own process groups, so that Ctrl-C reaches only the parent, and end with it.
  * STATUS_IO when processes cannot be made, STATUS_NOMEM, or what done() said. */
 enum status pool_run(const struct pool_job *job, const size_t *item, size_t n) MUST_CHECK;
+
+/* The same work for n items on all cores: work(context, i, slot of i) for i = 0 .. n - 1.
+ *
+ *   size   of a slot, bytes, at most POOL_SLOT less a message
+ *   slots  [n] slots, zero at first; each comes back as the work left it. Pointers in it are lost,
+ *          as the memory that they point to is the worker's.
+ *
+ * When only one process would be used it is this one. The first error by index is returned, with
+ * its message; STATUS_EXTERNAL when a process dies, STATUS_NOMEM, STATUS_IO. */
+enum status pool_for(size_t n, size_t size, void *slots,
+                     enum status (*work)(void *context, size_t i, void *slot),
+                     void *context) MUST_CHECK;
 
 #endif

@@ -6,16 +6,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/array.h"
 #include "core/breakdown.h"
 #include "core/compare.h"
 #include "core/digest.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/text.h"
-#include "core/units.h"
 #include "plots/kind.h"
 #include "plots/page.h"
-#include "study/report_page.h"
+#include "study/report.h"
 
 enum { MAX_FILES = 4096, MAX_DETAILS = 4, TABLE_ROWS = 200 };
 
@@ -26,6 +26,8 @@ struct found {
     enum what what;
 };
 
+/* What was found, by path. Measurements are read at once, since most sections are about all of
+ * them. */
 struct contents {
     size_t n, measurements;
     struct found *file;    /* [n] */
@@ -72,6 +74,8 @@ static enum what look_into(const char *path)
     return what;
 }
 
+/* The files of a directory in the order of their names and, if `deeper`, those of the directories
+ * in it. Hidden files are left out. */
 static enum status add_directory(struct contents *c, const char *directory, bool deeper)
 {
     enum status st = STATUS_OK;
@@ -108,18 +112,12 @@ out:
 
 static enum status read_contents(const char *directory, struct contents *c)
 {
-    enum status st = STATUS_OK;
-    c->file = calloc(MAX_FILES, sizeof *c->file);
-    if (!c->file)
-        return error_set(STATUS_NOMEM, "out of memory");
-    TRY(add_directory(c, directory, true));
-    c->m = calloc(c->n + 1, sizeof *c->m);
-    c->name = calloc(c->n + 1, sizeof *c->name);
-    if (!c->m || !c->name) {
-        st = error_set(STATUS_NOMEM, "out of memory");
-        goto out;
-    }
+    enum status st;
     size_t useful = 0;
+    TRY(ARRAY_NEW(c->file, MAX_FILES));
+    TRY(add_directory(c, directory, true));
+    TRY(ARRAY_NEW(c->m, c->n));
+    TRY(ARRAY_NEW(c->name, c->n));
     for (size_t i = 0; i < c->n; i++) {
         useful += c->file[i].what != OTHER;
         if (c->file[i].what != MEASUREMENT)
@@ -127,96 +125,73 @@ static enum status read_contents(const char *directory, struct contents *c)
         TRY(measurement_read(c->file[i].path, &c->m[c->measurements]));
         c->name[c->measurements++] = c->file[i].path;
     }
-    if (useful == 0) {
+    if (useful == 0)
         st = error_set(STATUS_INVALID, "%s: no measurement, trace or table in it", directory);
-        goto out;
-    }
 out:
     return st;
 }
 
 /* ---- sections */
 
-static const char *print(enum unit unit, double value)
+static enum status put_measurements(struct report_page *p, const void *what)
 {
-    static char text[8][UNITS_TEXT];
-    static unsigned next;
-    return units_print(unit, value, text[next++ % 8]);
-}
-
-static void put_measurements(FILE *to, const struct contents *c)
-{
-    static const char *const head[] = {"file",      "engine",  "plan",   "model", "platform",
-                                       "iteration", "samples", "bubble", "MFU",   "memory"};
-    enum { COLUMNS = sizeof head / sizeof *head };
-    page_heading(to, "Setup and figures");
-    page_table_open(to);
-    page_row(to, "th", head, COLUMNS);
+    const struct contents *c = what;
+    if (c->measurements == 0)
+        return STATUS_OK;
+    page_heading(p->to, "Setup and figures");
+    page_table_open(p->to);
+    REPORT_ROW(p, "th", "file", "engine", "plan", "model", "platform", "iteration", "samples",
+               "bubble", "MFU", "memory");
     for (size_t i = 0; i < c->measurements; i++) {
         const struct measurement *m = &c->m[i];
-        char samples[32], bubble[32], mfu[32];
         size_t full = measurement_fullest(m);
-        snprintf(samples, sizeof samples, "%.4g /s", m->samples_per_s);
-        snprintf(bubble, sizeof bubble, "%.1f %%", 100 * m->bubble_fraction);
-        snprintf(mfu, sizeof mfu, m->mfu > 0 ? "%.1f %%" : "", 100 * m->mfu);
-        const char *const cell[COLUMNS] = {
-            c->name[i],
-            m->engine,
-            m->plan,
-            m->model,
-            m->platform,
-            print(UNIT_SECONDS, m->iteration_s),
-            samples,
-            bubble,
-            mfu,
-            full == m->ranks ? "" : measurement_overfull(m) > 0 ? "does not fit" : "fits"};
-        page_row(to, "td", cell, COLUMNS);
+        REPORT_ROW(p, "td", c->name[i], m->engine, m->plan, m->model, m->platform,
+                   report_quantity(p, UNIT_SECONDS, m->iteration_s),
+                   report_text(p, "%.4g /s", m->samples_per_s),
+                   report_text(p, "%.1f %%", 100 * m->bubble_fraction),
+                   m->mfu > 0 ? report_text(p, "%.1f %%", 100 * m->mfu) : "",
+                   full == m->ranks              ? ""
+                   : measurement_overfull(m) > 0 ? "does not fit"
+                                                 : "fits");
     }
-    page_table_close(to);
+    page_table_close(p->to);
     for (size_t i = 0; i < c->measurements && i < MAX_DETAILS; i++) {
-        char text[BREAKDOWN_TEXT], line[BREAKDOWN_TEXT + 300];
-        snprintf(line, sizeof line, "%.250s: %s", c->name[i], breakdown_bottleneck(&c->m[i], text));
-        page_paragraph(to, "", line);
+        char text[BREAKDOWN_TEXT];
+        report_say(p, "", "%s: %s", c->name[i], breakdown_bottleneck(&c->m[i], text));
     }
+    return STATUS_OK;
 }
 
-static void put_comparison(FILE *to, const struct contents *c)
+/* Pairs as `foreline compare` makes them; nothing when nothing pairs. */
+static enum status put_comparison(struct report_page *p, const void *what)
 {
-    static const char *const head[] = {"plan",      "predicted by", "measured by",
-                                       "predicted", "measured",     "error"};
+    const struct contents *c = what;
     struct comparisons pairs = {0};
     if (compare_measurements(c->m, c->name, c->measurements, &pairs) != STATUS_OK)
-        return; /* nothing pairs */
-    page_heading(to, "Predicted against measured");
-    page_table_open(to);
-    page_row(to, "th", head, 6);
-    for (size_t i = 0; i < pairs.n; i++) {
-        const struct comparison *p = &pairs.item[i];
-        for (size_t k = 0; k < p->plans; k++) {
-            char error[32];
-            snprintf(error, sizeof error, "%+.2f %%", 100 * p->plan[k].error);
-            const char *const cell[] = {p->plan[k].plan,
-                                        p->predicted_by,
-                                        p->measured_by,
-                                        print(UNIT_SECONDS, p->plan[k].predicted_s),
-                                        print(UNIT_SECONDS, p->plan[k].measured_s),
-                                        error};
-            page_row(to, "td", cell, 6);
+        return STATUS_OK; /* nothing pairs */
+    page_heading(p->to, "Predicted against measured");
+    page_table_open(p->to);
+    REPORT_ROW(p, "th", "plan", "predicted by", "measured by", "predicted", "measured", "error");
+    for (size_t i = 0; i < pairs.n; i++)
+        for (size_t k = 0; k < pairs.item[i].plans; k++) {
+            const struct compared_plan *plan = &pairs.item[i].plan[k];
+            REPORT_ROW(p, "td", plan->plan, pairs.item[i].predicted_by, pairs.item[i].measured_by,
+                       report_quantity(p, UNIT_SECONDS, plan->predicted_s),
+                       report_quantity(p, UNIT_SECONDS, plan->measured_s),
+                       report_text(p, "%+.2f %%", 100 * plan->error));
         }
-    }
-    page_table_close(to);
+    page_table_close(p->to);
     for (size_t i = 0; i < pairs.n; i++) {
-        const struct comparison *p = &pairs.item[i];
-        char line[300];
-        snprintf(line, sizeof line,
-                 "%.60s against %.60s: %zu plans, absolute error mean %.2f %%, median %.2f %%, "
-                 "95th percentile %.2f %%; Kendall tau %.3f, regret %.2f %%.",
-                 p->predicted_by, p->measured_by, p->plans, 100 * p->mean_abs_error,
-                 100 * p->median_abs_error, 100 * p->p95_abs_error, p->kendall_tau,
-                 100 * p->regret);
-        page_paragraph(to, "", line);
+        const struct comparison *pair = &pairs.item[i];
+        report_say(p, "",
+                   "%s against %s: %zu plans, absolute error mean %.2f %%, median %.2f %%, 95th "
+                   "percentile %.2f %%; Kendall tau %.3f, regret %.2f %%.",
+                   pair->predicted_by, pair->measured_by, pair->plans, 100 * pair->mean_abs_error,
+                   100 * pair->median_abs_error, 100 * pair->p95_abs_error, pair->kendall_tau,
+                   100 * pair->regret);
     }
     comparisons_free(&pairs);
+    return STATUS_OK;
 }
 
 static enum status put_picture(struct report_page *p, const char *name, const char *const *path,
@@ -226,9 +201,10 @@ static enum status put_picture(struct report_page *p, const char *name, const ch
     return report_plot(p, name, &request, caption);
 }
 
-static enum status put_pictures(struct report_page *p, const struct contents *c)
+static enum status put_pictures(struct report_page *p, const void *what)
 {
     enum status st = STATUS_OK;
+    const struct contents *c = what;
     if (c->measurements == 0)
         return STATUS_OK;
     page_heading(p->to, "Pictures");
@@ -237,19 +213,18 @@ static enum status put_pictures(struct report_page *p, const struct contents *c)
     TRY(put_picture(p, "breakdown", c->name, c->measurements < 40 ? c->measurements : 40,
                     "Where an iteration goes"));
     for (size_t i = 0; i < c->measurements && i < MAX_DETAILS; i++) {
-        char caption[300];
-        snprintf(caption, sizeof caption, "Memory: %.250s", c->name[i]);
-        TRY(put_picture(p, "memory", &c->name[i], 1, caption));
-        snprintf(caption, sizeof caption, "Links: %.250s", c->name[i]);
-        TRY(put_picture(p, "links", &c->name[i], 1, caption));
+        TRY(put_picture(p, "memory", &c->name[i], 1, report_text(p, "Memory: %s", c->name[i])));
+        TRY(put_picture(p, "links", &c->name[i], 1, report_text(p, "Links: %s", c->name[i])));
     }
 out:
     return st;
 }
 
-static enum status put_timelines(struct report_page *p, const struct contents *c)
+/* Traces of few enough ops for a browser; of others the reason. */
+static enum status put_timelines(struct report_page *p, const void *what)
 {
     enum status st = STATUS_OK;
+    const struct contents *c = what;
     size_t shown = 0;
     for (size_t i = 0; i < c->n; i++) {
         if (c->file[i].what != TRACE || shown == MAX_DETAILS)
@@ -272,9 +247,12 @@ out:
     return st;
 }
 
-static enum status put_tables(struct report_page *p, const struct contents *c)
+/* Each table with the pictures that can be drawn of it. What is no table (a log) is named and left
+ * out. */
+static enum status put_tables(struct report_page *p, const void *what)
 {
     enum status st = STATUS_OK;
+    const struct contents *c = what;
     for (size_t i = 0; i < c->n; i++) {
         struct table t = {0};
         const char *path = c->file[i].path;
@@ -297,58 +275,57 @@ out:
     return st;
 }
 
-static void put_warnings(FILE *to, const struct contents *c)
+static enum status put_warnings(struct report_page *p, const void *what)
 {
+    const struct contents *c = what;
     bool any = false;
-    for (size_t i = 0; i < c->measurements; i++) {
+    for (size_t i = 0; i < c->measurements; i++)
         for (size_t k = 0; k < c->m[i].warnings; k++) {
-            char line[700];
             if (!any)
-                page_heading(to, "Warnings");
+                page_heading(p->to, "Warnings");
             any = true;
-            snprintf(line, sizeof line, "%.250s: %.400s", c->name[i], c->m[i].warning[k]);
-            page_paragraph(to, "warning", line);
+            report_say(p, "warning", "%s: %s", c->name[i], c->m[i].warning[k]);
         }
-    }
+    return STATUS_OK;
 }
 
-static enum status put_provenance(struct report_page *p, const struct contents *c)
+/* Hashes of all files, so that a page can be checked against its folder. */
+static enum status put_provenance(struct report_page *p, const void *what)
 {
     enum status st = STATUS_OK;
-    static const char *const head[] = {"file", "SHA-256"};
+    const struct contents *c = what;
     report_made_by(p);
     page_table_open(p->to);
-    page_row(p->to, "th", head, 2);
+    REPORT_ROW(p, "th", "file", "SHA-256");
     for (size_t i = 0; i < c->n; i++) {
         char hash[DIGEST_HEX], *text = NULL;
         size_t length;
         TRY(file_read(c->file[i].path, &text, &length));
         digest_hex(text, length, hash);
         free(text);
-        const char *const cell[] = {c->file[i].path, hash};
-        page_row(p->to, "td", cell, 2);
+        REPORT_ROW(p, "td", c->file[i].path, hash);
     }
     page_table_close(p->to);
 out:
     return st;
 }
 
+static const struct report_section sections[] = {
+    {NULL, put_measurements},
+    {NULL, put_comparison},
+    {NULL, put_pictures},
+    {NULL, put_timelines},
+    {NULL, put_tables},
+    {NULL, put_warnings},
+    {"Where this comes from", put_provenance},
+};
+
 enum status report_directory(struct report_page *p, const char *directory)
 {
     enum status st;
     struct contents c = {0};
     TRY(read_contents(directory, &c));
-    page_open(p->to, p->question ? p->question : directory);
-    if (c.measurements > 0) {
-        put_measurements(p->to, &c);
-        put_comparison(p->to, &c);
-    }
-    TRY(put_pictures(p, &c));
-    TRY(put_timelines(p, &c));
-    TRY(put_tables(p, &c));
-    put_warnings(p->to, &c);
-    TRY(put_provenance(p, &c));
-    page_close(p->to);
+    TRY(report_sections(p, directory, sections, sizeof sections / sizeof *sections, &c));
 out:
     contents_free(&c);
     return st;

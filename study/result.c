@@ -2,62 +2,62 @@
 
 #include <stdlib.h>
 
-const char *const sweep_status_names[SWEEP_STATUSES] = {"ok", "out of memory", "impossible",
+const char *const point_status_names[POINT_STATUSES] = {"ok", "out of memory", "impossible",
                                                         "failed"};
 
 #define NAMED(name, kind, field)                                                                   \
     {                                                                                              \
-        name, kind, offsetof(struct sweep_result, field), sizeof((struct sweep_result *)0)->field  \
+        name, kind, offsetof(struct point_result, field), sizeof((struct point_result *)0)->field  \
     }
 #define COLUMN(kind, field) NAMED(#field, kind, field)
 
-const struct sweep_column sweep_columns[] = {
-    COLUMN(SWEEP_TEXT, engine),
-    COLUMN(SWEEP_REAL, iteration_s),
-    COLUMN(SWEEP_REAL, samples_per_s),
-    COLUMN(SWEEP_REAL, tokens_per_s),
-    NAMED("compute_s", SWEEP_REAL, time.compute_s),
-    NAMED("optimizer_s", SWEEP_REAL, time.optimizer_s),
-    NAMED("exposed_pipeline_s", SWEEP_REAL, time.exposed_s[FOR_PIPELINE]),
-    NAMED("exposed_data_s", SWEEP_REAL, time.exposed_s[FOR_DATA]),
-    NAMED("exposed_ties_s", SWEEP_REAL, time.exposed_s[FOR_TIES]),
-    NAMED("exposed_shards_s", SWEEP_REAL, time.exposed_s[FOR_SHARDS]),
-    NAMED("exposed_tensor_s", SWEEP_REAL, time.exposed_s[FOR_TENSOR]),
-    NAMED("exposed_experts_s", SWEEP_REAL, time.exposed_s[FOR_EXPERTS]),
-    NAMED("bubble_s", SWEEP_REAL, time.bubble_s),
-    COLUMN(SWEEP_REAL, mfu),
-    COLUMN(SWEEP_INTEGER, peak_bytes),
-    COLUMN(SWEEP_INTEGER, headroom_bytes),
-    COLUMN(SWEEP_INTEGER, weight_bytes),
-    COLUMN(SWEEP_INTEGER, gradient_bytes),
-    COLUMN(SWEEP_INTEGER, state_bytes),
-    COLUMN(SWEEP_INTEGER, stash_bytes),
-    COLUMN(SWEEP_INTEGER, scratch_bytes),
-    COLUMN(SWEEP_INTEGER, stages),
-    COLUMN(SWEEP_INTEGER, replicas),
-    COLUMN(SWEEP_INTEGER, tensor_parallel),
-    COLUMN(SWEEP_INTEGER, microbatches),
-    COLUMN(SWEEP_INTEGER, microbatch_size),
-    COLUMN(SWEEP_TEXT, algorithm),
-    COLUMN(SWEEP_TEXT, schedule),
-    COLUMN(SWEEP_TEXT, bottleneck),
+const struct result_column result_columns[] = {
+    COLUMN(RESULT_TEXT, engine),
+    COLUMN(RESULT_REAL, iteration_s),
+    COLUMN(RESULT_REAL, samples_per_s),
+    COLUMN(RESULT_REAL, tokens_per_s),
+    NAMED("compute_s", RESULT_REAL, time.compute_s),
+    NAMED("optimizer_s", RESULT_REAL, time.optimizer_s),
+    NAMED("exposed_pipeline_s", RESULT_REAL, time.exposed_s[FOR_PIPELINE]),
+    NAMED("exposed_data_s", RESULT_REAL, time.exposed_s[FOR_DATA]),
+    NAMED("exposed_ties_s", RESULT_REAL, time.exposed_s[FOR_TIES]),
+    NAMED("exposed_shards_s", RESULT_REAL, time.exposed_s[FOR_SHARDS]),
+    NAMED("exposed_tensor_s", RESULT_REAL, time.exposed_s[FOR_TENSOR]),
+    NAMED("exposed_experts_s", RESULT_REAL, time.exposed_s[FOR_EXPERTS]),
+    NAMED("bubble_s", RESULT_REAL, time.bubble_s),
+    COLUMN(RESULT_REAL, mfu),
+    COLUMN(RESULT_INTEGER, peak_bytes),
+    COLUMN(RESULT_INTEGER, headroom_bytes),
+    COLUMN(RESULT_INTEGER, weight_bytes),
+    COLUMN(RESULT_INTEGER, gradient_bytes),
+    COLUMN(RESULT_INTEGER, state_bytes),
+    COLUMN(RESULT_INTEGER, stash_bytes),
+    COLUMN(RESULT_INTEGER, scratch_bytes),
+    COLUMN(RESULT_INTEGER, stages),
+    COLUMN(RESULT_INTEGER, replicas),
+    COLUMN(RESULT_INTEGER, tensor_parallel),
+    COLUMN(RESULT_INTEGER, microbatches),
+    COLUMN(RESULT_INTEGER, microbatch_size),
+    COLUMN(RESULT_TEXT, algorithm),
+    COLUMN(RESULT_TEXT, schedule),
+    COLUMN(RESULT_TEXT, bottleneck),
 };
-const size_t sweep_columns_n = sizeof sweep_columns / sizeof *sweep_columns;
+const size_t result_columns_n = sizeof result_columns / sizeof *result_columns;
 
-const char *sweep_column_print(const struct sweep_column *c, const struct sweep_result *r,
-                               char text[SWEEP_VALUE])
+const char *result_column_print(const struct result_column *c, const struct point_result *r,
+                                char text[RESULT_VALUE])
 {
     const void *at = (const char *)r + c->offset;
     switch (c->kind) {
-    case SWEEP_TEXT:
-        snprintf(text, SWEEP_VALUE, "%s", (const char *)at);
+    case RESULT_TEXT:
+        snprintf(text, RESULT_VALUE, "%s", (const char *)at);
         break;
-    case SWEEP_INTEGER:
-        snprintf(text, SWEEP_VALUE, "%lld", (long long)*(const int64_t *)at);
+    case RESULT_INTEGER:
+        snprintf(text, RESULT_VALUE, "%lld", (long long)*(const int64_t *)at);
         break;
-    case SWEEP_REAL:
+    case RESULT_REAL:
         for (int digits = 15; digits <= 17; digits++) {
-            snprintf(text, SWEEP_VALUE, "%.*g", digits, *(const double *)at);
+            snprintf(text, RESULT_VALUE, "%.*g", digits, *(const double *)at);
             if (strtod(text, NULL) == *(const double *)at)
                 break;
         }

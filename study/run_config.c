@@ -1,4 +1,5 @@
 #define _DEFAULT_SOURCE /* realpath */
+/* A run as a YAML file: reads it, and makes the folder of what the run leaves. */
 #include "study/run_config.h"
 
 #include <errno.h>
@@ -10,7 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/command.h"
 #include "core/file.h"
 #include "core/text.h"
 #include "study/point.h"
@@ -20,53 +20,33 @@ static const char plan_prefix[] = "plan.";
 
 /* ---- reading */
 
-static const struct option_spec *find_option(const struct option_spec *options, const char *name)
-{
-    static const char *const not_here[] = {"config", "dry-run", "json"};
-    for (size_t i = 0; i < sizeof not_here / sizeof *not_here; i++)
-        if (!strcmp(not_here[i], name))
-            return NULL;
-    for (; options->type != OPTION_END; options++)
-        if (!strcmp(options->name, name))
-            return options;
-    return NULL;
-}
-
 struct target {
-    const struct option_spec *options;
-    struct run_config *config;
+    struct arguments *run, *make;
 };
+
+static bool is_run_option(const char *key)
+{
+    const struct setting *s = setting_find(key, TAKES(KEY_RUN));
+    return s && (s->takers & (TAKES(RUN_REAL) | TAKES(RUN_PACED)));
+}
 
 static enum status set(const struct target *t, const char *key, const char *value)
 {
-    struct run_config *c = t->config;
-    const struct option_spec *o = find_option(t->options, key);
-    if (!strncmp(key, plan_prefix, strlen(plan_prefix)))
-        return plan_set(&c->make, key + strlen(plan_prefix), value);
-    if (!strcmp(key, "plan"))
-        c->plan = value;
-    else if (!strcmp(key, "model"))
-        c->make.model = value;
-    else if (!strcmp(key, "platform"))
-        c->make.platform = value;
-    else if (!strcmp(key, "folder"))
-        c->folder = value;
-    else if (o)
-        return option_set(o, value);
-    else
-        return error_set(STATUS_USAGE,
-                         "no setting is called '%s'; there are name, plan, model, platform, "
-                         "plan.OPTION, folder and the options of foreline run",
-                         key);
-    return STATUS_OK;
+    bool of_run = is_run_option(key);
+    if (of_run && arguments_given(t->run, key))
+        return error_set(STATUS_USAGE, "%s: the command line says --%s already", key, key);
+    return arguments_set(of_run ? t->run : t->make, TAKES(KEY_RUN) | TAKES(KEY_PLAN), key, value);
 }
 
+/* On copies: all is set again later, from texts that stay. */
 static enum status check(void *context, const char *key, const char *value)
 {
-    return set(context, key, value);
+    const struct target *t = context;
+    struct arguments run = *t->run, make = *t->make;
+    return set(&(struct target){&run, &make}, key, value);
 }
 
-/* One value of everything. */
+/* A run has one value of everything: lists, cases and finalists are of experiments. */
 static enum status check_single(const struct experiment *e)
 {
     for (size_t i = 0; i < e->axes; i++)
@@ -82,27 +62,34 @@ static enum status check_single(const struct experiment *e)
 
 static enum status check_whole(const struct run_config *c)
 {
-    if (c->plan && (c->make.model || c->make.platform))
-        return error_set(STATUS_PARSE, "%s: a plan file says its model and platform itself",
-                         c->file.path);
-    if (!c->plan && (!c->make.model || !c->make.platform))
-        return error_set(STATUS_PARSE, "%s: plan is needed, or model and platform", c->file.path);
-    if (c->plan && access(c->plan, R_OK) != 0)
-        return error_set(STATUS_IO, "%s: %s: %s", c->file.path, c->plan, strerror(errno));
+    const struct arguments *a = &c->make;
+    const char *path = c->file.path;
+    if (a->plan_file && (a->model || a->platform))
+        return error_set(STATUS_PARSE, "%s: a plan file says its model and platform itself", path);
+    for (size_t i = 0; a->plan_file && i < c->file.axes; i++)
+        if (!strncmp(c->file.axis[i].name, plan_prefix, strlen(plan_prefix)))
+            return error_set(STATUS_PARSE, "%s:%zu: %s: the plan file is made already", path,
+                             c->file.axis[i].line, c->file.axis[i].name);
+    if (!a->plan_file && (!a->model || !a->platform))
+        return error_set(STATUS_PARSE, "%s: plan is needed, or model and platform", path);
+    if (a->plan_file && access(a->plan_file, R_OK) != 0)
+        return error_set(STATUS_IO, "%s: %s: %s", path, a->plan_file, strerror(errno));
     if (strchr(c->file.name, '/') || c->file.name[0] == '.')
-        return error_set(STATUS_PARSE, "%s: name: '%s' is no name for a folder", c->file.path,
+        return error_set(STATUS_PARSE, "%s: name: '%s' is no name for a folder", path,
                          c->file.name);
+    if (!a->plan_file)
+        PASS(plan_check_given(a));
     return STATUS_OK;
 }
 
-enum status run_config_read(const char *path, const struct option_spec *options,
-                            struct run_config *out)
+enum status run_config_read(const char *path, struct arguments *run, struct run_config *out)
 {
     enum status st;
-    struct run_config c = {.make = plan_defaults, .folder = "."};
-    const struct target t = {options, &c};
-    struct target checked = t; /* all is set again below, from texts that stay */
-    const struct experiment_check checks = {check, &checked};
+    struct run_config c = {
+        .make = arguments_defaults(TAKES(KEY_PLAN) | TAKES(KEY_RUN) | TAKES(PLAN_AUTO))};
+    struct arguments options = *run;
+    struct target t = {&options, &c.make};
+    const struct experiment_check checks = {check, &t};
     const struct experiment_setting **setting = NULL;
     size_t n;
     TRY(experiment_read(path, &checks, &c.file));
@@ -111,6 +98,7 @@ enum status run_config_read(const char *path, const struct option_spec *options,
     for (size_t i = 0; i < n; i++)
         TRY(set(&t, setting[i]->key, setting[i]->value));
     TRY(check_whole(&c));
+    *run = options;
     *out = c;
     c = (struct run_config){0};
 out:
@@ -139,10 +127,10 @@ static enum status make_directory(struct run_config *c)
     char stamp[32], path[RUN_PATH], base[RUN_PATH];
     time_t now = time(NULL);
     struct tm utc;
-    if (mkdir(c->folder, 0777) != 0 && errno != EEXIST)
-        return error_set(STATUS_IO, "%s: %s", c->folder, strerror(errno));
-    if (!realpath(c->folder, base))
-        return error_set(STATUS_IO, "%s: %s", c->folder, strerror(errno));
+    if (mkdir(c->make.folder, 0777) != 0 && errno != EEXIST)
+        return error_set(STATUS_IO, "%s: %s", c->make.folder, strerror(errno));
+    if (!realpath(c->make.folder, base))
+        return error_set(STATUS_IO, "%s: %s", c->make.folder, strerror(errno));
     if (strlen(base) + strlen(c->file.name) + 128 > RUN_PATH)
         return error_set(STATUS_INVALID, "%.60s...: too long a path", base);
     strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", gmtime_r(&now, &utc));
@@ -160,6 +148,8 @@ static enum status make_directory(struct run_config *c)
     }
     return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
 }
+
+/* ---- files of the folder: each appears only when it is complete (core/file.h) */
 
 static enum status put_text(const struct run_config *c, const char *name, const char *text)
 {
@@ -204,6 +194,8 @@ static void put_output(const char *command, FILE *to)
     (void)pclose(from);
 }
 
+/* The revision of the working directory, and what differs from it. A run must not fail for want of
+ * git, so errors of these commands are no errors here. */
 static enum status put_git(const struct run_config *c)
 {
     enum status st;
@@ -218,6 +210,7 @@ out:
     return st;
 }
 
+/* The hostfile, or what this machine is, with the nodes that Slurm gave. */
 static enum status put_machines(const struct run_config *c, const char *hosts)
 {
     char text[2048];
@@ -233,31 +226,33 @@ static enum status put_machines(const struct run_config *c, const char *hosts)
     return put_text(c, "machines", text);
 }
 
-static enum status put_plan(const struct run_config *c, char *plan)
+static enum status put_plan(const struct run_config *c, const struct provenance *by, char *plan)
 {
-    const struct provenance by = command_provenance(c->make.seed);
+    struct provenance seeded = *by;
+    seeded.seed = c->make.seed;
     run_config_path(c, "plan.json", plan);
-    if (!c->plan)
-        return point_plan(&c->make, plan, &by);
-    snprintf(plan, RUN_PATH, "%s",
-             c->plan); /* the copy cannot refer to files beside the original */
-    return copy_file(c, c->plan, "plan.json");
+    if (!c->make.plan_file)
+        return point_plan(&c->make, plan, &seeded);
+    enum status st = copy_file(c, c->make.plan_file, "plan.json");
+    /* the copy cannot refer to files beside the original */
+    snprintf(plan, RUN_PATH, "%s", c->make.plan_file);
+    return st;
 }
 
-enum status run_config_begin(struct run_config *c, const char *hosts, char *plan)
+enum status run_config_begin(struct run_config *c, const char *hosts, const struct provenance *by,
+                             char *plan)
 {
     enum status st;
     char text[8192], here[2048] = "";
-    const struct provenance by = command_provenance(0);
     TRY(make_directory(c));
     TRY(put_text(c, "config.yml", c->file.text));
     if (!getcwd(here, sizeof here))
         here[0] = '\0';
-    snprintf(text, sizeof text, "%.4000s\n%.200s\nin %s\n", by.command, by.version, here);
+    snprintf(text, sizeof text, "%.4000s\n%.200s\nin %s\n", by->command, by->version, here);
     TRY(put_text(c, "command", text));
     TRY(put_git(c));
     TRY(put_machines(c, hosts));
-    TRY(put_plan(c, plan));
+    TRY(put_plan(c, by, plan));
 out:
     if (st != STATUS_OK && *c->directory) {
         enum status ended = run_config_end(c, st);
@@ -280,55 +275,56 @@ enum status run_config_end(const struct run_config *c, enum status st)
 
 /* ---- dry runs */
 
-static void put_word(const char *word)
+/* A word as a shell reads it back: quoted when it has other characters than these. */
+static void put_word(const char *word, FILE *out)
 {
     bool plain =
         *word && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                               "-_=./:,%@") == strlen(word);
     if (plain) {
-        printf(" %s", word);
+        fprintf(out, " %s", word);
         return;
     }
-    fputs(" '", stdout);
+    fputs(" '", out);
     for (; *word; word++)
-        fputs(*word == '\'' ? "'\\''" : (const char[]){*word, '\0'}, stdout);
-    putchar('\'');
+        fputs(*word == '\'' ? "'\\''" : (const char[]){*word, '\0'}, out);
+    putc('\'', out);
 }
 
-static void put_option(const struct experiment_setting *s)
+static void put_option(const struct experiment_setting *s, FILE *out)
 {
     char option[320];
     snprintf(option, sizeof option, "--%.100s=%.200s", s->key, s->value);
-    put_word(option);
+    put_word(option, out);
 }
 
-void run_config_tell(const struct run_config *c, const struct option_spec *options)
+void run_config_tell(const struct run_config *c, FILE *out)
 {
     const struct experiment_setting **setting = NULL;
     size_t n = 0;
     if (experiment_settings(&c->file, 0, &setting, &n) != STATUS_OK)
         return;
-    printf("folder   %s/%s-YYYYMMDD-HHMMSS\n", c->folder, c->file.name);
-    if (c->plan) {
-        printf("plan     %s\n", c->plan);
+    fprintf(out, "folder   %s/%s-YYYYMMDD-HHMMSS\n", c->make.folder, c->file.name);
+    if (c->make.plan_file) {
+        fprintf(out, "plan     %s\n", c->make.plan_file);
     } else {
-        printf("plan     foreline plan --model");
-        put_word(c->make.model);
-        fputs(" --platform", stdout);
-        put_word(c->make.platform);
+        fprintf(out, "plan     foreline plan --model");
+        put_word(c->make.model, out);
+        fputs(" --platform", out);
+        put_word(c->make.platform, out);
         for (size_t i = 0; i < n; i++) {
             struct experiment_setting s = *setting[i];
             if (strncmp(s.key, plan_prefix, strlen(plan_prefix)) != 0)
                 continue;
             s.key += strlen(plan_prefix);
-            put_option(&s);
+            put_option(&s, out);
         }
-        fputs(" -o plan.json\n", stdout);
+        fputs(" -o plan.json\n", out);
     }
-    fputs("run      foreline run plan.json", stdout);
+    fputs("run      foreline run plan.json", out);
     for (size_t i = 0; i < n; i++)
-        if (find_option(options, setting[i]->key))
-            put_option(setting[i]);
-    fputs(" -o measurement.json --trace trace.json\n", stdout);
+        if (is_run_option(setting[i]->key))
+            put_option(setting[i], out);
+    fputs(" -o measurement.json --trace trace.json\n", out);
     free(setting);
 }

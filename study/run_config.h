@@ -16,37 +16,36 @@
 #define STUDY_RUN_CONFIG_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "study/experiment.h"
-#include "study/option.h"
 #include "study/planning.h"
 
 enum { RUN_PATH = 4096 };
 
 struct run_config {
-    struct experiment file; /* owns all texts */
-    const char *folder;     /* where the folder is made */
-    const char *plan;       /* path; NULL: to be made from `make` */
-    struct plan_arguments make;
+    struct experiment file;   /* owns all texts */
+    struct arguments make;    /* the plan, or its file, and the folder that the folder is made in */
     char directory[RUN_PATH]; /* the folder; "" before run_config_begin() */
 };
 
-/* Read the file and set what it says in the options' values, which then borrow texts of *out. The
- * file's word counts, whatever was said before: the copy says how the run was made.
+/* Read the file and set what it says in *run, which then borrows texts of *out. A setting that was
+ * given before, on the command line, is refused: the copy must say how the run was made.
  * STATUS_PARSE with path:line. */
-enum status run_config_read(const char *path, const struct option_spec *options,
+enum status run_config_read(const char *path, struct arguments *run,
                             struct run_config *out) MUST_CHECK;
 void run_config_free(struct run_config *c); /* accepts {0} */
 
 /* Make the folder, with all that is known before the run, and the plan; hosts: the hostfile, NULL:
  * this machine. *plan is the path of the plan to run (one that was given, not its copy), RUN_PATH
  * bytes. */
-enum status run_config_begin(struct run_config *c, const char *hosts, char *plan) MUST_CHECK;
+enum status run_config_begin(struct run_config *c, const char *hosts, const struct provenance *by,
+                             char *plan) MUST_CHECK;
 /* "DIRECTORY/NAME" */
 const char *run_config_path(const struct run_config *c, const char *name, char path[RUN_PATH]);
 /* Write how it ended: `st`, with the error message. */
 enum status run_config_end(const struct run_config *c, enum status st) MUST_CHECK;
 /* What run_config_begin() would do, for --dry-run. */
-void run_config_tell(const struct run_config *c, const struct option_spec *options);
+void run_config_tell(const struct run_config *c, FILE *out);
 
 #endif

@@ -1,22 +1,38 @@
-/* report.h - a measurement for people, the same for simulated and real runs. */
+/* summary.h - what a simulated or real run leaves: its measurement for people, and its files. */
 #ifndef STUDY_SUMMARY_H
 #define STUDY_SUMMARY_H
 
 #include <stdio.h>
 
 #include "core/measurement.h"
+#include "core/trace.h"
+#include "study/settings.h"
 
 /* Rows that tables have at most; 0: a table is left out. */
-struct report_limits {
+struct summary_rows {
     size_t ranks, links;
 };
-extern const struct report_limits report_defaults;
 
 /* Summary lines, verdict about memory, bottleneck; tables: where the time went, the busiest ranks,
- * memory of the fullest ranks, messages and collectives, the busiest links. Warnings go to stderr.
- */
-enum status report_measurement(const struct measurement *m, const struct report_limits *limits,
-                               FILE *out) MUST_CHECK;
+ * memory of the fullest ranks, messages and collectives, the busiest links.
+ *   rows      NULL: 4 ranks, 5 links
+ *   warnings  where those of the measurement go, a line each */
+enum status summary_print(const struct measurement *m, const struct summary_rows *rows, FILE *out,
+                          FILE *warnings) MUST_CHECK;
+
+/* What a command has to hand over. */
+struct results {
+    const struct program *program;
+    const struct timeline *timeline;
+    const struct measurement *m;
+    const struct provenance *by;
+};
+
+/* The files that --output and --trace ask for. */
+enum status results_write(const struct results *r, const struct arguments *a) MUST_CHECK;
+/* JSON with --json, to standard output, else the summary to `out`. */
+enum status results_print(const struct results *r, const struct arguments *a,
+                          const struct summary_rows *rows, FILE *out, FILE *warnings) MUST_CHECK;
 
 /* "rank 3 (h3) needs 20 GiB, its device has 16 GiB; 5 more ranks likewise" of a measurement that
  * does not fit. */

@@ -1,24 +1,23 @@
+/* A platform as a picture, and as a matrix of bandwidths. */
 #include "study/topology_picture.h"
 
 #include <stdlib.h>
 
-#include "cli/command.h"
+#include "core/array.h"
 #include "core/file.h"
 #include "partition/tiers.h"
 #include "plots/tree.h"
 
-enum status topology_draw(const struct topology *t, const char *output)
+/* The groups that partition/tiers.h finds become the levels of the tree, innermost first. */
+enum status topology_draw(const struct topology *t, const char *output, const struct provenance *by)
 {
     enum status st;
     struct tiers tiers = {0};
     struct plot_tree_level *level = NULL;
-    const char **type = calloc(t->n + 1, sizeof *type);
-    TRY(type ? tiers_find(t, &tiers) : error_set(STATUS_NOMEM, "out of memory"));
-    level = calloc(tiers.levels + 1, sizeof *level);
-    if (!level) {
-        st = error_set(STATUS_NOMEM, "out of memory");
-        goto out;
-    }
+    const char **type = NULL;
+    TRY(ARRAY_NEW(type, t->n));
+    TRY(tiers_find(t, &tiers));
+    TRY(ARRAY_NEW(level, tiers.levels));
     for (size_t i = 0; i < t->n; i++)
         type[i] = topology_type(t, (uint32_t)i)->name;
     for (size_t i = 0; i < tiers.levels; i++) {
@@ -29,13 +28,12 @@ enum status topology_draw(const struct topology *t, const char *output)
                                             .groups = tiers.level[i].groups,
                                             .group_of = tiers.level[i].group_of};
     }
-    const struct provenance by = command_provenance(0);
     const struct plot_tree tree = {.devices = t->n,
                                    .levels = tiers.levels,
                                    .device = (const char *const *)t->device,
                                    .type = type,
                                    .level = level};
-    TRY(plot_tree(&tree, output, &by));
+    TRY(plot_tree(&tree, output, by));
 out:
     free(level);
     free(type);
@@ -43,16 +41,16 @@ out:
     return st;
 }
 
-enum status topology_write_matrix(const struct topology *t, const char *path)
+enum status topology_write_matrix(const struct topology *t, const char *path,
+                                  const struct provenance *by)
 {
     enum status st;
     struct file_out f = {0};
-    const struct provenance by = command_provenance(0);
     if (t->n > TOPOLOGY_MATRIX)
         return error_set(STATUS_INVALID, "%zu devices, a matrix is written for up to %d", t->n,
                          TOPOLOGY_MATRIX);
     TRY(file_create(path, &f));
-    fprintf(f.stream, "# %s: %s\n# bandwidth_Bps", by.version, by.command);
+    fprintf(f.stream, "# %s: %s\n# bandwidth_Bps", by->version, by->command);
     for (size_t i = 0; i < t->n; i++)
         fprintf(f.stream, "\t%s", t->device[i]);
     for (uint32_t i = 0; i < t->n; i++) {

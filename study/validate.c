@@ -1,11 +1,15 @@
+/* Points of a validation and their files; measurement files of others. */
 #include "study/validate.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "core/array.h"
 #include "core/compare.h"
+#include "core/file.h"
 #include "core/path.h"
 #include "core/text.h"
 
@@ -14,33 +18,19 @@
 enum status validate_add_point(struct validation *v, const char *name, const char *plan)
 {
     enum status st;
-    struct validate_point p = {0};
-    struct validate_point *more = realloc(v->point, (v->points + 1) * sizeof *more);
-    if (!more)
-        return error_set(STATUS_NOMEM, "%zu plans", v->points + 1);
-    v->point = more;
-    TRY(text_copy(name, &p.name));
-    TRY(text_copy(plan, &p.plan));
-    v->point[v->points++] = p;
-    return STATUS_OK;
+    TRY(ARRAY_ROOM(v->point, v->points));
+    struct validate_point *p = &v->point[v->points++];
+    TRY(text_copy(name, &p->name));
+    TRY(text_copy(plan, &p->plan));
 out:
-    free(p.name);
     return st;
 }
 
 enum status validate_add_file(struct validation *v, const char *path, struct measurement *m)
 {
     enum status st;
-    size_t n = v->files + 1;
-    struct measurement *more = realloc(v->m, n * sizeof *more);
-    if (!more)
-        return error_set(STATUS_NOMEM, "%zu measurements", n);
-    v->m = more;
-    char **names = realloc(v->file, n * sizeof *names);
-    if (!names)
-        return error_set(STATUS_NOMEM, "%zu measurements", n);
-    v->file = names;
-    v->file[v->files] = NULL;
+    TRY(ARRAY_ROOM(v->m, v->files));
+    TRY(ARRAY_ROOM(v->file, v->files));
     TRY(text_copy(path, &v->file[v->files]));
     v->m[v->files++] = *m;
     *m = (struct measurement){0};
@@ -83,6 +73,18 @@ enum status validate_path(const char *directory, const char *folder, const char 
     return STATUS_OK;
 }
 
+bool validate_exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+enum status validate_create(const char *directory, const char *name, struct file_out *out)
+{
+    char path[VALIDATE_PATH];
+    enum status st = validate_path(directory, "", name, "", path);
+    return st == STATUS_OK ? file_create(path, out) : st;
+}
+
 enum status validate_make_directory(const char *directory, const char *folder)
 {
     enum status st;
@@ -96,7 +98,9 @@ out:
 
 /* ---- measurement files of others */
 
-/* The point of a measurement, added when it is new. */
+/* The point of a measurement, added when it is new. Runs of one plan are one point, also when
+ * their files name it by different paths: hashes decide. Names of points must be distinct, since
+ * files are called after them: the second "x" is called "x-2". */
 static enum status point_of(struct validation *v, const struct measurement *m, const char *file,
                             size_t *point)
 {
@@ -123,7 +127,8 @@ out:
     return st;
 }
 
-/* The plan that a run names, if it is still the one that was run. */
+/* The plan that a run names, if it is still the one that was run: a prediction of another plan
+ * would be compared with it otherwise. */
 static enum status load_named(const struct measurement *m, struct loaded_plan *out)
 {
     enum status st;
@@ -145,6 +150,7 @@ out:
     return st;
 }
 
+/* Predictions of a plan that others have run, made now by all engines. */
 static enum status predict_point(struct validation *v, size_t point, const struct loaded_plan *p,
                                  const char *directory, const struct provenance *by)
 {

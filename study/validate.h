@@ -1,5 +1,15 @@
-/* validate.h - the parts of `foreline validate`: points, their files, the table, the report.
- * Private to the command. */
+/* validate.h - how good predictions are: plans of an experiment predicted, run, and compared.
+ *
+ * A validation is an experiment (experiment.h) whose axis `engine` lists engines that predict and one
+ * that runs plans, and whose axis `seed` numbers the runs of each plan. Its other axes make plans:
+ * a point here is a plan, named after what varies. All predictions are on disk before the first run.
+ *
+ *     validate_experiment.c  options -> experiment -> points
+ *     validate_run.c         plans, predictions and measurements, in a folder
+ *     validate_setup.c       what was asked for, where and when
+ *     validate.c             points and their files; measurement files of others
+ *     validate_table.c       rows and summaries
+ *     validate_report.c      report.md, results.tsv and pictures */
 #ifndef STUDY_VALIDATE_H
 #define STUDY_VALIDATE_H
 
@@ -7,7 +17,6 @@
 
 #include "core/measurement.h"
 #include "core/provenance.h"
-#include "study/grid.h"
 #include "study/point.h"
 
 /* ---- what is validated */
@@ -16,6 +25,7 @@ struct validate_point {
     char *name;    /* of its files and in the table */
     char *plan;    /* path of the plan file */
     char *failure; /* why it is not, or not wholly, in the table; NULL */
+    size_t number; /* of its first run, in the experiment */
 };
 
 struct validation {
@@ -48,37 +58,66 @@ const char *validate_plan_name(const char *path, char name[VALIDATE_NAME]);
 enum status validate_read_files(struct validation *v, const char *const *path, size_t n,
                                 const char *directory, const struct provenance *by) MUST_CHECK;
 
-/* ---- the folder */
+/* ---- the experiment */
 
-enum { VALIDATE_PATH = 4096 };
-/* "DIRECTORY/FOLDER/NAMESUFFIX"; folder "" for none. STATUS_INVALID when it is too long. */
-enum status validate_path(const char *directory, const char *folder, const char *name,
-                          const char *suffix, char path[VALIDATE_PATH]) MUST_CHECK;
-/* Make a folder of the directory, "" the directory itself, unless it is there. STATUS_IO. */
-enum status validate_make_directory(const char *directory, const char *folder) MUST_CHECK;
+/* The experiment that options and plan files (none: a grid of plans) of the command make. Lists have
+ * commas between. STATUS_USAGE for a value that is not taken, is empty or stands in its list twice,
+ * and for more than a million points. */
+enum status validate_compose(const struct arguments *a, const char *const *plan, size_t plans,
+                             struct experiment *out) MUST_CHECK;
 
-/* ---- runs of a grid. The folder holds
+/* Is that operand an experiment ("x.yml", "x.yaml"), and no plan file? */
+bool validate_is_experiment(const char *path);
+
+struct validate_job {
+    const char *directory;
+    struct experiment e;
+    size_t repeats;                  /* runs of each plan */
+    uint64_t seed;                   /* of plans, and of the order of runs */
+    struct point_run run;            /* how the first plan is run */
+    double timeout_s;                /* longest silence of a worker */
+    const volatile int *interrupted; /* once set, no run begins; may be NULL */
+    FILE *progress;                  /* a line for each run; NULL: none */
+    const struct provenance *by;
+};
+
+/* Find out the job of job->e: repeats, seed and run; and its points, in *v, which must be {0}.
+ * STATUS_USAGE when two points have one name, or the engines are not what is said above. */
+enum status validate_make_points(struct validate_job *job, struct validation *v) MUST_CHECK;
+/* A file name that tells a point of an experiment apart, of the axes that vary, engines and seeds
+ * apart: "laptop-s2-1f1b-m8"; "plan" if none does. Distinct when the base names of paths are. */
+enum { VALIDATE_POINT_NAME = 128 };
+void validate_point_name(const struct experiment *e, size_t number, char name[VALIDATE_POINT_NAME]);
+
+/* ---- the folder
+ *   experiment.yml   the experiment, as `foreline sweep` takes it
  *   grid.json        what was asked for, on which machine, since when
  *   plans/NAME.json, predicted/NAME.ENGINE.json, measured/NAME.REPEAT.json
  *   predictions.tsv  every prediction with its SHA-256; complete before the first measurement
  *   runs.tsv         a line per run made, in order
  * Every file appears when complete, so that a second start goes on where the first one ended. */
 
-struct validate_job {
-    const char *directory;
-    const struct grid *grid;    /* NULL: */
-    const char *const *operand; /* [operands] plan files */
-    size_t operands;
-    struct plan_arguments plan; /* what all points of the grid have in common */
-    struct point_run run;
-    size_t repeats;
-    uint64_t seed; /* of plans, and of the order of runs */
-    const struct provenance *by;
-};
+enum { VALIDATE_PATH = 4096 };
+/* "DIRECTORY/FOLDER/NAMESUFFIX"; folder "" for none. STATUS_INVALID when it is too long. */
+enum status validate_path(const char *directory, const char *folder, const char *name,
+                          const char *suffix, char path[VALIDATE_PATH]) MUST_CHECK;
+bool validate_exists(const char *path);
+/* Make a folder of the directory, "" the directory itself, unless it is there. STATUS_IO. */
+enum status validate_make_directory(const char *directory, const char *folder) MUST_CHECK;
+/* Create a file of the directory itself, for file_commit(). */
+struct file_out;
+enum status validate_create(const char *directory, const char *name,
+                            struct file_out *out) MUST_CHECK;
+
+/* SHA-256 of a file's contents. */
+enum status validate_hash(const char *path, char hex[DIGEST_HEX]) MUST_CHECK;
+/* Add a line to runs.tsv: time, run, plan, repeat, load, result. */
+enum status validate_log(const char *directory, const char *fmt, ...) PRINTF_LIKE(2, 3) MUST_CHECK;
 
 /* What the report says about where and when; all owned. */
 struct validate_setup {
     char *command, *version; /* that began it */
+    char *request;           /* SHA-256 of what was asked for */
     char *host, *cpu, *kernel;
     int64_t cores, memory_bytes;
     char *began;            /* times are UTC: 2026-11-21T17:50:03Z */
@@ -88,8 +127,8 @@ struct validate_setup {
     double load[3];         /* load average at the start of runs: least, median, greatest */
 };
 
-/* Write grid.json, or read the one that is there: STATUS_INVALID when it is about another grid,
- * made by another version or on another machine. *out must be {0}. */
+/* Make the folder and write grid.json, or read the one that is there: STATUS_INVALID when it is
+ * about another experiment, made by another version or on another machine. *out must be {0}. */
 enum status validate_open(const struct validate_job *job, const struct validation *v,
                           struct validate_setup *out) MUST_CHECK;
 /* Read from runs.tsv and predictions.tsv what the report says. */
@@ -99,14 +138,12 @@ void validate_setup_free(struct validate_setup *s); /* accepts {0}; leaves {0} *
 enum { VALIDATE_TIME = 32 };
 void validate_time(char text[VALIDATE_TIME]);
 
-/* Make the points of the job, in *v, which must be {0}. STATUS_USAGE when two have one name. */
-enum status validate_make_points(const struct validate_job *job, struct validation *v) MUST_CHECK;
 /* Make plans and predictions that are missing, on all cores, then predictions.tsv; or check that it
  * says the same: STATUS_INVALID. Points without a plan or a prediction fail. */
 enum status validate_predict(const struct validate_job *job, struct validation *v) MUST_CHECK;
 /* Make the measurements that are missing: per repeat every point once, in an order shuffled by the
- * seed. A point that cannot be run fails and is not tried again. Ends early, with STATUS_OK, when
- * job->run.interrupted is set. */
+ * seed. A point that cannot be run fails and is not tried again. STATUS_INVALID when
+ * predictions.tsv is not there. Ends early, with STATUS_OK, when interrupted. */
 enum status validate_measure(const struct validate_job *job, struct validation *v) MUST_CHECK;
 /* Add the files of all points: predictions first, then runs. */
 enum status validate_collect(const struct validate_job *job, struct validation *v) MUST_CHECK;
@@ -158,11 +195,12 @@ struct validate_outcome { /* borrows all */
     const struct validate_job *job;     /* NULL, like setup: measurement files of others */
     const struct validate_setup *setup; /* validate_read_times() done */
     const char *directory;
+    FILE *notes; /* a line when there are no pictures, as there is no gnuplot */
     const struct provenance *by;
 };
 
-/* Write results.tsv, scatter.svg and bars.svg with their tables (when there are rows and gnuplot;
- * without it a line on stderr says so) and report.md. Same input, same bytes. */
+/* Write results.tsv, scatter.svg and bars.svg with their tables (when there are rows and gnuplot)
+ * and report.md. Same input, same bytes. */
 enum status validate_report(const struct validate_outcome *o) MUST_CHECK;
 
 #endif

@@ -1,3 +1,4 @@
+/* The report of a validation in Markdown, with its table and pictures. */
 #include "study/validate.h"
 
 #include <ctype.h>
@@ -5,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/digest.h"
+#include "core/compare.h"
 #include "core/file.h"
 #include "core/units.h"
 #include "plots/plot.h"
 
-/* Text of others in a line or a cell of Markdown. */
+/* Text of others: in a line or a cell of Markdown, or between back quotes. */
 static void put_text(FILE *out, const char *text)
 {
     for (; text && *text; text++) {
@@ -20,14 +21,6 @@ static void put_text(FILE *out, const char *text)
     }
 }
 
-static void put_pair(FILE *out, const char *key, const char *value)
-{
-    fprintf(out, "| %s | ", key);
-    put_text(out, value);
-    fputs(" |\n", out);
-}
-
-/* Between back quotes. */
 static void put_code(FILE *out, const char *text)
 {
     putc('`', out);
@@ -36,26 +29,35 @@ static void put_code(FILE *out, const char *text)
     putc('`', out);
 }
 
-static void put_code_pair(FILE *out, const char *key, const char *value)
+/* A row of two cells; the second one as `put` writes it. */
+static void put_pair(FILE *out, const char *key, void (*put)(FILE *out, const char *text),
+                     const char *value)
 {
     fprintf(out, "| %s | ", key);
-    put_code(out, value);
+    put(out, value);
     fputs(" |\n", out);
 }
 
 /* ---- what was done */
 
-static void put_grid(FILE *out, const struct validate_job *job)
+/* Axes that make plans; what else there is stands in the row about runs. */
+static void put_grid(FILE *out, const struct experiment *e)
 {
-    if (!job->grid)
-        return;
-    put_code_pair(out, "model", job->plan.model);
-    for (size_t a = 0; a < job->grid->axes; a++) {
-        const struct grid_axis *axis = &job->grid->axis[a];
-        fprintf(out, "| %s | ", axis->key);
+    static const char plan[] = "plan.";
+    static const char *const apart[] = {"plan",    "engine", "seed",  "device",
+                                        "compute", "steps",  "warmup"};
+    for (size_t a = 0; a < e->axes; a++) {
+        const struct experiment_axis *axis = &e->axis[a];
+        bool left_out = false, code = !strcmp(axis->name, "model");
+        for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
+            left_out |= !strcmp(axis->name, apart[i]);
+        if (left_out)
+            continue;
+        size_t skip = !strncmp(axis->name, plan, sizeof plan - 1) ? sizeof plan - 1 : 0;
+        fprintf(out, "| %s | ", axis->name + skip);
         for (size_t i = 0; i < axis->n; i++) {
             fputs(i ? ", " : "", out);
-            put_text(out, axis->value[i]);
+            (code ? put_code : put_text)(out, axis->choice[i].label);
         }
         fputs(" |\n", out);
     }
@@ -70,9 +72,10 @@ static void put_machine(FILE *out, const struct validate_setup *s)
     put_text(out, s->cpu);
     fprintf(out, ", %lld cores, %s |\n", (long long)s->cores,
             units_print(UNIT_BYTES, (double)s->memory_bytes, memory));
-    put_pair(out, "kernel", s->kernel);
+    put_pair(out, "kernel", put_text, s->kernel);
 }
 
+/* The order of things is what makes the comparison honest, so that it is told with its times. */
 static void put_protocol(FILE *out, const struct validate_job *job, const struct validate_setup *s)
 {
     fprintf(out,
@@ -93,11 +96,12 @@ static void put_protocol(FILE *out, const struct validate_job *job, const struct
             s->load[2]);
 }
 
+/* What was asked for, on which machine, by which command. */
 static void put_setup(FILE *out, const struct validate_job *job, const struct validate_setup *s)
 {
     const struct point_run *r = &job->run;
     fputs("\n## Setup\n\n| | |\n|---|---|\n", out);
-    put_grid(out, job);
+    put_grid(out, &job->e);
     bool emulated = !strcmp(r->engine, "netns") || !strcmp(r->engine, "smpi");
     fprintf(out,
             "| runs | engine %s, device %s, compute %s; repeats %zu, of %zu steps after %zu |\n",
@@ -108,21 +112,21 @@ static void put_setup(FILE *out, const struct validate_job *job, const struct va
             job->repeats, r->steps, r->warmup);
     fprintf(out, "| seed | %llu |\n", (unsigned long long)job->seed);
     put_machine(out, s);
-    put_pair(out, "version", s->version);
-    put_code_pair(out, "command", s->command);
+    put_pair(out, "version", put_text, s->version);
+    put_pair(out, "command", put_code, s->command);
     put_protocol(out, job, s);
 }
 
+/* Measurement files of others: predictions come after them, and the report says so. */
 static void put_foreign_setup(FILE *out, const struct validation *v, const struct provenance *by)
 {
     size_t runs = 0;
     for (size_t i = 0; i < v->files; i++)
-        runs += strcmp(v->m[i].engine, engine_analytic.name) != 0 &&
-                strcmp(v->m[i].engine, engine_simgrid.name) != 0;
+        runs += !engine_predicts(v->m[i].engine);
     fputs("\n## Setup\n\n| | |\n|---|---|\n", out);
     fprintf(out, "| runs | %zu measurement files, made before |\n", runs);
-    put_pair(out, "version", by->version);
-    put_code_pair(out, "command", by->command);
+    put_pair(out, "version", put_text, by->version);
+    put_pair(out, "command", put_code, by->command);
     fputs("\nThe predictions were made after the measurements, from the plan files that these name "
           "(SHA-256 compared).\n",
           out);
@@ -187,7 +191,7 @@ static void put_failures(FILE *out, const struct validation *v)
     }
 }
 
-/* Equal but for their numbers? */
+/* Equal but for their numbers? Warnings of many runs differ in figures alone. */
 static bool alike(const char *a, const char *b)
 {
     for (;; a++, b++) {
@@ -215,6 +219,7 @@ static size_t count_alike(const struct validation *v, size_t i, size_t k)
     return n;
 }
 
+/* Each kind of warning once, with the file that first has it and how many more there are. */
 static void put_warnings(FILE *out, const struct validation *v)
 {
     bool any = false;
@@ -234,6 +239,7 @@ static void put_warnings(FILE *out, const struct validation *v)
         }
 }
 
+/* What the figures do not say, by what ran. */
 static void put_limits(FILE *out, const struct validate_table *t)
 {
     bool paced = false, simulated = false, emulated = false;
@@ -263,11 +269,9 @@ static void put_limits(FILE *out, const struct validate_table *t)
 static enum status write_report(const struct validate_outcome *o, bool drawn)
 {
     enum status st;
-    char path[VALIDATE_PATH];
     size_t n = o->validation->points;
     struct file_out f = {0};
-    TRY(validate_path(o->directory, "", "report", ".md", path));
-    TRY(file_create(path, &f));
+    TRY(validate_create(o->directory, "report.md", &f));
     fprintf(f.stream,
             "# Predicted against measured\n\nHow far are the predictions from the iteration times "
             "of %zu plan%s, and do they choose the right one?\n",
@@ -293,10 +297,8 @@ static enum status write_results(const struct validation *v, const struct valida
                                  const char *directory)
 {
     enum status st;
-    char path[VALIDATE_PATH];
     struct file_out f = {0};
-    TRY(validate_path(directory, "", "results", ".tsv", path));
-    TRY(file_create(path, &f));
+    TRY(validate_create(directory, "results.tsv", &f));
     validate_print(v, t, f.stream);
     TRY(file_commit(&f));
 out:
@@ -318,6 +320,8 @@ out:
     return st;
 }
 
+/* The table first: it is there even when pictures fail. Without gnuplot there are no pictures, and
+ * the report does not name any. */
 enum status validate_report(const struct validate_outcome *o)
 {
     enum status st;
@@ -327,7 +331,7 @@ enum status validate_report(const struct validate_outcome *o)
         st = draw(o->validation, o->directory, o->by);
         drawn = st == STATUS_OK;
         if (st == STATUS_EXTERNAL) /* no gnuplot: the numbers are there all the same */
-            fprintf(stderr, "no pictures: %s\n", error_message());
+            fprintf(o->notes, "no pictures: %s\n", error_message());
         else
             TRY(st);
     }

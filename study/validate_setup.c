@@ -1,14 +1,16 @@
+/* What a validation was asked for, on which machine, and when it did what. */
 #define _DEFAULT_SOURCE /* gethostname, uname */
 #include "study/validate.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "core/compare.h"
+#include "core/array.h"
 #include "core/digest.h"
 #include "core/file.h"
 #include "core/json.h"
@@ -16,7 +18,6 @@
 #include "core/text.h"
 
 static const char format[] = "foreline-validation";
-static const char written[] = "# written ";
 enum { VERSION = 1 };
 
 void validate_time(char text[VALIDATE_TIME])
@@ -27,14 +28,30 @@ void validate_time(char text[VALIDATE_TIME])
         snprintf(text, VALIDATE_TIME, "unknown");
 }
 
+/* Texts of grid.json. */
+static const struct field {
+    const char *key;
+    size_t at; /* in struct validate_setup */
+} fields[] = {
+    {"request_sha256", offsetof(struct validate_setup, request)},
+    {"began", offsetof(struct validate_setup, began)},
+    {"host", offsetof(struct validate_setup, host)},
+    {"cpu", offsetof(struct validate_setup, cpu)},
+    {"kernel", offsetof(struct validate_setup, kernel)},
+};
+enum { FIELDS = sizeof fields / sizeof *fields };
+
+static char **field(struct validate_setup *s, size_t i)
+{
+    return (char **)((char *)s + fields[i].at);
+}
+
 void validate_setup_free(struct validate_setup *s)
 {
+    for (size_t i = 0; i < FIELDS; i++)
+        free(*field(s, i));
     free(s->command);
     free(s->version);
-    free(s->host);
-    free(s->cpu);
-    free(s->kernel);
-    free(s->began);
     free(s->predicted);
     free(s->hash);
     free(s->measured);
@@ -61,6 +78,7 @@ static enum status cpu_name(const char *machine, char **out)
     return text_copy(name, out);
 }
 
+/* What must be the same for measurements to be compared, and what a reader wants to know of them. */
 static enum status describe_machine(struct validate_setup *s)
 {
     enum status st;
@@ -80,7 +98,7 @@ out:
 
 /* ---- what was asked for */
 
-static enum status file_hash(const char *path, char hex[DIGEST_HEX])
+enum status validate_hash(const char *path, char hex[DIGEST_HEX])
 {
     enum status st;
     char *text = NULL;
@@ -93,18 +111,19 @@ out:
 }
 
 /* The same plan twice would be measured twice and predicted twice. */
-static enum status check_distinct(const struct validate_job *job)
+static enum status check_distinct(const struct validate_job *job, const struct validation *v)
 {
-    enum status st = STATUS_OK;
-    char(*hex)[DIGEST_HEX] = calloc(job->operands + 1, sizeof *hex);
-    if (!hex)
-        return error_set(STATUS_NOMEM, "%zu plans", job->operands);
-    for (size_t i = 0; i < job->operands; i++) {
-        TRY(file_hash(job->operand[i], hex[i]));
+    enum status st;
+    char(*hex)[DIGEST_HEX] = NULL;
+    TRY(ARRAY_NEW(hex, v->points));
+    for (size_t i = 0; i < v->points; i++) {
+        if (!experiment_value(&job->e, v->point[i].number, "plan"))
+            continue;
+        TRY(validate_hash(v->point[i].plan, hex[i]));
         for (size_t k = 0; k < i; k++)
             if (!strcmp(hex[k], hex[i])) {
-                st = error_set(STATUS_USAGE, "%s and %s are the same plan", job->operand[k],
-                               job->operand[i]);
+                st = error_set(STATUS_USAGE, "%s and %s are the same plan", v->point[k].plan,
+                               v->point[i].plan);
                 goto out;
             }
     }
@@ -113,95 +132,72 @@ out:
     return st;
 }
 
-/* Everything that predictions and measurements depend on, as text. */
+/* Everything that predictions and measurements depend on: version, experiment, and the hashes of its
+ * points, which have the contents of model, platform and plan files in them. */
 static enum status put_request(const struct validate_job *job, const struct validation *v,
                                FILE *out)
 {
     enum status st = STATUS_OK;
-    char hex[DIGEST_HEX], *path = NULL;
-    struct topology t = {0};
-    const struct point_run *r = &job->run;
-    fprintf(out,
-            "%s\nengine %s, device %s, compute %s, %zu steps after %zu, %zu repeats, seed %llu\n",
-            job->by->version, r->engine, r->device, r->compute ? r->compute : "-", r->steps,
-            r->warmup, job->repeats, (unsigned long long)job->seed);
-    if (job->grid)
-        fprintf(out, "model %s\n", job->plan.model);
-    if (job->grid && access(job->plan.model, F_OK) == 0) { /* a file, not a name */
-        TRY(file_hash(job->plan.model, hex));
-        fprintf(out, "%s\n", hex);
-    }
-    for (size_t a = 0; job->grid && a < job->grid->axes; a++) {
-        const struct grid_axis *axis = &job->grid->axis[a];
-        for (size_t i = 0; i < axis->n; i++) {
-            fprintf(out, "%s %s", axis->key, axis->value[i]);
-            if (!strcmp(axis->key, "platform")) {
-                TRY(load_topology(axis->value[i], &t, &path));
-                TRY(file_hash(path, hex));
-                fprintf(out, " %s", hex);
-                topology_free(&t);
-                free(path);
-                path = NULL;
-            }
-            putc('\n', out);
+    char hash[DIGEST_HEX];
+    struct point p = {0};
+    fprintf(out, "%s\n%s\n", job->by->version, job->e.sha256);
+    for (size_t i = 0; i < v->points; i++) {
+        st = point_make(&job->e, v->point[i].number, NULL, &p);
+        if (st == STATUS_NOMEM)
+            return st;
+        if (st != STATUS_OK) { /* it fails for what its settings say */
+            st = STATUS_OK;
+            continue;
         }
-    }
-    for (size_t i = 0; i < job->operands; i++) {
-        TRY(file_hash(v->point[i].plan, hex));
-        fprintf(out, "plan %s %s\n", v->point[i].plan, hex);
+        TRY(point_hash(&p, hash));
+        fprintf(out, "%s\n", hash);
+        point_free(&p);
     }
 out:
-    topology_free(&t);
-    free(path);
+    point_free(&p);
     return st;
 }
 
 static enum status hash_request(const struct validate_job *job, const struct validation *v,
-                                char hex[DIGEST_HEX])
+                                char **hash)
 {
     enum status st;
-    char *text = NULL;
-    size_t length = 0;
-    FILE *f = open_memstream(&text, &length);
-    if (!f)
-        return error_set(STATUS_NOMEM, "out of memory");
-    st = put_request(job, v, f);
-    if (fclose(f) != 0 && st == STATUS_OK)
-        st = error_set(STATUS_NOMEM, "out of memory");
-    if (st == STATUS_OK)
-        digest_hex(text, length, hex);
-    free(text);
+    char hex[DIGEST_HEX];
+    struct file_text t;
+    TRY(file_text_open(&t));
+    TRY(file_text_close(&t, put_request(job, v, t.stream)));
+    digest_hex(t.text, t.length, hex);
+    TRY(text_copy(hex, hash));
+out:
+    free(t.text);
     return st;
 }
 
-/* ---- grid.json */
+/* ---- the folder */
 
-static enum status write_setup(const struct validate_job *job, const struct validation *v,
-                               const struct validate_setup *s, const char *request,
-                               const char *path)
+static enum status write_experiment(const struct validate_job *job)
 {
     enum status st;
     struct file_out f = {0};
-    TRY(file_create(path, &f));
+    TRY(validate_create(job->directory, "experiment.yml", &f));
+    fputs(job->e.text, f.stream);
+    TRY(file_commit(&f));
+out:
+    file_discard(&f);
+    return st;
+}
+
+static enum status write_setup(const struct validate_job *job, struct validate_setup *s)
+{
+    enum status st;
+    struct file_out f = {0};
+    TRY(validate_create(job->directory, "grid.json", &f));
     struct json_writer w = {.stream = f.stream};
     json_put_header(&w, format, VERSION, job->by);
-    json_put_string(&w, "request_sha256", request);
-    json_put_string(&w, "began", s->began);
-    json_put_string(&w, "host", s->host);
-    json_put_string(&w, "cpu", s->cpu);
-    json_put_string(&w, "kernel", s->kernel);
+    for (size_t i = 0; i < FIELDS; i++)
+        json_put_string(&w, fields[i].key, *field(s, i));
     json_put_integer(&w, "cores", s->cores);
     json_put_integer(&w, "memory_bytes", s->memory_bytes);
-    json_put_string(&w, "engine", job->run.engine);
-    json_put_string(&w, "device", job->run.device);
-    json_put_string(&w, "compute", job->run.compute);
-    json_put_integer(&w, "steps", (int64_t)job->run.steps);
-    json_put_integer(&w, "warmup", (int64_t)job->run.warmup);
-    json_put_integer(&w, "repeats", (int64_t)job->repeats);
-    json_open_array(&w, "plans", false);
-    for (size_t i = 0; i < v->points; i++)
-        json_put_string(&w, NULL, v->point[i].plan);
-    json_close(&w);
     json_close(&w);
     TRY(file_commit(&f));
 out:
@@ -209,7 +205,7 @@ out:
     return st;
 }
 
-static enum status read_setup(const char *path, struct validate_setup *s, char **request)
+static enum status read_setup(const char *path, struct validate_setup *s)
 {
     enum status st;
     struct json_document d = {0};
@@ -219,11 +215,8 @@ static enum status read_setup(const char *path, struct validate_setup *s, char *
     TRY(json_field(&root, "provenance", &by));
     TRY(json_need_text(&by, "command", &s->command));
     TRY(json_need_text(&by, "version", &s->version));
-    TRY(json_need_text(&root, "request_sha256", request));
-    TRY(json_need_text(&root, "began", &s->began));
-    TRY(json_need_text(&root, "host", &s->host));
-    TRY(json_need_text(&root, "cpu", &s->cpu));
-    TRY(json_need_text(&root, "kernel", &s->kernel));
+    for (size_t i = 0; i < FIELDS; i++)
+        TRY(json_need_text(&root, fields[i].key, field(s, i)));
     TRY(json_need_integer(&root, "cores", 0, INT64_MAX, &s->cores));
     TRY(json_need_integer(&root, "memory_bytes", 0, INT64_MAX, &s->memory_bytes));
 out:
@@ -231,70 +224,104 @@ out:
     return st;
 }
 
+/* Measurements of two machines must not be in one table, and predictions of two versions neither. */
 static enum status check_same(const char *path, const struct validate_setup *old,
-                              const struct validate_setup *now, const char *request,
-                              const char *old_request)
+                              const struct validate_setup *now)
 {
     if (strcmp(old->host, now->host) != 0 || strcmp(old->cpu, now->cpu) != 0)
         return error_set(STATUS_INVALID, "%s: begun on %s (%s), this is %s (%s)", path, old->host,
                          old->cpu, now->host, now->cpu);
-    if (strcmp(request, old_request) != 0)
+    if (strcmp(old->request, now->request) != 0)
         return error_set(STATUS_INVALID,
                          "%s: another grid, version or platform (%s, by `%s`): choose another -o",
                          path, old->version, old->command);
     return STATUS_OK;
 }
 
+/* What is begun now: the request, the machine, the time. */
+static enum status describe(const struct validate_job *job, const struct validation *v,
+                            struct validate_setup *s)
+{
+    enum status st;
+    char now[VALIDATE_TIME];
+    validate_time(now);
+    TRY(hash_request(job, v, &s->request));
+    TRY(describe_machine(s));
+    TRY(text_copy(now, &s->began));
+    TRY(text_copy(job->by->command, &s->command));
+    TRY(text_copy(job->by->version, &s->version));
+out:
+    return st;
+}
+
+/* The experiment is written before grid.json, whose presence says that both are there. */
 enum status validate_open(const struct validate_job *job, const struct validation *v,
                           struct validate_setup *out)
 {
-    enum status st;
-    char path[VALIDATE_PATH], now[VALIDATE_TIME], request[DIGEST_HEX], *old_request = NULL;
-    struct validate_setup fresh = {0}, s = {0};
+    static const char *const folder[] = {"", "plans", "predicted", "measured"};
+    enum status st = STATUS_OK;
+    char path[VALIDATE_PATH];
+    struct validate_setup now = {0};
+    for (size_t i = 0; i < sizeof folder / sizeof *folder; i++)
+        TRY(validate_make_directory(job->directory, folder[i]));
     TRY(validate_path(job->directory, "", "grid", ".json", path));
-    TRY(check_distinct(job));
-    TRY(hash_request(job, v, request));
-    TRY(describe_machine(&fresh));
-    if (access(path, F_OK) == 0) {
-        TRY(read_setup(path, &s, &old_request));
-        TRY(check_same(path, &s, &fresh, request, old_request));
+    TRY(check_distinct(job, v));
+    TRY(describe(job, v, &now));
+    if (validate_exists(path)) {
+        TRY(read_setup(path, out));
+        TRY(check_same(path, out, &now));
     } else {
-        validate_time(now);
-        TRY(text_copy(now, &fresh.began));
-        TRY(text_copy(job->by->command, &fresh.command));
-        TRY(text_copy(job->by->version, &fresh.version));
-        TRY(write_setup(job, v, &fresh, request, path));
-        s = fresh;
-        fresh = (struct validate_setup){0};
+        TRY(write_experiment(job));
+        TRY(write_setup(job, &now));
+        *out = now;
+        now = (struct validate_setup){0};
     }
-    *out = s;
-    s = (struct validate_setup){0};
 out:
-    free(old_request);
-    validate_setup_free(&fresh);
-    validate_setup_free(&s);
+    validate_setup_free(&now);
     return st;
 }
 
 /* ---- when */
+
+static const char runs_heading[] = "# began_utc\trun\tplan\trepeat\tload_1min\tresult\n";
+
+/* A line at the end of runs.tsv, in one write. Control characters of messages become blanks, or
+ * lines would not be lines. */
+enum status validate_log(const char *directory, const char *fmt, ...)
+{
+    enum status st;
+    char path[VALIDATE_PATH], line[VALIDATE_PATH];
+    va_list arguments;
+    va_start(arguments, fmt);
+    vsnprintf(line, sizeof line, fmt, arguments);
+    va_end(arguments);
+    TRY(validate_path(directory, "", "runs", ".tsv", path));
+    bool is_new = !validate_exists(path);
+    FILE *f = fopen(path, "a");
+    if (!f)
+        return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+    for (char *c = line; *c; c++) /* one line, whatever the messages of others have in them */
+        *c = (unsigned char)*c < ' ' && *c != '\t' ? ' ' : *c;
+    fprintf(f, "%s%s\n", is_new ? runs_heading : "", line);
+    if (fclose(f) != 0)
+        return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+out:
+    return st;
+}
 
 /* Times and loads of "TIME\tRUN\tPLAN\tREPEAT\tLOAD\t..." lines. A line that was cut off ends them.
  */
 static enum status read_runs(const char *path, const char *text, struct validate_setup *s)
 {
     enum status st = STATUS_OK;
-    size_t lines = 0, n = 0;
-    for (const char *at = text; *at; at++)
-        lines += *at == '\n';
-    double *load = calloc(lines + 1, sizeof *load);
-    if (!load)
-        return error_set(STATUS_NOMEM, "%zu runs", lines);
-    size_t number = 0;
+    double *load = NULL;
+    size_t number = 0, n = 0;
     for (const char *at = text, *end; (end = strchr(at, '\n')); at = end + 1) {
         char time[VALIDATE_TIME];
         number++;
         if (*at == '#')
             continue;
+        TRY(ARRAY_ROOM(load, n));
         if (sscanf(at, "%31[^\t\n]\t%*u\t%*[^\t\n]\t%*u\t%lf", time, &load[n]) != 2) {
             st = error_set(STATUS_PARSE, "%s:%zu: expected time, run, plan, repeat, load", path,
                            number);
@@ -304,11 +331,8 @@ static enum status read_runs(const char *path, const char *text, struct validate
             TRY(text_copy(time, &s->measured));
     }
     s->runs = n;
-    if (n == 0)
-        goto out;
-    qsort(load, n, sizeof *load, by_value);
-    for (int k = 0; k < 3; k++)
-        s->load[k] = quantile_sorted(load, n, 0.5 * k);
+    for (int k = 0; k < 3 && n > 0; k++)
+        s->load[k] = quantile(load, n, 0.5 * k);
 out:
     free(load);
     return st;
@@ -321,20 +345,17 @@ enum status validate_read_times(const char *directory, struct validate_setup *ou
     size_t length;
     TRY(validate_path(directory, "", "predictions", ".tsv", path));
     TRY(file_read(path, &text, &length));
-    size_t known = sizeof written - 1;
-    if (strncmp(text, written, known) != 0) {
-        st = error_set(STATUS_PARSE, "%s:1: expected '%s...'", path, written);
+    if (sscanf(text, "# written %31[^,\n]", time) != 1) {
+        st = error_set(STATUS_PARSE, "%s:1: expected '# written TIME'", path);
         goto out;
     }
-    snprintf(time, sizeof time, "%.*s", (int)strcspn(text + known, ",\n") % VALIDATE_TIME,
-             text + known);
     digest_hex(text, length, hex);
     TRY(text_copy(time, &out->predicted));
     TRY(text_copy(hex, &out->hash));
     free(text);
     text = NULL;
     TRY(validate_path(directory, "", "runs", ".tsv", path));
-    if (access(path, F_OK) != 0)
+    if (!validate_exists(path))
         goto out; /* no run was made */
     TRY(file_read(path, &text, &length));
     TRY(read_runs(path, text, out));

@@ -1,9 +1,11 @@
+/* Predictions and runs of the same plans as rows, and what they come to together. */
 #include "study/validate.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/compare.h"
 #include "core/statistics.h"
 
@@ -21,6 +23,7 @@ const char *validate_plan_name(const char *path, char name[VALIDATE_NAME])
 
 /* ---- rows */
 
+/* Runs of the same plan by the same engine are one row. */
 static bool is_row(const struct measurement *m, const struct measurement *first)
 {
     return !strcmp(m->engine, first->engine) && measurement_same_plan(m, first);
@@ -35,7 +38,9 @@ static bool is_first(const struct validation *v, size_t i)
     return true;
 }
 
-/* Median and quartiles of the runs that file `first` begins; room [all iterations of v]. */
+/* Median and quartiles of the runs that file `first` begins; room [all iterations of v]. The
+ * median of medians gives a run that was disturbed as a whole one vote; the quartiles are of all
+ * iterations, to show how much they scatter. */
 static void measure(const struct validation *v, size_t first, double *room,
                     struct validate_row *row)
 {
@@ -57,6 +62,8 @@ static void measure(const struct validation *v, size_t first, double *room,
     row->high_s = n ? quantile_sorted(room, n, 0.75) : row->measured_s;
 }
 
+/* A row with the predictions of its plan; NAN where an engine has made none. The samples are those
+ * of the prediction, as runs and predictions of a plan have the same. */
 static struct validate_row make_row(const struct validation *v, size_t first, double *room)
 {
     const struct measurement *m = &v->m[first];
@@ -85,7 +92,9 @@ static bool counts(const struct validate_row *r, const struct validate_summary *
            (!s->platform || !strcmp(r->platform, s->platform));
 }
 
-/* Figures over the rows that count; room [3 * rows]. */
+/* Figures over the rows that count, room [3 * rows]: absolute errors, worst first found; the plan
+ * predicted to be the fastest and the one that was, by time per sample; rank correlation and
+ * regret where there are plans enough, and for regret plans of one platform only. */
 static void summarise(const struct validate_table *t, size_t k, bool one_platform, double *room,
                       struct validate_summary *s)
 {
@@ -125,6 +134,7 @@ static bool begins(const struct validate_table *t, size_t i, bool any)
     return true;
 }
 
+/* Did this engine run plans on several platforms? */
 static bool has_platforms(const struct validate_table *t, const char *engine)
 {
     const char *first = NULL;
@@ -138,6 +148,8 @@ static bool has_platforms(const struct validate_table *t, const char *engine)
     return false;
 }
 
+/* The summary of a row's engine, over all platforms or over the row's; left out when the
+ * predicting engine has predicted none of the plans. */
 static void add_summary(struct validate_table *t, size_t row, size_t k, bool all, double *room)
 {
     bool several = has_platforms(t, t->row[row].engine);
@@ -162,20 +174,18 @@ static void add_summaries(struct validate_table *t, double *room)
     }
 }
 
+/* Every run is either part of a row or has no prediction to be compared with. */
 enum status validate_tabulate(const struct validation *v, struct validate_table *out)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     struct validate_table t = {0};
+    double *room = NULL;
     size_t most = v->files;
     for (size_t i = 0; i < v->files; i++)
         most += v->m[i].iterations;
-    double *room = calloc(3 * most + 1, sizeof *room);
-    t.row = calloc(v->files + 1, sizeof *t.row);
-    t.summary = calloc(2 * VALIDATE_ENGINES * v->files + 1, sizeof *t.summary);
-    if (!room || !t.row || !t.summary) {
-        st = error_set(STATUS_NOMEM, "a table of %zu measurements", v->files);
-        goto out;
-    }
+    TRY(ARRAY_NEW(room, 3 * most));
+    TRY(ARRAY_NEW(t.row, v->files));
+    TRY(ARRAY_NEW(t.summary, 2 * VALIDATE_ENGINES * v->files));
     for (size_t i = 0; i < v->files; i++) {
         if (engine_predicts(v->m[i].engine) || !is_first(v, i))
             continue;

@@ -1,20 +1,19 @@
+/* libyaml's events as a tree. Each function takes over the event that its value begins with. */
 #include "study/yaml.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <yaml.h>
 
-#include "core/text.h"
-
 /* Where in the text the parser is. */
 struct reader {
     yaml_parser_t parser;
+    struct arena *arena;
     const char *path;
     int depth;
 };
 
+/* libyaml counts lines from 0, and says where it was reading or where the construct began. */
 static enum status parser_failed(const struct reader *r)
 {
     const yaml_parser_t *p = &r->parser;
@@ -38,6 +37,8 @@ static enum status refuse(const struct reader *r, const yaml_event_t *e, const c
     return error_set(STATUS_PARSE, "%s:%zu: %s", r->path, e->start_mark.line + 1, what);
 }
 
+/* Texts are taken as they are: no numbers, no booleans, no nulls of YAML. Control characters would
+ * break the lines of tables and messages that they end up in. */
 static enum status copy_scalar(const struct reader *r, const yaml_event_t *e, char **out)
 {
     const char *text = (const char *)e->data.scalar.value;
@@ -48,23 +49,13 @@ static enum status copy_scalar(const struct reader *r, const yaml_event_t *e, ch
             return refuse(r, e, "a control character or a line break in a text");
     if (!*text)
         return refuse(r, e, "an empty value, expected a text or a number");
-    return text_copy(text, out);
-}
-
-/* realloc() for one more, at powers of two. */
-static enum status grow(void **array, size_t n, size_t size)
-{
-    if (n & (n - 1))
-        return STATUS_OK;
-    void *larger = realloc(*array, (n ? 2 * n : 1) * size);
-    if (!larger)
-        return error_set(STATUS_NOMEM, "out of memory");
-    *array = larger;
-    return STATUS_OK;
+    *out = arena_text(r->arena, text);
+    return *out ? STATUS_OK : STATUS_NOMEM;
 }
 
 static enum status read_value(struct reader *r, yaml_event_t *e, struct yaml_value *out);
 
+/* The items up to the end of the list. A list may hold texts, lists and maps. */
 static enum status read_list(struct reader *r, struct yaml_value *out)
 {
     enum status st;
@@ -75,45 +66,37 @@ static enum status read_list(struct reader *r, struct yaml_value *out)
             yaml_event_delete(&e);
             return STATUS_OK;
         }
-        void *array = out->item;
-        st = grow(&array, out->items, sizeof *out->item);
-        out->item = array;
-        if (st != STATUS_OK) {
+        if ((st = ARENA_ROOM(r->arena, out->item, out->items)) != STATUS_OK) {
             yaml_event_delete(&e);
             return st;
         }
-        out->item[out->items] = (struct yaml_value){0};
         TRY(read_value(r, &e, &out->item[out->items++]));
     }
 out:
     return st;
 }
 
+/* A key of a map, which no entry before it may have: of two values of one setting one would be
+ * lost silently. */
 static enum status new_entry(struct reader *r, const yaml_event_t *e, struct yaml_value *out)
 {
     enum status st;
     if (e->type != YAML_SCALAR_EVENT)
         return refuse(r, e, "expected a name before ':'");
-    void *array = out->entry;
-    st = grow(&array, out->entries, sizeof *out->entry);
-    out->entry = array;
-    TRY(st);
+    TRY(ARENA_ROOM(r->arena, out->entry, out->entries));
     struct yaml_entry *entry = &out->entry[out->entries];
-    *entry = (struct yaml_entry){0};
     TRY(copy_scalar(r, e, &entry->key));
     entry->value.line = e->start_mark.line + 1;
     for (size_t i = 0; i < out->entries; i++)
-        if (!strcmp(out->entry[i].key, entry->key)) {
-            st = error_set(STATUS_PARSE, "%s:%zu: '%.80s' a second time, first in line %zu",
-                           r->path, entry->value.line, entry->key, out->entry[i].value.line);
-            free(entry->key);
-            goto out;
-        }
+        if (!strcmp(out->entry[i].key, entry->key))
+            return error_set(STATUS_PARSE, "%s:%zu: '%.80s' a second time, first in line %zu",
+                             r->path, entry->value.line, entry->key, out->entry[i].value.line);
     out->entries++;
 out:
     return st;
 }
 
+/* Pairs of a key and a value up to the end of the map, in the order of the file. */
 static enum status read_map(struct reader *r, struct yaml_value *out)
 {
     enum status st;
@@ -159,6 +142,8 @@ static enum status read_value(struct reader *r, yaml_event_t *e, struct yaml_val
     return st;
 }
 
+/* stream start, document start, a map, document end, stream end: anything else is refused, a
+ * second document too. */
 static enum status read_document(struct reader *r, struct yaml_value *out)
 {
     enum status st;
@@ -189,9 +174,10 @@ out:
     return st;
 }
 
-enum status yaml_read(const char *path, const char *text, size_t length, struct yaml_value *out)
+enum status yaml_read(const char *path, const char *text, size_t length, struct arena *arena,
+                      struct yaml_value *out)
 {
-    struct reader r = {.path = path};
+    struct reader r = {.path = path, .arena = arena};
     struct yaml_value v = {0};
     if (!yaml_parser_initialize(&r.parser))
         return error_set(STATUS_NOMEM, "out of memory");
@@ -200,21 +186,5 @@ enum status yaml_read(const char *path, const char *text, size_t length, struct 
     yaml_parser_delete(&r.parser);
     if (st == STATUS_OK)
         *out = v;
-    else
-        yaml_value_free(&v);
     return st;
-}
-
-void yaml_value_free(struct yaml_value *v)
-{
-    for (size_t i = 0; i < v->items; i++)
-        yaml_value_free(&v->item[i]);
-    for (size_t i = 0; i < v->entries; i++) {
-        free(v->entry[i].key);
-        yaml_value_free(&v->entry[i].value);
-    }
-    free(v->text);
-    free(v->item);
-    free(v->entry);
-    *v = (struct yaml_value){0};
 }

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "exec/rounds.h"
 #include "tests/contract.h"
 #include "tests/toy.h"
 
@@ -126,6 +127,62 @@ void collectives_are_their_serial_reference_bit_for_bit(void **state)
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
             for (size_t kind = 0; kind < KINDS; kind++)
                 check_collective(kinds[kind], ranks, alone ? high : ranks, sizes[k]);
+}
+
+/* Sums of whole numbers, which no order of adding changes: what member `me` has in element i. */
+static bool whole(const struct program_op *op, uint32_t ranks, uint32_t me, size_t i, float *out)
+{
+    uint32_t owner = (chunk_of(ranks, (size_t)op->bytes / 4, i) + ranks - 1) % ranks;
+    float sum = 0;
+    for (uint32_t r = 0; r < ranks; r++)
+        if (op->kind != OP_ALLGATHER || r == owner)
+            sum += (float)((r + 1) * (i % 1000 + 1));
+    *out = sum;
+    return op->kind != OP_REDUCESCATTER || me == owner;
+}
+
+/* Two calls of a collective, one after the other, in each of two steps. */
+static void check_algorithm(const struct rounds_algorithm *algorithm, enum op_kind kind,
+                            uint32_t ranks, uint32_t all, size_t n)
+{
+    uint32_t group[MAX_RANKS + 1] = {0, 1, 2, 3};
+    struct mesh m = new_mesh();
+    struct actor a[MAX_RANKS] = {0};
+    m.algorithm = algorithm;
+    group[ranks] = UINT32_MAX;
+    toy_begin(&m.program, 1, (const uint32_t *const[]){group});
+    for (uint32_t r = 0; r < ranks; r++) {
+        toy_rank(&m.program);
+        toy_collective(&m.program, kind, 0, n);
+        toy_collective(&m.program, kind, 0, n);
+        a[r].data = new_array(2 * n);
+        for (size_t i = 0; i < n; i++)
+            a[r].data[i] = a[r].data[n + i] = (float)((r + 1) * (i % 1000 + 1));
+    }
+    idle(&m.program, all);
+    toy_finish(&m.program);
+    play_all(&m, a, call_all, 1);
+    for (uint32_t r = 0; r < ranks; r++) {
+        for (size_t i = 0; i < 2 * n && (!alone || r == self); i++) {
+            float want;
+            if (whole(&m.program.op[0], ranks, r, i % n, &want) && a[r].data[i] != want)
+                fail_msg("%s, kind %d, %u ranks, %zu floats: rank %u has %g in %zu, not %g",
+                         algorithm->name, kind, ranks, n, r, (double)a[r].data[i], i, (double)want);
+        }
+        free(a[r].data);
+    }
+    mesh_close(&m);
+}
+
+void every_algorithm_gives_the_sums_on_all_members(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {1, 2, 7, 1001};
+    for (const struct rounds_algorithm *algorithm = rounds_algorithms; algorithm->name; algorithm++)
+        for (uint32_t ranks = 1; ranks <= high; ranks++)
+            for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+                for (size_t kind = 0; kind < KINDS; kind++)
+                    check_algorithm(algorithm, kinds[kind], ranks, alone ? high : ranks, sizes[k]);
 }
 
 void collectives_of_64_mib_are_their_serial_reference(void **state)

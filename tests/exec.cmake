@@ -2,6 +2,7 @@ add_library(toy STATIC toy.c fake_device.c mesh.c)
 target_link_libraries(toy PUBLIC core exec PRIVATE PkgConfig::cmocka Threads::Threads)
 
 unit_test(window LIBS toy exec)
+unit_test(rounds LIBS exec)
 unit_test(tcp_faults LIBS toy exec Threads::Threads)
 unit_test(local LIBS toy exec Threads::Threads)
 unit_test(tcp_delay LIBS toy exec Threads::Threads)
@@ -9,6 +10,7 @@ unit_test(rendezvous LIBS exec Threads::Threads)
 unit_test(star LIBS exec Threads::Threads)
 unit_test(executor LIBS toy exec Threads::Threads)
 unit_test(parallel_run LIBS toy sample exec model partition Threads::Threads)
+unit_test(whole_tensors LIBS sample exec model partition)
 unit_test(checkpoint LIBS exec)
 unit_test(calibrate LIBS model exec)
 unit_test(profile LIBS model exec)
@@ -81,6 +83,9 @@ add_test(NAME exec.config
 add_test(NAME exec.mpi
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_mpi.sh ${PROJECT_BINARY_DIR}/bin)
 set_tests_properties(exec.mpi PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+add_test(NAME exec.collective
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_collective.sh ${PROJECT_BINARY_DIR}/bin)
+set_tests_properties(exec.collective PROPERTIES TIMEOUT 300)
 add_test(NAME exec.local
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_local.sh ${PROJECT_BINARY_DIR}/bin)
 set_tests_properties(exec.local PROPERTIES TIMEOUT 300)

@@ -7,6 +7,7 @@ bin=$(cd "$1" && pwd)
 test_bin=$(cd "$2" && pwd)
 tool=$bin/foreline
 work=$(mktemp -d)
+marker=exec-checkpoint-$$-$(basename "$work")
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 unset RANK WORLD_SIZE FORELINE_WORKER
@@ -89,18 +90,24 @@ FAIL="1 steady 9" FORELINE_WORKER=$test_bin/failing_worker_tcp "$tool" run p.jso
 [ "$(run p.json --steps 6 --resume c)" = "$ten" ] || fail "resumed after kill -9"
 
 # The launcher is killed, wherever it is: what it leaves can be gone on from.
-"$tool" run p.json --steps 100000 --warmup 0 --checkpoint d --checkpoint-every 1 \
+EXEC_CHECKPOINT=$marker "$tool" run p.json --steps 100000 --warmup 0 --checkpoint d --checkpoint-every 1 \
     >run.out 2>run.err &
 launcher=$!
 tries=0
-while [ ! -e d/step-00000003/manifest.json ]; do
+# Step 3 or a later one: step 3 itself is removed as soon as step 5 is there.
+until ls d/step-*/manifest.json 2>/dev/null | grep -qv '^d/step-0000000[12]/'; do
     tries=$((tries + 1))
-    [ $tries -lt 400 ] || fail "no checkpoint: $(cat run.err)"
+    [ $tries -lt 6000 ] || fail "no checkpoint: $(cat run.err)"
     sleep 0.02
 done
 kill -9 $launcher
 wait $launcher 2>/dev/null || true
-sleep 0.5
+tries=0
+while grep -lqzsx "EXEC_CHECKPOINT=$marker" /proc/[0-9]*/environ; do # its workers end, too
+    tries=$((tries + 1))
+    [ $tries -lt 600 ] || fail "left behind by a dead launcher"
+    sleep 0.1
+done
 run p.json --steps 2 --resume d --checkpoint d >resumed # and cleans up
 newest=$(steps d)
 newest=${newest##*-}

@@ -46,7 +46,7 @@ launcher=$!
 tries=0
 while [ "$(wc -l <hand.err)" -lt 2 ]; do
     tries=$((tries + 1))
-    [ $tries -lt 200 ] || fail "no line: $(cat hand.err)"
+    [ $tries -lt 1200 ] || fail "no line: $(cat hand.err)"
     sleep 0.05
 done
 line=$(sed -n 's/^  \(FORELINE_LAUNCHER=.*\)/\1/p' hand.err)
@@ -78,30 +78,35 @@ worker() { # pid of this test's worker
     done
 }
 begin() { # a long run in the background, in its steps
-    EXEC_LOCAL=$marker "$tool" run p.json --transport local --steps 100000 --timeout 2s \
+    EXEC_LOCAL=$marker "$tool" run p.json --transport local --steps 100000 --timeout 2s --loss-every 1 \
         >run.out 2>run.err &
     launcher=$!
     tries=0
     while [ -z "$(worker)" ]; do
         tries=$((tries + 1))
-        [ $tries -lt 200 ] || fail "the worker does not start: $(cat run.err)"
+        [ $tries -lt 1200 ] || fail "the worker does not start: $(cat run.err)"
         sleep 0.1
     done
-    sleep 1.5
+    tries=0
+    until grep -q '^step ' run.err; do # all ranks are in their steps
+        tries=$((tries + 1))
+        [ $tries -lt 1200 ] || fail "no step: $(cat run.err)"
+        sleep 0.1
+    done
 }
 gone() {
     tries=0
     while [ -n "$(worker)" ]; do
         tries=$((tries + 1))
-        [ $tries -lt 100 ] || fail "left behind: $(worker)"
+        [ $tries -lt 600 ] || fail "left behind: $(worker)"
         sleep 0.1
     done
 }
 ended() { # ended TEXT: the launcher has failed with this one line, and everything is gone
     status=0
     wait $launcher || status=$?
-    [ $status = 1 ] && [ "$(grep -c . run.err)" = 1 ] && grep -q "$1" run.err ||
-        fail "expected '$1': exit $status, $(cat run.err)"
+    [ $status = 1 ] && [ "$(grep -vc '^step ' run.err)" = 1 ] && grep -q "$1" run.err ||
+        fail "expected '$1': exit $status, $(grep -v '^step ' run.err)"
     gone
 }
 plan --stages 2 --replicas 2

@@ -56,7 +56,7 @@ by_hand() { # by_hand TRANSPORT: sets $line to what every rank is
     tries=0
     while [ "$(wc -l <hand.err)" -lt 2 ]; do
         tries=$((tries + 1))
-        [ $tries -lt 200 ] || fail "no line: $(cat hand.err)"
+        [ $tries -lt 1200 ] || fail "no line: $(cat hand.err)"
         sleep 0.05
     done
     line=$(sed -n 's/^  \(FORELINE_LAUNCHER=.*\)/\1/p' hand.err)
@@ -110,26 +110,31 @@ ranks() {
 }
 begin() { # begin N: a long run of N ranks in the background, in its steps
     plan p.json --stages "$1"
-    EXEC_MPI=$marker "$tool" run p.json --transport mpi --steps 100000 --timeout 2s \
+    EXEC_MPI=$marker "$tool" run p.json --transport mpi --steps 100000 --timeout 2s --loss-every 1 \
         >run.out 2>run.err &
     launcher=$!
     tries=0
     while [ "$(ranks | wc -l)" -lt "$1" ]; do
         tries=$((tries + 1))
-        [ $tries -lt 200 ] || fail "workers do not start: $(cat run.err)"
+        [ $tries -lt 1200 ] || fail "workers do not start: $(cat run.err)"
         sleep 0.1
     done
-    sleep 1.5
+    tries=0
+    until grep -q '^step ' run.err; do # all ranks are in their steps
+        tries=$((tries + 1))
+        [ $tries -lt 1200 ] || fail "no step: $(cat run.err)"
+        sleep 0.1
+    done
 }
 ended() { # ended TEXT: the launcher has failed with this one line, and everything is gone
     status=0
     wait $launcher || status=$?
-    [ $status = 1 ] && [ "$(grep -c . run.err)" = 1 ] && grep -q "$1" run.err ||
-        fail "expected '$1': exit $status, $(cat run.err)"
+    [ $status = 1 ] && [ "$(grep -vc '^step ' run.err)" = 1 ] && grep -q "$1" run.err ||
+        fail "expected '$1': exit $status, $(grep -v '^step ' run.err)"
     tries=0
     while [ -n "$(workers)" ]; do
         tries=$((tries + 1))
-        [ $tries -lt 100 ] || fail "left behind: $(workers)"
+        [ $tries -lt 600 ] || fail "left behind: $(workers)"
         sleep 0.1
     done
 }
@@ -145,7 +150,7 @@ wait $launcher 2>/dev/null || true
 tries=0
 while [ -n "$(workers)" ]; do
     tries=$((tries + 1))
-    [ $tries -lt 100 ] || fail "left behind by a dead launcher: $(workers)"
+    [ $tries -lt 600 ] || fail "left behind by a dead launcher: $(workers)"
     sleep 0.1
 done
 echo "mpi equals tcp: $mpi"

@@ -104,21 +104,26 @@ workers() { # pids of this test's workers
     done
 }
 plan p.json --stages 2
-EXEC_RUN=$marker "$bin/foreline" run p.json --steps 100000 >run.out 2>run.err &
+EXEC_RUN=$marker "$bin/foreline" run p.json --steps 100000 --loss-every 1 >run.out 2>run.err &
 launcher=$!
 tries=0
 while [ "$(workers | wc -l)" -lt 2 ]; do
     tries=$((tries + 1))
-    [ $tries -lt 200 ] || fail "workers do not start: $(cat run.err)"
+    [ $tries -lt 1200 ] || fail "workers do not start: $(cat run.err)"
     sleep 0.1
 done
-sleep 1
+tries=0
+until grep -q '^step ' run.err; do # all ranks are in their steps
+    tries=$((tries + 1))
+    [ $tries -lt 1200 ] || fail "no step: $(cat run.err)"
+    sleep 0.1
+done
 victim=$(workers | tail -n 1)
 kill -9 "$victim"
 status=0
 wait $launcher || status=$?
 [ $status = 1 ] || fail "killed worker: exit $status"
 grep -q "^foreline run: rank [01] .* killed by signal 9" run.err || fail "message: $(cat run.err)"
-[ "$(grep -c . run.err)" = 1 ] || fail "more than one line: $(cat run.err)"
+[ "$(grep -vc '^step ' run.err)" = 1 ] || fail "more than one line: $(cat run.err)"
 [ -z "$(workers)" ] || fail "left behind: $(workers)"
 echo "equal parameters for 1 to 4 workers: $expected"

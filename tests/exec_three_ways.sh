@@ -63,7 +63,7 @@ nothing_left() {
     tries=0
     while [ -n "$(left)$(ls -A tmp)" ]; do
         tries=$((tries + 1))
-        [ $tries -lt 50 ] || fail "$1: left behind: $(left) $(ls -A tmp)"
+        [ $tries -lt 600 ] || fail "$1: left behind: $(left) $(ls -A tmp)"
         sleep 0.1
     done
 }
@@ -77,7 +77,12 @@ nothing_left "torchrun's environment"
 # As under torchrun, whose agent has the port: here another run's rank 0 that waits for the others.
 (rank 0 --steps 3 >waiting.out 2>waiting.err) &
 waiting=$!
-sleep 0.5
+tries=0
+until grep -q ":$(printf %04X "$port") 00000000:0000 0A" /proc/net/tcp; do # it listens
+    tries=$((tries + 1))
+    [ $tries -lt 1200 ] || fail "rank 0 does not wait: $(cat waiting.err)"
+    sleep 0.1
+done
 status=0
 (rank 0 --steps 3 >second.out 2>second.err) || status=$?
 [ $status = 1 ] && [ "$(grep -c . second.err)" = 1 ] &&
@@ -119,20 +124,25 @@ worker_of() { # worker_of RANK: its pid
 }
 for signal in KILL STOP; do
     for victim in 0 2; do
-        all --steps 100000 --timeout 2s
+        all --steps 100000 --timeout 2s --loss-every 1
         tries=0
         while [ -z "$(worker_of $victim)" ]; do
             tries=$((tries + 1))
-            [ $tries -lt 200 ] || fail "workers do not start: $(cat ?.err)"
+            [ $tries -lt 1200 ] || fail "workers do not start: $(cat ?.err)"
             sleep 0.05
         done
-        sleep 1
+        tries=0
+        until grep -q '^step ' 0.err; do # all ranks are in their steps
+            tries=$((tries + 1))
+            [ $tries -lt 1200 ] || fail "no step: $(cat ?.err)"
+            sleep 0.1
+        done
         kill -$signal "$(worker_of $victim)"
         collect
         [ "$statuses" = 1111 ] || fail "$signal of rank $victim: exits $statuses"
         grep -q "^foreline run: rank $victim ([^ ]* on $(hostname))" 0.err ||
             fail "$signal of rank $victim: $(cat 0.err)"
-        [ "$(cat 0.err | wc -l)" = 1 ] || fail "$signal of rank $victim: $(cat 0.err)"
+        [ "$(grep -vc '^step ' 0.err)" = 1 ] || fail "$signal of rank $victim: $(cat 0.err)"
         nothing_left "$signal of rank $victim"
     done
 done

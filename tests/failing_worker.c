@@ -43,14 +43,14 @@ static enum status open_device(const struct model *m, const struct program *p, u
 }
 
 static enum status compute(void *self, uint32_t step, const struct program_op *op,
-                           const struct layer_sums *sums)
+                           const struct layer_reduction *reduction)
 {
     plan.step = step;
     if (op->kind == OP_BACKWARD && step == 0)
         fail_in("warm-up");
     if (op->kind == OP_BACKWARD && step == STEP)
         fail_in("steady");
-    return device_cpu.compute(self, step, op, sums);
+    return device_cpu.compute(self, step, op, reduction);
 }
 
 static enum status wait_for(void *self, uint32_t op, double timeout_s, const void **data)

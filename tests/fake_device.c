@@ -137,9 +137,9 @@ static enum status update(struct fake *f, uint32_t step)
 }
 
 static enum status compute(void *self, uint32_t step, const struct program_op *op,
-                           const struct layer_sums *sums)
+                           const struct layer_reduction *reduction)
 {
-    (void)sums;
+    (void)reduction;
     return op->kind == OP_FORWARD    ? forward(self, step, op->microbatch)
            : op->kind == OP_BACKWARD ? backward(self, step, op->microbatch)
                                      : update(self, step);

@@ -31,6 +31,7 @@ void mesh_open(struct mesh *m)
                                       .port = m->port,
                                       .listener = -1,
                                       .control = -1,
+                                      .algorithm = m->algorithm,
                                       .shared = m->shared,
                                       .token = {1, 2, 3},
                                       .timeout_s = patience_s};

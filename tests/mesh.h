@@ -20,9 +20,10 @@ struct mesh {
     struct program program;
     struct rendezvous r[MESH_RANKS];
     uint16_t port[MESH_RANKS];
-    const struct transport *transport; /* NULL: TCP */
-    void *shared;                      /* transport->share()'s */
-    bool alone;                        /* only rank `self` lives here, in the main thread */
+    const struct transport *transport;        /* NULL: TCP */
+    const struct rounds_algorithm *algorithm; /* of collectives; NULL: the ring */
+    void *shared;                             /* transport->share()'s */
+    bool alone;                               /* only rank `self` lives here, in the main thread */
     uint32_t self;
 };
 

@@ -191,6 +191,16 @@ runs() {
             exit !(t[2] > 0 && t[4] > 0 && apart < 1e-12 && apart > -1e-12) }' rows.tsv ||
         fail "smpi ran something else than simgrid"
     ls /tmp/foreline-sweep-* 2>/dev/null && fail "files are left behind"
+    # Predictions are put into the database before the first run is, whatever the file's order.
+    sed -i 's/^engine:.*/engine: [tcp, simgrid, smpi, analytic]/; s/microbatches: 4/microbatches: [4, 6]/' exp.yml
+    "$foreline" sweep exp.yml -o order.db >/dev/null 2>note || fail "$(cat note)"
+    sqlite3 order.db "DELETE FROM point; DELETE FROM result;
+        CREATE TABLE log(at INTEGER PRIMARY KEY AUTOINCREMENT, engine TEXT);
+        CREATE TRIGGER put AFTER INSERT ON result
+            BEGIN INSERT INTO log(engine) VALUES (new.engine); END"
+    "$foreline" sweep exp.yml -o order.db >/dev/null 2>note || fail "$(cat note)"
+    order=$(sqlite3 order.db "SELECT engine IN ('tcp', 'smpi') FROM log ORDER BY at" | tr -d '\n')
+    [ "$order" = 00001111 ] || fail "predictions and runs in the order $order"
     return 0
 }
 

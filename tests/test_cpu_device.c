@@ -373,13 +373,13 @@ static void one_f_one_b_keeps_as_many_microbatches_as_stages_follow(void **state
         for (uint32_t s = 0; s < 3; s++) {
             const struct stage *stage = ((const struct cpu *)p.self[s])->stage;
             int64_t opened = device_cpu.peak_bytes(p.self[s]);
-            assert_int_equal(stage->slots, 0);
-            assert_true(opened >= 4 * (int64_t)stage->parameters * 4);
+            assert_int_equal(stage->stash.slots, 0);
+            assert_true(opened >= 4 * (int64_t)stage->layout.parameters * 4);
         }
         for (uint32_t step = 0; step < 2; step++)
             train_step(&p, order, step);
         for (uint32_t s = 0; s < 3; s++)
-            assert_int_equal(((const struct cpu *)p.self[s])->stage->slots,
+            assert_int_equal(((const struct cpu *)p.self[s])->stage->stash.slots,
                              k == 0 ? 3 - s : MICROBATCHES);
         close_pipeline(&p);
     }
@@ -420,9 +420,9 @@ static void replicas_take_the_step_of_one_rank(void **state)
         assert_int_equal(
             device_cpu.compute(replica[r], 0, RUN_PASS(OP_UPDATE, 0, PROGRAM_NONE), NULL),
             STATUS_OK);
-    const float *a = ((struct cpu *)replica[0])->stage->parameter;
-    const float *b = ((struct cpu *)replica[1])->stage->parameter;
-    const float *c = ((struct cpu *)replica[2])->stage->parameter;
+    const float *a = ((struct cpu *)replica[0])->stage->state.parameter;
+    const float *b = ((struct cpu *)replica[1])->stage->state.parameter;
+    const float *c = ((struct cpu *)replica[2])->stage->state.parameter;
     assert_memory_equal(a, b, n * sizeof *a);
     for (size_t i = 0; i < n; i++)
         assert_true(fabsf(a[i] - c[i]) < 1e-6f);

@@ -1,5 +1,5 @@
 /* Backward against central differences, in a build of the layers where `real` is double. */
-#include "exec/device/cpu/stage.h"
+#include "exec/device/cpu/stage_parts.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -162,35 +162,35 @@ enum { MICROBATCHES = 2, SAMPLES_PER_OP = 24 };
 
 static double model_loss(struct stage *s, bool backward)
 {
-    s->loss = 0;
+    s->pass.loss = 0;
     for (uint32_t m = 0; m < MICROBATCHES; m++)
         assert_int_equal(stage_forward(s, 0, m), STATUS_OK);
     for (uint32_t m = 0; m < MICROBATCHES; m++) {
         if (backward)
             assert_int_equal(stage_backward(s, m, 0), STATUS_OK);
         else
-            stage_release_slot(s, &s->slot[s->slot_of[m] - 1]);
+            stage_release_slot(s, &s->stash.slot[s->stash.slot_of[m] - 1]);
     }
-    return s->loss;
+    return s->pass.loss;
 }
 
 /* Derivatives of the loss by a few parameters of op k: the first, and others at random until half
  * of them belong to what the data touched. */
 static double worst_of_op(struct stage *s, size_t k, const real *gradient, size_t *samples)
 {
-    const struct stage_op *o = &s->op[k];
+    const struct stage_op *o = &s->layout.op[k];
     size_t n = o->layer.parameters, nonzero = 0;
     double worst = 0;
     for (uint64_t i = 0; n > 0 && i < 400 && nonzero < SAMPLES_PER_OP; i++) {
         size_t at = o->parameter + (i == 0 ? 0 : (size_t)(random_at(k, i) % n));
         if (i > SAMPLES_PER_OP && gradient[at] == 0)
             continue;
-        double kept = s->parameter[at];
-        s->parameter[at] = kept + step_width;
+        double kept = s->state.parameter[at];
+        s->state.parameter[at] = kept + step_width;
         double above = model_loss(s, false);
-        s->parameter[at] = kept - step_width;
+        s->state.parameter[at] = kept - step_width;
         double below = model_loss(s, false);
-        s->parameter[at] = kept;
+        s->state.parameter[at] = kept;
         worst = fmax(worst, error_of(gradient[at], (above - below) / (2 * step_width)));
         nonzero += gradient[at] != 0;
         ++*samples;
@@ -208,12 +208,13 @@ static void check_whole_model(struct model *m)
     real *gradient;
     assert_int_equal(tiny_whole(m, MICROBATCHES, "adam", &p), STATUS_OK);
     assert_int_equal(stage_open(m, &p, 0, corpus_shipped(), 1e-3, &s), STATUS_OK);
-    for (size_t i = 0; i < s.parameters; i++) /* larger than at the start: no gradient vanishes */
-        s.parameter[i] += 0.6 * (random_unit(99, i) - 0.5);
+    for (size_t i = 0; i < s.layout.parameters;
+         i++) /* larger than at the start: no gradient vanishes */
+        s.state.parameter[i] += 0.6 * (random_unit(99, i) - 0.5);
     model_loss(&s, true);
     const struct program_op sum = {.kind = OP_ALLREDUCE, .purpose = FOR_DATA};
     assert_int_equal(stage_array(&s, &sum, 0, &gradient, &n), STATUS_OK);
-    for (size_t k = 0; k < s.n; k++)
+    for (size_t k = 0; k < s.layout.n; k++)
         worst = fmax(worst, worst_of_op(&s, k, gradient, &samples));
     print_message("%s: %zu parameters, worst relative error %.2g\n", m->name, samples, worst);
     assert_true(samples >= 100);
@@ -294,14 +295,14 @@ static void check_optimizer(const char *optimizer, double (*expected)(double, do
     assert_int_equal(tiny_whole(&m, 1, optimizer, &p), STATUS_OK);
     assert_int_equal(stage_open(&m, &p, 0, corpus_shipped(), 0.125, &s), STATUS_OK);
     const struct program_op sum = {.kind = OP_ALLREDUCE, .purpose = FOR_DATA};
-    double *moment = calloc(2 * s.parameters, sizeof *moment);
-    double *parameter = calloc(s.parameters, sizeof *parameter);
+    double *moment = calloc(2 * s.layout.parameters, sizeof *moment);
+    double *parameter = calloc(s.layout.parameters, sizeof *parameter);
     assert_non_null(moment);
     assert_non_null(parameter);
-    memcpy(parameter, s.parameter, s.parameters * sizeof *parameter);
+    memcpy(parameter, s.state.parameter, s.layout.parameters * sizeof *parameter);
     for (uint32_t t = 1; t <= 3; t++) {
         assert_int_equal(stage_array(&s, &sum, 0, &gradient, &n), STATUS_OK);
-        assert_int_equal(n, s.parameters);
+        assert_int_equal(n, s.layout.parameters);
         for (size_t i = 0; i < n; i++) {
             assert_true(gradient[i] == 0); /* update() leaves none behind */
             gradient[i] = random_unit(t, i) - 0.5;
@@ -309,7 +310,7 @@ static void check_optimizer(const char *optimizer, double (*expected)(double, do
         }
         assert_int_equal(stage_update(&s), STATUS_OK);
         for (size_t i = 0; i < n; i++)
-            assert_true(fabs(s.parameter[i] - parameter[i]) < 1e-12);
+            assert_true(fabs(s.state.parameter[i] - parameter[i]) < 1e-12);
     }
     free(moment);
     free(parameter);

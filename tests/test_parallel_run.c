@@ -15,6 +15,8 @@
 #include "exec/device.h"
 #include "exec/device/cpu/stage.h"
 #include "exec/executor.h"
+#include "exec/random.h"
+#include "exec/ring.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
 #include "tests/mesh.h"
@@ -40,8 +42,23 @@ struct trained {
     float **parameter; /* [model->n] of the whole op */
     size_t *seen;      /* [model->n] numbers that some rank has shown */
     double loss[STEPS];
-    size_t pieces; /* gradient buckets, most of any stage */
+    size_t buckets; /* gradient buckets, most of any stage */
+    int64_t *moved; /* [ops] bytes of the arrays of collectives in the last step */
 };
+
+/* Of the rank that the calling thread is. */
+static _Thread_local struct trained *observed;
+
+/* device_cpu.array(), whose answers are noted. */
+static enum status observe_array(void *self, const struct program_op *op, uint32_t k, float **data,
+                                 size_t *n)
+{
+    enum status st = device_cpu.array(self, op, k, data, n);
+    int64_t *moved = &observed->moved[op - observed->mesh.program.op];
+    if (st == STATUS_OK && op->purpose != FOR_TENSOR)
+        *moved = (k == 0 ? 0 : *moved) + (*data ? (int64_t)(*n * sizeof **data) : 0);
+    return st;
+}
 
 static size_t parameters_of(const struct trained *t, uint32_t op)
 {
@@ -51,7 +68,7 @@ static size_t parameters_of(const struct trained *t, uint32_t op)
 /* Put what a rank has of an op in its place; replicas must agree to the bit. */
 static enum status show(struct trained *t, const struct stage *s, const struct stage_op *o)
 {
-    const float *own = s->parameter + o->parameter;
+    const float *own = s->state.parameter + o->parameter;
     for (const struct layer_part *p = o->layer.part; p < o->layer.part + LAYER_PARTS; p++)
         for (size_t k = 0; k < p->n; k++, own++) {
             size_t at = p->from + k / p->run * p->stride + k % p->run;
@@ -69,13 +86,16 @@ static enum status train_rank(struct actor *a, void *transport_self)
     enum status st;
     struct trained *t = (struct trained *)((char *)a->mesh - offsetof(struct trained, mesh));
     struct executor_step step = {0};
+    struct device device = device_cpu;
     struct executor e = {.program = &a->mesh->program,
                          .rank = a->rank,
-                         .device = &device_cpu,
+                         .device = &device,
                          .transport = a->mesh->transport,
                          .transport_self = transport_self,
                          .timeout_s = patience_s};
     const struct device_options options = {.learning_rate = 1e-3};
+    observed = t;
+    device.array = observe_array;
     TRY(device_cpu.open(t->model, e.program, a->rank, &options, &e.device_self));
     TRY(executor_step_init(&step, e.program, a->rank));
     for (uint32_t k = 0; k < a->steps; k++) {
@@ -88,9 +108,10 @@ static enum status train_rank(struct actor *a, void *transport_self)
     const struct cpu *c = e.device_self;
     pthread_mutex_lock(&t->mutex);
     for (size_t s = 0; s < c->stages && st == STATUS_OK; s++) {
-        t->pieces = c->stage[s].pieces > t->pieces ? c->stage[s].pieces : t->pieces;
-        for (size_t k = 0; k < c->stage[s].n && st == STATUS_OK; k++)
-            st = show(t, &c->stage[s], &c->stage[s].op[k]);
+        t->buckets =
+            c->stage[s].share.buckets > t->buckets ? c->stage[s].share.buckets : t->buckets;
+        for (size_t k = 0; k < c->stage[s].layout.n && st == STATUS_OK; k++)
+            st = show(t, &c->stage[s], &c->stage[s].layout.op[k]);
     }
     pthread_mutex_unlock(&t->mutex);
 out:
@@ -127,7 +148,8 @@ static void lower(const struct model *m, const struct spread *how, struct progra
     topology_free(&t);
 }
 
-static void train(const struct model *m, const struct spread *how, struct trained *t)
+static void train_steps(const struct model *m, const struct spread *how, size_t steps,
+                        struct trained *t)
 {
     struct actor a[MESH_RANKS] = {0};
     *t = (struct trained){.model = m,
@@ -144,9 +166,16 @@ static void train(const struct model *m, const struct spread *how, struct traine
             t->parameter[i][k] = NAN;
     }
     lower(m, how, &t->mesh.program);
-    play_all(&t->mesh, a, train_rank, STEPS);
+    t->moved = calloc(t->mesh.program.ops, sizeof *t->moved);
+    assert_non_null(t->moved);
+    play_all(&t->mesh, a, train_rank, steps);
     for (uint32_t i = 0; i < m->n; i++)
         assert_int_equal(t->seen[i], parameters_of(t, i));
+}
+
+static void train(const struct model *m, const struct spread *how, struct trained *t)
+{
+    train_steps(m, how, STEPS, t);
 }
 
 static void forget(struct trained *t)
@@ -155,6 +184,7 @@ static void forget(struct trained *t)
         free(t->parameter[i]);
     free(t->parameter);
     free(t->seen);
+    free(t->moved);
     mesh_close(&t->mesh);
 }
 
@@ -181,7 +211,7 @@ static void compare(const char *spec, const struct spread *how, size_t n, double
         double apart = distance(&one, &other);
         print_message("%s, %s: parameters %.2g apart\n", spec, how[k].name, apart);
         assert_true(apart <= tolerance);
-        assert_true(other.pieces > 1 || how[k].bucket_bytes == 0);
+        assert_true(other.buckets > 1 || how[k].bucket_bytes == 0);
         for (size_t i = 0; i < STEPS; i++)
             assert_near(other.loss[i], one.loss[i], tolerance);
         forget(&other);
@@ -318,9 +348,96 @@ static void without_flush_it_learns(void **state)
     model_free(&m);
 }
 
+/* ---- what the program says is what is done */
+
+/* Bytes that all shards of the op's replica move of it, divided by their number. */
+static double mean_moved(const struct trained *t, uint32_t rank, size_t i)
+{
+    const struct program *p = &t->mesh.program;
+    const struct program_rank *r = &p->rank[rank];
+    uint32_t shards = p->stage[r->stage].shards, first = rank - r->shard;
+    double sum = 0;
+    for (uint32_t k = 0; k < shards; k++) /* they run the same list */
+        sum += (double)t->moved[p->op_start[first + k] + (i - p->op_start[rank])];
+    return sum / shards;
+}
+
+static void check_moved(const struct trained *t, const char *name)
+{
+    const struct program *p = &t->mesh.program;
+    for (uint32_t r = 0; r < p->ranks; r++)
+        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
+            const struct program_op *o = &p->op[i];
+            const struct program_stage *s = &p->stage[o->stage];
+            if (!op_is_collective(o) || (o->purpose != FOR_DATA && o->purpose != FOR_SHARDS))
+                continue;
+            int64_t said = 0;
+            const struct program_op *before = &p->op[i - 1];
+            for (uint32_t b = s->bucket; b < s->bucket + s->buckets; b++)
+                if (s->buckets == 1 || o->purpose == FOR_SHARDS ||
+                    b - s->bucket + 1 == before->part)
+                    said += p->bucket[b].bytes;
+            if (said != o->bytes || mean_moved(t, r, i) != (double)said)
+                fail_msg("%s: rank %u op %zu: bucket of %lld bytes, op of %lld, moved %g", name, r,
+                         i - p->op_start[r], (long long)said, (long long)o->bytes,
+                         mean_moved(t, r, i));
+        }
+}
+
+/* The parts of the replicas are the chunks of the ring, and together the whole. */
+static void check_parts(uint32_t replicas, size_t n)
+{
+    size_t sum = 0;
+    for (uint32_t k = 0; k < replicas; k++) {
+        struct program_range own = program_zero_part(n, replicas, k);
+        struct ring_part chunk = ring_part(n, replicas, ring_owned(replicas, k));
+        assert_int_equal(own.first, chunk.first);
+        assert_int_equal(own.n, chunk.n);
+        sum += own.n;
+    }
+    assert_int_equal(sum, n);
+}
+
+static void what_is_lowered_is_what_is_moved(void **state)
+{
+    (void)state;
+    struct model m[2] = {0};
+    assert_int_equal(zoo_build(gpt, &m[0]), STATUS_OK);
+    assert_int_equal(zoo_build(bert, &m[1]), STATUS_OK);
+    uint64_t drawn = 0;
+    size_t in_parts = 0, shared = 0;
+    for (size_t k = 0; k < 40; k++) {
+        struct spread how = {.name = "random"};
+        how.shards = 1u << random_at(7, drawn++) % 3;
+        how.replicas = 1 + (uint32_t)(random_at(7, drawn++) % (how.shards == 1 ? 4 : 2));
+        how.stages = 1 + random_at(7, drawn++) % 2;
+        how.stages = how.stages * how.shards * how.replicas > MESH_RANKS ? 1 : how.stages;
+        how.zero = (uint32_t)(random_at(7, drawn++) % 4);
+        bool ties = k % 2 == 1 && how.stages > 1; /* of weights whose gradients are whole */
+        how.zero = MICROBATCHES % how.replicas == 0 && !ties ? how.zero : how.zero % 2;
+        how.bucket_bytes = random_at(7, drawn++) % 2 ? 5000 << (random_at(7, drawn) % 4) : 0;
+        how.bucket_bytes = ties && how.zero > 0 ? 0 : how.bucket_bytes;
+        struct trained t;
+        char name[80];
+        snprintf(name, sizeof name, "%zu stages x %u replicas x %u shards, ZeRO %u, %lld bytes",
+                 how.stages, how.replicas, how.shards, how.zero, (long long)how.bucket_bytes);
+        train_steps(&m[k % 2], &how, 1, &t);
+        check_moved(&t, name);
+        for (size_t b = 0; b < t.mesh.program.buckets; b++)
+            check_parts(how.replicas, (size_t)t.mesh.program.bucket[b].bytes / sizeof(float));
+        in_parts += t.buckets > 1;
+        shared += t.mesh.program.stage[0].zero > 0;
+        forget(&t);
+    }
+    assert_true(in_parts > 4 && shared > 4);
+    model_free(&m[0]);
+    model_free(&m[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_lowered_is_what_is_moved),
         cmocka_unit_test(tensor_parallel_runs_match_one_process),
         cmocka_unit_test(data_parallel_runs_match_one_process),
         cmocka_unit_test(hybrid_runs_match_one_process),

@@ -269,9 +269,11 @@ static void rejects_a_minibatch_below_one_sample(void **state)
     (void)state;
     struct import_options o = {.minibatch_size = 0};
     struct model m = {0};
-    assert_int_equal(importer_pipedream.parse("g.txt", diamond, strlen(diamond), &o, &m), STATUS_INVALID);
+    assert_int_equal(importer_pipedream.parse("g.txt", diamond, strlen(diamond), &o, &m),
+                     STATUS_INVALID);
     o.minibatch_size = INFINITY;
-    assert_int_equal(importer_pipedream.parse("g.txt", diamond, strlen(diamond), &o, &m), STATUS_INVALID);
+    assert_int_equal(importer_pipedream.parse("g.txt", diamond, strlen(diamond), &o, &m),
+                     STATUS_INVALID);
 }
 
 static void write_file(const char *path, const char *text)

@@ -231,6 +231,80 @@ static void sizes_that_differ_between_the_two_sides_are_refused(void **state)
     tear_down(&s);
 }
 
+/* Two stages of two replicas, of which only one thing is wrong. */
+static void refused_division(const char *reason, void (*spoil)(struct program *p))
+{
+    struct setup s = set_up(2, 2, 4, "1f1b");
+    assert_int_equal(program_check(&s.program), STATUS_OK);
+    spoil(&s.program);
+    assert_int_equal(program_check(&s.program), STATUS_INVALID);
+    if (!strstr(error_message(), reason))
+        fail_msg("expected '%s': %s", reason, error_message());
+    tear_down(&s);
+}
+
+static void claim_zero(struct program *p)
+{
+    p->stage[1].zero = 2;
+}
+static void claim_zero_alone(struct program *p)
+{
+    p->stage[1].zero = 1;
+    p->stage[1].replicas = 1;
+}
+static void claim_split(struct program *p)
+{
+    p->stage[0].split = true;
+}
+static void claim_one_replica(struct program *p)
+{
+    p->stage[0].replicas = 1;
+}
+static void claim_no_buckets(struct program *p)
+{
+    p->stage[0].buckets = 0;
+}
+static void claim_more_buckets(struct program *p)
+{
+    p->stage[1].buckets = 2;
+}
+static void claim_a_bucket_behind_the_ops(struct program *p)
+{
+    p->bucket[1].low = 7;
+}
+static void claim_a_part(struct program *p)
+{
+    for (size_t i = 0; i < p->ops; i++)
+        p->op[i].part = p->op[i].kind == OP_BACKWARD && p->op[i].microbatch == 3;
+}
+
+static void what_a_program_says_of_its_stages_is_checked(void **state)
+{
+    (void)state;
+    refused_division("ZeRO 1 with one replica", claim_zero_alone);
+    refused_division("1ALLREDUCE of a stage with ZeRO 2", claim_zero);
+    refused_division("split backwards", claim_split);
+    refused_division("replica 1, shard 0: there is none", claim_one_replica);
+    refused_division("stage 0: 0 buckets", claim_no_buckets);
+    refused_division("stage 1: 2 buckets", claim_more_buckets);
+    refused_division("bucket 0 begins at op 7", claim_a_bucket_behind_the_ops);
+    refused_division("no collective reduces the 1000 bytes of bucket 0", claim_a_part);
+}
+
+static void a_program_of_the_version_before_is_refused(void **state)
+{
+    (void)state;
+    static const char path[] = BINARY_DIR "/test_program_1.json";
+    struct program p;
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs("{\"format\": \"foreline-program\", \"version\": 1, \"stages\": [[0]]}\n", f);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(program_read(path, &p), STATUS_PARSE);
+    assert_non_null(strstr(error_message(), "version 1 does not say how the ranks of a stage"));
+    remove(path);
+}
+
 static void every_schedule_passes_the_checker_for_many_shapes(void **state)
 {
     (void)state;
@@ -406,6 +480,8 @@ int main(void)
         cmocka_unit_test(a_message_without_its_other_side_is_named),
         cmocka_unit_test(a_group_of_ranks_that_do_not_exist_is_refused),
         cmocka_unit_test(sizes_that_differ_between_the_two_sides_are_refused),
+        cmocka_unit_test(what_a_program_says_of_its_stages_is_checked),
+        cmocka_unit_test(a_program_of_the_version_before_is_refused),
         cmocka_unit_test(every_schedule_passes_the_checker_for_many_shapes),
         cmocka_unit_test(releases_everything_when_memory_runs_out),
         cmocka_unit_test(plans_that_break_their_contract_are_refused),

@@ -282,8 +282,8 @@ static void delays_are_one_of_each_rank_or_refused(void **state)
     assert_int_equal(rendezvous_delays(NULL, 2, &d), STATUS_OK);
     assert_null(d);
     FOR_EACH_ALLOC_FAILURE((free(d), d = NULL, rendezvous_delays("0:0,0.5:1e-9", 2, &d)));
-    assert_true(d[0].latency_s == 0 && d[0].pace == 0);
-    assert_true(d[1].latency_s == 0.5 && d[1].pace == 1e-9);
+    assert_true(d[0].latency_s == 0 && d[0].per_byte_s == 0);
+    assert_true(d[1].latency_s == 0.5 && d[1].per_byte_s == 1e-9);
     free(d);
     static const char *const bad[] = {
         "",         "0:0",     "0:0,0:0,0:0", "0:0,",     "0:0,x",     "0:0,0:",  "0:0;0:0",

@@ -34,7 +34,7 @@ static enum status meet(struct member *m)
     struct star s = {0};
     double deadline_s = clock_now() + m->patience_s;
     TRY(star_open(&m->r, deadline_s, &s));
-    TRY(star_gather(&s, deadline_s));
+    TRY(star_gather(&s, 0, deadline_s));
     TRY(star_spread(&s, &m->told, sizeof m->told, deadline_s));
     m->one_clock = s.one_clock;
 out:

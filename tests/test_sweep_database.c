@@ -47,9 +47,9 @@ static int tear_down(void **state)
     return system(command);
 }
 
-static struct sweep_database *open_new(const char *name)
+static struct database *open_new(const char *name)
 {
-    struct sweep_database *db = NULL;
+    struct database *db = NULL;
     int64_t id = 0;
     assert_int_equal(database_open(in_dir(name), &db), STATUS_OK);
     assert_int_equal(database_begin(db, &e, &by, &id), STATUS_OK);
@@ -57,9 +57,9 @@ static struct sweep_database *open_new(const char *name)
     return db;
 }
 
-static struct sweep_result sample(double seconds)
+static struct point_result sample(double seconds)
 {
-    struct sweep_result r = {.status = SWEEP_OK,
+    struct point_result r = {.status = POINT_OK,
                              .iteration_s = seconds,
                              .samples_per_s = 1 / seconds,
                              .time.bubble_s = 0.1,
@@ -71,7 +71,7 @@ static struct sweep_result sample(double seconds)
     return r;
 }
 
-static void put(struct sweep_database *db, const char *hash, const struct sweep_result *r)
+static void put(struct database *db, const char *hash, const struct point_result *r)
 {
     const struct experiment_setting **setting;
     size_t n;
@@ -80,7 +80,7 @@ static void put(struct sweep_database *db, const char *hash, const struct sweep_
     free(setting);
 }
 
-static bool get(struct sweep_database *db, const char *hash, struct sweep_result *r)
+static bool get(struct database *db, const char *hash, struct point_result *r)
 {
     bool found = false;
     assert_int_equal(database_get(db, hash, &found, r), STATUS_OK);
@@ -89,8 +89,8 @@ static bool get(struct sweep_database *db, const char *hash, struct sweep_result
 
 static void gives_back_what_was_put(void **state)
 {
-    struct sweep_database *db = open_new("a.db");
-    struct sweep_result in = sample(1.0 / 3), out = {0};
+    struct database *db = open_new("a.db");
+    struct point_result in = sample(1.0 / 3), out = {0};
     (void)state;
     assert_false(get(db, "x", &out));
     put(db, "x", &in);
@@ -98,7 +98,7 @@ static void gives_back_what_was_put(void **state)
     db = open_new("a.db");
     assert_true(get(db, "x", &out));
     assert_memory_equal(&in, &out, sizeof in);
-    in.status = SWEEP_FAILED;
+    in.status = POINT_FAILED;
     strcpy(in.reason, "again");
     put(db, "x", &in);
     assert_true(get(db, "x", &out));
@@ -109,8 +109,8 @@ static void gives_back_what_was_put(void **state)
 
 static void takes_over_what_it_lacks(void **state)
 {
-    struct sweep_database *a = open_new("here.db"), *b = open_new("there.db");
-    struct sweep_result here = sample(1), there = sample(2), lost = {.status = SWEEP_FAILED}, out;
+    struct database *a = open_new("here.db"), *b = open_new("there.db");
+    struct point_result here = sample(1), there = sample(2), lost = {.status = POINT_FAILED}, out;
     size_t added = 0;
     (void)state;
     put(a, "both", &here);
@@ -126,7 +126,7 @@ static void takes_over_what_it_lacks(void **state)
     assert_true(get(a, "new", &out));
     assert_true(out.iteration_s == 2);
     assert_true(get(a, "failed", &out)); /* what failed here and not there is replaced */
-    assert_int_equal(out.status, SWEEP_OK);
+    assert_int_equal(out.status, POINT_OK);
     assert_int_equal(database_merge(a, in_dir("there.db"), &added), STATUS_OK);
     assert_int_equal(added, 0);
     database_close(a);
@@ -134,11 +134,11 @@ static void takes_over_what_it_lacks(void **state)
 
 static void lets_one_process_write(void **state)
 {
-    struct sweep_database *db = open_new("one.db");
+    struct database *db = open_new("one.db");
     (void)state;
     pid_t pid = fork();
     if (pid == 0) {
-        struct sweep_database *second = NULL;
+        struct database *second = NULL;
         bool refused = database_open(in_dir("one.db"), &second) == STATUS_IO &&
                        strstr(error_message(), "another sweep writes to it, process") != NULL;
         _exit(refused ? 0 : 1);
@@ -152,7 +152,7 @@ static void lets_one_process_write(void **state)
 
 static void refuses_a_merge_with_something_else(void **state)
 {
-    struct sweep_database *db = open_new("b.db");
+    struct database *db = open_new("b.db");
     size_t added;
     (void)state;
     FILE *to = fopen(in_dir("text.db"), "w");
@@ -162,7 +162,7 @@ static void refuses_a_merge_with_something_else(void **state)
     fclose(to);
     assert_int_equal(database_merge(db, in_dir("text.db"), &added), STATUS_IO);
     assert_int_equal(database_merge(db, in_dir("empty.db"), &added), STATUS_IO);
-    put(db, "x", &(struct sweep_result){0}); /* it goes on as before */
+    put(db, "x", &(struct point_result){0}); /* it goes on as before */
     database_close(db);
 }
 
@@ -180,7 +180,7 @@ static void tell_one(void *context, const struct database_source *s)
 static enum status read_all(const char *path, size_t *n, size_t *told)
 {
     enum status st;
-    struct sweep_database *db = NULL;
+    struct database *db = NULL;
     struct experiment read = {0};
     size_t *number = NULL;
     char(*hash)[DIGEST_HEX] = NULL;
@@ -208,8 +208,8 @@ static void write_two(const char *name)
 {
     static const size_t number[] = {0, 1};
     static const char hash[][DIGEST_HEX] = {"h0", "h1"};
-    const struct sweep_result r = sample(1);
-    struct sweep_database *db = open_new(name);
+    const struct point_result r = sample(1);
+    struct database *db = open_new(name);
     assert_int_equal(database_add_members(db, 1, false, 2, number, hash), STATUS_OK);
     put(db, "h0", &r);
     put(db, "h1", &r);
@@ -221,7 +221,7 @@ static void reads_the_experiment_its_points_and_who_made_them(void **state)
 {
     (void)state;
     size_t n = 0, told = 0;
-    struct sweep_database *db = NULL;
+    struct database *db = NULL;
     write_two("read.db");
     assert_int_equal(read_all(in_dir("read.db"), &n, &told), STATUS_OK);
     assert_int_equal(n, 2);
@@ -273,9 +273,9 @@ static enum status write_and_read(const char *path)
 {
     enum status st;
     const struct experiment_setting **setting = NULL;
-    const struct sweep_result in = sample(2);
-    struct sweep_result out;
-    struct sweep_database *db = NULL;
+    const struct point_result in = sample(2);
+    struct point_result out;
+    struct database *db = NULL;
     int64_t id;
     size_t n, told;
     bool found;
@@ -306,7 +306,7 @@ static void what_sqlite_cannot_allocate_is_an_error_and_no_damage(void **state)
     bool left = true;
     for (; left; k += 1 + k / 40) { /* about 300 of some thousands */
         char path[64];
-        struct sweep_database *db = NULL;
+        struct database *db = NULL;
         snprintf(path, sizeof path, "%s", in_dir("short.db"));
         sqlite_countdown = k;
         enum status st = write_and_read(path);

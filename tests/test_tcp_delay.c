@@ -15,7 +15,7 @@
 #include "tests/toy.h"
 
 enum { MESSAGES = 4, BYTES = 1000, FLOATS = 600 };
-static const struct delay slow = {.latency_s = 0.02, .pace = 1e-5}; /* 10 ms a message */
+static const struct delay slow = {.latency_s = 0.02, .per_byte_s = 1e-5}; /* 10 ms a message */
 static const double slack_s = 1e-6;
 
 static enum status refuse(struct actor *a, const char *what)
@@ -45,9 +45,9 @@ static enum status pass(struct actor *a, void *t)
         transport_tcp.times(t, i, &start_s, &end_s);
         if (now_s < end_s - slack_s)
             return refuse(a, "told before the message was there");
-        if (end_s - start_s < slow.latency_s + BYTES * slow.pace - slack_s)
+        if (end_s - start_s < slow.latency_s + BYTES * slow.per_byte_s - slack_s)
             return refuse(a, "latency or pace missing");
-        if (before_s > 0 && end_s - before_s < BYTES * slow.pace - slack_s)
+        if (before_s > 0 && end_s - before_s < BYTES * slow.per_byte_s - slack_s)
             return refuse(a, "two messages at the same time on one link");
         before_s = end_s;
     }
@@ -70,7 +70,7 @@ static enum status sum(struct actor *a, void *t)
     TRY(transport_tcp.collective(t, op, data, FLOATS));
     TRY(transport_tcp.wait(t, op, patience_s, NULL));
     transport_tcp.times(t, op, &start_s, &end_s);
-    if (end_s - start_s < 2 * (slow.latency_s + FLOATS * 2 * slow.pace) - slack_s)
+    if (end_s - start_s < 2 * (slow.latency_s + FLOATS * 2 * slow.per_byte_s) - slack_s)
         return refuse(a, "a round without its delay");
     TRY(transport_tcp.barrier(t, patience_s, &ignored_s));
 out:

@@ -156,7 +156,7 @@ struct hostile {
 
 static void hello(struct hostile *h, int *fd)
 {
-    struct tcp_hello hello = {.magic = TCP_MAGIC, .version = TCP_VERSION, .role = TCP_CHANNEL};
+    struct star_hello hello = {.magic = STAR_MAGIC, .version = STAR_VERSION, .role = STAR_CHANNEL};
     memcpy(hello.token, h->m.r[1].token, TOKEN);
     assert_int_equal(socket_connect("127.0.0.1", h->m.port[1], INFINITY, fd), STATUS_OK);
     assert_int_equal(socket_write(*fd, &hello, sizeof hello, INFINITY), STATUS_OK);
@@ -181,20 +181,17 @@ static void hostile_open(struct hostile *h, uint32_t messages,
     assert_int_equal(pthread_create(&h->victim.thread, NULL, actor_main, &h->victim), 0);
     hello(h, &h->data);
     assert_int_equal(socket_accept(h->m.r[0].listener, INFINITY, &h->star), STATUS_OK);
-    struct tcp_hello star;
+    struct star_hello star;
     assert_int_equal(socket_read(h->star, &star, sizeof star, INFINITY), STATUS_OK);
-    assert_int_equal(star.role, TCP_STAR);
+    assert_int_equal(star.role, STAR_CENTRE);
 }
 
 static void answer_barrier(struct hostile *h)
 {
-    struct {
-        struct tcp_head head;
-        double moment_s;
-    } answer;
-    assert_int_equal(socket_read(h->star, &answer.head, sizeof answer.head, INFINITY), STATUS_OK);
-    answer.moment_s = clock_now();
-    assert_int_equal(socket_write(h->star, &answer, sizeof answer, INFINITY), STATUS_OK);
+    struct star_word word;
+    assert_int_equal(socket_read(h->star, &word, sizeof word, INFINITY), STATUS_OK);
+    word.moment_s = clock_now();
+    assert_int_equal(socket_write(h->star, &word, sizeof word, INFINITY), STATUS_OK);
 }
 
 static void hostile_close(struct hostile *h, const char *reason)
@@ -283,7 +280,7 @@ static void strangers_are_ignored(void **state)
     (void)state;
     struct mesh m = {0};
     int stranger = -1, liar = -1;
-    struct tcp_hello lie = {.magic = TCP_MAGIC, .version = TCP_VERSION, .token = {9}};
+    struct star_hello lie = {.magic = STAR_MAGIC, .version = STAR_VERSION, .token = {9}};
     toy_pipeline(&m.program, 2, 2, 1000, 0, false);
     mesh_open(&m);
     assert_int_equal(socket_connect("127.0.0.1", m.port[0], INFINITY, &stranger), STATUS_OK);
@@ -310,15 +307,15 @@ static enum status open_and_close(struct mesh *m)
 {
     void *t = NULL;
     int fd = -1, ring = -1;
-    struct tcp_hello hello = {.magic = TCP_MAGIC, .version = TCP_VERSION};
+    struct star_hello hello = {.magic = STAR_MAGIC, .version = STAR_VERSION};
     memcpy(hello.token, m->r[1].token, TOKEN);
     enum status st = socket_connect("127.0.0.1", m->port[1], INFINITY, &fd);
     if (st == STATUS_OK)
         st = socket_connect("127.0.0.1", m->port[1], INFINITY, &ring);
-    hello.role = TCP_CHANNEL;
+    hello.role = STAR_CHANNEL;
     if (st == STATUS_OK)
         st = socket_write(fd, &hello, sizeof hello, INFINITY);
-    hello.role = TCP_RING;
+    hello.role = STAR_GROUP;
     if (st == STATUS_OK)
         st = socket_write(ring, &hello, sizeof hello, INFINITY);
     if (st == STATUS_OK)

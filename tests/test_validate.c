@@ -21,79 +21,123 @@ static void assert_close(double got, double expected)
         fail_msg("%.15g, expected %.15g", got, expected);
 }
 
-/* ---- grids */
+/* ---- grids: the experiment that options make */
+
+static const struct arguments any = {
+    .model = "m", .engine = "tcp", .device = "cpu", .steps = 1, .repeats = 2, .seed = 5};
 
 static void a_grid_varies_its_last_axis_fastest(void **state)
 {
     (void)state;
-    struct grid g = {0};
-    struct plan_arguments s = plan_defaults;
-    char name[GRID_NAME];
-    assert_int_equal(grid_points(&g), 1);
-    assert_int_equal(grid_add(&g, "platform", "here/a.xml"), STATUS_OK);
-    assert_int_equal(grid_add(&g, "platform", "laptop"), STATUS_OK);
-    assert_int_equal(grid_add_list(&g, "stages", "1,2,4"), STATUS_OK);
-    assert_int_equal(grid_add_list(&g, "optimizer", "sgd"), STATUS_OK);
-    assert_int_equal(grid_add_list(&g, "schedule", "gpipe,1f1b"), STATUS_OK);
-    assert_int_equal(grid_points(&g), 12);
+    struct arguments a = any;
+    struct experiment e = {0};
+    struct validate_job job = {.directory = "d"};
+    struct validation v = {0};
+    struct point p = {0};
+    char name[VALIDATE_POINT_NAME];
+    a.platforms = (struct setting_list){2, {"here/a.xml", "laptop"}};
+    a.stage_list = "1,2,4";
+    a.algorithm_list = "balanced";
+    a.schedule_list = "gpipe,1f1b";
+    assert_int_equal(validate_compose(&a, NULL, 0, &e), STATUS_OK);
+    assert_int_equal(e.points, 12 * 3 * 2); /* engines, repeats */
     static const char *const expected[] = {"a-s1-gpipe",      "a-s1-1f1b",       "a-s2-gpipe",
                                            "a-s2-1f1b",       "a-s4-gpipe",      "a-s4-1f1b",
                                            "laptop-s1-gpipe", "laptop-s1-1f1b",  "laptop-s2-gpipe",
                                            "laptop-s2-1f1b",  "laptop-s4-gpipe", "laptop-s4-1f1b"};
-    for (size_t i = 0; i < 12; i++) {
-        grid_name(&g, i, name);
-        assert_string_equal(name, expected[i]);
-    }
-    assert_int_equal(grid_settings(&g, 9, &s), STATUS_OK);
-    assert_string_equal(s.platform, "laptop");
-    assert_int_equal(s.stages, 2);
-    assert_string_equal(s.optimizer, "sgd");
-    assert_string_equal(s.schedule, "1f1b");
-    assert_string_equal(s.algorithm, "auto");
-    grid_free(&g);
-    grid_name(&g, 0, name);
+    job.e = e;
+    assert_int_equal(validate_make_points(&job, &v), STATUS_OK);
+    assert_int_equal(v.points, 12);
+    for (size_t i = 0; i < 12; i++)
+        assert_string_equal(v.point[i].name, expected[i]);
+    assert_string_equal(v.point[9].plan, "d/plans/laptop-s2-1f1b.json");
+    assert_int_equal(job.repeats, 2);
+    assert_int_equal(job.seed, 5);
+    assert_string_equal(job.run.engine, "tcp");
+    assert_int_equal(point_make(&e, v.point[9].number, NULL, &p), STATUS_OK);
+    assert_string_equal(p.a.platform, "laptop");
+    assert_int_equal(p.a.stages, 2);
+    assert_string_equal(p.a.optimizer, "adam");
+    assert_string_equal(p.a.schedule, "1f1b");
+    assert_string_equal(p.a.algorithm, "balanced");
+    assert_int_equal(p.a.seed, 5); /* all repeats run the plan of the first seed */
+    assert_null(p.engine);
+    point_free(&p);
+    validation_free(&v);
+    experiment_free(&e);
+    a.platforms.n = 1;
+    a.stage_list = a.schedule_list = NULL;
+    assert_int_equal(validate_compose(&a, NULL, 0, &e), STATUS_OK);
+    validate_point_name(&e, 0, name);
     assert_string_equal(name, "plan");
+    experiment_free(&e);
+}
+
+static enum status compose(const char *stages, const char *replicas)
+{
+    struct arguments a = any;
+    struct experiment e = {0};
+    a.platforms = (struct setting_list){1, {"it's"}};
+    a.stage_list = stages;
+    a.replica_list = replicas;
+    enum status st = validate_compose(&a, NULL, 0, &e);
+    if (st == STATUS_OK)
+        assert_string_equal(experiment_value(&e, 0, "platform"), "it's");
+    experiment_free(&e);
+    return st;
 }
 
 static void grids_refuse_what_makes_no_point(void **state)
 {
     (void)state;
-    struct grid g = {0};
-    struct plan_arguments s = plan_defaults;
-    assert_int_equal(grid_add_list(&g, "stages", "1,,2"), STATUS_USAGE);
-    assert_int_equal(grid_add_list(&g, "replicas", "1,2,1"), STATUS_USAGE);
-    assert_string_equal(error_message(), "replicas: '1' twice");
-    assert_int_equal(plan_set(&s, "replicas", "two"), STATUS_USAGE);
-    assert_int_equal(plan_set(&s, "replicas", "-1"), STATUS_USAGE);
-    assert_int_equal(plan_set(&s, "replicas", "10000001"), STATUS_OK);
-    assert_int_equal(plan_check_arguments(&s), STATUS_USAGE);
-    s.replicas = 0;
-    assert_int_equal(plan_set(&s, "colour", "red"), STATUS_USAGE);
-    assert_int_equal(s.replicas, 0);
-    grid_free(&g);
+    assert_int_equal(compose("1,,2", NULL), STATUS_USAGE);
+    assert_string_equal(error_message(), "--stages: '' is not a number");
+    assert_int_equal(compose(NULL, "1,2,1"), STATUS_USAGE);
+    assert_string_equal(error_message(),
+                        "as an experiment: options:4: '1' a second time in this list");
+    assert_int_equal(compose(NULL, "two"), STATUS_USAGE);
+    assert_int_equal(compose(NULL, "-1"), STATUS_USAGE);
+    assert_int_equal(compose(NULL, "10000001"), STATUS_USAGE);
+    assert_int_equal(compose("1,2", "3"), STATUS_OK);
+}
+
+static void engines_predict_and_one_runs(void **state)
+{
+    static const char *const wrong[] = {"engine: tcp\n", "engine: [simgrid, analytic]\n",
+                                        "engine: [simgrid, tcp, mpi]\n", ""};
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct validate_job job = {.directory = "d"};
+        struct validation v = {0};
+        char text[64];
+        snprintf(text, sizeof text, "model: m\n%s", wrong[i]);
+        assert_int_equal(experiment_parse("e.yml", text, strlen(text), NULL, &job.e), STATUS_OK);
+        assert_int_equal(validate_make_points(&job, &v), STATUS_USAGE);
+        experiment_free(&job.e);
+    }
 }
 
 static void a_grid_has_a_greatest_size(void **state)
 {
     (void)state;
-    static const char *const keys[] = {"stages", "replicas", "chunks"};
-    struct grid g = {0};
-    char value[16];
-    enum status st = STATUS_OK;
-    for (size_t a = 0; a < 3; a++)
-        for (int i = 0; i < 50 && st == STATUS_OK; i++) {
-            snprintf(value, sizeof value, "%d", i);
-            st = grid_add(&g, keys[a], value);
-        }
-    assert_int_equal(st, STATUS_USAGE); /* 50 x 50 x 41 */
-    grid_free(&g);
+    struct arguments a = any;
+    struct experiment e = {0};
+    char list[2048] = "1";
+    for (size_t i = 2, n = 1; i <= 101; i++)
+        n += (size_t)snprintf(list + n, sizeof list - n, ",%zu", i);
+    a.platforms = (struct setting_list){1, {"p"}};
+    a.stage_list = a.replica_list = a.chunk_list = list;
+    assert_int_equal(validate_compose(&a, NULL, 0, &e), STATUS_USAGE); /* 101^3 */
 }
 
 static enum status make_and_free(void)
 {
-    struct grid g = {0};
-    enum status st = grid_add_list(&g, "stages", "1,2");
-    grid_free(&g);
+    struct arguments a = any;
+    struct experiment e = {0};
+    a.platforms = (struct setting_list){1, {"p"}};
+    a.stage_list = "1,2";
+    enum status st = validate_compose(&a, NULL, 0, &e);
+    experiment_free(&e);
     return st;
 }
 
@@ -101,6 +145,18 @@ static void grids_release_everything_when_memory_runs_out(void **state)
 {
     (void)state;
     FOR_EACH_ALLOC_FAILURE(make_and_free());
+}
+
+/* ---- what is run has been predicted before */
+
+static void nothing_is_run_before_all_predictions_are_written(void **state)
+{
+    (void)state;
+    struct validate_job job = {.directory = "/nonexistent", .repeats = 1};
+    struct validate_point p = {.name = "x", .plan = "x.json"};
+    struct validation v = {.points = 1, .point = &p};
+    assert_int_equal(validate_measure(&job, &v), STATUS_INVALID);
+    assert_non_null(strstr(error_message(), "before all predictions are written"));
 }
 
 /* ---- tables; strings of these measurements are borrowed, so they are never freed */
@@ -240,8 +296,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_grid_varies_its_last_axis_fastest),
         cmocka_unit_test(grids_refuse_what_makes_no_point),
+        cmocka_unit_test(engines_predict_and_one_runs),
         cmocka_unit_test(a_grid_has_a_greatest_size),
         cmocka_unit_test(grids_release_everything_when_memory_runs_out),
+        cmocka_unit_test(nothing_is_run_before_all_predictions_are_written),
         cmocka_unit_test(a_row_has_median_quartiles_and_errors),
         cmocka_unit_test(plans_of_different_batches_are_ordered_by_time_per_sample),
         cmocka_unit_test(regret_is_per_platform),

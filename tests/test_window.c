@@ -1,5 +1,5 @@
 /* How many messages a receiver must be able to hold. */
-#include "exec/transport/tcp/window.h"
+#include "exec/window.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -270,6 +270,10 @@ enum status tiny_program(const struct model *m, size_t stages, const uint32_t *s
                 p.stage_op[n++] = i;
         p.stage_start[s + 1] = n;
     }
+    if (program_plain_stages(&p) != STATUS_OK) {
+        program_free(&p);
+        return error_set(STATUS_NOMEM, "out of memory");
+    }
     *out = p;
     return STATUS_OK;
 }

@@ -61,7 +61,9 @@ void toy_finish(struct program *p)
         p->stage_op[s] = s;
         p->stage_start[s + 1] = s + 1;
     }
-    enum status st = program_match(p);
+    enum status st = program_plain_stages(p);
+    if (st == STATUS_OK)
+        st = program_match(p);
     if (st != STATUS_OK)
         fail_msg("toy program: %s", error_message());
 }

@@ -56,6 +56,19 @@ status=0
 validate $grid -o g || status=$?
 [ $status = 1 ] && grep -q 'not those that were made before' err || fail "changed: $status $(cat err)"
 
+# The experiment itself, as a file: the same grid in another folder, and points of a sweep.
+validate before/experiment.yml -o y || fail "experiment: $(cat err)"
+[ "$(data out | cut -f 1,2,3)" = "$(data before/results.tsv | cut -f 1,2,3)" ] ||
+    fail "experiment: $(cat out)"
+status=0
+validate before/experiment.yml --engine mpi -o y || status=$?
+[ $status = 2 ] && grep -q 'engine' err || fail "an engine twice: $status $(cat err)"
+# A measurement that is older than the predictions cannot be one that they have not seen.
+cp -r before seen && rm seen/predictions.tsv seen/predicted/s2-gpipe.simgrid.json
+status=0
+validate $grid -o seen || status=$?
+[ $status = 1 ] && grep -q 'is older than the predictions' err || fail "seen: $status $(cat err)"
+
 # Measurement files of others: same files, same bytes, wherever.
 cp -r before one && cp -r before two
 for d in one two; do

@@ -1,6 +1,7 @@
 /* What a stage costs one of its ranks: seconds, bytes, and the collectives inside. */
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/cost.h"
 #include "core/lower/lowering.h"
 
@@ -14,29 +15,38 @@ struct sum {
     const struct device_type *type;
     struct cost_split split;
     int64_t largest_bytes; /* parameters of one op */
-    struct stage_cost c;
+    struct lowering_cost c;
 };
 
+/* Bytes of a part of an op: rounded down, whole when the part is 1. */
 static int64_t scaled(int64_t bytes, double part)
 {
     return part < 1 ? (int64_t)(part * (double)bytes) : bytes;
 }
 
-static void add_call(struct calls *calls, uint32_t count, int64_t bytes)
+/* Calls are merged into one op of the program: their number and, in the end, their mean size. */
+static void add_call(struct lowering_calls *calls, uint32_t count, int64_t bytes)
 {
     calls->count += count;
     calls->bytes += count * bytes; /* the sum, until all are known */
 }
 
+/* Collectives inside the stage that op adds to a pass, Shoeybi et al. 2019 (arXiv:1909.08053,
+ * section 3) for tensor parallelism; bytes are of all samples of a microbatch:
+ *   row-parallel      its output (samples, output) is reduced in the forward
+ *   column-parallel   the gradient of its inputs is reduced in the backward
+ *   divided loss      three fp32 numbers of each row and shard, in the forward
+ *   experts           tokens to their experts and back, each twice when the forward is recomputed
+ * */
 static void add_calls(struct sum *u, uint32_t op)
 {
     const struct model *m = u->l->model;
     const struct model_op *o = &m->op[op];
     int64_t samples = u->l->plan->microbatch_size, in = 0;
-    bool again = u->s->recompute == RECOMPUTE_FULL;
+    bool twice = u->s->recompute == RECOMPUTE_FULL; /* the forward runs in the backward too */
     if (u->split.tensor_parallel > 1 && o->tensor == TENSOR_ROW) {
         add_call(&u->c.forward_sum, 1, samples * o->output_bytes);
-        if (again)
+        if (twice)
             add_call(&u->c.backward_sum, 1, samples * o->output_bytes);
     }
     /* a loss over divided classes: every shard tells what it has of each row, three numbers */
@@ -56,18 +66,21 @@ static void add_calls(struct sum *u, uint32_t op)
     if (u->split.expert_parallel > 1 && o->exchange_bytes > 0) {
         int64_t shards = u->split.sequence_parallel ? u->split.tensor_parallel : 1;
         add_call(&u->c.forward_experts, 2, samples * o->exchange_bytes / shards);
-        add_call(&u->c.backward_experts, again ? 4 : 2, samples * o->exchange_bytes / shards);
+        add_call(&u->c.backward_experts, twice ? 4 : 2, samples * o->exchange_bytes / shards);
     }
 }
 
+/* What op adds to the stage's memory: its parameters (with a copy of what it borrows from another
+ * team), and per microbatch what the backward needs. With full recomputation that is scratch of one
+ * microbatch at a time, with selective only what the op remembers besides its output. */
 static void add_memory(struct sum *u, const struct model_op *o, const struct cost_part *part)
 {
-    struct stage_cost *c = &u->c;
+    struct lowering_cost *c = &u->c;
     const struct lowering *l = u->l;
     int64_t samples = l->plan->microbatch_size,
             stash = samples * scaled(o->stash_bytes, part->stash);
-    bool copy =
-        o->shares != MODEL_NO_OP && l->team_of[l->stage_of[o->shares]] != l->team_of[u->stage];
+    bool copy = o->shares != MODEL_NO_OP &&
+                l->shape.team_of[l->shape.stage_of[o->shares]] != l->shape.team_of[u->stage];
     int64_t own = scaled(o->parameter_bytes + (copy ? o->shared_bytes : 0), part->parameters);
     c->weight_bytes += own;
     u->largest_bytes = own > u->largest_bytes ? own : u->largest_bytes;
@@ -86,6 +99,8 @@ static void add_memory(struct sum *u, const struct model_op *o, const struct cos
     }
 }
 
+/* An op's seconds and bytes. A backward in two halves: the gradients of the weights are one of the
+ * two products of equal size that a backward consists of; an embedding has only those. */
 static void add_op(struct sum *u, uint32_t op)
 {
     const struct plan *p = u->l->plan;
@@ -93,7 +108,7 @@ static void add_op(struct sum *u, uint32_t op)
     struct cost_part part = cost_part(o, &u->split);
     struct op_cost cost =
         cost_op(u->l->model, u->type, op, p->microbatch_size, p->optimizer, &u->split);
-    struct stage_cost *c = &u->c;
+    struct lowering_cost *c = &u->c;
     c->forward_s += cost.forward_s;
     c->backward_s += cost.backward_s;
     c->update_s += cost.update_s;
@@ -107,40 +122,42 @@ static void add_op(struct sum *u, uint32_t op)
     add_calls(u, op);
 }
 
-static void average(struct calls *calls)
+static void average(struct lowering_calls *calls)
 {
     if (calls->count > 0)
         calls->bytes /= calls->count;
 }
 
-/* Gradients complete in buckets, from the last op to the first. */
+/* Gradients complete from the last op to the first: a bucket ends with the op that fills it. The
+ * last one has what is left and the copies of tied weights. */
 static enum status make_buckets(struct sum *u)
 {
+    enum status st;
     const struct plan *p = u->l->plan;
-    struct stage_cost *c = &u->c;
-    int64_t least = c->replicated_bytes / MAX_BUCKETS + 1;
+    struct lowering_cost *c = &u->c;
+    int64_t least = c->replicated_bytes / MAX_BUCKETS + 1, left = c->replicated_bytes;
     int64_t size = p->bucket_bytes > least ? p->bucket_bytes : least;
-    struct bucket open = {c->recompute_s, 0};
-    if (!(c->bucket = calloc(MAX_BUCKETS + 1, sizeof *c->bucket)))
-        return error_set(STATUS_NOMEM, "buckets of stage %u", u->stage);
-    for (size_t k = u->s->ops; k-- > 0;) {
+    struct lowering_bucket open = {.seconds = c->recompute_s};
+    TRY(ARRAY_NEW(c->bucket, c->overlapped ? MAX_BUCKETS + 1 : 1));
+    for (size_t k = u->s->ops; c->overlapped && k-- > 0;) {
         const struct model_op *o = &u->l->model->op[u->s->op[k]];
         bool experts = u->split.expert_parallel > 1 && o->exchange_bytes > 0;
         open.seconds +=
             cost_op(u->l->model, u->type, u->s->op[k], p->microbatch_size, p->optimizer, &u->split)
                 .backward_s;
-        open.bytes += experts ? 0 : scaled(o->parameter_bytes, cost_part(o, &u->split).parameters);
-        if (open.bytes >= size && k > 0) {
+        open.gradients.bytes +=
+            experts ? 0 : scaled(o->parameter_bytes, cost_part(o, &u->split).parameters);
+        if (open.gradients.bytes >= size && k > 0) {
+            open.gradients.low = (uint32_t)k;
+            left -= open.gradients.bytes;
             c->bucket[c->buckets++] = open;
-            open = (struct bucket){0, 0};
+            open = (struct lowering_bucket){0};
         }
     }
+    open.gradients = (struct program_bucket){.low = 0, .bytes = left};
     c->bucket[c->buckets++] = open;
-    int64_t sum = 0;
-    for (size_t b = 0; b < c->buckets; b++)
-        sum += c->bucket[b].bytes;
-    c->bucket[c->buckets - 1].bytes += c->replicated_bytes - sum; /* copies of tied weights */
-    return STATUS_OK;
+out:
+    return st;
 }
 
 /* What ZeRO leaves of them on each rank: experts are sharded over the replicas that have the same.
@@ -151,9 +168,12 @@ static int64_t sharded(const struct sum *u, int64_t replicated_bytes, int64_t ex
            expert_bytes * u->split.expert_parallel / u->s->replicas;
 }
 
-static void shard(struct sum *u, uint32_t zero, const struct cost_memory *factor)
+/* ZeRO: what the stage keeps and updates becomes its part (Rajbhandari et al., SC 2020, section 3:
+ * optimizer state, then gradients, then parameters). */
+static void shard(struct sum *u, const struct cost_memory *factor)
 {
-    struct stage_cost *c = &u->c;
+    struct lowering_cost *c = &u->c;
+    uint32_t zero = lowering_zero(u->l, u->stage);
     int64_t all = c->weight_bytes, dense = c->replicated_bytes, experts = c->expert_bytes;
     if (zero >= 1)
         c->state_bytes = sharded(u, dense * factor->state, experts * factor->state);
@@ -167,15 +187,16 @@ static void shard(struct sum *u, uint32_t zero, const struct cost_memory *factor
     }
 }
 
+/* What follows once all ops have been added up. */
 static enum status finish(struct sum *u)
 {
     const struct lowering *l = u->l;
-    struct stage_cost *c = &u->c;
+    struct lowering_cost *c = &u->c;
     struct cost_memory factor = cost_memory(l->plan->optimizer, l->model->element_bytes);
-    uint32_t zero = u->s->replicas > 1 ? l->plan->zero : 0;
-    for (size_t k = l->in_start[u->stage]; k < l->in_start[u->stage + 1]; k++)
+    for (size_t k = l->shape.in_start[u->stage]; k < l->shape.in_start[u->stage + 1]; k++)
         c->stash_bytes += /* received inputs stay until the backward */
-            l->edge[l->in[k]].bytes / (u->split.sequence_parallel ? u->split.tensor_parallel : 1);
+            l->shape.edge[l->shape.in[k]].bytes /
+            (u->split.sequence_parallel ? u->split.tensor_parallel : 1);
     c->slowdown = u->type->slowdown;
     c->backward_s += c->recompute_s;
     c->input_s = c->backward_s - c->weight_s;
@@ -185,14 +206,15 @@ static enum status finish(struct sum *u)
     average(&c->backward_experts);
     c->gradient_bytes = c->weight_bytes * factor.gradients;
     c->state_bytes = c->weight_bytes * factor.state;
-    shard(u, zero, &factor);
-    bool whole = l->plan->bucket_bytes == 0 || u->s->replicas < 2 || zero >= 2 ||
-                 l->schedule->split || l->schedule->asynchronous || c->replicated_bytes == 0;
-    return whole ? STATUS_OK : make_buckets(u);
+    shard(u, &factor);
+    c->overlapped = l->plan->bucket_bytes > 0 && u->s->replicas > 1 &&
+                    lowering_zero(l, u->stage) < 2 && !l->schedule->split &&
+                    !l->schedule->asynchronous && c->replicated_bytes > 0;
+    return make_buckets(u);
 }
 
 enum status lowering_cost(struct lowering *l, uint32_t stage, uint32_t device,
-                          const struct stage_cost **out)
+                          const struct lowering_cost **out)
 {
     size_t slot = stage * l->topology->types + l->topology->type_of[device];
     const struct plan_stage *s = &l->plan->stage[stage];
@@ -220,7 +242,7 @@ out:
     return st;
 }
 
-void lowering_cost_free(struct stage_cost *c)
+void lowering_cost_free(struct lowering_cost *c)
 {
     if (c)
         free(c->bucket);

@@ -1,21 +1,24 @@
-/* The end of the iteration: gradients are summed over replicas and between the copies of tied
- * weights, then every rank updates. */
+/* The end of the iteration, in one order for all ranks:
+ *   1. ZeRO 1: tied weights, as long as their gradients are whole
+ *   2. without ZeRO, or with ZeRO 1: gradients over the replicas, unless buckets have seen to it
+ *   3. tied weights otherwise: ALLREDUCE over the stages that hold a copy
+ *   4. UPDATE of every stage
+ *   5. ZeRO 1, 2: ALLGATHER of the parameters that the replicas have updated
+ * Without flush every backward has had its reduction and its update: nothing is left. */
 #include "core/lower/lowering.h"
 
 /* The op with which the newest pass is complete. */
-static uint32_t newest(const struct list *list)
+static uint32_t newest(const struct lowering_list *list)
 {
     return (list->blocked ? list->blocked : list->compute[0]) - 1;
 }
 
 /* A collective over gradients or parameters; waits for the op at `after` and for the collective of
  * this kind before it. */
-static enum status append_sum(struct list *list, struct program_op op, uint32_t after)
+static enum status append_sum(struct lowering_list *list, struct program_op op, uint32_t after)
 {
     enum status st;
     uint32_t position;
-    op.peer_stage = PROGRAM_NONE;
-    op.count = 1;
     TRY(list_append(list, &op, &position));
     TRY(list_depend(list, after));
     if (list->scattered)
@@ -26,23 +29,18 @@ out:
 }
 
 enum status lowering_reduce(struct lowering *l, uint32_t rank, uint32_t stage, uint32_t microbatch,
-                            const struct stage_cost *cost, int64_t bytes, bool experts)
+                            const struct lowering_cost *cost, int64_t bytes, bool experts)
 {
     enum status st = STATUS_OK;
-    struct list *list = &l->list[rank];
-    uint32_t team = l->team_of[stage],
-             shard = (rank - l->first_rank[team]) % lowering_shards(l, team);
-    uint32_t all = l->data[team * l->most_shards + shard];
-    struct program_op op = {.kind = l->plan->zero >= 1 ? OP_REDUCESCATTER : OP_ALLREDUCE,
-                            .purpose = FOR_DATA,
-                            .stage = stage,
-                            .microbatch = microbatch,
-                            .peer = all,
-                            .tag = PROGRAM_NONE,
-                            .bytes = bytes};
+    struct lowering_list *list = &l->replay.list[rank];
+    uint32_t team = l->shape.team_of[stage],
+             shard = (rank - l->shape.first_rank[team]) % lowering_shards(l, team);
+    uint32_t all = lowering_data(l, team, shard);
+    enum op_kind kind = l->plan->zero >= 1 ? OP_REDUCESCATTER : OP_ALLREDUCE;
+    struct program_op op = list_collective(kind, FOR_DATA, stage, microbatch, all, bytes);
     if (all != PROGRAM_NONE && bytes > 0)
         TRY(append_sum(list, op, newest(list)));
-    op.peer = l->same[rank];
+    op.peer = l->groups.same[rank];
     op.bytes = cost->expert_bytes;
     if (experts && op.peer != PROGRAM_NONE && op.bytes > 0)
         TRY(append_sum(list, op, newest(list)));
@@ -50,20 +48,16 @@ out:
     return st;
 }
 
+/* The update waits for the newest reduction of its list, and so for all of them: each waits for the
+ * one before. */
 enum status lowering_update(struct lowering *l, uint32_t rank, uint32_t stage, uint32_t microbatch,
-                            const struct stage_cost *cost)
+                            const struct lowering_cost *cost)
 {
     enum status st;
-    struct list *list = &l->list[rank];
+    struct lowering_list *list = &l->replay.list[rank];
     uint32_t position;
-    struct program_op op = {.kind = OP_UPDATE,
-                            .stage = stage,
-                            .microbatch = microbatch,
-                            .peer = PROGRAM_NONE,
-                            .peer_stage = PROGRAM_NONE,
-                            .tag = PROGRAM_NONE,
-                            .count = 1,
-                            .seconds = cost->update_s};
+    struct program_op op = list_op(OP_UPDATE, FOR_PIPELINE, stage, microbatch);
+    op.seconds = cost->update_s;
     TRY(list_append(list, &op, &position));
     if (list->scattered)
         TRY(list_depend(list, list->scattered - 1));
@@ -78,22 +72,17 @@ out:
 
 /* ZeRO 1 and 2: every replica has updated its part of the parameters; now all need all. */
 static enum status spread_parameters(struct lowering *l, uint32_t rank, uint32_t stage,
-                                     const struct stage_cost *cost)
+                                     const struct lowering_cost *cost)
 {
     enum status st = STATUS_OK;
-    uint32_t team = l->team_of[stage],
-             shard = (rank - l->first_rank[team]) % lowering_shards(l, team);
-    struct list *list = &l->list[rank];
-    struct program_op op = {.kind = OP_ALLGATHER,
-                            .purpose = FOR_SHARDS,
-                            .stage = stage,
-                            .microbatch = PROGRAM_NONE,
-                            .peer = l->data[team * l->most_shards + shard],
-                            .tag = PROGRAM_NONE,
-                            .bytes = cost->replicated_bytes};
+    uint32_t team = l->shape.team_of[stage],
+             shard = (rank - l->shape.first_rank[team]) % lowering_shards(l, team);
+    struct lowering_list *list = &l->replay.list[rank];
+    struct program_op op = list_collective(OP_ALLGATHER, FOR_SHARDS, stage, PROGRAM_NONE,
+                                           lowering_data(l, team, shard), cost->replicated_bytes);
     if (op.peer != PROGRAM_NONE && op.bytes > 0)
         TRY(append_sum(list, op, newest(list)));
-    op.peer = l->same[rank];
+    op.peer = l->groups.same[rank];
     op.bytes = cost->expert_bytes;
     if (op.peer != PROGRAM_NONE && op.bytes > 0)
         TRY(append_sum(list, op, newest(list)));
@@ -104,31 +93,32 @@ out:
 /* Every stage of every rank, in one order for all ranks. */
 static enum status for_each_stage(struct lowering *l,
                                   enum status (*act)(struct lowering *l, uint32_t rank,
-                                                     uint32_t stage, const struct stage_cost *c))
+                                                     uint32_t stage, const struct lowering_cost *c))
 {
     enum status st = STATUS_OK;
-    for (uint32_t c = 0; c < l->cells; c++)
-        for (uint32_t k = 0; k < l->cell[c].shards; k++)
-            for (uint32_t s = l->cell[c].team; s < l->plan->stages; s += l->teams) {
-                const struct stage_cost *cost;
-                uint32_t device = lowering_device(l, l->cell[c].team, l->cell[c].replica, k);
+    for (uint32_t c = 0; c < l->shape.replicas; c++)
+        for (uint32_t k = 0; k < l->replay.replica[c].shards; k++)
+            for (uint32_t s = l->replay.replica[c].team; s < l->plan->stages; s += l->shape.teams) {
+                const struct lowering_cost *cost;
+                uint32_t device =
+                    lowering_device(l, l->replay.replica[c].team, l->replay.replica[c].number, k);
                 TRY(lowering_cost(l, s, device, &cost));
-                TRY(act(l, l->cell[c].rank + k, s, cost));
+                TRY(act(l, l->replay.replica[c].rank + k, s, cost));
             }
 out:
     return st;
 }
 
 static enum status reduce(struct lowering *l, uint32_t rank, uint32_t stage,
-                          const struct stage_cost *cost)
+                          const struct lowering_cost *cost)
 {
     /* with buckets the dense ones are under way already */
     return lowering_reduce(l, rank, stage, PROGRAM_NONE, cost,
-                           cost->buckets > 0 ? 0 : cost->replicated_bytes, true);
+                           cost->overlapped ? 0 : cost->replicated_bytes, true);
 }
 
 static enum status update(struct lowering *l, uint32_t rank, uint32_t stage,
-                          const struct stage_cost *cost)
+                          const struct lowering_cost *cost)
 {
     return lowering_update(l, rank, stage, PROGRAM_NONE, cost);
 }
@@ -137,30 +127,26 @@ static enum status update(struct lowering *l, uint32_t rank, uint32_t stage,
 static uint32_t tied_stage(const struct lowering *l, uint32_t owner, uint32_t team)
 {
     uint32_t op = owner;
-    while (l->team_of[l->stage_of[op]] != team)
+    while (l->shape.team_of[l->shape.stage_of[op]] != team)
         do
             op++;
         while (l->model->op[op].shares != owner);
-    return l->stage_of[op];
+    return l->shape.stage_of[op];
 }
 
 /* Owner by owner, so that every rank meets its ties in the same order. */
 static enum status tie(struct lowering *l)
 {
     enum status st = STATUS_OK;
-    const struct grouping *g = &l->grouping;
-    for (size_t k = 0; k < l->ties; k++) {
-        const struct tie *tie = &l->tie[k];
+    const struct lowering_grouping *g = &l->groups.all;
+    for (size_t k = 0; k < l->groups.ties; k++) {
+        const struct lowering_tie *tie = &l->groups.tie[k];
         for (size_t i = g->start[tie->group]; i < g->start[tie->group + 1]; i++) {
-            struct list *list = &l->list[g->member[i]];
-            struct program_op op = {
-                .kind = OP_ALLREDUCE,
-                .purpose = FOR_TIES,
-                .stage = tied_stage(l, tie->owner, lowering_team_of_rank(l, g->member[i])),
-                .microbatch = PROGRAM_NONE,
-                .peer = tie->group,
-                .tag = tie->owner,
-                .bytes = tie->bytes};
+            struct lowering_list *list = &l->replay.list[g->member[i]];
+            uint32_t stage = tied_stage(l, tie->owner, lowering_team_of_rank(l, g->member[i]));
+            struct program_op op = list_collective(OP_ALLREDUCE, FOR_TIES, stage, PROGRAM_NONE,
+                                                   tie->group, tie->bytes);
+            op.tag = tie->owner;
             TRY(append_sum(list, op, newest(list)));
         }
     }

@@ -1,32 +1,28 @@
-/* Groups of ranks that take part in collectives together. */
+/* Groups of ranks that take part in collectives together, team by team and then tie by tie:
+ *   data      all replicas of one shard
+ *   tensor    the shards of one replica
+ *   experts   neighbouring replicas over which the experts are spread
+ *   same      replicas with the same part of the experts
+ *   ties      the teams that hold a copy of one weight, for every replica and shard
+ * A folded program has one rank of each group at most, but all of its devices. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/lower/lowering.h"
-
-static enum status reserve(uint32_t **id, size_t *room, size_t n)
-{
-    if (n <= *room)
-        return STATUS_OK;
-    uint32_t *larger = realloc(*id, 2 * n * sizeof *larger);
-    if (!larger)
-        return error_set(STATUS_NOMEM, "groups of %zu ranks", n);
-    *id = larger;
-    *room = 2 * n;
-    return STATUS_OK;
-}
 
 /* Add one device to the group that is being collected, and its rank if it has one. */
 static enum status add(struct lowering *l, uint32_t team, uint32_t replica, uint32_t shard)
 {
     enum status st;
-    struct grouping *g = &l->grouping;
-    TRY(reserve(&g->device, &g->device_room, g->devices + 1));
+    struct lowering_grouping *g = &l->groups.all;
+    TRY(ARRAY_ROOM(g->device, g->devices));
     g->device[g->devices++] = lowering_device(l, team, replica, shard);
     if (replica >= lowering_replicas(l, team) || shard >= lowering_shards(l, team))
         goto out;
-    TRY(reserve(&g->member, &g->member_room, g->members + 1));
-    g->member[g->members++] = l->first_rank[team] + replica * lowering_shards(l, team) + shard;
+    TRY(ARRAY_ROOM(g->member, g->members));
+    g->member[g->members++] =
+        l->shape.first_rank[team] + replica * lowering_shards(l, team) + shard;
 out:
     return st;
 }
@@ -34,30 +30,26 @@ out:
 /* End the group; *id is PROGRAM_NONE when nobody would communicate in it. */
 static enum status close_group(struct lowering *l, uint32_t *id)
 {
-    struct grouping *g = &l->grouping;
+    struct lowering_grouping *g = &l->groups.all;
     size_t first = g->n ? g->device_start[g->n] : 0, member = g->n ? g->start[g->n] : 0;
+    enum status st = STATUS_OK;
     *id = PROGRAM_NONE;
     if (g->devices - first < 2 || g->members == member) {
         g->devices = first;
         g->members = member;
         return STATUS_OK;
     }
-    if (g->n + 2 > g->room) {
-        size_t room = 2 * g->n + 16;
-        size_t *start = realloc(g->start, room * sizeof *start);
-        g->start = start ? start : g->start;
-        size_t *device_start = realloc(g->device_start, room * sizeof *device_start);
-        g->device_start = device_start ? device_start : g->device_start;
-        if (!start || !device_start)
-            return error_set(STATUS_NOMEM, "%zu groups", room);
-        g->room = room;
+    if (g->n == 0) {
+        TRY(ARRAY_ROOM(g->start, 0)); /* number 0 is 0 */
+        TRY(ARRAY_ROOM(g->device_start, 0));
     }
-    g->start[g->n] = member;
-    g->device_start[g->n] = first;
+    TRY(ARRAY_ROOM(g->start, g->n + 1));
+    TRY(ARRAY_ROOM(g->device_start, g->n + 1));
     *id = (uint32_t)g->n++;
     g->start[g->n] = g->members;
     g->device_start[g->n] = g->devices;
-    return STATUS_OK;
+out:
+    return st;
 }
 
 static enum status replica_groups(struct lowering *l, uint32_t team)
@@ -67,7 +59,7 @@ static enum status replica_groups(struct lowering *l, uint32_t team)
     for (uint32_t shard = 0; shard < lowering_shards(l, team); shard++) {
         for (uint32_t k = 0; k < replicas; k++)
             TRY(add(l, team, k, shard));
-        TRY(close_group(l, &l->data[team * l->most_shards + shard]));
+        TRY(close_group(l, &l->groups.data[team * l->shape.most_shards + shard]));
     }
 out:
     return st;
@@ -79,7 +71,7 @@ static enum status tensor_groups(struct lowering *l, uint32_t team)
     for (uint32_t replica = 0; replica < lowering_replicas(l, team); replica++) {
         for (uint32_t k = 0; k < lowering_team(l, team)->tensor_parallel; k++)
             TRY(add(l, team, replica, k));
-        TRY(close_group(l, &l->tensor[l->first_cell[team] + replica]));
+        TRY(close_group(l, &l->groups.tensor[l->shape.first_replica[team] + replica]));
     }
 out:
     return st;
@@ -88,7 +80,7 @@ out:
 static uint32_t most_experts(const struct lowering *l, uint32_t team)
 {
     uint32_t most = 1;
-    for (size_t s = team; s < l->plan->stages; s += l->teams)
+    for (size_t s = team; s < l->plan->stages; s += l->shape.teams)
         most = l->plan->stage[s].expert_parallel > most ? l->plan->stage[s].expert_parallel : most;
     return most;
 }
@@ -98,21 +90,21 @@ static enum status expert_groups(struct lowering *l, uint32_t team)
 {
     enum status st = STATUS_OK;
     uint32_t degree = most_experts(l, team), shards = lowering_shards(l, team), id;
-    uint32_t replicas = lowering_team(l, team)->replicas, first = l->first_rank[team];
+    uint32_t replicas = lowering_team(l, team)->replicas, first = l->shape.first_rank[team];
     for (uint32_t shard = 0; degree > 1 && shard < shards; shard++) {
         for (uint32_t begin = 0; begin < replicas; begin += degree) {
             for (uint32_t k = begin; k < begin + degree; k++)
                 TRY(add(l, team, k, shard));
             TRY(close_group(l, &id));
             for (uint32_t k = begin; k < begin + degree && k < lowering_replicas(l, team); k++)
-                l->experts[first + k * shards + shard] = id;
+                l->groups.experts[first + k * shards + shard] = id;
         }
         for (uint32_t part = 0; part < degree; part++) {
             for (uint32_t k = part; k < replicas; k += degree)
                 TRY(add(l, team, k, shard));
             TRY(close_group(l, &id));
             for (uint32_t k = part; k < lowering_replicas(l, team); k += degree)
-                l->same[first + k * shards + shard] = id;
+                l->groups.same[first + k * shards + shard] = id;
         }
     }
 out:
@@ -123,11 +115,11 @@ out:
 static size_t tied_teams(const struct lowering *l, uint32_t owner, bool *tied, int64_t *bytes)
 {
     size_t n = 0;
-    uint32_t home = l->team_of[l->stage_of[owner]];
-    memset(tied, 0, l->teams * sizeof *tied);
+    uint32_t home = l->shape.team_of[l->shape.stage_of[owner]];
+    memset(tied, 0, l->shape.teams * sizeof *tied);
     for (size_t i = owner + 1; i < l->model->n; i++) {
         const struct model_op *o = &l->model->op[i];
-        uint32_t team = l->team_of[l->stage_of[i]];
+        uint32_t team = l->shape.team_of[l->shape.stage_of[i]];
         if (o->shares != owner || team == home || tied[team])
             continue;
         tied[team] = true;
@@ -140,9 +132,9 @@ static size_t tied_teams(const struct lowering *l, uint32_t owner, bool *tied, i
 static enum status tie_owner(struct lowering *l, uint32_t owner, const bool *tied, int64_t bytes)
 {
     enum status st = STATUS_OK;
-    uint32_t home = l->team_of[l->stage_of[owner]];
+    uint32_t home = l->shape.team_of[l->shape.stage_of[owner]];
     const struct plan_stage *a = lowering_team(l, home);
-    for (uint32_t t = 0; t < l->teams; t++) {
+    for (uint32_t t = 0; t < l->shape.teams; t++) {
         const struct plan_stage *b = lowering_team(l, t);
         if (tied[t] && (a->replicas != b->replicas || a->tensor_parallel != b->tensor_parallel))
             return error_set(STATUS_UNSUPPORTED,
@@ -151,19 +143,16 @@ static enum status tie_owner(struct lowering *l, uint32_t owner, const bool *tie
                              l->model->op[owner].name, home, t);
     }
     uint32_t copies = lowering_replicas(l, home) * lowering_shards(l, home);
-    struct tie *larger = realloc(l->tie, (l->ties + copies) * sizeof *larger);
-    if (!larger)
-        return error_set(STATUS_NOMEM, "tied weights of %u ranks", copies);
-    l->tie = larger;
     for (uint32_t k = 0; k < copies; k++) {
-        struct tie *tie = &l->tie[l->ties];
+        TRY(ARRAY_ROOM(l->groups.tie, l->groups.ties));
+        struct lowering_tie *tie = &l->groups.tie[l->groups.ties];
         uint32_t shards = lowering_shards(l, home);
-        for (uint32_t t = 0; t < l->teams; t++)
+        for (uint32_t t = 0; t < l->shape.teams; t++)
             if (tied[t])
                 TRY(add(l, t, k / shards, k % shards));
-        *tie = (struct tie){.owner = owner, .bytes = bytes / a->tensor_parallel};
+        *tie = (struct lowering_tie){.owner = owner, .bytes = bytes / a->tensor_parallel};
         TRY(close_group(l, &tie->group));
-        l->ties++;
+        l->groups.ties++;
     }
 out:
     return st;
@@ -173,16 +162,15 @@ static enum status tie_groups(struct lowering *l)
 {
     enum status st = STATUS_OK;
     size_t owners = 0;
-    bool *tied = calloc(l->teams, sizeof *tied);
-    if (!tied)
-        return error_set(STATUS_NOMEM, "%u teams", l->teams);
+    bool *tied;
+    TRY(ARRAY_NEW(tied, l->shape.teams));
     for (uint32_t i = 0; i < l->model->n; i++)
         owners += l->model->op[i].shares != MODEL_NO_OP;
     for (uint32_t owner = 0; owners > 0 && owner < l->model->n; owner++) {
         int64_t bytes = 0;
         if (l->model->op[owner].parameter_bytes == 0 || !tied_teams(l, owner, tied, &bytes))
             continue;
-        tied[l->team_of[l->stage_of[owner]]] = true;
+        tied[l->shape.team_of[l->shape.stage_of[owner]]] = true;
         TRY(tie_owner(l, owner, tied, bytes));
     }
 out:
@@ -190,24 +178,23 @@ out:
     return st;
 }
 
-static uint32_t *nobody(size_t n)
+/* Nobody is in a group yet. */
+static enum status new_ids(uint32_t **id, size_t n)
 {
-    uint32_t *id = malloc((n + 1) * sizeof *id);
-    for (size_t i = 0; id && i < n; i++)
-        id[i] = PROGRAM_NONE;
-    return id;
+    enum status st = ARRAY_NEW(*id, n);
+    for (size_t i = 0; st == STATUS_OK && i < n; i++)
+        (*id)[i] = PROGRAM_NONE;
+    return st;
 }
 
 enum status lowering_group(struct lowering *l)
 {
-    enum status st = STATUS_OK;
-    l->data = nobody((size_t)l->teams * l->most_shards);
-    l->experts = nobody(lowering_ranks(l));
-    l->same = nobody(lowering_ranks(l));
-    l->tensor = nobody(l->cells);
-    if (!l->data || !l->experts || !l->same || !l->tensor)
-        return error_set(STATUS_NOMEM, "groups of %u ranks", lowering_ranks(l));
-    for (uint32_t team = 0; team < l->teams; team++) {
+    enum status st;
+    TRY(new_ids(&l->groups.data, (size_t)l->shape.teams * l->shape.most_shards));
+    TRY(new_ids(&l->groups.experts, lowering_ranks(l)));
+    TRY(new_ids(&l->groups.same, lowering_ranks(l)));
+    TRY(new_ids(&l->groups.tensor, l->shape.replicas));
+    for (uint32_t team = 0; team < l->shape.teams; team++) {
         TRY(replica_groups(l, team));
         TRY(tensor_groups(l, team));
         TRY(expert_groups(l, team));
@@ -217,11 +204,11 @@ out:
     return st;
 }
 
-void grouping_free(struct grouping *g)
+void grouping_free(struct lowering_grouping *g)
 {
     free(g->start);
     free(g->device_start);
     free(g->member);
     free(g->device);
-    *g = (struct grouping){0};
+    *g = (struct lowering_grouping){0};
 }

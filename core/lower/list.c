@@ -1,9 +1,31 @@
-/* The growing lists. */
+/* The growing lists of ops of the ranks. */
 #include <stdlib.h>
 
 #include "core/lower/lowering.h"
 
-enum status list_reserve(struct list *list, size_t ops, size_t deps)
+struct program_op list_op(enum op_kind kind, enum op_purpose purpose, uint32_t stage,
+                          uint32_t microbatch)
+{
+    return (struct program_op){.kind = (uint8_t)kind,
+                               .purpose = (uint8_t)purpose,
+                               .stage = stage,
+                               .microbatch = microbatch,
+                               .peer = PROGRAM_NONE,
+                               .peer_stage = PROGRAM_NONE,
+                               .tag = PROGRAM_NONE,
+                               .count = 1};
+}
+
+struct program_op list_collective(enum op_kind kind, enum op_purpose purpose, uint32_t stage,
+                                  uint32_t microbatch, uint32_t group, int64_t bytes)
+{
+    struct program_op op = list_op(kind, purpose, stage, microbatch);
+    op.peer = group;
+    op.bytes = bytes;
+    return op;
+}
+
+enum status list_reserve(struct lowering_list *list, size_t ops, size_t deps)
 {
     if (ops > list->room) {
         struct program_op *larger = realloc(list->op, ops * sizeof *larger);
@@ -22,7 +44,7 @@ enum status list_reserve(struct list *list, size_t ops, size_t deps)
     return STATUS_OK;
 }
 
-enum status list_append(struct list *list, const struct program_op *op, uint32_t *position)
+enum status list_append(struct lowering_list *list, const struct program_op *op, uint32_t *position)
 {
     enum status st = STATUS_OK;
     if (list->n == list->room)
@@ -36,7 +58,7 @@ out:
     return st;
 }
 
-enum status list_depend(struct list *list, uint32_t position)
+enum status list_depend(struct lowering_list *list, uint32_t position)
 {
     enum status st = STATUS_OK;
     if (list->deps == list->dep_room)
@@ -44,11 +66,4 @@ enum status list_depend(struct list *list, uint32_t position)
     list->dep[list->deps++] = position;
 out:
     return st;
-}
-
-enum status list_collective(struct list *list, const struct program_op *op, uint32_t after,
-                            uint32_t *position)
-{
-    enum status st = list_append(list, op, position);
-    return st == STATUS_OK ? list_depend(list, after) : st;
 }

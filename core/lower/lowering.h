@@ -1,4 +1,13 @@
-/* lowering.h - the parts of plan_lower() (core/lower.h): what they share while it runs. Private. */
+/* lowering.h - the parts of plan_lower() (core/lower.h): what they share while it runs. Private.
+ *
+ *   1. stages.c   what crosses between stages, who the ranks are
+ *   2. groups.c   who communicates: replicas, shards, experts, ties
+ *   3. replay.c   the schedule of every replica; compute ops, messages, collectives of microbatches
+ *   4. finish.c   the end of the iteration: reductions of gradients, updates
+ *   5. ../lower.c the lists become one program, which is checked
+ *
+ *   cost.c        what a stage costs on a device: asked by 3 to 5, computed once
+ *   list.c        the growing lists */
 #ifndef CORE_LOWER_LOWERING_H
 #define CORE_LOWER_LOWERING_H
 
@@ -6,13 +15,13 @@
 #include "core/schedule.h"
 
 /* What goes from one stage to another for every microbatch. */
-struct edge {
+struct lowering_edge {
     uint32_t from, to; /* stages, from < to */
     int64_t bytes;     /* per microbatch, whole */
 };
 
 /* The growing list of one rank; dependencies are positions in the same list. */
-struct list {
+struct lowering_list {
     size_t n, room, deps, dep_room;
     struct program_op *op;
     uint32_t *dep;
@@ -23,52 +32,94 @@ struct list {
 };
 
 /* One replica of a team: its shards run the same steps at the same time. */
-struct cell {
-    uint32_t team, replica;
+struct lowering_replica {
+    uint32_t team, number;
     uint32_t rank, shards;          /* lists rank .. rank + shards - 1 */
     size_t step, steps;             /* progress in the schedule */
     struct schedule_step *schedule; /* microbatches of the whole iteration */
     bool queued;
-    bool sums; /* the step has run; its gradients wait for those of the other replicas */
+    bool reduces; /* the step has run; its gradients wait for those of the other replicas */
 };
 
 /* Collectives that follow one compute op. */
-struct calls {
+struct lowering_calls {
     uint32_t count;
     int64_t bytes; /* of one call */
 };
 
-/* A piece of the last backward: its seconds, and the gradients that are complete after it. */
-struct bucket {
+/* A part of the last backward: its seconds, and the gradients that are complete after it. */
+struct lowering_bucket {
     double seconds;
-    int64_t bytes;
+    struct program_bucket gradients;
 };
 
 /* One stage on one type of device; per rank. */
-struct stage_cost {
+struct lowering_cost {
     double slowdown; /* of passes beside collectives */
     double forward_s, recompute_s, backward_s, input_s, weight_s, update_s;
     int64_t stash_bytes; /* per microbatch */
     int64_t weight_bytes, gradient_bytes, state_bytes, scratch_bytes;
-    int64_t replicated_bytes, expert_bytes; /* gradients summed over all replicas; over the
+    int64_t replicated_bytes, expert_bytes;          /* gradients summed over all replicas; over the
                                              * replicas that have the same experts */
-    struct calls forward_sum, backward_sum; /* tensor parallelism */
-    struct calls forward_experts, backward_experts;
-    size_t buckets;
-    struct bucket *bucket; /* [buckets] in the order in which they become complete */
+    struct lowering_calls forward_sum, backward_sum; /* tensor parallelism */
+    struct lowering_calls forward_experts, backward_experts;
+    bool overlapped;                /* the last backward comes in one part per bucket */
+    size_t buckets;                 /* >= 1 */
+    struct lowering_bucket *bucket; /* [buckets] in the order in which they become complete */
 };
 
 /* Groups of the program while they are collected. */
-struct grouping {
-    size_t n, room, members, member_room, devices, device_room;
+struct lowering_grouping {
+    size_t n, members, devices;
     size_t *start, *device_start; /* [n + 1] */
     uint32_t *member, *device;
 };
 
 /* The all-reduce of one op's tied weights for one replica and shard. */
-struct tie {
+struct lowering_tie {
     uint32_t group, owner;
     int64_t bytes;
+};
+
+/* Who and what there is: constant after lowering_prepare() (stages.c). */
+struct lowering_shape {
+    uint32_t *stage_of;                   /* [model->n] */
+    uint32_t teams;                       /* sets of devices, the ranks of the pipeline */
+    uint32_t chunks;                      /* stages of each */
+    uint32_t *team_of;                    /* [stages] == stage % teams */
+    uint32_t *first_rank, *first_replica; /* [teams + 1] */
+    uint32_t replicas;                    /* of all teams together */
+    uint32_t most_shards;                 /* of any team */
+    size_t edges;
+    struct lowering_edge *edge;   /* [edges] sorted by (from, to): those of a source together */
+    size_t *in_start, *out_start; /* [stages + 1] */
+    uint32_t *in;                 /* [edges] edge ids by destination stage */
+};
+
+/* Who communicates: constant after lowering_group() (groups.c). Ids are of the program's groups,
+ * PROGRAM_NONE where there is no such group. */
+struct lowering_groups {
+    struct lowering_grouping all;
+    uint32_t *data;    /* [team * most_shards + shard] all replicas */
+    uint32_t *experts; /* [rank] the replicas over which its experts are spread */
+    uint32_t *same;    /* [rank] the replicas that have the same experts as it */
+    uint32_t *tensor;  /* [replicas] */
+    size_t ties;
+    struct lowering_tie *tie; /* [ties] */
+};
+
+/* The lists, and how far each replica has come: replay.c, then finish.c. */
+struct lowering_replay {
+    struct lowering_list *list;       /* [ranks] */
+    struct lowering_replica *replica; /* [replicas] */
+    uint32_t *reducing;               /* [teams] replicas whose `reduces` is set */
+    uint32_t *queue;                  /* [replicas] ring of those that may go on */
+    size_t head, length;
+    /* Position + 1, in the list of shard k of the receiver, of the RECV of edge e and microbatch m:
+     * [(e * microbatches + m) * most_shards + k]; activations, gradients. */
+    uint32_t *arrived, *returned;
+    uint32_t *forward; /* [(stage * microbatches + m) * most_shards + shard] position of FORWARD */
+    uint32_t *half;    /* likewise, of BACKWARD_INPUT; empty unless the schedule splits */
 };
 
 struct lowering {
@@ -77,35 +128,10 @@ struct lowering {
     const struct topology *topology;
     const struct schedule *schedule;
     bool fold;
-    uint32_t *stage_of; /* [model->n] */
-    uint32_t teams, chunks;
-    uint32_t *team_of;    /* [stages] == stage % teams */
-    uint32_t *first_rank; /* [teams + 1] */
-    uint32_t *first_cell; /* [teams + 1] */
-    uint32_t *summing;    /* [teams] cells whose `sums` is set */
-    uint32_t cells, most_shards;
-    struct cell *cell;        /* [cells] */
-    struct list *list;        /* [ranks] */
-    struct stage_cost **cost; /* [stages * types] NULL until asked for */
-    size_t edges;
-    struct edge *edge;            /* [edges] sorted by (from, to) */
-    size_t *in_start, *out_start; /* [stages + 1] */
-    uint32_t *in;                 /* [edges] edge ids by destination stage */
-    uint32_t *queue;              /* [cells] those that may go on */
-    size_t head, length;
-    /* Position + 1, in the list of shard k of the receiver, of the RECV of edge e and microbatch m:
-     * [(e * microbatches + m) * most_shards + k]; activations, gradients. */
-    uint32_t *arrived, *returned;
-    uint32_t *forward; /* [(stage * microbatches + m) * most_shards + shard] position of FORWARD */
-    uint32_t *half;    /* likewise, of BACKWARD_INPUT; NULL unless the schedule splits */
-    struct grouping grouping;
-    /* Group ids, PROGRAM_NONE where there is no such group. */
-    uint32_t *data;    /* [team * most_shards + shard] all replicas */
-    uint32_t *experts; /* [rank] the replicas over which its experts are spread */
-    uint32_t *same;    /* [rank] the replicas that have the same experts as it */
-    uint32_t *tensor;  /* [cells] */
-    size_t ties;
-    struct tie *tie; /* [ties] */
+    struct lowering_shape shape;
+    struct lowering_groups groups;
+    struct lowering_replay replay;
+    struct lowering_cost **cost; /* [stages * types] NULL until asked for */
 };
 
 static inline const struct plan_stage *lowering_team(const struct lowering *l, uint32_t team)
@@ -120,48 +146,65 @@ static inline uint32_t lowering_shards(const struct lowering *l, uint32_t team)
 {
     return l->fold ? 1 : lowering_team(l, team)->tensor_parallel;
 }
+/* The group of all replicas of a team's shard, over which gradients are reduced. */
+static inline uint32_t lowering_data(const struct lowering *l, uint32_t team, uint32_t shard)
+{
+    return l->groups.data[team * l->shape.most_shards + shard];
+}
+/* ZeRO level of a stage: without replicas there is nobody to share with. */
+static inline uint32_t lowering_zero(const struct lowering *l, uint32_t stage)
+{
+    return l->plan->stage[stage].replicas > 1 ? l->plan->zero : 0;
+}
 static inline uint32_t lowering_ranks(const struct lowering *l)
 {
-    return l->first_rank[l->teams];
+    return l->shape.first_rank[l->shape.teams];
 }
 
-/* lower_stages.c: fill everything up to `queue`, allocate the rest but the groups. */
+/* stages.c: fill everything up to `queue`, allocate the rest but the groups. */
 enum status lowering_prepare(struct lowering *l) MUST_CHECK;
 void lowering_free(struct lowering *l);
+/* Do all stages have equally many replicas, and these equally many microbatches? */
+bool lowering_is_even(const struct lowering *l);
+/* Can what the plan asks for go together? STATUS_UNSUPPORTED names what cannot. */
+enum status lowering_check(const struct lowering *l) MUST_CHECK;
 uint32_t lowering_device(const struct lowering *l, uint32_t team, uint32_t replica, uint32_t shard);
 /* First replica and shard of a rank; O(log teams). */
 uint32_t lowering_team_of_rank(const struct lowering *l, uint32_t rank);
 
-/* lower_cost.c: of a stage on a device; computed once per type, owned by *l. */
+/* cost.c: of a stage on a device; computed once per type, owned by *l. */
 enum status lowering_cost(struct lowering *l, uint32_t stage, uint32_t device,
-                          const struct stage_cost **out) MUST_CHECK;
-void lowering_cost_free(struct stage_cost *c);
+                          const struct lowering_cost **out) MUST_CHECK;
+void lowering_cost_free(struct lowering_cost *c);
 
-/* lower_groups.c: groups of ranks. */
+/* groups.c: groups of ranks. */
 enum status lowering_group(struct lowering *l) MUST_CHECK;
-void grouping_free(struct grouping *g);
+void grouping_free(struct lowering_grouping *g);
 
-/* lower_replay.c: compute ops, messages, and collectives that belong to a microbatch. */
+/* replay.c: compute ops, messages, and collectives that belong to a microbatch. */
 enum status lowering_replay(struct lowering *l) MUST_CHECK;
 
-/* lower_finish.c: sums of gradients and updates at the end of the iteration. */
+/* finish.c: sums of gradients and updates at the end of the iteration. */
 enum status lowering_finish(struct lowering *l) MUST_CHECK;
 /* Sum or scatter the gradients of `stage` over the replicas of `rank`; nothing without replicas.
  * `bytes` of the dense gradients, PROGRAM_NONE for `microbatch` unless it is that one's own.
  * The op waits for the list's newest op that computes. */
 enum status lowering_reduce(struct lowering *l, uint32_t rank, uint32_t stage, uint32_t microbatch,
-                            const struct stage_cost *cost, int64_t bytes, bool experts) MUST_CHECK;
+                            const struct lowering_cost *cost, int64_t bytes,
+                            bool experts) MUST_CHECK;
 enum status lowering_update(struct lowering *l, uint32_t rank, uint32_t stage, uint32_t microbatch,
-                            const struct stage_cost *cost) MUST_CHECK;
+                            const struct lowering_cost *cost) MUST_CHECK;
 
-/* lower_list.c; `match` of SEND and RECV is a position in the peer's list. */
-enum status list_reserve(struct list *list, size_t ops, size_t deps) MUST_CHECK;
-enum status list_append(struct list *list, const struct program_op *op,
+/* list.c; `match` of SEND and RECV is a position in the peer's list. */
+enum status list_reserve(struct lowering_list *list, size_t ops, size_t deps) MUST_CHECK;
+enum status list_append(struct lowering_list *list, const struct program_op *op,
                         uint32_t *position) MUST_CHECK;
 /* The op appended last depends on the one at `position`. */
-enum status list_depend(struct list *list, uint32_t position) MUST_CHECK;
-/* A collective that waits for the op at `after`. */
-enum status list_collective(struct list *list, const struct program_op *op, uint32_t after,
-                            uint32_t *position) MUST_CHECK;
+enum status list_depend(struct lowering_list *list, uint32_t position) MUST_CHECK;
+/* An op to append: no peer and no tag; a collective of one call over `group`. */
+struct program_op list_op(enum op_kind kind, enum op_purpose purpose, uint32_t stage,
+                          uint32_t microbatch);
+struct program_op list_collective(enum op_kind kind, enum op_purpose purpose, uint32_t stage,
+                                  uint32_t microbatch, uint32_t group, int64_t bytes);
 
 #endif

@@ -1,29 +1,46 @@
-/* Compute ops from the schedule, and what belongs to a microbatch, by a global replay. */
+/* Compute ops from the schedule, and what belongs to a microbatch, by a global replay.
+ *
+ * Every replica of a team has its steps (schedule_replica()). A queue holds the replicas that may
+ * be able to go on; one takes a turn:
+ *   1. is everything there that its next step needs?  else it waits until a message wakes it
+ *   2. run_step() for each shard: ALLGATHER (ZeRO 3), the compute op, collectives inside the stage
+ *   3. transfer(): SEND in this list and RECV in the receiver's in the same instant
+ *   4. reduce_team(), when gradients are reduced after every backward: once all replicas of the
+ * team
+ *      stand there, so that the collective has one place in all of their lists
+ * Since each list is a part of one global order, the lists cannot deadlock (core/lower.h). */
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/lower/lowering.h"
 
-static void wake(struct lowering *l, uint32_t cell)
+/* A replica that may be able to go on gets a turn, once. */
+static void wake(struct lowering *l, uint32_t replica)
 {
-    if (l->cell[cell].queued)
+    if (l->replay.replica[replica].queued)
         return;
-    l->cell[cell].queued = true;
-    l->queue[(l->head + l->length++) % l->cells] = cell;
+    l->replay.replica[replica].queued = true;
+    l->replay.queue[(l->replay.head + l->replay.length++) % l->shape.replicas] = replica;
 }
 
-static uint32_t cell_for(const struct lowering *l, uint32_t team, uint32_t microbatch)
+/* Who has microbatch m of this team: replica m mod r. */
+static uint32_t replica_for(const struct lowering *l, uint32_t team, uint32_t microbatch)
 {
-    return l->first_cell[team] + (l->fold ? 0 : microbatch % lowering_team(l, team)->replicas);
+    return l->shape.first_replica[team] +
+           (l->fold ? 0 : microbatch % lowering_team(l, team)->replicas);
 }
 
+/* Index in the arrays [row][microbatch][shard] of struct lowering_replay. */
 static size_t slot_of(const struct lowering *l, size_t row, uint32_t microbatch, uint32_t shard)
 {
-    return (row * l->plan->microbatches + microbatch) * l->most_shards + shard;
+    return (row * l->plan->microbatches + microbatch) * l->shape.most_shards + shard;
 }
 
 /* ---- messages */
 
-static int64_t message_bytes(const struct lowering *l, const struct edge *edge)
+/* With sequence parallelism a boundary tensor is divided over the shards, if both ends have as
+ * many; else every shard needs all of it. */
+static int64_t message_bytes(const struct lowering *l, const struct lowering_edge *edge)
 {
     uint32_t a = l->plan->stage[edge->from].tensor_parallel;
     uint32_t b = l->plan->stage[edge->to].tensor_parallel;
@@ -33,12 +50,14 @@ static int64_t message_bytes(const struct lowering *l, const struct edge *edge)
 /* SEND in the sender's list and, in the same instant, RECV in the receiver's. The tensor is whole
  * (or the same slice) on every shard: receiver shard k has it from sender shard k mod shards. */
 static enum status send_to(struct lowering *l, uint32_t e, const struct program_op *send,
-                           const struct cell *source, const struct cell *target, uint32_t shard,
+                           const struct lowering_replica *source,
+                           const struct lowering_replica *target, uint32_t shard,
                            const uint32_t *computed)
 {
     enum status st;
     uint32_t from = shard % source->shards, position;
-    struct list *here = &l->list[source->rank + from], *there = &l->list[target->rank + shard];
+    struct lowering_list *here = &l->replay.list[source->rank + from],
+                         *there = &l->replay.list[target->rank + shard];
     struct program_op op = *send;
     op.peer = target->rank + shard;
     op.match = (uint32_t)there->n;
@@ -50,7 +69,7 @@ static enum status send_to(struct lowering *l, uint32_t e, const struct program_
     op.peer = source->rank + from;
     op.peer_stage = send->stage;
     TRY(list_append(there, &op, &position));
-    uint32_t *slot = send->backward ? l->returned : l->arrived;
+    uint32_t *slot = send->backward ? l->replay.returned : l->replay.arrived;
     slot[slot_of(l, e, send->microbatch, shard)] = position + 1;
 out:
     return st;
@@ -58,24 +77,20 @@ out:
 
 /* What edge e carries of a microbatch; computed[shards] are the ops that made it. */
 static enum status transfer(struct lowering *l, uint32_t e, bool backward, uint32_t microbatch,
-                            const struct cell *source, const uint32_t *computed)
+                            const struct lowering_replica *source, const uint32_t *computed)
 {
     enum status st = STATUS_OK;
-    const struct edge *edge = &l->edge[e];
+    const struct lowering_edge *edge = &l->shape.edge[e];
     uint32_t from = backward ? edge->to : edge->from, to = backward ? edge->from : edge->to;
-    uint32_t target = cell_for(l, l->team_of[to], microbatch);
-    const struct cell *there = &l->cell[target];
-    uint32_t channel = backward ? (uint32_t)l->edges + e : e;
-    struct program_op op = {.kind = OP_SEND,
-                            .purpose = FOR_PIPELINE,
-                            .backward = backward,
-                            .stage = from,
-                            .microbatch = microbatch,
-                            .peer_stage = to,
-                            .tag = channel * l->plan->microbatches + microbatch,
-                            .count = 1,
-                            .bytes = message_bytes(l, edge)};
-    uint32_t *slot = backward ? l->returned : l->arrived;
+    uint32_t target = replica_for(l, l->shape.team_of[to], microbatch);
+    const struct lowering_replica *there = &l->replay.replica[target];
+    uint32_t channel = backward ? (uint32_t)l->shape.edges + e : e;
+    struct program_op op = list_op(OP_SEND, FOR_PIPELINE, from, microbatch);
+    op.backward = backward;
+    op.peer_stage = to;
+    op.tag = channel * l->plan->microbatches + microbatch;
+    op.bytes = message_bytes(l, edge);
+    uint32_t *slot = backward ? l->replay.returned : l->replay.arrived;
     for (uint32_t k = 0; k < there->shards; k++)
         if (there == source) /* a later stage of the same ranks */
             slot[slot_of(l, e, microbatch, k)] = computed[k] + 1;
@@ -92,12 +107,12 @@ out:
 static bool is_ready(const struct lowering *l, uint32_t stage, const struct schedule_step *s)
 {
     if (s->kind == OP_FORWARD) {
-        for (size_t k = l->in_start[stage]; k < l->in_start[stage + 1]; k++)
-            if (!l->arrived[slot_of(l, l->in[k], s->microbatch, 0)])
+        for (size_t k = l->shape.in_start[stage]; k < l->shape.in_start[stage + 1]; k++)
+            if (!l->replay.arrived[slot_of(l, l->shape.in[k], s->microbatch, 0)])
                 return false;
     } else if (s->kind != OP_BACKWARD_WEIGHT) {
-        for (size_t e = l->out_start[stage]; e < l->out_start[stage + 1]; e++)
-            if (!l->returned[slot_of(l, e, s->microbatch, 0)])
+        for (size_t e = l->shape.out_start[stage]; e < l->shape.out_start[stage + 1]; e++)
+            if (!l->replay.returned[slot_of(l, e, s->microbatch, 0)])
                 return false;
     }
     return true;
@@ -106,9 +121,9 @@ static bool is_ready(const struct lowering *l, uint32_t stage, const struct sche
 /* One shard's part of a step while it is appended. */
 struct pass {
     struct lowering *l;
-    const struct cell *cell;
-    struct list *list;
-    const struct stage_cost *cost;
+    const struct lowering_replica *replica;
+    struct lowering_list *list;
+    const struct lowering_cost *cost;
     uint32_t stage, shard, rank;
     struct schedule_step s;
 };
@@ -119,15 +134,8 @@ static enum status gather_over(const struct pass *a, uint32_t group, int64_t byt
     enum status st = STATUS_OK;
     if (group == PROGRAM_NONE || bytes == 0)
         return STATUS_OK;
-    struct program_op op = {.kind = OP_ALLGATHER,
-                            .purpose = FOR_SHARDS,
-                            .stage = a->stage,
-                            .microbatch = a->s.microbatch,
-                            .peer = group,
-                            .peer_stage = PROGRAM_NONE,
-                            .tag = PROGRAM_NONE,
-                            .count = 1,
-                            .bytes = bytes};
+    struct program_op op =
+        list_collective(OP_ALLGATHER, FOR_SHARDS, a->stage, a->s.microbatch, group, bytes);
     uint32_t position;
     TRY(list_append(a->list, &op, &position));
     if (a->list->gathered)
@@ -139,33 +147,35 @@ out:
     return st;
 }
 
+/* Dense parameters, and those of experts, over the replicas that have the same. */
 static enum status gather(const struct pass *a)
 {
     enum status st = STATUS_OK;
     const struct lowering *l = a->l;
     if (l->plan->zero < 3)
         return STATUS_OK;
-    TRY(gather_over(a, l->data[a->cell->team * l->most_shards + a->shard],
-                    a->cost->replicated_bytes));
-    TRY(gather_over(a, l->same[a->rank], a->cost->expert_bytes));
+    TRY(gather_over(a, lowering_data(l, a->replica->team, a->shard), a->cost->replicated_bytes));
+    TRY(gather_over(a, l->groups.same[a->rank], a->cost->expert_bytes));
 out:
     return st;
 }
 
+/* A forward waits for its inputs, a backward for its forward and for its gradients. */
 static enum status depend_on_inputs(const struct pass *a)
 {
     enum status st = STATUS_OK;
     const struct lowering *l = a->l;
     uint32_t microbatch = a->s.microbatch;
     if (a->s.kind == OP_FORWARD) {
-        for (size_t k = l->in_start[a->stage]; k < l->in_start[a->stage + 1]; k++)
-            TRY(list_depend(a->list, l->arrived[slot_of(l, l->in[k], microbatch, a->shard)] - 1));
+        for (size_t k = l->shape.in_start[a->stage]; k < l->shape.in_start[a->stage + 1]; k++)
+            TRY(list_depend(
+                a->list, l->replay.arrived[slot_of(l, l->shape.in[k], microbatch, a->shard)] - 1));
     } else if (a->s.kind == OP_BACKWARD_WEIGHT) {
-        TRY(list_depend(a->list, l->half[slot_of(l, a->stage, microbatch, a->shard)]));
+        TRY(list_depend(a->list, l->replay.half[slot_of(l, a->stage, microbatch, a->shard)]));
     } else {
-        TRY(list_depend(a->list, l->forward[slot_of(l, a->stage, microbatch, a->shard)]));
-        for (size_t e = l->out_start[a->stage]; e < l->out_start[a->stage + 1]; e++)
-            TRY(list_depend(a->list, l->returned[slot_of(l, e, microbatch, a->shard)] - 1));
+        TRY(list_depend(a->list, l->replay.forward[slot_of(l, a->stage, microbatch, a->shard)]));
+        for (size_t e = l->shape.out_start[a->stage]; e < l->shape.out_start[a->stage + 1]; e++)
+            TRY(list_depend(a->list, l->replay.returned[slot_of(l, e, microbatch, a->shard)] - 1));
     }
 out:
     return st;
@@ -176,22 +186,16 @@ static enum status append_compute(const struct pass *a, uint8_t part, double sec
                                   uint32_t *position)
 {
     enum status st;
-    struct list *list = a->list;
-    struct program_op op = {.kind = a->s.kind,
-                            .part = part,
-                            .stage = a->stage,
-                            .microbatch = a->s.microbatch,
-                            .peer = PROGRAM_NONE,
-                            .peer_stage = PROGRAM_NONE,
-                            .tag = PROGRAM_NONE,
-                            .count = 1,
-                            .seconds = seconds,
-                            .bytes = bytes};
+    struct lowering_list *list = a->list;
+    struct program_op op = list_op(a->s.kind, FOR_PIPELINE, a->stage, a->s.microbatch);
+    op.part = part;
+    op.seconds = seconds;
+    op.bytes = bytes;
     TRY(list_append(list, &op, position));
     TRY(depend_on_inputs(a));
     if (list->blocked)
         TRY(list_depend(list, list->blocked - 1));
-    if (list->gathered && part == 0 && a->l->plan->zero == 3)
+    if (list->gathered && a->l->plan->zero == 3)
         TRY(list_depend(list, list->gathered - 1));
     list->blocked = 0;
     list->compute[1] = list->compute[0];
@@ -202,24 +206,23 @@ out:
 
 /* A collective inside the stage, which the next op waits for; *position moves on to it. */
 static enum status call(const struct pass *a, enum op_kind kind, enum op_purpose purpose,
-                        uint32_t group, const struct calls *calls, uint32_t *position)
+                        uint32_t group, const struct lowering_calls *calls, uint32_t *position)
 {
+    enum status st = STATUS_OK;
+    uint32_t after = *position;
     if (calls->count == 0 || group == PROGRAM_NONE)
         return STATUS_OK;
-    struct program_op op = {.kind = (uint8_t)kind,
-                            .purpose = (uint8_t)purpose,
-                            .stage = a->stage,
-                            .microbatch = a->s.microbatch,
-                            .peer = group,
-                            .peer_stage = PROGRAM_NONE,
-                            .tag = PROGRAM_NONE,
-                            .count = calls->count,
-                            .bytes = calls->bytes};
-    enum status st = list_collective(a->list, &op, *position, position);
+    struct program_op op =
+        list_collective(kind, purpose, a->stage, a->s.microbatch, group, calls->bytes);
+    op.count = calls->count;
+    TRY(list_append(a->list, &op, position));
+    TRY(list_depend(a->list, after));
     a->list->blocked = *position + 1;
+out:
     return st;
 }
 
+/* Collectives inside the stage after a pass: tensor parallelism, then experts. */
 static enum status calls_after(const struct pass *a, uint32_t *position)
 {
     enum status st = STATUS_OK;
@@ -227,16 +230,17 @@ static enum status calls_after(const struct pass *a, uint32_t *position)
     bool forward = a->s.kind == OP_FORWARD;
     if (a->s.kind == OP_BACKWARD_WEIGHT)
         return STATUS_OK;
-    const struct calls *sum = forward ? &a->cost->forward_sum : &a->cost->backward_sum;
-    const struct calls *experts = forward ? &a->cost->forward_experts : &a->cost->backward_experts;
-    uint32_t tensor = l->tensor[a->cell - l->cell];
+    const struct lowering_calls *sum = forward ? &a->cost->forward_sum : &a->cost->backward_sum;
+    const struct lowering_calls *experts =
+        forward ? &a->cost->forward_experts : &a->cost->backward_experts;
+    uint32_t tensor = l->groups.tensor[a->replica - l->replay.replica];
     if (l->plan->sequence_parallel) {
         TRY(call(a, OP_REDUCESCATTER, FOR_TENSOR, tensor, sum, position));
         TRY(call(a, OP_ALLGATHER, FOR_TENSOR, tensor, sum, position));
     } else {
         TRY(call(a, OP_ALLREDUCE, FOR_TENSOR, tensor, sum, position));
     }
-    TRY(call(a, OP_ALLTOALL, FOR_EXPERTS, l->experts[a->rank], experts, position));
+    TRY(call(a, OP_ALLTOALL, FOR_EXPERTS, l->groups.experts[a->rank], experts, position));
 out:
     return st;
 }
@@ -245,18 +249,20 @@ out:
 static enum status backward_in_buckets(const struct pass *a, uint32_t *position)
 {
     enum status st = STATUS_OK;
-    const struct stage_cost *c = a->cost;
+    const struct lowering_cost *c = a->cost;
     for (size_t b = 0; b < c->buckets; b++) {
         bool last = b + 1 == c->buckets;
         double slower = b > 0 ? 1 + c->slowdown : 1; /* the bucket before is being summed */
-        TRY(append_compute(a, (uint8_t)b, slower * c->bucket[b].seconds, last ? c->stash_bytes : 0,
-                           position));
-        TRY(lowering_reduce(a->l, a->rank, a->stage, PROGRAM_NONE, c, c->bucket[b].bytes, false));
+        TRY(append_compute(a, (uint8_t)(b + 1), slower * c->bucket[b].seconds,
+                           last ? c->stash_bytes : 0, position));
+        TRY(lowering_reduce(a->l, a->rank, a->stage, PROGRAM_NONE, c, c->bucket[b].gradients.bytes,
+                            false));
     }
 out:
     return st;
 }
 
+/* Is it the last microbatch that its replica has? */
 static bool is_last(const struct lowering *l, uint32_t stage, uint32_t microbatch)
 {
     return microbatch + l->plan->stage[stage].replicas >= l->plan->microbatches;
@@ -267,143 +273,109 @@ static enum status compute(const struct pass *a, uint32_t *position)
 {
     enum status st;
     struct lowering *l = a->l;
-    const struct stage_cost *c = a->cost;
+    const struct lowering_cost *c = a->cost;
     size_t slot = slot_of(l, a->stage, a->s.microbatch, a->shard);
     double seconds = a->s.kind == OP_FORWARD          ? c->forward_s
                      : a->s.kind == OP_BACKWARD       ? c->backward_s
                      : a->s.kind == OP_BACKWARD_INPUT ? c->input_s
                                                       : c->weight_s;
-    if (l->plan->zero >= 2 && l->data[a->cell->team * l->most_shards + a->shard] != PROGRAM_NONE)
+    if (l->plan->zero >= 2 && lowering_data(l, a->replica->team, a->shard) != PROGRAM_NONE)
         seconds *= 1 + c->slowdown;
     if (a->s.kind != OP_BACKWARD_WEIGHT)
         TRY(gather(a));
-    if (a->s.kind == OP_BACKWARD && c->buckets > 0 && is_last(l, a->stage, a->s.microbatch))
+    if (a->s.kind == OP_BACKWARD && c->overlapped && is_last(l, a->stage, a->s.microbatch))
         TRY(backward_in_buckets(a, position));
     else
         TRY(append_compute(a, 0, seconds, a->s.kind == OP_BACKWARD_INPUT ? 0 : c->stash_bytes,
                            position));
     if (a->s.kind == OP_FORWARD)
-        l->forward[slot] = *position;
+        l->replay.forward[slot] = *position;
     if (a->s.kind == OP_BACKWARD_INPUT)
-        l->half[slot] = *position;
+        l->replay.half[slot] = *position;
     TRY(calls_after(a, position));
 out:
     return st;
 }
 
-/* The pass of one shard in the cell's current step. */
-static enum status make_pass(struct lowering *l, const struct cell *cell, uint32_t shard,
-                             struct pass *a)
+/* The pass of one shard in the replica's current step. */
+static enum status make_pass(struct lowering *l, const struct lowering_replica *replica,
+                             uint32_t shard, struct pass *a)
 {
-    *a = (struct pass){.l = l, .cell = cell, .shard = shard, .s = cell->schedule[cell->step]};
-    a->stage = a->s.chunk * l->teams + cell->team;
-    a->rank = cell->rank + shard;
-    a->list = &l->list[a->rank];
-    return lowering_cost(l, a->stage, lowering_device(l, cell->team, cell->replica, shard),
+    *a = (struct pass){
+        .l = l, .replica = replica, .shard = shard, .s = replica->schedule[replica->step]};
+    a->stage = a->s.chunk * l->shape.teams + replica->team;
+    a->rank = replica->rank + shard;
+    a->list = &l->replay.list[a->rank];
+    return lowering_cost(l, a->stage, lowering_device(l, replica->team, replica->number, shard),
                          &a->cost);
 }
 
-static enum status run_step(struct lowering *l, const struct cell *cell,
+static enum status run_step(struct lowering *l, const struct lowering_replica *replica,
                             uint32_t *computed /* [shards] */)
 {
     enum status st = STATUS_OK;
     struct pass a = {0};
-    for (uint32_t shard = 0; shard < cell->shards; shard++) {
-        TRY(make_pass(l, cell, shard, &a));
+    for (uint32_t shard = 0; shard < replica->shards; shard++) {
+        TRY(make_pass(l, replica, shard, &a));
         TRY(compute(&a, &computed[shard]));
     }
     if (a.s.kind == OP_FORWARD)
-        for (size_t e = l->out_start[a.stage]; e < l->out_start[a.stage + 1]; e++)
-            TRY(transfer(l, (uint32_t)e, false, a.s.microbatch, cell, computed));
+        for (size_t e = l->shape.out_start[a.stage]; e < l->shape.out_start[a.stage + 1]; e++)
+            TRY(transfer(l, (uint32_t)e, false, a.s.microbatch, replica, computed));
     else if (a.s.kind != OP_BACKWARD_WEIGHT)
-        for (size_t k = l->in_start[a.stage]; k < l->in_start[a.stage + 1]; k++)
-            TRY(transfer(l, l->in[k], true, a.s.microbatch, cell, computed));
+        for (size_t k = l->shape.in_start[a.stage]; k < l->shape.in_start[a.stage + 1]; k++)
+            TRY(transfer(l, l->shape.in[k], true, a.s.microbatch, replica, computed));
 out:
     return st;
 }
 
 /* Are the gradients of every microbatch summed over the replicas at once? */
-static bool sums_now(const struct lowering *l, const struct cell *cell)
+static bool reduces_now(const struct lowering *l, const struct lowering_replica *replica)
 {
-    uint8_t kind = cell->schedule[cell->step].kind;
+    uint8_t kind = replica->schedule[replica->step].kind;
     return (kind == OP_BACKWARD || kind == OP_BACKWARD_WEIGHT) &&
            (l->plan->zero >= 2 || l->schedule->asynchronous);
 }
 
 /* All replicas have come to their sums: these happen in this instant for all of them. */
-static enum status sum_team(struct lowering *l, uint32_t team)
+static enum status reduce_team(struct lowering *l, uint32_t team)
 {
     enum status st = STATUS_OK;
-    l->summing[team] = 0;
-    for (uint32_t c = l->first_cell[team]; c < l->first_cell[team + 1]; c++) {
-        struct cell *cell = &l->cell[c];
-        for (uint32_t shard = 0; shard < cell->shards; shard++) {
+    l->replay.reducing[team] = 0;
+    for (uint32_t c = l->shape.first_replica[team]; c < l->shape.first_replica[team + 1]; c++) {
+        struct lowering_replica *replica = &l->replay.replica[c];
+        for (uint32_t shard = 0; shard < replica->shards; shard++) {
             struct pass a;
-            TRY(make_pass(l, cell, shard, &a));
+            TRY(make_pass(l, replica, shard, &a));
             TRY(lowering_reduce(l, a.rank, a.stage, a.s.microbatch, a.cost,
                                 a.cost->replicated_bytes, true));
             if (l->schedule->asynchronous)
                 TRY(lowering_update(l, a.rank, a.stage, a.s.microbatch, a.cost));
         }
-        cell->sums = false;
-        cell->step++;
+        replica->reduces = false;
+        replica->step++;
         wake(l, c);
     }
 out:
     return st;
 }
 
-/* ---- the schedule of every cell */
-
-/* Do all stages have equally many replicas, and these equally many microbatches? */
-static bool is_even(const struct lowering *l)
-{
-    uint32_t replicas = l->plan->stage[0].replicas;
-    for (uint32_t t = 1; t < l->teams; t++)
-        if (lowering_team(l, t)->replicas != replicas)
-            return false;
-    return l->plan->microbatches % replicas == 0;
-}
-
-static enum status check_combination(const struct lowering *l)
-{
-    const struct plan *p = l->plan;
-    const char *what = l->chunks > 1  ? "several stages on a device"
-                       : p->zero >= 2 ? "ZeRO 2 or 3"
-                       : l->fold      ? "folding"
-                                      : NULL;
-    for (size_t s = 0; s < p->stages; s++)
-        if (p->stage[s].expert_parallel > 1)
-            what = "spreading experts over replicas";
-    if (what && !is_even(l))
-        return error_set(STATUS_UNSUPPORTED,
-                         "%s needs equally many replicas of every stage, and these equally many of "
-                         "the %u microbatches",
-                         what, p->microbatches);
-    if (l->schedule->asynchronous && p->zero > 0)
-        return error_set(STATUS_UNSUPPORTED, "schedule %s with ZeRO", p->schedule);
-    for (uint32_t t = 0; l->schedule->asynchronous && t < l->teams; t++)
-        if (p->microbatches % lowering_team(l, t)->replicas != 0)
-            return error_set(STATUS_UNSUPPORTED,
-                             "schedule %s: %u microbatches for the %u replicas of stage %u",
-                             p->schedule, p->microbatches, lowering_team(l, t)->replicas, t);
-    return STATUS_OK;
-}
+/* ---- the schedule of every replica */
 
 /* Room for the ops of every step and its messages, and for the end of the iteration. */
-static enum status reserve(struct lowering *l, const struct cell *cell)
+static enum status reserve(struct lowering *l, const struct lowering_replica *replica)
 {
     enum status st = STATUS_OK;
     size_t messages = 0;
-    for (size_t k = 0; k < cell->steps; k++) {
-        uint32_t stage = cell->schedule[k].chunk * l->teams + cell->team;
-        if (cell->schedule[k].kind != OP_BACKWARD_WEIGHT)
-            messages += l->in_start[stage + 1] - l->in_start[stage] + l->out_start[stage + 1] -
-                        l->out_start[stage];
+    for (size_t k = 0; k < replica->steps; k++) {
+        uint32_t stage = replica->schedule[k].chunk * l->shape.teams + replica->team;
+        if (replica->schedule[k].kind != OP_BACKWARD_WEIGHT)
+            messages += l->shape.in_start[stage + 1] - l->shape.in_start[stage] +
+                        l->shape.out_start[stage + 1] - l->shape.out_start[stage];
     }
-    size_t ops = cell->steps + messages + 2 * l->chunks;
-    for (uint32_t k = 0; k < cell->shards; k++)
-        TRY(list_reserve(&l->list[cell->rank + k], ops, ops));
+    size_t ops = replica->steps + messages + 2 * l->shape.chunks;
+    for (uint32_t k = 0; k < replica->shards; k++)
+        TRY(list_reserve(&l->replay.list[replica->rank + k], ops, ops));
 out:
     return st;
 }
@@ -411,75 +383,73 @@ out:
 /* With equal replicas each orders its own microbatches. Otherwise one order is made for all the
  * stage's replicas together, of which each has its part: what one replica waits for, all earlier
  * stages do early enough. The depth is then PipeDream's (Narayanan et al., SOSP 2019). */
-static enum status schedule_cell(struct lowering *l, struct cell *cell)
+static enum status schedule_replica(struct lowering *l, struct lowering_replica *replica)
 {
     enum status st = STATUS_OK;
-    bool even = is_even(l);
-    uint32_t replicas = lowering_team(l, cell->team)->replicas, depth = 0;
-    for (uint32_t t = cell->team; t < l->teams; t++)
+    bool even = lowering_is_even(l);
+    uint32_t replicas = lowering_team(l, replica->team)->replicas, depth = 0;
+    for (uint32_t t = replica->team; t < l->shape.teams; t++)
         depth += even ? 1 : lowering_team(l, t)->replicas;
-    struct schedule_place at = {.teams = l->teams,
-                                .team = cell->team,
-                                .chunks = l->chunks,
+    struct schedule_place at = {.teams = l->shape.teams,
+                                .team = replica->team,
+                                .chunks = l->shape.chunks,
                                 .microbatches = l->plan->microbatches / (even ? replicas : 1),
                                 .depth = depth};
     size_t n = schedule_steps(l->schedule, &at);
-    cell->schedule = calloc(n + 1, sizeof *cell->schedule);
-    if (!cell->schedule)
-        return error_set(STATUS_NOMEM, "schedule of %zu steps", n);
-    l->schedule->order(&at, cell->schedule);
+    TRY(ARRAY_NEW(replica->schedule, n));
+    l->schedule->order(&at, replica->schedule);
     for (size_t k = 0; k < n; k++) {
-        struct schedule_step s = cell->schedule[k];
+        struct schedule_step s = replica->schedule[k];
         if (even)
-            s.microbatch = s.microbatch * replicas + cell->replica;
-        else if (s.microbatch % replicas != cell->replica)
+            s.microbatch = s.microbatch * replicas + replica->number;
+        else if (s.microbatch % replicas != replica->number)
             continue;
-        cell->schedule[cell->steps++] = s;
+        replica->schedule[replica->steps++] = s;
     }
-    TRY(reserve(l, cell));
+    TRY(reserve(l, replica));
 out:
     return st;
 }
 
-/* One step of cell c, if it can be taken. */
+/* One step of replica c, if it can be taken. */
 static enum status take_turn(struct lowering *l, uint32_t c, uint32_t *computed /* [shards] */)
 {
     enum status st = STATUS_OK;
-    struct cell *cell = &l->cell[c];
-    if (cell->sums || cell->step == cell->steps)
+    struct lowering_replica *replica = &l->replay.replica[c];
+    if (replica->reduces || replica->step == replica->steps)
         return STATUS_OK;
-    const struct schedule_step *s = &cell->schedule[cell->step];
-    if (!is_ready(l, s->chunk * l->teams + cell->team, s))
+    const struct schedule_step *s = &replica->schedule[replica->step];
+    if (!is_ready(l, s->chunk * l->shape.teams + replica->team, s))
         return STATUS_OK;
-    TRY(run_step(l, cell, computed));
-    if (!sums_now(l, cell)) {
-        cell->step++;
+    TRY(run_step(l, replica, computed));
+    if (!reduces_now(l, replica)) {
+        replica->step++;
         wake(l, c); /* one step per turn: RECVs stand near where they are needed */
         goto out;
     }
-    cell->sums = true;
-    if (++l->summing[cell->team] == lowering_replicas(l, cell->team))
-        TRY(sum_team(l, cell->team));
+    replica->reduces = true;
+    if (++l->replay.reducing[replica->team] == lowering_replicas(l, replica->team))
+        TRY(reduce_team(l, replica->team));
 out:
     return st;
 }
 
+/* Until nobody can go on: then all are at their end, or the schedule does not fit the stages. */
 static enum status take_turns(struct lowering *l)
 {
     enum status st = STATUS_OK;
     size_t remaining = 0;
-    uint32_t *computed = calloc(l->most_shards + 1, sizeof *computed);
-    if (!computed)
-        return error_set(STATUS_NOMEM, "%u shards", l->most_shards);
-    while (l->length > 0) {
-        uint32_t c = l->queue[l->head];
-        l->head = l->head + 1 < l->cells ? l->head + 1 : 0;
-        l->length--;
-        l->cell[c].queued = false;
+    uint32_t *computed;
+    TRY(ARRAY_NEW(computed, l->shape.most_shards));
+    while (l->replay.length > 0) {
+        uint32_t c = l->replay.queue[l->replay.head];
+        l->replay.head = l->replay.head + 1 < l->shape.replicas ? l->replay.head + 1 : 0;
+        l->replay.length--;
+        l->replay.replica[c].queued = false;
         TRY(take_turn(l, c, computed));
     }
-    for (uint32_t c = 0; c < l->cells; c++)
-        remaining += l->cell[c].step < l->cell[c].steps;
+    for (uint32_t c = 0; c < l->shape.replicas; c++)
+        remaining += l->replay.replica[c].step < l->replay.replica[c].steps;
     if (remaining > 0)
         st = error_set(STATUS_INVALID,
                        "schedule %s cannot run on these stages: %zu replicas wait for each other",
@@ -491,9 +461,9 @@ out:
 
 enum status lowering_replay(struct lowering *l)
 {
-    enum status st = check_combination(l);
-    for (uint32_t c = 0; st == STATUS_OK && c < l->cells; c++) {
-        st = schedule_cell(l, &l->cell[c]);
+    enum status st = lowering_check(l);
+    for (uint32_t c = 0; st == STATUS_OK && c < l->shape.replicas; c++) {
+        st = schedule_replica(l, &l->replay.replica[c]);
         wake(l, c);
     }
     return st == STATUS_OK ? take_turns(l) : st;

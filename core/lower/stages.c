@@ -4,13 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
+
 enum status crossing_ops(const struct model *m, const uint32_t *stage_of, uint32_t from,
                          uint32_t to, uint32_t **op, size_t *n)
 {
-    uint32_t *found = calloc(m->n + 1, sizeof *found);
+    uint32_t *found;
     size_t count = 0;
-    if (!found)
-        return error_set(STATUS_NOMEM, "%zu ops", m->n);
+    enum status st;
+    TRY(ARRAY_NEW(found, m->n));
     for (uint32_t i = 0; i < m->n; i++) {
         if (stage_of[i] != from)
             continue;
@@ -26,12 +28,14 @@ enum status crossing_ops(const struct model *m, const uint32_t *stage_of, uint32
     }
     *op = found;
     *n = count;
-    return STATUS_OK;
+out:
+    return st;
 }
 
+/* By source, then by destination. */
 static int by_stages(const void *a, const void *b)
 {
-    const struct edge *x = a, *y = b;
+    const struct lowering_edge *x = a, *y = b;
     if (x->from != y->from)
         return x->from < y->from ? -1 : 1;
     return x->to < y->to ? -1 : x->to > y->to;
@@ -41,130 +45,167 @@ static int by_stages(const void *a, const void *b)
 static enum status find_edges(struct lowering *l)
 {
     const struct model *m = l->model;
-    size_t n = 0, stages = l->plan->stages;
-    uint32_t *seen = calloc(stages, sizeof *seen); /* op + 1 that was counted for a stage last */
-    l->edge = calloc(m->edges + 1, sizeof *l->edge);
-    if (!seen || !l->edge) {
-        free(seen);
-        return error_set(STATUS_NOMEM, "%zu edges", m->edges);
-    }
+    enum status st;
+    size_t n = 0;
+    uint32_t *seen; /* [stages] op + 1 that was counted for a stage last */
+    TRY(ARRAY_NEW(seen, l->plan->stages));
+    TRY(ARRAY_NEW(l->shape.edge, m->edges));
     for (uint32_t i = 0; i < m->n; i++)
         for (size_t k = m->out_start[i]; k < m->out_start[i + 1]; k++) {
-            uint32_t to = l->stage_of[m->out[k]];
-            if (to == l->stage_of[i] || seen[to] == i + 1)
+            uint32_t to = l->shape.stage_of[m->out[k]];
+            if (to == l->shape.stage_of[i] || seen[to] == i + 1)
                 continue;
             seen[to] = i + 1;
-            l->edge[n++] =
-                (struct edge){l->stage_of[i], to, m->op[i].output_bytes * l->plan->microbatch_size};
+            l->shape.edge[n++] = (struct lowering_edge){
+                l->shape.stage_of[i], to, m->op[i].output_bytes * l->plan->microbatch_size};
         }
-    free(seen);
-    qsort(l->edge, n, sizeof *l->edge, by_stages);
+    qsort(l->shape.edge, n, sizeof *l->shape.edge, by_stages);
     for (size_t k = 0; k < n; k++) {
-        struct edge *last = l->edges > 0 ? &l->edge[l->edges - 1] : NULL;
-        if (last && by_stages(last, &l->edge[k]) == 0)
-            last->bytes += l->edge[k].bytes;
+        struct lowering_edge *last = l->shape.edges > 0 ? &l->shape.edge[l->shape.edges - 1] : NULL;
+        if (last && by_stages(last, &l->shape.edge[k]) == 0)
+            last->bytes += l->shape.edge[k].bytes;
         else
-            l->edge[l->edges++] = l->edge[k];
+            l->shape.edge[l->shape.edges++] = l->shape.edge[k];
     }
-    return STATUS_OK;
+out:
+    free(seen);
+    return st;
 }
 
+/* Edges by source (they are sorted) and by destination, CSR. The counts of in_start[] are one place
+ * late, so that filling in[] moves every start to where it belongs. */
 static enum status index_edges(struct lowering *l)
 {
+    enum status st;
     size_t stages = l->plan->stages;
-    l->in_start = calloc(stages + 2, sizeof *l->in_start);
-    l->out_start = calloc(stages + 2, sizeof *l->out_start);
-    l->in = calloc(l->edges + 1, sizeof *l->in);
-    if (!l->in_start || !l->out_start || !l->in)
-        return error_set(STATUS_NOMEM, "%zu stages", stages);
-    for (size_t e = 0; e < l->edges; e++) {
-        l->in_start[l->edge[e].to + 2]++;
-        l->out_start[l->edge[e].from + 1]++;
+    TRY(ARRAY_NEW(l->shape.in_start, stages + 2));
+    TRY(ARRAY_NEW(l->shape.out_start, stages + 2));
+    TRY(ARRAY_NEW(l->shape.in, l->shape.edges));
+    for (size_t e = 0; e < l->shape.edges; e++) {
+        l->shape.in_start[l->shape.edge[e].to + 2]++;
+        l->shape.out_start[l->shape.edge[e].from + 1]++;
     }
     for (size_t s = 0; s < stages; s++) {
-        l->in_start[s + 2] += l->in_start[s + 1];
-        l->out_start[s + 1] += l->out_start[s];
+        l->shape.in_start[s + 2] += l->shape.in_start[s + 1];
+        l->shape.out_start[s + 1] += l->shape.out_start[s];
     }
-    for (uint32_t e = 0; e < l->edges; e++)
-        l->in[l->in_start[l->edge[e].to + 1]++] = e;
-    return STATUS_OK;
+    for (uint32_t e = 0; e < l->shape.edges; e++)
+        l->shape.in[l->shape.in_start[l->shape.edge[e].to + 1]++] = e;
+out:
+    return st;
 }
 
-/* Teams, and where their cells and ranks begin. */
+/* Teams, and where their replicas and ranks begin. */
 static enum status number_ranks(struct lowering *l)
 {
+    enum status st;
     const struct plan *p = l->plan;
-    uint64_t ranks = 0, cells = 0;
-    l->team_of = calloc(p->stages + 1, sizeof *l->team_of);
-    l->first_rank = calloc(p->stages + 1, sizeof *l->first_rank);
-    l->first_cell = calloc(p->stages + 1, sizeof *l->first_cell);
-    l->summing = calloc(p->stages + 1, sizeof *l->summing);
-    if (!l->team_of || !l->first_rank || !l->first_cell || !l->summing)
-        return error_set(STATUS_NOMEM, "%zu stages", p->stages);
-    l->teams = plan_teams(p, l->team_of);
-    l->chunks = (uint32_t)(p->stages / l->teams);
-    for (uint32_t team = 0; team < l->teams; team++) {
+    uint64_t ranks = 0, all = 0;
+    TRY(ARRAY_NEW(l->shape.team_of, p->stages));
+    TRY(ARRAY_NEW(l->shape.first_rank, p->stages + 1));
+    TRY(ARRAY_NEW(l->shape.first_replica, p->stages + 1));
+    TRY(ARRAY_NEW(l->replay.reducing, p->stages));
+    l->shape.teams = plan_teams(p, l->shape.team_of);
+    l->shape.chunks = (uint32_t)(p->stages / l->shape.teams);
+    for (uint32_t team = 0; team < l->shape.teams; team++) {
         uint32_t shards = lowering_shards(l, team), replicas = lowering_replicas(l, team);
-        l->most_shards = shards > l->most_shards ? shards : l->most_shards;
-        cells += replicas;
+        l->shape.most_shards = shards > l->shape.most_shards ? shards : l->shape.most_shards;
+        all += replicas;
         ranks += (uint64_t)replicas * shards;
         if (ranks >= PROGRAM_NONE)
             return error_set(STATUS_INVALID, "too many ranks");
-        l->first_cell[team + 1] = (uint32_t)cells;
-        l->first_rank[team + 1] = (uint32_t)ranks;
+        l->shape.first_replica[team + 1] = (uint32_t)all;
+        l->shape.first_rank[team + 1] = (uint32_t)ranks;
     }
-    l->cells = (uint32_t)cells;
-    return STATUS_OK;
+    l->shape.replicas = (uint32_t)all;
+out:
+    return st;
 }
 
+/* Arrays of the replay; positions are 32-bit numbers, so there is a limit. */
 static enum status allocate(struct lowering *l)
 {
-    size_t ranks = lowering_ranks(l), slots = (size_t)l->plan->microbatches * l->most_shards;
-    double most = (double)(l->edges > l->plan->stages ? l->edges : l->plan->stages);
+    enum status st;
+    size_t slots = (size_t)l->plan->microbatches * l->shape.most_shards;
+    double most = (double)(l->shape.edges > l->plan->stages ? l->shape.edges : l->plan->stages);
     if (most * (double)slots * 2 >= PROGRAM_NONE)
         return error_set(STATUS_INVALID,
                          "%zu connections between stages x %u microbatches x %u shards: too many",
-                         l->edges, l->plan->microbatches, l->most_shards);
-    l->list = calloc(ranks, sizeof *l->list);
-    l->cell = calloc(l->cells, sizeof *l->cell);
-    l->queue = calloc(l->cells, sizeof *l->queue);
-    l->cost = calloc(l->plan->stages * l->topology->types, sizeof(struct stage_cost *));
-    l->arrived = calloc(l->edges * slots + 1, sizeof *l->arrived);
-    l->returned = calloc(l->edges * slots + 1, sizeof *l->returned);
-    l->forward = calloc(l->plan->stages * slots + 1, sizeof *l->forward);
-    l->half = calloc(l->schedule->split ? l->plan->stages * slots + 1 : 1, sizeof *l->half);
-    if (!l->list || !l->cell || !l->queue || !l->cost || !l->arrived || !l->returned ||
-        !l->forward || !l->half)
-        return error_set(STATUS_NOMEM, "%zu ranks", ranks);
-    for (uint32_t team = 0, c = 0; team < l->teams; team++)
+                         l->shape.edges, l->plan->microbatches, l->shape.most_shards);
+    TRY(ARRAY_NEW(l->replay.list, lowering_ranks(l)));
+    TRY(ARRAY_NEW(l->replay.replica, l->shape.replicas));
+    TRY(ARRAY_NEW(l->replay.queue, l->shape.replicas));
+    TRY(ARRAY_NEW(l->cost, l->plan->stages * l->topology->types));
+    TRY(ARRAY_NEW(l->replay.arrived, l->shape.edges * slots));
+    TRY(ARRAY_NEW(l->replay.returned, l->shape.edges * slots));
+    TRY(ARRAY_NEW(l->replay.forward, l->plan->stages * slots));
+    TRY(ARRAY_NEW(l->replay.half, l->schedule->split ? l->plan->stages * slots : 0));
+    for (uint32_t team = 0, c = 0; team < l->shape.teams; team++)
         for (uint32_t replica = 0; replica < lowering_replicas(l, team); replica++, c++)
-            l->cell[c] = (struct cell){
+            l->replay.replica[c] = (struct lowering_replica){
                 .team = team,
-                .replica = replica,
-                .rank = l->first_rank[team] + replica * lowering_shards(l, team),
+                .number = replica,
+                .rank = l->shape.first_rank[team] + replica * lowering_shards(l, team),
                 .shards = lowering_shards(l, team),
             };
-    return STATUS_OK;
+out:
+    return st;
 }
 
+/* Step 1 of lowering (lowering.h). */
 enum status lowering_prepare(struct lowering *l)
 {
     enum status st = STATUS_OK;
     const struct plan *p = l->plan;
 
     TRY(schedule_find(p->schedule, &l->schedule));
-    l->stage_of = calloc(l->model->n + 1, sizeof *l->stage_of);
-    if (!l->stage_of)
-        return error_set(STATUS_NOMEM, "%zu ops", l->model->n);
+    TRY(ARRAY_NEW(l->shape.stage_of, l->model->n));
     for (uint32_t s = 0; s < p->stages; s++)
         for (size_t k = 0; k < p->stage[s].ops; k++)
-            l->stage_of[p->stage[s].op[k]] = s;
+            l->shape.stage_of[p->stage[s].op[k]] = s;
     TRY(find_edges(l));
     TRY(index_edges(l));
     TRY(number_ranks(l));
     TRY(allocate(l));
 out:
     return st;
+}
+
+/* Do all stages have equally many replicas, and these equally many microbatches? */
+bool lowering_is_even(const struct lowering *l)
+{
+    uint32_t replicas = l->plan->stage[0].replicas;
+    for (uint32_t t = 1; t < l->shape.teams; t++)
+        if (lowering_team(l, t)->replicas != replicas)
+            return false;
+    return l->plan->microbatches % replicas == 0;
+}
+
+/* Collectives over replicas in the middle of the iteration need the replicas in step: equally many
+ * microbatches, in the same order. */
+enum status lowering_check(const struct lowering *l)
+{
+    const struct plan *p = l->plan;
+    const char *what = l->shape.chunks > 1 ? "several stages on a device"
+                       : p->zero >= 2      ? "ZeRO 2 or 3"
+                       : l->fold           ? "folding"
+                                           : NULL;
+    for (size_t s = 0; s < p->stages; s++)
+        if (p->stage[s].expert_parallel > 1)
+            what = "spreading experts over replicas";
+    if (what && !lowering_is_even(l))
+        return error_set(STATUS_UNSUPPORTED,
+                         "%s needs equally many replicas of every stage, and these equally many of "
+                         "the %u microbatches",
+                         what, p->microbatches);
+    if (l->schedule->asynchronous && p->zero > 0)
+        return error_set(STATUS_UNSUPPORTED, "schedule %s with ZeRO", p->schedule);
+    for (uint32_t t = 0; l->schedule->asynchronous && t < l->shape.teams; t++)
+        if (p->microbatches % lowering_team(l, t)->replicas != 0)
+            return error_set(STATUS_UNSUPPORTED,
+                             "schedule %s: %u microbatches for the %u replicas of stage %u",
+                             p->schedule, p->microbatches, lowering_team(l, t)->replicas, t);
+    return STATUS_OK;
 }
 
 uint32_t lowering_device(const struct lowering *l, uint32_t team, uint32_t replica, uint32_t shard)
@@ -175,10 +216,10 @@ uint32_t lowering_device(const struct lowering *l, uint32_t team, uint32_t repli
 
 uint32_t lowering_team_of_rank(const struct lowering *l, uint32_t rank)
 {
-    uint32_t low = 0, high = l->teams;
+    uint32_t low = 0, high = l->shape.teams;
     while (high - low > 1) {
         uint32_t middle = (low + high) / 2;
-        if (l->first_rank[middle] <= rank)
+        if (l->shape.first_rank[middle] <= rank)
             low = middle;
         else
             high = middle;
@@ -188,35 +229,35 @@ uint32_t lowering_team_of_rank(const struct lowering *l, uint32_t rank)
 
 void lowering_free(struct lowering *l)
 {
-    for (size_t r = 0; l->list && r < lowering_ranks(l); r++) {
-        free(l->list[r].op);
-        free(l->list[r].dep);
+    for (size_t r = 0; l->replay.list && r < lowering_ranks(l); r++) {
+        free(l->replay.list[r].op);
+        free(l->replay.list[r].dep);
     }
-    for (size_t c = 0; l->cell && c < l->cells; c++)
-        free(l->cell[c].schedule);
+    for (size_t c = 0; l->replay.replica && c < l->shape.replicas; c++)
+        free(l->replay.replica[c].schedule);
     for (size_t k = 0; l->cost && k < l->plan->stages * l->topology->types; k++)
         lowering_cost_free(l->cost[k]);
-    grouping_free(&l->grouping);
-    free(l->list);
-    free(l->cell);
-    free(l->queue);
+    grouping_free(&l->groups.all);
+    free(l->replay.list);
+    free(l->replay.replica);
+    free(l->replay.queue);
     free(l->cost);
-    free(l->arrived);
-    free(l->returned);
-    free(l->forward);
-    free(l->half);
-    free(l->edge);
-    free(l->in_start);
-    free(l->out_start);
-    free(l->in);
-    free(l->team_of);
-    free(l->first_rank);
-    free(l->first_cell);
-    free(l->summing);
-    free(l->stage_of);
-    free(l->data);
-    free(l->experts);
-    free(l->same);
-    free(l->tensor);
-    free(l->tie);
+    free(l->replay.arrived);
+    free(l->replay.returned);
+    free(l->replay.forward);
+    free(l->replay.half);
+    free(l->shape.edge);
+    free(l->shape.in_start);
+    free(l->shape.out_start);
+    free(l->shape.in);
+    free(l->shape.team_of);
+    free(l->shape.first_rank);
+    free(l->shape.first_replica);
+    free(l->replay.reducing);
+    free(l->shape.stage_of);
+    free(l->groups.data);
+    free(l->groups.experts);
+    free(l->groups.same);
+    free(l->groups.tensor);
+    free(l->groups.tie);
 }

@@ -1,4 +1,10 @@
+/* Calibration of this machine: which ranks measure (forked here, mpirun's, or a worker with a GPU),
+ * and the matrix of what pairs of ranks get.
+ *
+ * Ranks forked here are a team (exec/team.h): their numbers lie in memory that they share, so that
+ * nothing has to be collected. Those of mpirun add theirs up on rank 0, which prints them. */
 #include "exec/calibrate/calibrate.h"
+#include "core/array.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -46,27 +52,41 @@ double calibrate_limit(const struct bench *b)
 
 /* ---- results */
 
+/* Take all figures of a task in one of three ways, and fit them. */
+static enum status calibrate(struct bench *b, const struct calibrate_options *o, size_t most_ranks,
+                             enum status (*measure)(struct bench *b, const char *worker),
+                             struct calibration *out)
+{
+    enum status st;
+    b->ranks = o->ranks;
+    b->repeats = o->repeats;
+    b->notes = o->notes;
+    if (o->ranks < 1 || o->ranks > most_ranks || o->repeats < 1 || o->repeats > CALIBRATE_REPEATS)
+        return error_set(STATUS_INVALID, "%zu ranks, %zu repeats: expected 1 to %zu and 1 to %d",
+                         o->ranks, o->repeats, most_ranks, CALIBRATE_REPEATS);
+    TRY(ARRAY_NEW(b->number, bench_numbers(b)));
+    TRY(measure(b, o->worker));
+    TRY(calibrate_fit(b, out));
+out:
+    free(b->number);
+    return st;
+}
+
+static enum status measure_here(struct bench *b, const char *worker)
+{
+    (void)worker;
+    return calibrate_fork(b);
+}
+
 enum status calibrate_task(const struct bench_task *task, const struct calibrate_options *o,
                            struct calibration *out)
 {
-    enum status st;
-    struct bench b = {
-        .task = task, .ranks = o->ranks, .repeats = o->repeats, .progress = o->progress};
+    struct bench b = {.task = task};
     bool mpi = o->transport && !strcmp(o->transport, "mpi");
-    if (o->ranks < 1 || o->ranks > TEAM_MOST || o->repeats < 1 || o->repeats > CALIBRATE_REPEATS)
-        return error_set(STATUS_INVALID, "%zu ranks, %zu repeats: expected 1 to %d and 1 to %d",
-                         o->ranks, o->repeats, TEAM_MOST, CALIBRATE_REPEATS);
     if (o->transport && !mpi && strcmp(o->transport, "tcp") != 0)
         return error_set(STATUS_UNSUPPORTED, "no transport is called '%s'; there are tcp, mpi",
                          o->transport);
-    b.number = calloc(bench_numbers(&b), sizeof *b.number);
-    if (!b.number)
-        return error_set(STATUS_NOMEM, "%zu figures", bench_numbers(&b));
-    TRY(mpi ? calibrate_mpirun(&b, o->worker) : calibrate_fork(&b));
-    TRY(calibrate_fit(&b, out));
-out:
-    free(b.number);
-    return st;
+    return calibrate(&b, o, TEAM_MOST, mpi ? calibrate_mpirun : measure_here, out);
 }
 
 enum status calibrate_cpu(const struct calibrate_options *o, struct calibration *out)
@@ -76,22 +96,11 @@ enum status calibrate_cpu(const struct calibrate_options *o, struct calibration 
 
 enum status calibrate_cuda(const struct calibrate_options *o, struct calibration *out)
 {
-    enum status st;
-    struct bench b = {.task = &bench_task_gpu, .ranks = 1, .repeats = o->repeats, .half = o->half};
+    struct bench b = {.task = &bench_task_gpu, .half = o->half};
     if (o->ranks != 1)
         return error_set(STATUS_UNSUPPORTED, "%zu ranks: GPUs are calibrated one at a time",
                          o->ranks);
-    if (o->repeats < 1 || o->repeats > CALIBRATE_REPEATS)
-        return error_set(STATUS_INVALID, "%zu repeats: expected 1 to %d", o->repeats,
-                         CALIBRATE_REPEATS);
-    b.number = calloc(bench_numbers(&b), sizeof *b.number);
-    if (!b.number)
-        return error_set(STATUS_NOMEM, "%zu figures", bench_numbers(&b));
-    TRY(calibrate_gpu(&b, o->worker));
-    TRY(calibrate_fit(&b, out));
-out:
-    free(b.number);
-    return st;
+    return calibrate(&b, o, 1, calibrate_gpu, out);
 }
 
 void calibration_free(struct calibration *c)
@@ -113,6 +122,8 @@ static const struct calibrate_pair *find_pair(const struct calibration *c, uint3
     return NULL; /* from == to */
 }
 
+/* Rows for both directions of a pair, which are measured as one, so that other programs can read
+ * the file without knowing that. */
 enum status calibration_write_matrix(const struct calibration *c, const char *path)
 {
     enum status st;

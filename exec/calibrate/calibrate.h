@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "core/collective.h"
 #include "core/topology.h"
@@ -13,7 +14,7 @@
 struct calibrate_options {
     size_t ranks;          /* processes, 1 to 64 */
     size_t repeats;        /* timed repetitions after one warm-up; the median counts */
-    bool progress;         /* lines on stderr, if we fork the ranks */
+    FILE *notes;           /* lines of progress, if we fork the ranks; NULL: none */
     const char *transport; /* "tcp": forked here; "mpi": started by mpirun; NULL: "tcp" */
     const char *worker;    /* mpi, GPU: path of what measures; NULL: found as in launch.h */
     bool half;             /* GPU: in bf16 */

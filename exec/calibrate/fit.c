@@ -1,9 +1,17 @@
+/* Measured numbers become a topology.
+ *
+ * 1. Every figure is the median over ranks and repetitions; its spread is noted.
+ * 2. Rates: for each kind of layer and phase, FLOP/s over FLOP, a point for each probe.
+ * 3. Links: latency and bandwidth of the straight line through (bytes, seconds), for each pair of
+ *    ranks and for all pairs together, which is the platform's only tier.
+ * 4. What the fitted platform predicts for the same messages and collectives is put beside them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/array.h"
 #include "core/cost.h"
 #include "core/statistics.h"
 #include "core/text.h"
@@ -12,15 +20,10 @@
 
 /* ---- medians */
 
-static double sorted_median(const double *value, size_t n)
-{
-    return n % 2 ? value[n / 2] : (value[n / 2 - 1] + value[n / 2]) / 2;
-}
-
 double sorted_middle(double *value, size_t n, double *spread)
 {
     qsort(value, n, sizeof *value, by_value);
-    double m = sorted_median(value, n);
+    double m = quantile_sorted(value, n, 0.5);
     *spread = m > 0 ? (value[(3 * n) / 4] - value[n / 4]) / m : 0;
     return m;
 }
@@ -64,11 +67,9 @@ static enum status make_rate(const struct bench *b, const char *kind, const char
     bool backward = !strcmp(phase, "backward");
     char name[64];
     snprintf(name, sizeof name, "%s.%s", kind, phase);
-    r->kind = strdup(name);
-    r->flop = calloc(b->task->probes, sizeof *r->flop);
-    r->flops = calloc(b->task->probes, sizeof *r->flops);
-    if (!r->kind || !r->flop || !r->flops)
-        return error_set(STATUS_NOMEM, "rates");
+    TRY(text_copy(name, &r->kind));
+    TRY(ARRAY_NEW(r->flop, b->task->probes));
+    TRY(ARRAY_NEW(r->flops, b->task->probes));
     for (size_t k = 0; k < b->task->probes; k++)
         if (!strcmp(b->task->probe[k].kind, kind))
             TRY(add_point(r, probe_flop(&b->task->probe[k], backward),
@@ -77,13 +78,13 @@ out:
     return st;
 }
 
+/* Probes of a kind lie side by side (probe.c), so that each kind begins where its name changes.
+ * An optimizer step has one phase, a layer two. */
 static enum status make_rates(const struct bench *b, struct spreads *spread,
                               struct device_type *type)
 {
     enum status st = STATUS_OK;
-    type->rate = calloc(2 * b->task->probes, sizeof *type->rate);
-    if (!type->rate)
-        return error_set(STATUS_NOMEM, "rates");
+    TRY(ARRAY_NEW(type->rate, 2 * b->task->probes));
     for (size_t k = 0; k < b->task->probes; k++) {
         const char *kind = b->task->probe[k].kind;
         if (k > 0 && !strcmp(kind, b->task->probe[k - 1].kind))
@@ -108,17 +109,15 @@ static double best_linear(const struct device_type *type)
     return best;
 }
 
+/* Memory bandwidth counts a copy as a read and a write of every byte. A device without memory of
+ * its own has its share of the machine's. */
 static enum status make_type(const struct bench *b, struct spreads *spread, struct topology *out)
 {
     enum status st = STATUS_OK;
-    out->type = calloc(1, sizeof *out->type);
-    if (!out->type)
-        return error_set(STATUS_NOMEM, "device type");
+    TRY(ARRAY_NEW(out->type, 1));
     out->types = 1;
     struct device_type *type = out->type;
-    type->name = strdup(b->task == &bench_task_gpu ? "cuda" : "cpu");
-    if (!type->name)
-        return error_set(STATUS_NOMEM, "device type");
+    TRY(text_copy(b->task == &bench_task_gpu ? "cuda" : "cpu", &type->name));
     TRY(make_rates(b, spread, type));
     type->flops = best_linear(type);
     type->launch_s = figure_s(b, 2 * b->task->probes + FIGURE_LAUNCH, spread);
@@ -155,16 +154,15 @@ static void fit(const int64_t *size, const double *t, size_t n, double *latency_
     *Bps = 1 / slope;
 }
 
+/* Of each pair the straight line through the medians of all sizes. */
 static enum status make_pairs(const struct bench *b, struct spreads *spread,
                               struct calibration *out)
 {
-    size_t n = b->task->sizes, pairs = bench_pairs(b);
-    double *way_s = calloc(n + 1, sizeof *way_s);
-    out->pair = calloc(pairs + 1, sizeof *out->pair);
-    if (!way_s || !out->pair) {
-        free(way_s);
-        return error_set(STATUS_NOMEM, "%zu pairs", pairs);
-    }
+    enum status st;
+    size_t n = b->task->sizes;
+    double *way_s = NULL;
+    TRY(ARRAY_NEW(way_s, n));
+    TRY(ARRAY_NEW(out->pair, bench_pairs(b)));
     for (uint32_t i = 0; i < b->ranks; i++)
         for (uint32_t j = i + 1; j < b->ranks; j++) {
             struct calibrate_pair *pair = &out->pair[out->pairs];
@@ -175,22 +173,21 @@ static enum status make_pairs(const struct bench *b, struct spreads *spread,
             fit(b->task->size, way_s, n, &pair->latency_s, &pair->bandwidth_Bps);
             out->pairs++;
         }
+out:
     free(way_s);
-    return STATUS_OK;
+    return st;
 }
 
 /* All pairs together: on one machine they are alike. */
 static enum status make_tier(const struct bench *b, struct spreads *spread, struct calibration *out)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     size_t n = b->task->sizes, pairs = bench_pairs(b);
     struct topology *t = &out->topology;
-    double *way_s = calloc(n, sizeof *way_s), *all = calloc(pairs * b->repeats + 1, sizeof *all);
-    t->tier = calloc(1, sizeof *t->tier);
-    if (!t->tier || !all || !way_s) {
-        st = error_set(STATUS_NOMEM, "tier");
-        goto out;
-    }
+    double *way_s = NULL, *all = NULL;
+    TRY(ARRAY_NEW(way_s, n));
+    TRY(ARRAY_NEW(all, pairs * b->repeats));
+    TRY(ARRAY_NEW(t->tier, 1));
     for (size_t s = 0; pairs > 0 && s < n; s++) {
         for (size_t p = 0; p < pairs; p++)
             memcpy(all + p * b->repeats, ways_of(b, p, s), b->repeats * sizeof *all);
@@ -222,7 +219,7 @@ static void add_collectives(const struct bench *b, struct spreads *spread, struc
 
 /* ---- what the fitted platform says of what was measured */
 
-/* The executor's collectives are rings (exec/ring.h). */
+/* The collectives that were measured are rings (exec/rounds.h). */
 static enum status add_models(struct calibration *c)
 {
     enum status st = STATUS_OK;
@@ -253,10 +250,8 @@ out:
 static enum status name_devices(size_t n, struct topology *out)
 {
     enum status st = STATUS_OK;
-    out->device = calloc(n, sizeof *out->device);
-    out->type_of = calloc(n, sizeof *out->type_of);
-    if (!out->device || !out->type_of)
-        return error_set(STATUS_NOMEM, "%zu devices", n);
+    TRY(ARRAY_NEW(out->device, n));
+    TRY(ARRAY_NEW(out->type_of, n));
     TRY(text_copy("calibrated", &out->name));
     for (; out->n < n; out->n++) {
         char name[32];
@@ -267,18 +262,15 @@ out:
     return st;
 }
 
+/* Everything is measured before anything is fitted: the spread is that of all figures together. */
 enum status calibrate_fit(struct bench *b, struct calibration *out)
 {
     enum status st;
     struct calibration c = {0};
     struct spreads s = {0};
     size_t timings = (1 + BENCH_SUMS) * b->task->sizes;
-    s.value = calloc(bench_figures(b) + bench_pairs(b) * b->task->sizes + timings, sizeof(double));
-    c.timing = calloc(timings + 1, sizeof *c.timing);
-    if (!s.value || !c.timing) {
-        st = error_set(STATUS_NOMEM, "calibration");
-        goto out;
-    }
+    TRY(ARRAY_NEW(s.value, bench_figures(b) + bench_pairs(b) * b->task->sizes + timings));
+    TRY(ARRAY_NEW(c.timing, timings));
     TRY(name_devices(b->ranks, &c.topology));
     TRY(make_type(b, &s, &c.topology));
     TRY(make_tier(b, &s, &c));

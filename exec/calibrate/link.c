@@ -1,6 +1,12 @@
+/* One rank's messages and collectives, over any transport.
+ *
+ * Messages are timed as half of a round trip between two ranks, collectives as nccl-tests do: calls
+ * one right after the other. Both are ordinary programs of SENDs, RECVs and collectives, so that
+ * what is measured is what the executor will use, packing into and out of buffers included. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "exec/calibrate/probe.h"
 
@@ -25,21 +31,21 @@ static size_t rounds_of(int64_t bytes)
 /* Room for `ops` ops that each depend on the one before, and one group of all ranks. */
 static enum status begin(struct program *p, size_t ranks, size_t ops, bool group)
 {
+    enum status st;
     *p = (struct program){.ranks = ranks, .groups = group, .microbatch_size = 1};
-    p->rank = calloc(ranks, sizeof *p->rank);
-    p->op_start = calloc(ranks + 1, sizeof *p->op_start);
-    p->op = calloc(ops + 1, sizeof *p->op);
-    p->dep = calloc(ops + 1, sizeof *p->dep);
-    p->group_start = calloc(2, sizeof *p->group_start);
-    p->member = calloc(ranks, sizeof *p->member);
-    if (!p->rank || !p->op_start || !p->op || !p->dep || !p->group_start || !p->member)
-        return error_set(STATUS_NOMEM, "program of %zu messages", ops);
+    TRY(ARRAY_NEW(p->rank, ranks));
+    TRY(ARRAY_NEW(p->op_start, ranks + 1));
+    TRY(ARRAY_NEW(p->op, ops + 1));
+    TRY(ARRAY_NEW(p->dep, ops));
+    TRY(ARRAY_NEW(p->group_start, 2));
+    TRY(ARRAY_NEW(p->member, ranks));
     p->group_start[1] = group ? ranks : 0;
     for (uint32_t r = 0; r < ranks; r++) {
         p->rank[r].device = r;
         p->member[r] = r;
     }
-    return STATUS_OK;
+out:
+    return st;
 }
 
 /* One after the other, so that a message's slot is needed only until the answer. */
@@ -96,6 +102,7 @@ out:
     return st;
 }
 
+/* Every member calls the same collectives of all sizes in the same order. */
 static enum status make_collectives(const struct bench *b, enum op_kind kind, struct program *p)
 {
     enum status st;
@@ -197,6 +204,8 @@ out:
     return st;
 }
 
+/* All ranks open the transport, since barriers are of all; only the two have messages. Games after
+ * the first count. */
 static enum status bench_pair(struct bench *b, size_t pair, uint32_t first, uint32_t second)
 {
     enum status st;
@@ -213,6 +222,7 @@ out:
     return st;
 }
 
+/* Pair by pair, so that no two messages share this machine's memory. */
 enum status bench_links(struct bench *b)
 {
     enum status st = STATUS_OK;
@@ -247,6 +257,7 @@ out:
     return st;
 }
 
+/* A transport is opened for each kind of collective and closed before the next one begins. */
 enum status bench_collectives(struct bench *b)
 {
     enum status st = STATUS_OK;

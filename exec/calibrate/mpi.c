@@ -1,3 +1,7 @@
+/* Calibration by other processes: ranks that mpirun starts, and the worker that has a GPU.
+ *
+ * The process is started with its standard output in a pipe, from which all figures are read, and
+ * its standard error in a temporary file, in which a complaint is looked for when it fails. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -33,6 +37,8 @@ struct mpirun {
 /* Longest number as text, and the line before them. */
 enum { NUMBER_TEXT = 32, HEAD_TEXT = 64, ARGUMENTS = 4 };
 
+/* launch_words() chooses mpirun's settings by the largest message of a program: here one that has
+ * just that message. */
 static enum status make_line(const struct bench *b, const char *worker, struct mpirun *m)
 {
     enum status st = STATUS_OK;
@@ -136,6 +142,8 @@ static bool find_complaint(const struct mpirun *m, char *text, size_t n)
     return false;
 }
 
+/* The figures have come, so that the process is about to end; which rank ended badly is in what it
+ * prints. */
 static enum status finish(struct mpirun *m, double deadline_s)
 {
     int status = 0, signal;
@@ -173,6 +181,7 @@ static void stop(struct mpirun *m)
     m->pid = 0;
 }
 
+/* A worker of another version could print other figures: how many there are must be as expected. */
 enum status calibrate_parse(const char *text, size_t n, double *number)
 {
     char *end;
@@ -223,8 +232,8 @@ enum status calibrate_mpirun(struct bench *b, const char *worker)
     double deadline_s = clock_now() + calibrate_limit(b);
     struct mpirun m = {.name = "mpirun", .mark = calibrate_mark, .figures = -1};
     TRY(make_line(b, worker, &m));
-    if (b->progress)
-        fprintf(stderr, "\rcalibrate: %zu ranks of mpirun", b->ranks);
+    if (b->notes)
+        fprintf(b->notes, "\rcalibrate: %zu ranks of mpirun", b->ranks);
     TRY(run(&m, bench_numbers(b), deadline_s, b->number));
 out:
     close_run(&m);
@@ -233,6 +242,7 @@ out:
 
 /* ---- foreline-worker-cuda */
 
+/* The same process handling with a worker in the place of mpirun: it prints the same lines. */
 enum status calibrate_gpu_worker(const char *worker, const char *const *arguments, size_t n,
                                  double limit_s, double *number)
 {

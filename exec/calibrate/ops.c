@@ -1,3 +1,9 @@
+/* One rank's compute: layers forward and backward, optimizer steps, copies, and what a call costs
+ * that does hardly anything.
+ *
+ * An op in a pipeline finds its operands in memory, not in a cache, since other microbatches have
+ * passed since they were written. So calls go round a ring of operands that is larger than the
+ * caches, and a figure is the mean over whole rounds of it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +50,7 @@ static void choose_cpu(struct bench *b)
     if (b->on.backend)
         return;
     gemm_single_thread();
-    b->on = (struct place){&backend_cpu, NULL};
+    b->on = (struct memory){&backend_cpu, NULL};
     b->watch = &watch_cpu;
 }
 
@@ -76,7 +82,7 @@ static void bed_free(struct bed *b)
 /* n reals in the place's memory that hold numbers of moderate size, bf16 if `half`; or NULL. */
 static real *numbers(const struct bench *b, size_t n, bool half)
 {
-    const struct place *on = &b->on;
+    const struct memory *on = &b->on;
     size_t many = half ? 2 * n : n;
     real *made = on->backend->allocate(on->self, (n + 1) * sizeof *made);
     real *wide = half && made ? on->backend->allocate(on->self, (many + 1) * sizeof *wide) : made;
@@ -104,7 +110,7 @@ enum { MASKED_EVERY = 7 };
 static enum status bed_tokens(struct bed *b)
 {
     enum status st = STATUS_OK;
-    const struct place *on = &b->bench->on;
+    const struct memory *on = &b->bench->on;
     size_t n = b->batch * b->layer.tokens;
     int32_t *token = malloc(2 * (n + 1) * sizeof *token), *target = token + n + 1;
     b->token = on->backend->allocate(on->self, (n + 1) * sizeof *b->token);
@@ -133,6 +139,8 @@ static size_t ring_of(const struct bed *b)
     return ring < RING_LEAST ? RING_LEAST : ring > RING_MOST ? RING_MOST : ring;
 }
 
+/* What differs from call to call lies in the ring; what an op would find in a cache, since the op
+ * before has just written it, exists once. */
 static enum status bed_init(struct bed *b, const struct bench *bench, const struct layer *layer,
                             size_t batch)
 {
@@ -172,6 +180,7 @@ static enum status bed_init(struct bed *b, const struct bench *bench, const stru
     return bed_tokens(b);
 }
 
+/* The operands of call k of a pass over the ring. */
 static struct layer_io operands(const struct bed *b, size_t k)
 {
     const struct layer *l = &b->layer;
@@ -202,7 +211,7 @@ static enum status forward_pass(struct bench *bench, const struct bed *b, double
 {
     enum status st;
     const struct layer *l = &b->layer;
-    const struct place *on = &bench->on;
+    const struct memory *on = &bench->on;
     for (size_t k = 0; k < b->ring; k++) {
         struct layer_io io = operands(b, k);
         for (size_t i = 0; i < l->inputs; i++)
@@ -224,7 +233,7 @@ static enum status backward_pass(struct bench *bench, const struct bed *b, doubl
 {
     enum status st;
     const struct layer *l = &b->layer;
-    const struct place *on = &bench->on;
+    const struct memory *on = &bench->on;
     bool forks = l->inputs > 1;
     for (size_t k = 0; k < b->ring; k++) {
         struct layer_io io = operands(b, k);
@@ -315,17 +324,16 @@ static enum status update_pass(struct bench *bench, const struct update_bed *b, 
     for (size_t i = 0; i < b->ring; i++) {
         real *own = b->data + 4 * b->n * i;
         const struct program none = {0};
-        struct stage_piece all = {.n = b->n, .own_n = b->n};
+        struct stage_bucket all = {.n = b->n, .own = {0, b->n}};
         struct stage s = {.on = bench->on,
                           .program = &none,
-                          .pieces = 1,
-                          .piece = &all,
-                          .parameters = b->n,
-                          .parameter = own,
-                          .gradient = own + b->n};
-        s.learning_rate = 1e-3;
-        s.moment = b->moments ? own + 2 * b->n : NULL;
-        s.square = own + 3 * b->n;
+                          .share = {.buckets = 1, .bucket = &all},
+                          .layout.parameters = b->n,
+                          .state = {.learning_rate = 1e-3,
+                                    .parameter = own,
+                                    .gradient = own + b->n,
+                                    .moment = b->moments ? own + 2 * b->n : NULL,
+                                    .square = own + 3 * b->n}};
         bench->watch->start(bench);
         TRY(stage_update(&s));
         bench->watch->stop(bench);
@@ -343,6 +351,8 @@ static void clear_squares(const struct bench *b, const struct update_bed *u)
         b->on.backend->zero(b->on.self, u->data + 4 * u->n * i + 3 * u->n, u->n * sizeof(real));
 }
 
+/* Parameters, gradients and both moments of a whole stage lie one after the other, as in a device;
+ * the ring has as many stages as fill it. */
 static enum status bench_update(struct bench *b, size_t probe)
 {
     enum status st;
@@ -362,10 +372,11 @@ out:
     return st;
 }
 
+/* Two arrays larger than the caches, to and fro. */
 static enum status bench_copy(struct bench *b)
 {
     enum status st = STATUS_OK;
-    const struct place *on = &b->on;
+    const struct memory *on = &b->on;
     size_t n = b->task->copy_bytes / sizeof(real);
     real *from = numbers(b, n, false), *to = numbers(b, n, false);
     double *copy_s = calls_of(b, 2 * b->task->probes + FIGURE_COPY, b->rank);
@@ -415,13 +426,14 @@ static void note_memory(struct bench *b)
         bytes[k] = b->on.backend->remote ? b->on.backend->memory_bytes(b->on.self) : 0;
 }
 
+/* All ranks go through the same figures in the same order, each beside the others. */
 enum status bench_ops(struct bench *b)
 {
     enum status st = STATUS_OK;
     choose_cpu(b);
     for (size_t k = 0; k < b->task->probes; k++) {
-        if (b->progress && b->rank == 0)
-            fprintf(stderr, "\rcalibrate: op %zu of %zu", k + 1, b->task->probes);
+        if (b->notes && b->rank == 0)
+            fprintf(b->notes, "\rcalibrate: op %zu of %zu", k + 1, b->task->probes);
         TRY(probe_updates(&b->task->probe[k]) ? bench_update(b, k) : bench_probe(b, k));
     }
     TRY(bench_copy(b));

@@ -1,3 +1,4 @@
+/* The layers that calibration measures, as descriptions of ops and as layers of a device. */
 #include <string.h>
 
 #include "exec/calibrate/probe.h"
@@ -72,6 +73,8 @@ static void attach(struct model_attribute *a, size_t *n, const char *name, int64
     a[(*n)++] = (struct model_attribute){(char *)(uintptr_t)name, value};
 }
 
+/* Attributes are those of docs/models.md; their array belongs to the caller, because the op borrows
+ * it. */
 void probe_describe(const struct probe *p, struct model_attribute *a, struct model_op *op)
 {
     double size = (double)(p->tokens * p->channels);

@@ -80,9 +80,11 @@ struct bench_watch {
     enum status (*take)(struct bench *b, double *seconds); /* since the last take(); waits */
 };
 
-/* A rank at work. */
+/* A rank at work. All numbers of all ranks are in one array, in which each rank fills in its own
+ * places and leaves zeros elsewhere: where ranks do not share memory, adding the arrays up gathers
+ * them. The functions below say where what lies. */
 struct bench {
-    struct place on;                 /* what computes; backend NULL: the CPU */
+    struct memory on;                /* what computes; backend NULL: the CPU */
     bool half;                       /* in bf16 */
     const struct bench_watch *watch; /* of `on` */
     void *watch_self;
@@ -90,7 +92,7 @@ struct bench {
     const struct bench_task *task;
     size_t ranks, repeats;
     uint32_t rank;
-    bool progress;
+    FILE *notes; /* of progress; NULL: none */
     const struct transport *transport;
     struct rendezvous meeting;
     void (*together)(void *context); /* wait for all ranks */

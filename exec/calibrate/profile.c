@@ -1,4 +1,9 @@
+/* Profiles of models: each op measured as it is, instead of predicted from rates.
+ *
+ * Ops that are alike in kind and shape cost the same: each different one is measured once, by all
+ * ranks at the same time, and its median goes to all that are like it. */
 #include "exec/calibrate/profile.h"
+#include "core/array.h"
 
 #include <errno.h>
 #include <math.h>
@@ -46,14 +51,13 @@ static bool alike(const struct layer *a, const struct layer *b)
            a->shared == b->shared && same_parts(a, b);
 }
 
+/* Compare with those found so far, quadratic in the different ops only, of which there are few. */
 static enum status find_cases(struct survey *s, const struct model *m)
 {
     enum status st = STATUS_OK;
     s->n = m->n;
-    s->case_of = calloc(m->n + 1, sizeof *s->case_of);
-    s->layer = calloc(m->n + 1, sizeof *s->layer);
-    if (!s->case_of || !s->layer)
-        return error_set(STATUS_NOMEM, "%zu ops", m->n);
+    TRY(ARRAY_NEW(s->case_of, m->n));
+    TRY(ARRAY_NEW(s->layer, m->n));
     for (uint32_t i = 0; i < m->n; i++) {
         struct layer *l = &s->layer[s->cases];
         uint32_t k = 0;
@@ -81,13 +85,14 @@ static double *calls_at(const struct survey *s, double *call_s, size_t c, bool b
     return call_s + ((2 * c + backward) * o->ranks + rank) * o->repeats;
 }
 
+/* In the same order on all ranks, which wait for each other before every case. */
 static enum status measure_cases(const struct survey *s, struct bench *b, double *number)
 {
     enum status st = STATUS_OK;
     const struct profile_options *o = s->options;
     for (size_t c = 0; c < s->cases; c++) {
-        if (o->progress && b->rank == 0)
-            fprintf(stderr, "\rprofile: op %zu of %zu different ones", c + 1, s->cases);
+        if (o->notes && b->rank == 0)
+            fprintf(o->notes, "\rprofile: op %zu of %zu different ones", c + 1, s->cases);
         TRY(bench_layer(b, &s->layer[c], o->batch, calls_at(s, number, c, false, b->rank),
                         calls_at(s, number, c, true, b->rank)));
     }
@@ -135,11 +140,7 @@ enum status profile_measure(struct bench *b, const struct model *m, size_t batch
     b->half = m->element_bytes == 2;
     TRY(find_cases(&s, m));
     size_t n = 2 * s.cases * b->repeats;
-    s.call_s = calloc(n + 1, sizeof *s.call_s);
-    if (!s.call_s) {
-        st = error_set(STATUS_NOMEM, "%zu times", n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(s.call_s, n));
     TRY(measure_cases(&s, b, s.call_s));
     calibrate_print(s.call_s, n);
 out:
@@ -154,14 +155,12 @@ static enum status measure(struct survey *s, const struct model *m)
     enum status st;
     const struct profile_options *o = s->options;
     size_t numbers = 2 * s->cases * o->ranks * o->repeats;
-    s->call_s = calloc(numbers + 1, sizeof *s->call_s);
-    if (!s->call_s)
-        return error_set(STATUS_NOMEM, "%zu times", numbers);
+    TRY(ARRAY_NEW(s->call_s, numbers));
     double limit_s = 120 + 10 * (double)(o->repeats + 1) * (double)s->cases;
     TRY(o->gpu ? measure_on_gpu(s, m, numbers, limit_s)
                : team_run(o->ranks, numbers, limit_s, be_member, s, s->call_s));
-    if (o->progress)
-        fputc('\n', stderr);
+    if (o->notes)
+        fputc('\n', o->notes);
 out:
     return st;
 }
@@ -172,23 +171,23 @@ static double whole_ns(double seconds)
     return round(seconds * 1e9) / 1e6 / 1e3;
 }
 
+/* Over the repetitions of all ranks together: a pipeline waits for all of them. */
 static enum status take_medians(struct survey *s, struct calibrate_spread *spread)
 {
     const struct profile_options *o = s->options;
     size_t n = 2 * s->cases;
-    double *apart = calloc(n + 1, sizeof *apart);
-    s->median_s = calloc(n + 1, sizeof *s->median_s);
-    if (!apart || !s->median_s) {
-        free(apart);
-        return error_set(STATUS_NOMEM, "%zu medians", n);
-    }
+    double *apart = NULL;
+    enum status st;
+    TRY(ARRAY_NEW(apart, n));
+    TRY(ARRAY_NEW(s->median_s, n));
     for (size_t k = 0; k < n; k++)
         s->median_s[k] = whole_ns(sorted_middle(calls_at(s, s->call_s, k / 2, k % 2, 0),
                                                 o->ranks * o->repeats, &apart[k]));
     spread->median = sorted_middle(apart, n, &spread->worst);
     spread->worst = apart[n - 1];
+out:
     free(apart);
-    return STATUS_OK;
+    return st;
 }
 
 /* ---- the profile */
@@ -203,22 +202,23 @@ static void free_profile(struct model_profile *p)
 
 static enum status make_profile(const struct survey *s, struct model_profile *out)
 {
+    enum status st;
     struct model_profile p = {.samples = (double)s->options->batch, .tensor_parallel = 1};
-    p.forward_s = calloc(s->n + 1, sizeof *p.forward_s);
-    p.backward_s = calloc(s->n + 1, sizeof *p.backward_s);
-    if (!p.forward_s || !p.backward_s ||
-        text_copy(s->options->gpu ? "cuda" : "cpu", &p.device) != STATUS_OK) {
-        free_profile(&p);
-        return error_set(STATUS_NOMEM, "profile of %zu ops", s->n);
-    }
+    TRY(ARRAY_NEW(p.forward_s, s->n));
+    TRY(ARRAY_NEW(p.backward_s, s->n));
+    TRY(text_copy(s->options->gpu ? "cuda" : "cpu", &p.device));
     for (size_t i = 0; i < s->n; i++) {
         p.forward_s[i] = s->median_s[2 * s->case_of[i]];
         p.backward_s[i] = s->median_s[2 * s->case_of[i] + 1];
     }
     *out = p;
-    return STATUS_OK;
+    p = (struct model_profile){0};
+out:
+    free_profile(&p);
+    return st;
 }
 
+/* In place of a profile of the same device, size of microbatch and degree of tensor parallelism. */
 static enum status put_profile(struct model *m, const struct survey *s)
 {
     struct model_profile p;
@@ -247,6 +247,7 @@ static enum status put_profile(struct model *m, const struct survey *s)
 
 const char profile_flag[] = "--profile";
 
+/* What cannot be measured is refused before any process is started. */
 enum status profile_ops(struct model *m, const struct profile_options *o,
                         struct calibrate_spread *spread)
 {

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "core/model.h"
 #include "exec/calibrate/calibrate.h"
@@ -12,7 +13,7 @@ struct profile_options {
     size_t batch;       /* samples of a microbatch, >= 1 */
     size_t ranks;       /* processes that measure at the same time, 1 to 64 */
     size_t repeats;     /* timed repetitions after a warm-up; the median counts */
-    bool progress;      /* a line on stderr */
+    FILE *notes;        /* a line of progress; NULL: none */
     bool gpu;           /* device type "cuda", by foreline-worker-cuda; one rank */
     const char *worker; /* its path, NULL: found as in launch.h */
 };

@@ -1,9 +1,10 @@
 /* backend.h - the memory that a stage's tensors are in, and who computes on it.
  *
- * The logic of a stage (exec/device/cpu/stage.h) is written once; what differs between the host and a GPU
- * is behind this table. Operations are queued in the order of the calls and may not have happened
- * when a call returns, except that host memory given to copy() can be used again. Failures of a
- * backend that only show later are kept by its owner, who looks after every op. */
+ * The logic of a stage (exec/device/cpu/stage.h) is written once; what differs between the host and
+ * a GPU is behind this table: backend_cpu (exec/device/cpu/backend.c) and backend_cuda
+ * (exec/device/cuda/context.h). Operations are queued in the order of the calls and may not have
+ * happened when a call returns, except that host memory given to copy() can be used again. Failures
+ * of a backend that only show later are kept by its owner, who looks after every op. */
 #ifndef EXEC_DEVICE_BACKEND_H
 #define EXEC_DEVICE_BACKEND_H
 
@@ -13,9 +14,15 @@
 #include "core/error.h"
 #include "exec/device/layer.h"
 
-/* One update of n parameters. Adam without weight decay (Kingma & Ba, ICLR 2015, algorithm 1) when
- * `moment` is not NULL: rate = learning rate / (1 - beta1^t), unbias = 1 / sqrt(1 - beta2^t);
- * else gradient descent. */
+/* One update of n parameters p with gradients g; all arrays [n].
+ *
+ * Adam without weight decay (Kingma & Ba, ICLR 2015, algorithm 1) when `moment` is not NULL;
+ * t counts the updates from 1:
+ *     moment = beta1 moment + (1 - beta1) g
+ *     square = beta2 square + (1 - beta2) g^2
+ *     p = p - rate moment / (sqrt(square) unbias + epsilon)
+ * with rate = learning rate / (1 - beta1^t) and unbias = 1 / sqrt(1 - beta2^t).
+ * Else gradient descent: p = p - rate g, with rate = learning rate. */
 struct optimizer_step {
     size_t n;
     real *parameter;
@@ -55,8 +62,8 @@ struct backend {
 
 extern const struct backend backend_cpu; /* self: NULL */
 
-/* A backend and its state. */
-struct place {
+/* Where arrays are: a backend and its state. */
+struct memory {
     const struct backend *backend;
     void *self;
 };

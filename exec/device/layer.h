@@ -2,14 +2,20 @@
  *
  * Shapes in comments: B samples of a microbatch, T tokens (rows) per sample, C channels (columns),
  * row-major. Sizes are counted in `real`s. A kind is one file with one `struct layer_kind`, and one
- * row in the table of exec/device/cpu/kinds.c.
+ * line of exec/device/cpu/kinds.def.
  *
  * Attributes by kind (n: a count >= 1; flags are 0 or 1):
- *   embedding  tokens n, channels n, vocabulary >= 256, positions 0 or >= tokens, types >= 0,
- * concat layernorm  tokens n, channels n linear     tokens n, in n, out n, bias attention  tokens
- * n, channels n, heads n (divides channels), causal gelu       tokens n, channels n residual tokens
- * n, channels n loss       tokens n, vocabulary >= 256, masked Flags, positions and types are 0
- * when absent; everything else must be there. */
+ *
+ *   embedding   tokens n, channels n, vocabulary >= 256, positions 0 or >= tokens, types >= 0,
+ *               concat
+ *   layernorm   tokens n, channels n
+ *   linear      tokens n, in n, out n, bias
+ *   attention   tokens n, channels n, heads n (divides channels), causal
+ *   gelu        tokens n, channels n
+ *   residual    tokens n, channels n
+ *   loss        tokens n, vocabulary >= 256, masked
+ *
+ * Flags, positions and types are 0 when absent; everything else must be there. */
 #ifndef EXEC_DEVICE_LAYER_H
 #define EXEC_DEVICE_LAYER_H
 
@@ -43,9 +49,9 @@ struct layer_shard {
     size_t groups; /* outputs are so many equal groups, each of which is divided: q, k and v */
 };
 
-/* Tensor parallelism inside an op: sum `n` numbers over the shards, in place, everywhere to the
+/* Tensor parallelism inside an op: reduce `n` numbers over the shards, in place, everywhere to the
  * same bits. Keeps its errors to itself (exec/device.h). */
-struct layer_sums {
+struct layer_reduction {
     void *self;
     void (*sum)(void *self, real *data, size_t n);
 };
@@ -56,9 +62,10 @@ struct layer {
     size_t tokens;
     size_t in, out; /* channels of an input row and of an output row */
     size_t heads, vocabulary, positions, types;
-    size_t first[LAYER_PARTS];    /* shards: first row of each table, or first class of the loss */
-    size_t shards, shard;         /* 1, 0: all of the op */
-    bool sums_output, sums_input; /* shards: their sum over the shards is the output; gradient */
+    size_t first[LAYER_PARTS]; /* shards: first row of each table, or first class of the loss */
+    size_t shards, shard;      /* 1, 0: all of the op */
+    bool reduces_output;       /* shards: the output is the sum of theirs, */
+    bool reduces_input;        /* the gradient of the input is */
     bool causal, bias, concat, masked;
     bool half; /* x, y, dy and dx are bf16, two in the place of a real: the model's numbers are */
     bool tied; /* its weight is another op's */
@@ -74,21 +81,21 @@ struct layer {
 
 /* Operands of one call; backward uses what forward was given and has left in y and saved. */
 struct layer_io {
-    size_t batch;                   /* B */
-    const real *x[LAYER_INPUTS];    /* [inputs] (B, T, in) */
-    real *y;                        /* (B, T, out) */
-    real *saved;                    /* (B, saved) */
-    real *work;                     /* [work] */
-    const real *parameter, *shared; /* [parameters], [shared] */
-    const real *half, *half_shared; /* the same in bf16 if the layer is `half` */
-    const int32_t *token, *target;  /* (B, T); target < 0: predicts nothing */
-    const real *dy;                 /* (B, T, out) */
-    real *dx[LAYER_INPUTS];         /* [inputs] (B, T, in): overwritten */
-    real *d_parameter, *d_shared;   /* added to */
-    real scale;                     /* loss: weight of one target */
-    double loss;                    /* loss: forward sets the unweighted sum */
-    const struct layer_sums *sums;  /* NULL unless the layer is one of several shards */
-    void *on;                       /* the backend's state (backend.h) */
+    size_t batch;                            /* B */
+    const real *x[LAYER_INPUTS];             /* [inputs] (B, T, in) */
+    real *y;                                 /* (B, T, out) */
+    real *saved;                             /* (B, saved) */
+    real *work;                              /* [work] */
+    const real *parameter, *shared;          /* [parameters], [shared] */
+    const real *half, *half_shared;          /* the same in bf16 if the layer is `half` */
+    const int32_t *token, *target;           /* (B, T); target < 0: predicts nothing */
+    const real *dy;                          /* (B, T, out) */
+    real *dx[LAYER_INPUTS];                  /* [inputs] (B, T, in): overwritten */
+    real *d_parameter, *d_shared;            /* added to */
+    real scale;                              /* loss: weight of one target */
+    double loss;                             /* loss: forward sets the unweighted sum */
+    const struct layer_reduction *reduction; /* NULL unless the layer is one of several shards */
+    void *on;                                /* the backend's state (backend.h) */
 };
 
 struct layer_kind {
@@ -163,9 +170,9 @@ static inline size_t size_plus(size_t a, size_t b)
     return a > SIZE_MAX - b ? SIZE_MAX : a + b;
 }
 
-/* Write the start values of the parameters of op number `op`: a function of (seed, op, place in the
- * whole op) only, so every rank that holds them holds the same. n <= l->parameters values from the
- * first on. */
+/* Write the start values of the parameters of op number `op`: a function of (seed, op, position in
+ * the whole op) only, so every rank that holds them holds the same. n <= l->parameters values from
+ * the first on. */
 void layer_start(const struct layer *l, uint64_t seed, uint32_t op, size_t n, real *parameter);
 
 #endif

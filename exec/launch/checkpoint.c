@@ -1,3 +1,9 @@
+/* The launcher's part in checkpoints: where a run goes on from, and when a checkpoint is complete.
+ *
+ * Every rank writes its own file and reports its digest; when all have, the launcher writes the
+ * manifest, and only that makes a checkpoint. Ranks wait for each other at the start of every step,
+ * but what they report is read rank by rank: on a busy machine the reports of one can be several
+ * checkpoints ahead of those of another. So there is a list of pending ones, oldest first. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -6,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/array.h"
 #include "core/provenance.h"
 #include "exec/launch/run.h"
 #include "exec/transport/tcp/socket.h"
@@ -28,14 +35,15 @@ static enum status absolute(const char *dir, char path[CHECKPOINT_PATH])
     return STATUS_OK;
 }
 
+/* The newest complete checkpoint, and only of this very training. */
 static enum status find_start(struct run *run)
 {
     enum status st;
     struct checkpoint c = {0};
     TRY(checkpoint_find(run->options->resume, &c));
-    TRY(checkpoint_match(&c.key, &run->key, c.directory));
-    TRY(absolute(c.directory, run->resume));
-    run->first = c.step;
+    TRY(checkpoint_match(&c.key, &run->keeping.key, c.directory));
+    TRY(absolute(c.directory, run->keeping.resume));
+    run->keeping.first = c.step;
     if (c.step + run->steps > max_step)
         st = error_set(STATUS_INVALID, "%s: more than %llu steps", c.directory,
                        (unsigned long long)max_step);
@@ -50,23 +58,23 @@ static enum status find_place(struct run *run)
     enum status st;
     struct checkpoint c = {0};
     const char *dir = run->options->checkpoint;
-    if (run->rank > 0) /* rank 0's process looks after it */
-        return absolute(dir, run->checkpoint);
+    if (run->meeting.rank > 0) /* rank 0's process looks after it */
+        return absolute(dir, run->keeping.checkpoint);
     if (mkdir(dir, 0777) && errno != EEXIST)
         return error_set(STATUS_IO, "%s: %s", dir, strerror(errno));
-    run->lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (run->lock < 0)
+    run->keeping.lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (run->keeping.lock < 0)
         return error_set(STATUS_IO, "%s: %s", dir, strerror(errno));
-    if (flock(run->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+    if (flock(run->keeping.lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
         return error_set(STATUS_INVALID, "%s: another run writes its checkpoints there", dir);
-    if (checkpoint_find(dir, &c) == STATUS_OK && c.step > run->first) {
+    if (checkpoint_find(dir, &c) == STATUS_OK && c.step > run->keeping.first) {
         st = error_set(STATUS_INVALID,
                        "%s: holds a checkpoint of step %llu already: --resume goes on from there",
                        dir, (unsigned long long)c.step);
         goto out;
     }
-    TRY(absolute(dir, run->checkpoint));
-    checkpoint_clean(run->checkpoint, UINT64_MAX);
+    TRY(absolute(dir, run->keeping.checkpoint));
+    checkpoint_clean(run->keeping.checkpoint, UINT64_MAX);
 out:
     checkpoint_free(&c);
     return st;
@@ -78,7 +86,7 @@ enum status launch_open_checkpoints(struct run *run)
     const struct launch_options *o = run->options;
     if (!o->resume && !o->checkpoint)
         return STATUS_OK;
-    TRY(checkpoint_key(run->program, run->model, &run->key));
+    TRY(checkpoint_key(run->program, run->model, &run->keeping.key));
     if (o->resume)
         TRY(find_start(run));
     if (o->checkpoint)
@@ -87,15 +95,34 @@ out:
     return st;
 }
 
-static enum status begin(struct run *run, struct pending *p, uint64_t step)
+/* The first rank has reported a checkpoint of that step. */
+static enum status begin(struct run *run, uint64_t step)
 {
     enum status st;
-    struct checkpoint *c = &p->checkpoint;
-    if (!c->digest && !(c->digest = calloc(run->program->ranks + 1, DIGEST)))
-        return error_set(STATUS_NOMEM, "checkpoint of %zu ranks", run->program->ranks);
+    struct run_keeping *k = &run->keeping;
+    TRY(ARRAY_ROOM(k->pending, k->pendings));
+    struct checkpoint *c = &k->pending[k->pendings++].checkpoint;
     c->step = step;
-    c->key = run->key;
-    TRY(checkpoint_directory(run->checkpoint, step, c->directory));
+    c->key = k->key;
+    TRY(ARRAY_NEW(c->digest, run->program->ranks * DIGEST));
+    TRY(checkpoint_directory(k->checkpoint, step, c->directory));
+out:
+    return st;
+}
+
+/* All ranks have written their files of the oldest one: the manifest makes it count. */
+static enum status complete(struct run *run)
+{
+    enum status st;
+    const struct provenance by = {
+        .version = foreline_version, .command = "foreline run", .seed = run->program->seed};
+    struct run_keeping *k = &run->keeping;
+    struct checkpoint *c = &k->pending[0].checkpoint;
+    TRY(checkpoint_commit(c, &by));
+    checkpoint_clean(k->checkpoint, c->step);
+    checkpoint_free(c);
+    memmove(k->pending, k->pending + 1, --k->pendings * sizeof *k->pending);
+    k->complete++;
 out:
     return st;
 }
@@ -103,35 +130,34 @@ out:
 enum status launch_take_saved(struct run *run, uint32_t rank, const char *payload)
 {
     enum status st = STATUS_OK;
-    const struct provenance by = {
-        .version = foreline_version, .command = "foreline run", .seed = run->program->seed};
+    struct run_keeping *k = &run->keeping;
     struct launched *w = &run->worker[rank];
-    struct pending *p = &run->pending[w->saved % 2];
+    size_t number = w->saved - k->complete; /* among the pending ones; the next of this rank */
     struct frame_saved s;
     memcpy(&s, payload, sizeof s);
-    if (!run->checkpoint[0] || w->saved > run->checkpoints + 1 ||
-        (p->saved > 0 && s.step != p->checkpoint.step) || s.step != run->first + w->steps)
-        return error_set(STATUS_IO, "has written a checkpoint of step %llu out of turn",
-                         (unsigned long long)s.step);
-    if (p->saved == 0)
-        TRY(begin(run, p, s.step));
-    memcpy(p->checkpoint.digest + (size_t)rank * DIGEST, s.digest, DIGEST);
-    w->saved++;
-    if (++p->saved < run->program->ranks)
+    if (k->checkpoint[0] && number == k->pendings)
+        TRY(begin(run, s.step));
+    if (!k->checkpoint[0] || s.step != k->pending[number].checkpoint.step ||
+        s.step != k->first + w->steps) {
+        st = error_set(STATUS_IO, "has written a checkpoint of step %llu out of turn",
+                       (unsigned long long)s.step);
         goto out;
-    TRY(checkpoint_commit(&p->checkpoint, &by));
-    checkpoint_clean(run->checkpoint, s.step);
-    p->saved = 0;
-    run->checkpoints++;
+    }
+    memcpy(k->pending[number].checkpoint.digest + (size_t)rank * DIGEST, s.digest, DIGEST);
+    w->saved++;
+    if (++k->pending[number].saved == run->program->ranks)
+        TRY(complete(run));
 out:
     return st;
 }
 
 void launch_close_checkpoints(struct run *run)
 {
-    if (run->checkpoint[0] && run->lock >= 0)
-        checkpoint_clean(run->checkpoint, UINT64_MAX);
-    socket_close(&run->lock);
-    for (int k = 0; k < 2; k++)
-        checkpoint_free(&run->pending[k].checkpoint);
+    struct run_keeping *k = &run->keeping;
+    if (k->checkpoint[0] && k->lock >= 0)
+        checkpoint_clean(k->checkpoint, UINT64_MAX);
+    socket_close(&k->lock);
+    for (size_t i = 0; i < k->pendings; i++)
+        checkpoint_free(&k->pending[i].checkpoint);
+    free(k->pending);
 }

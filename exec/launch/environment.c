@@ -42,6 +42,8 @@ static enum status read_token(uint8_t token[TOKEN])
     return STATUS_OK;
 }
 
+/* torchrun, srun and mpirun say rank and number of ranks in different variables; MASTER_ADDR and
+ * MASTER_PORT are the same for all. */
 enum status launch_read_environment(struct run *run)
 {
     enum status st;
@@ -49,16 +51,16 @@ enum status launch_read_environment(struct run *run)
     bool given;
     if (launch_in_one_process(run))
         return error_set(STATUS_USAGE, "--launcher env: transport local has one process");
-    TRY(rendezvous_rank(&run->rank, &ranks));
+    TRY(rendezvous_rank(&run->meeting.rank, &ranks));
     if (ranks != run->program->ranks)
         return error_set(STATUS_INVALID, "WORLD_SIZE is %u, the plan has %zu ranks", ranks,
                          run->program->ranks);
-    TRY(rendezvous_master(run->address, &run->port, &given));
+    TRY(rendezvous_master(run->meeting.address, &run->meeting.port, &given));
     if (!given) {
-        snprintf(run->address, sizeof run->address, "127.0.0.1");
-        run->port = PORT;
+        snprintf(run->meeting.address, sizeof run->meeting.address, "127.0.0.1");
+        run->meeting.port = PORT;
     }
-    TRY(read_token(run->token));
+    TRY(read_token(run->meeting.token));
 out:
     return st;
 }
@@ -77,14 +79,14 @@ enum status launch_is_member(const struct launch_options *o, bool *member)
 /* Until the worker ends. One that stays stopped cannot notice that the run is over. */
 static enum status watch(struct run *run)
 {
-    struct launched *w = &run->worker[run->rank];
+    struct launched *w = &run->worker[run->meeting.rank];
     double stopped_s = 0;
     while (w->alive) {
-        struct pollfd p = {.fd = run->signals, .events = POLLIN};
+        struct pollfd p = {.fd = run->signals.fd, .events = POLLIN};
         struct signalfd_siginfo s;
         if (poll(&p, 1, 500) < 0 && errno != EINTR)
             return error_set(STATUS_IO, "poll: %s", strerror(errno));
-        while (read(run->signals, &s, sizeof s) == (ssize_t)sizeof s)
+        while (read(run->signals.fd, &s, sizeof s) == (ssize_t)sizeof s)
             if (s.ssi_signo != SIGCHLD)
                 return error_set(STATUS_EXTERNAL, "interrupted by signal %u (%s)", s.ssi_signo,
                                  strsignal((int)s.ssi_signo));
@@ -96,30 +98,26 @@ static enum status watch(struct run *run)
             w->exit = status;
         }
         if (stopped_s > 0 && clock_now() - stopped_s > run->options->timeout_s)
-            return error_set(STATUS_EXTERNAL, "rank %u (%s on %s) is stopped", run->rank,
-                             run->program->rank[run->rank].name, w->machine);
+            return error_set(STATUS_EXTERNAL, "rank %u (%s on %s) is stopped", run->meeting.rank,
+                             run->program->rank[run->meeting.rank].name, w->machine);
     }
     if (WIFSIGNALED(w->exit))
-        return error_set(STATUS_EXTERNAL, "rank %u (%s on %s) killed by signal %d (%s)", run->rank,
-                         run->program->rank[run->rank].name, w->machine, WTERMSIG(w->exit),
-                         strsignal(WTERMSIG(w->exit)));
+        return error_set(STATUS_EXTERNAL, "rank %u (%s on %s) killed by signal %d (%s)",
+                         run->meeting.rank, run->program->rank[run->meeting.rank].name, w->machine,
+                         WTERMSIG(w->exit), strsignal(WTERMSIG(w->exit)));
     if (WEXITSTATUS(w->exit) != 0)
         return error_set(STATUS_EXTERNAL, "rank %u (%s on %s) was ended: rank 0 says why",
-                         run->rank, run->program->rank[run->rank].name, w->machine);
+                         run->meeting.rank, run->program->rank[run->meeting.rank].name, w->machine);
     return STATUS_OK;
 }
 
+/* As launch_run() up to the worker: files and checkpoints are read by each process for itself, and
+ * rank 0's launcher compares their digests. */
 enum status launch_member(const struct program *p, const struct model *m,
                           const struct launch_options *o)
 {
     enum status st;
-    struct run run = {.program = p,
-                      .model = m,
-                      .options = o,
-                      .steps = o->steps + o->warmup,
-                      .listener = -1,
-                      .lock = -1,
-                      .signals = -1};
+    struct run run = launch_new(p, m, o);
     TRY(executor_supports(p));
     TRY(launch_check_options(p, m, o));
     TRY(launch_allocate(&run));

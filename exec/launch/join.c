@@ -1,3 +1,5 @@
+/* Rendezvous, the launcher's side: workers that connect say who they are; strangers are dropped.
+ * When the last one is there, all are told where everybody is, and the port is closed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +10,7 @@
 /* A connection that says nothing for so long is dropped; how long the answer may take to send. */
 static const double hello_s = 3, welcome_s = 0.5;
 
+/* The token comes first: a stranger learns nothing from a complaint about its model. */
 static enum status check_hello(const struct run *run, const struct frame_head *head,
                                const struct frame_hello *h)
 {
@@ -16,11 +19,11 @@ static enum status check_hello(const struct run *run, const struct frame_head *h
     TRY(frame_check(head));
     if (head->type != FRAME_HELLO || head->bytes != sizeof *h)
         return error_set(STATUS_IO, "a stranger");
-    if (h->machine[MACHINE - 1] || memcmp(h->token, run->token, TOKEN) ||
+    if (h->machine[MACHINE - 1] || memcmp(h->token, run->meeting.token, TOKEN) ||
         h->ranks != run->program->ranks || h->rank >= h->ranks ||
         run->worker[h->rank].stage != WORKER_SPAWNED)
         return error_set(STATUS_IO, "a stranger");
-    if (memcmp(h->digest, run->digest, DIGEST))
+    if (memcmp(h->digest, run->meeting.digest, DIGEST))
         return error_set(STATUS_INVALID, "%s has read another program or model",
                          launch_name(run, h->rank, name));
 out:
@@ -43,10 +46,12 @@ static void welcome(struct run *run)
         launch_blame(run, st == STATUS_NOMEM ? CAUSE_PRIMARY : CAUSE_SYMPTOM, st, "%s",
                      error_message());
     free(peer);
-    socket_close(&run->listener);
+    socket_close(&run->meeting.listener);
     launch_remove_files(run);
 }
 
+/* One at a time with a short deadline: a stranger that says nothing delays the others a little, but
+ * does not stop them. */
 void launch_answer(struct run *run)
 {
     enum status st;
@@ -54,7 +59,7 @@ void launch_answer(struct run *run)
     struct frame_head head;
     struct frame_hello h;
     double now_s = clock_now();
-    TRY(socket_accept(run->listener, now_s + hello_s, &fd));
+    TRY(socket_accept(run->meeting.listener, now_s + hello_s, &fd));
     TRY(socket_read(fd, &head, sizeof head, now_s + hello_s));
     TRY(socket_read(fd, &h, sizeof h, now_s + hello_s));
     TRY(check_hello(run, &head, &h));

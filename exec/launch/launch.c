@@ -1,4 +1,7 @@
+/* The order of things in a run: options, memory, signals, files, workers, results; and tearing
+ * everything down, whatever had been begun. */
 #include "exec/launch/launch.h"
+#include "core/array.h"
 #include "core/clock.h"
 #include "exec/executor.h"
 
@@ -12,6 +15,7 @@
 
 #include "exec/batch_tokens.h"
 #include "exec/launch/run.h"
+#include "exec/rounds.h"
 #include "exec/transport/tcp/socket.h"
 
 static const double max_steps = 1e6;
@@ -29,42 +33,61 @@ bool launch_is_paced(const char *device)
 enum status launch_check_options(const struct program *p, const struct model *m,
                                  const struct launch_options *o)
 {
+    enum status st = STATUS_OK;
+    const struct rounds_algorithm *algorithm;
     if (o->steps < 1 || (double)o->steps + (double)o->warmup > max_steps)
         return error_set(STATUS_INVALID,
                          "%zu steps after %zu: expected at least 1, and %g together at most",
                          o->steps, o->warmup, max_steps);
+    TRY(rounds_find(o->collective, &algorithm));
     if (!(o->timeout_s > 0 && o->timeout_s <= 1e6))
         return error_set(STATUS_INVALID, "timeout of %g s: expected more than 0", o->timeout_s);
     for (size_t k = 0; k < p->stage_start[p->stages]; k++)
         if (p->stage_op[k] >= m->n)
             return error_set(STATUS_INVALID, "the program has op %u, the model only %zu",
                              p->stage_op[k], m->n);
-    return STATUS_OK;
+out:
+    return st;
 }
 
+struct run launch_new(const struct program *p, const struct model *m,
+                      const struct launch_options *o)
+{
+    return (struct run){.program = p,
+                        .model = m,
+                        .options = o,
+                        .steps = o->steps + o->warmup,
+                        .meeting.listener = -1,
+                        .keeping.lock = -1,
+                        .signals.fd = -1};
+}
+
+/* Room for the reports of all steps before anything is started: a run of hours does not end for
+ * want of memory. */
 enum status launch_allocate(struct run *run)
 {
+    enum status st;
     size_t ranks = run->program->ranks, steps = run->steps;
     size_t times = run->options->steps * run->program->ops;
-    run->worker = calloc(ranks + 1, sizeof *run->worker);
-    for (size_t r = 0; run->worker && r < ranks; r++)
+    TRY(ARRAY_NEW(run->worker, ranks));
+    for (size_t r = 0; r < ranks; r++)
         run->worker[r].fd = -1;
-    run->start_s = calloc(steps * ranks + 1, sizeof *run->start_s);
-    run->end_s = calloc(steps * ranks + 1, sizeof *run->end_s);
-    run->loss = calloc(steps * ranks + 1, sizeof *run->loss);
-    run->op_start_s = calloc(times + 1, sizeof *run->op_start_s);
-    run->op_end_s = calloc(times + 1, sizeof *run->op_end_s);
+    TRY(ARRAY_NEW(run->reports.start_s, steps * ranks));
+    TRY(ARRAY_NEW(run->reports.end_s, steps * ranks));
+    TRY(ARRAY_NEW(run->reports.loss, steps * ranks));
+    TRY(ARRAY_NEW(run->reports.op_start_s, times));
+    TRY(ARRAY_NEW(run->reports.op_end_s, times));
     for (size_t r = 0; r < run->program->ranks; r++)
-        if (run->program->rank[r].shard >= run->shards)
-            run->shards = run->program->rank[r].shard + (size_t)1;
-    run->digests = calloc(run->model->n * run->shards + 1, DIGEST);
-    run->digested = calloc(run->model->n * run->shards + 1, sizeof *run->digested);
-    if (!run->worker || !run->start_s || !run->end_s || !run->loss || !run->op_start_s ||
-        !run->op_end_s || !run->digests || !run->digested)
-        return error_set(STATUS_NOMEM, "results of %zu steps", steps);
-    return STATUS_OK;
+        if (run->program->rank[r].shard >= run->reports.shards)
+            run->reports.shards = run->program->rank[r].shard + (size_t)1;
+    TRY(ARRAY_NEW(run->reports.digests, run->model->n * run->reports.shards * DIGEST));
+    TRY(ARRAY_NEW(run->reports.digested, run->model->n * run->reports.shards));
+out:
+    return st;
 }
 
+/* Blocked signals and a descriptor that tells of them: no handler interrupts a system call, and
+ * none is lost between looking and sleeping. */
 enum status launch_take_signals(struct run *run)
 {
     sigset_t mask;
@@ -73,11 +96,12 @@ enum status launch_take_signals(struct run *run)
     sigaddset(&mask, SIGINT);
     sigaddset(&mask, SIGTERM);
     sigaddset(&mask, SIGCHLD);
-    sigaction(SIGCHLD, &standard, &run->old_child); /* ignored children cannot be waited for */
-    sigprocmask(SIG_BLOCK, &mask, &run->old_mask);
-    run->masked = true;
-    run->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-    return run->signals < 0 ? error_set(STATUS_IO, "signalfd: %s", strerror(errno)) : STATUS_OK;
+    sigaction(SIGCHLD, &standard,
+              &run->signals.old_child); /* ignored children cannot be waited for */
+    sigprocmask(SIG_BLOCK, &mask, &run->signals.old_mask);
+    run->signals.masked = true;
+    run->signals.fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    return run->signals.fd < 0 ? error_set(STATUS_IO, "signalfd: %s", strerror(errno)) : STATUS_OK;
 }
 
 /* CPU seconds that the whole machine has spent on anything since it started, its host's theft of
@@ -103,6 +127,7 @@ static double children_cpu_s(void)
            1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
+/* Processes first: files and connections are still theirs until they have ended. */
 void launch_tear_down(struct run *run)
 {
     launch_kill(run);
@@ -114,34 +139,29 @@ void launch_tear_down(struct run *run)
     }
     if (run->starter.output)
         fclose(run->starter.output);
-    socket_close(&run->listener);
-    socket_close(&run->signals);
-    if (run->masked) {
-        sigprocmask(SIG_SETMASK, &run->old_mask, NULL);
-        sigaction(SIGCHLD, &run->old_child, NULL);
+    socket_close(&run->meeting.listener);
+    socket_close(&run->signals.fd);
+    if (run->signals.masked) {
+        sigprocmask(SIG_SETMASK, &run->signals.old_mask, NULL);
+        sigaction(SIGCHLD, &run->signals.old_child, NULL);
     }
     free(run->worker);
-    free(run->start_s);
-    free(run->end_s);
-    free(run->loss);
-    free(run->op_start_s);
-    free(run->op_end_s);
-    free(run->digests);
-    free(run->digested);
+    free(run->reports.start_s);
+    free(run->reports.end_s);
+    free(run->reports.loss);
+    free(run->reports.op_start_s);
+    free(run->reports.op_end_s);
+    free(run->reports.digests);
+    free(run->reports.digested);
 }
 
+/* Everything that can be refused is refused before the first process is started. */
 enum status launch_run(const struct program *p, const struct model *m,
                        const struct launch_options *o, struct measurement *out,
                        struct timeline *timeline)
 {
     enum status st;
-    struct run run = {.program = p,
-                      .model = m,
-                      .options = o,
-                      .steps = o->steps + o->warmup,
-                      .listener = -1,
-                      .lock = -1,
-                      .signals = -1};
+    struct run run = launch_new(p, m, o);
     double cpu_s = children_cpu_s(), machine_s = machine_cpu_s();
 
     TRY(executor_supports(p));
@@ -151,14 +171,15 @@ enum status launch_run(const struct program *p, const struct model *m,
         TRY(launch_read_environment(&run));
     TRY(launch_open_checkpoints(&run));
     if (o->batch_tokens)
-        TRY(batch_tokens_write(m, p, o->text, (uint32_t)run.first, run.steps, o->batch_tokens));
+        TRY(batch_tokens_write(m, p, o->text, (uint32_t)run.keeping.first, run.steps,
+                               o->batch_tokens));
     TRY(launch_take_signals(&run));
     TRY(launch_prepare(&run));
     run.started_s = clock_now();
     TRY(launch_spawn(&run));
     TRY(launch_watch(&run));
     cpu_s = children_cpu_s() - cpu_s;
-    run.others_cpu_s = machine_cpu_s() - machine_s - cpu_s;
+    run.reports.others_cpu_s = machine_cpu_s() - machine_s - cpu_s;
     TRY(launch_result(&run, cpu_s, out, timeline));
 out:
     launch_tear_down(&run);

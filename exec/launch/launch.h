@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "core/measurement.h"
 #include "core/model.h"
@@ -20,17 +21,18 @@ struct launch_options {
     const char *worker;    /* path of the worker; NULL: beside this executable */
     const char *transport; /* "tcp", "mpi", "local", "nccl" (device cuda only); NULL: tcp */
     /* Words that start the workers when put before their command line, "mpirun ..." or "srun ...";
-     * "none": somebody else does, told how on stderr; "env": every rank is a process that does what
-     * this one does (launch_member()). NULL: one process per rank, or mpirun with settings that
-     * suit this program for mpi, or one process that is all ranks for local. */
+     * "none": somebody else does, told how in the notes; "env": every rank is a process that does
+     * what this one does (launch_member()). NULL: one process per rank, or mpirun with settings
+     * that suit this program for mpi, or one process that is all ranks for local. */
     const char *launcher;
-    const char *hosts;    /* mpirun's --hostfile, NULL: all ranks on this machine */
-    const char *mpirun;   /* its words about hosts and network, NULL: as hosts says */
-    const char *address;  /* dotted, where workers reach the launcher; NULL: 127.0.0.1 */
-    const char *device;   /* "cpu", "cuda", or launch_paced() of one */
-    bool paced;           /* numerics last as long as predicted (exec/executor.h) */
-    const char *text;     /* file of training text, NULL: the shipped one */
-    size_t steps, warmup; /* measured steps >= 1, after warm-up steps */
+    const char *hosts;      /* mpirun's --hostfile, NULL: all ranks on this machine */
+    const char *mpirun;     /* its words about hosts and network, NULL: as hosts says */
+    const char *address;    /* dotted, where workers reach the launcher; NULL: 127.0.0.1 */
+    const char *device;     /* "cpu", "cuda", or launch_paced() of one */
+    const char *collective; /* algorithm of exec/rounds.h for collectives; NULL: "auto" */
+    bool paced;             /* numerics last as long as predicted (exec/executor.h) */
+    const char *text;       /* file of training text, NULL: the shipped one */
+    size_t steps, warmup;   /* measured steps >= 1, after warm-up steps */
     double learning_rate;
     double dilation; /* seconds here per second reported, for emulated networks; 0: 1 */
     /* [from * ranks + to] what the transport (tcp only) adds to messages; NULL: nothing. */
@@ -40,7 +42,8 @@ struct launch_options {
     void (*measuring)(void *context, const uint32_t *pid, size_t ranks);
     void *measuring_context;
     double timeout_s;      /* longest silence before a rank counts as hung */
-    size_t progress_every; /* a line on stderr every so many steps, 0: none */
+    FILE *notes;           /* lines for people: progress, how to start workers; NULL: none */
+    size_t progress_every; /* a line of progress every so many steps, 0: none */
     /* Directory of checkpoints (exec/checkpoint.h), NULL: none. Written every so many steps of the
      * training (0: never) and after the last one. */
     const char *checkpoint;

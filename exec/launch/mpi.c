@@ -1,3 +1,4 @@
+/* The command line of mpirun, and what its output says about ranks that ended badly. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +79,8 @@ static char **split(const char *line, const char *program)
     return word;
 }
 
+/* A user's line is taken as it is, but for its first word, which becomes a path: execve() does not
+ * look in PATH. */
 enum status launch_words(const struct run *run, char ***words)
 {
     char line[LINE], name[256] = "", path[LINE];
@@ -114,6 +117,7 @@ bool launch_find_signal(FILE *output, unsigned *rank, int *signal)
     return false;
 }
 
+/* mpirun draws lines of dashes around what it says. */
 void launch_find_reason(FILE *output, char *text, size_t n)
 {
     char line[1024];

@@ -1,9 +1,15 @@
+/* Reports of workers, checked against what is expected next, become a measurement.
+ *
+ * Of every step each rank reports start, end and loss; of measured steps also the times of its ops.
+ * An iteration lasts until the last rank was done. The timeline is that of the step with the median
+ * iteration time, in seconds from the common start. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "core/digest.h"
 #include "exec/launch/run.h"
@@ -17,7 +23,8 @@ static double duration_of(const struct run *run, size_t s)
     size_t ranks = run->program->ranks;
     double longest_s = 0;
     for (size_t r = 0; r < ranks; r++)
-        longest_s = fmax(longest_s, run->end_s[s * ranks + r] - run->start_s[s * ranks + r]);
+        longest_s = fmax(longest_s,
+                         run->reports.end_s[s * ranks + r] - run->reports.start_s[s * ranks + r]);
     return longest_s;
 }
 
@@ -25,19 +32,19 @@ static double duration_of(const struct run *run, size_t s)
 static void show_progress(struct run *run)
 {
     size_t ranks = run->program->ranks, every = run->options->progress_every;
-    for (;; run->announced++) {
+    for (;; run->reports.announced++) {
         double loss = 0;
-        size_t s = run->announced;
+        size_t s = run->reports.announced;
         for (size_t r = 0; r < ranks; r++) {
             if (run->worker[r].steps <= s)
                 return;
-            loss += run->loss[s * ranks + r];
+            loss += run->reports.loss[s * ranks + r];
         }
-        if ((run->first + s + 1) % every != 0)
+        if ((run->keeping.first + s + 1) % every != 0)
             continue;
-        fprintf(stderr, "step %zu of %zu: %.3g s, loss %.6g%s\n", (size_t)run->first + s + 1,
-                (size_t)run->first + run->steps, duration_of(run, s), loss,
-                s < run->options->warmup ? " (warm-up)" : "");
+        fprintf(run->options->notes, "step %zu of %zu: %.3g s, loss %.6g%s\n",
+                (size_t)run->keeping.first + s + 1, (size_t)run->keeping.first + run->steps,
+                duration_of(run, s), loss, s < run->options->warmup ? " (warm-up)" : "");
     }
 }
 
@@ -46,22 +53,24 @@ static enum status check_warmup(struct run *run)
 {
     const struct launch_options *o = run->options;
     size_t ranks = run->program->ranks;
-    if (run->measuring || !o->measuring)
+    if (run->reports.measuring || !o->measuring)
         return STATUS_OK;
     for (size_t r = 0; r < ranks; r++)
         if (run->worker[r].steps < o->warmup)
             return STATUS_OK;
-    uint32_t *pid = calloc(ranks + 1, sizeof *pid);
-    if (!pid)
-        return error_set(STATUS_NOMEM, "out of memory");
+    uint32_t *pid = NULL;
+    if (ARRAY_NEW(pid, ranks) != STATUS_OK)
+        return STATUS_NOMEM;
     for (size_t r = 0; r < ranks; r++)
         pid[r] = (uint32_t)run->worker[r].told;
-    run->measuring = true;
+    run->reports.measuring = true;
     o->measuring(o->measuring_context, pid, ranks);
     free(pid);
     return STATUS_OK;
 }
 
+/* Times come in the seconds of this machine; on an emulated network the reported ones are shorter
+ * by its dilation. */
 enum status launch_take_step(struct run *run, uint32_t rank, const char *payload)
 {
     const struct program *p = run->program;
@@ -73,21 +82,21 @@ enum status launch_take_step(struct run *run, uint32_t rank, const char *payload
                          w->steps);
     w->steps++;
     double second_s = run->options->dilation > 0 ? run->options->dilation : 1;
-    run->start_s[s.step * p->ranks + rank] = s.start_s / second_s;
-    run->end_s[s.step * p->ranks + rank] = s.end_s / second_s;
-    run->loss[s.step * p->ranks + rank] = s.loss;
-    if (run->options->progress_every > 0)
+    run->reports.start_s[s.step * p->ranks + rank] = s.start_s / second_s;
+    run->reports.end_s[s.step * p->ranks + rank] = s.end_s / second_s;
+    run->reports.loss[s.step * p->ranks + rank] = s.loss;
+    if (run->options->notes && run->options->progress_every > 0)
         show_progress(run);
     if (s.step < run->options->warmup)
         return check_warmup(run);
     size_t first = p->op_start[rank], n = p->op_start[rank + 1] - first;
     size_t at = (s.step - run->options->warmup) * p->ops + first;
     const char *times = payload + sizeof s;
-    memcpy(run->op_start_s + at, times, n * sizeof(double));
-    memcpy(run->op_end_s + at, times + n * sizeof(double), n * sizeof(double));
+    memcpy(run->reports.op_start_s + at, times, n * sizeof(double));
+    memcpy(run->reports.op_end_s + at, times + n * sizeof(double), n * sizeof(double));
     for (size_t i = at; i < at + n; i++) {
-        run->op_start_s[i] /= second_s;
-        run->op_end_s[i] /= second_s;
+        run->reports.op_start_s[i] /= second_s;
+        run->reports.op_end_s[i] /= second_s;
     }
     return STATUS_OK;
 }
@@ -101,18 +110,19 @@ static enum status take_digests(struct run *run, uint32_t shard, const uint32_t 
         memcpy(&d, payload + k * sizeof d, sizeof d);
         if (d.op != own[k] || d.op >= run->model->n)
             return error_set(STATUS_IO, "sends the digest of an op that is not its own");
-        size_t at = d.op * run->shards + shard;
-        uint8_t *known = run->digests + at * DIGEST;
-        if (run->digested[at] && memcmp(known, d.digest, DIGEST))
+        size_t at = d.op * run->reports.shards + shard;
+        uint8_t *known = run->reports.digests + at * DIGEST;
+        if (run->reports.digested[at] && memcmp(known, d.digest, DIGEST))
             return error_set(STATUS_INVALID,
                              "the parameters of op '%s' differ from another replica's",
                              run->model->op[d.op].name);
         memcpy(known, d.digest, DIGEST);
-        run->digested[at] = true;
+        run->reports.digested[at] = true;
     }
     return STATUS_OK;
 }
 
+/* The last report of a rank: memory at its peak, and digests of the parameters of its ops. */
 enum status launch_take_done(struct run *run, uint32_t rank, const char *payload)
 {
     struct launched *w = &run->worker[rank];
@@ -125,9 +135,9 @@ enum status launch_take_done(struct run *run, uint32_t rank, const char *payload
     w->stage = WORKER_DONE;
     w->peak_bytes = done.peak_bytes;
     run->done++;
-    uint32_t *own = calloc(n + 1, sizeof *own);
-    if (!own)
-        return error_set(STATUS_NOMEM, "digests of %zu ops", n);
+    uint32_t *own = NULL;
+    if (ARRAY_NEW(own, n) != STATUS_OK)
+        return STATUS_NOMEM;
     program_rank_ops(run->program, rank, own);
     enum status st =
         take_digests(run, run->program->rank[rank].shard, own, n, payload + sizeof done);
@@ -157,10 +167,10 @@ static void fill_timeline(const struct run *run, size_t k, struct timeline *t)
 {
     const struct program *p = run->program;
     for (size_t r = 0; r < p->ranks; r++) {
-        double zero_s = run->start_s[(run->options->warmup + k) * p->ranks + r];
+        double zero_s = run->reports.start_s[(run->options->warmup + k) * p->ranks + r];
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
-            t->start_s[i] = run->op_start_s[k * p->ops + i] - zero_s;
-            t->end_s[i] = run->op_end_s[k * p->ops + i] - zero_s;
+            t->start_s[i] = run->reports.op_start_s[k * p->ops + i] - zero_s;
+            t->end_s[i] = run->reports.op_end_s[k * p->ops + i] - zero_s;
         }
     }
     for (size_t i = 0; i < p->ops; i++) {
@@ -189,9 +199,8 @@ static enum status fill_links(const struct program *p, const struct timeline *t,
                               struct measurement *out)
 {
     size_t n = p->channels;
-    out->link = calloc(n + 1, sizeof *out->link);
-    if (!out->link)
-        return error_set(STATUS_NOMEM, "%zu links", n);
+    if (ARRAY_NEW(out->link, n) != STATUS_OK)
+        return STATUS_NOMEM;
     for (size_t c = 0; c < n; c++) {
         char name[256];
         snprintf(name, sizeof name, "%.120s->%.120s", p->rank[p->channel[c].from].name,
@@ -216,13 +225,12 @@ static enum status fill_links(const struct program *p, const struct timeline *t,
 static enum status fill_losses(const struct run *run, struct measurement *out)
 {
     size_t ranks = run->program->ranks;
-    out->loss = calloc(run->steps, sizeof *out->loss);
-    if (!out->loss)
-        return error_set(STATUS_NOMEM, "%zu steps", run->steps);
+    if (ARRAY_NEW(out->loss, run->steps) != STATUS_OK)
+        return STATUS_NOMEM;
     out->losses = run->steps;
     for (size_t s = 0; s < run->steps; s++)
         for (size_t r = 0; r < ranks; r++)
-            out->loss[s] += run->loss[s * ranks + r];
+            out->loss[s] += run->reports.loss[s * ranks + r];
     return STATUS_OK;
 }
 
@@ -231,11 +239,12 @@ static enum status fill_parameters(const struct run *run, struct measurement *ou
     char *hex = malloc(DIGEST_HEX);
     if (!hex)
         return error_set(STATUS_NOMEM, "out of memory");
-    digest_hex(run->digests, run->model->n * run->shards * DIGEST, hex);
+    digest_hex(run->reports.digests, run->model->n * run->reports.shards * DIGEST, hex);
     out->parameters_sha256 = hex;
     return STATUS_OK;
 }
 
+/* More ranks than cores, or other work beside them: then times are not those of the plan. */
 static enum status warn_of_load(const struct run *run, struct measurement *out)
 {
     enum status st = STATUS_OK;
@@ -244,7 +253,7 @@ static enum status warn_of_load(const struct run *run, struct measurement *out)
     if (!timed && (long)run->program->ranks > cores)
         TRY(measurement_warn(out, "%zu workers on %ld cores: times are not comparable",
                              run->program->ranks, cores));
-    double share = run->others_cpu_s / (clock_now() - run->started_s) / (double)cores;
+    double share = run->reports.others_cpu_s / (clock_now() - run->started_s) / (double)cores;
     if (share > 0.05)
         TRY(measurement_warn(out, "the machine was not idle: other work took %.0f %% of its CPUs",
                              100 * share));
@@ -252,6 +261,7 @@ out:
     return st;
 }
 
+/* Paced compute has neither losses nor parameters, and its memory is not the model's. */
 enum status launch_result(struct run *run, double cpu_s, struct measurement *out,
                           struct timeline *timeline)
 {

@@ -1,13 +1,14 @@
-/* launch_run.h - the launcher inside: one process, one thread, one poll() over all workers.
+/* run.h - the launcher inside: one process, one thread, one poll() over all workers.
  *
  *   launch.c         launch_run(): the order of things, and tearing everything down
- *   launch_spawn.c   files, environment, fork and exec
- *   launch_environment.c  every process starts its own worker: torchrun, srun, mpirun, by hand
- *   launch_mpi.c     the command line of mpirun, and what it says when it fails
- *   launch_join.c    rendezvous: who joined
- *   launch_watch.c   event loop: who reported, fell silent, died
- *   launch_checkpoint.c  where to go on from; files of all ranks become a checkpoint
- *   launch_result.c  reports of all ranks become a measurement */
+ *   spawn.c   files, environment, fork and exec
+ *   environment.c  every process starts its own worker: torchrun, srun, mpirun, by hand
+ *   mpi.c     the command line of mpirun, and what it says when it fails
+ *   join.c    rendezvous: who joined
+ *   cause.c  who fell silent or died, and which failure is the cause of the others
+ *   watch.c  event loop: what workers report, processes that end
+ *   checkpoint.c  where to go on from; files of all ranks become a checkpoint
+ *   result.c  reports of all ranks become a measurement */
 #ifndef EXEC_LAUNCH_RUN_H
 #define EXEC_LAUNCH_RUN_H
 
@@ -25,12 +26,16 @@
 #include "exec/launch/launch.h"
 #include "exec/rendezvous.h"
 
+/* What the launcher knows of a rank: from its process, if that is a child, from its connection, and
+ * from what it has reported. `heard_s` moves with every byte, `progress_s` only when the rank got
+ * somewhere: the first tells of processes that are stopped, the second of those that are stuck. */
 enum worker_stage { WORKER_SPAWNED, WORKER_JOINED, WORKER_DONE };
 
 struct launched {
-    pid_t pid;  /* child; 0: not started, or not by us */
-    bool alive; /* started and not yet waited for */
-    int exit;   /* waitpid() status once it is not */
+    pid_t pid;      /* child; 0: not started, or not by us */
+    bool alive;     /* started and not yet waited for */
+    int exit;       /* waitpid() status once it is not */
+    double ended_s; /* when that was known */
     enum worker_stage stage;
     int fd;                 /* control connection, -1: none */
     pid_t told;             /* process id, as the worker says */
@@ -50,22 +55,23 @@ struct launched {
 
 /* The process that starts all workers: mpirun, srun; or is all ranks. */
 struct starter {
-    pid_t pid;    /* 0: none */
-    bool alive;   /* started and not yet waited for */
-    int exit;     /* waitpid() status once it is not */
-    FILE *output; /* what it and its workers print; owned; NULL: it is all ranks */
+    pid_t pid;      /* 0: none */
+    bool alive;     /* started and not yet waited for */
+    int exit;       /* waitpid() status once it is not */
+    double ended_s; /* when that was known */
+    FILE *output;   /* what it and its workers print; owned; NULL: it is all ranks */
 };
 
-/* A checkpoint of which not all ranks have reported their file yet. A rank can be one ahead of
- * another: it waits for all of them at the start of the next step. */
-struct pending {
+/* A checkpoint of which not all ranks have reported their file yet. */
+struct run_pending {
     struct checkpoint checkpoint;
     size_t saved; /* ranks */
 };
 
 /* Why the run failed: the first cause counts, but what a rank says about its peers is only a
- * symptom when a better explanation turns up within a moment: another rank is gone without a word,
- * or somebody knows how it ended. */
+ * symptom: another rank may be gone without a word, and somebody may know how it ended. What is
+ * known first depends on the machine; what counts does not: launch_is_settled() waits for those
+ * who may still have a better explanation. */
 enum cause_rank { CAUSE_NONE, CAUSE_SYMPTOM, CAUSE_GONE, CAUSE_PRIMARY };
 
 struct cause {
@@ -75,40 +81,47 @@ struct cause {
     char text[1024];
 };
 
-struct run {
-    const struct program *program;
-    const struct model *model;
-    const struct launch_options *options;
-    size_t steps; /* warm-up included */
-
+/* What the run leaves in the file system while workers start; spawn.c. */
+struct run_files {
     char directory[64]; /* private temporary directory, "": none */
     char program_path[96], model_path[96];
     char worker_path[4096];
+};
+
+/* Where workers meet the launcher and how they prove that they belong here; environment.c, spawn.c
+ * and join.c. */
+struct run_meeting {
     uint8_t token[TOKEN], digest[DIGEST];
     uint32_t rank;                 /* of this process, where each starts its own worker */
     char address[RENDEZVOUS_HOST]; /* of the launcher */
-    int listener, signals;         /* signalfd */
     uint16_t port;
+    int listener; /* -1: none */
+};
+
+/* Ctrl-C and dead children as events, and what was in force before; launch.c. */
+struct run_signals {
+    int fd; /* signalfd, -1: none */
     bool masked;
     sigset_t old_mask;
     struct sigaction old_child;
+};
 
+/* Where the training goes on from, and what is kept of it; checkpoint.c. */
+struct run_keeping {
     uint64_t first; /* steps of the training before this run */
     char resume[CHECKPOINT_PATH], checkpoint[CHECKPOINT_PATH]; /* absolute; "": none */
     struct checkpoint_key key;
-    struct pending pending[2]; /* of even and odd numbers */
-    size_t checkpoints;        /* complete ones of this run */
-    int lock;                  /* the directory, so that no other run writes there; -1: none */
+    size_t complete; /* checkpoints of this run */
+    size_t pendings;
+    struct run_pending *pending; /* [pendings] those after the complete ones, oldest first */
+    int lock;                    /* the directory, so that no other run writes there; -1: none */
+};
 
-    struct starter starter;
-    struct launched *worker;    /* [ranks] */
-    size_t joined, done, alive; /* alive: children */
-    size_t announced;           /* steps shown as progress */
-    bool measuring;             /* the warm-up is over */
-    double started_s;
-    double others_cpu_s; /* CPU time of everything else on the machine during the run */
-    struct cause cause;
-
+/* What the workers have reported; result.c. */
+struct run_reports {
+    size_t announced;              /* steps shown as progress */
+    bool measuring;                /* the warm-up is over */
+    double others_cpu_s;           /* CPU time of everything else on the machine during the run */
     double *start_s, *end_s;       /* [steps * ranks] of each rank's step */
     double *loss;                  /* [steps * ranks] */
     double *op_start_s, *op_end_s; /* [options->steps * ops] measured steps only */
@@ -117,10 +130,32 @@ struct run {
     bool *digested;                /* [model->n * shards] */
 };
 
+/* A run: what it is, its parts as above, and the state of its processes, which all files read. */
+struct run {
+    const struct program *program;
+    const struct model *model;
+    const struct launch_options *options;
+    size_t steps; /* warm-up included */
+    struct run_files files;
+    struct run_meeting meeting;
+    struct run_signals signals;
+    struct run_keeping keeping;
+    struct run_reports reports;
+
+    struct starter starter;
+    struct launched *worker;    /* [ranks] */
+    size_t joined, done, alive; /* alive: children */
+    double started_s;
+    struct cause cause;
+};
+
 enum status launch_check_options(const struct program *p, const struct model *m,
                                  const struct launch_options *o) MUST_CHECK;
+/* A run of a program with nothing in it that needs releasing. */
+struct run launch_new(const struct program *p, const struct model *m,
+                      const struct launch_options *o);
 enum status launch_allocate(struct run *run) MUST_CHECK;
-/* Ctrl-C and dead children become events on run->signals instead of interrupting. */
+/* Ctrl-C and dead children become events on run->signals.fd instead of interrupting. */
 enum status launch_take_signals(struct run *run) MUST_CHECK;
 /* Whatever was begun: no process, no file, no memory stays. */
 void launch_tear_down(struct run *run);
@@ -159,13 +194,24 @@ enum status launch_open_checkpoints(struct run *run) MUST_CHECK;
 /* No file of an incomplete checkpoint stays. */
 void launch_close_checkpoints(struct run *run);
 
-/* This went wrong, unless something of at least that rank did before. */
+/* cause.c. This went wrong, unless something of at least that rank did before. */
 void launch_blame(struct run *run, enum cause_rank rank, enum status st, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
 /* "rank 2 (r0n0g2 on node7)" and " at 1F3 step 4", as last heard; return `text`. */
 enum { RANK_NAME = 128 };
 const char *launch_name(const struct run *run, uint32_t rank, char text[RANK_NAME]);
 const char *launch_place(const struct run *run, uint32_t rank, char text[RANK_NAME]);
+/* What a rank says is wrong: int32_t status and the text. */
+void launch_take_error(struct run *run, uint32_t rank, const char *payload, size_t bytes);
+/* Has the process that rank r runs in ended? */
+bool launch_has_ended(const struct run *run, uint32_t r);
+/* How processes have ended whose last words have been read; who has not joined, has been silent or
+ * is stuck. */
+void launch_explain_ends(struct run *run);
+void launch_check_silence(struct run *run, double now_s);
+/* Is the cause so far the cause? Time decides only where nobody is known to have a better one. */
+bool launch_is_settled(const struct run *run, double now_s);
+
 /* A connection to the control port: a worker says who it is, strangers are dropped. When the last
  * one is there, all are told where everybody is. */
 void launch_answer(struct run *run);

@@ -1,3 +1,7 @@
+/* Starting workers: the files that they read, their command line and environment, fork and exec.
+ *
+ * Everything that a child needs is made before fork(), because a child of a process that may have
+ * threads must not allocate. A pipe that closes on exec tells whether that has succeeded. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -7,6 +11,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "core/array.h"
 #include "core/provenance.h"
 #include "exec/launch/run.h"
 #include "exec/rendezvous.h"
@@ -21,25 +26,27 @@ static enum status make_directory(struct run *run)
     const char *base = getenv("TMPDIR");
     if (!base || !*base || strlen(base) > 40)
         base = "/tmp";
-    snprintf(run->directory, sizeof run->directory, "%s/foreline-XXXXXX", base);
-    if (!mkdtemp(run->directory)) {
-        enum status st = error_set(STATUS_IO, "%s: %s", run->directory, strerror(errno));
-        run->directory[0] = '\0';
+    snprintf(run->files.directory, sizeof run->files.directory, "%s/foreline-XXXXXX", base);
+    if (!mkdtemp(run->files.directory)) {
+        enum status st = error_set(STATUS_IO, "%s: %s", run->files.directory, strerror(errno));
+        run->files.directory[0] = '\0';
         return st;
     }
-    snprintf(run->program_path, sizeof run->program_path, "%s/program.json", run->directory);
-    snprintf(run->model_path, sizeof run->model_path, "%s/model.json", run->directory);
+    snprintf(run->files.program_path, sizeof run->files.program_path, "%s/program.json",
+             run->files.directory);
+    snprintf(run->files.model_path, sizeof run->files.model_path, "%s/model.json",
+             run->files.directory);
     return STATUS_OK;
 }
 
 void launch_remove_files(struct run *run)
 {
-    if (!run->directory[0])
+    if (!run->files.directory[0])
         return;
-    unlink(run->program_path);
-    unlink(run->model_path);
-    rmdir(run->directory);
-    run->directory[0] = '\0';
+    unlink(run->files.program_path);
+    unlink(run->files.model_path);
+    rmdir(run->files.directory);
+    run->files.directory[0] = '\0';
 }
 
 const char *launch_transport(const struct run *run)
@@ -57,6 +64,7 @@ bool launch_by_hand(const struct run *run)
     return run->options->launcher && !strcmp(run->options->launcher, "none");
 }
 
+/* Installed executables lie in bin/ or libexec/, those of a build side by side. */
 enum status launch_find_beside(const char *name, char *path, size_t n, const char *hint)
 {
     static const char *const places[] = {"", "../libexec/"};
@@ -87,43 +95,47 @@ static enum status find_worker(struct run *run)
                               : "foreline-worker";
     const char *told = run->options->worker ? run->options->worker : getenv("FORELINE_WORKER");
     if (told) {
-        snprintf(run->worker_path, sizeof run->worker_path, "%s", told);
+        snprintf(run->files.worker_path, sizeof run->files.worker_path, "%s", told);
         return STATUS_OK;
     }
-    return launch_find_beside(name, run->worker_path, sizeof run->worker_path,
+    return launch_find_beside(name, run->files.worker_path, sizeof run->files.worker_path,
                               mpi    ? launch_no_mpi
                               : cuda ? ": it is built by cmake --preset cuda"
                                      : "");
 }
 
+/* Under torchrun and its kin address, port and token are what all processes were given; otherwise
+ * the port is any, and the token a secret of this run. */
 enum status launch_prepare(struct run *run)
 {
     enum status st;
     const struct provenance by = {.version = foreline_version, .command = "foreline run"};
     TRY(find_worker(run));
     TRY(make_directory(run));
-    TRY(program_write(run->program, run->program_path, &by));
-    TRY(model_write(run->model, run->model_path, &by));
-    TRY(inputs_digest(run->program_path, run->model_path, run->digest));
+    TRY(program_write(run->program, run->files.program_path, &by));
+    TRY(model_write(run->model, run->files.model_path, &by));
+    TRY(inputs_digest(run->files.program_path, run->files.model_path, run->meeting.digest));
     if (launch_by_environment(run)) {
-        if (run->rank == 0 && (st = socket_listen_on(run->address, run->port, &run->listener)))
-            error_context(st, "launcher at %s:%u", run->address, run->port);
+        if (run->meeting.rank == 0 &&
+            (st =
+                 socket_listen_on(run->meeting.address, run->meeting.port, &run->meeting.listener)))
+            error_context(st, "launcher at %s:%u", run->meeting.address, run->meeting.port);
         goto out;
     }
-    if (getrandom(run->token, TOKEN, 0) != TOKEN) {
+    if (getrandom(run->meeting.token, TOKEN, 0) != TOKEN) {
         st = error_set(STATUS_IO, "no random numbers: %s", strerror(errno));
         goto out;
     }
-    snprintf(run->address, sizeof run->address, "%s",
+    snprintf(run->meeting.address, sizeof run->meeting.address, "%s",
              run->options->address ? run->options->address : "127.0.0.1");
-    TRY(socket_listen_at(run->address, &run->listener, &run->port));
+    TRY(socket_listen_at(run->meeting.address, &run->meeting.listener, &run->meeting.port));
 out:
     return st;
 }
 
 /* ---- arguments and environment, made before fork(): a child may not allocate */
 
-enum { ARGUMENTS = 28, NUMBER = 32 };
+enum { ARGUMENTS = 30, NUMBER = 32 };
 
 struct call {
     char *argument[ARGUMENTS]; /* of the worker */
@@ -145,39 +157,33 @@ static void make_arguments(const struct run *run, struct call *c)
 {
     size_t n = 0;
     const struct launch_options *o = run->options;
+    const struct run_files *f = &run->files;
+    const struct run_keeping *k = &run->keeping;
+    const char *checkpoint = k->checkpoint[0] ? k->checkpoint : NULL;
     snprintf(c->rate, NUMBER, "%.17g", o->learning_rate);
     snprintf(c->steps, NUMBER, "%zu", run->steps);
     snprintf(c->timeout, NUMBER, "%.17g", o->timeout_s);
-    const char *const argument[] = {run->worker_path,  "--program",     run->program_path,
-                                    "--model",         run->model_path, "--device",
-                                    o->device,         "--transport",   launch_transport(run),
-                                    "--learning-rate", c->rate,         "--steps",
-                                    c->steps,          "--timeout",     c->timeout};
-    for (; n < sizeof argument / sizeof *argument; n++)
-        c->argument[n] = borrowed(argument[n]);
-    if (o->paced) {
-        c->argument[n++] = borrowed("--paced");
-        c->argument[n++] = borrowed("1");
-    }
-    if (o->text) {
-        c->argument[n++] = borrowed("--text");
-        c->argument[n++] = borrowed(o->text);
-    }
-    if (run->resume[0]) {
-        c->argument[n++] = borrowed("--resume");
-        c->argument[n++] = borrowed(run->resume);
-    }
-    if (run->checkpoint[0]) {
-        snprintf(c->every, NUMBER, "%zu", o->checkpoint_every);
-        c->argument[n++] = borrowed("--checkpoint");
-        c->argument[n++] = borrowed(run->checkpoint);
-        c->argument[n++] = borrowed("--checkpoint-every");
-        c->argument[n++] = c->every;
-    }
-    if (o->log) {
-        c->argument[n++] = borrowed("--log");
-        c->argument[n++] = borrowed(o->log);
-    }
+    snprintf(c->every, NUMBER, "%zu", o->checkpoint_every);
+    const char *const option[][2] = {
+        {"--program", f->program_path},
+        {"--model", f->model_path},
+        {"--device", o->device},
+        {"--transport", launch_transport(run)},
+        {"--learning-rate", c->rate},
+        {"--steps", c->steps},
+        {"--timeout", c->timeout},
+        {"--collective", o->collective},
+        {"--paced", o->paced ? "1" : NULL},
+        {"--text", o->text},
+        {"--resume", k->resume[0] ? k->resume : NULL},
+        {"--checkpoint", checkpoint},
+        {"--checkpoint-every", checkpoint ? c->every : NULL},
+        {"--log", o->log},
+    };
+    c->argument[n++] = borrowed(f->worker_path);
+    for (size_t i = 0; i < sizeof option / sizeof *option; i++)
+        for (size_t word = 0; word < 2 && option[i][1]; word++) /* those with a value */
+            c->argument[n++] = borrowed(option[i][word]);
     c->argument[n] = NULL;
 }
 
@@ -208,7 +214,7 @@ static void write_delays(const struct run *run, uint32_t to, char *text)
     int n = sprintf(text, "%s", delays_name);
     for (size_t from = 0; from < ranks; from++) {
         const struct delay *d = &run->options->delay[from * ranks + to];
-        n += sprintf(text + n, "%s%.9g:%.9g", from ? "," : "", d->latency_s, d->pace);
+        n += sprintf(text + n, "%s%.9g:%.9g", from ? "," : "", d->latency_s, d->per_byte_s);
     }
 }
 
@@ -216,9 +222,10 @@ static void write_delays(const struct run *run, uint32_t to, char *text)
 static enum status make_environment(const struct run *run, struct call *c)
 {
     size_t inherited = 0, n = 0;
-    snprintf(c->launcher, sizeof c->launcher, "FORELINE_LAUNCHER=%s:%u", run->address, run->port);
+    snprintf(c->launcher, sizeof c->launcher, "FORELINE_LAUNCHER=%s:%u", run->meeting.address,
+             run->meeting.port);
     int k = snprintf(c->token, sizeof c->token, "FORELINE_TOKEN=");
-    hex_print(run->token, TOKEN, c->token + k);
+    hex_print(run->meeting.token, TOKEN, c->token + k);
     snprintf(c->ranks, NUMBER, "WORLD_SIZE=%zu", run->program->ranks);
     while (environ[inherited])
         inherited++;
@@ -232,9 +239,8 @@ static enum status make_environment(const struct run *run, struct call *c)
                           c->rank,
                           c->delays};
     size_t settings = c->words ? 3 : one ? 4 : c->delays ? 6 : 5;
-    c->environment = calloc(inherited + settings + 1, sizeof *c->environment);
-    if (!c->environment)
-        return error_set(STATUS_NOMEM, "environment");
+    if (ARRAY_NEW(c->environment, inherited + settings + 1) != STATUS_OK)
+        return STATUS_NOMEM;
     for (size_t i = 0; i < settings; i++)
         c->environment[n++] = ours[i];
     for (size_t i = 0; i < inherited; i++)
@@ -244,6 +250,7 @@ static enum status make_environment(const struct run *run, struct call *c)
     return STATUS_OK;
 }
 
+/* The words that start workers come before the worker's own line, which is the same for all. */
 static enum status make_line(struct call *c)
 {
     size_t words = 0, arguments = 0, n = 0;
@@ -251,9 +258,8 @@ static enum status make_line(struct call *c)
         words++;
     while (c->argument[arguments])
         arguments++;
-    c->line = calloc(words + arguments + 1, sizeof *c->line);
-    if (!c->line)
-        return error_set(STATUS_NOMEM, "command line");
+    if (ARRAY_NEW(c->line, words + arguments + 1) != STATUS_OK)
+        return STATUS_NOMEM;
     for (size_t i = 0; i < words; i++)
         c->line[n++] = c->words[i];
     for (size_t i = 0; i < arguments; i++)
@@ -272,8 +278,8 @@ static void become(const struct run *run, const struct call *c, pid_t launcher, 
     prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL);
     if (getppid() != launcher)
         _exit(1); /* it died before we could ask to die with it */
-    sigaction(SIGCHLD, &run->old_child, NULL);
-    sigprocmask(SIG_SETMASK, &run->old_mask, NULL);
+    sigaction(SIGCHLD, &run->signals.old_child, NULL);
+    sigprocmask(SIG_SETMASK, &run->signals.old_mask, NULL);
     int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0) {
         dup2(nothing, STDIN_FILENO);
@@ -317,11 +323,13 @@ static enum status spawn(struct run *run, const struct call *c, int output, pid_
     return st;
 }
 
+/* One process for each rank; under a launcher that starts all processes alike, just our own. */
 static enum status spawn_ranks(struct run *run, struct call *c)
 {
     enum status st = STATUS_OK;
     bool one = launch_by_environment(run);
-    uint32_t first = one ? run->rank : 0, end = one ? first + 1 : (uint32_t)run->program->ranks;
+    uint32_t first = one ? run->meeting.rank : 0,
+             end = one ? first + 1 : (uint32_t)run->program->ranks;
     for (uint32_t r = first; r < end; r++) {
         struct launched *w = &run->worker[r];
         c->number = r;
@@ -356,18 +364,20 @@ static enum status spawn_starter(struct run *run, const struct call *c)
     return st;
 }
 
-static void tell_how(const struct run *run, const struct call *c)
+static void tell_how(const struct run *run, const struct call *c, FILE *notes)
 {
     if (launch_in_one_process(run))
-        fprintf(stderr, "waiting for the worker; all %zu ranks are\n ", run->program->ranks);
+        fprintf(notes, "waiting for the worker; all %zu ranks are\n ", run->program->ranks);
     else
-        fprintf(stderr, "waiting for %zu workers; every rank is\n ", run->program->ranks);
-    fprintf(stderr, " %s %s OPENBLAS_NUM_THREADS=1", c->launcher, c->token);
+        fprintf(notes, "waiting for %zu workers; every rank is\n ", run->program->ranks);
+    fprintf(notes, " %s %s OPENBLAS_NUM_THREADS=1", c->launcher, c->token);
     for (size_t i = 0; c->argument[i]; i++)
-        fprintf(stderr, " %s", c->argument[i]);
-    fprintf(stderr, "\n");
+        fprintf(notes, " %s", c->argument[i]);
+    fprintf(notes, "\n");
 }
 
+/* Three ways: somebody else starts the workers by hand; one process starts or is all of them
+ * (mpirun, a user's launcher, the local transport); or each rank is a child of ours. */
 enum status launch_spawn(struct run *run)
 {
     enum status st = STATUS_OK;
@@ -380,9 +390,9 @@ enum status launch_spawn(struct run *run)
         TRY(launch_words(run, &c.words));
     TRY(make_environment(run, &c));
     TRY(make_line(&c));
-    if (launch_by_hand(run))
-        tell_how(run, &c);
-    else
+    if (launch_by_hand(run) && run->options->notes)
+        tell_how(run, &c, run->options->notes);
+    if (!launch_by_hand(run))
         TRY(starter ? spawn_starter(run, &c) : spawn_ranks(run, &c));
 out:
     free(c.environment);

@@ -1,7 +1,7 @@
+/* The event loop of a run: what workers report, which processes end, and ending them all. */
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,115 +10,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "exec/launch/run.h"
 #include "exec/transport/tcp/socket.h"
 
-/* How long a better explanation than "my peer is gone" may take; how long workers may take to start
- * besides the timeout, and to exit when done; longest sleep of the loop. */
-static const double grace_s = 0.5, start_s = 20, exit_s = 5, tick_s = 0.5;
-/* The same when mpirun is to explain, which looks after all ranks first. */
-static const double starter_grace_s = 4;
-
-void launch_blame(struct run *run, enum cause_rank rank, enum status st, const char *fmt, ...)
-{
-    struct cause *c = &run->cause;
-    if (rank <= c->rank)
-        return;
-    if (c->rank == CAUSE_NONE)
-        c->since_s = clock_now();
-    c->rank = rank;
-    c->st = st;
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(c->text, sizeof c->text, fmt, ap);
-    va_end(ap);
-}
-
-const char *launch_name(const struct run *run, uint32_t rank, char text[RANK_NAME])
-{
-    const char *machine = run->worker[rank].machine;
-    snprintf(text, RANK_NAME, "rank %u (%.40s%s%s)", rank, run->program->rank[rank].name,
-             *machine ? " on " : "", machine);
-    return text;
-}
-
-const char *launch_place(const struct run *run, uint32_t rank, char text[RANK_NAME])
-{
-    const struct launched *w = &run->worker[rank];
-    char label[OP_LABEL];
-    if (w->stage == WORKER_SPAWNED)
-        snprintf(text, RANK_NAME, " before it joined");
-    else if (w->at.state == WORKER_STARTS)
-        snprintf(text, RANK_NAME, " while starting");
-    else if (w->at.state == WORKER_SAVES)
-        snprintf(text, RANK_NAME, " at its checkpoint of step %u", w->at.step);
-    else if (w->at.state == WORKER_FINISHES || w->stage == WORKER_DONE)
-        snprintf(text, RANK_NAME, " after its last step");
-    else
-        snprintf(text, RANK_NAME, " at %s step %u", op_label(&run->program->op[w->at.op], label),
-                 w->at.step);
-    return text;
-}
+/* How long workers may take to die when killed, and to exit when done; longest sleep of the loop. */
+static const double kill_s = 5, exit_s = 30, tick_s = 0.5;
+/* The same while a failure waits for its explanation. */
+static const double short_tick_s = 0.05;
 
 /* ---- workers that end */
 
-static void explain_exit(struct run *run, uint32_t rank)
-{
-    const struct launched *w = &run->worker[rank];
-    char name[RANK_NAME], place[RANK_NAME];
-    if (WIFSIGNALED(w->exit))
-        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s killed by signal %d (%s)%s",
-                     launch_name(run, rank, name), WTERMSIG(w->exit), strsignal(WTERMSIG(w->exit)),
-                     launch_place(run, rank, place));
-    else if (WEXITSTATUS(w->exit) != 0 && !w->complained)
-        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s exited with status %d%s",
-                     launch_name(run, rank, name), WEXITSTATUS(w->exit),
-                     launch_place(run, rank, place));
-    else if (WEXITSTATUS(w->exit) == 0 && w->stage != WORKER_DONE)
-        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s exited%s without having finished",
-                     launch_name(run, rank, name), launch_place(run, rank, place));
-}
-
-/* The process of all ranks has ended; ranks that could still speak have. */
-static void explain_process(struct run *run)
-{
-    int status = run->starter.exit;
-    char name[RANK_NAME], place[RANK_NAME];
-    bool killed = WIFSIGNALED(status), said = false;
-    for (size_t r = 0; r < run->program->ranks; r++)
-        said = said || run->worker[r].complained;
-    if (killed || (!said && run->done < run->program->ranks))
-        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL,
-                     "the process of all %zu ranks %s %d, %s%s", run->program->ranks,
-                     killed ? "killed by signal" : "exited with status",
-                     killed ? WTERMSIG(status) : WEXITSTATUS(status), launch_name(run, 0, name),
-                     launch_place(run, 0, place));
-}
-
-/* The starter of the workers has ended: with a reason, or too early. */
-static void explain_starter(struct run *run)
-{
-    const struct starter *s = &run->starter;
-    char name[RANK_NAME], place[RANK_NAME], reason[256];
-    unsigned rank;
-    int signal;
-    if (launch_find_signal(s->output, &rank, &signal) && rank < run->program->ranks)
-        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s killed by signal %d (%s)%s",
-                     launch_name(run, rank, name), signal, strsignal(signal),
-                     launch_place(run, rank, place));
-    else if (run->cause.rank == CAUSE_NONE && run->done < run->program->ranks) {
-        launch_find_reason(s->output, reason, sizeof reason);
-        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "the launcher ended with status %d: %s",
-                     WIFEXITED(s->exit) ? WEXITSTATUS(s->exit) : 128 + WTERMSIG(s->exit), reason);
-    }
-}
-
+/* Without waiting: SIGCHLD and ticks come again. */
 static void reap(struct run *run)
 {
     struct starter *s = &run->starter;
     if (s->alive && waitpid(s->pid, &s->exit, WNOHANG) == s->pid) {
         s->alive = false;
+        s->ended_s = clock_now();
         run->alive--;
     }
     for (uint32_t r = 0; r < run->program->ranks; r++) {
@@ -126,6 +36,7 @@ static void reap(struct run *run)
         if (!w->alive || waitpid(w->pid, &w->exit, WNOHANG) != w->pid)
             continue;
         w->alive = false;
+        w->ended_s = clock_now();
         run->alive--;
     }
 }
@@ -141,7 +52,7 @@ static void kill_started(struct run *run)
     if (!s->alive)
         return;
     kill(s->pid, SIGTERM);
-    for (double deadline_s = clock_now() + exit_s / 2; s->alive && clock_now() < deadline_s;) {
+    for (double deadline_s = clock_now() + kill_s / 2; s->alive && clock_now() < deadline_s;) {
         reap(run);
         if (s->alive)
             clock_sleep_until(clock_now() + 1e-3);
@@ -150,6 +61,7 @@ static void kill_started(struct run *run)
         kill(-s->pid, SIGKILL);
 }
 
+/* Nothing is left when this returns, unless the kernel itself hangs. */
 void launch_kill(struct run *run)
 {
     kill_started(run);
@@ -160,7 +72,7 @@ void launch_kill(struct run *run)
         kill(-w->pid, SIGKILL); /* its session; fails when setsid() has not happened yet */
         kill(w->pid, SIGKILL);
     }
-    for (double deadline_s = clock_now() + exit_s; run->alive > 0 && clock_now() < deadline_s;) {
+    for (double deadline_s = clock_now() + kill_s; run->alive > 0 && clock_now() < deadline_s;) {
         reap(run);
         if (run->alive > 0)
             clock_sleep_until(clock_now() + 1e-3);
@@ -180,26 +92,6 @@ static void take_heartbeat(struct run *run, uint32_t rank, const char *payload)
         h.saved != w->at.saved)
         w->progress_s = clock_now();
     w->at = h;
-}
-
-/* Ranks complain of their peers (STATUS_IO, STATUS_EXTERNAL) when one of those has failed. */
-static void take_error(struct run *run, uint32_t rank, const char *payload, size_t bytes)
-{
-    int32_t code;
-    char name[RANK_NAME];
-    memcpy(&code, payload, sizeof code);
-    enum status st = code > STATUS_OK && code <= STATUS_USAGE ? (enum status)code : STATUS_EXTERNAL;
-    const char *text = payload + sizeof code;
-    int length = (int)(bytes - sizeof code);
-    bool starts = run->worker[rank].steps == 0 && run->worker[rank].at.state == WORKER_STARTS;
-    bool symptom = st == STATUS_IO || st == STATUS_EXTERNAL;
-    run->worker[rank].complained = true;
-    if (!strncmp(text, "rank ", 5 < length ? 5 : (size_t)length))
-        launch_blame(run, symptom ? CAUSE_SYMPTOM : CAUSE_PRIMARY, st, "%.*s (on %s)", length, text,
-                     run->worker[rank].machine);
-    else
-        launch_blame(run, symptom && !starts ? CAUSE_SYMPTOM : CAUSE_PRIMARY, st, "%s: %.*s",
-                     launch_name(run, rank, name), length, text);
 }
 
 /* How long a frame of this type may be from this rank; 0: not at all. */
@@ -237,13 +129,14 @@ static enum status take_frame(struct run *run, uint32_t rank)
     case FRAME_SAVED:
         return launch_take_saved(run, rank, w->payload);
     case FRAME_ERROR:
-        take_error(run, rank, w->payload, (size_t)w->head.bytes);
+        launch_take_error(run, rank, w->payload, (size_t)w->head.bytes);
         return STATUS_OK;
     default:
         return launch_take_done(run, rank, w->payload);
     }
 }
 
+/* Lengths follow from the program, so that a frame can never ask for more memory than that. */
 static enum status check_head(struct run *run, uint32_t rank)
 {
     enum status st;
@@ -294,6 +187,7 @@ static enum status receive(struct run *run, uint32_t rank, bool *open)
     }
 }
 
+/* The end of a connection before the worker is done is a cause of its own, if a weak one. */
 static void listen_to(struct run *run, uint32_t rank)
 {
     struct launched *w = &run->worker[rank];
@@ -311,55 +205,12 @@ static void listen_to(struct run *run, uint32_t rank)
                      launch_name(run, rank, name), launch_place(run, rank, place));
 }
 
-/* ---- workers that say nothing */
-
-static void check_start(struct run *run, double now_s)
-{
-    char name[RANK_NAME];
-    double limit_s = start_s + run->options->timeout_s;
-    if (run->joined == run->program->ranks || now_s - run->started_s < limit_s)
-        return;
-    for (uint32_t r = 0; r < run->program->ranks; r++)
-        if (run->worker[r].stage == WORKER_SPAWNED)
-            launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s did not join within %g s",
-                         launch_name(run, r, name), limit_s);
-}
-
-/* A rank that is stopped sends no heartbeats. When all send them but none gets anywhere, the one
- * that computes is stuck, and the others wait for it. When one has just fallen silent, it is given
- * the time to prove that it is the culprit. */
-static void check_silence(struct run *run, double now_s)
-{
-    char name[RANK_NAME], place[RANK_NAME];
-    uint32_t suspect = 0;
-    double limit_s = run->options->timeout_s, progress_s = 0, silence_s = 0;
-    for (uint32_t r = 0; r < run->program->ranks; r++) {
-        const struct launched *w = &run->worker[r];
-        if (w->stage != WORKER_JOINED)
-            continue;
-        if (now_s - w->heard_s > limit_s)
-            launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s not heard of for %.3g s%s",
-                         launch_name(run, r, name), now_s - w->heard_s,
-                         launch_place(run, r, place));
-        silence_s = fmax(silence_s, now_s - w->heard_s);
-        progress_s = fmax(progress_s, w->progress_s);
-        if (w->at.state == WORKER_COMPUTES || w->at.state == WORKER_SAVES)
-            suspect = r;
-    }
-    if (silence_s > 3 * heartbeat_s)
-        limit_s *= 2;
-    if (run->done == 0 && run->joined == run->program->ranks && now_s - progress_s > limit_s)
-        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s makes no progress for %.3g s%s",
-                     launch_name(run, suspect, name), now_s - progress_s,
-                     launch_place(run, suspect, place));
-}
-
 /* ---- the loop */
 
 static void take_signal(struct run *run)
 {
     struct signalfd_siginfo s;
-    while (read(run->signals, &s, sizeof s) == (ssize_t)sizeof s)
+    while (read(run->signals.fd, &s, sizeof s) == (ssize_t)sizeof s)
         if (s.ssi_signo != SIGCHLD)
             launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "interrupted by signal %u (%s)",
                          s.ssi_signo, strsignal((int)s.ssi_signo));
@@ -368,11 +219,11 @@ static void take_signal(struct run *run)
 static enum status wait_for_news(struct run *run, struct pollfd *p)
 {
     size_t ranks = run->program->ranks;
-    p[0] = (struct pollfd){.fd = run->signals, .events = POLLIN};
-    p[1] = (struct pollfd){.fd = run->listener, .events = POLLIN};
+    p[0] = (struct pollfd){.fd = run->signals.fd, .events = POLLIN};
+    p[1] = (struct pollfd){.fd = run->meeting.listener, .events = POLLIN};
     for (size_t r = 0; r < ranks; r++)
         p[2 + r] = (struct pollfd){.fd = run->worker[r].fd, .events = POLLIN};
-    double wait_s = run->cause.rank == CAUSE_NONE ? tick_s : grace_s / 10;
+    double wait_s = run->cause.rank == CAUSE_NONE ? tick_s : short_tick_s;
     if (poll(p, ranks + 2, (int)(wait_s * 1e3)) < 0 && errno != EINTR)
         return error_set(STATUS_IO, "poll: %s", strerror(errno));
     return STATUS_OK;
@@ -384,26 +235,11 @@ static void take_news(struct run *run, const struct pollfd *p)
         take_signal(run);
     if (p[1].revents)
         launch_answer(run);
-    for (uint32_t r = 0; r < run->program->ranks; r++)
-        if (p[2 + r].revents && run->worker[r].fd >= 0)
-            listen_to(run, r);
     reap(run);
-    if (run->starter.pid && !run->starter.alive)
-        (run->starter.output ? explain_starter : explain_process)(run);
-    /* what a worker managed to say comes before how it ended */
     for (uint32_t r = 0; r < run->program->ranks; r++)
-        if (run->worker[r].pid && !run->worker[r].alive) {
-            if (run->worker[r].fd >= 0)
-                listen_to(run, r);
-            explain_exit(run, r);
-        }
-}
-
-static bool is_settled(const struct run *run, double now_s)
-{
-    const struct cause *c = &run->cause;
-    double patience_s = run->starter.alive && run->starter.output ? starter_grace_s : grace_s;
-    return c->rank == CAUSE_PRIMARY || (c->rank != CAUSE_NONE && now_s - c->since_s > patience_s);
+        if (run->worker[r].fd >= 0 && (p[2 + r].revents || launch_has_ended(run, r)))
+            listen_to(run, r);
+    launch_explain_ends(run);
 }
 
 /* Children, or else connections: who is hung up on before it has ended takes that for a failure. */
@@ -416,26 +252,25 @@ static size_t still_here(const struct run *run)
     return n;
 }
 
+/* Until all ranks are done and gone, or a cause is settled. */
 enum status launch_watch(struct run *run)
 {
     enum status st = STATUS_OK;
     size_t ranks = run->program->ranks;
     double done_s = INFINITY;
-    struct pollfd *p = calloc(ranks + 2, sizeof *p);
-    if (!p)
-        return error_set(STATUS_NOMEM, "%zu ranks", ranks);
+    struct pollfd *p = NULL;
+    TRY(ARRAY_NEW(p, ranks + 2));
     while (run->done < ranks || still_here(run) > 0 || run->cause.rank != CAUSE_NONE) {
         TRY(wait_for_news(run, p));
         take_news(run, p);
         double now_s = clock_now();
-        check_start(run, now_s);
-        check_silence(run, now_s);
+        launch_check_silence(run, now_s);
         if (run->done == ranks && isinf(done_s))
             done_s = now_s;
         if (now_s - done_s > exit_s)
             launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%zu workers do not exit when done",
                          still_here(run));
-        if (is_settled(run, now_s)) {
+        if (launch_is_settled(run, now_s)) {
             st = error_set(run->cause.st, "%s", run->cause.text);
             goto out;
         }

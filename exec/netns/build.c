@@ -1,3 +1,11 @@
+/* A wiring becomes network namespaces, pairs of virtual interfaces, routes and queues.
+ *
+ * 1. A namespace for every node and router, with settings that a network of machines would have.
+ * 2. A veth pair for every link; through the delay line's namespace where that makes latencies.
+ * 3. Addresses and routes: a rank is a /32, and the way towards it one route in every space.
+ * 4. Queues: the rate of a link by htb, latencies by netem, a class for each pair of ranks.
+ *
+ * All is done by scripts for `ip` and `tc`, one each for a namespace. */
 #define _GNU_SOURCE
 #include "exec/netns/inside.h"
 
@@ -124,6 +132,7 @@ static void write_pair(size_t link, const struct end *a, const struct end *b, FI
     fputc('\n', f);
 }
 
+/* One script for all links: `ip -batch` takes seconds less than a process for each. */
 static enum status make_links(const struct built *b)
 {
     enum status st;
@@ -154,6 +163,8 @@ static enum status make_links(const struct built *b)
     return st;
 }
 
+/* The source address of a route is that of the node's first rank: programs that do not bind would
+ * otherwise take that of the interface. */
 static void write_routes(const struct wiring *w, uint32_t space, FILE *f)
 {
     const struct wiring_space *s = &w->space[space];
@@ -265,6 +276,7 @@ static void write_flows(const struct wiring *w, size_t link, int end, struct que
         }
 }
 
+/* At both ends of a link, since a queue shapes what leaves an interface only. */
 static void write_queues(const struct wiring *w, uint32_t space, const struct build_options *o,
                          FILE *f)
 {
@@ -316,6 +328,7 @@ static enum status switch_all_offloads(const struct wiring_space *s)
     return st;
 }
 
+/* The script of a space runs in that namespace, because tc knows interfaces by name there. */
 static enum status set_up(const struct built *b, uint32_t space, const struct build_options *o)
 {
     enum status st;
@@ -370,6 +383,7 @@ enum latencies build_latencies(const struct wiring *w, double dilation, char why
     return possible ? LATENCY_LINE : LATENCY_NONE;
 }
 
+/* Offloads stay as they are on the delay line's ends: it sees packets as they come. */
 static enum status start_line(struct built *b)
 {
     enum status st;
@@ -396,6 +410,7 @@ out:
 
 /* ---- together */
 
+/* Namespaces are held by descriptors only: they go with the last process that has them. */
 enum status build(const struct wiring *w, const struct build_options *o, struct built *out)
 {
     enum status st;
@@ -425,6 +440,8 @@ out:
 
 /* ---- changes while programs run */
 
+/* The queue of the link changes while packets are in it; of a link that fails, the interface goes
+ * down. */
 static enum status slow_end(const struct built *b, size_t link, int end, double factor)
 {
     const struct wiring_link *l = &b->w->link[link];

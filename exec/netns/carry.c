@@ -1,7 +1,10 @@
+/* What this machine can carry, and how exactly: TCP streams and small messages over emulated links
+ * that are built for the measurement and gone after it. */
 #define _GNU_SOURCE
 #include "exec/netns/inside.h"
 
 #include "core/clock.h"
+#include "core/statistics.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -192,12 +195,6 @@ static int datagrams(const struct built *b, uint32_t rank)
     return -1;
 }
 
-static int compare_double(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Half of the median time of a byte there and back; 0: it did not come back. */
 static double ping(int fd)
 {
@@ -209,10 +206,12 @@ static double ping(int fd)
             return 0;
         took_s[i] = clock_now() - begin;
     }
-    qsort(took_s, ROUNDS, sizeof *took_s, compare_double);
+    qsort(took_s, ROUNDS, sizeof *took_s, by_value);
     return took_s[ROUNDS / 2] / 2;
 }
 
+/* A process at the other end sends every datagram back; the median of many leaves out those that
+ * the machine delayed. */
 enum status carry_latency(enum latencies latencies, double latency_s, double *took_s)
 {
     enum status st;

@@ -1,3 +1,5 @@
+/* What the emulator needs of a machine, one ability after the other, and how exactly the rates of a
+ * platform's links come out. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdio.h>
@@ -101,6 +103,7 @@ static void probe_delays(struct netns_ability *a)
         probe_latencies(by, &a[LATENCIES]);
 }
 
+/* In the order of the abilities: what a later one needs has been looked at before. */
 static enum status probe(void *argument, int *code)
 {
     struct netns_ability *a = argument;
@@ -122,6 +125,7 @@ static enum status probe(void *argument, int *code)
     return STATUS_OK;
 }
 
+/* The sandbox is a process of its own: results come back in memory that is shared with it. */
 enum status netns_check(struct netns_ability ability[NETNS_ABILITIES])
 {
     static const struct netns_ability blank[NETNS_ABILITIES] = {
@@ -198,6 +202,7 @@ out:
     return st;
 }
 
+/* Each distinct rate is measured once, whatever the number of links that have it. */
 enum status netns_check_rates(const struct netns_options *o, double *dilation,
                               struct netns_rate **out, size_t *n)
 {

@@ -13,6 +13,7 @@
 #include <net/if.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "exec/netns/netns.h"
@@ -141,6 +142,7 @@ enum status remote_hosts(const struct wiring *w, char **out) MUST_CHECK;
 /* ---- ranks.c */
 
 struct ranks_options {
+    FILE *notes;          /* who failed; NULL: nobody is told */
     char *const *command; /* NULL-terminated */
     uint16_t port;        /* MASTER_PORT */
 };

@@ -70,6 +70,8 @@ static int innermost(pid_t pid)
     return number;
 }
 
+/* The name of a process can be anybody's: it must also be ours, the first of its pid namespace, and
+ * have the list of ranks. */
 static bool is_first(pid_t pid)
 {
     char path[PATH], name[32] = "";

@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/array.h"
 #include "core/units.h"
 #include "exec/netns/inside.h"
 
@@ -64,6 +65,7 @@ bool line_delays(double latency_s)
     return latency_s >= least_s;
 }
 
+/* The rings of all links must fit into memory, and the kernel must allow packet sockets. */
 bool line_possible(const struct line_link *link, size_t links, char why[LINE_WHY])
 {
     double bytes = 0;
@@ -86,6 +88,8 @@ bool line_possible(const struct line_link *link, size_t links, char why[LINE_WHY
 
 /* ---- sockets */
 
+/* A ring that the kernel fills and this process reads in place: no packet is copied on its way
+ * in. */
 static enum status open_end(const char *name, size_t slots, struct lane *l)
 {
     int version = TPACKET_V2, on = 1;
@@ -237,17 +241,17 @@ static void run(struct lane *lane, size_t lanes, struct pollfd *wake)
     }
 }
 
+/* Sockets are made in the caller, where failures can still be told; the process that forwards
+ * inherits them. */
 enum status line_start(int space, const struct line_link *link, size_t links, pid_t *pid)
 {
-    enum status st = STATUS_OK;
-    struct lane *lane = calloc(2 * links + 1, sizeof *lane);
-    struct pollfd *wake = calloc(2 * links + 1, sizeof *wake);
+    enum status st;
+    struct lane *lane = NULL;
+    struct pollfd *wake = NULL;
     size_t lanes = 0;
     char name[IFNAMSIZ];
-    if (!lane || !wake) {
-        st = error_set(STATUS_NOMEM, "out of memory");
-        goto out;
-    }
+    TRY(ARRAY_NEW(lane, 2 * links));
+    TRY(ARRAY_NEW(wake, 2 * links));
     if (setns(space, CLONE_NEWNET) != 0) {
         st = error_set(STATUS_IO, "setns: %s", strerror(errno));
         goto out;

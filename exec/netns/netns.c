@@ -1,5 +1,11 @@
+/* Programs on an emulated network: the wiring of a platform is built in a sandbox, and a command, a
+ * shell or a function runs there.
+ *
+ * What this machine cannot carry is refused, since it would be measured instead of the platform: a
+ * dilation divides all bandwidths and multiplies all latencies until it can. */
 #define _GNU_SOURCE
 #include "exec/netns/netns.h"
+#include "core/array.h"
 
 #include <errno.h>
 #include <math.h>
@@ -32,6 +38,8 @@ static double choose_dilation(double wanted_Bps, double carried_Bps)
     return ceil(factor / digit) * digit;
 }
 
+/* The machine carries all nodes' packets one after the other: what counts is what they may send
+ * together. */
 enum status load_check(const struct netns_options *o, const struct wiring *w,
                        enum latencies latencies, double *dilation)
 {
@@ -55,31 +63,31 @@ enum status load_check(const struct netns_options *o, const struct wiring *w,
 }
 
 /* What was built, and what of the platform is not in it. */
-static void describe(const struct job *j, const struct build_options *o, const char *why)
+static void describe(const struct job *j, const struct build_options *o, const char *why, FILE *f)
 {
     const struct wiring *w = &j->w;
     double latency_s = wiring_latency(w);
     char text[UNITS_TEXT];
-    fprintf(stderr, "foreline: %zu ranks on %zu nodes, %zu routers, %zu links", w->ranks, w->nodes,
+    fprintf(f, "foreline: %zu ranks on %zu nodes, %zu routers, %zu links", w->ranks, w->nodes,
             w->spaces - w->nodes, w->links);
     if (o->dilation != 1)
-        fprintf(stderr, ", dilated %g times", o->dilation);
+        fprintf(f, ", dilated %g times", o->dilation);
     if (latency_s > 0 && o->latencies == LATENCY_NETEM)
-        fprintf(stderr, "; latencies by netem");
+        fprintf(f, "; latencies by netem");
     else if (latency_s > 0 && j->o->delays)
-        fprintf(stderr, "; latencies in the transport");
+        fprintf(f, "; latencies in the transport");
     else if (latency_s > 0 && o->latencies == LATENCY_LINE)
-        fprintf(stderr, "; latencies by a delay line");
+        fprintf(f, "; latencies by a delay line");
     else if (latency_s > 0 && !line_delays(latency_s * o->dilation))
-        fprintf(stderr, "; latencies left out, up to %s a link: this machine's own is longer",
+        fprintf(f, "; latencies left out, up to %s a link: this machine's own is longer",
                 units_print(UNIT_SECONDS, latency_s, text));
     else if (latency_s > 0)
-        fprintf(stderr, "; latencies left out, up to %s a link: no netem in this kernel, and %s",
+        fprintf(f, "; latencies left out, up to %s a link: no netem in this kernel, and %s",
                 units_print(UNIT_SECONDS, latency_s, text), why);
     if (w->ranks > w->nodes)
-        fprintf(stderr, "; inside nodes %s",
+        fprintf(f, "; inside nodes %s",
                 j->o->delays ? "links in the transport" : "this machine's memory");
-    fprintf(stderr, "\n");
+    fprintf(f, "\n");
 }
 
 static uint32_t device_of(const struct netns_options *o, uint32_t rank)
@@ -93,9 +101,9 @@ static enum status find_delays(const struct job *j, const struct build_options *
                                struct delay **out)
 {
     size_t n = j->w.ranks;
-    struct delay *delay = calloc(n * n + 1, sizeof *delay);
-    if (!delay)
-        return error_set(STATUS_NOMEM, "out of memory");
+    struct delay *delay = NULL;
+    if (ARRAY_NEW(delay, n * n) != STATUS_OK)
+        return STATUS_NOMEM;
     for (uint32_t a = 0; a < n; a++)
         for (uint32_t b = 0; b < n; b++) {
             if (a == b)
@@ -105,7 +113,7 @@ static enum status find_delays(const struct job *j, const struct build_options *
             bool inside = j->w.space_of[a] == j->w.space_of[b];
             if (inside || o->latencies == LATENCY_NONE)
                 delay[a * n + b].latency_s = tier->latency_s * o->dilation;
-            delay[a * n + b].pace = o->dilation / tier->bandwidth_Bps;
+            delay[a * n + b].per_byte_s = o->dilation / tier->bandwidth_Bps;
         }
     *out = delay;
     return STATUS_OK;
@@ -121,19 +129,16 @@ static enum status slow(const void *context, const char *link, double factor)
     return build_slow(context, link, factor);
 }
 
+/* Everything that the function may need of the emulation is made before it is called. */
 static enum status call_inside(const struct job *j, const struct built *b,
                                const struct build_options *o)
 {
     enum status st;
     char address[INSIDE_ADDRESS];
     size_t ranks = j->w.ranks, n = 0;
-    char *all = calloc(ranks, INSIDE_ADDRESS + 1);
-    char *hosts = NULL;
+    char *all = NULL, *hosts = NULL;
     struct delay *delay = NULL;
-    if (!all) {
-        st = error_set(STATUS_NOMEM, "out of memory");
-        goto out;
-    }
+    TRY(ARRAY_NEW(all, ranks * (INSIDE_ADDRESS + 1)));
     TRY(find_delays(j, o, &delay));
     TRY(remote_hosts(&j->w, &hosts));
     for (uint32_t r = 0; r < ranks; r++)
@@ -195,20 +200,22 @@ out:
     return st;
 }
 
+/* The first process of the sandbox: builds the network, and ends it by returning. */
 static enum status run_job(void *argument, int *code)
 {
     enum status st;
     const struct job *j = argument;
     struct built b = {0};
     struct build_options options = {0};
-    const struct ranks_options ranks = {.command = j->o->command, .port = j->o->port};
+    const struct ranks_options ranks = {
+        .command = j->o->command, .port = j->o->port, .notes = j->o->notes};
     char why[LINE_WHY] = "";
     TRY(choose_latencies(j, &options, why));
     TRY(build(&j->w, &options, &b));
     TRY(remote_prepare(&b));
     TRY(join_publish(&b, j->o));
-    if (!j->o->quiet)
-        describe(j, &options, why);
+    if (j->o->notes)
+        describe(j, &options, why, j->o->notes);
     if (j->fn)
         TRY(call_inside(j, &b, &options));
     else if (j->o->shell)

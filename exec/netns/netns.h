@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "core/network.h"
 #include "core/topology.h"
@@ -25,7 +26,7 @@ struct netns_options {
     const char *shell;      /* instead: $SHELL in the node of this device or rank; NULL: no */
     uint16_t port;          /* MASTER_PORT */
     bool delays;            /* the ranks' transport adds what netns_inside.delay says */
-    bool quiet;             /* no line on stderr about what was built */
+    FILE *notes;            /* lines about what was built and who failed; NULL: none */
 };
 
 /* Run the command once per rank in its node's namespace, with RANK, LOCAL_RANK, LOCAL_WORLD_SIZE,

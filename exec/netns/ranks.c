@@ -1,4 +1,8 @@
+/* The command of an emulation, once per rank: environment, output line by line, and the end of all
+ * when one has failed. */
 #define _GNU_SOURCE
+#include "core/array.h"
+#include "core/clock.h"
 #include "exec/netns/inside.h"
 
 #include <errno.h>
@@ -13,10 +17,10 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { LINE = 4096, GRACE_S = 2 };
+enum { LINE = 4096 };
+static const double grace_s = 2; /* of ranks that are asked to end */
 static const char hosts_file[] = "/dev/shm/hosts", names_file[] = "/dev/shm/etc-hosts";
 
 /* One of a rank's two outputs. */
@@ -41,7 +45,7 @@ struct crew {
     sigset_t old;        /* mask */
     int code;            /* of the first failure */
     bool ending;
-    struct timespec end_at; /* then SIGKILL */
+    double end_at_s; /* then SIGKILL */
 };
 
 /* ---- files: for programs, and so that names resolve */
@@ -112,6 +116,7 @@ static void set_common(size_t ranks, uint16_t port)
     set_mpi();
 }
 
+/* A child with its node's namespaces; on failure it says so where the rank's own complaints go. */
 static void be_rank(const struct crew *c, uint32_t r, int out, int err)
 {
     const struct wiring *w = c->b->w;
@@ -133,6 +138,7 @@ static void be_rank(const struct crew *c, uint32_t r, int out, int err)
     _exit(127);
 }
 
+/* Both outputs are pipes, so that lines of different ranks do not mix. */
 static enum status start(struct crew *c, uint32_t r)
 {
     struct rank *rank = &c->rank[r];
@@ -199,10 +205,10 @@ static void end_all(struct crew *c, int code)
     c->ending = true;
     c->code = code;
     kill(-1, SIGTERM); /* all in this pid namespace but us */
-    clock_gettime(CLOCK_MONOTONIC, &c->end_at);
-    c->end_at.tv_sec += GRACE_S;
+    c->end_at_s = clock_now() + grace_s;
 }
 
+/* The first that fails decides the exit status, and ends the others. */
 static void reap(struct crew *c)
 {
     int ended;
@@ -215,7 +221,8 @@ static void reap(struct crew *c)
             c->rank[r].pid = 0;
             c->alive--;
             if (code && !c->ending) {
-                fprintf(stderr, "foreline: rank %u ended with status %d\n", r, code);
+                if (c->o->notes)
+                    fprintf(c->o->notes, "foreline: rank %u ended with status %d\n", r, code);
                 end_all(c, code);
             }
         }
@@ -230,13 +237,6 @@ static void take_signal(struct crew *c)
         reap(c);
     else
         end_all(c, 128 + (int)info.ssi_signo);
-}
-
-static bool is_late(const struct crew *c)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return c->ending && t.tv_sec >= c->end_at.tv_sec;
 }
 
 /* Outputs may stay open in processes that a rank has left behind: these end with us. */
@@ -254,7 +254,7 @@ static enum status watch(struct crew *c)
                 read_stream(c, (uint32_t)(i / 2), (int)(i % 2));
         if (c->poll[n].revents)
             take_signal(c);
-        if (is_late(c))
+        if (c->ending && clock_now() >= c->end_at_s)
             kill(-1, SIGKILL);
     }
     return STATUS_OK;
@@ -271,6 +271,7 @@ static void drain(struct crew *c)
         }
 }
 
+/* Signals come as events, so that Ctrl-C ends the ranks and then the emulation. */
 enum status ranks_run(const struct built *b, const struct ranks_options *o, int *code)
 {
     enum status st;
@@ -283,12 +284,9 @@ enum status ranks_run(const struct built *b, const struct ranks_options *o, int 
     sigaddset(&set, SIGHUP);
     sigprocmask(SIG_BLOCK, &set, &c.old);
     c.signals = signalfd(-1, &set, SFD_CLOEXEC);
-    c.rank = calloc(b->w->ranks, sizeof *c.rank);
-    c.poll = calloc(2 * b->w->ranks + 1, sizeof *c.poll);
-    if (c.signals < 0 || !c.rank || !c.poll) {
-        st = error_set(STATUS_NOMEM, "out of memory");
-        goto out;
-    }
+    TRY(c.signals < 0 ? error_set(STATUS_IO, "signalfd: %s", strerror(errno)) : STATUS_OK);
+    TRY(ARRAY_NEW(c.rank, b->w->ranks));
+    TRY(ARRAY_NEW(c.poll, 2 * b->w->ranks + 1));
     TRY(write_files(b->w));
     for (uint32_t r = 0; r < b->w->ranks; r++)
         TRY(start(&c, r));

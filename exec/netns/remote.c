@@ -1,3 +1,4 @@
+/* How mpirun gets into the namespaces: a program that it takes for a remote shell. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -55,6 +56,7 @@ enum status remote_prepare(const struct built *b)
     return st;
 }
 
+/* mpirun numbers ranks host by host: nodes must have theirs side by side. */
 enum status remote_hosts(const struct wiring *w, char **out)
 {
     char address[INSIDE_ADDRESS];

@@ -1,3 +1,9 @@
+/* Namespaces that end with the process that asked for them.
+ *
+ * Two processes: unshare() puts only children into a new pid namespace, so the first one leaves the
+ * caller's namespaces and the second, the first process of the new ones, does the work. When that
+ * ends, for whatever reason, the kernel ends everything in its pid namespace. Each asks to die with
+ * its parent. The result comes back through a pipe. */
 #define _GNU_SOURCE
 #include "exec/netns/inside.h"
 
@@ -26,6 +32,7 @@ static enum status put(const char *path, const char *text)
 
 /* ---- making the namespaces */
 
+/* Root in the new user namespace only: setgroups must be denied before gids may be mapped. */
 static enum status become_root(uid_t uid, gid_t gid)
 {
     enum status st;
@@ -39,6 +46,7 @@ out:
     return st;
 }
 
+/* Real root needs no user namespace, and keeps its rights over the machine's modules. */
 static enum status leave(void)
 {
     const int kinds = CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
@@ -116,6 +124,7 @@ static void be_between(enum status (*fn)(void *argument, int *code), void *argum
     _exit(0);
 }
 
+/* A pipe that closes without a report means that the sandbox was killed. */
 enum status sandbox_run(enum status (*fn)(void *argument, int *code), void *argument, int *code)
 {
     struct sandbox_report r;
@@ -161,6 +170,7 @@ static void exec_tool(int space, const char *const *words, int in, int err)
     _exit(127);
 }
 
+/* The script and the complaints are files in memory: neither can block the tool. */
 enum status sandbox_tool(int space, const char *const *words, const char *script)
 {
     enum status st = STATUS_OK;

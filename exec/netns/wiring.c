@@ -1,4 +1,13 @@
+/* Which namespaces, interfaces and routes stand for a platform.
+ *
+ * 1. Devices that are joined by tiers inside a node share a namespace.
+ * 2. For each rank, a breadth-first search from it through links and routers gives the next link on
+ *    a shortest way from everywhere; a second one, through nodes, only where the first finds none.
+ * 3. Among equally short ways out of a node the receiver's number within its node chooses, which
+ *    spreads the ranks of a node over its network cards.
+ * 4. Links and routers that lie on a way are kept and numbered, the others left out. */
 #include "exec/netns/wiring.h"
+#include "core/array.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -21,11 +30,6 @@ struct search {
     uint32_t *kept;         /* [links] number in the wiring + 1; 0: on no way */
     uint32_t *space;        /* [vertices] of routers on ways, + 1 */
 };
-
-static enum status out_of_memory(void)
-{
-    return error_set(STATUS_NOMEM, "out of memory");
-}
 
 /* ---- nodes */
 
@@ -57,9 +61,9 @@ static enum status make_nodes(const struct topology *t, const struct search *sea
 {
     struct wiring *w = search->w;
     const uint32_t *device = search->device;
-    bool *inside = calloc(t->tiers + 1, sizeof *inside);
-    if (!inside)
-        return out_of_memory();
+    bool *inside = NULL;
+    if (ARRAY_NEW(inside, t->tiers) != STATUS_OK)
+        return STATUS_NOMEM;
     bool grouped = find_inside(t, inside);
     for (uint32_t r = 0; r < w->ranks; r++) {
         uint32_t s = 0;
@@ -90,6 +94,7 @@ static bool is_passable(const struct search *s, const struct network_link *l)
     return a && b && (s->node[l->a] != s->node[l->b] || s->node[l->a] == WIRING_NONE);
 }
 
+/* Two passes, as for any CSR list: count, then fill. */
 static void list_edges(struct search *s)
 {
     const struct network *n = s->net;
@@ -242,6 +247,8 @@ static double keep_way(struct search *s, uint32_t node, uint32_t rank)
     }
 }
 
+/* What the nodes may send together is the sum, over nodes, of the narrowest link of their widest
+ * way. */
 static enum status find_ways(struct search *s)
 {
     enum status st = STATUS_OK;
@@ -265,48 +272,46 @@ out:
 
 static enum status allocate(size_t ranks, size_t spaces, size_t links, struct wiring *w)
 {
+    enum status st;
     w->ranks = ranks;
-    w->space = calloc(spaces, sizeof *w->space);
-    w->space_of = calloc(ranks, sizeof *w->space_of);
-    w->local = calloc(ranks, sizeof *w->local);
-    w->link = calloc(links + 1, sizeof *w->link);
-    w->way = malloc(spaces * ranks * sizeof *w->way);
-    if (!w->space || !w->space_of || !w->local || !w->link || !w->way)
-        return out_of_memory();
+    TRY(ARRAY_NEW(w->space, spaces));
+    TRY(ARRAY_NEW(w->space_of, ranks));
+    TRY(ARRAY_NEW(w->local, ranks));
+    TRY(ARRAY_NEW(w->link, links));
+    TRY(ARRAY_NEW(w->way, spaces * ranks));
     memset(w->way, 0xff, spaces * ranks * sizeof *w->way);
-    return STATUS_OK;
+out:
+    return st;
 }
 
 static enum status open_search(struct search *s)
 {
+    enum status st;
     size_t v = s->net->vertices, l = s->net->links, ranks = s->w->ranks;
-    s->node = malloc((v + 1) * sizeof *s->node);
-    s->start = calloc(v + 2, sizeof *s->start);
-    s->edge = calloc(2 * l + 1, sizeof *s->edge);
-    s->hops = calloc(v + 1, sizeof *s->hops);
-    s->queue = calloc(v + 1, sizeof *s->queue);
-    s->via = calloc(v * ranks + 1, sizeof *s->via);
-    s->exit = calloc(ranks * ranks, sizeof *s->exit);
-    s->kept = calloc(l + 1, sizeof *s->kept);
-    s->space = calloc(v + 1, sizeof *s->space);
-    if (!s->node || !s->start || !s->edge || !s->hops || !s->queue || !s->via || !s->exit ||
-        !s->kept || !s->space)
-        return out_of_memory();
+    TRY(ARRAY_NEW(s->node, v));
+    TRY(ARRAY_NEW(s->start, v + 2));
+    TRY(ARRAY_NEW(s->edge, 2 * l));
+    TRY(ARRAY_NEW(s->hops, v));
+    TRY(ARRAY_NEW(s->queue, v));
+    TRY(ARRAY_NEW(s->via, v * ranks));
+    TRY(ARRAY_NEW(s->exit, ranks * ranks));
+    TRY(ARRAY_NEW(s->kept, l));
+    TRY(ARRAY_NEW(s->space, v));
     for (size_t i = 0; i < v; i++) {
         uint32_t device = s->net->device[i];
         uint32_t rank = device == NETWORK_ROUTER ? WIRING_NONE : s->rank[device];
         s->node[i] = rank == WIRING_NONE ? WIRING_NONE : s->w->space_of[rank];
     }
-    return STATUS_OK;
+out:
+    return st;
 }
 
 /* Which rank is which device, and back. */
 static enum status place(const struct topology *t, const uint32_t *device, struct search *s)
 {
-    s->rank = malloc(t->n * sizeof *s->rank);
-    s->device = malloc(s->w->ranks * sizeof *s->device);
-    if (!s->rank || !s->device)
-        return out_of_memory();
+    enum status st;
+    TRY(ARRAY_NEW(s->rank, t->n));
+    TRY(ARRAY_NEW(s->device, s->w->ranks));
     memset(s->rank, 0xff, t->n * sizeof *s->rank);
     for (uint32_t r = 0; r < s->w->ranks; r++) {
         uint32_t d = device ? device[r] : r;
@@ -316,7 +321,8 @@ static enum status place(const struct topology *t, const uint32_t *device, struc
         s->rank[d] = r;
         s->device[r] = d;
     }
-    return STATUS_OK;
+out:
+    return st;
 }
 
 static void close_search(struct search *s)
@@ -350,6 +356,7 @@ out:
     return st;
 }
 
+/* Two nodes and the link between them, for measurements. */
 enum status wiring_pair(struct wiring *out)
 {
     enum status st;
@@ -381,6 +388,7 @@ static void join(struct wiring *w, size_t link, uint32_t a, uint32_t b)
     }
 }
 
+/* Senders on one side, receivers on the other, and one link that all share in the middle. */
 enum status wiring_dumbbell(uint32_t pairs, double bandwidth_Bps, struct wiring *out)
 {
     enum status st;

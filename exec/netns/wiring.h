@@ -13,7 +13,8 @@ enum {
     WIRING_NONE = UINT32_MAX,
 };
 
-/* A namespace: a node, or a router that forwards. */
+/* A namespace: a node, or a router that forwards. Nodes come first, in the order of their lowest
+ * ranks; names are host names, since programs print them. */
 struct wiring_space {
     char name[WIRING_NAME]; /* letters, digits, "-": a host name */
     uint32_t ranks;         /* 0: a router */

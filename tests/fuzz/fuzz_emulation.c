@@ -23,8 +23,8 @@ static void read_delays(const char *text, uint32_t ranks)
         return;
     }
     for (uint32_t r = 0; r < ranks; r++)
-        expect(delay[r].latency_s >= 0 && delay[r].latency_s <= 3600 && delay[r].pace >= 0 &&
-               delay[r].pace <= 1);
+        expect(delay[r].latency_s >= 0 && delay[r].latency_s <= 3600 && delay[r].per_byte_s >= 0 &&
+               delay[r].per_byte_s <= 1);
     free(delay);
 }
 

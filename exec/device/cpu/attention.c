@@ -7,6 +7,8 @@
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
 
+/* x (B, T, 3C), y (B, T, C), saved (B, heads, T, T), work (T, T): the gradient of one head's P.
+ * No parameters: the products around attention are layers of their own. */
 static enum status shape(const struct model_op *op, struct layer *l)
 {
     enum status st;
@@ -28,28 +30,30 @@ out:
     return st;
 }
 
-/* The matrices of one sample and head; rows of q, k, v are 3C apart, rows of y C. */
+/* The matrices of one sample and head: q, k, v (T, D), rows 3C apart; y (T, D), rows C apart. */
 struct head {
-    size_t tokens, depth, x_stride, y_stride;
-    real scale;
-    const real *q, *k, *v;
-    real *p; /* (T, T) */
+    size_t tokens, depth, x_stride, y_stride; /* T, D, 3C, C */
+    real scale;                               /* 1 / sqrt(D) */
+    struct matrix q, k, v, p;                 /* p (T, T) */
+    real *probability;                        /* p's numbers */
 };
 
 static struct head head_of(const struct layer *l, const struct layer_io *io, size_t b, size_t h)
 {
-    size_t c = l->out, depth = c / l->heads;
+    size_t c = l->out, depth = c / l->heads, t = l->tokens;
     const real *x = io->x[0] + b * l->input + h * depth;
+    real *p = io->saved + b * l->saved + h * l->work;
     return (struct head){
-        .tokens = l->tokens,
+        .tokens = t,
         .depth = depth,
         .x_stride = l->in,
         .y_stride = c,
         .scale = (real)(1.0 / sqrt((double)depth)),
-        .q = x,
-        .k = x + c,
-        .v = x + 2 * c,
-        .p = io->saved + b * l->saved + h * l->work,
+        .q = matrix(x, t, depth, l->in),
+        .k = matrix(x + c, t, depth, l->in),
+        .v = matrix(x + 2 * c, t, depth, l->in),
+        .p = matrix(p, t, t, t),
+        .probability = p,
     };
 }
 
@@ -67,89 +71,50 @@ static void softmax(real *p, size_t n, size_t tokens)
         p[i] = 0;
 }
 
-/* p = softmax(scale q k^T), y = p v */
+/* p = softmax(scale q k^T), y = p v: equation (1) of Vaswani et al. */
 static void head_forward(const struct head *a, bool causal, real *y)
 {
     size_t t = a->tokens;
-    gemm(&(struct gemm){.m = t,
-                        .n = t,
-                        .k = a->depth,
-                        .a = a->q,
-                        .a_stride = a->x_stride,
-                        .b = a->k,
-                        .b_stride = a->x_stride,
-                        .b_t = true,
-                        .c = a->p,
-                        .c_stride = t,
-                        .alpha = a->scale});
+    struct gemm scores = product(a->scale, a->q, transposed(a->k), a->probability, t);
+    struct gemm mean = product(1, a->p, a->v, y, a->y_stride);
+    gemm(&scores);
     for (size_t row = 0; row < t; row++)
-        softmax(a->p + row * t, causal ? row + 1 : t, t);
-    gemm(&(struct gemm){.m = t,
-                        .n = a->depth,
-                        .k = t,
-                        .a = a->p,
-                        .a_stride = t,
-                        .b = a->v,
-                        .b_stride = a->x_stride,
-                        .c = y,
-                        .c_stride = a->y_stride,
-                        .alpha = 1});
+        softmax(a->probability + row * t, causal ? row + 1 : t, t);
+    gemm(&mean);
 }
 
-/* dv = p^T dy; dp = dy v^T; ds = p (dp - sum over the row of dp p) in place of dp. */
+/* The gradient of y = p v, and then that of the softmax, whose Jacobian is diag(p) - p p^T:
+ *     dv = p^T dy,  dp = dy v^T,  ds = p (dp - sum over the row of dp p).
+ * dy (T, D) with rows C apart, dv (T, D) with rows 3C apart; ds (T, T), dp before it. */
 static void head_backward_softmax(const struct head *a, const real *dy, real *dv, real *ds)
 {
     size_t t = a->tokens;
-    gemm(&(struct gemm){.m = t,
-                        .n = a->depth,
-                        .k = t,
-                        .a = a->p,
-                        .a_stride = t,
-                        .a_t = true,
-                        .b = dy,
-                        .b_stride = a->y_stride,
-                        .c = dv,
-                        .c_stride = a->x_stride,
-                        .alpha = 1});
-    gemm(&(struct gemm){.m = t,
-                        .n = t,
-                        .k = a->depth,
-                        .a = dy,
-                        .a_stride = a->y_stride,
-                        .b = a->v,
-                        .b_stride = a->x_stride,
-                        .b_t = true,
-                        .c = ds,
-                        .c_stride = t,
-                        .alpha = 1});
+    struct matrix from = matrix(dy, t, a->depth, a->y_stride);
+    struct gemm values = product(1, transposed(a->p), from, dv, a->x_stride);
+    struct gemm probabilities = product(1, from, transposed(a->v), ds, t);
+    gemm(&values);
+    gemm(&probabilities);
     for (size_t row = 0; row < t; row++) {
-        const real *p = a->p + row * t;
+        const real *p = a->probability + row * t;
         real *d = ds + row * t, mean = vector_dot(d, p, t);
         for (size_t i = 0; i < t; i++)
             d[i] = p[i] * (d[i] - mean);
     }
 }
 
-/* dq = scale ds k; dk = scale ds^T q */
+/* The gradient of s = scale q k^T: dq = scale ds k, dk = scale ds^T q; all (T, D), rows 3C
+ * apart. */
 static void head_backward_scores(const struct head *a, const real *ds, real *dq, real *dk)
 {
-    struct gemm g = {.m = a->tokens,
-                     .n = a->depth,
-                     .k = a->tokens,
-                     .a = ds,
-                     .a_stride = a->tokens,
-                     .b = a->k,
-                     .b_stride = a->x_stride,
-                     .c = dq,
-                     .c_stride = a->x_stride,
-                     .alpha = a->scale};
-    gemm(&g);
-    g.a_t = true;
-    g.b = a->q;
-    g.c = dk;
-    gemm(&g);
+    struct matrix from = matrix(ds, a->tokens, a->tokens, a->tokens);
+    struct gemm queries = product(a->scale, from, a->k, dq, a->x_stride);
+    struct gemm keys = product(a->scale, transposed(from), a->q, dk, a->x_stride);
+    gemm(&queries);
+    gemm(&keys);
 }
 
+/* Every head by itself: 2 T^2 D FLOP in the scores and as many in y, 4 T^2 C per sample; a causal
+ * layer computes the scores above the diagonal too and forgets them. */
 static void forward(const struct layer *l, struct layer_io *io)
 {
     for (size_t b = 0; b < io->batch; b++)
@@ -159,6 +124,8 @@ static void forward(const struct layer *l, struct layer_io *io)
         }
 }
 
+/* Twice the forward: four products of the same size; P comes from `saved`, not from x. dx (B, T,
+ * 3C) is written once by every head, whose channels are its own: overwritten, not added to. */
 static void backward(const struct layer *l, struct layer_io *io)
 {
     for (size_t b = 0; b < io->batch; b++)
@@ -171,7 +138,9 @@ static void backward(const struct layer *l, struct layer_io *io)
         }
 }
 
-/* By heads. */
+/* By heads: shard k of p has heads k h/p .. (k + 1) h/p - 1 of q, k and v, which the product before
+ * divides in the same way (layer_divide(): groups). Nothing is exchanged here: the row-parallel
+ * product after attention reduces. Shoeybi et al. 2019, arXiv:1909.08053, section 3. */
 static enum status divide(const struct model_op *op, const struct layer_shard *s, size_t batch,
                           struct layer *l)
 {

@@ -42,12 +42,15 @@ static void add(void *self, real *y, const real *x, size_t n)
     vector_add(y, x, n);
 }
 
+/* p [n] -= rate g [n] */
 static void sgd(const struct optimizer_step *o)
 {
     for (size_t i = 0; i < o->n; i++)
         o->parameter[i] -= o->rate * o->gradient[i];
 }
 
+/* Equations in backend.h; parameters, gradients and both moments [n] are read once and, but for the
+ * gradient, written once. */
 static void adam(const struct optimizer_step *o)
 {
     const real beta1 = (real)ADAM_BETA1, beta2 = (real)ADAM_BETA2, epsilon = (real)ADAM_EPSILON;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "exec/device.h"
 #include "exec/device/cpu/stage.h"
 
@@ -47,23 +48,15 @@ static enum status check_ties(const struct model *m, const struct cpu *c)
     return STATUS_OK;
 }
 
-enum status cpu_open_on(const struct place *on, const struct model *m, const struct program *p,
+enum status cpu_open_on(const struct memory *on, const struct model *m, const struct program *p,
                         uint32_t rank, const struct device_options *o, void **self)
 {
-    enum status st = STATUS_OK;
-    struct cpu *c = calloc(1, sizeof *c);
-    bool *mine = calloc(p->stages + 1, sizeof *mine);
-    if (!c || !mine || !(c->stage = calloc(p->stages + 1, sizeof *c->stage))) {
-        st = error_set(STATUS_NOMEM, "rank %u: out of memory", rank);
-        goto out;
-    }
-    if (p->rank[rank].stage < p->stages)
-        mine[p->rank[rank].stage] = true;
-    for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++)
-        if (p->op[i].stage < p->stages)
-            mine[p->op[i].stage] = true;
+    enum status st;
+    struct cpu *c;
+    TRY(ARRAY_NEW(c, 1));
+    TRY(ARRAY_NEW(c->stage, p->stages));
     for (uint32_t s = 0; s < p->stages; s++)
-        if (mine[s]) {
+        if (program_rank_has(p, rank, s)) {
             TRY(stage_open_on(on, m, p, s, rank, o, &c->stage[c->stages]));
             c->stages++;
         }
@@ -76,7 +69,6 @@ enum status cpu_open_on(const struct place *on, const struct model *m, const str
     *self = c;
     c = NULL;
 out:
-    free(mine);
     device_close(c);
     return st;
 }
@@ -84,7 +76,7 @@ out:
 static enum status device_open(const struct model *m, const struct program *p, uint32_t rank,
                                const struct device_options *o, void **self)
 {
-    return cpu_open_on(&(struct place){&backend_cpu, NULL}, m, p, rank, o, self);
+    return cpu_open_on(&(struct memory){&backend_cpu, NULL}, m, p, rank, o, self);
 }
 
 /* What stage s gets from other stages of the same device, for which the program has no messages. */
@@ -92,15 +84,14 @@ static enum status hand_over(const struct cpu *c, struct stage *s, uint32_t micr
                              bool backward)
 {
     enum status st = STATUS_OK;
-    size_t links = backward ? s->consumers : s->producers;
+    size_t links = backward ? s->layout.consumers : s->layout.producers;
     for (size_t i = 0; i < links; i++) {
-        const struct stage_link *link = backward ? &s->consumer[i] : &s->producer[i];
+        const struct stage_link *link = backward ? &s->layout.consumer[i] : &s->layout.producer[i];
         struct stage *other = find(c, link->stage);
         if (other->index != link->stage)
             continue; /* on another device */
-        real *data = malloc((link->size + 1) * sizeof *data);
-        if (!data)
-            return error_set(STATUS_NOMEM, "message of %zu numbers", link->size);
+        real *data;
+        TRY(ARRAY_NEW(data, link->size));
         st = stage_get(other, s->index, microbatch, backward, data);
         if (st == STATUS_OK)
             st = stage_put(s, other->index, microbatch, backward, data);
@@ -111,13 +102,15 @@ out:
     return st;
 }
 
+/* Inputs from stages of the same rank are handed over when the pass that needs them begins; for
+ * those of other ranks the executor has called put(). */
 static enum status compute(void *self, uint32_t step, const struct program_op *op,
-                           const struct layer_sums *sums)
+                           const struct layer_reduction *reduction)
 {
     struct stage *s = find(self, op->stage);
-    bool begins = op->kind == OP_BACKWARD ? op->part == 0
+    bool begins = op->kind == OP_BACKWARD ? op->part <= 1
                                           : op->kind == OP_FORWARD || op->kind == OP_BACKWARD_INPUT;
-    s->sums = sums;
+    s->pass.reduction = reduction;
     if (begins) {
         enum status st = hand_over(self, s, op->microbatch, op->kind != OP_FORWARD);
         if (st != STATUS_OK)
@@ -161,17 +154,19 @@ static enum status collected(void *self, const struct program_op *op)
     return STATUS_OK;
 }
 
+/* The losses of the stages; only one of them has the loss op, the others add 0. */
 static double take_loss(void *self)
 {
     struct cpu *c = self;
     double loss = 0;
     for (size_t k = 0; k < c->stages; k++) {
-        loss += c->stage[k].loss;
-        c->stage[k].loss = 0;
+        loss += c->stage[k].pass.loss;
+        c->stage[k].pass.loss = 0;
     }
     return loss;
 }
 
+/* Parameters are hashed as they are in memory: shards and ranks with the same part agree. */
 static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
 {
     const struct cpu *c = self;
@@ -182,21 +177,24 @@ static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
     uint32_t k = stage_find(s, op);
     if (k == NOWHERE)
         return error_set(STATUS_INVALID, "op %u is not in stage %u", op, s->index);
-    const struct layer *l = &s->op[k].layer;
+    const struct layer *l = &s->layout.op[k].layer;
     memset(out, 0, DIGEST);
     if (l->parameters == 0)
         return STATUS_OK;
     size_t bytes = l->parameters * sizeof(real);
-    const real *parameter = s->parameter + s->op[k].parameter;
-    real *host = s->on.backend->remote ? malloc(bytes) : NULL;
-    if (s->on.backend->remote) {
-        if (!host)
-            return error_set(STATUS_NOMEM, "%zu parameters", l->parameters);
-        s->on.backend->copy(s->on.self, host, parameter, bytes);
+    const real *parameter = s->state.parameter + s->layout.op[k].parameter;
+    if (!s->on.backend->remote) {
+        digest_bytes(parameter, bytes, out);
+        return STATUS_OK;
     }
-    digest_bytes(host ? host : parameter, bytes, out);
+    enum status st;
+    real *host;
+    TRY(ARRAY_NEW(host, l->parameters));
+    s->on.backend->copy(s->on.self, host, parameter, bytes);
+    digest_bytes(host, bytes, out);
     free(host);
-    return STATUS_OK;
+out:
+    return st;
 }
 
 static int64_t peak_bytes(void *self)

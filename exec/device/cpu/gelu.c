@@ -7,17 +7,7 @@
 #define ROOT  ((real)0.7978845608028654) /* sqrt(2/pi) */
 #define CUBIC ((real)0.044715)
 
-static enum status shape(const struct model_op *op, struct layer *l)
-{
-    enum status st;
-    TRY(layer_attribute(op, "tokens", -1, 1, &l->tokens));
-    TRY(layer_attribute(op, "channels", -1, 1, &l->in));
-    l->out = l->in;
-    l->input = l->output = size_times(l->tokens, l->in);
-out:
-    return st;
-}
-
+/* x, y (B, T, C), number by number. */
 static void forward(const struct layer *l, struct layer_io *io)
 {
     const real *x = io->x[0];
@@ -28,7 +18,10 @@ static void forward(const struct layer *l, struct layer_io *io)
     }
 }
 
-/* dy/dx = s + x s (1 - s) 2 du/dx */
+/* dx, dy (B, T, C): dx = dy (dy/dx) with
+ *     dy/dx = s + x s (1 - s) 2 du/dx,  du/dx = sqrt(2/pi) (1 + 3 x 0.044715 x^2)
+ * since s = 1 / (1 + exp(-2u)) has ds/du = 2 s (1 - s). u and s are computed again from x: two
+ * products and an exp cost less than the memory for them. */
 static void backward(const struct layer *l, struct layer_io *io)
 {
     const real *x = io->x[0], *dy = io->dy;
@@ -41,6 +34,7 @@ static void backward(const struct layer *l, struct layer_io *io)
     }
 }
 
+/* A shard has the channels that the column-parallel product before it has left there. */
 static enum status divide(const struct model_op *op, const struct layer_shard *s, size_t batch,
                           struct layer *l)
 {
@@ -50,4 +44,4 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
     return STATUS_OK;
 }
 
-const struct layer_kind kind_gelu = {"gelu", 1, shape, forward, backward, NULL, divide};
+const struct layer_kind kind_gelu = {"gelu", 1, layer_rowwise, forward, backward, NULL, divide};

@@ -1,3 +1,4 @@
+/* Matrix products by OpenBLAS: the types of the tests' double build and of all others. */
 #include "exec/device/cpu/gemm.h"
 
 #include <cblas.h>

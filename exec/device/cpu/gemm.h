@@ -20,6 +20,36 @@ struct gemm {
 
 void gemm(const struct gemm *g);
 
+/* An operand as the product sees it, (rows, columns); t: it is stored transposed. */
+struct matrix {
+    const real *data;
+    size_t rows, columns, stride;
+    bool t;
+};
+static inline struct matrix matrix(const real *data, size_t rows, size_t columns, size_t stride)
+{
+    return (struct matrix){data, rows, columns, stride, false};
+}
+/* The same numbers as (columns, rows). */
+static inline struct matrix transposed(struct matrix a)
+{
+    return (struct matrix){a.data, a.columns, a.rows, a.stride, !a.t};
+}
+/* c (a.rows, b.columns) = alpha a b, for a.columns == b.rows. */
+static inline struct gemm product(real alpha, struct matrix a, struct matrix b, real *c,
+                                  size_t c_stride)
+{
+    return (struct gemm){a.rows, b.columns, a.columns, a.data,   b.data, a.stride, b.stride,
+                         a.t,    b.t,       c,         c_stride, alpha,  0};
+}
+/* Likewise c += a b. */
+static inline struct gemm product_added(struct matrix a, struct matrix b, real *c, size_t c_stride)
+{
+    struct gemm g = product(1, a, b, c, c_stride);
+    g.beta = 1;
+    return g;
+}
+
 /* Rank-sized BLAS: one thread, so that ranks do not fight for cores and results do not depend on
  * how many there are. */
 void gemm_single_thread(void);

@@ -1,3 +1,5 @@
+/* The table of layer kinds, what all of them have in common: attributes, checks against what the
+ * model says, division over shards, start values. */
 #include "exec/device/cpu/kinds.h"
 
 #include <inttypes.h>
@@ -7,10 +9,11 @@
 
 #include "exec/random.h"
 
+#define KIND(name) &kind_##name,
 static const struct layer_kind *const kinds[] = {
-    &kind_embedding, &kind_layernorm, &kind_linear, &kind_attention,
-    &kind_gelu,      &kind_residual,  &kind_loss,
+#include "exec/device/cpu/kinds.def"
 };
+#undef KIND
 
 #define SIZE_LIMIT ((size_t)1 << 40) /* numbers in any one tensor; more fits no machine */
 
@@ -47,6 +50,17 @@ enum status layer_flag(const struct model_op *op, const char *name, bool *out)
                          op->name, name, value);
     *out = value == 1;
     return STATUS_OK;
+}
+
+enum status layer_rowwise(const struct model_op *op, struct layer *l)
+{
+    enum status st;
+    TRY(layer_attribute(op, "tokens", -1, 1, &l->tokens));
+    TRY(layer_attribute(op, "channels", -1, 1, &l->in));
+    l->out = l->in;
+    l->input = l->output = size_times(l->tokens, l->in);
+out:
+    return st;
 }
 
 /* What the model says of the op in bytes must be what the attributes come to. */
@@ -152,8 +166,8 @@ enum status layer_divide(const struct model *m, uint32_t index, const struct lay
     TRY(l->kind->divide(op, &mine, batch, l));
     l->shards = s->shards;
     l->shard = s->shard;
-    l->sums_output = op->tensor == TENSOR_ROW;
-    l->sums_input = op->tensor == TENSOR_COLUMN && l->inputs > 0;
+    l->reduces_output = op->tensor == TENSOR_ROW;
+    l->reduces_input = op->tensor == TENSOR_COLUMN && l->inputs > 0;
     l->parameters = 0;
     for (size_t i = 0; i < LAYER_PARTS; i++)
         l->parameters += l->part[i].n;

@@ -1,11 +1,15 @@
-/* kinds.h - the layer kinds that the CPU computes; one file each. */
+/* kinds.h - the layer kinds that the CPU computes: one file and one line of kinds.def each. */
 #ifndef EXEC_DEVICE_CPU_KINDS_H
 #define EXEC_DEVICE_CPU_KINDS_H
 
 #include "exec/device/layer.h"
 
-extern const struct layer_kind kind_attention, kind_embedding, kind_gelu, kind_layernorm,
-    kind_linear, kind_loss, kind_residual;
+#define KIND(name) extern const struct layer_kind kind_##name;
+#include "exec/device/cpu/kinds.def"
+#undef KIND
+
+/* shape() of what maps rows (tokens) of `channels` to rows of as many: x, y (B, T, C). */
+enum status layer_rowwise(const struct model_op *op, struct layer *l) MUST_CHECK;
 
 /* For divide(): a part of `rows` x columns, by rows, every group of them alike. */
 void layer_divide_rows(const struct layer_shard *s, size_t rows, size_t columns,

@@ -3,21 +3,22 @@
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
 
+/* x, y (B, T, C); weight [C] from 1, bias [C] from 0; saved (B, T, 2); work [2 C]. Every shard of
+ * tensor parallelism computes all of it: no divide(). */
 static enum status shape(const struct model_op *op, struct layer *l)
 {
     enum status st;
-    TRY(layer_attribute(op, "tokens", -1, 1, &l->tokens));
-    TRY(layer_attribute(op, "channels", -1, 1, &l->in));
-    l->out = l->in;
+    TRY(layer_rowwise(op, l));
     l->part[0] = (struct layer_part){.n = l->in, .fill = FILL_ONE};
     l->part[1] = (struct layer_part){.n = l->in, .fill = FILL_ZERO};
-    l->input = l->output = size_times(l->tokens, l->in);
     l->saved = 2 * l->tokens; /* mean and rstd of each row */
     l->work = 2 * l->in;
 out:
     return st;
 }
 
+/* Two passes over a row: the mean first, then the variance around it, which does not cancel as
+ * mean(x^2) - mean(x)^2 would. The variance is the biased one, over C, as in PyTorch. */
 static void forward(const struct layer *l, struct layer_io *io)
 {
     size_t c = l->in;
@@ -37,8 +38,10 @@ static void forward(const struct layer *l, struct layer_io *io)
     }
 }
 
-/* With n = (x - mean) rstd and g = dy * weight:
- * dx = rstd (g - mean(g) - n mean(g n)), d_weight = sum of dy n, d_bias = sum of dy. */
+/* With n = (x - mean) rstd and g = dy * weight, means over the C channels of a row, sums over the
+ * BT rows:
+ *     dx = rstd (g - mean(g) - n mean(g n)),  d_weight = sum of dy n,  d_bias = sum of dy.
+ * n is computed again from the mean and rstd that the forward has saved. */
 static void backward(const struct layer *l, struct layer_io *io)
 {
     size_t c = l->in;

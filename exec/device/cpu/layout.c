@@ -1,8 +1,15 @@
-#include "exec/device/cpu/stage.h"
+/* Where everything is. Memory is planned before any is taken, so that a stage that does not fit
+ * says so at once and a GPU can take all of it in one piece:
+ *   1. place_parameters   copies of tied weights, then own parameters op by op; buckets
+ *   2. place_gradients    outputs' gradients share `work`: a block is free again after its op
+ *   3. place_slot         what a microbatch keeps from forward to backward, messages included
+ *   4. check, reserve and allocate; start values */
+#include "exec/device/cpu/stage_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/plan.h"
 
 /* ---- parameters */
@@ -33,10 +40,10 @@ static enum status check_shards(const struct stage *s, const struct stage_op *o)
     enum status st;
     struct layer owner;
     const struct model_op *op = &s->model->op[o->index];
-    if (s->shard.shards < 2)
+    if (s->share.shard.shards < 2)
         return STATUS_OK;
-    TRY(layer_shape(s->model, op->shares, s->batch, &owner));
-    TRY(layer_divide(s->model, op->shares, &s->shard, s->batch, &owner));
+    TRY(layer_shape(s->model, op->shares, s->layout.batch, &owner));
+    TRY(layer_divide(s->model, op->shares, &s->share.shard, s->layout.batch, &owner));
     if (owner.part[0].n != o->layer.shared)
         st = error_set(STATUS_UNSUPPORTED, "ops '%s' and '%s' are divided differently over shards",
                        op->name, s->model->op[op->shares].name);
@@ -48,8 +55,8 @@ out:
 static enum status place_copies(struct stage *s)
 {
     enum status st = STATUS_OK;
-    for (size_t k = 0; k < s->n; k++) {
-        struct stage_op *o = &s->op[k];
+    for (size_t k = 0; k < s->layout.n; k++) {
+        struct stage_op *o = &s->layout.op[k];
         o->owner = NOWHERE;
         if (!o->layer.tied)
             continue;
@@ -63,8 +70,8 @@ static enum status place_copies(struct stage *s)
                              "op '%s' shares parameters of another stage, which updates at another "
                              "time",
                              s->model->op[o->index].name);
-        o->shared = o->d_shared = s->parameters;
-        s->parameters = size_plus(s->parameters, o->layer.shared);
+        o->shared = o->d_shared = s->layout.parameters;
+        s->layout.parameters = size_plus(s->layout.parameters, o->layer.shared);
     }
 out:
     return st;
@@ -74,17 +81,17 @@ static enum status place_parameters(struct stage *s)
 {
     enum status st;
     TRY(place_copies(s));
-    for (size_t k = 0; k < s->n; k++) {
-        struct stage_op *o = &s->op[k];
-        o->parameter = s->parameters;
-        s->parameters = size_plus(s->parameters, o->layer.parameters);
+    for (size_t k = 0; k < s->layout.n; k++) {
+        struct stage_op *o = &s->layout.op[k];
+        o->parameter = s->layout.parameters;
+        s->layout.parameters = size_plus(s->layout.parameters, o->layer.parameters);
         if (!o->layer.tied || o->owner == NOWHERE)
             continue;
-        o->shared = s->op[o->owner].parameter; /* owners come before */
-        o->d_shared = s->tied_size;
-        s->tied_size = size_plus(s->tied_size, o->layer.shared);
+        o->shared = s->layout.op[o->owner].parameter; /* owners come before */
+        o->d_shared = s->layout.tied_size;
+        s->layout.tied_size = size_plus(s->layout.tied_size, o->layer.shared);
     }
-    TRY(stage_cut_pieces(s));
+    TRY(stage_cut_buckets(s));
 out:
     return st;
 }
@@ -92,32 +99,34 @@ out:
 static enum status start(const struct stage *s, const struct layer *l, uint32_t op, size_t n,
                          real *parameter)
 {
+    enum status st = STATUS_OK;
     bool remote = s->on.backend->remote;
-    real *host = remote ? malloc((n + 1) * sizeof *host) : parameter;
-    if (!host)
-        return error_set(STATUS_NOMEM, "%zu start values", n);
+    real *host = parameter;
+    if (remote)
+        TRY(ARRAY_NEW(host, n));
     layer_start(l, s->program->seed, op, n, host);
     if (remote) {
         s->on.backend->copy(s->on.self, parameter, host, n * sizeof *host);
         free(host);
     }
-    return STATUS_OK;
+out:
+    return st;
 }
 
 static enum status start_parameters(struct stage *s)
 {
     enum status st = STATUS_OK;
-    for (size_t k = 0; k < s->n; k++) {
-        const struct stage_op *o = &s->op[k];
+    for (size_t k = 0; k < s->layout.n; k++) {
+        const struct stage_op *o = &s->layout.op[k];
         const struct layer *l = &o->layer;
-        TRY(start(s, l, o->index, l->parameters, s->parameter + o->parameter));
+        TRY(start(s, l, o->index, l->parameters, s->state.parameter + o->parameter));
         if (!l->tied || o->owner != NOWHERE)
             continue;
         struct layer owner;
         uint32_t index = s->model->op[o->index].shares;
-        TRY(layer_shape(s->model, index, s->batch, &owner));
-        TRY(layer_divide(s->model, index, &s->shard, s->batch, &owner));
-        TRY(start(s, &owner, index, l->shared, s->parameter + o->shared));
+        TRY(layer_shape(s->model, index, s->layout.batch, &owner));
+        TRY(layer_divide(s->model, index, &s->share.shard, s->layout.batch, &owner));
+        TRY(start(s, &owner, index, l->shared, s->state.parameter + o->shared));
     }
 out:
     return st;
@@ -133,17 +142,19 @@ static size_t room_for(const struct stage *s, size_t size)
 
 /* ---- gradients of outputs: each lives from its last reader's backward to its own op's */
 
+/* A block of `work`, which one gradient after the other uses. */
 struct block {
     size_t offset, size;
     bool used;
 };
 
-struct arena {
+struct gradients {
     size_t blocks, end;
     struct block *block; /* [blocks] */
 };
 
-static size_t arena_take(struct arena *a, size_t size)
+/* The smallest free block that is large enough, or a new one at the end: best fit. */
+static size_t take_block(struct gradients *a, size_t size)
 {
     struct block *best = NULL;
     for (size_t i = 0; i < a->blocks; i++) {
@@ -160,7 +171,7 @@ static size_t arena_take(struct arena *a, size_t size)
     return best->offset;
 }
 
-static void arena_give(struct arena *a, size_t offset)
+static void give_block(struct gradients *a, size_t offset)
 {
     for (size_t i = 0; i < a->blocks; i++)
         if (a->block[i].used && a->block[i].offset == offset)
@@ -170,96 +181,103 @@ static void arena_give(struct arena *a, size_t offset)
 /* Replays a backward pass. Loss ops have no output, so no gradient. */
 static enum status place_gradients(struct stage *s)
 {
-    struct arena a = {.block = calloc(s->n + 1, sizeof *a.block)};
-    bool *placed = calloc(s->n + 1, sizeof *placed);
+    enum status st;
+    struct gradients a = {0};
+    bool *placed = NULL;
     size_t wide_size = 0;
-    if (!a.block || !placed) {
-        free(a.block);
-        free(placed);
-        return error_set(STATUS_NOMEM, "%zu ops", s->n);
-    }
-    for (size_t k = s->n; k-- > 0;) {
-        const struct stage_op *o = &s->op[k];
-        size_t most = layer_room(&o->layer, size_times(s->batch, o->layer.input));
-        size_t wide = size_times(s->batch, o->layer.input > o->layer.output ? o->layer.input
-                                                                            : o->layer.output);
-        wide_size = s->halves && s->shard.shards > 1 && wide > wide_size ? wide : wide_size;
-        s->scratch_size = most > s->scratch_size ? most : s->scratch_size;
-        s->layer_work = o->layer.work > s->layer_work ? o->layer.work : s->layer_work;
+    TRY(ARRAY_NEW(a.block, s->layout.n));
+    TRY(ARRAY_NEW(placed, s->layout.n));
+    for (size_t k = s->layout.n; k-- > 0;) {
+        const struct stage_op *o = &s->layout.op[k];
+        size_t most = layer_room(&o->layer, size_times(s->layout.batch, o->layer.input));
+        size_t wide = size_times(
+            s->layout.batch, o->layer.input > o->layer.output ? o->layer.input : o->layer.output);
+        wide_size =
+            s->layout.halves && s->share.shard.shards > 1 && wide > wide_size ? wide : wide_size;
+        s->layout.scratch_size = most > s->layout.scratch_size ? most : s->layout.scratch_size;
+        s->layout.layer_work =
+            o->layer.work > s->layout.layer_work ? o->layer.work : s->layout.layer_work;
         for (size_t i = 0; i <= o->layer.inputs; i++) { /* inputs, then the output */
             size_t t = i < o->layer.inputs ? o->input[i] : k;
-            if (t >= s->n || placed[t] || s->tensor[t].size == 0)
+            if (t >= s->layout.n || placed[t] || s->layout.tensor[t].size == 0)
                 continue;
-            s->tensor[t].gradient = arena_take(&a, room_for(s, s->tensor[t].size));
+            s->layout.tensor[t].gradient = take_block(&a, room_for(s, s->layout.tensor[t].size));
             placed[t] = true;
         }
-        if (s->tensor[k].size > 0)
-            arena_give(&a, s->tensor[k].gradient);
+        if (s->layout.tensor[k].size > 0)
+            give_block(&a, s->layout.tensor[k].gradient);
     }
-    size_t layer_work = s->layer_work;
-    s->scratch_size = room_for(s, s->scratch_size);
-    s->wide = a.end;
-    s->scratch = size_plus(a.end, room_for(s, wide_size));
-    s->layer_work = size_plus(s->scratch, size_times(LAYER_INPUTS, s->scratch_size));
-    s->work_size = size_plus(s->layer_work, room_for(s, layer_work));
+    size_t layer_work = s->layout.layer_work;
+    s->layout.scratch_size = room_for(s, s->layout.scratch_size);
+    s->layout.wide = a.end;
+    s->layout.scratch = size_plus(a.end, room_for(s, wide_size));
+    s->layout.layer_work =
+        size_plus(s->layout.scratch, size_times(LAYER_INPUTS, s->layout.scratch_size));
+    s->layout.work_size = size_plus(s->layout.layer_work, room_for(s, layer_work));
+out:
     free(a.block);
     free(placed);
-    return STATUS_OK;
+    return st;
 }
 
 /* ---- slots */
 
+/* The next `size` numbers of a slot. */
 static size_t place(struct stage *s, size_t size)
 {
-    size_t offset = s->slot_size;
-    s->slot_size = size_plus(s->slot_size, room_for(s, size));
+    size_t offset = s->layout.slot_size;
+    s->layout.slot_size = size_plus(s->layout.slot_size, room_for(s, size));
     return offset;
 }
 
 /* In what is shared by all microbatches: one op after the other when the whole forward is made
  * again; else each for itself. */
-static size_t place_again(struct stage *s, size_t size)
+static size_t place_recomputed(struct stage *s, size_t size)
 {
-    bool full = s->recompute == RECOMPUTE_FULL;
-    size_t offset = full ? s->remade_size : 0, end = size_plus(offset, room_for(s, size));
-    s->remade_size = end > s->remade_size ? end : s->remade_size;
+    bool full = s->share.recompute == RECOMPUTE_FULL;
+    size_t offset = full ? s->layout.recomputed_size : 0,
+           end = size_plus(offset, room_for(s, size));
+    s->layout.recomputed_size = end > s->layout.recomputed_size ? end : s->layout.recomputed_size;
     return offset;
 }
 
 /* Is a tensor sent to another stage? It then stays in its slot until it is fetched. */
 static bool is_sent(const struct stage *s, size_t t)
 {
-    for (size_t c = 0; c < s->consumers; c++)
-        for (size_t i = 0; i < s->consumer[c].n; i++)
-            if (s->consumer[c].tensor[i] == t)
+    for (size_t c = 0; c < s->layout.consumers; c++)
+        for (size_t i = 0; i < s->layout.consumer[c].n; i++)
+            if (s->layout.consumer[c].tensor[i] == t)
                 return true;
     return false;
 }
 
+/* In this order: what the ops save, kept gradients of split backwards, values of own and received
+ * tensors, gradients of the received ones, areas for what consumers send back. */
 static void place_slot(struct stage *s)
 {
-    for (size_t k = 0; k < s->n; k++) {
-        struct stage_op *o = &s->op[k];
-        size_t saved = size_times(s->batch, o->layer.saved);
-        o->again = plan_remakes(s->recompute, &s->model->op[o->index]);
-        o->saved = o->again ? place_again(s, saved) : place(s, saved);
-        s->tensor[k].remade = s->recompute == RECOMPUTE_FULL && !is_sent(s, k);
+    for (size_t k = 0; k < s->layout.n; k++) {
+        struct stage_op *o = &s->layout.op[k];
+        size_t saved = size_times(s->layout.batch, o->layer.saved);
+        o->recomputed = plan_remakes(s->share.recompute, &s->model->op[o->index]);
+        o->saved = o->recomputed ? place_recomputed(s, saved) : place(s, saved);
+        s->layout.tensor[k].recomputed = s->share.recompute == RECOMPUTE_FULL && !is_sent(s, k);
     }
-    for (size_t k = 0; k < s->n && s->splits; k++)
-        if (s->op[k].layer.kind->backward_weight)
-            s->op[k].kept = place(s, s->tensor[k].size);
-    for (size_t t = 0; t < s->tensors; t++)
-        s->tensor[t].value =
-            s->tensor[t].remade ? place_again(s, s->tensor[t].size) : place(s, s->tensor[t].size);
-    for (size_t t = s->n; t < s->tensors; t++)
-        s->tensor[t].gradient = place(s, s->tensor[t].size);
-    for (size_t p = 0; p < s->producers; p++)
-        for (size_t i = 0; i < s->producer[p].n; i++)
-            s->producer[p].size += s->tensor[s->producer[p].tensor[i]].size;
-    for (size_t c = 0; c < s->consumers; c++) {
-        for (size_t i = 0; i < s->consumer[c].n; i++)
-            s->consumer[c].size += s->tensor[s->consumer[c].tensor[i]].size;
-        s->consumer[c].area = place(s, s->consumer[c].size);
+    for (size_t k = 0; k < s->layout.n && s->share.split; k++)
+        if (s->layout.op[k].layer.kind->backward_weight)
+            s->layout.op[k].kept = place(s, s->layout.tensor[k].size);
+    for (size_t t = 0; t < s->layout.tensors; t++)
+        s->layout.tensor[t].value = s->layout.tensor[t].recomputed
+                                        ? place_recomputed(s, s->layout.tensor[t].size)
+                                        : place(s, s->layout.tensor[t].size);
+    for (size_t t = s->layout.n; t < s->layout.tensors; t++)
+        s->layout.tensor[t].gradient = place(s, s->layout.tensor[t].size);
+    for (size_t p = 0; p < s->layout.producers; p++)
+        for (size_t i = 0; i < s->layout.producer[p].n; i++)
+            s->layout.producer[p].size += s->layout.tensor[s->layout.producer[p].tensor[i]].size;
+    for (size_t c = 0; c < s->layout.consumers; c++) {
+        for (size_t i = 0; i < s->layout.consumer[c].n; i++)
+            s->layout.consumer[c].size += s->layout.tensor[s->layout.consumer[c].tensor[i]].size;
+        s->layout.consumer[c].area = place(s, s->layout.consumer[c].size);
     }
 }
 
@@ -300,17 +318,17 @@ static void list_arrays(struct stage *s, struct array array[ARRAYS])
 {
     bool adam = strcmp(s->program->optimizer, "adam") == 0;
     const struct array all[ARRAYS] = {
-        {true, &s->version[0].data, s->parameters},
-        {true, &s->gradient, s->parameters},
-        {s->zero >= 2, &s->other_gradient, s->parameters},
-        {s->zero >= 3, &s->other_parameter, s->parameters},
-        {adam, &s->moment, s->owned_n},
-        {adam, &s->square, s->owned_n},
-        {s->zero >= 2, &s->sum, s->owned_n},
-        {s->zero >= 3, &s->owned, s->owned_n},
-        {true, &s->tied, s->tied_size},
-        {true, &s->work, size_plus(s->work_size, s->remade_size)},
-        {s->halves, &s->half, s->parameters / 2 + 1},
+        {true, &s->state.version[0].data, s->layout.parameters},
+        {true, &s->state.gradient, s->layout.parameters},
+        {s->share.zero >= 2, &s->state.other_gradient, s->layout.parameters},
+        {s->share.zero >= 3, &s->state.other_parameter, s->layout.parameters},
+        {adam, &s->state.moment, s->layout.owned_n},
+        {adam, &s->state.square, s->layout.owned_n},
+        {s->share.zero >= 2, &s->state.sum, s->layout.owned_n},
+        {s->share.zero >= 3, &s->state.owned, s->layout.owned_n},
+        {true, &s->pass.tied, s->layout.tied_size},
+        {true, &s->pass.work, size_plus(s->layout.work_size, s->layout.recomputed_size)},
+        {s->layout.halves, &s->state.half, s->layout.parameters / 2 + 1},
     };
     memcpy(array, all, sizeof all);
 }
@@ -318,7 +336,7 @@ static void list_arrays(struct stage *s, struct array array[ARRAYS])
 /* Better one clear line now than a killed process later. */
 static enum status check_memory(const struct stage *s, const struct array array[ARRAYS])
 {
-    size_t need = s->slot_size;
+    size_t need = s->layout.slot_size;
     for (size_t i = 0; i < ARRAYS; i++)
         need = size_plus(need, array[i].wanted ? array[i].n : 0);
     need = size_times(need, sizeof(real));
@@ -331,10 +349,10 @@ static enum status check_memory(const struct stage *s, const struct array array[
 
 static bool is_producer(const struct stage *s, uint32_t stage)
 {
-    size_t i = 0;
-    while (i < s->producers && s->producer[i].stage != stage)
-        i++;
-    return i < s->producers;
+    bool found = false;
+    for (size_t i = 0; i < s->layout.producers; i++)
+        found = found || s->layout.producer[i].stage == stage;
+    return found;
 }
 
 /* Is a slot of this stage in use when op o runs, or until then? A stage on the same device fetches
@@ -378,34 +396,36 @@ static size_t most_slots(const struct stage *s, size_t *at)
  * of them are then allocated at once. */
 static enum status reserve(const struct stage *s, const struct array array[ARRAYS], size_t *out)
 {
+    enum status st;
+    size_t *at;
     *out = 0;
     if (!s->on.backend->reserve)
         return STATUS_OK;
-    size_t *at = malloc(2 * (s->program->microbatches + 1) * sizeof *at);
-    if (!at)
-        return error_set(STATUS_NOMEM, "%u microbatches", s->program->microbatches);
+    TRY(ARRAY_NEW(at, 2 * (size_t)s->program->microbatches));
     size_t slots = most_slots(s, at);
     free(at);
     *out = slots;
-    size_t tokens = s->reads_data ? s->data.samples * s->data.tokens : 0;
-    size_t slot = s->slot_size * sizeof(real) + 2 * tokens * sizeof(int32_t);
+    size_t tokens = s->layout.reads_data ? s->layout.data.samples * s->layout.data.tokens : 0;
+    size_t slot = s->layout.slot_size * sizeof(real) + 2 * tokens * sizeof(int32_t);
     size_t versions = s->program->asynchronous ? slots : 0, fixed = 0;
     for (size_t i = 0; i < ARRAYS; i++)
         fixed = size_plus(fixed, array[i].wanted ? array[i].n * sizeof(real) : 0);
-    fixed = size_plus(fixed, size_times(versions, s->parameters * sizeof(real)));
-    return s->on.backend->reserve(s->on.self, size_plus(fixed, size_times(slots, slot)),
-                                  ARRAYS + versions + 3 * slots);
+    fixed = size_plus(fixed, size_times(versions, s->layout.parameters * sizeof(real)));
+    st = s->on.backend->reserve(s->on.self, size_plus(fixed, size_times(slots, slot)),
+                                ARRAYS + versions + 3 * slots);
+out:
+    return st;
 }
 
 static enum status allocate(struct stage *s, const struct array array[ARRAYS])
 {
     enum status st = STATUS_OK;
-    s->versions = 1;
+    s->state.versions = 1;
     for (size_t i = 0; i < ARRAYS; i++)
         if (array[i].wanted)
             TRY(stage_allocate_data(s, array[i].n, sizeof(real), array[i].data));
-    s->parameter = s->version[0].data;
-    s->remade = s->work + s->work_size;
+    s->state.parameter = s->state.version[0].data;
+    s->pass.recomputed = s->pass.work + s->layout.work_size;
 out:
     return st;
 }
@@ -419,20 +439,21 @@ enum status stage_layout(struct stage *s)
     TRY(place_parameters(s));
     TRY(place_gradients(s));
     place_slot(s);
-    TRY(stage_allocate(s, microbatches + 1, sizeof *s->version, &s->version));
+    TRY(stage_allocate(s, microbatches + 1, sizeof *s->state.version, &s->state.version));
     list_arrays(s, array);
     TRY(check_memory(s, array));
     TRY(reserve(s, array, &slots));
     TRY(allocate(s, array));
     if (s->on.backend->remote)
-        TRY(stage_allocate(s, 2 * s->data.samples * s->data.tokens, sizeof *s->filled, &s->filled));
-    TRY(stage_allocate(s, microbatches, sizeof *s->slot, &s->slot));
-    TRY(stage_allocate(s, microbatches, sizeof *s->slot_of, &s->slot_of));
+        TRY(stage_allocate(s, 2 * s->layout.data.samples * s->layout.data.tokens,
+                           sizeof *s->pass.filled, &s->pass.filled));
+    TRY(stage_allocate(s, microbatches, sizeof *s->stash.slot, &s->stash.slot));
+    TRY(stage_allocate(s, microbatches, sizeof *s->stash.slot_of, &s->stash.slot_of));
     for (size_t k = 0; k < slots; k++)
-        TRY(stage_allocate_slot(s, &s->slot[k]));
+        TRY(stage_allocate_slot(s, &s->stash.slot[k]));
     TRY(start_parameters(s));
-    if (s->owned)
-        stage_copy_owned(s, s->parameter, s->owned, true);
+    if (s->state.owned)
+        stage_copy_owned(s, s->state.parameter, s->state.owned, true);
 out:
     return st;
 }

@@ -4,6 +4,8 @@
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
 
+/* x (B, T, in), y (B, T, out). Parts: weight (out, in), normal(0, 0.02), none when it is borrowed;
+ * bias [out] from 0. */
 static enum status shape(const struct model_op *op, struct layer *l)
 {
     enum status st;
@@ -21,64 +23,50 @@ out:
     return st;
 }
 
+/* (out, in), the layer's own or borrowed. */
+static struct matrix weight_of(const struct layer *l, const struct layer_io *io)
+{
+    return matrix(l->tied ? io->shared : io->parameter, l->out, l->in, l->in);
+}
+
+/* y (BT, out) = x (BT, in) weight^T + bias [out]. */
 static void forward(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
-    gemm(&(struct gemm){.m = rows,
-                        .n = l->out,
-                        .k = l->in,
-                        .a = io->x[0],
-                        .a_stride = l->in,
-                        .b = l->tied ? io->shared : io->parameter,
-                        .b_stride = l->in,
-                        .b_t = true,
-                        .c = io->y,
-                        .c_stride = l->out,
-                        .alpha = 1});
+    struct matrix x = matrix(io->x[0], rows, l->in, l->in);
+    struct gemm g = product(1, x, transposed(weight_of(l, io)), io->y, l->out);
+    gemm(&g);
     const real *bias = io->parameter + l->part[0].n;
     for (size_t row = 0; l->bias && row < rows; row++)
         vector_add(io->y + row * l->out, bias, l->out);
 }
 
-/* dx = dy weight. */
+/* dx (BT, in) = dy (BT, out) weight: all that the op before waits for. */
 static void backward(const struct layer *l, struct layer_io *io)
 {
-    size_t rows = io->batch * l->tokens;
-    gemm(&(struct gemm){.m = rows,
-                        .n = l->in,
-                        .k = l->out,
-                        .a = io->dy,
-                        .a_stride = l->out,
-                        .b = l->tied ? io->shared : io->parameter,
-                        .b_stride = l->in,
-                        .c = io->dx[0],
-                        .c_stride = l->in,
-                        .alpha = 1});
+    struct matrix dy = matrix(io->dy, io->batch * l->tokens, l->out, l->out);
+    struct gemm g = product(1, dy, weight_of(l, io), io->dx[0], l->in);
+    gemm(&g);
 }
 
-/* d_weight += dy^T x, d_bias += column sums of dy. */
+/* d_weight (out, in) += dy^T (out, BT) x (BT, in); d_bias [out] += column sums of dy. */
 static void backward_weight(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
-    gemm(&(struct gemm){.m = l->out,
-                        .n = l->in,
-                        .k = rows,
-                        .a = io->dy,
-                        .a_stride = l->out,
-                        .a_t = true,
-                        .b = io->x[0],
-                        .b_stride = l->in,
-                        .c = l->tied ? io->d_shared : io->d_parameter,
-                        .c_stride = l->in,
-                        .alpha = 1,
-                        .beta = 1});
+    struct matrix dy = matrix(io->dy, rows, l->out, l->out);
+    struct gemm g = product_added(transposed(dy), matrix(io->x[0], rows, l->in, l->in),
+                                  l->tied ? io->d_shared : io->d_parameter, l->in);
+    gemm(&g);
     real *d_bias = io->d_parameter + l->part[0].n;
     for (size_t row = 0; l->bias && row < rows; row++)
         vector_add(d_bias, io->dy + row * l->out, l->out);
 }
 
-/* By outputs: rows of the weight. By inputs: columns, and the bias is the first shard's, so that it
- * is in the sum once. */
+/* Megatron's two ways (Shoeybi et al. 2019, section 3):
+ *   column-parallel   by outputs: rows of the stored weight; y is a part, the gradient of x is the
+ *                     sum over the shards
+ *   row-parallel      by inputs: columns of the stored weight; x is a part, y is the sum over the
+ *                     shards; the bias is the first shard's, so that it is in the sum once */
 static enum status divide(const struct model_op *op, const struct layer_shard *s, size_t batch,
                           struct layer *l)
 {

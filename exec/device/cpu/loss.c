@@ -5,6 +5,8 @@
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
 
+/* x (B, T, V), target (B, T), no y; saved (B, T, 2); work [V], and with p shards a struct row for
+ * each of the (B, T, p). */
 static enum status shape(const struct model_op *op, struct layer *l)
 {
     enum status st;
@@ -36,7 +38,9 @@ static struct row look(const struct layer *l, const real *x, size_t target, real
     return r;
 }
 
-/* What all shards have seen, from [shards] to the first. */
+/* What all shards have seen of one row: sums of exp(x - largest) with different largest ones add up
+ * after each is scaled by exp(largest - the largest of all), as in the parallel
+ * online normalizer of Milakov & Gimelshein 2018, arXiv:1805.02867. */
 static struct row join(const struct row *part, size_t shards)
 {
     struct row all = part[0];
@@ -62,7 +66,7 @@ static void forward(const struct layer *l, struct layer_io *io)
             part[row * l->shards + l->shard] =
                 look(l, io->x[0] + row * l->in, (size_t)io->target[row], io->work);
     if (l->shards > 1)
-        io->sums->sum(io->sums->self, io->work + l->in, 3 * rows * l->shards);
+        io->reduction->sum(io->reduction->self, io->work + l->in, 3 * rows * l->shards);
     io->loss = 0;
     for (size_t row = 0; row < rows; row++) {
         if (io->target[row] < 0)
@@ -78,7 +82,9 @@ static void forward(const struct layer *l, struct layer_io *io)
         io->loss = 0; /* the first shard tells */
 }
 
-/* dx = scale (softmax(x) - one at the target) */
+/* dx (B, T, V) = scale (softmax(x) - one at the target), from the largest logit and the sum that
+ * the forward has saved; zeros for rows that predict nothing. dy is not looked at: the loss is
+ * the end. */
 static void backward(const struct layer *l, struct layer_io *io)
 {
     size_t v = l->in;

@@ -1,8 +1,10 @@
-#include "exec/device/cpu/stage.h"
+/* A stage is opened: from model and program to ops, tensors and links to other stages. */
+#include "exec/device/cpu/stage_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/lower.h"
 #include "exec/device.h"
 #include "exec/device/cpu/gemm.h"
@@ -27,23 +29,23 @@ enum status stage_find_data(struct stage *s)
     if (in == MODEL_NO_OP)
         return error_set(STATUS_INVALID, "model '%s' has no op of kind 'embedding' to read data",
                          m->name);
-    TRY(layer_shape(m, in, s->batch, &embedding));
+    TRY(layer_shape(m, in, s->layout.batch, &embedding));
     if (out != MODEL_NO_OP)
-        TRY(layer_shape(m, out, s->batch, &loss));
-    s->data = (struct batch_shape){OBJECTIVE_NEXT, s->batch, embedding.tokens};
+        TRY(layer_shape(m, out, s->layout.batch, &loss));
+    s->layout.data = (struct batch_shape){OBJECTIVE_NEXT, s->layout.batch, embedding.tokens};
     if (embedding.concat)
-        s->data.objective = OBJECTIVE_LAST;
+        s->layout.data.objective = OBJECTIVE_LAST;
     else if (loss.masked)
-        s->data.objective = OBJECTIVE_MASKED;
+        s->layout.data.objective = OBJECTIVE_MASKED;
     if (embedding.concat && loss.masked)
         return error_set(STATUS_INVALID, "op '%s': 'masked' does not go with 'concat' of op '%s'",
                          m->op[out].name, m->op[in].name);
-    double targets = (double)s->batch * (double)batch_targets(&s->data);
-    s->loss_scale = 1.0 / ((double)s->program->microbatches * targets);
+    double targets = (double)s->layout.batch * (double)batch_targets(&s->layout.data);
+    s->layout.loss_scale = 1.0 / ((double)s->program->microbatches * targets);
     /* without flush an update is of one microbatch of each replica */
-    s->scale =
-        (real)(s->program->asynchronous ? 1.0 / ((double)s->members * targets) : s->loss_scale);
-    st = batch_check(s->corpus, &s->data);
+    s->layout.scale = (real)(s->program->asynchronous ? 1.0 / ((double)s->share.replicas * targets)
+                                                      : s->layout.loss_scale);
+    st = batch_check(s->corpus, &s->layout.data);
 out:
     return st;
 }
@@ -53,77 +55,74 @@ static enum status check_data(const struct stage *s, const struct stage_op *o)
 {
     const struct layer *l = &o->layer;
     bool reads = strcmp(l->kind->name, "embedding") == 0;
-    size_t rows = reads || s->data.objective != OBJECTIVE_LAST ? s->data.tokens : 1;
+    size_t rows = reads || s->layout.data.objective != OBJECTIVE_LAST ? s->layout.data.tokens : 1;
     if (l->tokens != rows)
         return error_set(STATUS_INVALID, "op '%s': %zu tokens, the data have %zu",
                          s->model->op[o->index].name, l->tokens, rows);
-    if ((reads && l->concat != (s->data.objective == OBJECTIVE_LAST)) ||
-        (!reads && l->masked != (s->data.objective == OBJECTIVE_MASKED)))
+    if ((reads && l->concat != (s->layout.data.objective == OBJECTIVE_LAST)) ||
+        (!reads && l->masked != (s->layout.data.objective == OBJECTIVE_MASKED)))
         return error_set(STATUS_INVALID, "op '%s': its '%s' differs from that of an earlier op",
                          s->model->op[o->index].name, reads ? "concat" : "masked");
     return STATUS_OK;
 }
 
-/* Stage of every op; each must be in one. */
+/* Stage of every op; each must be in one. *out is set at once and the caller's to free. */
 static enum status find_stages(const struct model *m, const struct program *p, uint32_t **out)
 {
-    uint32_t *stage_of = malloc((m->n + 1) * sizeof *stage_of);
-    if (!stage_of)
-        return error_set(STATUS_NOMEM, "%zu ops", m->n);
+    enum status st;
+    size_t placed = 0;
+    TRY(ARRAY_NEW(*out, m->n));
+    uint32_t *stage_of = *out;
     for (size_t i = 0; i < m->n; i++)
         stage_of[i] = NOWHERE;
-    enum status st = STATUS_OK;
-    size_t placed = 0;
-    for (uint32_t s = 0; s < p->stages && st == STATUS_OK; s++)
-        for (size_t k = p->stage_start[s]; k < p->stage_start[s + 1] && st == STATUS_OK; k++) {
+    for (uint32_t s = 0; s < p->stages; s++)
+        for (size_t k = p->stage_start[s]; k < p->stage_start[s + 1]; k++, placed++) {
             uint32_t op = p->stage_op[k];
             if (op >= m->n || stage_of[op] != NOWHERE ||
                 (k > p->stage_start[s] && p->stage_op[k - 1] >= op))
-                st = error_set(STATUS_INVALID, "stage %u: op %u is unknown, twice or out of order",
-                               s, op);
-            else
-                stage_of[op] = s;
-            placed++;
+                return error_set(STATUS_INVALID,
+                                 "stage %u: op %u is unknown, twice or out of order", s, op);
+            stage_of[op] = s;
         }
-    if (st == STATUS_OK && placed != m->n)
+    if (placed != m->n)
         st = error_set(STATUS_INVALID, "%zu of the %zu ops of model '%s' are in a stage", placed,
                        m->n, m->name);
-    if (st != STATUS_OK)
-        free(stage_of);
-    else
-        *out = stage_of;
+out:
     return st;
 }
 
 /* Tensors of bf16 are placed in reals. */
 static enum status check_halves(const struct stage *s, const struct stage_op *o)
 {
-    size_t in = size_times(s->batch, o->layer.input), out = size_times(s->batch, o->layer.output);
+    size_t in = size_times(s->layout.batch, o->layer.input),
+           out = size_times(s->layout.batch, o->layer.output);
     if (o->layer.half && (in % 2 > 0 || out % 2 > 0))
         return error_set(STATUS_UNSUPPORTED, "op '%s': an odd number of 16-bit activations",
                          s->model->op[o->index].name);
     return STATUS_OK;
 }
 
+/* The ops of the stage, each a layer of the shard that this rank has. */
 static enum status open_ops(struct stage *s)
 {
     enum status st = STATUS_OK;
     const struct program *p = s->program;
     const uint32_t *index = p->stage_op + p->stage_start[s->index];
-    s->n = p->stage_start[s->index + 1] - p->stage_start[s->index];
-    TRY(stage_allocate(s, s->n, sizeof *s->op, &s->op));
-    for (size_t k = 0; k < s->n; k++) {
-        s->op[k].index = index[k];
-        TRY(layer_shape(s->model, index[k], s->batch, &s->op[k].layer));
-        TRY(layer_divide(s->model, index[k], &s->shard, s->batch, &s->op[k].layer));
-        TRY(check_halves(s, &s->op[k]));
+    s->layout.n = p->stage_start[s->index + 1] - p->stage_start[s->index];
+    TRY(stage_allocate(s, s->layout.n, sizeof *s->layout.op, &s->layout.op));
+    for (size_t k = 0; k < s->layout.n; k++) {
+        s->layout.op[k].index = index[k];
+        TRY(layer_shape(s->model, index[k], s->layout.batch, &s->layout.op[k].layer));
+        TRY(layer_divide(s->model, index[k], &s->share.shard, s->layout.batch,
+                         &s->layout.op[k].layer));
+        TRY(check_halves(s, &s->layout.op[k]));
         if (s->on.backend->adapt)
-            s->on.backend->adapt(&s->op[k].layer);
+            s->on.backend->adapt(&s->layout.op[k].layer);
     }
-    for (size_t k = 0; k < s->n; k++)
-        if (s->op[k].layer.vocabulary > 0) {
-            s->reads_data = true;
-            TRY(check_data(s, &s->op[k]));
+    for (size_t k = 0; k < s->layout.n; k++)
+        if (s->layout.op[k].layer.vocabulary > 0) {
+            s->layout.reads_data = true;
+            TRY(check_data(s, &s->layout.op[k]));
         }
 out:
     return st;
@@ -136,35 +135,31 @@ static void mark_neighbours(const struct stage *s, const uint32_t *stage_of, boo
     const struct model *m = s->model;
     const size_t *start = producers ? m->in_start : m->out_start;
     const uint32_t *end = producers ? m->in : m->out;
-    for (size_t k = 0; k < s->n; k++)
-        for (size_t e = start[s->op[k].index]; e < start[s->op[k].index + 1]; e++)
+    for (size_t k = 0; k < s->layout.n; k++)
+        for (size_t e = start[s->layout.op[k].index]; e < start[s->layout.op[k].index + 1]; e++)
             mark[stage_of[end[e]]] = stage_of[end[e]] != s->index;
 }
 
 /* One link per neighbour; the tensors in it are still model ops. */
 static enum status open_links(struct stage *s, const uint32_t *stage_of, bool producers)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     size_t stages = s->program->stages, n = 0;
-    size_t *count = producers ? &s->producers : &s->consumers;
-    bool *mark = calloc(stages, sizeof *mark);
-    if (!mark)
-        return error_set(STATUS_NOMEM, "%zu stages", stages);
+    size_t *count = producers ? &s->layout.producers : &s->layout.consumers;
+    struct stage_link **link = producers ? &s->layout.producer : &s->layout.consumer;
+    bool *mark;
+    TRY(ARRAY_NEW(mark, stages));
     mark_neighbours(s, stage_of, producers, mark);
     for (size_t i = 0; i < stages; i++)
         n += mark[i];
-    struct stage_link *link = calloc(n + 1, sizeof *link);
-    *(producers ? &s->producer : &s->consumer) = link;
-    if (!link) {
-        st = error_set(STATUS_NOMEM, "%zu stages", n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(*link, n));
     for (uint32_t i = 0; i < stages; i++) {
         if (!mark[i])
             continue;
-        link[*count].stage = i;
+        struct stage_link *to = &(*link)[*count];
+        to->stage = i;
         TRY(crossing_ops(s->model, stage_of, producers ? i : s->index, producers ? s->index : i,
-                         &link[*count].tensor, &link[*count].n));
+                         &to->tensor, &to->n));
         ++*count;
     }
 out:
@@ -175,25 +170,26 @@ out:
 /* Shards pass each other parts only inside a stage, and only to ops that are divided alike. */
 static enum status check_parts(const struct stage *s)
 {
-    for (size_t k = 0; k < s->n; k++) {
-        const struct stage_op *o = &s->op[k];
+    for (size_t k = 0; k < s->layout.n; k++) {
+        const struct stage_op *o = &s->layout.op[k];
         for (size_t i = 0; i < o->layer.inputs; i++)
-            if (s->tensor[o->input[i]].size !=
-                layer_room(&o->layer, size_times(s->batch, o->layer.input)))
+            if (s->layout.tensor[o->input[i]].size !=
+                layer_room(&o->layer, size_times(s->layout.batch, o->layer.input)))
                 return error_set(STATUS_UNSUPPORTED,
                                  "op '%s' reads a tensor that is not divided over %zu shards as it "
                                  "is itself: cut elsewhere",
-                                 s->model->op[o->index].name, s->shard.shards);
+                                 s->model->op[o->index].name, s->share.shard.shards);
     }
-    for (size_t c = 0; c < s->consumers; c++)
-        for (size_t i = 0; i < s->consumer[c].n; i++) {
-            size_t k = s->consumer[c].tensor[i];
-            const struct model_op *op = &s->model->op[s->op[k].index];
-            if (s->tensor[k].size != size_times(s->batch, (size_t)op->output_bytes / 4))
+    for (size_t c = 0; c < s->layout.consumers; c++)
+        for (size_t i = 0; i < s->layout.consumer[c].n; i++) {
+            size_t k = s->layout.consumer[c].tensor[i];
+            const struct model_op *op = &s->model->op[s->layout.op[k].index];
+            if (s->layout.tensor[k].size !=
+                size_times(s->layout.batch, (size_t)op->output_bytes / 4))
                 return error_set(STATUS_UNSUPPORTED,
                                  "op '%s' is divided over %zu shards, but another stage reads its "
                                  "output: cut elsewhere",
-                                 op->name, s->shard.shards);
+                                 op->name, s->share.shard.shards);
         }
     return STATUS_OK;
 }
@@ -204,31 +200,32 @@ static enum status open_tensors(struct stage *s, uint32_t *at)
 {
     enum status st;
     const struct model *m = s->model;
-    size_t n = s->n;
-    for (size_t p = 0; p < s->producers; p++)
-        n += s->producer[p].n;
-    TRY(stage_allocate(s, n, sizeof *s->tensor, &s->tensor));
-    TRY(stage_allocate(s, n, sizeof *s->begun, &s->begun));
-    for (; s->tensors < s->n; s->tensors++) {
-        at[s->op[s->tensors].index] = (uint32_t)s->tensors;
-        const struct layer *l = &s->op[s->tensors].layer;
-        s->tensor[s->tensors].size = layer_room(l, size_times(s->batch, l->output));
+    size_t n = s->layout.n;
+    for (size_t p = 0; p < s->layout.producers; p++)
+        n += s->layout.producer[p].n;
+    TRY(stage_allocate(s, n, sizeof *s->layout.tensor, &s->layout.tensor));
+    TRY(stage_allocate(s, n, sizeof *s->pass.begun, &s->pass.begun));
+    for (; s->layout.tensors < s->layout.n; s->layout.tensors++) {
+        at[s->layout.op[s->layout.tensors].index] = (uint32_t)s->layout.tensors;
+        const struct layer *l = &s->layout.op[s->layout.tensors].layer;
+        s->layout.tensor[s->layout.tensors].size =
+            layer_room(l, size_times(s->layout.batch, l->output));
     }
-    for (size_t p = 0; p < s->producers; p++)
-        for (size_t i = 0; i < s->producer[p].n; i++, s->tensors++) {
-            uint32_t op = s->producer[p].tensor[i];
-            at[op] = (uint32_t)s->tensors;
-            s->tensor[s->tensors].size =
-                size_times(s->batch, (size_t)m->op[op].output_bytes / 4); /* checked */
-            s->producer[p].tensor[i] = at[op];
+    for (size_t p = 0; p < s->layout.producers; p++)
+        for (size_t i = 0; i < s->layout.producer[p].n; i++, s->layout.tensors++) {
+            uint32_t op = s->layout.producer[p].tensor[i];
+            at[op] = (uint32_t)s->layout.tensors;
+            s->layout.tensor[s->layout.tensors].size =
+                size_times(s->layout.batch, (size_t)m->op[op].output_bytes / 4); /* checked */
+            s->layout.producer[p].tensor[i] = at[op];
         }
-    for (size_t c = 0; c < s->consumers; c++)
-        for (size_t i = 0; i < s->consumer[c].n; i++)
-            s->consumer[c].tensor[i] = at[s->consumer[c].tensor[i]];
-    for (size_t k = 0; k < s->n; k++) {
-        const uint32_t *in = m->in + m->in_start[s->op[k].index];
-        for (size_t i = 0; i < s->op[k].layer.inputs; i++)
-            s->op[k].input[i] = at[in[i]];
+    for (size_t c = 0; c < s->layout.consumers; c++)
+        for (size_t i = 0; i < s->layout.consumer[c].n; i++)
+            s->layout.consumer[c].tensor[i] = at[s->layout.consumer[c].tensor[i]];
+    for (size_t k = 0; k < s->layout.n; k++) {
+        const uint32_t *in = m->in + m->in_start[s->layout.op[k].index];
+        for (size_t i = 0; i < s->layout.op[k].layer.inputs; i++)
+            s->layout.op[k].input[i] = at[in[i]];
     }
     TRY(check_parts(s));
 out:
@@ -237,15 +234,15 @@ out:
 
 uint32_t stage_find(const struct stage *s, uint32_t index)
 {
-    size_t low = 0, high = s->n;
+    size_t low = 0, high = s->layout.n;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (s->op[middle].index < index)
+        if (s->layout.op[middle].index < index)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < s->n && s->op[low].index == index ? (uint32_t)low : NOWHERE;
+    return low < s->layout.n && s->layout.op[low].index == index ? (uint32_t)low : NOWHERE;
 }
 
 /* Last op of stage `to` that reads the output of op `index`. */
@@ -261,7 +258,7 @@ static uint32_t last_reader(const struct model *m, const uint32_t *stage_of, uin
 
 static int latest_first(const void *a, const void *b)
 {
-    const struct remote *x = a, *y = b;
+    const struct stage_remote *x = a, *y = b;
     return x->consumer > y->consumer ? -1 : x->consumer < y->consumer;
 }
 
@@ -270,33 +267,36 @@ static enum status open_remotes(struct stage *s, const uint32_t *stage_of)
 {
     enum status st;
     size_t n = 0;
-    for (size_t c = 0; c < s->consumers; c++)
-        n += s->consumer[c].n;
-    TRY(stage_allocate(s, s->n + 2, sizeof *s->remote_start, &s->remote_start));
-    TRY(stage_allocate(s, s->n, sizeof *s->next, &s->next));
-    TRY(stage_allocate(s, n, sizeof *s->remote, &s->remote));
-    for (size_t c = 0; c < s->consumers; c++)
-        for (size_t i = 0; i < s->consumer[c].n; i++)
-            s->remote_start[s->consumer[c].tensor[i] + 2]++;
-    for (size_t k = 0; k < s->n; k++)
-        s->remote_start[k + 2] += s->remote_start[k + 1];
-    for (size_t c = 0; c < s->consumers; c++) {
-        const struct stage_link *link = &s->consumer[c];
+    for (size_t c = 0; c < s->layout.consumers; c++)
+        n += s->layout.consumer[c].n;
+    TRY(stage_allocate(s, s->layout.n + 2, sizeof *s->layout.remote_start,
+                       &s->layout.remote_start));
+    TRY(stage_allocate(s, s->layout.n, sizeof *s->pass.next, &s->pass.next));
+    TRY(stage_allocate(s, n, sizeof *s->layout.remote, &s->layout.remote));
+    for (size_t c = 0; c < s->layout.consumers; c++)
+        for (size_t i = 0; i < s->layout.consumer[c].n; i++)
+            s->layout.remote_start[s->layout.consumer[c].tensor[i] + 2]++;
+    for (size_t k = 0; k < s->layout.n; k++)
+        s->layout.remote_start[k + 2] += s->layout.remote_start[k + 1];
+    for (size_t c = 0; c < s->layout.consumers; c++) {
+        const struct stage_link *link = &s->layout.consumer[c];
         size_t area = link->area;
         for (size_t i = 0; i < link->n; i++) {
             uint32_t k = link->tensor[i];
-            uint32_t last = last_reader(s->model, stage_of, s->op[k].index, link->stage);
-            s->remote[s->remote_start[k + 1]++] = (struct remote){last, area};
-            area += s->tensor[k].size;
+            uint32_t last = last_reader(s->model, stage_of, s->layout.op[k].index, link->stage);
+            s->layout.remote[s->layout.remote_start[k + 1]++] = (struct stage_remote){last, area};
+            area += s->layout.tensor[k].size;
         }
     }
-    for (size_t k = 0; k < s->n; k++)
-        qsort(s->remote + s->remote_start[k], s->remote_start[k + 1] - s->remote_start[k],
-              sizeof *s->remote, latest_first);
+    for (size_t k = 0; k < s->layout.n; k++)
+        qsort(s->layout.remote + s->layout.remote_start[k],
+              s->layout.remote_start[k + 1] - s->layout.remote_start[k], sizeof *s->layout.remote,
+              latest_first);
 out:
     return st;
 }
 
+/* On the host, for tests and calibration; the first rank that has the stage. */
 enum status stage_open(const struct model *m, const struct program *p, uint32_t index,
                        const struct corpus *c, double learning_rate, struct stage *out)
 {
@@ -304,9 +304,10 @@ enum status stage_open(const struct model *m, const struct program *p, uint32_t 
     uint32_t rank = 0;
     while (rank + 1 < p->ranks && p->rank[rank].stage != index)
         rank++;
-    return stage_open_on(&(struct place){&backend_cpu, NULL}, m, p, index, rank, &o, out);
+    return stage_open_on(&(struct memory){&backend_cpu, NULL}, m, p, index, rank, &o, out);
 }
 
+/* fp32 everywhere, bf16 activations where the backend has them. */
 static enum status check_numbers(const struct model *m, const struct backend *b)
 {
     if (m->element_bytes == sizeof(float) || (m->element_bytes == 2 && b->half))
@@ -316,7 +317,7 @@ static enum status check_numbers(const struct model *m, const struct backend *b)
                      (long long)m->element_bytes, b->half ? "4 and 2" : "4");
 }
 
-enum status stage_open_on(const struct place *on, const struct model *m, const struct program *p,
+enum status stage_open_on(const struct memory *on, const struct model *m, const struct program *p,
                           uint32_t index, uint32_t rank, const struct device_options *o,
                           struct stage *out)
 {
@@ -328,19 +329,16 @@ enum status stage_open_on(const struct place *on, const struct model *m, const s
                       .corpus = o->corpus ? o->corpus : corpus_shipped(),
                       .index = index,
                       .rank = rank,
-                      .batch = p->microbatch_size,
-                      .halves = m->element_bytes == 2,
-                      .learning_rate = o->learning_rate};
+                      .layout.batch = p->microbatch_size,
+                      .layout.halves = m->element_bytes == 2,
+                      .state.learning_rate = o->learning_rate};
     gemm_single_thread();
-    if (s.index >= p->stages || p->microbatches < 1 || s.batch < 1) {
-        st = error_set(STATUS_INVALID, "stage %u of %zu, %u microbatches of %zu samples", s.index,
-                       p->stages, p->microbatches, s.batch);
-        goto out;
-    }
-    if (strcmp(p->optimizer, "adam") != 0 && strcmp(p->optimizer, "sgd") != 0) {
-        st = error_set(STATUS_UNSUPPORTED, "optimizer '%s', there are adam and sgd", p->optimizer);
-        goto out;
-    }
+    if (s.index >= p->stages || p->microbatches < 1 || s.layout.batch < 1)
+        return error_set(STATUS_INVALID, "stage %u of %zu, %u microbatches of %zu samples", s.index,
+                         p->stages, p->microbatches, s.layout.batch);
+    if (strcmp(p->optimizer, "adam") != 0 && strcmp(p->optimizer, "sgd") != 0)
+        return error_set(STATUS_UNSUPPORTED, "optimizer '%s', there are adam and sgd",
+                         p->optimizer);
     TRY(check_numbers(m, on->backend));
     TRY(stage_find_shares(&s));
     TRY(find_stages(m, p, &stage_of));
@@ -348,11 +346,7 @@ enum status stage_open_on(const struct place *on, const struct model *m, const s
     TRY(open_ops(&s));
     TRY(open_links(&s, stage_of, true));
     TRY(open_links(&s, stage_of, false));
-    at = malloc((m->n + 1) * sizeof *at);
-    if (!at) {
-        st = error_set(STATUS_NOMEM, "%zu ops", m->n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(at, m->n));
     TRY(open_tensors(&s, at));
     TRY(stage_layout(&s));
     TRY(open_remotes(&s, stage_of));

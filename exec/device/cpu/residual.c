@@ -3,17 +3,7 @@
 
 #include <string.h>
 
-static enum status shape(const struct model_op *op, struct layer *l)
-{
-    enum status st;
-    TRY(layer_attribute(op, "tokens", -1, 1, &l->tokens));
-    TRY(layer_attribute(op, "channels", -1, 1, &l->in));
-    l->out = l->in;
-    l->input = l->output = size_times(l->tokens, l->in);
-out:
-    return st;
-}
-
+/* x0, x1, y (B, T, C). */
 static void forward(const struct layer *l, struct layer_io *io)
 {
     const real *a = io->x[0], *b = io->x[1];
@@ -22,10 +12,12 @@ static void forward(const struct layer *l, struct layer_io *io)
         y[i] = a[i] + b[i];
 }
 
+/* dx0 = dx1 = dy, each in its own memory: the stage adds what other readers of an input give. */
 static void backward(const struct layer *l, struct layer_io *io)
 {
     for (size_t i = 0; i < l->inputs; i++)
         memcpy(io->dx[i], io->dy, io->batch * l->input * sizeof(real));
 }
 
-const struct layer_kind kind_residual = {"residual", 2, shape, forward, backward, NULL, NULL};
+const struct layer_kind kind_residual = {"residual", 2,    layer_rowwise, forward,
+                                         backward,   NULL, NULL};

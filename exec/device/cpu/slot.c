@@ -1,4 +1,11 @@
-#include "exec/device/cpu/stage.h"
+/* Microbatches in flight. A slot goes through the states below; what is called in another one comes
+ * out of turn, and says so:
+ *
+ *   EMPTY      stage_put() of the first input or, without producers, stage_forward()
+ *   FILLING    stage_put() of the other inputs, stage_forward()
+ *   FORWARDED  stage_get() of outputs, stage_put() of their gradients, backward
+ *   DONE       stage_get() of the inputs' gradients, weight gradients that are owed; then EMPTY */
+#include "exec/device/cpu/stage_parts.h"
 
 #include <string.h>
 
@@ -22,12 +29,12 @@ enum status stage_slot(struct stage *s, uint32_t microbatch, enum slot_state sta
 {
     enum status st;
     TRY(check_microbatch(s, microbatch));
-    uint32_t i = s->slot_of[microbatch];
-    enum slot_state found = i > 0 ? s->slot[i - 1].state : SLOT_EMPTY;
+    uint32_t i = s->stash.slot_of[microbatch];
+    enum slot_state found = i > 0 ? s->stash.slot[i - 1].state : SLOT_EMPTY;
     if (found != state)
         return error_set(STATUS_INVALID, "stage %u: microbatch %u is %s, expected %s", s->index,
                          microbatch, state_name[found], state_name[state]);
-    *out = &s->slot[i - 1];
+    *out = &s->stash.slot[i - 1];
 out:
     return st;
 }
@@ -35,12 +42,12 @@ out:
 enum status stage_allocate_slot(struct stage *s, struct slot *slot)
 {
     enum status st;
-    size_t tokens = size_times(s->data.samples, s->data.tokens);
+    size_t tokens = size_times(s->layout.data.samples, s->layout.data.tokens);
     if (!slot->data)
-        TRY(stage_allocate_data(s, s->slot_size, sizeof *slot->data, &slot->data));
-    if (s->reads_data && !slot->token)
+        TRY(stage_allocate_data(s, s->layout.slot_size, sizeof *slot->data, &slot->data));
+    if (s->layout.reads_data && !slot->token)
         TRY(stage_allocate_data(s, tokens, sizeof *slot->token, &slot->token));
-    if (s->reads_data && !slot->target)
+    if (s->layout.reads_data && !slot->target)
         TRY(stage_allocate_data(s, tokens, sizeof *slot->target, &slot->target));
     st = STATUS_OK;
 out:
@@ -51,22 +58,22 @@ enum status stage_take_slot(struct stage *s, uint32_t microbatch, struct slot **
 {
     enum status st;
     TRY(check_microbatch(s, microbatch));
-    uint32_t i = s->slot_of[microbatch];
-    if (i > 0 && s->slot[i - 1].state != SLOT_DONE)
+    uint32_t i = s->stash.slot_of[microbatch];
+    if (i > 0 && s->stash.slot[i - 1].state != SLOT_DONE)
         return stage_slot(s, microbatch, SLOT_FILLING, out);
     if (i == 0) /* a slot whose gradients nobody fetched is the microbatch's own again */
-        while (i < s->slots && s->slot[i].state != SLOT_EMPTY)
+        while (i < s->stash.slots && s->stash.slot[i].state != SLOT_EMPTY)
             i++;
     else
         i--;
-    TRY(stage_allocate_slot(s, &s->slot[i]));
-    struct slot *slot = &s->slot[i];
-    s->slots = i < s->slots ? s->slots : i + 1;
+    TRY(stage_allocate_slot(s, &s->stash.slot[i]));
+    struct slot *slot = &s->stash.slot[i];
+    s->stash.slots = i < s->stash.slots ? s->stash.slots : i + 1;
     slot->state = SLOT_FILLING;
     slot->microbatch = microbatch;
     slot->received = slot->returned = slot->fetched = 0;
     slot->owes_weights = false;
-    s->slot_of[microbatch] = i + 1;
+    s->stash.slot_of[microbatch] = i + 1;
     *out = slot;
 out:
     return st;
@@ -74,19 +81,20 @@ out:
 
 void stage_release_slot(struct stage *s, struct slot *slot)
 {
-    if (slot->owes_weights || slot->fetched < s->producers)
+    if (slot->owes_weights || slot->fetched < s->layout.producers)
         return;
-    s->slot_of[slot->microbatch] = 0;
+    s->stash.slot_of[slot->microbatch] = 0;
     slot->state = SLOT_EMPTY;
 }
 
 /* ---- messages */
 
-/* NULL, with the message set, when there is none. */
+/* Messages carry the tensors of a link one after the other, sizes in reals.
+ * NULL, with the message set, when there is none. */
 static const struct stage_link *find_link(const struct stage *s, bool producer, uint32_t stage)
 {
-    const struct stage_link *link = producer ? s->producer : s->consumer;
-    size_t n = producer ? s->producers : s->consumers;
+    const struct stage_link *link = producer ? s->layout.producer : s->layout.consumer;
+    size_t n = producer ? s->layout.producers : s->layout.consumers;
     for (size_t i = 0; i < n; i++)
         if (link[i].stage == stage)
             return &link[i];
@@ -104,7 +112,7 @@ enum status stage_get(struct stage *s, uint32_t to, uint32_t microbatch, bool ba
         return STATUS_INVALID;
     TRY(stage_slot(s, microbatch, backward ? SLOT_DONE : SLOT_FORWARDED, &slot));
     for (size_t i = 0; i < link->n; i++) {
-        const struct tensor *t = &s->tensor[link->tensor[i]];
+        const struct stage_tensor *t = &s->layout.tensor[link->tensor[i]];
         s->on.backend->copy(s->on.self, data, slot->data + (backward ? t->gradient : t->value),
                             t->size * sizeof *data);
         data += t->size;
@@ -133,7 +141,7 @@ enum status stage_put(struct stage *s, uint32_t from, uint32_t microbatch, bool 
     }
     TRY(stage_take_slot(s, microbatch, &slot));
     for (size_t i = 0; i < link->n; i++) {
-        const struct tensor *t = &s->tensor[link->tensor[i]];
+        const struct stage_tensor *t = &s->layout.tensor[link->tensor[i]];
         s->on.backend->copy(s->on.self, slot->data + t->value, data, t->size * sizeof *data);
         data += t->size;
     }

@@ -6,11 +6,9 @@ find_packaged(openblas openblas)
 set(CPU_LIBRARIES packaged_openblas m)
 
 set(cpu ${CMAKE_CURRENT_LIST_DIR})
-set(CPU_SOURCES ${cpu}/../../corpus.c)
-foreach(name IN ITEMS attention backend embedding gelu gemm kinds layernorm layout linear loss open
-        residual share slot stage)
-    list(APPEND CPU_SOURCES ${cpu}/${name}.c)
-endforeach()
+file(GLOB CPU_SOURCES CONFIGURE_DEPENDS ${cpu}/*.c)
+list(REMOVE_ITEM CPU_SOURCES ${cpu}/device.c ${cpu}/state.c)
+list(APPEND CPU_SOURCES ${cpu}/../../corpus.c)
 set(DEVICE_SOURCES ${cpu}/device.c ${cpu}/state.c ${cpu}/../paced.c)
 
 # Loops over channels are written to be vectorised; nothing here reads errno or traps. None of these

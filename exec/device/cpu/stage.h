@@ -1,15 +1,23 @@
 /* stage.h - one pipeline stage: its ops, parameters, and microbatches in flight, in the memory of
  * any backend (exec/device/backend.h).
  *
+ *   open.c     model and program become ops, tensors and links to other stages
+ *   layout.c   offsets of all of them, the memory, the start values
+ *   slot.c     microbatches in flight, messages in and out
+ *   stage.c    forward, backward, backward in two halves or by buckets
+ *   share.c    what replicas share: arrays of collectives, ZeRO, versions, updates
+ *   state.c    what a checkpoint keeps
+ *   device.c   the stages of one rank as a struct device
+ *   backend.c  host memory; kinds.c, NAME.c: layers (exec/device/layer.h); gemm.c: products
+ *
  * Tensors of a microbatch are the outputs of the stage's own ops and those received from other
  * stages. They live in one slot per microbatch in flight, taken at the first put() or forward() and
  * given back after backward() (both halves), when the gradients of the received tensors have been
- * fetched; slots
- * are reused, so there are as many as the schedule needs.
+ * fetched; slots are reused, so there are as many as the schedule needs.
  *
  * A rank may hold only a shard of the ops (tensor parallelism: layer.h), only a part of optimizer
- * state, gradients and parameters (ZeRO 1, 2, 3: share.c), and forget activations that it makes
- * again in the backward (recomputation: they are in `remade`, not in slots). Without flush
+ * state, gradients and parameters (ZeRO 1, 2, 3: share.c), and forget activations that it
+ * recomputes in the backward (they are in `pass.recomputed`, not in slots). Without flush
  * (PipeDream) a microbatch's backward uses the parameters that its forward has used.
  *
  * Bit for bit the same parameters, however the model is cut into stages:
@@ -34,24 +42,24 @@ struct device_state;
 enum { NOWHERE = UINT32_MAX };
 
 /* Sizes and offsets count reals. */
-struct tensor {
-    size_t size; /* of a microbatch */
-    bool remade; /* value: offset in `remade`, else in a slot */
+struct stage_tensor {
+    size_t size;     /* of a microbatch */
+    bool recomputed; /* value: offset in pass.recomputed, else in a slot */
     size_t value;
-    size_t gradient; /* own output: offset in `work`; received: offset in a slot */
+    size_t gradient; /* own output: offset in pass.work; received: offset in a slot */
 };
 
 struct stage_op {
     uint32_t index; /* in the model */
     struct layer layer;
     uint32_t input[LAYER_INPUTS]; /* tensors */
-    bool again;                   /* the forward is made again in the backward */
-    size_t saved;                 /* offset in a slot, or, if `again`, in `remade` */
+    bool recomputed;              /* the forward runs again in the backward */
+    size_t saved;                 /* offset in a slot, or, if recomputed, in pass.recomputed */
     size_t kept;                  /* likewise: gradient of the output, for backward_weight */
-    size_t parameter;             /* offset of its own in `parameter` and `gradient` */
-    size_t shared;                /* offset of what it borrows in `parameter` */
-    size_t d_shared;              /* offset of its gradient: in `tied` if the owner is here, ... */
-    uint32_t owner; /* ... an op of this stage; else NOWHERE: own copy, gradient beside it */
+    size_t parameter;             /* offset of its own in state.parameter and state.gradient */
+    size_t shared;                /* offset of what it borrows in state.parameter */
+    size_t d_shared; /* offset of its gradient: in pass.tied if the owner is here, ... */
+    uint32_t owner;  /* ... an op of this stage; else NOWHERE: own copy, gradient beside it */
 };
 
 /* Another stage that this one exchanges messages with. */
@@ -64,9 +72,92 @@ struct stage_link {
 };
 
 /* What a consumer stage adds to the gradient of an own output. */
-struct remote {
+struct stage_remote {
     uint32_t consumer; /* the last op there that reads it */
     size_t area;       /* offset in a slot */
+};
+
+/* What the stage consists of and where everything is: constant after stage_open(). */
+struct stage_layout {
+    size_t batch;        /* B: samples of a microbatch */
+    size_t n;            /* ops */
+    struct stage_op *op; /* [n] */
+    size_t tensors;
+    struct stage_tensor *tensor; /* [tensors] outputs of op[0 .. n), then received ones */
+    size_t producers, consumers;
+    struct stage_link *producer, *consumer; /* [producers], [consumers] ascending by stage */
+    size_t *remote_start;                   /* [n + 1] CSR */
+    struct stage_remote *remote;            /* of tensor k, the latest consumer first */
+    bool reads_data;
+    struct batch_shape data;
+    real scale;        /* weight of one target in the gradient of an update, */
+    double loss_scale; /* and in the loss of a step */
+    bool halves;       /* activations are bf16 (layer.h: half), sizes still count reals */
+    size_t parameters; /* copies of borrowed ones, then own ones by op */
+    size_t owned_n;    /* this rank's part of them: all without ZeRO */
+    size_t slot_size;  /* of what a slot has of a microbatch */
+    size_t work_size, tied_size, recomputed_size; /* of the arrays of struct stage_pass */
+    size_t scratch, scratch_size; /* offset in pass.work of LAYER_INPUTS areas of so many */
+    size_t layer_work;            /* offset in pass.work for the layers' own use */
+    size_t wide; /* halves: offset in pass.work of one in fp32, to be reduced over shards */
+};
+
+/* Gradients that are reduced over the replicas together (struct program_bucket), and who keeps
+ * what of them and of what belongs to them. */
+struct stage_bucket {
+    size_t low;               /* first op */
+    size_t first, n;          /* in state.parameter and state.gradient */
+    struct program_range own; /* part of this replica, from `first` on; all of it without ZeRO */
+    size_t at;                /* where `own` is in arrays [owned_n] */
+};
+
+/* How the ranks of the stage divide it: what the program says. Constant after stage_open(). */
+struct stage_share {
+    struct layer_shard shard; /* of tensor parallelism */
+    uint32_t replicas, me;    /* replicas of the stage, and which of them this is */
+    uint32_t zero;            /* 0 .. 3 */
+    uint32_t recompute;       /* enum plan_recompute */
+    bool split;               /* backwards come in two halves */
+    size_t buckets;
+    struct stage_bucket *bucket; /* [buckets] in the order in which a backward completes them */
+};
+
+/* Parameters that passes in flight use. */
+struct stage_version {
+    real *data;
+    uint32_t users; /* microbatches between forward and backward */
+};
+
+/* What lives from step to step: parameters, their gradients, the optimizer's state (share.c). */
+struct stage_state {
+    double learning_rate;
+    uint32_t updates;      /* so far */
+    real *parameter;       /* [parameters] those that passes use, or the newest version */
+    real *gradient;        /* [parameters] of the next collective */
+    real *moment, *square; /* [owned_n] Adam; NULL for SGD */
+    real *sum;             /* [owned_n] ZeRO 2, 3: own part of the gradients, reduced; else NULL */
+    real *owned;           /* [owned_n] ZeRO 3: own part of the parameters; else NULL */
+    real *other_gradient;  /* [parameters] ZeRO 2, 3: being reduced while `gradient` grows */
+    real *other_parameter; /* [parameters] ZeRO 3: being gathered while `parameter` is used */
+    bool gathered;         /* ZeRO 3: `parameter` is for a pass to come */
+    size_t versions, newest;       /* without flush; else one */
+    struct stage_version *version; /* [versions] */
+    real *half;          /* [parameters] in bf16 as passes use them; NULL: everything is fp32 */
+    const real *half_of; /* version that `half` is of; NULL: none */
+};
+
+/* Buffers of the op at work, the same for every microbatch (stage.c). */
+struct stage_pass {
+    const struct layer_reduction *reduction; /* over shards, while an op computes */
+    real *work;                              /* [work_size] gradients of own outputs, scratch */
+    real *tied;       /* [tied_size] gradients of what is borrowed within the stage */
+    real *recomputed; /* [recomputed_size] activations that the backward recomputes */
+    bool *begun;      /* [tensors] during a backward: its gradient holds something */
+    size_t *next;     /* [n] during a backward: next entry of layout.remote */
+    size_t part;      /* bucket up to which the backward has come, */
+    bool halfway;     /* which was not the last one */
+    int32_t *filled;  /* [2 * samples * tokens] remote memory: where data are made */
+    double loss;      /* weighted, of this step */
 };
 
 enum slot_state { SLOT_EMPTY, SLOT_FILLING, SLOT_FORWARDED, SLOT_DONE };
@@ -82,94 +173,34 @@ struct slot {
     int32_t *token, *target;            /* [data.samples * data.tokens], NULL where not needed */
 };
 
-/* Gradients that are summed over the replicas at a time, and who keeps what of them and of what
- * belongs to them: this rank's own numbers are first + own.first, ..., elsewhere in `moment`,
- * `square`, `sum` and `owned` at `at`. */
-struct stage_piece {
-    size_t first, n;   /* in `parameter` and `gradient` */
-    size_t low;        /* first op */
-    size_t own, own_n; /* own part: numbers first + own ..; all of it without ZeRO */
-    size_t at;
-};
-
-/* Parameters that passes in flight use. */
-struct stage_version {
-    real *data;
-    uint32_t users; /* microbatches between forward and backward */
+/* Microbatches in flight (slot.c). */
+struct stage_stash {
+    size_t slots;      /* allocated so far */
+    struct slot *slot; /* [slots], room for one per microbatch */
+    uint32_t *slot_of; /* [microbatches] slot + 1, 0: none */
 };
 
 struct stage {
     const struct model *model;
     const struct program *program;
     const struct corpus *corpus;
-    struct place on; /* where arrays of reals, tokens and targets are */
+    struct memory on; /* where arrays of reals, tokens and targets are */
     uint32_t index, rank;
-    struct layer_shard shard;      /* of tensor parallelism */
-    const struct layer_sums *sums; /* while an op computes */
-    uint8_t recompute;             /* enum plan_recompute */
-    uint32_t zero;                 /* 0 .. 3: ZeRO; replicas that share: */
-    size_t members, me;            /* of the group over which gradients are summed; 1, 0: none */
-    size_t pieces;                 /* > 1: gradient buckets */
-    struct stage_piece *piece;     /* [pieces] in the order in which they become complete */
-    uint32_t bucketed;             /* microbatch whose backward comes in `pieces` parts */
-    size_t part;                   /* the last one that has been computed */
-    bool halfway;                  /* and it was not the last one there is */
-    size_t batch, n;
-    struct stage_op *op; /* [n] */
-    size_t tensors;
-    struct tensor *tensor; /* [tensors] outputs of op[0 .. n), then received ones */
-    size_t producers, consumers;
-    struct stage_link *producer, *consumer; /* [producers], [consumers] ascending by stage */
-    size_t *remote_start;                   /* [n + 1] CSR */
-    struct remote *remote;                  /* of tensor k, the latest consumer first */
-    bool reads_data, splits;                /* splits: backwards come in halves */
-    struct batch_shape data;
-    int32_t *filled; /* [2 * samples * tokens] remote memory: where data are made */
-
-    size_t parameters;       /* copies of borrowed ones, then own ones by op */
-    size_t owned_n;          /* this rank's part of them: all without ZeRO */
-    real *parameter;         /* [parameters] those that passes use, or the newest version */
-    real *gradient;          /* [parameters] of the next collective */
-    real *moment, *square;   /* [owned_n] Adam; NULL for SGD */
-    real *sum;               /* [owned_n] ZeRO 2, 3: own part of the gradients, summed; else NULL */
-    real *owned;             /* [owned_n] ZeRO 3: own part of the parameters; else NULL */
-    real *other_gradient;    /* [parameters] ZeRO 2, 3: being summed while `gradient` grows */
-    real *other_parameter;   /* [parameters] ZeRO 3: being gathered while `parameter` is used */
-    bool gathered;           /* ZeRO 3: `parameter` is for a pass to come */
-    size_t versions, newest; /* without flush; else one */
-    struct stage_version *version; /* [versions] */
-    size_t tied_size, work_size;
-    real *tied;                   /* [tied_size] gradients of what is borrowed within the stage */
-    real *work;                   /* [work_size] gradients of own outputs, scratch */
-    size_t scratch, scratch_size; /* offset in `work` of LAYER_INPUTS areas of so many */
-    size_t layer_work;            /* offset in `work` for the layers' own use */
-    bool halves;         /* activations are bf16 (layer.h: half), sizes still count reals */
-    real *half;          /* [parameters] in bf16 as passes use them; NULL: everything is fp32 */
-    const real *half_of; /* version that `half` is of; NULL: none */
-    size_t wide;         /* halves: offset in `work` of one in fp32, to be summed over shards */
-    size_t remade_size;
-    real *remade; /* [remade_size] activations of the microbatch at work that are made again */
-    bool *begun;  /* [tensors] during backward(): gradient holds something */
-    size_t *next; /* [n] during backward(): next entry of `remote` */
-
-    size_t slot_size, slots;
-    struct slot *slot; /* [slots] allocated so far, room for one per microbatch */
-    uint32_t *slot_of; /* [microbatches] slot + 1, 0: none */
-    double learning_rate;
-    uint32_t updates;
-    double loss;       /* weighted, of this step */
-    real scale;        /* weight of one target in the gradient of an update, */
-    double loss_scale; /* and in the loss of a step */
-    int64_t bytes;
+    int64_t bytes; /* allocated */
+    struct stage_layout layout;
+    struct stage_share share;
+    struct stage_state state;
+    struct stage_pass pass;
+    struct stage_stash stash;
 };
 
-/* The stages of one rank: what the CPU device is, and part of devices on other places. */
+/* The stages of one rank: what the CPU device is, and part of devices on other memories. */
 struct cpu {
     size_t stages;
     struct stage *stage; /* [stages] ascending */
 };
-/* device_cpu.open() on another place; the other functions of device_cpu then work there. */
-enum status cpu_open_on(const struct place *on, const struct model *m, const struct program *p,
+/* device_cpu.open() on another memory; the other functions of device_cpu then work there. */
+enum status cpu_open_on(const struct memory *on, const struct model *m, const struct program *p,
                         uint32_t rank, const struct device_options *o, void **self) MUST_CHECK;
 
 /* device_cpu.state(), save() and load() (state.c). */
@@ -177,19 +208,19 @@ bool cpu_state(void *self, size_t index, struct device_state *out);
 enum status cpu_save(void *self, size_t index, void *data) MUST_CHECK;
 enum status cpu_load(void *self, size_t index, const void *data) MUST_CHECK;
 
-/* Stage `index` in host memory as its first rank has it, or on another place. Model, program and
+/* Stage `index` in host memory as its first rank has it, or on another memory. Model, program and
  * corpus stay alive until stage_close(). STATUS_INVALID, STATUS_UNSUPPORTED with the op's name;
  * STATUS_NOMEM also when the machine has too little memory for parameters and one microbatch. */
 enum status stage_open(const struct model *m, const struct program *p, uint32_t index,
                        const struct corpus *c, double learning_rate, struct stage *out) MUST_CHECK;
-enum status stage_open_on(const struct place *on, const struct model *m, const struct program *p,
+enum status stage_open_on(const struct memory *on, const struct model *m, const struct program *p,
                           uint32_t index, uint32_t rank, const struct device_options *o,
                           struct stage *out) MUST_CHECK;
 void stage_close(struct stage *s); /* accepts {0}; leaves {0} */
 
 /* As in exec/device.h, messages in reals. STATUS_INVALID when called out of turn. */
 enum status stage_forward(struct stage *s, uint32_t step, uint32_t microbatch) MUST_CHECK;
-/* part: of a backward in pieces, in order from 0; else 0. */
+/* part: 0: all of it; 1, 2, ...: the next bucket's part, in order (program_op.part). */
 enum status stage_backward(struct stage *s, uint32_t microbatch, uint32_t part) MUST_CHECK;
 /* The same in two halves, to the same bits: first what other stages wait for, then the gradients of
  * the weights of the kinds that can tell them apart (layer.h), from gradients kept in the slot. */
@@ -205,37 +236,5 @@ enum status stage_array(struct stage *s, const struct program_op *op, uint32_t k
 void stage_collected(struct stage *s, const struct program_op *op);
 /* Position of model op `index` in s->op, NOWHERE if it is not in this stage; O(log n). */
 uint32_t stage_find(const struct stage *s, uint32_t index);
-
-/* ---- between the sources of the stage */
-
-/* What the program says of sharing parameters, gradients and state, and of recomputing: fills
- * shard, zero, members, me, recompute, bucketed. */
-enum status stage_find_shares(struct stage *s) MUST_CHECK;
-/* Pieces; parameters are placed. */
-enum status stage_cut_pieces(struct stage *s) MUST_CHECK;
-/* Copy own parts between an array [parameters] and one [owned_n]. */
-void stage_copy_owned(struct stage *s, real *whole, real *owned, bool to_owned);
-/* Choose the parameters for a pass that begins, STATUS_INVALID when they have not been gathered. */
-enum status stage_begin_pass(struct stage *s, struct slot *slot, bool forward) MUST_CHECK;
-void stage_end_pass(struct stage *s, struct slot *slot); /* after a microbatch's last pass */
-/* What a sample is: s->data and s->scale, from model, program, batch and corpus. */
-enum status stage_find_data(struct stage *s) MUST_CHECK;
-
-/* Offsets and sizes of everything (ops, tensors and links are known), then the memory, then the
- * start values. */
-enum status stage_layout(struct stage *s) MUST_CHECK;
-/* The slot of a microbatch if it is in the given state; STATUS_INVALID says what came too soon. */
-enum status stage_slot(struct stage *s, uint32_t microbatch, enum slot_state state,
-                       struct slot **out) MUST_CHECK;
-/* The same for SLOT_FILLING, taking a slot if the microbatch has none. */
-enum status stage_take_slot(struct stage *s, uint32_t microbatch, struct slot **out) MUST_CHECK;
-/* Memory of a slot, unless it has it. On failure the slot stays empty and unused. */
-enum status stage_allocate_slot(struct stage *s, struct slot *slot) MUST_CHECK;
-/* Give a slot that is done back, unless something is still to be done with it. */
-void stage_release_slot(struct stage *s, struct slot *slot);
-/* calloc that counts; n elements of `size` bytes. */
-enum status stage_allocate(struct stage *s, size_t n, size_t size, void *out) MUST_CHECK;
-/* The same in the memory of the stage's place. */
-enum status stage_allocate_data(struct stage *s, size_t n, size_t size, void *out) MUST_CHECK;
 
 #endif

@@ -16,11 +16,11 @@ static void *find(const struct cpu *c, size_t index, struct stage **stage, struc
             void *data;
             size_t bytes;
         } array[] = {
-            {STATE_PARAMETERS, s->owned ? s->owned : s->parameter,
-             (s->owned ? s->owned_n : s->parameters) * sizeof(real)},
-            {STATE_MOMENTS, s->moment, s->owned_n * sizeof(real)},
-            {STATE_SQUARES, s->square, s->owned_n * sizeof(real)},
-            {STATE_UPDATES, &s->updates, sizeof s->updates},
+            {STATE_PARAMETERS, s->state.owned ? s->state.owned : s->state.parameter,
+             (s->state.owned ? s->layout.owned_n : s->layout.parameters) * sizeof(real)},
+            {STATE_MOMENTS, s->state.moment, s->layout.owned_n * sizeof(real)},
+            {STATE_SQUARES, s->state.square, s->layout.owned_n * sizeof(real)},
+            {STATE_UPDATES, &s->state.updates, sizeof s->state.updates},
         };
         for (size_t i = 0; i < sizeof array / sizeof *array; i++) {
             if (!array[i].data || index-- > 0)
@@ -64,6 +64,6 @@ enum status cpu_load(void *self, size_t index, const void *data)
         memcpy(to, data, what.bytes);
     else
         s->on.backend->copy(s->on.self, to, data, what.bytes);
-    s->half_of = NULL;
+    s->state.half_of = NULL;
     return STATUS_OK;
 }

@@ -20,6 +20,7 @@ static inline void vector_add(real *restrict y, const real *restrict x, size_t n
         y[i] += x[i];
 }
 
+/* The partial sums, first lane first. */
 static inline real vector_lanes(const real lane[LANES])
 {
     real sum = 0;
@@ -28,6 +29,7 @@ static inline real vector_lanes(const real lane[LANES])
     return sum;
 }
 
+/* Sum of x [n]: number i goes to lane i mod LANES, so rounding errors grow with n / LANES. */
 static inline real vector_sum(const real *x, size_t n)
 {
     real lane[LANES] = {0};
@@ -40,6 +42,7 @@ static inline real vector_sum(const real *x, size_t n)
     return vector_lanes(lane);
 }
 
+/* Sum of x y, both [n], in the same lanes. */
 static inline real vector_dot(const real *x, const real *y, size_t n)
 {
     real lane[LANES] = {0};
@@ -52,6 +55,7 @@ static inline real vector_dot(const real *x, const real *y, size_t n)
     return vector_lanes(lane);
 }
 
+/* Largest of x [n], n >= 1. */
 static inline real vector_max(const real *x, size_t n)
 {
     real lane[LANES];

@@ -1,6 +1,6 @@
-/* Attention (exec/device/cpu/attention.c) in blocks of rows: the scores of all heads for some rows of one
- * sample at a time, so that no more than SCORES numbers of the (heads, T, T) of a sample exist; the
- * backward makes them again from two numbers saved per row. Rabe & Staats 2021, arXiv:2112.05682,
+/* Attention (exec/device/cpu/attention.c) in blocks of rows: the scores of all heads for some rows
+ * of one sample at a time, so that no more than SCORES numbers of the (heads, T, T) of a sample
+ * exist; the backward recomputes them from two numbers saved per row. Rabe & Staats 2021, arXiv:2112.05682,
  * block the rows in the same way; unlike Dao et al. 2022 (FlashAttention) the scores of a block are
  * whole rows in memory, and the products are cuBLAS's. */
 #include <math.h>
@@ -87,19 +87,11 @@ static void outer(const struct block *k, const real *a, size_t a_stride, const r
                   real *out)
 {
     const struct kernel_scores *s = &k->scores;
-    cuda_gemm(k->context, "attention scores",
-              &(struct cuda_gemm){.g = {.m = s->rows,
-                                        .n = s->columns,
-                                        .k = k->depth,
-                                        .a = a,
-                                        .a_stride = a_stride,
-                                        .b = b,
-                                        .b_stride = k->x_stride,
-                                        .b_t = true,
-                                        .c = out,
-                                        .c_stride = s->columns,
-                                        .alpha = alpha},
-                                  .in = cuda_type(k->layer)},
+    const struct matrix left = matrix(a, s->rows, k->depth, a_stride);
+    const struct matrix right = matrix(b, s->columns, k->depth, k->x_stride);
+    const struct cuda_gemm g = {.g = product(alpha, left, transposed(right), out, s->columns),
+                                .in = cuda_type(k->layer)};
+    cuda_gemm(k->context, "attention scores", &g,
               &(struct cuda_batch){s->heads, k->depth, k->depth, s->rows * s->columns});
 }
 
@@ -108,19 +100,12 @@ static void inner(const struct block *k, const real *p, const real *b, real alph
                   size_t out_stride)
 {
     const struct kernel_scores *s = &k->scores;
-    cuda_gemm(k->context, "attention rows",
-              &(struct cuda_gemm){.g = {.m = s->rows,
-                                        .n = k->depth,
-                                        .k = s->columns,
-                                        .a = p,
-                                        .a_stride = s->columns,
-                                        .b = b,
-                                        .b_stride = k->x_stride,
-                                        .c = out,
-                                        .c_stride = out_stride,
-                                        .alpha = alpha},
-                                  .in = cuda_type(k->layer),
-                                  .out = cuda_type(k->layer)},
+    const struct matrix left = matrix(p, s->rows, s->columns, s->columns);
+    const struct matrix right = matrix(b, s->columns, k->depth, k->x_stride);
+    const struct cuda_gemm g = {.g = product(alpha, left, right, out, out_stride),
+                                .in = cuda_type(k->layer),
+                                .out = cuda_type(k->layer)};
+    cuda_gemm(k->context, "attention rows", &g,
               &(struct cuda_batch){s->heads, s->rows * s->columns, k->depth, k->depth});
 }
 
@@ -131,21 +116,13 @@ static void gather(const struct block *k, const real *p, const real *b, size_t b
 {
     const struct kernel_scores *s = &k->scores;
     bool last = s->first + s->rows == s->tokens;
-    cuda_gemm(k->context, "attention columns",
-              &(struct cuda_gemm){.g = {.m = s->columns,
-                                        .n = k->depth,
-                                        .k = s->rows,
-                                        .a = p,
-                                        .a_stride = s->columns,
-                                        .a_t = true,
-                                        .b = b,
-                                        .b_stride = b_stride,
-                                        .c = out,
-                                        .c_stride = k->x_stride,
-                                        .alpha = alpha,
-                                        .beta = last ? 0 : 1},
-                                  .in = cuda_type(k->layer),
-                                  .out = cuda_type(k->layer)},
+    const struct matrix left = transposed(matrix(p, s->rows, s->columns, s->columns));
+    const struct matrix right = matrix(b, s->rows, k->depth, b_stride);
+    struct cuda_gemm g = {.g = product(alpha, left, right, out, k->x_stride),
+                          .in = cuda_type(k->layer),
+                          .out = cuda_type(k->layer)};
+    g.g.beta = last ? 0 : 1;
+    cuda_gemm(k->context, "attention columns", &g,
               &(struct cuda_batch){s->heads, s->rows * s->columns, k->depth, k->depth});
 }
 

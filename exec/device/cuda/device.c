@@ -56,7 +56,7 @@ static enum status open_cuda(const struct model *m, const struct program *p, uin
     TRY(cuda_gpu_of(rank, &gpu));
     TRY(cuda_context_open(gpu, &c->context));
     TRY(cuda_times_open(p, rank, &c->times));
-    TRY(cpu_open_on(&(struct place){&backend_cuda, &c->context}, m, p, rank, o, &stages));
+    TRY(cpu_open_on(&(struct memory){&backend_cuda, &c->context}, m, p, rank, o, &stages));
     c->stages = stages;
     TRY(cuda_finish(&c->context));
     *self = c;
@@ -101,14 +101,14 @@ static struct mirror *mirror_of(struct cuda *c, const struct program_op *op, siz
 }
 
 /* Sums of tensor parallelism by way of the host. */
-struct sums {
+struct host_reduction {
     struct cuda *c;
-    const struct layer_sums *host;
+    const struct layer_reduction *host;
 };
 
 static void sum(void *self, real *data, size_t n)
 {
-    const struct sums *s = self;
+    const struct host_reduction *s = self;
     struct mirror *m = mirror_of(s->c, NULL, n);
     if (!m) {
         CUDA_NOTE(&s->c->context, "memory for a sum", cudaErrorMemoryAllocation);
@@ -120,13 +120,13 @@ static void sum(void *self, real *data, size_t n)
 }
 
 static enum status compute(void *self, uint32_t step, const struct program_op *op,
-                           const struct layer_sums *sums)
+                           const struct layer_reduction *reduction)
 {
     enum status st;
     struct cuda *c = self;
     TRY(cuda_times_begin(&c->times, &c->context, step, op));
-    const struct layer_sums mine = {&(struct sums){c, sums}, sum};
-    TRY(device_cpu.compute(c->stages, step, op, c->direct ? sums : &mine));
+    const struct layer_reduction mine = {&(struct host_reduction){c, reduction}, sum};
+    TRY(device_cpu.compute(c->stages, step, op, c->direct ? reduction : &mine));
     cuda_times_end(&c->times, &c->context, op);
     st = cuda_status(&c->context);
 out:

@@ -1,4 +1,4 @@
-/* The layers of exec/cpu on a GPU. Shapes, formulas and sources are there. */
+/* The layers of exec/device/cpu on a GPU. Shapes, formulas and sources are there. */
 #include <string.h>
 
 #include "exec/corpus.h"
@@ -6,30 +6,22 @@
 
 /* ---- linear */
 
-static const real *weight_of(const struct layer *l, const struct layer_io *io)
+/* (out, in), the layer's own or borrowed, in the type of the activations. */
+static struct matrix weight_of(const struct layer *l, const struct layer_io *io)
 {
-    return l->half ? (l->tied ? io->half_shared : io->half)
-                   : (l->tied ? io->shared : io->parameter);
+    const real *weight =
+        l->half ? (l->tied ? io->half_shared : io->half) : (l->tied ? io->shared : io->parameter);
+    return matrix(weight, l->out, l->in, l->in);
 }
 
 static void linear_forward(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
-    cuda_gemm(io->on, "linear",
-              &(struct cuda_gemm){.g = {.m = rows,
-                                        .n = l->out,
-                                        .k = l->in,
-                                        .a = io->x[0],
-                                        .a_stride = l->in,
-                                        .b = weight_of(l, io),
-                                        .b_stride = l->in,
-                                        .b_t = true,
-                                        .c = io->y,
-                                        .c_stride = l->out,
-                                        .alpha = 1},
-                                  .in = cuda_type(l),
-                                  .out = cuda_type(l)},
-              NULL);
+    const struct matrix x = matrix(io->x[0], rows, l->in, l->in);
+    const struct cuda_gemm g = {.g = product(1, x, transposed(weight_of(l, io)), io->y, l->out),
+                                .in = cuda_type(l),
+                                .out = cuda_type(l)};
+    cuda_gemm(io->on, "linear", &g, NULL);
     if (l->bias)
         CUDA_NOTE(io->on, "linear",
                   kernel_bias(cuda_type(l), io->y, io->parameter + l->part[0].n, rows, l->out));
@@ -37,41 +29,23 @@ static void linear_forward(const struct layer *l, struct layer_io *io)
 
 static void linear_backward(const struct layer *l, struct layer_io *io)
 {
-    cuda_gemm(io->on, "linear backward",
-              &(struct cuda_gemm){.g = {.m = io->batch * l->tokens,
-                                        .n = l->in,
-                                        .k = l->out,
-                                        .a = io->dy,
-                                        .a_stride = l->out,
-                                        .b = weight_of(l, io),
-                                        .b_stride = l->in,
-                                        .c = io->dx[0],
-                                        .c_stride = l->in,
-                                        .alpha = 1},
-                                  .in = cuda_type(l),
-                                  .out = cuda_type(l)},
-              NULL);
+    const struct matrix dy = matrix(io->dy, io->batch * l->tokens, l->out, l->out);
+    const struct cuda_gemm g = {.g = product(1, dy, weight_of(l, io), io->dx[0], l->in),
+                                .in = cuda_type(l),
+                                .out = cuda_type(l)};
+    cuda_gemm(io->on, "linear backward", &g, NULL);
 }
 
 /* Into gradients in fp32. */
 static void linear_backward_weight(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
-    cuda_gemm(io->on, "linear weight",
-              &(struct cuda_gemm){.g = {.m = l->out,
-                                        .n = l->in,
-                                        .k = rows,
-                                        .a = io->dy,
-                                        .a_stride = l->out,
-                                        .a_t = true,
-                                        .b = io->x[0],
-                                        .b_stride = l->in,
-                                        .c = l->tied ? io->d_shared : io->d_parameter,
-                                        .c_stride = l->in,
-                                        .alpha = 1,
-                                        .beta = 1},
-                                  .in = cuda_type(l)},
-              NULL);
+    const struct matrix dy = matrix(io->dy, rows, l->out, l->out);
+    const struct matrix x = matrix(io->x[0], rows, l->in, l->in);
+    real *to = l->tied ? io->d_shared : io->d_parameter;
+    const struct cuda_gemm g = {.g = product_added(transposed(dy), x, to, l->in),
+                                .in = cuda_type(l)};
+    cuda_gemm(io->on, "linear weight", &g, NULL);
     if (l->bias)
         CUDA_NOTE(io->on, "linear bias",
                   kernel_columns(cuda_type(l), io->d_parameter + l->part[0].n, io->dy, rows, l->out,
@@ -198,7 +172,7 @@ static void loss_forward(const struct layer *l, struct layer_io *io)
     const struct kernel_loss k = loss_of(l, io);
     CUDA_NOTE(c, "loss", kernel_loss_look(&k));
     if (l->shards > 1)
-        io->sums->sum(io->sums->self, k.part, 3 * k.rows * k.shards);
+        io->reduction->sum(io->reduction->self, k.part, 3 * k.rows * k.shards);
     CUDA_NOTE(c, "loss", kernel_loss_join(&k));
     if (l->shard == 0)
         CUDA_NOTE(c, "loss", kernel_loss_sum(&k, c->loss));

@@ -3,9 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/device.h"
+#include "core/array.h"
 #include "exec/device/cuda/context.h"
 #include "exec/device/cuda/times.h"
+#include "exec/device/paced.h"
 
 struct paced {
     struct cuda_context context;
@@ -29,20 +30,6 @@ static void close_paced(void *self)
     free(s);
 }
 
-static enum status check_program(struct paced *s, const struct program *p, uint32_t rank)
-{
-    for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++) {
-        const struct program_op *o = &p->op[i];
-        if (o->bytes < 0 || !(o->seconds <= 1e9))
-            return error_set(STATUS_INVALID, "rank %u: op %zu of %g s and %lld bytes", rank, i,
-                             o->seconds, (long long)o->bytes);
-        size_t floats = (size_t)o->bytes / sizeof(float);
-        if (op_is_collective(o) && floats > s->room)
-            s->room = floats;
-    }
-    return STATUS_OK;
-}
-
 static enum status allocate(struct paced *s)
 {
     size_t bytes = (s->room + 1) * sizeof *s->gradient;
@@ -52,9 +39,7 @@ static enum status allocate(struct paced *s)
             backend_cuda.zero(&s->context, s->gradient, bytes);
         return st;
     }
-    s->gradient = calloc(s->room + 1, sizeof *s->gradient);
-    return s->gradient ? STATUS_OK
-                       : error_set(STATUS_NOMEM, "no memory for %zu gradients", s->room);
+    return ARRAY_NEW(s->gradient, s->room);
 }
 
 static enum status open_paced(const struct model *m, const struct program *p, uint32_t rank,
@@ -63,11 +48,10 @@ static enum status open_paced(const struct model *m, const struct program *p, ui
     (void)m;
     enum status st;
     uint32_t gpu;
-    struct paced *s = calloc(1, sizeof *s);
-    if (!s)
-        return error_set(STATUS_NOMEM, "rank %u: out of memory", rank);
+    struct paced *s;
+    TRY(ARRAY_NEW(s, 1));
     s->direct = o->direct;
-    TRY(check_program(s, p, rank));
+    TRY(paced_room(p, rank, &s->room));
     TRY(cuda_gpu_of(rank, &gpu));
     TRY(cuda_context_open(gpu, &s->context));
     TRY(cuda_times_open(p, rank, &s->times));
@@ -81,9 +65,9 @@ out:
 }
 
 static enum status compute(void *self, uint32_t step, const struct program_op *op,
-                           const struct layer_sums *sums)
+                           const struct layer_reduction *reduction)
 {
-    (void)sums;
+    (void)reduction;
     enum status st;
     struct paced *s = self;
     TRY(cuda_times_begin(&s->times, &s->context, step, op));
@@ -111,7 +95,7 @@ static void times(void *self, const struct program_op *op, double *start_s, doub
 static enum status get(void *self, const struct program_op *send, void *data)
 {
     struct paced *s = self;
-    int byte = (int)(send->microbatch & 0x7f) | (send->backward ? 0x80 : 0);
+    int byte = paced_byte(send);
     enum status st = STATUS_OK;
     if (s->direct) {
         CUDA_NOTE(&s->context, "message",
@@ -124,12 +108,6 @@ out:
     return st;
 }
 
-static enum status put(void *self, const struct program_op *recv, const void *data)
-{
-    (void)self, (void)recv, (void)data;
-    return STATUS_OK;
-}
-
 static enum status array(void *self, const struct program_op *op, uint32_t k, float **data,
                          size_t *n)
 {
@@ -137,19 +115,6 @@ static enum status array(void *self, const struct program_op *op, uint32_t k, fl
     *data = k < op->count ? s->gradient : NULL;
     *n = (size_t)op->bytes / sizeof **data;
     return s->direct ? STATUS_OK : cuda_finish(&s->context);
-}
-
-static double take_loss(void *self)
-{
-    (void)self;
-    return 0;
-}
-
-static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
-{
-    (void)self, (void)op;
-    memset(out, 0, DIGEST);
-    return STATUS_OK;
 }
 
 static int64_t peak_bytes(void *self)
@@ -165,11 +130,11 @@ const struct device device_cuda_paced = {
     .close = close_paced,
     .compute = compute,
     .get = get,
-    .put = put,
+    .put = paced_put,
     .array = array,
     .finish = finish,
     .times = times,
-    .take_loss = take_loss,
-    .digest = digest,
+    .take_loss = paced_take_loss,
+    .digest = paced_digest,
     .peak_bytes = peak_bytes,
 };

@@ -53,18 +53,9 @@ static enum status compute_speed(struct cuda_context *c, const struct stopwatch 
     enum status st;
     double seconds, begin_s;
     for (enum kernel_type type = KERNEL_FP32; type <= KERNEL_BF16; type++) {
-        const struct cuda_gemm g = {.g = {.m = n,
-                                          .n = n,
-                                          .k = n,
-                                          .a = data,
-                                          .a_stride = n,
-                                          .b = data,
-                                          .b_stride = n,
-                                          .c = data + n * n,
-                                          .c_stride = n,
-                                          .alpha = 1},
-                                    .in = type,
-                                    .out = type};
+        const struct matrix square = matrix(data, n, n, n);
+        const struct cuda_gemm g = {
+            .g = product(1, square, square, data + n * n, n), .in = type, .out = type};
         cuda_gemm(c, "matrix product", &g, NULL);
         TRY(CUDA_ERROR("stopwatch", cudaEventRecord(w->begin, CUDA_STREAM)));
         for (int k = 0; k < TIMES; k++)

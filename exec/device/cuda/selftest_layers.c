@@ -227,11 +227,12 @@ out:
 /* Forward of shard i on both; the host's loss. */
 static double forward(struct trial *t, size_t i, struct layer_io *host, struct layer_io *device)
 {
-    const struct layer_sums on_host = {&t->host, sum_shards}, on_device = {&t->device, sum_shards};
+    const struct layer_reduction on_host = {&t->host, sum_shards},
+                                 on_device = {&t->device, sum_shards};
     *host = operands_io(t->operands[i].host, t->batch, NULL);
     *device = operands_io(t->operands[i].gpu, t->batch, t->device.c);
-    host->sums = &on_host;
-    device->sums = &on_device;
+    host->reduction = &on_host;
+    device->reduction = &on_device;
     t->cpu[i].kind->forward(&t->cpu[i], host);
     t->gpu[i].kind->forward(&t->gpu[i], device);
     return host->loss * (double)host->scale;

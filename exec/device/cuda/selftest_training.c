@@ -33,6 +33,8 @@ struct toy {
     struct program_op list[3 * MICROBATCHES + 2];
     size_t op_start[2], stage_start[2];
     uint32_t stage_op[OPS];
+    struct program_stage stage;
+    struct program_bucket bucket;
 };
 
 /* Append an op that reads the one before and `other` (NONE: nothing more; op 0 reads nothing). */
@@ -144,10 +146,14 @@ static void make_program(struct toy *t, bool halves)
                                   .stages = 1,
                                   .stage_start = t->stage_start,
                                   .stage_op = t->stage_op,
+                                  .stage = &t->stage,
+                                  .buckets = 1,
+                                  .bucket = &t->bucket,
                                   .microbatches = MICROBATCHES,
                                   .microbatch_size = 4,
                                   .optimizer = optimizer,
                                   .seed = 1};
+    t->stage = (struct program_stage){.replicas = 1, .shards = 1, .split = halves, .buckets = 1};
     for (uint32_t m = 0; m < MICROBATCHES; m++)
         add_op(t, OP_FORWARD, m);
     for (uint32_t m = 0; m < MICROBATCHES; m++)
@@ -178,7 +184,7 @@ static enum status train(const struct device *d, bool half, bool halves, struct 
     struct toy t = {0};
     void *self = NULL;
     const struct device_options o = {.learning_rate = 1e-3};
-    const struct layer_sums alone = {NULL, no_sum};
+    const struct layer_reduction alone = {NULL, no_sum};
     make_model(&t, half);
     make_program(&t, halves);
     TRY(d->open(&t.model, &t.program, 0, &o, &self));

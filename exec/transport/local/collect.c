@@ -1,19 +1,11 @@
-/* The collectives of exec/ring.h in one memory. */
-#include <stdio.h>
-
+/* The thread of collectives: rounds of exec/rounds.h in one memory. */
 #include "core/clock.h"
-#include "exec/ring.h"
 #include "exec/transport/local/local.h"
 
 /* Note why a collective failed, and wake the rank; the first reason counts. The mutex is held. */
 static void fail(struct local *t, uint32_t op, uint32_t peer, enum status st)
 {
-    char label[OP_LABEL];
-    if (t->failure == STATUS_OK) {
-        t->failure = st;
-        snprintf(t->reason, sizeof t->reason, "rank %u: %s with rank %u: %.300s", t->links.rank,
-                 op_label(&t->hub->program->op[op], label), peer, error_message());
-    }
+    endpoints_fail(&t->links, st, op, peer);
     local_wake(t->hub, t->links.rank);
 }
 
@@ -36,45 +28,83 @@ static bool wait_until(struct local *t, const struct local_call *own,
     return !t->stopping;
 }
 
-static const struct link_ring *ring_of(const struct local *t, const struct local_call *own)
+static struct rounds_call rounds_of(const struct local *t, const struct local_call *own)
 {
-    return &t->links.ring[t->hub->program->op[own->op].peer];
+    return endpoints_rounds(&t->links, own->op, own->n);
 }
 
-/* Has the previous member what I take next? */
+static uint32_t rank_of(const struct local *t, const struct local_call *own, uint32_t member)
+{
+    return t->links.group[t->hub->program->op[own->op].peer].member[member];
+}
+
+/* Has the giver what I take next? */
 static bool is_given(const struct local *t, const struct local_call *own)
 {
     const struct program *p = t->hub->program;
-    const struct local_call *c = &t->hub->rank[ring_of(t, own)->previous].call;
+    const struct rounds_call rounds = rounds_of(t, own);
+    uint32_t from = rank_of(t, own, rounds_at(&rounds, own->round).from);
+    const struct local_call *c = &t->hub->rank[from].call;
     return c->active && p->op[c->op].peer == p->op[own->op].peer && c->number == own->number &&
            c->round >= own->round;
 }
 
-/* Has the next member taken everything? */
+/* Have all that I give to taken everything? */
 static bool is_taken(const struct local *t, const struct local_call *own)
 {
     uint32_t group = t->hub->program->op[own->op].peer;
-    return t->hub->rank[ring_of(t, own)->next].done[group] > own->number;
+    const struct rounds_call rounds = rounds_of(t, own);
+    for (size_t k = 0; k < rounds_count(&rounds); k++) {
+        uint32_t to = rounds_at(&rounds, k).to;
+        if (to != ROUND_NOBODY && t->hub->rank[rank_of(t, own, to)].done[group] <= own->number)
+            return false;
+    }
+    return true;
 }
 
-/* Take a chunk from the previous member's array, which it leaves in place meanwhile. */
-static enum status take(struct local *t, const struct local_call *own, float *data)
+/* Those members of a group look again that the rank ever gives to, or takes from. The mutex is
+ * held. */
+static void wake_partners(struct local *t, uint32_t group, const bool *partner)
+{
+    const struct link_group *g = &t->links.group[group];
+    for (size_t k = 0; k < g->ranks; k++)
+        if (partner[g->first + k])
+            local_wake(t->hub, g->member[k]);
+}
+
+/* Take a part from the giver's array, which it leaves in place meanwhile. */
+static enum status take(struct local *t, const struct local_call *own, const struct round *r,
+                        const struct local_rank *from, float *data)
 {
     enum status st = STATUS_OK;
-    const struct link_ring *g = ring_of(t, own);
-    const struct local_rank *from = &t->hub->rank[g->previous];
     const struct local_memory *m = t->hub->memory;
-    struct ring_part part = ring_takes(own->n, g->ranks, g->me, own->round);
+    float *to = data + r->take.first;
     if (from->call.n != own->n)
         return error_set(STATUS_INVALID, "%zu floats, not %zu", from->call.n, own->n);
     TRY(m->follow(from->mark));
-    if (ring_adds(g->ranks, own->round))
-        TRY(m->add(data + part.first, from->call.data + part.first, part.n));
-    else
-        TRY(m->copy(data + part.first, from->call.data + part.first, part.n));
+    TRY((r->adds ? m->add : m->copy)(to, from->call.data + r->take.first, r->take.n));
     TRY(m->record(t->hub->rank[t->links.rank].mark));
 out:
     return st;
+}
+
+/* The taking half of a round; false: the collector must end. The mutex is held, but not while data
+ * moves. */
+static bool take_part(struct local *t, struct local_call *c, const struct round *r, float *data)
+{
+    struct local_hub *h = t->hub;
+    uint32_t from = rank_of(t, c, r->from);
+    if (!wait_until(t, c, is_given))
+        return false;
+    h->rank[from].readers++;
+    pthread_mutex_unlock(&h->mutex);
+    enum status st = take(t, c, r, &h->rank[from], data);
+    pthread_mutex_lock(&h->mutex);
+    h->rank[from].readers--;
+    local_wake(h, from);
+    if (st != STATUS_OK)
+        fail(t, c->op, from, st);
+    return st == STATUS_OK;
 }
 
 /* All rounds; false: the collector must end. The mutex is held, but not while data moves. */
@@ -83,54 +113,52 @@ static bool do_rounds(struct local *t, float *data)
     struct local_hub *h = t->hub;
     struct local_rank *self = &h->rank[t->links.rank];
     struct local_call *c = &self->call;
-    const struct link_ring *g = ring_of(t, c);
-    const struct program_op *op = &h->program->op[c->op];
-    while (c->round < ring_end(g->ranks, op)) {
-        if (!wait_until(t, c, is_given))
+    const struct rounds_call rounds = rounds_of(t, c);
+    uint32_t group = h->program->op[c->op].peer;
+    while (c->round < rounds_count(&rounds)) {
+        struct round r = rounds_at(&rounds, c->round);
+        if (r.from != ROUND_NOBODY && !take_part(t, c, &r, data))
             return false;
-        h->rank[g->previous].readers++;
-        pthread_mutex_unlock(&h->mutex);
-        enum status st = take(t, c, data);
-        pthread_mutex_lock(&h->mutex);
-        h->rank[g->previous].readers--;
-        local_wake(h, g->previous);
-        if (st != STATUS_OK) {
-            fail(t, c->op, g->previous, st);
-            return false;
-        }
         c->round++;
-        local_wake(h, g->next);
+        wake_partners(t, group, t->links.gives);
     }
-    self->done[op->peer]++;
-    local_wake(h, g->previous);
-    return g->ranks < 2 || wait_until(t, c, is_taken);
+    self->done[group]++;
+    wake_partners(t, group, t->links.takes);
+    return wait_until(t, c, is_taken);
+}
+
+/* What is queued next comes after all that others have taken from this rank's array. */
+static enum status follow_takers(struct local *t, const struct local_call *c)
+{
+    enum status st = STATUS_OK;
+    const struct link_group *g = &t->links.group[t->hub->program->op[c->op].peer];
+    for (size_t k = 0; k < g->ranks; k++)
+        if (t->links.gives[g->first + k])
+            TRY(t->hub->memory->follow(t->hub->rank[g->member[k]].mark));
+out:
+    return st;
 }
 
 /* One call from beginning to end. The mutex is held. */
-static bool serve(struct local *t, const struct local_request *r)
+static bool serve(struct local *t, const struct link_call *r)
 {
     struct local_hub *h = t->hub;
     const struct local_memory *m = h->memory;
     struct local_rank *self = &h->rank[t->links.rank];
-    const struct program_op *op = &h->program->op[r->op];
-    const struct link_ring *g = &t->links.ring[op->peer];
+    uint32_t group = h->program->op[r->op].peer;
     enum status st;
     double start_s = clock_now();
     TRY(m->follow(t->mark[r->op - t->links.first]));
     TRY(m->record(self->mark));
-    self->call = (struct local_call){.active = true,
-                                     .op = r->op,
-                                     .data = r->data,
-                                     .n = r->n,
-                                     .number = t->calls[op->peer]++,
-                                     .round = ring_begin(g->ranks, op)};
-    local_wake(h, g->next);
+    self->call = (struct local_call){
+        .active = true, .op = r->op, .data = r->data, .n = r->n, .number = t->calls[group]++};
+    wake_partners(t, group, t->links.gives);
     if (!do_rounds(t, r->data))
         return false;
-    TRY(m->follow(h->rank[g->next].mark));
+    TRY(follow_takers(t, &self->call));
     TRY(m->record(t->mark[r->op - t->links.first]));
     self->call.active = false;
-    t->served++;
+    t->links.served++;
     endpoints_complete(&t->links, r->op, start_s, clock_now());
     local_wake(h, t->links.rank);
 out:
@@ -139,21 +167,23 @@ out:
     return st == STATUS_OK;
 }
 
+/* The thread sleeps on the rank's own condition, as the rank itself does when it waits. */
 void *local_collector(void *local)
 {
     struct local *t = local;
     struct local_hub *h = t->hub;
-    enum status st = h->memory->enter(t->place);
+    enum status st = h->memory->enter(t->memory);
     pthread_mutex_lock(&h->mutex);
     if (st != STATUS_OK)
         fail(t, (uint32_t)t->links.first, t->links.rank, st);
     while (st == STATUS_OK && !t->stopping) {
-        if (t->served == t->requests) {
+        const struct link_call *next = endpoints_next_call(&t->links);
+        if (!next) {
             pthread_cond_wait(&h->rank[t->links.rank].changed, &h->mutex);
             continue;
         }
-        struct local_request r = t->request[t->served % t->links.collectives];
-        if (!serve(t, &r))
+        struct link_call c = *next;
+        if (!serve(t, &c))
             break;
     }
     pthread_mutex_unlock(&h->mutex);

@@ -4,14 +4,14 @@
 #include "exec/device/cuda/context.h"
 #include "exec/transport/local/local.h"
 
-static enum status where(int *place)
+static enum status where(int *memory)
 {
-    return CUDA_ERROR("which GPU", cudaGetDevice(place));
+    return CUDA_ERROR("which GPU", cudaGetDevice(memory));
 }
 
-static enum status enter(int place)
+static enum status enter(int memory)
 {
-    return CUDA_ERROR("choose the GPU", cudaSetDevice(place));
+    return CUDA_ERROR("choose the GPU", cudaSetDevice(memory));
 }
 
 static void *allocate(size_t bytes)
@@ -100,6 +100,6 @@ const struct transport transport_local_cuda = {
     .collective = local_collective,
     .wait = local_wait,
     .release = local_release,
-    .times = local_times,
+    .times = endpoints_times,
     .barrier = local_barrier,
 };

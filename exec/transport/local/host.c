@@ -4,15 +4,15 @@
 
 #include "exec/transport/local/local.h"
 
-static enum status where(int *place)
+static enum status where(int *memory)
 {
-    *place = 0;
+    *memory = 0;
     return STATUS_OK;
 }
 
-static enum status enter(int place)
+static enum status enter(int memory)
 {
-    (void)place;
+    (void)memory;
     return STATUS_OK;
 }
 

@@ -1,6 +1,8 @@
+/* What the ranks of the local transport share, and who has left. */
 #include <stdlib.h>
-#include <time.h>
 
+#include "core/array.h"
+#include "exec/condition.h"
 #include "exec/transport/local/local.h"
 
 static void free_hub(struct local_hub *h)
@@ -23,40 +25,32 @@ static void free_hub(struct local_hub *h)
     free(h);
 }
 
+/* No condition is left behind when the next cannot be made. */
 static enum status init_ranks(struct local_hub *h)
 {
-    const struct program *p = h->program;
-    pthread_condattr_t attr;
-    for (size_t r = 0; r < p->ranks; r++) {
-        h->rank[r].done = calloc(p->groups + 1, sizeof *h->rank[r].done);
-        if (!h->rank[r].done)
-            return error_set(STATUS_NOMEM, "%zu groups", p->groups);
-    }
-    if (pthread_condattr_init(&attr))
-        return error_set(STATUS_NOMEM, "condition attributes");
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    for (size_t r = 0; r < p->ranks; r++)
-        pthread_cond_init(&h->rank[r].changed, &attr);
-    pthread_condattr_destroy(&attr);
+    enum status st = STATUS_OK;
+    size_t made = 0;
+    for (size_t r = 0; r < h->program->ranks; r++)
+        TRY(ARRAY_NEW(h->rank[r].done, h->program->groups));
+    for (; made < h->program->ranks; made++)
+        TRY(condition_init(&h->rank[made].changed));
     pthread_mutex_init(&h->mutex, NULL);
-    return STATUS_OK;
+out:
+    while (st != STATUS_OK && made > 0)
+        pthread_cond_destroy(&h->rank[--made].changed);
+    return st;
 }
 
 enum status local_share(const struct program *p, const struct local_memory *m, void **shared)
 {
-    enum status st = STATUS_OK;
-    struct local_hub *h = calloc(1, sizeof *h);
-    if (!h)
-        return error_set(STATUS_NOMEM, "what %zu ranks share", p->ranks);
+    enum status st;
+    struct local_hub *h;
+    TRY(ARRAY_NEW(h, 1));
     h->program = p;
     h->memory = m;
-    h->rank = calloc(p->ranks + 1, sizeof *h->rank);
-    h->message = calloc(p->ops + 1, sizeof *h->message);
-    h->free = calloc(p->channels + 1, sizeof *h->free);
-    if (!h->rank || !h->message || !h->free) {
-        st = error_set(STATUS_NOMEM, "what %zu ranks share", p->ranks);
-        goto out;
-    }
+    TRY(ARRAY_NEW(h->rank, p->ranks));
+    TRY(ARRAY_NEW(h->message, p->ops));
+    TRY(ARRAY_NEW(h->free, p->channels));
     TRY(init_ranks(h));
     *shared = h;
     h = NULL;
@@ -82,13 +76,18 @@ void local_wake(struct local_hub *h, uint32_t rank)
     pthread_cond_broadcast(&h->rank[rank].changed);
 }
 
+void local_wake_all(struct local_hub *h)
+{
+    for (uint32_t r = 0; r < h->program->ranks; r++)
+        local_wake(h, r);
+}
+
 void local_leave(void *shared, uint32_t rank)
 {
     struct local_hub *h = shared;
     pthread_mutex_lock(&h->mutex);
     h->rank[rank].left = true;
-    for (uint32_t r = 0; r < h->program->ranks; r++)
-        local_wake(h, r);
+    local_wake_all(h);
     while (h->rank[rank].readers > 0) /* as long as a copy takes; then its array may go */
         pthread_cond_wait(&h->rank[rank].changed, &h->mutex);
     h->rank[rank].call.active = false;

@@ -1,19 +1,20 @@
+/* The local transport: messages change hands in one process. */
 #include "exec/transport/local/local.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/array.h"
 #include "core/clock.h"
+#include "exec/condition.h"
 
 /* How far ahead the common start lies: everyone must have been woken. */
 static const double ahead_s = 2e-4, ahead_per_rank_s = 2e-5;
 
 /* ---- open and close */
 
+/* The collector ends before the rank leaves: others may still read its array until then. */
 void local_close(void *self)
 {
     struct local *t = self;
@@ -32,7 +33,6 @@ void local_close(void *self)
         h->memory->free_mark(t->mark[i]);
     endpoints_free(&t->links);
     free(t->mark);
-    free(t->request);
     free(t->calls);
     free(t);
 }
@@ -41,11 +41,8 @@ static enum status init_marks(struct local *t)
 {
     enum status st = STATUS_OK;
     const struct program *p = t->hub->program;
-    t->mark = calloc(t->links.ops + 1, sizeof *t->mark);
-    t->request = calloc(t->links.collectives + 1, sizeof *t->request);
-    t->calls = calloc(p->groups + 1, sizeof *t->calls);
-    if (!t->mark || !t->request || !t->calls)
-        return error_set(STATUS_NOMEM, "%zu ops", t->links.ops);
+    TRY(ARRAY_NEW(t->mark, t->links.ops));
+    TRY(ARRAY_NEW(t->calls, p->groups));
     for (size_t i = 0; i < t->links.ops; i++)
         if (op_is_collective(&p->op[t->links.first + i]))
             TRY(t->hub->memory->new_mark(&t->mark[i]));
@@ -73,14 +70,12 @@ enum status local_open(const struct program *p, uint32_t rank, const struct rend
                          "rank %u: the local transport is for ranks that are "
                          "threads of one process",
                          rank);
-    t = calloc(1, sizeof *t);
-    if (!t)
-        return error_set(STATUS_NOMEM, "transport");
+    TRY(ARRAY_NEW(t, 1));
     t->hub = hub;
     t->links.rank = rank;
-    TRY(endpoints_init(p, rank, &t->links));
+    TRY(endpoints_init(p, rank, r, &t->links));
     TRY(init_marks(t));
-    TRY(hub->memory->where(&t->place));
+    TRY(hub->memory->where(&t->memory));
     if (!hub->rank[rank].mark)
         TRY(hub->memory->new_mark(&hub->rank[rank].mark));
     TRY(start_collector(t));
@@ -93,30 +88,20 @@ out:
 
 /* ---- messages */
 
-static struct link_op *own(struct local *t, uint32_t op)
-{
-    return endpoints_op(&t->links, op);
-}
-
 /* Another buffer of a channel; it belongs to the hub at once. */
 static enum status new_buffer(struct local_hub *h, size_t bytes, struct local_buffer **out)
 {
-    enum status st = STATUS_OK;
-    struct local_buffer *b = calloc(1, sizeof *b);
-    if (!b || !(b->data = h->memory->allocate(bytes))) {
+    enum status st;
+    struct local_buffer *b;
+    TRY(ARRAY_NEW(b, 1));
+    if (!(b->data = h->memory->allocate(bytes))) {
         st = error_set(STATUS_NOMEM, "%zu bytes to send", bytes);
         goto out;
     }
     TRY(h->memory->new_mark(&b->full));
     TRY(h->memory->new_mark(&b->empty));
     pthread_mutex_lock(&h->mutex);
-    if (h->buffers == h->room) {
-        size_t room = 2 * h->room + 16;
-        struct local_buffer **more = realloc(h->buffer, room * sizeof(struct local_buffer *));
-        st = more ? STATUS_OK : error_set(STATUS_NOMEM, "%zu buffers", room);
-        h->buffer = more ? more : h->buffer;
-        h->room = more ? room : h->room;
-    }
+    st = ARRAY_ROOM(h->buffer, h->buffers);
     if (st == STATUS_OK)
         h->buffer[h->buffers++] = *out = b;
     pthread_mutex_unlock(&h->mutex);
@@ -131,15 +116,16 @@ out:
     return st;
 }
 
+/* A buffer that the receiver has given back is packed again only after it has been read, which on a
+ * GPU may still lie ahead. */
 enum status local_send_buffer(void *self, uint32_t op, void **data)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     struct local *t = self;
     struct local_hub *h = t->hub;
-    struct link_op *o = own(t, op);
+    struct link_op *o = endpoints_op(&t->links, op);
     uint32_t channel = h->program->op[op].channel;
-    if (o->posted || o->complete || o->buffer)
-        return endpoints_misuse(&t->links, op, "sent twice in a step");
+    TRY(endpoints_may_pack(&t->links, op));
     pthread_mutex_lock(&h->mutex);
     struct local_buffer *b = h->free[channel];
     if (b)
@@ -161,13 +147,11 @@ enum status local_send(void *self, uint32_t op)
     enum status st;
     struct local *t = self;
     struct local_hub *h = t->hub;
-    struct link_op *o = own(t, op);
+    struct link_op *o = endpoints_op(&t->links, op);
     struct local_buffer *b = o->buffer;
-    if (!b)
-        return endpoints_misuse(&t->links, op, "sent without a buffer");
     double now_s = clock_now();
+    TRY(endpoints_post(&t->links, op));
     TRY(h->memory->record(b->full));
-    o->posted = true;
     o->buffer = NULL;
     endpoints_complete(&t->links, op, now_s, now_s);
     pthread_mutex_lock(&h->mutex);
@@ -178,20 +162,19 @@ out:
     return st;
 }
 
+/* The mark comes first: whoever takes the buffer from the list must find it recorded. */
 void local_release(void *self, uint32_t op)
 {
     struct local *t = self;
     struct local_hub *h = t->hub;
-    struct link_op *o = own(t, op);
+    struct link_op *o = endpoints_op(&t->links, op);
     struct local_buffer *b = o->buffer;
     enum status st = h->memory->record(b->empty);
     b->was_used = true;
     o->buffer = NULL;
     pthread_mutex_lock(&h->mutex);
-    if (st != STATUS_OK && t->failure == STATUS_OK) {
-        t->failure = st;
-        snprintf(t->reason, sizeof t->reason, "%.500s", error_message());
-    }
+    if (st != STATUS_OK)
+        endpoints_fail(&t->links, st, op, h->program->op[op].peer);
     struct local_buffer **list = &h->free[h->program->op[op].channel];
     b->next = *list;
     *list = b;
@@ -205,9 +188,8 @@ enum status local_collective(void *self, uint32_t op, float *data, size_t n)
     enum status st;
     struct local *t = self;
     pthread_mutex_lock(&t->hub->mutex);
-    TRY(endpoints_call(&t->links, op));
     TRY(t->hub->memory->record(t->mark[op - t->links.first]));
-    t->request[t->requests++ % t->links.collectives] = (struct local_request){op, data, n};
+    TRY(endpoints_call(&t->links, op, data, n));
     local_wake(t->hub, t->links.rank);
 out:
     pthread_mutex_unlock(&t->hub->mutex);
@@ -221,7 +203,7 @@ static enum status look(struct local *t, uint32_t op)
 {
     struct local_hub *h = t->hub;
     const struct program_op *p = &h->program->op[op];
-    struct link_op *o = own(t, op);
+    struct link_op *o = endpoints_op(&t->links, op);
     if (o->complete)
         return STATUS_OK;
     if (p->kind == OP_RECV && h->message[p->match].buffer) {
@@ -231,20 +213,16 @@ static enum status look(struct local *t, uint32_t op)
         m->buffer = NULL;
         return STATUS_OK;
     }
-    if (t->failure != STATUS_OK)
-        return error_set(t->failure, "%s", t->reason);
-    if (!op_is_collective(p) && h->rank[p->peer].left)
+    enum status st = endpoints_failure(&t->links);
+    if (st == STATUS_OK && !op_is_collective(p) && h->rank[p->peer].left)
         return endpoints_locate(&t->links, op, error_set(STATUS_IO, "it has ended"));
-    return STATUS_OK;
+    return st;
 }
 
 /* Until something changes or the deadline; false: that has passed. The mutex is held. */
 static bool wait_for_change(struct local *t, double deadline_s)
 {
-    struct timespec limit = {.tv_sec = (time_t)floor(deadline_s)};
-    limit.tv_nsec = (long)((deadline_s - floor(deadline_s)) * 1e9);
-    return pthread_cond_timedwait(&t->hub->rank[t->links.rank].changed, &t->hub->mutex, &limit) !=
-           ETIMEDOUT;
+    return condition_wait(&t->hub->rank[t->links.rank].changed, &t->hub->mutex, deadline_s);
 }
 
 /* What has been queued has happened as well: on the host it has. */
@@ -252,13 +230,13 @@ static enum status settle(struct local *t, uint32_t op, double deadline_s, doubl
 {
     enum { AT_ONCE = 200 };
     enum status st = STATUS_OK;
-    const struct local_buffer *b = own(t, op)->buffer;
+    const struct local_buffer *b = endpoints_op(&t->links, op)->buffer;
     void *mark = b ? b->full : t->mark[op - t->links.first];
     bool happened = false;
     for (size_t looks = 0; mark; looks++) {
         TRY(t->hub->memory->look(mark, &happened));
         if (happened) {
-            own(t, op)->end_s = clock_now();
+            endpoints_op(&t->links, op)->end_s = clock_now();
             break;
         }
         if (clock_now() >= deadline_s)
@@ -272,11 +250,12 @@ out:
     return st;
 }
 
+/* First for the event under the mutex, then without it for what was queued on the device. */
 enum status local_wait(void *self, uint32_t op, double timeout_s, const void **data)
 {
     enum status st;
     struct local *t = self;
-    struct link_op *o = own(t, op);
+    struct link_op *o = endpoints_op(&t->links, op);
     double deadline_s = clock_now() + timeout_s;
     bool in_time = true;
     TRY(endpoints_may_wait(&t->links, op));
@@ -303,12 +282,6 @@ out:
     return st;
 }
 
-void local_times(void *self, uint32_t op, double *start_s, double *end_s)
-{
-    *start_s = own(self, op)->start_s;
-    *end_s = own(self, op)->end_s;
-}
-
 /* ---- barrier: the last one to arrive names the moment to start */
 
 /* The first rank that has left, PROGRAM_NONE: none. */
@@ -325,10 +298,10 @@ static void open_barrier(struct local_hub *h)
     h->arrived = 0;
     h->barriers++;
     h->start_s = clock_now() + ahead_s + ahead_per_rank_s * (double)h->program->ranks;
-    for (uint32_t r = 0; r < h->program->ranks; r++)
-        local_wake(h, r);
+    local_wake_all(h);
 }
 
+/* A rank that has left would be waited for in vain: it is looked for before every sleep. */
 enum status local_barrier(void *self, double timeout_s, double *start_s)
 {
     enum status st;
@@ -338,7 +311,6 @@ enum status local_barrier(void *self, double timeout_s, double *start_s)
     bool in_time = true;
     pthread_mutex_lock(&h->mutex);
     TRY(endpoints_next_step(&t->links));
-    t->requests = t->served = 0;
     uint64_t now = h->barriers;
     if (++h->arrived == h->program->ranks)
         open_barrier(h);
@@ -379,6 +351,6 @@ const struct transport transport_local = {
     .collective = local_collective,
     .wait = local_wait,
     .release = local_release,
-    .times = local_times,
+    .times = endpoints_times,
     .barrier = local_barrier,
 };

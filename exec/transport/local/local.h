@@ -7,13 +7,18 @@
  * that it may wait for has happened.
  *
  * A message is packed into a buffer of the channel, and the buffer is what the receiver gets; with
- * release() it goes back. Collectives are the rounds of exec/ring.h, done by a thread per rank that
- * takes its chunk straight from the previous member's array: that chunk is not written again before
- * the round in which the next member has passed it on, so a count of finished rounds is all that
- * neighbours need of each other. A call ends when the next member has taken what it is given.
+ * release() it goes back. Collectives are the rounds of exec/rounds.h, done by a thread per rank
+ * that takes its part straight from the giver's array: what is given in a round is not written
+ * again before the taker has passed it on, so a count of finished rounds is all that members need
+ * of each other. A call ends when everybody has taken what it is given.
  *
  * The same for the host and for a GPU: struct local_memory is what differs. There, "copied" means
- * queued, and a mark (an event) stands for what a thread has queued before it. */
+ * queued, and a mark (an event) stands for what a thread has queued before it.
+ *
+ *   local.c    the transport: open and close, messages, waiting, barriers
+ *   hub.c      what the ranks share
+ *   collect.c  the thread of collectives
+ *   host.c, cuda.c  the memories */
 #ifndef EXEC_TRANSPORT_LOCAL_LOCAL_H
 #define EXEC_TRANSPORT_LOCAL_LOCAL_H
 
@@ -29,9 +34,9 @@
 
 /* Where messages and arrays are, and the order of what happens there. Each thread has a queue. */
 struct local_memory {
-    enum status (*where)(int *place); /* of the calling thread's queue */
-    enum status (*enter)(int place);  /* another thread's queue is there too */
-    void *(*allocate)(size_t bytes);  /* NULL: there is none */
+    enum status (*where)(int *memory); /* of the calling thread's queue */
+    enum status (*enter)(int memory);  /* another thread's queue is there too */
+    void *(*allocate)(size_t bytes);   /* NULL: there is none */
     void (*release)(void *data);
     enum status (*new_mark)(void **mark);
     void (*free_mark)(void *mark);     /* accepts NULL */
@@ -83,39 +88,29 @@ struct local_hub {
     struct local_rank *rank;       /* [program->ranks] */
     struct local_message *message; /* [program->ops] by SEND */
     struct local_buffer **free;    /* [program->channels] lists */
-    size_t buffers, room;
-    struct local_buffer **buffer; /* [buffers] all of them */
+    size_t buffers;
+    struct local_buffer **buffer; /* [buffers] all of them; grown by ARRAY_ROOM() */
     size_t arrived;               /* at the barrier */
     uint64_t barriers;            /* passed */
     double start_s;               /* of the last one */
 };
 
-/* A call that waits its turn. */
-struct local_request {
-    uint32_t op;
-    float *data;
-    size_t n;
-};
-
 struct local {
-    struct local_hub *hub;
     struct endpoints links; /* op's buffer: struct local_buffer, of a RECV */
-    void **mark;            /* [links.ops] of SENDs' and collectives' ends */
-    size_t requests, served;
-    struct local_request *request; /* [links.collectives] number k at k % links.collectives */
-    size_t *bytes;                 /* [links.n] of a buffer */
-    uint64_t *calls;               /* [program->groups] begun */
-    int place;
+    struct local_hub *hub;
+    void **mark;     /* [links.ops] of SENDs' and collectives' ends */
+    uint64_t *calls; /* [program->groups] begun */
+    int memory;      /* of the rank's queue */
     bool collecting, stopping;
     pthread_t collector;
-    enum status failure;
-    char reason[512];
 };
 
 /* collect.c: body of the thread that does all collectives of a rank; argument struct local. */
 void *local_collector(void *local);
 /* Who may wait for something of this rank looks again. The mutex is held. */
 void local_wake(struct local_hub *hub, uint32_t rank);
+/* The same of something that all ranks may wait for. */
+void local_wake_all(struct local_hub *hub);
 /* The first rank of a group that has left, or PROGRAM_NONE. The mutex is held. */
 uint32_t local_leaver(const struct local_hub *hub, uint32_t group);
 
@@ -133,7 +128,6 @@ enum status local_send(void *self, uint32_t op) MUST_CHECK;
 enum status local_collective(void *self, uint32_t op, float *data, size_t n) MUST_CHECK;
 enum status local_wait(void *self, uint32_t op, double timeout_s, const void **data) MUST_CHECK;
 void local_release(void *self, uint32_t op);
-void local_times(void *self, uint32_t op, double *start_s, double *end_s);
 enum status local_barrier(void *self, double timeout_s, double *start_s) MUST_CHECK;
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "exec/calibrate/probe.h"
 #include "exec/transport/mpi/mpi.h"
@@ -39,9 +40,9 @@ static enum status repeats_of(int argc, char **argv, size_t *repeats)
 static enum status collect(const struct bench *b)
 {
     size_t n = bench_numbers(b);
-    double *all = calloc(n, sizeof *all);
-    if (!all)
-        return error_set(STATUS_NOMEM, "%zu figures", n);
+    double *all = NULL;
+    if (ARRAY_NEW(all, n) != STATUS_OK)
+        return STATUS_NOMEM;
     enum status st =
         mpi_error(MPI_Reduce(b->number, all, (int)n, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD));
     if (st == STATUS_OK && b->rank == 0)
@@ -64,11 +65,7 @@ int calibrate_rank(int argc, char **argv)
     b.meeting = (struct rendezvous){
         .rank = b.rank, .ranks = (uint32_t)ranks, .listener = -1, .control = -1, .timeout_s = 30};
     TRY(repeats_of(argc, argv, &b.repeats));
-    b.number = calloc(bench_numbers(&b), sizeof *b.number);
-    if (!b.number) {
-        st = error_set(STATUS_NOMEM, "%zu figures", bench_numbers(&b));
-        goto out;
-    }
+    TRY(ARRAY_NEW(b.number, bench_numbers(&b)));
     TRY(bench_rank(&b));
     TRY(collect(&b));
 out:

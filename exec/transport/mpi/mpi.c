@@ -1,10 +1,10 @@
+/* The MPI transport: opening and closing, posting and waiting, and barriers. */
 #include "exec/transport/mpi/mpi.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "exec/rendezvous.h"
 
@@ -18,6 +18,7 @@ static const double ahead_s = 1e-3, ahead_per_rank_s = 3e-5;
 
 /* ---- open and close */
 
+/* MPI numbers ranks by itself: they must be the numbers of the program. */
 static enum status check_world(const struct mpi *t)
 {
     int started = 0, level = 0, rank = 0, ranks = 0;
@@ -37,32 +38,14 @@ static enum status check_world(const struct mpi *t)
     return mpi_error(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
 }
 
-static enum status init_link(struct mpi_link *l, const struct link_end *end)
-{
-    *l = (struct mpi_link){.end = end};
-    l->pool = calloc(end->room + 1, sizeof *l->pool);
-    l->memory = calloc(end->room + 1, sizeof *l->memory);
-    if (!l->pool || !l->memory)
-        return error_set(STATUS_NOMEM, "%zu buffers", end->room);
-    for (; !end->outgoing && l->buffers < end->room; l->buffers++) {
-        void *data = malloc(end->order->bytes + 1);
-        if (!data)
-            return error_set(STATUS_NOMEM, "%zu slots of %zu bytes", end->room, end->order->bytes);
-        l->memory[l->buffers] = l->pool[l->free++] = data;
-    }
-    return STATUS_OK;
-}
-
 static enum status init_links(struct mpi *t)
 {
-    enum status st = STATUS_OK;
-    t->link = calloc(t->links.n + 1, sizeof *t->link);
-    t->collective = calloc(t->links.collectives + 1, sizeof *t->collective);
-    if (!t->link || !t->collective)
-        return error_set(STATUS_NOMEM, "%zu links, %zu collectives", t->links.n,
-                         t->links.collectives);
-    for (size_t k = 0; k < t->links.n; k++)
-        TRY(init_link(&t->link[k], &t->links.end[k]));
+    enum status st;
+    TRY(ARRAY_NEW(t->link, t->links.n));
+    for (size_t k = 0; k < t->links.n; k++) {
+        t->link[k].end = &t->links.end[k];
+        TRY(link_pool_init(t->link[k].end, &t->link[k].pool));
+    }
 out:
     return st;
 }
@@ -85,28 +68,6 @@ static enum status check_limits(const struct mpi *t)
     return STATUS_OK;
 }
 
-/* Do all ranks run under one kernel? Then they read one clock. */
-static enum status compare_clocks(struct mpi *t, double deadline_s)
-{
-    enum status st;
-    char text[64] = "";
-    long word[4] = {0}, most[4];
-    MPI_Request request;
-    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
-    if (f) {
-        if (fread(text, 1, sizeof text - 1, f) > 0)
-            memcpy(word, text, 2 * sizeof *word);
-        fclose(f);
-    }
-    for (int k = 0; k < 2; k++) /* the largest and, negated, the smallest */
-        word[2 + k] = -(word[k] = word[k] >> 1);
-    TRY(mpi_error(MPI_Iallreduce(word, most, 4, MPI_LONG, MPI_MAX, MPI_COMM_WORLD, &request)));
-    TRY(mpi_finish(t, &request, deadline_s));
-    t->one_clock = most[0] == -most[2] && most[1] == -most[3];
-out:
-    return st == STATUS_OK ? st : error_context(st, "rank %u meets the others", t->links.rank);
-}
-
 /* Take back the receives that nobody will serve; false: MPI may still touch memory. */
 static bool cancel(struct mpi *t)
 {
@@ -120,22 +81,18 @@ static bool cancel(struct mpi *t)
     return all;
 }
 
+/* Memory that MPI may still write to is left to the end of the process. */
 static void close_mpi(void *self)
 {
     struct mpi *t = self;
     if (!t)
         return;
     bool own_memory = cancel(t);
-    for (size_t k = 0; t->link && k < t->links.n; k++) {
-        for (size_t i = 0; own_memory && i < t->link[k].buffers; i++)
-            free(t->link[k].memory[i]);
-        free(t->link[k].memory);
-        free(t->link[k].pool);
-    }
+    for (size_t k = 0; own_memory && t->link && k < t->links.n; k++)
+        link_pool_free(&t->link[k].pool);
     if (own_memory)
         free(t->chunk.data);
     free(t->link);
-    free(t->collective);
     free(t->request);
     free(t->owner);
     free(t->done);
@@ -146,29 +103,28 @@ static void close_mpi(void *self)
 
 static enum status init_requests(struct mpi *t)
 {
-    size_t n = t->links.ops + 2; /* one per op, two of a ring */
-    t->request = malloc(n * sizeof *t->request);
-    t->owner = malloc(n * sizeof *t->owner);
-    t->done = malloc(n * sizeof *t->done);
-    t->status = malloc(n * sizeof *t->status);
-    if (!t->request || !t->owner || !t->done || !t->status)
-        return error_set(STATUS_NOMEM, "%zu ops", t->links.ops);
-    return STATUS_OK;
+    enum status st;
+    size_t n = t->links.ops + 2;
+    TRY(ARRAY_NEW(t->request, n));
+    TRY(ARRAY_NEW(t->owner, n));
+    TRY(ARRAY_NEW(t->done, n));
+    TRY(ARRAY_NEW(t->status, n));
+out:
+    return st;
 }
 
 static enum status open_mpi(const struct program *p, uint32_t rank, const struct rendezvous *r,
                             void **self)
 {
-    enum status st = STATUS_OK;
-    struct mpi *t = calloc(1, sizeof *t);
-    if (!t)
-        return error_set(STATUS_NOMEM, "transport");
-    TRY(endpoints_init(p, rank, &t->links));
+    enum status st;
+    struct mpi *t;
+    TRY(ARRAY_NEW(t, 1));
+    t->one_clock = !r->clocks_differ;
+    TRY(endpoints_init(p, rank, r, &t->links));
     TRY(check_world(t));
     TRY(init_requests(t));
     TRY(init_links(t));
     TRY(check_limits(t));
-    TRY(compare_clocks(t, clock_now() + r->timeout_s));
     *self = t;
     t = NULL;
 out:
@@ -177,11 +133,6 @@ out:
 }
 
 /* ---- communication */
-
-static struct link_op *own(struct mpi *t, uint32_t op)
-{
-    return endpoints_op(&t->links, op);
-}
 
 static struct mpi_link *link_of(struct mpi *t, uint32_t op)
 {
@@ -192,63 +143,53 @@ static enum status send_buffer(void *self, uint32_t op, void **data)
 {
     enum status st;
     struct mpi *t = self;
-    struct mpi_link *l = link_of(t, op);
-    struct link_op *o = own(t, op);
-    if (o->posted || o->complete || o->buffer)
-        return endpoints_misuse(&t->links, op, "sent twice in a step");
+    TRY(endpoints_may_pack(&t->links, op));
     TRY(mpi_poll(t)); /* gives buffers back, and the network something to do */
-    if (l->free == 0) {
-        void *memory = malloc(l->end->order->bytes + 1);
-        if (!memory)
-            return error_set(STATUS_NOMEM, "%zu bytes to send", l->end->order->bytes);
-        l->memory[l->buffers++] = l->pool[l->free++] = memory;
-    }
-    o->buffer = l->pool[--l->free];
-    *data = o->buffer;
+    TRY(link_pool_make(&link_of(t, op)->pool, data));
+    endpoints_op(&t->links, op)->buffer = *data;
 out:
     return st;
 }
 
+/* The position in the channel is the tag, which tells messages of one step apart. */
 static enum status post_send(void *self, uint32_t op)
 {
     enum status st;
     struct mpi *t = self;
-    struct mpi_link *l = link_of(t, op);
-    struct link_op *o = own(t, op);
+    const struct link_end *end = link_of(t, op)->end;
+    struct link_op *o = endpoints_op(&t->links, op);
+    size_t position = end->next;
     MPI_Request request;
-    if (!o->buffer || o->posted)
-        return endpoints_misuse(&t->links, op, "sent without a buffer");
-    if (l->end->order->send[l->next] != op)
-        return endpoints_misuse(&t->links, op, "sent out of order");
+    TRY(endpoints_post(&t->links, op));
     o->start_s = clock_now();
     st = mpi_error(MPI_Isend(o->buffer, (int)t->links.program->op[op].bytes, MPI_BYTE,
-                             (int)l->end->peer, (int)(t->links.program->groups + l->next),
+                             (int)end->peer, (int)(t->links.program->groups + position),
                              MPI_COMM_WORLD, &request));
     if (st != STATUS_OK)
-        return mpi_fail(t, st, op, l->end->peer);
-    l->next++;
-    o->posted = true;
+        return mpi_fail(t, st, op, end->peer);
     mpi_track(t, request, op);
-    return mpi_poll(t);
+    TRY(mpi_poll(t));
+out:
+    return st;
 }
 
 static enum status collective(void *self, uint32_t op, float *data, size_t n)
 {
     enum status st;
     struct mpi *t = self;
-    TRY(endpoints_call(&t->links, op));
-    t->collective[t->calls++ % t->links.collectives] = (struct mpi_collective){op, data, n};
-    TRY(mpi_ring_start(t));
+    TRY(endpoints_call(&t->links, op, data, n));
+    TRY(mpi_collect_start(t));
     TRY(mpi_poll(t));
 out:
     return st;
 }
 
+/* Testing moves everything that is under way, not only this op. */
 static enum status wait_op(void *self, uint32_t op, double timeout_s, const void **data)
 {
     enum status st;
     struct mpi *t = self;
-    struct link_op *o = own(t, op);
+    struct link_op *o = endpoints_op(&t->links, op);
     double deadline_s = clock_now() + timeout_s, nap_s = 0;
     TRY(endpoints_may_wait(&t->links, op));
     TRY(mpi_poll(t));
@@ -269,18 +210,12 @@ out:
 static void release(void *self, uint32_t op)
 {
     struct mpi *t = self;
-    struct link_op *o = own(t, op);
+    struct link_op *o = endpoints_op(&t->links, op);
     struct mpi_link *l = link_of(t, op);
-    l->pool[l->free++] = o->buffer;
+    link_pool_give(&l->pool, o->buffer);
     o->buffer = NULL;
     enum status st = mpi_post_receives(t, l);
     (void)st; /* kept, and reported by the next wait() */
-}
-
-static void times(void *self, uint32_t op, double *start_s, double *end_s)
-{
-    *start_s = own(self, op)->start_s;
-    *end_s = own(self, op)->end_s;
 }
 
 /* ---- barrier */
@@ -289,7 +224,6 @@ static enum status next_step(struct mpi *t)
 {
     enum status st;
     TRY(endpoints_next_step(&t->links));
-    t->calls = t->served = 0;
     for (size_t k = 0; k < t->links.n; k++) {
         t->link[k].next = 0;
         if (!t->links.end[k].outgoing) /* before the others hear of our arrival */
@@ -315,9 +249,7 @@ static enum status barrier(void *self, double timeout_s, double *start_s)
     TRY(mpi_finish(t, &request, deadline_s));
     *start_s = t->one_clock ? moment_s : clock_now();
 out:
-    if (st == STATUS_INVALID)
-        return st;
-    return st == STATUS_OK
+    return st == STATUS_OK || st == STATUS_INVALID
                ? st
                : error_context(st, "rank %u: barrier of step %u", t->links.rank, t->links.step);
 }
@@ -331,6 +263,6 @@ const struct transport transport_mpi = {
     .collective = collective,
     .wait = wait_op,
     .release = release,
-    .times = times,
+    .times = endpoints_times,
     .barrier = barrier,
 };

@@ -6,11 +6,18 @@
  * (launch_mpirun.c), and every call of the transport tests all requests. Waiting is testing and
  * sleeping, never spinning.
  *
- * Receives are pre-posted: as many per channel as tcp/window.h says, and the next one with every
- * release(). Tags are the message's position in its channel, after one tag per group for rings.
+ * Receives are pre-posted: as many per channel as exec/window.h says, and the next one with every
+ * release(). Tags are the message's position in its channel, after one tag per group.
  *
  * With EXEC_SMPI (the same sources as a module for smpirun) waiting is MPI_Waitsome: simulated time
- * passes only there. */
+ * passes only there.
+ *
+ *   mpi.c        the transport: open and close, posting and waiting, barriers
+ *   progress.c   the list of requests: testing, sleeping, completing
+ *   collect.c    rounds of collectives, advanced whenever requests complete
+ *   calibrate.c  one rank of `foreline calibrate --transport mpi`
+ *   smpi_worker.c  the ranks of a program on SimGrid's MPI
+ *   sanitize.c   settings of sanitizers for executables with MPI */
 #ifndef EXEC_TRANSPORT_MPI_MPI_H
 #define EXEC_TRANSPORT_MPI_MPI_H
 
@@ -21,26 +28,15 @@
 
 #include "core/program.h"
 #include "exec/endpoints.h"
-#include "exec/ring.h"
 #include "exec/transport.h"
 
-enum { MPI_REASON = 512, OWNER_RING = UINT32_MAX };
+enum { OWNER_ROUND = UINT32_MAX };
 
 /* Memory of one end of a channel. */
 struct mpi_link {
     const struct link_end *end;
-    size_t next;          /* outgoing: position of the next SEND; incoming: of the next receive to
-                           * be posted */
-    size_t buffers, free; /* allocated; of those in pool[0 .. free) not in use */
-    void **pool;          /* [room] buffers not in use */
-    void **memory;        /* [room] all of them */
-};
-
-/* A collective waiting its turn. */
-struct mpi_collective {
-    uint32_t op;
-    float *data;
-    size_t n;
+    size_t next; /* incoming: position of the next receive to be posted */
+    struct link_pool pool;
 };
 
 struct mpi {
@@ -49,20 +45,15 @@ struct mpi {
     bool one_clock;         /* all ranks read the same CLOCK_MONOTONIC */
 
     size_t active;        /* requests in flight */
-    MPI_Request *request; /* [links.ops + 2] */
-    uint32_t *owner;      /* [links.ops + 2] op, or OWNER_RING */
+    MPI_Request *request; /* [links.ops + 2] one per op, two of a round */
+    uint32_t *owner;      /* [links.ops + 2] op, or OWNER_ROUND */
     int *done;            /* [links.ops + 2] scratch */
     MPI_Status *status;   /* [links.ops + 2] scratch */
 
-    size_t calls, served;              /* of collectives in this step, in their order */
-    struct mpi_collective *collective; /* [links.collectives] call k at k % links.collectives */
-    bool serving;                      /* a call; then: */
-    double begin_s;                    /* when it began */
-    size_t round, under_way;           /* its round, and requests of that */
-    struct ring_room chunk;            /* received part */
-
-    enum status failure;
-    char reason[MPI_REASON];
+    bool serving;             /* a call of a collective; then: */
+    double begin_s;           /* when it began */
+    size_t round, under_way;  /* its round, and requests of that */
+    struct rounds_room chunk; /* received part */
 };
 
 /* progress.c */
@@ -82,13 +73,13 @@ enum status mpi_post_receives(struct mpi *t, struct mpi_link *l) MUST_CHECK;
 /* The first failure, for whoever calls next. Returns st. */
 enum status mpi_fail(struct mpi *t, enum status st, uint32_t op, uint32_t peer);
 
-/* ring.c */
+/* collect.c */
 /* Start the next call if none is under way. */
-enum status mpi_ring_start(struct mpi *t) MUST_CHECK;
+enum status mpi_collect_start(struct mpi *t) MUST_CHECK;
 /* A request of the round has completed. */
-enum status mpi_ring_advance(struct mpi *t) MUST_CHECK;
-/* The op being called, and its neighbour on the ring. */
-uint32_t mpi_ring_op(const struct mpi *t);
-uint32_t mpi_ring_peer(const struct mpi *t, bool previous);
+enum status mpi_collect_advance(struct mpi *t) MUST_CHECK;
+/* The op being called, and a rank that its round waits for. */
+uint32_t mpi_collect_op(const struct mpi *t);
+uint32_t mpi_collect_peer(const struct mpi *t);
 
 #endif

@@ -1,9 +1,8 @@
+/* Requests in flight: tested together, never spun on. */
 #include "exec/transport/mpi/mpi.h"
 
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "core/clock.h"
 
@@ -30,13 +29,8 @@ enum status mpi_error(int code)
 
 enum status mpi_fail(struct mpi *t, enum status st, uint32_t op, uint32_t peer)
 {
-    char label[OP_LABEL];
-    if (t->failure == STATUS_OK) {
-        t->failure = st;
-        snprintf(t->reason, sizeof t->reason, "rank %u: %s with rank %u: %.300s", t->links.rank,
-                 op_label(&t->links.program->op[op], label), peer, error_message());
-    }
-    return error_set(t->failure, "%s", t->reason);
+    endpoints_fail(&t->links, st, op, peer);
+    return endpoints_failure(&t->links);
 }
 
 void mpi_track(struct mpi *t, MPI_Request request, uint32_t owner)
@@ -47,18 +41,15 @@ void mpi_track(struct mpi *t, MPI_Request request, uint32_t owner)
 
 /* ---- receives */
 
-static void *take_slot(struct mpi_link *l)
-{
-    return l->free > 0 ? l->pool[--l->free] : NULL;
-}
-
+/* As many as there are slots, ahead of the ops that wait for them: a message that finds its receive
+ * posted is not copied twice. */
 enum status mpi_post_receives(struct mpi *t, struct mpi_link *l)
 {
-    for (; l->next < l->end->order->n && l->free > 0; l->next++) {
+    for (; l->next < l->end->order->n && l->pool.free > 0; l->next++) {
         uint32_t op = l->end->order->recv[l->next];
         struct link_op *o = endpoints_op(&t->links, op);
         MPI_Request request;
-        o->buffer = take_slot(l);
+        o->buffer = link_pool_take(&l->pool);
         int tag = (int)(t->links.program->groups + l->next);
         enum status st =
             mpi_error(MPI_Irecv(o->buffer, (int)t->links.program->op[op].bytes, MPI_BYTE,
@@ -95,7 +86,7 @@ static enum status complete_op(struct mpi *t, uint32_t op, const MPI_Status *s)
         if (st != STATUS_OK)
             return mpi_fail(t, st, op, l->end->peer);
     } else {
-        l->pool[l->free++] = o->buffer;
+        link_pool_give(&l->pool, o->buffer);
         o->buffer = NULL;
     }
     return STATUS_OK;
@@ -110,10 +101,10 @@ static enum status blame(struct mpi *t, int code, int done)
             k = (size_t)t->done[i];
             code = t->status[i].MPI_ERROR;
         }
-    uint32_t op = t->owner[k] == OWNER_RING ? mpi_ring_op(t) : t->owner[k];
-    uint32_t peer =
-        t->owner[k] == OWNER_RING ? mpi_ring_peer(t, true) : t->links.program->op[op].peer;
-    return mpi_fail(t, mpi_error(code), op, peer);
+    bool round = t->owner[k] == OWNER_ROUND;
+    uint32_t op = round ? mpi_collect_op(t) : t->owner[k];
+    return mpi_fail(t, mpi_error(code), op,
+                    round ? mpi_collect_peer(t) : t->links.program->op[op].peer);
 }
 
 /* Requests that are not done move together; new ones follow behind. */
@@ -128,12 +119,12 @@ static void compact(struct mpi *t)
     t->active = kept;
 }
 
+/* Ops first, then the rounds of the collective, which post new requests into the same list. */
 static enum status collect(struct mpi *t, bool block)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     int n = 0;
-    if (t->failure != STATUS_OK)
-        return error_set(t->failure, "%s", t->reason);
+    TRY(endpoints_failure(&t->links));
     if (t->active == 0)
         return STATUS_OK;
     int code = block ? MPI_Waitsome((int)t->active, t->request, &n, t->done, t->status)
@@ -142,17 +133,17 @@ static enum status collect(struct mpi *t, bool block)
         return blame(t, code, n == MPI_UNDEFINED ? 0 : n);
     if (n == MPI_UNDEFINED || n == 0)
         return STATUS_OK;
-    size_t rings = 0;
+    size_t parts = 0;
     for (int i = 0; i < n; i++) {
         uint32_t owner = t->owner[t->done[i]];
-        if (owner == OWNER_RING)
-            rings++;
+        if (owner == OWNER_ROUND)
+            parts++;
         else
             TRY(complete_op(t, owner, &t->status[i]));
     }
     compact(t);
-    for (; rings > 0; rings--)
-        TRY(mpi_ring_advance(t));
+    for (; parts > 0; parts--)
+        TRY(mpi_collect_advance(t));
 out:
     return st;
 }
@@ -171,6 +162,7 @@ enum status mpi_nap(struct mpi *t, double *nap_s)
     return collect(t, false);
 }
 
+/* Whatever else is under way goes on meanwhile. */
 enum status mpi_finish(struct mpi *t, MPI_Request *request, double deadline_s)
 {
     enum status st = STATUS_OK;

@@ -2,7 +2,7 @@
  * simulated thread per rank, the MPI transport and the executor as they are, and a device that only
  * lets simulated time pass. Started by `foreline emulate --engine smpi`.
  *
- *   smpirun ... foreline-worker-smpi.so PROGRAM TIMES
+ *   smpirun ... foreline-worker-smpi.so PROGRAM TIMES COLLECTIVE
  *
  * Every rank writes when its ops began and ended, in seconds from the start of the step, into the
  * file TIMES: doubles start_s[ops], then end_s[ops], of the whole program. */
@@ -15,6 +15,7 @@
 
 #include "core/clock.h"
 #include "exec/executor.h"
+#include "exec/rounds.h"
 
 /* A deadlock is SimGrid's to report; no simulated message takes so long. */
 static const double for_ever_s = 1e15;
@@ -36,9 +37,9 @@ void clock_sleep_until(double moment_s)
 /* ---- a device without numerics */
 
 static enum status compute(void *self, uint32_t step, const struct program_op *op,
-                           const struct layer_sums *sums)
+                           const struct layer_reduction *reduction)
 {
-    (void)self, (void)step, (void)sums;
+    (void)self, (void)step, (void)reduction;
     if (op->seconds > 0)
         smpi_execute_benched(op->seconds);
     return STATUS_OK;
@@ -109,7 +110,7 @@ static enum status write_times(const struct program *p, uint32_t rank,
     return st;
 }
 
-static enum status run(uint32_t rank, const char *program, const char *times)
+static enum status run(uint32_t rank, char **argv)
 {
     enum status st;
     struct program p = {0};
@@ -119,15 +120,16 @@ static enum status run(uint32_t rank, const char *program, const char *times)
                          .device = &device_simulated,
                          .transport = &transport_mpi,
                          .timeout_s = for_ever_s};
-    const struct rendezvous r = {.rank = rank, .timeout_s = for_ever_s};
-    TRY(program_read(program, &p));
+    struct rendezvous r = {.rank = rank, .timeout_s = for_ever_s};
+    TRY(program_read(argv[1], &p));
+    TRY(rounds_find(argv[3], &r.algorithm));
     TRY(executor_supports(&p));
     TRY(open_device(&p, rank, &e.device_self));
     TRY(transport_mpi.open(&p, rank, &r, &e.transport_self));
     TRY(executor_step_init(&step, &p, rank));
     TRY(executor_run(&e, 0, &step));
     TRY(executor_finish(&e));
-    TRY(write_times(&p, rank, &step, times));
+    TRY(write_times(&p, rank, &step, argv[2]));
 out:
     transport_mpi.close(e.transport_self);
     free(e.device_self);
@@ -141,8 +143,8 @@ int main(int argc, char **argv)
     int rank, level;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SINGLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    enum status st = argc == 3 ? run((uint32_t)rank, argv[1], argv[2])
-                               : error_set(STATUS_USAGE, "expected PROGRAM and TIMES");
+    enum status st = argc == 4 ? run((uint32_t)rank, argv)
+                               : error_set(STATUS_USAGE, "expected PROGRAM, TIMES and COLLECTIVE");
     if (st != STATUS_OK) {
         fprintf(stderr, "@@%s\n@@\n", error_message()); /* sim/child.h: the reason of a failure */
         _exit(1); /* all ranks are in this process; after MPI_Abort() smpirun says all is well */

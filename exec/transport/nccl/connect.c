@@ -1,6 +1,8 @@
+/* Communicators of NCCL: made, connected, and waited for. */
 #include <stdlib.h>
 #include <time.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "exec/device/cuda/context.h"
 #include "exec/transport/nccl/nccl.h"
@@ -8,6 +10,8 @@
 /* Messages are few and large: leave the multiprocessors to those who compute. */
 enum { MOST_CTAS = 4 };
 
+/* Communicators do not block: a call may go on in the background, where only polling finds
+ * errors. */
 enum status nccl_settle(ncclComm_t comm, ncclResult_t first, double deadline_s)
 {
     const struct timespec nap = {.tv_nsec = 20000};
@@ -38,17 +42,15 @@ static enum status join(ncclUniqueId id, size_t ranks, size_t me, int ctas, doub
     return nccl_settle(*out, e, deadline_s);
 }
 
-enum status nccl_exchange(struct nccl *t, size_t group, const float *give, float *take,
-                          const size_t n[2], double deadline_s)
+enum status nccl_exchange(struct nccl *t, size_t group, const struct round *r, const float *data,
+                          float *take, double deadline_s)
 {
-    const struct link_ring *r = &t->links.ring[group];
     ncclComm_t comm = t->group[group];
-    int next = (int)((r->me + 1) % r->ranks), previous = (int)((r->me + r->ranks - 1) % r->ranks);
     ncclResult_t e = ncclGroupStart();
-    if (e == ncclSuccess && n[0] > 0)
-        e = ncclSend(give, n[0], ncclFloat, next, comm, t->sums);
-    if ((e == ncclSuccess || e == ncclInProgress) && n[1] > 0)
-        e = ncclRecv(take, n[1], ncclFloat, previous, comm, t->sums);
+    if (e == ncclSuccess && r->give.n > 0)
+        e = ncclSend(data + r->give.first, r->give.n, ncclFloat, (int)r->to, comm, t->sums);
+    if ((e == ncclSuccess || e == ncclInProgress) && r->take.n > 0)
+        e = ncclRecv(take, r->take.n, ncclFloat, (int)r->from, comm, t->sums);
     ncclResult_t ended = ncclGroupEnd();
     if (e == ncclSuccess || e == ncclInProgress)
         e = ended;
@@ -67,6 +69,7 @@ static enum status drain(cudaStream_t stream, double deadline_s)
     return CUDA_ERROR("first message", e);
 }
 
+/* One byte each way makes NCCL set the connection up now and not during the first step. */
 static enum status connect_link(struct nccl_link *l, ncclUniqueId id, double deadline_s)
 {
     enum status st;
@@ -80,18 +83,22 @@ out:
     return st == STATUS_OK ? st : error_context(st, "connection with rank %u", l->end->peer);
 }
 
+/* The first messages go around the ring: connections to others are made when they are needed. */
 static enum status connect_group(struct nccl *t, size_t g, ncclUniqueId id, double deadline_s)
 {
     enum status st = STATUS_OK;
-    const struct link_ring *r = &t->links.ring[g];
-    if (r->ranks < 2)
+    const struct link_group *group = &t->links.group[g];
+    if (group->ranks < 2)
         return STATUS_OK;
-    TRY(join(id, r->ranks, r->me, 0, deadline_s, &t->group[g]));
-    TRY(nccl_exchange(t, g, t->chunk, t->chunk + 1, (const size_t[]){1, 1}, deadline_s));
+    const struct round first = {.to = (uint32_t)((group->me + 1) % group->ranks),
+                                .from = (uint32_t)((group->me + group->ranks - 1) % group->ranks),
+                                .give = {0, 1},
+                                .take = {1, 1}};
+    TRY(join(id, group->ranks, group->me, 0, deadline_s, &t->group[g]));
+    TRY(nccl_exchange(t, g, &first, t->chunk, t->chunk + 1, deadline_s));
     TRY(drain(t->sums, deadline_s));
 out:
-    return st == STATUS_OK ? st
-                           : error_context(st, "group %zu of %zu ranks", g, t->links.ring[g].ranks);
+    return st == STATUS_OK ? st : error_context(st, "group %zu of %zu ranks", g, group->ranks);
 }
 
 /* Rank 0 makes the identities of all communicators. */
@@ -117,9 +124,8 @@ enum status nccl_connect(struct nccl *t, double deadline_s)
     enum status st;
     const struct program *p = t->links.program;
     size_t n = p->channels + p->groups;
-    ncclUniqueId *id = calloc(n + 1, sizeof *id);
-    if (!id)
-        return error_set(STATUS_NOMEM, "%zu communicators", n);
+    ncclUniqueId *id = NULL;
+    TRY(ARRAY_NEW(id, n));
     TRY(share_identities(t, n, id, deadline_s));
     for (size_t c = 0; c < p->channels; c++)
         if (t->links.of[c] != PROGRAM_NONE)

@@ -1,15 +1,15 @@
+/* The NCCL transport: opening and closing, posting and waiting, and barriers over the star. */
 #include "exec/transport/nccl/nccl.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "exec/device/cuda/context.h"
-#include "exec/ring.h"
 
 /* How far ahead the common start lies: everyone must have heard of it, and may be asleep. */
-static const double ahead_s = 1e-3, ahead_per_rank_s = 3e-5;
+static const double ahead_s = 1e-3;
 /* Queueing takes microseconds; longer than this, NCCL hangs. */
 static const double queue_s = 30;
 
@@ -30,6 +30,8 @@ static void close_link(struct nccl_link *l)
     free(l->pool);
 }
 
+/* Communicators are aborted, not destroyed: that ends kernels which wait for peers that are
+ * gone. */
 static void close_nccl(void *self)
 {
     struct nccl *t = self;
@@ -64,15 +66,14 @@ static void close_nccl(void *self)
 
 /* ---- open */
 
+/* Slots lie in one piece of memory, aligned for the copy engines. */
 static enum status init_link(struct nccl_link *l, const struct link_end *end)
 {
     enum status st;
     size_t stride = (end->order->bytes + 255) / 256 * 256 + 256;
     l->end = end;
-    l->slot = calloc(end->room + 1, sizeof *l->slot);
-    l->pool = calloc(end->room + 1, sizeof *l->pool);
-    if (!l->slot || !l->pool)
-        return error_set(STATUS_NOMEM, "%zu slots", end->room);
+    TRY(ARRAY_NEW(l->slot, end->room));
+    TRY(ARRAY_NEW(l->pool, end->room));
     TRY(CUDA_ERROR("stream", cudaStreamCreateWithFlags(&l->stream, cudaStreamNonBlocking)));
     TRY(CUDA_ERROR("slots", cudaMalloc((void **)&l->memory, (end->room + 1) * stride)));
     for (size_t i = 0; i < end->room; i++) {
@@ -102,10 +103,8 @@ static enum status init_links(struct nccl *t)
 {
     enum status st;
     size_t groups = t->links.program->groups;
-    t->link = calloc(t->links.n + 1, sizeof *t->link);
-    t->group = calloc(groups + 1, sizeof *t->group);
-    if (!t->link || !t->group)
-        return error_set(STATUS_NOMEM, "%zu links, %zu groups", t->links.n, groups);
+    TRY(ARRAY_NEW(t->link, t->links.n));
+    TRY(ARRAY_NEW(t->group, groups));
     for (size_t k = 0; k < t->links.n; k++)
         t->link[k].end = &t->links.end[k];
     for (size_t k = 0; k < t->links.n; k++)
@@ -118,9 +117,7 @@ out:
 static enum status init_ops(struct nccl *t)
 {
     enum status st;
-    t->span = calloc(t->links.ops + 1, sizeof *t->span);
-    if (!t->span)
-        return error_set(STATUS_NOMEM, "%zu ops", t->links.ops);
+    TRY(ARRAY_NEW(t->span, t->links.ops));
     for (size_t i = 0; i < t->links.ops; i++) {
         if (op_computes(&t->links.program->op[t->links.first + i]))
             continue;
@@ -141,10 +138,9 @@ static enum status open_nccl(const struct program *p, uint32_t rank, const struc
     uint32_t gpu;
     int gpus = 0;
     double deadline_s = clock_now() + r->timeout_s;
-    struct nccl *t = calloc(1, sizeof *t);
-    if (!t)
-        return error_set(STATUS_NOMEM, "transport");
-    TRY(endpoints_init(p, rank, &t->links));
+    struct nccl *t;
+    TRY(ARRAY_NEW(t, 1));
+    TRY(endpoints_init(p, rank, r, &t->links));
     TRY(cuda_gpu_of(rank, &gpu));
     TRY(CUDA_ERROR("count the GPUs", cudaGetDeviceCount(&gpus)));
     TRY(CUDA_ERROR("choose the GPU", cudaSetDevice((int)(gpu % (uint32_t)gpus))));
@@ -160,11 +156,6 @@ out:
 }
 
 /* ---- communication */
-
-static struct link_op *own(struct nccl *t, uint32_t op)
-{
-    return endpoints_op(&t->links, op);
-}
 
 static struct nccl_span *span_of(struct nccl *t, uint32_t op)
 {
@@ -183,7 +174,7 @@ static enum status post_receives(struct nccl *t, struct nccl_link *l)
     uint32_t op = 0;
     while (l->next < l->end->order->n && l->free > 0) {
         op = l->end->order->recv[l->next];
-        struct link_op *o = own(t, op);
+        struct link_op *o = endpoints_op(&t->links, op);
         struct nccl_slot *slot = l->pool[--l->free];
         o->buffer = slot;
         if (slot->was_used)
@@ -203,17 +194,15 @@ out:
 
 static enum status send_buffer(void *self, uint32_t op, void **data)
 {
+    enum status st;
     struct nccl *t = self;
     struct nccl_link *l = link_of(t, op);
-    struct link_op *o = own(t, op);
-    if (o->posted || o->buffer)
-        return endpoints_misuse(&t->links, op, "sent twice in a step");
-    if (l->next >= l->end->order->n || l->end->order->send[l->next] != op)
-        return endpoints_misuse(&t->links, op, "sent out of order");
+    TRY(endpoints_may_pack(&t->links, op));
     struct nccl_slot *slot = &l->slot[l->next++]; /* as many as messages: never waited for */
-    o->buffer = slot;
+    endpoints_op(&t->links, op)->buffer = slot;
     *data = slot->data;
-    return STATUS_OK;
+out:
+    return st;
 }
 
 /* What the compute stream has been given so far comes before what `stream` is given next. */
@@ -226,15 +215,15 @@ out:
     return st;
 }
 
+/* The send is queued behind what computes the message, and nothing waits for it here. */
 static enum status post_send(void *self, uint32_t op)
 {
     enum status st;
     struct nccl *t = self;
     struct nccl_link *l = link_of(t, op);
-    struct link_op *o = own(t, op);
+    struct link_op *o = endpoints_op(&t->links, op);
     const struct nccl_slot *slot = o->buffer;
-    if (!slot || o->posted)
-        return endpoints_misuse(&t->links, op, "sent without a buffer");
+    TRY(endpoints_post(&t->links, op));
     TRY(follow(t, l->stream));
     TRY(CUDA_ERROR("queue a send", cudaEventRecord(span_of(t, op)->begin, l->stream)));
     TRY(nccl_settle(l->comm,
@@ -242,27 +231,26 @@ static enum status post_send(void *self, uint32_t op)
                              l->comm, l->stream),
                     clock_now() + queue_s));
     TRY(CUDA_ERROR("queue a send", cudaEventRecord(span_of(t, op)->end, l->stream)));
-    o->posted = true;
     o->buffer = NULL;
 out:
-    return st == STATUS_OK ? st : endpoints_locate(&t->links, op, st);
+    return st == STATUS_OK || st == STATUS_INVALID ? st : endpoints_locate(&t->links, op, st);
 }
 
 /* All rounds of a call, queued at once. */
-static enum status queue_rounds(struct nccl *t, const struct program_op *op, float *data, size_t n)
+static enum status queue_rounds(struct nccl *t, uint32_t op, float *data, size_t n)
 {
     enum status st = STATUS_OK;
-    const struct link_ring *r = &t->links.ring[op->peer];
-    TRY(grow_chunk(t, n / r->ranks + 1));
-    for (size_t round = ring_begin(r->ranks, op); round < ring_end(r->ranks, op); round++) {
-        struct ring_part give = ring_gives(n, r->ranks, r->me, round);
-        struct ring_part take = ring_takes(n, r->ranks, r->me, round);
-        float *taken = data + take.first;
-        bool adds = ring_adds(r->ranks, round);
-        TRY(nccl_exchange(t, op->peer, data + give.first, adds ? t->chunk : taken,
-                          (const size_t[]){give.n, take.n}, clock_now() + queue_s));
-        if (adds)
-            TRY(CUDA_ERROR("queue a sum", kernel_add_on(t->sums, taken, t->chunk, take.n)));
+    const struct rounds_call c = endpoints_rounds(&t->links, op, n);
+    TRY(grow_chunk(t, rounds_largest(&c)));
+    for (size_t k = 0; k < rounds_count(&c); k++) {
+        struct round r = rounds_at(&c, k);
+        float *taken = data + r.take.first;
+        if (r.to == ROUND_NOBODY && r.from == ROUND_NOBODY)
+            continue;
+        TRY(nccl_exchange(t, t->links.program->op[op].peer, &r, data, r.adds ? t->chunk : taken,
+                          clock_now() + queue_s));
+        if (r.adds && r.take.n > 0)
+            TRY(CUDA_ERROR("queue a sum", kernel_add_on(t->sums, taken, t->chunk, r.take.n)));
     }
 out:
     return st;
@@ -273,13 +261,13 @@ static enum status collective(void *self, uint32_t op, float *data, size_t n)
     enum status st;
     struct nccl *t = self;
     const struct nccl_span *span = span_of(t, op);
-    st = endpoints_call(&t->links, op);
+    st = endpoints_count_call(&t->links, op);
     if (st != STATUS_OK)
         return st;
     TRY(follow(t, t->sums));
-    if (own(t, op)->calls == 1)
+    if (endpoints_op(&t->links, op)->calls == 1)
         TRY(CUDA_ERROR("queue a collective", cudaEventRecord(span->begin, t->sums)));
-    TRY(queue_rounds(t, &t->links.program->op[op], data, n));
+    TRY(queue_rounds(t, op, data, n));
     TRY(CUDA_ERROR("queue a collective", cudaEventRecord(span->end, t->sums)));
 out:
     return st == STATUS_OK ? st : endpoints_locate(&t->links, op, st);
@@ -310,13 +298,13 @@ static enum status wait_op(void *self, uint32_t op, double timeout_s, const void
     const struct timespec nap = {.tv_nsec = 20000};
     enum status st = STATUS_OK;
     struct nccl *t = self;
-    struct link_op *o = own(t, op);
+    struct link_op *o = endpoints_op(&t->links, op);
     const struct program_op *p = &t->links.program->op[op];
     ncclComm_t comm = op_is_collective(p) ? t->group[p->peer] : link_of(t, op)->comm;
     const struct nccl_slot *slot = o->buffer;
     double deadline_s = clock_now() + timeout_s;
-    if (t->failure != STATUS_OK)
-        return error_set(t->failure, "%s", t->reason);
+    if (t->links.failure != STATUS_OK)
+        return endpoints_failure(&t->links);
     if (!o->posted && !o->complete)
         return endpoints_misuse(&t->links, op, "waited for, but not posted");
     for (size_t looks = 0; !o->complete; looks++) {
@@ -339,7 +327,7 @@ out:
 static void release(void *self, uint32_t op)
 {
     struct nccl *t = self;
-    struct link_op *o = own(t, op);
+    struct link_op *o = endpoints_op(&t->links, op);
     struct nccl_link *l = link_of(t, op);
     struct nccl_slot *slot = o->buffer;
     enum status st = CUDA_ERROR("release", cudaEventRecord(slot->free, CUDA_STREAM));
@@ -348,10 +336,8 @@ static void release(void *self, uint32_t op)
     o->buffer = NULL;
     if (st == STATUS_OK)
         st = post_receives(t, l);
-    if (st == STATUS_OK || t->failure != STATUS_OK)
-        return;
-    t->failure = st;
-    snprintf(t->reason, sizeof t->reason, "%s", error_message());
+    if (st != STATUS_OK)
+        endpoints_fail(&t->links, st, op, l->end->peer);
 }
 
 /* NCCL does not say when the first byte of a message arrives: a RECV is its last. */
@@ -370,6 +356,7 @@ static void times(void *self, uint32_t op, double *start_s, double *end_s)
 
 /* ---- barrier */
 
+/* Event times are relative to one event of the step, whose time on the clock is taken here. */
 static enum status next_step(struct nccl *t)
 {
     enum status st;
@@ -386,24 +373,15 @@ out:
     return st;
 }
 
-/* The moment that rank 0 names; where clocks differ, every rank's own moment of hearing of it. */
 static enum status barrier(void *self, double timeout_s, double *start_s)
 {
     enum status st;
     struct nccl *t = self;
-    double deadline_s = clock_now() + timeout_s, moment_s = 0;
+    double deadline_s = clock_now() + timeout_s;
     TRY(next_step(t));
-    TRY(star_gather(&t->star, deadline_s));
-    if (t->links.rank == 0)
-        moment_s = clock_now() + ahead_s + ahead_per_rank_s * (double)t->links.program->ranks;
-    TRY(star_spread(&t->star, &moment_s, sizeof moment_s, deadline_s));
-    *start_s = t->star.one_clock ? moment_s : clock_now();
+    TRY(star_barrier(&t->star, t->links.step, ahead_s, deadline_s, start_s));
 out:
-    if (st == STATUS_INVALID)
-        return st;
-    return st == STATUS_OK
-               ? st
-               : error_context(st, "rank %u: barrier of step %u", t->links.rank, t->links.step);
+    return st;
 }
 
 const struct transport transport_nccl = {

@@ -4,7 +4,7 @@
  * Every channel (directed pair of ranks) has a communicator of two and a stream of its own, so that
  * messages of different channels never wait for each other; within one, NCCL has no tags and the
  * order is that of the list, as channels promise. Groups have a communicator each, and share one
- * stream: collectives run one after the other. They are rounds of exec/ring.h made of ncclSend,
+ * stream: collectives run one after the other. They are rounds of exec/rounds.h made of ncclSend,
  * ncclRecv and a kernel that adds, not ncclAllReduce and its kin: so chunks and bits are those of
  * the other transports, at the price of NCCL's trees and in-network sums.
  *
@@ -12,8 +12,8 @@
  * serves yet is a kernel that waits on the GPU, on a few of its multiprocessors; those queued
  * behind it cost nothing. It must not be waited for by accident: nothing is allocated during steps,
  * and nothing synchronises the device. Events order this with the compute stream
- * (exec/device/cuda/kernels.h): a send waits for what was computed before it, a slot is received into when
- * it has been read.
+ * (exec/device/cuda/kernels.h): a send waits for what was computed before it, a slot is received
+ * into when it has been read.
  *
  * Communicators are non-blocking: every call is followed by nccl_settle(), which has a deadline.
  * A first message on every communicator at open() makes the connections: later calls do not wait
@@ -30,8 +30,6 @@
 #include "exec/star.h"
 #include "exec/transport.h"
 
-enum { NCCL_REASON = 512 };
-
 /* Memory for one message. */
 struct nccl_slot {
     char *data;       /* of the link's memory */
@@ -44,7 +42,7 @@ struct nccl_link {
     const struct link_end *end; /* in the communicator the sender is 0, the receiver 1 */
     ncclComm_t comm;
     cudaStream_t stream;
-    size_t next;  /* outgoing: position of the next SEND; incoming: of the next receive to queue */
+    size_t next;  /* outgoing: slot of the next SEND; incoming: position of the next receive */
     char *memory; /* one piece for all slots */
     size_t free;
     struct nccl_slot *slot;  /* [end->room] outgoing: by position; incoming: the window */
@@ -66,19 +64,17 @@ struct nccl {
     float *chunk; /* [chunk_room] received part of a collective, at least 2 */
     size_t chunk_room;
     cudaEvent_t ready, base; /* compute stream: before a send; clock of the step */
-    enum status failure;     /* of a call that could not say so */
-    char reason[NCCL_REASON];
-    double base_s; /* CLOCK_MONOTONIC of `base` */
+    double base_s;           /* CLOCK_MONOTONIC of `base` */
 };
 
 /* ---- connect.c */
 
 /* Communicators of all channels and groups of the rank, connected. */
 enum status nccl_connect(struct nccl *t, double deadline_s) MUST_CHECK;
-/* One round on a group's ring, on its stream: n[0] floats of `give` to the next member, n[1] from
- * the previous one into `take`. */
-enum status nccl_exchange(struct nccl *t, size_t group, const float *give, float *take,
-                          const size_t n[2], double deadline_s) MUST_CHECK;
+/* One round of a group's collective, on its stream: what *r gives of `data` goes out, and what it
+ * takes comes into `take`. */
+enum status nccl_exchange(struct nccl *t, size_t group, const struct round *r, const float *data,
+                          float *take, double deadline_s) MUST_CHECK;
 /* Wait until the last call on the communicator is done; `first` is what it returned. STATUS_IO with
  * NCCL's words, STATUS_EXTERNAL after the deadline. */
 enum status nccl_settle(ncclComm_t comm, ncclResult_t first, double deadline_s) MUST_CHECK;

@@ -1,3 +1,4 @@
+/* The threads of channels: one writes what is posted when it has credit, one reads into slots. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -27,27 +28,11 @@ static void advance(struct tcp_link *l)
     }
 }
 
-/* ---- buffers */
-
-struct tcp_buffer *tcp_take(struct tcp_link *l)
-{
-    struct tcp_buffer *b = l->free;
-    if (b)
-        l->free = b->next;
-    return b;
-}
-
-static void give(struct tcp_link *l, struct tcp_buffer *b)
-{
-    b->next = l->free;
-    l->free = b;
-}
-
-enum status tcp_grant(struct tcp_link *l, struct tcp_buffer *b)
+enum status tcp_grant(struct tcp_link *l, void *slot)
 {
     struct tcp_head credit = {.magic = TCP_MAGIC, .kind = TCP_CREDIT};
     pthread_mutex_lock(&l->tcp->mutex);
-    give(l, b);
+    link_pool_give(&l->pool, slot);
     pthread_mutex_unlock(&l->tcp->mutex);
     /* At most `window` credits are under way: a full socket means a peer that does not read. */
     ssize_t k = send(l->fd, &credit, sizeof credit, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -61,11 +46,13 @@ enum status tcp_grant(struct tcp_link *l, struct tcp_buffer *b)
 /* Wait for a message to send; false: stop. The mutex is held. */
 static bool wait_posted(struct tcp_link *l)
 {
-    while (!l->ready && !l->tcp->stopping && l->tcp->failure == STATUS_OK)
+    while (!l->ready && !l->tcp->stopping && l->tcp->links.failure == STATUS_OK)
         pthread_cond_wait(&l->posted, &l->tcp->mutex);
-    return !l->tcp->stopping && l->tcp->failure == STATUS_OK;
+    return !l->tcp->stopping && l->tcp->links.failure == STATUS_OK;
 }
 
+/* The receiver's slots are counted here, so that a message is never sent to where there is no room
+ * for it and cannot block those behind it. */
 static enum status wait_credit(struct tcp_link *l)
 {
     enum status st = STATUS_OK;
@@ -81,17 +68,18 @@ out:
     return st;
 }
 
-static enum status write_next(struct tcp_link *l, struct tcp_buffer *b, double *start_s)
+static enum status write_next(struct tcp_link *l, const void *data, double *start_s)
 {
     enum status st = STATUS_OK;
     struct tcp_head h = next_head(l);
     TRY(wait_credit(l));
     *start_s = clock_now();
-    TRY(socket_write_two(l->fd, &h, sizeof h, b->data, (size_t)h.bytes));
+    TRY(socket_write_two(l->fd, &h, sizeof h, data, (size_t)h.bytes));
 out:
     return st;
 }
 
+/* Messages leave in list order, each when it is posted and the receiver has room. */
 void *tcp_writer(void *link)
 {
     struct tcp_link *l = link;
@@ -99,10 +87,10 @@ void *tcp_writer(void *link)
     pthread_mutex_lock(&t->mutex);
     while (wait_posted(l)) {
         uint32_t op = own_op(l);
-        struct tcp_buffer *b = endpoints_op(&t->links, op)->buffer;
+        void *data = endpoints_op(&t->links, op)->buffer;
         pthread_mutex_unlock(&t->mutex);
         double start_s;
-        enum status st = write_next(l, b, &start_s);
+        enum status st = write_next(l, data, &start_s);
         double end_s = clock_now();
         if (st != STATUS_OK) {
             tcp_fail(t, st, op, l->end->peer);
@@ -110,7 +98,7 @@ void *tcp_writer(void *link)
         }
         pthread_mutex_lock(&t->mutex);
         l->ready--;
-        give(l, b);
+        link_pool_give(&l->pool, data);
         endpoints_op(&t->links, op)->buffer = NULL;
         advance(l);
         pthread_mutex_unlock(&t->mutex);
@@ -124,27 +112,28 @@ void *tcp_writer(void *link)
 /* ---- reader */
 
 /* A sender that keeps to its credits and to the barriers always finds a slot. */
-static enum status take_slot(struct tcp_link *l, struct tcp_buffer **slot)
+static enum status take_slot(struct tcp_link *l, void **slot)
 {
     enum status st = STATUS_OK;
     pthread_mutex_lock(&l->tcp->mutex);
     if (l->step != l->tcp->links.step)
         st = error_set(STATUS_IO, "message of step %u before the barrier", l->step);
-    else if (!(*slot = tcp_take(l)))
+    else if (!(*slot = link_pool_take(&l->pool)))
         st = error_set(STATUS_IO, "more messages than the %zu granted", l->end->order->window);
     pthread_mutex_unlock(&l->tcp->mutex);
     return st;
 }
 
-static enum status read_next(struct tcp_link *l, struct tcp_buffer **buffer, double *start_s)
+/* The head is checked against the program before a slot is taken and before any payload is read. */
+static enum status read_next(struct tcp_link *l, void **slot, double *start_s)
 {
     enum status st = STATUS_OK;
     struct tcp_head h, want = next_head(l);
     TRY(socket_read(l->fd, &h, sizeof h, INFINITY));
     *start_s = clock_now();
     TRY(tcp_expect(&h, &want));
-    TRY(take_slot(l, buffer));
-    TRY(socket_read(l->fd, (*buffer)->data, (size_t)h.bytes, INFINITY));
+    TRY(take_slot(l, slot));
+    TRY(socket_read(l->fd, *slot, (size_t)h.bytes, INFINITY));
 out:
     return st;
 }
@@ -157,26 +146,28 @@ static double arrival(struct tcp_link *l, double start_s, int64_t bytes)
     if (!l->tcp->delay)
         return end_s;
     const struct delay *d = &l->tcp->delay[l->end->peer];
-    l->free_s = fmax(l->free_s, start_s) + (double)bytes * d->pace;
+    l->free_s = fmax(l->free_s, start_s) + (double)bytes * d->per_byte_s;
     return fmax(end_s, l->free_s) + d->latency_s;
 }
 
+/* Receives are posted from the start: a message is taken in as soon as it comes, and waits in its
+ * slot until the rank asks for it. */
 void *tcp_reader(void *link)
 {
     struct tcp_link *l = link;
     struct tcp *t = l->tcp;
     for (;;) {
         uint32_t op = own_op(l);
-        struct tcp_buffer *b = NULL;
+        void *slot = NULL;
         double start_s;
-        enum status st = read_next(l, &b, &start_s);
+        enum status st = read_next(l, &slot, &start_s);
         if (st != STATUS_OK) {
             tcp_fail(t, st, op, l->end->peer);
             return NULL;
         }
         double end_s = arrival(l, start_s, t->links.program->op[op].bytes);
         pthread_mutex_lock(&t->mutex);
-        endpoints_op(&t->links, op)->buffer = b;
+        endpoints_op(&t->links, op)->buffer = slot;
         advance(l);
         pthread_mutex_unlock(&t->mutex);
         tcp_complete(t, op, start_s, end_s);

@@ -1,3 +1,5 @@
+/* TCP sockets with deadlines: connections are blocking, and every call that may wait either polls
+ * until its deadline or, without one, sleeps in the kernel until the socket is shut down. */
 #include "exec/transport/tcp/socket.h"
 
 #include "core/clock.h"
@@ -144,6 +146,7 @@ out:
     return st;
 }
 
+/* Peers start at different times: nobody listening yet is no failure before the deadline. */
 enum status socket_connect(const char *host, uint16_t port, double deadline_s, int *fd)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -158,6 +161,7 @@ enum status socket_connect(const char *host, uint16_t port, double deadline_s, i
     }
 }
 
+/* poll() may promise a connection that is gone by the time of accept(). */
 enum status socket_accept(int listener, double deadline_s, int *fd)
 {
     for (;;) {
@@ -228,6 +232,7 @@ enum status socket_read(int fd, void *data, size_t n, double deadline_s)
     return STATUS_OK;
 }
 
+/* With Nagle's algorithm off two writes would be two packets. */
 enum status socket_write_two(int fd, const void *head, size_t head_bytes, const void *body,
                              size_t body_bytes)
 {

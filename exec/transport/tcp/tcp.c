@@ -1,15 +1,16 @@
+/* The TCP transport: opening and closing, posting and waiting, and barriers over the star. */
 #include "exec/transport/tcp/tcp.h"
 
-#include <errno.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/array.h"
 #include "core/clock.h"
+#include "exec/condition.h"
 #include "exec/transport.h"
-#include "exec/transport/tcp/socket.h"
+
+/* How far ahead the common start of a step lies: everybody must have heard of it. */
+static const double ahead_s = 3e-4;
 
 /* ---- what threads tell each other */
 
@@ -24,15 +25,9 @@ static void wake_all(struct tcp *t)
 
 void tcp_fail(struct tcp *t, enum status st, uint32_t op, uint32_t peer)
 {
-    char label[OP_LABEL];
-    op_label(&t->links.program->op[op], label);
     pthread_mutex_lock(&t->mutex);
-    if (t->failure == STATUS_OK && !t->stopping) {
-        t->failure = st;
-        snprintf(t->reason, sizeof t->reason, "rank %u: %s with rank %u: %s", t->links.rank, label,
-                 peer, error_message());
+    if (!t->stopping && endpoints_fail(&t->links, st, op, peer))
         wake_all(t);
-    }
     pthread_mutex_unlock(&t->mutex);
 }
 
@@ -44,6 +39,7 @@ void tcp_complete(struct tcp *t, uint32_t op, double start_s, double end_s)
     pthread_mutex_unlock(&t->mutex);
 }
 
+/* In this order: a foreign sender first, then a peer that runs something else. */
 enum status tcp_expect(const struct tcp_head *h, const struct tcp_head *want)
 {
     if (h->magic != want->magic)
@@ -64,72 +60,40 @@ enum status tcp_expect(const struct tcp_head *h, const struct tcp_head *want)
 
 static enum status init_synchronisation(struct tcp *t)
 {
-    pthread_condattr_t attr;
-    if (pthread_condattr_init(&attr))
-        return error_set(STATUS_NOMEM, "condition attributes");
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    enum status st = condition_init(&t->changed);
+    if (st != STATUS_OK)
+        return st;
     pthread_mutex_init(&t->mutex, NULL);
-    pthread_cond_init(&t->changed, &attr);
     pthread_cond_init(&t->asked, NULL);
     for (size_t k = 0; k < t->links.n; k++)
         pthread_cond_init(&t->link[k].posted, NULL);
-    pthread_condattr_destroy(&attr);
     t->synchronised = true;
-    return STATUS_OK;
-}
-
-/* Slots of an incoming link with their memory; an outgoing one gets memory when it needs some. */
-static enum status init_link(struct tcp *t, struct tcp_link *l, const struct link_end *end)
-{
-    *l = (struct tcp_link){.tcp = t, .fd = -1, .end = end, .credits = end->order->window};
-    l->pool = calloc(end->room, sizeof *l->pool);
-    if (!l->pool)
-        return error_set(STATUS_NOMEM, "%zu buffers", end->room);
-    for (; !end->outgoing && l->buffers < end->room; l->buffers++) {
-        struct tcp_buffer *b = &l->pool[l->buffers];
-        b->data = malloc(end->order->bytes + 1);
-        if (!b->data)
-            return error_set(STATUS_NOMEM, "%zu slots of %zu bytes", end->room, end->order->bytes);
-        b->next = l->free;
-        l->free = b;
-    }
     return STATUS_OK;
 }
 
 static enum status init_links(struct tcp *t)
 {
-    enum status st = STATUS_OK;
-    t->link = calloc(t->links.n + 1, sizeof *t->link);
-    if (!t->link)
-        return error_set(STATUS_NOMEM, "%zu links", t->links.n);
+    enum status st;
+    TRY(ARRAY_NEW(t->link, t->links.n));
     for (size_t k = 0; k < t->links.n; k++)
-        t->link[k].fd = -1;
+        t->link[k] = (struct tcp_link){
+            .tcp = t, .fd = -1, .end = &t->links.end[k], .credits = t->links.end[k].order->window};
     for (size_t k = 0; k < t->links.n; k++)
-        TRY(init_link(t, &t->link[k], &t->links.end[k]));
+        TRY(link_pool_init(&t->links.end[k], &t->link[k].pool));
 out:
     return st;
 }
 
-static enum status init_rings(struct tcp *t)
+static enum status init_partners(struct tcp *t)
 {
-    const struct endpoints *l = &t->links;
-    t->neighbour = malloc((l->program->groups + 1) * sizeof *t->neighbour);
-    t->stars = l->rank == 0 ? l->program->ranks : 1;
-    t->star = malloc(t->stars * sizeof *t->star);
-    if (!t->neighbour || !t->star)
-        return error_set(STATUS_NOMEM, "%zu groups", l->program->groups);
-    for (size_t k = 0; k < t->stars; k++)
-        t->star[k] = -1;
-    for (; t->neighbours < l->program->groups; t->neighbours++) {
-        const struct link_ring *ring = &l->ring[t->neighbours];
-        t->neighbour[t->neighbours] = (struct tcp_ring){-1, -1, {0, 0}};
-        if (t->delay && ring->ranks > 1)
-            t->neighbour[t->neighbours].delay = t->delay[ring->previous];
-    }
-    t->request = calloc(l->collectives + 1, sizeof *t->request);
-    if (!t->request)
-        return error_set(STATUS_NOMEM, "%zu collectives", l->collectives);
-    return STATUS_OK;
+    enum status st;
+    const struct program *p = t->links.program;
+    t->partners = p->groups > 0 ? p->group_start[p->groups] : 0;
+    TRY(ARRAY_NEW(t->partner, t->partners));
+    for (size_t k = 0; k < t->partners; k++)
+        t->partner[k] = (struct tcp_partner){-1, -1};
+out:
+    return st;
 }
 
 static enum status start_thread(pthread_t *thread, void *(*body)(void *), void *argument)
@@ -138,6 +102,7 @@ static enum status start_thread(pthread_t *thread, void *(*body)(void *), void *
     return error ? error_set(STATUS_NOMEM, "thread: %s", strerror(error)) : STATUS_OK;
 }
 
+/* A thread for each end of a channel, and one for collectives where there are any. */
 static enum status start_threads(struct tcp *t)
 {
     enum status st = STATUS_OK;
@@ -154,6 +119,7 @@ out:
     return st;
 }
 
+/* Sleeping threads are woken by conditions, those in system calls by shutting sockets down. */
 static void stop_threads(struct tcp *t)
 {
     if (!t->synchronised)
@@ -182,31 +148,28 @@ static void close_tcp(void *self)
         return;
     stop_threads(t);
     tcp_disconnect(t);
-    for (size_t k = 0; t->link && k < t->links.n; k++) {
-        for (size_t i = 0; i < t->link[k].buffers; i++)
-            free(t->link[k].pool[i].data);
-        free(t->link[k].pool);
-    }
+    for (size_t k = 0; t->link && k < t->links.n; k++)
+        link_pool_free(&t->link[k].pool);
     free(t->link);
-    free(t->neighbour);
-    free(t->star);
-    free(t->request);
+    free(t->partner);
+    star_close(&t->star);
     free(t->chunk.data);
     endpoints_free(&t->links);
     free(t);
 }
 
+/* Threads start when all connections are there: none has to handle one that is missing. */
 static enum status open_tcp(const struct program *p, uint32_t rank, const struct rendezvous *r,
                             void **self)
 {
-    enum status st = STATUS_OK;
-    struct tcp *t = calloc(1, sizeof *t);
-    if (!t)
-        return error_set(STATUS_NOMEM, "transport");
+    enum status st;
+    struct tcp *t;
+    TRY(ARRAY_NEW(t, 1));
     t->delay = r->delay;
-    TRY(endpoints_init(p, rank, &t->links));
+    TRY(endpoints_init(p, rank, r, &t->links));
     TRY(init_links(t));
-    TRY(init_rings(t));
+    TRY(init_partners(t));
+    TRY(star_init(r, &t->star));
     TRY(tcp_connect(t, r));
     TRY(init_synchronisation(t));
     TRY(start_threads(t));
@@ -219,11 +182,6 @@ out:
 
 /* ---- communication */
 
-static struct link_op *own(struct tcp *t, uint32_t op)
-{
-    return endpoints_op(&t->links, op);
-}
-
 static struct tcp_link *link_of(struct tcp *t, uint32_t op)
 {
     return &t->link[endpoints_end(&t->links, op)];
@@ -231,105 +189,60 @@ static struct tcp_link *link_of(struct tcp *t, uint32_t op)
 
 static enum status send_buffer(void *self, uint32_t op, void **data)
 {
+    enum status st;
     struct tcp *t = self;
-    struct tcp_link *l = link_of(t, op);
-    struct link_op *o = own(t, op);
-    if (o->posted || o->complete || o->buffer)
-        return endpoints_misuse(&t->links, op, "sent twice in a step");
     pthread_mutex_lock(&t->mutex);
-    struct tcp_buffer *b = tcp_take(l);
+    TRY(endpoints_may_pack(&t->links, op));
+    TRY(link_pool_make(&link_of(t, op)->pool, data));
+    endpoints_op(&t->links, op)->buffer = *data;
+out:
     pthread_mutex_unlock(&t->mutex);
-    if (!b) { /* all memory is on its way; there are at most as many as messages in a step */
-        b = &l->pool[l->buffers];
-        b->data = malloc(l->end->order->bytes + 1);
-        if (!b->data)
-            return error_set(STATUS_NOMEM, "%zu bytes to send", l->end->order->bytes);
-        l->buffers++;
-    }
-    o->buffer = b;
-    *data = b->data;
-    return STATUS_OK;
+    return st;
 }
 
 static enum status post_send(void *self, uint32_t op)
 {
     struct tcp *t = self;
     struct tcp_link *l = link_of(t, op);
-    if (!own(t, op)->buffer)
-        return endpoints_misuse(&t->links, op, "sent without a buffer");
-    if (l->end->order->send[l->posts] != op)
-        return endpoints_misuse(&t->links, op, "sent out of order");
-    l->posts = (l->posts + 1) % l->end->order->n;
     pthread_mutex_lock(&t->mutex);
-    own(t, op)->posted = true;
-    l->ready++;
+    enum status st = endpoints_post(&t->links, op);
+    l->ready += st == STATUS_OK;
     pthread_cond_signal(&l->posted);
     pthread_mutex_unlock(&t->mutex);
-    return STATUS_OK;
+    return st;
 }
 
 static enum status collective(void *self, uint32_t op, float *data, size_t n)
 {
     struct tcp *t = self;
     pthread_mutex_lock(&t->mutex);
-    enum status st = endpoints_call(&t->links, op);
-    if (st == STATUS_OK) {
-        t->request[t->requests++ % t->links.collectives] = (struct tcp_request){op, data, n};
-        pthread_cond_signal(&t->asked);
-    }
+    enum status st = endpoints_call(&t->links, op, data, n);
+    pthread_cond_signal(&t->asked);
     pthread_mutex_unlock(&t->mutex);
     return st;
 }
 
-static enum status wait_op(void *self, uint32_t op, double timeout_s, const void **data);
-
-/* In the calling thread, unless others are still under way. */
-static enum status call(void *self, uint32_t op, float *data, size_t n, double timeout_s)
-{
-    enum status st;
-    struct tcp *t = self;
-    const struct tcp_request r = {op, data, n};
-    pthread_mutex_lock(&t->mutex);
-    bool idle = t->served == t->requests && t->failure == STATUS_OK;
-    st = idle ? endpoints_call(&t->links, op) : STATUS_OK;
-    pthread_mutex_unlock(&t->mutex);
-    TRY(st);
-    if (!idle)
-        TRY(collective(self, op, data, n));
-    else if (tcp_serve(t, &r, false, clock_now() + timeout_s) != STATUS_OK)
-        error_set(STATUS_EXTERNAL, "see wait()"); /* which has the reason that was first */
-    TRY(wait_op(self, op, timeout_s, NULL));
-out:
-    return st;
-}
-
+/* The network may have delivered a message before its emulated time: then that is waited for,
+ * too. */
 static enum status wait_op(void *self, uint32_t op, double timeout_s, const void **data)
 {
     enum status st;
     struct tcp *t = self;
-    struct link_op *o = own(t, op);
-    const struct tcp_buffer *b;
-    double deadline_s = clock_now() + timeout_s;
-    struct timespec limit = {.tv_sec = (time_t)floor(deadline_s)};
-    limit.tv_nsec = (long)((deadline_s - floor(deadline_s)) * 1e9);
-
-    double there_s = 0;
+    struct link_op *o = endpoints_op(&t->links, op);
+    double deadline_s = clock_now() + timeout_s, there_s = 0;
+    bool in_time = true;
     pthread_mutex_lock(&t->mutex);
-    int error = 0;
     TRY(endpoints_may_wait(&t->links, op));
-    while (!o->complete && t->failure == STATUS_OK && error != ETIMEDOUT)
-        error = pthread_cond_timedwait(&t->changed, &t->mutex, &limit);
-    if (o->complete) {
-        o->posted = false;
-        b = o->buffer;
-        there_s = o->end_s;
-        if (data)
-            *data = b ? b->data : NULL;
-    } else if (t->failure != STATUS_OK) {
-        st = error_set(t->failure, "%s", t->reason);
-    } else {
-        st = endpoints_timed_out(&t->links, op, timeout_s);
+    while (!o->complete && t->links.failure == STATUS_OK && in_time)
+        in_time = condition_wait(&t->changed, &t->mutex, deadline_s);
+    if (!o->complete) {
+        TRY(endpoints_failure(&t->links));
+        TRY(endpoints_timed_out(&t->links, op, timeout_s));
     }
+    o->posted = false;
+    there_s = o->end_s;
+    if (data)
+        *data = o->buffer;
 out:
     pthread_mutex_unlock(&t->mutex);
     if (t->delay) /* here already, but not yet there */
@@ -337,69 +250,36 @@ out:
     return st;
 }
 
+/* In the calling thread, unless others are still under way. */
+static enum status call(void *self, uint32_t op, float *data, size_t n, double timeout_s)
+{
+    enum status st;
+    struct tcp *t = self;
+    const struct link_call c = {op, data, n};
+    pthread_mutex_lock(&t->mutex);
+    bool idle = !endpoints_next_call(&t->links) && t->links.failure == STATUS_OK;
+    st = idle ? endpoints_count_call(&t->links, op) : STATUS_OK;
+    pthread_mutex_unlock(&t->mutex);
+    TRY(st);
+    if (!idle)
+        TRY(collective(self, op, data, n));
+    else if (tcp_serve(t, &c, false, clock_now() + timeout_s) != STATUS_OK)
+        error_set(STATUS_EXTERNAL, "see wait()"); /* which has the reason that was first */
+    TRY(wait_op(self, op, timeout_s, NULL));
+out:
+    return st;
+}
+
 static void release(void *self, uint32_t op)
 {
     struct tcp *t = self;
-    struct link_op *o = own(t, op);
+    struct link_op *o = endpoints_op(&t->links, op);
     struct tcp_link *l = link_of(t, op);
-    struct tcp_buffer *b = o->buffer;
+    void *slot = o->buffer;
     o->buffer = NULL;
-    enum status st = tcp_grant(l, b);
+    enum status st = tcp_grant(l, slot);
     if (st != STATUS_OK)
         tcp_fail(t, st, op, l->end->peer);
-}
-
-static void times(void *self, uint32_t op, double *start_s, double *end_s)
-{
-    *start_s = own(self, op)->start_s;
-    *end_s = own(self, op)->end_s;
-}
-
-/* ---- barrier: everyone tells rank 0, which answers with the moment to start */
-
-struct start {
-    struct tcp_head head;
-    double moment_s;
-};
-
-static enum status check_star(struct tcp *t, uint32_t peer, enum status st)
-{
-    return st == STATUS_OK ? st
-                           : error_context(st, "rank %u: barrier of step %u with rank %u",
-                                           t->links.rank, t->links.step, peer);
-}
-
-static enum status gather(struct tcp *t, const struct tcp_head *want, double deadline_s,
-                          double *start_s)
-{
-    enum status st = STATUS_OK;
-    uint32_t peer = 1;
-    struct start answer = {*want, 0};
-    for (; peer < t->stars; peer++) {
-        struct tcp_head h;
-        TRY(socket_read(t->star[peer], &h, sizeof h, deadline_s));
-        TRY(tcp_expect(&h, want));
-    }
-    /* far enough ahead for everyone to hear of it */
-    answer.moment_s = clock_now() + 3e-4 + 3e-5 * (double)t->stars;
-    for (peer = 1; peer < t->stars; peer++)
-        TRY(socket_write(t->star[peer], &answer, sizeof answer, deadline_s));
-    *start_s = answer.moment_s;
-out:
-    return check_star(t, peer, st);
-}
-
-static enum status arrive(struct tcp *t, const struct tcp_head *head, double deadline_s,
-                          double *start_s)
-{
-    enum status st = STATUS_OK;
-    struct start answer;
-    TRY(socket_write(t->star[0], head, sizeof *head, deadline_s));
-    TRY(socket_read(t->star[0], &answer, sizeof answer, deadline_s));
-    TRY(tcp_expect(&answer.head, head));
-    *start_s = t->clocks_differ ? clock_now() : answer.moment_s;
-out:
-    return check_star(t, 0, st);
 }
 
 static enum status barrier(void *self, double timeout_s, double *start_s)
@@ -409,13 +289,9 @@ static enum status barrier(void *self, double timeout_s, double *start_s)
     pthread_mutex_lock(&t->mutex);
     /* before the others hear of our arrival: from then on they may send */
     enum status st = endpoints_next_step(&t->links);
-    t->requests = t->served = 0;
     pthread_mutex_unlock(&t->mutex);
-    if (st != STATUS_OK)
-        return st;
-    struct tcp_head head = {.magic = TCP_MAGIC, .kind = TCP_BARRIER, .step = t->links.step};
-    return t->links.rank == 0 ? gather(t, &head, deadline_s, start_s)
-                              : arrive(t, &head, deadline_s, start_s);
+    return st == STATUS_OK ? star_barrier(&t->star, t->links.step, ahead_s, deadline_s, start_s)
+                           : st;
 }
 
 const struct transport transport_tcp = {
@@ -428,6 +304,6 @@ const struct transport transport_tcp = {
     .call = call,
     .wait = wait_op,
     .release = release,
-    .times = times,
+    .times = endpoints_times,
     .barrier = barrier,
 };

@@ -24,24 +24,22 @@ size_t piper_find(const struct piper_input *in, int64_t id)
 
 static enum status read_edges(struct piper_input *in)
 {
-    enum status st;
     struct arena *a = &in->file.memory;
-    TRY(ARENA_NEW(a, in->edge, in->edges));
-    TRY(ARENA_NEW(a, in->in_start, in->nodes + 2));
-    TRY(ARENA_NEW(a, in->out_start, in->nodes + 2));
-    TRY(ARENA_NEW(a, in->in, in->edges));
-    TRY(ARENA_NEW(a, in->out, in->edges));
+    PASS(ARENA_NEW(a, in->edge, in->edges));
+    PASS(ARENA_NEW(a, in->in_start, in->nodes + 2));
+    PASS(ARENA_NEW(a, in->out_start, in->nodes + 2));
+    PASS(ARENA_NEW(a, in->in, in->edges));
+    PASS(ARENA_NEW(a, in->out, in->edges));
     for (size_t e = 0; e < in->edges; e++) {
         struct json_at at = json_item(&in->file.edge_list, e);
         in->edge[e] = (struct piper_edge){in->file.edge[e].from, in->file.edge[e].to, 0};
-        TRY(json_need_real(&at, "communicationCost", 0, LARGEST, &in->edge[e].bytes));
+        PASS(json_need_real(&at, "communicationCost", 0, LARGEST, &in->edge[e].bytes));
     }
     edges_list(in->nodes, in->file.edge, in->edges, EDGES_BY_HEAD | EDGES_NUMBERS, in->in_start,
                in->in);
     edges_list(in->nodes, in->file.edge, in->edges, EDGES_BY_TAIL | EDGES_NUMBERS, in->out_start,
                in->out);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- configurations */
@@ -58,53 +56,47 @@ static size_t degree_index(const struct piper_input *in, uint32_t degree)
 /* All degrees that occur, and how many configurations there are in all. */
 static enum status collect_degrees(const struct json_at *nodes, struct piper_input *in)
 {
-    enum status st = STATUS_OK;
     for (size_t v = 0; v < in->nodes; v++) {
         struct json_at node = json_item(nodes, v), lists;
-        TRY(json_field(&node, "TMPCs", &lists));
+        PASS(json_field(&node, "TMPCs", &lists));
         size_t n = json_members(&lists), before = in->configs;
         for (size_t i = 0; i < n; i++) {
             struct json_at list = json_member(&lists, i);
             size_t length = 0;
             uint32_t degree = 0;
-            TRY(nodes_degree(&list, PIPER_MAX_DEVICES, &degree));
-            TRY(json_get_array(&list, MAX_CONFIGS, &length));
+            PASS(nodes_degree(&list, PIPER_MAX_DEVICES, &degree));
+            PASS(json_get_array(&list, MAX_CONFIGS, &length));
             in->configs += length;
             if (degree_index(in, degree) < in->degrees)
                 continue;
             if (in->degrees == PIPER_DEGREES) {
-                st = json_error(&list, "more than %d tensor-parallel degrees", PIPER_DEGREES);
-                goto out;
+                return json_error(&list, "more than %d tensor-parallel degrees", PIPER_DEGREES);
             }
             in->degree[in->degrees++] = degree;
         }
         if (in->configs == before) {
-            st = json_error(&lists, "a node needs at least one configuration");
-            goto out;
+            return json_error(&lists, "a node needs at least one configuration");
         }
     }
     qsort(in->degree, in->degrees, sizeof *in->degree, nodes_compare_degrees);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Synchronisation bytes of the edges edge[n], keyed by the id at their other end. */
 static enum status read_sync(const struct json_at *config, const char *key, struct piper_input *in,
                              const uint32_t *edge, size_t n, bool head, double **out)
 {
-    enum status st;
     struct json_at map, value;
-    TRY(ARENA_NEW(&in->file.memory, *out, n));
-    TRY(json_field(config, key, &map));
+    PASS(ARENA_NEW(&in->file.memory, *out, n));
+    PASS(json_field(config, key, &map));
     for (size_t i = 0; i < n; i++) {
         const struct piper_edge *e = &in->edge[edge[i]];
         char id[ID_TEXT];
         snprintf(id, sizeof id, "%lld", (long long)in->id[head ? e->to : e->from]);
-        TRY(json_field(&map, id, &value));
-        TRY(json_get_real(&value, 0, LARGEST, &(*out)[i]));
+        PASS(json_field(&map, id, &value));
+        PASS(json_get_real(&value, 0, LARGEST, &(*out)[i]));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static const struct json_row config_rows[] = {
@@ -118,44 +110,40 @@ static const struct json_row config_rows[] = {
 static enum status read_config(const struct json_at *at, struct piper_input *in, size_t v,
                                struct piper_config *c)
 {
-    enum status st;
     struct json_at name;
     const char *text = "";
-    TRY(json_optional(at, "id", &name));
+    PASS(json_optional(at, "id", &name));
     if (name.value)
-        TRY(json_get_string(&name, &text));
+        PASS(json_get_string(&name, &text));
     if (!(c->name = arena_text(&in->file.memory, text)))
         return STATUS_NOMEM;
-    TRY(json_rows_read(at, config_rows, c));
-    TRY(read_sync(at, "syncTimeFw", in, in->in + in->in_start[v],
-                  in->in_start[v + 1] - in->in_start[v], false, &c->forward_bytes));
-    TRY(read_sync(at, "syncTimeBw", in, in->out + in->out_start[v],
-                  in->out_start[v + 1] - in->out_start[v], true, &c->backward_bytes));
-out:
-    return st;
+    PASS(json_rows_read(at, config_rows, c));
+    PASS(read_sync(at, "syncTimeFw", in, in->in + in->in_start[v],
+                   in->in_start[v + 1] - in->in_start[v], false, &c->forward_bytes));
+    PASS(read_sync(at, "syncTimeBw", in, in->out + in->out_start[v],
+                   in->out_start[v + 1] - in->out_start[v], true, &c->backward_bytes));
+    return STATUS_OK;
 }
 
 static enum status read_node(const struct json_at *node, struct piper_input *in, size_t v,
                              size_t *filled)
 {
-    enum status st;
     struct json_at lists, list;
-    TRY(json_field(node, "TMPCs", &lists));
+    PASS(json_field(node, "TMPCs", &lists));
     for (size_t t = 0; t < in->degrees; t++) {
         char key[ID_TEXT];
         size_t n = 0;
         in->config_start[v * in->degrees + t] = *filled;
         snprintf(key, sizeof key, "%u", in->degree[t]);
-        TRY(json_optional(&lists, key, &list));
+        PASS(json_optional(&lists, key, &list));
         if (list.value)
-            TRY(json_get_array(&list, MAX_CONFIGS, &n));
+            PASS(json_get_array(&list, MAX_CONFIGS, &n));
         for (size_t i = 0; i < n; i++) {
             struct json_at at = json_item(&list, i);
-            TRY(read_config(&at, in, v, &in->config[(*filled)++]));
+            PASS(read_config(&at, in, v, &in->config[(*filled)++]));
         }
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- the whole */
@@ -163,33 +151,30 @@ out:
 /* Configurations lie by node, then by degree, as in the file. */
 static enum status read_graph(const struct json_at *root, struct piper_input *in)
 {
-    enum status st;
     size_t filled = 0;
-    TRY(nodes_read(root, PIPER_MAX_NODES, 16 * (size_t)PIPER_MAX_NODES, &in->file));
+    PASS(nodes_read(root, PIPER_MAX_NODES, 16 * (size_t)PIPER_MAX_NODES, &in->file));
     in->nodes = in->file.n;
     in->edges = in->file.edges;
     in->id = in->file.id;
-    TRY(nodes_check_edges(&in->file));
+    PASS(nodes_check_edges(&in->file));
     if (!(in->path = arena_text(&in->file.memory, root->document->path)))
         return STATUS_NOMEM;
-    TRY(read_edges(in));
-    TRY(collect_degrees(&in->file.node_list, in));
-    TRY(ARENA_NEW(&in->file.memory, in->config, in->configs));
-    TRY(ARENA_NEW(&in->file.memory, in->config_start, in->nodes * in->degrees + 1));
+    PASS(read_edges(in));
+    PASS(collect_degrees(&in->file.node_list, in));
+    PASS(ARENA_NEW(&in->file.memory, in->config, in->configs));
+    PASS(ARENA_NEW(&in->file.memory, in->config_start, in->nodes * in->degrees + 1));
     for (size_t v = 0; v < in->nodes; v++) {
         struct json_at node = json_item(&in->file.node_list, v);
-        TRY(read_node(&node, in, v, &filled));
+        PASS(read_node(&node, in, v, &filled));
     }
     in->config_start[in->nodes * in->degrees] = filled;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* What the request says replaces what the file says; one of them has to say it. */
 static enum status read_limits(const struct json_at *root, const struct objective_request *r,
                                struct piper_input *in)
 {
-    enum status st = STATUS_OK;
     int64_t devices = (int64_t)r->devices, batch = (int64_t)r->batch;
     in->memory_bytes = r->memory_bytes;
     in->bandwidth_Bps = r->levels ? r->bandwidth_Bps[0] : 0;
@@ -197,17 +182,16 @@ static enum status read_limits(const struct json_at *root, const struct objectiv
         return error_set(STATUS_INVALID, "at most %d devices and %d microbatches",
                          PIPER_MAX_DEVICES, INT32_MAX);
     if (!devices)
-        TRY(json_need_integer(root, "maxDevices", 1, PIPER_MAX_DEVICES, &devices));
+        PASS(json_need_integer(root, "maxDevices", 1, PIPER_MAX_DEVICES, &devices));
     if (!batch)
-        TRY(json_need_integer(root, "mbsInBatch", 1, INT32_MAX, &batch));
+        PASS(json_need_integer(root, "mbsInBatch", 1, INT32_MAX, &batch));
     if (!(in->memory_bytes > 0))
-        TRY(json_need_real(root, "maxMemoryPerDevice", 0, LARGEST, &in->memory_bytes));
+        PASS(json_need_real(root, "maxMemoryPerDevice", 0, LARGEST, &in->memory_bytes));
     if (!(in->bandwidth_Bps > 0))
-        TRY(json_need_real(root, "bandwidth", 1e-9, LARGEST, &in->bandwidth_Bps));
+        PASS(json_need_real(root, "bandwidth", 1e-9, LARGEST, &in->bandwidth_Bps));
     in->devices = (size_t)devices;
     in->batch = (size_t)batch;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status check_acyclic(const struct piper_input *in)

@@ -1,0 +1,12 @@
+/* interrupt.h - Ctrl-C as a wish to finish with what there is. */
+#ifndef CLI_INTERRUPT_H
+#define CLI_INTERRUPT_H
+
+/* From now on SIGINT sets the flag that is returned, and nothing else. */
+const volatile int *interrupt_catch(void);
+/* SIGINT does again what it did before. */
+void interrupt_release(void);
+/* End by SIGINT after all, with status 130, so that shells stop their loops too. */
+void interrupt_end(void);
+
+#endif

@@ -1,0 +1,68 @@
+/* rounds.h - the collectives of real runs as rounds: in each a member gives a part of its array to
+ * one member and takes a part from another, or does one of the two, or nothing.
+ *
+ * Every transport executes these rounds and adds what arrives in their order. So the sums have the
+ * same bits on all transports, and a new algorithm is a row of rounds_algorithms[] for all of them
+ * at once. A row's name is that of core/collective.h's algorithm that it executes. Rounds have
+ * global numbers: what a member gives in round k is taken in round k, and depends on earlier rounds
+ * only. Between two members they are in order. */
+#ifndef EXEC_ROUNDS_H
+#define EXEC_ROUNDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+#include "core/program.h"
+#include "exec/ring.h"
+
+enum { ROUND_NOBODY = UINT32_MAX };
+
+/* One member's part of a round. */
+struct round {
+    uint32_t to, from;           /* members of the group; ROUND_NOBODY */
+    struct ring_part give, take; /* of the array; n is 0 without a partner */
+    bool adds;                   /* what arrives is added, else it replaces */
+};
+
+/* A collective as seen by one member. */
+struct rounds_call {
+    const struct rounds_algorithm *algorithm; /* NULL: the ring */
+    enum op_kind kind;                        /* one that rounds_do() */
+    size_t ranks, me;                         /* members, own position */
+    size_t n;                                 /* elements of the array */
+};
+
+/* A way to do collectives; kinds that it does not serve go around the ring. */
+struct rounds_algorithm {
+    const char *name, *summary;
+    bool (*serves)(enum op_kind kind);
+    size_t (*count)(const struct rounds_call *c);
+    struct round (*at)(const struct rounds_call *c, size_t k);
+};
+
+extern const struct rounds_algorithm rounds_algorithms[]; /* ends with name NULL */
+
+/* The algorithm of that name; "auto" and NULL are the ring. STATUS_UNSUPPORTED names those that
+ * real runs can do. */
+enum status rounds_find(const char *name, const struct rounds_algorithm **out) MUST_CHECK;
+
+/* Is this a collective of real runs: ALLREDUCE, REDUCESCATTER, ALLGATHER? */
+bool rounds_do(enum op_kind kind);
+
+/* How many rounds there are, and the member's part of round k. O(log ranks). */
+size_t rounds_count(const struct rounds_call *c);
+struct round rounds_at(const struct rounds_call *c, size_t k);
+
+/* Where a part that has come is kept until it is added. */
+struct rounds_room {
+    float *data; /* [n] owned */
+    size_t n;
+};
+/* Room for the largest part that is added; what was there is lost. STATUS_NOMEM. O(rounds). */
+enum status rounds_grow(const struct rounds_call *c, struct rounds_room *room) MUST_CHECK;
+/* Elements of that part. */
+size_t rounds_largest(const struct rounds_call *c);
+
+#endif

@@ -1,0 +1,109 @@
+/* Collectives over MPI: rounds of exec/rounds.h, each started when the one before is complete. */
+#include "core/clock.h"
+#include "exec/transport/mpi/mpi.h"
+
+uint32_t mpi_collect_op(const struct mpi *t)
+{
+    return endpoints_next_call(&t->links)->op;
+}
+
+static struct rounds_call rounds_of(const struct mpi *t)
+{
+    const struct link_call *c = endpoints_next_call(&t->links);
+    return endpoints_rounds(&t->links, c->op, c->n);
+}
+
+static struct round current(const struct mpi *t)
+{
+    const struct rounds_call c = rounds_of(t);
+    return rounds_at(&c, t->round);
+}
+
+static uint32_t rank_of(const struct mpi *t, uint32_t member)
+{
+    return t->links.group[t->links.program->op[mpi_collect_op(t)].peer].member[member];
+}
+
+uint32_t mpi_collect_peer(const struct mpi *t)
+{
+    struct round r = current(t);
+    return rank_of(t, r.from != ROUND_NOBODY ? r.from : r.to);
+}
+
+/* Post what the round gives and takes; nothing is under way in a round that does neither. */
+static enum status start_round(struct mpi *t)
+{
+    enum status st = STATUS_OK;
+    const struct link_call *c = endpoints_next_call(&t->links);
+    const struct round r = current(t);
+    int tag = (int)t->links.program->op[c->op].peer;
+    MPI_Request request;
+    if (r.from != ROUND_NOBODY) {
+        float *to = r.adds ? t->chunk.data : c->data + r.take.first;
+        TRY(mpi_error(MPI_Irecv(to, (int)r.take.n, MPI_FLOAT, (int)rank_of(t, r.from), tag,
+                                MPI_COMM_WORLD, &request)));
+        mpi_track(t, request, OWNER_ROUND);
+        t->under_way++;
+    }
+    if (r.to != ROUND_NOBODY) {
+        TRY(mpi_error(MPI_Isend(c->data + r.give.first, (int)r.give.n, MPI_FLOAT,
+                                (int)rank_of(t, r.to), tag, MPI_COMM_WORLD, &request)));
+        mpi_track(t, request, OWNER_ROUND);
+        t->under_way++;
+    }
+out:
+    return st == STATUS_OK ? st : mpi_fail(t, st, c->op, mpi_collect_peer(t));
+}
+
+/* What has come is added; then the next round that has something to do, until there is none. */
+static enum status run_rounds(struct mpi *t)
+{
+    const struct rounds_call c = rounds_of(t);
+    for (; t->under_way == 0 && t->round < rounds_count(&c); t->round += t->under_way == 0) {
+        enum status st = start_round(t);
+        if (st != STATUS_OK)
+            return st;
+    }
+    if (t->under_way == 0) {
+        endpoints_complete(&t->links, mpi_collect_op(t), t->begin_s, clock_now());
+        t->links.served++;
+        t->serving = false;
+    }
+    return STATUS_OK;
+}
+
+/* Calls run one after the other, as on all transports; the next one waits in the queue. */
+enum status mpi_collect_start(struct mpi *t)
+{
+    while (endpoints_next_call(&t->links) && !t->serving) {
+        const struct rounds_call c = rounds_of(t);
+        enum status st = rounds_grow(&c, &t->chunk);
+        if (st != STATUS_OK)
+            return mpi_fail(t, st, mpi_collect_op(t), t->links.rank);
+        t->serving = true;
+        t->round = 0;
+        t->begin_s = clock_now();
+        st = run_rounds(t);
+        if (st != STATUS_OK)
+            return st;
+    }
+    return STATUS_OK;
+}
+
+/* Both halves of a round are complete before anything is added: what is given must not change
+ * while it is on its way. */
+enum status mpi_collect_advance(struct mpi *t)
+{
+    enum status st;
+    const struct link_call *c = endpoints_next_call(&t->links);
+    struct round r = current(t);
+    if (--t->under_way > 0)
+        return STATUS_OK;
+    for (size_t i = 0; r.adds && i < r.take.n; i++)
+        c->data[r.take.first + i] += t->chunk.data[i];
+    t->round++;
+    TRY(run_rounds(t));
+    TRY(mpi_collect_start(t));
+out:
+    return st;
+}

@@ -1,0 +1,160 @@
+/* What `auto` does not try, and why: one function and one row for each reason. Filters only read the
+ * state of the search; what they leave out is counted by auto_leaves_out(). */
+#include <math.h>
+
+#include "partition/auto_search.h"
+
+enum { DEEPER = 4 };              /* times the ranks of a pipeline that fits */
+static const double slack = 1.05; /* the quick evaluator is not the last word */
+
+const char *const auto_level_names[AUTO_LEVELS] = {
+    [AUTO_SHAPE] = "shapes", [AUTO_SCHEDULE] = "schedules", [AUTO_SAVING] = "plans"};
+
+/* ---- shapes */
+
+/* Weights, gradients and state, spread over everything they may be, on the roomiest device. */
+static enum status weights(const struct auto_state *s, const struct auto_trial *t, bool *out)
+{
+    const struct auto_shape *shape = &t->shape;
+    struct cost_memory factor = cost_memory(s->r->fixed.optimizer, s->m->element_bytes);
+    double bytes = 0, room = 0;
+    for (size_t i = 0; i < s->m->n; i++)
+        bytes += (double)s->m->op[i].parameter_bytes;
+    for (size_t k = 0; k < s->t->types; k++)
+        room = fmax(room, (double)s->t->type[k].memory_bytes);
+    bytes *= (double)(factor.weights + factor.gradients) + (double)factor.state / shape->replicas;
+    bool sharded = s->r->memory_given && s->r->fixed.zero > 1;
+    *out = !sharded && !shape->first && bytes / shape->depth / shape->shards > room;
+    return STATUS_OK;
+}
+
+static enum status bound(const struct auto_state *s, const struct auto_trial *t, bool *out)
+{
+    *out = t->shape.bound_s > slack * s->best_s;
+    return STATUS_OK;
+}
+
+static enum status deep(const struct auto_state *s, const struct auto_trial *t, bool *out)
+{
+    *out = t->shape.depth > AUTO_DEEP && isfinite(s->best_s);
+    return STATUS_OK;
+}
+
+/* A much deeper pipeline only fills for longer, when memory does not ask for it. */
+static enum status deeper(const struct auto_state *s, const struct auto_trial *t, bool *out)
+{
+    for (size_t i = 0; i < s->result.n && !s->r->memory_given && !*out; i++) {
+        const struct auto_candidate *c = &s->result.candidate[i];
+        *out = c->fits && c->plan.stage[0].recompute == RECOMPUTE_NONE &&
+               c->plan.stage[0].tensor_parallel == t->shape.shards &&
+               c->plan.microbatch_size == t->shape.microbatch_size &&
+               t->shape.depth / DEEPER > c->depth;
+    }
+    return STATUS_OK;
+}
+
+static enum status twin(const struct auto_state *s, const struct auto_trial *t, bool *out)
+{
+    (void)s;
+    *out = t->nothing_fitted;
+    return STATUS_OK;
+}
+
+/* ---- schedules */
+
+/* The first schedule of a cut has shown how long it takes; of m microbatches, without the time that
+ * its d ranks fill and drain m / (m + d - 1) of that. Another cut, with other chunks, may be more
+ * even and need less memory. */
+static enum status fill(const struct auto_state *s, const struct auto_trial *t, bool *out)
+{
+    double least_s = INFINITY, m = auto_microbatches(s, &t->shape);
+    for (size_t i = t->first_since; i < s->result.n; i++)
+        least_s = fmin(least_s, s->result.candidate[i].quick.iteration_s);
+    *out = t->first_since != SIZE_MAX &&
+           (t->first_since == s->result.n || least_s * m / (m + t->shape.depth - 1) > s->best_s);
+    return STATUS_OK;
+}
+
+/* ---- ways to save memory */
+
+/* Others keep more activations than the usual schedule; the other placement keeps as much. */
+static enum status lighter(const struct auto_state *s, const struct auto_trial *t, bool *out)
+{
+    (void)s;
+    *out = t->saving < t->usual_saving;
+    return STATUS_OK;
+}
+
+/* ZeRO 1 beside what fits without it is tried all the same: a shorter update may pay. */
+static enum status enough(const struct auto_state *s, const struct auto_trial *t, bool *out)
+{
+    (void)s;
+    *out = t->fitting != AUTO_NONE &&
+           auto_savings[t->saving].recompute != auto_savings[t->fitting].recompute;
+    return STATUS_OK;
+}
+
+/* Whatever the schedule, a rank holds one microbatch at least. When nothing else is there, the plan
+ * that saves most stays, to say by how much it does not fit. */
+static enum status hopeless(const struct auto_state *s, const struct auto_trial *t, bool *out)
+{
+    struct evaluation e;
+    struct plan p = *t->cut; /* borrows all but the stages' flags */
+    enum plan_recompute keep = p.stage[0].recompute;
+    bool only = t->saving + 1 == AUTO_SAVINGS && isinf(s->best_s) && s->result.n == 0;
+    if (s->r->memory_given || t->fitting != AUTO_NONE || only)
+        return STATUS_OK;
+    p.zero = auto_savings[t->saving].zero;
+    p.microbatches = p.stage[0].replicas;
+    for (size_t k = 0; k < p.stages; k++)
+        p.stage[k].recompute = auto_savings[t->saving].recompute;
+    enum status st = s->e->quick(s->e->context, &p, &e);
+    for (size_t k = 0; k < p.stages; k++)
+        p.stage[k].recompute = keep;
+    *out = st == STATUS_OK && e.headroom_bytes < 0;
+    return st;
+}
+
+const struct auto_filter auto_filters[] = {
+    {"weights", "their weights, gradients and optimizer state alone do not fit", AUTO_SHAPE,
+     weights},
+    {"bound", "compute and a third of the fill alone take longer than the best plan", AUTO_SHAPE,
+     bound},
+    {"deep", "pipelines of more than 64 ranks, and shallower ones fit", AUTO_SHAPE, deep},
+    {"deeper", "more than four times as deep as one that fits without recomputation", AUTO_SHAPE,
+     deeper},
+    {"twin", "they need the memory of the other placement, which nothing could make fit",
+     AUTO_SHAPE, twin},
+    {"fill", "slower than the best plan even without the fill of the first schedule", AUTO_SCHEDULE,
+     fill},
+    {"lighter", "1f1b or the other placement did not fit with so little saved", AUTO_SAVING,
+     lighter},
+    {"enough", "less saved fits already", AUTO_SAVING, enough},
+    {"hopeless", "not even one microbatch fits", AUTO_SAVING, hopeless},
+};
+const size_t auto_filters_n = sizeof auto_filters / sizeof *auto_filters;
+_Static_assert(sizeof auto_filters / sizeof *auto_filters <= AUTO_MOST_FILTERS, "room in results");
+
+enum status auto_leaves_out(struct auto_state *s, enum auto_level level, const struct auto_trial *t,
+                            bool *out)
+{
+    enum status st = STATUS_OK;
+    bool dropped = false;
+    for (size_t i = 0; i < auto_filters_n && !dropped; i++) {
+        if (auto_filters[i].level != level || (s->r->without >> i & 1))
+            continue;
+        TRY(auto_filters[i].drops(s, t, &dropped));
+        s->result.left_out[i] += dropped;
+    }
+    *out = dropped;
+out:
+    return st;
+}
+
+size_t auto_shapes_left_out(const struct auto_result *r)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < auto_filters_n; i++)
+        n += auto_filters[i].level == AUTO_SHAPE ? r->left_out[i] : 0;
+    return n;
+}

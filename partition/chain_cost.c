@@ -1,0 +1,79 @@
+/* Prefix sums of compute time per device type, the links between neighbouring stages, and who reads
+ * a tensor first. */
+#include "partition/chain_cost.h"
+
+#include <stdlib.h>
+
+#include "core/array.h"
+
+void chain_cost_free(struct chain_cost *c)
+{
+    free(c->type);
+    free(c->until_s);
+    free(c->gap_s);
+    free(c->latency_s);
+    free(c->reader);
+    *c = (struct chain_cost){0};
+}
+
+static enum status find_readers(const struct model *m, uint32_t *reader)
+{
+    enum status st;
+    uint32_t *last = NULL; /* [n] 1 + the last op so far that reads each tensor */
+    TRY(ARRAY_NEW(last, m->n));
+    for (uint32_t j = 0; j < m->n; j++)
+        for (size_t k = m->in_start[j]; k < m->in_start[j + 1]; k++) {
+            reader[k] = last[m->in[k]];
+            last[m->in[k]] = j + 1;
+        }
+out:
+    free(last);
+    return st;
+}
+
+double chain_cost_entering(const struct chain_cost *c, size_t first, size_t j)
+{
+    const struct model *m = c->m;
+    double bytes = 0;
+    for (size_t k = m->in_start[j]; k < m->in_start[j + 1]; k++)
+        if (m->in[k] < first && c->reader[k] <= first)
+            bytes += (double)m->op[m->in[k]].output_bytes;
+    return bytes;
+}
+
+enum status chain_cost_begin(const struct partition_problem *p, struct chain_cost *out)
+{
+    enum status st;
+    const struct topology *t = p->t;
+    const struct partition_request *r = p->r;
+    size_t n = p->m->n;
+    struct cost_split spread = partition_spread(r);
+    struct chain_cost c = {.m = p->m, .stages = r->stages, .types = t->types};
+    TRY(ARRAY_NEW(c.type, r->stages));
+    TRY(ARRAY_NEW(c.until_s, t->types * (n + 1)));
+    TRY(ARRAY_NEW(c.gap_s, r->stages));
+    TRY(ARRAY_NEW(c.latency_s, r->stages));
+    TRY(ARRAY_NEW(c.reader, p->m->edges));
+    TRY(find_readers(p->m, c.reader));
+    for (size_t k = 0; k < t->types; k++) {
+        double *until_s = c.until_s + k * (n + 1);
+        for (uint32_t i = 0; i < n; i++) {
+            struct op_cost op =
+                cost_op(p->m, &t->type[k], i, r->microbatch_size, r->optimizer, &spread);
+            until_s[i + 1] = until_s[i] + op.forward_s + op.backward_s;
+        }
+    }
+    for (size_t s = 0; s < r->stages; s++) {
+        c.type[s] = t->type_of[p->device[s]];
+        if (s == 0 || p->device[s] == p->device[s - 1])
+            continue;
+        const struct topology_tier *link = topology_between(t, p->device[s - 1], p->device[s]);
+        c.gap_s[s] = 2 * (double)r->microbatch_size / link->bandwidth_Bps;
+        c.latency_s[s] = 2 * link->latency_s;
+    }
+    *out = c;
+    c = (struct chain_cost){0};
+out:
+    chain_cost_free(&c);
+    return st;
+}

@@ -1,0 +1,115 @@
+/* A walk from neighbour to neighbour that passes over blocks of devices. */
+#include "partition/device_order.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/array.h"
+
+enum { SIDE = TOPOLOGY_MAP_SIDE, CELLS = TOPOLOGY_MAP_CELLS, BITS = TOPOLOGY_MAP_BITS };
+
+static const double reference_bytes = 1048576;
+
+/* The walk is a branch and bound at each step: the map of pairs is a tree of squares of 16 x 16
+ * entries, whose entries are squares of the level below, or tiers at level 0, and shortest_s[] is a
+ * lower bound of all pairs in a square. Blocks of 16, 256, ... devices are passed over when all of them were visited, or when
+ * none can be nearer than what is found already. */
+struct walk {
+    const struct topology_map *map;
+    size_t n;
+    double *transfer_s;                      /* [tiers] one way */
+    double *shortest_s[TOPOLOGY_MAP_LEVELS]; /* [squares] least of all entries of a square */
+    uint32_t *left[TOPOLOGY_MAP_LEVELS];     /* [blocks of 16^l devices] not visited yet */
+    uint32_t at;                             /* where the walk stands */
+    double nearest_s;                        /* there and back */
+    uint32_t nearest;
+};
+
+static void walk_free(struct walk *w)
+{
+    for (unsigned l = 0; l < TOPOLOGY_MAP_LEVELS; l++) {
+        free(w->shortest_s[l]);
+        free(w->left[l]);
+    }
+    free(w->transfer_s);
+}
+
+/* What a cell of a square of level `l` takes at least, one way. */
+static double shortest(const struct walk *w, unsigned l, uint32_t cell)
+{
+    return l == 0 ? w->transfer_s[cell] : w->shortest_s[l - 1][cell];
+}
+
+static enum status walk_begin(const struct topology *t, struct walk *w)
+{
+    enum status st;
+    *w = (struct walk){.map = &t->between, .n = t->n};
+    TRY(ARRAY_NEW(w->transfer_s, t->tiers));
+    for (size_t k = 0; k < t->tiers; k++)
+        w->transfer_s[k] = t->tier[k].latency_s + reference_bytes / t->tier[k].bandwidth_Bps;
+    for (unsigned l = 0; l < w->map->levels; l++) {
+        size_t squares = w->map->squares[l], blocks = ((t->n - 1) >> (l * BITS)) + 1;
+        TRY(ARRAY_NEW(w->shortest_s[l], squares));
+        TRY(ARRAY_NEW(w->left[l], blocks));
+        for (size_t s = 0; s < squares; s++) {
+            w->shortest_s[l][s] = INFINITY;
+            for (size_t c = 0; c < CELLS; c++)
+                w->shortest_s[l][s] =
+                    fmin(w->shortest_s[l][s], shortest(w, l, w->map->cell[l][s * CELLS + c]));
+        }
+        for (size_t d = 0; d < t->n; d++)
+            w->left[l][d >> (l * BITS)]++;
+    }
+out:
+    return st;
+}
+
+static void visit(struct walk *w, uint32_t device)
+{
+    for (unsigned l = 0; l < w->map->levels; l++)
+        w->left[l][device >> (l * BITS)]--;
+    w->at = device;
+}
+
+/* Look for the nearest device not visited among those of block `block` of level l + 1.
+ *   there, back  the squares that hold the rows and columns of w->at and of the block */
+static void look(struct walk *w, unsigned l, uint32_t block, uint32_t there, uint32_t back)
+{
+    const uint32_t *forth = w->map->cell[l] + (size_t)there * CELLS;
+    const uint32_t *home = w->map->cell[l] + (size_t)back * CELLS;
+    uint32_t row = w->at >> (l * BITS) & (SIDE - 1);
+    size_t blocks = ((w->n - 1) >> (l * BITS)) + 1;
+    for (uint32_t c = 0; c < SIDE && (size_t)block * SIDE + c < blocks; c++) {
+        uint32_t inner = block * SIDE + c, a = forth[row * SIDE + c], b = home[c * SIDE + row];
+        if (w->left[l][inner] == 0)
+            continue;
+        double least_s = shortest(w, l, a) + shortest(w, l, b); /* exact at level 0 */
+        if (least_s >= w->nearest_s)
+            continue; /* ties go to the lower index */
+        if (l > 0) {
+            look(w, l - 1, inner, a, b);
+        } else {
+            w->nearest_s = least_s;
+            w->nearest = inner;
+        }
+    }
+}
+
+/* Device 0, and then again and again the nearest one that is left. */
+enum status device_order_find(const struct topology *t, uint32_t *order)
+{
+    struct walk w;
+    enum status st = walk_begin(t, &w);
+    for (uint32_t k = 0; st == STATUS_OK && k < t->n; k++) {
+        if (k == 0 || w.map->levels == 0) {
+            order[k] = k; /* all equally far */
+        } else {
+            w.nearest_s = INFINITY;
+            look(&w, w.map->levels - 1, 0, 0, 0);
+            order[k] = w.nearest;
+        }
+        visit(&w, order[k]);
+    }
+    walk_free(&w);
+    return st;
+}

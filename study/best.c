@@ -1,0 +1,164 @@
+/* The best choice of each group as a table, and where it changes. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/array.h"
+#include "study/rank.h"
+
+/* What the table is made from. */
+struct best {
+    const struct sweep *s;
+    struct ranking quick, last; /* by all points; by finalists too */
+    size_t previous;            /* best point of the row above, SIZE_MAX: none */
+};
+
+/* Scores are samples per second, or seconds below zero. */
+static void print_score(const struct experiment *e, double score, char text[BEST_CELL])
+{
+    if (isnan(score))
+        snprintf(text, BEST_CELL, "-");
+    else
+        snprintf(text, BEST_CELL, "%.4g", e->fewest_seconds ? -score : score);
+}
+
+/* How much the best is ahead of the second best: of rates their ratio, of times the inverse one,
+ * less 1. */
+static void print_margin(const struct experiment *e, const double *score, const size_t *best,
+                         size_t scored, char text[BEST_CELL])
+{
+    snprintf(text, BEST_CELL, "-");
+    if (scored < 2)
+        return;
+    double first = score[best[0]], second = score[best[1]];
+    double ahead = e->fewest_seconds ? second / first : first / second;
+    snprintf(text, BEST_CELL, "%.1f %%", 100 * (ahead - 1));
+}
+
+/* A row: the group, its best choice, scores by both engines, margin, and in words where the time
+ * goes, or why there is no best. A change is another choice than that of the row above, where the
+ * row above differs only along the axis that changes are sought along. */
+static enum status fill_row(struct best *b, size_t group, struct best_table *t, size_t row)
+{
+    enum status st;
+    const struct experiment *e = &b->s->e;
+    char(*cell)[BEST_CELL] = &t->cell[row * t->columns];
+    size_t best[2], c = 0, scored = rank_best(&b->last, group, best, 2);
+    struct point_result r = {0};
+    bool found;
+    for (int chosen = 0; chosen < 2; chosen++)
+        for (size_t i = 0; i < e->axes; i++)
+            if (rank_is_column(e, i, chosen))
+                snprintf(cell[c++], BEST_CELL, "%s",
+                         !chosen  ? experiment_label(e, group, i)
+                         : scored ? experiment_label(e, best[0], i)
+                                  : "-");
+    print_score(e, scored ? b->quick.score[best[0]] : NAN, cell[c++]);
+    if (b->s->has_finalists)
+        print_score(e, scored ? b->last.score[best[0]] : NAN, cell[c++]);
+    print_margin(e, b->last.score, best, scored, cell[c++]);
+    if (scored)
+        TRY(sweep_get_best(b->s, best[0], &found, &r));
+    else
+        TRY(sweep_get(b->s, group, false, &found, &r));
+    snprintf(t->note[row], RESULT_REASON, "%s",
+             scored  ? r.bottleneck
+             : found ? r.reason
+                     : "not computed yet");
+    bool changed = scored && b->previous != SIZE_MAX &&
+                   rank_alike(e, b->previous, group, false, rank_along(e)) &&
+                   !rank_alike(e, b->previous, best[0], true, e->axes);
+    t->best[row] = scored ? best[0] : SIZE_MAX;
+    t->before[row] = changed ? b->previous : SIZE_MAX;
+    b->previous = t->best[row];
+out:
+    return st;
+}
+
+/* Names of columns, of which numbers stand to the right; returns how many there are. */
+static size_t fill_heading(const struct sweep *s, char (*cell)[BEST_CELL], bool *right)
+{
+    const struct experiment *e = &s->e;
+    size_t c = 0;
+    for (int chosen = 0; chosen < 2; chosen++)
+        for (size_t i = 0; i < e->axes; i++)
+            if (rank_is_column(e, i, chosen))
+                snprintf(cell[c++], BEST_CELL, "%s%s", chosen ? "best " : "", e->axis[i].name);
+    size_t texts = c;
+    snprintf(cell[c++], BEST_CELL, "%s", e->fewest_seconds ? "iteration_s" : "samples/s");
+    if (s->has_finalists)
+        snprintf(cell[c++], BEST_CELL, "simgrid");
+    snprintf(cell[c++], BEST_CELL, "ahead by");
+    for (size_t i = 0; i < c; i++)
+        right[i] = i >= texts;
+    return c;
+}
+
+static enum status allocate(const struct experiment *e, struct best_table *t)
+{
+    enum status st;
+    t->rows = 1;
+    for (size_t g = 0; g < e->points; g++)
+        t->rows += rank_is_group(e, g);
+    TRY(ARRAY_NEW(t->cell, t->rows * BEST_COLUMNS));
+    TRY(ARRAY_NEW(t->note, t->rows));
+    TRY(ARRAY_NEW(t->best, t->rows));
+    TRY(ARRAY_NEW(t->before, t->rows));
+    t->best[0] = t->before[0] = SIZE_MAX;
+out:
+    return st;
+}
+
+enum status best_tabulate(const struct sweep *s, struct best_table *out)
+{
+    enum status st;
+    struct best b = {.s = s, .previous = SIZE_MAX};
+    struct best_table t = {0};
+    size_t row = 1;
+    TRY(allocate(&s->e, &t));
+    t.columns = fill_heading(s, t.cell, t.right);
+    snprintf(t.note[0], RESULT_REASON, "time of all ranks");
+    TRY(rank_points(s, false, &b.quick));
+    TRY(rank_points(s, s->has_finalists, &b.last));
+    for (size_t g = 0; g < s->e.points; g++)
+        if (rank_is_group(&s->e, g))
+            TRY(fill_row(&b, g, &t, row++));
+    *out = t;
+    t = (struct best_table){0};
+out:
+    ranking_free(&b.quick);
+    ranking_free(&b.last);
+    best_table_free(&t);
+    return st;
+}
+
+void best_table_free(struct best_table *t)
+{
+    free(t->cell);
+    free(t->note);
+    free(t->best);
+    free(t->before);
+    *t = (struct best_table){0};
+}
+
+/* Columns as wide as their widest cell, two blanks between them. */
+enum status best_print(const struct sweep *s, FILE *to)
+{
+    enum status st;
+    struct best_table t = {0};
+    int width[BEST_COLUMNS] = {0};
+    TRY(best_tabulate(s, &t));
+    for (size_t k = 0; k < t.rows * t.columns; k++) {
+        int n = (int)strlen(t.cell[k]);
+        width[k % t.columns] = n > width[k % t.columns] ? n : width[k % t.columns];
+    }
+    for (size_t r = 0; r < t.rows; r++) {
+        for (size_t c = 0; c < t.columns; c++)
+            fprintf(to, "%s%*s", c ? "  " : "", t.right[c] ? width[c] : -width[c],
+                    t.cell[r * t.columns + c]);
+        fprintf(to, "  %s%s\n", t.before[r] != SIZE_MAX ? "<- changes; " : "", t.note[r]);
+    }
+out:
+    best_table_free(&t);
+    return st;
+}

@@ -1,0 +1,91 @@
+/* Plans and algorithms for people, and plans as JSON. */
+#include <math.h>
+
+#include "core/cost.h"
+#include "core/json.h"
+#include "core/units.h"
+#include "partition/published/objective.h"
+#include "study/planning.h"
+
+void plan_print_json(const struct plan *p, const struct model *m, const struct topology *t,
+                     double cpu_s, const struct provenance *by, FILE *out)
+{
+    struct json_writer w = {.stream = out};
+    json_put_header(&w, "foreline-planning", 1, by);
+    json_put_string(&w, "algorithm", p->algorithm);
+    json_put_string(&w, "objective", "pipeline");
+    json_put_real(&w, "objective_value", p->objective_s);
+    json_put_real(&w, "lower_bound", NAN);
+    json_put_bool(&w, "proved_optimal", false);
+    json_put_real(&w, "cpu_s", cpu_s);
+    json_open_array(&w, "stages", false);
+    for (size_t s = 0; s < p->stages; s++) {
+        const struct plan_stage *stage = &p->stage[s];
+        json_open_object(&w, NULL, false);
+        json_open_array(&w, "ops", true);
+        for (size_t k = 0; k < stage->ops; k++)
+            json_put_string(&w, NULL, m->op[stage->op[k]].name);
+        json_close(&w);
+        json_open_array(&w, "devices", true);
+        for (size_t k = 0; k < stage->devices; k++)
+            json_put_string(&w, NULL, t->device[stage->device[k]]);
+        json_close(&w);
+        json_put_integer(&w, "replicas", stage->replicas);
+        json_put_integer(&w, "tensor_parallel", stage->tensor_parallel);
+        json_put_bool(&w, "recompute", stage->recompute != RECOMPUTE_NONE);
+        json_close(&w);
+    }
+    json_close(&w);
+    json_close(&w);
+}
+
+/* One line per stage: ops, seconds per microbatch, parameters, what it sends on, devices. */
+void plan_print_stages(const struct plan *p, const struct model *m, const struct topology *t,
+                       FILE *out)
+{
+    fprintf(out, "%-5s %5s  %-22s %-22s %10s %10s %12s  %s\n", "stage", "ops", "first", "last",
+            "forward", "backward", "parameters", "devices");
+    for (size_t s = 0; s < p->stages; s++) {
+        const struct plan_stage *stage = &p->stage[s];
+        const struct device_type *type = topology_type(t, stage->device[0]);
+        double forward_s = 0, backward_s = 0, bytes = 0;
+        for (size_t k = 0; k < stage->ops; k++) {
+            const struct cost_split split = {stage->tensor_parallel, stage->expert_parallel,
+                                             p->sequence_parallel && stage->tensor_parallel > 1};
+            struct op_cost c =
+                cost_op(m, type, stage->op[k], p->microbatch_size, p->optimizer, &split);
+            forward_s += c.forward_s;
+            backward_s += c.backward_s;
+            bytes += (double)m->op[stage->op[k]].parameter_bytes;
+        }
+        fprintf(out, "%-5zu %5zu  %-22s %-22s %10s %10s %12s  ", s, stage->ops,
+                m->op[stage->op[0]].name, m->op[stage->op[stage->ops - 1]].name,
+                units_of(UNIT_SECONDS, forward_s).text, units_of(UNIT_SECONDS, backward_s).text,
+                units_of(UNIT_BYTES, bytes).text);
+        for (size_t k = 0; k < stage->devices && k < 4; k++)
+            fprintf(out, "%s%s", k ? "," : "", t->device[stage->device[k]]);
+        fprintf(out, "%s\n", stage->devices > 4 ? ",..." : "");
+    }
+}
+
+/* "balanced   least slowest stage ...; exact ...", with the objective for published ones. */
+static void print_algorithm(const char *name, const char *objective, const char *summary,
+                            const char *guarantee, FILE *out)
+{
+    fprintf(out, "%-10s ", name);
+    if (objective)
+        fprintf(out, "--objective %-10s ", objective);
+    fprintf(out, "%s; %s\n", summary, guarantee);
+}
+
+void plan_print_algorithms(FILE *out)
+{
+    for (size_t i = 0; i < partition_algorithms_n; i++)
+        print_algorithm(partition_algorithms[i]->name, NULL, partition_algorithms[i]->summary,
+                        partition_algorithms[i]->guarantee, out);
+    for (size_t i = 0; i < objectives_n; i++)
+        for (size_t k = 0; objective_algorithm(objectives[i], k); k++) {
+            const struct objective_algorithm *a = objective_algorithm(objectives[i], k);
+            print_algorithm(a->name, objectives[i]->name, a->summary, a->guarantee, out);
+        }
+}

@@ -1,0 +1,230 @@
+/* Arguments about a plan: are they possible together, the request to an algorithm that they make,
+ * and whether a plan keeps them. */
+#include <string.h>
+
+#include "core/error.h"
+#include "partition/partition.h"
+#include "study/planning.h"
+
+static bool is_auto(const struct arguments *a)
+{
+    return !a->algorithm || !strcmp(a->algorithm, "auto");
+}
+
+static bool is_pipeline(const struct arguments *a)
+{
+    return !a->objective || !strcmp(a->objective, "pipeline");
+}
+
+uint64_t plan_takers(const struct arguments *a)
+{
+    char words[64];
+    if (!is_auto(a) && !strcmp(a->algorithm, "list"))
+        return TAKES(PLAN_LIST);
+    if (a->explain)
+        return TAKES(PLAN_EXPLAIN);
+    if (is_pipeline(a))
+        return a->split_at || !is_auto(a) ? TAKES(PLAN_CUT) : TAKES(PLAN_AUTO);
+    snprintf(words, sizeof words, "--objective %.40s", a->objective);
+    return settings_taker("plan", words) | (a->score ? TAKES(PLAN_SCORE) : 0);
+}
+
+/* Whom the arguments ask: --split-at is for the algorithm `manual`, also where it is not named. */
+static enum status algorithm_of(const struct arguments *a, const struct partition_algorithm **out)
+{
+    const char *name = !is_auto(a) ? a->algorithm : a->split_at ? "manual" : "auto";
+    if (partition_find(name, out) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--algorithm");
+    return STATUS_OK;
+}
+
+enum status plan_check_given(const struct arguments *a)
+{
+    const struct partition_algorithm *algorithm;
+    uint64_t way = plan_takers(a), named = TAKES(PLAN_AUTO) | TAKES(PLAN_CUT);
+    PASS(arguments_check(a, way));
+    if (!(way & named))
+        return STATUS_OK;
+    PASS(algorithm_of(a, &algorithm));
+    for (size_t i = 0; i < settings_table_n; i++) {
+        const struct setting *s = &settings_table[i];
+        bool batch = !strcmp(s->name, "batch"); /* kept here, by plan_settle() */
+        if ((s->takers & named) && !batch && arguments_given(a, s->name))
+            PASS(partition_check_option(algorithm, s->name));
+    }
+    return STATUS_OK;
+}
+
+/* --split-at says the algorithm and the number of stages. */
+static enum status settle_split(struct arguments *a)
+{
+    const struct partition_algorithm *algorithm;
+    size_t stages = a->split_at ? partition_split_stages(a->split_at) : 0;
+    PASS(algorithm_of(a, &algorithm));
+    if (!a->split_at)
+        return STATUS_OK;
+    PASS(partition_check_option(algorithm, "split-at"));
+    if (a->stages && a->stages != stages)
+        return error_set(STATUS_USAGE, "--split-at makes %zu stages, --stages says %zu", stages,
+                         a->stages);
+    a->algorithm = algorithm->name;
+    a->stages = stages;
+    return STATUS_OK;
+}
+
+/* batch = microbatches x microbatch size: what one of them leaves open follows from the others. A
+ * search chooses by itself; other algorithms have microbatches of one sample. */
+static enum status settle_batch(struct arguments *a)
+{
+    size_t size = a->microbatch_size, n = a->microbatches, batch = a->batch;
+    size_t unit = (size ? size : 1) * (n ? n : 1);
+    if (!batch)
+        return STATUS_OK;
+    if (size && n && batch != unit)
+        return error_set(STATUS_USAGE, "--batch %zu, but %zu microbatches of %zu samples", batch, n,
+                         size);
+    if (batch % unit != 0)
+        return error_set(STATUS_USAGE, "--batch %zu is not a multiple of --%s %zu", batch,
+                         n ? "microbatches" : "microbatch-size", unit);
+    if (is_auto(a))
+        return STATUS_OK;
+    a->microbatch_size = size ? size : n ? batch / n : 1;
+    a->microbatches = batch / a->microbatch_size;
+    return STATUS_OK;
+}
+
+/* What is refused here could not be kept by any algorithm, whatever model and platform are. */
+enum status plan_settle(struct arguments *a)
+{
+    PASS(settle_split(a));
+    PASS(settle_batch(a));
+    if (a->microbatches && a->replicas > a->microbatches)
+        return error_set(STATUS_USAGE, "%zu replicas need at least as many microbatches, not %zu",
+                         a->replicas, a->microbatches);
+    if (a->sequence_parallel && a->tensor_parallel < 2 && (a->tensor_parallel || !is_auto(a)))
+        return error_set(STATUS_USAGE, "--sequence-parallel needs --tensor-parallel of 2 or more");
+    return STATUS_OK;
+}
+
+/* The settings table knows the words, so one of them, or none, is what it says. */
+static enum plan_recompute recompute_of(const struct arguments *a)
+{
+    size_t k = RECOMPUTE_KINDS - 1;
+    while (k > 0 && (!a->recompute || strcmp(a->recompute, plan_recompute_names[k]) != 0))
+        k--;
+    return (enum plan_recompute)k;
+}
+
+struct partition_request plan_request(const struct arguments *a)
+{
+    return (struct partition_request){.stages = a->stages,
+                                      .replicas = (uint32_t)a->replicas,
+                                      .tensor_parallel = (uint32_t)a->tensor_parallel,
+                                      .expert_parallel = (uint32_t)a->expert_parallel,
+                                      .chunks = (uint32_t)a->chunks,
+                                      .zero = (uint32_t)a->zero,
+                                      .bucket_bytes = (int64_t)a->bucket_bytes,
+                                      .sequence_parallel = a->sequence_parallel,
+                                      .recompute = recompute_of(a),
+                                      .microbatches = (uint32_t)a->microbatches,
+                                      .microbatch_size = (uint32_t)a->microbatch_size,
+                                      .schedule = a->schedule,
+                                      .optimizer = a->optimizer,
+                                      .model = a->model,
+                                      .platform = a->platform,
+                                      .seed = a->seed,
+                                      .split_at = a->split_at};
+}
+
+/* ---- is it kept? */
+
+/* Stages on each device: those that run where the first one does. */
+static size_t chunks_of(const struct plan *p)
+{
+    size_t chunks = 0;
+    for (size_t s = 0; s < p->stages; s++)
+        chunks += p->stage[s].device[0] == p->stage[0].device[0];
+    return chunks;
+}
+
+/* Algorithms of today give all stages the same replicas and shards; a plan that does not keeps the
+ * constraint only if every stage does. */
+static const char *stage_breaks(const struct plan_stage *s, const struct arguments *a)
+{
+    if (a->replicas && s->replicas != a->replicas)
+        return "replicas";
+    if (a->tensor_parallel && s->tensor_parallel != a->tensor_parallel)
+        return "tensor-parallel";
+    if (a->expert_parallel && s->expert_parallel != a->expert_parallel)
+        return "expert-parallel";
+    if (a->recompute && s->recompute != recompute_of(a))
+        return "recompute";
+    return NULL;
+}
+
+/* Compares what was asked for with what the plan says, field by field, so that neither an algorithm
+ * nor a later change to one can break a constraint silently. */
+const char *plan_breaks(const struct plan *p, const struct arguments *a)
+{
+    const struct {
+        const char *name;
+        bool broken;
+    } all[] = {
+        {"stages", a->stages && p->stages != a->stages},
+        {"chunks", a->chunks && chunks_of(p) != a->chunks},
+        {"zero", (a->zero || arguments_given(a, "zero")) && p->zero != a->zero},
+        {"bucket", p->bucket_bytes != (int64_t)a->bucket_bytes},
+        {"sequence-parallel",
+         a->sequence_parallel && !(p->sequence_parallel && p->stage[0].tensor_parallel > 1)},
+        {"microbatches", a->microbatches && p->microbatches != a->microbatches},
+        {"microbatch-size", a->microbatch_size && p->microbatch_size != a->microbatch_size},
+        {"batch", a->batch && (size_t)p->microbatches * p->microbatch_size != a->batch},
+        {"schedule", a->schedule && strcmp(p->schedule, a->schedule) != 0},
+        {"optimizer", a->optimizer && strcmp(p->optimizer, a->optimizer) != 0},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].broken)
+            return all[i].name;
+    const char *broken = NULL;
+    for (size_t s = 0; s < p->stages && !broken; s++)
+        broken = stage_breaks(&p->stage[s], a);
+    return broken;
+}
+
+/* ---- one algorithm */
+
+/* Defaults: all devices as one pipeline (a stage for each set of shards, times the chunks, but no
+ * more than the model has ops), 8 microbatches of one sample or one for each replica, 1F1B. */
+enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
+                              const struct topology *t, struct plan *out)
+{
+    enum status st;
+    const struct partition_algorithm *algorithm;
+    struct partition_request request = plan_request(a);
+    struct plan p = {0};
+    TRY(algorithm_of(a, &algorithm));
+    size_t shards = a->tensor_parallel ? a->tensor_parallel : 1, chunks = a->chunks ? a->chunks : 1;
+    request.replicas = request.replicas ? request.replicas : 1;
+    size_t most = t->n / request.replicas / shards * chunks;
+    most = most < m->n ? most : m->n / chunks * chunks;
+    if (!request.stages)
+        request.stages = most ? most : 1;
+    if (!request.microbatches)
+        request.microbatches = request.replicas > 8 ? request.replicas : 8;
+    if (!request.microbatch_size)
+        request.microbatch_size = 1;
+    if (!request.schedule)
+        request.schedule = chunks > 1 ? "interleaved" : "1f1b";
+    TRY(partition_run(algorithm, m, t, &request, &p));
+    const char *broken = plan_breaks(&p, a);
+    if (broken) {
+        st = error_set(STATUS_UNSUPPORTED, "--algorithm %s does not keep --%s", a->algorithm,
+                       broken);
+        goto out;
+    }
+    *out = p;
+    p = (struct plan){0};
+out:
+    plan_free(&p);
+    return st;
+}

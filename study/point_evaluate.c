@@ -1,0 +1,295 @@
+/* The plan of a point, and what a prediction or a run of it comes to. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/path.h"
+#include "core/provenance.h"
+#include "core/text.h"
+#include "exec/random.h"
+#include "study/point.h"
+#include "study/summary.h"
+
+/* ---- noise: what a planner believes that has measured badly */
+
+/* Number i of a stream of factors, uniform in 1 - noise .. 1 + noise. Counter-based, so that the
+ * factor of an op does not depend on how many ops come before it. */
+static double off_by(double noise, uint64_t seed, uint64_t i)
+{
+    return 1 + noise * (2 * random_unit(seed, i) - 1);
+}
+
+/* What a planner believes that has measured badly: each op takes another time than it does,
+ * forward and backward off by the same factor, and each tier of the network has another bandwidth.
+ * Latencies and memory stay, which a planner knows from data sheets. */
+static void disturb(double noise, uint64_t seed, struct model *m, struct topology *t)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        double factor = off_by(noise, seed, i);
+        m->op[i].forward_flop *= factor;
+        m->op[i].backward_flop *= factor;
+        for (size_t k = 0; k < m->profiles; k++) {
+            m->profile[k].forward_s[i] *= factor;
+            m->profile[k].backward_s[i] *= factor;
+        }
+    }
+    for (size_t i = 0; i < t->tiers; i++)
+        t->tier[i].bandwidth_Bps *= off_by(noise, seed, m->n + i);
+}
+
+/* ---- evaluation */
+
+/* Load unless it is the last one: points that differ in the plan alone follow each other, as plans
+ * come last in most files. */
+static enum status need_model(struct point_cache *c, const char *name)
+{
+    enum status st;
+    if (c->model_name && !strcmp(c->model_name, name))
+        return STATUS_OK;
+    free(c->model_name);
+    c->model_name = NULL;
+    model_free(&c->model);
+    TRY(load_model(name, &c->model));
+    TRY(text_copy(name, &c->model_name));
+out:
+    return st;
+}
+
+static enum status need_platform(struct point_cache *c, const char *name)
+{
+    enum status st;
+    if (c->platform_name && !strcmp(c->platform_name, name))
+        return STATUS_OK;
+    free(c->platform_name);
+    free(c->path);
+    c->platform_name = c->path = NULL;
+    topology_free(&c->topology);
+    TRY(load_topology(name, &c->topology, &c->path));
+    TRY(text_copy(name, &c->platform_name));
+out:
+    return st;
+}
+
+void point_cache_free(struct point_cache *c)
+{
+    free(c->model_name);
+    free(c->platform_name);
+    free(c->path);
+    model_free(&c->model);
+    topology_free(&c->topology);
+    *c = (struct point_cache){0};
+}
+
+/* As many replicas of everything as there are devices for: devices x chunks / (stages x shards). */
+static void fill(const struct topology *t, struct arguments *a)
+{
+    size_t shards = a->tensor_parallel ? a->tensor_parallel : 1;
+    size_t chunks = a->chunks ? a->chunks : 1, stages = a->stages ? a->stages : 1;
+    size_t replicas = t->n * chunks / (stages * shards);
+    a->stages = stages;
+    a->replicas = replicas ? replicas : 1;
+}
+
+/* Plan with the engine that measures, so that a search optimises what is reported. In noise the
+ * search is analytic, because SimGrid would read the true platform from its file. */
+static enum status make_plan(const struct point *p, const struct model *m, const struct topology *t,
+                             const char *path, struct plan *out)
+{
+    struct arguments a = p->a;
+    struct evaluation_context context = {
+        .model = m,
+        .topology = t,
+        .platform = path,
+        .engine = p->a.noise > 0 ? &engine_analytic
+                                 : p->engine, /* the file knows no noise; NULL: SimGrid */
+        .options = {.collective = p->collective}};
+    if (p->fill)
+        fill(t, &a);
+    return plan_make(&a, &context, out);
+}
+
+/* Plan on copies of model and platform that are off. The plan is then evaluated on the true ones,
+ * which stay in the cache. */
+static enum status make_plan_in_noise(const struct point *p, const struct point_cache *c,
+                                      struct plan *out)
+{
+    enum status st;
+    struct model m = {0};
+    struct topology t = {0};
+    char *path = NULL;
+    TRY(load_model(p->a.model, &m));
+    TRY(load_topology(p->a.platform, &t, &path));
+    disturb(p->a.noise, p->a.seed, &m, &t);
+    TRY(make_plan(p, &m, &t, c->path, out));
+out:
+    free(path);
+    topology_free(&t);
+    model_free(&m);
+    return st;
+}
+
+/* A plan file names its model and platform relative to its own folder. */
+static enum status read_plan(const struct point *p, struct point_cache *c, struct plan *out)
+{
+    enum status st;
+    struct json_document d = {0};
+    char *model = NULL, *platform = NULL, *found = NULL, *other = NULL;
+    TRY(json_read(p->a.plan_file, plan_format, PLAN_VERSION, &d));
+    TRY(plan_references(&d, &model, &platform));
+    TRY(path_find(model, p->a.plan_file, &found));
+    TRY(path_find(platform, p->a.plan_file, &other));
+    TRY(need_model(c, found));
+    TRY(need_platform(c, p->a.platform ? p->a.platform : other));
+    TRY(plan_read(&d, &c->model, &c->topology, out));
+out:
+    free(model);
+    free(platform);
+    free(found);
+    free(other);
+    json_document_free(&d);
+    return st;
+}
+
+static enum status obtain_plan(const struct point *p, struct point_cache *c, struct plan *out)
+{
+    enum status st;
+    if (p->a.plan_file)
+        return read_plan(p, c, out);
+    TRY(need_model(c, p->a.model));
+    TRY(need_platform(c, p->a.platform));
+    st = p->a.noise > 0 ? make_plan_in_noise(p, c, out)
+                        : make_plan(p, &c->model, &c->topology, c->path, out);
+out:
+    return st;
+}
+
+/* Of stage 0, which stands for all: planners make stages of equal replicas and shards, and a table
+ * has one cell for it. */
+static void describe_plan(const struct plan *p, struct point_result *r)
+{
+    r->stages = (int64_t)p->stages;
+    r->replicas = p->stage[0].replicas;
+    r->tensor_parallel = p->stage[0].tensor_parallel;
+    r->microbatches = p->microbatches;
+    r->microbatch_size = p->microbatch_size;
+    snprintf(r->algorithm, sizeof r->algorithm, "%s", p->algorithm ? p->algorithm : "");
+    snprintf(r->schedule, sizeof r->schedule, "%s", p->schedule);
+}
+
+/* The figures of a measurement that databases keep. Memory is that of the rank with the least
+ * headroom, since the plan fails with that one. */
+static void describe_run(const struct measurement *m, struct point_result *r)
+{
+    char reason[AUTO_REASON];
+    r->iteration_s = m->iteration_s;
+    r->samples_per_s = m->samples_per_s;
+    r->tokens_per_s = m->tokens_per_s;
+    r->time = breakdown_of(m);
+    r->mfu = m->mfu;
+    evaluate_reason(m, reason);
+    snprintf(r->bottleneck, sizeof r->bottleneck, "%s", reason);
+    size_t fullest = measurement_fullest(m);
+    if (fullest < m->ranks) {
+        const struct measured_rank *rank = &m->rank[fullest];
+        r->peak_bytes = rank->peak_bytes;
+        r->headroom_bytes = rank->memory_bytes - r->peak_bytes;
+        r->weight_bytes = rank->weight_bytes;
+        r->gradient_bytes = rank->gradient_bytes;
+        r->state_bytes = rank->state_bytes;
+        r->stash_bytes = rank->stash_bytes;
+        r->scratch_bytes = rank->scratch_bytes;
+    }
+    if (measurement_overfull(m) > 0) {
+        r->status = POINT_TOO_BIG;
+        report_lack(m, r->reason);
+    }
+}
+
+/* Run a plan by way of files in a folder of its own, as a worker reads its plan from a file. */
+static enum status run(const struct point *p, const struct point_cache *c, const struct plan *plan,
+                       struct measurement *out)
+{
+    enum status st;
+    const struct provenance by = {
+        .version = foreline_version, .command = "foreline sweep", .seed = p->a.seed};
+    struct point_run how = p->run;
+    const char *tmp = getenv("TMPDIR");
+    char dir[256], plan_path[sizeof dir + 16], path[sizeof dir + 16];
+    snprintf(dir, sizeof dir, "%.200s/foreline-sweep-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(dir))
+        return error_set(STATUS_IO, "%s: %s", dir, strerror(errno));
+    snprintf(plan_path, sizeof plan_path, "%s/plan.json", dir);
+    snprintf(path, sizeof path, "%s/run.json", dir);
+    how.by = &by;
+    TRY(plan_write(plan, &c->model, &c->topology, plan_path, &by));
+    TRY(point_measure(plan_path, &how, path));
+    TRY(measurement_read(path, out));
+out:
+    unlink(plan_path);
+    unlink(path);
+    rmdir(dir);
+    return st;
+}
+
+enum status point_write_plan(const struct point *p, const char *path, const struct provenance *by)
+{
+    enum status st;
+    struct point_cache c = {0};
+    struct plan plan = {0};
+    TRY(obtain_plan(p, &c, &plan));
+    TRY(plan_write(&plan, &c.model, &c.topology, path, by));
+out:
+    plan_free(&plan);
+    point_cache_free(&c);
+    return st;
+}
+
+enum status point_plan(const struct arguments *a, const char *path, const struct provenance *by)
+{
+    const struct point p = {.a = *a};
+    return point_write_plan(&p, path, by);
+}
+
+static enum status predict(const struct point *p, struct point_cache *c, struct point_result *r)
+{
+    enum status st;
+    struct plan plan = {0};
+    struct measurement m = {0};
+    struct program program = {0};
+    bool perturbed = p->perturbation.jitter > 0 || p->perturbation.n > 0;
+    TRY(obtain_plan(p, c, &plan));
+    describe_plan(&plan, r);
+    const struct evaluation_context context = {.model = &c->model,
+                                               .topology = &c->topology,
+                                               .platform = c->path,
+                                               .options = {.collective = p->collective},
+                                               .perturbation = perturbed ? &p->perturbation : NULL};
+    st = p->engine ? evaluate_plan(&plan, &context, p->engine, &m, &program) : run(p, c, &plan, &m);
+    TRY(st);
+    describe_run(&m, r);
+out:
+    program_free(&program);
+    measurement_free(&m);
+    plan_free(&plan);
+    return st;
+}
+
+/* Invalid, infeasible, unsupported: there is no such plan, now or later, and the reason is a
+ * result. Everything else (a worker died, a full disk) is a failure that --retry tries again. */
+void point_evaluate(const struct point *p, struct point_cache *cache, struct point_result *out)
+{
+    struct point_result r = {.status = POINT_OK};
+    double begin = clock_cpu();
+    enum status st = predict(p, cache, &r);
+    snprintf(r.engine, sizeof r.engine, "%s", point_engine(p));
+    if (st != STATUS_OK) {
+        bool hopeless = st == STATUS_INVALID || st == STATUS_INFEASIBLE || st == STATUS_USAGE ||
+                        st == STATUS_PARSE || st == STATUS_UNSUPPORTED;
+        r.status = hopeless ? POINT_IMPOSSIBLE : POINT_FAILED;
+        snprintf(r.reason, sizeof r.reason, "%s", error_message());
+    }
+    r.cpu_s = clock_cpu() - begin;
+    *out = r;
+}

@@ -1,0 +1,206 @@
+/* Plan files: predicted with all warnings, or run in a process of their own by one of several engines.
+ */
+#include "study/point.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/faults.h"
+#include "core/text.h"
+#include "exec/device.h"
+#include "exec/launch/launch.h"
+#include "sim/child.h"
+#include "sim/smpi.h"
+#include "study/emulate_network.h"
+#include "study/evaluate.h"
+#include "study/warn.h"
+
+static const double learning_rate = 1e-3, grace_s = 6; /* a launcher ends its workers within 5 s */
+
+/* ---- predictions */
+
+enum status point_predict(const struct loaded_plan *p, const char *path,
+                          const struct engine *engine, struct measurement *out)
+{
+    enum status st;
+    struct program program = {0};
+    struct measurement m = {0};
+    const struct evaluation_context context = {
+        .model = &p->model, .topology = &p->topology, .platform = p->platform, .detailed = true};
+    TRY(evaluate_plan(&p->plan, &context, engine, &m, &program));
+    if (!(m.iteration_s > 0)) {
+        st = error_set(STATUS_INFEASIBLE, "%s: predicted to take no time", path);
+        goto out;
+    }
+    TRY(warn_simulation(&p->plan, &program, &context, &m));
+    TRY(load_label(p, path, engine->name, &m));
+    *out = m;
+    m = (struct measurement){0};
+out:
+    measurement_free(&m);
+    program_free(&program);
+    return st;
+}
+
+/* Real compute needs numerics for every op of the model. */
+const struct model_op *point_without_numerics(const struct model *m)
+{
+    for (size_t i = 0; i < m->n; i++)
+        if (!device_cpu.computes(&m->op[i]))
+            return &m->op[i];
+    return NULL;
+}
+
+/* ---- runs */
+
+/* One run, in a process of its own. */
+struct job {
+    const struct point_run *run;
+    const char *path, *output;
+    struct loaded_plan p;
+};
+
+/* What runs leave to be written: names, and then the file, which is complete when it appears. */
+static enum status finish(const struct job *j, const char *engine, struct measurement *m)
+{
+    enum status st;
+    TRY(load_label(&j->p, j->path, engine, m));
+    TRY(measurement_write(m, j->output, j->run->by));
+out:
+    return st;
+}
+
+/* Workers of this machine over tcp, mpi or threads. With paced compute ops take their predicted
+ * time while messages are real, so that the error is that of communication alone; the engine is
+ * then called "tcp-paced". */
+static enum status run_workers(const struct job *j)
+{
+    enum status st;
+    const struct point_run *r = j->run;
+    const struct model_op *op = point_without_numerics(&j->p.model);
+    bool paced = r->compute ? !strcmp(r->compute, "paced") : op != NULL;
+    struct measurement m = {0};
+    char engine[16];
+    const struct launch_options o = {.transport = r->engine,
+                                     .device = paced ? launch_paced(r->device) : r->device,
+                                     .steps = r->steps,
+                                     .warmup = r->warmup,
+                                     .learning_rate = learning_rate,
+                                     .timeout_s = r->timeout_s};
+    if (!paced && op)
+        return error_set(STATUS_UNSUPPORTED,
+                         "op '%s' of kind '%s' has no numerics on the CPU: --compute paced",
+                         op->name, op->kind);
+    TRY(launch_run(&j->p.program, &j->p.model, &o, &m, NULL));
+    evaluate_machine(&j->p.program, &j->p.topology, &m);
+    snprintf(engine, sizeof engine, "%s%s", r->engine, paced ? "-paced" : "");
+    TRY(finish(j, engine, &m));
+out:
+    measurement_free(&m);
+    return st;
+}
+
+/* Called inside the emulation's own process. */
+static enum status emulated(void *argument, struct measurement *m, const struct timeline *t)
+{
+    (void)t;
+    return finish(argument, "netns", m);
+}
+
+/* Workers in network namespaces, links shaped to the platform. */
+static enum status run_emulated(const struct job *j)
+{
+    struct job copy = *j;
+    const struct faults none = {0};
+    const struct emulate_options o = {
+        .steps = j->run->steps,
+        .warmup = j->run->warmup,
+        .faults = &none,
+        .real = j->run->compute && !strcmp(j->run->compute, "real"),
+    };
+    return emulate_plan(&copy.p, &o, emulated, &copy);
+}
+
+/* The executor's own code on SimGrid's MPI: a second opinion on the simulators, no measurement. */
+static enum status run_simulated(const struct job *j)
+{
+    enum status st;
+    struct measurement m = {0};
+    const struct evaluation_context context = {
+        .model = &j->p.model, .topology = &j->p.topology, .platform = j->p.platform};
+    TRY(evaluate_program(&j->p.program, &context, &engine_smpi, &m, NULL));
+    TRY(finish(j, engine_smpi.name, &m));
+out:
+    measurement_free(&m);
+    return st;
+}
+
+const char *const point_engines[] = {"tcp", "mpi", "local", "netns", "smpi"};
+const size_t point_engines_n = sizeof point_engines / sizeof *point_engines;
+static enum status (*const runners[])(const struct job *) = {run_workers, run_workers, run_workers,
+                                                             run_emulated, run_simulated};
+
+static const char *engine_at(size_t i)
+{
+    return point_engines[i];
+}
+
+enum status point_check_run(const struct point_run *r)
+{
+    size_t i;
+    if (text_find("engine", r->engine, engine_at, point_engines_n, &i) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--engine");
+    if (strcmp(r->device, "cpu") != 0 && strcmp(r->device, "cuda") != 0)
+        return error_set(STATUS_USAGE, "--device %s: expected cpu or cuda", r->device);
+    if (r->compute && strcmp(r->compute, "real") != 0 && strcmp(r->compute, "paced") != 0)
+        return error_set(STATUS_USAGE, "--compute %s: expected real or paced", r->compute);
+    if (r->compute && !strcmp(r->compute, "real") && runners[i] == run_simulated)
+        return error_set(STATUS_USAGE, "--engine %s: compute is always paced", r->engine);
+    if (r->steps < 1)
+        return error_set(STATUS_USAGE, "--steps 0: expected at least 1");
+    return STATUS_OK;
+}
+
+/* In the child: load, run, write. SimGrid and MPI may abort it, which is then an error of the run
+ * alone. */
+static enum status run_job(void *argument, int write_fd)
+{
+    enum status st;
+    size_t i;
+    struct job *j = argument;
+    (void)write_fd;
+    TRY(text_find("engine", j->run->engine, engine_at, point_engines_n, &i));
+    TRY(load_plan(j->path, &j->p));
+    TRY(runners[i](j));
+out:
+    loaded_plan_free(&j->p);
+    return st;
+}
+
+/* Ctrl-C reaches the run itself, which then ends in order; this is for when it does not. */
+struct patience {
+    const volatile int *interrupted;
+    double since_s; /* 0: not interrupted */
+};
+
+static bool still_patient(void *context)
+{
+    struct patience *p = context;
+    if (!p->interrupted || !*p->interrupted)
+        return true;
+    if (p->since_s == 0)
+        p->since_s = clock_now();
+    return clock_now() - p->since_s < grace_s;
+}
+
+enum status point_measure(const char *path, const struct point_run *r, const char *output)
+{
+    struct job j = {.run = r, .path = path, .output = output};
+    struct patience patience = {.interrupted = r->interrupted};
+    const struct child_watch watch = {still_patient, &patience, 100};
+    struct child_output nothing = {0};
+    enum status st = child_run_watched(run_job, &j, &watch, &nothing);
+    child_output_free(&nothing);
+    return st;
+}

@@ -1,0 +1,202 @@
+/* Scores of points, and their order within groups. */
+#include "study/rank.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/array.h"
+
+/* The same point with the first seed; with the first of what is chosen over, too. */
+static size_t first_of(const struct experiment *e, size_t point, bool group)
+{
+    for (size_t i = 0; i < e->axes; i++)
+        if (e->axis[i].seeds || (group && e->axis[i].chosen))
+            point = experiment_with(e, point, i, 0);
+    return point;
+}
+
+bool rank_is_group(const struct experiment *e, size_t point)
+{
+    return first_of(e, point, true) == point;
+}
+
+/* The axis of seeds, e->axes if there is none; how many seeds there are. */
+static size_t seed_axis(const struct experiment *e, size_t *seeds)
+{
+    size_t i = 0;
+    while (i < e->axes && !e->axis[i].seeds)
+        i++;
+    *seeds = i < e->axes ? e->axis[i].n : 1;
+    return i;
+}
+
+/* Add up what the points say, each divided by the number of seeds: the sum is the mean. A point
+ * that is not ok makes it NAN, so that a plan that fails with one seed is not ranked by the
+ * others. */
+static enum status add_scores(const struct sweep *s, const struct sweep_points *p, double *score)
+{
+    enum status st = STATUS_OK;
+    size_t seeds;
+    seed_axis(&s->e, &seeds);
+    for (size_t i = 0; i < p->n; i++) {
+        struct point_result r;
+        bool found;
+        TRY(database_get(s->db, p->hash[i], &found, &r));
+        bool usable = found && r.status == POINT_OK && r.iteration_s > 0;
+        double value = !usable ? NAN : s->e.fewest_seconds ? -r.iteration_s : r.samples_per_s;
+        score[first_of(&s->e, p->number[i], false)] += value / (double)seeds;
+    }
+out:
+    return st;
+}
+
+/* Scores by all points; then those of groups that have finalists are replaced. INFINITY marks the
+ * finalists while the rest of their groups is set to NAN, 0 is where their own scores are added
+ * up. */
+enum status rank_points(const struct sweep *s, bool finalists, struct ranking *out)
+{
+    enum status st;
+    const struct experiment *e = &s->e;
+    const struct sweep_points *last = &s->finalists;
+    double *score = NULL;
+    bool *replaced = NULL; /* [points] groups that finalists rank */
+    TRY(ARRAY_NEW(score, e->points));
+    TRY(ARRAY_NEW(replaced, e->points));
+    TRY(add_scores(s, &s->all, score));
+    for (size_t i = 0; finalists && i < last->n; i++) {
+        replaced[first_of(e, last->number[i], true)] = true;
+        score[first_of(e, last->number[i], false)] = INFINITY; /* marks them */
+    }
+    for (size_t i = 0; i < e->points; i++)
+        if (replaced[first_of(e, i, true)])
+            score[i] = isinf(score[i]) ? 0 : NAN;
+    if (finalists)
+        TRY(add_scores(s, last, score));
+    *out = (struct ranking){e, score};
+    score = NULL;
+out:
+    free(replaced);
+    free(score);
+    return st;
+}
+
+void ranking_free(struct ranking *r)
+{
+    free(r->score);
+    *r = (struct ranking){0};
+}
+
+/* Count up in the axes that are chosen over, the last one fastest, as an odometer does; the others
+ * stay. */
+static size_t next_in_group(const struct experiment *e, size_t point)
+{
+    for (size_t i = e->axes; i-- > 0;) {
+        if (!e->axis[i].chosen || e->axis[i].seeds)
+            continue;
+        size_t choice = experiment_choice(e, point, i) + 1;
+        point = experiment_with(e, point, i, choice % e->axis[i].n);
+        if (choice < e->axis[i].n)
+            break;
+    }
+    return point;
+}
+
+/* Insertion into a short sorted list. Of equal scores the one with the lower number comes first,
+ * so that ties do not depend on anything but the file. */
+size_t rank_best(const struct ranking *r, size_t group, size_t *best, size_t most)
+{
+    size_t n = 0, scored = 0, point = group;
+    do {
+        if (!isnan(r->score[point])) {
+            size_t at = n < most ? n++ : most;
+            scored++;
+            for (; at > 0 && r->score[best[at - 1]] < r->score[point]; at--)
+                if (at < most)
+                    best[at] = best[at - 1];
+            if (at < most)
+                best[at] = point;
+        }
+        point = next_in_group(r->e, point);
+    } while (point != group);
+    return scored;
+}
+
+/* A finalist is a plan, so that all its seeds are looked at. */
+enum status rank_finalists(const struct ranking *r, size_t **number, size_t *n)
+{
+    enum status st;
+    const struct experiment *e = r->e;
+    size_t seeds, filled = 0, most = e->finalists, axis = seed_axis(e, &seeds);
+    size_t *best = NULL, *all = NULL;
+    TRY(ARRAY_NEW(best, most));
+    TRY(ARRAY_NEW(all, e->points));
+    for (size_t g = 0; g < e->points; g++) {
+        if (!rank_is_group(e, g))
+            continue;
+        size_t scored = rank_best(r, g, best, most);
+        for (size_t k = 0; k < most && k < scored; k++)
+            for (size_t s = 0; s < seeds; s++)
+                all[filled++] = axis < e->axes ? experiment_with(e, best[k], axis, s) : best[k];
+    }
+    *number = all;
+    *n = filled;
+    all = NULL;
+out:
+    free(best);
+    free(all);
+    return st;
+}
+
+/* ---- axes */
+
+bool rank_is_column(const struct experiment *e, size_t axis, bool chosen)
+{
+    return e->axis[axis].n > 1 && !e->axis[axis].seeds && e->axis[axis].chosen == chosen;
+}
+
+size_t rank_along(const struct experiment *e)
+{
+    size_t last = e->axes;
+    while (last > 0 && !rank_is_column(e, last - 1, false))
+        last--;
+    return last > 0 ? last - 1 : e->axes;
+}
+
+bool rank_alike(const struct experiment *e, size_t a, size_t b, bool chosen, size_t along)
+{
+    for (size_t i = 0; i < e->axes; i++)
+        if (i != along && rank_is_column(e, i, chosen) &&
+            experiment_choice(e, a, i) != experiment_choice(e, b, i))
+            return false;
+    return true;
+}
+
+const char *rank_plan_label(const struct experiment *e, size_t point, char text[RESULT_VALUE])
+{
+    size_t n = 0;
+    snprintf(text, RESULT_VALUE, "-");
+    for (size_t i = 0; i < e->axes && n < RESULT_VALUE; i++) {
+        const char *name = e->axis[i].name;
+        if (!rank_is_column(e, i, true))
+            continue;
+        bool case_ = !strcmp(name, "case");
+        name = !strncmp(name, "plan.", strlen("plan.")) ? name + strlen("plan.") : name;
+        n += (size_t)snprintf(text + n, RESULT_VALUE - n, "%s%s%s%s", n ? ", " : "",
+                              case_ ? "" : name, case_ ? "" : " ", experiment_label(e, point, i));
+    }
+    return text;
+}
+
+const char *rank_group_label(const struct experiment *e, size_t point, size_t along, bool names,
+                             char text[RESULT_VALUE])
+{
+    size_t n = 0;
+    *text = '\0';
+    for (size_t i = 0; i < e->axes && n < RESULT_VALUE; i++)
+        if (i != along && rank_is_column(e, i, false))
+            n += (size_t)snprintf(text + n, RESULT_VALUE - n, "%s%s%s%s", n ? ", " : "",
+                                  names ? e->axis[i].name : "", names ? " " : "",
+                                  experiment_label(e, point, i));
+    return text;
+}

@@ -1,0 +1,137 @@
+/* What pages share: texts, sections, and pictures that are drawn into files and taken in. */
+#include "study/report.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "plots/kind.h"
+#include "plots/page.h"
+
+void report_page_free(struct report_page *p)
+{
+    if (*p->directory)
+        rmdir(p->directory);
+    arena_free(&p->texts);
+    *p->directory = '\0';
+}
+
+/* ---- texts */
+
+/* Printed twice: the first time for the length. */
+static const char *print(struct report_page *p, const char *fmt, va_list arguments)
+{
+    va_list again;
+    va_copy(again, arguments);
+    int n = vsnprintf(NULL, 0, fmt, again);
+    va_end(again);
+    char *text = n >= 0 ? arena_new(&p->texts, (size_t)n + 1, 1) : NULL;
+    if (!text) {
+        p->st = STATUS_NOMEM;
+        return "";
+    }
+    vsnprintf(text, (size_t)n + 1, fmt, arguments);
+    return text;
+}
+
+const char *report_text(struct report_page *p, const char *fmt, ...)
+{
+    va_list arguments;
+    va_start(arguments, fmt);
+    const char *text = print(p, fmt, arguments);
+    va_end(arguments);
+    return text;
+}
+
+const char *report_quantity(struct report_page *p, enum unit unit, double value)
+{
+    char text[UNITS_TEXT];
+    return report_text(p, "%s%s", value < 0 ? "-" : "", units_print(unit, fabs(value), text));
+}
+
+void report_say(struct report_page *p, const char *kind, const char *fmt, ...)
+{
+    va_list arguments;
+    va_start(arguments, fmt);
+    page_paragraph(p->to, kind, print(p, fmt, arguments));
+    va_end(arguments);
+}
+
+void report_made_by(struct report_page *p)
+{
+    page_paragraph(p->to, "", p->by->version);
+    page_paragraph(p->to, "", p->by->command);
+}
+
+/* Sections in the order of their table. A page that lost a text fails at its end, as half a page
+ * would mislead. */
+enum status report_sections(struct report_page *p, const char *title,
+                            const struct report_section *section, size_t n, const void *what)
+{
+    enum status st = STATUS_OK;
+    page_open(p->to, p->question ? p->question : title);
+    for (size_t i = 0; i < n; i++) {
+        if (section[i].heading)
+            page_heading(p->to, section[i].heading);
+        TRY(section[i].put(p, what));
+    }
+    page_close(p->to);
+    if (p->st != STATUS_OK)
+        st = error_set(p->st, "out of memory");
+out:
+    return st;
+}
+
+/* ---- pictures */
+
+/* By way of a file in a folder of the page's own, as gnuplot writes files. The table of the
+ * picture is left out: the page has its own. */
+enum status report_picture(struct report_page *p,
+                           enum status (*draw)(const void *context, const char *svg,
+                                               const struct provenance *by),
+                           const void *context, const char *caption)
+{
+    char svg[128], tsv[128];
+    if (!*p->directory) {
+        snprintf(p->directory, sizeof p->directory, "/tmp/foreline-report.XXXXXX");
+        if (!mkdtemp(p->directory)) {
+            *p->directory = '\0';
+            return error_set(STATUS_IO, "/tmp: %s", strerror(errno));
+        }
+    }
+    snprintf(svg, sizeof svg, "%s/p.svg", p->directory);
+    snprintf(tsv, sizeof tsv, "%s/p.tsv", p->directory);
+    enum status st = draw(context, svg, p->by);
+    if (st == STATUS_OK)
+        st = page_picture(p->to, svg, caption);
+    else if (st == STATUS_INVALID || st == STATUS_INFEASIBLE)
+        st = STATUS_OK; /* a table need not be a sweep, measurements need not pair */
+    remove(svg);
+    remove(tsv);
+    return st;
+}
+
+struct wanted {
+    const struct plot_kind *kind;
+    const struct plot_request *request;
+};
+
+static enum status draw_kind(const void *context, const char *svg, const struct provenance *by)
+{
+    const struct wanted *w = context;
+    return plot_files(w->kind, w->request, svg, by);
+}
+
+enum status report_plot(struct report_page *p, const char *kind, const struct plot_request *request,
+                        const char *caption)
+{
+    enum status st;
+    struct wanted w = {.request = request};
+    TRY(plot_kind_find(kind, &w.kind));
+    TRY(report_picture(p, draw_kind, &w, caption));
+out:
+    return st;
+}

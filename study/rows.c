@@ -1,0 +1,129 @@
+/* Tables of all points of a sweep: for `--list`, `--export`, plots and pages. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/file.h"
+#include "plots/table.h"
+#include "study/rank.h"
+
+void sweep_print_list(const struct sweep *s, FILE *to)
+{
+    const struct experiment *e = &s->e;
+    fputs("point\thash", to);
+    for (size_t i = 0; i < e->axes; i++)
+        fprintf(to, "\t%s", e->axis[i].name);
+    for (size_t k = 0; k < s->all.n; k++) {
+        fprintf(to, "\n%zu\t%.12s", s->all.number[k], s->all.hash[k]);
+        for (size_t i = 0; i < e->axes; i++)
+            fprintf(to, "\t%s", experiment_label(e, s->all.number[k], i));
+    }
+    fputc('\n', to);
+}
+
+/* Where rows go. */
+struct rows {
+    const struct sweep *s;
+    bool (*keep)(const void *context, size_t point); /* NULL: all */
+    const void *context;
+    char separator;
+    FILE *to;
+};
+
+/* In comma-separated rows a text with commas or quotes stands in quotes, as RFC 4180 says; in
+ * tab-separated ones there are no tabs. */
+static void put_text(const struct rows *r, const char *text)
+{
+    if (r->separator == '\t' || !strpbrk(text, ",\"\n")) {
+        for (; *text; text++)
+            fputc((unsigned char)*text < ' ' ? ' ' : *text, r->to);
+        return;
+    }
+    fputc('"', r->to);
+    for (; *text; text++)
+        fprintf(r->to, *text == '"' ? "\"\"" : "%c", *text);
+    fputc('"', r->to);
+}
+
+static void put_cell(const struct rows *r, const char *text)
+{
+    put_text(r, text);
+    fputc(r->separator, r->to);
+}
+
+/* Axes of the rest, then those of what is chosen, then what is chosen in one text; the engine is left
+ * out, as the result says it. */
+static void put_axes(const struct rows *r, size_t point, bool heading)
+{
+    const struct experiment *e = &r->s->e;
+    char plan[RESULT_VALUE];
+    for (int chosen = 0; chosen < 2; chosen++)
+        for (size_t i = 0; i < e->axes; i++)
+            if (e->axis[i].chosen == chosen && strcmp(e->axis[i].name, "engine") != 0)
+                put_cell(r, heading ? e->axis[i].name : experiment_label(e, point, i));
+    if (experiment_find(e, "plan") == e->axes) /* no other column has that name */
+        put_cell(r, heading ? "plan" : rank_plan_label(e, point, plan));
+}
+
+/* Figures only where there is a prediction: 0 would be drawn as a number. The engine is always
+ * known. */
+static void put_row(const struct rows *r, size_t point, const struct point_result *result)
+{
+    char text[RESULT_VALUE];
+    bool predicted = result->iteration_s > 0;
+    put_axes(r, point, false);
+    put_cell(r, point_status_names[result->status]);
+    for (size_t i = 0; i < result_columns_n; i++) {
+        bool known = predicted || !strcmp(result_columns[i].name, "engine");
+        put_cell(r, known ? result_column_print(&result_columns[i], result, text) : "");
+    }
+    put_cell(r, result->reason);
+    fprintf(r->to, "%zu\n", point);
+}
+
+static enum status put_rows(const struct rows *r, const struct sweep_points *p)
+{
+    enum status st = STATUS_OK;
+    for (size_t k = 0; k < p->n; k++) {
+        struct point_result result;
+        bool found;
+        if (r->keep && !r->keep(r->context, p->number[k]))
+            continue;
+        TRY(database_get(r->s->db, p->hash[k], &found, &result));
+        if (found)
+            put_row(r, p->number[k], &result);
+    }
+out:
+    return st;
+}
+
+enum status sweep_print_rows(const struct sweep *s, bool (*keep)(const void *context, size_t point),
+                             const void *context, char separator, FILE *to)
+{
+    enum status st;
+    const struct rows r = {s, keep, context, separator, to};
+    put_axes(&r, 0, true);
+    put_cell(&r, "status");
+    for (size_t i = 0; i < result_columns_n; i++)
+        put_cell(&r, result_columns[i].name);
+    put_cell(&r, "reason");
+    fputs("point\n", to);
+    TRY(put_rows(&r, &s->all));
+    TRY(put_rows(&r, &s->finalists));
+out:
+    return st;
+}
+
+/* By way of the text that --export prints, so that a plot of the database and one of its export
+ * cannot differ. */
+enum status sweep_table(const struct sweep *s, bool (*keep)(const void *context, size_t point),
+                        const void *context, struct table *out)
+{
+    enum status st;
+    struct file_text t;
+    TRY(file_text_open(&t));
+    TRY(file_text_close(&t, sweep_print_rows(s, keep, context, '\t', t.stream)));
+    TRY(table_parse(s->e.name, t.text, t.length, out));
+out:
+    free(t.text);
+    return st;
+}

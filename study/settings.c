@@ -1,0 +1,350 @@
+/* Settings by name: parses options of commands and keys of files into one struct of arguments. */
+#include "study/settings.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/perturb.h"
+#include "core/text.h"
+#include "core/units.h"
+
+static const char plan_prefix[] = "plan.";
+
+/* ---- takers */
+
+static const struct {
+    const char *command, *words;
+} taker[TAKERS] = {
+#define TAKER(name, command, words) {command, words},
+#include "study/takers.def"
+#undef TAKER
+};
+
+uint64_t settings_takers(const char *command)
+{
+    uint64_t all = 0;
+    for (int i = 0; i < TAKERS; i++)
+        all |= !strcmp(taker[i].command, command) ? UINT64_C(1) << i : 0;
+    return all;
+}
+
+uint64_t settings_taker(const char *command, const char *words)
+{
+    for (int i = 0; i < TAKERS; i++)
+        if (!strcmp(taker[i].command, command) && !strcmp(taker[i].words, words))
+            return UINT64_C(1) << i;
+    return 0;
+}
+
+/* ---- rows */
+
+const struct setting *setting_find(const char *name, uint64_t takers)
+{
+    for (size_t i = 0; i < settings_table_n; i++)
+        if ((settings_table[i].takers & takers) && !strcmp(settings_table[i].name, name))
+            return &settings_table[i];
+    return NULL;
+}
+
+const char *setting_nearest(const char *word, uint64_t takers)
+{
+    const char *nearest = NULL;
+    for (size_t best = text_reach(word), i = 0; i < settings_table_n; i++)
+        if ((settings_table[i].takers & takers) &&
+            text_is_nearer(word, settings_table[i].name, &best))
+            nearest = settings_table[i].name;
+    return nearest;
+}
+
+const char *setting_names(uint64_t takers, char *text, size_t size)
+{
+    *text = '\0';
+    for (size_t i = 0; i < settings_table_n; i++) {
+        size_t n = strlen(text);
+        if (settings_table[i].takers & takers)
+            snprintf(text + n, size - n, "%s%s", n ? ", " : "", settings_table[i].name);
+    }
+    return text;
+}
+
+/* ---- values */
+
+/* A whole number, decimal, without a sign, within the row's bounds. */
+static enum status set_count(const struct setting *s, const char *text, size_t *out)
+{
+    char *end = NULL;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (errno || end == text || *end || *text == '-')
+        return error_set(STATUS_USAGE, "'%.60s' is not a number", text);
+    if ((double)value < s->least)
+        return error_set(STATUS_USAGE, "%llu, expected at least %g", value, s->least);
+    if (s->most > 0 && (double)value > s->most)
+        return error_set(STATUS_USAGE, "%llu, expected at most %.0f", value, s->most);
+    *out = value;
+    return STATUS_OK;
+}
+
+static enum status set_real(const struct setting *s, const char *text, double *out)
+{
+    char *end = NULL;
+    errno = 0;
+    double value = strtod(text, &end);
+    if (errno || end == text || *end || !isfinite(value))
+        return error_set(STATUS_USAGE, "'%.60s' is not a number", text);
+    if (value < s->least)
+        return error_set(STATUS_USAGE, "%g, expected at least %g", value, s->least);
+    *out = value;
+    return STATUS_OK;
+}
+
+/* Word i of "real|paced", or what the row's own function says; NULL behind the last one. */
+static const char *word_at(const struct setting *s, size_t i, char text[64])
+{
+    const char *at = s->unit;
+    if (s->word)
+        return s->word(i);
+    for (; at && i > 0; i--) {
+        at = strchr(at, '|');
+        at = at ? at + 1 : NULL;
+    }
+    if (at)
+        snprintf(text, 64, "%.*s", (int)strcspn(at, "|"), at);
+    return at ? text : NULL;
+}
+
+/* "real, paced" */
+static void list_words(const struct setting *s, char *text, size_t size)
+{
+    char word[64];
+    const char *name;
+    *text = '\0';
+    for (size_t i = 0, n = 0; (name = word_at(s, i, word)) && n < size; i++)
+        n += (size_t)snprintf(text + n, size - n, "%s%s", i ? ", " : "", name);
+}
+
+static enum status check_word(const struct setting *s, const char *text)
+{
+    char word[64], nearest[64] = "", hint[TEXT_HINT], known[512];
+    const char *name;
+    for (size_t i = 0, best = text_reach(text); (name = word_at(s, i, word)); i++) {
+        if (!strcmp(name, text))
+            return STATUS_OK;
+        if (text_is_nearer(text, name, &best))
+            snprintf(nearest, sizeof nearest, "%s", name);
+    }
+    list_words(s, known, sizeof known);
+    return error_set(STATUS_USAGE, "there is no '%.60s'%s there are %s", text,
+                     *text_hint(*nearest ? nearest : NULL, hint) ? hint : ";", known);
+}
+
+/* Parse a text into a field of the row's type. The field stays as it was on failure. */
+static enum status set_value(const struct setting *s, const char *text, void *field)
+{
+    struct setting_list *list = field;
+    switch (s->type) {
+    case SETTING_FLAG:
+        if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
+            return error_set(STATUS_USAGE, "'%.60s' is neither true nor false", text);
+        *(bool *)field = !strcmp(text, "true");
+        break;
+    case SETTING_NUMBER:
+        PASS(check_word(s, text));
+        return set_count(s, text, field);
+    case SETTING_COUNT:
+        return set_count(s, text, field);
+    case SETTING_REAL:
+        return set_real(s, text, field);
+    case SETTING_SHARE:
+        return perturbation_parse_jitter(text, field);
+    case SETTING_SECONDS:
+        return units_parse(UNIT_SECONDS, text, field);
+    case SETTING_BYTES:
+        return units_parse(UNIT_BYTES, text, field);
+    case SETTING_WORD:
+        PASS(check_word(s, text));
+        *(const char **)field = text;
+        break;
+    case SETTING_TEXT:
+        *(const char **)field = text;
+        break;
+    case SETTING_LIST:
+        if (list->n == SETTING_LIST_MOST)
+            return error_set(STATUS_USAGE, "at most %d times", SETTING_LIST_MOST);
+        list->item[list->n++] = text;
+        break;
+    }
+    return STATUS_OK;
+}
+
+/* The only place that knows where fields are: offsets are into struct arguments alone. */
+enum status setting_set(const struct setting *s, const char *text, struct arguments *a)
+{
+    size_t i = (size_t)(s - settings_table);
+    if (set_value(s, text, (char *)a + s->offset) != STATUS_OK)
+        return STATUS_USAGE;
+    a->given[i / 64] |= UINT64_C(1) << i % 64;
+    return STATUS_OK;
+}
+
+/* ---- arguments */
+
+struct arguments arguments_defaults(uint64_t takers)
+{
+    struct arguments a = {0};
+    for (size_t i = 0; i < settings_table_n; i++) {
+        const struct setting *s = &settings_table[i];
+        if (!(s->takers & takers) || !s->standard)
+            continue;
+        enum status st = set_value(s, s->standard, (char *)&a + s->offset);
+        (void)st; /* tests set every row's default */
+    }
+    return a;
+}
+
+static bool is_given(const struct arguments *a, size_t i)
+{
+    return a->given[i / 64] >> i % 64 & 1;
+}
+
+bool arguments_given(const struct arguments *a, const char *name)
+{
+    for (size_t i = 0; i < settings_table_n; i++)
+        if (is_given(a, i) && !strcmp(settings_table[i].name, name))
+            return true;
+    return false;
+}
+
+/* Keys of plans have a prefix in files, "plan.stages", and none in the table. */
+enum status arguments_set(struct arguments *a, uint64_t takers, const char *name, const char *text)
+{
+    char hint[TEXT_HINT], known[1024];
+    const char *key = name, *of = "";
+    if ((takers & TAKES(KEY_PLAN)) && !strncmp(name, plan_prefix, strlen(plan_prefix))) {
+        key += strlen(plan_prefix);
+        takers = TAKES(KEY_PLAN);
+        of = " of plans";
+    } else if (takers != TAKES(KEY_PLAN)) {
+        takers &= ~TAKES(KEY_PLAN);
+    }
+    const struct setting *s = setting_find(key, takers);
+    if (s)
+        return setting_set(s, text, a) == STATUS_OK ? STATUS_OK
+                                                    : error_context(STATUS_USAGE, "%s", name);
+    return error_set(STATUS_USAGE, "no setting%s is called '%.60s'%s there are %s", of, key,
+                     *text_hint(setting_nearest(key, takers), hint) ? hint : ";",
+                     setting_names(takers, known, sizeof known));
+}
+
+/* ---- command lines */
+
+/* The row of "--name", "--name=value" or "-o"; *value points behind "=". NULL with the message. */
+static const struct setting *find_option(const char *argument, uint64_t takers, const char **value)
+{
+    char name[64], hint[TEXT_HINT], nearest[64];
+    const struct setting *s = NULL;
+    bool is_long = !strncmp(argument, "--", 2);
+    size_t length = strcspn(argument, "=");
+    *value = argument[length] ? argument + length + 1 : NULL;
+    snprintf(name, sizeof name, "%.*s", (int)length, argument);
+    if (is_long || !strcmp(name, "-o"))
+        s = setting_find(is_long ? name + 2 : "output", takers);
+    if (s)
+        return s;
+    const char *near = setting_nearest(name + strspn(name, "-"), takers);
+    snprintf(nearest, sizeof nearest, "--%s", near ? near : "");
+    enum status st = error_set(STATUS_USAGE, "unknown option %s%s --help lists them", name,
+                               *text_hint(near ? nearest : NULL, hint) ? hint : ";");
+    (void)st;
+    return NULL;
+}
+
+enum status arguments_parse(struct arguments *a, uint64_t takers, int *argc, char **argv)
+{
+    int operands = 0, i = 0;
+    for (; i < *argc; i++) {
+        if (!strcmp(argv[i], "--")) {
+            i++;
+            break;
+        }
+        if (argv[i][0] != '-' || !argv[i][1]) { /* "-" is standard input */
+            argv[operands++] = argv[i];
+            continue;
+        }
+        const char *value, *name = argv[i];
+        const struct setting *s = find_option(name, takers, &value);
+        if (!s)
+            return STATUS_USAGE;
+        bool flag = s->type == SETTING_FLAG;
+        if (flag && value)
+            return error_set(STATUS_USAGE, "--%s takes no value", s->name);
+        if (!flag && !value && ++i == *argc)
+            return error_set(STATUS_USAGE, "%s needs a value (%s)", name, s->unit);
+        if (setting_set(s, flag ? "true" : value ? value : argv[i], a) != STATUS_OK)
+            return error_context(STATUS_USAGE, "--%s", s->name);
+    }
+    for (; i < *argc; i++)
+        argv[operands++] = argv[i];
+    *argc = operands;
+    return STATUS_OK;
+}
+
+/* "--device cpu or --device cuda": the ways of `command` that take the setting. */
+static void list_ways(uint64_t takers, const char *command, char *text, size_t size)
+{
+    *text = '\0';
+    for (int i = 0; i < TAKERS; i++) {
+        size_t n = strlen(text);
+        if ((takers >> i & 1) && *taker[i].words && !strcmp(taker[i].command, command))
+            snprintf(text + n, size - n, "%s%s", n ? " or " : "", taker[i].words);
+    }
+}
+
+/* Every pair of a given row and a way in which the command is called: rows of the command that lack
+ * the way are refused; rows that only others take, such as keys of files, are not its business. */
+enum status arguments_check(const struct arguments *a, uint64_t takers)
+{
+    char ways[512];
+    for (size_t i = 0; i < settings_table_n; i++)
+        for (int k = 0; k < TAKERS && is_given(a, i); k++) {
+            uint64_t mine = settings_table[i].takers;
+            if (!(takers >> k & 1) || (mine >> k & 1) ||
+                !(mine & settings_takers(taker[k].command)))
+                continue;
+            list_ways(settings_table[i].takers, taker[k].command, ways, sizeof ways);
+            return error_set(STATUS_USAGE, "--%s means nothing with %s, only with %s",
+                             settings_table[i].name, taker[k].words, ways);
+        }
+    return STATUS_OK;
+}
+
+/* ---- help */
+
+void setting_describe(const struct setting *s, char *text, size_t size)
+{
+    char names[512];
+    size_t n = (size_t)snprintf(text, size, "%s", s->help);
+    if (s->type == SETTING_WORD && s->word && n < size) {
+        list_words(s, names, sizeof names);
+        n += (size_t)snprintf(text + n, size - n, ": %s", names);
+    }
+    if (s->standard && n < size)
+        snprintf(text + n, size - n, " [%s]", s->standard);
+}
+
+void settings_print(uint64_t takers, FILE *out)
+{
+    enum { INDENT = 33, LIMIT = 96 };
+    for (const struct setting *s = settings_table; s < settings_table + settings_table_n; s++) {
+        char name[64], text[1024];
+        if (!(s->takers & takers))
+            continue;
+        snprintf(name, sizeof name, "--%s%s%s", s->name, s->unit ? " " : "",
+                 s->unit ? s->unit : "");
+        setting_describe(s, text, sizeof text);
+        fprintf(out, "  %-30s ", name);
+        text_put_wrapped(out, text, INDENT, LIMIT);
+    }
+}

@@ -1,0 +1,166 @@
+/* settings.h - everything that can be set, in one table: options of commands, keys of experiments
+ * and of `run --config`, axes of grids.
+ *
+ * A row says a setting's name, type, default, help, which field of `struct arguments` it fills and
+ * who takes it (takers.def). Two rows may have one name when nobody takes both. Parsing remembers
+ * which settings were given, so that a setting that means nothing where it stands is refused.
+ * To add a setting: a field in struct arguments and a row in settings_table.c. */
+#ifndef STUDY_SETTINGS_H
+#define STUDY_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/error.h"
+
+/* ---- who takes a setting */
+
+enum taker {
+#define TAKER(name, command, words) TAKER_##name,
+#include "study/takers.def"
+#undef TAKER
+    TAKERS
+};
+
+/* A set of takers: TAKES(RUN_REAL) | TAKES(RUN_PACED). */
+#define TAKES(name) (UINT64_C(1) << TAKER_##name)
+
+/* All takers of one command ("plan", "run --config"); 0: there are none. */
+uint64_t settings_takers(const char *command);
+/* One of them, by its words in takers.def; 0: there is none. */
+uint64_t settings_taker(const char *command, const char *words);
+
+/* ---- what is set */
+
+enum { SETTING_LIST_MOST = 64, SETTINGS_MOST = 256 };
+
+struct setting_list {
+    size_t n;
+    const char *item[SETTING_LIST_MOST]; /* [n] as given, in order */
+};
+
+/* What a command line, an experiment's point or a file says; 0 or NULL where it says nothing and
+ * there is no default. Texts are borrowed from whoever gave them. Plain data: copy at will. */
+struct arguments {
+    uint64_t given[SETTINGS_MOST / 64]; /* a bit per row of the table: was it given? */
+
+    /* inputs and outputs, of most commands */
+    const char *model, *platform, *output, *trace;
+    struct setting_list platforms;
+    bool json;
+    size_t seed;
+
+    /* plans */
+    const char *algorithm, *schedule, *optimizer, *explain, *split_at, *recompute;
+    size_t tensor_parallel, expert_parallel, chunks, zero;
+    size_t stages, replicas, microbatches, microbatch_size, batch, finalists;
+    double time_limit_s, bucket_bytes;
+    bool sequence_parallel, executable;
+
+    /* plans by published objectives */
+    const char *objective, *score, *machines, *bandwidth, *hierarchy; /* lists as typed */
+    size_t devices;
+    double memory_bytes;
+    bool charge_activations, straight, compat;
+
+    /* simulations and experiments */
+    const char *engine, *collective, *slow, *fail, *kill, *export;
+    const char *plan_file; /* as a key */
+    double jitter, noise;  /* shares */
+    bool nccl_protocols, no_fold, fail_on_oom;
+    size_t rank_rows, link_rows; /* of tables */
+
+    /* runs */
+    const char *config, *folder, *log, *compute, *device, *transport, *hosts, *launcher, *address;
+    const char *dtype, *batch_tokens, *text, *checkpoint, *resume;
+    size_t steps, warmup, checkpoint_every, loss_every, repeats, ranks;
+    double learning_rate, timeout_s;
+    bool dry_run;
+
+    /* emulation, calibration, models and platforms */
+    const char *dilate, *shell, *graph, *matrix;
+    size_t pid;
+    double minibatch_size;
+    bool check, table;
+
+    /* sweeps, validation, pictures and pages */
+    const char *shard, *x, *y, *by, *value, *where, *question;
+    size_t workers;
+    bool list, retry, measurements;
+    double fail_above; /* share; 0: nothing fails */
+    const char *stage_list, *replica_list, *tensor_list, *chunk_list, *schedule_list,
+        *microbatch_list, *size_list, *algorithm_list; /* "1,2,4" */
+};
+
+/* ---- rows */
+
+enum setting_type {
+    SETTING_FLAG,    /* bool: "true", "false"; as an option it has no value */
+    SETTING_COUNT,   /* size_t, within least and most */
+    SETTING_REAL,    /* double, finite, at least `least` */
+    SETTING_SHARE,   /* double, 0 to 1: "5%" or "0.05" */
+    SETTING_SECONDS, /* double: "1.5us" */
+    SETTING_BYTES,   /* double: "16MiB" */
+    SETTING_TEXT,    /* const char * */
+    SETTING_WORD,    /* const char *: one of the names of `word`, or of those in `unit` */
+    SETTING_NUMBER,  /* size_t: one of the numbers in `unit`, "0|1|2|3" */
+    SETTING_LIST,    /* struct setting_list: may be given several times */
+};
+
+struct setting {
+    const char *name; /* "microbatch-size"; as an option "--microbatch-size" */
+    enum setting_type type;
+    size_t offset;        /* of its field in struct arguments */
+    uint64_t takers;      /* TAKES(...) | ... */
+    const char *unit;     /* what stands for the value in help: "N", "FILE", "real|paced" */
+    const char *standard; /* the default, as it would be given; NULL: 0 or nothing */
+    const char *help;     /* says the unit when there is one; names of `word` are added to it */
+    double least, most;   /* of counts and reals; most 0: any */
+    const char *(*word)(size_t i); /* known words, NULL behind the last one */
+};
+
+extern const struct setting settings_table[];
+extern const size_t settings_table_n;
+
+/* The row of that name that one of the takers takes, or NULL. */
+const struct setting *setting_find(const char *name, uint64_t takers);
+/* The known name that is nearest to a word by edit distance, NULL when none is near. */
+const char *setting_nearest(const char *word, uint64_t takers);
+/* "a, b, c": the names of all rows that the takers take. Returns `text`. */
+const char *setting_names(uint64_t takers, char *text, size_t size);
+
+/* Set the field of one row from a text, and mark it as given. STATUS_USAGE with what was expected,
+ * without the setting's name, which the caller puts before it as it was written. */
+enum status setting_set(const struct setting *row, const char *text,
+                        struct arguments *a) MUST_CHECK;
+
+/* ---- arguments as a whole */
+
+/* The defaults of all settings that the takers take. */
+struct arguments arguments_defaults(uint64_t takers);
+
+/* Was a setting of this name given? */
+bool arguments_given(const struct arguments *a, const char *name);
+
+/* Set by name: "no setting is called 'stagse'; did you mean 'stages'?" or "stages: ...", both
+ * STATUS_USAGE. A name that begins with "plan." is one of KEY_PLAN when the takers have it. */
+enum status arguments_set(struct arguments *a, uint64_t takers, const char *name,
+                          const char *text) MUST_CHECK;
+
+/* Options anywhere among the operands ("--" ends them; "--name=value" and "--name value"; "-o" is
+ * "--output"), of all takers of a command. Operands are moved to argv[0 .. *argc).
+ * STATUS_USAGE: an unknown option, with the nearest one, or a malformed value. */
+enum status arguments_parse(struct arguments *a, uint64_t takers, int *argc,
+                            char **argv) MUST_CHECK;
+
+/* What was given, and the command takes, must mean something to each of these takers, which are how
+ * the command was called: else STATUS_USAGE, "--json means nothing with --score, only with ...". */
+enum status arguments_check(const struct arguments *a, uint64_t takers) MUST_CHECK;
+
+/* The options of a command with their help, for --help: the text of one of them, and all. */
+void setting_describe(const struct setting *row, char *text, size_t size);
+void settings_print(uint64_t takers, FILE *out);
+
+#endif

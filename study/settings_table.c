@@ -1,0 +1,426 @@
+/* The table of settings: one row per thing that can be set, grouped by what it is about. */
+#include <stddef.h>
+
+#include "core/collective.h"
+#include "core/schedule.h"
+#include "partition/published/objective.h"
+#include "sim/engine.h"
+#include "study/point.h"
+#include "study/settings.h"
+
+/* ---- words that other tables know */
+
+static const char *objective_word(size_t i)
+{
+    return i == 0 ? "pipeline" : i <= objectives_n ? objectives[i - 1]->name : NULL;
+}
+
+static const char *simulator_word(size_t i)
+{
+    return i < engines_n ? engines[i]->name : NULL;
+}
+
+static const char *runner_word(size_t i)
+{
+    return i < point_engines_n ? point_engines[i] : NULL;
+}
+
+static const char *engine_word(size_t i)
+{
+    return i < engines_n ? simulator_word(i) : runner_word(i - engines_n);
+}
+
+/* ---- short names for the columns */
+
+/* A row reads: name, type and field, takers, what stands for the value, default, help; then bounds
+ * or words where there are any.
+ *
+ * The offset of a field, which must be of this type: comparing other pointers does not compile. */
+#define FIELD(type, field)                                                                         \
+    (offsetof(struct arguments, field) + 0 * sizeof((type *)0 == &((struct arguments *)0)->field))
+#define FLAG(field)    SETTING_FLAG, FIELD(bool, field)
+#define COUNT(field)   SETTING_COUNT, FIELD(size_t, field)
+#define NUMBER(field)  SETTING_NUMBER, FIELD(size_t, field)
+#define REAL(field)    SETTING_REAL, FIELD(double, field)
+#define SHARE(field)   SETTING_SHARE, FIELD(double, field)
+#define SECONDS(field) SETTING_SECONDS, FIELD(double, field)
+#define BYTES(field)   SETTING_BYTES, FIELD(double, field)
+#define TEXT(field)    SETTING_TEXT, FIELD(const char *, field)
+#define WORD(field)    SETTING_WORD, FIELD(const char *, field)
+#define LIST(field)    SETTING_LIST, FIELD(struct setting_list, field)
+
+/* Sets of takers that many rows share. Read `PLANS | OBJECTIVES` as: means something with every
+ * algorithm and with every published objective. */
+#define T(name)   TAKES(name)
+#define KEYS      (T(KEY_POINT) | T(KEY_RUN))
+#define PLANS     (T(PLAN_AUTO) | T(PLAN_CUT))
+#define PLAN_KEYS (PLANS | T(KEY_PLAN))
+#define OBJECTIVES                                                                                 \
+    (T(PLAN_CPSC526) | T(PLAN_PIPEDREAM) | T(PLAN_PIPER) | T(PLAN_PIPPY) | T(PLAN_PLACEMENT))
+#define SCORED       (OBJECTIVES | T(PLAN_SCORE))
+#define SIMULATIONS  (T(SIMULATE) | T(SIMULATE_JSON))
+#define RUNS         (T(RUN_REAL) | T(RUN_PACED))
+#define RUN_KEYS     (RUNS | T(KEY_RUN))
+#define REAL_KEYS    (T(RUN_REAL) | T(KEY_RUN))
+#define EMULATIONS   (T(EMULATE_SMPI) | T(EMULATE_NETNS))
+#define CALIBRATIONS (T(CALIBRATE_CPU) | T(CALIBRATE_CUDA) | T(CALIBRATE_JSON))
+#define CALIBRATE_ON (T(CALIBRATE_CPU) | T(CALIBRATE_JSON))
+#define PLOTS        (T(PLOT_LINES) | T(PLOT_HEATMAP))
+#define VALIDATIONS                                                                                \
+    (T(VALIDATE) | T(VALIDATE_FILES) | T(VALIDATE_EXPERIMENT) | T(VALIDATE_MEASUREMENTS))
+#define VALIDATE_ON (T(VALIDATE) | T(VALIDATE_FILES))
+
+enum { MOST = 10000000 };
+
+const struct setting settings_table[] = {
+    /* ---- what is planned */
+    {"model", TEXT(model), PLANS | SCORED | T(VALIDATE) | KEYS, "M", NULL,
+     .help = "zoo name with overrides, or model file"},
+    {"platform", TEXT(platform), PLANS | T(PLAN_CPSC526) | T(PLAN_SCORE) | KEYS, "P", NULL,
+     .help = "shipped name, or SimGrid XML file"},
+    {"platform", LIST(platforms), T(VALIDATE), "P", NULL,
+     .help = "shipped name, or SimGrid XML file of this machine; several times: all of them"},
+    {"algorithm", TEXT(algorithm), PLAN_KEYS | OBJECTIVES | T(PLAN_LIST), "A", "auto",
+     .help = "auto, balanced, uniform, ...: --algorithm list has them all"},
+    {"objective", WORD(objective), PLANS | SCORED, "O", "pipeline",
+     .help = "what is minimised; besides pipeline those of published tools (docs/objectives)",
+     .word = objective_word},
+    {"score", TEXT(score), SCORED, "SPLIT", NULL, .help = "print the objective of this split file"},
+
+    /* ---- constraints on plans: kept by every algorithm that takes them, or refused
+     * (plan_check_given(), plan_breaks()). 0 stands for "not given", so counts begin with 1. */
+    {"stages", COUNT(stages), PLAN_KEYS | T(PLAN_PIPPY) | T(PLAN_SCORE), "N", NULL,
+     .help = "pipeline stages (auto: searched; else all devices)", .least = 1, .most = MOST},
+    {"split-at", TEXT(split_at), T(PLAN_CUT) | T(KEY_PLAN), "OP,OP", NULL,
+     .help = "cut by hand: a stage begins at each of these ops of foreline model show"},
+    {"replicas", COUNT(replicas), PLAN_KEYS, "N", NULL,
+     .help = "data-parallel replicas of every stage (auto: searched; else 1)", .least = 1,
+     .most = MOST},
+    {"tensor-parallel", COUNT(tensor_parallel), PLAN_KEYS, "N", NULL,
+     .help = "devices that share each op of a stage (auto: searched; else 1)", .least = 1,
+     .most = MOST},
+    {"sequence-parallel", FLAG(sequence_parallel), PLAN_KEYS, NULL, NULL,
+     .help = "with --tensor-parallel: the ops it leaves whole work on parts of the tokens"},
+    {"expert-parallel", COUNT(expert_parallel), PLAN_KEYS, "N", NULL,
+     .help = "replicas over which experts are spread (else 1)", .least = 1, .most = MOST},
+    {"chunks", COUNT(chunks), PLAN_KEYS, "N", NULL,
+     .help = "stages on each device, for --schedule interleaved and breadth-first (auto: searched; "
+             "else "
+             "1)",
+     .least = 1, .most = MOST},
+    {"recompute", WORD(recompute), PLAN_KEYS, "none|selective|full", NULL,
+     .help = "activations that the backward recomputes (auto: as memory needs; else none)"},
+    {"zero", NUMBER(zero), PLAN_KEYS, "0|1|2|3", NULL,
+     .help = "shard optimizer state, gradients, parameters over replicas (auto: 0 or 1; else 0)"},
+    {"bucket", BYTES(bucket_bytes), PLAN_KEYS, "SIZE", NULL,
+     .help = "sum gradients in buckets of this size during the last backward; 0: after it"},
+    {"executable", FLAG(executable), PLAN_KEYS, NULL, NULL,
+     .help = "auto: only plans that foreline run can execute"},
+    {"microbatches", COUNT(microbatches), PLAN_KEYS, "N", NULL,
+     .help = "per iteration, over all replicas (auto: searched; else 8)", .least = 1, .most = MOST},
+    {"microbatch-size", COUNT(microbatch_size), PLAN_KEYS, "N", NULL,
+     .help = "samples per microbatch (auto: searched; else 1)", .least = 1, .most = MOST},
+    {"batch", COUNT(batch), PLAN_KEYS | T(PLAN_PIPER) | T(PLAN_SCORE), "N", NULL,
+     .help =
+         "samples per iteration (default: microbatches x microbatch-size when both are given; else "
+         "auto: 8 per device); piper: microbatches per batch",
+     .least = 1, .most = MOST},
+    {"schedule", WORD(schedule), PLAN_KEYS, "NAME", NULL,
+     .help = "order of microbatches (auto: searched; else 1f1b)", .word = schedule_name},
+    {"optimizer", WORD(optimizer), PLAN_KEYS | T(VALIDATE), "adam|sgd", "adam",
+     .help = "state and time of the update"},
+    {"finalists", COUNT(finalists), PLAN_KEYS, "N", "12",
+     .help = "auto: plans that SimGrid looks at", .least = 1, .most = MOST},
+    {"time-limit", SECONDS(time_limit_s), PLAN_KEYS | OBJECTIVES, "TIME", NULL,
+     .help = "0: the algorithm's own (auto: 40 s for trying plans)"},
+    {"seed", COUNT(seed), PLANS | T(PLAN_CPSC526) | T(PLAN_PLACEMENT) | T(KEY_POINT), "N", "1",
+     .help = "seed of parameters and data"},
+    {"seed", COUNT(seed), VALIDATE_ON, "N", "1",
+     .help = "of parameters and data, and of the order of runs"},
+
+    /* ---- published objectives: each takes what its paper's problem has. With --score both the
+     * objective and PLAN_SCORE must take it. */
+    {"devices", COUNT(devices),
+     T(PLAN_CPSC526) | T(PLAN_PIPEDREAM) | T(PLAN_PIPER) | T(PLAN_PLACEMENT) | T(PLAN_SCORE), "N",
+     NULL, .help = "published objectives: devices (default: the file's)", .least = 1},
+    {"devices", COUNT(devices), T(KEY_POINT), "N", NULL,
+     .help = "only the platform's first so many", .least = 1},
+    {"memory", BYTES(memory_bytes),
+     T(PLAN_PIPEDREAM) | T(PLAN_PIPER) | T(PLAN_PLACEMENT) | T(PLAN_SCORE), "SIZE", NULL,
+     .help = "published objectives: per device; 0: the file's"},
+    {"machines", TEXT(machines), T(PLAN_PIPEDREAM) | T(PLAN_SCORE), "N,N", NULL,
+     .help = "pipedream: per level, innermost first"},
+    {"bandwidth", TEXT(bandwidth), T(PLAN_PIPEDREAM) | T(PLAN_PIPER) | T(PLAN_SCORE), "RATE,RATE",
+     NULL, .help = "pipedream, piper: per level, B/s or 25GiBps"},
+    {"charge-activations", FLAG(charge_activations), T(PLAN_PIPEDREAM) | T(PLAN_SCORE), NULL, NULL,
+     .help = "pipedream: transfers take time"},
+    {"straight", FLAG(straight), T(PLAN_PIPEDREAM) | T(PLAN_SCORE), NULL, NULL,
+     .help = "pipedream: no replicas"},
+    {"hierarchy", TEXT(hierarchy), T(PLAN_CPSC526) | T(PLAN_SCORE), "K,K", NULL,
+     .help = "cpsc526: groups per level, outermost first"},
+    {"compat-cpsc526", FLAG(compat), T(PLAN_CPSC526) | T(PLAN_SCORE), NULL, NULL,
+     .help = "cpsc526: the project's own cost matrix"},
+    {"explain", TEXT(explain), T(PLAN_EXPLAIN), "PLAN", NULL,
+     .help = "where the time of this plan file goes, and what would have to change"},
+
+    /* ---- simulations, and keys of experiments about them */
+    {"engine", WORD(engine), SIMULATIONS, "NAME", "simgrid",
+     .help = "flows share links on simgrid, there is no contention on analytic",
+     .word = simulator_word},
+    {"engine", WORD(engine), T(BENCH), "NAME", "analytic",
+     .help = "flows share links on simgrid, there is no contention on analytic",
+     .word = simulator_word},
+    {"engine", WORD(engine), T(KEY_POINT), "NAME", "analytic",
+     .help = "what predicts the plan or runs it", .word = engine_word},
+    {"collective", WORD(collective), SIMULATIONS | T(KEY_POINT), "NAME", "auto",
+     .help =
+         "auto: the one that NCCL's cost table picks; another, for the collectives that it can do",
+     .word = collective_name},
+    {"nccl-protocols", FLAG(nccl_protocols), SIMULATIONS | T(KEY_POINT), NULL, NULL,
+     .help = "NCCL's latencies and efficiencies (LL, LL128, Simple) instead of the platform's"},
+    {"jitter", SHARE(jitter), SIMULATIONS | T(KEY_POINT), "SHARE", NULL,
+     .help = "standard deviation of every compute time, such as 5% of it"},
+    {"noise", SHARE(noise), T(KEY_POINT), "SHARE", NULL,
+     .help = "plans are made on a model and platform that are off by up to so much"},
+    {"slow", TEXT(slow), SIMULATIONS | T(KEY_POINT), "NAME=X,...", NULL,
+     .help = "takes X times as long: compute of a device (r0n0g1), a rank (3) or a stage "
+             "(stage:1), from "
+             "time T on the messages of a link (link:NAME=X@T)"},
+    {"fail", TEXT(fail), SIMULATIONS, "LINK@T,...", NULL,
+     .help = "from T on nothing passes a link of the platform"},
+    {"kill", TEXT(kill), SIMULATIONS, "RANK@T,...", NULL,
+     .help = "a rank or device of the plan ends at T"},
+    {"seed", COUNT(seed), SIMULATIONS, "N", "0", .help = "of the jitter; same seed, same result"},
+    {"fail-on-oom", FLAG(fail_on_oom), SIMULATIONS, NULL, NULL,
+     .help = "exit status 1 when a rank needs more memory than its device has"},
+    {"no-fold", FLAG(no_fold), SIMULATIONS, NULL, NULL,
+     .help = "simulate all of a long run, also when its middle repeats"},
+    {"export", TEXT(export), SIMULATIONS, "FORMAT=PATH", NULL,
+     .help = "write the program too: goal=FILE for LogGOPSim, atlahs=FILE, chakra=DIR (execution "
+             "traces)"},
+    {"ranks", COUNT(rank_rows), T(SIMULATE), "N", "4",
+     .help = "rows of the tables of ranks; 0: no such tables"},
+    {"links", COUNT(link_rows), T(SIMULATE), "N", "5",
+     .help = "rows of the table of links; 0: no such table"},
+
+    /* ---- runs, and keys of `run --config`. Numerics mean nothing to paced compute. */
+    {"config", TEXT(config), RUNS, "FILE", NULL,
+     .help =
+         "the run as a YAML file, instead of a plan: results, logs and what they come from go to a "
+         "folder (docs/running.md)"},
+    {"dry-run", FLAG(dry_run), RUNS, NULL, NULL, .help = "with --config: say what would be done"},
+    {"plan", TEXT(plan_file), KEYS, "PLAN", NULL, .help = "a plan file instead of planning"},
+    {"folder", TEXT(folder), T(KEY_RUN), "DIR", ".", .help = "where the run's folder is made"},
+    {"log", TEXT(log), RUN_KEYS, "PREFIX", NULL,
+     .help = "what worker R prints goes to PREFIX.R (default: to stderr)"},
+    {"compute", WORD(compute), RUN_KEYS | VALIDATE_ON | T(KEY_POINT), "real|paced", NULL,
+     .help =
+         "real: numerics; paced: ops take their predicted time, messages are real; with --device "
+         "cuda a GPU's (default: real when the device can compute all ops)"},
+    {"device", WORD(device), RUN_KEYS | VALIDATE_ON | T(KEY_POINT), "cpu|cuda", "cpu",
+     .help = "what computes; cuda needs foreline-worker-cuda (docs/cuda.md)"},
+    {"transport", WORD(transport), RUN_KEYS, "tcp|mpi|local|nccl", "tcp",
+     .help =
+         "what carries messages; local: ranks are threads of one process; nccl: GPU to GPU, needs "
+         "--device cuda"},
+    {"collective", WORD(collective), RUN_KEYS, "NAME", "auto",
+     .help = "algorithm of the collectives that it serves, one that real runs can do; the others "
+             "go around the ring, as all do with auto",
+     .word = collective_name},
+    {"hosts", TEXT(hosts), RUN_KEYS, "FILE", NULL,
+     .help = "mpi: mpirun's hostfile (default: this machine)"},
+    {"launcher", TEXT(launcher), RUN_KEYS, "WORDS", NULL,
+     .help = "what starts the workers instead, \"srun -n 4\"; env: this is one of several "
+             "processes that "
+             "torchrun, srun, mpirun or you start alike, and RANK, WORLD_SIZE, MASTER_ADDR and "
+             "MASTER_PORT "
+             "say which; none: you start them, as a line on stderr says"},
+    {"address", TEXT(address), RUN_KEYS, "A.B.C.D", NULL,
+     .help = "where workers on other machines reach this one (default: they are all here)"},
+    {"steps", COUNT(steps), RUN_KEYS | VALIDATE_ON | T(KEY_POINT), "N", "10",
+     .help = "training steps that are measured", .least = 1},
+    {"warmup", COUNT(warmup), RUN_KEYS | VALIDATE_ON | T(KEY_POINT), "N", "2",
+     .help = "training steps before those"},
+    {"learning-rate", REAL(learning_rate), REAL_KEYS, "X", "0.001",
+     .help = "of the plan's optimizer"},
+    {"dtype", WORD(dtype), REAL_KEYS, "fp32|bf16", NULL,
+     .help = "of activations and messages: what the plan's model says (bits=16: bf16, not for the "
+             "CPU)"},
+    {"loss-every", COUNT(loss_every), RUN_KEYS, "N", NULL,
+     .help = "time and loss of every N-th step on stderr (default: of every step, on a terminal)"},
+    {"batch-tokens", TEXT(batch_tokens), REAL_KEYS, "FILE", NULL,
+     .help = "write tokens and targets of all steps, for other programs (docs/running.md)"},
+    {"text", TEXT(text), REAL_KEYS, "FILE", NULL,
+     .help = "training text (default: the one shipped)"},
+    {"timeout", SECONDS(timeout_s), RUN_KEYS, "TIME", NULL,
+     .help = "longest silence of a worker (default: 8 s or 20 predicted iterations, whichever is "
+             "longer)"},
+    {"timeout", SECONDS(timeout_s), VALIDATE_ON | T(VALIDATE_EXPERIMENT), "TIME", "30s",
+     .help = "longest silence of a worker"},
+    {"checkpoint", TEXT(checkpoint), REAL_KEYS, "DIRECTORY", NULL,
+     .help = "keep the state of all ranks there, after the last step"},
+    {"checkpoint-every", COUNT(checkpoint_every), REAL_KEYS, "N", NULL,
+     .help = "and after every N steps of the training (0: not)"},
+    {"resume", TEXT(resume), REAL_KEYS, "DIRECTORY", NULL,
+     .help = "go on from the newest checkpoint there"},
+
+    /* ---- emulation: four ways of calling one command, see takers.def */
+    {"engine", WORD(engine), EMULATIONS, "smpi|netns", "smpi",
+     .help = "smpi: on SimGrid's MPI; netns: over TCP in namespaces"},
+    {"platform", TEXT(platform), T(EMULATE_COMMAND) | T(EMULATE_SHELL) | T(EMULATE_CHECK), "P",
+     NULL, .help = "run a command instead: a shipped one, or XML"},
+    {"shell", TEXT(shell), T(EMULATE_SHELL) | T(EMULATE_JOIN), "HOST", NULL,
+     .help = "a shell in the node of this device or rank: with --platform in a network of its own, "
+             "else in "
+             "one that runs"},
+    {"pid", COUNT(pid), T(EMULATE_JOIN), "N", NULL,
+     .help = "with --shell: which one, by its process; 0: there is just one", .most = INT32_MAX},
+    {"ranks", COUNT(ranks), T(EMULATE_COMMAND) | T(EMULATE_SHELL) | T(EMULATE_CHECK), "N", NULL,
+     .help = "of the command; 0: one per device of the platform"},
+    {"dilate", TEXT(dilate),
+     T(EMULATE_NETNS) | T(EMULATE_COMMAND) | T(EMULATE_SHELL) | T(EMULATE_CHECK), "F|auto", "1",
+     .help = "netns: divide bandwidths, multiply latencies and a plan's compute times; its results "
+             "are in "
+             "the platform's seconds again; auto: what this machine carries well"},
+    {"compute", WORD(compute), EMULATIONS, "paced|real", "paced",
+     .help = "of a plan on netns: its predicted time, or numerics on this CPU"},
+    {"transport", WORD(transport), EMULATIONS, "tcp|mpi", "tcp",
+     .help = "of a plan on netns: what carries messages"},
+    {"collective", WORD(collective), EMULATIONS, "NAME", "auto",
+     .help = "algorithm of the collectives that it serves, one that real runs can do; the others "
+             "go around the ring, as all do with auto",
+     .word = collective_name},
+    {"slow", TEXT(slow), T(EMULATE_NETNS), "NAME=X,...", NULL,
+     .help = "of a plan on netns: as in simulate"},
+    {"fail", TEXT(fail), T(EMULATE_NETNS), "LINK@T,...", NULL,
+     .help = "likewise; one iteration is measured, whose start is time 0"},
+    {"kill", TEXT(kill), T(EMULATE_NETNS), "RANK@T,...", NULL, .help = "likewise"},
+    {"steps", COUNT(steps), T(EMULATE_NETNS), "N", "5", .help = "measured iterations of netns",
+     .least = 1},
+    {"warmup", COUNT(warmup), T(EMULATE_NETNS), "N", "1",
+     .help = "iterations of netns before these"},
+    {"check", FLAG(check), T(EMULATE_CHECK), NULL, NULL,
+     .help = "say what this machine can emulate; with --platform, how exactly each of its links' "
+             "rates"},
+
+    /* ---- measuring this machine: calibrate, model profile, bench */
+    {"device", WORD(device), CALIBRATIONS, "cpu|cuda", "cpu",
+     .help = "what to measure; cuda: one GPU, by foreline-worker-cuda"},
+    {"dtype", WORD(dtype), CALIBRATIONS, "fp32|bf16", "fp32",
+     .help = "of activations; bf16 is for cuda"},
+    {"transport", WORD(transport), CALIBRATE_ON, "tcp|mpi", "tcp",
+     .help = "what carries the messages"},
+    {"ranks", COUNT(ranks), CALIBRATE_ON, "N", "2",
+     .help = "processes that measure at the same time", .least = 1},
+    {"repeats", COUNT(repeats), CALIBRATIONS, "N", "5",
+     .help = "timed repetitions; the median counts", .least = 1},
+    {"matrix", TEXT(matrix), CALIBRATE_ON, "FILE", NULL,
+     .help = "write latency and bandwidth of every pair of ranks, tab-separated ('-': stdout)"},
+    {"table", FLAG(table), T(CALIBRATE_CPU) | T(CALIBRATE_CUDA), NULL, NULL,
+     .help = "print messages and collectives size by size as nccl-tests do"},
+    {"ranks", COUNT(ranks), T(BENCH), "N", "64",
+     .help = "devices, one rank each; pipe: a multiple of 16", .least = 1},
+    {"platform", TEXT(platform), T(BENCH), "NAME|FILE", NULL,
+     .help = "the first N devices of a platform instead of N ports of one switch"},
+    {"minibatch-size", REAL(minibatch_size), T(MODEL_SHOW) | T(MODEL_IMPORT), "N", "1",
+     .help = "samples that an imported profile's times and sizes are for (1: count the minibatch "
+             "as one "
+             "sample)"},
+    {"device", TEXT(device), T(MODEL_SHOW) | T(MODEL_IMPORT) | T(MODEL_PROFILE), "NAME", NULL,
+     .help =
+         "import: device type that the profile was taken on; profile: what to measure (cpu, cuda)"},
+    {"batch", COUNT(batch), T(MODEL_PROFILE), "N", "1", .help = "profile: samples of a microbatch",
+     .least = 1},
+    {"ranks", COUNT(ranks), T(MODEL_PROFILE), "N", "1",
+     .help = "profile: processes that measure at the same time", .least = 1},
+    {"repeats", COUNT(repeats), T(MODEL_PROFILE), "N", "5",
+     .help = "profile: timed repetitions; the median counts", .least = 1},
+    {"graph", TEXT(graph), T(MODEL_PROFILE), "FILE", NULL,
+     .help = "profile: write the times as PipeDream's graph.txt, too ('-': stdout)"},
+
+    /* ---- platforms */
+    {"matrix", TEXT(matrix), T(TOPOLOGY_SHOW), "FILE", NULL,
+     .help = "show: write the bandwidth of every pair as tab-separated values"},
+
+    /* ---- validation: lists of constraints, and what runs the plans */
+    {"stages", TEXT(stage_list), T(VALIDATE), "N,N", NULL,
+     .help = "pipeline stages (default: all devices)"},
+    {"replicas", TEXT(replica_list), T(VALIDATE), "N,N", NULL,
+     .help = "data-parallel replicas (default: 1)"},
+    {"tensor-parallel", TEXT(tensor_list), T(VALIDATE), "N,N", NULL,
+     .help = "devices that share each op (default: 1)"},
+    {"chunks", TEXT(chunk_list), T(VALIDATE), "N,N", NULL,
+     .help = "stages on each device (default: 1)"},
+    {"schedules", TEXT(schedule_list), T(VALIDATE), "NAME,NAME", NULL,
+     .help = "orders of microbatches (default: 1f1b)"},
+    {"microbatches", TEXT(microbatch_list), T(VALIDATE), "N,N", NULL,
+     .help = "per iteration (default: 8)"},
+    {"microbatch-size", TEXT(size_list), T(VALIDATE), "N,N", NULL, .help = "samples (default: 1)"},
+    {"algorithm", TEXT(algorithm_list), T(VALIDATE), "A,A", "balanced",
+     .help = "what cuts the model: foreline plan"},
+    {"measurements", FLAG(measurements), T(VALIDATE_MEASUREMENTS), NULL, NULL,
+     .help = "operands are measurement files of runs; their plans are predicted now"},
+    {"engine", WORD(engine), VALIDATE_ON, "NAME", "tcp",
+     .help = "what runs the plans: workers here, in network namespaces, or on SimGrid's MPI",
+     .word = runner_word},
+    {"repeats", COUNT(repeats), VALIDATE_ON, "N", "3", .help = "runs of each plan", .least = 1},
+    {"fail-above", SHARE(fail_above), VALIDATIONS, "SHARE", NULL,
+     .help = "exit status 1 when SimGrid's worst error is above, such as 10%"},
+
+    /* ---- sweeps, pictures, pages */
+    {"list", FLAG(list), T(SWEEP_LIST), NULL, NULL, .help = "print the points, compute nothing"},
+    {"export", WORD(export), T(SWEEP), "csv|tsv", NULL,
+     .help = "print every point instead of the best ones"},
+    {"workers", COUNT(workers), T(SWEEP), "N", NULL,
+     .help = "processes (0: as many as cores; one under mpirun and srun, and where plans are run)"},
+    {"shard", TEXT(shard), T(SWEEP), "I/N", NULL,
+     .help = "only each N-th point, from the I-th on (1/N to N/N), into a database of its own"},
+    {"retry", FLAG(retry), T(SWEEP), NULL, NULL, .help = "points that failed are tried again"},
+    {"x", TEXT(x), PLOTS, "COLUMN", NULL,
+     .help = "of a table; default: the first that varies and is no result; heatmap needs it"},
+    {"y", TEXT(y), PLOTS, "COLUMN", NULL,
+     .help =
+         "default: samples_per_s, tokens_per_s, iteration_s, the first there is; heatmap needs it"},
+    {"by", TEXT(by), T(PLOT_LINES), "COLUMN", NULL,
+     .help = "a line for each of its values; default: plan, algorithm, schedule or engine, if it "
+             "varies"},
+    {"value", TEXT(value), T(PLOT_HEATMAP), "COLUMN", NULL,
+     .help = "heatmap: what the colour says"},
+    {"where", TEXT(where), PLOTS, "COLUMN=VALUE[,...]", NULL, .help = "rows of a table to keep"},
+    {"question", TEXT(question), T(REPORT), "TEXT", NULL,
+     .help = "what the page answers, as its title"},
+
+    /* ---- outputs, of all commands: the same fields with other help */
+    {"output", TEXT(output), PLANS | OBJECTIVES, "FILE", NULL, .help = "write the plan (also -o)"},
+    {"output", TEXT(output), SIMULATIONS | RUN_KEYS | EMULATIONS, "FILE", NULL,
+     .help = "write the measurement as JSON (also -o)"},
+    {"output", TEXT(output), CALIBRATIONS, "FILE", NULL,
+     .help = "write the platform as SimGrid XML (also -o)"},
+    {"output", TEXT(output), T(MODEL_IMPORT) | T(MODEL_PROFILE), "FILE", NULL,
+     .help = "import, profile: where the model goes ('-': stdout)"},
+    {"output", TEXT(output), T(TOPOLOGY_DRAW) | T(TOPOLOGY_GENERATE), "FILE", NULL,
+     .help = "generate: where the file goes (also -o); draw: picture, .svg, .png or .pdf"},
+    {"output", TEXT(output), VALIDATIONS, "DIR", NULL, .help = "write everything there (also -o)"},
+    {"output", TEXT(output), T(SWEEP), "FILE", NULL,
+     .help = "the database (also -o; default: the experiment's name with .db, here)"},
+    {"output", TEXT(output), PLOTS | T(PLOT_FILES), "FILE", NULL,
+     .help = "picture: .svg, .png or .pdf (also -o FILE)"},
+    {"output", TEXT(output), T(REPORT), "FILE", NULL,
+     .help = "the page (also -o); default: DIR/report.html, or the database's name with .html"},
+    {"trace", TEXT(trace), SIMULATIONS, "FILE", NULL,
+     .help = "write a timeline for ui.perfetto.dev; simulates in full"},
+    {"trace", TEXT(trace), RUN_KEYS, "FILE", NULL,
+     .help = "write a timeline of the median step for ui.perfetto.dev"},
+    {"trace", TEXT(trace), EMULATIONS, "FILE", NULL,
+     .help = "write a timeline for ui.perfetto.dev"},
+    {"json", FLAG(json), PLANS | OBJECTIVES, NULL, NULL,
+     .help = "print the result as JSON, SI units"},
+    {"json", FLAG(json), SIMULATIONS | RUNS | EMULATIONS, NULL, NULL,
+     .help = "print the measurement as JSON, SI units"},
+    {"json", FLAG(json), CALIBRATIONS, NULL, NULL, .help = "print the topology as JSON, SI units"},
+    {"json", FLAG(json), T(BENCH) | T(COMPARE), NULL, NULL,
+     .help = "print one JSON object, SI units, instead of text"},
+    {"json", FLAG(json), T(MODEL_LIST) | T(MODEL_SHOW) | T(TOPOLOGY_LIST) | T(TOPOLOGY_SHOW), NULL,
+     NULL, .help = "list, show: print JSON instead of a table"},
+};
+const size_t settings_table_n = sizeof settings_table / sizeof *settings_table;

@@ -1,0 +1,217 @@
+/* The experiment of a validation: from options to YAML, and from its axes to points and their names. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/file.h"
+#include "core/text.h"
+#include "study/validate.h"
+
+static const char plan_prefix[] = "plan.";
+
+/* ---- options -> experiment */
+
+/* Options that are lists of constraints on plans, in the order of the axes. */
+static const struct list {
+    const char *option, *key; /* key: behind "plan." */
+    size_t at;                /* in struct arguments */
+} lists[] = {
+    {"stages", "stages", offsetof(struct arguments, stage_list)},
+    {"replicas", "replicas", offsetof(struct arguments, replica_list)},
+    {"tensor-parallel", "tensor-parallel", offsetof(struct arguments, tensor_list)},
+    {"chunks", "chunks", offsetof(struct arguments, chunk_list)},
+    {"algorithm", "algorithm", offsetof(struct arguments, algorithm_list)},
+    {"schedules", "schedule", offsetof(struct arguments, schedule_list)},
+    {"microbatches", "microbatches", offsetof(struct arguments, microbatch_list)},
+    {"microbatch-size", "microbatch-size", offsetof(struct arguments, size_list)},
+};
+
+/* Single quotes of YAML, in which nothing but the quote itself is special. */
+static void put_quoted(FILE *to, const char *text)
+{
+    putc('\'', to);
+    for (; *text; text++)
+        fputs(*text == '\'' ? "''" : (const char[]){*text, '\0'}, to);
+    putc('\'', to);
+}
+
+/* An axis of so many values, or a constant. */
+static void put_many(FILE *to, const char *key, const char *const *value, size_t n)
+{
+    fprintf(to, "%s: ", key);
+    for (size_t i = 0; i < n; i++) {
+        fputs(i ? ", " : "[", to);
+        put_quoted(to, value[i]);
+    }
+    fputs("]\n", to);
+}
+
+/* "1,2,4" as an axis, each value checked as the option of `foreline plan` is. */
+static enum status put_list(FILE *to, const struct list *l, const char *text)
+{
+    enum status st = STATUS_OK;
+    struct arguments any = {0};
+    char *copy = NULL;
+    TRY(text_copy(text, &copy));
+    fprintf(to, "%s%s: [", plan_prefix, l->key);
+    for (char *word = copy, *next; word; word = next) {
+        next = strchr(word, ',');
+        if (next)
+            *next++ = '\0';
+        if (setting_set(setting_find(l->key, TAKES(KEY_PLAN)), word, &any) != STATUS_OK) {
+            st = error_context(STATUS_USAGE, "--%s", l->option);
+            goto out;
+        }
+        put_quoted(to, word);
+        fputs(next ? ", " : "]\n", to);
+    }
+out:
+    free(copy);
+    return st;
+}
+
+/* Constraints that were not given are left out, so that the planner's defaults hold. Seeds number
+ * the repeats: the first one is that of the plan and of the order of runs. */
+static enum status put_experiment(FILE *to, const struct arguments *a, const char *const *plan,
+                                  size_t plans)
+{
+    enum status st = STATUS_OK;
+    fputs("name: validation\n", to);
+    if (plans > 0) {
+        put_many(to, "plan", plan, plans);
+    } else {
+        put_many(to, "model", &a->model, 1);
+        put_many(to, "platform", a->platforms.item, a->platforms.n);
+        for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+            const char *text = *(const char *const *)((const char *)a + lists[i].at);
+            if (text)
+                TRY(put_list(to, &lists[i], text));
+        }
+        if (arguments_given(a, "optimizer"))
+            put_many(to, "plan.optimizer", &a->optimizer, 1);
+    }
+    fprintf(to, "engine: [%s, %s, %s]\n", engine_analytic.name, engine_simgrid.name, a->engine);
+    put_many(to, "device", &a->device, 1);
+    if (a->compute)
+        put_many(to, "compute", &a->compute, 1);
+    fprintf(to, "steps: %zu\nwarmup: %zu\nseed: [", a->steps, a->warmup);
+    for (size_t i = 0; i < a->repeats; i++)
+        fprintf(to, "%s%zu", i ? ", " : "", a->seed + i);
+    fputs("]\n", to);
+out:
+    return st;
+}
+
+enum status validate_compose(const struct arguments *a, const char *const *plan, size_t plans,
+                             struct experiment *out)
+{
+    enum status st;
+    struct file_text t;
+    TRY(file_text_open(&t));
+    TRY(file_text_close(&t, put_experiment(t.stream, a, plan, plans)));
+    st = experiment_parse("options", t.text, t.length, NULL, out);
+    if (st == STATUS_PARSE)
+        st = error_context(STATUS_USAGE, "as an experiment");
+out:
+    free(t.text);
+    return st;
+}
+
+bool validate_is_experiment(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot && (!strcmp(dot, ".yml") || !strcmp(dot, ".yaml"));
+}
+
+/* ---- experiment -> points */
+
+/* The choice of the axis of engines that runs plans, of which there must be one, besides at least
+ * one that predicts. */
+static enum status find_runner(const struct experiment *e, size_t axis, size_t *runner)
+{
+    size_t runs = 0, n = axis < e->axes ? e->axis[axis].n : 0;
+    for (size_t i = 0; i < n; i++)
+        if (point_engine_runs(e->axis[axis].choice[i].label)) {
+            *runner = i;
+            runs++;
+        }
+    if (runs != 1 || n < 2)
+        return error_set(STATUS_USAGE,
+                         "%s: engine: expected a list of engines that predict, and one that runs "
+                         "plans",
+                         e->path);
+    return STATUS_OK;
+}
+
+/* What stands before a value in a name. */
+static const char *prefix_of(const char *key)
+{
+    static const char *const known[][2] = {{"plan.stages", "s"},
+                                           {"plan.replicas", "r"},
+                                           {"plan.microbatches", "m"},
+                                           {"plan.microbatch-size", "b"},
+                                           {"plan.tensor-parallel", "t"},
+                                           {"plan.chunks", "c"},
+                                           {"plan.zero", "z"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(known[i][0], key))
+            return known[i][1];
+    return "";
+}
+
+void validate_point_name(const struct experiment *e, size_t number, char name[VALIDATE_POINT_NAME])
+{
+    const char *plan = experiment_value(e, number, "plan");
+    size_t n = 0;
+    if (plan) {
+        validate_plan_name(plan, name);
+        return;
+    }
+    snprintf(name, VALIDATE_POINT_NAME, "plan");
+    for (size_t a = 0; a < e->axes && n < VALIDATE_POINT_NAME; a++) {
+        const char *key = e->axis[a].name, *value = experiment_label(e, number, a),
+                   *slash = strrchr(value, '/');
+        if (e->axis[a].n < 2 || !strcmp(key, "engine") || !strcmp(key, "seed"))
+            continue;
+        value = slash ? slash + 1 : value;
+        n += (size_t)snprintf(name + n, VALIDATE_POINT_NAME - n, "%s%s%.*s", n ? "-" : "",
+                              prefix_of(key), (int)strcspn(value, "."), value);
+    }
+}
+
+/* Names are those of files, so that two points may not share one. */
+static enum status add_point(const struct validate_job *job, size_t number, struct validation *v)
+{
+    enum status st = STATUS_OK;
+    char name[VALIDATE_POINT_NAME], path[VALIDATE_PATH];
+    const char *plan = experiment_value(&job->e, number, "plan");
+    validate_point_name(&job->e, number, name);
+    for (size_t k = 0; k < v->points; k++)
+        if (!strcmp(v->point[k].name, name))
+            return error_set(STATUS_USAGE, "two plans would be called '%s'", name);
+    if (!plan)
+        TRY(validate_path(job->directory, "plans", name, ".json", path));
+    TRY(validate_add_point(v, name, plan ? plan : path));
+    v->point[v->points - 1].number = number;
+out:
+    return st;
+}
+
+/* A point is a plan: the first of the experiment's points that the running engine is asked for,
+ * seeds and other engines apart. */
+enum status validate_make_points(struct validate_job *job, struct validation *v)
+{
+    enum status st;
+    const struct experiment *e = &job->e;
+    size_t engine = experiment_find(e, "engine"), seed = experiment_find(e, "seed"), runner = 0;
+    TRY(find_runner(e, engine, &runner));
+    for (size_t i = 0; i < e->points; i++)
+        if (experiment_choice(e, i, engine) == runner &&
+            (seed == e->axes || experiment_choice(e, i, seed) == 0))
+            TRY(add_point(job, i, v));
+    job->repeats = seed < e->axes ? e->axis[seed].n : 1;
+    job->seed = seed < e->axes ? strtoull(e->axis[seed].choice[0].label, NULL, 10) : 1;
+    TRY(point_run_of(e, v->point[0].number, &job->run));
+out:
+    return st;
+}

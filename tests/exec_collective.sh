@@ -1,0 +1,54 @@
+#!/bin/sh
+# Real runs use the collective that was chosen, or refuse: for every algorithm that the simulator
+# knows and 2 to 4 replicas, the parameters have the same bits on every transport, or one line says
+# what real runs can do.  Usage: exec_collective.sh DIRECTORY_OF_BINARIES
+set -eu
+bin=$(cd "$1" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+unset RANK WORLD_SIZE FORELINE_WORKER
+
+fail() {
+    echo "FAIL: $*" >&2
+    exit 1
+}
+tiny=gpt-tiny:layers=1,hidden=16,heads=2,tokens=16
+transports="tcp local"
+command -v mpirun >/dev/null && [ -x "$bin/foreline-worker-mpi" ] && transports="$transports mpi"
+run() { # run OPTIONS...: the hash of the parameters; exit status of the run
+    "$bin/foreline" run p.json "$@" --steps 2 --warmup 0 --json >m.json 2>run.err || return 1
+    sed -n 's/.*"parameters_sha256": "\([0-9a-f]*\)".*/\1/p' m.json
+}
+
+: >p.json
+"$bin/foreline" simulate p.json --collective nonsense >out 2>&1 && fail "nonsense is simulated"
+names=$(sed -n 's/.*there are //p; s/.*expected //p' out | head -n 1 | tr ',' ' ' | sed 's/ or / /; s/(.*//')
+case " $names " in *" ring "*) ;; *) names="auto ring tree hierarchical switch direct" ;; esac
+done=
+for replicas in 2 3 4; do
+    "$bin/foreline" plan --algorithm balanced --model $tiny --platform laptop --microbatches 12 \
+        --stages 1 --replicas $replicas -o p.json >out 2>&1 || fail "plan: $(cat out)"
+    for name in $names; do
+        expected=
+        for transport in $transports; do
+            if hash=$(run --collective "$name" --transport $transport); then
+                [ ${#hash} = 64 ] && [ "${expected:=$hash}" = "$hash" ] ||
+                    fail "$name, $replicas replicas, $transport: $hash, not $expected"
+                case " $done " in *" $name "*) ;; *) done="$done $name" ;; esac
+            else
+                [ "$(wc -l <run.err)" = 1 ] && grep -q "real runs can do auto, ring, tree" run.err ||
+                    fail "$name, $replicas replicas, $transport: $(cat run.err)"
+            fi
+        done
+        [ "$name" = ring ] && [ "$expected" = "$(run)" ] || [ "$name" != ring ] ||
+            fail "without --collective it is no ring"
+    done
+done
+[ "$done" = " auto ring tree" ] || fail "real runs did$done"
+
+# Sharded optimizers: the reduce-scatters and all-gathers that a tree does not serve are the ring's.
+"$bin/foreline" plan --algorithm balanced --model $tiny --platform laptop --microbatches 12 \
+    --stages 1 --replicas 3 --zero 2 -o p.json >out 2>&1 || fail "plan --zero 2: $(cat out)"
+[ "$(run --collective tree)" = "$(run)" ] || fail "--zero 2: $(cat run.err)"
+echo "algorithms of real runs:$done, on $transports"

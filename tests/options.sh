@@ -1,0 +1,82 @@
+#!/bin/sh
+# Options where they mean nothing are refused in one line with status 2, in every command; what is
+# misspelt gets the nearest word. Usage: options.sh FORELINE
+set -u
+foreline=$1
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 2
+export XDG_CACHE_HOME="$dir/cache"
+failed=0
+
+# refuse "WORDS IN THE MESSAGE" ARGUMENT...
+refuse() {
+    words=$1
+    shift
+    "$foreline" "$@" >out 2>err </dev/null
+    status=$?
+    if [ $status -ne 2 ] || [ "$(wc -l <err)" -ne 1 ] || ! grep -qF -- "$words" err || [ -s out ]; then
+        echo "foreline $*: status $status, $(cat err)"
+        failed=1
+    fi
+}
+
+"$foreline" plan --model mlp --platform laptop --algorithm balanced --stages 2 -o p.json \
+    >/dev/null 2>&1 || exit 1
+plan='plan --model mlp --platform laptop'
+
+refuse '--finalists is for --algorithm auto, not for balanced' $plan --algorithm balanced --finalists 3
+refuse '--time-limit is for --algorithm auto' $plan --algorithm uniform --time-limit 1s
+refuse '--executable is for --algorithm auto' $plan --algorithm uniform --executable
+refuse '--machines means nothing' $plan --machines 4
+refuse '--score means nothing' $plan --score split.json
+refuse '--split-at is for --algorithm manual, not for balanced' $plan --algorithm balanced --split-at relu1
+refuse '--batch 6, but 4 microbatches of 2' $plan --batch 6 --microbatches 4 --microbatch-size 2
+refuse '--batch 6 is not a multiple of --microbatches 4' $plan --batch 6 --microbatches 4
+refuse '--sequence-parallel needs' $plan --algorithm balanced --sequence-parallel
+refuse '--stages means nothing with --objective pipedream' \
+    plan --model g.txt --objective pipedream --stages 2
+refuse '--hierarchy means nothing with --objective piper' \
+    plan --model g.json --objective piper --hierarchy 2
+refuse '--json means nothing with --score' \
+    plan --model g.json --objective placement --score s.json --json
+refuse '--json means nothing with --explain' plan --explain p.json --json
+refuse '--stages means nothing with --explain' plan --explain p.json --stages 2
+refuse '--json means nothing with --algorithm list' plan --algorithm list --json
+refuse '--stages: 0, expected at least 1' $plan --stages 0
+
+refuse '--links means nothing with --json' simulate p.json --json --links 2
+refuse '--seed is the jitter' simulate p.json --seed 3
+refuse '--text means nothing with --compute paced' run p.json --compute paced --text a.txt
+refuse '--dtype means nothing with --compute paced' run p.json --compute paced --dtype fp32
+refuse '--dry-run is for --config' run p.json --dry-run
+refuse '--table means nothing with --json' calibrate --table --json
+refuse '--ranks means nothing with --device cuda' calibrate --device cuda --ranks 4
+refuse '--json means nothing with import' model import f --json -o m.json
+refuse '--batch means nothing with show' model show mlp --batch 2
+refuse '--output means nothing with list' model list -o m.json
+refuse '--matrix means nothing with draw' topology draw laptop --matrix m -o p.svg
+refuse '--json means nothing with check' topology check laptop --json
+refuse '--json means nothing with generate' topology generate list --json
+refuse '--dilate means nothing with PLAN on --engine smpi' emulate p.json --dilate 2
+refuse '--steps means nothing with PLAN on --engine smpi' emulate p.json --steps 2
+refuse '--json means nothing with --check' emulate --check --json
+refuse '--pid means nothing' emulate --platform laptop --pid 4 -- true
+
+refuse '--checkpoint means nothing with --compute paced' run p.json --compute paced --checkpoint d
+"$foreline" simulate p.json -o a.json >/dev/null 2>&1 || exit 1
+refuse '--x means nothing with measurements' plot bars a.json --x stages -o x.svg
+refuse '--value means nothing with a table' plot throughput t.tsv --value stages -o x.svg
+
+refuse "did you mean '--schedule'?" $plan --schedul gpipe
+refuse "did you mean 'gpipe'?" $plan --schedule gpip
+refuse "did you mean 'balanced'?" $plan --algorithm balancd
+refuse "did you mean 'gpt2-small'?" plan --model gpt2-smal --platform laptop
+refuse "did you mean 'laptop'?" plan --model mlp --platform laptp
+refuse "did you mean 'layers'?" plan --model gpt2-small:layer=6 --platform laptop
+refuse "did you mean 'simgrid'?" simulate p.json --engine simgird
+refuse "did you mean 'ring'?" simulate p.json --collective rin
+refuse "did you mean 'local'?" run p.json --transport locl
+refuse "did you mean 'pipe'?" bench pip
+"$foreline" simulat 2>err || [ $? -eq 2 ] && grep -q "did you mean 'simulate'?" err || failed=1
+refuse "did you mean 'bars'?" plot bar a.json -o x.svg
+exit $failed

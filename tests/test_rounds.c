@@ -1,0 +1,114 @@
+/* Rounds of collectives without a transport: played in order on arrays, for many group sizes. */
+#include "exec/rounds.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/collective.h"
+
+enum { MOST = 33, N = 50 };
+
+static float value(size_t member, size_t i)
+{
+    return (float)((member + 1) * (i + 1));
+}
+
+/* What is given in a round is what is there before it, and somebody takes just that. */
+static void play_round(const struct rounds_call *call, size_t k, float data[MOST][N])
+{
+    float before[MOST][N];
+    memcpy(before, data, sizeof before);
+    for (uint32_t me = 0; me < call->ranks; me++) {
+        struct rounds_call mine = *call, theirs = *call;
+        mine.me = me;
+        struct round r = rounds_at(&mine, k);
+        if (r.to != ROUND_NOBODY) {
+            theirs.me = r.to;
+            assert_int_equal(rounds_at(&theirs, k).from, me);
+        } else {
+            assert_int_equal(r.give.n, 0);
+        }
+        if (r.from == ROUND_NOBODY) {
+            assert_int_equal(r.take.n, 0);
+            continue;
+        }
+        theirs.me = r.from;
+        struct round given = rounds_at(&theirs, k);
+        assert_int_equal(given.to, me);
+        assert_true(given.give.first == r.take.first && given.give.n == r.take.n);
+        assert_true(r.take.first + r.take.n <= N);
+        assert_true(!r.adds || r.take.n <= rounds_largest(&mine));
+        for (size_t i = r.take.first; i < r.take.first + r.take.n; i++)
+            data[me][i] = before[r.from][i] + (r.adds ? data[me][i] : 0);
+    }
+}
+
+static void check(const struct rounds_algorithm *algorithm, enum op_kind kind, size_t ranks)
+{
+    float data[MOST][N];
+    const struct rounds_call call = {.algorithm = algorithm, .kind = kind, .ranks = ranks, .n = N};
+    for (size_t me = 0; me < ranks; me++)
+        for (size_t i = 0; i < N; i++)
+            data[me][i] = value(me, i);
+    for (size_t k = 0; k < rounds_count(&call); k++)
+        play_round(&call, k, data);
+    for (size_t me = 0; me < ranks; me++)
+        for (size_t chunk = 0; chunk < ranks; chunk++) {
+            struct ring_part p = ring_part(N, ranks, chunk);
+            bool owns = ring_owned(ranks, me) == chunk;
+            size_t owner = (chunk + ranks - 1) % ranks;
+            for (size_t i = p.first; i < p.first + p.n; i++) {
+                float sum = (float)(ranks * (ranks + 1) / 2 * (i + 1));
+                if (kind == OP_ALLGATHER)
+                    assert_true(data[me][i] == value(owner, i));
+                else if (kind == OP_ALLREDUCE || owns)
+                    assert_true(data[me][i] == sum);
+            }
+        }
+}
+
+static void rounds_are_collectives_for_any_number_of_members(void **state)
+{
+    (void)state;
+    static const enum op_kind kinds[] = {OP_ALLREDUCE, OP_REDUCESCATTER, OP_ALLGATHER};
+    for (const struct rounds_algorithm *a = rounds_algorithms; a->name; a++)
+        for (size_t ranks = 1; ranks <= MOST; ranks++)
+            for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+                check(a, kinds[k], ranks);
+}
+
+/* Every name of the simulator's collectives is one that real runs do, or refuse in one line. */
+static void names_are_the_simulators_or_refused(void **state)
+{
+    (void)state;
+    const struct rounds_algorithm *found = NULL;
+    for (const struct rounds_algorithm *a = rounds_algorithms; a->name; a++) {
+        const struct collective_algorithm *simulated;
+        assert_int_equal(collective_find(a->name, &simulated), STATUS_OK);
+        assert_int_equal(rounds_find(a->name, &found), STATUS_OK);
+        assert_ptr_equal(found, a);
+    }
+    for (size_t i = 0; i < collective_algorithms_n; i++)
+        if (rounds_find(collective_algorithms[i]->name, &found) != STATUS_OK)
+            assert_non_null(strstr(error_message(), "real runs can do auto, ring, "));
+    assert_int_equal(rounds_find(NULL, &found), STATUS_OK);
+    assert_ptr_equal(found, &rounds_algorithms[0]);
+    assert_int_equal(rounds_find("auto", &found), STATUS_OK);
+    assert_ptr_equal(found, &rounds_algorithms[0]);
+    assert_int_equal(rounds_find("hierarchical", &found), STATUS_UNSUPPORTED);
+    assert_int_equal(rounds_find("nonsense", &found), STATUS_UNSUPPORTED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rounds_are_collectives_for_any_number_of_members),
+        cmocka_unit_test(names_are_the_simulators_or_refused),
+    };
+    return cmocka_run_group_tests_name("rounds", tests, NULL, NULL);
+}
