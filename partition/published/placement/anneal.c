@@ -230,8 +230,8 @@ static enum status allocate(struct state *s)
     return STATUS_OK;
 }
 
-/* Random devices; a unit that does not fit tries the next ones, and stays on the last if none
- * has room. */
+/* Random devices; a unit that does not fit there tries the next ones, and stays where it fell if
+ * none of them has room. */
 static void scatter(struct state *s)
 {
     memset(s->size, 0, s->devices * sizeof *s->size);

@@ -3,8 +3,9 @@
  * best[I][k][l] is the least largest load with which k accelerators and l CPUs can take the
  * ideal I:
  *
- *     best[I][k][l] = min over I' below I of min( max(best[I'][k - 1][l], accelerator load of I - I'),
-                                                max(best[I'][k][l - 1], CPU load of I - I') )
+ *     best[I][k][l] = min over I' below I of
+ *                     min( max(best[I'][k - 1][l], accelerator load of I - I'),
+ *                          max(best[I'][k][l - 1], CPU load of I - I') )
  *
  * For each I a depth-first walk visits every I' once, the part I - I' growing by the unit that
  * each arc adds and shrinking on the way back, so that its load changes by that unit's nets
