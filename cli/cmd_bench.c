@@ -95,12 +95,11 @@ static void print_json(const struct arguments *a, const char *workload, const st
 
 static void print_text(const struct arguments *a, const char *workload, const struct result *r)
 {
-    char memory[UNITS_TEXT], iteration[UNITS_TEXT], cpu[UNITS_TEXT];
     printf("workload    %s over %zu ranks\nengine      %s\niteration   %s\n", workload, a->ranks,
-           a->engine, units_print(UNIT_SECONDS, r->iteration_s, iteration));
+           a->engine, units_of(UNIT_SECONDS, r->iteration_s).text);
     printf("ops         %zu\nmessages    %zu\ncpu         %s, %.3g ops/s\npeak memory %s\n", r->ops,
-           r->messages, units_print(UNIT_SECONDS, r->cpu_s, cpu), (double)r->ops / r->cpu_s,
-           units_print(UNIT_BYTES, (double)r->peak_rss_bytes, memory));
+           r->messages, units_of(UNIT_SECONDS, r->cpu_s).text, (double)r->ops / r->cpu_s,
+           units_of(UNIT_BYTES, (double)r->peak_rss_bytes).text);
 }
 
 static enum status bench(struct invocation *in)
@@ -115,8 +114,7 @@ static enum status bench(struct invocation *in)
     char *path = NULL, temporary[32] = "";
     FILE *file = NULL;
 
-    if (in->operands != 1)
-        return error_set(STATUS_USAGE, "expected ring or pipe, got %d operands", in->operands);
+    PASS(command_expect(in, 1, "ring or pipe"));
     if (workload_find(in->operand[0], &kind) != STATUS_OK)
         return STATUS_USAGE;
     if (engine_find(a->engine, &engine) != STATUS_OK)
@@ -158,5 +156,5 @@ const struct command command_bench = {
         "messages that the engine moved (a ring counts one for each of its edges), and what all\n"
         "of it took: CPU seconds of this process and its child, start to end, ops per CPU second,\n"
         "largest resident set. docs/bench.md compares with other simulators.",
-    .call = bench,
+    .run = bench,
 };

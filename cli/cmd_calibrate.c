@@ -13,26 +13,25 @@
 
 static void print(const struct topology *t, const struct calibrate_spread *spread)
 {
-    char a[UNITS_TEXT], b[UNITS_TEXT];
     const struct device_type *type = &t->type[0];
     printf("%zu ranks at the same time; interquartile range / median of repetitions: %.1f %% "
            "(median figure), %.0f %% (worst)\n",
            t->n, 100 * spread->median, 100 * spread->worst);
-    printf("memory      %s", units_print(UNIT_RATE, type->memory_Bps, a));
-    printf(", %s per rank\n", units_print(UNIT_BYTES, (double)type->memory_bytes, b));
+    printf("memory      %s", units_of(UNIT_RATE, type->memory_Bps).text);
+    printf(", %s per rank\n", units_of(UNIT_BYTES, (double)type->memory_bytes).text);
     for (size_t k = 0; k < t->tiers; k++) {
-        printf("messages    latency %s", units_print(UNIT_SECONDS, t->tier[k].latency_s, a));
-        printf(", bandwidth %s\n", units_print(UNIT_RATE, t->tier[k].bandwidth_Bps, b));
+        printf("messages    latency %s", units_of(UNIT_SECONDS, t->tier[k].latency_s).text);
+        printf(", bandwidth %s\n", units_of(UNIT_RATE, t->tier[k].bandwidth_Bps).text);
     }
     printf("\n%-20s %14s  %s\n", "op", "rate",
            "at so much work per call: smallest to largest of the points");
     for (size_t k = 0; k < type->rates; k++) {
         const struct topology_rate *r = &type->rate[k];
         size_t last = r->n - 1;
-        printf("%-20s %14s", r->kind, units_print(UNIT_FLOPS, r->flops[0], a));
-        printf("  %-12s", units_print(UNIT_FLOP, r->flop[0], b));
-        printf(" to %14s", units_print(UNIT_FLOPS, r->flops[last], a));
-        printf("  %s (%zu points)\n", units_print(UNIT_FLOP, r->flop[last], b), r->n);
+        printf("%-20s %14s", r->kind, units_of(UNIT_FLOPS, r->flops[0]).text);
+        printf("  %-12s", units_of(UNIT_FLOP, r->flop[0]).text);
+        printf(" to %14s", units_of(UNIT_FLOPS, r->flops[last]).text);
+        printf("  %s (%zu points)\n", units_of(UNIT_FLOP, r->flop[last]).text, r->n);
     }
 }
 
@@ -78,8 +77,7 @@ static enum status calibrate(struct invocation *in)
         .progress = isatty(STDERR_FILENO),
         .transport = a->transport,
     };
-    if (in->operands != 0)
-        return error_set(STATUS_USAGE, "expected no operands, got %d", in->operands);
+    PASS(command_expect(in, 0, "no operands"));
     TRY(arguments_check(a, (gpu ? TAKES(CALIBRATE_CUDA) : TAKES(CALIBRATE_CPU)) |
                                (a->json ? TAKES(CALIBRATE_JSON) : 0)));
     if (half && !gpu)
@@ -124,5 +122,5 @@ const struct command command_calibrate = {
         "\n"
         "The platform file has one host per rank, rank0, rank1, ..., with the measured rates as\n"
         "properties: `foreline plan --platform FILE` predicts with them.",
-    .call = calibrate,
+    .run = calibrate,
 };

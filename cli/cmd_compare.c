@@ -124,5 +124,5 @@ const struct command command_compare = {
     .synopsis = "MEASUREMENT...",
     .summary = "predicted against measured: error, rank correlation, regret",
     .details = details,
-    .call = compare,
+    .run = compare,
 };

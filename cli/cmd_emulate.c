@@ -17,15 +17,13 @@ struct labelled {
 
 static enum status report(void *argument, struct measurement *m, const struct timeline *t)
 {
-    enum status st;
     const struct labelled *l = argument;
     const struct arguments *a = &l->in->a;
-    TRY(load_label(l->p, l->in->operand[0], a->engine, m));
+    PASS(load_label(l->p, l->in->operand[0], a->engine, m));
     const struct results r = {&l->p->program, t, m, &l->in->by};
-    TRY(results_write(&r, a));
-    TRY(results_print(&r, a, NULL, stdout, stderr));
-out:
-    return st;
+    PASS(results_write(&r, a));
+    PASS(results_print(&r, a, NULL, stdout, stderr));
+    return STATUS_OK;
 }
 
 /* In which of its ways the command is called. */
@@ -48,6 +46,7 @@ static enum status run_netns(struct labelled *l, struct loaded_plan *p)
     struct perturbation slower = {0};
     struct faults faults = {0};
     struct emulate_options o = {.faults = &faults,
+                                .log = stderr,
                                 .steps = a->steps,
                                 .warmup = a->warmup,
                                 .real = !strcmp(a->compute, "real"),
@@ -98,8 +97,7 @@ static enum status run_plan(struct invocation *in, bool netns)
     enum status st;
     struct loaded_plan p = {0};
     struct labelled l = {in, &p};
-    if (in->operands != 1)
-        return error_set(STATUS_USAGE, "expected one plan file, got %d operands", in->operands);
+    PASS(command_expect(in, 1, "one plan file"));
     TRY(load_plan(in->operand[0], &p));
     in->by.seed = p.plan.seed;
     TRY(netns ? run_netns(&l, &p) : run_smpi(&l));
@@ -110,25 +108,23 @@ out:
 
 static enum status emulate(struct invocation *in)
 {
-    enum status st;
     const struct arguments *a = &in->a;
     struct emulate_command c = {.ranks = a->ranks, .words = in->operand, .shell = a->shell};
     uint64_t way = way_of(in);
-    TRY(arguments_check(a, way));
-    TRY(emulate_parse_dilation(a->dilate, &c.dilation));
+    PASS(arguments_check(a, way));
+    PASS(emulate_parse_dilation(a->dilate, &c.dilation));
     if (way == TAKES(EMULATE_CHECK)) {
-        TRY(emulate_check());
+        PASS(emulate_check());
         if (a->platform)
-            TRY(emulate_check_platform(a->platform, a->ranks, c.dilation));
+            PASS(emulate_check_platform(a->platform, a->ranks, c.dilation));
     } else if (a->platform) {
-        TRY(emulate_command(a->platform, &c));
+        PASS(emulate_command(a->platform, &c));
     } else if (way == TAKES(EMULATE_JOIN)) {
-        TRY(emulate_join(a->shell, a->pid));
+        PASS(emulate_join(a->shell, a->pid));
     } else {
-        TRY(run_plan(in, way == TAKES(EMULATE_NETNS)));
+        PASS(run_plan(in, way == TAKES(EMULATE_NETNS)));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 const struct command command_emulate = {
@@ -146,5 +142,5 @@ const struct command command_emulate = {
         "workers there: compute takes its predicted time, messages are real. --dilate auto slows\n"
         "both down until this machine carries the platform. --slow, --fail and --kill mean the\n"
         "same as in `simulate`. docs/emulate-netns.md. No root is needed.",
-    .call = emulate,
+    .run = emulate,
 };

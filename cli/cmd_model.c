@@ -73,8 +73,7 @@ static struct totals sum(const struct model *m)
 
 static void print_cell(enum unit unit, double value)
 {
-    char text[UNITS_TEXT];
-    printf("  %12s", value == 0 ? "-" : units_print(unit, value, text));
+    printf("  %12s", value == 0 ? "-" : units_of(unit, value).text);
 }
 
 /* One line of the table; `timed` chooses measured seconds in place of FLOP. */
@@ -212,7 +211,7 @@ static enum status list(const struct arguments *a)
         print_overrides(&zoo[i]);
     printf("\n%-12s  %s\n", "# importer", "reads");
     for (size_t i = 0; i < importers_n; i++)
-        printf("%-12s  %s\n", importers[i].name, importers[i].summary);
+        printf("%-12s  %s\n", importers[i]->name, importers[i]->summary);
 out:
     return st;
 }
@@ -268,7 +267,6 @@ out:
 static void print_profile(const struct model *m, const struct model_profile *p,
                           const struct calibrate_spread *spread, size_t ranks)
 {
-    char forward[UNITS_TEXT], backward[UNITS_TEXT], rate[UNITS_TEXT];
     double forward_s = 0, backward_s = 0, flop = 0;
     for (size_t i = 0; i < m->n; i++) {
         forward_s += p->forward_s[i];
@@ -279,10 +277,10 @@ static void print_profile(const struct model *m, const struct model_profile *p,
             "%s: %zu ops on %s, microbatches of %g samples: forward %s, backward %s, %s\n"
             "%zu ranks at the same time; interquartile range / median of repetitions: %.1f %% "
             "(median op), %.0f %% (worst)\n",
-            m->name, m->n, p->device, p->samples, units_print(UNIT_SECONDS, forward_s, forward),
-            units_print(UNIT_SECONDS, backward_s, backward),
-            units_print(UNIT_FLOPS, flop / (forward_s + backward_s), rate), ranks,
-            100 * spread->median, 100 * spread->worst);
+            m->name, m->n, p->device, p->samples, units_of(UNIT_SECONDS, forward_s).text,
+            units_of(UNIT_SECONDS, backward_s).text,
+            units_of(UNIT_FLOPS, flop / (forward_s + backward_s)).text, ranks, 100 * spread->median,
+            100 * spread->worst);
 }
 
 static enum status profile(const struct invocation *in, const char *spec)
@@ -323,17 +321,14 @@ static enum status model(struct invocation *in)
         const char *name;
         enum status (*run)(const struct invocation *in, const char *model);
     } all[] = {{"show", show}, {"import", import_file}, {"profile", profile}};
-    enum status st;
     const char *word = in->operands > 0 ? in->operand[0] : "";
-    TRY(arguments_check(&in->a, settings_taker("model", word)));
+    PASS(arguments_check(&in->a, settings_taker("model", word)));
     if (in->operands == 1 && !strcmp(word, "list"))
         return list(&in->a);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (in->operands == 2 && !strcmp(word, all[i].name))
             return all[i].run(in, in->operand[1]);
-    st = error_set(STATUS_USAGE, "expected model list, show MODEL, import FILE or profile MODEL");
-out:
-    return st;
+    return error_set(STATUS_USAGE, "expected model list, show MODEL, import FILE or profile MODEL");
 }
 
 const struct command command_model = {
@@ -341,5 +336,5 @@ const struct command command_model = {
     .synopsis = "list | show MODEL | import FILE | profile MODEL",
     .summary = "models: the zoo, their ops and sizes, import from other tools",
     .details = details,
-    .call = model,
+    .run = model,
 };

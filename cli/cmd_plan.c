@@ -11,7 +11,6 @@
 /* A first prediction, on stderr: milliseconds, and it proves that the plan can run. */
 static enum status predict(const struct plan *p, const struct model *m, const struct topology *t)
 {
-    char text[UNITS_TEXT];
     struct evaluation e;
     struct evaluation_context context = {.model = m, .topology = t};
     struct evaluator evaluator = evaluator_make(&context);
@@ -21,7 +20,7 @@ static enum status predict(const struct plan *p, const struct model *m, const st
                 "%s: %zu stage%s, %u microbatches of %u; analytic engine: %s per iteration, "
                 "%.4g samples/s, bubble %.1f %%\n",
                 p->algorithm, p->stages, p->stages == 1 ? "" : "s", p->microbatches,
-                p->microbatch_size, units_print(UNIT_SECONDS, e.iteration_s, text), e.samples_per_s,
+                p->microbatch_size, units_of(UNIT_SECONDS, e.iteration_s).text, e.samples_per_s,
                 100 * e.bubble_fraction);
     return st;
 }
@@ -117,5 +116,5 @@ const struct command command_plan = {
         "One iteration trains microbatches x microbatch-size samples, whatever the number\n"
         "of replicas, so that plans with different replicas can be compared.\n"
         "--algorithm list prints the algorithms with what they guarantee.",
-    .call = plan,
+    .run = plan,
 };

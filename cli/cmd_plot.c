@@ -67,5 +67,5 @@ const struct command command_plot = {
     .synopsis = "KIND FILE...",
     .summary = "pictures: timelines, throughput, breakdowns, memory, links, heat maps, ...",
     .details = details,
-    .call = plot,
+    .run = plot,
 };

@@ -63,5 +63,5 @@ const struct command command_report = {
     .synopsis = "DATABASE|DIR",
     .summary = "one self-contained HTML page about a sweep or a directory of results",
     .details = details,
-    .call = report,
+    .run = report,
 };

@@ -59,7 +59,6 @@ static enum status check_dtype(const struct arguments *a, const struct model *m)
 static enum status choose(const struct arguments *a, const struct model *m, bool *paced)
 {
     const char *compute = a->compute;
-    enum status st = STATUS_OK;
     const struct model_op *op = point_without_numerics(m);
     if (compute && !strcmp(compute, "real") && op)
         return error_set(STATUS_UNSUPPORTED,
@@ -67,13 +66,12 @@ static enum status choose(const struct arguments *a, const struct model *m, bool
                          op->name, op->kind);
     *paced = compute ? !strcmp(compute, "paced") : op != NULL;
     if (!*paced)
-        TRY(check_dtype(a, m));
-    TRY(arguments_check(a, *paced ? TAKES(RUN_PACED) : TAKES(RUN_REAL)));
+        PASS(check_dtype(a, m));
+    PASS(arguments_check(a, *paced ? TAKES(RUN_PACED) : TAKES(RUN_REAL)));
     if (!compute && op)
         fprintf(stderr, "op '%s' of kind '%s' has no numerics: compute is paced\n", op->name,
                 op->kind);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* The longest silence that is still normal: 20 predicted iterations. The least is what a busy
@@ -95,16 +93,14 @@ out:
 /* Can the results be written where they are wanted? Better known before the training. */
 static enum status try_outputs(const struct arguments *a)
 {
-    enum status st = STATUS_OK;
     const char *const path[] = {a->output, a->trace, a->batch_tokens};
     for (size_t k = 0; k < sizeof path / sizeof *path; k++) {
         struct file_out f = {0};
         if (path[k])
-            TRY(file_create(path[k], &f));
+            PASS(file_create(path[k], &f));
         file_discard(&f);
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status write_results(struct invocation *in, const struct loaded_plan *p,
@@ -207,7 +203,6 @@ out:
 
 static enum status run(struct invocation *in)
 {
-    enum status st;
     const struct arguments *a = &in->a;
     if (a->config && in->operands > 0)
         return error_set(STATUS_USAGE, "--config says the plan: expected no operands, got %d",
@@ -216,12 +211,10 @@ static enum status run(struct invocation *in)
         return error_set(STATUS_USAGE, "--dry-run is for --config");
     if (a->config)
         return run_file(in);
-    if (in->operands != 1)
-        return error_set(STATUS_USAGE, "expected one plan file, got %d operands", in->operands);
-    TRY(check_options(a));
-    TRY(run_plan(in, in->operand[0]));
-out:
-    return st;
+    PASS(command_expect(in, 1, "one plan file"));
+    PASS(check_options(a));
+    PASS(run_plan(in, in->operand[0]));
+    return STATUS_OK;
 }
 
 const struct command command_run = {
@@ -247,5 +240,5 @@ const struct command command_run = {
         "and --resume goes on from there, bit for bit. More workers than cores run, but their "
         "times mean little:\n"
         "a warning says so.",
-    .call = run,
+    .run = run,
 };

@@ -1,5 +1,4 @@
 /* simulate - predict what one iteration of a plan is like. */
-#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -32,22 +31,20 @@ struct simulate {
 
 static enum status parse_options(struct simulate *s)
 {
-    enum status st;
     const struct arguments *a = s->a;
     struct collective_options *c = &s->context.options.collective;
-    TRY(arguments_check(a, a->json ? TAKES(SIMULATE_JSON) : TAKES(SIMULATE)));
-    TRY(engine_find(a->engine, &s->engine));
+    PASS(arguments_check(a, a->json ? TAKES(SIMULATE_JSON) : TAKES(SIMULATE)));
+    PASS(engine_find(a->engine, &s->engine));
     if (a->export && export_parse(a->export, &s->exporter, &s->exported) != STATUS_OK)
         return error_context(STATUS_USAGE, "--export");
     if (!arguments_given(a, "jitter") && arguments_given(a, "seed"))
         return error_set(STATUS_USAGE, "--seed is the jitter's, without --jitter it means nothing");
-    TRY(load_faults(a->slow, a->fail, a->kill, &s->perturbation, &s->faults));
+    PASS(load_faults(a->slow, a->fail, a->kill, &s->perturbation, &s->faults));
     s->perturbation.jitter = a->jitter;
     s->perturbation.seed = a->seed;
     c->algorithm = strcmp(a->collective, "auto") != 0 ? a->collective : NULL;
     c->nccl_protocols = a->nccl_protocols;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Simulate, in full when all ops have to be known. */
@@ -62,21 +59,19 @@ static enum status evaluate(struct simulate *s, const struct engine *engine)
 /* Ctrl-C has stopped the engine: tell what is known. */
 static enum status evaluate_instead(struct simulate *s, const struct progress *progress)
 {
-    enum status st;
     s->interrupted = true;
     measurement_free(&s->m);
     program_free(&s->program);
-    TRY(evaluate(s, &engine_analytic));
-    TRY(measurement_warn(&s->m,
-                         "interrupted: %s had completed %.0f %% of %zu ops; this is what the "
-                         "analytic engine predicts, without contention",
-                         s->engine->name,
-                         100 * (double)progress->completed /
-                             (double)(progress->ops + !progress->ops),
-                         progress->ops));
+    PASS(evaluate(s, &engine_analytic));
+    PASS(measurement_warn(&s->m,
+                          "interrupted: %s had completed %.0f %% of %zu ops; this is what the "
+                          "analytic engine predicts, without contention",
+                          s->engine->name,
+                          100 * (double)progress->completed /
+                              (double)(progress->ops + !progress->ops),
+                          progress->ops));
     s->engine = &engine_analytic;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status evaluate_watched(struct simulate *s)
@@ -93,25 +88,22 @@ static enum status evaluate_watched(struct simulate *s)
 
 static enum status write_files(const struct simulate *s)
 {
-    enum status st = STATUS_OK;
     if (s->exporter)
-        TRY(s->exporter->write(&s->program, &s->p.topology, &s->context.options.collective,
-                               s->exported, &s->by));
+        PASS(s->exporter->write(&s->program, &s->p.topology, &s->context.options.collective,
+                                s->exported, &s->by));
     const struct results r = {&s->program, &s->timeline, &s->m, &s->by};
-    TRY(results_write(&r, s->a));
-out:
-    return st;
+    PASS(results_write(&r, s->a));
+    return STATUS_OK;
 }
 
 static enum status predict(struct simulate *s, const char *path)
 {
-    enum status st;
     const struct arguments *a = s->a;
     const struct summary_rows rows = {a->rank_rows, a->link_rows};
     const struct results r = {&s->program, &s->timeline, &s->m, &s->by};
     char text[REPORT_VERDICT];
-    TRY(parse_options(s));
-    TRY(load_plan_only(path, &s->p));
+    PASS(parse_options(s));
+    PASS(load_plan_only(path, &s->p));
     s->context.model = &s->p.model;
     s->context.topology = &s->p.topology;
     s->context.platform = s->p.platform;
@@ -119,22 +111,20 @@ static enum status predict(struct simulate *s, const char *path)
     s->context.perturbation = arguments_given(a, "jitter") || a->slow ? &s->perturbation : NULL;
     s->context.detailed = true;
     s->by.seed = arguments_given(a, "jitter") ? a->seed : s->p.plan.seed;
-    TRY(evaluate_watched(s));
-    TRY(warn_simulation(&s->p.plan, &s->program, &s->context, &s->m));
-    TRY(load_label(&s->p, path, s->engine->name, &s->m));
+    PASS(evaluate_watched(s));
+    PASS(warn_simulation(&s->p.plan, &s->program, &s->context, &s->m));
+    PASS(load_label(&s->p, path, s->engine->name, &s->m));
     if (!s->interrupted)
-        TRY(write_files(s));
-    TRY(results_print(&r, a, &rows, stdout, stderr));
+        PASS(write_files(s));
+    PASS(results_print(&r, a, &rows, stdout, stderr));
     if (a->fail_on_oom && measurement_overfull(&s->m) > 0)
-        st = error_set(STATUS_INFEASIBLE, "out of memory: %s", report_lack(&s->m, text));
-out:
-    return st;
+        return error_set(STATUS_INFEASIBLE, "out of memory: %s", report_lack(&s->m, text));
+    return STATUS_OK;
 }
 
 static enum status simulate(struct invocation *in)
 {
-    if (in->operands != 1)
-        return error_set(STATUS_USAGE, "expected one plan file, got %d operands", in->operands);
+    PASS(command_expect(in, 1, "one plan file"));
     struct simulate s = {.a = &in->a, .by = in->by};
     enum status st = predict(&s, in->operand[0]);
     measurement_free(&s.m);
@@ -143,11 +133,8 @@ static enum status simulate(struct invocation *in)
     loaded_plan_free(&s.p);
     perturbation_free(&s.perturbation);
     faults_free(&s.faults);
-    if (s.interrupted && st == STATUS_OK) { /* status 130, and shells stop their loops */
-        fflush(stdout);
-        signal(SIGINT, SIG_DFL);
-        raise(SIGINT);
-    }
+    if (s.interrupted && st == STATUS_OK)
+        interrupt_end();
     return st;
 }
 
@@ -170,5 +157,5 @@ const struct command command_simulate = {
         "and the share that was done, writes no files, and exits with 130.\n"
         "\n"
         "--export writes the same program for other simulators: docs/export.md.",
-    .call = simulate,
+    .run = simulate,
 };

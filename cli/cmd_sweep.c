@@ -1,6 +1,5 @@
 /* sweep - what if: every point of an experiment, predicted once and kept in a database. */
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -136,18 +135,13 @@ out:
 
 static enum status sweep(struct invocation *in)
 {
-    if (in->operands != 1)
-        return error_set(STATUS_USAGE, "expected one experiment file, got %d operands",
-                         in->operands);
+    PASS(command_expect(in, 1, "one experiment file"));
     struct sweep s = {0};
     struct sweep_count made = {0};
     enum status st = run_experiment(in, &s, &made);
     sweep_free(&s);
-    if (st == STATUS_OK && made.missing > 0) { /* status 130, and shells stop their loops */
-        fflush(stdout);
-        signal(SIGINT, SIG_DFL);
-        raise(SIGINT);
-    }
+    if (st == STATUS_OK && made.missing > 0)
+        interrupt_end();
     return st;
 }
 
@@ -169,5 +163,5 @@ const struct command command_sweep = {
         "them takes these in, and adds the finalists.\n"
         "\n"
         "Points that are impossible or do not fit into memory are rows with a reason.",
-    .call = sweep,
+    .run = sweep,
 };

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/topology.h"
@@ -46,13 +47,6 @@ static const char details[] =
 
 /* ---- show */
 
-static const char *quantity(enum unit unit, double value)
-{
-    static char text[8][UNITS_TEXT]; /* as many as one printf takes */
-    static unsigned next;
-    return units_print(unit, value, text[next++ % 8]);
-}
-
 static void print_types(const struct topology *t)
 {
     printf("%-20s  %7s  %14s  %12s  %12s  %8s  %s\n", "# type", "devices", "speed", "memory",
@@ -66,9 +60,10 @@ static void print_types(const struct topology *t)
                 first = i;
             }
         printf("%-20s  %7zu  %14s  %12s  %12s  %8s  %s\n", type->name, devices,
-               quantity(UNIT_FLOPS, type->flops), quantity(UNIT_BYTES, (double)type->memory_bytes),
-               quantity(UNIT_RATE, type->memory_Bps), quantity(UNIT_SECONDS, type->launch_s),
-               t->device[first]);
+               units_of(UNIT_FLOPS, type->flops).text,
+               units_of(UNIT_BYTES, (double)type->memory_bytes).text,
+               units_of(UNIT_RATE, type->memory_Bps).text,
+               units_of(UNIT_SECONDS, type->launch_s).text, t->device[first]);
     }
 }
 
@@ -85,8 +80,8 @@ static void print_rates(const struct topology *t)
         for (size_t r = 0; r < t->type[k].rates; r++) {
             const struct topology_rate *rate = &t->type[k].rate[r];
             printf("%-20s  %-28s  %6zu  %14s  %14s\n", t->type[k].name, rate->kind, rate->n,
-                   quantity(UNIT_FLOPS, rate->flops[0]),
-                   quantity(UNIT_FLOPS, rate->flops[rate->n - 1]));
+                   units_of(UNIT_FLOPS, rate->flops[0]).text,
+                   units_of(UNIT_FLOPS, rate->flops[rate->n - 1]).text);
         }
 }
 
@@ -102,9 +97,8 @@ static enum status print_tiers(const struct topology *t)
 {
     enum status st;
     int width = 24;
-    uint64_t *pairs = calloc(t->tiers + 1, sizeof *pairs);
-    if (!pairs)
-        return error_set(STATUS_NOMEM, "out of memory");
+    uint64_t *pairs = NULL;
+    TRY(ARRAY_NEW(pairs, t->tiers));
     TRY(topology_map_count(&t->between, t->n, t->tiers, pairs));
     for (size_t k = 0; k < t->tiers; k++) {
         int length = (int)strlen(t->tier[k].name);
@@ -116,8 +110,8 @@ static enum status print_tiers(const struct topology *t)
         char key[24];
         letter(k, key);
         printf("%-6s  %-*s  %10s  %12s  %" PRIu64 "\n", key, width, t->tier[k].name,
-               quantity(UNIT_SECONDS, t->tier[k].latency_s),
-               quantity(UNIT_RATE, t->tier[k].bandwidth_Bps), pairs[k]);
+               units_of(UNIT_SECONDS, t->tier[k].latency_s).text,
+               units_of(UNIT_RATE, t->tier[k].bandwidth_Bps).text, pairs[k]);
     }
 out:
     free(pairs);
@@ -142,7 +136,7 @@ static enum status print_found_groups(const struct topology *t)
         else
             snprintf(size, sizeof size, "%zu x %zu..%zu", level->groups, level->smallest,
                      level->largest);
-        printf("%-16s  %s, %s\n", size, tier->name, quantity(UNIT_RATE, tier->bandwidth_Bps));
+        printf("%-16s  %s, %s\n", size, tier->name, units_of(UNIT_RATE, tier->bandwidth_Bps).text);
     }
     tiers_free(&x);
     return STATUS_OK;
@@ -240,13 +234,11 @@ static enum status print_topology(const struct topology *t, const char *name, co
            t->tiers, t->tiers == 1 ? "" : "s");
     print_types(t);
     print_rates(t);
-    enum status st = STATUS_OK;
     if (t->tiers > 0)
-        TRY(print_tiers(t));
-    TRY(print_found_groups(t));
+        PASS(print_tiers(t));
+    PASS(print_found_groups(t));
     print_matrix(t);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status show(const struct invocation *in, const char *name)
@@ -278,7 +270,7 @@ static enum status draw(const struct invocation *in, const char *name)
     char *path = NULL;
     if (!in->a.output)
         return error_set(STATUS_USAGE, "topology draw needs -o FILE.svg, .png or .pdf");
-    TRY(topology_resolve(name, &path));
+    TRY(load_platform(name, &path));
     TRY(platform_read(path, &t));
     TRY(topology_draw(&t, in->a.output, &in->by));
 out:
@@ -386,7 +378,8 @@ static enum status generate(const struct invocation *in, const char *spec)
     const char *output = in->a.output;
     struct file_out f = {0};
     char *canonical = NULL;
-    TRY(generate_canonical(spec, &canonical)); /* before any file is made */
+    st = generate_canonical(spec, &canonical); /* before any file is made */
+    TRY(st == STATUS_INVALID ? STATUS_USAGE : st);
     TRY(file_create(output ? output : "-", &f));
     TRY(generate_platform(spec, f.stream));
     TRY(file_commit(&f));
@@ -416,10 +409,12 @@ static enum status list_families(void)
            "attained", "memory", "mem. bandw.", "NVLink", "port");
     for (size_t i = 0; i < gpus_n; i++)
         printf("%-8s  %-16s  %12s  %12s  %10s  %12s  %12s  %10s\n", gpus[i].name, gpus[i].type,
-               quantity(UNIT_FLOPS, gpus[i].peak_flops), quantity(UNIT_FLOPS, gpus[i].flops),
-               quantity(UNIT_BYTES, (double)gpus[i].memory_bytes),
-               quantity(UNIT_RATE, gpus[i].memory_Bps), quantity(UNIT_RATE, gpus[i].nvlink_Bps),
-               quantity(UNIT_RATE, gpus[i].nic_Bps));
+               units_of(UNIT_FLOPS, gpus[i].peak_flops).text,
+               units_of(UNIT_FLOPS, gpus[i].flops).text,
+               units_of(UNIT_BYTES, (double)gpus[i].memory_bytes).text,
+               units_of(UNIT_RATE, gpus[i].memory_Bps).text,
+               units_of(UNIT_RATE, gpus[i].nvlink_Bps).text,
+               units_of(UNIT_RATE, gpus[i].nic_Bps).text);
     printf("\n%-14s  %s\n", "# system", "stands for");
     for (size_t i = 0; i < systems_n; i++)
         printf("%-14s  %s\n%-14s    %s\n", systems[i].name, systems[i].summary, "",
@@ -429,10 +424,9 @@ static enum status list_families(void)
 
 static enum status topology(struct invocation *in)
 {
-    enum status st;
     int n = in->operands;
     const char *word = n > 0 ? in->operand[0] : "", *of = n > 1 ? in->operand[1] : NULL;
-    TRY(arguments_check(&in->a, settings_taker("topology", word)));
+    PASS(arguments_check(&in->a, settings_taker("topology", word)));
     if (n == 1 && !strcmp(word, "list"))
         return list(in);
     if (n == 2 && !strcmp(word, "show"))
@@ -443,11 +437,9 @@ static enum status topology(struct invocation *in)
         return check(n - 1, in->operand + 1);
     if (n == 2 && !strcmp(word, "generate"))
         return !strcmp(of, "list") ? list_families() : generate(in, of);
-    st = error_set(STATUS_USAGE,
-                   "expected topology list, topology show PLATFORM, topology draw PLATFORM, "
-                   "topology check FILE... or topology generate SPEC");
-out:
-    return st;
+    return error_set(STATUS_USAGE,
+                     "expected topology list, topology show PLATFORM, topology draw PLATFORM, "
+                     "topology check FILE... or topology generate SPEC");
 }
 
 const struct command command_topology = {
@@ -455,5 +447,5 @@ const struct command command_topology = {
     .synopsis = "list | show PLATFORM | draw PLATFORM | check FILE... | generate SPEC",
     .summary = "platforms: devices, tiers between them, faults of a platform file",
     .details = details,
-    .call = topology,
+    .run = topology,
 };

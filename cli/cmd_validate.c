@@ -1,6 +1,5 @@
 /* validate - how good predictions are: an experiment of plans, predicted, run and compared. */
 #include <math.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -109,8 +108,7 @@ out:
     experiment_free(&job.e);
     if (interrupted && st == STATUS_OK) {
         fprintf(stderr, "interrupted: the same command goes on from here\n");
-        signal(SIGINT, SIG_DFL);
-        raise(SIGINT);
+        interrupt_end();
     }
     return st;
 }
@@ -158,5 +156,5 @@ const struct command command_validate = {
         "plans, predictions and measurements. The same command on the same DIR goes on where it\n"
         "was stopped; Ctrl-C stops it with status 130. Exit status 1 when nothing could be\n"
         "compared, or --fail-above says so. docs/validate.md",
-    .call = validate,
+    .run = validate,
 };

@@ -7,7 +7,6 @@
 
 #include "core/error.h"
 #include "core/provenance.h"
-#include "study/option.h"
 #include "study/settings.h"
 
 /* One call of a command. Lives as long as the process. */
@@ -23,16 +22,13 @@ struct command {
     const char *synopsis; /* operands, as printed after the name */
     const char *summary;  /* one line for `help` */
     const char *details;  /* paragraphs for --help and the man page; units, files, exit status */
-    enum status (*call)(struct invocation *in);
-    /* The same for commands whose options are their own: rows whose values point at statics. */
-    const struct option_spec *options;
-    enum status (*run)(int argc, char **argv);
+    enum status (*run)(struct invocation *in);
 };
+
+/* Are there so many operands? STATUS_USAGE "expected WHAT, got 2 operands". */
+enum status command_expect(const struct invocation *in, int operands, const char *what) MUST_CHECK;
 
 extern const struct command *const commands[];
 extern const int commands_n;
-
-/* Provenance of this invocation: version, the command line as typed, `seed`. */
-struct provenance command_provenance(uint64_t seed);
 
 #endif

@@ -1,6 +1,8 @@
+/* SIGINT as a flag that long commands look at. */
 #include "cli/interrupt.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 static volatile sig_atomic_t interrupted; /* a signal handler has no other way */
@@ -25,4 +27,11 @@ const volatile int *interrupt_catch(void)
 void interrupt_release(void)
 {
     sigaction(SIGINT, &before, NULL);
+}
+
+void interrupt_end(void)
+{
+    fflush(stdout);
+    signal(SIGINT, SIG_DFL);
+    raise(SIGINT);
 }

@@ -6,5 +6,7 @@
 const volatile int *interrupt_catch(void);
 /* SIGINT does again what it did before. */
 void interrupt_release(void);
+/* End by SIGINT after all, with status 130, so that shells stop their loops too. */
+void interrupt_end(void);
 
 #endif

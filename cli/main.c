@@ -23,9 +23,11 @@ const int commands_n = sizeof commands / sizeof *commands;
 
 static char command_line[4096];
 
-struct provenance command_provenance(uint64_t seed)
+enum status command_expect(const struct invocation *in, int operands, const char *what)
 {
-    return (struct provenance){.version = foreline_version, .command = command_line, .seed = seed};
+    return in->operands == operands
+               ? STATUS_OK
+               : error_set(STATUS_USAGE, "expected %s, got %d operands", what, in->operands);
 }
 
 static void remember(int argc, char **argv)
@@ -67,18 +69,15 @@ static int run(const struct command *c, int argc, char **argv)
             manual_help(c, stdout);
             return 0;
         }
-    enum status st;
-    if (c->call) {
-        uint64_t takers = settings_takers(c->name);
-        struct invocation in = {arguments_defaults(takers), argc, argv, command_provenance(0)};
-        TRY(arguments_parse(&in.a, takers, &in.operands, argv));
-        in.operand[in.operands] = NULL;
-        TRY(c->call(&in));
-    } else {
-        TRY(option_parse(c->options, &argc, argv));
-        TRY(c->run(argc, argv));
-    }
-out:;
+    uint64_t takers = settings_takers(c->name);
+    struct invocation in = {arguments_defaults(takers),
+                            argc,
+                            argv,
+                            {.version = foreline_version, .command = command_line}};
+    enum status st = arguments_parse(&in.a, takers, &in.operands, argv);
+    in.operand[in.operands] = NULL;
+    if (st == STATUS_OK)
+        st = c->run(&in);
     int code = st == STATUS_OK ? 0 : fail(c, st);
     if (fflush(stdout) || ferror(stdout)) { /* a full disk must not look like success */
         perror("foreline: standard output");

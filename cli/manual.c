@@ -10,10 +10,7 @@ void manual_help(const struct command *c, FILE *out)
     if (c->details)
         fprintf(out, "\n%s\n", c->details);
     fputs("\noptions:\n", out);
-    if (c->options)
-        option_print(c->options, out);
-    else
-        settings_print(settings_takers(c->name), out);
+    settings_print(settings_takers(c->name), out);
 }
 
 /* Text for troff: hyphens, backslashes, and a dot or quote at the start of a line. */
@@ -42,32 +39,26 @@ static void page_head(const char *name, const char *summary, FILE *out)
     fputs("\n.SH SYNOPSIS\n.B foreline\n", out);
 }
 
-static void put_option(const char *name, const char *argument, const char *help, FILE *out)
-{
-    fputs(".TP\n\\fB\\-\\-", out);
-    put_troff(name, out);
-    fputs("\\fR", out);
-    if (argument) {
-        fputs(" \\fI", out);
-        put_troff(argument, out);
-        fputs("\\fR", out);
-    }
-    fputc('\n', out);
-    put_troff(help, out);
-    fputc('\n', out);
-}
-
-static void put_options(const struct command *c, FILE *out)
+static void put_options(const char *command, FILE *out)
 {
     char text[1024];
-    uint64_t takers = settings_takers(c->name);
+    uint64_t takers = settings_takers(command);
     fputs(".SH OPTIONS\n", out);
-    for (const struct option_spec *o = c->options; o && o->type != OPTION_END; o++)
-        put_option(o->name, o->argument, o->help, out);
-    for (size_t i = 0; !c->options && i < settings_table_n; i++) {
-        setting_describe(&settings_table[i], text, sizeof text);
-        if (settings_table[i].takers & takers)
-            put_option(settings_table[i].name, settings_table[i].unit, text, out);
+    for (const struct setting *s = settings_table; s < settings_table + settings_table_n; s++) {
+        if (!(s->takers & takers))
+            continue;
+        fputs(".TP\n\\fB\\-\\-", out);
+        put_troff(s->name, out);
+        fputs("\\fR", out);
+        if (s->unit) {
+            fputs(" \\fI", out);
+            put_troff(s->unit, out);
+            fputs("\\fR", out);
+        }
+        fputc('\n', out);
+        setting_describe(s, text, sizeof text);
+        put_troff(text, out);
+        fputc('\n', out);
     }
 }
 
@@ -99,7 +90,7 @@ int manual_page(const char *name, FILE *out)
         fputs("\n.SH DESCRIPTION\n.nf\n", out);
         put_troff(c->details ? c->details : c->summary, out);
         fputs("\n.fi\n", out);
-        put_options(c, out);
+        put_options(c->name, out);
         return 0;
     }
     return 2;

@@ -47,6 +47,9 @@ struct arena {
 
 /* n zeroed elements of `size` bytes, aligned for any type; NULL with the message set. */
 void *arena_new(struct arena *a, size_t n, size_t size);
+/* array = n zeroed elements out of the arena *a, a status as of ARRAY_NEW(). */
+#define ARENA_NEW(a, array, n)                                                                     \
+    (((array) = arena_new((a), (n), sizeof *(array))) ? STATUS_OK : STATUS_NOMEM)
 /* A copy of a text, or of its first `length` bytes, ended with a NUL; NULL with the message set. */
 char *arena_text(struct arena *a, const char *text);
 char *arena_text_n(struct arena *a, const char *text, size_t length);

@@ -1,3 +1,5 @@
+/* Collective operations: the table of algorithms, the choice among them, and the closed form of the
+ * shape that one makes. */
 #include "core/collective.h"
 
 #include <assert.h>
@@ -5,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/collective/shapes.h"
+#include "core/text.h"
 
 const char *const collective_kind_name[COLLECTIVE_KINDS] = {
     "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast"};
@@ -13,42 +17,24 @@ const char *const collective_kind_name[COLLECTIVE_KINDS] = {
 const char *const collective_protocol_name[COLLECTIVE_PROTOCOLS] = {"ideal", "LL", "LL128",
                                                                     "Simple"};
 
-const struct collective_algorithm collective_algorithms[] = {
-    {.name = "ring",
-     .summary = "chunks around a ring; optimal in bytes, latency grows with the members",
-     .serves = {[COLLECTIVE_ALLREDUCE] = true,
-                [COLLECTIVE_ALLGATHER] = true,
-                [COLLECTIVE_REDUCESCATTER] = true,
-                [COLLECTIVE_BROADCAST] = true},
-     .shape = collective_ring},
-    {.name = "tree",
-     .summary = "double binary tree across nodes, a chain inside; latency grows with the logarithm",
-     .serves = {[COLLECTIVE_ALLREDUCE] = true},
-     .shape = collective_tree},
-    {.name = "hierarchical",
-     .summary = "inside the node, across nodes by position, inside again; nodes of one size",
-     .serves = {[COLLECTIVE_ALLREDUCE] = true,
-                [COLLECTIVE_ALLGATHER] = true,
-                [COLLECTIVE_REDUCESCATTER] = true,
-                [COLLECTIVE_ALLTOALL] = true,
-                [COLLECTIVE_BROADCAST] = true},
-     .shape = collective_hierarchical},
-    {.name = "switch",
-     .summary = "what if the network reduced: each member sends its buffer once and receives once",
-     .serves = {[COLLECTIVE_ALLREDUCE] = true},
-     .shape = collective_switch},
-    {.name = "direct",
-     .summary = "every pair at once",
-     .serves = {[COLLECTIVE_ALLTOALL] = true},
-     .shape = collective_direct},
-    {0}};
+#define COLLECTIVE(name) &collective_##name,
+const struct collective_algorithm *const collective_algorithms[] = {
+#include "core/collective/algorithms.def"
+};
+#undef COLLECTIVE
+const size_t collective_algorithms_n = sizeof collective_algorithms / sizeof *collective_algorithms;
 
-const struct collective_algorithm *collective_find(const char *name)
+const char *collective_name(size_t i)
 {
-    for (const struct collective_algorithm *a = collective_algorithms; a->name; a++)
-        if (!strcmp(a->name, name))
-            return a;
-    return NULL;
+    return i == 0 ? "auto" : collective_algorithms[i - 1]->name;
+}
+
+enum status collective_find(const char *name, const struct collective_algorithm **out)
+{
+    size_t i;
+    PASS(text_find("collective algorithm", name, collective_name, collective_algorithms_n + 1, &i));
+    *out = i > 0 ? collective_algorithms[i - 1] : NULL;
+    return STATUS_OK;
 }
 
 double collective_bus_factor(enum collective_kind kind, size_t n)
@@ -63,11 +49,8 @@ double collective_bus_factor(enum collective_kind kind, size_t n)
 
 enum status collective_shape_open(struct collective_shape *s, size_t phases, size_t flows)
 {
-    s->phase = malloc(phases * sizeof *s->phase);
-    s->flow = malloc(flows * sizeof *s->flow);
-    if (s->phase && s->flow)
-        return STATUS_OK;
-    return error_set(STATUS_NOMEM, "a collective of %zu flows", flows);
+    PASS(ARRAY_NEW(s->phase, phases));
+    return ARRAY_NEW(s->flow, flows);
 }
 
 void collective_end_phase(struct collective_shape *s, double latency_s)
@@ -225,27 +208,37 @@ static size_t channels_of(const struct collective_group *g, const struct collect
     return asked < most ? asked : most;
 }
 
+bool collective_applies(const struct collective_algorithm *a, const struct collective_group *g,
+                        enum collective_kind kind)
+{
+    return a->serves[kind] && (!a->equal_nodes || collective_equal_nodes(g));
+}
+
+/* The first of the list that applies, where the table below knows no better. */
+static const struct collective_algorithm *fallback(const struct collective_group *g,
+                                                   enum collective_kind kind)
+{
+    size_t i = 0;
+    while (!collective_algorithms[i]->plain ||
+           !collective_applies(collective_algorithms[i], g, kind))
+        i++;
+    return collective_algorithms[i];
+}
+
 enum status collective_choose(const struct collective_group *g, enum collective_kind kind,
                               int64_t bytes, const struct collective_options *options,
                               struct collective_choice *out)
 {
-    const char *name = options && options->algorithm ? options->algorithm : "auto";
-    const struct collective_algorithm *asked = collective_find(name);
+    const struct collective_algorithm *asked = NULL;
     struct collective_choice choice = {0};
-
-    if (!asked && strcmp(name, "auto") != 0)
-        return error_set(STATUS_INVALID,
-                         "collective algorithm '%s': expected auto, ring, tree, hierarchical, "
-                         "switch or direct",
-                         name);
+    if (options && options->algorithm)
+        PASS(collective_find(options->algorithm, &asked));
     if (bytes < 0)
         return error_set(STATUS_INVALID, "%s of %" PRId64 " bytes", collective_kind_name[kind],
                          bytes);
-    if (asked && (!asked->serves[kind] ||
-                  (asked->shape == collective_hierarchical && !collective_equal_nodes(g))))
+    if (asked && !collective_applies(asked, g, kind))
         asked = NULL;
-    choice.algorithm =
-        asked ? asked : collective_find(kind == COLLECTIVE_ALLTOALL ? "direct" : "ring");
+    choice.algorithm = asked ? asked : fallback(g, kind);
     if (g->n > 1 && bytes > 0)
         collective_table(g, kind, (double)bytes, (uint32_t)channels_of(g, options), asked, &choice);
     *out = choice;

@@ -90,22 +90,34 @@ struct collective_options {
                               or enters a node shares them. 0: one ring, a way for every member */
 };
 
-/* A way to do collectives. `shape` needs n >= 2, bytes > 0 and 1 <= channels <= the smallest node
+/* A way to do collectives: a file core/collective/NAME.c that defines collective_NAME, and a line of
+ * core/collective/algorithms.def. `shape` needs n >= 2, bytes > 0 and 1 <= channels <= the smallest node
  * (rings or tree pairs side by side); it fills phases (latency_s, flows) but neither transfer_s nor
  * seconds. */
 struct collective_algorithm {
     const char *name, *summary;
     bool serves[COLLECTIVE_KINDS];
+    bool equal_nodes; /* only where all nodes have as many members */
+    bool plain;       /* stands in for algorithms that do not apply and where NCCL has none */
     enum status (*shape)(const struct collective_group *g, enum collective_kind kind, double bytes,
                          size_t channels, struct collective_shape *out);
 };
 
-extern const struct collective_algorithm collective_algorithms[];        /* ends with name NULL */
+#define COLLECTIVE(name) extern const struct collective_algorithm collective_##name;
+#include "core/collective/algorithms.def"
+#undef COLLECTIVE
+extern const struct collective_algorithm *const collective_algorithms[]; /* [.._n] */
+extern const size_t collective_algorithms_n;
 extern const char *const collective_kind_name[COLLECTIVE_KINDS];         /* "all-reduce", ... */
 extern const char *const collective_protocol_name[COLLECTIVE_PROTOCOLS]; /* "ideal", "LL", ... */
 
-/* NULL when there is no such algorithm. */
-const struct collective_algorithm *collective_find(const char *name);
+/* Names that options take: 0 is "auto", then those of the table; collective_algorithms_n + 1. */
+const char *collective_name(size_t i);
+/* *out NULL for "auto". STATUS_INVALID lists the known names. */
+enum status collective_find(const char *name, const struct collective_algorithm **out) MUST_CHECK;
+/* Can the algorithm do this kind of collective among these members? */
+bool collective_applies(const struct collective_algorithm *a, const struct collective_group *g,
+                        enum collective_kind kind);
 
 /* Flows and closed form of one collective; options NULL: defaults. An algorithm that does not serve
  * the kind, or cannot here (hierarchical with nodes of different sizes), is replaced by the chosen

@@ -103,30 +103,27 @@ static enum status median_run(const struct measurement *m, size_t n, const struc
 static enum status compare_engines(const struct measurement *m, size_t n, const char *predicted_by,
                                    const char *measured_by, bool *paired, struct comparison *c)
 {
-    enum status st = STATUS_OK;
-    TRY(text_copy(predicted_by, &c->predicted_by));
-    TRY(text_copy(measured_by, &c->measured_by));
+    PASS(text_copy(predicted_by, &c->predicted_by));
+    PASS(text_copy(measured_by, &c->measured_by));
     c->plan = calloc(n, sizeof *c->plan);
     if (!c->plan) {
-        st = error_set(STATUS_NOMEM, "comparison of %zu files", n);
-        goto out;
+        return error_set(STATUS_NOMEM, "comparison of %zu files", n);
     }
     for (size_t i = 0; i < n; i++) {
         struct compared_plan p = {.predicted_s = m[i].iteration_s};
         if (strcmp(m[i].engine, predicted_by) != 0)
             continue;
-        TRY(median_run(m, n, &m[i], measured_by, paired, &p.measured_s, &p.runs));
+        PASS(median_run(m, n, &m[i], measured_by, paired, &p.measured_s, &p.runs));
         if (p.runs == 0)
             continue;
         p.error = p.predicted_s / p.measured_s - 1;
         paired[i] = true;
-        TRY(text_copy(has(m[i].plan) ? m[i].plan : m[i].plan_sha256, &p.plan));
+        PASS(text_copy(has(m[i].plan) ? m[i].plan : m[i].plan_sha256, &p.plan));
         c->plan[c->plans++] = p;
     }
     if (c->plans > 0)
-        TRY(summarise(c));
-out:
-    return st;
+        PASS(summarise(c));
+    return STATUS_OK;
 }
 
 static void comparison_free(struct comparison *c)

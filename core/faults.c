@@ -57,7 +57,6 @@ static bool split(enum fault_kind kind, char *part, struct fault *f)
 
 static enum status add_one(struct faults *out, enum fault_kind kind, const char *text, size_t n)
 {
-    enum status st;
     char part[PART], copy[PART];
     struct fault f = {.kind = kind};
     snprintf(part, sizeof part, "%.*s", (int)(n < PART ? n : PART), text);
@@ -70,10 +69,9 @@ static enum status add_one(struct faults *out, enum fault_kind kind, const char 
     out->fault = larger;
     const char *name = f.name;
     f.name = NULL;
-    TRY(text_copy(name, &f.name));
+    PASS(text_copy(name, &f.name));
     out->fault[out->n++] = f;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status faults_add(struct faults *out, enum fault_kind kind, const char *list)

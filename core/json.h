@@ -60,6 +60,19 @@ struct json_at json_item(const struct json_at *array, size_t i);
 size_t json_members(const struct json_at *object);
 struct json_at json_member(const struct json_at *object, size_t i);
 
+/* An array of numbers; *out is malloc'd. */
+enum status json_get_reals(const struct json_at *at, double min, double max, double **out,
+                           size_t *n) MUST_CHECK;
+/* Names and what they stand for. */
+struct json_name {
+    const char *name; /* borrowed */
+    uint32_t index;
+};
+void json_names_sort(struct json_name *names, size_t n);
+/* The index of a name out of names[n], sorted; "no WHAT is called 'x'". */
+enum status json_get_name(const struct json_at *at, const char *what, const struct json_name *names,
+                          size_t n, uint32_t *out) MUST_CHECK;
+
 bool json_holds_text(const struct json_at *at);
 enum status json_get_string(const struct json_at *at, const char **out) MUST_CHECK; /* borrowed */
 enum status json_get_copy(const struct json_at *at, char **out) MUST_CHECK;         /* malloc'd */
@@ -105,8 +118,80 @@ void json_put_string(struct json_writer *w, const char *key, const char *value);
 void json_put_real(struct json_writer *w, const char *key, double value); /* not finite: null */
 void json_put_integer(struct json_writer *w, const char *key, int64_t value);
 void json_put_bool(struct json_writer *w, const char *key, bool value);
+void json_put_reals(struct json_writer *w, const char *key, const double *value, size_t n);
 /* Open the root object and write "format", "version" and "provenance". */
 void json_put_header(struct json_writer *w, const char *format, int version,
                      const struct provenance *p);
+
+/* ---- objects as tables of fields: one row reads, writes and releases a member of a struct.
+ *
+ *     static const struct json_row link_rows[] = {
+ *         {"name", JSON_MEMBER(struct measured_link, name), FIELD_NEED},
+ *         {"bytes", JSON_MEMBER(struct measured_link, bytes), FIELD_NEED, .max = 1e18},
+ *         {0},
+ *     };
+ *
+ * A table ends with {0}. Rows are read and written in their order; members whose key is absent
+ * keep what they hold. Numbers are >= min, and <= max unless that is 0: then up to the largest of
+ * the member's type. */
+enum field_kind {
+    FIELD_SPECIAL, /* by the row's functions */
+    FIELD_TEXT,    /* char *, owned by the struct; NULL is written as null */
+    FIELD_DOUBLE,
+    FIELD_INT64,
+    FIELD_UINT32,
+    FIELD_SIZE,
+    FIELD_BOOL,
+    FIELD_CHOICE, /* an enum or uint32_t, written as one of the row's names */
+    FIELD_REALS,  /* double *, owned; `count` is the offset of the size_t with their number */
+    FIELD_OBJECT, /* an object in the file whose fields are members of the same struct */
+    FIELD_LIST,   /* struct *, owned, of `size` bytes each; `count` as above, `rows` of one */
+};
+enum field_presence {
+    FIELD_MAY,   /* may be absent; always written */
+    FIELD_NEED,  /* STATUS_PARSE when absent; always written */
+    FIELD_SPARE, /* may be absent; written unless it is `usual`: 0, false, NULL, empty, the first
+                  * name */
+};
+struct json_row {
+    const char *key;
+    enum field_kind kind;
+    size_t offset;
+    enum field_presence presence;
+    double min, max;             /* of numbers, FIELD_REALS included; `max` items of a FIELD_LIST */
+    const struct json_row *rows; /* of what is inside */
+    size_t size, count;
+    uint32_t usual;          /* for FIELD_UINT32 only */
+    bool flat;               /* objects, or those of a list, on one line */
+    const char *const *name; /* [names] of a choice */
+    size_t names;
+    enum status (*read)(const struct json_at *object, void *into); /* either may be NULL */
+    void (*write)(struct json_writer *w, const void *from);
+};
+
+/* Kind and offset of a member, the kind taken from its type. */
+#define JSON_MEMBER(type, member)                                                                  \
+    .kind = _Generic(((type *)0)->member,                                                          \
+             char *: FIELD_TEXT,                                                                   \
+             double: FIELD_DOUBLE,                                                                 \
+             int64_t: FIELD_INT64,                                                                 \
+             uint32_t: FIELD_UINT32,                                                               \
+             size_t: FIELD_SIZE,                                                                   \
+             bool: FIELD_BOOL,                                                                     \
+             double *: FIELD_REALS,                                                                \
+             default: FIELD_LIST),                                                                 \
+    .offset = offsetof(type, member)
+
+/* Fields of `object` into *into, which json_rows_free() releases also after a failure. */
+enum status json_rows_read(const struct json_at *object, const struct json_row *rows,
+                           void *into) MUST_CHECK;
+/* Put the fields of *from into the object that is open. */
+void json_rows_write(struct json_writer *w, const struct json_row *rows, const void *from);
+/* Write a file that is one object: "format", "version", "provenance", then the fields of *from. */
+enum status json_write(const char *path, const char *format, int version,
+                       const struct provenance *by, const struct json_row *rows,
+                       const void *from) MUST_CHECK;
+/* Free texts and lists of *from; they are NULL and empty then. */
+void json_rows_free(const struct json_row *rows, void *from);
 
 #endif

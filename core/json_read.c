@@ -1,3 +1,4 @@
+/* Reads JSON: documents, cursors into them, values with their type and range. */
 #include "core/json.h"
 
 #include <stdarg.h>
@@ -6,20 +7,11 @@
 
 #include <jansson.h>
 
+#include "core/array.h"
 #include "core/file.h"
 #include "core/text.h"
 
-enum { WHERE_TEXT = 256 };
-
-static char *copy_bytes(const char *text, size_t length)
-{
-    char *copy = malloc(length + 1);
-    if (copy) {
-        memcpy(copy, text, length);
-        copy[length] = '\0';
-    }
-    return copy;
-}
+enum { WHERE_TEXT = 256, MAX_NUMBERS = 1 << 24 };
 
 /* ---- finding a value in the text again: the document is known to be valid JSON */
 
@@ -123,7 +115,6 @@ enum status json_error(const struct json_at *at, const char *fmt, ...)
 
 enum status json_check_format(const struct json_document *d, const char *format, int version)
 {
-    enum status st = STATUS_OK;
     struct json_at root = json_root(d), at;
     const char *found;
     int64_t number;
@@ -132,17 +123,16 @@ enum status json_check_format(const struct json_document *d, const char *format,
         return STATUS_OK;
     if (!json_is_object(d->root))
         return json_error(&root, "expected an object with \"format\": \"%s\"", format);
-    TRY(json_field(&root, "format", &at));
-    TRY(json_get_string(&at, &found));
+    PASS(json_field(&root, "format", &at));
+    PASS(json_get_string(&at, &found));
     if (strcmp(found, format) != 0)
         return json_error(&at, "this is a %.60s file, expected %s", found, format);
-    TRY(json_field(&root, "version", &at));
-    TRY(json_get_integer(&at, 1, INT32_MAX, &number));
+    PASS(json_field(&root, "version", &at));
+    PASS(json_get_integer(&at, 1, INT32_MAX, &number));
     if (number > version)
         return json_error(&at, "version %lld is newer than this program (knows up to %d)",
                           (long long)number, version);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status json_parse(const char *path, const char *text, size_t length, const char *format,
@@ -152,12 +142,9 @@ enum status json_parse(const char *path, const char *text, size_t length, const 
     struct json_document d = {0};
     json_error_t e;
 
-    d.path = copy_bytes(path, strlen(path));
-    d.text = copy_bytes(text, length);
-    if (!d.path || !d.text) {
-        st = error_set(STATUS_NOMEM, "%s: out of memory", path);
-        goto out;
-    }
+    TRY(text_copy(path, &d.path));
+    TRY(ARRAY_NEW(d.text, length + 1));
+    memcpy(d.text, text, length);
     d.root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &e);
     if (!d.root) {
         if (json_error_code(&e) == json_error_out_of_memory)
@@ -327,6 +314,50 @@ enum status json_get_bool(const struct json_at *at, bool *out)
     return STATUS_OK;
 }
 
+enum status json_get_reals(const struct json_at *at, double min, double max, double **out,
+                           size_t *count)
+{
+    enum status st;
+    size_t n;
+    double *value = NULL;
+    TRY(json_get_array(at, MAX_NUMBERS, &n));
+    TRY(ARRAY_NEW(value, n));
+    for (size_t i = 0; i < n; i++) {
+        struct json_at item = json_item(at, i);
+        TRY(json_get_real(&item, min, max, &value[i]));
+    }
+    *out = value;
+    *count = n;
+    value = NULL;
+out:
+    free(value);
+    return st;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct json_name *)a)->name, ((const struct json_name *)b)->name);
+}
+
+void json_names_sort(struct json_name *names, size_t n)
+{
+    qsort(names, n, sizeof *names, by_name);
+}
+
+enum status json_get_name(const struct json_at *at, const char *what, const struct json_name *names,
+                          size_t n, uint32_t *out)
+{
+    struct json_name key = {0};
+    PASS(json_get_string(at, &key.name));
+    const struct json_name *found = bsearch(&key, names, n, sizeof *names, by_name);
+    if (!found)
+        return json_error(at, "no %s is called '%.100s'", what, key.name);
+    *out = found->index;
+    return STATUS_OK;
+}
+
+/* ---- fields in one step */
+
 enum status json_need_text(const struct json_at *object, const char *key, char **out)
 {
     struct json_at at = {0};
@@ -383,24 +414,21 @@ enum status json_may_bool(const struct json_at *object, const char *key, bool *o
 enum status json_may_choice(const struct json_at *object, const char *key, const char *const *name,
                             size_t n, size_t *out)
 {
-    enum status st;
     struct json_at at = {0};
     const char *text;
     char known[256] = "";
-    TRY(json_optional(object, key, &at));
+    PASS(json_optional(object, key, &at));
     if (!at.value)
-        goto out;
-    TRY(json_get_string(&at, &text));
+        return STATUS_OK;
+    PASS(json_get_string(&at, &text));
     for (size_t k = 0, used = 0; k < n; k++) {
         if (!strcmp(name[k], text)) {
             *out = k;
-            goto out;
+            return STATUS_OK;
         }
         if (used < sizeof known)
             used +=
                 (size_t)snprintf(known + used, sizeof known - used, "%s%s", k ? ", " : "", name[k]);
     }
-    st = json_error(&at, "no %s is called '%.60s'; there are %s", key, text, known);
-out:
-    return st;
+    return json_error(&at, "no %s is called '%.60s'; there are %s", key, text, known);
 }

@@ -1,3 +1,4 @@
+/* Writes JSON as a stream of events. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -116,6 +117,14 @@ void json_put_bool(struct json_writer *w, const char *key, bool value)
 {
     begin(w, key);
     fputs(value ? "true" : "false", w->stream);
+}
+
+void json_put_reals(struct json_writer *w, const char *key, const double *value, size_t n)
+{
+    json_open_array(w, key, true);
+    for (size_t i = 0; i < n; i++)
+        json_put_real(w, NULL, value[i]);
+    json_close(w);
 }
 
 void json_put_header(struct json_writer *w, const char *format, int version,

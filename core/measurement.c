@@ -1,3 +1,5 @@
+/* Measurements from timelines: where the time of every rank went, memory, rates, and longer runs from
+ * shorter ones. */
 #include "core/measurement.h"
 
 #include <math.h>
@@ -6,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/check.h"
 #include "core/statistics.h"
 #include "core/text.h"
@@ -15,12 +18,12 @@
 enum status timeline_init(struct timeline *t, size_t ops)
 {
     *t = (struct timeline){.n = ops};
-    t->start_s = calloc(ops + 1, sizeof *t->start_s);
-    t->end_s = calloc(ops + 1, sizeof *t->end_s);
-    if (t->start_s && t->end_s)
-        return STATUS_OK;
-    timeline_free(t);
-    return error_set(STATUS_NOMEM, "timeline of %zu ops", ops);
+    enum status st = ARRAY_NEW(t->start_s, ops);
+    if (st == STATUS_OK)
+        st = ARRAY_NEW(t->end_s, ops);
+    if (st != STATUS_OK)
+        timeline_free(t);
+    return st;
 }
 
 void timeline_free(struct timeline *t)
@@ -188,14 +191,11 @@ static enum status account_memory(const struct program *p, uint32_t r, struct me
 static enum status account_ranks(const struct program *p, const struct timeline *t,
                                  const struct window *w, struct measurement *out)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     double idle_s = 0, iteration_s = (w->to_s - w->from_s) * w->times;
-    struct interval *room = calloc(most_waits(p) + 1, sizeof *room);
-    out->rank = calloc(p->ranks + 1, sizeof *out->rank);
-    if (!room || !out->rank) {
-        st = error_set(STATUS_NOMEM, "measurement of %zu ranks", p->ranks);
-        goto out;
-    }
+    struct interval *room = NULL;
+    TRY(ARRAY_NEW(room, most_waits(p)));
+    TRY(ARRAY_NEW(out->rank, p->ranks));
     for (uint32_t r = 0; r < p->ranks; r++) {
         struct measured_rank *rank = &out->rank[out->ranks++];
         rank->stage = p->rank[r].stage;
@@ -214,33 +214,28 @@ out:
 enum status measurement_from_timeline(const struct program *p, const struct timeline *t,
                                       struct measurement *out)
 {
-    enum status st = STATUS_OK;
     bool settled;
     struct window w = window_of(p, t, &settled);
     double iteration_s = (w.to_s - w.from_s) * w.times;
 
     out->microbatches = out->simulated = p->microbatches;
-    TRY(measurement_set_iterations(out, p, &iteration_s, 1));
-    TRY(account_ranks(p, t, &w, out));
+    PASS(measurement_set_iterations(out, p, &iteration_s, 1));
+    PASS(account_ranks(p, t, &w, out));
     if (!settled)
-        TRY(measurement_warn(out,
-                             "%u microbatches are too few to reach the steady pace; the time "
-                             "includes filling and draining",
-                             p->microbatches));
-out:
-    return st;
+        PASS(measurement_warn(out,
+                              "%u microbatches are too few to reach the steady pace; the time "
+                              "includes filling and draining",
+                              p->microbatches));
+    return STATUS_OK;
 }
 
 enum status measurement_set_iterations(struct measurement *out, const struct program *p,
                                        const double *iterations_s, size_t n)
 {
-    double *copy = calloc(n + 1, sizeof *copy);
-    double middle = median(iterations_s, n);
-    if (!copy || isnan(middle)) {
-        free(copy);
+    double middle = median(iterations_s, n), *copy;
+    if (isnan(middle))
         return error_set(STATUS_NOMEM, "%zu iterations", n);
-    }
-    memcpy(copy, iterations_s, n * sizeof *copy);
+    PASS(ARRAY_COPY(copy, iterations_s, n));
     free(out->iterations_s);
     out->iterations_s = copy;
     out->iterations = n;
@@ -364,40 +359,8 @@ enum status measurement_warn(struct measurement *m, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    char **larger = realloc(m->warning, (m->warnings + 1) * sizeof *larger);
-    if (!larger)
-        return error_set(STATUS_NOMEM, "out of memory");
-    m->warning = larger;
-    m->warning[m->warnings] = NULL;
-    enum status st = text_copy(text, &m->warning[m->warnings]);
-    m->warnings += st == STATUS_OK;
-    return st;
-}
-
-void measurement_free(struct measurement *m)
-{
-    for (size_t r = 0; m->rank && r < m->ranks; r++) {
-        free(m->rank[r].name);
-        free(m->rank[r].peak_at);
-    }
-    for (size_t k = 0; m->link && k < m->links; k++)
-        free(m->link[k].name);
-    for (size_t k = 0; m->warning && k < m->warnings; k++)
-        free(m->warning[k]);
-    for (size_t k = 0; m->call && k < m->calls; k++)
-        free(m->call[k].algorithm);
-    free(m->call);
-    free(m->not_folded);
-    free(m->rank);
-    free(m->link);
-    free(m->warning);
-    free(m->iterations_s);
-    free(m->loss);
-    free(m->parameters_sha256);
-    free(m->engine);
-    free(m->plan);
-    free(m->plan_sha256);
-    free(m->model);
-    free(m->platform);
-    *m = (struct measurement){0};
+    PASS(ARRAY_ROOM(m->warning, m->warnings));
+    PASS(text_copy(text, &m->warning[m->warnings]));
+    m->warnings++;
+    return STATUS_OK;
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/collective.h"
 #include "core/measurement.h"
 
@@ -65,10 +66,7 @@ static enum status row_for(struct measurement *m, const struct measured_call *wa
     for (*last = 0; *last < m->calls; ++*last)
         if (measured_calls_alike(&m->call[*last], wanted))
             return STATUS_OK;
-    struct measured_call *larger = realloc(m->call, (m->calls + 1) * sizeof *larger);
-    if (!larger)
-        return error_set(STATUS_NOMEM, "%zu kinds of calls", m->calls + 1);
-    m->call = larger;
+    PASS(ARRAY_ROOM(m->call, m->calls));
     m->call[m->calls++] = *wanted;
     return STATUS_OK;
 }
@@ -92,7 +90,6 @@ void measurement_sort_calls(struct measurement *m)
 enum status measurement_add_calls(struct measurement *out, const struct program *p,
                                   const struct timeline *t)
 {
-    enum status st = STATUS_OK;
     size_t row = 0;
     for (uint32_t r = 0; r < p->ranks; r++)
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
@@ -107,12 +104,11 @@ enum status measurement_add_calls(struct measurement *out, const struct program 
                     message ? 2
                             : (uint32_t)(p->device_start[o->peer + 1] - p->device_start[o->peer]),
                 .bytes = o->bytes};
-            TRY(row_for(out, &call, &row));
+            PASS(row_for(out, &call, &row));
             out->call[row].calls += message ? 1 : o->count;
             out->call[row].seconds +=
                 message ? t->end_s[o->match] - t->start_s[i] : collective_seconds(p, t, i);
         }
     measurement_sort_calls(out);
-out:
-    return st;
+    return STATUS_OK;
 }

@@ -1,8 +1,12 @@
+/* Models: checking their contract, sorting their ops topologically, looking things up. */
 #include "core/model.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/array.h"
+#include "core/edges.h"
 
 /* ---- contract */
 
@@ -13,10 +17,9 @@ static int by_name(const void *a, const void *b)
 
 static enum status check_names(const struct model *m, const char *path)
 {
-    enum status st = STATUS_OK;
-    const char **name = calloc(m->n, sizeof *name);
-    if (!name)
-        return error_set(STATUS_NOMEM, "%s: out of memory", path);
+    enum status st;
+    const char **name = NULL;
+    TRY(ARRAY_NEW(name, m->n));
     for (size_t i = 0; i < m->n; i++)
         name[i] = m->op[i].name;
     qsort(name, m->n, sizeof *name, by_name);
@@ -26,6 +29,7 @@ static enum status check_names(const struct model *m, const char *path)
         else if (i > 0 && !strcmp(name[i - 1], name[i]))
             st = error_set(STATUS_INVALID, "%s: op '%s' twice", path, name[i]);
     }
+out:
     free(name);
     return st;
 }
@@ -67,7 +71,6 @@ static enum status check_profile(const struct model *m, const struct model_profi
 
 static enum status check(const struct model *m, const char *path)
 {
-    enum status st = STATUS_OK;
     if (m->n == 0 || m->n > MODEL_MAX_OPS)
         return error_set(STATUS_INVALID, "%s: a model of %zu ops (1 to %d are possible)", path,
                          m->n, MODEL_MAX_OPS);
@@ -75,77 +78,15 @@ static enum status check(const struct model *m, const char *path)
         !isfinite(m->tokens_per_sample))
         return error_set(STATUS_INVALID, "%s: element size %lld bytes, %g tokens per sample", path,
                          (long long)m->element_bytes, m->tokens_per_sample);
-    TRY(check_names(m, path));
+    PASS(check_names(m, path));
     for (size_t i = 0; i < m->n; i++)
-        TRY(check_op(m, i, path));
+        PASS(check_op(m, i, path));
     for (size_t k = 0; k < m->profiles; k++)
-        TRY(check_profile(m, &m->profile[k], path));
-out:
-    return st;
+        PASS(check_profile(m, &m->profile[k], path));
+    return STATUS_OK;
 }
 
 /* ---- order */
-
-/* Name one cycle among the ops that could not be placed (waiting[i] > 0). */
-static enum status cycle_error(const struct model *m, const struct model_edge *edge, size_t edges,
-                               const size_t *waiting, const char *path)
-{
-    uint32_t at = 0;
-    while (waiting[at] == 0)
-        at++;
-    /* Walk backwards along unplaced producers n times: certainly on a cycle then. */
-    for (size_t step = 0; step < m->n; step++)
-        for (size_t e = 0; e < edges; e++)
-            if (edge[e].to == at && waiting[edge[e].from] > 0) {
-                at = edge[e].from;
-                break;
-            }
-    return error_set(STATUS_INVALID, "%s: the graph has a cycle through op '%s'", path,
-                     m->op[at].name);
-}
-
-/* position[i] becomes the place of op i. Depth first: an op follows its producer directly when it
- * can, so that branches stay together and few tensors cross a cut. */
-static enum status order(const struct model *m, const struct model_edge *edge, size_t edges,
-                         uint32_t *position, const char *path)
-{
-    enum status st = STATUS_OK;
-    size_t *waiting = calloc(m->n, sizeof *waiting); /* producers not placed yet */
-    size_t *start = calloc(m->n + 2, sizeof *start); /* CSR of consumers */
-    uint32_t *consumer = calloc(edges + 1, sizeof *consumer), *stack = calloc(m->n, sizeof *stack);
-    if (!waiting || !start || !consumer || !stack) {
-        st = error_set(STATUS_NOMEM, "%s: out of memory", path);
-        goto out;
-    }
-    for (size_t e = 0; e < edges; e++) {
-        waiting[edge[e].to]++;
-        start[edge[e].from + 2]++;
-    }
-    for (size_t i = 0; i < m->n; i++)
-        start[i + 2] += start[i + 1];
-    for (size_t e = 0; e < edges; e++)
-        consumer[start[edge[e].from + 1]++] = edge[e].to;
-
-    size_t depth = 0, placed = 0;
-    for (size_t i = m->n; i-- > 0;)
-        if (waiting[i] == 0)
-            stack[depth++] = (uint32_t)i;
-    while (depth > 0) {
-        uint32_t i = stack[--depth];
-        position[i] = (uint32_t)placed++;
-        for (size_t k = start[i + 1]; k-- > start[i];)
-            if (--waiting[consumer[k]] == 0)
-                stack[depth++] = consumer[k];
-    }
-    if (placed < m->n)
-        st = cycle_error(m, edge, edges, waiting, path);
-out:
-    free(stack);
-    free(consumer);
-    free(start);
-    free(waiting);
-    return st;
-}
 
 static void permute_reals(double *value, const uint32_t *position, size_t n, double *room)
 {
@@ -155,21 +96,19 @@ static void permute_reals(double *value, const uint32_t *position, size_t n, dou
         memcpy(value, room, n * sizeof *value);
 }
 
-static enum status permute(struct model *m, const uint32_t *position, const char *path)
+static enum status permute(struct model *m, const uint32_t *position)
 {
-    enum status st = STATUS_OK;
-    struct model_op *op = calloc(m->n, sizeof *op);
-    double *room = calloc(m->n, sizeof *room);
-    if (!op || !room) {
-        st = error_set(STATUS_NOMEM, "%s: out of memory", path);
-        goto out;
-    }
+    enum status st;
+    struct model_op *op = NULL;
+    double *room = NULL;
+    TRY(ARRAY_COPY(op, m->op, m->n));
+    TRY(ARRAY_NEW(room, m->n));
     for (size_t i = 0; i < m->n; i++) {
-        op[position[i]] = m->op[i];
-        if (m->op[i].shares != MODEL_NO_OP)
-            op[position[i]].shares = position[m->op[i].shares];
+        struct model_op *to = &m->op[position[i]];
+        *to = op[i];
+        if (to->shares != MODEL_NO_OP)
+            to->shares = position[to->shares];
     }
-    memcpy(m->op, op, m->n * sizeof *op);
     for (size_t k = 0; k < m->profiles; k++) {
         permute_reals(m->profile[k].forward_s, position, m->n, room);
         permute_reals(m->profile[k].backward_s, position, m->n, room);
@@ -181,28 +120,48 @@ out:
     return st;
 }
 
+/* Sort edge[] and the ops topologically unless they are. */
+static enum status sort_ops(struct model *m, struct model_edge *edge, size_t edges,
+                            const char *path)
+{
+    enum status st = STATUS_OK;
+    uint32_t *position = NULL;
+    size_t cyclic;
+    bool sorted = true;
+    for (size_t e = 0; e < edges; e++)
+        sorted = sorted && edge[e].from < edge[e].to;
+    if (sorted)
+        return STATUS_OK;
+    TRY(ARRAY_NEW(position, m->n));
+    TRY(edges_order(m->n, edge, edges, position, &cyclic));
+    if (cyclic < edges) {
+        st = error_set(STATUS_INVALID, "%s: the graph has a cycle through op '%s'", path,
+                       m->op[edge[cyclic].to].name);
+        goto out;
+    }
+    TRY(permute(m, position));
+    for (size_t e = 0; e < edges; e++)
+        edge[e] = (struct model_edge){position[edge[e].from], position[edge[e].to]};
+out:
+    free(position);
+    return st;
+}
+
 /* ---- CSR */
 
 static enum status link_edges(struct model *m, const struct model_edge *edge, size_t edges,
-                              const uint32_t *position, const char *path)
+                              const char *path)
 {
+    PASS(ARRAY_NEW(m->in_start, m->n + 2));
+    PASS(ARRAY_NEW(m->out_start, m->n + 2));
+    PASS(ARRAY_NEW(m->in, edges));
+    PASS(ARRAY_NEW(m->out, edges));
     m->edges = edges;
-    m->in_start = calloc(m->n + 2, sizeof *m->in_start);
-    m->out_start = calloc(m->n + 2, sizeof *m->out_start);
-    m->in = calloc(edges + 1, sizeof *m->in);
-    m->out = calloc(edges + 1, sizeof *m->out);
-    if (!m->in_start || !m->out_start || !m->in || !m->out)
-        return error_set(STATUS_NOMEM, "%s: out of memory", path);
-    for (size_t e = 0; e < edges; e++) {
-        m->in_start[position[edge[e].to] + 2]++;
-        m->out_start[position[edge[e].from] + 2]++;
-    }
-    for (size_t i = 0; i < m->n; i++) {
-        m->in_start[i + 2] += m->in_start[i + 1];
+    edges_list(m->n, edge, edges, EDGES_BY_HEAD, m->in_start, m->in); /* in argument order */
+    for (size_t k = 0; k < edges; k++)
+        m->out_start[m->in[k] + 2]++;
+    for (size_t i = 0; i < m->n; i++)
         m->out_start[i + 2] += m->out_start[i + 1];
-    }
-    for (size_t e = 0; e < edges; e++) /* argument order is the order of the edge list */
-        m->in[m->in_start[position[edge[e].to] + 1]++] = position[edge[e].from];
     for (uint32_t i = 0; i < m->n; i++) /* consumers ascending */
         for (size_t k = m->in_start[i]; k < m->in_start[i + 1]; k++)
             m->out[m->out_start[m->in[k] + 1]++] = i;
@@ -218,29 +177,17 @@ enum status model_finish(struct model *m, const struct model_edge *edge, size_t 
                          const char *path)
 {
     enum status st = STATUS_OK;
-    uint32_t *position = NULL;
-    bool ordered = true;
+    struct model_edge *sorted = NULL;
 
     TRY(check(m, path));
-    for (size_t e = 0; e < edges; e++) {
+    for (size_t e = 0; e < edges; e++)
         if (edge[e].from >= m->n || edge[e].to >= m->n) {
             st = error_set(STATUS_INVALID, "%s: an edge to an op that does not exist", path);
             goto out;
         }
-        ordered = ordered && edge[e].from < edge[e].to;
-    }
-    position = calloc(m->n, sizeof *position);
-    if (!position) {
-        st = error_set(STATUS_NOMEM, "%s: out of memory", path);
-        goto out;
-    }
-    for (size_t i = 0; i < m->n; i++)
-        position[i] = (uint32_t)i;
-    if (!ordered) {
-        TRY(order(m, edge, edges, position, path));
-        TRY(permute(m, position, path));
-    }
-    TRY(link_edges(m, edge, edges, position, path));
+    TRY(ARRAY_COPY(sorted, edge, edges));
+    TRY(sort_ops(m, sorted, edges, path));
+    TRY(link_edges(m, sorted, edges, path));
     for (size_t i = 0; i < m->n; i++)
         if (m->op[i].shares != MODEL_NO_OP && m->op[i].shares > i) {
             st = error_set(STATUS_INVALID, "%s: op '%s' shares parameters of a later op", path,
@@ -248,7 +195,7 @@ enum status model_finish(struct model *m, const struct model_edge *edge, size_t 
             goto out;
         }
 out:
-    free(position);
+    free(sorted);
     if (st != STATUS_OK)
         model_free(m);
     return st;

@@ -1,11 +1,14 @@
+/* Models as JSON. */
 #include "core/model.h"
 
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/file.h"
 #include "core/json.h"
+#include "core/text.h"
 
 static const char model_format[] = "foreline-model";
 enum {
@@ -14,7 +17,6 @@ enum {
     MAX_EDGES = 16 * MODEL_MAX_OPS,
     MAX_PROFILES = 1024
 };
-static const int64_t max_bytes = INT64_MAX / 65536;
 
 static const char *const tensor_names[TENSOR_KINDS] = {
     [TENSOR_WHOLE] = "whole",
@@ -25,226 +27,193 @@ static const char *const tensor_names[TENSOR_KINDS] = {
 
 /* ---- reading */
 
-static enum status read_attributes(const struct json_at *op, struct model_op *o)
+static enum status read_attributes(const struct json_at *op, void *into)
 {
-    enum status st;
+    struct model_op *o = into;
     struct json_at at;
-    TRY(json_optional(op, "attributes", &at));
+    PASS(json_optional(op, "attributes", &at));
     if (!at.value)
-        goto out;
+        return STATUS_OK;
     size_t n = json_members(&at);
     if (n > MAX_ATTRIBUTES)
         return json_error(&at, "%zu attributes, at most %d are allowed", n, MAX_ATTRIBUTES);
-    o->attribute = calloc(n + 1, sizeof *o->attribute);
-    if (!o->attribute)
-        return error_set(STATUS_NOMEM, "out of memory");
+    PASS(ARRAY_NEW(o->attribute, n));
     for (size_t k = 0; k < n; k++) {
         struct json_at member = json_member(&at, k);
-        size_t length = strlen(member.key) + 1;
-        TRY(json_get_integer(&member, INT64_MIN, INT64_MAX, &o->attribute[k].value));
-        if (!(o->attribute[k].name = malloc(length)))
-            return error_set(STATUS_NOMEM, "out of memory");
-        memcpy(o->attribute[k].name, member.key, length);
+        PASS(json_get_integer(&member, INT64_MIN, INT64_MAX, &o->attribute[k].value));
+        PASS(text_copy(member.key, &o->attribute[k].name));
         o->attributes++;
     }
-out:
-    return st;
-}
-
-static enum status read_op(const struct json_at *at, struct model_op *o, char **shares)
-{
-    enum status st;
-    size_t tensor = TENSOR_WHOLE;
-    o->shares = MODEL_NO_OP;
-    TRY(json_need_text(at, "name", &o->name));
-    TRY(json_need_text(at, "kind", &o->kind));
-    TRY(read_attributes(at, o));
-    TRY(json_may_real(at, "forward_flop", 0, DBL_MAX, &o->forward_flop));
-    TRY(json_may_real(at, "backward_flop", 0, DBL_MAX, &o->backward_flop));
-    TRY(json_may_real(at, "forward_bytes", 0, DBL_MAX, &o->forward_bytes));
-    TRY(json_may_real(at, "backward_bytes", 0, DBL_MAX, &o->backward_bytes));
-    TRY(json_may_integer(at, "parameter_bytes", 0, max_bytes, &o->parameter_bytes));
-    TRY(json_may_integer(at, "shared_bytes", 0, max_bytes, &o->shared_bytes));
-    TRY(json_may_integer(at, "stash_bytes", 0, max_bytes, &o->stash_bytes));
-    TRY(json_may_integer(at, "output_bytes", 0, max_bytes, &o->output_bytes));
-    TRY(json_may_bool(at, "sparse", &o->sparse));
-    TRY(json_may_choice(at, "tensor", tensor_names, TENSOR_KINDS, &tensor));
-    o->tensor = (enum model_tensor)tensor;
-    TRY(json_may_integer(at, "exchange_bytes", 0, max_bytes, &o->exchange_bytes));
-    TRY(json_may_text(at, "shares", shares));
-out:
-    return st;
-}
-
-struct named {
-    const char *name;
-    uint32_t op;
-};
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
-}
-
-static enum status find_op(const struct named *index, size_t n, const struct json_at *at,
-                           uint32_t *op)
-{
-    struct named key = {0};
-    enum status st = json_get_string(at, &key.name);
-    if (st != STATUS_OK)
-        return st;
-    const struct named *found = bsearch(&key, index, n, sizeof *index, by_name);
-    if (!found)
-        return json_error(at, "no op is called '%.100s'", key.name);
-    *op = found->op;
     return STATUS_OK;
 }
 
+static void write_attributes(struct json_writer *w, const void *from)
+{
+    const struct model_op *o = from;
+    if (o->attributes == 0)
+        return;
+    json_open_object(w, "attributes", true);
+    for (size_t k = 0; k < o->attributes; k++)
+        json_put_integer(w, o->attribute[k].name, o->attribute[k].value);
+    json_close(w);
+}
+
+/* Fields before and after those that name other ops, "inputs" and "shares", as they are written. */
+#define OP(member) JSON_MEMBER(struct model_op, member)
+#define BYTES      .max = INT64_MAX / 65536
+static const struct json_row kind_rows[] = {
+    {"name", OP(name), FIELD_NEED},
+    {"kind", OP(kind), FIELD_NEED},
+    {"attributes", .read = read_attributes, .write = write_attributes},
+    {0},
+};
+static const struct json_row work_rows[] = {
+    {"forward_flop", OP(forward_flop)},
+    {"backward_flop", OP(backward_flop)},
+    {"forward_bytes", OP(forward_bytes)},
+    {"backward_bytes", OP(backward_bytes)},
+    {"parameter_bytes", OP(parameter_bytes), BYTES},
+    {"sparse", OP(sparse), FIELD_SPARE},
+    {"tensor", FIELD_CHOICE, offsetof(struct model_op, tensor), FIELD_SPARE, .name = tensor_names,
+     .names = TENSOR_KINDS},
+    {"exchange_bytes", OP(exchange_bytes), FIELD_SPARE, BYTES},
+    {0},
+};
+static const struct json_row shared_rows[] = {{"shared_bytes", OP(shared_bytes), BYTES}, {0}};
+static const struct json_row kept_rows[] = {
+    {"stash_bytes", OP(stash_bytes), BYTES},
+    {"output_bytes", OP(output_bytes), BYTES},
+    {0},
+};
+#undef BYTES
+#undef OP
+
+static enum status read_op(const struct json_at *at, struct model_op *o)
+{
+    o->shares = MODEL_NO_OP;
+    PASS(json_rows_read(at, kind_rows, o));
+    PASS(json_rows_read(at, work_rows, o));
+    PASS(json_rows_read(at, shared_rows, o));
+    return json_rows_read(at, kept_rows, o);
+}
+
 /* "inputs" of every op become edges; *edge is malloc'd. */
-static enum status read_edges(const struct json_at *ops, const struct named *index, size_t n,
+static enum status read_edges(const struct json_at *ops, const struct json_name *index, size_t n,
                               struct model_edge **edge, size_t *edges)
 {
-    enum status st = STATUS_OK;
-    size_t room = 0;
     for (size_t i = 0; i < n; i++) {
         struct json_at op = json_item(ops, i), inputs;
         size_t count = 0;
-        TRY(json_optional(&op, "inputs", &inputs));
+        PASS(json_optional(&op, "inputs", &inputs));
         if (inputs.value)
-            TRY(json_get_array(&inputs, n, &count));
-        if (*edges + count > room) {
-            if (*edges + count > MAX_EDGES)
-                return json_error(&inputs, "more than %d edges", MAX_EDGES);
-            room = 2 * (*edges + count);
-            struct model_edge *larger = realloc(*edge, room * sizeof *larger);
-            if (!larger)
-                return error_set(STATUS_NOMEM, "out of memory");
-            *edge = larger;
-        }
+            PASS(json_get_array(&inputs, n, &count));
+        if (*edges + count > MAX_EDGES)
+            return json_error(&inputs, "more than %d edges", MAX_EDGES);
         for (size_t k = 0; k < count; k++) {
             struct json_at input = json_item(&inputs, k);
+            PASS(ARRAY_ROOM(*edge, *edges));
             (*edge)[*edges].to = (uint32_t)i;
-            TRY(find_op(index, n, &input, &(*edge)[*edges].from));
+            PASS(json_get_name(&input, "op", index, n, &(*edge)[*edges].from));
             (*edges)++;
         }
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_times(const struct json_at *profile, const char *key, size_t n,
                               bool optional, double **out)
 {
-    enum status st;
     struct json_at at;
     size_t count;
-    TRY(optional ? json_optional(profile, key, &at) : json_field(profile, key, &at));
+    PASS(optional ? json_optional(profile, key, &at) : json_field(profile, key, &at));
     if (!at.value)
-        goto out;
-    TRY(json_get_array(&at, MODEL_MAX_OPS, &count));
-    if (count != n)
-        return json_error(&at, "%zu times for %zu ops", count, n);
-    if (!(*out = calloc(n, sizeof **out)))
-        return error_set(STATUS_NOMEM, "out of memory");
-    for (size_t i = 0; i < n; i++) {
-        struct json_at item = json_item(&at, i);
-        TRY(json_get_real(&item, 0, DBL_MAX, &(*out)[i]));
-    }
-out:
-    return st;
+        return STATUS_OK;
+    PASS(json_get_reals(&at, 0, DBL_MAX, out, &count));
+    return count == n ? STATUS_OK : json_error(&at, "%zu times for %zu ops", count, n);
 }
+
+static const struct json_row profile_rows[] = {
+    {"device", JSON_MEMBER(struct model_profile, device), FIELD_NEED},
+    {"samples", JSON_MEMBER(struct model_profile, samples), FIELD_NEED, .min = DBL_MIN},
+    {"tensor_parallel", JSON_MEMBER(struct model_profile, tensor_parallel), .min = 1, .max = 65536},
+    {0},
+};
 
 static enum status read_profiles(const struct json_at *root, struct model *m)
 {
-    enum status st;
     struct json_at at;
     size_t n = 0;
-    TRY(json_optional(root, "profiles", &at));
+    PASS(json_optional(root, "profiles", &at));
     if (!at.value)
-        goto out;
-    TRY(json_get_array(&at, MAX_PROFILES, &n));
-    if (!(m->profile = calloc(n + 1, sizeof *m->profile)))
-        return error_set(STATUS_NOMEM, "out of memory");
+        return STATUS_OK;
+    PASS(json_get_array(&at, MAX_PROFILES, &n));
+    PASS(ARRAY_NEW(m->profile, n));
     for (size_t k = 0; k < n; k++) {
         struct model_profile *p = &m->profile[m->profiles++];
         struct json_at item = json_item(&at, k);
-        int64_t degree = 1;
-        TRY(json_need_text(&item, "device", &p->device));
-        TRY(json_need_real(&item, "samples", DBL_MIN, DBL_MAX, &p->samples));
-        TRY(json_may_integer(&item, "tensor_parallel", 1, 65536, &degree));
-        p->tensor_parallel = (uint32_t)degree;
-        TRY(read_times(&item, "forward_s", m->n, false, &p->forward_s));
-        TRY(read_times(&item, "backward_s", m->n, false, &p->backward_s));
-        TRY(read_times(&item, "update_s", m->n, true, &p->update_s));
+        p->tensor_parallel = 1;
+        PASS(json_rows_read(&item, profile_rows, p));
+        PASS(read_times(&item, "forward_s", m->n, false, &p->forward_s));
+        PASS(read_times(&item, "backward_s", m->n, false, &p->backward_s));
+        PASS(read_times(&item, "update_s", m->n, true, &p->update_s));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
-static enum status read_head(const struct json_at *root, struct model *m)
-{
-    enum status st;
-    m->element_bytes = 4;
-    TRY(json_need_text(root, "name", &m->name));
-    TRY(json_may_text(root, "note", &m->note));
-    TRY(json_may_real(root, "tokens_per_sample", 0, DBL_MAX, &m->tokens_per_sample));
-    TRY(json_may_integer(root, "element_bytes", 1, 8, &m->element_bytes));
-out:
-    return st;
-}
+static const struct json_row head_rows[] = {
+    {"name", JSON_MEMBER(struct model, name), FIELD_NEED},
+    {"note", JSON_MEMBER(struct model, note), FIELD_SPARE},
+    {"tokens_per_sample", JSON_MEMBER(struct model, tokens_per_sample)},
+    {"element_bytes", JSON_MEMBER(struct model, element_bytes), .min = 1, .max = 8},
+    {0},
+};
 
-/* The ops themselves; names of owners of shared parameters go to shares[]. */
-static enum status read_ops(const struct json_at *ops, struct model *m, char **shares)
+static enum status read_ops(const struct json_at *ops, size_t n, struct model *m)
 {
-    enum status st = STATUS_OK;
-    for (size_t i = 0; i < m->n; i++)
-        m->op[i].shares = MODEL_NO_OP;
-    for (size_t i = 0; i < m->n; i++) {
+    PASS(ARRAY_NEW(m->op, n));
+    m->n = n;
+    for (size_t i = 0; i < n; i++) {
         struct json_at item = json_item(ops, i);
-        TRY(read_op(&item, &m->op[i], &shares[i]));
+        PASS(read_op(&item, &m->op[i]));
     }
-out:
-    return st;
+    return STATUS_OK;
+}
+
+/* Owners of shared parameters, which may stand anywhere in the file. */
+static enum status read_shares(const struct json_at *ops, const struct json_name *index,
+                               struct model *m)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        struct json_at item = json_item(ops, i), owner;
+        PASS(json_optional(&item, "shares", &owner));
+        if (owner.value)
+            PASS(json_get_name(&owner, "op", index, m->n, &m->op[i].shares));
+    }
+    return STATUS_OK;
 }
 
 static enum status parse(const struct json_document *d, struct model *m)
 {
     enum status st;
     struct json_at root = json_root(d), ops;
-    struct named *index = NULL;
+    struct json_name *index = NULL;
     struct model_edge *edge = NULL;
-    char **shares = NULL;
     size_t edges = 0, n = 0;
 
-    TRY(read_head(&root, m));
+    m->element_bytes = 4;
+    TRY(json_rows_read(&root, head_rows, m));
     TRY(json_field(&root, "ops", &ops));
     TRY(json_get_array(&ops, MODEL_MAX_OPS, &n));
-    m->op = calloc(n + 1, sizeof *m->op);
-    shares = calloc(n + 1, sizeof *shares);
-    index = calloc(n + 1, sizeof *index);
-    if (!m->op || !shares || !index) {
-        st = error_set(STATUS_NOMEM, "%s: out of memory", d->path);
-        goto out;
-    }
-    m->n = n;
-    TRY(read_ops(&ops, m, shares));
+    TRY(read_ops(&ops, n, m));
+    TRY(ARRAY_NEW(index, n));
     for (size_t i = 0; i < n; i++)
-        index[i] = (struct named){m->op[i].name, (uint32_t)i};
-    qsort(index, n, sizeof *index, by_name);
-    for (size_t i = 0; i < n; i++) {
-        struct json_at item = json_item(&ops, i), field;
-        if (shares[i]) {
-            TRY(json_field(&item, "shares", &field));
-            TRY(find_op(index, n, &field, &m->op[i].shares));
-        }
-    }
+        index[i] = (struct json_name){m->op[i].name, (uint32_t)i};
+    json_names_sort(index, n);
+    TRY(read_shares(&ops, index, m));
     TRY(read_edges(&ops, index, n, &edge, &edges));
     TRY(read_profiles(&root, m));
     TRY(model_finish(m, edge, edges, d->path));
 out:
-    for (size_t i = 0; shares && i < n; i++)
-        free(shares[i]);
-    free(shares);
     free(index);
     free(edge);
     return st;
@@ -282,46 +251,24 @@ static void put_op(struct json_writer *w, const struct model *m, size_t i)
 {
     const struct model_op *o = &m->op[i];
     json_open_object(w, NULL, true);
-    json_put_string(w, "name", o->name);
-    json_put_string(w, "kind", o->kind);
-    if (o->attributes > 0) {
-        json_open_object(w, "attributes", true);
-        for (size_t k = 0; k < o->attributes; k++)
-            json_put_integer(w, o->attribute[k].name, o->attribute[k].value);
-        json_close(w);
-    }
+    json_rows_write(w, kind_rows, o);
     json_open_array(w, "inputs", true);
     for (size_t k = m->in_start[i]; k < m->in_start[i + 1]; k++)
         json_put_string(w, NULL, m->op[m->in[k]].name);
     json_close(w);
-    json_put_real(w, "forward_flop", o->forward_flop);
-    json_put_real(w, "backward_flop", o->backward_flop);
-    json_put_real(w, "forward_bytes", o->forward_bytes);
-    json_put_real(w, "backward_bytes", o->backward_bytes);
-    json_put_integer(w, "parameter_bytes", o->parameter_bytes);
-    if (o->sparse)
-        json_put_bool(w, "sparse", true);
-    if (o->tensor != TENSOR_WHOLE)
-        json_put_string(w, "tensor", tensor_names[o->tensor]);
-    if (o->exchange_bytes > 0)
-        json_put_integer(w, "exchange_bytes", o->exchange_bytes);
+    json_rows_write(w, work_rows, o);
     if (o->shares != MODEL_NO_OP) {
         json_put_string(w, "shares", m->op[o->shares].name);
-        json_put_integer(w, "shared_bytes", o->shared_bytes);
+        json_rows_write(w, shared_rows, o);
     }
-    json_put_integer(w, "stash_bytes", o->stash_bytes);
-    json_put_integer(w, "output_bytes", o->output_bytes);
+    json_rows_write(w, kept_rows, o);
     json_close(w);
 }
 
 static void put_times(struct json_writer *w, const char *key, const double *time_s, size_t n)
 {
-    if (!time_s)
-        return;
-    json_open_array(w, key, true);
-    for (size_t i = 0; i < n; i++)
-        json_put_real(w, NULL, time_s[i]);
-    json_close(w);
+    if (time_s)
+        json_put_reals(w, key, time_s, n);
 }
 
 enum status model_write(const struct model *m, const char *path, const struct provenance *p)
@@ -333,11 +280,9 @@ enum status model_write(const struct model *m, const char *path, const struct pr
     struct json_writer w = {.stream = f.stream};
     json_put_header(&w, model_format, MODEL_VERSION, p);
     const char *slash = *m->name == '/' ? strrchr(m->name, '/') : NULL; /* an imported file */
-    json_put_string(&w, "name", slash ? slash + 1 : m->name);
-    if (m->note)
-        json_put_string(&w, "note", m->note);
-    json_put_real(&w, "tokens_per_sample", m->tokens_per_sample);
-    json_put_integer(&w, "element_bytes", m->element_bytes);
+    struct model head = *m;
+    head.name = slash ? (char *)slash + 1 : m->name;
+    json_rows_write(&w, head_rows, &head);
     json_open_array(&w, "ops", false);
     for (size_t i = 0; i < m->n; i++)
         put_op(&w, m, i);
@@ -346,9 +291,7 @@ enum status model_write(const struct model *m, const char *path, const struct pr
     for (size_t k = 0; k < m->profiles; k++) {
         const struct model_profile *q = &m->profile[k];
         json_open_object(&w, NULL, false);
-        json_put_string(&w, "device", q->device);
-        json_put_real(&w, "samples", q->samples);
-        json_put_integer(&w, "tensor_parallel", q->tensor_parallel);
+        json_rows_write(&w, profile_rows, q);
         put_times(&w, "forward_s", q->forward_s, m->n);
         put_times(&w, "backward_s", q->backward_s, m->n);
         put_times(&w, "update_s", q->update_s, m->n);

@@ -1,19 +1,26 @@
-/* Copies of texts, and looking up names with a hint at the nearest one. */
+/* Copies of texts, names of tables, and looking up names with a hint at the nearest one. */
 #include "core/text.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "core/array.h"
 
 enum status text_copy(const char *text, char **out)
 {
-    size_t length = strlen(text) + 1;
-    char *copy = malloc(length);
-    if (!copy)
-        return error_set(STATUS_NOMEM, "out of memory");
-    memcpy(copy, text, length);
-    *out = copy;
-    return STATUS_OK;
+    char *copy;
+    enum status st = ARRAY_COPY(copy, text, strlen(text) + 1);
+    if (st == STATUS_OK)
+        *out = copy;
+    return st;
+}
+
+const char *text_list(const char *(*name_of)(size_t i), size_t n, char text[TEXT_LIST])
+{
+    text[0] = '\0';
+    for (size_t i = 0, used = 0; i < n && used < TEXT_LIST; i++)
+        used += (size_t)snprintf(text + used, TEXT_LIST - used, "%s%s", i ? ", " : "", name_of(i));
+    return text;
 }
 
 enum { LETTERS = 63 };
@@ -68,7 +75,7 @@ const char *text_hint(const char *name, char text[TEXT_HINT])
 enum status text_find(const char *what, const char *name, const char *(*name_of)(size_t i),
                       size_t n, size_t *index)
 {
-    char known[512] = "", hint[TEXT_HINT];
+    char known[TEXT_LIST], hint[TEXT_HINT];
     const char *nearest = NULL;
     for (size_t i = 0, best = text_reach(name); i < n; i++) {
         if (!strcmp(name_of(i), name)) {
@@ -76,11 +83,9 @@ enum status text_find(const char *what, const char *name, const char *(*name_of)
             return STATUS_OK;
         }
         nearest = text_is_nearer(name, name_of(i), &best) ? name_of(i) : nearest;
-        size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", name_of(i));
     }
     return error_set(STATUS_INVALID, "no %s is called '%.60s'%s there are %s", what, name,
-                     *text_hint(nearest, hint) ? hint : ";", known);
+                     *text_hint(nearest, hint) ? hint : ";", text_list(name_of, n, known));
 }
 
 void text_put_xml(FILE *to, const char *text, size_t n)
@@ -97,4 +102,19 @@ void text_put_xml(FILE *to, const char *text, size_t n)
         else
             putc((unsigned char)*text < ' ' ? ' ' : *text, to);
     }
+}
+
+void text_put_wrapped(FILE *to, const char *text, int indent, int limit)
+{
+    int column = indent;
+    while (*text) {
+        int word = (int)strcspn(text, " ");
+        if (column > indent && column + word >= limit) {
+            fprintf(to, "\n%*s", indent, "");
+            column = indent;
+        }
+        column += fprintf(to, "%s%.*s", column > indent ? " " : "", word, text);
+        text += word + (text[word] == ' ');
+    }
+    putc('\n', to);
 }

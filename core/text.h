@@ -1,4 +1,5 @@
-/* text.h - copies of strings, looking a name up in a table, and the name that was meant. */
+/* text.h - copies of strings, names of tables joined for messages, looking a name up, and the name
+ * that was meant. */
 #ifndef CORE_TEXT_H
 #define CORE_TEXT_H
 
@@ -10,6 +11,11 @@
 
 /* *out becomes a malloc'd copy; what it was before is not freed. STATUS_NOMEM. */
 enum status text_copy(const char *text, char **out) MUST_CHECK;
+
+/* The names of a table's n rows as messages and help texts show them, "A, B, C": name_of(i) is that
+ * of row i. Returns text[TEXT_LIST]; what does not fit is cut off. */
+enum { TEXT_LIST = 512 };
+const char *text_list(const char *(*name_of)(size_t i), size_t n, char text[TEXT_LIST]);
 
 /* Is `name` nearer to `word`, by edit distance (insertions, deletions, other letters, neighbours
  * swapped: Damerau-Levenshtein), than *best? Then *best becomes its distance. To begin with,
@@ -34,5 +40,9 @@ enum status text_find(const char *what, const char *name, const char *(*name_of)
 /* Write n characters of a text for XML or HTML, inside an element or double quotes: reserved
  * characters become entities, control characters blanks. The first NUL ends the text too. */
 void text_put_xml(FILE *to, const char *text, size_t n);
+
+/* Write words in lines of fewer than `limit` columns, the first of which begins in column `indent`
+ * already; the others are indented as far. */
+void text_put_wrapped(FILE *to, const char *text, int indent, int limit);
 
 #endif

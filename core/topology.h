@@ -87,7 +87,6 @@ uint32_t topology_find(const struct topology *t, const char *device);
 enum status topology_uniform(size_t n, const struct device_type *type,
                              const struct topology_tier *tier, struct topology *out) MUST_CHECK;
 /* JSON, format "foreline-topology": what `foreline topology show --json` prints. */
-enum status topology_read(const char *path, struct topology *out) MUST_CHECK;
 enum status topology_write(const struct topology *t, const char *path,
                            const struct provenance *p) MUST_CHECK;
 void topology_free(struct topology *t); /* accepts {0}; leaves {0} */

@@ -105,17 +105,15 @@ static enum status pool_grow(struct pool *p)
 /* Index of a square with these cells, found or added. */
 static enum status intern(struct pool *p, const uint32_t *square, uint32_t *index)
 {
-    enum status st = STATUS_OK;
     if (p->n == p->room)
-        TRY(pool_grow(p));
+        PASS(pool_grow(p));
     uint32_t *slot = find_slot(p, square);
     if (!*slot) {
         memcpy(p->cell + p->n * CELLS, square, CELLS * sizeof *square);
         *slot = (uint32_t)++p->n;
     }
     *index = *slot - 1;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- builder */
@@ -123,13 +121,11 @@ out:
 /* Past the edge, upper levels name square 0 below: it must be the one of zeros. */
 static enum status begin_with_zeros(struct topology_map_builder *b)
 {
-    enum status st = STATUS_OK;
     static const uint32_t zeros[CELLS];
     uint32_t index;
     for (unsigned l = 0; l + 1 < b->levels; l++)
-        TRY(intern(&b->pool[l], zeros, &index));
-out:
-    return st;
+        PASS(intern(&b->pool[l], zeros, &index));
+    return STATUS_OK;
 }
 
 void topology_map_builder_free(struct topology_map_builder *b)
@@ -178,7 +174,6 @@ out:
  * given, and entries past the last square, stay 0. */
 static enum status cut_stripe(struct topology_map_builder *b, unsigned level)
 {
-    enum status st = STATUS_OK;
     for (unsigned l = level; l < b->levels; l++) {
         struct stripe *s = &b->stripe[l];
         struct stripe *above = l + 1 < b->levels ? &b->stripe[l + 1] : NULL;
@@ -186,7 +181,7 @@ static enum status cut_stripe(struct topology_map_builder *b, unsigned level)
         for (size_t column = 0; column < b->width[l]; column += SIDE) {
             for (size_t r = 0; r < SIDE; r++)
                 memcpy(square + r * SIDE, s->row + r * b->width[l] + column, SIDE * sizeof *square);
-            TRY(intern(&b->pool[l], square, &index));
+            PASS(intern(&b->pool[l], square, &index));
             if (above)
                 above->row[above->filled * b->width[l + 1] + column / SIDE] = index;
         }
@@ -195,8 +190,7 @@ static enum status cut_stripe(struct topology_map_builder *b, unsigned level)
         if (!above || ++above->filled < SIDE)
             break;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status topology_map_row(struct topology_map_builder *b, const uint32_t *row)

@@ -28,4 +28,16 @@ enum status units_parse(enum unit unit, const char *text, double *out) MUST_CHEC
  * bytes; rates in bytes per second): "50 GB/s", "1.5 us". Returns `text`. */
 const char *units_print(enum unit unit, double value, char text[UNITS_TEXT]);
 
+/* The same by value, for several quantities in one printf: units_of(UNIT_SECONDS, s).text, which
+ * lives until the end of the statement. */
+struct units_text {
+    char text[UNITS_TEXT];
+};
+static inline struct units_text units_of(enum unit unit, double value)
+{
+    struct units_text t;
+    units_print(unit, value, t.text);
+    return t;
+}
+
 #endif

@@ -1,32 +1,11 @@
+/* Builds models op by op. */
 #include "model/graph.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Make room for one more item; returns the array, NULL when memory runs out. */
-static void *grow(void *items, size_t n, size_t *room, size_t size)
-{
-    if (n < *room)
-        return items;
-    size_t larger = *room ? 2 * *room : 64;
-    void *moved = realloc(items, larger * size);
-    if (moved)
-        *room = larger;
-    return moved;
-}
-
-/* As strdup, through an allocator that the tests can make fail. */
-static char *join(const char *prefix, const char *text)
-{
-    size_t a = strlen(prefix), b = strlen(text);
-    char *s = malloc(a + b + 1);
-    if (s) {
-        memcpy(s, prefix, a);
-        memcpy(s + a, text, b + 1);
-    }
-    return s;
-}
+#include "core/array.h"
+#include "core/text.h"
 
 static enum status copy_attributes(const struct graph_op *from, struct model_op *to)
 {
@@ -35,15 +14,11 @@ static enum status copy_attributes(const struct graph_op *from, struct model_op 
         n++;
     if (n == 0)
         return STATUS_OK;
-    to->attribute = calloc(n, sizeof *to->attribute);
-    if (!to->attribute)
-        return error_set(STATUS_NOMEM, "attributes of op '%s'", from->name);
+    PASS(ARRAY_NEW(to->attribute, n));
     to->attributes = n;
     for (size_t i = 0; i < n; i++) {
         to->attribute[i].value = from->attribute[i].value;
-        to->attribute[i].name = join("", from->attribute[i].name);
-        if (!to->attribute[i].name)
-            return error_set(STATUS_NOMEM, "attributes of op '%s'", from->name);
+        PASS(text_copy(from->attribute[i].name, &to->attribute[i].name));
     }
     return STATUS_OK;
 }
@@ -51,16 +26,12 @@ static enum status copy_attributes(const struct graph_op *from, struct model_op 
 static enum status append(struct graph *g, const struct graph_op *from)
 {
     struct model *m = &g->model;
+    size_t prefix = strlen(g->prefix);
     if (m->n >= MODEL_MAX_OPS)
         return error_set(STATUS_INVALID, "more than %d ops", MODEL_MAX_OPS);
-    struct model_op *op = grow(m->op, m->n, &g->op_room, sizeof *op);
-    if (!op)
-        return error_set(STATUS_NOMEM, "op '%s'", from->name);
-    m->op = op;
-    op = &m->op[m->n++];
+    PASS(ARRAY_ROOM(m->op, m->n));
+    struct model_op *op = &m->op[m->n++];
     *op = (struct model_op){
-        .name = join(g->prefix, from->name),
-        .kind = join("", from->kind),
         .forward_flop = from->forward_flop,
         .backward_flop = from->backward_flop,
         .forward_bytes = from->forward_bytes,
@@ -74,9 +45,12 @@ static enum status append(struct graph *g, const struct graph_op *from)
         .stash_bytes = from->stash_bytes,
         .output_bytes = from->output_bytes,
     };
-    if (!op->name || !op->kind)
-        return error_set(STATUS_NOMEM, "op '%s'", from->name);
-    return copy_attributes(from, op);
+    PASS(ARRAY_NEW(op->name, prefix + strlen(from->name) + 1));
+    memcpy(op->name, g->prefix, prefix);
+    strcpy(op->name + prefix, from->name);
+    PASS(text_copy(from->kind, &op->kind));
+    PASS(copy_attributes(from, op));
+    return STATUS_OK;
 }
 
 uint32_t graph_add(struct graph *g, const struct graph_op *op)
@@ -90,32 +64,20 @@ uint32_t graph_add(struct graph *g, const struct graph_op *op)
 
 void graph_connect(struct graph *g, uint32_t from, uint32_t to)
 {
-    if (g->status != STATUS_OK)
-        return;
-    struct model_edge *edge = grow(g->edge, g->edges, &g->edge_room, sizeof *edge);
-    if (!edge) {
-        g->status = error_set(STATUS_NOMEM, "%zu edges", g->edges + 1);
-        return;
-    }
-    g->edge = edge;
-    g->edge[g->edges++] = (struct model_edge){from, to};
+    if (g->status == STATUS_OK)
+        g->status = ARRAY_ROOM(g->edge, g->edges);
+    if (g->status == STATUS_OK)
+        g->edge[g->edges++] = (struct model_edge){from, to};
 }
 
 static enum status append_profile(struct model *m, const struct model_profile *p)
 {
-    struct model_profile *more = realloc(m->profile, (m->profiles + 1) * sizeof *more);
-    if (!more)
-        return error_set(STATUS_NOMEM, "%zu profiles", m->profiles + 1);
-    m->profile = more;
-    struct model_profile *q = &more[m->profiles++];
+    PASS(ARRAY_ROOM(m->profile, m->profiles));
+    struct model_profile *q = &m->profile[m->profiles++];
     *q = (struct model_profile){.samples = p->samples, .tensor_parallel = p->tensor_parallel};
-    q->device = join("", p->device ? p->device : "");
-    q->forward_s = calloc(m->n + 1, sizeof *q->forward_s);
-    q->backward_s = calloc(m->n + 1, sizeof *q->backward_s);
-    if (!q->device || !q->forward_s || !q->backward_s)
-        return error_set(STATUS_NOMEM, "profile of %zu ops", m->n);
-    memcpy(q->forward_s, p->forward_s, m->n * sizeof *q->forward_s);
-    memcpy(q->backward_s, p->backward_s, m->n * sizeof *q->backward_s);
+    PASS(text_copy(p->device ? p->device : "", &q->device));
+    PASS(ARRAY_COPY(q->forward_s, p->forward_s, m->n));
+    PASS(ARRAY_COPY(q->backward_s, p->backward_s, m->n));
     return STATUS_OK;
 }
 
@@ -130,12 +92,9 @@ enum status graph_finish(struct graph *g, const char *name, const char *note, st
     enum status st = STATUS_OK;
 
     TRY(g->status);
-    g->model.name = join("", name);
-    g->model.note = note ? join("", note) : NULL;
-    if (!g->model.name || (note && !g->model.note)) {
-        st = error_set(STATUS_NOMEM, "model '%s'", name);
-        goto out;
-    }
+    TRY(text_copy(name, &g->model.name));
+    if (note)
+        TRY(text_copy(note, &g->model.note));
     TRY(model_finish(&g->model, g->edge, g->edges, name));
     *out = g->model;
     g->model = (struct model){0};

@@ -31,7 +31,7 @@ struct graph_op {
 
 struct graph {
     struct model model;
-    size_t op_room, edge_room, edges;
+    size_t edges;
     struct model_edge *edge;   /* [edges] */
     char prefix[GRAPH_PREFIX]; /* put before the names of ops that are added, "" at first */
     enum status status;

@@ -1,30 +1,33 @@
+/* Reads a model in whatever known format: foreline's own JSON, or by one of the importers. */
 #include "model/import.h"
 
-#include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/file.h"
 #include "core/json.h"
-#include "model/pipedream.h"
-#include "model/piper.h"
-#include "model/placement.h"
+#include "core/text.h"
 
-const struct importer importers[] = {
-    {.name = "pipedream",
-     .summary = "graph.txt of PipeDream's profiler: measured times and sizes per layer",
-     .recognises = pipedream_recognises,
-     .parse = pipedream_parse},
-    {.name = "placement",
-     .summary = "JSON of dnn-partitioning: nodes with latencies on CPU and accelerator, colours",
-     .recognises_json = placement_recognises,
-     .read_json = placement_read_model},
-    {.name = "piper",
-     .summary = "JSON of Piper: nodes with configurations per tensor-parallel degree",
-     .recognises_json = piper_recognises,
-     .read_json = piper_read_model},
+#define IMPORTER(name) &importer_##name,
+const struct importer *const importers[] = {
+#include "model/importers.def"
 };
+#undef IMPORTER
 const size_t importers_n = sizeof importers / sizeof *importers;
+
+const char *importer_name(size_t i)
+{
+    return importers[i]->name;
+}
+
+enum status import_check_options(const struct import_options *o)
+{
+    if (o->minibatch_size >= 1 && isfinite(o->minibatch_size))
+        return STATUS_OK;
+    return error_set(STATUS_INVALID, "minibatch size %g: at least 1 sample is needed",
+                     o->minibatch_size);
+}
 
 static bool is_json(const char *text, size_t length)
 {
@@ -36,36 +39,31 @@ static bool is_json(const char *text, size_t length)
 
 static enum status unknown_format(const char *path)
 {
-    char known[256] = "";
-    for (size_t k = 0, used = 0; k < importers_n && used < sizeof known; k++)
-        used += (size_t)snprintf(known + used, sizeof known - used, ", %s", importers[k].name);
-    return error_set(STATUS_PARSE, "%s:1: not a model in a known format (foreline JSON%s)", path,
-                     known);
+    char known[TEXT_LIST];
+    return error_set(STATUS_PARSE, "%s:1: not a model in a known format (foreline JSON, %s)", path,
+                     text_list(importer_name, importers_n, known));
 }
 
 static enum status import_text(const char *path, const char *text, size_t length,
                                const struct import_options *o, struct model *out)
 {
     for (size_t i = 0; i < importers_n; i++)
-        if (importers[i].recognises && importers[i].recognises(text, length))
-            return importers[i].parse(path, text, length, o, out);
+        if (importers[i]->recognises && importers[i]->recognises(text, length))
+            return importers[i]->parse(path, text, length, o, out);
     return unknown_format(path);
 }
 
 static enum status import_json(const struct json_document *d, const struct import_options *o,
                                struct model *out)
 {
-    enum status st;
     struct json_at root = json_root(d), format;
-    TRY(json_optional(&root, "format", &format));
+    PASS(json_optional(&root, "format", &format));
     if (format.value)
         return model_from_json(d, out);
     for (size_t i = 0; i < importers_n; i++)
-        if (importers[i].recognises_json && importers[i].recognises_json(&root))
-            return importers[i].read_json(&root, o, out);
-    st = unknown_format(d->path);
-out:
-    return st;
+        if (importers[i]->recognises_json && importers[i]->recognises_json(&root))
+            return importers[i]->read_json(&root, o, out);
+    return unknown_format(d->path);
 }
 
 enum status model_import(const char *path, const struct import_options *o, struct model *out)

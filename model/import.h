@@ -1,4 +1,5 @@
-/* import.h - model graphs from other tools' files. One importer per file, one row in the table. */
+/* import.h - model graphs from other tools' files. An importer is a file model/NAME.c that defines
+ * importer_NAME, and a line of importers.def. */
 #ifndef MODEL_IMPORT_H
 #define MODEL_IMPORT_H
 
@@ -28,8 +29,15 @@ struct importer {
                              struct model *out);
 };
 
-extern const struct importer importers[];
+#define IMPORTER(name) extern const struct importer importer_##name;
+#include "model/importers.def"
+#undef IMPORTER
+extern const struct importer *const importers[]; /* [importers_n] */
 extern const size_t importers_n;
+const char *importer_name(size_t i);
+
+/* STATUS_INVALID unless minibatch_size is finite and >= 1. */
+enum status import_check_options(const struct import_options *o) MUST_CHECK;
 
 /* Read a model in any known format: foreline's own JSON or one of the importers. `path` "-" is
  * standard input. Returns STATUS_PARSE with path:line, STATUS_IO, STATUS_INVALID, STATUS_NOMEM. */

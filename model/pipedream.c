@@ -1,10 +1,21 @@
-#include "model/pipedream.h"
+/* The importer of PipeDream's graph.txt: one op per node, its times as the profile.
+ *
+ * PipeDream's profiler (Narayanan et al., SOSP 2019) writes what each layer of a network took in
+ * one minibatch; grammar in pipedream_text.h. Op names are node names, kinds the layer types.
+ * The times become one profile (samples = minibatch_size); sizes are divided by minibatch_size and
+ * rounded; FLOP are unknown, 0. Sources called "Input..." become ops of kind "Input" that take no
+ * time: they load data, which PipeDream's planner leaves out too. A stage_id becomes attribute
+ * "stage". O((nodes + edges) log nodes); *out is untouched on failure. Returns STATUS_PARSE with
+ * path:line, STATUS_INVALID (minibatch_size < 1), STATUS_NOMEM. */
+#include "model/import.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
+#include "core/edges.h"
 #include "model/graph.h"
 #include "model/pipedream_text.h"
 
@@ -54,10 +65,9 @@ static enum status find_node(const struct pipedream_text *t, struct pipedream_no
 /* Fill in the ends of every edge. */
 static enum status resolve(struct pipedream_text *t)
 {
-    enum status st = STATUS_OK;
-    struct pipedream_node **by_name = malloc(t->nodes * sizeof *by_name);
-    if (!by_name)
-        return error_set(STATUS_NOMEM, "%s: %zu nodes", t->path, t->nodes);
+    enum status st;
+    struct pipedream_node **by_name = NULL;
+    TRY(ARRAY_NEW(by_name, t->nodes));
     for (size_t i = 0; i < t->nodes; i++)
         by_name[i] = &t->node[i];
     qsort(by_name, t->nodes, sizeof *by_name, compare_nodes);
@@ -95,10 +105,9 @@ static int compare_edges(const void *a, const void *b)
 
 static enum status check_edges_differ(const struct pipedream_text *t)
 {
-    enum status st = STATUS_OK;
-    struct pipedream_edge **sorted = malloc((t->edges + 1) * sizeof *sorted);
-    if (!sorted)
-        return error_set(STATUS_NOMEM, "%s: %zu edges", t->path, t->edges);
+    enum status st;
+    struct pipedream_edge **sorted = NULL;
+    TRY(ARRAY_NEW(sorted, t->edges));
     for (size_t i = 0; i < t->edges; i++)
         sorted[i] = &t->edge[i];
     qsort(sorted, t->edges, sizeof *sorted, compare_edges);
@@ -116,65 +125,16 @@ out:
     return st;
 }
 
-/* Name one edge of a cycle; waiting[i] > 0 for the nodes that no order can place. */
-static enum status cycle_error(const struct pipedream_text *t, const size_t *waiting, size_t *via)
+static enum status check_acyclic(const struct pipedream_text *t, const struct model_edge *edge)
 {
-    size_t at = 0;
-    for (size_t e = 0; e < t->edges; e++) { /* via[i]: an edge to i from another such node */
-        if (waiting[t->edge[e].from] > 0 && waiting[t->edge[e].to] > 0)
-            via[t->edge[e].to] = e;
-    }
-    while (waiting[at] == 0)
-        at++;
-    for (size_t step = 0; step < t->nodes; step++) /* backwards: n steps lead into a cycle */
-        at = t->edge[via[at]].from;
-    const struct pipedream_edge *e = &t->edge[via[at]];
+    size_t cyclic;
+    enum status st = edges_order(t->nodes, edge, t->edges, NULL, &cyclic);
+    if (st != STATUS_OK || cyclic == t->edges)
+        return st;
+    const struct pipedream_edge *e = &t->edge[cyclic];
     return pipedream_error(t->path, e->line, "edge '%.*s -- %.*s' is part of a cycle",
                            (int)e->from_id.length, e->from_id.text, (int)e->to_id.length,
                            e->to_id.text);
-}
-
-/* Kahn's algorithm: take nodes whose producers have all been taken. */
-static enum status check_acyclic(const struct pipedream_text *t)
-{
-    enum status st = STATUS_OK;
-    size_t n = t->nodes, ready = 0;
-    size_t *waiting = calloc(n, sizeof *waiting), *stack = calloc(n, sizeof *stack);
-    size_t *start = calloc(n + 2, sizeof *start); /* CSR of consumers, one entry ahead */
-    size_t *consumer = calloc(t->edges + 1, sizeof *consumer);
-    if (!waiting || !stack || !start || !consumer) {
-        st = error_set(STATUS_NOMEM, "%s: %zu nodes", t->path, n);
-        goto out;
-    }
-    for (size_t e = 0; e < t->edges; e++) {
-        waiting[t->edge[e].to]++;
-        start[t->edge[e].from + 2]++;
-    }
-    for (size_t i = 0; i < n; i++)
-        start[i + 2] += start[i + 1];
-    for (size_t e = 0; e < t->edges; e++)
-        consumer[start[t->edge[e].from + 1]++] = t->edge[e].to;
-
-    size_t taken = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (waiting[i] == 0)
-            stack[ready++] = i;
-    }
-    for (; ready > 0; taken++) {
-        size_t i = stack[--ready];
-        for (size_t k = start[i]; k < start[i + 1]; k++) {
-            if (--waiting[consumer[k]] == 0)
-                stack[ready++] = consumer[k];
-        }
-    }
-    if (taken < n)
-        st = cycle_error(t, waiting, stack);
-out:
-    free(consumer);
-    free(start);
-    free(stack);
-    free(waiting);
-    return st;
 }
 
 /* ---- model */
@@ -209,57 +169,45 @@ static void add_op(struct graph *g, const struct pipedream_node *node, bool is_i
                  });
 }
 
-/* Attach the measured times as the model's only profile. */
-static enum status add_profile(struct model *m, const struct pipedream_text *t,
+static enum status add_profile(struct graph *g, const struct pipedream_text *t,
                                const bool *is_input, const struct import_options *o)
 {
-    struct model_profile *p = m->profile = calloc(1, sizeof *p);
-    if (!p)
-        return error_set(STATUS_NOMEM, "%s: profile", t->path);
-    const char *device = o->device ? o->device : "";
-    m->profiles = 1;
-    p->samples = o->minibatch_size;
-    p->tensor_parallel = 1;
-    p->device = malloc(strlen(device) + 1);
-    p->forward_s = calloc(t->nodes, sizeof *p->forward_s);
-    p->backward_s = calloc(t->nodes, sizeof *p->backward_s);
-    if (!p->device || !p->forward_s || !p->backward_s)
-        return error_set(STATUS_NOMEM, "%s: profile of %zu nodes", t->path, t->nodes);
-    strcpy(p->device, device);
+    enum status st;
+    double *forward_s = NULL, *backward_s = NULL;
+    TRY(ARRAY_NEW(forward_s, t->nodes));
+    TRY(ARRAY_NEW(backward_s, t->nodes));
     for (size_t i = 0; i < t->nodes; i++) {
-        p->forward_s[i] = is_input[i] ? 0 : t->node[i].forward_ms / 1e3;
-        p->backward_s[i] = is_input[i] ? 0 : t->node[i].backward_ms / 1e3;
+        forward_s[i] = is_input[i] ? 0 : t->node[i].forward_ms / 1e3;
+        backward_s[i] = is_input[i] ? 0 : t->node[i].backward_ms / 1e3;
     }
-    return STATUS_OK;
-}
-
-static enum status build(const struct pipedream_text *t, const struct import_options *o,
-                         struct model *out)
-{
-    enum status st = STATUS_OK;
-    struct graph g = {.model = {.element_bytes = 4}};
-    bool *is_input = calloc(t->nodes, sizeof *is_input);
-    if (!is_input) {
-        st = error_set(STATUS_NOMEM, "%s: %zu nodes", t->path, t->nodes);
-        goto out;
-    }
-    find_inputs(t, is_input);
-    for (size_t i = 0; i < t->nodes; i++)
-        add_op(&g, &t->node[i], is_input[i], o->minibatch_size);
-    for (size_t e = 0; e < t->edges; e++)
-        graph_connect(&g, t->edge[e].from, t->edge[e].to);
-    if (g.status == STATUS_OK)
-        g.status = add_profile(&g.model, t, is_input, o);
-    char note[96];
-    snprintf(note, sizeof note, "PipeDream profile, minibatch of %g samples", o->minibatch_size);
-    TRY(graph_finish(&g, t->path, note, out));
+    graph_profile(g, &(struct model_profile){.device = (char *)o->device,
+                                             .samples = o->minibatch_size,
+                                             .tensor_parallel = 1,
+                                             .forward_s = forward_s,
+                                             .backward_s = backward_s});
 out:
-    free(is_input);
-    graph_free(&g);
+    free(forward_s);
+    free(backward_s);
     return st;
 }
 
-bool pipedream_recognises(const char *text, size_t length)
+static enum status build(const struct pipedream_text *t, const struct import_options *o,
+                         struct graph *g)
+{
+    enum status st;
+    bool *is_input = NULL;
+    TRY(check_acyclic(t, g->edge));
+    TRY(ARRAY_NEW(is_input, t->nodes));
+    find_inputs(t, is_input);
+    for (size_t i = 0; i < t->nodes; i++)
+        add_op(g, &t->node[i], is_input[i], o->minibatch_size);
+    TRY(add_profile(g, t, is_input, o));
+out:
+    free(is_input);
+    return st;
+}
+
+static bool recognises(const char *text, size_t length)
 {
     static const char mark[] = " -- ";
     const char *newline = memchr(text, '\n', length);
@@ -271,15 +219,15 @@ bool pipedream_recognises(const char *text, size_t length)
     return false;
 }
 
-enum status pipedream_parse(const char *path, const char *text, size_t length,
-                            const struct import_options *o, struct model *out)
+static enum status parse(const char *path, const char *text, size_t length,
+                         const struct import_options *o, struct model *out)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     struct pipedream_text t = {0};
+    struct graph g = {.model = {.element_bytes = 4}};
+    char note[96];
 
-    if (!(o->minibatch_size >= 1 && isfinite(o->minibatch_size)))
-        return error_set(STATUS_INVALID, "minibatch size %g: at least 1 sample is needed",
-                         o->minibatch_size);
+    TRY(import_check_options(o));
     TRY(pipedream_text_parse(path, text, length, &t));
     if (t.nodes == 0) {
         st = pipedream_error(path, 1, "%s", t.edges ? "edges but no node" : "no node in the file");
@@ -287,9 +235,21 @@ enum status pipedream_parse(const char *path, const char *text, size_t length,
     }
     TRY(resolve(&t));
     TRY(check_edges_differ(&t));
-    TRY(check_acyclic(&t));
-    TRY(build(&t, o, out));
+    for (size_t e = 0; e < t.edges; e++)
+        graph_connect(&g, t.edge[e].from, t.edge[e].to);
+    TRY(g.status);
+    TRY(build(&t, o, &g));
+    snprintf(note, sizeof note, "PipeDream profile, minibatch of %g samples", o->minibatch_size);
+    TRY(graph_finish(&g, path, note, out));
 out:
+    graph_free(&g);
     pipedream_text_free(&t);
     return st;
 }
+
+const struct importer importer_pipedream = {
+    .name = "pipedream",
+    .summary = "graph.txt of PipeDream's profiler: measured times and sizes per layer",
+    .recognises = recognises,
+    .parse = parse,
+};

@@ -1,3 +1,4 @@
+/* Splits a PipeDream graph.txt into nodes and edges, line by line. */
 #include "model/pipedream_text.h"
 
 #include <math.h>
@@ -6,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/model.h"
 
 /* Largest figures that are believed: a minibatch of 30 000 years, 100 TB per op. */
@@ -115,18 +117,16 @@ static enum status take_field(const struct line *l, const char *field, bool last
 static enum status parse_fields(const struct line *l, struct slice fields,
                                 struct pipedream_node *node)
 {
-    enum status st = STATUS_OK;
     struct slice value;
-    TRY(take_field(l, "forward_compute_time", false, &fields, &value));
-    TRY(parse_number(l, "forward_compute_time", value, max_ms, &node->forward_ms));
-    TRY(take_field(l, "backward_compute_time", false, &fields, &value));
-    TRY(parse_number(l, "backward_compute_time", value, max_ms, &node->backward_ms));
-    TRY(take_field(l, "activation_size", false, &fields, &value));
-    TRY(parse_size(l, "activation_size", value, &node->activation_bytes));
-    TRY(take_field(l, "parameter_size", true, &fields, &value));
-    TRY(parse_number(l, "parameter_size", value, max_bytes, &node->parameter_bytes));
-out:
-    return st;
+    PASS(take_field(l, "forward_compute_time", false, &fields, &value));
+    PASS(parse_number(l, "forward_compute_time", value, max_ms, &node->forward_ms));
+    PASS(take_field(l, "backward_compute_time", false, &fields, &value));
+    PASS(parse_number(l, "backward_compute_time", value, max_ms, &node->backward_ms));
+    PASS(take_field(l, "activation_size", false, &fields, &value));
+    PASS(parse_size(l, "activation_size", value, &node->activation_bytes));
+    PASS(take_field(l, "parameter_size", true, &fields, &value));
+    PASS(parse_number(l, "parameter_size", value, max_bytes, &node->parameter_bytes));
+    return STATUS_OK;
 }
 
 static enum status check_id(const struct line *l, struct slice id)
@@ -157,82 +157,61 @@ static enum status shorten_description(const struct line *l, struct slice *descr
 
 static enum status parse_node(const struct line *l, struct slice text, struct pipedream_node *out)
 {
-    enum status st = STATUS_OK;
     struct pipedream_node node = {.line = l->number, .stage = -1};
     struct slice fields, value;
     double stage = -1;
 
     if (!cut(&text, " -- ", &node.id) || !cut(&text, " -- ", &node.description)) {
-        st = pipedream_error(l->path, l->number,
-                             "expected 'name -- description -- forward_compute_time=...', "
-                             "found '%.*s'",
-                             quoted(text), text.text);
-        goto out;
+        return pipedream_error(l->path, l->number,
+                               "expected 'name -- description -- forward_compute_time=...', "
+                               "found '%.*s'",
+                               quoted(text), text.text);
     }
-    TRY(check_id(l, node.id));
-    TRY(shorten_description(l, &node.description));
+    PASS(check_id(l, node.id));
+    PASS(shorten_description(l, &node.description));
     if (cut(&text, " -- ", &fields)) {
-        TRY(take_field(l, "stage_id", true, &text, &value));
-        TRY(parse_number(l, "stage_id", value, MODEL_MAX_OPS, &stage));
+        PASS(take_field(l, "stage_id", true, &text, &value));
+        PASS(parse_number(l, "stage_id", value, MODEL_MAX_OPS, &stage));
         if (stage != floor(stage)) {
-            st = pipedream_error(l->path, l->number, "stage_id: %g is not a whole number", stage);
-            goto out;
+            return pipedream_error(l->path, l->number, "stage_id: %g is not a whole number", stage);
         }
         node.stage = (int64_t)stage;
     } else {
         fields = text;
     }
-    TRY(parse_fields(l, fields, &node));
+    PASS(parse_fields(l, fields, &node));
     *out = node;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status parse_edge(const struct line *l, struct slice text, struct pipedream_edge *out)
 {
-    enum status st = STATUS_OK;
     struct pipedream_edge edge = {.line = l->number};
     if (!cut(&text, " -- ", &edge.from_id)) {
-        st = pipedream_error(l->path, l->number, "expected an edge 'name -- name', found '%.*s'",
-                             quoted(text), text.text);
-        goto out;
+        return pipedream_error(l->path, l->number, "expected an edge 'name -- name', found '%.*s'",
+                               quoted(text), text.text);
     }
     edge.to_id = text;
-    TRY(check_id(l, edge.from_id));
-    TRY(check_id(l, edge.to_id));
+    PASS(check_id(l, edge.from_id));
+    PASS(check_id(l, edge.to_id));
     *out = edge;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status add_node(const struct line *l, struct slice text, struct pipedream_text *t)
 {
-    if (t->nodes == t->node_room) {
-        size_t room = t->node_room ? 2 * t->node_room : 64;
-        struct pipedream_node *node = realloc(t->node, room * sizeof *node);
-        if (!node)
-            return error_set(STATUS_NOMEM, "%s: %zu nodes", l->path, t->nodes);
-        t->node = node;
-        t->node_room = room;
-    }
     if (t->nodes == MODEL_MAX_OPS)
         return pipedream_error(l->path, l->number, "more than %d nodes", MODEL_MAX_OPS);
-    return parse_node(l, text, &t->node[t->nodes++]);
+    enum status st = ARRAY_ROOM(t->node, t->nodes);
+    return st == STATUS_OK ? parse_node(l, text, &t->node[t->nodes++]) : st;
 }
 
 static enum status add_edge(const struct line *l, struct slice text, struct pipedream_text *t)
 {
-    if (t->edges == t->edge_room) {
-        size_t room = t->edge_room ? 2 * t->edge_room : 64;
-        struct pipedream_edge *edge = realloc(t->edge, room * sizeof *edge);
-        if (!edge)
-            return error_set(STATUS_NOMEM, "%s: %zu edges", l->path, t->edges);
-        t->edge = edge;
-        t->edge_room = room;
-    }
     if (t->edges == PIPEDREAM_MAX_EDGES)
         return pipedream_error(l->path, l->number, "more than %d edges", PIPEDREAM_MAX_EDGES);
-    return parse_edge(l, text, &t->edge[t->edges++]);
+    enum status st = ARRAY_ROOM(t->edge, t->edges);
+    return st == STATUS_OK ? parse_edge(l, text, &t->edge[t->edges++]) : st;
 }
 
 static enum status check_characters(const struct line *l, struct slice text)

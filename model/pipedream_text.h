@@ -37,7 +37,7 @@ struct pipedream_edge {
 
 struct pipedream_text {
     const char *path;
-    size_t nodes, node_room, edges, edge_room;
+    size_t nodes, edges;
     struct pipedream_node *node; /* [nodes] in file order */
     struct pipedream_edge *edge; /* [edges] in file order */
 };

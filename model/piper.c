@@ -1,23 +1,39 @@
-#include "model/piper.h"
+/* The importer of Piper's JSON: one op per node, one profile per tensor-parallel degree.
+ *
+ * Piper (Tarnawski et al., NeurIPS 2021) lists for every node and tensor-parallel degree its
+ * configurations: {"nodes": [{"id", "name", "TMPCs": {"1": [{"id", "timePerSample",
+ * "parameterSize", "memoryUsageA", "memoryUsageB"}]}}], "edges": [{"sourceId", "destId",
+ * "communicationCost"}]}, times in seconds per sample, sizes in bytes.
+ *
+ * A node becomes an op, and every degree that all nodes have becomes a profile of the fastest
+ * configurations. What a configuration that stashes less takes longer is one more forward pass, so
+ * it tells forward from backward time; without one, a third of the time is forward. Sizes are those
+ * of degree 1 (of the least degree, times it, where that is missing). memoryUsageB, synchronisation
+ * bytes and the limits of devices are left out; model.note says what was done.
+ * O((nodes + edges) log (nodes + edges)); *out is untouched on failure. STATUS_PARSE with
+ * path:line:column, STATUS_INVALID (minibatch_size < 1), STATUS_NOMEM. */
+#include "model/import.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/edges.h"
+#include "core/nodes.h"
 #include "model/graph.h"
-#include "model/nodes.h"
 
 enum { DEGREES = 32, MAX_DEGREE = 65536, MAX_CONFIGS = 64, NOTE = 320 };
 
-static const double max_time_s = 1e15, rounding = 1e-9;
+static const double rounding = 1e-9;
 
 /* A node at one degree: times of its fastest configuration. */
 struct times {
     double forward_s, backward_s;
 };
 
-struct work {
+struct import {
     struct nodes g;
+    char **name; /* [g.n] */
     size_t degrees;
     uint32_t degree[DEGREES]; /* [degrees] of the first node, ascending */
     size_t missing[DEGREES];  /* nodes that cannot run at that degree */
@@ -25,18 +41,8 @@ struct work {
     double *parameter_bytes, *stash_bytes, *output_bytes; /* [g.n] */
     double *forward, *backward;                           /* [g.n] */
     size_t guessed; /* configurations whose forward share is not in the file */
+    struct arena memory;
 };
-
-static void work_free(struct work *w)
-{
-    nodes_free(&w->g);
-    free(w->times);
-    free(w->parameter_bytes);
-    free(w->stash_bytes);
-    free(w->output_bytes);
-    free(w->forward);
-    free(w->backward);
-}
 
 /* ---- configurations */
 
@@ -44,30 +50,26 @@ struct config {
     double time_s, parameter_bytes, stash_bytes;
 };
 
-static enum status read_config(const struct json_at *at, struct config *c)
-{
-    enum status st;
-    TRY(json_need_real(at, "timePerSample", 0, max_time_s, &c->time_s));
-    TRY(json_need_real(at, "parameterSize", 0, nodes_max_bytes, &c->parameter_bytes));
-    TRY(json_need_real(at, "memoryUsageA", 0, nodes_max_bytes, &c->stash_bytes));
-out:
-    return st;
-}
+static const struct json_row config_rows[] = {
+    {"timePerSample", JSON_MEMBER(struct config, time_s), FIELD_NEED, .max = 1e15},
+    {"parameterSize", JSON_MEMBER(struct config, parameter_bytes), FIELD_NEED, .max = 1e14},
+    {"memoryUsageA", JSON_MEMBER(struct config, stash_bytes), FIELD_NEED, .max = 1e14},
+    {0},
+};
 
 /* The fastest configuration of a list, and what the forward pass takes: the difference to one that
  * stashes less and therefore runs forward twice. */
 static enum status read_list(const struct json_at *list, struct config *plain, struct times *times,
                              bool *guessed)
 {
-    enum status st;
     struct config c[MAX_CONFIGS], best, recompute;
     size_t n;
-    TRY(json_get_array(list, MAX_CONFIGS, &n));
+    PASS(json_get_array(list, MAX_CONFIGS, &n));
     if (n == 0)
         return json_error(list, "an empty list of configurations");
     for (size_t i = 0; i < n; i++) {
         struct json_at at = json_item(list, i);
-        TRY(read_config(&at, &c[i]));
+        PASS(json_rows_read(&at, config_rows, &c[i]));
     }
     best = recompute = c[0];
     for (size_t i = 1; i < n; i++) {
@@ -82,52 +84,32 @@ static enum status read_list(const struct json_at *list, struct config *plain, s
     forward = *guessed ? best.time_s / 3 : fmin(forward, best.time_s);
     *times = (struct times){forward, best.time_s - forward};
     *plain = best;
-out:
-    return st;
-}
-
-static enum status degree_of(const struct json_at *list, uint32_t *out)
-{
-    char *end;
-    long t = strtol(list->key, &end, 10);
-    if (list->key[0] < '1' || list->key[0] > '9' || *end || t > MAX_DEGREE)
-        return json_error(list, "expected a tensor-parallel degree as the key");
-    *out = (uint32_t)t;
     return STATUS_OK;
 }
 
-static int compare_degrees(const void *a, const void *b)
-{
-    const uint32_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
 /* Only degrees of the first node can be degrees of all. */
-static enum status read_degrees(struct work *w)
+static enum status read_degrees(struct import *w)
 {
-    enum status st;
     struct json_at node = json_item(&w->g.node_list, 0), lists;
-    TRY(json_field(&node, "TMPCs", &lists));
+    PASS(json_field(&node, "TMPCs", &lists));
     size_t n = json_members(&lists);
     if (n > DEGREES)
         return json_error(&lists, "more than %d tensor-parallel degrees", DEGREES);
     for (size_t i = 0; i < n; i++) {
         struct json_at list = json_member(&lists, i);
-        TRY(degree_of(&list, &w->degree[w->degrees]));
+        PASS(nodes_degree(&list, MAX_DEGREE, &w->degree[w->degrees]));
         w->degrees++;
     }
-    qsort(w->degree, w->degrees, sizeof *w->degree, compare_degrees);
-out:
-    return st;
+    qsort(w->degree, w->degrees, sizeof *w->degree, nodes_compare_degrees);
+    return STATUS_OK;
 }
 
-static enum status read_node(struct work *w, size_t v)
+static enum status read_node(struct import *w, size_t v)
 {
-    enum status st;
     struct json_at node = json_item(&w->g.node_list, v), lists;
     uint32_t least = MAX_DEGREE + 1;
     bool found[DEGREES] = {false};
-    TRY(json_field(&node, "TMPCs", &lists));
+    PASS(json_field(&node, "TMPCs", &lists));
     size_t n = json_members(&lists);
     if (n == 0)
         return json_error(&lists, "a node needs at least one configuration");
@@ -137,8 +119,8 @@ static enum status read_node(struct work *w, size_t v)
         struct times times = {0};
         uint32_t degree;
         bool guessed = false;
-        TRY(degree_of(&list, &degree));
-        TRY(read_list(&list, &c, &times, &guessed));
+        PASS(nodes_degree(&list, MAX_DEGREE, &degree));
+        PASS(read_list(&list, &c, &times, &guessed));
         if (degree < least) {
             least = degree;
             w->parameter_bytes[v] = c.parameter_bytes * degree;
@@ -155,77 +137,62 @@ static enum status read_node(struct work *w, size_t v)
         w->missing[t] += !found[t];
     if (w->parameter_bytes[v] > nodes_max_bytes || w->stash_bytes[v] > nodes_max_bytes)
         return json_error(&node, "this node holds more than %g bytes", nodes_max_bytes);
-out:
-    return st;
+    return STATUS_OK;
 }
 
-static enum status read_all(const struct json_at *root, struct work *w)
+static enum status read_all(const struct json_at *root, struct import *w)
 {
-    enum status st;
-    TRY(nodes_read(root, &w->g));
-    TRY(read_degrees(w));
+    PASS(nodes_read(root, MODEL_MAX_OPS, 16 * (size_t)MODEL_MAX_OPS, &w->g));
+    PASS(nodes_check_edges(&w->g));
+    PASS(nodes_name(&w->g, &w->name));
+    PASS(nodes_check_acyclic(&w->g, w->name));
+    PASS(read_degrees(w));
     size_t n = w->g.n;
-    w->times = calloc(n * w->degrees + 1, sizeof *w->times);
-    w->parameter_bytes = calloc(n, sizeof *w->parameter_bytes);
-    w->stash_bytes = calloc(n, sizeof *w->stash_bytes);
-    w->output_bytes = calloc(n, sizeof *w->output_bytes);
-    w->forward = calloc(n, sizeof *w->forward);
-    w->backward = calloc(n, sizeof *w->backward);
-    if (!w->times || !w->parameter_bytes || !w->stash_bytes || !w->output_bytes || !w->forward ||
-        !w->backward) {
-        st = error_set(STATUS_NOMEM, "%zu nodes", n);
-        goto out;
-    }
+    PASS(ARENA_NEW(&w->memory, w->times, n * w->degrees));
+    PASS(ARENA_NEW(&w->memory, w->parameter_bytes, n));
+    PASS(ARENA_NEW(&w->memory, w->stash_bytes, n));
+    PASS(ARENA_NEW(&w->memory, w->output_bytes, n));
+    PASS(ARENA_NEW(&w->memory, w->forward, n));
+    PASS(ARENA_NEW(&w->memory, w->backward, n));
     for (size_t v = 0; v < n; v++)
-        TRY(read_node(w, v));
+        PASS(read_node(w, v));
     for (size_t e = 0; e < w->g.edges; e++) {
         struct json_at at = json_item(&w->g.edge_list, e);
         double bytes, *largest = &w->output_bytes[w->g.edge[e].from];
-        TRY(json_need_real(&at, "communicationCost", 0, nodes_max_bytes, &bytes));
+        PASS(json_need_real(&at, "communicationCost", 0, nodes_max_bytes, &bytes));
         *largest = fmax(*largest, bytes);
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- the model */
 
-static int compare_edges(const void *a, const void *b)
+static enum status add_ops(struct import *w, double minibatch, struct graph *g)
 {
-    const struct model_edge *x = a, *y = b;
-    if (x->to != y->to)
-        return x->to < y->to ? -1 : 1;
-    return (x->from > y->from) - (x->from < y->from);
-}
-
-static enum status add_ops(struct work *w, double minibatch, struct graph *g)
-{
-    enum status st = STATUS_OK;
     for (size_t v = 0; v < w->g.n; v++) {
         struct json_at node = json_item(&w->g.node_list, v), name;
         const char *kind = "node";
-        TRY(json_optional(&node, "name", &name));
+        PASS(json_optional(&node, "name", &name));
         if (name.value)
-            TRY(json_get_string(&name, &kind));
+            PASS(json_get_string(&name, &kind));
         int64_t output = llround(w->output_bytes[v] / minibatch);
         int64_t stash = llround(w->stash_bytes[v] / minibatch);
-        graph_add(g, &(struct graph_op){.name = w->g.name[v],
+        graph_add(g, &(struct graph_op){.name = w->name[v],
                                         .kind = kind,
                                         .parameter_bytes = llround(w->parameter_bytes[v]),
                                         .shares = MODEL_NO_OP,
                                         .stash_bytes = stash,
                                         .output_bytes = output});
     }
-    qsort(w->g.edge, w->g.edges, sizeof *w->g.edge, compare_edges);
+    qsort(w->g.edge, w->g.edges, sizeof *w->g.edge, edges_compare);
     for (size_t e = 0; e < w->g.edges; e++)
-        if (e == 0 || compare_edges(&w->g.edge[e - 1], &w->g.edge[e]) != 0)
+        if (e == 0 || edges_compare(&w->g.edge[e - 1], &w->g.edge[e]) != 0)
             graph_connect(g, w->g.edge[e].from, w->g.edge[e].to);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* One profile per degree that all nodes have; *left_out the other degrees. */
-static size_t add_profiles(struct work *w, const struct import_options *o, struct graph *g)
+static size_t add_profiles(struct import *w, const struct import_options *o, struct graph *g)
 {
     size_t added = 0;
     for (size_t t = 0; t < w->degrees; t++) {
@@ -245,7 +212,7 @@ static size_t add_profiles(struct work *w, const struct import_options *o, struc
     return added;
 }
 
-static void describe(const struct work *w, char note[NOTE])
+static void describe(const struct import *w, char note[NOTE])
 {
     int used = snprintf(note, NOTE,
                         "Piper graph, one op per node; times of the fastest configurations; left "
@@ -259,7 +226,7 @@ static void describe(const struct work *w, char note[NOTE])
                  "; not all nodes run unsplit: no times without tensor parallelism");
 }
 
-bool piper_recognises(const struct json_at *root)
+static bool recognises(const struct json_at *root)
 {
     struct json_at nodes, node, field;
     size_t n;
@@ -273,14 +240,14 @@ bool piper_recognises(const struct json_at *root)
     return json_optional(&node, "TMPCs", &field) == STATUS_OK && field.value;
 }
 
-enum status piper_read_model(const struct json_at *root, const struct import_options *o,
-                             struct model *out)
+static enum status read_model(const struct json_at *root, const struct import_options *o,
+                              struct model *out)
 {
     enum status st;
-    struct work w = {0};
+    struct import w = {0};
     struct graph g = {.model = {.element_bytes = 4}};
     char note[NOTE];
-    TRY(nodes_check_minibatch(o->minibatch_size));
+    TRY(import_check_options(o));
     TRY(read_all(root, &w));
     TRY(add_ops(&w, o->minibatch_size, &g));
     if (add_profiles(&w, o, &g) == 0) {
@@ -291,6 +258,14 @@ enum status piper_read_model(const struct json_at *root, const struct import_opt
     TRY(graph_finish(&g, root->document->path, note, out));
 out:
     graph_free(&g);
-    work_free(&w);
+    nodes_free(&w.g);
+    arena_free(&w.memory);
     return st;
 }
+
+const struct importer importer_piper = {
+    .name = "piper",
+    .summary = "JSON of Piper: nodes with configurations per tensor-parallel degree",
+    .recognises_json = recognises,
+    .read_json = read_model,
+};

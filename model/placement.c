@@ -1,23 +1,33 @@
-#include "model/placement.h"
+/* The importer of dnn-partitioning's JSON: one op per colour of nodes.
+ *
+ * Tarnawski et al., "Efficient Algorithms for Device Placement of DNN Graph Operators" (NeurIPS
+ * 2020) publish layer and operator graphs: {"nodes": [{"id", "name", "cpuLatency", "fpgaLatency",
+ * "size", "isBackwardNode", "colorClass"}], "edges": [{"sourceId", "destId", "cost", "size"}]},
+ * latencies in ms, sizes in bytes. Only id and fpgaLatency are needed here.
+ *
+ * Nodes of one colour share a device, so a colour becomes one op, cycles among colours too; its
+ * backward nodes are the op's backward time, its most expensive forward node names it. Colours
+ * without a forward node stand where the mirrored edges of their backward nodes put them. Sizes of
+ * backward nodes, edge costs and device limits are left out. A model.note says what was done.
+ * O((nodes + edges) log (nodes + edges)); *out is untouched on failure. STATUS_PARSE with
+ * path:line:column, STATUS_INVALID (minibatch_size < 1), STATUS_NOMEM. */
+#include "model/import.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "model/components.h"
+#include "core/edges.h"
+#include "core/nodes.h"
 #include "model/graph.h"
-#include "model/nodes.h"
 
 enum { NOTE = 320 };
 
-static const double max_ms = 1e18;
-
+/* What follows from the file about a node. */
 struct node {
-    double cpu_ms, accelerator_ms, size, tensor; /* tensor: largest of its out-edges, bytes */
-    int64_t colour;
+    struct nodes_latency is; /* as the file says */
+    double tensor;           /* largest of its out-edges, bytes */
     uint32_t group;
-    bool coloured, backward, unsupported;
     bool fed, read; /* has in-edges; its output goes forward to another op */
     bool weights;   /* parameters that are a node of their own */
 };
@@ -31,8 +41,9 @@ struct group {
     size_t nodes, backward_nodes;
 };
 
-struct work {
+struct import {
     struct nodes g;
+    char **name;                /* [g.n] */
     struct node *node;          /* [g.n] */
     double *edge_bytes;         /* [g.edges] */
     struct group *group;        /* [groups] */
@@ -40,151 +51,69 @@ struct work {
     double *forward, *backward; /* [groups] seconds by op */
     size_t groups, arcs, unsized, unsupported;
     bool weights_are_nodes;
+    struct arena memory;
 };
-
-static void work_free(struct work *w)
-{
-    nodes_free(&w->g);
-    free(w->node);
-    free(w->edge_bytes);
-    free(w->group);
-    free(w->arc);
-    free(w->forward);
-    free(w->backward);
-}
 
 /* ---- reading */
 
-/* 0, 1, true or false. */
-static enum status may_flag(const struct json_at *object, const char *key, bool *out)
+static enum status read_edge(struct import *w, size_t e)
 {
-    enum status st;
-    struct json_at at;
-    int64_t number;
-    TRY(json_optional(object, key, &at));
-    if (!at.value)
-        return STATUS_OK;
-    if (json_get_integer(&at, 0, 1, &number) == STATUS_OK)
-        *out = number != 0;
-    else
-        TRY(json_get_bool(&at, out));
-out:
-    return st;
-}
-
-static enum status read_node(const struct json_at *at, struct node *v)
-{
-    enum status st;
-    struct json_at colour;
-    bool supported = true;
-    TRY(json_need_real(at, "fpgaLatency", 0, max_ms, &v->accelerator_ms));
-    TRY(json_may_real(at, "cpuLatency", 0, max_ms, &v->cpu_ms));
-    TRY(json_may_real(at, "size", 0, nodes_max_bytes, &v->size));
-    TRY(may_flag(at, "isBackwardNode", &v->backward));
-    TRY(may_flag(at, "supportedOnFpga", &supported));
-    v->unsupported = !supported;
-    TRY(json_optional(at, "colorClass", &colour));
-    v->coloured = colour.value != NULL;
-    if (v->coloured)
-        TRY(json_get_integer(&colour, INT64_MIN, INT64_MAX, &v->colour));
-out:
-    return st;
-}
-
-static enum status read_edge(struct work *w, size_t e)
-{
-    enum status st;
     struct json_at at = json_item(&w->g.edge_list, e), size;
     struct node *from = &w->node[w->g.edge[e].from], *to = &w->node[w->g.edge[e].to];
-    if (from->backward && !to->backward)
+    if (from->is.backward && !to->is.backward)
         return json_error(&at, "a forward node reads what a backward node makes");
-    TRY(json_optional(&at, "size", &size));
+    PASS(json_optional(&at, "size", &size));
     if (size.value)
-        TRY(json_get_real(&size, 0, nodes_max_bytes, &w->edge_bytes[e]));
+        PASS(json_get_real(&size, 0, nodes_max_bytes, &w->edge_bytes[e]));
     else
         w->unsized++;
     from->tensor = fmax(from->tensor, w->edge_bytes[e]);
     to->fed = true;
-out:
-    return st;
+    return STATUS_OK;
 }
 
-static enum status read_all(const struct json_at *root, struct work *w)
+static enum status read_all(const struct json_at *root, struct import *w)
 {
-    enum status st;
-    TRY(nodes_read(root, &w->g));
-    w->node = calloc(w->g.n, sizeof *w->node);
-    w->edge_bytes = calloc(w->g.edges + 1, sizeof *w->edge_bytes);
-    w->arc = calloc(w->g.edges + 1, sizeof *w->arc);
-    if (!w->node || !w->edge_bytes || !w->arc) {
-        st = error_set(STATUS_NOMEM, "%zu nodes", w->g.n);
-        goto out;
-    }
+    struct nodes_latency *latency;
+    PASS(nodes_read(root, MODEL_MAX_OPS, 16 * (size_t)MODEL_MAX_OPS, &w->g));
+    PASS(nodes_check_edges(&w->g));
+    PASS(nodes_name(&w->g, &w->name));
+    PASS(nodes_check_acyclic(&w->g, w->name));
+    PASS(ARENA_NEW(&w->memory, latency, w->g.n));
+    PASS(ARENA_NEW(&w->memory, w->node, w->g.n));
+    PASS(ARENA_NEW(&w->memory, w->edge_bytes, w->g.edges));
+    PASS(ARENA_NEW(&w->memory, w->arc, w->g.edges));
+    PASS(nodes_read_latencies(&w->g, latency, &w->groups));
     for (size_t v = 0; v < w->g.n; v++) {
-        struct json_at at = json_item(&w->g.node_list, v);
-        TRY(read_node(&at, &w->node[v]));
-        w->unsupported += w->node[v].unsupported;
+        w->node[v] = (struct node){.is = latency[v], .group = latency[v].colour};
+        w->unsupported += !latency[v].supported;
     }
     for (size_t e = 0; e < w->g.edges; e++)
-        TRY(read_edge(w, e));
-out:
-    return st;
+        PASS(read_edge(w, e));
+    return STATUS_OK;
 }
 
 /* ---- groups: colours, then colours on a common cycle */
 
-struct key {
-    int64_t colour;
-    uint32_t node;
-};
-
-static int compare_keys(const void *a, const void *b)
-{
-    const struct key *x = a, *y = b;
-    if (x->colour != y->colour)
-        return x->colour < y->colour ? -1 : 1;
-    return (x->node > y->node) - (x->node < y->node);
-}
-
-static enum status group_by_colour(struct work *w)
-{
-    size_t n = w->g.n, coloured = 0;
-    struct key *key = calloc(n, sizeof *key);
-    if (!key)
-        return error_set(STATUS_NOMEM, "%zu nodes", n);
-    for (uint32_t v = 0; v < n; v++)
-        if (w->node[v].coloured)
-            key[coloured++] = (struct key){w->node[v].colour, v};
-        else
-            w->node[v].group = (uint32_t)w->groups++;
-    qsort(key, coloured, sizeof *key, compare_keys);
-    for (size_t i = 0; i < coloured; i++) {
-        w->groups += i == 0 || key[i].colour != key[i - 1].colour;
-        w->node[key[i].node].group = (uint32_t)(w->groups - 1);
-    }
-    free(key);
-    return STATUS_OK;
-}
-
 /* Order between groups: forward edges as they are. A group that has no forward node takes its
  * place from what it reads of forward nodes and, mirrored, from edges between backward nodes:
  * gradients flow against the order. */
-static void find_arcs(struct work *w, const bool *forward)
+static void find_arcs(struct import *w, const bool *forward)
 {
     w->arcs = 0;
     for (size_t e = 0; e < w->g.edges; e++) {
         const struct node *u = &w->node[w->g.edge[e].from], *v = &w->node[w->g.edge[e].to];
         if (u->group == v->group)
             continue;
-        if (!u->backward && (!v->backward || !forward[v->group]))
+        if (!u->is.backward && (!v->is.backward || !forward[v->group]))
             w->arc[w->arcs++] = (struct model_edge){u->group, v->group};
-        else if (u->backward && (!forward[u->group] || !forward[v->group]))
+        else if (u->is.backward && (!forward[u->group] || !forward[v->group]))
             w->arc[w->arcs++] = (struct model_edge){v->group, u->group};
     }
 }
 
 /* Every node by itself, every edge an arc. */
-static void keep_apart(struct work *w)
+static void keep_apart(struct import *w)
 {
     w->groups = w->g.n;
     w->arcs = w->g.edges;
@@ -194,24 +123,20 @@ static void keep_apart(struct work *w)
         w->arc[e] = w->g.edge[e];
 }
 
-static enum status fuse_cycles(struct work *w)
+static enum status fuse_cycles(struct import *w)
 {
-    enum status st;
-    size_t components;
-    uint32_t *component = calloc(w->groups, sizeof *component);
-    bool *forward = calloc(w->groups, sizeof *forward);
-    if (!component || !forward) {
-        st = error_set(STATUS_NOMEM, "%zu nodes", w->g.n);
-        goto out;
-    }
+    size_t components, kept = 0;
+    uint32_t *component;
+    bool *forward;
+    PASS(ARENA_NEW(&w->memory, component, w->groups));
+    PASS(ARENA_NEW(&w->memory, forward, w->groups));
     for (size_t v = 0; v < w->g.n; v++)
-        if (!w->node[v].backward)
+        if (!w->node[v].is.backward)
             forward[w->node[v].group] = true;
     find_arcs(w, forward);
-    TRY(components_find(w->groups, w->arc, w->arcs, component, &components));
+    PASS(edges_components(w->groups, w->arc, w->arcs, component, &components));
     for (size_t v = 0; v < w->g.n; v++)
         w->node[v].group = component[w->node[v].group];
-    size_t kept = 0;
     for (size_t a = 0; a < w->arcs; a++) {
         struct model_edge arc = {component[w->arc[a].from], component[w->arc[a].to]};
         if (arc.from != arc.to)
@@ -219,63 +144,60 @@ static enum status fuse_cycles(struct work *w)
     }
     w->arcs = kept;
     w->groups = components;
-out:
-    free(component);
-    free(forward);
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- sums */
 
 /* Sources that take no time and stand with other forward nodes in one colour are their weights. */
-static void find_weights(struct work *w, const uint32_t *forward_nodes)
+static void find_weights(struct import *w, const uint32_t *forward_nodes)
 {
     for (size_t v = 0; v < w->g.n; v++) {
         struct node *x = &w->node[v];
-        x->weights = !x->backward && !x->fed && x->size > 0 && x->accelerator_ms == 0 &&
-                     x->cpu_ms == 0 && forward_nodes[x->group] > 1;
+        x->weights = !x->is.backward && !x->fed && x->is.size > 0 && x->is.accelerator_ms == 0 &&
+                     x->is.cpu_ms == 0 && forward_nodes[x->group] > 1;
         w->weights_are_nodes = w->weights_are_nodes || x->weights;
     }
 }
 
-static void add_node(struct work *w, uint32_t v)
+static void add_node(struct import *w, uint32_t v)
 {
     const struct node *x = &w->node[v];
     struct group *g = &w->group[x->group];
     const struct node *name = &w->node[g->named_by];
-    if (g->nodes == 0 || (name->backward && !x->backward) ||
-        (name->backward == x->backward && x->accelerator_ms > name->accelerator_ms))
+    if (g->nodes == 0 || (name->is.backward && !x->is.backward) ||
+        (name->is.backward == x->is.backward && x->is.accelerator_ms > name->is.accelerator_ms))
         g->named_by = v;
     g->nodes++;
-    if (x->backward) {
+    if (x->is.backward) {
         g->backward_nodes++;
-        g->backward_ms += x->accelerator_ms;
-        g->cpu_backward_ms += x->cpu_ms;
+        g->backward_ms += x->is.accelerator_ms;
+        g->cpu_backward_ms += x->is.cpu_ms;
         return;
     }
-    double kept = x->weights ? 0 : w->weights_are_nodes ? x->size : fmin(x->size, x->tensor);
-    g->forward_ms += x->accelerator_ms;
-    g->cpu_forward_ms += x->cpu_ms;
+    double kept = x->weights ? 0 : w->weights_are_nodes ? x->is.size : fmin(x->is.size, x->tensor);
+    g->forward_ms += x->is.accelerator_ms;
+    g->cpu_forward_ms += x->is.cpu_ms;
     g->stash_bytes += kept;
-    g->parameter_bytes += x->size - kept;
+    g->parameter_bytes += x->is.size - kept;
     if (x->read)
         g->output_bytes += x->tensor;
 }
 
-static void add_node_apart(struct work *w, uint32_t v)
+static void add_node_apart(struct import *w, uint32_t v)
 {
     const struct node *x = &w->node[v];
     struct group *g = &w->group[v];
     *g = (struct group){.named_by = v,
                         .nodes = 1,
-                        .backward_nodes = x->backward,
-                        .parameter_bytes = x->size,
+                        .backward_nodes = x->is.backward,
+                        .parameter_bytes = x->is.size,
                         .output_bytes = x->tensor};
-    *(x->backward ? &g->backward_ms : &g->forward_ms) = x->accelerator_ms;
-    *(x->backward ? &g->cpu_backward_ms : &g->cpu_forward_ms) = x->cpu_ms;
+    *(x->is.backward ? &g->backward_ms : &g->forward_ms) = x->is.accelerator_ms;
+    *(x->is.backward ? &g->cpu_backward_ms : &g->cpu_forward_ms) = x->is.cpu_ms;
 }
 
-static enum status check_sums(const struct work *w)
+static enum status check_sums(const struct import *w)
 {
     for (size_t k = 0; k < w->groups; k++) {
         const struct group *g = &w->group[k];
@@ -288,45 +210,32 @@ static enum status check_sums(const struct work *w)
     return STATUS_OK;
 }
 
-static enum status sum_up(struct work *w, bool apart)
+static enum status sum_up(struct import *w, bool apart)
 {
-    enum status st;
-    uint32_t *forward_nodes = calloc(w->groups, sizeof *forward_nodes);
-    w->group = calloc(w->groups, sizeof *w->group);
-    w->forward = calloc(w->groups, sizeof *w->forward);
-    w->backward = calloc(w->groups, sizeof *w->backward);
-    if (!forward_nodes || !w->group || !w->forward || !w->backward) {
-        st = error_set(STATUS_NOMEM, "%zu nodes", w->g.n);
-        goto out;
-    }
+    uint32_t *forward_nodes;
+    PASS(ARENA_NEW(&w->memory, forward_nodes, w->groups));
+    PASS(ARENA_NEW(&w->memory, w->group, w->groups));
+    PASS(ARENA_NEW(&w->memory, w->forward, w->groups));
+    PASS(ARENA_NEW(&w->memory, w->backward, w->groups));
     for (size_t v = 0; v < w->g.n; v++)
-        forward_nodes[w->node[v].group] += !w->node[v].backward;
+        forward_nodes[w->node[v].group] += !w->node[v].is.backward;
     find_weights(w, forward_nodes);
     for (size_t e = 0; e < w->g.edges; e++) {
         struct node *u = &w->node[w->g.edge[e].from], *v = &w->node[w->g.edge[e].to];
-        if (u->group != v->group && !u->backward && (!v->backward || forward_nodes[v->group] == 0))
+        if (u->group != v->group && !u->is.backward &&
+            (!v->is.backward || forward_nodes[v->group] == 0))
             u->read = true;
     }
     for (uint32_t v = 0; v < w->g.n; v++)
         (apart ? add_node_apart : add_node)(w, v);
-    TRY(check_sums(w));
-out:
-    free(forward_nodes);
-    return st;
+    PASS(check_sums(w));
+    return STATUS_OK;
 }
 
 /* ---- the model */
 
-static int compare_arcs(const void *a, const void *b)
-{
-    const struct model_edge *x = a, *y = b;
-    if (x->to != y->to)
-        return x->to < y->to ? -1 : 1;
-    return (x->from > y->from) - (x->from < y->from);
-}
-
 /* Ops in the order of the nodes that name them, edges without repetition. */
-static void add_ops(struct work *w, double minibatch, struct graph *g)
+static void add_ops(struct import *w, double minibatch, struct graph *g)
 {
     for (uint32_t v = 0; v < w->g.n; v++) {
         struct group *x = &w->group[w->node[v].group];
@@ -335,7 +244,7 @@ static void add_ops(struct work *w, double minibatch, struct graph *g)
         int64_t output = llround(x->output_bytes / minibatch);
         int64_t stash = llround(x->stash_bytes / minibatch);
         x->op = graph_add(g, &(struct graph_op){
-                                 .name = w->g.name[v],
+                                 .name = w->name[v],
                                  .kind = "nodes",
                                  .attribute = {{"nodes", (int64_t)x->nodes},
                                                {"backward_nodes", (int64_t)x->backward_nodes}},
@@ -347,13 +256,13 @@ static void add_ops(struct work *w, double minibatch, struct graph *g)
     }
     for (size_t a = 0; a < w->arcs; a++)
         w->arc[a] = (struct model_edge){w->group[w->arc[a].from].op, w->group[w->arc[a].to].op};
-    qsort(w->arc, w->arcs, sizeof *w->arc, compare_arcs);
+    qsort(w->arc, w->arcs, sizeof *w->arc, edges_compare);
     for (size_t a = 0; a < w->arcs; a++)
-        if (a == 0 || compare_arcs(&w->arc[a - 1], &w->arc[a]) != 0)
+        if (a == 0 || edges_compare(&w->arc[a - 1], &w->arc[a]) != 0)
             graph_connect(g, w->arc[a].from, w->arc[a].to);
 }
 
-static void add_profile(struct work *w, const char *device, bool cpu, double samples,
+static void add_profile(struct import *w, const char *device, bool cpu, double samples,
                         struct graph *g)
 {
     for (size_t k = 0; k < w->groups; k++) {
@@ -368,7 +277,7 @@ static void add_profile(struct work *w, const char *device, bool cpu, double sam
                                              .backward_s = w->backward});
 }
 
-static void describe(const struct work *w, const struct import_options *o, char note[NOTE])
+static void describe(const struct import *w, const struct import_options *o, char note[NOTE])
 {
     size_t backward = 0;
     bool with_cpu = o->device != NULL;
@@ -377,7 +286,7 @@ static void describe(const struct work *w, const struct import_options *o, char 
         return;
     }
     for (size_t v = 0; v < w->g.n; v++)
-        backward += w->node[v].backward;
+        backward += w->node[v].is.backward;
     int used = snprintf(note, NOTE,
                         "dnn-partitioning graph, %zu nodes in %zu ops (one per colour, %zu "
                         "backward nodes folded in); left out: edge costs, device limits%s%s",
@@ -391,7 +300,7 @@ static void describe(const struct work *w, const struct import_options *o, char 
                  "; %zu nodes may not be on accelerators: not expressed", w->unsupported);
 }
 
-bool placement_recognises(const struct json_at *root)
+static bool recognises(const struct json_at *root)
 {
     struct json_at nodes, node, field;
     size_t n;
@@ -405,22 +314,20 @@ bool placement_recognises(const struct json_at *root)
     return json_optional(&node, "fpgaLatency", &field) == STATUS_OK && field.value;
 }
 
-enum status placement_read_model(const struct json_at *root, const struct import_options *o,
-                                 struct model *out)
+static enum status read_model(const struct json_at *root, const struct import_options *o,
+                              struct model *out)
 {
     enum status st;
-    struct work w = {0};
+    struct import w = {0};
     struct graph g = {.model = {.element_bytes = o->nodes_apart ? 1 : 4}};
     char note[NOTE];
     bool with_cpu = o->device != NULL; /* an unnamed profile would speak for CPUs as well */
-    TRY(nodes_check_minibatch(o->minibatch_size));
+    TRY(import_check_options(o));
     TRY(read_all(root, &w));
-    if (o->nodes_apart) {
+    if (o->nodes_apart)
         keep_apart(&w);
-    } else {
-        TRY(group_by_colour(&w));
+    else
         TRY(fuse_cycles(&w));
-    }
     TRY(sum_up(&w, o->nodes_apart));
     add_ops(&w, o->minibatch_size, &g);
     add_profile(&w, o->device, false, o->minibatch_size, &g);
@@ -430,6 +337,14 @@ enum status placement_read_model(const struct json_at *root, const struct import
     TRY(graph_finish(&g, root->document->path, note, out));
 out:
     graph_free(&g);
-    work_free(&w);
+    nodes_free(&w.g);
+    arena_free(&w.memory);
     return st;
 }
+
+const struct importer importer_placement = {
+    .name = "placement",
+    .summary = "JSON of dnn-partitioning: nodes with latencies on CPU and accelerator, colours",
+    .recognises_json = recognises,
+    .read_json = read_model,
+};

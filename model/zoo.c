@@ -1,5 +1,7 @@
 #include "model/zoo.h"
 
+#include "core/text.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -140,11 +142,29 @@ static void list_add(char list[LIST], const char *name)
 
 static enum status unknown_model(const char *spec)
 {
-    char list[LIST] = "";
-    for (size_t i = 0; i < zoo_n; i++)
+    char list[LIST] = "", name[81], hint[TEXT_HINT];
+    const char *nearest = NULL;
+    snprintf(name, sizeof name, "%.*s", shown(strcspn(spec, ":")), spec);
+    for (size_t i = 0, best = text_reach(name); i < zoo_n; i++) {
         list_add(list, zoo[i].name);
-    size_t length = strcspn(spec, ":");
-    return error_set(STATUS_INVALID, "no model '%.*s'; known: %s", shown(length), spec, list);
+        nearest = text_is_nearer(name, zoo[i].name, &best) ? zoo[i].name : nearest;
+    }
+    return error_set(STATUS_INVALID, "no model '%s'%s known: %s", name,
+                     *text_hint(nearest, hint) ? hint : ";", list);
+}
+
+static enum status unknown_parameter(const struct zoo_entry *e, const char *text, size_t length)
+{
+    char list[LIST] = "", name[81], hint[TEXT_HINT];
+    const char *nearest = NULL;
+    snprintf(name, sizeof name, "%.*s", shown(length), text);
+    for (size_t k = 0, best = text_reach(name); k < e->parameters; k++) {
+        list_add(list, e->parameter[k].name);
+        nearest =
+            text_is_nearer(name, e->parameter[k].name, &best) ? e->parameter[k].name : nearest;
+    }
+    return error_set(STATUS_INVALID, "%s: no parameter '%s'%s known: %s", e->name, name,
+                     *text_hint(nearest, hint) ? hint : ";", list);
 }
 
 /* Parse "key=value" of `length` characters into value[] and note it in seen[]. */
@@ -159,13 +179,8 @@ static enum status set_parameter(const struct zoo_entry *e, const char *text, si
     while (i < e->parameters &&
            !(strlen(e->parameter[i].name) == key && memcmp(e->parameter[i].name, text, key) == 0))
         i++;
-    if (i == e->parameters) {
-        char list[LIST] = "";
-        for (size_t k = 0; k < e->parameters; k++)
-            list_add(list, e->parameter[k].name);
-        return error_set(STATUS_INVALID, "%s: no parameter '%.*s'; known: %s", e->name, shown(key),
-                         text, list);
-    }
+    if (i == e->parameters)
+        return unknown_parameter(e, text, key);
     const struct zoo_parameter *p = &e->parameter[i];
     if (seen[i])
         return error_set(STATUS_INVALID, "%s: %s is given twice", e->name, p->name);

@@ -67,18 +67,7 @@ static int by_merit(const void *a, const void *b)
     return strcmp(x->role, y->role);
 }
 
-/* ---- making and scoring */
-
-enum status auto_keep(struct auto_state *s, struct auto_candidate *c)
-{
-    enum status st;
-    struct auto_result *out = &s->result;
-    TRY(ARRAY_ROOM(out->candidate, out->n));
-    out->candidate[out->n++] = *c;
-    *c = (struct auto_candidate){0};
-out:
-    return st;
-}
+/* ---- finalists */
 
 /* Has a kept candidate the same stages and placement? */
 static bool shape_is_kept(const struct auto_result *r, size_t kept, const struct auto_candidate *c)
@@ -181,6 +170,5 @@ const struct partition_algorithm partition_auto = {
     .summary = "stages x replicas x shards x placement x microbatch size x schedule x memory, "
                "ranked on SimGrid",
     .guarantee = "best of what it tries, never worse than its baselines",
-    .takes = 1u << PARTITION_BATCH | 1u << PARTITION_FINALISTS | 1u << PARTITION_TIME_LIMIT |
-             1u << PARTITION_EXECUTABLE,
+    .takes = 1u << PARTITION_FINALISTS | 1u << PARTITION_TIME_LIMIT | 1u << PARTITION_EXECUTABLE,
 };

@@ -62,15 +62,16 @@ static enum status twin(const struct auto_state *s, const struct auto_trial *t, 
 
 /* ---- schedules */
 
-/* Of m microbatches, the best plan of the usual schedule without the time that its d ranks fill and
- * drain takes m / (m + d - 1) of its time. */
+/* The first schedule of a cut has shown how long it takes; of m microbatches, without the time that
+ * its d ranks fill and drain m / (m + d - 1) of that. Another cut, with other chunks, may be more
+ * even and need less memory. */
 static enum status fill(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     double least_s = INFINITY, m = auto_microbatches(s, &t->shape);
-    for (size_t i = t->usual_since; i < s->result.n; i++)
+    for (size_t i = t->first_since; i < s->result.n; i++)
         least_s = fmin(least_s, s->result.candidate[i].quick.iteration_s);
-    *out = t->usual_since != SIZE_MAX &&
-           (t->usual_since == s->result.n || least_s * m / (m + t->shape.depth - 1) > s->best_s);
+    *out = t->first_since != SIZE_MAX &&
+           (t->first_since == s->result.n || least_s * m / (m + t->shape.depth - 1) > s->best_s);
     return STATUS_OK;
 }
 
@@ -124,7 +125,8 @@ const struct auto_filter auto_filters[] = {
      deeper},
     {"twin", "they need the memory of the other placement, which nothing could make fit",
      AUTO_SHAPE, twin},
-    {"fill", "slower than the best plan even without the fill of 1f1b", AUTO_SCHEDULE, fill},
+    {"fill", "slower than the best plan even without the fill of the first schedule", AUTO_SCHEDULE,
+     fill},
     {"lighter", "1f1b or the other placement did not fit with so little saved", AUTO_SAVING,
      lighter},
     {"enough", "less saved fits already", AUTO_SAVING, enough},

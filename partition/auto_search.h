@@ -45,7 +45,7 @@ struct auto_trial {
     int saving;          /* row of auto_savings */
     int fitting;         /* the row with which this schedule fits, AUTO_NONE: none yet */
     int usual_saving;    /* the last row that the usual schedule was tried with */
-    size_t usual_since;  /* the first candidate of the usual schedule; SIZE_MAX: not tried */
+    size_t first_since;  /* the first candidate with these chunks; SIZE_MAX: none tried yet */
     bool nothing_fitted; /* of the other placement: no saving could make one microbatch fit */
 };
 
@@ -63,8 +63,6 @@ struct auto_state {
 
 extern const char auto_candidate_role[], auto_data_parallel_role[], auto_uniform_role[];
 
-/* Keep a candidate: *c is taken over and becomes {0}. */
-enum status auto_keep(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
 bool auto_must_stop(const struct auto_state *s);
 
 /* What a command line leaves open, 0, is any value. */

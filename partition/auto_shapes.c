@@ -139,7 +139,7 @@ static bool divides_into(const struct model *m, uint32_t shards)
     bool any = shards == 1;
     for (size_t i = 0; i < m->n && !any; i++)
         any = m->op[i].tensor != TENSOR_WHOLE;
-    return any && partition_most_stages(m, shards) > 0;
+    return any && partition_check_shards(m, shards) == STATUS_OK;
 }
 
 /* Devices at the fastest tier from the first one, itself included. */
@@ -164,9 +164,11 @@ static enum status add_all(const struct auto_state *s, struct auto_shapes *all)
     enum status st = STATUS_OK;
     uint32_t fixed = s->r->fixed.tensor_parallel;
     size_t node = node_size(s->t);
-    if (fixed)
-        return fixed <= s->t->n ? add_shards(s, fixed, all) : STATUS_OK;
-    for (uint32_t shards = 1; shards <= node; shards *= 2)
+    if (fixed) {
+        TRY(partition_check_shards(s->m, fixed));
+        TRY(add_shards(s, fixed, all));
+    }
+    for (uint32_t shards = 1; !fixed && shards <= node; shards *= 2)
         if (shards == 1 || (s->t->n % shards == 0 && divides_into(s->m, shards)))
             TRY(add_shards(s, shards, all));
 out:

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/text.h"
 #include "partition/auto_search.h"
 
@@ -31,7 +32,9 @@ static enum status try_plan(struct auto_state *s, const struct auto_trial *t,
         s->best_s = fmin(s->best_s, c.quick.iteration_s);
     s->result.tried++;
     s->result.too_big += !c.fits;
-    TRY(auto_keep(s, &c));
+    TRY(ARRAY_ROOM(s->result.candidate, s->result.n));
+    s->result.candidate[s->result.n++] = c;
+    c.plan = (struct plan){0};
 out:
     plan_free(&c.plan);
     return st;
@@ -50,8 +53,8 @@ static enum status try_schedule(struct auto_state *s, struct auto_trial *t)
     bool fits = false, left_out = false, usual = t->schedule == s->usual;
     const struct auto_saving given = {s->r->fixed.recompute, s->r->fixed.zero};
     t->fitting = AUTO_NONE;
-    if (usual)
-        t->usual_since = s->result.n;
+    if (t->first_since == SIZE_MAX)
+        t->first_since = s->result.n;
     if (s->r->memory_given)
         return try_plan(s, t, &given, &fits);
     for (t->saving = 0; t->saving < AUTO_SAVINGS; t->saving++) {
@@ -89,9 +92,10 @@ static enum status try_chunks(struct auto_state *s, struct auto_trial *t)
     struct plan cut = {0};
     struct partition_request request = auto_request_for(s, &t->shape);
     t->cut = &cut;
+    t->first_since = SIZE_MAX;
     for (size_t k = 0; k <= schedules_n && !s->result.interrupted; k++) {
         bool left_out = false;
-        t->schedule = k == 0 ? s->usual : &schedules[k - 1];
+        t->schedule = k == 0 ? s->usual : schedules[k - 1];
         if ((k > 0 && t->schedule == s->usual) || !schedule_wanted(s, t->schedule, &t->shape))
             continue;
         TRY(auto_leaves_out(s, AUTO_SCHEDULE, t, &left_out));
@@ -139,7 +143,6 @@ static enum status try_shape(struct auto_state *s, const struct auto_shape *shap
         bool left_out = false;
         size_t before = s->result.n;
         t.shape.placement = (enum partition_placement)p;
-        t.usual_since = SIZE_MAX;
         TRY(auto_leaves_out(s, AUTO_SHAPE, &t, &left_out));
         for (uint32_t chunks = 1; chunks <= most && !left_out; chunks++) {
             t.shape.chunks = chunks;

@@ -16,12 +16,11 @@
 
 #include "core/array.h"
 #include "partition/chain_cost.h"
-#include "partition/graph.h"
 
 enum { MOST_OPS = 20000 }; /* n^2 doubles: 3.2 GB */
 
 struct tables {
-    double *in_bytes; /* [n * n] see graph_entering_bytes() */
+    double *in_bytes; /* [n][n] per sample, what enters ops i..j */
     double *best;     /* [stages][n] B(s, j) */
     uint32_t *start;  /* [stages][n] the i that it was found with */
 };
@@ -36,8 +35,7 @@ static void fill_row(const struct partition_problem *p, const struct chain_cost 
     for (size_t j = s; j < n; j++) {
         double value = INFINITY;
         for (size_t i = s > 0 ? j : 0; i + 1 > s; i--) {
-            double load = until[j + 1] - until[i] + c->latency_s[s];
-            load += c->gap_s[s] * x->in_bytes[i * n + j];
+            double load = chain_cost_load(c, s, i, j + 1, x->in_bytes[i * n + j]);
             double v = s > 0 ? fmax(x->best[(s - 1) * n + i - 1], load) : load;
             if (v <= value && partition_may_begin(p, i)) {
                 value = v;
@@ -65,7 +63,10 @@ static enum status cut(const struct partition_problem *p, size_t *first, double 
     TRY(ARRAY_NEW(x.in_bytes, n * n));
     TRY(ARRAY_NEW(x.best, stages * n));
     TRY(ARRAY_NEW(x.start, stages * n));
-    graph_entering_bytes(p->m, x.in_bytes);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i; j < n; j++)
+            x.in_bytes[i * n + j] =
+                (j > i ? x.in_bytes[i * n + j - 1] : 0) + chain_cost_entering(&c, i, j);
     for (size_t s = 0; s < stages; s++)
         fill_row(p, &c, s, &x);
     for (size_t s = stages, j = n - 1; s-- > 0; j = first[s] - 1)

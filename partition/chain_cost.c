@@ -1,4 +1,5 @@
-/* Prefix sums of compute time per device type, and the links between neighbouring stages. */
+/* Prefix sums of compute time per device type, the links between neighbouring stages, and who reads
+ * a tensor first. */
 #include "partition/chain_cost.h"
 
 #include <stdlib.h>
@@ -11,7 +12,33 @@ void chain_cost_free(struct chain_cost *c)
     free(c->until_s);
     free(c->gap_s);
     free(c->latency_s);
+    free(c->reader);
     *c = (struct chain_cost){0};
+}
+
+static enum status find_readers(const struct model *m, uint32_t *reader)
+{
+    enum status st;
+    uint32_t *last = NULL; /* [n] 1 + the last op so far that reads each tensor */
+    TRY(ARRAY_NEW(last, m->n));
+    for (uint32_t j = 0; j < m->n; j++)
+        for (size_t k = m->in_start[j]; k < m->in_start[j + 1]; k++) {
+            reader[k] = last[m->in[k]];
+            last[m->in[k]] = j + 1;
+        }
+out:
+    free(last);
+    return st;
+}
+
+double chain_cost_entering(const struct chain_cost *c, size_t first, size_t j)
+{
+    const struct model *m = c->m;
+    double bytes = 0;
+    for (size_t k = m->in_start[j]; k < m->in_start[j + 1]; k++)
+        if (m->in[k] < first && c->reader[k] <= first)
+            bytes += (double)m->op[m->in[k]].output_bytes;
+    return bytes;
 }
 
 enum status chain_cost_begin(const struct partition_problem *p, struct chain_cost *out)
@@ -26,6 +53,8 @@ enum status chain_cost_begin(const struct partition_problem *p, struct chain_cos
     TRY(ARRAY_NEW(c.until_s, t->types * (n + 1)));
     TRY(ARRAY_NEW(c.gap_s, r->stages));
     TRY(ARRAY_NEW(c.latency_s, r->stages));
+    TRY(ARRAY_NEW(c.reader, p->m->edges));
+    TRY(find_readers(p->m, c.reader));
     for (size_t k = 0; k < t->types; k++) {
         double *until_s = c.until_s + k * (n + 1);
         for (uint32_t i = 0; i < n; i++) {

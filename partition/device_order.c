@@ -1,7 +1,10 @@
+/* A walk from neighbour to neighbour that passes over blocks of devices. */
 #include "partition/device_order.h"
 
 #include <math.h>
 #include <stdlib.h>
+
+#include "core/array.h"
 
 enum { SIDE = TOPOLOGY_MAP_SIDE, CELLS = TOPOLOGY_MAP_CELLS, BITS = TOPOLOGY_MAP_BITS };
 
@@ -37,18 +40,15 @@ static double shortest(const struct walk *w, unsigned l, uint32_t cell)
 
 static enum status walk_begin(const struct topology *t, struct walk *w)
 {
+    enum status st;
     *w = (struct walk){.map = &t->between, .n = t->n};
-    w->transfer_s = calloc(t->tiers + 1, sizeof *w->transfer_s);
-    if (!w->transfer_s)
-        return error_set(STATUS_NOMEM, "%zu devices", t->n);
+    TRY(ARRAY_NEW(w->transfer_s, t->tiers));
     for (size_t k = 0; k < t->tiers; k++)
         w->transfer_s[k] = t->tier[k].latency_s + reference_bytes / t->tier[k].bandwidth_Bps;
     for (unsigned l = 0; l < w->map->levels; l++) {
         size_t squares = w->map->squares[l], blocks = ((t->n - 1) >> (l * BITS)) + 1;
-        w->shortest_s[l] = calloc(squares, sizeof *w->shortest_s[l]);
-        w->left[l] = calloc(blocks, sizeof *w->left[l]);
-        if (!w->shortest_s[l] || !w->left[l])
-            return error_set(STATUS_NOMEM, "%zu devices", t->n);
+        TRY(ARRAY_NEW(w->shortest_s[l], squares));
+        TRY(ARRAY_NEW(w->left[l], blocks));
         for (size_t s = 0; s < squares; s++) {
             w->shortest_s[l][s] = INFINITY;
             for (size_t c = 0; c < CELLS; c++)
@@ -58,7 +58,8 @@ static enum status walk_begin(const struct topology *t, struct walk *w)
         for (size_t d = 0; d < t->n; d++)
             w->left[l][d >> (l * BITS)]++;
     }
-    return STATUS_OK;
+out:
+    return st;
 }
 
 static void visit(struct walk *w, uint32_t device)

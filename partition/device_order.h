@@ -1,6 +1,6 @@
-/* place.h - an order of devices in which neighbours sit close. */
-#ifndef PARTITION_PLACE_H
-#define PARTITION_PLACE_H
+/* device_order.h - an order of devices in which neighbours are near each other. */
+#ifndef PARTITION_DEVICE_ORDER_H
+#define PARTITION_DEVICE_ORDER_H
 
 #include <stdint.h>
 

@@ -23,7 +23,6 @@ void cuts_free(struct cuts *x)
     free(x->cut);
     free(x->trial);
     free(x->live);
-    free(x->seen);
     *x = (struct cuts){0};
 }
 
@@ -51,44 +50,12 @@ enum status cuts_begin(const struct partition_problem *p, const struct chain_cos
     TRY(ARRAY_NEW(x.cut, x.stages + 1));
     TRY(ARRAY_NEW(x.trial, x.stages + 1));
     TRY(ARRAY_NEW(x.live, x.n + 2));
-    TRY(ARRAY_NEW(x.seen, x.n));
     find_live(c->m, x.live);
     *out = x;
     x = (struct cuts){0};
 out:
     cuts_free(&x);
     return st;
-}
-
-/* Begin to collect what enters a stage: the tokens of the last one are void. */
-static void begin_stage(struct cuts *c)
-{
-    if (c->token == UINT32_MAX) {
-        memset(c->seen, 0, c->n * sizeof *c->seen);
-        c->token = 0;
-    }
-    c->token++;
-}
-
-/* Bytes per sample that op j adds to what enters a stage that began at op `first`. */
-static double entering(struct cuts *c, size_t first, size_t j)
-{
-    const struct model *m = c->cost->m;
-    double sum = 0;
-    for (size_t k = m->in_start[j]; k < m->in_start[j + 1]; k++) {
-        uint32_t p = m->in[k];
-        if (p >= first || c->seen[p] == c->token)
-            continue;
-        c->seen[p] = c->token;
-        sum += (double)m->op[p].output_bytes;
-    }
-    return sum;
-}
-
-static double load_of(const struct cuts *c, size_t s, size_t first, size_t end, double bytes)
-{
-    const double *until = chain_cost_until(c->cost, s);
-    return until[end] - until[first] + c->cost->latency_s[s] + c->cost->gap_s[s] * bytes;
 }
 
 /* May stages end before op `end`, which is another's first? */
@@ -102,10 +69,9 @@ void cuts_offer(struct cuts *c)
     double worst = 0;
     for (size_t s = 0; s < c->stages; s++) {
         double bytes = 0;
-        begin_stage(c);
         for (size_t j = c->trial[s]; j < c->trial[s + 1]; j++)
-            bytes += entering(c, c->trial[s], j);
-        worst = fmax(worst, load_of(c, s, c->trial[s], c->trial[s + 1], bytes));
+            bytes += chain_cost_entering(c->cost, c->trial[s], j);
+        worst = fmax(worst, chain_cost_load(c->cost, s, c->trial[s], c->trial[s + 1], bytes));
     }
     if (worst < c->value_s) {
         c->value_s = worst;
@@ -123,10 +89,9 @@ static bool fill(struct cuts *c, double bound_s)
         size_t end = 0, next = s + 1, later = c->stages - next;
         double bytes = 0, best = -INFINITY;
         const double *until = next < c->stages ? chain_cost_until(c->cost, next) : NULL;
-        begin_stage(c);
         for (size_t e = first + 1; e <= c->n && partition_holds(c->problem, e, c->n, later); e++) {
-            bytes += entering(c, first, e - 1);
-            if (!(load_of(c, s, first, e, bytes) <= bound_s))
+            bytes += chain_cost_entering(c->cost, first, e - 1);
+            if (!(chain_cost_load(c->cost, s, first, e, bytes) <= bound_s))
                 break;
             if (!is_cut(c, e))
                 continue;
@@ -215,13 +180,12 @@ static void windows_stage(struct cuts *c, struct windows *w, size_t s)
         size_t from = first + 1 > w->low[s + 1] ? first + 1 : w->low[s + 1];
         w->work++;
         if (!(so_far < c->value_s) || from > w->high[s + 1] ||
-            !(load_of(c, s, first, from, 0) < c->value_s))
+            !(chain_cost_load(c->cost, s, first, from, 0) < c->value_s))
             continue;
-        begin_stage(c);
         for (size_t end = first + 1; end <= w->high[s + 1]; end++) {
-            bytes += entering(c, first, end - 1);
+            bytes += chain_cost_entering(c->cost, first, end - 1);
             w->work += 1 + (double)(c->cost->m->in_start[end] - c->cost->m->in_start[end - 1]);
-            double value = fmax(so_far, load_of(c, s, first, end, bytes));
+            double value = fmax(so_far, chain_cost_load(c->cost, s, first, end, bytes));
             if (!(value < c->value_s))
                 break;
             if (end >= from && is_cut(c, end) && value < after[end - w->low[s + 1]]) {

@@ -14,8 +14,6 @@ struct cuts {
     double value_s; /* of the slowest stage, as balanced computes it */
     size_t *trial;  /* [stages + 1] scratch */
     double *live;   /* [n + 1] bytes of the tensors from before op i that i or later ops read */
-    uint32_t *seen; /* [n] tensors counted, by token */
-    uint32_t token;
 };
 
 enum status cuts_begin(const struct partition_problem *p, const struct chain_cost *c,

@@ -2,11 +2,12 @@
 #include "partition/partition.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME = 256, NEAR = 3, NEAR_TEXT = 512 };
+#include "core/text.h"
+
+enum { NAME = 256 };
 
 size_t partition_split_stages(const char *list)
 {
@@ -16,53 +17,15 @@ size_t partition_split_stages(const char *list)
     return stages;
 }
 
-/* Edit distance of two names, the first NAME - 1 bytes of each. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t row[NAME], la = strnlen(a, NAME - 1), lb = strnlen(b, NAME - 1);
-    for (size_t j = 0; j <= lb; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= la; i++) {
-        size_t corner = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= lb; j++) {
-            size_t change = corner + (a[i - 1] != b[j - 1]);
-            size_t step = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
-            corner = row[j];
-            row[j] = change < step ? change : step;
-        }
-    }
-    return row[lb];
-}
-
-/* The nearest names, nearest first; a name nothing like the others is not near. */
 static enum status unknown_op(const struct model *m, const char *name)
 {
-    size_t best[NEAR], found = 0, limit = strlen(name) / 2 + 1;
-    const char *near[NEAR];
-    char text[NEAR_TEXT] = "";
-    for (size_t i = 0; i < m->n; i++) {
-        size_t d = distance(name, m->op[i].name), at = found;
-        if (d > limit)
-            continue;
-        while (at > 0 && d < best[at - 1])
-            at--;
-        if (at == NEAR)
-            continue;
-        found += found < NEAR;
-        for (size_t k = found - 1; k > at; k--) {
-            best[k] = best[k - 1];
-            near[k] = near[k - 1];
-        }
-        best[at] = d;
-        near[at] = m->op[i].name;
-    }
-    for (size_t k = 0; k < found; k++) {
-        size_t used = strlen(text);
-        snprintf(text + used, sizeof text - used, "%s'%.100s'", k ? ", " : "", near[k]);
-    }
-    return error_set(STATUS_INVALID, "%s has no op '%.100s'%s%s", m->name, name,
-                     found ? "; near: " : "; foreline model show lists its ops", text);
+    char hint[TEXT_HINT];
+    const char *nearest = NULL;
+    size_t best = text_reach(name);
+    for (size_t i = 0; i < m->n; i++)
+        nearest = text_is_nearer(name, m->op[i].name, &best) ? m->op[i].name : nearest;
+    return error_set(STATUS_INVALID, "%s has no op '%.100s'%s", m->name, name,
+                     nearest ? text_hint(nearest, hint) : "; foreline model show lists its ops");
 }
 
 static int compare_ops(const void *a, const void *b)

@@ -11,7 +11,6 @@
 #include "core/array.h"
 #include "core/text.h"
 #include "partition/device_order.h"
-#include "partition/graph.h"
 
 #define ALGORITHM(name) &partition_##name,
 const struct partition_algorithm *const partition_algorithms[] = {
@@ -36,11 +35,8 @@ enum status partition_find(const char *name, const struct partition_algorithm **
 
 enum status partition_check_option(const struct partition_algorithm *a, const char *option)
 {
-    static const char *const names[PARTITION_OPTIONS] = {
-        [PARTITION_SPLIT_AT] = "split-at",     [PARTITION_BATCH] = "batch",
-        [PARTITION_FINALISTS] = "finalists",   [PARTITION_TIME_LIMIT] = "time-limit",
-        [PARTITION_EXECUTABLE] = "executable",
-    };
+    static const char *const names[PARTITION_OPTIONS] = {"split-at", "finalists", "time-limit",
+                                                         "executable"};
     char takers[256] = "";
     size_t k = 0, used = 0;
     while (k < PARTITION_OPTIONS && strcmp(names[k], option) != 0)
@@ -68,20 +64,54 @@ struct cost_split partition_spread(const struct partition_request *r)
 
 /* ---- where stages may begin */
 
-/* The op whose attention heads the shards cannot share evenly, or MODEL_NO_OP. */
-static uint32_t uneven_heads(const struct model *m, uint32_t shards)
+static bool is_divided(const struct model_op *op)
 {
-    for (uint32_t i = 0; i < m->n; i++)
-        if (m->op[i].tensor != TENSOR_WHOLE &&
-            model_attribute(&m->op[i], "heads", shards) % shards != 0)
-            return i;
-    return MODEL_NO_OP;
+    return op->tensor == TENSOR_COLUMN || op->tensor == TENSOR_SPLIT;
+}
+
+/* Attention is divided by heads (Shoeybi et al., Megatron-LM, 2019, section 3), and what works on
+ * its part of a tensor as its neighbours do must read a divided one. */
+enum status partition_check_shards(const struct model *m, uint32_t tensor_parallel)
+{
+    uint32_t shards = at_least_1(tensor_parallel);
+    for (size_t i = 0; shards > 1 && i < m->n; i++) {
+        const struct model_op *op = &m->op[i];
+        int64_t heads = model_attribute(op, "heads", shards);
+        if (op->tensor != TENSOR_WHOLE && heads % shards != 0)
+            return error_set(STATUS_INVALID,
+                             "op '%.100s': %lld heads cannot be divided over %u shards", op->name,
+                             (long long)heads, shards);
+        for (size_t k = m->in_start[i]; op->tensor == TENSOR_SPLIT && k < m->in_start[i + 1]; k++)
+            if (!is_divided(&m->op[m->in[k]]))
+                return error_set(STATUS_INVALID,
+                                 "op '%.100s' is divided over shards, but '%.100s', which it "
+                                 "reads, is not: the model cannot be trained on %u shards",
+                                 op->name, m->op[m->in[k]].name, shards);
+    }
+    return STATUS_OK;
+}
+
+/* The rule of whole tensors: begins[n + 1], or NULL; returns begins[n]. */
+static size_t find_begins(const struct model *m, uint32_t shards, size_t *begins)
+{
+    size_t found = 0, read_until = 0; /* the last op that reads a divided tensor so far */
+    for (size_t i = 0; i < m->n; i++) {
+        size_t readers = m->out_start[i + 1] - m->out_start[i];
+        if (begins)
+            begins[i] = found;
+        found += i == 0 || i > read_until;
+        if (shards > 1 && readers > 0 && is_divided(&m->op[i]) &&
+            m->out[m->out_start[i + 1] - 1] > read_until)
+            read_until = m->out[m->out_start[i + 1] - 1];
+    }
+    if (begins)
+        begins[m->n] = found;
+    return found;
 }
 
 size_t partition_most_stages(const struct model *m, uint32_t tensor_parallel)
 {
-    uint32_t shards = at_least_1(tensor_parallel);
-    return uneven_heads(m, shards) == MODEL_NO_OP ? graph_whole_begins(m, shards > 1, NULL) : 0;
+    return find_begins(m, tensor_parallel, NULL);
 }
 
 /* Is op i, at this distance from where a stage is wanted, a place for stage s? */
@@ -107,20 +137,16 @@ void partition_evenly(const struct partition_problem *p, size_t *first)
 /* The contract of cut(): what an algorithm has chosen, or a list by hand. */
 static enum status check_begins(const struct partition_problem *p, const size_t *first)
 {
+    const struct model_op *op = p->m->op;
     for (size_t s = 0; s < p->r->stages; s++) {
-        size_t i = first[s], left = i, right = i;
-        if (partition_may_begin(p, i))
-            continue;
-        while (!partition_may_begin(p, left)) /* op 0 at last */
-            left--;
-        while (right < p->m->n && !partition_may_begin(p, right))
-            right++;
-        bool last = right == p->m->n;
-        return error_set(STATUS_INVALID,
-                         "a stage cannot begin at '%.100s', inside what %u shards divide; near: "
-                         "'%.100s'%s%.100s%s",
-                         p->m->op[i].name, p->r->tensor_parallel, p->m->op[left].name,
-                         last ? "" : ", '", last ? "" : p->m->op[right].name, last ? "" : "'");
+        size_t before = first[s];
+        while (!partition_may_begin(p, before)) /* op 0 at last */
+            before--;
+        if (before != first[s])
+            return error_set(STATUS_INVALID,
+                             "a stage cannot begin at '%.100s', inside what %u shards divide; "
+                             "before it, one can at '%.100s'",
+                             op[first[s]].name, p->r->tensor_parallel, op[before].name);
     }
     return STATUS_OK;
 }
@@ -145,11 +171,8 @@ static enum status check(const struct model *m, const struct topology *t,
                    : error_set(STATUS_INVALID,
                                "%zu stages x %u replicas x %u shards on the %zu devices of %s",
                                r->stages / chunks, r->replicas, shards, t->n, r->platform);
-    uint32_t uneven = uneven_heads(m, shards);
-    if (uneven != MODEL_NO_OP)
-        return error_set(STATUS_INVALID, "op '%.100s': %lld heads cannot be divided over %u shards",
-                         m->op[uneven].name, (long long)model_attribute(&m->op[uneven], "heads", 0),
-                         shards);
+    if (partition_check_shards(m, shards) != STATUS_OK)
+        return STATUS_INVALID;
     size_t most = partition_most_stages(m, shards);
     if (r->stages > most)
         return error_set(STATUS_INVALID,
@@ -238,7 +261,7 @@ enum status partition_run(const struct partition_algorithm *a, const struct mode
     const uint32_t *order = r->order ? r->order : own_order;
     for (size_t s = 0; s < r->stages; s++)
         device[s] = device_of(r, order, s, 0, 0);
-    graph_whole_begins(m, r->tensor_parallel > 1, begins);
+    find_begins(m, r->tensor_parallel, begins);
     const struct partition_problem problem = {m, t, r, device, begins};
     TRY(a->cut(&problem, first, &p.objective_s));
     TRY(check_begins(&problem, first));

@@ -74,7 +74,6 @@ static inline bool partition_holds(const struct partition_problem *p, size_t fir
  * how: stages, replicas, shards, chunks, recomputation, ZeRO, microbatches, schedule, ... */
 enum partition_option {
     PARTITION_SPLIT_AT,
-    PARTITION_BATCH,
     PARTITION_FINALISTS,
     PARTITION_TIME_LIMIT,
     PARTITION_EXECUTABLE,
@@ -112,8 +111,10 @@ struct cost_split partition_spread(const struct partition_request *r);
 /* Stages that such a list of names makes: one more than it has names. */
 size_t partition_split_stages(const char *list);
 
-/* Into how many stages the model can be cut when its ops are divided over so many shards; 0: they
- * cannot be divided so. O(n + edges). */
+/* Can the ops be divided over so many shards? STATUS_INVALID names the first that cannot. O(n). */
+enum status partition_check_shards(const struct model *m, uint32_t tensor_parallel) MUST_CHECK;
+
+/* Into how many stages they can be cut then. O(n). */
 size_t partition_most_stages(const struct model *m, uint32_t tensor_parallel);
 
 /* first[r->stages]: stages of as equally many ops as the rule of whole tensors lets them have. */

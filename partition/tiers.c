@@ -1,8 +1,10 @@
+/* Levels of groups of devices by Kruskal's algorithm over the map of pairs. */
 #include "partition/tiers.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "partition/tiers_levels.h"
 
 enum {
@@ -26,19 +28,14 @@ void tiers_free(struct tiers *x)
 
 enum status tiers_add(struct tiers *x, const uint32_t *class_of, uint32_t tier)
 {
+    enum status st;
     struct tiers_level level = {.tier = tier, .smallest = x->devices};
-    struct tiers_level *more = realloc(x->level, (x->levels + 1) * sizeof *more);
-    uint32_t *number = calloc(x->devices, sizeof *number); /* of a class, + 1 */
-    size_t *size = calloc(x->devices, sizeof *size);
-    if (more)
-        x->level = more;
-    level.group_of = calloc(x->devices, sizeof *level.group_of);
-    if (!more || !number || !size || !level.group_of) {
-        free(level.group_of);
-        free(size);
-        free(number);
-        return error_set(STATUS_NOMEM, "%zu devices", x->devices);
-    }
+    uint32_t *number = NULL; /* [devices] of a class, + 1 */
+    size_t *size = NULL;     /* [devices] of a group */
+    TRY(ARRAY_NEW(number, x->devices));
+    TRY(ARRAY_NEW(size, x->devices));
+    TRY(ARRAY_NEW(level.group_of, x->devices));
+    TRY(ARRAY_ROOM(x->level, x->levels));
     for (size_t i = 0; i < x->devices; i++) {
         if (!number[class_of[i]])
             number[class_of[i]] = (uint32_t)++level.groups;
@@ -50,9 +47,12 @@ enum status tiers_add(struct tiers *x, const uint32_t *class_of, uint32_t tier)
         level.largest = size[g] > level.largest ? size[g] : level.largest;
     }
     x->level[x->levels++] = level;
+    level.group_of = NULL;
+out:
+    free(level.group_of);
     free(size);
     free(number);
-    return STATUS_OK;
+    return st;
 }
 
 /* Equal sizes on every level mean equal numbers of parts. */
@@ -61,13 +61,13 @@ static enum status count_parts(struct tiers *x)
     for (size_t l = 0; l < x->levels; l++)
         if (x->level[l].smallest != x->level[l].largest)
             return STATUS_OK;
-    x->k_values = calloc(x->levels + 1, sizeof *x->k_values);
-    if (!x->k_values)
-        return error_set(STATUS_NOMEM, "%zu levels", x->levels);
+    enum status st;
+    TRY(ARRAY_NEW(x->k_values, x->levels));
     for (size_t l = 0; l < x->levels; l++)
         x->k_values[x->levels - 1 - l] =
             (l > 0 ? x->level[l - 1].groups : x->devices) / x->level[l].groups;
-    return STATUS_OK;
+out:
+    return st;
 }
 
 size_t tiers_joining(const struct tiers *x, uint32_t a, uint32_t b)
@@ -152,13 +152,11 @@ static size_t blocks(const struct join *j, unsigned l)
 /* One class per closeness, or (`coarse`) per run of bandwidths without a gap. */
 static enum status classify(const struct topology *t, bool coarse, struct join *j)
 {
-    struct tiers_closeness *sorted = calloc(t->tiers + 1, sizeof *sorted);
-    j->class_of = calloc(t->tiers + 1, sizeof *j->class_of);
-    j->tier_of = calloc(t->tiers + 1, sizeof *j->tier_of);
-    if (!sorted || !j->class_of || !j->tier_of) {
-        free(sorted);
-        return error_set(STATUS_NOMEM, "%zu tiers", t->tiers);
-    }
+    enum status st;
+    struct tiers_closeness *sorted = NULL;
+    TRY(ARRAY_NEW(sorted, t->tiers));
+    TRY(ARRAY_NEW(j->class_of, t->tiers));
+    TRY(ARRAY_NEW(j->tier_of, t->tiers + 1));
     for (size_t k = 0; k < t->tiers; k++)
         sorted[k] = (struct tiers_closeness){t->tier[k], (uint32_t)k};
     qsort(sorted, t->tiers, sizeof *sorted, tiers_by_closeness);
@@ -171,8 +169,9 @@ static enum status classify(const struct topology *t, bool coarse, struct join *
         j->class_of[sorted[k].index] = (uint32_t)j->classes - 1;
         j->tier_of[j->classes - 1] = sorted[k].index;
     }
+out:
     free(sorted);
-    return STATUS_OK;
+    return st;
 }
 
 static enum status join_begin(const struct topology *t, bool coarse, struct join *j)
@@ -180,15 +179,11 @@ static enum status join_begin(const struct topology *t, bool coarse, struct join
     enum status st = STATUS_OK;
     *j = (struct join){.map = &t->between, .n = t->n, .trees = t->n};
     TRY(classify(t, coarse, j));
-    bool failed = !(j->parent = calloc(t->n, sizeof *j->parent));
+    TRY(ARRAY_NEW(j->parent, t->n));
     for (unsigned l = 0; l < j->map->levels; l++)
-        failed |= !(j->least[l] = calloc(j->map->squares[l], sizeof *j->least[l]));
+        TRY(ARRAY_NEW(j->least[l], j->map->squares[l]));
     for (unsigned l = 0; l <= j->map->levels; l++)
-        failed |= !(j->joined[l] = calloc(blocks(j, l), sizeof *j->joined[l]));
-    if (failed) {
-        st = error_set(STATUS_NOMEM, "%zu devices", t->n);
-        goto out;
-    }
+        TRY(ARRAY_NEW(j->joined[l], blocks(j, l)));
     for (uint32_t i = 0; i < t->n; i++)
         j->parent[i] = i;
     for (unsigned l = 0; l < j->map->levels; l++)
@@ -248,10 +243,7 @@ static enum status join_all(const struct topology *t, bool coarse, struct tiers 
     struct join j;
     uint32_t *root = NULL;
     TRY(join_begin(t, coarse, &j));
-    if (!(root = calloc(t->n, sizeof *root))) {
-        st = error_set(STATUS_NOMEM, "%zu devices", t->n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(root, t->n));
     for (; j.trees > 1; j.now++) {
         size_t before = j.trees;
         if (j.map->levels > 0)

@@ -3,8 +3,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/igraph_try.h"
+#include "core/array.h"
 #include "partition/tiers_levels.h"
+
+#include <igraph/igraph.h>
+
+/* As TRY(), of igraph's errors; the error handler must be igraph_error_handler_ignore. */
+#define TRY_IGRAPH(call)                                                                           \
+    do {                                                                                           \
+        igraph_error_t e_ = (call);                                                                \
+        if (e_ != IGRAPH_SUCCESS) {                                                                \
+            st = error_set(e_ == IGRAPH_ENOMEM ? STATUS_NOMEM : STATUS_EXTERNAL, "igraph: %s",     \
+                           igraph_strerror(e_));                                                   \
+            goto out;                                                                              \
+        }                                                                                          \
+    } while (0)
 
 enum {
     FEWEST = 4, /* groups among which communities are looked for */
@@ -14,68 +27,70 @@ enum {
 
 static const double contrast = 1.2; /* bandwidth inside over between communities, at least */
 
+/* Two groups and their mean bandwidth. */
+struct pair {
+    double rate;
+    uint32_t a, b;
+};
+
 struct estimate {
     const struct topology *t;
     size_t n, k;                       /* devices, groups found so far */
     uint32_t *group;                   /* [n] of each device */
+    size_t *size;                      /* [k] devices of each */
     double *rate;                      /* [k * k] mean bandwidth between groups */
     uint32_t *part;                    /* [k] the group that each joins next */
     uint32_t *found;                   /* [k] scratch */
     uint32_t *kept;                    /* [k] likewise */
-    struct tiers_closeness *closeness; /* [pairs] scratch */
+    struct pair *pair;                 /* [pairs] likewise */
+    struct tiers_closeness *closeness; /* [pairs] likewise */
+    size_t edges;
+    igraph_integer_t *edge; /* [2 * edges] both ends of the graph's edges */
+    double *weight;         /* [edges] */
     igraph_t graph;
-    igraph_vector_int_t edge;
-    igraph_vector_t weight;
-    bool has_graph, has_edge, has_weight;
 };
-
-static void drop_graph(struct estimate *e)
-{
-    if (e->has_graph)
-        igraph_destroy(&e->graph);
-    if (e->has_edge)
-        igraph_vector_int_destroy(&e->edge);
-    if (e->has_weight)
-        igraph_vector_destroy(&e->weight);
-    e->has_graph = e->has_edge = e->has_weight = false;
-}
 
 static void estimate_free(struct estimate *e)
 {
-    drop_graph(e);
     free(e->group);
+    free(e->size);
     free(e->rate);
     free(e->part);
     free(e->found);
     free(e->kept);
+    free(e->pair);
     free(e->closeness);
+    free(e->edge);
+    free(e->weight);
 }
 
 static enum status estimate_begin(const struct topology *t, struct estimate *e)
 {
+    enum status st;
     *e = (struct estimate){.t = t, .n = t->n, .k = t->n};
-    e->group = calloc(e->n, sizeof *e->group);
-    e->rate = calloc(e->n * e->n, sizeof *e->rate);
-    e->part = calloc(e->n, sizeof *e->part);
-    e->found = calloc(e->n, sizeof *e->found);
-    e->kept = calloc(e->n, sizeof *e->kept);
-    e->closeness = calloc(e->n * e->n / 2 + 1, sizeof *e->closeness);
-    if (!e->group || !e->rate || !e->part || !e->found || !e->kept || !e->closeness)
-        return error_set(STATUS_NOMEM, "%zu devices", e->n);
+    TRY(ARRAY_NEW(e->group, e->n));
+    TRY(ARRAY_NEW(e->size, e->n));
+    TRY(ARRAY_NEW(e->rate, e->n * e->n));
+    TRY(ARRAY_NEW(e->part, e->n));
+    TRY(ARRAY_NEW(e->found, e->n));
+    TRY(ARRAY_NEW(e->kept, e->n));
+    TRY(ARRAY_NEW(e->pair, e->n * e->n / 2));
+    TRY(ARRAY_NEW(e->closeness, e->n * e->n / 2));
+    TRY(ARRAY_NEW(e->edge, e->n * e->n));
+    TRY(ARRAY_NEW(e->weight, e->n * e->n / 2));
     for (uint32_t i = 0; i < e->n; i++)
         e->group[i] = i;
     igraph_set_error_handler(igraph_error_handler_ignore);
-    return STATUS_OK;
+out:
+    return st;
 }
 
-static enum status average(struct estimate *e)
+static void average(struct estimate *e)
 {
-    size_t *size = calloc(e->k, sizeof *size);
-    if (!size)
-        return error_set(STATUS_NOMEM, "%zu devices", e->n);
+    memset(e->size, 0, e->k * sizeof *e->size);
     memset(e->rate, 0, e->k * e->k * sizeof *e->rate);
     for (uint32_t i = 0; i < e->n; i++) {
-        size[e->group[i]]++;
+        e->size[e->group[i]]++;
         for (uint32_t k = 0; k < e->n; k++)
             if (e->group[i] != e->group[k])
                 e->rate[e->group[i] * e->k + e->group[k]] +=
@@ -83,130 +98,108 @@ static enum status average(struct estimate *e)
     }
     for (size_t a = 0; a < e->k; a++)
         for (size_t b = 0; b < e->k; b++)
-            e->rate[a * e->k + b] /= (double)(size[a] * size[b]);
-    free(size);
-    return STATUS_OK;
+            e->rate[a * e->k + b] /= (double)(e->size[a] * e->size[b]);
 }
-
-/* The graph of all pairs in a part, weighted scale * (rate - base). */
-static enum status make_graph(struct estimate *e, uint32_t part, double scale, double base)
-{
-    enum status st = STATUS_OK;
-    drop_graph(e);
-    TRY_IGRAPH(igraph_vector_int_init(&e->edge, 0));
-    e->has_edge = true;
-    TRY_IGRAPH(igraph_vector_init(&e->weight, 0));
-    e->has_weight = true;
-    for (size_t a = 0; a < e->k; a++)
-        for (size_t b = a + 1; b < e->k; b++) {
-            if (e->part[a] != part || e->part[b] != part)
-                continue;
-            TRY_IGRAPH(igraph_vector_int_push_back(&e->edge, (igraph_integer_t)a));
-            TRY_IGRAPH(igraph_vector_int_push_back(&e->edge, (igraph_integer_t)b));
-            TRY_IGRAPH(igraph_vector_push_back(&e->weight, scale * (e->rate[a * e->k + b] - base)));
-        }
-    TRY_IGRAPH(igraph_create(&e->graph, &e->edge, (igraph_integer_t)e->k, IGRAPH_UNDIRECTED));
-    e->has_graph = true;
-out:
-    return st;
-}
-
-struct branch {
-    double rate;
-    uint32_t a, b;
-};
 
 static int faster(const void *a, const void *b)
 {
-    const struct branch *x = a, *y = b;
+    const struct pair *x = a, *y = b;
     if (x->rate < y->rate || x->rate > y->rate)
         return x->rate > y->rate ? -1 : 1;
     return x->a != y->a ? (x->a > y->a) - (x->a < y->a) : (x->b > y->b) - (x->b < y->b);
 }
 
-/* e->part: what the maximum spanning tree leaves when it is cut at its first gap. */
-static enum status cut_tree(struct estimate *e)
+/* e->part: what Kruskal's maximum spanning tree has joined when the bandwidth of its next branch
+ * falls by a gap (Gower & Ross 1969: cutting the tree there gives the same). */
+static void cut_tree(struct estimate *e)
 {
-    enum status st = STATUS_OK;
-    igraph_vector_int_t tree;
-    bool live = false;
-    struct branch *branch = calloc(e->k, sizeof *branch);
-    if (!branch)
-        return error_set(STATUS_NOMEM, "%zu devices", e->n);
-    memset(e->part, 0, e->k * sizeof *e->part); /* all in part 0 */
-    TRY(make_graph(e, 0, -1, 0));
-    TRY_IGRAPH(igraph_vector_int_init(&tree, 0));
-    live = true;
-    TRY_IGRAPH(igraph_minimum_spanning_tree(&e->graph, &tree, &e->weight));
-    size_t branches = (size_t)igraph_vector_int_size(&tree), kept = 0;
-    for (size_t i = 0; i < branches; i++) {
-        igraph_integer_t id = VECTOR(tree)[i], a = VECTOR(e->edge)[2 * id];
-        igraph_integer_t b = VECTOR(e->edge)[2 * id + 1];
-        branch[i] = (struct branch){-VECTOR(e->weight)[id], (uint32_t)a, (uint32_t)b};
-    }
-    qsort(branch, branches, sizeof *branch, faster);
-    for (uint32_t a = 0; a < e->k; a++)
+    size_t pairs = 0;
+    double last = INFINITY;
+    for (uint32_t a = 0; a < e->k; a++) {
         e->part[a] = a;
-    do
-        tiers_unite(e->part, branch[kept].a, branch[kept].b);
-    while (++kept < branches && branch[kept - 1].rate <= tiers_gap * branch[kept].rate);
+        for (uint32_t b = a + 1; b < e->k; b++)
+            e->pair[pairs++] = (struct pair){e->rate[a * e->k + b], a, b};
+    }
+    qsort(e->pair, pairs, sizeof *e->pair, faster);
+    for (const struct pair *p = e->pair; p < e->pair + pairs; p++) {
+        if (tiers_root(e->part, p->a) == tiers_root(e->part, p->b))
+            continue;
+        if (isfinite(last) && last > tiers_gap * p->rate)
+            break;
+        tiers_unite(e->part, p->a, p->b);
+        last = p->rate;
+    }
     for (uint32_t a = 0; a < e->k; a++)
         e->part[a] = tiers_root(e->part, a);
-out:
-    if (live)
-        igraph_vector_int_destroy(&tree);
-    free(branch);
-    return st;
+}
+
+/* Sums and numbers of the bandwidths between groups of one part (k: of each part): [1] inside the
+ * communities e->found, [0] between them. */
+static void add_rates(const struct estimate *e, uint32_t part, double sum[2], double pairs[2])
+{
+    for (size_t a = 0; a < e->k; a++)
+        for (size_t b = a + 1; b < e->k; b++)
+            if (e->part[a] == e->part[b] && (e->part[a] == part || part == e->k)) {
+                bool inside = e->found[a] == e->found[b];
+                sum[inside] += e->rate[a * e->k + b];
+                pairs[inside]++;
+            }
 }
 
 /* Are bandwidths inside the communities e->found clearly higher than between those of a part? */
 static bool stands_out(const struct estimate *e)
 {
-    double sum[2] = {0};
-    size_t pairs[2] = {0};
-    for (size_t a = 0; a < e->k; a++)
-        for (size_t b = a + 1; b < e->k; b++)
-            if (e->part[a] == e->part[b]) {
-                bool inside = e->found[a] == e->found[b];
-                sum[inside] += e->rate[a * e->k + b];
-                pairs[inside]++;
-            }
-    return pairs[0] > 0 && pairs[1] > 0 &&
-           sum[1] / (double)pairs[1] >= contrast * sum[0] / (double)pairs[0];
+    double sum[2] = {0}, pairs[2] = {0};
+    add_rates(e, (uint32_t)e->k, sum, pairs);
+    return pairs[0] > 0 && pairs[1] > 0 && sum[1] / pairs[1] >= contrast * sum[0] / pairs[0];
 }
 
-/* Mean bandwidth between members of one part: [1] inside its communities e->found, [0] between
- * them; 0 where there are no pairs. Returns how much of the variance they explain. */
+/* Means of the same in one part; 0 where there are no pairs. Returns how much of the variance the
+ * communities explain. */
 static double mean_rates(const struct estimate *e, uint32_t part, double mean[2])
 {
-    double sum[2] = {0};
-    size_t pairs[2] = {0};
-    for (size_t a = 0; a < e->k; a++)
-        for (size_t b = a + 1; b < e->k && e->part[a] == part; b++)
-            if (e->part[b] == part) {
-                bool inside = e->found[a] == e->found[b];
-                sum[inside] += e->rate[a * e->k + b];
-                pairs[inside]++;
-            }
+    double sum[2] = {0}, pairs[2] = {0};
+    add_rates(e, part, sum, pairs);
     for (int i = 0; i < 2; i++)
-        mean[i] = pairs[i] > 0 ? sum[i] / (double)pairs[i] : 0;
-    return (double)pairs[0] * (double)pairs[1] * (mean[1] - mean[0]) * fabs(mean[1] - mean[0]);
+        mean[i] = pairs[i] > 0 ? sum[i] / pairs[i] : 0;
+    return pairs[0] * pairs[1] * (mean[1] - mean[0]) * fabs(mean[1] - mean[0]);
+}
+
+/* ---- communities */
+
+/* The groups of a part, all pairs of them weighted by their parts of the highest bandwidth. */
+static enum status make_graph(struct estimate *e, uint32_t part, double most)
+{
+    enum status st = STATUS_OK;
+    igraph_vector_int_t edge;
+    e->edges = 0;
+    for (uint32_t a = 0; a < e->k; a++)
+        for (uint32_t b = a + 1; b < e->k; b++)
+            if (e->part[a] == part && e->part[b] == part) {
+                e->edge[2 * e->edges] = a;
+                e->edge[2 * e->edges + 1] = b;
+                e->weight[e->edges++] = 1 / most * e->rate[a * e->k + b];
+            }
+    TRY_IGRAPH(igraph_create(&e->graph,
+                             igraph_vector_int_view(&edge, e->edge, 2 * (igraph_integer_t)e->edges),
+                             (igraph_integer_t)e->k, IGRAPH_UNDIRECTED));
+out:
+    return st;
 }
 
 /* Communities of one part, named by their first members, into e->found: those with the most
- * bandwidth above `level` inside; it and the graph's weights are parts of the highest bandwidth. */
+ * bandwidth above `level`, a part of the highest, inside (constant Potts model, Traag et al. 2019,
+ * eq. 2, level being its gamma). */
 static enum status find_above(struct estimate *e, uint32_t part, double level, bool *changed)
 {
     enum status st = STATUS_OK;
-    igraph_vector_int_t member;
+    igraph_vector_int_t member = {0};
+    igraph_vector_t weight;
     TRY_IGRAPH(igraph_vector_int_init(&member, 0));
     igraph_rng_seed(igraph_rng_default(), 1);
-    igraph_error_t error = igraph_community_leiden(&e->graph, &e->weight, NULL, level, 0.01, false,
-                                                   -1, &member, NULL, NULL);
-    if (error != IGRAPH_SUCCESS) {
-        st = status_of_igraph(error);
-        goto destroy;
-    }
+    TRY_IGRAPH(igraph_community_leiden(
+        &e->graph, igraph_vector_view(&weight, e->weight, (igraph_integer_t)e->edges), NULL, level,
+        0.01, false, -1, &member, NULL, NULL));
     *changed = false;
     for (uint32_t a = 0; a < e->k; a++) {
         uint32_t first = part; /* the lowest member of the part */
@@ -217,9 +210,8 @@ static enum status find_above(struct estimate *e, uint32_t part, double level, b
         *changed |= e->found[a] != first;
         e->found[a] = first;
     }
-destroy:
-    igraph_vector_int_destroy(&member);
 out:
+    igraph_vector_int_destroy(&member);
     return st;
 }
 
@@ -256,7 +248,8 @@ static enum status divide_part(struct estimate *e, uint32_t part)
     if (groups < FEWEST || most <= mean[1])
         return STATUS_OK;
     memcpy(e->kept, e->found, e->k * sizeof *e->kept);
-    TRY(make_graph(e, part, 1 / most, 0));
+    if ((st = make_graph(e, part, most)) != STATUS_OK)
+        return st;
     for (int start = 0; start < STARTS; start++) {
         TRY(settle(e, part, mean[1] + (most - mean[1]) * start / STARTS, most));
         double explained = mean_rates(e, part, settled);
@@ -267,6 +260,7 @@ static enum status divide_part(struct estimate *e, uint32_t part)
     }
     memcpy(e->found, e->kept, e->k * sizeof *e->kept);
 out:
+    igraph_destroy(&e->graph);
     return st;
 }
 
@@ -319,8 +313,8 @@ enum status tiers_estimate(const struct topology *t, struct tiers *x)
     struct estimate e;
     TRY(estimate_begin(t, &e));
     while (e.k > 1) {
-        TRY(average(&e));
-        TRY(cut_tree(&e));
+        average(&e);
+        cut_tree(&e);
         TRY(find_communities(&e));
         TRY(step(&e, x));
     }

@@ -7,7 +7,7 @@
 
 #include "core/file.h"
 #include "core/text.h"
-#include "plots/page_script.h"
+#include "plots/page_files.h"
 #include "plots/trace_events.h"
 
 /* ---- text */
@@ -25,10 +25,7 @@ void page_open(FILE *to, const char *title)
 
 void page_close(FILE *to)
 {
-    fputs("<div id=\"tip\"></div>\n<script>\n", to);
-    for (const char *const *line = page_script; *line; line++)
-        fputs(*line, to);
-    fputs("</script>\n</body></html>\n", to);
+    fprintf(to, "<div id=\"tip\"></div>\n<script>\n%s</script>\n</body></html>\n", page_script);
 }
 
 void page_heading(FILE *to, const char *text)

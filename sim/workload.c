@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "core/array.h"
+#include "core/schedule.h"
 #include "core/text.h"
 
 const double workload_latency_s = 1e-6, workload_bandwidth_Bps = 50e9;
@@ -120,7 +121,7 @@ static enum status make_plan(const struct workload_kind *kind, size_t ranks, con
         .microbatches = kind->microbatches * replicas, .microbatch_size = 1, .objective_s = NAN};
     TRY(text_copy(kind->name, &p.model));
     TRY(text_copy(platform, &p.platform));
-    TRY(text_copy("1f1b", &p.schedule));
+    TRY(text_copy(schedule_usual(false), &p.schedule));
     TRY(text_copy("sgd", &p.optimizer));
     TRY(ARRAY_NEW(p.stage, kind->stages));
     for (; p.stages < kind->stages; p.stages++)

@@ -1,3 +1,5 @@
+/* Faults of emulated runs: for each one a process sleeps until its time, counted from the start of
+ * the measured iteration, and then slows a link, cuts it, or kills a worker. */
 #include "study/emulate_faults.h"
 
 #include <math.h>
@@ -8,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "core/units.h"
 
@@ -16,14 +19,14 @@ static double moment_of(const struct fault_clock *c, const struct fault *f)
     return c->begin_s + f->at_s * c->inside->dilation;
 }
 
+/* Everything that can be wrong with a fault is found out here, before anything runs: a link is set
+ * to its own speed, a rank is looked up. */
 enum status fault_clock_open(const struct faults *faults, const struct program *p,
-                             const struct netns_inside *inside, struct fault_clock *out)
+                             const struct netns_inside *inside, FILE *log, struct fault_clock *out)
 {
     enum status st = STATUS_OK;
-    struct fault_clock c = {.faults = faults, .program = p, .inside = inside};
-    c.pid = calloc(faults->n + 1, sizeof *c.pid);
-    if (!c.pid)
-        return error_set(STATUS_NOMEM, "out of memory");
+    struct fault_clock c = {.faults = faults, .program = p, .inside = inside, .log = log};
+    TRY(ARRAY_NEW(c.pid, faults->n));
     for (size_t k = 0; k < faults->n; k++) {
         const struct fault *f = &faults->fault[k];
         uint32_t rank;
@@ -57,7 +60,8 @@ static void wait_and_act(const struct fault_clock *c, size_t k, const uint32_t *
     else if ((st = faults_rank(f, c->program, &rank)) == STATUS_OK)
         kill((pid_t)pid[rank], SIGKILL);
     if (st != STATUS_OK)
-        fprintf(stderr, "foreline: fault of %s: %s\n", f->name, error_message());
+        fprintf(c->log, "foreline: fault of %s: %s\n", f->name, error_message());
+    fflush(c->log);
     _exit(0);
 }
 
@@ -86,6 +90,7 @@ static const struct fault *culprit(const struct fault_clock *c)
     return first;
 }
 
+/* A run that failed after a fault fails because of it; which rank noticed first is chance. */
 enum status fault_clock_close(struct fault_clock *c, enum status st)
 {
     char at[UNITS_TEXT];

@@ -2,6 +2,7 @@
 #ifndef STUDY_EMULATE_FAULTS_H
 #define STUDY_EMULATE_FAULTS_H
 
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "core/faults.h"
@@ -14,11 +15,13 @@ struct fault_clock {
     const struct netns_inside *inside;
     double begin_s; /* of the measured iteration; 0: not yet */
     pid_t *pid;     /* [faults->n] */
+    FILE *log;      /* a line when a fault cannot be made */
 };
 
 /* STATUS_INVALID: a fault of a link or rank that is not there; STATUS_IO, STATUS_NOMEM. */
 enum status fault_clock_open(const struct faults *faults, const struct program *p,
-                             const struct netns_inside *inside, struct fault_clock *out) MUST_CHECK;
+                             const struct netns_inside *inside, FILE *log,
+                             struct fault_clock *out) MUST_CHECK;
 /* launch_options.measuring: the measured iteration begins now. */
 void fault_clock_start(void *clock, const uint32_t *pid, size_t ranks);
 /* After the run: stop waiting; a failure of the run that a fault came before is that fault's. */

@@ -1,3 +1,9 @@
+/* Plans and commands on network namespaces: turns a platform into the options of exec/netns, runs
+ * there what a plan or a command line says, and reads times back in the platform's seconds.
+ *
+ * With dilation F every link is F times slower than the platform's and every op of the plan takes F
+ * times as long, so that a machine too slow for the platform can still carry it; measured times are
+ * divided by F at the end. */
 #include "study/emulate_network.h"
 
 #include <math.h>
@@ -5,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/units.h"
 #include "exec/launch/launch.h"
 #include "exec/netns/netns.h"
@@ -18,10 +25,9 @@ static const double silence_s = 60, faulty_s = 10;
 
 enum status emulate_check(void)
 {
-    enum status st;
     struct netns_ability ability[NETNS_ABILITIES];
     const char *missing = NULL;
-    TRY(netns_check(ability));
+    PASS(netns_check(ability));
     for (int i = 0; i < NETNS_ABILITIES; i++) {
         const struct netns_ability *a = &ability[i];
         printf("%-11s %-8s %s\n", a->name,
@@ -33,18 +39,17 @@ enum status emulate_check(void)
             missing = a->name;
     }
     if (missing)
-        st = error_set(STATUS_UNSUPPORTED, "cannot emulate networks here: no %s", missing);
-out:
-    return st;
+        return error_set(STATUS_UNSUPPORTED, "cannot emulate networks here: no %s", missing);
+    return STATUS_OK;
 }
 
 static void print_rate(const struct netns_rate *r, double dilation)
 {
-    char whole[UNITS_TEXT], dilated[UNITS_TEXT];
+    char whole[UNITS_TEXT];
     units_print(UNIT_RATE, r->bandwidth_Bps, whole);
     printf("%-11s %-8s %.1f %% of %s", "link rate",
            fabs(r->share - 1) <= netns_exact ? "yes" : "no", 100 * r->share,
-           units_print(UNIT_RATE, r->bandwidth_Bps / dilation, dilated));
+           units_of(UNIT_RATE, r->bandwidth_Bps / dilation).text);
     if (dilation != 1)
         printf(", which is %s dilated %g times", whole, dilation);
     printf("; %zu link%s\n", r->links, r->links == 1 ? "" : "s");
@@ -142,10 +147,7 @@ struct plan_job {
 static enum status dilate(const struct program *p, double factor, struct program *out,
                           struct program_op **ops)
 {
-    *ops = malloc((p->ops + 1) * sizeof **ops);
-    if (!*ops)
-        return error_set(STATUS_NOMEM, "out of memory");
-    memcpy(*ops, p->op, (p->ops + 1) * sizeof **ops);
+    PASS(ARRAY_COPY(*ops, p->op, p->ops));
     for (size_t i = 0; i < p->ops; i++)
         (*ops)[i].seconds *= factor;
     *out = *p;
@@ -203,7 +205,7 @@ static enum status run_workers(void *argument, const struct netns_inside *inside
     if (j->o->mpi)
         TRY(write_mpirun(inside, words));
     TRY(dilate(&j->p->program, inside->dilation, &program, &ops));
-    TRY(fault_clock_open(faults, &j->p->program, inside, &clock));
+    TRY(fault_clock_open(faults, &j->p->program, inside, j->o->log, &clock));
     st = launch_run(&program, &j->p->model, &o, &m, &t);
     if (st == STATUS_UNSUPPORTED && paced)
         st = error_context(st, "dilated %g times, which is too little", inside->dilation);
@@ -248,9 +250,8 @@ enum status emulate_plan(const struct loaded_plan *p, const struct emulate_optio
     enum status st;
     struct network net = {0};
     struct plan_job job = {p, o, done, argument};
-    uint32_t *device = calloc(p->program.ranks + 1, sizeof *device);
-    if (!device)
-        return error_set(STATUS_NOMEM, "out of memory");
+    uint32_t *device = NULL;
+    TRY(ARRAY_NEW(device, p->program.ranks));
     for (size_t r = 0; r < p->program.ranks; r++)
         device[r] = p->program.rank[r].device;
     TRY(platform_network(p->platform, &p->topology, &net));

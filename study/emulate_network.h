@@ -33,6 +33,7 @@ struct emulate_options {
     double dilation;      /* 0: as netns_options has it */
     size_t steps, warmup; /* iterations; with faults one that is measured, after at least one */
     const struct faults *faults;
+    FILE *log; /* a line when a fault cannot be made; may be NULL without faults */
     bool mpi;  /* messages over MPI instead of TCP: latencies need netem then */
     bool real; /* numerics: as fast as they are, or dilated, and then inside the predicted times */
 };

@@ -1,3 +1,5 @@
+/* Predictions of plans: by lowering and simulating all of an iteration, by its periodic middle, or
+ * quickly for the ranking of a search. */
 #include "study/evaluate.h"
 
 #include <math.h>
@@ -80,8 +82,11 @@ static uint64_t teams_of(const struct plan *p)
     return teams;
 }
 
-/* Microbatches that fill the pipeline, a multiple of those after which all replicas of all stages
- * stand as before. */
+/* The period of a plan in microbatches: those that fill the pipeline, a multiple of those after
+ * which all replicas of all stages stand as before.
+ *
+ * With r_s replicas of stage s, microbatch b goes to replica b mod r_s, so assignments repeat after
+ * lcm(r_s) microbatches; the pipeline has as many of these in flight as it has ranks in a row. */
 static uint64_t period(const struct plan *p)
 {
     uint64_t cycle = 1;
@@ -122,7 +127,11 @@ out:
     return st;
 }
 
-/* The plan by two short iterations, each long enough to fill the pipeline, without looking whether
+/* An estimate for rankings. If microbatches beyond the first periods each add the same time, then
+ *
+ *     T(n) = T(first + step) + ((n - first) / step - 1) * (T(first + step) - T(first)).
+ *
+ * The plan by two short iterations, each long enough to fill the pipeline, without looking whether
  * the rest is periodic: for ranking. *program: the last one simulated. */
 static enum status measure_quickly(const struct run *run, struct measurement *out,
                                    struct program *program)
@@ -154,7 +163,8 @@ enum status evaluate_whole(const struct plan *plan, const struct evaluation_cont
     return measure(&run, plan->microbatches, out, program);
 }
 
-/* Why a long run is not worth trying to fold; NULL: it is. */
+/* Why a long run is not worth trying to fold; NULL: it is. The longest of the three iterations that
+ * folding simulates has almost five periods: a run of six is as quick to simulate whole. */
 static const char *unfoldable(const struct plan *plan, const struct evaluation_context *context)
 {
     if (context->perturbation && context->perturbation->jitter > 0)
@@ -164,6 +174,9 @@ static const char *unfoldable(const struct plan *plan, const struct evaluation_c
     return NULL;
 }
 
+/* The exact form of the same: iterations of 2, 3 and 4 periods and the rest of the division are
+ * simulated whole. When T(3) - T(2) and T(4) - T(3) are the same to 1e-9, each period adds that
+ * much and T(all) follows from T(4). Warm-up and drain are inside the simulated ones. */
 enum status evaluate_plan(const struct plan *plan, const struct evaluation_context *context,
                           const struct engine *engine, struct measurement *out,
                           struct program *program)
@@ -206,7 +219,7 @@ out:
     return st;
 }
 
-/* ---- for searches */
+/* ---- for searches: the evaluator that partition/auto.h asks */
 
 static enum status evaluate(const struct run *run, struct evaluation *out)
 {

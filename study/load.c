@@ -1,3 +1,4 @@
+/* Loads models, platforms and plans by name. */
 #include "study/load.h"
 
 #include <stdlib.h>
@@ -16,12 +17,18 @@
 #include "topologies/cache.h"
 #include "topologies/write.h"
 
+/* A name that does not exist, or parameters that it does not have, are the user's mistake. */
+static enum status of_name(enum status st)
+{
+    return st == STATUS_INVALID ? STATUS_USAGE : st;
+}
+
+/* A word without a slash or a dot can only be a name of the zoo, everything else is a file. */
 static enum status load(const char *spec, bool nodes_apart, struct model *out)
 {
-    if (zoo_has(spec))
-        return zoo_build(spec, out);
-    if (!strchr(spec, '/') && !strchr(spec, '.'))
-        return zoo_build(spec, out); /* says which names there are */
+    bool is_name = !strchr(spec, '/') && !strchr(spec, '.');
+    if (zoo_has(spec) || is_name) /* or says which names there are */
+        return of_name(zoo_build(spec, out));
     struct import_options options = {.minibatch_size = 1, .nodes_apart = nodes_apart};
     return model_import(spec, &options, out);
 }
@@ -74,11 +81,11 @@ enum status load_platform(const char *name, char **path)
     char *base = NULL, *file = NULL;
     const char *at = strrchr(name, '@');
     if (!at || access(name, F_OK) == 0) /* a file may be called so */
-        return topology_resolve(name, path);
+        return of_name(topology_resolve(name, path));
     TRY(text_copy(name, &base));
     base[at - name] = '\0';
-    TRY(topology_resolve(base, &file));
-    st = vary(file, at + 1, path);
+    TRY(of_name(topology_resolve(base, &file)));
+    st = of_name(vary(file, at + 1, path));
     if (st != STATUS_OK)
         st = error_context(st, "%s", name);
 out:
@@ -87,6 +94,8 @@ out:
     return st;
 }
 
+/* Only platforms that are read know their devices; the name replaces the one that the reader took
+ * from the path. */
 enum status load_topology(const char *name, struct topology *out, char **path)
 {
     enum status st;
@@ -128,6 +137,7 @@ enum status load_plan_only(const char *path, struct loaded_plan *out)
     *out = p;
     p = (struct loaded_plan){0};
 out:
+    st = st == STATUS_USAGE ? STATUS_INVALID : st; /* the file's mistake */
     loaded_plan_free(&p);
     free(found);
     free(model);
@@ -136,6 +146,7 @@ out:
     return st;
 }
 
+/* Whatever a plan file names is looked for beside it too (core/path.h). */
 enum status load_plan(const char *path, struct loaded_plan *out)
 {
     enum status st;
@@ -163,18 +174,18 @@ void loaded_plan_free(struct loaded_plan *p)
 enum status load_label(const struct loaded_plan *p, const char *path, const char *engine,
                        struct measurement *m)
 {
-    enum status st;
     free(m->engine);
     m->engine = NULL;
-    TRY(text_copy(engine, &m->engine));
-    TRY(text_copy(path, &m->plan));
-    TRY(text_copy(p->sha256, &m->plan_sha256));
-    TRY(path_seen(p->plan.model, path, &m->model));
-    TRY(path_seen(p->plan.platform, path, &m->platform));
-out:
-    return st;
+    PASS(text_copy(engine, &m->engine));
+    PASS(text_copy(path, &m->plan));
+    PASS(text_copy(p->sha256, &m->plan_sha256));
+    PASS(path_seen(p->plan.model, path, &m->model));
+    PASS(path_seen(p->plan.platform, path, &m->platform));
+    return STATUS_OK;
 }
 
+/* "--slow" is about compute (core/perturb.h) and about links (core/faults.h): the latter are taken
+ * out first, the rest are names of ranks, devices and stages. */
 enum status load_faults(const char *slow, const char *fail, const char *kill,
                         struct perturbation *slower, struct faults *faults)
 {

@@ -10,7 +10,8 @@
 #include "core/program.h"
 #include "core/topology.h"
 
-/* A zoo model ("gpt2-small:layers=6") or a file in any format that model/import.h knows. */
+/* A zoo model ("gpt2-small:layers=6") or a file in any format that model/import.h knows.
+ * STATUS_USAGE: there is no such name, or it has no such parameter. */
 enum status load_model(const char *spec, struct model *out) MUST_CHECK;
 
 /* The same, with every node of a graph file as an op of its own (model/import.h, nodes_apart). */
@@ -19,7 +20,7 @@ enum status load_model_apart(const char *spec, struct model *out) MUST_CHECK;
 /* Path, malloc'd, of a shipped platform ("two-racks"), a generated one ("rail:nodes=16"), an XML
  * file, or one of these with changes behind "@" (sim/platform/variant.h), such as
  * "two-racks@uplink.bandwidth=10Gbps,devices=8", which is kept as a generated one is
- * (topologies/cache.h). */
+ * (topologies/cache.h). STATUS_USAGE: there is no such name, parameter or link. */
 enum status load_platform(const char *name, char **path) MUST_CHECK;
 
 /* The same, read; *path is malloc'd. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/lower.h"
 #include "core/units.h"
 #include "study/evaluate.h"
@@ -13,11 +14,9 @@ static enum status print_cuts(const struct loaded_plan *p, FILE *out)
 {
     enum status st = STATUS_OK;
     const struct model *m = &p->model;
-    uint32_t *stage_of = calloc(m->n, sizeof *stage_of), *op = NULL;
+    uint32_t *stage_of = NULL, *op = NULL;
     size_t n;
-    char bytes[UNITS_TEXT];
-    if (!stage_of)
-        return error_set(STATUS_NOMEM, "%zu ops", m->n);
+    TRY(ARRAY_NEW(stage_of, m->n));
     for (uint32_t s = 0; s < p->plan.stages; s++)
         for (size_t k = 0; k < p->plan.stage[s].ops; k++)
             stage_of[p->plan.stage[s].op[k]] = s;
@@ -29,7 +28,7 @@ static enum status print_cuts(const struct loaded_plan *p, FILE *out)
             for (size_t k = 0; k < n; k++)
                 sum += (double)m->op[op[k]].output_bytes * p->plan.microbatch_size;
             if (n > 0)
-                fprintf(out, "%4u -> %-4u %-12s ", from, to, units_print(UNIT_BYTES, sum, bytes));
+                fprintf(out, "%4u -> %-4u %-12s ", from, to, units_of(UNIT_BYTES, sum).text);
             for (size_t k = 0; k < n && k < 4; k++)
                 fprintf(out, "%s%s", k ? ", " : "", m->op[op[k]].name);
             if (n > 0)
@@ -56,6 +55,8 @@ static uint32_t slowest_stage(const struct program *p)
     return slowest;
 }
 
+/* What is made twice as good. Messages and gradients are halved in bytes: the same as twice the
+ * bandwidth without latency. */
 enum change { FASTER_STAGE, FASTER_COMPUTE, SMALLER_MESSAGES, SMALLER_GRADIENTS, CHANGES };
 
 static void apply(struct program *p, enum change change, uint32_t stage)
@@ -72,14 +73,15 @@ static void apply(struct program *p, enum change change, uint32_t stage)
     }
 }
 
-/* Simulate the program with one thing twice as good. */
+/* Simulate the program with one thing twice as good: the change in iteration time says how much the
+ * plan is limited by it, as no sum of busy times can where computation hides communication. */
 static enum status what_if(const struct loaded_plan *p, enum change change, uint32_t stage,
                            double iteration_s, FILE *out)
 {
     enum status st;
     struct program program = {0};
     struct measurement m = {0};
-    char time[UNITS_TEXT], what[64];
+    char what[64];
     TRY(plan_lower(&p->plan, &p->model, &p->topology, &program));
     apply(&program, change, stage);
     const struct evaluation_context context = {
@@ -92,8 +94,7 @@ static enum status what_if(const struct loaded_plan *p, enum change change, uint
                  change == FASTER_COMPUTE     ? "all stages computed twice as fast"
                  : change == SMALLER_MESSAGES ? "activations moved twice as fast"
                                               : "gradients were summed twice as fast");
-    fprintf(out, "  if %-40s %11s  %+.1f %%\n", what,
-            units_print(UNIT_SECONDS, m.iteration_s, time),
+    fprintf(out, "  if %-40s %11s  %+.1f %%\n", what, units_of(UNIT_SECONDS, m.iteration_s).text,
             100 * (m.iteration_s / iteration_s - 1));
 out:
     measurement_free(&m);
@@ -106,7 +107,7 @@ enum status plan_explain(const char *path, FILE *out)
     enum status st;
     struct loaded_plan p = {0};
     struct measurement quick = {0}, thorough = {0};
-    char text[AUTO_REASON], time[UNITS_TEXT];
+    char text[AUTO_REASON];
     TRY(load_plan(path, &p));
     plan_print_stages(&p.plan, &p.model, &p.topology, out);
     TRY(print_cuts(&p, out));
@@ -115,9 +116,9 @@ enum status plan_explain(const char *path, FILE *out)
     TRY(evaluate_program(&p.program, &context, &engine_analytic, &quick, NULL));
     TRY(evaluate_program(&p.program, &context, &engine_simgrid, &thorough, NULL));
     evaluate_reason(&thorough, text);
-    fprintf(out, "\niteration %s", units_print(UNIT_SECONDS, thorough.iteration_s, time));
+    fprintf(out, "\niteration %s", units_of(UNIT_SECONDS, thorough.iteration_s).text);
     fprintf(out, " on SimGrid (%s without contention): %s\n",
-            units_print(UNIT_SECONDS, quick.iteration_s, time), text);
+            units_of(UNIT_SECONDS, quick.iteration_s).text, text);
     uint32_t slowest = slowest_stage(&p.program);
     for (int change = 0; change < CHANGES; change++) {
         bool alone = p.plan.stages == 1;

@@ -48,7 +48,6 @@ void plan_print_stages(const struct plan *p, const struct model *m, const struct
     for (size_t s = 0; s < p->stages; s++) {
         const struct plan_stage *stage = &p->stage[s];
         const struct device_type *type = topology_type(t, stage->device[0]);
-        char forward[UNITS_TEXT], backward[UNITS_TEXT], size[UNITS_TEXT];
         double forward_s = 0, backward_s = 0, bytes = 0;
         for (size_t k = 0; k < stage->ops; k++) {
             const struct cost_split split = {stage->tensor_parallel, stage->expert_parallel,
@@ -61,15 +60,15 @@ void plan_print_stages(const struct plan *p, const struct model *m, const struct
         }
         fprintf(out, "%-5zu %5zu  %-22s %-22s %10s %10s %12s  ", s, stage->ops,
                 m->op[stage->op[0]].name, m->op[stage->op[stage->ops - 1]].name,
-                units_print(UNIT_SECONDS, forward_s, forward),
-                units_print(UNIT_SECONDS, backward_s, backward),
-                units_print(UNIT_BYTES, bytes, size));
+                units_of(UNIT_SECONDS, forward_s).text, units_of(UNIT_SECONDS, backward_s).text,
+                units_of(UNIT_BYTES, bytes).text);
         for (size_t k = 0; k < stage->devices && k < 4; k++)
             fprintf(out, "%s%s", k ? "," : "", t->device[stage->device[k]]);
         fprintf(out, "%s\n", stage->devices > 4 ? ",..." : "");
     }
 }
 
+/* "balanced   least slowest stage ...; exact ...", with the objective for published ones. */
 static void print_algorithm(const char *name, const char *objective, const char *summary,
                             const char *guarantee, FILE *out)
 {

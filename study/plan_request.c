@@ -40,40 +40,36 @@ static enum status algorithm_of(const struct arguments *a, const struct partitio
 
 enum status plan_check_given(const struct arguments *a)
 {
-    enum status st;
     const struct partition_algorithm *algorithm;
     uint64_t way = plan_takers(a), named = TAKES(PLAN_AUTO) | TAKES(PLAN_CUT);
-    TRY(arguments_check(a, way));
+    PASS(arguments_check(a, way));
     if (!(way & named))
-        goto out;
-    TRY(algorithm_of(a, &algorithm));
+        return STATUS_OK;
+    PASS(algorithm_of(a, &algorithm));
     for (size_t i = 0; i < settings_table_n; i++) {
         const struct setting *s = &settings_table[i];
         bool batch = !strcmp(s->name, "batch"); /* kept here, by plan_settle() */
         if ((s->takers & named) && !batch && arguments_given(a, s->name))
-            TRY(partition_check_option(algorithm, s->name));
+            PASS(partition_check_option(algorithm, s->name));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* --split-at says the algorithm and the number of stages. */
 static enum status settle_split(struct arguments *a)
 {
-    enum status st;
     const struct partition_algorithm *algorithm;
     size_t stages = a->split_at ? partition_split_stages(a->split_at) : 0;
-    TRY(algorithm_of(a, &algorithm));
+    PASS(algorithm_of(a, &algorithm));
     if (!a->split_at)
-        goto out;
-    TRY(partition_check_option(algorithm, "split-at"));
+        return STATUS_OK;
+    PASS(partition_check_option(algorithm, "split-at"));
     if (a->stages && a->stages != stages)
         return error_set(STATUS_USAGE, "--split-at makes %zu stages, --stages says %zu", stages,
                          a->stages);
     a->algorithm = algorithm->name;
     a->stages = stages;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* batch = microbatches x microbatch size: what one of them leaves open follows from the others. A
@@ -97,20 +93,20 @@ static enum status settle_batch(struct arguments *a)
     return STATUS_OK;
 }
 
+/* What is refused here could not be kept by any algorithm, whatever model and platform are. */
 enum status plan_settle(struct arguments *a)
 {
-    enum status st;
-    TRY(settle_split(a));
-    TRY(settle_batch(a));
+    PASS(settle_split(a));
+    PASS(settle_batch(a));
     if (a->microbatches && a->replicas > a->microbatches)
         return error_set(STATUS_USAGE, "%zu replicas need at least as many microbatches, not %zu",
                          a->replicas, a->microbatches);
     if (a->sequence_parallel && a->tensor_parallel < 2 && (a->tensor_parallel || !is_auto(a)))
         return error_set(STATUS_USAGE, "--sequence-parallel needs --tensor-parallel of 2 or more");
-out:
-    return st;
+    return STATUS_OK;
 }
 
+/* The settings table knows the words, so one of them, or none, is what it says. */
 static enum plan_recompute recompute_of(const struct arguments *a)
 {
     size_t k = RECOMPUTE_KINDS - 1;
@@ -151,6 +147,8 @@ static size_t chunks_of(const struct plan *p)
     return chunks;
 }
 
+/* Algorithms of today give all stages the same replicas and shards; a plan that does not keeps the
+ * constraint only if every stage does. */
 static const char *stage_breaks(const struct plan_stage *s, const struct arguments *a)
 {
     if (a->replicas && s->replicas != a->replicas)
@@ -164,6 +162,8 @@ static const char *stage_breaks(const struct plan_stage *s, const struct argumen
     return NULL;
 }
 
+/* Compares what was asked for with what the plan says, field by field, so that neither an algorithm
+ * nor a later change to one can break a constraint silently. */
 const char *plan_breaks(const struct plan *p, const struct arguments *a)
 {
     const struct {
@@ -193,6 +193,8 @@ const char *plan_breaks(const struct plan *p, const struct arguments *a)
 
 /* ---- one algorithm */
 
+/* Defaults: all devices as one pipeline (a stage for each set of shards, times the chunks, but no
+ * more than the model has ops), 8 microbatches of one sample or one for each replica, 1F1B. */
 enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
                               const struct topology *t, struct plan *out)
 {

@@ -28,7 +28,7 @@ static const char *saving(const struct plan *p, char text[32])
 
 static void print_candidate(const struct auto_candidate *c, size_t place, FILE *out)
 {
-    char quick[UNITS_TEXT], thorough[UNITS_TEXT], headroom[UNITS_TEXT], shape[64], memory[32];
+    char headroom[UNITS_TEXT], shape[64], memory[32];
     const struct plan *p = &c->plan;
     size_t teams = 1;
     while (teams < p->stages && p->stage[teams].device[0] != p->stage[0].device[0])
@@ -44,8 +44,8 @@ static void print_candidate(const struct auto_candidate *c, size_t place, FILE *
             teams == 1 || p->stage[0].replicas == 1 ? "-"
             : c->placement == PLACE_PIPELINES       ? "pipelines"
                                                     : "replicas",
-            units_print(UNIT_SECONDS, c->quick.iteration_s, quick),
-            c->verified ? units_print(UNIT_SECONDS, c->thorough.iteration_s, thorough) : "-",
+            units_of(UNIT_SECONDS, c->quick.iteration_s).text,
+            c->verified ? units_of(UNIT_SECONDS, c->thorough.iteration_s).text : "-",
             best->samples_per_s, room < 0 ? "-" : " ", headroom, best->reason);
     if (teams < p->stages)
         fprintf(out, "     ^ %zu stages on each device\n", p->stages / teams);
@@ -55,7 +55,8 @@ static void print_candidate(const struct auto_candidate *c, size_t place, FILE *
         fprintf(out, "     ^ does not fit: %s too much on its fullest device\n", headroom);
 }
 
-/* Samples per iteration: what is given, else 8 per device, in whole microbatches. */
+/* Samples per iteration, the same for all candidates: what is given, else 8 per device rounded down
+ * to whole microbatches of what is given about these. */
 static size_t samples_of(const struct arguments *a, const struct topology *t)
 {
     size_t unit = (a->microbatches ? a->microbatches : 1) *
@@ -91,7 +92,9 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
     putc('\n', out);
 }
 
-/* Leave out of the ranking what breaks a constraint: baselines do. */
+/* Leave out of the ranking what breaks a constraint. The search keeps constraints on shapes by
+ * itself; the baselines, which it tries for comparison, need not, and a plan that breaks what the
+ * user asked for is no alternative however fast it is. */
 static enum status keep_constraints(const struct arguments *a, struct auto_result *r)
 {
     size_t kept = 0;

@@ -46,7 +46,7 @@ static enum status check(void *context, const char *key, const char *value)
     return set(&(struct target){&run, &make}, key, value);
 }
 
-/* One value of everything. */
+/* A run has one value of everything: lists, cases and finalists are of experiments. */
 static enum status check_single(const struct experiment *e)
 {
     for (size_t i = 0; i < e->axes; i++)
@@ -62,7 +62,6 @@ static enum status check_single(const struct experiment *e)
 
 static enum status check_whole(const struct run_config *c)
 {
-    enum status st = STATUS_OK;
     const struct arguments *a = &c->make;
     const char *path = c->file.path;
     if (a->plan_file && (a->model || a->platform))
@@ -79,9 +78,8 @@ static enum status check_whole(const struct run_config *c)
         return error_set(STATUS_PARSE, "%s: name: '%s' is no name for a folder", path,
                          c->file.name);
     if (!a->plan_file)
-        TRY(plan_check_given(a));
-out:
-    return st;
+        PASS(plan_check_given(a));
+    return STATUS_OK;
 }
 
 enum status run_config_read(const char *path, struct arguments *run, struct run_config *out)
@@ -151,6 +149,8 @@ static enum status make_directory(struct run_config *c)
     return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
 }
 
+/* ---- files of the folder: each appears only when it is complete (core/file.h) */
+
 static enum status put_text(const struct run_config *c, const char *name, const char *text)
 {
     enum status st;
@@ -194,6 +194,8 @@ static void put_output(const char *command, FILE *to)
     (void)pclose(from);
 }
 
+/* The revision of the working directory, and what differs from it. A run must not fail for want of
+ * git, so errors of these commands are no errors here. */
 static enum status put_git(const struct run_config *c)
 {
     enum status st;
@@ -208,6 +210,7 @@ out:
     return st;
 }
 
+/* The hostfile, or what this machine is, with the nodes that Slurm gave. */
 static enum status put_machines(const struct run_config *c, const char *hosts)
 {
     char text[2048];
@@ -272,6 +275,7 @@ enum status run_config_end(const struct run_config *c, enum status st)
 
 /* ---- dry runs */
 
+/* A word as a shell reads it back: quoted when it has other characters than these. */
 static void put_word(const char *word, FILE *out)
 {
     bool plain =

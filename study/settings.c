@@ -71,6 +71,7 @@ const char *setting_names(uint64_t takers, char *text, size_t size)
 
 /* ---- values */
 
+/* A whole number, decimal, without a sign, within the row's bounds. */
 static enum status set_count(const struct setting *s, const char *text, size_t *out)
 {
     char *end = NULL;
@@ -139,9 +140,9 @@ static enum status check_word(const struct setting *s, const char *text)
                      *text_hint(*nearest ? nearest : NULL, hint) ? hint : ";", known);
 }
 
+/* Parse a text into a field of the row's type. The field stays as it was on failure. */
 static enum status set_value(const struct setting *s, const char *text, void *field)
 {
-    enum status st = STATUS_OK;
     struct setting_list *list = field;
     switch (s->type) {
     case SETTING_FLAG:
@@ -150,7 +151,7 @@ static enum status set_value(const struct setting *s, const char *text, void *fi
         *(bool *)field = !strcmp(text, "true");
         break;
     case SETTING_NUMBER:
-        TRY(check_word(s, text));
+        PASS(check_word(s, text));
         return set_count(s, text, field);
     case SETTING_COUNT:
         return set_count(s, text, field);
@@ -163,7 +164,7 @@ static enum status set_value(const struct setting *s, const char *text, void *fi
     case SETTING_BYTES:
         return units_parse(UNIT_BYTES, text, field);
     case SETTING_WORD:
-        TRY(check_word(s, text));
+        PASS(check_word(s, text));
         *(const char **)field = text;
         break;
     case SETTING_TEXT:
@@ -175,10 +176,10 @@ static enum status set_value(const struct setting *s, const char *text, void *fi
         list->item[list->n++] = text;
         break;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
+/* The only place that knows where fields are: offsets are into struct arguments alone. */
 enum status setting_set(const struct setting *s, const char *text, struct arguments *a)
 {
     size_t i = (size_t)(s - settings_table);
@@ -216,6 +217,7 @@ bool arguments_given(const struct arguments *a, const char *name)
     return false;
 }
 
+/* Keys of plans have a prefix in files, "plan.stages", and none in the table. */
 enum status arguments_set(struct arguments *a, uint64_t takers, const char *name, const char *text)
 {
     char hint[TEXT_HINT], known[1024];
@@ -300,6 +302,8 @@ static void list_ways(uint64_t takers, const char *command, char *text, size_t s
     }
 }
 
+/* Every pair of a given row and a way in which the command is called: rows of the command that lack
+ * the way are refused; rows that only others take, such as keys of files, are not its business. */
 enum status arguments_check(const struct arguments *a, uint64_t takers)
 {
     char ways[512];
@@ -330,22 +334,6 @@ void setting_describe(const struct setting *s, char *text, size_t size)
         snprintf(text + n, size - n, " [%s]", s->standard);
 }
 
-/* Words of `text` in lines that end before `limit`; later lines begin at `indent`. */
-static void print_wrapped(const char *text, int indent, int limit, FILE *out)
-{
-    int column = indent;
-    while (*text) {
-        int word = (int)strcspn(text, " ");
-        if (column > indent && column + word >= limit) {
-            fprintf(out, "\n%*s", indent, "");
-            column = indent;
-        }
-        column += fprintf(out, "%s%.*s", column > indent ? " " : "", word, text);
-        text += word + (text[word] == ' ');
-    }
-    fputc('\n', out);
-}
-
 void settings_print(uint64_t takers, FILE *out)
 {
     enum { INDENT = 33, LIMIT = 96 };
@@ -357,6 +345,6 @@ void settings_print(uint64_t takers, FILE *out)
                  s->unit ? s->unit : "");
         setting_describe(s, text, sizeof text);
         fprintf(out, "  %-30s ", name);
-        print_wrapped(text, INDENT, LIMIT, out);
+        text_put_wrapped(out, text, INDENT, LIMIT);
     }
 }

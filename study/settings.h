@@ -156,7 +156,7 @@ enum status arguments_parse(struct arguments *a, uint64_t takers, int *argc,
                             char **argv) MUST_CHECK;
 
 /* What was given, and the command takes, must mean something to each of these takers, which are how
- * the command was called: else STATUS_USAGE, "--batch means nothing with a named algorithm, only with --algorithm auto". */
+ * the command was called: else STATUS_USAGE, "--json means nothing with --score, only with ...". */
 enum status arguments_check(const struct arguments *a, uint64_t takers) MUST_CHECK;
 
 /* The options of a command with their help, for --help: the text of one of them, and all. */

@@ -12,12 +12,12 @@
 
 static const char *schedule_word(size_t i)
 {
-    return i < schedules_n ? schedules[i].name : NULL;
+    return i < schedules_n ? schedules[i]->name : NULL;
 }
 
 static const char *collective_word(size_t i)
 {
-    return i == 0 ? "auto" : collective_algorithms[i - 1].name;
+    return i <= collective_algorithms_n ? collective_name(i) : NULL;
 }
 
 static const char *objective_word(size_t i)
@@ -42,7 +42,10 @@ static const char *engine_word(size_t i)
 
 /* ---- short names for the columns */
 
-/* The offset of a field, which must be of this type: comparing other pointers does not compile. */
+/* A row reads: name, type and field, takers, what stands for the value, default, help; then bounds
+ * or words where there are any.
+ *
+ * The offset of a field, which must be of this type: comparing other pointers does not compile. */
 #define FIELD(type, field)                                                                         \
     (offsetof(struct arguments, field) + 0 * sizeof((type *)0 == &((struct arguments *)0)->field))
 #define FLAG(field)    SETTING_FLAG, FIELD(bool, field)
@@ -56,6 +59,8 @@ static const char *engine_word(size_t i)
 #define WORD(field)    SETTING_WORD, FIELD(const char *, field)
 #define LIST(field)    SETTING_LIST, FIELD(struct setting_list, field)
 
+/* Sets of takers that many rows share. Read `PLANS | OBJECTIVES` as: means something with every
+ * algorithm and with every published objective. */
 #define T(name)   TAKES(name)
 #define KEYS      (T(KEY_POINT) | T(KEY_RUN))
 #define PLANS     (T(PLAN_AUTO) | T(PLAN_CUT))
@@ -91,7 +96,8 @@ const struct setting settings_table[] = {
      .word = objective_word},
     {"score", TEXT(score), SCORED, "SPLIT", NULL, .help = "print the objective of this split file"},
 
-    /* ---- constraints on plans */
+    /* ---- constraints on plans: kept by every algorithm that takes them, or refused
+     * (plan_check_given(), plan_breaks()). 0 stands for "not given", so counts begin with 1. */
     {"stages", COUNT(stages), PLAN_KEYS | T(PLAN_PIPPY) | T(PLAN_SCORE), "N", NULL,
      .help = "pipeline stages (auto: searched; else all devices)", .least = 1, .most = MOST},
     {"split-at", TEXT(split_at), T(PLAN_CUT) | T(KEY_PLAN), "OP,OP", NULL,
@@ -141,7 +147,8 @@ const struct setting settings_table[] = {
     {"seed", COUNT(seed), VALIDATE_ON, "N", "1",
      .help = "of parameters and data, and of the order of runs"},
 
-    /* ---- published objectives */
+    /* ---- published objectives: each takes what its paper's problem has. With --score both the
+     * objective and PLAN_SCORE must take it. */
     {"devices", COUNT(devices),
      T(PLAN_CPSC526) | T(PLAN_PIPEDREAM) | T(PLAN_PIPER) | T(PLAN_PLACEMENT) | T(PLAN_SCORE), "N",
      NULL, .help = "published objectives: devices (default: the file's)", .least = 1},
@@ -165,7 +172,7 @@ const struct setting settings_table[] = {
     {"explain", TEXT(explain), T(PLAN_EXPLAIN), "PLAN", NULL,
      .help = "where the time of this plan file goes, and what would have to change"},
 
-    /* ---- simulations */
+    /* ---- simulations, and keys of experiments about them */
     {"engine", WORD(engine), SIMULATIONS, "NAME", "simgrid",
      .help = "flows share links on simgrid, there is no contention on analytic",
      .word = simulator_word},
@@ -205,7 +212,7 @@ const struct setting settings_table[] = {
     {"links", COUNT(link_rows), T(SIMULATE), "N", "5",
      .help = "rows of the table of links; 0: no such table"},
 
-    /* ---- runs */
+    /* ---- runs, and keys of `run --config`. Numerics mean nothing to paced compute. */
     {"config", TEXT(config), RUNS, "FILE", NULL,
      .help =
          "the run as a YAML file, instead of a plan: results, logs and what they come from go to a "
@@ -262,7 +269,7 @@ const struct setting settings_table[] = {
     {"resume", TEXT(resume), RUN_KEYS, "DIRECTORY", NULL,
      .help = "go on from the newest checkpoint there"},
 
-    /* ---- emulation */
+    /* ---- emulation: four ways of calling one command, see takers.def */
     {"engine", WORD(engine), EMULATIONS, "smpi|netns", "smpi",
      .help = "smpi: on SimGrid's MPI; netns: over TCP in namespaces"},
     {"platform", TEXT(platform), T(EMULATE_COMMAND) | T(EMULATE_SHELL) | T(EMULATE_CHECK), "P",
@@ -383,7 +390,7 @@ const struct setting settings_table[] = {
     {"question", TEXT(question), T(REPORT), "TEXT", NULL,
      .help = "what the page answers, as its title"},
 
-    /* ---- outputs */
+    /* ---- outputs, of all commands: the same fields with other help */
     {"output", TEXT(output), PLANS | OBJECTIVES, "FILE", NULL, .help = "write the plan (also -o)"},
     {"output", TEXT(output), SIMULATIONS | RUN_KEYS | EMULATIONS, "FILE", NULL,
      .help = "write the measurement as JSON (also -o)"},

@@ -4,57 +4,39 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/breakdown.h"
 #include "core/statistics.h"
+#include "core/text.h"
 #include "core/units.h"
 
 enum { CALLS = 6 };
 
-static const char *seconds(double s, char text[UNITS_TEXT])
-{
-    return units_print(UNIT_SECONDS, s, text);
-}
-
-static const char *bytes(int64_t n, char text[UNITS_TEXT])
-{
-    return units_print(UNIT_BYTES, (double)n, text);
-}
+#define SECONDS(s) (units_of(UNIT_SECONDS, s).text)
+#define BYTES(n)   (units_of(UNIT_BYTES, (double)(n)).text)
 
 /* ---- summary */
 
 const char *report_lack(const struct measurement *m, char text[REPORT_VERDICT])
 {
-    char needs[UNITS_TEXT], has[UNITS_TEXT];
     size_t r = measurement_fullest(m), others = measurement_overfull(m) - 1;
     int n = snprintf(text, REPORT_VERDICT, "rank %zu (%.80s) needs %s, its device has %s", r,
-                     m->rank[r].name, bytes(m->rank[r].peak_bytes, needs),
-                     bytes(m->rank[r].memory_bytes, has));
+                     m->rank[r].name, BYTES(m->rank[r].peak_bytes), BYTES(m->rank[r].memory_bytes));
     if (others > 0)
         snprintf(text + n, REPORT_VERDICT - (size_t)n, "; %zu more rank%s lack%s memory", others,
                  others > 1 ? "s" : "", others > 1 ? "" : "s");
     return text;
 }
 
-/* Words in lines of at most LINE columns, below each other behind `head`. */
 static void print_wrapped(const char *head, const char *text, FILE *out)
 {
     enum { LINE = 100, INDENT = 12 };
-    int column = fprintf(out, "%-*s", INDENT, head);
-    while (*text) {
-        int word = (int)strcspn(text, " ");
-        if (column > INDENT && column + 1 + word > LINE) {
-            fprintf(out, "\n%*s", INDENT, "");
-            column = INDENT;
-        }
-        column += fprintf(out, "%s%.*s", column > INDENT ? " " : "", word, text);
-        text += word + (text[word] == ' ');
-    }
-    fputc('\n', out);
+    fprintf(out, "%-*s", INDENT, head);
+    text_put_wrapped(out, text, INDENT, LINE);
 }
 
 static void print_memory(const struct measurement *m, FILE *out)
 {
-    char peak[UNITS_TEXT], has[UNITS_TEXT], free_bytes[UNITS_TEXT];
     char lack[REPORT_VERDICT], text[REPORT_VERDICT + 16];
     size_t r = measurement_fullest(m);
     if (r == m->ranks)
@@ -65,36 +47,35 @@ static void print_memory(const struct measurement *m, FILE *out)
         print_wrapped("memory", text, out);
     } else {
         fprintf(out, "memory      fits; fullest is rank %zu (%s): %s of %s, %s free\n", r,
-                rank->name, bytes(rank->peak_bytes, peak), bytes(rank->memory_bytes, has),
-                bytes(rank->memory_bytes - rank->peak_bytes, free_bytes));
+                rank->name, BYTES(rank->peak_bytes), BYTES(rank->memory_bytes),
+                BYTES(rank->memory_bytes - rank->peak_bytes));
     }
 }
 
+/* Of several measured iterations; predictions have one. */
 static void print_spread(const struct measurement *m, FILE *out)
 {
-    char text[UNITS_TEXT];
     double sum_s = 0;
     for (size_t i = 0; i < m->iterations; i++)
         sum_s += m->iterations_s[i];
-    fprintf(out, "            mean %s", seconds(sum_s / (double)m->iterations, text));
-    fprintf(out, ", 5th percentile %s",
-            seconds(quantile(m->iterations_s, m->iterations, 0.05), text));
-    fprintf(out, ", 95th %s\n", seconds(quantile(m->iterations_s, m->iterations, 0.95), text));
+    fprintf(out, "            mean %s", SECONDS(sum_s / (double)m->iterations));
+    fprintf(out, ", 5th percentile %s", SECONDS(quantile(m->iterations_s, m->iterations, 0.05)));
+    fprintf(out, ", 95th %s\n", SECONDS(quantile(m->iterations_s, m->iterations, 0.95)));
 }
 
+/* "iteration   1.2 s (median of 10: 1.1 s to 1.4 s)"; for predictions whether it was folded. */
 static void print_iteration(const struct measurement *m, FILE *out)
 {
-    char text[UNITS_TEXT];
     bool spread = false;
-    fprintf(out, "engine      %s\niteration   %s", m->engine, seconds(m->iteration_s, text));
+    fprintf(out, "engine      %s\niteration   %s", m->engine, SECONDS(m->iteration_s));
     if (m->iterations > 1) {
         double least = m->iterations_s[0], most = least;
         for (size_t i = 1; i < m->iterations; i++) {
             least = m->iterations_s[i] < least ? m->iterations_s[i] : least;
             most = m->iterations_s[i] > most ? m->iterations_s[i] : most;
         }
-        fprintf(out, " (median of %zu: %s", m->iterations, seconds(least, text));
-        fprintf(out, " to %s)", seconds(most, text));
+        fprintf(out, " (median of %zu: %s", m->iterations, SECONDS(least));
+        fprintf(out, " to %s)", SECONDS(most));
         spread = true;
     }
     if (m->simulated < m->microbatches)
@@ -109,7 +90,7 @@ static void print_iteration(const struct measurement *m, FILE *out)
 
 static void print_summary(const struct measurement *m, FILE *out)
 {
-    char text[UNITS_TEXT], sentence[BREAKDOWN_TEXT];
+    char sentence[BREAKDOWN_TEXT];
     print_iteration(m, out);
     fprintf(out, "throughput  %.4g samples/s", m->samples_per_s);
     if (m->tokens_per_s > 0)
@@ -119,7 +100,7 @@ static void print_summary(const struct measurement *m, FILE *out)
     if (m->mfu > 0)
         fprintf(out,
                 "MFU         %.2f %%, HFU %.2f %% of %s, the platform's speed of all %zu ranks\n",
-                100 * m->mfu, 100 * m->hfu, units_print(UNIT_FLOPS, m->flops, text), m->ranks);
+                100 * m->mfu, 100 * m->hfu, units_of(UNIT_FLOPS, m->flops).text, m->ranks);
     print_memory(m, out);
     if (m->losses > 0)
         fprintf(out, "loss        %.6f first, %.6f last of %zu steps\n", m->loss[0],
@@ -134,11 +115,10 @@ static void print_summary(const struct measurement *m, FILE *out)
 
 static void row(const char *what, double s, double total_s, FILE *out)
 {
-    char text[UNITS_TEXT];
-    fprintf(out, "%-24s %12s %7.2f%%\n", what, seconds(s, text),
-            total_s > 0 ? 100 * s / total_s : 0);
+    fprintf(out, "%-24s %12s %7.2f%%\n", what, SECONDS(s), total_s > 0 ? 100 * s / total_s : 0);
 }
 
+/* The rows add up to the iteration (core/breakdown.h). */
 static void report_breakdown(const struct measurement *m, FILE *out)
 {
     struct breakdown b = breakdown_of(m);
@@ -199,9 +179,9 @@ static void choose_rows(struct place *place, size_t ranks, size_t n)
     qsort(place, n, sizeof *place, largest_first);
 }
 
+/* Busy, exposed communication and idle time of the busiest ranks. */
 static void report_times(const struct measurement *m, struct place *place, size_t n, FILE *out)
 {
-    char busy[UNITS_TEXT], exposed[UNITS_TEXT], idle[UNITS_TEXT];
     for (size_t r = 0; r < m->ranks; r++)
         place[r] = (struct place){r, m->rank[r].stage, m->rank[r].busy_s, false};
     choose_rows(place, m->ranks, n);
@@ -210,8 +190,7 @@ static void report_times(const struct measurement *m, struct place *place, size_
     for (size_t k = 0; k < n; k++) {
         const struct measured_rank *rank = &m->rank[place[k].rank];
         fprintf(out, "%-7zu %-16s %6u %12s %14s %12s\n", place[k].rank, rank->name, rank->stage,
-                seconds(rank->busy_s, busy), seconds(rank->exposed_comm_s, exposed),
-                seconds(rank->idle_s, idle));
+                SECONDS(rank->busy_s), SECONDS(rank->exposed_comm_s), SECONDS(rank->idle_s));
     }
 }
 
@@ -229,9 +208,10 @@ static bool is_measured(const struct measurement *m)
     return differs && m->parameters_sha256;
 }
 
+/* Bytes of the fullest ranks by what they are for. Real runs have a measured peak as well, of the
+ * allocator; predictions say at which op the peak is. */
 static void report_memory(const struct measurement *m, struct place *place, size_t n, FILE *out)
 {
-    char text[7][UNITS_TEXT];
     for (size_t r = 0; r < m->ranks; r++)
         place[r] = (struct place){r, m->rank[r].stage,
                                   (double)(m->rank[r].peak_bytes - m->rank[r].memory_bytes), false};
@@ -245,12 +225,11 @@ static void report_memory(const struct measurement *m, struct place *place, size
         int64_t spare = rank->memory_bytes - rank->peak_bytes;
         char predicted[UNITS_TEXT + 2] = "";
         if (real)
-            snprintf(predicted, sizeof predicted, "%10s ", bytes(predicted_peak(rank), text[5]));
+            snprintf(predicted, sizeof predicted, "%10s ", BYTES(predicted_peak(rank)));
         fprintf(out, "%-7zu %10s %10s %10s %11s %10s %s%10s %10s  %s\n", place[k].rank,
-                bytes(rank->weight_bytes, text[0]), bytes(rank->gradient_bytes, text[1]),
-                bytes(rank->state_bytes, text[2]), bytes(rank->stash_bytes, text[3]),
-                bytes(rank->scratch_bytes, text[4]), predicted, bytes(rank->peak_bytes, text[5]),
-                rank->memory_bytes > 0 ? bytes(spare, text[6]) : "-",
+                BYTES(rank->weight_bytes), BYTES(rank->gradient_bytes), BYTES(rank->state_bytes),
+                BYTES(rank->stash_bytes), BYTES(rank->scratch_bytes), predicted,
+                BYTES(rank->peak_bytes), rank->memory_bytes > 0 ? BYTES(spare) : "-",
                 rank->peak_at ? rank->peak_at : "-");
     }
     if (n < m->ranks)
@@ -262,19 +241,18 @@ static enum status report_ranks(const struct measurement *m, size_t limit, FILE 
     size_t n = m->ranks < limit ? m->ranks : limit;
     if (n == 0)
         return STATUS_OK;
-    struct place *place = calloc(m->ranks, sizeof *place);
-    if (!place)
-        return error_set(STATUS_NOMEM, "%zu ranks", m->ranks);
+    struct place *place;
+    PASS(ARRAY_NEW(place, m->ranks));
     report_times(m, place, n, out);
     report_memory(m, place, n, out);
     free(place);
     return STATUS_OK;
 }
 
+/* Messages and collectives by kind, most time first, with nccl-tests' algbw and busbw. */
 static void report_calls(const struct measurement *m, FILE *out)
 {
     size_t n = m->calls < CALLS ? m->calls : CALLS;
-    char size[UNITS_TEXT], time[UNITS_TEXT];
     if (n == 0)
         return;
     fprintf(out, "\n%-9s %-14s %7s %12s %9s %10s %8s %8s  %s\n", "for", "collective", "members",
@@ -284,10 +262,9 @@ static void report_calls(const struct measurement *m, FILE *out)
     for (size_t k = 0; k < n; k++) {
         const struct measured_call *c = &m->call[k];
         fprintf(out, "%-9s %-14s %7u %12s %9.0f %10s %8.2f %8.2f  %s\n",
-                op_purpose_names[c->purpose], measured_call_name(c), c->members,
-                bytes(c->bytes, size), c->calls, seconds(measured_call_seconds(c), time),
-                1e-9 * measured_call_algbw(c), 1e-9 * measured_call_busbw(c),
-                c->algorithm ? c->algorithm : "-");
+                op_purpose_names[c->purpose], measured_call_name(c), c->members, BYTES(c->bytes),
+                c->calls, SECONDS(measured_call_seconds(c)), 1e-9 * measured_call_algbw(c),
+                1e-9 * measured_call_busbw(c), c->algorithm ? c->algorithm : "-");
     }
     if (n < m->calls)
         fprintf(out, "... %zu more kinds: -o or --json\n", m->calls - n);
@@ -295,42 +272,37 @@ static void report_calls(const struct measurement *m, FILE *out)
 
 static void report_links(const struct measurement *m, size_t limit, FILE *out)
 {
-    char text[UNITS_TEXT];
     size_t n = m->links < limit ? m->links : limit;
     if (n == 0)
         return;
     fprintf(out, "\n%-32s %14s %8s\n", n < m->links ? "busiest links" : "links", "bytes", "busy");
     for (size_t k = 0; k < n; k++)
         fprintf(out, "%-32s %14s %7.2f%%\n", m->link[k].name,
-                units_print(UNIT_BYTES, m->link[k].bytes, text), 100 * m->link[k].busy_fraction);
+                units_of(UNIT_BYTES, m->link[k].bytes).text, 100 * m->link[k].busy_fraction);
 }
 
 enum status summary_print(const struct measurement *m, const struct summary_rows *rows, FILE *out,
                           FILE *warnings)
 {
-    enum status st;
     static const struct summary_rows usual = {4, 5};
     rows = rows ? rows : &usual;
     print_summary(m, out);
     report_breakdown(m, out);
-    TRY(report_ranks(m, rows->ranks, out));
+    PASS(report_ranks(m, rows->ranks, out));
     report_calls(m, out);
     report_links(m, rows->links, out);
     for (size_t k = 0; k < m->warnings; k++)
         fprintf(warnings, "warning: %s\n", m->warning[k]);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status results_write(const struct results *r, const struct arguments *a)
 {
-    enum status st = STATUS_OK;
     if (a->output)
-        TRY(measurement_write(r->m, a->output, r->by));
+        PASS(measurement_write(r->m, a->output, r->by));
     if (a->trace)
-        TRY(trace_write(r->program, r->timeline, a->trace, r->by));
-out:
-    return st;
+        PASS(trace_write(r->program, r->timeline, a->trace, r->by));
+    return STATUS_OK;
 }
 
 enum status results_print(const struct results *r, const struct arguments *a,

@@ -3,22 +3,21 @@
 
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/file.h"
 #include "partition/tiers.h"
 #include "plots/tree.h"
 
+/* The groups that partition/tiers.h finds become the levels of the tree, innermost first. */
 enum status topology_draw(const struct topology *t, const char *output, const struct provenance *by)
 {
     enum status st;
     struct tiers tiers = {0};
     struct plot_tree_level *level = NULL;
-    const char **type = calloc(t->n + 1, sizeof *type);
-    TRY(type ? tiers_find(t, &tiers) : error_set(STATUS_NOMEM, "out of memory"));
-    level = calloc(tiers.levels + 1, sizeof *level);
-    if (!level) {
-        st = error_set(STATUS_NOMEM, "out of memory");
-        goto out;
-    }
+    const char **type = NULL;
+    TRY(ARRAY_NEW(type, t->n));
+    TRY(tiers_find(t, &tiers));
+    TRY(ARRAY_NEW(level, tiers.levels));
     for (size_t i = 0; i < t->n; i++)
         type[i] = topology_type(t, (uint32_t)i)->name;
     for (size_t i = 0; i < tiers.levels; i++) {

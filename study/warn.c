@@ -1,9 +1,12 @@
+/* Looks at a plan, its program and its measurement for what would surprise a user: each warning is
+ * one line of the measurement, and none of them changes a figure. */
 #include "study/warn.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/cost.h"
 #include "core/model.h"
 #include "core/plan.h"
@@ -13,6 +16,8 @@ enum { NAMED = 3, LOOKED_AT = 1024 };
 
 /* ---- costs */
 
+/* How many ops of a stage have times on this type of device that were not measured near their size
+ * (core/cost.h). */
 static size_t extrapolated_on(const struct plan *p, const struct plan_stage *s,
                               const struct model *m, const struct device_type *type)
 {
@@ -35,7 +40,6 @@ static bool runs_on(const struct plan_stage *s, const struct topology *t, uint32
 static enum status warn_of_costs(const struct plan *plan, const struct program *p,
                                  const struct evaluation_context *c, struct measurement *m)
 {
-    enum status st = STATUS_OK;
     double busy_s = 0;
     for (uint32_t type = 0; type < c->topology->types; type++) {
         size_t n = 0, all = 0;
@@ -45,26 +49,25 @@ static enum status warn_of_costs(const struct plan *plan, const struct program *
                 n += extrapolated_on(plan, &plan->stage[s], c->model, &c->topology->type[type]);
             }
         if (n > 0)
-            TRY(measurement_warn(m,
-                                 "times of %zu of %zu ops on '%s' are extrapolated: their sizes "
-                                 "are outside the measured range",
-                                 n, all, c->topology->type[type].name));
+            PASS(measurement_warn(m,
+                                  "times of %zu of %zu ops on '%s' are extrapolated: their sizes "
+                                  "are outside the measured range",
+                                  n, all, c->topology->type[type].name));
     }
     for (size_t i = 0; i < p->ops; i++)
         busy_s += op_computes(&p->op[i]) ? p->op[i].seconds : 0;
     if (busy_s <= 0)
-        TRY(measurement_warn(m, "the model has neither FLOP nor measured times: nothing that is "
-                                "computed takes time"));
-out:
-    return st;
+        PASS(measurement_warn(m, "the model has neither FLOP nor measured times: nothing that is "
+                                 "computed takes time"));
+    return STATUS_OK;
 }
 
 /* ---- communication */
 
+/* Replicas cost devices, and without parameters there is nothing to keep the same. */
 static enum status warn_of_empty_stages(const struct plan *plan, const struct model *model,
                                         struct measurement *m)
 {
-    enum status st = STATUS_OK;
     size_t n = 0, first = 0;
     for (size_t s = 0; s < plan->stages; s++) {
         int64_t bytes = 0;
@@ -76,40 +79,35 @@ static enum status warn_of_empty_stages(const struct plan *plan, const struct mo
             first = s;
     }
     if (n > 0)
-        TRY(measurement_warn(m,
-                             "%zu replicated stage%s (the first: %zu) ha%s no parameters: nothing "
-                             "is summed over %s replicas",
-                             n, n > 1 ? "s" : "", first, n > 1 ? "ve" : "s",
-                             n > 1 ? "their" : "its"));
-out:
-    return st;
+        PASS(measurement_warn(m,
+                              "%zu replicated stage%s (the first: %zu) ha%s no parameters: nothing "
+                              "is summed over %s replicas",
+                              n, n > 1 ? "s" : "", first, n > 1 ? "ve" : "s",
+                              n > 1 ? "their" : "its"));
+    return STATUS_OK;
 }
 
+/* A model file may say zero bytes where its author did not know: such messages are free. */
 static enum status warn_of_empty_calls(struct measurement *m)
 {
-    enum status st = STATUS_OK;
     for (size_t k = 0; k < m->calls; k++)
         if (m->call[k].bytes == 0)
-            TRY(measurement_warn(m, "%.0f %s%s for %s of no bytes", m->call[k].calls,
-                                 measured_call_name(&m->call[k]), m->call[k].calls > 1 ? "s" : "",
-                                 op_purpose_names[m->call[k].purpose]));
-out:
-    return st;
+            PASS(measurement_warn(m, "%.0f %s%s for %s of no bytes", m->call[k].calls,
+                                  measured_call_name(&m->call[k]), m->call[k].calls > 1 ? "s" : "",
+                                  op_purpose_names[m->call[k].purpose]));
+    return STATUS_OK;
 }
 
 /* One line for all tiers that stay inside a node, join devices of the plan and carry nothing. */
 static enum status warn_of_idle_links(const struct program *p, const struct topology *t,
                                       const double *tier_bytes, struct measurement *m)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     char text[256] = "";
-    size_t ranks = p->ranks < LOOKED_AT ? p->ranks : LOOKED_AT;
-    bool *inside = calloc(t->tiers + 1, sizeof *inside);
-    size_t *pairs = calloc(t->tiers + 1, sizeof *pairs);
-    if (!inside || !pairs) {
-        st = error_set(STATUS_NOMEM, "%zu tiers", t->tiers);
-        goto out;
-    }
+    size_t ranks = p->ranks < LOOKED_AT ? p->ranks : LOOKED_AT, *pairs = NULL;
+    bool *inside = NULL;
+    TRY(ARRAY_NEW(inside, t->tiers));
+    TRY(ARRAY_NEW(pairs, t->tiers));
     if (!topology_inside(t, inside))
         goto out;
     for (size_t a = 0; a < ranks; a++)
@@ -135,15 +133,15 @@ out:
 
 /* ---- devices */
 
+/* Devices that no stage runs on, the first few by name. */
 static enum status warn_of_idle_devices(const struct plan *plan, const struct topology *t,
                                         struct measurement *m)
 {
     enum status st = STATUS_OK;
     char names[256] = "";
     size_t idle = 0;
-    bool *used = calloc(t->n + 1, sizeof *used);
-    if (!used)
-        return error_set(STATUS_NOMEM, "%zu devices", t->n);
+    bool *used = NULL;
+    TRY(ARRAY_NEW(used, t->n));
     for (size_t s = 0; s < plan->stages; s++)
         for (size_t k = 0; k < plan->stage[s].devices; k++)
             used[plan->stage[s].device[k]] = true;
@@ -166,11 +164,8 @@ enum status warn_simulation(const struct plan *plan, const struct program *p,
     enum status st = STATUS_OK;
     const struct topology *t = context->topology;
     char text[PERTURBATION_TEXT] = "";
-    double *tier_bytes = calloc(t->tiers + 1, sizeof *tier_bytes);
-    if (!tier_bytes) {
-        st = error_set(STATUS_NOMEM, "%zu tiers", t->tiers);
-        goto out;
-    }
+    double *tier_bytes = NULL;
+    TRY(ARRAY_NEW(tier_bytes, t->tiers));
     if (context->perturbation && *perturbation_print(context->perturbation, text))
         TRY(measurement_warn(m, "compute times are changed on purpose: %s", text));
     TRY(warn_of_costs(plan, p, context, m));

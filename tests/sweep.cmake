@@ -1,3 +1,4 @@
+unit_test(auto_filters LIBS study sample)
 unit_test(experiment LIBS study)
 unit_test(sweep_database LIBS study)
 target_compile_definitions(test_sweep_database PRIVATE _DEFAULT_SOURCE)

@@ -87,7 +87,7 @@ static void every_plan_trains_the_same_samples_on_all_devices(void **state)
         const struct plan *p = &result.candidate[i].plan;
         assert_int_equal(p->microbatches * p->microbatch_size, 32);
         if (strcmp(result.candidate[i].role, "candidate") == 0)
-            assert_int_equal(p->stages * p->stage[0].replicas, 8);
+            assert_int_equal(result.candidate[i].depth * p->stage[0].replicas, 8);
     }
     auto_result_free(&result);
 }

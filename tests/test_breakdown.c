@@ -103,13 +103,13 @@ static void the_rows_add_up_to_the_iteration_for_every_schedule_on_every_engine(
         for (uint32_t teams = 1; teams <= 4; teams += teams)
             for (uint32_t replicas = 1; replicas <= 2; replicas++)
                 for (uint32_t each = 3; each <= 48; each *= 16) {
-                    size_t stages = (schedules[k].chunked ? 2 : 1) * (size_t)teams;
+                    size_t stages = (schedules[k]->chunked ? 2 : 1) * (size_t)teams;
                     struct setup s;
                     set_up(&s, sample_chain(stages, 1e-3, 2e-3, 1000000, 300000), teams, replicas,
-                           each * replicas, schedules[k].name);
+                           each * replicas, schedules[k]->name);
                     for (size_t e = 0; e < engines_n; e++) {
                         run_on(&s, engines[e]);
-                        check_sums(&s, engines[e]->name, schedules[k].name);
+                        check_sums(&s, engines[e]->name, schedules[k]->name);
                         forget(&s);
                     }
                     tear_down(&s);

@@ -390,9 +390,10 @@ static enum status everything(const struct topology *t)
     struct collective_group g = {0};
     struct collective_shape s = {0};
     TRY(collective_group_make(t, racks_all(), t->n, &g));
-    for (const struct collective_algorithm *a = collective_algorithms; a->name; a++)
+    for (size_t i = 0; i < collective_algorithms_n; i++)
         for (int kind = 0; kind < COLLECTIVE_KINDS; kind++) {
-            struct collective_options o = {.algorithm = a->name, .nccl_protocols = true};
+            struct collective_options o = {.algorithm = collective_algorithms[i]->name,
+                                           .nccl_protocols = true};
             TRY(collective_shape_make(&g, (enum collective_kind)kind, MIB, &o, &s));
             collective_shape_free(&s);
         }

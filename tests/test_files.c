@@ -102,21 +102,6 @@ static enum status read_model(const char *path, const char *copy)
     return st;
 }
 
-static enum status write_topology(const char *path)
-{
-    return topology_write(&f.topology, path, &by);
-}
-
-static enum status read_topology(const char *path, const char *copy)
-{
-    struct topology t = {0};
-    enum status st = topology_read(path, &t);
-    if (st == STATUS_OK && copy)
-        st = topology_write(&t, copy, &by);
-    topology_free(&t);
-    return st;
-}
-
 static enum status write_plan(const char *path)
 {
     return plan_write(&f.plan, &f.model, &f.topology, path, &by);
@@ -168,7 +153,6 @@ static enum status read_measurement(const char *path, const char *copy)
 
 static const struct kind kinds[] = {
     {"model", write_model, read_model},
-    {"topology", write_topology, read_topology},
     {"plan", write_plan, read_plan},
     {"program", write_program, read_program},
     {"measurement", write_measurement, read_measurement},

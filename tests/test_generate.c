@@ -278,7 +278,7 @@ static void refuses_nonsense_with_one_line(void **state)
         {"rail:nodes", "rail: 'nodes' is not of the form key=value"},
         {"rail:nodes=4,", "rail: '' is not of the form key=value"},
         {"rail:=4", "rail: no parameter ''; known: nodes, gpus"},
-        {"rail:nods=4", "rail: no parameter 'nods'; known: nodes, gpus, type, rack"},
+        {"rail:nods=4", "rail: no parameter 'nods'; did you mean 'nodes'? known: nodes, gpus"},
         {"rail:nodes=4,nodes=4", "rail: nodes is given twice"},
         {"rail:nodes=0", "rail: 'nodes=0', expected a whole number from 1 to 65536"},
         {"rail:nodes=-4", "rail: 'nodes=-4', expected a whole number"},

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "model/components.h"
+#include "core/edges.h"
 #include "tests/fault.h"
 
 enum { PATH = 4096 };
@@ -343,7 +343,7 @@ static void components_agree_with_reachability(void **state)
             for (size_t i = 0; i < N; i++)
                 for (size_t j = 0; j < N; j++)
                     reach[i][j] = reach[i][j] || (reach[i][k] && reach[k][j]);
-        assert_int_equal(components_find(N, arc, arcs, component, &count), STATUS_OK);
+        assert_int_equal(edges_components(N, arc, arcs, component, &count), STATUS_OK);
         for (size_t i = 0; i < N; i++) {
             assert_true(component[i] < count);
             for (size_t j = 0; j < N; j++)

@@ -316,7 +316,7 @@ static void combinations_pass_the_checker(void **state)
             struct setup s = set_up(2, replicas, shards, 8);
             struct program folded = {0};
             free(s.plan.schedule);
-            s.plan.schedule = sample_text(schedules[k].name);
+            s.plan.schedule = sample_text(schedules[k]->name);
             s.plan.sequence_parallel = bits & 4;
             s.plan.bucket_bytes = bits & 8 ? MEGA : 0;
             s.plan.zero = bits >> 4 & 3;
@@ -324,9 +324,9 @@ static void combinations_pass_the_checker(void **state)
             s.model.op[1].exchange_bytes = MEGA;
             s.plan.stage[0].expert_parallel = replicas > 1 ? 2 : 1;
             enum status st = plan_lower(&s.plan, &s.model, &s.topology, &s.program);
-            bool refused = schedules[k].asynchronous && s.plan.zero > 0;
+            bool refused = schedules[k]->asynchronous && s.plan.zero > 0;
             if (st != (refused ? STATUS_UNSUPPORTED : STATUS_OK))
-                fail_msg("%s bits %u: %s", schedules[k].name, bits, error_message());
+                fail_msg("%s bits %u: %s", schedules[k]->name, bits, error_message());
             if (!refused)
                 assert_int_equal(plan_lower_folded(&s.plan, &s.model, &s.topology, &folded),
                                  STATUS_OK);

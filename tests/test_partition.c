@@ -11,9 +11,8 @@
 #include <cmocka.h>
 
 #include "core/cost.h"
-#include "partition/graph.h"
-#include "partition/partition.h"
 #include "partition/device_order.h"
+#include "partition/partition.h"
 #include "tests/fault.h"
 #include "tests/sample.h"
 
@@ -194,10 +193,33 @@ static void impossible_requests_are_one_clear_line(void **state)
     assert_int_equal(partition_run(algorithm("balanced"), &m, &t, &r, &p), STATUS_INVALID);
     assert_string_equal(error_message(), "3 stages x 2 replicas on the 4 devices of p");
     const struct partition_algorithm *a;
+    char expected[512] = "no algorithm is called 'magic'; there are ";
+    for (size_t k = 0; k < partition_algorithms_n; k++)
+        strcat(strcat(expected, k > 0 ? ", " : ""), partition_algorithms[k]->name);
     assert_int_equal(partition_find("magic", &a), STATUS_INVALID);
-    assert_string_equal(
-        error_message(),
-        "no algorithm is called 'magic'; there are balanced, hierarchical, uniform, manual, metis, auto");
+    assert_string_equal(error_message(), expected);
+    topology_free(&t);
+    model_free(&m);
+}
+
+static void options_that_an_algorithm_does_not_take_are_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(partition_check_option(algorithm("auto"), "finalists"), STATUS_OK);
+    assert_int_equal(partition_check_option(algorithm("manual"), "split-at"), STATUS_OK);
+    assert_int_equal(partition_check_option(algorithm("uniform"), "replicas"), STATUS_OK);
+    assert_int_equal(partition_check_option(algorithm("uniform"), "finalists"), STATUS_USAGE);
+    assert_string_equal(error_message(), "--finalists is for --algorithm auto, not for uniform");
+}
+
+static void a_search_cuts_no_plan(void **state)
+{
+    (void)state;
+    struct model m = sample_chain(3, 1e-3, 2e-3, 0, 1000);
+    struct topology t = sample_clique(4, 0, 1e9);
+    struct plan p = {0};
+    struct partition_request r = request(2, 1);
+    assert_int_equal(partition_run(algorithm("auto"), &m, &t, &r, &p), STATUS_INVALID);
     topology_free(&t);
     model_free(&m);
 }
@@ -242,6 +264,8 @@ int main(void)
         cmocka_unit_test(balanced_avoids_an_expensive_cut),
         cmocka_unit_test(neighbouring_stages_sit_in_the_same_node),
         cmocka_unit_test(impossible_requests_are_one_clear_line),
+        cmocka_unit_test(options_that_an_algorithm_does_not_take_are_refused),
+        cmocka_unit_test(a_search_cuts_no_plan),
         cmocka_unit_test(the_same_request_gives_the_same_plan),
         cmocka_unit_test(releases_everything_when_memory_runs_out),
     };

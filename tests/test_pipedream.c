@@ -39,7 +39,7 @@ static const char diamond[] =
 static enum status parse(const char *text, size_t length, struct model *out)
 {
     const struct import_options o = {.minibatch_size = 8, .device = "V100"};
-    return importers[0].parse("g.txt", text, length, &o, out);
+    return importer_pipedream.parse("g.txt", text, length, &o, out);
 }
 
 static void reads_branches_tuples_inputs_and_stages(void **state)
@@ -269,9 +269,9 @@ static void rejects_a_minibatch_below_one_sample(void **state)
     (void)state;
     struct import_options o = {.minibatch_size = 0};
     struct model m = {0};
-    assert_int_equal(importers[0].parse("g.txt", diamond, strlen(diamond), &o, &m), STATUS_INVALID);
+    assert_int_equal(importer_pipedream.parse("g.txt", diamond, strlen(diamond), &o, &m), STATUS_INVALID);
     o.minibatch_size = INFINITY;
-    assert_int_equal(importers[0].parse("g.txt", diamond, strlen(diamond), &o, &m), STATUS_INVALID);
+    assert_int_equal(importer_pipedream.parse("g.txt", diamond, strlen(diamond), &o, &m), STATUS_INVALID);
 }
 
 static void write_file(const char *path, const char *text)

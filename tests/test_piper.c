@@ -210,7 +210,7 @@ static void names_the_place_of_every_fault(void **state)
     static const struct {
         const char *from, *to, *message;
     } fault[] = {
-        {"\"id\": 9,", "\"id\": 7,", ":8:1: nodes[1]: a node with id 7 stands twice"},
+        {"\"id\": 9,", "\"id\": 7,", ":8:1: nodes[1]: id 7 is given to two nodes"},
         {"\"destId\": 9", "\"destId\": 8", "destId: no node has the id 8"},
         {"\"destId\": 9", "\"destId\": 7", "an edge from node 7 to itself"},
         {"\"timePerSample\": 4", "\"timePerSample\": -4", "timePerSample"},

@@ -77,14 +77,14 @@ static void every_schedule_passes_the_checker_for_every_shape(void **state)
     (void)state;
     for (size_t k = 0; k < schedules_n; k++)
         for (uint32_t teams = 1; teams <= MOST_TEAMS; teams++)
-            for (uint32_t chunks = 1; chunks <= (schedules[k].chunked ? 4 : 1); chunks++)
+            for (uint32_t chunks = 1; chunks <= (schedules[k]->chunked ? 4 : 1); chunks++)
                 for (uint32_t replicas = 1; replicas <= MOST_REPLICAS; replicas++)
                     for (uint32_t m = replicas; m <= 32; m++) {
                         struct setup s;
                         bool even = m % replicas == 0;
-                        if (!even && (chunks > 1 || schedules[k].asynchronous))
+                        if (!even && (chunks > 1 || schedules[k]->asynchronous))
                             continue; /* refused: below */
-                        set_up_even(&s, teams, chunks, replicas, m, schedules[k].name);
+                        set_up_even(&s, teams, chunks, replicas, m, schedules[k]->name);
                         tear_down(&s);
                     }
 }
@@ -101,8 +101,8 @@ static void uneven_replicas_pass_the_checker_and_get_each_microbatch_once(void *
             uint32_t teams = 0, all[MOST_TEAMS], m = 60;
             while (teams < 4 && replicas[row][teams])
                 all[teams] = replicas[row][teams], teams++;
-            if (set_up(&s, teams, 1, all, m, schedules[k].name) != STATUS_OK)
-                fail_msg("%s row %zu: %s", schedules[k].name, row, error_message());
+            if (set_up(&s, teams, 1, all, m, schedules[k]->name) != STATUS_OK)
+                fail_msg("%s row %zu: %s", schedules[k]->name, row, error_message());
             uint32_t *passes = calloc((size_t)m * teams, sizeof *passes);
             for (size_t i = 0; i < s.program.ops; i++)
                 if (s.program.op[i].kind == OP_FORWARD)
@@ -240,12 +240,12 @@ static void memory_peaks_are_the_textbook_in_flight_counts(void **state)
     for (uint32_t teams = 1; teams <= 8; teams++)
         for (uint32_t m = teams; m <= 32; m += teams) /* interleaved: groups of P */
             for (size_t k = 0; k < schedules_n; k++) {
-                uint32_t chunks = schedules[k].chunked ? 3 : 1;
+                uint32_t chunks = schedules[k]->chunked ? 3 : 1;
                 struct setup s;
-                set_up_even(&s, teams, chunks, 1, m, schedules[k].name);
+                set_up_even(&s, teams, chunks, 1, m, schedules[k]->name);
                 int64_t unit = s.model.op[0].stash_bytes;
                 for (uint32_t t = 0; t < teams; t++) {
-                    const char *name = schedules[k].name;
+                    const char *name = schedules[k]->name;
                     size_t ahead = teams - t;
                     size_t count =
                         !strcmp(name, "sequential")      ? 1

@@ -91,7 +91,7 @@ static void lists_that_make_no_sense_are_refused(void **state)
     assert_refused(f, ",", 3, "empty");
 }
 
-static void an_unknown_op_gets_the_nearest_names(void **state)
+static void an_unknown_op_gets_the_nearest_name(void **state)
 {
     struct fixture *f = *state;
     struct model m = sample_chain(3, 1e-3, 1e-3, 0, 0);
@@ -103,10 +103,10 @@ static void an_unknown_op_gets_the_nearest_names(void **state)
         assert_non_null(m.op[i].name);
     }
     f->m = m;
-    assert_refused(f, "linear", 2, "near: 'linear1', 'linear2'");
-    assert_refused(f, "embeding", 2, "near: 'embedding'");
+    assert_refused(f, "linear", 2, "did you mean 'linear1'?");
+    assert_refused(f, "embeding", 2, "did you mean 'embedding'?");
     assert_refused(f, "xyz", 2, "foreline model show");
-    assert_null(strstr(error_message(), "near"));
+    assert_null(strstr(error_message(), "did you mean"));
     f->m = kept;
     model_free(&m);
 }
@@ -125,7 +125,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_begin_at_the_named_ops_in_any_order),
         cmocka_unit_test(lists_that_make_no_sense_are_refused),
-        cmocka_unit_test(an_unknown_op_gets_the_nearest_names),
+        cmocka_unit_test(an_unknown_op_gets_the_nearest_name),
         cmocka_unit_test(survives_every_failing_allocation),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

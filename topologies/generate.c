@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "core/topology.h"
 #include "core/units.h"
 #include "topologies/systems.h"
@@ -58,20 +59,27 @@ static void list_add(char list[LIST], const char *name)
 
 static enum status unknown_family(const char *spec)
 {
-    char list[LIST] = "";
-    for (size_t i = 0; i < families_n; i++)
+    char list[LIST] = "", name[81], hint[TEXT_HINT];
+    const char *nearest = NULL;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(spec, ":"), spec);
+    for (size_t i = 0, best = text_reach(name); i < families_n; i++) {
         list_add(list, families[i]->name);
-    return error_set(STATUS_INVALID, "no family of platforms '%.*s'; known: %s",
-                     (int)strnlen(spec, strcspn(spec, ":") < 80 ? strcspn(spec, ":") : 80), spec,
-                     list);
+        nearest = text_is_nearer(name, families[i]->name, &best) ? families[i]->name : nearest;
+    }
+    return error_set(STATUS_INVALID, "no family of platforms '%s'%s known: %s", name,
+                     *text_hint(nearest, hint) ? hint : ";", list);
 }
 
 static enum status unknown_parameter(const struct family *f, const char *key)
 {
-    char list[LIST] = "";
-    for (size_t i = 0; i < f->parameters; i++)
+    char list[LIST] = "", hint[TEXT_HINT];
+    const char *nearest = NULL;
+    for (size_t i = 0, best = text_reach(key); i < f->parameters; i++) {
         list_add(list, f->parameter[i].name);
-    return error_set(STATUS_INVALID, "%s: no parameter '%s'; known: %s", f->name, key, list);
+        nearest = text_is_nearer(key, f->parameter[i].name, &best) ? f->parameter[i].name : nearest;
+    }
+    return error_set(STATUS_INVALID, "%s: no parameter '%s'%s known: %s", f->name, key,
+                     *text_hint(nearest, hint) ? hint : ";", list);
 }
 
 static enum status parse_gpu(const struct family *f, const char *text, struct family_value *v)

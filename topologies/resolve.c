@@ -1,6 +1,8 @@
 /* From a name to a platform file: a shipped one, a generated one, or a path. */
 #include "topologies/write.h"
 
+#include "core/text.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -110,8 +112,9 @@ out:
 static enum status unknown(const char *name)
 {
     enum status st;
-    char **names = NULL, known[512] = "", generated[256] = "";
-    size_t n = 0, length = 0, used = 0;
+    char **names = NULL, known[512] = "", generated[256] = "", hint[TEXT_HINT];
+    const char *nearest = NULL;
+    size_t n = 0, length = 0, used = 0, best = text_reach(name);
     for (size_t i = 0; i < families_n && used < sizeof generated; i++)
         used += (size_t)snprintf(generated + used, sizeof generated - used, "%s%s:...",
                                  i ? ", " : "", families[i]->name);
@@ -119,9 +122,11 @@ static enum status unknown(const char *name)
     for (size_t i = 0; i < n && length < sizeof known; i++)
         length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", i ? ", " : "",
                                    names[i]);
+    for (size_t i = 0; i < n; i++)
+        nearest = text_is_nearer(name, names[i], &best) ? names[i] : nearest;
     st = error_set(STATUS_INVALID,
-                   "no platform '%.200s': no such file, shipped are %s, generated %s", name,
-                   *known ? known : "none", generated);
+                   "no platform '%.200s'%s no such file, shipped are %s, generated %s", name,
+                   *text_hint(nearest, hint) ? hint : ":", *known ? known : "none", generated);
 out:
     names_free(names, n);
     return st;

@@ -1,3 +1,5 @@
+/* All-to-all as a flow from every member to every other; folded to fewer flows of the same bytes per
+ * port in large groups. */
 #include "core/collective/shapes.h"
 
 enum { SHIFTS = 4 }; /* destinations that stand for all of a large group, inside and across nodes */
@@ -51,16 +53,22 @@ static double folded(const struct collective_group *g, double pair, struct colle
     return latency_s;
 }
 
-enum status collective_direct(const struct collective_group *g, enum collective_kind kind,
-                              double bytes, size_t channels, struct collective_shape *out)
+static enum status direct_shape(const struct collective_group *g, enum collective_kind kind,
+                                double bytes, size_t channels, struct collective_shape *out)
 {
-    enum status st;
     double pair = bytes / (double)g->n;
     bool fold = g->n > COLLECTIVE_PAIRS_MAX;
     (void)kind;
     (void)channels;
-    TRY(collective_shape_open(out, 1, g->n * (fold ? 2 * SHIFTS : g->n - 1)));
+    PASS(collective_shape_open(out, 1, g->n * (fold ? 2 * SHIFTS : g->n - 1)));
     collective_end_phase(out, fold ? folded(g, pair, out) : every_pair(g, pair, out));
-out:
-    return st;
+    return STATUS_OK;
 }
+
+const struct collective_algorithm collective_direct = {
+    .name = "direct",
+    .summary = "every pair at once",
+    .serves = {[COLLECTIVE_ALLTOALL] = true},
+    .plain = true,
+    .shape = direct_shape,
+};

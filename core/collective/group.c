@@ -1,6 +1,7 @@
+/* Groups of members, and the nodes that they form. */
 #include <stdlib.h>
-#include <string.h>
 
+#include "core/array.h"
 #include "core/collective/shapes.h"
 
 struct search {
@@ -47,9 +48,8 @@ static void fill_order(const struct search *s, struct collective_group *g)
 static enum status number_nodes(struct search *s)
 {
     const struct topology *t = s->g->topology;
-    uint32_t *local = calloc(t->n + 1, sizeof *local); /* number here + 1 */
-    if (!local)
-        return error_set(STATUS_NOMEM, "nodes of %zu devices", t->n);
+    uint32_t *local; /* [t->n] number here + 1 */
+    PASS(ARRAY_NEW(local, t->n));
     for (uint32_t m = 0; m < s->g->n; m++) {
         uint32_t *known = &local[t->node_of[s->g->device[m]]];
         if (*known == 0) {
@@ -75,31 +75,23 @@ static void find_nodes(struct search *s, bool any)
 enum status collective_group_make(const struct topology *t, const uint32_t *devices, size_t n,
                                   struct collective_group *out)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     struct collective_group g = {.topology = t, .n = n};
-    bool *inside = calloc(t->tiers + 1, sizeof *inside);
-    struct search s = {.g = &g, .inside = inside};
+    bool *inside = NULL;
+    struct search s = {.g = &g};
 
-    s.node = calloc(n + 1, sizeof *s.node);
-    s.first = calloc(n + 1, sizeof *s.first);
-    g.device = calloc(n + 1, sizeof *g.device);
-    g.order = calloc(n + 1, sizeof *g.order);
-    g.node_start = calloc(n + 1, sizeof *g.node_start);
-    if (!inside || !s.node || !s.first || !g.device || !g.order || !g.node_start) {
-        st = error_set(STATUS_NOMEM, "a group of %zu devices", n);
-        goto out;
-    }
-    if (n == 0) {
-        st = error_set(STATUS_INVALID, "a group without devices");
-        goto out;
-    }
-    for (size_t m = 0; m < n; m++) {
-        if (devices[m] >= t->n) {
-            st = error_set(STATUS_INVALID, "device %u of %zu", devices[m], t->n);
-            goto out;
-        }
-        g.device[m] = devices[m];
-    }
+    if (n == 0)
+        return error_set(STATUS_INVALID, "a group without devices");
+    for (size_t m = 0; m < n; m++)
+        if (devices[m] >= t->n)
+            return error_set(STATUS_INVALID, "device %u of %zu", devices[m], t->n);
+    TRY(ARRAY_NEW(inside, t->tiers));
+    TRY(ARRAY_NEW(s.node, n));
+    TRY(ARRAY_NEW(s.first, n));
+    TRY(ARRAY_COPY(g.device, devices, n));
+    TRY(ARRAY_NEW(g.order, n));
+    TRY(ARRAY_NEW(g.node_start, n + 1));
+    s.inside = inside;
     if (t->node_of)
         TRY(number_nodes(&s));
     else

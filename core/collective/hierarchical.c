@@ -1,5 +1,8 @@
+/* Collectives in two levels: inside each node, across nodes among members of one position, and
+ * inside again. */
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/collective/shapes.h"
 
 /* A phase of rings: what every edge carries, and how many steps follow one another. */
@@ -53,22 +56,20 @@ static void pair_phase(const struct collective_group *g, bool across, double byt
 static enum status two_level_alltoall(const struct collective_group *g, double bytes,
                                       struct collective_shape *out)
 {
-    enum status st;
     size_t p = collective_node_size(g, 0), nodes = g->nodes;
     double pair = bytes / (double)g->n;
-    TRY(collective_shape_open(out, 2,
-                              g->n * (collective_shifts(g, p) + collective_shifts(g, nodes))));
+    PASS(collective_shape_open(out, 2,
+                               g->n * (collective_shifts(g, p) + collective_shifts(g, nodes))));
     pair_phase(g, false, pair * (double)nodes, out); /* to the peer with the receiver's position */
     pair_phase(g, true, pair * (double)p, out);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* With p members in each of k nodes: reduce-scatter inside, the kind among members of one position
  * over a p-th of the buffer, all-gather inside; all-gather and reduce-scatter do without a third.
  * Broadcast: a chain over the first members, then one in each node. */
-enum status collective_hierarchical(const struct collective_group *g, enum collective_kind kind,
-                                    double bytes, size_t channels, struct collective_shape *out)
+static enum status hierarchical_shape(const struct collective_group *g, enum collective_kind kind,
+                                      double bytes, size_t channels, struct collective_shape *out)
 {
     enum status st;
     size_t p = collective_node_size(g, 0), k = g->nodes;
@@ -82,11 +83,7 @@ enum status collective_hierarchical(const struct collective_group *g, enum colle
     (void)channels;
     if (kind == COLLECTIVE_ALLTOALL)
         return two_level_alltoall(g, bytes, out);
-    latency = malloc(g->n * sizeof *latency);
-    if (!latency) {
-        st = error_set(STATUS_NOMEM, "rings of %zu members", g->n);
-        goto out;
-    }
+    TRY(ARRAY_NEW(latency, g->n));
     TRY(collective_shape_open(out, 3, 3 * g->n));
     if (kind == COLLECTIVE_BROADCAST) {
         inside = (struct turn){bytes, p - 1, true};
@@ -107,34 +104,14 @@ out:
     return st;
 }
 
-/* Each member sends its buffer into the switch of its node and receives the result; each position
- * does so with its p-th of the buffer across nodes. Flows to the next member load the ports as
- * that does. One phase: the reductions are pipelined. */
-enum status collective_switch(const struct collective_group *g, enum collective_kind kind,
-                              double bytes, size_t channels, struct collective_shape *out)
-{
-    enum status st;
-    double inside_s = 0, across_s = 0;
-    (void)kind;
-    (void)channels;
-    TRY(collective_shape_open(out, 1, 2 * g->n));
-    for (size_t node = 0; node < g->nodes; node++) {
-        size_t size = collective_node_size(g, node), next = (node + 1) % g->nodes;
-        for (size_t k = 0; k < size; k++) {
-            uint32_t from = collective_member(g, node, k, 0);
-            uint32_t peer = collective_member(g, node, k + 1, 0);
-            uint32_t other = collective_member(g, next, k, 0);
-            if (size > 1) {
-                collective_add(out, from, peer, bytes);
-                inside_s = larger(inside_s, collective_tier(g, from, peer)->latency_s);
-            }
-            if (g->nodes > 1) {
-                collective_add(out, from, other, bytes / (double)size);
-                across_s = larger(across_s, collective_tier(g, from, other)->latency_s);
-            }
-        }
-    }
-    collective_end_phase(out, inside_s + across_s);
-out:
-    return st;
-}
+const struct collective_algorithm collective_hierarchical = {
+    .name = "hierarchical",
+    .summary = "inside the node, across nodes by position, inside again; nodes of one size",
+    .serves = {[COLLECTIVE_ALLREDUCE] = true,
+               [COLLECTIVE_ALLGATHER] = true,
+               [COLLECTIVE_REDUCESCATTER] = true,
+               [COLLECTIVE_ALLTOALL] = true,
+               [COLLECTIVE_BROADCAST] = true},
+    .equal_nodes = true,
+    .shape = hierarchical_shape,
+};

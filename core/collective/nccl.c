@@ -143,7 +143,7 @@ void collective_table(const struct collective_group *g, enum collective_kind kin
                       struct collective_choice *out)
 {
     const struct collective_algorithm *const algorithms[ALGORITHMS] = {
-        [TREE] = collective_find("tree"), [RING] = collective_find("ring")};
+        [TREE] = &collective_tree, [RING] = &collective_ring};
     struct fabric f = fabric_of(g, channels);
     double best = INFINITY;
     for (int a = 0; a < ALGORITHMS; a++) {

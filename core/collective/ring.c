@@ -1,9 +1,12 @@
+/* Rings: in each of n - 1 steps, twice as many for an all-reduce, every member sends one n-th of the
+ * buffer to the next.
+ * Source: Patarasuk & Yuan, JPDC 69 (2009) 117-124; broadcast: a pipelined chain. */
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/collective/shapes.h"
 
-/* Fractions of `bytes` that every edge carries, and steps that follow one another.
- * Patarasuk & Yuan, JPDC 69 (2009) 117-124; broadcast: a pipelined chain. */
+/* Fraction of `bytes` that every edge carries. */
 static double edge_share(enum collective_kind kind, size_t n)
 {
     double others = (double)(n - 1) / (double)n;
@@ -36,17 +39,15 @@ static double add_ring(const struct collective_group *g, enum collective_kind ki
                                    kind == COLLECTIVE_ALLREDUCE ? 2 * (n - 1) : n - 1);
 }
 
-enum status collective_ring(const struct collective_group *g, enum collective_kind kind,
-                            double bytes, size_t channels, struct collective_shape *out)
+static enum status ring_shape(const struct collective_group *g, enum collective_kind kind,
+                              double bytes, size_t channels, struct collective_shape *out)
 {
     enum status st;
     double worst = 0;
-    uint32_t *ring = malloc(g->n * sizeof *ring);
-    double *latency = malloc(g->n * sizeof *latency);
-    if (!ring || !latency) {
-        st = error_set(STATUS_NOMEM, "a ring of %zu members", g->n);
-        goto out;
-    }
+    uint32_t *ring = NULL;
+    double *latency = NULL;
+    TRY(ARRAY_NEW(ring, g->n));
+    TRY(ARRAY_NEW(latency, g->n));
     TRY(collective_shape_open(out, 1, channels * g->n));
     for (size_t c = 0; c < channels; c++) {
         order_ring(g, c, ring);
@@ -60,3 +61,14 @@ out:
     free(latency);
     return st;
 }
+
+const struct collective_algorithm collective_ring = {
+    .name = "ring",
+    .summary = "chunks around a ring; optimal in bytes, latency grows with the members",
+    .serves = {[COLLECTIVE_ALLREDUCE] = true,
+               [COLLECTIVE_ALLGATHER] = true,
+               [COLLECTIVE_REDUCESCATTER] = true,
+               [COLLECTIVE_BROADCAST] = true},
+    .plain = true,
+    .shape = ring_shape,
+};

@@ -1,22 +1,14 @@
-/* collective_shapes.h - what the algorithms of collective.h share; for core/collective*.c only. */
+/* shapes.h - what the algorithms of collective.h share; private to core/collective.c and
+ * core/collective/.
+ *
+ *   algorithms.def   the list: one line per algorithm
+ *   ring.c  tree.c  hierarchical.c  switch.c  direct.c
+ *   group.c          members and the nodes they form
+ *   nccl.c           NCCL's cost table, which picks the algorithm */
 #ifndef CORE_COLLECTIVE_SHAPES_H
 #define CORE_COLLECTIVE_SHAPES_H
 
 #include "core/collective.h"
-
-enum status collective_ring(const struct collective_group *g, enum collective_kind kind,
-                            double bytes, size_t channels, struct collective_shape *out) MUST_CHECK;
-enum status collective_tree(const struct collective_group *g, enum collective_kind kind,
-                            double bytes, size_t channels, struct collective_shape *out) MUST_CHECK;
-enum status collective_hierarchical(const struct collective_group *g, enum collective_kind kind,
-                                    double bytes, size_t channels,
-                                    struct collective_shape *out) MUST_CHECK;
-enum status collective_switch(const struct collective_group *g, enum collective_kind kind,
-                              double bytes, size_t channels,
-                              struct collective_shape *out) MUST_CHECK;
-enum status collective_direct(const struct collective_group *g, enum collective_kind kind,
-                              double bytes, size_t channels,
-                              struct collective_shape *out) MUST_CHECK;
 
 /* The cheapest row of NCCL's table, of algorithm `only` unless that is NULL; *out is left alone
  * when the table has none. n >= 2, bytes > 0. O(n). */

@@ -1,5 +1,9 @@
+/* Double binary trees, as NCCL builds them: halves of the buffer go up and down one tree each, whose
+ * nodes are the heads of chains inside the nodes.
+ * Source: Sanders, Speck & Traeff, Parallel Computing 35 (2009) 581-594. */
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/collective/shapes.h"
 
 /* Places 1 .. n: the parent of place k differs in k's lowest set bit and the one above it; past
@@ -35,23 +39,23 @@ static uint32_t head(const struct collective_group *g, size_t node, size_t chann
 
 /* Latencies of a node: of its chain up to the head and down again, and of the way between the head
  * and the root. */
-struct ways {
+struct latencies {
     double chain_up, chain_down, up, down;
 };
 
 /* The chain of a node carries all that goes up and down both trees. */
 static void add_chains(const struct collective_group *g, double bytes, size_t channel,
-                       struct ways *ways, struct collective_shape *out)
+                       struct latencies *at, struct collective_shape *out)
 {
     for (size_t node = 0; node < g->nodes; node++) {
-        ways[node].chain_up = ways[node].chain_down = 0;
+        at[node].chain_up = at[node].chain_down = 0;
         for (size_t k = 1; k < collective_node_size(g, node); k++) {
             uint32_t above = collective_member(g, node, k - 1, channel);
             uint32_t below = collective_member(g, node, k, channel);
             collective_add(out, below, above, bytes);
             collective_add(out, above, below, bytes);
-            ways[node].chain_up += collective_tier(g, below, above)->latency_s;
-            ways[node].chain_down += collective_tier(g, above, below)->latency_s;
+            at[node].chain_up += collective_tier(g, below, above)->latency_s;
+            at[node].chain_down += collective_tier(g, above, below)->latency_s;
         }
     }
 }
@@ -59,7 +63,7 @@ static void add_chains(const struct collective_group *g, double bytes, size_t ch
 /* Add one tree, return its latency: the longest way up and the longest way down. A parent's place
  * has a higher lowest set bit, so that places are visited by that, highest first. */
 static double add_tree(const struct collective_group *g, double bytes, bool second, size_t channel,
-                       struct ways *ways, struct collective_shape *out)
+                       struct latencies *at, struct collective_shape *out)
 {
     double up = 0, down = 0;
     size_t n = g->nodes, low = 1;
@@ -69,42 +73,46 @@ static double add_tree(const struct collective_group *g, double bytes, bool seco
         for (size_t place = low; place <= n; place += 2 * low) {
             size_t parent_at = parent_place(n, place);
             uint32_t node = node_at(n, second, place);
-            struct ways *way = &ways[node];
-            way->up = way->down = 0;
+            struct latencies *here = &at[node];
+            here->up = here->down = 0;
             if (parent_at > 0) {
                 uint32_t parent = node_at(n, second, parent_at);
                 uint32_t below = head(g, node, channel), above = head(g, parent, channel);
                 collective_add(out, below, above, bytes);
                 collective_add(out, above, below, bytes);
-                way->up = ways[parent].up + collective_tier(g, below, above)->latency_s;
-                way->down = ways[parent].down + collective_tier(g, above, below)->latency_s;
+                here->up = at[parent].up + collective_tier(g, below, above)->latency_s;
+                here->down = at[parent].down + collective_tier(g, above, below)->latency_s;
             }
-            up = larger(up, way->chain_up + way->up);
-            down = larger(down, way->chain_down + way->down);
+            up = larger(up, here->chain_up + here->up);
+            down = larger(down, here->chain_down + here->down);
         }
     }
     return up + down;
 }
 
-enum status collective_tree(const struct collective_group *g, enum collective_kind kind,
-                            double bytes, size_t channels, struct collective_shape *out)
+static enum status tree_shape(const struct collective_group *g, enum collective_kind kind,
+                              double bytes, size_t channels, struct collective_shape *out)
 {
     enum status st;
     double worst = 0, share = bytes / (double)channels;
-    struct ways *ways = malloc(g->nodes * sizeof *ways);
+    struct latencies *node = NULL;
     (void)kind;
-    if (!ways) {
-        st = error_set(STATUS_NOMEM, "trees over %zu nodes", g->nodes);
-        goto out;
-    }
+    TRY(ARRAY_NEW(node, g->nodes));
     TRY(collective_shape_open(out, 1, channels * (2 * (g->n - g->nodes) + 4 * (g->nodes - 1))));
     for (size_t c = 0; c < channels; c++) {
-        add_chains(g, share, c, ways, out);
-        worst = larger(worst, add_tree(g, share / 2, false, c, ways, out));
-        worst = larger(worst, add_tree(g, share / 2, true, c, ways, out));
+        add_chains(g, share, c, node, out);
+        worst = larger(worst, add_tree(g, share / 2, false, c, node, out));
+        worst = larger(worst, add_tree(g, share / 2, true, c, node, out));
     }
     collective_end_phase(out, worst);
 out:
-    free(ways);
+    free(node);
     return st;
 }
+
+const struct collective_algorithm collective_tree = {
+    .name = "tree",
+    .summary = "double binary tree across nodes, a chain inside; latency grows with the logarithm",
+    .serves = {[COLLECTIVE_ALLREDUCE] = true},
+    .shape = tree_shape,
+};

@@ -17,13 +17,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void read_all(const char *path)
 {
     struct model model = {0};
-    struct topology topology = {0};
     struct program program = {0};
     struct measurement measurement = {0};
     if (model_read(path, &model) == STATUS_OK)
         model_free(&model);
-    if (topology_read(path, &topology) == STATUS_OK)
-        topology_free(&topology);
     if (program_read(path, &program) == STATUS_OK)
         program_free(&program);
     if (measurement_read(path, &measurement) == STATUS_OK)

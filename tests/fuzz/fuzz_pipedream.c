@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "model/pipedream.h"
+#include "model/import.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -12,8 +12,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *text = (const char *)data;
     struct model m = {0};
 
-    pipedream_recognises(text, size);
-    if (pipedream_parse("fuzz", text, size, &o, &m) != STATUS_OK)
+    importer_pipedream.recognises(text, size);
+    if (importer_pipedream.parse("fuzz", text, size, &o, &m) != STATUS_OK)
         return 0;
     for (size_t i = 0; i < m.n; i++) {
         for (size_t k = m.in_start[i]; k < m.in_start[i + 1]; k++) {

@@ -9,17 +9,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
+#include "core/nodes.h"
 #include "partition/published/objective.h"
 
 enum { PIPER_DEGREES = 32, PIPER_MAX_NODES = 100000, PIPER_MAX_DEVICES = 1 << 20 };
 
 /* One way to run a node at a tensor-parallel degree. */
 struct piper_config {
-    char *name; /* owned; e.g. "vanilla", "activation recomp" */
+    char *name; /* e.g. "vanilla", "activation recomp" */
     double time_s, parameter_bytes;
     double stash_bytes, fixed_bytes;        /* per microbatch in flight, and once */
-    double *forward_bytes, *backward_bytes; /* owned: synchronisation per in-edge, per out-edge */
+    double *forward_bytes, *backward_bytes; /* synchronisation per in-edge, per out-edge */
 };
 
 struct piper_edge {
@@ -28,6 +28,7 @@ struct piper_edge {
 };
 
 struct piper_input {
+    struct nodes file; /* ids and edges; owns all memory here */
     char *path;
     size_t devices, batch; /* batch: microbatches */
     double memory_bytes, bandwidth_Bps;
@@ -64,7 +65,7 @@ enum status piper_read(const struct objective_request *r, struct piper_input *ou
 void piper_input_free(struct piper_input *in); /* accepts {0}; leaves {0} */
 void piper_plan_free(struct piper_plan *p);    /* accepts {0}; leaves {0} */
 
-/* Node with this id in the file; in->nodes when there is none. O(nodes). */
+/* Node with this id in the file; in->nodes when there is none. O(log nodes). */
 size_t piper_find(const struct piper_input *in, int64_t id);
 
 /* Time per sample of a plan, from the cost model's formulas alone (PEERS.md section 2). Returns

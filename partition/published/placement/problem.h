@@ -10,10 +10,12 @@
 #ifndef PARTITION_PUBLISHED_PLACEMENT_PROBLEM_H
 #define PARTITION_PUBLISHED_PLACEMENT_PROBLEM_H
 
+#include "core/nodes.h"
 #include "partition/published/objective.h"
 
 struct placement_problem {
-    size_t n; /* >= 1 */
+    struct nodes file; /* ids and edges; owns all arrays here */
+    size_t n;          /* >= 1 */
     int64_t *id;
     double *cpu, *accelerator; /* [n] latency of a node on either kind of device */
     double *size;              /* [n] bytes */
@@ -24,7 +26,6 @@ struct placement_problem {
     size_t colours;
     size_t edges;
     uint32_t *source, *dest; /* [edges] */
-    uint32_t *by_id;         /* [n] nodes in ascending order of id */
     double memory_bytes;     /* of an accelerator */
     size_t accelerators, cpus;
 };

@@ -1,0 +1,20 @@
+/* GPipe over virtual stages: all forwards chunk by chunk, then all backwards in reverse.
+ * Source: Lamy-Poirier, Breadth-First Pipeline Parallelism, MLSys 2023. */
+#include "core/schedule/steps.h"
+
+void schedule_order_breadth_first(const struct schedule_place *at, struct schedule_step *steps)
+{
+    for (uint32_t c = 0; c < at->chunks; c++)
+        for (uint32_t m = 0; m < at->microbatches; m++)
+            *steps++ = step(OP_FORWARD, c, m);
+    for (uint32_t c = at->chunks; c-- > 0;)
+        for (uint32_t m = 0; m < at->microbatches; m++)
+            *steps++ = step(OP_BACKWARD, c, m);
+}
+
+const struct schedule schedule_breadth_first = {
+    .name = "breadth-first",
+    .summary = "gpipe over several chunks of stages per device",
+    .chunked = true,
+    .order = schedule_order_breadth_first,
+};

@@ -1,0 +1,96 @@
+// Timelines of a report: zoom by wheel, move by drag, look at an op by hovering.
+// Ops are [rank, kind, microbatch, start, end, name], times in microseconds.
+"use strict";
+(function () {
+  const ROW = 34, LEFT = 130, AXIS = 24, TOP = 4, RIGHT = 10;
+  const kinds = ["communication", "forward", "backward", "update"];
+  const shades = [["#009E73"], ["#9ED5F5", "#6FC0EC", "#B9E1F8", "#56B4E9"],
+    ["#D55E00", "#A84800", "#E07A2B", "#BE5200"], ["#000000"]];
+  const tip = document.getElementById("tip");
+  const time = us => us >= 1e6 ? (us / 1e6).toPrecision(5) + " s"
+    : us >= 1e3 ? (us / 1e3).toPrecision(5) + " ms" : us.toPrecision(4) + " \u00b5s";
+
+  function timeline(box) {
+    const canvas = box.querySelector("canvas");
+    const data = JSON.parse(box.querySelector("script").textContent);
+    const end = data.ops.reduce((m, o) => Math.max(m, o[4]), 0) || 1;
+    const rows = data.ranks.map(() => [[], []]);   /* per rank: wire, compute */
+    for (const o of data.ops) rows[o[0]][o[1] ? 1 : 0].push(o);
+    let from = 0, to = end, drag = null;
+    const height = TOP + data.ranks.length * ROW + AXIS;
+    canvas.style.height = height + "px";
+
+    const inner = () => canvas.clientWidth - LEFT - RIGHT;
+    const x = us => LEFT + (us - from) / (to - from) * inner();
+    const at = px => from + (px - LEFT) / inner() * (to - from);
+
+    function draw() {
+      const dpr = window.devicePixelRatio || 1, w = canvas.clientWidth;
+      canvas.width = w * dpr; canvas.height = height * dpr;
+      const c = canvas.getContext("2d");
+      c.scale(dpr, dpr);
+      c.font = "12px sans-serif"; c.textBaseline = "middle";
+      data.ranks.forEach((name, r) => {
+        const y = TOP + r * ROW;
+        c.fillStyle = "#202020"; c.textAlign = "left"; c.fillText(name, 2, y + 12, LEFT - 8);
+        c.fillStyle = "#E6E6E6"; c.fillRect(x(Math.max(from, 0)), y, x(Math.min(to, end)) - x(Math.max(from, 0)), 22);
+        for (const lane of [0, 1]) for (const o of rows[r][lane]) {
+          if (o[4] < from || o[3] > to) continue;
+          const a = Math.max(x(o[3]), LEFT), b = Math.min(x(o[4]), w - RIGHT);
+          const s = shades[o[1]];
+          c.fillStyle = s[o[2] < 0 ? 0 : o[2] % s.length];
+          c.fillRect(a, lane ? y : y + 24, Math.max(b - a, 0.6), lane ? 22 : 6);
+          if (lane && b - a > 9 * (o[5].length + 1)) {
+            c.fillStyle = o[1] === 1 ? "#000" : "#fff"; c.textAlign = "center";
+            c.fillText(o[5], (a + b) / 2, y + 11);
+          }
+        }
+      });
+      c.fillStyle = "#404040"; c.textAlign = "center";
+      const ticks = Math.max(2, Math.floor(inner() / 130));
+      for (let i = 0; i <= ticks; i++) {
+        const px = LEFT + inner() * i / ticks;
+        c.fillRect(px, height - AXIS, 1, 5);
+        c.textAlign = i === ticks ? "right" : "center";
+        c.fillText(time(at(px)), px, height - 9);
+      }
+    }
+
+    function find(px, py) {
+      const r = Math.floor((py - TOP) / ROW), us = at(px), slack = (to - from) / inner();
+      if (r < 0 || r >= rows.length || px < LEFT) return null;
+      const lane = py - TOP - r * ROW < 23 ? 1 : 0;
+      return rows[r][lane].find(o => us >= o[3] - slack && us <= o[4] + slack) || null;
+    }
+
+    canvas.addEventListener("mousemove", e => {
+      if (drag) {
+        const by = (drag.x - e.offsetX) / inner() * (drag.to - drag.from);
+        from = drag.from + by; to = drag.to + by;
+        draw();
+      }
+      const o = find(e.offsetX, e.offsetY);
+      tip.style.display = o ? "block" : "none";
+      if (!o) return;
+      tip.textContent = o[5] + "  " + kinds[o[1]] + "\n" + data.ranks[o[0]] +
+        (o[2] < 0 ? "" : "  microbatch " + o[2]) + "\n" + time(o[3]) + " to " + time(o[4]) +
+        "  (" + time(o[4] - o[3]) + ")";
+      tip.style.left = Math.min(e.clientX + 14, window.innerWidth - 300) + "px";
+      tip.style.top = e.clientY + 14 + "px";
+    });
+    canvas.addEventListener("mouseleave", () => { tip.style.display = "none"; drag = null; });
+    canvas.addEventListener("mousedown", e => { drag = { x: e.offsetX, from: from, to: to }; });
+    window.addEventListener("mouseup", () => { drag = null; });
+    canvas.addEventListener("dblclick", () => { from = 0; to = end; draw(); });
+    canvas.addEventListener("wheel", e => {
+      e.preventDefault();
+      const us = at(e.offsetX), f = Math.exp(e.deltaY * 0.0015);
+      from = us - (us - from) * f; to = us + (to - us) * f;
+      if (to - from > end) { from = 0; to = end; }
+      draw();
+    }, { passive: false });
+    window.addEventListener("resize", draw);
+    draw();
+  }
+  document.querySelectorAll(".timeline").forEach(timeline);
+})();
