@@ -1,4 +1,5 @@
-/* The file: its schema, opening it under a lock, and its points. Columns of results, and the statements
+/* The file: its schema, opening it under a lock, and its points. Columns of results, and the
+ * statements
  * about them, follow from the table of result.h. */
 #include "study/database.h"
 
@@ -160,7 +161,8 @@ const char *database_text(sqlite3_stmt *s, int column)
 
 /* One process at a time may write. SQLite's own locks are taken and left with every transaction,
  * so that two sweeps would compute the same points; this one is held while the database is open.
- * POSIX locks end with their process, however it ends. The message names the process that has it. */
+ * POSIX locks end with their process, however it ends. The message names the process that has
+ * it. */
 static enum status take_lock(struct database *db)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};

@@ -1,4 +1,5 @@
-/* Experiments of a database: what they are, which points they have, who computed them; and the points
+/* Experiments of a database: what they are, which points they have, who computed them; and the
+ * points
  * of other databases. */
 #include <stdio.h>
 #include <stdlib.h>

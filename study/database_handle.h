@@ -30,7 +30,8 @@ struct database {
 enum status database_failed(const struct database *db);
 enum status database_execute(struct database *db, const char *sql) MUST_CHECK;
 /* Run a statement, and call row(context, statement) for each row until it fails; row may be NULL
- * where there are no rows. Statements are prepared once for each `sql`, which must stay where it is;
+ * where there are no rows. Statements are prepared once for each `sql`, which must stay where
+ * it is;
  * there are at most DATABASE_STATEMENTS of them. */
 enum status database_run(struct database *db, const char *sql,
                          enum status (*row)(void *context, sqlite3_stmt *s), void *context,

@@ -1,4 +1,5 @@
-/* Plan files: predicted with all warnings, or run in a process of their own by one of several engines.
+/* Plan files: predicted with all warnings, or run in a process of their own by one of several
+ * engines.
  */
 #include "study/point.h"
 

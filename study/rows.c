@@ -50,7 +50,8 @@ static void put_cell(const struct rows *r, const char *text)
     fputc(r->separator, r->to);
 }
 
-/* Axes of the rest, then those of what is chosen, then what is chosen in one text; the engine is left
+/* Axes of the rest, then those of what is chosen, then what is chosen in one text; the engine
+ * is left
  * out, as the result says it. */
 static void put_axes(const struct rows *r, size_t point, bool heading)
 {

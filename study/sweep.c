@@ -33,7 +33,8 @@ void sweep_free(struct sweep *s)
 
 /* ---- which points there are */
 
-/* Where the fault is: at the last setting of a group of keys, such as "platform" and "platform.KEY",
+/* Where the fault is: at the last setting of a group of keys, such as "platform" and
+ * "platform.KEY",
  * else in the file. */
 static enum status at_line(const struct experiment *e, const struct point *p, const char *group,
                            enum status st)

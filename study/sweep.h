@@ -1,6 +1,8 @@
-/* sweep.h - `foreline sweep`: the points of an experiment, computed once each and kept in a database.
+/* sweep.h - `foreline sweep`: the points of an experiment, computed once each and kept in a
+ * database.
  *
- * The order of a sweep: points are identified (a hash of all they depend on), those that the database
+ * The order of a sweep: points are identified (a hash of all they depend on), those that the
+ * database
  * has not are computed, predictions before any run, then ranked (rank.h) and printed. */
 #ifndef STUDY_SWEEP_H
 #define STUDY_SWEEP_H
@@ -43,7 +45,8 @@ struct sweep_count {
     size_t computed, missing; /* missing: of this shard; 0 unless stopped */
 };
 
-/* Compute what the database at `path` has not: all points, and the finalists once all are there. All
+/* Compute what the database at `path` has not: all points, and the finalists once all are
+ * there. All
  * predictions are in the database before the first plan is run, so that none can have seen a
  * measurement. What shards have computed beside `path` is taken in first.
  * Sets db, id and finalists of *s. */

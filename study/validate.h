@@ -1,8 +1,10 @@
 /* validate.h - how good predictions are: plans of an experiment predicted, run, and compared.
  *
- * A validation is an experiment (experiment.h) whose axis `engine` lists engines that predict and one
+ * A validation is an experiment (experiment.h) whose axis `engine` lists engines that predict
+ * and one
  * that runs plans, and whose axis `seed` numbers the runs of each plan. Its other axes make plans:
- * a point here is a plan, named after what varies. All predictions are on disk before the first run.
+ * a point here is a plan, named after what varies. All predictions are on disk before the
+ * first run.
  *
  *     validate_experiment.c  options -> experiment -> points
  *     validate_run.c         plans, predictions and measurements, in a folder
@@ -60,7 +62,8 @@ enum status validate_read_files(struct validation *v, const char *const *path, s
 
 /* ---- the experiment */
 
-/* The experiment that options and plan files (none: a grid of plans) of the command make. Lists have
+/* The experiment that options and plan files (none: a grid of plans) of the command make.
+ * Lists have
  * commas between. STATUS_USAGE for a value that is not taken, is empty or stands in its list twice,
  * and for more than a million points. */
 enum status validate_compose(const struct arguments *a, const char *const *plan, size_t plans,
