@@ -34,7 +34,8 @@ static enum status keep_text(struct reader *r, const char *text, const char **ou
 
 /* ---- settings */
 
-/* One more setting of a choice. The caller's check comes first, so that its message has the line. */
+/* One more setting of a choice. The caller's check comes first, so that its message has the
+ * line. */
 static enum status add_setting(struct reader *r, struct experiment_choice *c, const char *key,
                                const struct yaml_value *v)
 {
@@ -178,7 +179,8 @@ static enum status read_count(struct reader *r, const char *key, const struct ya
     return STATUS_OK;
 }
 
-/* best: {of: [axes], by: column}. The axes need not be read yet, so that they are looked up later. */
+/* best: {of: [axes], by: column}. The axes need not be read yet, so that they are looked up
+ * later. */
 static enum status read_best(struct reader *r, const struct yaml_value *v)
 {
     if (!v->is_map)

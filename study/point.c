@@ -142,6 +142,7 @@ out:
     return st;
 }
 
+/* What of the settings is about runs. */
 static struct point_run run_of(const struct arguments *a)
 {
     return (struct point_run){.engine = a->engine,
@@ -151,6 +152,7 @@ static struct point_run run_of(const struct arguments *a)
                               .warmup = a->warmup};
 }
 
+/* Only the settings about runs, so that it works also for points whose plans are impossible. */
 enum status point_run_of(const struct experiment *e, size_t number, struct point_run *out)
 {
     static const char *const names[] = {"engine", "device", "compute", "steps", "warmup"};

@@ -1,4 +1,5 @@
-/* point.h - a point of an experiment: settings by name -> model, platform, plan -> prediction, or run.
+/* point.h - a point of an experiment: settings by name -> model, platform, plan -> prediction,
+ * or run.
  *
  * Settings, each a text:
  *   model, platform     names or files, as every command takes them
@@ -83,7 +84,8 @@ void point_cache_free(struct point_cache *c); /* accepts {0}; leaves {0} */
 /* Plan and predict, or run. What is wrong with a point is its result, not an error: never fails. */
 void point_evaluate(const struct point *p, struct point_cache *cache, struct point_result *out);
 
-/* Plan, and write the plan file. STATUS_INVALID and STATUS_INFEASIBLE when there is no such plan. */
+/* Plan, and write the plan file. STATUS_INVALID and STATUS_INFEASIBLE when there is no such
+ * plan. */
 enum status point_write_plan(const struct point *p, const char *path,
                              const struct provenance *by) MUST_CHECK;
 /* The same from what `foreline plan` takes. */

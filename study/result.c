@@ -11,6 +11,8 @@ const char *const point_status_names[POINT_STATUSES] = {"ok", "out of memory", "
     }
 #define COLUMN(kind, field) NAMED(#field, kind, field)
 
+/* The order is that of databases and tables: a column is added at the end of its kind, and
+ * DATABASE_VERSION counts up, as older files lack it. */
 const struct result_column result_columns[] = {
     COLUMN(RESULT_TEXT, engine),
     COLUMN(RESULT_REAL, iteration_s),

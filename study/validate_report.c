@@ -134,6 +134,7 @@ static void put_foreign_setup(FILE *out, const struct validation *v, const struc
 
 /* ---- what came out */
 
+/* A row per plan and running engine, then the summaries in words. */
 static void put_table(FILE *out, const struct validate_table *t)
 {
     char a[UNITS_TEXT], b[UNITS_TEXT], c[UNITS_TEXT];
@@ -177,6 +178,7 @@ static void put_table(FILE *out, const struct validate_table *t)
         out);
 }
 
+/* Nothing is dropped: what has no row is named with its reason. */
 static void put_failures(FILE *out, const struct validation *v)
 {
     size_t failures = 0;

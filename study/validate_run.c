@@ -43,6 +43,8 @@ static bool is_asked(const struct validate_job *job, size_t engine)
 
 /* ---- plans and predictions */
 
+/* The plan is made with the engine that runs it left out of the search: SimGrid judges
+ * candidates. */
 static enum status make_plan(const struct validate_job *job, const struct validate_point *p)
 {
     enum status st;
@@ -78,11 +80,14 @@ out:
     return st;
 }
 
+/* What the workers of the pool of predictions are given. */
 struct predictions {
     const struct validate_job *job;
     const struct validation *v;
 };
 
+/* In a worker. What is wrong with a point is its failure, which the parent keeps; a full disk or a
+ * lack of memory is an error of the whole. */
 static enum status predict_one(void *context, size_t i, void *slot)
 {
     const struct predictions *p = context;
@@ -139,6 +144,8 @@ out:
     return st;
 }
 
+/* A second start must find the predictions that the first one wrote, byte by byte but for the line
+ * that says when. */
 static enum status check_manifest(const char *path, const char *lines)
 {
     char *text = NULL;

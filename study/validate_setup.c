@@ -78,7 +78,8 @@ static enum status cpu_name(const char *machine, char **out)
     return text_copy(name, out);
 }
 
-/* What must be the same for measurements to be compared, and what a reader wants to know of them. */
+/* What must be the same for measurements to be compared, and what a reader wants to know of
+ * them. */
 static enum status describe_machine(struct validate_setup *s)
 {
     enum status st;
@@ -175,6 +176,7 @@ out:
 
 /* ---- the folder */
 
+/* As text, so that it can be given to `foreline sweep` and to `foreline validate` again. */
 static enum status write_experiment(const struct validate_job *job)
 {
     enum status st;
@@ -205,6 +207,7 @@ out:
     return st;
 }
 
+/* Of a validation that was begun before. */
 static enum status read_setup(const char *path, struct validate_setup *s)
 {
     enum status st;
@@ -224,7 +227,8 @@ out:
     return st;
 }
 
-/* Measurements of two machines must not be in one table, and predictions of two versions neither. */
+/* Measurements of two machines must not be in one table, and predictions of two versions
+ * neither. */
 static enum status check_same(const char *path, const struct validate_setup *old,
                               const struct validate_setup *now)
 {
