@@ -54,7 +54,7 @@ struct arguments {
     bool json;
     size_t seed;
 
-    /* plans: constraints that every algorithm keeps or refuses; 0 or NULL leaves the choice to it */
+    /* plans: constraints that algorithms keep or refuse; 0 or NULL leaves the choice to them */
     const char *algorithm, *schedule, *optimizer, *explain, *split_at, *recompute;
     size_t tensor_parallel, expert_parallel, chunks, zero;
     size_t stages, replicas, microbatches, microbatch_size, batch, finalists;
@@ -67,7 +67,7 @@ struct arguments {
     double memory_bytes;
     bool charge_activations, straight, compat;
 
-    /* simulations and experiments: texts are parsed where they are used, for what they mean depends on
+    /* simulations and experiments: texts are parsed where used, for what they mean depends on
      * the plan (names of links, ranks and stages) */
     const char *engine, *collective, *slow, *fail, *kill, *export;
     const char *plan_file; /* as a key */
