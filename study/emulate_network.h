@@ -39,7 +39,8 @@ struct emulate_options {
     bool real; /* numerics: as fast as they are, or dilated, and then inside the predicted times */
 };
 
-/* "auto" (0) or a number above zero. STATUS_USAGE. */
+/* "auto" (0: as much as this machine needs to carry the platform) or a number above zero, by which
+ * bandwidths are divided. STATUS_USAGE. */
 enum status emulate_parse_dilation(const char *text, double *out) MUST_CHECK;
 
 /* Run a plan's workers, one per device, on its platform, and call done(argument, measurement,

@@ -1,4 +1,9 @@
-/* `foreline plan --objective NAME`: published objectives on their own inputs, exactly. */
+/* `foreline plan --objective NAME`: published objectives on their own inputs, exactly.
+ *
+ * The steps: arguments become the request of partition/published/objective.h, where 0, and NAN for
+ * memory, stand for what is not said; the objective scores a split or solves the problem; the
+ * result is printed in the objective's own unit; with -o it becomes a plan of this project
+ * (objective_plan.h). Which options an objective takes is in study/settings_table.c. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +61,7 @@ static enum status parse_bandwidth(const char *item, double *value)
     return STATUS_OK;
 }
 
+/* Counts have the same syntax as bandwidths, "3,4", and go through the same list of reals. */
 static enum status parse_counts(const char *option, const char *text, size_t *out, size_t *n)
 {
     double value[OBJECTIVE_LEVELS];
@@ -65,6 +71,7 @@ static enum status parse_counts(const char *option, const char *text, size_t *ou
     return st;
 }
 
+/* Levels are given by --machines, by --bandwidth or by both, which must agree in their number. */
 static enum status make_request(const struct arguments *a, struct objective_request *r)
 {
     enum status st;
@@ -91,6 +98,8 @@ out:
     return st;
 }
 
+/* The document of `foreline plan --json` (plan_print.c), with what exact algorithms can say more: a
+ * lower bound, whether the value is proved optimal, and a note on the search space. */
 static void print_json(const struct objective *o, const struct objective_result *r,
                        const struct provenance *by)
 {
@@ -127,6 +136,7 @@ static void print_json(const struct objective *o, const struct objective_result 
     json_close(&w);
 }
 
+/* Value, bound and gap, then a row per part with what distinguishes it. */
 static void print_result(const struct objective *o, const struct objective_result *r)
 {
     printf("objective    %s by %s: %.12g %s%s\n", o->name, r->algorithm, r->value, o->unit,
@@ -209,6 +219,8 @@ out:
     return st;
 }
 
+/* Models come as the objective wants them: read by itself, with every node of a graph file as an
+ * op, or as the rest of the program sees them. */
 enum status plan_by_objective(const struct arguments *a, const struct provenance *by,
                               const volatile int *stop)
 {

@@ -54,7 +54,9 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
 /* Move the first plan of the ranking to *out. */
 void plan_take_best(struct auto_result *r, struct plan *out);
 
-/* By a->algorithm, or by the search: silently. */
+/* By a->algorithm, or by the search: silently, for points of experiments and runs from files. The
+ * arguments need not be settled. Errors: those of plan_settle(), plan_by_algorithm() and
+ * plan_search(). */
 enum status plan_make(const struct arguments *a, struct evaluation_context *context,
                       struct plan *out) MUST_CHECK;
 
@@ -65,7 +67,7 @@ enum status plan_explain(const char *path, FILE *out) MUST_CHECK;
 enum status plan_by_objective(const struct arguments *a, const struct provenance *by,
                               const volatile int *stop) MUST_CHECK;
 
-/* One line per stage. */
+/* One line per stage: ops, seconds per microbatch of one shard, bytes of parameters, devices. */
 void plan_print_stages(const struct plan *p, const struct model *m, const struct topology *t,
                        FILE *out);
 /* The document foreline-planning of docs/objectives; cpu_s is what planning took. */

@@ -44,7 +44,9 @@ struct setting_list {
 /* What a command line, an experiment's point or a file says; 0 or NULL where it says nothing and
  * there is no default. Texts are borrowed from whoever gave them. Plain data: copy at will. */
 struct arguments {
-    uint64_t given[SETTINGS_MOST / 64]; /* a bit per row of the table: was it given? */
+    /* A bit per row of the table: was it given? A value alone cannot say, for 0 may be a default, a
+     * value that was asked for (--zero 0), or nothing at all. */
+    uint64_t given[SETTINGS_MOST / 64];
 
     /* inputs and outputs, of most commands */
     const char *model, *platform, *output, *trace;
@@ -52,7 +54,7 @@ struct arguments {
     bool json;
     size_t seed;
 
-    /* plans */
+    /* plans: constraints that algorithms keep or refuse; 0 or NULL leaves the choice to them */
     const char *algorithm, *schedule, *optimizer, *explain, *split_at, *recompute;
     size_t tensor_parallel, expert_parallel, chunks, zero;
     size_t stages, replicas, microbatches, microbatch_size, batch, finalists;
@@ -65,14 +67,15 @@ struct arguments {
     double memory_bytes;
     bool charge_activations, straight, compat;
 
-    /* simulations and experiments */
+    /* simulations and experiments: texts are parsed where used, for what they mean depends on
+     * the plan (names of links, ranks and stages) */
     const char *engine, *collective, *slow, *fail, *kill, *export;
     const char *plan_file; /* as a key */
     double jitter, noise;  /* shares */
     bool nccl_protocols, no_fold, fail_on_oom;
     size_t rank_rows, link_rows; /* of tables */
 
-    /* runs */
+    /* runs: as struct launch_options of exec/launch/launch.h has them */
     const char *config, *folder, *log, *compute, *device, *transport, *hosts, *launcher, *address;
     const char *dtype, *batch_tokens, *text, *checkpoint, *resume;
     size_t steps, warmup, checkpoint_every, loss_every, repeats, ranks;
@@ -141,7 +144,8 @@ enum status setting_set(const struct setting *row, const char *text,
 /* The defaults of all settings that the takers take. */
 struct arguments arguments_defaults(uint64_t takers);
 
-/* Was a setting of this name given? */
+/* Was a setting of this name given, on the command line or in a file? Not for fields that a caller
+ * has set by itself. */
 bool arguments_given(const struct arguments *a, const char *name);
 
 /* Set by name: "no setting is called 'stagse'; did you mean 'stages'?" or "stages: ...", both

@@ -20,7 +20,8 @@ struct summary_rows {
 enum status summary_print(const struct measurement *m, const struct summary_rows *rows, FILE *out,
                           FILE *warnings) MUST_CHECK;
 
-/* What a command has to hand over. */
+/* What a command has to hand over; everything is borrowed. A run that was not asked for a trace may
+ * have an empty timeline. */
 struct results {
     const struct program *program;
     const struct timeline *timeline;
