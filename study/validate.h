@@ -1,10 +1,9 @@
 /* validate.h - how good predictions are: plans of an experiment predicted, run, and compared.
  *
  * A validation is an experiment (experiment.h) whose axis `engine` lists engines that predict
- * and one
- * that runs plans, and whose axis `seed` numbers the runs of each plan. Its other axes make plans:
- * a point here is a plan, named after what varies. All predictions are on disk before the
- * first run.
+ * and one that runs plans, and whose axis `seed` numbers the runs of each plan. Its other axes
+ * make plans: a point here is a plan, named after what varies. All predictions are on disk
+ * before the first run.
  *
  *     validate_experiment.c  options -> experiment -> points
  *     validate_run.c         plans, predictions and measurements, in a folder
