@@ -3,8 +3,6 @@
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
 
-#include <stdint.h>
-
 #include "core/error.h"
 #include "core/provenance.h"
 #include "study/settings.h"

@@ -1,6 +1,5 @@
 /* main - dispatch to a command; report failure in one place. Exit: 0 done, 1 failed, 2 usage. */
 #include <malloc.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

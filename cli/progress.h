@@ -2,8 +2,6 @@
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 
-#include <stdbool.h>
-
 #include "sim/engine.h"
 
 struct progress {

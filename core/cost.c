@@ -1,7 +1,6 @@
 /* Predicted seconds of ops, and the part of them that one rank has. */
 #include "core/cost.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,6 @@
 /* Faults of links and ranks: reading what the command line says of them. */
 #include "core/faults.h"
 
-#include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -285,9 +285,7 @@ enum status json_get_string(const struct json_at *at, const char **out)
 enum status json_get_copy(const struct json_at *at, char **out)
 {
     const char *text;
-    enum status st = json_get_string(at, &text);
-    if (st != STATUS_OK)
-        return st;
+    PASS(json_get_string(at, &text));
     return text_copy(text, out);
 }
 

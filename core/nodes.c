@@ -144,9 +144,7 @@ static int compare_names(const void *a, const void *b)
 static enum status make_name(const struct named *x, bool repeated, struct arena *memory, char **out)
 {
     size_t size = strlen(x->name) + ID_TEXT;
-    enum status st = ARENA_NEW(memory, *out, size);
-    if (st != STATUS_OK)
-        return st;
+    PASS(ARENA_NEW(memory, *out, size));
     if (!x->given || repeated)
         snprintf(*out, size, "%s%s%lld", x->name, x->given ? "#" : "", (long long)x->id);
     else

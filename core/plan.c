@@ -1,7 +1,6 @@
 /* Plans: copying, and checking them against their model and topology. */
 #include "core/plan.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,9 +174,7 @@ static enum status check_devices(const struct plan *p, const struct topology *t,
 static enum status check_schedule(const struct plan *p, uint32_t teams)
 {
     const struct schedule *schedule;
-    enum status st = schedule_find(p->schedule, &schedule);
-    if (st != STATUS_OK)
-        return st;
+    PASS(schedule_find(p->schedule, &schedule));
     if (teams < p->stages && !schedule->chunked)
         return error_set(STATUS_INVALID,
                          "schedule %s wants devices of its own for every stage; %zu stages share "

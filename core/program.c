@@ -132,9 +132,7 @@ static enum status collect(const struct program *p, enum op_kind kind, struct en
         count += p->op[i].kind == kind;
     struct endpoint *e;
     size_t k = 0;
-    enum status st = ARRAY_NEW(e, count);
-    if (st != STATUS_OK)
-        return st;
+    PASS(ARRAY_NEW(e, count));
     for (uint32_t r = 0; r < p->ranks; r++)
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
             const struct program_op *o = &p->op[i];

@@ -6,8 +6,6 @@
 #ifndef CORE_UNITS_H
 #define CORE_UNITS_H
 
-#include <stdint.h>
-
 #include "core/error.h"
 
 enum unit {

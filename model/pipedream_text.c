@@ -89,9 +89,7 @@ static enum status parse_size(const struct line *l, const char *field, struct sl
     for (bool more = true; more;) {
         double value;
         more = cut(&rest, "; ", &item);
-        enum status st = parse_number(l, field, more ? item : rest, max_bytes, &value);
-        if (st != STATUS_OK)
-            return st;
+        PASS(parse_number(l, field, more ? item : rest, max_bytes, &value));
         sum += value;
         if (sum > max_bytes)
             return pipedream_error(l->path, l->number, "%s: more than %g bytes", field, max_bytes);

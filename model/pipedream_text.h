@@ -10,7 +10,6 @@
 #ifndef MODEL_PIPEDREAM_TEXT_H
 #define MODEL_PIPEDREAM_TEXT_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -117,9 +117,7 @@ static enum status parse(const struct zoo_entry *e, const char *spec, int64_t *v
     const char *text = spec + strlen(e->name);
     while (*text != '\0') { /* at ':' or ',' */
         size_t length = strcspn(++text, ",");
-        enum status st = set_parameter(e, text, length, value, seen);
-        if (st != STATUS_OK)
-            return st;
+        PASS(set_parameter(e, text, length, value, seen));
         text += length;
     }
     return STATUS_OK;

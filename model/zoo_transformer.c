@@ -78,9 +78,7 @@ static enum status read_shape(const int64_t *value, struct shape *out)
         .bits = value[TRANSFORMER_BITS],
         .flash = value[TRANSFORMER_FLASH],
     };
-    enum status st = check_shape(&s);
-    if (st != STATUS_OK)
-        return st;
+    PASS(check_shape(&s));
     if (s.positions == 0)
         s.positions = s.tokens;
     if (s.positions < s.tokens)
@@ -147,9 +145,7 @@ static enum status build_gpt(const int64_t *value, struct model *out)
 {
     struct graph g = {.model = {.element_bytes = 4}};
     struct shape s;
-    enum status st = read_shape(value, &s);
-    if (st != STATUS_OK)
-        return st;
+    PASS(read_shape(value, &s));
     g.model.tokens_per_sample = (double)s.tokens;
     g.model.element_bytes = s.bits / 8;
 
@@ -177,9 +173,7 @@ static enum status build_bert(const int64_t *value, struct model *out)
 {
     struct graph g = {.model = {.element_bytes = 4}};
     struct shape s;
-    enum status st = read_shape(value, &s);
-    if (st != STATUS_OK)
-        return st;
+    PASS(read_shape(value, &s));
     g.model.tokens_per_sample = (double)s.tokens;
     g.model.element_bytes = s.bits / 8;
 
@@ -256,9 +250,7 @@ static enum status language_model(const struct shape *s, const struct experts_sh
                                   struct model *out)
 {
     struct graph g = {.model = {.element_bytes = s->bits / 8}};
-    enum status st = check_shape(s);
-    if (st != STATUS_OK)
-        return st;
+    PASS(check_shape(s));
     g.model.tokens_per_sample = (double)s->tokens;
     uint32_t x = layer_embedding(&g, "embedding",
                                  &(struct embedding_shape){.tokens = s->tokens,
@@ -275,9 +267,7 @@ static enum status classifier(const struct shape *s, const struct experts_shape 
                               struct model *out)
 {
     struct graph g = {.model = {.element_bytes = s->bits / 8}};
-    enum status st = check_shape(s);
-    if (st != STATUS_OK)
-        return st;
+    PASS(check_shape(s));
     uint32_t x = layer_patches(&g, "patches", s->tokens, s->hidden, PATCH);
     x = encoder(&g, x, s, e, false);
     x = layer_linear(

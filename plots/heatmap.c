@@ -1,6 +1,5 @@
 /* A value over two columns of a table, or a square matrix as `topology show --matrix` writes it. */
 #include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 

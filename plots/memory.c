@@ -1,5 +1,4 @@
 /* Memory of each stage's fullest rank by what fills it, against what its device has. */
-#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -34,20 +34,13 @@ struct layout {
     const struct plot_tree *tree;
     size_t *shown; /* [levels] parts of a group that are drawn, innermost first */
     int device_width;
-    size_t n, room;
+    size_t n;
     struct node *node;
 };
 
 static enum status add_node(struct layout *l, struct node node, size_t *index)
 {
-    if (l->n == l->room) {
-        size_t larger = l->room ? 2 * l->room : 64;
-        struct node *nodes = realloc(l->node, larger * sizeof *nodes);
-        if (!nodes)
-            return error_set(STATUS_NOMEM, "%zu boxes", larger);
-        l->node = nodes;
-        l->room = larger;
-    }
+    PASS(ARRAY_ROOM(l->node, l->n));
     *index = l->n;
     l->node[l->n++] = node;
     return STATUS_OK;

@@ -167,6 +167,8 @@ out:
     return st;
 }
 
+/* Replay the program from all ranks at once, until no rank can go on. A checked program always
+ * comes to its end. */
 static enum status run(const struct program *p, const struct topology *t, const char *platform,
                        const struct simulation_options *options, struct simulation *out)
 {

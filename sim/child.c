@@ -142,9 +142,7 @@ static enum status drain(struct child *c, int i)
     char *to = overflow;
     size_t room = sizeof overflow;
     if (i == RESULT) {
-        enum status st = reserve(c);
-        if (st != STATUS_OK)
-            return st;
+        PASS(reserve(c));
         to = (char *)c->data + c->length;
         room = BLOCK;
     } else if (c->log_length < LOG_KEPT) {
@@ -179,9 +177,7 @@ static enum status collect(struct child *c, const struct child_watch *watch)
         for (int i = RESULT; i <= LOG; i++) {
             if (!ready[i].revents)
                 continue;
-            enum status st = drain(c, i);
-            if (st != STATUS_OK)
-                return st;
+            PASS(drain(c, i));
         }
     }
     ssize_t length;

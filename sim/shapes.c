@@ -54,14 +54,7 @@ static enum status add(struct shapes *s, const struct program *p, const struct t
     enum status st = STATUS_OK;
     struct collective_group *g = &s->group[o->peer];
     struct collective_options with = options ? *options : (struct collective_options){0};
-    if (s->n == s->room) {
-        size_t room = 2 * s->room + 16;
-        struct shaped *larger = realloc(s->shaped, room * sizeof *larger);
-        if (!larger)
-            return error_set(STATUS_NOMEM, "%zu collectives", room);
-        s->shaped = larger;
-        s->room = room;
-    }
+    PASS(ARRAY_ROOM(s->shaped, s->n));
     if (g->n == 0) {
         size_t first = p->device_start[o->peer];
         TRY(collective_group_make(t, p->device + first, p->device_start[o->peer + 1] - first, g));

@@ -18,7 +18,7 @@ struct shapes {
     size_t groups;
     struct collective_group *group; /* [groups] {0} where nothing is ever called */
     uint32_t *first;                /* [groups] */
-    size_t n, room;
+    size_t n;
     struct shaped *shaped; /* [n] */
 };
 

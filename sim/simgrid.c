@@ -377,6 +377,7 @@ static void start_actor(sg_host_t host, const char *name, void (*code)(int, char
     sg_actor_start_(actor, code, 0, NULL);
 }
 
+/* The host that a rank runs on. */
 static sg_host_t host_of(const struct world *w, uint32_t rank)
 {
     return w->host[w->p->rank[rank].device];

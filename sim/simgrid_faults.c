@@ -1,7 +1,6 @@
 /* Faults of links: an actor per fault sleeps until its moment, then changes the bandwidth. */
 #include "sim/simgrid_faults.h"
 
-#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

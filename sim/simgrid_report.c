@@ -110,6 +110,7 @@ struct cursor {
     size_t left;
 };
 
+/* Take n bytes; false, and nothing is taken, when there are fewer. */
 static bool take(struct cursor *c, void *out, size_t n)
 {
     if (c->left < n)

@@ -4,7 +4,6 @@
 #include "sim/smpi.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,6 +178,7 @@ static void adjust(const struct program *p, struct timeline *t)
     }
 }
 
+/* The whole emulation, with the temporary folder removed whatever happens. */
 static enum status run(const struct program *p, const struct topology *t, const char *platform,
                        const struct simulation_options *options, struct simulation *out)
 {

@@ -418,8 +418,6 @@ enum status database_put(struct database *db, const char *hash,
                          const struct experiment_setting *const *setting, size_t n,
                          const struct point_result *r)
 {
-    enum status st = database_execute(db, "BEGIN IMMEDIATE");
-    if (st != STATUS_OK)
-        return st;
+    PASS(database_execute(db, "BEGIN IMMEDIATE"));
     return database_conclude(db, put_all(db, hash, setting, n, r));
 }

@@ -1,5 +1,4 @@
 /* `foreline plan --explain plan.json`: where the time goes, and what would have to change. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -12,8 +12,6 @@
 #ifndef STUDY_PLANNING_H
 #define STUDY_PLANNING_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 
 #include "core/provenance.h"

@@ -15,7 +15,6 @@
 #ifndef STUDY_RUN_CONFIG_H
 #define STUDY_RUN_CONFIG_H
 
-#include <stdbool.h>
 #include <stdio.h>
 
 #include "study/experiment.h"

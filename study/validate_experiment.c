@@ -1,6 +1,5 @@
 /* The experiment of a validation: from options to YAML, and from its axes to points and their
  * names. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -40,7 +40,7 @@ status=0
 [ $status = 2 ] || fail "--dtype bf16 on the CPU: exit $status"
 status=0
 "$bin/foreline" calibrate --transport pigeon >out 2>&1 || status=$?
-[ $status = 1 ] || fail "--transport pigeon: exit $status"
+[ $status = 2 ] || fail "--transport pigeon: exit $status"
 cat table
 
 # The same ranks started by mpirun; without it, one line says so.

@@ -48,6 +48,6 @@ FORELINE_WORKER=nowhere
 export FORELINE_WORKER
 refused 1 'foreline-worker-cuda ended with status 127: nowhere' $tiny --device cuda -o x.json
 unset FORELINE_WORKER
-refused 1 'microbatches of 0' $tiny --batch 0 -o x.json
+refused 2 'batch: 0, expected at least 1' $tiny --batch 0 -o x.json
 refused 1 "op '" rmoe:layers=2 -o x.json
 [ ! -e x.json ] || fail "a file was written"

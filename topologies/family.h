@@ -3,7 +3,6 @@
 #define TOPOLOGIES_FAMILY_H
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 
 #include "core/error.h"

@@ -3,7 +3,6 @@
 #include "topologies/generate.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

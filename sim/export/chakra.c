@@ -66,17 +66,20 @@ static void put_varint(struct buffer *b, uint64_t value)
     put(b, byte, n);
 }
 
+/* Field number and wire type, as every field begins. */
 static void put_key(struct buffer *b, uint32_t field, enum wire wire)
 {
     put_varint(b, (uint64_t)field << 3 | wire);
 }
 
+/* A field that is a whole number. */
 static void put_number(struct buffer *b, uint32_t field, uint64_t value)
 {
     put_key(b, field, WIRE_VARINT);
     put_varint(b, value);
 }
 
+/* A field that is a text or a message, after its length. */
 static void put_bytes(struct buffer *b, uint32_t field, const void *data, size_t n)
 {
     put_key(b, field, WIRE_LENGTH);
@@ -89,6 +92,8 @@ static void put_text(struct buffer *b, uint32_t field, const char *text)
     put_bytes(b, field, text, strlen(text));
 }
 
+/* An export under way; the buffers hold the message and the part of it that are being put
+ * together. */
 struct chakra {
     const struct program *p;
     const char *folder;
@@ -107,6 +112,7 @@ static void put_attr(struct chakra *c, uint32_t field, const char *name, uint32_
     put_bytes(&c->message, field, c->part.data, c->part.n);
 }
 
+/* An attribute whose value is a text. */
 static void put_text_attr(struct chakra *c, uint32_t field, const char *name, const char *text)
 {
     c->part.n = 0;
@@ -115,6 +121,7 @@ static void put_text_attr(struct chakra *c, uint32_t field, const char *name, co
     put_bytes(&c->message, field, c->part.data, c->part.n);
 }
 
+/* Write the message after its length, and begin an empty one. */
 static enum status end_message(struct chakra *c, FILE *to)
 {
     if (c->message.failed || c->part.failed)
@@ -145,6 +152,7 @@ static void put_deps(struct chakra *c, size_t i, uint64_t also)
         put_bytes(&c->message, NODE_DATA_DEPS, c->part.data, c->part.n);
 }
 
+/* Size and partners of a message, or size, kind and group of a collective. Groups count from 1. */
 static void put_communication(struct chakra *c, uint32_t rank, const struct program_op *o)
 {
     char group[16];
@@ -183,6 +191,7 @@ static enum status put_node(struct chakra *c, uint32_t rank, size_t i, uint64_t 
     return end_message(c, to);
 }
 
+/* A node for each op; collectives that are called several times are a chain of so many nodes. */
 static enum status put_nodes(struct chakra *c, uint32_t rank, FILE *to)
 {
     enum status st = STATUS_OK;
@@ -200,6 +209,7 @@ out:
     return st;
 }
 
+/* The file of one rank: metadata first, then its nodes in list order. */
 static enum status write_rank(struct chakra *c, uint32_t rank, const struct provenance *by)
 {
     enum status st;
@@ -252,6 +262,7 @@ out:
     return st;
 }
 
+/* A file for each rank; those that are written stay when a later one fails. */
 static enum status write_chakra(const struct program *p, const struct topology *t,
                                 const struct collective_options *options, const char *path,
                                 const struct provenance *by)

@@ -18,6 +18,7 @@
 
 enum { NO_LABEL = 0, COMPUTE = 0, NETWORK = 1, WAIT = 2 };
 
+/* An export under way. Labels count from 1 in every rank; GOAL refers to earlier lines by them. */
 struct goal {
     const struct program *p;
     const struct topology *t;
@@ -60,12 +61,14 @@ static enum status number_tags(struct goal *g)
 
 /* ---- lines */
 
+/* A line may start only when an earlier one has ended. */
 static void requires(const struct goal *g, uint32_t label, uint32_t earlier)
 {
     if (earlier != NO_LABEL)
         fprintf(g->to, "l%" PRIu32 " requires l%" PRIu32 "\n", label, earlier);
 }
 
+/* The cpu that a line runs on, where the format has several. */
 static void end_line(const struct goal *g, int cpu)
 {
     if (g->cpus)
@@ -73,6 +76,7 @@ static void end_line(const struct goal *g, int cpu)
     fputc('\n', g->to);
 }
 
+/* Compute, or a wait, for whole nanoseconds; returns its label. */
 static uint32_t put_calc(struct goal *g, double seconds, int cpu)
 {
     fprintf(g->to, "l%" PRIu32 ": calc %lld", ++g->last, llround(seconds * 1e9));
@@ -135,6 +139,7 @@ static uint32_t put_ring(struct goal *g, const struct part *a, size_t ring, size
     return before;
 }
 
+/* All rings of the collective side by side; the call ends when the last of them has come round. */
 static void put_rings(struct goal *g, struct part *a, enum op_kind kind)
 {
     size_t rings = a->shape->flows / a->n, steps = kind == OP_ALLREDUCE ? 2 * (a->n - 1) : a->n - 1;
@@ -179,6 +184,7 @@ static void put_phase(struct goal *g, struct part *a, const struct collective_ph
     requires(g, a->after, k);
 }
 
+/* Position of a rank in its group. */
 static uint32_t member_index(const struct program *p, uint32_t group, uint32_t rank)
 {
     uint32_t k = 0;
@@ -187,6 +193,8 @@ static uint32_t member_index(const struct program *p, uint32_t group, uint32_t r
     return k;
 }
 
+/* The collective as messages of this member: an empty line that its dependencies end at, then
+ * the rings' steps or the phases, call after call. */
 static void put_collective(struct goal *g, size_t i)
 {
     const struct program *p = g->p;
@@ -229,6 +237,7 @@ static void put_op(struct goal *g, size_t i, uint32_t *computed)
     g->label[i] = label;
 }
 
+/* All lines of a rank, in list order. */
 static void put_rank(struct goal *g)
 {
     const struct program *p = g->p;
@@ -245,6 +254,7 @@ static void put_rank(struct goal *g)
     fputs("}\n", g->to);
 }
 
+/* Room for labels, the shapes of the collectives, and a tag for each of their flows. */
 static enum status prepare(struct goal *g, const struct collective_options *options)
 {
     enum status st;
@@ -261,6 +271,8 @@ out:
     return st;
 }
 
+/* The whole file: the number of ranks, then each rank's lines. Both dialects differ only in
+ * their cpus. */
 static enum status write_text(const struct program *p, const struct topology *t,
                               const struct collective_options *options, bool cpus, const char *path,
                               const struct provenance *by)

@@ -9,12 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME = 256 };
+#include "core/array.h"
 
-static enum status out_of_memory(void)
-{
-    return error_set(STATUS_NOMEM, "out of memory");
-}
+enum { NAME = 256 };
 
 /* Order of links by their names in the text. */
 static int by_id(const void *a, const void *b)
@@ -40,16 +37,9 @@ static enum status check_units(const struct platform_text *p, const struct xml_t
 }
 
 /* One more link, without a label so far. */
-static enum status add_link(struct links *links, size_t *room, const struct xml_tag *tag)
+static enum status add_link(struct links *links, const struct xml_tag *tag)
 {
-    if (links->n == *room) {
-        size_t larger = *room ? 2 * *room : 256;
-        struct text_link *link = realloc(links->link, larger * sizeof *link);
-        if (!link)
-            return out_of_memory();
-        links->link = link;
-        *room = larger;
-    }
+    PASS(ARRAY_ROOM(links->link, links->n));
     links->link[links->n++] =
         (struct text_link){xml_attribute(tag, "id"), tag->line, LINKS_NO_LABEL};
     return STATUS_OK;
@@ -77,7 +67,6 @@ enum status links_read(const struct platform_text *p, struct links *links)
     enum status st = STATUS_OK;
     struct xml_scanner s = xml_scan(p->text);
     struct xml_tag tag;
-    size_t room = 0;
     bool in_link = false;
     while (xml_next(&s, &tag)) {
         if (xml_is(&tag, "prop")) {
@@ -88,7 +77,7 @@ enum status links_read(const struct platform_text *p, struct links *links)
         }
         in_link = xml_is(&tag, "link") && xml_attribute(&tag, "id").at;
         if (in_link)
-            TRY(add_link(links, &room, &tag));
+            TRY(add_link(links, &tag));
         if (in_link || xml_is(&tag, "host"))
             TRY(check_units(p, &tag));
     }

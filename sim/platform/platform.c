@@ -3,7 +3,6 @@
 #include "sim/platform/platform.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <simgrid/engine.h>
 #include <simgrid/host.h>
@@ -13,7 +12,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "core/array.h"
 #include "core/file.h"
+#include "core/text.h"
 #include "sim/child.h"
 #include "sim/platform/fault.h"
 #include "sim/platform/links.h"
@@ -26,15 +27,11 @@
 enum { HOST_NAME = 256 };
 
 /* What the child works on. */
+/* The file, and where the child notes the route it is asking for. */
 struct load {
     struct platform_text file;
     struct route_asked *asked; /* shared memory */
 };
-
-static enum status out_of_memory(void)
-{
-    return error_set(STATUS_NOMEM, "out of memory");
-}
 
 /* ---- in the child */
 
@@ -137,12 +134,9 @@ static enum status find_devices(const struct platform_text *p, sg_host_t **out, 
 {
     enum status st;
     size_t hosts = sg_host_count(), n = 0;
-    sg_host_t *host = calloc(hosts + 1, sizeof *host);
-    t->device = calloc(hosts + 1, sizeof *t->device);
-    if (!host || !t->device) {
-        st = out_of_memory();
-        goto out;
-    }
+    sg_host_t *host = NULL;
+    TRY(ARRAY_NEW(host, hosts + 1));
+    TRY(ARRAY_NEW(t->device, hosts + 1));
     if (hosts > 0) /* SimGrid aborts when asked to list none */
         TRY(order_hosts(p, host));
     for (size_t i = 0; i < hosts; i++) {
@@ -158,12 +152,7 @@ static enum status find_devices(const struct platform_text *p, sg_host_t **out, 
     }
     for (t->n = 0; t->n < n; t->n++) {
         const char *name = sg_host_get_name(host[t->n]);
-        t->device[t->n] = malloc(strlen(name) + 1);
-        if (!t->device[t->n]) {
-            st = out_of_memory();
-            goto out;
-        }
-        strcpy(t->device[t->n], name);
+        TRY(text_copy(name, &t->device[t->n]));
     }
     st = STATUS_OK;
     *out = host;
@@ -227,12 +216,11 @@ static enum status read_with(const char *path, bool exhaustively, struct topolog
     }
     load.asked =
         mmap(NULL, sizeof *load.asked, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    name = malloc(strlen(path) + 1);
-    if (load.asked == MAP_FAILED || !name) {
-        st = out_of_memory();
+    if (load.asked == MAP_FAILED) {
+        st = error_set(STATUS_NOMEM, "%s: no shared memory", path);
         goto out;
     }
-    strcpy(name, path);
+    TRY(text_copy(path, &name));
     load.asked->exhaustive = exhaustively;
     st = child_run(describe, &load, &output);
     if (st == STATUS_EXTERNAL)

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <xbt/dynar.h>
 
+#include "core/array.h"
+#include "core/text.h"
 #include "sim/platform/links.h"
 #include "sim/platform/shortest.h"
 #include "sim/platform/xml_scan.h"
@@ -51,11 +53,6 @@ struct search {
     size_t last;       /* of the pair before, likely the next one's too */
     xbt_dynar_t route;
 };
-
-static enum status out_of_memory(void)
-{
-    return error_set(STATUS_NOMEM, "out of memory");
-}
 
 /* ---- tiers */
 
@@ -153,7 +150,7 @@ static int fastest_first(const void *a, const void *b)
 }
 
 /* "tier3" for the fourth when it has no name; "nic-2" for the second "nic". */
-static char *final_name(const struct tier *tier, size_t i)
+static enum status final_name(const struct tier *tier, size_t i, char **out)
 {
     char name[TIER_NAME + 32];
     size_t earlier = 0;
@@ -165,31 +162,23 @@ static char *final_name(const struct tier *tier, size_t i)
         snprintf(name, sizeof name, "%s-%zu", tier[i].name, earlier + 1);
     else
         snprintf(name, sizeof name, "%s", tier[i].name);
-    char *copy = malloc(strlen(name) + 1);
-    return copy ? strcpy(copy, name) : NULL;
+    return text_copy(name, out);
 }
 
 /* Sort the tiers found, renumber the pairs. */
 static enum status finish_tiers(struct search *s, struct topology *t)
 {
     enum status st = STATUS_OK;
-    uint32_t *rank = calloc(s->n + 1, sizeof *rank); /* the diagonal's 0 stays */
-    t->tier = calloc(s->n + 1, sizeof *t->tier);
-    if (!rank || !t->tier) {
-        st = out_of_memory();
-        goto out;
-    }
+    uint32_t *rank = NULL;
+    TRY(ARRAY_NEW(rank, s->n + 1)); /* the diagonal's 0 stays */
+    TRY(ARRAY_NEW(t->tier, s->n + 1));
     t->tiers = s->n;
     qsort(s->tier, s->n, sizeof *s->tier, fastest_first);
     for (size_t i = 0; i < s->n; i++) {
         rank[s->tier[i].found + 1] = (uint32_t)i;
         t->tier[i].latency_s = s->tier[i].latency_s;
         t->tier[i].bandwidth_Bps = s->tier[i].bandwidth_Bps;
-        t->tier[i].name = final_name(s->tier, i);
-        if (!t->tier[i].name) {
-            st = out_of_memory();
-            goto out;
-        }
+        TRY(final_name(s->tier, i, &t->tier[i].name));
     }
     TRY(topology_map_renumber(&t->between, rank));
 out:
@@ -205,11 +194,8 @@ static enum status ask_all(struct search *s, struct topology *t)
 {
     enum status st = STATUS_OK;
     struct topology_map_builder *b = NULL;
-    uint32_t *row = calloc(t->n, sizeof *row);
-    if (!row) {
-        st = out_of_memory();
-        goto out;
-    }
+    uint32_t *row = NULL;
+    TRY(ARRAY_NEW(row, t->n));
     if (t->n > MAX_ASKED) {
         st = error_set(STATUS_PARSE,
                        "%s:1: %zu devices, expected up to %d unless the platform is one flat zone "
@@ -251,9 +237,7 @@ static enum status learn(struct search *s, struct shortcut *c, const struct topo
 {
     size_t tier;
     double latency_s, bandwidth_Bps;
-    enum status st = ask(s, t, i, j, &tier);
-    if (st != STATUS_OK)
-        return st;
+    PASS(ask(s, t, i, j, &tier));
     shortest_value(c->shortest, c->value[j], &latency_s, &bandwidth_Bps);
     c->wrong = c->wrong || !close_to(s->tier[tier].latency_s, latency_s) ||
                !close_to(s->tier[tier].bandwidth_Bps, bandwidth_Bps);
@@ -317,14 +301,11 @@ static enum status take_shortcut(struct search *s, struct topology *t, bool *don
 {
     enum status st;
     struct topology_map_builder *b = NULL;
-    struct shortcut c = {.row = calloc(t->n, sizeof *c.row),
-                         .value = calloc(t->n, sizeof *c.value)};
+    struct shortcut c = {0};
     for (size_t v = 0; v < SHORTEST_VALUES; v++)
         c.tier[v] = NO_TIER;
-    if (!c.row || !c.value) {
-        st = out_of_memory();
-        goto out;
-    }
+    TRY(ARRAY_NEW(c.row, t->n));
+    TRY(ARRAY_NEW(c.value, t->n));
     TRY(shortest_open(s->text, t->n, t->device, &c.shortest));
     TRY(topology_map_begin(t->n, &b));
     c.wrong = !c.shortest;
@@ -362,13 +343,10 @@ enum status platform_routes(const struct platform_text *p, const sg_host_t *host
                        .host = host,
                        .asked = asked,
                        .links = &links,
-                       .tier = calloc(MAX_TIERS, sizeof *s.tier),
                        .route = xbt_dynar_new(sizeof(sg_link_t), NULL)};
-    struct hop *hop = calloc(n + 1, sizeof *hop);
-    if (!s.tier || !hop) {
-        st = out_of_memory();
-        goto out;
-    }
+    struct hop *hop = NULL;
+    TRY(ARRAY_NEW(s.tier, MAX_TIERS));
+    TRY(ARRAY_NEW(hop, n + 1));
     TRY(links_read(p, &links));
     for (size_t i = 0; i < n; i++) {
         const struct text_link *at = links_find(&links, sg_link_get_name(link[i]));

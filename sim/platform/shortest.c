@@ -56,7 +56,7 @@ struct shortest {
 /* What is read of the text. */
 struct reader {
     struct shortest *w;
-    size_t links, names, edges, room;
+    size_t links, names, edges;
     struct named_link *link; /* [links] by name */
     struct xml_span *name;   /* [names] hosts and routers, by name */
     struct edge *edge;       /* [edges] */
@@ -142,7 +142,7 @@ static enum status list_names(const struct platform_text *p, struct reader *r, b
 {
     struct xml_scanner s = xml_scan(p->text);
     struct xml_tag tag;
-    size_t zones = 0, room = 0;
+    size_t zones = 0;
     *fits = false;
     while (xml_next(&s, &tag)) {
         if (!is_supported(&tag, &zones))
@@ -152,13 +152,7 @@ static enum status list_names(const struct platform_text *p, struct reader *r, b
         struct xml_span id = xml_attribute(&tag, "id");
         if (!is_plain(id))
             return STATUS_OK;
-        if (r->names == room) {
-            room = room ? 2 * room : 256;
-            struct xml_span *larger = realloc(r->name, room * sizeof *larger);
-            if (!larger)
-                return error_set(STATUS_NOMEM, "out of memory");
-            r->name = larger;
-        }
+        PASS(ARRAY_ROOM(r->name, r->names));
         r->name[r->names++] = id;
     }
     *fits = zones == 1 && r->names > 0;
@@ -225,21 +219,13 @@ static bool begin_route(struct reader *r, const struct xml_tag *tag)
 static enum status end_route(struct reader *r)
 {
     struct shortest *w = r->w;
-    size_t more = r->hops * (r->both_ways ? 2 : 1);
-    if (r->edges + more > r->room) {
-        size_t room = 2 * r->room + more + 256;
-        struct edge *larger = realloc(r->edge, room * sizeof *larger);
-        if (!larger)
-            return error_set(STATUS_NOMEM, "out of memory");
-        r->edge = larger;
-        r->room = room;
-    }
     for (int way = 0; way < (r->both_ways ? 2 : 1); way++) {
         uint32_t at = (uint32_t)r->ends[way];
         for (size_t h = 0; h < r->hops; h++) {
             int class = way == 0 ? r->forth[h] : r->back[r->hops - 1 - h];
             bool last = h + 1 == r->hops;
             uint32_t to = last ? (uint32_t)r->ends[1 - way] : (uint32_t)w->vertices++;
+            PASS(ARRAY_ROOM(r->edge, r->edges));
             r->edge[r->edges++] = (struct edge){at, to, (uint16_t) class};
             at = to;
         }

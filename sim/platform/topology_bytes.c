@@ -11,24 +11,30 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/array.h"
+
 /* ---- sending: stdio remembers a failed write until ferror() */
 
+/* Bytes as they lie in memory. */
 static void put(FILE *f, const void *data, size_t size)
 {
     fwrite(data, 1, size, f);
 }
 
+/* A count, before what is counted. */
 static void put_count(FILE *f, size_t n)
 {
     put(f, &n, sizeof n);
 }
 
+/* A text: its length, then its bytes without the NUL. */
 static void put_text(FILE *f, const char *text)
 {
     put_count(f, strlen(text));
     put(f, text, strlen(text));
 }
 
+/* A device type with its rates. */
 static void put_type(FILE *f, const struct device_type *type)
 {
     put_text(f, type->name);
@@ -97,11 +103,7 @@ static enum status broken(void)
     return error_set(STATUS_EXTERNAL, "SimGrid's process handed back a broken topology");
 }
 
-static enum status out_of_memory(void)
-{
-    return error_set(STATUS_NOMEM, "out of memory");
-}
-
+/* The next `size` bytes. */
 static enum status get(struct bytes *b, void *to, size_t size)
 {
     if (size > b->left)
@@ -116,9 +118,7 @@ static enum status get(struct bytes *b, void *to, size_t size)
 static enum status get_count(struct bytes *b, size_t size, size_t *n)
 {
     size_t count = 0;
-    enum status st = get(b, &count, sizeof count);
-    if (st != STATUS_OK)
-        return st;
+    PASS(get(b, &count, sizeof count));
     if (count > b->left / size)
         return broken();
     *n = count;
@@ -130,9 +130,9 @@ static enum status get_array(struct bytes *b, size_t n, size_t size, void **out)
 {
     if (n > b->left / size)
         return broken();
-    void *array = malloc(n * size + 1);
+    void *array = array_new(n * size + 1, 1);
     if (!array)
-        return out_of_memory();
+        return STATUS_NOMEM;
     *out = array;
     return get(b, array, n * size);
 }
@@ -166,6 +166,7 @@ static enum status get_above(struct bytes *b, double least, double *out)
     return st;
 }
 
+/* A rate: the kind, then as many works as speeds. */
 static enum status get_rate(struct bytes *b, struct topology_rate *rate)
 {
     enum status st;
@@ -182,6 +183,7 @@ out:
     return st;
 }
 
+/* A device type; its numbers are checked as those of a file are. */
 static enum status get_type(struct bytes *b, struct device_type *type)
 {
     enum status st;
@@ -194,11 +196,7 @@ static enum status get_type(struct bytes *b, struct device_type *type)
     TRY(get_above(b, -1, &type->slowdown));
     TRY(get(b, &type->nics, sizeof type->nics));
     TRY(get_count(b, 1, &rates));
-    type->rate = calloc(rates + 1, sizeof *type->rate);
-    if (!type->rate) {
-        st = out_of_memory();
-        goto out;
-    }
+    TRY(ARRAY_NEW(type->rate, rates + 1));
     for (; type->rates < rates; type->rates++)
         TRY(get_rate(b, &type->rate[type->rates]));
 out:
@@ -207,6 +205,7 @@ out:
     return st;
 }
 
+/* Names of the devices; none may be empty. */
 static enum status get_devices(struct bytes *b, struct topology *t)
 {
     enum status st;
@@ -217,11 +216,7 @@ static enum status get_devices(struct bytes *b, struct topology *t)
         st = broken();
         goto out;
     }
-    t->device = calloc(n + 1, sizeof *t->device);
-    if (!t->device) {
-        st = out_of_memory();
-        goto out;
-    }
+    TRY(ARRAY_NEW(t->device, n + 1));
     t->n = n;
     for (size_t i = 0; i < n; i++)
         TRY(get_text(b, &t->device[i]));
@@ -231,16 +226,13 @@ out:
     return st;
 }
 
+/* All device types, each whole or not at all. */
 static enum status get_types(struct bytes *b, struct topology *t)
 {
     enum status st;
     size_t n;
     TRY(get_count(b, 1, &n));
-    t->type = calloc(n + 1, sizeof *t->type);
-    if (!t->type) {
-        st = out_of_memory();
-        goto out;
-    }
+    TRY(ARRAY_NEW(t->type, n + 1));
     t->types = n;
     for (size_t i = 0; i < n; i++)
         TRY(get_type(b, &t->type[i]));
@@ -251,6 +243,7 @@ out:
     return st;
 }
 
+/* The map of tiers, with no more levels than there can be. */
 static enum status get_map(struct bytes *b, struct topology_map *map)
 {
     enum status st = STATUS_OK;
@@ -274,16 +267,13 @@ out:
     return st;
 }
 
+/* Names, latencies and bandwidths of the tiers. */
 static enum status get_tiers(struct bytes *b, struct topology *t)
 {
     enum status st;
     size_t n;
     TRY(get_count(b, 1, &n));
-    t->tier = calloc(n + 1, sizeof *t->tier);
-    if (!t->tier) {
-        st = out_of_memory();
-        goto out;
-    }
+    TRY(ARRAY_NEW(t->tier, n + 1));
     t->tiers = n;
     for (size_t i = 0; i < n; i++) {
         TRY(get_text(b, &t->tier[i].name));

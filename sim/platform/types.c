@@ -3,13 +3,14 @@
 #include "sim/platform/types.h"
 
 #include <float.h>
-#include <math.h>
 #include <simgrid/zone.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
+#include "core/text.h"
 #include "core/units.h"
 #include "sim/platform/xml_scan.h"
 
@@ -19,18 +20,6 @@ static const char rate_prefix[] = "rate:";
 static const double default_memory_bytes = 16.0 * 1024 * 1024 * 1024;
 static const double default_memory_Bps = 100e9;
 static const double max_memory_bytes = 4e18; /* fits int64_t */
-
-static enum status out_of_memory(void)
-{
-    return error_set(STATUS_NOMEM, "out of memory");
-}
-
-static char *copy(const char *text)
-{
-    size_t n = strlen(text) + 1;
-    char *mine = malloc(n);
-    return mine ? memcpy(mine, text, n) : NULL;
-}
 
 /* Properties of the file's outermost zone are defaults for every host. */
 static sg_netzone_t first_zone(const struct platform_text *p)
@@ -107,10 +96,8 @@ out:
 static enum status read_points(const char *text, struct topology_rate *rate)
 {
     enum status st;
-    rate->flop = calloc(MAX_POINTS, sizeof *rate->flop);
-    rate->flops = calloc(MAX_POINTS, sizeof *rate->flops);
-    if (!rate->flop || !rate->flops)
-        return out_of_memory();
+    TRY(ARRAY_NEW(rate->flop, MAX_POINTS));
+    TRY(ARRAY_NEW(rate->flops, MAX_POINTS));
     for (;;) {
         text += strspn(text, " \t\r\n");
         if (!*text)
@@ -136,9 +123,7 @@ static enum status read_rate(const struct platform_text *p, const_sg_host_t host
     if (!text)
         return STATUS_OK;
     struct topology_rate *rate = &type->rate[type->rates++];
-    rate->kind = copy(kind);
-    if (!rate->kind)
-        return out_of_memory();
+    PASS(text_copy(kind, &rate->kind));
     enum status st = read_points(text, rate);
     return st == STATUS_OK ? st : in_property(p, host, property, st);
 }
@@ -157,6 +142,7 @@ static void rate_names_free(struct rate_names *names)
         free(names->name[i]);
 }
 
+/* Each kind once, in the order of the text. */
 static enum status find_rates(const struct platform_text *p, struct rate_names *out)
 {
     struct xml_scanner s = xml_scan(p->text);
@@ -176,9 +162,8 @@ static enum status find_rates(const struct platform_text *p, struct rate_names *
         if (out->n == MAX_RATES)
             return error_set(STATUS_PARSE, "%s:%zu: more than %d kinds of rates", p->path, tag.line,
                              MAX_RATES);
-        char *name = malloc(id.n + 1);
-        if (!name)
-            return out_of_memory();
+        char *name;
+        PASS(ARRAY_NEW(name, id.n + 1));
         xml_decode(id, name, id.n + 1);
         out->name[out->n++] = name;
     }
@@ -217,10 +202,8 @@ static enum status read_type(const struct platform_text *p, const_sg_host_t host
     type->memory_Bps = default_memory_Bps;
     if (!name || !*name)
         name = units_print(UNIT_FLOPS, type->flops, speed);
-    type->name = copy(name);
-    type->rate = calloc(rates->n + 1, sizeof *type->rate);
-    if (!type->name || !type->rate)
-        return out_of_memory();
+    TRY(text_copy(name, &type->name));
+    TRY(ARRAY_NEW(type->rate, rates->n + 1));
     TRY(read_quantity(p, host, "memory", UNIT_BYTES, 1, &memory));
     if (memory > max_memory_bytes)
         return in_property(p, host, "memory", error_set(STATUS_PARSE, "too large"));
@@ -270,10 +253,9 @@ static enum status place_type(const struct platform_text *p, const sg_host_t *ho
                               const struct rate_names *rates, size_t i, struct topology *t)
 {
     enum status st;
-    struct topology one = {.types = 1, .type = calloc(1, sizeof *one.type)}; /* for its _free */
+    struct topology one = {.types = 1}; /* for its _free */
     size_t k = 0;
-    if (!one.type)
-        return out_of_memory();
+    PASS(ARRAY_NEW(one.type, 1));
     TRY(read_type(p, host[i], rates, one.type));
     while (k < t->types && strcmp(t->type[k].name, one.type->name) != 0)
         k++;
@@ -286,12 +268,7 @@ static enum status place_type(const struct platform_text *p, const sg_host_t *ho
             goto out;
         }
     } else {
-        struct device_type *larger = realloc(t->type, (k + 1) * sizeof *larger);
-        if (!larger) {
-            st = out_of_memory();
-            goto out;
-        }
-        t->type = larger;
+        TRY(ARRAY_ROOM(t->type, t->types));
         t->type[t->types++] = one.type[0];
         one.type[0] = (struct device_type){0};
     }
@@ -306,11 +283,7 @@ enum status platform_types(const struct platform_text *p, const sg_host_t *host,
     enum status st;
     struct rate_names rates = {0};
     TRY(find_rates(p, &rates));
-    t->type_of = calloc(t->n + 1, sizeof *t->type_of);
-    if (!t->type_of) {
-        st = out_of_memory();
-        goto out;
-    }
+    TRY(ARRAY_NEW(t->type_of, t->n + 1));
     for (size_t i = 0; i < t->n; i++)
         TRY(place_type(p, host, &rates, i, t));
 out:

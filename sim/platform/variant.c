@@ -25,6 +25,8 @@ static const struct quantity {
 };
 enum { QUANTITIES = sizeof quantities / sizeof *quantities };
 
+/* "NAME.attribute=value": what every link or host that the glob matches gets. `used` says that
+ * one did. */
 struct change {
     const struct quantity *quantity;
     char name[NAME]; /* a glob */
@@ -32,6 +34,8 @@ struct change {
     bool used;
 };
 
+/* A copy under way. The text is written up to the last change, so that all else stays byte for
+ * byte. */
 struct variant {
     size_t n;
     struct change change[CHANGES];
@@ -42,6 +46,7 @@ struct variant {
 
 /* ---- the changes */
 
+/* "devices=N": how many of the first hosts stay. */
 static enum status parse_devices(struct variant *v, const char *text)
 {
     char *end;
@@ -87,6 +92,7 @@ static enum status parse_change(struct variant *v, char *text)
     return STATUS_OK;
 }
 
+/* All changes of a description, separated by commas. */
 static enum status parse_changes(struct variant *v, const char *changes)
 {
     enum status st = STATUS_OK;
@@ -109,6 +115,7 @@ out:
 
 /* ---- the text */
 
+/* A tag that ends in "/>" has nothing inside. */
 static bool closes_itself(const struct xml_tag *tag)
 {
     return tag->attributes.n > 0 && tag->attributes.at[tag->attributes.n - 1] == '/';
@@ -125,6 +132,7 @@ static struct xml_span property_of(const struct xml_tag *element, struct xml_sca
     return (struct xml_span){NULL, 0};
 }
 
+/* By its own name, or by the tier that its property names. */
 static bool matches(const struct change *c, struct xml_span id, struct xml_span tier)
 {
     char name[NAME];
@@ -134,6 +142,7 @@ static bool matches(const struct change *c, struct xml_span id, struct xml_span 
            !fnmatch(c->name, name, 0);
 }
 
+/* Copy the text as it is up to here. */
 static void write_until(struct variant *v, const char *end)
 {
     fwrite(v->from, 1, (size_t)(end - v->from), v->to);
@@ -183,6 +192,7 @@ static void limit_devices(struct variant *v, const struct xml_tag *tag, struct x
         fputs("</host>", v->to);
 }
 
+/* A change that nothing answered to is a mistake of whoever wrote it. */
 static enum status check_used(const struct variant *v)
 {
     for (size_t i = 0; i < v->n; i++)

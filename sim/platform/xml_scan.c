@@ -6,6 +6,7 @@
 
 static const char blanks[] = " \t\r\n";
 
+/* A scanner stands before the first tag of the text. */
 struct xml_scanner xml_scan(const char *text)
 {
     return (struct xml_scanner){.next = text, .line = 1};
