@@ -238,8 +238,6 @@ enum status plan_by_objective(const struct arguments *a, const struct provenance
         return error_context(STATUS_USAGE, "--objective (besides pipeline)");
     if (!a->model)
         return error_set(STATUS_USAGE, "--model is needed");
-    if (a->score && a->output)
-        return error_set(STATUS_USAGE, "--score values a split, and -o has no plan to write");
     TRY(make_request(a, &request));
     if (!o->own_format) {
         TRY((o->nodes_apart ? load_model_apart : load_model)(a->model, &m));

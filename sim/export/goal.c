@@ -62,7 +62,7 @@ static enum status number_tags(struct goal *g)
 /* ---- lines */
 
 /* A line may start only when an earlier one has ended. */
-static void requires(const struct goal *g, uint32_t label, uint32_t earlier)
+static void put_requires(const struct goal *g, uint32_t label, uint32_t earlier)
 {
     if (earlier != NO_LABEL)
         fprintf(g->to, "l%" PRIu32 " requires l%" PRIu32 "\n", label, earlier);
@@ -99,11 +99,11 @@ static void require_deps(const struct goal *g, size_t i, uint32_t label, uint32_
 {
     const struct program *p = g->p;
     for (uint32_t d = p->op[i].dep_start; d < p->op[i + 1].dep_start; d++) {
-        requires(g, label, g->label[p->dep[d]]);
+        put_requires(g, label, g->label[p->dep[d]]);
         if (g->label[p->dep[d]] == also)
             also = NO_LABEL;
     }
-    requires(g, label, also);
+    put_requires(g, label, also);
 }
 
 /* ---- collectives */
@@ -130,10 +130,10 @@ static uint32_t put_ring(struct goal *g, const struct part *a, size_t ring, size
     for (size_t k = 0; k < steps; k++) {
         uint32_t sent = put_message(g, true, out->bytes / (double)steps, a->member[out->to],
                                     a->tag + (uint32_t)(out - a->shape->flow));
-        requires(g, sent, before);
+        put_requires(g, sent, before);
         uint32_t received = put_message(g, false, in->bytes / (double)steps, a->member[in->from],
                                         a->tag + (uint32_t)(in - a->shape->flow));
-        requires(g, received, before); /* in this order: pieces have one tag */
+        put_requires(g, received, before); /* in this order: pieces have one tag */
         before = received;
     }
     return before;
@@ -149,7 +149,7 @@ static void put_rings(struct goal *g, struct part *a, enum op_kind kind)
     if (rings > 1) {
         a->after = put_calc(g, 0, WAIT);
         for (uint32_t k = 1; k <= rings; k++)
-        requires(g, a->after, first + k * each - 1);
+            put_requires(g, a->after, first + k * each - 1);
     } else {
         a->after = g->last;
     }
@@ -165,10 +165,10 @@ static void put_phase(struct goal *g, struct part *a, const struct collective_ph
         const struct collective_flow *flow = &a->shape->flow[f];
         uint32_t tag = a->tag + (uint32_t)f;
         if (flow->from == a->me) {
-            requires(g, put_message(g, true, flow->bytes, a->member[flow->to], tag), a->after);
+            put_requires(g, put_message(g, true, flow->bytes, a->member[flow->to], tag), a->after);
         } else if (flow->to == a->me) {
             uint32_t peer = a->member[flow->from];
-            requires(g, put_message(g, false, flow->bytes, peer, tag), a->after);
+            put_requires(g, put_message(g, false, flow->bytes, peer, tag), a->after);
             double own_s =
                 topology_between(g->t, g->p->rank[peer].device, g->p->rank[g->rank].device)
                     ->latency_s;
@@ -181,7 +181,7 @@ static void put_phase(struct goal *g, struct part *a, const struct collective_ph
     double rest_s = phase->latency_s - hidden_s;
     a->after = put_calc(g, rest_s > 0 ? rest_s : 0, WAIT);
     for (uint32_t k = first; k <= last; k++)
-    requires(g, a->after, k);
+        put_requires(g, a->after, k);
 }
 
 /* Position of a rank in its group. */

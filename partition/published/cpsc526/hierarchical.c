@@ -32,7 +32,9 @@ static void mean_costs(const struct cpsc526_problem *p, size_t first, size_t k, 
         }
 }
 
-/* Divide member[n] among the labels at first .. first + size - 1, which groups of `level` are. */
+/* Divide member[n] among the labels at first .. first + size - 1 of the order, which the
+ * groups of `level` divide into equal blocks: split them among blocks at mean costs, then each
+ * block's members further down, until a block is one label. */
 static enum status descend(const struct descent *d, size_t level, const uint32_t *member, size_t n,
                            size_t first, size_t size)
 {

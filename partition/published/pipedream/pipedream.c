@@ -38,7 +38,9 @@ static enum status read_options(const struct objective_request *r, struct pipedr
 
 /* ---- solving */
 
-/* The states of the least contracted graph whose dynamic program is within the budget. */
+/* The states of the least contracted graph whose dynamic program is within the budget. A walk
+ * that does not reach every node from the first source is made again with a root before all
+ * sources. */
 static enum status build_states(const struct objective_request *r,
                                 const struct pipedream_options *o, struct pipedream_graph *g,
                                 struct pipedream_states *s, enum pipedream_contraction *contracted)

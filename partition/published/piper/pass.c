@@ -65,7 +65,9 @@ static double extra_sync(const struct piper_pass *s, const struct span *x, size_
     return 2 * bytes;
 }
 
-/* Append the configurations of node v as an item. */
+/* Append the configurations of node v as an item of the knapsack: cost in seconds of all
+ * replicas together, its share of the all-reduce and of synchronisation included; size in
+ * bytes with y microbatches in flight. */
 static void add_item(struct piper_pass *s, const struct span *x, size_t v, double sync, double y)
 {
     const struct piper_input *in = s->in;

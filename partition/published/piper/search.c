@@ -109,7 +109,9 @@ static void sum_ideals(struct piper_pass *s)
     }
 }
 
-/* Least synchronisation per edge and degree; s->uniform as said in the header. */
+/* Least synchronisation per edge and degree, over the configurations of the node at either
+ * end. s->uniform says that all configurations of every node agree in it and in their
+ * parameters, so that the fastest ones decide without a knapsack. */
 static void sum_edges(struct piper_pass *s)
 {
     const struct piper_input *in = s->in;

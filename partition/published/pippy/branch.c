@@ -79,7 +79,8 @@ static void term_in(struct program *g, size_t i, size_t j, double factor)
     term_up_to(g, i, (long)j - 1, -factor);
 }
 
-/* lower <= row <= upper; an infinite bound is none. */
+/* lower <= row <= upper; an infinite bound is none. Constants of the row, from memberships
+ * that are always true, go to its bounds. */
 static void finish_row(struct program *g, double lower, double upper)
 {
     int row = glp_add_rows(g->lp, 1), n = 0;

@@ -190,7 +190,9 @@ double placement_leave_to_cpus(const struct placement_item *item, size_t n, size
     return total;
 }
 
-/* Can the shares be at most one per accelerator? */
+/* Can the shares of all units be at most one per accelerator? A(u, T), the most latency beside
+ * and with u, is the least over the multiples; a unit whose A is below its own latency is on
+ * no accelerator at all. */
 static bool shares_fit(const struct placement_problem *p, const struct placement_graph *g,
                        const double *least, double limit, struct placement_item *item)
 {

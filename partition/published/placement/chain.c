@@ -144,7 +144,9 @@ static void relax(const struct search *s, uint32_t upper, uint32_t lower)
         }
 }
 
-/* Is `lower` what comes before `upper` in the best chain? *cpu: the part between is on a CPU. */
+/* Is `lower` what comes before `upper` in the best chain, reached with the devices of `state`?
+ * The very sums of relax() are formed again, so that equality of doubles is meant. *cpu: the
+ * part between is on a CPU. */
 static bool explains(const struct search *s, uint32_t upper, uint32_t lower, size_t state,
                      bool *cpu)
 {

@@ -119,7 +119,8 @@ static size_t roomiest(const struct work *w, uint32_t u)
     return best;
 }
 
-/* Move the largest unit that another device has room for out of `full`; false when none has. */
+/* Move the largest unit that another device has room for out of `full`, to where it disturbs
+ * the balance least; false when no unit can leave. */
 static bool relieve(struct work *w, size_t full)
 {
     size_t best = w->g.n, to = w->devices;

@@ -99,7 +99,8 @@ out:
     return st;
 }
 
-/* Without a contiguous split: largest first into the first accelerator with room. */
+/* Without a contiguous split: largest first into the first accelerator with room. What this
+ * fails on may still have a split; the error says only that none was found. */
 static enum status first_fit(const struct placement_problem *p, const struct objective_request *r,
                              struct best *best)
 {
