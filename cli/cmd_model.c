@@ -25,8 +25,8 @@ static const char details[] =
     "profile MODEL  measure every op here, forward and backward, and write the model with its "
     "times\n"
     "\n"
-    "MODEL is a name of the zoo, with overrides (gpt2-small:layers=6,hidden=512), or a file:\n"
-    "foreline's JSON, PipeDream's graph.txt, JSON of dnn-partitioning or Piper ('-': stdin).\n"
+    "MODEL is a name of the zoo, with overrides (gpt2-small:layers=6,hidden=512), or a file\n"
+    "('-': stdin): foreline's JSON, or another tool's, of which 'model list' has the formats.\n"
     "Work and activation sizes are per sample, FLOP counts a multiply-add as two; stash is what\n"
     "an op keeps from forward to backward.\n"
     "With a profile, times are per microbatch of the size stated above the table.";

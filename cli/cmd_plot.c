@@ -8,21 +8,6 @@
 #include "study/sweep.h"
 
 static const char details[] =
-    "bars MEASUREMENT...       iteration time of every plan by every engine, side by side\n"
-    "breakdown MEASUREMENT...  where the time goes: compute, optimizer, exposed communication by\n"
-    "                          purpose, bubble\n"
-    "heatmap TABLE             a value over two columns, or a matrix of bandwidths as 'topology\n"
-    "                          show --matrix' writes it\n"
-    "links MEASUREMENT         utilisation of the busiest links\n"
-    "memory MEASUREMENT        each stage's fullest rank: weights, gradients, optimizer state,\n"
-    "                          stash, scratch, against the memory of its device\n"
-    "regret TABLE              how far each line is behind the best at every x\n"
-    "scatter MEASUREMENT...    predicted against measured iteration times, bands of 5 and 10 %\n"
-    "speedup TABLE             each line over its own value at the smallest x\n"
-    "throughput TABLE          a rate over a varied parameter, a line per algorithm or schedule\n"
-    "timeline TRACE            Gantt chart of a trace (simulate --trace, run --trace): a row per\n"
-    "                          rank, compute above communication, grey where a rank is idle\n"
-    "\n"
     "A table has tab-separated columns, named in its first line (what 'foreline compare' prints "
     "and\n"
     "'foreline sweep --export tsv'), or is the database of a sweep. Cells are numbers, quantities\n"
@@ -33,6 +18,19 @@ static const char details[] =
     "\n"
     "The plotted data is written beside the picture as tab-separated values (X.tsv for X.svg).\n"
     "Drawing needs gnuplot (Debian: gnuplot-nox). Files appear only when complete.";
+
+static bool kind_row(size_t i, struct command_row *out)
+{
+    static const char *const file[] = {[PLOT_TRACE] = "TRACE",
+                                       [PLOT_MEASUREMENT] = "MEASUREMENT",
+                                       [PLOT_MEASUREMENTS] = "MEASUREMENT...",
+                                       [PLOT_TABLE] = "TABLE"};
+    if (i >= plot_kinds_n)
+        return false;
+    snprintf(out->term, sizeof out->term, "%s %s", plot_kinds[i]->name, file[plot_kinds[i]->input]);
+    out->summary = plot_kinds[i]->summary;
+    return true;
+}
 
 static enum status plot(struct invocation *in)
 {
@@ -71,5 +69,6 @@ const struct command command_plot = {
     .synopsis = "KIND FILE...",
     .summary = "pictures: timelines, throughput, breakdowns, memory, links, heat maps, ...",
     .details = details,
+    .row = kind_row,
     .run = plot,
 };

@@ -3,6 +3,10 @@
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "core/error.h"
 #include "core/provenance.h"
 #include "study/settings.h"
@@ -15,11 +19,19 @@ struct invocation {
     struct provenance by; /* version and command line as typed; the command sets seed and host */
 };
 
+/* A line of a list in a help text: a row of the table whose things the command takes. */
+struct command_row {
+    char term[32]; /* "bars MEASUREMENT..." */
+    const char *summary;
+};
+
 struct command {
     const char *name;
     const char *synopsis; /* operands, as printed after the name */
     const char *summary;  /* one line for `help` */
     const char *details;  /* paragraphs for --help and the man page; units, files, exit status */
+    /* Row i of the list that stands before the details; false: there are no more. NULL: no list. */
+    bool (*row)(size_t i, struct command_row *out);
     enum status (*run)(struct invocation *in);
 };
 

@@ -2,15 +2,40 @@
 #include "cli/manual.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "core/text.h"
+
+enum { TERM_COLUMN = 26, LINE_LIMIT = 92 };
+
+/* The list of what the command takes, from its table, and the details: malloc'd, or NULL. */
+static char *description(const struct command *c)
+{
+    char *text = NULL;
+    size_t length;
+    struct command_row row;
+    FILE *to = open_memstream(&text, &length);
+    if (!to)
+        return NULL;
+    for (size_t i = 0; c->row && c->row(i, &row); i++) {
+        fprintf(to, "%-*s", TERM_COLUMN, row.term);
+        text_put_wrapped(to, row.summary, TERM_COLUMN, LINE_LIMIT);
+    }
+    fprintf(to, "%s%s", c->row ? "\n" : "", c->details ? c->details : c->summary);
+    fclose(to);
+    return text;
+}
 
 void manual_help(const struct command *c, FILE *out)
 {
+    char *text = description(c);
     fprintf(out, "usage: foreline %s [options] %s\n\n%s\n", c->name, c->synopsis, c->summary);
-    if (c->details)
-        fprintf(out, "\n%s\n", c->details);
+    if (c->details && text)
+        fprintf(out, "\n%s\n", text);
     fputs("\noptions:\n", out);
     settings_print(settings_takers(c->name), out);
+    free(text);
 }
 
 /* Text for troff: hyphens, backslashes, and a dot or quote at the start of a line. */
@@ -88,7 +113,9 @@ int manual_page(const char *name, FILE *out)
         fprintf(out, "%s [options] ", c->name);
         put_troff(c->synopsis, out);
         fputs("\n.SH DESCRIPTION\n.nf\n", out);
-        put_troff(c->details ? c->details : c->summary, out);
+        char *text = description(c);
+        put_troff(text ? text : c->summary, out);
+        free(text);
         fputs("\n.fi\n", out);
         put_options(c->name, out);
         return 0;

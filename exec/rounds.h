@@ -2,8 +2,8 @@
  * one member and takes a part from another, or does one of the two, or nothing.
  *
  * Every transport executes these rounds and adds what arrives in their order. So the sums have the
- * same bits on all transports, and a new algorithm is a row of rounds_algorithms[] for all of them
- * at once. A row's name is that of core/collective.h's algorithm that it executes. Rounds have
+ * same bits on all transports, and a new algorithm, a file exec/rounds/NAME.c that defines
+ * rounds_NAME and a line of rounds/algorithms.def, is for all of them at once. A row's name is that of core/collective.h's algorithm that it executes. Rounds have
  * global numbers: what a member gives in round k is taken in round k, and depends on earlier rounds
  * only. Between two members they are in order. */
 #ifndef EXEC_ROUNDS_H
@@ -42,7 +42,11 @@ struct rounds_algorithm {
     struct round (*at)(const struct rounds_call *c, size_t k);
 };
 
-extern const struct rounds_algorithm rounds_algorithms[]; /* ends with name NULL */
+#define ROUNDS(name) extern const struct rounds_algorithm rounds_##name;
+#include "exec/rounds/algorithms.def"
+#undef ROUNDS
+/* Row i of the table; NULL: there are no more. */
+const struct rounds_algorithm *rounds_algorithm(size_t i);
 
 /* The algorithm of that name; "auto" and NULL are the ring. STATUS_UNSUPPORTED names those that
  * real runs can do. */

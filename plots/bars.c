@@ -223,7 +223,7 @@ static enum status draw_bars(const struct plot_source *s, const char *output,
 
 const struct plot_kind plot_bars_kind = {
     .name = "bars",
-    .summary = "iteration time of every plan by every engine",
+    .summary = "iteration time of every plan by every engine, side by side",
     .input = PLOT_MEASUREMENTS,
     .draw = draw_bars,
 };

@@ -112,7 +112,7 @@ out:
 
 const struct plot_kind plot_breakdown_kind = {
     .name = "breakdown",
-    .summary = "where the time goes: compute, exposed communication by purpose, bubble",
+    .summary = "where the time goes: compute, optimizer, exposed communication by purpose, bubble",
     .input = PLOT_MEASUREMENTS,
     .draw = draw_breakdown,
 };

@@ -291,7 +291,8 @@ out:
 
 const struct plot_kind plot_heatmap_kind = {
     .name = "heatmap",
-    .summary = "a value over two columns, or a matrix of bandwidths",
+    .summary =
+        "a value over two columns, or a matrix of bandwidths as 'topology show --matrix' writes it",
     .input = PLOT_TABLE,
     .draw = draw_heatmap,
 };

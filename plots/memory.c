@@ -145,7 +145,8 @@ out:
 
 const struct plot_kind plot_memory_kind = {
     .name = "memory",
-    .summary = "memory per stage by what fills it, against the capacity",
+    .summary = "each stage's fullest rank: weights, gradients, optimizer state, stash, scratch, "
+               "against the memory of its device",
     .input = PLOT_MEASUREMENT,
     .draw = draw_memory,
 };

@@ -313,7 +313,7 @@ static enum status draw_scatter(const struct plot_source *s, const char *output,
 
 const struct plot_kind plot_scatter_kind = {
     .name = "scatter",
-    .summary = "predicted against measured iteration times, with bands of 5 and 10 %",
+    .summary = "predicted against measured iteration times, bands of 5 and 10 %",
     .input = PLOT_MEASUREMENTS,
     .draw = draw_scatter,
 };

@@ -283,7 +283,8 @@ static enum status draw_timeline(const struct plot_source *s, const char *output
 
 const struct plot_kind plot_timeline_kind = {
     .name = "timeline",
-    .summary = "Gantt chart: a row per rank, microbatches shaded, grey where it is idle",
+    .summary = "Gantt chart of a trace (simulate --trace, run --trace): a row per rank, compute "
+               "above communication, grey where a rank is idle",
     .input = PLOT_TRACE,
     .draw = draw_timeline,
 };

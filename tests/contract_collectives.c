@@ -178,11 +178,12 @@ void every_algorithm_gives_the_sums_on_all_members(void **state)
 {
     (void)state;
     static const size_t sizes[] = {1, 2, 7, 1001};
-    for (const struct rounds_algorithm *algorithm = rounds_algorithms; algorithm->name; algorithm++)
+    for (size_t i = 0; rounds_algorithm(i); i++)
         for (uint32_t ranks = 1; ranks <= high; ranks++)
             for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
                 for (size_t kind = 0; kind < KINDS; kind++)
-                    check_algorithm(algorithm, kinds[kind], ranks, alone ? high : ranks, sizes[k]);
+                    check_algorithm(rounds_algorithm(i), kinds[kind], ranks, alone ? high : ranks,
+                                    sizes[k]);
 }
 
 void collectives_of_64_mib_are_their_serial_reference(void **state)

@@ -1,0 +1,46 @@
+/* Rounds of the ring.
+ *
+ * A reduce-scatter takes ranks - 1 rounds of 1/ranks of the array each, an all-gather as many, and
+ * an all-reduce is one after the other: 0 .. ranks - 2, then ranks - 1 .. 2 ranks - 3. Chunks
+ * travel along the ring: what a member takes in one round it gives in the next, so that every
+ * element is summed on one member, in the order of the ring from the member after that one, and
+ * copied to the others. With three members and chunks a, b, c:
+ *
+ *   round   member 0            member 1            member 2
+ *   0       gives a, adds c     gives b, adds a     gives c, adds b
+ *   1       gives c, adds b     gives a, adds c     gives b, adds a
+ *   2       gives b, takes a    gives c, takes b    gives a, takes c
+ *   3       gives a, takes c    gives b, takes a    gives c, takes b
+ *
+ * After round 1 member 0 has the sum of b, member 1 that of c, member 2 that of a: ring_owned().
+ * Source: Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
+ * J. Parallel and Distributed Computing 69 (2009). */
+#include "exec/rounds.h"
+
+static bool serves(enum op_kind kind)
+{
+    return rounds_do(kind);
+}
+
+static size_t count(const struct rounds_call *c)
+{
+    return (c->kind == OP_ALLREDUCE ? 2 : 1) * (c->ranks - 1);
+}
+
+static struct round at(const struct rounds_call *c, size_t k)
+{
+    size_t n = c->ranks, number = c->kind == OP_ALLGATHER ? k + n - 1 : k;
+    return (struct round){.to = (uint32_t)((c->me + 1) % n),
+                          .from = (uint32_t)((c->me + n - 1) % n),
+                          .give = ring_part(c->n, n, (c->me + 2 * n - number) % n),
+                          .take = ring_part(c->n, n, (c->me + 2 * n - number - 1) % n),
+                          .adds = number + 1 < n};
+}
+
+const struct rounds_algorithm rounds_ring = {
+    .name = "ring",
+    .summary = "every collective, in chunks around a ring",
+    .serves = serves,
+    .count = count,
+    .at = at,
+};
