@@ -63,19 +63,17 @@ static enum status add_point(struct topology_rate *r, double flop, double second
 static enum status make_rate(const struct bench *b, const char *kind, const char *phase,
                              struct spreads *spread, struct topology_rate *r)
 {
-    enum status st = STATUS_OK;
     bool backward = !strcmp(phase, "backward");
     char name[64];
     snprintf(name, sizeof name, "%s.%s", kind, phase);
-    TRY(text_copy(name, &r->kind));
-    TRY(ARRAY_NEW(r->flop, b->task->probes));
-    TRY(ARRAY_NEW(r->flops, b->task->probes));
+    PASS(text_copy(name, &r->kind));
+    PASS(ARRAY_NEW(r->flop, b->task->probes));
+    PASS(ARRAY_NEW(r->flops, b->task->probes));
     for (size_t k = 0; k < b->task->probes; k++)
         if (!strcmp(b->task->probe[k].kind, kind))
-            TRY(add_point(r, probe_flop(&b->task->probe[k], backward),
-                          figure_s(b, 2 * k + backward, spread)));
-out:
-    return st;
+            PASS(add_point(r, probe_flop(&b->task->probe[k], backward),
+                           figure_s(b, 2 * k + backward, spread)));
+    return STATUS_OK;
 }
 
 /* Probes of a kind lie side by side (probe.c), so that each kind begins where its name changes.
@@ -83,19 +81,17 @@ out:
 static enum status make_rates(const struct bench *b, struct spreads *spread,
                               struct device_type *type)
 {
-    enum status st = STATUS_OK;
-    TRY(ARRAY_NEW(type->rate, 2 * b->task->probes));
+    PASS(ARRAY_NEW(type->rate, 2 * b->task->probes));
     for (size_t k = 0; k < b->task->probes; k++) {
         const char *kind = b->task->probe[k].kind;
         if (k > 0 && !strcmp(kind, b->task->probe[k - 1].kind))
             continue;
         bool update = probe_updates(&b->task->probe[k]);
-        TRY(make_rate(b, kind, update ? "update" : "forward", spread, &type->rate[type->rates++]));
+        PASS(make_rate(b, kind, update ? "update" : "forward", spread, &type->rate[type->rates++]));
         if (!update)
-            TRY(make_rate(b, kind, "backward", spread, &type->rate[type->rates++]));
+            PASS(make_rate(b, kind, "backward", spread, &type->rate[type->rates++]));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Attainable speed of dense work: the best of the linear layers. */
@@ -113,12 +109,11 @@ static double best_linear(const struct device_type *type)
  * its own has its share of the machine's. */
 static enum status make_type(const struct bench *b, struct spreads *spread, struct topology *out)
 {
-    enum status st = STATUS_OK;
-    TRY(ARRAY_NEW(out->type, 1));
+    PASS(ARRAY_NEW(out->type, 1));
     out->types = 1;
     struct device_type *type = out->type;
-    TRY(text_copy(b->task == &bench_task_gpu ? "cuda" : "cpu", &type->name));
-    TRY(make_rates(b, spread, type));
+    PASS(text_copy(b->task == &bench_task_gpu ? "cuda" : "cpu", &type->name));
+    PASS(make_rates(b, spread, type));
     type->flops = best_linear(type);
     type->launch_s = figure_s(b, 2 * b->task->probes + FIGURE_LAUNCH, spread);
     type->memory_Bps =
@@ -126,8 +121,7 @@ static enum status make_type(const struct bench *b, struct spreads *spread, stru
     double own = figure_s(b, 2 * b->task->probes + FIGURE_MEMORY, spread);
     double ram = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     type->memory_bytes = (int64_t)(own > 0 ? own : ram / (double)b->ranks);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- links */
@@ -249,17 +243,15 @@ out:
 
 static enum status name_devices(size_t n, struct topology *out)
 {
-    enum status st = STATUS_OK;
-    TRY(ARRAY_NEW(out->device, n));
-    TRY(ARRAY_NEW(out->type_of, n));
-    TRY(text_copy("calibrated", &out->name));
+    PASS(ARRAY_NEW(out->device, n));
+    PASS(ARRAY_NEW(out->type_of, n));
+    PASS(text_copy("calibrated", &out->name));
     for (; out->n < n; out->n++) {
         char name[32];
         snprintf(name, sizeof name, "rank%zu", out->n);
-        TRY(text_copy(name, &out->device[out->n]));
+        PASS(text_copy(name, &out->device[out->n]));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Everything is measured before anything is fitted: the spread is that of all figures together. */

@@ -31,21 +31,19 @@ static size_t rounds_of(int64_t bytes)
 /* Room for `ops` ops that each depend on the one before, and one group of all ranks. */
 static enum status begin(struct program *p, size_t ranks, size_t ops, bool group)
 {
-    enum status st;
     *p = (struct program){.ranks = ranks, .groups = group, .microbatch_size = 1};
-    TRY(ARRAY_NEW(p->rank, ranks));
-    TRY(ARRAY_NEW(p->op_start, ranks + 1));
-    TRY(ARRAY_NEW(p->op, ops + 1));
-    TRY(ARRAY_NEW(p->dep, ops));
-    TRY(ARRAY_NEW(p->group_start, 2));
-    TRY(ARRAY_NEW(p->member, ranks));
+    PASS(ARRAY_NEW(p->rank, ranks));
+    PASS(ARRAY_NEW(p->op_start, ranks + 1));
+    PASS(ARRAY_NEW(p->op, ops + 1));
+    PASS(ARRAY_NEW(p->dep, ops));
+    PASS(ARRAY_NEW(p->group_start, 2));
+    PASS(ARRAY_NEW(p->member, ranks));
     p->group_start[1] = group ? ranks : 0;
     for (uint32_t r = 0; r < ranks; r++) {
         p->rank[r].device = r;
         p->member[r] = r;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* One after the other, so that a message's slot is needed only until the answer. */
@@ -78,8 +76,7 @@ static size_t messages_n(const struct bench_task *task)
 static enum status make_game(const struct bench *b, uint32_t first, uint32_t second,
                              struct program *p)
 {
-    enum status st;
-    TRY(begin(p, b->ranks, 4 * messages_n(b->task), false));
+    PASS(begin(p, b->ranks, 4 * messages_n(b->task), false));
     for (uint32_t r = 0; r < b->ranks; r++) {
         uint32_t tag = 0;
         for (size_t k = 0; (r == first || r == second) && k < b->task->sizes; k++)
@@ -97,16 +94,13 @@ static enum status make_game(const struct bench *b, uint32_t first, uint32_t sec
             }
         end_rank(p, r);
     }
-    TRY(program_match(p));
-out:
-    return st;
+    return program_match(p);
 }
 
 /* Every member calls the same collectives of all sizes in the same order. */
 static enum status make_collectives(const struct bench *b, enum op_kind kind, struct program *p)
 {
-    enum status st;
-    TRY(begin(p, b->ranks, b->ranks * messages_n(b->task), true));
+    PASS(begin(p, b->ranks, b->ranks * messages_n(b->task), true));
     for (uint32_t r = 0; r < b->ranks; r++) {
         for (size_t k = 0; k < b->task->sizes; k++)
             for (size_t i = 0; i < rounds_of(b->task->size[k]); i++)
@@ -117,9 +111,7 @@ static enum status make_collectives(const struct bench *b, enum op_kind kind, st
                                            .bytes = b->task->size[k]});
         end_rank(p, r);
     }
-    TRY(program_match(p));
-out:
-    return st;
+    return program_match(p);
 }
 
 /* ---- one rank's part */
@@ -152,21 +144,19 @@ static void stand_up(struct table *t)
 /* One message, packed from and unpacked into `data` as a device does; its time counts. */
 static enum status pass(const struct table *t, uint32_t op)
 {
-    enum status st = STATUS_OK;
     size_t bytes = (size_t)t->program.op[op].bytes;
     if (t->program.op[op].kind == OP_SEND) {
         void *buffer;
-        TRY(t->how->send_buffer(t->self, op, &buffer));
+        PASS(t->how->send_buffer(t->self, op, &buffer));
         memcpy(buffer, t->data, bytes);
-        TRY(t->how->send(t->self, op));
+        PASS(t->how->send(t->self, op));
     } else {
         const void *payload;
-        TRY(t->how->wait(t->self, op, patience_s, &payload));
+        PASS(t->how->wait(t->self, op, patience_s, &payload));
         memcpy(t->data, payload, bytes);
         t->how->release(t->self, op);
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status start_together(const struct table *t)
@@ -225,36 +215,32 @@ out:
 /* Pair by pair, so that no two messages share this machine's memory. */
 enum status bench_links(struct bench *b)
 {
-    enum status st = STATUS_OK;
     size_t pair = 0;
     for (uint32_t i = 0; i < b->ranks; i++)
         for (uint32_t j = i + 1; j < b->ranks; j++, pair++) {
             b->together(b->context);
-            TRY(bench_pair(b, pair, i, j));
+            PASS(bench_pair(b, pair, i, j));
         }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* As nccl-tests do: one right after the other, so that each begins when the slowest member is done
  * with the one before. */
 static enum status sum(const struct bench *b, const struct table *t, double *call_s, size_t stride)
 {
-    enum status st;
     uint32_t op = (uint32_t)t->program.op_start[b->rank];
-    TRY(start_together(t));
+    PASS(start_together(t));
     for (size_t k = 0; k < b->task->sizes; k++) {
         size_t rounds = rounds_of(b->task->size[k]), n = (size_t)b->task->size[k] / sizeof(float);
         double start_s = clock_now();
         for (size_t i = 0; i < rounds; i++, op++) {
-            TRY(t->how->collective(t->self, op, t->data, n));
-            TRY(t->how->wait(t->self, op, patience_s, NULL));
+            PASS(t->how->collective(t->self, op, t->data, n));
+            PASS(t->how->wait(t->self, op, patience_s, NULL));
         }
         if (call_s)
             call_s[k * stride] = (clock_now() - start_s) / (double)rounds;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* A transport is opened for each kind of collective and closed before the next one begins. */
@@ -280,10 +266,7 @@ out:
 
 enum status bench_rank(struct bench *b)
 {
-    enum status st;
-    TRY(bench_ops(b));
-    TRY(bench_links(b));
-    TRY(bench_collectives(b));
-out:
-    return st;
+    PASS(bench_ops(b));
+    PASS(bench_links(b));
+    return bench_collectives(b);
 }

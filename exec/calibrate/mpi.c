@@ -41,7 +41,6 @@ enum { NUMBER_TEXT = 32, HEAD_TEXT = 64, ARGUMENTS = 4 };
  * just that message. */
 static enum status make_line(const struct bench *b, const char *worker, struct mpirun *m)
 {
-    enum status st = STATUS_OK;
     size_t n = 0;
     struct program_op largest = {.kind = OP_SEND, .bytes = b->task->size[b->task->sizes - 1]};
     const struct program p = {.ranks = b->ranks, .ops = 1, .op = &largest};
@@ -50,22 +49,19 @@ static enum status make_line(const struct bench *b, const char *worker, struct m
     if (worker)
         snprintf(m->path, sizeof m->path, "%s", worker);
     else
-        TRY(launch_find_beside("foreline-worker-mpi", m->path, sizeof m->path, launch_no_mpi));
-    TRY(launch_words(&run, &m->words));
+        PASS(launch_find_beside("foreline-worker-mpi", m->path, sizeof m->path, launch_no_mpi));
+    PASS(launch_words(&run, &m->words));
     while (m->words[n])
         n++;
     m->line = calloc(n + ARGUMENTS, sizeof *m->line);
-    if (!m->line) {
-        st = error_set(STATUS_NOMEM, "command line");
-        goto out;
-    }
+    if (!m->line)
+        return error_set(STATUS_NOMEM, "command line");
     memcpy(m->line, m->words, n * sizeof *m->line);
     snprintf(m->repeats, sizeof m->repeats, "%zu", b->repeats);
     m->line[n++] = m->path;
     m->line[n++] = (char *)(uintptr_t)calibrate_flag;
     m->line[n++] = m->repeats;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* In the child; does not return. */
@@ -110,9 +106,7 @@ static enum status start(struct mpirun *m)
 static enum status listen_to(struct mpirun *m, double deadline_s)
 {
     while (m->length < m->room) {
-        enum status st = socket_poll(m->figures, POLLIN, deadline_s);
-        if (st != STATUS_OK)
-            return st;
+        PASS(socket_poll(m->figures, POLLIN, deadline_s));
         ssize_t n = read(m->figures, m->text + m->length, m->room - m->length);
         if (n < 0 && errno == EINTR)
             continue;
@@ -201,17 +195,14 @@ enum status calibrate_parse(const char *text, size_t n, double *number)
 /* The line is made. */
 static enum status run(struct mpirun *m, size_t n, double deadline_s, double *number)
 {
-    enum status st;
     m->room = n * NUMBER_TEXT + HEAD_TEXT;
     m->text = malloc(m->room + 1);
     if (!m->text)
         return error_set(STATUS_NOMEM, "%zu figures", n);
-    TRY(start(m));
-    TRY(listen_to(m, deadline_s));
-    TRY(finish(m, deadline_s));
-    TRY(calibrate_parse(m->text, n, number));
-out:
-    return st;
+    PASS(start(m));
+    PASS(listen_to(m, deadline_s));
+    PASS(finish(m, deadline_s));
+    return calibrate_parse(m->text, n, number);
 }
 
 static void close_run(struct mpirun *m)

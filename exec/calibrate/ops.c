@@ -209,7 +209,6 @@ static struct layer_io operands(const struct bed *b, size_t k)
 /* Mean seconds of a forward call. The input has just been written, as by the op before. */
 static enum status forward_pass(struct bench *bench, const struct bed *b, double *mean_s)
 {
-    enum status st;
     const struct layer *l = &b->layer;
     const struct memory *on = &bench->on;
     for (size_t k = 0; k < b->ring; k++) {
@@ -221,17 +220,15 @@ static enum status forward_pass(struct bench *bench, const struct bed *b, double
         l->kind->forward(l, &io);
         bench->watch->stop(bench);
     }
-    TRY(bench->watch->take(bench, mean_s));
+    PASS(bench->watch->take(bench, mean_s));
     *mean_s /= (double)b->ring;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Mean seconds of a backward call. A residual comes with the sum of gradients where the stream had
  * forked, which the stage does for it. */
 static enum status backward_pass(struct bench *bench, const struct bed *b, double *mean_s)
 {
-    enum status st;
     const struct layer *l = &b->layer;
     const struct memory *on = &bench->on;
     bool forks = l->inputs > 1;
@@ -246,10 +243,9 @@ static enum status backward_pass(struct bench *bench, const struct bed *b, doubl
             on->backend->add(on->self, b->dx[0], b->dy, b->input);
         bench->watch->stop(bench);
     }
-    TRY(bench->watch->take(bench, mean_s));
+    PASS(bench->watch->take(bench, mean_s));
     *mean_s /= (double)b->ring;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Mean over as many passes as take a few milliseconds, so that no single interruption counts. */
@@ -257,16 +253,14 @@ static enum status repeat(struct bench *bench, const struct bed *b,
                           enum status (*pass)(struct bench *, const struct bed *, double *),
                           double *mean_s)
 {
-    enum status st = STATUS_OK;
     double sum_s = 0, end_s = clock_now() + repeat_s, once_s;
     size_t n = 0;
     for (; n == 0 || clock_now() < end_s; n++) {
-        TRY(pass(bench, b, &once_s));
+        PASS(pass(bench, b, &once_s));
         sum_s += once_s;
     }
     *mean_s = sum_s / (double)n;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* One to warm up, then, together with the others, all that count. */
@@ -274,14 +268,12 @@ static enum status repeat_all(struct bench *bench, const struct bed *b,
                               enum status (*pass)(struct bench *, const struct bed *, double *),
                               double *mean_s)
 {
-    enum status st;
     double ignored_s;
-    TRY(pass(bench, b, &ignored_s));
+    PASS(pass(bench, b, &ignored_s));
     bench->together(bench->context);
     for (size_t k = 0; k < bench->repeats; k++)
-        TRY(repeat(bench, b, pass, &mean_s[k]));
-out:
-    return st;
+        PASS(repeat(bench, b, pass, &mean_s[k]));
+    return STATUS_OK;
 }
 
 enum status bench_layer(struct bench *b, const struct layer *l, size_t batch, double *forward_s,
@@ -300,13 +292,10 @@ out:
 
 static enum status bench_probe(struct bench *b, size_t probe)
 {
-    enum status st;
     struct layer l;
-    TRY(probe_layer(&b->task->probe[probe], &l));
-    TRY(bench_layer(b, &l, b->task->probe[probe].batch, calls_of(b, 2 * probe, b->rank),
-                    calls_of(b, 2 * probe + 1, b->rank)));
-out:
-    return st;
+    PASS(probe_layer(&b->task->probe[probe], &l));
+    return bench_layer(b, &l, b->task->probe[probe].batch, calls_of(b, 2 * probe, b->rank),
+                       calls_of(b, 2 * probe + 1, b->rank));
 }
 
 /* ---- optimizers and memory */
@@ -320,7 +309,6 @@ struct update_bed {
 
 static enum status update_pass(struct bench *bench, const struct update_bed *b, double *mean_s)
 {
-    enum status st = STATUS_OK;
     for (size_t i = 0; i < b->ring; i++) {
         real *own = b->data + 4 * b->n * i;
         const struct program none = {0};
@@ -335,13 +323,12 @@ static enum status update_pass(struct bench *bench, const struct update_bed *b, 
                                     .moment = b->moments ? own + 2 * b->n : NULL,
                                     .square = own + 3 * b->n}};
         bench->watch->start(bench);
-        TRY(stage_update(&s));
+        PASS(stage_update(&s));
         bench->watch->stop(bench);
     }
-    TRY(bench->watch->take(bench, mean_s));
+    PASS(bench->watch->take(bench, mean_s));
     *mean_s /= (double)b->ring;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* A sum of squares is not negative: zeros. */
@@ -429,16 +416,14 @@ static void note_memory(struct bench *b)
 /* All ranks go through the same figures in the same order, each beside the others. */
 enum status bench_ops(struct bench *b)
 {
-    enum status st = STATUS_OK;
     choose_cpu(b);
     for (size_t k = 0; k < b->task->probes; k++) {
         if (b->notes && b->rank == 0)
             fprintf(b->notes, "\rcalibrate: op %zu of %zu", k + 1, b->task->probes);
-        TRY(probe_updates(&b->task->probe[k]) ? bench_update(b, k) : bench_probe(b, k));
+        PASS(probe_updates(&b->task->probe[k]) ? bench_update(b, k) : bench_probe(b, k));
     }
-    TRY(bench_copy(b));
-    TRY(bench_launch(b));
+    PASS(bench_copy(b));
+    PASS(bench_launch(b));
     note_memory(b);
-out:
-    return st;
+    return STATUS_OK;
 }

@@ -54,21 +54,19 @@ static bool alike(const struct layer *a, const struct layer *b)
 /* Compare with those found so far, quadratic in the different ops only, of which there are few. */
 static enum status find_cases(struct survey *s, const struct model *m)
 {
-    enum status st = STATUS_OK;
     s->n = m->n;
-    TRY(ARRAY_NEW(s->case_of, m->n));
-    TRY(ARRAY_NEW(s->layer, m->n));
+    PASS(ARRAY_NEW(s->case_of, m->n));
+    PASS(ARRAY_NEW(s->layer, m->n));
     for (uint32_t i = 0; i < m->n; i++) {
         struct layer *l = &s->layer[s->cases];
         uint32_t k = 0;
-        TRY(layer_shape(m, i, s->options->batch, l));
+        PASS(layer_shape(m, i, s->options->batch, l));
         while (!alike(&s->layer[k], l))
             k++;
         s->case_of[i] = k;
         s->cases += k == s->cases;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- measuring */
@@ -88,16 +86,14 @@ static double *calls_at(const struct survey *s, double *call_s, size_t c, bool b
 /* In the same order on all ranks, which wait for each other before every case. */
 static enum status measure_cases(const struct survey *s, struct bench *b, double *number)
 {
-    enum status st = STATUS_OK;
     const struct profile_options *o = s->options;
     for (size_t c = 0; c < s->cases; c++) {
         if (o->notes && b->rank == 0)
             fprintf(o->notes, "\rprofile: op %zu of %zu different ones", c + 1, s->cases);
-        TRY(bench_layer(b, &s->layer[c], o->batch, calls_at(s, number, c, false, b->rank),
-                        calls_at(s, number, c, true, b->rank)));
+        PASS(bench_layer(b, &s->layer[c], o->batch, calls_at(s, number, c, false, b->rank),
+                         calls_at(s, number, c, true, b->rank)));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status be_member(struct team_member *me, void *context)
@@ -152,17 +148,15 @@ out:
 
 static enum status measure(struct survey *s, const struct model *m)
 {
-    enum status st;
     const struct profile_options *o = s->options;
     size_t numbers = 2 * s->cases * o->ranks * o->repeats;
-    TRY(ARRAY_NEW(s->call_s, numbers));
+    PASS(ARRAY_NEW(s->call_s, numbers));
     double limit_s = 120 + 10 * (double)(o->repeats + 1) * (double)s->cases;
-    TRY(o->gpu ? measure_on_gpu(s, m, numbers, limit_s)
-               : team_run(o->ranks, numbers, limit_s, be_member, s, s->call_s));
+    PASS(o->gpu ? measure_on_gpu(s, m, numbers, limit_s)
+                : team_run(o->ranks, numbers, limit_s, be_member, s, s->call_s));
     if (o->notes)
         fputc('\n', o->notes);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* A time that milliseconds with six decimals and a division by 1000 give back exactly. */
@@ -223,9 +217,7 @@ static enum status put_profile(struct model *m, const struct survey *s)
 {
     struct model_profile p;
     size_t k = 0;
-    enum status st = make_profile(s, &p);
-    if (st != STATUS_OK)
-        return st;
+    PASS(make_profile(s, &p));
     while (k < m->profiles &&
            (strcmp(m->profile[k].device, p.device) != 0 || m->profile[k].samples != p.samples ||
             m->profile[k].tensor_parallel != p.tensor_parallel))

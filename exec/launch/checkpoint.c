@@ -82,74 +82,63 @@ out:
 
 enum status launch_open_checkpoints(struct run *run)
 {
-    enum status st = STATUS_OK;
     const struct launch_options *o = run->options;
     if (!o->resume && !o->checkpoint)
         return STATUS_OK;
-    TRY(checkpoint_key(run->program, run->model, &run->keeping.key));
+    PASS(checkpoint_key(run->program, run->model, &run->keeping.key));
     if (o->resume)
-        TRY(find_start(run));
+        PASS(find_start(run));
     if (o->checkpoint)
-        TRY(find_place(run));
-out:
-    return st;
+        PASS(find_place(run));
+    return STATUS_OK;
 }
 
 /* The first rank has reported a checkpoint of that step. */
 static enum status begin(struct run *run, uint64_t step)
 {
-    enum status st;
     struct run_keeping *k = &run->keeping;
-    TRY(ARRAY_ROOM(k->pending, k->pendings));
+    PASS(ARRAY_ROOM(k->pending, k->pendings));
     k->pending[k->pendings] = (struct run_pending){0}; /* not one that has moved down from there */
     struct checkpoint *c = &k->pending[k->pendings++].checkpoint;
     c->step = step;
     c->key = k->key;
-    TRY(ARRAY_NEW(c->digest, run->program->ranks * DIGEST));
-    TRY(checkpoint_directory(k->checkpoint, step, c->directory));
-out:
-    return st;
+    PASS(ARRAY_NEW(c->digest, run->program->ranks * DIGEST));
+    return checkpoint_directory(k->checkpoint, step, c->directory);
 }
 
 /* All ranks have written their files of the oldest one: the manifest makes it count. */
 static enum status complete(struct run *run)
 {
-    enum status st;
     const struct provenance by = {
         .version = foreline_version, .command = "foreline run", .seed = run->program->seed};
     struct run_keeping *k = &run->keeping;
     struct checkpoint *c = &k->pending[0].checkpoint;
-    TRY(checkpoint_commit(c, &by));
+    PASS(checkpoint_commit(c, &by));
     checkpoint_clean(k->checkpoint, c->step);
     checkpoint_free(c);
     memmove(k->pending, k->pending + 1, --k->pendings * sizeof *k->pending);
     k->complete++;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status launch_take_saved(struct run *run, uint32_t rank, const char *payload)
 {
-    enum status st = STATUS_OK;
     struct run_keeping *k = &run->keeping;
     struct launched *w = &run->worker[rank];
     size_t number = w->saved - k->complete; /* among the pending ones; the next of this rank */
     struct frame_saved s;
     memcpy(&s, payload, sizeof s);
     if (k->checkpoint[0] && number == k->pendings)
-        TRY(begin(run, s.step));
+        PASS(begin(run, s.step));
     if (!k->checkpoint[0] || s.step != k->pending[number].checkpoint.step ||
-        s.step != k->first + w->steps) {
-        st = error_set(STATUS_IO, "has written a checkpoint of step %llu out of turn",
-                       (unsigned long long)s.step);
-        goto out;
-    }
+        s.step != k->first + w->steps)
+        return error_set(STATUS_IO, "has written a checkpoint of step %llu out of turn",
+                         (unsigned long long)s.step);
     memcpy(k->pending[number].checkpoint.digest + (size_t)rank * DIGEST, s.digest, DIGEST);
     w->saved++;
     if (++k->pending[number].saved == run->program->ranks)
-        TRY(complete(run));
-out:
-    return st;
+        PASS(complete(run));
+    return STATUS_OK;
 }
 
 void launch_close_checkpoints(struct run *run)

@@ -46,23 +46,20 @@ static enum status read_token(uint8_t token[TOKEN])
  * MASTER_PORT are the same for all. */
 enum status launch_read_environment(struct run *run)
 {
-    enum status st;
     uint32_t ranks;
     bool given;
     if (launch_in_one_process(run))
         return error_set(STATUS_USAGE, "--launcher env: transport local has one process");
-    TRY(rendezvous_rank(&run->meeting.rank, &ranks));
+    PASS(rendezvous_rank(&run->meeting.rank, &ranks));
     if (ranks != run->program->ranks)
         return error_set(STATUS_INVALID, "WORLD_SIZE is %u, the plan has %zu ranks", ranks,
                          run->program->ranks);
-    TRY(rendezvous_master(run->meeting.address, &run->meeting.port, &given));
+    PASS(rendezvous_master(run->meeting.address, &run->meeting.port, &given));
     if (!given) {
         snprintf(run->meeting.address, sizeof run->meeting.address, "127.0.0.1");
         run->meeting.port = PORT;
     }
-    TRY(read_token(run->meeting.token));
-out:
-    return st;
+    return read_token(run->meeting.token);
 }
 
 enum status launch_is_member(const struct launch_options *o, bool *member)

@@ -14,9 +14,8 @@ static const double hello_s = 3, welcome_s = 0.5;
 static enum status check_hello(const struct run *run, const struct frame_head *head,
                                const struct frame_hello *h)
 {
-    enum status st;
     char name[RANK_NAME];
-    TRY(frame_check(head));
+    PASS(frame_check(head));
     if (head->type != FRAME_HELLO || head->bytes != sizeof *h)
         return error_set(STATUS_IO, "a stranger");
     if (h->machine[MACHINE - 1] || memcmp(h->token, run->meeting.token, TOKEN) ||
@@ -26,8 +25,7 @@ static enum status check_hello(const struct run *run, const struct frame_head *h
     if (memcmp(h->digest, run->meeting.digest, DIGEST))
         return error_set(STATUS_INVALID, "%s has read another program or model",
                          launch_name(run, h->rank, name));
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* When the last one is there, tell everybody where everybody is. */

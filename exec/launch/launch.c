@@ -33,21 +33,19 @@ bool launch_is_paced(const char *device)
 enum status launch_check_options(const struct program *p, const struct model *m,
                                  const struct launch_options *o)
 {
-    enum status st = STATUS_OK;
     const struct rounds_algorithm *algorithm;
     if (o->steps < 1 || (double)o->steps + (double)o->warmup > max_steps)
         return error_set(STATUS_INVALID,
                          "%zu steps after %zu: expected at least 1, and %g together at most",
                          o->steps, o->warmup, max_steps);
-    TRY(rounds_find(o->collective, &algorithm));
+    PASS(rounds_find(o->collective, &algorithm));
     if (!(o->timeout_s > 0 && o->timeout_s <= 1e6))
         return error_set(STATUS_INVALID, "timeout of %g s: expected more than 0", o->timeout_s);
     for (size_t k = 0; k < p->stage_start[p->stages]; k++)
         if (p->stage_op[k] >= m->n)
             return error_set(STATUS_INVALID, "the program has op %u, the model only %zu",
                              p->stage_op[k], m->n);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 struct run launch_new(const struct program *p, const struct model *m,
@@ -66,24 +64,21 @@ struct run launch_new(const struct program *p, const struct model *m,
  * want of memory. */
 enum status launch_allocate(struct run *run)
 {
-    enum status st;
     size_t ranks = run->program->ranks, steps = run->steps;
     size_t times = run->options->steps * run->program->ops;
-    TRY(ARRAY_NEW(run->worker, ranks));
+    PASS(ARRAY_NEW(run->worker, ranks));
     for (size_t r = 0; r < ranks; r++)
         run->worker[r].fd = -1;
-    TRY(ARRAY_NEW(run->reports.start_s, steps * ranks));
-    TRY(ARRAY_NEW(run->reports.end_s, steps * ranks));
-    TRY(ARRAY_NEW(run->reports.loss, steps * ranks));
-    TRY(ARRAY_NEW(run->reports.op_start_s, times));
-    TRY(ARRAY_NEW(run->reports.op_end_s, times));
+    PASS(ARRAY_NEW(run->reports.start_s, steps * ranks));
+    PASS(ARRAY_NEW(run->reports.end_s, steps * ranks));
+    PASS(ARRAY_NEW(run->reports.loss, steps * ranks));
+    PASS(ARRAY_NEW(run->reports.op_start_s, times));
+    PASS(ARRAY_NEW(run->reports.op_end_s, times));
     for (size_t r = 0; r < run->program->ranks; r++)
         if (run->program->rank[r].shard >= run->reports.shards)
             run->reports.shards = run->program->rank[r].shard + (size_t)1;
-    TRY(ARRAY_NEW(run->reports.digests, run->model->n * run->reports.shards * DIGEST));
-    TRY(ARRAY_NEW(run->reports.digested, run->model->n * run->reports.shards));
-out:
-    return st;
+    PASS(ARRAY_NEW(run->reports.digests, run->model->n * run->reports.shards * DIGEST));
+    return ARRAY_NEW(run->reports.digested, run->model->n * run->reports.shards);
 }
 
 /* Blocked signals and a descriptor that tells of them: no handler interrupts a system call, and

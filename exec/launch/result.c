@@ -59,8 +59,7 @@ static enum status check_warmup(struct run *run)
         if (run->worker[r].steps < o->warmup)
             return STATUS_OK;
     uint32_t *pid = NULL;
-    if (ARRAY_NEW(pid, ranks) != STATUS_OK)
-        return STATUS_NOMEM;
+    PASS(ARRAY_NEW(pid, ranks));
     for (size_t r = 0; r < ranks; r++)
         pid[r] = (uint32_t)run->worker[r].told;
     run->reports.measuring = true;
@@ -136,8 +135,7 @@ enum status launch_take_done(struct run *run, uint32_t rank, const char *payload
     w->peak_bytes = done.peak_bytes;
     run->done++;
     uint32_t *own = NULL;
-    if (ARRAY_NEW(own, n) != STATUS_OK)
-        return STATUS_NOMEM;
+    PASS(ARRAY_NEW(own, n));
     program_rank_ops(run->program, rank, own);
     enum status st =
         take_digests(run, run->program->rank[rank].shard, own, n, payload + sizeof done);
@@ -199,8 +197,7 @@ static enum status fill_links(const struct program *p, const struct timeline *t,
                               struct measurement *out)
 {
     size_t n = p->channels;
-    if (ARRAY_NEW(out->link, n) != STATUS_OK)
-        return STATUS_NOMEM;
+    PASS(ARRAY_NEW(out->link, n));
     for (size_t c = 0; c < n; c++) {
         char name[256];
         snprintf(name, sizeof name, "%.120s->%.120s", p->rank[p->channel[c].from].name,
@@ -225,8 +222,7 @@ static enum status fill_links(const struct program *p, const struct timeline *t,
 static enum status fill_losses(const struct run *run, struct measurement *out)
 {
     size_t ranks = run->program->ranks;
-    if (ARRAY_NEW(out->loss, run->steps) != STATUS_OK)
-        return STATUS_NOMEM;
+    PASS(ARRAY_NEW(out->loss, run->steps));
     out->losses = run->steps;
     for (size_t s = 0; s < run->steps; s++)
         for (size_t r = 0; r < ranks; r++)
@@ -247,18 +243,16 @@ static enum status fill_parameters(const struct run *run, struct measurement *ou
 /* More ranks than cores, or other work beside them: then times are not those of the plan. */
 static enum status warn_of_load(const struct run *run, struct measurement *out)
 {
-    enum status st = STATUS_OK;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     bool timed = run->options->paced || launch_is_paced(run->options->device);
     if (!timed && (long)run->program->ranks > cores)
-        TRY(measurement_warn(out, "%zu workers on %ld cores: times are not comparable",
-                             run->program->ranks, cores));
+        PASS(measurement_warn(out, "%zu workers on %ld cores: times are not comparable",
+                              run->program->ranks, cores));
     double share = run->reports.others_cpu_s / (clock_now() - run->started_s) / (double)cores;
     if (share > 0.05)
-        TRY(measurement_warn(out, "the machine was not idle: other work took %.0f %% of its CPUs",
-                             100 * share));
-out:
-    return st;
+        PASS(measurement_warn(out, "the machine was not idle: other work took %.0f %% of its CPUs",
+                              100 * share));
+    return STATUS_OK;
 }
 
 /* Paced compute has neither losses nor parameters, and its memory is not the model's. */

@@ -239,8 +239,7 @@ static enum status make_environment(const struct run *run, struct call *c)
                           c->rank,
                           c->delays};
     size_t settings = c->words ? 3 : one ? 4 : c->delays ? 6 : 5;
-    if (ARRAY_NEW(c->environment, inherited + settings + 1) != STATUS_OK)
-        return STATUS_NOMEM;
+    PASS(ARRAY_NEW(c->environment, inherited + settings + 1));
     for (size_t i = 0; i < settings; i++)
         c->environment[n++] = ours[i];
     for (size_t i = 0; i < inherited; i++)
@@ -258,8 +257,7 @@ static enum status make_line(struct call *c)
         words++;
     while (c->argument[arguments])
         arguments++;
-    if (ARRAY_NEW(c->line, words + arguments + 1) != STATUS_OK)
-        return STATUS_NOMEM;
+    PASS(ARRAY_NEW(c->line, words + arguments + 1));
     for (size_t i = 0; i < words; i++)
         c->line[n++] = c->words[i];
     for (size_t i = 0; i < arguments; i++)

@@ -139,9 +139,8 @@ static enum status take_frame(struct run *run, uint32_t rank)
 /* Lengths follow from the program, so that a frame can never ask for more memory than that. */
 static enum status check_head(struct run *run, uint32_t rank)
 {
-    enum status st;
     struct launched *w = &run->worker[rank];
-    TRY(frame_check(&w->head));
+    PASS(frame_check(&w->head));
     if (!length_fits(run, rank, &w->head))
         return error_set(STATUS_IO, "control frame of type %u with %llu bytes", w->head.type,
                          (unsigned long long)w->head.bytes);
@@ -152,8 +151,7 @@ static enum status check_head(struct run *run, uint32_t rank)
         w->payload = larger;
         w->room = (size_t)w->head.bytes;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Take in what has arrived, without waiting for the rest; *open is false at the end. */
@@ -174,14 +172,10 @@ static enum status receive(struct run *run, uint32_t rank, bool *open)
         w->heard_s = clock_now();
         w->got += (size_t)k;
         if (w->got == HEAD) {
-            enum status st = check_head(run, rank);
-            if (st != STATUS_OK)
-                return st;
+            PASS(check_head(run, rank));
         }
         if (w->got >= HEAD && w->got == HEAD + w->head.bytes) {
-            enum status st = take_frame(run, rank);
-            if (st != STATUS_OK)
-                return st;
+            PASS(take_frame(run, rank));
             w->got = 0;
         }
     }

@@ -210,12 +210,11 @@ static void be_there(pid_t first, const struct place *p, uint16_t port)
 
 enum status netns_join(const char *host, uint32_t pid, uint16_t port, int *code)
 {
-    enum status st;
     pid_t first = 0;
     struct place p = {0};
     int ended = 0;
-    TRY(find_first((pid_t)pid, &first));
-    TRY(find_place(first, host, &p));
+    PASS(find_first((pid_t)pid, &first));
+    PASS(find_place(first, host, &p));
     void (*before)(int) = signal(SIGINT, SIG_IGN); /* is for what runs in the shell */
     pid_t child = fork();
     if (child == 0)
@@ -226,6 +225,5 @@ enum status netns_join(const char *host, uint32_t pid, uint16_t port, int *code)
     if (child < 0)
         return error_set(STATUS_IO, "fork: %s", strerror(errno));
     *code = WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended);
-out:
-    return st;
+    return STATUS_OK;
 }

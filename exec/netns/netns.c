@@ -102,8 +102,7 @@ static enum status find_delays(const struct job *j, const struct build_options *
 {
     size_t n = j->w.ranks;
     struct delay *delay = NULL;
-    if (ARRAY_NEW(delay, n * n) != STATUS_OK)
-        return STATUS_NOMEM;
+    PASS(ARRAY_NEW(delay, n * n));
     for (uint32_t a = 0; a < n; a++)
         for (uint32_t b = 0; b < n; b++) {
             if (a == b)
@@ -183,21 +182,19 @@ static enum status run_shell(const struct job *j, const struct built *b,
 static enum status choose_latencies(const struct job *j, struct build_options *o,
                                     char why[LINE_WHY])
 {
-    enum status st;
     enum latencies latencies = build_latencies(&j->w, fmax(1, j->o->dilation), why);
     double latency_s = wiring_latency(&j->w);
     if (latencies == LATENCY_LINE &&
         (j->o->delays || latency_s <= 0 ||
          (j->o->dilation > 0 && !line_delays(latency_s * j->o->dilation))))
         latencies = LATENCY_NONE;
-    TRY(load_check(j->o, &j->w, latencies, &o->dilation));
+    PASS(load_check(j->o, &j->w, latencies, &o->dilation));
     if (latencies == LATENCY_LINE)
         latencies = build_latencies(&j->w, o->dilation, why);
     if (latencies == LATENCY_LINE && !line_delays(latency_s * o->dilation))
         latencies = LATENCY_NONE;
     o->latencies = latencies;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* The first process of the sandbox: builds the network, and ends it by returning. */

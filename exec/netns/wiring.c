@@ -62,8 +62,7 @@ static enum status make_nodes(const struct topology *t, const struct search *sea
     struct wiring *w = search->w;
     const uint32_t *device = search->device;
     bool *inside = NULL;
-    if (ARRAY_NEW(inside, t->tiers) != STATUS_OK)
-        return STATUS_NOMEM;
+    PASS(ARRAY_NEW(inside, t->tiers));
     bool grouped = find_inside(t, inside);
     for (uint32_t r = 0; r < w->ranks; r++) {
         uint32_t s = 0;
@@ -251,11 +250,10 @@ static double keep_way(struct search *s, uint32_t node, uint32_t rank)
  * way. */
 static enum status find_ways(struct search *s)
 {
-    enum status st = STATUS_OK;
     struct wiring *w = s->w;
     list_edges(s);
     for (uint32_t rank = 0; rank < w->ranks; rank++) {
-        TRY(find_exits(s, rank));
+        PASS(find_exits(s, rank));
     }
     for (uint32_t node = 0; node < w->nodes; node++) {
         double widest = 0;
@@ -264,54 +262,48 @@ static enum status find_ways(struct search *s)
                 widest = fmax(widest, keep_way(s, node, rank));
         w->sending_Bps += widest;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- together */
 
 static enum status allocate(size_t ranks, size_t spaces, size_t links, struct wiring *w)
 {
-    enum status st;
     w->ranks = ranks;
-    TRY(ARRAY_NEW(w->space, spaces));
-    TRY(ARRAY_NEW(w->space_of, ranks));
-    TRY(ARRAY_NEW(w->local, ranks));
-    TRY(ARRAY_NEW(w->link, links));
-    TRY(ARRAY_NEW(w->way, spaces * ranks));
+    PASS(ARRAY_NEW(w->space, spaces));
+    PASS(ARRAY_NEW(w->space_of, ranks));
+    PASS(ARRAY_NEW(w->local, ranks));
+    PASS(ARRAY_NEW(w->link, links));
+    PASS(ARRAY_NEW(w->way, spaces * ranks));
     memset(w->way, 0xff, spaces * ranks * sizeof *w->way);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status open_search(struct search *s)
 {
-    enum status st;
     size_t v = s->net->vertices, l = s->net->links, ranks = s->w->ranks;
-    TRY(ARRAY_NEW(s->node, v));
-    TRY(ARRAY_NEW(s->start, v + 2));
-    TRY(ARRAY_NEW(s->edge, 2 * l));
-    TRY(ARRAY_NEW(s->hops, v));
-    TRY(ARRAY_NEW(s->queue, v));
-    TRY(ARRAY_NEW(s->via, v * ranks));
-    TRY(ARRAY_NEW(s->exit, ranks * ranks));
-    TRY(ARRAY_NEW(s->kept, l));
-    TRY(ARRAY_NEW(s->space, v));
+    PASS(ARRAY_NEW(s->node, v));
+    PASS(ARRAY_NEW(s->start, v + 2));
+    PASS(ARRAY_NEW(s->edge, 2 * l));
+    PASS(ARRAY_NEW(s->hops, v));
+    PASS(ARRAY_NEW(s->queue, v));
+    PASS(ARRAY_NEW(s->via, v * ranks));
+    PASS(ARRAY_NEW(s->exit, ranks * ranks));
+    PASS(ARRAY_NEW(s->kept, l));
+    PASS(ARRAY_NEW(s->space, v));
     for (size_t i = 0; i < v; i++) {
         uint32_t device = s->net->device[i];
         uint32_t rank = device == NETWORK_ROUTER ? WIRING_NONE : s->rank[device];
         s->node[i] = rank == WIRING_NONE ? WIRING_NONE : s->w->space_of[rank];
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Which rank is which device, and back. */
 static enum status place(const struct topology *t, const uint32_t *device, struct search *s)
 {
-    enum status st;
-    TRY(ARRAY_NEW(s->rank, t->n));
-    TRY(ARRAY_NEW(s->device, s->w->ranks));
+    PASS(ARRAY_NEW(s->rank, t->n));
+    PASS(ARRAY_NEW(s->device, s->w->ranks));
     memset(s->rank, 0xff, t->n * sizeof *s->rank);
     for (uint32_t r = 0; r < s->w->ranks; r++) {
         uint32_t d = device ? device[r] : r;
@@ -321,8 +313,7 @@ static enum status place(const struct topology *t, const uint32_t *device, struc
         s->rank[d] = r;
         s->device[r] = d;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static void close_search(struct search *s)

@@ -76,16 +76,13 @@ static void wake_partners(struct local *t, uint32_t group, const bool *partner)
 static enum status take(struct local *t, const struct local_call *own, const struct round *r,
                         const struct local_rank *from, float *data)
 {
-    enum status st = STATUS_OK;
     const struct local_memory *m = t->hub->memory;
     float *to = data + r->take.first;
     if (from->call.n != own->n)
         return error_set(STATUS_INVALID, "%zu floats, not %zu", from->call.n, own->n);
-    TRY(m->follow(from->mark));
-    TRY((r->adds ? m->add : m->copy)(to, from->call.data + r->take.first, r->take.n));
-    TRY(m->record(t->hub->rank[t->links.rank].mark));
-out:
-    return st;
+    PASS(m->follow(from->mark));
+    PASS((r->adds ? m->add : m->copy)(to, from->call.data + r->take.first, r->take.n));
+    return m->record(t->hub->rank[t->links.rank].mark);
 }
 
 /* The taking half of a round; false: the collector must end. The mutex is held, but not while data
@@ -130,13 +127,11 @@ static bool do_rounds(struct local *t, float *data)
 /* What is queued next comes after all that others have taken from this rank's array. */
 static enum status follow_takers(struct local *t, const struct local_call *c)
 {
-    enum status st = STATUS_OK;
     const struct link_group *g = &t->links.group[t->hub->program->op[c->op].peer];
     for (size_t k = 0; k < g->ranks; k++)
         if (t->links.gives[g->first + k])
-            TRY(t->hub->memory->follow(t->hub->rank[g->member[k]].mark));
-out:
-    return st;
+            PASS(t->hub->memory->follow(t->hub->rank[g->member[k]].mark));
+    return STATUS_OK;
 }
 
 /* One call from beginning to end. The mutex is held. */

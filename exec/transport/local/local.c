@@ -39,15 +39,13 @@ void local_close(void *self)
 
 static enum status init_marks(struct local *t)
 {
-    enum status st = STATUS_OK;
     const struct program *p = t->hub->program;
-    TRY(ARRAY_NEW(t->mark, t->links.ops));
-    TRY(ARRAY_NEW(t->calls, p->groups));
+    PASS(ARRAY_NEW(t->mark, t->links.ops));
+    PASS(ARRAY_NEW(t->calls, p->groups));
     for (size_t i = 0; i < t->links.ops; i++)
         if (op_is_collective(&p->op[t->links.first + i]))
-            TRY(t->hub->memory->new_mark(&t->mark[i]));
-out:
-    return st;
+            PASS(t->hub->memory->new_mark(&t->mark[i]));
+    return STATUS_OK;
 }
 
 static enum status start_collector(struct local *t)
@@ -120,46 +118,42 @@ out:
  * GPU may still lie ahead. */
 enum status local_send_buffer(void *self, uint32_t op, void **data)
 {
-    enum status st;
     struct local *t = self;
     struct local_hub *h = t->hub;
     struct link_op *o = endpoints_op(&t->links, op);
     uint32_t channel = h->program->op[op].channel;
-    TRY(endpoints_may_pack(&t->links, op));
+    PASS(endpoints_may_pack(&t->links, op));
     pthread_mutex_lock(&h->mutex);
     struct local_buffer *b = h->free[channel];
     if (b)
         h->free[channel] = b->next;
     pthread_mutex_unlock(&h->mutex);
     if (!b)
-        TRY(new_buffer(h, t->links.order[channel].bytes, &b));
+        PASS(new_buffer(h, t->links.order[channel].bytes, &b));
     o->buffer = b;
     if (b->was_used)
-        TRY(h->memory->follow(b->empty));
+        PASS(h->memory->follow(b->empty));
     *data = b->data;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* The buffer changes hands: that is all there is to a message. */
 enum status local_send(void *self, uint32_t op)
 {
-    enum status st;
     struct local *t = self;
     struct local_hub *h = t->hub;
     struct link_op *o = endpoints_op(&t->links, op);
     struct local_buffer *b = o->buffer;
     double now_s = clock_now();
-    TRY(endpoints_post(&t->links, op));
-    TRY(h->memory->record(b->full));
+    PASS(endpoints_post(&t->links, op));
+    PASS(h->memory->record(b->full));
     o->buffer = NULL;
     endpoints_complete(&t->links, op, now_s, now_s);
     pthread_mutex_lock(&h->mutex);
     h->message[op] = (struct local_message){b, now_s};
     local_wake(h, h->program->op[op].peer);
     pthread_mutex_unlock(&h->mutex);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* The mark comes first: whoever takes the buffer from the list must find it recorded. */
@@ -229,12 +223,11 @@ static bool wait_for_change(struct local *t, double deadline_s)
 static enum status settle(struct local *t, uint32_t op, double deadline_s, double timeout_s)
 {
     enum { AT_ONCE = 200 };
-    enum status st = STATUS_OK;
     const struct local_buffer *b = endpoints_op(&t->links, op)->buffer;
     void *mark = b ? b->full : t->mark[op - t->links.first];
     bool happened = false;
     for (size_t looks = 0; mark; looks++) {
-        TRY(t->hub->memory->look(mark, &happened));
+        PASS(t->hub->memory->look(mark, &happened));
         if (happened) {
             endpoints_op(&t->links, op)->end_s = clock_now();
             break;
@@ -245,9 +238,8 @@ static enum status settle(struct local *t, uint32_t op, double deadline_s, doubl
             clock_sleep_until(clock_now() + 2e-5);
     }
     if (b)
-        TRY(t->hub->memory->follow(b->full));
-out:
-    return st;
+        PASS(t->hub->memory->follow(b->full));
+    return STATUS_OK;
 }
 
 /* First for the event under the mutex, then without it for what was queued on the device. */

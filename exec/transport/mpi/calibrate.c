@@ -41,8 +41,7 @@ static enum status collect(const struct bench *b)
 {
     size_t n = bench_numbers(b);
     double *all = NULL;
-    if (ARRAY_NEW(all, n) != STATUS_OK)
-        return STATUS_NOMEM;
+    PASS(ARRAY_NEW(all, n));
     enum status st =
         mpi_error(MPI_Reduce(b->number, all, (int)n, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD));
     if (st == STATUS_OK && b->rank == 0)

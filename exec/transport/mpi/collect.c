@@ -60,9 +60,7 @@ static enum status run_rounds(struct mpi *t)
 {
     const struct rounds_call c = rounds_of(t);
     for (; t->under_way == 0 && t->round < rounds_count(&c); t->round += t->under_way == 0) {
-        enum status st = start_round(t);
-        if (st != STATUS_OK)
-            return st;
+        PASS(start_round(t));
     }
     if (t->under_way == 0) {
         endpoints_complete(&t->links, mpi_collect_op(t), t->begin_s, clock_now());
@@ -83,9 +81,7 @@ enum status mpi_collect_start(struct mpi *t)
         t->serving = true;
         t->round = 0;
         t->begin_s = clock_now();
-        st = run_rounds(t);
-        if (st != STATUS_OK)
-            return st;
+        PASS(run_rounds(t));
     }
     return STATUS_OK;
 }
@@ -94,7 +90,6 @@ enum status mpi_collect_start(struct mpi *t)
  * while it is on its way. */
 enum status mpi_collect_advance(struct mpi *t)
 {
-    enum status st;
     const struct link_call *c = endpoints_next_call(&t->links);
     struct round r = current(t);
     if (--t->under_way > 0)
@@ -102,8 +97,6 @@ enum status mpi_collect_advance(struct mpi *t)
     for (size_t i = 0; r.adds && i < r.take.n; i++)
         c->data[r.take.first + i] += t->chunk.data[i];
     t->round++;
-    TRY(run_rounds(t));
-    TRY(mpi_collect_start(t));
-out:
-    return st;
+    PASS(run_rounds(t));
+    return mpi_collect_start(t);
 }

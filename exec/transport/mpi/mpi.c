@@ -40,14 +40,12 @@ static enum status check_world(const struct mpi *t)
 
 static enum status init_links(struct mpi *t)
 {
-    enum status st;
-    TRY(ARRAY_NEW(t->link, t->links.n));
+    PASS(ARRAY_NEW(t->link, t->links.n));
     for (size_t k = 0; k < t->links.n; k++) {
         t->link[k].end = &t->links.end[k];
-        TRY(link_pool_init(t->link[k].end, &t->link[k].pool));
+        PASS(link_pool_init(t->link[k].end, &t->link[k].pool));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Counts and tags are ints. */
@@ -103,14 +101,11 @@ static void close_mpi(void *self)
 
 static enum status init_requests(struct mpi *t)
 {
-    enum status st;
     size_t n = t->links.ops + 2;
-    TRY(ARRAY_NEW(t->request, n));
-    TRY(ARRAY_NEW(t->owner, n));
-    TRY(ARRAY_NEW(t->done, n));
-    TRY(ARRAY_NEW(t->status, n));
-out:
-    return st;
+    PASS(ARRAY_NEW(t->request, n));
+    PASS(ARRAY_NEW(t->owner, n));
+    PASS(ARRAY_NEW(t->done, n));
+    return ARRAY_NEW(t->status, n);
 }
 
 static enum status open_mpi(const struct program *p, uint32_t rank, const struct rendezvous *r,
@@ -141,14 +136,12 @@ static struct mpi_link *link_of(struct mpi *t, uint32_t op)
 
 static enum status send_buffer(void *self, uint32_t op, void **data)
 {
-    enum status st;
     struct mpi *t = self;
-    TRY(endpoints_may_pack(&t->links, op));
-    TRY(mpi_poll(t)); /* gives buffers back, and the network something to do */
-    TRY(link_pool_make(&link_of(t, op)->pool, data));
+    PASS(endpoints_may_pack(&t->links, op));
+    PASS(mpi_poll(t)); /* gives buffers back, and the network something to do */
+    PASS(link_pool_make(&link_of(t, op)->pool, data));
     endpoints_op(&t->links, op)->buffer = *data;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* The position in the channel is the tag, which tells messages of one step apart. */
@@ -175,36 +168,29 @@ out:
 
 static enum status collective(void *self, uint32_t op, float *data, size_t n)
 {
-    enum status st;
     struct mpi *t = self;
-    TRY(endpoints_call(&t->links, op, data, n));
-    TRY(mpi_collect_start(t));
-    TRY(mpi_poll(t));
-out:
-    return st;
+    PASS(endpoints_call(&t->links, op, data, n));
+    PASS(mpi_collect_start(t));
+    return mpi_poll(t);
 }
 
 /* Testing moves everything that is under way, not only this op. */
 static enum status wait_op(void *self, uint32_t op, double timeout_s, const void **data)
 {
-    enum status st;
     struct mpi *t = self;
     struct link_op *o = endpoints_op(&t->links, op);
     double deadline_s = clock_now() + timeout_s, nap_s = 0;
-    TRY(endpoints_may_wait(&t->links, op));
-    TRY(mpi_poll(t));
+    PASS(endpoints_may_wait(&t->links, op));
+    PASS(mpi_poll(t));
     while (!o->complete) {
-        if (clock_now() >= deadline_s) {
-            st = endpoints_timed_out(&t->links, op, timeout_s);
-            goto out;
-        }
-        TRY(mpi_nap(t, &nap_s));
+        if (clock_now() >= deadline_s)
+            return endpoints_timed_out(&t->links, op, timeout_s);
+        PASS(mpi_nap(t, &nap_s));
     }
     o->posted = false;
     if (data)
         *data = o->buffer;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static void release(void *self, uint32_t op)
@@ -222,15 +208,13 @@ static void release(void *self, uint32_t op)
 
 static enum status next_step(struct mpi *t)
 {
-    enum status st;
-    TRY(endpoints_next_step(&t->links));
+    PASS(endpoints_next_step(&t->links));
     for (size_t k = 0; k < t->links.n; k++) {
         t->link[k].next = 0;
         if (!t->links.end[k].outgoing) /* before the others hear of our arrival */
-            TRY(mpi_post_receives(t, &t->link[k]));
+            PASS(mpi_post_receives(t, &t->link[k]));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* The moment that rank 0 names; where clocks differ, every rank's own moment of hearing of it. */

@@ -122,9 +122,8 @@ static void compact(struct mpi *t)
 /* Ops first, then the rounds of the collective, which post new requests into the same list. */
 static enum status collect(struct mpi *t, bool block)
 {
-    enum status st;
     int n = 0;
-    TRY(endpoints_failure(&t->links));
+    PASS(endpoints_failure(&t->links));
     if (t->active == 0)
         return STATUS_OK;
     int code = block ? MPI_Waitsome((int)t->active, t->request, &n, t->done, t->status)
@@ -139,13 +138,12 @@ static enum status collect(struct mpi *t, bool block)
         if (owner == OWNER_ROUND)
             parts++;
         else
-            TRY(complete_op(t, owner, &t->status[i]));
+            PASS(complete_op(t, owner, &t->status[i]));
     }
     compact(t);
     for (; parts > 0; parts--)
-        TRY(mpi_collect_advance(t));
-out:
-    return st;
+        PASS(mpi_collect_advance(t));
+    return STATUS_OK;
 }
 
 enum status mpi_poll(struct mpi *t)
@@ -165,21 +163,17 @@ enum status mpi_nap(struct mpi *t, double *nap_s)
 /* Whatever else is under way goes on meanwhile. */
 enum status mpi_finish(struct mpi *t, MPI_Request *request, double deadline_s)
 {
-    enum status st = STATUS_OK;
     double nap_s = 0;
     int done = 0;
     if (simulated)
         return mpi_error(MPI_Wait(request, MPI_STATUS_IGNORE));
     for (;;) {
-        TRY(mpi_error(MPI_Test(request, &done, MPI_STATUS_IGNORE)));
+        PASS(mpi_error(MPI_Test(request, &done, MPI_STATUS_IGNORE)));
         if (done)
             break;
-        if (clock_now() > deadline_s) {
-            st = error_set(STATUS_EXTERNAL, "no answer in time");
-            goto out;
-        }
-        TRY(mpi_nap(t, &nap_s));
+        if (clock_now() > deadline_s)
+            return error_set(STATUS_EXTERNAL, "no answer in time");
+        PASS(mpi_nap(t, &nap_s));
     }
-out:
-    return st;
+    return STATUS_OK;
 }

@@ -9,12 +9,11 @@
 static enum status call_all(struct tcp *t, const struct rendezvous *r, double deadline_s,
                             size_t *incoming)
 {
-    enum status st = STATUS_OK;
     const struct program *p = t->links.program;
     for (size_t k = 0; k < t->links.n; k++) {
         struct tcp_link *l = &t->link[k];
         if (l->end->outgoing)
-            TRY(star_call(r, l->end->peer, STAR_CHANNEL, l->end->channel, deadline_s, &l->fd));
+            PASS(star_call(r, l->end->peer, STAR_CHANNEL, l->end->channel, deadline_s, &l->fd));
         else
             ++*incoming;
     }
@@ -22,16 +21,15 @@ static enum status call_all(struct tcp *t, const struct rendezvous *r, double de
         const struct link_group *group = &t->links.group[g];
         for (size_t k = group->first; k < group->first + group->ranks; k++) {
             if (t->links.gives[k])
-                TRY(star_call(r, p->member[k], STAR_GROUP, g, deadline_s, &t->partner[k].to));
+                PASS(star_call(r, p->member[k], STAR_GROUP, g, deadline_s, &t->partner[k].to));
             *incoming += t->links.takes[k];
         }
     }
     if (t->links.rank != 0)
-        TRY(star_call(r, 0, STAR_CENTRE, 0, deadline_s, &t->star.socket[0]));
+        PASS(star_call(r, 0, STAR_CENTRE, 0, deadline_s, &t->star.socket[0]));
     else
         *incoming += p->ranks - 1;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Where the connection announced by a hello belongs; NULL: nowhere. */

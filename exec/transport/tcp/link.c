@@ -55,28 +55,23 @@ static bool wait_posted(struct tcp_link *l)
  * for it and cannot block those behind it. */
 static enum status wait_credit(struct tcp_link *l)
 {
-    enum status st = STATUS_OK;
     const struct tcp_head want = {.magic = TCP_MAGIC, .kind = TCP_CREDIT};
     struct tcp_head h;
     if (l->credits == 0) {
-        TRY(socket_read(l->fd, &h, sizeof h, INFINITY));
-        TRY(tcp_expect(&h, &want));
+        PASS(socket_read(l->fd, &h, sizeof h, INFINITY));
+        PASS(tcp_expect(&h, &want));
         l->credits++;
     }
     l->credits--;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status write_next(struct tcp_link *l, const void *data, double *start_s)
 {
-    enum status st = STATUS_OK;
     struct tcp_head h = next_head(l);
-    TRY(wait_credit(l));
+    PASS(wait_credit(l));
     *start_s = clock_now();
-    TRY(socket_write_two(l->fd, &h, sizeof h, data, (size_t)h.bytes));
-out:
-    return st;
+    return socket_write_two(l->fd, &h, sizeof h, data, (size_t)h.bytes);
 }
 
 /* Messages leave in list order, each when it is posted and the receiver has room. */
@@ -127,15 +122,12 @@ static enum status take_slot(struct tcp_link *l, void **slot)
 /* The head is checked against the program before a slot is taken and before any payload is read. */
 static enum status read_next(struct tcp_link *l, void **slot, double *start_s)
 {
-    enum status st = STATUS_OK;
     struct tcp_head h, want = next_head(l);
-    TRY(socket_read(l->fd, &h, sizeof h, INFINITY));
+    PASS(socket_read(l->fd, &h, sizeof h, INFINITY));
     *start_s = clock_now();
-    TRY(tcp_expect(&h, &want));
-    TRY(take_slot(l, slot));
-    TRY(socket_read(l->fd, *slot, (size_t)h.bytes, INFINITY));
-out:
-    return st;
+    PASS(tcp_expect(&h, &want));
+    PASS(take_slot(l, slot));
+    return socket_read(l->fd, *slot, (size_t)h.bytes, INFINITY);
 }
 
 /* When a message that came in from start_s to now counts as received. The reader goes on at once:

@@ -204,9 +204,7 @@ enum status socket_write(int fd, const void *data, size_t n, double deadline_s)
     int flags = MSG_NOSIGNAL | (isinf(deadline_s) ? 0 : MSG_DONTWAIT);
     for (const char *p = data; n > 0;) {
         ssize_t k = send(fd, p, n, flags);
-        enum status st = after(fd, k, POLLOUT, deadline_s);
-        if (st != STATUS_OK)
-            return st;
+        PASS(after(fd, k, POLLOUT, deadline_s));
         if (k > 0) {
             p += k;
             n -= (size_t)k;
@@ -221,9 +219,7 @@ enum status socket_read(int fd, void *data, size_t n, double deadline_s)
     int flags = isinf(deadline_s) ? MSG_WAITALL : MSG_DONTWAIT;
     for (char *p = data; n > 0;) {
         ssize_t k = recv(fd, p, n, flags);
-        enum status st = after(fd, k, POLLIN, deadline_s);
-        if (st != STATUS_OK)
-            return st;
+        PASS(after(fd, k, POLLIN, deadline_s));
         if (k > 0) {
             p += k;
             n -= (size_t)k;

@@ -60,9 +60,7 @@ enum status tcp_expect(const struct tcp_head *h, const struct tcp_head *want)
 
 static enum status init_synchronisation(struct tcp *t)
 {
-    enum status st = condition_init(&t->changed);
-    if (st != STATUS_OK)
-        return st;
+    PASS(condition_init(&t->changed));
     pthread_mutex_init(&t->mutex, NULL);
     pthread_cond_init(&t->asked, NULL);
     for (size_t k = 0; k < t->links.n; k++)
@@ -73,27 +71,23 @@ static enum status init_synchronisation(struct tcp *t)
 
 static enum status init_links(struct tcp *t)
 {
-    enum status st;
-    TRY(ARRAY_NEW(t->link, t->links.n));
+    PASS(ARRAY_NEW(t->link, t->links.n));
     for (size_t k = 0; k < t->links.n; k++)
         t->link[k] = (struct tcp_link){
             .tcp = t, .fd = -1, .end = &t->links.end[k], .credits = t->links.end[k].order->window};
     for (size_t k = 0; k < t->links.n; k++)
-        TRY(link_pool_init(&t->links.end[k], &t->link[k].pool));
-out:
-    return st;
+        PASS(link_pool_init(&t->links.end[k], &t->link[k].pool));
+    return STATUS_OK;
 }
 
 static enum status init_partners(struct tcp *t)
 {
-    enum status st;
     const struct program *p = t->links.program;
     t->partners = p->groups > 0 ? p->group_start[p->groups] : 0;
-    TRY(ARRAY_NEW(t->partner, t->partners));
+    PASS(ARRAY_NEW(t->partner, t->partners));
     for (size_t k = 0; k < t->partners; k++)
         t->partner[k] = (struct tcp_partner){-1, -1};
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status start_thread(pthread_t *thread, void *(*body)(void *), void *argument)
@@ -105,18 +99,16 @@ static enum status start_thread(pthread_t *thread, void *(*body)(void *), void *
 /* A thread for each end of a channel, and one for collectives where there are any. */
 static enum status start_threads(struct tcp *t)
 {
-    enum status st = STATUS_OK;
     for (size_t k = 0; k < t->links.n; k++) {
         struct tcp_link *l = &t->link[k];
-        TRY(start_thread(&l->thread, l->end->outgoing ? tcp_writer : tcp_reader, l));
+        PASS(start_thread(&l->thread, l->end->outgoing ? tcp_writer : tcp_reader, l));
         l->running = true;
     }
     if (t->links.collectives > 0) {
-        TRY(start_thread(&t->collector, tcp_collector, t));
+        PASS(start_thread(&t->collector, tcp_collector, t));
         t->collecting = true;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Sleeping threads are woken by conditions, those in system calls by shutting sockets down. */
