@@ -138,17 +138,15 @@ _Static_assert(sizeof auto_filters / sizeof *auto_filters <= AUTO_MOST_FILTERS, 
 enum status auto_leaves_out(struct auto_state *s, enum auto_level level, const struct auto_trial *t,
                             bool *out)
 {
-    enum status st = STATUS_OK;
     bool dropped = false;
     for (size_t i = 0; i < auto_filters_n && !dropped; i++) {
         if (auto_filters[i].level != level || (s->r->without >> i & 1))
             continue;
-        TRY(auto_filters[i].drops(s, t, &dropped));
+        PASS(auto_filters[i].drops(s, t, &dropped));
         s->result.left_out[i] += dropped;
     }
     *out = dropped;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 size_t auto_shapes_left_out(const struct auto_result *r)

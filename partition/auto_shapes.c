@@ -77,38 +77,33 @@ static double reductions_s(const struct auto_state *s, const struct auto_shape *
 static enum status add_shape(const struct auto_state *s, struct auto_shape shape,
                              struct auto_shapes *all)
 {
-    enum status st;
     /* the least fill: zb-h1's third of it, or that of the most chunks */
     double fill = (double)(shape.depth - 1) / AUTO_CHUNKS;
     shape.bound_s = (auto_microbatches(s, &shape) + fill) *
                     (work_s(s, &shape) + reductions_s(s, &shape)) / shape.depth;
     shape.first = all->n == 0;
-    TRY(ARRAY_ROOM(all->shape, all->n));
+    PASS(ARRAY_ROOM(all->shape, all->n));
     all->shape[all->n++] = shape;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* All microbatch sizes of so many ranks and replicas, powers of two if there is a choice. */
 static enum status add_sizes(const struct auto_state *s, struct auto_shape shape,
                              struct auto_shapes *all)
 {
-    enum status st = STATUS_OK;
     for (size_t size = 1; size <= s->r->samples; size++) {
         bool fixed = s->r->fixed.microbatch_size == size || s->r->fixed.microbatches > 0;
         if (((size & (size - 1)) != 0 && !fixed) || !auto_divides(s, size, shape.replicas))
             continue;
         shape.microbatch_size = (uint32_t)size;
-        TRY(add_shape(s, shape, all));
+        PASS(add_shape(s, shape, all));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Shapes of `shards` that use as many devices as divide evenly. */
 static enum status add_shards(const struct auto_state *s, uint32_t shards, struct auto_shapes *all)
 {
-    enum status st = STATUS_OK;
     size_t most_stages = partition_most_stages(s->m, shards), slots = s->t->n / shards;
     size_t fixed = s->r->fixed.stages, chunks = s->r->fixed.chunks ? s->r->fixed.chunks : 1;
     for (size_t depth = 1; depth <= slots && depth <= most_stages; depth++) {
@@ -119,22 +114,21 @@ static enum status add_shards(const struct auto_state *s, uint32_t shards, struc
         for (size_t replicas = slots / depth; even && may && replicas > 0 && all->n == before;
              replicas--)
             if (auto_wanted(s->r->fixed.replicas, replicas))
-                TRY(add_sizes(s,
-                              (struct auto_shape){
-                                  .depth = (uint32_t)depth,
-                                  .chunks = 1,
-                                  .replicas = (uint32_t)replicas,
-                                  .shards = shards,
-                                  .placement = PLACE_PIPELINES,
-                                  .most_stages = most_stages,
-                                  .algorithm = &partition_balanced,
-                                  .role = depth == 1 && shards == 1 ? auto_data_parallel_role
-                                                                    : auto_candidate_role,
-                              },
-                              all));
+                PASS(add_sizes(s,
+                               (struct auto_shape){
+                                   .depth = (uint32_t)depth,
+                                   .chunks = 1,
+                                   .replicas = (uint32_t)replicas,
+                                   .shards = shards,
+                                   .placement = PLACE_PIPELINES,
+                                   .most_stages = most_stages,
+                                   .algorithm = &partition_balanced,
+                                   .role = depth == 1 && shards == 1 ? auto_data_parallel_role
+                                                                     : auto_candidate_role,
+                               },
+                               all));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Does the model say how its ops are divided, and does the degree divide all heads? */
@@ -165,18 +159,16 @@ static size_t node_size(const struct topology *t)
 /* Tensor parallelism stays inside a node, where its reductions are cheap. */
 static enum status add_all(const struct auto_state *s, struct auto_shapes *all)
 {
-    enum status st = STATUS_OK;
     uint32_t fixed = s->r->fixed.tensor_parallel;
     size_t node = node_size(s->t);
     if (fixed) {
-        TRY(partition_check_shards(s->m, fixed));
-        TRY(add_shards(s, fixed, all));
+        PASS(partition_check_shards(s->m, fixed));
+        PASS(add_shards(s, fixed, all));
     }
     for (uint32_t shards = 1; !fixed && shards <= node; shards *= 2)
         if (shards == 1 || (s->t->n % shards == 0 && divides_into(s->m, shards)))
-            TRY(add_shards(s, shards, all));
-out:
-    return st;
+            PASS(add_shards(s, shards, all));
+    return STATUS_OK;
 }
 
 /* Very deep pipelines last: only memory may ask for them. */

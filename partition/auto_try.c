@@ -51,7 +51,6 @@ static bool saving_wanted(const struct auto_state *s, const struct auto_trial *t
  * needed, what cannot fit at all, and what is more than enough. */
 static enum status try_schedule(struct auto_state *s, struct auto_trial *t)
 {
-    enum status st = STATUS_OK;
     bool fits = false, left_out = false, usual = t->schedule == s->usual;
     const struct auto_saving given = {s->r->fixed.recompute, s->r->fixed.zero};
     t->fitting = AUTO_NONE;
@@ -62,17 +61,16 @@ static enum status try_schedule(struct auto_state *s, struct auto_trial *t)
     for (t->saving = 0; t->saving < AUTO_SAVINGS; t->saving++) {
         if (!saving_wanted(s, t, &auto_savings[t->saving]))
             continue;
-        TRY(auto_leaves_out(s, AUTO_SAVING, t, &left_out));
+        PASS(auto_leaves_out(s, AUTO_SAVING, t, &left_out));
         if (left_out)
             continue;
         if (usual && t->fitting == AUTO_NONE)
             t->usual_saving = t->saving;
-        TRY(try_plan(s, t, &auto_savings[t->saving], &fits));
+        PASS(try_plan(s, t, &auto_savings[t->saving], &fits));
         if (fits && t->fitting == AUTO_NONE)
             t->fitting = t->saving;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static bool schedule_wanted(const struct auto_state *s, const struct schedule *schedule,
@@ -137,7 +135,6 @@ static bool chunks_wanted(const struct auto_state *s, const struct auto_shape *s
 /* In both placements, where they differ. */
 static enum status try_shape(struct auto_state *s, const struct auto_shape *shape)
 {
-    enum status st = STATUS_OK;
     struct auto_trial t = {.shape = *shape};
     uint32_t most = s->r->fixed.chunks ? s->r->fixed.chunks : AUTO_CHUNKS;
     int last = shape->depth == 1 || shape->replicas == 1 ? PLACE_PIPELINES : PLACE_REPLICAS;
@@ -145,16 +142,15 @@ static enum status try_shape(struct auto_state *s, const struct auto_shape *shap
         bool left_out = false;
         size_t before = s->result.n;
         t.shape.placement = (enum partition_placement)p;
-        TRY(auto_leaves_out(s, AUTO_SHAPE, &t, &left_out));
+        PASS(auto_leaves_out(s, AUTO_SHAPE, &t, &left_out));
         for (uint32_t chunks = 1; chunks <= most && !left_out; chunks++) {
             t.shape.chunks = chunks;
             if (chunks_wanted(s, shape, chunks))
-                TRY(try_chunks(s, &t));
+                PASS(try_chunks(s, &t));
         }
         t.nothing_fitted = !left_out && s->result.n == before;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Best bound first, so that the filters that compare with the best plan leave out most. */
@@ -233,15 +229,13 @@ static bool has_role(const struct auto_result *r, const char *role)
 /* The two plans that everybody would try first, where they can be made. */
 enum status auto_try_baselines(struct auto_state *s)
 {
-    enum status st = STATUS_OK;
     size_t depth = deepest(s);
     bool tried = has_role(&s->result, auto_data_parallel_role);
     for (size_t replicas = s->t->n; replicas > 0 && !tried; replicas--)
-        TRY(try_baseline(s, 1, replicas, auto_data_parallel_role, &tried));
+        PASS(try_baseline(s, 1, replicas, auto_data_parallel_role, &tried));
     tried = false;
     for (size_t replicas = depth < AUTO_DEEP ? 1 : s->t->n / depth;
          depth > 1 && replicas > 0 && !tried; replicas--)
-        TRY(try_baseline(s, depth, replicas, auto_uniform_role, &tried));
-out:
-    return st;
+        PASS(try_baseline(s, depth, replicas, auto_uniform_role, &tried));
+    return STATUS_OK;
 }

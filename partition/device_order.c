@@ -42,15 +42,14 @@ static double shortest(const struct walk *w, unsigned l, uint32_t cell)
 
 static enum status walk_begin(const struct topology *t, struct walk *w)
 {
-    enum status st;
     *w = (struct walk){.map = &t->between, .n = t->n};
-    TRY(ARRAY_NEW(w->transfer_s, t->tiers));
+    PASS(ARRAY_NEW(w->transfer_s, t->tiers));
     for (size_t k = 0; k < t->tiers; k++)
         w->transfer_s[k] = t->tier[k].latency_s + reference_bytes / t->tier[k].bandwidth_Bps;
     for (unsigned l = 0; l < w->map->levels; l++) {
         size_t squares = w->map->squares[l], blocks = ((t->n - 1) >> (l * BITS)) + 1;
-        TRY(ARRAY_NEW(w->shortest_s[l], squares));
-        TRY(ARRAY_NEW(w->left[l], blocks));
+        PASS(ARRAY_NEW(w->shortest_s[l], squares));
+        PASS(ARRAY_NEW(w->left[l], blocks));
         for (size_t s = 0; s < squares; s++) {
             w->shortest_s[l][s] = INFINITY;
             for (size_t c = 0; c < CELLS; c++)
@@ -60,8 +59,7 @@ static enum status walk_begin(const struct topology *t, struct walk *w)
         for (size_t d = 0; d < t->n; d++)
             w->left[l][d >> (l * BITS)]++;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static void visit(struct walk *w, uint32_t device)

@@ -154,14 +154,11 @@ static void windows_free(struct windows *w)
 
 static enum status windows_open(const struct cuts *c, size_t around, struct windows *w)
 {
-    enum status st;
     w->width = 2 * around + 1;
-    TRY(ARRAY_NEW(w->best, (c->stages + 1) * w->width));
-    TRY(ARRAY_NEW(w->from, (c->stages + 1) * w->width));
-    TRY(ARRAY_NEW(w->low, c->stages + 1));
-    TRY(ARRAY_NEW(w->high, c->stages + 1));
-out:
-    return st;
+    PASS(ARRAY_NEW(w->best, (c->stages + 1) * w->width));
+    PASS(ARRAY_NEW(w->from, (c->stages + 1) * w->width));
+    PASS(ARRAY_NEW(w->low, c->stages + 1));
+    return ARRAY_NEW(w->high, c->stages + 1);
 }
 
 /* Put the windows around the cuts; nothing is reached yet but the beginning. */

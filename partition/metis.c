@@ -40,23 +40,21 @@ static void alignment_free(struct alignment *a)
 
 static enum status alignment_begin(const struct partition_problem *p, struct alignment *a)
 {
-    enum status st;
     const struct model *m = p->m;
     const struct device_type *type = topology_type(p->t, p->device[0]);
-    TRY(ARRAY_NEW(a->time_s, m->n));
-    TRY(ARRAY_NEW(a->edge, m->edges));
-    TRY(ARRAY_NEW(a->part_of, m->n));
-    TRY(ARRAY_NEW(a->part, p->r->stages));
-    TRY(ARRAY_NEW(a->best, p->r->stages * (m->n + 1)));
-    TRY(ARRAY_NEW(a->start, p->r->stages * (m->n + 1)));
+    PASS(ARRAY_NEW(a->time_s, m->n));
+    PASS(ARRAY_NEW(a->edge, m->edges));
+    PASS(ARRAY_NEW(a->part_of, m->n));
+    PASS(ARRAY_NEW(a->part, p->r->stages));
+    PASS(ARRAY_NEW(a->best, p->r->stages * (m->n + 1)));
+    PASS(ARRAY_NEW(a->start, p->r->stages * (m->n + 1)));
     for (uint32_t i = 0; i < m->n; i++) {
         struct op_cost c = cost_op(m, type, i, p->r->microbatch_size, p->r->optimizer, NULL);
         a->time_s[i] = c.forward_s + c.backward_s;
         for (size_t k = m->in_start[i]; k < m->in_start[i + 1]; k++)
             a->edge[k] = (struct metis_edge){m->in[k], i, (double)m->op[m->in[k]].output_bytes};
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static int by_position(const void *a, const void *b)

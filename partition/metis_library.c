@@ -78,18 +78,17 @@ static double scale(double sum)
 
 static enum status prepare(const struct metis_graph *g, struct work *w)
 {
-    enum status st;
     double vertices = 0, edges = 0;
     size_t n = g->n, most = 2 * g->edges + 1;
     w->weight = g->weight;
-    TRY(ARRAY_NEW(w->arc, most));
-    TRY(ARRAY_NEW(w->start, n + 1));
-    TRY(ARRAY_NEW(w->place, n));
-    TRY(ARRAY_NEW(w->sub_start, n + 1));
-    TRY(ARRAY_NEW(w->sub_head, most));
-    TRY(ARRAY_NEW(w->sub_pull, most));
-    TRY(ARRAY_NEW(w->sub_weight, n));
-    TRY(ARRAY_NEW(w->side, n));
+    PASS(ARRAY_NEW(w->arc, most));
+    PASS(ARRAY_NEW(w->start, n + 1));
+    PASS(ARRAY_NEW(w->place, n));
+    PASS(ARRAY_NEW(w->sub_start, n + 1));
+    PASS(ARRAY_NEW(w->sub_head, most));
+    PASS(ARRAY_NEW(w->sub_pull, most));
+    PASS(ARRAY_NEW(w->sub_weight, n));
+    PASS(ARRAY_NEW(w->side, n));
     size_t arcs = collect_arcs(g, w->arc);
     for (size_t k = 0; k < arcs; k++) {
         edges += w->arc[k].weight;
@@ -101,8 +100,7 @@ static enum status prepare(const struct metis_graph *g, struct work *w)
     }
     w->edge_scale = scale(edges);
     w->vertex_scale = scale(vertices);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* The subgraph of vertex[n]; others have place UINT32_MAX. METIS wants positive edge weights. */
@@ -150,7 +148,6 @@ static size_t separate(const struct work *w, uint32_t *vertex, size_t n, uint32_
 static enum status bisect(struct work *w, uint32_t *vertex, size_t n, uint32_t first, size_t parts,
                           uint32_t *spare)
 {
-    enum status st;
     if (n <= parts || parts == 1) {
         for (size_t i = 0; i < n; i++)
             w->part[vertex[i]] = first + (parts == 1 ? 0 : (uint32_t)i);
@@ -170,10 +167,8 @@ static enum status bisect(struct work *w, uint32_t *vertex, size_t n, uint32_t f
     if (done != METIS_OK)
         return error_set(STATUS_EXTERNAL, "METIS failed on %zu vertices (code %d)", n, done);
     size_t zeros = separate(w, vertex, n, spare);
-    TRY(bisect(w, vertex, zeros, first, left, spare));
-    TRY(bisect(w, vertex + zeros, n - zeros, first + (uint32_t)left, parts - left, spare));
-out:
-    return st;
+    PASS(bisect(w, vertex, zeros, first, left, spare));
+    return bisect(w, vertex + zeros, n - zeros, first + (uint32_t)left, parts - left, spare);
 }
 
 enum status metis_partition(const struct metis_graph *g, size_t parts,

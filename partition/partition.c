@@ -189,20 +189,17 @@ static enum status check(const struct model *m, const struct topology *t,
 static enum status fill_head(const struct partition_request *r, const char *algorithm,
                              struct plan *p)
 {
-    enum status st;
     p->microbatches = r->microbatches;
     p->microbatch_size = r->microbatch_size;
     p->seed = r->seed;
     p->zero = r->zero;
     p->bucket_bytes = r->bucket_bytes;
     p->sequence_parallel = r->sequence_parallel;
-    TRY(text_copy(r->model, &p->model));
-    TRY(text_copy(r->platform, &p->platform));
-    TRY(text_copy(r->schedule, &p->schedule));
-    TRY(text_copy(r->optimizer, &p->optimizer));
-    TRY(text_copy(algorithm, &p->algorithm));
-out:
-    return st;
+    PASS(text_copy(r->model, &p->model));
+    PASS(text_copy(r->platform, &p->platform));
+    PASS(text_copy(r->schedule, &p->schedule));
+    PASS(text_copy(r->optimizer, &p->optimizer));
+    return text_copy(algorithm, &p->algorithm);
 }
 
 /* Shards are next to each other. */
@@ -218,16 +215,15 @@ static uint32_t device_of(const struct partition_request *r, const uint32_t *ord
 static enum status fill_stages(const struct partition_request *r, size_t ops, const size_t *first,
                                const uint32_t *order, struct plan *p)
 {
-    enum status st;
     uint32_t shards = at_least_1(r->tensor_parallel);
-    TRY(ARRAY_NEW(p->stage, r->stages));
+    PASS(ARRAY_NEW(p->stage, r->stages));
     p->stages = r->stages;
     for (size_t s = 0; s < r->stages; s++) {
         struct plan_stage *stage = &p->stage[s];
         stage->ops = (s + 1 < r->stages ? first[s + 1] : ops) - first[s];
         stage->devices = (size_t)r->replicas * shards;
-        TRY(ARRAY_NEW(stage->op, stage->ops));
-        TRY(ARRAY_NEW(stage->device, stage->devices));
+        PASS(ARRAY_NEW(stage->op, stage->ops));
+        PASS(ARRAY_NEW(stage->device, stage->devices));
         for (size_t k = 0; k < stage->ops; k++)
             stage->op[k] = (uint32_t)(first[s] + k);
         stage->replicas = r->replicas;
@@ -237,8 +233,7 @@ static enum status fill_stages(const struct partition_request *r, size_t ops, co
         for (uint32_t k = 0; k < stage->devices; k++)
             stage->device[k] = device_of(r, order, s, k / shards, k % shards);
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* 1. Check the request. 2. Place: the stages of the first replica, whose links the cut looks at.

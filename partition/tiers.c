@@ -61,13 +61,11 @@ static enum status count_parts(struct tiers *x)
     for (size_t l = 0; l < x->levels; l++)
         if (x->level[l].smallest != x->level[l].largest)
             return STATUS_OK;
-    enum status st;
-    TRY(ARRAY_NEW(x->k_values, x->levels));
+    PASS(ARRAY_NEW(x->k_values, x->levels));
     for (size_t l = 0; l < x->levels; l++)
         x->k_values[x->levels - 1 - l] =
             (l > 0 ? x->level[l - 1].groups : x->devices) / x->level[l].groups;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 size_t tiers_joining(const struct tiers *x, uint32_t a, uint32_t b)
@@ -182,14 +180,13 @@ out:
 
 static enum status join_begin(const struct topology *t, bool coarse, struct join *j)
 {
-    enum status st = STATUS_OK;
     *j = (struct join){.map = &t->between, .n = t->n, .trees = t->n};
-    TRY(classify(t, coarse, j));
-    TRY(ARRAY_NEW(j->parent, t->n));
+    PASS(classify(t, coarse, j));
+    PASS(ARRAY_NEW(j->parent, t->n));
     for (unsigned l = 0; l < j->map->levels; l++)
-        TRY(ARRAY_NEW(j->least[l], j->map->squares[l]));
+        PASS(ARRAY_NEW(j->least[l], j->map->squares[l]));
     for (unsigned l = 0; l <= j->map->levels; l++)
-        TRY(ARRAY_NEW(j->joined[l], blocks(j, l)));
+        PASS(ARRAY_NEW(j->joined[l], blocks(j, l)));
     for (uint32_t i = 0; i < t->n; i++)
         j->parent[i] = i;
     for (unsigned l = 0; l < j->map->levels; l++)
@@ -201,8 +198,7 @@ static enum status join_begin(const struct topology *t, bool coarse, struct join
                 j->least[l][s] = own < j->least[l][s] ? own : j->least[l][s];
             }
         }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Are all devices of the block in one tree? Once so, always so: it is remembered. */

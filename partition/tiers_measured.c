@@ -72,23 +72,21 @@ static void estimate_free(struct estimate *e)
 
 static enum status estimate_begin(const struct topology *t, struct estimate *e)
 {
-    enum status st;
     *e = (struct estimate){.t = t, .n = t->n, .k = t->n};
-    TRY(ARRAY_NEW(e->group, e->n));
-    TRY(ARRAY_NEW(e->size, e->n));
-    TRY(ARRAY_NEW(e->rate, e->n * e->n));
-    TRY(ARRAY_NEW(e->part, e->n));
-    TRY(ARRAY_NEW(e->found, e->n));
-    TRY(ARRAY_NEW(e->kept, e->n));
-    TRY(ARRAY_NEW(e->pair, e->n * e->n / 2));
-    TRY(ARRAY_NEW(e->closeness, e->n * e->n / 2));
-    TRY(ARRAY_NEW(e->edge, e->n * e->n));
-    TRY(ARRAY_NEW(e->weight, e->n * e->n / 2));
+    PASS(ARRAY_NEW(e->group, e->n));
+    PASS(ARRAY_NEW(e->size, e->n));
+    PASS(ARRAY_NEW(e->rate, e->n * e->n));
+    PASS(ARRAY_NEW(e->part, e->n));
+    PASS(ARRAY_NEW(e->found, e->n));
+    PASS(ARRAY_NEW(e->kept, e->n));
+    PASS(ARRAY_NEW(e->pair, e->n * e->n / 2));
+    PASS(ARRAY_NEW(e->closeness, e->n * e->n / 2));
+    PASS(ARRAY_NEW(e->edge, e->n * e->n));
+    PASS(ARRAY_NEW(e->weight, e->n * e->n / 2));
     for (uint32_t i = 0; i < e->n; i++)
         e->group[i] = i;
     igraph_set_error_handler(igraph_error_handler_ignore);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static void average(struct estimate *e)
@@ -225,18 +223,16 @@ out:
  * above that, and so on. */
 static enum status settle(struct estimate *e, uint32_t part, double level, double most)
 {
-    enum status st = STATUS_OK;
     double mean[2];
     bool changed = true;
     for (int round = 0; round < ROUNDS && changed; round++) {
-        TRY(find_above(e, part, level / most, &changed));
+        PASS(find_above(e, part, level / most, &changed));
         mean_rates(e, part, mean);
         if (mean[0] == 0 || mean[1] == 0)
             break;
         level = (mean[0] + mean[1]) / 2;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* From levels between the mean and the highest bandwidth; what explains most stays. */
@@ -273,15 +269,13 @@ out:
 /* Divide the parts where bandwidths overlap, if that is clear. */
 static enum status find_communities(struct estimate *e)
 {
-    enum status st = STATUS_OK;
     memcpy(e->found, e->part, e->k * sizeof *e->found);
     for (uint32_t a = 0; a < e->k; a++)
         if (e->part[a] == a) /* parts are named by their first members too */
-            TRY(divide_part(e, a));
+            PASS(divide_part(e, a));
     if (stands_out(e))
         memcpy(e->part, e->found, e->k * sizeof *e->part);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Of what joins different groups in the same part. */
@@ -301,16 +295,14 @@ static uint32_t median_tier(struct estimate *e)
 /* The parts become the groups. */
 static enum status step(struct estimate *e, struct tiers *x)
 {
-    enum status st;
     uint32_t tier = median_tier(e);
     for (size_t i = 0; i < e->n; i++)
         e->group[i] = e->part[e->group[i]];
-    TRY(tiers_add(x, e->group, tier));
+    PASS(tiers_add(x, e->group, tier));
     const struct tiers_level *level = &x->level[x->levels - 1];
     memcpy(e->group, level->group_of, e->n * sizeof *e->group);
     e->k = level->groups;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status tiers_estimate(const struct topology *t, struct tiers *x)

@@ -197,7 +197,7 @@ static double check_result(const struct placement_problem *p, const struct objec
         double size = 0;
         on_cpu[i] = !strncmp(r->part[i].device, "cpu", 3);
         for (size_t k = 0; k < r->part[i].ops; k++, placed++) {
-            size_t v = placement_find(p, atoll(r->part[i].op[k]));
+            size_t v = nodes_find(&p->file, atoll(r->part[i].op[k]));
             assert_true(v < p->n);
             assert_true(on_cpu[i] || p->latency[v].supported);
             at[v] = (uint32_t)i;

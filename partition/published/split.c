@@ -12,33 +12,27 @@
 static enum status read_part(const struct json_at *part, const struct model *m, uint32_t index,
                              struct split *s)
 {
-    enum status st = STATUS_OK;
     struct json_at ops, replicas;
     size_t n;
     int64_t count = 1;
-    TRY(json_field(part, "ops", &ops));
-    TRY(json_get_array(&ops, m->n, &n));
+    PASS(json_field(part, "ops", &ops));
+    PASS(json_get_array(&ops, m->n, &n));
     for (size_t i = 0; i < n; i++) {
         struct json_at item = json_item(&ops, i);
         const char *name;
-        TRY(json_get_string(&item, &name));
+        PASS(json_get_string(&item, &name));
         uint32_t op = model_find(m, name);
-        if (op == MODEL_NO_OP) {
-            st = json_error(&item, "no op '%.80s' in %s", name, m->name);
-            goto out;
-        }
-        if (s->part_of[op] != SPLIT_NONE) {
-            st = json_error(&item, "op '%.80s' stands twice", name);
-            goto out;
-        }
+        if (op == MODEL_NO_OP)
+            return json_error(&item, "no op '%.80s' in %s", name, m->name);
+        if (s->part_of[op] != SPLIT_NONE)
+            return json_error(&item, "op '%.80s' stands twice", name);
         s->part_of[op] = index;
     }
-    TRY(json_optional(part, "replicas", &replicas));
+    PASS(json_optional(part, "replicas", &replicas));
     if (replicas.value)
-        TRY(json_get_integer(&replicas, 1, SPLIT_MAX_PARTS, &count));
+        PASS(json_get_integer(&replicas, 1, SPLIT_MAX_PARTS, &count));
     s->replicas[index] = (uint32_t)count;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Ops that no part names stay SPLIT_NONE: each objective decides whether that is allowed. */

@@ -45,7 +45,6 @@ static enum status build_states(const struct objective_request *r,
                                 const struct pipedream_options *o, struct pipedream_graph *g,
                                 struct pipedream_states *s, enum pipedream_contraction *contracted)
 {
-    enum status st = STATUS_OK;
     size_t limit = MOST_STATES;
     bool too_many = true, rooted = false;
     while (limit > 2 && pipedream_work(o, limit) > most_work)
@@ -57,14 +56,13 @@ static enum status build_states(const struct objective_request *r,
         do {
             pipedream_states_free(s);
             pipedream_graph_free(g);
-            TRY(pipedream_graph_build(r->model, *contracted, rooted, g));
-            TRY(pipedream_states_build(g, limit, s, &too_many));
+            PASS(pipedream_graph_build(r->model, *contracted, rooted, g));
+            PASS(pipedream_states_build(g, limit, s, &too_many));
         } while (!too_many && !s->complete && !rooted && (rooted = true));
     }
     if (too_many)
-        st = error_set(STATUS_UNSUPPORTED, "%s: more than %zu states", r->model->name, limit);
-out:
-    return st;
+        return error_set(STATUS_UNSUPPORTED, "%s: more than %zu states", r->model->name, limit);
+    return STATUS_OK;
 }
 
 /* Ops of the stage: those whose node is in state `last` and not in state `first` - 1. */

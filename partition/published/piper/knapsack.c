@@ -150,7 +150,6 @@ static enum status push(struct knapsack *k, struct knapsack_state s)
  * or dearer than `limit` even with the relaxation's cheapest rest. */
 static enum status extend(struct knapsack *k, size_t i, double capacity, double price, double limit)
 {
-    enum status st = STATUS_OK;
     size_t first = k->level[i], end = k->level[i + 1];
     for (size_t s = first; s < end; s++)
         for (size_t o = k->start[i]; o < k->start[i + 1]; o++) {
@@ -159,7 +158,7 @@ static enum status extend(struct knapsack *k, size_t i, double capacity, double 
             double least = x.cost + price * (x.size - capacity) + k->rest_reduced[i + 1];
             least = fmax(least, x.cost + k->rest_cost[i + 1]);
             if (x.size + k->rest_size[i + 1] <= capacity && least <= limit)
-                TRY(push(k, x));
+                PASS(push(k, x));
         }
     qsort(k->state + end, k->states - end, sizeof *k->state, compare_states);
     size_t kept = end;
@@ -168,8 +167,7 @@ static enum status extend(struct knapsack *k, size_t i, double capacity, double 
             k->state[kept++] = k->state[s];
     k->states = kept;
     k->level[i + 2] = kept;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* The cheapest solution not dearer than `limit` into k->option; *found false if there is none,
@@ -206,7 +204,6 @@ out:
 enum status knapsack_solve(struct knapsack *k, double capacity, double limit, bool cheapest,
                            enum knapsack_verdict *verdict, double *value)
 {
-    enum status st;
     struct point large = relax(k, 1, 0, k->option);
     double bound = large.cost, slack = 1e-12 * fabs(limit);
     *value = large.cost;
@@ -233,7 +230,7 @@ enum status knapsack_solve(struct knapsack *k, double capacity, double limit, bo
     for (size_t i = 0; i < k->items; i++)
         k->trial[i] = k->option[i];
     double best = fits.cost;
-    TRY(enumerate(k, capacity, price, fmin(limit, fits.cost), &found, &whole, &best));
+    PASS(enumerate(k, capacity, price, fmin(limit, fits.cost), &found, &whole, &best));
     if (!found && fits.cost <= limit) { /* rounding, or the list too long: what fits stays */
         for (size_t i = 0; i < k->items; i++)
             k->option[i] = k->trial[i];
@@ -242,6 +239,5 @@ enum status knapsack_solve(struct knapsack *k, double capacity, double limit, bo
     }
     *verdict = found ? KNAPSACK_FITS : whole ? KNAPSACK_TOO_DEAR : KNAPSACK_UNDECIDED;
     *value = found ? best : whole ? fmax(bound, nextafter(limit, INFINITY)) : bound;
-out:
-    return st;
+    return STATUS_OK;
 }

@@ -88,21 +88,18 @@ static enum status choose(struct piper_pass *s, const struct span *x, uint32_t d
                           double budget_s, bool cheapest, enum knapsack_verdict *verdict,
                           double *value)
 {
-    enum status st;
     const struct piper_input *in = s->in;
     struct knapsack *k = &s->knapsack;
     const struct lattice *l = &s->lattice;
     double sync = 4 * ((double)d - 1) / ((double)in->batch * in->bandwidth_Bps);
-    TRY(knapsack_reserve(k, in->nodes, in->configs));
+    PASS(knapsack_reserve(k, in->nodes, in->configs));
     k->items = k->start[0] = 0;
     for (size_t w = 0; w < l->words; w++) {
         uint64_t left = l->set[x->top * l->words + w] & ~l->set[x->below * l->words + w];
         for (; left; left &= left - 1)
             add_item(s, x, 64 * w + (size_t)__builtin_ctzll(left), sync, y);
     }
-    TRY(knapsack_solve(k, s->memory_bytes, budget_s, cheapest, verdict, value));
-out:
-    return st;
+    return knapsack_solve(k, s->memory_bytes, budget_s, cheapest, verdict, value);
 }
 
 /* ---- the states of one ideal */
@@ -159,7 +156,6 @@ static void blocked(struct piper_pass *s, double until_s)
 static enum status fits(struct piper_pass *s, const struct span *x, const struct piper_state *from,
                         uint32_t d, bool *yes)
 {
-    enum status st = STATUS_OK;
     const struct piper_input *in = s->in;
     enum knapsack_verdict verdict;
     double edge_s = x->edge_bytes / in->bandwidth_Bps,
@@ -177,13 +173,12 @@ static enum status fits(struct piper_pass *s, const struct span *x, const struct
            x->sum.fastest_stash_bytes * y + x->sum.fastest_fixed_bytes <= s->memory_bytes;
     if (*yes)
         return STATUS_OK;
-    TRY(choose(s, x, d, y, s->limit_s * d - edge_s, false, &verdict, &value));
+    PASS(choose(s, x, d, y, s->limit_s * d - edge_s, false, &verdict, &value));
     *yes = verdict == KNAPSACK_FITS;
     if (verdict == KNAPSACK_TOO_DEAR)
         blocked(s, (value + edge_s) / d);
     s->undecided |= verdict == KNAPSACK_UNDECIDED;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Put the stage in front of one state of the stages behind it. `rest_s`: device seconds that the
@@ -191,7 +186,6 @@ out:
 static enum status put_before(struct piper_pass *s, const struct span *x, uint32_t index,
                               double rest_s)
 {
-    enum status st = STATUS_OK;
     const struct piper_state from = s->state[index];
     const struct piper_input *in = s->in;
     for (size_t i = 0; i < s->divisors; i++) {
@@ -208,15 +202,14 @@ static enum status put_before(struct piper_pass *s, const struct span *x, uint32
         }
         if (dominated(s, replicas, (uint32_t)devices))
             break;
-        TRY(fits(s, x, &from, d, &yes));
+        PASS(fits(s, x, &from, d, &yes));
         if (!yes)
             continue;
-        TRY(add_state(
+        PASS(add_state(
             s, (struct piper_state){replicas, (uint32_t)devices, x->below, index, {d, x->t}}));
         break;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- the stages in front of one ideal */
@@ -247,7 +240,6 @@ static void extend_edges(struct piper_pass *s, uint32_t top, uint32_t below)
 static enum status try_span(struct piper_pass *s, uint32_t top, uint32_t below, double rest_s,
                             bool *worthwhile)
 {
-    enum status st = STATUS_OK;
     const struct piper_input *in = s->in;
     size_t n = in->degrees;
     double work = s->work[top] - s->work[below];
@@ -265,17 +257,15 @@ static enum status try_span(struct piper_pass *s, uint32_t top, uint32_t below, 
             continue;
         *worthwhile = true;
         for (size_t i = s->state_start[below]; i < s->state_start[below + 1]; i++)
-            TRY(put_before(s, &x, (uint32_t)i, rest_s));
+            PASS(put_before(s, &x, (uint32_t)i, rest_s));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* The stages that `top` can begin with, growing along the walk over the ideals below it. A stage
  * that is too large for every degree ends the walk there: larger ones are too. */
 static enum status visit(struct piper_pass *s, uint32_t top)
 {
-    enum status st = STATUS_OK;
     const struct piper_input *in = s->in;
     double rest_s = s->work[s->lattice.ideals - 1] - s->work[top];
     uint32_t below;
@@ -288,36 +278,33 @@ static enum status visit(struct piper_pass *s, uint32_t top)
     lattice_begin(&s->walk, top);
     while (lattice_next(&s->walk, &below)) {
         bool worthwhile;
-        TRY(try_span(s, top, below, rest_s, &worthwhile));
+        PASS(try_span(s, top, below, rest_s, &worthwhile));
         if (worthwhile)
             lattice_descend(&s->walk, below);
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Ideals in order of size: every ideal below another one has its front when that one is
  * visited. The last ideal is everything. */
 enum status piper_pass_run(struct piper_pass *s, double limit_s, bool *feasible)
 {
-    enum status st;
     size_t last = s->lattice.ideals - 1;
     s->limit_s = limit_s;
     s->next_s = INFINITY;
     s->undecided = s->interrupted = false;
     s->states = s->front = 0;
-    TRY(add_state(s, (struct piper_state){0}));
-    TRY(store_front(s, 0));
+    PASS(add_state(s, (struct piper_state){0}));
+    PASS(store_front(s, 0));
     for (uint32_t i = 1; i <= last; i++) {
         s->interrupted = objective_must_stop(s->r, s->begin_s, DEFAULT_TIME_LIMIT);
         if (s->interrupted)
             break;
-        TRY(visit(s, i));
-        TRY(store_front(s, i));
+        PASS(visit(s, i));
+        PASS(store_front(s, i));
     }
     *feasible = !s->interrupted && s->state_start[last + 1] > s->state_start[last];
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- the plan */
@@ -327,13 +314,12 @@ out:
 static enum status choose_stage(struct piper_pass *s, uint32_t top, const struct piper_state *state,
                                 uint32_t index, struct piper_plan *p)
 {
-    enum status st;
     const struct piper_input *in = s->in;
     uint32_t d = state->stage.replicas;
     struct span x = {.top = top, .below = state->behind, .t = state->stage.degree};
     enum knapsack_verdict verdict;
     double value, y = (double)((state->replicas + d - 1) / d);
-    TRY(choose(s, &x, d, y, INFINITY, true, &verdict, &value));
+    PASS(choose(s, &x, d, y, INFINITY, true, &verdict, &value));
     for (size_t v = 0, item = 0; v < in->nodes; v++) {
         if (!inside(s, top, state->behind, v))
             continue;
@@ -343,8 +329,7 @@ static enum status choose_stage(struct piper_pass *s, uint32_t top, const struct
         item++;
     }
     p->stage[index] = state->stage;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* From everything down to nothing, first stage first. */

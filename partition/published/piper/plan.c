@@ -169,41 +169,35 @@ static enum status read_op(const struct json_at *at, const struct piper_input *i
 static enum status read_part(const struct json_at *part, const struct piper_input *in, uint32_t s,
                              struct piper_plan *p)
 {
-    enum status st;
     struct json_at ops, choice;
     int64_t replicas = 1, degree = 1;
     size_t n, choices, t = 0;
-    TRY(json_may_integer(part, "replicas", 1, PIPER_MAX_DEVICES, &replicas));
-    TRY(json_may_integer(part, "tensor_parallel", 1, PIPER_MAX_DEVICES, &degree));
+    PASS(json_may_integer(part, "replicas", 1, PIPER_MAX_DEVICES, &replicas));
+    PASS(json_may_integer(part, "tensor_parallel", 1, PIPER_MAX_DEVICES, &degree));
     while (t < in->degrees && in->degree[t] != degree)
         t++;
-    if (t == in->degrees) {
-        st = json_error(part, "no node has configurations for tensor-parallel degree %lld",
-                        (long long)degree);
-        goto out;
-    }
+    if (t == in->degrees)
+        return json_error(part, "no node has configurations for tensor-parallel degree %lld",
+                          (long long)degree);
     p->stage[s] = (struct piper_stage){(uint32_t)replicas, (uint32_t)t};
-    TRY(json_field(part, "ops", &ops));
-    TRY(json_get_array(&ops, in->nodes, &n));
-    TRY(json_optional(part, "configurations", &choice));
+    PASS(json_field(part, "ops", &ops));
+    PASS(json_get_array(&ops, in->nodes, &n));
+    PASS(json_optional(part, "configurations", &choice));
     if (!choice.value)
-        TRY(json_optional(part, "recompute", &choice));
+        PASS(json_optional(part, "recompute", &choice));
     bool each = choice.value && json_get_array(&choice, n, &choices) == STATUS_OK;
     for (size_t i = 0; i < n; i++) {
         struct json_at op = json_item(&ops, i), one = choice;
         size_t v = 0;
         if (each && choices == n)
             one = json_item(&choice, i);
-        TRY(read_op(&op, in, &v));
-        if (p->stage_of[v] != UINT32_MAX) {
-            st = json_error(&op, "node %lld stands twice", (long long)in->id[v]);
-            goto out;
-        }
+        PASS(read_op(&op, in, &v));
+        if (p->stage_of[v] != UINT32_MAX)
+            return json_error(&op, "node %lld stands twice", (long long)in->id[v]);
         p->stage_of[v] = s;
-        TRY(choose(&one, in, v, t, &p->config[v]));
+        PASS(choose(&one, in, v, t, &p->config[v]));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* All nodes have to be in parts; the order of the parts is that of the stages. */

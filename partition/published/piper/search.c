@@ -217,7 +217,6 @@ out:
 static enum status bisect(struct piper_pass *s, struct bracket *b, struct piper_plan *best,
                           size_t *passes)
 {
-    enum status st = STATUS_OK;
     /* First upwards from the bound in growing steps: the best plan is usually near it. */
     for (double excess = 1.0 / 128; b->low_s > 0; excess *= 2) {
         double limit_s = b->proved_s * (1 + excess), high_s = b->high_s;
@@ -225,14 +224,13 @@ static enum status bisect(struct piper_pass *s, struct bracket *b, struct piper_
             break;
         if (limit_s <= b->low_s)
             continue;
-        TRY(ask(s, limit_s, b, best, passes));
+        PASS(ask(s, limit_s, b, best, passes));
         if (s->interrupted || b->high_s < high_s)
             break;
     }
     while (!s->interrupted && b->low_s < b->high_s * (1 - SAME))
-        TRY(ask(s, (b->low_s + b->high_s) / 2, b, best, passes));
-out:
-    return st;
+        PASS(ask(s, (b->low_s + b->high_s) / 2, b, best, passes));
+    return STATUS_OK;
 }
 
 /* No plan fits: say why. The memory that would do is found to one per cent. */

@@ -112,25 +112,22 @@ static enum status insert(struct front *f, struct state fresh)
 static enum status append_stage(struct tables *t, uint32_t top, uint32_t below,
                                 const struct load *x)
 {
-    enum status st = STATUS_OK;
     size_t width = t->p->stages + 1;
     for (size_t j = 1; j < width; j++) {
         const struct front *from = &t->front[below * width + j - 1];
         for (uint32_t i = 0; i < from->n; i++) {
             struct state s = {from->state[i].cut + x->cut, fmax(from->state[i].most, x->touching),
                               below, i};
-            TRY(insert(&t->front[top * width + j], s));
+            PASS(insert(&t->front[top * width + j], s));
         }
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Loads only grow downwards in memory, inner and touching weight, so a stage that breaks a
  * limit ends the walk there. */
 static enum status visit(struct tables *t, uint32_t top)
 {
-    enum status st;
     const struct pippy_limits *most = &t->limits;
     uint32_t below;
     t->load[top] = (struct load){0};
@@ -141,12 +138,10 @@ static enum status visit(struct tables *t, uint32_t top)
         if (x.memory > most->memory * (1 + SLACK) || x.inside > most->inside * (1 + SLACK) ||
             x.touching > most->touching * (1 + SLACK))
             continue;
-        TRY(append_stage(t, top, below, &x));
+        PASS(append_stage(t, top, below, &x));
         lattice_descend(&t->walk, below);
     }
-    st = STATUS_OK;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Walk back from the best of the last front; the clusters of each stage are what it added. */

@@ -61,18 +61,16 @@ static enum status add_parts(const struct work *w, struct objective_result *out)
 static enum status solve_program(struct work *w, enum pippy_verdict *verdict, char *how,
                                  size_t size)
 {
-    enum status st;
     size_t ideals;
-    TRY(pippy_ideals(&w->problem, w->r, PIPPY_IDEALS, w->cluster_at, verdict, &ideals));
+    PASS(pippy_ideals(&w->problem, w->r, PIPPY_IDEALS, w->cluster_at, verdict, &ideals));
     snprintf(how, size, "dynamic program over %zu ideals", ideals);
     if (!ideals) {
-        TRY(pippy_branch(&w->problem, w->r, w->cluster_at, verdict));
+        PASS(pippy_branch(&w->problem, w->r, w->cluster_at, verdict));
         snprintf(how, size, "mixed integer program");
     }
     for (size_t v = 0; v < w->graph.nodes; v++)
         w->stage_of[v] = w->cluster_at[w->problem.cluster_of[v]];
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Where the program has no solution, or none was found in time, the balanced split is the

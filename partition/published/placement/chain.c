@@ -337,31 +337,27 @@ static bool fill(struct search *s, const double *inside, const struct objective_
 enum status placement_chain_solve(const struct placement_problem *p,
                                   const struct placement_graph *g, const struct placement_family *f,
                                   double limit, const struct objective_request *r, double begin_s,
-                                  double default_limit_s, struct placement_chain *out)
+                                  double default_limit_s, struct placement_chain *c)
 {
     enum status st;
-    struct placement_chain c = {.value = INFINITY};
     struct search s = {.g = g, .f = f, .limit = limit * (1 + slack)};
     s.memory_bytes = p->memory_bytes;
-    c.reduced = choose_devices(&s, p);
+    *c = (struct placement_chain){.value = INFINITY, .reduced = choose_devices(&s, p)};
     double *inside; /* [ideals] accelerator latency of what it holds */
     TRY(ARENA_NEW(&s.memory, inside, f->n));
-    TRY(ARENA_NEW(&c.memory, c.device, g->n));
-    TRY(ARENA_NEW(&c.memory, c.order, p->accelerators + p->cpus));
+    TRY(ARENA_NEW(&c->memory, c->device, g->n));
+    TRY(ARENA_NEW(&c->memory, c->order, p->accelerators + p->cpus));
     TRY(prepare(&s));
     for (size_t i = 1; i < f->n; i++)
         inside[i] =
             inside[f->down[f->down_start[i]]] + g->accelerator[f->without[f->down_start[i]]];
-    c.interrupted = !fill(&s, inside, r, begin_s, default_limit_s);
+    c->interrupted = !fill(&s, inside, r, begin_s, default_limit_s);
     double value = states(&s, f->n - 1)[s.width - 1];
-    if (!c.interrupted && isfinite(value)) {
-        c.value = value;
-        trace(&s, p, &c);
+    if (!c->interrupted && isfinite(value)) {
+        c->value = value;
+        trace(&s, p, c);
     }
-    *out = c;
-    c = (struct placement_chain){0};
 out:
-    placement_chain_free(&c);
     arena_free(&s.memory);
     return st;
 }

@@ -23,7 +23,7 @@ struct placement_chain {
 enum status placement_chain_solve(const struct placement_problem *p,
                                   const struct placement_graph *g, const struct placement_family *f,
                                   double limit, const struct objective_request *r, double begin_s,
-                                  double default_limit_s, struct placement_chain *out) MUST_CHECK;
-void placement_chain_free(struct placement_chain *c); /* accepts {0}; leaves {0} */
+                                  double default_limit_s, struct placement_chain *c) MUST_CHECK;
+void placement_chain_free(struct placement_chain *c); /* after a failure, too; leaves {0} */
 
 #endif

@@ -142,11 +142,10 @@ static size_t renumber(const struct placement_problem *p, size_t n, uint32_t *pa
 
 /* Merging changes nets and order, which may allow more merging: build, merge, and again. */
 static enum status reduce(const struct placement_problem *p, bool ordered, double limit,
-                          struct placement_graph *out)
+                          struct placement_graph *g)
 {
     struct arena scratch = {0};
     enum status st;
-    struct placement_graph g = {0};
     uint32_t *unit, *parent, *number;
     struct model_edge *arc;
     size_t n = p->colours, left = n, arcs;
@@ -157,12 +156,12 @@ static enum status reduce(const struct placement_problem *p, bool ordered, doubl
     for (size_t v = 0; v < p->n; v++)
         unit[v] = p->latency[v].colour;
     for (int pass = 0;; pass++) {
-        placement_graph_free(&g);
-        TRY(placement_graph_build(p, unit, n, &g));
+        placement_graph_free(g);
+        TRY(placement_graph_build(p, unit, n, g));
         for (uint32_t v = 0; v < n; v++)
             parent[v] = v;
         if (ordered) {
-            TRY(forward_order(p, unit, arc, &g, &arcs));
+            TRY(forward_order(p, unit, arc, g, &arcs));
             TRY(edges_components(n, arc, arcs, number, &left));
             if (left < n) {
                 for (size_t v = 0; v < p->n; v++)
@@ -173,18 +172,15 @@ static enum status reduce(const struct placement_problem *p, bool ordered, doubl
         }
         if (pass >= MAX_PASSES)
             break;
-        join_weightless(p, &g, parent);
+        join_weightless(p, g, parent);
         if (!ordered && isfinite(limit))
-            join_inseparable(p, &g, limit, parent);
+            join_inseparable(p, g, limit, parent);
         left = renumber(p, n, parent, number, unit);
         if (left == n)
             break;
         n = left;
     }
-    *out = g;
-    g = (struct placement_graph){0};
 out:
-    placement_graph_free(&g);
     arena_free(&scratch);
     return st;
 }

@@ -139,7 +139,6 @@ static void retreat(struct walk *w, uint32_t x)
 /* path[] is the stack of the walk; on the way back `missing` is restored. */
 static enum status explore(struct walk *w)
 {
-    enum status st;
     uint32_t at;
     bool fresh;
     for (uint32_t v = 0; v < w->g->n; v++) {
@@ -147,7 +146,7 @@ static enum status explore(struct walk *w)
         if (w->missing[v] == 0)
             insert(w, v);
     }
-    TRY(intern(w, 0, &at, &fresh));
+    PASS(intern(w, 0, &at, &fresh));
     w->path[w->depth++] = (struct step){at, 0};
     while (w->depth > 0 && !w->wide) {
         struct step *s = &w->path[w->depth - 1];
@@ -162,16 +161,14 @@ static enum status explore(struct walk *w)
         }
         uint32_t slot = s->next++, x = w->front[from.front + slot];
         advance(w, &from, x);
-        TRY(intern(w, from.units + 1, &at, &fresh));
+        PASS(intern(w, from.units + 1, &at, &fresh));
         w->child[from.front + slot] = at;
         if (fresh)
             w->path[w->depth++] = (struct step){at, 0};
         else
             retreat(w, x);
     }
-    st = STATUS_OK;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status allocate(size_t ideals, size_t arcs, struct placement_family *f)
@@ -184,16 +181,13 @@ static enum status allocate(size_t ideals, size_t arcs, struct placement_family 
 }
 
 /* Sort by number of units and turn the arcs round. */
-static enum status finish(const struct walk *w, struct placement_family *out)
+static enum status finish(struct walk *w, struct placement_family *f)
 {
-    struct arena scratch = {0};
-    enum status st;
-    struct placement_family f = {0};
     uint32_t *number;
     size_t *level;
-    TRY(ARENA_NEW(&scratch, number, w->ideals));
-    TRY(ARENA_NEW(&scratch, level, w->g->n + 2));
-    TRY(allocate(w->ideals, w->used, &f));
+    PASS(ARENA_NEW(&w->memory, number, w->ideals));
+    PASS(ARENA_NEW(&w->memory, level, w->g->n + 2));
+    PASS(allocate(w->ideals, w->used, f));
     for (size_t i = 0; i < w->ideals; i++)
         level[w->ideal[i].units + 1]++;
     for (size_t k = 0; k <= w->g->n; k++)
@@ -201,21 +195,16 @@ static enum status finish(const struct walk *w, struct placement_family *out)
     for (size_t i = 0; i < w->ideals; i++)
         number[i] = (uint32_t)level[w->ideal[i].units]++;
     for (size_t a = 0; a < w->used; a++)
-        f.down_start[number[w->child[a]] + 2]++;
-    for (size_t i = 0; i < f.n; i++)
-        f.down_start[i + 2] += f.down_start[i + 1];
+        f->down_start[number[w->child[a]] + 2]++;
+    for (size_t i = 0; i < f->n; i++)
+        f->down_start[i + 2] += f->down_start[i + 1];
     for (size_t i = 0; i < w->ideals; i++)
         for (size_t k = 0; k < w->ideal[i].width; k++) {
-            size_t at = f.down_start[number[w->child[w->ideal[i].front + k]] + 1]++;
-            f.down[at] = number[i];
-            f.without[at] = w->front[w->ideal[i].front + k];
+            size_t at = f->down_start[number[w->child[w->ideal[i].front + k]] + 1]++;
+            f->down[at] = number[i];
+            f->without[at] = w->front[w->ideal[i].front + k];
         }
-    *out = f;
-    f = (struct placement_family){0};
-out:
-    placement_family_free(&f);
-    arena_free(&scratch);
-    return st;
+    return STATUS_OK;
 }
 
 /* FAMILY_LIMIT bounds the width of fronts, too: k units in one make 2^k ideals. */
@@ -240,16 +229,13 @@ out:
 }
 
 enum status placement_family_chain(const struct placement_graph *g, bool depth_first,
-                                   struct placement_family *out)
+                                   struct placement_family *f)
 {
-    struct arena scratch = {0};
-    enum status st;
-    struct placement_family f = {0};
     size_t done = 0, ready = 0;
     uint32_t *missing, *queue;
-    TRY(ARENA_NEW(&scratch, missing, g->n));
-    TRY(ARENA_NEW(&scratch, queue, g->n));
-    TRY(allocate(g->n + 1, g->n, &f));
+    PASS(ARENA_NEW(&f->memory, missing, g->n));
+    PASS(ARENA_NEW(&f->memory, queue, g->n));
+    PASS(allocate(g->n + 1, g->n, f));
     for (uint32_t v = 0; v < g->n; v++) {
         missing[v] = (uint32_t)(g->pred_start[v + 1] - g->pred_start[v]);
         if (missing[v] == 0)
@@ -259,19 +245,14 @@ enum status placement_family_chain(const struct placement_graph *g, bool depth_f
         /* Breadth first takes the oldest of those that are ready; depth first the newest, and
          * queue[] is a stack without history. */
         uint32_t v = depth_first ? queue[--ready] : queue[done];
-        f.down[done] = (uint32_t)done;
-        f.without[done] = v;
-        f.down_start[done + 2] = done + 1;
+        f->down[done] = (uint32_t)done;
+        f->without[done] = v;
+        f->down_start[done + 2] = done + 1;
         for (size_t i = g->succ_start[v]; i < g->succ_start[v + 1]; i++)
             if (--missing[g->succ[i]] == 0)
                 queue[ready++] = g->succ[i];
     }
-    *out = f;
-    f = (struct placement_family){0};
-out:
-    placement_family_free(&f);
-    arena_free(&scratch);
-    return st;
+    return STATUS_OK;
 }
 
 void placement_family_free(struct placement_family *f)

@@ -23,7 +23,9 @@ struct placement_family {
  * antichain, at most log2(limit). STATUS_NOMEM. */
 enum status placement_family_all(const struct placement_graph *g, size_t limit, bool *complete,
                                  struct placement_family *out) MUST_CHECK;
-/* The prefixes of one topological order: depth first, or breadth first. */
+/* Both leave *out, {0} before, to placement_family_free() after a failure, too.
+ *
+ * The prefixes of one topological order: depth first, or breadth first. */
 enum status placement_family_chain(const struct placement_graph *g, bool depth_first,
                                    struct placement_family *out) MUST_CHECK;
 void placement_family_free(struct placement_family *f); /* accepts {0}; leaves {0} */

@@ -122,29 +122,21 @@ static void put_pins(struct placement_graph *g)
 }
 
 enum status placement_graph_build(const struct placement_problem *p, const uint32_t *unit, size_t n,
-                                  struct placement_graph *out)
+                                  struct placement_graph *g)
 {
-    struct arena scratch = {0};
-    enum status st;
-    struct placement_graph g = {0};
     size_t *start;
     uint32_t *dest;
     struct tensor *tensor;
-    TRY(ARENA_NEW(&scratch, start, p->n + 2));
-    TRY(ARENA_NEW(&scratch, dest, p->edges + 1));
-    TRY(ARENA_NEW(&scratch, tensor, p->n));
-    TRY(allocate(p, n, &g));
-    weigh(p, unit, &g);
+    PASS(ARENA_NEW(&g->memory, start, p->n + 2));
+    PASS(ARENA_NEW(&g->memory, dest, p->edges + 1));
+    PASS(ARENA_NEW(&g->memory, tensor, p->n));
+    PASS(allocate(p, n, g));
+    weigh(p, unit, g);
     size_t tensors = collect(p, unit, start, dest, tensor);
     qsort(tensor, tensors, sizeof *tensor, compare_tensors);
-    put_nets(tensor, tensors, &g);
-    put_pins(&g);
-    *out = g;
-    g = (struct placement_graph){0};
-out:
-    placement_graph_free(&g);
-    arena_free(&scratch);
-    return st;
+    put_nets(tensor, tensors, g);
+    put_pins(g);
+    return STATUS_OK;
 }
 
 void placement_graph_free(struct placement_graph *g)

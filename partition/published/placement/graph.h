@@ -30,7 +30,10 @@ struct placement_graph {
     struct arena memory;
 };
 
-/* Units for contiguous splits: colours, in which cycles of the forward order are fused. A colour
+/* Each of these fills *out, {0} before, and leaves it to placement_graph_free() after a failure,
+ * too.
+ *
+ * Units for contiguous splits: colours, in which cycles of the forward order are fused. A colour
  * of backward nodes only takes its place in the forward order from the mirrored backward edges.
  * Then units that cost nothing anywhere and have one neighbour join it: no split gets worse. */
 enum status placement_contract(const struct placement_problem *p,
@@ -45,6 +48,6 @@ void placement_graph_free(struct placement_graph *g); /* accepts {0}; leaves {0}
 /* Add nets and weights for a given unit[problem's n] < n; used by the two above.
  * O((n + edges) log edges). */
 enum status placement_graph_build(const struct placement_problem *p, const uint32_t *unit, size_t n,
-                                  struct placement_graph *out) MUST_CHECK;
+                                  struct placement_graph *g) MUST_CHECK;
 
 #endif

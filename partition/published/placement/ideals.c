@@ -115,24 +115,21 @@ out:
 /* Devices of units become devices of nodes. */
 enum status placement_contiguous_solve(const struct placement_problem *p,
                                        const struct objective_request *r, double begin_s,
-                                       double default_limit_s, struct placement_contiguous *out)
+                                       double default_limit_s, struct placement_contiguous *c)
 {
     enum status st;
     struct attempt a = {p, r, begin_s, default_limit_s, .best = {.value = INFINITY}};
-    struct placement_contiguous c = {.value = INFINITY};
+    *c = (struct placement_contiguous){.value = INFINITY};
     TRY(placement_contract(p, &a.g));
-    TRY(search(&a, &c));
-    TRY(ARENA_NEW(&c.memory, c.device, p->n));
-    TRY(ARENA_NEW(&c.memory, c.order, p->accelerators + p->cpus));
-    if (isfinite(c.value)) {
+    TRY(search(&a, c));
+    TRY(ARENA_NEW(&c->memory, c->device, p->n));
+    TRY(ARENA_NEW(&c->memory, c->order, p->accelerators + p->cpus));
+    if (isfinite(c->value)) {
         for (size_t v = 0; v < p->n; v++)
-            c.device[v] = a.best.device[a.g.unit[v]];
-        memcpy(c.order, a.best.order, (p->accelerators + p->cpus) * sizeof *c.order);
+            c->device[v] = a.best.device[a.g.unit[v]];
+        memcpy(c->order, a.best.order, (p->accelerators + p->cpus) * sizeof *c->order);
     }
-    *out = c;
-    c = (struct placement_contiguous){0};
 out:
-    placement_contiguous_free(&c);
     placement_chain_free(&a.best);
     placement_graph_free(&a.g);
     return st;

@@ -20,7 +20,7 @@ struct placement_contiguous {
 enum status placement_contiguous_solve(const struct placement_problem *p,
                                        const struct objective_request *r, double begin_s,
                                        double default_limit_s,
-                                       struct placement_contiguous *out) MUST_CHECK;
-void placement_contiguous_free(struct placement_contiguous *c); /* accepts {0}; leaves {0} */
+                                       struct placement_contiguous *c) MUST_CHECK;
+void placement_contiguous_free(struct placement_contiguous *c); /* after a failure, too */
 
 #endif

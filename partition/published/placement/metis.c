@@ -39,27 +39,24 @@ static void work_free(struct work *w)
 
 static enum status prepare(const struct objective_request *r, struct work *w)
 {
-    enum status st;
-    TRY(placement_read(r, &w->p));
-    if (w->p.accelerators == 0) {
-        st = error_set(STATUS_INFEASIBLE, "%s: metis needs accelerators, there are none", r->spec);
-        goto out;
-    }
-    TRY(placement_merge(&w->p, INFINITY, &w->g));
+    PASS(placement_read(r, &w->p));
+    if (w->p.accelerators == 0)
+        return error_set(STATUS_INFEASIBLE, "%s: metis needs accelerators, there are none",
+                         r->spec);
+    PASS(placement_merge(&w->p, INFINITY, &w->g));
     size_t n = w->g.n;
     w->devices = w->p.accelerators + w->p.cpus;
-    TRY(ARENA_NEW(&w->memory, w->edge, w->g.net_start[w->g.nets] + 1));
-    TRY(ARENA_NEW(&w->memory, w->weight, n));
-    TRY(ARENA_NEW(&w->memory, w->vertex, n));
-    TRY(ARENA_NEW(&w->memory, w->unit, n));
-    TRY(ARENA_NEW(&w->memory, w->part, n));
-    TRY(ARENA_NEW(&w->memory, w->at, n));
-    TRY(ARENA_NEW(&w->memory, w->device, w->p.n));
-    TRY(ARENA_NEW(&w->memory, w->on_cpu, w->devices));
-    TRY(ARENA_NEW(&w->memory, w->room, w->devices));
-    TRY(ARENA_NEW(&w->memory, w->load, w->devices));
-out:
-    return st;
+    PASS(ARENA_NEW(&w->memory, w->edge, w->g.net_start[w->g.nets] + 1));
+    PASS(ARENA_NEW(&w->memory, w->weight, n));
+    PASS(ARENA_NEW(&w->memory, w->vertex, n));
+    PASS(ARENA_NEW(&w->memory, w->unit, n));
+    PASS(ARENA_NEW(&w->memory, w->part, n));
+    PASS(ARENA_NEW(&w->memory, w->at, n));
+    PASS(ARENA_NEW(&w->memory, w->device, w->p.n));
+    PASS(ARENA_NEW(&w->memory, w->on_cpu, w->devices));
+    PASS(ARENA_NEW(&w->memory, w->room, w->devices));
+    PASS(ARENA_NEW(&w->memory, w->load, w->devices));
+    return STATUS_OK;
 }
 
 /* A net becomes edges from its source to each of its readers: METIS knows no nets. */

@@ -104,14 +104,13 @@ out:
 static enum status first_fit(const struct placement_problem *p, const struct objective_request *r,
                              struct best *best)
 {
-    struct arena scratch = {0};
     enum status st;
     struct placement_graph g = {0};
     double *room;
     bool *placed;
     TRY(placement_merge(p, INFINITY, &g));
-    TRY(ARENA_NEW(&scratch, room, p->accelerators + 1));
-    TRY(ARENA_NEW(&scratch, placed, g.n));
+    TRY(ARENA_NEW(&g.memory, room, p->accelerators + 1));
+    TRY(ARENA_NEW(&g.memory, placed, g.n));
     for (size_t d = 0; d < p->accelerators; d++)
         room[d] = p->memory_bytes;
     for (size_t i = 0; i < g.n; i++) {
@@ -136,7 +135,6 @@ static enum status first_fit(const struct placement_problem *p, const struct obj
     }
 out:
     placement_graph_free(&g);
-    arena_free(&scratch);
     return st;
 }
 

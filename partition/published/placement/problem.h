@@ -31,8 +31,6 @@ struct placement_problem {
 enum status placement_read(const struct objective_request *r,
                            struct placement_problem *out) MUST_CHECK;
 void placement_free(struct placement_problem *p); /* accepts {0}; leaves {0} */
-/* Node called `id`, or p->n. O(log n). */
-size_t placement_find(const struct placement_problem *p, int64_t id);
 
 /* Loads of a split by the definition above.
  *   group   [n] of each node, < groups

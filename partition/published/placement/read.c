@@ -9,11 +9,6 @@ static const double max_cost_ms = 1e18, max_bytes = 1e18;
 /* Out-edges of one node carry the same tensor; the published reader allows this difference. */
 static const double cost_tolerance = 1e-6;
 
-size_t placement_find(const struct placement_problem *p, int64_t id)
-{
-    return nodes_find(&p->file, id);
-}
-
 static enum status read_count(const struct json_at *object, const char *key, size_t *out)
 {
     int64_t number = 0;
@@ -36,14 +31,13 @@ static enum status read_nodes(struct placement_problem *p)
 
 static enum status read_edges(struct placement_problem *p)
 {
-    enum status st;
     bool *sends;
-    TRY(ARENA_NEW(&p->file.memory, sends, p->n));
+    PASS(ARENA_NEW(&p->file.memory, sends, p->n));
     for (size_t e = 0; e < p->edges; e++) {
         struct json_at edge = json_item(&p->file.edge_list, e);
         uint32_t u = p->edge[e].from;
         double cost;
-        TRY(json_need_real(&edge, "cost", 0, max_cost_ms, &cost));
+        PASS(json_need_real(&edge, "cost", 0, max_cost_ms, &cost));
         if (!sends[u])
             p->cost[u] = cost;
         sends[u] = true;
@@ -52,28 +46,25 @@ static enum status read_edges(struct placement_problem *p)
                               "node %lld sends at cost %g and at cost %g: they must be equal",
                               (long long)p->id[u], p->cost[u], cost);
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_devices(const struct json_at *root, const struct objective_request *r,
                                 struct placement_problem *p)
 {
-    enum status st;
     if (r->devices)
         p->accelerators = r->devices;
     else
-        TRY(read_count(root, "maxFPGAs", &p->accelerators));
+        PASS(read_count(root, "maxFPGAs", &p->accelerators));
     if (r->memory_bytes > 0)
         p->memory_bytes = r->memory_bytes;
     else
-        TRY(json_need_real(root, "maxSizePerFPGA", 0, max_bytes, &p->memory_bytes));
-    TRY(read_count(root, "maxCPUs", &p->cpus));
+        PASS(json_need_real(root, "maxSizePerFPGA", 0, max_bytes, &p->memory_bytes));
+    PASS(read_count(root, "maxCPUs", &p->cpus));
     if (p->accelerators > MAX_DEVICES || p->accelerators + p->cpus == 0)
-        st = error_set(STATUS_INVALID, "%s: %zu accelerators and %zu CPUs, expected 1 to %d",
-                       r->spec, p->accelerators, p->cpus, MAX_DEVICES);
-out:
-    return st;
+        return error_set(STATUS_INVALID, "%s: %zu accelerators and %zu CPUs, expected 1 to %d",
+                         r->spec, p->accelerators, p->cpus, MAX_DEVICES);
+    return STATUS_OK;
 }
 
 enum status placement_read(const struct objective_request *r, struct placement_problem *out)

@@ -83,7 +83,7 @@ static enum status get_node(const struct json_at *at, const struct placement_pro
         if (end == text || *end)
             return json_error(at, "'%.60s' is not the id of a node", text);
     }
-    *out = placement_find(p, id);
+    *out = nodes_find(&p->file, id);
     if (*out == p->n)
         st = json_error(at, "the model has no node %lld", (long long)id);
 out:
@@ -94,84 +94,74 @@ out:
 static enum status put_nodes(const struct json_at *list, const struct placement_problem *p,
                              struct split *s, uint32_t group)
 {
-    enum status st;
     size_t n, v = 0;
-    TRY(json_get_array(list, 10 * p->n + 10, &n));
+    PASS(json_get_array(list, 10 * p->n + 10, &n));
     for (size_t i = 0; i < n; i++) {
         struct json_at at = json_item(list, i);
-        TRY(get_node(&at, p, &v));
-        if (s->group[v] != nowhere && s->group[v] != group) {
-            st = json_error(&at, "node %lld is on two devices", (long long)p->id[v]);
-            goto out;
-        }
+        PASS(get_node(&at, p, &v));
+        if (s->group[v] != nowhere && s->group[v] != group)
+            return json_error(&at, "node %lld is on two devices", (long long)p->id[v]);
         s->group[v] = group;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* The checker's format: all CPUs are one group, every accelerator is one. */
 static enum status read_machines(const struct json_at *root, const char *key,
                                  const struct placement_problem *p, struct split *s)
 {
-    enum status st;
     size_t n;
     struct json_at list, nodes;
     bool on_cpu = key[0] == 'c';
     uint32_t group = 0;
-    TRY(json_field(root, key, &list));
-    TRY(json_get_array(&list, MAX_GROUPS, &n));
+    PASS(json_field(root, key, &list));
+    PASS(json_get_array(&list, MAX_GROUPS, &n));
     for (size_t i = 0; i < n; i++) {
         struct json_at machine = json_item(&list, i);
         if (!on_cpu || i == 0)
-            TRY(add_group(s, on_cpu, NULL, &group));
-        TRY(json_field(&machine, "nodes", &nodes));
-        TRY(put_nodes(&nodes, p, s, group));
+            PASS(add_group(s, on_cpu, NULL, &group));
+        PASS(json_field(&machine, "nodes", &nodes));
+        PASS(put_nodes(&nodes, p, s, group));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Parts without a device are on an accelerator of their own. */
 static enum status get_device(const struct json_at *part, size_t i, char name[DEVICE], bool *on_cpu)
 {
-    enum status st;
     struct json_at at;
     const char *text;
     snprintf(name, DEVICE, "fpga%u", (unsigned)(i + 1));
     *on_cpu = false;
-    TRY(json_optional(part, "device", &at));
+    PASS(json_optional(part, "device", &at));
     if (!at.value)
         return STATUS_OK;
-    TRY(json_get_string(&at, &text));
+    PASS(json_get_string(&at, &text));
     *on_cpu = !strncmp(text, "cpu", 3);
     const char *digits = text + (*on_cpu ? 3 : 4);
     if ((!*on_cpu && (strncmp(text, "fpga", 4) != 0 || !*digits)) ||
         strspn(digits, "0123456789") != strlen(digits) || strlen(text) > 20)
         return json_error(&at, "device '%.60s', expected cpu, cpu1, ... or fpga1, ...", text);
     snprintf(name, DEVICE, "%s", text);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_parts(const struct json_at *parts, const struct placement_problem *p,
                               struct split *s)
 {
-    enum status st;
     size_t n;
-    TRY(json_get_array(parts, MAX_GROUPS, &n));
+    PASS(json_get_array(parts, MAX_GROUPS, &n));
     for (size_t i = 0; i < n; i++) {
         struct json_at part = json_item(parts, i), ops;
         char name[DEVICE];
         bool on_cpu;
         uint32_t group;
-        TRY(get_device(&part, i, name, &on_cpu));
-        TRY(json_field(&part, "ops", &ops));
-        TRY(add_group(s, on_cpu, name, &group));
-        TRY(put_nodes(&ops, p, s, group));
+        PASS(get_device(&part, i, name, &on_cpu));
+        PASS(json_field(&part, "ops", &ops));
+        PASS(add_group(s, on_cpu, name, &group));
+        PASS(put_nodes(&ops, p, s, group));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Nodes that are not named follow their colour; colours may not be torn apart. */
