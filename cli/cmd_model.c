@@ -65,7 +65,6 @@ static void put_zoo_row(struct json_writer *w, const struct zoo_entry *e, const 
 
 static enum status list(const struct arguments *a)
 {
-    enum status st = STATUS_OK;
     struct model m = {0};
     struct json_writer w = {.stream = stdout};
     if (a->json) {
@@ -75,7 +74,7 @@ static enum status list(const struct arguments *a)
         printf("%-12s  %15s  %5s  %6s  %s\n", "# model", "parameters", "ops", "tokens", "summary");
     }
     for (size_t i = 0; i < zoo_n; i++) {
-        TRY(zoo_build(zoo[i]->name, &m));
+        PASS(zoo_build(zoo[i]->name, &m));
         if (a->json)
             put_zoo_row(&w, zoo[i], &m);
         else
@@ -85,7 +84,7 @@ static enum status list(const struct arguments *a)
     if (a->json) {
         json_close(&w);
         json_close(&w);
-        goto out;
+        return STATUS_OK;
     }
     printf("\n%-12s  %s\n", "# model", "overrides with their defaults");
     for (size_t i = 0; i < zoo_n; i++)
@@ -93,8 +92,7 @@ static enum status list(const struct arguments *a)
     printf("\n%-12s  %s\n", "# importer", "reads");
     for (size_t i = 0; i < importers_n; i++)
         printf("%-12s  %s\n", importers[i]->name, importers[i]->summary);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status import(const struct arguments *a, const char *path, struct model *out)

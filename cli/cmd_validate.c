@@ -115,7 +115,6 @@ out:
 
 static enum status validate(struct invocation *in)
 {
-    enum status st;
     const struct arguments *a = &in->a;
     bool grid = a->model || a->platforms.n;
     if (a->measurements && (in->operands < 1 || grid))
@@ -126,13 +125,11 @@ static enum status validate(struct invocation *in)
     if (!a->measurements && (in->operands > 0 ? grid : !a->model || !a->platforms.n))
         return error_set(STATUS_USAGE, "expected --model and --platform, plan files, or "
                                        "--measurements and measurement files");
-    TRY(arguments_check(a, a->measurements                          ? TAKES(VALIDATE_MEASUREMENTS)
-                           : grid                                   ? TAKES(VALIDATE)
-                           : validate_is_experiment(in->operand[0]) ? TAKES(VALIDATE_EXPERIMENT)
-                                                                    : TAKES(VALIDATE_FILES)));
-    st = a->measurements ? validate_files(in) : run_experiment(in);
-out:
-    return st;
+    PASS(arguments_check(a, a->measurements                          ? TAKES(VALIDATE_MEASUREMENTS)
+                            : grid                                   ? TAKES(VALIDATE)
+                            : validate_is_experiment(in->operand[0]) ? TAKES(VALIDATE_EXPERIMENT)
+                                                                     : TAKES(VALIDATE_FILES)));
+    return a->measurements ? validate_files(in) : run_experiment(in);
 }
 
 const struct command command_validate = {

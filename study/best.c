@@ -40,7 +40,6 @@ static void print_margin(const struct experiment *e, const double *score, const 
  * row above differs only along the axis that changes are sought along. */
 static enum status fill_row(struct best *b, size_t group, struct best_table *t, size_t row)
 {
-    enum status st;
     const struct experiment *e = &b->s->e;
     char(*cell)[BEST_CELL] = &t->cell[row * t->columns];
     size_t best[2], c = 0, scored = rank_best(&b->last, group, best, 2);
@@ -58,9 +57,9 @@ static enum status fill_row(struct best *b, size_t group, struct best_table *t, 
         print_score(e, scored ? b->last.score[best[0]] : NAN, cell[c++]);
     print_margin(e, b->last.score, best, scored, cell[c++]);
     if (scored)
-        TRY(sweep_get_best(b->s, best[0], &found, &r));
+        PASS(sweep_get_best(b->s, best[0], &found, &r));
     else
-        TRY(sweep_get(b->s, group, false, &found, &r));
+        PASS(sweep_get(b->s, group, false, &found, &r));
     snprintf(t->note[row], RESULT_REASON, "%s",
              scored  ? r.bottleneck
              : found ? r.reason
@@ -71,8 +70,7 @@ static enum status fill_row(struct best *b, size_t group, struct best_table *t, 
     t->best[row] = scored ? best[0] : SIZE_MAX;
     t->before[row] = changed ? b->previous : SIZE_MAX;
     b->previous = t->best[row];
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Names of columns, of which numbers stand to the right; returns how many there are. */
@@ -96,17 +94,15 @@ static size_t fill_heading(const struct sweep *s, char (*cell)[BEST_CELL], bool 
 
 static enum status allocate(const struct experiment *e, struct best_table *t)
 {
-    enum status st;
     t->rows = 1;
     for (size_t g = 0; g < e->points; g++)
         t->rows += rank_is_group(e, g);
-    TRY(ARRAY_NEW(t->cell, t->rows * BEST_COLUMNS));
-    TRY(ARRAY_NEW(t->note, t->rows));
-    TRY(ARRAY_NEW(t->best, t->rows));
-    TRY(ARRAY_NEW(t->before, t->rows));
+    PASS(ARRAY_NEW(t->cell, t->rows * BEST_COLUMNS));
+    PASS(ARRAY_NEW(t->note, t->rows));
+    PASS(ARRAY_NEW(t->best, t->rows));
+    PASS(ARRAY_NEW(t->before, t->rows));
     t->best[0] = t->before[0] = SIZE_MAX;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status best_tabulate(const struct sweep *s, struct best_table *out)

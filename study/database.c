@@ -212,12 +212,11 @@ static void write_statements(struct database *db)
 /* Is it empty, or ours? */
 static enum status check_version(struct database *db)
 {
-    enum status st;
     int64_t tables, application, version;
     char sql[128];
-    TRY(database_ask(db, "SELECT count(*) FROM sqlite_schema", &tables));
-    TRY(database_ask(db, "PRAGMA application_id", &application));
-    TRY(database_ask(db, "PRAGMA user_version", &version));
+    PASS(database_ask(db, "SELECT count(*) FROM sqlite_schema", &tables));
+    PASS(database_ask(db, "PRAGMA application_id", &application));
+    PASS(database_ask(db, "PRAGMA user_version", &version));
     if ((tables > 0 || db->lock < 0) && application != DATABASE_APPLICATION)
         return error_set(STATUS_IO, "%s: a database, but not of foreline sweep", db->path);
     if (version > DATABASE_VERSION)
@@ -227,12 +226,10 @@ static enum status check_version(struct database *db)
         return error_set(STATUS_IO, "%s: of an older foreline (format %lld, this knows %d)",
                          db->path, (long long)version, DATABASE_VERSION);
     if (application == DATABASE_APPLICATION)
-        goto out;
+        return STATUS_OK;
     snprintf(sql, sizeof sql, "PRAGMA application_id=%d; PRAGMA user_version=%d",
              DATABASE_APPLICATION, DATABASE_VERSION);
-    TRY(database_execute(db, sql));
-out:
-    return st;
+    return database_execute(db, sql);
 }
 
 /* Other programs may hold SQLite's lock for a moment: they are waited for up to PATIENCE_MS. */
@@ -248,23 +245,21 @@ static enum status open_handle(struct database *db, int flags)
  * power cost the last transactions, but never the file. */
 static enum status open_file(struct database *db)
 {
-    enum status st;
     struct stat s;
     char sql[DATABASE_SQL];
     if (stat(db->path, &s) == 0 && !S_ISREG(s.st_mode))
         return error_set(STATUS_IO, "%s: not a regular file", db->path);
     if (access(db->path, F_OK) == 0 && access(db->path, W_OK) != 0)
         return error_set(STATUS_IO, "%s: %s", db->path, strerror(errno));
-    TRY(take_lock(db));
-    TRY(open_handle(db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE));
-    TRY(database_execute(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"));
-    TRY(database_execute(db, "BEGIN IMMEDIATE"));
-    TRY(database_execute(db, schema));
-    TRY(database_execute(db, list_columns("CREATE TABLE IF NOT EXISTS result(hash TEXT PRIMARY KEY",
+    PASS(take_lock(db));
+    PASS(open_handle(db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE));
+    PASS(database_execute(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"));
+    PASS(database_execute(db, "BEGIN IMMEDIATE"));
+    PASS(database_execute(db, schema));
+    PASS(
+        database_execute(db, list_columns("CREATE TABLE IF NOT EXISTS result(hash TEXT PRIMARY KEY",
                                           true, ") WITHOUT ROWID", sql)));
-    TRY(database_execute(db, "COMMIT"));
-out:
-    return st;
+    return database_execute(db, "COMMIT");
 }
 
 /* Without a lock: it may be written meanwhile. */
@@ -398,20 +393,17 @@ static enum status put_all(struct database *db, const char *hash,
                            const struct experiment_setting *const *setting, size_t n,
                            const struct point_result *r)
 {
-    enum status st;
     char finished[DATABASE_TIME];
     database_now(finished);
-    TRY(database_run(db, "INSERT OR REPLACE INTO point VALUES(?1,?2,?3)", NULL, NULL, "ttt", hash,
-                     point_status_names[r->status], r->reason));
+    PASS(database_run(db, "INSERT OR REPLACE INTO point VALUES(?1,?2,?3)", NULL, NULL, "ttt", hash,
+                      point_status_names[r->status], r->reason));
     for (size_t i = 0; i < n; i++)
-        TRY(database_run(db, "INSERT OR REPLACE INTO parameter VALUES(?1,?2,?3)", NULL, NULL, "ttt",
-                         hash, setting[i]->key, setting[i]->value));
-    TRY(database_run(db, db->put, NULL, NULL, "tr", hash, r));
-    TRY(database_run(db, "INSERT OR REPLACE INTO provenance VALUES(?1,?2,?3,?4,?5,?6,?7)", NULL,
-                     NULL, "ttttitd", hash, db->by->version, db->by->command, db->host,
-                     (int64_t)getpid(), finished, r->cpu_s));
-out:
-    return st;
+        PASS(database_run(db, "INSERT OR REPLACE INTO parameter VALUES(?1,?2,?3)", NULL, NULL,
+                          "ttt", hash, setting[i]->key, setting[i]->value));
+    PASS(database_run(db, db->put, NULL, NULL, "tr", hash, r));
+    return database_run(db, "INSERT OR REPLACE INTO provenance VALUES(?1,?2,?3,?4,?5,?6,?7)", NULL,
+                        NULL, "ttttitd", hash, db->by->version, db->by->command, db->host,
+                        (int64_t)getpid(), finished, r->cpu_s);
 }
 
 enum status database_put(struct database *db, const char *hash,

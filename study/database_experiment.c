@@ -15,18 +15,16 @@
 enum status database_begin(struct database *db, const struct experiment *e,
                            const struct provenance *by, int64_t *experiment)
 {
-    enum status st;
     char started[DATABASE_TIME];
     database_now(started);
-    TRY(database_run(db,
-                     "INSERT OR IGNORE INTO experiment(name, sha256, path, text, started)"
-                     " VALUES(?1,?2,?3,?4,?5)",
-                     NULL, NULL, "ttttt", e->name, e->sha256, e->path, e->text, started));
-    TRY(database_run(db, "SELECT id FROM experiment WHERE sha256=?1", database_number, experiment,
-                     "t", e->sha256));
+    PASS(database_run(db,
+                      "INSERT OR IGNORE INTO experiment(name, sha256, path, text, started)"
+                      " VALUES(?1,?2,?3,?4,?5)",
+                      NULL, NULL, "ttttt", e->name, e->sha256, e->path, e->text, started));
+    PASS(database_run(db, "SELECT id FROM experiment WHERE sha256=?1", database_number, experiment,
+                      "t", e->sha256));
     db->by = by;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Numbers of points belong to an experiment, hashes to what was computed; this table says which is
@@ -177,26 +175,24 @@ enum status database_sources(struct database *db, int64_t experiment,
  * copied last, because the others ask it what is here. */
 static enum status copy_points(struct database *db, size_t *added)
 {
-    enum status st;
     int64_t application, version, before, after;
     static const char *const tables[] = {"parameter", "provenance", "result", "point"};
     char sql[256];
-    TRY(database_ask(db, "PRAGMA other.application_id", &application));
-    TRY(database_ask(db, "PRAGMA other.user_version", &version));
+    PASS(database_ask(db, "PRAGMA other.application_id", &application));
+    PASS(database_ask(db, "PRAGMA other.user_version", &version));
     if (application != DATABASE_APPLICATION || version != DATABASE_VERSION)
         return error_set(STATUS_IO, "not of this foreline sweep");
-    TRY(database_ask(db, "SELECT count(*) FROM point", &before));
+    PASS(database_ask(db, "SELECT count(*) FROM point", &before));
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         snprintf(sql, sizeof sql,
                  "INSERT OR REPLACE INTO main.%s SELECT * FROM other.%s WHERE hash NOT IN"
                  " (SELECT hash FROM main.point WHERE status <> 'failed')",
                  tables[i], tables[i]);
-        TRY(database_execute(db, sql));
+        PASS(database_execute(db, sql));
     }
-    TRY(database_ask(db, "SELECT count(*) FROM point", &after));
+    PASS(database_ask(db, "SELECT count(*) FROM point", &after));
     *added = (size_t)(after - before);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Attach, copy in one transaction, detach. The detaching must happen also when the copying fails,

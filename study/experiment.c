@@ -56,7 +56,6 @@ out:
 static enum status new_axis(struct reader *r, const char *name, size_t line, size_t n,
                             struct experiment_axis **out)
 {
-    enum status st;
     struct experiment *e = &r->e;
     if (e->axes == EXPERIMENT_AXES)
         return FAULT(r, line, "%s: too many settings", name);
@@ -64,17 +63,16 @@ static enum status new_axis(struct reader *r, const char *name, size_t line, siz
         return FAULT(r, line, "%s: an empty list", name);
     if (e->points > EXPERIMENT_POINTS / n)
         return FAULT(r, line, "%s: more than a million points", name);
-    TRY(ARENA_ROOM(&e->arena, e->axis, e->axes));
+    PASS(ARENA_ROOM(&e->arena, e->axis, e->axes));
     struct experiment_axis *axis = *out = &e->axis[e->axes];
     *axis = (struct experiment_axis){.line = line, .n = n};
     axis->choice = arena_new(&e->arena, n, sizeof *axis->choice);
     if (!axis->choice)
         return STATUS_NOMEM;
-    TRY(keep_text(r, name, &axis->name));
+    PASS(keep_text(r, name, &axis->name));
     e->axes++;
     e->points *= n;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Call choice i what nothing before it is called. */
@@ -92,17 +90,15 @@ static enum status set_label(struct reader *r, struct experiment_axis *axis, siz
 /* One value, or a list of them. */
 static enum status add_axis(struct reader *r, const char *key, const struct yaml_value *v)
 {
-    enum status st;
     struct experiment_axis *axis;
     bool list = !v->text && !v->is_map;
-    TRY(new_axis(r, key, v->line, list ? v->items : 1, &axis));
+    PASS(new_axis(r, key, v->line, list ? v->items : 1, &axis));
     for (size_t i = 0; i < axis->n; i++) {
         const struct yaml_value *item = list ? &v->item[i] : v;
-        TRY(add_setting(r, &axis->choice[i], key, item));
-        TRY(set_label(r, axis, i, item->text, item->line, ""));
+        PASS(add_setting(r, &axis->choice[i], key, item));
+        PASS(set_label(r, axis, i, item->text, item->line, ""));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Call `use` for every text or list below a map, with the keys joined by dots. */
@@ -111,22 +107,18 @@ static enum status flatten(struct reader *r, const char *prefix, const struct ya
                                               const struct yaml_value *v),
                            void *to)
 {
-    enum status st = STATUS_OK;
     for (size_t i = 0; i < map->entries; i++) {
         const struct yaml_entry *entry = &map->entry[i];
         char key[KEY];
         int n = snprintf(key, sizeof key, "%s%s%s", prefix, *prefix ? "." : "", entry->key);
-        if (n >= KEY) {
-            st = FAULT(r, entry->value.line, "'%.40s...': too long a name", key);
-            goto out;
-        }
+        if (n >= KEY)
+            return FAULT(r, entry->value.line, "'%.40s...': too long a name", key);
         if (entry->value.is_map)
-            TRY(flatten(r, key, &entry->value, use, to));
+            PASS(flatten(r, key, &entry->value, use, to));
         else
-            TRY(use(r, to, key, &entry->value));
+            PASS(use(r, to, key, &entry->value));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- cases */
@@ -143,25 +135,23 @@ static enum status add_to_case(struct reader *r, void *to, const char *key,
 
 static enum status add_cases(struct reader *r, const struct yaml_value *v)
 {
-    enum status st;
     struct experiment_axis *axis;
     if (v->text || v->is_map)
         return FAULT(r, v->line, "%s: expected a list of maps", cases_key);
-    TRY(new_axis(r, "case", v->line, v->items, &axis));
+    PASS(new_axis(r, "case", v->line, v->items, &axis));
     for (size_t i = 0; i < axis->n; i++) {
         struct experiment_choice *c = &axis->choice[i];
         const struct yaml_value *item = &v->item[i];
         char number[24];
         if (!item->is_map)
             return FAULT(r, item->line, "%s: expected a map of settings", cases_key);
-        TRY(flatten(r, "", item, add_to_case, c));
+        PASS(flatten(r, "", item, add_to_case, c));
         snprintf(number, sizeof number, "%zu", i + 1);
         if (!c->label)
-            TRY(keep_text(r, number, &c->label));
-        TRY(set_label(r, axis, i, c->label, item->line, "a second case is called "));
+            PASS(keep_text(r, number, &c->label));
+        PASS(set_label(r, axis, i, c->label, item->line, "a second case is called "));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- the words that are no settings */
@@ -239,7 +229,6 @@ static struct experiment_axis *find_axis(struct experiment *e, const char *name)
 /* `repeats` is an axis of seeds, 1 to so many, as if they had been listed. */
 static enum status add_repeats(struct reader *r)
 {
-    enum status st = STATUS_OK;
     struct experiment_axis *seed = find_axis(&r->e, seed_key);
     struct yaml_value list = {.line = r->repeats_line, .items = r->repeats};
     if (r->repeats_line && r->repeats == 0)
@@ -256,13 +245,12 @@ static enum status add_repeats(struct reader *r)
         }
         if (!list.item || !list.item[r->repeats - 1].text)
             return STATUS_NOMEM;
-        TRY(add_axis(r, seed_key, &list));
+        PASS(add_axis(r, seed_key, &list));
         seed = find_axis(&r->e, seed_key);
     }
     if (seed)
         seed->seeds = seed->n > 1;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status choose_axis(struct reader *r, const struct yaml_value *v)
@@ -278,16 +266,14 @@ static enum status choose_axis(struct reader *r, const struct yaml_value *v)
 /* Which axes are chosen over: those asked for, else those of the plan. */
 static enum status choose_axes(struct reader *r)
 {
-    enum status st = STATUS_OK;
     if (r->best_of && r->best_of->text)
         return choose_axis(r, r->best_of);
     for (size_t i = 0; r->best_of && i < r->best_of->items; i++)
-        TRY(choose_axis(r, &r->best_of->item[i]));
+        PASS(choose_axis(r, &r->best_of->item[i]));
     for (size_t i = 0; !r->best_of && i < r->e.axes; i++)
         r->e.axis[i].chosen =
             r->e.axis[i].n > 1 && !strncmp(r->e.axis[i].name, plan_prefix, strlen(plan_prefix));
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* "dir/bandwidth.yml" -> "bandwidth" */
@@ -305,27 +291,25 @@ static enum status name_it(struct experiment *e)
  * choices of the others: a key that is set by two axes shows there. */
 static enum status read_all(struct reader *r, const struct yaml_value *root)
 {
-    enum status st = STATUS_OK;
     const struct experiment_setting **settings;
     size_t n;
     for (size_t i = 0; i < root->entries; i++) {
         const struct yaml_entry *entry = &root->entry[i];
         if (entry->value.is_map && strcmp(entry->key, best_key) != 0)
-            TRY(flatten(r, entry->key, &entry->value, use_axis, NULL));
+            PASS(flatten(r, entry->key, &entry->value, use_axis, NULL));
         else
-            TRY(read_entry(r, entry));
+            PASS(read_entry(r, entry));
     }
-    TRY(add_repeats(r));
-    TRY(choose_axes(r));
+    PASS(add_repeats(r));
+    PASS(choose_axes(r));
     if (!r->e.name)
-        TRY(name_it(&r->e));
+        PASS(name_it(&r->e));
     for (size_t i = 0; i < r->e.axes; i++) /* each case once: is any key set twice? */
         for (size_t k = 0; k < r->e.axis[i].n; k++) {
-            TRY(experiment_settings(&r->e, experiment_with(&r->e, 0, i, k), &settings, &n));
+            PASS(experiment_settings(&r->e, experiment_with(&r->e, 0, i, k), &settings, &n));
             free(settings);
         }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status experiment_parse(const char *path, const char *text, size_t length,

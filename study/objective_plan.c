@@ -269,7 +269,6 @@ static enum status fill_stages(struct conversion *c, struct plan *p, size_t *rou
 
 static enum status fill_head(const struct conversion *c, struct plan *p)
 {
-    enum status st;
     const struct objective_plan_request *q = c->q;
     const char *schedule = c->stages > c->parts     ? "interleaved"
                            : q->objective->schedule ? q->objective->schedule
@@ -286,13 +285,11 @@ static enum status fill_head(const struct conversion *c, struct plan *p)
     p->objective_s =
         q->objective->unit_s > 0 ? q->result->value * q->objective->unit_s : (double)NAN;
     snprintf(algorithm, sizeof algorithm, "%s/%s", q->objective->name, q->result->algorithm);
-    TRY(text_copy(q->model_name, &p->model));
-    TRY(text_copy(q->platform_name, &p->platform));
-    TRY(text_copy(q->schedule ? q->schedule : schedule, &p->schedule));
-    TRY(text_copy(q->optimizer, &p->optimizer));
-    TRY(text_copy(algorithm, &p->algorithm));
-out:
-    return st;
+    PASS(text_copy(q->model_name, &p->model));
+    PASS(text_copy(q->platform_name, &p->platform));
+    PASS(text_copy(q->schedule ? q->schedule : schedule, &p->schedule));
+    PASS(text_copy(q->optimizer, &p->optimizer));
+    return text_copy(algorithm, &p->algorithm);
 }
 
 enum status objective_plan(const struct objective_plan_request *q, struct plan *out,

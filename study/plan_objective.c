@@ -74,7 +74,6 @@ static enum status parse_counts(const char *option, const char *text, size_t *ou
 /* Levels are given by --machines, by --bandwidth or by both, which must agree in their number. */
 static enum status make_request(const struct arguments *a, struct objective_request *r)
 {
-    enum status st;
     size_t bandwidths = 0;
     *r = (struct objective_request){.spec = a->model,
                                     .devices = a->devices,
@@ -86,16 +85,15 @@ static enum status make_request(const struct arguments *a, struct objective_requ
                                     .compat = a->compat,
                                     .time_limit_s = a->time_limit_s,
                                     .seed = a->seed};
-    TRY(parse_counts("machines", a->machines, r->machines, &r->levels));
-    TRY(parse_counts("hierarchy", a->hierarchy, r->hierarchy, &r->hierarchy_levels));
-    TRY(parse_list("bandwidth", a->bandwidth, parse_bandwidth, r->bandwidth_Bps, &bandwidths));
+    PASS(parse_counts("machines", a->machines, r->machines, &r->levels));
+    PASS(parse_counts("hierarchy", a->hierarchy, r->hierarchy, &r->hierarchy_levels));
+    PASS(parse_list("bandwidth", a->bandwidth, parse_bandwidth, r->bandwidth_Bps, &bandwidths));
     if (r->levels && bandwidths && bandwidths != r->levels)
         return error_set(STATUS_USAGE, "%zu levels of --machines, %zu of --bandwidth", r->levels,
                          bandwidths);
     if (bandwidths)
         r->levels = bandwidths;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* The document of `foreline plan --json` (plan_print.c), with what exact algorithms can say more: a

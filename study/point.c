@@ -125,21 +125,18 @@ out:
 /* All settings, in the order of their keys; then what only all of them say together. */
 static enum status set_all(struct point *p, const struct experiment *e, size_t number)
 {
-    enum status st;
-    TRY(experiment_settings(e, number, &p->setting, &p->settings));
+    PASS(experiment_settings(e, number, &p->setting, &p->settings));
     for (size_t i = 0; i < p->settings; i++)
-        TRY(set(p, p->setting[i]->key, p->setting[i]->value));
+        PASS(set(p, p->setting[i]->key, p->setting[i]->value));
     if (!p->a.plan_file && (!p->a.model || !p->a.platform))
         return error_set(STATUS_USAGE, "model and platform are needed, or plan");
     if (p->a.plan_file && p->a.model)
         return error_set(STATUS_USAGE, "plan: a plan file says its model itself");
     if (p->a.model)
-        TRY(compose(p, "model.", p->a.model, &p->a.model));
+        PASS(compose(p, "model.", p->a.model, &p->a.model));
     if (p->a.platform)
-        TRY(compose(p, "platform.", p->a.platform, &p->a.platform));
-    TRY(check_plan(p));
-out:
-    return st;
+        PASS(compose(p, "platform.", p->a.platform, &p->a.platform));
+    return check_plan(p);
 }
 
 /* What of the settings is about runs. */
@@ -156,16 +153,14 @@ static struct point_run run_of(const struct arguments *a)
 enum status point_run_of(const struct experiment *e, size_t number, struct point_run *out)
 {
     static const char *const names[] = {"engine", "device", "compute", "steps", "warmup"};
-    enum status st = STATUS_OK;
     struct arguments a = arguments_defaults(keys);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *value = experiment_value(e, number, names[i]);
         if (value)
-            TRY(arguments_set(&a, keys, names[i], value));
+            PASS(arguments_set(&a, keys, names[i], value));
     }
     *out = run_of(&a);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* What simulates the point, with which options; or what runs it, which knows no such options. */

@@ -45,31 +45,25 @@ static void disturb(double noise, uint64_t seed, struct model *m, struct topolog
  * come last in most files. */
 static enum status need_model(struct point_cache *c, const char *name)
 {
-    enum status st;
     if (c->model_name && !strcmp(c->model_name, name))
         return STATUS_OK;
     free(c->model_name);
     c->model_name = NULL;
     model_free(&c->model);
-    TRY(load_model(name, &c->model));
-    TRY(text_copy(name, &c->model_name));
-out:
-    return st;
+    PASS(load_model(name, &c->model));
+    return text_copy(name, &c->model_name);
 }
 
 static enum status need_platform(struct point_cache *c, const char *name)
 {
-    enum status st;
     if (c->platform_name && !strcmp(c->platform_name, name))
         return STATUS_OK;
     free(c->platform_name);
     free(c->path);
     c->platform_name = c->path = NULL;
     topology_free(&c->topology);
-    TRY(load_topology(name, &c->topology, &c->path));
-    TRY(text_copy(name, &c->platform_name));
-out:
-    return st;
+    PASS(load_topology(name, &c->topology, &c->path));
+    return text_copy(name, &c->platform_name);
 }
 
 void point_cache_free(struct point_cache *c)
@@ -154,15 +148,12 @@ out:
 
 static enum status obtain_plan(const struct point *p, struct point_cache *c, struct plan *out)
 {
-    enum status st;
     if (p->a.plan_file)
         return read_plan(p, c, out);
-    TRY(need_model(c, p->a.model));
-    TRY(need_platform(c, p->a.platform));
-    st = p->a.noise > 0 ? make_plan_in_noise(p, c, out)
-                        : make_plan(p, &c->model, &c->topology, c->path, out);
-out:
-    return st;
+    PASS(need_model(c, p->a.model));
+    PASS(need_platform(c, p->a.platform));
+    return p->a.noise > 0 ? make_plan_in_noise(p, c, out)
+                          : make_plan(p, &c->model, &c->topology, c->path, out);
 }
 
 /* Of stage 0, which stands for all: planners make stages of equal replicas and shards, and a table

@@ -64,11 +64,8 @@ struct job {
 /* What runs leave to be written: names, and then the file, which is complete when it appears. */
 static enum status finish(const struct job *j, const char *engine, struct measurement *m)
 {
-    enum status st;
-    TRY(load_label(&j->p, j->path, engine, m));
-    TRY(measurement_write(m, j->output, j->run->by));
-out:
-    return st;
+    PASS(load_label(&j->p, j->path, engine, m));
+    return measurement_write(m, j->output, j->run->by);
 }
 
 /* Workers of this machine over tcp, mpi or threads. With paced compute ops take their predicted

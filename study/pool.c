@@ -115,18 +115,16 @@ static int end(struct worker *w)
  * makes one process. */
 static enum status hand_out(struct pool *p)
 {
-    enum status st = STATUS_OK;
     for (size_t i = 0; i < p->workers && p->next < p->n; i++) {
         struct worker *w = &p->worker[i];
         if (w->pid && w->item != SIZE_MAX)
             continue;
         if (!w->pid)
-            TRY(start(p, w));
+            PASS(start(p, w));
         w->item = p->item[p->next++];
         (void)send(w->socket, &w->item, sizeof w->item, MSG_NOSIGNAL); /* the answer will tell */
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* A worker has ended by itself. Its item is lost, which done() is told with a message that says
@@ -166,7 +164,6 @@ static enum status hear(struct pool *p, struct worker *w)
  * may be more. */
 static enum status wait_for_some(struct pool *p, size_t *busy)
 {
-    enum status st = STATUS_OK;
     *busy = 0;
     for (size_t i = 0; i < p->workers; i++) {
         bool waits = p->worker[i].pid && p->worker[i].item != SIZE_MAX;
@@ -177,9 +174,8 @@ static enum status wait_for_some(struct pool *p, size_t *busy)
         return STATUS_OK;
     for (size_t i = 0; i < p->workers; i++)
         if (p->wait[i].revents)
-            TRY(hear(p, &p->worker[i]));
-out:
-    return st;
+            PASS(hear(p, &p->worker[i]));
+    return STATUS_OK;
 }
 
 /* As many as were asked for, else one for each core; never more than items. */

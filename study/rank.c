@@ -36,19 +36,17 @@ static size_t seed_axis(const struct experiment *e, size_t *seeds)
  * others. */
 static enum status add_scores(const struct sweep *s, const struct sweep_points *p, double *score)
 {
-    enum status st = STATUS_OK;
     size_t seeds;
     seed_axis(&s->e, &seeds);
     for (size_t i = 0; i < p->n; i++) {
         struct point_result r;
         bool found;
-        TRY(database_get(s->db, p->hash[i], &found, &r));
+        PASS(database_get(s->db, p->hash[i], &found, &r));
         bool usable = found && r.status == POINT_OK && r.iteration_s > 0;
         double value = !usable ? NAN : s->e.fewest_seconds ? -r.iteration_s : r.samples_per_s;
         score[first_of(&s->e, p->number[i], false)] += value / (double)seeds;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Scores by all points; then those of groups that have finalists are replaced. INFINITY marks the

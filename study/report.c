@@ -128,10 +128,7 @@ static enum status draw_kind(const void *context, const char *svg, const struct 
 enum status report_plot(struct report_page *p, const char *kind, const struct plot_request *request,
                         const char *caption)
 {
-    enum status st;
     struct wanted w = {.request = request};
-    TRY(plot_kind_find(kind, &w.kind));
-    TRY(report_picture(p, draw_kind, &w, caption));
-out:
-    return st;
+    PASS(plot_kind_find(kind, &w.kind));
+    return report_picture(p, draw_kind, &w, caption);
 }

@@ -59,19 +59,16 @@ static const char *status_of(const struct corner *c, const char *missing)
 /* Results of all four by one engine, so that they can be compared. */
 static enum status read_corners(const struct sweep *s, struct change *c, bool finalists)
 {
-    enum status st = STATUS_OK;
     c->finalists = finalists;
     for (size_t k = 0; k < CORNERS; k++)
-        TRY(sweep_get(s, c->at[k].point, finalists, &c->at[k].found, &c->at[k].r));
-out:
-    return st;
+        PASS(sweep_get(s, c->at[k].point, finalists, &c->at[k].found, &c->at[k].r));
+    return STATUS_OK;
 }
 
 /* Figures of the second engine only where it has looked at all four. */
 static enum status find_change(struct report_page *p, const struct sweep *s, size_t before,
                                size_t best, struct change *c)
 {
-    enum status st;
     const struct experiment *e = &s->e;
     size_t along = rank_along(e), from = experiment_choice(e, before, along),
            to = experiment_choice(e, best, along);
@@ -83,12 +80,11 @@ static enum status find_change(struct report_page *p, const struct sweep *s, siz
     for (size_t k = 0; k < CORNERS; k++)
         c->at[k].name = report_text(p, "%s at %s", k % 2 ? "B" : "A",
                                     experiment_label(e, c->at[k].point, along));
-    TRY(read_corners(s, c, s->has_finalists));
+    PASS(read_corners(s, c, s->has_finalists));
     for (size_t k = 0; k < CORNERS; k++)
         if (c->finalists && !c->at[k].found)
-            TRY(read_corners(s, c, false));
-out:
-    return st;
+            PASS(read_corners(s, c, false));
+    return STATUS_OK;
 }
 
 /* ---- words */
@@ -226,13 +222,10 @@ static enum status draw_memory(const void *context, const char *svg, const struc
 
 static enum status put_bars(struct report_page *p, const struct bars *b, const char *what)
 {
-    enum status st;
     if (b->n == 0)
         return STATUS_OK;
-    TRY(report_picture(p, draw_times, b, report_text(p, "Where an iteration goes: %s", what)));
-    TRY(report_picture(p, draw_memory, b, report_text(p, "Memory: %s", what)));
-out:
-    return st;
+    PASS(report_picture(p, draw_times, b, report_text(p, "Where an iteration goes: %s", what)));
+    return report_picture(p, draw_memory, b, report_text(p, "Memory: %s", what));
 }
 
 /* In words, as a table, and (the first few) as pictures. */
@@ -264,7 +257,6 @@ static enum status put_change(struct report_page *p, const struct sweep *s, cons
 enum status report_best_plans(struct report_page *p, const struct sweep *s,
                               const struct best_table *t)
 {
-    enum status st = STATUS_OK;
     struct bars b = {0};
     for (size_t r = 1; r < t->rows && b.n < BARS; r++) {
         struct point_result result = {0};
@@ -272,32 +264,28 @@ enum status report_best_plans(struct report_page *p, const struct sweep *s,
         bool found = false;
         if (t->best[r] == SIZE_MAX)
             continue;
-        TRY(sweep_get_best(s, t->best[r], &found, &result));
+        PASS(sweep_get_best(s, t->best[r], &found, &result));
         if (!*rank_group_label(&s->e, t->best[r], s->e.axes, false, name))
             rank_plan_label(&s->e, t->best[r], name);
         add_bar(&b, report_text(p, "%s", name), &result);
     }
-    TRY(put_bars(p, &b, t->rows - 1 > BARS ? "the first of the best plans" : "the best plans"));
-out:
-    return st;
+    return put_bars(p, &b, t->rows - 1 > BARS ? "the first of the best plans" : "the best plans");
 }
 
 enum status report_changes(struct report_page *p, const struct sweep *s, const struct best_table *t)
 {
     enum { MOST = 12, MOST_DRAWN = 6 };
-    enum status st = STATUS_OK;
     size_t n = 0;
     for (size_t r = 1; r < t->rows; r++) {
         struct change c;
         if (t->before[r] == SIZE_MAX || n++ >= MOST)
             continue;
-        TRY(find_change(p, s, t->before[r], t->best[r], &c));
-        TRY(put_change(p, s, &c, n <= MOST_DRAWN));
+        PASS(find_change(p, s, t->before[r], t->best[r], &c));
+        PASS(put_change(p, s, &c, n <= MOST_DRAWN));
     }
     if (n == 0)
         page_paragraph(p->to, "", "It does not: one choice is the best everywhere in a row.");
     if (n > MOST)
         report_say(p, "note", "The first %d of %zu changes.", MOST, n);
-out:
-    return st;
+    return STATUS_OK;
 }

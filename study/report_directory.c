@@ -203,21 +203,19 @@ static enum status put_picture(struct report_page *p, const char *name, const ch
 
 static enum status put_pictures(struct report_page *p, const void *what)
 {
-    enum status st = STATUS_OK;
     const struct contents *c = what;
     if (c->measurements == 0)
         return STATUS_OK;
     page_heading(p->to, "Pictures");
-    TRY(put_picture(p, "scatter", c->name, c->measurements, "Predicted against measured"));
-    TRY(put_picture(p, "bars", c->name, c->measurements, "Iteration time by plan and engine"));
-    TRY(put_picture(p, "breakdown", c->name, c->measurements < 40 ? c->measurements : 40,
-                    "Where an iteration goes"));
+    PASS(put_picture(p, "scatter", c->name, c->measurements, "Predicted against measured"));
+    PASS(put_picture(p, "bars", c->name, c->measurements, "Iteration time by plan and engine"));
+    PASS(put_picture(p, "breakdown", c->name, c->measurements < 40 ? c->measurements : 40,
+                     "Where an iteration goes"));
     for (size_t i = 0; i < c->measurements && i < MAX_DETAILS; i++) {
-        TRY(put_picture(p, "memory", &c->name[i], 1, report_text(p, "Memory: %s", c->name[i])));
-        TRY(put_picture(p, "links", &c->name[i], 1, report_text(p, "Links: %s", c->name[i])));
+        PASS(put_picture(p, "memory", &c->name[i], 1, report_text(p, "Memory: %s", c->name[i])));
+        PASS(put_picture(p, "links", &c->name[i], 1, report_text(p, "Links: %s", c->name[i])));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Traces of few enough ops for a browser; of others the reason. */
@@ -292,7 +290,6 @@ static enum status put_warnings(struct report_page *p, const void *what)
 /* Hashes of all files, so that a page can be checked against its folder. */
 static enum status put_provenance(struct report_page *p, const void *what)
 {
-    enum status st = STATUS_OK;
     const struct contents *c = what;
     report_made_by(p);
     page_table_open(p->to);
@@ -300,14 +297,13 @@ static enum status put_provenance(struct report_page *p, const void *what)
     for (size_t i = 0; i < c->n; i++) {
         char hash[DIGEST_HEX], *text = NULL;
         size_t length;
-        TRY(file_read(c->file[i].path, &text, &length));
+        PASS(file_read(c->file[i].path, &text, &length));
         digest_hex(text, length, hash);
         free(text);
         REPORT_ROW(p, "td", c->file[i].path, hash);
     }
     page_table_close(p->to);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static const struct report_section sections[] = {

@@ -61,10 +61,9 @@ static enum status put_setup(struct report_page *p, const void *what)
 /* How many points are how; why those are not ok that are not. */
 static enum status put_counts(struct report_page *p, const void *what)
 {
-    enum status st;
     const struct sweep *s = &((const struct subject *)what)->s;
     size_t count[POINT_STATUSES] = {0}, missing;
-    TRY(sweep_count(s, count, &missing));
+    PASS(sweep_count(s, count, &missing));
     const char *line = report_text(p, "%zu points", s->all.n);
     if (s->has_finalists)
         line = report_text(p, "%s, %zu of them on simgrid too", line, s->finalists.n);
@@ -75,22 +74,20 @@ static enum status put_counts(struct report_page *p, const void *what)
     if (missing > 0)
         line = report_text(p, "%s; %zu are not computed yet", line, missing);
     page_paragraph(p->to, missing > 0 ? "warning" : "", line);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Where the engines disagree most. */
 static enum status put_disagreement(struct report_page *p, const struct sweep *s)
 {
-    enum status st = STATUS_OK;
     char plan[RESULT_VALUE];
     double least = 1;
     size_t worst = 0;
     for (size_t i = 0; i < s->finalists.n; i++) {
         struct point_result quick, last;
         bool found, both;
-        TRY(sweep_get(s, s->finalists.number[i], false, &found, &quick));
-        TRY(database_get(s->db, s->finalists.hash[i], &both, &last));
+        PASS(sweep_get(s, s->finalists.number[i], false, &found, &quick));
+        PASS(database_get(s->db, s->finalists.hash[i], &both, &last));
         if (!found || !both || !(quick.samples_per_s > 0) || !(last.samples_per_s > 0) ||
             last.samples_per_s / quick.samples_per_s >= least)
             continue;
@@ -104,31 +101,27 @@ static enum status put_disagreement(struct report_page *p, const struct sweep *s
             "the analytic engine gives it. With few finalists the best plan by SimGrid may "
             "not be among them.",
             worst, rank_plan_label(&s->e, worst, plan), 100 * least);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Failures, at most so many; then where the engines disagree. */
 static enum status put_warnings(struct report_page *p, const void *what)
 {
     enum { MOST = 8 };
-    enum status st = STATUS_OK;
     const struct sweep *s = &((const struct subject *)what)->s;
     char plan[RESULT_VALUE];
     size_t told = 0;
     for (size_t i = 0; i < s->all.n && told < MOST; i++) {
         struct point_result r;
         bool found;
-        TRY(database_get(s->db, s->all.hash[i], &found, &r));
+        PASS(database_get(s->db, s->all.hash[i], &found, &r));
         if (!found || r.status != POINT_FAILED)
             continue;
         report_say(p, "warning", "point %zu (%s) failed: %s", s->all.number[i],
                    rank_plan_label(&s->e, s->all.number[i], plan), r.reason);
         told++;
     }
-    TRY(put_disagreement(p, s));
-out:
-    return st;
+    return put_disagreement(p, s);
 }
 
 /* ---- best plans */
@@ -233,7 +226,6 @@ out:
 static enum status put_lines(struct report_page *p, const void *what)
 {
     enum { MOST_LINES = 8, MOST_PICTURES = 6 };
-    enum status st = STATUS_OK;
     const struct subject *about = what;
     const struct sweep *s = &about->s;
     struct line l = {.e = &s->e, .along = rank_along(&s->e)};
@@ -247,16 +239,15 @@ static enum status put_lines(struct report_page *p, const void *what)
             continue;
         l.like = g;
         drawn++;
-        TRY(put_line(p, s, &l, "throughput", "Throughput", false));
+        PASS(put_line(p, s, &l, "throughput", "Throughput", false));
         if (s->has_finalists)
-            TRY(put_line(p, s, &l, "throughput", "Throughput", true));
+            PASS(put_line(p, s, &l, "throughput", "Throughput", true));
         if (l.best) /* most plans are not in the picture: nothing to compare with */
             continue;
-        TRY(put_line(p, s, &l, "speedup", "Over the first value", false));
-        TRY(put_line(p, s, &l, "regret", "Behind the best", false));
+        PASS(put_line(p, s, &l, "speedup", "Over the first value", false));
+        PASS(put_line(p, s, &l, "regret", "Behind the best", false));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- the rest */
@@ -276,16 +267,14 @@ static void put_source(void *context, const struct database_source *s)
 
 static enum status put_provenance(struct report_page *p, const void *what)
 {
-    enum status st;
     const struct sweep *s = &((const struct subject *)what)->s;
     report_made_by(p);
     report_say(p, "", "Experiment %s (%s), SHA-256 %s.", s->e.name, s->e.path, s->e.sha256);
     page_table_open(p->to);
     REPORT_ROW(p, "th", "version", "command", "host", "points", "CPU", "first", "last finished");
-    TRY(database_sources(s->db, s->id, put_source, p));
+    PASS(database_sources(s->db, s->id, put_source, p));
     page_table_close(p->to);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Everything, for those who doubt the rest. */

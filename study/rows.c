@@ -82,24 +82,21 @@ static void put_row(const struct rows *r, size_t point, const struct point_resul
 
 static enum status put_rows(const struct rows *r, const struct sweep_points *p)
 {
-    enum status st = STATUS_OK;
     for (size_t k = 0; k < p->n; k++) {
         struct point_result result;
         bool found;
         if (r->keep && !r->keep(r->context, p->number[k]))
             continue;
-        TRY(database_get(r->s->db, p->hash[k], &found, &result));
+        PASS(database_get(r->s->db, p->hash[k], &found, &result));
         if (found)
             put_row(r, p->number[k], &result);
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status sweep_print_rows(const struct sweep *s, bool (*keep)(const void *context, size_t point),
                              const void *context, char separator, FILE *to)
 {
-    enum status st;
     const struct rows r = {s, keep, context, separator, to};
     put_axes(&r, 0, true);
     put_cell(&r, "status");
@@ -107,10 +104,8 @@ enum status sweep_print_rows(const struct sweep *s, bool (*keep)(const void *con
         put_cell(&r, result_columns[i].name);
     put_cell(&r, "reason");
     fputs("point\n", to);
-    TRY(put_rows(&r, &s->all));
-    TRY(put_rows(&r, &s->finalists));
-out:
-    return st;
+    PASS(put_rows(&r, &s->all));
+    return put_rows(&r, &s->finalists);
 }
 
 /* By way of the text that --export prints, so that a plot of the database and one of its export

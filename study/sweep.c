@@ -336,19 +336,17 @@ out:
 enum status sweep_compute(struct sweep *s, const char *path, const struct provenance *by,
                           const struct sweep_run *run, struct sweep_count *out)
 {
-    enum status st;
     *out = (struct sweep_count){0};
-    TRY(database_open(path, &s->db));
-    TRY(database_begin(s->db, &s->e, by, &s->id));
-    TRY(database_add_members(s->db, s->id, false, s->all.n, s->all.number,
-                             (const char(*)[DIGEST_HEX])s->all.hash));
+    PASS(database_open(path, &s->db));
+    PASS(database_begin(s->db, &s->e, by, &s->id));
+    PASS(database_add_members(s->db, s->id, false, s->all.n, s->all.number,
+                              (const char(*)[DIGEST_HEX])s->all.hash));
     if (run->shards == 1)
-        TRY(gather(s, path, run->notes));
-    TRY(compute(s, &s->all, NULL, run, out));
+        PASS(gather(s, path, run->notes));
+    PASS(compute(s, &s->all, NULL, run, out));
     if (run->shards == 1 && out->missing == 0 && s->e.finalists > 0)
-        TRY(compute_finalists(s, run, out));
-out:
-    return st;
+        PASS(compute_finalists(s, run, out));
+    return STATUS_OK;
 }
 
 /* ---- reading them */
@@ -399,19 +397,17 @@ enum status sweep_get_best(const struct sweep *s, size_t point, bool *found,
 
 enum status sweep_count(const struct sweep *s, size_t count[POINT_STATUSES], size_t *missing)
 {
-    enum status st = STATUS_OK;
     const struct sweep_points *const points[] = {&s->all, &s->finalists};
     *missing = 0;
     for (size_t k = 0; k < 2; k++)
         for (size_t i = 0; i < points[k]->n; i++) {
             struct point_result r;
             bool found;
-            TRY(database_get(s->db, points[k]->hash[i], &found, &r));
+            PASS(database_get(s->db, points[k]->hash[i], &found, &r));
             if (found)
                 count[r.status]++;
             else
                 ++*missing;
         }
-out:
-    return st;
+    return STATUS_OK;
 }

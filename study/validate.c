@@ -17,25 +17,20 @@
 
 enum status validate_add_point(struct validation *v, const char *name, const char *plan)
 {
-    enum status st;
-    TRY(ARRAY_ROOM(v->point, v->points));
+    PASS(ARRAY_ROOM(v->point, v->points));
     struct validate_point *p = &v->point[v->points++];
-    TRY(text_copy(name, &p->name));
-    TRY(text_copy(plan, &p->plan));
-out:
-    return st;
+    PASS(text_copy(name, &p->name));
+    return text_copy(plan, &p->plan);
 }
 
 enum status validate_add_file(struct validation *v, const char *path, struct measurement *m)
 {
-    enum status st;
-    TRY(ARRAY_ROOM(v->m, v->files));
-    TRY(ARRAY_ROOM(v->file, v->files));
-    TRY(text_copy(path, &v->file[v->files]));
+    PASS(ARRAY_ROOM(v->m, v->files));
+    PASS(ARRAY_ROOM(v->file, v->files));
+    PASS(text_copy(path, &v->file[v->files]));
     v->m[v->files++] = *m;
     *m = (struct measurement){0};
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status validate_fail(struct validate_point *p)
@@ -104,7 +99,6 @@ out:
 static enum status point_of(struct validation *v, const struct measurement *m, const char *file,
                             size_t *point)
 {
-    enum status st = STATUS_OK;
     char name[VALIDATE_NAME], other[VALIDATE_NAME + 24];
     const char *plan = m->plan && *m->plan ? m->plan : file;
     for (size_t i = 0; i < v->files; i++) {
@@ -121,10 +115,9 @@ static enum status point_of(struct validation *v, const struct measurement *m, c
         snprintf(other, sizeof other, "%s-%zu", name, again++);
         i = (size_t)-1; /* look at all of them again */
     }
-    TRY(validate_add_point(v, other, plan));
+    PASS(validate_add_point(v, other, plan));
     *point = v->points - 1;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* The plan that a run names, if it is still the one that was run: a prediction of another plan
@@ -212,13 +205,11 @@ out:
 enum status validate_read_files(struct validation *v, const char *const *path, size_t n,
                                 const char *directory, const struct provenance *by)
 {
-    enum status st = STATUS_OK;
     if (directory) {
-        TRY(validate_make_directory(directory, ""));
-        TRY(validate_make_directory(directory, "predicted"));
+        PASS(validate_make_directory(directory, ""));
+        PASS(validate_make_directory(directory, "predicted"));
     }
     for (size_t i = 0; i < n; i++)
-        TRY(read_file(v, path[i], directory, by));
-out:
-    return st;
+        PASS(read_file(v, path[i], directory, by));
+    return STATUS_OK;
 }

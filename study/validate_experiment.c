@@ -75,7 +75,6 @@ out:
 static enum status put_experiment(FILE *to, const struct arguments *a, const char *const *plan,
                                   size_t plans)
 {
-    enum status st = STATUS_OK;
     fputs("name: validation\n", to);
     if (plans > 0) {
         put_many(to, "plan", plan, plans);
@@ -85,7 +84,7 @@ static enum status put_experiment(FILE *to, const struct arguments *a, const cha
         for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
             const char *text = *(const char *const *)((const char *)a + lists[i].at);
             if (text)
-                TRY(put_list(to, &lists[i], text));
+                PASS(put_list(to, &lists[i], text));
         }
         if (arguments_given(a, "optimizer"))
             put_many(to, "plan.optimizer", &a->optimizer, 1);
@@ -98,8 +97,7 @@ static enum status put_experiment(FILE *to, const struct arguments *a, const cha
     for (size_t i = 0; i < a->repeats; i++)
         fprintf(to, "%s%zu", i ? ", " : "", a->seed + i);
     fputs("]\n", to);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status validate_compose(const struct arguments *a, const char *const *plan, size_t plans,
@@ -182,7 +180,6 @@ void validate_point_name(const struct experiment *e, size_t number, char name[VA
 /* Names are those of files, so that two points may not share one. */
 static enum status add_point(const struct validate_job *job, size_t number, struct validation *v)
 {
-    enum status st = STATUS_OK;
     char name[VALIDATE_POINT_NAME], path[VALIDATE_PATH];
     const char *plan = experiment_value(&job->e, number, "plan");
     validate_point_name(&job->e, number, name);
@@ -190,28 +187,24 @@ static enum status add_point(const struct validate_job *job, size_t number, stru
         if (!strcmp(v->point[k].name, name))
             return error_set(STATUS_USAGE, "two plans would be called '%s'", name);
     if (!plan)
-        TRY(validate_path(job->directory, "plans", name, ".json", path));
-    TRY(validate_add_point(v, name, plan ? plan : path));
+        PASS(validate_path(job->directory, "plans", name, ".json", path));
+    PASS(validate_add_point(v, name, plan ? plan : path));
     v->point[v->points - 1].number = number;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* A point is a plan: the first of the experiment's points that the running engine is asked for,
  * seeds and other engines apart. */
 enum status validate_make_points(struct validate_job *job, struct validation *v)
 {
-    enum status st;
     const struct experiment *e = &job->e;
     size_t engine = experiment_find(e, "engine"), seed = experiment_find(e, "seed"), runner = 0;
-    TRY(find_runner(e, engine, &runner));
+    PASS(find_runner(e, engine, &runner));
     for (size_t i = 0; i < e->points; i++)
         if (experiment_choice(e, i, engine) == runner &&
             (seed == e->axes || experiment_choice(e, i, seed) == 0))
-            TRY(add_point(job, i, v));
+            PASS(add_point(job, i, v));
     job->repeats = seed < e->axes ? e->axis[seed].n : 1;
     job->seed = seed < e->axes ? strtoull(e->axis[seed].choice[0].label, NULL, 10) : 1;
-    TRY(point_run_of(e, v->point[0].number, &job->run));
-out:
-    return st;
+    return point_run_of(e, v->point[0].number, &job->run);
 }

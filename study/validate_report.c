@@ -311,15 +311,12 @@ out:
 static enum status draw(const struct validation *v, const char *directory,
                         const struct provenance *by)
 {
-    enum status st;
     char path[VALIDATE_PATH];
     const char *const *name = (const char *const *)v->file;
-    TRY(validate_path(directory, "", "scatter", ".svg", path));
-    TRY(plot_scatter(v->m, name, v->files, path, by));
-    TRY(validate_path(directory, "", "bars", ".svg", path));
-    TRY(plot_bars(v->m, name, v->files, path, by));
-out:
-    return st;
+    PASS(validate_path(directory, "", "scatter", ".svg", path));
+    PASS(plot_scatter(v->m, name, v->files, path, by));
+    PASS(validate_path(directory, "", "bars", ".svg", path));
+    return plot_bars(v->m, name, v->files, path, by);
 }
 
 /* The table first: it is there even when pictures fail. Without gnuplot there are no pictures, and

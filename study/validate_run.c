@@ -104,7 +104,6 @@ static enum status predict_one(void *context, size_t i, void *slot)
 static enum status put_manifest(const struct validate_job *job, const struct validation *v,
                                 FILE *out)
 {
-    enum status st = STATUS_OK;
     char path[VALIDATE_PATH], hex[DIGEST_HEX];
     fprintf(out, "# plan\tengine\tpredicted_s\tsha256\n");
     for (size_t i = 0; i < v->points; i++)
@@ -112,14 +111,13 @@ static enum status put_manifest(const struct validate_job *job, const struct val
             struct measurement m = {0};
             if (!is_asked(job, k))
                 continue;
-            TRY(file_path(job, &v->point[i], k, path));
-            TRY(validate_hash(path, hex));
-            TRY(measurement_read(path, &m));
+            PASS(file_path(job, &v->point[i], k, path));
+            PASS(validate_hash(path, hex));
+            PASS(measurement_read(path, &m));
             fprintf(out, "%s\t%s\t%.9g\t%s\n", v->point[i].name, m.engine, m.iteration_s, hex);
             measurement_free(&m);
         }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* The first write: nothing may have been measured. */

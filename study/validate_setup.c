@@ -82,7 +82,6 @@ static enum status cpu_name(const char *machine, char **out)
  * them. */
 static enum status describe_machine(struct validate_setup *s)
 {
-    enum status st;
     struct utsname u;
     char kernel[2 * sizeof u.sysname + sizeof u.machine];
     if (uname(&u) != 0)
@@ -90,11 +89,9 @@ static enum status describe_machine(struct validate_setup *s)
     snprintf(kernel, sizeof kernel, "%s %s %s", u.sysname, u.release, u.machine);
     s->cores = sysconf(_SC_NPROCESSORS_ONLN);
     s->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-    TRY(text_copy(u.nodename, &s->host));
-    TRY(text_copy(kernel, &s->kernel));
-    TRY(cpu_name(u.machine, &s->cpu));
-out:
-    return st;
+    PASS(text_copy(u.nodename, &s->host));
+    PASS(text_copy(kernel, &s->kernel));
+    return cpu_name(u.machine, &s->cpu);
 }
 
 /* ---- what was asked for */
@@ -246,16 +243,13 @@ static enum status check_same(const char *path, const struct validate_setup *old
 static enum status describe(const struct validate_job *job, const struct validation *v,
                             struct validate_setup *s)
 {
-    enum status st;
     char now[VALIDATE_TIME];
     validate_time(now);
-    TRY(hash_request(job, v, &s->request));
-    TRY(describe_machine(s));
-    TRY(text_copy(now, &s->began));
-    TRY(text_copy(job->by->command, &s->command));
-    TRY(text_copy(job->by->version, &s->version));
-out:
-    return st;
+    PASS(hash_request(job, v, &s->request));
+    PASS(describe_machine(s));
+    PASS(text_copy(now, &s->began));
+    PASS(text_copy(job->by->command, &s->command));
+    return text_copy(job->by->version, &s->version);
 }
 
 /* The experiment is written before grid.json, whose presence says that both are there. */
@@ -293,13 +287,12 @@ static const char runs_heading[] = "# began_utc\trun\tplan\trepeat\tload_1min\tr
  * lines would not be lines. */
 enum status validate_log(const char *directory, const char *fmt, ...)
 {
-    enum status st;
     char path[VALIDATE_PATH], line[VALIDATE_PATH];
     va_list arguments;
     va_start(arguments, fmt);
     vsnprintf(line, sizeof line, fmt, arguments);
     va_end(arguments);
-    TRY(validate_path(directory, "", "runs", ".tsv", path));
+    PASS(validate_path(directory, "", "runs", ".tsv", path));
     bool is_new = !validate_exists(path);
     FILE *f = fopen(path, "a");
     if (!f)
@@ -309,8 +302,7 @@ enum status validate_log(const char *directory, const char *fmt, ...)
     fprintf(f, "%s%s\n", is_new ? runs_heading : "", line);
     if (fclose(f) != 0)
         return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Times and loads of "TIME\tRUN\tPLAN\tREPEAT\tLOAD\t..." lines. A line that was cut off ends them.

@@ -80,20 +80,18 @@ out:
  * lost silently. */
 static enum status new_entry(struct reader *r, const yaml_event_t *e, struct yaml_value *out)
 {
-    enum status st;
     if (e->type != YAML_SCALAR_EVENT)
         return refuse(r, e, "expected a name before ':'");
-    TRY(ARENA_ROOM(r->arena, out->entry, out->entries));
+    PASS(ARENA_ROOM(r->arena, out->entry, out->entries));
     struct yaml_entry *entry = &out->entry[out->entries];
-    TRY(copy_scalar(r, e, &entry->key));
+    PASS(copy_scalar(r, e, &entry->key));
     entry->value.line = e->start_mark.line + 1;
     for (size_t i = 0; i < out->entries; i++)
         if (!strcmp(out->entry[i].key, entry->key))
             return error_set(STATUS_PARSE, "%s:%zu: '%.80s' a second time, first in line %zu",
                              r->path, entry->value.line, entry->key, out->entry[i].value.line);
     out->entries++;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Pairs of a key and a value up to the end of the map, in the order of the file. */
