@@ -12,12 +12,11 @@
 /* Which ops a stage has, and how its ranks divide it. */
 static enum status copy_stage(struct lowering *l, uint32_t s, struct program *out)
 {
-    enum status st;
     const struct plan_stage *from = &l->plan->stage[s];
     struct program_stage *to = &out->stage[s];
     size_t first = out->stage_start[s];
     const struct lowering_cost *c;
-    TRY(lowering_cost(l, s, from->device[0], &c));
+    PASS(lowering_cost(l, s, from->device[0], &c));
     *to = (struct program_stage){.replicas = from->replicas,
                                  .shards = from->tensor_parallel,
                                  .zero = lowering_zero(l, s),
@@ -26,26 +25,23 @@ static enum status copy_stage(struct lowering *l, uint32_t s, struct program *ou
                                  .bucket = (uint32_t)out->buckets,
                                  .buckets = (uint32_t)c->buckets};
     for (size_t b = 0; b < c->buckets; b++) {
-        TRY(ARRAY_ROOM(out->bucket, out->buckets));
+        PASS(ARRAY_ROOM(out->bucket, out->buckets));
         out->bucket[out->buckets++] = c->bucket[b].gradients;
     }
     memcpy(out->stage_op + first, from->op, from->ops * sizeof *out->stage_op);
     out->stage_start[s + 1] = first + from->ops;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status copy_stages(struct lowering *l, struct program *out)
 {
-    enum status st;
     out->stages = l->plan->stages;
-    TRY(ARRAY_NEW(out->stage_start, out->stages + 1));
-    TRY(ARRAY_NEW(out->stage_op, l->model->n));
-    TRY(ARRAY_NEW(out->stage, out->stages));
+    PASS(ARRAY_NEW(out->stage_start, out->stages + 1));
+    PASS(ARRAY_NEW(out->stage_op, l->model->n));
+    PASS(ARRAY_NEW(out->stage, out->stages));
     for (uint32_t s = 0; s < out->stages; s++)
-        TRY(copy_stage(l, s, out));
-out:
-    return st;
+        PASS(copy_stage(l, s, out));
+    return STATUS_OK;
 }
 
 /* What the rank keeps all the time: with asynchronous updates one set of weights for each
@@ -53,30 +49,27 @@ out:
 static enum status memory_of(struct lowering *l, uint32_t team, uint32_t device,
                              struct program_rank *out)
 {
-    enum status st = STATUS_OK;
     uint32_t ahead = 0, replicas = lowering_team(l, team)->replicas;
     for (uint32_t t = team; t < l->shape.teams; t++)
         ahead += lowering_team(l, t)->replicas;
     int64_t versions = l->schedule->asynchronous ? (ahead - 1) / replicas + 1 : 1;
     for (uint32_t s = team; s < l->plan->stages; s += l->shape.teams) {
         const struct lowering_cost *c;
-        TRY(lowering_cost(l, s, device, &c));
+        PASS(lowering_cost(l, s, device, &c));
         out->weight_bytes += versions * c->weight_bytes;
         out->gradient_bytes += c->gradient_bytes;
         out->state_bytes += c->state_bytes;
         if (c->scratch_bytes > out->scratch_bytes)
             out->scratch_bytes = c->scratch_bytes;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Ranks in their order, and where the ops of each begin. */
 static enum status copy_ranks(struct lowering *l, struct program *out)
 {
-    enum status st;
-    TRY(ARRAY_NEW(out->rank, lowering_ranks(l)));
-    TRY(ARRAY_NEW(out->op_start, lowering_ranks(l) + 1));
+    PASS(ARRAY_NEW(out->rank, lowering_ranks(l)));
+    PASS(ARRAY_NEW(out->op_start, lowering_ranks(l) + 1));
     out->ranks = lowering_ranks(l);
     for (uint32_t c = 0; c < l->shape.replicas; c++)
         for (uint32_t k = 0; k < l->replay.replica[c].shards; k++) {
@@ -86,24 +79,22 @@ static enum status copy_ranks(struct lowering *l, struct program *out)
             out->rank[r].stage = team;
             out->rank[r].replica = l->replay.replica[c].number;
             out->rank[r].shard = k;
-            TRY(memory_of(l, team, device, &out->rank[r]));
-            TRY(text_copy(l->topology->device[device], &out->rank[r].name));
+            PASS(memory_of(l, team, device, &out->rank[r]));
+            PASS(text_copy(l->topology->device[device], &out->rank[r].name));
             out->op_start[r + 1] = out->op_start[r] + l->replay.list[r].n;
             out->deps += l->replay.list[r].deps;
         }
     out->ops = out->op_start[out->ranks];
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Positions in a rank's list (dependencies, `match`) become indices in the program; every list is
  * released as soon as it is copied, since all of them together are as large as the program. */
 static enum status copy_ops(struct lowering *l, struct program *out)
 {
-    enum status st;
     size_t deps = 0;
-    TRY(ARRAY_NEW(out->op, out->ops + 1));
-    TRY(ARRAY_NEW(out->dep, out->deps));
+    PASS(ARRAY_NEW(out->op, out->ops + 1));
+    PASS(ARRAY_NEW(out->dep, out->deps));
     for (size_t r = 0; r < out->ranks; r++) {
         struct lowering_list *list = &l->replay.list[r];
         size_t base = out->op_start[r];
@@ -123,8 +114,7 @@ static enum status copy_ops(struct lowering *l, struct program *out)
         list->dep = NULL;
     }
     out->op[out->ops].dep_start = (uint32_t)deps;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* FLOP of a sample: the model's own, and what is recomputed. */
@@ -142,11 +132,10 @@ static void count_flop(const struct lowering *l, struct program *out)
 /* The program out of the lists, checked as one that came from a file is. */
 static enum status flatten(struct lowering *l, struct program *out)
 {
-    enum status st;
     struct lowering_grouping *g = &l->groups.all;
-    TRY(copy_stages(l, out));
-    TRY(copy_ranks(l, out));
-    TRY(copy_ops(l, out));
+    PASS(copy_stages(l, out));
+    PASS(copy_ranks(l, out));
+    PASS(copy_ops(l, out));
     if (g->n > 0) {
         out->groups = g->n;
         out->group_start = g->start;
@@ -162,11 +151,9 @@ static enum status flatten(struct lowering *l, struct program *out)
     out->folded = l->fold;
     out->seed = l->plan->seed;
     count_flop(l, out);
-    TRY(text_copy(l->plan->optimizer, &out->optimizer));
-    TRY(program_link(out));
-    TRY(program_check(out));
-out:
-    return st;
+    PASS(text_copy(l->plan->optimizer, &out->optimizer));
+    PASS(program_link(out));
+    return program_check(out);
 }
 
 static enum status lower(struct lowering *l, struct program *out)

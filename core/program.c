@@ -35,14 +35,12 @@ void program_free(struct program *p)
 
 enum status program_plain_stages(struct program *p)
 {
-    enum status st;
-    TRY(ARRAY_NEW(p->stage, p->stages));
-    TRY(ARRAY_NEW(p->bucket, p->stages));
+    PASS(ARRAY_NEW(p->stage, p->stages));
+    PASS(ARRAY_NEW(p->bucket, p->stages));
     p->buckets = p->stages;
     for (uint32_t s = 0; s < p->stages; s++)
         p->stage[s] = (struct program_stage){.replicas = 1, .shards = 1, .bucket = s, .buckets = 1};
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Its first stage, and with several stages per rank those that its ops name. */
@@ -275,18 +273,16 @@ static enum status match_group(struct program *p, uint32_t g)
 /* Groups of a program that is not folded are on the devices of their ranks. */
 static enum status find_devices(struct program *p)
 {
-    enum status st;
     if (p->device_start)
         return STATUS_OK;
-    TRY(ARRAY_NEW(p->device_start, p->groups + 1));
-    TRY(ARRAY_NEW(p->device, p->groups ? p->group_start[p->groups] : 0));
+    PASS(ARRAY_NEW(p->device_start, p->groups + 1));
+    PASS(ARRAY_NEW(p->device, p->groups ? p->group_start[p->groups] : 0));
     for (size_t g = 0; g < p->groups; g++) {
         p->device_start[g + 1] = p->group_start[g + 1];
         for (size_t k = p->group_start[g]; k < p->group_start[g + 1]; k++)
             p->device[k] = p->rank[p->member[k]].device;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Every collective is on a group that exists; forget which ones belong together. */
@@ -312,29 +308,24 @@ static enum status check_groups(struct program *p)
 /* Groups, devices, channels, collectives: what follows when messages are matched. */
 enum status program_link(struct program *p)
 {
-    enum status st;
     if (p->ops >= PROGRAM_NONE)
         return error_set(STATUS_INVALID, "a program of %zu ops is too large", p->ops);
-    TRY(check_groups(p));
-    TRY(find_devices(p));
-    TRY(number_channels(p));
+    PASS(check_groups(p));
+    PASS(find_devices(p));
+    PASS(number_channels(p));
     for (uint32_t g = 0; g < p->groups; g++)
-        TRY(match_group(p, g));
-out:
-    return st;
+        PASS(match_group(p, g));
+    return STATUS_OK;
 }
 
 /* Of a program from a file nothing is known: messages are matched by sorting both ends. */
 enum status program_match(struct program *p)
 {
-    enum status st;
     if (p->ops >= PROGRAM_NONE)
         return error_set(STATUS_INVALID, "a program of %zu ops is too large", p->ops);
     for (size_t i = 0; i < p->ops; i++)
         p->op[i].match = p->op[i].channel = PROGRAM_NONE;
-    TRY(check_groups(p));
-    TRY(match_messages(p));
-    TRY(program_link(p));
-out:
-    return st;
+    PASS(check_groups(p));
+    PASS(match_messages(p));
+    return program_link(p);
 }

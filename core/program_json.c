@@ -33,80 +33,68 @@ static const int64_t most_bytes = INT64_MAX / 65536; /* sums of them still fit *
 
 static enum status field_id(const struct json_at *object, const char *key, uint32_t *out)
 {
-    enum status st;
     int64_t value = PROGRAM_NONE;
-    TRY(json_may_integer(object, key, 0, PROGRAM_NONE - 1, &value));
+    PASS(json_may_integer(object, key, 0, PROGRAM_NONE - 1, &value));
     *out = (uint32_t)value;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* A count that has to be there, >= 1. */
 static enum status field_count(const struct json_at *object, const char *key, uint32_t *out)
 {
-    enum status st;
     int64_t value;
-    TRY(json_need_integer(object, key, 1, PROGRAM_NONE - 1, &value));
+    PASS(json_need_integer(object, key, 1, PROGRAM_NONE - 1, &value));
     *out = (uint32_t)value;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_kind(const struct json_at *op, struct program_op *o)
 {
-    enum status st;
     struct json_at at;
     size_t kind = 0, purpose = FOR_PIPELINE;
     int64_t part = 0, count = 1;
-    TRY(json_field(op, "op", &at));
-    TRY(json_may_choice(op, "op", kind_names, OP_KINDS, &kind));
-    TRY(json_may_choice(op, "for", op_purpose_names, OP_PURPOSES, &purpose));
-    TRY(json_may_integer(op, "part", 0, UINT8_MAX, &part));
-    TRY(json_may_integer(op, "count", 1, PROGRAM_NONE - 1, &count));
+    PASS(json_field(op, "op", &at));
+    PASS(json_may_choice(op, "op", kind_names, OP_KINDS, &kind));
+    PASS(json_may_choice(op, "for", op_purpose_names, OP_PURPOSES, &purpose));
+    PASS(json_may_integer(op, "part", 0, UINT8_MAX, &part));
+    PASS(json_may_integer(op, "count", 1, PROGRAM_NONE - 1, &count));
     o->kind = (uint8_t)kind;
     o->purpose = (uint8_t)purpose;
     o->part = (uint8_t)part;
     o->count = (uint32_t)count;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Dependencies are positions in the rank's own list in the file. */
 static enum status read_deps(const struct json_at *op, struct program *p, size_t base, size_t self)
 {
-    enum status st;
     struct json_at at;
     size_t n = 0;
-    TRY(json_optional(op, "after", &at));
+    PASS(json_optional(op, "after", &at));
     if (at.value)
-        TRY(json_get_array(&at, MAX_OPS, &n));
+        PASS(json_get_array(&at, MAX_OPS, &n));
     p->op[self].dep_start = (uint32_t)p->deps;
     for (size_t k = 0; k < n; k++) {
         struct json_at item = json_item(&at, k);
         int64_t position;
-        TRY(json_get_integer(&item, 0, (int64_t)(self - base) - 1, &position));
-        TRY(ARRAY_ROOM(p->dep, p->deps));
+        PASS(json_get_integer(&item, 0, (int64_t)(self - base) - 1, &position));
+        PASS(ARRAY_ROOM(p->dep, p->deps));
         p->dep[p->deps++] = (uint32_t)(base + (size_t)position);
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_op(const struct json_at *at, struct program_op *o)
 {
-    enum status st;
-
-    TRY(read_kind(at, o));
-    TRY(field_id(at, "stage", &o->stage));
-    TRY(field_id(at, "microbatch", &o->microbatch));
-    TRY(field_id(at, "peer", &o->peer));
-    TRY(field_id(at, "peer_stage", &o->peer_stage));
-    TRY(field_id(at, "tag", &o->tag));
-    TRY(json_may_integer(at, "bytes", 0, most_bytes, &o->bytes));
-    TRY(json_may_real(at, "seconds", 0, DBL_MAX, &o->seconds));
-    TRY(json_may_bool(at, "backward", &o->backward));
-out:
-    return st;
+    PASS(read_kind(at, o));
+    PASS(field_id(at, "stage", &o->stage));
+    PASS(field_id(at, "microbatch", &o->microbatch));
+    PASS(field_id(at, "peer", &o->peer));
+    PASS(field_id(at, "peer_stage", &o->peer_stage));
+    PASS(field_id(at, "tag", &o->tag));
+    PASS(json_may_integer(at, "bytes", 0, most_bytes, &o->bytes));
+    PASS(json_may_real(at, "seconds", 0, DBL_MAX, &o->seconds));
+    return json_may_bool(at, "backward", &o->backward);
 }
 
 /* Ids that later code uses as indices without looking. */
@@ -126,193 +114,173 @@ static enum status check_stages(const struct program *p, size_t i, const struct 
 /* The rank's ops, behind those of the ranks before it, and the sentinel behind them. */
 static enum status read_ops(const struct json_at *at, struct program *p)
 {
-    enum status st;
     struct json_at field;
     size_t n, base = p->ops;
-    TRY(json_field(at, "ops", &field));
-    TRY(json_get_array(&field, MAX_OPS - p->ops, &n));
+    PASS(json_field(at, "ops", &field));
+    PASS(json_get_array(&field, MAX_OPS - p->ops, &n));
     for (size_t i = base; i < base + n; i++) {
         struct json_at item = json_item(&field, i - base);
-        TRY(ARRAY_ROOM(p->op, i));
+        PASS(ARRAY_ROOM(p->op, i));
         p->op[i] = (struct program_op){0};
-        TRY(read_op(&item, &p->op[i]));
-        TRY(check_stages(p, i, &item));
-        TRY(read_deps(&item, p, base, i));
+        PASS(read_op(&item, &p->op[i]));
+        PASS(check_stages(p, i, &item));
+        PASS(read_deps(&item, p, base, i));
     }
     p->ops += n;
-    TRY(ARRAY_ROOM(p->op, p->ops));
+    PASS(ARRAY_ROOM(p->op, p->ops));
     p->op[p->ops] = (struct program_op){.dep_start = (uint32_t)p->deps};
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_rank(const struct json_at *at, struct program *p, struct program_rank *rank)
 {
-    enum status st;
-    TRY(json_need_text(at, "name", &rank->name));
-    TRY(field_id(at, "device", &rank->device));
-    TRY(field_id(at, "stage", &rank->stage));
+    PASS(json_need_text(at, "name", &rank->name));
+    PASS(field_id(at, "device", &rank->device));
+    PASS(field_id(at, "stage", &rank->stage));
     if (rank->stage >= p->stages)
         return json_error(at, "stage does not exist");
-    TRY(field_id(at, "replica", &rank->replica));
-    TRY(field_id(at, "shard", &rank->shard));
+    PASS(field_id(at, "replica", &rank->replica));
+    PASS(field_id(at, "shard", &rank->shard));
     if (rank->shard == PROGRAM_NONE)
         rank->shard = 0;
-    TRY(json_may_integer(at, "weight_bytes", 0, most_bytes, &rank->weight_bytes));
-    TRY(json_may_integer(at, "gradient_bytes", 0, most_bytes, &rank->gradient_bytes));
-    TRY(json_may_integer(at, "state_bytes", 0, most_bytes, &rank->state_bytes));
-    TRY(json_may_integer(at, "scratch_bytes", 0, most_bytes, &rank->scratch_bytes));
-    TRY(read_ops(at, p));
-out:
-    return st;
+    PASS(json_may_integer(at, "weight_bytes", 0, most_bytes, &rank->weight_bytes));
+    PASS(json_may_integer(at, "gradient_bytes", 0, most_bytes, &rank->gradient_bytes));
+    PASS(json_may_integer(at, "state_bytes", 0, most_bytes, &rank->state_bytes));
+    PASS(json_may_integer(at, "scratch_bytes", 0, most_bytes, &rank->scratch_bytes));
+    return read_ops(at, p);
 }
 
 static enum status read_ranks(const struct json_at *root, struct program *p)
 {
-    enum status st;
     struct json_at at;
     size_t n;
-    TRY(json_field(root, "ranks", &at));
-    TRY(json_get_array(&at, MAX_RANKS, &n));
+    PASS(json_field(root, "ranks", &at));
+    PASS(json_get_array(&at, MAX_RANKS, &n));
     if (n == 0)
         return json_error(&at, "a program without ranks");
-    TRY(ARRAY_NEW(p->rank, n));
-    TRY(ARRAY_NEW(p->op_start, n + 1));
+    PASS(ARRAY_NEW(p->rank, n));
+    PASS(ARRAY_NEW(p->op_start, n + 1));
     for (uint32_t r = 0; r < n; r++) {
         struct json_at item = json_item(&at, r);
         p->ranks++;
-        TRY(read_rank(&item, p, &p->rank[r]));
+        PASS(read_rank(&item, p, &p->rank[r]));
         p->op_start[r + 1] = p->ops;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Ids below `limit`, ascending, appended to (*id)[*n]. */
 static enum status read_ids(const struct json_at *at, size_t limit, uint32_t **id, size_t *n)
 {
-    enum status st;
     size_t count;
     int64_t value, last = -1;
-    TRY(json_get_array(at, limit, &count));
+    PASS(json_get_array(at, limit, &count));
     for (size_t k = 0; k < count; k++, last = value) {
         struct json_at entry = json_item(at, k);
-        TRY(json_get_integer(&entry, last + 1, (int64_t)limit - 1, &value));
-        TRY(ARRAY_ROOM(*id, *n));
+        PASS(json_get_integer(&entry, last + 1, (int64_t)limit - 1, &value));
+        PASS(ARRAY_ROOM(*id, *n));
         (*id)[(*n)++] = (uint32_t)value;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Members of each group, ascending. */
 static enum status read_groups(const struct json_at *root, struct program *p)
 {
-    enum status st;
     struct json_at at;
     size_t n, members = 0;
-    TRY(json_field(root, "groups", &at));
-    TRY(json_get_array(&at, MAX_RANKS, &n));
-    TRY(ARRAY_NEW(p->group_start, n + 1));
+    PASS(json_field(root, "groups", &at));
+    PASS(json_get_array(&at, MAX_RANKS, &n));
+    PASS(ARRAY_NEW(p->group_start, n + 1));
     p->groups = n;
     for (size_t g = 0; g < n; g++) {
         struct json_at item = json_item(&at, g);
-        TRY(read_ids(&item, p->ranks, &p->member, &members));
+        PASS(read_ids(&item, p->ranks, &p->member, &members));
         p->group_start[g + 1] = members;
     }
-    TRY(ARRAY_ROOM(p->member, members)); /* never NULL */
-out:
-    return st;
+    PASS(ARRAY_ROOM(p->member, members)); /* never NULL */
+    return STATUS_OK;
 }
 
 static enum status read_buckets(const struct json_at *stage, struct program *p,
                                 struct program_stage *s)
 {
-    enum status st;
     struct json_at at;
     size_t n;
     int64_t low;
-    TRY(json_field(stage, "buckets", &at));
-    TRY(json_get_array(&at, UINT8_MAX, &n)); /* program_op.part is a byte */
+    PASS(json_field(stage, "buckets", &at));
+    PASS(json_get_array(&at, UINT8_MAX, &n)); /* program_op.part is a byte */
     s->bucket = (uint32_t)p->buckets;
     s->buckets = (uint32_t)n;
     for (size_t b = 0; b < n; b++) {
         struct json_at item = json_item(&at, b);
-        TRY(ARRAY_ROOM(p->bucket, p->buckets));
+        PASS(ARRAY_ROOM(p->bucket, p->buckets));
         struct program_bucket *bucket = &p->bucket[p->buckets];
-        TRY(json_need_integer(&item, "low", 0, MAX_OPS, &low));
-        TRY(json_need_integer(&item, "bytes", 0, most_bytes, &bucket->bytes));
+        PASS(json_need_integer(&item, "low", 0, MAX_OPS, &low));
+        PASS(json_need_integer(&item, "bytes", 0, most_bytes, &bucket->bytes));
         bucket->low = (uint32_t)low;
         p->buckets++;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* One stage: its ops, and how its ranks divide it (struct program_stage). */
 static enum status read_stage(const struct json_at *at, struct program *p, struct program_stage *s,
                               size_t *ops)
 {
-    enum status st;
     struct json_at field;
     int64_t zero = 0;
     size_t recompute = 0;
-    TRY(json_field(at, "ops", &field));
-    TRY(read_ids(&field, MAX_OPS, &p->stage_op, ops));
-    TRY(field_count(at, "replicas", &s->replicas));
-    TRY(field_count(at, "shards", &s->shards));
-    TRY(json_may_integer(at, "zero", 0, 3, &zero));
-    TRY(json_may_choice(at, "recompute", plan_recompute_names, RECOMPUTE_KINDS, &recompute));
-    TRY(json_may_bool(at, "split", &s->split));
-    TRY(read_buckets(at, p, s));
+    PASS(json_field(at, "ops", &field));
+    PASS(read_ids(&field, MAX_OPS, &p->stage_op, ops));
+    PASS(field_count(at, "replicas", &s->replicas));
+    PASS(field_count(at, "shards", &s->shards));
+    PASS(json_may_integer(at, "zero", 0, 3, &zero));
+    PASS(json_may_choice(at, "recompute", plan_recompute_names, RECOMPUTE_KINDS, &recompute));
+    PASS(json_may_bool(at, "split", &s->split));
+    PASS(read_buckets(at, p, s));
     s->zero = (uint32_t)zero;
     s->recompute = (uint32_t)recompute;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_stages(const struct json_at *root, struct program *p)
 {
-    enum status st;
     struct json_at at;
     size_t n, ops = 0;
-    TRY(json_field(root, "stages", &at));
-    TRY(json_get_array(&at, MAX_RANKS, &n));
-    TRY(ARRAY_NEW(p->stage_start, n + 1));
-    TRY(ARRAY_NEW(p->stage, n));
+    PASS(json_field(root, "stages", &at));
+    PASS(json_get_array(&at, MAX_RANKS, &n));
+    PASS(ARRAY_NEW(p->stage_start, n + 1));
+    PASS(ARRAY_NEW(p->stage, n));
     p->stages = n;
     for (size_t s = 0; s < n; s++) {
         struct json_at item = json_item(&at, s);
-        TRY(read_stage(&item, p, &p->stage[s], &ops));
+        PASS(read_stage(&item, p, &p->stage[s], &ops));
         p->stage_start[s + 1] = ops;
     }
-    TRY(ARRAY_ROOM(p->stage_op, ops)); /* never NULL */
-out:
-    return st;
+    PASS(ARRAY_ROOM(p->stage_op, ops)); /* never NULL */
+    return STATUS_OK;
 }
 
 static enum status read_head(const struct json_at *root, struct program *p)
 {
-    enum status st;
     int64_t value;
-    TRY(json_need_integer(root, "version", 1, PROGRAM_VERSION, &value));
+    PASS(json_need_integer(root, "version", 1, PROGRAM_VERSION, &value));
     if (value < PROGRAM_VERSION)
         return json_error(root,
                           "version %d does not say how the ranks of a stage divide it, expected "
                           "version %d: run the plan again",
                           (int)value, PROGRAM_VERSION);
-    TRY(field_count(root, "microbatches", &p->microbatches));
-    TRY(field_count(root, "microbatch_size", &p->microbatch_size));
-    TRY(json_need_real(root, "tokens_per_sample", 0, DBL_MAX, &p->tokens_per_sample));
-    TRY(json_may_real(root, "sample_flop", 0, DBL_MAX, &p->sample_flop));
-    TRY(json_may_real(root, "recompute_flop", 0, DBL_MAX, &p->recompute_flop));
-    TRY(json_may_bool(root, "asynchronous", &p->asynchronous));
-    TRY(json_need_text(root, "optimizer", &p->optimizer));
-    TRY(json_need_integer(root, "seed", 0, INT64_MAX, &value));
+    PASS(field_count(root, "microbatches", &p->microbatches));
+    PASS(field_count(root, "microbatch_size", &p->microbatch_size));
+    PASS(json_need_real(root, "tokens_per_sample", 0, DBL_MAX, &p->tokens_per_sample));
+    PASS(json_may_real(root, "sample_flop", 0, DBL_MAX, &p->sample_flop));
+    PASS(json_may_real(root, "recompute_flop", 0, DBL_MAX, &p->recompute_flop));
+    PASS(json_may_bool(root, "asynchronous", &p->asynchronous));
+    PASS(json_need_text(root, "optimizer", &p->optimizer));
+    PASS(json_need_integer(root, "seed", 0, INT64_MAX, &value));
     p->seed = (uint64_t)value;
-    TRY(read_stages(root, p));
-out:
-    return st;
+    return read_stages(root, p);
 }
 
 enum status program_read(const char *path, struct program *out)

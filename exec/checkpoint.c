@@ -58,12 +58,11 @@ static void print_shares(FILE *f, const struct program *p, uint32_t r)
 
 static enum status print_plan(FILE *f, const struct program *p)
 {
-    enum status st = STATUS_OK;
     fprintf(f, "%u %u %" PRIu64 "\n", p->microbatches, p->microbatch_size, p->seed);
     for (uint32_t r = 0; r < p->ranks; r++) {
         size_t n = program_rank_ops(p, r, NULL);
         uint32_t *op;
-        TRY(ARRAY_NEW(op, n));
+        PASS(ARRAY_NEW(op, n));
         program_rank_ops(p, r, op);
         fprintf(f, "%u %u", p->rank[r].replica, p->rank[r].shard);
         for (size_t k = 0; k < n; k++)
@@ -72,8 +71,7 @@ static enum status print_plan(FILE *f, const struct program *p)
         fputc('\n', f);
         free(op);
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* SHA-256 of the text that model (or else program) prints. */
@@ -103,14 +101,12 @@ static enum status digest_text(const struct program *p, const struct model *m,
 enum status checkpoint_key(const struct program *p, const struct model *m,
                            struct checkpoint_key *out)
 {
-    enum status st;
     struct checkpoint_key key = {.ranks = (uint32_t)p->ranks};
-    TRY(digest_text(p, m, key.model));
-    TRY(digest_text(p, NULL, key.plan));
+    PASS(digest_text(p, m, key.model));
+    PASS(digest_text(p, NULL, key.plan));
     snprintf(key.optimizer, sizeof key.optimizer, "%s", p->optimizer);
     *out = key;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status checkpoint_match(const struct checkpoint_key *found,
@@ -252,43 +248,39 @@ out:
 
 static enum status read_hash(const struct json_at *at, uint8_t digest[DIGEST])
 {
-    enum status st;
     const char *text;
-    TRY(json_get_string(at, &text));
+    PASS(json_get_string(at, &text));
     if (hex_parse(text, digest, DIGEST) != STATUS_OK)
-        st = json_error(at, "expected a SHA-256 in hexadecimal");
-out:
-    return st;
+        return json_error(at, "expected a SHA-256 in hexadecimal");
+    return STATUS_OK;
 }
 
 static enum status read_fields(const struct json_at *root, struct checkpoint *c)
 {
-    enum status st;
     struct json_at at;
     size_t n;
     int64_t step;
     const char *optimizer;
-    TRY(json_need_integer(root, "step", 1, UINT32_MAX, &step));
+    PASS(json_need_integer(root, "step", 1, UINT32_MAX, &step));
     c->step = (uint64_t)step;
-    TRY(json_field(root, "model_sha256", &at));
-    TRY(read_hash(&at, c->key.model));
-    TRY(json_field(root, "plan_sha256", &at));
-    TRY(read_hash(&at, c->key.plan));
-    TRY(json_field(root, "optimizer", &at));
-    TRY(json_get_string(&at, &optimizer));
+    PASS(json_field(root, "model_sha256", &at));
+    PASS(read_hash(&at, c->key.model));
+    PASS(json_field(root, "plan_sha256", &at));
+    PASS(read_hash(&at, c->key.plan));
+    PASS(json_field(root, "optimizer", &at));
+    PASS(json_get_string(&at, &optimizer));
     if (strlen(optimizer) >= sizeof c->key.optimizer)
         return json_error(&at, "no optimizer has such a long name");
     strcpy(c->key.optimizer, optimizer);
-    TRY(json_field(root, "ranks", &at));
-    TRY(json_get_array(&at, 1 << 20, &n));
+    PASS(json_field(root, "ranks", &at));
+    PASS(json_get_array(&at, 1 << 20, &n));
     c->key.ranks = (uint32_t)n;
-    TRY(ARRAY_NEW(c->digest, (n + 1) * DIGEST));
+    PASS(ARRAY_NEW(c->digest, (n + 1) * DIGEST));
     for (size_t r = 0; r < n; r++) {
         struct json_at item = json_item(&at, r);
-        TRY(read_hash(&item, c->digest + r * DIGEST));
+        PASS(read_hash(&item, c->digest + r * DIGEST));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status checkpoint_read(const char *step_directory, struct checkpoint *out)
@@ -315,17 +307,14 @@ out:
 /* `dir` may be a run's directory or that of one step. */
 enum status checkpoint_find(const char *dir, struct checkpoint *out)
 {
-    enum status st;
     uint64_t step;
     char path[CHECKPOINT_PATH];
     if (strlen(dir) < CHECKPOINT_PATH - NAME && is_complete(dir))
         return checkpoint_read(dir, out);
     if (!newest_before(dir, UINT64_MAX, &step))
         return error_set(STATUS_IO, "%s: no complete checkpoint there", dir);
-    TRY(checkpoint_directory(dir, step, path));
-    TRY(checkpoint_read(path, out));
-out:
-    return st;
+    PASS(checkpoint_directory(dir, step, path));
+    return checkpoint_read(path, out);
 }
 
 void checkpoint_free(struct checkpoint *c)

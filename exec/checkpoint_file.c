@@ -27,14 +27,12 @@ static enum status seal(const struct checkpoint_head *head, const struct checkpo
 {
     size_t n = head->arrays * sizeof *array;
     char *both;
-    enum status st;
-    TRY(ARRAY_NEW(both, sizeof *head + n));
+    PASS(ARRAY_NEW(both, sizeof *head + n));
     memcpy(both, head, sizeof *head);
     memcpy(both + sizeof *head, array, n);
     digest_bytes(both, sizeof *head + n, digest);
     free(both);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* What no digest protects yet: fields that say how the rest is to be read. */
@@ -114,9 +112,8 @@ static enum status list_state(const struct checkpoint_part *part, struct checkpo
                          part->device->name);
     while (n < CHECKPOINT_ARRAYS && part->device->state(part->device_self, n, &s))
         n++;
-    enum status st;
     struct checkpoint_array *array;
-    TRY(ARRAY_NEW(array, n));
+    PASS(ARRAY_NEW(array, n));
     *room = 0;
     for (uint32_t k = 0; k < n; k++) {
         part->device->state(part->device_self, k, &s);
@@ -125,8 +122,7 @@ static enum status list_state(const struct checkpoint_part *part, struct checkpo
     }
     *out = array;
     *out_n = n;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* n bytes, or the reason why not. */
@@ -142,24 +138,21 @@ static enum status write_all(const struct checkpoint_part *part, FILE *f, const 
                              const struct checkpoint_head *head, struct checkpoint_array *array,
                              void *data, uint8_t digest[DIGEST])
 {
-    enum status st = STATUS_OK;
     size_t before = sizeof *head + head->arrays * sizeof *array + DIGEST;
     if (fseek(f, (long)before, SEEK_SET))
         return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
     for (uint32_t k = 0; k < head->arrays; k++) {
-        TRY(part->device->save(part->device_self, k, data));
+        PASS(part->device->save(part->device_self, k, data));
         digest_bytes(data, (size_t)array[k].bytes, array[k].digest);
-        TRY(put(f, path, data, (size_t)array[k].bytes));
+        PASS(put(f, path, data, (size_t)array[k].bytes));
         if (part->bytes)
             atomic_fetch_add(part->bytes, array[k].bytes + 1);
     }
-    TRY(seal(head, array, digest));
+    PASS(seal(head, array, digest));
     rewind(f);
-    TRY(put(f, path, head, sizeof *head));
-    TRY(put(f, path, array, head->arrays * sizeof *array));
-    TRY(put(f, path, digest, DIGEST));
-out:
-    return st;
+    PASS(put(f, path, head, sizeof *head));
+    PASS(put(f, path, array, head->arrays * sizeof *array));
+    return put(f, path, digest, DIGEST);
 }
 
 /* Written under another name and renamed when complete (core/file.h): head and table last, since

@@ -12,15 +12,13 @@ enum status corpus_read(const char *path, struct corpus *out)
 {
     char *text;
     size_t n;
-    enum status st;
-    TRY(file_read(path, &text, &n));
+    PASS(file_read(path, &text, &n));
     if (n == 0) {
         free(text);
         return error_set(STATUS_IO, "%s: empty file, expected text to train on", path);
     }
     *out = (struct corpus){(unsigned char *)text, n};
-out:
-    return st;
+    return STATUS_OK;
 }
 
 void corpus_free(struct corpus *c)

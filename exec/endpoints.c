@@ -11,13 +11,12 @@
 /* Channels are directed: each is an outgoing end on one rank and an incoming one on another. */
 static enum status find_ends(struct endpoints *l)
 {
-    enum status st;
     const struct program *p = l->program;
     uint32_t n = 0;
     for (size_t c = 0; c < p->channels; c++)
         l->n += p->channel[c].from == l->rank || p->channel[c].to == l->rank;
-    TRY(ARRAY_NEW(l->of, p->channels));
-    TRY(ARRAY_NEW(l->end, l->n));
+    PASS(ARRAY_NEW(l->of, p->channels));
+    PASS(ARRAY_NEW(l->end, l->n));
     for (uint32_t c = 0; c < p->channels; c++) {
         bool outgoing = p->channel[c].from == l->rank;
         l->of[c] = PROGRAM_NONE;
@@ -30,19 +29,17 @@ static enum status find_ends(struct endpoints *l)
                                         .order = &l->order[c],
                                         .room = outgoing ? l->order[c].n : l->order[c].window};
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Where the rank sits in each group; groups without it keep zeros. */
 static enum status find_seats(struct endpoints *l)
 {
-    enum status st;
     const struct program *p = l->program;
     size_t members = p->groups > 0 ? p->group_start[p->groups] : 0;
-    TRY(ARRAY_NEW(l->group, p->groups));
-    TRY(ARRAY_NEW(l->gives, members));
-    TRY(ARRAY_NEW(l->takes, members));
+    PASS(ARRAY_NEW(l->group, p->groups));
+    PASS(ARRAY_NEW(l->gives, members));
+    PASS(ARRAY_NEW(l->takes, members));
     for (size_t g = 0; g < p->groups; g++)
         for (size_t first = p->group_start[g], i = first; i < p->group_start[g + 1]; i++)
             if (p->member[i] == l->rank)
@@ -50,8 +47,7 @@ static enum status find_seats(struct endpoints *l)
                                                   .me = i - first,
                                                   .member = p->member + first,
                                                   .first = first};
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Whom the rank meets in the rounds of its collectives. */
@@ -145,17 +141,15 @@ enum status link_pool_make(struct link_pool *p, void **data)
 
 enum status link_pool_init(const struct link_end *end, struct link_pool *out)
 {
-    enum status st;
     void *data;
     *out = (struct link_pool){.bytes = end->order->bytes, .room = end->room};
-    TRY(ARRAY_NEW(out->data, end->room));
-    TRY(ARRAY_NEW(out->unused, end->room));
+    PASS(ARRAY_NEW(out->data, end->room));
+    PASS(ARRAY_NEW(out->unused, end->room));
     while (!end->outgoing && out->made < end->room)
-        TRY(link_pool_make(out, &data));
+        PASS(link_pool_make(out, &data));
     for (; out->free < out->made; out->free++)
         out->unused[out->free] = out->data[out->free];
-out:
-    return st;
+    return STATUS_OK;
 }
 
 void link_pool_free(struct link_pool *p)

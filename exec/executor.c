@@ -122,28 +122,23 @@ static bool is_complete(const struct running *r, uint32_t op)
 /* A reduction that the op at work cannot go on without: data [n] in place. */
 static enum status call_and_wait(const struct executor *e, uint32_t op, float *data, size_t n)
 {
-    enum status st;
     if (e->transport->call)
         return e->transport->call(e->transport_self, op, data, n, e->timeout_s);
-    TRY(e->transport->collective(e->transport_self, op, data, n));
-    TRY(e->transport->wait(e->transport_self, op, e->timeout_s, NULL));
-out:
-    return st;
+    PASS(e->transport->collective(e->transport_self, op, data, n));
+    return e->transport->wait(e->transport_self, op, e->timeout_s, NULL);
 }
 
 /* Start the next call of a collective; *more: there was one to start. */
 static enum status call(const struct running *r, uint32_t op, uint32_t k, bool *more)
 {
-    enum status st;
     const struct executor *e = r->e;
     float *data;
     size_t n;
-    TRY(e->device->array(e->device_self, &e->program->op[op], k, &data, &n));
+    PASS(e->device->array(e->device_self, &e->program->op[op], k, &data, &n));
     *more = data != NULL;
     if (data)
-        TRY(e->transport->collective(e->transport_self, op, data, n));
-out:
-    return st;
+        PASS(e->transport->collective(e->transport_self, op, data, n));
+    return STATUS_OK;
 }
 
 /* Sums of tensor parallelism that the device has not made in its ops: the next one waits for them,
@@ -172,17 +167,15 @@ out:
 /* The first call has been made: wait for it, make the others, and tell the device. */
 static enum status complete_collective(const struct running *r, uint32_t op)
 {
-    enum status st = STATUS_OK;
     const struct executor *e = r->e;
     bool more = true;
     for (uint32_t k = 1; more; k++) {
-        TRY(e->transport->wait(e->transport_self, op, e->timeout_s, NULL));
-        TRY(call(r, op, k, &more));
+        PASS(e->transport->wait(e->transport_self, op, e->timeout_s, NULL));
+        PASS(call(r, op, k, &more));
     }
     if (e->device->collected)
-        TRY(e->device->collected(e->device_self, &e->program->op[op]));
-out:
-    return st;
+        PASS(e->device->collected(e->device_self, &e->program->op[op]));
+    return STATUS_OK;
 }
 
 /* The message is the transport's memory until the device has taken it. */
@@ -201,21 +194,19 @@ out:
 /* Wait for a communication op and hand what has come to the device. */
 static enum status complete(const struct running *r, uint32_t op)
 {
-    enum status st;
     const struct executor *e = r->e;
     const struct program_op *o = &e->program->op[op];
     size_t k = op - r->first;
 
     report(r, op, WORKER_WAITS);
     if (o->kind == OP_RECV)
-        TRY(complete_receive(r, op));
+        PASS(complete_receive(r, op));
     else if (op_is_collective(o))
-        TRY(complete_collective(r, op));
+        PASS(complete_collective(r, op));
     else
-        TRY(e->transport->wait(e->transport_self, op, e->timeout_s, NULL));
+        PASS(e->transport->wait(e->transport_self, op, e->timeout_s, NULL));
     e->transport->times(e->transport_self, op, &r->out->op_start_s[k], &r->out->op_end_s[k]);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Sums of gradients run one after the other anyway: one need not be waited for by the next. */
@@ -280,14 +271,12 @@ out:
  * the program alone, so that all members of a group do the same. */
 static enum status post_ahead(struct running *r, uint32_t now)
 {
-    enum status st = STATUS_OK;
     const struct program *p = r->e->program;
     for (uint32_t op = now + 1; op < r->end && !op_computes(&p->op[op]); op++)
         if (p->op[op].kind == OP_ALLGATHER && p->op[op].microbatch != PROGRAM_NONE &&
             is_ready(r, op, now))
-            TRY(post(r, op));
-out:
-    return st;
+            PASS(post(r, op));
+    return STATUS_OK;
 }
 
 /* ---- tensor parallelism: sums in the middle of an op
@@ -403,18 +392,16 @@ static enum status locate(const struct running *r, uint32_t op, enum status st)
 /* Devices that queue their ops know only now when these ran. */
 static enum status finish(const struct running *r)
 {
-    enum status st = STATUS_OK;
     const struct executor *e = r->e;
     if (!e->device->finish)
         return STATUS_OK;
-    TRY(e->device->finish(e->device_self));
+    PASS(e->device->finish(e->device_self));
     for (size_t k = 0; k < r->out->ops; k++) {
         const struct program_op *o = &e->program->op[r->first + k];
         if (op_computes(o))
             e->device->times(e->device_self, o, &r->out->op_start_s[k], &r->out->op_end_s[k]);
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status executor_run(const struct executor *e, uint32_t step, struct executor_step *out)
@@ -451,7 +438,6 @@ out:
  * stage, by one more call of the first op of each that does. */
 static enum status gather_parameters(const struct executor *e)
 {
-    enum status st = STATUS_OK;
     const struct program *p = e->program;
     struct running r = {.e = e, .first = p->op_start[e->rank], .end = p->op_start[e->rank + 1]};
     uint32_t last = PROGRAM_NONE;
@@ -462,11 +448,10 @@ static enum status gather_parameters(const struct executor *e)
             (last != PROGRAM_NONE && o->stage <= last))
             continue;
         last = o->stage;
-        TRY(call(&r, op, 0, &more));
-        TRY(complete_collective(&r, op));
+        PASS(call(&r, op, 0, &more));
+        PASS(complete_collective(&r, op));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status executor_finish(const struct executor *e)

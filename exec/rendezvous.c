@@ -39,13 +39,10 @@ enum status frame_check(const struct frame_head *head)
 enum status frame_write(int fd, enum frame_type type, const void *first, size_t first_bytes,
                         const void *second, size_t second_bytes, double deadline_s)
 {
-    enum status st = STATUS_OK;
     struct frame_head head = frame_head(type, first_bytes + second_bytes);
-    TRY(socket_write(fd, &head, sizeof head, deadline_s));
-    TRY(socket_write(fd, first, first_bytes, deadline_s));
-    TRY(socket_write(fd, second, second_bytes, deadline_s));
-out:
-    return st;
+    PASS(socket_write(fd, &head, sizeof head, deadline_s));
+    PASS(socket_write(fd, first, first_bytes, deadline_s));
+    return socket_write(fd, second, second_bytes, deadline_s);
 }
 
 enum status file_digest(const char *path, uint8_t digest[DIGEST])
@@ -61,13 +58,11 @@ enum status file_digest(const char *path, uint8_t digest[DIGEST])
 
 enum status inputs_digest(const char *program, const char *model, uint8_t digest[DIGEST])
 {
-    enum status st;
     uint8_t both[2 * DIGEST];
-    TRY(file_digest(program, both));
-    TRY(file_digest(model, both + DIGEST));
+    PASS(file_digest(program, both));
+    PASS(file_digest(model, both + DIGEST));
     digest_bytes(both, sizeof both, digest);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 void machine_name(char name[MACHINE])
@@ -129,16 +124,14 @@ static enum status parse_count(const char *const name[3], uint32_t low, uint32_t
 
 enum status rendezvous_rank(uint32_t *rank, uint32_t *ranks)
 {
-    enum status st;
     static const char *const all[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"};
     static const char *const own[] = {"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"};
     uint32_t n, r;
-    TRY(parse_count(all, 1, 1 << 20, &n));
-    TRY(parse_count(own, 0, n - 1, &r));
+    PASS(parse_count(all, 1, 1 << 20, &n));
+    PASS(parse_count(own, 0, n - 1, &r));
     *ranks = n;
     *rank = r;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status rendezvous_local_rank(uint32_t *rank)
@@ -206,10 +199,9 @@ static enum status parse_address(const char *address, char host[64], uint16_t *p
 /* Where all ranks are: ports, and addresses with commas between. */
 static enum status take_peers(struct rendezvous *r, struct frame_peer *peer)
 {
-    enum status st;
     size_t n = 0;
-    TRY(ARRAY_NEW(r->port, r->ranks));
-    TRY(ARRAY_NEW(r->hosts, r->ranks * sizeof peer->host));
+    PASS(ARRAY_NEW(r->port, r->ranks));
+    PASS(ARRAY_NEW(r->hosts, r->ranks * sizeof peer->host));
     for (uint32_t k = 0; k < r->ranks; k++) {
         r->port[k] = peer[k].port;
         r->clocks_differ |= peer[k].clock != peer[0].clock;
@@ -218,8 +210,7 @@ static enum status take_peers(struct rendezvous *r, struct frame_peer *peer)
     }
     if (!r->host)
         r->host = r->hosts;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* The launcher closes the connection instead when the run has failed before it began. */

@@ -17,13 +17,10 @@ static const double ahead_per_rank_s = 3e-5;
 static enum status call_at(const struct rendezvous *r, const char *host, uint16_t port,
                            enum star_role role, uint32_t id, double deadline_s, int *fd)
 {
-    enum status st;
     struct star_hello h = {STAR_MAGIC, STAR_VERSION, {0}, role, id, r->rank};
     memcpy(h.token, r->token, TOKEN);
-    TRY(socket_connect(host, port, deadline_s, fd));
-    TRY(socket_write(*fd, &h, sizeof h, deadline_s));
-out:
-    return st;
+    PASS(socket_connect(host, port, deadline_s, fd));
+    return socket_write(*fd, &h, sizeof h, deadline_s);
 }
 
 enum status star_call(const struct rendezvous *r, uint32_t peer, enum star_role role, uint32_t id,
@@ -54,14 +51,12 @@ enum status star_answer(const struct rendezvous *r, int listener, double deadlin
 
 enum status star_init(const struct rendezvous *r, struct star *out)
 {
-    enum status st;
     struct star s = {.ranks = r->ranks, .rank = r->rank, .one_clock = !r->clocks_differ};
-    TRY(ARRAY_NEW(s.socket, s.ranks));
+    PASS(ARRAY_NEW(s.socket, s.ranks));
     for (size_t i = 0; i < s.ranks; i++)
         s.socket[i] = -1;
     *out = s;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 int *star_seat(const struct star *s, const struct star_hello *h)
@@ -74,11 +69,10 @@ int *star_seat(const struct star *s, const struct star_hello *h)
 static enum status let_in(const struct rendezvous *r, struct star *s, int listener,
                           double deadline_s)
 {
-    enum status st = STATUS_OK;
     for (size_t joined = 1; joined < s->ranks;) {
         struct star_hello hello;
         int fd = -1;
-        TRY(star_answer(r, listener, deadline_s, &hello, &fd));
+        PASS(star_answer(r, listener, deadline_s, &hello, &fd));
         int *seat = fd >= 0 ? star_seat(s, &hello) : NULL;
         if (seat && *seat < 0) {
             *seat = fd;
@@ -87,8 +81,7 @@ static enum status let_in(const struct rendezvous *r, struct star *s, int listen
             socket_close(&fd);
         }
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status listen_everywhere(uint16_t port, int *listener)
@@ -144,32 +137,28 @@ static enum status check_word(const struct star_word *word, uint32_t step)
 /* *peer is the rank with which it went wrong. */
 static enum status gather(struct star *s, uint32_t step, double deadline_s, uint32_t *peer)
 {
-    enum status st = STATUS_OK;
     struct star_word word = {.magic = STAR_MAGIC, .step = step};
     *peer = 0;
     if (s->rank > 0)
-        TRY(socket_write(s->socket[0], &word, sizeof word, deadline_s));
+        PASS(socket_write(s->socket[0], &word, sizeof word, deadline_s));
     else
         for (*peer = 1; *peer < s->ranks; ++*peer) {
-            TRY(socket_read(s->socket[*peer], &word, sizeof word, deadline_s));
-            TRY(check_word(&word, step));
+            PASS(socket_read(s->socket[*peer], &word, sizeof word, deadline_s));
+            PASS(check_word(&word, step));
         }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status spread(struct star *s, void *data, size_t bytes, double deadline_s,
                           uint32_t *peer)
 {
-    enum status st = STATUS_OK;
     *peer = 0;
     if (s->rank > 0)
-        TRY(socket_read(s->socket[0], data, bytes, deadline_s));
+        PASS(socket_read(s->socket[0], data, bytes, deadline_s));
     else
         for (*peer = 1; *peer < s->ranks; ++*peer)
-            TRY(socket_write(s->socket[*peer], data, bytes, deadline_s));
-out:
-    return st;
+            PASS(socket_write(s->socket[*peer], data, bytes, deadline_s));
+    return STATUS_OK;
 }
 
 enum status star_gather(struct star *s, uint32_t step, double deadline_s)

@@ -87,22 +87,19 @@ static void be_member(struct team *t, uint32_t rank, pid_t parent,
 static enum status start(struct team *t, enum status (*body)(struct team_member *, void *),
                          void *context)
 {
-    enum status st = STATUS_OK;
     pid_t self = getpid();
     for (size_t r = 0; r < t->ranks; r++)
-        TRY(socket_listen(&t->listener[r], &t->port[r]));
+        PASS(socket_listen(&t->listener[r], &t->port[r]));
     for (uint32_t r = 0; r < t->ranks; r++) {
         t->pid[r] = fork();
         if (t->pid[r] == 0)
             be_member(t, r, self, body, context);
         if (t->pid[r] < 0) {
             t->pid[r] = 0;
-            st = error_set(STATUS_IO, "fork: %s", strerror(errno));
-            goto out;
+            return error_set(STATUS_IO, "fork: %s", strerror(errno));
         }
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Of another rank's end, that is: its connection broke, it fell silent. */

@@ -52,7 +52,6 @@ static enum status read_option(const struct option *option, size_t n, const char
 
 static enum status read_arguments(struct worker *w, int argc, char **argv)
 {
-    enum status st = STATUS_OK;
     double steps = 0, every = 0, paced = 0;
     const char *collective = NULL;
     const struct option option[] = {
@@ -72,16 +71,15 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
         {"--checkpoint-every", NULL, &every, 0, UINT32_MAX - 1},
     };
     for (int i = 1; i < argc; i += 2)
-        TRY(read_option(option, sizeof option / sizeof *option, argv[i],
-                        i + 1 < argc ? argv[i + 1] : NULL));
-    TRY(rounds_find(collective, &w->algorithm));
+        PASS(read_option(option, sizeof option / sizeof *option, argv[i],
+                         i + 1 < argc ? argv[i + 1] : NULL));
+    PASS(rounds_find(collective, &w->algorithm));
     w->steps = (uint32_t)steps;
     w->paced = paced > 0;
     w->checkpoint_every = (uint32_t)every;
     if (!w->program_path || !w->model_path || !w->device_name || !w->steps)
         return error_set(STATUS_USAGE, "--program, --model, --device and --steps are needed");
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static bool is_all_ranks(const struct worker *w)
@@ -93,17 +91,15 @@ static bool is_all_ranks(const struct worker *w)
 /* (torchrun's names, and those of MPI launchers: rendezvous_rank().) */
 static enum status read_environment(struct worker *w)
 {
-    enum status st = STATUS_OK;
     const char *token = getenv("FORELINE_TOKEN");
     w->launcher = getenv("FORELINE_LAUNCHER");
     if (!w->launcher || !token)
         return error_set(STATUS_USAGE, "FORELINE_LAUNCHER and FORELINE_TOKEN are not set: workers "
                                        "are started by `foreline run`");
-    TRY(hex_parse(token, w->hello.token, TOKEN));
+    PASS(hex_parse(token, w->hello.token, TOKEN));
     if (!is_all_ranks(w))
-        TRY(rendezvous_rank(&w->hello.rank, &w->hello.ranks));
-out:
-    return st;
+        PASS(rendezvous_rank(&w->hello.rank, &w->hello.ranks));
+    return STATUS_OK;
 }
 
 /* Device and transport by name, among those this executable is made of. */
@@ -144,20 +140,18 @@ static void check_parts(struct worker *w, const struct worker_parts *have)
 /* What the launcher has written; it may delete the files once all ranks have said hello. */
 static enum status read_inputs(struct worker *w)
 {
-    enum status st;
-    TRY(program_read(w->program_path, &w->program));
-    TRY(executor_supports(&w->program));
-    TRY(inputs_digest(w->program_path, w->model_path, w->hello.digest));
-    TRY(model_read(w->model_path, &w->model));
-    TRY(checkpoint_key(&w->program, &w->model, &w->key));
+    PASS(program_read(w->program_path, &w->program));
+    PASS(executor_supports(&w->program));
+    PASS(inputs_digest(w->program_path, w->model_path, w->hello.digest));
+    PASS(model_read(w->model_path, &w->model));
+    PASS(checkpoint_key(&w->program, &w->model, &w->key));
     if (is_all_ranks(w)) {
         w->hello.ranks = (uint32_t)w->program.ranks;
-        TRY(w->transport->share(&w->program, &w->shared));
+        PASS(w->transport->share(&w->program, &w->shared));
     } else if (w->program.ranks != w->hello.ranks)
-        st = error_set(STATUS_INVALID, "%s: %zu ranks, but WORLD_SIZE is %u", w->program_path,
-                       w->program.ranks, w->hello.ranks);
-out:
-    return st;
+        return error_set(STATUS_INVALID, "%s: %zu ranks, but WORLD_SIZE is %u", w->program_path,
+                         w->program.ranks, w->hello.ranks);
+    return STATUS_OK;
 }
 
 /* A rank in a thread of its own. */

@@ -143,16 +143,13 @@ static struct checkpoint_part part_of(struct worker_rank *w, const char *directo
 /* This rank's part of a checkpoint; the launcher commits it when all parts are there. */
 static enum status save(struct worker_rank *w, uint32_t step)
 {
-    enum status st;
     char directory[CHECKPOINT_PATH];
     struct frame_saved saved = {.step = step};
-    TRY(checkpoint_directory(w->worker->checkpoint_path, step, directory));
+    PASS(checkpoint_directory(w->worker->checkpoint_path, step, directory));
     struct checkpoint_part part = part_of(w, directory, step);
-    TRY(checkpoint_save(&part));
+    PASS(checkpoint_save(&part));
     memcpy(saved.digest, part.digest, DIGEST);
-    TRY(report(w, FRAME_SAVED, &saved, sizeof saved, NULL, 0));
-out:
-    return st;
+    return report(w, FRAME_SAVED, &saved, sizeof saved, NULL, 0);
 }
 
 /* Go on from a checkpoint: this rank's file must be the one that the manifest names. */
@@ -206,23 +203,20 @@ out:
 
 static enum status run(struct worker_rank *w)
 {
-    enum status st;
     struct worker *p = w->worker;
     struct device_options options = {.corpus = p->text_path ? &p->corpus : NULL,
                                      .learning_rate = p->learning_rate,
                                      .direct = p->transport->device_memory};
     if (p->paced)
         prctl(PR_SET_TIMERSLACK, 1000UL); /* as exec/device/paced.c */
-    TRY(start_reporter(w));
-    TRY(p->device->open(&p->model, &p->program, w->rank, &options, &w->device_self));
+    PASS(start_reporter(w));
+    PASS(p->device->open(&p->model, &p->program, w->rank, &options, &w->device_self));
     if (p->resume_path)
-        TRY(resume(w));
+        PASS(resume(w));
     w->rendezvous.timeout_s = patience(p, p->resume_path != NULL);
     w->rendezvous.algorithm = p->algorithm;
-    TRY(p->transport->open(&p->program, w->rank, &w->rendezvous, &w->transport_self));
-    TRY(run_steps(w));
-out:
-    return st;
+    PASS(p->transport->open(&p->program, w->rank, &w->rendezvous, &w->transport_self));
+    return run_steps(w);
 }
 
 enum status worker_rank_run(struct worker *p, uint32_t rank)

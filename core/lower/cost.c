@@ -132,13 +132,12 @@ static void average(struct lowering_calls *calls)
  * last one has what is left and the copies of tied weights. */
 static enum status make_buckets(struct sum *u)
 {
-    enum status st;
     const struct plan *p = u->l->plan;
     struct lowering_cost *c = &u->c;
     int64_t least = c->replicated_bytes / MAX_BUCKETS + 1, left = c->replicated_bytes;
     int64_t size = p->bucket_bytes > least ? p->bucket_bytes : least;
     struct lowering_bucket open = {.seconds = c->recompute_s};
-    TRY(ARRAY_NEW(c->bucket, c->overlapped ? MAX_BUCKETS + 1 : 1));
+    PASS(ARRAY_NEW(c->bucket, c->overlapped ? MAX_BUCKETS + 1 : 1));
     for (size_t k = u->s->ops; c->overlapped && k-- > 0;) {
         const struct model_op *o = &u->l->model->op[u->s->op[k]];
         bool experts = u->split.expert_parallel > 1 && o->exchange_bytes > 0;
@@ -156,8 +155,7 @@ static enum status make_buckets(struct sum *u)
     }
     open.gradients = (struct program_bucket){.low = 0, .bytes = left};
     c->bucket[c->buckets++] = open;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* What ZeRO leaves of them on each rank: experts are sharded over the replicas that have the same.

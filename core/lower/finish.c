@@ -17,21 +17,18 @@ static uint32_t newest(const struct lowering_list *list)
  * this kind before it. */
 static enum status append_sum(struct lowering_list *list, struct program_op op, uint32_t after)
 {
-    enum status st;
     uint32_t position;
-    TRY(list_append(list, &op, &position));
-    TRY(list_depend(list, after));
+    PASS(list_append(list, &op, &position));
+    PASS(list_depend(list, after));
     if (list->scattered)
-        TRY(list_depend(list, list->scattered - 1));
+        PASS(list_depend(list, list->scattered - 1));
     list->scattered = position + 1;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status lowering_reduce(struct lowering *l, uint32_t rank, uint32_t stage, uint32_t microbatch,
                             const struct lowering_cost *cost, int64_t bytes, bool experts)
 {
-    enum status st = STATUS_OK;
     struct lowering_list *list = &l->replay.list[rank];
     uint32_t team = l->shape.team_of[stage],
              shard = (rank - l->shape.first_rank[team]) % lowering_shards(l, team);
@@ -39,13 +36,12 @@ enum status lowering_reduce(struct lowering *l, uint32_t rank, uint32_t stage, u
     enum op_kind kind = l->plan->zero >= 1 ? OP_REDUCESCATTER : OP_ALLREDUCE;
     struct program_op op = list_collective(kind, FOR_DATA, stage, microbatch, all, bytes);
     if (all != PROGRAM_NONE && bytes > 0)
-        TRY(append_sum(list, op, newest(list)));
+        PASS(append_sum(list, op, newest(list)));
     op.peer = l->groups.same[rank];
     op.bytes = cost->expert_bytes;
     if (experts && op.peer != PROGRAM_NONE && op.bytes > 0)
-        TRY(append_sum(list, op, newest(list)));
-out:
-    return st;
+        PASS(append_sum(list, op, newest(list)));
+    return STATUS_OK;
 }
 
 /* The update waits for the newest reduction of its list, and so for all of them: each waits for the
@@ -53,41 +49,37 @@ out:
 enum status lowering_update(struct lowering *l, uint32_t rank, uint32_t stage, uint32_t microbatch,
                             const struct lowering_cost *cost)
 {
-    enum status st;
     struct lowering_list *list = &l->replay.list[rank];
     uint32_t position;
     struct program_op op = list_op(OP_UPDATE, FOR_PIPELINE, stage, microbatch);
     op.seconds = cost->update_s;
-    TRY(list_append(list, &op, &position));
+    PASS(list_append(list, &op, &position));
     if (list->scattered)
-        TRY(list_depend(list, list->scattered - 1));
+        PASS(list_depend(list, list->scattered - 1));
     if (list->blocked)
-        TRY(list_depend(list, list->blocked - 1));
+        PASS(list_depend(list, list->blocked - 1));
     list->blocked = 0;
     list->compute[1] = list->compute[0];
     list->compute[0] = position + 1;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* ZeRO 1 and 2: every replica has updated its part of the parameters; now all need all. */
 static enum status spread_parameters(struct lowering *l, uint32_t rank, uint32_t stage,
                                      const struct lowering_cost *cost)
 {
-    enum status st = STATUS_OK;
     uint32_t team = l->shape.team_of[stage],
              shard = (rank - l->shape.first_rank[team]) % lowering_shards(l, team);
     struct lowering_list *list = &l->replay.list[rank];
     struct program_op op = list_collective(OP_ALLGATHER, FOR_SHARDS, stage, PROGRAM_NONE,
                                            lowering_data(l, team, shard), cost->replicated_bytes);
     if (op.peer != PROGRAM_NONE && op.bytes > 0)
-        TRY(append_sum(list, op, newest(list)));
+        PASS(append_sum(list, op, newest(list)));
     op.peer = l->groups.same[rank];
     op.bytes = cost->expert_bytes;
     if (op.peer != PROGRAM_NONE && op.bytes > 0)
-        TRY(append_sum(list, op, newest(list)));
-out:
-    return st;
+        PASS(append_sum(list, op, newest(list)));
+    return STATUS_OK;
 }
 
 /* Every stage of every rank, in one order for all ranks. */
@@ -95,18 +87,16 @@ static enum status for_each_stage(struct lowering *l,
                                   enum status (*act)(struct lowering *l, uint32_t rank,
                                                      uint32_t stage, const struct lowering_cost *c))
 {
-    enum status st = STATUS_OK;
     for (uint32_t c = 0; c < l->shape.replicas; c++)
         for (uint32_t k = 0; k < l->replay.replica[c].shards; k++)
             for (uint32_t s = l->replay.replica[c].team; s < l->plan->stages; s += l->shape.teams) {
                 const struct lowering_cost *cost;
                 uint32_t device =
                     lowering_device(l, l->replay.replica[c].team, l->replay.replica[c].number, k);
-                TRY(lowering_cost(l, s, device, &cost));
-                TRY(act(l, l->replay.replica[c].rank + k, s, cost));
+                PASS(lowering_cost(l, s, device, &cost));
+                PASS(act(l, l->replay.replica[c].rank + k, s, cost));
             }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status reduce(struct lowering *l, uint32_t rank, uint32_t stage,
@@ -137,7 +127,6 @@ static uint32_t tied_stage(const struct lowering *l, uint32_t owner, uint32_t te
 /* Owner by owner, so that every rank meets its ties in the same order. */
 static enum status tie(struct lowering *l)
 {
-    enum status st = STATUS_OK;
     const struct lowering_grouping *g = &l->groups.all;
     for (size_t k = 0; k < l->groups.ties; k++) {
         const struct lowering_tie *tie = &l->groups.tie[k];
@@ -147,28 +136,25 @@ static enum status tie(struct lowering *l)
             struct program_op op = list_collective(OP_ALLREDUCE, FOR_TIES, stage, PROGRAM_NONE,
                                                    tie->group, tie->bytes);
             op.tag = tie->owner;
-            TRY(append_sum(list, op, newest(list)));
+            PASS(append_sum(list, op, newest(list)));
         }
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status lowering_finish(struct lowering *l)
 {
-    enum status st = STATUS_OK;
     if (l->schedule->asynchronous) /* every update has its own */
-        goto out;
+        return STATUS_OK;
     if (l->plan->zero ==
         1) /* once scattered, what the copies of a weight have is in other places */
-        TRY(tie(l));
+        PASS(tie(l));
     if (l->plan->zero < 2)
-        TRY(for_each_stage(l, reduce));
+        PASS(for_each_stage(l, reduce));
     if (l->plan->zero != 1)
-        TRY(tie(l));
-    TRY(for_each_stage(l, update));
+        PASS(tie(l));
+    PASS(for_each_stage(l, update));
     if (l->plan->zero == 1 || l->plan->zero == 2)
-        TRY(for_each_stage(l, spread_parameters));
-out:
-    return st;
+        PASS(for_each_stage(l, spread_parameters));
+    return STATUS_OK;
 }

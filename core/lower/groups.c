@@ -14,17 +14,15 @@
 /* Add one device to the group that is being collected, and its rank if it has one. */
 static enum status add(struct lowering *l, uint32_t team, uint32_t replica, uint32_t shard)
 {
-    enum status st;
     struct lowering_grouping *g = &l->groups.all;
-    TRY(ARRAY_ROOM(g->device, g->devices));
+    PASS(ARRAY_ROOM(g->device, g->devices));
     g->device[g->devices++] = lowering_device(l, team, replica, shard);
     if (replica >= lowering_replicas(l, team) || shard >= lowering_shards(l, team))
-        goto out;
-    TRY(ARRAY_ROOM(g->member, g->members));
+        return STATUS_OK;
+    PASS(ARRAY_ROOM(g->member, g->members));
     g->member[g->members++] =
         l->shape.first_rank[team] + replica * lowering_shards(l, team) + shard;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* End the group; *id is PROGRAM_NONE when nobody would communicate in it. */
@@ -32,7 +30,6 @@ static enum status close_group(struct lowering *l, uint32_t *id)
 {
     struct lowering_grouping *g = &l->groups.all;
     size_t first = g->n ? g->device_start[g->n] : 0, member = g->n ? g->start[g->n] : 0;
-    enum status st = STATUS_OK;
     *id = PROGRAM_NONE;
     if (g->devices - first < 2 || g->members == member) {
         g->devices = first;
@@ -40,41 +37,36 @@ static enum status close_group(struct lowering *l, uint32_t *id)
         return STATUS_OK;
     }
     if (g->n == 0) {
-        TRY(ARRAY_ROOM(g->start, 0)); /* number 0 is 0 */
-        TRY(ARRAY_ROOM(g->device_start, 0));
+        PASS(ARRAY_ROOM(g->start, 0)); /* number 0 is 0 */
+        PASS(ARRAY_ROOM(g->device_start, 0));
     }
-    TRY(ARRAY_ROOM(g->start, g->n + 1));
-    TRY(ARRAY_ROOM(g->device_start, g->n + 1));
+    PASS(ARRAY_ROOM(g->start, g->n + 1));
+    PASS(ARRAY_ROOM(g->device_start, g->n + 1));
     *id = (uint32_t)g->n++;
     g->start[g->n] = g->members;
     g->device_start[g->n] = g->devices;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status replica_groups(struct lowering *l, uint32_t team)
 {
-    enum status st = STATUS_OK;
     uint32_t replicas = lowering_team(l, team)->replicas;
     for (uint32_t shard = 0; shard < lowering_shards(l, team); shard++) {
         for (uint32_t k = 0; k < replicas; k++)
-            TRY(add(l, team, k, shard));
-        TRY(close_group(l, &l->groups.data[team * l->shape.most_shards + shard]));
+            PASS(add(l, team, k, shard));
+        PASS(close_group(l, &l->groups.data[team * l->shape.most_shards + shard]));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status tensor_groups(struct lowering *l, uint32_t team)
 {
-    enum status st = STATUS_OK;
     for (uint32_t replica = 0; replica < lowering_replicas(l, team); replica++) {
         for (uint32_t k = 0; k < lowering_team(l, team)->tensor_parallel; k++)
-            TRY(add(l, team, replica, k));
-        TRY(close_group(l, &l->groups.tensor[l->shape.first_replica[team] + replica]));
+            PASS(add(l, team, replica, k));
+        PASS(close_group(l, &l->groups.tensor[l->shape.first_replica[team] + replica]));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static uint32_t most_experts(const struct lowering *l, uint32_t team)
@@ -88,27 +80,25 @@ static uint32_t most_experts(const struct lowering *l, uint32_t team)
 /* Neighbouring replicas that spread experts; and those that have the same part of them. */
 static enum status expert_groups(struct lowering *l, uint32_t team)
 {
-    enum status st = STATUS_OK;
     uint32_t degree = most_experts(l, team), shards = lowering_shards(l, team), id;
     uint32_t replicas = lowering_team(l, team)->replicas, first = l->shape.first_rank[team];
     for (uint32_t shard = 0; degree > 1 && shard < shards; shard++) {
         for (uint32_t begin = 0; begin < replicas; begin += degree) {
             for (uint32_t k = begin; k < begin + degree; k++)
-                TRY(add(l, team, k, shard));
-            TRY(close_group(l, &id));
+                PASS(add(l, team, k, shard));
+            PASS(close_group(l, &id));
             for (uint32_t k = begin; k < begin + degree && k < lowering_replicas(l, team); k++)
                 l->groups.experts[first + k * shards + shard] = id;
         }
         for (uint32_t part = 0; part < degree; part++) {
             for (uint32_t k = part; k < replicas; k += degree)
-                TRY(add(l, team, k, shard));
-            TRY(close_group(l, &id));
+                PASS(add(l, team, k, shard));
+            PASS(close_group(l, &id));
             for (uint32_t k = part; k < lowering_replicas(l, team); k += degree)
                 l->groups.same[first + k * shards + shard] = id;
         }
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Teams other than the owner's in which an op borrows parameters of `owner`; tied[] marks them. */
@@ -131,7 +121,6 @@ static size_t tied_teams(const struct lowering *l, uint32_t owner, bool *tied, i
 
 static enum status tie_owner(struct lowering *l, uint32_t owner, const bool *tied, int64_t bytes)
 {
-    enum status st = STATUS_OK;
     uint32_t home = l->shape.team_of[l->shape.stage_of[owner]];
     const struct plan_stage *a = lowering_team(l, home);
     for (uint32_t t = 0; t < l->shape.teams; t++) {
@@ -144,18 +133,17 @@ static enum status tie_owner(struct lowering *l, uint32_t owner, const bool *tie
     }
     uint32_t copies = lowering_replicas(l, home) * lowering_shards(l, home);
     for (uint32_t k = 0; k < copies; k++) {
-        TRY(ARRAY_ROOM(l->groups.tie, l->groups.ties));
+        PASS(ARRAY_ROOM(l->groups.tie, l->groups.ties));
         struct lowering_tie *tie = &l->groups.tie[l->groups.ties];
         uint32_t shards = lowering_shards(l, home);
         for (uint32_t t = 0; t < l->shape.teams; t++)
             if (tied[t])
-                TRY(add(l, t, k / shards, k % shards));
+                PASS(add(l, t, k / shards, k % shards));
         *tie = (struct lowering_tie){.owner = owner, .bytes = bytes / a->tensor_parallel};
-        TRY(close_group(l, &tie->group));
+        PASS(close_group(l, &tie->group));
         l->groups.ties++;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status tie_groups(struct lowering *l)
@@ -189,19 +177,16 @@ static enum status new_ids(uint32_t **id, size_t n)
 
 enum status lowering_group(struct lowering *l)
 {
-    enum status st;
-    TRY(new_ids(&l->groups.data, (size_t)l->shape.teams * l->shape.most_shards));
-    TRY(new_ids(&l->groups.experts, lowering_ranks(l)));
-    TRY(new_ids(&l->groups.same, lowering_ranks(l)));
-    TRY(new_ids(&l->groups.tensor, l->shape.replicas));
+    PASS(new_ids(&l->groups.data, (size_t)l->shape.teams * l->shape.most_shards));
+    PASS(new_ids(&l->groups.experts, lowering_ranks(l)));
+    PASS(new_ids(&l->groups.same, lowering_ranks(l)));
+    PASS(new_ids(&l->groups.tensor, l->shape.replicas));
     for (uint32_t team = 0; team < l->shape.teams; team++) {
-        TRY(replica_groups(l, team));
-        TRY(tensor_groups(l, team));
-        TRY(expert_groups(l, team));
+        PASS(replica_groups(l, team));
+        PASS(tensor_groups(l, team));
+        PASS(expert_groups(l, team));
     }
-    TRY(tie_groups(l));
-out:
-    return st;
+    return tie_groups(l);
 }
 
 void grouping_free(struct lowering_grouping *g)

@@ -48,24 +48,20 @@ enum status list_reserve(struct lowering_list *list, size_t ops, size_t deps)
 /* Positions do not move, addresses may. */
 enum status list_append(struct lowering_list *list, const struct program_op *op, uint32_t *position)
 {
-    enum status st = STATUS_OK;
     if (list->n == list->room)
-        TRY(list_reserve(list, list->room ? 2 * list->room : 64, 0));
+        PASS(list_reserve(list, list->room ? 2 * list->room : 64, 0));
     list->op[list->n] = *op;
     list->op[list->n].dep_start = (uint32_t)list->deps;
     if (position)
         *position = (uint32_t)list->n;
     list->n++;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status list_depend(struct lowering_list *list, uint32_t position)
 {
-    enum status st = STATUS_OK;
     if (list->deps == list->dep_room)
-        TRY(list_reserve(list, 0, list->dep_room ? 2 * list->dep_room : 64));
+        PASS(list_reserve(list, 0, list->dep_room ? 2 * list->dep_room : 64));
     list->dep[list->deps++] = position;
-out:
-    return st;
+    return STATUS_OK;
 }

@@ -54,32 +54,29 @@ static enum status send_to(struct lowering *l, uint32_t e, const struct program_
                            const struct lowering_replica *target, uint32_t shard,
                            const uint32_t *computed)
 {
-    enum status st;
     uint32_t from = shard % source->shards, position;
     struct lowering_list *here = &l->replay.list[source->rank + from],
                          *there = &l->replay.list[target->rank + shard];
     struct program_op op = *send;
     op.peer = target->rank + shard;
     op.match = (uint32_t)there->n;
-    TRY(list_append(here, &op, &position));
-    TRY(list_depend(here, computed[from]));
+    PASS(list_append(here, &op, &position));
+    PASS(list_depend(here, computed[from]));
     op.kind = OP_RECV;
     op.match = position;
     op.stage = send->peer_stage;
     op.peer = source->rank + from;
     op.peer_stage = send->stage;
-    TRY(list_append(there, &op, &position));
+    PASS(list_append(there, &op, &position));
     uint32_t *slot = send->backward ? l->replay.returned : l->replay.arrived;
     slot[slot_of(l, e, send->microbatch, shard)] = position + 1;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* What edge e carries of a microbatch; computed[shards] are the ops that made it. */
 static enum status transfer(struct lowering *l, uint32_t e, bool backward, uint32_t microbatch,
                             const struct lowering_replica *source, const uint32_t *computed)
 {
-    enum status st = STATUS_OK;
     const struct lowering_edge *edge = &l->shape.edge[e];
     uint32_t from = backward ? edge->to : edge->from, to = backward ? edge->from : edge->to;
     uint32_t target = replica_for(l, l->shape.team_of[to], microbatch);
@@ -95,10 +92,9 @@ static enum status transfer(struct lowering *l, uint32_t e, bool backward, uint3
         if (there == source) /* a later stage of the same ranks */
             slot[slot_of(l, e, microbatch, k)] = computed[k] + 1;
         else
-            TRY(send_to(l, e, &op, source, there, k, computed));
+            PASS(send_to(l, e, &op, source, there, k, computed));
     wake(l, target);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- one step */
@@ -131,101 +127,89 @@ struct pass {
 /* ZeRO 3: parameters of the stage, while the pass before still computes. */
 static enum status gather_over(const struct pass *a, uint32_t group, int64_t bytes)
 {
-    enum status st = STATUS_OK;
     if (group == PROGRAM_NONE || bytes == 0)
         return STATUS_OK;
     struct program_op op =
         list_collective(OP_ALLGATHER, FOR_SHARDS, a->stage, a->s.microbatch, group, bytes);
     uint32_t position;
-    TRY(list_append(a->list, &op, &position));
+    PASS(list_append(a->list, &op, &position));
     if (a->list->gathered)
-        TRY(list_depend(a->list, a->list->gathered - 1));
+        PASS(list_depend(a->list, a->list->gathered - 1));
     if (a->list->compute[1])
-        TRY(list_depend(a->list, a->list->compute[1] - 1));
+        PASS(list_depend(a->list, a->list->compute[1] - 1));
     a->list->gathered = position + 1;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Dense parameters, and those of experts, over the replicas that have the same. */
 static enum status gather(const struct pass *a)
 {
-    enum status st = STATUS_OK;
     const struct lowering *l = a->l;
     if (l->plan->zero < 3)
         return STATUS_OK;
-    TRY(gather_over(a, lowering_data(l, a->replica->team, a->shard), a->cost->replicated_bytes));
-    TRY(gather_over(a, l->groups.same[a->rank], a->cost->expert_bytes));
-out:
-    return st;
+    PASS(gather_over(a, lowering_data(l, a->replica->team, a->shard), a->cost->replicated_bytes));
+    return gather_over(a, l->groups.same[a->rank], a->cost->expert_bytes);
 }
 
 /* A forward waits for its inputs, a backward for its forward and for its gradients. */
 static enum status depend_on_inputs(const struct pass *a)
 {
-    enum status st = STATUS_OK;
     const struct lowering *l = a->l;
     uint32_t microbatch = a->s.microbatch;
     if (a->s.kind == OP_FORWARD) {
         for (size_t k = l->shape.in_start[a->stage]; k < l->shape.in_start[a->stage + 1]; k++)
-            TRY(list_depend(
+            PASS(list_depend(
                 a->list, l->replay.arrived[slot_of(l, l->shape.in[k], microbatch, a->shard)] - 1));
     } else if (a->s.kind == OP_BACKWARD_WEIGHT) {
-        TRY(list_depend(a->list, l->replay.half[slot_of(l, a->stage, microbatch, a->shard)]));
+        PASS(list_depend(a->list, l->replay.half[slot_of(l, a->stage, microbatch, a->shard)]));
     } else {
-        TRY(list_depend(a->list, l->replay.forward[slot_of(l, a->stage, microbatch, a->shard)]));
+        PASS(list_depend(a->list, l->replay.forward[slot_of(l, a->stage, microbatch, a->shard)]));
         for (size_t e = l->shape.out_start[a->stage]; e < l->shape.out_start[a->stage + 1]; e++)
-            TRY(list_depend(a->list, l->replay.returned[slot_of(l, e, microbatch, a->shard)] - 1));
+            PASS(list_depend(a->list, l->replay.returned[slot_of(l, e, microbatch, a->shard)] - 1));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Append a compute op that waits for its inputs and for what blocks the list. */
 static enum status append_compute(const struct pass *a, uint8_t part, double seconds, int64_t bytes,
                                   uint32_t *position)
 {
-    enum status st;
     struct lowering_list *list = a->list;
     struct program_op op = list_op(a->s.kind, FOR_PIPELINE, a->stage, a->s.microbatch);
     op.part = part;
     op.seconds = seconds;
     op.bytes = bytes;
-    TRY(list_append(list, &op, position));
-    TRY(depend_on_inputs(a));
+    PASS(list_append(list, &op, position));
+    PASS(depend_on_inputs(a));
     if (list->blocked)
-        TRY(list_depend(list, list->blocked - 1));
+        PASS(list_depend(list, list->blocked - 1));
     if (list->gathered && a->l->plan->zero == 3)
-        TRY(list_depend(list, list->gathered - 1));
+        PASS(list_depend(list, list->gathered - 1));
     list->blocked = 0;
     list->compute[1] = list->compute[0];
     list->compute[0] = *position + 1;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* A collective inside the stage, which the next op waits for; *position moves on to it. */
 static enum status call(const struct pass *a, enum op_kind kind, enum op_purpose purpose,
                         uint32_t group, const struct lowering_calls *calls, uint32_t *position)
 {
-    enum status st = STATUS_OK;
     uint32_t after = *position;
     if (calls->count == 0 || group == PROGRAM_NONE)
         return STATUS_OK;
     struct program_op op =
         list_collective(kind, purpose, a->stage, a->s.microbatch, group, calls->bytes);
     op.count = calls->count;
-    TRY(list_append(a->list, &op, position));
-    TRY(list_depend(a->list, after));
+    PASS(list_append(a->list, &op, position));
+    PASS(list_depend(a->list, after));
     a->list->blocked = *position + 1;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Collectives inside the stage after a pass: tensor parallelism, then experts. */
 static enum status calls_after(const struct pass *a, uint32_t *position)
 {
-    enum status st = STATUS_OK;
     const struct lowering *l = a->l;
     bool forward = a->s.kind == OP_FORWARD;
     if (a->s.kind == OP_BACKWARD_WEIGHT)
@@ -235,31 +219,27 @@ static enum status calls_after(const struct pass *a, uint32_t *position)
         forward ? &a->cost->forward_experts : &a->cost->backward_experts;
     uint32_t tensor = l->groups.tensor[a->replica - l->replay.replica];
     if (l->plan->sequence_parallel) {
-        TRY(call(a, OP_REDUCESCATTER, FOR_TENSOR, tensor, sum, position));
-        TRY(call(a, OP_ALLGATHER, FOR_TENSOR, tensor, sum, position));
+        PASS(call(a, OP_REDUCESCATTER, FOR_TENSOR, tensor, sum, position));
+        PASS(call(a, OP_ALLGATHER, FOR_TENSOR, tensor, sum, position));
     } else {
-        TRY(call(a, OP_ALLREDUCE, FOR_TENSOR, tensor, sum, position));
+        PASS(call(a, OP_ALLREDUCE, FOR_TENSOR, tensor, sum, position));
     }
-    TRY(call(a, OP_ALLTOALL, FOR_EXPERTS, l->groups.experts[a->rank], experts, position));
-out:
-    return st;
+    return call(a, OP_ALLTOALL, FOR_EXPERTS, l->groups.experts[a->rank], experts, position);
 }
 
 /* The last backward in parts, each followed by the sum of what it completed. */
 static enum status backward_in_buckets(const struct pass *a, uint32_t *position)
 {
-    enum status st = STATUS_OK;
     const struct lowering_cost *c = a->cost;
     for (size_t b = 0; b < c->buckets; b++) {
         bool last = b + 1 == c->buckets;
         double slower = b > 0 ? 1 + c->slowdown : 1; /* the bucket before is being summed */
-        TRY(append_compute(a, (uint8_t)(b + 1), slower * c->bucket[b].seconds,
-                           last ? c->stash_bytes : 0, position));
-        TRY(lowering_reduce(a->l, a->rank, a->stage, PROGRAM_NONE, c, c->bucket[b].gradients.bytes,
-                            false));
+        PASS(append_compute(a, (uint8_t)(b + 1), slower * c->bucket[b].seconds,
+                            last ? c->stash_bytes : 0, position));
+        PASS(lowering_reduce(a->l, a->rank, a->stage, PROGRAM_NONE, c, c->bucket[b].gradients.bytes,
+                             false));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Is it the last microbatch that its replica has? */
@@ -271,7 +251,6 @@ static bool is_last(const struct lowering *l, uint32_t stage, uint32_t microbatc
 /* *position: what the messages of this shard wait for. */
 static enum status compute(const struct pass *a, uint32_t *position)
 {
-    enum status st;
     struct lowering *l = a->l;
     const struct lowering_cost *c = a->cost;
     size_t slot = slot_of(l, a->stage, a->s.microbatch, a->shard);
@@ -282,19 +261,17 @@ static enum status compute(const struct pass *a, uint32_t *position)
     if (l->plan->zero >= 2 && lowering_data(l, a->replica->team, a->shard) != PROGRAM_NONE)
         seconds *= 1 + c->slowdown;
     if (a->s.kind != OP_BACKWARD_WEIGHT)
-        TRY(gather(a));
+        PASS(gather(a));
     if (a->s.kind == OP_BACKWARD && c->overlapped && is_last(l, a->stage, a->s.microbatch))
-        TRY(backward_in_buckets(a, position));
+        PASS(backward_in_buckets(a, position));
     else
-        TRY(append_compute(a, 0, seconds, a->s.kind == OP_BACKWARD_INPUT ? 0 : c->stash_bytes,
-                           position));
+        PASS(append_compute(a, 0, seconds, a->s.kind == OP_BACKWARD_INPUT ? 0 : c->stash_bytes,
+                            position));
     if (a->s.kind == OP_FORWARD)
         l->replay.forward[slot] = *position;
     if (a->s.kind == OP_BACKWARD_INPUT)
         l->replay.half[slot] = *position;
-    TRY(calls_after(a, position));
-out:
-    return st;
+    return calls_after(a, position);
 }
 
 /* The pass of one shard in the replica's current step. */
@@ -313,20 +290,18 @@ static enum status make_pass(struct lowering *l, const struct lowering_replica *
 static enum status run_step(struct lowering *l, const struct lowering_replica *replica,
                             uint32_t *computed /* [shards] */)
 {
-    enum status st = STATUS_OK;
     struct pass a = {0};
     for (uint32_t shard = 0; shard < replica->shards; shard++) {
-        TRY(make_pass(l, replica, shard, &a));
-        TRY(compute(&a, &computed[shard]));
+        PASS(make_pass(l, replica, shard, &a));
+        PASS(compute(&a, &computed[shard]));
     }
     if (a.s.kind == OP_FORWARD)
         for (size_t e = l->shape.out_start[a.stage]; e < l->shape.out_start[a.stage + 1]; e++)
-            TRY(transfer(l, (uint32_t)e, false, a.s.microbatch, replica, computed));
+            PASS(transfer(l, (uint32_t)e, false, a.s.microbatch, replica, computed));
     else if (a.s.kind != OP_BACKWARD_WEIGHT)
         for (size_t k = l->shape.in_start[a.stage]; k < l->shape.in_start[a.stage + 1]; k++)
-            TRY(transfer(l, l->shape.in[k], true, a.s.microbatch, replica, computed));
-out:
-    return st;
+            PASS(transfer(l, l->shape.in[k], true, a.s.microbatch, replica, computed));
+    return STATUS_OK;
 }
 
 /* Are the gradients of every microbatch summed over the replicas at once? */
@@ -340,24 +315,22 @@ static bool reduces_now(const struct lowering *l, const struct lowering_replica 
 /* All replicas have come to their sums: these happen in this instant for all of them. */
 static enum status reduce_team(struct lowering *l, uint32_t team)
 {
-    enum status st = STATUS_OK;
     l->replay.reducing[team] = 0;
     for (uint32_t c = l->shape.first_replica[team]; c < l->shape.first_replica[team + 1]; c++) {
         struct lowering_replica *replica = &l->replay.replica[c];
         for (uint32_t shard = 0; shard < replica->shards; shard++) {
             struct pass a;
-            TRY(make_pass(l, replica, shard, &a));
-            TRY(lowering_reduce(l, a.rank, a.stage, a.s.microbatch, a.cost,
-                                a.cost->replicated_bytes, true));
+            PASS(make_pass(l, replica, shard, &a));
+            PASS(lowering_reduce(l, a.rank, a.stage, a.s.microbatch, a.cost,
+                                 a.cost->replicated_bytes, true));
             if (l->schedule->asynchronous)
-                TRY(lowering_update(l, a.rank, a.stage, a.s.microbatch, a.cost));
+                PASS(lowering_update(l, a.rank, a.stage, a.s.microbatch, a.cost));
         }
         replica->reduces = false;
         replica->step++;
         wake(l, c);
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- the schedule of every replica */
@@ -365,7 +338,6 @@ out:
 /* Room for the ops of every step and its messages, and for the end of the iteration. */
 static enum status reserve(struct lowering *l, const struct lowering_replica *replica)
 {
-    enum status st = STATUS_OK;
     size_t messages = 0;
     for (size_t k = 0; k < replica->steps; k++) {
         uint32_t stage = replica->schedule[k].chunk * l->shape.teams + replica->team;
@@ -375,9 +347,8 @@ static enum status reserve(struct lowering *l, const struct lowering_replica *re
     }
     size_t ops = replica->steps + messages + 2 * l->shape.chunks;
     for (uint32_t k = 0; k < replica->shards; k++)
-        TRY(list_reserve(&l->replay.list[replica->rank + k], ops, ops));
-out:
-    return st;
+        PASS(list_reserve(&l->replay.list[replica->rank + k], ops, ops));
+    return STATUS_OK;
 }
 
 /* With equal replicas each orders its own microbatches. Otherwise one order is made for all the
@@ -385,7 +356,6 @@ out:
  * stages do early enough. The depth is then PipeDream's (Narayanan et al., SOSP 2019). */
 static enum status schedule_replica(struct lowering *l, struct lowering_replica *replica)
 {
-    enum status st = STATUS_OK;
     bool even = lowering_is_even(l);
     uint32_t replicas = lowering_team(l, replica->team)->replicas, depth = 0;
     for (uint32_t t = replica->team; t < l->shape.teams; t++)
@@ -396,7 +366,7 @@ static enum status schedule_replica(struct lowering *l, struct lowering_replica 
                                 .microbatches = l->plan->microbatches / (even ? replicas : 1),
                                 .depth = depth};
     size_t n = schedule_steps(l->schedule, &at);
-    TRY(ARRAY_NEW(replica->schedule, n));
+    PASS(ARRAY_NEW(replica->schedule, n));
     l->schedule->order(&at, replica->schedule);
     for (size_t k = 0; k < n; k++) {
         struct schedule_step s = replica->schedule[k];
@@ -406,32 +376,28 @@ static enum status schedule_replica(struct lowering *l, struct lowering_replica 
             continue;
         replica->schedule[replica->steps++] = s;
     }
-    TRY(reserve(l, replica));
-out:
-    return st;
+    return reserve(l, replica);
 }
 
 /* One step of replica c, if it can be taken. */
 static enum status take_turn(struct lowering *l, uint32_t c, uint32_t *computed /* [shards] */)
 {
-    enum status st = STATUS_OK;
     struct lowering_replica *replica = &l->replay.replica[c];
     if (replica->reduces || replica->step == replica->steps)
         return STATUS_OK;
     const struct schedule_step *s = &replica->schedule[replica->step];
     if (!is_ready(l, s->chunk * l->shape.teams + replica->team, s))
         return STATUS_OK;
-    TRY(run_step(l, replica, computed));
+    PASS(run_step(l, replica, computed));
     if (!reduces_now(l, replica)) {
         replica->step++;
         wake(l, c); /* one step per turn: RECVs stand near where they are needed */
-        goto out;
+        return STATUS_OK;
     }
     replica->reduces = true;
     if (++l->replay.reducing[replica->team] == lowering_replicas(l, replica->team))
-        TRY(reduce_team(l, replica->team));
-out:
-    return st;
+        PASS(reduce_team(l, replica->team));
+    return STATUS_OK;
 }
 
 /* Until nobody can go on: then all are at their end, or the schedule does not fit the stages. */

@@ -11,8 +11,7 @@ enum status crossing_ops(const struct model *m, const uint32_t *stage_of, uint32
 {
     uint32_t *found;
     size_t count = 0;
-    enum status st;
-    TRY(ARRAY_NEW(found, m->n));
+    PASS(ARRAY_NEW(found, m->n));
     for (uint32_t i = 0; i < m->n; i++) {
         if (stage_of[i] != from)
             continue;
@@ -28,8 +27,7 @@ enum status crossing_ops(const struct model *m, const uint32_t *stage_of, uint32
     }
     *op = found;
     *n = count;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* By source, then by destination. */
@@ -76,11 +74,10 @@ out:
  * late, so that filling in[] moves every start to where it belongs. */
 static enum status index_edges(struct lowering *l)
 {
-    enum status st;
     size_t stages = l->plan->stages;
-    TRY(ARRAY_NEW(l->shape.in_start, stages + 2));
-    TRY(ARRAY_NEW(l->shape.out_start, stages + 2));
-    TRY(ARRAY_NEW(l->shape.in, l->shape.edges));
+    PASS(ARRAY_NEW(l->shape.in_start, stages + 2));
+    PASS(ARRAY_NEW(l->shape.out_start, stages + 2));
+    PASS(ARRAY_NEW(l->shape.in, l->shape.edges));
     for (size_t e = 0; e < l->shape.edges; e++) {
         l->shape.in_start[l->shape.edge[e].to + 2]++;
         l->shape.out_start[l->shape.edge[e].from + 1]++;
@@ -91,20 +88,18 @@ static enum status index_edges(struct lowering *l)
     }
     for (uint32_t e = 0; e < l->shape.edges; e++)
         l->shape.in[l->shape.in_start[l->shape.edge[e].to + 1]++] = e;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Teams, and where their replicas and ranks begin. */
 static enum status number_ranks(struct lowering *l)
 {
-    enum status st;
     const struct plan *p = l->plan;
     uint64_t ranks = 0, all = 0;
-    TRY(ARRAY_NEW(l->shape.team_of, p->stages));
-    TRY(ARRAY_NEW(l->shape.first_rank, p->stages + 1));
-    TRY(ARRAY_NEW(l->shape.first_replica, p->stages + 1));
-    TRY(ARRAY_NEW(l->replay.reducing, p->stages));
+    PASS(ARRAY_NEW(l->shape.team_of, p->stages));
+    PASS(ARRAY_NEW(l->shape.first_rank, p->stages + 1));
+    PASS(ARRAY_NEW(l->shape.first_replica, p->stages + 1));
+    PASS(ARRAY_NEW(l->replay.reducing, p->stages));
     l->shape.teams = plan_teams(p, l->shape.team_of);
     l->shape.chunks = (uint32_t)(p->stages / l->shape.teams);
     for (uint32_t team = 0; team < l->shape.teams; team++) {
@@ -118,28 +113,26 @@ static enum status number_ranks(struct lowering *l)
         l->shape.first_rank[team + 1] = (uint32_t)ranks;
     }
     l->shape.replicas = (uint32_t)all;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Arrays of the replay; positions are 32-bit numbers, so there is a limit. */
 static enum status allocate(struct lowering *l)
 {
-    enum status st;
     size_t slots = (size_t)l->plan->microbatches * l->shape.most_shards;
     double most = (double)(l->shape.edges > l->plan->stages ? l->shape.edges : l->plan->stages);
     if (most * (double)slots * 2 >= PROGRAM_NONE)
         return error_set(STATUS_INVALID,
                          "%zu connections between stages x %u microbatches x %u shards: too many",
                          l->shape.edges, l->plan->microbatches, l->shape.most_shards);
-    TRY(ARRAY_NEW(l->replay.list, lowering_ranks(l)));
-    TRY(ARRAY_NEW(l->replay.replica, l->shape.replicas));
-    TRY(ARRAY_NEW(l->replay.queue, l->shape.replicas));
-    TRY(ARRAY_NEW(l->cost, l->plan->stages * l->topology->types));
-    TRY(ARRAY_NEW(l->replay.arrived, l->shape.edges * slots));
-    TRY(ARRAY_NEW(l->replay.returned, l->shape.edges * slots));
-    TRY(ARRAY_NEW(l->replay.forward, l->plan->stages * slots));
-    TRY(ARRAY_NEW(l->replay.half, l->schedule->split ? l->plan->stages * slots : 0));
+    PASS(ARRAY_NEW(l->replay.list, lowering_ranks(l)));
+    PASS(ARRAY_NEW(l->replay.replica, l->shape.replicas));
+    PASS(ARRAY_NEW(l->replay.queue, l->shape.replicas));
+    PASS(ARRAY_NEW(l->cost, l->plan->stages * l->topology->types));
+    PASS(ARRAY_NEW(l->replay.arrived, l->shape.edges * slots));
+    PASS(ARRAY_NEW(l->replay.returned, l->shape.edges * slots));
+    PASS(ARRAY_NEW(l->replay.forward, l->plan->stages * slots));
+    PASS(ARRAY_NEW(l->replay.half, l->schedule->split ? l->plan->stages * slots : 0));
     for (uint32_t team = 0, c = 0; team < l->shape.teams; team++)
         for (uint32_t replica = 0; replica < lowering_replicas(l, team); replica++, c++)
             l->replay.replica[c] = (struct lowering_replica){
@@ -148,27 +141,23 @@ static enum status allocate(struct lowering *l)
                 .rank = l->shape.first_rank[team] + replica * lowering_shards(l, team),
                 .shards = lowering_shards(l, team),
             };
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Step 1 of lowering (lowering.h). */
 enum status lowering_prepare(struct lowering *l)
 {
-    enum status st = STATUS_OK;
     const struct plan *p = l->plan;
 
-    TRY(schedule_find(p->schedule, &l->schedule));
-    TRY(ARRAY_NEW(l->shape.stage_of, l->model->n));
+    PASS(schedule_find(p->schedule, &l->schedule));
+    PASS(ARRAY_NEW(l->shape.stage_of, l->model->n));
     for (uint32_t s = 0; s < p->stages; s++)
         for (size_t k = 0; k < p->stage[s].ops; k++)
             l->shape.stage_of[p->stage[s].op[k]] = s;
-    TRY(find_edges(l));
-    TRY(index_edges(l));
-    TRY(number_ranks(l));
-    TRY(allocate(l));
-out:
-    return st;
+    PASS(find_edges(l));
+    PASS(index_edges(l));
+    PASS(number_ranks(l));
+    return allocate(l);
 }
 
 /* Do all stages have equally many replicas, and these equally many microbatches? */

@@ -11,23 +11,19 @@
  * No parameters: the products around attention are layers of their own. */
 static enum status shape(const struct model_op *op, struct layer *l)
 {
-    enum status st;
-    TRY(layer_attribute(op, "tokens", -1, 1, &l->tokens));
-    TRY(layer_attribute(op, "channels", -1, 1, &l->out));
-    TRY(layer_attribute(op, "heads", -1, 1, &l->heads));
-    TRY(layer_flag(op, "causal", &l->causal));
-    if (l->out % l->heads != 0) {
-        st = error_set(STATUS_INVALID, "op '%s': %zu channels do not divide into %zu heads",
-                       op->name, l->out, l->heads);
-        goto out;
-    }
+    PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
+    PASS(layer_attribute(op, "channels", -1, 1, &l->out));
+    PASS(layer_attribute(op, "heads", -1, 1, &l->heads));
+    PASS(layer_flag(op, "causal", &l->causal));
+    if (l->out % l->heads != 0)
+        return error_set(STATUS_INVALID, "op '%s': %zu channels do not divide into %zu heads",
+                         op->name, l->out, l->heads);
     l->in = 3 * l->out;
     l->input = size_times(l->tokens, l->in);
     l->output = size_times(l->tokens, l->out);
     l->work = size_times(l->tokens, l->tokens);
     l->saved = size_times(l->heads, l->work);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* The matrices of one sample and head: q, k, v (T, D), rows 3C apart; y (T, D), rows C apart. */

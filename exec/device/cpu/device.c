@@ -190,14 +190,12 @@ static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
         digest_bytes(parameter, bytes, out);
         return STATUS_OK;
     }
-    enum status st;
     real *host;
-    TRY(ARRAY_NEW(host, l->parameters));
+    PASS(ARRAY_NEW(host, l->parameters));
     s->on.backend->copy(s->on.self, host, parameter, bytes);
     digest_bytes(host, bytes, out);
     free(host);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Of arrays; the code, the model and BLAS's buffers are not counted. */

@@ -9,19 +9,17 @@
  * after the other, all normal(0, 0.02). Nothing is saved: the backward reads the tokens again. */
 static enum status shape(const struct model_op *op, struct layer *l)
 {
-    enum status st;
-    TRY(layer_attribute(op, "tokens", -1, 1, &l->tokens));
-    TRY(layer_attribute(op, "channels", -1, 1, &l->out));
-    TRY(layer_attribute(op, "vocabulary", -1, CORPUS_VOCABULARY, &l->vocabulary));
-    TRY(layer_attribute(op, "positions", 0, (int64_t)l->tokens, &l->positions));
-    TRY(layer_attribute(op, "types", 0, 0, &l->types));
-    TRY(layer_flag(op, "concat", &l->concat));
+    PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
+    PASS(layer_attribute(op, "channels", -1, 1, &l->out));
+    PASS(layer_attribute(op, "vocabulary", -1, CORPUS_VOCABULARY, &l->vocabulary));
+    PASS(layer_attribute(op, "positions", 0, (int64_t)l->tokens, &l->positions));
+    PASS(layer_attribute(op, "types", 0, 0, &l->types));
+    PASS(layer_flag(op, "concat", &l->concat));
     l->part[0] = (struct layer_part){.n = size_times(l->vocabulary, l->out), .fill = FILL_NORMAL};
     l->part[1] = (struct layer_part){.n = size_times(l->positions, l->out), .fill = FILL_NORMAL};
     l->part[2] = (struct layer_part){.n = size_times(l->types, l->out), .fill = FILL_NORMAL};
     l->output = size_times(l->tokens, l->out);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Offset of row `at` of a table in the parameters; false: another shard has it, or nobody. */

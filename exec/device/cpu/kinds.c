@@ -55,13 +55,11 @@ enum status layer_flag(const struct model_op *op, const char *name, bool *out)
 
 enum status layer_rowwise(const struct model_op *op, struct layer *l)
 {
-    enum status st;
-    TRY(layer_attribute(op, "tokens", -1, 1, &l->tokens));
-    TRY(layer_attribute(op, "channels", -1, 1, &l->in));
+    PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
+    PASS(layer_attribute(op, "channels", -1, 1, &l->in));
     l->out = l->in;
     l->input = l->output = size_times(l->tokens, l->in);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* What the model says of the op in bytes must be what the attributes come to. */
@@ -124,8 +122,7 @@ enum status layer_shape(const struct model *m, uint32_t index, size_t batch, str
         return error_set(STATUS_UNSUPPORTED, "op '%s': no numerics for kind '%s'", op->name,
                          op->kind);
     struct layer l = {.kind = kind, .inputs = kind->inputs, .tied = op->shares != MODEL_NO_OP};
-    enum status st;
-    TRY(kind->shape(op, &l));
+    PASS(kind->shape(op, &l));
     l.shards = 1;
     l.half = m->element_bytes == 2;
     for (size_t i = 0; i < LAYER_PARTS; i++) {
@@ -133,20 +130,17 @@ enum status layer_shape(const struct model *m, uint32_t index, size_t batch, str
         l.part[i].run = l.part[i].stride = l.part[i].n;
         l.parameters = size_plus(l.parameters, l.part[i].n);
     }
-    TRY(check_limits(op, &l, batch));
-    if (l.tied && l.shared == 0) {
-        st = error_set(STATUS_INVALID, "op '%s': kind '%s' cannot share parameters", op->name,
-                       op->kind);
-        goto out;
-    }
-    TRY(check_bytes(m, op, "parameter_bytes", op->parameter_bytes, l.parameters));
-    TRY(check_bytes(m, op, "shared_bytes", op->shared_bytes, l.shared));
+    PASS(check_limits(op, &l, batch));
+    if (l.tied && l.shared == 0)
+        return error_set(STATUS_INVALID, "op '%s': kind '%s' cannot share parameters", op->name,
+                         op->kind);
+    PASS(check_bytes(m, op, "parameter_bytes", op->parameter_bytes, l.parameters));
+    PASS(check_bytes(m, op, "shared_bytes", op->shared_bytes, l.shared));
     if (l.output > 0)
-        TRY(check_bytes(m, op, "output_bytes", op->output_bytes, l.output));
-    TRY(check_inputs(m, index, &l));
+        PASS(check_bytes(m, op, "output_bytes", op->output_bytes, l.output));
+    PASS(check_inputs(m, index, &l));
     *out = l;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* q, k and v of attention come out of one product, head by head each: they are divided alike. */
@@ -171,8 +165,7 @@ enum status layer_divide(const struct model *m, uint32_t index, const struct lay
     if (!l->kind->divide)
         return error_set(STATUS_UNSUPPORTED, "op '%s': kind '%s' cannot be divided over shards",
                          op->name, op->kind);
-    enum status st;
-    TRY(l->kind->divide(op, &mine, batch, l));
+    PASS(l->kind->divide(op, &mine, batch, l));
     l->shards = s->shards;
     l->shard = s->shard;
     l->reduces_output = op->tensor == TENSOR_ROW;
@@ -180,8 +173,7 @@ enum status layer_divide(const struct model *m, uint32_t index, const struct lay
     l->parameters = 0;
     for (size_t i = 0; i < LAYER_PARTS; i++)
         l->parameters += l->part[i].n;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status layer_indivisible(const struct model_op *op, const struct layer_shard *s,

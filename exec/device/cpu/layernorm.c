@@ -7,14 +7,12 @@
  * tensor parallelism computes all of it: no divide(). */
 static enum status shape(const struct model_op *op, struct layer *l)
 {
-    enum status st;
-    TRY(layer_rowwise(op, l));
+    PASS(layer_rowwise(op, l));
     l->part[0] = (struct layer_part){.n = l->in, .fill = FILL_ONE};
     l->part[1] = (struct layer_part){.n = l->in, .fill = FILL_ZERO};
     l->saved = 2 * l->tokens; /* mean and rstd of each row */
     l->work = 2 * l->in;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Two passes over a row: the mean first, then the variance around it, which does not cancel as

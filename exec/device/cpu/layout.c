@@ -37,32 +37,30 @@ static enum status check_ties(const struct stage *s, const struct stage_op *o)
 /* What an op borrows must be all that a shard of the owner has of its first part. */
 static enum status check_shards(const struct stage *s, const struct stage_op *o)
 {
-    enum status st;
     struct layer owner;
     const struct model_op *op = &s->model->op[o->index];
     if (s->share.shard.shards < 2)
         return STATUS_OK;
-    TRY(layer_shape(s->model, op->shares, s->layout.batch, &owner));
-    TRY(layer_divide(s->model, op->shares, &s->share.shard, s->layout.batch, &owner));
+    PASS(layer_shape(s->model, op->shares, s->layout.batch, &owner));
+    PASS(layer_divide(s->model, op->shares, &s->share.shard, s->layout.batch, &owner));
     if (owner.part[0].n != o->layer.shared)
-        st = error_set(STATUS_UNSUPPORTED, "ops '%s' and '%s' are divided differently over shards",
-                       op->name, s->model->op[op->shares].name);
-out:
-    return st;
+        return error_set(STATUS_UNSUPPORTED,
+                         "ops '%s' and '%s' are divided differently over shards", op->name,
+                         s->model->op[op->shares].name);
+    return STATUS_OK;
 }
 
 /* Copies of what other stages own come first: their gradients are in the bucket of the first op. */
 static enum status place_copies(struct stage *s)
 {
-    enum status st = STATUS_OK;
     for (size_t k = 0; k < s->layout.n; k++) {
         struct stage_op *o = &s->layout.op[k];
         o->owner = NOWHERE;
         if (!o->layer.tied)
             continue;
         o->owner = stage_find(s, s->model->op[o->index].shares);
-        TRY(check_ties(s, o));
-        TRY(check_shards(s, o));
+        PASS(check_ties(s, o));
+        PASS(check_shards(s, o));
         if (o->owner != NOWHERE)
             continue;
         if (s->program->asynchronous)
@@ -73,14 +71,12 @@ static enum status place_copies(struct stage *s)
         o->shared = o->d_shared = s->layout.parameters;
         s->layout.parameters = size_plus(s->layout.parameters, o->layer.shared);
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status place_parameters(struct stage *s)
 {
-    enum status st;
-    TRY(place_copies(s));
+    PASS(place_copies(s));
     for (size_t k = 0; k < s->layout.n; k++) {
         struct stage_op *o = &s->layout.op[k];
         o->parameter = s->layout.parameters;
@@ -91,45 +87,39 @@ static enum status place_parameters(struct stage *s)
         o->d_shared = s->layout.tied_size;
         s->layout.tied_size = size_plus(s->layout.tied_size, o->layer.shared);
     }
-    TRY(stage_cut_buckets(s));
-out:
-    return st;
+    return stage_cut_buckets(s);
 }
 
 static enum status start(const struct stage *s, const struct layer *l, uint32_t op, size_t n,
                          real *parameter)
 {
-    enum status st = STATUS_OK;
     bool remote = s->on.backend->remote;
     real *host = parameter;
     if (remote)
-        TRY(ARRAY_NEW(host, n));
+        PASS(ARRAY_NEW(host, n));
     layer_start(l, s->program->seed, op, n, host);
     if (remote) {
         s->on.backend->copy(s->on.self, parameter, host, n * sizeof *host);
         free(host);
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status start_parameters(struct stage *s)
 {
-    enum status st = STATUS_OK;
     for (size_t k = 0; k < s->layout.n; k++) {
         const struct stage_op *o = &s->layout.op[k];
         const struct layer *l = &o->layer;
-        TRY(start(s, l, o->index, l->parameters, s->state.parameter + o->parameter));
+        PASS(start(s, l, o->index, l->parameters, s->state.parameter + o->parameter));
         if (!l->tied || o->owner != NOWHERE)
             continue;
         struct layer owner;
         uint32_t index = s->model->op[o->index].shares;
-        TRY(layer_shape(s->model, index, s->layout.batch, &owner));
-        TRY(layer_divide(s->model, index, &s->share.shard, s->layout.batch, &owner));
-        TRY(start(s, &owner, index, l->shared, s->state.parameter + o->shared));
+        PASS(layer_shape(s->model, index, s->layout.batch, &owner));
+        PASS(layer_divide(s->model, index, &s->share.shard, s->layout.batch, &owner));
+        PASS(start(s, &owner, index, l->shared, s->state.parameter + o->shared));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Room for a tensor. Products on a GPU may choose their kernel, and so their bits, by the alignment
@@ -396,12 +386,11 @@ static size_t most_slots(const struct stage *s, size_t *at)
  * of them are then allocated at once. */
 static enum status reserve(const struct stage *s, const struct array array[ARRAYS], size_t *out)
 {
-    enum status st;
     size_t *at;
     *out = 0;
     if (!s->on.backend->reserve)
         return STATUS_OK;
-    TRY(ARRAY_NEW(at, 2 * (size_t)s->program->microbatches));
+    PASS(ARRAY_NEW(at, 2 * (size_t)s->program->microbatches));
     size_t slots = most_slots(s, at);
     free(at);
     *out = slots;
@@ -411,49 +400,43 @@ static enum status reserve(const struct stage *s, const struct array array[ARRAY
     for (size_t i = 0; i < ARRAYS; i++)
         fixed = size_plus(fixed, array[i].wanted ? array[i].n * sizeof(real) : 0);
     fixed = size_plus(fixed, size_times(versions, s->layout.parameters * sizeof(real)));
-    st = s->on.backend->reserve(s->on.self, size_plus(fixed, size_times(slots, slot)),
-                                ARRAYS + versions + 3 * slots);
-out:
-    return st;
+    return s->on.backend->reserve(s->on.self, size_plus(fixed, size_times(slots, slot)),
+                                  ARRAYS + versions + 3 * slots);
 }
 
 static enum status allocate(struct stage *s, const struct array array[ARRAYS])
 {
-    enum status st = STATUS_OK;
     s->state.versions = 1;
     for (size_t i = 0; i < ARRAYS; i++)
         if (array[i].wanted)
-            TRY(stage_allocate_data(s, array[i].n, sizeof(real), array[i].data));
+            PASS(stage_allocate_data(s, array[i].n, sizeof(real), array[i].data));
     s->state.parameter = s->state.version[0].data;
     s->pass.recomputed = s->pass.work + s->layout.work_size;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status stage_layout(struct stage *s)
 {
-    enum status st;
     uint32_t microbatches = s->program->microbatches;
     struct array array[ARRAYS];
     size_t slots;
-    TRY(place_parameters(s));
-    TRY(place_gradients(s));
+    PASS(place_parameters(s));
+    PASS(place_gradients(s));
     place_slot(s);
-    TRY(stage_allocate(s, microbatches + 1, sizeof *s->state.version, &s->state.version));
+    PASS(stage_allocate(s, microbatches + 1, sizeof *s->state.version, &s->state.version));
     list_arrays(s, array);
-    TRY(check_memory(s, array));
-    TRY(reserve(s, array, &slots));
-    TRY(allocate(s, array));
+    PASS(check_memory(s, array));
+    PASS(reserve(s, array, &slots));
+    PASS(allocate(s, array));
     if (s->on.backend->remote)
-        TRY(stage_allocate(s, 2 * s->layout.data.samples * s->layout.data.tokens,
-                           sizeof *s->pass.filled, &s->pass.filled));
-    TRY(stage_allocate(s, microbatches, sizeof *s->stash.slot, &s->stash.slot));
-    TRY(stage_allocate(s, microbatches, sizeof *s->stash.slot_of, &s->stash.slot_of));
+        PASS(stage_allocate(s, 2 * s->layout.data.samples * s->layout.data.tokens,
+                            sizeof *s->pass.filled, &s->pass.filled));
+    PASS(stage_allocate(s, microbatches, sizeof *s->stash.slot, &s->stash.slot));
+    PASS(stage_allocate(s, microbatches, sizeof *s->stash.slot_of, &s->stash.slot_of));
     for (size_t k = 0; k < slots; k++)
-        TRY(stage_allocate_slot(s, &s->stash.slot[k]));
-    TRY(start_parameters(s));
+        PASS(stage_allocate_slot(s, &s->stash.slot[k]));
+    PASS(start_parameters(s));
     if (s->state.owned)
         stage_copy_owned(s, s->state.parameter, s->state.owned, true);
-out:
-    return st;
+    return STATUS_OK;
 }

@@ -8,19 +8,17 @@
  * bias [out] from 0. */
 static enum status shape(const struct model_op *op, struct layer *l)
 {
-    enum status st;
-    TRY(layer_attribute(op, "tokens", -1, 1, &l->tokens));
-    TRY(layer_attribute(op, "in", -1, 1, &l->in));
-    TRY(layer_attribute(op, "out", -1, 1, &l->out));
-    TRY(layer_flag(op, "bias", &l->bias));
+    PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
+    PASS(layer_attribute(op, "in", -1, 1, &l->in));
+    PASS(layer_attribute(op, "out", -1, 1, &l->out));
+    PASS(layer_flag(op, "bias", &l->bias));
     size_t weight = size_times(l->in, l->out);
     l->shared = l->tied ? weight : 0;
     l->part[0] = (struct layer_part){.n = l->tied ? 0 : weight, .fill = FILL_NORMAL};
     l->part[1] = (struct layer_part){.n = l->bias ? l->out : 0, .fill = FILL_ZERO};
     l->input = size_times(l->tokens, l->in);
     l->output = size_times(l->tokens, l->out);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* (out, in), the layer's own or borrowed. */

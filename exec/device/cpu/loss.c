@@ -9,16 +9,14 @@
  * each of the (B, T, p). */
 static enum status shape(const struct model_op *op, struct layer *l)
 {
-    enum status st;
-    TRY(layer_attribute(op, "tokens", -1, 1, &l->tokens));
-    TRY(layer_attribute(op, "vocabulary", -1, CORPUS_VOCABULARY, &l->vocabulary));
-    TRY(layer_flag(op, "masked", &l->masked));
+    PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
+    PASS(layer_attribute(op, "vocabulary", -1, CORPUS_VOCABULARY, &l->vocabulary));
+    PASS(layer_flag(op, "masked", &l->masked));
     l->in = l->vocabulary;
     l->input = size_times(l->tokens, l->in);
     l->saved = 2 * l->tokens; /* largest logit and 1 / sum of exp(x - largest) of each row */
     l->work = l->vocabulary;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Largest logit, sum of exp(x - largest) and logit of the target of one row, as far as this shard

@@ -23,16 +23,15 @@ static uint32_t find_kind(const struct model *m, const char *kind)
  * embedding says how many tokens, `concat` and the loss's `masked` what is predicted. */
 enum status stage_find_data(struct stage *s)
 {
-    enum status st;
     const struct model *m = s->model;
     uint32_t in = find_kind(m, "embedding"), out = find_kind(m, "loss");
     struct layer embedding, loss = {0};
     if (in == MODEL_NO_OP)
         return error_set(STATUS_INVALID, "model '%s' has no op of kind 'embedding' to read data",
                          m->name);
-    TRY(layer_shape(m, in, s->layout.batch, &embedding));
+    PASS(layer_shape(m, in, s->layout.batch, &embedding));
     if (out != MODEL_NO_OP)
-        TRY(layer_shape(m, out, s->layout.batch, &loss));
+        PASS(layer_shape(m, out, s->layout.batch, &loss));
     s->layout.data = (struct batch_shape){OBJECTIVE_NEXT, s->layout.batch, embedding.tokens};
     if (embedding.concat)
         s->layout.data.objective = OBJECTIVE_LAST;
@@ -46,9 +45,7 @@ enum status stage_find_data(struct stage *s)
     /* without flush an update is of one microbatch of each replica */
     s->layout.scale = (real)(s->program->asynchronous ? 1.0 / ((double)s->share.replicas * targets)
                                                       : s->layout.loss_scale);
-    st = batch_check(s->corpus, &s->layout.data);
-out:
-    return st;
+    return batch_check(s->corpus, &s->layout.data);
 }
 
 /* Do the data fit an embedding or a loss of this stage? */
@@ -70,9 +67,8 @@ static enum status check_data(const struct stage *s, const struct stage_op *o)
 /* Stage of every op; each must be in one. *out is set at once and the caller's to free. */
 static enum status find_stages(const struct model *m, const struct program *p, uint32_t **out)
 {
-    enum status st;
     size_t placed = 0;
-    TRY(ARRAY_NEW(*out, m->n));
+    PASS(ARRAY_NEW(*out, m->n));
     uint32_t *stage_of = *out;
     for (size_t i = 0; i < m->n; i++)
         stage_of[i] = NOWHERE;
@@ -86,10 +82,9 @@ static enum status find_stages(const struct model *m, const struct program *p, u
             stage_of[op] = s;
         }
     if (placed != m->n)
-        st = error_set(STATUS_INVALID, "%zu of the %zu ops of model '%s' are in a stage", placed,
-                       m->n, m->name);
-out:
-    return st;
+        return error_set(STATUS_INVALID, "%zu of the %zu ops of model '%s' are in a stage", placed,
+                         m->n, m->name);
+    return STATUS_OK;
 }
 
 /* Tensors of bf16 are placed in reals. */
@@ -106,27 +101,25 @@ static enum status check_halves(const struct stage *s, const struct stage_op *o)
 /* The ops of the stage, each a layer of the shard that this rank has. */
 static enum status open_ops(struct stage *s)
 {
-    enum status st = STATUS_OK;
     const struct program *p = s->program;
     const uint32_t *index = p->stage_op + p->stage_start[s->index];
     s->layout.n = p->stage_start[s->index + 1] - p->stage_start[s->index];
-    TRY(stage_allocate(s, s->layout.n, sizeof *s->layout.op, &s->layout.op));
+    PASS(stage_allocate(s, s->layout.n, sizeof *s->layout.op, &s->layout.op));
     for (size_t k = 0; k < s->layout.n; k++) {
         s->layout.op[k].index = index[k];
-        TRY(layer_shape(s->model, index[k], s->layout.batch, &s->layout.op[k].layer));
-        TRY(layer_divide(s->model, index[k], &s->share.shard, s->layout.batch,
-                         &s->layout.op[k].layer));
-        TRY(check_halves(s, &s->layout.op[k]));
+        PASS(layer_shape(s->model, index[k], s->layout.batch, &s->layout.op[k].layer));
+        PASS(layer_divide(s->model, index[k], &s->share.shard, s->layout.batch,
+                          &s->layout.op[k].layer));
+        PASS(check_halves(s, &s->layout.op[k]));
         if (s->on.backend->adapt)
             s->on.backend->adapt(&s->layout.op[k].layer);
     }
     for (size_t k = 0; k < s->layout.n; k++)
         if (s->layout.op[k].layer.vocabulary > 0) {
             s->layout.reads_data = true;
-            TRY(check_data(s, &s->layout.op[k]));
+            PASS(check_data(s, &s->layout.op[k]));
         }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Which stages are at the other end of an edge of this one? mark [stages] */
@@ -200,13 +193,12 @@ static enum status check_parts(const struct stage *s)
  * them. at [m->n] is scratch: tensor of each model op. */
 static enum status open_tensors(struct stage *s, uint32_t *at)
 {
-    enum status st;
     const struct model *m = s->model;
     size_t n = s->layout.n;
     for (size_t p = 0; p < s->layout.producers; p++)
         n += s->layout.producer[p].n;
-    TRY(stage_allocate(s, n, sizeof *s->layout.tensor, &s->layout.tensor));
-    TRY(stage_allocate(s, n, sizeof *s->pass.begun, &s->pass.begun));
+    PASS(stage_allocate(s, n, sizeof *s->layout.tensor, &s->layout.tensor));
+    PASS(stage_allocate(s, n, sizeof *s->pass.begun, &s->pass.begun));
     for (; s->layout.tensors < s->layout.n; s->layout.tensors++) {
         at[s->layout.op[s->layout.tensors].index] = (uint32_t)s->layout.tensors;
         const struct layer *l = &s->layout.op[s->layout.tensors].layer;
@@ -229,9 +221,7 @@ static enum status open_tensors(struct stage *s, uint32_t *at)
         for (size_t i = 0; i < s->layout.op[k].layer.inputs; i++)
             s->layout.op[k].input[i] = at[in[i]];
     }
-    TRY(check_parts(s));
-out:
-    return st;
+    return check_parts(s);
 }
 
 uint32_t stage_find(const struct stage *s, uint32_t index)
@@ -267,14 +257,13 @@ static int latest_first(const void *a, const void *b)
 /* Shares of other stages in the gradients of own outputs; layout is done. */
 static enum status open_remotes(struct stage *s, const uint32_t *stage_of)
 {
-    enum status st;
     size_t n = 0;
     for (size_t c = 0; c < s->layout.consumers; c++)
         n += s->layout.consumer[c].n;
-    TRY(stage_allocate(s, s->layout.n + 2, sizeof *s->layout.remote_start,
-                       &s->layout.remote_start));
-    TRY(stage_allocate(s, s->layout.n, sizeof *s->pass.next, &s->pass.next));
-    TRY(stage_allocate(s, n, sizeof *s->layout.remote, &s->layout.remote));
+    PASS(stage_allocate(s, s->layout.n + 2, sizeof *s->layout.remote_start,
+                        &s->layout.remote_start));
+    PASS(stage_allocate(s, s->layout.n, sizeof *s->pass.next, &s->pass.next));
+    PASS(stage_allocate(s, n, sizeof *s->layout.remote, &s->layout.remote));
     for (size_t c = 0; c < s->layout.consumers; c++)
         for (size_t i = 0; i < s->layout.consumer[c].n; i++)
             s->layout.remote_start[s->layout.consumer[c].tensor[i] + 2]++;
@@ -294,8 +283,7 @@ static enum status open_remotes(struct stage *s, const uint32_t *stage_of)
         qsort(s->layout.remote + s->layout.remote_start[k],
               s->layout.remote_start[k + 1] - s->layout.remote_start[k], sizeof *s->layout.remote,
               latest_first);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* On the host, for tests and calibration; the first rank that has the stage. */

@@ -42,10 +42,9 @@ enum status stage_find_shares(struct stage *s)
  * first there (layout.c): they are in the last bucket, as the program says. */
 enum status stage_cut_buckets(struct stage *s)
 {
-    enum status st;
     const struct program_bucket *bucket = s->program->bucket + s->program->stage[s->index].bucket;
     size_t high = s->layout.n, end = s->layout.parameters;
-    TRY(ARRAY_NEW(s->share.bucket, s->share.buckets));
+    PASS(ARRAY_NEW(s->share.bucket, s->share.buckets));
     for (size_t b = 0; b < s->share.buckets; b++) {
         struct stage_bucket *to = &s->share.bucket[b];
         if (bucket[b].low >= high && bucket[b].low > 0)
@@ -60,8 +59,7 @@ enum status stage_cut_buckets(struct stage *s)
         s->layout.owned_n += to->own.n;
         end = to->first;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 void stage_copy_owned(struct stage *s, real *whole, real *owned, bool to_owned)
@@ -78,19 +76,16 @@ void stage_copy_owned(struct stage *s, real *whole, real *owned, bool to_owned)
 /* Room for one more version of the parameters; the newest is in use. */
 static enum status add_version(struct stage *s, size_t *out)
 {
-    enum status st;
     size_t v = 0;
     while (v < s->state.versions && (v == s->state.newest || s->state.version[v].users > 0))
         v++;
     if (v ==
         s->state.versions) { /* as many as microbatches are in flight, and one: there is room */
-        TRY(stage_allocate_data(s, s->layout.parameters, sizeof(real), &s->state.version[v].data));
+        PASS(stage_allocate_data(s, s->layout.parameters, sizeof(real), &s->state.version[v].data));
         s->state.versions++;
     }
     *out = v;
-    st = STATUS_OK;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Without flush (PipeDream, Narayanan et al., SOSP 2019: weight stashing) the backward of a
@@ -224,17 +219,15 @@ void stage_collected(struct stage *s, const struct program_op *op)
 /* Microbatches between forward and backward keep the parameters that they have seen. */
 static enum status next_version(struct stage *s)
 {
-    enum status st = STATUS_OK;
     size_t next;
     if (!s->program->asynchronous || s->state.version[s->state.newest].users == 0)
         return STATUS_OK;
-    TRY(add_version(s, &next));
+    PASS(add_version(s, &next));
     s->on.backend->copy(s->on.self, s->state.version[next].data, s->state.parameter,
                         s->layout.parameters * sizeof(real));
     s->state.newest = next;
     s->state.parameter = s->state.version[next].data;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static void update_bucket(struct stage *s, const struct stage_bucket *p, struct optimizer_step o)
@@ -254,9 +247,8 @@ static void update_bucket(struct stage *s, const struct stage_bucket *p, struct 
  * without flush there is one after every microbatch. */
 enum status stage_update(struct stage *s)
 {
-    enum status st;
     struct optimizer_step o = {.rate = (real)s->state.learning_rate};
-    TRY(next_version(s));
+    PASS(next_version(s));
     fold_all(s);
     s->state.half_of = NULL;
     s->state.updates++;
@@ -271,6 +263,5 @@ enum status stage_update(struct stage *s)
     else
         s->on.backend->zero(s->on.self, s->state.gradient, s->layout.parameters * sizeof(real));
     s->pass.part = 0;
-out:
-    return st;
+    return STATUS_OK;
 }

@@ -27,38 +27,32 @@ static enum status check_microbatch(const struct stage *s, uint32_t microbatch)
 enum status stage_slot(struct stage *s, uint32_t microbatch, enum slot_state state,
                        struct slot **out)
 {
-    enum status st;
-    TRY(check_microbatch(s, microbatch));
+    PASS(check_microbatch(s, microbatch));
     uint32_t i = s->stash.slot_of[microbatch];
     enum slot_state found = i > 0 ? s->stash.slot[i - 1].state : SLOT_EMPTY;
     if (found != state)
         return error_set(STATUS_INVALID, "stage %u: microbatch %u is %s, expected %s", s->index,
                          microbatch, state_name[found], state_name[state]);
     *out = &s->stash.slot[i - 1];
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status stage_allocate_slot(struct stage *s, struct slot *slot)
 {
-    enum status st;
     size_t tokens = size_times(s->layout.data.samples, s->layout.data.tokens);
     if (!slot->data)
-        TRY(stage_allocate_data(s, s->layout.slot_size, sizeof *slot->data, &slot->data));
+        PASS(stage_allocate_data(s, s->layout.slot_size, sizeof *slot->data, &slot->data));
     if (s->layout.reads_data && !slot->token)
-        TRY(stage_allocate_data(s, tokens, sizeof *slot->token, &slot->token));
+        PASS(stage_allocate_data(s, tokens, sizeof *slot->token, &slot->token));
     if (s->layout.reads_data && !slot->target)
-        TRY(stage_allocate_data(s, tokens, sizeof *slot->target, &slot->target));
-    st = STATUS_OK;
-out:
-    return st;
+        PASS(stage_allocate_data(s, tokens, sizeof *slot->target, &slot->target));
+    return STATUS_OK;
 }
 
 /* The first empty slot; there are as many as microbatches were ever in flight at once. */
 enum status stage_take_slot(struct stage *s, uint32_t microbatch, struct slot **out)
 {
-    enum status st;
-    TRY(check_microbatch(s, microbatch));
+    PASS(check_microbatch(s, microbatch));
     uint32_t i = s->stash.slot_of[microbatch];
     if (i > 0 && s->stash.slot[i - 1].state != SLOT_DONE)
         return stage_slot(s, microbatch, SLOT_FILLING, out);
@@ -67,7 +61,7 @@ enum status stage_take_slot(struct stage *s, uint32_t microbatch, struct slot **
             i++;
     else
         i--;
-    TRY(stage_allocate_slot(s, &s->stash.slot[i]));
+    PASS(stage_allocate_slot(s, &s->stash.slot[i]));
     struct slot *slot = &s->stash.slot[i];
     s->stash.slots = i < s->stash.slots ? s->stash.slots : i + 1;
     slot->state = SLOT_FILLING;
@@ -76,8 +70,7 @@ enum status stage_take_slot(struct stage *s, uint32_t microbatch, struct slot **
     slot->owes_weights = false;
     s->stash.slot_of[microbatch] = i + 1;
     *out = slot;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Weight gradients that are owed and gradients that nobody has fetched keep a slot. */
@@ -107,12 +100,11 @@ static const struct stage_link *find_link(const struct stage *s, bool producer, 
 
 enum status stage_get(struct stage *s, uint32_t to, uint32_t microbatch, bool backward, real *data)
 {
-    enum status st;
     struct slot *slot;
     const struct stage_link *link = find_link(s, backward, to);
     if (!link)
         return STATUS_INVALID;
-    TRY(stage_slot(s, microbatch, backward ? SLOT_DONE : SLOT_FORWARDED, &slot));
+    PASS(stage_slot(s, microbatch, backward ? SLOT_DONE : SLOT_FORWARDED, &slot));
     for (size_t i = 0; i < link->n; i++) {
         const struct stage_tensor *t = &s->layout.tensor[link->tensor[i]];
         s->on.backend->copy(s->on.self, data, slot->data + (backward ? t->gradient : t->value),
@@ -123,31 +115,28 @@ enum status stage_get(struct stage *s, uint32_t to, uint32_t microbatch, bool ba
         slot->fetched++;
         stage_release_slot(s, slot);
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status stage_put(struct stage *s, uint32_t from, uint32_t microbatch, bool backward,
                       const real *data)
 {
-    enum status st;
     struct slot *slot;
     const struct stage_link *link = find_link(s, !backward, from);
     if (!link)
         return STATUS_INVALID;
     if (backward) {
-        TRY(stage_slot(s, microbatch, SLOT_FORWARDED, &slot));
+        PASS(stage_slot(s, microbatch, SLOT_FORWARDED, &slot));
         s->on.backend->copy(s->on.self, slot->data + link->area, data, link->size * sizeof *data);
         slot->returned++;
-        goto out;
+        return STATUS_OK;
     }
-    TRY(stage_take_slot(s, microbatch, &slot));
+    PASS(stage_take_slot(s, microbatch, &slot));
     for (size_t i = 0; i < link->n; i++) {
         const struct stage_tensor *t = &s->layout.tensor[link->tensor[i]];
         s->on.backend->copy(s->on.self, slot->data + t->value, data, t->size * sizeof *data);
         data += t->size;
     }
     slot->received++;
-out:
-    return st;
+    return STATUS_OK;
 }

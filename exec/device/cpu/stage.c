@@ -137,23 +137,21 @@ static double forward_op(const struct stage *s, const struct slot *slot, size_t 
 
 enum status stage_forward(struct stage *s, uint32_t step, uint32_t microbatch)
 {
-    enum status st;
     struct slot *slot;
     if (s->layout.producers > 0)
-        TRY(stage_slot(s, microbatch, SLOT_FILLING, &slot));
+        PASS(stage_slot(s, microbatch, SLOT_FILLING, &slot));
     else
-        TRY(stage_take_slot(s, microbatch, &slot));
+        PASS(stage_take_slot(s, microbatch, &slot));
     if (slot->received != s->layout.producers)
         return error_set(STATUS_INVALID, "stage %u: forward of microbatch %u has %zu of %zu inputs",
                          s->index, microbatch, slot->received, s->layout.producers);
-    TRY(stage_begin_pass(s, slot, true));
+    PASS(stage_begin_pass(s, slot, true));
     if (s->layout.reads_data)
         read_data(s, slot, step, microbatch);
     for (size_t k = 0; k < s->layout.n; k++)
         s->pass.loss += forward_op(s, slot, k) * s->layout.loss_scale;
     slot->state = SLOT_FORWARDED;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- backward */
@@ -235,58 +233,52 @@ static void backward_op(struct stage *s, const struct slot *slot, size_t k, bool
 /* Full recomputation: all forwards of the stage run once more, from the received inputs. */
 static enum status begin_backward(struct stage *s, struct slot *slot)
 {
-    enum status st;
     if (slot->returned != s->layout.consumers)
         return error_set(STATUS_INVALID,
                          "stage %u: backward of microbatch %u has %zu of %zu gradients", s->index,
                          slot->microbatch, slot->returned, s->layout.consumers);
-    TRY(stage_begin_pass(s, slot, false));
+    PASS(stage_begin_pass(s, slot, false));
     memset(s->pass.begun, 0, s->layout.tensors * sizeof *s->pass.begun);
     memcpy(s->pass.next, s->layout.remote_start, s->layout.n * sizeof *s->pass.next);
     for (size_t k = 0; k < s->layout.n && s->share.recompute == RECOMPUTE_FULL; k++)
         forward_op(s, slot, k);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Ops high - 1 .. low. */
 static enum status backward(struct stage *s, struct slot *slot, size_t high, size_t low,
                             bool halves)
 {
-    enum status st = STATUS_OK;
     if (high == s->layout.n)
-        TRY(begin_backward(s, slot));
+        PASS(begin_backward(s, slot));
     for (size_t k = high; k-- > low;)
         backward_op(s, slot, k, halves);
     if (low > 0)
-        goto out;
+        return STATUS_OK;
     slot->state = SLOT_DONE;
     slot->owes_weights = halves;
     if (!halves)
         stage_end_pass(s, slot);
     stage_release_slot(s, slot);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status stage_backward(struct stage *s, uint32_t microbatch, uint32_t part)
 {
-    enum status st;
     struct slot *slot;
-    TRY(stage_slot(s, microbatch, SLOT_FORWARDED, &slot));
+    PASS(stage_slot(s, microbatch, SLOT_FORWARDED, &slot));
     if (part == 0 && !s->pass.halfway) {
-        TRY(backward(s, slot, s->layout.n, 0, false));
-        goto out;
+        PASS(backward(s, slot, s->layout.n, 0, false));
+        return STATUS_OK;
     }
     if (part < 1 || part > s->share.buckets || part - 1 != (s->pass.halfway ? s->pass.part + 1 : 0))
         return error_set(STATUS_INVALID, "stage %u: part %u of the backward of microbatch %u",
                          s->index, part, microbatch);
     s->pass.part = part - 1;
-    TRY(backward(s, slot, s->pass.part > 0 ? s->share.bucket[s->pass.part - 1].low : s->layout.n,
-                 s->share.bucket[s->pass.part].low, false));
+    PASS(backward(s, slot, s->pass.part > 0 ? s->share.bucket[s->pass.part - 1].low : s->layout.n,
+                  s->share.bucket[s->pass.part].low, false));
     s->pass.halfway = part < s->share.buckets;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status stage_backward_input(struct stage *s, uint32_t microbatch)
@@ -301,9 +293,8 @@ enum status stage_backward_input(struct stage *s, uint32_t microbatch)
 
 enum status stage_backward_weight(struct stage *s, uint32_t microbatch)
 {
-    enum status st;
     struct slot *slot;
-    TRY(stage_slot(s, microbatch, SLOT_DONE, &slot));
+    PASS(stage_slot(s, microbatch, SLOT_DONE, &slot));
     if (!slot->owes_weights)
         return error_set(STATUS_INVALID, "stage %u: weight gradients of microbatch %u twice",
                          s->index, microbatch);
@@ -317,6 +308,5 @@ enum status stage_backward_weight(struct stage *s, uint32_t microbatch)
     slot->owes_weights = false;
     stage_end_pass(s, slot);
     stage_release_slot(s, slot);
-out:
-    return st;
+    return STATUS_OK;
 }
