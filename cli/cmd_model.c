@@ -112,7 +112,7 @@ static enum status show(const struct invocation *in, const char *spec)
                        spec);
         goto out;
     }
-    TRY(zoo_has(spec) ? zoo_build(spec, &m) : import(a, spec, &m));
+    TRY(zoo_has(spec) ? load_model(spec, &m) : import(a, spec, &m));
     if (a->json) {
         TRY(model_write(&m, "-", &in->by));
     } else {

@@ -17,10 +17,13 @@
 #include "topologies/cache.h"
 #include "topologies/write.h"
 
-/* A name that does not exist, or parameters that it does not have, are the user's mistake. */
-static enum status of_name(enum status st)
+/* A name that does not exist, or parameters that it does not have, are the user's mistake; a file
+ * that is not there is a failure like any other. */
+static enum status of_name(const char *spec, enum status st)
 {
-    return st == STATUS_INVALID ? STATUS_USAGE : st;
+    size_t name = strcspn(spec, ":@");
+    bool is_file = memchr(spec, '/', name) || memchr(spec, '.', name);
+    return st == STATUS_INVALID && !is_file ? STATUS_USAGE : st;
 }
 
 /* A word without a slash or a dot can only be a name of the zoo, everything else is a file. */
@@ -28,7 +31,7 @@ static enum status load(const char *spec, const struct import_options *options, 
 {
     bool is_name = !strchr(spec, '/') && !strchr(spec, '.');
     if (zoo_has(spec) || is_name) /* or says which names there are */
-        return of_name(zoo_build(spec, out));
+        return of_name(spec, zoo_build(spec, out));
     return model_import(spec, options, out);
 }
 
@@ -90,11 +93,11 @@ enum status load_platform(const char *name, char **path)
     char *base = NULL, *file = NULL;
     const char *at = strrchr(name, '@');
     if (!at || access(name, F_OK) == 0) /* a file may be called so */
-        return of_name(topology_resolve(name, path));
+        return of_name(name, topology_resolve(name, path));
     TRY(text_copy(name, &base));
     base[at - name] = '\0';
-    TRY(of_name(topology_resolve(base, &file)));
-    st = of_name(vary(file, at + 1, path));
+    TRY(of_name(name, topology_resolve(base, &file)));
+    st = of_name(name, vary(file, at + 1, path));
     if (st != STATUS_OK)
         st = error_context(st, "%s", name);
 out:

@@ -324,8 +324,8 @@ enum status arguments_check(const struct arguments *a, uint64_t takers)
                 !(mine & settings_takers(taker[k].command)))
                 continue;
             list_ways(settings_table[i].takers, taker[k].command, ways, sizeof ways);
-            return error_set(STATUS_USAGE, "--%s means nothing with %s, only with %s",
-                             settings_table[i].name, taker[k].words, ways);
+            return error_set(STATUS_USAGE, "--%s means nothing with %s%s%s", settings_table[i].name,
+                             taker[k].words, *ways ? ", only with " : "", ways);
         }
     return STATUS_OK;
 }
