@@ -39,11 +39,6 @@ enum status rounds_find(const char *name, const struct rounds_algorithm **out)
                      text_list(name_of, ALGORITHMS + 1, names));
 }
 
-bool rounds_do(enum op_kind kind)
-{
-    return kind == OP_ALLREDUCE || kind == OP_REDUCESCATTER || kind == OP_ALLGATHER;
-}
-
 static const struct rounds_algorithm *algorithm_of(const struct rounds_call *c)
 {
     return c->algorithm && c->algorithm->serves(c->kind) ? c->algorithm : table[0];

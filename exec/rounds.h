@@ -53,7 +53,10 @@ const struct rounds_algorithm *rounds_algorithm(size_t i);
 enum status rounds_find(const char *name, const struct rounds_algorithm **out) MUST_CHECK;
 
 /* Is this a collective of real runs: ALLREDUCE, REDUCESCATTER, ALLGATHER? */
-bool rounds_do(enum op_kind kind);
+static inline bool rounds_do(enum op_kind kind)
+{
+    return kind == OP_ALLREDUCE || kind == OP_REDUCESCATTER || kind == OP_ALLGATHER;
+}
 
 /* How many rounds there are, and the member's part of round k. O(log ranks). */
 size_t rounds_count(const struct rounds_call *c);
