@@ -16,7 +16,7 @@
 
 /* ---- ranks forked here */
 
-static void together(void *barrier)
+void calibrate_together(void *barrier)
 {
     pthread_barrier_wait(barrier);
 }
@@ -28,7 +28,7 @@ static enum status be_rank(struct team_member *me, void *context)
     b.rank = me->rank;
     b.number = me->number;
     b.transport = &transport_tcp;
-    b.together = together;
+    b.together = calibrate_together;
     b.context = me->together;
     b.meeting = (struct rendezvous){.rank = me->rank,
                                     .ranks = (uint32_t)me->ranks,
@@ -40,8 +40,9 @@ static enum status be_rank(struct team_member *me, void *context)
     return bench_rank(&b);
 }
 
-enum status calibrate_fork(struct bench *b)
+static enum status calibrate_fork(struct bench *b, const char *worker)
 {
+    (void)worker;
     return team_run(b->ranks, bench_numbers(b), calibrate_limit(b), be_rank, b, b->number);
 }
 
@@ -72,12 +73,6 @@ out:
     return st;
 }
 
-static enum status measure_here(struct bench *b, const char *worker)
-{
-    (void)worker;
-    return calibrate_fork(b);
-}
-
 enum status calibrate_task(const struct bench_task *task, const struct calibrate_options *o,
                            struct calibration *out)
 {
@@ -86,7 +81,7 @@ enum status calibrate_task(const struct bench_task *task, const struct calibrate
     if (o->transport && !mpi && strcmp(o->transport, "tcp") != 0)
         return error_set(STATUS_UNSUPPORTED, "no transport is called '%s'; there are tcp, mpi",
                          o->transport);
-    return calibrate(&b, o, TEAM_MOST, mpi ? calibrate_mpirun : measure_here, out);
+    return calibrate(&b, o, TEAM_MOST, mpi ? calibrate_mpirun : calibrate_fork, out);
 }
 
 enum status calibrate_cpu(const struct calibrate_options *o, struct calibration *out)

@@ -31,7 +31,8 @@ double sorted_middle(double *value, size_t n, double *spread)
 /* Interquartile range / median of every figure so far. */
 struct spreads {
     size_t n;
-    double *value; /* room for all */
+    double *value;       /* room for all */
+    struct arena memory; /* of this array and others for a while */
 };
 
 /* Median of value[n], which is sorted in place; notes the spread. */
@@ -47,16 +48,15 @@ static double figure_s(const struct bench *b, size_t figure, struct spreads *spr
 
 /* ---- rates */
 
-static enum status add_point(struct topology_rate *r, double flop, double seconds)
+static void add_point(struct topology_rate *r, double flop, double seconds)
 {
     if (r->n > 0 && flop == r->flop[r->n - 1]) { /* same work in another shape: mean time */
         double before_s = flop / r->flops[r->n - 1];
         r->flops[r->n - 1] = flop / ((before_s + seconds) / 2);
-        return STATUS_OK;
+        return;
     }
     r->flop[r->n] = flop;
     r->flops[r->n++] = flop / seconds;
-    return STATUS_OK;
 }
 
 /* All probes of one kind and phase, which are in ascending order of work. */
@@ -71,8 +71,8 @@ static enum status make_rate(const struct bench *b, const char *kind, const char
     PASS(ARRAY_NEW(r->flops, b->task->probes));
     for (size_t k = 0; k < b->task->probes; k++)
         if (!strcmp(b->task->probe[k].kind, kind))
-            PASS(add_point(r, probe_flop(&b->task->probe[k], backward),
-                           figure_s(b, 2 * k + backward, spread)));
+            add_point(r, probe_flop(&b->task->probe[k], backward),
+                      figure_s(b, 2 * k + backward, spread));
     return STATUS_OK;
 }
 
@@ -152,11 +152,10 @@ static void fit(const int64_t *size, const double *t, size_t n, double *latency_
 static enum status make_pairs(const struct bench *b, struct spreads *spread,
                               struct calibration *out)
 {
-    enum status st;
     size_t n = b->task->sizes;
     double *way_s = NULL;
-    TRY(ARRAY_NEW(way_s, n));
-    TRY(ARRAY_NEW(out->pair, bench_pairs(b)));
+    PASS(ARENA_NEW(&spread->memory, way_s, n));
+    PASS(ARRAY_NEW(out->pair, bench_pairs(b)));
     for (uint32_t i = 0; i < b->ranks; i++)
         for (uint32_t j = i + 1; j < b->ranks; j++) {
             struct calibrate_pair *pair = &out->pair[out->pairs];
@@ -167,21 +166,18 @@ static enum status make_pairs(const struct bench *b, struct spreads *spread,
             fit(b->task->size, way_s, n, &pair->latency_s, &pair->bandwidth_Bps);
             out->pairs++;
         }
-out:
-    free(way_s);
-    return st;
+    return STATUS_OK;
 }
 
 /* All pairs together: on one machine they are alike. */
 static enum status make_tier(const struct bench *b, struct spreads *spread, struct calibration *out)
 {
-    enum status st;
     size_t n = b->task->sizes, pairs = bench_pairs(b);
     struct topology *t = &out->topology;
     double *way_s = NULL, *all = NULL;
-    TRY(ARRAY_NEW(way_s, n));
-    TRY(ARRAY_NEW(all, pairs * b->repeats));
-    TRY(ARRAY_NEW(t->tier, 1));
+    PASS(ARENA_NEW(&spread->memory, way_s, n));
+    PASS(ARENA_NEW(&spread->memory, all, pairs * b->repeats));
+    PASS(ARRAY_NEW(t->tier, 1));
     for (size_t s = 0; pairs > 0 && s < n; s++) {
         for (size_t p = 0; p < pairs; p++)
             memcpy(all + p * b->repeats, ways_of(b, p, s), b->repeats * sizeof *all);
@@ -190,14 +186,11 @@ static enum status make_tier(const struct bench *b, struct spreads *spread, stru
             (struct calibrate_timing){.bytes = b->task->size[s], .seconds = way_s[s]};
     }
     if (pairs > 0) {
-        TRY(text_copy("loopback", &t->tier->name));
+        PASS(text_copy("loopback", &t->tier->name));
         t->tiers = 1;
         fit(b->task->size, way_s, n, &t->tier->latency_s, &t->tier->bandwidth_Bps);
     }
-out:
-    free(all);
-    free(way_s);
-    return st;
+    return STATUS_OK;
 }
 
 static void add_collectives(const struct bench *b, struct spreads *spread, struct calibration *out)
@@ -261,7 +254,8 @@ enum status calibrate_fit(struct bench *b, struct calibration *out)
     struct calibration c = {0};
     struct spreads s = {0};
     size_t timings = (1 + BENCH_SUMS) * b->task->sizes;
-    TRY(ARRAY_NEW(s.value, bench_figures(b) + bench_pairs(b) * b->task->sizes + timings));
+    TRY(ARENA_NEW(&s.memory, s.value,
+                  bench_figures(b) + bench_pairs(b) * b->task->sizes + timings));
     TRY(ARRAY_NEW(c.timing, timings));
     TRY(name_devices(b->ranks, &c.topology));
     TRY(make_type(b, &s, &c.topology));
@@ -275,6 +269,6 @@ enum status calibrate_fit(struct bench *b, struct calibration *out)
     c = (struct calibration){0};
 out:
     calibration_free(&c);
-    free(s.value);
+    arena_free(&s.memory);
     return st;
 }

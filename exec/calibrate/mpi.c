@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "exec/calibrate/probe.h"
 #include "exec/launch/run.h"
@@ -46,16 +47,11 @@ static enum status make_line(const struct bench *b, const char *worker, struct m
     const struct program p = {.ranks = b->ranks, .ops = 1, .op = &largest};
     const struct launch_options o = {.transport = "mpi"};
     const struct run run = {.program = &p, .options = &o};
-    if (worker)
-        snprintf(m->path, sizeof m->path, "%s", worker);
-    else
-        PASS(launch_find_beside("foreline-worker-mpi", m->path, sizeof m->path, launch_no_mpi));
+    PASS(launch_find_worker(worker, "foreline-worker-mpi", m->path, sizeof m->path, launch_no_mpi));
     PASS(launch_words(&run, &m->words));
     while (m->words[n])
         n++;
-    m->line = calloc(n + ARGUMENTS, sizeof *m->line);
-    if (!m->line)
-        return error_set(STATUS_NOMEM, "command line");
+    PASS(ARRAY_NEW(m->line, n + ARGUMENTS));
     memcpy(m->line, m->words, n * sizeof *m->line);
     snprintf(m->repeats, sizeof m->repeats, "%zu", b->repeats);
     m->line[n++] = m->path;
@@ -196,9 +192,7 @@ enum status calibrate_parse(const char *text, size_t n, double *number)
 static enum status run(struct mpirun *m, size_t n, double deadline_s, double *number)
 {
     m->room = n * NUMBER_TEXT + HEAD_TEXT;
-    m->text = malloc(m->room + 1);
-    if (!m->text)
-        return error_set(STATUS_NOMEM, "%zu figures", n);
+    PASS(ARRAY_NEW(m->text, m->room + 1));
     PASS(start(m));
     PASS(listen_to(m, deadline_s));
     PASS(finish(m, deadline_s));
@@ -237,22 +231,15 @@ out:
 enum status calibrate_gpu_worker(const char *worker, const char *const *arguments, size_t n,
                                  double limit_s, double *number)
 {
-    enum status st = STATUS_OK;
+    enum status st;
     size_t words = 0;
     const char *told = worker ? worker : getenv("FORELINE_WORKER");
     struct mpirun m = {.name = "foreline-worker-cuda", .mark = calibrate_gpu_mark, .figures = -1};
-    if (told)
-        snprintf(m.path, sizeof m.path, "%s", told);
-    else
-        TRY(launch_find_beside(m.name, m.path, sizeof m.path,
-                               ": it is built by cmake --preset cuda"));
+    TRY(launch_find_worker(told, m.name, m.path, sizeof m.path,
+                           ": it is built by cmake --preset cuda"));
     while (arguments[words])
         words++;
-    m.line = calloc(words + 2, sizeof *m.line);
-    if (!m.line) {
-        st = error_set(STATUS_NOMEM, "command line");
-        goto out;
-    }
+    TRY(ARRAY_NEW(m.line, words + 2));
     m.line[0] = m.path;
     for (size_t k = 0; k < words; k++)
         m.line[k + 1] = (char *)(uintptr_t)arguments[k];

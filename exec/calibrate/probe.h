@@ -141,8 +141,8 @@ enum status bench_collectives(struct bench *b) MUST_CHECK;
 enum status bench_layer(struct bench *b, const struct layer *l, size_t batch, double *forward_s,
                         double *backward_s) MUST_CHECK;
 
-/* The ranks of *b forked here, over TCP, or by mpirun; fills b->number. */
-enum status calibrate_fork(struct bench *b) MUST_CHECK;
+/* Fills b->number by ranks that mpirun starts. */
+void calibrate_together(void *barrier); /* of ranks forked here: a bench's `together` */
 enum status calibrate_mpirun(struct bench *b, const char *worker) MUST_CHECK;
 /* What mpirun's ranks are called with ("--calibrate", then the repeats), what the figures of all
  * begin with on rank 0's output (how many; one a line follows), and a complaint on stderr. */

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +22,7 @@
 /* ---- what is measured */
 
 struct survey {
+    struct arena memory; /* of the arrays */
     const struct profile_options *options;
     size_t n;            /* ops */
     uint32_t *case_of;   /* [n] */
@@ -55,8 +55,8 @@ static bool alike(const struct layer *a, const struct layer *b)
 static enum status find_cases(struct survey *s, const struct model *m)
 {
     s->n = m->n;
-    PASS(ARRAY_NEW(s->case_of, m->n));
-    PASS(ARRAY_NEW(s->layer, m->n));
+    PASS(ARENA_NEW(&s->memory, s->case_of, m->n));
+    PASS(ARENA_NEW(&s->memory, s->layer, m->n));
     for (uint32_t i = 0; i < m->n; i++) {
         struct layer *l = &s->layer[s->cases];
         uint32_t k = 0;
@@ -70,11 +70,6 @@ static enum status find_cases(struct survey *s, const struct model *m)
 }
 
 /* ---- measuring */
-
-static void together(void *barrier)
-{
-    pthread_barrier_wait(barrier);
-}
 
 static double *calls_at(const struct survey *s, double *call_s, size_t c, bool backward,
                         size_t rank)
@@ -102,7 +97,7 @@ static enum status be_member(struct team_member *me, void *context)
     struct bench b = {.ranks = me->ranks,
                       .repeats = s->options->repeats,
                       .rank = me->rank,
-                      .together = together,
+                      .together = calibrate_together,
                       .context = me->together};
     return measure_cases(s, &b, me->number);
 }
@@ -136,13 +131,11 @@ enum status profile_measure(struct bench *b, const struct model *m, size_t batch
     b->half = m->element_bytes == 2;
     TRY(find_cases(&s, m));
     size_t n = 2 * s.cases * b->repeats;
-    TRY(ARRAY_NEW(s.call_s, n));
+    TRY(ARENA_NEW(&s.memory, s.call_s, n));
     TRY(measure_cases(&s, b, s.call_s));
     calibrate_print(s.call_s, n);
 out:
-    free(s.case_of);
-    free(s.layer);
-    free(s.call_s);
+    arena_free(&s.memory);
     return st;
 }
 
@@ -150,7 +143,7 @@ static enum status measure(struct survey *s, const struct model *m)
 {
     const struct profile_options *o = s->options;
     size_t numbers = 2 * s->cases * o->ranks * o->repeats;
-    PASS(ARRAY_NEW(s->call_s, numbers));
+    PASS(ARENA_NEW(&s->memory, s->call_s, numbers));
     double limit_s = 120 + 10 * (double)(o->repeats + 1) * (double)s->cases;
     PASS(o->gpu ? measure_on_gpu(s, m, numbers, limit_s)
                 : team_run(o->ranks, numbers, limit_s, be_member, s, s->call_s));
@@ -171,17 +164,14 @@ static enum status take_medians(struct survey *s, struct calibrate_spread *sprea
     const struct profile_options *o = s->options;
     size_t n = 2 * s->cases;
     double *apart = NULL;
-    enum status st;
-    TRY(ARRAY_NEW(apart, n));
-    TRY(ARRAY_NEW(s->median_s, n));
+    PASS(ARENA_NEW(&s->memory, apart, n));
+    PASS(ARENA_NEW(&s->memory, s->median_s, n));
     for (size_t k = 0; k < n; k++)
         s->median_s[k] = whole_ns(sorted_middle(calls_at(s, s->call_s, k / 2, k % 2, 0),
                                                 o->ranks * o->repeats, &apart[k]));
     spread->median = sorted_middle(apart, n, &spread->worst);
     spread->worst = apart[n - 1];
-out:
-    free(apart);
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- the profile */
@@ -264,9 +254,6 @@ enum status profile_ops(struct model *m, const struct profile_options *o,
     TRY(take_medians(&s, spread));
     TRY(put_profile(m, &s));
 out:
-    free(s.case_of);
-    free(s.layer);
-    free(s.call_s);
-    free(s.median_s);
+    arena_free(&s.memory);
     return st;
 }

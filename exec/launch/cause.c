@@ -106,7 +106,8 @@ void launch_take_error(struct run *run, uint32_t rank, const char *payload, size
 bool launch_has_ended(const struct run *run, uint32_t r)
 {
     const struct launched *w = &run->worker[r];
-    return (w->pid && !w->alive) || (run->starter.pid && !run->starter.alive);
+    return (w->child.pid && !w->child.alive) ||
+           (run->starter.child.pid && !run->starter.child.alive);
 }
 
 /* Has everything been read that rank r managed to say? Its end may be known before its last words
@@ -114,7 +115,7 @@ bool launch_has_ended(const struct run *run, uint32_t r)
 static bool is_heard_out(const struct run *run, uint32_t r, double now_s)
 {
     const struct launched *w = &run->worker[r];
-    double ended_s = w->pid ? w->ended_s : run->starter.ended_s;
+    double ended_s = w->child.pid ? w->child.ended_s : run->starter.child.ended_s;
     return w->fd < 0 || now_s - ended_s > words_s;
 }
 
@@ -123,15 +124,15 @@ static void explain_exit(struct run *run, uint32_t rank)
 {
     const struct launched *w = &run->worker[rank];
     char name[RANK_NAME], place[RANK_NAME];
-    if (WIFSIGNALED(w->exit))
+    if (WIFSIGNALED(w->child.exit))
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s killed by signal %d (%s)%s",
-                     launch_name(run, rank, name), WTERMSIG(w->exit), strsignal(WTERMSIG(w->exit)),
-                     launch_place(run, rank, place));
-    else if (WEXITSTATUS(w->exit) != 0 && !w->complained)
+                     launch_name(run, rank, name), WTERMSIG(w->child.exit),
+                     strsignal(WTERMSIG(w->child.exit)), launch_place(run, rank, place));
+    else if (WEXITSTATUS(w->child.exit) != 0 && !w->complained)
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s exited with status %d%s",
-                     launch_name(run, rank, name), WEXITSTATUS(w->exit),
+                     launch_name(run, rank, name), WEXITSTATUS(w->child.exit),
                      launch_place(run, rank, place));
-    else if (WEXITSTATUS(w->exit) == 0 && w->stage != WORKER_DONE)
+    else if (WEXITSTATUS(w->child.exit) == 0 && w->stage != WORKER_DONE)
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s exited%s without having finished",
                      launch_name(run, rank, name), launch_place(run, rank, place));
 }
@@ -139,7 +140,7 @@ static void explain_exit(struct run *run, uint32_t rank)
 /* The process of all ranks has ended; ranks that could still speak have. */
 static void explain_process(struct run *run)
 {
-    int status = run->starter.exit;
+    int status = run->starter.child.exit;
     char name[RANK_NAME], place[RANK_NAME];
     bool killed = WIFSIGNALED(status), said = false;
     for (size_t r = 0; r < run->program->ranks; r++)
@@ -166,7 +167,9 @@ static void explain_starter(struct run *run)
     else if (run->cause.rank == CAUSE_NONE && run->done < run->program->ranks) {
         launch_find_reason(s->output, reason, sizeof reason);
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "the launcher ended with status %d: %s",
-                     WIFEXITED(s->exit) ? WEXITSTATUS(s->exit) : 128 + WTERMSIG(s->exit), reason);
+                     WIFEXITED(s->child.exit) ? WEXITSTATUS(s->child.exit)
+                                              : 128 + WTERMSIG(s->child.exit),
+                     reason);
     }
 }
 
@@ -176,10 +179,10 @@ void launch_explain_ends(struct run *run)
     double now_s = clock_now();
     for (uint32_t r = 0; r < run->program->ranks; r++)
         all = all && is_heard_out(run, r, now_s);
-    if (run->starter.pid && !run->starter.alive && all)
+    if (run->starter.child.pid && !run->starter.child.alive && all)
         (run->starter.output ? explain_starter : explain_process)(run);
     for (uint32_t r = 0; r < run->program->ranks; r++)
-        if (run->worker[r].pid && !run->worker[r].alive && is_heard_out(run, r, now_s))
+        if (run->worker[r].child.pid && !run->worker[r].child.alive && is_heard_out(run, r, now_s))
             explain_exit(run, r);
 }
 
@@ -251,7 +254,7 @@ static bool may_explain(const struct run *run, uint32_t r)
     if (w->stage != WORKER_JOINED || w->complained)
         return false;
     if (w->fd < 0)
-        return w->alive;
+        return w->child.alive;
     return launch_has_ended(run, r) ||
            (c->rank == CAUSE_SYMPTOM && w->heard_s < c->since_s + grace_s);
 }
@@ -263,7 +266,7 @@ bool launch_is_settled(const struct run *run, double now_s)
     double waited_s = now_s - c->since_s;
     if (c->rank == CAUSE_NONE || c->rank == CAUSE_PRIMARY)
         return c->rank == CAUSE_PRIMARY;
-    bool open = run->starter.alive && run->starter.output; /* mpirun ends and says why */
+    bool open = run->starter.child.alive && run->starter.output; /* mpirun ends and says why */
     for (uint32_t r = 0; r < run->program->ranks && !open; r++)
         open = may_explain(run, r);
     return waited_s > (open ? explain_s : grace_s);

@@ -65,20 +65,19 @@ enum status launch_read_environment(struct run *run)
 enum status launch_is_member(const struct launch_options *o, bool *member)
 {
     uint32_t rank = 0, ranks;
-    enum status st = STATUS_OK;
     if (o->launcher && !strcmp(o->launcher, "env"))
-        st = rendezvous_rank(&rank, &ranks);
-    if (st == STATUS_OK)
-        *member = rank > 0;
-    return st;
+        PASS(rendezvous_rank(&rank, &ranks));
+    *member = rank > 0;
+    return STATUS_OK;
 }
 
 /* Until the worker ends. One that stays stopped cannot notice that the run is over. */
 static enum status watch(struct run *run)
 {
     struct launched *w = &run->worker[run->meeting.rank];
+    char name[RANK_NAME];
     double stopped_s = 0;
-    while (w->alive) {
+    while (w->child.alive) {
         struct pollfd p = {.fd = run->signals.fd, .events = POLLIN};
         struct signalfd_siginfo s;
         if (poll(&p, 1, 500) < 0 && errno != EINTR)
@@ -88,23 +87,23 @@ static enum status watch(struct run *run)
                 return error_set(STATUS_EXTERNAL, "interrupted by signal %u (%s)", s.ssi_signo,
                                  strsignal((int)s.ssi_signo));
         int status;
-        if (waitpid(w->pid, &status, WNOHANG | WUNTRACED | WCONTINUED) == w->pid) {
+        if (waitpid(w->child.pid, &status, WNOHANG | WUNTRACED | WCONTINUED) == w->child.pid) {
             stopped_s = WIFSTOPPED(status) ? clock_now() : 0;
-            w->alive = WIFSTOPPED(status) || WIFCONTINUED(status);
-            run->alive = w->alive;
-            w->exit = status;
+            w->child.alive = WIFSTOPPED(status) || WIFCONTINUED(status);
+            run->alive = w->child.alive;
+            w->child.exit = status;
         }
         if (stopped_s > 0 && clock_now() - stopped_s > run->options->timeout_s)
-            return error_set(STATUS_EXTERNAL, "rank %u (%s on %s) is stopped", run->meeting.rank,
-                             run->program->rank[run->meeting.rank].name, w->machine);
+            return error_set(STATUS_EXTERNAL, "%s is stopped",
+                             launch_name(run, run->meeting.rank, name));
     }
-    if (WIFSIGNALED(w->exit))
-        return error_set(STATUS_EXTERNAL, "rank %u (%s on %s) killed by signal %d (%s)",
-                         run->meeting.rank, run->program->rank[run->meeting.rank].name, w->machine,
-                         WTERMSIG(w->exit), strsignal(WTERMSIG(w->exit)));
-    if (WEXITSTATUS(w->exit) != 0)
-        return error_set(STATUS_EXTERNAL, "rank %u (%s on %s) was ended: rank 0 says why",
-                         run->meeting.rank, run->program->rank[run->meeting.rank].name, w->machine);
+    if (WIFSIGNALED(w->child.exit))
+        return error_set(STATUS_EXTERNAL, "%s killed by signal %d (%s)",
+                         launch_name(run, run->meeting.rank, name), WTERMSIG(w->child.exit),
+                         strsignal(WTERMSIG(w->child.exit)));
+    if (WEXITSTATUS(w->child.exit) != 0)
+        return error_set(STATUS_EXTERNAL, "%s was ended: rank 0 says why",
+                         launch_name(run, run->meeting.rank, name));
     return STATUS_OK;
 }
 

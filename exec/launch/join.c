@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "exec/launch/run.h"
 #include "exec/transport/tcp/socket.h"
@@ -32,8 +33,8 @@ static enum status check_hello(const struct run *run, const struct frame_head *h
 static void welcome(struct run *run)
 {
     size_t n = run->program->ranks;
-    struct frame_peer *peer = calloc(n, sizeof *peer);
-    enum status st = peer ? STATUS_OK : error_set(STATUS_NOMEM, "ports of %zu ranks", n);
+    struct frame_peer *peer = NULL;
+    enum status st = ARRAY_NEW(peer, n);
     for (size_t r = 0; peer && r < n; r++)
         peer[r] = run->worker[r].peer;
     double deadline_s = clock_now() + welcome_s;

@@ -69,16 +69,18 @@ enum status launch_allocate(struct run *run)
     PASS(ARRAY_NEW(run->worker, ranks));
     for (size_t r = 0; r < ranks; r++)
         run->worker[r].fd = -1;
-    PASS(ARRAY_NEW(run->reports.start_s, steps * ranks));
-    PASS(ARRAY_NEW(run->reports.end_s, steps * ranks));
-    PASS(ARRAY_NEW(run->reports.loss, steps * ranks));
-    PASS(ARRAY_NEW(run->reports.op_start_s, times));
-    PASS(ARRAY_NEW(run->reports.op_end_s, times));
+    PASS(ARENA_NEW(&run->reports.memory, run->reports.start_s, steps * ranks));
+    PASS(ARENA_NEW(&run->reports.memory, run->reports.end_s, steps * ranks));
+    PASS(ARENA_NEW(&run->reports.memory, run->reports.loss, steps * ranks));
+    PASS(ARENA_NEW(&run->reports.memory, run->reports.op_start_s, times));
+    PASS(ARENA_NEW(&run->reports.memory, run->reports.op_end_s, times));
     for (size_t r = 0; r < run->program->ranks; r++)
         if (run->program->rank[r].shard >= run->reports.shards)
             run->reports.shards = run->program->rank[r].shard + (size_t)1;
-    PASS(ARRAY_NEW(run->reports.digests, run->model->n * run->reports.shards * DIGEST));
-    return ARRAY_NEW(run->reports.digested, run->model->n * run->reports.shards);
+    PASS(ARENA_NEW(&run->reports.memory, run->reports.digests,
+                   run->model->n * run->reports.shards * DIGEST));
+    return ARENA_NEW(&run->reports.memory, run->reports.digested,
+                     run->model->n * run->reports.shards);
 }
 
 /* Blocked signals and a descriptor that tells of them: no handler interrupts a system call, and
@@ -141,13 +143,7 @@ void launch_tear_down(struct run *run)
         sigaction(SIGCHLD, &run->signals.old_child, NULL);
     }
     free(run->worker);
-    free(run->reports.start_s);
-    free(run->reports.end_s);
-    free(run->reports.loss);
-    free(run->reports.op_start_s);
-    free(run->reports.op_end_s);
-    free(run->reports.digests);
-    free(run->reports.digested);
+    arena_free(&run->reports.memory);
 }
 
 /* Everything that can be refused is refused before the first process is started. */

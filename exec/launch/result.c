@@ -12,6 +12,7 @@
 #include "core/array.h"
 #include "core/clock.h"
 #include "core/digest.h"
+#include "core/text.h"
 #include "exec/launch/run.h"
 
 /* ---- taking reports */
@@ -202,9 +203,7 @@ static enum status fill_links(const struct program *p, const struct timeline *t,
         char name[256];
         snprintf(name, sizeof name, "%.120s->%.120s", p->rank[p->channel[c].from].name,
                  p->rank[p->channel[c].to].name);
-        out->link[c].name = strdup(name);
-        if (!out->link[c].name)
-            return error_set(STATUS_NOMEM, "%zu links", n);
+        PASS(text_copy(name, &out->link[c].name));
         out->links++;
     }
     for (size_t i = 0; i < p->ops; i++)
@@ -232,11 +231,9 @@ static enum status fill_losses(const struct run *run, struct measurement *out)
 
 static enum status fill_parameters(const struct run *run, struct measurement *out)
 {
-    char *hex = malloc(DIGEST_HEX);
-    if (!hex)
-        return error_set(STATUS_NOMEM, "out of memory");
-    digest_hex(run->reports.digests, run->model->n * run->reports.shards * DIGEST, hex);
-    out->parameters_sha256 = hex;
+    PASS(ARRAY_NEW(out->parameters_sha256, DIGEST_HEX));
+    digest_hex(run->reports.digests, run->model->n * run->reports.shards * DIGEST,
+               out->parameters_sha256);
     return STATUS_OK;
 }
 
@@ -265,13 +262,9 @@ enum status launch_result(struct run *run, double cpu_s, struct measurement *out
     bool paced = launch_is_paced(run->options->device);
     struct measurement m = {.cpu_s = cpu_s};
     struct timeline t = {0};
-    double *duration_s = calloc(n + 1, sizeof *duration_s);
-
-    m.engine = strdup(launch_transport(run));
-    if (!duration_s || !m.engine) {
-        st = error_set(STATUS_NOMEM, "%zu steps", n);
-        goto out;
-    }
+    double *duration_s = NULL;
+    TRY(ARRAY_NEW(duration_s, n));
+    TRY(text_copy(launch_transport(run), &m.engine));
     TRY(timeline_init(&t, p->ops));
     for (size_t k = 0; k < n; k++)
         duration_s[k] = iteration_of(run, k, &t);

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "core/array.h"
 #include "core/measurement.h"
 #include "core/model.h"
 #include "core/program.h"
@@ -26,16 +27,21 @@
 #include "exec/launch/launch.h"
 #include "exec/rendezvous.h"
 
+/* A process that the launcher may have started. */
+struct child {
+    pid_t pid;      /* 0: not started, or not by us */
+    bool alive;     /* started and not yet waited for */
+    int exit;       /* waitpid() status once it is not */
+    double ended_s; /* when that was known */
+};
+
 /* What the launcher knows of a rank: from its process, if that is a child, from its connection, and
  * from what it has reported. `heard_s` moves with every byte, `progress_s` only when the rank got
  * somewhere: the first tells of processes that are stopped, the second of those that are stuck. */
 enum worker_stage { WORKER_SPAWNED, WORKER_JOINED, WORKER_DONE };
 
 struct launched {
-    pid_t pid;      /* child; 0: not started, or not by us */
-    bool alive;     /* started and not yet waited for */
-    int exit;       /* waitpid() status once it is not */
-    double ended_s; /* when that was known */
+    struct child child;
     enum worker_stage stage;
     int fd;                 /* control connection, -1: none */
     pid_t told;             /* process id, as the worker says */
@@ -55,11 +61,8 @@ struct launched {
 
 /* The process that starts all workers: mpirun, srun; or is all ranks. */
 struct starter {
-    pid_t pid;      /* 0: none */
-    bool alive;     /* started and not yet waited for */
-    int exit;       /* waitpid() status once it is not */
-    double ended_s; /* when that was known */
-    FILE *output;   /* what it and its workers print; owned; NULL: it is all ranks */
+    struct child child;
+    FILE *output; /* what it and its workers print; owned; NULL: it is all ranks */
 };
 
 /* A checkpoint of which not all ranks have reported their file yet. */
@@ -119,6 +122,7 @@ struct run_keeping {
 
 /* What the workers have reported; result.c. */
 struct run_reports {
+    struct arena memory;           /* of the arrays */
     size_t announced;              /* steps shown as progress */
     bool measuring;                /* the warm-up is over */
     double others_cpu_s;           /* CPU time of everything else on the machine during the run */
@@ -176,9 +180,10 @@ bool launch_by_environment(const struct run *run);
  * with the environment. */
 enum status launch_read_environment(struct run *run) MUST_CHECK;
 
-/* Path [n] of an executable of ours: beside this one or in ../libexec/. STATUS_IO: "no NAME in
- * DIRECTORY" and the hint. */
-enum status launch_find_beside(const char *name, char *path, size_t n, const char *hint) MUST_CHECK;
+/* Path [n] of a worker: as told, else (NULL) beside this executable or in ../libexec/. STATUS_IO:
+ * "no NAME in DIRECTORY" and the hint. */
+enum status launch_find_worker(const char *told, const char *name, char *path, size_t n,
+                               const char *hint) MUST_CHECK;
 extern const char launch_no_mpi[]; /* such a hint */
 
 /* Words to put before the worker's command line, from --launcher or for mpirun. The strings and the

@@ -65,10 +65,15 @@ bool launch_by_hand(const struct run *run)
 }
 
 /* Installed executables lie in bin/ or libexec/, those of a build side by side. */
-enum status launch_find_beside(const char *name, char *path, size_t n, const char *hint)
+enum status launch_find_worker(const char *told, const char *name, char *path, size_t n,
+                               const char *hint)
 {
     static const char *const places[] = {"", "../libexec/"};
     char self[2048];
+    if (told) {
+        snprintf(path, n, "%s", told);
+        return STATUS_OK;
+    }
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     if (length < 0)
         return error_set(STATUS_IO, "/proc/self/exe: %s", strerror(errno));
@@ -94,11 +99,7 @@ static enum status find_worker(struct run *run)
                        : cuda ? "foreline-worker-cuda"
                               : "foreline-worker";
     const char *told = run->options->worker ? run->options->worker : getenv("FORELINE_WORKER");
-    if (told) {
-        snprintf(run->files.worker_path, sizeof run->files.worker_path, "%s", told);
-        return STATUS_OK;
-    }
-    return launch_find_beside(name, run->files.worker_path, sizeof run->files.worker_path,
+    return launch_find_worker(told, name, run->files.worker_path, sizeof run->files.worker_path,
                               mpi    ? launch_no_mpi
                               : cuda ? ": it is built by cmake --preset cuda"
                                      : "");
@@ -202,11 +203,6 @@ static bool names_a_rank(const char *variable, bool all_here)
 static const char delays_name[] = "FORELINE_DELAYS=";
 enum { DELAY_TEXT = 64 };
 
-static size_t delays_room(size_t ranks)
-{
-    return sizeof delays_name + DELAY_TEXT * ranks;
-}
-
 /* What one rank has to know of the network (rendezvous_delays()). */
 static void write_delays(const struct run *run, uint32_t to, char *text)
 {
@@ -230,8 +226,8 @@ static enum status make_environment(const struct run *run, struct call *c)
     while (environ[inherited])
         inherited++;
     bool one = launch_in_one_process(run);
-    if (run->options->delay && !(c->delays = malloc(delays_room(run->program->ranks))))
-        return error_set(STATUS_NOMEM, "environment");
+    if (run->options->delay)
+        PASS(ARRAY_NEW(c->delays, sizeof delays_name + DELAY_TEXT * run->program->ranks));
     char *const ours[] = {c->launcher,
                           c->token,
                           borrowed("OPENBLAS_NUM_THREADS=1"),
@@ -294,8 +290,8 @@ static void become(const struct run *run, const struct call *c, pid_t launcher, 
     _exit(127);
 }
 
-/* Run the command line; *pid is 0 when there is no child. */
-static enum status spawn(struct run *run, const struct call *c, int output, pid_t *pid)
+/* Run the command line; *child stays as it is when there is none. */
+static enum status spawn(struct run *run, const struct call *c, int output, struct child *child)
 {
     enum status st = STATUS_OK;
     int told[2], error = 0; /* pipe that closes on exec, or carries errno */
@@ -304,15 +300,16 @@ static enum status spawn(struct run *run, const struct call *c, int output, pid_
         return error_set(STATUS_IO, "pipe: %s", strerror(errno));
     fcntl(told[0], F_SETFD, FD_CLOEXEC);
     fcntl(told[1], F_SETFD, FD_CLOEXEC);
-    pid_t child = fork();
-    if (child == 0)
+    pid_t pid = fork();
+    if (pid == 0)
         become(run, c, launcher, output, told[1]);
-    error = child < 0 ? errno : 0;
+    error = pid < 0 ? errno : 0;
     close(told[1]);
-    if (child < 0) {
+    if (pid < 0) {
         st = error_set(STATUS_IO, "fork: %s", strerror(error));
     } else {
-        *pid = child;
+        child->pid = pid;
+        child->alive = true;
         run->alive++;
         if (read(told[0], &error, sizeof error) == (ssize_t)sizeof error)
             st = error_set(STATUS_IO, "%s: %s", c->line[0], strerror(error));
@@ -328,19 +325,15 @@ static enum status spawn_ranks(struct run *run, struct call *c)
     bool one = launch_by_environment(run);
     uint32_t first = one ? run->meeting.rank : 0,
              end = one ? first + 1 : (uint32_t)run->program->ranks;
-    for (uint32_t r = first; r < end; r++) {
+    for (uint32_t r = first; r < end && st == STATUS_OK; r++) {
         struct launched *w = &run->worker[r];
         c->number = r;
         snprintf(c->rank, NUMBER, "RANK=%u", r);
         if (c->delays)
             write_delays(run, r, c->delays);
-        st = spawn(run, c, STDERR_FILENO, &w->pid);
-        w->alive = w->pid > 0;
+        st = spawn(run, c, STDERR_FILENO, &w->child);
         machine_name(w->machine);
-        if (st != STATUS_OK)
-            goto out;
     }
-out:
     return st;
 }
 
@@ -348,18 +341,15 @@ out:
 static enum status spawn_starter(struct run *run, const struct call *c)
 {
     struct starter *s = &run->starter;
-    if (!c->words) {
-        enum status st = spawn(run, c, STDERR_FILENO, &s->pid);
-        s->alive = s->pid > 0;
-        return st;
+    int output = STDERR_FILENO;
+    if (c->words) {
+        s->output = tmpfile();
+        if (!s->output)
+            return error_set(STATUS_IO, "temporary file: %s", strerror(errno));
+        output = fileno(s->output);
+        fcntl(output, F_SETFD, FD_CLOEXEC);
     }
-    s->output = tmpfile();
-    if (!s->output)
-        return error_set(STATUS_IO, "temporary file: %s", strerror(errno));
-    fcntl(fileno(s->output), F_SETFD, FD_CLOEXEC);
-    enum status st = spawn(run, c, fileno(s->output), &s->pid);
-    s->alive = s->pid > 0;
-    return st;
+    return spawn(run, c, output, &s->child);
 }
 
 static void tell_how(const struct run *run, const struct call *c, FILE *notes)

@@ -22,43 +22,41 @@ static const double short_tick_s = 0.05;
 
 /* ---- workers that end */
 
+static void reap_one(struct run *run, struct child *c)
+{
+    if (!c->alive || waitpid(c->pid, &c->exit, WNOHANG) != c->pid)
+        return;
+    c->alive = false;
+    c->ended_s = clock_now();
+    run->alive--;
+}
+
 /* Without waiting: SIGCHLD and ticks come again. */
 static void reap(struct run *run)
 {
-    struct starter *s = &run->starter;
-    if (s->alive && waitpid(s->pid, &s->exit, WNOHANG) == s->pid) {
-        s->alive = false;
-        s->ended_s = clock_now();
-        run->alive--;
-    }
-    for (uint32_t r = 0; r < run->program->ranks; r++) {
-        struct launched *w = &run->worker[r];
-        if (!w->alive || waitpid(w->pid, &w->exit, WNOHANG) != w->pid)
-            continue;
-        w->alive = false;
-        w->ended_s = clock_now();
-        run->alive--;
-    }
+    reap_one(run, &run->starter.child);
+    for (uint32_t r = 0; r < run->program->ranks; r++)
+        reap_one(run, &run->worker[r].child);
 }
 
 /* Its ranks have sessions of their own and die when it is asked to end; those that are stopped, or
  * here, by their number, as long as their connection shows that it is still theirs. */
 static void kill_started(struct run *run)
 {
-    struct starter *s = &run->starter;
-    for (uint32_t r = 0; s->pid && !run->options->address && r < run->program->ranks; r++)
+    struct child *c = &run->starter.child;
+    for (uint32_t r = 0; c->pid && !run->options->address && r < run->program->ranks; r++)
         if (run->worker[r].told > 0 && run->worker[r].fd >= 0)
             kill(run->worker[r].told, SIGKILL);
-    if (!s->alive)
+    if (!c->alive)
         return;
-    kill(s->pid, SIGTERM);
-    for (double deadline_s = clock_now() + kill_s / 2; s->alive && clock_now() < deadline_s;) {
+    kill(c->pid, SIGTERM);
+    for (double deadline_s = clock_now() + kill_s / 2; c->alive && clock_now() < deadline_s;) {
         reap(run);
-        if (s->alive)
+        if (c->alive)
             clock_sleep_until(clock_now() + 1e-3);
     }
-    if (s->alive)
-        kill(-s->pid, SIGKILL);
+    if (c->alive)
+        kill(-c->pid, SIGKILL);
 }
 
 /* Nothing is left when this returns, unless the kernel itself hangs. */
@@ -66,11 +64,11 @@ void launch_kill(struct run *run)
 {
     kill_started(run);
     for (uint32_t r = 0; run->worker && r < run->program->ranks; r++) {
-        struct launched *w = &run->worker[r];
-        if (!w->alive)
+        const struct child *c = &run->worker[r].child;
+        if (!c->alive)
             continue;
-        kill(-w->pid, SIGKILL); /* its session; fails when setsid() has not happened yet */
-        kill(w->pid, SIGKILL);
+        kill(-c->pid, SIGKILL); /* its session; fails when setsid() has not happened yet */
+        kill(c->pid, SIGKILL);
     }
     for (double deadline_s = clock_now() + kill_s; run->alive > 0 && clock_now() < deadline_s;) {
         reap(run);
@@ -171,9 +169,8 @@ static enum status receive(struct run *run, uint32_t rank, bool *open)
         }
         w->heard_s = clock_now();
         w->got += (size_t)k;
-        if (w->got == HEAD) {
+        if (w->got == HEAD)
             PASS(check_head(run, rank));
-        }
         if (w->got >= HEAD && w->got == HEAD + w->head.bytes) {
             PASS(take_frame(run, rank));
             w->got = 0;

@@ -25,6 +25,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/array.h"
+
 /* Shapes measured in EXECUTION.md, section 4: a packet carries MTU - 52 bytes (IP, TCP and its
  * timestamps) and htb counts MTU + 14; the burst is a packet or what 0.4 ms carry. */
 enum { MTU = 9000, HEADERS = 52, ETHERNET = 14, LEAST_BURST = MTU + 100, QUEUE = 8 << 20 };
@@ -70,13 +72,9 @@ static enum status set_sysctls(bool router)
     for (size_t i = 0; i < n; i++) {
         char path[96];
         snprintf(path, sizeof path, "/proc/sys/net/%s", settings[i].path);
-        int fd = open(path, O_WRONLY | O_CLOEXEC);
-        bool done = fd >= 0 && write(fd, settings[i].value, strlen(settings[i].value)) > 0;
-        int reason = errno;
-        if (fd >= 0)
-            close(fd);
-        if (!done && settings[i].needed)
-            return error_set(STATUS_UNSUPPORTED, "%s: %s", path, strerror(reason));
+        enum status st = sandbox_put(path, settings[i].value);
+        if (st != STATUS_OK && settings[i].needed)
+            return st;
     }
     return STATUS_OK;
 }
@@ -105,12 +103,26 @@ out:
 
 /* ---- interfaces: both ends of a pair have one address and ask nobody, so no ARP is needed */
 
-static enum status run_script(int space, const char *tool, FILE **f, char **script)
+struct script {
+    FILE *f;
+    char *text;
+    size_t length;
+};
+
+static enum status open_script(struct script *s)
+{
+    s->f = open_memstream(&s->text, &s->length);
+    return s->f ? STATUS_OK : error_set(STATUS_NOMEM, "out of memory");
+}
+
+/* And release it. */
+static enum status run_script(int space, const char *tool, struct script *s)
 {
     const char *const words[] = {tool, "-batch", "-", NULL};
-    bool written = fclose(*f) == 0;
-    *f = NULL;
-    return written ? sandbox_tool(space, words, *script) : error_set(STATUS_NOMEM, "out of memory");
+    enum status st = fclose(s->f) == 0 ? sandbox_tool(space, words, s->text)
+                                       : error_set(STATUS_NOMEM, "out of memory");
+    free(s->text);
+    return st;
 }
 
 /* The network interface of a machine, or one in the delay line's namespace. */
@@ -135,32 +147,27 @@ static void write_pair(size_t link, const struct end *a, const struct end *b, FI
 /* One script for all links: `ip -batch` takes seconds less than a process for each. */
 static enum status make_links(const struct built *b)
 {
-    enum status st;
-    char *script = NULL;
-    size_t length, delayed = 0;
+    struct script s;
+    size_t delayed = 0;
     int line = b->fd[b->w->spaces];
-    FILE *f = open_memstream(&script, &length);
-    if (!f)
-        return error_set(STATUS_NOMEM, "out of memory");
+    PASS(open_script(&s));
     for (size_t i = 0; i < b->w->links; i++) {
         const struct wiring_link *l = &b->w->link[i];
         struct end end[2] = {{.space = b->fd[l->space[0]]}, {.space = b->fd[l->space[1]]}};
         for (int k = 0; k < 2; k++)
             snprintf(end[k].name, IFNAMSIZ, "eth%u", l->interface[k]);
         if (line < 0 || !line_delays(l->latency_s * b->dilation)) {
-            write_pair(i, &end[0], &end[1], f);
+            write_pair(i, &end[0], &end[1], s.f);
             continue;
         }
         for (int k = 0; k < 2; k++) {
             struct end inner = {.kind = 1, .space = line};
             line_end(delayed, k, inner.name);
-            write_pair(i, &end[k], &inner, f);
+            write_pair(i, &end[k], &inner, s.f);
         }
         delayed++;
     }
-    st = run_script(-1, "ip", &f, &script);
-    free(script);
-    return st;
+    return run_script(-1, "ip", &s);
 }
 
 /* The source address of a route is that of the node's first rank: programs that do not bind would
@@ -331,31 +338,16 @@ static enum status switch_all_offloads(const struct wiring_space *s)
 /* The script of a space runs in that namespace, because tc knows interfaces by name there. */
 static enum status set_up(const struct built *b, uint32_t space, const struct build_options *o)
 {
-    enum status st;
-    char *routes = NULL, *queues = NULL;
-    size_t length;
-    FILE *f = open_memstream(&routes, &length), *g = open_memstream(&queues, &length);
-    if (!f || !g) {
-        st = error_set(STATUS_NOMEM, "out of memory");
-        goto out;
-    }
-    write_routes(b->w, space, f);
-    write_queues(b->w, space, o, g);
-    if (setns(b->fd[space], CLONE_NEWNET) != 0) {
-        st = error_set(STATUS_IO, "setns: %s", strerror(errno));
-        goto out;
-    }
-    TRY(switch_all_offloads(&b->w->space[space]));
-    TRY(run_script(b->fd[space], "ip", &f, &routes));
-    TRY(run_script(b->fd[space], "tc", &g, &queues));
-out:
-    if (f)
-        fclose(f);
-    if (g)
-        fclose(g);
-    free(routes);
-    free(queues);
-    return st;
+    struct script s;
+    if (setns(b->fd[space], CLONE_NEWNET) != 0)
+        return error_set(STATUS_IO, "setns: %s", strerror(errno));
+    PASS(switch_all_offloads(&b->w->space[space]));
+    PASS(open_script(&s));
+    write_routes(b->w, space, s.f);
+    PASS(run_script(b->fd[space], "ip", &s));
+    PASS(open_script(&s));
+    write_queues(b->w, space, o, s.f);
+    return run_script(b->fd[space], "tc", &s);
 }
 
 /* ---- the delay line */
@@ -363,7 +355,7 @@ out:
 /* Those links that have a latency which counts, in their order; NULL: no memory. */
 static struct line_link *delayed_links(const struct wiring *w, double dilation, size_t *n)
 {
-    struct line_link *link = calloc(w->links + 1, sizeof *link);
+    struct line_link *link = array_new(w->links, sizeof *link);
     *n = 0;
     for (size_t i = 0; link && i < w->links; i++)
         if (line_delays(w->link[i].latency_s * dilation))
@@ -387,23 +379,18 @@ enum latencies build_latencies(const struct wiring *w, double dilation, char why
 static enum status start_line(struct built *b)
 {
     enum status st;
-    char *script = NULL, name[IFNAMSIZ];
-    size_t length, n;
+    char name[IFNAMSIZ];
+    size_t n;
+    struct script s;
     struct line_link *link = delayed_links(b->w, b->dilation, &n);
-    FILE *f = open_memstream(&script, &length);
     int line = b->fd[b->w->spaces];
-    if (!link || !f) {
-        st = error_set(STATUS_NOMEM, "out of memory");
-        goto out;
-    }
+    TRY(link ? open_script(&s) : STATUS_NOMEM);
     for (size_t i = 0; i < 2 * n; i++)
-        fprintf(f, "link set %s gso_max_segs 1 arp off up\n", line_end(i / 2, (int)(i % 2), name));
-    TRY(run_script(line, "ip", &f, &script));
+        fprintf(s.f, "link set %s gso_max_segs 1 arp off up\n",
+                line_end(i / 2, (int)(i % 2), name));
+    TRY(run_script(line, "ip", &s));
     TRY(line_start(line, link, n, &b->line));
 out:
-    if (f)
-        fclose(f);
-    free(script);
     free(link);
     return st;
 }
@@ -416,10 +403,8 @@ enum status build(const struct wiring *w, const struct build_options *o, struct 
     enum status st;
     int home = -1;
     bool line = o->latencies == LATENCY_LINE && line_delays(wiring_latency(w) * o->dilation);
-    *out = (struct built){
-        .w = w, .dilation = o->dilation, .fd = malloc((w->spaces + 1) * sizeof *out->fd)};
-    if (!out->fd)
-        return error_set(STATUS_NOMEM, "out of memory");
+    *out = (struct built){.w = w, .dilation = o->dilation};
+    PASS(ARRAY_NEW(out->fd, w->spaces + 1));
     for (size_t i = 0; i <= w->spaces; i++)
         out->fd[i] = -1;
     home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -451,21 +436,16 @@ static enum status slow_end(const struct built *b, size_t link, int end, double 
                       .fat = l->fat,
                       .rate_Bps = rate_Bps,
                       .burst = burst_of(rate_Bps)};
-    char *script = NULL;
-    size_t length;
+    struct script s;
     bool fails = isinf(factor);
-    FILE *f = open_memstream(&script, &length);
-    if (!f)
-        return error_set(STATUS_NOMEM, "out of memory");
+    PASS(open_script(&s));
     if (fails)
-        fprintf(f, "link set eth%u down\n", l->interface[end]);
+        fprintf(s.f, "link set eth%u down\n", l->interface[end]);
     else if (l->fat)
-        write_flows(b->w, link, end, &q, f);
+        write_flows(b->w, link, end, &q, s.f);
     else
-        write_rate("change", l->interface[end], rate_Bps, f);
-    enum status st = run_script(b->fd[l->space[end]], fails ? "ip" : "tc", &f, &script);
-    free(script);
-    return st;
+        write_rate("change", l->interface[end], rate_Bps, s.f);
+    return run_script(b->fd[l->space[end]], fails ? "ip" : "tc", &s);
 }
 
 enum status build_slow(const struct built *b, const char *link, double factor)

@@ -30,16 +30,16 @@ struct stream {
 };
 
 /* A socket of namespace `space`; -1 with errno. */
-static int socket_in(int space)
+static int socket_in(int space, int type)
 {
-    return setns(space, CLONE_NEWNET) == 0 ? socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
+    return setns(space, CLONE_NEWNET) == 0 ? socket(AF_INET, type | SOCK_CLOEXEC, 0) : -1;
 }
 
 /* In a process of its own, until the receiver hangs up. */
 static void send_all(int space, const struct sockaddr_in *to)
 {
     static char piece[PIECE];
-    int fd = socket_in(space);
+    int fd = socket_in(space, SOCK_STREAM);
     if (fd >= 0 && connect(fd, (const struct sockaddr *)to, sizeof *to) == 0)
         while (send(fd, piece, sizeof piece, MSG_NOSIGNAL) > 0)
             ;
@@ -78,7 +78,7 @@ static bool listen_at(const struct built *b, uint32_t rank, struct stream *s)
     const struct timeval patience = {.tv_sec = PATIENCE_S};
     s->at = (struct sockaddr_in){.sin_family = AF_INET};
     inet_pton(AF_INET, build_address(rank, text), &s->at.sin_addr);
-    s->listener = socket_in(b->fd[rank]);
+    s->listener = socket_in(b->fd[rank], SOCK_STREAM);
     return s->listener >= 0 &&
            setsockopt(s->listener, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0 &&
            bind(s->listener, (struct sockaddr *)&s->at, sizeof s->at) == 0 &&
@@ -180,8 +180,7 @@ static int datagrams(const struct built *b, uint32_t rank)
     char text[INSIDE_ADDRESS];
     const struct timeval patience = {.tv_sec = PATIENCE_S};
     struct sockaddr_in at[2];
-    int fd =
-        setns(b->fd[rank], CLONE_NEWNET) == 0 ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+    int fd = socket_in(b->fd[rank], SOCK_DGRAM);
     for (uint32_t k = 0; k < 2; k++) {
         at[k] = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(ECHO_PORT)};
         inet_pton(AF_INET, build_address(k, text), &at[k].sin_addr);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "core/array.h"
 #include "core/units.h"
 #include "exec/netns/inside.h"
 #include "exec/netns/netns.h"
@@ -206,27 +207,19 @@ enum status netns_check_rates(const struct netns_options *o, double *dilation,
 {
     enum status st;
     struct rates r = {.o = o};
-    struct netns_rate *rate = NULL;
     size_t size = 0;
     int code;
     TRY(wiring_plan(o->topology, o->network, o->ranks, o->device, &r.w));
     size = sizeof *r.shared + r.w.links * sizeof *r.shared->rate;
     r.shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    rate = calloc(r.w.links + 1, sizeof *rate);
-    if (r.shared == MAP_FAILED || !rate) {
-        st = error_set(STATUS_NOMEM, "out of memory");
-        goto out;
-    }
+    TRY(r.shared == MAP_FAILED ? error_set(STATUS_NOMEM, "out of memory") : STATUS_OK);
     TRY(sandbox_run(measure_rates, &r, &code));
-    memcpy(rate, r.shared->rate, r.shared->n * sizeof *rate);
     *dilation = r.shared->dilation;
     *n = r.shared->n;
-    *out = rate;
-    rate = NULL;
+    TRY(ARRAY_COPY(*out, r.shared->rate, *n));
 out:
     if (r.shared && r.shared != MAP_FAILED)
         munmap(r.shared, size);
-    free(rate);
     wiring_free(&r.w);
     return st;
 }

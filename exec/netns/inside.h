@@ -43,6 +43,11 @@ struct sandbox_report {
 enum status sandbox_run(enum status (*fn)(void *argument, int *code), void *argument,
                         int *code) MUST_CHECK;
 
+/* Write a text to a file of the kernel's. STATUS_UNSUPPORTED. */
+enum status sandbox_put(const char *path, const char *text) MUST_CHECK;
+/* Exit status of a child once it has ended, 128 + signal where one ended it. */
+int sandbox_wait(pid_t child);
+
 /* Run `ip` or `tc` with these words, NULL-terminated, and `script` on its standard input; in
  * network namespace `space` (a descriptor; -1: the caller's). STATUS_IO with the first line of what
  * it complains about, STATUS_UNSUPPORTED when it is not installed. */

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "exec/netns/inside.h"
@@ -202,28 +201,22 @@ static void be_there(pid_t first, const struct place *p, uint16_t port)
         dprintf(2, "foreline: %s\n", st == STATUS_OK ? strerror(errno) : error_message());
         _exit(1);
     }
-    int ended = 0;
-    while (waitpid(shell, &ended, 0) < 0 && errno == EINTR)
-        ;
-    _exit(WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended));
+    _exit(sandbox_wait(shell));
 }
 
 enum status netns_join(const char *host, uint32_t pid, uint16_t port, int *code)
 {
     pid_t first = 0;
     struct place p = {0};
-    int ended = 0;
     PASS(find_first((pid_t)pid, &first));
     PASS(find_place(first, host, &p));
     void (*before)(int) = signal(SIGINT, SIG_IGN); /* is for what runs in the shell */
     pid_t child = fork();
     if (child == 0)
         be_there(first, &p, port);
-    while (child > 0 && waitpid(child, &ended, 0) < 0 && errno == EINTR)
-        ;
+    *code = child > 0 ? sandbox_wait(child) : 0;
     signal(SIGINT, before);
     if (child < 0)
         return error_set(STATUS_IO, "fork: %s", strerror(errno));
-    *code = WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended);
     return STATUS_OK;
 }

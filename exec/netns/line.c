@@ -112,9 +112,7 @@ static enum status open_end(const char *name, size_t slots, struct lane *l)
         goto failed;
     }
     l->slots = slots;
-    l->due_ns = malloc(slots * sizeof *l->due_ns);
-    if (!l->due_ns)
-        return error_set(STATUS_NOMEM, "out of memory");
+    PASS(ARRAY_NEW(l->due_ns, slots));
     if (bind(l->in, (struct sockaddr *)&at, sizeof at) == 0)
         return STATUS_OK;
 failed:

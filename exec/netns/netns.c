@@ -45,21 +45,20 @@ enum status load_check(const struct netns_options *o, const struct wiring *w,
 {
     double carried, wanted = w->sending_Bps;
     char a[UNITS_TEXT], b[UNITS_TEXT];
-    enum status st;
     *dilation = o->dilation > 0 ? o->dilation : 1;
     if (w->links == 0 && (o->dilation > 0 || o->traffic_Bps <= 0))
         return STATUS_OK;
-    st = carry_measure(latencies, &carried);
-    if (st == STATUS_OK && o->dilation <= 0)
+    PASS(carry_measure(latencies, &carried));
+    if (o->dilation <= 0)
         *dilation = choose_dilation(fmax(wanted, o->traffic_Bps), carried);
     wanted /= *dilation;
-    if (st == STATUS_OK && wanted > carried)
-        st = error_set(STATUS_UNSUPPORTED,
-                       "the nodes may send %s together, this machine has just carried %s: "
-                       "--dilate auto, or %.0f at least",
-                       units_print(UNIT_RATE, wanted, a), units_print(UNIT_RATE, carried, b),
-                       ceil(w->sending_Bps / carried * 1.2));
-    return st;
+    if (wanted > carried)
+        return error_set(STATUS_UNSUPPORTED,
+                         "the nodes may send %s together, this machine has just carried %s: "
+                         "--dilate auto, or %.0f at least",
+                         units_print(UNIT_RATE, wanted, a), units_print(UNIT_RATE, carried, b),
+                         ceil(w->sending_Bps / carried * 1.2));
+    return STATUS_OK;
 }
 
 /* What was built, and what of the platform is not in it. */

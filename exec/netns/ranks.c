@@ -322,7 +322,6 @@ void ranks_be_shell(const char *name, size_t ranks, uint16_t port)
 enum status ranks_shell(const struct built *b, const struct ranks_options *o, uint32_t rank,
                         int *code)
 {
-    int ended = 0;
     PASS(write_files(b->w));
     pid_t pid = fork();
     if (pid == 0 && !build_enter(b, rank))
@@ -331,8 +330,6 @@ enum status ranks_shell(const struct built *b, const struct ranks_options *o, ui
         ranks_be_shell(node_name(b->w, rank), b->w->ranks, o->port);
     if (pid < 0)
         return error_set(STATUS_IO, "fork: %s", strerror(errno));
-    while (waitpid(pid, &ended, 0) < 0 && errno == EINTR)
-        ;
-    *code = WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended);
+    *code = sandbox_wait(pid);
     return STATUS_OK;
 }

@@ -3,12 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/array.h"
 #include "exec/netns/inside.h"
 
 /* A name that nsenter can open after mpirun has closed our descriptors. */
@@ -65,12 +65,9 @@ enum status remote_hosts(const struct wiring *w, char **out)
     for (uint32_t r = 0; r + 1 < w->ranks; r++)
         if (w->space_of[r + 1] < w->space_of[r])
             return STATUS_OK;
-    char *text = malloc(w->nodes * (INSIDE_ADDRESS + 12) + 1);
-    if (!text)
-        return error_set(STATUS_NOMEM, "out of memory");
+    PASS(ARRAY_NEW(*out, w->nodes * (INSIDE_ADDRESS + 12) + 1));
     for (size_t i = 0; i < w->nodes; i++)
-        n += (size_t)sprintf(text + n, "%s%s:%u", i ? "," : "",
+        n += (size_t)sprintf(*out + n, "%s%s:%u", i ? "," : "",
                              build_address(w->space[i].first, address), w->space[i].ranks);
-    *out = text;
     return STATUS_OK;
 }

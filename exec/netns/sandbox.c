@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static enum status put(const char *path, const char *text)
+enum status sandbox_put(const char *path, const char *text)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
@@ -30,17 +30,25 @@ static enum status put(const char *path, const char *text)
     return done ? STATUS_OK : error_set(STATUS_UNSUPPORTED, "%s: %s", path, strerror(reason));
 }
 
+int sandbox_wait(pid_t child)
+{
+    int ended = 0;
+    while (waitpid(child, &ended, 0) < 0 && errno == EINTR)
+        ;
+    return WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended);
+}
+
 /* ---- making the namespaces */
 
 /* Root in the new user namespace only: setgroups must be denied before gids may be mapped. */
 static enum status become_root(uid_t uid, gid_t gid)
 {
     char map[64];
-    PASS(put("/proc/self/setgroups", "deny"));
+    PASS(sandbox_put("/proc/self/setgroups", "deny"));
     snprintf(map, sizeof map, "0 %u 1", (unsigned)uid);
-    PASS(put("/proc/self/uid_map", map));
+    PASS(sandbox_put("/proc/self/uid_map", map));
     snprintf(map, sizeof map, "0 %u 1", (unsigned)gid);
-    return put("/proc/self/gid_map", map);
+    return sandbox_put("/proc/self/gid_map", map);
 }
 
 /* Real root needs no user namespace, and keeps its rights over the machine's modules. */
@@ -104,7 +112,6 @@ static void be_first(enum status (*fn)(void *argument, int *code), void *argumen
 static void be_between(enum status (*fn)(void *argument, int *code), void *argument, pid_t parent,
                        int fd)
 {
-    int ended;
     end_with_parent(parent);
     enum status st = leave();
     if (st != STATUS_OK)
@@ -116,8 +123,7 @@ static void be_between(enum status (*fn)(void *argument, int *code), void *argum
     if (first < 0)
         report(fd, error_set(STATUS_IO, "fork: %s", strerror(errno)), 0);
     close(fd);
-    while (waitpid(first, &ended, 0) < 0 && errno == EINTR)
-        ;
+    sandbox_wait(first);
     _exit(0);
 }
 
@@ -125,7 +131,7 @@ static void be_between(enum status (*fn)(void *argument, int *code), void *argum
 enum status sandbox_run(enum status (*fn)(void *argument, int *code), void *argument, int *code)
 {
     struct sandbox_report r;
-    int pipes[2], ended;
+    int pipes[2];
     ssize_t got;
     if (pipe2(pipes, O_CLOEXEC) != 0)
         return error_set(STATUS_IO, "pipe: %s", strerror(errno));
@@ -141,8 +147,7 @@ enum status sandbox_run(enum status (*fn)(void *argument, int *code), void *argu
     close(pipes[0]);
     if (child < 0)
         return error_set(STATUS_IO, "fork: %s", strerror(errno));
-    while (waitpid(child, &ended, 0) < 0 && errno == EINTR)
-        ;
+    sandbox_wait(child);
     if (got != (ssize_t)sizeof r)
         return error_set(STATUS_IO, "the emulated network was killed");
     if (r.status != STATUS_OK)
@@ -172,7 +177,6 @@ enum status sandbox_tool(int space, const char *const *words, const char *script
 {
     enum status st = STATUS_OK;
     char said[256] = "";
-    int ended = 0;
     int in = memfd_create("script", 0), err = memfd_create("complaints", 0);
     size_t n = strlen(script);
     if (in < 0 || err < 0 || write(in, script, n) != (ssize_t)n || lseek(in, 0, SEEK_SET) != 0) {
@@ -182,13 +186,12 @@ enum status sandbox_tool(int space, const char *const *words, const char *script
     pid_t child = fork();
     if (child == 0)
         exec_tool(space, words, in, err);
-    while (child > 0 && waitpid(child, &ended, 0) < 0 && errno == EINTR)
-        ;
+    int code = child > 0 ? sandbox_wait(child) : 0;
     if (child < 0)
         st = error_set(STATUS_IO, "fork: %s", strerror(errno));
-    else if (WIFEXITED(ended) && WEXITSTATUS(ended) == 127)
+    else if (code == 127)
         st = error_set(STATUS_UNSUPPORTED, "no %s here: install iproute2", words[0]);
-    else if (ended != 0) {
+    else if (code != 0) {
         ssize_t got = pread(err, said, sizeof said - 1, 0);
         said[got > 0 ? got : 0] = '\0';
         said[strcspn(said, "\n")] = '\0';

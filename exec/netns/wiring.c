@@ -17,6 +17,7 @@
 
 /* The graph while ways are sought; vertices of nodes know their node. */
 struct search {
+    struct arena memory; /* of the arrays */
     const struct network *net;
     struct wiring *w;
     uint32_t *rank;         /* [devices] WIRING_NONE: it has none */
@@ -282,15 +283,15 @@ static enum status allocate(size_t ranks, size_t spaces, size_t links, struct wi
 static enum status open_search(struct search *s)
 {
     size_t v = s->net->vertices, l = s->net->links, ranks = s->w->ranks;
-    PASS(ARRAY_NEW(s->node, v));
-    PASS(ARRAY_NEW(s->start, v + 2));
-    PASS(ARRAY_NEW(s->edge, 2 * l));
-    PASS(ARRAY_NEW(s->hops, v));
-    PASS(ARRAY_NEW(s->queue, v));
-    PASS(ARRAY_NEW(s->via, v * ranks));
-    PASS(ARRAY_NEW(s->exit, ranks * ranks));
-    PASS(ARRAY_NEW(s->kept, l));
-    PASS(ARRAY_NEW(s->space, v));
+    PASS(ARENA_NEW(&s->memory, s->node, v));
+    PASS(ARENA_NEW(&s->memory, s->start, v + 2));
+    PASS(ARENA_NEW(&s->memory, s->edge, 2 * l));
+    PASS(ARENA_NEW(&s->memory, s->hops, v));
+    PASS(ARENA_NEW(&s->memory, s->queue, v));
+    PASS(ARENA_NEW(&s->memory, s->via, v * ranks));
+    PASS(ARENA_NEW(&s->memory, s->exit, ranks * ranks));
+    PASS(ARENA_NEW(&s->memory, s->kept, l));
+    PASS(ARENA_NEW(&s->memory, s->space, v));
     for (size_t i = 0; i < v; i++) {
         uint32_t device = s->net->device[i];
         uint32_t rank = device == NETWORK_ROUTER ? WIRING_NONE : s->rank[device];
@@ -302,8 +303,8 @@ static enum status open_search(struct search *s)
 /* Which rank is which device, and back. */
 static enum status place(const struct topology *t, const uint32_t *device, struct search *s)
 {
-    PASS(ARRAY_NEW(s->rank, t->n));
-    PASS(ARRAY_NEW(s->device, s->w->ranks));
+    PASS(ARENA_NEW(&s->memory, s->rank, t->n));
+    PASS(ARENA_NEW(&s->memory, s->device, s->w->ranks));
     memset(s->rank, 0xff, t->n * sizeof *s->rank);
     for (uint32_t r = 0; r < s->w->ranks; r++) {
         uint32_t d = device ? device[r] : r;
@@ -314,14 +315,6 @@ static enum status place(const struct topology *t, const uint32_t *device, struc
         s->device[r] = d;
     }
     return STATUS_OK;
-}
-
-static void close_search(struct search *s)
-{
-    uint32_t *const all[] = {s->rank,  s->device, s->node, s->start, s->edge, s->hops,
-                             s->queue, s->via,    s->exit, s->kept,  s->space};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        free(all[i]);
 }
 
 enum status wiring_plan(const struct topology *t, const struct network *n, size_t ranks,
@@ -342,7 +335,7 @@ enum status wiring_plan(const struct topology *t, const struct network *n, size_
     *out = w;
     w = (struct wiring){0};
 out:
-    close_search(&s);
+    arena_free(&s.memory);
     wiring_free(&w);
     return st;
 }

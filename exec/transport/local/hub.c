@@ -14,13 +14,9 @@ static void free_hub(struct local_hub *h)
         m->free_mark(h->buffer[k]->empty);
         free(h->buffer[k]);
     }
-    for (size_t r = 0; h->rank && r < h->program->ranks; r++) {
+    for (size_t r = 0; h->rank && r < h->program->ranks; r++)
         m->free_mark(h->rank[r].mark);
-        free(h->rank[r].done);
-    }
-    free(h->rank);
-    free(h->message);
-    free(h->free);
+    arena_free(&h->arrays);
     free(h->buffer);
     free(h);
 }
@@ -31,7 +27,7 @@ static enum status init_ranks(struct local_hub *h)
     enum status st = STATUS_OK;
     size_t made = 0;
     for (size_t r = 0; r < h->program->ranks; r++)
-        TRY(ARRAY_NEW(h->rank[r].done, h->program->groups));
+        TRY(ARENA_NEW(&h->arrays, h->rank[r].done, h->program->groups));
     for (; made < h->program->ranks; made++)
         TRY(condition_init(&h->rank[made].changed));
     pthread_mutex_init(&h->mutex, NULL);
@@ -48,9 +44,9 @@ enum status local_share(const struct program *p, const struct local_memory *m, v
     TRY(ARRAY_NEW(h, 1));
     h->program = p;
     h->memory = m;
-    TRY(ARRAY_NEW(h->rank, p->ranks));
-    TRY(ARRAY_NEW(h->message, p->ops));
-    TRY(ARRAY_NEW(h->free, p->channels));
+    TRY(ARENA_NEW(&h->arrays, h->rank, p->ranks));
+    TRY(ARENA_NEW(&h->arrays, h->message, p->ops));
+    TRY(ARENA_NEW(&h->arrays, h->free, p->channels));
     TRY(init_ranks(h));
     *shared = h;
     h = NULL;

@@ -27,6 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/array.h"
 #include "core/program.h"
 #include "exec/endpoints.h"
 #include "exec/rendezvous.h"
@@ -85,6 +86,7 @@ struct local_hub {
     const struct program *program;
     const struct local_memory *memory;
     pthread_mutex_t mutex;
+    struct arena arrays;           /* memory of those of fixed length */
     struct local_rank *rank;       /* [program->ranks] */
     struct local_message *message; /* [program->ops] by SEND */
     struct local_buffer **free;    /* [program->channels] lists */

@@ -59,9 +59,8 @@ out:
 static enum status run_rounds(struct mpi *t)
 {
     const struct rounds_call c = rounds_of(t);
-    for (; t->under_way == 0 && t->round < rounds_count(&c); t->round += t->under_way == 0) {
+    for (; t->under_way == 0 && t->round < rounds_count(&c); t->round += t->under_way == 0)
         PASS(start_round(t));
-    }
     if (t->under_way == 0) {
         endpoints_complete(&t->links, mpi_collect_op(t), t->begin_s, clock_now());
         t->links.served++;

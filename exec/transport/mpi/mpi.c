@@ -91,10 +91,7 @@ static void close_mpi(void *self)
     if (own_memory)
         free(t->chunk.data);
     free(t->link);
-    free(t->request);
-    free(t->owner);
-    free(t->done);
-    free(t->status);
+    arena_free(&t->memory);
     endpoints_free(&t->links);
     free(t);
 }
@@ -102,10 +99,10 @@ static void close_mpi(void *self)
 static enum status init_requests(struct mpi *t)
 {
     size_t n = t->links.ops + 2;
-    PASS(ARRAY_NEW(t->request, n));
-    PASS(ARRAY_NEW(t->owner, n));
-    PASS(ARRAY_NEW(t->done, n));
-    return ARRAY_NEW(t->status, n);
+    PASS(ARENA_NEW(&t->memory, t->request, n));
+    PASS(ARENA_NEW(&t->memory, t->owner, n));
+    PASS(ARENA_NEW(&t->memory, t->done, n));
+    return ARENA_NEW(&t->memory, t->status, n);
 }
 
 static enum status open_mpi(const struct program *p, uint32_t rank, const struct rendezvous *r,
@@ -147,23 +144,20 @@ static enum status send_buffer(void *self, uint32_t op, void **data)
 /* The position in the channel is the tag, which tells messages of one step apart. */
 static enum status post_send(void *self, uint32_t op)
 {
-    enum status st;
     struct mpi *t = self;
     const struct link_end *end = link_of(t, op)->end;
     struct link_op *o = endpoints_op(&t->links, op);
     size_t position = end->next;
     MPI_Request request;
-    TRY(endpoints_post(&t->links, op));
+    PASS(endpoints_post(&t->links, op));
     o->start_s = clock_now();
-    st = mpi_error(MPI_Isend(o->buffer, (int)t->links.program->op[op].bytes, MPI_BYTE,
-                             (int)end->peer, (int)(t->links.program->groups + position),
-                             MPI_COMM_WORLD, &request));
+    enum status st = mpi_error(MPI_Isend(o->buffer, (int)t->links.program->op[op].bytes, MPI_BYTE,
+                                         (int)end->peer, (int)(t->links.program->groups + position),
+                                         MPI_COMM_WORLD, &request));
     if (st != STATUS_OK)
         return mpi_fail(t, st, op, end->peer);
     mpi_track(t, request, op);
-    TRY(mpi_poll(t));
-out:
-    return st;
+    return mpi_poll(t);
 }
 
 static enum status collective(void *self, uint32_t op, float *data, size_t n)

@@ -26,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/array.h"
 #include "core/program.h"
 #include "exec/endpoints.h"
 #include "exec/transport.h"
@@ -44,6 +45,7 @@ struct mpi {
     struct mpi_link *link;  /* [links.n] */
     bool one_clock;         /* all ranks read the same CLOCK_MONOTONIC */
 
+    struct arena memory;  /* of what follows */
     size_t active;        /* requests in flight */
     MPI_Request *request; /* [links.ops + 2] one per op, two of a round */
     uint32_t *owner;      /* [links.ops + 2] op, or OWNER_ROUND */

@@ -170,10 +170,9 @@ enum status mpi_finish(struct mpi *t, MPI_Request *request, double deadline_s)
     for (;;) {
         PASS(mpi_error(MPI_Test(request, &done, MPI_STATUS_IGNORE)));
         if (done)
-            break;
+            return STATUS_OK;
         if (clock_now() > deadline_s)
             return error_set(STATUS_EXTERNAL, "no answer in time");
         PASS(mpi_nap(t, &nap_s));
     }
-    return STATUS_OK;
 }

@@ -165,12 +165,10 @@ enum status socket_connect(const char *host, uint16_t port, double deadline_s, i
 enum status socket_accept(int listener, double deadline_s, int *fd)
 {
     for (;;) {
-        enum status st = socket_poll(listener, POLLIN, deadline_s);
-        if (st != STATUS_OK)
-            return st;
+        PASS(socket_poll(listener, POLLIN, deadline_s));
         int s = accept(listener, NULL, NULL);
         if (s >= 0) {
-            st = prepare(s);
+            enum status st = prepare(s);
             if (st != STATUS_OK)
                 close(s);
             else
@@ -239,16 +237,12 @@ enum status socket_write_two(int fd, const void *head, size_t head_bytes, const 
     do
         k = sendmsg(fd, &m, MSG_NOSIGNAL);
     while (k < 0 && errno == EINTR);
-    enum status st = after(fd, k, POLLOUT, INFINITY);
-    if (st != STATUS_OK)
-        return st;
+    PASS(after(fd, k, POLLOUT, INFINITY));
     size_t sent = k > 0 ? (size_t)k : 0;
     if (sent < head_bytes) {
-        st = socket_write(fd, (const char *)head + sent, head_bytes - sent, INFINITY);
+        PASS(socket_write(fd, (const char *)head + sent, head_bytes - sent, INFINITY));
         sent = head_bytes;
     }
-    if (st != STATUS_OK)
-        return st;
     sent -= head_bytes;
     return body_bytes > sent
                ? socket_write(fd, (const char *)body + sent, body_bytes - sent, INFINITY)

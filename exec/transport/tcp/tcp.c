@@ -245,21 +245,18 @@ out:
 /* In the calling thread, unless others are still under way. */
 static enum status call(void *self, uint32_t op, float *data, size_t n, double timeout_s)
 {
-    enum status st;
     struct tcp *t = self;
     const struct link_call c = {op, data, n};
     pthread_mutex_lock(&t->mutex);
     bool idle = !endpoints_next_call(&t->links) && t->links.failure == STATUS_OK;
-    st = idle ? endpoints_count_call(&t->links, op) : STATUS_OK;
+    enum status st = idle ? endpoints_count_call(&t->links, op) : STATUS_OK;
     pthread_mutex_unlock(&t->mutex);
-    TRY(st);
+    PASS(st);
     if (!idle)
-        TRY(collective(self, op, data, n));
+        PASS(collective(self, op, data, n));
     else if (tcp_serve(t, &c, false, clock_now() + timeout_s) != STATUS_OK)
         error_set(STATUS_EXTERNAL, "see wait()"); /* which has the reason that was first */
-    TRY(wait_op(self, op, timeout_s, NULL));
-out:
-    return st;
+    return wait_op(self, op, timeout_s, NULL);
 }
 
 static void release(void *self, uint32_t op)

@@ -55,7 +55,6 @@ struct tcp_link {
     pthread_cond_t posted; /* outgoing: something to send, or stop */
     size_t next;           /* position of the next message */
     size_t ready;          /* outgoing: messages posted and not yet written */
-    size_t posts;          /* outgoing: position of the next post */
     uint32_t step;         /* of the next message */
     size_t credits;        /* outgoing: messages that the receiver has room for */
     double free_s;         /* incoming: when the delay lets the next message begin */
