@@ -365,19 +365,15 @@ enum status pipedream_solve_states(const struct pipedream_states *s,
 {
     enum status st = STATUS_OK;
     struct dp d = {.s = s, .o = o, .r = r, .begin_s = begin_s};
-    struct pipedream_solution solution = {0};
     for (size_t level = 0; level + 1 < o->levels && !d.stopped; level++)
         TRY(solve_inner(&d, level));
     if (!d.stopped)
-        TRY(solve_outer(&d, &solution));
+        TRY(solve_outer(&d, out));
     if (d.stopped)
-        TRY(replicate_all(&d, &solution));
-    *out = solution;
-    solution = (struct pipedream_solution){0};
+        TRY(replicate_all(&d, out));
 out:
     for (size_t level = 0; level < OBJECTIVE_LEVELS; level++)
         free(d.best[level]);
-    pipedream_solution_free(&solution);
     return st;
 }
 

@@ -55,6 +55,6 @@ enum status pipedream_solve_states(const struct pipedream_states *s,
                                    const struct pipedream_options *o,
                                    const struct objective_request *r, double begin_s,
                                    struct pipedream_solution *out) MUST_CHECK;
-void pipedream_solution_free(struct pipedream_solution *s); /* accepts {0}; leaves {0} */
+void pipedream_solution_free(struct pipedream_solution *s); /* after a failure, too; leaves {0} */
 
 #endif
