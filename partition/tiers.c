@@ -71,7 +71,7 @@ size_t tiers_joining(const struct tiers *x, uint32_t a, uint32_t b)
 
 /* ---- closeness */
 
-int tiers_compare(const struct topology_tier *a, const struct topology_tier *b)
+static int compare(const struct topology_tier *a, const struct topology_tier *b)
 {
     if (a->bandwidth_Bps < b->bandwidth_Bps || a->bandwidth_Bps > b->bandwidth_Bps)
         return a->bandwidth_Bps > b->bandwidth_Bps ? -1 : 1;
@@ -81,14 +81,14 @@ int tiers_compare(const struct topology_tier *a, const struct topology_tier *b)
 int tiers_by_closeness(const void *a, const void *b)
 {
     const struct tiers_closeness *x = a, *y = b;
-    int order = tiers_compare(&x->tier, &y->tier);
+    int order = compare(&x->tier, &y->tier);
     return order ? order : (x->index > y->index) - (x->index < y->index);
 }
 
 uint32_t tiers_slower(const struct topology *t, uint32_t a, uint32_t b)
 {
     uint32_t forth = topology_map_at(&t->between, a, b), back = topology_map_at(&t->between, b, a);
-    return tiers_compare(&t->tier[forth], &t->tier[back]) < 0 ? back : forth;
+    return compare(&t->tier[forth], &t->tier[back]) < 0 ? back : forth;
 }
 
 bool tiers_unite(uint32_t *parent, uint32_t a, uint32_t b)
@@ -138,8 +138,8 @@ static enum status classify(const struct topology *t, bool coarse, struct join *
     for (size_t k = 0; k < t->tiers; k++) {
         const struct topology_tier *own = &sorted[k].tier,
                                    *last = k > 0 ? &sorted[k - 1].tier : own;
-        bool falls = coarse ? last->bandwidth_Bps > tiers_gap * own->bandwidth_Bps
-                            : tiers_compare(last, own) != 0;
+        bool falls =
+            coarse ? last->bandwidth_Bps > tiers_gap * own->bandwidth_Bps : compare(last, own) != 0;
         j->classes += k == 0 || falls;
         j->class_of[sorted[k].index] = (uint32_t)j->classes - 1;
         j->tier_of[j->classes - 1] = sorted[k].index;

@@ -17,7 +17,6 @@ enum status tiers_estimate(const struct topology *t, struct tiers *x) MUST_CHECK
 
 /* The tier of the slower direction: less bandwidth, then more latency. */
 uint32_t tiers_slower(const struct topology *t, uint32_t a, uint32_t b);
-int tiers_compare(const struct topology_tier *a, const struct topology_tier *b);
 
 struct tiers_closeness {
     struct topology_tier tier; /* borrowed */

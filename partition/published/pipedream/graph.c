@@ -114,22 +114,20 @@ static void group_regions(const struct model *m, const bool *dropped, const bool
 }
 
 static enum status find_groups(const struct model *m, enum pipedream_contraction contract,
-                               const bool *dropped, uint32_t *group)
+                               struct pipedream_graph *g, uint32_t *group)
 {
-    enum status st = STATUS_OK;
-    bool *trunk = NULL;
+    const bool *dropped = g->dropped;
+    bool *trunk;
     for (size_t i = 0; i < m->n; i++)
         group[i] = dropped[i] ? PIPEDREAM_DROPPED : (uint32_t)i;
-    TRY(ARRAY_NEW(trunk, m->n));
+    PASS(ARENA_NEW(&g->memory, trunk, m->n));
     if (contract != CONTRACT_NOTHING)
-        TRY(find_trunk(m, dropped, trunk));
+        PASS(find_trunk(m, dropped, trunk));
     if (contract == CONTRACT_BRANCHES)
         group_branches(m, dropped, trunk, group);
     if (contract == CONTRACT_REGIONS)
         group_regions(m, dropped, trunk, group);
-out:
-    free(trunk);
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- the graph */
@@ -282,7 +280,7 @@ enum status pipedream_graph_build(const struct model *m, enum pipedream_contract
     PASS(allocate(m, g));
     PASS(ARENA_NEW(&g->memory, group, m->n + 1));
     find_dropped(m, g->dropped);
-    PASS(find_groups(m, contract, g->dropped, group));
+    PASS(find_groups(m, contract, g, group));
     number_nodes(m, rooted, group, g);
     if (g->n == (size_t)rooted)
         return error_set(STATUS_INVALID, "%s has no op to plan", m->name);
