@@ -8,27 +8,21 @@
 
 void chain_cost_free(struct chain_cost *c)
 {
-    free(c->type);
-    free(c->until_s);
-    free(c->gap_s);
-    free(c->latency_s);
-    free(c->reader);
+    arena_free(&c->memory);
     *c = (struct chain_cost){0};
 }
 
-static enum status find_readers(const struct model *m, uint32_t *reader)
+static enum status find_readers(struct chain_cost *c)
 {
-    enum status st;
-    uint32_t *last = NULL; /* [n] 1 + the last op so far that reads each tensor */
-    TRY(ARRAY_NEW(last, m->n));
+    const struct model *m = c->m;
+    uint32_t *last; /* [n] 1 + the last op so far that reads each tensor */
+    PASS(ARENA_NEW(&c->memory, last, m->n));
     for (uint32_t j = 0; j < m->n; j++)
         for (size_t k = m->in_start[j]; k < m->in_start[j + 1]; k++) {
-            reader[k] = last[m->in[k]];
+            c->reader[k] = last[m->in[k]];
             last[m->in[k]] = j + 1;
         }
-out:
-    free(last);
-    return st;
+    return STATUS_OK;
 }
 
 double chain_cost_entering(const struct chain_cost *c, size_t first, size_t j)
@@ -41,22 +35,21 @@ double chain_cost_entering(const struct chain_cost *c, size_t first, size_t j)
     return bytes;
 }
 
-enum status chain_cost_begin(const struct partition_problem *p, struct chain_cost *out)
+enum status chain_cost_begin(const struct partition_problem *p, struct chain_cost *c)
 {
-    enum status st;
     const struct topology *t = p->t;
     const struct partition_request *r = p->r;
     size_t n = p->m->n;
     struct cost_split spread = partition_spread(r);
-    struct chain_cost c = {.m = p->m, .stages = r->stages, .types = t->types};
-    TRY(ARRAY_NEW(c.type, r->stages));
-    TRY(ARRAY_NEW(c.until_s, t->types * (n + 1)));
-    TRY(ARRAY_NEW(c.gap_s, r->stages));
-    TRY(ARRAY_NEW(c.latency_s, r->stages));
-    TRY(ARRAY_NEW(c.reader, p->m->edges));
-    TRY(find_readers(p->m, c.reader));
+    *c = (struct chain_cost){.m = p->m, .stages = r->stages, .types = t->types};
+    PASS(ARENA_NEW(&c->memory, c->type, r->stages));
+    PASS(ARENA_NEW(&c->memory, c->until_s, t->types * (n + 1)));
+    PASS(ARENA_NEW(&c->memory, c->gap_s, r->stages));
+    PASS(ARENA_NEW(&c->memory, c->latency_s, r->stages));
+    PASS(ARENA_NEW(&c->memory, c->reader, p->m->edges));
+    PASS(find_readers(c));
     for (size_t k = 0; k < t->types; k++) {
-        double *until_s = c.until_s + k * (n + 1);
+        double *until_s = c->until_s + k * (n + 1);
         for (uint32_t i = 0; i < n; i++) {
             struct op_cost op =
                 cost_op(p->m, &t->type[k], i, r->microbatch_size, r->optimizer, &spread);
@@ -64,16 +57,12 @@ enum status chain_cost_begin(const struct partition_problem *p, struct chain_cos
         }
     }
     for (size_t s = 0; s < r->stages; s++) {
-        c.type[s] = t->type_of[p->device[s]];
+        c->type[s] = t->type_of[p->device[s]];
         if (s == 0 || p->device[s] == p->device[s - 1])
             continue;
         const struct topology_tier *link = topology_between(t, p->device[s - 1], p->device[s]);
-        c.gap_s[s] = 2 * (double)r->microbatch_size / link->bandwidth_Bps;
-        c.latency_s[s] = 2 * link->latency_s;
+        c->gap_s[s] = 2 * (double)r->microbatch_size / link->bandwidth_Bps;
+        c->latency_s[s] = 2 * link->latency_s;
     }
-    *out = c;
-    c = (struct chain_cost){0};
-out:
-    chain_cost_free(&c);
-    return st;
+    return STATUS_OK;
 }

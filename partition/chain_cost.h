@@ -6,6 +6,7 @@
 #ifndef PARTITION_CHAIN_COST_H
 #define PARTITION_CHAIN_COST_H
 
+#include "core/array.h"
 #include "partition/partition.h"
 
 struct chain_cost {
@@ -17,11 +18,12 @@ struct chain_cost {
     double *latency_s; /* [stages] there and back */
     uint32_t *reader;  /* [edges] of edge k, m->in[k] -> j: 1 + the op before j that reads the same
                         * tensor, 0 if j is the first */
+    struct arena memory;
 };
 
 /* O(types * n + edges). STATUS_NOMEM. */
-enum status chain_cost_begin(const struct partition_problem *p, struct chain_cost *out) MUST_CHECK;
-void chain_cost_free(struct chain_cost *c); /* accepts {0}; leaves {0} */
+enum status chain_cost_begin(const struct partition_problem *p, struct chain_cost *c) MUST_CHECK;
+void chain_cost_free(struct chain_cost *c); /* after a failure, too; leaves {0} */
 
 /* Bytes per sample that op j adds to what enters a stage that begins with op `first`: of every
  * tensor from before it that no op from `first` to j - 1 reads. */

@@ -23,16 +23,8 @@ struct walk {
     uint32_t at;                             /* where the walk stands */
     double nearest_s;                        /* there and back */
     uint32_t nearest;
+    struct arena memory;
 };
-
-static void walk_free(struct walk *w)
-{
-    for (unsigned l = 0; l < TOPOLOGY_MAP_LEVELS; l++) {
-        free(w->shortest_s[l]);
-        free(w->left[l]);
-    }
-    free(w->transfer_s);
-}
 
 /* What a cell of a square of level `l` takes at least, one way. */
 static double shortest(const struct walk *w, unsigned l, uint32_t cell)
@@ -43,13 +35,13 @@ static double shortest(const struct walk *w, unsigned l, uint32_t cell)
 static enum status walk_begin(const struct topology *t, struct walk *w)
 {
     *w = (struct walk){.map = &t->between, .n = t->n};
-    PASS(ARRAY_NEW(w->transfer_s, t->tiers));
+    PASS(ARENA_NEW(&w->memory, w->transfer_s, t->tiers));
     for (size_t k = 0; k < t->tiers; k++)
         w->transfer_s[k] = t->tier[k].latency_s + reference_bytes / t->tier[k].bandwidth_Bps;
     for (unsigned l = 0; l < w->map->levels; l++) {
         size_t squares = w->map->squares[l], blocks = ((t->n - 1) >> (l * BITS)) + 1;
-        PASS(ARRAY_NEW(w->shortest_s[l], squares));
-        PASS(ARRAY_NEW(w->left[l], blocks));
+        PASS(ARENA_NEW(&w->memory, w->shortest_s[l], squares));
+        PASS(ARENA_NEW(&w->memory, w->left[l], blocks));
         for (size_t s = 0; s < squares; s++) {
             w->shortest_s[l][s] = INFINITY;
             for (size_t c = 0; c < CELLS; c++)
@@ -108,6 +100,6 @@ enum status device_order_find(const struct topology *t, uint32_t *order)
         }
         visit(&w, order[k]);
     }
-    walk_free(&w);
+    arena_free(&w.memory);
     return st;
 }

@@ -29,14 +29,8 @@ struct descent {
     size_t *apart;      /* [stages] level on which stage s meets stage s - 1, + 1; 0: one device */
     size_t *of_type;    /* [types][stages + 1] devices of a type before stage s */
     struct task *stack; /* [stages] */
+    struct arena memory;
 };
-
-static void descent_free(struct descent *d)
-{
-    free(d->apart);
-    free(d->of_type);
-    free(d->stack);
-}
 
 static enum status descent_begin(const struct partition_problem *p, struct cuts *cuts,
                                  struct descent *d)
@@ -47,9 +41,9 @@ static enum status descent_begin(const struct partition_problem *p, struct cuts 
     const uint32_t *device = p->device;
     size_t stages = cuts->stages;
     *d = (struct descent){.cuts = cuts, .cost = cuts->cost};
-    TRY(ARRAY_NEW(d->apart, stages));
-    TRY(ARRAY_NEW(d->of_type, t->types * (stages + 1)));
-    TRY(ARRAY_NEW(d->stack, stages));
+    TRY(ARENA_NEW(&d->memory, d->apart, stages));
+    TRY(ARENA_NEW(&d->memory, d->of_type, t->types * (stages + 1)));
+    TRY(ARENA_NEW(&d->memory, d->stack, stages));
     TRY(tiers_find(t, &tiers));
     for (size_t s = 0; s < stages; s++) {
         if (s > 0 && device[s] != device[s - 1])
@@ -156,7 +150,7 @@ static enum status cut(const struct partition_problem *p, size_t *first, double 
     memcpy(first, c.cut, c.stages * sizeof *first);
     *objective_s = c.value_s;
 out:
-    descent_free(&d);
+    arena_free(&d.memory);
     cuts_free(&c);
     chain_cost_free(&cost);
     return st;

@@ -20,9 +20,7 @@ static const double enough = 1e-7; /* bounds this near each other are the same, 
 
 void cuts_free(struct cuts *x)
 {
-    free(x->cut);
-    free(x->trial);
-    free(x->live);
+    arena_free(&x->memory);
     *x = (struct cuts){0};
 }
 
@@ -42,20 +40,15 @@ static void find_live(const struct model *m, double *live)
 }
 
 enum status cuts_begin(const struct partition_problem *p, const struct chain_cost *c,
-                       struct cuts *out)
+                       struct cuts *x)
 {
-    enum status st;
-    struct cuts x = {
+    *x = (struct cuts){
         .problem = p, .cost = c, .n = c->m->n, .stages = c->stages, .value_s = INFINITY};
-    TRY(ARRAY_NEW(x.cut, x.stages + 1));
-    TRY(ARRAY_NEW(x.trial, x.stages + 1));
-    TRY(ARRAY_NEW(x.live, x.n + 2));
-    find_live(c->m, x.live);
-    *out = x;
-    x = (struct cuts){0};
-out:
-    cuts_free(&x);
-    return st;
+    PASS(ARENA_NEW(&x->memory, x->cut, x->stages + 1));
+    PASS(ARENA_NEW(&x->memory, x->trial, x->stages + 1));
+    PASS(ARENA_NEW(&x->memory, x->live, x->n + 2));
+    find_live(c->m, x->live);
+    return STATUS_OK;
 }
 
 /* May stages end before op `end`, which is another's first? */
@@ -141,24 +134,16 @@ struct windows {
     uint32_t *from; /* [stages + 1][width] where in its window the cut before is */
     size_t *low;    /* [stages + 1] first cut of each window */
     size_t *high;   /* [stages + 1] last */
+    struct arena memory;
 };
-
-static void windows_free(struct windows *w)
-{
-    free(w->best);
-    free(w->from);
-    free(w->low);
-    free(w->high);
-    *w = (struct windows){0};
-}
 
 static enum status windows_open(const struct cuts *c, size_t around, struct windows *w)
 {
     w->width = 2 * around + 1;
-    PASS(ARRAY_NEW(w->best, (c->stages + 1) * w->width));
-    PASS(ARRAY_NEW(w->from, (c->stages + 1) * w->width));
-    PASS(ARRAY_NEW(w->low, c->stages + 1));
-    return ARRAY_NEW(w->high, c->stages + 1);
+    PASS(ARENA_NEW(&w->memory, w->best, (c->stages + 1) * w->width));
+    PASS(ARENA_NEW(&w->memory, w->from, (c->stages + 1) * w->width));
+    PASS(ARENA_NEW(&w->memory, w->low, c->stages + 1));
+    return ARENA_NEW(&w->memory, w->high, c->stages + 1);
 }
 
 /* Put the windows around the cuts; nothing is reached yet but the beginning. */
@@ -235,9 +220,9 @@ enum status cuts_refine(struct cuts *c)
         TRY(windows_open(c, around, &w));
         while (windows_search(c, &w) && c->work < most_work)
             ;
-        windows_free(&w);
+        arena_free(&w.memory);
     }
 out:
-    windows_free(&w);
+    arena_free(&w.memory);
     return st;
 }

@@ -15,11 +15,12 @@ struct cuts {
     size_t *trial;  /* [stages + 1] scratch */
     double work;    /* steps of refinement so far */
     double *live;   /* [n + 1] bytes of the tensors from before op i that i or later ops read */
+    struct arena memory;
 };
 
 enum status cuts_begin(const struct partition_problem *p, const struct chain_cost *c,
-                       struct cuts *out) MUST_CHECK;
-void cuts_free(struct cuts *x); /* accepts {0} */
+                       struct cuts *x) MUST_CHECK;
+void cuts_free(struct cuts *x); /* after a failure, too */
 
 /* Take c->trial if it is better than c->cut. O(n + edges). */
 void cuts_offer(struct cuts *c);

@@ -29,19 +29,8 @@ struct work {
     const double *weight; /* [n] */
     uint32_t *place;      /* [n] index of a vertex in the subgraph at hand */
     idx_t *sub_start, *sub_head, *sub_pull, *sub_weight, *side; /* METIS's view of it */
+    struct arena memory;
 };
-
-static void work_free(struct work *w)
-{
-    free(w->arc);
-    free(w->start);
-    free(w->place);
-    free(w->sub_start);
-    free(w->sub_head);
-    free(w->sub_pull);
-    free(w->sub_weight);
-    free(w->side);
-}
 
 static int compare_arcs(const void *a, const void *b)
 {
@@ -81,14 +70,14 @@ static enum status prepare(const struct metis_graph *g, struct work *w)
     double vertices = 0, edges = 0;
     size_t n = g->n, most = 2 * g->edges + 1;
     w->weight = g->weight;
-    PASS(ARRAY_NEW(w->arc, most));
-    PASS(ARRAY_NEW(w->start, n + 1));
-    PASS(ARRAY_NEW(w->place, n));
-    PASS(ARRAY_NEW(w->sub_start, n + 1));
-    PASS(ARRAY_NEW(w->sub_head, most));
-    PASS(ARRAY_NEW(w->sub_pull, most));
-    PASS(ARRAY_NEW(w->sub_weight, n));
-    PASS(ARRAY_NEW(w->side, n));
+    PASS(ARENA_NEW(&w->memory, w->arc, most));
+    PASS(ARENA_NEW(&w->memory, w->start, n + 1));
+    PASS(ARENA_NEW(&w->memory, w->place, n));
+    PASS(ARENA_NEW(&w->memory, w->sub_start, n + 1));
+    PASS(ARENA_NEW(&w->memory, w->sub_head, most));
+    PASS(ARENA_NEW(&w->memory, w->sub_pull, most));
+    PASS(ARENA_NEW(&w->memory, w->sub_weight, n));
+    PASS(ARENA_NEW(&w->memory, w->side, n));
     size_t arcs = collect_arcs(g, w->arc);
     for (size_t k = 0; k < arcs; k++) {
         edges += w->arc[k].weight;
@@ -176,9 +165,9 @@ enum status metis_partition(const struct metis_graph *g, size_t parts,
 {
     enum status st;
     struct work w = {.o = o, .part = part};
-    uint32_t *vertex = NULL, *spare = NULL;
-    TRY(ARRAY_NEW(vertex, g->n));
-    TRY(ARRAY_NEW(spare, g->n));
+    uint32_t *vertex, *spare;
+    TRY(ARENA_NEW(&w.memory, vertex, g->n));
+    TRY(ARENA_NEW(&w.memory, spare, g->n));
     TRY(prepare(g, &w));
     for (size_t v = 0; v < g->n; v++) {
         vertex[v] = (uint32_t)v;
@@ -186,8 +175,6 @@ enum status metis_partition(const struct metis_graph *g, size_t parts,
     }
     TRY(bisect(&w, vertex, g->n, 0, parts, spare));
 out:
-    free(vertex);
-    free(spare);
-    work_free(&w);
+    arena_free(&w.memory);
     return st;
 }

@@ -244,17 +244,18 @@ enum status partition_run(const struct partition_algorithm *a, const struct mode
 {
     enum status st;
     struct plan p = {.objective_s = NAN};
-    uint32_t *own_order = NULL, *device = NULL;
-    size_t *first = NULL, *begins = NULL;
+    struct arena scratch = {0};
+    uint32_t *own_order = NULL, *device;
+    size_t *first, *begins;
 
     if (!a->cut)
         return error_set(STATUS_INVALID, "%s searches and cuts no plan by itself", a->name);
     TRY(check(m, t, r));
-    TRY(ARRAY_NEW(first, r->stages));
-    TRY(ARRAY_NEW(device, r->stages));
-    TRY(ARRAY_NEW(begins, m->n + 1));
+    TRY(ARENA_NEW(&scratch, first, r->stages));
+    TRY(ARENA_NEW(&scratch, device, r->stages));
+    TRY(ARENA_NEW(&scratch, begins, m->n + 1));
     if (!r->order) {
-        TRY(ARRAY_NEW(own_order, t->n));
+        TRY(ARENA_NEW(&scratch, own_order, t->n));
         TRY(device_order_find(t, own_order));
     }
     const uint32_t *order = r->order ? r->order : own_order;
@@ -271,9 +272,6 @@ enum status partition_run(const struct partition_algorithm *a, const struct mode
     p = (struct plan){0};
 out:
     plan_free(&p);
-    free(begins);
-    free(device);
-    free(first);
-    free(own_order);
+    arena_free(&scratch);
     return st;
 }

@@ -19,23 +19,19 @@ enum {
 
 void tiers_free(struct tiers *x)
 {
-    for (size_t l = 0; l < x->levels; l++)
-        free(x->level[l].group_of);
-    free(x->level);
-    free(x->k_values);
+    arena_free(&x->memory);
     *x = (struct tiers){0};
 }
 
 enum status tiers_add(struct tiers *x, const uint32_t *class_of, uint32_t tier)
 {
-    enum status st;
     struct tiers_level level = {.tier = tier, .smallest = x->devices};
-    uint32_t *number = NULL; /* [devices] of a class, + 1 */
-    size_t *size = NULL;     /* [devices] of a group */
-    TRY(ARRAY_NEW(number, x->devices));
-    TRY(ARRAY_NEW(size, x->devices));
-    TRY(ARRAY_NEW(level.group_of, x->devices));
-    TRY(ARRAY_ROOM(x->level, x->levels));
+    uint32_t *number; /* [devices] of a class, + 1 */
+    size_t *size;     /* [devices] of a group */
+    PASS(ARENA_NEW(&x->memory, number, x->devices));
+    PASS(ARENA_NEW(&x->memory, size, x->devices));
+    PASS(ARENA_NEW(&x->memory, level.group_of, x->devices));
+    PASS(ARENA_ROOM(&x->memory, x->level, x->levels));
     for (size_t i = 0; i < x->devices; i++) {
         if (!number[class_of[i]])
             number[class_of[i]] = (uint32_t)++level.groups;
@@ -47,12 +43,7 @@ enum status tiers_add(struct tiers *x, const uint32_t *class_of, uint32_t tier)
         level.largest = size[g] > level.largest ? size[g] : level.largest;
     }
     x->level[x->levels++] = level;
-    level.group_of = NULL;
-out:
-    free(level.group_of);
-    free(size);
-    free(number);
-    return st;
+    return STATUS_OK;
 }
 
 /* Equal sizes on every level mean equal numbers of parts. */
@@ -61,7 +52,7 @@ static enum status count_parts(struct tiers *x)
     for (size_t l = 0; l < x->levels; l++)
         if (x->level[l].smallest != x->level[l].largest)
             return STATUS_OK;
-    PASS(ARRAY_NEW(x->k_values, x->levels));
+    PASS(ARENA_NEW(&x->memory, x->k_values, x->levels));
     for (size_t l = 0; l < x->levels; l++)
         x->k_values[x->levels - 1 - l] =
             (l > 0 ? x->level[l - 1].groups : x->devices) / x->level[l].groups;
@@ -80,7 +71,7 @@ size_t tiers_joining(const struct tiers *x, uint32_t a, uint32_t b)
 
 /* ---- closeness */
 
-int tiers_compare(const struct topology_tier *a, const struct topology_tier *b)
+static int compare(const struct topology_tier *a, const struct topology_tier *b)
 {
     if (a->bandwidth_Bps < b->bandwidth_Bps || a->bandwidth_Bps > b->bandwidth_Bps)
         return a->bandwidth_Bps > b->bandwidth_Bps ? -1 : 1;
@@ -90,29 +81,20 @@ int tiers_compare(const struct topology_tier *a, const struct topology_tier *b)
 int tiers_by_closeness(const void *a, const void *b)
 {
     const struct tiers_closeness *x = a, *y = b;
-    int order = tiers_compare(&x->tier, &y->tier);
+    int order = compare(&x->tier, &y->tier);
     return order ? order : (x->index > y->index) - (x->index < y->index);
 }
 
 uint32_t tiers_slower(const struct topology *t, uint32_t a, uint32_t b)
 {
     uint32_t forth = topology_map_at(&t->between, a, b), back = topology_map_at(&t->between, b, a);
-    return tiers_compare(&t->tier[forth], &t->tier[back]) < 0 ? back : forth;
-}
-
-uint32_t tiers_root(uint32_t *parent, uint32_t i)
-{
-    while (parent[i] != i) {
-        parent[i] = parent[parent[i]];
-        i = parent[i];
-    }
-    return i;
+    return compare(&t->tier[forth], &t->tier[back]) < 0 ? back : forth;
 }
 
 bool tiers_unite(uint32_t *parent, uint32_t a, uint32_t b)
 {
-    a = tiers_root(parent, a);
-    b = tiers_root(parent, b);
+    a = sets_root(parent, a);
+    b = sets_root(parent, b);
     parent[a > b ? a : b] = a > b ? b : a;
     return a != b;
 }
@@ -135,18 +117,8 @@ struct join {
     bool *joined[TOPOLOGY_MAP_LEVELS + 1]; /* [blocks] all devices are in one tree */
     uint32_t *parent;                      /* [n] */
     uint32_t now;                          /* pairs of this class are being joined */
+    struct arena memory;
 };
-
-static void join_free(struct join *j)
-{
-    for (unsigned l = 0; l < TOPOLOGY_MAP_LEVELS; l++)
-        free(j->least[l]);
-    for (unsigned l = 0; l <= TOPOLOGY_MAP_LEVELS; l++)
-        free(j->joined[l]);
-    free(j->class_of);
-    free(j->tier_of);
-    free(j->parent);
-}
 
 static size_t blocks(const struct join *j, unsigned l)
 {
@@ -156,37 +128,34 @@ static size_t blocks(const struct join *j, unsigned l)
 /* One class per closeness, or (`coarse`) per run of bandwidths without a gap. */
 static enum status classify(const struct topology *t, bool coarse, struct join *j)
 {
-    enum status st;
-    struct tiers_closeness *sorted = NULL;
-    TRY(ARRAY_NEW(sorted, t->tiers));
-    TRY(ARRAY_NEW(j->class_of, t->tiers));
-    TRY(ARRAY_NEW(j->tier_of, t->tiers + 1));
+    struct tiers_closeness *sorted;
+    PASS(ARENA_NEW(&j->memory, sorted, t->tiers));
+    PASS(ARENA_NEW(&j->memory, j->class_of, t->tiers));
+    PASS(ARENA_NEW(&j->memory, j->tier_of, t->tiers + 1));
     for (size_t k = 0; k < t->tiers; k++)
         sorted[k] = (struct tiers_closeness){t->tier[k], (uint32_t)k};
     qsort(sorted, t->tiers, sizeof *sorted, tiers_by_closeness);
     for (size_t k = 0; k < t->tiers; k++) {
         const struct topology_tier *own = &sorted[k].tier,
                                    *last = k > 0 ? &sorted[k - 1].tier : own;
-        bool falls = coarse ? last->bandwidth_Bps > tiers_gap * own->bandwidth_Bps
-                            : tiers_compare(last, own) != 0;
+        bool falls =
+            coarse ? last->bandwidth_Bps > tiers_gap * own->bandwidth_Bps : compare(last, own) != 0;
         j->classes += k == 0 || falls;
         j->class_of[sorted[k].index] = (uint32_t)j->classes - 1;
         j->tier_of[j->classes - 1] = sorted[k].index;
     }
-out:
-    free(sorted);
-    return st;
+    return STATUS_OK;
 }
 
 static enum status join_begin(const struct topology *t, bool coarse, struct join *j)
 {
     *j = (struct join){.map = &t->between, .n = t->n, .trees = t->n};
     PASS(classify(t, coarse, j));
-    PASS(ARRAY_NEW(j->parent, t->n));
+    PASS(ARENA_NEW(&j->memory, j->parent, t->n));
     for (unsigned l = 0; l < j->map->levels; l++)
-        PASS(ARRAY_NEW(j->least[l], j->map->squares[l]));
+        PASS(ARENA_NEW(&j->memory, j->least[l], j->map->squares[l]));
     for (unsigned l = 0; l <= j->map->levels; l++)
-        PASS(ARRAY_NEW(j->joined[l], blocks(j, l)));
+        PASS(ARENA_NEW(&j->memory, j->joined[l], blocks(j, l)));
     for (uint32_t i = 0; i < t->n; i++)
         j->parent[i] = i;
     for (unsigned l = 0; l < j->map->levels; l++)
@@ -207,16 +176,16 @@ static bool is_joined(struct join *j, unsigned l, uint32_t block)
     if (l == 0 || j->joined[l][block])
         return true;
     uint32_t first = block * SIDE;
-    uint32_t root = tiers_root(j->parent, block << (l * BITS));
+    uint32_t root = sets_root(j->parent, block << (l * BITS));
     for (uint32_t b = first; b < first + SIDE && b < blocks(j, l - 1); b++)
-        if (!is_joined(j, l - 1, b) || tiers_root(j->parent, b << ((l - 1) * BITS)) != root)
+        if (!is_joined(j, l - 1, b) || sets_root(j->parent, b << ((l - 1) * BITS)) != root)
             return false;
     return j->joined[l][block] = true;
 }
 
 static bool are_joined(struct join *j, unsigned l, uint32_t a, uint32_t b)
 {
-    return tiers_root(j->parent, a << (l * BITS)) == tiers_root(j->parent, b << (l * BITS)) &&
+    return sets_root(j->parent, a << (l * BITS)) == sets_root(j->parent, b << (l * BITS)) &&
            is_joined(j, l, a) && is_joined(j, l, b);
 }
 
@@ -245,9 +214,9 @@ static enum status join_all(const struct topology *t, bool coarse, struct tiers 
 {
     enum status st;
     struct join j;
-    uint32_t *root = NULL;
+    uint32_t *root;
     TRY(join_begin(t, coarse, &j));
-    TRY(ARRAY_NEW(root, t->n));
+    TRY(ARENA_NEW(&j.memory, root, t->n));
     for (; j.trees > 1; j.now++) {
         size_t before = j.trees;
         if (j.map->levels > 0)
@@ -255,13 +224,12 @@ static enum status join_all(const struct topology *t, bool coarse, struct tiers 
         else
             j.trees = 1; /* tier 0 everywhere */
         for (uint32_t i = 0; i < t->n; i++)
-            root[i] = j.map->levels > 0 ? tiers_root(j.parent, i) : 0;
+            root[i] = j.map->levels > 0 ? sets_root(j.parent, i) : 0;
         if (j.trees < before)
             TRY(tiers_add(x, root, j.tier_of[j.map->levels > 0 ? j.now : j.class_of[0]]));
     }
 out:
-    free(root);
-    join_free(&j);
+    arena_free(&j.memory);
     return st;
 }
 

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/error.h"
+#include "core/array.h"
 #include "core/topology.h"
 
 struct tiers_level {
@@ -29,6 +29,7 @@ struct tiers {
     size_t *k_values; /* [levels] outermost first: parts of each group; NULL when the groups
                          of some level have unequal numbers of parts */
     bool measured;    /* bandwidths scatter: the groups are an estimate */
+    struct arena memory;
 };
 
 /* Exact for any topology of few tiers, regular or not, of any size: Kruskal's algorithm over the

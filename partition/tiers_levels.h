@@ -2,6 +2,7 @@
 #ifndef PARTITION_TIERS_LEVELS_H
 #define PARTITION_TIERS_LEVELS_H
 
+#include "partition/published/sets.h"
 #include "partition/tiers.h"
 
 /* Bandwidths in falling order fall by more than this factor from one tier to the next: what lies
@@ -16,7 +17,6 @@ enum status tiers_estimate(const struct topology *t, struct tiers *x) MUST_CHECK
 
 /* The tier of the slower direction: less bandwidth, then more latency. */
 uint32_t tiers_slower(const struct topology *t, uint32_t a, uint32_t b);
-int tiers_compare(const struct topology_tier *a, const struct topology_tier *b);
 
 struct tiers_closeness {
     struct topology_tier tier; /* borrowed */
@@ -24,9 +24,7 @@ struct tiers_closeness {
 };
 int tiers_by_closeness(const void *a, const void *b); /* for qsort: closest first, then index */
 
-/* Union-find: parent [n], parent[i] == i for roots. */
-uint32_t tiers_root(uint32_t *parent, uint32_t i);
-/* Were they apart? */
+/* Union of the sets of a and b (published/sets.h), whose root is the lower one. Were they apart? */
 bool tiers_unite(uint32_t *parent, uint32_t a, uint32_t b);
 
 #endif

@@ -54,35 +54,22 @@ struct estimate {
     igraph_integer_t *edge; /* [2 * edges] both ends of the graph's edges */
     double *weight;         /* [edges] */
     igraph_t graph;
+    struct arena memory;
 };
-
-static void estimate_free(struct estimate *e)
-{
-    free(e->group);
-    free(e->size);
-    free(e->rate);
-    free(e->part);
-    free(e->found);
-    free(e->kept);
-    free(e->pair);
-    free(e->closeness);
-    free(e->edge);
-    free(e->weight);
-}
 
 static enum status estimate_begin(const struct topology *t, struct estimate *e)
 {
     *e = (struct estimate){.t = t, .n = t->n, .k = t->n};
-    PASS(ARRAY_NEW(e->group, e->n));
-    PASS(ARRAY_NEW(e->size, e->n));
-    PASS(ARRAY_NEW(e->rate, e->n * e->n));
-    PASS(ARRAY_NEW(e->part, e->n));
-    PASS(ARRAY_NEW(e->found, e->n));
-    PASS(ARRAY_NEW(e->kept, e->n));
-    PASS(ARRAY_NEW(e->pair, e->n * e->n / 2));
-    PASS(ARRAY_NEW(e->closeness, e->n * e->n / 2));
-    PASS(ARRAY_NEW(e->edge, e->n * e->n));
-    PASS(ARRAY_NEW(e->weight, e->n * e->n / 2));
+    PASS(ARENA_NEW(&e->memory, e->group, e->n));
+    PASS(ARENA_NEW(&e->memory, e->size, e->n));
+    PASS(ARENA_NEW(&e->memory, e->rate, e->n * e->n));
+    PASS(ARENA_NEW(&e->memory, e->part, e->n));
+    PASS(ARENA_NEW(&e->memory, e->found, e->n));
+    PASS(ARENA_NEW(&e->memory, e->kept, e->n));
+    PASS(ARENA_NEW(&e->memory, e->pair, e->n * e->n / 2));
+    PASS(ARENA_NEW(&e->memory, e->closeness, e->n * e->n / 2));
+    PASS(ARENA_NEW(&e->memory, e->edge, e->n * e->n));
+    PASS(ARENA_NEW(&e->memory, e->weight, e->n * e->n / 2));
     for (uint32_t i = 0; i < e->n; i++)
         e->group[i] = i;
     igraph_set_error_handler(igraph_error_handler_ignore);
@@ -126,7 +113,7 @@ static void cut_tree(struct estimate *e)
     }
     qsort(e->pair, pairs, sizeof *e->pair, faster);
     for (const struct pair *p = e->pair; p < e->pair + pairs; p++) {
-        if (tiers_root(e->part, p->a) == tiers_root(e->part, p->b))
+        if (sets_root(e->part, p->a) == sets_root(e->part, p->b))
             continue;
         if (isfinite(last) && last > tiers_gap * p->rate)
             break;
@@ -134,7 +121,7 @@ static void cut_tree(struct estimate *e)
         last = p->rate;
     }
     for (uint32_t a = 0; a < e->k; a++)
-        e->part[a] = tiers_root(e->part, a);
+        e->part[a] = sets_root(e->part, a);
 }
 
 /* Sums and numbers of the bandwidths between groups of one part (k: of each part): [1] inside the
@@ -317,6 +304,6 @@ enum status tiers_estimate(const struct topology *t, struct tiers *x)
         TRY(step(&e, x));
     }
 out:
-    estimate_free(&e);
+    arena_free(&e.memory);
     return st;
 }

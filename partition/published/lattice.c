@@ -140,19 +140,13 @@ out:
 
 /* ---- walking */
 
-enum status lattice_walk_open(const struct lattice *l, struct lattice_walk *out)
+enum status lattice_walk_open(const struct lattice *l, struct lattice_walk *w)
 {
-    enum status st;
-    struct lattice_walk w = {.l = l};
-    TRY(ARENA_NEW(&w.memory, w.stamp, l->ideals));
-    TRY(ARENA_NEW(&w.memory, w.via, l->ideals));
-    TRY(ARENA_NEW(&w.memory, w.node, l->ideals));
-    TRY(ARENA_NEW(&w.memory, w.stack, l->ideals));
-    *out = w;
-    w = (struct lattice_walk){0};
-out:
-    lattice_walk_close(&w);
-    return st;
+    *w = (struct lattice_walk){.l = l};
+    PASS(ARENA_NEW(&w->memory, w->stamp, l->ideals));
+    PASS(ARENA_NEW(&w->memory, w->via, l->ideals));
+    PASS(ARENA_NEW(&w->memory, w->node, l->ideals));
+    return ARENA_NEW(&w->memory, w->stack, l->ideals);
 }
 
 void lattice_walk_close(struct lattice_walk *w)

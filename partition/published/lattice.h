@@ -40,8 +40,8 @@ struct lattice_walk {
     struct arena memory;
 };
 
-enum status lattice_walk_open(const struct lattice *l, struct lattice_walk *out) MUST_CHECK;
-void lattice_walk_close(struct lattice_walk *w);              /* accepts {0}; leaves {0} */
+enum status lattice_walk_open(const struct lattice *l, struct lattice_walk *w) MUST_CHECK;
+void lattice_walk_close(struct lattice_walk *w);              /* after a failure, too */
 void lattice_begin(struct lattice_walk *w, uint32_t top);     /* `top` itself is not visited */
 bool lattice_next(struct lattice_walk *w, uint32_t *ideal);   /* false: done */
 void lattice_descend(struct lattice_walk *w, uint32_t ideal); /* visit those below it too */

@@ -13,7 +13,7 @@ static enum status score(const struct objective_request *r, const char *path, do
     enum status st = STATUS_OK;
     struct cpsc526_problem p = {0};
     struct split s = {0};
-    double *weight = NULL;
+    double *weight;
     TRY(cpsc526_problem_build(r, &p));
     TRY(split_read(path, r->model, &s));
     for (size_t i = 0; i < p.n; i++)
@@ -25,7 +25,7 @@ static enum status score(const struct objective_request *r, const char *path, do
         st = error_set(STATUS_INVALID, "the split has %zu parts for %zu devices", s.parts, p.k);
         goto out;
     }
-    TRY(ARRAY_NEW(weight, p.k));
+    TRY(ARENA_NEW(&p.memory, weight, p.k));
     double metric = cpsc526_metric(&p, s.part_of, weight);
     if (isinf(metric)) {
         st = error_set(STATUS_INFEASIBLE, "a part is empty, which makes the metric infinite");
@@ -33,7 +33,6 @@ static enum status score(const struct objective_request *r, const char *path, do
     }
     *value = metric;
 out:
-    free(weight);
     split_free(&s);
     cpsc526_problem_free(&p);
     return st;

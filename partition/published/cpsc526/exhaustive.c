@@ -281,9 +281,9 @@ static enum status solve(const struct objective_request *r, struct objective_res
     enum status st = STATUS_OK;
     struct cpsc526_problem p = {0};
     bool complete;
-    uint32_t *label = NULL;
+    uint32_t *label;
     TRY(cpsc526_problem_build(r, &p));
-    TRY(ARRAY_NEW(label, p.n));
+    TRY(ARENA_NEW(&p.memory, label, p.n));
     TRY(cpsc526_enumerate(&p, r, NULL, label, &complete));
     TRY(cpsc526_report(r, &p, label, complete ? "all splits" : "splits until time was up", out));
     out->interrupted = !complete;
@@ -292,7 +292,6 @@ static enum status solve(const struct objective_request *r, struct objective_res
         out->lower_bound = out->value;
     }
 out:
-    free(label);
     cpsc526_problem_free(&p);
     return st;
 }

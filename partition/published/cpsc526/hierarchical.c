@@ -102,16 +102,14 @@ static enum status solve(const struct objective_request *r, struct objective_res
     struct cpsc526_problem p = {0};
     struct cpsc526_search s = cpsc526_search_begin(r);
     struct descent d = {.p = &p, .s = &s};
-    uint32_t *best = NULL;
+    uint32_t *best;
     TRY(cpsc526_problem_build(r, &p));
-    TRY(ARRAY_NEW(best, p.n));
-    TRY(ARRAY_NEW(d.label, p.n));
+    TRY(ARENA_NEW(&p.memory, best, p.n));
+    TRY(ARENA_NEW(&p.memory, d.label, p.n));
     TRY(search(&d, best));
     TRY(cpsc526_report(r, &p, best, "level by level, then moves across groups", out));
     out->interrupted = s.stopped;
 out:
-    free(d.label);
-    free(best);
     cpsc526_problem_free(&p);
     return st;
 }

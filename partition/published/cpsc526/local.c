@@ -12,15 +12,14 @@ static enum status solve(const struct objective_request *r, struct objective_res
     enum status st = STATUS_OK;
     struct cpsc526_problem p = {0};
     struct cpsc526_search s = cpsc526_search_begin(r);
-    uint32_t *label = NULL;
+    uint32_t *label;
     double value;
     TRY(cpsc526_problem_build(r, &p));
-    TRY(ARRAY_NEW(label, p.n));
+    TRY(ARENA_NEW(&p.memory, label, p.n));
     TRY(cpsc526_search_best(&p, &s, TRIES, label, &value));
     TRY(cpsc526_report(r, &p, label, "moves and swaps from consecutive and random starts", out));
     out->interrupted = s.stopped;
 out:
-    free(label);
     cpsc526_problem_free(&p);
     return st;
 }

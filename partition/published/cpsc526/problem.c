@@ -21,9 +21,7 @@
 
 static enum status allocate(size_t n, size_t k, size_t edges, struct cpsc526_problem *p)
 {
-    p->n = n;
-    p->k = k;
-    p->minimum = 1;
+    *p = (struct cpsc526_problem){.n = n, .k = k, .minimum = 1};
     PASS(ARENA_NEW(&p->memory, p->weight, n + 1));
     PASS(ARENA_NEW(&p->memory, p->start, n + 2));
     PASS(ARENA_NEW(&p->memory, p->peer, 2 * edges + 1));
@@ -52,15 +50,13 @@ static void read_graph(const struct model *m, struct cpsc526_problem *p)
 /* ---- bounds */
 
 /* Connected components of the undirected graph. */
-static enum status count_components(const struct cpsc526_problem *p, size_t *components)
+static enum status count_components(struct cpsc526_problem *p, size_t *components)
 {
-    enum status st;
-    struct arena scratch = {0};
     bool *seen;
     uint32_t *stack;
     *components = 0;
-    TRY(ARENA_NEW(&scratch, seen, p->n));
-    TRY(ARENA_NEW(&scratch, stack, p->n));
+    PASS(ARENA_NEW(&p->memory, seen, p->n));
+    PASS(ARENA_NEW(&p->memory, stack, p->n));
     for (size_t i = 0; i < p->n; i++) {
         size_t depth = 0;
         if (seen[i])
@@ -77,9 +73,7 @@ static enum status count_components(const struct cpsc526_problem *p, size_t *com
                 }
         }
     }
-out:
-    arena_free(&scratch);
-    return st;
+    return STATUS_OK;
 }
 
 /* Largest g that divides all weights; 0 when there is none (not whole, or too large). */
@@ -169,13 +163,11 @@ static enum status keep_groups(size_t levels, const size_t *groups, struct cpsc5
 static enum status add_levels(const struct objective_request *r, size_t components,
                               struct cpsc526_problem *p)
 {
-    struct arena scratch = {0};
-    enum status st = STATUS_OK;
     size_t below = p->k;
     uint32_t *class_of, *rest;
-    TRY(ARENA_NEW(&scratch, class_of, p->k));
-    TRY(ARENA_NEW(&scratch, rest, p->k));
-    TRY(keep_groups(r->hierarchy_levels, r->hierarchy, p));
+    PASS(ARENA_NEW(&p->memory, class_of, p->k));
+    PASS(ARENA_NEW(&p->memory, rest, p->k));
+    PASS(keep_groups(r->hierarchy_levels, r->hierarchy, p));
     for (size_t i = 0; i < p->k; i++)
         class_of[i] = rest[i] = (uint32_t)i;
     if (!r->hierarchy_levels)
@@ -189,9 +181,7 @@ static enum status add_levels(const struct objective_request *r, size_t componen
         }
         add_level(p, class_of, 0.5, components);
     }
-out:
-    arena_free(&scratch);
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- platforms */
@@ -227,12 +217,10 @@ static double least_cost(const struct cpsc526_problem *p, const struct tiers *x,
 /* Labels by their groups, outermost first, by stable sorting from the innermost on. */
 static enum status order_labels(const struct tiers *x, struct cpsc526_problem *p)
 {
-    enum status st;
-    struct arena scratch = {0};
     uint32_t *sorted;
     size_t *end; /* of a group in the order */
-    TRY(ARENA_NEW(&scratch, sorted, p->k));
-    TRY(ARENA_NEW(&scratch, end, p->k + 1));
+    PASS(ARENA_NEW(&p->memory, sorted, p->k));
+    PASS(ARENA_NEW(&p->memory, end, p->k + 1));
     for (size_t l = 0; l < x->levels; l++) {
         const uint32_t *group_of = x->level[l].group_of;
         memset(end, 0, (p->k + 1) * sizeof *end);
@@ -244,9 +232,7 @@ static enum status order_labels(const struct tiers *x, struct cpsc526_problem *p
             sorted[end[group_of[p->order[i]]]++] = p->order[i];
         memcpy(p->order, sorted, p->k * sizeof *sorted);
     }
-out:
-    arena_free(&scratch);
-    return st;
+    return STATUS_OK;
 }
 
 /* Groups of a platform are those that partition/tiers.h finds. Every level's cut bound counts
@@ -301,59 +287,43 @@ static enum status count_parts(const struct objective_request *r, size_t *k)
     return STATUS_OK;
 }
 
-enum status cpsc526_problem_build(const struct objective_request *r, struct cpsc526_problem *out)
+enum status cpsc526_problem_build(const struct objective_request *r, struct cpsc526_problem *p)
 {
-    enum status st = STATUS_OK;
-    struct cpsc526_problem p = {0};
     size_t k = 0, components = 0;
-    TRY(count_parts(r, &k));
-    TRY(allocate(r->model->n, k, r->model->edges, &p));
-    read_graph(r->model, &p);
-    TRY(count_components(&p, &components));
-    if (r->topology)
-        TRY(add_platform(r->topology, components, &p));
-    else
-        TRY(add_levels(r, components, &p));
-    finish_bound(&p, components);
-    *out = p;
-    p = (struct cpsc526_problem){0};
-out:
-    cpsc526_problem_free(&p);
-    return st;
+    PASS(count_parts(r, &k));
+    PASS(allocate(r->model->n, k, r->model->edges, p));
+    read_graph(r->model, p);
+    PASS(count_components(p, &components));
+    PASS(r->topology ? add_platform(r->topology, components, p) : add_levels(r, components, p));
+    finish_bound(p, components);
+    return STATUS_OK;
 }
 
 /* Edges that leave the members are dropped: their ends are decided at the level above. */
 enum status cpsc526_problem_induce(const struct cpsc526_problem *p, const uint32_t *member,
                                    size_t n, size_t k, size_t minimum, const double *cost,
-                                   struct cpsc526_problem *out)
+                                   struct cpsc526_problem *sub)
 {
-    enum status st = STATUS_OK;
-    struct cpsc526_problem sub = {0};
     size_t edges = 0;
     double sum = 0;
-    uint32_t *position = NULL; /* + 1 */
-    TRY(ARRAY_NEW(position, p->n));
-    TRY(allocate(n, k, p->start[p->n] / 2, &sub));
-    sub.minimum = minimum;
-    memcpy(sub.cost, cost, k * k * sizeof *cost);
+    uint32_t *position; /* + 1 */
+    PASS(allocate(n, k, p->start[p->n] / 2, sub));
+    PASS(ARENA_NEW(&sub->memory, position, p->n));
+    sub->minimum = minimum;
+    memcpy(sub->cost, cost, k * k * sizeof *cost);
     for (size_t i = 0; i < n; i++)
         position[member[i]] = (uint32_t)i + 1;
     for (size_t i = 0; i < n; i++) {
-        sub.start[i] = edges;
-        sub.weight[i] = p->weight[member[i]];
-        sum += sub.weight[i];
+        sub->start[i] = edges;
+        sub->weight[i] = p->weight[member[i]];
+        sum += sub->weight[i];
         for (size_t e = p->start[member[i]]; e < p->start[member[i] + 1]; e++)
             if (position[p->peer[e]])
-                sub.peer[edges++] = position[p->peer[e]] - 1;
+                sub->peer[edges++] = position[p->peer[e]] - 1;
     }
-    sub.start[n] = edges;
-    sub.mean = sum / (double)k;
-    *out = sub;
-    sub = (struct cpsc526_problem){0};
-out:
-    free(position);
-    cpsc526_problem_free(&sub);
-    return st;
+    sub->start[n] = edges;
+    sub->mean = sum / (double)k;
+    return STATUS_OK;
 }
 
 void cpsc526_problem_free(struct cpsc526_problem *p)

@@ -38,13 +38,13 @@ struct cpsc526_problem {
  * (none or several given), STATUS_INFEASIBLE (more parts than ops), STATUS_UNSUPPORTED (more than
  * CPSC526_MAX_PARTS), STATUS_NOMEM, STATUS_EXTERNAL. O(n + edges + levels k^2). */
 enum status cpsc526_problem_build(const struct objective_request *r,
-                                  struct cpsc526_problem *out) MUST_CHECK;
+                                  struct cpsc526_problem *p) MUST_CHECK;
 /* The sub-problem of the ops member[n] (ascending): k parts of at least `minimum` ops, cut edges
  * cost `cost` [k * k] (copied). Without bounds and groups. */
 enum status cpsc526_problem_induce(const struct cpsc526_problem *p, const uint32_t *member,
                                    size_t n, size_t k, size_t minimum, const double *cost,
-                                   struct cpsc526_problem *out) MUST_CHECK;
-void cpsc526_problem_free(struct cpsc526_problem *p); /* accepts {0}; leaves {0} */
+                                   struct cpsc526_problem *sub) MUST_CHECK;
+void cpsc526_problem_free(struct cpsc526_problem *p); /* after a failure, too; leaves {0} */
 
 /* label [n]; `weight` [k] is scratch. O(n + edges + k). */
 double cpsc526_metric(const struct cpsc526_problem *p, const uint32_t *label, double *weight);

@@ -168,15 +168,13 @@ static void exchange_rows(double *edges, size_t k, size_t a, size_t b)
 
 /* Exchange the labels of two parts while that gains; O(k^3) per sweep. */
 static enum status exchange_labels(const struct cpsc526_problem *p, struct cpsc526_search *search,
-                                   uint32_t *label)
+                                   struct arena *memory, uint32_t *label)
 {
-    struct arena scratch = {0};
-    enum status st = STATUS_OK;
     bool improved = p->k <= EXCHANGE_PARTS;
     double *edges;
     uint32_t *renamed;
-    TRY(ARENA_NEW(&scratch, edges, p->k * p->k));
-    TRY(ARENA_NEW(&scratch, renamed, p->k));
+    PASS(ARENA_NEW(memory, edges, p->k * p->k));
+    PASS(ARENA_NEW(memory, renamed, p->k));
     for (size_t i = 0; i < p->n; i++)
         for (size_t e = p->start[i]; e < p->start[i + 1]; e++)
             edges[label[i] * p->k + label[p->peer[e]]]++;
@@ -200,9 +198,7 @@ static enum status exchange_labels(const struct cpsc526_problem *p, struct cpsc5
                 label[i] = c;
                 break;
             }
-out:
-    arena_free(&scratch);
-    return st;
+    return STATUS_OK;
 }
 
 /* Passes until one gains nothing; gains are compared on the scale of the balance term. */
@@ -215,7 +211,7 @@ enum status cpsc526_refine(const struct cpsc526_problem *p, struct cpsc526_searc
     TRY(moves_begin(p, label, &moves));
     while (pass(&moves, s, scale) > tiny * scale && !s->stopped)
         ;
-    TRY(exchange_labels(p, s, label));
+    TRY(exchange_labels(p, s, &moves.memory, label));
 out:
     arena_free(&moves.memory);
     return st;

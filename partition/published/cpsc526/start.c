@@ -87,14 +87,13 @@ struct cutter {
 static enum status cutter_begin(const struct cpsc526_problem *p, const uint32_t *order,
                                 struct cutter *c)
 {
-    enum status st = STATUS_OK;
-    uint32_t *position = NULL;
+    uint32_t *position;
     *c = (struct cutter){.p = p};
-    TRY(ARRAY_NEW(position, p->n));
-    TRY(ARENA_NEW(&c->memory, c->sum, p->n + 1));
-    TRY(ARENA_NEW(&c->memory, c->cross, p->n + 2));
-    TRY(ARENA_NEW(&c->memory, c->best, 2 * (p->n + 1)));
-    TRY(ARENA_NEW(&c->memory, c->cut, p->k * (p->n + 1)));
+    PASS(ARENA_NEW(&c->memory, position, p->n));
+    PASS(ARENA_NEW(&c->memory, c->sum, p->n + 1));
+    PASS(ARENA_NEW(&c->memory, c->cross, p->n + 2));
+    PASS(ARENA_NEW(&c->memory, c->best, 2 * (p->n + 1)));
+    PASS(ARENA_NEW(&c->memory, c->cut, p->k * (p->n + 1)));
     for (size_t i = 0; i < p->n; i++)
         position[order[i]] = (uint32_t)i;
     for (size_t i = 0; i < p->n; i++) {
@@ -103,9 +102,7 @@ static enum status cutter_begin(const struct cpsc526_problem *p, const uint32_t 
         for (size_t e = p->start[order[i]]; e < p->start[order[i] + 1]; e++)
             c->cross[i + 1] += position[p->peer[e]] > i ? 1 : -1;
     }
-out:
-    free(position);
-    return st;
+    return STATUS_OK;
 }
 
 /* The part that ends at `end`: the best begin. Going backwards its weight only grows, so that one

@@ -38,14 +38,15 @@ struct dp {
         *best[OBJECTIVE_LEVELS]; /* [n * n] of each inner level: row = first state, column = last,
                                     on all machines of the level; INFINITY where there is none */
     struct factors factors[PIPEDREAM_MAX_MACHINES + 1]; /* [replicas] at the current level */
+    struct arena memory;
 };
 
 /* ---- costs */
 
 /* T of a pipeline of one stage. The published program divides the synchronisation by the
  * machines of the level below here, and only here; kept, since results are to be comparable. */
-double pipedream_only_stage_s(const struct pipedream_level *l, double compute_s,
-                              double parameter_bytes, size_t replicas)
+static double only_stage_s(const struct pipedream_level *l, double compute_s,
+                           double parameter_bytes, size_t replicas)
 {
     double n = (double)replicas;
     return (compute_s +
@@ -127,8 +128,8 @@ static double unsplit(const struct dp *d, size_t level, size_t first, size_t las
     if ((d->o->straight && replicas > 1) ||
         !pipedream_fits(d->o, l, stash_bytes(d, first, last), replicas, replicas))
         return INFINITY;
-    return pipedream_only_stage_s(l, compute_s(d, level, first, last),
-                                  between(d->s->parameter, first, last), replicas);
+    return only_stage_s(l, compute_s(d, level, first, last), between(d->s->parameter, first, last),
+                        replicas);
 }
 
 /* Slower of what goes into and out of the stage k + 1 .. last, in bytes; 0 if that is free. */
@@ -209,11 +210,10 @@ static void fill_row(struct dp *d, size_t level, size_t first, size_t end, doubl
 /* best[level] from all rows. */
 static enum status solve_inner(struct dp *d, size_t level)
 {
-    enum status st = STATUS_OK;
     size_t n = d->s->n, machines = d->o->level[level].machines;
-    double *row = NULL;
-    TRY(ARRAY_NEW(row, n * machines));
-    TRY(ARRAY_NEW(d->best[level], n * n));
+    double *row;
+    PASS(ARENA_NEW(&d->memory, row, n * machines));
+    PASS(ARENA_NEW(&d->memory, d->best[level], n * n));
     set_level(d, level);
     for (size_t first = 0; first < n && !d->stopped; first++) {
         double *best = d->best[level] + first * n;
@@ -223,9 +223,7 @@ static enum status solve_inner(struct dp *d, size_t level)
                              ? row[last * machines + machines - 1]
                              : INFINITY;
     }
-out:
-    free(row);
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- the way back */
@@ -320,8 +318,7 @@ static enum status replicate_all(struct dp *d, struct pipedream_solution *out)
     if (d->o->straight)
         return error_set(STATUS_INFEASIBLE, "time is up before a straight pipeline was found");
     for (size_t i = 0; i < d->o->levels; i++) {
-        time = pipedream_only_stage_s(&d->o->level[i], time, s->parameter[s->n - 1],
-                                      d->o->level[i].machines);
+        time = only_stage_s(&d->o->level[i], time, s->parameter[s->n - 1], d->o->level[i].machines);
         stage.replicas *= (uint32_t)d->o->level[i].machines;
     }
     out->value_s = time;
@@ -334,26 +331,20 @@ static enum status replicate_all(struct dp *d, struct pipedream_solution *out)
 /* At the outermost level only pipelines that begin with the first state are needed: one row. */
 static enum status solve_outer(struct dp *d, struct pipedream_solution *out)
 {
-    enum status st = STATUS_OK;
     size_t outer = d->o->levels - 1, machines = d->o->level[outer].machines, last = d->s->n - 1;
-    double *row = NULL;
-    TRY(ARRAY_NEW(row, d->s->n * machines));
+    double *row;
+    PASS(ARENA_NEW(&d->memory, row, d->s->n * machines));
     set_level(d, outer);
     fill_row(d, outer, 0, last, row);
     out->value_s = row[last * machines + machines - 1];
     if (d->stopped)
-        goto out;
-    if (isinf(out->value_s)) {
-        st = error_set(STATUS_INFEASIBLE,
-                       "no %spipeline uses all %zu machines of level %zu: there are %zu cuts%s",
-                       d->o->straight ? "straight " : "", machines, outer + 1, d->s->n - 1,
-                       isnan(d->o->memory_bytes) ? "" : ", or the memory is too small");
-        goto out;
-    }
-    TRY(trace(d, outer, (struct pipedream_stage){0, (uint32_t)last, 1}, out));
-out:
-    free(row);
-    return st;
+        return STATUS_OK;
+    if (isinf(out->value_s))
+        return error_set(STATUS_INFEASIBLE,
+                         "no %spipeline uses all %zu machines of level %zu: there are %zu cuts%s",
+                         d->o->straight ? "straight " : "", machines, outer + 1, d->s->n - 1,
+                         isnan(d->o->memory_bytes) ? "" : ", or the memory is too small");
+    return trace(d, outer, (struct pipedream_stage){0, (uint32_t)last, 1}, out);
 }
 
 /* Inner levels keep their whole table for the next level; out of time, everything is
@@ -365,19 +356,14 @@ enum status pipedream_solve_states(const struct pipedream_states *s,
 {
     enum status st = STATUS_OK;
     struct dp d = {.s = s, .o = o, .r = r, .begin_s = begin_s};
-    struct pipedream_solution solution = {0};
     for (size_t level = 0; level + 1 < o->levels && !d.stopped; level++)
         TRY(solve_inner(&d, level));
     if (!d.stopped)
-        TRY(solve_outer(&d, &solution));
+        TRY(solve_outer(&d, out));
     if (d.stopped)
-        TRY(replicate_all(&d, &solution));
-    *out = solution;
-    solution = (struct pipedream_solution){0};
+        TRY(replicate_all(&d, out));
 out:
-    for (size_t level = 0; level < OBJECTIVE_LEVELS; level++)
-        free(d.best[level]);
-    pipedream_solution_free(&solution);
+    arena_free(&d.memory);
     return st;
 }
 

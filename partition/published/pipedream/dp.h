@@ -23,8 +23,6 @@ struct pipedream_options {
 
 /* Costs that the published formulas give one stage of a level; seconds. `compute_s` is the time of
  * the stage on one machine of the level (the optimum of the level below). */
-double pipedream_only_stage_s(const struct pipedream_level *l, double compute_s,
-                              double parameter_bytes, size_t replicas);
 double pipedream_later_stage_s(const struct pipedream_level *l, double compute_s,
                                double parameter_bytes, size_t replicas);
 double pipedream_transfer_s(const struct pipedream_level *l, double cut_bytes, size_t replicas);
@@ -55,6 +53,6 @@ enum status pipedream_solve_states(const struct pipedream_states *s,
                                    const struct pipedream_options *o,
                                    const struct objective_request *r, double begin_s,
                                    struct pipedream_solution *out) MUST_CHECK;
-void pipedream_solution_free(struct pipedream_solution *s); /* accepts {0}; leaves {0} */
+void pipedream_solution_free(struct pipedream_solution *s); /* after a failure, too; leaves {0} */
 
 #endif

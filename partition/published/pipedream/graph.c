@@ -114,22 +114,20 @@ static void group_regions(const struct model *m, const bool *dropped, const bool
 }
 
 static enum status find_groups(const struct model *m, enum pipedream_contraction contract,
-                               const bool *dropped, uint32_t *group)
+                               struct pipedream_graph *g, uint32_t *group)
 {
-    enum status st = STATUS_OK;
-    bool *trunk = NULL;
+    const bool *dropped = g->dropped;
+    bool *trunk;
     for (size_t i = 0; i < m->n; i++)
         group[i] = dropped[i] ? PIPEDREAM_DROPPED : (uint32_t)i;
-    TRY(ARRAY_NEW(trunk, m->n));
+    PASS(ARENA_NEW(&g->memory, trunk, m->n));
     if (contract != CONTRACT_NOTHING)
-        TRY(find_trunk(m, dropped, trunk));
+        PASS(find_trunk(m, dropped, trunk));
     if (contract == CONTRACT_BRANCHES)
         group_branches(m, dropped, trunk, group);
     if (contract == CONTRACT_REGIONS)
         group_regions(m, dropped, trunk, group);
-out:
-    free(trunk);
-    return st;
+    return STATUS_OK;
 }
 
 /* ---- the graph */
@@ -185,13 +183,11 @@ static void link_root(const struct model *m, struct pipedream_graph *g, size_t *
  * ascending. */
 static enum status link_nodes(const struct model *m, bool rooted, struct pipedream_graph *g)
 {
-    struct arena scratch = {0};
-    enum status st = STATUS_OK;
     size_t edges = 0, *seen;
     uint32_t *first, *next;
-    TRY(ARENA_NEW(&scratch, seen, g->n));
-    TRY(ARENA_NEW(&scratch, first, g->n));
-    TRY(ARENA_NEW(&scratch, next, m->n));
+    PASS(ARENA_NEW(&g->memory, seen, g->n));
+    PASS(ARENA_NEW(&g->memory, first, g->n));
+    PASS(ARENA_NEW(&g->memory, next, m->n));
     for (size_t node = 0; node < g->n; node++)
         first[node] = PIPEDREAM_DROPPED;
     for (size_t i = m->n; i-- > 0;)
@@ -209,9 +205,7 @@ static enum status link_nodes(const struct model *m, bool rooted, struct pipedre
                     add_edge(g, node, g->node_of[m->out[k]], seen, &edges);
     }
     g->out_start[g->n] = edges;
-out:
-    arena_free(&scratch);
-    return st;
+    return STATUS_OK;
 }
 
 /* Nodes in the order of their first ops: groups are intervals, or chains that nothing enters but at
@@ -274,36 +268,27 @@ static enum status allocate(const struct model *m, struct pipedream_graph *g)
 }
 
 enum status pipedream_graph_build(const struct model *m, enum pipedream_contraction contract,
-                                  bool rooted, struct pipedream_graph *out)
+                                  bool rooted, struct pipedream_graph *g)
 {
-    enum status st = STATUS_OK;
-    struct pipedream_graph g = {0};
-    uint32_t *group = NULL;
+    uint32_t *group;
     if (m->profiles == 0)
         return error_set(STATUS_INVALID,
                          "%s has no measured profile, which objective pipedream works on", m->name);
     if (m->n > PIPEDREAM_MAX_NODES)
         return error_set(STATUS_UNSUPPORTED, "%s has %zu ops; objective pipedream takes %d",
                          m->name, m->n, PIPEDREAM_MAX_NODES);
-    TRY(allocate(m, &g));
-    TRY(ARRAY_NEW(group, m->n + 1));
-    find_dropped(m, g.dropped);
-    TRY(find_groups(m, contract, g.dropped, group));
-    number_nodes(m, rooted, group, &g);
-    if (g.n == (size_t)rooted) {
-        st = error_set(STATUS_INVALID, "%s has no op to plan", m->name);
-        goto out;
-    }
-    sum_costs(m, &g);
-    TRY(link_nodes(m, rooted, &g));
-    place_dropped(m, &g);
-    close_sets(&g);
-    *out = g;
-    g = (struct pipedream_graph){0};
-out:
-    free(group);
-    pipedream_graph_free(&g);
-    return st;
+    PASS(allocate(m, g));
+    PASS(ARENA_NEW(&g->memory, group, m->n + 1));
+    find_dropped(m, g->dropped);
+    PASS(find_groups(m, contract, g, group));
+    number_nodes(m, rooted, group, g);
+    if (g->n == (size_t)rooted)
+        return error_set(STATUS_INVALID, "%s has no op to plan", m->name);
+    sum_costs(m, g);
+    PASS(link_nodes(m, rooted, g));
+    place_dropped(m, g);
+    close_sets(g);
+    return STATUS_OK;
 }
 
 void pipedream_graph_free(struct pipedream_graph *g)

@@ -35,14 +35,14 @@ struct pipedream_graph {
     struct arena memory; /* of the arrays */
 };
 
-/* Build from the first profile of `m`. Sources of a kind that starts with "Input" and sinks of a
+/* Build *g, {0} before, from the first profile of `m`. Sources of a kind that starts with "Input" and sinks of a
  * kind that starts with "__getitem__" are left out, as PipeDream does.
  *   rooted  put a node without cost before all sources, so that all of them are reached from node 0
  * O(n * edges / 64). Returns STATUS_INVALID (no profile, nothing left to plan), STATUS_UNSUPPORTED
  * (more than PIPEDREAM_MAX_NODES ops), STATUS_NOMEM. */
 enum status pipedream_graph_build(const struct model *m, enum pipedream_contraction contract,
-                                  bool rooted, struct pipedream_graph *out) MUST_CHECK;
-void pipedream_graph_free(struct pipedream_graph *g); /* accepts {0}; leaves {0} */
+                                  bool rooted, struct pipedream_graph *g) MUST_CHECK;
+void pipedream_graph_free(struct pipedream_graph *g); /* after a failure, too; leaves {0} */
 
 /* Is the node in the down-set `set` [words], and none of its consumers? */
 bool pipedream_is_maximal(const struct pipedream_graph *g, const uint64_t *set, size_t node);

@@ -46,19 +46,17 @@ static size_t count(const uint64_t *set, size_t words)
 /* Move the sets into order of size, ties in order of discovery. */
 static enum status sort(const struct sets *found, size_t nodes, struct pipedream_states *s)
 {
-    enum status st = STATUS_OK;
-    size_t words = found->words;
-    size_t *start = NULL;
+    size_t words = found->words, *start;
     s->n = found->n;
     s->words = words;
     s->before_words = found->n / 64 + 1;
-    TRY(ARRAY_NEW(start, nodes + 2));
-    TRY(ARENA_NEW(&s->memory, s->set, found->n * words));
-    TRY(ARENA_NEW(&s->memory, s->before, found->n * s->before_words));
-    TRY(ARENA_NEW(&s->memory, s->compute_s, found->n));
-    TRY(ARENA_NEW(&s->memory, s->activation, found->n));
-    TRY(ARENA_NEW(&s->memory, s->parameter, found->n));
-    TRY(ARENA_NEW(&s->memory, s->cut_bytes, found->n));
+    PASS(ARENA_NEW(&s->memory, start, nodes + 2));
+    PASS(ARENA_NEW(&s->memory, s->set, found->n * words));
+    PASS(ARENA_NEW(&s->memory, s->before, found->n * s->before_words));
+    PASS(ARENA_NEW(&s->memory, s->compute_s, found->n));
+    PASS(ARENA_NEW(&s->memory, s->activation, found->n));
+    PASS(ARENA_NEW(&s->memory, s->parameter, found->n));
+    PASS(ARENA_NEW(&s->memory, s->cut_bytes, found->n));
     for (size_t i = 0; i < found->n; i++)
         start[count(found->set + i * words, words) + 1]++;
     for (size_t i = 0; i <= nodes; i++)
@@ -68,9 +66,7 @@ static enum status sort(const struct sets *found, size_t nodes, struct pipedream
         memcpy(s->set + start[count(set, words)]++ * words, set, words * sizeof *set);
     }
     s->complete = count(s->set + (s->n - 1) * words, words) == nodes;
-out:
-    free(start);
-    return st;
+    return STATUS_OK;
 }
 
 /* Sums over each down-set; a stage's are differences of two of them. */
@@ -91,9 +87,8 @@ static void sum(const struct pipedream_graph *g, struct pipedream_states *s, uin
 /* A down-set contains another if it has the other's maximal nodes. */
 static enum status compare(const struct pipedream_graph *g, struct pipedream_states *s)
 {
-    enum status st = STATUS_OK;
-    uint32_t *maximal = NULL;
-    TRY(ARRAY_NEW(maximal, g->n));
+    uint32_t *maximal;
+    PASS(ARENA_NEW(&s->memory, maximal, g->n));
     for (size_t k = 0; k < s->n; k++) {
         size_t n = 0;
         for (size_t i = 0; i < g->n; i++)
@@ -107,37 +102,28 @@ static enum status compare(const struct pipedream_graph *g, struct pipedream_sta
                 set_add(s->before + j * s->before_words, k);
         }
     }
-out:
-    free(maximal);
-    return st;
+    return STATUS_OK;
 }
 
 /* Breadth first from the down-set of node 0, each set once. */
 enum status pipedream_states_build(const struct pipedream_graph *g, size_t limit,
-                                   struct pipedream_states *out, bool *too_many)
+                                   struct pipedream_states *s, bool *too_many)
 {
-    enum status st = STATUS_OK;
-    struct pipedream_states s = {0};
+    enum status st;
     struct walk w = {.g = g, .sets = {.words = g->words}};
     uint32_t first;
-    *too_many = false;
-    TRY(ARRAY_NEW(w.next, g->words));
+    TRY(ARENA_NEW(&s->memory, w.next, g->words));
     TRY(sets_put(&w.sets, g->ancestors, &first));
     for (size_t i = 0; i < w.sets.n && w.sets.n <= limit; i++)
         TRY(visit(&w, i));
-    if (w.sets.n > limit) {
-        *too_many = true;
+    *too_many = w.sets.n > limit;
+    if (*too_many)
         goto out;
-    }
-    TRY(sort(&w.sets, g->n, &s));
-    sum(g, &s, w.next);
-    TRY(compare(g, &s));
-    *out = s;
-    s = (struct pipedream_states){0};
+    TRY(sort(&w.sets, g->n, s));
+    sum(g, s, w.next);
+    TRY(compare(g, s));
 out:
-    free(w.next);
     sets_free(&w.sets);
-    pipedream_states_free(&s);
     return st;
 }
 

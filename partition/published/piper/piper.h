@@ -64,9 +64,6 @@ enum status piper_read(const struct objective_request *r, struct piper_input *ou
 void piper_input_free(struct piper_input *in); /* accepts {0}; leaves {0} */
 void piper_plan_free(struct piper_plan *p);    /* accepts {0}; leaves {0} */
 
-/* Node with this id in the file; in->nodes when there is none. O(log nodes). */
-size_t piper_find(const struct piper_input *in, int64_t id);
-
 /* Time per sample of a plan, from the cost model's formulas alone. Returns
  * STATUS_INFEASIBLE naming what breaks a limit: an edge that goes backwards, replicas that do not
  * divide the batch, devices, memory. */

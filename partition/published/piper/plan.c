@@ -161,7 +161,7 @@ static enum status read_op(const struct json_at *at, const struct piper_input *i
         if (!*text || *end)
             return json_error(at, "expected the id of a node");
     }
-    *v = piper_find(in, id);
+    *v = nodes_find(&in->file, id);
     return *v < in->nodes ? STATUS_OK : json_error(at, "no node has the id %lld", (long long)id);
 }
 

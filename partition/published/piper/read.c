@@ -15,11 +15,6 @@ void piper_input_free(struct piper_input *in)
     *in = (struct piper_input){0};
 }
 
-size_t piper_find(const struct piper_input *in, int64_t id)
-{
-    return nodes_find(&in->file, id);
-}
-
 /* ---- nodes and edges */
 
 static enum status read_edges(struct piper_input *in)

@@ -18,7 +18,7 @@ static const double SAME = 1e-9; /* relative distance of plan and bound that cou
 
 /* ---- tables of a pass */
 
-void piper_pass_close(struct piper_pass *s)
+static void close_pass(struct piper_pass *s)
 {
     lattice_walk_close(&s->walk);
     lattice_free(&s->lattice);
@@ -26,34 +26,28 @@ void piper_pass_close(struct piper_pass *s)
     free(s->state);
     free(s->fresh);
     arena_free(&s->memory);
-    *s = (struct piper_pass){0};
 }
 
 /* The ideals closed under successors; when there are too many, the suffixes of one topological
  * order. */
-static enum status find_ideals(const struct piper_input *in, size_t limit, bool *all,
-                               struct lattice *out)
+static enum status find_ideals(struct piper_pass *s, size_t limit, bool *all)
 {
-    enum status st;
-    struct arena scratch = {0};
+    const struct piper_input *in = s->in;
     size_t cyclic, n = in->nodes;
     uint32_t *position;
     struct model_edge *chain;
     bool complete;
-    TRY(lattice_build(n, in->file.edge, in->edges, true, limit, out, all));
+    PASS(lattice_build(n, in->file.edge, in->edges, true, limit, &s->lattice, all));
     if (*all)
-        goto out;
-    TRY(ARENA_NEW(&scratch, position, n));
-    TRY(ARENA_NEW(&scratch, chain, n)); /* edge i: from the node at i to the one after it */
-    TRY(edges_order(n, in->file.edge, in->edges, position, &cyclic));
+        return STATUS_OK;
+    PASS(ARENA_NEW(&s->memory, position, n));
+    PASS(ARENA_NEW(&s->memory, chain, n)); /* edge i: from the node at i to the one after it */
+    PASS(edges_order(n, in->file.edge, in->edges, position, &cyclic));
     for (uint32_t v = 0; v < n; v++)
         chain[position[v]].from = v;
     for (size_t i = 0; i + 1 < n; i++)
         chain[i].to = chain[i + 1].from;
-    TRY(lattice_build(n, chain, n - 1, true, n + 1, out, &complete));
-out:
-    arena_free(&scratch);
-    return st;
+    return lattice_build(n, chain, n - 1, true, n + 1, &s->lattice, &complete);
 }
 
 /* Every column of the cheapest configuration for it; `fastest` columns are of the one with the
@@ -141,36 +135,30 @@ static void sum_edges(struct piper_pass *s)
 
 /* Tables that do not depend on the limit are made once for all questions. Replica counts have
  * to divide the batch. */
-enum status piper_pass_open(const struct piper_input *in, const struct objective_request *r,
-                            const struct piper_limits *limits, bool *all_ideals,
-                            struct piper_pass *out)
+static enum status open_pass(const struct piper_input *in, const struct objective_request *r,
+                             const struct piper_limits *limits, bool *all_ideals,
+                             struct piper_pass *s)
 {
-    enum status st;
-    struct piper_pass s = {
+    *s = (struct piper_pass){
         .in = in, .r = r, .begin_s = clock_now(), .memory_bytes = in->memory_bytes};
-    s.knapsack.state_limit = limits->states;
-    TRY(find_ideals(in, limits->ideals, all_ideals, &s.lattice));
-    size_t n = s.lattice.ideals * in->degrees, edges = in->edges * in->degrees + 1;
+    s->knapsack.state_limit = limits->states;
+    PASS(find_ideals(s, limits->ideals, all_ideals));
+    size_t n = s->lattice.ideals * in->degrees, edges = in->edges * in->degrees + 1;
     size_t most = in->devices < in->batch ? in->devices : in->batch;
-    TRY(lattice_walk_open(&s.lattice, &s.walk));
-    TRY(ARENA_NEW(&s.memory, s.sums, n));
-    TRY(ARENA_NEW(&s.memory, s.edge_bytes, n));
-    TRY(ARENA_NEW(&s.memory, s.work, s.lattice.ideals));
-    TRY(ARENA_NEW(&s.memory, s.state_start, s.lattice.ideals + 1));
-    TRY(ARENA_NEW(&s.memory, s.forward, edges));
-    TRY(ARENA_NEW(&s.memory, s.backward, edges));
-    TRY(ARENA_NEW(&s.memory, s.divisor, most + 1));
+    PASS(lattice_walk_open(&s->lattice, &s->walk));
+    PASS(ARENA_NEW(&s->memory, s->sums, n));
+    PASS(ARENA_NEW(&s->memory, s->edge_bytes, n));
+    PASS(ARENA_NEW(&s->memory, s->work, s->lattice.ideals));
+    PASS(ARENA_NEW(&s->memory, s->state_start, s->lattice.ideals + 1));
+    PASS(ARENA_NEW(&s->memory, s->forward, edges));
+    PASS(ARENA_NEW(&s->memory, s->backward, edges));
+    PASS(ARENA_NEW(&s->memory, s->divisor, most + 1));
     for (uint32_t d = 1; d <= most; d++)
         if (in->batch % d == 0)
-            s.divisor[s.divisors++] = d;
-    sum_ideals(&s);
-    sum_edges(&s);
-    *out = s;
-    out->walk.l = &out->lattice;
-    s = (struct piper_pass){0};
-out:
-    piper_pass_close(&s);
-    return st;
+            s->divisor[s->divisors++] = d;
+    sum_ideals(s);
+    sum_edges(s);
+    return STATUS_OK;
 }
 
 /* ---- the questions */
@@ -280,7 +268,7 @@ enum status piper_search(const struct piper_input *in, const struct objective_re
     struct piper_pass s = {0};
     struct piper_plan best = {0};
     struct piper_outcome o = {0};
-    TRY(piper_pass_open(in, r, limits, &o.all_ideals, &s));
+    TRY(open_pass(in, r, limits, &o.all_ideals, &s));
     double least_s = s.work[s.lattice.ideals - 1] / (double)in->devices;
     struct bracket b = {least_s, least_s, INFINITY};
     TRY(ask(&s, INFINITY, &b, &best, &o.passes));
@@ -298,7 +286,7 @@ enum status piper_search(const struct piper_input *in, const struct objective_re
     *plan = best;
     best = (struct piper_plan){0};
 out:
-    piper_pass_close(&s);
+    close_pass(&s);
     piper_plan_free(&best);
     return st;
 }

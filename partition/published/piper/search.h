@@ -49,11 +49,6 @@ struct piper_pass {
     bool undecided, interrupted; /* a knapsack was; stopped before the answer */
 };
 
-enum status piper_pass_open(const struct piper_input *in, const struct objective_request *r,
-                            const struct piper_limits *limits, bool *all_ideals,
-                            struct piper_pass *out) MUST_CHECK;
-void piper_pass_close(struct piper_pass *s); /* accepts {0}; leaves {0} */
-
 /* Answer the question for limit_s (may be INFINITY) into *feasible. STATUS_NOMEM. */
 enum status piper_pass_run(struct piper_pass *s, double limit_s, bool *feasible) MUST_CHECK;
 

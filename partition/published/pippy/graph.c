@@ -10,6 +10,7 @@
 
 #include "core/edges.h"
 #include "partition/published/pippy/pippy.h"
+#include "partition/published/sets.h"
 
 void pippy_graph_free(struct pippy_graph *g)
 {
@@ -30,30 +31,25 @@ static double parameters_of(const struct model *m, size_t i)
 }
 
 /* An edge per tensor and reader; a tensor that two ops read counts twice, as in PiPPy. */
-enum status pippy_graph_of(const struct model *m, bool parameters, struct pippy_graph *out)
+enum status pippy_graph_of(const struct model *m, bool parameters, struct pippy_graph *g)
 {
-    enum status st;
-    struct pippy_graph g = {.nodes = m->n};
     size_t extra = 0;
+    *g = (struct pippy_graph){.nodes = m->n};
     for (size_t i = 0; parameters && i < m->n; i++)
         extra += parameters_of(m, i) > 0;
-    TRY(ARENA_NEW(&g.owned, g.memory, m->n + extra));
-    TRY(ARENA_NEW(&g.owned, g.edge, m->edges + extra));
+    PASS(ARENA_NEW(&g->owned, g->memory, m->n + extra));
+    PASS(ARENA_NEW(&g->owned, g->edge, m->edges + extra));
     for (size_t i = 0; i < m->n; i++) {
-        g.memory[i] = parameters_of(m, i);
+        g->memory[i] = parameters_of(m, i);
         for (size_t k = m->in_start[i]; k < m->in_start[i + 1]; k++) {
             double weight = (double)m->op[m->in[k]].output_bytes / (double)m->element_bytes;
-            g.edge[g.edges++] = (struct pippy_edge){m->in[k], (uint32_t)i, weight, 1};
+            g->edge[g->edges++] = (struct pippy_edge){m->in[k], (uint32_t)i, weight, 1};
         }
     }
     for (uint32_t i = 0; extra && i < m->n; i++)
-        if (g.memory[i] > 0)
-            g.edge[g.edges++] = (struct pippy_edge){(uint32_t)g.nodes++, i, g.memory[i], 1};
-    *out = g;
-    g = (struct pippy_graph){0};
-out:
-    pippy_graph_free(&g);
-    return st;
+        if (g->memory[i] > 0)
+            g->edge[g->edges++] = (struct pippy_edge){(uint32_t)g->nodes++, i, g->memory[i], 1};
+    return STATUS_OK;
 }
 
 /* Every edge as one out of either end, so that edges_list() lists it at both. */
@@ -85,14 +81,6 @@ enum status pippy_edges(const struct pippy_edge *edge, size_t edges, struct aren
 
 /* ---- presolve */
 
-/* Representative of a cluster, paths halved on the way (union-find). */
-static uint32_t root_of(uint32_t *parent, uint32_t v)
-{
-    while (parent[v] != v)
-        v = parent[v] = parent[parent[v]];
-    return v;
-}
-
 /* cluster_of[nodes]: merged as the header says; returns the number of clusters. */
 static size_t merge(struct pippy_graph *g, const uint32_t *in, const uint32_t *out,
                     uint32_t *parent, uint32_t *cluster_of)
@@ -106,18 +94,18 @@ static size_t merge(struct pippy_graph *g, const uint32_t *in, const uint32_t *o
             g->edge[e].weight = 0;
         bool source = !in[u] && out[u] == 1, sink = in[v] == 1 && !out[v];
         if (source || sink || (out[u] == 1 && in[v] == 1 && out[v] == 1))
-            parent[root_of(parent, u)] = root_of(parent, v);
+            parent[sets_root(parent, u)] = sets_root(parent, v);
     }
     for (size_t v = 0; v < g->nodes; v++)
         cluster_of[v] = UINT32_MAX;
     for (uint32_t v = 0; v < g->nodes; v++) {
-        uint32_t root = root_of(parent, v);
+        uint32_t root = sets_root(parent, v);
         if (cluster_of[root] == UINT32_MAX)
             cluster_of[root] = (uint32_t)clusters++;
     }
     for (uint32_t v = 0; v < g->nodes; v++) /* roots last: they are still looked up */
-        if (root_of(parent, v) != v)
-            cluster_of[v] = cluster_of[root_of(parent, v)];
+        if (sets_root(parent, v) != v)
+            cluster_of[v] = cluster_of[sets_root(parent, v)];
     return clusters;
 }
 
@@ -158,29 +146,24 @@ static void sum_clusters(const struct pippy_graph *g, struct pippy_problem *p)
     }
 }
 
-enum status pippy_presolve(struct pippy_graph *g, size_t stages, struct pippy_problem *out)
+enum status pippy_presolve(struct pippy_graph *g, size_t stages, struct pippy_problem *p)
 {
-    enum status st;
-    struct pippy_problem p = {.stages = stages};
     uint32_t *in, *degree, *parent;
-    TRY(ARENA_NEW(&p.owned, in, g->nodes));
-    TRY(ARENA_NEW(&p.owned, degree, g->nodes));
-    TRY(ARENA_NEW(&p.owned, parent, g->nodes));
-    TRY(ARENA_NEW(&p.owned, p.cluster_of, g->nodes));
-    TRY(ARENA_NEW(&p.owned, p.memory, g->nodes));
-    TRY(ARENA_NEW(&p.owned, p.inner, g->nodes));
-    TRY(ARENA_NEW(&p.owned, p.edge, g->edges));
+    *p = (struct pippy_problem){.stages = stages};
+    PASS(ARENA_NEW(&p->owned, in, g->nodes));
+    PASS(ARENA_NEW(&p->owned, degree, g->nodes));
+    PASS(ARENA_NEW(&p->owned, parent, g->nodes));
+    PASS(ARENA_NEW(&p->owned, p->cluster_of, g->nodes));
+    PASS(ARENA_NEW(&p->owned, p->memory, g->nodes));
+    PASS(ARENA_NEW(&p->owned, p->inner, g->nodes));
+    PASS(ARENA_NEW(&p->owned, p->edge, g->edges));
     for (size_t e = 0; e < g->edges; e++) {
         degree[g->edge[e].from]++;
         in[g->edge[e].to]++;
     }
-    p.nodes = merge(g, in, degree, parent, p.cluster_of);
-    sum_clusters(g, &p);
-    *out = p;
-    p = (struct pippy_problem){0};
-out:
-    pippy_problem_free(&p);
-    return st;
+    p->nodes = merge(g, in, degree, parent, p->cluster_of);
+    sum_clusters(g, p);
+    return STATUS_OK;
 }
 
 /* ---- value */

@@ -35,17 +35,19 @@ struct pippy_problem {
     struct arena owned; /* the arrays */
 };
 
-/* One node per op, weight = output elements, memory = parameter elements; with `parameters` also
+/* Both of these leave *out to its _free() after a failure, too.
+ *
+ * One node per op, weight = output elements, memory = parameter elements; with `parameters` also
  * one source of no memory per op that has parameters, as traced graphs have. STATUS_NOMEM. */
 enum status pippy_graph_of(const struct model *m, bool parameters,
-                           struct pippy_graph *out) MUST_CHECK;
+                           struct pippy_graph *g) MUST_CHECK;
 void pippy_graph_free(struct pippy_graph *g); /* accepts {0}; leaves {0} */
 
 /* Zero the edges out of sources without memory (in *g), then merge the ends of every edge whose
  * source has no other edge, whose sink has no other edge, or that is the only way between two nodes
  * in the middle of a chain. STATUS_NOMEM. */
 enum status pippy_presolve(struct pippy_graph *g, size_t stages,
-                           struct pippy_problem *out) MUST_CHECK;
+                           struct pippy_problem *p) MUST_CHECK;
 void pippy_problem_free(struct pippy_problem *p); /* accepts {0}; leaves {0} */
 
 /* Value of any split of the graph's nodes: stage_of[nodes] < p->stages. Edges that presolve merged

@@ -11,6 +11,7 @@
 
 #include "core/edges.h"
 #include "partition/published/placement/graph.h"
+#include "partition/published/sets.h"
 
 static const uint32_t none = UINT32_MAX;
 
@@ -39,14 +40,6 @@ static enum status forward_order(const struct placement_problem *p, const uint32
     edges_list(g->n, arc, *arcs, EDGES_BY_TAIL, g->succ_start, g->succ);
     edges_list(g->n, arc, *arcs, EDGES_BY_HEAD, g->pred_start, g->pred);
     return STATUS_OK;
-}
-
-/* Representative of a set of units, paths halved on the way (union-find). */
-static uint32_t root_of(uint32_t *parent, uint32_t v)
-{
-    while (parent[v] != v)
-        v = parent[v] = parent[parent[v]];
-    return v;
 }
 
 /* Remember w as a neighbour of v; false if there is another one. */
@@ -120,7 +113,7 @@ static void join_inseparable(const struct placement_problem *p, const struct pla
         for (size_t i = g->net_start[t]; i < g->net_start[t + 1]; i++) {
             uint32_t s = g->net_source[t], d = g->net_dest[i];
             if (!may_part(p, g, s, d, g->net_cost[t], limit))
-                parent[root_of(parent, d)] = root_of(parent, s);
+                parent[sets_root(parent, d)] = sets_root(parent, s);
         }
 }
 
@@ -131,12 +124,12 @@ static size_t renumber(const struct placement_problem *p, size_t n, uint32_t *pa
     uint32_t count = 0;
     memset(number, 0xff, n * sizeof *number);
     for (uint32_t v = 0; v < n; v++) {
-        uint32_t root = root_of(parent, v);
+        uint32_t root = sets_root(parent, v);
         if (number[root] == none)
             number[root] = count++;
     }
     for (size_t v = 0; v < p->n; v++)
-        unit[v] = number[root_of(parent, unit[v])];
+        unit[v] = number[sets_root(parent, unit[v])];
     return count;
 }
 
@@ -149,6 +142,7 @@ static enum status reduce(const struct placement_problem *p, bool ordered, doubl
     uint32_t *unit, *parent, *number;
     struct model_edge *arc;
     size_t n = p->colours, left = n, arcs;
+    *g = (struct placement_graph){0};
     TRY(ARENA_NEW(&scratch, unit, p->n));
     TRY(ARENA_NEW(&scratch, parent, p->n));
     TRY(ARENA_NEW(&scratch, number, p->n));

@@ -173,7 +173,7 @@ static enum status explore(struct walk *w)
 
 static enum status allocate(size_t ideals, size_t arcs, struct placement_family *f)
 {
-    f->n = ideals;
+    *f = (struct placement_family){.n = ideals};
     PASS(ARENA_NEW(&f->memory, f->down_start, ideals + 2));
     PASS(ARENA_NEW(&f->memory, f->down, arcs + 1));
     PASS(ARENA_NEW(&f->memory, f->without, arcs + 1));
@@ -233,9 +233,9 @@ enum status placement_family_chain(const struct placement_graph *g, bool depth_f
 {
     size_t done = 0, ready = 0;
     uint32_t *missing, *queue;
+    PASS(allocate(g->n + 1, g->n, f));
     PASS(ARENA_NEW(&f->memory, missing, g->n));
     PASS(ARENA_NEW(&f->memory, queue, g->n));
-    PASS(allocate(g->n + 1, g->n, f));
     for (uint32_t v = 0; v < g->n; v++) {
         missing[v] = (uint32_t)(g->pred_start[v + 1] - g->pred_start[v]);
         if (missing[v] == 0)

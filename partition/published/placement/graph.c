@@ -38,7 +38,7 @@ static int compare_units(const void *a, const void *b)
 
 static enum status allocate(const struct placement_problem *p, size_t n, struct placement_graph *g)
 {
-    g->n = n;
+    *g = (struct placement_graph){.n = n};
     PASS(ARENA_NEW(&g->memory, g->cpu, n));
     PASS(ARENA_NEW(&g->memory, g->accelerator, n));
     PASS(ARENA_NEW(&g->memory, g->size, n));
@@ -127,10 +127,10 @@ enum status placement_graph_build(const struct placement_problem *p, const uint3
     size_t *start;
     uint32_t *dest;
     struct tensor *tensor;
+    PASS(allocate(p, n, g));
     PASS(ARENA_NEW(&g->memory, start, p->n + 2));
     PASS(ARENA_NEW(&g->memory, dest, p->edges + 1));
     PASS(ARENA_NEW(&g->memory, tensor, p->n));
-    PASS(allocate(p, n, g));
     weigh(p, unit, g);
     size_t tensors = collect(p, unit, start, dest, tensor);
     qsort(tensor, tensors, sizeof *tensor, compare_tensors);

@@ -30,8 +30,7 @@ struct placement_graph {
     struct arena memory;
 };
 
-/* Each of these fills *out, {0} before, and leaves it to placement_graph_free() after a failure,
- * too.
+/* Each of these leaves *out to placement_graph_free() after a failure, too.
  *
  * Units for contiguous splits: colours, in which cycles of the forward order are fused. A colour
  * of backward nodes only takes its place in the forward order from the mirrored backward edges.

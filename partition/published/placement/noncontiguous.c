@@ -31,25 +31,22 @@ static bool settled(const struct best *b)
 }
 
 /* One annealing run; units begin where their first node is. */
-static enum status round_from(const struct placement_problem *p, const struct placement_graph *g,
+static enum status round_from(const struct placement_problem *p, struct placement_graph *g,
                               const struct placement_anneal *o, const struct objective_request *r,
                               struct best *best)
 {
-    enum status st;
     double value = best->value;
-    uint32_t *device = NULL;
-    TRY(ARRAY_NEW(device, g->n));
+    uint32_t *device;
+    PASS(ARENA_NEW(&g->memory, device, g->n));
     for (size_t v = p->n; v-- > 0;)
         device[g->unit[v]] = best->device[v];
-    TRY(placement_anneal(p, g, o, r, device, &value));
+    PASS(placement_anneal(p, g, o, r, device, &value));
     if (value < best->value) {
         best->value = value;
         for (size_t v = 0; v < p->n; v++)
             best->device[v] = device[g->unit[v]];
     }
-out:
-    free(device);
-    return st;
+    return STATUS_OK;
 }
 
 /* Short hot rounds find which units belong together, the long cool one balances the devices. */

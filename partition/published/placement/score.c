@@ -15,6 +15,7 @@ struct split {
     size_t groups;
     char (*name)[DEVICE]; /* [groups] in our own format */
     bool *on_cpu;         /* [groups] */
+    struct arena memory;
 };
 
 static const uint32_t nowhere = UINT32_MAX;
@@ -60,8 +61,8 @@ static enum status add_group(struct split *s, bool on_cpu, const char *name, uin
             *out = (uint32_t)g;
             return STATUS_OK;
         }
-    PASS(ARRAY_ROOM(s->on_cpu, s->groups));
-    PASS(ARRAY_ROOM(s->name, s->groups));
+    PASS(ARENA_ROOM(&s->memory, s->on_cpu, s->groups));
+    PASS(ARENA_ROOM(&s->memory, s->name, s->groups));
     s->on_cpu[s->groups] = on_cpu;
     snprintf(s->name[s->groups], DEVICE, "%s", name ? name : "");
     *out = (uint32_t)s->groups++;
@@ -167,64 +168,50 @@ static enum status read_parts(const struct json_at *parts, const struct placemen
 /* Nodes that are not named follow their colour; colours may not be torn apart. */
 static enum status complete(const struct placement_problem *p, struct split *s)
 {
-    struct arena scratch = {0};
-    enum status st = STATUS_OK;
     uint32_t *of, *which;
-    TRY(ARENA_NEW(&scratch, of, p->colours));
-    TRY(ARENA_NEW(&scratch, which, p->colours));
+    PASS(ARENA_NEW(&s->memory, of, p->colours));
+    PASS(ARENA_NEW(&s->memory, which, p->colours));
     memset(of, 0xff, p->colours * sizeof *of);
     for (uint32_t v = 0; v < p->n; v++) {
         uint32_t colour = p->latency[v].colour;
         if (s->group[v] == nowhere)
             continue;
-        if (of[colour] != nowhere && of[colour] != s->group[v]) {
-            st = error_set(STATUS_INFEASIBLE,
-                           "nodes %lld and %lld have the same colour but are on two devices",
-                           (long long)p->id[which[colour]], (long long)p->id[v]);
-            goto out;
-        }
+        if (of[colour] != nowhere && of[colour] != s->group[v])
+            return error_set(STATUS_INFEASIBLE,
+                             "nodes %lld and %lld have the same colour but are on two devices",
+                             (long long)p->id[which[colour]], (long long)p->id[v]);
         of[colour] = s->group[v];
         which[colour] = v;
     }
     for (size_t v = 0; v < p->n; v++) {
         s->group[v] = of[p->latency[v].colour];
-        if (s->group[v] == nowhere) {
-            st = error_set(STATUS_INFEASIBLE, "node %lld is on no device", (long long)p->id[v]);
-            goto out;
-        }
+        if (s->group[v] == nowhere)
+            return error_set(STATUS_INFEASIBLE, "node %lld is on no device", (long long)p->id[v]);
     }
-out:
-    arena_free(&scratch);
-    return st;
+    return STATUS_OK;
 }
 
 /* One CPU is allowed even where the file has none, as in the checker. */
-static enum status rate(const struct placement_problem *p, const struct split *s, double *value)
+static enum status rate(const struct placement_problem *p, struct split *s, double *value)
 {
-    struct arena scratch = {0};
-    enum status st;
     size_t used[2] = {0, 0};
     double *load, largest = 0;
     bool *filled;
-    TRY(ARENA_NEW(&scratch, load, s->groups));
-    TRY(ARENA_NEW(&scratch, filled, s->groups));
-    TRY(placement_loads(p, s->group, s->groups, s->on_cpu, load));
+    PASS(ARENA_NEW(&s->memory, load, s->groups));
+    PASS(ARENA_NEW(&s->memory, filled, s->groups));
+    PASS(placement_loads(p, s->group, s->groups, s->on_cpu, load));
     for (size_t v = 0; v < p->n; v++)
         filled[s->group[v]] = true;
     for (size_t g = 0; g < s->groups; g++) {
         used[s->on_cpu[g]] += filled[g];
         largest = load[g] > largest ? load[g] : largest;
     }
-    if (used[0] > p->accelerators || used[1] > (p->cpus ? p->cpus : 1)) {
-        st = error_set(STATUS_INFEASIBLE,
-                       "the split uses %zu accelerators and %zu CPUs, there are %zu and %zu",
-                       used[0], used[1], p->accelerators, p->cpus);
-        goto out;
-    }
+    if (used[0] > p->accelerators || used[1] > (p->cpus ? p->cpus : 1))
+        return error_set(STATUS_INFEASIBLE,
+                         "the split uses %zu accelerators and %zu CPUs, there are %zu and %zu",
+                         used[0], used[1], p->accelerators, p->cpus);
     *value = largest;
-out:
-    arena_free(&scratch);
-    return st;
+    return STATUS_OK;
 }
 
 /* The file says by its fields which format it has. */
@@ -237,11 +224,7 @@ enum status placement_score(const struct objective_request *r, const char *split
     struct json_at parts;
     TRY(placement_read(r, &p));
     TRY(json_read(split, NULL, 0, &d));
-    s.group = malloc(p.n * sizeof *s.group);
-    if (!s.group) {
-        st = error_set(STATUS_NOMEM, "%zu nodes", p.n);
-        goto out;
-    }
+    TRY(ARENA_NEW(&s.memory, s.group, p.n));
     memset(s.group, 0xff, p.n * sizeof *s.group);
     struct json_at root = json_root(&d);
     TRY(json_optional(&root, "parts", &parts));
@@ -254,9 +237,7 @@ enum status placement_score(const struct objective_request *r, const char *split
     TRY(complete(&p, &s));
     TRY(rate(&p, &s, value));
 out:
-    free(s.group);
-    free(s.name);
-    free(s.on_cpu);
+    arena_free(&s.memory);
     json_document_free(&d);
     placement_free(&p);
     return st;
