@@ -55,16 +55,12 @@ static enum status run_netns(struct labelled *l, struct loaded_plan *p)
                                 .collective = a->collective};
     TRY(emulate_parse_dilation(a->dilate, &o.dilation));
     TRY(load_faults(a->slow, a->fail, a->kill, &slower, &faults));
-    if (slower.n > 0 && o.real) {
-        st = error_set(STATUS_USAGE, "--slow: real compute takes the time that it takes");
-        goto out;
-    }
+    if (slower.n > 0 && o.real)
+        FAIL(STATUS_USAGE, "--slow: real compute takes the time that it takes");
     if (slower.n > 0)
         TRY(perturb_program(&slower, &p->program));
-    if (faults.n > 0 && (a->steps > 1 && arguments_given(a, "steps"))) {
-        st = error_set(STATUS_USAGE, "--steps: with --slow LINK, --fail or --kill one is measured");
-        goto out;
-    }
+    if (faults.n > 0 && (a->steps > 1 && arguments_given(a, "steps")))
+        FAIL(STATUS_USAGE, "--steps: with --slow LINK, --fail or --kill one is measured");
     if (faults.n > 0) {
         o.steps = 1;
         o.warmup = a->warmup > 0 ? a->warmup : 1;

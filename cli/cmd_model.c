@@ -106,12 +106,9 @@ static enum status show(const struct invocation *in, const char *spec)
     const struct arguments *a = &in->a;
     enum status st = STATUS_OK;
     struct model m = {0};
-    if (!zoo_has(spec) && strcmp(spec, "-") != 0 && access(spec, F_OK) != 0) {
-        st = error_set(STATUS_USAGE,
-                       "'%s' is neither a file nor a model of the zoo; see foreline model list",
-                       spec);
-        goto out;
-    }
+    if (!zoo_has(spec) && strcmp(spec, "-") != 0 && access(spec, F_OK) != 0)
+        FAIL(STATUS_USAGE, "'%s' is neither a file nor a model of the zoo; see foreline model list",
+             spec);
     TRY(zoo_has(spec) ? load_model(spec, &m) : import(a, spec, &m));
     if (a->json) {
         TRY(model_write(&m, "-", &in->by));
@@ -129,10 +126,8 @@ static enum status import_file(const struct invocation *in, const char *path)
     enum status st = STATUS_OK;
     struct model m = {0};
     char parameters[MODEL_GROUPED];
-    if (!a->output) {
-        st = error_set(STATUS_USAGE, "model import needs -o FILE for the model");
-        goto out;
-    }
+    if (!a->output)
+        FAIL(STATUS_USAGE, "model import needs -o FILE for the model");
     TRY(import(a, path, &m));
     TRY(model_write(&m, a->output, &in->by));
     fprintf(stderr, "%s: %zu ops, %zu edges, %s parameters\n", a->output, m.n, m.edges,

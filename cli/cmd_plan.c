@@ -80,23 +80,21 @@ out:
 
 static enum status plan(struct invocation *in)
 {
-    enum status st;
     const struct arguments *a = &in->a;
     uint64_t way = plan_takers(a);
     if (in->operands > 0)
         return error_set(STATUS_USAGE, "plan takes no operands, only options");
-    TRY(plan_check_given(a));
-    if (way == TAKES(PLAN_LIST))
+    PASS(plan_check_given(a));
+    if (way == TAKES(PLAN_EXPLAIN))
+        return plan_explain(a->explain, stdout);
+    if (way == TAKES(PLAN_AUTO) || way == TAKES(PLAN_CUT))
+        return make(in);
+    if (way == TAKES(PLAN_LIST)) {
         plan_print_algorithms(stdout);
-    else if (way == TAKES(PLAN_EXPLAIN))
-        TRY(plan_explain(a->explain, stdout));
-    else if (way == TAKES(PLAN_AUTO) || way == TAKES(PLAN_CUT))
-        TRY(make(in));
-    else {
-        st = plan_by_objective(a, &in->by, interrupt_catch());
-        interrupt_release();
+        return STATUS_OK;
     }
-out:
+    enum status st = plan_by_objective(a, &in->by, interrupt_catch());
+    interrupt_release();
     return st;
 }
 

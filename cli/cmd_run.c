@@ -188,10 +188,8 @@ static enum status run_file(struct invocation *in)
     char plan[RUN_PATH], log[RUN_PATH], measurement[RUN_PATH], timeline[RUN_PATH];
     TRY(run_config_read(a->config, a, &c));
     TRY(check_options(a));
-    if (a->launcher && !strcmp(a->launcher, "env")) {
-        st = error_set(STATUS_USAGE, "--config: one process starts all, not --launcher env");
-        goto out;
-    }
+    if (a->launcher && !strcmp(a->launcher, "env"))
+        FAIL(STATUS_USAGE, "--config: one process starts all, not --launcher env");
     if (a->dry_run) {
         run_config_tell(&c, stdout);
         goto out;

@@ -3,8 +3,11 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <nettle/sha2.h>
+
+#include "core/file.h"
 
 static_assert(DIGEST == SHA256_DIGEST_SIZE, "digests are SHA-256");
 
@@ -23,4 +26,14 @@ void digest_hex(const void *data, size_t length, char hex[DIGEST_HEX])
     digest_bytes(data, length, digest);
     for (size_t i = 0; i < DIGEST; i++)
         snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+}
+
+enum status digest_file(const char *path, char hex[DIGEST_HEX])
+{
+    char *text;
+    size_t length;
+    PASS(file_read(path, &text, &length));
+    digest_hex(text, length, hex);
+    free(text);
+    return STATUS_OK;
 }

@@ -36,6 +36,13 @@ enum status error_context(enum status code, const char *fmt, ...) PRINTF_LIKE(2,
             goto out;                                                                              \
     } while (0)
 
+/* The same for a failure that is found here: `FAIL(STATUS_PARSE, "%s: no plan", path)`. */
+#define FAIL(...)                                                                                  \
+    do {                                                                                           \
+        st = error_set(__VA_ARGS__);                                                               \
+        goto out;                                                                                  \
+    } while (0)
+
 /* For functions that hold nothing: return a failure to the caller at once. */
 #define PASS(call)                                                                                 \
     do {                                                                                           \

@@ -44,11 +44,9 @@ static enum status add_setting(struct reader *r, struct experiment_choice *c, co
         return FAULT(r, v->line, "%s: expected one value", key);
     if (r->check && (st = r->check->setting(r->check->context, key, v->text)) != STATUS_OK)
         return st == STATUS_NOMEM ? st : error_context(STATUS_PARSE, "%s:%zu", r->e.path, v->line);
-    TRY(ARENA_ROOM(&r->e.arena, c->setting, c->n));
+    PASS(ARENA_ROOM(&r->e.arena, c->setting, c->n));
     c->setting[c->n] = (struct experiment_setting){.value = v->text, .line = v->line};
-    TRY(keep_text(r, key, &c->setting[c->n++].key));
-out:
-    return st;
+    return keep_text(r, key, &c->setting[c->n++].key);
 }
 
 /* An axis of n choices. The product of all n is the number of points, which is kept small enough

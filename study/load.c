@@ -57,30 +57,18 @@ enum status load_model_members(const char *spec, struct model *out, struct impor
 static enum status vary(const char *base, const char *changes, char **path)
 {
     enum status st;
-    char *text = NULL, *varied = NULL, hex[DIGEST_HEX], name[sizeof "variant-.xml" + DIGEST_HEX];
-    size_t length, varied_length;
-    FILE *to = NULL;
+    char *text = NULL, hex[DIGEST_HEX], name[sizeof "variant-.xml" + DIGEST_HEX];
+    size_t length;
+    struct file_text varied = {0};
     TRY(file_read(base, &text, &length));
-    to = open_memstream(&varied, &varied_length);
-    if (!to) {
-        st = error_set(STATUS_NOMEM, "out of memory");
-        goto out;
-    }
     const struct platform_text platform = {base, text};
-    TRY(platform_vary(&platform, changes, to));
-    bool written = fclose(to) == 0;
-    to = NULL;
-    if (!written) {
-        st = error_set(STATUS_NOMEM, "out of memory");
-        goto out;
-    }
-    digest_hex(varied, varied_length, hex);
+    TRY(file_text_open(&varied));
+    TRY(file_text_close(&varied, platform_vary(&platform, changes, varied.stream)));
+    digest_hex(varied.text, varied.length, hex);
     snprintf(name, sizeof name, "variant-%s.xml", hex);
-    TRY(cache_file(name, varied, varied_length, path));
+    TRY(cache_file(name, varied.text, varied.length, path));
 out:
-    if (to)
-        fclose(to);
-    free(varied);
+    free(varied.text);
     free(text);
     return st;
 }

@@ -240,11 +240,8 @@ enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
         request.schedule = chunks > 1 ? "interleaved" : "1f1b";
     TRY(partition_run(algorithm, m, t, &request, &p));
     const char *broken = plan_breaks(&p, a);
-    if (broken) {
-        st = error_set(STATUS_UNSUPPORTED, "--algorithm %s does not keep --%s", a->algorithm,
-                       broken);
-        goto out;
-    }
+    if (broken)
+        FAIL(STATUS_UNSUPPORTED, "--algorithm %s does not keep --%s", a->algorithm, broken);
     *out = p;
     p = (struct plan){0};
 out:

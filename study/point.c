@@ -41,15 +41,14 @@ static enum status set(struct point *p, const char *key, const char *value)
         p->fill = true;
         return STATUS_OK;
     }
-    TRY(arguments_set(&p->a, keys, key, value));
+    PASS(arguments_set(&p->a, keys, key, value));
     if (!strcmp(key, "noise") && p->a.noise >= 1)
         return error_set(STATUS_USAGE, "noise: '%s' leaves nothing, expected less than 100%%",
                          value);
     if (!strcmp(key, "slow") && strcmp(value, "none") != 0 &&
         (st = perturbation_add_slow(&p->perturbation, value)) != STATUS_OK)
         return st == STATUS_NOMEM ? st : error_context(STATUS_USAGE, "slow");
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Does the plan know its algorithm, and are its counts possible? */
@@ -219,15 +218,10 @@ void point_free(struct point *p)
 
 static enum status put_file(const char *path, FILE *to)
 {
-    enum status st;
-    char *text = NULL, hex[DIGEST_HEX];
-    size_t length;
-    TRY(file_read(path, &text, &length));
-    digest_hex(text, length, hex);
+    char hex[DIGEST_HEX];
+    PASS(digest_file(path, hex));
     fprintf(to, "file %s\n", hex);
-out:
-    free(text);
-    return st;
+    return STATUS_OK;
 }
 
 /* Contents of what is a file, as the settings say only its name, and files change. A platform

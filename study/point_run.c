@@ -29,10 +29,8 @@ enum status point_predict(const struct loaded_plan *p, const char *path,
     const struct evaluation_context context = {
         .model = &p->model, .topology = &p->topology, .platform = p->platform, .detailed = true};
     TRY(evaluate_plan(&p->plan, &context, engine, &m, &program));
-    if (!(m.iteration_s > 0)) {
-        st = error_set(STATUS_INFEASIBLE, "%s: predicted to take no time", path);
-        goto out;
-    }
+    if (!(m.iteration_s > 0))
+        FAIL(STATUS_INFEASIBLE, "%s: predicted to take no time", path);
     TRY(warn_simulation(&p->plan, &program, &context, &m));
     TRY(load_label(p, path, engine->name, &m));
     *out = m;

@@ -71,18 +71,14 @@ void report_made_by(struct report_page *p)
 enum status report_sections(struct report_page *p, const char *title,
                             const struct report_section *section, size_t n, const void *what)
 {
-    enum status st = STATUS_OK;
     page_open(p->to, p->question ? p->question : title);
     for (size_t i = 0; i < n; i++) {
         if (section[i].heading)
             page_heading(p->to, section[i].heading);
-        TRY(section[i].put(p, what));
+        PASS(section[i].put(p, what));
     }
     page_close(p->to);
-    if (p->st != STATUS_OK)
-        st = error_set(p->st, "out of memory");
-out:
-    return st;
+    return p->st == STATUS_OK ? STATUS_OK : error_set(p->st, "out of memory");
 }
 
 /* ---- pictures */

@@ -95,10 +95,8 @@ static enum status add_directory(struct contents *c, const char *directory, bool
             TRY(add_directory(c, path, false));
         if (!S_ISREG(s.st_mode))
             continue;
-        if (c->n == MAX_FILES) {
-            st = error_set(STATUS_INVALID, "%s: more than %d files", directory, MAX_FILES);
-            goto out;
-        }
+        if (c->n == MAX_FILES)
+            FAIL(STATUS_INVALID, "%s: more than %d files", directory, MAX_FILES);
         TRY(text_copy(path, &c->file[c->n].path));
         c->file[c->n].what = look_into(path);
         c->n++;
@@ -112,23 +110,21 @@ out:
 
 static enum status read_contents(const char *directory, struct contents *c)
 {
-    enum status st;
     size_t useful = 0;
-    TRY(ARRAY_NEW(c->file, MAX_FILES));
-    TRY(add_directory(c, directory, true));
-    TRY(ARRAY_NEW(c->m, c->n));
-    TRY(ARRAY_NEW(c->name, c->n));
+    PASS(ARRAY_NEW(c->file, MAX_FILES));
+    PASS(add_directory(c, directory, true));
+    PASS(ARRAY_NEW(c->m, c->n));
+    PASS(ARRAY_NEW(c->name, c->n));
     for (size_t i = 0; i < c->n; i++) {
         useful += c->file[i].what != OTHER;
         if (c->file[i].what != MEASUREMENT)
             continue;
-        TRY(measurement_read(c->file[i].path, &c->m[c->measurements]));
+        PASS(measurement_read(c->file[i].path, &c->m[c->measurements]));
         c->name[c->measurements++] = c->file[i].path;
     }
     if (useful == 0)
-        st = error_set(STATUS_INVALID, "%s: no measurement, trace or table in it", directory);
-out:
-    return st;
+        return error_set(STATUS_INVALID, "%s: no measurement, trace or table in it", directory);
+    return STATUS_OK;
 }
 
 /* ---- sections */
@@ -221,7 +217,6 @@ static enum status put_pictures(struct report_page *p, const void *what)
 /* Traces of few enough ops for a browser; of others the reason. */
 static enum status put_timelines(struct report_page *p, const void *what)
 {
-    enum status st = STATUS_OK;
     const struct contents *c = what;
     size_t shown = 0;
     for (size_t i = 0; i < c->n; i++) {
@@ -234,22 +229,19 @@ static enum status put_timelines(struct report_page *p, const void *what)
                            "forward, orange: backward, black: update, green: on the wire, grey: "
                            "nothing to compute.");
         }
-        st = page_timeline(p->to, c->file[i].path, c->file[i].path);
-        if (st == STATUS_INVALID) { /* too many ops */
+        enum status st = page_timeline(p->to, c->file[i].path, c->file[i].path);
+        if (st == STATUS_INVALID) /* too many ops */
             page_paragraph(p->to, "warning", error_message());
-            st = STATUS_OK;
-        }
-        TRY(st);
+        else
+            PASS(st);
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Each table with the pictures that can be drawn of it. What is no table (a log) is named and left
  * out. */
 static enum status put_tables(struct report_page *p, const void *what)
 {
-    enum status st = STATUS_OK;
     const struct contents *c = what;
     for (size_t i = 0; i < c->n; i++) {
         struct table t = {0};
@@ -257,20 +249,18 @@ static enum status put_tables(struct report_page *p, const void *what)
         if (c->file[i].what != TABLE)
             continue;
         page_heading(p->to, path);
-        st = table_read(path, &t);
+        enum status st = table_read(path, &t);
         if (st == STATUS_PARSE) {
             page_paragraph(p->to, "warning", error_message());
-            st = STATUS_OK;
             continue;
         }
-        TRY(st);
+        PASS(st);
         page_table(p->to, &t, TABLE_ROWS);
         table_free(&t);
-        TRY(put_picture(p, "throughput", &path, 1, "Throughput"));
-        TRY(put_picture(p, "regret", &path, 1, "Behind the best"));
+        PASS(put_picture(p, "throughput", &path, 1, "Throughput"));
+        PASS(put_picture(p, "regret", &path, 1, "Behind the best"));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status put_warnings(struct report_page *p, const void *what)
@@ -295,11 +285,8 @@ static enum status put_provenance(struct report_page *p, const void *what)
     page_table_open(p->to);
     REPORT_ROW(p, "th", "file", "SHA-256");
     for (size_t i = 0; i < c->n; i++) {
-        char hash[DIGEST_HEX], *text = NULL;
-        size_t length;
-        PASS(file_read(c->file[i].path, &text, &length));
-        digest_hex(text, length, hash);
-        free(text);
+        char hash[DIGEST_HEX];
+        PASS(digest_file(c->file[i].path, hash));
         REPORT_ROW(p, "td", c->file[i].path, hash);
     }
     page_table_close(p->to);

@@ -158,15 +158,11 @@ static enum status make_directory(struct run_config *c)
 
 static enum status put_text(const struct run_config *c, const char *name, const char *text)
 {
-    enum status st;
     char path[RUN_PATH];
-    struct file_out f = {0};
-    TRY(file_create(run_config_path(c, name, path), &f));
+    struct file_out f;
+    PASS(file_create(run_config_path(c, name, path), &f));
     fputs(text, f.stream);
-    TRY(file_commit(&f));
-out:
-    file_discard(&f);
-    return st;
+    return file_commit(&f);
 }
 
 static enum status copy_file(const struct run_config *c, const char *from, const char *name)
@@ -203,16 +199,12 @@ static void put_output(const char *command, FILE *to)
  * git, so errors of these commands are no errors here. */
 static enum status put_git(const struct run_config *c)
 {
-    enum status st;
     char path[RUN_PATH];
-    struct file_out f = {0};
-    TRY(file_create(run_config_path(c, "git", path), &f));
+    struct file_out f;
+    PASS(file_create(run_config_path(c, "git", path), &f));
     put_output("git rev-parse HEAD 2>/dev/null", f.stream);
     put_output("git --no-pager diff HEAD 2>/dev/null", f.stream);
-    TRY(file_commit(&f));
-out:
-    file_discard(&f);
-    return st;
+    return file_commit(&f);
 }
 
 /* The hostfile, or what this machine is, with the nodes that Slurm gave. */

@@ -361,11 +361,9 @@ enum status sweep_open(const char *path, struct sweep *out)
     TRY(database_members(s.db, s.id, true, &s.e, &s.finalists.n, &s.finalists.number,
                          &s.finalists.hash));
     s.has_finalists = s.finalists.n > 0;
-    if (s.all.n != s.e.points) {
-        st = error_set(STATUS_IO, "%s: %zu of the experiment's %zu points are in it", path, s.all.n,
-                       s.e.points);
-        goto out;
-    }
+    if (s.all.n != s.e.points)
+        FAIL(STATUS_IO, "%s: %zu of the experiment's %zu points are in it", path, s.all.n,
+             s.e.points);
     *out = s;
     s = (struct sweep){0};
 out:

@@ -45,12 +45,11 @@ out:
 enum status topology_write_matrix(const struct topology *t, const char *path,
                                   const struct provenance *by)
 {
-    enum status st;
-    struct file_out f = {0};
+    struct file_out f;
     if (t->n > TOPOLOGY_MATRIX)
         return error_set(STATUS_INVALID, "%zu devices, a matrix is written for up to %d", t->n,
                          TOPOLOGY_MATRIX);
-    TRY(file_create(path, &f));
+    PASS(file_create(path, &f));
     fprintf(f.stream, "# %s: %s\n# bandwidth_Bps", by->version, by->command);
     for (size_t i = 0; i < t->n; i++)
         fprintf(f.stream, "\t%s", t->device[i]);
@@ -64,8 +63,5 @@ enum status topology_write_matrix(const struct topology *t, const char *path,
         }
     }
     putc('\n', f.stream);
-    TRY(file_commit(&f));
-out:
-    file_discard(&f);
-    return st;
+    return file_commit(&f);
 }

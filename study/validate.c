@@ -76,19 +76,17 @@ bool validate_exists(const char *path)
 enum status validate_create(const char *directory, const char *name, struct file_out *out)
 {
     char path[VALIDATE_PATH];
-    enum status st = validate_path(directory, "", name, "", path);
-    return st == STATUS_OK ? file_create(path, out) : st;
+    PASS(validate_path(directory, "", name, "", path));
+    return file_create(path, out);
 }
 
 enum status validate_make_directory(const char *directory, const char *folder)
 {
-    enum status st;
     char path[VALIDATE_PATH];
-    TRY(validate_path(directory, "", folder, "", path));
+    PASS(validate_path(directory, "", folder, "", path));
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
-        st = error_set(STATUS_IO, "%s: %s", path, strerror(errno));
-out:
-    return st;
+        return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+    return STATUS_OK;
 }
 
 /* ---- measurement files of others */
@@ -178,15 +176,11 @@ static enum status read_file(struct validation *v, const char *path, const char 
         free(m.plan);
         m.plan = plan;
     }
-    if (!m.engine || !*m.engine || engine_predicts(m.engine)) {
-        st = error_set(STATUS_INVALID, "%s: engine '%s' predicts; expected a run", path,
-                       m.engine ? m.engine : "");
-        goto out;
-    }
-    if (!(m.iteration_s > 0)) {
-        st = error_set(STATUS_INVALID, "%s: an iteration of %g s", path, m.iteration_s);
-        goto out;
-    }
+    if (!m.engine || !*m.engine || engine_predicts(m.engine))
+        FAIL(STATUS_INVALID, "%s: engine '%s' predicts; expected a run", path,
+             m.engine ? m.engine : "");
+    if (!(m.iteration_s > 0))
+        FAIL(STATUS_INVALID, "%s: an iteration of %g s", path, m.iteration_s);
     TRY(point_of(v, &m, path, &point));
     if (point == known) { /* new: the predictions are still to be made */
         if ((st = load_named(&m, &p)) == STATUS_OK)

@@ -110,8 +110,6 @@ struct file_out;
 enum status validate_create(const char *directory, const char *name,
                             struct file_out *out) MUST_CHECK;
 
-/* SHA-256 of a file's contents. */
-enum status validate_hash(const char *path, char hex[DIGEST_HEX]) MUST_CHECK;
 /* Add a line to runs.tsv: time, run, plan, repeat, load, result. */
 enum status validate_log(const char *directory, const char *fmt, ...) PRINTF_LIKE(2, 3) MUST_CHECK;
 

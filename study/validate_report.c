@@ -270,10 +270,9 @@ static void put_limits(FILE *out, const struct validate_table *t)
 
 static enum status write_report(const struct validate_outcome *o, bool drawn)
 {
-    enum status st;
     size_t n = o->validation->points;
-    struct file_out f = {0};
-    TRY(validate_create(o->directory, "report.md", &f));
+    struct file_out f;
+    PASS(validate_create(o->directory, "report.md", &f));
     fprintf(f.stream,
             "# Predicted against measured\n\nHow far are the predictions from the iteration times "
             "of %zu plan%s, and do they choose the right one?\n",
@@ -289,23 +288,16 @@ static enum status write_report(const struct validate_outcome *o, bool drawn)
     put_failures(f.stream, o->validation);
     put_warnings(f.stream, o->validation);
     put_limits(f.stream, o->table);
-    TRY(file_commit(&f));
-out:
-    file_discard(&f);
-    return st;
+    return file_commit(&f);
 }
 
 static enum status write_results(const struct validation *v, const struct validate_table *t,
                                  const char *directory)
 {
-    enum status st;
-    struct file_out f = {0};
-    TRY(validate_create(directory, "results.tsv", &f));
+    struct file_out f;
+    PASS(validate_create(directory, "results.tsv", &f));
     validate_print(v, t, f.stream);
-    TRY(file_commit(&f));
-out:
-    file_discard(&f);
-    return st;
+    return file_commit(&f);
 }
 
 static enum status draw(const struct validation *v, const char *directory,
@@ -323,18 +315,15 @@ static enum status draw(const struct validation *v, const char *directory,
  * the report does not name any. */
 enum status validate_report(const struct validate_outcome *o)
 {
-    enum status st;
     bool drawn = o->table->rows > 0;
-    TRY(write_results(o->validation, o->table, o->directory));
+    PASS(write_results(o->validation, o->table, o->directory));
     if (drawn) {
-        st = draw(o->validation, o->directory, o->by);
+        enum status st = draw(o->validation, o->directory, o->by);
         drawn = st == STATUS_OK;
         if (st == STATUS_EXTERNAL) /* no gnuplot: the numbers are there all the same */
             fprintf(o->notes, "no pictures: %s\n", error_message());
         else
-            TRY(st);
+            PASS(st);
     }
-    TRY(write_report(o, drawn));
-out:
-    return st;
+    return write_report(o, drawn);
 }

@@ -112,7 +112,7 @@ static enum status put_manifest(const struct validate_job *job, const struct val
             if (!is_asked(job, k))
                 continue;
             PASS(file_path(job, &v->point[i], k, path));
-            PASS(validate_hash(path, hex));
+            PASS(digest_file(path, hex));
             PASS(measurement_read(path, &m));
             fprintf(out, "%s\t%s\t%.9g\t%s\n", v->point[i].name, m.engine, m.iteration_s, hex);
             measurement_free(&m);
@@ -124,22 +124,18 @@ static enum status put_manifest(const struct validate_job *job, const struct val
 static enum status write_manifest(const struct validate_job *job, const struct validation *v,
                                   const char *lines)
 {
-    enum status st = STATUS_OK;
     char measured[VALIDATE_PATH], now[VALIDATE_TIME];
-    struct file_out f = {0};
+    struct file_out f;
     for (size_t i = 0; i < v->points; i++)
         for (size_t r = 0; r < job->repeats; r++) {
-            TRY(file_path(job, &v->point[i], VALIDATE_ENGINES + r, measured));
+            PASS(file_path(job, &v->point[i], VALIDATE_ENGINES + r, measured));
             if (validate_exists(measured))
                 return error_set(STATUS_INVALID, "%s is older than the predictions", measured);
         }
     validate_time(now);
-    TRY(validate_create(job->directory, "predictions.tsv", &f));
+    PASS(validate_create(job->directory, "predictions.tsv", &f));
     fprintf(f.stream, "# written %s, before the first measurement\n%s", now, lines);
-    TRY(file_commit(&f));
-out:
-    file_discard(&f);
-    return st;
+    return file_commit(&f);
 }
 
 /* A second start must find the predictions that the first one wrote, byte by byte but for the line

@@ -28,28 +28,21 @@ void validate_time(char text[VALIDATE_TIME])
         snprintf(text, VALIDATE_TIME, "unknown");
 }
 
-/* Texts of grid.json. */
-static const struct field {
-    const char *key;
-    size_t at; /* in struct validate_setup */
-} fields[] = {
-    {"request_sha256", offsetof(struct validate_setup, request)},
-    {"began", offsetof(struct validate_setup, began)},
-    {"host", offsetof(struct validate_setup, host)},
-    {"cpu", offsetof(struct validate_setup, cpu)},
-    {"kernel", offsetof(struct validate_setup, kernel)},
+/* What grid.json has besides its provenance. */
+static const struct json_row rows[] = {
+    {"request_sha256", JSON_MEMBER(struct validate_setup, request), FIELD_NEED},
+    {"began", JSON_MEMBER(struct validate_setup, began), FIELD_NEED},
+    {"host", JSON_MEMBER(struct validate_setup, host), FIELD_NEED},
+    {"cpu", JSON_MEMBER(struct validate_setup, cpu), FIELD_NEED},
+    {"kernel", JSON_MEMBER(struct validate_setup, kernel), FIELD_NEED},
+    {"cores", JSON_MEMBER(struct validate_setup, cores), FIELD_NEED},
+    {"memory_bytes", JSON_MEMBER(struct validate_setup, memory_bytes), FIELD_NEED},
+    {0},
 };
-enum { FIELDS = sizeof fields / sizeof *fields };
-
-static char **field(struct validate_setup *s, size_t i)
-{
-    return (char **)((char *)s + fields[i].at);
-}
 
 void validate_setup_free(struct validate_setup *s)
 {
-    for (size_t i = 0; i < FIELDS; i++)
-        free(*field(s, i));
+    json_rows_free(rows, s);
     free(s->command);
     free(s->version);
     free(s->predicted);
@@ -96,18 +89,6 @@ static enum status describe_machine(struct validate_setup *s)
 
 /* ---- what was asked for */
 
-enum status validate_hash(const char *path, char hex[DIGEST_HEX])
-{
-    enum status st;
-    char *text = NULL;
-    size_t length;
-    TRY(file_read(path, &text, &length));
-    digest_hex(text, length, hex);
-out:
-    free(text);
-    return st;
-}
-
 /* The same plan twice would be measured twice and predicted twice. */
 static enum status check_distinct(const struct validate_job *job, const struct validation *v)
 {
@@ -117,13 +98,11 @@ static enum status check_distinct(const struct validate_job *job, const struct v
     for (size_t i = 0; i < v->points; i++) {
         if (!experiment_value(&job->e, v->point[i].number, "plan"))
             continue;
-        TRY(validate_hash(v->point[i].plan, hex[i]));
+        TRY(digest_file(v->point[i].plan, hex[i]));
         for (size_t k = 0; k < i; k++)
-            if (!strcmp(hex[k], hex[i])) {
-                st = error_set(STATUS_USAGE, "%s and %s are the same plan", v->point[k].plan,
-                               v->point[i].plan);
-                goto out;
-            }
+            if (!strcmp(hex[k], hex[i]))
+                FAIL(STATUS_USAGE, "%s and %s are the same plan", v->point[k].plan,
+                     v->point[i].plan);
     }
 out:
     free(hex);
@@ -176,32 +155,10 @@ out:
 /* As text, so that it can be given to `foreline sweep` and to `foreline validate` again. */
 static enum status write_experiment(const struct validate_job *job)
 {
-    enum status st;
-    struct file_out f = {0};
-    TRY(validate_create(job->directory, "experiment.yml", &f));
+    struct file_out f;
+    PASS(validate_create(job->directory, "experiment.yml", &f));
     fputs(job->e.text, f.stream);
-    TRY(file_commit(&f));
-out:
-    file_discard(&f);
-    return st;
-}
-
-static enum status write_setup(const struct validate_job *job, struct validate_setup *s)
-{
-    enum status st;
-    struct file_out f = {0};
-    TRY(validate_create(job->directory, "grid.json", &f));
-    struct json_writer w = {.stream = f.stream};
-    json_put_header(&w, format, VERSION, job->by);
-    for (size_t i = 0; i < FIELDS; i++)
-        json_put_string(&w, fields[i].key, *field(s, i));
-    json_put_integer(&w, "cores", s->cores);
-    json_put_integer(&w, "memory_bytes", s->memory_bytes);
-    json_close(&w);
-    TRY(file_commit(&f));
-out:
-    file_discard(&f);
-    return st;
+    return file_commit(&f);
 }
 
 /* Of a validation that was begun before. */
@@ -215,10 +172,7 @@ static enum status read_setup(const char *path, struct validate_setup *s)
     TRY(json_field(&root, "provenance", &by));
     TRY(json_need_text(&by, "command", &s->command));
     TRY(json_need_text(&by, "version", &s->version));
-    for (size_t i = 0; i < FIELDS; i++)
-        TRY(json_need_text(&root, fields[i].key, field(s, i)));
-    TRY(json_need_integer(&root, "cores", 0, INT64_MAX, &s->cores));
-    TRY(json_need_integer(&root, "memory_bytes", 0, INT64_MAX, &s->memory_bytes));
+    TRY(json_rows_read(&root, rows, s));
 out:
     json_document_free(&d);
     return st;
@@ -270,7 +224,7 @@ enum status validate_open(const struct validate_job *job, const struct validatio
         TRY(check_same(path, out, &now));
     } else {
         TRY(write_experiment(job));
-        TRY(write_setup(job, &now));
+        TRY(json_write(path, format, VERSION, job->by, rows, &now));
         *out = now;
         now = (struct validate_setup){0};
     }
@@ -318,11 +272,8 @@ static enum status read_runs(const char *path, const char *text, struct validate
         if (*at == '#')
             continue;
         TRY(ARRAY_ROOM(load, n));
-        if (sscanf(at, "%31[^\t\n]\t%*u\t%*[^\t\n]\t%*u\t%lf", time, &load[n]) != 2) {
-            st = error_set(STATUS_PARSE, "%s:%zu: expected time, run, plan, repeat, load", path,
-                           number);
-            goto out;
-        }
+        if (sscanf(at, "%31[^\t\n]\t%*u\t%*[^\t\n]\t%*u\t%lf", time, &load[n]) != 2)
+            FAIL(STATUS_PARSE, "%s:%zu: expected time, run, plan, repeat, load", path, number);
         if (n++ == 0)
             TRY(text_copy(time, &s->measured));
     }
@@ -341,10 +292,8 @@ enum status validate_read_times(const char *directory, struct validate_setup *ou
     size_t length;
     TRY(validate_path(directory, "", "predictions", ".tsv", path));
     TRY(file_read(path, &text, &length));
-    if (sscanf(text, "# written %31[^,\n]", time) != 1) {
-        st = error_set(STATUS_PARSE, "%s:1: expected '# written TIME'", path);
-        goto out;
-    }
+    if (sscanf(text, "# written %31[^,\n]", time) != 1)
+        FAIL(STATUS_PARSE, "%s:1: expected '# written TIME'", path);
     digest_hex(text, length, hex);
     TRY(text_copy(time, &out->predicted));
     TRY(text_copy(hex, &out->hash));

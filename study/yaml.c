@@ -61,7 +61,7 @@ static enum status read_list(struct reader *r, struct yaml_value *out)
     enum status st;
     yaml_event_t e;
     for (;;) {
-        TRY(next(r, &e));
+        PASS(next(r, &e));
         if (e.type == YAML_SEQUENCE_END_EVENT) {
             yaml_event_delete(&e);
             return STATUS_OK;
@@ -70,10 +70,8 @@ static enum status read_list(struct reader *r, struct yaml_value *out)
             yaml_event_delete(&e);
             return st;
         }
-        TRY(read_value(r, &e, &out->item[out->items++]));
+        PASS(read_value(r, &e, &out->item[out->items++]));
     }
-out:
-    return st;
 }
 
 /* A key of a map, which no entry before it may have: of two values of one setting one would be
@@ -101,17 +99,15 @@ static enum status read_map(struct reader *r, struct yaml_value *out)
     yaml_event_t e;
     out->is_map = true;
     for (;;) {
-        TRY(next(r, &e));
+        PASS(next(r, &e));
         bool end = e.type == YAML_MAPPING_END_EVENT;
         st = end ? STATUS_OK : new_entry(r, &e, out);
         yaml_event_delete(&e);
         if (end || st != STATUS_OK)
             return st;
-        TRY(next(r, &e));
-        TRY(read_value(r, &e, &out->entry[out->entries - 1].value));
+        PASS(next(r, &e));
+        PASS(read_value(r, &e, &out->entry[out->entries - 1].value));
     }
-out:
-    return st;
 }
 
 /* The value that begins with *e, which is deleted. */
