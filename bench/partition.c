@@ -71,22 +71,21 @@ static void parse_options(const char *text, struct objective_request *r)
 
 static enum status read_params(const struct json_at *record, struct golden *g)
 {
-    enum status st;
     struct json_at params;
     int64_t devices = 0, batch = 0, layers = 0, stages = 0;
     double memory = 0, bandwidth = 0;
-    TRY(json_field(record, "params", &params));
+    PASS(json_field(record, "params", &params));
     if (json_members(&params) == 0) {
-        TRY(json_get_copy(&params, &g->options));
+        PASS(json_get_copy(&params, &g->options));
         parse_options(g->options, &g->request);
-        goto out;
+        return STATUS_OK;
     }
-    TRY(json_may_integer(&params, "devices", 0, INT32_MAX, &devices));
-    TRY(json_may_integer(&params, "mbsInBatch", 0, INT32_MAX, &batch));
-    TRY(json_may_real(&params, "memGiB", 0, 1e9, &memory));
-    TRY(json_may_real(&params, "bwGiBps", 0, 1e9, &bandwidth));
-    TRY(json_may_integer(&params, "layers", 0, INT32_MAX, &layers));
-    TRY(json_may_integer(&params, "K", 0, INT32_MAX, &stages));
+    PASS(json_may_integer(&params, "devices", 0, INT32_MAX, &devices));
+    PASS(json_may_integer(&params, "mbsInBatch", 0, INT32_MAX, &batch));
+    PASS(json_may_real(&params, "memGiB", 0, 1e9, &memory));
+    PASS(json_may_real(&params, "bwGiBps", 0, 1e9, &bandwidth));
+    PASS(json_may_integer(&params, "layers", 0, INT32_MAX, &layers));
+    PASS(json_may_integer(&params, "K", 0, INT32_MAX, &stages));
     g->changed = layers != 0;
     g->request.stages = (size_t)stages;
     g->request.devices = (size_t)devices;
@@ -95,22 +94,18 @@ static enum status read_params(const struct json_at *record, struct golden *g)
     g->request.levels = 1;
     g->request.machines[0] = (size_t)devices;
     g->request.bandwidth_Bps[0] = bandwidth * 1073741824;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_golden(const struct json_at *record, struct golden *g)
 {
-    enum status st;
     *g = (struct golden){.objective = NAN, .cpu_s = NAN, .request.memory_bytes = NAN};
     g->request.seed = 1;
-    TRY(json_need_text(record, "peer", &g->peer));
-    TRY(json_need_text(record, "input", &g->input));
-    TRY(json_may_real(record, "objective", -1e300, 1e300, &g->objective));
-    TRY(json_may_real(record, "cpu_seconds", 0, 1e300, &g->cpu_s));
-    TRY(read_params(record, g));
-out:
-    return st;
+    PASS(json_need_text(record, "peer", &g->peer));
+    PASS(json_need_text(record, "input", &g->input));
+    PASS(json_may_real(record, "objective", -1e300, 1e300, &g->objective));
+    PASS(json_may_real(record, "cpu_seconds", 0, 1e300, &g->cpu_s));
+    return read_params(record, g);
 }
 
 static enum status answer(const char *folder, struct golden *g, const char *objective,

@@ -38,4 +38,13 @@ enum status edges_components(size_t n, const struct model_edge *edge, size_t edg
 /* Order for qsort(): by head, then by tail. */
 int edges_compare(const void *a, const void *b);
 
+/* Representative of the set of v, paths halved on the way; parent[v] == v for representatives
+ * (union-find). */
+static inline uint32_t edges_root(uint32_t *parent, uint32_t v)
+{
+    while (parent[v] != v)
+        v = parent[v] = parent[parent[v]];
+    return v;
+}
+
 #endif

@@ -224,9 +224,7 @@ static enum status wait_for_dependencies(const struct running *r, uint32_t op)
         if (op_computes(&p->op[before]) || is_complete(r, before) ||
             follows_anyway(&p->op[before], &p->op[op]))
             continue;
-        enum status st = complete(r, before);
-        if (st != STATUS_OK)
-            return st;
+        PASS(complete(r, before));
     }
     return STATUS_OK;
 }
@@ -374,9 +372,7 @@ out:
 /* One op in its turn. */
 static enum status run_op(struct running *r, uint32_t op)
 {
-    enum status st = wait_for_dependencies(r, op);
-    if (st != STATUS_OK)
-        return st;
+    PASS(wait_for_dependencies(r, op));
     return op_computes(&r->e->program->op[op]) ? compute(r, op) : post(r, op);
 }
 

@@ -256,8 +256,7 @@ enum status rendezvous_delays(const char *text, uint32_t ranks, struct delay **o
         return STATUS_OK;
     }
     struct delay *delay = NULL;
-    if (ARRAY_NEW(delay, (size_t)ranks) != STATUS_OK)
-        return STATUS_NOMEM;
+    PASS(ARRAY_NEW(delay, (size_t)ranks));
     uint32_t n = 0;
     for (bool more = true; more && n < ranks; n++) {
         struct delay *d = &delay[n];

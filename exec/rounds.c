@@ -71,8 +71,7 @@ enum status rounds_grow(const struct rounds_call *c, struct rounds_room *room)
         return STATUS_OK;
     free(room->data);
     room->n = 0;
-    if (ARRAY_NEW(room->data, need) != STATUS_OK)
-        return STATUS_NOMEM;
+    PASS(ARRAY_NEW(room->data, need));
     room->n = need;
     return STATUS_OK;
 }

@@ -36,9 +36,7 @@ enum status star_call(const struct rendezvous *r, uint32_t peer, enum star_role 
 enum status star_answer(const struct rendezvous *r, int listener, double deadline_s,
                         struct star_hello *hello, int *fd)
 {
-    enum status st = socket_accept(listener, deadline_s, fd);
-    if (st != STATUS_OK)
-        return st;
+    PASS(socket_accept(listener, deadline_s, fd));
     if (socket_read(*fd, hello, sizeof *hello, fmin(deadline_s, clock_now() + hello_s)) !=
             STATUS_OK ||
         hello->magic != STAR_MAGIC || hello->version != STAR_VERSION ||

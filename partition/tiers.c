@@ -93,8 +93,8 @@ uint32_t tiers_slower(const struct topology *t, uint32_t a, uint32_t b)
 
 bool tiers_unite(uint32_t *parent, uint32_t a, uint32_t b)
 {
-    a = sets_root(parent, a);
-    b = sets_root(parent, b);
+    a = edges_root(parent, a);
+    b = edges_root(parent, b);
     parent[a > b ? a : b] = a > b ? b : a;
     return a != b;
 }
@@ -176,16 +176,16 @@ static bool is_joined(struct join *j, unsigned l, uint32_t block)
     if (l == 0 || j->joined[l][block])
         return true;
     uint32_t first = block * SIDE;
-    uint32_t root = sets_root(j->parent, block << (l * BITS));
+    uint32_t root = edges_root(j->parent, block << (l * BITS));
     for (uint32_t b = first; b < first + SIDE && b < blocks(j, l - 1); b++)
-        if (!is_joined(j, l - 1, b) || sets_root(j->parent, b << ((l - 1) * BITS)) != root)
+        if (!is_joined(j, l - 1, b) || edges_root(j->parent, b << ((l - 1) * BITS)) != root)
             return false;
     return j->joined[l][block] = true;
 }
 
 static bool are_joined(struct join *j, unsigned l, uint32_t a, uint32_t b)
 {
-    return sets_root(j->parent, a << (l * BITS)) == sets_root(j->parent, b << (l * BITS)) &&
+    return edges_root(j->parent, a << (l * BITS)) == edges_root(j->parent, b << (l * BITS)) &&
            is_joined(j, l, a) && is_joined(j, l, b);
 }
 
@@ -224,7 +224,7 @@ static enum status join_all(const struct topology *t, bool coarse, struct tiers 
         else
             j.trees = 1; /* tier 0 everywhere */
         for (uint32_t i = 0; i < t->n; i++)
-            root[i] = j.map->levels > 0 ? sets_root(j.parent, i) : 0;
+            root[i] = j.map->levels > 0 ? edges_root(j.parent, i) : 0;
         if (j.trees < before)
             TRY(tiers_add(x, root, j.tier_of[j.map->levels > 0 ? j.now : j.class_of[0]]));
     }

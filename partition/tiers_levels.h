@@ -2,7 +2,7 @@
 #ifndef PARTITION_TIERS_LEVELS_H
 #define PARTITION_TIERS_LEVELS_H
 
-#include "partition/published/sets.h"
+#include "core/edges.h"
 #include "partition/tiers.h"
 
 /* Bandwidths in falling order fall by more than this factor from one tier to the next: what lies

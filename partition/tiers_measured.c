@@ -113,7 +113,7 @@ static void cut_tree(struct estimate *e)
     }
     qsort(e->pair, pairs, sizeof *e->pair, faster);
     for (const struct pair *p = e->pair; p < e->pair + pairs; p++) {
-        if (sets_root(e->part, p->a) == sets_root(e->part, p->b))
+        if (edges_root(e->part, p->a) == edges_root(e->part, p->b))
             continue;
         if (isfinite(last) && last > tiers_gap * p->rate)
             break;
@@ -121,7 +121,7 @@ static void cut_tree(struct estimate *e)
         last = p->rate;
     }
     for (uint32_t a = 0; a < e->k; a++)
-        e->part[a] = sets_root(e->part, a);
+        e->part[a] = edges_root(e->part, a);
 }
 
 /* Sums and numbers of the bandwidths between groups of one part (k: of each part): [1] inside the

@@ -83,22 +83,19 @@ static bool engines_are_lines(const struct table *t, const struct plot_request *
 /* Keep what can be compared. */
 static enum status choose_rows(struct table *t, const struct plot_request *r)
 {
-    enum status st = STATUS_OK;
     size_t status = index_of(t, "status"), engine = index_of(t, "engine"), ok = 0;
     char where[128];
     if (r->where)
-        TRY(table_filter(t, r->where));
+        PASS(table_filter(t, r->where));
     for (size_t i = 0; i < t->rows && status < t->columns; i++)
         ok += !strcmp(table_cell(t, i, status), "ok");
     if (ok > 0 && !is_asked_for(r, "status"))
-        TRY(table_filter(t, "status=ok"));
+        PASS(table_filter(t, "status=ok"));
     if (engine == t->columns || is_asked_for(r, "engine") || engines_are_lines(t, r) ||
         strpbrk(table_cell(t, 0, engine), ","))
-        goto out;
+        return STATUS_OK;
     snprintf(where, sizeof where, "engine=%.100s", table_cell(t, 0, engine));
-    TRY(table_filter(t, where));
-out:
-    return st;
+    return table_filter(t, where);
 }
 
 enum status plot_files(const struct plot_kind *kind, const struct plot_request *r,

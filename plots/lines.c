@@ -47,30 +47,27 @@ static enum status choose_columns(const struct plot_source *s, struct lines *l)
     static const char *const rates[] = {"samples_per_s", "tokens_per_s", "iteration_s",
                                         "measured_s",    "predicted_s",  NULL};
     const struct table *t = s->table;
-    enum status st;
-    TRY(plot_column(t, s->y, rates, true, &l->y_column));
-    TRY(plot_column(t, s->by, (const char *const[]){NULL}, false, &l->by_column));
+    PASS(plot_column(t, s->y, rates, true, &l->y_column));
+    PASS(plot_column(t, s->by, (const char *const[]){NULL}, false, &l->by_column));
     for (size_t k = 0; !s->by && plot_line_columns[k] && l->by_column == SIZE_MAX; k++) {
         const char *const one[] = {plot_line_columns[k], NULL};
-        TRY(plot_column(t, NULL, one, false, &l->by_column));
+        PASS(plot_column(t, NULL, one, false, &l->by_column));
         if (l->by_column != SIZE_MAX &&
             (!table_varies(t, l->by_column) || (s->x && strcmp(s->x, plot_line_columns[k]) == 0)))
             l->by_column = SIZE_MAX;
     }
     if (s->x) {
-        TRY(table_column(t, s->x, &l->x_column));
-        goto out;
+        PASS(table_column(t, s->x, &l->x_column));
+        return STATUS_OK;
     }
     for (size_t c = 0; c < t->columns; c++) { /* the first that varies and is no result */
         if (c != l->y_column && c != l->by_column && !is_given(t, c, plot_line_columns) &&
             table_varies(t, c)) {
             l->x_column = c;
-            goto out;
+            return STATUS_OK;
         }
     }
-    st = error_set(STATUS_INVALID, "%s: no column varies that could be x", t->path);
-out:
-    return st;
+    return error_set(STATUS_INVALID, "%s: no column varies that could be x", t->path);
 }
 
 /* ---- values */

@@ -72,115 +72,99 @@ static enum status add_row(const struct json_at *at, struct trace_events *t, siz
 
 static enum status get_pid(const struct json_at *event, int64_t *pid)
 {
-    enum status st = STATUS_OK;
     struct json_at at;
-    TRY(json_field(event, "pid", &at));
-    TRY(json_get_integer(&at, 0, INT32_MAX, pid));
-out:
-    return st;
+    PASS(json_field(event, "pid", &at));
+    return json_get_integer(&at, 0, INT32_MAX, pid);
 }
 
 /* ---- events */
 
 static enum status read_string(const struct json_at *object, const char *key, const char **out)
 {
-    enum status st = STATUS_OK;
     struct json_at at;
     *out = "";
-    TRY(json_optional(object, key, &at));
+    PASS(json_optional(object, key, &at));
     if (at.value)
-        TRY(json_get_string(&at, out));
-out:
-    return st;
+        PASS(json_get_string(&at, out));
+    return STATUS_OK;
 }
 
 static enum status read_time(const struct json_at *object, const char *key, double *seconds)
 {
-    enum status st = STATUS_OK;
     struct json_at at;
     double us;
-    TRY(json_field(object, key, &at));
-    TRY(json_get_real(&at, 0, max_us, &us));
+    PASS(json_field(object, key, &at));
+    PASS(json_get_real(&at, 0, max_us, &us));
     *seconds = us / 1e6;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_microbatch(const struct json_at *event, int64_t *out)
 {
-    enum status st = STATUS_OK;
     struct json_at args, at;
     *out = -1;
-    TRY(json_optional(event, "args", &args));
+    PASS(json_optional(event, "args", &args));
     if (!args.value)
-        goto out;
-    TRY(json_optional(&args, "microbatch", &at));
+        return STATUS_OK;
+    PASS(json_optional(&args, "microbatch", &at));
     if (at.value)
-        TRY(json_get_integer(&at, 0, INT32_MAX, out));
-out:
-    return st;
+        PASS(json_get_integer(&at, 0, INT32_MAX, out));
+    return STATUS_OK;
 }
 
 /* Fill in an op; `row` is its process id for now. */
 static enum status read_op(const struct json_at *at, uint8_t category, struct trace_event *out)
 {
-    enum status st = STATUS_OK;
     struct trace_event e = {.category = category};
     struct json_at name;
     double duration_s;
     int64_t pid;
 
-    TRY(read_time(at, "ts", &e.start_s));
-    TRY(read_time(at, "dur", &duration_s));
-    TRY(read_microbatch(at, &e.microbatch));
-    TRY(get_pid(at, &pid));
-    TRY(json_field(at, "name", &name));
-    TRY(json_get_copy(&name, &e.name));
+    PASS(read_time(at, "ts", &e.start_s));
+    PASS(read_time(at, "dur", &duration_s));
+    PASS(read_microbatch(at, &e.microbatch));
+    PASS(get_pid(at, &pid));
+    PASS(json_field(at, "name", &name));
+    PASS(json_get_copy(&name, &e.name));
     e.end_s = e.start_s + duration_s;
     e.row = (uint32_t)pid;
     *out = e;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status read_process_name(const struct json_at *at, struct trace_events *t, size_t *room)
 {
-    enum status st = STATUS_OK;
     struct json_at args, name;
     int64_t pid;
     size_t row;
-    TRY(get_pid(at, &pid));
-    TRY(add_row(at, t, room, pid, &row));
-    TRY(json_field(at, "args", &args));
-    TRY(json_field(&args, "name", &name));
+    PASS(get_pid(at, &pid));
+    PASS(add_row(at, t, room, pid, &row));
+    PASS(json_field(at, "args", &args));
+    PASS(json_field(&args, "name", &name));
     free(t->rank[row]);
     t->rank[row] = NULL;
-    TRY(json_get_copy(&name, &t->rank[row]));
-out:
-    return st;
+    return json_get_copy(&name, &t->rank[row]);
 }
 
 static enum status read_event(const struct json_at *at, struct trace_events *t, size_t *room)
 {
-    enum status st = STATUS_OK;
     const char *phase, *text;
     uint8_t category;
     size_t row;
 
-    TRY(read_string(at, "ph", &phase));
+    PASS(read_string(at, "ph", &phase));
     if (strcmp(phase, "M") == 0) {
-        TRY(read_string(at, "name", &text));
+        PASS(read_string(at, "name", &text));
         if (strcmp(text, "process_name") == 0)
-            TRY(read_process_name(at, t, room));
+            PASS(read_process_name(at, t, room));
     } else if (strcmp(phase, "X") == 0) {
-        TRY(read_string(at, "cat", &text));
+        PASS(read_string(at, "cat", &text));
         if (!find_category(text, &category))
-            goto out;
-        TRY(read_op(at, category, &t->event[t->n]));
-        TRY(add_row(at, t, room, t->event[t->n++].row, &row));
+            return STATUS_OK;
+        PASS(read_op(at, category, &t->event[t->n]));
+        PASS(add_row(at, t, room, t->event[t->n++].row, &row));
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status trace_events_read(const char *path, struct trace_events *out)

@@ -66,15 +66,14 @@ static uint32_t next_part(const struct plot_tree *t, size_t level, uint32_t devi
 
 static enum status add_subtree(struct layout *l, size_t level, uint32_t first, size_t parent)
 {
-    enum status st = STATUS_OK;
     size_t self, parts = 0, drawn, child;
     int width = 0;
-    TRY(add_node(l, (struct node){.level = level, .first = first, .parent = parent}, &self));
+    PASS(add_node(l, (struct node){.level = level, .first = first, .parent = parent}, &self));
     if (parent == SIZE_MAX)
         l->node[self].parent = self;
     if (level == 0) {
         l->node[self].width = l->device_width + APART;
-        goto out;
+        return STATUS_OK;
     }
     for (uint32_t i = first; i != UINT32_MAX; i = next_part(l->tree, level, i))
         parts++;
@@ -82,21 +81,20 @@ static enum status add_subtree(struct layout *l, size_t level, uint32_t first, s
     uint32_t at = first;
     for (size_t k = 0; k < drawn; k++, at = next_part(l->tree, level, at)) {
         child = l->n;
-        TRY(add_subtree(l, level - 1, at, self));
+        PASS(add_subtree(l, level - 1, at, self));
         width += l->node[child].width;
     }
     if (drawn < parts) {
-        TRY(add_node(l,
-                     (struct node){.level = level - 1,
-                                   .rest = parts - drawn,
-                                   .width = REST_WIDTH + APART,
-                                   .parent = self},
-                     &child));
+        PASS(add_node(l,
+                      (struct node){.level = level - 1,
+                                    .rest = parts - drawn,
+                                    .width = REST_WIDTH + APART,
+                                    .parent = self},
+                      &child));
         width += REST_WIDTH + APART;
     }
     l->node[self].width = width;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status make_nodes(struct layout *l)
@@ -108,20 +106,17 @@ static enum status make_nodes(struct layout *l)
 /* As many parts of each group as the page is wide, the innermost first. */
 static enum status choose_nodes(struct layout *l)
 {
-    enum status st = STATUS_OK;
     PASS(ARRAY_NEW(l->shown, l->tree->levels + 1));
     for (size_t i = 0; i < l->tree->levels; i++)
         l->shown[i] = 1;
     for (size_t i = 0; i < l->tree->levels; i++) {
         for (l->shown[i] = MOST_SHOWN; l->shown[i] > 1; l->shown[i]--) {
-            TRY(make_nodes(l));
+            PASS(make_nodes(l));
             if (l->node[0].width <= FIGURE_WIDTH - LEFT - MARGIN)
                 break;
         }
     }
-    TRY(make_nodes(l));
-out:
-    return st;
+    return make_nodes(l);
 }
 
 /* Parts side by side below their group; nodes stand before their parts. */

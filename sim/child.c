@@ -239,9 +239,8 @@ static enum status explain_death(struct child *c)
  * when the child closes its own. */
 static enum status start(struct child *c, enum status (*fn)(void *, int), void *argument)
 {
-    enum status st;
     for (int i = 0; i < PIPES; i++)
-        TRY(open_pipe(c->end[i]));
+        PASS(open_pipe(c->end[i]));
     fflush(stdout); /* else an exit() in the child would print it a second time */
     fflush(stderr);
     pid_t parent = getpid();
@@ -250,13 +249,11 @@ static enum status start(struct child *c, enum status (*fn)(void *, int), void *
         live(c, fn, argument, parent);
     if (c->pid < 0) {
         c->pid = 0;
-        st = error_set(STATUS_IO, "fork: %s", strerror(errno));
-        goto out;
+        return error_set(STATUS_IO, "fork: %s", strerror(errno));
     }
     for (int i = 0; i < PIPES; i++)
         close_end(&c->end[i][1]);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status child_run(enum status (*fn)(void *argument, int write_fd), void *argument,

@@ -51,24 +51,22 @@ static enum status add(struct shapes *s, const struct program *p, const struct t
                        const struct program_op *o, const struct collective_options *options,
                        struct shaped **out)
 {
-    enum status st = STATUS_OK;
     struct collective_group *g = &s->group[o->peer];
     struct collective_options with = options ? *options : (struct collective_options){0};
     PASS(ARRAY_ROOM(s->shaped, s->n));
     if (g->n == 0) {
         size_t first = p->device_start[o->peer];
-        TRY(collective_group_make(t, p->device + first, p->device_start[o->peer + 1] - first, g));
+        PASS(collective_group_make(t, p->device + first, p->device_start[o->peer + 1] - first, g));
     }
     if (with.nics == 0)
         with.nics = shared_nics(g);
     struct shaped *new = &s->shaped[s->n];
     *new = (struct shaped){
         .group = o->peer, .next = s->first[o->peer], .kind = o->kind, .bytes = o->bytes};
-    TRY(collective_shape_make(g, kind_of[o->kind], o->bytes, &with, &new->shape));
+    PASS(collective_shape_make(g, kind_of[o->kind], o->bytes, &with, &new->shape));
     s->first[o->peer] = (uint32_t)s->n++;
     *out = new;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status shapes_make(const struct program *p, const struct topology *t,

@@ -343,7 +343,6 @@ static enum status find_carriers(struct world *w, uint32_t g)
 /* Read the routes' latencies, then take them out of the links. */
 static enum status prepare_network(struct world *w)
 {
-    enum status st;
     const struct program *p = w->p;
     for (size_t r = 0; r < p->ranks; r++) {
         sg_host_t *host = &w->host[p->rank[r].device];
@@ -351,10 +350,10 @@ static enum status prepare_network(struct world *w)
         if (!*host)
             return error_set(STATUS_INVALID, "%s has no host '%s'", w->platform, p->rank[r].name);
     }
-    TRY(shapes_make(p, w->t, w->options ? &w->options->collective : NULL, &w->shapes));
-    TRY(pairs_of(p, &w->shapes, &w->pair, &w->pairs));
+    PASS(shapes_make(p, w->t, w->options ? &w->options->collective : NULL, &w->shapes));
+    PASS(pairs_of(p, &w->shapes, &w->pair, &w->pairs));
     for (uint32_t g = 0; g < p->groups; g++)
-        TRY(find_carriers(w, g));
+        PASS(find_carriers(w, g));
     PASS(ARRAY_NEW(w->latency, w->pairs + 1));
     for (size_t k = 0; k < p->channels; k++) {
         uint32_t from = p->rank[p->channel[k].from].device, to = p->rank[p->channel[k].to].device;
@@ -365,8 +364,7 @@ static enum status prepare_network(struct world *w)
     for (size_t k = 0; k < sg_link_count(); k++)
         sg_link_set_latency(link[k], 0);
     free(link);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Start one actor on a host; `data` outlives it. */

@@ -25,7 +25,6 @@ static enum status add_name(char **list, const char *name)
  * shape answers for. */
 static enum status label(const struct program *p, const struct shaped *s, struct measurement *m)
 {
-    enum status st = STATUS_OK;
     size_t members = p->device_start[s->group + 1] - p->device_start[s->group];
     char name[64];
     if (members < 2 || s->bytes == 0)
@@ -37,9 +36,8 @@ static enum status label(const struct program *p, const struct shaped *s, struct
     for (size_t k = 0; k < m->calls; k++)
         if (m->call[k].kind == s->kind && m->call[k].bytes == s->bytes &&
             m->call[k].members == members)
-            TRY(add_name(&m->call[k].algorithm, name));
-out:
-    return st;
+            PASS(add_name(&m->call[k].algorithm, name));
+    return STATUS_OK;
 }
 
 enum status traffic_examine(const struct program *p, const struct topology *t,

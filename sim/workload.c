@@ -45,7 +45,6 @@ enum status workload_find(const char *name, const struct workload_kind **out)
 /* Measured times, on any device. */
 static enum status fill_profile(const struct workload_kind *kind, struct model *m)
 {
-    enum status st = STATUS_OK;
     struct model_profile *p;
     PASS(ARRAY_NEW(p, 1));
     m->profile = p;
@@ -58,9 +57,7 @@ static enum status fill_profile(const struct workload_kind *kind, struct model *
         p->forward_s[i] = kind->forward_s;
         p->backward_s[i] = kind->backward_s;
     }
-    TRY(text_copy("", &p->device));
-out:
-    return st;
+    return text_copy("", &p->device);
 }
 
 /* A chain of an op for each stage. */

@@ -176,10 +176,9 @@ out:
 
 enum status generate_canonical(const char *spec, char **out)
 {
-    enum status st;
     const struct family *f;
     struct family_value value[FAMILY_PARAMETERS];
-    TRY(parse(spec, &f, value));
+    PASS(parse(spec, &f, value));
     char *text = malloc(CANONICAL);
     if (!text)
         return error_set(STATUS_NOMEM, "out of memory");
@@ -202,8 +201,7 @@ enum status generate_canonical(const char *spec, char **out)
         before = ',';
     }
     *out = text;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 enum status generate_platform(const char *spec, FILE *to)

@@ -17,15 +17,6 @@ static inline void set_add(uint64_t *set, size_t i)
     set[i / 64] |= UINT64_C(1) << (i % 64);
 }
 
-/* Representative of the set of v, paths halved on the way; parent[v] == v for representatives
- * (union-find). */
-static inline uint32_t sets_root(uint32_t *parent, uint32_t v)
-{
-    while (parent[v] != v)
-        v = parent[v] = parent[parent[v]];
-    return v;
-}
-
 /* Sets of `words` words each, in the order in which they came. {.words = w} is empty. */
 struct sets {
     size_t n, words;

@@ -194,19 +194,17 @@ static enum status put_node(struct chakra *c, uint32_t rank, size_t i, uint64_t 
 /* A node for each op; collectives that are called several times are a chain of so many nodes. */
 static enum status put_nodes(struct chakra *c, uint32_t rank, FILE *to)
 {
-    enum status st = STATUS_OK;
     const struct program *p = c->p;
     uint64_t computed = UINT64_MAX;
     c->nodes = 0;
     for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++) {
         const struct program_op *o = &p->op[i];
-        TRY(put_node(c, rank, i, op_computes(o) ? computed : UINT64_MAX, to));
+        PASS(put_node(c, rank, i, op_computes(o) ? computed : UINT64_MAX, to));
         for (uint32_t call = 1; op_is_collective(o) && call < o->count; call++)
-            TRY(put_node(c, rank, i, c->node[i], to));
+            PASS(put_node(c, rank, i, c->node[i], to));
         computed = op_computes(o) ? c->node[i] : computed;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* The file of one rank: metadata first, then its nodes in list order. */

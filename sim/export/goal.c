@@ -257,7 +257,6 @@ static void put_rank(struct goal *g)
 /* Room for labels, the shapes of the collectives, and a tag for each of their flows. */
 static enum status prepare(struct goal *g, const struct collective_options *options)
 {
-    enum status st;
     const struct program *p = g->p;
     if (p->folded)
         return error_set(STATUS_UNSUPPORTED, "a folded program cannot be exported");
@@ -265,10 +264,8 @@ static enum status prepare(struct goal *g, const struct collective_options *opti
     PASS(ARRAY_NEW(g->first_tag, p->ops + 1));
     PASS(ARRAY_NEW(g->sent, p->channels + 1));
     PASS(ARRAY_NEW(g->called, p->groups + 1));
-    TRY(shapes_make(p, g->t, options, &g->shapes));
-    TRY(number_tags(g));
-out:
-    return st;
+    PASS(shapes_make(p, g->t, options, &g->shapes));
+    return number_tags(g);
 }
 
 /* The whole file: the number of ranks, then each rank's lines. Both dialects differ only in

@@ -64,7 +64,6 @@ static enum status label_link(const struct platform_text *p, struct links *links
 
 enum status links_read(const struct platform_text *p, struct links *links)
 {
-    enum status st = STATUS_OK;
     struct xml_scanner s = xml_scan(p->text);
     struct xml_tag tag;
     bool in_link = false;
@@ -72,19 +71,18 @@ enum status links_read(const struct platform_text *p, struct links *links)
         if (xml_is(&tag, "prop")) {
             if (in_link && xml_equal(xml_attribute(&tag, "id"), "tier") &&
                 xml_attribute(&tag, "value").n > 0)
-                TRY(label_link(p, links, &tag));
+                PASS(label_link(p, links, &tag));
             continue;
         }
         in_link = xml_is(&tag, "link") && xml_attribute(&tag, "id").at;
         if (in_link)
-            TRY(add_link(links, &tag));
+            PASS(add_link(links, &tag));
         if (in_link || xml_is(&tag, "host"))
-            TRY(check_units(p, &tag));
+            PASS(check_units(p, &tag));
     }
     if (links->n > 0)
         qsort(links->link, links->n, sizeof *links->link, by_id);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 const struct text_link *links_find(const struct links *links, const char *name)

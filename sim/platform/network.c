@@ -85,16 +85,14 @@ static enum status allocate(struct reading *r, size_t points, size_t links)
 /* A host or router becomes a point; hosts that are no devices are points like routers. */
 static enum status add_point(struct reading *r, const struct xml_tag *tag)
 {
-    enum status st;
     struct network *n = r->net;
     char name[NAME];
     xml_decode(xml_attribute(tag, "id"), name, sizeof name);
-    TRY(text_copy(name, &n->name[n->vertices]));
+    PASS(text_copy(name, &n->name[n->vertices]));
     n->device[n->vertices] =
         xml_is(tag, "host") ? topology_find(r->topology, name) : (uint32_t)NETWORK_ROUTER;
     n->vertices++;
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* An attribute with its unit; an absent one is 0. */
@@ -214,19 +212,17 @@ static enum status end_route(const struct reading *r, const struct xml_tag *tag)
 /* One tag of the text. Whatever follows the last hop of a route closes it. */
 static enum status take(struct reading *r, const struct xml_tag *tag)
 {
-    enum status st = STATUS_OK;
     if (!xml_is(tag, "link_ctn"))
-        TRY(end_route(r, tag));
+        PASS(end_route(r, tag));
     if (xml_is(tag, "host") || xml_is(tag, "router"))
-        TRY(add_point(r, tag));
+        PASS(add_point(r, tag));
     else if (xml_is(tag, "link"))
-        TRY(add_wire(r, tag));
+        PASS(add_wire(r, tag));
     else if (xml_is(tag, "route"))
-        TRY(begin_route(r, tag));
+        PASS(begin_route(r, tag));
     else if (xml_is(tag, "link_ctn"))
-        TRY(add_hop(r, tag));
-out:
-    return st;
+        PASS(add_hop(r, tag));
+    return STATUS_OK;
 }
 
 enum status platform_network(const char *path, const struct topology *t, struct network *out)

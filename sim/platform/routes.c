@@ -283,16 +283,14 @@ out:
 static enum status sample_row(struct search *s, struct shortcut *c, const struct topology *t,
                               size_t i)
 {
-    enum status st = STATUS_OK;
     for (size_t k = 0; k < SAMPLED && !c->wrong; k++) {
         size_t j = (i + 1 + k * (t->n - 1) / SAMPLED + i * 7 % SAMPLED) % t->n, tier;
         if (i == j)
             continue;
-        TRY(ask(s, t, i, j, &tier));
+        PASS(ask(s, t, i, j, &tier));
         c->wrong = tier + 1 != c->row[j];
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* All pairs by searching the text's graph. *done is false, and nothing learnt, when that is not

@@ -229,18 +229,16 @@ out:
 /* All device types, each whole or not at all. */
 static enum status get_types(struct bytes *b, struct topology *t)
 {
-    enum status st;
     size_t n;
-    TRY(get_count(b, 1, &n));
-    TRY(ARRAY_NEW(t->type, n + 1));
+    PASS(get_count(b, 1, &n));
+    PASS(ARRAY_NEW(t->type, n + 1));
     t->types = n;
     for (size_t i = 0; i < n; i++)
-        TRY(get_type(b, &t->type[i]));
+        PASS(get_type(b, &t->type[i]));
     for (size_t i = 0; i < t->n; i++)
         if (t->type_of[i] >= n)
-            st = broken();
-out:
-    return st;
+            return broken();
+    return STATUS_OK;
 }
 
 /* The map of tiers, with no more levels than there can be. */
@@ -270,21 +268,19 @@ out:
 /* Names, latencies and bandwidths of the tiers. */
 static enum status get_tiers(struct bytes *b, struct topology *t)
 {
-    enum status st;
     size_t n;
-    TRY(get_count(b, 1, &n));
-    TRY(ARRAY_NEW(t->tier, n + 1));
+    PASS(get_count(b, 1, &n));
+    PASS(ARRAY_NEW(t->tier, n + 1));
     t->tiers = n;
     for (size_t i = 0; i < n; i++) {
-        TRY(get_text(b, &t->tier[i].name));
-        TRY(get_above(b, -1, &t->tier[i].latency_s));
-        TRY(get_above(b, 0, &t->tier[i].bandwidth_Bps));
+        PASS(get_text(b, &t->tier[i].name));
+        PASS(get_above(b, -1, &t->tier[i].latency_s));
+        PASS(get_above(b, 0, &t->tier[i].bandwidth_Bps));
     }
-    TRY(get_map(b, &t->between));
+    PASS(get_map(b, &t->between));
     if (!topology_map_is_sound(&t->between, t->n, n))
-        st = broken();
-out:
-    return st;
+        return broken();
+    return STATUS_OK;
 }
 
 enum status topology_receive(const unsigned char *data, size_t length, struct topology *out)

@@ -83,35 +83,30 @@ static enum status read_point(const char **text, double *flop, double *flops)
     if (!at || n >= sizeof point)
         return error_set(STATUS_PARSE, "'%s', expected work@rate such as 1Mflop@5Gf", point);
     *at = '\0';
-    enum status st;
-    TRY(units_parse(UNIT_FLOP, point, flop));
-    TRY(units_parse(UNIT_FLOPS, at + 1, flops));
+    PASS(units_parse(UNIT_FLOP, point, flop));
+    PASS(units_parse(UNIT_FLOPS, at + 1, flops));
     if (*flop < DBL_MIN || *flops < DBL_MIN)
-        st = error_set(STATUS_PARSE, "'%s@%s' is not above zero", point, at + 1);
-out:
-    return st;
+        return error_set(STATUS_PARSE, "'%s@%s' is not above zero", point, at + 1);
+    return STATUS_OK;
 }
 
 /* The points of a rate, in increasing order of work. */
 static enum status read_points(const char *text, struct topology_rate *rate)
 {
-    enum status st;
-    TRY(ARRAY_NEW(rate->flop, MAX_POINTS));
-    TRY(ARRAY_NEW(rate->flops, MAX_POINTS));
+    PASS(ARRAY_NEW(rate->flop, MAX_POINTS));
+    PASS(ARRAY_NEW(rate->flops, MAX_POINTS));
     for (;;) {
         text += strspn(text, " \t\r\n");
         if (!*text)
             break;
         if (rate->n == MAX_POINTS)
             return error_set(STATUS_PARSE, "more than %d points", MAX_POINTS);
-        TRY(read_point(&text, &rate->flop[rate->n], &rate->flops[rate->n]));
+        PASS(read_point(&text, &rate->flop[rate->n], &rate->flops[rate->n]));
         if (rate->n > 0 && rate->flop[rate->n] <= rate->flop[rate->n - 1])
             return error_set(STATUS_PARSE, "the amounts of work must increase");
         rate->n++;
     }
-    st = rate->n > 0 ? STATUS_OK : error_set(STATUS_PARSE, "no points");
-out:
-    return st;
+    return rate->n > 0 ? STATUS_OK : error_set(STATUS_PARSE, "no points");
 }
 
 /* The rate `property` of the host, if it has it, as one more of its type. */
@@ -194,7 +189,6 @@ static enum status read_slowdown(const struct platform_text *p, const_sg_host_t 
 static enum status read_type(const struct platform_text *p, const_sg_host_t host,
                              const struct rate_names *rates, struct device_type *type)
 {
-    enum status st;
     char speed[UNITS_TEXT];
     double memory = default_memory_bytes;
     const char *name = platform_property(p, host, "type");
@@ -202,19 +196,18 @@ static enum status read_type(const struct platform_text *p, const_sg_host_t host
     type->memory_Bps = default_memory_Bps;
     if (!name || !*name)
         name = units_print(UNIT_FLOPS, type->flops, speed);
-    TRY(text_copy(name, &type->name));
-    TRY(ARRAY_NEW(type->rate, rates->n + 1));
-    TRY(read_quantity(p, host, "memory", UNIT_BYTES, 1, &memory));
+    PASS(text_copy(name, &type->name));
+    PASS(ARRAY_NEW(type->rate, rates->n + 1));
+    PASS(read_quantity(p, host, "memory", UNIT_BYTES, 1, &memory));
     if (memory > max_memory_bytes)
         return in_property(p, host, "memory", error_set(STATUS_PARSE, "too large"));
     type->memory_bytes = (int64_t)memory;
-    TRY(read_quantity(p, host, "memory_bandwidth", UNIT_RATE, DBL_MIN, &type->memory_Bps));
-    TRY(read_quantity(p, host, "launch_overhead", UNIT_SECONDS, 0, &type->launch_s));
-    TRY(read_slowdown(p, host, &type->slowdown));
+    PASS(read_quantity(p, host, "memory_bandwidth", UNIT_RATE, DBL_MIN, &type->memory_Bps));
+    PASS(read_quantity(p, host, "launch_overhead", UNIT_SECONDS, 0, &type->launch_s));
+    PASS(read_slowdown(p, host, &type->slowdown));
     for (size_t k = 0; k < rates->n; k++)
-        TRY(read_rate(p, host, rates->name[k], type));
-out:
-    return st;
+        PASS(read_rate(p, host, rates->name[k], type));
+    return STATUS_OK;
 }
 
 /* Equal bit for bit, but for signed zeros. */

@@ -206,11 +206,10 @@ static enum status check_used(const struct variant *v)
 
 enum status platform_vary(const struct platform_text *p, const char *changes, FILE *to)
 {
-    enum status st;
     struct variant v = {.from = p->text, .to = to};
     struct xml_scanner scanner = xml_scan(p->text);
     struct xml_tag tag;
-    TRY(parse_changes(&v, changes));
+    PASS(parse_changes(&v, changes));
     while (xml_next(&scanner, &tag)) {
         if (v.devices && xml_is(&tag, "cluster"))
             return error_set(STATUS_INVALID, "%s:%zu: devices of a <cluster> cannot be left out",
@@ -222,7 +221,5 @@ enum status platform_vary(const struct platform_text *p, const char *changes, FI
             limit_devices(&v, &tag, scanner);
     }
     write_until(&v, v.from + strlen(v.from));
-    TRY(check_used(&v));
-out:
-    return st;
+    return check_used(&v);
 }

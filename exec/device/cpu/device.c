@@ -114,9 +114,7 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
                                           : op->kind == OP_FORWARD || op->kind == OP_BACKWARD_INPUT;
     s->pass.reduction = reduction;
     if (begins) {
-        enum status st = hand_over(self, s, op->microbatch, op->kind != OP_FORWARD);
-        if (st != STATUS_OK)
-            return st;
+        PASS(hand_over(self, s, op->microbatch, op->kind != OP_FORWARD));
     }
     switch (op->kind) {
     case OP_FORWARD:

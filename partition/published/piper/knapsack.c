@@ -175,19 +175,18 @@ static enum status extend(struct knapsack *k, size_t i, double capacity, double 
 static enum status enumerate(struct knapsack *k, double capacity, double price, double limit,
                              bool *found, bool *whole, double *value)
 {
-    enum status st = STATUS_OK;
     *found = *whole = true;
     sum_rest(k, price);
     k->states = 0;
     k->level[0] = 0;
-    TRY(push(k, (struct knapsack_state){0, 0, 0, 0}));
+    PASS(push(k, (struct knapsack_state){0, 0, 0, 0}));
     k->level[1] = 1;
     for (size_t i = 0; i < k->items; i++) {
-        TRY(extend(k, i, capacity, price, limit));
+        PASS(extend(k, i, capacity, price, limit));
         if (k->level[i + 2] - k->level[i + 1] > k->state_limit)
             *whole = *found = false;
         if (!*whole)
-            goto out;
+            return STATUS_OK;
     }
     *found = k->level[k->items + 1] > k->level[k->items];
     if (*found) { /* the largest of the last list is the cheapest */
@@ -196,8 +195,7 @@ static enum status enumerate(struct knapsack *k, double capacity, double price, 
         for (size_t i = k->items; i-- > 0; s = k->state[s].parent)
             k->option[i] = k->state[s].option;
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Rounding of the bound may not refute a limit that is met exactly, hence the slack. */

@@ -224,13 +224,12 @@ static enum status bisect(struct piper_pass *s, struct bracket *b, struct piper_
 /* No plan fits: say why. The memory that would do is found to one per cent. */
 static enum status explain(struct piper_pass *s)
 {
-    enum status st;
     const struct piper_input *in = s->in;
     const double gib = 1 << 30;
     double low = in->memory_bytes, high = fmax(2 * low, 1);
     bool feasible;
     s->memory_bytes = INFINITY;
-    TRY(piper_pass_run(s, INFINITY, &feasible));
+    PASS(piper_pass_run(s, INFINITY, &feasible));
     if (s->interrupted)
         return error_set(STATUS_INFEASIBLE, "%s: no plan found in time", in->path);
     if (!feasible)
@@ -239,24 +238,22 @@ static enum status explain(struct piper_pass *s)
                          in->path, in->devices, in->batch);
     for (feasible = false; !feasible; high *= feasible ? 1 : 2) {
         s->memory_bytes = high;
-        TRY(piper_pass_run(s, INFINITY, &feasible));
+        PASS(piper_pass_run(s, INFINITY, &feasible));
         if (s->interrupted)
             break;
         low = feasible ? low : high;
     }
     while (!s->interrupted && high > low * 1.01 + 1) {
         s->memory_bytes = (low + high) / 2;
-        TRY(piper_pass_run(s, INFINITY, &feasible));
+        PASS(piper_pass_run(s, INFINITY, &feasible));
         *(feasible ? &high : &low) = s->memory_bytes;
     }
     if (s->interrupted)
         return error_set(STATUS_INFEASIBLE, "%s: no plan fits %.4g GiB per device on %zu devices",
                          in->path, in->memory_bytes / gib, in->devices);
-    st = error_set(STATUS_INFEASIBLE,
-                   "%s: no plan fits %.4g GiB per device on %zu devices; %.4g GiB would do",
-                   in->path, in->memory_bytes / gib, in->devices, high / gib);
-out:
-    return st;
+    return error_set(STATUS_INFEASIBLE,
+                     "%s: no plan fits %.4g GiB per device on %zu devices; %.4g GiB would do",
+                     in->path, in->memory_bytes / gib, in->devices, high / gib);
 }
 
 /* No plan can be faster than all work spread evenly over all devices: the first lower bound. */

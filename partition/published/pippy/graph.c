@@ -94,18 +94,18 @@ static size_t merge(struct pippy_graph *g, const uint32_t *in, const uint32_t *o
             g->edge[e].weight = 0;
         bool source = !in[u] && out[u] == 1, sink = in[v] == 1 && !out[v];
         if (source || sink || (out[u] == 1 && in[v] == 1 && out[v] == 1))
-            parent[sets_root(parent, u)] = sets_root(parent, v);
+            parent[edges_root(parent, u)] = edges_root(parent, v);
     }
     for (size_t v = 0; v < g->nodes; v++)
         cluster_of[v] = UINT32_MAX;
     for (uint32_t v = 0; v < g->nodes; v++) {
-        uint32_t root = sets_root(parent, v);
+        uint32_t root = edges_root(parent, v);
         if (cluster_of[root] == UINT32_MAX)
             cluster_of[root] = (uint32_t)clusters++;
     }
     for (uint32_t v = 0; v < g->nodes; v++) /* roots last: they are still looked up */
-        if (sets_root(parent, v) != v)
-            cluster_of[v] = cluster_of[sets_root(parent, v)];
+        if (edges_root(parent, v) != v)
+            cluster_of[v] = cluster_of[edges_root(parent, v)];
     return clusters;
 }
 

@@ -113,7 +113,7 @@ static void join_inseparable(const struct placement_problem *p, const struct pla
         for (size_t i = g->net_start[t]; i < g->net_start[t + 1]; i++) {
             uint32_t s = g->net_source[t], d = g->net_dest[i];
             if (!may_part(p, g, s, d, g->net_cost[t], limit))
-                parent[sets_root(parent, d)] = sets_root(parent, s);
+                parent[edges_root(parent, d)] = edges_root(parent, s);
         }
 }
 
@@ -124,12 +124,12 @@ static size_t renumber(const struct placement_problem *p, size_t n, uint32_t *pa
     uint32_t count = 0;
     memset(number, 0xff, n * sizeof *number);
     for (uint32_t v = 0; v < n; v++) {
-        uint32_t root = sets_root(parent, v);
+        uint32_t root = edges_root(parent, v);
         if (number[root] == none)
             number[root] = count++;
     }
     for (size_t v = 0; v < p->n; v++)
-        unit[v] = number[sets_root(parent, unit[v])];
+        unit[v] = number[edges_root(parent, unit[v])];
     return count;
 }
 

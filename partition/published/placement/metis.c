@@ -163,20 +163,19 @@ struct best {
 /* One partition, judged by the exact value. */
 static enum status attempt(struct work *w, const struct metis_options *o, struct best *best)
 {
-    enum status st;
     double value = 0;
-    TRY(metis_partition(&w->graph, w->p.accelerators, o, w->part));
+    PASS(metis_partition(&w->graph, w->p.accelerators, o, w->part));
     for (uint32_t u = 0; u < w->g.n; u++)
         w->at[u] = (uint32_t)w->p.accelerators; /* the first CPU */
     for (size_t v = 0; v < w->graph.n; v++)
         w->at[w->unit[v]] = w->part[v];
     best->tries++;
     if (!fit_memory(w))
-        goto out;
+        return STATUS_OK;
     best->fitting++;
     for (size_t v = 0; v < w->p.n; v++)
         w->device[v] = w->at[w->g.unit[v]];
-    TRY(placement_loads(&w->p, w->device, w->devices, w->on_cpu, w->load));
+    PASS(placement_loads(&w->p, w->device, w->devices, w->on_cpu, w->load));
     for (size_t d = 0; d < w->devices; d++)
         value = fmax(value, w->load[d]);
     if (value < best->value) {
@@ -185,8 +184,7 @@ static enum status attempt(struct work *w, const struct metis_options *o, struct
         best->imbalance = o->imbalance;
         memcpy(best->device, w->device, w->p.n * sizeof *w->device);
     }
-out:
-    return st;
+    return STATUS_OK;
 }
 
 static enum status explain(const struct work *w, const struct best *best,
