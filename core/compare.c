@@ -202,13 +202,11 @@ enum status compare_measurements(const struct measurement *m, const char *const 
             }
         }
     }
-    if (c.n == 0) {
-        st = error_set(STATUS_INFEASIBLE,
-                       "nothing to compare: none of %zu files is a prediction (engine analytic or "
-                       "simgrid) of a plan that another one ran",
-                       n);
-        goto out;
-    }
+    if (c.n == 0)
+        FAIL(STATUS_INFEASIBLE,
+             "nothing to compare: none of %zu files is a prediction (engine analytic or "
+             "simgrid) of a plan that another one ran",
+             n);
     *out = c;
     c = (struct comparisons){0};
 out:

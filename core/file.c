@@ -29,22 +29,16 @@ static enum status read_all(const char *path, FILE *f, char **text, size_t *leng
             break;
         if (size < room)
             continue;
-        if (room >= FILE_LIMIT) {
-            st = error_set(STATUS_IO, "%s: larger than 1 GiB", path);
-            goto out;
-        }
+        if (room >= FILE_LIMIT)
+            FAIL(STATUS_IO, "%s: larger than 1 GiB", path);
         room *= 2;
         char *larger = realloc(buffer, room + 1);
-        if (!larger) {
-            st = error_set(STATUS_NOMEM, "%s: out of memory", path);
-            goto out;
-        }
+        if (!larger)
+            FAIL(STATUS_NOMEM, "%s: out of memory", path);
         buffer = larger;
     }
-    if (ferror(f)) {
-        st = error_set(STATUS_IO, "%s: %s", path, strerror(errno));
-        goto out;
-    }
+    if (ferror(f))
+        FAIL(STATUS_IO, "%s: %s", path, strerror(errno));
     buffer[size] = '\0';
     *text = buffer;
     *length = size;
@@ -85,10 +79,8 @@ enum status file_create(const char *path, struct file_out *out)
     memcpy(f.temporary, path, length);
     memcpy(f.temporary + length, ".XXXXXX", sizeof ".XXXXXX");
     fd = mkstemp(f.temporary);
-    if (fd < 0) {
-        st = error_set(STATUS_IO, "%s: %s", path, strerror(errno));
-        goto out;
-    }
+    if (fd < 0)
+        FAIL(STATUS_IO, "%s: %s", path, strerror(errno));
     mode_t mask = umask(0);
     umask(mask);
     if (fchmod(fd, 0666 & ~mask) != 0 || !(f.stream = fdopen(fd, "wb"))) {

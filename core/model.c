@@ -138,11 +138,9 @@ static enum status sort_ops(struct model *m, struct model_edge *edge, size_t edg
         return STATUS_OK;
     TRY(ARRAY_NEW(position, m->n));
     TRY(edges_order(m->n, edge, edges, position, &cyclic));
-    if (cyclic < edges) {
-        st = error_set(STATUS_INVALID, "%s: the graph has a cycle through op '%s'", path,
-                       m->op[edge[cyclic].to].name);
-        goto out;
-    }
+    if (cyclic < edges)
+        FAIL(STATUS_INVALID, "%s: the graph has a cycle through op '%s'", path,
+             m->op[edge[cyclic].to].name);
     TRY(permute(m, position));
     for (size_t e = 0; e < edges; e++)
         edge[e] = (struct model_edge){position[edge[e].from], position[edge[e].to]};
@@ -189,19 +187,15 @@ enum status model_finish(struct model *m, const struct model_edge *edge, size_t 
 
     TRY(check(m, path));
     for (size_t e = 0; e < edges; e++)
-        if (edge[e].from >= m->n || edge[e].to >= m->n) {
-            st = error_set(STATUS_INVALID, "%s: an edge to an op that does not exist", path);
-            goto out;
-        }
+        if (edge[e].from >= m->n || edge[e].to >= m->n)
+            FAIL(STATUS_INVALID, "%s: an edge to an op that does not exist", path);
     TRY(ARRAY_COPY(sorted, edge, edges));
     TRY(sort_ops(m, sorted, edges, path));
     TRY(link_edges(m, sorted, edges, path));
     for (size_t i = 0; i < m->n; i++)
-        if (m->op[i].shares != MODEL_NO_OP && m->op[i].shares > i) {
-            st = error_set(STATUS_INVALID, "%s: op '%s' shares parameters of a later op", path,
-                           m->op[i].name);
-            goto out;
-        }
+        if (m->op[i].shares != MODEL_NO_OP && m->op[i].shares > i)
+            FAIL(STATUS_INVALID, "%s: op '%s' shares parameters of a later op", path,
+                 m->op[i].name);
 out:
     free(sorted);
     if (st != STATUS_OK)

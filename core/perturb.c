@@ -179,12 +179,10 @@ enum status perturb_program(const struct perturbation *by, struct program *p)
         TRY(place(by, k, p, of_rank, of_stage));
     for (size_t r = 0; r < p->ranks && by->n > 1; r++)
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
-            if (op_computes(&p->op[i]) && of_rank[r] && of_stage[p->op[i].stage]) {
-                st = error_set(STATUS_INVALID, "'%s' and '%s' are both for stage %u of rank %zu",
-                               by->slow[of_rank[r] - 1].name,
-                               by->slow[of_stage[p->op[i].stage] - 1].name, p->op[i].stage, r);
-                goto out;
-            }
+            if (op_computes(&p->op[i]) && of_rank[r] && of_stage[p->op[i].stage])
+                FAIL(STATUS_INVALID, "'%s' and '%s' are both for stage %u of rank %zu",
+                     by->slow[of_rank[r] - 1].name, by->slow[of_stage[p->op[i].stage] - 1].name,
+                     p->op[i].stage, r);
     for (size_t r = 0; r < p->ranks; r++)
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
             struct program_op *o = &p->op[i];

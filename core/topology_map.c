@@ -223,10 +223,8 @@ enum status topology_map_finish(struct topology_map_builder *b, struct topology_
     for (unsigned l = 0; l < b->levels; l++) {
         struct pool *p = &b->pool[l];
         uint32_t *exact = realloc(p->cell, p->n * CELLS * sizeof *exact);
-        if (!exact) {
-            st = error_set(STATUS_NOMEM, "no memory for %zu squares", p->n);
-            goto out;
-        }
+        if (!exact)
+            FAIL(STATUS_NOMEM, "no memory for %zu squares", p->n);
         map.squares[l] = p->n;
         map.cell[l] = exact;
         p->cell = NULL;

@@ -80,15 +80,11 @@ enum status checkpoint_read_head(FILE *f, const char *path, struct checkpoint_he
         return error_set(STATUS_PARSE, "%s: too short for a checkpoint", path);
     TRY(check_head(&h, path));
     TRY(ARRAY_NEW(table, h.arrays));
-    if (fread(table, sizeof *table, h.arrays, f) != h.arrays || fread(sealed, DIGEST, 1, f) != 1) {
-        st = error_set(STATUS_PARSE, "%s: truncated in the table of its %u arrays", path, h.arrays);
-        goto out;
-    }
+    if (fread(table, sizeof *table, h.arrays, f) != h.arrays || fread(sealed, DIGEST, 1, f) != 1)
+        FAIL(STATUS_PARSE, "%s: truncated in the table of its %u arrays", path, h.arrays);
     TRY(seal(&h, table, expected));
-    if (memcmp(sealed, expected, DIGEST) != 0) {
-        st = error_set(STATUS_PARSE, "%s: damaged: the SHA-256 of its head differs", path);
-        goto out;
-    }
+    if (memcmp(sealed, expected, DIGEST) != 0)
+        FAIL(STATUS_PARSE, "%s: damaged: the SHA-256 of its head differs", path);
     TRY(check_length(f, path, table, h.arrays));
     memcpy(digest, expected, DIGEST);
     *head = h;
@@ -174,10 +170,8 @@ enum status checkpoint_save(struct checkpoint_part *part)
     TRY(path_of(part, path));
     TRY(list_state(part, &array, &head.arrays, &room));
     TRY(ARRAY_NEW(data, room));
-    if (mkdir(part->step_directory, 0777) && errno != EEXIST) {
-        st = error_set(STATUS_IO, "%s: %s", part->step_directory, strerror(errno));
-        goto out;
-    }
+    if (mkdir(part->step_directory, 0777) && errno != EEXIST)
+        FAIL(STATUS_IO, "%s: %s", part->step_directory, strerror(errno));
     TRY(file_create(path, &f));
     TRY(write_all(part, f.stream, path, &head, array, data, part->digest));
     TRY(file_commit(&f));
@@ -216,15 +210,11 @@ static enum status read_array(const struct checkpoint_part *part, FILE *f, const
     size_t n = (size_t)array->bytes;
     char *data;
     TRY(ARRAY_NEW(data, n));
-    if (fread(data, 1, n, f) != n) {
-        st = error_set(STATUS_PARSE, "%s: truncated in array %u", path, k);
-        goto out;
-    }
+    if (fread(data, 1, n, f) != n)
+        FAIL(STATUS_PARSE, "%s: truncated in array %u", path, k);
     digest_bytes(data, n, digest);
-    if (memcmp(digest, array->digest, DIGEST) != 0) {
-        st = error_set(STATUS_PARSE, "%s: damaged: the SHA-256 of array %u differs", path, k);
-        goto out;
-    }
+    if (memcmp(digest, array->digest, DIGEST) != 0)
+        FAIL(STATUS_PARSE, "%s: damaged: the SHA-256 of array %u differs", path, k);
     TRY(part->device->load(part->device_self, k, data));
     if (part->bytes)
         atomic_fetch_add(part->bytes, array->bytes + 1);
@@ -248,16 +238,12 @@ enum status checkpoint_load(const struct checkpoint_part *part)
                          part->device->name);
     TRY(path_of(part, path));
     f = fopen(path, "rb");
-    if (!f) {
-        st = error_set(STATUS_IO, "%s: %s", path, strerror(errno));
-        goto out;
-    }
+    if (!f)
+        FAIL(STATUS_IO, "%s: %s", path, strerror(errno));
     TRY(checkpoint_read_head(f, path, &head, &array, digest));
     if (memcmp(digest, part->digest, DIGEST) != 0 || head.step != part->step ||
-        head.rank != part->rank) {
-        st = error_set(STATUS_PARSE, "%s: not the file that the manifest names", path);
-        goto out;
-    }
+        head.rank != part->rank)
+        FAIL(STATUS_PARSE, "%s: not the file that the manifest names", path);
     TRY(checkpoint_match(&head.key, &part->key, path));
     TRY(check_arrays(part, path, &head, array));
     for (uint32_t k = 0; k < head.arrays; k++)

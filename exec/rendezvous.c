@@ -157,10 +157,8 @@ enum status rendezvous_master(char host[RENDEZVOUS_HOST], uint16_t *port, bool *
     if (getenv("MASTER_PORT"))
         TRY(parse_count(name, 1, UINT16_MAX - 1, &at));
     int error = getaddrinfo(master, NULL, &want, &found);
-    if (error) {
-        st = error_set(STATUS_IO, "MASTER_ADDR '%s': %s", master, gai_strerror(error));
-        goto out;
-    }
+    if (error)
+        FAIL(STATUS_IO, "MASTER_ADDR '%s': %s", master, gai_strerror(error));
     inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)found->ai_addr)->sin_addr, host,
               RENDEZVOUS_HOST);
     *port = (uint16_t)(at + (agent && !strcmp(agent, "True")));
@@ -223,10 +221,8 @@ static enum status receive_peers(struct rendezvous *r, double deadline_s)
     TRY(ARRAY_NEW(peer, r->ranks));
     TRY(socket_read(r->control, &head, sizeof head, deadline_s));
     TRY(frame_check(&head));
-    if (head.type != FRAME_WELCOME || head.bytes != bytes) {
-        st = error_set(STATUS_IO, "the launcher sent the run away");
-        goto out;
-    }
+    if (head.type != FRAME_WELCOME || head.bytes != bytes)
+        FAIL(STATUS_IO, "the launcher sent the run away");
     TRY(socket_read(r->control, peer, bytes, deadline_s));
     TRY(take_peers(r, peer));
 out:

@@ -150,14 +150,11 @@ enum status auto_search(const struct model *m, const struct topology *t,
     TRY(ARRAY_NEW(s.order, t->n));
     TRY(device_order_find(t, s.order));
     TRY(auto_try_all(&s));
-    if (s.result.n == 0) {
-        st = error_set(
-            STATUS_INFEASIBLE,
-            "no plan trains %zu samples per iteration with the given stages, replicas and "
-            "microbatches on %zu devices",
-            r->samples, t->n);
-        goto out;
-    }
+    if (s.result.n == 0)
+        FAIL(STATUS_INFEASIBLE,
+             "no plan trains %zu samples per iteration with the given stages, replicas and "
+             "microbatches on %zu devices",
+             r->samples, t->n);
     TRY(auto_try_baselines(&s));
     TRY(verify(&s));
     *out = s.result;

@@ -190,10 +190,8 @@ enum status axis_read(const struct table *t, size_t column, struct axis *out)
 {
     enum status st = STATUS_OK;
     struct axis a = {.n = t->rows, .at = calloc(t->rows, sizeof *a.at)};
-    if (!a.at) {
-        st = error_set(STATUS_NOMEM, "%zu rows", t->rows);
-        goto out;
-    }
+    if (!a.at)
+        FAIL(STATUS_NOMEM, "%zu rows", t->rows);
     TRY(read_positions(t, column, &a));
     TRY(find_values(&a));
     *out = a;

@@ -71,10 +71,8 @@ static enum status make_bars(const struct measurement *m, const char *const *nam
     *bars = 0;
     for (size_t i = 0; i < n; i++) {
         size_t k = 0;
-        if (!m[i].engine || !(m[i].iteration_s > 0 && isfinite(m[i].iteration_s))) {
-            st = error_set(STATUS_INVALID, "%s: no engine or no iteration time", name[i]);
-            goto out;
-        }
+        if (!m[i].engine || !(m[i].iteration_s > 0 && isfinite(m[i].iteration_s)))
+            FAIL(STATUS_INVALID, "%s: no engine or no iteration time", name[i]);
         while (k < i && !is_same_bar(m, k, i))
             k++;
         if (k == i)
@@ -189,10 +187,8 @@ enum status plot_bars(const struct measurement *m, const char *const *name, size
     char label[32];
     struct bar *bar = calloc(n + 1, sizeof *bar);
 
-    if (!bar) {
-        st = error_set(STATUS_NOMEM, "%zu files", n);
-        goto out;
-    }
+    if (!bar)
+        FAIL(STATUS_NOMEM, "%zu files", n);
     TRY(make_bars(m, name, n, bar, &bars));
     for (size_t i = 0; i < bars; i++)
         longest_s = fmax(longest_s, bar[i].seconds);

@@ -67,10 +67,8 @@ enum status plot_breakdown(const struct breakdown *b, const char *const *name,
     double longest_s = 0;
     TRY(stack_init(&k, n, PARTS));
     for (size_t i = 0; i < n; i++) {
-        if (!(breakdown_sum(&b[i]) > 0)) {
-            st = error_set(STATUS_INVALID, "%s: no ranks, nothing to break down", name[i]);
-            goto out;
-        }
+        if (!(breakdown_sum(&b[i]) > 0))
+            FAIL(STATUS_INVALID, "%s: no ranks, nothing to break down", name[i]);
         longest_s = fmax(longest_s, breakdown_sum(&b[i]));
     }
     struct figure_unit unit = figure_time_unit(longest_s);
@@ -95,10 +93,8 @@ static enum status draw_breakdown(const struct plot_source *s, const char *outpu
     enum status st;
     struct breakdown *b = calloc(s->n, sizeof *b);
     const char **engine = calloc(s->n, sizeof *engine);
-    if (!b || !engine) {
-        st = error_set(STATUS_NOMEM, "%zu measurements", s->n);
-        goto out;
-    }
+    if (!b || !engine)
+        FAIL(STATUS_NOMEM, "%zu measurements", s->n);
     for (size_t i = 0; i < s->n; i++) {
         b[i] = breakdown_of(&s->m[i]);
         engine[i] = s->m[i].engine;

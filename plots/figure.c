@@ -223,25 +223,19 @@ enum status figure_open(const char *output, const struct figure_geometry *g,
     char *table = NULL;
     const char *terminal = terminal_of(output);
 
-    if (!terminal) {
-        st = error_set(STATUS_INVALID, "%s: a picture ends in .svg, .png or .pdf", output);
-        goto out;
-    }
+    if (!terminal)
+        FAIL(STATUS_INVALID, "%s: a picture ends in .svg, .png or .pdf", output);
     table = malloc(strlen(output) + 1);
-    if (!table) {
-        st = error_set(STATUS_NOMEM, "%s: out of memory", output);
-        goto out;
-    }
+    if (!table)
+        FAIL(STATUS_NOMEM, "%s: out of memory", output);
     strcpy(table, output);
     strcpy(table + strlen(table) - 4, ".tsv");
     TRY(file_create(output, &f.picture));
     TRY(file_create(table, &f.data));
     f.script = tmpfile();
     f.errors = tmpfile();
-    if (!f.script || !f.errors) {
-        st = error_set(STATUS_IO, "temporary file for gnuplot: %s", strerror(errno));
-        goto out;
-    }
+    if (!f.script || !f.errors)
+        FAIL(STATUS_IO, "temporary file for gnuplot: %s", strerror(errno));
     f.table = f.data.stream;
     f.by = by;
     f.svg = strcmp(terminal, "svg") == 0;

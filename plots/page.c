@@ -107,10 +107,8 @@ enum status page_picture(FILE *to, const char *svg, const char *caption)
     size_t length;
     TRY(file_read(svg, &text, &length));
     const char *begin = strstr(text, "<svg"), *end = begin ? strstr(begin, "</svg>") : NULL;
-    if (!end) {
-        st = error_set(STATUS_PARSE, "%s: no <svg> in it", svg);
-        goto out;
-    }
+    if (!end)
+        FAIL(STATUS_PARSE, "%s: no <svg> in it", svg);
     fputs("<figure>", to);
     fwrite(begin, 1, (size_t)(end - begin), to);
     fputs("</svg>", to);
@@ -139,10 +137,8 @@ enum status page_timeline(FILE *to, const char *trace, const char *caption)
     enum status st;
     struct trace_events t = {0};
     TRY(trace_events_read(trace, &t));
-    if (t.n > PAGE_OPS) {
-        st = error_set(STATUS_INVALID, "%s: %zu ops, a page has room for %d", trace, t.n, PAGE_OPS);
-        goto out;
-    }
+    if (t.n > PAGE_OPS)
+        FAIL(STATUS_INVALID, "%s: %zu ops, a page has room for %d", trace, t.n, PAGE_OPS);
     fputs("<figure><div class=\"timeline\"><canvas></canvas>\n<script type=\"application/json\">"
           "{\"ranks\":[",
           to);

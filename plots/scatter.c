@@ -154,10 +154,8 @@ static enum status put_labels(FILE *script, const struct comparisons *c, const s
     double(*point)[2] = calloc(points + cover_legend(c, NULL), sizeof *point);
     struct label *label = calloc(points, sizeof *label);
     char(*name)[NAME_ROOM] = calloc(points, sizeof *name);
-    if (!point || !label || !name) {
-        st = error_set(STATUS_NOMEM, "labels of %zu points", points);
-        goto out;
-    }
+    if (!point || !label || !name)
+        FAIL(STATUS_NOMEM, "labels of %zu points", points);
     points = 0;
     for (size_t i = 0; i < c->n; i++) {
         for (size_t k = 0; k < c->item[i].plans; k++) {

@@ -93,10 +93,8 @@ static enum status take_text(const char *path, char *text, size_t length, struct
     struct table t = {.text = text};
     size_t number = 0, room = 0;
     TRY(text_copy(path, &t.path));
-    if (memchr(text, '\0', length)) {
-        st = error_set(STATUS_PARSE, "%s: a byte of value 0, expected text", path);
-        goto out;
-    }
+    if (memchr(text, '\0', length))
+        FAIL(STATUS_PARSE, "%s: a byte of value 0, expected text", path);
     for (char *line = text, *next; line; line = next) {
         number++;
         next = cut_line(line);
@@ -109,10 +107,8 @@ static enum status take_text(const char *path, char *text, size_t length, struct
         } else if (*line && *line != '#')
             TRY(read_row(&t, line, number, &room));
     }
-    if (t.rows == 0) {
-        st = error_set(STATUS_PARSE, "%s:%zu: a table without rows", path, number);
-        goto out;
-    }
+    if (t.rows == 0)
+        FAIL(STATUS_PARSE, "%s:%zu: a table without rows", path, number);
     *out = t;
     t = (struct table){0};
 out:
@@ -199,18 +195,13 @@ enum status table_filter(struct table *t, const char *where)
         if (next)
             *next++ = '\0';
         char *equals = strchr(at, '=');
-        if (!equals) {
-            st = error_set(STATUS_INVALID, "'%.60s' is not of the form column=value", at);
-            goto out;
-        }
+        if (!equals)
+            FAIL(STATUS_INVALID, "'%.60s' is not of the form column=value", at);
         *equals = '\0';
         TRY(table_column(t, at, &column));
         keep_rows(t, column, equals + 1);
-        if (t->rows == 0) {
-            st = error_set(STATUS_INVALID, "%s: no row with %.60s = '%.60s'", t->path, at,
-                           equals + 1);
-            goto out;
-        }
+        if (t->rows == 0)
+            FAIL(STATUS_INVALID, "%s: no row with %.60s = '%.60s'", t->path, at, equals + 1);
     }
 out:
     free(copy);

@@ -153,10 +153,8 @@ static enum status report_links(const struct state *s, struct simulation *out)
         const char *a = s->t->device[pair[k].from], *b = s->t->device[pair[k].to];
         size_t length = strlen(a) + strlen(b) + 3;
         char *name = malloc(length);
-        if (!name) {
-            st = error_set(STATUS_NOMEM, "%zu links", n);
-            goto out;
-        }
+        if (!name)
+            FAIL(STATUS_NOMEM, "%zu links", n);
         snprintf(name, length, "%s->%s", a, b);
         double Bps = topology_between(s->t, pair[k].from, pair[k].to)->bandwidth_Bps;
         out->link[out->links++] = (struct measured_link){
@@ -179,11 +177,9 @@ static enum status run(const struct program *p, const struct topology *t, const 
     uint32_t rank;
 
     (void)platform;
-    if (options && faults_of_links(options->faults)) {
-        st = error_set(STATUS_UNSUPPORTED,
-                       "the analytic engine knows no links that could fail or become slow");
-        goto out;
-    }
+    if (options && faults_of_links(options->faults))
+        FAIL(STATUS_UNSUPPORTED,
+             "the analytic engine knows no links that could fail or become slow");
     TRY(shapes_make(p, t, options ? &options->collective : NULL, &s.shapes));
     TRY(timeline_init(&result.timeline, p->ops));
     s.start = result.timeline.start_s;

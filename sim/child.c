@@ -278,11 +278,8 @@ enum status child_run_watched(enum status (*fn)(void *argument, int write_fd), v
         st = explain_death(c);
         goto out;
     }
-    if (c->verdict.status != STATUS_OK) {
-        st = error_set(c->verdict.status, "%.*s", (int)sizeof c->verdict.message - 1,
-                       c->verdict.message);
-        goto out;
-    }
+    if (c->verdict.status != STATUS_OK)
+        FAIL(c->verdict.status, "%.*s", (int)sizeof c->verdict.message - 1, c->verdict.message);
     *out = (struct child_output){.data = c->data, .length = c->length};
     c->data = NULL;
 out:

@@ -147,10 +147,8 @@ enum status simgrid_parse(const struct child_output *output, size_t ops, struct 
     struct cursor c = {output->data, output->length};
     TRY(timeline_init(&result.timeline, ops));
     if (!take(&c, &h, sizeof h) || !take(&c, result.timeline.start_s, ops * sizeof(double)) ||
-        !take(&c, result.timeline.end_s, ops * sizeof(double)) || h.links > c.left) {
-        st = error_set(STATUS_EXTERNAL, "SimGrid's result is incomplete");
-        goto out;
-    }
+        !take(&c, result.timeline.end_s, ops * sizeof(double)) || h.links > c.left)
+        FAIL(STATUS_EXTERNAL, "SimGrid's result is incomplete");
     result.cpu_s = h.cpu_s;
     result.messages = h.messages;
     TRY(parse_links(&c, h.links, &result));

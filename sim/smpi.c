@@ -194,10 +194,8 @@ static enum status run(const struct program *p, const struct topology *t, const 
     TRY(child_run(emulate, &e, &output));
     TRY(timeline_init(&s.timeline, p->ops));
     s.link = calloc(1, sizeof *s.link); /* none, but an array */
-    if (!s.link) {
-        st = error_set(STATUS_NOMEM, "out of memory");
-        goto out;
-    }
+    if (!s.link)
+        FAIL(STATUS_NOMEM, "out of memory");
     memcpy(s.timeline.start_s, output.data, p->ops * sizeof(double));
     memcpy(s.timeline.end_s, output.data + p->ops * sizeof(double), p->ops * sizeof(double));
     adjust(p, &s.timeline);

@@ -70,10 +70,8 @@ enum status cache_file(const char *name, const char *text, size_t length, char *
         return error_set(STATUS_NOMEM, "out of memory");
     snprintf(full, n, "%s/%s", directory, name);
     if (!has_text(full, text, length, &no_memory)) {
-        if (no_memory) {
-            st = error_set(STATUS_NOMEM, "out of memory");
-            goto out;
-        }
+        if (no_memory)
+            FAIL(STATUS_NOMEM, "out of memory");
         TRY(file_create(full, &file));
         fwrite(text, 1, length, file.stream); /* file_commit() notices what failed */
         TRY(file_commit(&file));

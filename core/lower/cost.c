@@ -228,10 +228,8 @@ enum status lowering_cost(struct lowering *l, uint32_t stage, uint32_t device,
         for (size_t k = 0; k < s->ops; k++)
             add_op(&u, s->op[k]);
         TRY(finish(&u));
-        if (!(l->cost[slot] = malloc(sizeof u.c))) {
-            st = error_set(STATUS_NOMEM, "cost of stage %u", stage);
-            goto out;
-        }
+        if (!(l->cost[slot] = malloc(sizeof u.c)))
+            FAIL(STATUS_NOMEM, "cost of stage %u", stage);
         *l->cost[slot] = u.c;
         u.c.bucket = NULL;
     }

@@ -115,10 +115,8 @@ static enum status bed_tokens(struct bed *b)
     int32_t *token = malloc(2 * (n + 1) * sizeof *token), *target = token + n + 1;
     b->token = on->backend->allocate(on->self, (n + 1) * sizeof *b->token);
     b->target = on->backend->allocate(on->self, (n + 1) * sizeof *b->target);
-    if (!token || !b->token || !b->target) {
-        st = error_set(STATUS_NOMEM, "%zu tokens", n);
-        goto out;
-    }
+    if (!token || !b->token || !b->target)
+        FAIL(STATUS_NOMEM, "%zu tokens", n);
     for (size_t i = 0; i < n; i++) {
         token[i] = (int32_t)(i * 2654435761u % CORPUS_VOCABULARY);
         target[i] = b->layer.masked && i % MASKED_EVERY ? -1 : token[i];
@@ -367,10 +365,8 @@ static enum status bench_copy(struct bench *b)
     size_t n = b->task->copy_bytes / sizeof(real);
     real *from = numbers(b, n, false), *to = numbers(b, n, false);
     double *copy_s = calls_of(b, 2 * b->task->probes + FIGURE_COPY, b->rank);
-    if (!from || !to) {
-        st = error_set(STATUS_NOMEM, "arrays to copy");
-        goto out;
-    }
+    if (!from || !to)
+        FAIL(STATUS_NOMEM, "arrays to copy");
     b->together(b->context);
     for (size_t k = 0; k < b->repeats; k++) { /* to and fro, so that no two copies are the same */
         b->watch->start(b);

@@ -67,12 +67,10 @@ static enum status find_place(struct run *run)
         return error_set(STATUS_IO, "%s: %s", dir, strerror(errno));
     if (flock(run->keeping.lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
         return error_set(STATUS_INVALID, "%s: another run writes its checkpoints there", dir);
-    if (checkpoint_find(dir, &c) == STATUS_OK && c.step > run->keeping.first) {
-        st = error_set(STATUS_INVALID,
-                       "%s: holds a checkpoint of step %llu already: --resume goes on from there",
-                       dir, (unsigned long long)c.step);
-        goto out;
-    }
+    if (checkpoint_find(dir, &c) == STATUS_OK && c.step > run->keeping.first)
+        FAIL(STATUS_INVALID,
+             "%s: holds a checkpoint of step %llu already: --resume goes on from there", dir,
+             (unsigned long long)c.step);
     TRY(absolute(dir, run->keeping.checkpoint));
     checkpoint_clean(run->keeping.checkpoint, UINT64_MAX);
 out:

@@ -123,10 +123,8 @@ enum status launch_prepare(struct run *run)
             error_context(st, "launcher at %s:%u", run->meeting.address, run->meeting.port);
         goto out;
     }
-    if (getrandom(run->meeting.token, TOKEN, 0) != TOKEN) {
-        st = error_set(STATUS_IO, "no random numbers: %s", strerror(errno));
-        goto out;
-    }
+    if (getrandom(run->meeting.token, TOKEN, 0) != TOKEN)
+        FAIL(STATUS_IO, "no random numbers: %s", strerror(errno));
     snprintf(run->meeting.address, sizeof run->meeting.address, "%s",
              run->options->address ? run->options->address : "127.0.0.1");
     TRY(socket_listen_at(run->meeting.address, &run->meeting.listener, &run->meeting.port));

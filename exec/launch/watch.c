@@ -261,10 +261,8 @@ enum status launch_watch(struct run *run)
         if (now_s - done_s > exit_s)
             launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%zu workers do not exit when done",
                          still_here(run));
-        if (launch_is_settled(run, now_s)) {
-            st = error_set(run->cause.st, "%s", run->cause.text);
-            goto out;
-        }
+        if (launch_is_settled(run, now_s))
+            FAIL(run->cause.st, "%s", run->cause.text);
     }
 out:
     free(p);

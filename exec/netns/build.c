@@ -85,11 +85,8 @@ static enum status make_spaces(struct built *b, size_t n)
     enum status st = STATUS_OK;
     int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     for (size_t i = 0; i < n; i++) {
-        if (unshare(CLONE_NEWNET) != 0 || (b->fd[i] = open("/proc/self/ns/net", O_RDONLY)) < 0) {
-            st = error_set(STATUS_UNSUPPORTED, "network namespace %zu of %zu: %s", i + 1, n,
-                           strerror(errno));
-            goto out;
-        }
+        if (unshare(CLONE_NEWNET) != 0 || (b->fd[i] = open("/proc/self/ns/net", O_RDONLY)) < 0)
+            FAIL(STATUS_UNSUPPORTED, "network namespace %zu of %zu: %s", i + 1, n, strerror(errno));
         TRY(set_sysctls(i < b->w->spaces && b->w->space[i].forwards));
     }
 out:

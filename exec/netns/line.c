@@ -250,10 +250,8 @@ enum status line_start(int space, const struct line_link *link, size_t links, pi
     char name[IFNAMSIZ];
     TRY(ARRAY_NEW(lane, 2 * links));
     TRY(ARRAY_NEW(wake, 2 * links));
-    if (setns(space, CLONE_NEWNET) != 0) {
-        st = error_set(STATUS_IO, "setns: %s", strerror(errno));
-        goto out;
-    }
+    if (setns(space, CLONE_NEWNET) != 0)
+        FAIL(STATUS_IO, "setns: %s", strerror(errno));
     for (size_t i = 0; i < 2 * links; i++) {
         TRY(open_end(line_end(i / 2, (int)(i % 2), name), slots_of(&link[i / 2]), &lane[lanes++]));
         lane[i].delay_ns = (int64_t)(link[i / 2].delay_s * 1e9);

@@ -179,10 +179,8 @@ enum status sandbox_tool(int space, const char *const *words, const char *script
     char said[256] = "";
     int in = memfd_create("script", 0), err = memfd_create("complaints", 0);
     size_t n = strlen(script);
-    if (in < 0 || err < 0 || write(in, script, n) != (ssize_t)n || lseek(in, 0, SEEK_SET) != 0) {
-        st = error_set(STATUS_IO, "%s: %s", words[0], strerror(errno));
-        goto out;
-    }
+    if (in < 0 || err < 0 || write(in, script, n) != (ssize_t)n || lseek(in, 0, SEEK_SET) != 0)
+        FAIL(STATUS_IO, "%s: %s", words[0], strerror(errno));
     pid_t child = fork();
     if (child == 0)
         exec_tool(space, words, in, err);

@@ -124,10 +124,8 @@ enum status lattice_build(size_t nodes, const struct model_edge *edge, size_t ed
     if (!*complete)
         goto out;
     for (size_t v = 0; v < nodes; v++)
-        if (!lattice_has(&b.l, b.l.ideals - 1, v)) {
-            st = error_set(STATUS_INVALID, "the graph has a cycle");
-            goto out;
-        }
+        if (!lattice_has(&b.l, b.l.ideals - 1, v))
+            FAIL(STATUS_INVALID, "the graph has a cycle");
     TRY(sort_pairs(&b));
     *out = b.l;
     b.l = (struct lattice){0};

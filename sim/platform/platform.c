@@ -145,11 +145,8 @@ static enum status find_devices(const struct platform_text *p, sg_host_t **out, 
         if (device)
             host[n++] = host[i];
     }
-    if (n == 0 || n > TOPOLOGY_MAX_DEVICES) {
-        st = error_set(STATUS_PARSE, "%s:1: %zu devices, expected 1 to %d", p->path, n,
-                       TOPOLOGY_MAX_DEVICES);
-        goto out;
-    }
+    if (n == 0 || n > TOPOLOGY_MAX_DEVICES)
+        FAIL(STATUS_PARSE, "%s:1: %zu devices, expected 1 to %d", p->path, n, TOPOLOGY_MAX_DEVICES);
     for (t->n = 0; t->n < n; t->n++) {
         const char *name = sg_host_get_name(host[t->n]);
         TRY(text_copy(name, &t->device[t->n]));
@@ -216,10 +213,8 @@ static enum status read_with(const char *path, bool exhaustively, struct topolog
     }
     load.asked =
         mmap(NULL, sizeof *load.asked, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (load.asked == MAP_FAILED) {
-        st = error_set(STATUS_NOMEM, "%s: no shared memory", path);
-        goto out;
-    }
+    if (load.asked == MAP_FAILED)
+        FAIL(STATUS_NOMEM, "%s: no shared memory", path);
     TRY(text_copy(path, &name));
     load.asked->exhaustive = exhaustively;
     st = child_run(describe, &load, &output);

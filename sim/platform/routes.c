@@ -196,13 +196,11 @@ static enum status ask_all(struct search *s, struct topology *t)
     struct topology_map_builder *b = NULL;
     uint32_t *row = NULL;
     TRY(ARRAY_NEW(row, t->n));
-    if (t->n > MAX_ASKED) {
-        st = error_set(STATUS_PARSE,
-                       "%s:1: %zu devices, expected up to %d unless the platform is one flat zone "
-                       "with routing=\"DijkstraCache\"",
-                       s->text->path, t->n, MAX_ASKED);
-        goto out;
-    }
+    if (t->n > MAX_ASKED)
+        FAIL(STATUS_PARSE,
+             "%s:1: %zu devices, expected up to %d unless the platform is one flat zone "
+             "with routing=\"DijkstraCache\"",
+             s->text->path, t->n, MAX_ASKED);
     TRY(topology_map_begin(t->n, &b));
     for (size_t i = 0; i < t->n; i++) {
         for (size_t j = 0; j < t->n; j++) {

@@ -285,10 +285,8 @@ enum status shortest_open(const struct platform_text *p, size_t n, char *const *
     bool fits = false;
     struct reader r = {.w = calloc(1, sizeof *r.w)};
     *out = NULL;
-    if (!r.w || !(r.w->vertex = calloc(n + 1, sizeof *r.w->vertex))) {
-        st = error_set(STATUS_NOMEM, "out of memory");
-        goto out;
-    }
+    if (!r.w || !(r.w->vertex = calloc(n + 1, sizeof *r.w->vertex)))
+        FAIL(STATUS_NOMEM, "out of memory");
     r.w->n = n;
     TRY(list_names(p, &r, &fits));
     if (fits)

@@ -62,11 +62,8 @@ enum status cpu_open_on(const struct memory *on, const struct model *m, const st
             TRY(stage_open_on(on, m, p, s, rank, o, &c->stage[c->stages]));
             c->stages++;
         }
-    if (c->stages == 0) {
-        st = error_set(STATUS_INVALID, "rank %u: stage %u of %zu", rank, p->rank[rank].stage,
-                       p->stages);
-        goto out;
-    }
+    if (c->stages == 0)
+        FAIL(STATUS_INVALID, "rank %u: stage %u of %zu", rank, p->rank[rank].stage, p->stages);
     TRY(check_ties(m, c));
     *self = c;
     c = NULL;

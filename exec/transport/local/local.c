@@ -92,10 +92,8 @@ static enum status new_buffer(struct local_hub *h, size_t bytes, struct local_bu
     enum status st;
     struct local_buffer *b;
     TRY(ARRAY_NEW(b, 1));
-    if (!(b->data = h->memory->allocate(bytes))) {
-        st = error_set(STATUS_NOMEM, "%zu bytes to send", bytes);
-        goto out;
-    }
+    if (!(b->data = h->memory->allocate(bytes)))
+        FAIL(STATUS_NOMEM, "%zu bytes to send", bytes);
     TRY(h->memory->new_mark(&b->full));
     TRY(h->memory->new_mark(&b->empty));
     pthread_mutex_lock(&h->mutex);

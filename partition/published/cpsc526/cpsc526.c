@@ -17,20 +17,14 @@ static enum status score(const struct objective_request *r, const char *path, do
     TRY(cpsc526_problem_build(r, &p));
     TRY(split_read(path, r->model, &s));
     for (size_t i = 0; i < p.n; i++)
-        if (s.part_of[i] == SPLIT_NONE) {
-            st = error_set(STATUS_INVALID, "the split leaves out op '%s'", r->model->op[i].name);
-            goto out;
-        }
-    if (s.parts != p.k) {
-        st = error_set(STATUS_INVALID, "the split has %zu parts for %zu devices", s.parts, p.k);
-        goto out;
-    }
+        if (s.part_of[i] == SPLIT_NONE)
+            FAIL(STATUS_INVALID, "the split leaves out op '%s'", r->model->op[i].name);
+    if (s.parts != p.k)
+        FAIL(STATUS_INVALID, "the split has %zu parts for %zu devices", s.parts, p.k);
     TRY(ARENA_NEW(&p.memory, weight, p.k));
     double metric = cpsc526_metric(&p, s.part_of, weight);
-    if (isinf(metric)) {
-        st = error_set(STATUS_INFEASIBLE, "a part is empty, which makes the metric infinite");
-        goto out;
-    }
+    if (isinf(metric))
+        FAIL(STATUS_INFEASIBLE, "a part is empty, which makes the metric infinite");
     *value = metric;
 out:
     split_free(&s);

@@ -116,11 +116,9 @@ static enum status solve_size(const struct objective_request *r, struct objectiv
     double *weight, total = 0;
     size_t used;
     TRY(work_open(r, r->stages, &w));
-    if (r->stages > r->model->n) {
-        st = error_set(STATUS_INFEASIBLE, "%s has only %zu ops for %zu stages", r->model->name,
-                       r->model->n, r->stages);
-        goto out;
-    }
+    if (r->stages > r->model->n)
+        FAIL(STATUS_INFEASIBLE, "%s has only %zu ops for %zu stages", r->model->name, r->model->n,
+             r->stages);
     TRY(ARENA_NEW(&w.memory, weight, r->model->n));
     for (size_t i = 0; i < r->model->n; i++) {
         weight[i] = (double)r->model->op[i].parameter_bytes / (double)r->model->element_bytes;

@@ -174,15 +174,13 @@ static enum status solve(const struct objective_request *r, struct objective_res
     double begin_s = clock_now();
     TRY(placement_read(r, &p));
     TRY(placement_contiguous_solve(&p, r, begin_s, ideals_limit_s, &c));
-    if (isinf(c.value)) {
-        st = error_set(STATUS_INFEASIBLE,
-                       c.interrupted ? "%s: stopped before a contiguous split was found that fits "
-                                       "%zu accelerators of %.6g bytes and %zu CPUs"
-                                     : "%s: no contiguous split fits %zu accelerators of %.6g "
-                                       "bytes and %zu CPUs",
-                       r->spec, p.accelerators, p.memory_bytes, p.cpus);
-        goto out;
-    }
+    if (isinf(c.value))
+        FAIL(STATUS_INFEASIBLE,
+             c.interrupted ? "%s: stopped before a contiguous split was found that fits "
+                             "%zu accelerators of %.6g bytes and %zu CPUs"
+                           : "%s: no contiguous split fits %zu accelerators of %.6g "
+                             "bytes and %zu CPUs",
+             r->spec, p.accelerators, p.memory_bytes, p.cpus);
     TRY(placement_result(&p, c.device, c.order, out));
     TRY(explain(&p, &c, out));
 out:

@@ -212,13 +212,11 @@ static enum status solve(const struct objective_request *r, struct objective_res
                                         .imbalance = imbalances[i / SEEDS]};
         TRY(attempt(&w, &o, &best));
     }
-    if (isinf(best.value)) {
-        st = error_set(STATUS_INFEASIBLE,
-                       "%s: none of METIS's %zu partitions fits accelerators of %.6g bytes, even "
-                       "with units moved",
-                       r->spec, best.tries, w.p.memory_bytes);
-        goto out;
-    }
+    if (isinf(best.value))
+        FAIL(STATUS_INFEASIBLE,
+             "%s: none of METIS's %zu partitions fits accelerators of %.6g bytes, even "
+             "with units moved",
+             r->spec, best.tries, w.p.memory_bytes);
     out->lower_bound = NAN;
     out->interrupted = best.tries < TRIES;
     TRY(placement_result(&w.p, best.device, NULL, out));

@@ -117,13 +117,11 @@ static enum status first_fit(const struct placement_problem *p, const struct obj
                 v = u;
         while (d < p->accelerators && (!g.supported[v] || room[d] < g.size[v]))
             d++;
-        if (d == p->accelerators) {
-            st = error_set(STATUS_INFEASIBLE,
-                           "%s: no split was found that fits %zu accelerators of %.6g bytes and no "
-                           "CPU",
-                           r->spec, p->accelerators, p->memory_bytes);
-            goto out;
-        }
+        if (d == p->accelerators)
+            FAIL(STATUS_INFEASIBLE,
+                 "%s: no split was found that fits %zu accelerators of %.6g bytes and no "
+                 "CPU",
+                 r->spec, p->accelerators, p->memory_bytes);
         room[d] -= g.size[v];
         placed[v] = true;
         for (size_t u = 0; u < p->n; u++)
