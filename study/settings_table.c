@@ -398,7 +398,7 @@ const struct setting settings_table[] = {
      .help = "what the page answers, as its title"},
 
     /* ---- outputs, of all commands: the same fields with other help */
-    {"output", TEXT(output), PLANS | SCORED, "FILE", NULL, .help = "write the plan (also -o)"},
+    {"output", TEXT(output), PLANS | OBJECTIVES, "FILE", NULL, .help = "write the plan (also -o)"},
     {"output", TEXT(output), SIMULATIONS | RUN_KEYS | EMULATIONS, "FILE", NULL,
      .help = "write the measurement as JSON (also -o)"},
     {"output", TEXT(output), CALIBRATIONS, "FILE", NULL,
