@@ -13,7 +13,7 @@ enum { SELFTEST_SKIPPED = 77 };
  * array; NAN fails. Returns whether it is within the limit. */
 bool selftest_row(FILE *to, const char *name, double worst, double limit);
 
-/* Every layer on random data against exec/cpu; a row each. */
+/* Every layer on random data against exec/device/cpu; a row each. */
 enum status selftest_layers(struct cuda_context *c, FILE *to, bool *good) MUST_CHECK;
 /* A small GPT trained on both devices, whole and with split backwards: losses; and on the GPU
  * twice: the same bits. */
