@@ -117,6 +117,9 @@ static enum status emulate(struct invocation *in)
     PASS(arguments_check(a, way));
     PASS(emulate_parse_dilation(a->dilate, &c.dilation));
     if (way == TAKES(EMULATE_CHECK)) {
+        PASS(command_expect(in, 0, "no operands with --check"));
+        if (!a->platform && arguments_given(a, "ranks"))
+            return error_set(STATUS_USAGE, "--ranks with --check: of which --platform?");
         PASS(emulate_check());
         if (a->platform)
             PASS(emulate_check_platform(a->platform, a->ranks, c.dilation));

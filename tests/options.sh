@@ -64,6 +64,8 @@ refuse '--json means nothing with generate' topology generate list --json
 refuse '--dilate means nothing with PLAN on --engine smpi' emulate p.json --dilate 2
 refuse '--steps means nothing with PLAN on --engine smpi' emulate p.json --steps 2
 refuse '--json means nothing with --check' emulate --check --json
+refuse 'expected no operands with --check, got 1 operand' emulate --check plan.json
+refuse 'of which --platform' emulate --check --ranks 3
 refuse '--pid means nothing' emulate --platform laptop --pid 4 -- true
 
 refuse '--checkpoint means nothing with --compute paced' run p.json --compute paced --checkpoint d
