@@ -52,11 +52,6 @@ struct building {
 
 /* ---- slots */
 
-static size_t pair_of(const struct building *b, uint32_t from, uint32_t to)
-{
-    return pairs_find(b->pair, b->pairs, from, to);
-}
-
 static enum status add_slot(struct building *b, uint32_t from, uint32_t to)
 {
     struct flows *f = b->f;
