@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 #include "core/array.h"
-#include "core/routes.h"
 
 /* A demand of this much more than a link has is rounding. */
 static const double rounding = 1e-9;
@@ -44,7 +43,6 @@ struct building {
     const struct pair *pair;
     size_t pairs;
     struct flows *f;
-    struct routes routes;
     struct use *use; /* of the group at hand */
     struct load all, group, phase;
     uint32_t *kept; /* [links of the topology] number in the network, PROGRAM_NONE: not kept */
@@ -116,13 +114,13 @@ static enum status find_routes(struct building *b)
     TRY(ARRAY_NEW(pair, b->pairs + 1));
     for (size_t k = 0; k < b->pairs; k++)
         pair[k] = (struct device_pair){b->pair[k].from, b->pair[k].to};
-    TRY(topology_routes(b->t, b->pairs, pair, &b->routes));
+    TRY(topology_routes(b->t, b->pairs, pair, &f->routes));
     TRY(ARRAY_NEW(f->bound_Bps, f->slots + 1));
     TRY(ARRAY_NEW(f->start, f->slots + 1));
     for (size_t s = 0; s < f->slots; s++) {
         const struct pair *between = &b->pair[f->pair[s]];
         f->bound_Bps[s] = topology_between(b->t, between->from, between->to)->bandwidth_Bps;
-        all += b->routes.start[f->pair[s] + 1] - b->routes.start[f->pair[s]];
+        all += f->routes.start[f->pair[s] + 1] - f->routes.start[f->pair[s]];
     }
     TRY(ARRAY_NEW(f->link, all + 1));
     TRY(ARRAY_NEW(f->weight, all + 1));
@@ -144,8 +142,8 @@ static void load_add(struct load *load, uint32_t link, double Bps)
 static void load_add_slot(const struct building *b, struct load *load, size_t slot)
 {
     size_t pair = b->f->pair[slot];
-    for (size_t e = b->routes.start[pair]; e < b->routes.start[pair + 1]; e++)
-        load_add(load, b->routes.link[e], b->f->bound_Bps[slot]);
+    for (size_t e = b->f->routes.start[pair]; e < b->f->routes.start[pair + 1]; e++)
+        load_add(load, b->f->routes.link[e], b->f->bound_Bps[slot]);
 }
 
 /* What group g may want of each link is what its worst phase wants there. */
@@ -196,9 +194,9 @@ static enum status keep_links(struct building *b)
     size_t used = 0;
     for (size_t s = 0; s < f->slots; s++) {
         size_t pair = f->pair[s];
-        for (size_t e = b->routes.start[pair]; e < b->routes.start[pair + 1]; e++)
-            if (b->kept[b->routes.link[e]] != PROGRAM_NONE) {
-                f->link[used] = b->kept[b->routes.link[e]];
+        for (size_t e = b->f->routes.start[pair]; e < b->f->routes.start[pair + 1]; e++)
+            if (b->kept[b->f->routes.link[e]] != PROGRAM_NONE) {
+                f->link[used] = b->kept[b->f->routes.link[e]];
                 f->weight[used++] = 1;
             }
         f->start[s + 1] = used;
@@ -287,7 +285,6 @@ out:
         free(loads[k]->Bps);
         free(loads[k]->link);
     }
-    routes_free(&b.routes);
     free(b.use);
     free(b.kept);
     return st;
@@ -295,6 +292,7 @@ out:
 
 void flows_free(struct flows *f)
 {
+    routes_free(&f->routes);
     free(f->carrier_start);
     free(f->slot);
     free(f->slot_start);
