@@ -20,7 +20,7 @@ struct flows {
     uint32_t *slot;        /* of every flow of every shape, shape after shape */
     size_t *slot_start;    /* [shapes + 1] into slot */
     uint32_t *pair;        /* [slots] of devices */
-    struct routes routes; /* of the pairs; empty ones where the topology knows no links */
+    struct routes routes;  /* of the pairs; empty ones where the topology knows no links */
     struct sharing_network network; /* of the slots; borrows what follows */
     size_t *start;                  /* [slots + 1] CSR of the links that slots share */
     uint32_t *link;
