@@ -119,8 +119,13 @@ static enum status find_routes(struct building *b)
     TRY(ARRAY_NEW(f->start, f->slots + 1));
     for (size_t s = 0; s < f->slots; s++) {
         const struct pair *between = &b->pair[f->pair[s]];
+        size_t first = f->routes.start[f->pair[s]], last = f->routes.start[f->pair[s] + 1];
         f->bound_Bps[s] = topology_between(b->t, between->from, between->to)->bandwidth_Bps;
-        all += f->routes.start[f->pair[s] + 1] - f->routes.start[f->pair[s]];
+        if (last > first)
+            f->bound_Bps[s] = INFINITY;
+        for (size_t e = first; e < last; e++)
+            f->bound_Bps[s] = fmin(f->bound_Bps[s], b->t->link[f->routes.link[e]].bandwidth_Bps);
+        all += last - first;
     }
     TRY(ARRAY_NEW(f->link, all + 1));
     TRY(ARRAY_NEW(f->weight, all + 1));
