@@ -192,6 +192,13 @@ static inline size_t program_group_copies(const struct program *p, size_t g)
     return (p->copies.device_start[g + 1] - p->copies.device_start[g]) /
            (p->device_start[g + 1] - p->device_start[g]);
 }
+/* The devices of a copy of group g, as many as the group has. */
+static inline const uint32_t *program_group_devices(const struct program *p, size_t g, size_t copy)
+{
+    size_t n = p->device_start[g + 1] - p->device_start[g];
+    return p->folded ? p->copies.device + p->copies.device_start[g] + copy * n
+                     : p->device + p->device_start[g];
+}
 /* What the rank keeps all the time. */
 static inline int64_t program_static_bytes(const struct program_rank *r)
 {

@@ -21,6 +21,7 @@
 #include "core/ready.h"
 #include "sim/events.h"
 #include "sim/flows.h"
+#include "sim/pairs.h"
 
 /* Something that does one op after the other: rank r, channel ranks + c, group ranks + channels
  * + g. */
@@ -206,9 +207,14 @@ static void begin_phase(struct state *s, uint32_t group, double now)
         return;
     }
     const struct collective_phase *phase = &shape->phase[m->phase];
-    m->flying = phase->flow_end - phase->flow_start;
-    for (size_t f = phase->flow_start; f < phase->flow_end; f++)
-        fly(s, flows_slot(&s->flows, m->shape, f), o->count * shape->flow[f].bytes, now, self);
+    m->flying = 0;
+    for (size_t f = phase->flow_start; f < phase->flow_end; f++) {
+        uint32_t slot = flows_slot(&s->flows, m->shape, f);
+        if (slot == PROGRAM_NONE)
+            continue;
+        fly(s, slot, o->count * shape->flow[f].bytes, now, self);
+        m->flying++;
+    }
     if (m->flying == 0) {
         m->phase++;
         events_put(&s->events, now + o->count * phase->latency_s, self);
@@ -300,7 +306,7 @@ static enum status prepare(struct state *s, const struct simulation_options *opt
     s->streams = p->ranks + p->channels + p->groups;
     PASS(shapes_make(p, s->t, options ? &options->collective : NULL, &s->shapes));
     PASS(pairs_of(p, &s->shapes, &s->pair, &s->pairs));
-    PASS(flows_make(p, s->t, &s->shapes, s->pair, s->pairs, &s->flows));
+    PASS(flows_make(p, s->t, &s->shapes, &s->flows));
     PASS(sharing_open(&s->flows.network, &s->sharing));
     if (s->t->links > 0)
         flows_time_shapes(&s->flows, p, s->sharing, &s->shapes);

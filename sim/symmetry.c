@@ -90,6 +90,12 @@ static void colour(struct refining *r, const uint64_t *given)
     r->classes = r->table.n;
 }
 
+/* A colour and the sum of mixed neighbours' colours; an own colour is mixed as no neighbour's is. */
+static uint64_t key_of(uint32_t own, uint64_t sum)
+{
+    return mix(mix((uint64_t)own << 32 | NONE) + sum);
+}
+
 /* Links are told apart by the cells of their flows, then flows by the classes of their links: sums
  * of mixed numbers do not depend on the order. True if some cell or class was divided. */
 static bool refine(struct refining *r)
@@ -103,14 +109,14 @@ static bool refine(struct refining *r)
     numbering_clear(&r->table);
     for (size_t l = 0; l < w->links; l++)
         if (r->class[l] != NONE)
-            r->class[l] = numbering_of(&r->table, mix(mix(r->class[l]) ^ r->sum[l]));
+            r->class[l] = numbering_of(&r->table, key_of(r->class[l], r -> sum[l]));
     r->classes = r->table.n;
     numbering_clear(&r->table);
     for (size_t f = 0; f < w->flows; f++) {
         uint64_t sum = 0;
         for (size_t e = w->start[f]; e < w->start[f + 1]; e++)
             sum += mix(r->class[w->link[e]]);
-        r->cell[f] = numbering_of(&r->table, mix(mix(r->cell[f]) ^ sum));
+        r->cell[f] = numbering_of(&r->table, key_of(r->cell[f], sum));
     }
     r->cells = r->table.n;
     return r->cells > cells || r->classes > classes;
@@ -221,42 +227,39 @@ static size_t crossing(const struct checking *c, uint32_t class, uint32_t cell)
 }
 
 /* One flow for each cell, one link for each class. */
-static enum status make_quotient(struct checking *c, struct sharing_network *out)
+static enum status make_quotient(struct checking *c, struct symmetry *out)
 {
     const struct refining *r = c->r;
     const struct sharing_network *w = r->whole;
-    size_t *start, all = 0, n = 0;
-    uint32_t *link;
-    double *weight, *bound_Bps, *capacity_Bps;
-    *out = (struct sharing_network){.flows = r->cells, .links = r->classes};
+    size_t all = 0, n = 0;
     for (size_t k = 0; k < r->cells; k++)
         all += w->start[c->flow_of[k] + 1] - w->start[c->flow_of[k]];
-    PASS(ARRAY_NEW(start, r->cells + 1));
-    out->start = start;
-    PASS(ARRAY_NEW(link, all + 1));
-    out->link = link;
-    PASS(ARRAY_NEW(weight, all + 1));
-    out->weight = weight;
-    PASS(ARRAY_NEW(bound_Bps, r->cells + 1));
-    out->bound_Bps = bound_Bps;
-    PASS(ARRAY_NEW(capacity_Bps, r->classes + 1));
-    out->capacity_Bps = capacity_Bps;
+    PASS(ARRAY_NEW(out->start, r->cells + 1));
+    PASS(ARRAY_NEW(out->link, all + 1));
+    PASS(ARRAY_NEW(out->weight, all + 1));
+    PASS(ARRAY_NEW(out->bound_Bps, r->cells + 1));
+    PASS(ARRAY_NEW(out->capacity_Bps, r->classes + 1));
     for (uint32_t k = 0; k < r->cells; k++) {
         size_t classes = classes_of(r, c->flow_of[k], c->mine);
         for (size_t i = 0; i < classes; i++)
             if (i == 0 || c->mine[i] != c->mine[i - 1]) {
-                weight[n] = (double)crossing(c, c->mine[i], k);
-                link[n++] = c->mine[i];
+                out->weight[n] = (double)crossing(c, c->mine[i], k);
+                out->link[n++] = c->mine[i];
             }
-        start[k + 1] = n;
-        bound_Bps[k] = w->bound_Bps[c->flow_of[k]];
+        out->start[k + 1] = n;
+        out->bound_Bps[k] = w->bound_Bps[c->flow_of[k]];
     }
     for (size_t k = 0; k < r->classes; k++)
-        capacity_Bps[k] = w->capacity_Bps[c->link_of[k]];
+        out->capacity_Bps[k] = w->capacity_Bps[c->link_of[k]];
+    out->cells = r->cells;
+    out->classes = r->classes;
+    out->quotient =
+        (struct sharing_network){r->cells,    r->classes,     out->start,       out->link,
+                                 out->weight, out->bound_Bps, out->capacity_Bps};
     return STATUS_OK;
 }
 
-static enum status check(const struct refining *r, struct sharing_network *quotient)
+static enum status check(const struct refining *r, struct symmetry *out)
 {
     enum status st;
     const struct sharing_network *w = r->whole;
@@ -274,7 +277,7 @@ static enum status check(const struct refining *r, struct sharing_network *quoti
     memset(c.link_of, 0xff, r->classes * sizeof *c.link_of);
     if (!is_equitable(&c))
         FAIL(STATUS_UNSUPPORTED, "not symmetric: two colours of the network have one hash");
-    TRY(make_quotient(&c, quotient));
+    TRY(make_quotient(&c, out));
 out:
     free(c.list_start);
     free(c.list);
@@ -300,7 +303,7 @@ enum status symmetry_find(const struct sharing_network *whole, const uint64_t *g
     colour(&r, given);
     while (refine(&r))
         ;
-    TRY(check(&r, &s.quotient));
+    TRY(check(&r, &s));
     *out = s;
     s = (struct symmetry){0};
 out:
@@ -315,10 +318,10 @@ void symmetry_free(struct symmetry *s)
 {
     free(s->cell);
     free(s->class);
-    free((void *)s->quotient.start);
-    free((void *)s->quotient.link);
-    free((void *)s->quotient.weight);
-    free((void *)s->quotient.bound_Bps);
-    free((void *)s->quotient.capacity_Bps);
+    free(s->start);
+    free(s->link);
+    free(s->weight);
+    free(s->bound_Bps);
+    free(s->capacity_Bps);
     *s = (struct symmetry){0};
 }

@@ -17,7 +17,13 @@
 struct symmetry {
     uint32_t *cell;  /* [flows of the whole] */
     uint32_t *class; /* [links of the whole] UINT32_MAX where no flow passes */
-    struct sharing_network quotient; /* flows: cells, links: classes; owns its arrays */
+    size_t cells, classes;
+    struct sharing_network quotient; /* of cells and classes; borrows what follows */
+    size_t *start;                   /* [cells + 1] */
+    uint32_t *link;
+    double *weight;
+    double *bound_Bps;    /* [cells] */
+    double *capacity_Bps; /* [classes] */
 };
 
 /* The coarsest such partition in which flows of different colour are in different cells; cells and
