@@ -19,6 +19,7 @@
 #include "core/array.h"
 #include "core/clock.h"
 #include "core/ready.h"
+#include "core/text.h"
 #include "sim/events.h"
 #include "sim/flows.h"
 #include "sim/pairs.h"
@@ -330,24 +331,48 @@ static enum status prepare(struct state *s, const struct simulation_options *opt
     return STATUS_OK;
 }
 
-/* Directed pairs of devices, as links of this engine. */
-static enum status report_links(const struct state *s, struct simulation *out)
+static void add_link(struct simulation *out, double iteration_s, char *name, double bytes,
+                     double Bps)
 {
-    double iteration_s = 0;
+    double busy = iteration_s > 0 ? bytes / Bps / iteration_s : 0;
+    out->link[out->links++] = (struct measured_link){name, bytes, busy};
+}
+
+/* Directed pairs of devices stand for links where the topology knows none. */
+static enum status report_pairs(const struct state *s, double iteration_s, struct simulation *out)
+{
+    const struct topology *t = s->t;
     PASS(ARRAY_NEW(out->link, s->pairs + 1));
-    for (size_t i = 0; i < s->p->ops; i++)
-        iteration_s = fmax(iteration_s, s->end[i]);
     for (size_t k = 0; k < s->pairs; k++) {
         const struct pair *pair = &s->pair[k];
-        const char *a = s->t->device[pair->from], *b = s->t->device[pair->to];
+        const char *a = t->device[pair->from], *b = t->device[pair->to];
         size_t length = strlen(a) + strlen(b) + 3;
-        char *name = array_new(length, 1);
-        if (!name)
-            return STATUS_NOMEM;
+        char *name;
+        PASS(ARRAY_NEW(name, length));
         snprintf(name, length, "%s->%s", a, b);
-        double Bps = topology_between(s->t, pair->from, pair->to)->bandwidth_Bps;
-        out->link[out->links++] = (struct measured_link){
-            name, pair->bytes, iteration_s > 0 ? pair->bytes / Bps / iteration_s : 0};
+        add_link(out, iteration_s, name, pair->bytes,
+                 topology_between(t, pair->from, pair->to)->bandwidth_Bps);
+    }
+    return STATUS_OK;
+}
+
+/* The links that carried something. */
+static enum status report_links(const struct state *s, struct simulation *out)
+{
+    const struct topology *t = s->t;
+    const double *bytes = s->flows.link_bytes;
+    double iteration_s = 0;
+    for (size_t i = 0; i < s->p->ops; i++)
+        iteration_s = fmax(iteration_s, s->end[i]);
+    if (t->links == 0)
+        return report_pairs(s, iteration_s, out);
+    PASS(ARRAY_NEW(out->link, t->links));
+    for (size_t l = 0; l < t->links; l++) {
+        char *name;
+        if (bytes[l] <= 0)
+            continue;
+        PASS(text_copy(t->link[l].name, &name));
+        add_link(out, iteration_s, name, bytes[l], t->link[l].bandwidth_Bps);
     }
     return STATUS_OK;
 }

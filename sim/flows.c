@@ -280,6 +280,64 @@ static enum status keep_links(struct building *b)
     return STATUS_OK;
 }
 
+/* Bytes per iteration of a channel, or of a carrier in each copy of its group: by first slots. */
+static void count_bytes(const struct building *b, double *bytes)
+{
+    const struct program *p = b->p;
+    const struct shapes *shapes = b->shapes;
+    for (size_t i = 0; i < p->ops; i++)
+        if (p->op[i].kind == OP_SEND) {
+            size_t c = p->op[i].channel;
+            bytes[p->folded ? p->copies.channel_start[c] : c] += (double)p->op[i].bytes;
+        }
+    for (size_t k = 0; k < shapes->n; k++)
+        for (size_t i = 0; i < shapes->shaped[k].shape.flows; i++)
+            bytes[flows_slot(b->f, k, i)] +=
+                shapes->shaped[k].calls * shapes->shaped[k].shape.flow[i].bytes;
+}
+
+/* Add a slot's bytes to the links of its route; the first copy's links are those that are shown. */
+static void load_links(struct building *b, size_t slot, double bytes, bool *shown)
+{
+    size_t route = b->route[slot];
+    for (size_t e = b->routes.start[route]; e < b->routes.start[route + 1]; e++) {
+        b->f->link_bytes[b->routes.link[e]] += bytes;
+        if (shown)
+            shown[b->routes.link[e]] = true;
+    }
+}
+
+static enum status add_bytes(struct building *b)
+{
+    enum status st;
+    const struct program *p = b->p;
+    const struct folding *all = &b->all;
+    double *bytes = NULL;
+    bool *shown = NULL;
+    TRY(ARRAY_NEW(bytes, all->slots));
+    TRY(ARRAY_NEW(shown, b->t->links));
+    TRY(ARRAY_NEW(b->f->link_bytes, b->t->links));
+    count_bytes(b, bytes);
+    for (size_t c = 0; c < p->channels; c++) {
+        size_t first = p->folded ? p->copies.channel_start[c] : c;
+        size_t end = p->folded ? p->copies.channel_start[c + 1] : c + 1;
+        for (size_t s = first; s < end; s++)
+            load_links(b, s, bytes[first], s == first ? shown : NULL);
+    }
+    for (size_t g = 0; g < p->groups; g++)
+        for (size_t s = all->group_start[g]; s < all->group_start[g + 1]; s++) {
+            size_t k = (s - all->group_start[g]) % all->carriers[g];
+            bool first = s < all->group_start[g] + all->carriers[g];
+            load_links(b, s, bytes[all->group_start[g] + k], first ? shown : NULL);
+        }
+    for (size_t l = 0; l < b->t->links; l++)
+        b->f->link_bytes[l] = shown[l] ? b->f->link_bytes[l] : 0;
+out:
+    free(bytes);
+    free(shown);
+    return st;
+}
+
 /* ---- who meets whom */
 
 static uint32_t root_of(uint32_t *owner, uint32_t k)
@@ -370,6 +428,7 @@ enum status flows_make(const struct program *p, const struct topology *t,
         TRY(load_make(loads[k], t->links));
     TRY(ARRAY_NEW(b.kept, t->links + 1));
     TRY(keep_links(&b));
+    TRY(add_bytes(&b));
     TRY(find_carriers(&b));
     *out = f;
     f = (struct flows){0};
@@ -398,6 +457,7 @@ void flows_free(struct flows *f)
     free(f->bound_Bps);
     free(f->capacity_Bps);
     free(f->alone);
+    free(f->link_bytes);
     *f = (struct flows){0};
 }
 

@@ -13,6 +13,7 @@
 #define SIM_FLOWS_H
 
 #include "core/program.h"
+#include "core/routes.h"
 #include "core/topology.h"
 #include "sim/shapes.h"
 #include "sim/sharing.h"
@@ -30,6 +31,8 @@ struct flows {
     double *bound_Bps;    /* [slots] of the narrowest link of the whole route */
     double *capacity_Bps; /* [network.links] */
     bool *alone;          /* [channels + groups] never shares a link with another of these */
+    double *link_bytes;   /* [links of the topology] per iteration, of all copies; 0: not crossed by
+                           * any of those that are simulated */
 };
 
 /* Find routes and what can share them. A topology without links has nothing to share: bounds are its

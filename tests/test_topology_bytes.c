@@ -38,6 +38,11 @@ static void send_example(bool flat)
                                         {"slow", 1e9, 1e10, 1 << 20, 0, 0, 0, 0, NULL}};
     static struct topology_tier tier[] = {{"near", 1e-6, 1e11}, {"far", 0, 1e9}};
     static const uint32_t tier_of[3][3] = {{0, 1, 0}, {1, 0, 0}, {1, 1, 0}};
+    static struct topology_link link[] = {{"up", 1e9, false}, {"bus", 2e9, true}};
+    static uint32_t vertex[] = {0, 1, 2}, start[] = {0, 1, 3, 4}, to[] = {1, 0, 2, 1};
+    static uint32_t first[] = {0, 1, 2, 4, 5}, hop[] = {0, 1, 0, 1, 1};
+    static struct route_step step[] = {{1, 0}, {0, 1}};
+    static uint32_t head[] = {0, 1, 2, 1, 0, 2, 1, 1, 0};
     struct topology t = {.n = 3,
                          .device = device,
                          .type_of = type_of,
@@ -51,11 +56,6 @@ static void send_example(bool flat)
         t.graph = (struct route_graph){3, 4, 5, vertex, start, to, first, hop};
     else
         t.table = (struct route_table){.steps = 2, .step = step, .head = head};
-    static struct topology_link link[] = {{"up", 1e9, false}, {"bus", 2e9, true}};
-    static uint32_t vertex[] = {0, 1, 2}, start[] = {0, 1, 3, 4}, to[] = {1, 0, 2, 1};
-    static uint32_t first[] = {0, 1, 2, 4, 5}, hop[] = {0, 1, 0, 1, 1};
-    static struct route_step step[] = {{1, 0}, {0, 1}};
-    static uint32_t head[] = {0, 1, 2, 1, 0, 2, 1, 1, 0};
     assert_int_equal(topology_map_build(3, entry, tier_of, &t.between), STATUS_OK);
     FILE *f = tmpfile();
     assert_non_null(f);
