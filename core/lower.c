@@ -129,6 +129,31 @@ static void count_flop(const struct lowering *l, struct program *out)
         }
 }
 
+/* Folded: pairs of devices that do what a channel does. Every receiving shard k of every replica
+ * has its messages from shard k mod shards of the sender (send_to() in replay.c); a rank is a team.
+ */
+static enum status copy_channels(const struct lowering *l, struct program *out)
+{
+    struct program_copies *copies = &out->copies;
+    size_t n = 0, k = 0;
+    PASS(ARRAY_NEW(copies->channel_start, out->channels + 1));
+    for (size_t c = 0; c < out->channels; c++)
+        n += lowering_team(l, out->channel[c].to)->devices;
+    PASS(ARRAY_NEW(copies->channel, n));
+    for (size_t c = 0; c < out->channels; c++) {
+        uint32_t from = out->channel[c].from, to = out->channel[c].to;
+        uint32_t sending = lowering_team(l, from)->tensor_parallel;
+        uint32_t receiving = lowering_team(l, to)->tensor_parallel;
+        for (uint32_t replica = 0; replica < lowering_team(l, to)->replicas; replica++)
+            for (uint32_t shard = 0; shard < receiving; shard++)
+                copies->channel[k++] =
+                    (struct program_channel){lowering_device(l, from, replica, shard % sending),
+                                             lowering_device(l, to, replica, shard)};
+        copies->channel_start[c + 1] = k;
+    }
+    return STATUS_OK;
+}
+
 /* The program out of the lists, checked as one that came from a file is. */
 static enum status flatten(struct lowering *l, struct program *out)
 {
@@ -142,6 +167,8 @@ static enum status flatten(struct lowering *l, struct program *out)
         out->member = g->member;
         out->device_start = g->device_start;
         out->device = g->device;
+        out->copies.device_start = g->copy_start;
+        out->copies.device = g->copy;
         *g = (struct lowering_grouping){0};
     }
     out->microbatches = l->plan->microbatches;
@@ -153,7 +180,27 @@ static enum status flatten(struct lowering *l, struct program *out)
     count_flop(l, out);
     PASS(text_copy(l->plan->optimizer, &out->optimizer));
     PASS(program_link(out));
+    if (l->fold)
+        PASS(copy_channels(l, out));
     return program_check(out);
+}
+
+/* Ranks of a stage are alike when every stage has as many replicas, these share the microbatches
+ * evenly, and devices of one type do the work: then what replica 0 and shard 0 do is what all do.
+ */
+static bool is_alike(const struct plan *p, const struct topology *t)
+{
+    if (p->microbatches % p->stage[0].replicas != 0)
+        return false;
+    for (size_t s = 0; s < p->stages; s++) {
+        const struct plan_stage *stage = &p->stage[s];
+        if (stage->replicas != p->stage[0].replicas)
+            return false;
+        for (size_t k = 1; k < stage->devices; k++)
+            if (t->type_of[stage->device[k]] != t->type_of[stage->device[0]])
+                return false;
+    }
+    return true;
 }
 
 static enum status lower(struct lowering *l, struct program *out)
@@ -162,6 +209,7 @@ static enum status lower(struct lowering *l, struct program *out)
     struct program program = {0};
 
     TRY(plan_check(l->plan, l->model, l->topology));
+    l->fold = l->fold && is_alike(l->plan, l->topology);
     TRY(lowering_prepare(l));
     TRY(lowering_group(l));
     TRY(lowering_replay(l));
@@ -181,13 +229,8 @@ enum status plan_lower(const struct plan *p, const struct model *m, const struct
     return lower(&(struct lowering){.plan = p, .model = m, .topology = t}, out);
 }
 
-/* Replicas are alike when every stage has as many and these share the microbatches evenly: then
- * what replica 0 does is what all do. */
 enum status plan_lower_folded(const struct plan *p, const struct model *m, const struct topology *t,
                               struct program *out)
 {
-    bool fold = p->stages > 0 && p->microbatches % p->stage[0].replicas == 0;
-    for (size_t s = 1; s < p->stages; s++)
-        fold = fold && p->stage[s].replicas == p->stage[0].replicas;
-    return lower(&(struct lowering){.plan = p, .model = m, .topology = t, .fold = fold}, out);
+    return lower(&(struct lowering){.plan = p, .model = m, .topology = t, .fold = true}, out);
 }

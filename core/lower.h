@@ -34,9 +34,13 @@ enum status plan_lower(const struct plan *p, const struct model *m, const struct
                        struct program *out) MUST_CHECK;
 
 /* The same, but only replica 0 and shard 0 of every stage get ranks; groups keep all their devices,
- * so that collectives cost what they do. Right when replicas are alike and do not disturb each
- * other; 1 / (replicas * shards) of the work. When replicas differ between stages it is
- * plan_lower(). */
+ * so that collectives cost what they do, and out->copies says what each channel and group stands
+ * for. 1 / (replicas * shards) of the work. In the whole program all copies carry the same messages
+ * and collectives in the same order, and compute takes equally long on all ranks of a stage; so
+ * times are the same too if the copies get equal shares of the network, which is for who simulates
+ * to prove (sim/flows.h). Where ranks of a stage would differ by themselves - stages with different
+ * numbers of replicas, microbatches that these cannot share evenly, devices of two types in a
+ * stage - it is plan_lower(). */
 enum status plan_lower_folded(const struct plan *p, const struct model *m, const struct topology *t,
                               struct program *out) MUST_CHECK;
 

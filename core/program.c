@@ -30,6 +30,10 @@ void program_free(struct program *p)
     free(p->stage);
     free(p->bucket);
     free(p->optimizer);
+    free(p->copies.channel_start);
+    free(p->copies.channel);
+    free(p->copies.device_start);
+    free(p->copies.device);
     *p = (struct program){0};
 }
 

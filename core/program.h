@@ -69,7 +69,19 @@ struct program_op {
 };
 
 struct program_channel {
-    uint32_t from, to; /* ranks */
+    uint32_t from, to; /* ranks; of copies: devices */
+};
+
+/* What the channels and groups of a folded program stand for: those of the whole program that do
+ * the same at the same time, each channel and group first among its own copies. All empty unless
+ * the program is folded. Memory is in proportion to the devices of each channel and group. */
+struct program_copies {
+    size_t *channel_start;           /* [channels + 1] into channel */
+    struct program_channel *channel; /* pairs of devices */
+    /* Of group g with n devices, device[device_start[g] .. device_start[g + 1]): a multiple of n,
+     * copy by copy, each with its members in the order of the group's. */
+    size_t *device_start; /* [groups + 1] */
+    uint32_t *device;
 };
 
 struct program_rank {
@@ -130,6 +142,7 @@ struct program {
     uint64_t seed;
     bool asynchronous; /* no flush: the microbatches are a window of an endless stream */
     bool folded;       /* only replica 0 and shard 0 have ranks: lower.h; cannot be written */
+    struct program_copies copies;
 };
 
 /* Fill match, channel, the channels and (where absent) the groups' devices from the rest; needs
@@ -170,6 +183,21 @@ static inline struct program_range program_zero_part(size_t n, uint32_t replicas
     size_t chunk = (replica + 1) % replicas, least = n / replicas, longer = n % replicas;
     return (struct program_range){chunk * least + (chunk < longer ? chunk : longer),
                                   least + (chunk < longer)};
+}
+/* How many groups of the whole program group g stands for; 1 unless the program is folded. */
+static inline size_t program_group_copies(const struct program *p, size_t g)
+{
+    if (!p->folded)
+        return 1;
+    return (p->copies.device_start[g + 1] - p->copies.device_start[g]) /
+           (p->device_start[g + 1] - p->device_start[g]);
+}
+/* The devices of a copy of group g, as many as the group has. */
+static inline const uint32_t *program_group_devices(const struct program *p, size_t g, size_t copy)
+{
+    size_t n = p->device_start[g + 1] - p->device_start[g];
+    return p->folded ? p->copies.device + p->copies.device_start[g] + copy * n
+                     : p->device + p->device_start[g];
 }
 /* What the rank keeps all the time. */
 static inline int64_t program_static_bytes(const struct program_rank *r)

@@ -22,6 +22,7 @@
 #include "core/text.h"
 #include "sim/events.h"
 #include "sim/flows.h"
+#include "sim/pairs.h"
 
 /* Something that does one op after the other: rank r, channel ranks + c, group ranks + channels
  * + g. */
@@ -207,9 +208,14 @@ static void begin_phase(struct state *s, uint32_t group, double now)
         return;
     }
     const struct collective_phase *phase = &shape->phase[m->phase];
-    m->flying = phase->flow_end - phase->flow_start;
-    for (size_t f = phase->flow_start; f < phase->flow_end; f++)
-        fly(s, flows_slot(&s->flows, m->shape, f), o->count * shape->flow[f].bytes, now, self);
+    m->flying = 0;
+    for (size_t f = phase->flow_start; f < phase->flow_end; f++) {
+        uint32_t slot = flows_slot(&s->flows, m->shape, f);
+        if (slot == PROGRAM_NONE)
+            continue;
+        fly(s, slot, o->count * shape->flow[f].bytes, now, self);
+        m->flying++;
+    }
     if (m->flying == 0) {
         m->phase++;
         events_put(&s->events, now + o->count * phase->latency_s, self);
@@ -301,7 +307,7 @@ static enum status prepare(struct state *s, const struct simulation_options *opt
     s->streams = p->ranks + p->channels + p->groups;
     PASS(shapes_make(p, s->t, options ? &options->collective : NULL, &s->shapes));
     PASS(pairs_of(p, &s->shapes, &s->pair, &s->pairs));
-    PASS(flows_make(p, s->t, &s->shapes, s->pair, s->pairs, &s->flows));
+    PASS(flows_make(p, s->t, &s->shapes, &s->flows));
     PASS(sharing_open(&s->flows.network, &s->sharing));
     if (s->t->links > 0)
         flows_time_shapes(&s->flows, p, s->sharing, &s->shapes);
@@ -353,29 +359,22 @@ static enum status report_pairs(const struct state *s, double iteration_s, struc
 /* The links that carried something. */
 static enum status report_links(const struct state *s, struct simulation *out)
 {
-    enum status st = STATUS_OK;
     const struct topology *t = s->t;
-    const struct routes *routes = &s->flows.routes;
-    double iteration_s = 0, *bytes = NULL;
+    const double *bytes = s->flows.link_bytes;
+    double iteration_s = 0;
     for (size_t i = 0; i < s->p->ops; i++)
         iteration_s = fmax(iteration_s, s->end[i]);
     if (t->links == 0)
         return report_pairs(s, iteration_s, out);
-    TRY(ARRAY_NEW(bytes, t->links));
-    TRY(ARRAY_NEW(out->link, t->links));
-    for (size_t k = 0; k < s->pairs; k++)
-        for (size_t e = routes->start[k]; e < routes->start[k + 1]; e++)
-            bytes[routes->link[e]] += s->pair[k].bytes;
+    PASS(ARRAY_NEW(out->link, t->links));
     for (size_t l = 0; l < t->links; l++) {
         char *name;
         if (bytes[l] <= 0)
             continue;
-        TRY(text_copy(t->link[l].name, &name));
+        PASS(text_copy(t->link[l].name, &name));
         add_link(out, iteration_s, name, bytes[l], t->link[l].bandwidth_Bps);
     }
-out:
-    free(bytes);
-    return st;
+    return STATUS_OK;
 }
 
 static void release(struct state *s)

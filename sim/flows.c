@@ -3,13 +3,16 @@
  * 1. Every distinct pair of members that a group's shapes use is a carrier. 2. Slots get the routes
  * of their devices. 3. A link is kept when everything that may use it at the same time (channels
  * carry one message each, groups one phase of one collective) wants more than it has. 4. Owners,
- * channels and groups, that meet on a kept link are joined; one that is joined to none is alone. */
+ * channels and groups, that meet on a kept link are joined; one that is joined to none is alone.
+ * In between, folded programs are folded (folding.h). */
 #include "sim/flows.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "core/array.h"
+#include "core/routes.h"
+#include "sim/folding.h"
 
 /* A demand of this much more than a link has is rounding. */
 static const double rounding = 1e-9;
@@ -18,6 +21,7 @@ static const double rounding = 1e-9;
 struct use {
     uint32_t from, to; /* members */
     size_t at;         /* in flows.slot */
+    uint64_t colour;   /* of shape, phase and bytes */
 };
 
 static int by_members(const void *a, const void *b)
@@ -35,49 +39,80 @@ struct load {
     size_t n;
 };
 
-/* What building needs besides the result. */
+/* What building needs besides the result: slots of all copies at first. */
 struct building {
     const struct program *p;
     const struct topology *t;
     const struct shapes *shapes;
-    const struct pair *pair;
-    size_t pairs;
     struct flows *f;
-    struct use *use; /* of the group at hand */
-    struct load all, group, phase;
+    struct folding all;   /* the slots */
+    uint32_t *route;      /* [slots] of each, in routes */
+    struct routes routes; /* of the distinct pairs of devices */
+    struct use *use;      /* of the group at hand */
+    struct load total, group, phase;
     uint32_t *kept; /* [links of the topology] number in the network, PROGRAM_NONE: not kept */
 };
 
 /* ---- slots */
 
-static enum status add_slot(struct building *b, uint32_t from, uint32_t to)
+static enum status add_slot(struct building *b, uint32_t from, uint32_t to, uint64_t colour)
 {
-    struct flows *f = b->f;
-    PASS(ARRAY_ROOM(f->pair, f->slots));
-    f->pair[f->slots++] = (uint32_t)pairs_find(b->pair, b->pairs, from, to);
+    struct folding *all = &b->all;
+    PASS(ARRAY_ROOM(all->between, all->slots));
+    all->between[all->slots] = (struct device_pair){from, to};
+    if (b->p->folded) {
+        PASS(ARRAY_ROOM(all->colour, all->slots));
+        all->colour[all->slots] = colour;
+    }
+    all->slots++;
     return STATUS_OK;
 }
 
-/* The carriers of group g, numbered from f->slots on. */
-static enum status add_carriers(struct building *b, uint32_t g)
+/* The flows of all shapes of group g, those between the same members side by side. */
+static enum status list_uses(struct building *b, uint32_t g, size_t *uses)
 {
-    struct flows *f = b->f;
     const struct shapes *shapes = b->shapes;
-    const uint32_t *device = b->p->device + b->p->device_start[g];
     size_t n = 0;
-    for (uint32_t k = shapes->first[g]; k != PROGRAM_NONE; k = shapes->shaped[k].next)
-        for (size_t i = 0; i < shapes->shaped[k].shape.flows; i++) {
-            const struct collective_flow *flow = &shapes->shaped[k].shape.flow[i];
+    free(b->use);
+    b->use = NULL;
+    for (uint32_t k = shapes->first[g]; k != PROGRAM_NONE; k = shapes->shaped[k].next) {
+        const struct collective_shape *shape = &shapes->shaped[k].shape;
+        for (size_t i = 0, phase = 0; i < shape->flows; i++) {
+            const struct collective_flow *flow = &shape->flow[i];
             PASS(ARRAY_ROOM(b->use, n));
-            b->use[n++] = (struct use){flow->from, flow->to, f->slot_start[k] + i};
+            while (i >= shape->phase[phase].flow_end)
+                phase++;
+            b->use[n++] = (struct use){flow->from, flow->to, b->f->slot_start[k] + i,
+                                       folding_colour(k, phase, flow->bytes)};
         }
+    }
     if (n > 0)
         qsort(b->use, n, sizeof *b->use, by_members);
-    for (size_t k = 0; k < n; k++) {
-        if (k == 0 || by_members(&b->use[k - 1], &b->use[k]) != 0)
-            PASS(add_slot(b, device[b->use[k].from], device[b->use[k].to]));
-        f->slot[b->use[k].at] = (uint32_t)(f->slots - 1);
+    *uses = n;
+    return STATUS_OK;
+}
+
+/* The carriers of group g, copy by copy. Those of one colour bring equally many bytes in each phase
+ * of each shape. */
+static enum status add_carriers(struct building *b, uint32_t g)
+{
+    size_t n, first = b->all.slots, copies = program_group_copies(b->p, g);
+    PASS(list_uses(b, g, &n));
+    for (size_t copy = 0; copy < copies; copy++) {
+        const uint32_t *device = program_group_devices(b->p, g, copy);
+        for (size_t k = 0, end; k < n; k = end) {
+            uint64_t colour = g;
+            for (end = k; end < n && by_members(&b->use[k], &b->use[end]) == 0; end++) {
+                colour += b->use[end].colour;
+                if (copy == 0)
+                    b->f->slot[b->use[end].at] = (uint32_t)b->all.slots;
+            }
+            colour = folding_colour(b->p->channels + g, colour, 0);
+            PASS(add_slot(b, device[b->use[k].from], device[b->use[k].to], colour));
+        }
     }
+    b->all.carriers[g] = (b->all.slots - first) / copies;
+    b->all.group_start[g + 1] = b->all.slots;
     return STATUS_OK;
 }
 
@@ -90,41 +125,78 @@ static enum status make_slots(struct building *b)
     for (size_t k = 0; k < b->shapes->n; k++)
         f->slot_start[k + 1] = all += b->shapes->shaped[k].shape.flows;
     PASS(ARRAY_NEW(f->slot, all + 1));
-    PASS(ARRAY_NEW(f->carrier_start, p->groups + 1));
-    for (size_t c = 0; c < p->channels; c++)
-        PASS(add_slot(b, p->rank[p->channel[c].from].device, p->rank[p->channel[c].to].device));
-    f->carrier_start[0] = f->slots;
-    for (uint32_t g = 0; g < p->groups; g++) {
-        free(b->use);
-        b->use = NULL;
-        PASS(add_carriers(b, g));
-        f->carrier_start[g + 1] = f->slots;
+    PASS(ARRAY_NEW(b->all.group_start, p->groups + 1));
+    PASS(ARRAY_NEW(b->all.carriers, p->groups + 1));
+    for (size_t c = 0; c < p->channels; c++) {
+        struct program_channel own = {p->rank[p->channel[c].from].device,
+                                      p->rank[p->channel[c].to].device};
+        const struct program_channel *copy =
+            p->folded ? &p->copies.channel[p->copies.channel_start[c]] : &own;
+        size_t copies = p->folded ? p->copies.channel_start[c + 1] - p->copies.channel_start[c] : 1;
+        for (size_t k = 0; k < copies; k++)
+            PASS(add_slot(b, copy[k].from, copy[k].to, folding_colour(c, 0, 0)));
     }
+    b->all.group_start[0] = b->all.slots;
+    for (uint32_t g = 0; g < p->groups; g++)
+        PASS(add_carriers(b, g));
     return STATUS_OK;
 }
 
 /* ---- routes and bounds */
+
+/* A slot by its devices. */
+struct place {
+    uint64_t pair;
+    uint32_t slot;
+};
+
+static int by_pair(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    return x->pair < y->pair ? -1 : x->pair > y->pair;
+}
+
+/* Every pair of devices once, sorted, and which of them each slot lies between. */
+static enum status list_pairs(struct building *b, struct device_pair **pair, size_t *n)
+{
+    struct place *place;
+    size_t slots = b->all.slots;
+    enum status st = ARRAY_NEW(place, slots);
+    if (st == STATUS_OK)
+        st = ARRAY_NEW(*pair, slots);
+    for (size_t s = 0; st == STATUS_OK && s < slots; s++)
+        place[s] = (struct place){(uint64_t)b->all.between[s].from << 32 | b->all.between[s].to,
+                                  (uint32_t)s};
+    if (st == STATUS_OK && slots > 0)
+        qsort(place, slots, sizeof *place, by_pair);
+    for (size_t k = 0; st == STATUS_OK && k < slots; k++) {
+        if (k == 0 || place[k].pair != place[k - 1].pair)
+            (*pair)[(*n)++] = b->all.between[place[k].slot];
+        b->route[place[k].slot] = (uint32_t)(*n - 1);
+    }
+    free(place);
+    return st;
+}
 
 static enum status find_routes(struct building *b)
 {
     enum status st = STATUS_OK;
     struct flows *f = b->f;
     struct device_pair *pair = NULL;
-    size_t all = 0;
-    TRY(ARRAY_NEW(pair, b->pairs + 1));
-    for (size_t k = 0; k < b->pairs; k++)
-        pair[k] = (struct device_pair){b->pair[k].from, b->pair[k].to};
-    TRY(topology_routes(b->t, b->pairs, pair, &f->routes));
-    TRY(ARRAY_NEW(f->bound_Bps, f->slots + 1));
-    TRY(ARRAY_NEW(f->start, f->slots + 1));
-    for (size_t s = 0; s < f->slots; s++) {
-        const struct pair *between = &b->pair[f->pair[s]];
-        size_t first = f->routes.start[f->pair[s]], last = f->routes.start[f->pair[s] + 1];
+    size_t pairs = 0, all = 0, slots = b->all.slots;
+    TRY(ARRAY_NEW(b->route, slots + 1));
+    TRY(list_pairs(b, &pair, &pairs));
+    TRY(topology_routes(b->t, pairs, pair, &b->routes));
+    TRY(ARRAY_NEW(f->bound_Bps, slots + 1));
+    TRY(ARRAY_NEW(f->start, slots + 1));
+    for (size_t s = 0; s < slots; s++) {
+        const struct device_pair *between = &b->all.between[s];
         f->bound_Bps[s] = topology_between(b->t, between->from, between->to)->bandwidth_Bps;
+        size_t first = b->routes.start[b->route[s]], last = b->routes.start[b->route[s] + 1];
         if (last > first)
             f->bound_Bps[s] = INFINITY;
         for (size_t e = first; e < last; e++)
-            f->bound_Bps[s] = fmin(f->bound_Bps[s], b->t->link[f->routes.link[e]].bandwidth_Bps);
+            f->bound_Bps[s] = fmin(f->bound_Bps[s], b->t->link[b->routes.link[e]].bandwidth_Bps);
         all += last - first;
     }
     TRY(ARRAY_NEW(f->link, all + 1));
@@ -146,21 +218,22 @@ static void load_add(struct load *load, uint32_t link, double Bps)
 /* A slot at its bound on all links of its route. */
 static void load_add_slot(const struct building *b, struct load *load, size_t slot)
 {
-    size_t pair = b->f->pair[slot];
-    for (size_t e = b->f->routes.start[pair]; e < b->f->routes.start[pair + 1]; e++)
-        load_add(load, b->f->routes.link[e], b->f->bound_Bps[slot]);
+    size_t route = b->route[slot];
+    for (size_t e = b->routes.start[route]; e < b->routes.start[route + 1]; e++)
+        load_add(load, b->routes.link[e], b->f->bound_Bps[slot]);
 }
 
-/* What group g may want of each link is what its worst phase wants there. */
-static void add_group(struct building *b, uint32_t g)
+/* What a copy of group g may want of each link is what its worst phase wants there. */
+static void add_group(struct building *b, uint32_t g, size_t copy)
 {
     const struct shapes *shapes = b->shapes;
+    size_t others = copy * b->all.carriers[g];
     struct load *phase = &b->phase, *group = &b->group;
     for (uint32_t k = shapes->first[g]; k != PROGRAM_NONE; k = shapes->shaped[k].next) {
         const struct collective_shape *shape = &shapes->shaped[k].shape;
         for (size_t i = 0; i < shape->phases; i++) {
             for (size_t j = shape->phase[i].flow_start; j < shape->phase[i].flow_end; j++)
-                load_add_slot(b, phase, flows_slot(b->f, k, j));
+                load_add_slot(b, phase, others + flows_slot(b->f, k, j));
             for (; phase->n > 0; phase->n--) {
                 uint32_t l = phase->link[phase->n - 1];
                 if (phase->Bps[l] > group->Bps[l])
@@ -171,7 +244,7 @@ static void add_group(struct building *b, uint32_t g)
     }
     for (; group->n > 0; group->n--) {
         uint32_t l = group->link[group->n - 1];
-        load_add(&b->all, l, group->Bps[l]);
+        load_add(&b->total, l, group->Bps[l]);
         group->Bps[l] = 0;
     }
 }
@@ -182,33 +255,92 @@ static enum status keep_links(struct building *b)
 {
     struct flows *f = b->f;
     const struct topology *t = b->t;
-    size_t kept = 0;
-    for (size_t s = 0; s < b->p->channels; s++)
-        load_add_slot(b, &b->all, s);
+    size_t kept = 0, used = 0, slots = b->all.slots;
+    for (size_t s = 0; s < b->all.group_start[0]; s++)
+        load_add_slot(b, &b->total, s);
     for (uint32_t g = 0; g < b->p->groups; g++)
-        add_group(b, g);
-    PASS(ARRAY_NEW(f->capacity_Bps, b->all.n + 1));
-    for (size_t k = 0; k < b->all.n; k++) {
-        uint32_t l = b->all.link[k];
+        for (size_t copy = 0; copy < program_group_copies(b->p, g); copy++)
+            add_group(b, g, copy);
+    PASS(ARRAY_NEW(f->capacity_Bps, b->total.n + 1));
+    for (size_t k = 0; k < b->total.n; k++) {
+        uint32_t l = b->total.link[k];
         b->kept[l] = PROGRAM_NONE;
-        if (t->link[l].fat || b->all.Bps[l] <= t->link[l].bandwidth_Bps * (1 + rounding))
+        if (t->link[l].fat || b->total.Bps[l] <= t->link[l].bandwidth_Bps * (1 + rounding))
             continue;
         b->kept[l] = (uint32_t)kept;
         f->capacity_Bps[kept++] = t->link[l].bandwidth_Bps;
     }
-    size_t used = 0;
-    for (size_t s = 0; s < f->slots; s++) {
-        size_t pair = f->pair[s];
-        for (size_t e = b->f->routes.start[pair]; e < b->f->routes.start[pair + 1]; e++)
-            if (b->kept[b->f->routes.link[e]] != PROGRAM_NONE) {
-                f->link[used] = b->kept[b->f->routes.link[e]];
+    for (size_t s = 0; s < slots; s++) {
+        size_t route = b->route[s];
+        for (size_t e = b->routes.start[route]; e < b->routes.start[route + 1]; e++)
+            if (b->kept[b->routes.link[e]] != PROGRAM_NONE) {
+                f->link[used] = b->kept[b->routes.link[e]];
                 f->weight[used++] = 1;
             }
         f->start[s + 1] = used;
     }
-    f->network = (struct sharing_network){f->slots,  kept,         f->start,       f->link,
+    f->slots = slots;
+    f->network = (struct sharing_network){slots,     kept,         f->start,       f->link,
                                           f->weight, f->bound_Bps, f->capacity_Bps};
     return STATUS_OK;
+}
+
+/* Bytes per iteration of a channel, or of a carrier in each copy of its group: by first slots. */
+static void count_bytes(const struct building *b, double *bytes)
+{
+    const struct program *p = b->p;
+    const struct shapes *shapes = b->shapes;
+    for (size_t i = 0; i < p->ops; i++)
+        if (p->op[i].kind == OP_SEND) {
+            size_t c = p->op[i].channel;
+            bytes[p->folded ? p->copies.channel_start[c] : c] += (double)p->op[i].bytes;
+        }
+    for (size_t k = 0; k < shapes->n; k++)
+        for (size_t i = 0; i < shapes->shaped[k].shape.flows; i++)
+            bytes[flows_slot(b->f, k, i)] +=
+                shapes->shaped[k].calls * shapes->shaped[k].shape.flow[i].bytes;
+}
+
+/* Add a slot's bytes to the links of its route; the first copy's links are those that are shown. */
+static void load_links(struct building *b, size_t slot, double bytes, bool *shown)
+{
+    size_t route = b->route[slot];
+    for (size_t e = b->routes.start[route]; e < b->routes.start[route + 1]; e++) {
+        b->f->link_bytes[b->routes.link[e]] += bytes;
+        if (shown)
+            shown[b->routes.link[e]] = true;
+    }
+}
+
+static enum status add_bytes(struct building *b)
+{
+    enum status st;
+    const struct program *p = b->p;
+    const struct folding *all = &b->all;
+    double *bytes = NULL;
+    bool *shown = NULL;
+    TRY(ARRAY_NEW(bytes, all->slots));
+    TRY(ARRAY_NEW(shown, b->t->links));
+    TRY(ARRAY_NEW(b->f->link_bytes, b->t->links));
+    count_bytes(b, bytes);
+    for (size_t c = 0; c < p->channels; c++) {
+        size_t first = p->folded ? p->copies.channel_start[c] : c;
+        size_t end = p->folded ? p->copies.channel_start[c + 1] : c + 1;
+        for (size_t s = first; s < end; s++)
+            load_links(b, s, bytes[first], s == first ? shown : NULL);
+    }
+    for (size_t g = 0; g < p->groups; g++)
+        for (size_t s = all->group_start[g]; s < all->group_start[g + 1]; s++) {
+            size_t k = (s - all->group_start[g]) % all->carriers[g];
+            bool first = s < all->group_start[g] + all->carriers[g];
+            load_links(b, s, bytes[all->group_start[g] + k], first ? shown : NULL);
+        }
+    for (size_t l = 0; l < b->t->links; l++)
+        b->f->link_bytes[l] = shown[l] ? b->f->link_bytes[l] : 0;
+out:
+    free(bytes);
+    free(shown);
+    return st;
 }
 
 /* ---- who meets whom */
@@ -267,21 +399,42 @@ static enum status load_make(struct load *load, size_t links)
     return ARRAY_NEW(load->link, links + 1);
 }
 
+/* Folded: the copies of a channel share the links alike, so that one that meets no other owner has
+ * its part of them from beginning to end. */
+static void bound_alone(struct flows *f, size_t channels)
+{
+    for (size_t c = 0; c < channels; c++)
+        for (size_t e = f->start[c]; f->alone[c] && e < f->start[c + 1]; e++)
+            f->bound_Bps[c] = fmin(f->bound_Bps[c], f->capacity_Bps[f->link[e]] / f->weight[e]);
+}
+
+static enum status find_carriers(struct building *b)
+{
+    const struct program *p = b->p;
+    struct flows *f = b->f;
+    PASS(ARRAY_COPY(f->carrier_start, b->all.group_start, p->groups + 1));
+    if (p->folded)
+        PASS(flows_fold(p, b->t, b->shapes, &b->all, f));
+    PASS(find_alone(b));
+    bound_alone(f, p->folded ? p->channels : 0);
+    return STATUS_OK;
+}
+
 enum status flows_make(const struct program *p, const struct topology *t,
-                       const struct shapes *shapes, const struct pair *pair, size_t pairs,
-                       struct flows *out)
+                       const struct shapes *shapes, struct flows *out)
 {
     enum status st;
     struct flows f = {0};
-    struct building b = {.p = p, .t = t, .shapes = shapes, .pair = pair, .pairs = pairs, .f = &f};
-    struct load *const loads[] = {&b.all, &b.group, &b.phase};
+    struct building b = {.p = p, .t = t, .shapes = shapes, .f = &f};
+    struct load *const loads[] = {&b.total, &b.group, &b.phase};
     TRY(make_slots(&b));
     TRY(find_routes(&b));
     for (size_t k = 0; k < sizeof loads / sizeof *loads; k++)
         TRY(load_make(loads[k], t->links));
     TRY(ARRAY_NEW(b.kept, t->links + 1));
     TRY(keep_links(&b));
-    TRY(find_alone(&b));
+    TRY(add_bytes(&b));
+    TRY(find_carriers(&b));
     *out = f;
     f = (struct flows){0};
 out:
@@ -290,6 +443,9 @@ out:
         free(loads[k]->Bps);
         free(loads[k]->link);
     }
+    routes_free(&b.routes);
+    folding_free(&b.all);
+    free(b.route);
     free(b.use);
     free(b.kept);
     return st;
@@ -297,17 +453,16 @@ out:
 
 void flows_free(struct flows *f)
 {
-    routes_free(&f->routes);
     free(f->carrier_start);
     free(f->slot);
     free(f->slot_start);
-    free(f->pair);
     free(f->start);
     free(f->link);
     free(f->weight);
     free(f->bound_Bps);
     free(f->capacity_Bps);
     free(f->alone);
+    free(f->link_bytes);
     *f = (struct flows){0};
 }
 
@@ -321,7 +476,8 @@ static void run_phase(const struct flows *f, struct sharing *s, size_t k,
     uint32_t slot;
     double end_s = 0, when;
     for (size_t i = phase->flow_start; i < phase->flow_end; i++)
-        sharing_start(s, flows_slot(f, k, i), shape->flow[i].bytes, 0);
+        if ((slot = flows_slot(f, k, i)) != PROGRAM_NONE)
+            sharing_start(s, slot, shape->flow[i].bytes, 0);
     while (isfinite(when = sharing_next(s)))
         while (sharing_take(s, when, &slot, &end_s))
             ;

@@ -3,24 +3,27 @@
  * A slot is something that carries one flow at a time: a channel of the program, or a carrier, the
  * way between two members of a group that its collectives use. Of each slot's links only those stay
  * here that all that may use them at once could fill; the others never slow anything down but by
- * being narrow, which the slot's bound says. */
+ * being narrow, which the slot's bound says.
+ *
+ * In a folded program (core/lower.h) the slots of all copies are looked at, and those that get equal
+ * shares by proof (symmetry.h) become one slot: all copies of a channel, and some of the carriers of
+ * a group. The links are then classes of links; a slot's weight says how many flows that it stands
+ * for cross each link of a class. */
 #ifndef SIM_FLOWS_H
 #define SIM_FLOWS_H
 
 #include "core/program.h"
 #include "core/routes.h"
 #include "core/topology.h"
-#include "sim/pairs.h"
 #include "sim/shapes.h"
 #include "sim/sharing.h"
 
 struct flows {
     size_t slots;          /* channels first, then the carriers of one group after another */
     size_t *carrier_start; /* [groups + 1] slots of each group */
-    uint32_t *slot;        /* of every flow of every shape, shape after shape */
+    uint32_t *slot;        /* of every flow of every shape, shape after shape; PROGRAM_NONE: another
+                            * flow of its phase, of as many bytes, stands for it */
     size_t *slot_start;    /* [shapes + 1] into slot */
-    uint32_t *pair;        /* [slots] of devices */
-    struct routes routes;  /* of the pairs; empty ones where the topology knows no links */
     struct sharing_network network; /* of the slots; borrows what follows */
     size_t *start;                  /* [slots + 1] CSR of the links that slots share */
     uint32_t *link;
@@ -28,18 +31,19 @@ struct flows {
     double *bound_Bps;    /* [slots] of the narrowest link of the whole route */
     double *capacity_Bps; /* [network.links] */
     bool *alone;          /* [channels + groups] never shares a link with another of these */
+    double *link_bytes;   /* [links of the topology] per iteration, of all copies; 0: not crossed by
+                           * any of those that are simulated */
 };
 
 /* Find routes and what can share them. A topology without links has nothing to share: bounds are its
  * tiers' bandwidths.
- *   pair  [pairs] of pairs_of()
- * O(slots * links of a route), and the routes' search. STATUS_NOMEM. */
+ * O(slots * links of a route), and the routes' search. STATUS_UNSUPPORTED: a folded program whose
+ * copies do not share the network alike, "not symmetric: ..."; STATUS_NOMEM. */
 enum status flows_make(const struct program *p, const struct topology *t,
-                       const struct shapes *shapes, const struct pair *pair, size_t pairs,
-                       struct flows *out) MUST_CHECK;
+                       const struct shapes *shapes, struct flows *out) MUST_CHECK;
 void flows_free(struct flows *f); /* accepts {0}; leaves {0} */
 
-/* The slot of flow `flow` of shape number `shape`. */
+/* The slot of flow `flow` of shape number `shape`, or PROGRAM_NONE. */
 static inline uint32_t flows_slot(const struct flows *f, size_t shape, size_t flow)
 {
     return f->slot[f->slot_start[shape] + flow];

@@ -4,6 +4,7 @@
 
 #include "core/array.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* The collective that an op of the program stands for. */
@@ -74,26 +75,32 @@ static void merge_flows(struct collective_shape *s)
     s->flows = kept;
 }
 
+static enum status shape(const struct collective_group *g, uint8_t kind, int64_t bytes,
+                         const struct collective_options *options, struct collective_shape *out)
+{
+    struct collective_options with = *options;
+    if (with.nics == 0)
+        with.nics = shared_nics(g);
+    PASS(collective_shape_make(g, kind_of[kind], bytes, &with, out));
+    merge_flows(out);
+    return STATUS_OK;
+}
+
 /* Shape the collective of op `o` and put it in front of its group's list. The group itself
  * (which member is on which node) is made when its first collective is met. */
 static enum status add(struct shapes *s, const struct program *p, const struct topology *t,
-                       const struct program_op *o, const struct collective_options *options,
-                       struct shaped **out)
+                       const struct program_op *o, struct shaped **out)
 {
     struct collective_group *g = &s->group[o->peer];
-    struct collective_options with = options ? *options : (struct collective_options){0};
     PASS(ARRAY_ROOM(s->shaped, s->n));
     if (g->n == 0) {
         size_t first = p->device_start[o->peer];
         PASS(collective_group_make(t, p->device + first, p->device_start[o->peer + 1] - first, g));
     }
-    if (with.nics == 0)
-        with.nics = shared_nics(g);
     struct shaped *new = &s->shaped[s->n];
     *new = (struct shaped){
         .group = o->peer, .next = s->first[o->peer], .kind = o->kind, .bytes = o->bytes};
-    PASS(collective_shape_make(g, kind_of[o->kind], o->bytes, &with, &new->shape));
-    merge_flows(&new->shape);
+    PASS(shape(g, o->kind, o->bytes, &s->options, &new->shape));
     s->first[o->peer] = (uint32_t)s->n++;
     *out = new;
     return STATUS_OK;
@@ -104,6 +111,8 @@ enum status shapes_make(const struct program *p, const struct topology *t,
 {
     enum status st = STATUS_OK;
     struct shapes s = {.groups = p->groups};
+    if (options)
+        s.options = *options;
     TRY(ARRAY_NEW(s.group, p->groups + 1));
     TRY(ARRAY_NEW(s.first, p->groups + 1));
     for (size_t g = 0; g < p->groups; g++)
@@ -116,7 +125,7 @@ enum status shapes_make(const struct program *p, const struct topology *t,
                 continue;
             struct shaped *known = find(&s, o);
             if (!known)
-                TRY(add(&s, p, t, o, options, &known));
+                TRY(add(&s, p, t, o, &known));
             known->calls += o->count;
         }
     }
@@ -124,6 +133,47 @@ enum status shapes_make(const struct program *p, const struct topology *t,
     s = (struct shapes){0};
 out:
     shapes_free(&s);
+    return st;
+}
+
+/* Latencies are sums in one order: equal ways have equal ones but for rounding. */
+static bool is_same(const struct collective_shape *a, const struct collective_shape *b)
+{
+    if (a->phases != b->phases || a->flows != b->flows)
+        return false;
+    for (size_t k = 0; k < a->phases; k++) {
+        const struct collective_phase *x = &a->phase[k], *y = &b->phase[k];
+        if (x->flow_end != y->flow_end ||
+            !(fabs(x->latency_s - y->latency_s) <= 1e-12 * x->latency_s))
+            return false;
+    }
+    for (size_t f = 0; f < a->flows; f++) {
+        const struct collective_flow *x = &a->flow[f], *y = &b->flow[f];
+        if (x->from != y->from || x->to != y->to ||
+            !(fabs(x->bytes - y->bytes) <= 1e-12 * x->bytes))
+            return false;
+    }
+    return true;
+}
+
+enum status shapes_fit(const struct shapes *s, uint32_t g, const struct topology *t,
+                       const uint32_t *devices, bool *fit)
+{
+    enum status st = STATUS_OK;
+    struct collective_group group = {0};
+    struct collective_shape other = {0};
+    bool same = true;
+    if (s->group[g].n > 0)
+        TRY(collective_group_make(t, devices, s->group[g].n, &group));
+    for (uint32_t k = s->first[g]; k != PROGRAM_NONE && same; k = s->shaped[k].next) {
+        collective_shape_free(&other);
+        TRY(shape(&group, s->shaped[k].kind, s->shaped[k].bytes, &s->options, &other));
+        same = is_same(&s->shaped[k].shape, &other);
+    }
+    *fit = same;
+out:
+    collective_shape_free(&other);
+    collective_group_free(&group);
     return st;
 }
 

@@ -21,6 +21,7 @@ struct shapes {
     uint32_t *first;                /* [groups] */
     size_t n;
     struct shaped *shaped; /* [n] */
+    struct collective_options options;
 };
 
 /* Collectives use the ways out of their nodes that the platform has (device_type.nics), unless the
@@ -34,6 +35,10 @@ static inline const struct collective_shape *shapes_of(const struct shapes *s,
 {
     return &s->shaped[shapes_number(s, o)].shape;
 }
+/* Would these devices, as many as group g has, get the same flows and latencies for all its
+ * collectives? O(flows). STATUS_INVALID, STATUS_NOMEM. */
+enum status shapes_fit(const struct shapes *s, uint32_t g, const struct topology *t,
+                       const uint32_t *devices, bool *fit) MUST_CHECK;
 void shapes_free(struct shapes *s); /* accepts {0}; leaves {0} */
 
 #endif

@@ -4,7 +4,9 @@
  *   experts   neighbouring replicas over which the experts are spread
  *   same      replicas with the same part of the experts
  *   ties      the teams that hold a copy of one weight, for every replica and shard
- * A folded program has one rank of each group at most, but all of its devices. */
+ * A folded program has one rank of a team in each group, but all of its devices. The groups of a
+ * kind are gone through as if the program were whole: the first one has ranks, and those that
+ * follow without any are its copies. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,46 +27,68 @@ static enum status add(struct lowering *l, uint32_t team, uint32_t replica, uint
     return STATUS_OK;
 }
 
-/* End the group; *id is PROGRAM_NONE when nobody would communicate in it. */
+/* Folded: the devices from `first` on are a copy of the newest group. */
+static enum status add_copy(struct lowering_grouping *g, size_t first)
+{
+    for (size_t k = first; k < g->devices; k++) {
+        PASS(ARRAY_ROOM(g->copy, g->copied));
+        g->copy[g->copied++] = g->device[k];
+    }
+    g->copy_start[g->n] = g->copied;
+    return STATUS_OK;
+}
+
+/* End the group; *id is PROGRAM_NONE when nobody would communicate in it, or it is a copy. */
 static enum status close_group(struct lowering *l, uint32_t *id)
 {
     struct lowering_grouping *g = &l->groups.all;
     size_t first = g->n ? g->device_start[g->n] : 0, member = g->n ? g->start[g->n] : 0;
+    bool alone = g->devices - first < 2;
     *id = PROGRAM_NONE;
-    if (g->devices - first < 2 || g->members == member) {
+    if (alone || g->members == member) {
+        enum status st = alone ? STATUS_OK : add_copy(g, first);
         g->devices = first;
         g->members = member;
-        return STATUS_OK;
+        return st;
     }
     if (g->n == 0) {
         PASS(ARRAY_ROOM(g->start, 0)); /* number 0 is 0 */
         PASS(ARRAY_ROOM(g->device_start, 0));
+        PASS(ARRAY_ROOM(g->copy_start, 0));
     }
     PASS(ARRAY_ROOM(g->start, g->n + 1));
     PASS(ARRAY_ROOM(g->device_start, g->n + 1));
+    PASS(ARRAY_ROOM(g->copy_start, g->n + 1));
     *id = (uint32_t)g->n++;
     g->start[g->n] = g->members;
     g->device_start[g->n] = g->devices;
-    return STATUS_OK;
+    return l->fold ? add_copy(g, first) : STATUS_OK;
 }
 
 static enum status replica_groups(struct lowering *l, uint32_t team)
 {
-    uint32_t replicas = lowering_team(l, team)->replicas;
-    for (uint32_t shard = 0; shard < lowering_shards(l, team); shard++) {
-        for (uint32_t k = 0; k < replicas; k++)
+    const struct plan_stage *s = lowering_team(l, team);
+    uint32_t id;
+    for (uint32_t shard = 0; shard < s->tensor_parallel; shard++) {
+        for (uint32_t k = 0; k < s->replicas; k++)
             PASS(add(l, team, k, shard));
-        PASS(close_group(l, &l->groups.data[team * l->shape.most_shards + shard]));
+        PASS(close_group(l, &id));
+        if (shard < lowering_shards(l, team))
+            l->groups.data[team * l->shape.most_shards + shard] = id;
     }
     return STATUS_OK;
 }
 
 static enum status tensor_groups(struct lowering *l, uint32_t team)
 {
-    for (uint32_t replica = 0; replica < lowering_replicas(l, team); replica++) {
-        for (uint32_t k = 0; k < lowering_team(l, team)->tensor_parallel; k++)
+    const struct plan_stage *s = lowering_team(l, team);
+    uint32_t id;
+    for (uint32_t replica = 0; replica < s->replicas; replica++) {
+        for (uint32_t k = 0; k < s->tensor_parallel; k++)
             PASS(add(l, team, replica, k));
-        PASS(close_group(l, &l->groups.tensor[l->shape.first_replica[team] + replica]));
+        PASS(close_group(l, &id));
+        if (replica < lowering_replicas(l, team))
+            l->groups.tensor[l->shape.first_replica[team] + replica] = id;
     }
     return STATUS_OK;
 }
@@ -77,27 +101,38 @@ static uint32_t most_experts(const struct lowering *l, uint32_t team)
     return most;
 }
 
-/* Neighbouring replicas that spread experts; and those that have the same part of them. */
+/* Replicas first, first + step, ... below end. */
+struct every {
+    uint32_t first, end, step;
+};
+
+/* The group of these replicas of one shard; its number goes to ids[rank] of those with ranks. */
+static enum status add_every(struct lowering *l, uint32_t team, uint32_t shard,
+                             struct every replicas, uint32_t *ids)
+{
+    uint32_t id, shards = lowering_shards(l, team);
+    for (uint32_t k = replicas.first; k < replicas.end; k += replicas.step)
+        PASS(add(l, team, k, shard));
+    PASS(close_group(l, &id));
+    for (uint32_t k = replicas.first;
+         k < replicas.end && k < lowering_replicas(l, team) && shard < shards; k += replicas.step)
+        ids[l->shape.first_rank[team] + k * shards + shard] = id;
+    return STATUS_OK;
+}
+
+/* Neighbouring replicas that spread experts; then those that have the same part of them. */
 static enum status expert_groups(struct lowering *l, uint32_t team)
 {
-    uint32_t degree = most_experts(l, team), shards = lowering_shards(l, team), id;
-    uint32_t replicas = lowering_team(l, team)->replicas, first = l->shape.first_rank[team];
-    for (uint32_t shard = 0; degree > 1 && shard < shards; shard++) {
-        for (uint32_t begin = 0; begin < replicas; begin += degree) {
-            for (uint32_t k = begin; k < begin + degree; k++)
-                PASS(add(l, team, k, shard));
-            PASS(close_group(l, &id));
-            for (uint32_t k = begin; k < begin + degree && k < lowering_replicas(l, team); k++)
-                l->groups.experts[first + k * shards + shard] = id;
-        }
-        for (uint32_t part = 0; part < degree; part++) {
-            for (uint32_t k = part; k < replicas; k += degree)
-                PASS(add(l, team, k, shard));
-            PASS(close_group(l, &id));
-            for (uint32_t k = part; k < lowering_replicas(l, team); k += degree)
-                l->groups.same[first + k * shards + shard] = id;
-        }
-    }
+    uint32_t degree = most_experts(l, team), shards = lowering_team(l, team)->tensor_parallel;
+    uint32_t replicas = lowering_team(l, team)->replicas;
+    if (degree == 1)
+        return STATUS_OK;
+    for (uint32_t shard = 0; shard < shards; shard++)
+        for (uint32_t k = 0; k < replicas; k += degree)
+            PASS(add_every(l, team, shard, (struct every){k, k + degree, 1}, l->groups.experts));
+    for (uint32_t shard = 0; shard < shards; shard++)
+        for (uint32_t part = 0; part < degree; part++)
+            PASS(add_every(l, team, shard, (struct every){part, replicas, degree}, l->groups.same));
     return STATUS_OK;
 }
 
@@ -131,17 +166,16 @@ static enum status tie_owner(struct lowering *l, uint32_t owner, const bool *tie
                              "need equally many replicas and shards",
                              l->model->op[owner].name, home, t);
     }
-    uint32_t copies = lowering_replicas(l, home) * lowering_shards(l, home);
-    for (uint32_t k = 0; k < copies; k++) {
-        PASS(ARRAY_ROOM(l->groups.tie, l->groups.ties));
-        struct lowering_tie *tie = &l->groups.tie[l->groups.ties];
-        uint32_t shards = lowering_shards(l, home);
+    for (uint32_t k = 0; k < a->replicas * a->tensor_parallel; k++) {
+        struct lowering_tie tie = {.owner = owner, .bytes = bytes / a->tensor_parallel};
         for (uint32_t t = 0; t < l->shape.teams; t++)
             if (tied[t])
-                PASS(add(l, t, k / shards, k % shards));
-        *tie = (struct lowering_tie){.owner = owner, .bytes = bytes / a->tensor_parallel};
-        PASS(close_group(l, &tie->group));
-        l->groups.ties++;
+                PASS(add(l, t, k / a->tensor_parallel, k % a->tensor_parallel));
+        PASS(close_group(l, &tie.group));
+        if (tie.group == PROGRAM_NONE)
+            continue;
+        PASS(ARRAY_ROOM(l->groups.tie, l->groups.ties));
+        l->groups.tie[l->groups.ties++] = tie;
     }
     return STATUS_OK;
 }
@@ -195,5 +229,7 @@ void grouping_free(struct lowering_grouping *g)
     free(g->device_start);
     free(g->member);
     free(g->device);
+    free(g->copy_start);
+    free(g->copy);
     *g = (struct lowering_grouping){0};
 }

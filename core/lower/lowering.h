@@ -75,6 +75,8 @@ struct lowering_grouping {
     size_t n, members, devices;
     size_t *start, *device_start; /* [n + 1] */
     uint32_t *member, *device;
+    size_t copied, *copy_start; /* [n + 1] into copy; folded: what each group stands for */
+    uint32_t *copy;             /* [copied] devices */
 };
 
 /* The all-reduce of one op's tied weights for one replica and shard. */

@@ -1,0 +1,6 @@
+# Folded programs: what they stand for, and that they take as long as the whole ones.
+add_library(random_plan STATIC random_plan.c)
+target_link_libraries(random_plan PUBLIC sample core)
+
+unit_test(copies LIBS random_plan)
+unit_test(fold LIBS random_plan generated sim topologies)

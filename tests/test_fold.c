@@ -1,0 +1,158 @@
+/* Folding with contention: a folded program ends when the whole one does, op by op, or the engine
+ * says that its copies do not share the network alike. Random plans on generated platforms whose
+ * links are shared: NICs of nodes, oversubscribed racks and trees, tori, rails, NVLink meshes. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/lower.h"
+#include "sim/engine.h"
+#include "tests/generated.h"
+#include "tests/random_plan.h"
+#include "tests/sample.h"
+
+enum { PLANS = 6 }; /* of each platform, on each engine */
+
+static const struct {
+    const char *spec;
+    size_t least; /* of its plans must fold, of those on the analytic engine and on SimGrid */
+} platform[] = {
+    {"rail:nodes=8,gpus=4,type=H100", 4},
+    {"rail:nodes=8,gpus=4,rack=2,oversubscription=2,nic=100Gbps", 4},
+    {"leaf-spine:nodes=8,gpus=4,nic=25Gbps", 4},
+    {"leaf-spine:nodes=8,gpus=4,nic=100Gbps,rack=2,oversubscription=4", 3},
+    {"fat-tree:nodes=8,gpus=4,nics=1,edge=2,pod=2,nic=100Gbps,type=A100", 3},
+    {"dragonfly+:groups=4,leaves=2,nodes=1,gpus=4,nics=2,type=A100", 2},
+    {"torus:x=4,y=4,link=50GBps", 1},
+    {"torus:x=2,y=2,z=2,gpus=4,type=A100,link=10GBps", 1},
+    {"mesh:gpus=8,type=A100,link=50GBps", 2},
+    {"nvl:domains=2,gpus=16,oversubscription=2", 3},
+};
+
+struct setup {
+    struct topology topology;
+    struct model model;
+    struct plan plan;
+    struct program whole, folded;
+    char text[RANDOM_PLAN_TEXT];
+};
+
+/* A plan that can be lowered and that folding makes smaller. */
+static void next_plan(struct setup *s, uint64_t *seed)
+{
+    for (;;) {
+        program_free(&s->whole);
+        plan_free(&s->plan);
+        model_free(&s->model);
+        s->model = random_model(seed);
+        s->plan = random_plan(seed, &s->model, (uint32_t)s->topology.n);
+        random_plan_print(&s->plan, s->text);
+        if (plan_lower(&s->plan, &s->model, &s->topology, &s->whole) == STATUS_OK)
+            break;
+    }
+    if (plan_lower_folded(&s->plan, &s->model, &s->topology, &s->folded) != STATUS_OK)
+        fail_msg("%s: %s", s->text, error_message());
+    assert_true(s->folded.folded);
+}
+
+/* The compute ops of every rank end when those of its stage's only rank in the folded program do;
+ * and so does the last op of all. */
+static void expect_same_ends(const struct setup *s, const char *what, const struct timeline *whole,
+                             const struct timeline *folded, double tolerance)
+{
+    const struct program *p = &s->folded, *q = &s->whole;
+    double end = 0, folded_end = 0;
+    for (size_t i = 0; i < q->ops; i++)
+        end = fmax(end, whole->end_s[i]);
+    for (size_t i = 0; i < p->ops; i++)
+        folded_end = fmax(folded_end, folded->end_s[i]);
+    if (!(fabs(folded_end - end) <= tolerance * end))
+        fail_msg("%s: %s: folded %.12g s instead of %.12g", what, s->text, folded_end, end);
+    for (uint32_t r = 0; r < q->ranks; r++) {
+        size_t i = p->op_start[q->rank[r].stage];
+        for (size_t j = q->op_start[r]; j < q->op_start[r + 1]; j++) {
+            if (!op_computes(&q->op[j]))
+                continue;
+            while (!op_computes(&p->op[i]))
+                i++;
+            if (!(fabs(folded->end_s[i] - whole->end_s[j]) <= tolerance * end))
+                fail_msg("%s: %s: rank %u: an op ends at %.12g s instead of %.12g", what, s->text,
+                         r, folded->end_s[i], whole->end_s[j]);
+            i++;
+        }
+    }
+}
+
+/* True if the program could be folded. */
+static bool check(const struct setup *s, const char *what, const struct engine *engine,
+                  double tolerance)
+{
+    struct simulation whole = {0}, folded = {0};
+    enum status st = engine->run(&s->folded, &s->topology, generated_path, NULL, &folded);
+    if (st != STATUS_OK && (st != STATUS_UNSUPPORTED || !strstr(error_message(), "not symmetric")))
+        fail_msg("%s: %s: %s", what, s->text, error_message());
+    if (st != STATUS_OK && getenv("FOLD_SAY")) print_message("  %s\n    %s\n", s->text, error_message());
+    if (st == STATUS_OK) {
+        if (engine->run(&s->whole, &s->topology, generated_path, NULL, &whole) != STATUS_OK)
+            fail_msg("%s: %s: %s", what, s->text, error_message());
+        expect_same_ends(s, what, &whole.timeline, &folded.timeline, tolerance);
+    }
+    simulation_free(&whole);
+    simulation_free(&folded);
+    return st == STATUS_OK;
+}
+
+static void check_platforms(const struct engine *engine, double tolerance)
+{
+    uint64_t seed = 7;
+    size_t folded = 0, all = 0;
+    for (size_t k = 0; k < sizeof platform / sizeof *platform; k++) {
+        struct setup s = {.topology = generated(platform[k].spec)};
+        size_t here = 0;
+        for (size_t i = 0; i < PLANS; i++) {
+            next_plan(&s, &seed);
+            here += check(&s, platform[k].spec, engine, tolerance);
+            program_free(&s.folded);
+        }
+        print_message("%zu of %d plans fold on %s\n", here, PLANS, platform[k].spec);
+        if (here < platform[k].least && !getenv("FOLD_SAY"))
+            fail_msg("%s: only %zu of %d plans fold", platform[k].spec, here, PLANS);
+        folded += here;
+        all += PLANS;
+        program_free(&s.whole);
+        plan_free(&s.plan);
+        model_free(&s.model);
+        topology_free(&s.topology);
+    }
+    print_message("%s: %zu of %zu plans fold\n", engine->name, folded, all);
+}
+
+static void folded_is_whole_on_the_analytic_engine(void **state)
+{
+    (void)state;
+    check_platforms(&engine_analytic, 1e-9);
+}
+
+static void folded_is_whole_on_simgrid(void **state)
+{
+    (void)state;
+    if (!engine_simgrid.folds)
+        skip();
+    check_platforms(&engine_simgrid, 1e-6);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(folded_is_whole_on_the_analytic_engine),
+        cmocka_unit_test(folded_is_whole_on_simgrid),
+    };
+    return cmocka_run_group_tests_name("fold", tests, NULL, NULL);
+}
