@@ -257,7 +257,8 @@ static enum status predict(const struct point *p, struct point_cache *c, struct 
                                                .platform = c->path,
                                                .options = {.collective = p->collective},
                                                .perturbation = perturbed ? &p->perturbation : NULL};
-    st = p->engine ? evaluate_plan(&plan, &context, p->engine, &m, &program) : run(p, c, &plan, &m);
+    st = p->engine ? evaluate_plan(&plan, &context, p->engine, &m, &program, NULL)
+                   : run(p, c, &plan, &m);
     TRY(st);
     describe_run(&m, r);
 out:
