@@ -205,13 +205,33 @@ static const char *never_steady(const struct run *run)
     return NULL;
 }
 
-/* Look for a short run whose middle recurs, each twice as long as the one before: the transient
- * may be long. Together they are shorter than the whole. *found: run->m is of the whole. */
+/* Simulate n microbatches; does their middle recur, every unit or every few of them? What limits
+ * the pace may be a circuit of as many microbatches as are in flight: then that many units do.
+ * *units: how many; 0: it does not. */
+static enum status try_length(struct run *run, uint64_t n, uint64_t unit, uint64_t first,
+                              uint64_t last, struct steady *steady, uint64_t *units)
+{
+    enum status st;
+    TRY(simulate_as_wanted(run, n));
+    *units = 0;
+    for (uint64_t k = first; k <= last && *units == 0; k++) {
+        steady_free(steady);
+        TRY(steady_find(&run->program, &run->timeline, (uint32_t)(k * unit),
+                        run->engine->resolution_s, steady));
+        *units = steady->found ? k : 0;
+    }
+out:
+    return st;
+}
+
+/* Look for a short run whose middle recurs, each twice as long as the one before, since the
+ * transient may be long. Together they are shorter than the whole. *found: run->m is of the
+ * whole. */
 static enum status by_steady_middle(struct run *run, bool *found)
 {
     enum status st = STATUS_OK;
     struct steady steady = {0};
-    uint64_t all = run->plan->microbatches, unit = unit_of(run->plan);
+    uint64_t all = run->plan->microbatches, unit = unit_of(run->plan), units = 0;
     uint64_t n = first_of(run->plan, unit);
     *found = false;
     run->reason = never_steady(run);
@@ -226,14 +246,14 @@ static enum status by_steady_middle(struct run *run, bool *found)
         TRY(plan_lower_repeats(run->plan, (uint32_t)n, (uint32_t)unit, &repeats));
         if (!repeats)
             continue;
-        TRY(simulate_as_wanted(run, n));
-        TRY(steady_find(&run->program, &run->timeline, (uint32_t)unit, run->engine->resolution_s,
-                        &steady));
-        *found = steady.found;
-        if (*found)
-            TRY(extend(run, &steady, unit));
-        steady_free(&steady);
+        TRY(try_length(run, n, unit, 1, teams_of(run->plan), &steady, &units));
+        uint64_t over = units > 0 ? (all - n) % (units * unit) : 0;
+        if (over > 0) /* the rest must be whole recurrences */
+            TRY(try_length(run, n + over, unit, units, units, &steady, &units));
+        *found = units > 0;
     }
+    if (*found)
+        TRY(extend(run, &steady, units * unit));
 out:
     steady_free(&steady);
     return st;

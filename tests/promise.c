@@ -63,7 +63,7 @@ void promise_platform(struct promise_random *r, uint32_t family, char name[96])
         family = promise_below(r, PROMISE_FAMILIES);
     switch (family) {
     case 0:
-        snprintf(name, 96, "dragonfly:groups=2,leaves=2,nodes=%u,gpus=%u,nics=1,nic=%s",
+        snprintf(name, 96, "dragonfly+:groups=2,leaves=2,nodes=%u,gpus=%u,nics=1,nic=%s",
                  between(r, 1, 2), gpus, port);
         break;
     case 1:
@@ -96,7 +96,7 @@ void promise_platform(struct promise_random *r, uint32_t family, char name[96])
         snprintf(name, 96, "wan:sites=2,nodes=%u,gpus=%u,line=%s", between(r, 1, 2), gpus, port);
         break;
     case 9:
-        snprintf(name, 96, "leaf-spine:nodes=%u,gpus=%u,mesh=1,nic=%s", nodes, gpus, port);
+        snprintf(name, 96, "fat-tree:nodes=%u,gpus=%u,mesh=1,nic=%s", nodes, gpus, port);
         break;
     default:
         snprintf(name, 96, "%s", shipped[promise_below(r, 6)]);
@@ -126,7 +126,7 @@ static struct partition_request any_request(struct promise_random *r, uint32_t m
     q.schedule = s->name;
     q.sequence_parallel = q.tensor_parallel > 1 && promise_below(r, 2);
     q.recompute = promise_below(r, 4) ? RECOMPUTE_NONE : RECOMPUTE_FULL;
-    q.microbatches = 1U << promise_below(r, 12);
+    q.microbatches = 1U << between(r, 3, 11);
     q.microbatches += promise_below(r, 2) ? promise_below(r, q.microbatches) : 0;
     if (promise_below(r, 2) && q.replicas > 1)
         q.microbatches = (q.microbatches / q.replicas + 1) * q.replicas;
