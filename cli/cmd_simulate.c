@@ -64,7 +64,7 @@ static enum status evaluate_instead(struct simulate *s, const struct progress *p
     PASS(evaluate(s, &engine_analytic));
     PASS(measurement_warn(&s->m,
                           "interrupted: %s had completed %.0f %% of %zu ops; this is what the "
-                          "analytic engine predicts, without contention",
+                          "analytic engine predicts",
                           s->engine->name,
                           100 * (double)progress->completed /
                               (double)(progress->ops + !progress->ops),

@@ -1,9 +1,8 @@
 /* topology.h - what a planner sees of a machine: devices and what lies between any two.
  *
- * Contention, routes and switches are the simulator's business (platform XML,
- * sim/platform/platform.h); here is what i -> j gets when nothing else uses the network. Devices
- * share types, pairs share tiers; ask through topology_between() only: how the pairs are kept is
- * topology_map.h's business.
+ * Devices share types, pairs share tiers: what i -> j gets when nothing else uses the network. Ask
+ * through topology_between() only: how the pairs are kept is topology_map.h's business. Which links
+ * they share is found by topology_routes() (routes.h).
  */
 #ifndef CORE_TOPOLOGY_H
 #define CORE_TOPOLOGY_H
@@ -13,6 +12,8 @@
 #include <stdint.h>
 
 #include "core/error.h"
+#include "core/route_graph.h"
+#include "core/route_table.h"
 #include "core/topology_map.h"
 
 struct provenance;
@@ -46,6 +47,13 @@ struct topology_tier {
     double bandwidth_Bps;
 };
 
+/* One direction of a link as SimGrid counts it ("n0-nic_UP"), or both when they share ("bus"). */
+struct topology_link {
+    char *name; /* owned */
+    double bandwidth_Bps;
+    bool fat; /* every flow gets all of it (FATPIPE) */
+};
+
 struct topology {
     char *name;        /* owned; as given on the command line */
     size_t n;          /* devices; a device is a host of the platform file */
@@ -56,6 +64,11 @@ struct topology {
     size_t tiers;
     struct topology_tier *tier;  /* [tiers] fastest first */
     struct topology_map between; /* index of the tier from sender to receiver */
+    size_t
+        links; /* 0: none are known (made by hand, measured, or too large): pairs share nothing */
+    struct topology_link *link; /* [links] */
+    struct route_graph graph;   /* of one flat zone, or {0} */
+    struct route_table table;   /* where links are known and there is no graph */
     uint32_t *node_of; /* [n] number of a device's node, < n; NULL until topology_find_nodes() */
 };
 

@@ -123,6 +123,11 @@ void topology_free(struct topology *t)
     free(t->device);
     free(t->type_of);
     free(t->node_of);
+    for (size_t i = 0; t->link && i < t->links; i++)
+        free(t->link[i].name);
+    free(t->link);
+    route_graph_free(&t->graph);
+    route_table_free(&t->table);
     topology_map_free(&t->between);
     json_rows_free(rows, t);
     *t = (struct topology){0};

@@ -24,9 +24,9 @@ static struct shaped *find(const struct shapes *s, const struct program_op *o)
     return NULL;
 }
 
-const struct collective_shape *shapes_of(const struct shapes *s, const struct program_op *o)
+size_t shapes_number(const struct shapes *s, const struct program_op *o)
 {
-    return &find(s, o)->shape;
+    return (size_t)(find(s, o) - s->shaped);
 }
 
 /* Ways out of a node that members of the group share: as many as the platform has, but not more
@@ -43,6 +43,35 @@ static uint32_t shared_nics(const struct collective_group *g)
         least = nics > 0 && nics < least ? nics : least;
     }
     return g->nodes > 1 ? (uint32_t)least : 1;
+}
+
+static int by_members(const void *a, const void *b)
+{
+    const struct collective_flow *x = a, *y = b;
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    return x->to < y->to ? -1 : x->to > y->to;
+}
+
+/* Rings side by side take the same way inside a node: one flow for all bytes of a phase between
+ * two members. */
+static void merge_flows(struct collective_shape *s)
+{
+    size_t kept = 0;
+    for (size_t k = 0; k < s->phases; k++) {
+        size_t first = kept, n = s->phase[k].flow_end - s->phase[k].flow_start;
+        struct collective_flow *flow = s->flow + s->phase[k].flow_start;
+        if (n > 0)
+            qsort(flow, n, sizeof *flow, by_members);
+        for (size_t i = 0; i < n; i++)
+            if (kept > first && by_members(&s->flow[kept - 1], &flow[i]) == 0)
+                s->flow[kept - 1].bytes += flow[i].bytes;
+            else
+                s->flow[kept++] = flow[i];
+        s->phase[k].flow_start = first;
+        s->phase[k].flow_end = kept;
+    }
+    s->flows = kept;
 }
 
 /* Shape the collective of op `o` and put it in front of its group's list. The group itself
@@ -64,6 +93,7 @@ static enum status add(struct shapes *s, const struct program *p, const struct t
     *new = (struct shaped){
         .group = o->peer, .next = s->first[o->peer], .kind = o->kind, .bytes = o->bytes};
     PASS(collective_shape_make(g, kind_of[o->kind], o->bytes, &with, &new->shape));
+    merge_flows(&new->shape);
     s->first[o->peer] = (uint32_t)s->n++;
     *out = new;
     return STATUS_OK;

@@ -1,4 +1,5 @@
-/* shapes.h - the collectives of a program: each distinct one shaped once. */
+/* shapes.h - the collectives of a program: each distinct one shaped once, with one flow at most from
+ * one member to another in a phase. */
 #ifndef SIM_SHAPES_H
 #define SIM_SHAPES_H
 
@@ -26,8 +27,13 @@ struct shapes {
  * options say otherwise. `options` may be NULL. O(ops + flows). STATUS_INVALID, STATUS_NOMEM. */
 enum status shapes_make(const struct program *p, const struct topology *t,
                         const struct collective_options *options, struct shapes *out) MUST_CHECK;
-/* The shape of collective op `o`. */
-const struct collective_shape *shapes_of(const struct shapes *s, const struct program_op *o);
+/* The number of collective op `o`'s shape in shaped[]. */
+size_t shapes_number(const struct shapes *s, const struct program_op *o);
+static inline const struct collective_shape *shapes_of(const struct shapes *s,
+                                                       const struct program_op *o)
+{
+    return &s->shaped[shapes_number(s, o)].shape;
+}
 void shapes_free(struct shapes *s); /* accepts {0}; leaves {0} */
 
 #endif

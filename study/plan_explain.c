@@ -113,7 +113,11 @@ enum status plan_explain(const char *path, FILE *out)
     TRY(print_cuts(&p, out));
     const struct evaluation_context context = {
         .model = &p.model, .topology = &p.topology, .platform = p.platform};
-    TRY(evaluate_program(&p.program, &context, &engine_analytic, &quick, NULL));
+    struct topology unlinked = p.topology; /* every pair has its way to itself */
+    unlinked.links = 0;
+    const struct evaluation_context uncontended = {
+        .model = &p.model, .topology = &unlinked, .platform = p.platform};
+    TRY(evaluate_program(&p.program, &uncontended, &engine_analytic, &quick, NULL));
     TRY(evaluate_program(&p.program, &context, &engine_simgrid, &thorough, NULL));
     evaluate_reason(&thorough, text);
     fprintf(out, "\niteration %s", units_of(UNIT_SECONDS, thorough.iteration_s).text);

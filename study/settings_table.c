@@ -176,10 +176,10 @@ const struct setting settings_table[] = {
 
     /* ---- simulations, and keys of experiments about them */
     {"engine", WORD(engine), SIMULATIONS, "NAME", "simgrid",
-     .help = "flows share links on simgrid, there is no contention on analytic",
+     .help = "both share links fairly; analytic is quick, simgrid an independent simulator",
      .word = simulator_word},
     {"engine", WORD(engine), T(BENCH), "NAME", "analytic",
-     .help = "flows share links on simgrid, there is no contention on analytic",
+     .help = "both share links fairly; analytic is quick, simgrid an independent simulator",
      .word = simulator_word},
     {"engine", WORD(engine), T(KEY_POINT), "NAME", "analytic",
      .help = "what predicts the plan or runs it", .word = engine_word},

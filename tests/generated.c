@@ -258,23 +258,16 @@ void expect_message(const struct topology *t, const char *a, const char *b, doub
     program_free(&p);
 }
 
-/* Every GPU of the first half sends to its counterpart in the second: SimGrid shares what the ways
- * between the halves carry together, the analytic engine, which knows no sharing, does not. */
+/* Every GPU of the first half sends to its counterpart in the second: they share what the ways
+ * between the halves carry together. */
 void expect_halves(const struct topology *t, double latency_s, double together_Bps)
 {
     uint32_t to[VERTICES];
-    double alone_s = 0;
-    for (uint32_t i = 0; i < t->n; i++) {
+    for (uint32_t i = 0; i < t->n; i++)
         to[i] = i < t->n / 2 ? i + (uint32_t)t->n / 2 : UINT32_MAX;
-        if (to[i] < t->n) {
-            const struct topology_tier *tier = topology_between(t, i, to[i]);
-            double s = tier->latency_s + MESSAGE / tier->bandwidth_Bps;
-            alone_s = s > alone_s ? s : alone_s;
-        }
-    }
     struct program p = messages(t, to);
-    expect_seconds("analytic", last_end(&engine_analytic, &p, t), alone_s);
-    expect_seconds("simgrid", last_end(&engine_simgrid, &p, t),
-                   latency_s + (double)(t->n / 2) * MESSAGE / together_Bps);
+    for (size_t e = 0; e < engines_n; e++)
+        expect_seconds(engines[e]->name, last_end(engines[e], &p, t),
+                       latency_s + (double)(t->n / 2) * MESSAGE / together_Bps);
     program_free(&p);
 }

@@ -17,8 +17,8 @@ void expect_bisection(const struct topology *t, double bandwidth_Bps);
 /* A message alone: latency + bytes / bandwidth on either engine. */
 void expect_message(const struct topology *t, const char *a, const char *b, double latency_s,
                     double bandwidth_Bps);
-/* Every GPU of the first half sends to its counterpart in the second: SimGrid shares what the ways
- * between the halves carry together, the analytic engine, which knows no sharing, does not. */
+/* Every GPU of the first half sends to its counterpart in the second: on either engine they share
+ * what the ways between the halves carry together. */
 void expect_halves(const struct topology *t, double latency_s, double together_Bps);
 
 #endif

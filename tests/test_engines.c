@@ -150,8 +150,8 @@ static void engines_agree_on_uncontended_chains(void **state)
 
 /* Four hosts, two on each side of one shared uplink of 1 GB/s; two stages of two replicas, each
  * pipeline crossing it with 10 MB at the same time. Alone 10 ms, shared 20 ms: forward 1 ms,
- * 20 ms, forward 1 + backward 2 ms, 20 ms, backward 2 ms. The analytic engine sees no contention.
- */
+ * 20 ms, forward 1 + backward 2 ms, 20 ms, backward 2 ms. The analytic engine
+ * sees no contention on a topology without links. */
 static void two_flows_over_one_uplink_halve(void **state)
 {
     (void)state;

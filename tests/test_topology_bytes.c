@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "core/routes.h"
 #include "tests/fault.h"
 
 enum { LIMIT = 4096 };
@@ -22,10 +23,12 @@ static uint32_t entry(const void *matrix, uint32_t from, uint32_t to)
     return ((const uint32_t *)matrix)[from * 3 + to];
 }
 
+static const struct device_pair all[] = {{0, 1}, {0, 2}, {1, 0}, {1, 2}, {2, 0}, {2, 1}};
 static unsigned char bytes[LIMIT];
 static size_t length;
 
-static void send_example(void)
+/* With a graph, or with a table of routes. */
+static void send_example(bool flat)
 {
     static char *device[] = {"g0", "g1", "g2"};
     static uint32_t type_of[] = {0, 1, 0};
@@ -35,7 +38,24 @@ static void send_example(void)
                                         {"slow", 1e9, 1e10, 1 << 20, 0, 0, 0, 0, NULL}};
     static struct topology_tier tier[] = {{"near", 1e-6, 1e11}, {"far", 0, 1e9}};
     static const uint32_t tier_of[3][3] = {{0, 1, 0}, {1, 0, 0}, {1, 1, 0}};
-    struct topology t = {NULL, 3, device, type_of, 2, type, 2, tier, {0}, NULL};
+    static struct topology_link link[] = {{"up", 1e9, false}, {"bus", 2e9, true}};
+    static uint32_t vertex[] = {0, 1, 2}, start[] = {0, 1, 3, 4}, to[] = {1, 0, 2, 1};
+    static uint32_t first[] = {0, 1, 2, 4, 5}, hop[] = {0, 1, 0, 1, 1};
+    static struct route_step step[] = {{1, 0}, {0, 1}};
+    static uint32_t head[] = {0, 1, 2, 1, 0, 2, 1, 1, 0};
+    struct topology t = {.n = 3,
+                         .device = device,
+                         .type_of = type_of,
+                         .types = 2,
+                         .type = type,
+                         .tiers = 2,
+                         .tier = tier,
+                         .links = 2,
+                         .link = link};
+    if (flat) /* a chain, g1 in the middle; the second edge has two links */
+        t.graph = (struct route_graph){3, 4, 5, vertex, start, to, first, hop};
+    else
+        t.table = (struct route_table){.steps = 2, .step = step, .head = head};
     assert_int_equal(topology_map_build(3, entry, tier_of, &t.between), STATUS_OK);
     FILE *f = tmpfile();
     assert_non_null(f);
@@ -51,7 +71,7 @@ static void brings_a_topology_over_unchanged(void **state)
 {
     (void)state;
     struct topology t = {0};
-    send_example();
+    send_example(true);
     assert_int_equal(topology_receive(bytes, length, &t), STATUS_OK);
     assert_null(t.name);
     assert_int_equal(t.n, 3);
@@ -72,11 +92,31 @@ static void brings_a_topology_over_unchanged(void **state)
     topology_free(&t);
 }
 
-static void refuses_every_truncation_and_anything_extra(void **state)
+static void brings_routes_over_unchanged(void **state)
 {
     (void)state;
+    for (int flat = 0; flat < 2; flat++) {
+        struct topology t = {0};
+        struct routes r = {0};
+        send_example(flat);
+        assert_int_equal(topology_receive(bytes, length, &t), STATUS_OK);
+        assert_int_equal(t.links, 2);
+        assert_string_equal(t.link[1].name, "bus");
+        assert_true(t.link[1].fat && !t.link[0].fat);
+        assert_int_equal(topology_routes(&t, 6, all, &r), STATUS_OK);
+        assert_int_equal(r.start[2] - r.start[1], flat ? 3 : 2);
+        assert_int_equal(r.link[r.start[1]], 0);
+        assert_int_equal(r.link[r.start[2] - 1], 1);
+        routes_free(&r);
+        topology_free(&t);
+    }
+}
+
+/* The state of these says which example it is. */
+static void refuses_every_truncation_and_anything_extra(void **state)
+{
     struct topology t = {0};
-    send_example();
+    send_example(*state != NULL);
     for (size_t n = 0; n < length; n++) {
         unsigned char *cut = malloc(n + 1); /* so that reading too far is noticed */
         assert_non_null(cut);
@@ -90,8 +130,7 @@ static void refuses_every_truncation_and_anything_extra(void **state)
 
 static void survives_any_byte_being_wrong(void **state)
 {
-    (void)state;
-    send_example();
+    send_example(*state != NULL);
     for (size_t i = 0; i < length; i++)
         for (int k = 0; k < 8; k++) {
             struct topology t = {0};
@@ -103,6 +142,11 @@ static void survives_any_byte_being_wrong(void **state)
                     if (a != b)
                         assert_true(topology_between(&t, a, b)->bandwidth_Bps > 0 &&
                                     topology_type(&t, a)->flops > 0);
+            struct routes r = {0};
+            if (t.n == 3 && topology_routes(&t, 6, all, &r) == STATUS_OK)
+                for (size_t h = 0; h < r.start[6]; h++)
+                    assert_true(r.link[h] < t.links);
+            routes_free(&r);
             topology_free(&t);
             bytes[i] ^= (unsigned char)(1 << k);
         }
@@ -125,19 +169,23 @@ static enum status receive(void)
 
 static void releases_everything_when_memory_runs_out(void **state)
 {
-    (void)state;
-    send_example();
+    send_example(*state != NULL);
     FOR_EACH_ALLOC_FAILURE(receive());
 }
 
 int main(void)
 {
+    static bool flat;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(brings_a_topology_over_unchanged),
+        cmocka_unit_test(brings_routes_over_unchanged),
         cmocka_unit_test(refuses_every_truncation_and_anything_extra),
+        cmocka_unit_test_prestate(refuses_every_truncation_and_anything_extra, &flat),
         cmocka_unit_test(survives_any_byte_being_wrong),
+        cmocka_unit_test_prestate(survives_any_byte_being_wrong, &flat),
         cmocka_unit_test(reports_a_descriptor_that_cannot_be_written),
         cmocka_unit_test(releases_everything_when_memory_runs_out),
+        cmocka_unit_test_prestate(releases_everything_when_memory_runs_out, &flat),
     };
     return cmocka_run_group_tests_name("topology_bytes", tests, NULL, NULL);
 }

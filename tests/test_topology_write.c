@@ -62,10 +62,15 @@ static void build(struct machine *m)
             m->tier_of[i * TOPOLOGY_MAP_SIDE + j] =
                 (uint32_t)((i * 3 + j * 2 + (size_t)(rand() % 2)) % TIERS);
     }
-    m->topology = (struct topology){"here",     DEVICES, m->device,
-                                    m->type_of, TYPES,   m->type,
-                                    TIERS,      m->tier, {1, {1}, {m->tier_of}},
-                                    NULL};
+    m->topology = (struct topology){.name = "here",
+                                    .n = DEVICES,
+                                    .device = m->device,
+                                    .type_of = m->type_of,
+                                    .types = TYPES,
+                                    .type = m->type,
+                                    .tiers = TIERS,
+                                    .tier = m->tier,
+                                    .between = {1, {1}, {m->tier_of}}};
 }
 
 static void assert_same(double got, double expected)

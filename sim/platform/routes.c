@@ -22,7 +22,7 @@ enum {
     MAX_TIERS = 4096,
     TIER_NAME = 256,
     MAX_ASKED = 4096, /* devices when every pair is asked for */
-    MAX_UNSURE = 256, /* rows with pairs that must be asked for, above that */
+    MAX_HOPS = 256,   /* links of a route that is kept */
     SAMPLED = 8,      /* rows and, in each, columns where the search is checked */
     NO_TIER = -1,
 };
@@ -33,6 +33,7 @@ static const double tolerance = 1e-9;
 struct hop {
     double latency_s, bandwidth_Bps;
     unsigned label;
+    uint32_t link; /* its number in the topology, UINT32_MAX: none */
 };
 
 /* A tier while it is being found, in the order of discovery. */
@@ -52,6 +53,9 @@ struct search {
     struct tier *tier; /* [MAX_TIERS] */
     size_t last;       /* of the pair before, likely the next one's too */
     xbt_dynar_t route;
+    size_t links_n;
+    sg_link_t *link; /* [links_n] SimGrid's */
+    struct hop *hop; /* [links_n] */
 };
 
 /* ---- tiers */
@@ -188,8 +192,38 @@ out:
 
 /* ---- all pairs; a map under way holds tiers in the order of their discovery, + 1 */
 
-/* All n^2 routes from SimGrid, in rows; refused above MAX_ASKED devices, where this would take
- * minutes. */
+/* Number SimGrid's links as the topology's, in its order. */
+static enum status take_links(struct search *s, struct topology *t)
+{
+    PASS(ARRAY_NEW(t->link, s->links_n + 1));
+    for (; t->links < s->links_n; t->links++) {
+        const_sg_link_t link = s->link[t->links];
+        s->hop[t->links].link = (uint32_t)t->links;
+        t->link[t->links].bandwidth_Bps = sg_link_get_bandwidth(link);
+        t->link[t->links].fat = !sg_link_is_shared(link);
+        PASS(text_copy(sg_link_get_name(link), &t->link[t->links].name));
+    }
+    return STATUS_OK;
+}
+
+/* Store the route that was asked for last. */
+static enum status keep_route(struct search *s, struct topology *t, size_t at)
+{
+    uint32_t link[MAX_HOPS];
+    size_t n = xbt_dynar_length(s->route);
+    if (n > MAX_HOPS)
+        return error_set(STATUS_PARSE, "%s:1: a route of more than %d links", s->text->path,
+                         MAX_HOPS);
+    for (size_t k = 0; k < n; k++) {
+        sg_link_t hop;
+        xbt_dynar_get_cpy(s->route, k, &hop);
+        link[k] = ((const struct hop *)sg_link_get_data(hop))->link;
+    }
+    return route_table_add(&t->table, at, n, link);
+}
+
+/* All n^2 routes from SimGrid, in rows, and kept where there is room; refused above MAX_ASKED
+ * devices, where this would take minutes. */
 static enum status ask_all(struct search *s, struct topology *t)
 {
     enum status st = STATUS_OK;
@@ -202,79 +236,86 @@ static enum status ask_all(struct search *s, struct topology *t)
              "with routing=\"DijkstraCache\"",
              s->text->path, t->n, MAX_ASKED);
     TRY(topology_map_begin(t->n, &b));
+    if (t->n <= ROUTE_TABLE_DEVICES) {
+        TRY(take_links(s, t));
+        TRY(route_table_begin(t->n, &t->table));
+    }
     for (size_t i = 0; i < t->n; i++) {
         for (size_t j = 0; j < t->n; j++) {
             size_t tier = 0;
-            if (i != j)
+            if (i != j) {
                 TRY(ask(s, t, i, j, &tier));
+                if (t->links > 0)
+                    TRY(keep_route(s, t, i * t->n + j));
+            }
             row[j] = (uint32_t)tier + 1;
         }
         TRY(topology_map_row(b, row));
     }
     TRY(topology_map_finish(b, &t->between));
+    route_table_finish(&t->table);
 out:
     topology_map_builder_free(b);
     free(row);
     return st;
 }
 
-/* Pairs whose value is known take the tier of the first pair of that value, the others are asked
- * for. */
+/* Pairs take the tier of the first pair of their value. */
 struct shortcut {
+    struct flat_zone zone;
     struct shortest *shortest;
     uint16_t *value;               /* [n] of the row at hand */
     uint32_t *row;                 /* [n] tier + 1 */
     int32_t tier[SHORTEST_VALUES]; /* of each value, or NO_TIER */
-    size_t unsure;                 /* rows with a pair that was asked for */
     bool wrong;                    /* SimGrid says otherwise */
 };
 
-/* The tier of a value seen for the first time. SimGrid's route must have that value. */
-static enum status learn(struct search *s, struct shortcut *c, const struct topology *t, size_t i,
-                         size_t j)
+/* Whether the search's way to device j has the links of the route that was asked for last. SimGrid
+ * 3.32 hands out the links of one <route> in reverse, those of several in the order of the way. */
+static bool is_same_way(const struct search *s, const struct shortcut *c, size_t j)
 {
-    size_t tier;
-    double latency_s, bandwidth_Bps;
-    PASS(ask(s, t, i, j, &tier));
-    shortest_value(c->shortest, c->value[j], &latency_s, &bandwidth_Bps);
-    c->wrong = c->wrong || !close_to(s->tier[tier].latency_s, latency_s) ||
-               !close_to(s->tier[tier].bandwidth_Bps, bandwidth_Bps);
-    c->tier[c->value[j]] = (int32_t)tier;
+    const struct route_graph *g = &c->zone.graph;
+    const struct route_search *w = shortest_search(c->shortest);
+    size_t n = xbt_dynar_length(s->route);
+    uint32_t vertex = g->vertex[j];
+    if (w->far[vertex] != n)
+        return false;
+    for (; w->far[vertex] > 0; vertex = w->before[vertex])
+        for (uint32_t h = g->first[w->edge[vertex]]; h < g->first[w->edge[vertex] + 1]; h++) {
+            sg_link_t link;
+            xbt_dynar_get_cpy(s->route, --n, &link);
+            if (strcmp(sg_link_get_name(link), c->zone.link[g->hop[h]].name) != 0)
+                return false;
+        }
+    return true;
+}
+
+/* Ask SimGrid for a pair of the row that was searched last. Its route must be the search's. */
+static enum status compare(struct search *s, struct shortcut *c, const struct topology *t, size_t i,
+                           size_t j, size_t *tier)
+{
+    PASS(ask(s, t, i, j, tier));
+    c->wrong = c->wrong || !is_same_way(s, c, j);
     return STATUS_OK;
 }
 
-/* The tiers of row i from the values that the search found; pairs whose shortest routes differ
- * in speed are asked for one by one. */
+/* The tiers of row i from the values that the search found; SimGrid is asked for the first pair of
+ * each value. */
 static enum status shortcut_row(struct search *s, struct shortcut *c, const struct topology *t,
                                 size_t i)
 {
-    enum status st = STATUS_OK;
-    bool asked = false;
     for (size_t j = 0; j < t->n && !c->wrong; j++) {
-        uint16_t value = c->value[j];
-        size_t tier = 0;
-        if (i == j) {
+        int32_t *known = &c->tier[c->value[j]];
+        size_t tier;
+        if (i == j)
             continue;
-        } else if (value == SHORTEST_UNSURE) {
-            asked = true;
-            TRY(ask(s, t, i, j, &tier));
-            c->row[j] = (uint32_t)tier + 1;
-            continue;
-        } else if (c->tier[value] == NO_TIER) {
-            TRY(learn(s, c, t, i, j));
+        if (*known == NO_TIER) {
+            PASS(compare(s, c, t, i, j, &tier));
+            *known = (int32_t)tier;
         }
-        c->row[j] = (uint32_t)c->tier[value] + 1;
+        c->row[j] = (uint32_t)*known + 1;
     }
-    c->unsure += asked;
-    if (t->n > MAX_ASKED && c->unsure > MAX_UNSURE)
-        st =
-            error_set(STATUS_PARSE,
-                      "%s:%zu: from '%s' several shortest routes differ in speed, as from %d other "
-                      "devices; above %d devices one of them must have a link more",
-                      s->text->path, platform_line(s->text, "host", t->device[i]), t->device[i],
-                      MAX_UNSURE, MAX_ASKED);
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* Compare some entries of a row, spread over it, with SimGrid. */
@@ -285,10 +326,36 @@ static enum status sample_row(struct search *s, struct shortcut *c, const struct
         size_t j = (i + 1 + k * (t->n - 1) / SAMPLED + i * 7 % SAMPLED) % t->n, tier;
         if (i == j)
             continue;
-        PASS(ask(s, t, i, j, &tier));
-        c->wrong = tier + 1 != c->row[j];
+        PASS(compare(s, c, t, i, j, &tier));
+        c->wrong = c->wrong || tier + 1 != c->row[j];
     }
     return STATUS_OK;
+}
+
+/* The rows of all devices, until SimGrid says otherwise. */
+static enum status shortcut_rows(struct search *s, struct shortcut *c, const struct topology *t,
+                                 struct topology_map_builder *b)
+{
+    for (size_t i = 0; i < t->n && !c->wrong; i++) {
+        c->wrong = !shortest_from(c->shortest, t->n, i, c->value);
+        if (c->wrong)
+            break;
+        PASS(shortcut_row(s, c, t, i));
+        if (i % (t->n / SAMPLED + 1) == 0)
+            PASS(sample_row(s, c, t, i));
+        PASS(topology_map_row(b, c->row));
+    }
+    return STATUS_OK;
+}
+
+/* The zone's links and graph become the topology's. */
+static void take_zone(struct flat_zone *zone, struct topology *t)
+{
+    t->links = zone->links;
+    t->link = zone->link;
+    t->graph = zone->graph;
+    free(zone->latency_s);
+    *zone = (struct flat_zone){0};
 }
 
 /* All pairs by searching the text's graph. *done is false, and nothing learnt, when that is not
@@ -298,33 +365,46 @@ static enum status take_shortcut(struct search *s, struct topology *t, bool *don
     enum status st;
     struct topology_map_builder *b = NULL;
     struct shortcut c = {0};
+    bool fits;
     for (size_t v = 0; v < SHORTEST_VALUES; v++)
         c.tier[v] = NO_TIER;
     TRY(ARRAY_NEW(c.row, t->n));
     TRY(ARRAY_NEW(c.value, t->n));
-    TRY(shortest_open(s->text, t->n, t->device, &c.shortest));
-    TRY(topology_map_begin(t->n, &b));
+    TRY(flat_read(s->text, t->n, t->device, &fits, &c.zone));
+    if (fits)
+        TRY(shortest_open(&c.zone, &c.shortest));
     c.wrong = !c.shortest;
-    for (size_t i = 0; i < t->n && !c.wrong; i++) {
-        c.wrong = !shortest_from(c.shortest, i, c.value);
-        if (c.wrong)
-            break;
-        TRY(shortcut_row(s, &c, t, i));
-        if (i % (t->n / SAMPLED + 1) == 0)
-            TRY(sample_row(s, &c, t, i));
-        TRY(topology_map_row(b, c.row));
-    }
-    if (c.wrong)
+    TRY(topology_map_begin(t->n, &b));
+    TRY(shortcut_rows(s, &c, t, b));
+    if (c.wrong) {
         s->n = s->last = 0;
-    else
+    } else {
         TRY(topology_map_finish(b, &t->between));
+        take_zone(&c.zone, t);
+    }
     *done = !c.wrong;
 out:
     topology_map_builder_free(b);
     shortest_free(c.shortest);
+    flat_free(&c.zone);
     free(c.value);
     free(c.row);
     return st;
+}
+
+/* What a route needs to know of each link goes where SimGrid hands it back with the link. */
+static enum status attach_hops(struct search *s)
+{
+    s->links_n = sg_link_count();
+    s->link = sg_link_list();
+    PASS(ARRAY_NEW(s->hop, s->links_n + 1));
+    for (size_t i = 0; i < s->links_n; i++) {
+        const struct text_link *at = links_find(s->links, sg_link_get_name(s->link[i]));
+        s->hop[i] = (struct hop){sg_link_get_latency(s->link[i]), sg_link_get_bandwidth(s->link[i]),
+                                 at ? at->label : LINKS_NO_LABEL, UINT32_MAX};
+        sg_link_set_data(s->link[i], &s->hop[i]);
+    }
+    return STATUS_OK;
 }
 
 enum status platform_routes(const struct platform_text *p, const sg_host_t *host,
@@ -332,24 +412,15 @@ enum status platform_routes(const struct platform_text *p, const sg_host_t *host
 {
     enum status st;
     bool done = false;
-    size_t n = sg_link_count();
     struct links links = {0};
-    sg_link_t *link = sg_link_list();
     struct search s = {.text = p,
                        .host = host,
                        .asked = asked,
                        .links = &links,
                        .route = xbt_dynar_new(sizeof(sg_link_t), NULL)};
-    struct hop *hop = NULL;
     TRY(ARRAY_NEW(s.tier, MAX_TIERS));
-    TRY(ARRAY_NEW(hop, n + 1));
     TRY(links_read(p, &links));
-    for (size_t i = 0; i < n; i++) {
-        const struct text_link *at = links_find(&links, sg_link_get_name(link[i]));
-        hop[i] = (struct hop){sg_link_get_latency(link[i]), sg_link_get_bandwidth(link[i]),
-                              at ? at->label : LINKS_NO_LABEL};
-        sg_link_set_data(link[i], &hop[i]);
-    }
+    TRY(attach_hops(&s));
     if (!asked->exhaustive)
         TRY(take_shortcut(&s, t, &done));
     if (!done)
@@ -357,9 +428,9 @@ enum status platform_routes(const struct platform_text *p, const sg_host_t *host
     TRY(finish_tiers(&s, t));
 out:
     xbt_dynar_free(&s.route);
-    free(hop);
+    free(s.hop);
     free(s.tier);
-    free(link);
+    free(s.link);
     links_free(&links);
     return st;
 }

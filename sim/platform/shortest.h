@@ -1,10 +1,5 @@
-/* shortest.h - latency and bandwidth between the hosts of one flat zone, without asking
- * SimGrid for each route.
- *
- * A zone with routing="Dijkstra" or "DijkstraCache" routes along a path of fewest links. If all such
- * paths from one host to another have the same latency and bandwidth it does not matter which one
- * SimGrid takes; where they differ the pair is reported as unsure and must be asked for. So a
- * breadth-first search per host over the text's routes finds what n * (n - 1) routes would. */
+/* shortest.h - latency and bandwidth between the devices of one flat zone, without asking SimGrid
+ * for each route. */
 #ifndef SIM_PLATFORM_SHORTEST_H
 #define SIM_PLATFORM_SHORTEST_H
 
@@ -12,30 +7,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sim/platform/fault.h"
+#include "sim/platform/flat.h"
 
 struct shortest;
 
-enum { SHORTEST_UNSURE = UINT16_MAX, SHORTEST_VALUES = 2048 };
+enum { SHORTEST_VALUES = 2048 };
 
-/* Read the routes of a loaded platform.
- *   device  [n] names of the hosts to go between
- * *out is NULL if the text is anything but one zone of that routing with hosts, routers, links and
- * routes, or has too many different links; that is no error. STATUS_NOMEM. */
-enum status shortest_open(const struct platform_text *p, size_t n, char *const *device,
-                          struct shortest **out) MUST_CHECK;
+/* The zone must outlive it. *out is NULL if there are too many different routes in the text; that
+ * is no error. STATUS_NOMEM. */
+enum status shortest_open(const struct flat_zone *zone, struct shortest **out) MUST_CHECK;
 
 /* What lies between device `from` and the others.
- *   value  [n] numbers below SHORTEST_VALUES, equal for equal latency and bandwidth, or
- *          SHORTEST_UNSURE; the entry of `from` itself means nothing
+ *   value  [n] numbers below SHORTEST_VALUES, equal for equal latency and bandwidth; the entry of
+ *          `from` itself means nothing
  *
- * False if some host or router cannot be reached, or if values run out: nothing is known then.
- * O(links in all routes). */
-bool shortest_from(struct shortest *w, size_t from, uint16_t *value) MUST_CHECK;
+ * False if a device cannot be reached, or if values run out: nothing is known then. O(edges). */
+bool shortest_from(struct shortest *w, size_t n, size_t from, uint16_t *value) MUST_CHECK;
 
-/* Latency and bandwidth that a number stands for. */
-void shortest_value(const struct shortest *w, uint16_t value, double *latency_s,
-                    double *bandwidth_Bps);
+/* The search behind the last values. */
+const struct route_search *shortest_search(const struct shortest *w);
 
 void shortest_free(struct shortest *w); /* accepts NULL */
 

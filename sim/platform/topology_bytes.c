@@ -64,6 +64,32 @@ static void put_map(FILE *f, const struct topology_map *map)
     }
 }
 
+/* Links and the routes over them. */
+static void put_ways(FILE *f, const struct topology *t)
+{
+    const struct route_graph *g = &t->graph;
+    put_count(f, t->links);
+    for (size_t i = 0; i < t->links; i++) {
+        put_text(f, t->link[i].name);
+        put(f, &t->link[i].bandwidth_Bps, sizeof t->link[i].bandwidth_Bps);
+        put(f, &t->link[i].fat, sizeof t->link[i].fat);
+    }
+    put_count(f, g->vertices);
+    if (g->vertices > 0) {
+        put_count(f, g->edges);
+        put_count(f, g->hops);
+        put(f, g->vertex, t->n * sizeof *g->vertex);
+        put(f, g->start, (g->vertices + 1) * sizeof *g->start);
+        put(f, g->to, g->edges * sizeof *g->to);
+        put(f, g->first, (g->edges + 1) * sizeof *g->first);
+        put(f, g->hop, g->hops * sizeof *g->hop);
+    } else if (t->links > 0) {
+        put_count(f, t->table.steps);
+        put(f, t->table.step, t->table.steps * sizeof *t->table.step);
+        put(f, t->table.head, t->n * t->n * sizeof *t->table.head);
+    }
+}
+
 enum status topology_send(const struct topology *t, int fd)
 {
     FILE *f = fdopen(dup(fd), "wb");
@@ -83,6 +109,7 @@ enum status topology_send(const struct topology *t, int fd)
         put(f, &t->tier[i].bandwidth_Bps, sizeof t->tier[i].bandwidth_Bps);
     }
     put_map(f, &t->between);
+    put_ways(f, t);
     bool failed = ferror(f);
     if (fclose(f) != 0 || failed)
         return error_set(STATUS_IO, "pipe: %s", strerror(errno));
@@ -283,6 +310,67 @@ static enum status get_tiers(struct bytes *b, struct topology *t)
     return STATUS_OK;
 }
 
+/* n numbers that fit into arrays of 32 bits. */
+static enum status get_numbers(struct bytes *b, size_t n, uint32_t **out)
+{
+    void *array = NULL;
+    enum status st = get_array(b, n, sizeof **out, &array);
+    *out = array;
+    return st;
+}
+
+/* The graph's arrays, by sizes that were checked to leave room for them. */
+static enum status get_graph(struct bytes *b, size_t vertices, struct topology *t)
+{
+    struct route_graph *g = &t->graph;
+    g->vertices = vertices;
+    PASS(get_count(b, sizeof *g->to, &g->edges));
+    PASS(get_count(b, sizeof *g->hop, &g->hops));
+    PASS(get_numbers(b, t->n, &g->vertex));
+    PASS(get_numbers(b, g->vertices + 1, &g->start));
+    PASS(get_numbers(b, g->edges, &g->to));
+    PASS(get_numbers(b, g->edges + 1, &g->first));
+    PASS(get_numbers(b, g->hops, &g->hop));
+    return route_graph_is_sound(g, t->n, t->links) ? STATUS_OK : broken();
+}
+
+/* A table of few enough devices for n^2 not to overflow. */
+static enum status get_table(struct bytes *b, struct topology *t)
+{
+    struct route_table *table = &t->table;
+    void *step = NULL;
+    if (t->n > ROUTE_TABLE_DEVICES)
+        return broken();
+    PASS(get_count(b, sizeof *table->step, &table->steps));
+    enum status st = get_array(b, table->steps, sizeof *table->step, &step);
+    table->step = step;
+    if (st == STATUS_OK)
+        st = get_numbers(b, t->n * t->n, &table->head);
+    if (st == STATUS_OK && !route_table_is_sound(table, t->n, t->links))
+        st = broken();
+    return st;
+}
+
+/* Links, then the graph or the table; nothing when no links are known. */
+static enum status get_ways(struct bytes *b, struct topology *t)
+{
+    size_t links, vertices;
+    PASS(get_count(b, 1, &links));
+    PASS(ARRAY_NEW(t->link, links + 1));
+    t->links = links;
+    for (size_t i = 0; i < links; i++) {
+        unsigned char fat = 0;
+        PASS(get_text(b, &t->link[i].name));
+        PASS(get_above(b, 0, &t->link[i].bandwidth_Bps));
+        PASS(get(b, &fat, 1));
+        t->link[i].fat = fat != 0;
+    }
+    PASS(get_count(b, sizeof *t->graph.start, &vertices));
+    if (vertices > 0)
+        return get_graph(b, vertices, t);
+    return links > 0 ? get_table(b, t) : STATUS_OK;
+}
+
 enum status topology_receive(const unsigned char *data, size_t length, struct topology *out)
 {
     enum status st;
@@ -291,6 +379,7 @@ enum status topology_receive(const unsigned char *data, size_t length, struct to
     TRY(get_devices(&b, &t));
     TRY(get_types(&b, &t));
     TRY(get_tiers(&b, &t));
+    TRY(get_ways(&b, &t));
     if (b.left != 0) {
         st = broken();
         goto out;
