@@ -221,6 +221,28 @@ out:
 
 /* ---- for searches: the evaluator that partition/auto.h asks */
 
+/* Whose memory is fullest, with what is to be kept free; who sums gradients and updates longest. */
+static void judge_ranks(const struct evaluation_context *c, const struct program *p,
+                        const struct measurement *m, struct evaluation *e)
+{
+    int64_t least = INT64_MAX;
+    for (uint32_t r = 0; r < m->ranks; r++) {
+        const struct measured_rank *rank = &m->rank[r];
+        uint32_t device = p->rank[r].device, type = c->topology->type_of[device];
+        int64_t room = c->topology->type[type].memory_bytes - rank->peak_bytes,
+                spare = room - (c->reserve_bytes ? c->reserve_bytes[type] : 0);
+        if (spare < least) {
+            least = spare;
+            e->headroom_bytes = room;
+            e->peak_bytes = rank->peak_bytes;
+            e->device = device;
+        }
+        e->gradients_s = fmax(e->gradients_s, rank->update_s + rank->exposed_s[FOR_DATA] +
+                                                  rank->exposed_s[FOR_TIES] +
+                                                  rank->exposed_s[FOR_SHARDS]);
+    }
+}
+
 static enum status evaluate(const struct run *run, struct evaluation *out)
 {
     enum status st;
@@ -231,14 +253,9 @@ static enum status evaluate(const struct run *run, struct evaluation *out)
     struct evaluation e = {.iteration_s = m.iteration_s,
                            .samples_per_s = m.samples_per_s,
                            .bubble_fraction = m.bubble_fraction,
-                           .headroom_bytes = INT64_MAX};
-    for (size_t r = 0; r < m.ranks; r++) {
-        int64_t memory = topology_type(c->topology, program.rank[r].device)->memory_bytes;
-        if (memory - m.rank[r].peak_bytes < e.headroom_bytes) {
-            e.headroom_bytes = memory - m.rank[r].peak_bytes;
-            e.peak_bytes = m.rank[r].peak_bytes;
-        }
-    }
+                           .engine = run->engine->name,
+                           .exact = run->plan->microbatches <= 3 * period(run->plan)};
+    judge_ranks(c, &program, &m, &e);
     evaluate_reason(&m, e.reason);
     const struct plan_stage *first = &run->plan->stage[0];
     e.effort = (double)program.ops *

@@ -16,6 +16,7 @@ struct evaluation_context {
     struct simulation_options options;
     const struct perturbation *perturbation; /* of compute times; NULL: none */
     bool detailed;                           /* measurements get their calls too */
+    const int64_t *reserve_bytes; /* [topology->types] kept free by searches; NULL: nothing */
 };
 
 struct evaluator evaluator_make(struct evaluation_context *context); /* borrows it */
