@@ -2,6 +2,7 @@
  * or so much of it that its middle provably repeats (core/steady.h) and the rest follows. */
 #include "study/evaluate.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "core/lower.h"
@@ -290,6 +291,27 @@ out:
 
 /* ---- for searches: the evaluator that partition/auto.h asks */
 
+/* Whose memory is fullest, with what is to be kept free; who sums gradients and updates longest. */
+static void judge_ranks(const struct evaluation_context *c, const struct program *p,
+                        const struct measurement *m, struct evaluation *e)
+{
+    int64_t least = INT64_MAX;
+    for (uint32_t r = 0; r < m->ranks; r++) {
+        const struct measured_rank *rank = &m->rank[r];
+        uint32_t device = p->rank[r].device, type = c->topology->type_of[device];
+        int64_t room = c->topology->type[type].memory_bytes - rank->peak_bytes,
+                spare = room - (c->reserve_bytes ? c->reserve_bytes[type] : 0);
+        if (spare < least) {
+            least = spare;
+            e->headroom_bytes = room;
+            e->peak_bytes = rank->peak_bytes;
+            e->device = device;
+        }
+        e->gradients_s =
+            fmax(e->gradients_s, rank->update_s + rank->exposed_s[FOR_DATA] +
+                                     rank->exposed_s[FOR_TIES] + rank->exposed_s[FOR_SHARDS]);
+    }
+}
 /* Are all devices of each stage of one type? Else one replica does not speak for all. */
 static bool uniform(const struct plan *p, const struct topology *t)
 {
@@ -312,14 +334,9 @@ static enum status evaluate(const struct evaluation_context *context, const stru
     struct evaluation e = {.iteration_s = m.iteration_s,
                            .samples_per_s = m.samples_per_s,
                            .bubble_fraction = m.bubble_fraction,
-                           .headroom_bytes = INT64_MAX};
-    for (size_t r = 0; r < m.ranks; r++) {
-        int64_t memory = topology_type(c.topology, program.rank[r].device)->memory_bytes;
-        if (memory - m.rank[r].peak_bytes < e.headroom_bytes) {
-            e.headroom_bytes = memory - m.rank[r].peak_bytes;
-            e.peak_bytes = m.rank[r].peak_bytes;
-        }
-    }
+                           .engine = engine->name,
+                           .exact = true};
+    judge_ranks(&c, &program, &m, &e);
     evaluate_reason(&m, e.reason);
     const struct plan_stage *first = &plan->stage[0];
     e.effort = (double)program.ops *

@@ -19,6 +19,7 @@ struct evaluation_context {
     bool whole;                              /* no short runs that the rest follows from */
     bool fold_replicas; /* only one replica and shard need ranks, if the engine knows them alike */
     bool no_links;      /* what links carry is not asked for where it takes another run */
+    const int64_t *reserve_bytes; /* [topology->types] kept free by searches; NULL: nothing */
 };
 
 struct evaluator evaluator_make(struct evaluation_context *context); /* borrows it */
