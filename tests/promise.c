@@ -114,8 +114,8 @@ static struct partition_request any_request(struct promise_random *r, uint32_t m
                                   .microbatch_size = 1U << promise_below(r, 3),
                                   .tensor_parallel = 1U << promise_below(r, 3),
                                   .zero = promise_below(r, 4),
-                                  .placement = promise_below(r, 2) ? PLACE_REPLICAS
-                                                                   : PLACE_PIPELINES};
+                                  .placement =
+                                      promise_below(r, 2) ? PLACE_REPLICAS : PLACE_PIPELINES};
     uint32_t devices = (uint32_t)t->n / q.tensor_parallel;
     uint32_t teams = 1 + promise_below(r, devices ? devices : 1);
     uint32_t replicas = devices / teams;
@@ -234,10 +234,8 @@ static double furthest(const struct measurement *a, const struct measurement *b)
 struct promise_folding promise_fold(const struct promise_case *c, const struct engine *engine)
 {
     struct promise_folding f = {0};
-    struct evaluation_context context = {.model = &c->model,
-                                         .topology = &c->topology,
-                                         .platform = c->path,
-                                         .detailed = true};
+    struct evaluation_context context = {
+        .model = &c->model, .topology = &c->topology, .platform = c->path, .detailed = true};
     struct measurement m[2] = {{0}, {0}};
     for (int k = 0; k < 2; k++) {
         context.whole = k;

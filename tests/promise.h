@@ -42,11 +42,11 @@ const char *promise_text(const struct promise_case *c, char text[PROMISE_TEXT]);
 
 /* A plan by its steady middle and whole. */
 struct promise_folding {
-    bool folded;             /* by the middle; else both are the same simulation */
+    bool folded; /* by the middle; else both are the same simulation */
     double folded_s, whole_s;
-    double error;            /* of the iteration, the bubble and all times of ranks over whole_s */
-    bool sound;              /* nothing below 0, and shares that sum to the whole */
-    char reason[96];         /* why not folded */
+    double error;    /* of the iteration, the bubble and all times of ranks over whole_s */
+    bool sound;      /* nothing below 0, and shares that sum to the whole */
+    char reason[96]; /* why not folded */
 };
 struct promise_folding promise_fold(const struct promise_case *c, const struct engine *engine);
 
