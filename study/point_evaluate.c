@@ -256,7 +256,8 @@ static enum status measure(const struct point *p, struct point_cache *c, const s
                                                .platform = c->path,
                                                .options = {.collective = p->collective},
                                                .perturbation = perturbed ? &p->perturbation : NULL};
-    return p->engine ? evaluate_plan(plan, &context, p->engine, out, NULL) : run(p, c, plan, out);
+    return p->engine ? evaluate_plan(plan, &context, p->engine, out, NULL, NULL)
+                     : run(p, c, plan, out);
 }
 
 /* What a plan that was made in noise costs: its time over that of the best plan known, which is what
