@@ -8,73 +8,84 @@
 #include "core/units.h"
 #include "study/planning.h"
 
-/* A first prediction, on stderr: milliseconds, and it proves that the plan can run. */
-static enum status predict(const struct plan *p, const struct model *m, const struct topology *t)
+/* A prediction of a plan that no search has looked at: milliseconds, and it proves that the plan can
+ * run. */
+static enum status predict(const struct plan *p, const struct model *m, const struct topology *t,
+                           struct evaluation *out)
 {
-    struct evaluation e;
     struct evaluation_context context = {.model = m, .topology = t};
     struct evaluator evaluator = evaluator_make(&context);
-    enum status st = evaluator.quick(evaluator.context, p, &e);
-    if (st == STATUS_OK)
-        fprintf(stderr,
-                "%s: %zu stage%s, %u microbatches of %u; analytic engine: %s per iteration, "
-                "%.4g samples/s, bubble %.1f %%\n",
-                p->algorithm, p->stages, p->stages == 1 ? "" : "s", p->microbatches,
-                p->microbatch_size, units_of(UNIT_SECONDS, e.iteration_s).text, e.samples_per_s,
-                100 * e.bubble_fraction);
+    return evaluator.quick(evaluator.context, p, out);
+}
+
+/* On stderr, so that it is seen beside a document too. */
+static void print_prediction(const struct plan *p, const struct evaluation *e)
+{
+    fprintf(stderr,
+            "%s: %zu stage%s, %u microbatches of %u; %s%s: %s per iteration, %.4g samples/s, "
+            "bubble %.1f %%\n",
+            p->algorithm, p->stages, p->stages == 1 ? "" : "s", p->microbatches, p->microbatch_size,
+            e->engine, !strcmp(e->engine, "analytic") ? " engine" : "",
+            units_of(UNIT_SECONDS, e->iteration_s).text, e->samples_per_s, 100 * e->bubble_fraction);
+}
+
+/* Plans by the search, ranked; none when nothing fits. */
+static enum status search(const struct arguments *a, const struct model *m,
+                          const struct topology *t, const char *platform, struct auto_result *out)
+{
+    enum status st;
+    struct evaluation_context context = {.model = m, .topology = t, .platform = platform};
+    TRY(plan_search(a, &context, interrupt_catch(), out));
+    if (!a->json)
+        plan_print_ranking(out, a, &context, stdout);
+    if (!out->candidate[0].fits && !a->allow_oom)
+        TRY(plan_fails_to_fit(out, a, t));
+    if (!out->candidate[0].fits)
+        fprintf(stderr, "warning: no plan fits into memory; this one is the nearest\n");
+out:
+    interrupt_release();
     return st;
 }
 
-static enum status search(const struct arguments *a, const struct model *m,
-                          const struct topology *t, const char *platform, struct plan *out)
+/* What was asked for, with its prediction: by the search, or by one algorithm. */
+static enum status find(const struct arguments *a, const struct loaded_plan *in,
+                        struct auto_result *ranking, struct plan *p, struct evaluation *e)
 {
-    enum status st;
-    struct auto_result result = {0};
-    struct evaluation_context context = {.model = m, .topology = t, .platform = platform};
-    TRY(plan_search(a, &context, interrupt_catch(), &result));
-    if (!a->json)
-        plan_print_ranking(&result, a, &context, stdout);
-    if (!result.candidate[0].fits)
-        fprintf(stderr, "warning: no plan fits into memory; this one needs least time\n");
-    plan_take_best(&result, out);
-out:
-    interrupt_release();
-    auto_result_free(&result);
-    return st;
+    if (strcmp(a->algorithm, "auto") != 0) {
+        PASS(plan_by_algorithm(a, &in->model, &in->topology, p));
+        return predict(p, &in->model, &in->topology, e);
+    }
+    PASS(search(a, &in->model, &in->topology, in->platform, ranking));
+    *e = *auto_evaluation(&ranking->candidate[0]);
+    return plan_copy(&ranking->candidate[0].plan, p);
 }
 
 static enum status make(struct invocation *in)
 {
     enum status st;
     struct arguments *a = &in->a;
-    struct model m = {0};
-    struct topology t = {0};
-    struct plan p = {0};
-    char *path = NULL;
+    struct loaded_plan l = {0};
+    struct evaluation e = {0};
+    struct auto_result ranking = {0};
     if (!a->model || !a->platform)
         return error_set(STATUS_USAGE, "--model and --platform are needed");
     in->by.seed = a->seed;
     TRY(plan_settle(a));
-    TRY(load_model(a->model, &m));
-    TRY(load_topology(a->platform, &t, &path));
+    TRY(load_model(a->model, &l.model));
+    TRY(load_topology(a->platform, &l.topology, &l.platform));
     double begin = clock_cpu();
-    if (!strcmp(a->algorithm, "auto"))
-        TRY(search(a, &m, &t, path, &p));
-    else
-        TRY(plan_by_algorithm(a, &m, &t, &p));
-    double cpu_s = clock_cpu() - begin;
-    TRY(predict(&p, &m, &t));
+    TRY(find(a, &l, &ranking, &l.plan, &e));
+    const struct plan_outcome outcome = {&e, ranking.n > 0 ? &ranking : NULL, clock_cpu() - begin};
+    print_prediction(&l.plan, &e);
     if (a->output)
-        TRY(plan_write(&p, &m, &t, a->output, &in->by));
+        TRY(plan_write(&l.plan, &l.model, &l.topology, a->output, &in->by));
     if (a->json)
-        plan_print_json(&p, &m, &t, cpu_s, &in->by, stdout);
+        plan_print_json(&l.plan, &l.model, &l.topology, &outcome, &in->by, stdout);
     else
-        plan_print_stages(&p, &m, &t, stdout);
+        plan_print_stages(&l.plan, &l.model, &l.topology, stdout);
 out:
-    plan_free(&p);
-    topology_free(&t);
-    model_free(&m);
-    free(path);
+    auto_result_free(&ranking);
+    loaded_plan_free(&l);
     return st;
 }
 

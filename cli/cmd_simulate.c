@@ -50,10 +50,9 @@ static enum status parse_options(struct simulate *s)
 /* Simulate, in full when all ops have to be known. */
 static enum status evaluate(struct simulate *s, const struct engine *engine)
 {
-    if (s->a->no_fold || s->a->trace || s->exporter || s->faults.n > 0)
-        return evaluate_whole(&s->p.plan, &s->context, engine, &s->m, &s->program,
-                              s->a->trace ? &s->timeline : NULL);
-    return evaluate_plan(&s->p.plan, &s->context, engine, &s->m, &s->program);
+    s->context.whole = s->a->no_fold || s->exporter;
+    return evaluate_plan(&s->p.plan, &s->context, engine, &s->m, &s->program,
+                         s->a->trace ? &s->timeline : NULL);
 }
 
 /* Ctrl-C has stopped the engine: tell what is known. */

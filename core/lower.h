@@ -44,6 +44,13 @@ enum status plan_lower(const struct plan *p, const struct model *m, const struct
 enum status plan_lower_folded(const struct plan *p, const struct model *m, const struct topology *t,
                               struct program *out) MUST_CHECK;
 
+/* Are the lists of a plan those of the same plan with `fewer` microbatches, with steps of their
+ * middle repeated? `unit` divides the difference and is a multiple of the replicas of every stage.
+ * By the schedules' steps, which everything else in the lists follows from. O(stages *
+ * microbatches). STATUS_INVALID: no such schedule. */
+enum status plan_lower_repeats(const struct plan *p, uint32_t fewer, uint32_t unit,
+                               bool *out) MUST_CHECK;
+
 /* Model ops of stage `from` whose output some op of stage `to` reads, ascending.
  * stage_of [m->n] is the stage of each op; *op is malloc'd, NULL when *n == 0. */
 enum status crossing_ops(const struct model *m, const uint32_t *stage_of, uint32_t from,

@@ -16,6 +16,7 @@
 #include "core/array.h"
 #include "core/check.h"
 #include "core/statistics.h"
+#include "core/steady.h"
 #include "core/text.h"
 
 /* ---- timelines */
@@ -267,9 +268,52 @@ void measurement_sort_links(struct measurement *m)
         qsort(m->link, m->links, sizeof *m->link, busiest_first);
 }
 
-static void extend(double *longer, double shorter, double times)
+/* Where the time of a recurrence went, `times` over, is added to every rank. */
+static enum status repeat_ranks(struct measurement *m, const struct program *p,
+                                const struct timeline *t, const struct steady *s, double times)
 {
-    *longer += times * (*longer - shorter);
+    struct interval *room = NULL;
+    const struct window w = {s->from_s, s->from_s + s->step_s, times};
+    double idle_s = 0;
+    PASS(ARRAY_NEW(room, most_waits(p)));
+    for (uint32_t r = 0; r < m->ranks; r++) {
+        struct measured_rank more = {0}, *rank = &m->rank[r];
+        account_rank(p, t, r, &w, room, &more);
+        rank->busy_s += more.busy_s;
+        rank->update_s += more.update_s;
+        rank->exposed_comm_s += more.exposed_comm_s;
+        for (size_t k = 0; k < OP_PURPOSES; k++)
+            rank->exposed_s[k] += more.exposed_s[k];
+        rank->idle_s = fmax(0, m->iteration_s - rank->busy_s - rank->exposed_comm_s);
+        idle_s += rank->idle_s;
+    }
+    m->bubble_fraction = idle_s / ((double)m->ranks * m->iteration_s);
+    free(room);
+    return STATUS_OK;
+}
+
+enum status measurement_repeat(struct measurement *m, const struct program *p,
+                               const struct timeline *t, const struct steady *s, uint32_t unit,
+                               uint32_t times)
+{
+    double before_s = m->iteration_s;
+    struct program longer = *p; /* borrows all */
+    longer.microbatches += unit * times;
+    double iteration_s = before_s + times * s->step_s;
+    PASS(measurement_set_iterations(m, &longer, &iteration_s, 1));
+    m->microbatches = longer.microbatches;
+    for (size_t k = 0; k < m->links; k++)
+        m->link[k].busy_fraction *= before_s / iteration_s;
+    return repeat_ranks(m, p, t, s, times);
+}
+
+void measurement_drop_links(struct measurement *m)
+{
+    for (size_t k = 0; k < m->links; k++)
+        free(m->link[k].name);
+    free(m->link);
+    m->link = NULL;
+    m->links = 0;
 }
 
 static int by_name(const void *a, const void *b)
@@ -277,67 +321,29 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct measured_link *)a)->name, ((const struct measured_link *)b)->name);
 }
 
-/* Busy bytes per second of the whole; both lists end up sorted by name. */
-static void extend_links(struct measurement *longer, struct measurement *shorter, double before_s,
-                         double times)
+static void sort_by_name(struct measurement *m)
 {
-    if (longer->links > 0)
-        qsort(longer->link, longer->links, sizeof *longer->link, by_name);
-    if (shorter->links > 0)
-        qsort(shorter->link, shorter->links, sizeof *shorter->link, by_name);
-    for (size_t k = 0, j = 0; k < longer->links; k++) {
-        struct measured_link *link = &longer->link[k];
-        while (j < shorter->links && by_name(&shorter->link[j], link) < 0)
-            j++;
-        if (j == shorter->links || by_name(&shorter->link[j], link) != 0)
-            continue;
-        double per_byte = link->bytes > 0 ? link->busy_fraction * before_s / link->bytes : 0;
-        extend(&link->bytes, shorter->link[j].bytes, times);
-        link->busy_fraction = link->bytes * per_byte / longer->iteration_s;
-    }
+    if (m->links > 0)
+        qsort(m->link, m->links, sizeof *m->link, by_name);
 }
 
-/* Every sum over the iteration grows by the same difference for every further step. Links keep
- * their seconds per byte, so that their busy share follows from bytes and time. */
-double measurement_extrapolate(struct measurement *longer, struct measurement *shorter,
-                               double times)
+void measurement_repeat_links(struct measurement *m, struct measurement *shorter, double times)
 {
-    double before_s = longer->iteration_s, step_s = before_s - shorter->iteration_s, idle_s = 0;
-    double step_samples =
-        longer->samples_per_s * before_s - shorter->samples_per_s * shorter->iteration_s;
-    double samples = longer->samples_per_s * before_s + times * step_samples;
-    double tokens = longer->samples_per_s > 0 ? longer->tokens_per_s / longer->samples_per_s : 0;
-    extend(&longer->iteration_s, shorter->iteration_s, times);
-    for (size_t i = 0; i < longer->iterations; i++)
-        longer->iterations_s[i] = longer->iteration_s;
-    for (size_t r = 0; r < longer->ranks && r < shorter->ranks; r++) {
-        struct measured_rank *a = &longer->rank[r];
-        const struct measured_rank *b = &shorter->rank[r];
-        extend(&a->busy_s, b->busy_s, times);
-        extend(&a->exposed_comm_s, b->exposed_comm_s, times);
-        extend(&a->idle_s, b->idle_s, times);
-        extend(&a->update_s, b->update_s, times);
-        for (size_t k = 0; k < OP_PURPOSES; k++)
-            extend(&a->exposed_s[k], b->exposed_s[k], times);
-        a->peak_bytes += (int64_t)(times * (double)(a->peak_bytes - b->peak_bytes));
-        a->stash_bytes += (int64_t)(times * (double)(a->stash_bytes - b->stash_bytes));
-        idle_s += a->idle_s;
+    sort_by_name(m);
+    sort_by_name(shorter);
+    for (size_t k = 0, j = 0; k < m->links; k++) {
+        struct measured_link *link = &m->link[k];
+        while (j < shorter->links && by_name(&shorter->link[j], link) < 0)
+            j++;
+        double before = link->bytes, less = 0;
+        if (j < shorter->links && by_name(&shorter->link[j], link) == 0)
+            less = shorter->link[j].bytes;
+        if (before > 0) {
+            link->bytes += times * (before - less);
+            link->busy_fraction *= link->bytes / before;
+        }
     }
-    extend_links(longer, shorter, before_s, times);
-    for (size_t k = 0; k < longer->calls; k++)
-        for (size_t j = 0; j < shorter->calls; j++)
-            if (measured_calls_alike(&longer->call[k], &shorter->call[j])) {
-                extend(&longer->call[k].calls, shorter->call[j].calls, times);
-                extend(&longer->call[k].seconds, shorter->call[j].seconds, times);
-                break;
-            }
-    measurement_sort_calls(longer);
-    measurement_sort_links(longer);
-    longer->samples_per_s = longer->iteration_s > 0 ? samples / longer->iteration_s : 0;
-    longer->tokens_per_s = tokens * longer->samples_per_s;
-    longer->bubble_fraction =
-        longer->iteration_s > 0 ? idle_s / ((double)longer->ranks * longer->iteration_s) : 0;
-    return step_s;
+    measurement_sort_links(m);
 }
 
 size_t measurement_fullest(const struct measurement *m)

@@ -18,6 +18,7 @@
 
 struct plan;
 struct provenance;
+struct steady;
 
 /* When each op of a program ran, in seconds from the start of the iteration; index = op index.
  * RECV: from the start of its SEND to the arrival of the last byte. */
@@ -100,11 +101,19 @@ enum status measurement_from_timeline(const struct program *p, const struct time
  * nothing else. */
 enum status measurement_set_iterations(struct measurement *out, const struct program *p,
                                        const double *iterations_s, size_t n) MUST_CHECK;
-/* Two iterations of the same plan of which the longer has `step` microbatches more: make of
- * it, in *longer, what `times` further steps would be, everything growing by the difference.
- * Returns the difference of the iteration times; the links of *shorter are sorted by name. */
-double measurement_extrapolate(struct measurement *longer, struct measurement *shorter,
-                               double times);
+/* Make of the measurement of an iteration that of one whose steady middle (steady.h) recurs `times`
+ * more often, with `unit` microbatches each time: times, rates and what the ranks did. */
+enum status measurement_repeat(struct measurement *m, const struct program *p,
+                               const struct timeline *t, const struct steady *s, uint32_t unit,
+                               uint32_t times) MUST_CHECK;
+/* What links carry grows with every microbatch by the same: by `times` of what *m has more than
+ * *shorter. The links of *shorter are sorted by name. */
+void measurement_repeat_links(struct measurement *m, struct measurement *shorter, double times);
+void measurement_drop_links(struct measurement *m);
+/* The calls of a recurrence, `times` more often. */
+enum status measurement_repeat_calls(struct measurement *m, const struct program *p,
+                                     const struct timeline *t, const struct steady *s,
+                                     double times) MUST_CHECK;
 /* Fill calls of *out from a timeline. O(ops * distinct calls). */
 enum status measurement_add_calls(struct measurement *out, const struct program *p,
                                   const struct timeline *t) MUST_CHECK;

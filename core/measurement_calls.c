@@ -5,6 +5,7 @@
 #include "core/array.h"
 #include "core/collective.h"
 #include "core/measurement.h"
+#include "core/steady.h"
 
 static const enum collective_kind kind_of[OP_KINDS] = {
     [OP_ALLREDUCE] = COLLECTIVE_ALLREDUCE,
@@ -91,29 +92,47 @@ void measurement_sort_calls(struct measurement *m)
         qsort(m->call, m->calls, sizeof *m->call, longest_first);
 }
 
-/* Messages count at their sender, collectives at the first member of their group. */
+/* The call that op i of a rank is, `times` over. Messages count at their sender, collectives at
+ * the first member of their group; *row is where the last one was found. */
+static enum status add_call(struct measurement *out, const struct program *p,
+                            const struct timeline *t, uint32_t rank, size_t i, double times,
+                            size_t *row)
+{
+    const struct program_op *o = &p->op[i];
+    bool message = o->kind == OP_SEND;
+    if (!message && (!op_is_collective(o) || p->member[p->group_start[o->peer]] != rank))
+        return STATUS_OK;
+    const struct measured_call call = {
+        .purpose = o->purpose,
+        .kind = o->kind,
+        .members =
+            message ? 2 : (uint32_t)(p->device_start[o->peer + 1] - p->device_start[o->peer]),
+        .bytes = o->bytes};
+    PASS(row_for(out, &call, row));
+    out->call[*row].calls += times * (message ? 1 : o->count);
+    out->call[*row].seconds +=
+        times * (message ? t->end_s[o->match] - t->start_s[i] : collective_seconds(p, t, i));
+    return STATUS_OK;
+}
+
 enum status measurement_add_calls(struct measurement *out, const struct program *p,
                                   const struct timeline *t)
 {
     size_t row = 0;
     for (uint32_t r = 0; r < p->ranks; r++)
-        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
-            const struct program_op *o = &p->op[i];
-            bool message = o->kind == OP_SEND;
-            if (!message && (!op_is_collective(o) || p->member[p->group_start[o->peer]] != r))
-                continue;
-            const struct measured_call call = {
-                .purpose = o->purpose,
-                .kind = o->kind,
-                .members =
-                    message ? 2
-                            : (uint32_t)(p->device_start[o->peer + 1] - p->device_start[o->peer]),
-                .bytes = o->bytes};
-            PASS(row_for(out, &call, &row));
-            out->call[row].calls += message ? 1 : o->count;
-            out->call[row].seconds +=
-                message ? t->end_s[o->match] - t->start_s[i] : collective_seconds(p, t, i);
-        }
+        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
+            PASS(add_call(out, p, t, r, i, 1, &row));
     measurement_sort_calls(out);
+    return STATUS_OK;
+}
+
+enum status measurement_repeat_calls(struct measurement *m, const struct program *p,
+                                     const struct timeline *t, const struct steady *s, double times)
+{
+    size_t row = 0;
+    for (uint32_t r = 0; r < p->ranks; r++)
+        for (size_t i = s->from[r]; i < s->to[r]; i++)
+            PASS(add_call(m, p, t, r, i, times, &row));
+    measurement_sort_calls(m);
     return STATUS_OK;
 }

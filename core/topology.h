@@ -33,6 +33,8 @@ struct device_type {
     double flops;         /* attainable FLOP/s of dense work, > 0 */
     double memory_Bps;    /* memory bandwidth, > 0 */
     int64_t memory_bytes; /* > 0 */
+    int64_t framework_bytes; /* of them, what a framework takes before any plan: driver, kernels,
+                              * buffers of the communication; 0: not known */
     double launch_s;      /* fixed cost of one op */
     double slowdown;      /* a pass beside a collective takes 1 + slowdown times as long, >= 0 */
     uint32_t nics;        /* ways that lead out of the node of such a device, shared by the devices

@@ -10,9 +10,7 @@
 #include "partition/auto_search.h"
 #include "partition/device_order.h"
 
-const char auto_candidate_role[] = "candidate";
-const char auto_data_parallel_role[] = "data-parallel baseline";
-const char auto_uniform_role[] = "uniform pipeline baseline";
+enum { MOST_WAVES = 4 };
 
 void auto_result_free(struct auto_result *r)
 {
@@ -28,29 +26,43 @@ bool auto_must_stop(const struct auto_state *s)
            (s->r->time_limit_s > 0 && clock_now() - s->begin_s > s->r->time_limit_s);
 }
 
-/* ---- order of candidates: what fits, then the shorter iteration, then fewer stages */
-
-static const struct evaluation *best_evaluation(const struct auto_candidate *c)
+int64_t auto_spare_bytes(const struct topology *t, const struct auto_request *r,
+                         const struct evaluation *e)
 {
-    return c->verified ? &c->thorough : &c->quick;
+    return e->headroom_bytes - (r->reserve_bytes ? r->reserve_bytes[t->type_of[e->device]] : 0);
 }
 
-enum { MERITS = 7 };
+/* ---- order of candidates */
+
+/* To nine digits, so that what is equal but for rounding is equal. */
+static double rounded(double x)
+{
+    if (!(x > 0) || isinf(x))
+        return x;
+    double unit = pow(10, floor(log10(x)) - 8);
+    return round(x / unit) * unit;
+}
+
+enum { MERITS = 10 };
 
 static void merits(const struct auto_candidate *c, double out[MERITS])
 {
     const struct plan *p = &c->plan;
+    const struct evaluation *e = auto_evaluation(c);
     const double merit[MERITS] = {!c->fits,
-                                  best_evaluation(c)->iteration_s,
+                                  c->fits ? 0 : -(double)e->headroom_bytes,
+                                  rounded(e->iteration_s),
+                                  (double)c->devices,
                                   (double)p->stages,
                                   p->microbatch_size,
                                   p->stage[0].tensor_parallel,
                                   p->stage[0].recompute,
-                                  p->zero};
+                                  p->zero,
+                                  (double)p->bucket_bytes};
     memcpy(out, merit, sizeof merit);
 }
 
-static int by_merit(const void *a, const void *b)
+int auto_by_merit(const void *a, const void *b)
 {
     const struct auto_candidate *x = a, *y = b;
     double p[MERITS], q[MERITS];
@@ -64,111 +76,248 @@ static int by_merit(const void *a, const void *b)
         return schedule;
     if (x->placement != y->placement)
         return x->placement < y->placement ? -1 : 1;
-    return strcmp(x->role, y->role);
+    if (x->plan.sequence_parallel != y->plan.sequence_parallel)
+        return x->plan.sequence_parallel ? 1 : -1;
+    return (x->baseline > y->baseline) - (x->baseline < y->baseline); /* NULL first */
 }
 
 /* ---- finalists */
 
-/* Has a kept candidate the same stages and placement? */
-static bool shape_is_kept(const struct auto_result *r, size_t kept, const struct auto_candidate *c)
+static bool same_shape(const struct auto_candidate *a, const struct auto_candidate *b)
 {
-    for (size_t i = 0; i < kept; i++)
-        if (r->candidate[i].role == c->role && r->candidate[i].placement == c->placement &&
-            r->candidate[i].plan.stages == c->plan.stages &&
-            r->candidate[i].plan.stage[0].tensor_parallel == c->plan.stage[0].tensor_parallel)
+    return a->placement == b->placement && a->plan.stages == b->plan.stages &&
+           a->plan.stage[0].tensor_parallel == b->plan.stage[0].tensor_parallel;
+}
+
+/* Is there another candidate of the same stages and placement, and as good, among those from `first`
+ * on? */
+static bool shape_is_kept(const struct auto_result *r, size_t first, size_t kept,
+                          const struct auto_candidate *c)
+{
+    for (size_t i = first; i < kept; i++)
+        if (same_shape(&r->candidate[i], c))
             return true;
     return false;
 }
 
-/* Keep the best of each baseline, and as finalists the best of each shape first: the quick
- * evaluator does not see contention, which hits the plans of one shape alike. */
-static void select_finalists(struct auto_state *s)
+/* Is it worth the thorough evaluator, which says what the best one takes? */
+static bool may_win(const struct auto_state *s, const struct auto_candidate *c, double best_s)
+{
+    (void)s;
+    return c->baseline || isinf(best_s) || c->quick.iteration_s < best_s;
+}
+
+/* Move to candidate[first ..] what is evaluated next, of those that follow: all baselines, and the
+ * best of each shape first: what the quick evaluator does not see hits the plans of one shape alike.
+ * Returns how many. */
+static size_t select_wave(struct auto_state *s, size_t first, double best_s, bool must)
 {
     struct auto_result *out = &s->result;
-    size_t kept = 0, finalists = 0, n = out->n;
-    double effort = 0;
-    qsort(out->candidate, n, sizeof *out->candidate, by_merit);
+    size_t kept = first, finalists = 0, n = out->n;
+    qsort(out->candidate + first, n - first, sizeof *out->candidate, auto_by_merit);
+    bool fits = out->candidate[0].fits || (n > first && out->candidate[first].fits);
     for (int round = 0; round < 2; round++)
         for (size_t i = kept; i < n; i++) {
             struct auto_candidate c = out->candidate[i];
-            bool known = shape_is_kept(out, kept, &c), baseline = c.role != auto_candidate_role;
-            bool room = finalists < s->r->finalists && (finalists < 1 || s->r->effort == 0 ||
-                                                        effort + c.quick.effort <= s->r->effort);
-            bool keep = !(known && (baseline || round == 0)) && (baseline || room);
-            if (!keep)
+            bool known = shape_is_kept(out, first, kept, &c), any = must && finalists == 0;
+            bool room = finalists < s->r->finalists &&
+                        (any || s->r->effort == 0 || c.quick.effort <= s->effort);
+            /* those that do not fit are not worth it when there are others that do */
+            if ((fits && !c.fits) || !may_win(s, &c, best_s) ||
+                !(c.baseline || (room && !(known && round == 0))))
                 continue;
-            finalists += !baseline;
-            effort += baseline ? 0 : c.quick.effort;
+            finalists += !c.baseline;
+            s->effort -= c.baseline ? 0 : c.quick.effort;
             memmove(&out->candidate[kept + 1], &out->candidate[kept], (i - kept) * sizeof c);
             out->candidate[kept++] = c;
         }
-    for (size_t i = kept; i < n; i++)
-        plan_free(&out->candidate[i].plan);
-    out->n = kept;
+    return kept - first;
 }
 
-/* Have the finalists evaluated as well as it gets, and rank them by that. */
-static enum status verify(struct auto_state *s)
+/* Have candidate[first ..+ n] evaluated as well as it gets. */
+static enum status evaluate(struct auto_state *s, size_t first, size_t n)
 {
     enum status st = STATUS_OK;
-    struct auto_result *out = &s->result;
     const struct plan **plan = NULL;
     struct evaluation *found = NULL;
-    size_t n = 0;
-    select_finalists(s);
-    TRY(ARRAY_NEW(plan, out->n));
-    TRY(ARRAY_NEW(found, out->n));
-    /* They come first; the others are not worth it when there are any. */
-    while (n < out->n && (out->candidate[n].fits || n == 0 || !out->candidate[0].fits))
-        n++;
+    TRY(ARRAY_NEW(plan, n));
+    TRY(ARRAY_NEW(found, n));
     for (size_t i = 0; i < n; i++)
-        plan[i] = &out->candidate[i].plan;
+        plan[i] = &s->result.candidate[first + i].plan;
     TRY(s->e->thorough(s->e->context, plan, n, found));
     for (size_t i = 0; i < n; i++) {
-        struct auto_candidate *c = &out->candidate[i];
+        struct auto_candidate *c = &s->result.candidate[first + i];
         c->thorough = found[i];
         c->verified = true;
-        c->fits = c->thorough.headroom_bytes >= 0;
+        c->fits = auto_spare_bytes(s->t, s->r, &c->thorough) >= 0;
     }
-    qsort(out->candidate, out->n, sizeof *out->candidate, by_merit);
 out:
     free(found);
     free(plan);
     return st;
 }
 
-/* 1. Order the devices. 2. Try what the filters let through, by the quick evaluator. 3. Add the
- * baselines. 4. Choose finalists, evaluate them thoroughly and rank them. */
+/* The best iteration that is verified. */
+static double best_verified(const struct auto_result *r, size_t n)
+{
+    double best_s = INFINITY;
+    for (size_t i = 0; i < n; i++)
+        if (r->candidate[i].verified && r->candidate[i].fits)
+            best_s = fmin(best_s, r->candidate[i].thorough.iteration_s);
+    return best_s;
+}
+
+/* Baselines that do not fit stay in the ranking, the best of each; of others that were not looked
+ * at thoroughly only the best, when there is nothing else. */
+static void forget(struct auto_state *s, size_t verified)
+{
+    size_t kept = verified;
+    for (size_t i = verified; i < s->result.n; i++) {
+        struct auto_candidate *c = &s->result.candidate[i];
+        if (c->baseline || kept == 0)
+            s->result.candidate[kept++] = *c;
+        else
+            plan_free(&c->plan);
+    }
+    s->result.n = s->ranked = kept;
+}
+
+/* Evaluate the class's finalists, wave after wave while a wave finds something better and there is
+ * something left that may be better still. */
+static enum status verify(struct auto_state *s)
+{
+    size_t done = s->ranked;
+    double best_s = best_verified(&s->result, done), before_s = INFINITY;
+    for (int wave = 0; wave < MOST_WAVES && done < s->result.n; wave++) {
+        size_t n = select_wave(s, done, best_s, wave == 0);
+        if (n == 0)
+            break;
+        PASS(evaluate(s, done, n));
+        done += n;
+        before_s = best_s;
+        best_s = best_verified(&s->result, done);
+        if (!(best_s < before_s))
+            break;
+    }
+    forget(s, done);
+    s->best_s = best_s;
+    return STATUS_OK;
+}
+
+/* ---- the search */
+
+/* The same order, but devices of faster types first. */
+static enum status order_fast_first(struct auto_state *s)
+{
+    size_t n = 0;
+    double below = INFINITY;
+    PASS(ARRAY_NEW(s->fast_order, s->t->n));
+    while (n < s->t->n) {
+        double flops = 0;
+        for (size_t k = 0; k < s->t->types; k++)
+            if (s->t->type[k].flops < below)
+                flops = fmax(flops, s->t->type[k].flops);
+        for (size_t i = 0; i < s->t->n; i++) {
+            double mine = topology_type(s->t, s->order[i])->flops;
+            if (mine >= flops && mine < below)
+                s->fast_order[n++] = s->order[i];
+        }
+        below = flops;
+    }
+    return STATUS_OK;
+}
+
+/* Devices at the fastest tier from the first one, itself included. */
+static size_t node_size(const struct topology *t)
+{
+    size_t n = 1;
+    const struct topology_tier *best = NULL;
+    for (uint32_t d = 1; d < t->n; d++) {
+        const struct topology_tier *tier = topology_between(t, 0, d);
+        if (!best || tier->bandwidth_Bps > best->bandwidth_Bps) {
+            best = tier;
+            n = 1;
+        }
+        n += tier->bandwidth_Bps == best->bandwidth_Bps;
+    }
+    return n;
+}
+
+static enum status prepare(struct auto_state *s)
+{
+    const struct partition_request *fixed = &s->r->fixed;
+    s->usual = &schedule_one_f_one_b;
+    if (fixed->schedule)
+        PASS(schedule_find(fixed->schedule, &s->usual));
+    PASS(ARRAY_NEW(s->order, s->t->n));
+    PASS(device_order_find(s->t, s->order));
+    PASS(order_fast_first(s));
+    s->node = node_size(s->t);
+    /* who asks for more stages than there are layers means ops */
+    s->layers = fixed->layers &&
+                fixed->stages <= partition_most_stages(s->m, fixed->tensor_parallel, true);
+    return STATUS_OK;
+}
+
+/* 1. For each class of numbers of devices, the largest first: try what the filters let through, by
+ * the quick evaluator; choose finalists, in the first class with the baselines, and evaluate them
+ * thoroughly. 2. Rank what was evaluated. */
+static enum status search(struct auto_state *s)
+{
+    for (s->most = s->t->n; s->most > 0 && !s->result.interrupted; s->most = s->least) {
+        s->least = s->most / 2;
+        PASS(auto_try_class(s));
+        PASS(auto_try_buckets(s));
+        if (s->most == s->t->n)
+            PASS(auto_try_baselines(s));
+        if (s->result.n > s->ranked)
+            PASS(verify(s));
+    }
+    if (!s->result.interrupted && isinf(s->best_s)) {
+        s->most = s->t->n;
+        s->least = s->most / 2;
+        PASS(auto_try_nearest(s));
+        if (s->result.n > s->ranked)
+            PASS(verify(s));
+    }
+    if (s->result.n > 0)
+        qsort(s->result.candidate, s->result.n, sizeof *s->result.candidate, auto_by_merit);
+    return STATUS_OK;
+}
+
 enum status auto_search(const struct model *m, const struct topology *t,
                         const struct auto_request *r, const struct evaluator *e,
                         struct auto_result *out)
 {
     enum status st;
-    struct auto_state s = {
-        .m = m, .t = t, .r = r, .e = e, .begin_s = clock_now(), .best_s = INFINITY};
-
-    TRY(ARRAY_NEW(s.order, t->n));
-    TRY(device_order_find(t, s.order));
-    TRY(auto_try_all(&s));
+    struct auto_state s = {.m = m,
+                           .t = t,
+                           .r = r,
+                           .e = e,
+                           .begin_s = clock_now(),
+                           .best_s = INFINITY,
+                           .effort = r->effort};
+    TRY(prepare(&s));
+    TRY(search(&s));
     if (s.result.n == 0)
         FAIL(STATUS_INFEASIBLE,
              "no plan trains %zu samples per iteration with the given stages, replicas and "
              "microbatches on %zu devices",
              r->samples, t->n);
-    TRY(auto_try_baselines(&s));
-    TRY(verify(&s));
     *out = s.result;
     s.result = (struct auto_result){0};
 out:
     auto_result_free(&s.result);
     free(s.order);
+    free(s.fast_order);
     return st;
 }
 
 const struct partition_algorithm partition_auto = {
     .name = "auto",
     .summary = "stages x replicas x shards x placement x microbatch size x schedule x memory, "
-               "ranked on SimGrid",
+               "on all devices or fewer, ranked on SimGrid",
     .guarantee = "best of what it tries, never worse than its baselines",
-    .takes = 1u << PARTITION_FINALISTS | 1u << PARTITION_TIME_LIMIT | 1u << PARTITION_EXECUTABLE,
+    .takes = 1u << PARTITION_FINALISTS | 1u << PARTITION_TIME_LIMIT | 1u << PARTITION_EXECUTABLE |
+             1u << PARTITION_RESERVE,
 };

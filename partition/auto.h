@@ -1,12 +1,17 @@
-/* auto.h - search over plans: pipeline depth x replicas x tensor-parallel degree x placement x
- * microbatch size x schedule (with chunks) x recomputation and ZeRO where memory asks for them.
+/* auto.h - search over plans: pipeline depth x replicas x tensor-parallel degree (with and without
+ * sequence parallelism) x placement x microbatch size x schedule (with chunks) x recomputation x
+ * ZeRO 0 to 3 x gradient buckets, on all devices or on fewer.
  *
  * Candidates are cut by `balanced`, scored by the caller's quick evaluator, and the best few, with
  * the baselines beside them, by its thorough one; partition never simulates by itself.
  *
- * The space: all devices that divide evenly, powers of two where there is a choice. What of it is
- * not tried is what a filter leaves out (auto_filters.c): each has a name and a reason, its count
- * is in the result, and it can be switched off. */
+ * Fewer devices: the space is walked in classes, plans of more than half of the devices first, then
+ * of more than a quarter, ... The finalists of a class are evaluated thoroughly before the next one
+ * begins, which must beat them: contention that the quick evaluator underrates makes larger plans
+ * slower than it says, and what is compared with smaller ones is the truth.
+ *
+ * What of the space is not tried is what a filter leaves out (auto_filters.c): each has a name and
+ * a reason, its count is in the result, and it can be switched off. */
 #ifndef PARTITION_AUTO_H
 #define PARTITION_AUTO_H
 
@@ -17,10 +22,15 @@ enum { AUTO_REASON = 160, AUTO_MOST_FILTERS = 16 };
 /* What a prediction says about a plan. */
 struct evaluation {
     double iteration_s, samples_per_s, bubble_fraction;
-    int64_t peak_bytes;       /* of the rank with the least headroom */
+    double gradients_s;       /* of the iteration, what sums of gradients, ZeRO's collectives and the
+                               * update take at most where nothing hides them */
+    int64_t peak_bytes;       /* of the rank with the least headroom, reserve counted */
     int64_t headroom_bytes;   /* its device's memory minus that; negative: does not fit */
+    uint32_t device;          /* of that rank */
     char reason[AUTO_REASON]; /* what limits it, in words */
     double effort;            /* of evaluating it thoroughly, in any unit; 0: not known */
+    const char *engine;       /* that said so; NULL: not known */
+    bool exact;               /* all of the iteration was simulated, or what was not is known */
 };
 
 struct evaluator {
@@ -32,26 +42,33 @@ struct evaluator {
                             struct evaluation *out);
 };
 
+/* Which values of `fixed` are wanted though they are 0 or false. */
+struct auto_given {
+    bool recompute, zero, bucket, sequence_parallel;
+};
+
 /* 0 or NULL: searched. `samples` per iteration is what every candidate trains. */
 struct auto_request {
     struct partition_request
         fixed; /* stages, replicas, microbatches, ..., schedule may be 0 or NULL */
+    struct auto_given given;
     size_t samples;
-    size_t finalists;         /* evaluated thoroughly, baselines apart; >= 1 */
-    double effort;            /* that all finalists may have together, but for the first; 0: any */
-    bool memory_given;        /* fixed.recompute and fixed.zero are what is wanted */
-    bool executable;          /* only what exec/ can run: no recomputation with split backwards,
-                               * no chunks when weights are tied */
-    double time_limit_s;      /* wall clock for the quick part; 0: none */
-    const volatile int *stop; /* non-zero: rank what there is; may be NULL */
-    uint32_t without;         /* filters that are switched off, bits 1 << row of auto_filters */
+    size_t finalists;             /* evaluated thoroughly at a time, baselines apart; >= 1 */
+    double effort;                /* that all finalists may have together, but for the first of a
+                                   * class; 0: any */
+    const int64_t *reserve_bytes; /* [t->types] a plan fits with so much headroom; NULL: 0 */
+    bool executable;              /* only what exec/ can run: no recomputation with split backwards,
+                                   * no chunks when weights are tied, no sequence parallelism */
+    double time_limit_s;          /* wall clock for the quick part; 0: none */
+    const volatile int *stop;     /* non-zero: rank what there is; may be NULL */
+    uint32_t without;             /* filters that are switched off, bits 1 << row of auto_filters */
 };
 
 /* What a filter is asked about, coarse to fine: it is asked as soon as that much is chosen. */
 enum auto_level {
     AUTO_SHAPE,    /* counts of stages, replicas and shards, microbatch size, placement */
     AUTO_SCHEDULE, /* and chunks and schedule */
-    AUTO_SAVING,   /* and what saves memory: one plan */
+    AUTO_SAVING,   /* and recomputation, ZeRO and buckets: one plan */
     AUTO_LEVELS
 };
 extern const char *const auto_level_names[AUTO_LEVELS]; /* "shapes", "schedules", "plans" */
@@ -63,19 +80,31 @@ struct auto_trial;
 struct auto_filter {
     const char *name, *reason; /* the reason completes "left out as" */
     enum auto_level level;
-    enum status (*drops)(const struct auto_state *s, const struct auto_trial *t, bool *out);
+    enum status (*drops)(const struct auto_state *s, struct auto_trial *t, bool *out);
 };
 extern const struct auto_filter auto_filters[];
 extern const size_t auto_filters_n; /* <= AUTO_MOST_FILTERS */
 
+/* What a practitioner would try first: made by rules of thumb, never searched. */
+struct auto_baseline {
+    const char *name, *summary;
+    bool all_shards; /* as many shards as a node has devices */
+    bool stages;     /* a pipeline: as deep as memory asks for, or without shards as can be */
+    bool buckets;    /* gradients are summed in buckets of 25 MiB, as PyTorch's DDP does */
+    uint32_t zero;
+};
+extern const struct auto_baseline auto_baselines[];
+extern const size_t auto_baselines_n;
+
 struct auto_candidate {
     struct plan plan;
     enum partition_placement placement;
-    size_t depth;     /* ranks of a pipeline: stages / chunks */
-    const char *role; /* "candidate", "data-parallel baseline", "uniform pipeline baseline" */
+    size_t depth;   /* ranks of a pipeline: stages / chunks */
+    size_t devices; /* that it uses */
+    const struct auto_baseline *baseline; /* NULL: found by the search */
     struct evaluation quick, thorough;
     bool verified; /* thorough is filled: of those that fit, or of all when none does */
-    bool fits;     /* headroom >= 0 by the best evaluation there is */
+    bool fits;     /* headroom >= reserve by the best evaluation there is */
 };
 
 struct auto_result {
@@ -88,12 +117,21 @@ struct auto_result {
 };
 
 /* Deterministic unless interrupted. STATUS_INFEASIBLE when nothing can be placed at all;
- * a result whose best candidate does not fit is not an error. Ties go to fewer stages. */
+ * a result whose best candidate does not fit is not an error: then the first one lacks least. Of
+ * equal iterations (9 digits) the plan of fewer devices comes first, then that of fewer stages. */
 enum status auto_search(const struct model *m, const struct topology *t,
                         const struct auto_request *r, const struct evaluator *e,
                         struct auto_result *out) MUST_CHECK;
 void auto_result_free(struct auto_result *r); /* accepts {0}; leaves {0} */
 
+/* The best evaluation that there is of a candidate. */
+static inline const struct evaluation *auto_evaluation(const struct auto_candidate *c)
+{
+    return c->verified ? &c->thorough : &c->quick;
+}
+/* Headroom beyond the reserve of the tightest rank; negative: what it lacks. */
+int64_t auto_spare_bytes(const struct topology *t, const struct auto_request *r,
+                         const struct evaluation *e);
 /* Shapes that any filter has left out. */
 size_t auto_shapes_left_out(const struct auto_result *r);
 

@@ -1,5 +1,5 @@
 /* What `auto` does not try, and why: one function and one row for each reason. Filters only read the
- * state of the search; what they leave out is counted by auto_leaves_out(). */
+ * state of the search, but may note what they found in the trial; what they leave out is counted by auto_leaves_out(). */
 #include <math.h>
 
 #include "partition/auto_search.h"
@@ -13,39 +13,41 @@ const char *const auto_level_names[AUTO_LEVELS] = {
 /* ---- shapes */
 
 /* Weights, gradients and state, spread over everything they may be, on the roomiest device. */
-static enum status weights(const struct auto_state *s, const struct auto_trial *t, bool *out)
+static enum status weights(const struct auto_state *s, struct auto_trial *t, bool *out)
 {
     const struct auto_shape *shape = &t->shape;
     struct cost_memory factor = cost_memory(s->r->fixed.optimizer, s->m->element_bytes);
-    double bytes = 0, room = 0;
+    uint32_t zero = s->r->given.zero ? s->r->fixed.zero : AUTO_ZEROS - 1;
+    double bytes = 0, room = 0, replicas = shape->replicas;
     for (size_t i = 0; i < s->m->n; i++)
         bytes += (double)s->m->op[i].parameter_bytes;
     for (size_t k = 0; k < s->t->types; k++)
         room = fmax(room, (double)s->t->type[k].memory_bytes);
-    bytes *= (double)(factor.weights + factor.gradients) + (double)factor.state / shape->replicas;
-    bool sharded = s->r->memory_given && s->r->fixed.zero > 1;
-    *out = !sharded && !shape->first && bytes / shape->depth / shape->shards > room;
+    bytes *= (double)factor.weights / (zero > 2 ? replicas : 1) +
+             (double)factor.gradients / (zero > 1 ? replicas : 1) +
+             (double)factor.state / (zero > 0 ? replicas : 1);
+    *out = bytes / shape->depth / shape->shards > room;
     return STATUS_OK;
 }
 
-static enum status bound(const struct auto_state *s, const struct auto_trial *t, bool *out)
+static enum status bound(const struct auto_state *s, struct auto_trial *t, bool *out)
 {
     *out = t->shape.bound_s > slack * s->best_s;
     return STATUS_OK;
 }
 
-static enum status deep(const struct auto_state *s, const struct auto_trial *t, bool *out)
+static enum status deep(const struct auto_state *s, struct auto_trial *t, bool *out)
 {
     *out = t->shape.depth > AUTO_DEEP && isfinite(s->best_s);
     return STATUS_OK;
 }
 
 /* A much deeper pipeline only fills for longer, when memory does not ask for it. */
-static enum status deeper(const struct auto_state *s, const struct auto_trial *t, bool *out)
+static enum status deeper(const struct auto_state *s, struct auto_trial *t, bool *out)
 {
-    for (size_t i = 0; i < s->result.n && !s->r->memory_given && !*out; i++) {
+    for (size_t i = s->ranked; i < s->result.n && !*out; i++) {
         const struct auto_candidate *c = &s->result.candidate[i];
-        *out = c->fits && c->plan.stage[0].recompute == RECOMPUTE_NONE &&
+        *out = c->fits && !s->r->given.recompute && c->plan.stage[0].recompute == RECOMPUTE_NONE &&
                c->plan.stage[0].tensor_parallel == t->shape.shards &&
                c->plan.microbatch_size == t->shape.microbatch_size &&
                t->shape.depth / DEEPER > c->depth;
@@ -53,7 +55,7 @@ static enum status deeper(const struct auto_state *s, const struct auto_trial *t
     return STATUS_OK;
 }
 
-static enum status twin(const struct auto_state *s, const struct auto_trial *t, bool *out)
+static enum status twin(const struct auto_state *s, struct auto_trial *t, bool *out)
 {
     (void)s;
     *out = t->nothing_fitted;
@@ -65,45 +67,47 @@ static enum status twin(const struct auto_state *s, const struct auto_trial *t, 
 /* The first schedule of a cut has shown how long it takes; of m microbatches, without the time that
  * its d ranks fill and drain m / (m + d - 1) of that. Another cut, with other chunks, may be more
  * even and need less memory. */
-static enum status fill(const struct auto_state *s, const struct auto_trial *t, bool *out)
+static enum status fill(const struct auto_state *s, struct auto_trial *t, bool *out)
 {
-    double least_s = INFINITY, m = auto_microbatches(s, &t->shape);
-    for (size_t i = t->first_since; i < s->result.n; i++)
-        least_s = fmin(least_s, s->result.candidate[i].quick.iteration_s);
-    *out = t->first_since != SIZE_MAX &&
-           (t->first_since == s->result.n || least_s * m / (m + t->shape.depth - 1) > s->best_s);
+    double m = auto_microbatches(s, &t->shape);
+    *out = t->begun && (isinf(t->least_s) || t->least_s * m / (m + t->shape.depth - 1) > s->best_s);
     return STATUS_OK;
 }
 
-/* ---- ways to save memory */
+/* ---- ways to save memory and to hide sums of gradients */
 
 /* Others keep more activations than the usual schedule; the other placement keeps as much. */
-static enum status lighter(const struct auto_state *s, const struct auto_trial *t, bool *out)
+static enum status lighter(const struct auto_state *s, struct auto_trial *t, bool *out)
 {
     (void)s;
-    *out = t->saving < t->usual_saving;
+    *out = t->too_big & auto_memory_bit(&auto_savings[t->saving]);
     return STATUS_OK;
 }
 
-/* ZeRO 1 beside what fits without it is tried all the same: a shorter update may pay. */
-static enum status enough(const struct auto_state *s, const struct auto_trial *t, bool *out)
+/* What is made again takes time, which pays only if it spreads less: ZeRO 1 costs nothing. */
+static enum status enough(const struct auto_state *s, struct auto_trial *t, bool *out)
 {
     (void)s;
-    *out = t->fitting != AUTO_NONE &&
-           auto_savings[t->saving].recompute != auto_savings[t->fitting].recompute;
+    const struct auto_saving *saving = &auto_savings[t->saving];
+    for (int less = 0; less < (int)saving->recompute; less++)
+        *out = *out || t->fits_with[less] <= (saving->zero > 0 ? saving->zero : 1);
     return STATUS_OK;
 }
 
-/* Whatever the schedule, a rank holds one microbatch at least. When nothing else is there, the plan
- * that saves most stays, to say by how much it does not fit. */
-static enum status hopeless(const struct auto_state *s, const struct auto_trial *t, bool *out)
+/* A plan of the same cut, schedule and recomputation has shown how long it takes; without its sums
+ * of gradients it would take as long as the others at least. */
+static enum status sums(const struct auto_state *s, struct auto_trial *t, bool *out)
+{
+    *out = t->bare_s[auto_savings[t->saving].recompute] > s->best_s;
+    return STATUS_OK;
+}
+
+/* Whatever the schedule, a rank holds one microbatch at least. */
+static enum status holds_one(const struct auto_state *s, struct auto_trial *t, bool *out)
 {
     struct evaluation e;
     struct plan p = *t->cut; /* borrows all but the stages' flags */
     enum plan_recompute keep = p.stage[0].recompute;
-    bool only = t->saving + 1 == AUTO_SAVINGS && isinf(s->best_s) && s->result.n == 0;
-    if (s->r->memory_given || t->fitting != AUTO_NONE || only)
-        return STATUS_OK;
     p.zero = auto_savings[t->saving].zero;
     p.microbatches = p.stage[0].replicas;
     for (size_t k = 0; k < p.stages; k++)
@@ -111,8 +115,23 @@ static enum status hopeless(const struct auto_state *s, const struct auto_trial 
     enum status st = s->e->quick(s->e->context, &p, &e);
     for (size_t k = 0; k < p.stages; k++)
         p.stage[k].recompute = keep;
-    *out = st == STATUS_OK && e.headroom_bytes < 0;
+    *out = st == STATUS_OK && auto_spare_bytes(s->t, s->r, &e) >= 0;
     return st;
+}
+
+/* Asked once for a cut and a way to save memory, and not when what has worked saves less. */
+static enum status hopeless(const struct auto_state *s, struct auto_trial *t, bool *out)
+{
+    const struct auto_saving *saving = &auto_savings[t->saving];
+    uint32_t bit = auto_memory_bit(saving);
+    bool known = (t->possible | t->impossible) & bit, holds = t->possible & bit;
+    for (uint32_t zero = 0; zero <= saving->zero && !known; zero++)
+        known = holds = t->possible >> (saving->recompute * AUTO_ZEROS + zero) & 1;
+    if (!known)
+        PASS(holds_one(s, t, &holds));
+    *(holds ? &t->possible : &t->impossible) |= bit;
+    *out = !holds;
+    return STATUS_OK;
 }
 
 const struct auto_filter auto_filters[] = {
@@ -129,13 +148,14 @@ const struct auto_filter auto_filters[] = {
      fill},
     {"lighter", "1f1b or the other placement did not fit with so little saved", AUTO_SAVING,
      lighter},
-    {"enough", "less saved fits already", AUTO_SAVING, enough},
+    {"enough", "less recomputed fits already", AUTO_SAVING, enough},
+    {"sums", "slower than the best plan even without any sums of gradients", AUTO_SAVING, sums},
     {"hopeless", "not even one microbatch fits", AUTO_SAVING, hopeless},
 };
 const size_t auto_filters_n = sizeof auto_filters / sizeof *auto_filters;
 _Static_assert(sizeof auto_filters / sizeof *auto_filters <= AUTO_MOST_FILTERS, "room in results");
 
-enum status auto_leaves_out(struct auto_state *s, enum auto_level level, const struct auto_trial *t,
+enum status auto_leaves_out(struct auto_state *s, enum auto_level level, struct auto_trial *t,
                             bool *out)
 {
     bool dropped = false;

@@ -1,6 +1,6 @@
 /* auto_search.h - what the parts of `auto` share: auto_shapes.c lists the shapes of plans by their
- * lower bounds, auto_try.c makes plans of them, auto_filters.c says which are not worth it, auto.c
- * keeps and ranks what comes out. Private. */
+ * lower bounds, auto_try.c makes plans of them, auto_filters.c says which are not worth it,
+ * auto_baselines.c what everybody would try, auto.c keeps and ranks what comes out. Private. */
 #ifndef PARTITION_AUTO_SEARCH_H
 #define PARTITION_AUTO_SEARCH_H
 
@@ -8,20 +8,23 @@
 #include "partition/auto.h"
 
 enum {
-    AUTO_DEEP = 64,  /* ranks of a pipeline that is tried unless nothing else fits */
-    AUTO_CHUNKS = 4, /* stages on a device at most, unless asked for more */
+    AUTO_DEEP = 64,   /* ranks of a pipeline that is tried unless nothing else fits */
+    AUTO_CHUNKS = 4,  /* stages on a device at most, unless asked for more */
+    AUTO_SMALL = 16,  /* devices of a platform on which every number of replicas is tried */
+    AUTO_ZEROS = 4,   /* ZeRO 0 to 3 */
+    AUTO_BUCKETS = 8, /* buckets of a stage's gradients, of the size that is tried first */
 };
 
 /* What a plan is made from, but for schedule and memory. */
 struct auto_shape {
     uint32_t depth; /* ranks of a pipeline */
     uint32_t chunks, replicas, shards, microbatch_size;
+    bool sequence_parallel;
     enum partition_placement placement;
     const struct partition_algorithm *algorithm;
-    const char *role;
-    size_t most_stages; /* as the rule of whole tensors lets it have */
+    const struct auto_baseline *baseline; /* that it is made for, or NULL */
+    size_t most_stages; /* as layers and the rule of whole tensors let it have */
     double bound_s;     /* no schedule can be faster */
-    bool first;         /* it was listed first: tried even if nothing fits, to say by how much */
 };
 
 struct auto_shapes {
@@ -29,13 +32,21 @@ struct auto_shapes {
     struct auto_shape *shape; /* [n] */
 };
 
-/* Ways to save memory, the cheapest first. */
+/* What else a plan may do: save memory, and hide the sums of gradients. */
 struct auto_saving {
     enum plan_recompute recompute;
     uint32_t zero;
+    bool buckets;
 };
-enum { AUTO_SAVINGS = 6, AUTO_NONE = -1 };
+/* The cheapest first, by what they recompute, then by what they spread. */
+enum { AUTO_SAVINGS = 18 };
 extern const struct auto_saving auto_savings[AUTO_SAVINGS];
+
+/* A bit for each way to save memory: buckets save none. */
+static inline uint32_t auto_memory_bit(const struct auto_saving *saving)
+{
+    return 1u << (saving->recompute * AUTO_ZEROS + saving->zero);
+}
 
 /* The plan that is about to be tried, and what others of its shape have shown. */
 struct auto_trial {
@@ -43,10 +54,17 @@ struct auto_trial {
     const struct schedule *schedule;
     struct plan *cut;    /* of the shape */
     int saving;          /* row of auto_savings */
-    int fitting;         /* the row with which this schedule fits, AUTO_NONE: none yet */
-    int usual_saving;    /* the last row that the usual schedule was tried with */
-    size_t first_since;  /* the first candidate with these chunks; SIZE_MAX: none tried yet */
+    uint32_t too_big;    /* auto_memory_bit() of what the usual schedule does not fit with */
+    uint32_t possible;   /* ... with which one microbatch of this cut fits, */
+    uint32_t impossible; /* ... or does not */
+    double least_s;      /* of the plans of this cut; INFINITY: none tried yet */
+    size_t kept;         /* the candidate of this schedule, SIZE_MAX: none yet */
+    bool begun;          /* a schedule of this cut was tried, with whatever outcome */
     bool nothing_fitted; /* of the other placement: no saving could make one microbatch fit */
+    /* Of this schedule, by recomputation: the least ZeRO that fits, AUTO_ZEROS: none yet, and the
+     * iteration without the sums of gradients, 0: not known. */
+    uint32_t fits_with[RECOMPUTE_KINDS];
+    double bare_s[RECOMPUTE_KINDS];
 };
 
 struct auto_state {
@@ -55,13 +73,17 @@ struct auto_state {
     const struct auto_request *r;
     const struct evaluator *e;
     const struct schedule *usual; /* tried first */
-    uint32_t *order;              /* [t->n] */
+    bool layers;                  /* stages begin at layers */
+    uint32_t *order;              /* [t->n] neighbours together */
+    uint32_t *fast_order;         /* [t->n] the same, but the fastest types first */
+    size_t node;                  /* devices of a node */
+    size_t most, least;           /* devices of the class that is tried: least < n <= most */
     double begin_s;
     double best_s; /* of what fits, INFINITY at first */
+    double effort; /* left */
+    size_t ranked; /* candidates of earlier classes, verified: the first ones of the result */
     struct auto_result result;
 };
-
-extern const char auto_candidate_role[], auto_data_parallel_role[], auto_uniform_role[];
 
 bool auto_must_stop(const struct auto_state *s);
 
@@ -74,20 +96,40 @@ static inline bool auto_wanted(size_t fixed, size_t value)
 bool auto_divides(const struct auto_state *s, size_t size, size_t replicas);
 /* Microbatches of one replica. */
 double auto_microbatches(const struct auto_state *s, const struct auto_shape *shape);
+static inline size_t auto_devices(const struct auto_shape *shape)
+{
+    return (size_t)shape->depth * shape->replicas * shape->shards;
+}
 /* What the shape's algorithm is asked for; its schedule fits the chunks. */
 struct partition_request auto_request_for(const struct auto_state *s,
                                           const struct auto_shape *shape);
 
-/* All shapes, the lowest bound first, very deep pipelines last, each with its first placement.
- * *out is to be freed. */
+/* Is `shards` given, or may it be searched: can the model be divided into so many? */
+bool auto_may_shard(const struct auto_state *s, uint32_t shards);
+
+/* All shapes of the class, the lowest bound first, very deep pipelines last, each with its first
+ * placement. *out is to be freed. */
 enum status auto_list_shapes(const struct auto_state *s, struct auto_shapes *out) MUST_CHECK;
 
 /* Does a filter of that level leave the trial out? It is counted if so. */
-enum status auto_leaves_out(struct auto_state *s, enum auto_level level, const struct auto_trial *t,
+enum status auto_leaves_out(struct auto_state *s, enum auto_level level, struct auto_trial *t,
                             bool *out) MUST_CHECK;
 
-/* Every shape in every schedule; then the baselines. Sets result.interrupted when told to stop. */
-enum status auto_try_all(struct auto_state *s) MUST_CHECK;
+/* Score the trial's cut with its schedule and a saving, and keep it if it is the best of t->kept so
+ * far. *fits: it does. */
+enum status auto_try_plan(struct auto_state *s, struct auto_trial *t,
+                          const struct auto_saving *saving, bool *fits) MUST_CHECK;
+
+/* Every shape of the class in every schedule. Sets result.interrupted when told to stop. */
+enum status auto_try_class(struct auto_state *s) MUST_CHECK;
+/* The best candidates of the class with buckets of other sizes. */
+enum status auto_try_buckets(struct auto_state *s) MUST_CHECK;
+/* When nothing fits: what saves most of every shape, to say by how much. */
+enum status auto_try_nearest(struct auto_state *s) MUST_CHECK;
 enum status auto_try_baselines(struct auto_state *s) MUST_CHECK;
+
+/* Order of candidates, for qsort(): what fits, then the shorter iteration, then fewer devices, fewer
+ * stages, ...; of those that do not fit, what lacks least. */
+int auto_by_merit(const void *a, const void *b);
 
 #endif

@@ -16,7 +16,9 @@ struct partition_request auto_request_for(const struct auto_state *s,
     request.microbatch_size = shape->microbatch_size;
     request.microbatches = (uint32_t)(s->r->samples / shape->microbatch_size);
     request.placement = shape->placement;
-    request.order = s->order;
+    request.sequence_parallel = shape->sequence_parallel;
+    request.layers = s->layers;
+    request.order = auto_devices(shape) < s->t->n ? s->fast_order : s->order;
     if (!request.schedule || shape->chunks > 1)
         request.schedule = shape->chunks > 1 ? "interleaved" : "1f1b";
     return request;
@@ -70,103 +72,109 @@ static double reductions_s(const struct auto_state *s, const struct auto_shape *
     return t > 1 ? 2 * (t - 1) / t * bytes * shape->microbatch_size / fastest : 0;
 }
 
+/* What the shapes of one number of shards, kind of sharding and microbatch size have in common. */
+struct family {
+    struct auto_shape shape;
+    double work_s; /* of one microbatch on one device, reductions included */
+};
+
 /* Its lower bound: m microbatches of d ranks take m + d - 1 times the time of one on one rank, and of
  * the fill, d - 1, the best schedules save all but a part. With W the work of a microbatch and R its
  * reductions, on the fastest devices and links, spread evenly,
  *     bound = (m + (d - 1) / AUTO_CHUNKS) (W + R) / d. */
-static enum status add_shape(const struct auto_state *s, struct auto_shape shape,
-                             struct auto_shapes *all)
+static enum status add_shape(const struct auto_state *s, const struct family *f, size_t depth,
+                             size_t replicas, struct auto_shapes *all)
 {
+    struct auto_shape shape = f->shape;
+    shape.depth = (uint32_t)depth;
+    shape.replicas = (uint32_t)replicas;
     /* the least fill: zb-h1's third of it, or that of the most chunks */
-    double fill = (double)(shape.depth - 1) / AUTO_CHUNKS;
-    shape.bound_s = (auto_microbatches(s, &shape) + fill) *
-                    (work_s(s, &shape) + reductions_s(s, &shape)) / shape.depth;
-    shape.first = all->n == 0;
+    double fill = (double)(depth - 1) / AUTO_CHUNKS;
+    shape.bound_s = (auto_microbatches(s, &shape) + fill) * f->work_s / (double)depth;
     PASS(ARRAY_ROOM(all->shape, all->n));
     all->shape[all->n++] = shape;
     return STATUS_OK;
 }
 
-/* All microbatch sizes of so many ranks and replicas, powers of two if there is a choice. */
+/* All pipelines of a family in the class of numbers of devices. On large platforms only the most
+ * replicas that divide the samples: fewer leave devices idle, more than half of them never. */
+static enum status add_depths(const struct auto_state *s, const struct family *f,
+                              struct auto_shapes *all)
+{
+    size_t slots = s->most / f->shape.shards, stages = s->r->fixed.stages;
+    size_t chunks = s->r->fixed.chunks ? s->r->fixed.chunks : 1;
+    for (size_t depth = 1; depth <= slots && depth <= f->shape.most_stages; depth++) {
+        bool any = false;
+        if (stages && (stages % depth != 0 || (chunks > 1 && stages / chunks != depth)))
+            continue;
+        for (size_t r = slots / depth; r * depth * f->shape.shards > s->least; r--) {
+            if ((any && s->t->n > AUTO_SMALL) || !auto_wanted(s->r->fixed.replicas, r) ||
+                !auto_divides(s, f->shape.microbatch_size, r))
+                continue;
+            PASS(add_shape(s, f, depth, r, all));
+            any = true;
+        }
+    }
+    return STATUS_OK;
+}
+
+/* All microbatch sizes that divide the samples. */
 static enum status add_sizes(const struct auto_state *s, struct auto_shape shape,
                              struct auto_shapes *all)
 {
     for (size_t size = 1; size <= s->r->samples; size++) {
-        bool fixed = s->r->fixed.microbatch_size == size || s->r->fixed.microbatches > 0;
-        if (((size & (size - 1)) != 0 && !fixed) || !auto_divides(s, size, shape.replicas))
+        if (!auto_divides(s, size, 1))
             continue;
         shape.microbatch_size = (uint32_t)size;
-        PASS(add_shape(s, shape, all));
+        struct family f = {.shape = shape};
+        f.work_s = work_s(s, &shape) + reductions_s(s, &shape);
+        PASS(add_depths(s, &f, all));
     }
     return STATUS_OK;
 }
 
-/* Shapes of `shards` that use as many devices as divide evenly. */
+/* Shapes of `shards`, with sequence parallelism and without it. What is not given is left to exec/
+ * as it can: it does not run sequence parallelism. */
 static enum status add_shards(const struct auto_state *s, uint32_t shards, struct auto_shapes *all)
 {
-    size_t most_stages = partition_most_stages(s->m, shards), slots = s->t->n / shards;
-    size_t fixed = s->r->fixed.stages, chunks = s->r->fixed.chunks ? s->r->fixed.chunks : 1;
-    for (size_t depth = 1; depth <= slots && depth <= most_stages; depth++) {
-        bool even = slots % depth == 0 || (fixed && fixed / chunks == depth);
-        bool may = fixed == 0 || (fixed % depth == 0 && (chunks == 1 || fixed / chunks == depth));
-        size_t before = all->n;
-        /* fewer replicas only if the samples cannot be divided: they leave devices idle */
-        for (size_t replicas = slots / depth; even && may && replicas > 0 && all->n == before;
-             replicas--)
-            if (auto_wanted(s->r->fixed.replicas, replicas))
-                PASS(add_sizes(s,
-                               (struct auto_shape){
-                                   .depth = (uint32_t)depth,
-                                   .chunks = 1,
-                                   .replicas = (uint32_t)replicas,
-                                   .shards = shards,
-                                   .placement = PLACE_PIPELINES,
-                                   .most_stages = most_stages,
-                                   .algorithm = &partition_balanced,
-                                   .role = depth == 1 && shards == 1 ? auto_data_parallel_role
-                                                                     : auto_candidate_role,
-                               },
-                               all));
+    const struct partition_request *fixed = &s->r->fixed;
+    struct auto_shape shape = {
+        .chunks = 1,
+        .shards = shards,
+        .placement = PLACE_PIPELINES,
+        .most_stages = partition_most_stages(s->m, shards, s->layers),
+        .algorithm = &partition_balanced,
+    };
+    bool may = shards > 1 && !s->r->executable && s->m->tokens_per_sample > 0;
+    for (int sequence = 0; sequence <= 1; sequence++) {
+        bool given = fixed->sequence_parallel || s->r->given.sequence_parallel;
+        shape.sequence_parallel = sequence;
+        if (given ? fixed->sequence_parallel != sequence : sequence && !may)
+            continue;
+        PASS(add_sizes(s, shape, all));
     }
     return STATUS_OK;
 }
 
-/* Does the model say how its ops are divided, and does the degree divide all heads? */
-static bool divides_into(const struct model *m, uint32_t shards)
+/* Does the model say how its ops are divided, and does the degree divide all heads? Tensor
+ * parallelism stays inside a node, where its reductions are cheap, in equal parts of it. */
+bool auto_may_shard(const struct auto_state *s, uint32_t shards)
 {
     bool any = shards == 1;
-    for (size_t i = 0; i < m->n && !any; i++)
-        any = m->op[i].tensor != TENSOR_WHOLE;
-    return any && partition_check_shards(m, shards) == STATUS_OK;
+    if (s->r->fixed.tensor_parallel)
+        return s->r->fixed.tensor_parallel == shards;
+    for (size_t i = 0; i < s->m->n && !any; i++)
+        any = s->m->op[i].tensor != TENSOR_WHOLE;
+    return any && s->node % shards == 0 && partition_check_shards(s->m, shards) == STATUS_OK;
 }
 
-/* Devices at the fastest tier from the first one, itself included. */
-static size_t node_size(const struct topology *t)
-{
-    size_t n = 1;
-    const struct topology_tier *best = NULL;
-    for (uint32_t d = 1; d < t->n; d++) {
-        const struct topology_tier *tier = topology_between(t, 0, d);
-        if (!best || tier->bandwidth_Bps > best->bandwidth_Bps) {
-            best = tier;
-            n = 1;
-        }
-        n += tier->bandwidth_Bps == best->bandwidth_Bps;
-    }
-    return n;
-}
-
-/* Tensor parallelism stays inside a node, where its reductions are cheap. */
 static enum status add_all(const struct auto_state *s, struct auto_shapes *all)
 {
     uint32_t fixed = s->r->fixed.tensor_parallel;
-    size_t node = node_size(s->t);
-    if (fixed) {
+    if (fixed)
         PASS(partition_check_shards(s->m, fixed));
-        PASS(add_shards(s, fixed, all));
-    }
-    for (uint32_t shards = 1; !fixed && shards <= node; shards *= 2)
-        if (shards == 1 || (s->t->n % shards == 0 && divides_into(s->m, shards)))
+    for (uint32_t shards = 1; shards <= (fixed > s->node ? fixed : s->node); shards++)
+        if (auto_may_shard(s, shards))
             PASS(add_shards(s, shards, all));
     return STATUS_OK;
 }
@@ -175,8 +183,10 @@ static enum status add_all(const struct auto_state *s, struct auto_shapes *all)
 static int by_bound(const void *a, const void *b)
 {
     const struct auto_shape *x = a, *y = b;
-    const double p[] = {x->depth > AUTO_DEEP, x->bound_s, x->shards, x->depth, x->microbatch_size};
-    const double q[] = {y->depth > AUTO_DEEP, y->bound_s, y->shards, y->depth, y->microbatch_size};
+    const double p[] = {x->depth > AUTO_DEEP, x->bound_s,  x->shards,           x->depth,
+                        x->microbatch_size,   x->replicas, x->sequence_parallel};
+    const double q[] = {y->depth > AUTO_DEEP, y->bound_s,  y->shards,           y->depth,
+                        y->microbatch_size,   y->replicas, y->sequence_parallel};
     for (size_t k = 0; k < sizeof p / sizeof *p; k++)
         if (p[k] != q[k])
             return p[k] < q[k] ? -1 : 1;

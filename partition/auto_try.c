@@ -1,5 +1,5 @@
-/* The plans that `auto` makes of its shapes: each schedule, and as little saving of memory as makes
- * it fit. What is left out is for the filters to say (auto_filters.c). */
+/* The plans that `auto` makes of its shapes: each schedule, with what saves memory and what hides the
+ * sums of gradients. What is left out is for the filters to say (auto_filters.c). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,70 +8,142 @@
 #include "core/text.h"
 #include "partition/auto_search.h"
 
+/* ZeRO 2 and 3 have no buckets: they sum the gradients of every microbatch at once. */
+#define SAVINGS(recompute)                                                                         \
+    {recompute, 0, false}, {recompute, 1, false}, {recompute, 0, true}, {recompute, 1, true},      \
+        {recompute, 2, false}, {recompute, 3, false}
 const struct auto_saving auto_savings[AUTO_SAVINGS] = {
-    {RECOMPUTE_NONE, 0},      {RECOMPUTE_NONE, 1}, {RECOMPUTE_SELECTIVE, 0},
-    {RECOMPUTE_SELECTIVE, 1}, {RECOMPUTE_FULL, 0}, {RECOMPUTE_FULL, 1}};
+    SAVINGS(RECOMPUTE_NONE), SAVINGS(RECOMPUTE_SELECTIVE), SAVINGS(RECOMPUTE_FULL)};
 
-/* Score the plan with its schedule and one way to save memory. *fits: it does. */
-static enum status try_plan(struct auto_state *s, const struct auto_trial *t,
-                            const struct auto_saving *saving, bool *fits)
+/* ---- one plan */
+
+/* Buckets of about an eighth of a stage's gradients: small enough to hide most of them behind the
+ * backward, large enough that their latencies do not matter. A power of two, for people. */
+static int64_t usual_bucket(const struct auto_state *s, const struct auto_shape *shape)
+{
+    double all = 0;
+    for (size_t i = 0; i < s->m->n; i++)
+        all += (double)s->m->op[i].parameter_bytes;
+    all /= (double)shape->depth * shape->shards * AUTO_BUCKETS;
+    return all > 1 ? (int64_t)1 << (int)ceil(log2(all)) : 1;
+}
+
+static bool given(const struct auto_state *s, const struct auto_saving *saving)
+{
+    const struct auto_given *g = &s->r->given;
+    const struct partition_request *fixed = &s->r->fixed;
+    return (!g->recompute || saving->recompute == fixed->recompute) &&
+           (!g->zero || saving->zero == fixed->zero) && !(g->bucket && saving->buckets);
+}
+
+/* Make the plan of the trial's cut; the copy is the caller's. */
+static enum status make_plan(const struct auto_state *s, const struct auto_trial *t,
+                             const struct auto_saving *saving, struct plan *out)
+{
+    PASS(plan_copy(t->cut, out));
+    free(out->schedule);
+    out->schedule = NULL;
+    PASS(text_copy(t->schedule->name, &out->schedule));
+    out->zero = saving->zero;
+    if (saving->buckets)
+        out->bucket_bytes = usual_bucket(s, &t->shape); /* else the request's, which the cut has */
+    for (size_t k = 0; k < out->stages; k++)
+        out->stage[k].recompute = saving->recompute;
+    return STATUS_OK;
+}
+
+/* Score a candidate and note what the search learns from it. */
+static enum status score(struct auto_state *s, struct auto_candidate *c)
+{
+    PASS(s->e->quick(s->e->context, &c->plan, &c->quick));
+    c->fits = auto_spare_bytes(s->t, s->r, &c->quick) >= 0;
+    if (c->fits && !c->baseline)
+        s->best_s = fmin(s->best_s, c->quick.iteration_s);
+    s->result.tried++;
+    s->result.too_big += !c->fits;
+    return STATUS_OK;
+}
+
+enum status auto_try_plan(struct auto_state *s, struct auto_trial *t,
+                          const struct auto_saving *saving, bool *fits)
 {
     enum status st;
-    struct auto_candidate c = {
-        .placement = t->shape.placement, .depth = t->shape.depth, .role = t->shape.role};
-    TRY(plan_copy(t->cut, &c.plan));
-    free(c.plan.schedule);
-    c.plan.schedule = NULL;
-    TRY(text_copy(t->schedule->name, &c.plan.schedule));
-    c.plan.zero = saving->zero;
-    for (size_t k = 0; k < c.plan.stages; k++)
-        c.plan.stage[k].recompute = saving->recompute;
-    TRY(s->e->quick(s->e->context, &c.plan, &c.quick));
-    *fits = c.fits = c.quick.headroom_bytes >= 0;
-    if (c.fits)
-        s->best_s = fmin(s->best_s, c.quick.iteration_s);
-    s->result.tried++;
-    s->result.too_big += !c.fits;
-    TRY(ARRAY_ROOM(s->result.candidate, s->result.n));
-    s->result.candidate[s->result.n++] = c;
-    c.plan = (struct plan){0};
+    struct auto_result *all = &s->result;
+    struct auto_candidate c = {.placement = t->shape.placement,
+                               .depth = t->shape.depth,
+                               .devices = auto_devices(&t->shape),
+                               .baseline = t->shape.baseline};
+    TRY(make_plan(s, t, saving, &c.plan));
+    TRY(score(s, &c));
+    *fits = c.fits;
+    double bare_s = c.quick.iteration_s - c.quick.gradients_s;
+    t->bare_s[saving->recompute] = fmax(t->bare_s[saving->recompute], bare_s);
+    t->least_s = fmin(t->least_s, c.quick.iteration_s);
+    if (t->kept == SIZE_MAX) {
+        TRY(ARRAY_ROOM(all->candidate, all->n));
+        t->kept = all->n++;
+        all->candidate[t->kept] = c;
+        c.plan = (struct plan){0};
+    } else if (auto_by_merit(&c, &all->candidate[t->kept]) < 0) {
+        struct auto_candidate worse = all->candidate[t->kept];
+        all->candidate[t->kept] = c;
+        c = worse;
+    }
 out:
     plan_free(&c.plan);
     return st;
 }
 
+/* ---- one schedule */
+
+/* Is the saving one for the trial: what is given, executable, and not without effect? */
 static bool saving_wanted(const struct auto_state *s, const struct auto_trial *t,
                           const struct auto_saving *saving)
 {
-    return (saving->zero == 0 || t->shape.replicas > 1) &&
-           !(s->r->executable && saving->recompute != RECOMPUTE_NONE && t->schedule->split);
+    bool replicas = t->shape.replicas > 1, whole = !t->schedule->split;
+    bool zero = saving->zero == 0 || (replicas && !t->schedule->asynchronous);
+    if (s->r->given.zero && s->r->fixed.zero > 0)
+        zero = true; /* is kept even where there is nobody to share with */
+    if (s->r->executable && saving->recompute != RECOMPUTE_NONE && !whole)
+        return false;
+    return given(s, saving) && zero &&
+           (!saving->buckets || (replicas && whole && !t->schedule->asynchronous));
 }
 
-/* The savings from the cheapest on. The filters end the row: what is lighter than the usual schedule
- * needed, what cannot fit at all, and what is more than enough. */
+static void learn(struct auto_trial *t, const struct auto_saving *saving, bool usual, bool fits)
+{
+    uint32_t *least = &t->fits_with[saving->recompute];
+    if (fits && saving->zero < *least)
+        *least = saving->zero;
+    if (!fits && usual)
+        t->too_big |= auto_memory_bit(saving);
+}
+
+/* The savings from the cheapest on. The filters leave out what is lighter than the usual schedule
+ * needed, what cannot fit at all, what is more than enough, and what cannot be faster. */
 static enum status try_schedule(struct auto_state *s, struct auto_trial *t)
 {
-    bool fits = false, left_out = false, usual = t->schedule == s->usual;
-    const struct auto_saving given = {s->r->fixed.recompute, s->r->fixed.zero};
-    t->fitting = AUTO_NONE;
-    if (t->first_since == SIZE_MAX)
-        t->first_since = s->result.n;
-    if (s->r->memory_given)
-        return try_plan(s, t, &given, &fits);
+    bool fits = false, left_out = false;
+    t->kept = SIZE_MAX;
+    t->begun = true;
+    for (size_t k = 0; k < RECOMPUTE_KINDS; k++) {
+        t->fits_with[k] = AUTO_ZEROS;
+        t->bare_s[k] = 0;
+    }
     for (t->saving = 0; t->saving < AUTO_SAVINGS; t->saving++) {
-        if (!saving_wanted(s, t, &auto_savings[t->saving]))
+        const struct auto_saving *saving = &auto_savings[t->saving];
+        if (!saving_wanted(s, t, saving))
             continue;
         PASS(auto_leaves_out(s, AUTO_SAVING, t, &left_out));
         if (left_out)
             continue;
-        if (usual && t->fitting == AUTO_NONE)
-            t->usual_saving = t->saving;
-        PASS(try_plan(s, t, &auto_savings[t->saving], &fits));
-        if (fits && t->fitting == AUTO_NONE)
-            t->fitting = t->saving;
+        PASS(auto_try_plan(s, t, saving, &fits));
+        learn(t, saving, t->schedule == s->usual, fits);
     }
     return STATUS_OK;
 }
+
+/* ---- schedules and chunks */
 
 static bool schedule_wanted(const struct auto_state *s, const struct schedule *schedule,
                             const struct auto_shape *shape)
@@ -92,7 +164,9 @@ static enum status try_chunks(struct auto_state *s, struct auto_trial *t)
     struct plan cut = {0};
     struct partition_request request = auto_request_for(s, &t->shape);
     t->cut = &cut;
-    t->first_since = SIZE_MAX;
+    t->least_s = INFINITY;
+    t->possible = t->impossible = 0;
+    t->begun = false;
     for (size_t k = 0; k <= schedules_n && !s->result.interrupted; k++) {
         bool left_out = false;
         t->schedule = k == 0 ? s->usual : schedules[k - 1];
@@ -154,13 +228,10 @@ static enum status try_shape(struct auto_state *s, const struct auto_shape *shap
 }
 
 /* Best bound first, so that the filters that compare with the best plan leave out most. */
-enum status auto_try_all(struct auto_state *s)
+enum status auto_try_class(struct auto_state *s)
 {
     enum status st;
     struct auto_shapes all = {0};
-    s->usual = &schedule_one_f_one_b;
-    if (s->r->fixed.schedule)
-        TRY(schedule_find(s->r->fixed.schedule, &s->usual));
     TRY(auto_list_shapes(s, &all));
     for (size_t i = 0; i < all.n && !s->result.interrupted; i++) {
         s->result.interrupted = auto_must_stop(s);
@@ -172,70 +243,77 @@ out:
     return st;
 }
 
-/* ---- baselines */
+/* ---- afterwards */
 
-/* A uniform pipeline in every microbatch size; verify() keeps the best one. *tried: there was one. */
-static enum status try_baseline(struct auto_state *s, size_t depth, size_t replicas,
-                                const char *role, bool *tried)
+/* A copy of the candidate with buckets of another size takes its place if it is better. */
+static enum status try_bucket(struct auto_state *s, struct auto_candidate *best, int64_t bytes)
 {
-    enum status st = STATUS_OK;
-    struct plan cut = {0};
-    const struct auto_saving given = {s->r->fixed.recompute, s->r->fixed.zero};
-    for (size_t size = 1; size <= s->r->samples; size *= 2) {
-        struct auto_trial t = {.cut = &cut,
-                               .shape = {.depth = (uint32_t)depth,
-                                         .chunks = 1,
-                                         .replicas = (uint32_t)replicas,
-                                         .shards = 1,
-                                         .microbatch_size = (uint32_t)size,
-                                         .role = role}};
-        struct partition_request request = auto_request_for(s, &t.shape);
-        bool fits;
-        TRY(schedule_find(request.schedule, &t.schedule));
-        if (!auto_divides(s, size, replicas))
-            continue;
-        st = partition_run(&partition_uniform, s->m, s->t, &request, &cut);
-        if (st == STATUS_INVALID) /* a schedule that needs chunks */
-            continue;
-        TRY(st);
-        TRY(try_plan(s, &t, &given, &fits));
-        plan_free(&cut);
-        *tried = true;
+    enum status st;
+    struct auto_candidate c = *best;
+    c.plan = (struct plan){0};
+    TRY(plan_copy(&best->plan, &c.plan));
+    c.plan.bucket_bytes = bytes;
+    TRY(score(s, &c));
+    if (auto_by_merit(&c, best) < 0) {
+        struct auto_candidate worse = *best;
+        *best = c;
+        c = worse;
     }
-    st = STATUS_OK;
 out:
-    plan_free(&cut);
+    plan_free(&c.plan);
     return st;
 }
 
-/* The deepest pipeline that anybody would try: a stage for each device, or with replicas. */
-static size_t deepest(const struct auto_state *s)
+enum status auto_try_buckets(struct auto_state *s)
 {
-    size_t most = s->t->n < s->m->n ? s->t->n : s->m->n,
-           depth = most < AUTO_DEEP ? most : AUTO_DEEP;
-    while (most > AUTO_DEEP && depth > 1 && s->t->n % depth != 0)
-        depth--;
-    return depth;
-}
-
-static bool has_role(const struct auto_result *r, const char *role)
-{
-    for (size_t i = 0; i < r->n; i++)
-        if (r->candidate[i].role == role)
-            return true;
-    return false;
-}
-
-/* The two plans that everybody would try first, where they can be made. */
-enum status auto_try_baselines(struct auto_state *s)
-{
-    size_t depth = deepest(s);
-    bool tried = has_role(&s->result, auto_data_parallel_role);
-    for (size_t replicas = s->t->n; replicas > 0 && !tried; replicas--)
-        PASS(try_baseline(s, 1, replicas, auto_data_parallel_role, &tried));
-    tried = false;
-    for (size_t replicas = depth < AUTO_DEEP ? 1 : s->t->n / depth;
-         depth > 1 && replicas > 0 && !tried; replicas--)
-        PASS(try_baseline(s, depth, replicas, auto_uniform_role, &tried));
+    enum { BEST = 8 };
+    size_t ranked = s->ranked, n = s->result.n - ranked;
+    const struct auto_saving buckets = {RECOMPUTE_NONE, 0, true};
+    if (n == 0)
+        return STATUS_OK;
+    qsort(s->result.candidate + ranked, n, sizeof *s->result.candidate, auto_by_merit);
+    for (size_t i = 0; i < n && i < BEST && given(s, &buckets); i++) {
+        struct auto_candidate *c = &s->result.candidate[ranked + i];
+        struct auto_trial t = {.shape = {.depth = (uint32_t)c->depth,
+                                         .shards = c->plan.stage[0].tensor_parallel,
+                                         .replicas = c->plan.stage[0].replicas}};
+        int64_t usual = usual_bucket(s, &t.shape);
+        if (c->baseline || !c->fits || c->plan.zero > 1)
+            continue;
+        PASS(schedule_find(c->plan.schedule, &t.schedule));
+        if (!saving_wanted(s, &t, &buckets) && !s->r->given.recompute && !s->r->given.zero)
+            continue;
+        for (int shift = 3; shift >= -6 && t.shape.replicas > 1 && !t.schedule->split; shift -= 1)
+            PASS(try_bucket(s, c, shift >= 0 ? usual << shift : usual >> -shift));
+    }
     return STATUS_OK;
+}
+
+/* The saving that leaves least, of those that are wanted: the last one. */
+enum status auto_try_nearest(struct auto_state *s)
+{
+    enum status st;
+    struct auto_shapes all = {0};
+    struct plan cut = {0};
+    TRY(auto_list_shapes(s, &all));
+    for (size_t i = 0; i < all.n && !auto_must_stop(s); i++) {
+        bool fits;
+        struct auto_trial t = {.shape = all.shape[i], .cut = &cut, .schedule = s->usual};
+        t.kept = SIZE_MAX;
+        t.shape.chunks = s->r->fixed.chunks ? s->r->fixed.chunks : 1;
+        if (!auto_wanted(s->r->fixed.stages, (size_t)t.shape.depth * t.shape.chunks) ||
+            (size_t)t.shape.depth * t.shape.chunks > t.shape.most_stages)
+            continue;
+        t.saving = AUTO_SAVINGS - 1;
+        while (t.saving > 0 && !saving_wanted(s, &t, &auto_savings[t.saving]))
+            t.saving--;
+        struct partition_request request = auto_request_for(s, &t.shape);
+        TRY(partition_run(t.shape.algorithm, s->m, s->t, &request, &cut));
+        TRY(auto_try_plan(s, &t, &auto_savings[t.saving], &fits));
+        plan_free(&cut);
+    }
+out:
+    free(all.shape);
+    plan_free(&cut);
+    return st;
 }

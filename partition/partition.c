@@ -36,7 +36,7 @@ enum status partition_find(const char *name, const struct partition_algorithm **
 enum status partition_check_option(const struct partition_algorithm *a, const char *option)
 {
     static const char *const names[PARTITION_OPTIONS] = {"split-at", "finalists", "time-limit",
-                                                         "executable"};
+                                                         "executable", "reserve"};
     char takers[256] = "";
     size_t k = 0, used = 0;
     while (k < PARTITION_OPTIONS && strcmp(names[k], option) != 0)
@@ -91,17 +91,41 @@ enum status partition_check_shards(const struct model *m, uint32_t tensor_parall
     return STATUS_OK;
 }
 
+/* Characters of the name's block: through its first part that is a number, else the first that ends
+ * in a digit, its last part apart; 0: it has none. */
+static size_t block_of(const char *name)
+{
+    size_t ends_in_digit = 0;
+    for (size_t i = 0, part = 0; name[i]; i++) {
+        if (name[i] != '.' && name[i] != '/')
+            continue;
+        if (strspn(name + part, "0123456789") == i - part && i > part)
+            return i;
+        if (ends_in_digit == 0 && i > part && strchr("0123456789", name[i - 1]))
+            ends_in_digit = i;
+        part = i + 1;
+    }
+    return ends_in_digit;
+}
+
+bool partition_begins_layer(const struct model *m, size_t i)
+{
+    const char *name = m->op[i].name, *before = i > 0 ? m->op[i - 1].name : "";
+    size_t block = block_of(name);
+    return i == 0 || block == 0 || block_of(before) != block || strncmp(name, before, block) != 0;
+}
+
 /* The rule of whole tensors in one pass: op i may begin a stage if no op from i on reads what an
  * earlier op has divided, so if the last reader of all divided tensors so far is before i.
  * begins[n + 1], or NULL; returns begins[n]. */
-static size_t find_begins(const struct model *m, uint32_t shards, size_t *begins)
+static size_t find_begins(const struct model *m, uint32_t shards, bool layers, size_t *begins)
 {
     size_t found = 0, read_until = 0; /* the last op that reads a divided tensor so far */
     for (size_t i = 0; i < m->n; i++) {
         size_t readers = m->out_start[i + 1] - m->out_start[i];
         if (begins)
             begins[i] = found;
-        found += i == 0 || i > read_until;
+        found += i == 0 || (i > read_until && (!layers || partition_begins_layer(m, i)));
         if (shards > 1 && readers > 0 && is_divided(&m->op[i]) &&
             m->out[m->out_start[i + 1] - 1] > read_until)
             read_until = m->out[m->out_start[i + 1] - 1];
@@ -111,9 +135,9 @@ static size_t find_begins(const struct model *m, uint32_t shards, size_t *begins
     return found;
 }
 
-size_t partition_most_stages(const struct model *m, uint32_t tensor_parallel)
+size_t partition_most_stages(const struct model *m, uint32_t tensor_parallel, bool layers)
 {
-    return find_begins(m, tensor_parallel, NULL);
+    return find_begins(m, tensor_parallel, layers, NULL);
 }
 
 /* Is op i, at this distance from where a stage is wanted, a place for stage s? */
@@ -144,6 +168,11 @@ static enum status check_begins(const struct partition_problem *p, const size_t 
         size_t before = first[s];
         while (!partition_may_begin(p, before)) /* op 0 at last */
             before--;
+        if (before != first[s] && p->r->layers)
+            return error_set(STATUS_INVALID,
+                             "no layer begins at '%.100s', where a stage cannot begin; before it, "
+                             "one can at '%.100s'",
+                             op[first[s]].name, op[before].name);
         if (before != first[s])
             return error_set(STATUS_INVALID,
                              "a stage cannot begin at '%.100s', inside what %u shards divide; "
@@ -175,7 +204,10 @@ static enum status check(const struct model *m, const struct topology *t,
                                r->stages / chunks, r->replicas, shards, t->n, r->platform);
     if (partition_check_shards(m, shards) != STATUS_OK)
         return STATUS_INVALID;
-    size_t most = partition_most_stages(m, shards);
+    size_t most = partition_most_stages(m, shards, r->layers);
+    if (r->stages > most && r->layers)
+        return error_set(STATUS_INVALID, "%zu stages of %s, which has %zu layers", r->stages, r->model,
+                         most);
     if (r->stages > most)
         return error_set(STATUS_INVALID,
                          "%zu stages of %s over %u shards: %zu at most, as stages exchange whole "
@@ -261,7 +293,7 @@ enum status partition_run(const struct partition_algorithm *a, const struct mode
     const uint32_t *order = r->order ? r->order : own_order;
     for (size_t s = 0; s < r->stages; s++)
         device[s] = device_of(r, order, s, 0, 0);
-    find_begins(m, r->tensor_parallel, begins);
+    find_begins(m, r->tensor_parallel, r->layers, begins);
     const struct partition_problem problem = {m, t, r, device, begins};
     TRY(a->cut(&problem, first, &p.objective_s));
     TRY(check_begins(&problem, first));

@@ -43,6 +43,7 @@ struct partition_request {
     uint64_t seed;
     enum partition_placement placement;
     const uint32_t *order; /* [t->n] from device_order_find(); NULL: asked for here */
+    bool layers; /* stages begin where layers do (partition_begins_layer()), else at any op */
     const char *split_at;  /* manual: names of ops, separated by commas, at which stages begin, in
                               any order; else NULL */
 };
@@ -77,6 +78,7 @@ enum partition_option {
     PARTITION_FINALISTS,
     PARTITION_TIME_LIMIT,
     PARTITION_EXECUTABLE,
+    PARTITION_RESERVE,
     PARTITION_OPTIONS
 };
 
@@ -114,8 +116,14 @@ size_t partition_split_stages(const char *list);
 /* Can the ops be divided over so many shards? STATUS_INVALID names the first that cannot. O(n). */
 enum status partition_check_shards(const struct model *m, uint32_t tensor_parallel) MUST_CHECK;
 
-/* Into how many stages they can be cut then. O(n). */
-size_t partition_most_stages(const struct model *m, uint32_t tensor_parallel);
+/* Does a layer begin with op i? By the names of the ops: ops in a row that share their block are a
+ * layer, and an op of no block is one by itself. The block of a name is what stands before '.' or
+ * '/' up to the first part that is a number ("h.3" of "h.3.attn.proj"), or else that ends in a digit
+ * ("h3" of "h3.ln1"). A model whose names have no blocks has a layer for each op. */
+bool partition_begins_layer(const struct model *m, size_t i);
+
+/* Into how many stages they can be cut then, at layers or anywhere. O(n). */
+size_t partition_most_stages(const struct model *m, uint32_t tensor_parallel, bool layers);
 
 /* first[r->stages]: stages of as equally many ops as the rule of whole tensors lets them have. */
 void partition_evenly(const struct partition_problem *p, size_t *first);

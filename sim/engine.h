@@ -30,7 +30,8 @@ struct simulation_options {
 
 struct engine {
     const char *name, *summary;
-    bool folds; /* runs folded programs */
+    bool folds; /* runs folded programs; STATUS_UNSUPPORTED: replicas or shards are not alike */
+    double resolution_s; /* times nearer to each other than this are not told apart */
     /*   program   matched and checked
      *   platform  path of the XML file the topology was loaded from (analytic: not used)
      *   options   may be NULL

@@ -178,7 +178,13 @@ static enum status find_routes(struct building *b)
     for (size_t s = 0; s < slots; s++) {
         const struct device_pair *between = &b->all.between[s];
         f->bound_Bps[s] = topology_between(b->t, between->from, between->to)->bandwidth_Bps;
-        all += b->all.routes.start[b->all.route[s] + 1] - b->all.routes.start[b->all.route[s]];
+        size_t first = slots_first(&b->all, s), end = slots_end(&b->all, s);
+        if (end > first)
+            f->bound_Bps[s] = INFINITY;
+        for (size_t e = first; e < end; e++)
+            f->bound_Bps[s] =
+                fmin(f->bound_Bps[s], b->t->link[b->all.routes.link[e]].bandwidth_Bps);
+        all += end - first;
     }
     TRY(ARRAY_NEW(f->link, all + 1));
     TRY(ARRAY_NEW(f->weight, all + 1));

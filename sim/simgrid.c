@@ -481,5 +481,6 @@ out:
 const struct engine engine_simgrid = {
     .name = "simgrid",
     .summary = "flow-level contention on the platform file; 1e5 messages per CPU second",
+    .resolution_s = 1e-9,
     .run = run,
 };

@@ -1,16 +1,22 @@
-/* Predictions of plans: by lowering and simulating all of an iteration, by its periodic middle, or
- * quickly for the ranking of a search. */
+/* Predictions of plans: one function, whoever asks. All of an iteration is lowered and simulated,
+ * or so much of it that its middle provably repeats (core/steady.h) and the rest follows. */
 #include "study/evaluate.h"
 
 #include <math.h>
 #include <stdio.h>
 
 #include "core/lower.h"
+#include "core/schedule.h"
+#include "core/steady.h"
 #include "core/text.h"
 #include "study/pool.h"
 
-enum { LONG_RUN = 1000 }; /* microbatches from which on folding is worth a warning if it fails */
-static const double periodic = 1e-9;
+enum {
+    WORTHWHILE = 512, /* microbatches x stages from which on a short run is tried */
+    FILLS = 3,        /* depths of the pipeline in the first of them: fill, steady, drain */
+    SHORTER = 3,      /* times as long as the last of them is the whole, or that is simulated */
+    LONG_RUN = 1000   /* microbatches from which on it is told why that was of no use */
+};
 
 /* ---- one program */
 
@@ -72,8 +78,57 @@ void evaluate_reason(const struct measurement *m, char text[AUTO_REASON])
              100 * busy / total, 100 * exposed / total, link, 100 * idle / total);
 }
 
-/* ---- plans of many microbatches, by their periodic middle */
+/* ---- plans: whole, or by their steady middle */
 
+/* What evaluate_plan() holds while it works. */
+struct run {
+    const struct plan *plan;
+    const struct evaluation_context *context;
+    const struct engine *engine;
+    struct measurement m;
+    struct program program;
+    struct timeline timeline;
+    const char *reason; /* why there is no short cut; NULL: none was wanted */
+};
+
+static void run_free(struct run *run)
+{
+    measurement_free(&run->m);
+    program_free(&run->program);
+    timeline_free(&run->timeline);
+}
+
+/* Lower and simulate the plan as if it had so many microbatches; only replica and shard 0 of it
+ * when the engine can. */
+static enum status simulate(struct run *run, uint64_t microbatches, bool folded)
+{
+    enum status st;
+    const struct evaluation_context *c = run->context;
+    struct plan plan = *run->plan; /* borrows all */
+    run_free(run);
+    run->m = (struct measurement){0};
+    plan.microbatches = (uint32_t)microbatches;
+    TRY((folded ? plan_lower_folded : plan_lower)(&plan, c->model, c->topology, &run->program));
+    if (c->perturbation)
+        TRY(perturb_program(c->perturbation, &run->program));
+    TRY(evaluate_program(&run->program, c, run->engine, &run->m, &run->timeline));
+out:
+    return st;
+}
+
+/* The same, folded where that is wanted and the engine finds that the replicas are alike. */
+static enum status simulate_as_wanted(struct run *run, uint64_t microbatches)
+{
+    const struct evaluation_context *c = run->context;
+    if (c->fold_replicas && run->engine->folds && !c->perturbation) {
+        enum status st = simulate(run, microbatches, true);
+        if (st != STATUS_UNSUPPORTED)
+            return st;
+    }
+    return simulate(run, microbatches, false);
+}
+
+/* How many sets of devices the stages have. */
 static uint64_t teams_of(const struct plan *p)
 {
     uint64_t teams = 1;
@@ -82,165 +137,199 @@ static uint64_t teams_of(const struct plan *p)
     return teams;
 }
 
-/* The period of a plan in microbatches: those that fill the pipeline, a multiple of those after
- * which all replicas of all stages stand as before.
- *
- * With r_s replicas of stage s, microbatch b goes to replica b mod r_s, so assignments repeat after
- * lcm(r_s) microbatches; the pipeline has as many of these in flight as it has ranks in a row. */
-static uint64_t period(const struct plan *p)
+/* After how many microbatches lists repeat: with r_s replicas of stage s microbatch b goes to
+ * replica b mod r_s, and virtual stages take them in groups of as many as there are teams. */
+static uint64_t unit_of(const struct plan *p)
 {
+    uint64_t unit = teams_of(p) < p->stages ? teams_of(p) : 1;
     uint64_t cycle = 1;
     for (size_t s = 0; s < p->stages && cycle < p->microbatches; s++)
         cycle = common_multiple(cycle, p->stage[s].replicas);
-    return cycle * teams_of(p);
+    return unit * cycle;
 }
 
-struct run {
-    const struct evaluation_context *context;
-    const struct engine *engine;
-    const struct plan *plan;
-    bool folded;               /* only replica and shard 0 */
-    struct timeline *timeline; /* of all ops; NULL: not asked for */
-};
+/* Microbatches that the pipeline has in flight when it is full: warm-up, steady state and drain
+ * take about as many each. */
+static uint64_t depth_of(const struct plan *p)
+{
+    uint64_t depth = 0, teams = teams_of(p);
+    for (uint64_t t = 0; t < teams; t++)
+        depth += p->stage[t].replicas;
+    return depth;
+}
 
-/* Measure the plan as if it had so many microbatches. *ops may be NULL. */
-static enum status measure(const struct run *run, uint64_t microbatches, struct measurement *out,
-                           struct program *keep)
+/* Microbatches of the first short run, so many that all of them but units are left over. */
+static uint64_t first_of(const struct plan *p, uint64_t unit)
+{
+    uint64_t least = FILLS * depth_of(p) + 2 * unit;
+    return least + (p->microbatches + unit - least % unit) % unit;
+}
+
+/* Links carry as much more with every microbatch: from a second run, as short as can be. */
+static enum status repeat_links(struct run *run, uint64_t unit, uint32_t times)
 {
     enum status st;
-    struct plan plan = *run->plan; /* borrows all */
-    struct program program = {0};
-    plan.microbatches = (uint32_t)microbatches;
-    if (run->folded && run->engine->folds)
-        TRY(plan_lower_folded(&plan, run->context->model, run->context->topology, &program));
+    struct run shorter = {run->plan, run->context, run->engine, .reason = NULL};
+    TRY(simulate_as_wanted(&shorter, run->program.microbatches % unit + unit));
+    double units = (double)(run->program.microbatches / unit - 1);
+    measurement_repeat_links(&run->m, &shorter.m, times / units);
+out:
+    run_free(&shorter);
+    return st;
+}
+
+/* Make the measurement of all microbatches from that of a run whose middle recurs. */
+static enum status extend(struct run *run, const struct steady *steady, uint64_t unit)
+{
+    uint32_t all = run->plan->microbatches;
+    uint32_t times = (all - run->program.microbatches) / (uint32_t)unit;
+    PASS(measurement_repeat(&run->m, &run->program, &run->timeline, steady, (uint32_t)unit, times));
+    if (run->context->detailed)
+        PASS(measurement_repeat_calls(&run->m, &run->program, &run->timeline, steady, times));
+    if (run->context->no_links)
+        measurement_drop_links(&run->m);
     else
-        TRY(plan_lower(&plan, run->context->model, run->context->topology, &program));
-    if (run->context->perturbation)
-        TRY(perturb_program(run->context->perturbation, &program));
-    TRY(evaluate_program(&program, run->context, run->engine, out, run->timeline));
-    if (keep) {
-        *keep = program;
-        program = (struct program){0};
-    }
-out:
-    program_free(&program);
-    return st;
+        PASS(repeat_links(run, unit, times));
+    evaluate_machine(&run->program, run->context->topology, &run->m);
+    return STATUS_OK;
 }
 
-/* An estimate for rankings. If microbatches beyond the first periods each add the same time, then
- *
- *     T(n) = T(first + step) + ((n - first) / step - 1) * (T(first + step) - T(first)).
- *
- * The plan by two short iterations, each long enough to fill the pipeline, without looking whether
- * the rest is periodic: for ranking. *program: the last one simulated. */
-static enum status measure_quickly(const struct run *run, struct measurement *out,
-                                   struct program *program)
+/* Why no short run can stand for the whole; NULL: one may. */
+static const char *never_steady(const struct run *run)
 {
-    enum status st;
-    uint64_t full = period(run->plan), all = run->plan->microbatches;
-    uint64_t cycle = full / teams_of(run->plan); /* without virtual stages a period has one */
-    bool virtual = teams_of(run->plan) < run->plan->stages;
-    uint64_t step = virtual ? full : (full / cycle + 3) / 4 * cycle;
-    uint64_t least = virtual ? full : full + step, first = least + (all - least) % step;
-    struct measurement shorter = {0};
-    if (all <= 3 * full)
-        return measure(run, all, out, program);
-    TRY(measure(run, first, &shorter, NULL));
-    TRY(measure(run, first + step, out, program));
-    measurement_extrapolate(out, &shorter, (double)(all - first) / (double)step - 1);
-    evaluate_machine(program, run->context->topology, out);
-out:
-    measurement_free(&shorter);
-    return st;
-}
-
-enum status evaluate_whole(const struct plan *plan, const struct evaluation_context *context,
-                           const struct engine *engine, struct measurement *out,
-                           struct program *program, struct timeline *timeline)
-{
-    const struct run run = {
-        .context = context, .engine = engine, .plan = plan, .timeline = timeline};
-    return measure(&run, plan->microbatches, out, program);
-}
-
-/* Why a long run is not worth trying to fold; NULL: it is. The longest of the three iterations that
- * folding simulates has almost five periods: a run of six is as quick to simulate whole. */
-static const char *unfoldable(const struct plan *plan, const struct evaluation_context *context)
-{
-    if (context->perturbation && context->perturbation->jitter > 0)
+    const struct perturbation *by = run->context->perturbation;
+    const struct schedule *schedule;
+    if (by && by->jitter > 0)
         return "with jitter no microbatch is like another";
-    if (plan->microbatches <= 6 * period(plan))
-        return "it is too short for the periods of its replicas and stages";
+    if (schedule_find(run->plan->schedule, &schedule) == STATUS_OK && schedule->asynchronous)
+        return "it has no flush";
     return NULL;
 }
 
-/* The exact form of the same: iterations of 2, 3 and 4 periods and the rest of the division are
- * simulated whole. When T(3) - T(2) and T(4) - T(3) are the same to 1e-9, each period adds that
- * much and T(all) follows from T(4). Warm-up and drain are inside the simulated ones. */
-enum status evaluate_plan(const struct plan *plan, const struct evaluation_context *context,
-                          const struct engine *engine, struct measurement *out,
-                          struct program *program)
+/* Simulate n microbatches; does their middle recur, every unit or every few of them? What limits
+ * the pace may be a circuit of as many microbatches as are in flight: then that many units do.
+ * *units: how many; 0: it does not. */
+static enum status try_length(struct run *run, uint64_t n, uint64_t unit, uint64_t first,
+                              uint64_t last, struct steady *steady, uint64_t *units)
+{
+    enum status st;
+    TRY(simulate_as_wanted(run, n));
+    *units = 0;
+    for (uint64_t k = first; k <= last && *units == 0; k++) {
+        steady_free(steady);
+        TRY(steady_find(&run->program, &run->timeline, (uint32_t)(k * unit),
+                        run->engine->resolution_s, steady));
+        *units = steady->found ? k : 0;
+    }
+out:
+    return st;
+}
+
+/* Look for a short run whose middle recurs, each twice as long as the one before, since the
+ * transient may be long. Together they are shorter than the whole. *found: run->m is of the
+ * whole. */
+static enum status by_steady_middle(struct run *run, bool *found)
 {
     enum status st = STATUS_OK;
-    const struct run run = {.context = context, .engine = engine, .plan = plan};
-    uint64_t unit = period(plan), all = plan->microbatches, rest = all % unit;
-    struct measurement m[3] = {{0}, {0}, {0}};
-    struct program last = {0};
-    const char *reason = all < LONG_RUN ? NULL : unfoldable(plan, context);
-    if (all < LONG_RUN || reason)
-        goto whole;
-    for (uint64_t k = 0; k < 3; k++)
-        TRY(measure(&run, rest + (k + 2) * unit, &m[k], k == 2 ? &last : NULL));
-    double step = m[1].iteration_s - m[0].iteration_s;
-    if (last.asynchronous)
-        reason = "it has no flush";
-    else if (fabs(m[2].iteration_s - m[1].iteration_s - step) > periodic * m[2].iteration_s)
-        reason = "its middle is not periodic";
-    if (reason)
-        goto whole;
-    measurement_extrapolate(&m[2], &m[1], (double)(all - rest) / (double)unit - 4);
-    evaluate_machine(&last, context->topology, &m[2]);
-    m[2].microbatches = plan->microbatches;
-    *out = m[2];
-    m[2] = (struct measurement){0};
-    if (program) {
-        *program = last;
-        last = (struct program){0};
+    struct steady steady = {0};
+    uint64_t all = run->plan->microbatches, unit = unit_of(run->plan), units = 0;
+    uint64_t n = first_of(run->plan, unit);
+    *found = false;
+    run->reason = never_steady(run);
+    if (!run->reason && SHORTER * n > all)
+        run->reason = "it is too short for the periods of its replicas and stages";
+    for (; !run->reason && !*found; n += (n / unit) * unit) {
+        bool repeats = false;
+        if (SHORTER * n > all) {
+            run->reason = "its middle does not repeat";
+            break;
+        }
+        TRY(plan_lower_repeats(run->plan, (uint32_t)n, (uint32_t)unit, &repeats));
+        if (!repeats)
+            continue;
+        TRY(try_length(run, n, unit, 1, teams_of(run->plan), &steady, &units));
+        uint64_t over = units > 0 ? (all - n) % (units * unit) : 0;
+        if (over > 0) /* the rest must be whole recurrences */
+            TRY(try_length(run, n + over, unit, units, units, &steady, &units));
+        *found = units > 0;
     }
-    goto out;
-whole:
-    TRY(measure(&run, all, out, program));
-    if (reason)
-        TRY(text_copy(reason, &out->not_folded));
+    if (*found)
+        TRY(extend(run, &steady, units * unit));
 out:
-    program_free(&last);
-    for (size_t k = 0; k < 3; k++)
-        measurement_free(&m[k]);
+    steady_free(&steady);
+    return st;
+}
+
+enum status evaluate_plan(const struct plan *plan, const struct evaluation_context *context,
+                          const struct engine *engine, struct measurement *out,
+                          struct program *program, struct timeline *timeline)
+{
+    enum status st;
+    struct run run = {plan, context, engine, .reason = NULL};
+    bool found = false;
+    if (!context->whole && !timeline && !context->options.faults &&
+        plan->microbatches * plan->stages >= WORTHWHILE)
+        TRY(by_steady_middle(&run, &found));
+    if (!found)
+        TRY(simulate_as_wanted(&run, plan->microbatches));
+    if (run.reason && plan->microbatches >= LONG_RUN)
+        TRY(text_copy(run.reason, &run.m.not_folded));
+    *out = run.m;
+    run.m = (struct measurement){0};
+    if (program) {
+        *program = run.program;
+        run.program = (struct program){0};
+    }
+    if (timeline) {
+        *timeline = run.timeline;
+        run.timeline = (struct timeline){0};
+    }
+out:
+    run_free(&run);
     return st;
 }
 
 /* ---- for searches: the evaluator that partition/auto.h asks */
 
-static enum status evaluate(const struct run *run, struct evaluation *out)
+/* Whose memory is fullest, with what is to be kept free; who sums gradients and updates longest. */
+static void judge_ranks(const struct evaluation_context *c, const struct program *p,
+                        const struct measurement *m, struct evaluation *e)
+{
+    int64_t least = INT64_MAX;
+    for (uint32_t r = 0; r < m->ranks; r++) {
+        const struct measured_rank *rank = &m->rank[r];
+        uint32_t device = p->rank[r].device, type = c->topology->type_of[device];
+        int64_t room = c->topology->type[type].memory_bytes - rank->peak_bytes,
+                spare = room - (c->reserve_bytes ? c->reserve_bytes[type] : 0);
+        if (spare < least) {
+            least = spare;
+            e->headroom_bytes = room;
+            e->peak_bytes = rank->peak_bytes;
+            e->device = device;
+        }
+        e->gradients_s =
+            fmax(e->gradients_s, rank->update_s + rank->exposed_s[FOR_DATA] +
+                                     rank->exposed_s[FOR_TIES] + rank->exposed_s[FOR_SHARDS]);
+    }
+}
+
+static enum status evaluate(const struct evaluation_context *context, const struct engine *engine,
+                            const struct plan *plan, struct evaluation *out)
 {
     enum status st;
-    const struct evaluation_context *c = run->context;
+    struct evaluation_context c = *context;
     struct program program = {0};
     struct measurement m = {0};
-    TRY(measure_quickly(run, &m, &program));
+    c.fold_replicas = true;
+    TRY(evaluate_plan(plan, &c, engine, &m, &program, NULL));
     struct evaluation e = {.iteration_s = m.iteration_s,
                            .samples_per_s = m.samples_per_s,
                            .bubble_fraction = m.bubble_fraction,
-                           .headroom_bytes = INT64_MAX};
-    for (size_t r = 0; r < m.ranks; r++) {
-        int64_t memory = topology_type(c->topology, program.rank[r].device)->memory_bytes;
-        if (memory - m.rank[r].peak_bytes < e.headroom_bytes) {
-            e.headroom_bytes = memory - m.rank[r].peak_bytes;
-            e.peak_bytes = m.rank[r].peak_bytes;
-        }
-    }
+                           .engine = engine->name,
+                           .exact = true};
+    judge_ranks(&c, &program, &m, &e);
     evaluate_reason(&m, e.reason);
-    const struct plan_stage *first = &run->plan->stage[0];
+    const struct plan_stage *first = &plan->stage[0];
     e.effort = (double)program.ops *
                (program.folded ? (double)first->replicas * first->tensor_parallel : 1);
     *out = e;
@@ -252,8 +341,9 @@ out:
 
 static enum status quick(void *context, const struct plan *p, struct evaluation *out)
 {
-    const struct evaluation_context *c = context;
-    return evaluate(&(struct run){c, &engine_analytic, p, true, NULL}, out);
+    struct evaluation_context c = *(const struct evaluation_context *)context;
+    c.no_links = true;
+    return evaluate(&c, &engine_analytic, p, out);
 }
 
 struct finalists {
@@ -265,7 +355,7 @@ static enum status evaluate_finalist(void *context, size_t i, void *slot)
 {
     const struct finalists *f = context;
     const struct engine *engine = f->context->engine ? f->context->engine : &engine_simgrid;
-    return evaluate(&(struct run){f->context, engine, f->plan[i], engine->folds, NULL}, slot);
+    return evaluate(f->context, engine, f->plan[i], slot);
 }
 
 static enum status thorough(void *context, const struct plan *const *p, size_t n,

@@ -16,6 +16,10 @@ struct evaluation_context {
     struct simulation_options options;
     const struct perturbation *perturbation; /* of compute times; NULL: none */
     bool detailed;                           /* measurements get their calls too */
+    bool whole;                              /* no short runs that the rest follows from */
+    bool fold_replicas; /* only one replica and shard need ranks, if the engine knows them alike */
+    bool no_links;      /* what links carry is not asked for where it takes another run */
+    const int64_t *reserve_bytes; /* [topology->types] kept free by searches; NULL: nothing */
 };
 
 struct evaluator evaluator_make(struct evaluation_context *context); /* borrows it */
@@ -30,18 +34,18 @@ enum status evaluate_program(const struct program *p, const struct evaluation_co
                              const struct engine *engine, struct measurement *m,
                              struct timeline *timeline) MUST_CHECK;
 
-/* Lower a plan, perturb it and simulate all of it. *program (may be NULL) is what was simulated. */
-enum status evaluate_whole(const struct plan *plan, const struct evaluation_context *context,
-                           const struct engine *engine, struct measurement *out,
-                           struct program *program, struct timeline *timeline) MUST_CHECK;
-
-/* Simulate a plan. One of very many microbatches has a periodic middle: three short iterations are
- * simulated, and when each is longer than the one before by the same time (to 1e-9) the rest
- * follows from them, exactly; out->simulated says how many microbatches the longest one had.
- * Otherwise the whole iteration is simulated, and out->not_folded says why when it was long. */
+/* What an engine says about a plan: the figure that plan, simulate, sweep, report and validate show.
+ *
+ * The plan is lowered, perturbed and simulated. One of many microbatches may be simulated with
+ * fewer, when the events of the shorter iteration prove that its middle recurs (core/steady.h): the
+ * rest follows from it, out->simulated says how many microbatches it had. Otherwise the whole
+ * iteration is simulated, and out->not_folded says why when it was long.
+ *
+ *   program   what was simulated; may be NULL
+ *   timeline  when each op of it ran; NULL: not asked for, else all is simulated */
 enum status evaluate_plan(const struct plan *plan, const struct evaluation_context *context,
                           const struct engine *engine, struct measurement *out,
-                          struct program *program) MUST_CHECK;
+                          struct program *program, struct timeline *timeline) MUST_CHECK;
 
 /* "compute 61 %, exposed communication 25 % (r0n0-nic_UP busy 53 %), idle 14 %" */
 void evaluate_reason(const struct measurement *m, char text[AUTO_REASON]);

@@ -1,25 +1,26 @@
 /* Plans and algorithms for people, and plans as JSON. */
-#include <math.h>
-
 #include "core/cost.h"
 #include "core/json.h"
 #include "core/units.h"
 #include "partition/published/objective.h"
 #include "study/planning.h"
 
-/* The published objectives (plan_objective.c) print the same document with a bound and a proof; the
- * pipeline objective has neither. */
+/* The published objectives (plan_objective.c) print the same document with the value that they
+ * minimise, a bound and a proof. Of a pipeline the value is the iteration, as the engine that is named
+ * predicts it; the slowest stage is what the algorithm that cut it minimised. */
 void plan_print_json(const struct plan *p, const struct model *m, const struct topology *t,
-                     double cpu_s, const struct provenance *by, FILE *out)
+                     const struct plan_outcome *outcome, const struct provenance *by, FILE *out)
 {
     struct json_writer w = {.stream = out};
     json_put_header(&w, "foreline-planning", 1, by);
     json_put_string(&w, "algorithm", p->algorithm);
     json_put_string(&w, "objective", "pipeline");
-    json_put_real(&w, "objective_value", p->objective_s);
-    json_put_real(&w, "lower_bound", NAN);
-    json_put_bool(&w, "proved_optimal", false);
-    json_put_real(&w, "cpu_s", cpu_s);
+    json_put_real(&w, "iteration_s", outcome->evaluation->iteration_s);
+    json_put_real(&w, "samples_per_s", outcome->evaluation->samples_per_s);
+    json_put_string(&w, "engine", outcome->evaluation->engine);
+    json_put_bool(&w, "exact", outcome->evaluation->exact);
+    json_put_real(&w, "slowest_stage_s", p->objective_s);
+    json_put_real(&w, "cpu_s", outcome->cpu_s);
     json_open_array(&w, "stages", false);
     for (size_t s = 0; s < p->stages; s++) {
         const struct plan_stage *stage = &p->stage[s];
@@ -38,6 +39,8 @@ void plan_print_json(const struct plan *p, const struct model *m, const struct t
         json_close(&w);
     }
     json_close(&w);
+    if (outcome->ranking)
+        plan_put_candidates(&w, outcome->ranking);
     json_close(&w);
 }
 

@@ -156,6 +156,8 @@ struct partition_request plan_request(const struct arguments *a)
                                       .model = a->model,
                                       .platform = a->platform,
                                       .seed = a->seed,
+                                      .layers = a->granularity ? !strcmp(a->granularity, "layer")
+                                                               : is_auto(a),
                                       .split_at = a->split_at};
 }
 
@@ -196,7 +198,8 @@ const char *plan_breaks(const struct plan *p, const struct arguments *a)
         {"stages", a->stages && p->stages != a->stages},
         {"chunks", a->chunks && chunks_of(p) != a->chunks},
         {"zero", (a->zero || arguments_given(a, "zero")) && p->zero != a->zero},
-        {"bucket", p->bucket_bytes != (int64_t)a->bucket_bytes},
+        {"bucket", (a->bucket_bytes > 0 || arguments_given(a, "bucket")) &&
+                       p->bucket_bytes != (int64_t)a->bucket_bytes},
         {"sequence-parallel",
          a->sequence_parallel && !(p->sequence_parallel && p->stage[0].tensor_parallel > 1)},
         {"microbatches", a->microbatches && p->microbatches != a->microbatches},

@@ -1,7 +1,9 @@
-/* `--algorithm auto`: the search within the constraints that are given, and its ranking. */
+/* `--algorithm auto`: the search within the constraints that are given. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/units.h"
 #include "study/evaluate.h"
 #include "study/planning.h"
@@ -13,54 +15,30 @@ enum {
     MOST_EFFORT = 400000    /* ops of all finalists: a few seconds of SimGrid */
 };
 
-/* "selective, zero 1" */
-/* What a plan does to need less memory, for the ranking's column. */
-static const char *saving(const struct plan *p, char text[32])
+/* Of a device's memory where nothing is known about the framework: of an 80 GB GPU 4 GB, for the
+ * driver's context (about 0.5 GB), NCCL's buffers (1 to 2 GB) and what the allocator cannot use. */
+static const double usual_reserve = 0.05;
+
+enum status plan_reserve(const struct arguments *a, const struct device_type *type, int64_t *out)
 {
-    const char *recompute = plan_recompute_names[p->stage[0].recompute];
-    if (p->zero && p->stage[0].recompute)
-        snprintf(text, 32, "%s, zero %u", recompute, p->zero);
-    else if (p->zero)
-        snprintf(text, 32, "zero %u", p->zero);
-    else
-        snprintf(text, 32, "%s", p->stage[0].recompute ? recompute : "-");
-    return text;
+    double memory = (double)type->memory_bytes, bytes = usual_reserve * memory;
+    char *end = NULL;
+    if (type->framework_bytes > 0)
+        bytes = (double)type->framework_bytes;
+    if (a->reserve) {
+        double share = strtod(a->reserve, &end);
+        if (end != a->reserve && !strcmp(end, "%") && share >= 0 && share <= 100)
+            bytes = share / 100 * memory;
+        else if (units_parse(UNIT_BYTES, a->reserve, &bytes) != STATUS_OK)
+            return error_set(STATUS_USAGE, "--reserve: '%.40s', expected a size such as 2GiB or a "
+                                           "share of the memory such as 5%%",
+                             a->reserve);
+    }
+    *out = bytes < memory ? (int64_t)bytes : type->memory_bytes;
+    return STATUS_OK;
 }
 
-/* A row of the ranking, and below it what is unusual about the plan: several stages on a device, a
- * baseline, more memory than there is. */
-static void print_candidate(const struct auto_candidate *c, size_t place, FILE *out)
-{
-    char headroom[UNITS_TEXT], shape[64], memory[32];
-    const struct plan *p = &c->plan;
-    size_t teams = 1;
-    while (teams < p->stages && p->stage[teams].device[0] != p->stage[0].device[0])
-        teams++;
-    snprintf(shape, sizeof shape, "%zu x %u x %u", p->stages, p->stage[0].replicas,
-             p->stage[0].tensor_parallel);
-    const struct evaluation *best = c->verified ? &c->thorough : &c->quick;
-    int64_t room = best->headroom_bytes;
-    units_print(UNIT_BYTES, room < 0 ? -(double)room : (double)room, headroom);
-    fprintf(out, "%-4zu %-13s %-13s %5u x %-4u %-17s %-9s %11s %11s %10.4g  %s%-10s %s\n", place,
-            shape, p->stages > 1 ? p->schedule : "-", p->microbatches, p->microbatch_size,
-            saving(p, memory),
-            teams == 1 || p->stage[0].replicas == 1 ? "-"
-            : c->placement == PLACE_PIPELINES       ? "pipelines"
-                                                    : "replicas",
-            units_of(UNIT_SECONDS, c->quick.iteration_s).text,
-            c->verified ? units_of(UNIT_SECONDS, c->thorough.iteration_s).text : "-",
-            best->samples_per_s, room < 0 ? "-" : " ", headroom, best->reason);
-    if (teams < p->stages)
-        fprintf(out, "     ^ %zu stages on each device\n", p->stages / teams);
-    if (strcmp(c->role, "candidate") != 0)
-        fprintf(out, "     ^ %s\n", c->role);
-    if (!c->fits)
-        fprintf(out, "     ^ does not fit: %s too much on its fullest device\n", headroom);
-}
-
-/* Samples per iteration, the same for all candidates: what is given, else 8 per device rounded down
- * to whole microbatches of what is given about these. */
-static size_t samples_of(const struct arguments *a, const struct topology *t)
+size_t plan_samples(const struct arguments *a, const struct topology *t)
 {
     size_t replicas = a->replicas ? a->replicas : 1;
     size_t unit = (a->microbatches ? a->microbatches : replicas) *
@@ -71,29 +49,6 @@ static size_t samples_of(const struct arguments *a, const struct topology *t)
     if ((a->microbatches && a->microbatch_size) || usual < unit)
         return unit;
     return usual - usual % unit;
-}
-
-void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
-                        const struct evaluation_context *context, FILE *out)
-{
-    fprintf(out,
-            "%zu plans of %zu samples per iteration tried, %zu of them too big for memory; %zu "
-            "shapes that cannot win left out%s\n",
-            r->tried, samples_of(a, context->topology), r->too_big, auto_shapes_left_out(r),
-            r->interrupted ? "; interrupted, so not all" : "");
-    for (size_t i = 0; i < auto_filters_n; i++)
-        if (r->left_out[i] > 0)
-            fprintf(out, "  %-9s %7zu %-9s %s\n", auto_filters[i].name, r->left_out[i],
-                    auto_level_names[auto_filters[i].level], auto_filters[i].reason);
-    putc('\n', out);
-    fprintf(out, "%-4s %-13s %-13s %-12s %-17s %-9s %11s %11s %10s  %-11s %s\n", "rank", "stages x",
-            "schedule", "microbatches", "memory saved by", "local", "quick",
-            context->engine ? context->engine->name : "simgrid", "samples/s", "headroom",
-            "time of all ranks");
-    fprintf(out, "%-4s %-13s %-13s %-12s\n", "", "rep. x shards", "", "x samples");
-    for (size_t i = 0; i < r->n; i++)
-        print_candidate(&r->candidate[i], i + 1, out);
-    putc('\n', out);
 }
 
 /* Leave out of the ranking what breaks a constraint. The search keeps constraints on shapes by
@@ -117,31 +72,49 @@ static enum status keep_constraints(const struct arguments *a, struct auto_resul
     return STATUS_OK;
 }
 
+/* What the arguments leave open is searched; a zero that was asked for is kept. */
+static struct auto_request request_of(const struct arguments *a, const struct topology *t,
+                                      const volatile int *stop)
+{
+    return (struct auto_request){
+        .fixed = plan_request(a),
+        .given = {.recompute = a->recompute != NULL,
+                  .zero = a->zero || arguments_given(a, "zero"),
+                  .bucket = a->bucket_bytes > 0 || arguments_given(a, "bucket"),
+                  .sequence_parallel = a->sequence_parallel},
+        .samples = plan_samples(a, t),
+        .finalists = a->finalists ? a->finalists : 1,
+        .time_limit_s = a->time_limit_s > 0 ? a->time_limit_s : TIME_LIMIT_S,
+        .effort = MOST_EFFORT,
+        .executable = a->executable,
+        .stop = stop,
+    };
+}
+
 /* On platforms of more than MOST_DEVICES devices the finalists are looked at by the analytic engine
  * too, because SimGrid would need minutes to find its routes. */
 enum status plan_search(const struct arguments *a, struct evaluation_context *context,
                         const volatile int *stop, struct auto_result *out)
 {
     enum status st;
+    const struct topology *t = context->topology;
     struct evaluator evaluator = evaluator_make(context);
-    struct auto_request request = {
-        .fixed = plan_request(a),
-        .samples = samples_of(a, context->topology),
-        .finalists = a->finalists ? a->finalists : 1,
-        .time_limit_s = a->time_limit_s > 0 ? a->time_limit_s : TIME_LIMIT_S,
-        .effort = MOST_EFFORT,
-        .memory_given = a->recompute || a->zero || arguments_given(a, "zero"),
-        .executable = a->executable,
-        .stop = stop,
-    };
+    struct auto_request request = request_of(a, t, stop);
     struct auto_result result = {0};
-    if (context->topology->n > MOST_DEVICES)
+    int64_t *reserve_bytes = NULL;
+    TRY(ARRAY_NEW(reserve_bytes, t->types));
+    for (size_t k = 0; k < t->types; k++)
+        TRY(plan_reserve(a, &t->type[k], &reserve_bytes[k]));
+    request.reserve_bytes = context->reserve_bytes = reserve_bytes;
+    if (t->n > MOST_DEVICES)
         context->engine = &engine_analytic;
-    TRY(auto_search(context->model, context->topology, &request, &evaluator, &result));
+    TRY(auto_search(context->model, t, &request, &evaluator, &result));
     TRY(keep_constraints(a, &result));
     *out = result;
     result = (struct auto_result){0};
 out:
+    context->reserve_bytes = NULL;
+    free(reserve_bytes);
     auto_result_free(&result);
     return st;
 }

@@ -2,7 +2,8 @@
  *
  *     plan_request.c    arguments -> a request to one algorithm; are they possible together, and
  *                       does a plan obey them?
- *     plan_search.c     `--algorithm auto`: the search, and its ranking as text
+ *     plan_search.c     `--algorithm auto`: the search
+ *     plan_ranking.c    its ranking, as text and as JSON; why nothing fits
  *     plan_explain.c    where the time of a plan goes
  *     plan_objective.c  published objectives on their own inputs
  *     plan_print.c      stages, and all algorithms, as text and as JSON
@@ -14,6 +15,7 @@
 
 #include <stdio.h>
 
+#include "core/json.h"
 #include "core/provenance.h"
 #include "partition/partition.h"
 #include "study/evaluate.h"
@@ -47,8 +49,20 @@ enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
  * STATUS_INFEASIBLE when there is no such plan. */
 enum status plan_search(const struct arguments *a, struct evaluation_context *context,
                         const volatile int *stop, struct auto_result *out) MUST_CHECK;
+/* Samples per iteration, the same for all candidates: what is given, else 8 per device rounded down
+ * to whole microbatches of what is given about these. */
+size_t plan_samples(const struct arguments *a, const struct topology *t);
+/* Bytes that a plan must leave free on a device of the type: what is given, else the platform's
+ * framework_memory, else 5 % of the memory. STATUS_USAGE: --reserve is neither a size nor a share. */
+enum status plan_reserve(const struct arguments *a, const struct device_type *type,
+                         int64_t *out) MUST_CHECK;
 void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
                         const struct evaluation_context *context, FILE *out);
+/* "candidates": [...] of an object that is open. */
+void plan_put_candidates(struct json_writer *w, const struct auto_result *r);
+/* STATUS_INFEASIBLE, with which rank of the nearest plan lacks how much, and what would help. */
+enum status plan_fails_to_fit(const struct auto_result *r, const struct arguments *a,
+                              const struct topology *t) MUST_CHECK;
 /* Move the first plan of the ranking to *out. */
 void plan_take_best(struct auto_result *r, struct plan *out);
 
@@ -68,9 +82,15 @@ enum status plan_by_objective(const struct arguments *a, const struct provenance
 /* One line per stage: ops, seconds per microbatch of one shard, bytes of parameters, devices. */
 void plan_print_stages(const struct plan *p, const struct model *m, const struct topology *t,
                        FILE *out);
-/* The document foreline-planning of docs/objectives; cpu_s is what planning took. */
+/* What plan_print_json() says besides the plan. */
+struct plan_outcome {
+    const struct evaluation *evaluation; /* of the plan, by the engine that it names */
+    const struct auto_result *ranking;   /* NULL: there was no search */
+    double cpu_s;                        /* of planning */
+};
+/* The document foreline-planning of docs/objectives. */
 void plan_print_json(const struct plan *p, const struct model *m, const struct topology *t,
-                     double cpu_s, const struct provenance *by, FILE *out);
+                     const struct plan_outcome *outcome, const struct provenance *by, FILE *out);
 /* All algorithms with what they guarantee. */
 void plan_print_algorithms(FILE *out);
 

@@ -1,5 +1,6 @@
 /* The plan of a point, and what a prediction or a run of it comes to. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,8 +23,8 @@ static double off_by(double noise, uint64_t seed, uint64_t i)
 }
 
 /* What a planner believes that has measured badly: each op takes another time than it does,
- * forward and backward off by the same factor, and each tier of the network has another bandwidth.
- * Latencies and memory stay, which a planner knows from data sheets. */
+ * forward and backward off by the same factor, and each tier and link of the network has another
+ * bandwidth. Latencies and memory stay, which a planner knows from data sheets. */
 static void disturb(double noise, uint64_t seed, struct model *m, struct topology *t)
 {
     for (size_t i = 0; i < m->n; i++) {
@@ -37,6 +38,8 @@ static void disturb(double noise, uint64_t seed, struct model *m, struct topolog
     }
     for (size_t i = 0; i < t->tiers; i++)
         t->tier[i].bandwidth_Bps *= off_by(noise, seed, m->n + i);
+    for (size_t i = 0; i < t->links; i++)
+        t->link[i].bandwidth_Bps *= off_by(noise, seed, m->n + t->tiers + i);
 }
 
 /* ---- evaluation */
@@ -86,19 +89,20 @@ static void fill(const struct topology *t, struct arguments *a)
     a->replicas = replicas ? replicas : 1;
 }
 
-/* Plan with the engine that measures, so that a search optimises what is reported. In noise the
- * search is analytic, because SimGrid would read the true platform from its file. */
+/* Plan with the engine that measures, so that a search optimises what is reported. Where noise is
+ * studied, all searches are analytic, those without noise too: SimGrid would read the true platform
+ * from its file. */
 static enum status make_plan(const struct point *p, const struct model *m, const struct topology *t,
                              const char *path, struct plan *out)
 {
     struct arguments a = p->a;
-    struct evaluation_context context = {
-        .model = m,
-        .topology = t,
-        .platform = path,
-        .engine = p->a.noise > 0 ? &engine_analytic
-                                 : p->engine, /* the file knows no noise; NULL: SimGrid */
-        .options = {.collective = p->collective}};
+    struct evaluation_context context = {.model = m,
+                                         .topology = t,
+                                         .platform = path,
+                                         .engine = arguments_given(&p->a, "noise")
+                                                       ? &engine_analytic
+                                                       : p->engine, /* NULL: SimGrid */
+                                         .options = {.collective = p->collective}};
     if (p->fill)
         fill(t, &a);
     return plan_make(&a, &context, out);
@@ -243,25 +247,51 @@ enum status point_plan(const struct arguments *a, const char *path, const struct
     return point_write_plan(&p, path, by);
 }
 
-static enum status predict(const struct point *p, struct point_cache *c, struct point_result *r)
+static enum status measure(const struct point *p, struct point_cache *c, const struct plan *plan,
+                           struct measurement *out)
 {
-    enum status st;
-    struct plan plan = {0};
-    struct measurement m = {0};
-    struct program program = {0};
     bool perturbed = p->perturbation.jitter > 0 || p->perturbation.n > 0;
-    TRY(obtain_plan(p, c, &plan));
-    describe_plan(&plan, r);
     const struct evaluation_context context = {.model = &c->model,
                                                .topology = &c->topology,
                                                .platform = c->path,
                                                .options = {.collective = p->collective},
                                                .perturbation = perturbed ? &p->perturbation : NULL};
-    st = p->engine ? evaluate_plan(&plan, &context, p->engine, &m, &program) : run(p, c, &plan, &m);
-    TRY(st);
-    describe_run(&m, r);
+    return p->engine ? evaluate_plan(plan, &context, p->engine, out, NULL, NULL)
+                     : run(p, c, plan, out);
+}
+
+/* What a plan that was made in noise costs: its time over that of the best plan known, which is what
+ * the same search makes without noise, or the plan itself if that search was beaten. */
+static enum status cost_of_noise(const struct point *p, struct point_cache *c,
+                                 struct point_result *r)
+{
+    enum status st = STATUS_OK;
+    struct plan quiet = {0};
+    struct measurement m = {0};
+    r->relative_time = 1;
+    if (p->a.noise <= 0)
+        return STATUS_OK;
+    TRY(make_plan(p, &c->model, &c->topology, c->path, &quiet));
+    TRY(measure(p, c, &quiet, &m));
+    r->relative_time = r->iteration_s / fmin(r->iteration_s, m.iteration_s);
 out:
-    program_free(&program);
+    measurement_free(&m);
+    plan_free(&quiet);
+    return st;
+}
+
+static enum status predict(const struct point *p, struct point_cache *c, struct point_result *r)
+{
+    enum status st;
+    struct plan plan = {0};
+    struct measurement m = {0};
+    TRY(obtain_plan(p, c, &plan));
+    describe_plan(&plan, r);
+    TRY(measure(p, c, &plan, &m));
+    describe_run(&m, r);
+    if (p->engine && !p->a.plan_file && arguments_given(&p->a, "noise"))
+        TRY(cost_of_noise(p, c, r));
+out:
     measurement_free(&m);
     plan_free(&plan);
     return st;

@@ -28,7 +28,7 @@ enum status point_predict(const struct loaded_plan *p, const char *path,
     struct measurement m = {0};
     const struct evaluation_context context = {
         .model = &p->model, .topology = &p->topology, .platform = p->platform, .detailed = true};
-    TRY(evaluate_plan(&p->plan, &context, engine, &m, &program));
+    TRY(evaluate_plan(&p->plan, &context, engine, &m, &program, NULL));
     if (!(m.iteration_s > 0))
         FAIL(STATUS_INFEASIBLE, "%s: predicted to take no time", path);
     TRY(warn_simulation(&p->plan, &program, &context, &m));

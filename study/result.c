@@ -28,6 +28,7 @@ const struct result_column result_columns[] = {
     NAMED("exposed_experts_s", RESULT_REAL, time.exposed_s[FOR_EXPERTS]),
     NAMED("bubble_s", RESULT_REAL, time.bubble_s),
     COLUMN(RESULT_REAL, mfu),
+    COLUMN(RESULT_REAL, relative_time),
     COLUMN(RESULT_INTEGER, peak_bytes),
     COLUMN(RESULT_INTEGER, headroom_bytes),
     COLUMN(RESULT_INTEGER, weight_bytes),

@@ -59,7 +59,8 @@ struct arguments {
     size_t tensor_parallel, expert_parallel, chunks, zero;
     size_t stages, replicas, microbatches, microbatch_size, batch, finalists;
     double time_limit_s, bucket_bytes;
-    bool sequence_parallel, executable;
+    bool sequence_parallel, executable, allow_oom, wide;
+    const char *granularity, *reserve; /* bytes, or a share */
 
     /* plans by published objectives */
     const char *objective, *score, *machines, *bandwidth, *hierarchy; /* lists as typed */

@@ -170,8 +170,8 @@ static void what_stands_in_the_way_is_one_clear_line(void **state)
         assert_int_equal(partition_run(&partition_manual, &m, &t, &r, &p), STATUS_INVALID);
         assert_string_equal(error_message(), cases[k].message);
     }
-    assert_int_equal(partition_most_stages(&m, 1), m.n);
-    assert_int_equal(partition_most_stages(&m, 2), 27);
+    assert_int_equal(partition_most_stages(&m, 1, false), m.n);
+    assert_int_equal(partition_most_stages(&m, 2, false), 27);
     topology_free(&t);
     model_free(&m);
 }

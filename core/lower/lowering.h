@@ -7,7 +7,8 @@
  *   5. ../lower.c the lists become one program, which is checked
  *
  *   cost.c        what a stage costs on a device: asked by 3 to 5, computed once
- *   list.c        the growing lists */
+ *   list.c        the growing lists
+ *   steps.c       the order of compute ops, and whether more microbatches only repeat it */
 #ifndef CORE_LOWER_LOWERING_H
 #define CORE_LOWER_LOWERING_H
 
@@ -168,8 +169,6 @@ static inline uint32_t lowering_ranks(const struct lowering *l)
 /* stages.c: fill everything up to `queue`, allocate the rest but the groups. */
 enum status lowering_prepare(struct lowering *l) MUST_CHECK;
 void lowering_free(struct lowering *l);
-/* Do all stages have equally many replicas, and these equally many microbatches? */
-bool lowering_is_even(const struct lowering *l);
 /* Can what the plan asks for go together? STATUS_UNSUPPORTED names what cannot. */
 enum status lowering_check(const struct lowering *l) MUST_CHECK;
 uint32_t lowering_device(const struct lowering *l, uint32_t team, uint32_t replica, uint32_t shard);
@@ -180,6 +179,12 @@ uint32_t lowering_team_of_rank(const struct lowering *l, uint32_t rank);
 enum status lowering_cost(struct lowering *l, uint32_t stage, uint32_t device,
                           const struct lowering_cost **out) MUST_CHECK;
 void lowering_cost_free(struct lowering_cost *c);
+
+/* steps.c: do all stages have equally many replicas, and these equally many microbatches? */
+bool lowering_is_even(const struct lowering *l);
+/* What a team's list of steps is made for: those of one replica when replicas and
+ * microbatches are even, else of all of them together. */
+struct schedule_place lowering_place(const struct plan *p, uint32_t teams, uint32_t team);
 
 /* groups.c: groups of ranks. */
 enum status lowering_group(struct lowering *l) MUST_CHECK;

@@ -357,14 +357,8 @@ static enum status reserve(struct lowering *l, const struct lowering_replica *re
 static enum status schedule_replica(struct lowering *l, struct lowering_replica *replica)
 {
     bool even = lowering_is_even(l);
-    uint32_t replicas = lowering_team(l, replica->team)->replicas, depth = 0;
-    for (uint32_t t = replica->team; t < l->shape.teams; t++)
-        depth += even ? 1 : lowering_team(l, t)->replicas;
-    struct schedule_place at = {.teams = l->shape.teams,
-                                .team = replica->team,
-                                .chunks = l->shape.chunks,
-                                .microbatches = l->plan->microbatches / (even ? replicas : 1),
-                                .depth = depth};
+    uint32_t replicas = lowering_team(l, replica->team)->replicas;
+    const struct schedule_place at = lowering_place(l->plan, l->shape.teams, replica->team);
     size_t n = schedule_steps(l->schedule, &at);
     PASS(ARRAY_NEW(replica->schedule, n));
     l->schedule->order(&at, replica->schedule);

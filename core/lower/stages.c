@@ -160,16 +160,6 @@ enum status lowering_prepare(struct lowering *l)
     return allocate(l);
 }
 
-/* Do all stages have equally many replicas, and these equally many microbatches? */
-bool lowering_is_even(const struct lowering *l)
-{
-    uint32_t replicas = l->plan->stage[0].replicas;
-    for (uint32_t t = 1; t < l->shape.teams; t++)
-        if (lowering_team(l, t)->replicas != replicas)
-            return false;
-    return l->plan->microbatches % replicas == 0;
-}
-
 /* Collectives over replicas in the middle of the iteration need the replicas in step: equally many
  * microbatches, in the same order. */
 enum status lowering_check(const struct lowering *l)

@@ -41,6 +41,7 @@ static void put_type(FILE *f, const struct device_type *type)
     put(f, &type->flops, sizeof type->flops);
     put(f, &type->memory_Bps, sizeof type->memory_Bps);
     put(f, &type->memory_bytes, sizeof type->memory_bytes);
+    put(f, &type->framework_bytes, sizeof type->framework_bytes);
     put(f, &type->launch_s, sizeof type->launch_s);
     put(f, &type->slowdown, sizeof type->slowdown);
     put(f, &type->nics, sizeof type->nics);
@@ -219,6 +220,7 @@ static enum status get_type(struct bytes *b, struct device_type *type)
     TRY(get_above(b, 0, &type->flops));
     TRY(get_above(b, 0, &type->memory_Bps));
     TRY(get(b, &type->memory_bytes, sizeof type->memory_bytes));
+    TRY(get(b, &type->framework_bytes, sizeof type->framework_bytes));
     TRY(get_above(b, -1, &type->launch_s));
     TRY(get_above(b, -1, &type->slowdown));
     TRY(get(b, &type->nics, sizeof type->nics));

@@ -1,5 +1,6 @@
 /* Device types from the properties of hosts (docs/topology.md): type, memory, memory_bandwidth,
- * launch_overhead, slowdown and rate:KIND. Devices of one type must agree in all of them. */
+ * launch_overhead,
+ * slowdown, framework_memory and rate:KIND. Devices of one type must agree in all of them. */
 #include "sim/platform/types.h"
 
 #include <float.h>
@@ -190,7 +191,7 @@ static enum status read_type(const struct platform_text *p, const_sg_host_t host
                              const struct rate_names *rates, struct device_type *type)
 {
     char speed[UNITS_TEXT];
-    double memory = default_memory_bytes;
+    double memory = default_memory_bytes, framework = 0;
     const char *name = platform_property(p, host, "type");
     type->flops = sg_host_get_speed(host);
     type->memory_Bps = default_memory_Bps;
@@ -202,6 +203,11 @@ static enum status read_type(const struct platform_text *p, const_sg_host_t host
     if (memory > max_memory_bytes)
         return in_property(p, host, "memory", error_set(STATUS_PARSE, "too large"));
     type->memory_bytes = (int64_t)memory;
+    PASS(read_quantity(p, host, "framework_memory", UNIT_BYTES, 0, &framework));
+    if (framework > memory)
+        return in_property(p, host, "framework_memory",
+                           error_set(STATUS_PARSE, "more than the device has"));
+    type->framework_bytes = (int64_t)framework;
     PASS(read_quantity(p, host, "memory_bandwidth", UNIT_RATE, DBL_MIN, &type->memory_Bps));
     PASS(read_quantity(p, host, "launch_overhead", UNIT_SECONDS, 0, &type->launch_s));
     PASS(read_slowdown(p, host, &type->slowdown));
@@ -226,6 +232,8 @@ static const char *difference(const struct device_type *a, const struct device_t
         return "speed";
     if (a->memory_bytes != b->memory_bytes)
         return "memory";
+    if (a->framework_bytes != b->framework_bytes)
+        return "framework_memory";
     if (!same_numbers(&a->memory_Bps, &b->memory_Bps, 1))
         return "memory_bandwidth";
     if (!same_numbers(&a->launch_s, &b->launch_s, 1))

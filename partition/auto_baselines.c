@@ -1,0 +1,140 @@
+/* What a practitioner would try before any search: a few plans by rules of thumb, in the ranking
+ * whatever the search finds, so that it can be seen what the search is worth.
+ *
+ * Sources: data parallelism in buckets: Li et al., PyTorch Distributed, VLDB 2020. ZeRO 3 on
+ * everything: Rajbhandari et al., SC 2020 (FSDP: Zhao et al., VLDB 2023). Tensor parallelism inside
+ * the node, then a pipeline as deep as memory asks for, then replicas: Narayanan et al., SC 2021,
+ * takeaways 1 and 2. */
+#include "partition/auto_search.h"
+
+const struct auto_baseline auto_baselines[] = {
+    {.name = "DP", .summary = "data parallelism only", .buckets = true},
+    {.name = "ZeRO-3", .summary = "ZeRO 3 over all devices (FSDP)", .zero = 3},
+    {.name = "TP+DP",
+     .summary = "tensor parallelism in the node, replicas across",
+     .all_shards = true,
+     .buckets = true},
+    {.name = "TP+PP+DP",
+     .summary = "tensor parallelism in the node, a pipeline as deep as memory needs, replicas",
+     .all_shards = true,
+     .stages = true,
+     .buckets = true},
+    {.name = "PP", .summary = "a uniform pipeline as deep as can be", .stages = true},
+};
+const size_t auto_baselines_n = sizeof auto_baselines / sizeof *auto_baselines;
+
+enum { BUCKET = 25 * 1024 * 1024 }; /* PyTorch's default */
+
+/* One plan of the shape, recomputing as little as makes it fit; the best of the shape's baseline is
+ * kept in t->kept. *made: there was one. */
+static enum status try_size(struct auto_state *s, struct auto_trial *t, bool *made, bool *fits)
+{
+    enum status st = STATUS_OK;
+    struct plan cut = {0};
+    const struct auto_baseline *b = t->shape.baseline;
+    struct partition_request request = auto_request_for(s, &t->shape);
+    bool searched = !s->r->given.recompute;
+    *fits = false;
+    if (b->buckets && !s->r->given.bucket)
+        request.bucket_bytes = BUCKET;
+    TRY(schedule_find(request.schedule, &t->schedule));
+    st = partition_run(&partition_uniform, s->m, s->t, &request, &cut);
+    if (st == STATUS_INVALID) { /* a schedule that needs chunks, more stages than layers */
+        st = STATUS_OK;
+        goto out;
+    }
+    TRY(st);
+    t->cut = &cut;
+    for (uint32_t r = searched ? 0 : s->r->fixed.recompute; r < RECOMPUTE_KINDS && !*fits; r++) {
+        struct auto_saving saving = {(enum plan_recompute)r,
+                                     s->r->given.zero ? s->r->fixed.zero : b->zero, false};
+        TRY(auto_try_plan(s, t, &saving, fits));
+        *made = true;
+        if (!searched)
+            break;
+    }
+out:
+    plan_free(&cut);
+    return st;
+}
+
+/* The shape in every microbatch size that is a power of two. */
+static enum status try_sizes(struct auto_state *s, struct auto_trial *t, bool *made, bool *fits)
+{
+    bool one = false;
+    for (size_t size = 1; size <= s->r->samples; size *= 2) {
+        t->shape.microbatch_size = (uint32_t)size;
+        if (!auto_divides(s, size, t->shape.replicas) || auto_must_stop(s))
+            continue;
+        PASS(try_size(s, t, made, &one));
+        *fits = *fits || one;
+    }
+    return STATUS_OK;
+}
+
+/* The most shards of a node that the model allows. */
+static uint32_t all_shards(const struct auto_state *s)
+{
+    uint32_t shards = (uint32_t)s->node;
+    if (s->r->fixed.tensor_parallel)
+        return s->r->fixed.tensor_parallel;
+    while (shards > 1 && !auto_may_shard(s, shards))
+        shards--;
+    return shards;
+}
+
+/* The deepest pipeline that anybody would try: a stage for each device, or with replicas. */
+static size_t deepest(const struct auto_state *s, size_t slots)
+{
+    size_t most = partition_most_stages(s->m, 1, s->layers);
+    size_t depth = most < AUTO_DEEP ? most : AUTO_DEEP;
+    if (slots <= depth)
+        return slots;
+    while (depth > 1 && slots % depth != 0)
+        depth--;
+    return depth;
+}
+
+/* As many replicas of so deep a pipeline as divide the samples. */
+static enum status try_depth(struct auto_state *s, struct auto_trial *t, size_t depth, size_t slots,
+                             bool *fits)
+{
+    bool made = false;
+    t->shape.depth = (uint32_t)depth;
+    for (size_t replicas = slots / depth; replicas > 0 && !made; replicas--) {
+        t->shape.replicas = (uint32_t)replicas;
+        PASS(try_sizes(s, t, &made, fits));
+    }
+    return STATUS_OK;
+}
+
+static enum status try_baseline(struct auto_state *s, const struct auto_baseline *b)
+{
+    uint32_t shards = b->all_shards ? all_shards(s) : 1;
+    size_t slots = s->t->n / shards, layers = partition_most_stages(s->m, shards, s->layers);
+    struct auto_trial t = {
+        .shape = {.chunks = 1,
+                  .shards = shards,
+                  .sequence_parallel = s->r->fixed.sequence_parallel && shards > 1,
+                  .baseline = b}};
+    bool fits = false;
+    t.kept = SIZE_MAX;
+    if (slots == 0 || (b->all_shards && shards == 1))
+        return STATUS_OK;
+    if (!b->stages)
+        return try_depth(s, &t, 1, slots, &fits);
+    if (!b->all_shards)
+        return deepest(s, slots) > 1 ? try_depth(s, &t, deepest(s, slots), slots, &fits)
+                                     : STATUS_OK;
+    for (size_t depth = 2; depth <= slots && depth <= layers && !fits; depth++)
+        if (slots % depth == 0)
+            PASS(try_depth(s, &t, depth, slots, &fits));
+    return STATUS_OK;
+}
+
+enum status auto_try_baselines(struct auto_state *s)
+{
+    for (size_t i = 0; i < auto_baselines_n; i++)
+        PASS(try_baseline(s, &auto_baselines[i]));
+    return STATUS_OK;
+}

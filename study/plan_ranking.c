@@ -1,0 +1,226 @@
+/* The ranking of a search, as a table of at most 100 columns (or of what it takes), as JSON with the
+ * same figures, and as the one line that says why nothing fits. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/text.h"
+#include "core/units.h"
+#include "study/planning.h"
+
+enum { CELL = 64 };
+
+#define SECONDS(s) (units_of(UNIT_SECONDS, s).text)
+
+/* ---- cells */
+
+static const char *bytes_text(int64_t bytes, char text[CELL])
+{
+    double size = bytes < 0 ? -(double)bytes : (double)bytes;
+    snprintf(text, CELL, "%s%s", bytes < 0 ? "-" : "", units_of(UNIT_BYTES, size).text);
+    return text;
+}
+
+/* Stages on each device. */
+static size_t chunks_of(const struct auto_candidate *c)
+{
+    return c->plan.stages / c->depth;
+}
+
+static const char *placement_of(const struct auto_candidate *c)
+{
+    return c->depth == 1 || c->plan.stage[0].replicas == 1 ? NULL
+           : c->placement == PLACE_PIPELINES               ? "pipelines"
+                                                           : "replicas";
+}
+
+/* "sel z1 sp b32M": what a plan does besides its shape. */
+static const char *extras_of(const struct plan *p, char text[CELL])
+{
+    static const char *const recompute[RECOMPUTE_KINDS] = {"", "sel ", "full "};
+    char zero[16] = "", bucket[32] = "";
+    int64_t b = p->bucket_bytes;
+    if (p->zero)
+        snprintf(zero, sizeof zero, "z%u ", p->zero);
+    if (b > 0)
+        snprintf(bucket, sizeof bucket, "b%.4g%s", (double)b / (b < 1 << 20 ? 1024 : 1 << 20),
+                 b < 1 << 20 ? "K" : "M");
+    int n = snprintf(text, CELL, "%s%s%s%s", recompute[p->stage[0].recompute], zero,
+                     p->sequence_parallel && p->stage[0].tensor_parallel > 1 ? "sp " : "", bucket);
+    while (n > 0 && text[n - 1] == ' ')
+        text[--n] = '\0';
+    return n > 0 ? text : "-";
+}
+
+/* ---- the table */
+
+/* A row, and below it what is unusual about the plan: several stages on a device, a baseline, more
+ * memory than there is. "~": not what the last word on finalists said, nor all of the iteration. */
+static void print_candidate(const struct auto_candidate *c, size_t place, bool wide, FILE *out)
+{
+    char shape[CELL], microbatches[CELL], extras[CELL], headroom[CELL], iteration[CELL];
+    const struct plan *p = &c->plan;
+    const struct evaluation *e = auto_evaluation(c);
+    const char *local = placement_of(c);
+    snprintf(shape, sizeof shape, "%zu x %u x %u", p->stages, p->stage[0].replicas,
+             p->stage[0].tensor_parallel);
+    snprintf(microbatches, sizeof microbatches, "%u x %u", p->microbatches, p->microbatch_size);
+    snprintf(iteration, sizeof iteration, "%s%s", c->verified ? "" : "~", SECONDS(e->iteration_s));
+    fprintf(out, "%-4zu %-13s %6zu %-13s %-9s %-16s %-4.4s %9s %7.4g %10s", place, shape,
+            c->devices, p->stages > 1 ? p->schedule : "-", microbatches, extras_of(p, extras),
+            local ? local : "-", iteration, e->samples_per_s,
+            bytes_text(e->headroom_bytes, headroom));
+    if (wide)
+        fprintf(out, " %9s  %s", SECONDS(c->quick.iteration_s), e->reason);
+    putc('\n', out);
+    if (chunks_of(c) > 1)
+        fprintf(out, "     ^ %zu stages on each device\n", chunks_of(c));
+    if (c->baseline)
+        fprintf(out, "     ^ baseline %s: %s\n", c->baseline->name, c->baseline->summary);
+    if (!c->fits)
+        fprintf(out, "     ^ does not fit%s\n",
+                e->headroom_bytes < 0 ? "" : ": less than the reserve stays free");
+}
+
+/* "5 % of the memory of H100 (4 GiB)": by type of device. */
+static void print_reserve(const struct arguments *a, const struct topology *t, FILE *out)
+{
+    char text[CELL];
+    fputs("a plan fits that leaves free", out);
+    for (size_t k = 0; k < t->types; k++) {
+        int64_t bytes = 0;
+        if (plan_reserve(a, &t->type[k], &bytes) == STATUS_OK)
+            fprintf(out, "%s %s of a %s%s", k ? "," : "", bytes_text(bytes, text), t->type[k].name,
+                    a->reserve                       ? ""
+                    : t->type[k].framework_bytes > 0 ? " (its framework_memory)"
+                                                     : " (5 %)");
+    }
+    fputs("; --reserve says another\n", out);
+}
+
+void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
+                        const struct evaluation_context *context, FILE *out)
+{
+    bool doubtful = false;
+    fprintf(out,
+            "%zu plans of %zu samples per iteration tried, %zu of them too big for memory; %zu "
+            "shapes left out%s\n",
+            r->tried, plan_samples(a, context->topology), r->too_big, auto_shapes_left_out(r),
+            r->interrupted ? "; interrupted, so not all" : "");
+    for (size_t i = 0; i < auto_filters_n; i++)
+        if (r->left_out[i] > 0)
+            fprintf(out, "  %-9s %7zu %-9s %s\n", auto_filters[i].name, r->left_out[i],
+                    auto_level_names[auto_filters[i].level], auto_filters[i].reason);
+    print_reserve(a, context->topology, out);
+    fprintf(out, "\n%-4s %-13s %6s %-13s %-9s %-16s %-4s %9s %7s %10s", "rank", "stages x", "",
+            "schedule", "micro-", "recompute, ZeRO,", "near", "iteration", "samples", "headroom");
+    if (a->wide)
+        fprintf(out, " %9s  %s", "quick", "time of all ranks");
+    fprintf(out, "\n%-4s %-13s %6s %-13s %-9s %-16s %-4s %9s %7s\n", "", "rep. x shards", "GPUs", "",
+            "batches", "SP, bucket", "", context->engine ? context->engine->name : "simgrid",
+            "per s");
+    for (size_t i = 0; i < r->n; i++) {
+        print_candidate(&r->candidate[i], i + 1, a->wide, out);
+        doubtful = doubtful || !r->candidate[i].verified;
+    }
+    if (doubtful)
+        fputs("~ by the analytic engine only\n", out);
+    putc('\n', out);
+}
+
+/* ---- JSON */
+
+static void put_candidate(struct json_writer *w, const struct auto_candidate *c)
+{
+    const struct plan *p = &c->plan;
+    const struct evaluation *e = auto_evaluation(c);
+    json_open_object(w, NULL, false);
+    json_put_integer(w, "stages", (int64_t)p->stages);
+    json_put_integer(w, "replicas", p->stage[0].replicas);
+    json_put_integer(w, "shards", p->stage[0].tensor_parallel);
+    json_put_integer(w, "devices", (int64_t)c->devices);
+    json_put_string(w, "schedule", p->schedule);
+    json_put_integer(w, "chunks", (int64_t)chunks_of(c));
+    json_put_integer(w, "microbatches", p->microbatches);
+    json_put_integer(w, "microbatch_size", p->microbatch_size);
+    json_put_integer(w, "zero", p->zero);
+    json_put_string(w, "recompute", plan_recompute_names[p->stage[0].recompute]);
+    json_put_bool(w, "sequence_parallel",
+                  p->sequence_parallel && p->stage[0].tensor_parallel > 1);
+    json_put_integer(w, "bucket_bytes", p->bucket_bytes);
+    json_put_string(w, "placement", placement_of(c));
+    json_put_real(w, "quick_s", c->quick.iteration_s);
+    json_put_real(w, "iteration_s", e->iteration_s);
+    json_put_real(w, "samples_per_s", e->samples_per_s);
+    json_put_string(w, "engine", e->engine);
+    json_put_bool(w, "exact", e->exact);
+    json_put_string(w, "baseline", c->baseline ? c->baseline->name : NULL);
+    json_put_bool(w, "fits", c->fits);
+    json_put_integer(w, "headroom_bytes", e->headroom_bytes);
+    json_put_string(w, "time", e->reason);
+    json_close(w);
+}
+
+void plan_put_candidates(struct json_writer *w, const struct auto_result *r)
+{
+    json_open_array(w, "candidates", false);
+    for (size_t i = 0; i < r->n; i++)
+        put_candidate(w, &r->candidate[i]);
+    json_close(w);
+}
+
+/* ---- nothing fits */
+
+/* Rank and stage of a device, counted team by team as programs number them. */
+static uint32_t rank_of(const struct plan *p, size_t depth, uint32_t device, size_t *stage)
+{
+    uint32_t rank = 0;
+    for (*stage = 0; *stage < depth; ++*stage)
+        for (size_t k = 0; k < p->stage[*stage].devices; k++, rank++)
+            if (p->stage[*stage].device[k] == device)
+                return rank;
+    return rank;
+}
+
+/* What was given, and stands in the way of saving memory; else what the search could not change. */
+static void put_help(const struct arguments *a, const struct auto_candidate *c, char *text,
+                     size_t size)
+{
+    static const char *const options[] = {
+        "stages",  "replicas", "tensor-parallel", "microbatch-size", "microbatches", "recompute",
+        "zero",    "chunks",   "schedule",        "reserve",         "executable",
+    };
+    size_t n = 0;
+    text[0] = '\0';
+    for (size_t k = 0; k < sizeof options / sizeof *options; k++)
+        if (arguments_given(a, options[k]) && n < size)
+            n += (size_t)snprintf(text + n, size - n, "%s--%s", n ? ", " : "", options[k]);
+    if (n > 0)
+        snprintf(text + n, size - n, " may stand in the way");
+    else if (!a->granularity && c->depth > 1)
+        snprintf(text, size, "more devices or memory would help, perhaps --granularity op");
+    else
+        snprintf(text, size, "more devices or memory would help");
+}
+
+enum status plan_fails_to_fit(const struct auto_result *r, const struct arguments *a,
+                              const struct topology *t)
+{
+    const struct auto_candidate *c = &r->candidate[0];
+    const struct evaluation *e = auto_evaluation(c);
+    const struct device_type *type = topology_type(t, e->device);
+    char extras[CELL], lack[CELL], peak[CELL], reserve[CELL], memory[CELL], help[200];
+    int64_t keep = 0;
+    size_t stage;
+    PASS(plan_reserve(a, type, &keep));
+    uint32_t rank = rank_of(&c->plan, c->depth, e->device, &stage);
+    put_help(a, c, help, sizeof help);
+    return error_set(STATUS_INFEASIBLE,
+                     "no plan fits; in the nearest (%zu x %u x %u, %s) rank %u (%s, stage %zu) lacks "
+                     "%s: it needs %s, its device has %s, of which %s is reserved; %s (--allow-oom "
+                     "takes the plan all the same)",
+                     c->plan.stages, c->plan.stage[0].replicas, c->plan.stage[0].tensor_parallel,
+                     extras_of(&c->plan, extras), rank, t->device[e->device], stage,
+                     bytes_text(keep - e->headroom_bytes, lack), bytes_text(e->peak_bytes, peak),
+                     bytes_text(type->memory_bytes, memory), bytes_text(keep, reserve), help);
+}
