@@ -33,12 +33,23 @@ static bool is_below(const uint32_t *number, size_t n, size_t limit)
     return true;
 }
 
+/* Do the blocks hang below each other, so that climbing ends at a root? */
+static bool is_forest(const struct route_graph *g)
+{
+    for (size_t v = 0; v < g->vertices; v++)
+        if (g->block[v] != ROUTE_NO_BLOCK &&
+            (g->block[v] >= g->blocks || g->depth[g->top[g->block[v]]] >= g->depth[v]))
+            return false;
+    return true;
+}
+
 bool route_graph_is_sound(const struct route_graph *g, size_t devices, size_t links)
 {
     return is_rows(g->start, g->vertices, g->edges, false) &&
            is_rows(g->first, g->edges, g->hops, true) &&
            is_below(g->vertex, devices, g->vertices) && is_below(g->to, g->edges, g->vertices) &&
-           is_below(g->hop, g->hops, links);
+           is_below(g->hop, g->hops, links) && is_below(g->top, g->blocks, g->vertices) &&
+           is_forest(g);
 }
 
 void route_graph_free(struct route_graph *g)
@@ -48,6 +59,9 @@ void route_graph_free(struct route_graph *g)
     free(g->to);
     free(g->first);
     free(g->hop);
+    free(g->block);
+    free(g->depth);
+    free(g->top);
     *g = (struct route_graph){0};
 }
 
@@ -60,7 +74,7 @@ static uint32_t length_of(const struct route_graph *g, uint32_t edge)
 enum status route_search_open(const struct route_graph *g, struct route_search *out)
 {
     enum status st;
-    struct route_search s = {.graph = g, .span = 1};
+    struct route_search s = {.graph = g, .span = 1, .source = UINT32_MAX};
     for (uint32_t e = 0; e < g->edges; e++)
         if (length_of(g, e) >= s.span)
             s.span = (size_t)length_of(g, e) + 1;
@@ -71,7 +85,7 @@ enum status route_search_open(const struct route_graph *g, struct route_search *
     TRY(ARRAY_NEW(s.sight, g->vertices));
     TRY(ARRAY_NEW(s.entry, g->edges + 1));
     TRY(ARRAY_NEW(s.bucket, s.span));
-    TRY(ARRAY_NEW(s.wanted, g->vertices));
+    TRY(ARRAY_NEW(s.settled, g->vertices));
     memset(s.far, 0xff, g->vertices * sizeof *s.far);
     *out = s;
     s = (struct route_search){0};
@@ -89,17 +103,8 @@ void route_search_free(struct route_search *s)
     free(s->sight);
     free(s->entry);
     free(s->bucket);
-    free(s->wanted);
+    free(s->settled);
     *s = (struct route_search){0};
-}
-
-/* Forget the last search: only what it saw has to be reset. */
-static void forget(struct route_search *s)
-{
-    for (size_t i = 0; i < s->seen; i++)
-        s->far[s->sight[i]] = UINT32_MAX;
-    memset(s->bucket, 0, s->span * sizeof *s->bucket);
-    s->seen = s->reached = s->entries = 0;
 }
 
 /* A shorter way to a vertex. An edge does this once at most, so there is room for the entry. */
@@ -113,13 +118,32 @@ static void come_nearer(struct route_search *s, uint32_t vertex, uint32_t far)
     *bucket = (uint32_t)++s->entries;
 }
 
+/* The first edge out of a vertex that is in the block: they are sorted by it. */
+static uint32_t first_within(const struct route_graph *g, uint32_t vertex, uint32_t block)
+{
+    uint32_t low = g->start[vertex], high = g->start[vertex + 1];
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (route_graph_block(g, vertex, g->to[middle]) < block)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* Look along the edges out of a vertex whose own way is final. */
 static void settle(struct route_search *s, uint32_t vertex)
 {
     const struct route_graph *g = s->graph;
+    bool all = s->within == ROUTE_NO_BLOCK;
+    uint32_t e = all ? g->start[vertex] : first_within(g, vertex, s->within);
     s->order[s->reached++] = vertex;
-    for (uint32_t e = g->start[vertex]; e < g->start[vertex + 1]; e++) {
+    s->settled[vertex] = true;
+    for (; e < g->start[vertex + 1]; e++) {
         uint32_t to = g->to[e], far = s->far[vertex] + length_of(g, e);
+        if (!all && route_graph_block(g, vertex, to) != s->within)
+            break;
         if (far < s->far[to])
             come_nearer(s, to, far);
         else if (far > s->far[to] || s->far[s->before[to]] != s->far[vertex] ||
@@ -130,28 +154,38 @@ static void settle(struct route_search *s, uint32_t vertex)
     }
 }
 
-bool route_search_from(struct route_search *s, uint32_t source, size_t goals, const uint32_t *goal)
+/* Only what the last search saw has to be reset. */
+void route_search_begin(struct route_search *s, uint32_t source, uint32_t within)
 {
-    size_t left = 0;
-    forget(s);
-    for (size_t i = 0; i < goals; i++) {
-        left += !s->wanted[goal[i]];
-        s->wanted[goal[i]] = true;
+    for (size_t i = 0; i < s->seen; i++) {
+        s->far[s->sight[i]] = UINT32_MAX;
+        s->settled[s->sight[i]] = false;
     }
+    memset(s->bucket, 0, s->span * sizeof *s->bucket);
+    s->seen = s->reached = s->entries = s->now = s->next = 0;
+    s->source = source;
+    s->within = within;
     come_nearer(s, source, 0);
     s->before[source] = source;
-    for (uint32_t far = 0; s->reached < s->seen && (goals == 0 || left > 0); far++) {
-        uint32_t at = s->bucket[far % s->span];
-        s->bucket[far % s->span] = 0;
-        for (; at != 0; at = s->entry[at - 1].next) {
-            uint32_t vertex = s->entry[at - 1].vertex;
-            if (s->far[vertex] != far)
-                continue;
-            left -= s->wanted[vertex];
-            settle(s, vertex);
+}
+
+bool route_search_reach(struct route_search *s, uint32_t vertex)
+{
+    while (vertex == UINT32_MAX || !s->settled[vertex]) {
+        if (s->next == 0) { /* the bucket of the next distance that has one */
+            uint32_t *bucket = &s->bucket[s->now % s->span];
+            if (s->reached == s->seen)
+                return vertex == UINT32_MAX;
+            s->next = *bucket;
+            *bucket = 0;
+            s->now += s->next == 0;
+            continue;
         }
+        const struct route_entry *entry = &s->entry[s->next - 1];
+        s->next = entry->next;
+        if (s->far[entry->vertex] == s->now) /* else it has come nearer since */
+            settle(s, entry->vertex);
+        s->now += s->next == 0;
     }
-    for (size_t i = 0; i < goals; i++)
-        s->wanted[goal[i]] = false;
-    return left == 0;
+    return true;
 }

@@ -1,74 +1,177 @@
-/* Routes of pairs: read off the table, or found by a search from each sender. */
+/* Routes of pairs: read off the table, or put together from the parts in each block on the way. A
+ * sender's search inside its own block goes on from receiver to receiver; what lies beyond it many
+ * senders share, so those parts are kept. */
 #include "core/routes.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/array.h"
+
+enum { FIRST_SLOTS = 1024 }; /* a power of two */
+
+/* The links between two vertices of one block. */
+struct part {
+    uint32_t from, to;
+    size_t first, links; /* in the store of parts */
+};
 
 /* The routes being collected. */
 struct collection {
     const struct topology *t;
-    const struct device_pair *pair;
     struct routes routes;
-    size_t room; /* links there is room for */
-    struct route_search search;
-    uint32_t *goal; /* [n] vertices of the sender's receivers */
+    size_t room;                      /* links there is room for */
+    struct route_search own, further; /* in a sender's block, and beyond */
+    size_t parts, stored, store_room, slots;
+    struct part *part; /* [parts] */
+    uint32_t *store;   /* [stored] links of the parts */
+    uint32_t *slot;    /* [slots] part + 1, by its ends; 0: free */
 };
 
-/* Room for `more` links. */
-static enum status make_room(struct collection *c, size_t used, size_t more)
+/* Room for `more` numbers in an array of `used` that has its capacity beside it. */
+static enum status make_room(uint32_t **array, size_t *room, size_t used, size_t more)
 {
-    if (used + more <= c->room)
+    if (used + more <= *room)
         return STATUS_OK;
-    size_t room = c->room * 2 + more;
-    uint32_t *larger = realloc(c->routes.link, room * sizeof *larger);
-    if (!larger)
-        return error_set(STATUS_NOMEM, "no memory for routes of %zu links", room);
-    c->routes.link = larger;
-    c->room = room;
+    size_t larger = *room * 2 + more;
+    uint32_t *moved = realloc(*array, larger * sizeof *moved);
+    if (!moved)
+        return error_set(STATUS_NOMEM, "no memory for routes of %zu links", larger);
+    *array = moved;
+    *room = larger;
     return STATUS_OK;
 }
 
 /* Pair k's steps in the table. */
-static enum status follow(struct collection *c, size_t k)
+static enum status follow(struct collection *c, size_t k, const struct device_pair *pair)
 {
     const struct route_table *table = &c->t->table;
     size_t *end = &c->routes.start[k + 1];
-    uint32_t at = table->head[c->pair[k].from * c->t->n + c->pair[k].to];
-    *end = c->routes.start[k];
-    for (; at != 0; at = table->step[at - 1].then) {
-        PASS(make_room(c, *end, 1));
+    for (uint32_t at = table->head[pair->from * c->t->n + pair->to]; at != 0;
+         at = table->step[at - 1].then) {
+        PASS(make_room(&c->routes.link, &c->room, *end, 1));
         c->routes.link[(*end)++] = table->step[at - 1].link;
     }
     return STATUS_OK;
 }
 
-/* Pair k's way up the tree of the search, from the receiver to the sender. */
-static enum status climb(struct collection *c, size_t k)
+/* The links of a search's way to a vertex, [s->far[vertex]], from the last to the first. */
+static void climb(const struct route_search *s, uint32_t vertex, uint32_t *link)
 {
-    const struct route_graph *g = &c->t->graph;
-    const struct route_search *s = &c->search;
-    uint32_t vertex = g->vertex[c->pair[k].to];
-    size_t links = s->far[vertex], at = c->routes.start[k] + links;
-    PASS(make_room(c, c->routes.start[k], links));
-    c->routes.start[k + 1] = at;
-    for (; s->far[vertex] > 0; vertex = s->before[vertex])
+    const struct route_graph *g = s->graph;
+    uint32_t *at = link + s->far[vertex];
+    for (; vertex != s->source; vertex = s->before[vertex])
         for (uint32_t h = g->first[s->edge[vertex] + 1]; h-- > g->first[s->edge[vertex]];)
-            c->routes.link[--at] = g->hop[h];
+            *--at = g->hop[h];
+}
+
+/* Search a block from a vertex, or go on with the search that has begun there. */
+static enum status search(struct route_search *s, uint32_t block, uint32_t from, uint32_t to)
+{
+    if (s->source != from || s->within != block)
+        route_search_begin(s, from, block);
+    return route_search_reach(s, to) ? STATUS_OK
+                                     : error_set(STATUS_INVALID, "a device cannot be reached");
+}
+
+/* ---- parts that are kept */
+
+/* The slot of a part, or the free one where it belongs; at most half of the slots are taken. */
+static uint32_t *find_slot(const struct collection *c, uint32_t from, uint32_t to)
+{
+    uint64_t hash = ((uint64_t)from << 32 | to) * UINT64_C(0x9E3779B97F4A7C15);
+    for (size_t at = (size_t)(hash >> 20) & (c->slots - 1);; at = (at + 1) & (c->slots - 1)) {
+        uint32_t *slot = &c->slot[at];
+        if (*slot == 0 || (c->part[*slot - 1].from == from && c->part[*slot - 1].to == to))
+            return slot;
+    }
+}
+
+/* Twice as many slots; all parts find new ones. */
+static enum status grow_slots(struct collection *c)
+{
+    uint32_t *slot;
+    PASS(ARRAY_NEW(slot, c->slots ? 2 * c->slots : FIRST_SLOTS));
+    free(c->slot);
+    c->slot = slot;
+    c->slots = c->slots ? 2 * c->slots : FIRST_SLOTS;
+    for (size_t i = 0; i < c->parts; i++)
+        *find_slot(c, c->part[i].from, c->part[i].to) = (uint32_t)i + 1;
     return STATUS_OK;
 }
 
-/* Pairs k to end, of one sender. */
-static enum status find(struct collection *c, size_t k, size_t end)
+/* The part between two vertices of a block, found or searched for. */
+static enum status find_part(struct collection *c, uint32_t block, uint32_t from, uint32_t to,
+                             struct part *out)
 {
-    const struct topology *t = c->t;
-    uint32_t from = c->pair[k].from;
-    for (size_t i = k; i < end; i++)
-        c->goal[i - k] = t->graph.vertex[c->pair[i].to];
-    if (!route_search_from(&c->search, t->graph.vertex[from], end - k, c->goal))
-        return error_set(STATUS_INVALID, "no route from '%s' to some device", t->device[from]);
-    for (; k < end; k++)
-        PASS(climb(c, k));
+    if (2 * c->parts >= c->slots)
+        PASS(grow_slots(c));
+    uint32_t *slot = find_slot(c, from, to);
+    if (*slot == 0) {
+        PASS(search(&c->further, block, from, to));
+        struct part part = {from, to, c->stored, c->further.far[to]};
+        PASS(make_room(&c->store, &c->store_room, c->stored, part.links));
+        PASS(ARRAY_ROOM(c->part, c->parts));
+        climb(&c->further, to, c->store + c->stored);
+        c->stored += part.links;
+        c->part[c->parts++] = part;
+        *slot = (uint32_t)c->parts;
+    }
+    *out = c->part[*slot - 1];
+    return STATUS_OK;
+}
+
+/* ---- routes through blocks */
+
+/* Insert the links between two vertices of a block at `at` among those of the last route. */
+static enum status insert_part(struct collection *c, uint32_t sender, uint32_t block, uint32_t from,
+                               uint32_t to, size_t *end, size_t at, size_t *links)
+{
+    struct part part = {.from = from};
+    bool own = from == sender;
+    if (own) {
+        PASS(search(&c->own, block, from, to));
+        part.links = c->own.far[to];
+    } else {
+        PASS(find_part(c, block, from, to, &part));
+    }
+    PASS(make_room(&c->routes.link, &c->room, *end, part.links));
+    uint32_t *place = c->routes.link + at;
+    memmove(place + part.links, place, (*end - at) * sizeof *place);
+    if (own)
+        climb(&c->own, to, place);
+    else
+        memcpy(place, c->store + part.first, part.links * sizeof *place);
+    *end += part.links;
+    *links = part.links;
+    return STATUS_OK;
+}
+
+/* Climb from both ends, the deeper one first, until they meet in a vertex or a block. What the
+ * sender's end climbs comes before what the receiver's has. */
+static enum status pass_blocks(struct collection *c, size_t k, uint32_t from, uint32_t to)
+{
+    const struct route_graph *g = &c->t->graph;
+    size_t *end = &c->routes.start[k + 1], at = *end, links;
+    const uint32_t sender = from;
+    while (from != to) {
+        uint32_t block = g->block[from];
+        if (g->depth[from] > g->depth[to] ||
+            (g->depth[from] == g->depth[to] && block != g->block[to])) {
+            PASS(insert_part(c, sender, block, from, g->top[block], end, at, &links));
+            at += links;
+            from = g->top[block];
+        } else if (g->depth[from] < g->depth[to]) {
+            block = g->block[to];
+            PASS(insert_part(c, sender, block, g->top[block], to, end, at, &links));
+            to = g->top[block];
+        } else if (block == ROUTE_NO_BLOCK) {
+            return error_set(STATUS_INVALID, "a device cannot be reached");
+        } else {
+            PASS(insert_part(c, sender, block, from, to, end, at, &links));
+            break;
+        }
+    }
     return STATUS_OK;
 }
 
@@ -89,25 +192,29 @@ enum status topology_routes(const struct topology *t, size_t n, const struct dev
                             struct routes *out)
 {
     enum status st;
-    struct collection c = {.t = t, .pair = pair, .routes.n = n};
+    const struct route_graph *g = &t->graph;
+    struct collection c = {.t = t, .routes.n = n};
     TRY(check(t, n, pair));
     TRY(ARRAY_NEW(c.routes.start, n + 1));
-    TRY(ARRAY_NEW(c.goal, n));
-    if (t->links > 0 && t->graph.vertices > 0)
-        TRY(route_search_open(&t->graph, &c.search));
-    for (size_t k = 0, end; t->links > 0 && k < n; k = end) {
-        for (end = k + 1; end < n && pair[end].from == pair[k].from;)
-            end++;
-        if (c.search.graph)
-            TRY(find(&c, k, end));
-        for (size_t i = k; !c.search.graph && i < end; i++)
-            TRY(follow(&c, i));
+    if (g->vertices > 0) {
+        TRY(route_search_open(g, &c.own));
+        TRY(route_search_open(g, &c.further));
+    }
+    for (size_t k = 0; t->links > 0 && k < n; k++) {
+        c.routes.start[k + 1] = c.routes.start[k];
+        if (g->vertices > 0)
+            TRY(pass_blocks(&c, k, g->vertex[pair[k].from], g->vertex[pair[k].to]));
+        else
+            TRY(follow(&c, k, &pair[k]));
     }
     *out = c.routes;
     c.routes = (struct routes){0};
 out:
-    route_search_free(&c.search);
-    free(c.goal);
+    route_search_free(&c.own);
+    route_search_free(&c.further);
+    free(c.part);
+    free(c.store);
+    free(c.slot);
     routes_free(&c.routes);
     return st;
 }

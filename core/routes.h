@@ -22,8 +22,8 @@ struct routes {
  *
  *   pair  [n] sorted by sender, then receiver; a device to itself has no links
  *
- * All routes are empty when the topology knows no links (t->links == 0). One search for each
- * sender, as far as its receivers. STATUS_INVALID for a device that there is not, pairs out of
+ * All routes are empty when the topology knows no links (t->links == 0). A search of its block for
+ * each sender, as far as its receivers, and for each part of a way that lies beyond. STATUS_INVALID for a device that there is not, pairs out of
  * order, or a receiver that cannot be reached; STATUS_NOMEM. */
 enum status topology_routes(const struct topology *t, size_t n, const struct device_pair *pair,
                             struct routes *out) MUST_CHECK;

@@ -1,9 +1,7 @@
 /* Slots out of channels and shapes, their routes, the links that matter, and who meets whom there.
  *
  * 1. Every distinct pair of members that a group's shapes use is a carrier. 2. Slots get the routes
- * of their devices. 3. A link is kept when everything that may use it at the same time (channels
- * carry one message each, groups one phase of one collective) wants more than it has. 4. Owners,
- * channels and groups, that meet on a kept link are joined; one that is joined to none is alone.
+ * of their devices. 3. Only links that can be full are kept (contended.h). 4. Owners, channels and groups, that meet on a kept link are joined; one that is joined to none is alone.
  * In between, folded programs are folded (folding.h). */
 #include "sim/flows.h"
 
@@ -12,10 +10,8 @@
 
 #include "core/array.h"
 #include "core/routes.h"
+#include "sim/contended.h"
 #include "sim/folding.h"
-
-/* A demand of this much more than a link has is rounding. */
-static const double rounding = 1e-9;
 
 /* A flow of some shape of a group, to be given a carrier. */
 struct use {
@@ -32,39 +28,29 @@ static int by_members(const void *a, const void *b)
     return x->to < y->to ? -1 : x->to > y->to;
 }
 
-/* What is wanted of links: all zero but for those of the list. */
-struct load {
-    double *Bps;    /* [links of the topology] */
-    uint32_t *link; /* [n] */
-    size_t n;
-};
-
 /* What building needs besides the result: slots of all copies at first. */
 struct building {
     const struct program *p;
     const struct topology *t;
     const struct shapes *shapes;
     struct flows *f;
-    struct folding all;   /* the slots */
-    uint32_t *route;      /* [slots] of each, in routes */
-    struct routes routes; /* of the distinct pairs of devices */
-    struct use *use;      /* of the group at hand */
-    struct load total, group, phase;
-    uint32_t *kept; /* [links of the topology] number in the network, PROGRAM_NONE: not kept */
+    struct slots all;
+    struct use *use; /* of the group at hand */
+    uint32_t *kept;  /* [links of the topology] number in the network, PROGRAM_NONE: not kept */
 };
 
 /* ---- slots */
 
 static enum status add_slot(struct building *b, uint32_t from, uint32_t to, uint64_t colour)
 {
-    struct folding *all = &b->all;
-    PASS(ARRAY_ROOM(all->between, all->slots));
-    all->between[all->slots] = (struct device_pair){from, to};
+    struct slots *all = &b->all;
+    PASS(ARRAY_ROOM(all->between, all->n));
+    all->between[all->n] = (struct device_pair){from, to};
     if (b->p->folded) {
-        PASS(ARRAY_ROOM(all->colour, all->slots));
-        all->colour[all->slots] = colour;
+        PASS(ARRAY_ROOM(all->colour, all->n));
+        all->colour[all->n] = colour;
     }
-    all->slots++;
+    all->n++;
     return STATUS_OK;
 }
 
@@ -96,7 +82,7 @@ static enum status list_uses(struct building *b, uint32_t g, size_t *uses)
  * of each shape. */
 static enum status add_carriers(struct building *b, uint32_t g)
 {
-    size_t n, first = b->all.slots, copies = program_group_copies(b->p, g);
+    size_t n, first = b->all.n, copies = program_group_copies(b->p, g);
     PASS(list_uses(b, g, &n));
     for (size_t copy = 0; copy < copies; copy++) {
         const uint32_t *device = program_group_devices(b->p, g, copy);
@@ -105,14 +91,14 @@ static enum status add_carriers(struct building *b, uint32_t g)
             for (end = k; end < n && by_members(&b->use[k], &b->use[end]) == 0; end++) {
                 colour += b->use[end].colour;
                 if (copy == 0)
-                    b->f->slot[b->use[end].at] = (uint32_t)b->all.slots;
+                    b->f->slot[b->use[end].at] = (uint32_t)b->all.n;
             }
             colour = folding_colour(b->p->channels + g, colour, 0);
             PASS(add_slot(b, device[b->use[k].from], device[b->use[k].to], colour));
         }
     }
-    b->all.carriers[g] = (b->all.slots - first) / copies;
-    b->all.group_start[g + 1] = b->all.slots;
+    b->all.carriers[g] = (b->all.n - first) / copies;
+    b->all.group_start[g + 1] = b->all.n;
     return STATUS_OK;
 }
 
@@ -136,7 +122,7 @@ static enum status make_slots(struct building *b)
         for (size_t k = 0; k < copies; k++)
             PASS(add_slot(b, copy[k].from, copy[k].to, folding_colour(c, 0, 0)));
     }
-    b->all.group_start[0] = b->all.slots;
+    b->all.group_start[0] = b->all.n;
     for (uint32_t g = 0; g < p->groups; g++)
         PASS(add_carriers(b, g));
     return STATUS_OK;
@@ -160,7 +146,7 @@ static int by_pair(const void *a, const void *b)
 static enum status list_pairs(struct building *b, struct device_pair **pair, size_t *n)
 {
     struct place *place;
-    size_t slots = b->all.slots;
+    size_t slots = b->all.n;
     enum status st = ARRAY_NEW(place, slots);
     if (st == STATUS_OK)
         st = ARRAY_NEW(*pair, slots);
@@ -172,7 +158,7 @@ static enum status list_pairs(struct building *b, struct device_pair **pair, siz
     for (size_t k = 0; st == STATUS_OK && k < slots; k++) {
         if (k == 0 || place[k].pair != place[k - 1].pair)
             (*pair)[(*n)++] = b->all.between[place[k].slot];
-        b->route[place[k].slot] = (uint32_t)(*n - 1);
+        b->all.route[place[k].slot] = (uint32_t)(*n - 1);
     }
     free(place);
     return st;
@@ -183,21 +169,22 @@ static enum status find_routes(struct building *b)
     enum status st = STATUS_OK;
     struct flows *f = b->f;
     struct device_pair *pair = NULL;
-    size_t pairs = 0, all = 0, slots = b->all.slots;
-    TRY(ARRAY_NEW(b->route, slots + 1));
+    size_t pairs = 0, all = 0, slots = b->all.n;
+    TRY(ARRAY_NEW(b->all.route, slots + 1));
     TRY(list_pairs(b, &pair, &pairs));
-    TRY(topology_routes(b->t, pairs, pair, &b->routes));
+    TRY(topology_routes(b->t, pairs, pair, &b->all.routes));
     TRY(ARRAY_NEW(f->bound_Bps, slots + 1));
     TRY(ARRAY_NEW(f->start, slots + 1));
     for (size_t s = 0; s < slots; s++) {
         const struct device_pair *between = &b->all.between[s];
         f->bound_Bps[s] = topology_between(b->t, between->from, between->to)->bandwidth_Bps;
-        size_t first = b->routes.start[b->route[s]], last = b->routes.start[b->route[s] + 1];
-        if (last > first)
+        size_t first = slots_first(&b->all, s), end = slots_end(&b->all, s);
+        if (end > first)
             f->bound_Bps[s] = INFINITY;
-        for (size_t e = first; e < last; e++)
-            f->bound_Bps[s] = fmin(f->bound_Bps[s], b->t->link[b->routes.link[e]].bandwidth_Bps);
-        all += last - first;
+        for (size_t e = first; e < end; e++)
+            f->bound_Bps[s] =
+                fmin(f->bound_Bps[s], b->t->link[b->all.routes.link[e]].bandwidth_Bps);
+        all += end - first;
     }
     TRY(ARRAY_NEW(f->link, all + 1));
     TRY(ARRAY_NEW(f->weight, all + 1));
@@ -208,79 +195,30 @@ out:
 
 /* ---- which links matter */
 
-static void load_add(struct load *load, uint32_t link, double Bps)
-{
-    if (load->Bps[link] <= 0)
-        load->link[load->n++] = link;
-    load->Bps[link] += Bps;
-}
-
-/* A slot at its bound on all links of its route. */
-static void load_add_slot(const struct building *b, struct load *load, size_t slot)
-{
-    size_t route = b->route[slot];
-    for (size_t e = b->routes.start[route]; e < b->routes.start[route + 1]; e++)
-        load_add(load, b->routes.link[e], b->f->bound_Bps[slot]);
-}
-
-/* What a copy of group g may want of each link is what its worst phase wants there. */
-static void add_group(struct building *b, uint32_t g, size_t copy)
-{
-    const struct shapes *shapes = b->shapes;
-    size_t others = copy * b->all.carriers[g];
-    struct load *phase = &b->phase, *group = &b->group;
-    for (uint32_t k = shapes->first[g]; k != PROGRAM_NONE; k = shapes->shaped[k].next) {
-        const struct collective_shape *shape = &shapes->shaped[k].shape;
-        for (size_t i = 0; i < shape->phases; i++) {
-            for (size_t j = shape->phase[i].flow_start; j < shape->phase[i].flow_end; j++)
-                load_add_slot(b, phase, others + flows_slot(b->f, k, j));
-            for (; phase->n > 0; phase->n--) {
-                uint32_t l = phase->link[phase->n - 1];
-                if (phase->Bps[l] > group->Bps[l])
-                    load_add(group, l, phase->Bps[l] - group->Bps[l]);
-                phase->Bps[l] = 0;
-            }
-        }
-    }
-    for (; group->n > 0; group->n--) {
-        uint32_t l = group->link[group->n - 1];
-        load_add(&b->total, l, group->Bps[l]);
-        group->Bps[l] = 0;
-    }
-}
-
-/* Number the links that those who may use them together could fill, and make the slots' rows of
- * these. */
+/* The slots' rows of the links that can be full. */
 static enum status keep_links(struct building *b)
 {
     struct flows *f = b->f;
     const struct topology *t = b->t;
-    size_t kept = 0, used = 0, slots = b->all.slots;
-    for (size_t s = 0; s < b->all.group_start[0]; s++)
-        load_add_slot(b, &b->total, s);
-    for (uint32_t g = 0; g < b->p->groups; g++)
-        for (size_t copy = 0; copy < program_group_copies(b->p, g); copy++)
-            add_group(b, g, copy);
-    PASS(ARRAY_NEW(f->capacity_Bps, b->total.n + 1));
-    for (size_t k = 0; k < b->total.n; k++) {
-        uint32_t l = b->total.link[k];
-        b->kept[l] = PROGRAM_NONE;
-        if (t->link[l].fat || b->total.Bps[l] <= t->link[l].bandwidth_Bps * (1 + rounding))
-            continue;
-        b->kept[l] = (uint32_t)kept;
-        f->capacity_Bps[kept++] = t->link[l].bandwidth_Bps;
-    }
-    for (size_t s = 0; s < slots; s++) {
-        size_t route = b->route[s];
-        for (size_t e = b->routes.start[route]; e < b->routes.start[route + 1]; e++)
-            if (b->kept[b->routes.link[e]] != PROGRAM_NONE) {
-                f->link[used] = b->kept[b->routes.link[e]];
+    const struct slots *all = &b->all;
+    size_t kept = 0, used = 0;
+    PASS(contended_links(b->p, t, b->shapes, f, all, b->kept));
+    for (size_t l = 0; l < t->links; l++)
+        kept += b->kept[l] != PROGRAM_NONE;
+    PASS(ARRAY_NEW(f->capacity_Bps, kept + 1));
+    for (size_t l = 0; l < t->links; l++)
+        if (b->kept[l] != PROGRAM_NONE)
+            f->capacity_Bps[b->kept[l]] = t->link[l].bandwidth_Bps;
+    for (size_t s = 0; s < all->n; s++) {
+        for (size_t e = slots_first(all, s); e < slots_end(all, s); e++)
+            if (b->kept[all->routes.link[e]] != PROGRAM_NONE) {
+                f->link[used] = b->kept[all->routes.link[e]];
                 f->weight[used++] = 1;
             }
         f->start[s + 1] = used;
     }
-    f->slots = slots;
-    f->network = (struct sharing_network){slots,     kept,         f->start,       f->link,
+    f->slots = all->n;
+    f->network = (struct sharing_network){all->n,    kept,         f->start,       f->link,
                                           f->weight, f->bound_Bps, f->capacity_Bps};
     return STATUS_OK;
 }
@@ -304,11 +242,10 @@ static void count_bytes(const struct building *b, double *bytes)
 /* Add a slot's bytes to the links of its route; the first copy's links are those that are shown. */
 static void load_links(struct building *b, size_t slot, double bytes, bool *shown)
 {
-    size_t route = b->route[slot];
-    for (size_t e = b->routes.start[route]; e < b->routes.start[route + 1]; e++) {
-        b->f->link_bytes[b->routes.link[e]] += bytes;
+    for (size_t e = slots_first(&b->all, slot); e < slots_end(&b->all, slot); e++) {
+        b->f->link_bytes[b->all.routes.link[e]] += bytes;
         if (shown)
-            shown[b->routes.link[e]] = true;
+            shown[b->all.routes.link[e]] = true;
     }
 }
 
@@ -316,10 +253,10 @@ static enum status add_bytes(struct building *b)
 {
     enum status st;
     const struct program *p = b->p;
-    const struct folding *all = &b->all;
+    const struct slots *all = &b->all;
     double *bytes = NULL;
     bool *shown = NULL;
-    TRY(ARRAY_NEW(bytes, all->slots));
+    TRY(ARRAY_NEW(bytes, all->n));
     TRY(ARRAY_NEW(shown, b->t->links));
     TRY(ARRAY_NEW(b->f->link_bytes, b->t->links));
     count_bytes(b, bytes);
@@ -393,12 +330,6 @@ out:
     return st;
 }
 
-static enum status load_make(struct load *load, size_t links)
-{
-    PASS(ARRAY_NEW(load->Bps, links + 1));
-    return ARRAY_NEW(load->link, links + 1);
-}
-
 /* Folded: the copies of a channel share the links alike, so that one that meets no other owner has
  * its part of them from beginning to end. */
 static void bound_alone(struct flows *f, size_t channels)
@@ -426,11 +357,8 @@ enum status flows_make(const struct program *p, const struct topology *t,
     enum status st;
     struct flows f = {0};
     struct building b = {.p = p, .t = t, .shapes = shapes, .f = &f};
-    struct load *const loads[] = {&b.total, &b.group, &b.phase};
     TRY(make_slots(&b));
     TRY(find_routes(&b));
-    for (size_t k = 0; k < sizeof loads / sizeof *loads; k++)
-        TRY(load_make(loads[k], t->links));
     TRY(ARRAY_NEW(b.kept, t->links + 1));
     TRY(keep_links(&b));
     TRY(add_bytes(&b));
@@ -439,13 +367,7 @@ enum status flows_make(const struct program *p, const struct topology *t,
     f = (struct flows){0};
 out:
     flows_free(&f);
-    for (size_t k = 0; k < sizeof loads / sizeof *loads; k++) {
-        free(loads[k]->Bps);
-        free(loads[k]->link);
-    }
-    routes_free(&b.routes);
-    folding_free(&b.all);
-    free(b.route);
+    slots_free(&b.all);
     free(b.use);
     free(b.kept);
     return st;

@@ -22,7 +22,7 @@ uint64_t folding_colour(uint64_t a, uint64_t b, double c)
 
 /* Slots of one channel follow one another. */
 static enum status check_channels(const struct program *p, const struct topology *t,
-                                  const struct folding *all, const uint32_t *cell)
+                                  const struct slots *all, const uint32_t *cell)
 {
     for (size_t c = 0; c < p->channels; c++) {
         size_t first = p->copies.channel_start[c];
@@ -50,7 +50,7 @@ static int by_number(const void *a, const void *b)
 
 /* Slots of one group follow one another, copy by copy. `sorted`: room for two copies' cells. */
 static enum status check_group(const struct program *p, const struct topology *t,
-                               const struct shapes *shapes, const struct folding *all, uint32_t g,
+                               const struct shapes *shapes, const struct slots *all, uint32_t g,
                                const uint32_t *cell, uint32_t *sorted)
 {
     size_t first = all->group_start[g], n = all->carriers[g];
@@ -77,7 +77,7 @@ static enum status check_group(const struct program *p, const struct topology *t
 }
 
 static enum status check_groups(const struct program *p, const struct topology *t,
-                                const struct shapes *shapes, const struct folding *all,
+                                const struct shapes *shapes, const struct slots *all,
                                 const uint32_t *cell)
 {
     enum status st = STATUS_OK;
@@ -133,8 +133,7 @@ static enum status share_slots(const struct shapes *shapes, const uint32_t *cell
 /* Slots become cells, whose numbers follow the slots' order: a cell for each channel, then those of
  * each group. */
 static enum status number_slots(const struct program *p, const struct shapes *shapes,
-                                const struct folding *all, const struct symmetry *s,
-                                struct flows *f)
+                                const struct slots *all, const struct symmetry *s, struct flows *f)
 {
     struct use *use;
     size_t cells = p->channels;
@@ -154,7 +153,7 @@ static enum status number_slots(const struct program *p, const struct shapes *sh
 }
 
 enum status flows_fold(const struct program *p, const struct topology *t,
-                       const struct shapes *shapes, const struct folding *all, struct flows *f)
+                       const struct shapes *shapes, const struct slots *all, struct flows *f)
 {
     enum status st;
     struct symmetry s = {0};
@@ -180,11 +179,13 @@ out:
     return st;
 }
 
-void folding_free(struct folding *x)
+void slots_free(struct slots *x)
 {
     free(x->between);
     free(x->colour);
     free(x->group_start);
     free(x->carriers);
-    *x = (struct folding){0};
+    free(x->route);
+    routes_free(&x->routes);
+    *x = (struct slots){0};
 }

@@ -41,6 +41,7 @@ static void send_example(bool flat)
     static struct topology_link link[] = {{"up", 1e9, false}, {"bus", 2e9, true}};
     static uint32_t vertex[] = {0, 1, 2}, start[] = {0, 1, 3, 4}, to[] = {1, 0, 2, 1};
     static uint32_t first[] = {0, 1, 2, 4, 5}, hop[] = {0, 1, 0, 1, 1};
+    static uint32_t block[] = {ROUTE_NO_BLOCK, 0, 1}, depth[] = {0, 1, 2}, top[] = {0, 1};
     static struct route_step step[] = {{1, 0}, {0, 1}};
     static uint32_t head[] = {0, 1, 2, 1, 0, 2, 1, 1, 0};
     struct topology t = {.n = 3,
@@ -53,7 +54,8 @@ static void send_example(bool flat)
                          .links = 2,
                          .link = link};
     if (flat) /* a chain, g1 in the middle; the second edge has two links */
-        t.graph = (struct route_graph){3, 4, 5, vertex, start, to, first, hop};
+        t.graph =
+            (struct route_graph){3, 4, 5, vertex, start, to, first, hop, 2, block, depth, top};
     else
         t.table = (struct route_table){.steps = 2, .step = step, .head = head};
     assert_int_equal(topology_map_build(3, entry, tier_of, &t.between), STATUS_OK);

@@ -286,8 +286,10 @@ enum status flat_read(const struct platform_text *p, size_t n, char *const *devi
         TRY(read_routes(p, &r, fits));
     if (*fits)
         TRY(place_devices(&r, n, device, fits));
-    if (*fits)
+    if (*fits) {
         TRY(sort_edges(&r));
+        TRY(route_graph_find_blocks(&zone.graph));
+    }
     if (*fits) {
         *out = zone;
         zone = (struct flat_zone){0};

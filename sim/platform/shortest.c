@@ -117,7 +117,10 @@ bool shortest_from(struct shortest *w, size_t n, size_t from, uint16_t *value)
 {
     const uint32_t *vertex = w->zone->graph.vertex;
     const struct route_search *s = &w->search;
-    bool reached = route_search_from(&w->search, vertex[from], 0, NULL);
+    bool reached = true;
+    route_search_begin(&w->search, vertex[from], ROUTE_NO_BLOCK);
+    if (!route_search_reach(&w->search, UINT32_MAX))
+        return false;
     w->found[vertex[from]] = 0;
     for (size_t k = 1; k < s->reached; k++) {
         uint32_t v = s->order[k];

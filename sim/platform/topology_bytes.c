@@ -84,6 +84,10 @@ static void put_ways(FILE *f, const struct topology *t)
         put(f, g->to, g->edges * sizeof *g->to);
         put(f, g->first, (g->edges + 1) * sizeof *g->first);
         put(f, g->hop, g->hops * sizeof *g->hop);
+        put_count(f, g->blocks);
+        put(f, g->block, g->vertices * sizeof *g->block);
+        put(f, g->depth, g->vertices * sizeof *g->depth);
+        put(f, g->top, g->blocks * sizeof *g->top);
     } else if (t->links > 0) {
         put_count(f, t->table.steps);
         put(f, t->table.step, t->table.steps * sizeof *t->table.step);
@@ -333,6 +337,10 @@ static enum status get_graph(struct bytes *b, size_t vertices, struct topology *
     PASS(get_numbers(b, g->edges, &g->to));
     PASS(get_numbers(b, g->edges + 1, &g->first));
     PASS(get_numbers(b, g->hops, &g->hop));
+    PASS(get_count(b, sizeof *g->top, &g->blocks));
+    PASS(get_numbers(b, g->vertices, &g->block));
+    PASS(get_numbers(b, g->vertices, &g->depth));
+    PASS(get_numbers(b, g->blocks, &g->top));
     return route_graph_is_sound(g, t->n, t->links) ? STATUS_OK : broken();
 }
 

@@ -1,0 +1,154 @@
+/* scale - what folding costs as pods grow: GPT-3 175B on rail pods of H100, contention included.
+ *
+ * 16 stages x GPUs / 128 replicas x 8 shards, 1F1B, 32 microbatches of one sequence for each replica,
+ * ZeRO 1; stages side by side, shards in a node. Everything counts: writing and reading the
+ * platform, lowering, the proof of symmetry, the simulation. A process for each line, so that memory
+ * is its own. Prints TSV. Usage: scale analytic|simgrid whole|folded GPUS... */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/lower.h"
+#include "core/measurement.h"
+#include "model/zoo.h"
+#include "sim/engine.h"
+#include "sim/platform/platform.h"
+#include "tests/sample.h"
+#include "topologies/generate.h"
+
+enum { STAGES = 16, SHARDS = 8, MICROBATCHES = 32 };
+
+/* CPU seconds of this process and the engine's child. */
+static double cpu(void)
+{
+    struct rusage self, children;
+    getrusage(RUSAGE_SELF, &self);
+    getrusage(RUSAGE_CHILDREN, &children);
+    double s = 0;
+    const struct rusage *const both[] = {&self, &children};
+    for (size_t k = 0; k < 2; k++)
+        s += (double)(both[k]->ru_utime.tv_sec + both[k]->ru_stime.tv_sec) +
+             1e-6 * (double)(both[k]->ru_utime.tv_usec + both[k]->ru_stime.tv_usec);
+    return s;
+}
+
+/* The larger of the two. */
+static double peak_MB(void)
+{
+    struct rusage self, children;
+    getrusage(RUSAGE_SELF, &self);
+    getrusage(RUSAGE_CHILDREN, &children);
+    long most = self.ru_maxrss > children.ru_maxrss ? self.ru_maxrss : children.ru_maxrss;
+    return (double)most / 1e3 * 1.024;
+}
+
+/* Megatron's order: shards in a node, replicas side by side, then stages. */
+static struct plan make_plan(const struct model *m, uint32_t replicas)
+{
+    struct plan p = sample_plan(m, STAGES, replicas, MICROBATCHES * replicas, "1f1b");
+    free(p.optimizer);
+    p.optimizer = sample_text("adam");
+    p.zero = 1;
+    for (uint32_t s = 0; s < STAGES; s++) {
+        struct plan_stage *stage = &p.stage[s];
+        stage->tensor_parallel = SHARDS;
+        stage->devices = (size_t)replicas * SHARDS;
+        free(stage->device);
+        stage->device = calloc(stage->devices, sizeof *stage->device);
+        for (uint32_t d = 0; stage->device && d < stage->devices; d++)
+            stage->device[d] = s * (uint32_t)stage->devices + d;
+    }
+    return p;
+}
+
+struct laps {
+    double read_s, lower_s, simulate_s;
+};
+
+static enum status simulate(const char *path, const struct engine *engine, bool fold,
+                            uint32_t replicas, struct laps *laps, double *iteration_s)
+{
+    enum status st;
+    struct topology t = {0};
+    struct model m = {0};
+    struct plan plan = {0};
+    struct program program = {0};
+    struct simulation s = {0};
+    TRY(platform_read(path, &t));
+    laps->read_s = cpu();
+    TRY(zoo_build("gpt3-175b", &m));
+    plan = make_plan(&m, replicas);
+    TRY(fold ? plan_lower_folded(&plan, &m, &t, &program) : plan_lower(&plan, &m, &t, &program));
+    laps->lower_s = cpu() - laps->read_s;
+    TRY(engine->run(&program, &t, path, NULL, &s));
+    laps->simulate_s = cpu() - laps->read_s - laps->lower_s;
+    *iteration_s = 0;
+    for (size_t i = 0; i < program.ops; i++)
+        *iteration_s = s.timeline.end_s[i] > *iteration_s ? s.timeline.end_s[i] : *iteration_s;
+out:
+    simulation_free(&s);
+    program_free(&program);
+    plan_free(&plan);
+    model_free(&m);
+    topology_free(&t);
+    return st;
+}
+
+/* One line of the table. */
+static enum status measure(const struct engine *engine, const char *how, uint32_t devices)
+{
+    enum status st;
+    char path[] = "/tmp/foreline-scale-XXXXXX.xml", spec[64];
+    double iteration_s;
+    struct laps laps;
+    FILE *f = NULL;
+    int fd = mkstemps(path, 4);
+    if (fd < 0 || !(f = fdopen(fd, "w")))
+        return error_set(STATUS_IO, "no temporary file");
+    snprintf(spec, sizeof spec, "rail:nodes=%u,gpus=8,type=H100", devices / 8);
+    TRY(generate_platform(spec, f));
+    fclose(f);
+    f = NULL;
+    TRY(simulate(path, engine, strcmp(how, "folded") == 0, devices / STAGES / SHARDS, &laps,
+                 &iteration_s));
+    printf("%u\t%s\t%s\t%.9g\t%.3g\t%.3g\t%.3g\t%.3g\t%.0f\n", devices, engine->name, how,
+           iteration_s, cpu(), laps.read_s, laps.lower_s, laps.simulate_s, peak_MB());
+out:
+    if (f)
+        fclose(f);
+    unlink(path);
+    return st;
+}
+
+int main(int argc, char **argv)
+{
+    const struct engine *engine;
+    if (argc < 4) {
+        fputs("usage: scale analytic|simgrid whole|folded GPUS...\n", stderr);
+        return 2;
+    }
+    if (engine_find(argv[1], &engine) != STATUS_OK) {
+        fprintf(stderr, "scale: %s\n", error_message());
+        return 2;
+    }
+    puts("# GPUs\tengine\thow\titeration s\tCPU s\tread s\tlower s\tsimulate s\tMB");
+    for (int k = 3; k < argc; k++) {
+        fflush(stdout);
+        pid_t pid = fork();
+        if (pid == 0) {
+            enum status st = measure(engine, argv[2], (uint32_t)strtoul(argv[k], NULL, 10));
+            if (st != STATUS_OK)
+                fprintf(stderr, "scale: %s\n", error_message());
+            fflush(stdout);
+            _exit(st != STATUS_OK);
+        }
+        int code = 0;
+        if (pid < 0 || waitpid(pid, &code, 0) < 0 || code != 0)
+            return 1;
+    }
+    return 0;
+}
