@@ -224,7 +224,7 @@ enum status figure_open(const char *output, const struct figure_geometry *g,
     const char *terminal = terminal_of(output);
 
     if (!terminal)
-        FAIL(STATUS_INVALID, "%s: a picture ends in .svg, .png or .pdf", output);
+        FAIL(STATUS_USAGE, "%s: a picture ends in .svg, .png or .pdf", output);
     table = malloc(strlen(output) + 1);
     if (!table)
         FAIL(STATUS_NOMEM, "%s: out of memory", output);

@@ -155,7 +155,8 @@ enum status arguments_set(struct arguments *a, uint64_t takers, const char *name
 
 /* Options anywhere among the operands ("--" ends them; "--name=value" and "--name value"; "-o" is
  * "--output"), of all takers of a command. Operands are moved to argv[0 .. *argc).
- * STATUS_USAGE: an unknown option, with the nearest one, or a malformed value. */
+ * STATUS_USAGE: an unknown option, with the nearest one, a malformed value, or an option twice that
+ * is no list. */
 enum status arguments_parse(struct arguments *a, uint64_t takers, int *argc,
                             char **argv) MUST_CHECK;
 

@@ -257,7 +257,7 @@ const struct setting settings_table[] = {
     {"dtype", WORD(dtype), REAL_KEYS, "fp32|bf16", NULL,
      .help = "of activations and messages: what the plan's model says (bits=16: bf16, not for the "
              "CPU)"},
-    {"loss-every", COUNT(loss_every), RUN_KEYS, "N", NULL,
+    {"loss-every", COUNT(loss_every), REAL_KEYS, "N", NULL,
      .help = "time and loss of every N-th step on stderr (default: of every step, on a terminal)"},
     {"batch-tokens", TEXT(batch_tokens), REAL_KEYS, "FILE", NULL,
      .help = "write tokens and targets of all steps, for other programs (docs/running.md)"},

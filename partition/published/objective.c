@@ -59,8 +59,8 @@ enum status objective_solve(const struct objective *o, const char *algorithm,
         if (!algorithm || !strcmp(a->name, algorithm))
             break;
     if (!a)
-        return error_set(STATUS_INVALID, "objective %s has no algorithm '%.60s'", o->name,
-                         algorithm);
+        return error_set(STATUS_USAGE, "--algorithm: objective %s has no algorithm '%.60s'",
+                         o->name, algorithm);
     double begin_s = clock_cpu();
     enum status st = a->solve(r, &result);
     if (st != STATUS_OK) {
