@@ -117,6 +117,36 @@ static enum status keep_constraints(const struct arguments *a, struct auto_resul
     return STATUS_OK;
 }
 
+/* Why the search has found no shape at all: a constraint that is impossible by itself, else all that
+ * are given. */
+static enum status name_constraints(const struct arguments *a, const struct model *m,
+                                    const struct topology *t, size_t samples)
+{
+    const struct {
+        const char *name;
+        size_t value, most;
+    } all[] = {{"stages", a->stages, partition_most_stages(m, (uint32_t)a->tensor_parallel)},
+               {"replicas", a->replicas, t->n},
+               {"tensor-parallel", a->tensor_parallel, t->n},
+               {"chunks", a->chunks, SIZE_MAX},
+               {"microbatches", a->microbatches, SIZE_MAX},
+               {"microbatch-size", a->microbatch_size, SIZE_MAX},
+               {"batch", a->batch, SIZE_MAX}};
+    char given[256] = "";
+    for (size_t k = 0, n = 0; k < sizeof all / sizeof *all && n < sizeof given; k++) {
+        if (all[k].value > all[k].most)
+            return error_set(STATUS_INFEASIBLE,
+                             "--%s %zu: at most %zu for %s on the %zu devices of %s", all[k].name,
+                             all[k].value, all[k].most, m->name, t->n, t->name);
+        if (all[k].value)
+            n += (size_t)snprintf(given + n, sizeof given - n, "%s--%s %zu", n ? ", " : " with ",
+                                  all[k].name, all[k].value);
+    }
+    return error_set(STATUS_INFEASIBLE,
+                     "no plan of %s on the %zu devices of %s trains %zu samples per iteration%s",
+                     m->name, t->n, t->name, samples, given);
+}
+
 /* On platforms of more than MOST_DEVICES devices the finalists are looked at by the analytic engine
  * too, because SimGrid would need minutes to find its routes. */
 enum status plan_search(const struct arguments *a, struct evaluation_context *context,
@@ -137,7 +167,10 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
     struct auto_result result = {0};
     if (context->topology->n > MOST_DEVICES)
         context->engine = &engine_analytic;
-    TRY(auto_search(context->model, context->topology, &request, &evaluator, &result));
+    st = auto_search(context->model, context->topology, &request, &evaluator, &result);
+    if (st == STATUS_INFEASIBLE && result.n == 0)
+        st = name_constraints(a, context->model, context->topology, request.samples);
+    TRY(st);
     TRY(keep_constraints(a, &result));
     *out = result;
     result = (struct auto_result){0};
