@@ -383,6 +383,8 @@ const struct setting settings_table[] = {
     {"shard", TEXT(shard), T(SWEEP), "I/N", NULL,
      .help = "only each N-th point, from the I-th on (1/N to N/N), into a database of its own"},
     {"retry", FLAG(retry), T(SWEEP), NULL, NULL, .help = "points that failed are tried again"},
+    {"add", FLAG(add), T(SWEEP), NULL, NULL,
+     .help = "also into a database of other experiments, which it becomes one more of"},
     {"x", TEXT(x), PLOTS, "COLUMN", NULL,
      .help = "of a table; default: the first that varies and is no result; heatmap needs it"},
     {"y", TEXT(y), PLOTS, "COLUMN", NULL,

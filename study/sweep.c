@@ -336,8 +336,15 @@ out:
 enum status sweep_compute(struct sweep *s, const char *path, const struct provenance *by,
                           const struct sweep_run *run, struct sweep_count *out)
 {
+    int64_t strangers;
     *out = (struct sweep_count){0};
     PASS(database_open(path, &s->db));
+    PASS(database_strangers(s->db, &s->e, &strangers));
+    if (strangers > 0 && !run->add)
+        return error_set(STATUS_USAGE,
+                         "%s: a database of other experiments, none of them called '%s': --add "
+                         "puts it beside them",
+                         path, s->e.name);
     PASS(database_begin(s->db, &s->e, by, &s->id));
     PASS(database_add_members(s->db, s->id, false, s->all.n, s->all.number,
                               (const char(*)[DIGEST_HEX])s->all.hash));
