@@ -30,6 +30,8 @@ static enum status check_options(const struct arguments *a)
     } rules[] = {
         {nccl && !cuda, "--transport nccl carries a GPU's memory: with --device cuda"},
         {mpi && cuda, "--transport mpi is for --device cpu; GPUs talk over nccl"},
+        {a->log && !strcmp(a->transport, "local"),
+         "--log: ranks of --transport local are threads of one process"},
         {a->hosts && !mpi, "--hosts is for --transport mpi"},
         {a->address && !mpi && !nccl, "--address is for --transport mpi and nccl"},
         {a->hosts && a->launcher, "--hosts and --launcher: the launcher knows its hosts"},

@@ -83,6 +83,8 @@ static enum status check_together(const struct arguments *a, const struct partit
          "--expert-parallel needs a multiple of it as --replicas"},
         {a->chunks > 1 && schedule && !schedule->chunked,
          "--chunks and --schedule: this one gives every stage devices of its own"},
+        {arguments_given(a, "seed") && !a->output && !a->json,
+         "--seed is of the plan that -o writes"},
         {cut_by_hand && !a->split_at, "--algorithm manual needs --split-at"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
