@@ -245,8 +245,7 @@ enum status figure_open(const char *output, const struct figure_geometry *g,
     figure_put_field(f.table, by->command);
     putc('\n', f.table);
     put_preamble(f.script, terminal, g);
-    *out = f;
-    f = (struct figure){0};
+    MOVE(out, f);
 out:
     figure_discard(&f);
     free(table);

@@ -274,8 +274,7 @@ enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
     const char *broken = plan_breaks(&p, a);
     if (broken)
         FAIL(STATUS_UNSUPPORTED, "--algorithm %s does not keep --%s", a->algorithm, broken);
-    *out = p;
-    p = (struct plan){0};
+    MOVE(out, p);
 out:
     plan_free(&p);
     return st;

@@ -172,8 +172,7 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
         st = name_constraints(a, context->model, context->topology, request.samples);
     TRY(st);
     TRY(keep_constraints(a, &result));
-    *out = result;
-    result = (struct auto_result){0};
+    MOVE(out, result);
 out:
     auto_result_free(&result);
     return st;
@@ -181,8 +180,7 @@ out:
 
 void plan_take_best(struct auto_result *r, struct plan *out)
 {
-    *out = r->candidate[0].plan;
-    r->candidate[0].plan = (struct plan){0};
+    MOVE(out, r->candidate[0].plan);
 }
 
 /* No interrupt: points of experiments are stopped between points, not inside one. */

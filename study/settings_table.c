@@ -32,7 +32,7 @@ static const char *simulator_word(size_t i)
 
 static const char *runner_word(size_t i)
 {
-    return i < point_engines_n ? point_engines[i] : NULL;
+    return i < point_engines_n ? point_engines[i]->name : NULL;
 }
 
 static const char *engine_word(size_t i)

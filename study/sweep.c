@@ -101,8 +101,7 @@ static enum status identify_points(const struct experiment *e, const size_t *num
         p.number[i] = number ? number[i] : i;
         TRY(identify(e, p.number[i], engine, &known, p.hash[i]));
     }
-    *out = p;
-    p = (struct sweep_points){0};
+    MOVE(out, p);
 out:
     free(known);
     points_free(&p);
@@ -371,8 +370,7 @@ enum status sweep_open(const char *path, struct sweep *out)
     if (s.all.n != s.e.points)
         FAIL(STATUS_IO, "%s: %zu of the experiment's %zu points are in it", path, s.all.n,
              s.e.points);
-    *out = s;
-    s = (struct sweep){0};
+    MOVE(out, s);
 out:
     sweep_free(&s);
     return st;

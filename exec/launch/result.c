@@ -282,11 +282,9 @@ enum status launch_result(struct run *run, double cpu_s, struct measurement *out
         TRY(fill_parameters(run, &m));
     }
     TRY(warn_of_load(run, &m));
-    *out = m;
-    m = (struct measurement){0};
+    MOVE(out, m);
     if (timeline) {
-        *timeline = t;
-        t = (struct timeline){0};
+        MOVE(timeline, t);
     }
 out:
     timeline_free(&t);

@@ -16,17 +16,9 @@ const struct objective *const objectives[] = {
 };
 const size_t objectives_n = sizeof objectives / sizeof *objectives;
 
-static const char *name_of(size_t i)
-{
-    return objectives[i]->name;
-}
-
 enum status objective_find(const char *name, const struct objective **out)
 {
-    size_t i;
-    PASS(text_find("objective", name, name_of, objectives_n, &i));
-    *out = objectives[i];
-    return STATUS_OK;
+    return text_find("objective", name, objectives, objectives_n, out);
 }
 
 static const struct {
