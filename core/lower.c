@@ -215,8 +215,7 @@ static enum status lower(struct lowering *l, struct program *out)
     TRY(lowering_replay(l));
     TRY(lowering_finish(l));
     TRY(flatten(l, &program));
-    *out = program;
-    program = (struct program){0};
+    MOVE(out, program);
 out:
     program_free(&program);
     lowering_free(l);

@@ -178,8 +178,7 @@ enum status plan_read(const struct json_document *d, const struct model *m,
         st = json_error(&stages, "%s", error_message());
     if (st != STATUS_OK)
         goto out;
-    *out = p;
-    p = (struct plan){0};
+    MOVE(out, p);
 out:
     plan_free(&p);
     free(names.op);

@@ -224,7 +224,7 @@ enum status figure_open(const char *output, const struct figure_geometry *g,
     const char *terminal = terminal_of(output);
 
     if (!terminal)
-        FAIL(STATUS_INVALID, "%s: a picture ends in .svg, .png or .pdf", output);
+        FAIL(STATUS_USAGE, "%s: a picture ends in .svg, .png or .pdf", output);
     table = malloc(strlen(output) + 1);
     if (!table)
         FAIL(STATUS_NOMEM, "%s: out of memory", output);
@@ -245,8 +245,7 @@ enum status figure_open(const char *output, const struct figure_geometry *g,
     figure_put_field(f.table, by->command);
     putc('\n', f.table);
     put_preamble(f.script, terminal, g);
-    *out = f;
-    f = (struct figure){0};
+    MOVE(out, f);
 out:
     figure_discard(&f);
     free(table);

@@ -16,18 +16,9 @@ const struct plot_kind *const plot_kinds[] = {
 };
 const size_t plot_kinds_n = sizeof plot_kinds / sizeof *plot_kinds;
 
-static const char *name_of(size_t i)
-{
-    return plot_kinds[i]->name;
-}
-
 enum status plot_kind_find(const char *name, const struct plot_kind **out)
 {
-    size_t index;
-    enum status st = text_find("plot", name, name_of, plot_kinds_n, &index);
-    if (st == STATUS_OK)
-        *out = plot_kinds[index];
-    return st;
+    return text_find("plot", name, plot_kinds, plot_kinds_n, out);
 }
 
 enum status plot_column(const struct table *t, const char *wanted, const char *const *candidates,

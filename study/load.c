@@ -134,8 +134,7 @@ enum status load_plan_only(const char *path, struct loaded_plan *out)
     TRY(path_find(platform, path, &found));
     TRY(load_topology(found, &p.topology, &p.platform));
     TRY(plan_read(&d, &p.model, &p.topology, &p.plan));
-    *out = p;
-    p = (struct loaded_plan){0};
+    MOVE(out, p);
 out:
     st = st == STATUS_USAGE ? STATUS_INVALID : st; /* the file's mistake */
     loaded_plan_free(&p);
@@ -153,8 +152,7 @@ enum status load_plan(const char *path, struct loaded_plan *out)
     struct loaded_plan p = {0};
     TRY(load_plan_only(path, &p));
     TRY(plan_lower(&p.plan, &p.model, &p.topology, &p.program));
-    *out = p;
-    p = (struct loaded_plan){0};
+    MOVE(out, p);
 out:
     loaded_plan_free(&p);
     return st;

@@ -88,6 +88,10 @@ static enum status make_request(const struct arguments *a, struct objective_requ
     PASS(parse_counts("machines", a->machines, r->machines, &r->levels));
     PASS(parse_counts("hierarchy", a->hierarchy, r->hierarchy, &r->hierarchy_levels));
     PASS(parse_list("bandwidth", a->bandwidth, parse_bandwidth, r->bandwidth_Bps, &bandwidths));
+    if (r->levels && a->devices)
+        return error_set(STATUS_USAGE, "--machines says how many devices there are, not --devices");
+    if (a->devices && bandwidths == 1)
+        r->machines[0] = a->devices;
     if (r->levels && bandwidths && bandwidths != r->levels)
         return error_set(STATUS_USAGE, "%zu levels of --machines, %zu of --bandwidth", r->levels,
                          bandwidths);

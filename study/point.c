@@ -20,7 +20,7 @@ static const double timeout_s = 30;
 bool point_engine_runs(const char *name)
 {
     for (size_t i = 0; i < point_engines_n; i++)
-        if (!strcmp(point_engines[i], name))
+        if (!strcmp(point_engines[i]->name, name))
             return true;
     return false;
 }
@@ -199,8 +199,7 @@ enum status point_make(const struct experiment *e, size_t number, const struct e
     TRY(choose_engine(&p, engine));
     if (p.a.time_limit_s <= 0)
         p.a.time_limit_s = NO_LIMIT_S; /* or results would depend on how busy the machine is */
-    *out = p;
-    p = (struct point){0};
+    MOVE(out, p);
 out:
     point_free(&p);
     return st;

@@ -288,6 +288,8 @@ enum status arguments_parse(struct arguments *a, uint64_t takers, int *argc, cha
         if (!s)
             return STATUS_USAGE;
         bool flag = s->type == SETTING_FLAG;
+        if (is_given(a, (size_t)(s - settings_table)) && s->type != SETTING_LIST)
+            return error_set(STATUS_USAGE, "--%s is given twice", s->name);
         if (flag && value)
             return error_set(STATUS_USAGE, "--%s takes no value", s->name);
         if (!flag && !value && ++i == *argc)

@@ -92,7 +92,7 @@ struct arguments {
     /* sweeps, validation, pictures and pages */
     const char *shard, *x, *y, *by, *value, *where, *question;
     size_t workers;
-    bool list, retry, measurements;
+    bool list, retry, add, measurements;
     double fail_above; /* share; 0: nothing fails */
     const char *stage_list, *replica_list, *tensor_list, *chunk_list, *schedule_list,
         *microbatch_list, *size_list, *algorithm_list; /* "1,2,4" */
@@ -156,7 +156,8 @@ enum status arguments_set(struct arguments *a, uint64_t takers, const char *name
 
 /* Options anywhere among the operands ("--" ends them; "--name=value" and "--name value"; "-o" is
  * "--output"), of all takers of a command. Operands are moved to argv[0 .. *argc).
- * STATUS_USAGE: an unknown option, with the nearest one, or a malformed value. */
+ * STATUS_USAGE: an unknown option, with the nearest one, a malformed value, or an option twice that
+ * is no list. */
 enum status arguments_parse(struct arguments *a, uint64_t takers, int *argc,
                             char **argv) MUST_CHECK;
 

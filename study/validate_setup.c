@@ -225,8 +225,7 @@ enum status validate_open(const struct validate_job *job, const struct validatio
     } else {
         TRY(write_experiment(job));
         TRY(json_write(path, format, VERSION, job->by, rows, &now));
-        *out = now;
-        now = (struct validate_setup){0};
+        MOVE(out, now);
     }
 out:
     validate_setup_free(&now);

@@ -149,8 +149,7 @@ static enum status make_buckets(struct sum *u)
         if (open.gradients.bytes >= size && k > 0) {
             open.gradients.low = (uint32_t)k;
             left -= open.gradients.bytes;
-            c->bucket[c->buckets++] = open;
-            open = (struct lowering_bucket){0};
+            MOVE(&c->bucket[c->buckets++], open);
         }
     }
     open.gradients = (struct program_bucket){.low = 0, .bytes = left};

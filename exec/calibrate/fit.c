@@ -265,8 +265,7 @@ enum status calibrate_fit(struct bench *b, struct calibration *out)
     TRY(add_models(&c));
     c.spread.median = sorted_middle(s.value, s.n, &c.spread.worst);
     c.spread.worst = s.value[s.n - 1];
-    *out = c;
-    c = (struct calibration){0};
+    MOVE(out, c);
 out:
     calibration_free(&c);
     arena_free(&s.memory);
