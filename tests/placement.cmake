@@ -1,3 +1,6 @@
+add_library(placement_inputs STATIC placement_inputs.c)
+target_link_libraries(placement_inputs PUBLIC published PRIVATE m)
+
 unit_test(placement LIBS published)
 unit_test(metis LIBS published sample)
 unit_test(placement_search LIBS published)
