@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/partition_exact.h"
 #include "bench/partition_random.h"
+#include "tests/placement_exact.h"
 #include "tests/placement_inputs.h"
 
 enum { PATH = 4096 };
@@ -47,7 +47,7 @@ out:
 }
 
 /* What an earlier run with the same limit has found in PREFIX.exact. */
-static bool recall(const char *prefix, double limit_s, struct exact *out)
+static bool recall(const char *prefix, double limit_s, struct placement_exact *out)
 {
     char path[PATH + 16];
     double limit = 0;
@@ -60,7 +60,7 @@ static bool recall(const char *prefix, double limit_s, struct exact *out)
     return found && (limit >= limit_s || out->bound >= out->value * (1 - 1e-9));
 }
 
-static void remember(const char *prefix, double limit_s, const struct exact *e)
+static void remember(const char *prefix, double limit_s, const struct placement_exact *e)
 {
     char path[PATH + 16];
     snprintf(path, sizeof path, "%s.exact", prefix);
@@ -78,7 +78,7 @@ static enum status compare(const char *folder, size_t i, const struct random_opt
     char prefix[PATH], path[PATH + 16], name[64];
     struct placement_problem p = {0};
     struct objective_result found = {0};
-    struct exact exact = {.value = INFINITY};
+    struct placement_exact exact = {.value = INFINITY};
     snprintf(prefix, sizeof prefix, "%s/%zu", o->work, i);
     snprintf(path, sizeof path, "%s.json", prefix);
     const struct objective_request r = {
@@ -86,7 +86,7 @@ static enum status compare(const char *folder, size_t i, const struct random_opt
     TRY(generate(folder, i, path, name));
     TRY(placement_read(&r, &p));
     if (o->exact_s > 0 && !recall(prefix, o->exact_s, &exact)) {
-        TRY(exact_solve(&p, prefix, o->exact_s, &exact));
+        TRY(placement_exact_cbc(&p, prefix, o->exact_s, &exact));
         remember(prefix, o->exact_s, &exact);
     }
     if (o->limit_s >= 0) {

@@ -1,5 +1,6 @@
-add_library(placement_inputs STATIC placement_inputs.c)
-target_link_libraries(placement_inputs PUBLIC published PRIVATE m)
+add_library(placement_inputs STATIC placement_inputs.c placement_exact.c)
+target_link_libraries(placement_inputs PUBLIC published PRIVATE ${GLPK_LIBRARY} m)
+target_include_directories(placement_inputs SYSTEM PRIVATE ${GLPK_INCLUDE_DIR})
 
 unit_test(placement LIBS published)
 unit_test(metis LIBS published sample)

@@ -9,6 +9,7 @@
 #include "core/array.h"
 #include "core/clock.h"
 #include "partition/published/placement/bound.h"
+#include "partition/published/placement/branch.h"
 #include "partition/published/placement/ideals.h"
 #include "partition/published/placement/search.h"
 
@@ -16,62 +17,103 @@ static const double noncontiguous_limit_s = 20, contiguous_limit_s = 5;
 /* Work is measured in steps, so that a result does not depend on the speed of the machine. This
  * many are done in a second by a core that is not slow: the time limit is reached before the work
  * is done only on slower or busier ones. */
-static const double steps_per_s = 5e7, longest_s = 86400;
+static const double steps_per_s = 1e8, longest_s = 86400;
 
 struct best {
     struct placement_found found;
     struct placement_bound bound;
 };
 
-/* Without a contiguous split: largest first into the first accelerator with room. What this
- * fails on may still have a split; the error says only that none was found. */
-static enum status first_fit(const struct placement_problem *p, const struct objective_request *r,
-                             struct best *best)
+/* Largest first into the first accelerator with room; whether that works out.
+ *   at  [g->n] out: device of each unit */
+static enum status first_fit(const struct placement_problem *p, struct placement_graph *g,
+                             uint32_t *at, bool *fits)
+{
+    double *room;
+    bool *placed;
+    PASS(ARENA_NEW(&g->memory, room, p->accelerators + 1));
+    PASS(ARENA_NEW(&g->memory, placed, g->n));
+    for (size_t d = 0; d < p->accelerators; d++)
+        room[d] = p->memory_bytes;
+    *fits = true;
+    for (size_t i = 0; i < g->n && *fits; i++) {
+        size_t v = g->n, d = 0;
+        for (size_t u = 0; u < g->n; u++)
+            if (!placed[u] && (v == g->n || g->size[u] > g->size[v]))
+                v = u;
+        while (d < p->accelerators && (!g->supported[v] || room[d] < g->size[v]))
+            d++;
+        *fits = d < p->accelerators + (p->cpus > 0);
+        room[d] -= g->size[v];
+        placed[v] = true;
+        at[v] = (uint32_t)d;
+    }
+    return STATUS_OK;
+}
+
+/* The same by branch and bound, which may prove that nothing fits. */
+static enum status search_fit(const struct placement_problem *p, struct placement_graph *g,
+                              struct placement_work *w, uint32_t *at, bool *fits)
+{
+    struct placement_branch *b;
+    uint32_t *unit;
+    bool complete;
+    double value = 1, most;
+    PASS(placement_branch_new(p, g, &b));
+    PASS(ARENA_NEW(&g->memory, unit, g->n));
+    for (uint32_t v = 0; v < g->n; v++) {
+        unit[v] = v;
+        value += g->accelerator[v] + g->cpu[v];
+    }
+    for (size_t t = 0; t < g->nets; t++)
+        value += 2 * g->net_cost[t];
+    most = value; /* no device has a load of as much */
+    placement_branch_solve(b, unit, g->n, w->most / 10, w, at, &value, &complete);
+    *fits = value < most;
+    return *fits || !complete
+               ? STATUS_OK
+               : error_set(STATUS_INFEASIBLE,
+                           "%s: no split fits %zu accelerators of %.6g bytes and no CPU",
+                           w->r->spec, p->accelerators, p->memory_bytes);
+}
+
+/* Without a contiguous split. What this fails on may still have a split where the search was not
+ * complete; the error says only that none was found. */
+static enum status any_fit(const struct placement_problem *p, struct placement_work *w,
+                           struct best *best)
 {
     enum status st;
     struct placement_graph g = {0};
-    double *room;
-    bool *placed;
+    uint32_t *at;
+    bool fits;
     TRY(placement_merge(p, INFINITY, &g));
-    TRY(ARENA_NEW(&g.memory, room, p->accelerators + 1));
-    TRY(ARENA_NEW(&g.memory, placed, g.n));
-    for (size_t d = 0; d < p->accelerators; d++)
-        room[d] = p->memory_bytes;
-    for (size_t i = 0; i < g.n; i++) {
-        size_t v = g.n, d = 0;
-        for (size_t u = 0; u < g.n; u++)
-            if (!placed[u] && (v == g.n || g.size[u] > g.size[v]))
-                v = u;
-        while (d < p->accelerators && (!g.supported[v] || room[d] < g.size[v]))
-            d++;
-        if (d == p->accelerators)
-            FAIL(STATUS_INFEASIBLE,
-                 "%s: no split was found that fits %zu accelerators of %.6g bytes and no "
-                 "CPU",
-                 r->spec, p->accelerators, p->memory_bytes);
-        room[d] -= g.size[v];
-        placed[v] = true;
-        for (size_t u = 0; u < p->n; u++)
-            if (g.unit[u] == v)
-                best->found.device[u] = (uint32_t)d;
-    }
+    TRY(ARENA_NEW(&g.memory, at, g.n));
+    TRY(first_fit(p, &g, at, &fits));
+    if (!fits && p->accelerators + p->cpus <= PLACEMENT_BRANCH_DEVICES)
+        TRY(search_fit(p, &g, w, at, &fits));
+    if (!fits)
+        FAIL(STATUS_INFEASIBLE,
+             "%s: no split was found that fits %zu accelerators of %.6g bytes and no CPU",
+             w->r->spec, p->accelerators, p->memory_bytes);
+    for (size_t v = 0; v < p->n; v++)
+        best->found.device[v] = at[g.unit[v]];
 out:
     placement_graph_free(&g);
     return st;
 }
 
-/* The contiguous optimum, or, if none fits the memory, a first fit. */
-static enum status begin(const struct placement_problem *p, const struct objective_request *r,
-                         double begin_s, struct best *best, double *contiguous)
+/* The contiguous optimum, or, if none fits the memory, what does. */
+static enum status begin(const struct placement_problem *p, struct placement_work *w,
+                         struct best *best, double *contiguous)
 {
     enum status st;
     struct placement_contiguous c = {0};
     struct objective_result start = {0};
-    TRY(placement_contiguous_solve(p, r, begin_s, contiguous_limit_s, &c));
+    TRY(placement_contiguous_solve(p, w->r, w->begin_s, contiguous_limit_s, &c));
     *contiguous = c.value;
     memcpy(best->found.device, c.device, p->n * sizeof *c.device);
     if (isinf(c.value))
-        TRY(first_fit(p, r, best));
+        TRY(any_fit(p, w, best));
     TRY(placement_result(p, best->found.device, NULL, &start));
     best->found.value = start.value;
     TRY(placement_lower_bound(p, start.value, &best->bound));
@@ -134,7 +176,7 @@ static enum status solve(const struct objective_request *r, struct objective_res
                                   .random = r->seed};
     TRY(placement_read(r, &p));
     TRY(ARENA_NEW(&out->memory, best.found.device, p.n));
-    TRY(begin(&p, r, work.begin_s, &best, &contiguous));
+    TRY(begin(&p, &work, &best, &contiguous));
     TRY(placement_search(&p, &work, &best.found));
     TRY(tighten(&p, &best));
     out->interrupted = work.late && !placement_settled(&best.found);
