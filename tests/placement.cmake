@@ -7,3 +7,4 @@ unit_test(metis LIBS published sample)
 unit_test(placement_search LIBS published)
 unit_test(placement_goldens LIBS published)
 set_tests_properties(unit.placement_goldens PROPERTIES TIMEOUT 600 COST 100) # begin early
+unit_test(placement_random LIBS placement_inputs published)
