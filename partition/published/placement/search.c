@@ -167,21 +167,20 @@ static enum status build_levels(struct search *s, bool labelled, struct levels *
     return STATUS_OK;
 }
 
-/* Anneal level by level, the coarsest first and hottest. *found: there is a split that fits. */
-static enum status anneal_levels(struct search *s, bool scatter, double hot, uint64_t steps,
-                                 struct levels *l, bool *found)
+/* Anneal level by level, the coarsest first and hottest.
+ *   value  out: of the split of the finest units; INFINITY: it does not fit */
+static enum status anneal_levels(struct search *s, bool scatter, uint64_t steps, struct levels *l,
+                                 double *value)
 {
     size_t units = l->g[l->n - 1]->n; /* counted twice */
-    *found = false;
+    double hot = scatter ? 10 : pow(10, -1.5 + 2 * placement_uniform(&s->w->random));
+    *value = INFINITY;
     for (size_t i = 0; i < l->n; i++)
         units += l->g[i]->n;
     for (size_t i = l->n; i-- > 0 && !placement_work_over(s->w);) {
         bool coarsest = i + 1 == l->n;
         size_t n = l->g[i]->n * (coarsest ? 2 : 1);
-        double value = INFINITY;
-        struct placement_anneal o = {.hot = coarsest ? hot
-                                            : i == 0 ? fmin(hot, 0.1)
-                                                     : fmin(hot, 0.3),
+        struct placement_anneal o = {.hot = coarsest ? hot : fmin(hot, i == 0 ? 0.1 : 0.3),
                                      .cold = i == 0 ? 1e-3 : 1e-2,
                                      .scale = s->f->value,
                                      .steps = 1 + steps * n / units,
@@ -189,21 +188,31 @@ static enum status anneal_levels(struct search *s, bool scatter, double hot, uin
         if (!coarsest)
             for (size_t v = 0; v < l->g[i]->n; v++)
                 l->device[i][v] = l->device[i + 1][l->parent[i][v]];
-        PASS(placement_anneal(s->p, l->g[i], &o, s->w, l->device[i], &value));
-        *found = isfinite(value);
+        *value = INFINITY;
+        PASS(placement_anneal(s->p, l->g[i], &o, s->w, l->device[i], value));
     }
     return STATUS_OK;
 }
 
-/* One multilevel round from nothing (a NULL), a good split (b NULL) or two. */
+/* Large neighbourhoods of a split of the units. */
+static enum status enlarge(struct search *s, uint64_t steps, uint32_t *device, double *value)
+{
+    s->large.steps = steps;
+    return s->p->accelerators + s->p->cpus > PLACEMENT_BRANCH_DEVICES
+               ? STATUS_OK
+               : placement_neighbourhood_search(s->p, &s->g, &s->large, s->w, device, value);
+}
+
+/* One multilevel round from nothing (a NULL), a good split (b NULL) or two. What it ends with has
+ * not had the attention that the good splits have had: a third of the steps go into its large
+ * neighbourhoods. */
 static enum status round_of_levels(struct search *s, const struct good *a, const struct good *b,
                                    uint64_t steps)
 {
     enum status st;
     struct levels l = {.n = 1, .g[0] = &s->g};
     size_t devices = s->p->accelerators + s->p->cpus;
-    double hot = a ? pow(10, -1.5 + 2 * placement_uniform(&s->w->random)) : 10;
-    bool found;
+    double value;
     TRY(ARENA_NEW(&l.memory, l.device[0], s->g.n));
     TRY(ARENA_NEW(&l.memory, l.label[0], s->g.n));
     if (a)
@@ -213,9 +222,11 @@ static enum status round_of_levels(struct search *s, const struct good *a, const
     for (size_t v = 0; v < s->g.n; v++)
         l.label[0][v] = l.label[0][v] * (uint32_t)devices + l.device[0][v];
     TRY(build_levels(s, a != NULL, &l));
-    TRY(anneal_levels(s, a == NULL, hot, steps, &l, &found));
-    if (found)
-        TRY(keep(s, &s->g, l.device[0]));
+    TRY(anneal_levels(s, a == NULL, steps - steps / 3, &l, &value));
+    if (isinf(value))
+        goto out;
+    TRY(enlarge(s, steps / 3, l.device[0], &value));
+    TRY(keep(s, &s->g, l.device[0]));
 out:
     levels_free(&l);
     return st;
@@ -243,30 +254,40 @@ out:
     return st;
 }
 
-/* Large neighbourhoods of the best split; or all units at once, exactly. */
-static enum status round_exact(struct search *s, bool all, uint64_t steps)
+/* Large neighbourhoods of a good split. */
+static enum status round_large(struct search *s, const struct good *a, uint64_t steps)
 {
-    enum status st = STATUS_OK;
+    enum status st;
+    struct arena scratch = {0};
+    uint32_t *device;
+    double value = a->value;
+    TRY(ARENA_NEW(&scratch, device, s->g.n));
+    to_units(s->p, &s->g, a->device, device);
+    TRY(enlarge(s, steps, device, &value));
+    if (value < a->value)
+        TRY(keep(s, &s->g, device));
+out:
+    arena_free(&scratch);
+    return st;
+}
+
+/* All units at once, exactly. */
+static enum status round_exact(struct search *s, uint64_t steps)
+{
+    enum status st;
     struct arena scratch = {0};
     uint32_t *device, *unit;
     double value = s->f->value;
-    bool complete = false;
-    if (s->p->accelerators + s->p->cpus > PLACEMENT_BRANCH_DEVICES || (all && s->g.n > EXACT_UNITS))
+    if (s->p->accelerators + s->p->cpus > PLACEMENT_BRANCH_DEVICES || s->g.n > EXACT_UNITS)
         return STATUS_OK;
     TRY(ARENA_NEW(&scratch, device, s->g.n));
     TRY(ARENA_NEW(&scratch, unit, s->g.n));
-    to_units(s->p, &s->g, s->f->device, device);
     for (uint32_t v = 0; v < s->g.n; v++)
         unit[v] = v;
-    s->large.steps = steps;
-    if (all)
-        placement_branch_solve(s->large.branch, unit, s->g.n, steps, s->w, device, &value,
-                               &complete);
-    else
-        TRY(placement_neighbourhood_search(s->p, &s->g, &s->large, s->w, device, &value));
+    placement_branch_solve(s->large.branch, unit, s->g.n, steps, s->w, device, &value,
+                           &s->f->exhausted);
     if (value < s->f->value)
         TRY(keep(s, &s->g, device));
-    s->f->exhausted = complete;
 out:
     arena_free(&scratch);
     return st;
@@ -279,8 +300,9 @@ static enum status one_round(struct search *s, uint64_t i, uint64_t steps)
     const struct good *b = &s->pool[placement_below(&s->w->random, s->pooled)];
     switch (i % 8) {
     case 1:
+        return round_large(s, &s->pool[0], steps);
     case 4:
-        return round_exact(s, false, steps);
+        return round_large(s, a, steps);
     case 2:
     case 6:
         return round_of_levels(s, a, b == a ? NULL : b, steps);
@@ -331,7 +353,7 @@ enum status placement_search(const struct placement_problem *p, struct placement
         steps = fmin(steps, 1 + (double)w->most / LONGEST_PART);
         TRY(merge_units(&s));
         if (i % 8 == 0)
-            TRY(round_exact(&s, true, (uint64_t)steps + w->spent / 16));
+            TRY(round_exact(&s, (uint64_t)steps + w->spent / 16));
         if (!placement_settled(f))
             TRY(one_round(&s, i, (uint64_t)steps));
         forget(&s);
