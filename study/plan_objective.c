@@ -84,6 +84,7 @@ static enum status make_request(const struct arguments *a, struct objective_requ
                                     .straight = a->straight,
                                     .compat = a->compat,
                                     .time_limit_s = a->time_limit_s,
+                                    .work = a->work_limit,
                                     .seed = a->seed};
     PASS(parse_counts("machines", a->machines, r->machines, &r->levels));
     PASS(parse_counts("hierarchy", a->hierarchy, r->hierarchy, &r->hierarchy_levels));

@@ -64,7 +64,7 @@ struct arguments {
 
     /* plans by published objectives */
     const char *objective, *score, *machines, *bandwidth, *hierarchy; /* lists as typed */
-    size_t devices;
+    size_t devices, work_limit;
     double memory_bytes;
     bool charge_activations, straight, compat;
 
