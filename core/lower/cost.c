@@ -17,6 +17,7 @@ struct sum {
     struct cost_split split;
     int64_t largest_bytes; /* parameters of one op */
     int64_t flight_bytes;  /* of gradients, kept beside the rank's part of their sums */
+    int64_t tied_bytes;    /* weights that ops borrow within the stage */
     struct lowering_cost c;
 };
 
@@ -85,6 +86,8 @@ static void add_memory(struct sum *u, const struct model_op *o, const struct cos
                 l->shape.team_of[l->shape.stage_of[o->shares]] != l->shape.team_of[u->stage];
     int64_t own = scaled(o->parameter_bytes + (copy ? o->shared_bytes : 0), part->parameters);
     c->weight_bytes += own;
+    if (o->shares != MODEL_NO_OP && l->shape.stage_of[o->shares] == u->stage)
+        u->tied_bytes += scaled(o->shared_bytes, part->parameters);
     u->largest_bytes = own > u->largest_bytes ? own : u->largest_bytes;
     if (u->split.expert_parallel > 1 && o->exchange_bytes > 0)
         c->expert_bytes += own;
@@ -299,6 +302,32 @@ static void add_flight(struct sum *u, uint32_t zero, int64_t gradients)
     c->gathered_bytes = zero == 3 ? 2 * gathered : 0;
 }
 
+/* Most bytes of gradients of outputs at once in a backward of one microbatch: each lives from its
+ * last reader's backward to its own op's. */
+static enum status gradients_of_outputs(const struct sum *u, int64_t *most)
+{
+    const struct model *m = u->l->model;
+    int64_t held = 0, *taken; /* [model->n] */
+    PASS(ARRAY_NEW(taken, m->n));
+    *most = 0;
+    for (size_t k = u->s->ops; k-- > 0;) {
+        uint32_t op = u->s->op[k];
+        for (size_t e = m->in_start[op]; e <= m->in_start[op + 1]; e++) {
+            uint32_t t = e < m->in_start[op + 1] ? m->in[e] : op;
+            bool here = u->l->shape.stage_of[t] == u->stage;
+            if (!here || taken[t] > 0 || m->out_start[t] == m->out_start[t + 1])
+                continue;
+            taken[t] = u->l->plan->microbatch_size *
+                       scaled(m->op[t].output_bytes, cost_part(&m->op[t], &u->split).stash);
+            held += taken[t];
+        }
+        *most = held > *most ? held : *most;
+        held -= taken[op];
+    }
+    free(taken);
+    return STATUS_OK;
+}
+
 /* What follows once all ops have been added up. */
 static enum status finish(struct sum *u)
 {
@@ -322,9 +351,13 @@ static enum status finish(struct sum *u)
     c->units = zero >= 2 && !l->schedule->split && c->weight_bytes > 0;
     c->overlapped = l->plan->bucket_bytes > 0 && u->s->replicas > 1 && zero < 2 &&
                     !l->schedule->split && !l->schedule->asynchronous && c->replicated_bytes > 0;
+    int64_t gradients;
+    PASS(gradients_of_outputs(u, &gradients));
+    c->scratch_bytes += gradients;
     PASS(make_buckets(u));
     add_flight(u, zero, factor.gradients);
     shard(u, &factor);
+    c->gradient_bytes += u->tied_bytes * factor.gradients; /* apart from their owner's till then */
     return STATUS_OK;
 }
 

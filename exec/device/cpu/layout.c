@@ -187,7 +187,18 @@ static void give_block(struct gradients *a, size_t offset)
             a->block[i].used = false;
 }
 
-/* Replays a backward pass. Loss ops have no output, so no gradient. */
+/* Is the tensor sent to another stage? Its value then stays in its slot until it is fetched. */
+static bool is_sent(const struct stage *s, size_t t)
+{
+    for (size_t c = 0; c < s->layout.consumers; c++)
+        for (size_t i = 0; i < s->layout.consumer[c].n; i++)
+            if (s->layout.consumer[c].tensor[i] == t)
+                return true;
+    return false;
+}
+
+/* Replays a backward pass. Loss ops have no output, so no gradient. A share of a gradient that
+ * others are in already is made in scratch and then added. */
 static enum status place_gradients(struct stage *s)
 {
     enum status st;
@@ -195,22 +206,22 @@ static enum status place_gradients(struct stage *s)
     bool *placed = NULL;
     size_t wide_size = 0;
     TRY(ARRAY_NEW(a.block, s->layout.n));
-    TRY(ARRAY_NEW(placed, s->layout.n));
+    TRY(ARRAY_NEW(placed, s->layout.tensors));
     for (size_t k = s->layout.n; k-- > 0;) {
         const struct stage_op *o = &s->layout.op[k];
-        size_t most = layer_room(&o->layer, size_times(s->layout.batch, o->layer.input));
         size_t wide = size_times(
             s->layout.batch, o->layer.input > o->layer.output ? o->layer.input : o->layer.output);
         wide_size =
             s->layout.halves && s->share.shard.shards > 1 && wide > wide_size ? wide : wide_size;
-        s->layout.scratch_size = most > s->layout.scratch_size ? most : s->layout.scratch_size;
         s->layout.layer_work =
             o->layer.work > s->layout.layer_work ? o->layer.work : s->layout.layer_work;
         for (size_t i = 0; i <= o->layer.inputs; i++) { /* inputs, then the output */
             size_t t = i < o->layer.inputs ? o->input[i] : k;
-            if (t >= s->layout.n || placed[t] || s->layout.tensor[t].size == 0)
-                continue;
-            s->layout.tensor[t].gradient = take_block(&a, room_for(s, s->layout.tensor[t].size));
+            size_t size = s->layout.tensor[t].size;
+            if (t != k && (placed[t] || is_sent(s, t)) && size > s->layout.scratch_size)
+                s->layout.scratch_size = size;
+            if (t < s->layout.n && !placed[t] && size > 0)
+                s->layout.tensor[t].gradient = take_block(&a, room_for(s, size));
             placed[t] = true;
         }
         if (s->layout.tensor[k].size > 0)
@@ -248,16 +259,6 @@ static size_t place_recomputed(struct stage *s, size_t size)
            end = size_plus(offset, room_for(s, size));
     s->layout.recomputed_size = end > s->layout.recomputed_size ? end : s->layout.recomputed_size;
     return offset;
-}
-
-/* Is a tensor sent to another stage? It then stays in its slot until it is fetched. */
-static bool is_sent(const struct stage *s, size_t t)
-{
-    for (size_t c = 0; c < s->layout.consumers; c++)
-        for (size_t i = 0; i < s->layout.consumer[c].n; i++)
-            if (s->layout.consumer[c].tensor[i] == t)
-                return true;
-    return false;
 }
 
 /* In this order: what the ops save, kept gradients of split backwards, values of own and received
