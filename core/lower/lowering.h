@@ -28,7 +28,9 @@ struct lowering_list {
     struct program_op *op;
     uint32_t *dep;
     uint32_t blocked;    /* position + 1 of the collective that the next compute op waits for */
-    uint32_t gathered;   /* position + 1 of the newest ALLGATHER of parameters */
+    uint32_t gathered;   /* position + 1 of the newest ALLGATHER of parameters, */
+    uint32_t needed;     /* and of the one that the next compute op waits for */
+    uint32_t reduced[2]; /* ZeRO 2, 3: of the sums of the last two buckets */
     uint32_t scattered;  /* position + 1 of the newest REDUCESCATTER of gradients */
     uint32_t compute[2]; /* position + 1 of the last compute op and of the one before */
 };

@@ -125,7 +125,8 @@ struct pass {
 };
 
 /* ZeRO 3: parameters of the stage or of a bucket, while the op before still computes. */
-static enum status gather_over(const struct pass *a, uint32_t group, uint8_t part, int64_t bytes)
+static enum status gather_over(const struct pass *a, uint32_t group, uint8_t part, bool ahead,
+                               int64_t bytes)
 {
     if (group == PROGRAM_NONE || bytes == 0)
         return STATUS_OK;
@@ -136,15 +137,18 @@ static enum status gather_over(const struct pass *a, uint32_t group, uint8_t par
     PASS(list_append(a->list, &op, &position));
     if (a->list->gathered)
         PASS(list_depend(a->list, a->list->gathered - 1));
-    if (a->list->compute[1])
-        PASS(list_depend(a->list, a->list->compute[1] - 1));
+    uint32_t user = a->list->compute[ahead ? 0 : 1]; /* of the memory that it goes to */
+    if (user)
+        PASS(list_depend(a->list, user - 1));
     a->list->gathered = position + 1;
+    if (!ahead)
+        a->list->needed = a->list->gathered;
     return STATUS_OK;
 }
 
 /* Dense parameters of bucket part - 1, or of all when part is 0, and those of experts, over the
- * replicas that have the same. */
-static enum status gather(const struct pass *a, size_t part)
+ * replicas that have the same; ahead: not for the next compute op but for the one behind it. */
+static enum status gather(const struct pass *a, size_t part, bool ahead)
 {
     const struct lowering *l = a->l;
     const struct lowering_bucket *b = part > 0 ? &a->cost->bucket[part - 1] : NULL;
@@ -152,8 +156,8 @@ static enum status gather(const struct pass *a, size_t part)
             experts = b ? b->expert_bytes : a->cost->expert_bytes;
     if (l->plan->zero < 3)
         return STATUS_OK;
-    PASS(gather_over(a, lowering_data(l, a->replica->team, a->shard), (uint8_t)part, dense));
-    return gather_over(a, l->groups.same[a->rank], (uint8_t)part, experts);
+    PASS(gather_over(a, lowering_data(l, a->replica->team, a->shard), (uint8_t)part, ahead, dense));
+    return gather_over(a, l->groups.same[a->rank], (uint8_t)part, ahead, experts);
 }
 
 /* A forward waits for its inputs, a backward for its forward and for its gradients. */
@@ -188,8 +192,9 @@ static enum status append_compute(const struct pass *a, uint8_t part, double sec
     PASS(depend_on_inputs(a));
     if (list->blocked)
         PASS(list_depend(list, list->blocked - 1));
-    if (list->gathered && a->l->plan->zero == 3)
-        PASS(list_depend(list, list->gathered - 1));
+    if (list->needed && a->l->plan->zero == 3)
+        PASS(list_depend(list, list->needed - 1));
+    list->needed = list->gathered;
     list->blocked = 0;
     list->compute[1] = list->compute[0];
     list->compute[0] = *position + 1;
@@ -239,7 +244,7 @@ static enum status forward_in_units(const struct pass *a, size_t kept, int64_t s
 {
     const struct lowering_cost *c = a->cost;
     for (size_t b = c->buckets; b-- > kept; stash_bytes = 0) {
-        PASS(gather(a, b + 1));
+        PASS(gather(a, b + 1, false));
         PASS(append_compute(a, (uint8_t)(c->buckets - b),
                             (1 + c->slowdown) * c->bucket[b].forward_s, stash_bytes, position));
     }
@@ -250,6 +255,13 @@ static enum status forward_in_units(const struct pass *a, size_t kept, int64_t s
 static bool remakes_units(const struct pass *a)
 {
     return a->l->plan->zero == 3 && a->l->plan->stage[a->stage].recompute == RECOMPUTE_FULL;
+}
+
+/* ZeRO 2, 3: the gradients of a bucket grow where those of the bucket before the last one were, until
+ * their sum is complete. */
+static enum status depend_on_memory(struct lowering_list *list)
+{
+    return list->reduced[1] ? list_depend(list, list->reduced[1] - 1) : STATUS_OK;
 }
 
 /* A backward in parts, each followed by the sum of what it completed. */
@@ -268,12 +280,20 @@ static enum status backward_in_buckets(const struct pass *a, uint32_t *position)
         double slower = b > 0 || c->units ? 1 + c->slowdown : 1;
         struct lowering_sum sum = {bucket->gradients.bytes, c->units ? bucket->expert_bytes : 0,
                                    (uint8_t)(c->units ? b + 1 : 0)};
-        if (c->units)
-            PASS(gather(a, b + 1));
+        if (c->units && b == 0)
+            PASS(gather(a, 1, false));
+        if (c->units && !last) /* before the sum of this one, which it need not wait for */
+            PASS(gather(a, b + 2, true));
         PASS(append_compute(a, (uint8_t)(before + b + 1), slower * bucket->seconds,
                             last ? c->stash_bytes : 0, position));
+        if (c->units)
+            PASS(depend_on_memory(a->list));
         PASS(lowering_reduce(a->l, a->rank, a->stage, c->units ? a->s.microbatch : PROGRAM_NONE,
                              &sum));
+        if (c->units && sum.bytes + sum.expert_bytes > 0) {
+            a->list->reduced[1] = a->list->reduced[0];
+            a->list->reduced[0] = a->list->scattered;
+        }
     }
     return STATUS_OK;
 }
@@ -303,7 +323,7 @@ static enum status compute(const struct pass *a, uint32_t *position)
         PASS(backward_in_buckets(a, position));
     } else {
         if (a->s.kind != OP_BACKWARD_WEIGHT)
-            PASS(gather(a, 0));
+            PASS(gather(a, 0, false));
         PASS(append_compute(a, 0, seconds, a->s.kind == OP_BACKWARD_INPUT ? 0 : c->stash_bytes,
                             position));
     }
