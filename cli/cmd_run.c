@@ -98,12 +98,9 @@ out:
 static enum status try_outputs(const struct arguments *a)
 {
     const char *const path[] = {a->output, a->trace, a->batch_tokens};
-    for (size_t k = 0; k < sizeof path / sizeof *path; k++) {
-        struct file_out f = {0};
+    for (size_t k = 0; k < sizeof path / sizeof *path; k++)
         if (path[k])
-            PASS(file_create(path[k], &f));
-        file_discard(&f);
-    }
+            PASS(file_try(path[k]));
     return STATUS_OK;
 }
 
