@@ -1,11 +1,13 @@
 /* calibrate - measure what ops and messages cost on this machine and write a platform. */
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/command.h"
 #include "core/json.h"
+#include "core/text.h"
 #include "core/topology.h"
 #include "core/units.h"
 #include "exec/calibrate/calibrate.h"
@@ -63,6 +65,24 @@ static void print_table(const struct calibration *c, const char *transport)
     }
 }
 
+/* Figures of a busy machine are refused, or marked: here, and in the name of what is written. */
+static enum status judge(struct calibration *c, bool force)
+{
+    char doubt[CALIBRATE_DOUBT], name[CALIBRATE_DOUBT + 64];
+    enum calibrate_verdict verdict = calibrate_judge(&c->noise, doubt);
+    if (verdict == CALIBRATE_IDLE)
+        return STATUS_OK;
+    if (verdict == CALIBRATE_USELESS && !force)
+        return error_set(STATUS_INFEASIBLE,
+                         "the machine is too busy to be measured: %s; nothing is written "
+                         "(--force keeps the figures)",
+                         doubt);
+    fprintf(stderr, "warning: the machine was not idle: %s\n", doubt);
+    snprintf(name, sizeof name, "calibrated on a busy machine (%s)", doubt);
+    free(c->topology.name);
+    return text_copy(name, &c->topology.name);
+}
+
 static enum status calibrate(struct invocation *in)
 {
     enum status st;
@@ -83,6 +103,7 @@ static enum status calibrate(struct invocation *in)
     if (half && !gpu)
         return error_set(STATUS_USAGE, "--dtype bf16: device cpu computes in fp32 only");
     TRY(gpu ? calibrate_cuda(&o, &c) : calibrate_cpu(&o, &c));
+    TRY(judge(&c, a->force));
     if (gethostname(host, sizeof host - 1) == 0)
         in->by.host = host;
     if (a->output)
@@ -92,7 +113,7 @@ static enum status calibrate(struct invocation *in)
     if (a->json)
         TRY(topology_write(&c.topology, "-", &in->by));
     else
-        print(&c.topology, &c.spread);
+        print(&c.topology, &c.noise.spread);
     if (a->table)
         print_table(&c, a->transport);
 out:
@@ -110,8 +131,11 @@ const struct command command_calibrate = {
         "optimizer the speed of a call at several sizes, memory bandwidth by copying, and latency\n"
         "and bandwidth of messages between every two ranks over the transport (4 KiB to 64 MiB,\n"
         "fitted as latency + bytes / bandwidth), then collectives of all ranks. Medians of the\n"
-        "repetitions after a warm-up; how far those lie apart is printed: above some 10 % in the\n"
-        "median the machine was not idle. With --transport mpi, mpirun starts the ranks\n"
+        "repetitions after a warm-up; how far those lie apart is printed. A machine that was not\n"
+        "idle (repetitions more than 20 % apart in the median figure, a rank with a core for less\n"
+        "than 95 % of its time, other work on the ranks' cores) is marked in the platform file; "
+        "one\n"
+        "that was busy (100 %, 75 %) is refused. With --transport mpi, mpirun starts the ranks\n"
         "(foreline-worker-mpi). With --device cuda one GPU is measured by foreline-worker-cuda, "
         "by\n"
         "CUDA events around each of many calls in a queue; messages are not.\n"

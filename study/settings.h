@@ -86,7 +86,7 @@ struct arguments {
     const char *dilate, *shell, *graph, *matrix;
     size_t pid;
     double minibatch_size;
-    bool check, table;
+    bool check, table, force;
 
     /* sweeps, validation, pictures and pages */
     const char *shard, *x, *y, *by, *value, *where, *question;
