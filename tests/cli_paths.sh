@@ -44,3 +44,42 @@ done
 cd "$dir/in"
 "$tool" validate --measurements ../out/measured.json >"$dir/scores" 2>&1 ||
     fail "validate: $(cat "$dir/scores")"
+
+# A model without an extension, in the plan's own folder, is no name of the zoo.
+cp "$dir/in/model.json" "$dir/in/model"
+"$tool" plan --algorithm balanced --model "$dir/in/model" --platform "$dir/in/net.xml" --stages 2 \
+    --microbatches 2 -o "$dir/in/beside.json" >/dev/null 2>&1
+cd /
+"$tool" simulate "$dir/in/beside.json" >"$dir/scores" 2>&1 || fail "simulate: $(cat "$dir/scores")"
+
+# A file that has changed since the plan was made is another one, for everything that reads plans.
+refused() { # refused TEXT ARGUMENTS...: one line with the text
+    text=$1
+    shift
+    if "$tool" "$@" >"$dir/scores" 2>"$dir/errors"; then fail "$*: not refused"; fi
+    [ "$(wc -l <"$dir/errors")" = 1 ] && grep -q "$text" "$dir/errors" || fail "$*: $(cat "$dir/errors")"
+}
+changed() { # changed TEXT: the plan is not taken
+    refused "$1" simulate "$dir/out/plan.json"
+    refused "$1" simulate "$dir/out/plan.json" --export goal="$dir/out/other.goal"
+    refused "$1" run "$dir/out/plan.json" --steps 1
+    refused "$1" plan --explain "$dir/out/plan.json"
+    refused "$1" emulate "$dir/out/plan.json" --engine smpi
+    refused "$1" validate "$dir/out/plan.json" --engine tcp -o "$dir/out/validation"
+    refused 'nothing to compare' validate --measurements "$dir/out/measured.json"
+    grep -q "^# failed: .*$1" "$dir/scores" || fail "validate --measurements: $(cat "$dir/scores")"
+    refused "$1" sweep "$dir/out/sweep.yml"
+    [ ! -f "$dir/out/other.goal" ] || fail "exported: $1"
+}
+cd "$dir/out"
+printf 'name: swept\nplan: [plan.json]\n' >sweep.yml
+"$tool" sweep sweep.yml >"$dir/scores" 2>&1 || fail "sweep: $(cat "$dir/scores")"
+cp "$dir/in/net.xml" "$dir/net.xml"
+echo '<!-- another -->' >>"$dir/in/net.xml"
+changed 'platform_sha256: .*net.xml has changed since the plan was made'
+cp "$dir/net.xml" "$dir/in/net.xml"
+"$tool" simulate plan.json >"$dir/scores" 2>&1 || fail "simulate: $(cat "$dir/scores")"
+echo >>"$dir/in/model.json"
+changed 'model_sha256: .*model.json has changed since the plan was made'
+sed -i '/model_sha256/d' plan.json # as the message says
+"$tool" simulate plan.json >"$dir/scores" 2>&1 || fail "simulate: $(cat "$dir/scores")"
