@@ -13,27 +13,28 @@
 #include "exec/calibrate/calibrate.h"
 #include "topologies/write.h"
 
-static void print(const struct topology *t, const struct calibrate_spread *spread)
+static void print(const struct topology *t, const struct calibrate_spread *spread, FILE *out)
 {
     const struct device_type *type = &t->type[0];
-    printf("%zu ranks at the same time; interquartile range / median of repetitions: %.1f %% "
-           "(median figure), %.0f %% (worst)\n",
-           t->n, 100 * spread->median, 100 * spread->worst);
-    printf("memory      %s", units_of(UNIT_RATE, type->memory_Bps).text);
-    printf(", %s per rank\n", units_of(UNIT_BYTES, (double)type->memory_bytes).text);
+    fprintf(out,
+            "%zu ranks at the same time; interquartile range / median of repetitions: %.1f %% "
+            "(median figure), %.0f %% (worst)\n",
+            t->n, 100 * spread->median, 100 * spread->worst);
+    fprintf(out, "memory      %s", units_of(UNIT_RATE, type->memory_Bps).text);
+    fprintf(out, ", %s per rank\n", units_of(UNIT_BYTES, (double)type->memory_bytes).text);
     for (size_t k = 0; k < t->tiers; k++) {
-        printf("messages    latency %s", units_of(UNIT_SECONDS, t->tier[k].latency_s).text);
-        printf(", bandwidth %s\n", units_of(UNIT_RATE, t->tier[k].bandwidth_Bps).text);
+        fprintf(out, "messages    latency %s", units_of(UNIT_SECONDS, t->tier[k].latency_s).text);
+        fprintf(out, ", bandwidth %s\n", units_of(UNIT_RATE, t->tier[k].bandwidth_Bps).text);
     }
-    printf("\n%-20s %14s  %s\n", "op", "rate",
-           "at so much work per call: smallest to largest of the points");
+    fprintf(out, "\n%-20s %14s  %s\n", "op", "rate",
+            "at so much work per call: smallest to largest of the points");
     for (size_t k = 0; k < type->rates; k++) {
         const struct topology_rate *r = &type->rate[k];
         size_t last = r->n - 1;
-        printf("%-20s %14s", r->kind, units_of(UNIT_FLOPS, r->flops[0]).text);
-        printf("  %-12s", units_of(UNIT_FLOP, r->flop[0]).text);
-        printf(" to %14s", units_of(UNIT_FLOPS, r->flops[last]).text);
-        printf("  %s (%zu points)\n", units_of(UNIT_FLOP, r->flop[last]).text, r->n);
+        fprintf(out, "%-20s %14s", r->kind, units_of(UNIT_FLOPS, r->flops[0]).text);
+        fprintf(out, "  %-12s", units_of(UNIT_FLOP, r->flop[0]).text);
+        fprintf(out, " to %14s", units_of(UNIT_FLOPS, r->flops[last]).text);
+        fprintf(out, "  %s (%zu points)\n", units_of(UNIT_FLOP, r->flop[last]).text, r->n);
     }
 }
 
@@ -42,7 +43,7 @@ static const char *timing_name(const struct calibrate_timing *t)
     return t->collective ? collective_kind_name[t->kind] : "send";
 }
 
-static void print_table(const struct calibration *c, const char *transport)
+static void print_table(const struct calibration *c, const char *transport, FILE *out)
 {
     const char *name = "";
     size_t n = c->topology.n;
@@ -52,16 +53,17 @@ static void print_table(const struct calibration *c, const char *transport)
         double factor = t->collective ? collective_bus_factor(t->kind, n) : 1;
         if (strcmp(name, timing_name(t)) != 0) {
             name = timing_name(t);
-            printf("\n# %s, %zu ranks, %s\n", name, t->collective ? n : 2, transport);
+            fprintf(out, "\n# %s, %zu ranks, %s\n", name, t->collective ? n : 2, transport);
             if (t->collective && t->kind == COLLECTIVE_REDUCESCATTER)
-                printf("# (size is the input, as in nccl-tests; by the output, busbw is 1/%zu)\n",
-                       n);
-            printf("# %10s %12s %8s %12s %10s %10s %12s %6s\n", "size (B)", "count", "type",
-                   "time (us)", "algbw GB/s", "busbw GB/s", "model (us)", "ratio");
+                fprintf(out,
+                        "# (size is the input, as in nccl-tests; by the output, busbw is 1/%zu)\n",
+                        n);
+            fprintf(out, "# %10s %12s %8s %12s %10s %10s %12s %6s\n", "size (B)", "count", "type",
+                    "time (us)", "algbw GB/s", "busbw GB/s", "model (us)", "ratio");
         }
-        printf("  %10lld %12lld %8s %12.2f %10.3f %10.3f %12.2f %6.2f\n", (long long)t->bytes,
-               (long long)t->bytes / 4, "float", t->seconds * 1e6, algbw / 1e9,
-               algbw * factor / 1e9, t->model_s * 1e6, t->seconds / t->model_s);
+        fprintf(out, "  %10lld %12lld %8s %12.2f %10.3f %10.3f %12.2f %6.2f\n", (long long)t->bytes,
+                (long long)t->bytes / 4, "float", t->seconds * 1e6, algbw / 1e9,
+                algbw * factor / 1e9, t->model_s * 1e6, t->seconds / t->model_s);
     }
 }
 
@@ -110,12 +112,12 @@ static enum status calibrate(struct invocation *in)
         TRY(topology_write_platform(&c.topology, a->output, &in->by));
     if (a->matrix)
         TRY(calibration_write_matrix(&c, a->matrix));
-    if (a->json)
+    if (a->json && arguments_prose(a) == stdout)
         TRY(topology_write(&c.topology, "-", &in->by));
-    else
-        print(&c.topology, &c.noise.spread);
+    else if (!a->json)
+        print(&c.topology, &c.noise.spread, arguments_prose(a));
     if (a->table)
-        print_table(&c, a->transport);
+        print_table(&c, a->transport, arguments_prose(a));
 out:
     calibration_free(&c);
     return st;

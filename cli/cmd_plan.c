@@ -33,7 +33,7 @@ static enum status search(const struct arguments *a, const struct model *m,
     struct evaluation_context context = {.model = m, .topology = t, .platform = platform};
     TRY(plan_search(a, &context, interrupt_catch(), &result));
     if (!a->json)
-        plan_print_ranking(&result, a, &context, stdout);
+        plan_print_ranking(&result, a, &context, arguments_prose(a));
     if (!result.candidate[0].fits)
         fprintf(stderr, "warning: no plan fits into memory; this one needs least time\n");
     plan_take_best(&result, out);
@@ -67,9 +67,9 @@ static enum status make(struct invocation *in)
     if (a->output)
         TRY(plan_write(&p, &m, &t, a->output, &in->by));
     if (a->json)
-        plan_print_json(&p, &m, &t, cpu_s, &in->by, stdout);
+        plan_print_json(&p, &m, &t, cpu_s, &in->by, arguments_prose(a));
     else
-        plan_print_stages(&p, &m, &t, stdout);
+        plan_print_stages(&p, &m, &t, arguments_prose(a));
 out:
     plan_free(&p);
     topology_free(&t);

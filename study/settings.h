@@ -166,5 +166,8 @@ enum status arguments_check(const struct arguments *a, uint64_t takers) MUST_CHE
 /* The options of a command with their help, for --help: the text of one of them, and all. */
 void setting_describe(const struct setting *row, char *text, size_t size);
 void settings_print(uint64_t takers, FILE *out);
+/* Where a command prints what people read: standard output, or standard error when a file that was
+ * asked for ("-o -", "--trace -") goes to standard output. */
+FILE *arguments_prose(const struct arguments *a);
 
 #endif

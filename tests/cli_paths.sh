@@ -83,3 +83,38 @@ echo >>"$dir/in/model.json"
 changed 'model_sha256: .*model.json has changed since the plan was made'
 sed -i '/model_sha256/d' plan.json # as the message says
 "$tool" simulate plan.json >"$dir/scores" 2>&1 || fail "simulate: $(cat "$dir/scores")"
+
+# A file that goes to standard output goes there alone, by either of its names, and also into a pipe
+# that has a name; what people read goes to standard error.
+alone() { # alone ARGUMENTS...: JSON and nothing else
+    "$tool" "$@" >"$dir/scores" 2>"$dir/errors" || fail "$*: $(cat "$dir/errors")"
+    [ "$(head -c 1 "$dir/scores")" = "{" ] && [ "$(tail -n 1 "$dir/scores")" = "}" ] &&
+        [ "$(grep -c '^{\|^}' "$dir/scores")" = 2 ] || fail "$*: $(cat "$dir/scores")"
+}
+alone plan --model mlp --platform laptop -o -
+alone plan --model mlp --platform laptop --algorithm balanced --stages 2 -o /dev/stdout
+alone simulate plan.json -o -
+grep -q '^iteration' "$dir/errors" || fail "no summary: $(cat "$dir/errors")"
+alone simulate plan.json --json -o -
+alone run plan.json --steps 1 -o -
+mkfifo pipe.json
+cat pipe.json >through &
+"$tool" simulate plan.json -o pipe.json >/dev/null 2>&1 || fail "into a pipe"
+wait
+[ "$(tail -n 1 through)" = "}" ] && [ -p pipe.json ] || fail "through a pipe: $(cat through)"
+ln -s nothing.json link.json
+"$tool" simulate plan.json -o link.json >/dev/null 2>&1 || fail "over a link"
+[ -h link.json ] && [ -f nothing.json ] || fail "the link was replaced"
+
+# What is written beside a file, or under a name that nobody gave, replaces nothing of others.
+mkdir validation groups
+for theirs in validation/report.md report.html groups/comm_group.json; do
+    echo 'not of foreline' >$theirs
+done
+refused 'report.md: is there and not of foreline' validate plan.json --engine tcp -o validation
+refused 'report.html: is there and not of foreline' report .
+refused 'comm_group.json: is there and not of foreline' simulate plan.json --export chakra=groups
+for theirs in validation/report.md report.html groups/comm_group.json; do
+    [ "$(cat $theirs)" = 'not of foreline' ] || fail "$theirs was replaced"
+done
+refused 'is a directory, a file is to be written' simulate plan.json -o groups
