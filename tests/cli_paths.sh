@@ -107,14 +107,14 @@ ln -s nothing.json link.json
 [ -h link.json ] && [ -f nothing.json ] || fail "the link was replaced"
 
 # What is written beside a file, or under a name that nobody gave, replaces nothing of others.
-mkdir validation groups
-for theirs in validation/report.md report.html groups/comm_group.json; do
-    echo 'not of foreline' >$theirs
+mkdir theirs groups
+for file in theirs/report.md report.html groups/comm_group.json; do
+    echo 'not of foreline' >$file
 done
-refused 'report.md: is there and not of foreline' validate plan.json --engine tcp -o validation
+refused 'report.md: is there and not of foreline' validate plan.json --engine tcp -o theirs
 refused 'report.html: is there and not of foreline' report .
 refused 'comm_group.json: is there and not of foreline' simulate plan.json --export chakra=groups
-for theirs in validation/report.md report.html groups/comm_group.json; do
-    [ "$(cat $theirs)" = 'not of foreline' ] || fail "$theirs was replaced"
+for file in theirs/report.md report.html groups/comm_group.json; do
+    [ "$(cat $file)" = 'not of foreline' ] || fail "$file was replaced"
 done
 refused 'is a directory, a file is to be written' simulate plan.json -o groups
