@@ -987,7 +987,7 @@ f bench pipes
 f bench pipe --ranks 17
 f bench ring --ranks 32 --platform two-racks
 begin calibrate
-r calibrate --ranks 2 --repeats 1 -o here.xml --matrix matrix.tsv
+r calibrate --force --ranks 2 --repeats 1 -o here.xml --matrix matrix.tsv
 [ "$skip" = 1 ] || {
     sed -i -E 's/[0-9.]+(e[-+]?[0-9]+)?(flop|f|B|Bps|s|%)\b/N\2/g' here.xml
     cut -f 1,2 matrix.tsv >pairs && rm matrix.tsv

@@ -100,12 +100,9 @@ out:
 static enum status try_outputs(const struct arguments *a)
 {
     const char *const path[] = {a->output, a->trace, a->batch_tokens};
-    for (size_t k = 0; k < sizeof path / sizeof *path; k++) {
-        struct file_out f = {0};
+    for (size_t k = 0; k < sizeof path / sizeof *path; k++)
         if (path[k])
-            PASS(file_create(path[k], &f));
-        file_discard(&f);
-    }
+            PASS(file_try(path[k]));
     return STATUS_OK;
 }
 
@@ -119,7 +116,7 @@ static enum status write_results(struct invocation *in, const struct loaded_plan
     if (gethostname(host, sizeof host - 1) == 0)
         in->by.host = host;
     TRY(results_write(&r, &in->a));
-    TRY(results_print(&r, &in->a, NULL, stdout, stderr));
+    TRY(results_print(&r, &in->a, NULL, arguments_prose(&in->a), stderr));
 out:
     in->by.host = NULL;
     return st;

@@ -53,7 +53,7 @@ static enum status show(const struct invocation *in, const char *name)
         goto out;
     }
     TRY(topology_summary(path, &summary));
-    TRY(topology_print(&t, name, summary, stdout));
+    TRY(topology_print(&t, name, summary, arguments_prose(&in->a)));
 out:
     free(summary);
     free(path);

@@ -258,9 +258,10 @@ enum status plan_by_objective(const struct arguments *a, const struct provenance
         printf("%.12g\n", value);
     } else {
         TRY(objective_solve(o, chosen ? a->algorithm : NULL, &request, &result));
-        if (a->json)
+        bool prints = arguments_prose(a) == stdout; /* else the plan goes there */
+        if (prints && a->json)
             print_json(o, &result, by);
-        else
+        else if (prints)
             print_result(o, &result);
         if (a->output)
             TRY(write_plan(a, o, &request, &result, by));

@@ -97,16 +97,18 @@ static struct auto_request request_of(const struct arguments *a, const struct to
 static enum status name_constraints(const struct arguments *a, const struct model *m,
                                     const struct topology *t, size_t samples)
 {
+    bool layers = plan_request(a).layers;
     const struct {
         const char *name;
         size_t value, most;
-    } all[] = {{"stages", a->stages, partition_most_stages(m, (uint32_t)a->tensor_parallel)},
-               {"replicas", a->replicas, t->n},
-               {"tensor-parallel", a->tensor_parallel, t->n},
-               {"chunks", a->chunks, SIZE_MAX},
-               {"microbatches", a->microbatches, SIZE_MAX},
-               {"microbatch-size", a->microbatch_size, SIZE_MAX},
-               {"batch", a->batch, SIZE_MAX}};
+    } all[] = {
+        {"stages", a->stages, partition_most_stages(m, (uint32_t)a->tensor_parallel, layers)},
+        {"replicas", a->replicas, t->n},
+        {"tensor-parallel", a->tensor_parallel, t->n},
+        {"chunks", a->chunks, SIZE_MAX},
+        {"microbatches", a->microbatches, SIZE_MAX},
+        {"microbatch-size", a->microbatch_size, SIZE_MAX},
+        {"batch", a->batch, SIZE_MAX}};
     char given[256] = "";
     for (size_t k = 0, n = 0; k < sizeof all / sizeof *all && n < sizeof given; k++) {
         if (all[k].value > all[k].most)

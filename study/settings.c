@@ -361,3 +361,12 @@ void settings_print(uint64_t takers, FILE *out)
         text_put_wrapped(out, text, INDENT, LIMIT);
     }
 }
+
+FILE *arguments_prose(const struct arguments *a)
+{
+    const char *const file[] = {a->output, a->trace, a->matrix, a->batch_tokens};
+    for (size_t i = 0; i < sizeof file / sizeof *file; i++)
+        if (file[i] && (!strcmp(file[i], "-") || !strcmp(file[i], "/dev/stdout")))
+            return stderr;
+    return stdout;
+}

@@ -87,7 +87,7 @@ struct arguments {
     const char *dilate, *shell, *graph, *matrix;
     size_t pid;
     double minibatch_size;
-    bool check, table;
+    bool check, table, force;
 
     /* sweeps, validation, pictures and pages */
     const char *shard, *x, *y, *by, *value, *where, *question;
@@ -168,5 +168,8 @@ enum status arguments_check(const struct arguments *a, uint64_t takers) MUST_CHE
 /* The options of a command with their help, for --help: the text of one of them, and all. */
 void setting_describe(const struct setting *row, char *text, size_t size);
 void settings_print(uint64_t takers, FILE *out);
+/* Where a command prints what people read: standard output, or standard error when a file that was
+ * asked for ("-o -", "--trace -") goes to standard output. */
+FILE *arguments_prose(const struct arguments *a);
 
 #endif

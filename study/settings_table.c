@@ -340,6 +340,8 @@ const struct setting settings_table[] = {
      .help = "write latency and bandwidth of every pair of ranks, tab-separated ('-': stdout)"},
     {"table", FLAG(table), T(CALIBRATE_CPU) | T(CALIBRATE_CUDA), NULL, NULL,
      .help = "print messages and collectives size by size as nccl-tests do"},
+    {"force", FLAG(force), CALIBRATIONS, NULL, NULL,
+     .help = "keep figures of a machine that is too busy; the platform says that they are"},
     {"ranks", COUNT(ranks), T(BENCH), "N", "64",
      .help = "devices, one rank each; pipe: a multiple of 16", .least = 1},
     {"platform", TEXT(platform), T(BENCH), "NAME|FILE", NULL,

@@ -77,7 +77,7 @@ static struct measurement file(char *engine, char *plan, double iteration_s)
 }
 
 static const struct provenance by = {"foreline test", "plot --kind ?> \"x\"", NULL, 0};
-#define MADE_BY "# foreline test: plot --kind ?>  x \n"
+#define MADE_BY "# plotted by foreline test: plot --kind ?>  x \n"
 
 static const char *const names[] = {"f0", "f1", "f2", "f3"};
 
