@@ -154,7 +154,7 @@ static enum status add_shards(const struct auto_state *s, uint32_t shards, struc
         .most_stages = partition_most_stages(s->m, shards, s->layers),
         .algorithm = &partition_balanced,
     };
-    bool may = shards > 1 && !s->r->executable && s->m->tokens_per_sample > 0;
+    bool may = shards > 1 && !s->r->executable;
     for (int sequence = 0; sequence <= 1; sequence++) {
         bool given = fixed->sequence_parallel || s->r->given.sequence_parallel;
         shape.sequence_parallel = sequence;
