@@ -26,7 +26,8 @@ static void print_prediction(const struct plan *p, const struct evaluation *e)
             "bubble %.1f %%\n",
             p->algorithm, p->stages, p->stages == 1 ? "" : "s", p->microbatches, p->microbatch_size,
             e->engine, !strcmp(e->engine, "analytic") ? " engine" : "",
-            units_of(UNIT_SECONDS, e->iteration_s).text, e->samples_per_s, 100 * e->bubble_fraction);
+            units_of(UNIT_SECONDS, e->iteration_s).text, e->samples_per_s,
+            100 * e->bubble_fraction);
 }
 
 /* Plans by the search, ranked; none when nothing fits. */

@@ -271,8 +271,8 @@ static enum status prepare(struct auto_state *s)
     PASS(order_fast_first(s));
     s->node = node_size(s->t);
     /* who asks for more stages than there are layers means ops */
-    s->layers = fixed->layers &&
-                fixed->stages <= partition_most_stages(s->m, fixed->tensor_parallel, true);
+    s->layers =
+        fixed->layers && fixed->stages <= partition_most_stages(s->m, fixed->tensor_parallel, true);
     return STATUS_OK;
 }
 

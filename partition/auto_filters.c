@@ -55,13 +55,6 @@ static enum status deeper(const struct auto_state *s, struct auto_trial *t, bool
     return STATUS_OK;
 }
 
-static enum status twin(const struct auto_state *s, struct auto_trial *t, bool *out)
-{
-    (void)s;
-    *out = t->nothing_fitted;
-    return STATUS_OK;
-}
-
 /* ---- schedules */
 
 /* The first schedule of a cut has shown how long it takes; of m microbatches, without the time that
@@ -76,7 +69,7 @@ static enum status fill(const struct auto_state *s, struct auto_trial *t, bool *
 
 /* ---- ways to save memory and to hide sums of gradients */
 
-/* Others keep more activations than the usual schedule; the other placement keeps as much. */
+/* Others keep more activations than the usual schedule. */
 static enum status lighter(const struct auto_state *s, struct auto_trial *t, bool *out)
 {
     (void)s;
@@ -165,12 +158,9 @@ const struct auto_filter auto_filters[] = {
     {"deep", "pipelines of more than 64 ranks, and shallower ones fit", AUTO_SHAPE, deep},
     {"deeper", "more than four times as deep as one that fits without recomputation", AUTO_SHAPE,
      deeper},
-    {"twin", "they need the memory of the other placement, which nothing could make fit",
-     AUTO_SHAPE, twin},
     {"fill", "slower than the best plan even without the fill of the first schedule", AUTO_SCHEDULE,
      fill},
-    {"lighter", "1f1b or the other placement did not fit with so little saved", AUTO_SAVING,
-     lighter},
+    {"lighter", "1f1b did not fit with so little saved", AUTO_SAVING, lighter},
     {"enough", "less recomputed fits already", AUTO_SAVING, enough},
     {"sums", "slower than the best plan even without any sums of gradients", AUTO_SAVING, sums},
     {"again", "compute with what is made again takes longer than the best plan", AUTO_SAVING,

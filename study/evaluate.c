@@ -237,9 +237,9 @@ static void judge_ranks(const struct evaluation_context *c, const struct program
             e->peak_bytes = rank->peak_bytes;
             e->device = device;
         }
-        e->gradients_s = fmax(e->gradients_s, rank->update_s + rank->exposed_s[FOR_DATA] +
-                                                  rank->exposed_s[FOR_TIES] +
-                                                  rank->exposed_s[FOR_SHARDS]);
+        e->gradients_s =
+            fmax(e->gradients_s, rank->update_s + rank->exposed_s[FOR_DATA] +
+                                     rank->exposed_s[FOR_TIES] + rank->exposed_s[FOR_SHARDS]);
     }
 }
 
@@ -270,8 +270,8 @@ static enum status evaluate(const struct run *run, struct evaluation *out)
     judge_ranks(c, &program, &m, &e);
     evaluate_reason(&m, e.reason);
     const struct plan_stage *first = &run->plan->stage[0];
-    e.effort =
-        effort_of(&program) * (program.folded ? (double)first->replicas * first->tensor_parallel : 1);
+    e.effort = effort_of(&program) *
+               (program.folded ? (double)first->replicas * first->tensor_parallel : 1);
     *out = e;
 out:
     measurement_free(&m);

@@ -30,8 +30,9 @@ enum status plan_reserve(const struct arguments *a, const struct device_type *ty
         if (end != a->reserve && !strcmp(end, "%") && share >= 0 && share <= 100)
             bytes = share / 100 * memory;
         else if (units_parse(UNIT_BYTES, a->reserve, &bytes) != STATUS_OK)
-            return error_set(STATUS_USAGE, "--reserve: '%.40s', expected a size such as 2GiB or a "
-                                           "share of the memory such as 5%%",
+            return error_set(STATUS_USAGE,
+                             "--reserve: '%.40s', expected a size such as 2GiB or a "
+                             "share of the memory such as 5%%",
                              a->reserve);
     }
     *out = bytes < memory ? (int64_t)bytes : type->memory_bytes;
