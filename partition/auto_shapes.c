@@ -166,8 +166,8 @@ static enum status add_shards(const struct auto_state *s, uint32_t shards, struc
 }
 
 /* Does the model say how its ops are divided, and does the degree divide all heads? Tensor
- * parallelism stays inside a node, where its reductions are cheap, on larger platforms in equal parts
- * of it. */
+ * parallelism stays inside a node, where its reductions are cheap, in equal parts of it; on small
+ * platforms, where memory may ask for more, all degrees are tried. */
 bool auto_may_shard(const struct auto_state *s, uint32_t shards)
 {
     bool any = shards == 1;
@@ -182,9 +182,10 @@ bool auto_may_shard(const struct auto_state *s, uint32_t shards)
 static enum status add_all(const struct auto_state *s, struct auto_shapes *all)
 {
     uint32_t fixed = s->r->fixed.tensor_parallel;
+    size_t most = fixed ? fixed : s->t->n <= AUTO_SMALL ? s->t->n : s->node;
     if (fixed)
         PASS(partition_check_shards(s->m, fixed));
-    for (uint32_t shards = 1; shards <= (fixed > s->node ? fixed : s->node); shards++)
+    for (uint32_t shards = 1; shards <= most; shards++)
         if (auto_may_shard(s, shards))
             PASS(add_shards(s, shards, all));
     return STATUS_OK;
