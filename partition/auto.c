@@ -271,8 +271,8 @@ static enum status prepare(struct auto_state *s)
     PASS(order_fast_first(s));
     s->node = node_size(s->t);
     /* who asks for more stages than there are layers means ops */
-    s->layers = fixed->layers &&
-                fixed->stages <= partition_most_stages(s->m, fixed->tensor_parallel, true);
+    s->layers =
+        fixed->layers && fixed->stages <= partition_most_stages(s->m, fixed->tensor_parallel, true);
     return STATUS_OK;
 }
 
@@ -301,6 +301,15 @@ static enum status search(struct auto_state *s)
     return STATUS_OK;
 }
 
+/* Baselines alone are no answer: they need not keep what is given. */
+static bool found_any(const struct auto_result *r)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (!r->candidate[i].baseline)
+            return true;
+    return false;
+}
+
 enum status auto_search(const struct model *m, const struct topology *t,
                         const struct auto_request *r, const struct evaluator *e,
                         struct auto_result *out)
@@ -315,7 +324,7 @@ enum status auto_search(const struct model *m, const struct topology *t,
                            .effort = r->effort};
     TRY(prepare(&s));
     TRY(search(&s));
-    if (s.result.n == 0)
+    if (!found_any(&s.result))
         FAIL(STATUS_INFEASIBLE,
              "no plan trains %zu samples per iteration with the given stages, replicas and "
              "microbatches on %zu devices",

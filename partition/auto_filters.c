@@ -55,13 +55,6 @@ static enum status deeper(const struct auto_state *s, struct auto_trial *t, bool
     return STATUS_OK;
 }
 
-static enum status twin(const struct auto_state *s, struct auto_trial *t, bool *out)
-{
-    (void)s;
-    *out = t->nothing_fitted;
-    return STATUS_OK;
-}
-
 /* ---- schedules */
 
 /* The first schedule of a cut has shown how long it takes; of m microbatches, without the time that
@@ -76,7 +69,7 @@ static enum status fill(const struct auto_state *s, struct auto_trial *t, bool *
 
 /* ---- ways to save memory and to hide sums of gradients */
 
-/* Others keep more activations than the usual schedule; the other placement keeps as much. */
+/* Others keep more activations than the usual schedule. */
 static enum status lighter(const struct auto_state *s, struct auto_trial *t, bool *out)
 {
     (void)s;
@@ -111,12 +104,13 @@ static enum status again(const struct auto_state *s, struct auto_trial *t, bool 
 }
 
 /* Whatever the schedule, a rank holds one microbatch at least: is there room for that? Asked once
- * for a cut and a way to save memory; what has worked works with more saved, too. */
+ * for a cut and a way to save memory; what has worked works with more shared, too, but for ZeRO 3,
+ * which needs room for the parameters that it gathers. */
 static enum status holds_one(const struct auto_state *s, struct auto_trial *t,
                              const struct auto_saving *saving, bool *out)
 {
     uint32_t bit = auto_memory_bit(saving), less = t->possible;
-    for (uint32_t zero = 0; zero <= saving->zero; zero++)
+    for (uint32_t zero = 0; zero < saving->zero && saving->zero < 3; zero++)
         if (less >> (saving->recompute * AUTO_ZEROS + zero) & 1)
             t->possible |= bit;
     *out = t->possible & bit;
@@ -137,8 +131,8 @@ static enum status holds_one(const struct auto_state *s, struct auto_trial *t,
     return st;
 }
 
-/* If what saves most does not help, nothing does: the highest ZeRO, with whatever is recomputed, for
- * of one microbatch full recomputation may need as much as none. */
+/* If what saves most does not help, nothing does: the highest ZeRO, or 2 instead of 3, with whatever
+ * is recomputed, for of one microbatch full recomputation may need as much as none. */
 static enum status hopeless(const struct auto_state *s, struct auto_trial *t, bool *out)
 {
     bool holds = t->possible != 0;
@@ -146,8 +140,9 @@ static enum status hopeless(const struct auto_state *s, struct auto_trial *t, bo
     for (int k = 0; k < AUTO_SAVINGS; k++)
         if (auto_savings[k].zero > zero && auto_saving_wanted(s, t, &auto_savings[k]))
             zero = auto_savings[k].zero;
-    for (int k = 0; k < AUTO_SAVINGS && !holds; k++)
-        if (auto_savings[k].zero == zero && auto_saving_wanted(s, t, &auto_savings[k]))
+    for (int k = AUTO_SAVINGS; k-- > 0 && !holds;)
+        if (auto_savings[k].zero >= (zero < 2 ? zero : 2) &&
+            auto_saving_wanted(s, t, &auto_savings[k]))
             PASS(holds_one(s, t, &auto_savings[k], &holds));
     if (holds)
         PASS(holds_one(s, t, &auto_savings[t->saving], &holds));
@@ -163,12 +158,9 @@ const struct auto_filter auto_filters[] = {
     {"deep", "pipelines of more than 64 ranks, and shallower ones fit", AUTO_SHAPE, deep},
     {"deeper", "more than four times as deep as one that fits without recomputation", AUTO_SHAPE,
      deeper},
-    {"twin", "they need the memory of the other placement, which nothing could make fit",
-     AUTO_SHAPE, twin},
     {"fill", "slower than the best plan even without the fill of the first schedule", AUTO_SCHEDULE,
      fill},
-    {"lighter", "1f1b or the other placement did not fit with so little saved", AUTO_SAVING,
-     lighter},
+    {"lighter", "1f1b did not fit with so little saved", AUTO_SAVING, lighter},
     {"enough", "less recomputed fits already", AUTO_SAVING, enough},
     {"sums", "slower than the best plan even without any sums of gradients", AUTO_SAVING, sums},
     {"again", "compute with what is made again takes longer than the best plan", AUTO_SAVING,

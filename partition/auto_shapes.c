@@ -53,8 +53,8 @@ static void find_work(const struct auto_state *s, struct family *f)
     for (size_t k = 0; k < s->t->types; k++) {
         double sum_s = 0, again_s[RECOMPUTE_KINDS] = {0};
         for (uint32_t i = 0; i < s->m->n; i++) {
-            struct op_cost c = cost_op(s->m, &s->t->type[k], i, f->shape.microbatch_size,
-                                       r.optimizer, &spread);
+            struct op_cost c =
+                cost_op(s->m, &s->t->type[k], i, f->shape.microbatch_size, r.optimizer, &spread);
             sum_s += c.forward_s + c.backward_s;
             for (int kind = RECOMPUTE_SELECTIVE; kind < RECOMPUTE_KINDS; kind++)
                 if (plan_remakes((enum plan_recompute)kind, &s->m->op[i]))
@@ -154,7 +154,7 @@ static enum status add_shards(const struct auto_state *s, uint32_t shards, struc
         .most_stages = partition_most_stages(s->m, shards, s->layers),
         .algorithm = &partition_balanced,
     };
-    bool may = shards > 1 && !s->r->executable && s->m->tokens_per_sample > 0;
+    bool may = shards > 1 && !s->r->executable;
     for (int sequence = 0; sequence <= 1; sequence++) {
         bool given = fixed->sequence_parallel || s->r->given.sequence_parallel;
         shape.sequence_parallel = sequence;
@@ -166,7 +166,8 @@ static enum status add_shards(const struct auto_state *s, uint32_t shards, struc
 }
 
 /* Does the model say how its ops are divided, and does the degree divide all heads? Tensor
- * parallelism stays inside a node, where its reductions are cheap, in equal parts of it. */
+ * parallelism stays inside a node, where its reductions are cheap, in equal parts of it; on small
+ * platforms, where memory may ask for more, all degrees are tried. */
 bool auto_may_shard(const struct auto_state *s, uint32_t shards)
 {
     bool any = shards == 1;
@@ -174,15 +175,17 @@ bool auto_may_shard(const struct auto_state *s, uint32_t shards)
         return s->r->fixed.tensor_parallel == shards;
     for (size_t i = 0; i < s->m->n && !any; i++)
         any = s->m->op[i].tensor != TENSOR_WHOLE;
-    return any && s->node % shards == 0 && partition_check_shards(s->m, shards) == STATUS_OK;
+    bool equal = s->node % shards == 0 || s->t->n <= AUTO_SMALL;
+    return any && equal && partition_check_shards(s->m, shards) == STATUS_OK;
 }
 
 static enum status add_all(const struct auto_state *s, struct auto_shapes *all)
 {
     uint32_t fixed = s->r->fixed.tensor_parallel;
+    size_t most = fixed ? fixed : s->t->n <= AUTO_SMALL ? s->t->n : s->node;
     if (fixed)
         PASS(partition_check_shards(s->m, fixed));
-    for (uint32_t shards = 1; shards <= (fixed > s->node ? fixed : s->node); shards++)
+    for (uint32_t shards = 1; shards <= most; shards++)
         if (auto_may_shard(s, shards))
             PASS(add_shards(s, shards, all));
     return STATUS_OK;

@@ -11,7 +11,10 @@
 /* ZeRO 2 and 3 have no buckets: they sum the gradients of every microbatch at once. */
 #define SAVINGS(recompute)                                                                         \
     {recompute, 0, false}, {recompute, 1, false}, {recompute, 0, true}, {recompute, 1, true},      \
-        {recompute, 2, false}, {recompute, 3, false}
+        {recompute, 2, false},                                                                     \
+    {                                                                                              \
+        recompute, 3, false                                                                        \
+    }
 const struct auto_saving auto_savings[AUTO_SAVINGS] = {
     SAVINGS(RECOMPUTE_NONE), SAVINGS(RECOMPUTE_SELECTIVE), SAVINGS(RECOMPUTE_FULL)};
 
@@ -166,7 +169,7 @@ static enum status try_chunks(struct auto_state *s, struct auto_trial *t)
     struct partition_request request = auto_request_for(s, &t->shape);
     t->cut = &cut;
     t->least_s = INFINITY;
-    t->possible = t->impossible = 0;
+    t->possible = t->impossible = t->too_big = 0;
     t->begun = false;
     for (size_t k = 0; k <= schedules_n && !s->result.interrupted; k++) {
         bool left_out = false;
@@ -215,7 +218,6 @@ static enum status try_shape(struct auto_state *s, const struct auto_shape *shap
     int last = shape->depth == 1 || shape->replicas == 1 ? PLACE_PIPELINES : PLACE_REPLICAS;
     for (int p = PLACE_PIPELINES; p <= last && !s->result.interrupted; p++) {
         bool left_out = false;
-        size_t before = s->result.n;
         t.shape.placement = (enum partition_placement)p;
         PASS(auto_leaves_out(s, AUTO_SHAPE, &t, &left_out));
         for (uint32_t chunks = 1; chunks <= most && !left_out; chunks++) {
@@ -223,7 +225,6 @@ static enum status try_shape(struct auto_state *s, const struct auto_shape *shap
             if (chunks_wanted(s, shape, chunks))
                 PASS(try_chunks(s, &t));
         }
-        t.nothing_fitted = !left_out && s->result.n == before;
     }
     return STATUS_OK;
 }

@@ -197,8 +197,8 @@ static enum status check(const struct model *m, const struct topology *t,
         return STATUS_INVALID;
     size_t most = partition_most_stages(m, shards, r->layers);
     if (r->stages > most && r->layers)
-        return error_set(STATUS_INVALID, "%zu stages of %s, which has %zu layers", r->stages, r->model,
-                         most);
+        return error_set(STATUS_INVALID, "%zu stages of %s, which has %zu layers", r->stages,
+                         r->model, most);
     if (r->stages > most)
         return error_set(STATUS_INVALID,
                          "%zu stages of %s over %u shards: %zu at most, as stages exchange whole "
