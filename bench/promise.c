@@ -50,11 +50,12 @@ static int search(size_t cases, uint64_t seed, size_t most)
         double begin = clock_now();
         struct promise_search p = promise_search(&r, PROMISE_FAMILIES, most);
         printf("%zu %s, batch %zu, %zu devices: %s %.6g s; table off by %.2g, against the best "
-               "baseline %+.2f %%, the best of %zu by brute force %+.2f %%%s%s; least floor %.4f; "
+               "baseline %+.2f %%, the best of %zu by brute force %+.2f %%%s%s; floors %.9f %.9f; "
                "%.1f s%s\n",
                k, p.model, p.batch, p.devices, p.winner, p.winner_s, p.table_error,
                100 * p.over_baseline, p.grid, 100 * p.over_grid, *p.grid_best ? ": " : "",
-               p.grid_best, p.least_floor, clock_now() - begin, p.infeasible ? " (no fit)" : "");
+               p.grid_best, p.least_floor, p.least_true, clock_now() - begin,
+               p.infeasible ? " (no fit)" : "");
         fflush(stdout);
         table = fmax(table, p.table_error);
         least = fmin(least, p.least_floor);

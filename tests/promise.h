@@ -65,7 +65,8 @@ struct promise_search {
     double over_baseline; /* winner / best baseline that fits - 1; -INFINITY: none */
     double over_grid;     /* winner / best plan of the grid - 1; -INFINITY: no grid was tried */
     char grid_best[PROMISE_TEXT];
-    double least_floor; /* of both engines' predictions of all candidates, over their floors */
+    double least_floor; /* analytic predictions of all candidates over their floors, */
+    double least_true;  /* and SimGrid's */
 };
 /* `most` devices at most; a grid of all plans by brute force when there are no more than 8. */
 struct promise_search promise_search(struct promise_random *r, uint32_t family, size_t most);

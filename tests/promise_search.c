@@ -183,7 +183,7 @@ static void check_candidates(struct promise_search *p, struct promise_case *c,
         double quick_s = simulate(c, &engine_analytic, NULL);
         p->table_error = fmax(p->table_error, fabs(e->iteration_s / said_s - 1));
         p->table_error = fmax(p->table_error, fabs(candidate->quick.iteration_s / quick_s - 1));
-        p->least_floor = fmin(p->least_floor, promise_floor(c, said_s, NULL));
+        p->least_true = fmin(p->least_true, promise_floor(c, said_s, NULL));
         p->least_floor = fmin(p->least_floor, promise_floor(c, quick_s, NULL));
         if (candidate->baseline && candidate->fits)
             best_baseline = fmin(best_baseline, said_s);
@@ -225,7 +225,11 @@ static void search(struct promise_search *p, struct promise_case *c)
 struct promise_search promise_search(struct promise_random *r, uint32_t family, size_t most)
 {
     struct promise_search p = {
-        .least_floor = INFINITY, .over_baseline = -INFINITY, .over_grid = -INFINITY};
+
+        .least_floor = INFINITY,
+        .least_true = INFINITY,
+        .over_baseline = -INFINITY,
+        .over_grid = -INFINITY};
     struct promise_case c = {0};
     promise_model(r, p.model);
     do {
