@@ -83,6 +83,7 @@ static double simulate(const struct promise_case *c, const struct engine *engine
 /* ---- a grid by brute force */
 
 struct grid {
+    const struct arguments *a;
     struct promise_case *c;
     size_t batch, tried;
     int64_t reserve_bytes;
@@ -141,9 +142,9 @@ static void try_schedules(struct grid *g, struct partition_request q)
     }
 }
 
-static void try_grid(struct grid *g, const struct promise_search *p)
+static void try_grid(struct grid *g)
 {
-    struct partition_request q = {.optimizer = "adam", .model = p->model, .platform = p->platform};
+    struct partition_request q = plan_request(g->a); /* cuts at layers too, where plan makes them */
     uint32_t devices = (uint32_t)g->c->topology.n;
     for (q.stages = 1; q.stages <= devices; q.stages++)
         for (q.replicas = 1; q.replicas * q.stages <= devices; q.replicas++)
@@ -213,10 +214,10 @@ static void search(struct promise_search *p, struct promise_case *c)
     auto_result_free(&found);
     if (p->infeasible || c->topology.n > 8)
         return;
-    struct grid g = {.c = c, .batch = p->batch, .best_s = INFINITY};
+    struct grid g = {.a = &a, .c = c, .batch = p->batch, .best_s = INFINITY};
     demand(plan_reserve(&a, &c->topology.type[0], &g.reserve_bytes), "reserve");
     g.best_s = p->winner_s * 1.000001;
-    try_grid(&g, p);
+    try_grid(&g);
     p->grid = g.tried;
     p->over_grid = p->winner_s / g.best_s - 1;
     snprintf(p->grid_best, sizeof p->grid_best, "%s", g.best);
