@@ -37,7 +37,7 @@ static struct floor floor_of(const struct program *p, const struct topology *t)
 static void a_pipeline_by_hand(void **state)
 {
     (void)state;
-    struct model m = sample_chain(2, 1e-3, 2e-3, 4, 1000000);
+    struct model m = sample_chain(2, 1e-3, 2e-3, 0, 1000000);
     struct topology t = sample_clique(2, 1e-6, 10e9);
     struct program p = lower(&m, &t, 2, 1, 4);
     struct floor f = floor_of(&p, &t);
@@ -76,7 +76,7 @@ static void the_port_of_a_node_is_a_floor(void **state)
 static void folded_programs_and_endless_ones_have_none(void **state)
 {
     (void)state;
-    struct model m = sample_chain(2, 1e-3, 2e-3, 4, 1000000);
+    struct model m = sample_chain(2, 1e-3, 2e-3, 0, 1000000);
     struct topology t = sample_clique(4, 1e-6, 10e9);
     struct program p = lower(&m, &t, 2, 2, 4);
     struct floor f;
