@@ -102,34 +102,57 @@ static enum status sums(const struct auto_state *s, struct auto_trial *t, bool *
     return STATUS_OK;
 }
 
-/* Whatever the schedule, a rank holds one microbatch at least. */
-static enum status holds_one(const struct auto_state *s, struct auto_trial *t, bool *out)
+/* The bound of the shape, with what is made again. */
+static enum status again(const struct auto_state *s, struct auto_trial *t, bool *out)
 {
+    double again_s = t->shape.again_s[auto_savings[t->saving].recompute];
+    *out = again_s > 0 && t->shape.bound_s + again_s > slack * s->best_s;
+    return STATUS_OK;
+}
+
+/* Whatever the schedule, a rank holds one microbatch at least: is there room for that? Asked once
+ * for a cut and a way to save memory; what has worked works with more shared, too, but for ZeRO 3,
+ * which needs room for the parameters that it gathers. */
+static enum status holds_one(const struct auto_state *s, struct auto_trial *t,
+                             const struct auto_saving *saving, bool *out)
+{
+    uint32_t bit = auto_memory_bit(saving), less = t->possible;
+    for (uint32_t zero = 0; zero < saving->zero && saving->zero < 3; zero++)
+        if (less >> (saving->recompute * AUTO_ZEROS + zero) & 1)
+            t->possible |= bit;
+    *out = t->possible & bit;
+    if ((t->possible | t->impossible) & bit)
+        return STATUS_OK;
     struct evaluation e;
     struct plan p = *t->cut; /* borrows all but the stages' flags */
     enum plan_recompute keep = p.stage[0].recompute;
-    p.zero = auto_savings[t->saving].zero;
+    p.zero = saving->zero;
     p.microbatches = p.stage[0].replicas;
     for (size_t k = 0; k < p.stages; k++)
-        p.stage[k].recompute = auto_savings[t->saving].recompute;
+        p.stage[k].recompute = saving->recompute;
     enum status st = s->e->quick(s->e->context, &p, &e);
     for (size_t k = 0; k < p.stages; k++)
         p.stage[k].recompute = keep;
     *out = st == STATUS_OK && auto_spare_bytes(s->t, s->r, &e) >= 0;
+    *(*out ? &t->possible : &t->impossible) |= bit;
     return st;
 }
 
-/* Asked once for a cut and a way to save memory, and not when what has worked saves less. */
+/* If what saves most does not help, nothing does: the highest ZeRO, or 2 instead of 3, with whatever
+ * is recomputed, for of one microbatch full recomputation may need as much as none. */
 static enum status hopeless(const struct auto_state *s, struct auto_trial *t, bool *out)
 {
-    const struct auto_saving *saving = &auto_savings[t->saving];
-    uint32_t bit = auto_memory_bit(saving);
-    bool known = (t->possible | t->impossible) & bit, holds = t->possible & bit;
-    for (uint32_t zero = 0; zero <= saving->zero && !known; zero++)
-        known = holds = t->possible >> (saving->recompute * AUTO_ZEROS + zero) & 1;
-    if (!known)
-        PASS(holds_one(s, t, &holds));
-    *(holds ? &t->possible : &t->impossible) |= bit;
+    bool holds = t->possible != 0;
+    uint32_t zero = 0;
+    for (int k = 0; k < AUTO_SAVINGS; k++)
+        if (auto_savings[k].zero > zero && auto_saving_wanted(s, t, &auto_savings[k]))
+            zero = auto_savings[k].zero;
+    for (int k = AUTO_SAVINGS; k-- > 0 && !holds;)
+        if (auto_savings[k].zero >= (zero < 2 ? zero : 2) &&
+            auto_saving_wanted(s, t, &auto_savings[k]))
+            PASS(holds_one(s, t, &auto_savings[k], &holds));
+    if (holds)
+        PASS(holds_one(s, t, &auto_savings[t->saving], &holds));
     *out = !holds;
     return STATUS_OK;
 }
@@ -150,6 +173,8 @@ const struct auto_filter auto_filters[] = {
      lighter},
     {"enough", "less recomputed fits already", AUTO_SAVING, enough},
     {"sums", "slower than the best plan even without any sums of gradients", AUTO_SAVING, sums},
+    {"again", "compute with what is made again takes longer than the best plan", AUTO_SAVING,
+     again},
     {"hopeless", "not even one microbatch fits", AUTO_SAVING, hopeless},
 };
 const size_t auto_filters_n = sizeof auto_filters / sizeof *auto_filters;

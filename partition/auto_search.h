@@ -24,7 +24,8 @@ struct auto_shape {
     const struct partition_algorithm *algorithm;
     const struct auto_baseline *baseline; /* that it is made for, or NULL */
     size_t most_stages; /* as layers and the rule of whole tensors let it have */
-    double bound_s;     /* no schedule can be faster */
+    double bound_s;     /* no schedule can be faster, */
+    double again_s[RECOMPUTE_KINDS]; /* ... but by so much slower if this is made again */
 };
 
 struct auto_shapes {
@@ -104,6 +105,10 @@ static inline size_t auto_devices(const struct auto_shape *shape)
 struct partition_request auto_request_for(const struct auto_state *s,
                                           const struct auto_shape *shape);
 
+/* Is the saving one for the trial: what is given, executable, and not without effect? */
+bool auto_saving_wanted(const struct auto_state *s, const struct auto_trial *t,
+                        const struct auto_saving *saving);
+
 /* Is `shards` given, or may it be searched: can the model be divided into so many? */
 bool auto_may_shard(const struct auto_state *s, uint32_t shards);
 
@@ -122,8 +127,8 @@ enum status auto_try_plan(struct auto_state *s, struct auto_trial *t,
 
 /* Every shape of the class in every schedule. Sets result.interrupted when told to stop. */
 enum status auto_try_class(struct auto_state *s) MUST_CHECK;
-/* The best candidates of the class with buckets of other sizes. */
-enum status auto_try_buckets(struct auto_state *s) MUST_CHECK;
+/* The candidate with buckets of other sizes: the best takes its place. */
+enum status auto_try_buckets(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
 /* When nothing fits: what saves most of every shape, to say by how much. */
 enum status auto_try_nearest(struct auto_state *s) MUST_CHECK;
 enum status auto_try_baselines(struct auto_state *s) MUST_CHECK;

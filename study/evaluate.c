@@ -312,6 +312,19 @@ static void judge_ranks(const struct evaluation_context *c, const struct program
                                      rank->exposed_s[FOR_TIES] + rank->exposed_s[FOR_SHARDS]);
     }
 }
+
+/* Ops, a collective counting for the messages that one of its members sends around a ring. */
+static double effort_of(const struct program *p)
+{
+    double sum = 0;
+    for (size_t i = 0; i < p->ops; i++) {
+        const struct program_op *o = &p->op[i];
+        const size_t *start = op_is_collective(o) ? &p->device_start[o->peer] : NULL;
+        sum += start ? 2 * (double)(start[1] - start[0]) : 1;
+    }
+    return sum;
+}
+
 /* Are all devices of each stage of one type? Else one replica does not speak for all. */
 static bool uniform(const struct plan *p, const struct topology *t)
 {
@@ -339,7 +352,7 @@ static enum status evaluate(const struct evaluation_context *context, const stru
     judge_ranks(&c, &program, &m, &e);
     evaluate_reason(&m, e.reason);
     const struct plan_stage *first = &plan->stage[0];
-    e.effort = (double)program.ops *
+    e.effort = effort_of(&program) *
                (program.folded ? (double)first->replicas * first->tensor_parallel : 1);
     *out = e;
 out:

@@ -8,7 +8,7 @@
 #include "core/units.h"
 #include "study/planning.h"
 
-enum { CELL = 64 };
+enum { CELL = 64, ROWS = 10 }; /* of the table, baselines apart, unless it is wide */
 
 #define SECONDS(s) (units_of(UNIT_SECONDS, s).text)
 
@@ -102,6 +102,7 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
                         const struct evaluation_context *context, FILE *out)
 {
     bool doubtful = false;
+    size_t rows = 0, hidden = 0;
     fprintf(out,
             "%zu plans of %zu samples per iteration tried, %zu of them too big for memory; %zu "
             "shapes left out%s\n",
@@ -120,9 +121,14 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
             "batches", "SP, bucket", "", context->engine ? context->engine->name : "simgrid",
             "per s");
     for (size_t i = 0; i < r->n; i++) {
-        print_candidate(&r->candidate[i], i + 1, a->wide, out);
-        doubtful = doubtful || !r->candidate[i].verified;
+        bool shown = r->candidate[i].baseline || rows++ < ROWS || a->wide;
+        if (shown)
+            print_candidate(&r->candidate[i], i + 1, a->wide, out);
+        doubtful = doubtful || (shown && !r->candidate[i].verified);
+        hidden += !shown;
     }
+    if (hidden > 0)
+        fprintf(out, "%zu more in --wide and --json\n", hidden);
     if (doubtful)
         fputs("~ by the analytic engine only\n", out);
     putc('\n', out);

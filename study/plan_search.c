@@ -12,7 +12,7 @@ enum {
     SAMPLES_PER_DEVICE = 8, /* of an iteration, when nothing is said about it */
     TIME_LIMIT_S = 40,      /* for trying plans; the ranking of finalists comes on top */
     MOST_DEVICES = 2048,    /* for SimGrid: its routes take long to find on larger platforms */
-    MOST_EFFORT = 400000    /* ops of all finalists: a few seconds of SimGrid */
+    MOST_EFFORT = 1000000   /* ops and messages of all finalists: a few seconds of SimGrid */
 };
 
 /* Of a device's memory where nothing is known about the framework: of an 80 GB GPU 4 GB, for the
