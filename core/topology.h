@@ -18,7 +18,7 @@
 
 struct provenance;
 
-enum { TOPOLOGY_MAX_DEVICES = 65536 };
+enum { TOPOLOGY_MAX_DEVICES = 1048576 };
 
 /* Attainable FLOP/s of one op kind and phase over the work of one call; measured. */
 struct topology_rate {
@@ -91,13 +91,13 @@ static inline const struct device_type *topology_type(const struct topology *t, 
  * False when there is none: every device is a node. */
 bool topology_inside(const struct topology *t, bool *inside);
 /* Fill node_of: a device is in the node of the device before it when a tier inside nodes joins
- * them, else in that of the first device of an earlier node likewise, else in a new one. O(n +
- * nodes^2) look-ups. STATUS_NOMEM. */
+ * them, else in that of the first device of an earlier node likewise, else in a new one. O(n)
+ * where the map is regular. STATUS_NOMEM. */
 enum status topology_find_nodes(struct topology *t) MUST_CHECK;
 /* Index of a device, UINT32_MAX if there is none; O(n). */
 uint32_t topology_find(const struct topology *t, const char *device);
 /* n devices of one type, any two one tier apart: "d0", "d1", ...; type and tier are copied (a type
- * without rates). For tests and measurements. STATUS_INVALID unless 1 <= n <= 65,536; STATUS_NOMEM.
+ * without rates). For tests and measurements. STATUS_INVALID unless 1 <= n <= 1,048,576; STATUS_NOMEM.
  */
 enum status topology_uniform(size_t n, const struct device_type *type,
                              const struct topology_tier *tier, struct topology *out) MUST_CHECK;
