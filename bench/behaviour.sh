@@ -850,17 +850,17 @@ f sweep ../in/straggler.yml -o nowhere/s.db
 # Validation. SimGrid's MPI is the engine whose runs are the same on every machine.
 begin validate-smpi
 f validate --model gpt-tiny --platform laptop --stages 1,2 --schedules gpipe,1f1b --microbatches 4 \
-    --engine smpi --steps 2 --repeats 1 -o v
+    --engine smpi --repeats 1 -o v
 f validate --model gpt-tiny --platform laptop --stages 1,2 --schedules gpipe,1f1b --microbatches 4 \
-    --engine smpi --steps 2 --repeats 1 -o v
+    --engine smpi --repeats 1 -o v
 f validate --model bert-base --platform two-racks --stages 2,99 --replicas 2 --microbatches 4 \
-    --algorithm balanced,uniform --engine smpi --repeats 1 --steps 1 --warmup 0 \
+    --algorithm balanced,uniform --engine smpi --repeats 1 \
     --fail-above 10% -o w
 begin validate-plans
 for stages in 1 2 4; do
     p $stages.json --model mlp --platform laptop --stages $stages --microbatches 4
 done
-f validate 1.json 2.json 4.json --engine smpi --repeats 2 --steps 1 --seed 3 -o v
+f validate 1.json 2.json 4.json --engine smpi --repeats 2 --seed 3 -o v
 begin validate-local
 r validate --model mlp --platform laptop --stages 1,2 --microbatches 4 --engine local --steps 2 \
     --repeats 1 -o v
@@ -987,7 +987,7 @@ f bench pipes
 f bench pipe --ranks 17
 f bench ring --ranks 32 --platform two-racks
 begin calibrate
-r calibrate --ranks 2 --repeats 1 -o here.xml --matrix matrix.tsv
+r calibrate --force --ranks 2 --repeats 1 -o here.xml --matrix matrix.tsv
 [ "$skip" = 1 ] || {
     sed -i -E 's/[0-9.]+(e[-+]?[0-9]+)?(flop|f|B|Bps|s|%)\b/N\2/g' here.xml
     cut -f 1,2 matrix.tsv >pairs && rm matrix.tsv

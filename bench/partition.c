@@ -2,12 +2,16 @@
  *
  * Reads goldens.json of the workloads folder (argument, else FORELINE_WORKLOADS), runs for every
  * record the algorithm that answers it, and prints TSV: objective, golden, ratio, CPU seconds of
- * both, speed-up. Usage: partition [WORKLOADS [PEER]] */
+ * both, speed-up. Usage: partition [WORKLOADS [PEER]]
+ *
+ * partition WORKLOADS|- random WORK [EXACT_S [LIMIT_S [FIRST [LAST]]]]: placement on problems that
+ * are not published, 50 by default, in the folder WORK; EXACT_S > 0 asks CBC, too. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/partition_random.h"
 #include "core/json.h"
 #include "model/import.h"
 #include "partition/published/objective.h"
@@ -175,9 +179,28 @@ out:
     return st;
 }
 
+/* random WORK [EXACT_S [LIMIT_S [FIRST [LAST]]]] */
+static enum status run_random(const char *folder, int argc, char **argv)
+{
+    const struct random_options o = {
+        .work = argv[0],
+        .exact_s = argc > 1 ? strtod(argv[1], NULL) : 0,
+        .limit_s = argc > 2 ? strtod(argv[2], NULL) : 0,
+        .first = argc > 3 ? strtoul(argv[3], NULL, 10) : 0,
+        .last = argc > 4 ? strtoul(argv[4], NULL, 10) : 50,
+    };
+    return random_compare(folder, &o);
+}
+
 int main(int argc, char **argv)
 {
     const char *folder = argc > 1 ? argv[1] : getenv("FORELINE_WORKLOADS");
+    if (argc > 3 && !strcmp(argv[2], "random")) {
+        enum status st = run_random(strcmp(folder, "-") != 0 ? folder : NULL, argc - 3, argv + 3);
+        if (st != STATUS_OK)
+            fprintf(stderr, "partition: %s\n", error_message());
+        return st != STATUS_OK;
+    }
     if (!folder) {
         puts("skipped: no workloads folder (argument or FORELINE_WORKLOADS)");
         return 0;

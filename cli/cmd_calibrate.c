@@ -1,37 +1,40 @@
 /* calibrate - measure what ops and messages cost on this machine and write a platform. */
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/command.h"
 #include "core/json.h"
+#include "core/text.h"
 #include "core/topology.h"
 #include "core/units.h"
 #include "exec/calibrate/calibrate.h"
 #include "topologies/write.h"
 
-static void print(const struct topology *t, const struct calibrate_spread *spread)
+static void print(const struct topology *t, const struct calibrate_spread *spread, FILE *out)
 {
     const struct device_type *type = &t->type[0];
-    printf("%zu ranks at the same time; interquartile range / median of repetitions: %.1f %% "
-           "(median figure), %.0f %% (worst)\n",
-           t->n, 100 * spread->median, 100 * spread->worst);
-    printf("memory      %s", units_of(UNIT_RATE, type->memory_Bps).text);
-    printf(", %s per rank\n", units_of(UNIT_BYTES, (double)type->memory_bytes).text);
+    fprintf(out,
+            "%zu ranks at the same time; interquartile range / median of repetitions: %.1f %% "
+            "(median figure), %.0f %% (worst)\n",
+            t->n, 100 * spread->median, 100 * spread->worst);
+    fprintf(out, "memory      %s", units_of(UNIT_RATE, type->memory_Bps).text);
+    fprintf(out, ", %s per rank\n", units_of(UNIT_BYTES, (double)type->memory_bytes).text);
     for (size_t k = 0; k < t->tiers; k++) {
-        printf("messages    latency %s", units_of(UNIT_SECONDS, t->tier[k].latency_s).text);
-        printf(", bandwidth %s\n", units_of(UNIT_RATE, t->tier[k].bandwidth_Bps).text);
+        fprintf(out, "messages    latency %s", units_of(UNIT_SECONDS, t->tier[k].latency_s).text);
+        fprintf(out, ", bandwidth %s\n", units_of(UNIT_RATE, t->tier[k].bandwidth_Bps).text);
     }
-    printf("\n%-20s %14s  %s\n", "op", "rate",
-           "at so much work per call: smallest to largest of the points");
+    fprintf(out, "\n%-20s %14s  %s\n", "op", "rate",
+            "at so much work per call: smallest to largest of the points");
     for (size_t k = 0; k < type->rates; k++) {
         const struct topology_rate *r = &type->rate[k];
         size_t last = r->n - 1;
-        printf("%-20s %14s", r->kind, units_of(UNIT_FLOPS, r->flops[0]).text);
-        printf("  %-12s", units_of(UNIT_FLOP, r->flop[0]).text);
-        printf(" to %14s", units_of(UNIT_FLOPS, r->flops[last]).text);
-        printf("  %s (%zu points)\n", units_of(UNIT_FLOP, r->flop[last]).text, r->n);
+        fprintf(out, "%-20s %14s", r->kind, units_of(UNIT_FLOPS, r->flops[0]).text);
+        fprintf(out, "  %-12s", units_of(UNIT_FLOP, r->flop[0]).text);
+        fprintf(out, " to %14s", units_of(UNIT_FLOPS, r->flops[last]).text);
+        fprintf(out, "  %s (%zu points)\n", units_of(UNIT_FLOP, r->flop[last]).text, r->n);
     }
 }
 
@@ -40,7 +43,7 @@ static const char *timing_name(const struct calibrate_timing *t)
     return t->collective ? collective_kind_name[t->kind] : "send";
 }
 
-static void print_table(const struct calibration *c, const char *transport)
+static void print_table(const struct calibration *c, const char *transport, FILE *out)
 {
     const char *name = "";
     size_t n = c->topology.n;
@@ -50,17 +53,36 @@ static void print_table(const struct calibration *c, const char *transport)
         double factor = t->collective ? collective_bus_factor(t->kind, n) : 1;
         if (strcmp(name, timing_name(t)) != 0) {
             name = timing_name(t);
-            printf("\n# %s, %zu ranks, %s\n", name, t->collective ? n : 2, transport);
+            fprintf(out, "\n# %s, %zu ranks, %s\n", name, t->collective ? n : 2, transport);
             if (t->collective && t->kind == COLLECTIVE_REDUCESCATTER)
-                printf("# (size is the input, as in nccl-tests; by the output, busbw is 1/%zu)\n",
-                       n);
-            printf("# %10s %12s %8s %12s %10s %10s %12s %6s\n", "size (B)", "count", "type",
-                   "time (us)", "algbw GB/s", "busbw GB/s", "model (us)", "ratio");
+                fprintf(out,
+                        "# (size is the input, as in nccl-tests; by the output, busbw is 1/%zu)\n",
+                        n);
+            fprintf(out, "# %10s %12s %8s %12s %10s %10s %12s %6s\n", "size (B)", "count", "type",
+                    "time (us)", "algbw GB/s", "busbw GB/s", "model (us)", "ratio");
         }
-        printf("  %10lld %12lld %8s %12.2f %10.3f %10.3f %12.2f %6.2f\n", (long long)t->bytes,
-               (long long)t->bytes / 4, "float", t->seconds * 1e6, algbw / 1e9,
-               algbw * factor / 1e9, t->model_s * 1e6, t->seconds / t->model_s);
+        fprintf(out, "  %10lld %12lld %8s %12.2f %10.3f %10.3f %12.2f %6.2f\n", (long long)t->bytes,
+                (long long)t->bytes / 4, "float", t->seconds * 1e6, algbw / 1e9,
+                algbw * factor / 1e9, t->model_s * 1e6, t->seconds / t->model_s);
     }
+}
+
+/* Figures of a busy machine are refused, or marked: here, and in the name of what is written. */
+static enum status judge(struct calibration *c, bool force)
+{
+    char doubt[CALIBRATE_DOUBT], name[CALIBRATE_DOUBT + 64];
+    enum calibrate_verdict verdict = calibrate_judge(&c->noise, doubt);
+    if (verdict == CALIBRATE_IDLE)
+        return STATUS_OK;
+    if (verdict == CALIBRATE_USELESS && !force)
+        return error_set(STATUS_INFEASIBLE,
+                         "the machine is too busy to be measured: %s; nothing is written "
+                         "(--force keeps the figures)",
+                         doubt);
+    fprintf(stderr, "warning: the machine was not idle: %s\n", doubt);
+    snprintf(name, sizeof name, "calibrated on a busy machine (%s)", doubt);
+    free(c->topology.name);
+    return text_copy(name, &c->topology.name);
 }
 
 static enum status calibrate(struct invocation *in)
@@ -83,18 +105,19 @@ static enum status calibrate(struct invocation *in)
     if (half && !gpu)
         return error_set(STATUS_USAGE, "--dtype bf16: device cpu computes in fp32 only");
     TRY(gpu ? calibrate_cuda(&o, &c) : calibrate_cpu(&o, &c));
+    TRY(judge(&c, a->force));
     if (gethostname(host, sizeof host - 1) == 0)
         in->by.host = host;
     if (a->output)
         TRY(topology_write_platform(&c.topology, a->output, &in->by));
     if (a->matrix)
         TRY(calibration_write_matrix(&c, a->matrix));
-    if (a->json)
+    if (a->json && arguments_prose(a) == stdout)
         TRY(topology_write(&c.topology, "-", &in->by));
-    else
-        print(&c.topology, &c.spread);
+    else if (!a->json)
+        print(&c.topology, &c.noise.spread, arguments_prose(a));
     if (a->table)
-        print_table(&c, a->transport);
+        print_table(&c, a->transport, arguments_prose(a));
 out:
     calibration_free(&c);
     return st;
@@ -110,8 +133,11 @@ const struct command command_calibrate = {
         "optimizer the speed of a call at several sizes, memory bandwidth by copying, and latency\n"
         "and bandwidth of messages between every two ranks over the transport (4 KiB to 64 MiB,\n"
         "fitted as latency + bytes / bandwidth), then collectives of all ranks. Medians of the\n"
-        "repetitions after a warm-up; how far those lie apart is printed: above some 10 % in the\n"
-        "median the machine was not idle. With --transport mpi, mpirun starts the ranks\n"
+        "repetitions after a warm-up; how far those lie apart is printed. A machine that was not\n"
+        "idle (repetitions more than 20 % apart in the median figure, a rank with a core for less\n"
+        "than 95 % of its time, other work on the ranks' cores) is marked in the platform file; "
+        "one\n"
+        "that was busy (100 %, 75 %) is refused. With --transport mpi, mpirun starts the ranks\n"
         "(foreline-worker-mpi). With --device cuda one GPU is measured by foreline-worker-cuda, "
         "by\n"
         "CUDA events around each of many calls in a queue; messages are not.\n"

@@ -1,6 +1,7 @@
 /* emulate - the worker itself on a network that is not there. */
 #include <stdbool.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "core/trace.h"
@@ -23,7 +24,7 @@ static enum status report(void *argument, struct measurement *m, const struct ti
     PASS(load_label(l->p, l->in->operand[0], a->engine, m));
     const struct results r = {&l->p->program, t, m, &l->in->by};
     PASS(results_write(&r, a));
-    PASS(results_print(&r, a, NULL, stdout, stderr));
+    PASS(results_print(&r, a, NULL, arguments_prose(a), stderr));
     return STATUS_OK;
 }
 
@@ -124,6 +125,11 @@ static enum status emulate(struct invocation *in)
         if (a->platform)
             PASS(emulate_check_platform(a->platform, a->ranks, c.dilation));
     } else if (a->platform) {
+        if (in->operands > 0 && !access(in->operand[0], F_OK) && access(in->operand[0], X_OK))
+            return error_set(STATUS_USAGE,
+                             "%s is no command: a plan runs on the platform that it names, without "
+                             "--platform",
+                             in->operand[0]);
         PASS(emulate_command(a->platform, &c));
     } else if (way == TAKES(EMULATE_JOIN)) {
         PASS(emulate_join(a->shell, a->pid));

@@ -109,6 +109,9 @@ static enum status show(const struct invocation *in, const char *spec)
     if (!zoo_has(spec) && strcmp(spec, "-") != 0 && access(spec, F_OK) != 0)
         FAIL(STATUS_USAGE, "'%s' is neither a file nor a model of the zoo; see foreline model list",
              spec);
+    if (zoo_has(spec) && (a->device || arguments_given(a, "minibatch-size")))
+        FAIL(STATUS_USAGE, "--%s is of imported profiles, and '%s' is a model of the zoo",
+             a->device ? "device" : "minibatch-size", spec);
     TRY(zoo_has(spec) ? load_model(spec, &m) : import(a, spec, &m));
     if (a->json) {
         TRY(model_write(&m, "-", &in->by));

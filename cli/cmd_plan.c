@@ -26,7 +26,8 @@ static void print_prediction(const struct plan *p, const struct evaluation *e)
             "bubble %.1f %%\n",
             p->algorithm, p->stages, p->stages == 1 ? "" : "s", p->microbatches, p->microbatch_size,
             e->engine, !strcmp(e->engine, "analytic") ? " engine" : "",
-            units_of(UNIT_SECONDS, e->iteration_s).text, e->samples_per_s, 100 * e->bubble_fraction);
+            units_of(UNIT_SECONDS, e->iteration_s).text, e->samples_per_s,
+            100 * e->bubble_fraction);
 }
 
 /* Plans by the search, ranked; none when nothing fits. */
@@ -37,7 +38,7 @@ static enum status search(const struct arguments *a, const struct model *m,
     struct evaluation_context context = {.model = m, .topology = t, .platform = platform};
     TRY(plan_search(a, &context, interrupt_catch(), out));
     if (!a->json)
-        plan_print_ranking(out, a, &context, stdout);
+        plan_print_ranking(out, a, &context, arguments_prose(a));
     if (!out->candidate[0].fits && !a->allow_oom)
         TRY(plan_fails_to_fit(out, a, t));
     if (!out->candidate[0].fits)
@@ -80,9 +81,9 @@ static enum status make(struct invocation *in)
     if (a->output)
         TRY(plan_write(&l.plan, &l.model, &l.topology, a->output, &in->by));
     if (a->json)
-        plan_print_json(&l.plan, &l.model, &l.topology, &outcome, &in->by, stdout);
+        plan_print_json(&l.plan, &l.model, &l.topology, &outcome, &in->by, arguments_prose(a));
     else
-        plan_print_stages(&l.plan, &l.model, &l.topology, stdout);
+        plan_print_stages(&l.plan, &l.model, &l.topology, arguments_prose(a));
 out:
     auto_result_free(&ranking);
     loaded_plan_free(&l);

@@ -47,9 +47,9 @@ static enum status plot(struct invocation *in)
         return error_set(STATUS_USAGE, "expected plot KIND FILE...");
     if (plot_kind_find(in->operand[0], &kind) != STATUS_OK)
         return STATUS_USAGE;
-    TRY(arguments_check(a, kind->input != PLOT_TABLE        ? TAKES(PLOT_FILES)
-                           : !strcmp(kind->name, "heatmap") ? TAKES(PLOT_HEATMAP)
-                                                            : TAKES(PLOT_LINES)));
+    TRY(arguments_check(a, kind->input != PLOT_TABLE ? TAKES(PLOT_FILES)
+                           : kind->has_value         ? TAKES(PLOT_HEATMAP)
+                                                     : TAKES(PLOT_LINES)));
     request.path = (const char *const *)(in->operand + 1);
     request.n = (size_t)in->operands - 1;
     if (kind->input == PLOT_TABLE && database_is(request.path[0])) {

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "core/file.h"
+#include "plots/page.h"
 #include "study/report.h"
 
 static const char details[] =
@@ -48,7 +49,7 @@ static enum status report(struct invocation *in)
         return error_set(STATUS_IO, "%s: %s", about, strerror(errno));
     bool directory = S_ISDIR(s.st_mode);
     TRY(name_page(about, directory, path, sizeof path));
-    TRY(file_create(output ? output : path, &f));
+    TRY(output ? file_create(output, &f) : file_create_beside(path, page_mark, &f));
     page.to = f.stream;
     TRY(directory ? report_directory(&page, about) : report_sweep(&page, about));
     TRY(file_commit(&f));

@@ -30,6 +30,8 @@ static enum status check_options(const struct arguments *a)
     } rules[] = {
         {nccl && !cuda, "--transport nccl carries a GPU's memory: with --device cuda"},
         {mpi && cuda, "--transport mpi is for --device cpu; GPUs talk over nccl"},
+        {a->log && !strcmp(a->transport, "local"),
+         "--log: ranks of --transport local are threads of one process"},
         {a->hosts && !mpi, "--hosts is for --transport mpi"},
         {a->address && !mpi && !nccl, "--address is for --transport mpi and nccl"},
         {a->hosts && a->launcher, "--hosts and --launcher: the launcher knows its hosts"},
@@ -49,11 +51,11 @@ static enum status check_dtype(const struct arguments *a, const struct model *m)
     const char *dtype = a->dtype;
     bool half = m->element_bytes == 2, wants_half = dtype ? !strcmp(dtype, "bf16") : half;
     if ((half || wants_half) && !strcmp(a->device, "cpu"))
-        return error_set(STATUS_UNSUPPORTED,
+        return error_set(dtype ? STATUS_USAGE : STATUS_UNSUPPORTED,
                          "%s: device cpu computes in fp32 only: --device cuda, or --compute paced",
                          half ? m->name : "--dtype bf16");
     if (wants_half != half)
-        return error_set(STATUS_UNSUPPORTED,
+        return error_set(STATUS_USAGE,
                          "--dtype %s: the plan is for %s in %s; plan a model with bits=%d", dtype,
                          m->name, half ? "bf16" : "fp32", half ? 32 : 16);
     return STATUS_OK;
@@ -65,7 +67,7 @@ static enum status choose(const struct arguments *a, const struct model *m, bool
     const char *compute = a->compute;
     const struct model_op *op = point_without_numerics(m);
     if (compute && !strcmp(compute, "real") && op)
-        return error_set(STATUS_UNSUPPORTED,
+        return error_set(STATUS_USAGE,
                          "op '%s' of kind '%s' has no numerics on the CPU: use --compute paced",
                          op->name, op->kind);
     *paced = compute ? !strcmp(compute, "paced") : op != NULL;
@@ -98,12 +100,9 @@ out:
 static enum status try_outputs(const struct arguments *a)
 {
     const char *const path[] = {a->output, a->trace, a->batch_tokens};
-    for (size_t k = 0; k < sizeof path / sizeof *path; k++) {
-        struct file_out f = {0};
+    for (size_t k = 0; k < sizeof path / sizeof *path; k++)
         if (path[k])
-            PASS(file_create(path[k], &f));
-        file_discard(&f);
-    }
+            PASS(file_try(path[k]));
     return STATUS_OK;
 }
 
@@ -117,7 +116,7 @@ static enum status write_results(struct invocation *in, const struct loaded_plan
     if (gethostname(host, sizeof host - 1) == 0)
         in->by.host = host;
     TRY(results_write(&r, &in->a));
-    TRY(results_print(&r, &in->a, NULL, stdout, stderr));
+    TRY(results_print(&r, &in->a, NULL, arguments_prose(&in->a), stderr));
 out:
     in->by.host = NULL;
     return st;

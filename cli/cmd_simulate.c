@@ -115,7 +115,7 @@ static enum status predict(struct simulate *s, const char *path)
     PASS(load_label(&s->p, path, s->engine->name, &s->m));
     if (!s->interrupted)
         PASS(write_files(s));
-    PASS(results_print(&r, a, &rows, stdout, stderr));
+    PASS(results_print(&r, a, &rows, arguments_prose(a), stderr));
     if (a->fail_on_oom && measurement_overfull(&s->m) > 0)
         return error_set(STATUS_INFEASIBLE, "out of memory: %s", report_lack(&s->m, text));
     return STATUS_OK;

@@ -104,7 +104,7 @@ static enum status run_experiment(const struct invocation *in, struct sweep *s,
 {
     enum status st;
     const struct arguments *a = &in->a;
-    struct sweep_run run = {.shards = 1, .retry = a->retry, .notes = stderr};
+    struct sweep_run run = {.shards = 1, .retry = a->retry, .add = a->add, .notes = stderr};
     const struct experiment_check check = {point_check, NULL};
     char *database = NULL;
     TRY(arguments_check(a, a->list ? TAKES(SWEEP_LIST) : TAKES(SWEEP)));

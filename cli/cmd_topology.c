@@ -53,7 +53,7 @@ static enum status show(const struct invocation *in, const char *name)
         goto out;
     }
     TRY(topology_summary(path, &summary));
-    TRY(topology_print(&t, name, summary, stdout));
+    TRY(topology_print(&t, name, summary, arguments_prose(&in->a)));
 out:
     free(summary);
     free(path);
@@ -234,7 +234,9 @@ static enum status topology(struct invocation *in)
     if (n >= 2 && !strcmp(word, "check"))
         return check(n - 1, in->operand + 1);
     if (n == 2 && !strcmp(word, "generate"))
-        return !strcmp(of, "list") ? list_families() : generate(in, of);
+        return strcmp(of, "list") != 0 ? generate(in, of)
+               : in->a.output ? error_set(STATUS_USAGE, "--output means nothing with generate list")
+                              : list_families();
     return error_set(STATUS_USAGE,
                      "expected topology list, topology show PLATFORM, topology draw PLATFORM, "
                      "topology check FILE... or topology generate SPEC");

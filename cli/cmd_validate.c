@@ -113,6 +113,19 @@ out:
     return st;
 }
 
+/* What means nothing to some of the engines that run plans. */
+static enum status check_engine(const struct arguments *a)
+{
+    static const char *const deaf[][2] = {{"smpi", "device"},  {"smpi", "steps"},
+                                          {"smpi", "warmup"},  {"smpi", "timeout"},
+                                          {"netns", "device"}, {"netns", "timeout"}};
+    for (size_t i = 0; i < sizeof deaf / sizeof *deaf; i++)
+        if (!strcmp(a->engine, deaf[i][0]) && arguments_given(a, deaf[i][1]))
+            return error_set(STATUS_USAGE, "--%s means nothing with --engine %s", deaf[i][1],
+                             deaf[i][0]);
+    return STATUS_OK;
+}
+
 static enum status validate(struct invocation *in)
 {
     const struct arguments *a = &in->a;
@@ -129,7 +142,10 @@ static enum status validate(struct invocation *in)
                             : grid                                   ? TAKES(VALIDATE)
                             : validate_is_experiment(in->operand[0]) ? TAKES(VALIDATE_EXPERIMENT)
                                                                      : TAKES(VALIDATE_FILES)));
-    return a->measurements ? validate_files(in) : run_experiment(in);
+    if (a->measurements)
+        return validate_files(in);
+    PASS(check_engine(a));
+    return run_experiment(in);
 }
 
 const struct command command_validate = {

@@ -255,7 +255,7 @@ static enum status check_buckets(const struct program *p, uint32_t s)
     return STATUS_OK;
 }
 
-/* Levels and counts for themselves; a backward in parts is only lowered without ZeRO 2 and 3. */
+/* Levels and counts for themselves; passes in two halves do not come in parts. */
 static enum status check_stage(const struct program *p, uint32_t s)
 {
     const struct program_stage *stage = &p->stage[s];
@@ -265,7 +265,7 @@ static enum status check_stage(const struct program *p, uint32_t s)
                          stage->replicas, stage->shards, stage->zero);
     if (stage->zero > 0 && stage->replicas < 2)
         return error_set(STATUS_INVALID, "stage %u: ZeRO %u with one replica", s, stage->zero);
-    if (stage->buckets > 1 && (stage->replicas < 2 || stage->zero > 1 || stage->split))
+    if (stage->buckets > 1 && (stage->replicas < 2 || stage->split))
         return error_set(STATUS_INVALID, "stage %u: buckets where there is no backward in parts",
                          s);
     return check_buckets(p, s);
@@ -283,6 +283,15 @@ static bool fits_zero(const struct program_stage *stage, const struct program_op
                (stage->zero < 2 || passing);
     return o->purpose != FOR_SHARDS ||
            (o->kind == OP_ALLGATHER && stage->zero > 0 && passing == (stage->zero == 3));
+}
+
+/* Parts that ops of this kind may have; 0: they come whole. */
+static uint32_t most_parts(const struct program_stage *stage, const struct program_op *o)
+{
+    bool shared = o->purpose == FOR_DATA || o->purpose == FOR_SHARDS;
+    if (o->kind == OP_BACKWARD || (o->kind == OP_FORWARD && stage->zero == 3))
+        return program_parts(stage, (enum op_kind)o->kind);
+    return op_is_collective(o) && shared && stage->zero >= 2 ? stage->buckets : 0;
 }
 
 /* Does the rank's list do what the program says of its stages? */
@@ -304,16 +313,20 @@ static enum status check_division(const struct program *p, uint32_t rank)
             return error_set(STATUS_INVALID, "rank %u: %s of a stage with ZeRO %u", rank,
                              op_label(o, label), stage->zero);
         if ((half && !stage->split) || (o->kind == OP_BACKWARD && stage->split) ||
-            (o->part > 0 && (o->kind != OP_BACKWARD || o->part > stage->buckets)))
+            (o->part > 0 && o->part > most_parts(stage, o)))
             return error_set(STATUS_INVALID, "rank %u: %s: part %u of a stage with %u buckets%s",
                              rank, op_label(o, label), o->part, stage->buckets,
                              stage->split ? " and split backwards" : "");
-        int64_t bytes = o->part > 0 ? p->bucket[stage->bucket + o->part - 1].bytes : 0;
+        bool completes = false;
+        uint32_t bucket = o->part > 0 && o->kind == OP_BACKWARD
+                              ? program_part_bucket(stage, OP_BACKWARD, o->part, &completes)
+                              : 0;
+        int64_t bytes = completes ? p->bucket[stage->bucket + bucket].bytes : 0;
         if (bytes > 0 && (i + 1 == p->op_start[rank + 1] || o[1].purpose != FOR_DATA ||
                           !op_is_collective(&o[1]) || o[1].bytes != bytes))
             return error_set(STATUS_INVALID,
                              "rank %u: %s: no collective reduces the %lld bytes of bucket %u", rank,
-                             op_label(o, label), (long long)bytes, o->part - 1);
+                             op_label(o, label), (long long)bytes, bucket);
     }
     return STATUS_OK;
 }

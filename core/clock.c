@@ -1,9 +1,12 @@
-/* The monotonic clock and the process's CPU clock as seconds. */
+/* The monotonic clock, and CPU time of threads, processes and the machine, as seconds. */
 #include "core/clock.h"
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 static double seconds_of(clockid_t clock)
 {
@@ -20,6 +23,32 @@ double clock_now(void)
 double clock_cpu(void)
 {
     return seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+double clock_thread_cpu(void)
+{
+    return seconds_of(CLOCK_THREAD_CPUTIME_ID);
+}
+
+double clock_children_cpu(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_CHILDREN, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+double clock_machine_cpu(void)
+{
+    double user, nice, system, idle, wait, irq, softirq, steal, busy_s = 0;
+    FILE *f = fopen("/proc/stat", "r");
+    if (!f)
+        return 0;
+    if (fscanf(f, "cpu %lf %lf %lf %lf %lf %lf %lf %lf", &user, &nice, &system, &idle, &wait, &irq,
+               &softirq, &steal) == 8)
+        busy_s = (user + nice + system + irq + softirq + steal) / (double)sysconf(_SC_CLK_TCK);
+    fclose(f);
+    return busy_s;
 }
 
 void clock_sleep_until(double moment_s)

@@ -6,6 +6,11 @@
 double clock_now(void);
 /* CPU seconds of this process, all threads together. */
 double clock_cpu(void);
+/* CPU seconds of this thread; of all children waited for, and theirs; and of the whole machine since
+ * it started, with what its host took from it; 0 where it does not say. */
+double clock_thread_cpu(void);
+double clock_children_cpu(void);
+double clock_machine_cpu(void);
 /* Sleep until clock_now() has reached that moment; returns at once when it has passed. */
 void clock_sleep_until(double moment_s);
 

@@ -33,9 +33,10 @@ const char *collective_name(size_t i)
 
 enum status collective_find(const char *name, const struct collective_algorithm **out)
 {
-    size_t i;
-    PASS(text_find("collective algorithm", name, collective_name, collective_algorithms_n + 1, &i));
-    *out = i > 0 ? collective_algorithms[i - 1] : NULL;
+    if (strcmp(name, "auto") != 0)
+        return text_find("collective algorithm", name, collective_algorithms,
+                         collective_algorithms_n, out);
+    *out = NULL;
     return STATUS_OK;
 }
 
@@ -221,8 +222,7 @@ enum status collective_shape_make(const struct collective_group *g, enum collect
         if (options && options->nccl_protocols && choice.protocol != COLLECTIVE_IDEAL)
             apply_protocol(&s, &choice);
     }
-    *out = s;
-    s = (struct collective_shape){0};
+    MOVE(out, s);
 out:
     collective_shape_free(&s);
     return st;

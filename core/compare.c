@@ -207,8 +207,7 @@ enum status compare_measurements(const struct measurement *m, const char *const 
              "nothing to compare: none of %zu files is a prediction (engine analytic or "
              "simgrid) of a plan that another one ran",
              n);
-    *out = c;
-    c = (struct comparisons){0};
+    MOVE(out, c);
 out:
     comparisons_free(&c);
     return st;

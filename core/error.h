@@ -6,6 +6,8 @@
 #ifndef CORE_ERROR_H
 #define CORE_ERROR_H
 
+#include <string.h>
+
 enum status {
     STATUS_OK = 0,
     STATUS_NOMEM,       /* allocation failed */
@@ -41,6 +43,13 @@ enum status error_context(enum status code, const char *fmt, ...) PRINTF_LIKE(2,
     do {                                                                                           \
         st = error_set(__VA_ARGS__);                                                               \
         goto out;                                                                                  \
+    } while (0)
+
+/* Hand a finished object over: *to becomes it, and {0} stays behind for what is released at `out:`. */
+#define MOVE(to, from)                                                                             \
+    do {                                                                                           \
+        *(to) = (from);                                                                            \
+        memset(&(from), 0, sizeof(from));                                                          \
     } while (0)
 
 /* For functions that hold nothing: return a failure to the caller at once. */

@@ -140,7 +140,7 @@ enum status faults_rank(const struct fault *f, const struct program *p, uint32_t
             return STATUS_OK;
         }
     if (f->name[0] < '0' || f->name[0] > '9' || *end || number >= p->ranks)
-        return error_set(STATUS_INVALID,
+        return error_set(STATUS_USAGE,
                          "nothing to kill is called '%s': expected a device of the plan or a rank "
                          "below %zu",
                          f->name, p->ranks);

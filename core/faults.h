@@ -40,7 +40,7 @@ enum status faults_add(struct faults *out, enum fault_kind kind, const char *lis
 enum status faults_take_slow(struct faults *out, const char *list, char **rest) MUST_CHECK;
 /* Are there any for links? */
 bool faults_of_links(const struct faults *f);
-/* The rank that the name of a FAULT_KILL stands for. STATUS_INVALID. */
+/* The rank that the name of a FAULT_KILL stands for. STATUS_USAGE. */
 enum status faults_rank(const struct fault *f, const struct program *p, uint32_t *rank) MUST_CHECK;
 
 /* No link takes that long: an op that ends later waits for one that has failed. */

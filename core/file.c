@@ -1,7 +1,9 @@
-/* Whole files in; files out that appear when they are complete. */
+/* Whole files in; files out that appear when they are complete, whatever the name stands for. */
 #include "core/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +13,12 @@
 #include "core/array.h"
 #include "core/text.h"
 
-enum { FILE_LIMIT = 1 << 30, FIRST_BLOCK = 1 << 16 };
+enum {
+    FILE_LIMIT = 1 << 30,
+    FIRST_BLOCK = 1 << 16,
+    LINKS = 40,        /* as many as Linux follows */
+    FIRST_LINES = 1024 /* where a file says who made it */
+};
 
 /* Read to the end of a stream into a buffer that doubles; the size of a pipe is not known
  * before. */
@@ -61,69 +68,243 @@ enum status file_read(const char *path, char **text, size_t *length)
     return st;
 }
 
-/* The temporary file lies beside `path`, so that rename() stays on one file system; it gets the
- * permissions that open() would have given. */
+/* ---- out */
+
+/* Where what is written for a name goes. */
+struct place {
+    enum { PLACE_STREAM, PLACE_NEW, PLACE_DIRECT } how;
+    int fd;      /* STREAM: standard output or error */
+    mode_t mode; /* NEW: permissions and owner of the file that is replaced, if there is one */
+    uid_t owner;
+    gid_t group;
+    bool replaces;
+    char *target; /* NEW: the name at the end of all links, malloc'd */
+};
+
+/* The text of the link `path`, as a name from where we are: a link says it from its own folder. */
+static enum status read_link(const char *path, char **out)
+{
+    enum status st = STATUS_OK;
+    char text[PATH_MAX], *name = NULL;
+    const char *slash = strrchr(path, '/');
+    ssize_t n = readlink(path, text, sizeof text - 1);
+    if (n < 0)
+        return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+    text[n] = '\0';
+    size_t folder = slash && text[0] != '/' ? (size_t)(slash - path) + 1 : 0;
+    TRY(ARRAY_NEW(name, folder + (size_t)n + 1));
+    memcpy(name, path, folder);
+    memcpy(name + folder, text, (size_t)n + 1);
+    *out = name;
+out:
+    return st;
+}
+
+/* Go along the links of `path` to their end, whether a file is there or not. */
+static enum status follow(const char *path, char **target)
+{
+    enum status st = STATUS_OK;
+    struct stat s;
+    char *at = NULL, *next;
+    TRY(text_copy(path, &at));
+    for (int links = 0; lstat(at, &s) == 0 && S_ISLNK(s.st_mode); links++) {
+        if (links == LINKS)
+            FAIL(STATUS_IO, "%s: %s", path, strerror(ELOOP));
+        TRY(read_link(at, &next));
+        free(at);
+        at = next;
+    }
+    *target = at;
+    at = NULL;
+out:
+    free(at);
+    return st;
+}
+
+/* Is it the file behind one of our own streams? /dev/stdout is, also where it is a file: another
+ * file in its place would take what was and what will be printed away. */
+static bool is_stream(const struct stat *s, int fd)
+{
+    struct stat stream;
+    return fstat(fd, &stream) == 0 && stream.st_dev == s->st_dev && stream.st_ino == s->st_ino;
+}
+
+/* What a name can be, as stat() says, and what is done with it. */
+static enum status choose_place(const char *path, const struct stat *s, struct place *out)
+{
+    struct stat end;
+    if (S_ISDIR(s->st_mode))
+        return error_set(STATUS_IO, "%s: is a directory, a file is to be written", path);
+    if (S_ISBLK(s->st_mode) || S_ISSOCK(s->st_mode))
+        return error_set(STATUS_IO, "%s: is a %s, a file is to be written", path,
+                         S_ISBLK(s->st_mode) ? "block device" : "socket");
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
+        *out = (struct place){.how = PLACE_STREAM, .fd = fd};
+        if (is_stream(s, fd))
+            return STATUS_OK;
+    }
+    if (faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0)
+        return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(s->st_mode)) {
+        *out = (struct place){.how = PLACE_DIRECT, .fd = -1};
+        return STATUS_OK;
+    }
+    *out = (struct place){.how = PLACE_NEW,
+                          .fd = -1,
+                          .mode = s->st_mode & 07777,
+                          .owner = s->st_uid,
+                          .group = s->st_gid,
+                          .replaces = true};
+    PASS(follow(path, &out->target));
+    if (stat(out->target, &end) != 0 || end.st_ino != s->st_ino || end.st_dev != s->st_dev) {
+        free(out->target); /* a link of /proc leads to a file that has no name any more */
+        *out = (struct place){.how = PLACE_DIRECT, .fd = -1};
+    }
+    return STATUS_OK;
+}
+
+static enum status find_place(const char *path, struct place *out)
+{
+    struct stat s;
+    *out = (struct place){.fd = -1};
+    if (!strcmp(path, "-")) {
+        *out = (struct place){.how = PLACE_STREAM, .fd = STDOUT_FILENO};
+        return STATUS_OK;
+    }
+    if (!*path)
+        return error_set(STATUS_IO, "the name of a file to write is empty");
+    if (stat(path, &s) == 0)
+        return choose_place(path, &s, out);
+    if (errno != ENOENT)
+        return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+    out->how = PLACE_NEW;
+    return follow(path, &out->target);
+}
+
+static enum status from_fd(const char *path, int fd, FILE **stream)
+{
+    if (fd >= 0 && (*stream = fdopen(fd, "wb")))
+        return STATUS_OK;
+    int cause = errno;
+    if (fd >= 0)
+        close(fd);
+    return error_set(cause == ENOMEM ? STATUS_NOMEM : STATUS_IO, "%s: %s", path, strerror(cause));
+}
+
+/* The temporary file lies beside the target, so that rename() stays on one file system; it gets the
+ * permissions of the file that it replaces, or those that open() would have given. */
+static enum status open_temporary(const char *path, const struct place *place, struct file_out *f)
+{
+    size_t length = strlen(place->target);
+    PASS(ARRAY_NEW(f->temporary, length + sizeof ".XXXXXX"));
+    memcpy(f->temporary, place->target, length);
+    memcpy(f->temporary + length, ".XXXXXX", sizeof ".XXXXXX");
+    int fd = mkstemp(f->temporary);
+    if (fd < 0) {
+        int cause = errno;
+        free(f->temporary);
+        f->temporary = NULL;
+        return error_set(STATUS_IO, "%s: %s", path, strerror(cause));
+    }
+    mode_t mask = umask(0), mode = place->mode;
+    umask(mask);
+    if (!place->replaces)
+        mode = 0666 & ~mask;
+    else if (fchown(fd, place->owner, place->group) != 0)
+        mode &= 0777; /* it becomes ours, so it must not run as somebody else */
+    if (fchmod(fd, mode) == 0)
+        return from_fd(path, fd, &f->stream);
+    int cause = errno;
+    close(fd);
+    return error_set(STATUS_IO, "%s: %s", path, strerror(cause));
+}
+
 enum status file_create(const char *path, struct file_out *out)
 {
     enum status st = STATUS_OK;
     struct file_out f = {0};
-    int fd = -1;
-    size_t length = strlen(path);
-
-    TRY(text_copy(path, &f.path));
-    if (!strcmp(path, "-")) {
+    struct place place;
+    TRY(find_place(path, &place));
+    f.path = place.target;
+    if (!f.path)
+        TRY(text_copy(path, &f.path));
+    if (place.how == PLACE_NEW)
+        TRY(open_temporary(path, &place, &f));
+    else if (place.how == PLACE_DIRECT) /* no O_TRUNC: nothing of a device or pipe is replaced */
+        TRY(from_fd(path, open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC), &f.stream));
+    else if (place.fd == STDOUT_FILENO)
         f.stream = stdout;
-        goto out;
-    }
-    TRY(ARRAY_NEW(f.temporary, length + sizeof ".XXXXXX"));
-    memcpy(f.temporary, path, length);
-    memcpy(f.temporary + length, ".XXXXXX", sizeof ".XXXXXX");
-    fd = mkstemp(f.temporary);
-    if (fd < 0)
-        FAIL(STATUS_IO, "%s: %s", path, strerror(errno));
-    mode_t mask = umask(0);
-    umask(mask);
-    if (fchmod(fd, 0666 & ~mask) != 0 || !(f.stream = fdopen(fd, "wb"))) {
-        st = error_set(errno == ENOMEM ? STATUS_NOMEM : STATUS_IO, "%s: %s", path, strerror(errno));
-        unlink(f.temporary);
-        close(fd);
-    }
-out:
-    if (st != STATUS_OK) {
-        free(f.temporary);
-        free(f.path);
-        return st;
-    }
+    else
+        TRY(from_fd(path, fcntl(place.fd, F_DUPFD_CLOEXEC, 0), &f.stream));
     *out = f;
-    return STATUS_OK;
+    f = (struct file_out){0};
+out:
+    if (f.temporary)
+        unlink(f.temporary);
+    free(f.temporary);
+    free(f.path);
+    return st;
+}
+
+enum status file_try(const char *path)
+{
+    struct file_out f = {0};
+    struct place place;
+    PASS(find_place(path, &place));
+    enum status st = place.how == PLACE_NEW ? open_temporary(path, &place, &f) : STATUS_OK;
+    free(place.target);
+    if (st == STATUS_OK || f.temporary)
+        file_discard(&f);
+    return st;
+}
+
+bool file_same(const char *path, const char *other)
+{
+    struct stat a, b;
+    return stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
+enum status file_create_beside(const char *path, const char *mark, struct file_out *out)
+{
+    char head[FIRST_LINES];
+    struct stat s;
+    if (stat(path, &s) == 0 && (!S_ISREG(s.st_mode) || s.st_size > 0)) {
+        int fd = S_ISREG(s.st_mode) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+        ssize_t n = fd >= 0 ? read(fd, head, sizeof head - 1) : 0;
+        if (fd >= 0)
+            close(fd);
+        head[n > 0 ? n : 0] = '\0';
+        if (!strstr(head, mark))
+            return error_set(STATUS_IO,
+                             "%s: is there and not of foreline's making, so it is not replaced; "
+                             "give -o another name",
+                             path);
+    }
+    return file_create(path, out);
 }
 
 /* Flushed, on the disk, and only then under its name. The first cause of a failure is reported. */
 enum status file_commit(struct file_out *out)
 {
     enum status st = STATUS_OK;
+    const char *name = out->stream == stdout ? "standard output" : out->path;
     bool fine = fflush(out->stream) == 0 && !ferror(out->stream);
-    if (!out->temporary) {
-        if (!fine)
-            st = error_set(STATUS_IO, "standard output: %s", strerror(errno));
-        free(out->path);
-        *out = (struct file_out){0};
-        return st;
-    }
-    fine = fine && fsync(fileno(out->stream)) == 0;
+    fine = fine && (!out->temporary || fsync(fileno(out->stream)) == 0);
     int cause = errno;
-    if (fclose(out->stream) != 0 && fine) {
+    if (out->stream != stdout && fclose(out->stream) != 0 && fine) {
         fine = false;
         cause = errno;
     }
     out->stream = NULL;
-    if (fine && rename(out->temporary, out->path) != 0) {
+    if (fine && out->temporary && rename(out->temporary, out->path) != 0) {
         fine = false;
         cause = errno;
     }
     if (!fine) {
-        st = error_set(STATUS_IO, "%s: %s", out->path, strerror(cause));
-        unlink(out->temporary);
+        st = error_set(STATUS_IO, "%s: %s", name, strerror(cause));
+        if (out->temporary)
+            unlink(out->temporary);
     }
     free(out->temporary);
     free(out->path);
@@ -131,13 +312,13 @@ enum status file_commit(struct file_out *out)
     return st;
 }
 
-/* Standard output cannot be taken back. */
+/* What went to a stream, a device or a pipe cannot be taken back. */
 void file_discard(struct file_out *out)
 {
-    if (out->stream && out->temporary) {
+    if (out->stream && out->stream != stdout)
         fclose(out->stream);
+    if (out->temporary)
         unlink(out->temporary);
-    }
     free(out->temporary);
     free(out->path);
     *out = (struct file_out){0};

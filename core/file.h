@@ -1,9 +1,18 @@
 /* file.h - whole files in, atomically replaced files out.
  *
- * A written file appears under its name only when complete (temporary file, fsync, rename). */
+ * The one way in which this program writes files. What the name stands for decides how:
+ *
+ *   a regular file, or nothing yet   a temporary file beside it, fsync, rename: it appears only when
+ *                                    complete, with the permissions that it had
+ *   a symbolic link                  stays; the file at its end is written so, there or not
+ *   a character device, a pipe       written straight into
+ *   "-", /dev/stdout, /dev/stderr    our own stream, in order with what is printed
+ *   a directory, a socket, a disk,   refused in one line
+ *   a file without write permission  */
 #ifndef CORE_FILE_H
 #define CORE_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -15,12 +24,20 @@ enum status file_read(const char *path, char **text, size_t *length) MUST_CHECK;
 
 /* A file being written; {0} before file_create(). */
 struct file_out {
-    FILE *stream; /* write here; NULL when not open */
-    char *path, *temporary;
+    FILE *stream;    /* write here; NULL when not open */
+    char *path;      /* where it will be, all links followed */
+    char *temporary; /* NULL: written straight into what `path` is */
 };
 
-/* Start writing `path` ("-" is standard output). */
+/* Start writing `path`. A pipe without a reader waits for one. STATUS_IO, STATUS_NOMEM. */
 enum status file_create(const char *path, struct file_out *out) MUST_CHECK;
+/* The same for a name that nobody gave, such as that of the table beside a picture: a file that is
+ * there is replaced only if it is empty or says `mark` in its first 1,023 bytes, else STATUS_IO. */
+enum status file_create_beside(const char *path, const char *mark, struct file_out *out) MUST_CHECK;
+/* Would file_create() work? Opens no device and no pipe, and leaves nothing. */
+enum status file_try(const char *path) MUST_CHECK;
+/* Are both there, and one file, whatever their names? */
+bool file_same(const char *path, const char *other);
 /* Flush, check and rename into place; on failure nothing is left behind. */
 enum status file_commit(struct file_out *out) MUST_CHECK;
 /* Drop what was written, if anything is open; accepts {0} and committed files. */

@@ -161,8 +161,7 @@ enum status json_parse(const char *path, const char *text, size_t length, const 
         goto out;
     }
     TRY(json_check_format(&d, format, version));
-    *out = d;
-    d = (struct json_document){0};
+    MOVE(out, d);
 out:
     json_document_free(&d);
     return st;

@@ -7,7 +7,9 @@
 #include "core/json.h"
 #include "core/provenance.h"
 
-#ifndef FORELINE_VERSION
+#ifdef FORELINE_VERSION_H /* made in every build, core/revision.cmake */
+#include FORELINE_VERSION_H
+#else
 #define FORELINE_VERSION "unknown"
 #endif
 

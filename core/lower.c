@@ -44,14 +44,21 @@ static enum status copy_stages(struct lowering *l, struct program *out)
     return STATUS_OK;
 }
 
+static void at_least(int64_t *most, int64_t bytes)
+{
+    *most = bytes > *most ? bytes : *most;
+}
+
 /* What the rank keeps all the time: with asynchronous updates one set of weights for each
- * microbatch between forward and backward. */
+ * microbatch between forward and backward. Its stages compute one at a time: scratch is that of the
+ * one that needs most. */
 static enum status memory_of(struct lowering *l, uint32_t team, uint32_t device,
                              struct program_rank *out)
 {
     uint32_t ahead = 0, replicas = lowering_team(l, team)->replicas;
     for (uint32_t t = team; t < l->shape.teams; t++)
         ahead += lowering_team(l, t)->replicas;
+    int64_t gathered_bytes = 0, reduced_bytes = 0;
     int64_t versions = l->schedule->asynchronous ? (ahead - 1) / replicas + 1 : 1;
     for (uint32_t s = team; s < l->plan->stages; s += l->shape.teams) {
         const struct lowering_cost *c;
@@ -59,9 +66,11 @@ static enum status memory_of(struct lowering *l, uint32_t team, uint32_t device,
         out->weight_bytes += versions * c->weight_bytes;
         out->gradient_bytes += c->gradient_bytes;
         out->state_bytes += c->state_bytes;
-        if (c->scratch_bytes > out->scratch_bytes)
-            out->scratch_bytes = c->scratch_bytes;
+        at_least(&out->scratch_bytes, c->scratch_bytes);
+        at_least(&gathered_bytes, c->gathered_bytes);
+        at_least(&reduced_bytes, c->reduced_bytes);
     }
+    out->scratch_bytes += gathered_bytes + reduced_bytes;
     return STATUS_OK;
 }
 
@@ -215,8 +224,7 @@ static enum status lower(struct lowering *l, struct program *out)
     TRY(lowering_replay(l));
     TRY(lowering_finish(l));
     TRY(flatten(l, &program));
-    *out = program;
-    program = (struct program){0};
+    MOVE(out, program);
 out:
     program_free(&program);
     lowering_free(l);

@@ -207,8 +207,7 @@ enum status measurement_read(const char *path, struct measurement *out)
     TRY(json_read(path, measurement_format, MEASUREMENT_VERSION, &d));
     struct json_at root = json_root(&d);
     TRY(json_rows_read(&root, rows, &m));
-    *out = m;
-    m = (struct measurement){0};
+    MOVE(out, m);
 out:
     measurement_free(&m);
     json_document_free(&d);

@@ -232,8 +232,7 @@ enum status model_from_json(const struct json_document *d, struct model *out)
 
     TRY(json_check_format(d, model_format, MODEL_VERSION));
     TRY(parse(d, &m));
-    *out = m;
-    m = (struct model){0};
+    MOVE(out, m);
 out:
     model_free(&m);
     return st;

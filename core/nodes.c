@@ -101,8 +101,7 @@ enum status nodes_read(const struct json_at *root, size_t max_nodes, size_t max_
         TRY(read_end(&g, &edge, "sourceId", &g.edge[e].from));
         TRY(read_end(&g, &edge, "destId", &g.edge[e].to));
     }
-    *out = g;
-    g = (struct nodes){0};
+    MOVE(out, g);
 out:
     nodes_free(&g);
     return st;

@@ -85,6 +85,10 @@ enum status path_reference(const char *reference, const char *file, char **out)
     make_absolute(name, path);
     make_absolute(file, from);
     relate(path, from, &shared, name);
+    if (!strpbrk(name, "/.")) { /* or it would be taken for a name */
+        memmove(name + 2, name, strlen(name) + 1);
+        memcpy(name, "./", 2);
+    }
     size_t length = strlen(name);
     snprintf(name + length, sizeof name - length, "%s", reference + part);
     return text_copy(name, out);

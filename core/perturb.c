@@ -125,12 +125,12 @@ static enum status place(const struct perturbation *by, size_t k, const struct p
         whole_number(name + sizeof stage - 1, p->stages, &id))
         at = &of_stage[id];
     if (!at)
-        return error_set(STATUS_INVALID,
+        return error_set(STATUS_USAGE,
                          "nothing is called '%s': expected a device of the plan, a rank below %zu "
                          "or stage:N with N below %zu",
                          name, p->ranks, p->stages);
     if (*at > 0)
-        return error_set(STATUS_INVALID, "'%s' and '%s' are the same rank", by->slow[*at - 1].name,
+        return error_set(STATUS_USAGE, "'%s' and '%s' are the same rank", by->slow[*at - 1].name,
                          name);
     *at = (uint32_t)k + 1;
     return STATUS_OK;
@@ -180,7 +180,7 @@ enum status perturb_program(const struct perturbation *by, struct program *p)
     for (size_t r = 0; r < p->ranks && by->n > 1; r++)
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
             if (op_computes(&p->op[i]) && of_rank[r] && of_stage[p->op[i].stage])
-                FAIL(STATUS_INVALID, "'%s' and '%s' are both for stage %u of rank %zu",
+                FAIL(STATUS_USAGE, "'%s' and '%s' are both for stage %u of rank %zu",
                      by->slow[of_rank[r] - 1].name, by->slow[of_stage[p->op[i].stage] - 1].name,
                      p->op[i].stage, r);
     for (size_t r = 0; r < p->ranks; r++)

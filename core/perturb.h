@@ -34,7 +34,7 @@ enum status perturbation_parse_jitter(const char *text, double *out) MUST_CHECK;
  * above 0, a name twice; STATUS_NOMEM. */
 enum status perturbation_add_slow(struct perturbation *out, const char *list) MUST_CHECK;
 
-/* Change the seconds of the compute ops of p. STATUS_INVALID, with p as it was: a name that stands
+/* Change the seconds of the compute ops of p. STATUS_USAGE, with p as it was: a name that stands
  * for no rank or stage of p, or an op that two factors are for; STATUS_NOMEM.
  * O(ops + names * ranks). */
 enum status perturb_program(const struct perturbation *by, struct program *p) MUST_CHECK;

@@ -60,8 +60,7 @@ enum status plan_copy(const struct plan *p, struct plan *out)
     TRY(text_copy(p->optimizer, &c.optimizer));
     if (p->algorithm)
         TRY(text_copy(p->algorithm, &c.algorithm));
-    *out = c;
-    c = (struct plan){0};
+    MOVE(out, c);
 out:
     plan_free(&c);
     return st;

@@ -64,6 +64,10 @@ struct plan {
     struct plan_stage *stage; /* [stages] */
 };
 
+/* Is `found` the file that the plan was made with, as "model" or "platform" (`key`)? What is no file,
+ * or was written without a hash, is taken as it is. STATUS_PARSE when it has changed since. */
+enum status plan_check_file(const struct json_document *d, const char *key,
+                            const char *found) MUST_CHECK;
 /* Which model and platform a plan file is about; both malloc'd; path_find() says where the
  * files are. */
 enum status plan_references(const struct json_document *d, char **model,

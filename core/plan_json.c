@@ -12,7 +12,7 @@
 #include "core/topology.h"
 
 const char plan_format[] = "foreline-plan";
-enum { MAX_MICROBATCHES = 10000000, MAX_REPLICAS = 1000000 };
+enum { MAX_MICROBATCHES = 10000000, MAX_REPLICAS = 1000000, HASH_KEY = 32 };
 
 /* Both or neither: *model is set last. */
 enum status plan_references(const struct json_document *d, char **model, char **platform)
@@ -27,6 +27,30 @@ enum status plan_references(const struct json_document *d, char **model, char **
 out:
     free(first);
     return st;
+}
+
+static void hash_key(const char *key, char text[HASH_KEY])
+{
+    snprintf(text, HASH_KEY, "%s_sha256", key);
+}
+
+enum status plan_check_file(const struct json_document *d, const char *key, const char *found)
+{
+    struct json_at root = json_root(d), at;
+    char name[HASH_KEY], hash[PATH_HASH];
+    const char *expected;
+    hash_key(key, name);
+    PASS(json_optional(&root, name, &at));
+    if (!at.value)
+        return STATUS_OK;
+    PASS(json_get_string(&at, &expected));
+    path_hash(found, hash);
+    if (*hash && strcmp(hash, expected) != 0)
+        return json_error(&at,
+                          "%s has changed since the plan was made; make the plan again, or take "
+                          "\"%s\" out of it",
+                          found, name);
+    return STATUS_OK;
 }
 
 /* The indices of the names in an array. */
@@ -178,8 +202,7 @@ enum status plan_read(const struct json_document *d, const struct model *m,
         st = json_error(&stages, "%s", error_message());
     if (st != STATUS_OK)
         goto out;
-    *out = p;
-    p = (struct plan){0};
+    MOVE(out, p);
 out:
     plan_free(&p);
     free(names.op);
@@ -208,13 +231,13 @@ static enum status put_reference(struct json_writer *w, const char *key, const c
                                  const char *path)
 {
     enum status st;
-    char *relative = NULL, hash_key[32], hash[PATH_HASH];
+    char *relative = NULL, name[HASH_KEY], hash[PATH_HASH];
     TRY(path_reference(reference, path, &relative));
     json_put_string(w, key, relative);
     path_hash(reference, hash);
-    snprintf(hash_key, sizeof hash_key, "%s_sha256", key);
+    hash_key(key, name);
     if (*hash)
-        json_put_string(w, hash_key, hash);
+        json_put_string(w, name, hash);
 out:
     free(relative);
     return st;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/array.h"
+#include "core/plan.h"
 
 const char *const op_purpose_names[OP_PURPOSES] = {
     [FOR_PIPELINE] = "pipeline", [FOR_DATA] = "data",     [FOR_TIES] = "ties",
@@ -102,6 +103,30 @@ const char *op_label(const struct program_op *o, char text[OP_LABEL])
     else
         snprintf(text, OP_LABEL, "%u%s", o->stage, name);
     return text;
+}
+
+/* ---- passes in parts */
+
+/* Forwards that a BACKWARD runs again in parts of their own. */
+static uint32_t remakes(const struct program_stage *s)
+{
+    return s->zero == 3 && s->recompute == RECOMPUTE_FULL ? s->buckets - 1 : 0;
+}
+
+uint32_t program_parts(const struct program_stage *s, enum op_kind pass)
+{
+    return pass == OP_BACKWARD                  ? s->buckets + remakes(s)
+           : pass == OP_FORWARD && s->zero == 3 ? s->buckets
+                                                : 1;
+}
+
+uint32_t program_part_bucket(const struct program_stage *s, enum op_kind pass, uint32_t part,
+                             bool *completes)
+{
+    uint32_t again = pass == OP_BACKWARD ? remakes(s) : s->buckets;
+    if (completes)
+        *completes = part > again;
+    return part > again ? part - again - 1 : s->buckets - part;
 }
 
 /* ---- matching */

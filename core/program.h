@@ -49,11 +49,12 @@ extern const char *const op_purpose_names[OP_PURPOSES]; /* "pipeline", "data", .
 enum { PROGRAM_NONE = UINT32_MAX };
 
 struct program_op {
-    uint8_t kind;        /* enum op_kind */
-    uint8_t purpose;     /* enum op_purpose; of communication */
-    bool backward;       /* SEND, RECV: carries gradients */
-    uint8_t part;        /* BACKWARD: 0: all of it; 1, 2, ...: as far as bucket part - 1 goes */
-    uint32_t stage;      /* own stage */
+    uint8_t kind;    /* enum op_kind */
+    uint8_t purpose; /* enum op_purpose; of communication */
+    bool backward;   /* SEND, RECV: carries gradients */
+    uint8_t part;    /* 0: all of it; 1, 2, ...: a pass in so many parts (program_part_bucket());
+                          * collective of ZeRO 2, 3: that of bucket part - 1 */
+    uint32_t stage;  /* own stage */
     uint32_t microbatch; /* PROGRAM_NONE for what belongs to the iteration */
     uint32_t peer;       /* SEND, RECV: other rank; collective: group */
     uint32_t peer_stage; /* SEND, RECV: stage at the other end */
@@ -90,8 +91,8 @@ struct program_rank {
     uint32_t stage;          /* its (first) stage */
     uint32_t replica, shard; /* shard: position in the tensor-parallel group */
     int64_t weight_bytes, gradient_bytes, state_bytes; /* kept all the time; state: optimizer's */
-    int64_t scratch_bytes; /* needed besides during one compute op: recomputed activations,
-                            * gathered parameters */
+    int64_t scratch_bytes; /* needed besides while ops compute: recomputed activations, with ZeRO 2
+                            * and 3 gradients of two buckets, with ZeRO 3 parameters of two */
 };
 
 /* Gradients of a stage that are reduced over its replicas together: those of its ops low ..
@@ -100,7 +101,8 @@ struct program_rank {
 struct program_bucket {
     uint32_t low;  /* position of its first op among the stage's */
     int64_t bytes; /* what a shard reduces of it: every collective FOR_DATA of dense gradients has a
-                    * bucket's bytes, every ALLGATHER FOR_SHARDS those of all buckets */
+                    * bucket's bytes, every ALLGATHER FOR_SHARDS those of all buckets or, with ZeRO
+                    * 3, of its part's and of the buckets whose weights ops of that one borrow */
 };
 
 /* How the ranks that hold a stage divide it, so that a device need not work it out from the ops. */
@@ -169,6 +171,14 @@ bool program_rank_has(const struct program *p, uint32_t rank, uint32_t stage);
 /* How many model ops the stages of a rank have; their indices go to op[], stage by stage, unless it
  * is NULL. O(stages * ops of the rank). */
 size_t program_rank_ops(const struct program *p, uint32_t rank, uint32_t *op);
+/* In how many parts a pass of the stage may come: with ZeRO 3 a FORWARD in one per bucket, from the
+ * first op on; a BACKWARD in one per bucket, from the last op down; before these, when ZeRO 3 has
+ * to recompute all forwards, one part for the forward of every bucket but the last to be there. */
+uint32_t program_parts(const struct program_stage *s, enum op_kind pass);
+/* Bucket whose ops a part (>= 1) of a pass computes; *completes, unless NULL: its gradients are
+ * complete then. */
+uint32_t program_part_bucket(const struct program_stage *s, enum op_kind pass, uint32_t part,
+                             bool *completes);
 /* Rank that op i belongs to; O(log ranks). */
 uint32_t program_rank_of(const struct program *p, size_t op);
 /* ZeRO: the part of a bucket of n numbers that replica `replica` of `replicas` keeps. The bucket is

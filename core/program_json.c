@@ -300,8 +300,7 @@ enum status program_read(const char *path, struct program *out)
         st = error_context(st, "%s", path);
         goto out;
     }
-    *out = p;
-    p = (struct program){0};
+    MOVE(out, p);
 out:
     program_free(&p);
     json_document_free(&d);

@@ -26,8 +26,5 @@ const char *schedule_usual(bool chunked)
 
 enum status schedule_find(const char *name, const struct schedule **out)
 {
-    size_t i;
-    PASS(text_find("schedule", name, schedule_name, schedules_n, &i));
-    *out = schedules[i];
-    return STATUS_OK;
+    return text_find("schedule", name, schedules, schedules_n, out);
 }

@@ -15,12 +15,22 @@ enum status text_copy(const char *text, char **out)
     return st;
 }
 
-/* What does not fit is cut off. */
-const char *text_list(const char *(*name_of)(size_t i), size_t n, char text[TEXT_LIST])
+/* Pointers to other structs are copied as bytes, for they may not be read as pointers to these. */
+static const struct named {
+    const char *name;
+} * row_at(const void *rows, size_t i)
+{
+    const struct named *row;
+    memcpy(&row, (const char *)rows + i * sizeof row, sizeof row);
+    return row;
+}
+
+const char *text_list(const void *rows, size_t n, char text[TEXT_LIST])
 {
     text[0] = '\0';
     for (size_t i = 0, used = 0; i < n && used < TEXT_LIST; i++)
-        used += (size_t)snprintf(text + used, TEXT_LIST - used, "%s%s", i ? ", " : "", name_of(i));
+        used += (size_t)snprintf(text + used, TEXT_LIST - used, "%s%s", i ? ", " : "",
+                                 row_at(rows, i)->name);
     return text;
 }
 
@@ -73,20 +83,20 @@ const char *text_hint(const char *name, char text[TEXT_HINT])
     return text;
 }
 
-enum status text_find(const char *what, const char *name, const char *(*name_of)(size_t i),
-                      size_t n, size_t *index)
+enum status text_find(const char *what, const char *name, const void *rows, size_t n, void *row)
 {
     char known[TEXT_LIST], hint[TEXT_HINT];
     const char *nearest = NULL;
     for (size_t i = 0, best = text_reach(name); i < n; i++) {
-        if (!strcmp(name_of(i), name)) {
-            *index = i;
+        const struct named *one = row_at(rows, i);
+        if (!strcmp(one->name, name)) {
+            memcpy(row, &one, sizeof one);
             return STATUS_OK;
         }
-        nearest = text_is_nearer(name, name_of(i), &best) ? name_of(i) : nearest;
+        nearest = text_is_nearer(name, one->name, &best) ? one->name : nearest;
     }
     return error_set(STATUS_INVALID, "no %s is called '%.60s'%s there are %s", what, name,
-                     *text_hint(nearest, hint) ? hint : ";", text_list(name_of, n, known));
+                     *text_hint(nearest, hint) ? hint : ";", text_list(rows, n, known));
 }
 
 void text_put_xml(FILE *to, const char *text, size_t n)

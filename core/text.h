@@ -12,10 +12,10 @@
 /* *out becomes a malloc'd copy; what it was before is not freed. STATUS_NOMEM. */
 enum status text_copy(const char *text, char **out) MUST_CHECK;
 
-/* The names of a table's n rows as messages and help texts show them, "A, B, C": name_of(i) is that
- * of row i. Returns text[TEXT_LIST]; what does not fit is cut off. */
+/* The names of a table's n rows as messages and help texts show them, "A, B, C". Rows are pointers to
+ * structs that begin with their name. Returns text[TEXT_LIST]; what does not fit is cut off. */
 enum { TEXT_LIST = 512 };
-const char *text_list(const char *(*name_of)(size_t i), size_t n, char text[TEXT_LIST]);
+const char *text_list(const void *rows, size_t n, char text[TEXT_LIST]);
 
 /* Is `name` nearer to `word`, by edit distance (insertions, deletions, other letters, neighbours
  * swapped: Damerau-Levenshtein), than *best? Then *best becomes its distance. To begin with,
@@ -32,10 +32,10 @@ size_t text_reach(const char *word);
 enum { TEXT_HINT = 96 };
 const char *text_hint(const char *name, char text[TEXT_HINT]);
 
-/* Index of the row called `name` among n; name_of(i) is the name of row i. STATUS_INVALID "no WHAT
- * is called 'NAME'; did you mean 'B'? there are A, B, C". */
-enum status text_find(const char *what, const char *name, const char *(*name_of)(size_t i),
-                      size_t n, size_t *index) MUST_CHECK;
+/* Set the pointer at `row` to the row called `name` among n of such a table. STATUS_INVALID "no WHAT is
+ * called 'NAME'; did you mean 'B'? there are A, B, C". */
+enum status text_find(const char *what, const char *name, const void *rows, size_t n,
+                      void *row) MUST_CHECK;
 
 /* Write n characters of a text for XML or HTML, inside an element or double quotes: reserved
  * characters become entities, control characters blanks. The first NUL ends the text too. */

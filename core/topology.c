@@ -103,8 +103,7 @@ enum status topology_uniform(size_t n, const struct device_type *type,
         snprintf(name, sizeof name, "d%zu", t.n);
         TRY(text_copy(name, &t.device[t.n]));
     }
-    *out = t;
-    t = (struct topology){0};
+    MOVE(out, t);
 out:
     topology_free(&t);
     return st;

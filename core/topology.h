@@ -29,15 +29,15 @@ struct topology_rate {
 };
 
 struct device_type {
-    char *name;           /* owned */
-    double flops;         /* attainable FLOP/s of dense work, > 0 */
-    double memory_Bps;    /* memory bandwidth, > 0 */
-    int64_t memory_bytes; /* > 0 */
+    char *name;              /* owned */
+    double flops;            /* attainable FLOP/s of dense work, > 0 */
+    double memory_Bps;       /* memory bandwidth, > 0 */
+    int64_t memory_bytes;    /* > 0 */
     int64_t framework_bytes; /* of them, what a framework takes before any plan: driver, kernels,
                               * buffers of the communication; 0: not known */
-    double launch_s;      /* fixed cost of one op */
-    double slowdown;      /* a pass beside a collective takes 1 + slowdown times as long, >= 0 */
-    uint32_t nics;        /* ways that lead out of the node of such a device, shared by the devices
+    double launch_s;         /* fixed cost of one op */
+    double slowdown;         /* a pass beside a collective takes 1 + slowdown times as long, >= 0 */
+    uint32_t nics; /* ways that lead out of the node of such a device, shared by the devices
                            * in it; 0: not known, or everything is one node */
     size_t rates;
     struct topology_rate *rate; /* [rates] */

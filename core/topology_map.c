@@ -95,8 +95,7 @@ static enum status pool_grow(struct pool *p)
     for (size_t i = 0; i < p->n; i++)
         *find_slot(&larger, larger.cell + i * CELLS) = (uint32_t)i + 1;
     pool_free(p);
-    *p = larger;
-    larger = (struct pool){0};
+    MOVE(p, larger);
 out:
     pool_free(&larger);
     return st;
@@ -231,8 +230,7 @@ enum status topology_map_finish(struct topology_map_builder *b, struct topology_
         pool_free(p);
     }
     simplify(&map);
-    *out = map;
-    map = (struct topology_map){0};
+    MOVE(out, map);
 out:
     topology_map_free(&map);
     return st;
@@ -286,8 +284,7 @@ static enum status merge(const struct topology_map *map, const uint32_t *number,
         index = NULL;
     }
     simplify(&merged);
-    *out = merged;
-    merged = (struct topology_map){0};
+    MOVE(out, merged);
 out:
     topology_map_free(&merged);
     pool_free(&pool);

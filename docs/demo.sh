@@ -12,7 +12,8 @@ step() {
 }
 
 step "measure this machine (2 ranks, all busy at once)"
-foreline calibrate --device cpu --ranks 2 -o here.xml
+# --force: also on a busy machine, which it says
+foreline calibrate --device cpu --ranks 2 --force -o here.xml
 
 step "three plans of gpt-tiny on it: predict each, then run the same file for real"
 plan() { # name, options

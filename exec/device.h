@@ -70,10 +70,14 @@ struct device {
      * *data NULL: there is no number k. Owned by the device, complete when collected() is called.
      *   ALLREDUCE, REDUCESCATTER: gradients of the op's stage, of the bucket whose BACKWARD was
      *   computed last, or (tag != PROGRAM_NONE) those of the tied weights that op `tag` owns;
-     *   ALLGATHER: parameters, of which the part that exec/ring.h says is this rank's is filled. */
+     *   ALLGATHER: parameters, of which the part that exec/ring.h says is this rank's is filled;
+     *   with ZeRO 3 those of bucket op->part - 1. */
     enum status (*array)(void *self, const struct program_op *op, uint32_t k, float **data,
                          size_t *n);
     enum status (*collected)(void *self, const struct program_op *op); /* NULL: of no interest */
+    /* ZeRO 3, after the last step: the parameters of the op's bucket have been collected for
+     * digest(), for the last time. NULL: of no interest. */
+    enum status (*gathered)(void *self, const struct program_op *op);
 
     /* Sum of the losses of this step's microbatches on this rank, already weighted so that the sum
      * over all ranks is the mean loss of the step; 0 where there is no loss op. Resets. */

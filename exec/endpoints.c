@@ -90,8 +90,7 @@ enum status endpoints_init(const struct program *p, uint32_t rank, const struct 
     TRY(find_seats(&l));
     TRY(find_partners(&l));
     TRY(ARRAY_NEW(l.call, l.collectives));
-    *out = l;
-    l = (struct endpoints){0};
+    MOVE(out, l);
 out:
     endpoints_free(&l);
     return st;

@@ -95,6 +95,7 @@ struct running {
     /* Sums inside the op that computes: */
     uint32_t now, sum; /* that op; the program's op of its sums, PROGRAM_NONE: it has none */
     double sum_s;      /* what they took so far */
+    uint32_t summed;   /* the newest op of sums of which some were made; 0: none */
     enum status st;
     double late_s; /* paced: how much longer than predicted ops took so far */
 };
@@ -310,6 +311,7 @@ static void sum(void *self, float *data, size_t n)
         return;
     }
     report(r, r->sum, WORKER_WAITS);
+    r->summed = r->sum;
     r->st = call_and_wait(e, r->sum, data, n);
     r->sum_s += clock_now() - start_s;
     report(r, r->now, WORKER_COMPUTES);
@@ -357,7 +359,7 @@ static enum status compute(struct running *r, uint32_t op)
     end_s[op] = clock_now();
     if (r->st != STATUS_OK)
         st = r->st;
-    bool last = r->sum_s > 0; /* part */
+    bool last = r->sum != PROGRAM_NONE && r->summed == r->sum; /* part, if any made sums */
     for (uint32_t i = op + 1; last && i < r->sum; i++)
         last = !op_computes(&e->program->op[i]);
     if (last) {
@@ -430,22 +432,33 @@ out:
     return st == STATUS_OK ? st : locate(&r, op < end ? op : (uint32_t)r.first, st);
 }
 
+/* One more call of an op that gathers parameters. */
+static enum status gather_again(const struct running *r, uint32_t op)
+{
+    const struct executor *e = r->e;
+    bool more;
+    PASS(call(r, op, 0, &more));
+    PASS(complete_collective(r, op));
+    return e->device->gathered ? e->device->gathered(e->device_self, &e->program->op[op])
+                               : STATUS_OK;
+}
+
 /* With ZeRO 3 nobody has all parameters after the last update: gather them once more, stage by
- * stage, by one more call of the first op of each that does. */
+ * stage and bucket by bucket, by one more call of the first op of each that does. */
 static enum status gather_parameters(const struct executor *e)
 {
     const struct program *p = e->program;
     struct running r = {.e = e, .first = p->op_start[e->rank], .end = p->op_start[e->rank + 1]};
-    uint32_t last = PROGRAM_NONE;
-    for (uint32_t op = (uint32_t)r.first; op < r.end; op++) {
-        const struct program_op *o = &p->op[op];
-        bool more;
-        if (o->kind != OP_ALLGATHER || o->purpose != FOR_SHARDS || o->microbatch == PROGRAM_NONE ||
-            (last != PROGRAM_NONE && o->stage <= last))
-            continue;
-        last = o->stage;
-        PASS(call(&r, op, 0, &more));
-        PASS(complete_collective(&r, op));
+    for (uint32_t stage = 0; stage < p->stages; stage++) {
+        bool seen[UINT8_MAX + 1] = {false}; /* by part */
+        for (uint32_t op = (uint32_t)r.first; op < r.end && p->stage[stage].zero == 3; op++) {
+            const struct program_op *o = &p->op[op];
+            if (o->kind != OP_ALLGATHER || o->purpose != FOR_SHARDS || o->stage != stage ||
+                seen[o->part])
+                continue;
+            seen[o->part] = true;
+            PASS(gather_again(&r, op));
+        }
     }
     return STATUS_OK;
 }

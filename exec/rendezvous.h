@@ -3,8 +3,10 @@
  * The launcher listens; every worker connects, proves with the run's random token that it belongs
  * here and with the digest of program and model that it is about to run the same thing, and tells
  * the port on which it accepts data connections. When all ranks are there, the launcher answers
- * each with everybody's ports. The connection then carries the worker's reports until the run ends;
- * a worker whose launcher hangs up exits at once.
+ * each with everybody's ports. The connection then carries the worker's reports until the run ends,
+ * and back the word that a checkpoint counts: a worker begins none before the last but one does, so
+ * that a launcher that is slow or stopped holds the ranks up instead of filling the disk. A worker
+ * whose launcher hangs up exits at once.
  *
  * Wire format: a frame is `struct frame_head` and `bytes` bytes of payload, one of the structs
  * below, in the byte order of the sender (the magic number shows a foreign one). */
@@ -18,7 +20,7 @@
 #include "core/error.h"
 #include "exec/device.h"
 
-enum { TOKEN = 16, CONTROL_VERSION = 3, ERROR_TEXT = 1024, MACHINE = 64 };
+enum { TOKEN = 16, CONTROL_VERSION = 4, ERROR_TEXT = 1024, MACHINE = 64 };
 
 /* What a transport adds to messages from another rank because the network under it does not:
  * a message is there `latency_s` after its last byte, and one that begins at t has its last byte
@@ -53,6 +55,7 @@ enum frame_type {
     FRAME_STEP,      /* worker: struct frame_step, then start_s[ops] and end_s[ops] of the rank */
     FRAME_ERROR,     /* worker: int32_t status and the text, at most ERROR_TEXT bytes */
     FRAME_SAVED,     /* worker: struct frame_saved, after every checkpoint */
+    FRAME_KEPT,      /* launcher: struct frame_kept, when all ranks have and it counts */
     FRAME_DONE,      /* worker: struct frame_done, then `digests` times struct frame_digest */
     FRAME_TYPES
 };
@@ -99,6 +102,10 @@ struct frame_step {
 struct frame_saved {
     uint64_t step;          /* steps done, those before this run included */
     uint8_t digest[DIGEST]; /* of the rank's file */
+};
+
+struct frame_kept {
+    uint64_t step; /* of a frame_saved */
 };
 
 struct frame_digest {

@@ -21,22 +21,17 @@ const struct rounds_algorithm *rounds_algorithm(size_t i)
     return i < ALGORITHMS ? table[i] : NULL;
 }
 
-static const char *name_of(size_t i)
-{
-    return i > 0 ? table[i - 1]->name : "auto";
-}
-
 enum status rounds_find(const char *name, const struct rounds_algorithm **out)
 {
     char names[TEXT_LIST];
-    for (size_t i = 0; i <= ALGORITHMS; i++) {
-        if (!name || !strcmp(name, name_of(i))) {
-            *out = table[i > 0 ? i - 1 : 0];
+    bool automatic = !name || !strcmp(name, "auto");
+    for (size_t i = 0; i < ALGORITHMS; i++)
+        if (automatic || !strcmp(name, table[i]->name)) {
+            *out = table[i];
             return STATUS_OK;
         }
-    }
-    return error_set(STATUS_UNSUPPORTED, "collective algorithm '%s': real runs can do %s", name,
-                     text_list(name_of, ALGORITHMS + 1, names));
+    return error_set(STATUS_UNSUPPORTED, "collective algorithm '%s': real runs can do auto, %s",
+                     name, text_list(table, ALGORITHMS, names));
 }
 
 static const struct rounds_algorithm *algorithm_of(const struct rounds_call *c)

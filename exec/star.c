@@ -106,8 +106,7 @@ enum status star_open(const struct rendezvous *r, double deadline_s, struct star
         TRY(listen_everywhere(port, &listener));
     TRY(s.rank == 0 ? let_in(r, &s, given ? listener : r->listener, deadline_s)
                     : call_at(r, host, port, STAR_CENTRE, 0, deadline_s, &s.socket[0]));
-    *out = s;
-    s = (struct star){0};
+    MOVE(out, s);
 out:
     socket_close(&listener);
     star_close(&s);

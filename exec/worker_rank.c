@@ -2,6 +2,7 @@
 #include "exec/worker_rank.h"
 
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 
 #include "core/array.h"
 #include "core/clock.h"
+#include "exec/condition.h"
 #include "exec/transport/tcp/socket.h"
 
 /* ---- reports */
@@ -21,27 +23,50 @@ static enum status report(struct worker_rank *w, enum frame_type type, const voi
 {
     pthread_mutex_lock(&w->writing);
     enum status st = frame_write(w->rendezvous.control, type, first, n, second, m,
-                                 clock_now() + w->worker->timeout_s);
+                                 clock_now() + w->worker->timeout_s + launcher_s);
     pthread_mutex_unlock(&w->writing);
     return st;
 }
 
-/* Heartbeats until told to stop; a launcher that hangs up ends the process. */
+/* The launcher has only one thing to say; its end, and anything else, is false. */
+static bool take_kept(struct worker_rank *w)
+{
+    struct frame_head head;
+    struct frame_kept kept;
+    double deadline_s = clock_now() + w->worker->timeout_s + launcher_s;
+    if (socket_read(w->rendezvous.control, &head, sizeof head, deadline_s) != STATUS_OK ||
+        frame_check(&head) != STATUS_OK || head.type != FRAME_KEPT || head.bytes != sizeof kept ||
+        socket_read(w->rendezvous.control, &kept, sizeof kept, deadline_s) != STATUS_OK)
+        return false;
+    pthread_mutex_lock(&w->keeping);
+    w->kept++;
+    pthread_cond_signal(&w->keeps);
+    pthread_mutex_unlock(&w->keeping);
+    return true;
+}
+
+/* Heartbeats until told to stop, however much the launcher says; one that hangs up ends the
+ * process. */
 static void *reporter_main(void *argument)
 {
     struct worker_rank *w = argument;
-    for (;;) {
+    for (double beat_s = clock_now() + heartbeat_s;;) {
         struct pollfd p[2] = {{.fd = w->stop[0], .events = POLLIN},
                               {.fd = w->rendezvous.control, .events = POLLIN}};
-        int n = poll(p, 2, (int)(heartbeat_s * 1e3));
+        (void)poll(p, 2, (int)ceil(fmax(0, beat_s - clock_now()) * 1e3));
         if (p[0].revents)
             return NULL;
+        if (p[1].revents && !take_kept(w))
+            _exit(1); /* nobody is left to be told */
+        if (clock_now() < beat_s)
+            continue;
+        beat_s = clock_now() + heartbeat_s;
         struct frame_heartbeat h = {.step = atomic_load(&w->progress.step),
                                     .state = atomic_load(&w->progress.state),
                                     .op = atomic_load(&w->progress.op),
                                     .saved = atomic_load(&w->saved)};
-        if (p[1].revents || (n == 0 && report(w, FRAME_HEARTBEAT, &h, sizeof h, NULL, 0)))
-            _exit(1); /* nobody is left to be told */
+        if (report(w, FRAME_HEARTBEAT, &h, sizeof h, NULL, 0) != STATUS_OK)
+            _exit(1);
     }
 }
 
@@ -140,15 +165,34 @@ static struct checkpoint_part part_of(struct worker_rank *w, const char *directo
                                     .bytes = &w->saved};
 }
 
-/* This rank's part of a checkpoint; the launcher commits it when all parts are there. */
+/* Until the launcher has said of all but `open` of this rank's checkpoints that they count. */
+static enum status wait_for_kept(struct worker_rank *w, uint32_t open)
+{
+    double deadline_s = clock_now() + patience(w->worker, true) + launcher_s;
+    bool in_time = true;
+    atomic_store(&w->progress.state, WORKER_WAITS);
+    pthread_mutex_lock(&w->keeping);
+    while (in_time && w->saves > w->kept + open)
+        in_time = condition_wait(&w->keeps, &w->keeping, deadline_s);
+    bool fine = w->saves <= w->kept + open;
+    pthread_mutex_unlock(&w->keeping);
+    return fine ? STATUS_OK
+                : error_set(STATUS_EXTERNAL, "the launcher does not take the checkpoint of step %u",
+                            atomic_load(&w->progress.step));
+}
+
+/* This rank's part of a checkpoint; the launcher commits it when all parts are there. One may be on
+ * its way while the next is written. */
 static enum status save(struct worker_rank *w, uint32_t step)
 {
     char directory[CHECKPOINT_PATH];
     struct frame_saved saved = {.step = step};
+    PASS(wait_for_kept(w, 1));
     PASS(checkpoint_directory(w->worker->checkpoint_path, step, directory));
     struct checkpoint_part part = part_of(w, directory, step);
     PASS(checkpoint_save(&part));
     memcpy(saved.digest, part.digest, DIGEST);
+    w->saves++;
     return report(w, FRAME_SAVED, &saved, sizeof saved, NULL, 0);
 }
 
@@ -187,14 +231,16 @@ static enum status run_steps(struct worker_rank *w)
                          .progress = &w->progress};
     TRY(executor_step_init(&step, &w->worker->program, w->rank));
     for (uint32_t k = 0; k < w->worker->steps; k++) {
-        e.timeout_s = patience(w->worker, k > 0 ? is_kept(w, k) : w->worker->resume_path != NULL);
+        e.timeout_s = launcher_s +
+                      patience(w->worker, k > 0 ? is_kept(w, k) : w->worker->resume_path != NULL);
         TRY(executor_run(&e, w->first + k, &step));
         TRY(report_step(w, k, &step));
         if (is_kept(w, k + 1))
             TRY(save(w, w->first + k + 1));
     }
-    e.timeout_s = patience(w->worker, w->worker->checkpoint_path != NULL);
+    e.timeout_s = launcher_s + patience(w->worker, w->worker->checkpoint_path != NULL);
     TRY(executor_finish(&e));
+    TRY(wait_for_kept(w, 0));
     TRY(report_done(w));
 out:
     executor_step_free(&step);
@@ -225,8 +271,10 @@ enum status worker_rank_run(struct worker *p, uint32_t rank)
     struct worker_rank w = {.worker = p,
                             .rank = rank,
                             .rendezvous = RENDEZVOUS_NONE,
+                            .keeping = PTHREAD_MUTEX_INITIALIZER,
                             .writing = PTHREAD_MUTEX_INITIALIZER,
                             .stop = {-1, -1}};
+    PASS(condition_init(&w.keeps));
     struct frame_hello hello = p->hello;
     hello.rank = rank;
     TRY(rendezvous_join(p->launcher, &hello, start_s + patience(p, false), &w.rendezvous));
@@ -246,5 +294,6 @@ out:
     if (w.device_self)
         p->device->close(w.device_self);
     rendezvous_free(&w.rendezvous);
+    pthread_cond_destroy(&w.keeps);
     return st;
 }

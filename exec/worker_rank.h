@@ -21,6 +21,9 @@
 static const double wait_factor = 1.5, wait_more_s = 2;
 /* The launcher may come later than its workers. */
 static const double start_s = 20;
+/* It may be stopped for a while (Ctrl-Z, a busy machine): its workers wait for it, and so for each
+ * other. One that has ended is known at once, by its connection. */
+static const double launcher_s = 60;
 /* And when one may be busy with its checkpoint, as long as a slow disk takes. */
 static const double slow_disk_Bps = 10e6;
 
@@ -53,6 +56,10 @@ struct worker_rank {
     uint32_t first;         /* steps before this run */
     _Atomic uint64_t saved; /* of checkpoints, written or read */
 
+    uint32_t saves;          /* checkpoints of this run, written by this rank */
+    uint32_t kept;           /* of these, those that count */
+    pthread_mutex_t keeping; /* guards kept */
+    pthread_cond_t keeps;    /* kept has grown */
     pthread_mutex_t writing; /* one frame at a time on the control connection */
     pthread_t reporter;
     bool reporting;

@@ -99,8 +99,7 @@ enum status graph_finish(struct graph *g, const char *name, const char *note, st
     if (note)
         TRY(text_copy(note, &g->model.note));
     TRY(model_finish(&g->model, g->edge, g->edges, name));
-    *out = g->model;
-    g->model = (struct model){0};
+    MOVE(out, g->model);
 
 out:
     graph_free(g);

@@ -17,11 +17,6 @@ const struct importer *const importers[] = {
 #undef IMPORTER
 const size_t importers_n = sizeof importers / sizeof *importers;
 
-const char *importer_name(size_t i)
-{
-    return importers[i]->name;
-}
-
 /* Profiles count per minibatch; sizes are divided by it. */
 enum status import_check_options(const struct import_options *o)
 {
@@ -44,7 +39,7 @@ static enum status unknown_format(const char *path)
 {
     char known[TEXT_LIST];
     return error_set(STATUS_PARSE, "%s:1: not a model in a known format (foreline JSON, %s)", path,
-                     text_list(importer_name, importers_n, known));
+                     text_list(importers, importers_n, known));
 }
 
 static enum status import_text(const char *path, const char *text, size_t length,
@@ -90,8 +85,7 @@ enum status import_tell_members(const struct import_options *o, const struct nod
             goto out;
         }
     }
-    *o->members = m;
-    m = (struct import_members){0};
+    MOVE(o->members, m);
 out:
     import_members_free(&m);
     return st;

@@ -49,7 +49,6 @@ struct importer {
 #undef IMPORTER
 extern const struct importer *const importers[]; /* [importers_n] */
 extern const size_t importers_n;
-const char *importer_name(size_t i);
 
 /* STATUS_INVALID unless minibatch_size is finite and >= 1. */
 enum status import_check_options(const struct import_options *o) MUST_CHECK;

@@ -251,8 +251,7 @@ enum status pipedream_text_parse(const char *path, const char *text, size_t leng
         TRY(check_characters(&l, s));
         TRY(is_edge ? add_edge(&l, s, &t) : add_node(&l, s, &t));
     }
-    *out = t;
-    t = (struct pipedream_text){0};
+    MOVE(out, t);
 out:
     pipedream_text_free(&t);
     return st;

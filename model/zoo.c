@@ -142,8 +142,7 @@ enum status zoo_build(const char *spec, struct model *out)
     free(built.name);
     built.name = NULL;
     TRY(text_copy(spec, &built.name));
-    *out = built;
-    built = (struct model){0};
+    MOVE(out, built);
 
 out:
     model_free(&built);

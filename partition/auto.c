@@ -100,37 +100,49 @@ static bool shape_is_kept(const struct auto_result *r, size_t first, size_t kept
     return false;
 }
 
-/* Is it worth the thorough evaluator, which says what the best one takes? */
-static bool may_win(const struct auto_state *s, const struct auto_candidate *c, double best_s)
+/* Take candidate[i] to `kept`, behind those that are taken already. */
+static void take(struct auto_state *s, size_t i, size_t kept)
 {
-    (void)s;
-    return c->baseline || isinf(best_s) || c->quick.iteration_s < best_s;
+    struct auto_candidate *all = s->result.candidate, c = all[i];
+    memmove(&all[kept + 1], &all[kept], (i - kept) * sizeof c);
+    all[kept] = c;
+    s->effort -= c.quick.effort;
 }
 
-/* Move to candidate[first ..] what is evaluated next, of those that follow: all baselines, and the
- * best of each shape first: what the quick evaluator does not see hits the plans of one shape alike.
- * Returns how many. */
+/* Take to candidate[first ..] what is evaluated next, of those that follow: the best of each shape
+ * first, for what the quick evaluator does not see hits the plans of one shape alike. Those that the
+ * best verified one beats without contention are not worth it, nor those that do not fit when others
+ * do. Returns how many; the first one costs what it costs. */
 static size_t select_wave(struct auto_state *s, size_t first, double best_s, bool must)
 {
     struct auto_result *out = &s->result;
-    size_t kept = first, finalists = 0, n = out->n;
+    size_t kept = first, n = out->n;
     qsort(out->candidate + first, n - first, sizeof *out->candidate, auto_by_merit);
-    bool fits = out->candidate[0].fits || (n > first && out->candidate[first].fits);
+    bool fits = isfinite(best_s) || (n > first && out->candidate[first].fits);
     for (int round = 0; round < 2; round++)
-        for (size_t i = kept; i < n; i++) {
-            struct auto_candidate c = out->candidate[i];
-            bool known = shape_is_kept(out, first, kept, &c), any = must && finalists == 0;
-            bool room = finalists < s->r->finalists &&
-                        (any || s->r->effort == 0 || c.quick.effort <= s->effort);
-            /* those that do not fit are not worth it when there are others that do */
-            if ((fits && !c.fits) || !may_win(s, &c, best_s) ||
-                !(c.baseline || (room && !(known && round == 0))))
+        for (size_t i = kept; i < n && kept - first < s->r->finalists; i++) {
+            const struct auto_candidate *c = &out->candidate[i];
+            bool affordable = s->r->effort == 0 || c->quick.effort <= s->effort;
+            if ((!c->fits && fits) || c->baseline || !(c->quick.iteration_s < best_s) ||
+                !(affordable || (must && kept == first)) ||
+                (round == 0 && shape_is_kept(out, first, kept, c)))
                 continue;
-            finalists += !c.baseline;
-            s->effort -= c.baseline ? 0 : c.quick.effort;
-            memmove(&out->candidate[kept + 1], &out->candidate[kept], (i - kept) * sizeof c);
-            out->candidate[kept++] = c;
+            take(s, i, kept++);
         }
+    return kept - first;
+}
+
+/* The same of the baselines: all that can be afforded, and all that may be better than the best. */
+static size_t select_baselines(struct auto_state *s, size_t first, double best_s)
+{
+    struct auto_result *out = &s->result;
+    size_t kept = first;
+    for (size_t i = first; i < out->n; i++) {
+        const struct auto_candidate *c = &out->candidate[i];
+        if (c->baseline && (c->fits || isinf(best_s)) &&
+            (s->r->effort == 0 || c->quick.effort <= s->effort || c->quick.iteration_s < best_s))
+            take(s, i, kept++);
+    }
     return kept - first;
 }
 
@@ -140,6 +152,8 @@ static enum status evaluate(struct auto_state *s, size_t first, size_t n)
     enum status st = STATUS_OK;
     const struct plan **plan = NULL;
     struct evaluation *found = NULL;
+    if (n == 0)
+        return STATUS_OK;
     TRY(ARRAY_NEW(plan, n));
     TRY(ARRAY_NEW(found, n));
     for (size_t i = 0; i < n; i++)
@@ -183,24 +197,27 @@ static void forget(struct auto_state *s, size_t verified)
 }
 
 /* Evaluate the class's finalists, wave after wave while a wave finds something better and there is
- * something left that may be better still. */
+ * something left that may be better still; then the baselines. */
 static enum status verify(struct auto_state *s)
 {
-    size_t done = s->ranked;
-    double best_s = best_verified(&s->result, done), before_s = INFINITY;
-    for (int wave = 0; wave < MOST_WAVES && done < s->result.n; wave++) {
-        size_t n = select_wave(s, done, best_s, wave == 0);
-        if (n == 0)
-            break;
+    size_t done = s->ranked, n;
+    double best_s = best_verified(&s->result, done);
+    bool better = true;
+    for (int wave = 0; wave < MOST_WAVES && better; wave++) {
+        n = select_wave(s, done, best_s, wave == 0);
+        for (size_t i = done; i < done + n; i++)
+            PASS(auto_try_buckets(s, &s->result.candidate[i]));
         PASS(evaluate(s, done, n));
         done += n;
-        before_s = best_s;
+        double before_s = best_s;
         best_s = best_verified(&s->result, done);
-        if (!(best_s < before_s))
-            break;
+        better = best_s < before_s;
     }
+    n = select_baselines(s, done, best_s);
+    PASS(evaluate(s, done, n));
+    done += n;
+    s->best_s = best_verified(&s->result, done);
     forget(s, done);
-    s->best_s = best_s;
     return STATUS_OK;
 }
 
@@ -254,8 +271,8 @@ static enum status prepare(struct auto_state *s)
     PASS(order_fast_first(s));
     s->node = node_size(s->t);
     /* who asks for more stages than there are layers means ops */
-    s->layers = fixed->layers &&
-                fixed->stages <= partition_most_stages(s->m, fixed->tensor_parallel, true);
+    s->layers =
+        fixed->layers && fixed->stages <= partition_most_stages(s->m, fixed->tensor_parallel, true);
     return STATUS_OK;
 }
 
@@ -267,7 +284,6 @@ static enum status search(struct auto_state *s)
     for (s->most = s->t->n; s->most > 0 && !s->result.interrupted; s->most = s->least) {
         s->least = s->most / 2;
         PASS(auto_try_class(s));
-        PASS(auto_try_buckets(s));
         if (s->most == s->t->n)
             PASS(auto_try_baselines(s));
         if (s->result.n > s->ranked)
@@ -285,6 +301,15 @@ static enum status search(struct auto_state *s)
     return STATUS_OK;
 }
 
+/* Baselines alone are no answer: they need not keep what is given. */
+static bool found_any(const struct auto_result *r)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (!r->candidate[i].baseline)
+            return true;
+    return false;
+}
+
 enum status auto_search(const struct model *m, const struct topology *t,
                         const struct auto_request *r, const struct evaluator *e,
                         struct auto_result *out)
@@ -299,7 +324,7 @@ enum status auto_search(const struct model *m, const struct topology *t,
                            .effort = r->effort};
     TRY(prepare(&s));
     TRY(search(&s));
-    if (s.result.n == 0)
+    if (!found_any(&s.result))
         FAIL(STATUS_INFEASIBLE,
              "no plan trains %zu samples per iteration with the given stages, replicas and "
              "microbatches on %zu devices",

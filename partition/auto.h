@@ -22,11 +22,11 @@ enum { AUTO_REASON = 160, AUTO_MOST_FILTERS = 16 };
 /* What a prediction says about a plan. */
 struct evaluation {
     double iteration_s, samples_per_s, bubble_fraction;
-    double gradients_s;       /* of the iteration, what sums of gradients, ZeRO's collectives and the
+    double gradients_s;     /* of the iteration, what sums of gradients, ZeRO's collectives and the
                                * update take at most where nothing hides them */
-    int64_t peak_bytes;       /* of the rank with the least headroom, reserve counted */
-    int64_t headroom_bytes;   /* its device's memory minus that; negative: does not fit */
-    uint32_t device;          /* of that rank */
+    int64_t peak_bytes;     /* of the rank with the least headroom, reserve counted */
+    int64_t headroom_bytes; /* its device's memory minus that; negative: does not fit */
+    uint32_t device;        /* of that rank */
     char reason[AUTO_REASON]; /* what limits it, in words */
     double effort;            /* of evaluating it thoroughly, in any unit; 0: not known */
     const char *engine;       /* that said so; NULL: not known */
@@ -99,8 +99,8 @@ extern const size_t auto_baselines_n;
 struct auto_candidate {
     struct plan plan;
     enum partition_placement placement;
-    size_t depth;   /* ranks of a pipeline: stages / chunks */
-    size_t devices; /* that it uses */
+    size_t depth;                         /* ranks of a pipeline: stages / chunks */
+    size_t devices;                       /* that it uses */
     const struct auto_baseline *baseline; /* NULL: found by the search */
     struct evaluation quick, thorough;
     bool verified; /* thorough is filled: of those that fit, or of all when none does */

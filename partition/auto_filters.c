@@ -55,13 +55,6 @@ static enum status deeper(const struct auto_state *s, struct auto_trial *t, bool
     return STATUS_OK;
 }
 
-static enum status twin(const struct auto_state *s, struct auto_trial *t, bool *out)
-{
-    (void)s;
-    *out = t->nothing_fitted;
-    return STATUS_OK;
-}
-
 /* ---- schedules */
 
 /* The first schedule of a cut has shown how long it takes; of m microbatches, without the time that
@@ -76,7 +69,7 @@ static enum status fill(const struct auto_state *s, struct auto_trial *t, bool *
 
 /* ---- ways to save memory and to hide sums of gradients */
 
-/* Others keep more activations than the usual schedule; the other placement keeps as much. */
+/* Others keep more activations than the usual schedule. */
 static enum status lighter(const struct auto_state *s, struct auto_trial *t, bool *out)
 {
     (void)s;
@@ -102,34 +95,57 @@ static enum status sums(const struct auto_state *s, struct auto_trial *t, bool *
     return STATUS_OK;
 }
 
-/* Whatever the schedule, a rank holds one microbatch at least. */
-static enum status holds_one(const struct auto_state *s, struct auto_trial *t, bool *out)
+/* The bound of the shape, with what is made again. */
+static enum status again(const struct auto_state *s, struct auto_trial *t, bool *out)
 {
+    double again_s = t->shape.again_s[auto_savings[t->saving].recompute];
+    *out = again_s > 0 && t->shape.bound_s + again_s > slack * s->best_s;
+    return STATUS_OK;
+}
+
+/* Whatever the schedule, a rank holds one microbatch at least: is there room for that? Asked once
+ * for a cut and a way to save memory; what has worked works with more shared, too, but for ZeRO 3,
+ * which needs room for the parameters that it gathers. */
+static enum status holds_one(const struct auto_state *s, struct auto_trial *t,
+                             const struct auto_saving *saving, bool *out)
+{
+    uint32_t bit = auto_memory_bit(saving), less = t->possible;
+    for (uint32_t zero = 0; zero < saving->zero && saving->zero < 3; zero++)
+        if (less >> (saving->recompute * AUTO_ZEROS + zero) & 1)
+            t->possible |= bit;
+    *out = t->possible & bit;
+    if ((t->possible | t->impossible) & bit)
+        return STATUS_OK;
     struct evaluation e;
     struct plan p = *t->cut; /* borrows all but the stages' flags */
     enum plan_recompute keep = p.stage[0].recompute;
-    p.zero = auto_savings[t->saving].zero;
+    p.zero = saving->zero;
     p.microbatches = p.stage[0].replicas;
     for (size_t k = 0; k < p.stages; k++)
-        p.stage[k].recompute = auto_savings[t->saving].recompute;
+        p.stage[k].recompute = saving->recompute;
     enum status st = s->e->quick(s->e->context, &p, &e);
     for (size_t k = 0; k < p.stages; k++)
         p.stage[k].recompute = keep;
     *out = st == STATUS_OK && auto_spare_bytes(s->t, s->r, &e) >= 0;
+    *(*out ? &t->possible : &t->impossible) |= bit;
     return st;
 }
 
-/* Asked once for a cut and a way to save memory, and not when what has worked saves less. */
+/* If what saves most does not help, nothing does: the highest ZeRO, or 2 instead of 3, with whatever
+ * is recomputed, for of one microbatch full recomputation may need as much as none. */
 static enum status hopeless(const struct auto_state *s, struct auto_trial *t, bool *out)
 {
-    const struct auto_saving *saving = &auto_savings[t->saving];
-    uint32_t bit = auto_memory_bit(saving);
-    bool known = (t->possible | t->impossible) & bit, holds = t->possible & bit;
-    for (uint32_t zero = 0; zero <= saving->zero && !known; zero++)
-        known = holds = t->possible >> (saving->recompute * AUTO_ZEROS + zero) & 1;
-    if (!known)
-        PASS(holds_one(s, t, &holds));
-    *(holds ? &t->possible : &t->impossible) |= bit;
+    bool holds = t->possible != 0;
+    uint32_t zero = 0;
+    for (int k = 0; k < AUTO_SAVINGS; k++)
+        if (auto_savings[k].zero > zero && auto_saving_wanted(s, t, &auto_savings[k]))
+            zero = auto_savings[k].zero;
+    for (int k = AUTO_SAVINGS; k-- > 0 && !holds;)
+        if (auto_savings[k].zero >= (zero < 2 ? zero : 2) &&
+            auto_saving_wanted(s, t, &auto_savings[k]))
+            PASS(holds_one(s, t, &auto_savings[k], &holds));
+    if (holds)
+        PASS(holds_one(s, t, &auto_savings[t->saving], &holds));
     *out = !holds;
     return STATUS_OK;
 }
@@ -142,14 +158,13 @@ const struct auto_filter auto_filters[] = {
     {"deep", "pipelines of more than 64 ranks, and shallower ones fit", AUTO_SHAPE, deep},
     {"deeper", "more than four times as deep as one that fits without recomputation", AUTO_SHAPE,
      deeper},
-    {"twin", "they need the memory of the other placement, which nothing could make fit",
-     AUTO_SHAPE, twin},
     {"fill", "slower than the best plan even without the fill of the first schedule", AUTO_SCHEDULE,
      fill},
-    {"lighter", "1f1b or the other placement did not fit with so little saved", AUTO_SAVING,
-     lighter},
+    {"lighter", "1f1b did not fit with so little saved", AUTO_SAVING, lighter},
     {"enough", "less recomputed fits already", AUTO_SAVING, enough},
     {"sums", "slower than the best plan even without any sums of gradients", AUTO_SAVING, sums},
+    {"again", "compute with what is made again takes longer than the best plan", AUTO_SAVING,
+     again},
     {"hopeless", "not even one microbatch fits", AUTO_SAVING, hopeless},
 };
 const size_t auto_filters_n = sizeof auto_filters / sizeof *auto_filters;

@@ -10,7 +10,7 @@
 enum {
     AUTO_DEEP = 64,   /* ranks of a pipeline that is tried unless nothing else fits */
     AUTO_CHUNKS = 4,  /* stages on a device at most, unless asked for more */
-    AUTO_SMALL = 16,  /* devices of a platform on which every number of replicas is tried */
+    AUTO_SMALL = 16,  /* devices of a platform on which all replicas and shards are tried */
     AUTO_ZEROS = 4,   /* ZeRO 0 to 3 */
     AUTO_BUCKETS = 8, /* buckets of a stage's gradients, of the size that is tried first */
 };
@@ -23,8 +23,9 @@ struct auto_shape {
     enum partition_placement placement;
     const struct partition_algorithm *algorithm;
     const struct auto_baseline *baseline; /* that it is made for, or NULL */
-    size_t most_stages; /* as layers and the rule of whole tensors let it have */
-    double bound_s;     /* no schedule can be faster */
+    size_t most_stages;                   /* as layers and the rule of whole tensors let it have */
+    double bound_s;                       /* no schedule can be faster, */
+    double again_s[RECOMPUTE_KINDS];      /* ... but by so much slower if this is made again */
 };
 
 struct auto_shapes {
@@ -52,15 +53,14 @@ static inline uint32_t auto_memory_bit(const struct auto_saving *saving)
 struct auto_trial {
     struct auto_shape shape;
     const struct schedule *schedule;
-    struct plan *cut;    /* of the shape */
-    int saving;          /* row of auto_savings */
-    uint32_t too_big;    /* auto_memory_bit() of what the usual schedule does not fit with */
+    struct plan *cut; /* of the shape */
+    int saving;       /* row of auto_savings */
+    uint32_t too_big; /* auto_memory_bit() of what the usual schedule of this cut is too big with */
     uint32_t possible;   /* ... with which one microbatch of this cut fits, */
     uint32_t impossible; /* ... or does not */
     double least_s;      /* of the plans of this cut; INFINITY: none tried yet */
     size_t kept;         /* the candidate of this schedule, SIZE_MAX: none yet */
     bool begun;          /* a schedule of this cut was tried, with whatever outcome */
-    bool nothing_fitted; /* of the other placement: no saving could make one microbatch fit */
     /* Of this schedule, by recomputation: the least ZeRO that fits, AUTO_ZEROS: none yet, and the
      * iteration without the sums of gradients, 0: not known. */
     uint32_t fits_with[RECOMPUTE_KINDS];
@@ -104,6 +104,10 @@ static inline size_t auto_devices(const struct auto_shape *shape)
 struct partition_request auto_request_for(const struct auto_state *s,
                                           const struct auto_shape *shape);
 
+/* Is the saving one for the trial: what is given, executable, and not without effect? */
+bool auto_saving_wanted(const struct auto_state *s, const struct auto_trial *t,
+                        const struct auto_saving *saving);
+
 /* Is `shards` given, or may it be searched: can the model be divided into so many? */
 bool auto_may_shard(const struct auto_state *s, uint32_t shards);
 
@@ -122,8 +126,8 @@ enum status auto_try_plan(struct auto_state *s, struct auto_trial *t,
 
 /* Every shape of the class in every schedule. Sets result.interrupted when told to stop. */
 enum status auto_try_class(struct auto_state *s) MUST_CHECK;
-/* The best candidates of the class with buckets of other sizes. */
-enum status auto_try_buckets(struct auto_state *s) MUST_CHECK;
+/* The candidate with buckets of other sizes: the best takes its place. */
+enum status auto_try_buckets(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
 /* When nothing fits: what saves most of every shape, to say by how much. */
 enum status auto_try_nearest(struct auto_state *s) MUST_CHECK;
 enum status auto_try_baselines(struct auto_state *s) MUST_CHECK;

@@ -37,22 +37,33 @@ bool auto_divides(const struct auto_state *s, size_t size, size_t replicas)
            auto_wanted(s->r->fixed.microbatch_size, size);
 }
 
-/* Seconds of all ops for one microbatch on the fastest type of device. */
-static double work_s(const struct auto_state *s, const struct auto_shape *shape)
+/* What the shapes of one number of shards, kind of sharding and microbatch size have in common: for
+ * one microbatch on one device of the fastest type, seconds of all ops with the shards' reductions,
+ * and of those that are made again. */
+struct family {
+    struct auto_shape shape;
+    double work_s, again_s[RECOMPUTE_KINDS];
+};
+
+static void find_work(const struct auto_state *s, struct family *f)
 {
-    struct partition_request r = auto_request_for(s, shape);
+    struct partition_request r = auto_request_for(s, &f->shape);
     struct cost_split spread = partition_spread(&r);
-    double least = INFINITY;
+    f->work_s = f->again_s[RECOMPUTE_SELECTIVE] = f->again_s[RECOMPUTE_FULL] = INFINITY;
     for (size_t k = 0; k < s->t->types; k++) {
-        double sum = 0;
+        double sum_s = 0, again_s[RECOMPUTE_KINDS] = {0};
         for (uint32_t i = 0; i < s->m->n; i++) {
             struct op_cost c =
-                cost_op(s->m, &s->t->type[k], i, shape->microbatch_size, r.optimizer, &spread);
-            sum += c.forward_s + c.backward_s;
+                cost_op(s->m, &s->t->type[k], i, f->shape.microbatch_size, r.optimizer, &spread);
+            sum_s += c.forward_s + c.backward_s;
+            for (int kind = RECOMPUTE_SELECTIVE; kind < RECOMPUTE_KINDS; kind++)
+                if (plan_remakes((enum plan_recompute)kind, &s->m->op[i]))
+                    again_s[kind] += c.forward_s;
         }
-        least = fmin(least, sum);
+        f->work_s = fmin(f->work_s, sum_s);
+        for (int kind = RECOMPUTE_SELECTIVE; kind < RECOMPUTE_KINDS; kind++)
+            f->again_s[kind] = fmin(f->again_s[kind], again_s[kind]);
     }
-    return least;
 }
 
 /* Seconds that the shards' reductions of one microbatch take over the fastest links: t shards move
@@ -72,12 +83,6 @@ static double reductions_s(const struct auto_state *s, const struct auto_shape *
     return t > 1 ? 2 * (t - 1) / t * bytes * shape->microbatch_size / fastest : 0;
 }
 
-/* What the shapes of one number of shards, kind of sharding and microbatch size have in common. */
-struct family {
-    struct auto_shape shape;
-    double work_s; /* of one microbatch on one device, reductions included */
-};
-
 /* Its lower bound: m microbatches of d ranks take m + d - 1 times the time of one on one rank, and of
  * the fill, d - 1, the best schedules save all but a part. With W the work of a microbatch and R its
  * reductions, on the fastest devices and links, spread evenly,
@@ -90,7 +95,10 @@ static enum status add_shape(const struct auto_state *s, const struct family *f,
     shape.replicas = (uint32_t)replicas;
     /* the least fill: zb-h1's third of it, or that of the most chunks */
     double fill = (double)(depth - 1) / AUTO_CHUNKS;
-    shape.bound_s = (auto_microbatches(s, &shape) + fill) * f->work_s / (double)depth;
+    double times = (auto_microbatches(s, &shape) + fill) / (double)depth;
+    shape.bound_s = times * f->work_s;
+    for (int kind = 0; kind < RECOMPUTE_KINDS; kind++)
+        shape.again_s[kind] = times * f->again_s[kind];
     PASS(ARRAY_ROOM(all->shape, all->n));
     all->shape[all->n++] = shape;
     return STATUS_OK;
@@ -127,7 +135,8 @@ static enum status add_sizes(const struct auto_state *s, struct auto_shape shape
             continue;
         shape.microbatch_size = (uint32_t)size;
         struct family f = {.shape = shape};
-        f.work_s = work_s(s, &shape) + reductions_s(s, &shape);
+        find_work(s, &f);
+        f.work_s += reductions_s(s, &shape);
         PASS(add_depths(s, &f, all));
     }
     return STATUS_OK;
@@ -145,7 +154,7 @@ static enum status add_shards(const struct auto_state *s, uint32_t shards, struc
         .most_stages = partition_most_stages(s->m, shards, s->layers),
         .algorithm = &partition_balanced,
     };
-    bool may = shards > 1 && !s->r->executable && s->m->tokens_per_sample > 0;
+    bool may = shards > 1 && !s->r->executable;
     for (int sequence = 0; sequence <= 1; sequence++) {
         bool given = fixed->sequence_parallel || s->r->given.sequence_parallel;
         shape.sequence_parallel = sequence;
@@ -157,7 +166,8 @@ static enum status add_shards(const struct auto_state *s, uint32_t shards, struc
 }
 
 /* Does the model say how its ops are divided, and does the degree divide all heads? Tensor
- * parallelism stays inside a node, where its reductions are cheap, in equal parts of it. */
+ * parallelism stays inside a node, where its reductions are cheap, in equal parts of it; on small
+ * platforms, where memory may ask for more, all degrees are tried. */
 bool auto_may_shard(const struct auto_state *s, uint32_t shards)
 {
     bool any = shards == 1;
@@ -165,15 +175,17 @@ bool auto_may_shard(const struct auto_state *s, uint32_t shards)
         return s->r->fixed.tensor_parallel == shards;
     for (size_t i = 0; i < s->m->n && !any; i++)
         any = s->m->op[i].tensor != TENSOR_WHOLE;
-    return any && s->node % shards == 0 && partition_check_shards(s->m, shards) == STATUS_OK;
+    bool equal = s->node % shards == 0 || s->t->n <= AUTO_SMALL;
+    return any && equal && partition_check_shards(s->m, shards) == STATUS_OK;
 }
 
 static enum status add_all(const struct auto_state *s, struct auto_shapes *all)
 {
     uint32_t fixed = s->r->fixed.tensor_parallel;
+    size_t most = fixed ? fixed : s->t->n <= AUTO_SMALL ? s->t->n : s->node;
     if (fixed)
         PASS(partition_check_shards(s->m, fixed));
-    for (uint32_t shards = 1; shards <= (fixed > s->node ? fixed : s->node); shards++)
+    for (uint32_t shards = 1; shards <= most; shards++)
         if (auto_may_shard(s, shards))
             PASS(add_shards(s, shards, all));
     return STATUS_OK;

@@ -11,9 +11,14 @@
 /* ZeRO 2 and 3 have no buckets: they sum the gradients of every microbatch at once. */
 #define SAVINGS(recompute)                                                                         \
     {recompute, 0, false}, {recompute, 1, false}, {recompute, 0, true}, {recompute, 1, true},      \
-        {recompute, 2, false}, {recompute, 3, false}
+        {recompute, 2, false},                                                                     \
+    {                                                                                              \
+        recompute, 3, false                                                                        \
+    }
 const struct auto_saving auto_savings[AUTO_SAVINGS] = {
     SAVINGS(RECOMPUTE_NONE), SAVINGS(RECOMPUTE_SELECTIVE), SAVINGS(RECOMPUTE_FULL)};
+
+enum { BUCKET_LARGEST = 2, BUCKET_SMALLEST = -6 }; /* sizes tried, as powers of two of the usual */
 
 /* ---- one plan */
 
@@ -96,9 +101,8 @@ out:
 
 /* ---- one schedule */
 
-/* Is the saving one for the trial: what is given, executable, and not without effect? */
-static bool saving_wanted(const struct auto_state *s, const struct auto_trial *t,
-                          const struct auto_saving *saving)
+bool auto_saving_wanted(const struct auto_state *s, const struct auto_trial *t,
+                        const struct auto_saving *saving)
 {
     bool replicas = t->shape.replicas > 1, whole = !t->schedule->split;
     bool zero = saving->zero == 0 || (replicas && !t->schedule->asynchronous);
@@ -132,7 +136,7 @@ static enum status try_schedule(struct auto_state *s, struct auto_trial *t)
     }
     for (t->saving = 0; t->saving < AUTO_SAVINGS; t->saving++) {
         const struct auto_saving *saving = &auto_savings[t->saving];
-        if (!saving_wanted(s, t, saving))
+        if (!auto_saving_wanted(s, t, saving))
             continue;
         PASS(auto_leaves_out(s, AUTO_SAVING, t, &left_out));
         if (left_out)
@@ -165,7 +169,7 @@ static enum status try_chunks(struct auto_state *s, struct auto_trial *t)
     struct partition_request request = auto_request_for(s, &t->shape);
     t->cut = &cut;
     t->least_s = INFINITY;
-    t->possible = t->impossible = 0;
+    t->possible = t->impossible = t->too_big = 0;
     t->begun = false;
     for (size_t k = 0; k <= schedules_n && !s->result.interrupted; k++) {
         bool left_out = false;
@@ -214,7 +218,6 @@ static enum status try_shape(struct auto_state *s, const struct auto_shape *shap
     int last = shape->depth == 1 || shape->replicas == 1 ? PLACE_PIPELINES : PLACE_REPLICAS;
     for (int p = PLACE_PIPELINES; p <= last && !s->result.interrupted; p++) {
         bool left_out = false;
-        size_t before = s->result.n;
         t.shape.placement = (enum partition_placement)p;
         PASS(auto_leaves_out(s, AUTO_SHAPE, &t, &left_out));
         for (uint32_t chunks = 1; chunks <= most && !left_out; chunks++) {
@@ -222,7 +225,6 @@ static enum status try_shape(struct auto_state *s, const struct auto_shape *shap
             if (chunks_wanted(s, shape, chunks))
                 PASS(try_chunks(s, &t));
         }
-        t.nothing_fitted = !left_out && s->result.n == before;
     }
     return STATUS_OK;
 }
@@ -264,28 +266,19 @@ out:
     return st;
 }
 
-enum status auto_try_buckets(struct auto_state *s)
+enum status auto_try_buckets(struct auto_state *s, struct auto_candidate *c)
 {
-    enum { BEST = 8 };
-    size_t ranked = s->ranked, n = s->result.n - ranked;
-    const struct auto_saving buckets = {RECOMPUTE_NONE, 0, true};
-    if (n == 0)
+    struct auto_trial t = {.shape = {.depth = (uint32_t)c->depth,
+                                     .shards = c->plan.stage[0].tensor_parallel,
+                                     .replicas = c->plan.stage[0].replicas}};
+    PASS(schedule_find(c->plan.schedule, &t.schedule));
+    if (s->r->given.bucket || c->baseline || !c->fits || c->plan.zero > 1 ||
+        t.shape.replicas == 1 || t.schedule->split || t.schedule->asynchronous)
         return STATUS_OK;
-    qsort(s->result.candidate + ranked, n, sizeof *s->result.candidate, auto_by_merit);
-    for (size_t i = 0; i < n && i < BEST && given(s, &buckets); i++) {
-        struct auto_candidate *c = &s->result.candidate[ranked + i];
-        struct auto_trial t = {.shape = {.depth = (uint32_t)c->depth,
-                                         .shards = c->plan.stage[0].tensor_parallel,
-                                         .replicas = c->plan.stage[0].replicas}};
-        int64_t usual = usual_bucket(s, &t.shape);
-        if (c->baseline || !c->fits || c->plan.zero > 1)
-            continue;
-        PASS(schedule_find(c->plan.schedule, &t.schedule));
-        if (!saving_wanted(s, &t, &buckets) && !s->r->given.recompute && !s->r->given.zero)
-            continue;
-        for (int shift = 3; shift >= -6 && t.shape.replicas > 1 && !t.schedule->split; shift -= 1)
+    int64_t usual = usual_bucket(s, &t.shape);
+    for (int shift = BUCKET_LARGEST; shift >= BUCKET_SMALLEST && !auto_must_stop(s); shift--)
+        if (shift >= 0 || usual >> -shift > 0)
             PASS(try_bucket(s, c, shift >= 0 ? usual << shift : usual >> -shift));
-    }
     return STATUS_OK;
 }
 
@@ -305,7 +298,7 @@ enum status auto_try_nearest(struct auto_state *s)
             (size_t)t.shape.depth * t.shape.chunks > t.shape.most_stages)
             continue;
         t.saving = AUTO_SAVINGS - 1;
-        while (t.saving > 0 && !saving_wanted(s, &t, &auto_savings[t.saving]))
+        while (t.saving > 0 && !auto_saving_wanted(s, &t, &auto_savings[t.saving]))
             t.saving--;
         struct partition_request request = auto_request_for(s, &t.shape);
         TRY(partition_run(t.shape.algorithm, s->m, s->t, &request, &cut));

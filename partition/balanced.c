@@ -34,12 +34,17 @@ static void fill_row(const struct partition_problem *p, const struct chain_cost 
     const double *until = chain_cost_until(c, s);
     for (size_t j = s; j < n; j++) {
         double value = INFINITY;
+        if (j + 1 < n && !partition_may_begin(p, j + 1))
+            continue; /* nothing can follow, so nobody asks */
         for (size_t i = s > 0 ? j : 0; i + 1 > s; i--) {
-            double load = chain_cost_load(c, s, i, j + 1, x->in_bytes[i * n + j]);
-            double v = s > 0 ? fmax(x->best[(s - 1) * n + i - 1], load) : load;
-            if (v <= value && partition_may_begin(p, i)) {
-                value = v;
-                x->start[s * n + j] = (uint32_t)i;
+            if (partition_may_begin(p, i)) {
+                double load = chain_cost_load(c, s, i, j + 1, x->in_bytes[i * n + j]);
+                double before = s > 0 ? x->best[(s - 1) * n + i - 1] : 0;
+                double v = before > load ? before : load;
+                if (v <= value) {
+                    value = v;
+                    x->start[s * n + j] = (uint32_t)i;
+                }
             }
             if (i == 0 || until[j + 1] - until[i] > value)
                 break;
@@ -64,7 +69,7 @@ static enum status cut(const struct partition_problem *p, size_t *first, double 
     TRY(ARRAY_NEW(x.best, stages * n));
     TRY(ARRAY_NEW(x.start, stages * n));
     for (size_t i = 0; i < n; i++)
-        for (size_t j = i; j < n; j++)
+        for (size_t j = i; j < n && partition_may_begin(p, i); j++)
             x.in_bytes[i * n + j] =
                 (j > i ? x.in_bytes[i * n + j - 1] : 0) + chain_cost_entering(&c, i, j);
     for (size_t s = 0; s < stages; s++)

@@ -85,21 +85,49 @@ static void look(struct walk *w, unsigned l, uint32_t block, uint32_t there, uin
     }
 }
 
-/* Device 0, and then again and again the nearest one that is left. */
+/* The next of the tour: device 0 first, then whichever is nearest of those that are left. */
+static uint32_t next_of(struct walk *w, uint32_t done)
+{
+    if (done == 0 || w->map->levels == 0)
+        return done; /* all equally far */
+    w->nearest_s = INFINITY;
+    look(w, w->map->levels - 1, 0, 0, 0);
+    return w->nearest;
+}
+
+/* The devices of each node in their order: those of node k are member[start[k]] and on. */
+static enum status group_nodes(struct walk *w, const struct topology *t, size_t **start,
+                               uint32_t **member)
+{
+    PASS(ARENA_NEW(&w->memory, *start, t->n + 2));
+    PASS(ARENA_NEW(&w->memory, *member, t->n));
+    for (size_t d = 0; d < t->n; d++)
+        (*start)[t->node_of[d] + 2]++;
+    for (size_t k = 0; k < t->n; k++)
+        (*start)[k + 2] += (*start)[k + 1];
+    for (uint32_t d = 0; d < t->n; d++)
+        (*member)[(*start)[t->node_of[d] + 1]++] = d;
+    return STATUS_OK;
+}
+
+/* Where the tour comes to a node it takes all of it, in the order of the devices: then replicas and
+ * stages that lie side by side are on the same rails. */
 enum status device_order_find(const struct topology *t, uint32_t *order)
 {
-    struct walk w;
-    enum status st = walk_begin(t, &w);
-    for (uint32_t k = 0; st == STATUS_OK && k < t->n; k++) {
-        if (k == 0 || w.map->levels == 0) {
-            order[k] = k; /* all equally far */
-        } else {
-            w.nearest_s = INFINITY;
-            look(&w, w.map->levels - 1, 0, 0, 0);
-            order[k] = w.nearest;
-        }
-        visit(&w, order[k]);
+    enum status st;
+    struct walk w = {0};
+    size_t *start = NULL;
+    uint32_t *member = NULL;
+    TRY(walk_begin(t, &w));
+    if (t->node_of)
+        TRY(group_nodes(&w, t, &start, &member));
+    for (uint32_t k = 0; k < t->n;) {
+        uint32_t first = next_of(&w, k);
+        size_t node = start ? t->node_of[first] : 0;
+        for (size_t i = 0; i < (start ? start[node + 1] - start[node] : 1); i++)
+            visit(&w, order[k++] = start ? member[start[node] + i] : first);
     }
+out:
     arena_free(&w.memory);
     return st;
 }

@@ -24,7 +24,7 @@ static enum status unknown_op(const struct model *m, const char *name)
     size_t best = text_reach(name);
     for (size_t i = 0; i < m->n; i++)
         nearest = text_is_nearer(name, m->op[i].name, &best) ? m->op[i].name : nearest;
-    return error_set(STATUS_INVALID, "%s has no op '%.100s'%s", m->name, name,
+    return error_set(STATUS_USAGE, "%s has no op '%.100s'%s", m->name, name,
                      nearest ? text_hint(nearest, hint) : "; foreline model show lists its ops");
 }
 
@@ -43,7 +43,7 @@ static enum status find_cuts(const struct model *m, const struct partition_reque
         char name[NAME];
         size_t length = strcspn(rest, ",");
         if (length == 0 || length >= NAME)
-            return error_set(STATUS_INVALID, "split at an empty or too long name");
+            return error_set(STATUS_USAGE, "split at an empty or too long name");
         memcpy(name, rest, length);
         name[length] = '\0';
         rest += length + (rest[length] == ',');
@@ -51,14 +51,14 @@ static enum status find_cuts(const struct model *m, const struct partition_reque
         if (op == MODEL_NO_OP)
             return unknown_op(m, name);
         if (op == 0)
-            return error_set(STATUS_INVALID, "split at '%.100s': it is the first op of %s", name,
+            return error_set(STATUS_USAGE, "split at '%.100s': it is the first op of %s", name,
                              m->name);
         first[s] = op;
     }
     qsort(first, r->stages, sizeof *first, compare_ops);
     for (size_t s = 1; s < r->stages; s++)
         if (first[s] == first[s - 1])
-            return error_set(STATUS_INVALID, "split at '%.100s' twice", m->op[first[s]].name);
+            return error_set(STATUS_USAGE, "split at '%.100s' twice", m->op[first[s]].name);
     return STATUS_OK;
 }
 
@@ -67,9 +67,9 @@ static enum status cut(const struct partition_problem *p, size_t *first, double 
     const struct partition_request *r = p->r;
     *objective_s = NAN;
     if (!r->split_at)
-        return error_set(STATUS_INVALID, "manual: at which ops to split is not said");
+        return error_set(STATUS_USAGE, "manual: at which ops to split is not said");
     if (partition_split_stages(r->split_at) != r->stages)
-        return error_set(STATUS_INVALID, "manual: %zu stages, but the splits make %zu", r->stages,
+        return error_set(STATUS_USAGE, "manual: %zu stages, but the splits make %zu", r->stages,
                          partition_split_stages(r->split_at));
     return find_cuts(p->m, r, first);
 }

@@ -19,18 +19,9 @@ const struct partition_algorithm *const partition_algorithms[] = {
 #undef ALGORITHM
 const size_t partition_algorithms_n = sizeof partition_algorithms / sizeof *partition_algorithms;
 
-static const char *name_of(size_t i)
-{
-    return partition_algorithms[i]->name;
-}
-
 enum status partition_find(const char *name, const struct partition_algorithm **out)
 {
-    size_t i;
-    enum status st = text_find("algorithm", name, name_of, partition_algorithms_n, &i);
-    if (st == STATUS_OK)
-        *out = partition_algorithms[i];
-    return st;
+    return text_find("algorithm", name, partition_algorithms, partition_algorithms_n, out);
 }
 
 enum status partition_check_option(const struct partition_algorithm *a, const char *option)
@@ -46,7 +37,7 @@ enum status partition_check_option(const struct partition_algorithm *a, const ch
     for (size_t i = 0; i < partition_algorithms_n && used < sizeof takers; i++)
         if (partition_algorithms[i]->takes >> k & 1)
             used += (size_t)snprintf(takers + used, sizeof takers - used, "%s%s", used ? ", " : "",
-                                     name_of(i));
+                                     partition_algorithms[i]->name);
     return error_set(STATUS_USAGE, "--%s is for --algorithm %s, not for %s", option, takers,
                      a->name);
 }
@@ -206,8 +197,8 @@ static enum status check(const struct model *m, const struct topology *t,
         return STATUS_INVALID;
     size_t most = partition_most_stages(m, shards, r->layers);
     if (r->stages > most && r->layers)
-        return error_set(STATUS_INVALID, "%zu stages of %s, which has %zu layers", r->stages, r->model,
-                         most);
+        return error_set(STATUS_INVALID, "%zu stages of %s, which has %zu layers", r->stages,
+                         r->model, most);
     if (r->stages > most)
         return error_set(STATUS_INVALID,
                          "%zu stages of %s over %u shards: %zu at most, as stages exchange whole "
@@ -300,8 +291,7 @@ enum status partition_run(const struct partition_algorithm *a, const struct mode
     TRY(fill_head(r, a->name, &p));
     TRY(fill_stages(r, m->n, first, order, &p));
     TRY(plan_check(&p, m, t));
-    *out = p;
-    p = (struct plan){0};
+    MOVE(out, p);
 out:
     plan_free(&p);
     arena_free(&scratch);

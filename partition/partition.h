@@ -44,7 +44,7 @@ struct partition_request {
     enum partition_placement placement;
     const uint32_t *order; /* [t->n] from device_order_find(); NULL: asked for here */
     bool layers; /* stages begin where layers do (partition_begins_layer()), else at any op */
-    const char *split_at;  /* manual: names of ops, separated by commas, at which stages begin, in
+    const char *split_at; /* manual: names of ops, separated by commas, at which stages begin, in
                               any order; else NULL */
 };
 

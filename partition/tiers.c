@@ -243,8 +243,7 @@ enum status tiers_find(const struct topology *t, struct tiers *out)
     else
         TRY(join_all(t, x.measured, &x));
     TRY(count_parts(&x));
-    *out = x;
-    x = (struct tiers){0};
+    MOVE(out, x);
 out:
     tiers_free(&x);
     return st;

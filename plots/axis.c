@@ -194,8 +194,7 @@ enum status axis_read(const struct table *t, size_t column, struct axis *out)
         FAIL(STATUS_NOMEM, "%zu rows", t->rows);
     TRY(read_positions(t, column, &a));
     TRY(find_values(&a));
-    *out = a;
-    a = (struct axis){0};
+    MOVE(out, a);
 out:
     axis_free(&a);
     return st;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/compare.h"
+#include "core/text.h"
 
 extern char **environ;
 
@@ -215,38 +216,45 @@ static void put_preamble(FILE *script, const char *terminal, const struct figure
             1 - (double)g->top / g->height, (double)g->bottom / g->height);
 }
 
+/* How tables of pictures begin, and nothing else that this program writes. */
+static const char table_mark[] = "# plotted by ";
+
+enum status figure_table(const char *output, char **table)
+{
+    if (!terminal_of(output))
+        return error_set(STATUS_USAGE, "%s: a picture ends in .svg, .png or .pdf", output);
+    PASS(text_copy(output, table));
+    strcpy(*table + strlen(output) - 4, ".tsv");
+    return STATUS_OK;
+}
+
 enum status figure_open(const char *output, const struct figure_geometry *g,
                         const struct provenance *by, struct figure *out)
 {
     enum status st = STATUS_OK;
     struct figure f = {0};
     char *table = NULL;
-    const char *terminal = terminal_of(output);
+    const char *terminal;
 
-    if (!terminal)
-        FAIL(STATUS_INVALID, "%s: a picture ends in .svg, .png or .pdf", output);
-    table = malloc(strlen(output) + 1);
-    if (!table)
-        FAIL(STATUS_NOMEM, "%s: out of memory", output);
-    strcpy(table, output);
-    strcpy(table + strlen(table) - 4, ".tsv");
+    TRY(figure_table(output, &table));
+    terminal = terminal_of(output);
+    TRY(file_create_beside(table, table_mark, &f.data));
     TRY(file_create(output, &f.picture));
-    TRY(file_create(table, &f.data));
     f.script = tmpfile();
     f.errors = tmpfile();
-    if (!f.script || !f.errors)
+    f.drawing = tmpfile();
+    if (!f.script || !f.errors || !f.drawing)
         FAIL(STATUS_IO, "temporary file for gnuplot: %s", strerror(errno));
     f.table = f.data.stream;
     f.by = by;
     f.svg = strcmp(terminal, "svg") == 0;
-    fputs("# ", f.table);
+    fputs(table_mark, f.table);
     figure_put_field(f.table, by->version);
     fputs(": ", f.table);
     figure_put_field(f.table, by->command);
     putc('\n', f.table);
     put_preamble(f.script, terminal, g);
-    *out = f;
-    f = (struct figure){0};
+    MOVE(out, f);
 out:
     figure_discard(&f);
     free(table);
@@ -259,6 +267,8 @@ void figure_discard(struct figure *f)
         fclose(f->script);
     if (f->errors)
         fclose(f->errors);
+    if (f->drawing)
+        fclose(f->drawing);
     file_discard(&f->picture);
     file_discard(&f->data);
     *f = (struct figure){0};
@@ -266,7 +276,7 @@ void figure_discard(struct figure *f)
 
 /* ---- gnuplot */
 
-/* Start gnuplot with the script as input, the picture as output; settings of the user are ignored
+/* Start gnuplot with the script as input, the drawing as output; settings of the user are ignored
  * (-d). Returns an errno. */
 static int start(const struct figure *f, pid_t *pid)
 {
@@ -276,8 +286,7 @@ static int start(const struct figure *f, pid_t *pid)
     if (e)
         return e;
     if (!(e = posix_spawn_file_actions_adddup2(&actions, fileno(f->script), STDIN_FILENO)) &&
-        !(e = posix_spawn_file_actions_adddup2(&actions, fileno(f->picture.stream),
-                                               STDOUT_FILENO)) &&
+        !(e = posix_spawn_file_actions_adddup2(&actions, fileno(f->drawing), STDOUT_FILENO)) &&
         !(e = posix_spawn_file_actions_adddup2(&actions, fileno(f->errors), STDERR_FILENO)))
         e = posix_spawnp(pid, argv[0], &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
@@ -322,7 +331,7 @@ static enum status run_gnuplot(const struct figure *f)
         read_complaint(f->errors, complaint, sizeof complaint);
         return error_set(STATUS_EXTERNAL, "gnuplot: %s", complaint);
     }
-    if (lseek(fileno(f->picture.stream), 0, SEEK_END) <= 0) {
+    if (lseek(fileno(f->drawing), 0, SEEK_END) <= 0) {
         read_complaint(f->errors, complaint, sizeof complaint);
         return error_set(STATUS_EXTERNAL, "gnuplot drew nothing: %s", complaint);
     }
@@ -338,10 +347,23 @@ static void put_instruction(FILE *stream, const char *text)
     }
 }
 
+/* What gnuplot drew into the picture, which may be a pipe. */
+static enum status take_drawing(const struct figure *f)
+{
+    char part[BUFSIZ];
+    size_t n;
+    rewind(f->drawing);
+    while ((n = fread(part, 1, sizeof part, f->drawing)) > 0)
+        fwrite(part, 1, n, f->picture.stream); /* file_commit() notices what failed */
+    return ferror(f->drawing) ? error_set(STATUS_IO, "drawing of gnuplot: %s", strerror(errno))
+                              : STATUS_OK;
+}
+
 enum status figure_finish(struct figure *f)
 {
     enum status st = STATUS_OK;
     TRY(run_gnuplot(f));
+    TRY(take_drawing(f));
     if (f->svg) { /* a processing instruction: a comment must not hold two hyphens */
         fputs("<?foreline ", f->picture.stream);
         put_instruction(f->picture.stream, f->by->version);

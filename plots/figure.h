@@ -28,9 +28,10 @@ struct figure_geometry {
 };
 
 struct figure {
-    FILE *script; /* gnuplot commands; write here */
-    FILE *table;  /* tab-separated data with a # header; write here */
-    FILE *errors; /* what gnuplot says */
+    FILE *script;  /* gnuplot commands; write here */
+    FILE *table;   /* tab-separated data with a # header; write here */
+    FILE *errors;  /* what gnuplot says */
+    FILE *drawing; /* what gnuplot draws */
     struct file_out picture, data;
     bool svg;
     const struct provenance *by; /* borrowed */
@@ -40,6 +41,8 @@ struct figure {
 extern const char figure_forward[], figure_backward[], figure_update[], figure_communication[],
     figure_idle[], figure_measured[], figure_analytic[], figure_simgrid[], figure_other[];
 
+/* Name of the table beside the picture `output`, malloc'd. STATUS_INVALID: no picture's name. */
+enum status figure_table(const char *output, char **table) MUST_CHECK;
 /* Open everything and write the preamble: terminal, size, margins, styles. */
 enum status figure_open(const char *output, const struct figure_geometry *g,
                         const struct provenance *by, struct figure *out) MUST_CHECK;

@@ -294,5 +294,6 @@ const struct plot_kind plot_heatmap_kind = {
     .summary =
         "a value over two columns, or a matrix of bandwidths as 'topology show --matrix' writes it",
     .input = PLOT_TABLE,
+    .has_value = true,
     .draw = draw_heatmap,
 };

@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/file.h"
 #include "core/text.h"
+#include "plots/figure.h"
 
 const struct plot_kind *const plot_kinds[] = {
 #define PLOT_KIND(name) &plot_##name##_kind,
@@ -16,18 +18,9 @@ const struct plot_kind *const plot_kinds[] = {
 };
 const size_t plot_kinds_n = sizeof plot_kinds / sizeof *plot_kinds;
 
-static const char *name_of(size_t i)
-{
-    return plot_kinds[i]->name;
-}
-
 enum status plot_kind_find(const char *name, const struct plot_kind **out)
 {
-    size_t index;
-    enum status st = text_find("plot", name, name_of, plot_kinds_n, &index);
-    if (st == STATUS_OK)
-        *out = plot_kinds[index];
-    return st;
+    return text_find("plot", name, plot_kinds, plot_kinds_n, out);
 }
 
 enum status plot_column(const struct table *t, const char *wanted, const char *const *candidates,
@@ -98,6 +91,22 @@ static enum status choose_rows(struct table *t, const struct plot_request *r)
     return table_filter(t, where);
 }
 
+/* `foreline plot KIND X.tsv -o X.svg` would put what is plotted in the place of what is read. */
+static enum status keep_inputs(const struct plot_request *r, const char *output)
+{
+    enum status st = STATUS_OK;
+    char *table = NULL;
+    TRY(figure_table(output, &table));
+    for (size_t i = 0; i < r->n; i++)
+        if (file_same(table, r->path[i]))
+            FAIL(STATUS_INVALID,
+                 "%s: the table of the plotted data would replace this input; give -o another name",
+                 r->path[i]);
+out:
+    free(table);
+    return st;
+}
+
 enum status plot_files(const struct plot_kind *kind, const struct plot_request *r,
                        const char *output, const struct provenance *by)
 {
@@ -112,6 +121,7 @@ enum status plot_files(const struct plot_kind *kind, const struct plot_request *
                          : kind->input == PLOT_TABLE        ? "one table"
                          : kind->input == PLOT_MEASUREMENTS ? "measurements"
                                                             : "one measurement");
+    PASS(keep_inputs(r, output));
     if (measured) {
         PASS(ARRAY_NEW(m, r->n));
         for (; read < r->n; read++)

@@ -27,6 +27,7 @@ struct plot_source {
 struct plot_kind {
     const char *name, *summary;
     enum plot_input input;
+    bool has_value; /* of a table: its `value` is the colour, and nothing is drawn `by` lines */
     /* Contract as in plot.h; STATUS_INVALID also when a column is missing or nothing can be drawn.
      */
     enum status (*draw)(const struct plot_source *source, const char *output,

@@ -12,11 +12,14 @@
 
 /* ---- text */
 
+const char page_mark[] = "<meta name=\"generator\" content=\"foreline\">";
+
 void page_open(FILE *to, const char *title)
 {
-    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-          "<link rel=\"icon\" href=\"data:,\">\n<title>",
-          to);
+    fprintf(to,
+            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n%s\n"
+            "<link rel=\"icon\" href=\"data:,\">\n<title>",
+            page_mark);
     text_put_xml(to, title, SIZE_MAX);
     fprintf(to, "</title>\n<style>\n%s</style></head><body>\n<h1>", page_style);
     text_put_xml(to, title, SIZE_MAX);

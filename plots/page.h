@@ -9,6 +9,8 @@
 #include "core/error.h"
 #include "plots/table.h"
 
+/* What every page says in its first lines. */
+extern const char page_mark[];
 void page_open(FILE *to, const char *title);
 void page_close(FILE *to);
 void page_heading(FILE *to, const char *text);

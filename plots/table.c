@@ -109,8 +109,7 @@ static enum status take_text(const char *path, char *text, size_t length, struct
     }
     if (t.rows == 0)
         FAIL(STATUS_PARSE, "%s:%zu: a table without rows", path, number);
-    *out = t;
-    t = (struct table){0};
+    MOVE(out, t);
 out:
     table_free(&t);
     return st;

@@ -191,8 +191,7 @@ enum status trace_events_read(const char *path, struct trace_events *out)
         TRY(add_row(&events, &t, &room, t.event[i].row, &row));
         t.event[i].row = (uint32_t)row;
     }
-    *out = t;
-    t = (struct trace_events){0};
+    MOVE(out, t);
 out:
     trace_events_free(&t);
     json_document_free(&d);

@@ -13,18 +13,9 @@ const struct engine *const engines[] = {
 };
 const size_t engines_n = sizeof engines / sizeof *engines;
 
-static const char *name_of(size_t i)
-{
-    return engines[i]->name;
-}
-
 enum status engine_find(const char *name, const struct engine **out)
 {
-    size_t i;
-    enum status st = text_find("engine", name, name_of, engines_n, &i);
-    if (st == STATUS_OK)
-        *out = engines[i];
-    return st;
+    return text_find("engine", name, engines, engines_n, out);
 }
 
 enum status simulation_add_links(const struct topology *t, const double *bytes, double iteration_s,

@@ -129,8 +129,7 @@ enum status shapes_make(const struct program *p, const struct topology *t,
             known->calls += o->count;
         }
     }
-    *out = s;
-    s = (struct shapes){0};
+    MOVE(out, s);
 out:
     shapes_free(&s);
     return st;

@@ -7,7 +7,7 @@
 #include <simgrid/forward.h>
 
 /* Start an actor on `host` for each fault of a link; faults (which may be NULL) must outlive the
- * simulation. A link is one of that id, or both directions of it. STATUS_INVALID: there is none. */
+ * simulation. A link is one of that id, or both directions of it. STATUS_USAGE: there is none. */
 enum status simgrid_faults_start(const struct faults *faults, sg_host_t host) MUST_CHECK;
 
 #endif

@@ -152,8 +152,7 @@ enum status simgrid_parse(const struct child_output *output, size_t ops, struct 
     result.cpu_s = h.cpu_s;
     result.messages = h.messages;
     TRY(parse_links(&c, h.links, &result));
-    *out = result;
-    result = (struct simulation){0};
+    MOVE(out, result);
 out:
     simulation_free(&result);
     return st;

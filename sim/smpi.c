@@ -202,8 +202,7 @@ static enum status run(const struct program *p, const struct topology *t, const 
     for (size_t i = 0; i < p->ops; i++)
         s.messages += p->op[i].kind == OP_SEND;
     s.cpu_s = clock_now() - begin_s;
-    *out = s;
-    s = (struct simulation){0};
+    MOVE(out, s);
 out:
     simulation_free(&s);
     child_output_free(&output);

@@ -12,34 +12,24 @@
 const double workload_latency_s = 1e-6, workload_bandwidth_Bps = 50e9;
 const int64_t workload_gradient_bytes = 64 << 20, workload_activation_bytes = 8 << 20;
 
-const struct workload_kind workload_kinds[] = {
-    {.name = "ring",
-     .summary = "a ring all-reduce of 64 MiB over all ranks",
-     .multiple = 1,
-     .stages = 1,
-     .microbatches = 1},
-    {.name = "pipe",
-     .summary = "1f1b over 16 stages, replicated; a ring all-reduce of 64 MiB for each stage",
-     .multiple = WORKLOAD_STAGES,
-     .stages = WORKLOAD_STAGES,
-     .microbatches = WORKLOAD_MICROBATCHES,
-     .forward_s = 1e-3,
-     .backward_s = 2e-3},
-};
-const size_t workload_kinds_n = sizeof workload_kinds / sizeof *workload_kinds;
-
-static const char *name_of(size_t i)
-{
-    return workload_kinds[i].name;
-}
+static const struct workload_kind ring = {.name = "ring",
+                                          .summary = "a ring all-reduce of 64 MiB over all ranks",
+                                          .multiple = 1,
+                                          .stages = 1,
+                                          .microbatches = 1},
+                                  pipe = {.name = "pipe",
+                                          .summary = "1f1b over 16 stages, replicated; a ring "
+                                                     "all-reduce of 64 MiB for each stage",
+                                          .multiple = WORKLOAD_STAGES,
+                                          .stages = WORKLOAD_STAGES,
+                                          .microbatches = WORKLOAD_MICROBATCHES,
+                                          .forward_s = 1e-3,
+                                          .backward_s = 2e-3},
+                                  *const kinds[] = {&ring, &pipe};
 
 enum status workload_find(const char *name, const struct workload_kind **out)
 {
-    size_t i;
-    enum status st = text_find("workload", name, name_of, workload_kinds_n, &i);
-    if (st == STATUS_OK)
-        *out = &workload_kinds[i];
-    return st;
+    return text_find("workload", name, kinds, sizeof kinds / sizeof *kinds, out);
 }
 
 /* Measured times, on any device. */
@@ -123,8 +113,7 @@ static enum status make_plan(const struct workload_kind *kind, size_t ranks, con
     TRY(ARRAY_NEW(p.stage, kind->stages));
     for (; p.stages < kind->stages; p.stages++)
         TRY(make_stage((uint32_t)p.stages, replicas, &p.stage[p.stages]));
-    *out = p;
-    p = (struct plan){0};
+    MOVE(out, p);
 out:
     if (p.stage && p.stages < kind->stages)
         p.stages++; /* the one that is half made */
@@ -163,8 +152,7 @@ enum status workload_make(const struct workload_kind *kind, size_t ranks, struct
         w.topology = *platform;
         *platform = (struct topology){0};
     }
-    *out = w;
-    w = (struct workload){0};
+    MOVE(out, w);
 out:
     workload_free(&w);
     return st;

@@ -31,8 +31,6 @@ struct workload_kind {
     uint32_t microbatches; /* of each replica */
     double forward_s, backward_s;
 };
-extern const struct workload_kind workload_kinds[];
-extern const size_t workload_kinds_n;
 
 /* STATUS_INVALID lists the known names. */
 enum status workload_find(const char *name, const struct workload_kind **out) MUST_CHECK;

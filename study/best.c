@@ -119,8 +119,7 @@ enum status best_tabulate(const struct sweep *s, struct best_table *out)
     for (size_t g = 0; g < s->e.points; g++)
         if (rank_is_group(&s->e, g))
             TRY(fill_row(&b, g, &t, row++));
-    *out = t;
-    t = (struct best_table){0};
+    MOVE(out, t);
 out:
     ranking_free(&b.quick);
     ranking_free(&b.last);

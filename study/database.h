@@ -39,6 +39,11 @@ void database_close(struct database *db); /* accepts NULL */
 enum status database_begin(struct database *db, const struct experiment *e,
                            const struct provenance *by, int64_t *experiment) MUST_CHECK;
 
+/* How many experiments of other names are in it, if there is none of this one's: 0 for a new file,
+ * and for one to which the experiment belongs. */
+enum status database_strangers(struct database *db, const struct experiment *e,
+                               int64_t *n) MUST_CHECK;
+
 /* Say that points are the experiment's: hash[n], numbers number[n]. One transaction. */
 enum status database_add_members(struct database *db, int64_t experiment, bool finalist, size_t n,
                                  const size_t *number, const char (*hash)[DIGEST_HEX]) MUST_CHECK;

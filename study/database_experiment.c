@@ -27,6 +27,16 @@ enum status database_begin(struct database *db, const struct experiment *e,
     return STATUS_OK;
 }
 
+/* The name tells experiments apart, as it does their files: an edited file keeps it. */
+enum status database_strangers(struct database *db, const struct experiment *e, int64_t *n)
+{
+    *n = 0;
+    return database_run(db,
+                        "SELECT count(*) FROM experiment WHERE NOT EXISTS"
+                        " (SELECT 1 FROM experiment WHERE name=?1)",
+                        database_number, n, "t", e->name);
+}
+
 /* Numbers of points belong to an experiment, hashes to what was computed; this table says which is
  * which. */
 enum status database_add_members(struct database *db, int64_t experiment, bool finalist, size_t n,

@@ -313,6 +313,18 @@ static void judge_ranks(const struct evaluation_context *c, const struct program
     }
 }
 
+/* Ops, a collective counting for the messages that one of its members sends around a ring. */
+static double effort_of(const struct program *p)
+{
+    double sum = 0;
+    for (size_t i = 0; i < p->ops; i++) {
+        const struct program_op *o = &p->op[i];
+        const size_t *start = op_is_collective(o) ? &p->device_start[o->peer] : NULL;
+        sum += start ? 2 * (double)(start[1] - start[0]) : 1;
+    }
+    return sum;
+}
+
 static enum status evaluate(const struct evaluation_context *context, const struct engine *engine,
                             const struct plan *plan, struct evaluation *out)
 {
@@ -330,7 +342,7 @@ static enum status evaluate(const struct evaluation_context *context, const stru
     judge_ranks(&c, &program, &m, &e);
     evaluate_reason(&m, e.reason);
     const struct plan_stage *first = &plan->stage[0];
-    e.effort = (double)program.ops *
+    e.effort = effort_of(&program) *
                (program.folded ? (double)first->replicas * first->tensor_parallel : 1);
     *out = e;
 out:

@@ -324,8 +324,7 @@ enum status experiment_parse(const char *path, const char *text, size_t length,
     TRY(keep_text(&r, text, &r.e.text));
     digest_hex(text, length, r.e.sha256);
     TRY(read_all(&r, &root));
-    *out = r.e;
-    r.e = (struct experiment){0};
+    MOVE(out, r.e);
 out:
     experiment_free(&r.e);
     return st;

@@ -116,30 +116,60 @@ out:
     return st;
 }
 
+/* The name behind a key, from here, and unchanged. */
+static enum status find_named(const struct json_document *d, const char *path, const char *key,
+                              const char *name, char **out)
+{
+    enum status st;
+    char *found = NULL;
+    TRY(path_find(name, path, &found));
+    TRY(plan_check_file(d, key, found));
+    *out = found;
+    found = NULL;
+out:
+    free(found);
+    return st;
+}
+
+enum status load_plan_names(const char *path, const char *platform, struct json_document *out,
+                            char **model, char **found)
+{
+    enum status st;
+    struct json_document d = {0};
+    char *first = NULL, *second = NULL, *model_found = NULL;
+    TRY(json_read(path, plan_format, PLAN_VERSION, &d));
+    TRY(plan_references(&d, &first, &second));
+    TRY(find_named(&d, path, "model", first, &model_found));
+    TRY(platform ? text_copy(platform, found) : find_named(&d, path, "platform", second, found));
+    *model = model_found;
+    *out = d;
+    model_found = NULL;
+    d = (struct json_document){0};
+out:
+    free(first);
+    free(second);
+    free(model_found);
+    json_document_free(&d);
+    return st;
+}
+
 enum status load_plan_only(const char *path, struct loaded_plan *out)
 {
     enum status st;
     struct loaded_plan p = {0};
     struct json_document d = {0};
-    char *model = NULL, *platform = NULL, *found = NULL, hex[DIGEST_HEX];
+    char *model = NULL, *platform = NULL, hex[DIGEST_HEX];
 
-    TRY(json_read(path, plan_format, PLAN_VERSION, &d));
+    TRY(load_plan_names(path, NULL, &d, &model, &platform));
     digest_hex(d.text, strlen(d.text), hex);
     TRY(text_copy(hex, &p.sha256));
-    TRY(plan_references(&d, &model, &platform));
-    TRY(path_find(model, path, &found));
-    TRY(load_model(found, &p.model));
-    free(found);
-    found = NULL;
-    TRY(path_find(platform, path, &found));
-    TRY(load_topology(found, &p.topology, &p.platform));
+    TRY(load_model(model, &p.model));
+    TRY(load_topology(platform, &p.topology, &p.platform));
     TRY(plan_read(&d, &p.model, &p.topology, &p.plan));
-    *out = p;
-    p = (struct loaded_plan){0};
+    MOVE(out, p);
 out:
     st = st == STATUS_USAGE ? STATUS_INVALID : st; /* the file's mistake */
     loaded_plan_free(&p);
-    free(found);
     free(model);
     free(platform);
     json_document_free(&d);
@@ -153,8 +183,7 @@ enum status load_plan(const char *path, struct loaded_plan *out)
     struct loaded_plan p = {0};
     TRY(load_plan_only(path, &p));
     TRY(plan_lower(&p.plan, &p.model, &p.topology, &p.program));
-    *out = p;
-    p = (struct loaded_plan){0};
+    MOVE(out, p);
 out:
     loaded_plan_free(&p);
     return st;

@@ -3,6 +3,7 @@
 #define STUDY_LOAD_H
 
 #include "core/faults.h"
+#include "core/json.h"
 #include "core/measurement.h"
 #include "core/model.h"
 #include "core/perturb.h"
@@ -41,6 +42,11 @@ struct loaded_plan {
     struct program program;
 };
 
+/* A plan file, and the model and platform that it names, as load_model() and load_platform() take
+ * them here; files must be those that the plan was made with. `platform` (may be NULL) is taken
+ * instead of the plan's. Release all three. */
+enum status load_plan_names(const char *path, const char *platform, struct json_document *d,
+                            char **model, char **found) MUST_CHECK;
 enum status load_plan(const char *path, struct loaded_plan *out) MUST_CHECK;
 /* The same without the program. */
 enum status load_plan_only(const char *path, struct loaded_plan *out) MUST_CHECK;

@@ -311,8 +311,7 @@ enum status objective_plan(const struct objective_plan_request *q, struct plan *
     TRY(give_devices(&c, taken, &p));
     TRY(fill_head(&c, &p));
     TRY(plan_check(&p, q->model, q->topology));
-    *out = p;
-    p = (struct plan){0};
+    MOVE(out, p);
 out:
     plan_free(&p);
     arena_free(&c.memory);

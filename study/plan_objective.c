@@ -84,10 +84,15 @@ static enum status make_request(const struct arguments *a, struct objective_requ
                                     .straight = a->straight,
                                     .compat = a->compat,
                                     .time_limit_s = a->time_limit_s,
+                                    .work = a->work_limit,
                                     .seed = a->seed};
     PASS(parse_counts("machines", a->machines, r->machines, &r->levels));
     PASS(parse_counts("hierarchy", a->hierarchy, r->hierarchy, &r->hierarchy_levels));
     PASS(parse_list("bandwidth", a->bandwidth, parse_bandwidth, r->bandwidth_Bps, &bandwidths));
+    if (r->levels && a->devices)
+        return error_set(STATUS_USAGE, "--machines says how many devices there are, not --devices");
+    if (a->devices && bandwidths == 1)
+        r->machines[0] = a->devices;
     if (r->levels && bandwidths && bandwidths != r->levels)
         return error_set(STATUS_USAGE, "%zu levels of --machines, %zu of --bandwidth", r->levels,
                          bandwidths);
@@ -253,9 +258,10 @@ enum status plan_by_objective(const struct arguments *a, const struct provenance
         printf("%.12g\n", value);
     } else {
         TRY(objective_solve(o, chosen ? a->algorithm : NULL, &request, &result));
-        if (a->json)
+        bool prints = arguments_prose(a) == stdout; /* else the plan goes there */
+        if (prints && a->json)
             print_json(o, &result, by);
-        else
+        else if (prints)
             print_result(o, &result);
         if (a->output)
             TRY(write_plan(a, o, &request, &result, by));

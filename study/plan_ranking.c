@@ -8,7 +8,7 @@
 #include "core/units.h"
 #include "study/planning.h"
 
-enum { CELL = 64 };
+enum { CELL = 64, ROWS = 10 }; /* of the table, baselines apart, unless it is wide */
 
 #define SECONDS(s) (units_of(UNIT_SECONDS, s).text)
 
@@ -102,6 +102,7 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
                         const struct evaluation_context *context, FILE *out)
 {
     bool doubtful = false;
+    size_t rows = 0, hidden = 0;
     fprintf(out,
             "%zu plans of %zu samples per iteration tried, %zu of them too big for memory; %zu "
             "shapes left out%s\n",
@@ -116,13 +117,18 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
             "schedule", "micro-", "recompute, ZeRO,", "near", "iteration", "samples", "headroom");
     if (a->wide)
         fprintf(out, " %9s  %s", "quick", "time of all ranks");
-    fprintf(out, "\n%-4s %-13s %6s %-13s %-9s %-16s %-4s %9s %7s\n", "", "rep. x shards", "GPUs", "",
-            "batches", "SP, bucket", "", context->engine ? context->engine->name : "simgrid",
+    fprintf(out, "\n%-4s %-13s %6s %-13s %-9s %-16s %-4s %9s %7s\n", "", "rep. x shards", "GPUs",
+            "", "batches", "SP, bucket", "", context->engine ? context->engine->name : "simgrid",
             "per s");
     for (size_t i = 0; i < r->n; i++) {
-        print_candidate(&r->candidate[i], i + 1, a->wide, out);
-        doubtful = doubtful || !r->candidate[i].verified;
+        bool shown = r->candidate[i].baseline || rows++ < ROWS || a->wide;
+        if (shown)
+            print_candidate(&r->candidate[i], i + 1, a->wide, out);
+        doubtful = doubtful || (shown && !r->candidate[i].verified);
+        hidden += !shown;
     }
+    if (hidden > 0)
+        fprintf(out, "%zu more in --wide and --json\n", hidden);
     if (doubtful)
         fputs("~ by the analytic engine only\n", out);
     putc('\n', out);
@@ -145,8 +151,7 @@ static void put_candidate(struct json_writer *w, const struct auto_candidate *c)
     json_put_integer(w, "microbatch_size", p->microbatch_size);
     json_put_integer(w, "zero", p->zero);
     json_put_string(w, "recompute", plan_recompute_names[p->stage[0].recompute]);
-    json_put_bool(w, "sequence_parallel",
-                  p->sequence_parallel && p->stage[0].tensor_parallel > 1);
+    json_put_bool(w, "sequence_parallel", p->sequence_parallel && p->stage[0].tensor_parallel > 1);
     json_put_integer(w, "bucket_bytes", p->bucket_bytes);
     json_put_string(w, "placement", placement_of(c));
     json_put_real(w, "quick_s", c->quick.iteration_s);
@@ -187,8 +192,8 @@ static void put_help(const struct arguments *a, const struct auto_candidate *c, 
                      size_t size)
 {
     static const char *const options[] = {
-        "stages",  "replicas", "tensor-parallel", "microbatch-size", "microbatches", "recompute",
-        "zero",    "chunks",   "schedule",        "reserve",         "executable",
+        "stages", "replicas", "tensor-parallel", "microbatch-size", "microbatches", "recompute",
+        "zero",   "chunks",   "schedule",        "reserve",         "executable",
     };
     size_t n = 0;
     text[0] = '\0';
@@ -215,12 +220,13 @@ enum status plan_fails_to_fit(const struct auto_result *r, const struct argument
     PASS(plan_reserve(a, type, &keep));
     uint32_t rank = rank_of(&c->plan, c->depth, e->device, &stage);
     put_help(a, c, help, sizeof help);
-    return error_set(STATUS_INFEASIBLE,
-                     "no plan fits; in the nearest (%zu x %u x %u, %s) rank %u (%s, stage %zu) lacks "
-                     "%s: it needs %s, its device has %s, of which %s is reserved; %s (--allow-oom "
-                     "takes the plan all the same)",
-                     c->plan.stages, c->plan.stage[0].replicas, c->plan.stage[0].tensor_parallel,
-                     extras_of(&c->plan, extras), rank, t->device[e->device], stage,
-                     bytes_text(keep - e->headroom_bytes, lack), bytes_text(e->peak_bytes, peak),
-                     bytes_text(type->memory_bytes, memory), bytes_text(keep, reserve), help);
+    return error_set(
+        STATUS_INFEASIBLE,
+        "no plan fits; in the nearest (%zu x %u x %u, %s) rank %u (%s, stage %zu) lacks "
+        "%s: it needs %s, its device has %s, of which %s is reserved; %s (--allow-oom "
+        "takes the plan all the same)",
+        c->plan.stages, c->plan.stage[0].replicas, c->plan.stage[0].tensor_parallel,
+        extras_of(&c->plan, extras), rank, t->device[e->device], stage,
+        bytes_text(keep - e->headroom_bytes, lack), bytes_text(e->peak_bytes, peak),
+        bytes_text(type->memory_bytes, memory), bytes_text(keep, reserve), help);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/schedule.h"
 #include "partition/partition.h"
 #include "study/planning.h"
 
@@ -61,6 +62,37 @@ static enum status check_unwritten(const struct arguments *a, uint64_t way)
     return STATUS_OK;
 }
 
+/* Options that say something only beside others, whatever model and platform are. Where the search
+ * chooses the others it finds what suits. These are no rules of plan_settle(): a grid of points may
+ * well have a corner in which one of its settings means nothing. */
+static enum status check_together(const struct arguments *a, const struct partition_algorithm *al)
+{
+    const struct schedule *schedule = NULL;
+    bool alone = a->replicas == 1 || (!a->replicas && al->cut),
+         cut_by_hand = al == &partition_manual;
+    if (a->schedule)
+        PASS(schedule_find(a->schedule, &schedule));
+    const struct {
+        bool wrong;
+        const char *message;
+    } rules[] = {
+        {a->zero > 0 && alone, "--zero needs --replicas of 2 or more, over which it shards"},
+        {a->bucket_bytes > 0 && alone, "--bucket needs --replicas of 2 or more, whose gradients "
+                                       "are summed"},
+        {a->expert_parallel > 1 && (alone || a->replicas % a->expert_parallel != 0),
+         "--expert-parallel needs a multiple of it as --replicas"},
+        {a->chunks > 1 && schedule && !schedule->chunked,
+         "--chunks and --schedule: this one gives every stage devices of its own"},
+        {arguments_given(a, "seed") && !a->output && !a->json,
+         "--seed is of the plan that -o writes"},
+        {cut_by_hand && !a->split_at, "--algorithm manual needs --split-at"},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (rules[i].wrong)
+            return error_set(STATUS_USAGE, "%s", rules[i].message);
+    return STATUS_OK;
+}
+
 enum status plan_check_given(const struct arguments *a)
 {
     const struct partition_algorithm *algorithm;
@@ -75,7 +107,7 @@ enum status plan_check_given(const struct arguments *a)
         if ((s->takers & named) && !batch && arguments_given(a, s->name))
             PASS(partition_check_option(algorithm, s->name));
     }
-    return STATUS_OK;
+    return check_together(a, algorithm);
 }
 
 /* --split-at says the algorithm and the number of stages. */
@@ -245,8 +277,7 @@ enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
     const char *broken = plan_breaks(&p, a);
     if (broken)
         FAIL(STATUS_UNSUPPORTED, "--algorithm %s does not keep --%s", a->algorithm, broken);
-    *out = p;
-    p = (struct plan){0};
+    MOVE(out, p);
 out:
     plan_free(&p);
     return st;

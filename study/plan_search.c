@@ -12,7 +12,7 @@ enum {
     SAMPLES_PER_DEVICE = 8, /* of an iteration, when nothing is said about it */
     TIME_LIMIT_S = 40,      /* for trying plans; the ranking of finalists comes on top */
     MOST_DEVICES = 2048,    /* for SimGrid: its routes take long to find on larger platforms */
-    MOST_EFFORT = 400000    /* ops of all finalists: a few seconds of SimGrid */
+    MOST_EFFORT = 1000000   /* ops and messages of all finalists: a few seconds of SimGrid */
 };
 
 /* Of a device's memory where nothing is known about the framework: of an 80 GB GPU 4 GB, for the
@@ -30,8 +30,9 @@ enum status plan_reserve(const struct arguments *a, const struct device_type *ty
         if (end != a->reserve && !strcmp(end, "%") && share >= 0 && share <= 100)
             bytes = share / 100 * memory;
         else if (units_parse(UNIT_BYTES, a->reserve, &bytes) != STATUS_OK)
-            return error_set(STATUS_USAGE, "--reserve: '%.40s', expected a size such as 2GiB or a "
-                                           "share of the memory such as 5%%",
+            return error_set(STATUS_USAGE,
+                             "--reserve: '%.40s', expected a size such as 2GiB or a "
+                             "share of the memory such as 5%%",
                              a->reserve);
     }
     *out = bytes < memory ? (int64_t)bytes : type->memory_bytes;
@@ -91,6 +92,38 @@ static struct auto_request request_of(const struct arguments *a, const struct to
     };
 }
 
+/* Why the search has found no shape at all: a constraint that is impossible by itself, else all that
+ * are given. */
+static enum status name_constraints(const struct arguments *a, const struct model *m,
+                                    const struct topology *t, size_t samples)
+{
+    bool layers = plan_request(a).layers;
+    const struct {
+        const char *name;
+        size_t value, most;
+    } all[] = {
+        {"stages", a->stages, partition_most_stages(m, (uint32_t)a->tensor_parallel, layers)},
+        {"replicas", a->replicas, t->n},
+        {"tensor-parallel", a->tensor_parallel, t->n},
+        {"chunks", a->chunks, SIZE_MAX},
+        {"microbatches", a->microbatches, SIZE_MAX},
+        {"microbatch-size", a->microbatch_size, SIZE_MAX},
+        {"batch", a->batch, SIZE_MAX}};
+    char given[256] = "";
+    for (size_t k = 0, n = 0; k < sizeof all / sizeof *all && n < sizeof given; k++) {
+        if (all[k].value > all[k].most)
+            return error_set(STATUS_INFEASIBLE,
+                             "--%s %zu: at most %zu for %s on the %zu devices of %s", all[k].name,
+                             all[k].value, all[k].most, m->name, t->n, t->name);
+        if (all[k].value)
+            n += (size_t)snprintf(given + n, sizeof given - n, "%s--%s %zu", n ? ", " : " with ",
+                                  all[k].name, all[k].value);
+    }
+    return error_set(STATUS_INFEASIBLE,
+                     "no plan of %s on the %zu devices of %s trains %zu samples per iteration%s",
+                     m->name, t->n, t->name, samples, given);
+}
+
 /* On platforms of more than MOST_DEVICES devices the finalists are looked at by the analytic engine
  * too, because SimGrid would need minutes to find its routes. */
 enum status plan_search(const struct arguments *a, struct evaluation_context *context,
@@ -108,10 +141,12 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
     request.reserve_bytes = context->reserve_bytes = reserve_bytes;
     if (t->n > MOST_DEVICES)
         context->engine = &engine_analytic;
-    TRY(auto_search(context->model, t, &request, &evaluator, &result));
+    st = auto_search(context->model, t, &request, &evaluator, &result);
+    if (st == STATUS_INFEASIBLE && result.n == 0)
+        st = name_constraints(a, context->model, t, request.samples);
+    TRY(st);
     TRY(keep_constraints(a, &result));
-    *out = result;
-    result = (struct auto_result){0};
+    MOVE(out, result);
 out:
     context->reserve_bytes = NULL;
     free(reserve_bytes);
@@ -121,8 +156,7 @@ out:
 
 void plan_take_best(struct auto_result *r, struct plan *out)
 {
-    *out = r->candidate[0].plan;
-    r->candidate[0].plan = (struct plan){0};
+    MOVE(out, r->candidate[0].plan);
 }
 
 /* No interrupt: points of experiments are stopped between points, not inside one. */

@@ -20,7 +20,7 @@ static const double timeout_s = 30;
 bool point_engine_runs(const char *name)
 {
     for (size_t i = 0; i < point_engines_n; i++)
-        if (!strcmp(point_engines[i], name))
+        if (!strcmp(point_engines[i]->name, name))
             return true;
     return false;
 }
@@ -199,8 +199,7 @@ enum status point_make(const struct experiment *e, size_t number, const struct e
     TRY(choose_engine(&p, engine));
     if (p.a.time_limit_s <= 0)
         p.a.time_limit_s = NO_LIMIT_S; /* or results would depend on how busy the machine is */
-    *out = p;
-    p = (struct point){0};
+    MOVE(out, p);
 out:
     point_free(&p);
     return st;
@@ -224,21 +223,30 @@ static enum status put_file(const char *path, FILE *to)
     return STATUS_OK;
 }
 
-/* Contents of what is a file, as the settings say only its name, and files change. A platform
- * counts as the XML that it stands for, so that a change of a generator shows too. */
+/* Contents of what is a file, as the settings and plans say only its name, and files change. A
+ * platform counts as the XML that it stands for, so that a change of a generator shows too. */
 static enum status put_files(const struct point *p, FILE *to)
 {
     enum status st = STATUS_OK;
-    char *path = NULL;
-    if (p->a.model && access(p->a.model, F_OK) == 0)
-        TRY(put_file(p->a.model, to));
-    if (p->a.plan_file)
+    struct json_document d = {0};
+    char *named_model = NULL, *named_platform = NULL, *path = NULL;
+    const char *model = p->a.model, *platform = p->a.platform;
+    if (p->a.plan_file) {
         TRY(put_file(p->a.plan_file, to));
-    if (p->a.platform) {
-        TRY(load_platform(p->a.platform, &path));
+        TRY(load_plan_names(p->a.plan_file, platform, &d, &named_model, &named_platform));
+        model = named_model;
+        platform = named_platform;
+    }
+    if (model && access(model, F_OK) == 0)
+        TRY(put_file(model, to));
+    if (platform) {
+        TRY(load_platform(platform, &path));
         TRY(put_file(path, to));
     }
 out:
+    json_document_free(&d);
+    free(named_model);
+    free(named_platform);
     free(path);
     return st;
 }

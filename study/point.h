@@ -103,7 +103,12 @@ enum status point_predict(const struct loaded_plan *p, const char *path,
 const struct model_op *point_without_numerics(const struct model *m);
 
 /* What runs plans: on this machine, in namespaces of it, or on SimGrid's MPI. */
-extern const char *const point_engines[];
+struct point_job;
+struct point_engine {
+    const char *name;
+    enum status (*run)(const struct point_job *j); /* point_run.c */
+};
+extern const struct point_engine *const point_engines[];
 extern const size_t point_engines_n;
 /* How the settings of a point say that it is run; no timeout, interruption or provenance. */
 enum status point_run_of(const struct experiment *e, size_t number,

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "core/clock.h"
-#include "core/path.h"
 #include "core/provenance.h"
 #include "core/text.h"
 #include "exec/random.h"
@@ -133,19 +132,14 @@ static enum status read_plan(const struct point *p, struct point_cache *c, struc
 {
     enum status st;
     struct json_document d = {0};
-    char *model = NULL, *platform = NULL, *found = NULL, *other = NULL;
-    TRY(json_read(p->a.plan_file, plan_format, PLAN_VERSION, &d));
-    TRY(plan_references(&d, &model, &platform));
-    TRY(path_find(model, p->a.plan_file, &found));
-    TRY(path_find(platform, p->a.plan_file, &other));
-    TRY(need_model(c, found));
-    TRY(need_platform(c, p->a.platform ? p->a.platform : other));
+    char *model = NULL, *platform = NULL;
+    TRY(load_plan_names(p->a.plan_file, p->a.platform, &d, &model, &platform));
+    TRY(need_model(c, model));
+    TRY(need_platform(c, platform));
     TRY(plan_read(&d, &c->model, &c->topology, out));
 out:
     free(model);
     free(platform);
-    free(found);
-    free(other);
     json_document_free(&d);
     return st;
 }

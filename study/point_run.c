@@ -33,8 +33,7 @@ enum status point_predict(const struct loaded_plan *p, const char *path,
         FAIL(STATUS_INFEASIBLE, "%s: predicted to take no time", path);
     TRY(warn_simulation(&p->plan, &program, &context, &m));
     TRY(load_label(p, path, engine->name, &m));
-    *out = m;
-    m = (struct measurement){0};
+    MOVE(out, m);
 out:
     measurement_free(&m);
     program_free(&program);
@@ -53,14 +52,14 @@ const struct model_op *point_without_numerics(const struct model *m)
 /* ---- runs */
 
 /* One run, in a process of its own. */
-struct job {
+struct point_job {
     const struct point_run *run;
     const char *path, *output;
     struct loaded_plan p;
 };
 
 /* What runs leave to be written: names, and then the file, which is complete when it appears. */
-static enum status finish(const struct job *j, const char *engine, struct measurement *m)
+static enum status finish(const struct point_job *j, const char *engine, struct measurement *m)
 {
     PASS(load_label(&j->p, j->path, engine, m));
     return measurement_write(m, j->output, j->run->by);
@@ -69,7 +68,7 @@ static enum status finish(const struct job *j, const char *engine, struct measur
 /* Workers of this machine over tcp, mpi or threads. With paced compute ops take their predicted
  * time while messages are real, so that the error is that of communication alone; the engine is
  * then called "tcp-paced". */
-static enum status run_workers(const struct job *j)
+static enum status run_workers(const struct point_job *j)
 {
     enum status st;
     const struct point_run *r = j->run;
@@ -104,9 +103,9 @@ static enum status emulated(void *argument, struct measurement *m, const struct 
 }
 
 /* Workers in network namespaces, links shaped to the platform. */
-static enum status run_emulated(const struct job *j)
+static enum status run_emulated(const struct point_job *j)
 {
-    struct job copy = *j;
+    struct point_job copy = *j;
     const struct faults none = {0};
     const struct emulate_options o = {
         .steps = j->run->steps,
@@ -118,7 +117,7 @@ static enum status run_emulated(const struct job *j)
 }
 
 /* The executor's own code on SimGrid's MPI: a second opinion on the simulators, no measurement. */
-static enum status run_simulated(const struct job *j)
+static enum status run_simulated(const struct point_job *j)
 {
     enum status st;
     struct measurement m = {0};
@@ -131,26 +130,26 @@ out:
     return st;
 }
 
-const char *const point_engines[] = {"tcp", "mpi", "local", "netns", "smpi"};
+#define ENGINE(name, run)                                                                          \
+    &(const struct point_engine)                                                                   \
+    {                                                                                              \
+        name, run                                                                                  \
+    }
+const struct point_engine *const point_engines[] = {
+    ENGINE("tcp", run_workers), ENGINE("mpi", run_workers), ENGINE("local", run_workers),
+    ENGINE("netns", run_emulated), ENGINE("smpi", run_simulated)};
 const size_t point_engines_n = sizeof point_engines / sizeof *point_engines;
-static enum status (*const runners[])(const struct job *) = {run_workers, run_workers, run_workers,
-                                                             run_emulated, run_simulated};
-
-static const char *engine_at(size_t i)
-{
-    return point_engines[i];
-}
 
 enum status point_check_run(const struct point_run *r)
 {
-    size_t i;
-    if (text_find("engine", r->engine, engine_at, point_engines_n, &i) != STATUS_OK)
+    const struct point_engine *engine;
+    if (text_find("engine", r->engine, point_engines, point_engines_n, &engine) != STATUS_OK)
         return error_context(STATUS_USAGE, "--engine");
     if (strcmp(r->device, "cpu") != 0 && strcmp(r->device, "cuda") != 0)
         return error_set(STATUS_USAGE, "--device %s: expected cpu or cuda", r->device);
     if (r->compute && strcmp(r->compute, "real") != 0 && strcmp(r->compute, "paced") != 0)
         return error_set(STATUS_USAGE, "--compute %s: expected real or paced", r->compute);
-    if (r->compute && !strcmp(r->compute, "real") && runners[i] == run_simulated)
+    if (r->compute && !strcmp(r->compute, "real") && engine->run == run_simulated)
         return error_set(STATUS_USAGE, "--engine %s: compute is always paced", r->engine);
     if (r->steps < 1)
         return error_set(STATUS_USAGE, "--steps 0: expected at least 1");
@@ -162,12 +161,12 @@ enum status point_check_run(const struct point_run *r)
 static enum status run_job(void *argument, int write_fd)
 {
     enum status st;
-    size_t i;
-    struct job *j = argument;
+    const struct point_engine *engine;
+    struct point_job *j = argument;
     (void)write_fd;
-    TRY(text_find("engine", j->run->engine, engine_at, point_engines_n, &i));
+    TRY(text_find("engine", j->run->engine, point_engines, point_engines_n, &engine));
     TRY(load_plan(j->path, &j->p));
-    TRY(runners[i](j));
+    TRY(engine->run(j));
 out:
     loaded_plan_free(&j->p);
     return st;
@@ -191,7 +190,7 @@ static bool still_patient(void *context)
 
 enum status point_measure(const char *path, const struct point_run *r, const char *output)
 {
-    struct job j = {.run = r, .path = path, .output = output};
+    struct point_job j = {.run = r, .path = path, .output = output};
     struct patience patience = {.interrupted = r->interrupted};
     const struct child_watch watch = {still_patient, &patience, 100};
     struct child_output nothing = {0};

@@ -103,8 +103,7 @@ enum status run_config_read(const char *path, struct arguments *run, struct run_
         TRY(set(&t, setting[i]->key, setting[i]->value));
     TRY(check_whole(&c));
     *run = options;
-    *out = c;
-    c = (struct run_config){0};
+    MOVE(out, c);
 out:
     free(setting);
     run_config_free(&c);

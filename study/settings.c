@@ -288,6 +288,8 @@ enum status arguments_parse(struct arguments *a, uint64_t takers, int *argc, cha
         if (!s)
             return STATUS_USAGE;
         bool flag = s->type == SETTING_FLAG;
+        if (is_given(a, (size_t)(s - settings_table)) && s->type != SETTING_LIST)
+            return error_set(STATUS_USAGE, "--%s is given twice", s->name);
         if (flag && value)
             return error_set(STATUS_USAGE, "--%s takes no value", s->name);
         if (!flag && !value && ++i == *argc)
@@ -358,4 +360,13 @@ void settings_print(uint64_t takers, FILE *out)
         fprintf(out, "  %-30s ", name);
         text_put_wrapped(out, text, INDENT, LIMIT);
     }
+}
+
+FILE *arguments_prose(const struct arguments *a)
+{
+    const char *const file[] = {a->output, a->trace, a->matrix, a->batch_tokens};
+    for (size_t i = 0; i < sizeof file / sizeof *file; i++)
+        if (file[i] && (!strcmp(file[i], "-") || !strcmp(file[i], "/dev/stdout")))
+            return stderr;
+    return stdout;
 }

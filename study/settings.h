@@ -64,7 +64,7 @@ struct arguments {
 
     /* plans by published objectives */
     const char *objective, *score, *machines, *bandwidth, *hierarchy; /* lists as typed */
-    size_t devices;
+    size_t devices, work_limit;
     double memory_bytes;
     bool charge_activations, straight, compat;
 
@@ -87,12 +87,12 @@ struct arguments {
     const char *dilate, *shell, *graph, *matrix;
     size_t pid;
     double minibatch_size;
-    bool check, table;
+    bool check, table, force;
 
     /* sweeps, validation, pictures and pages */
     const char *shard, *x, *y, *by, *value, *where, *question;
     size_t workers;
-    bool list, retry, measurements;
+    bool list, retry, add, measurements;
     double fail_above; /* share; 0: nothing fails */
     const char *stage_list, *replica_list, *tensor_list, *chunk_list, *schedule_list,
         *microbatch_list, *size_list, *algorithm_list; /* "1,2,4" */
@@ -156,7 +156,8 @@ enum status arguments_set(struct arguments *a, uint64_t takers, const char *name
 
 /* Options anywhere among the operands ("--" ends them; "--name=value" and "--name value"; "-o" is
  * "--output"), of all takers of a command. Operands are moved to argv[0 .. *argc).
- * STATUS_USAGE: an unknown option, with the nearest one, or a malformed value. */
+ * STATUS_USAGE: an unknown option, with the nearest one, a malformed value, or an option twice that
+ * is no list. */
 enum status arguments_parse(struct arguments *a, uint64_t takers, int *argc,
                             char **argv) MUST_CHECK;
 
@@ -167,5 +168,8 @@ enum status arguments_check(const struct arguments *a, uint64_t takers) MUST_CHE
 /* The options of a command with their help, for --help: the text of one of them, and all. */
 void setting_describe(const struct setting *row, char *text, size_t size);
 void settings_print(uint64_t takers, FILE *out);
+/* Where a command prints what people read: standard output, or standard error when a file that was
+ * asked for ("-o -", "--trace -") goes to standard output. */
+FILE *arguments_prose(const struct arguments *a);
 
 #endif

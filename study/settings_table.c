@@ -32,7 +32,7 @@ static const char *simulator_word(size_t i)
 
 static const char *runner_word(size_t i)
 {
-    return i < point_engines_n ? point_engines[i] : NULL;
+    return i < point_engines_n ? point_engines[i]->name : NULL;
 }
 
 static const char *engine_word(size_t i)
@@ -171,6 +171,9 @@ const struct setting settings_table[] = {
     {"memory", BYTES(memory_bytes),
      T(PLAN_PIPEDREAM) | T(PLAN_PIPER) | T(PLAN_PLACEMENT) | T(PLAN_SCORE), "SIZE", NULL,
      .help = "published objectives: per device; 0: the file's"},
+    {"work-limit", COUNT(work_limit), T(PLAN_PLACEMENT), "STEPS", NULL,
+     .help = "placement, noncontiguous: steps of the search instead of what --time-limit allows",
+     .least = 1},
     {"machines", TEXT(machines), T(PLAN_PIPEDREAM) | T(PLAN_SCORE), "N,N", NULL,
      .help = "pipedream: per level, innermost first"},
     {"bandwidth", TEXT(bandwidth), T(PLAN_PIPEDREAM) | T(PLAN_PIPER) | T(PLAN_SCORE), "RATE,RATE",
@@ -269,7 +272,7 @@ const struct setting settings_table[] = {
     {"dtype", WORD(dtype), REAL_KEYS, "fp32|bf16", NULL,
      .help = "of activations and messages: what the plan's model says (bits=16: bf16, not for the "
              "CPU)"},
-    {"loss-every", COUNT(loss_every), RUN_KEYS, "N", NULL,
+    {"loss-every", COUNT(loss_every), REAL_KEYS, "N", NULL,
      .help = "time and loss of every N-th step on stderr (default: of every step, on a terminal)"},
     {"batch-tokens", TEXT(batch_tokens), REAL_KEYS, "FILE", NULL,
      .help = "write tokens and targets of all steps, for other programs (docs/running.md)"},
@@ -337,6 +340,8 @@ const struct setting settings_table[] = {
      .help = "write latency and bandwidth of every pair of ranks, tab-separated ('-': stdout)"},
     {"table", FLAG(table), T(CALIBRATE_CPU) | T(CALIBRATE_CUDA), NULL, NULL,
      .help = "print messages and collectives size by size as nccl-tests do"},
+    {"force", FLAG(force), CALIBRATIONS, NULL, NULL,
+     .help = "keep figures of a machine that is too busy; the platform says that they are"},
     {"ranks", COUNT(ranks), T(BENCH), "N", "64",
      .help = "devices, one rank each; pipe: a multiple of 16", .least = 1},
     {"platform", TEXT(platform), T(BENCH), "NAME|FILE", NULL,
@@ -395,6 +400,8 @@ const struct setting settings_table[] = {
     {"shard", TEXT(shard), T(SWEEP), "I/N", NULL,
      .help = "only each N-th point, from the I-th on (1/N to N/N), into a database of its own"},
     {"retry", FLAG(retry), T(SWEEP), NULL, NULL, .help = "points that failed are tried again"},
+    {"add", FLAG(add), T(SWEEP), NULL, NULL,
+     .help = "also into a database of other experiments, which it becomes one more of"},
     {"x", TEXT(x), PLOTS, "COLUMN", NULL,
      .help = "of a table; default: the first that varies and is no result; heatmap needs it"},
     {"y", TEXT(y), PLOTS, "COLUMN", NULL,

@@ -316,5 +316,7 @@ enum status results_write(const struct results *r, const struct arguments *a)
 enum status results_print(const struct results *r, const struct arguments *a,
                           const struct summary_rows *rows, FILE *out, FILE *warnings)
 {
-    return a->json ? measurement_write(r->m, "-", r->by) : summary_print(r->m, rows, out, warnings);
+    if (!a->json)
+        return summary_print(r->m, rows, out, warnings);
+    return out == stdout ? measurement_write(r->m, "-", r->by) : STATUS_OK;
 }

@@ -101,8 +101,7 @@ static enum status identify_points(const struct experiment *e, const size_t *num
         p.number[i] = number ? number[i] : i;
         TRY(identify(e, p.number[i], engine, &known, p.hash[i]));
     }
-    *out = p;
-    p = (struct sweep_points){0};
+    MOVE(out, p);
 out:
     free(known);
     points_free(&p);
@@ -336,8 +335,15 @@ out:
 enum status sweep_compute(struct sweep *s, const char *path, const struct provenance *by,
                           const struct sweep_run *run, struct sweep_count *out)
 {
+    int64_t strangers;
     *out = (struct sweep_count){0};
     PASS(database_open(path, &s->db));
+    PASS(database_strangers(s->db, &s->e, &strangers));
+    if (strangers > 0 && !run->add)
+        return error_set(STATUS_USAGE,
+                         "%s: a database of other experiments, none of them called '%s': --add "
+                         "puts it beside them",
+                         path, s->e.name);
     PASS(database_begin(s->db, &s->e, by, &s->id));
     PASS(database_add_members(s->db, s->id, false, s->all.n, s->all.number,
                               (const char(*)[DIGEST_HEX])s->all.hash));
@@ -364,8 +370,7 @@ enum status sweep_open(const char *path, struct sweep *out)
     if (s.all.n != s.e.points)
         FAIL(STATUS_IO, "%s: %zu of the experiment's %zu points are in it", path, s.all.n,
              s.e.points);
-    *out = s;
-    s = (struct sweep){0};
+    MOVE(out, s);
 out:
     sweep_free(&s);
     return st;

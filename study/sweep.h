@@ -36,6 +36,7 @@ struct sweep_run {
     size_t workers;       /* 0: one per core, and one where plans are run */
     size_t shard, shards; /* only points whose number is `shard` modulo `shards`; shards >= 1 */
     bool retry;           /* those that failed, too */
+    bool add;             /* also to a database of other experiments */
     const volatile int *stop;
     FILE *notes;    /* which files of shards were taken in */
     FILE *progress; /* a line that is written over and over; NULL: none */
@@ -46,7 +47,7 @@ struct sweep_count {
 
 /* Compute what the database at `path` has not: all points, and the finalists once all are there.
  * All predictions are in the database before the first plan is run, so that none can have seen a
- * measurement. What shards have computed beside `path` is taken in first. Sets db, id and finalists
+ * measurement. STATUS_USAGE: a database of other experiments, without `add`. What shards have computed beside `path` is taken in first. Sets db, id and finalists
  * of *s. */
 enum status sweep_compute(struct sweep *s, const char *path, const struct provenance *by,
                           const struct sweep_run *run, struct sweep_count *out) MUST_CHECK;

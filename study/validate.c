@@ -133,8 +133,7 @@ static enum status load_named(const struct measurement *m, struct loaded_plan *o
                        "the measurement's %.12s...",
                        m->plan, p.sha256, m->plan_sha256);
     if (st == STATUS_OK) {
-        *out = p;
-        p = (struct loaded_plan){0};
+        MOVE(out, p);
     }
 out:
     loaded_plan_free(&p);

@@ -5,6 +5,7 @@
 
 #include "core/file.h"
 #include "core/text.h"
+#include "partition/partition.h"
 #include "study/validate.h"
 
 static const char plan_prefix[] = "plan.";
@@ -51,6 +52,7 @@ static enum status put_list(FILE *to, const struct list *l, const char *text)
 {
     enum status st = STATUS_OK;
     struct arguments any = {0};
+    const struct partition_algorithm *algorithm;
     char *copy = NULL;
     TRY(text_copy(text, &copy));
     fprintf(to, "%s%s: [", plan_prefix, l->key);
@@ -58,7 +60,10 @@ static enum status put_list(FILE *to, const struct list *l, const char *text)
         next = strchr(word, ',');
         if (next)
             *next++ = '\0';
-        if (setting_set(setting_find(l->key, TAKES(KEY_PLAN)), word, &any) != STATUS_OK) {
+        st = setting_set(setting_find(l->key, TAKES(KEY_PLAN)), word, &any);
+        if (st == STATUS_OK && !strcmp(l->key, "algorithm"))
+            st = partition_find(word, &algorithm);
+        if (st != STATUS_OK) {
             st = error_context(STATUS_USAGE, "--%s", l->option);
             goto out;
         }

@@ -193,6 +193,36 @@ static enum status check_same(const char *path, const struct validate_setup *old
     return STATUS_OK;
 }
 
+/* A folder without grid.json has nothing of a validation, so files of the names that we are going
+ * to write are somebody else's. The experiment may be there already, with the same text. */
+static enum status check_free(const struct validate_job *job)
+{
+    static const char *const name[] = {"predictions.tsv", "runs.tsv",    "results.tsv",
+                                       "report.md",       "scatter.svg", "bars.svg"};
+    enum status st;
+    char path[VALIDATE_PATH], *text = NULL;
+    size_t length;
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+        TRY(validate_path(job->directory, "", name[i], "", path));
+        if (validate_exists(path))
+            goto taken;
+    }
+    TRY(validate_path(job->directory, "", "experiment", ".yml", path));
+    if (!validate_exists(path))
+        goto out;
+    TRY(file_read(path, &text, &length));
+    if (strcmp(text, job->e.text) == 0)
+        goto out;
+taken:
+    st = error_set(STATUS_IO,
+                   "%s: is there and not of foreline's making, so it is not replaced; choose "
+                   "another -o",
+                   path);
+out:
+    free(text);
+    return st;
+}
+
 /* What is begun now: the request, the machine, the time. */
 static enum status describe(const struct validate_job *job, const struct validation *v,
                             struct validate_setup *s)
@@ -223,10 +253,10 @@ enum status validate_open(const struct validate_job *job, const struct validatio
         TRY(read_setup(path, out));
         TRY(check_same(path, out, &now));
     } else {
+        TRY(check_free(job));
         TRY(write_experiment(job));
         TRY(json_write(path, format, VERSION, job->by, rows, &now));
-        *out = now;
-        now = (struct validate_setup){0};
+        MOVE(out, now);
     }
 out:
     validate_setup_free(&now);

@@ -196,8 +196,7 @@ enum status validate_tabulate(const struct validation *v, struct validate_table 
         t.rows += predicted;
     }
     add_summaries(&t, room);
-    *out = t;
-    t = (struct validate_table){0};
+    MOVE(out, t);
 out:
     free(room);
     validate_table_free(&t);

@@ -4,6 +4,7 @@ target_compile_definitions(sample PRIVATE _DEFAULT_SOURCE)
 
 unit_test(units LIBS sample)
 unit_test(files LIBS sample)
+unit_test(file_out LIBS core)
 unit_test(path)
 unit_test(program LIBS sample)
 unit_test(engines LIBS sim sample)

@@ -12,7 +12,7 @@ fail() {
     exit 1
 }
 
-"$bin/foreline" calibrate --ranks 2 --repeats 1 --table --matrix pairs.tsv -o here.xml >table 2>err ||
+"$bin/foreline" calibrate --force --ranks 2 --repeats 1 --table --matrix pairs.tsv -o here.xml >table 2>err ||
     fail "$(cat err)"
 grep -q '^linear.backward' table || fail "no rates in $(cat table)"
 grep -q '^messages' table || fail "no messages in $(cat table)"
@@ -51,7 +51,7 @@ command -v mpirun >/dev/null && [ -x "$bin/foreline-worker-mpi" ] || {
     echo "not checked: Open MPI is not installed, or was not when this was built"
     exit 0
 }
-"$bin/foreline" calibrate --ranks 2 --repeats 1 --transport mpi --table -o mpi.xml >table 2>err ||
+"$bin/foreline" calibrate --force --ranks 2 --repeats 1 --transport mpi --table -o mpi.xml >table 2>err ||
     fail "$(cat err)"
 grep -q '^# all-reduce, 2 ranks, mpi' table || fail "no collectives in $(cat table)"
 "$bin/foreline" topology check mpi.xml >out 2>&1 || fail "$(cat out)"

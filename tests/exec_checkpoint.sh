@@ -114,6 +114,36 @@ newest=${newest##*-}
 newest=$((1$newest - 100000000))
 [ "$(cat resumed)" = "$(run p.json --steps $newest)" ] || fail "resumed after the launcher's death"
 
+# The launcher is stopped twice, and continued: the ranks wait for it, with no more than the two newest
+# checkpoints and two that nobody has counted yet, and then go on, whatever carries their messages.
+stopped() { # stopped TRANSPORT: 300 steps with a checkpoint each, and five more
+    "$tool" run p.json --steps 300 --warmup 0 --checkpoint "stop-$1" --checkpoint-every 1 \
+        --transport "$1" >run.out 2>run.err &
+    launcher=$!
+    for after in 60 120; do
+        tries=0
+        until [ "$(ls "stop-$1" 2>/dev/null | tail -n 1 | sed 's/step-0*//;s/^$/0/')" -ge $after ] 2>/dev/null; do
+            tries=$((tries + 1))
+            [ $tries -lt 6000 ] || fail "$1: no step $after: $(cat run.err)"
+            sleep 0.02
+        done
+        kill -STOP $launcher
+        sleep 1
+        [ "$(ls "stop-$1" | wc -l)" -le 4 ] || fail "$1, launcher stopped: $(ls "stop-$1" | wc -l) steps"
+        kill -CONT $launcher
+    done
+    wait $launcher || fail "$1: $(cat run.err)"
+    [ "$(steps "stop-$1")" = "step-00000299 step-00000300" ] || fail "checkpoints: $(steps "stop-$1")"
+    [ "$(run p.json --steps 5 --resume "stop-$1")" = "$whole" ] || fail "$1: 300 + 5 steps are not 305"
+    rm -r "stop-$1"
+}
+whole=$(run p.json --steps 305 --transport local)
+stopped tcp
+stopped local
+if command -v mpirun >/dev/null && [ -x "$bin/foreline-worker-mpi" ]; then
+    stopped mpi
+fi
+
 # A step without manifest does not count, and a directory is not overwritten.
 mkdir a/step-00000009
 cp a/step-00000005/rank-* a/step-00000009

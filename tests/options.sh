@@ -73,6 +73,37 @@ refuse '--checkpoint means nothing with --compute paced' run p.json --compute pa
 refuse '--x means nothing with measurements' plot bars a.json --x stages -o x.svg
 refuse '--value means nothing with a table' plot throughput t.tsv --value stages -o x.svg
 
+# equal kinds of mistakes, equal status: a value that is nothing, or that says nothing beside the others
+refuse '--stages is given twice' $plan --stages 2 --stages 3
+refuse '--stages is given twice' $plan --stages=2 --algorithm balanced --stages 2
+refuse '--zero needs --replicas' $plan --algorithm balanced --zero 1
+refuse '--zero needs --replicas' $plan --replicas 1 --zero 1
+refuse '--bucket needs --replicas' $plan --algorithm uniform --bucket 1MiB
+refuse '--expert-parallel needs a multiple' $plan --algorithm balanced --expert-parallel 2
+refuse '--expert-parallel needs a multiple' $plan --replicas 3 --expert-parallel 2
+refuse '--chunks and --schedule' $plan --schedule 1f1b --chunks 2
+refuse '--algorithm manual needs --split-at' $plan --algorithm manual
+refuse "has no op 'nope'" $plan --split-at nope
+refuse '--machines says how many devices' \
+    plan --model g.txt --objective pipedream --machines 4 --devices 8
+refuse "objective piper has no algorithm 'milp'" plan --model g.json --objective piper --algorithm milp
+refuse "nothing is called 'foo'" simulate p.json --slow foo=2
+refuse "the platform has no link 'foo'" simulate p.json --fail foo@1
+refuse "nothing to kill is called '9'" simulate p.json --kill 9@1
+refuse 'a picture ends in .svg, .png or .pdf' plot bars a.json -o x.gif
+refuse 'device cpu computes in fp32 only' run p.json --dtype bf16
+refuse '--loss-every means nothing with --compute paced' run p.json --compute paced --loss-every 1
+refuse 'p.json is no command' emulate p.json --platform laptop
+refuse "no algorithm is called 'foo'" validate --model mlp --platform laptop --algorithm foo -o v
+refuse '--device means nothing with --engine smpi' validate p.json -o v --engine smpi --device cpu
+[ ! -e v ] || failed=1
+printf 'name: %s\nmodel: mlp\nplatform: laptop\nplan.algorithm: balanced\n' one >one.yml
+sed s/one/two/ one.yml >two.yml
+"$foreline" sweep one.yml -o one.db >/dev/null 2>&1 || exit 1
+refuse "none of them called 'two'" sweep two.yml -o one.db
+"$foreline" sweep two.yml -o one.db --add >/dev/null 2>&1 || failed=1
+"$foreline" sweep two.yml -o one.db >/dev/null 2>&1 || failed=1
+
 refuse "did you mean '--schedule'?" $plan --schedul gpipe
 refuse "did you mean 'gpipe'?" $plan --schedule gpip
 refuse "did you mean 'balanced'?" $plan --algorithm balancd

@@ -1,5 +1,7 @@
 unit_test(auto_filters LIBS study sample)
 set_tests_properties(unit.auto_filters PROPERTIES TIMEOUT 600 COST 80) # searches every input many times
+unit_test(auto_brute LIBS study)
+set_tests_properties(unit.auto_brute PROPERTIES TIMEOUT 600 COST 90)
 unit_test(experiment LIBS study)
 unit_test(sweep_database LIBS study)
 target_compile_definitions(test_sweep_database PRIVATE _DEFAULT_SOURCE)

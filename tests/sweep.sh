@@ -267,7 +267,7 @@ progress() {
 # Every experiment of examples/ runs, and its points are all there.
 examples() {
     for file in "$here"/../examples/*.yml; do
-        "$foreline" sweep "$file" -o example.db >table 2>note || fail "$file: $(cat note)"
+        "$foreline" sweep "$file" -o example.db --add >table 2>note || fail "$file: $(cat note)"
         grep -q ' failed' note && fail "$(cat note)"
         [ "$(wc -l <table)" -gt 3 ] || fail "$file: $(cat table)"
         echo "$(basename "$file"): $(cut -d: -f2 note)"

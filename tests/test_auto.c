@@ -67,15 +67,15 @@ static struct auto_result search(struct asked *a, const struct auto_request *r, 
     return result;
 }
 
-static size_t count_role(const struct auto_result *r, const char *role)
+static size_t count_baselines(const struct auto_result *r)
 {
     size_t n = 0;
     for (size_t i = 0; i < r->n; i++)
-        n += strcmp(r->candidate[i].role, role) == 0;
+        n += r->candidate[i].baseline != NULL;
     return n;
 }
 
-static void every_plan_trains_the_same_samples_on_all_devices(void **state)
+static void every_plan_trains_the_same_samples_and_says_its_devices(void **state)
 {
     (void)state;
     struct asked a = {0};
@@ -86,21 +86,21 @@ static void every_plan_trains_the_same_samples_on_all_devices(void **state)
     for (size_t i = 0; i < result.n; i++) {
         const struct plan *p = &result.candidate[i].plan;
         assert_int_equal(p->microbatches * p->microbatch_size, 32);
-        if (strcmp(result.candidate[i].role, "candidate") == 0)
-            assert_int_equal(result.candidate[i].depth * p->stage[0].replicas, 8);
+        assert_int_equal(result.candidate[i].depth * p->stage[0].replicas,
+                         result.candidate[i].devices);
     }
     auto_result_free(&result);
 }
 
-static void both_baselines_stand_in_the_ranking(void **state)
+static void the_baselines_stand_in_the_ranking(void **state)
 {
     (void)state;
     struct asked a = {0};
     struct auto_request r = request(32, 1);
     struct auto_result result = search(&a, &r, 8, 4);
-    assert_int_equal(count_role(&result, "data-parallel baseline"), 1);
-    assert_int_equal(count_role(&result, "uniform pipeline baseline"), 1);
-    assert_int_equal(count_role(&result, "candidate"), 1);
+    assert_int_equal(count_baselines(&result), 3); /* no shards: DP, ZeRO-3, PP */
+    for (size_t i = 0; i < result.n; i++)
+        assert_true(result.candidate[i].verified);
     auto_result_free(&result);
 }
 
@@ -141,14 +141,14 @@ static void what_is_given_is_kept(void **state)
     r.fixed.replicas = 3;
     r.fixed.microbatch_size = 4;
     r.fixed.schedule = "gpipe";
-    r.memory_given = true;
+    r.given.recompute = r.given.zero = r.given.bucket = true;
     struct auto_result result = search(&a, &r, 8, 8);
     size_t candidates = 0;
     for (size_t i = 0; i < result.n; i++) {
         const struct plan *p = &result.candidate[i].plan;
         assert_int_equal(p->microbatch_size, 4);
         assert_string_equal(p->schedule, "gpipe");
-        if (strcmp(result.candidate[i].role, "candidate") != 0)
+        if (result.candidate[i].baseline)
             continue;
         candidates++;
         assert_int_equal(p->stages, 2);
@@ -212,8 +212,8 @@ static void releases_everything_when_memory_runs_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_plan_trains_the_same_samples_on_all_devices),
-        cmocka_unit_test(both_baselines_stand_in_the_ranking),
+        cmocka_unit_test(every_plan_trains_the_same_samples_and_says_its_devices),
+        cmocka_unit_test(the_baselines_stand_in_the_ranking),
         cmocka_unit_test(the_thorough_evaluator_decides_among_all_shapes),
         cmocka_unit_test(plans_that_do_not_fit_come_last),
         cmocka_unit_test(what_is_given_is_kept),

@@ -147,7 +147,8 @@ static void measures_a_topology_that_costs_can_be_taken_from(void **state)
     if (calibrate_cpu(&o, &c) != STATUS_OK)
         fail_msg("%s", error_message());
     const struct topology *t = &c.topology;
-    assert_true(c.spread.median >= 0 && c.spread.worst >= c.spread.median);
+    assert_true(c.noise.share > 0 && c.noise.share < 1.1 && c.noise.others >= 0);
+    assert_true(c.noise.spread.median >= 0 && c.noise.spread.worst >= c.noise.spread.median);
     assert_int_equal(t->n, 2);
     assert_string_equal(t->device[1], "rank1");
     assert_int_equal(t->types, 1);
@@ -239,7 +240,7 @@ static void the_fit_of_an_exact_link_is_that_link(void **state)
     }
     for (size_t k = 0; k < c.timings; k++)
         assert_true(fabs(c.timing[k].seconds / c.timing[k].model_s - 1) < 1e-9);
-    assert_true(c.spread.median == 0 && c.spread.worst == 0);
+    assert_true(c.noise.spread.median == 0 && c.noise.spread.worst == 0);
     calibration_free(&c);
 }
 
@@ -261,6 +262,51 @@ static void a_fit_that_would_be_negative_is_all_bandwidth(void **state)
     assert_true(c.pair[0].latency_s == 0);
     assert_true(fabs(c.pair[0].bandwidth_Bps * slope - 1) < 1e-9);
     calibration_free(&c);
+}
+
+/* Samples of an idle machine, then with one thing wrong at a time, up to each bound and beyond it. */
+static void a_machine_that_is_not_idle_is_doubted_then_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        double apart; /* three of eight repetitions by so much below the median, three above */
+        double share, others;
+        enum calibrate_verdict verdict;
+        const char *says;
+    } cases[] = {
+        {0.01, 0.99, 0.2, CALIBRATE_IDLE, ""},
+        {0.09, 0.951, 2.2, CALIBRATE_IDLE, ""},
+        {0.11, 0.99, 0.2, CALIBRATE_DOUBTFUL, "repetitions lie 22 % apart"},
+        {0.01, 0.94, 0.2, CALIBRATE_DOUBTFUL, "a rank had a core for 94 % of its time"},
+        {0.01, 0.99, 2.3, CALIBRATE_DOUBTFUL, "other work used 2.3 of 4 cores"},
+        {0.49, 0.76, 3.9, CALIBRATE_DOUBTFUL,
+         "repetitions lie 98 % apart, a rank had a core for 76 % of its time, other work used 3.9 "
+         "of "
+         "4 cores"},
+        {0.51, 0.99, 0.2, CALIBRATE_USELESS, "repetitions lie 102 % apart"},
+        {0.01, 0.125, 3.9, CALIBRATE_USELESS,
+         "a rank had a core for 12 % of its time, other work used 3.9 of 4 cores"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double number[512];
+        char text[CALIBRATE_DOUBT];
+        struct bench b = {.task = &little, .ranks = 2, .repeats = 8, .number = number};
+        struct calibration c = {0};
+        assert_true(bench_numbers(&b) <= 512);
+        for (size_t k = 0; k < bench_numbers(&b); k++) {
+            double off = k % 8 < 3 ? -1 : k % 8 < 5 ? 0 : 1;
+            number[k] = 1e-3 * (1 + cases[i].apart * off);
+        }
+        for (size_t r = 0; r < 2; r++)
+            for (size_t k = 0; k < 8; k++) /* the worse rank counts */
+                calls_of(&b, 2 * little.probes + FIGURE_SHARE, r)[k] = r ? cases[i].share : 1;
+        assert_int_equal(calibrate_fit(&b, &c), STATUS_OK);
+        c.noise.others = cases[i].others;
+        c.noise.cores = 4;
+        assert_int_equal(calibrate_judge(&c.noise, text), cases[i].verdict);
+        assert_string_equal(text, cases[i].says);
+        calibration_free(&c);
+    }
 }
 
 static void rejects_no_ranks_no_repeats_and_no_such_transport(void **state)
@@ -331,6 +377,7 @@ int main(void)
         cmocka_unit_test(one_rank_has_no_links_and_no_collectives),
         cmocka_unit_test(the_fit_of_an_exact_link_is_that_link),
         cmocka_unit_test(a_fit_that_would_be_negative_is_all_bandwidth),
+        cmocka_unit_test(a_machine_that_is_not_idle_is_doubted_then_refused),
         cmocka_unit_test(rejects_no_ranks_no_repeats_and_no_such_transport),
         cmocka_unit_test(what_mpirun_prints_is_checked),
         cmocka_unit_test(running_out_of_memory_anywhere_is_said_and_leaves_nothing),

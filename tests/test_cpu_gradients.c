@@ -164,7 +164,7 @@ static double model_loss(struct stage *s, bool backward)
 {
     s->pass.loss = 0;
     for (uint32_t m = 0; m < MICROBATCHES; m++)
-        assert_int_equal(stage_forward(s, 0, m), STATUS_OK);
+        assert_int_equal(stage_forward(s, 0, m, 0), STATUS_OK);
     for (uint32_t m = 0; m < MICROBATCHES; m++) {
         if (backward)
             assert_int_equal(stage_backward(s, m, 0), STATUS_OK);

@@ -123,6 +123,12 @@ static void fills_node_after_node_of_a_large_pod(void **state)
     assert_int_equal(order[8], 15);
     assert_int_equal(order[9], 8);
     assert_int_equal(order[16], 22); /* the node of 15, 8, 9 ... 14 ends on rail 6 */
+    assert_non_null(t.node_of = malloc(m.n * sizeof *t.node_of));
+    for (uint32_t i = 0; i < m.n; i++)
+        t.node_of[i] = i / 8;
+    assert_int_equal(device_order_find(&t, order), STATUS_OK);
+    for (uint32_t k = 0; k < m.n; k++)
+        assert_int_equal(order[k], k); /* nodes that are known are taken in their own order */
     topology_free(&t);
 }
 

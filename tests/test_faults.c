@@ -130,10 +130,10 @@ static void what_does_not_exist_is_refused(void **state)
     (void)state;
     enum status st;
     arrival_with(FAULT_FAIL, "air@1", &engine_simgrid, &st);
-    assert_int_equal(st, STATUS_INVALID);
+    assert_int_equal(st, STATUS_USAGE);
     assert_non_null(strstr(error_message(), "the platform has no link 'air'"));
     arrival_with(FAULT_KILL, "2@1", &engine_simgrid, &st);
-    assert_int_equal(st, STATUS_INVALID);
+    assert_int_equal(st, STATUS_USAGE);
     arrival_with(FAULT_FAIL, "wire@1", &engine_analytic, &st);
     assert_int_equal(st, STATUS_UNSUPPORTED);
     assert_true(arrival_with(FAULT_KILL, "0@0.5", &engine_analytic, &st) == 2);

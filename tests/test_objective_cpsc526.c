@@ -382,7 +382,7 @@ static void impossible_requests_are_one_clear_line(void **state)
     assert_int_equal(objective_solve(&objective_cpsc526, NULL, &r, &result), STATUS_INFEASIBLE);
     assert_string_equal(error_message(), "6 devices for 5 ops: every device needs one");
     r = request(&m, 0);
-    assert_int_equal(objective_solve(&objective_cpsc526, NULL, &r, &result), STATUS_INVALID);
+    assert_int_equal(objective_solve(&objective_cpsc526, NULL, &r, &result), STATUS_USAGE);
     assert_string_equal(error_message(),
                         "objective cpsc526 needs --devices, --hierarchy or --platform");
     r = of_96(&m, false);

@@ -310,7 +310,7 @@ static void impossible_requests_are_one_clear_line(void **state)
     struct model m = sample_chain(3, 1, 2, 1000, 1000);
     struct objective_result result = {.value = 7};
     struct objective_request r = request(&m, 0, 1e9);
-    assert_int_equal(objective_solve(&objective_pipedream, NULL, &r, &result), STATUS_INVALID);
+    assert_int_equal(objective_solve(&objective_pipedream, NULL, &r, &result), STATUS_USAGE);
     assert_string_equal(error_message(),
                         "objective pipedream needs --machines from 1 to 1024 at each level");
     r = request(&m, 4, 1e9);

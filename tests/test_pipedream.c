@@ -305,7 +305,7 @@ static void import_tells_formats_apart(void **state)
     char known[TEXT_LIST], expected[TEXT_LIST + 128];
     snprintf(expected, sizeof expected,
              "test_pipedream.txt:1: not a model in a known format (foreline JSON, %s)",
-             text_list(importer_name, importers_n, known));
+             text_list(importers, importers_n, known));
     assert_string_equal(error_message(), expected);
     assert_int_equal(model_import("does/not/exist", &o, &m), STATUS_IO);
     remove("test_pipedream.txt");

@@ -18,7 +18,7 @@
 #include "tests/fault.h"
 
 static const struct provenance by = {"foreline test", "plot", NULL, 0};
-#define MADE_BY "# foreline test: plot\n"
+#define MADE_BY "# plotted by foreline test: plot\n"
 
 static const char svg[] = "test_plot_kinds.svg", tsv[] = "test_plot_kinds.tsv";
 
@@ -362,6 +362,53 @@ static void what_cannot_be_drawn_is_said_in_one_line(void **state)
     }
 }
 
+static void put_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void expect_text(const char *path, const char *expected)
+{
+    char *text = NULL;
+    size_t length;
+    assert_int_equal(file_read(path, &text, &length), STATUS_OK);
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+/* The table of plotted data goes where nobody said: not in the place of what is plotted, nor of any
+ * other file that a picture did not leave. */
+static void tables_of_others_stay(void **state)
+{
+    (void)state;
+    need_gnuplot();
+    static const char data[] = "nic\tplan\titeration_s\n1\ta\t1\n2\ta\t2\n";
+    const struct plot_kind *k;
+    const char *const path[] = {"test_plot_kinds_in.tsv"};
+    const struct plot_request r = {.path = path, .n = 1, .x = "nic", .by = "plan"};
+    put_text(path[0], data);
+    assert_int_equal(plot_kind_find("throughput", &k), STATUS_OK);
+    assert_int_equal(plot_files(k, &r, "test_plot_kinds_in.svg", &by), STATUS_INVALID);
+    assert_non_null(strstr(error_message(), "would replace this input"));
+    put_text("test_plot_kinds_notes.tsv", "my notes\n");
+    assert_int_equal(plot_files(k, &r, "test_plot_kinds_notes.svg", &by), STATUS_IO);
+    assert_non_null(strstr(error_message(), "not of foreline's making"));
+    expect_text("test_plot_kinds_notes.tsv", "my notes\n");
+    expect_text(path[0], data);
+    assert_int_not_equal(access("test_plot_kinds_notes.svg", F_OK), 0);
+    assert_int_equal(plot_files(k, &r, svg, &by), STATUS_OK);
+    assert_int_equal(plot_files(k, &r, svg, &by), STATUS_OK); /* our own is replaced */
+    /* ... and is an input like any other when it is plotted itself */
+    const char *const again[] = {tsv};
+    const struct plot_request own = {.path = again, .n = 1};
+    assert_int_equal(plot_files(k, &own, svg, &by), STATUS_INVALID);
+    unlink("test_plot_kinds_notes.tsv");
+    unlink(path[0]);
+}
+
 static enum status draw_all(void)
 {
     enum status st;
@@ -396,10 +443,7 @@ static void releases_everything_when_memory_runs_out(void **state)
 {
     (void)state;
     need_gnuplot();
-    FILE *f = fopen("test_plot_kinds_in.tsv", "w");
-    assert_non_null(f);
-    fputs(sweep, f);
-    assert_int_equal(fclose(f), 0);
+    put_text("test_plot_kinds_in.tsv", sweep);
     FOR_EACH_ALLOC_FAILURE(draw_all());
     one_rank[0] = rank("r0", 0, 1);
     FOR_EACH_ALLOC_FAILURE(draw_stack());
@@ -425,6 +469,7 @@ int main(void)
         cmocka_unit_test(axes_choose_units_that_read_well),
         cmocka_unit_test(cells_cannot_inject_commands),
         cmocka_unit_test(what_cannot_be_drawn_is_said_in_one_line),
+        cmocka_unit_test(tables_of_others_stay),
         cmocka_unit_test(releases_everything_when_memory_runs_out),
     };
     return cmocka_run_group_tests_name("plot_kinds", tests, NULL, NULL);

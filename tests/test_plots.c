@@ -77,7 +77,7 @@ static struct measurement file(char *engine, char *plan, double iteration_s)
 }
 
 static const struct provenance by = {"foreline test", "plot --kind ?> \"x\"", NULL, 0};
-#define MADE_BY "# foreline test: plot --kind ?>  x \n"
+#define MADE_BY "# plotted by foreline test: plot --kind ?>  x \n"
 
 static const char *const names[] = {"f0", "f1", "f2", "f3"};
 
@@ -116,7 +116,7 @@ static void every_extension_gives_its_kind_of_file(void **state)
     assert_int_equal(plot_scatter(m, names, 2, "test_plots.svg", &by), STATUS_OK);
     assert_starts("test_plots.svg", "<?xml");
     assert_starts("test_plots.tsv", MADE_BY "# plan\tpredicted_by\tmeasured_by\tmeasured_s");
-    assert_int_equal(plot_bars(m, names, 2, "test_plots.jpeg", &by), STATUS_INVALID);
+    assert_int_equal(plot_bars(m, names, 2, "test_plots.jpeg", &by), STATUS_USAGE);
     assert_string_equal(error_message(), "test_plots.jpeg: a picture ends in .svg, .png or .pdf");
 }
 

@@ -71,7 +71,7 @@ static void assert_refused(const struct fixture *f, const char *list, size_t sta
                            const char *what)
 {
     struct plan p = {0};
-    assert_int_equal(split(f, list, stages, &p), STATUS_INVALID);
+    assert_int_equal(split(f, list, stages, &p), STATUS_USAGE);
     if (!strstr(error_message(), what))
         fail_msg("%s: %s", list ? list : "nothing", error_message());
 }

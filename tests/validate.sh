@@ -104,7 +104,7 @@ validate s1-gpipe.json same.json -o q || status=$?
 [ $status = 2 ] && grep -q 'are the same plan' err || fail "the same plan twice: $status $(cat err)"
 
 # The other engines, where there are any. SMPI is exact, so it must agree with SimGrid.
-two="--model $tiny --stages 2 --microbatches 4 --steps 2 --warmup 1 --repeats 1"
+two="--model $tiny --stages 2 --microbatches 4 --repeats 1"
 if command -v smpirun >/dev/null; then
     validate $two --platform laptop --engine smpi -o smpi || fail "smpi: $(cat err)"
     [ "$(data out | cut -f 11)" = "+0.00" ] || [ "$(data out | cut -f 11)" = "-0.00" ] ||
@@ -113,7 +113,7 @@ else
     echo "skipped: validate --engine smpi, there is no smpirun"
 fi
 if command -v mpirun >/dev/null && [ -x "$(dirname "$tool")/foreline-worker-mpi" ]; then
-    validate $two --platform laptop --engine mpi --compute paced -o mpi || fail "mpi: $(cat err)"
+    validate $two --steps 2 --warmup 1 --platform laptop --engine mpi --compute paced -o mpi || fail "mpi: $(cat err)"
     [ "$(data out | cut -f 2)" = mpi-paced ] || fail "mpi: $(cat out)"
 else
     echo "skipped: validate --engine mpi, there is no MPI"
@@ -127,7 +127,7 @@ for rate in 100 400; do
 END
 done
 if "$tool" emulate --check >/dev/null 2>&1; then
-    validate $two --platform net100.xml --platform net400.xml --engine netns -o netns ||
+    validate $two --steps 2 --warmup 1 --platform net100.xml --platform net400.xml --engine netns -o netns ||
         fail "netns: $(cat err)"
     [ "$(data out | cut -f 1,2)" = "net100	netns
 net400	netns" ] || fail "netns: $(cat out)"

@@ -99,8 +99,7 @@ enum status collective_group_make(const struct topology *t, const uint32_t *devi
     else
         find_nodes(&s, topology_inside(t, inside));
     fill_order(&s, &g);
-    *out = g;
-    g = (struct collective_group){0};
+    MOVE(out, g);
 out:
     collective_group_free(&g);
     free(inside);

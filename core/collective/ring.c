@@ -13,13 +13,20 @@ static double edge_share(enum collective_kind kind, size_t n)
     return kind == COLLECTIVE_ALLREDUCE ? 2 * others : kind == COLLECTIVE_BROADCAST ? 1 : others;
 }
 
-/* The ring of one channel: each node begins at another of its members. Member 0 is where it is. */
-static void order_ring(const struct collective_group *g, size_t channel, uint32_t *ring)
+/* The ring of one channel: each node begins at another of its members. With an even number of
+ * channels every other node is passed backwards, so that the ring enters a node on the rail on which
+ * it left the one before; NCCL exchanges pairs of rings on odd nodes to the same end. Member 0 is
+ * where it is. */
+static void order_ring(const struct collective_group *g, size_t channel, bool alternate,
+                       uint32_t *ring)
 {
     size_t at = 0;
-    for (size_t node = 0; node < g->nodes; node++)
-        for (size_t k = 0; k < collective_node_size(g, node); k++)
-            ring[at++] = collective_member(g, node, k, channel);
+    for (size_t node = 0; node < g->nodes; node++) {
+        size_t n = collective_node_size(g, node);
+        bool backwards = alternate && node % 2 == 1;
+        for (size_t k = 0; k < n; k++)
+            ring[at++] = collective_member(g, node, backwards ? n - 1 - k : k, channel);
+    }
 }
 
 /* A chunk waits for the one before it only at its own next edge: the latencies of a step differ
@@ -50,7 +57,7 @@ static enum status ring_shape(const struct collective_group *g, enum collective_
     TRY(ARRAY_NEW(latency, g->n));
     TRY(collective_shape_open(out, 1, channels * g->n));
     for (size_t c = 0; c < channels; c++) {
-        order_ring(g, c, ring);
+        order_ring(g, c, channels % 2 == 0, ring);
         double path = add_ring(g, kind, bytes * edge_share(kind, g->n) / (double)channels, ring,
                                latency, out);
         worst = larger(worst, path);

@@ -5,7 +5,8 @@
 #include "core/cost.h"
 #include "core/lower/lowering.h"
 
-enum { MAX_BUCKETS = 200 }; /* program_op.part is a byte */
+/* program_op.part is a byte; with ZeRO 3 a pass may have two parts for each bucket but one. */
+enum { MAX_BUCKETS = 200, MAX_UNITS = 120 };
 
 /* A stage while its ops are added up. */
 struct sum {
@@ -15,6 +16,8 @@ struct sum {
     const struct device_type *type;
     struct cost_split split;
     int64_t largest_bytes; /* parameters of one op */
+    int64_t flight_bytes;  /* of gradients, kept beside the rank's part of their sums */
+    int64_t tied_bytes;    /* weights that ops borrow within the stage */
     struct lowering_cost c;
 };
 
@@ -83,6 +86,8 @@ static void add_memory(struct sum *u, const struct model_op *o, const struct cos
                 l->shape.team_of[l->shape.stage_of[o->shares]] != l->shape.team_of[u->stage];
     int64_t own = scaled(o->parameter_bytes + (copy ? o->shared_bytes : 0), part->parameters);
     c->weight_bytes += own;
+    if (o->shares != MODEL_NO_OP && l->shape.stage_of[o->shares] == u->stage)
+        u->tied_bytes += scaled(o->shared_bytes, part->parameters);
     u->largest_bytes = own > u->largest_bytes ? own : u->largest_bytes;
     if (u->split.expert_parallel > 1 && o->exchange_bytes > 0)
         c->expert_bytes += own;
@@ -128,36 +133,6 @@ static void average(struct lowering_calls *calls)
         calls->bytes /= calls->count;
 }
 
-/* Gradients complete from the last op to the first: a bucket ends with the op that fills it. The
- * last one has what is left and the copies of tied weights. */
-static enum status make_buckets(struct sum *u)
-{
-    const struct plan *p = u->l->plan;
-    struct lowering_cost *c = &u->c;
-    int64_t least = c->replicated_bytes / MAX_BUCKETS + 1, left = c->replicated_bytes;
-    int64_t size = p->bucket_bytes > least ? p->bucket_bytes : least;
-    struct lowering_bucket open = {.seconds = c->recompute_s};
-    PASS(ARRAY_NEW(c->bucket, c->overlapped ? MAX_BUCKETS + 1 : 1));
-    for (size_t k = u->s->ops; c->overlapped && k-- > 0;) {
-        const struct model_op *o = &u->l->model->op[u->s->op[k]];
-        bool experts = u->split.expert_parallel > 1 && o->exchange_bytes > 0;
-        open.seconds +=
-            cost_op(u->l->model, u->type, u->s->op[k], p->microbatch_size, p->optimizer, &u->split)
-                .backward_s;
-        open.gradients.bytes +=
-            experts ? 0 : scaled(o->parameter_bytes, cost_part(o, &u->split).parameters);
-        if (open.gradients.bytes >= size && k > 0) {
-            open.gradients.low = (uint32_t)k;
-            left -= open.gradients.bytes;
-            c->bucket[c->buckets++] = open;
-            open = (struct lowering_bucket){0};
-        }
-    }
-    open.gradients = (struct program_bucket){.low = 0, .bytes = left};
-    c->bucket[c->buckets++] = open;
-    return STATUS_OK;
-}
-
 /* What ZeRO leaves of them on each rank: experts are sharded over the replicas that have the same.
  */
 static int64_t sharded(const struct sum *u, int64_t replicated_bytes, int64_t expert_bytes)
@@ -176,13 +151,181 @@ static void shard(struct sum *u, const struct cost_memory *factor)
     if (zero >= 1)
         c->state_bytes = sharded(u, dense * factor->state, experts * factor->state);
     if (zero >= 2)
-        c->gradient_bytes = sharded(u, dense * factor->gradients, experts * factor->gradients);
+        c->gradient_bytes =
+            u->flight_bytes + sharded(u, dense * factor->gradients, experts * factor->gradients);
     if (zero >= 1 && all > 0)
         c->update_s *= (double)sharded(u, dense, experts) / (double)all;
-    if (zero == 3) { /* the op that computes, and the next one's on their way */
-        c->scratch_bytes += 2 * u->largest_bytes;
+    if (zero == 3)
         c->weight_bytes = sharded(u, dense, experts);
+}
+
+/* ---- buckets */
+
+/* What op adds to a bucket: its gradients, and the weights that it borrows from another op of the
+ * stage, unless a later op of the bucket does so already. */
+struct share {
+    int64_t dense, experts, borrowed;
+};
+
+static int64_t own_bytes(const struct sum *u, uint32_t op)
+{
+    const struct model_op *o = &u->l->model->op[op];
+    return scaled(o->parameter_bytes, cost_part(o, &u->split).parameters);
+}
+
+/* Position k among the stage's ops; the bucket ends before position `high`. */
+static struct share share_of(const struct sum *u, size_t k, size_t high)
+{
+    const struct model *m = u->l->model;
+    const struct model_op *o = &m->op[u->s->op[k]];
+    int64_t own = own_bytes(u, u->s->op[k]);
+    bool experts = u->split.expert_parallel > 1 && o->exchange_bytes > 0;
+    bool borrows = o->shares != MODEL_NO_OP && u->l->shape.stage_of[o->shares] == u->stage;
+    for (size_t i = k + 1; borrows && i < high; i++)
+        borrows = m->op[u->s->op[i]].shares != o->shares;
+    return (struct share){experts ? 0 : own, experts ? own : 0,
+                          borrows ? own_bytes(u, o->shares) : 0};
+}
+
+/* lent [model->n]: ops whose weights other ops of the stage borrow. With ZeRO 3 those gather the
+ * lender's bucket too, which has nothing else, therefore. */
+static enum status find_lenders(const struct sum *u, bool **lent)
+{
+    const struct model *m = u->l->model;
+    PASS(ARRAY_NEW(*lent, m->n));
+    for (size_t k = 0; k < u->s->ops; k++) {
+        uint32_t owner = m->op[u->s->op[k]].shares;
+        if (owner != MODEL_NO_OP && u->l->shape.stage_of[owner] == u->stage)
+            (*lent)[owner] = true;
     }
+    return STATUS_OK;
+}
+
+/* A bucket is complete at op `low`, and another one begins. */
+static void close_bucket(struct lowering_cost *c, size_t low, struct lowering_bucket *open)
+{
+    open->gradients.low = (uint32_t)low;
+    c->bucket[c->buckets++] = *open;
+    *open = (struct lowering_bucket){0};
+}
+
+static int64_t held_by(const struct lowering_bucket *b)
+{
+    return b->gradients.bytes + b->expert_bytes + b->borrowed_bytes;
+}
+
+/* Cut the ops into buckets, in the order in which a backward completes their gradients; *open is
+ * the last one. A bucket of ZeRO 0 and 1 ends with the op that fills it. Of ZeRO 2 and 3 two are
+ * in memory: one ends before it would be larger than it should. */
+static void cut(struct sum *u, const bool *lent, int64_t size, struct lowering_bucket *open)
+{
+    struct lowering_cost *c = &u->c;
+    size_t most = c->units ? MAX_UNITS : MAX_BUCKETS, high = u->s->ops;
+    for (size_t k = high; k-- > 0;) {
+        uint32_t op = u->s->op[k];
+        struct share share = share_of(u, k, high);
+        int64_t bytes = share.dense + share.experts + share.borrowed;
+        if (c->units && held_by(open) > 0 && (held_by(open) + bytes > size || lent[op]) &&
+            c->buckets < most) {
+            close_bucket(c, k + 1, open);
+            high = k + 1;
+        }
+        struct op_cost cost = cost_op(u->l->model, u->type, op, u->l->plan->microbatch_size,
+                                      u->l->plan->optimizer, &u->split);
+        open->seconds += cost.backward_s;
+        open->forward_s += cost.forward_s;
+        open->gradients.bytes += share.dense;
+        open->expert_bytes += share.experts;
+        open->borrowed_bytes += share.borrowed;
+        if (k > 0 && c->buckets < most && (c->units ? lent[op] : open->gradients.bytes >= size)) {
+            close_bucket(c, k, open);
+            high = k;
+        }
+    }
+}
+
+/* Without a size given, a bucket of ZeRO 2 and 3 is as large as the stage's largest op: whatever
+ * is gathered and reduced, that op must be. */
+static int64_t bucket_size(const struct sum *u)
+{
+    const struct lowering_cost *c = &u->c;
+    int64_t least = c->units ? 2 * c->weight_bytes / MAX_UNITS : c->replicated_bytes / MAX_BUCKETS;
+    int64_t size = u->l->plan->bucket_bytes;
+    size = c->units && size == 0 ? u->largest_bytes : size;
+    return size > least ? size : least + 1;
+}
+
+/* With full recomputation ZeRO 3 runs the forwards again bucket by bucket, the last of them in the
+ * part that makes the first gradients; else the first part recomputes all that is recomputed. The
+ * last bucket has, besides its own, the copies of tied weights. */
+static enum status make_buckets(struct sum *u)
+{
+    enum status st;
+    struct lowering_cost *c = &u->c;
+    bool *lent = NULL;
+    struct lowering_bucket open = {0};
+    bool again =
+        c->units && lowering_zero(u->l, u->stage) == 3 && u->s->recompute == RECOMPUTE_FULL;
+    int64_t left = c->replicated_bytes;
+    TRY(ARRAY_NEW(c->bucket, c->overlapped || c->units ? MAX_BUCKETS + 1 : 1));
+    if (c->units)
+        TRY(find_lenders(u, &lent));
+    if (c->overlapped || c->units)
+        cut(u, lent, bucket_size(u), &open);
+    for (size_t b = 0; b < c->buckets; b++)
+        left -= c->bucket[b].gradients.bytes;
+    open.gradients.bytes = left;
+    close_bucket(c, 0, &open);
+    c->units = c->units && c->buckets > 1;
+    c->bucket[0].seconds += again ? c->bucket[0].forward_s : c->recompute_s;
+out:
+    free(lent);
+    return st;
+}
+
+/* ZeRO 2, 3: while the gradients of a bucket grow, those of the one before are reduced; ZeRO 3:
+ * while the parameters of one are used, those of the next are gathered. Halves of backwards leave
+ * the gradients of the whole stage incomplete, from one op of the rank to another. */
+static void add_flight(struct sum *u, uint32_t zero, int64_t gradients)
+{
+    struct lowering_cost *c = &u->c;
+    int64_t most = 0, gathered = 0;
+    for (size_t b = 0; b < c->buckets; b++) {
+        const struct lowering_bucket *at = &c->bucket[b];
+        int64_t own = c->buckets > 1 ? at->gradients.bytes + at->expert_bytes : c->weight_bytes;
+        most = own > most ? own : most;
+        own += c->buckets > 1 ? at->borrowed_bytes : 0;
+        gathered = own > gathered ? own : gathered;
+    }
+    u->flight_bytes = zero >= 2 && u->l->schedule->split ? 2 * most * gradients : 0;
+    c->reduced_bytes = zero >= 2 && !u->l->schedule->split ? 2 * most * gradients : 0;
+    c->gathered_bytes = zero == 3 ? 2 * gathered : 0;
+}
+
+/* Most bytes of gradients of outputs at once in a backward of one microbatch: each lives from its
+ * last reader's backward to its own op's. */
+static enum status gradients_of_outputs(const struct sum *u, int64_t *most)
+{
+    const struct model *m = u->l->model;
+    int64_t held = 0, *taken; /* [model->n] */
+    PASS(ARRAY_NEW(taken, m->n));
+    *most = 0;
+    for (size_t k = u->s->ops; k-- > 0;) {
+        uint32_t op = u->s->op[k];
+        for (size_t e = m->in_start[op]; e <= m->in_start[op + 1]; e++) {
+            uint32_t t = e < m->in_start[op + 1] ? m->in[e] : op;
+            bool here = u->l->shape.stage_of[t] == u->stage;
+            if (!here || taken[t] > 0 || m->out_start[t] == m->out_start[t + 1])
+                continue;
+            taken[t] = u->l->plan->microbatch_size *
+                       scaled(m->op[t].output_bytes, cost_part(&m->op[t], &u->split).stash);
+            held += taken[t];
+        }
+        *most = held > *most ? held : *most;
+        held -= taken[op];
+    }
+    free(taken);
+    return STATUS_OK;
 }
 
 /* What follows once all ops have been added up. */
@@ -204,11 +347,18 @@ static enum status finish(struct sum *u)
     average(&c->backward_experts);
     c->gradient_bytes = c->weight_bytes * factor.gradients;
     c->state_bytes = c->weight_bytes * factor.state;
+    uint32_t zero = lowering_zero(l, u->stage);
+    c->units = zero >= 2 && !l->schedule->split && c->weight_bytes > 0;
+    c->overlapped = l->plan->bucket_bytes > 0 && u->s->replicas > 1 && zero < 2 &&
+                    !l->schedule->split && !l->schedule->asynchronous && c->replicated_bytes > 0;
+    int64_t gradients;
+    PASS(gradients_of_outputs(u, &gradients));
+    c->scratch_bytes += gradients;
+    PASS(make_buckets(u));
+    add_flight(u, zero, factor.gradients);
     shard(u, &factor);
-    c->overlapped = l->plan->bucket_bytes > 0 && u->s->replicas > 1 &&
-                    lowering_zero(l, u->stage) < 2 && !l->schedule->split &&
-                    !l->schedule->asynchronous && c->replicated_bytes > 0;
-    return make_buckets(u);
+    c->gradient_bytes += u->tied_bytes * factor.gradients; /* apart from their owner's till then */
+    return STATUS_OK;
 }
 
 /* Devices of one type cost the same: one entry per stage and type. */

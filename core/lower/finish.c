@@ -27,19 +27,20 @@ static enum status append_sum(struct lowering_list *list, struct program_op op, 
 }
 
 enum status lowering_reduce(struct lowering *l, uint32_t rank, uint32_t stage, uint32_t microbatch,
-                            const struct lowering_cost *cost, int64_t bytes, bool experts)
+                            const struct lowering_sum *sum)
 {
     struct lowering_list *list = &l->replay.list[rank];
     uint32_t team = l->shape.team_of[stage],
              shard = (rank - l->shape.first_rank[team]) % lowering_shards(l, team);
     uint32_t all = lowering_data(l, team, shard);
     enum op_kind kind = l->plan->zero >= 1 ? OP_REDUCESCATTER : OP_ALLREDUCE;
-    struct program_op op = list_collective(kind, FOR_DATA, stage, microbatch, all, bytes);
-    if (all != PROGRAM_NONE && bytes > 0)
+    struct program_op op = list_collective(kind, FOR_DATA, stage, microbatch, all, sum->bytes);
+    op.part = sum->part;
+    if (all != PROGRAM_NONE && op.bytes > 0)
         PASS(append_sum(list, op, newest(list)));
     op.peer = l->groups.same[rank];
-    op.bytes = cost->expert_bytes;
-    if (experts && op.peer != PROGRAM_NONE && op.bytes > 0)
+    op.bytes = sum->expert_bytes;
+    if (op.peer != PROGRAM_NONE && op.bytes > 0)
         PASS(append_sum(list, op, newest(list)));
     return STATUS_OK;
 }
@@ -103,8 +104,9 @@ static enum status reduce(struct lowering *l, uint32_t rank, uint32_t stage,
                           const struct lowering_cost *cost)
 {
     /* with buckets the dense ones are under way already */
-    return lowering_reduce(l, rank, stage, PROGRAM_NONE, cost,
-                           cost->overlapped ? 0 : cost->replicated_bytes, true);
+    return lowering_reduce(l, rank, stage, PROGRAM_NONE,
+                           &(struct lowering_sum){cost->overlapped ? 0 : cost->replicated_bytes,
+                                                  cost->expert_bytes, 0});
 }
 
 static enum status update(struct lowering *l, uint32_t rank, uint32_t stage,

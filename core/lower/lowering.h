@@ -29,7 +29,9 @@ struct lowering_list {
     struct program_op *op;
     uint32_t *dep;
     uint32_t blocked;    /* position + 1 of the collective that the next compute op waits for */
-    uint32_t gathered;   /* position + 1 of the newest ALLGATHER of parameters */
+    uint32_t gathered;   /* position + 1 of the newest ALLGATHER of parameters, */
+    uint32_t needed;     /* and of the one that the next compute op waits for */
+    uint32_t reduced[2]; /* ZeRO 2, 3: of the sums of the last two buckets */
     uint32_t scattered;  /* position + 1 of the newest REDUCESCATTER of gradients */
     uint32_t compute[2]; /* position + 1 of the last compute op and of the one before */
 };
@@ -50,10 +52,19 @@ struct lowering_calls {
     int64_t bytes; /* of one call */
 };
 
-/* A part of the last backward: its seconds, and the gradients that are complete after it. */
+/* A part of a backward: its seconds, and the gradients that are complete after it. With ZeRO 3 a
+ * forward comes in the same parts. */
 struct lowering_bucket {
-    double seconds;
+    double seconds, forward_s;
     struct program_bucket gradients;
+    int64_t expert_bytes;   /* gradients of experts */
+    int64_t borrowed_bytes; /* weights of other buckets of the stage that its ops share */
+};
+
+/* Gradients that are reduced together; part: as in struct program_op. */
+struct lowering_sum {
+    int64_t bytes, expert_bytes;
+    uint8_t part;
 };
 
 /* One stage on one type of device; per rank. */
@@ -62,11 +73,14 @@ struct lowering_cost {
     double forward_s, recompute_s, backward_s, input_s, weight_s, update_s;
     int64_t stash_bytes; /* per microbatch */
     int64_t weight_bytes, gradient_bytes, state_bytes, scratch_bytes;
+    int64_t gathered_bytes; /* ZeRO 3: parameters of the bucket at work and of the next one */
+    int64_t reduced_bytes;  /* ZeRO 2, 3: gradients of the bucket at work and of the one before */
     int64_t replicated_bytes, expert_bytes;          /* gradients summed over all replicas; over the
                                              * replicas that have the same experts */
     struct lowering_calls forward_sum, backward_sum; /* tensor parallelism */
     struct lowering_calls forward_experts, backward_experts;
-    bool overlapped;                /* the last backward comes in one part per bucket */
+    bool overlapped;                /* the last backward comes in one part per bucket, */
+    bool units;                     /* ZeRO 2, 3: every backward (and forward) does */
     size_t buckets;                 /* >= 1 */
     struct lowering_bucket *bucket; /* [buckets] in the order in which they become complete */
 };
@@ -196,11 +210,10 @@ enum status lowering_replay(struct lowering *l) MUST_CHECK;
 /* finish.c: sums of gradients and updates at the end of the iteration. */
 enum status lowering_finish(struct lowering *l) MUST_CHECK;
 /* Sum or scatter the gradients of `stage` over the replicas of `rank`; nothing without replicas.
- * `bytes` of the dense gradients, PROGRAM_NONE for `microbatch` unless it is that one's own.
+ * PROGRAM_NONE for `microbatch` unless it is that one's own.
  * The op waits for the list's newest op that computes. */
 enum status lowering_reduce(struct lowering *l, uint32_t rank, uint32_t stage, uint32_t microbatch,
-                            const struct lowering_cost *cost, int64_t bytes,
-                            bool experts) MUST_CHECK;
+                            const struct lowering_sum *sum) MUST_CHECK;
 enum status lowering_update(struct lowering *l, uint32_t rank, uint32_t stage, uint32_t microbatch,
                             const struct lowering_cost *cost) MUST_CHECK;
 

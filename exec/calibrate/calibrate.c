@@ -7,9 +7,13 @@
 #include "core/array.h"
 
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "core/clock.h"
 #include "core/file.h"
 #include "exec/calibrate/probe.h"
 #include "exec/team.h"
@@ -53,6 +57,34 @@ double calibrate_limit(const struct bench *b)
 
 /* ---- results */
 
+/* Above so much the machine is doubted, or nothing is left to believe. The spread of an idle machine
+ * is 5 to 10 %, most of it that of small messages. */
+static const double spread_doubt = 0.2, spread_useless = 1;
+static const double share_doubt = 0.95, share_useless = 0.75, others_doubt = 0.25;
+
+static void put_doubt(char text[CALIBRATE_DOUBT], const char *fmt, ...)
+{
+    size_t n = strlen(text);
+    va_list arguments;
+    n += (size_t)snprintf(text + n, CALIBRATE_DOUBT - n, "%s", n ? ", " : "");
+    va_start(arguments, fmt);
+    vsnprintf(text + n, CALIBRATE_DOUBT - n, fmt, arguments);
+    va_end(arguments);
+}
+
+enum calibrate_verdict calibrate_judge(const struct calibrate_noise *n, char text[CALIBRATE_DOUBT])
+{
+    bool useless = n->spread.median > spread_useless || n->share < share_useless;
+    *text = '\0';
+    if (n->spread.median > spread_doubt)
+        put_doubt(text, "repetitions lie %.0f %% apart", 100 * n->spread.median);
+    if (n->share < share_doubt)
+        put_doubt(text, "a rank had a core for %.0f %% of its time", 100 * n->share);
+    if (n->others + (double)n->ranks > (double)n->cores + others_doubt)
+        put_doubt(text, "other work used %.1f of %zu cores", n->others, n->cores);
+    return useless ? CALIBRATE_USELESS : *text ? CALIBRATE_DOUBTFUL : CALIBRATE_IDLE;
+}
+
 /* Take all figures of a task in one of three ways, and fit them. */
 static enum status calibrate(struct bench *b, const struct calibrate_options *o, size_t most_ranks,
                              enum status (*measure)(struct bench *b, const char *worker),
@@ -66,8 +98,14 @@ static enum status calibrate(struct bench *b, const struct calibrate_options *o,
         return error_set(STATUS_INVALID, "%zu ranks, %zu repeats: expected 1 to %zu and 1 to %d",
                          o->ranks, o->repeats, most_ranks, CALIBRATE_REPEATS);
     TRY(ARRAY_NEW(b->number, bench_numbers(b)));
+    double begin_s = clock_now(), own_s = clock_children_cpu(), all_s = clock_machine_cpu();
     TRY(measure(b, o->worker));
+    all_s = clock_machine_cpu() - all_s;
+    own_s = clock_children_cpu() - own_s;
+    double seconds = clock_now() - begin_s;
     TRY(calibrate_fit(b, out));
+    out->noise.others = fmax(0, all_s - own_s) / seconds;
+    out->noise.cores = (size_t)sysconf(_SC_NPROCESSORS_ONLN);
 out:
     free(b->number);
     return st;

@@ -25,6 +25,14 @@ struct calibrate_spread {
     double median, worst; /* over all figures */
 };
 
+/* What says whether the machine was idle. */
+struct calibrate_noise {
+    struct calibrate_spread spread;
+    double share;  /* CPU seconds per second of its layers, of the rank that had least */
+    double others; /* cores that other work used meanwhile */
+    size_t ranks, cores;
+};
+
 /* What a pair of ranks gets: fitted as latency + bytes / bandwidth over half round trips. */
 struct calibrate_pair {
     uint32_t from, to; /* from < to; the other direction is the same by construction */
@@ -43,7 +51,7 @@ struct calibration {
     struct topology topology; /* one device type "cpu" with a rate for every kind and phase the CPU
                                * device computes, memory bandwidth, launch; one tier between all
                                * (none for one rank); devices "rank0", ... */
-    struct calibrate_spread spread;
+    struct calibrate_noise noise;
     size_t pairs;
     struct calibrate_pair *pair; /* [pairs] (0, 1), (0, 2), ... */
     size_t timings;
@@ -57,6 +65,19 @@ enum status calibrate_cpu(const struct calibrate_options *o, struct calibration 
  * calls in a queue. `transport` is not looked at: `ranks` is 1, STATUS_UNSUPPORTED otherwise.
  * STATUS_IO: no worker; STATUS_EXTERNAL: what the worker says, there is no GPU for instance. */
 enum status calibrate_cuda(const struct calibrate_options *o, struct calibration *out) MUST_CHECK;
+
+/* Are the figures those of an idle machine? In doubt one of these is beyond its first bound, useless
+ * are they when one is beyond its second:
+ *
+ *   spread of repetitions, median figure   above 20 %, above 100 %
+ *   CPU seconds per second, worst rank     below 0.95, below 0.75
+ *   cores that others used while none was
+ *   left for them: others + ranks - cores  above 0.25, -
+ *
+ * `text` says which, "" when none is. */
+enum calibrate_verdict { CALIBRATE_IDLE, CALIBRATE_DOUBTFUL, CALIBRATE_USELESS };
+enum { CALIBRATE_DOUBT = 256 };
+enum calibrate_verdict calibrate_judge(const struct calibrate_noise *n, char text[CALIBRATE_DOUBT]);
 void calibration_free(struct calibration *c); /* accepts {0}; leaves {0} */
 
 /* Tab-separated, a line per ordered pair and, with zeros, of a rank and itself: from, to,

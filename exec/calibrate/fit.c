@@ -247,6 +247,15 @@ static enum status name_devices(size_t n, struct topology *out)
     return STATUS_OK;
 }
 
+/* A rank had one share of a core for all its layers, so its places all say the same. */
+static double least_share(const struct bench *b)
+{
+    double least = INFINITY;
+    for (size_t r = 0; r < b->ranks; r++)
+        least = fmin(least, *calls_of(b, 2 * b->task->probes + FIGURE_SHARE, r));
+    return least;
+}
+
 /* Everything is measured before anything is fitted: the spread is that of all figures together. */
 enum status calibrate_fit(struct bench *b, struct calibration *out)
 {
@@ -263,10 +272,11 @@ enum status calibrate_fit(struct bench *b, struct calibration *out)
     TRY(make_pairs(b, &s, &c));
     add_collectives(b, &s, &c);
     TRY(add_models(&c));
-    c.spread.median = sorted_middle(s.value, s.n, &c.spread.worst);
-    c.spread.worst = s.value[s.n - 1];
-    *out = c;
-    c = (struct calibration){0};
+    c.noise.ranks = b->ranks;
+    c.noise.share = least_share(b);
+    c.noise.spread.median = sorted_middle(s.value, s.n, &c.noise.spread.worst);
+    c.noise.spread.worst = s.value[s.n - 1];
+    MOVE(out, c);
 out:
     calibration_free(&c);
     arena_free(&s.memory);

@@ -251,13 +251,15 @@ static enum status repeat(struct bench *bench, const struct bed *b,
                           enum status (*pass)(struct bench *, const struct bed *, double *),
                           double *mean_s)
 {
-    double sum_s = 0, end_s = clock_now() + repeat_s, once_s;
+    double sum_s = 0, begin_s = clock_now(), cpu_s = clock_thread_cpu(), once_s;
     size_t n = 0;
-    for (; n == 0 || clock_now() < end_s; n++) {
+    for (; n == 0 || clock_now() < begin_s + repeat_s; n++) {
         PASS(pass(bench, b, &once_s));
         sum_s += once_s;
     }
     *mean_s = sum_s / (double)n;
+    bench->cpu_s += clock_thread_cpu() - cpu_s;
+    bench->wall_s += clock_now() - begin_s;
     return STATUS_OK;
 }
 
@@ -402,11 +404,16 @@ out:
     return st;
 }
 
-static void note_memory(struct bench *b)
+/* What is not repeated: memory, and the share of a core that this rank had for its layers. */
+static void note_device(struct bench *b)
 {
+    bool remote = b->on.backend->remote;
     double *bytes = calls_of(b, 2 * b->task->probes + FIGURE_MEMORY, b->rank);
-    for (size_t k = 0; k < b->repeats; k++)
-        bytes[k] = b->on.backend->remote ? b->on.backend->memory_bytes(b->on.self) : 0;
+    double *share = calls_of(b, 2 * b->task->probes + FIGURE_SHARE, b->rank);
+    for (size_t k = 0; k < b->repeats; k++) {
+        bytes[k] = remote ? b->on.backend->memory_bytes(b->on.self) : 0;
+        share[k] = remote ? 1 : b->cpu_s / b->wall_s;
+    }
 }
 
 /* All ranks go through the same figures in the same order, each beside the others. */
@@ -420,6 +427,6 @@ enum status bench_ops(struct bench *b)
     }
     PASS(bench_copy(b));
     PASS(bench_launch(b));
-    note_memory(b);
+    note_device(b);
     return STATUS_OK;
 }

@@ -49,7 +49,7 @@ bool probe_updates(const struct probe *p); /* an optimizer step */
 enum status probe_layer(const struct probe *p, struct layer *out) MUST_CHECK;
 
 /* What is measured: of probe k, figure 2 k is forward (or the update), 2 k + 1 backward; then
- * FIGURE_COPY and FIGURE_LAUNCH. Tests take less of everything. */
+ * those below. Tests take less of everything. */
 struct bench_task {
     size_t probes, sizes;
     const struct probe *probe; /* [probes] those of a kind side by side, ascending work */
@@ -60,6 +60,7 @@ enum {
     FIGURE_COPY,
     FIGURE_LAUNCH,
     FIGURE_MEMORY, /* bytes, not seconds, of a device with memory of its own; else 0 */
+    FIGURE_SHARE,  /* CPU seconds that a rank got per second of its layers; a GPU's: 1 */
     FIGURES_MORE
 };
 extern const struct bench_task bench_task;     /* what calibrate_cpu() measures */
@@ -89,6 +90,7 @@ struct bench {
     const struct bench_watch *watch; /* of `on` */
     void *watch_self;
     double start_s, sum_s; /* the CPU's watch */
+    double wall_s, cpu_s;  /* of all repetitions of layers so far */
     const struct bench_task *task;
     size_t ranks, repeats;
     uint32_t rank;

@@ -195,8 +195,7 @@ static enum status make_profile(const struct survey *s, struct model_profile *ou
         p.forward_s[i] = s->median_s[2 * s->case_of[i]];
         p.backward_s[i] = s->median_s[2 * s->case_of[i] + 1];
     }
-    *out = p;
-    p = (struct model_profile){0};
+    MOVE(out, p);
 out:
     free_profile(&p);
     return st;

@@ -1,9 +1,9 @@
 /* The launcher's part in checkpoints: where a run goes on from, and when a checkpoint is complete.
  *
  * Every rank writes its own file and reports its digest; when all have, the launcher writes the
- * manifest, and only that makes a checkpoint. Ranks wait for each other at the start of every step,
- * but what they report is read rank by rank: on a busy machine the reports of one can be several
- * checkpoints ahead of those of another. So there is a list of pending ones, oldest first. */
+ * manifest, and only that makes a checkpoint; then it tells them. A rank has at most
+ * CHECKPOINT_PENDING files of which it was not told that they count, however far its steps have
+ * come: a launcher that is slow, or stopped for a while, finds no more than that. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,11 +12,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/array.h"
+#include "core/clock.h"
 #include "core/provenance.h"
 #include "exec/launch/run.h"
 #include "exec/transport/tcp/socket.h"
 
+/* How long a word of 24 bytes may take; a rank has room for many more than it can wait for. */
+static const double tell_s = 0.5;
 /* Steps are counted in 32 bits. */
 static const uint64_t max_step = 99999999;
 
@@ -95,13 +97,22 @@ enum status launch_open_checkpoints(struct run *run)
 static enum status begin(struct run *run, uint64_t step)
 {
     struct run_keeping *k = &run->keeping;
-    PASS(ARRAY_ROOM(k->pending, k->pendings));
     k->pending[k->pendings] = (struct run_pending){0}; /* not one that has moved down from there */
     struct checkpoint *c = &k->pending[k->pendings++].checkpoint;
     c->step = step;
     c->key = k->key;
     PASS(ARRAY_NEW(c->digest, run->program->ranks * DIGEST));
     return checkpoint_directory(k->checkpoint, step, c->directory);
+}
+
+/* Ranks may begin the next but one. Who cannot be told has hung up, which is noticed elsewhere. */
+static void tell_kept(const struct run *run, uint64_t step)
+{
+    const struct frame_kept kept = {.step = step};
+    for (size_t r = 0; r < run->program->ranks; r++)
+        if (run->worker[r].fd >= 0 && frame_write(run->worker[r].fd, FRAME_KEPT, &kept, sizeof kept,
+                                                  NULL, 0, clock_now() + tell_s) != STATUS_OK)
+            continue;
 }
 
 /* All ranks have written their files of the oldest one: the manifest makes it count. */
@@ -111,11 +122,13 @@ static enum status complete(struct run *run)
         .version = foreline_version, .command = "foreline run", .seed = run->program->seed};
     struct run_keeping *k = &run->keeping;
     struct checkpoint *c = &k->pending[0].checkpoint;
+    uint64_t step = c->step;
     PASS(checkpoint_commit(c, &by));
     checkpoint_clean(k->checkpoint, c->step);
     checkpoint_free(c);
     memmove(k->pending, k->pending + 1, --k->pendings * sizeof *k->pending);
     k->complete++;
+    tell_kept(run, step);
     return STATUS_OK;
 }
 
@@ -126,10 +139,10 @@ enum status launch_take_saved(struct run *run, uint32_t rank, const char *payloa
     size_t number = w->saved - k->complete; /* among the pending ones; the next of this rank */
     struct frame_saved s;
     memcpy(&s, payload, sizeof s);
-    if (k->checkpoint[0] && number == k->pendings)
+    if (k->checkpoint[0] && number == k->pendings && number < CHECKPOINT_PENDING)
         PASS(begin(run, s.step));
-    if (!k->checkpoint[0] || s.step != k->pending[number].checkpoint.step ||
-        s.step != k->first + w->steps)
+    if (!k->checkpoint[0] || number >= k->pendings ||
+        s.step != k->pending[number].checkpoint.step || s.step != k->first + w->steps)
         return error_set(STATUS_IO, "has written a checkpoint of step %llu out of turn",
                          (unsigned long long)s.step);
     memcpy(k->pending[number].checkpoint.digest + (size_t)rank * DIGEST, s.digest, DIGEST);
@@ -147,5 +160,4 @@ void launch_close_checkpoints(struct run *run)
     socket_close(&k->lock);
     for (size_t i = 0; i < k->pendings; i++)
         checkpoint_free(&k->pending[i].checkpoint);
-    free(k->pending);
 }

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -101,29 +100,6 @@ enum status launch_take_signals(struct run *run)
     return run->signals.fd < 0 ? error_set(STATUS_IO, "signalfd: %s", strerror(errno)) : STATUS_OK;
 }
 
-/* CPU seconds that the whole machine has spent on anything since it started, its host's theft of
- * cores included; 0 when it does not say. */
-static double machine_cpu_s(void)
-{
-    double user, nice, system, idle, wait, irq, softirq, steal, busy_s = 0;
-    FILE *f = fopen("/proc/stat", "r");
-    if (!f)
-        return 0;
-    if (fscanf(f, "cpu %lf %lf %lf %lf %lf %lf %lf %lf", &user, &nice, &system, &idle, &wait, &irq,
-               &softirq, &steal) == 8)
-        busy_s = (user + nice + system + irq + softirq + steal) / (double)sysconf(_SC_CLK_TCK);
-    fclose(f);
-    return busy_s;
-}
-
-static double children_cpu_s(void)
-{
-    struct rusage u;
-    getrusage(RUSAGE_CHILDREN, &u);
-    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-           1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
-}
-
 /* Processes first: files and connections are still theirs until they have ended. */
 void launch_tear_down(struct run *run)
 {
@@ -153,7 +129,7 @@ enum status launch_run(const struct program *p, const struct model *m,
 {
     enum status st;
     struct run run = launch_new(p, m, o);
-    double cpu_s = children_cpu_s(), machine_s = machine_cpu_s();
+    double cpu_s = clock_children_cpu(), machine_s = clock_machine_cpu();
 
     TRY(executor_supports(p));
     TRY(launch_check_options(p, m, o));
@@ -169,8 +145,8 @@ enum status launch_run(const struct program *p, const struct model *m,
     run.started_s = clock_now();
     TRY(launch_spawn(&run));
     TRY(launch_watch(&run));
-    cpu_s = children_cpu_s() - cpu_s;
-    run.reports.others_cpu_s = machine_cpu_s() - machine_s - cpu_s;
+    cpu_s = clock_children_cpu() - cpu_s;
+    run.reports.others_cpu_s = clock_machine_cpu() - machine_s - cpu_s;
     TRY(launch_result(&run, cpu_s, out, timeline));
 out:
     launch_tear_down(&run);

@@ -33,6 +33,7 @@ static double duration_of(const struct run *run, size_t s)
 static void show_progress(struct run *run)
 {
     size_t ranks = run->program->ranks, every = run->options->progress_every;
+    char text[32] = "";
     for (;; run->reports.announced++) {
         double loss = 0;
         size_t s = run->reports.announced;
@@ -43,9 +44,11 @@ static void show_progress(struct run *run)
         }
         if ((run->keeping.first + s + 1) % every != 0)
             continue;
-        fprintf(run->options->notes, "step %zu of %zu: %.3g s, loss %.6g%s\n",
+        if (!launch_is_paced(run->options->device)) /* paced compute has no loss */
+            snprintf(text, sizeof text, ", loss %.6g", loss);
+        fprintf(run->options->notes, "step %zu of %zu: %.3g s%s%s\n",
                 (size_t)run->keeping.first + s + 1, (size_t)run->keeping.first + run->steps,
-                duration_of(run, s), loss, s < run->options->warmup ? " (warm-up)" : "");
+                duration_of(run, s), text, s < run->options->warmup ? " (warm-up)" : "");
     }
 }
 
@@ -279,11 +282,9 @@ enum status launch_result(struct run *run, double cpu_s, struct measurement *out
         TRY(fill_parameters(run, &m));
     }
     TRY(warn_of_load(run, &m));
-    *out = m;
-    m = (struct measurement){0};
+    MOVE(out, m);
     if (timeline) {
-        *timeline = t;
-        t = (struct timeline){0};
+        MOVE(timeline, t);
     }
 out:
     timeline_free(&t);

@@ -109,15 +109,17 @@ struct run_signals {
     struct sigaction old_child;
 };
 
+enum { CHECKPOINT_PENDING = 2 };
+
 /* Where the training goes on from, and what is kept of it; checkpoint.c. */
 struct run_keeping {
     uint64_t first; /* steps of the training before this run */
     char resume[CHECKPOINT_PATH], checkpoint[CHECKPOINT_PATH]; /* absolute; "": none */
     struct checkpoint_key key;
     size_t complete; /* checkpoints of this run */
-    size_t pendings;
-    struct run_pending *pending; /* [pendings] those after the complete ones, oldest first */
-    int lock;                    /* the directory, so that no other run writes there; -1: none */
+    size_t pendings; /* those after them; ranks write no more before they are told (FRAME_KEPT) */
+    struct run_pending pending[CHECKPOINT_PENDING]; /* oldest first */
+    int lock; /* the directory, so that no other run writes there; -1: none */
 };
 
 /* What the workers have reported; result.c. */

@@ -125,6 +125,7 @@ static enum status take_frame(struct run *run, uint32_t rank)
         w->progress_s = clock_now();
         return launch_take_step(run, rank, w->payload);
     case FRAME_SAVED:
+        w->progress_s = clock_now();
         return launch_take_saved(run, rank, w->payload);
     case FRAME_ERROR:
         launch_take_error(run, rank, w->payload, (size_t)w->head.bytes);
@@ -243,18 +244,35 @@ static size_t still_here(const struct run *run)
     return n;
 }
 
+/* Time in which this process itself was stopped, or had its hands full, is nobody's silence: what
+ * the ranks said meanwhile has only now been read. */
+static void forgive(struct run *run, double away_s, double now_s)
+{
+    run->started_s += away_s;
+    run->cause.since_s = fmin(run->cause.since_s + away_s, now_s);
+    for (size_t r = 0; r < run->program->ranks; r++) {
+        struct launched *w = &run->worker[r];
+        w->heard_s = fmin(w->heard_s + away_s, now_s);
+        w->progress_s = fmin(w->progress_s + away_s, now_s);
+        w->child.ended_s = fmin(w->child.ended_s + away_s, now_s);
+    }
+}
+
 /* Until all ranks are done and gone, or a cause is settled. */
 enum status launch_watch(struct run *run)
 {
     enum status st = STATUS_OK;
     size_t ranks = run->program->ranks;
-    double done_s = INFINITY;
+    double done_s = INFINITY, last_s = clock_now();
     struct pollfd *p = NULL;
     TRY(ARRAY_NEW(p, ranks + 2));
     while (run->done < ranks || still_here(run) > 0 || run->cause.rank != CAUSE_NONE) {
         TRY(wait_for_news(run, p));
         take_news(run, p);
         double now_s = clock_now();
+        if (now_s - last_s > 2 * tick_s)
+            forgive(run, now_s - last_s - tick_s, now_s);
+        last_s = now_s;
         launch_check_silence(run, now_s);
         if (run->done == ranks && isinf(done_s))
             done_s = now_s;

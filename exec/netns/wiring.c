@@ -332,8 +332,7 @@ enum status wiring_plan(const struct topology *t, const struct network *n, size_
     TRY(make_nodes(t, &s));
     TRY(open_search(&s));
     TRY(find_ways(&s));
-    *out = w;
-    w = (struct wiring){0};
+    MOVE(out, w);
 out:
     arena_free(&s.memory);
     wiring_free(&w);
@@ -355,8 +354,7 @@ enum status wiring_pair(struct wiring *out)
         w.link[0].space[k] = k;
         w.way[k * 2 + 1 - k] = 0;
     }
-    *out = w;
-    w = (struct wiring){0};
+    MOVE(out, w);
 out:
     wiring_free(&w);
     return st;
@@ -398,8 +396,7 @@ enum status wiring_dumbbell(uint32_t pairs, double bandwidth_Bps, struct wiring 
     }
     join(&w, uplink, nodes, nodes + 1);
     w.link[uplink].bandwidth_Bps = bandwidth_Bps;
-    *out = w;
-    w = (struct wiring){0};
+    MOVE(out, w);
 out:
     wiring_free(&w);
     return st;

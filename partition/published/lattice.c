@@ -127,8 +127,7 @@ enum status lattice_build(size_t nodes, const struct model_edge *edge, size_t ed
         if (!lattice_has(&b.l, b.l.ideals - 1, v))
             FAIL(STATUS_INVALID, "the graph has a cycle");
     TRY(sort_pairs(&b));
-    *out = b.l;
-    b.l = (struct lattice){0};
+    MOVE(out, b.l);
 out:
     lattice_free(&b.l);
     free(b.pair);

@@ -16,17 +16,9 @@ const struct objective *const objectives[] = {
 };
 const size_t objectives_n = sizeof objectives / sizeof *objectives;
 
-static const char *name_of(size_t i)
-{
-    return objectives[i]->name;
-}
-
 enum status objective_find(const char *name, const struct objective **out)
 {
-    size_t i;
-    PASS(text_find("objective", name, name_of, objectives_n, &i));
-    *out = objectives[i];
-    return STATUS_OK;
+    return text_find("objective", name, objectives, objectives_n, out);
 }
 
 static const struct {
@@ -59,8 +51,8 @@ enum status objective_solve(const struct objective *o, const char *algorithm,
         if (!algorithm || !strcmp(a->name, algorithm))
             break;
     if (!a)
-        return error_set(STATUS_INVALID, "objective %s has no algorithm '%.60s'", o->name,
-                         algorithm);
+        return error_set(STATUS_USAGE, "--algorithm: objective %s has no algorithm '%.60s'",
+                         o->name, algorithm);
     double begin_s = clock_cpu();
     enum status st = a->solve(r, &result);
     if (st != STATUS_OK) {

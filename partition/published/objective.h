@@ -33,6 +33,7 @@ struct objective_request {
     size_t batch;                       /* microbatches per batch */
     bool charge_activations, straight, compat;
     double time_limit_s; /* wall clock; 0: the algorithm's default */
+    uint64_t work;       /* steps of a search, in its own unit; 0: what fits the time limit */
     uint64_t seed;
     const volatile int *stop; /* non-zero: finish with the best so far; may be NULL */
 };

@@ -54,8 +54,7 @@ enum status split_read(const char *path, const struct model *m, struct split *ou
         struct json_at part = json_item(&parts, i);
         TRY(read_part(&part, m, (uint32_t)i, &s));
     }
-    *out = s;
-    s = (struct split){0};
+    MOVE(out, s);
 out:
     json_document_free(&d);
     split_free(&s);

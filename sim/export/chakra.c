@@ -9,11 +9,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/file.h"
 #include "core/json.h"
@@ -260,6 +262,18 @@ out:
     return st;
 }
 
+/* A folder with groups and without a rank's trace of ours has the groups of somebody else. */
+static enum status check_groups(const char *folder)
+{
+    char groups[PATH_MAX], trace[PATH_MAX];
+    snprintf(groups, sizeof groups, "%s/comm_group.json", folder);
+    snprintf(trace, sizeof trace, "%s/foreline.0.et", folder);
+    if (access(groups, F_OK) == 0 && access(trace, F_OK) != 0)
+        return error_set(STATUS_IO, "%s: is there and not of foreline's making; choose another DIR",
+                         groups);
+    return STATUS_OK;
+}
+
 /* A file for each rank; those that are written stay when a later one fails. */
 static enum status write_chakra(const struct program *p, const struct topology *t,
                                 const struct collective_options *options, const char *path,
@@ -274,6 +288,7 @@ static enum status write_chakra(const struct program *p, const struct topology *
         return error_set(STATUS_UNSUPPORTED, "a folded program cannot be exported");
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
         return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+    PASS(check_groups(path));
     PASS(ARRAY_NEW(c.node, p->ops + 1));
     for (uint32_t r = 0; r < p->ranks; r++)
         TRY(write_rank(&c, r, by));

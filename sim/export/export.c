@@ -13,18 +13,9 @@ const struct exporter *const exporters[] = {
 };
 const size_t exporters_n = sizeof exporters / sizeof *exporters;
 
-static const char *name_of(size_t i)
-{
-    return exporters[i]->name;
-}
-
 enum status export_find(const char *name, const struct exporter **out)
 {
-    size_t i;
-    enum status st = text_find("export format", name, name_of, exporters_n, &i);
-    if (st == STATUS_OK)
-        *out = exporters[i];
-    return st;
+    return text_find("export format", name, exporters, exporters_n, out);
 }
 
 static enum status expected_one_of(const char *text)

@@ -240,8 +240,7 @@ enum status platform_network(const char *path, const struct topology *t, struct 
     for (struct xml_scanner s = xml_scan(text); xml_next(&s, &tag);)
         TRY(take(&r, &tag));
     TRY(end_route(&r, &tag));
-    *out = net;
-    net = (struct network){0};
+    MOVE(out, net);
 out:
     network_free(&net);
     free(r.wire);

@@ -226,8 +226,7 @@ static enum status read_with(const char *path, bool exhaustively, struct topolog
     TRY(topology_find_nodes(&t));
     t.name = name;
     name = NULL;
-    *out = t;
-    t = (struct topology){0};
+    MOVE(out, t);
 out:
     topology_free(&t);
     child_output_free(&output);

@@ -394,8 +394,7 @@ enum status topology_receive(const unsigned char *data, size_t length, struct to
         st = broken();
         goto out;
     }
-    *out = t;
-    t = (struct topology){0};
+    MOVE(out, t);
 out:
     topology_free(&t);
     return st;

@@ -270,8 +270,7 @@ static enum status place_type(const struct platform_text *p, const sg_host_t *ho
         }
     } else {
         TRY(ARRAY_ROOM(t->type, t->types));
-        t->type[t->types++] = one.type[0];
-        one.type[0] = (struct device_type){0};
+        MOVE(&t->type[t->types++], one.type[0]);
     }
     t->type_of[i] = (uint32_t)k;
 out:

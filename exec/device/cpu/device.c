@@ -26,6 +26,13 @@ static struct stage *find(const struct cpu *c, uint32_t index)
 static void device_close(void *self)
 {
     struct cpu *c = self;
+    for (size_t i = 0; c && i < 2 && c->stages > 0; i++) {
+        const struct memory *on = &c->stage->on;
+        if (c->flight.gradients.data[i])
+            on->backend->release(on->self, c->flight.gradients.data[i]);
+        if (c->flight.parameters.data[i])
+            on->backend->release(on->self, c->flight.parameters.data[i]);
+    }
     for (size_t k = 0; c && k < c->stages; k++)
         stage_close(&c->stage[k]);
     if (c)
@@ -65,6 +72,7 @@ enum status cpu_open_on(const struct memory *on, const struct model *m, const st
     if (c->stages == 0)
         FAIL(STATUS_INVALID, "rank %u: stage %u of %zu", rank, p->rank[rank].stage, p->stages);
     TRY(check_ties(m, c));
+    TRY(stage_open_flight(c));
     *self = c;
     c = NULL;
 out:
@@ -107,15 +115,15 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
                            const struct layer_reduction *reduction)
 {
     struct stage *s = find(self, op->stage);
-    bool begins = op->kind == OP_BACKWARD ? op->part <= 1
-                                          : op->kind == OP_FORWARD || op->kind == OP_BACKWARD_INPUT;
+    bool whole = op->kind == OP_FORWARD || op->kind == OP_BACKWARD;
+    bool begins = whole ? op->part <= 1 : op->kind == OP_BACKWARD_INPUT;
     s->pass.reduction = reduction;
     if (begins) {
         PASS(hand_over(self, s, op->microbatch, op->kind != OP_FORWARD));
     }
     switch (op->kind) {
     case OP_FORWARD:
-        return stage_forward(s, step, op->microbatch);
+        return stage_forward(s, step, op->microbatch, op->part);
     case OP_BACKWARD:
         return stage_backward(s, op->microbatch, op->part);
     case OP_BACKWARD_INPUT:
@@ -164,6 +172,34 @@ static double take_loss(void *self)
     return loss;
 }
 
+static enum status digest_parameters(const struct stage *s, size_t k, uint8_t out[DIGEST])
+{
+    const struct layer *l = &s->layout.op[k].layer;
+    size_t bytes = l->parameters * sizeof(real);
+    const real *parameter = stage_parameters(s, k);
+    if (!s->on.backend->remote) {
+        digest_bytes(parameter, bytes, out);
+        return STATUS_OK;
+    }
+    real *host;
+    PASS(ARRAY_NEW(host, l->parameters));
+    s->on.backend->copy(s->on.self, host, parameter, bytes);
+    digest_bytes(host, bytes, out);
+    free(host);
+    return STATUS_OK;
+}
+
+/* ZeRO 3: a bucket's parameters are there, until the next bucket's are. */
+static enum status gathered(void *self, const struct program_op *op)
+{
+    struct stage *s = find(self, op->stage);
+    const struct stage_bucket *b = &s->share.bucket[op->part > 0 ? op->part - 1 : 0];
+    for (size_t k = b->low; k < b->high && s->state.digest; k++)
+        if (s->layout.op[k].layer.parameters > 0)
+            PASS(digest_parameters(s, k, s->state.digest[k]));
+    return STATUS_OK;
+}
+
 /* Parameters are hashed as they are in memory: shards and ranks with the same part agree. */
 static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
 {
@@ -179,17 +215,9 @@ static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
     memset(out, 0, DIGEST);
     if (l->parameters == 0)
         return STATUS_OK;
-    size_t bytes = l->parameters * sizeof(real);
-    const real *parameter = s->state.parameter + s->layout.op[k].parameter;
-    if (!s->on.backend->remote) {
-        digest_bytes(parameter, bytes, out);
-        return STATUS_OK;
-    }
-    real *host;
-    PASS(ARRAY_NEW(host, l->parameters));
-    s->on.backend->copy(s->on.self, host, parameter, bytes);
-    digest_bytes(host, bytes, out);
-    free(host);
+    if (s->share.zero < 3)
+        return digest_parameters(s, k, out);
+    memcpy(out, s->state.digest[k], DIGEST);
     return STATUS_OK;
 }
 
@@ -197,7 +225,7 @@ static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
 static int64_t peak_bytes(void *self)
 {
     const struct cpu *c = self;
-    int64_t bytes = 0;
+    int64_t bytes = c->flight.bytes;
     for (size_t k = 0; k < c->stages; k++) /* nothing is given back before close() */
         bytes += c->stage[k].bytes;
     return bytes;
@@ -213,6 +241,7 @@ const struct device device_cpu = {
     .put = put,
     .array = array,
     .collected = collected,
+    .gathered = gathered,
     .take_loss = take_loss,
     .digest = digest,
     .peak_bytes = peak_bytes,

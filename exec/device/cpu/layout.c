@@ -63,6 +63,10 @@ static enum status place_copies(struct stage *s)
         PASS(check_shards(s, o));
         if (o->owner != NOWHERE)
             continue;
+        if (s->share.zero >= 2)
+            return error_set(STATUS_UNSUPPORTED,
+                             "op '%s' shares parameters of another stage, with ZeRO %u",
+                             s->model->op[o->index].name, s->share.zero);
         if (s->program->asynchronous)
             return error_set(STATUS_UNSUPPORTED,
                              "op '%s' shares parameters of another stage, which updates at another "
@@ -105,11 +109,26 @@ static enum status start(const struct stage *s, const struct layer *l, uint32_t 
     return STATUS_OK;
 }
 
+/* ZeRO 3: an op's start values are made in host memory, and the own part of them is kept. */
+static enum status start_owned(struct stage *s, const struct stage_op *o)
+{
+    real *host;
+    PASS(ARRAY_NEW(host, o->layer.parameters));
+    layer_start(&o->layer, s->program->seed, o->index, o->layer.parameters, host);
+    stage_keep_owned(s, o->parameter, o->layer.parameters, host);
+    free(host);
+    return STATUS_OK;
+}
+
 static enum status start_parameters(struct stage *s)
 {
     for (size_t k = 0; k < s->layout.n; k++) {
         const struct stage_op *o = &s->layout.op[k];
         const struct layer *l = &o->layer;
+        if (s->state.owned) {
+            PASS(start_owned(s, o));
+            continue;
+        }
         PASS(start(s, l, o->index, l->parameters, s->state.parameter + o->parameter));
         if (!l->tied || o->owner != NOWHERE)
             continue;
@@ -168,7 +187,18 @@ static void give_block(struct gradients *a, size_t offset)
             a->block[i].used = false;
 }
 
-/* Replays a backward pass. Loss ops have no output, so no gradient. */
+/* Is the tensor sent to another stage? Its value then stays in its slot until it is fetched. */
+static bool is_sent(const struct stage *s, size_t t)
+{
+    for (size_t c = 0; c < s->layout.consumers; c++)
+        for (size_t i = 0; i < s->layout.consumer[c].n; i++)
+            if (s->layout.consumer[c].tensor[i] == t)
+                return true;
+    return false;
+}
+
+/* Replays a backward pass. Loss ops have no output, so no gradient. A share of a gradient that
+ * others are in already is made in scratch and then added. */
 static enum status place_gradients(struct stage *s)
 {
     enum status st;
@@ -176,22 +206,22 @@ static enum status place_gradients(struct stage *s)
     bool *placed = NULL;
     size_t wide_size = 0;
     TRY(ARRAY_NEW(a.block, s->layout.n));
-    TRY(ARRAY_NEW(placed, s->layout.n));
+    TRY(ARRAY_NEW(placed, s->layout.tensors));
     for (size_t k = s->layout.n; k-- > 0;) {
         const struct stage_op *o = &s->layout.op[k];
-        size_t most = layer_room(&o->layer, size_times(s->layout.batch, o->layer.input));
         size_t wide = size_times(
             s->layout.batch, o->layer.input > o->layer.output ? o->layer.input : o->layer.output);
         wide_size =
             s->layout.halves && s->share.shard.shards > 1 && wide > wide_size ? wide : wide_size;
-        s->layout.scratch_size = most > s->layout.scratch_size ? most : s->layout.scratch_size;
         s->layout.layer_work =
             o->layer.work > s->layout.layer_work ? o->layer.work : s->layout.layer_work;
         for (size_t i = 0; i <= o->layer.inputs; i++) { /* inputs, then the output */
             size_t t = i < o->layer.inputs ? o->input[i] : k;
-            if (t >= s->layout.n || placed[t] || s->layout.tensor[t].size == 0)
-                continue;
-            s->layout.tensor[t].gradient = take_block(&a, room_for(s, s->layout.tensor[t].size));
+            size_t size = s->layout.tensor[t].size;
+            if (t != k && (placed[t] || is_sent(s, t)) && size > s->layout.scratch_size)
+                s->layout.scratch_size = size;
+            if (t < s->layout.n && !placed[t] && size > 0)
+                s->layout.tensor[t].gradient = take_block(&a, room_for(s, size));
             placed[t] = true;
         }
         if (s->layout.tensor[k].size > 0)
@@ -229,16 +259,6 @@ static size_t place_recomputed(struct stage *s, size_t size)
            end = size_plus(offset, room_for(s, size));
     s->layout.recomputed_size = end > s->layout.recomputed_size ? end : s->layout.recomputed_size;
     return offset;
-}
-
-/* Is a tensor sent to another stage? It then stays in its slot until it is fetched. */
-static bool is_sent(const struct stage *s, size_t t)
-{
-    for (size_t c = 0; c < s->layout.consumers; c++)
-        for (size_t i = 0; i < s->layout.consumer[c].n; i++)
-            if (s->layout.consumer[c].tensor[i] == t)
-                return true;
-    return false;
 }
 
 /* In this order: what the ops save, kept gradients of split backwards, values of own and received
@@ -301,24 +321,30 @@ struct array {
     size_t n;
 };
 
-enum { ARRAYS = 11 };
+enum { ARRAYS = 12 };
 
 /* What a stage allocates once, besides versions of its parameters. */
 static void list_arrays(struct stage *s, struct array array[ARRAYS])
 {
     bool adam = strcmp(s->program->optimizer, "adam") == 0;
+    bool halved = s->share.zero >= 2 && s->share.split;
+    size_t half_n = s->layout.parameters;
+    for (size_t b = 0; b < s->share.buckets && s->share.zero == 3; b++) {
+        size_t n = s->share.bucket[b].gathered;
+        half_n = b == 0 || n > half_n ? n : half_n;
+    }
     const struct array all[ARRAYS] = {
-        {true, &s->state.version[0].data, s->layout.parameters},
-        {true, &s->state.gradient, s->layout.parameters},
-        {s->share.zero >= 2, &s->state.other_gradient, s->layout.parameters},
-        {s->share.zero >= 3, &s->state.other_parameter, s->layout.parameters},
+        {s->share.zero < 3, &s->state.version[0].data, s->layout.parameters},
+        {s->share.zero < 2, &s->state.gradient, s->layout.parameters},
+        {halved, &s->state.halved.data[0], s->layout.parameters},
+        {halved, &s->state.halved.data[1], s->layout.parameters},
         {adam, &s->state.moment, s->layout.owned_n},
         {adam, &s->state.square, s->layout.owned_n},
         {s->share.zero >= 2, &s->state.sum, s->layout.owned_n},
         {s->share.zero >= 3, &s->state.owned, s->layout.owned_n},
         {true, &s->pass.tied, s->layout.tied_size},
         {true, &s->pass.work, size_plus(s->layout.work_size, s->layout.recomputed_size)},
-        {s->layout.halves, &s->state.half, s->layout.parameters / 2 + 1},
+        {s->layout.halves, &s->state.half, half_n / 2 + 1},
     };
     memcpy(array, all, sizeof all);
 }
@@ -326,7 +352,13 @@ static void list_arrays(struct stage *s, struct array array[ARRAYS])
 /* Better one clear line now than a killed process later. */
 static enum status check_memory(const struct stage *s, const struct array array[ARRAYS])
 {
-    size_t need = s->layout.slot_size;
+    size_t need = s->layout.slot_size, most = 0;
+    for (size_t b = 0; b < s->share.buckets && s->share.zero >= 2; b++) {
+        const struct stage_bucket *p = &s->share.bucket[b]; /* two of each are in flight */
+        size_t n = p->n + (s->share.zero == 3 ? p->gathered : 0);
+        most = n > most ? n : most;
+    }
+    need = size_plus(need, size_times(2, most));
     for (size_t i = 0; i < ARRAYS; i++)
         need = size_plus(need, array[i].wanted ? array[i].n : 0);
     need = size_times(need, sizeof(real));
@@ -435,8 +467,7 @@ enum status stage_layout(struct stage *s)
     PASS(stage_allocate(s, microbatches, sizeof *s->stash.slot_of, &s->stash.slot_of));
     for (size_t k = 0; k < slots; k++)
         PASS(stage_allocate_slot(s, &s->stash.slot[k]));
-    PASS(start_parameters(s));
-    if (s->state.owned)
-        stage_copy_owned(s, s->state.parameter, s->state.owned, true);
-    return STATUS_OK;
+    if (s->share.zero == 3)
+        PASS(ARRAY_NEW(s->state.digest, s->layout.n));
+    return start_parameters(s);
 }

@@ -294,6 +294,9 @@ enum status stage_open(const struct model *m, const struct program *p, uint32_t 
     uint32_t rank = 0;
     while (rank + 1 < p->ranks && p->rank[rank].stage != index)
         rank++;
+    if (index < p->stages && p->stage[index].zero >= 2)
+        return error_set(STATUS_UNSUPPORTED, "stage %u with ZeRO %u on its own", index,
+                         p->stage[index].zero);
     return stage_open_on(&(struct memory){&backend_cpu, NULL}, m, p, index, rank, &o, out);
 }
 

@@ -68,6 +68,7 @@ enum status stage_take_slot(struct stage *s, uint32_t microbatch, struct slot **
     slot->microbatch = microbatch;
     slot->received = slot->returned = slot->fetched = 0;
     slot->owes_weights = false;
+    slot->parts = 0;
     s->stash.slot_of[microbatch] = i + 1;
     *out = slot;
     return STATUS_OK;

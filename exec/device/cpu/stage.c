@@ -1,6 +1,6 @@
 /* The passes of one stage. A forward computes ops 0 .. n - 1; a backward ops n - 1 .. 0, each in
- * the steps of backward_op(); with buckets it stops after the first op of each, with split
- * backwards the gradients of the weights come later. */
+ * the steps of backward_op(); with buckets it stops after the first op of each (as forwards do
+ * with ZeRO 3), with split backwards the gradients of the weights come later. */
 #include "exec/device/cpu/stage_parts.h"
 
 #include <stdlib.h>
@@ -30,8 +30,8 @@ void stage_close(struct stage *s)
     free(s->layout.remote_start);
     free(s->layout.remote);
     void *const data[] = {s->state.gradient,
-                          s->state.other_gradient,
-                          s->state.other_parameter,
+                          s->state.halved.data[0],
+                          s->state.halved.data[1],
                           s->state.moment,
                           s->state.square,
                           s->state.sum,
@@ -45,6 +45,7 @@ void stage_close(struct stage *s)
     for (size_t v = 0; v < s->state.versions; v++)
         b->release(s->on.self, s->state.version[v].data);
     free(s->state.version);
+    free(s->state.digest);
     free(s->share.bucket);
     free(s->pass.filled);
     free(s->stash.slot);
@@ -71,21 +72,24 @@ static const real *half_at(const struct stage *s, size_t n)
 static struct layer_io operands(const struct stage *s, const struct slot *slot, size_t k)
 {
     const struct stage_op *o = &s->layout.op[k];
-    const real *parameter = s->state.version[slot->version].data;
+    const real *parameter = s->share.zero == 3
+                                ? s->flight->parameters.data[s->flight->parameters.now]
+                                : s->state.version[slot->version].data;
+    real *gradient = stage_gradients(s);
     struct layer_io io = {
         .batch = s->layout.batch,
         .y = value_of(s, slot, k),
         .saved = (o->recomputed ? s->pass.recomputed : slot->data) + o->saved,
         .work = s->pass.work + s->layout.layer_work,
-        .parameter = parameter + o->parameter,
-        .shared = parameter + o->shared,
-        .half = half_at(s, o->parameter),
-        .half_shared = half_at(s, o->shared),
+        .parameter = parameter + o->at,
+        .shared = parameter + o->shared_at,
+        .half = half_at(s, o->at),
+        .half_shared = half_at(s, o->shared_at),
         .token = slot->token,
         .target = slot->target,
         .dy = s->pass.work + s->layout.tensor[k].gradient,
-        .d_parameter = s->state.gradient + o->parameter,
-        .d_shared = (o->owner == NOWHERE ? s->state.gradient : s->pass.tied) + o->d_shared,
+        .d_parameter = gradient + o->d_at,
+        .d_shared = (o->owner == NOWHERE ? gradient : s->pass.tied) + o->d_shared,
         .scale = s->layout.scale,
         .reduction = s->pass.reduction,
         .on = s->on.self,
@@ -135,7 +139,28 @@ static double forward_op(const struct stage *s, const struct slot *slot, size_t 
     return io.loss;
 }
 
-enum status stage_forward(struct stage *s, uint32_t step, uint32_t microbatch)
+/* ZeRO 3: part 1 begins at the first op; the slot is filling until the last part is complete. */
+static enum status forward_part(struct stage *s, struct slot *slot, uint32_t part)
+{
+    const struct program_stage *of = &s->program->stage[s->index];
+    uint32_t parts = part > 0 ? program_parts(of, OP_FORWARD) : 1;
+    bool whole = part == 0 && (s->share.zero < 3 || s->share.buckets == 1);
+    if (!whole && (part < 1 || part > parts || part - 1 != slot->parts))
+        return error_set(STATUS_INVALID, "stage %u: part %u of the forward of microbatch %u",
+                         s->index, part, slot->microbatch);
+    size_t bucket = whole ? 0 : program_part_bucket(of, OP_FORWARD, part, NULL);
+    size_t low = whole ? 0 : s->share.bucket[bucket].low,
+           high = whole ? s->layout.n : s->share.bucket[bucket].high;
+    PASS(stage_begin_part(s, slot, bucket));
+    for (size_t k = low; k < high; k++)
+        s->pass.loss += forward_op(s, slot, k) * s->layout.loss_scale;
+    slot->parts = part;
+    if (part == 0 || part == parts)
+        slot->state = SLOT_FORWARDED;
+    return STATUS_OK;
+}
+
+enum status stage_forward(struct stage *s, uint32_t step, uint32_t microbatch, uint32_t part)
 {
     struct slot *slot;
     if (s->layout.producers > 0)
@@ -145,13 +170,12 @@ enum status stage_forward(struct stage *s, uint32_t step, uint32_t microbatch)
     if (slot->received != s->layout.producers)
         return error_set(STATUS_INVALID, "stage %u: forward of microbatch %u has %zu of %zu inputs",
                          s->index, microbatch, slot->received, s->layout.producers);
-    PASS(stage_begin_pass(s, slot, true));
-    if (s->layout.reads_data)
-        read_data(s, slot, step, microbatch);
-    for (size_t k = 0; k < s->layout.n; k++)
-        s->pass.loss += forward_op(s, slot, k) * s->layout.loss_scale;
-    slot->state = SLOT_FORWARDED;
-    return STATUS_OK;
+    if (part <= 1) {
+        stage_begin_pass(s, slot, true);
+        if (s->layout.reads_data)
+            read_data(s, slot, step, microbatch);
+    }
+    return forward_part(s, slot, part);
 }
 
 /* ---- backward */
@@ -230,36 +254,67 @@ static void backward_op(struct stage *s, const struct slot *slot, size_t k, bool
             contribute(s, slot, o->input[i], io.dx[i]);
 }
 
-/* Full recomputation: all forwards of the stage run once more, from the received inputs. */
+/* The gradients of the outputs are there; what grows in the backward is empty. */
 static enum status begin_backward(struct stage *s, struct slot *slot)
 {
     if (slot->returned != s->layout.consumers)
         return error_set(STATUS_INVALID,
                          "stage %u: backward of microbatch %u has %zu of %zu gradients", s->index,
                          slot->microbatch, slot->returned, s->layout.consumers);
-    PASS(stage_begin_pass(s, slot, false));
+    stage_begin_pass(s, slot, false);
     memset(s->pass.begun, 0, s->layout.tensors * sizeof *s->pass.begun);
     memcpy(s->pass.next, s->layout.remote_start, s->layout.n * sizeof *s->pass.next);
-    for (size_t k = 0; k < s->layout.n && s->share.recompute == RECOMPUTE_FULL; k++)
-        forward_op(s, slot, k);
     return STATUS_OK;
 }
 
-/* Ops high - 1 .. low. */
-static enum status backward(struct stage *s, struct slot *slot, size_t high, size_t low,
-                            bool halves)
+/* Full recomputation: forwards of ops low .. high - 1 once more, from the received inputs. */
+static void remake(const struct stage *s, const struct slot *slot, size_t low, size_t high)
 {
-    if (high == s->layout.n)
-        PASS(begin_backward(s, slot));
+    for (size_t k = low; k < high && s->share.recompute == RECOMPUTE_FULL; k++)
+        forward_op(s, slot, k);
+}
+
+/* Ops high - 1 .. low. */
+static void backward(struct stage *s, struct slot *slot, size_t high, size_t low, bool halves)
+{
     for (size_t k = high; k-- > low;)
         backward_op(s, slot, k, halves);
     if (low > 0)
-        return STATUS_OK;
+        return;
     slot->state = SLOT_DONE;
     slot->owes_weights = halves;
     if (!halves)
         stage_end_pass(s, slot);
     stage_release_slot(s, slot);
+}
+
+static enum status whole_backward(struct stage *s, struct slot *slot, bool halves)
+{
+    PASS(begin_backward(s, slot));
+    PASS(stage_begin_part(s, slot, 0));
+    remake(s, slot, 0, s->layout.n);
+    backward(s, slot, s->layout.n, 0, halves);
+    return STATUS_OK;
+}
+
+/* One part (program_part_bucket()): with ZeRO 3 a bucket is recomputed while it is gathered. */
+static enum status backward_part(struct stage *s, struct slot *slot, uint32_t part)
+{
+    const struct program_stage *of = &s->program->stage[s->index];
+    bool completes;
+    size_t b = program_part_bucket(of, OP_BACKWARD, part, &completes);
+    const struct stage_bucket *bucket = &s->share.bucket[b];
+    if (part == 1)
+        PASS(begin_backward(s, slot));
+    PASS(stage_begin_part(s, slot, b));
+    if (s->share.zero == 3 ? !completes || b == 0 : part == 1)
+        remake(s, slot, s->share.zero == 3 ? bucket->low : 0,
+               s->share.zero == 3 ? bucket->high : s->layout.n);
+    if (completes) {
+        s->pass.part = b;
+        backward(s, slot, bucket->high, bucket->low, false);
+    }
+    s->pass.parts = part < program_parts(of, OP_BACKWARD) ? part : 0;
     return STATUS_OK;
 }
 
@@ -267,18 +322,13 @@ enum status stage_backward(struct stage *s, uint32_t microbatch, uint32_t part)
 {
     struct slot *slot;
     PASS(stage_slot(s, microbatch, SLOT_FORWARDED, &slot));
-    if (part == 0 && !s->pass.halfway) {
-        PASS(backward(s, slot, s->layout.n, 0, false));
-        return STATUS_OK;
-    }
-    if (part < 1 || part > s->share.buckets || part - 1 != (s->pass.halfway ? s->pass.part + 1 : 0))
+    if (part == 0 && s->pass.parts == 0 && (s->share.zero < 2 || s->share.buckets == 1))
+        return whole_backward(s, slot, false);
+    if (part < 1 || part > program_parts(&s->program->stage[s->index], OP_BACKWARD) ||
+        part - 1 != s->pass.parts)
         return error_set(STATUS_INVALID, "stage %u: part %u of the backward of microbatch %u",
                          s->index, part, microbatch);
-    s->pass.part = part - 1;
-    PASS(backward(s, slot, s->pass.part > 0 ? s->share.bucket[s->pass.part - 1].low : s->layout.n,
-                  s->share.bucket[s->pass.part].low, false));
-    s->pass.halfway = part < s->share.buckets;
-    return STATUS_OK;
+    return backward_part(s, slot, part);
 }
 
 enum status stage_backward_input(struct stage *s, uint32_t microbatch)
@@ -288,7 +338,7 @@ enum status stage_backward_input(struct stage *s, uint32_t microbatch)
                          s->index);
     struct slot *slot;
     enum status st = stage_slot(s, microbatch, SLOT_FORWARDED, &slot);
-    return st == STATUS_OK ? backward(s, slot, s->layout.n, 0, true) : st;
+    return st == STATUS_OK ? whole_backward(s, slot, true) : st;
 }
 
 enum status stage_backward_weight(struct stage *s, uint32_t microbatch)

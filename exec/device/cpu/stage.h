@@ -16,7 +16,8 @@
  * fetched; slots are reused, so there are as many as the schedule needs.
  *
  * A rank may hold only a shard of the ops (tensor parallelism: layer.h), only a part of optimizer
- * state, gradients and parameters (ZeRO 1, 2, 3: share.c), and forget activations that it
+ * state, gradients and parameters (ZeRO 1, 2, 3: share.c; then gradients and parameters of two
+ * buckets are there as a whole, in memory that the stages of the rank share), and forget activations that it
  * recomputes in the backward (they are in `pass.recomputed`, not in slots). Without flush
  * (PipeDream) a microbatch's backward uses the parameters that its forward has used.
  *
@@ -31,6 +32,7 @@
 #ifndef EXEC_DEVICE_CPU_STAGE_H
 #define EXEC_DEVICE_CPU_STAGE_H
 
+#include "core/digest.h"
 #include "core/program.h"
 #include "exec/corpus.h"
 #include "exec/device/backend.h"
@@ -56,10 +58,13 @@ struct stage_op {
     bool recomputed;              /* the forward runs again in the backward */
     size_t saved;                 /* offset in a slot, or, if recomputed, in pass.recomputed */
     size_t kept;                  /* likewise: gradient of the output, for backward_weight */
-    size_t parameter;             /* offset of its own in state.parameter and state.gradient */
-    size_t shared;                /* offset of what it borrows in state.parameter */
-    size_t d_shared; /* offset of its gradient: in pass.tied if the owner is here, ... */
-    uint32_t owner;  /* ... an op of this stage; else NOWHERE: own copy, gradient beside it */
+    size_t bucket;                /* index in share.bucket */
+    size_t parameter;             /* offset of its own among the stage's parameters */
+    size_t shared;                /* offset of what it borrows there */
+    size_t at, shared_at; /* the same in the array that passes use: with ZeRO 3 a bucket's */
+    size_t d_at;          /* offset of its gradient: with ZeRO 2 and 3 in its bucket's */
+    size_t d_shared;      /* offset of its gradient: in pass.tied if the owner is here, ... */
+    uint32_t owner;       /* ... an op of this stage; else NOWHERE: own copy, gradient beside it */
 };
 
 /* Another stage that this one exchanges messages with. */
@@ -105,8 +110,9 @@ struct stage_layout {
 /* Gradients that are reduced over the replicas together (struct program_bucket), and who keeps
  * what of them and of what belongs to them. */
 struct stage_bucket {
-    size_t low;               /* first op */
-    size_t first, n;          /* in state.parameter and state.gradient */
+    size_t low, high;         /* ops low .. high - 1 */
+    size_t first, n;          /* among the stage's parameters */
+    size_t gathered;          /* n, and all of the buckets whose parameters its ops borrow */
     struct program_range own; /* part of this replica, from `first` on; all of it without ZeRO */
     size_t at;                /* where `own` is in arrays [owned_n] */
 };
@@ -128,22 +134,37 @@ struct stage_version {
     uint32_t users; /* microbatches between forward and backward */
 };
 
+/* Two arrays: one is at work while a collective has the other. */
+struct stage_pair {
+    real *data[2];
+    uint32_t now; /* the one at work */
+};
+
+/* ZeRO 2, 3: gradients of the bucket whose backward computes, and of the one before; ZeRO 3: the
+ * parameters of the bucket that computes, and those of the next. One for all stages of a rank,
+ * since these compute one at a time. */
+struct stage_flight {
+    struct stage_pair gradients, parameters;
+    int64_t bytes;
+};
+
 /* What lives from step to step: parameters, their gradients, the optimizer's state (share.c). */
 struct stage_state {
     double learning_rate;
-    uint32_t updates;      /* so far */
-    real *parameter;       /* [parameters] those that passes use, or the newest version */
-    real *gradient;        /* [parameters] of the next collective */
-    real *moment, *square; /* [owned_n] Adam; NULL for SGD */
-    real *sum;             /* [owned_n] ZeRO 2, 3: own part of the gradients, reduced; else NULL */
-    real *owned;           /* [owned_n] ZeRO 3: own part of the parameters; else NULL */
-    real *other_gradient;  /* [parameters] ZeRO 2, 3: being reduced while `gradient` grows */
-    real *other_parameter; /* [parameters] ZeRO 3: being gathered while `parameter` is used */
-    bool gathered;         /* ZeRO 3: `parameter` is for a pass to come */
+    uint32_t updates;         /* so far */
+    real *parameter;          /* [parameters] those that passes use, or the newest version;
+                               * NULL with ZeRO 3 */
+    real *gradient;           /* [parameters]; NULL with ZeRO 2, 3 */
+    real *moment, *square;    /* [owned_n] Adam; NULL for SGD */
+    real *sum;                /* [owned_n] ZeRO 2, 3: own part of the gradients, reduced */
+    real *owned;              /* [owned_n] ZeRO 3: own part of the parameters; else NULL */
+    struct stage_pair halved; /* [parameters] ZeRO 2, 3 when backwards come in halves: gradients */
+    size_t gathered; /* ZeRO 3: bucket + 1 whose parameters are there for a pass to come, 0: none */
+    uint8_t (*digest)[DIGEST];     /* [layout.n] ZeRO 3: of parameters, as they are gathered last */
     size_t versions, newest;       /* without flush; else one */
     struct stage_version *version; /* [versions] */
-    real *half;          /* [parameters] in bf16 as passes use them; NULL: everything is fp32 */
-    const real *half_of; /* version that `half` is of; NULL: none */
+    real *half;                    /* in bf16 as passes use them; NULL: everything is fp32 */
+    const real *half_of;           /* version that `half` is of; NULL: none */
 };
 
 /* Buffers of the op at work, the same for every microbatch (stage.c). */
@@ -154,8 +175,8 @@ struct stage_pass {
     real *recomputed; /* [recomputed_size] activations that the backward recomputes */
     bool *begun;      /* [tensors] during a backward: its gradient holds something */
     size_t *next;     /* [n] during a backward: next entry of layout.remote */
-    size_t part;      /* bucket up to which the backward has come, */
-    bool halfway;     /* which was not the last one */
+    size_t part;      /* bucket up to which the backward has come */
+    uint32_t parts;   /* of a backward that is not complete: so many parts are */
     int32_t *filled;  /* [2 * samples * tokens] remote memory: where data are made */
     double loss;      /* weighted, of this step */
 };
@@ -167,6 +188,7 @@ enum slot_state { SLOT_EMPTY, SLOT_FILLING, SLOT_FORWARDED, SLOT_DONE };
 struct slot {
     enum slot_state state;
     uint32_t microbatch;
+    uint32_t parts;                     /* of its forward that are complete */
     bool owes_weights;                  /* between the halves of a backward */
     uint32_t version;                   /* of the parameters: index in stage.version */
     size_t received, returned, fetched; /* messages: inputs, gradients in, gradients out */
@@ -193,12 +215,14 @@ struct stage {
     struct stage_state state;
     struct stage_pass pass;
     struct stage_stash stash;
+    struct stage_flight *flight; /* the rank's; NULL for a stage on its own */
 };
 
 /* The stages of one rank: what the CPU device is, and part of devices on other memories. */
 struct cpu {
     size_t stages;
     struct stage *stage; /* [stages] ascending */
+    struct stage_flight flight;
 };
 /* device_cpu.open() on another memory; the other functions of device_cpu then work there. */
 enum status cpu_open_on(const struct memory *on, const struct model *m, const struct program *p,
@@ -219,9 +243,10 @@ enum status stage_open_on(const struct memory *on, const struct model *m, const 
                           struct stage *out) MUST_CHECK;
 void stage_close(struct stage *s); /* accepts {0}; leaves {0} */
 
-/* As in exec/device.h, messages in reals. STATUS_INVALID when called out of turn. */
-enum status stage_forward(struct stage *s, uint32_t step, uint32_t microbatch) MUST_CHECK;
-/* part: 0: all of it; 1, 2, ...: the next bucket's part, in order (program_op.part). */
+/* As in exec/device.h, messages in reals. STATUS_INVALID when called out of turn.
+ * part: 0: all of it; 1, 2, ...: the next part, in order (program_op.part). */
+enum status stage_forward(struct stage *s, uint32_t step, uint32_t microbatch,
+                          uint32_t part) MUST_CHECK;
 enum status stage_backward(struct stage *s, uint32_t microbatch, uint32_t part) MUST_CHECK;
 /* The same in two halves, to the same bits: first what other stages wait for, then the gradients of
  * the weights of the kinds that can tell them apart (layer.h), from gradients kept in the slot. */
@@ -235,6 +260,10 @@ enum status stage_put(struct stage *s, uint32_t from, uint32_t microbatch, bool 
 enum status stage_array(struct stage *s, const struct program_op *op, uint32_t k, real **data,
                         size_t *n) MUST_CHECK;
 void stage_collected(struct stage *s, const struct program_op *op);
+/* The own parameters of op k as passes use them: with ZeRO 3 while its bucket is gathered. */
+const real *stage_parameters(const struct stage *s, size_t k);
+/* Memory for the buckets in flight of the rank's stages, or nothing. */
+enum status stage_open_flight(struct cpu *c) MUST_CHECK;
 /* Position of model op `index` in s->op, NOWHERE if it is not in this stage; O(log n). */
 uint32_t stage_find(const struct stage *s, uint32_t index);
 

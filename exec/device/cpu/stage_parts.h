@@ -10,10 +10,15 @@
 enum status stage_find_shares(struct stage *s) MUST_CHECK;
 /* Pieces; parameters are placed. */
 enum status stage_cut_buckets(struct stage *s) MUST_CHECK;
-/* Copy own parts between an array [parameters] and one [owned_n]. */
-void stage_copy_owned(struct stage *s, real *whole, real *owned, bool to_owned);
-/* Choose the parameters for a pass that begins, STATUS_INVALID when they have not been gathered. */
-enum status stage_begin_pass(struct stage *s, struct slot *slot, bool forward) MUST_CHECK;
+/* Of the stage's parameters `first` .. first + n - 1, which are in parameter[n], those that are
+ * this replica's go to state.owned. */
+void stage_keep_owned(struct stage *s, size_t first, size_t n, const real *parameter);
+/* Choose the parameters for a pass that begins, and then for the part that computes a bucket:
+ * STATUS_INVALID when they have not been gathered. */
+void stage_begin_pass(struct stage *s, struct slot *slot, bool forward);
+enum status stage_begin_part(struct stage *s, const struct slot *slot, size_t bucket) MUST_CHECK;
+/* Where the gradients of what passes compute grow: [parameters], with ZeRO 2 and 3 a bucket's. */
+real *stage_gradients(const struct stage *s);
 void stage_end_pass(struct stage *s, struct slot *slot); /* after a microbatch's last pass */
 /* ---- open.c */
 /* What a sample is: s->data and s->scale, from model, program, batch and corpus. */

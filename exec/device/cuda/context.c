@@ -103,8 +103,7 @@ enum status cuda_context_open(uint32_t gpu, struct cuda_context *out)
     CUBLAS_NOTE(&c, "fp32 of cuBLAS", cublasSetMathMode(c.blas, CUBLAS_PEDANTIC_MATH));
     TRY(cuda_status(&c));
     c.bytes = WORKSPACE_BYTES;
-    *out = c;
-    c = (struct cuda_context){0};
+    MOVE(out, c);
 out:
     cuda_context_close(&c);
     return st;

@@ -181,6 +181,13 @@ static enum status collected(void *self, const struct program_op *op)
     return st == STATUS_OK ? cuda_status(&c->context) : st;
 }
 
+static enum status gathered(void *self, const struct program_op *op)
+{
+    struct cuda *c = self;
+    enum status st = device_cpu.gathered(c->stages, op);
+    return st == STATUS_OK ? cuda_status(&c->context) : st;
+}
+
 static enum status finish(void *self)
 {
     struct cuda *c = self;
@@ -246,6 +253,7 @@ const struct device device_cuda = {
     .put = put,
     .array = array,
     .collected = collected,
+    .gathered = gathered,
     .finish = finish,
     .times = times,
     .take_loss = take_loss,

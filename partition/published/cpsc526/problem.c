@@ -268,7 +268,7 @@ static enum status count_parts(const struct objective_request *r, size_t *k)
         return error_set(STATUS_INVALID, "objective cpsc526 needs a model");
     int ways = (r->devices > 0) + (r->hierarchy_levels > 0) + (r->topology != NULL);
     if (ways != 1)
-        return error_set(STATUS_INVALID,
+        return error_set(STATUS_USAGE,
                          "objective cpsc526 needs --devices, --hierarchy or --platform%s",
                          ways > 1 ? ", one of them" : "");
     *k = r->topology ? r->topology->n : r->hierarchy_levels ? 1 : r->devices;

@@ -29,7 +29,7 @@ static enum status read_options(const struct objective_request *r, struct pipedr
         l->bandwidth_Bps = r->bandwidth_Bps[i] > 0 ? r->bandwidth_Bps[i] : default_bandwidth_Bps;
         l->inner_machines = i ? o->level[i - 1].machines : 1;
         if (l->machines < 1 || l->machines > PIPEDREAM_MAX_MACHINES)
-            return error_set(STATUS_INVALID,
+            return error_set(STATUS_USAGE,
                              "objective pipedream needs --machines from 1 to %d at each level",
                              PIPEDREAM_MAX_MACHINES);
     }

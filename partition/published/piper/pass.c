@@ -349,8 +349,7 @@ enum status piper_pass_plan(struct piper_pass *s, struct piper_plan *out)
         top = state->behind;
         index = state->from;
     }
-    *out = p;
-    p = (struct piper_plan){0};
+    MOVE(out, p);
     st = STATUS_OK;
 out:
     piper_plan_free(&p);

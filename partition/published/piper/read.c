@@ -210,8 +210,7 @@ enum status piper_read(const struct objective_request *r, struct piper_input *ou
     TRY(read_graph(&root, &in));
     TRY(read_limits(&root, r, &in));
     TRY(check_acyclic(&in));
-    *out = in;
-    in = (struct piper_input){0};
+    MOVE(out, in);
 out:
     json_document_free(&d);
     piper_input_free(&in);

@@ -191,8 +191,7 @@ static enum status ask(struct piper_pass *s, double limit_s, struct bracket *b,
     if (value < b->high_s) {
         b->high_s = value;
         piper_plan_free(best);
-        *best = plan;
-        plan = (struct piper_plan){0};
+        MOVE(best, plan);
     }
     if (value > limit_s * (1 + SAME)) /* more than rounding: do not ask for ever */
         b->low_s = b->high_s;
@@ -280,8 +279,7 @@ enum status piper_search(const struct piper_input *in, const struct objective_re
     o.interrupted = s.interrupted;
     o.ideals = s.lattice.ideals;
     *outcome = o;
-    *plan = best;
-    best = (struct piper_plan){0};
+    MOVE(plan, best);
 out:
     close_pass(&s);
     piper_plan_free(&best);

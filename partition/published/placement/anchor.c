@@ -172,6 +172,8 @@ static void measure(struct network *w, const struct placement_graph *g, double *
 int placement_by_ratio(const void *a, const void *b)
 {
     const struct placement_item *x = a, *y = b;
+    if (x->amount <= 0 || y->amount <= 0) /* nothing over nothing would equal every ratio */
+        return (x->amount <= 0) - (y->amount <= 0);
     double l = x->amount * y->cpu, r = y->amount * x->cpu;
     return (l < r) - (l > r);
 }

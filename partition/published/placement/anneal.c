@@ -27,7 +27,8 @@ struct state {
     uint32_t *reached;            /* [nets] devices other than the source's that read it */
     double *load, *size, *energy; /* [devices] */
     double scale;                 /* load that counts 1 */
-    uint64_t random, steps;
+    uint64_t steps;
+    struct placement_work *work;
     /* what the move under way has changed */
     uint32_t *touched; /* [devices] */
     bool *is_touched;
@@ -36,22 +37,14 @@ struct state {
     struct arena memory;
 };
 
-static uint64_t next_random(struct state *s)
-{
-    uint64_t x = (s->random += 0x9e3779b97f4a7c15u); /* SplitMix64, Steele et al. 2014 */
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
-
 static double uniform(struct state *s)
 {
-    return (double)(next_random(s) >> 11) * 0x1p-53;
+    return placement_uniform(&s->work->random);
 }
 
 static size_t below(struct state *s, size_t n)
 {
-    return (size_t)((double)n * uniform(s));
+    return placement_below(&s->work->random, n);
 }
 
 static bool on_cpu(const struct state *s, size_t device)
@@ -349,14 +342,14 @@ static bool step(struct state *s, double temperature)
 
 /* Cool down from hot to cold until s->steps reaches `end`; hot 0: accept no loss at all. */
 static void cool(struct state *s, const struct placement_anneal *o, double hot, uint64_t end,
-                 const struct objective_request *r, uint32_t *device, double *value)
+                 uint32_t *device, double *value)
 {
     uint64_t begin = s->steps;
     double temperature = hot, rate = hot > 0 ? log(o->cold / hot) / (double)(end - begin) : 0;
     for (uint64_t i = 0; s->steps < end; i++) {
         if (i % CHECK_EVERY == 0) {
             temperature = hot * exp(rate * (double)(s->steps - begin));
-            if (objective_must_stop(r, o->begin_s, o->default_limit_s))
+            if (placement_work_over(s->work))
                 break;
         }
         if (!step(s, temperature))
@@ -372,12 +365,12 @@ static void cool(struct state *s, const struct placement_anneal *o, double hot, 
 /* Cool from hot to cold, then a descent without losses; the best split ever seen is the
  * answer, not the last. */
 enum status placement_anneal(const struct placement_problem *p, const struct placement_graph *g,
-                             const struct placement_anneal *o, const struct objective_request *r,
+                             const struct placement_anneal *o, struct placement_work *w,
                              uint32_t *device, double *value)
 {
     enum status st;
-    struct state s = {.p = p, .g = g, .devices = p->accelerators + p->cpus, .random = o->seed};
-    s.scale = *value > 0 ? *value : 1;
+    struct state s = {.p = p, .g = g, .devices = p->accelerators + p->cpus, .work = w};
+    s.scale = o->scale > 0 ? o->scale : 1;
     TRY(allocate(&s));
     memcpy(s.device, device, g->n * sizeof *device);
     if (o->scatter)
@@ -392,9 +385,10 @@ enum status placement_anneal(const struct placement_problem *p, const struct pla
             *value = largest(&s);
             memcpy(device, s.device, g->n * sizeof *device);
         }
-        cool(&s, o, o->hot, o->steps, r, device, value);
-        cool(&s, o, 0, o->steps + o->steps / QUENCH, r, device, value);
+        cool(&s, o, o->hot, o->steps, device, value);
+        cool(&s, o, 0, o->steps + o->steps / QUENCH, device, value);
     }
+    w->spent += s.steps;
 out:
     arena_free(&s.memory);
     return st;

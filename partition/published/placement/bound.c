@@ -17,6 +17,7 @@ const char *const placement_reason_text[] = {
     [PLACEMENT_BOUND_TOTAL] = "the sum of all latencies",
     [PLACEMENT_BOUND_COUNT] = "counting large units",
     [PLACEMENT_BOUND_DRAG] = "what units drag along, transfers counted",
+    [PLACEMENT_BOUND_ALL] = "branch and bound over all splits",
 };
 
 static const double precision = 1e-10; /* relative, of the bisection and of sums */

@@ -10,6 +10,7 @@ enum placement_reason {
     PLACEMENT_BOUND_TOTAL, /* all latencies over all devices */
     PLACEMENT_BOUND_COUNT, /* more large units than the devices can take */
     PLACEMENT_BOUND_DRAG,  /* what units have to bring along or pay for; anchor.h */
+    PLACEMENT_BOUND_ALL,   /* branch and bound over all splits; search.h */
 };
 
 struct placement_bound {

@@ -228,16 +228,19 @@ out:
     return st;
 }
 
-enum status placement_family_chain(const struct placement_graph *g, bool depth_first,
+enum status placement_family_chain(const struct placement_graph *g, bool depth_first, bool backward,
                                    struct placement_family *f)
 {
+    const size_t *waits = backward ? g->succ_start : g->pred_start;
+    const size_t *start = backward ? g->pred_start : g->succ_start;
+    const uint32_t *next = backward ? g->pred : g->succ;
     size_t done = 0, ready = 0;
     uint32_t *missing, *queue;
     PASS(allocate(g->n + 1, g->n, f));
     PASS(ARENA_NEW(&f->memory, missing, g->n));
     PASS(ARENA_NEW(&f->memory, queue, g->n));
     for (uint32_t v = 0; v < g->n; v++) {
-        missing[v] = (uint32_t)(g->pred_start[v + 1] - g->pred_start[v]);
+        missing[v] = (uint32_t)(waits[v + 1] - waits[v]);
         if (missing[v] == 0)
             queue[ready++] = v;
     }
@@ -246,11 +249,11 @@ enum status placement_family_chain(const struct placement_graph *g, bool depth_f
          * queue[] is a stack without history. */
         uint32_t v = depth_first ? queue[--ready] : queue[done];
         f->down[done] = (uint32_t)done;
-        f->without[done] = v;
+        f->without[backward ? g->n - 1 - done : done] = v;
         f->down_start[done + 2] = done + 1;
-        for (size_t i = g->succ_start[v]; i < g->succ_start[v + 1]; i++)
-            if (--missing[g->succ[i]] == 0)
-                queue[ready++] = g->succ[i];
+        for (size_t i = start[v]; i < start[v + 1]; i++)
+            if (--missing[next[i]] == 0)
+                queue[ready++] = next[i];
     }
     return STATUS_OK;
 }

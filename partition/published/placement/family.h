@@ -25,8 +25,9 @@ enum status placement_family_all(const struct placement_graph *g, size_t limit, 
                                  struct placement_family *out) MUST_CHECK;
 /* Both leave *out, {0} before, to placement_family_free() after a failure, too.
  *
- * The prefixes of one topological order: depth first, or breadth first. */
-enum status placement_family_chain(const struct placement_graph *g, bool depth_first,
+ * The prefixes of one topological order: depth first, or breadth first; from the sources on, or
+ * backward from the sinks. */
+enum status placement_family_chain(const struct placement_graph *g, bool depth_first, bool backward,
                                    struct placement_family *out) MUST_CHECK;
 void placement_family_free(struct placement_family *f); /* accepts {0}; leaves {0} */
 

@@ -1,6 +1,6 @@
 /* The contiguous optimum. A chain search costs less the lower its limit, so the value is
  * approached from below: limits grow by a constant factor from a first guess until a chain is
- * found, first along two topological orders, then among all ideals. */
+ * found, first along four topological orders, then among all ideals. */
 #include "partition/published/placement/ideals.h"
 
 #include <math.h>
@@ -11,6 +11,7 @@
 #include "core/clock.h"
 #include "partition/published/placement/bound.h"
 
+enum { ORDERS = 4 };
 static const double ideals_limit_s = 60;
 static const double growth = 1.15; /* of the value that a chain is looked for at */
 
@@ -72,14 +73,14 @@ out:
     return st;
 }
 
-/* Depth first keeps branches together, breadth first layers. */
+/* Depth first keeps branches together, breadth first layers; in either direction of time. */
 static enum status improve_by_orders(struct attempt *a)
 {
     enum status st;
     struct placement_family f = {0};
-    for (int depth_first = 1; depth_first >= 0; depth_first--) {
-        double guess = depth_first ? first_guess(a->p, &a->g) : a->best.value;
-        TRY(placement_family_chain(&a->g, depth_first, &f));
+    for (int order = 0; order < ORDERS; order++) {
+        double guess = order == 0 ? first_guess(a->p, &a->g) : a->best.value;
+        TRY(placement_family_chain(&a->g, order % 2 == 0, order >= 2, &f));
         TRY(improve(a, &f, guess));
         placement_family_free(&f);
     }
@@ -158,7 +159,7 @@ static enum status explain(const struct placement_problem *p, const struct place
     out->lower_bound = bound.value;
     return objective_set_note(
         out,
-        "contiguous splits only: %s, fell back on the prefixes of two topological orders of %zu "
+        "contiguous splits only: %s, fell back on the prefixes of four topological orders of %zu "
         "units; bound from %s%s",
         c->interrupted   ? "stopped before all ideals were searched"
         : c->ideals == 0 ? "more than 100000 ideals"
@@ -191,5 +192,5 @@ out:
 
 const struct objective_algorithm placement_ideals = {
     "ideals", "dynamic programme over the down-sets of the forward graph",
-    "exact for contiguous splits up to 100000 down-sets, else the best of two topological orders",
+    "exact for contiguous splits up to 100000 down-sets, else the best of four topological orders",
     solve};

@@ -14,7 +14,7 @@ struct placement_contiguous {
     struct arena memory;
 };
 
-/* First the best chain among the prefixes of two topological orders, whose value then limits the
+/* First the best chain among the prefixes of four topological orders, whose value then limits the
  * search among all ideals. Falls back on the former when there are more than FAMILY_LIMIT ideals or
  * the time is up. Without any split that fits, value is INFINITY. */
 enum status placement_contiguous_solve(const struct placement_problem *p,
