@@ -118,8 +118,8 @@ static void come_nearer(struct route_search *s, uint32_t vertex, uint32_t far)
     *bucket = (uint32_t)++s->entries;
 }
 
-/* The first edge out of a vertex that is in the block: they are sorted by it. */
-static uint32_t first_within(const struct route_graph *g, uint32_t vertex, uint32_t block)
+/* They are sorted by their blocks. */
+uint32_t route_graph_first(const struct route_graph *g, uint32_t vertex, uint32_t block)
 {
     uint32_t low = g->start[vertex], high = g->start[vertex + 1];
     while (low < high) {
@@ -137,7 +137,7 @@ static void settle(struct route_search *s, uint32_t vertex)
 {
     const struct route_graph *g = s->graph;
     bool all = s->within == ROUTE_NO_BLOCK;
-    uint32_t e = all ? g->start[vertex] : first_within(g, vertex, s->within);
+    uint32_t e = all ? g->start[vertex] : route_graph_first(g, vertex, s->within);
     s->order[s->reached++] = vertex;
     s->settled[vertex] = true;
     for (; e < g->start[vertex + 1]; e++) {

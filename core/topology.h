@@ -18,7 +18,7 @@
 
 struct provenance;
 
-enum { TOPOLOGY_MAX_DEVICES = 65536 };
+enum { TOPOLOGY_MAX_DEVICES = 1048576 };
 
 /* Attainable FLOP/s of one op kind and phase over the work of one call; measured. */
 struct topology_rate {
@@ -97,7 +97,7 @@ enum status topology_find_nodes(struct topology *t) MUST_CHECK;
 /* Index of a device, UINT32_MAX if there is none; O(n). */
 uint32_t topology_find(const struct topology *t, const char *device);
 /* n devices of one type, any two one tier apart: "d0", "d1", ...; type and tier are copied (a type
- * without rates). For tests and measurements. STATUS_INVALID unless 1 <= n <= 65,536; STATUS_NOMEM.
+ * without rates). For tests and measurements. STATUS_INVALID unless 1 <= n <= 1,048,576; STATUS_NOMEM.
  */
 enum status topology_uniform(size_t n, const struct device_type *type,
                              const struct topology_tier *tier, struct topology *out) MUST_CHECK;

@@ -200,6 +200,13 @@ enum status topology_map_row(struct topology_map_builder *b, const uint32_t *row
     return ++s->filled == SIDE ? cut_stripe(b, 0) : STATUS_OK;
 }
 
+enum status topology_map_square(struct topology_map_builder *b, unsigned level,
+                                const uint32_t *cell, uint32_t *index)
+{
+    b->rows = level + 1 == b->levels ? b->n : b->rows;
+    return intern(&b->pool[level], cell, index);
+}
+
 /* A map of zeros only needs no squares: square 0 of every level but the top is the one of zeros. */
 static void simplify(struct topology_map *map)
 {
@@ -366,6 +373,63 @@ enum status topology_map_count(const struct topology_map *map, size_t n, size_t 
 out:
     for (unsigned l = 0; l < map->levels; l++)
         free(t.times[l]);
+    return st;
+}
+
+/* ---- first places */
+
+/* A walk through the map, row by row. */
+struct walk {
+    const struct topology_map *map;
+    size_t n;
+    struct topology_map_place *first;
+    unsigned char *seen[TOPOLOGY_MAP_LEVELS]; /* a bit for each row of each square */
+};
+
+/* Whether the row of the square has been walked along before; it has now. */
+static bool was_seen(struct walk *w, unsigned level, size_t square, size_t row)
+{
+    size_t bit = (square << ((level + 1) * TOPOLOGY_MAP_BITS)) + row;
+    unsigned char mask = (unsigned char)(1 << bit % 8), *byte = &w->seen[level][bit / 8];
+    bool seen = *byte & mask;
+    *byte |= mask;
+    return seen;
+}
+
+/* Walk along a row of a square that begins at `column`. A row that was walked along before, whole,
+ * has nothing new. */
+static void walk_row(struct walk *w, unsigned level, size_t square, uint32_t row, size_t column)
+{
+    unsigned shift = level * TOPOLOGY_MAP_BITS;
+    size_t side = (size_t)1 << shift, local = row & (side * SIDE - 1);
+    const uint32_t *cell = w->map->cell[level] + square * CELLS + (local >> shift) * SIDE;
+    if (column + side * SIDE <= w->n && was_seen(w, level, square, local))
+        return;
+    for (size_t c = 0; c < SIDE && column + c * side < w->n; c++) {
+        size_t at = column + c * side;
+        if (level > 0)
+            walk_row(w, level - 1, cell[c], row, at);
+        else if (w->first[cell[c]].from == w->n)
+            w->first[cell[c]] = (struct topology_map_place){row, (uint32_t)at};
+    }
+}
+
+enum status topology_map_first(const struct topology_map *map, size_t n, size_t numbers,
+                               struct topology_map_place *first)
+{
+    enum status st = STATUS_OK;
+    struct walk w = {.map = map, .n = n, .first = first};
+    for (size_t k = 0; k < numbers; k++)
+        first[k] = (struct topology_map_place){(uint32_t)n, (uint32_t)n};
+    for (unsigned l = 0; l < map->levels; l++)
+        TRY(ARRAY_NEW(w.seen[l], (map->squares[l] << ((l + 1) * TOPOLOGY_MAP_BITS)) / 8));
+    for (uint32_t row = 0; map->levels > 0 && row < n; row++)
+        walk_row(&w, map->levels - 1, 0, row, 0);
+    if (map->levels == 0 && numbers > 0 && n > 0)
+        first[0] = (struct topology_map_place){0, 0};
+out:
+    for (unsigned l = 0; l < map->levels; l++)
+        free(w.seen[l]);
     return st;
 }
 

@@ -20,7 +20,7 @@ enum {
     TOPOLOGY_MAP_BITS = 4,
     TOPOLOGY_MAP_SIDE = 1 << TOPOLOGY_MAP_BITS,
     TOPOLOGY_MAP_CELLS = TOPOLOGY_MAP_SIDE * TOPOLOGY_MAP_SIDE,
-    TOPOLOGY_MAP_LEVELS = 4, /* 16^4 = 65,536 devices */
+    TOPOLOGY_MAP_LEVELS = 5, /* 16^5 = 1,048,576 devices */
 };
 
 struct topology_map {
@@ -48,11 +48,16 @@ unsigned topology_map_levels(size_t n);
 
 /* Build a map from its rows, in order. {0} before topology_map_begin(). */
 struct topology_map_builder;
-/* n <= 65,536, or STATUS_INVALID. */
+/* n <= 1,048,576, or STATUS_INVALID. */
 enum status topology_map_begin(size_t n, struct topology_map_builder **out) MUST_CHECK;
 /* row [n]: the numbers of the next device's pairs; its diagonal entry is ignored. O(n). */
 enum status topology_map_row(struct topology_map_builder *b, const uint32_t *row) MUST_CHECK;
-/* After n rows: the map. The builder stays to be freed. STATUS_NOMEM. */
+/* Instead of rows, squares from the bottom up: cell [CELLS] are numbers at level 0, squares of the
+ * level below above, 0 past the edge; equal squares have one index. The one of the top level is the
+ * last. */
+enum status topology_map_square(struct topology_map_builder *b, unsigned level,
+                                const uint32_t *cell, uint32_t *index) MUST_CHECK;
+/* After n rows or the top square: the map. The builder stays to be freed. STATUS_NOMEM. */
 enum status topology_map_finish(struct topology_map_builder *b,
                                 struct topology_map *out) MUST_CHECK;
 void topology_map_builder_free(struct topology_map_builder *b); /* accepts NULL */
@@ -69,6 +74,14 @@ enum status topology_map_renumber(struct topology_map *map, const uint32_t *numb
 /* How many ordered pairs of n different devices hold each number: pairs [numbers], out. */
 enum status topology_map_count(const struct topology_map *map, size_t n, size_t numbers,
                                uint64_t *pairs) MUST_CHECK;
+
+/* Where each number is first met, row by row: first [numbers], out; {n, n} for one that is nowhere.
+ * The diagonal's 0 counts as any other. STATUS_NOMEM. O(squares + n). */
+struct topology_map_place {
+    uint32_t from, to;
+};
+enum status topology_map_first(const struct topology_map *map, size_t n, size_t numbers,
+                               struct topology_map_place *first) MUST_CHECK;
 
 /* Whether every entry is below its limit: `numbers` at level 0, squares[l - 1] above, the top one
  * square and as many levels as n devices need or none. For maps that come from outside. */

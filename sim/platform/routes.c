@@ -13,9 +13,10 @@
 #include <xbt/dynar.h>
 
 #include "core/array.h"
+#include "core/routes.h"
 #include "core/text.h"
 #include "sim/platform/links.h"
-#include "sim/platform/shortest.h"
+#include "sim/platform/regular.h"
 #include "sim/platform/xml_scan.h"
 
 enum {
@@ -24,7 +25,6 @@ enum {
     MAX_ASKED = 4096, /* devices when every pair is asked for */
     MAX_HOPS = 256,   /* links of a route that is kept */
     SAMPLED = 8,      /* rows and, in each, columns where the search is checked */
-    NO_TIER = -1,
 };
 /* Sums of the same latencies in another order are the same latency. */
 static const double tolerance = 1e-9;
@@ -260,95 +260,9 @@ out:
     return st;
 }
 
-/* Pairs take the tier of the first pair of their value. */
-struct shortcut {
-    struct flat_zone zone;
-    struct shortest *shortest;
-    uint16_t *value;               /* [n] of the row at hand */
-    uint32_t *row;                 /* [n] tier + 1 */
-    int32_t tier[SHORTEST_VALUES]; /* of each value, or NO_TIER */
-    bool wrong;                    /* SimGrid says otherwise */
-};
+/* ---- flat zones: their graph says it all, and SimGrid is asked for samples */
 
-/* Whether the search's way to device j has the links of the route that was asked for last. SimGrid
- * 3.32 hands out the links of one <route> in reverse, those of several in the order of the way. */
-static bool is_same_way(const struct search *s, const struct shortcut *c, size_t j)
-{
-    const struct route_graph *g = &c->zone.graph;
-    const struct route_search *w = shortest_search(c->shortest);
-    size_t n = xbt_dynar_length(s->route);
-    uint32_t vertex = g->vertex[j];
-    if (w->far[vertex] != n)
-        return false;
-    for (; w->far[vertex] > 0; vertex = w->before[vertex])
-        for (uint32_t h = g->first[w->edge[vertex]]; h < g->first[w->edge[vertex] + 1]; h++) {
-            sg_link_t link;
-            xbt_dynar_get_cpy(s->route, --n, &link);
-            if (strcmp(sg_link_get_name(link), c->zone.link[g->hop[h]].name) != 0)
-                return false;
-        }
-    return true;
-}
-
-/* Ask SimGrid for a pair of the row that was searched last. Its route must be the search's. */
-static enum status compare(struct search *s, struct shortcut *c, const struct topology *t, size_t i,
-                           size_t j, size_t *tier)
-{
-    PASS(ask(s, t, i, j, tier));
-    c->wrong = c->wrong || !is_same_way(s, c, j);
-    return STATUS_OK;
-}
-
-/* The tiers of row i from the values that the search found; SimGrid is asked for the first pair of
- * each value. */
-static enum status shortcut_row(struct search *s, struct shortcut *c, const struct topology *t,
-                                size_t i)
-{
-    for (size_t j = 0; j < t->n && !c->wrong; j++) {
-        int32_t *known = &c->tier[c->value[j]];
-        size_t tier;
-        if (i == j)
-            continue;
-        if (*known == NO_TIER) {
-            PASS(compare(s, c, t, i, j, &tier));
-            *known = (int32_t)tier;
-        }
-        c->row[j] = (uint32_t)*known + 1;
-    }
-    return STATUS_OK;
-}
-
-/* Compare some entries of a row, spread over it, with SimGrid. */
-static enum status sample_row(struct search *s, struct shortcut *c, const struct topology *t,
-                              size_t i)
-{
-    for (size_t k = 0; k < SAMPLED && !c->wrong; k++) {
-        size_t j = (i + 1 + k * (t->n - 1) / SAMPLED + i * 7 % SAMPLED) % t->n, tier;
-        if (i == j)
-            continue;
-        PASS(compare(s, c, t, i, j, &tier));
-        c->wrong = c->wrong || tier + 1 != c->row[j];
-    }
-    return STATUS_OK;
-}
-
-/* The rows of all devices, until SimGrid says otherwise. */
-static enum status shortcut_rows(struct search *s, struct shortcut *c, const struct topology *t,
-                                 struct topology_map_builder *b)
-{
-    for (size_t i = 0; i < t->n && !c->wrong; i++) {
-        c->wrong = !shortest_from(c->shortest, t->n, i, c->value);
-        if (c->wrong)
-            break;
-        PASS(shortcut_row(s, c, t, i));
-        if (i % (t->n / SAMPLED + 1) == 0)
-            PASS(sample_row(s, c, t, i));
-        PASS(topology_map_row(b, c->row));
-    }
-    return STATUS_OK;
-}
-
-/* The zone's links and graph become the topology's. */
+/* The links and graph of a zone become the topology's. */
 static void take_zone(struct flat_zone *zone, struct topology *t)
 {
     t->links = zone->links;
@@ -358,37 +272,156 @@ static void take_zone(struct flat_zone *zone, struct topology *t)
     *zone = (struct flat_zone){0};
 }
 
-/* All pairs by searching the text's graph. *done is false, and nothing learnt, when that is not
- * possible. */
+/* And are not after all: SimGrid says otherwise. */
+static void drop_zone(struct topology *t)
+{
+    struct flat_zone zone = {.links = t->links, .link = t->link, .graph = t->graph};
+    flat_free(&zone);
+    t->links = 0;
+    t->link = NULL;
+    t->graph = (struct route_graph){0};
+    topology_map_free(&t->between);
+}
+
+/* Read the zone, and put the values of all pairs into the map. *fits is false when it is not flat,
+ * or something is missing in it. */
+static enum status map_zone(const struct search *s, struct topology *t, size_t *values_n,
+                            bool *fits)
+{
+    enum status st;
+    struct flat_zone zone = {0};
+    struct values *values = NULL;
+    TRY(flat_read(s->text, t->n, t->device, fits, &zone));
+    if (*fits)
+        TRY(values_open(&zone, &values));
+    if (values)
+        TRY(regular_map(&zone, t->n, values, fits, &t->between));
+    *fits = *fits && values;
+    if (*fits) {
+        *values_n = values_count(values);
+        take_zone(&zone, t);
+    }
+out:
+    values_free(values);
+    flat_free(&zone);
+    return st;
+}
+
+/* A pair that SimGrid is asked for, and the number that the map has for it: a value at first. */
+struct sample {
+    struct device_pair pair;
+    uint32_t *tier; /* of its value + 1; 0: not known yet */
+};
+
+/* Senders and then receivers. */
+static int by_pair(const void *a, const void *b)
+{
+    const struct device_pair *x = &((const struct sample *)a)->pair;
+    const struct device_pair *y = &((const struct sample *)b)->pair;
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    return (x->to > y->to) - (x->to < y->to);
+}
+
+/* The first pair of each value, and some more, spread over the map. */
+static enum status choose_samples(const struct topology *t, size_t values, uint32_t *tier,
+                                  struct sample **out, size_t *n)
+{
+    struct topology_map_place *first;
+    PASS(ARRAY_NEW(first, values));
+    enum status st = topology_map_first(&t->between, t->n, values, first);
+    for (size_t v = 1; st == STATUS_OK && v < values; v++) {
+        if (first[v].from == t->n)
+            continue;
+        st = ARRAY_ROOM(*out, *n);
+        if (st == STATUS_OK)
+            (*out)[(*n)++] = (struct sample){{first[v].from, first[v].to}, &tier[v]};
+    }
+    free(first);
+    PASS(st);
+    for (size_t i = 0; i < t->n; i += t->n / SAMPLED + 1)
+        for (size_t k = 0; k < SAMPLED; k++) {
+            size_t j = (i + 1 + k * (t->n - 1) / SAMPLED + i * 7 % SAMPLED) % t->n;
+            struct device_pair pair = {(uint32_t)i, (uint32_t)j};
+            if (i == j)
+                continue;
+            PASS(ARRAY_ROOM(*out, *n));
+            (*out)[(*n)++] =
+                (struct sample){pair, &tier[topology_map_at(&t->between, pair.from, pair.to)]};
+        }
+    qsort(*out, *n, sizeof **out, by_pair);
+    return STATUS_OK;
+}
+
+/* Whether these are the links of the route that SimGrid was asked for last, in any order: it hands
+ * out those of one <route> in reverse. */
+static bool has_links(const struct search *s, const struct topology *t, size_t n,
+                      const uint32_t *link)
+{
+    bool used[MAX_HOPS] = {false};
+    if (n != xbt_dynar_length(s->route) || n > MAX_HOPS)
+        return false;
+    for (size_t h = 0; h < n; h++) {
+        sg_link_t theirs;
+        xbt_dynar_get_cpy(s->route, h, &theirs);
+        size_t k = 0;
+        while (k < n && (used[k] || strcmp(sg_link_get_name(theirs), t->link[link[k]].name) != 0))
+            k++;
+        if (k == n)
+            return false;
+        used[k] = true;
+    }
+    return true;
+}
+
+/* SimGrid's tiers of the samples; *right: its routes are those of the graph, and its tiers those of
+ * the values. */
+static enum status ask_samples(struct search *s, const struct topology *t, size_t n,
+                               const struct sample *sample, bool *right)
+{
+    enum status st;
+    struct device_pair *pair = NULL;
+    struct routes routes = {0};
+    TRY(ARRAY_NEW(pair, n));
+    for (size_t k = 0; k < n; k++)
+        pair[k] = sample[k].pair;
+    TRY(topology_routes(t, n, pair, &routes));
+    for (size_t k = 0; k < n && *right; k++) {
+        size_t tier, start = routes.start[k];
+        TRY(ask(s, t, pair[k].from, pair[k].to, &tier));
+        if (*sample[k].tier == 0) /* the first of its value */
+            *sample[k].tier = (uint32_t)tier + 1;
+        *right = *sample[k].tier == tier + 1 &&
+                 has_links(s, t, routes.start[k + 1] - start, routes.link + start);
+    }
+out:
+    routes_free(&routes);
+    free(pair);
+    return st;
+}
+
+/* All pairs from the text's graph. *done is false, and nothing learnt, when that is not possible. */
 static enum status take_shortcut(struct search *s, struct topology *t, bool *done)
 {
     enum status st;
-    struct topology_map_builder *b = NULL;
-    struct shortcut c = {0};
-    bool fits;
-    for (size_t v = 0; v < SHORTEST_VALUES; v++)
-        c.tier[v] = NO_TIER;
-    TRY(ARRAY_NEW(c.row, t->n));
-    TRY(ARRAY_NEW(c.value, t->n));
-    TRY(flat_read(s->text, t->n, t->device, &fits, &c.zone));
-    if (fits)
-        TRY(shortest_open(&c.zone, &c.shortest));
-    c.wrong = !c.shortest;
-    TRY(topology_map_begin(t->n, &b));
-    TRY(shortcut_rows(s, &c, t, b));
-    if (c.wrong) {
-        s->n = s->last = 0;
+    size_t values = 0, samples = 0;
+    struct sample *sample = NULL;
+    uint32_t *tier = NULL; /* of each value, + 1 */
+    TRY(map_zone(s, t, &values, done));
+    if (!*done)
+        goto out;
+    TRY(ARRAY_NEW(tier, values));
+    TRY(choose_samples(t, values, tier, &sample, &samples));
+    TRY(ask_samples(s, t, samples, sample, done));
+    if (*done) {
+        TRY(topology_map_renumber(&t->between, tier));
     } else {
-        TRY(topology_map_finish(b, &t->between));
-        take_zone(&c.zone, t);
+        drop_zone(t);
+        s->n = s->last = 0;
     }
-    *done = !c.wrong;
 out:
-    topology_map_builder_free(b);
-    shortest_free(c.shortest);
-    flat_free(&c.zone);
-    free(c.value);
-    free(c.row);
+    free(sample);
+    free(tier);
     return st;
 }
 
