@@ -48,6 +48,10 @@ extern const struct engine *const engines[];
 extern const size_t engines_n;
 
 enum status engine_find(const char *name, const struct engine **out) MUST_CHECK;
+/* Links of the platform that carried something, as the simulation's links.
+ *   bytes  [t->links] per iteration */
+enum status simulation_add_links(const struct topology *t, const double *bytes, double iteration_s,
+                                 struct simulation *out) MUST_CHECK;
 void simulation_free(struct simulation *s); /* accepts {0}; leaves {0} */
 
 #endif

@@ -1,18 +1,23 @@
-/* simgrid - the program as actors on SimGrid's flow-level network: links are shared, fairly.
+/* simgrid - the program on SimGrid's flow-level network: links are shared, fairly.
  *
- * One actor per rank computes, one per directed pair carries the pair's messages in order, one per
- * group runs its collectives, whose flows (core/collective.h) one actor per pair of members
- * carries: one flow for all steps of a pipelined phase, their latencies after it
- * (docs/decisions/0002). Nothing is posted or matched: an op is an event that completes, and actors
- * wait for the events their op depends on.
+ * The replay (replay.h) knows what starts when; SimGrid is its clock and its network. One actor
+ * sleeps until the next message or phase of a collective starts; a flow is carried by any actor that
+ * has nothing else to carry, since SimGrid's C interface has no transfers but those that block, and
+ * who carried it goes on with what its end makes possible. Collectives are flows too: one flow for all
+ * steps of a pipelined phase, their latencies after it (docs/decisions/0002).
  *
  * CM02 shares a link in inverse proportion to the flows' latencies, so all link latencies are set
  * to zero after the routes' have been read, and charged on arrival instead: shares are exactly
- * equal then, and one message takes latency + bytes / bandwidth. docs/decisions/0001. */
+ * equal then, and one message takes latency + bytes / bandwidth. docs/decisions/0001.
+ *
+ * A folded program runs on the quotient of the platform's links (flows.h, quotient.h) instead of the
+ * platform. */
 #include "core/array.h"
 #include "sim/engine.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,7 +25,10 @@
 
 #include "core/clock.h"
 #include "sim/child.h"
+#include "sim/flows.h"
 #include "sim/pairs.h"
+#include "sim/quotient.h"
+#include "sim/replay.h"
 #include "sim/simgrid_faults.h"
 #include "sim/simgrid_report.h"
 
@@ -33,254 +41,174 @@
 
 static const double resolution_s = 1e-9; /* SimGrid's: shorter sleeps are refused */
 
-/* An actor that waits: a member of an event's list, woken through its semaphore. */
-struct actor {
-    struct actor *next; /* waiting for the same event */
-    sg_sem_t signal;
-};
-
-/* The end of one op. Waiters are released when the op is done, and sleep on until when_s if that
- * is later. */
-struct event {
-    bool done;
-    double when_s; /* not before; latency is charged here */
-    struct actor *waiting;
-};
-
-/* An actor for each pair of members that some collective of the group sends between. */
-struct carrier {
-    struct group *group;
-    uint32_t member_from, member_to;
+/* A flow to bring from one host to another. */
+struct job {
     sg_host_t from, to;
+    double bytes;
+    uint32_t stream;
+};
+
+/* An actor that brings one flow after the other. */
+struct carrier {
+    struct world *w;
+    struct carrier *next; /* idle */
     sg_sem_t go;
-    double bytes; /* of the flow to bring; 0: no more to come */
+    struct job job; /* bytes 0: none */
 };
 
-/* The collectives of one group run one after the other, a phase at a time, on carriers that live
- * as long as the group. */
-struct group {
-    size_t carriers;
-    struct carrier *carrier; /* [carriers] sorted by members */
-    size_t flying;           /* flows of the phase under way */
-    sg_sem_t landed;
-};
-
-/* All that the actors share. They run one at a time on SimGrid's scheduler, so nothing is
- * locked. */
+/* All that the actors share. They run one at a time on SimGrid's scheduler, and give way only in
+ * SimGrid's own calls, of which the replay makes none: nothing is locked. */
 struct world {
     const struct program *p;
     const char *platform;
     const struct topology *t;
     const struct simulation_options *options;
-    sg_host_t *host;     /* [devices] NULL where no rank is */
-    double *start, *end; /* [ops] */
-    struct event *event; /* [ops] */
     struct shapes shapes;
-    struct group *group; /* [groups] */
-    struct pair *pair;   /* [pairs] sorted */
+    struct flows flows;  /* of folded programs */
+    sg_host_t *host;     /* [devices] NULL where no rank is; folded: the quotient's */
+    double *start, *end; /* [ops] */
+    struct replay replay;
+    struct job *job; /* [jobs] that the replay has started and nobody carries yet */
+    size_t jobs;
+    enum status out_of_memory;
+    struct carrier *idle;
+    bool over;
+    sg_sem_t wake;     /* the clock */
+    double wake_s;     /* when it wakes by itself */
+    struct pair *pair; /* [pairs] sorted; not of folded programs */
     size_t pairs;
-    double *latency; /* [pairs] seconds */
-    size_t completed, messages;
-    size_t *shown; /* completed, for the parent to see; NULL when it does not look */
+    size_t *shown; /* completed ops, for the parent to see; NULL when it does not look */
 };
-
-/* What an actor is told when it starts. */
-struct role {
-    struct world *w;
-    uint32_t id; /* rank, channel or group */
-};
-
-/* ---- events */
-
-/* Sleep to a simulated moment; nothing when it has passed or is too near for SimGrid to tell. */
-static void sleep_until(double when_s)
-{
-    double remaining = when_s - simgrid_get_clock();
-    if (remaining > resolution_s)
-        sg_actor_sleep_for(remaining);
-}
-
-/* Wait for the end of an op, and for the latency that is charged after it. */
-static void wait_event(struct actor *self, struct event *e)
-{
-    if (!e->done) {
-        self->next = e->waiting;
-        e->waiting = self;
-        sg_sem_acquire(self->signal);
-    }
-    sleep_until(e->when_s);
-}
-
-/* Mark an op as ended and release who waits for it. The list is taken first: a released actor
- * may append itself to another event at once. */
-static void complete_event(struct event *e, double when_s)
-{
-    e->done = true;
-    e->when_s = when_s;
-    struct actor *a = e->waiting;
-    e->waiting = NULL;
-    while (a) {
-        struct actor *next = a->next; /* a may wait for something else once it is released */
-        sg_sem_release(a->signal);
-        a = next;
-    }
-}
-
-/* Note both times of an op for the result, count it for the progress line, and tell its waiters. */
-static void complete_op(struct world *w, size_t i, double start_s, double end_s)
-{
-    w->start[i] = start_s;
-    w->end[i] = end_s;
-    w->completed++;
-    if (w->shown)
-        *(volatile size_t *)w->shown = w->completed;
-    complete_event(&w->event[i], end_s);
-}
-
-/* Wait for everything that op i depends on, in any order: the last one decides. */
-static void wait_deps(struct world *w, struct actor *self, size_t i)
-{
-    for (uint32_t d = w->p->op[i].dep_start; d < w->p->op[i + 1].dep_start; d++)
-        wait_event(self, &w->event[w->p->dep[d]]);
-}
 
 /* ---- actors */
 
-/* Order of carriers, by sending member, then by receiving member. */
-static int by_members(const void *a, const void *b)
+/* The replay starts a flow: it waits in the list until hand_out() is called. */
+static bool fly(void *context, const struct replay_flow *f)
 {
-    const struct carrier *x = a, *y = b;
-    if (x->member_from != y->member_from)
-        return x->member_from < y->member_from ? -1 : 1;
-    return x->member_to < y->member_to ? -1 : x->member_to > y->member_to;
-}
-
-/* The carrier between two members; every flow of a shape has one (find_carriers()). */
-static struct carrier *group_carrier(struct group *g, uint32_t from, uint32_t to)
-{
-    struct carrier wanted = {.member_from = from, .member_to = to};
-    return bsearch(&wanted, g->carrier, g->carriers, sizeof wanted, by_members);
-}
-
-/* A rank: its compute ops in list order, one at a time. */
-static void compute_actor(int argc, char **argv)
-{
-    (void)argc;
-    (void)argv;
-    const struct role *role = sg_actor_self_get_data();
-    struct world *w = role->w;
-    struct actor self = {.signal = sg_sem_init(0)};
-    for (size_t i = w->p->op_start[role->id]; i < w->p->op_start[role->id + 1]; i++) {
-        const struct program_op *o = &w->p->op[i];
-        if (!op_computes(o))
-            continue;
-        wait_deps(w, &self, i);
-        double start = simgrid_get_clock();
-        if (o->seconds > resolution_s)
-            sg_actor_sleep_for(o->seconds);
-        complete_op(w, i, start, simgrid_get_clock());
+    struct world *w = context;
+    struct job job = {.bytes = f->bytes, .stream = f->stream};
+    if (w->p->folded) {
+        uint32_t slot = f->is_message ? f->channel : flows_slot(&w->flows, f->shape, f->flow);
+        if (slot == PROGRAM_NONE)
+            return false;
+        struct quotient_ends ends = quotient_ends(w->flows.slots, slot);
+        job.from = w->host[ends.from];
+        job.to = w->host[ends.to];
+    } else if (f->is_message) {
+        const struct program_channel *c = &w->p->channel[f->channel];
+        job.from = w->host[w->p->rank[c->from].device];
+        job.to = w->host[w->p->rank[c->to].device];
+    } else {
+        const struct shaped *s = &w->shapes.shaped[f->shape];
+        const uint32_t *device = w->p->device + w->p->device_start[s->group];
+        job.from = w->host[device[s->shape.flow[f->flow].from]];
+        job.to = w->host[device[s->shape.flow[f->flow].to]];
     }
-    sg_sem_destroy(self.signal);
+    if (w->out_of_memory == STATUS_OK)
+        w->out_of_memory = ARRAY_ROOM(w->job, w->jobs);
+    if (w->out_of_memory == STATUS_OK)
+        w->job[w->jobs++] = job;
+    return true;
 }
 
-/* A directed pair of ranks: its messages in list order, one at a time. A send ends when its last
- * byte has left, the receive one latency later. */
-static void channel_actor(int argc, char **argv)
+static void carrier_actor(int argc, char **argv);
+
+/* Give the flows that have started to `me` (NULL: not an actor that carries), to idle actors, and to
+ * new ones. Others may run in between: every flow is out of the list before it is given. */
+static void hand_out(struct world *w, struct carrier *me)
 {
-    (void)argc;
-    (void)argv;
-    const struct role *role = sg_actor_self_get_data();
-    struct world *w = role->w;
-    uint32_t from = w->p->channel[role->id].from, to = w->p->channel[role->id].to;
-    uint32_t here = w->p->rank[from].device, there = w->p->rank[to].device;
-    double latency = w->latency[pairs_find(w->pair, w->pairs, here, there)];
-    struct actor self = {.signal = sg_sem_init(0)};
-    for (size_t i = w->p->op_start[from]; i < w->p->op_start[from + 1]; i++) {
-        const struct program_op *o = &w->p->op[i];
-        if (o->kind != OP_SEND || o->channel != role->id)
-            continue;
-        wait_deps(w, &self, i);
-        double start = simgrid_get_clock();
-        if (o->bytes > 0)
-            sg_host_sendto(w->host[here], w->host[there], (double)o->bytes);
-        double sent = simgrid_get_clock();
-        w->messages++;
-        complete_op(w, i, start, sent);
-        complete_op(w, o->match, start, sent + latency);
+    while (w->jobs > 0 && w->out_of_memory == STATUS_OK) {
+        struct job job = w->job[--w->jobs];
+        struct carrier *c = w->idle;
+        if (me && me->job.bytes <= 0) {
+            me->job = job;
+        } else if (c) {
+            w->idle = c->next;
+            c->job = job;
+            sg_sem_release(c->go);
+        } else if ((w->out_of_memory = ARRAY_NEW(c, 1)) == STATUS_OK) {
+            *c = (struct carrier){.w = w, .job = job, .go = sg_sem_init(0)};
+            sg_actor_t actor = sg_actor_init("carrier", job.from);
+            sg_actor_set_data(actor, c);
+            sg_actor_start_(actor, carrier_actor, 0, NULL);
+        }
     }
-    sg_sem_destroy(self.signal);
 }
 
-/* Brings one flow of a group's collectives after the other from one member to another. */
+/* What can happen now, and what follows from it. */
+static void go_on(struct world *w, struct carrier *me)
+{
+    double now = simgrid_get_clock();
+    replay_known(&w->replay);
+    while (replay_next(&w->replay) <= now + resolution_s) {
+        replay_begin(&w->replay, now);
+        replay_known(&w->replay);
+    }
+    if (w->shown)
+        *(volatile size_t *)w->shown = w->replay.completed;
+    hand_out(w, me);
+}
+
+static bool is_over(const struct world *w)
+{
+    return w->replay.completed == w->p->ops || w->out_of_memory != STATUS_OK;
+}
+
 static void carrier_actor(int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    struct carrier *c = sg_actor_self_get_data();
-    for (;;) {
-        sg_sem_acquire(c->go);
-        if (c->bytes == 0)
+    struct carrier *me = sg_actor_self_get_data();
+    struct world *w = me->w;
+    while (me->job.bytes > 0) {
+        while (me->job.bytes > 0) {
+            sg_host_sendto(me->job.from, me->job.to, me->job.bytes);
+            me->job.bytes = 0;
+            replay_land(&w->replay, me->job.stream, simgrid_get_clock());
+            go_on(w, me);
+            if (is_over(w) || replay_next(&w->replay) < w->wake_s) {
+                w->wake_s = 0;
+                sg_sem_release(w->wake);
+            }
+        }
+        if (w->over)
             break;
-        sg_host_sendto(c->from, c->to, c->bytes);
-        if (--c->group->flying == 0)
-            sg_sem_release(c->group->landed);
+        me->next = w->idle;
+        w->idle = me;
+        sg_sem_acquire(me->go);
     }
-    sg_sem_destroy(c->go);
+    sg_sem_destroy(me->go);
+    free(me);
 }
 
-/* The flows of a phase, all at once, and then its latency. */
-static void run_phase(struct group *g, const struct collective_shape *shape, size_t k, double calls)
-{
-    const struct collective_phase *phase = &shape->phase[k];
-    g->flying = phase->flow_end - phase->flow_start;
-    for (size_t f = phase->flow_start; f < phase->flow_end; f++) {
-        struct carrier *c = group_carrier(g, shape->flow[f].from, shape->flow[f].to);
-        c->bytes = calls * shape->flow[f].bytes;
-        sg_sem_release(c->go);
-    }
-    if (g->flying > 0)
-        sg_sem_acquire(g->landed);
-    sleep_until(simgrid_get_clock() + calls * phase->latency_s);
-}
-
-/* Runs the collectives of one group in their order, each when all members are ready. */
-static void group_actor(int argc, char **argv)
+/* The clock: sleeps until something starts, or somebody brings an earlier start. */
+static void clock_actor(int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    const struct role *role = sg_actor_self_get_data();
-    struct world *w = role->w;
-    struct group *g = &w->group[role->id];
-    uint32_t first = w->p->member[w->p->group_start[role->id]];
-    struct actor self = {.signal = sg_sem_init(0)};
-    for (size_t i = w->p->op_start[first]; i < w->p->op_start[first + 1]; i++) {
-        const struct program_op *o = &w->p->op[i];
-        if (!op_is_collective(o) || o->peer != role->id)
-            continue;
-        size_t j = i;
-        do
-            wait_deps(w, &self, j);
-        while ((j = w->p->op[j].match) != i);
-        double start = simgrid_get_clock();
-        const struct collective_shape *shape = shapes_of(&w->shapes, o);
-        for (size_t k = 0; k < shape->phases; k++)
-            run_phase(g, shape, k, o->count);
-        w->messages += o->count * shape->flows;
-        do
-            complete_op(w, j, start, simgrid_get_clock());
-        while ((j = w->p->op[j].match) != i);
+    struct world *w = sg_actor_self_get_data();
+    for (;;) {
+        go_on(w, NULL);
+        if (is_over(w))
+            break;
+        w->wake_s = replay_next(&w->replay);
+        double sleep_s = w->wake_s - simgrid_get_clock();
+        if (!isfinite(w->wake_s))
+            sg_sem_acquire(w->wake);
+        else if (sleep_s > resolution_s)
+            (void)sg_sem_acquire_timeout(w->wake, sleep_s);
     }
-    for (size_t c = 0; c < g->carriers; c++) {
-        g->carrier[c].bytes = 0;
-        sg_sem_release(g->carrier[c].go);
+    w->over = true; /* nobody becomes idle from now on */
+    for (struct carrier *c = w->idle, *next; c; c = next) {
+        next = c->next;
+        sg_sem_release(c->go);
     }
-    sg_sem_destroy(self.signal);
 }
 
 /* ---- in the child */
 
 /* Start SimGrid with the network model of docs/decisions/0001 and load the platform. */
-static void load_platform(const char *path)
+static void load_file(const char *path)
 {
     char *argv[] = {
         (char[]){"foreline"},
@@ -298,68 +226,46 @@ static void load_platform(const char *path)
     simgrid_run_until(0); /* seals the zones: routes can be asked for */
 }
 
-/* Arrays of the simulation; sizes are those of the program, + 1 so that none is empty. */
-static enum status allocate(struct world *w)
+/* The quotient of a folded program's network, through a file that has no name any more. */
+static enum status load_quotient(struct world *w)
 {
-    const struct program *p = w->p;
-    PASS(ARRAY_NEW(w->host, w->t->n + 1));
-    PASS(ARRAY_NEW(w->start, p->ops + 1));
-    PASS(ARRAY_NEW(w->end, p->ops + 1));
-    PASS(ARRAY_NEW(w->event, p->ops + 1));
-    PASS(ARRAY_NEW(w->group, p->groups + 1));
-    return STATUS_OK;
-}
-
-/* Every pair of members that some shape of group g has a flow between, once. */
-static enum status find_carriers(struct world *w, uint32_t g)
-{
-    struct group *group = &w->group[g];
-    const uint32_t *device = w->p->device + w->p->device_start[g];
-    size_t room = 0, n = 0, kept = 0;
-    for (uint32_t k = w->shapes.first[g]; k != PROGRAM_NONE; k = w->shapes.shaped[k].next)
-        room += w->shapes.shaped[k].shape.flows;
-    if (!(group->carrier = calloc(room + 1, sizeof *group->carrier)))
-        return error_set(STATUS_NOMEM, "%zu flows", room);
-    for (uint32_t k = w->shapes.first[g]; k != PROGRAM_NONE; k = w->shapes.shaped[k].next) {
-        const struct collective_shape *shape = &w->shapes.shaped[k].shape;
-        for (size_t f = 0; f < shape->flows; f++) {
-            uint32_t from = shape->flow[f].from, to = shape->flow[f].to;
-            group->carrier[n++] = (struct carrier){.group = group,
-                                                   .member_from = from,
-                                                   .member_to = to,
-                                                   .from = w->host[device[from]],
-                                                   .to = w->host[device[to]]};
-        }
+    enum status st;
+    char path[64], name[16];
+    uint32_t hosts = quotient_hosts(w->flows.slots);
+    FILE *f = tmpfile();
+    if (!f)
+        return error_set(STATUS_IO, "no temporary file for a platform");
+    TRY(quotient_write(&w->flows.network, f));
+    if (fflush(f) != 0)
+        FAIL(STATUS_IO, "cannot write a temporary file for a platform");
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fileno(f));
+    load_file(path);
+    TRY(ARRAY_NEW(w->host, hosts));
+    for (uint32_t k = 0; k < hosts; k++) {
+        snprintf(name, sizeof name, "%" PRIu32, k);
+        w->host[k] = sg_host_by_name(name);
     }
-    if (n > 0)
-        qsort(group->carrier, n, sizeof *group->carrier, by_members);
-    for (size_t k = 0; k < n; k++)
-        if (kept == 0 || by_members(&group->carrier[kept - 1], &group->carrier[k]) != 0)
-            group->carrier[kept++] = group->carrier[k];
-    group->carriers = kept;
-    return STATUS_OK;
+out:
+    fclose(f);
+    return st;
 }
 
-/* Read the routes' latencies, then take them out of the links. */
-static enum status prepare_network(struct world *w)
+/* The platform, whose routes' latencies are read and then taken out of the links. */
+static enum status load_platform(struct world *w)
 {
     const struct program *p = w->p;
+    load_file(w->platform);
+    PASS(ARRAY_NEW(w->host, w->t->n + 1));
     for (size_t r = 0; r < p->ranks; r++) {
         sg_host_t *host = &w->host[p->rank[r].device];
         *host = sg_host_by_name(p->rank[r].name);
         if (!*host)
             return error_set(STATUS_INVALID, "%s has no host '%s'", w->platform, p->rank[r].name);
     }
-    PASS(shapes_make(p, w->t, w->options ? &w->options->collective : NULL, &w->shapes));
     PASS(pairs_of(p, &w->shapes, &w->pair, &w->pairs));
-    for (uint32_t g = 0; g < p->groups; g++)
-        PASS(find_carriers(w, g));
-    PASS(ARRAY_NEW(w->latency, w->pairs + 1));
-    for (size_t k = 0; k < p->channels; k++) {
-        uint32_t from = p->rank[p->channel[k].from].device, to = p->rank[p->channel[k].to].device;
-        w->latency[pairs_find(w->pair, w->pairs, from, to)] =
-            sg_host_get_route_latency(w->host[from], w->host[to]);
-    }
+    for (size_t k = 0; k < p->channels; k++)
+        w->replay.latency_s[k] = sg_host_get_route_latency(
+            w->host[p->rank[p->channel[k].from].device], w->host[p->rank[p->channel[k].to].device]);
     sg_link_t *link = sg_link_list();
     for (size_t k = 0; k < sg_link_count(); k++)
         sg_link_set_latency(link[k], 0);
@@ -367,65 +273,38 @@ static enum status prepare_network(struct world *w)
     return STATUS_OK;
 }
 
-/* Start one actor on a host; `data` outlives it. */
-static void start_actor(sg_host_t host, const char *name, void (*code)(int, char **), void *data)
-{
-    sg_actor_t actor = sg_actor_init(name, host);
-    sg_actor_set_data(actor, data);
-    sg_actor_start_(actor, code, 0, NULL);
-}
-
-/* The host that a rank runs on. */
-static sg_host_t host_of(const struct world *w, uint32_t rank)
-{
-    return w->host[w->p->rank[rank].device];
-}
-
-static void start_actors(struct world *w, struct role *role)
-{
-    const struct program *p = w->p;
-    for (uint32_t r = 0; r < p->ranks; r++) {
-        *role = (struct role){w, r};
-        start_actor(host_of(w, r), "compute", compute_actor, role++);
-    }
-    for (uint32_t c = 0; c < p->channels; c++) {
-        *role = (struct role){w, c};
-        start_actor(host_of(w, p->channel[c].from), "channel", channel_actor, role++);
-    }
-    for (uint32_t g = 0; g < p->groups; g++) {
-        struct group *group = &w->group[g];
-        group->landed = sg_sem_init(0);
-        for (size_t c = 0; c < group->carriers; c++) {
-            group->carrier[c].go = sg_sem_init(0);
-            start_actor(group->carrier[c].from, "carrier", carrier_actor, &group->carrier[c]);
-        }
-        *role = (struct role){w, g};
-        start_actor(host_of(w, p->member[p->group_start[g]]), "group", group_actor, role++);
-    }
-}
-
-/* The child's part: load, start all actors, run to the end, and send the result up the pipe. A
+/* The child's part: load, start the clock, run to the end, and send the result up the pipe. A
  * program that has been checked cannot deadlock, so an op that is not complete is SimGrid's
  * fault. */
 static enum status simulate(void *argument, int fd)
 {
     enum status st;
     struct world *w = argument;
-    TRY(allocate(w));
-    load_platform(w->platform);
-    TRY(prepare_network(w));
-    struct role *role;
-    PASS(ARRAY_NEW(role, w->p->ranks + w->p->channels + w->p->groups + 1));
+    struct replay *r = &w->replay;
+    TRY(ARRAY_NEW(w->start, w->p->ops + 1));
+    TRY(ARRAY_NEW(w->end, w->p->ops + 1));
+    r->shapes = &w->shapes;
+    r->start = w->start;
+    r->end = w->end;
+    r->fly = fly;
+    r->context = w;
+    TRY(replay_open(w->p, w->t, r));
+    TRY(w->p->folded ? load_quotient(w) : load_platform(w));
     double begin = clock_cpu();
-    start_actors(w, role);
-    TRY(simgrid_faults_start(w->options ? w->options->faults : NULL, host_of(w, 0)));
+    w->wake = sg_sem_init(0);
+    sg_host_t first = w->host[w->p->folded ? 0 : w->p->rank[0].device];
+    sg_actor_t clock = sg_actor_init("clock", first);
+    sg_actor_set_data(clock, w);
+    sg_actor_start_(clock, clock_actor, 0, NULL);
+    TRY(simgrid_faults_start(w->options ? w->options->faults : NULL, first));
     simgrid_run();
     double cpu_s = clock_cpu() - begin;
-    if (w->completed != w->p->ops)
-        return error_set(STATUS_EXTERNAL, "SimGrid stopped after %zu of %zu ops", w->completed,
+    TRY(w->out_of_memory);
+    if (r->completed != w->p->ops)
+        return error_set(STATUS_EXTERNAL, "SimGrid stopped after %zu of %zu ops", r->completed,
                          w->p->ops);
     const struct simgrid_result result = {w->start, w->end,      w->host, w->pair,
-                                          w->pairs, w->messages, cpu_s};
+                                          w->pairs, r->messages, cpu_s};
     TRY(simgrid_report(w->p, &result, fd));
 out:
     return st; /* the child ends here: its memory goes with it */
@@ -458,29 +337,57 @@ static enum status run_child(struct world *w, struct child_output *output)
     return st;
 }
 
+/* Collectives as flows; folded: what may be one flow, and the links of all copies. */
+static enum status prepare(struct world *w)
+{
+    if (w->p->folded && w->options && faults_of_links(w->options->faults))
+        return error_set(STATUS_UNSUPPORTED, "not symmetric: links fail or become slow");
+    PASS(shapes_make(w->p, w->t, w->options ? &w->options->collective : NULL, &w->shapes));
+    return w->p->folded ? flows_make(w->p, w->t, &w->shapes, &w->flows) : STATUS_OK;
+}
+
+/* The links of a folded program are those of the platform, not of the quotient. */
+static enum status report_folded(const struct world *w, struct simulation *out)
+{
+    double iteration_s = 0;
+    for (size_t i = 0; i < w->p->ops; i++)
+        iteration_s = fmax(iteration_s, out->timeline.end_s[i]);
+    free(out->link);
+    out->link = NULL;
+    return simulation_add_links(w->t, w->flows.link_bytes, iteration_s, out);
+}
+
 static enum status run(const struct program *p, const struct topology *t, const char *platform,
                        const struct simulation_options *options, struct simulation *out)
 {
     enum status st;
     struct world w = {.p = p, .t = t, .platform = platform, .options = options};
+    struct simulation result = {0};
     struct child_output output = {0};
 
-    if (p->folded)
-        return error_set(STATUS_UNSUPPORTED, "SimGrid cannot run a folded program");
+    TRY(prepare(&w));
     st = run_child(&w, &output);
     if (st != STATUS_OK) {
         st = error_context(st, "simulating on %s", platform);
         goto out;
     }
-    TRY(simgrid_parse(&output, p->ops, out));
+    TRY(simgrid_parse(&output, p->ops, &result));
+    if (p->folded)
+        TRY(report_folded(&w, &result));
+    *out = result;
+    result = (struct simulation){0};
 out:
     child_output_free(&output);
+    simulation_free(&result);
+    shapes_free(&w.shapes);
+    flows_free(&w.flows);
     return st;
 }
 
 const struct engine engine_simgrid = {
     .name = "simgrid",
     .summary = "flow-level contention on the platform file; 1e5 messages per CPU second",
+    .folds = true,
     .resolution_s = 1e-9,
     .run = run,
 };
