@@ -351,9 +351,8 @@ enum status topology_map_count(const struct topology_map *map, size_t n, size_t 
             pairs[0] = (uint64_t)n * (n - 1);
         return STATUS_OK;
     }
-    for (unsigned l = 0; l < map->levels; l++) {
+    for (unsigned l = 0; l < map->levels; l++)
         TRY(ARRAY_NEW(t.times[l], map->squares[l]));
-    }
     tally_part(&t, map->levels - 1, 0, n, n);
     for (unsigned l = map->levels; l-- > 0;)
         for (size_t s = 0; s < map->squares[l]; s++)

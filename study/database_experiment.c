@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/clock.h"
 #include "core/provenance.h"
 #include "study/database_handle.h"
 
@@ -15,12 +16,12 @@
 enum status database_begin(struct database *db, const struct experiment *e,
                            const struct provenance *by, int64_t *experiment)
 {
-    char started[DATABASE_TIME];
-    database_now(started);
+    char started[CLOCK_UTC];
     PASS(database_run(db,
                       "INSERT OR IGNORE INTO experiment(name, sha256, path, text, started)"
                       " VALUES(?1,?2,?3,?4,?5)",
-                      NULL, NULL, "ttttt", e->name, e->sha256, e->path, e->text, started));
+                      NULL, NULL, "ttttt", e->name, e->sha256, e->path, e->text,
+                      clock_utc(NULL, started)));
     PASS(database_run(db, "SELECT id FROM experiment WHERE sha256=?1", database_number, experiment,
                       "t", e->sha256));
     db->by = by;
