@@ -59,8 +59,7 @@ enum status topology_find_nodes(struct topology *t)
             first[nodes++] = d;
     }
     free(t->node_of);
-    t->node_of = node;
-    node = NULL;
+    MOVE(&t->node_of, node);
 out:
     free(node);
     free(first);

@@ -156,8 +156,7 @@ enum status topology_map_begin(size_t n, struct topology_map_builder **out)
         TRY(ARRAY_NEW(b->stripe[l].row, SIDE * b->width[l]));
     }
     TRY(begin_with_zeros(b));
-    *out = b;
-    b = NULL;
+    MOVE(out, b);
 out:
     topology_map_builder_free(b);
     return st;
@@ -280,8 +279,7 @@ static enum status merge(const struct topology_map *map, const uint32_t *number,
         pool.cell = NULL;
         pool_free(&pool);
         free(below);
-        below = index;
-        index = NULL;
+        MOVE(&below, index);
     }
     simplify(&merged);
     MOVE(out, merged);

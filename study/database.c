@@ -288,8 +288,7 @@ static enum status open_database(const char *path, enum status (*how)(struct dat
         snprintf(db->host, sizeof db->host, "unknown");
     write_statements(db);
     TRY(how(db));
-    *out = db;
-    db = NULL;
+    MOVE(out, db);
 out:
     database_close(db);
     return st;
