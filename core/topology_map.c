@@ -235,28 +235,6 @@ out:
     return st;
 }
 
-/* For tests and small platforms: asks for every pair. */
-enum status topology_map_build(size_t n,
-                               uint32_t (*tier)(const void *argument, uint32_t from, uint32_t to),
-                               const void *argument, struct topology_map *out)
-{
-    enum status st;
-    struct topology_map_builder *b = NULL;
-    uint32_t *row;
-    PASS(ARRAY_NEW(row, n));
-    TRY(topology_map_begin(n, &b));
-    for (uint32_t i = 0; i < n; i++) {
-        for (uint32_t j = 0; j < n; j++)
-            row[j] = i == j ? 0 : tier(argument, i, j);
-        TRY(topology_map_row(b, row));
-    }
-    TRY(topology_map_finish(b, out));
-out:
-    topology_map_builder_free(b);
-    free(row);
-    return st;
-}
-
 /* The map with every number x replaced by number[x], equal squares merged from below. */
 static enum status merge(const struct topology_map *map, const uint32_t *number,
                          struct topology_map *out)

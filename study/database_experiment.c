@@ -221,16 +221,3 @@ enum status database_merge(struct database *db, const char *path, size_t *added)
 out:
     return st;
 }
-
-static enum status take_finding(void *context, sqlite3_stmt *s)
-{
-    const struct database *db = context;
-    const char *text = database_text(s, 0);
-    return !strcmp(text, "ok") ? STATUS_OK
-                               : error_set(STATUS_IO, "%s: damaged: %s", db->path, text);
-}
-
-enum status database_check(struct database *db)
-{
-    return database_run(db, "PRAGMA integrity_check", take_finding, db, "");
-}

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "tests/fault.h"
+#include "tests/map_build.h"
 
 enum { LIMIT = 4096 };
 
@@ -36,7 +37,7 @@ static void send_example(void)
     static struct topology_tier tier[] = {{"near", 1e-6, 1e11}, {"far", 0, 1e9}};
     static const uint32_t tier_of[3][3] = {{0, 1, 0}, {1, 0, 0}, {1, 1, 0}};
     struct topology t = {NULL, 3, device, type_of, 2, type, 2, tier, {0}, NULL};
-    assert_int_equal(topology_map_build(3, entry, tier_of, &t.between), STATUS_OK);
+    assert_int_equal(map_build(3, entry, tier_of, &t.between), STATUS_OK);
     FILE *f = tmpfile();
     assert_non_null(f);
     assert_int_equal(topology_send(&t, fileno(f)), STATUS_OK);
