@@ -56,11 +56,10 @@ static uint32_t group(const struct plot_tree *t, size_t level, uint32_t device)
  * Parts are numbered by their lowest devices, so a larger number is a part not seen yet. */
 static uint32_t next_part(const struct plot_tree *t, size_t level, uint32_t device)
 {
-    for (uint32_t i = device + 1; i < t->devices; i++) {
+    for (uint32_t i = device + 1; i < t->devices; i++)
         if (group(t, level, i) == group(t, level, device) &&
             group(t, level - 1, i) > group(t, level - 1, device))
             return i;
-    }
     return UINT32_MAX;
 }
 

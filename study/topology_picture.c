@@ -55,12 +55,11 @@ enum status topology_write_matrix(const struct topology *t, const char *path,
         fprintf(f.stream, "\t%s", t->device[i]);
     for (uint32_t i = 0; i < t->n; i++) {
         fprintf(f.stream, "\n%s", t->device[i]);
-        for (uint32_t k = 0; k < t->n; k++) {
+        for (uint32_t k = 0; k < t->n; k++)
             if (i == k)
                 fputs("\t-", f.stream);
             else
                 fprintf(f.stream, "\t%.9g", topology_between(t, i, k)->bandwidth_Bps);
-        }
     }
     putc('\n', f.stream);
     return file_commit(&f);

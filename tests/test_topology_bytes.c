@@ -15,6 +15,7 @@
 
 #include "core/routes.h"
 #include "tests/fault.h"
+#include "tests/map_build.h"
 
 enum { LIMIT = 4096 };
 
@@ -58,7 +59,7 @@ static void send_example(bool flat)
             (struct route_graph){3, 4, 5, vertex, start, to, first, hop, 2, block, depth, top};
     else
         t.table = (struct route_table){.steps = 2, .step = step, .head = head};
-    assert_int_equal(topology_map_build(3, entry, tier_of, &t.between), STATUS_OK);
+    assert_int_equal(map_build(3, entry, tier_of, &t.between), STATUS_OK);
     FILE *f = tmpfile();
     assert_non_null(f);
     assert_int_equal(topology_send(&t, fileno(f)), STATUS_OK);
