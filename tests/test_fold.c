@@ -23,7 +23,7 @@ static size_t plans = PLANS; /* of each platform, on each engine; "test_fold 50"
 
 static const struct {
     const char *spec;
-    size_t least; /* of its plans must fold, of those on the analytic engine and on SimGrid */
+    size_t least; /* of PLANS must fold, on either engine */
 } platform[] = {
     {"rail:nodes=8,gpus=4,type=H100", 4},
     {"rail:nodes=8,gpus=4,rack=2,oversubscription=2,nic=100Gbps", 2},
@@ -122,7 +122,7 @@ static void check_platforms(const struct engine *engine, double tolerance)
             program_free(&s.folded);
         }
         print_message("%zu of %zu plans fold on %s\n", here, plans, platform[k].spec);
-        if (here < platform[k].least)
+        if (plans >= PLANS && here < platform[k].least)
             fail_msg("%s: only %zu of %zu plans fold", platform[k].spec, here, plans);
         folded += here;
         all += plans;
