@@ -31,39 +31,86 @@ bool topology_inside(const struct topology *t, bool *inside)
     return any;
 }
 
-/* The node that device d is in, when those of the devices before it are known; first[nodes]. */
-static uint32_t node_of(const struct topology *t, const bool *inside, const uint32_t *known,
-                        const uint32_t *first, uint32_t nodes, uint32_t d)
+/* Nodes being found, device by device. */
+struct nodes {
+    const struct topology *t;
+    const bool *inside;             /* [tiers] */
+    bool *has[TOPOLOGY_MAP_LEVELS]; /* [squares] a tier inside nodes is somewhere in the square */
+    uint32_t n, *first, *of;        /* [n] first device of each node; [devices] found so far */
+};
+
+/* Which squares of the map have a tier inside nodes, from below. */
+static enum status mark_squares(struct nodes *w)
 {
-    if (d > 0 && inside[topology_between(t, d - 1, d) - t->tier])
-        return known[d - 1];
-    for (uint32_t k = 0; k < nodes; k++)
-        if (inside[topology_between(t, first[k], d) - t->tier])
-            return k;
-    return nodes;
+    const struct topology_map *map = &w->t->between;
+    for (unsigned l = 0; l < map->levels; l++) {
+        PASS(ARRAY_NEW(w->has[l], map->squares[l]));
+        for (size_t i = 0; i < map->squares[l] * TOPOLOGY_MAP_CELLS; i++) {
+            const bool *below = l > 0 ? w->has[l - 1] : w->inside;
+            if (below[map->cell[l][i]])
+                w->has[l][i / TOPOLOGY_MAP_CELLS] = true;
+        }
+    }
+    return STATUS_OK;
 }
 
-/* One pass over the devices, with the first device of every node found so far. */
+/* The first device of a node, of those before d that are rows of the square, that a tier inside
+ * nodes joins with d; w->t->n if there is none. The square's rows begin with device `from`. */
+static size_t first_near(const struct nodes *w, unsigned level, size_t square, size_t from,
+                         uint32_t d)
+{
+    const struct topology_map *map = &w->t->between;
+    unsigned shift = level * TOPOLOGY_MAP_BITS;
+    size_t column = d >> shift & (TOPOLOGY_MAP_SIDE - 1);
+    for (size_t r = 0; r < TOPOLOGY_MAP_SIDE && from + (r << shift) < d; r++) {
+        size_t row = from + (r << shift), found = w->t->n;
+        uint32_t cell =
+            map->cell[level][square * TOPOLOGY_MAP_CELLS + r * TOPOLOGY_MAP_SIDE + column];
+        if (level > 0 && w->has[level - 1][cell])
+            found = first_near(w, level - 1, cell, row, d);
+        else if (level == 0 && w->inside[cell] && w->first[w->of[row]] == row)
+            found = row;
+        if (found < w->t->n)
+            return found;
+    }
+    return w->t->n;
+}
+
+/* The node that device d is in, when those of the devices before it are known. */
+static uint32_t node_of(const struct nodes *w, uint32_t d)
+{
+    const struct topology *t = w->t;
+    if (d > 0 && w->inside[topology_between(t, d - 1, d) - t->tier])
+        return w->of[d - 1];
+    size_t first = t->between.levels > 0 ? first_near(w, t->between.levels - 1, 0, 0, d) : t->n;
+    return first < t->n ? w->of[first] : w->n;
+}
+
 enum status topology_find_nodes(struct topology *t)
 {
     enum status st;
-    uint32_t nodes = 0, *first = NULL, *node = NULL;
     bool *inside = NULL;
+    struct nodes w = {.t = t};
     TRY(ARRAY_NEW(inside, t->tiers));
-    TRY(ARRAY_NEW(first, t->n));
-    TRY(ARRAY_NEW(node, t->n));
+    TRY(ARRAY_NEW(w.first, t->n));
+    TRY(ARRAY_NEW(w.of, t->n));
+    w.inside = inside;
     bool any = topology_inside(t, inside);
+    if (any)
+        TRY(mark_squares(&w));
     for (uint32_t d = 0; d < t->n; d++) {
-        node[d] = any ? node_of(t, inside, node, first, nodes, d) : nodes;
-        if (node[d] == nodes)
-            first[nodes++] = d;
+        w.of[d] = any ? node_of(&w, d) : w.n;
+        if (w.of[d] == w.n)
+            w.first[w.n++] = d;
     }
     free(t->node_of);
-    t->node_of = node;
-    node = NULL;
+    t->node_of = w.of;
+    w.of = NULL;
 out:
-    free(node);
-    free(first);
+    for (unsigned l = 0; l < TOPOLOGY_MAP_LEVELS; l++)
+        free(w.has[l]);
+    free(w.of);
+    free(w.first);
     free(inside);
     return st;
 }

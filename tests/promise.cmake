@@ -1,2 +1,5 @@
-add_library(promise STATIC promise.c)
+add_library(promise STATIC promise.c promise_search.c)
 target_link_libraries(promise PUBLIC study PRIVATE m)
+unit_test(promise LIBS promise)
+unit_test(steady LIBS sim sample)
+unit_test(floor LIBS study sample)

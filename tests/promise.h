@@ -50,4 +50,30 @@ struct promise_folding {
 };
 struct promise_folding promise_fold(const struct promise_case *c, const struct engine *engine);
 
+/* A prediction against the floors (sim/floor.h) of its program: iteration / floor, which is never
+ * below 1; INFINITY where there is none (no flush). */
+double promise_floor(const struct promise_case *c, double iteration_s, char cause[32]);
+
+/* What `plan` says of a model on a platform, against `simulate` of the plans that it writes and
+ * against plans that it did not choose. */
+struct promise_search {
+    char model[96], platform[96], winner[PROMISE_TEXT];
+    size_t batch, devices, candidates, grid;
+    bool infeasible; /* nothing fits: nothing is promised */
+    double winner_s;
+    double table_error;   /* worst |table / simulate - 1| of all candidates */
+    double over_baseline; /* winner / best baseline that fits - 1; -INFINITY: none */
+    double over_grid;     /* winner / best plan of the grid - 1; -INFINITY: no grid was tried */
+    char grid_best[PROMISE_TEXT];
+    double least_floor; /* analytic predictions of all candidates over their floors, */
+    double least_true;  /* and SimGrid's */
+};
+/* `most` devices at most; a grid of all plans by brute force when there are no more than 8. */
+struct promise_search promise_search(struct promise_random *r, uint32_t family, size_t most);
+
+/* The quick engine against SimGrid on plans of one model on one platform.
+ *   quick_s, true_s  [n] out */
+void promise_quick(struct promise_random *r, uint32_t family, size_t n, char name[PROMISE_TEXT],
+                   double *quick_s, double *true_s);
+
 #endif

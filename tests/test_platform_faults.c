@@ -36,6 +36,7 @@ static const struct {
     size_t line;
     const char *what;
 } faults[] = {
+    {"cluster-too-large", 4, "<cluster> of 100000005 hosts, expected up to 65536"},
     {"device-unknown", 6, "host 'a': device 'gpu', expected 'none' or nothing"},
     {"duplex-without-direction", 8, "link 'l' has two directions: link_ctn needs UP or DOWN"},
     {"empty-file", 1, "not XML"},
@@ -54,9 +55,9 @@ static const struct {
     {"negative-bandwidth", 7, "link 'l': bandwidth -1e+09 B/s, must be above zero"},
     {"negative-latency", 7, "link 'l': latency -1e-06 s, must be zero or more"},
     {"negative-speed", 6, "host 'b': speed -1e+09 flop/s, must be above zero"},
-    {"no-device", 1, "0 devices, expected 1 to 65536"},
+    {"no-device", 1, "0 devices, expected 1 to 1048576"},
     {"no-doctype", 2, "in prolog"},
-    {"no-hosts", 1, "0 devices, expected 1 to 65536"},
+    {"no-hosts", 1, "0 devices, expected 1 to 1048576"},
     {"not-xml", 1, "not XML"},
     {"overhead-without-unit", 7, "host 'b': launch_overhead: '5' is not a time"},
     {"rate-not-increasing", 6, "host 'a': rate:linear.forward: the amounts of work must increase"},

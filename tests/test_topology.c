@@ -42,7 +42,7 @@ static void a_uniform_topology_has_one_tier_and_one_type(void **state)
     assert_string_equal(topology_between(&t, 5, 16383)->name, "wire");
     topology_free(&t);
     assert_int_equal(topology_uniform(0, &type, &tier, &t), STATUS_INVALID);
-    assert_int_equal(topology_uniform(65537, &type, &tier, &t), STATUS_INVALID);
+    assert_int_equal(topology_uniform(TOPOLOGY_MAX_DEVICES + 1, &type, &tier, &t), STATUS_INVALID);
 }
 
 static uint32_t scattered(const void *unused, uint32_t from, uint32_t to)

@@ -179,14 +179,14 @@ static void same_pairs_give_the_same_bytes(void **state)
     free(m.cell);
 }
 
-static void refuses_more_than_65536_devices(void **state)
+static void refuses_more_than_a_million_devices(void **state)
 {
     (void)state;
     struct topology_map_builder *b = NULL;
-    assert_int_equal(topology_map_begin(65537, &b), STATUS_INVALID);
-    assert_non_null(strstr(error_message(), "65537"));
+    assert_int_equal(topology_map_begin(1048577, &b), STATUS_INVALID);
+    assert_non_null(strstr(error_message(), "1048577"));
     assert_null(b);
-    assert_int_equal(topology_map_begin(65536, &b), STATUS_OK);
+    assert_int_equal(topology_map_begin(1048576, &b), STATUS_OK);
     topology_map_builder_free(b);
 }
 
@@ -233,6 +233,40 @@ static void releases_everything_when_memory_runs_out(void **state)
     free(m.cell);
 }
 
+/* Numbers in random blocks of random sizes, as scattered and as regular as can be. */
+static void finds_where_each_number_is_first_met(void **state)
+{
+    (void)state;
+    enum { MOST = 700, NUMBERS = 9 };
+    static uint32_t row[MOST];
+    srand(7);
+    for (int round = 0; round < 40; round++) {
+        size_t n = 2 + (size_t)rand() % (round % 4 ? 60 : MOST - 2),
+               grain = 1 + (size_t)rand() % 20;
+        struct topology_map map = {0};
+        struct topology_map_builder *b = NULL;
+        struct topology_map_place first[NUMBERS], expected[NUMBERS];
+        uint32_t salt = (uint32_t)rand();
+        for (size_t k = 0; k < NUMBERS; k++)
+            expected[k] = (struct topology_map_place){(uint32_t)n, (uint32_t)n};
+        assert_int_equal(topology_map_begin(n, &b), STATUS_OK);
+        for (uint32_t i = 0; i < n; i++) {
+            for (uint32_t j = 0; j < n; j++) {
+                uint32_t hash = (uint32_t)(i / grain * 31 + j / grain * 17 + salt) * 2654435761U;
+                row[j] = i == j ? 0 : 1 + (hash >> 24) % (NUMBERS - 2);
+                if (expected[row[j]].from == n)
+                    expected[row[j]] = (struct topology_map_place){i, j};
+            }
+            assert_int_equal(topology_map_row(b, row), STATUS_OK);
+        }
+        assert_int_equal(topology_map_finish(b, &map), STATUS_OK);
+        assert_int_equal(topology_map_first(&map, n, NUMBERS, first), STATUS_OK);
+        assert_memory_equal(first, expected, sizeof first);
+        topology_map_builder_free(b);
+        topology_map_free(&map);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,9 +276,10 @@ int main(void)
         cmocka_unit_test(counts_pairs_of_irregular_machines),
         cmocka_unit_test(renumbering_merges_what_became_equal),
         cmocka_unit_test(same_pairs_give_the_same_bytes),
-        cmocka_unit_test(refuses_more_than_65536_devices),
+        cmocka_unit_test(refuses_more_than_a_million_devices),
         cmocka_unit_test(notices_unsound_maps),
         cmocka_unit_test(releases_everything_when_memory_runs_out),
+        cmocka_unit_test(finds_where_each_number_is_first_met),
     };
     return cmocka_run_group_tests_name("topology_map", tests, NULL, NULL);
 }

@@ -146,7 +146,7 @@ static void refuses_what_does_not_fit(void **state)
     assert_int_equal(workload_make(ring, 0, &t, &w), STATUS_INVALID);
     assert_int_equal(t.n, 20); /* still ours */
     topology_free(&t);
-    assert_int_equal(workload_make(ring, 65537, &t, &w), STATUS_INVALID);
+    assert_int_equal(workload_make(ring, TOPOLOGY_MAX_DEVICES + 1, &t, &w), STATUS_INVALID);
 }
 
 static void a_platform_moves_into_the_workload(void **state)

@@ -12,8 +12,48 @@
 
 enum { MOST_MEMBERS = 64 }; /* of a node that are looked at */
 
-/* A narrowest link of the route; *shared: flows share it. */
-static sg_link_t narrowest(sg_host_t from, sg_host_t to, bool *shared)
+/* What the narrowest links on the ways to one device are found with. */
+struct ports {
+    const struct topology *t;
+    const sg_host_t *host;      /* [n] */
+    struct route_search search; /* of t's graph; {0} without one */
+};
+
+/* A link's identity, and whether flows share it. */
+struct port {
+    const void *link;
+    bool shared;
+};
+
+/* A link that is narrower than the narrowest so far. */
+static void take_narrower(const struct topology *t, uint32_t link, uint32_t *found)
+{
+    if (*found == UINT32_MAX || t->link[link].bandwidth_Bps < t->link[*found].bandwidth_Bps)
+        *found = link;
+}
+
+/* The narrowest link of a way through the graph. SimGrid hands out the links of one edge in
+ * reverse; of equally narrow ones the first that it hands out is taken. */
+static uint32_t narrowest_by_search(struct ports *p, uint32_t from, uint32_t to)
+{
+    const struct route_graph *g = &p->t->graph;
+    uint32_t vertex = g->vertex[to], found = UINT32_MAX;
+    route_search_begin(&p->search, g->vertex[from], ROUTE_NO_BLOCK);
+    if (!route_search_reach(&p->search, vertex))
+        return found;
+    for (; vertex != g->vertex[from]; vertex = p->search.before[vertex]) {
+        uint32_t edge = p->search.edge[vertex], own = UINT32_MAX;
+        for (uint32_t h = g->first[edge + 1]; h-- > g->first[edge];)
+            take_narrower(p->t, g->hop[h], &own);
+        if (found != UINT32_MAX) /* the one nearer the sender stands against those after it */
+            take_narrower(p->t, found, &own);
+        found = own;
+    }
+    return found;
+}
+
+/* The same of SimGrid's route. */
+static struct port narrowest_by_asking(sg_host_t from, sg_host_t to)
 {
     sg_link_t found = NULL;
     double least = INFINITY;
@@ -28,8 +68,16 @@ static sg_link_t narrowest(sg_host_t from, sg_host_t to, bool *shared)
         }
     }
     xbt_dynar_free(&route);
-    *shared = found && sg_link_is_shared(found);
-    return found;
+    return (struct port){found, found && sg_link_is_shared(found)};
+}
+
+/* A narrowest link of the route. */
+static struct port narrowest(struct ports *p, uint32_t from, uint32_t to)
+{
+    if (!p->search.graph)
+        return narrowest_by_asking(p->host[from], p->host[to]);
+    uint32_t k = narrowest_by_search(p, from, to);
+    return k == UINT32_MAX ? (struct port){0} : (struct port){&p->t->link[k], !p->t->link[k].fat};
 }
 
 /* The first device of a type; every type has one. */
@@ -59,24 +107,23 @@ static uint32_t nearest_outside(const struct topology *t, const bool *inside, ui
 }
 
 /* The ports of d's node: links that flows share count once, others once for each member. */
-static uint32_t count_ports(const sg_host_t *host, const struct topology *t, const bool *inside,
-                            uint32_t d)
+static uint32_t count_ports(struct ports *p, const bool *inside, uint32_t d)
 {
-    sg_link_t seen[MOST_MEMBERS];
+    const struct topology *t = p->t;
+    const void *seen[MOST_MEMBERS];
     uint32_t ports = 0, distinct = 0, members = 0, far = nearest_outside(t, inside, d);
     if (far == UINT32_MAX)
         return 0;
     for (uint32_t j = 0; j < t->n && members < MOST_MEMBERS; j++) {
-        bool shared;
         uint32_t k = 0;
         if (j != d && !inside[topology_between(t, d, j) - t->tier])
             continue;
         members++;
-        sg_link_t link = narrowest(host[j], host[far], &shared);
-        while (shared && k < distinct && seen[k] != link)
+        struct port port = narrowest(p, j, far);
+        while (port.shared && k < distinct && seen[k] != port.link)
             k++;
-        if (!shared || k == distinct) {
-            seen[distinct++] = link;
+        if (!port.shared || k == distinct) {
+            seen[distinct++] = port.link;
             ports++;
         }
     }
@@ -85,11 +132,17 @@ static uint32_t count_ports(const sg_host_t *host, const struct topology *t, con
 
 enum status platform_nics(const sg_host_t *host, struct topology *t)
 {
-    bool *inside;
-    PASS(ARRAY_NEW(inside, t->tiers + 1));
+    enum status st;
+    bool *inside = NULL;
+    struct ports p = {.t = t, .host = host};
+    TRY(ARRAY_NEW(inside, t->tiers + 1));
+    if (t->graph.vertices > 0)
+        TRY(route_search_open(&t->graph, &p.search));
     if (topology_inside(t, inside))
         for (uint32_t k = 0; k < t->types; k++)
-            t->type[k].nics = count_ports(host, t, inside, first_of(t, k));
+            t->type[k].nics = count_ports(&p, inside, first_of(t, k));
+out:
+    route_search_free(&p.search);
     free(inside);
-    return STATUS_OK;
+    return st;
 }

@@ -20,6 +20,7 @@
 #include "sim/platform/links.h"
 #include "sim/platform/nics.h"
 #include "sim/platform/routes.h"
+#include "sim/platform/size.h"
 #include "sim/platform/topology_bytes.h"
 #include "sim/platform/types.h"
 #include "sim/platform/xml_scan.h"
@@ -211,6 +212,7 @@ static enum status read_with(const char *path, bool exhaustively, struct topolog
         st = error_set(STATUS_PARSE, "%s:1: not XML", path);
         goto out;
     }
+    TRY(platform_check_size(&load.file));
     load.asked =
         mmap(NULL, sizeof *load.asked, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (load.asked == MAP_FAILED)

@@ -1,0 +1,12 @@
+/* size.h - how many hosts a platform file makes, before SimGrid makes them. */
+#ifndef SIM_PLATFORM_SIZE_H
+#define SIM_PLATFORM_SIZE_H
+
+#include "sim/platform/fault.h"
+
+/* Refuse more hosts than there may be devices, and more than 65,536 in one <cluster> or <cabinet>,
+ * whose few characters would take gigabytes. What is malformed is left to SimGrid. STATUS_PARSE as
+ * "path:line: what". */
+enum status platform_check_size(const struct platform_text *p) MUST_CHECK;
+
+#endif
