@@ -1,9 +1,10 @@
-/* scale - what folding costs as pods grow: GPT-3 175B on rail pods of H100, contention included.
+/* scale - what folding costs as pods grow: GPT-3 175B on nodes of 8 H100, contention included.
  *
  * 16 stages x GPUs / 128 replicas x 8 shards, 1F1B, 32 microbatches of one sequence for each replica,
  * ZeRO 1; stages side by side, shards in a node. Everything counts: writing and reading the
  * platform, lowering, the proof of symmetry, the simulation. A process for each line, so that memory
- * is its own. Prints TSV. Usage: scale analytic|simgrid whole|folded GPUS... */
+ * is its own. Prints TSV. FAMILY: "rail", or with more of its parameters than nodes, gpus and type
+ * "rail:oversubscription=2". Usage: scale analytic|simgrid whole|folded FAMILY GPUS... */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,24 +100,27 @@ out:
 }
 
 /* One line of the table. */
-static enum status measure(const struct engine *engine, const char *how, uint32_t devices)
+static enum status measure(const struct engine *engine, const char *how, const char *family,
+                           uint32_t devices)
 {
     enum status st;
-    char path[] = "/tmp/foreline-scale-XXXXXX.xml", spec[64];
+    char path[] = "/tmp/foreline-scale-XXXXXX.xml", spec[256];
     double iteration_s;
     struct laps laps;
     FILE *f = NULL;
     int fd = mkstemps(path, 4);
     if (fd < 0 || !(f = fdopen(fd, "w")))
         return error_set(STATUS_IO, "no temporary file");
-    snprintf(spec, sizeof spec, "rail:nodes=%u,gpus=8,type=H100", devices / 8);
+    size_t name = strcspn(family, ":");
+    snprintf(spec, sizeof spec, "%.*s:nodes=%u,gpus=8,type=H100%s%s", (int)name, family,
+             devices / 8, family[name] ? "," : "", family[name] ? family + name + 1 : "");
     TRY(generate_platform(spec, f));
     fclose(f);
     f = NULL;
     TRY(simulate(path, engine, strcmp(how, "folded") == 0, devices / STAGES / SHARDS, &laps,
                  &iteration_s));
-    printf("%u\t%s\t%s\t%.9g\t%.3g\t%.3g\t%.3g\t%.3g\t%.0f\n", devices, engine->name, how,
-           iteration_s, cpu(), laps.read_s, laps.lower_s, laps.simulate_s, peak_MB());
+    printf("%u\t%s\t%s\t%s\t%.9g\t%.3g\t%.3g\t%.3g\t%.3g\t%.0f\n", devices, family, engine->name,
+           how, iteration_s, cpu(), laps.read_s, laps.lower_s, laps.simulate_s, peak_MB());
 out:
     if (f)
         fclose(f);
@@ -127,20 +131,21 @@ out:
 int main(int argc, char **argv)
 {
     const struct engine *engine;
-    if (argc < 4) {
-        fputs("usage: scale analytic|simgrid whole|folded GPUS...\n", stderr);
+    if (argc < 5) {
+        fputs("usage: scale analytic|simgrid whole|folded FAMILY GPUS...\n", stderr);
         return 2;
     }
     if (engine_find(argv[1], &engine) != STATUS_OK) {
         fprintf(stderr, "scale: %s\n", error_message());
         return 2;
     }
-    puts("# GPUs\tengine\thow\titeration s\tCPU s\tread s\tlower s\tsimulate s\tMB");
-    for (int k = 3; k < argc; k++) {
+    puts("# GPUs\tplatform\tengine\thow\titeration s\tCPU s\tread s\tlower s\tsimulate s\tMB");
+    for (int k = 4; k < argc; k++) {
         fflush(stdout);
         pid_t pid = fork();
         if (pid == 0) {
-            enum status st = measure(engine, argv[2], (uint32_t)strtoul(argv[k], NULL, 10));
+            enum status st =
+                measure(engine, argv[2], argv[3], (uint32_t)strtoul(argv[k], NULL, 10));
             if (st != STATUS_OK)
                 fprintf(stderr, "scale: %s\n", error_message());
             fflush(stdout);
