@@ -283,9 +283,9 @@ static enum status search(struct auto_state *s)
 {
     for (s->most = s->t->n; s->most > 0 && !s->result.interrupted; s->most = s->least) {
         s->least = s->most / 2;
-        PASS(auto_try_class(s));
         if (s->most == s->t->n)
             PASS(auto_try_baselines(s));
+        PASS(auto_try_class(s));
         if (s->result.n > s->ranked)
             PASS(verify(s));
     }

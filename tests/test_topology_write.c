@@ -85,6 +85,7 @@ static void assert_same_type(const struct device_type *got, const struct device_
     assert_same(got->flops, expected->flops);
     assert_same(got->memory_Bps, expected->memory_Bps);
     assert_int_equal(got->memory_bytes, expected->memory_bytes);
+    assert_int_equal(got->framework_bytes, expected->framework_bytes);
     assert_same(got->launch_s, expected->launch_s);
     assert_same(got->slowdown, expected->slowdown);
     assert_int_equal(got->rates, expected->rates);
