@@ -114,41 +114,49 @@ static double in_flight(const struct auto_state *s, const struct auto_trial *t, 
     return t->shape.chunks > 1 || !ordered ? 1 : fmin(filled, most);
 }
 
-/* What an op needs at least: its parameters with all that belongs to them, and its activations. */
-static double op_bytes(const struct auto_state *s, const struct auto_trial *t,
-                       const struct model_op *op, double rank_holds)
+/* What a stage needs at least: its parameters with all that belongs to them, and the activations of
+ * so many microbatches; with full recomputation of the one that is made again. */
+static void stage_bytes(const struct auto_state *s, const struct auto_trial *t,
+                        const struct plan_stage *stage, double holds, double *own, double *kept)
 {
     const struct auto_saving *saving = &auto_savings[t->saving];
     const struct auto_shape *shape = &t->shape;
-    const struct cost_split split = {shape->shards, t->cut->stage[0].expert_parallel,
+    const struct cost_split split = {shape->shards, stage->expert_parallel,
                                      shape->sequence_parallel};
-    struct cost_part part = cost_part(op, &split);
     struct cost_memory f = cost_memory(s->r->fixed.optimizer, s->m->element_bytes);
-    double own = (double)op->parameter_bytes * part.parameters, r = shape->replicas,
-           kept = (double)op->stash_bytes;
-    if (saving->recompute == RECOMPUTE_FULL)
-        rank_holds = 1; /* of the microbatch that is made again */
-    else if (plan_remakes(saving->recompute, op))
-        kept = (double)op->output_bytes;
-    return own * (double)f.weights / (saving->zero > 2 ? r : 1) +
-           own * (double)f.gradients / (saving->zero > 1 ? r : 1) +
-           own * (double)f.state / (saving->zero > 0 ? r : 1) +
-           rank_holds * kept * part.stash * shape->microbatch_size;
+    double r = shape->replicas, times = (double)f.weights / (saving->zero > 2 ? r : 1) +
+                                        (double)f.gradients / (saving->zero > 1 ? r : 1) +
+                                        (double)f.state / (saving->zero > 0 ? r : 1);
+    double samples = (saving->recompute == RECOMPUTE_FULL ? 1 : holds) * shape->microbatch_size;
+    *own = *kept = 0;
+    for (size_t i = 0; i < stage->ops; i++) {
+        const struct model_op *op = &s->m->op[stage->op[i]];
+        struct cost_part part = cost_part(op, &split);
+        bool output =
+            saving->recompute == RECOMPUTE_SELECTIVE && plan_remakes(RECOMPUTE_SELECTIVE, op);
+        *own += times * (double)op->parameter_bytes * part.parameters;
+        *kept += samples * part.stash * (double)(output ? op->output_bytes : op->stash_bytes);
+    }
 }
 
-/* What every rank keeps at least, without what it receives, gathers and makes again. */
+/* What every rank keeps at least, without what it receives, gathers and, selectively, makes again.
+ * Of several stages that are made again in full, one at a time is. */
 static enum status hopeless(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     const struct plan *p = t->cut;
+    bool full = auto_savings[t->saving].recompute == RECOMPUTE_FULL;
     for (size_t rank = 0; rank < t->shape.depth && !*out; rank++) {
         uint32_t type = s->t->type_of[p->stage[rank].device[0]];
-        double bytes = 0, holds = in_flight(s, t, rank);
-        for (size_t k = rank; k < p->stages; k += t->shape.depth)
-            for (size_t i = 0; i < p->stage[k].ops; i++)
-                bytes += op_bytes(s, t, &s->m->op[p->stage[k].op[i]], holds);
+        double bytes = 0, most = 0, holds = in_flight(s, t, rank);
+        for (size_t k = rank; k < p->stages; k += t->shape.depth) {
+            double own, kept;
+            stage_bytes(s, t, &p->stage[k], holds, &own, &kept);
+            bytes += own + (full ? 0 : kept);
+            most = fmax(most, full ? kept : 0);
+        }
         double room = (double)(s->t->type[type].memory_bytes -
                                (s->r->reserve_bytes ? s->r->reserve_bytes[type] : 0));
-        *out = bytes * rounding > room;
+        *out = (bytes + most) * rounding > room;
     }
     return STATUS_OK;
 }
