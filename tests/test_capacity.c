@@ -80,7 +80,7 @@ static void racks_are_as_wide_as_their_ports_over_the_oversubscription(void **st
                  rack * racks, members, rack, over);
         check(spec, half * 12.5e9, 1, rack > 1 ? over : 0);
         snprintf(spec, sizeof spec, "nvl:domains=%d,gpus=%d,oversubscription=%d,nic=100Gbps", racks,
-                 gpus, over);
+                 members, over);
         check(spec, racks / 2.0 * members * 12.5e9 / over, 0, 0);
     }
 }
