@@ -117,7 +117,7 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
             "schedule", "micro-", "recompute, ZeRO,", "near", "iteration", "samples", "headroom");
     if (a->wide)
         fprintf(out, " %9s  %s", "quick", "time of all ranks");
-    fprintf(out, "\n%-4s %-13s %6s %-12s %-10s %-16s %-4s %9s %7s\n", "", "rep. x shards", "GPUs",
+    fprintf(out, "\n%-4s %-13s %6s %-12s %-10s %-16s %-4s %9s %7s\n", "", "rep. x shards", "devs",
             "", "batches", "SP, bucket", "", context->engine ? context->engine->name : "simgrid",
             "per s");
     for (size_t i = 0; i < r->n; i++) {
