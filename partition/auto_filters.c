@@ -43,10 +43,11 @@ static enum status deep(const struct auto_state *s, const struct auto_trial *t, 
     return STATUS_OK;
 }
 
-/* A much deeper pipeline only fills for longer, when memory does not ask for it. */
+/* A much deeper pipeline only fills for longer, when memory does not ask for it; where there are
+ * few devices it can still be the best, with slow links between neighbours only. */
 static enum status deeper(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
-    for (size_t i = s->ranked; i < s->result.n && !*out; i++) {
+    for (size_t i = s->ranked; i < s->result.n && s->t->n > AUTO_SMALL && !*out; i++) {
         const struct auto_candidate *c = &s->result.candidate[i];
         *out = c->fits && !s->r->given.recompute && c->plan.stage[0].recompute == RECOMPUTE_NONE &&
                c->plan.stage[0].tensor_parallel == t->shape.shards &&
