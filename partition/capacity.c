@@ -215,19 +215,19 @@ static enum status oversubscribe(struct plumbing *p, const struct tiers_level *l
                                  const uint32_t *part_of, double *out)
 {
     double own, sum = 0, one;
-    size_t parts = 0, flows = 0;
+    size_t parts = 0;
+    uint32_t next = 0;
     PASS(send_out(p, level->group_of, 0, &own));
     for (uint32_t i = 0; i < p->t->n; i++) {
-        bool first = true; /* parts are numbered by their lowest devices */
-        for (uint32_t j = 0; part_of && first && j < i; j++)
-            first = part_of[j] != part_of[i];
+        bool first =
+            !part_of || part_of[i] == next; /* parts are numbered by their lowest devices */
+        next += first;
         if (level->group_of[i] != level->group_of[0] || !first)
             continue;
         if (parts++ >= MOST_PARTS)
             continue;
         PASS(send_out(p, part_of, i, &one));
         sum += one;
-        flows++;
     }
     if (parts > MOST_PARTS) { /* the first stands for all */
         PASS(send_out(p, part_of, 0, &one));

@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "core/topology.h"
 
-enum { CAPACITY_DEVICES = 4096 }; /* more are not looked at */
+enum { CAPACITY_DEVICES = 16384 }; /* more are not looked at */
 
 /* Fill in t->bisection_Bps and t->oversubscription.
  *
