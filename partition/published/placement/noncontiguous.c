@@ -104,7 +104,8 @@ out:
     return st;
 }
 
-/* The contiguous optimum, or, if none fits the memory, what does. */
+/* The contiguous optimum, or, if none fits the memory, what does.
+ *   contiguous  out: its value; INFINITY: none fits; NAN: none was found in time */
 static enum status begin(const struct placement_problem *p, struct placement_work *w,
                          struct best *best, double *contiguous)
 {
@@ -117,7 +118,7 @@ static enum status begin(const struct placement_problem *p, struct placement_wor
     TRY(placement_contiguous_solve(p, &start, &c));
     w->spent = start.spent;
     w->late = start.late;
-    *contiguous = c.value;
+    *contiguous = c.interrupted && isinf(c.value) ? NAN : c.value;
     memcpy(best->found.device, c.device, p->n * sizeof *c.device);
     if (isinf(c.value))
         TRY(any_fit(p, w, best));
@@ -156,10 +157,12 @@ static enum status tighten(const struct placement_problem *p, struct best *best)
     return STATUS_OK;
 }
 
-/* What proves the bound, how far it is, and what contiguous splits reach. */
+/* What proves the bound, how far it is, and what contiguous splits reach: INFINITY where none fits,
+ * NAN where the search for one was cut short. */
 static enum status explain(double contiguous, const struct best *best, struct objective_result *out)
 {
-    char than[40] = "no contiguous split fits";
+    char than[40];
+    strcpy(than, isnan(contiguous) ? "no contiguous split in time" : "no contiguous split fits");
     if (isfinite(contiguous))
         snprintf(than, sizeof than, "contiguous %.17g", contiguous);
     out->proved_optimal = placement_settled(&best->found);
