@@ -130,7 +130,7 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
     if (hidden > 0)
         fprintf(out, "%zu more in --wide and --json\n", hidden);
     if (doubtful)
-        fputs("~ by the analytic engine only\n", out);
+        fputs("~ by the analytic engine only; beyond 256 devices without contention\n", out);
     putc('\n', out);
 }
 
