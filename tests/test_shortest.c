@@ -181,6 +181,13 @@ static void generated_platforms_read_as_if_every_pair_were_asked(void **state)
         "rail:nodes=16,gpus=8,rack=8,type=B200",
         "leaf-spine:nodes=7,gpus=3,rack=2,oversubscription=3",
         "leaf-spine:nodes=20,gpus=1,rack=5,nic=10Gbps",
+        "rail:nodes=50,gpus=6,rack=7,oversubscription=2", /* racks that fill no squares */
+        "leaf-spine:nodes=37,gpus=8,rack=16",
+        "fat-tree:nodes=40,gpus=8,nics=2,edge=3,pod=4,core=2",
+        "dragonfly+:groups=5,leaves=3,nodes=3,gpus=6,nics=3,mesh=1",
+        "torus:x=5,y=4,z=3,gpus=4",
+        "wan:sites=3,nodes=5,gpus=7",
+        "nvl:domains=3,gpus=36",
     };
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
         write_generated(specs[i]);

@@ -16,6 +16,7 @@ enum {
     SIDE = TOPOLOGY_MAP_SIDE,
     CELLS = TOPOLOGY_MAP_CELLS,
     MAX_DEPTH = 64, /* blocks below each other */
+    LUMP = 1024,    /* vertices of a large block */
     LEVELS = TOPOLOGY_MAP_LEVELS + 1,
 };
 
@@ -297,6 +298,19 @@ static bool is_shallow(const struct route_graph *g)
     return true;
 }
 
+/* Whether a search of each row is quicker: one block is large, and the zone is not. */
+static enum status is_lump(const struct route_graph *g, size_t n, bool *out)
+{
+    size_t largest = 0, *members;
+    PASS(ARRAY_NEW(members, g->blocks + 1));
+    for (size_t v = 0; v < g->vertices; v++)
+        if (g->block[v] != ROUTE_NO_BLOCK && ++members[g->block[v]] > largest)
+            largest = members[g->block[v]];
+    *out = largest > LUMP && n * g->edges <= (size_t)INT32_MAX;
+    free(members);
+    return STATUS_OK;
+}
+
 /* The squares, if they are few. */
 static enum status map_squares(const struct flat_zone *zone, size_t n, struct values *w, bool *fits,
                                struct topology_map *out)
@@ -364,8 +378,10 @@ out:
 enum status regular_map(const struct flat_zone *zone, size_t n, struct values *w, bool *fits,
                         struct topology_map *out)
 {
-    bool squares;
-    PASS(map_squares(zone, n, w, &squares, out));
+    bool squares = false, lump;
+    PASS(is_lump(&zone->graph, n, &lump));
+    if (!lump)
+        PASS(map_squares(zone, n, w, &squares, out));
     *fits = true;
     return squares ? STATUS_OK : map_rows(zone, n, w, fits, out);
 }
