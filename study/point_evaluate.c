@@ -87,8 +87,8 @@ static void fill(const struct topology *t, struct arguments *a)
 }
 
 /* Plan with the engine that measures, so that a search optimises what is reported; what runs for real
- * is planned so that it can. In noise the
- * search is analytic, because SimGrid would read the true platform from its file. */
+ * is planned so that it can. In noise the search is analytic, because SimGrid would read the true
+ * platform from its file. */
 static enum status make_plan(const struct point *p, const struct model *m, const struct topology *t,
                              const char *path, struct plan *out)
 {
