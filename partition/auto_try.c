@@ -218,10 +218,11 @@ static bool chunks_wanted(const struct auto_state *s, const struct auto_shape *s
     uint64_t mine = s->r->samples / shape->microbatch_size / shape->replicas;
     if (stages > shape->most_stages || !auto_wanted(s->r->fixed.stages, stages))
         return false;
-    if (s->r->fixed.chunks)
-        return chunks == s->r->fixed.chunks;
-    return chunks == 1 || ((chunks & (chunks - 1)) == 0 && shape->depth > 1 &&
-                           mine % shape->depth == 0 && !(s->r->executable && has_ties(s->m)));
+    if (!auto_wanted(s->r->fixed.chunks, chunks))
+        return false;
+    bool may = s->r->fixed.chunks || (chunks & (chunks - 1)) == 0;
+    return chunks == 1 || (may && shape->depth > 1 && mine % shape->depth == 0 &&
+                           !(s->r->executable && has_ties(s->m)));
 }
 
 /* In both placements, where they differ. */
@@ -308,13 +309,13 @@ enum status auto_try_nearest(struct auto_state *s)
         struct auto_trial t = {.shape = all.shape[i], .cut = &cut, .schedule = s->usual};
         t.kept = SIZE_MAX;
         t.shape.chunks = s->r->fixed.chunks ? s->r->fixed.chunks : 1;
-        if (!auto_wanted(s->r->fixed.stages, (size_t)t.shape.depth * t.shape.chunks) ||
-            (size_t)t.shape.depth * t.shape.chunks > t.shape.most_stages)
+        if (!chunks_wanted(s, &t.shape, t.shape.chunks))
             continue;
         t.saving = AUTO_SAVINGS - 1;
         while (t.saving > 0 && !auto_saving_wanted(s, &t, &auto_savings[t.saving]))
             t.saving--;
         struct partition_request request = auto_request_for(s, &t.shape);
+        TRY(schedule_find(request.schedule, &t.schedule));
         TRY(partition_run(t.shape.algorithm, s->m, s->t, &request, &cut));
         TRY(auto_try_plan(s, &t, &auto_savings[t.saving], &fits));
         plan_free(&cut);

@@ -88,8 +88,8 @@ static void fill(const struct topology *t, struct arguments *a)
     a->replicas = replicas ? replicas : 1;
 }
 
-/* Plan with the engine that measures, so that a search optimises what is reported. Where noise is
- * studied, all searches are analytic, those without noise too: SimGrid would read the true platform
+/* Plan with the engine that measures, so that a search optimises what is reported; what runs for real
+ * is planned so that it can. Where noise is studied, all searches are analytic, those without noise too: SimGrid would read the true platform
  * from its file. */
 static enum status make_plan(const struct point *p, const struct model *m, const struct topology *t,
                              const char *path, struct plan *out)
@@ -104,6 +104,8 @@ static enum status make_plan(const struct point *p, const struct model *m, const
                                          .options = {.collective = p->collective}};
     if (p->fill)
         fill(t, &a);
+    if (!p->engine) /* it is going to run */
+        a.executable = true;
     return plan_make(&a, &context, out);
 }
 

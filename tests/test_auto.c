@@ -14,10 +14,20 @@
 #include "tests/sample.h"
 
 struct asked {
+    bool crowded; /* thorough likes few devices, of which quick knows nothing */
+    bool equal;   /* all plans take the same time */
     size_t quick, thorough;
     size_t fits_until; /* stages above do not fit, 0: all fit */
     bool disagree;     /* thorough likes deep pipelines, quick shallow ones */
 };
+
+static size_t devices_of(const struct plan *p)
+{
+    size_t n = 0;
+    for (size_t s = 0; s < p->stages; s++)
+        n += p->stage[s].devices;
+    return n;
+}
 
 static enum status judge(struct asked *a, const struct plan *p, bool deep, struct evaluation *out)
 {
@@ -43,6 +53,10 @@ static enum status thorough(void *context, const struct plan *const *p, size_t n
     a->thorough += n;
     for (size_t i = 0; i < n && st == STATUS_OK; i++)
         st = judge(a, p[i], a->disagree, &out[i]);
+    for (size_t i = 0; i < n && a->crowded; i++)
+        out[i].iteration_s += 100 * (double)devices_of(p[i]);
+    for (size_t i = 0; i < n && a->equal; i++)
+        out[i].iteration_s = 0.5;
     return st;
 }
 
@@ -132,6 +146,73 @@ static void plans_that_do_not_fit_come_last(void **state)
     auto_result_free(&result);
 }
 
+/* The last class of devices is reached because nothing before it is fast on the thorough evaluator,
+ * and the shapes' bounds, which know the work, allow it: 3 ms of work per sample and op. */
+static void fewer_devices_win_where_contention_asks_for_them(void **state)
+{
+    (void)state;
+    struct asked a = {.crowded = true};
+    struct auto_request r = request(32, 4);
+    struct auto_result result = search(&a, &r, 8, 8);
+    assert_null(result.candidate[0].baseline);
+    assert_int_equal(result.candidate[0].devices, 1);
+    auto_result_free(&result);
+}
+
+static void of_equal_plans_the_one_of_fewest_devices_wins(void **state)
+{
+    (void)state;
+    struct asked a = {.equal = true};
+    struct auto_request r = request(8, 1000);
+    struct auto_result result = search(&a, &r, 4, 8);
+    for (size_t i = 1; i < result.n; i++)
+        if (result.candidate[i].fits)
+            assert_true(result.candidate[i].devices >= result.candidate[0].devices);
+    auto_result_free(&result);
+}
+
+/* The evaluator leaves a byte free on every device. */
+static void nothing_fits_that_does_not_leave_the_reserve(void **state)
+{
+    (void)state;
+    struct asked a = {0};
+    struct auto_request r = request(32, 4);
+    const int64_t one = 1, two = 2;
+    r.reserve_bytes = &one;
+    struct auto_result result = search(&a, &r, 8, 4);
+    assert_true(result.candidate[0].fits);
+    auto_result_free(&result);
+    r.reserve_bytes = &two;
+    result = search(&a, &r, 8, 4);
+    for (size_t i = 0; i < result.n; i++)
+        assert_false(result.candidate[i].fits);
+    auto_result_free(&result);
+}
+
+static void call(struct model *m, size_t op, const char *name)
+{
+    free(m->op[op].name);
+    m->op[op].name = sample_text(name);
+}
+
+static void layers_are_the_blocks_of_names(void **state)
+{
+    (void)state;
+    static const char *const name[] = {"embedding",  "h0.ln1",        "h0.mlp.fc", "h1.ln1",
+                                       "l.0.a",      "l.0.b",         "l.1.a",     "layer1.0.conv",
+                                       "layer1.0/x", "layer1.1.conv", "conv1",     "conv2"};
+    static const bool begins[] = {true, true, false, true, true, false,
+                                  true, true, false, true, true, true};
+    enum { OPS = sizeof name / sizeof *name };
+    struct model m = sample_chain(OPS, 1e-3, 2e-3, 100, 1000);
+    for (size_t i = 0; i < OPS; i++)
+        call(&m, i, name[i]);
+    for (size_t i = 0; i < OPS; i++)
+        assert_int_equal(partition_begins_layer(&m, i), begins[i]);
+    assert_int_equal(partition_most_stages(&m, 1, true), 9);
+    model_free(&m);
+}
+
 static void what_is_given_is_kept(void **state)
 {
     (void)state;
@@ -216,6 +297,10 @@ int main(void)
         cmocka_unit_test(the_baselines_stand_in_the_ranking),
         cmocka_unit_test(the_thorough_evaluator_decides_among_all_shapes),
         cmocka_unit_test(plans_that_do_not_fit_come_last),
+        cmocka_unit_test(fewer_devices_win_where_contention_asks_for_them),
+        cmocka_unit_test(of_equal_plans_the_one_of_fewest_devices_wins),
+        cmocka_unit_test(nothing_fits_that_does_not_leave_the_reserve),
+        cmocka_unit_test(layers_are_the_blocks_of_names),
         cmocka_unit_test(what_is_given_is_kept),
         cmocka_unit_test(impossible_requests_are_infeasible),
         cmocka_unit_test(a_stop_leaves_what_has_been_tried),
