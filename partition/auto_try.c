@@ -8,12 +8,13 @@
 #include "core/text.h"
 #include "partition/auto_search.h"
 
-/* ZeRO 2 and 3 have no buckets: they sum the gradients of every microbatch at once. */
+/* With ZeRO 2 and 3 buckets are the units in which gradients are summed and parameters gathered;
+ * without, a unit is a layer. */
 #define SAVINGS(recompute)                                                                         \
     {recompute, 0, false}, {recompute, 1, false}, {recompute, 0, true}, {recompute, 1, true},      \
-        {recompute, 2, false},                                                                     \
+        {recompute, 2, false}, {recompute, 2, true}, {recompute, 3, false},                        \
     {                                                                                              \
-        recompute, 3, false                                                                        \
+        recompute, 3, true                                                                         \
     }
 const struct auto_saving auto_savings[AUTO_SAVINGS] = {
     SAVINGS(RECOMPUTE_NONE), SAVINGS(RECOMPUTE_SELECTIVE), SAVINGS(RECOMPUTE_FULL)};
