@@ -34,8 +34,9 @@ static void send_example(bool flat)
     static uint32_t type_of[] = {0, 1, 0};
     static double flop[] = {1e6, 1e9}, flops[] = {2e9, 3e10};
     static struct topology_rate rate[] = {{"linear.forward", 2, flop, flops}};
-    static struct device_type type[] = {{"fast", 3e12, 4e11, 5000000000, 7000, 6e-6, 0.25, 8, 1, rate},
-                                        {"slow", 1e9, 1e10, 1 << 20, 0, 0, 0, 0, 0, NULL}};
+    static struct device_type type[] = {
+        {"fast", 3e12, 4e11, 5000000000, 7000, 6e-6, 0.25, 8, 1, rate},
+        {"slow", 1e9, 1e10, 1 << 20, 0, 0, 0, 0, 0, NULL}};
     static struct topology_tier tier[] = {{"near", 1e-6, 1e11}, {"far", 0, 1e9}};
     static const uint32_t tier_of[3][3] = {{0, 1, 0}, {1, 0, 0}, {1, 1, 0}};
     static struct topology_link link[] = {{"up", 1e9, false}, {"bus", 2e9, true}};
