@@ -262,14 +262,17 @@ out:
 
 /* ---- afterwards */
 
-/* A copy of the candidate with buckets of another size takes its place if it is better. */
-static enum status try_bucket(struct auto_state *s, struct auto_candidate *best, int64_t bytes)
+/* A copy of the candidate with buckets of another size, and another ZeRO level, takes its place if
+ * it is better. */
+static enum status try_bucket(struct auto_state *s, struct auto_candidate *best, uint32_t zero,
+                              int64_t bytes)
 {
     enum status st;
     struct auto_candidate c = *best;
     c.plan = (struct plan){0};
     TRY(plan_copy(&best->plan, &c.plan));
     c.plan.bucket_bytes = bytes;
+    c.plan.zero = zero;
     TRY(score(s, &c));
     if (auto_by_merit(&c, best) < 0) {
         struct auto_candidate worse = *best;
@@ -286,14 +289,17 @@ enum status auto_try_buckets(struct auto_state *s, struct auto_candidate *c)
     struct auto_trial t = {.shape = {.depth = (uint32_t)c->depth,
                                      .shards = c->plan.stage[0].tensor_parallel,
                                      .replicas = c->plan.stage[0].replicas}};
+    bool all = !s->r->given.zero && s->t->n <= AUTO_SMALL; /* levels: which is best depends on it */
+    uint32_t first = all ? 0 : c->plan.zero, last = all ? AUTO_ZEROS - 1 : c->plan.zero;
     PASS(schedule_find(c->plan.schedule, &t.schedule));
-    if (s->r->given.bucket || c->baseline || !c->fits || c->plan.zero > 1 ||
-        t.shape.replicas == 1 || t.schedule->split || t.schedule->asynchronous)
+    if (s->r->given.bucket || c->baseline || !c->fits || t.shape.replicas == 1 ||
+        t.schedule->split || t.schedule->asynchronous)
         return STATUS_OK;
     int64_t usual = usual_bucket(s, &t.shape);
-    for (int shift = BUCKET_LARGEST; shift >= BUCKET_SMALLEST && !auto_must_stop(s); shift--)
-        if (shift >= 0 || usual >> -shift > 0)
-            PASS(try_bucket(s, c, shift >= 0 ? usual << shift : usual >> -shift));
+    for (uint32_t zero = first; zero <= last; zero++)
+        for (int shift = BUCKET_LARGEST; shift >= BUCKET_SMALLEST && !auto_must_stop(s); shift--)
+            if (shift >= 0 || usual >> -shift > 0)
+                PASS(try_bucket(s, c, zero, shift >= 0 ? usual << shift : usual >> -shift));
     return STATUS_OK;
 }
 
