@@ -150,9 +150,10 @@ const struct command command_simulate = {
         "message or collective that it needs next is in flight; the rest of its idle time is\n"
         "bubble. docs/reading.md explains the output line by line.\n"
         "\n"
-        "From 1,000 microbatches on the periodic middle of the iteration is simulated once and\n"
-        "the rest follows from it, exactly; when it does not repeat, all is simulated and the\n"
-        "output says why. Ctrl-C during a simulation on SimGrid prints the analytic prediction\n"
+        "Of many microbatches fewer are simulated, when their events prove that the middle of the\n"
+        "iteration repeats: the rest follows from it, exactly, and the output says so; when it\n"
+        "does not repeat, all is simulated and the output says why. Ctrl-C during a simulation on "
+        "SimGrid prints the analytic prediction\n"
         "and the share that was done, writes no files, and exits with 130.\n"
         "\n"
         "--export writes the same program for other simulators: docs/export.md.",

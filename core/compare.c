@@ -30,15 +30,28 @@ double kendall_tau(const double *x, const double *y, size_t n)
     return balance / sqrt(ordered_x * ordered_y);
 }
 
+/* Predictions nearer than this, relatively, are ties: engines add up in different orders. */
+static const double tie = 1e-9;
+
+size_t regret_chosen(const double *predicted, const double *measured, size_t n)
+{
+    double least = predicted[0];
+    size_t chosen = n;
+    for (size_t i = 1; i < n; i++)
+        least = fmin(least, predicted[i]);
+    for (size_t i = 0; i < n; i++)
+        if (predicted[i] <= least * (1 + tie) && (chosen == n || measured[i] > measured[chosen]))
+            chosen = i;
+    return chosen;
+}
+
 /* What is lost by running the plan that is predicted to be fastest, as a share of the best one. */
 double regret(const double *predicted, const double *measured, size_t n)
 {
-    size_t chosen = 0, best = 0;
-    for (size_t i = 1; i < n; i++) {
-        chosen = predicted[i] < predicted[chosen] ? i : chosen;
-        best = measured[i] < measured[best] ? i : best;
-    }
-    return measured[chosen] / measured[best] - 1;
+    double best = measured[0];
+    for (size_t i = 1; i < n; i++)
+        best = fmin(best, measured[i]);
+    return measured[regret_chosen(predicted, measured, n)] / best - 1;
 }
 
 /* Errors and ranking of all plans of a comparison; ranking needs COMPARE_RANKED plans. */

@@ -55,8 +55,11 @@ void comparisons_free(struct comparisons *c); /* accepts {0}; leaves {0} */
  * (1945). */
 double kendall_tau(const double *x, const double *y, size_t n);
 
-/* What choosing the plan predicted to be fastest costs: measured[chosen] / min measured - 1, the
- * first of several equal predictions being chosen. n >= 1, measured > 0. O(n). */
+/* The plan by which a choice is judged: the one predicted to be fastest; of several whose predictions
+ * are equal (to 1e-9) the slowest, since any of them may be chosen, whatever their order. n >= 1,
+ * predicted > 0. O(n). */
+size_t regret_chosen(const double *predicted, const double *measured, size_t n);
+/* What choosing it costs: measured[chosen] / min measured - 1. measured > 0. O(n). */
 double regret(const double *predicted, const double *measured, size_t n);
 
 #endif

@@ -40,7 +40,7 @@ struct auto_saving {
     bool buckets;
 };
 /* The cheapest first, by what they recompute, then by what they spread. */
-enum { AUTO_SAVINGS = 18 };
+enum { AUTO_SAVINGS = 24 };
 extern const struct auto_saving auto_savings[AUTO_SAVINGS];
 
 /* A bit for each way to save memory: buckets save none. */

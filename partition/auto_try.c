@@ -8,12 +8,13 @@
 #include "core/text.h"
 #include "partition/auto_search.h"
 
-/* ZeRO 2 and 3 have no buckets: they sum the gradients of every microbatch at once. */
+/* With ZeRO 2 and 3 buckets are the units in which gradients are summed and parameters gathered;
+ * without, a unit is a layer. */
 #define SAVINGS(recompute)                                                                         \
     {recompute, 0, false}, {recompute, 1, false}, {recompute, 0, true}, {recompute, 1, true},      \
-        {recompute, 2, false},                                                                     \
+        {recompute, 2, false}, {recompute, 2, true}, {recompute, 3, false},                        \
     {                                                                                              \
-        recompute, 3, false                                                                        \
+        recompute, 3, true                                                                         \
     }
 const struct auto_saving auto_savings[AUTO_SAVINGS] = {
     SAVINGS(RECOMPUTE_NONE), SAVINGS(RECOMPUTE_SELECTIVE), SAVINGS(RECOMPUTE_FULL)};
@@ -262,14 +263,17 @@ out:
 
 /* ---- afterwards */
 
-/* A copy of the candidate with buckets of another size takes its place if it is better. */
-static enum status try_bucket(struct auto_state *s, struct auto_candidate *best, int64_t bytes)
+/* A copy of the candidate with buckets of another size, and another ZeRO level, takes its place if
+ * it is better. */
+static enum status try_bucket(struct auto_state *s, struct auto_candidate *best, uint32_t zero,
+                              int64_t bytes)
 {
     enum status st;
     struct auto_candidate c = *best;
     c.plan = (struct plan){0};
     TRY(plan_copy(&best->plan, &c.plan));
     c.plan.bucket_bytes = bytes;
+    c.plan.zero = zero;
     TRY(score(s, &c));
     if (auto_by_merit(&c, best) < 0) {
         struct auto_candidate worse = *best;
@@ -286,14 +290,17 @@ enum status auto_try_buckets(struct auto_state *s, struct auto_candidate *c)
     struct auto_trial t = {.shape = {.depth = (uint32_t)c->depth,
                                      .shards = c->plan.stage[0].tensor_parallel,
                                      .replicas = c->plan.stage[0].replicas}};
+    bool all = !s->r->given.zero && s->t->n <= AUTO_SMALL; /* levels: which is best depends on it */
+    uint32_t first = all ? 0 : c->plan.zero, last = all ? AUTO_ZEROS - 1 : c->plan.zero;
     PASS(schedule_find(c->plan.schedule, &t.schedule));
-    if (s->r->given.bucket || c->baseline || !c->fits || c->plan.zero > 1 ||
-        t.shape.replicas == 1 || t.schedule->split || t.schedule->asynchronous)
+    if (s->r->given.bucket || c->baseline || !c->fits || t.shape.replicas == 1 ||
+        t.schedule->split || t.schedule->asynchronous)
         return STATUS_OK;
     int64_t usual = usual_bucket(s, &t.shape);
-    for (int shift = BUCKET_LARGEST; shift >= BUCKET_SMALLEST && !auto_must_stop(s); shift--)
-        if (shift >= 0 || usual >> -shift > 0)
-            PASS(try_bucket(s, c, shift >= 0 ? usual << shift : usual >> -shift));
+    for (uint32_t zero = first; zero <= last; zero++)
+        for (int shift = BUCKET_LARGEST; shift >= BUCKET_SMALLEST && !auto_must_stop(s); shift--)
+            if (shift >= 0 || usual >> -shift > 0)
+                PASS(try_bucket(s, c, zero, shift >= 0 ? usual << shift : usual >> -shift));
     return STATUS_OK;
 }
 

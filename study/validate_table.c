@@ -111,13 +111,15 @@ static void summarise(const struct validate_table *t, size_t k, bool one_platfor
             s->worst = i;
             s->worst_error = error[n];
         }
-        if (n == 0 || predicted[n] < t->row[s->chosen].predicted_s[k] / t->row[s->chosen].samples)
-            s->chosen = i;
         if (n == 0 || measured[n] < t->row[s->best].measured_s / t->row[s->best].samples)
             s->best = i;
         n++;
     }
     s->plans = n;
+    size_t chosen = n > 0 ? regret_chosen(predicted, measured, n) : 0;
+    for (size_t i = 0, row = 0; i < t->rows && row <= chosen; i++)
+        if (counts(&t->row[i], s, k) && row++ == chosen)
+            s->chosen = i;
     s->kendall_tau = n < COMPARE_RANKED ? NAN : kendall_tau(predicted, measured, n);
     s->regret = n < COMPARE_RANKED || !one_platform ? NAN : regret(predicted, measured, n);
     qsort(error, n, sizeof *error, by_value);

@@ -75,9 +75,11 @@ static void regret_is_the_loss_by_the_chosen_plan(void **state)
 {
     (void)state;
     const double predicted[] = {9, 7, 8}, measured[] = {11, 12, 10}, tied[] = {7, 7, 8};
+    const double swapped[] = {12, 11, 10};
     assert_close(regret(predicted, measured, 3), 0.2);
     assert_close(regret(measured, measured, 3), 0);
-    assert_close(regret(tied, measured, 3), 0.1); /* the first of equals */
+    assert_close(regret(tied, measured, 3), 0.2); /* the slowest of equals, */
+    assert_close(regret(tied, swapped, 3), 0.2);  /* in whatever order they stand */
     assert_close(regret(predicted, measured, 1), 0);
 }
 
