@@ -86,7 +86,10 @@ static enum status compare(const char *folder, size_t i, const struct random_opt
     TRY(generate(folder, i, path, name));
     TRY(placement_read(&r, &p));
     if (o->exact_s > 0 && !recall(prefix, o->exact_s, &exact)) {
-        TRY(placement_exact_cbc(&p, prefix, o->exact_s, &exact));
+        st = placement_exact_cbc(&p, prefix, o->exact_s, &exact);
+        if (st == STATUS_UNSUPPORTED)
+            st = placement_exact_glpk(&p, prefix, o->exact_s, &exact);
+        TRY(st);
         remember(prefix, o->exact_s, &exact);
     }
     if (o->limit_s >= 0) {

@@ -113,11 +113,10 @@ static enum status show(const struct invocation *in, const char *spec)
         FAIL(STATUS_USAGE, "--%s is of imported profiles, and '%s' is a model of the zoo",
              a->device ? "device" : "minibatch-size", spec);
     TRY(zoo_has(spec) ? load_model(spec, &m) : import(a, spec, &m));
-    if (a->json) {
+    if (a->json)
         TRY(model_write(&m, "-", &in->by));
-    } else {
+    else
         model_print(&m, stdout);
-    }
 out:
     model_free(&m);
     return st;

@@ -115,11 +115,13 @@ const struct command command_plan = {
     .synopsis = "--model M --platform P [-o FILE] | --explain PLAN",
     .summary = "cut a model into stages over the devices of a platform",
     .details =
-        "By default searches pipeline depth, replicas, tensor-parallel degree, placement,\n"
-        "microbatch size, schedule, and recomputation and ZeRO where memory asks for them:\n"
-        "every plan is scored on the analytic engine, the best few and two baselines (all\n"
-        "data-parallel, uniform pipeline) on SimGrid; prints the ranking with where the time\n"
-        "goes. Options that are given are kept. Ctrl-C ranks what has been tried so far.\n"
+        "By default searches pipeline depth, replicas, tensor and sequence parallelism, placement,\n"
+        "microbatch size, schedule, recomputation, ZeRO 0 to 3 and gradient buckets, on all\n"
+        "devices and on fewer: every plan is scored on the analytic engine, the best few and the\n"
+        "baselines (DP, ZeRO-3, TP+DP, TP+PP+DP, PP) on SimGrid; prints the ranking. Stages begin\n"
+        "at layers (--granularity). Options that are given are kept. Plans fit that leave --reserve\n"
+        "free; when none does, exit status 1, and nothing is written without --allow-oom.\n"
+        "Ctrl-C ranks what has been tried so far. --json has all that --wide shows, and more.\n"
         "Prints the stages with their predicted forward and backward time per microbatch\n"
         "and writes a plan file that simulate and run take. Stage neighbours are placed\n"
         "close to each other: inside a node before across nodes.\n"

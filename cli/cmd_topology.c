@@ -11,6 +11,7 @@
 #include "core/json.h"
 #include "core/topology.h"
 #include "core/units.h"
+#include "partition/capacity.h"
 #include "sim/platform/platform.h"
 #include "study/load.h"
 #include "study/topology_picture.h"
@@ -46,6 +47,7 @@ static enum status show(const struct invocation *in, const char *name)
     char *path = NULL, *summary = NULL;
     TRY(load_platform(name, &path));
     TRY(platform_read(path, &t));
+    TRY(capacity_find(&t));
     if (in->a.matrix)
         TRY(topology_write_matrix(&t, in->a.matrix, &in->by));
     if (in->a.json) {
@@ -70,6 +72,7 @@ static enum status draw(const struct invocation *in, const char *name)
         return error_set(STATUS_USAGE, "topology draw needs -o FILE.svg, .png or .pdf");
     TRY(load_platform(name, &path));
     TRY(platform_read(path, &t));
+    TRY(capacity_find(&t));
     TRY(topology_draw(&t, in->a.output, &in->by));
 out:
     free(path);

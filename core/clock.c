@@ -58,3 +58,12 @@ void clock_sleep_until(double moment_s)
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
         ;
 }
+
+const char *clock_utc(const char *format, char text[CLOCK_UTC])
+{
+    time_t now = time(NULL);
+    struct tm utc;
+    if (!strftime(text, CLOCK_UTC, format ? format : "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc)))
+        *text = '\0';
+    return text;
+}

@@ -14,4 +14,8 @@ double clock_machine_cpu(void);
 /* Sleep until clock_now() has reached that moment; returns at once when it has passed. */
 void clock_sleep_until(double moment_s);
 
+/* Now, in UTC, as strftime() formats it; format NULL: "2026-11-21T17:50:03Z". Returns `text`. */
+enum { CLOCK_UTC = 32 };
+const char *clock_utc(const char *format, char text[CLOCK_UTC]);
+
 #endif

@@ -167,10 +167,9 @@ static enum status check(const struct measurement *m, const char *const *name, s
 /* Is i the first file of its engine? */
 static bool first_of_engine(const struct measurement *m, size_t i)
 {
-    for (size_t k = 0; k < i; k++) {
+    for (size_t k = 0; k < i; k++)
         if (strcmp(m[k].engine, m[i].engine) == 0)
             return false;
-    }
     return true;
 }
 

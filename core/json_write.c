@@ -19,14 +19,13 @@ const char foreline_version[] = "foreline " FORELINE_VERSION;
 static void put_text(FILE *f, const char *text)
 {
     fputc('"', f);
-    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++)
         if (*p == '"' || *p == '\\')
             fprintf(f, "\\%c", *p);
         else if (*p < 0x20 || *p == 0x7f)
             fprintf(f, "\\u%04x", *p);
         else
             fputc(*p, f);
-    }
     fputc('"', f);
 }
 

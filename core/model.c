@@ -24,12 +24,11 @@ static enum status check_names(const struct model *m, const char *path)
     for (size_t i = 0; i < m->n; i++)
         name[i] = m->op[i].name;
     qsort(name, m->n, sizeof *name, by_name);
-    for (size_t i = 0; i < m->n && st == STATUS_OK; i++) {
+    for (size_t i = 0; i < m->n && st == STATUS_OK; i++)
         if (!*name[i])
             st = error_set(STATUS_INVALID, "%s: an op has an empty name", path);
         else if (i > 0 && !strcmp(name[i - 1], name[i]))
             st = error_set(STATUS_INVALID, "%s: op '%s' twice", path, name[i]);
-    }
 out:
     free(name);
     return st;

@@ -11,6 +11,25 @@ enum { ID_TEXT = 24 };
 
 const double nodes_max_bytes = 1e14;
 
+static bool has(const struct json_at *object, const char *key, struct json_at *out)
+{
+    return json_optional(object, key, out) == STATUS_OK && out->value;
+}
+
+bool nodes_are_of(const struct json_at *root, const char *key, const char *node_key)
+{
+    struct json_at list, node, field;
+    size_t n;
+    if (!has(root, "nodes", &list))
+        return false;
+    if (has(root, key, &field))
+        return true;
+    if (json_get_array(&list, SIZE_MAX, &n) != STATUS_OK || n == 0)
+        return false;
+    node = json_item(&list, 0);
+    return has(&node, node_key, &field);
+}
+
 /* ---- ids and edges */
 
 /* Nodes by a number that the file gives them: ids, colours. */

@@ -12,6 +12,9 @@
 /* Largest number of bytes that a file may say of one node, as a model file of one op. */
 extern const double nodes_max_bytes;
 
+/* Is this a file with that key, or with nodes whose first one has the other? */
+bool nodes_are_of(const struct json_at *root, const char *key, const char *node_key);
+
 struct nodes {
     struct json_at node_list, edge_list; /* point at the root that nodes_read() was given */
     size_t n, edges;                     /* n >= 1 */

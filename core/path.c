@@ -157,8 +157,7 @@ enum status path_seen(const char *reference, const char *file, char **out)
         snprintf(name + length, sizeof name - length, "%s", found + part);
         st = text_copy(name, out);
     } else {
-        *out = found;
-        found = NULL;
+        MOVE(out, found);
     }
 out:
     free(found);

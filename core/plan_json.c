@@ -22,8 +22,7 @@ enum status plan_references(const struct json_document *d, char **model, char **
     char *first = NULL;
     TRY(json_need_text(&root, "model", &first));
     TRY(json_need_text(&root, "platform", platform));
-    *model = first;
-    first = NULL;
+    MOVE(model, first);
 out:
     free(first);
     return st;

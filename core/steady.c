@@ -126,7 +126,7 @@ static double mean_step(const struct program *p, const struct timeline *t, const
     for (uint32_t r = 0; r < p->ranks; r++)
         for (size_t i = body[r].low; i < body[r].low + body[r].ops && i < body[r].high; i++) {
             size_t from = i, steps = 0;
-            while (from < body[r].high && t->end_s[from] < w->from_s)
+            while (from < body[r].high && t->start_s[from] <= w->from_s)
                 from += body[r].ops;
             size_t to = from;
             for (; to < body[r].high && t->end_s[to] <= w->to_s; to += body[r].ops)

@@ -101,7 +101,7 @@ enum status text_find(const char *what, const char *name, const void *rows, size
 
 void text_put_xml(FILE *to, const char *text, size_t n)
 {
-    for (; n > 0 && *text; text++, n--) {
+    for (; n > 0 && *text; text++, n--)
         if (*text == '&')
             fputs("&amp;", to);
         else if (*text == '<')
@@ -112,7 +112,6 @@ void text_put_xml(FILE *to, const char *text, size_t n)
             fputs("&quot;", to);
         else
             putc((unsigned char)*text < ' ' ? ' ' : *text, to);
-    }
 }
 
 void text_put_wrapped(FILE *to, const char *text, int indent, int limit)

@@ -104,8 +104,7 @@ enum status topology_find_nodes(struct topology *t)
             w.first[w.n++] = d;
     }
     free(t->node_of);
-    t->node_of = w.of;
-    w.of = NULL;
+    MOVE(&t->node_of, w.of);
 out:
     for (unsigned l = 0; l < TOPOLOGY_MAP_LEVELS; l++)
         free(w.has[l]);

@@ -66,11 +66,13 @@ struct topology {
     size_t tiers;
     struct topology_tier *tier;  /* [tiers] fastest first */
     struct topology_map between; /* index of the tier from sender to receiver */
-    size_t
-        links; /* 0: none are known (made by hand, measured, or too large): pairs share nothing */
+    size_t links; /* 0: none known (made by hand, measured, too large): pairs share nothing */
     struct topology_link *link; /* [links] */
     struct route_graph graph;   /* of one flat zone, or {0} */
     struct route_table table;   /* where links are known and there is no graph */
+    /* What partition/capacity.h fills in. */
+    double bisection_Bps;     /* 0: not known; INFINITY: no limit */
+    double *oversubscription; /* [tiers] of the groups that a tier joins, 0: not known; or NULL */
     uint32_t *node_of; /* [n] number of a device's node, < n; NULL until topology_find_nodes() */
 };
 

@@ -99,12 +99,23 @@ static void write_between(struct json_writer *w, const void *from)
         put_map(w, &t->between);
 }
 
+/* Of what is known. */
+static void write_capacity(struct json_writer *w, const void *from)
+{
+    const struct topology *t = from;
+    if (!t->oversubscription)
+        return;
+    json_put_real(w, "bisection_Bps", t->bisection_Bps);
+    json_put_reals(w, "oversubscription", t->oversubscription, t->tiers);
+}
+
 static const struct json_row rows[] = {
     {"name", JSON_MEMBER(struct topology, name)},
     {"types", JSON_MEMBER(struct topology, type), .count = offsetof(struct topology, types),
      .rows = type_rows, .size = sizeof(struct device_type)},
     {"tiers", JSON_MEMBER(struct topology, tier), .count = offsetof(struct topology, tiers),
      .rows = tier_rows, .size = sizeof(struct topology_tier), .flat = true},
+    {"capacity", .write = write_capacity},
     {"devices", .write = write_devices},
     {"between", .write = write_between},
     {0},
@@ -123,6 +134,7 @@ void topology_free(struct topology *t)
     free(t->device);
     free(t->type_of);
     free(t->node_of);
+    free(t->oversubscription);
     for (size_t i = 0; t->link && i < t->links; i++)
         free(t->link[i].name);
     free(t->link);

@@ -156,8 +156,7 @@ enum status topology_map_begin(size_t n, struct topology_map_builder **out)
         TRY(ARRAY_NEW(b->stripe[l].row, SIDE * b->width[l]));
     }
     TRY(begin_with_zeros(b));
-    *out = b;
-    b = NULL;
+    MOVE(out, b);
 out:
     topology_map_builder_free(b);
     return st;
@@ -243,28 +242,6 @@ out:
     return st;
 }
 
-/* For tests and small platforms: asks for every pair. */
-enum status topology_map_build(size_t n,
-                               uint32_t (*tier)(const void *argument, uint32_t from, uint32_t to),
-                               const void *argument, struct topology_map *out)
-{
-    enum status st;
-    struct topology_map_builder *b = NULL;
-    uint32_t *row;
-    PASS(ARRAY_NEW(row, n));
-    TRY(topology_map_begin(n, &b));
-    for (uint32_t i = 0; i < n; i++) {
-        for (uint32_t j = 0; j < n; j++)
-            row[j] = i == j ? 0 : tier(argument, i, j);
-        TRY(topology_map_row(b, row));
-    }
-    TRY(topology_map_finish(b, out));
-out:
-    topology_map_builder_free(b);
-    free(row);
-    return st;
-}
-
 /* The map with every number x replaced by number[x], equal squares merged from below. */
 static enum status merge(const struct topology_map *map, const uint32_t *number,
                          struct topology_map *out)
@@ -287,8 +264,7 @@ static enum status merge(const struct topology_map *map, const uint32_t *number,
         pool.cell = NULL;
         pool_free(&pool);
         free(below);
-        below = index;
-        index = NULL;
+        MOVE(&below, index);
     }
     simplify(&merged);
     MOVE(out, merged);
@@ -358,9 +334,8 @@ enum status topology_map_count(const struct topology_map *map, size_t n, size_t 
             pairs[0] = (uint64_t)n * (n - 1);
         return STATUS_OK;
     }
-    for (unsigned l = 0; l < map->levels; l++) {
+    for (unsigned l = 0; l < map->levels; l++)
         TRY(ARRAY_NEW(t.times[l], map->squares[l]));
-    }
     tally_part(&t, map->levels - 1, 0, n, n);
     for (unsigned l = map->levels; l-- > 0;)
         for (size_t s = 0; s < map->squares[l]; s++)

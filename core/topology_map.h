@@ -62,11 +62,6 @@ enum status topology_map_finish(struct topology_map_builder *b,
                                 struct topology_map *out) MUST_CHECK;
 void topology_map_builder_free(struct topology_map_builder *b); /* accepts NULL */
 
-/* The map of tier(argument, from, to) for all from != to; asks n * (n - 1) times. */
-enum status topology_map_build(size_t n,
-                               uint32_t (*tier)(const void *argument, uint32_t from, uint32_t to),
-                               const void *argument, struct topology_map *out) MUST_CHECK;
-
 /* Replace every stored number x by number[x]; number[0] must be 0 (diagonal and edge). Merges what
  * became equal. STATUS_NOMEM; the map is unchanged then. */
 enum status topology_map_renumber(struct topology_map *map, const uint32_t *number) MUST_CHECK;

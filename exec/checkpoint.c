@@ -71,6 +71,10 @@ static enum status print_plan(FILE *f, const struct program *p)
         fputc('\n', f);
         free(op);
     }
+    for (size_t s = 0; s < p->stages; s++) /* whose parts of what a replica keeps */
+        for (uint32_t b = 0;
+             p->stage[s].zero > 0 && p->stage[s].buckets > 1 && b < p->stage[s].buckets; b++)
+            fprintf(f, "%zu %u\n", s, p->bucket[p->stage[s].bucket + b].low);
     return STATUS_OK;
 }
 

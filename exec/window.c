@@ -80,8 +80,7 @@ enum status channel_orders(const struct program *p, struct channel_order **out)
     collect(p, order);
     for (size_t c = 0; c < p->channels; c++)
         set_window(p, user, &order[c]);
-    *out = order;
-    order = NULL;
+    MOVE(out, order);
 out:
     free(user);
     channel_orders_free(order, p->channels);

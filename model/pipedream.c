@@ -217,10 +217,9 @@ static bool recognises(const char *text, size_t length)
     static const char mark[] = " -- ";
     const char *newline = memchr(text, '\n', length);
     size_t n = newline ? (size_t)(newline - text) : length;
-    for (size_t i = 0; i + sizeof mark - 1 <= n; i++) {
+    for (size_t i = 0; i + sizeof mark - 1 <= n; i++)
         if (memcmp(text + i, mark, sizeof mark - 1) == 0)
             return true;
-    }
     return false;
 }
 

@@ -174,9 +174,8 @@ static enum status parse_node(const struct line *l, struct slice text, struct pi
     if (cut(&text, " -- ", &fields)) {
         PASS(take_field(l, "stage_id", true, &text, &value));
         PASS(parse_number(l, "stage_id", value, MODEL_MAX_OPS, &stage));
-        if (stage != floor(stage)) {
+        if (stage != floor(stage))
             return pipedream_error(l->path, l->number, "stage_id: %g is not a whole number", stage);
-        }
         node.stage = (int64_t)stage;
     } else {
         fields = text;

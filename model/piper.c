@@ -230,19 +230,9 @@ static void describe(const struct import *w, char note[NOTE])
                  "; not all nodes run unsplit: no times without tensor parallelism");
 }
 
-/* By its own keys, of the whole or of the first node. */
 static bool recognises(const struct json_at *root)
 {
-    struct json_at nodes, node, field;
-    size_t n;
-    if (json_optional(root, "nodes", &nodes) != STATUS_OK || !nodes.value)
-        return false;
-    if (json_optional(root, "mbsInBatch", &field) == STATUS_OK && field.value)
-        return true;
-    if (json_get_array(&nodes, SIZE_MAX, &n) != STATUS_OK || n == 0)
-        return false;
-    node = json_item(&nodes, 0);
-    return json_optional(&node, "TMPCs", &field) == STATUS_OK && field.value;
+    return nodes_are_of(root, "mbsInBatch", "TMPCs");
 }
 
 /* Steps: (1) nodes, degrees and configurations; (2) ops and edges; (3) a profile per degree that

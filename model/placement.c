@@ -320,19 +320,9 @@ static enum status tell_members(struct import *w, const struct import_options *o
     return import_tell_members(o, &w->g, w->name, named_by);
 }
 
-/* By its own keys, of the whole or of the first node. */
 static bool recognises(const struct json_at *root)
 {
-    struct json_at nodes, node, field;
-    size_t n;
-    if (json_optional(root, "nodes", &nodes) != STATUS_OK || !nodes.value)
-        return false;
-    if (json_optional(root, "maxFPGAs", &field) == STATUS_OK && field.value)
-        return true;
-    if (json_get_array(&nodes, SIZE_MAX, &n) != STATUS_OK || n == 0)
-        return false;
-    node = json_item(&nodes, 0);
-    return json_optional(&node, "fpgaLatency", &field) == STATUS_OK && field.value;
+    return nodes_are_of(root, "maxFPGAs", "fpgaLatency");
 }
 
 /* Steps: (1) nodes and edges; (2) groups: colours, cycles of colours fused; (3) sums; (4) ops,

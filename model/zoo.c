@@ -23,10 +23,9 @@ const size_t zoo_n = sizeof zoo / sizeof *zoo;
 static const struct zoo_entry *find(const char *spec)
 {
     size_t length = strcspn(spec, ":");
-    for (size_t i = 0; i < zoo_n; i++) {
+    for (size_t i = 0; i < zoo_n; i++)
         if (strlen(zoo[i]->name) == length && memcmp(zoo[i]->name, spec, length) == 0)
             return zoo[i];
-    }
     return NULL;
 }
 

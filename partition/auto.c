@@ -196,22 +196,19 @@ static void forget(struct auto_state *s, size_t verified)
     s->result.n = s->ranked = kept;
 }
 
-/* Evaluate the class's finalists, wave after wave while a wave finds something better and there is
- * something left that may be better still; then the baselines. */
+/* Evaluate the class's finalists, wave after wave while there is something left that may be better
+ * than the best one so far; then the baselines. */
 static enum status verify(struct auto_state *s)
 {
-    size_t done = s->ranked, n;
+    size_t done = s->ranked, n = 1;
     double best_s = best_verified(&s->result, done);
-    bool better = true;
-    for (int wave = 0; wave < MOST_WAVES && better; wave++) {
+    for (int wave = 0; wave < MOST_WAVES && n > 0; wave++) {
         n = select_wave(s, done, best_s, wave == 0);
         for (size_t i = done; i < done + n; i++)
             PASS(auto_try_buckets(s, &s->result.candidate[i]));
         PASS(evaluate(s, done, n));
         done += n;
-        double before_s = best_s;
         best_s = best_verified(&s->result, done);
-        better = best_s < before_s;
     }
     n = select_baselines(s, done, best_s);
     PASS(evaluate(s, done, n));
@@ -283,9 +280,9 @@ static enum status search(struct auto_state *s)
 {
     for (s->most = s->t->n; s->most > 0 && !s->result.interrupted; s->most = s->least) {
         s->least = s->most / 2;
-        PASS(auto_try_class(s));
         if (s->most == s->t->n)
             PASS(auto_try_baselines(s));
+        PASS(auto_try_class(s));
         if (s->result.n > s->ranked)
             PASS(verify(s));
     }

@@ -80,7 +80,7 @@ struct auto_trial;
 struct auto_filter {
     const char *name, *reason; /* the reason completes "left out as" */
     enum auto_level level;
-    enum status (*drops)(const struct auto_state *s, struct auto_trial *t, bool *out);
+    enum status (*drops)(const struct auto_state *s, const struct auto_trial *t, bool *out);
 };
 extern const struct auto_filter auto_filters[];
 extern const size_t auto_filters_n; /* <= AUTO_MOST_FILTERS */

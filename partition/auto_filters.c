@@ -1,11 +1,12 @@
 /* What `auto` does not try, and why: one function and one row for each reason. Filters only read the
- * state of the search, but may note what they found in the trial; what they leave out is counted by auto_leaves_out(). */
+ * state of the search; what they leave out is counted by auto_leaves_out(). */
 #include <math.h>
 
 #include "partition/auto_search.h"
 
-enum { DEEPER = 4 };              /* times the ranks of a pipeline that fits */
-static const double slack = 1.05; /* the quick evaluator is not the last word */
+enum { DEEPER = 4 };                     /* times the ranks of a pipeline that fits */
+static const double slack = 1.05;        /* the quick evaluator is not the last word */
+static const double rounding = 1 - 1e-6; /* of bytes, which plans round down */
 
 const char *const auto_level_names[AUTO_LEVELS] = {
     [AUTO_SHAPE] = "shapes", [AUTO_SCHEDULE] = "schedules", [AUTO_SAVING] = "plans"};
@@ -13,7 +14,7 @@ const char *const auto_level_names[AUTO_LEVELS] = {
 /* ---- shapes */
 
 /* Weights, gradients and state, spread over everything they may be, on the roomiest device. */
-static enum status weights(const struct auto_state *s, struct auto_trial *t, bool *out)
+static enum status weights(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     const struct auto_shape *shape = &t->shape;
     struct cost_memory factor = cost_memory(s->r->fixed.optimizer, s->m->element_bytes);
@@ -30,22 +31,23 @@ static enum status weights(const struct auto_state *s, struct auto_trial *t, boo
     return STATUS_OK;
 }
 
-static enum status bound(const struct auto_state *s, struct auto_trial *t, bool *out)
+static enum status bound(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     *out = t->shape.bound_s > slack * s->best_s;
     return STATUS_OK;
 }
 
-static enum status deep(const struct auto_state *s, struct auto_trial *t, bool *out)
+static enum status deep(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     *out = t->shape.depth > AUTO_DEEP && isfinite(s->best_s);
     return STATUS_OK;
 }
 
-/* A much deeper pipeline only fills for longer, when memory does not ask for it. */
-static enum status deeper(const struct auto_state *s, struct auto_trial *t, bool *out)
+/* A much deeper pipeline only fills for longer, when memory does not ask for it; where there are
+ * few devices it can still be the best, with slow links between neighbours only. */
+static enum status deeper(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
-    for (size_t i = s->ranked; i < s->result.n && !*out; i++) {
+    for (size_t i = s->ranked; i < s->result.n && s->t->n > AUTO_SMALL && !*out; i++) {
         const struct auto_candidate *c = &s->result.candidate[i];
         *out = c->fits && !s->r->given.recompute && c->plan.stage[0].recompute == RECOMPUTE_NONE &&
                c->plan.stage[0].tensor_parallel == t->shape.shards &&
@@ -60,7 +62,7 @@ static enum status deeper(const struct auto_state *s, struct auto_trial *t, bool
 /* The first schedule of a cut has shown how long it takes; of m microbatches, without the time that
  * its d ranks fill and drain m / (m + d - 1) of that. Another cut, with other chunks, may be more
  * even and need less memory. */
-static enum status fill(const struct auto_state *s, struct auto_trial *t, bool *out)
+static enum status fill(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     double m = auto_microbatches(s, &t->shape);
     *out = t->begun && (isinf(t->least_s) || t->least_s * m / (m + t->shape.depth - 1) > s->best_s);
@@ -70,7 +72,7 @@ static enum status fill(const struct auto_state *s, struct auto_trial *t, bool *
 /* ---- ways to save memory and to hide sums of gradients */
 
 /* Others keep more activations than the usual schedule. */
-static enum status lighter(const struct auto_state *s, struct auto_trial *t, bool *out)
+static enum status lighter(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     (void)s;
     *out = t->too_big & auto_memory_bit(&auto_savings[t->saving]);
@@ -78,7 +80,7 @@ static enum status lighter(const struct auto_state *s, struct auto_trial *t, boo
 }
 
 /* What is made again takes time, which pays only if it spreads less: ZeRO 1 costs nothing. */
-static enum status enough(const struct auto_state *s, struct auto_trial *t, bool *out)
+static enum status enough(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     (void)s;
     const struct auto_saving *saving = &auto_savings[t->saving];
@@ -89,64 +91,74 @@ static enum status enough(const struct auto_state *s, struct auto_trial *t, bool
 
 /* A plan of the same cut, schedule and recomputation has shown how long it takes; without its sums
  * of gradients it would take as long as the others at least. */
-static enum status sums(const struct auto_state *s, struct auto_trial *t, bool *out)
+static enum status sums(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     *out = t->bare_s[auto_savings[t->saving].recompute] > s->best_s;
     return STATUS_OK;
 }
 
 /* The bound of the shape, with what is made again. */
-static enum status again(const struct auto_state *s, struct auto_trial *t, bool *out)
+static enum status again(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     double again_s = t->shape.again_s[auto_savings[t->saving].recompute];
     *out = again_s > 0 && t->shape.bound_s + again_s > slack * s->best_s;
     return STATUS_OK;
 }
 
-/* Whatever the schedule, a rank holds one microbatch at least: is there room for that? Asked once
- * for a cut and a way to save memory; what has worked works with more shared, too, but for ZeRO 3,
- * which needs room for the parameters that it gathers. */
-static enum status holds_one(const struct auto_state *s, struct auto_trial *t,
-                             const struct auto_saving *saving, bool *out)
+/* Microbatches whose activations a rank keeps at the peak, at least. */
+static double in_flight(const struct auto_state *s, const struct auto_trial *t, size_t rank)
 {
-    uint32_t bit = auto_memory_bit(saving), less = t->possible;
-    for (uint32_t zero = 0; zero < saving->zero && saving->zero < 3; zero++)
-        if (less >> (saving->recompute * AUTO_ZEROS + zero) & 1)
-            t->possible |= bit;
-    *out = t->possible & bit;
-    if ((t->possible | t->impossible) & bit)
-        return STATUS_OK;
-    struct evaluation e;
-    struct plan p = *t->cut; /* borrows all but the stages' flags */
-    enum plan_recompute keep = p.stage[0].recompute;
-    p.zero = saving->zero;
-    p.microbatches = p.stage[0].replicas;
-    for (size_t k = 0; k < p.stages; k++)
-        p.stage[k].recompute = saving->recompute;
-    enum status st = s->e->quick(s->e->context, &p, &e);
-    for (size_t k = 0; k < p.stages; k++)
-        p.stage[k].recompute = keep;
-    *out = st == STATUS_OK && auto_spare_bytes(s->t, s->r, &e) >= 0;
-    *(*out ? &t->possible : &t->impossible) |= bit;
-    return st;
+    double most = auto_microbatches(s, &t->shape), filled = (double)(t->shape.depth - rank);
+    bool ordered = t->schedule == &schedule_one_f_one_b || t->schedule == &schedule_zb_h1;
+    if (t->schedule == &schedule_gpipe)
+        return most;
+    return t->shape.chunks > 1 || !ordered ? 1 : fmin(filled, most);
 }
 
-/* If what saves most does not help, nothing does: the highest ZeRO, or 2 instead of 3, with whatever
- * is recomputed, for of one microbatch full recomputation may need as much as none. */
-static enum status hopeless(const struct auto_state *s, struct auto_trial *t, bool *out)
+/* What a stage needs at least: its parameters with all that belongs to them, and the activations of
+ * so many microbatches; with full recomputation of the one that is made again. */
+static void stage_bytes(const struct auto_state *s, const struct auto_trial *t,
+                        const struct plan_stage *stage, double holds, double *own, double *kept)
 {
-    bool holds = t->possible != 0;
-    uint32_t zero = 0;
-    for (int k = 0; k < AUTO_SAVINGS; k++)
-        if (auto_savings[k].zero > zero && auto_saving_wanted(s, t, &auto_savings[k]))
-            zero = auto_savings[k].zero;
-    for (int k = AUTO_SAVINGS; k-- > 0 && !holds;)
-        if (auto_savings[k].zero >= (zero < 2 ? zero : 2) &&
-            auto_saving_wanted(s, t, &auto_savings[k]))
-            PASS(holds_one(s, t, &auto_savings[k], &holds));
-    if (holds)
-        PASS(holds_one(s, t, &auto_savings[t->saving], &holds));
-    *out = !holds;
+    const struct auto_saving *saving = &auto_savings[t->saving];
+    const struct auto_shape *shape = &t->shape;
+    const struct cost_split split = {shape->shards, stage->expert_parallel,
+                                     shape->sequence_parallel};
+    struct cost_memory f = cost_memory(s->r->fixed.optimizer, s->m->element_bytes);
+    double r = shape->replicas, times = (double)f.weights / (saving->zero > 2 ? r : 1) +
+                                        (double)f.gradients / (saving->zero > 1 ? r : 1) +
+                                        (double)f.state / (saving->zero > 0 ? r : 1);
+    double samples = (saving->recompute == RECOMPUTE_FULL ? 1 : holds) * shape->microbatch_size;
+    *own = *kept = 0;
+    for (size_t i = 0; i < stage->ops; i++) {
+        const struct model_op *op = &s->m->op[stage->op[i]];
+        struct cost_part part = cost_part(op, &split);
+        bool output =
+            saving->recompute == RECOMPUTE_SELECTIVE && plan_remakes(RECOMPUTE_SELECTIVE, op);
+        *own += times * (double)op->parameter_bytes * part.parameters;
+        *kept += samples * part.stash * (double)(output ? op->output_bytes : op->stash_bytes);
+    }
+}
+
+/* What every rank keeps at least, without what it receives, gathers and, selectively, makes again.
+ * Of several stages that are made again in full, one at a time is. */
+static enum status hopeless(const struct auto_state *s, const struct auto_trial *t, bool *out)
+{
+    const struct plan *p = t->cut;
+    bool full = auto_savings[t->saving].recompute == RECOMPUTE_FULL;
+    for (size_t rank = 0; rank < t->shape.depth && !*out; rank++) {
+        uint32_t type = s->t->type_of[p->stage[rank].device[0]];
+        double bytes = 0, most = 0, holds = in_flight(s, t, rank);
+        for (size_t k = rank; k < p->stages; k += t->shape.depth) {
+            double own, kept;
+            stage_bytes(s, t, &p->stage[k], holds, &own, &kept);
+            bytes += own + (full ? 0 : kept);
+            most = fmax(most, full ? kept : 0);
+        }
+        double room = (double)(s->t->type[type].memory_bytes -
+                               (s->r->reserve_bytes ? s->r->reserve_bytes[type] : 0));
+        *out = (bytes + most) * rounding > room;
+    }
     return STATUS_OK;
 }
 
@@ -165,12 +177,12 @@ const struct auto_filter auto_filters[] = {
     {"sums", "slower than the best plan even without any sums of gradients", AUTO_SAVING, sums},
     {"again", "compute with what is made again takes longer than the best plan", AUTO_SAVING,
      again},
-    {"hopeless", "not even one microbatch fits", AUTO_SAVING, hopeless},
+    {"hopeless", "what every rank keeps at least does not fit", AUTO_SAVING, hopeless},
 };
 const size_t auto_filters_n = sizeof auto_filters / sizeof *auto_filters;
 _Static_assert(sizeof auto_filters / sizeof *auto_filters <= AUTO_MOST_FILTERS, "room in results");
 
-enum status auto_leaves_out(struct auto_state *s, enum auto_level level, struct auto_trial *t,
+enum status auto_leaves_out(struct auto_state *s, enum auto_level level, const struct auto_trial *t,
                             bool *out)
 {
     bool dropped = false;

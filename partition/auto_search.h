@@ -56,11 +56,9 @@ struct auto_trial {
     struct plan *cut; /* of the shape */
     int saving;       /* row of auto_savings */
     uint32_t too_big; /* auto_memory_bit() of what the usual schedule of this cut is too big with */
-    uint32_t possible;   /* ... with which one microbatch of this cut fits, */
-    uint32_t impossible; /* ... or does not */
-    double least_s;      /* of the plans of this cut; INFINITY: none tried yet */
-    size_t kept;         /* the candidate of this schedule, SIZE_MAX: none yet */
-    bool begun;          /* a schedule of this cut was tried, with whatever outcome */
+    double least_s;   /* of the plans of this cut; INFINITY: none tried yet */
+    size_t kept;      /* the candidate of this schedule, SIZE_MAX: none yet */
+    bool begun;       /* a schedule of this cut was tried, with whatever outcome */
     /* Of this schedule, by recomputation: the least ZeRO that fits, AUTO_ZEROS: none yet, and the
      * iteration without the sums of gradients, 0: not known. */
     uint32_t fits_with[RECOMPUTE_KINDS];
@@ -116,7 +114,7 @@ bool auto_may_shard(const struct auto_state *s, uint32_t shards);
 enum status auto_list_shapes(const struct auto_state *s, struct auto_shapes *out) MUST_CHECK;
 
 /* Does a filter of that level leave the trial out? It is counted if so. */
-enum status auto_leaves_out(struct auto_state *s, enum auto_level level, struct auto_trial *t,
+enum status auto_leaves_out(struct auto_state *s, enum auto_level level, const struct auto_trial *t,
                             bool *out) MUST_CHECK;
 
 /* Score the trial's cut with its schedule and a saving, and keep it if it is the best of t->kept so

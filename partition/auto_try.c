@@ -57,12 +57,26 @@ static enum status make_plan(const struct auto_state *s, const struct auto_trial
     return STATUS_OK;
 }
 
+/* Does a baseline keep what is given? Then nothing slower can win. */
+static bool keeps_given(const struct auto_state *s, const struct plan *p)
+{
+    const struct partition_request *fixed = &s->r->fixed;
+    const struct auto_given *g = &s->r->given;
+    return auto_wanted(fixed->stages, p->stages) &&
+           auto_wanted(fixed->replicas, p->stage[0].replicas) &&
+           auto_wanted(fixed->tensor_parallel, p->stage[0].tensor_parallel) && fixed->chunks <= 1 &&
+           fixed->sequence_parallel <= p->sequence_parallel &&
+           (!g->recompute || p->stage[0].recompute == fixed->recompute) &&
+           (!g->zero || p->zero == fixed->zero) &&
+           (!g->bucket || p->bucket_bytes == fixed->bucket_bytes);
+}
+
 /* Score a candidate and note what the search learns from it. */
 static enum status score(struct auto_state *s, struct auto_candidate *c)
 {
     PASS(s->e->quick(s->e->context, &c->plan, &c->quick));
     c->fits = auto_spare_bytes(s->t, s->r, &c->quick) >= 0;
-    if (c->fits && !c->baseline)
+    if (c->fits && (!c->baseline || keeps_given(s, &c->plan)))
         s->best_s = fmin(s->best_s, c->quick.iteration_s);
     s->result.tried++;
     s->result.too_big += !c->fits;
@@ -169,7 +183,7 @@ static enum status try_chunks(struct auto_state *s, struct auto_trial *t)
     struct partition_request request = auto_request_for(s, &t->shape);
     t->cut = &cut;
     t->least_s = INFINITY;
-    t->possible = t->impossible = t->too_big = 0;
+    t->too_big = 0;
     t->begun = false;
     for (size_t k = 0; k <= schedules_n && !s->result.interrupted; k++) {
         bool left_out = false;

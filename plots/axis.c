@@ -27,10 +27,9 @@ static bool is_number(const char *cell, double *out)
 
 static bool all_numbers(const struct table *t, size_t column, double *at)
 {
-    for (size_t i = 0; i < t->rows; i++) {
+    for (size_t i = 0; i < t->rows; i++)
         if (!is_number(table_cell(t, i, column), &at[i]))
             return false;
-    }
     return true;
 }
 

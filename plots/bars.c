@@ -44,10 +44,9 @@ static struct bar make_bar(const struct measurement *m, size_t n, size_t i, doub
 {
     struct bar b = {.plan = first_of_plan(m, i), .engine = m[i].engine, .error = NAN};
     size_t k = 0;
-    for (size_t j = i; j < n; j++) {
+    for (size_t j = i; j < n; j++)
         if (is_same_bar(m, i, j))
             room[k++] = m[j].iteration_s;
-    }
     b.seconds = median(room, k);
     return b;
 }

@@ -183,10 +183,9 @@ static const char *terminal_of(const char *output)
         const char *extension, *terminal;
     } terminals[] = {{".svg", "svg"}, {".png", "pngcairo"}, {".pdf", "pdfcairo"}};
     size_t n = strlen(output);
-    for (size_t i = 0; i < sizeof terminals / sizeof *terminals; i++) {
+    for (size_t i = 0; i < sizeof terminals / sizeof *terminals; i++)
         if (n > 4 && strcmp(output + n - 4, terminals[i].extension) == 0)
             return terminals[i].terminal;
-    }
     return NULL;
 }
 
@@ -321,10 +320,9 @@ static enum status run_gnuplot(const struct figure *f)
                          "gnuplot is not installed; on Debian: apt install gnuplot-nox");
     if (e)
         return error_set(STATUS_EXTERNAL, "gnuplot: %s", strerror(e));
-    while (waitpid(pid, &how, 0) < 0) {
+    while (waitpid(pid, &how, 0) < 0)
         if (errno != EINTR)
             return error_set(STATUS_EXTERNAL, "gnuplot: %s", strerror(errno));
-    }
     if (!WIFEXITED(how) || WEXITSTATUS(how) == 127) /* 127: spawn could not execute it */
         return error_set(STATUS_EXTERNAL, "gnuplot did not run to its end (status %d)", how);
     if (WEXITSTATUS(how) != 0) {

@@ -43,10 +43,9 @@ static bool is_matrix(const struct table *t)
 {
     if (t->columns != t->rows + 1)
         return false;
-    for (size_t i = 0; i < t->rows; i++) {
+    for (size_t i = 0; i < t->rows; i++)
         if (strcmp(table_cell(t, i, 0), t->name[i + 1]) != 0)
             return false;
-    }
     return true;
 }
 

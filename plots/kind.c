@@ -55,10 +55,9 @@ static size_t index_of(const struct table *t, const char *name)
 static bool is_asked_for(const struct plot_request *r, const char *name)
 {
     const char *const asked[] = {r->x, r->y, r->by, r->value};
-    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
         if (asked[i] && !strcmp(asked[i], name))
             return true;
-    }
     return r->where && strstr(r->where, name);
 }
 

@@ -15,15 +15,13 @@ static bool is_free(const struct label *label, size_t i, double x, double y,
                     const double (*obstacle)[2], size_t obstacles)
 {
     double w = label[i].width, h = label[i].height;
-    for (size_t k = 0; k < obstacles; k++) {
+    for (size_t k = 0; k < obstacles; k++)
         if (overlap(x, y, w, h, obstacle[k][0] - mark, obstacle[k][1] - mark, 2 * mark, 2 * mark))
             return false;
-    }
-    for (size_t k = 0; k < i; k++) {
+    for (size_t k = 0; k < i; k++)
         if (label[k].placed && overlap(x, y, w, h, label[k].x, label[k].y - label[k].height / 2,
                                        label[k].width, label[k].height))
             return false;
-    }
     return true;
 }
 

@@ -35,10 +35,9 @@ static void lines_free(struct lines *l)
 
 static bool is_given(const struct table *t, size_t column, const char *const *names)
 {
-    for (; *names; names++) {
+    for (; *names; names++)
         if (strcmp(t->name[column], *names) == 0)
             return true;
-    }
     return false;
 }
 
@@ -111,10 +110,9 @@ static enum status gather(struct lines *l)
     }
     for (size_t c = 0; c < cells; c++) {
         size_t n = 0;
-        for (size_t i = 0; i < rows; i++) {
+        for (size_t i = 0; i < rows; i++)
             if (cell[i] == c)
                 room[n++] = l->y.at[i];
-        }
         l->at[c] = median(room, n);
     }
     free(cell);
@@ -202,10 +200,9 @@ static void put_blocks(FILE *script, const struct lines *l)
 {
     for (size_t k = 0; k < l->n; k++) {
         fprintf(script, "$line%zu << EOD\n", k);
-        for (size_t i = 0; i < l->x.values; i++) {
+        for (size_t i = 0; i < l->x.values; i++)
             if (isfinite(l->at[k * l->x.values + i]))
                 fprintf(script, "%.9g\t%.9g\n", l->x.value[i], l->at[k * l->x.values + i]);
-        }
         fprintf(script, "EOD\n");
     }
 }

@@ -88,10 +88,9 @@ static void put_points(FILE *script, const struct comparison *c, size_t i, doubl
 static bool labelled_before(const struct comparisons *c, size_t i, const char *plan)
 {
     for (size_t b = 0; b < i; b++) {
-        for (size_t k = 0; k < c->item[b].plans; k++) {
+        for (size_t k = 0; k < c->item[b].plans; k++)
             if (strcmp(c->item[b].plan[k].plan, plan) == 0)
                 return true;
-        }
     }
     return false;
 }

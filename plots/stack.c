@@ -50,19 +50,17 @@ static double axis_end(const struct stack *s)
 
 static bool is_used(const struct stack *s, size_t part)
 {
-    for (size_t i = 0; i < s->bars; i++) {
+    for (size_t i = 0; i < s->bars; i++)
         if (s->length[i * s->parts + part] > 0)
             return true;
-    }
     return false;
 }
 
 static bool has_limits(const struct stack *s)
 {
-    for (size_t i = 0; i < s->bars; i++) {
+    for (size_t i = 0; i < s->bars; i++)
         if (!isnan(s->limit[i]))
             return true;
-    }
     return false;
 }
 
@@ -70,10 +68,9 @@ static bool has_limits(const struct stack *s)
 static size_t collect_keys(const struct stack *s, struct figure_key key[MAX_PARTS + 1])
 {
     size_t n = 0;
-    for (size_t k = 0; k < s->parts && s->parts > 1; k++) {
+    for (size_t k = 0; k < s->parts && s->parts > 1; k++)
         if (is_used(s, k))
             key[n++] = s->part[k];
-    }
     if (has_limits(s))
         key[n++] = (struct figure_key){s->limit_name, "#000000", 0};
     return n;

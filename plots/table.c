@@ -165,10 +165,9 @@ const char *table_cell(const struct table *t, size_t row, size_t column)
 
 bool table_varies(const struct table *t, size_t column)
 {
-    for (size_t i = 1; i < t->rows; i++) {
+    for (size_t i = 1; i < t->rows; i++)
         if (strcmp(table_cell(t, i, column), table_cell(t, 0, column)) != 0)
             return true;
-    }
     return false;
 }
 

@@ -151,10 +151,9 @@ static size_t collect_keys(const struct trace_events *t,
     size_t n = 0;
     for (size_t i = 0; i < t->n; i++)
         used[t->event[i].category] |= t->event[i].end_s > t->event[i].start_s;
-    for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
+    for (size_t k = 0; k < sizeof order / sizeof *order; k++)
         if (used[order[k]])
             key[n++] = (struct figure_key){category_names[order[k]], colour_of(order[k]), 0};
-    }
     key[n++] = (struct figure_key){"idle", figure_idle, 0};
     return n;
 }

@@ -2,6 +2,7 @@
  * drawn, and a last box says how many more there are. */
 #include "plots/tree.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,11 +57,10 @@ static uint32_t group(const struct plot_tree *t, size_t level, uint32_t device)
  * Parts are numbered by their lowest devices, so a larger number is a part not seen yet. */
 static uint32_t next_part(const struct plot_tree *t, size_t level, uint32_t device)
 {
-    for (uint32_t i = device + 1; i < t->devices; i++) {
+    for (uint32_t i = device + 1; i < t->devices; i++)
         if (group(t, level, i) == group(t, level, device) &&
             group(t, level - 1, i) > group(t, level - 1, device))
             return i;
-    }
     return UINT32_MAX;
 }
 
@@ -204,7 +204,7 @@ static void put_level(FILE *script, const struct figure_geometry *g, const struc
                       size_t level)
 {
     const struct plot_tree *t = l->tree;
-    char text[96], rate[UNITS_TEXT], time[UNITS_TEXT];
+    char text[96], rate[UNITS_TEXT], time[UNITS_TEXT], more[64] = "";
     double y = row_of(l, level) + 5;
     if (level == 0) {
         snprintf(text, sizeof text, "%zu device%s", t->devices, t->devices == 1 ? "" : "s");
@@ -220,19 +220,27 @@ static void put_level(FILE *script, const struct figure_geometry *g, const struc
     snprintf(text, sizeof text, "%s, %s", units_print(UNIT_RATE, k->bandwidth_Bps, rate),
              units_print(UNIT_SECONDS, k->latency_s, time));
     put_text(script, g, MARGIN, y + FIGURE_LINE, "left font ',11' textcolor rgb '#505050'", text);
-    snprintf(text, sizeof text, "%zu group%s", k->groups, k->groups == 1 ? "" : "s");
+    if (level == t->levels && t->bisection_Bps > 0)
+        snprintf(more, sizeof more, ", bisection %s",
+                 isfinite(t->bisection_Bps) ? units_print(UNIT_RATE, t->bisection_Bps, rate)
+                                            : "without limit");
+    else if (k->oversubscription > 0)
+        snprintf(more, sizeof more, ", %.4g:1 upwards", k->oversubscription);
+    snprintf(text, sizeof text, "%zu group%s%s", k->groups, k->groups == 1 ? "" : "s", more);
     put_text(script, g, MARGIN, y + 2 * FIGURE_LINE - 2, "left font ',11' textcolor rgb '#505050'",
              text);
 }
 
 static void put_table(FILE *to, const struct plot_tree *t)
 {
-    fprintf(to, "# level\tjoined_by\tbandwidth_Bps\tlatency_s\tgroups\tdevices\n");
+    fprintf(to, "# level\tjoined_by\tbandwidth_Bps\tlatency_s\tgroups\tdevices"
+                "\toversubscription\tbisection_Bps\n");
     for (size_t i = t->levels; i-- > 0;) {
         fprintf(to, "%zu\t", i + 1);
         figure_put_field(to, t->level[i].name);
-        fprintf(to, "\t%.9g\t%.9g\t%zu\t%zu\n", t->level[i].bandwidth_Bps, t->level[i].latency_s,
-                t->level[i].groups, t->devices);
+        fprintf(to, "\t%.9g\t%.9g\t%zu\t%zu\t%.9g\t%.9g\n", t->level[i].bandwidth_Bps,
+                t->level[i].latency_s, t->level[i].groups, t->devices, t->level[i].oversubscription,
+                i + 1 == t->levels ? t->bisection_Bps : 0);
     }
 }
 

@@ -12,6 +12,7 @@
 struct plot_tree_level {
     const char *name; /* what joins the parts of a group: "nvlink" */
     double bandwidth_Bps, latency_s;
+    double oversubscription; /* of a group; 0: not known */
     size_t groups;
     const uint32_t *group_of; /* [devices] numbered in the order of their lowest devices */
 };
@@ -20,6 +21,7 @@ struct plot_tree {
     size_t devices, levels;
     const char *const *device;           /* [devices] names */
     const char *const *type;             /* [devices] names of their types */
+    double bisection_Bps;                /* 0: not known; INFINITY: without limit */
     const struct plot_tree_level *level; /* [levels] innermost first; the last has one group */
 };
 

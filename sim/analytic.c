@@ -148,6 +148,6 @@ out:
 const struct engine engine_analytic = {
     .name = "analytic",
     .summary = "longest path, with fair shares of links that are contended; microseconds",
-    .folds = false, /* not yet: the copies of what is left out share links too */
+    .folds = true,
     .run = run,
 };

@@ -43,12 +43,11 @@ enum status pairs_of(const struct program *p, const struct shapes *s, struct pai
     for (size_t k = 0; k < s->n; k++)
         used += add_flows(p, &s->shaped[k], all + used);
     qsort(all, used, sizeof *all, by_devices);
-    for (size_t k = 0; k < used; k++) {
+    for (size_t k = 0; k < used; k++)
         if (kept > 0 && by_devices(&all[kept - 1], &all[k]) == 0)
             all[kept - 1].bytes += all[k].bytes;
         else
             all[kept++] = all[k];
-    }
     *pair = all;
     *n = kept;
     return STATUS_OK;

@@ -54,12 +54,11 @@ static enum status load_links(const struct simgrid_result *r, struct link_load *
     size_t kept = 0;
     if (used > 0)
         qsort(load, used, sizeof *load, by_link);
-    for (size_t k = 0; k < used; k++) {
+    for (size_t k = 0; k < used; k++)
         if (kept > 0 && load[kept - 1].link == load[k].link)
             load[kept - 1].bytes += load[k].bytes;
         else
             load[kept++] = load[k];
-    }
     *out = load;
     *n = kept;
     return STATUS_OK;

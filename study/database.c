@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/array.h"
+#include "core/clock.h"
 #include "core/provenance.h"
 #include "core/text.h"
 #include "study/database_handle.h"
@@ -288,8 +288,7 @@ static enum status open_database(const char *path, enum status (*how)(struct dat
         snprintf(db->host, sizeof db->host, "unknown");
     write_statements(db);
     TRY(how(db));
-    *out = db;
-    db = NULL;
+    MOVE(out, db);
 out:
     database_close(db);
     return st;
@@ -322,14 +321,6 @@ void database_close(struct database *db)
 }
 
 /* ---- parts of statements */
-
-/* The wall-clock time in UTC, as ISO 8601 has it. */
-void database_now(char text[DATABASE_TIME])
-{
-    time_t t = time(NULL);
-    struct tm utc;
-    strftime(text, DATABASE_TIME, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &utc));
-}
 
 /* The first error is the one to tell; a rollback that fails after it says nothing new. */
 enum status database_conclude(struct database *db, enum status st)
@@ -393,8 +384,8 @@ static enum status put_all(struct database *db, const char *hash,
                            const struct experiment_setting *const *setting, size_t n,
                            const struct point_result *r)
 {
-    char finished[DATABASE_TIME];
-    database_now(finished);
+    char finished[CLOCK_UTC];
+    clock_utc(NULL, finished);
     PASS(database_run(db, "INSERT OR REPLACE INTO point VALUES(?1,?2,?3)", NULL, NULL, "ttt", hash,
                       point_status_names[r->status], r->reason));
     for (size_t i = 0; i < n; i++)

@@ -79,7 +79,4 @@ enum status database_put(struct database *db, const char *hash,
 /* Take over the points of another such file that are not here. One transaction. */
 enum status database_merge(struct database *db, const char *path, size_t *added) MUST_CHECK;
 
-/* PRAGMA integrity_check: STATUS_IO with what it finds. */
-enum status database_check(struct database *db) MUST_CHECK;
-
 #endif

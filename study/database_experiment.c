@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/clock.h"
 #include "core/provenance.h"
 #include "study/database_handle.h"
 
@@ -15,12 +16,12 @@
 enum status database_begin(struct database *db, const struct experiment *e,
                            const struct provenance *by, int64_t *experiment)
 {
-    char started[DATABASE_TIME];
-    database_now(started);
+    char started[CLOCK_UTC];
     PASS(database_run(db,
                       "INSERT OR IGNORE INTO experiment(name, sha256, path, text, started)"
                       " VALUES(?1,?2,?3,?4,?5)",
-                      NULL, NULL, "ttttt", e->name, e->sha256, e->path, e->text, started));
+                      NULL, NULL, "ttttt", e->name, e->sha256, e->path, e->text,
+                      clock_utc(NULL, started)));
     PASS(database_run(db, "SELECT id FROM experiment WHERE sha256=?1", database_number, experiment,
                       "t", e->sha256));
     db->by = by;
@@ -219,17 +220,4 @@ enum status database_merge(struct database *db, const char *path, size_t *added)
     sqlite3_exec(db->handle, "DETACH other", NULL, NULL, NULL);
 out:
     return st;
-}
-
-static enum status take_finding(void *context, sqlite3_stmt *s)
-{
-    const struct database *db = context;
-    const char *text = database_text(s, 0);
-    return !strcmp(text, "ok") ? STATUS_OK
-                               : error_set(STATUS_IO, "%s: damaged: %s", db->path, text);
-}
-
-enum status database_check(struct database *db)
-{
-    return database_run(db, "PRAGMA integrity_check", take_finding, db, "");
 }

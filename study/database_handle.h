@@ -43,8 +43,5 @@ enum status database_ask(struct database *db, const char *sql, int64_t *out) MUS
 const char *database_text(sqlite3_stmt *s, int column);
 /* End a transaction as `st` says. */
 enum status database_conclude(struct database *db, enum status st) MUST_CHECK;
-/* "2026-11-21T17:50:03Z" */
-enum { DATABASE_TIME = 32 };
-void database_now(char text[DATABASE_TIME]);
 
 #endif

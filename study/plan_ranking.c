@@ -66,7 +66,7 @@ static void print_candidate(const struct auto_candidate *c, size_t place, bool w
              p->stage[0].tensor_parallel);
     snprintf(microbatches, sizeof microbatches, "%u x %u", p->microbatches, p->microbatch_size);
     snprintf(iteration, sizeof iteration, "%s%s", c->verified ? "" : "~", SECONDS(e->iteration_s));
-    fprintf(out, "%-4zu %-13s %6zu %-13s %-9s %-16s %-4.4s %9s %7.4g %10s", place, shape,
+    fprintf(out, "%-4zu %-13s %6zu %-12s %-10s %-16s %-4.4s %9s %7.4g %10s", place, shape,
             c->devices, p->stages > 1 ? p->schedule : "-", microbatches, extras_of(p, extras),
             local ? local : "-", iteration, e->samples_per_s,
             bytes_text(e->headroom_bytes, headroom));
@@ -113,11 +113,11 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
             fprintf(out, "  %-9s %7zu %-9s %s\n", auto_filters[i].name, r->left_out[i],
                     auto_level_names[auto_filters[i].level], auto_filters[i].reason);
     print_reserve(a, context->topology, out);
-    fprintf(out, "\n%-4s %-13s %6s %-13s %-9s %-16s %-4s %9s %7s %10s", "rank", "stages x", "",
+    fprintf(out, "\n%-4s %-13s %6s %-12s %-10s %-16s %-4s %9s %7s %10s", "rank", "stages x", "",
             "schedule", "micro-", "recompute, ZeRO,", "near", "iteration", "samples", "headroom");
     if (a->wide)
         fprintf(out, " %9s  %s", "quick", "time of all ranks");
-    fprintf(out, "\n%-4s %-13s %6s %-13s %-9s %-16s %-4s %9s %7s\n", "", "rep. x shards", "GPUs",
+    fprintf(out, "\n%-4s %-13s %6s %-12s %-10s %-16s %-4s %9s %7s\n", "", "rep. x shards", "devs",
             "", "batches", "SP, bucket", "", context->engine ? context->engine->name : "simgrid",
             "per s");
     for (size_t i = 0; i < r->n; i++) {

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "core/file.h"
 #include "core/text.h"
 #include "study/point.h"
@@ -128,16 +128,14 @@ const char *run_config_path(const struct run_config *c, const char *name, char p
  * there was one in the same second; absolute. */
 static enum status make_directory(struct run_config *c)
 {
-    char stamp[32], path[RUN_PATH], base[RUN_PATH];
-    time_t now = time(NULL);
-    struct tm utc;
+    char stamp[CLOCK_UTC], path[RUN_PATH], base[RUN_PATH];
     if (mkdir(c->make.folder, 0777) != 0 && errno != EEXIST)
         return error_set(STATUS_IO, "%s: %s", c->make.folder, strerror(errno));
     if (!realpath(c->make.folder, base))
         return error_set(STATUS_IO, "%s: %s", c->make.folder, strerror(errno));
     if (strlen(base) + strlen(c->file.name) + 128 > RUN_PATH)
         return error_set(STATUS_INVALID, "%.60s...: too long a path", base);
-    strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", gmtime_r(&now, &utc));
+    clock_utc("%Y%m%d-%H%M%S", stamp);
     for (int k = 1; k < SAME_SECOND; k++) {
         int n = snprintf(path, sizeof path, "%.*s/%.1024s-%s", RUN_PATH - 1200, base, c->file.name,
                          stamp);

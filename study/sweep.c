@@ -242,8 +242,7 @@ static enum status find_missing(const struct state *s, size_t **out, size_t *n, 
         item[(*n)++] = all[i].index;
         *runs += all[i].run;
     }
-    *out = item;
-    item = NULL;
+    MOVE(out, item);
 out:
     free(item);
     free(all);

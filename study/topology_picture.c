@@ -25,11 +25,16 @@ enum status topology_draw(const struct topology *t, const char *output, const st
         level[i] = (struct plot_tree_level){.name = tier->name,
                                             .bandwidth_Bps = tier->bandwidth_Bps,
                                             .latency_s = tier->latency_s,
+                                            .oversubscription =
+                                                t->oversubscription && i + 1 < tiers.levels
+                                                    ? t->oversubscription[tiers.level[i].tier]
+                                                    : 0,
                                             .groups = tiers.level[i].groups,
                                             .group_of = tiers.level[i].group_of};
     }
     const struct plot_tree tree = {.devices = t->n,
                                    .levels = tiers.levels,
+                                   .bisection_Bps = t->bisection_Bps,
                                    .device = (const char *const *)t->device,
                                    .type = type,
                                    .level = level};
@@ -55,12 +60,11 @@ enum status topology_write_matrix(const struct topology *t, const char *path,
         fprintf(f.stream, "\t%s", t->device[i]);
     for (uint32_t i = 0; i < t->n; i++) {
         fprintf(f.stream, "\n%s", t->device[i]);
-        for (uint32_t k = 0; k < t->n; k++) {
+        for (uint32_t k = 0; k < t->n; k++)
             if (i == k)
                 fputs("\t-", f.stream);
             else
                 fprintf(f.stream, "\t%.9g", topology_between(t, i, k)->bandwidth_Bps);
-        }
     }
     putc('\n', f.stream);
     return file_commit(&f);

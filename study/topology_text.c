@@ -1,6 +1,7 @@
 /* A platform for people: its types of devices, its tiers, the groups of devices that these make,
  * and which tier joins which. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,11 +113,29 @@ static enum status print_found_groups(const struct topology *t, FILE *out)
         else
             snprintf(size, sizeof size, "%zu x %zu..%zu", level->groups, level->smallest,
                      level->largest);
-        fprintf(out, "%-16s  %s, %s\n", size, tier->name,
+        fprintf(out, "%-16s  %s, %s", size, tier->name,
                 units_of(UNIT_RATE, tier->bandwidth_Bps).text);
+        double over = t->oversubscription ? t->oversubscription[level->tier] : 0;
+        if (over > 0 && l + 1 < x.levels)
+            fprintf(out, "; %.4g:1 upwards", over);
+        putc('\n', out);
     }
     tiers_free(&x);
     return STATUS_OK;
+}
+
+/* What half of the devices can send to the other half. */
+static void print_bisection(const struct topology *t, FILE *out)
+{
+    if (t->oversubscription)
+        fprintf(out, "\n# bisection       %s each direction, %zu devices to the other %zu\n",
+                isfinite(t->bisection_Bps) ? units_of(UNIT_RATE, t->bisection_Bps).text
+                                           : "without limit",
+                t->n / 2, t->n - t->n / 2);
+    else if (t->n > 1)
+        fputs(t->links == 0 ? "\n(no links known: pairs share nothing, no bisection)\n"
+                            : "\n(too large for a bisection)\n",
+              out);
 }
 
 /* The last tier before bandwidth falls most: as a rule what joins the devices of one node. */
@@ -218,6 +237,7 @@ enum status topology_print(const struct topology *t, const char *name, const cha
     if (t->tiers > 0)
         PASS(print_tiers(t, out));
     PASS(print_found_groups(t, out));
+    print_bisection(t, out);
     print_matrix(t, out);
     return STATUS_OK;
 }

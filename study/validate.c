@@ -132,9 +132,8 @@ static enum status load_named(const struct measurement *m, struct loaded_plan *o
                        "%s is not the plan that was run: its SHA-256 is %.12s..., "
                        "the measurement's %.12s...",
                        m->plan, p.sha256, m->plan_sha256);
-    if (st == STATUS_OK) {
+    if (st == STATUS_OK)
         MOVE(out, p);
-    }
 out:
     loaded_plan_free(&p);
     return st;

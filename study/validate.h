@@ -133,9 +133,6 @@ enum status validate_open(const struct validate_job *job, const struct validatio
 /* Read from runs.tsv and predictions.tsv what the report says. */
 enum status validate_read_times(const char *directory, struct validate_setup *out) MUST_CHECK;
 void validate_setup_free(struct validate_setup *s); /* accepts {0}; leaves {0} */
-/* UTC, as above; gmtime of now. */
-enum { VALIDATE_TIME = 32 };
-void validate_time(char text[VALIDATE_TIME]);
 
 /* Make plans and predictions that are missing, on all cores, then predictions.tsv; or check that it
  * says the same: STATUS_INVALID. Points without a plan or a prediction fail. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/clock.h"
 #include "core/digest.h"
 #include "core/file.h"
 #include "core/text.h"
@@ -124,7 +125,7 @@ static enum status put_manifest(const struct validate_job *job, const struct val
 static enum status write_manifest(const struct validate_job *job, const struct validation *v,
                                   const char *lines)
 {
-    char measured[VALIDATE_PATH], now[VALIDATE_TIME];
+    char measured[VALIDATE_PATH], now[CLOCK_UTC];
     struct file_out f;
     for (size_t i = 0; i < v->points; i++)
         for (size_t r = 0; r < job->repeats; r++) {
@@ -132,9 +133,9 @@ static enum status write_manifest(const struct validate_job *job, const struct v
             if (validate_exists(measured))
                 return error_set(STATUS_INVALID, "%s is older than the predictions", measured);
         }
-    validate_time(now);
     PASS(validate_create(job->directory, "predictions.tsv", &f));
-    fprintf(f.stream, "# written %s, before the first measurement\n%s", now, lines);
+    fprintf(f.stream, "# written %s, before the first measurement\n%s", clock_utc(NULL, now),
+            lines);
     return file_commit(&f);
 }
 
@@ -223,7 +224,7 @@ static enum status measure_point(const struct validate_job *job, struct validate
                                  size_t repeat, size_t number)
 {
     enum status st;
-    char path[VALIDATE_PATH], began[VALIDATE_TIME], result[FAILURE];
+    char path[VALIDATE_PATH], began[CLOCK_UTC], result[FAILURE];
     double load = 0;
     struct point_run run;
     struct measurement m = {0};
@@ -234,7 +235,7 @@ static enum status measure_point(const struct validate_job *job, struct validate
     run.timeout_s = job->timeout_s;
     run.interrupted = job->interrupted;
     run.by = job->by;
-    validate_time(began);
+    clock_utc(NULL, began);
     if (getloadavg(&load, 1) != 1)
         load = 0;
     st = point_measure(p->plan, &run, path);

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/array.h"
+#include "core/clock.h"
 #include "core/digest.h"
 #include "core/file.h"
 #include "core/json.h"
@@ -19,14 +19,6 @@
 
 static const char format[] = "foreline-validation";
 enum { VERSION = 1 };
-
-void validate_time(char text[VALIDATE_TIME])
-{
-    time_t now = time(NULL);
-    struct tm utc;
-    if (!gmtime_r(&now, &utc) || !strftime(text, VALIDATE_TIME, "%Y-%m-%dT%H:%M:%SZ", &utc))
-        snprintf(text, VALIDATE_TIME, "unknown");
-}
 
 /* What grid.json has besides its provenance. */
 static const struct json_row rows[] = {
@@ -227,11 +219,10 @@ out:
 static enum status describe(const struct validate_job *job, const struct validation *v,
                             struct validate_setup *s)
 {
-    char now[VALIDATE_TIME];
-    validate_time(now);
+    char now[CLOCK_UTC];
     PASS(hash_request(job, v, &s->request));
     PASS(describe_machine(s));
-    PASS(text_copy(now, &s->began));
+    PASS(text_copy(clock_utc(NULL, now), &s->began));
     PASS(text_copy(job->by->command, &s->command));
     return text_copy(job->by->version, &s->version);
 }
@@ -297,7 +288,7 @@ static enum status read_runs(const char *path, const char *text, struct validate
     double *load = NULL;
     size_t number = 0, n = 0;
     for (const char *at = text, *end; (end = strchr(at, '\n')); at = end + 1) {
-        char time[VALIDATE_TIME];
+        char time[CLOCK_UTC];
         number++;
         if (*at == '#')
             continue;
@@ -318,7 +309,7 @@ out:
 enum status validate_read_times(const char *directory, struct validate_setup *out)
 {
     enum status st;
-    char path[VALIDATE_PATH], time[VALIDATE_TIME], hex[DIGEST_HEX], *text = NULL;
+    char path[VALIDATE_PATH], time[CLOCK_UTC], hex[DIGEST_HEX], *text = NULL;
     size_t length;
     TRY(validate_path(directory, "", "predictions", ".tsv", path));
     TRY(file_read(path, &text, &length));

@@ -248,12 +248,11 @@ void validate_print(const struct validation *v, const struct validate_table *t, 
         const struct validate_row *r = &t->row[i];
         fprintf(out, "%-*s\t%s\t%zu\t%.6g\t%.6g\t%.6g\t%.6g", width, r->plan, r->engine, r->runs,
                 r->samples, r->measured_s, r->low_s, r->high_s);
-        for (size_t k = 0; k < VALIDATE_ENGINES; k++) {
+        for (size_t k = 0; k < VALIDATE_ENGINES; k++)
             if (isnan(r->error[k]))
                 fprintf(out, "\t-\t-");
             else
                 fprintf(out, "\t%.6g\t%+.2f", r->predicted_s[k], 100 * r->error[k]);
-        }
         putc('\n', out);
     }
     for (size_t i = 0; i < v->points; i++)

@@ -1,4 +1,5 @@
 #include "tests/racks.h"
+#include "tests/map_build.h"
 
 #include <stdlib.h>
 
@@ -22,7 +23,7 @@ struct topology racks_any(size_t n, const char *type, const struct topology_tier
         t.tier[k] = tier[k];
         t.tier[k].name = sample_text(tier[k].name);
     }
-    if (topology_map_build(n, between, context, &t.between) != STATUS_OK)
+    if (map_build(n, between, context, &t.between) != STATUS_OK)
         abort();
     return t;
 }

@@ -10,3 +10,6 @@ foreach(command IN ITEMS bench calibrate compare emulate model plan plot report 
         $<TARGET_FILE:foreline> $<TARGET_FILE:list_options> ${command})
     set_tests_properties(options.${command} PROPERTIES LABELS cli TIMEOUT 600)
 endforeach()
+# Minutes each: every option of them is tried in several runs of workers or searches.
+set_tests_properties(options.calibrate options.emulate options.plan options.run options.validate
+    PROPERTIES LABELS "cli;long" TIMEOUT 1800)

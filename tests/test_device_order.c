@@ -14,6 +14,7 @@
 
 #include "core/cost.h"
 #include "tests/fault.h"
+#include "tests/map_build.h"
 
 enum { TIERS = 4, LARGEST = 8192 };
 
@@ -48,7 +49,7 @@ static struct topology build(const struct machine *m)
     assert_non_null(t.tier);
     memcpy(t.tier, tiers, sizeof tiers);
     t.tiers = TIERS;
-    assert_int_equal(topology_map_build(m->n, tier_of, m, &t.between), STATUS_OK);
+    assert_int_equal(map_build(m->n, tier_of, m, &t.between), STATUS_OK);
     return t;
 }
 

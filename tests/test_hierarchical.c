@@ -14,6 +14,7 @@
 #include "core/cost.h"
 #include "partition/partition.h"
 #include "tests/fault.h"
+#include "tests/map_build.h"
 #include "tests/sample.h"
 
 static struct partition_request request(size_t stages)
@@ -73,7 +74,7 @@ static struct topology racks(size_t n, uint32_t node)
     t.tier[2] = (struct topology_tier){sample_text("uplink"), 2e-5, 1e9};
     t.tiers = 3;
     topology_map_free(&t.between);
-    if (topology_map_build(n, in_racks, &node, &t.between) != STATUS_OK)
+    if (map_build(n, in_racks, &node, &t.between) != STATUS_OK)
         fail_msg("%s", error_message());
     return t;
 }

@@ -15,6 +15,7 @@
 #include "partition/published/cpsc526/exhaustive.h"
 #include "partition/published/objective.h"
 #include "tests/fault.h"
+#include "tests/map_build.h"
 #include "tests/sample.h"
 
 static struct model toy(size_t ops)
@@ -263,7 +264,7 @@ static struct topology two_nodes(size_t n)
     t.tier = realloc(t.tier, 2 * sizeof *t.tier);
     t.tier[1] = (struct topology_tier){sample_text("nic"), 1e-5, 25e9};
     t.tiers = 2;
-    assert_int_equal(topology_map_build(n, odd_and_even, NULL, &t.between), STATUS_OK);
+    assert_int_equal(map_build(n, odd_and_even, NULL, &t.between), STATUS_OK);
     return t;
 }
 

@@ -191,11 +191,6 @@ static void train_steps(const struct model *m, const struct spread *how, size_t 
         assert_int_equal(t->seen[i], parameters_of(t, i));
 }
 
-static void train(const struct model *m, const struct spread *how, struct trained *t)
-{
-    train_steps(m, how, STEPS, t);
-}
-
 static void forget(struct trained *t)
 {
     for (size_t i = 0; i < t->model->n; i++)
@@ -223,9 +218,9 @@ static void compare(const char *spec, const struct spread *how, size_t n, double
     struct trained one, other;
     if (zoo_build(spec, &m) != STATUS_OK)
         fail_msg("%s: %s", spec, error_message());
-    train(&m, &(struct spread){.name = "one", .stages = 1, .replicas = 1}, &one);
+    train_steps(&m, &(struct spread){.name = "one", .stages = 1, .replicas = 1}, STEPS, &one);
     for (size_t k = 0; k < n; k++) {
-        train(&m, &how[k], &other);
+        train_steps(&m, &how[k], STEPS, &other);
         double apart = distance(&one, &other);
         print_message("%s, %s: parameters %.2g apart\n", spec, how[k].name, apart);
         assert_true(apart <= tolerance);
@@ -335,8 +330,8 @@ static void sharding_changes_no_bits(void **state)
     assert_int_equal(zoo_build(gpt, &m), STATUS_OK);
     for (size_t k = 0; k < 4; k += 2) {
         struct trained a, b;
-        train(&m, &how[k], &a);
-        train(&m, &how[k + 1], &b);
+        train_steps(&m, &how[k], STEPS, &a);
+        train_steps(&m, &how[k + 1], STEPS, &b);
         assert_true(distance(&a, &b) == 0);
         forget(&a);
         forget(&b);
@@ -354,12 +349,12 @@ static void without_flush_it_learns(void **state)
     for (size_t stages = 1; stages <= 3; stages++)
         for (uint32_t replicas = 1; replicas <= 2; replicas++) {
             struct trained t;
-            train(&m,
-                  &(struct spread){.name = "pipedream",
-                                   .stages = stages,
-                                   .replicas = replicas,
-                                   .schedule = "pipedream"},
-                  &t);
+            train_steps(&m,
+                        &(struct spread){.name = "pipedream",
+                                         .stages = stages,
+                                         .replicas = replicas,
+                                         .schedule = "pipedream"},
+                        STEPS, &t);
             assert_true(t.loss[STEPS - 1] < t.loss[0]);
             forget(&t);
         }
@@ -400,10 +395,9 @@ static int64_t borrowed_by(const struct trained *t, uint32_t stage, uint32_t b)
     int64_t bytes = 0;
     for (size_t k = 0; k < n; k++) {
         bool borrowed = false;
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n && bucket_with(p, s, k) != b; i++)
             borrowed |= t->model->op[op[i]].shares == op[k] && bucket_with(p, s, i) == b;
-        if (borrowed && bucket_with(p, s, k) != b)
-            bytes += p->bucket[s->bucket + bucket_with(p, s, k)].bytes;
+        bytes += borrowed ? p->bucket[s->bucket + bucket_with(p, s, k)].bytes : 0;
     }
     return bytes;
 }

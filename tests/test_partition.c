@@ -14,6 +14,7 @@
 #include "partition/device_order.h"
 #include "partition/partition.h"
 #include "tests/fault.h"
+#include "tests/map_build.h"
 #include "tests/sample.h"
 
 static const struct partition_algorithm *algorithm(const char *name)
@@ -162,7 +163,7 @@ static void neighbouring_stages_sit_in_the_same_node(void **state)
     t.tier = realloc(t.tier, 2 * sizeof *t.tier);
     t.tier[1] = (struct topology_tier){sample_text("far"), 1e-5, 1e9};
     t.tiers = 2;
-    assert_int_equal(topology_map_build(6, other_node, NULL, &t.between), STATUS_OK);
+    assert_int_equal(map_build(6, other_node, NULL, &t.between), STATUS_OK);
     assert_int_equal(device_order_find(&t, order), STATUS_OK);
     static const uint32_t expected[] = {0, 2, 4, 1, 3, 5};
     assert_memory_equal(order, expected, sizeof expected);

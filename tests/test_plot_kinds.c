@@ -218,21 +218,25 @@ static void a_tree_collapses_what_does_not_fit(void **state)
         type[i] = "T";
         node[i] = (uint32_t)i / 4;
     }
-    const struct plot_tree_level level[] = {{"nv", 2e9, 1e-6, N / 4, node},
-                                            {"net", 1e9, 2e-6, 1, all}};
-    const struct plot_tree tree = {N, 2, device, type, level};
+    const struct plot_tree_level level[] = {{"nv", 2e9, 1e-6, 3, N / 4, node},
+                                            {"net", 1e9, 2e-6, 0, 1, all}};
+    const struct plot_tree tree = {N, 2, device, type, 5e9, level};
     assert_int_equal(plot_tree(&tree, svg, &by), STATUS_OK);
     char *text = NULL;
     size_t length;
     assert_int_equal(file_read(svg, &text, &length), STATUS_OK);
     assert_non_null(strstr(text, "1 GB/s, 2 us"));
     assert_non_null(strstr(text, "400 devices"));
+    assert_non_null(strstr(text, "1 group, bisection 5 GB/s"));
+    assert_non_null(strstr(text, "100 groups, 3:1 upwards"));
     assert_non_null(strstr(text, ">98 more<")); /* of 100 nodes two fit, four devices each */
     assert_non_null(strstr(text, ">g7<"));
     assert_null(strstr(text, ">g8<"));
     free(text);
-    expect_table("# level\tjoined_by\tbandwidth_Bps\tlatency_s\tgroups\tdevices\n"
-                 "2\tnet\t1e+09\t2e-06\t1\t400\n1\tnv\t2e+09\t1e-06\t100\t400\n");
+    expect_table("# level\tjoined_by\tbandwidth_Bps\tlatency_s\tgroups\tdevices"
+                 "\toversubscription\tbisection_Bps\n"
+                 "2\tnet\t1e+09\t2e-06\t1\t400\t0\t5e+09\n"
+                 "1\tnv\t2e+09\t1e-06\t100\t400\t3\t0\n");
 }
 
 /* ---- tables */

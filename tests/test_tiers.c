@@ -13,6 +13,7 @@
 #include "partition/tiers.h"
 #include "sim/platform/platform.h"
 #include "tests/fault.h"
+#include "tests/map_build.h"
 #include "tests/sample.h"
 #include "topologies/write.h"
 
@@ -47,7 +48,7 @@ static struct topology machine(size_t n, size_t tiers, const double *bandwidth_B
     t.tier = calloc(tiers, sizeof *t.tier);
     for (size_t k = 0; k < tiers; k++)
         t.tier[k] = (struct topology_tier){sample_text("t"), 1e-6, bandwidth_Bps[k]};
-    if (topology_map_build(n, between, context, &t.between) != STATUS_OK)
+    if (map_build(n, between, context, &t.between) != STATUS_OK)
         fail_msg("%s", error_message());
     return t;
 }

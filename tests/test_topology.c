@@ -16,6 +16,7 @@
 #include "core/json.h"
 #include "core/provenance.h"
 #include "tests/fault.h"
+#include "tests/map_build.h"
 
 static const char path[] = BINARY_DIR "/test_topology.json";
 static char gpu[] = "gpu", wire[] = "wire";
@@ -62,7 +63,7 @@ static struct topology irregular(size_t n)
     for (size_t k = 0; k < 3; k++)
         t.tier[k] = (struct topology_tier){strdup(names[k]), 1e-6 / 3 * (double)k, 1e9 / 7};
     t.tiers = 3;
-    assert_int_equal(topology_map_build(n, scattered, NULL, &t.between), STATUS_OK);
+    assert_int_equal(map_build(n, scattered, NULL, &t.between), STATUS_OK);
     return t;
 }
 

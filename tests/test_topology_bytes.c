@@ -15,6 +15,7 @@
 
 #include "core/routes.h"
 #include "tests/fault.h"
+#include "tests/map_build.h"
 
 enum { LIMIT = 4096 };
 
@@ -34,8 +35,9 @@ static void send_example(bool flat)
     static uint32_t type_of[] = {0, 1, 0};
     static double flop[] = {1e6, 1e9}, flops[] = {2e9, 3e10};
     static struct topology_rate rate[] = {{"linear.forward", 2, flop, flops}};
-    static struct device_type type[] = {{"fast", 3e12, 4e11, 5000000000, 7000, 6e-6, 0.25, 8, 1, rate},
-                                        {"slow", 1e9, 1e10, 1 << 20, 0, 0, 0, 0, 0, NULL}};
+    static struct device_type type[] = {
+        {"fast", 3e12, 4e11, 5000000000, 7 << 20, 6e-6, 0.25, 8, 1, rate},
+        {"slow", 1e9, 1e10, 1 << 20, 0, 0, 0, 0, 0, NULL}};
     static struct topology_tier tier[] = {{"near", 1e-6, 1e11}, {"far", 0, 1e9}};
     static const uint32_t tier_of[3][3] = {{0, 1, 0}, {1, 0, 0}, {1, 1, 0}};
     static struct topology_link link[] = {{"up", 1e9, false}, {"bus", 2e9, true}};
@@ -58,7 +60,7 @@ static void send_example(bool flat)
             (struct route_graph){3, 4, 5, vertex, start, to, first, hop, 2, block, depth, top};
     else
         t.table = (struct route_table){.steps = 2, .step = step, .head = head};
-    assert_int_equal(topology_map_build(3, entry, tier_of, &t.between), STATUS_OK);
+    assert_int_equal(map_build(3, entry, tier_of, &t.between), STATUS_OK);
     FILE *f = tmpfile();
     assert_non_null(f);
     assert_int_equal(topology_send(&t, fileno(f)), STATUS_OK);

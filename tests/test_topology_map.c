@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "tests/fault.h"
+#include "tests/map_build.h"
 
 struct matrix {
     size_t n;
@@ -35,7 +36,7 @@ static struct matrix random_matrix(size_t n, uint32_t numbers)
 static struct topology_map build(const struct matrix *m)
 {
     struct topology_map map = {0};
-    assert_int_equal(topology_map_build(m->n, entry, m, &map), STATUS_OK);
+    assert_int_equal(map_build(m->n, entry, m, &map), STATUS_OK);
     return map;
 }
 
@@ -95,7 +96,7 @@ static void regular_machines_take_few_squares_and_pairs_are_counted(void **state
     enum { N = 42 * 50 };
     struct topology_map map = {0};
     uint64_t pairs[3];
-    assert_int_equal(topology_map_build(N, racks, NULL, &map), STATUS_OK);
+    assert_int_equal(map_build(N, racks, NULL, &map), STATUS_OK);
     assert_true(all_squares(&map) < 1000); /* of 17,424 */
     assert_int_equal(topology_map_at(&map, 6, 11), 0);
     assert_int_equal(topology_map_at(&map, 6, 12), 1);
@@ -216,7 +217,7 @@ static enum status build_count_renumber(const struct matrix *m)
     static const uint32_t number[] = {0, 1, 1};
     uint64_t pairs[3];
     struct topology_map map = {0};
-    TRY(topology_map_build(m->n, entry, m, &map));
+    TRY(map_build(m->n, entry, m, &map));
     TRY(topology_map_count(&map, m->n, 3, pairs));
     TRY(topology_map_renumber(&map, number));
 out:

@@ -76,8 +76,7 @@ enum status cache_file(const char *name, const char *text, size_t length, char *
         fwrite(text, 1, length, file.stream); /* file_commit() notices what failed */
         TRY(file_commit(&file));
     }
-    *path = full;
-    full = NULL;
+    MOVE(path, full);
 out:
     file_discard(&file);
     free(full);

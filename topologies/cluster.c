@@ -1,6 +1,8 @@
 /* Nodes with network ports, as several families have them. */
 #include "topologies/family.h"
 
+#include <stdarg.h>
+
 struct cluster_node cluster_node(double gpu_count, double nics, double mesh,
                                  const struct family_value *type, double nvlink_Bps, double nic_Bps)
 {
@@ -60,6 +62,16 @@ void put_cluster_routes(FILE *to, const struct cluster_node *c, size_t node, con
                 "<link_ctn id=\"n%zug%zu-pcie\" direction=\"UP\"/>"
                 "<link_ctn id=\"n%zu-nic%zu\" direction=\"UP\"/></route>\n",
                 node, g, network, node, g, node, g * c->nics / c->gpus);
+}
+
+struct named named(const char *format, ...)
+{
+    struct named name;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(name.id, sizeof name.id, format, arguments);
+    va_end(arguments);
+    return name;
 }
 
 void put_route(FILE *to, const char *a, const char *b, const char *link)

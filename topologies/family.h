@@ -82,6 +82,11 @@ double cluster_node_Bps(const struct cluster_node *c);
 void put_cluster_node(FILE *to, const struct cluster_node *c, size_t node);
 /* Routes inside the node and from its GPUs to `network`, a router: two links each. */
 void put_cluster_routes(FILE *to, const struct cluster_node *c, size_t node, const char *network);
+/* "leaf3": what a route is from, to and over. */
+struct named {
+    char id[64];
+};
+struct named named(const char *format, ...) PRINTF_LIKE(1, 2);
 /* A route of one link, taken upwards from a to b. */
 void put_route(FILE *to, const char *a, const char *b, const char *link);
 /* "16 nodes x 8 H100, 8 NICs of 400 Gb/s a node" */

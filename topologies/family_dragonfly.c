@@ -68,28 +68,22 @@ static void write(const struct family_value *v, FILE *to)
 {
     struct dragonfly d = dragonfly(v);
     size_t nodes = d.groups * d.leaves * d.nodes;
-    char a[64], b[64], link[64];
     put_gpu_properties(to, d.node.gpu);
     for (size_t n = 0; n < nodes; n++)
         put_cluster_node(to, &d.node, n);
     put_switches(&d, to);
     for (size_t n = 0; n < nodes; n++) {
         size_t leaf = n / d.nodes;
-        snprintf(a, sizeof a, "leaf%zux%zu", leaf / d.leaves, leaf % d.leaves);
-        put_cluster_routes(to, &d.node, n, a);
+        put_cluster_routes(to, &d.node, n,
+                           named("leaf%zux%zu", leaf / d.leaves, leaf % d.leaves).id);
     }
     for (size_t g = 0; g < d.groups; g++) {
-        snprintf(b, sizeof b, "spine%zu", g);
-        for (size_t l = 0; l < d.leaves; l++) {
-            snprintf(a, sizeof a, "leaf%zux%zu", g, l);
-            snprintf(link, sizeof link, "leaf%zux%zu-up", g, l);
-            put_route(to, a, b, link);
-        }
-        for (size_t h = 0; h < g; h++) {
-            snprintf(a, sizeof a, "spine%zu", h);
-            snprintf(link, sizeof link, "global%zux%zu", h, g);
-            put_route(to, a, b, link);
-        }
+        const struct named spine = named("spine%zu", g);
+        for (size_t l = 0; l < d.leaves; l++)
+            put_route(to, named("leaf%zux%zu", g, l).id, spine.id,
+                      named("leaf%zux%zu-up", g, l).id);
+        for (size_t h = 0; h < g; h++)
+            put_route(to, named("spine%zu", h).id, spine.id, named("global%zux%zu", h, g).id);
     }
 }
 

@@ -86,26 +86,17 @@ static void put_switches(const struct tree *t, FILE *to)
 static void write(const struct family_value *v, FILE *to)
 {
     struct tree t = tree(v);
-    char a[48], b[48], link[48];
     put_gpu_properties(to, t.node.gpu);
     for (size_t n = 0; n < t.nodes; n++)
         put_cluster_node(to, &t.node, n);
     put_switches(&t, to);
-    for (size_t n = 0; n < t.nodes; n++) {
-        snprintf(a, sizeof a, "edge%zu", n / t.edge);
-        put_cluster_routes(to, &t.node, n, a);
-    }
-    for (size_t e = 0; e < t.edges && t.edges > 1; e++) {
-        snprintf(a, sizeof a, "edge%zu", e);
-        snprintf(b, sizeof b, "pod%zu", e / t.pod);
-        snprintf(link, sizeof link, "edge%zu-up", e);
-        put_route(to, a, b, link);
-    }
-    for (size_t p = 0; p < t.pods && t.pods > 1; p++) {
-        snprintf(a, sizeof a, "pod%zu", p);
-        snprintf(link, sizeof link, "pod%zu-up", p);
-        put_route(to, a, "core", link);
-    }
+    for (size_t n = 0; n < t.nodes; n++)
+        put_cluster_routes(to, &t.node, n, named("edge%zu", n / t.edge).id);
+    for (size_t e = 0; e < t.edges && t.edges > 1; e++)
+        put_route(to, named("edge%zu", e).id, named("pod%zu", e / t.pod).id,
+                  named("edge%zu-up", e).id);
+    for (size_t p = 0; p < t.pods && t.pods > 1; p++)
+        put_route(to, named("pod%zu", p).id, "core", named("pod%zu-up", p).id);
 }
 
 const struct family family_fat_tree = {

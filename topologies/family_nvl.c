@@ -38,7 +38,6 @@ static void write(const struct family_value *v, FILE *to)
     size_t domains = (size_t)v[DOMAINS].number;
     const struct cable up = {"spine", cluster_node_Bps(&d) / v[OVERSUBSCRIPTION].number,
                              switch_latency_s};
-    char leaf[48], link[48];
     put_gpu_properties(to, d.gpu);
     for (size_t n = 0; n < domains; n++)
         put_cluster_node(to, &d, n);
@@ -49,15 +48,10 @@ static void write(const struct family_value *v, FILE *to)
         if (domains > 1)
             put_cable(to, &up, "leaf%zu-up", n);
     }
-    for (size_t n = 0; n < domains; n++) {
-        snprintf(leaf, sizeof leaf, "leaf%zu", n);
-        put_cluster_routes(to, &d, n, leaf);
-    }
-    for (size_t n = 0; n < domains && domains > 1; n++) {
-        snprintf(leaf, sizeof leaf, "leaf%zu", n);
-        snprintf(link, sizeof link, "leaf%zu-up", n);
-        put_route(to, leaf, "spine", link);
-    }
+    for (size_t n = 0; n < domains; n++)
+        put_cluster_routes(to, &d, n, named("leaf%zu", n).id);
+    for (size_t n = 0; n < domains && domains > 1; n++)
+        put_route(to, named("leaf%zu", n).id, "spine", named("leaf%zu-up", n).id);
 }
 
 const struct family family_nvl = {

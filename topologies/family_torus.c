@@ -62,18 +62,13 @@ static void write(const struct family_value *v, FILE *to)
                 put_cable(to, &step, "n%zu-%c", n, 'x' + d);
     for (size_t n = 0; n < nodes; n++)
         put_node_routes(to, n, per_node);
-    for (size_t n = 0; n < nodes; n++) {
-        for (int d = 0; d < 3; d++) {
-            char a[48], b[48], link[48];
-            if (neighbour(v, n, d) == n)
-                continue;
-            /* a node of one GPU is that GPU */
-            snprintf(a, sizeof a, per_node == 1 ? "n%zug0" : "n%zu", n);
-            snprintf(b, sizeof b, per_node == 1 ? "n%zug0" : "n%zu", neighbour(v, n, d));
-            snprintf(link, sizeof link, "n%zu-%c", n, 'x' + d);
-            put_route(to, a, b, link);
-        }
-    }
+    const char *node = per_node == 1 ? "g0" : ""; /* a node of one GPU is that GPU */
+    for (size_t n = 0; n < nodes; n++)
+        for (int d = 0; d < 3; d++)
+            if (neighbour(v, n, d) != n)
+                put_route(to, named("n%zu%s", n, node).id,
+                          named("n%zu%s", neighbour(v, n, d), node).id,
+                          named("n%zu-%c", n, 'x' + d).id);
 }
 
 const struct family family_torus = {

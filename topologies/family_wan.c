@@ -41,7 +41,6 @@ static void write(const struct family_value *v, FILE *to)
     const struct cluster_node node = node_of(v);
     size_t sites = (size_t)v[SITES].number, each = (size_t)v[NODES].number;
     const struct cable line = {"wan", v[LINE].number, v[LATENCY].number / 2};
-    char site[48], link[48];
     put_gpu_properties(to, node.gpu);
     for (size_t n = 0; n < sites * each; n++)
         put_cluster_node(to, &node, n);
@@ -52,15 +51,10 @@ static void write(const struct family_value *v, FILE *to)
         if (sites > 1)
             put_cable(to, &line, "site%zu-line", s);
     }
-    for (size_t n = 0; n < sites * each; n++) {
-        snprintf(site, sizeof site, "site%zu", n / each);
-        put_cluster_routes(to, &node, n, site);
-    }
-    for (size_t s = 0; s < sites && sites > 1; s++) {
-        snprintf(site, sizeof site, "site%zu", s);
-        snprintf(link, sizeof link, "site%zu-line", s);
-        put_route(to, site, "exchange", link);
-    }
+    for (size_t n = 0; n < sites * each; n++)
+        put_cluster_routes(to, &node, n, named("site%zu", n / each).id);
+    for (size_t s = 0; s < sites && sites > 1; s++)
+        put_route(to, named("site%zu", s).id, "exchange", named("site%zu-line", s).id);
 }
 
 const struct family family_wan = {

@@ -62,6 +62,9 @@ static void put_device(FILE *f, const struct topology *t, uint32_t i)
     text_put_xml(f, type->name, SIZE_MAX);
     fprintf(f, "\"/>\n      <prop id=\"memory\" value=\"%lldB\"/>\n",
             (long long)type->memory_bytes);
+    if (type->framework_bytes > 0)
+        fprintf(f, "      <prop id=\"framework_memory\" value=\"%lldB\"/>\n",
+                (long long)type->framework_bytes);
     fprintf(f, "      <prop id=\"memory_bandwidth\" value=\"%.9gBps\"/>\n", type->memory_Bps);
     fprintf(f, "      <prop id=\"launch_overhead\" value=\"%.9gs\"/>\n", type->launch_s);
     if (type->slowdown > 0)

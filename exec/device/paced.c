@@ -68,8 +68,7 @@ static enum status paced_open(const struct model *m, const struct program *p, ui
     TRY(paced_room(p, rank, &s->room));
     TRY(ARRAY_NEW(s->gradient, s->room));
     prctl(PR_SET_TIMERSLACK, 1000UL); /* ns instead of 50 us; a refusal only costs precision */
-    *self = s;
-    s = NULL;
+    MOVE(self, s);
 out:
     paced_close(s);
     return st;

@@ -192,7 +192,7 @@ static void check_start(struct run *run, double now_s)
 {
     char name[RANK_NAME];
     double limit_s = start_s + run->options->timeout_s;
-    if (run->joined == run->program->ranks || now_s - run->started_s < limit_s)
+    if (run->joined == run->program->ranks || now_s - run->started_s - run->away_s < limit_s)
         return;
     for (uint32_t r = 0; r < run->program->ranks; r++)
         if (run->worker[r].stage == WORKER_SPAWNED)

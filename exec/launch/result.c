@@ -283,9 +283,8 @@ enum status launch_result(struct run *run, double cpu_s, struct measurement *out
     }
     TRY(warn_of_load(run, &m));
     MOVE(out, m);
-    if (timeline) {
+    if (timeline)
         MOVE(timeline, t);
-    }
 out:
     timeline_free(&t);
     measurement_free(&m);

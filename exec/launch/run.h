@@ -152,6 +152,7 @@ struct run {
     struct launched *worker;    /* [ranks] */
     size_t joined, done, alive; /* alive: children */
     double started_s;
+    double away_s; /* of the time since then, this process was stopped or busy itself */
     struct cause cause;
 };
 

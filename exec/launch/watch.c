@@ -248,7 +248,7 @@ static size_t still_here(const struct run *run)
  * the ranks said meanwhile has only now been read. */
 static void forgive(struct run *run, double away_s, double now_s)
 {
-    run->started_s += away_s;
+    run->away_s += away_s;
     run->cause.since_s = fmin(run->cause.since_s + away_s, now_s);
     for (size_t r = 0; r < run->program->ranks; r++) {
         struct launched *w = &run->worker[r];

@@ -103,12 +103,11 @@ static void list_edges(struct search *s)
             if (!is_passable(s, &n->link[l]))
                 continue;
             const uint32_t end[2] = {n->link[l].a, n->link[l].b};
-            for (int k = 0; k < 2; k++) {
+            for (int k = 0; k < 2; k++)
                 if (pass == 0)
                     s->start[end[k] + 2]++;
                 else
                     s->edge[s->start[end[k] + 1]++] = l;
-            }
         }
         for (size_t v = 0; pass == 0 && v < n->vertices; v++)
             s->start[v + 2] += s->start[v + 1];
@@ -253,9 +252,8 @@ static enum status find_ways(struct search *s)
 {
     struct wiring *w = s->w;
     list_edges(s);
-    for (uint32_t rank = 0; rank < w->ranks; rank++) {
+    for (uint32_t rank = 0; rank < w->ranks; rank++)
         PASS(find_exits(s, rank));
-    }
     for (uint32_t node = 0; node < w->nodes; node++) {
         double widest = 0;
         for (uint32_t rank = 0; rank < w->ranks; rank++)

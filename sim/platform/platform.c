@@ -153,8 +153,7 @@ static enum status find_devices(const struct platform_text *p, sg_host_t **out, 
         TRY(text_copy(name, &t->device[t->n]));
     }
     st = STATUS_OK;
-    *out = host;
-    host = NULL;
+    MOVE(out, host);
 out:
     free(host);
     return st;
@@ -226,8 +225,7 @@ static enum status read_with(const char *path, bool exhaustively, struct topolog
         goto out;
     TRY(topology_receive(output.data, output.length, &t));
     TRY(topology_find_nodes(&t));
-    t.name = name;
-    name = NULL;
+    MOVE(&t.name, name);
     MOVE(out, t);
 out:
     topology_free(&t);

@@ -28,8 +28,9 @@
  * Every message is "path:line: what", but for a file that cannot be read. Returns STATUS_PARSE,
  * STATUS_IO, STATUS_NOMEM.
  *
- * Up to 65,536 devices in one flat zone with routing="DijkstraCache", up to 4096 elsewhere, where
- * SimGrid is asked for all n * (n - 1) routes. */
+ * Up to 1,048,576 devices in one flat zone with routing="DijkstraCache", whose graph then is the
+ * topology's; up to 4096 elsewhere, where SimGrid is asked for all n * (n - 1) routes, which are
+ * kept up to ROUTE_TABLE_DEVICES. */
 enum status platform_read(const char *path, struct topology *out) MUST_CHECK;
 
 /* The same by asking SimGrid for every pair whatever the platform: the slow reference for tests. */

@@ -182,8 +182,7 @@ static enum status get_text(struct bytes *b, char **out)
         st = broken();
         goto out;
     }
-    *out = text;
-    text = NULL;
+    MOVE(out, text);
 out:
     free(text);
     return st;

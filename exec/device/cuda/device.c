@@ -60,8 +60,7 @@ static enum status open_cuda(const struct model *m, const struct program *p, uin
     TRY(cpu_open_on(&(struct memory){&backend_cuda, &c->context}, m, p, rank, o, &stages));
     c->stages = stages;
     TRY(cuda_finish(&c->context));
-    *self = c;
-    c = NULL;
+    MOVE(self, c);
 out:
     close_cuda(c);
     return st;

@@ -58,8 +58,7 @@ static enum status open_paced(const struct model *m, const struct program *p, ui
     TRY(cuda_times_open(p, rank, &s->times));
     TRY(allocate(s));
     TRY(cuda_finish(&s->context));
-    *self = s;
-    s = NULL;
+    MOVE(self, s);
 out:
     close_paced(s);
     return st;

@@ -48,8 +48,7 @@ enum status local_share(const struct program *p, const struct local_memory *m, v
     TRY(ARENA_NEW(&h->arrays, h->message, p->ops));
     TRY(ARENA_NEW(&h->arrays, h->free, p->channels));
     TRY(init_ranks(h));
-    *shared = h;
-    h = NULL;
+    MOVE(shared, h);
 out:
     if (h)
         free_hub(h);

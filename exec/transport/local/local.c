@@ -77,8 +77,7 @@ enum status local_open(const struct program *p, uint32_t rank, const struct rend
     if (!hub->rank[rank].mark)
         TRY(hub->memory->new_mark(&hub->rank[rank].mark));
     TRY(start_collector(t));
-    *self = t;
-    t = NULL;
+    MOVE(self, t);
 out:
     local_close(t);
     return st;

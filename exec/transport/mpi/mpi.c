@@ -117,8 +117,7 @@ static enum status open_mpi(const struct program *p, uint32_t rank, const struct
     TRY(init_requests(t));
     TRY(init_links(t));
     TRY(check_limits(t));
-    *self = t;
-    t = NULL;
+    MOVE(self, t);
 out:
     close_mpi(t);
     return st;

@@ -148,8 +148,7 @@ static enum status open_nccl(const struct program *p, uint32_t rank, const struc
     TRY(init_links(t));
     TRY(star_open(r, deadline_s, &t->star));
     TRY(nccl_connect(t, deadline_s));
-    *self = t;
-    t = NULL;
+    MOVE(self, t);
 out:
     close_nccl(t);
     return st;

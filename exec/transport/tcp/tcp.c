@@ -165,8 +165,7 @@ static enum status open_tcp(const struct program *p, uint32_t rank, const struct
     TRY(tcp_connect(t, r));
     TRY(init_synchronisation(t));
     TRY(start_threads(t));
-    *self = t;
-    t = NULL;
+    MOVE(self, t);
 out:
     close_tcp(t);
     return st;

@@ -64,14 +64,12 @@ static enum status collect_degrees(const struct json_at *nodes, struct piper_inp
             in->configs += length;
             if (degree_index(in, degree) < in->degrees)
                 continue;
-            if (in->degrees == PIPER_DEGREES) {
+            if (in->degrees == PIPER_DEGREES)
                 return json_error(&list, "more than %d tensor-parallel degrees", PIPER_DEGREES);
-            }
             in->degree[in->degrees++] = degree;
         }
-        if (in->configs == before) {
+        if (in->configs == before)
             return json_error(&lists, "a node needs at least one configuration");
-        }
     }
     qsort(in->degree, in->degrees, sizeof *in->degree, nodes_compare_degrees);
     return STATUS_OK;

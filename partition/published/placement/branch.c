@@ -313,12 +313,13 @@ void placement_branch_solve(struct placement_branch *b, const uint32_t *unit, si
                             double *value, bool *complete)
 {
     b->steps = 0;
-    b->most = most;
     b->look = CLOCK_EVERY;
     b->work = w;
     b->found = b->stopped = false;
     b->target = *value * (1 - least_gain);
     prepare(b, unit, n, device);
+    /* A search is worth what its beginning has cost. */
+    b->most = most > 2 * b->steps ? most : 2 * b->steps;
     if (below_target(b))
         descend(b, 0);
     w->spent += b->steps;

@@ -17,7 +17,7 @@ enum status placement_branch_new(const struct placement_problem *p, struct place
  * are.
  *   device    [g->n]; out: the best split found, untouched if there is none
  *   value     out: its value, untouched if there is none
- *   most      steps after which the search ends
+ *   most      steps after which the search ends, if they are more than its beginning takes twice
  *   complete  out: it did not have to end, so nothing else is better
  * Depth first; the unit that fits the fewest devices is next. A branch ends where a unit fits
  * nowhere, or where what all free units add at least (latency, and their share of transfers that

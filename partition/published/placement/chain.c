@@ -21,6 +21,7 @@
 
 enum {
     CHECK_EVERY = 64,    /* ideals between two looks at the clock */
+    VISIT = 4,           /* steps of a visit to an ideal */
     MAX_STATES = 1 << 25 /* 256 MiB */
 };
 static const double slack = 1e-9; /* relative: sums in another order may differ by so much */
@@ -37,6 +38,7 @@ struct search {
     size_t accelerators, cpus; /* no more than there are units */
     double limit, memory_bytes;
     size_t width; /* states per ideal: (cpus + 1) x (accelerators + 1) */
+    uint64_t steps;
     double *best; /* [ideals * width] smallest largest load with so many CPUs, accelerators */
     struct part part;
     uint32_t *inside; /* [nets] readers in the part */
@@ -199,6 +201,7 @@ static bool walk_down(struct search *s, uint32_t upper, struct visit *visit)
         if (s->stamp[lower] == stamp)
             continue;
         s->stamp[lower] = stamp;
+        s->steps += VISIT;
         struct frame *next = &s->frame[++depth];
         *next = (struct frame){f->down_start[lower], lower, f->without[arc], s->part};
         add_unit(s, next->unit);
@@ -316,14 +319,15 @@ static bool on_the_way(const struct search *s, double inside, double total, doub
     return false;
 }
 
-/* Ideals in ascending order, so that all below are final; false when the time is up. */
-static bool fill(struct search *s, const double *inside, const struct objective_request *r,
-                 double begin_s, double default_limit_s)
+/* Ideals in ascending order, so that all below are final; false when the work is spent. */
+static bool fill(struct search *s, const double *inside, struct placement_work *w)
 {
     double ratio = cpu_ratio(s);
     for (uint32_t i = 1; i < s->f->n; i++) {
         struct visit visit = {.device = NULL};
-        if (i % CHECK_EVERY == 0 && objective_must_stop(r, begin_s, default_limit_s))
+        w->spent += s->steps;
+        s->steps = 0;
+        if (w->spent >= w->most || (i % CHECK_EVERY == 0 && placement_work_over(w)))
             return false;
         if (!on_the_way(s, inside[i], inside[s->f->n - 1], ratio))
             continue;
@@ -336,8 +340,7 @@ static bool fill(struct search *s, const double *inside, const struct objective_
 /* `inside` follows from any ideal one unit below. */
 enum status placement_chain_solve(const struct placement_problem *p,
                                   const struct placement_graph *g, const struct placement_family *f,
-                                  double limit, const struct objective_request *r, double begin_s,
-                                  double default_limit_s, struct placement_chain *c)
+                                  double limit, struct placement_work *w, struct placement_chain *c)
 {
     enum status st;
     struct search s = {.g = g, .f = f, .limit = limit * (1 + slack)};
@@ -351,7 +354,7 @@ enum status placement_chain_solve(const struct placement_problem *p,
     for (size_t i = 1; i < f->n; i++)
         inside[i] =
             inside[f->down[f->down_start[i]]] + g->accelerator[f->without[f->down_start[i]]];
-    c->interrupted = !fill(&s, inside, r, begin_s, default_limit_s);
+    c->interrupted = !fill(&s, inside, w);
     double value = states(&s, f->n - 1)[s.width - 1];
     if (!c->interrupted && isfinite(value)) {
         c->value = value;

@@ -3,6 +3,7 @@
 #define PARTITION_PUBLISHED_PLACEMENT_CHAIN_H
 
 #include "partition/published/placement/family.h"
+#include "partition/published/placement/work.h"
 
 struct placement_chain {
     double value;     /* largest load; INFINITY when there is no chain within the limits */
@@ -16,14 +17,14 @@ struct placement_chain {
 /* Minimise the largest load over the chains of ideals of f from the empty set to everything that
  * use at most p's devices and p's memory.
  *   limit    chains of a larger value need not be found: the search leaves out what exceeds it
- *   begin_s  of the time limit in r, default_limit_s when r has none
+ *   w        ends the search; what is spent is added
  * Exact, unless reduced. Time is the number of pairs of ideals whose difference may fit one device,
  * times degree and devices; memory 8 bytes x ideals x (accelerators + 1) x (CPUs + 1), at most 256
  * MiB. Source: Tarnawski et al., NeurIPS 2020, section 5. */
 enum status placement_chain_solve(const struct placement_problem *p,
                                   const struct placement_graph *g, const struct placement_family *f,
-                                  double limit, const struct objective_request *r, double begin_s,
-                                  double default_limit_s, struct placement_chain *c) MUST_CHECK;
+                                  double limit, struct placement_work *w,
+                                  struct placement_chain *c) MUST_CHECK;
 void placement_chain_free(struct placement_chain *c); /* after a failure, too; leaves {0} */
 
 #endif

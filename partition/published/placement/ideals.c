@@ -41,8 +41,7 @@ static double first_guess(const struct placement_problem *p, const struct placem
 
 struct attempt {
     const struct placement_problem *p;
-    const struct objective_request *r;
-    double begin_s, default_limit_s;
+    struct placement_work *w;
     struct placement_graph g;
     struct placement_chain best;
 };
@@ -56,8 +55,7 @@ static enum status improve(struct attempt *a, const struct placement_family *f, 
     for (double limit = guess;; limit = growth * limit) {
         limit = limit < most && limit > 0 ? limit : INFINITY;
         placement_chain_free(&c);
-        TRY(placement_chain_solve(a->p, &a->g, f, fmin(limit, a->best.value), a->r, a->begin_s,
-                                  a->default_limit_s, &c));
+        TRY(placement_chain_solve(a->p, &a->g, f, fmin(limit, a->best.value), a->w, &c));
         if (c.interrupted || isfinite(c.value) || limit >= a->best.value || isinf(limit))
             break;
     }
@@ -114,12 +112,11 @@ out:
 }
 
 /* Devices of units become devices of nodes. */
-enum status placement_contiguous_solve(const struct placement_problem *p,
-                                       const struct objective_request *r, double begin_s,
-                                       double default_limit_s, struct placement_contiguous *c)
+enum status placement_contiguous_solve(const struct placement_problem *p, struct placement_work *w,
+                                       struct placement_contiguous *c)
 {
     enum status st;
-    struct attempt a = {p, r, begin_s, default_limit_s, .best = {.value = INFINITY}};
+    struct attempt a = {p, w, .best = {.value = INFINITY}};
     *c = (struct placement_contiguous){.value = INFINITY};
     TRY(placement_contract(p, &a.g));
     TRY(search(&a, c));
@@ -172,9 +169,12 @@ static enum status solve(const struct objective_request *r, struct objective_res
     enum status st;
     struct placement_problem p = {0};
     struct placement_contiguous c = {0};
-    double begin_s = clock_now();
+    struct placement_work w = {.r = r,
+                               .begin_s = clock_now(),
+                               .default_limit_s = ideals_limit_s,
+                               .most = r->work > 0 ? r->work : UINT64_MAX};
     TRY(placement_read(r, &p));
-    TRY(placement_contiguous_solve(&p, r, begin_s, ideals_limit_s, &c));
+    TRY(placement_contiguous_solve(&p, &w, &c));
     if (isinf(c.value))
         FAIL(STATUS_INFEASIBLE,
              c.interrupted ? "%s: stopped before a contiguous split was found that fits "

@@ -16,10 +16,8 @@ struct placement_contiguous {
 
 /* First the best chain among the prefixes of four topological orders, whose value then limits the
  * search among all ideals. Falls back on the former when there are more than FAMILY_LIMIT ideals or
- * the time is up. Without any split that fits, value is INFINITY. */
-enum status placement_contiguous_solve(const struct placement_problem *p,
-                                       const struct objective_request *r, double begin_s,
-                                       double default_limit_s,
+ * the work is spent. Without any split that fits, value is INFINITY. */
+enum status placement_contiguous_solve(const struct placement_problem *p, struct placement_work *w,
                                        struct placement_contiguous *c) MUST_CHECK;
 void placement_contiguous_free(struct placement_contiguous *c); /* after a failure, too */
 

@@ -13,11 +13,13 @@
 #include "partition/published/placement/ideals.h"
 #include "partition/published/placement/search.h"
 
-static const double noncontiguous_limit_s = 20, contiguous_limit_s = 5;
+static const double noncontiguous_limit_s = 20;
+/* Of the work so much is for the contiguous split, at most, and never less than some steps. */
+enum { CONTIGUOUS_PART = 4, CONTIGUOUS_LEAST = 20000000 };
 /* Work is measured in steps, so that a result does not depend on the speed of the machine. This
  * many are done in a second by a core that is not slow: the time limit is reached before the work
  * is done only on slower or busier ones. */
-static const double steps_per_s = 1e8, longest_s = 86400;
+static const double steps_per_s = 1.2e8, longest_s = 86400;
 
 struct best {
     struct placement_found found;
@@ -102,24 +104,30 @@ out:
     return st;
 }
 
-/* The contiguous optimum, or, if none fits the memory, what does. */
+/* The contiguous optimum, or, if none fits the memory, what does.
+ *   contiguous  out: its value; INFINITY: none fits; NAN: none was found in time */
 static enum status begin(const struct placement_problem *p, struct placement_work *w,
                          struct best *best, double *contiguous)
 {
     enum status st;
     struct placement_contiguous c = {0};
-    struct objective_result start = {0};
-    TRY(placement_contiguous_solve(p, w->r, w->begin_s, contiguous_limit_s, &c));
-    *contiguous = c.value;
+    struct objective_result result = {0};
+    struct placement_work start = *w;
+    start.most = w->most / CONTIGUOUS_PART;
+    start.most = start.most > CONTIGUOUS_LEAST ? start.most : CONTIGUOUS_LEAST;
+    TRY(placement_contiguous_solve(p, &start, &c));
+    w->spent = start.spent;
+    w->late = start.late;
+    *contiguous = c.interrupted && isinf(c.value) ? NAN : c.value;
     memcpy(best->found.device, c.device, p->n * sizeof *c.device);
     if (isinf(c.value))
         TRY(any_fit(p, w, best));
-    TRY(placement_result(p, best->found.device, NULL, &start));
-    best->found.value = start.value;
-    TRY(placement_lower_bound(p, start.value, &best->bound));
+    TRY(placement_result(p, best->found.device, NULL, &result));
+    best->found.value = result.value;
+    TRY(placement_lower_bound(p, result.value, &best->bound));
     best->found.bound = best->bound.value;
 out:
-    objective_result_free(&start);
+    objective_result_free(&result);
     placement_contiguous_free(&c);
     return st;
 }
@@ -149,10 +157,12 @@ static enum status tighten(const struct placement_problem *p, struct best *best)
     return STATUS_OK;
 }
 
-/* What proves the bound, how far it is, and what contiguous splits reach. */
+/* What proves the bound, how far it is, and what contiguous splits reach: INFINITY where none fits,
+ * NAN where the search for one was cut short. */
 static enum status explain(double contiguous, const struct best *best, struct objective_result *out)
 {
-    char than[40] = "no contiguous split fits";
+    char than[40];
+    strcpy(than, isnan(contiguous) ? "no contiguous split in time" : "no contiguous split fits");
     if (isfinite(contiguous))
         snprintf(than, sizeof than, "contiguous %.17g", contiguous);
     out->proved_optimal = placement_settled(&best->found);

@@ -21,8 +21,10 @@ struct placement_found {
  *   again         the same from a good split: only units on one device are joined
  *   two together  the same from two good splits: only units that neither of them parts are joined
  *   flat          annealing of the best split, hot or cool
- *   large         large-neighbourhood search from the best split (neighbourhood.h)
- *   exact         branch and bound over all units, at most a quarter of what has been spent
+ *   large         large-neighbourhood search from the best split or another (neighbourhood.h),
+ *                 and at the end of the first three
+ *   exact         branch and bound over all units, every eighth round, for one round's steps and a
+ *                 sixteenth of what has been spent
  *
  * Good splits are kept, at most eight; the start is one. Deterministic for a state of w->random
  * unless the time is up. STATUS_NOMEM.
