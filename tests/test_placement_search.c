@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "partition/published/placement/anchor.h"
 #include "partition/published/placement/bound.h"
 #include "partition/published/placement/family.h"
 #include "partition/published/placement/problem.h"
@@ -374,6 +375,31 @@ static void the_bound_holds_for_every_split(void **state)
     assert_true(dragged > 20);
 }
 
+/* What CPUs can take of items, with and without such as weigh nothing among them: these have no
+ * ratio, and once were sorted as equal to all others. */
+static void what_weighs_nothing_leaves_the_bound_as_it_is(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 100; i++) {
+        struct placement_item all[64], some[64];
+        size_t n = 0;
+        double total = 0;
+        seed = 7000 + i;
+        for (size_t k = 0; k < 64; k++) {
+            all[k] = (struct placement_item){0, 0};
+            if (below(3) == 0)
+                continue;
+            all[k] = (struct placement_item){1 + below(50), 1 + below(9)};
+            total += all[k].amount;
+            some[n++] = all[k];
+        }
+        qsort(all, 64, sizeof *all, placement_by_ratio);
+        qsort(some, n, sizeof *some, placement_by_ratio);
+        double left = placement_leave_to_cpus(all, 64, 1, 100, total);
+        assert_true(fabs(left - placement_leave_to_cpus(some, n, 1, 100, total)) < 1e-9);
+    }
+}
+
 /* Eight nodes in a chain, 4 each, 3 per transfer: 19 on two accelerators, 16 without transfers. */
 static void the_bound_counts_transfers(void **state)
 {
@@ -422,6 +448,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_agree_with_exhaustive_search),
         cmocka_unit_test(the_bound_holds_for_every_split),
+        cmocka_unit_test(what_weighs_nothing_leaves_the_bound_as_it_is),
         cmocka_unit_test(the_bound_counts_transfers),
         cmocka_unit_test(hostile_inputs_have_an_answer),
         cmocka_unit_test(what_does_not_fit_is_infeasible),
