@@ -60,8 +60,11 @@ static void replay(struct state *s)
 static enum status prepare(struct state *s, const struct simulation_options *options)
 {
     const struct program *p = s->p;
+    struct program alone = *p; /* what is left out of a folded program shares nothing with it */
+    if (options && options->unproved && s->t->links == 0)
+        alone.folded = false;
     PASS(shapes_make(p, s->t, options ? &options->collective : NULL, &s->shapes));
-    PASS(flows_make(p, s->t, &s->shapes, &s->flows));
+    PASS(flows_make(&alone, s->t, &s->shapes, &s->flows));
     PASS(sharing_open(&s->flows.network, &s->sharing));
     if (s->t->links > 0)
         flows_time_shapes(&s->flows, p, s->sharing, &s->shapes);

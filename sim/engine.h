@@ -25,6 +25,8 @@ struct simulation_watch {
 struct simulation_options {
     struct collective_options collective;
     const struct simulation_watch *watch; /* NULL: none */
+    bool unproved; /* on a topology without links a folded program's copies are taken to be alike:
+                    * for scores, by the analytic engine */
     const struct faults *faults; /* of links; NULL: none. Only SimGrid: STATUS_UNSUPPORTED */
 };
 

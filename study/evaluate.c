@@ -363,6 +363,7 @@ static enum status quick(void *context, const struct plan *p, struct evaluation 
     unlinked.links = 0;
     c.no_links = true;
     c.topology = large ? &unlinked : c.topology;
+    c.options.unproved = large;
     PASS(evaluate(&c, &engine_analytic, p, out));
     out->exact = !large;
     return STATUS_OK;
