@@ -152,8 +152,9 @@ const struct command command_simulate = {
         "\n"
         "Of many microbatches fewer are simulated, when their events prove that the middle of the\n"
         "iteration repeats: the rest follows from it, exactly, and the output says so; when it\n"
-        "does not repeat, all is simulated and the output says why. Ctrl-C during a simulation on "
-        "SimGrid prints the analytic prediction\n"
+        "does not repeat, all is simulated and the output says why. On more than 256 devices one\n"
+        "replica and shard of every stage is simulated for all that are alike by proof. Ctrl-C\n"
+        "during a simulation on SimGrid prints the analytic prediction\n"
         "and the share that was done, writes no files, and exits with 130.\n"
         "\n"
         "--export writes the same program for other simulators: docs/export.md.",

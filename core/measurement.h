@@ -19,6 +19,7 @@
 struct plan;
 struct provenance;
 struct steady;
+struct topology;
 
 /* When each op of a program ran, in seconds from the start of the iteration; index = op index.
  * RECV: from the start of its SEND to the arrival of the last byte. */
@@ -71,7 +72,9 @@ struct measurement {
     double mfu, hfu; /* the model's FLOP, and with those made again, over that; 0: not known */
     uint32_t microbatches, simulated; /* of the iteration; as many were simulated, the rest follows
                                        * from the periodic middle: evaluate_plan() */
-    char *not_folded; /* why a long run was simulated in full; owned, NULL: it was not */
+    char *not_folded;         /* why a long run was simulated in full; owned, NULL: it was not */
+    uint32_t ranks_simulated; /* the others are alike by proof; 0: all were */
+    char *ranks_not_folded;   /* why those of a large plan were all simulated; owned */
     size_t ranks;
     struct measured_rank *rank; /* [ranks] */
     size_t links;
@@ -110,6 +113,12 @@ enum status measurement_repeat(struct measurement *m, const struct program *p,
  * *shorter. The links of *shorter are sorted by name. */
 void measurement_repeat_links(struct measurement *m, struct measurement *shorter, double times);
 void measurement_drop_links(struct measurement *m);
+/* Make of the measurement of a folded program that of the whole one: every rank of the plan gets
+ * what its stage's only rank did, with the name of its own device, and the peak at its own
+ * microbatch. The rest of a folded program's measurement is of the whole one already: rates, links,
+ * and calls, which count all copies. */
+enum status measurement_unfold(struct measurement *m, const struct program *p,
+                               const struct plan *plan, const struct topology *t) MUST_CHECK;
 /* The calls of a recurrence, `times` more often. */
 enum status measurement_repeat_calls(struct measurement *m, const struct program *p,
                                      const struct timeline *t, const struct steady *s,

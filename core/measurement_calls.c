@@ -93,7 +93,8 @@ void measurement_sort_calls(struct measurement *m)
 }
 
 /* The call that op i of a rank is, `times` over. Messages count at their sender, collectives at
- * the first member of their group; *row is where the last one was found. */
+ * the first member of their group, those of a folded program for all their copies; *row is where
+ * the last one was found. */
 static enum status add_call(struct measurement *out, const struct program *p,
                             const struct timeline *t, uint32_t rank, size_t i, double times,
                             size_t *row)
@@ -108,6 +109,11 @@ static enum status add_call(struct measurement *out, const struct program *p,
         .members =
             message ? 2 : (uint32_t)(p->device_start[o->peer + 1] - p->device_start[o->peer]),
         .bytes = o->bytes};
+    if (!message)
+        times *= (double)program_group_copies(p, o->peer);
+    else if (p->folded)
+        times *=
+            (double)(p->copies.channel_start[o->channel + 1] - p->copies.channel_start[o->channel]);
     PASS(row_for(out, &call, row));
     out->call[*row].calls += times * (message ? 1 : o->count);
     out->call[*row].seconds +=

@@ -110,12 +110,12 @@ static const struct json_row call_rows[] = {
 
 /* ---- the whole */
 
-/* Whether the iteration was simulated in part and extended. */
+/* Whether the iteration, or its ranks, were simulated in part and the rest follows. */
 static void write_folded(struct json_writer *w, const void *from)
 {
     const struct measurement *m = from;
     if (m->microbatches > 0)
-        json_put_bool(w, "folded", m->simulated < m->microbatches);
+        json_put_bool(w, "folded", m->simulated < m->microbatches || m->ranks_simulated > 0);
 }
 
 /* Only where the memory of a device is known. */
@@ -188,6 +188,8 @@ static const struct json_row rows[] = {
     {"microbatches_simulated", FIELD(simulated), FIELD_SPARE},
     {"folded", .write = write_folded},
     {"not_folded", FIELD(not_folded), FIELD_SPARE},
+    {"ranks_simulated", FIELD(ranks_simulated), FIELD_SPARE},
+    {"ranks_not_folded", FIELD(ranks_not_folded), FIELD_SPARE},
     {"fits", .write = write_fits},
     {"breakdown", .write = write_breakdown},
     {"ranks", LIST(rank, ranks, rank_rows), .presence = FIELD_NEED},

@@ -239,14 +239,11 @@ static void count_bytes(const struct building *b, double *bytes)
                 shapes->shaped[k].calls * shapes->shaped[k].shape.flow[i].bytes;
 }
 
-/* Add a slot's bytes to the links of its route; the first copy's links are those that are shown. */
-static void load_links(struct building *b, size_t slot, double bytes, bool *shown)
+/* Add a slot's bytes to the links of its route. */
+static void load_links(struct building *b, size_t slot, double bytes)
 {
-    for (size_t e = slots_first(&b->all, slot); e < slots_end(&b->all, slot); e++) {
+    for (size_t e = slots_first(&b->all, slot); e < slots_end(&b->all, slot); e++)
         b->f->link_bytes[b->all.routes.link[e]] += bytes;
-        if (shown)
-            shown[b->all.routes.link[e]] = true;
-    }
 }
 
 static enum status add_bytes(struct building *b)
@@ -255,28 +252,22 @@ static enum status add_bytes(struct building *b)
     const struct program *p = b->p;
     const struct slots *all = &b->all;
     double *bytes = NULL;
-    bool *shown = NULL;
     TRY(ARRAY_NEW(bytes, all->n));
-    TRY(ARRAY_NEW(shown, b->t->links));
     TRY(ARRAY_NEW(b->f->link_bytes, b->t->links));
     count_bytes(b, bytes);
     for (size_t c = 0; c < p->channels; c++) {
         size_t first = p->folded ? p->copies.channel_start[c] : c;
         size_t end = p->folded ? p->copies.channel_start[c + 1] : c + 1;
         for (size_t s = first; s < end; s++)
-            load_links(b, s, bytes[first], s == first ? shown : NULL);
+            load_links(b, s, bytes[first]);
     }
     for (size_t g = 0; g < p->groups; g++)
         for (size_t s = all->group_start[g]; s < all->group_start[g + 1]; s++) {
             size_t k = (s - all->group_start[g]) % all->carriers[g];
-            bool first = s < all->group_start[g] + all->carriers[g];
-            load_links(b, s, bytes[all->group_start[g] + k], first ? shown : NULL);
+            load_links(b, s, bytes[all->group_start[g] + k]);
         }
-    for (size_t l = 0; l < b->t->links; l++)
-        b->f->link_bytes[l] = shown[l] ? b->f->link_bytes[l] : 0;
 out:
     free(bytes);
-    free(shown);
     return st;
 }
 

@@ -31,8 +31,7 @@ struct flows {
     double *bound_Bps;    /* [slots] of the narrowest link of the whole route */
     double *capacity_Bps; /* [network.links] */
     bool *alone;          /* [channels + groups] never shares a link with another of these */
-    double *link_bytes;   /* [links of the topology] per iteration, of all copies; 0: not crossed by
-                           * any of those that are simulated */
+    double *link_bytes;   /* [links of the topology] per iteration, of all copies */
 };
 
 /* Find routes and what can share them. A topology without links has nothing to share: bounds are its

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/pairs.h"
+#include "core/array.h"
+#include "sim/shapes.h"
 
 /* Add a name to a list "a, b" that does not have it. */
 static enum status add_name(char **list, const char *name)
@@ -40,23 +41,62 @@ static enum status label(const struct program *p, const struct shaped *s, struct
     return STATUS_OK;
 }
 
+/* Bytes between two devices, by tier. */
+static void add_bytes(const struct topology *t, uint32_t from, uint32_t to, double bytes,
+                      double *tier_bytes)
+{
+    tier_bytes[topology_map_at(&t->between, from, to)] += bytes;
+}
+
+/* Messages, with all that a folded program's stand for. */
+static enum status add_messages(const struct program *p, const struct topology *t,
+                                double *tier_bytes)
+{
+    double *bytes;
+    PASS(ARRAY_NEW(bytes, p->channels + 1));
+    for (size_t i = 0; i < p->ops; i++)
+        if (p->op[i].kind == OP_SEND)
+            bytes[p->op[i].channel] += (double)p->op[i].bytes;
+    for (size_t c = 0; c < p->channels; c++) {
+        const struct program_channel own = {p->rank[p->channel[c].from].device,
+                                            p->rank[p->channel[c].to].device};
+        const struct program_copies *x = &p->copies;
+        const struct program_channel *copy = p->folded ? &x->channel[x->channel_start[c]] : &own;
+        size_t n = p->folded ? x->channel_start[c + 1] - x->channel_start[c] : 1;
+        for (size_t k = 0; k < n; k++)
+            add_bytes(t, copy[k].from, copy[k].to, bytes[c], tier_bytes);
+    }
+    free(bytes);
+    return STATUS_OK;
+}
+
+/* The flows of a collective, in all the groups that its own stands for. */
+static void add_flows(const struct program *p, const struct topology *t, const struct shaped *s,
+                      double *tier_bytes)
+{
+    for (size_t copy = 0; copy < program_group_copies(p, s->group); copy++) {
+        const uint32_t *device = program_group_devices(p, s->group, copy);
+        for (size_t f = 0; f < s->shape.flows; f++) {
+            const struct collective_flow *flow = &s->shape.flow[f];
+            add_bytes(t, device[flow->from], device[flow->to], s->calls * flow->bytes, tier_bytes);
+        }
+    }
+}
+
 enum status traffic_examine(const struct program *p, const struct topology *t,
                             const struct collective_options *options, struct measurement *m,
                             double *tier_bytes)
 {
     enum status st;
     struct shapes shapes = {0};
-    struct pair *pair = NULL;
-    size_t n = 0;
     TRY(shapes_make(p, t, options, &shapes));
     for (size_t k = 0; k < shapes.n; k++)
         TRY(label(p, &shapes.shaped[k], m));
-    TRY(pairs_of(p, &shapes, &pair, &n));
     memset(tier_bytes, 0, t->tiers * sizeof *tier_bytes);
-    for (size_t k = 0; k < n; k++)
-        tier_bytes[topology_map_at(&t->between, pair[k].from, pair[k].to)] += pair[k].bytes;
+    for (size_t k = 0; k < shapes.n; k++)
+        add_flows(p, t, &shapes.shaped[k], tier_bytes);
+    TRY(add_messages(p, t, tier_bytes));
 out:
-    free(pair);
     shapes_free(&shapes);
     return st;
 }

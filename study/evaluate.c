@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "core/lower.h"
 #include "core/schedule.h"
@@ -16,6 +17,7 @@ enum {
     FILLS = 3,         /* depths of the pipeline in the first of them: fill, steady, drain */
     SHORTER = 3,       /* times as long as the last of them is the whole, or that is simulated */
     MOST_LINKED = 256, /* devices of a plan whose quick score sees who shares links */
+    LARGE = 257,       /* devices from which on ranks are folded, and told why they are not */
     LONG_RUN = 1000    /* microbatches from which on it is told why that was of no use */
 };
 
@@ -25,10 +27,12 @@ void evaluate_machine(const struct program *p, const struct topology *t, struct 
 {
     double possible = 0, samples = m->samples_per_s;
     for (size_t r = 0; r < p->ranks; r++) {
-        possible += topology_type(t, p->rank[r].device)->flops;
+        const struct program_stage *s = &p->stage[p->rank[r].stage];
+        double copies = p->folded ? (double)s->replicas * s->shards : 1; /* on devices alike */
+        possible += copies * topology_type(t, p->rank[r].device)->flops;
         m->rank[r].memory_bytes = topology_type(t, p->rank[r].device)->memory_bytes;
     }
-    if (p->folded || possible <= 0)
+    if (possible <= 0)
         return;
     m->flops = possible;
     m->mfu = p->sample_flop * samples / possible;
@@ -90,6 +94,8 @@ struct run {
     struct program program;
     struct timeline timeline;
     const char *reason; /* why there is no short cut; NULL: none was wanted */
+    bool fold;          /* ranks of a stage that are alike are simulated once, until that fails: */
+    char *ranks_reason; /* why; owned; NULL: it does not, or was not wanted */
 };
 
 static void run_free(struct run *run)
@@ -117,14 +123,23 @@ out:
     return st;
 }
 
+/* From now on all ranks are simulated. */
+static enum status not_alike(struct run *run, const char *reason)
+{
+    run->fold = false;
+    return text_copy(reason, &run->ranks_reason);
+}
+
 /* The same, folded where that is wanted and the engine finds that the replicas are alike. */
 static enum status simulate_as_wanted(struct run *run, uint64_t microbatches)
 {
-    const struct evaluation_context *c = run->context;
-    if (c->fold_replicas && run->engine->folds && !c->perturbation) {
+    if (run->fold) {
         enum status st = simulate(run, microbatches, true);
+        if (st == STATUS_OK && !run->program.folded)
+            return not_alike(run, "replicas of a stage are unequal");
         if (st != STATUS_UNSUPPORTED)
             return st;
+        PASS(not_alike(run, error_message()));
     }
     return simulate(run, microbatches, false);
 }
@@ -170,12 +185,13 @@ static uint64_t first_of(const struct plan *p, uint64_t unit)
 static enum status repeat_links(struct run *run, uint64_t unit, uint32_t times)
 {
     enum status st;
-    struct run shorter = {run->plan, run->context, run->engine, .reason = NULL};
+    struct run shorter = {run->plan, run->context, run->engine, .fold = run->fold};
     TRY(simulate_as_wanted(&shorter, run->program.microbatches % unit + unit));
     double units = (double)(run->program.microbatches / unit - 1);
     measurement_repeat_links(&run->m, &shorter.m, times / units);
 out:
     run_free(&shorter);
+    free(shorter.ranks_reason);
     return st;
 }
 
@@ -261,6 +277,51 @@ out:
     return st;
 }
 
+/* Why all ranks of a plan are simulated although folding was wanted; NULL: they need not be. */
+static const char *never_alike(const struct run *run)
+{
+    const struct schedule *schedule;
+    if (run->context->perturbation || run->context->options.faults)
+        return "single ranks or links are changed on purpose";
+    if (!run->engine->folds)
+        return "the engine cannot";
+    if (run->context->fold_replicas)
+        return NULL;
+    if (run->context->topology->links == 0)
+        return "the platform's links are not known";
+    if (schedule_find(run->plan->schedule, &schedule) == STATUS_OK && schedule->asynchronous)
+        return "it has no flush";
+    return NULL;
+}
+
+/* Are the ranks to be folded? Searches want that always, others of large plans when no times of
+ * single ops are asked for. */
+static enum status decide_fold(struct run *run, bool every_op)
+{
+    const struct evaluation_context *c = run->context;
+    uint64_t devices = 0, teams = teams_of(run->plan);
+    size_t least = c->fold_from > 0 ? c->fold_from : LARGE;
+    for (uint64_t t = 0; t < teams; t++)
+        devices += run->plan->stage[t].devices;
+    if (!c->fold_replicas && (c->whole || every_op || devices < least))
+        return STATUS_OK;
+    const char *reason = never_alike(run);
+    run->fold = !reason;
+    return reason ? text_copy(reason, &run->ranks_reason) : STATUS_OK;
+}
+
+/* Every rank of the plan gets a row, or it is told why all were simulated. */
+static enum status unfold(struct run *run)
+{
+    if (run->context->fold_replicas)
+        return STATUS_OK;
+    if (run->program.folded)
+        return measurement_unfold(&run->m, &run->program, run->plan, run->context->topology);
+    run->m.ranks_not_folded = run->ranks_reason;
+    run->ranks_reason = NULL;
+    return STATUS_OK;
+}
+
 enum status evaluate_plan(const struct plan *plan, const struct evaluation_context *context,
                           const struct engine *engine, struct measurement *out,
                           struct program *program, struct timeline *timeline)
@@ -268,6 +329,7 @@ enum status evaluate_plan(const struct plan *plan, const struct evaluation_conte
     enum status st;
     struct run run = {plan, context, engine, .reason = NULL};
     bool found = false;
+    TRY(decide_fold(&run, timeline != NULL));
     if (!context->whole && !timeline && !context->options.faults &&
         plan->microbatches * plan->stages >= WORTHWHILE)
         TRY(by_steady_middle(&run, &found));
@@ -275,6 +337,7 @@ enum status evaluate_plan(const struct plan *plan, const struct evaluation_conte
         TRY(simulate_as_wanted(&run, plan->microbatches));
     if (run.reason && plan->microbatches >= LONG_RUN)
         TRY(text_copy(run.reason, &run.m.not_folded));
+    TRY(unfold(&run));
     *out = run.m;
     run.m = (struct measurement){0};
     if (program) {
@@ -287,6 +350,7 @@ enum status evaluate_plan(const struct plan *plan, const struct evaluation_conte
     }
 out:
     run_free(&run);
+    free(run.ranks_reason);
     return st;
 }
 

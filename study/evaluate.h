@@ -17,8 +17,10 @@ struct evaluation_context {
     const struct perturbation *perturbation; /* of compute times; NULL: none */
     bool detailed;                           /* measurements get their calls too */
     bool whole;                              /* no short runs that the rest follows from */
-    bool fold_replicas; /* only one replica and shard need ranks, if the engine knows them alike */
-    bool no_links;      /* what links carry is not asked for where it takes another run */
+    bool
+        fold_replicas; /* measurements may have one replica's and shard's ranks, if all are alike */
+    size_t fold_from;  /* devices from which on ranks alike are simulated once; 0: more than 256 */
+    bool no_links;     /* what links carry is not asked for where it takes another run */
     const int64_t *reserve_bytes; /* [topology->types] kept free by searches; NULL: nothing */
 };
 
@@ -40,8 +42,11 @@ enum status evaluate_program(const struct program *p, const struct evaluation_co
  * fewer, when the events of the shorter iteration prove that its middle recurs (core/steady.h): the
  * rest follows from it, out->simulated says how many microbatches it had. Otherwise the whole
  * iteration is simulated, and out->not_folded says why when it was long.
+ * Of plans on many devices one replica and shard of every stage is simulated when the engine proves
+ * that the others get the same share of the network (sim/folding.h): the measurement is that of all
+ * ranks, out->ranks_simulated says how many there were, or out->ranks_not_folded why it was all.
  *
- *   program   what was simulated; may be NULL
+ *   program   what was simulated, may be folded, with fewer ranks than *out; may be NULL
  *   timeline  when each op of it ran; NULL: not asked for, else all is simulated */
 enum status evaluate_plan(const struct plan *plan, const struct evaluation_context *context,
                           const struct engine *engine, struct measurement *out,

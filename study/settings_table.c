@@ -220,7 +220,7 @@ const struct setting settings_table[] = {
     {"fail-on-oom", FLAG(fail_on_oom), SIMULATIONS, NULL, NULL,
      .help = "exit status 1 when a rank needs more memory than its device has"},
     {"no-fold", FLAG(no_fold), SIMULATIONS, NULL, NULL,
-     .help = "simulate all of a long run, also when its middle repeats"},
+     .help = "simulate every microbatch of every rank, also where the rest would follow"},
     {"export", TEXT(export), SIMULATIONS, "FORMAT=PATH", NULL,
      .help = "write the program too: goal=FILE for LogGOPSim, atlahs=FILE, chakra=DIR (execution "
              "traces)"},

@@ -87,6 +87,12 @@ static void print_iteration(const struct measurement *m, FILE *out)
                 m->microbatches);
     if (m->not_folded)
         fprintf(out, " (not folded: %s)", m->not_folded);
+    if (m->ranks_simulated > 0)
+        fprintf(out,
+                "\n            (folded: %u of %zu ranks simulated, the rest is alike by proof)",
+                m->ranks_simulated, m->ranks);
+    if (m->ranks_not_folded)
+        fprintf(out, "\n            (all ranks simulated: %s)", m->ranks_not_folded);
     fputc('\n', out);
     if (spread)
         print_spread(m, out);

@@ -98,16 +98,30 @@ static enum status warn_of_empty_calls(struct measurement *m)
     return STATUS_OK;
 }
 
+/* Devices of a plan in the order of its ranks, not more than are looked at; returns how many. */
+static size_t first_devices(const struct plan *plan, uint32_t device[LOOKED_AT])
+{
+    size_t n = 0;
+    for (size_t s = 0; s < plan->stages; s++) {
+        if (s > 0 && plan->stage[s].device[0] == plan->stage[0].device[0])
+            break; /* virtual stages: the first ones' devices again */
+        for (size_t k = 0; k < plan->stage[s].devices && n < LOOKED_AT; k++)
+            device[n++] = plan->stage[s].device[k];
+    }
+    return n;
+}
+
 /* A plan that leaves NVLink idle while its neighbours talk over the network has been placed badly,
  * or the platform's routes are not what their author meant: both are easily overlooked.
  *
  * One line for all tiers that stay inside a node, join devices of the plan and carry nothing. */
-static enum status warn_of_idle_links(const struct program *p, const struct topology *t,
+static enum status warn_of_idle_links(const struct plan *plan, const struct topology *t,
                                       const double *tier_bytes, struct measurement *m)
 {
     enum status st;
     char text[256] = "";
-    size_t ranks = p->ranks < LOOKED_AT ? p->ranks : LOOKED_AT, *pairs = NULL;
+    uint32_t device[LOOKED_AT];
+    size_t ranks = first_devices(plan, device), *pairs = NULL;
     bool *inside = NULL;
     TRY(ARRAY_NEW(inside, t->tiers));
     TRY(ARRAY_NEW(pairs, t->tiers));
@@ -116,7 +130,7 @@ static enum status warn_of_idle_links(const struct program *p, const struct topo
     for (size_t a = 0; a < ranks; a++)
         for (size_t b = 0; b < ranks; b++)
             if (a != b)
-                pairs[topology_map_at(&t->between, p->rank[a].device, p->rank[b].device)]++;
+                pairs[topology_map_at(&t->between, device[a], device[b])]++;
     for (size_t k = 0; k < t->tiers; k++) {
         size_t n = strlen(text);
         if (inside[k] && pairs[k] > 0 && tier_bytes[k] <= 0)
@@ -175,7 +189,7 @@ enum status warn_simulation(const struct plan *plan, const struct program *p,
     TRY(warn_of_empty_stages(plan, context->model, m));
     TRY(warn_of_empty_calls(m));
     TRY(traffic_examine(p, t, &context->options.collective, m, tier_bytes));
-    TRY(warn_of_idle_links(p, t, tier_bytes, m));
+    TRY(warn_of_idle_links(plan, t, tier_bytes, m));
     TRY(warn_of_idle_devices(plan, t, m));
 out:
     free(tier_bytes);

@@ -4,4 +4,5 @@ target_link_libraries(random_plan PUBLIC sample core)
 
 unit_test(copies LIBS random_plan)
 unit_test(fold LIBS random_plan generated sim topologies)
+unit_test(unfold LIBS random_plan generated study topologies)
 unit_test(symmetry LIBS random_plan sim)
