@@ -6,6 +6,7 @@
 #ifndef SIM_SIMGRID_MODULE_H
 #define SIM_SIMGRID_MODULE_H
 
+#include "core/module.h"
 #include "core/topology.h"
 #include "sim/child.h"
 #include "sim/engine.h"
@@ -45,14 +46,13 @@ struct simgrid_run {
 
 /* The one thing that the module exports, as "simgrid_module". */
 struct simgrid_module {
-    const char *version;                                     /* foreline_version of its build */
+    struct module module;
     enum status (*task[SIMGRID_TASKS])(void *argument, int); /* in a child, as child.h has it */
     const char *(*message)(void);                            /* error_message() of a task */
 };
 
-/* Load the module, from the place that it has beside our own executable, and run a task in a child
- * (child.h). `watch` may be NULL. The module stays loaded: the next child has it at once.
- * STATUS_IO when it is not there, STATUS_INVALID when it is of another build. */
+/* Load the module (core/module.h) and run a task in a child (child.h); `watch` may be NULL. It is
+ * loaded before the fork, once for all children. */
 enum status simgrid_child(enum simgrid_task task, void *argument, const struct child_watch *watch,
                           struct child_output *out) MUST_CHECK;
 

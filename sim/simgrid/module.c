@@ -6,7 +6,7 @@
 
 extern const struct simgrid_module simgrid_module;
 __attribute__((visibility("default"))) const struct simgrid_module simgrid_module = {
-    .version = foreline_version,
+    .module = {foreline_version},
     .task = {[SIMGRID_DESCRIBE] = simgrid_describe, [SIMGRID_SIMULATE] = simgrid_simulate},
     .message = error_message,
 };
