@@ -1,7 +1,7 @@
 /* simgrid - the program on SimGrid's flow-level network: links are shared, fairly.
  *
  * Flows are prepared here, and what happens to them is asked of the module, in a child
- * (simgrid/simulate.c). A folded program runs on the quotient of the platform's links (flows.h,
+ * (sim/simgrid/simulate.c). A folded program runs on the quotient of the platform's links (flows.h,
  * quotient.h) instead of the platform. */
 #include "sim/engine.h"
 
