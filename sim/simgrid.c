@@ -1,344 +1,44 @@
 /* simgrid - the program on SimGrid's flow-level network: links are shared, fairly.
  *
- * The replay (replay.h) knows what starts when; SimGrid is its clock and its network. One actor
- * sleeps until the next message or phase of a collective starts; a flow is carried by any actor that
- * has nothing else to carry, since SimGrid's C interface has no transfers but those that block, and
- * who carried it goes on with what its end makes possible. Collectives are flows too: one flow for all
- * steps of a pipelined phase, their latencies after it (docs/decisions/0002).
- *
- * CM02 shares a link in inverse proportion to the flows' latencies, so all link latencies are set
- * to zero after the routes' have been read, and charged on arrival instead: shares are exactly
- * equal then, and one message takes latency + bytes / bandwidth. docs/decisions/0001.
- *
- * A folded program runs on the quotient of the platform's links (flows.h, quotient.h) instead of the
- * platform. */
-#include "core/array.h"
+ * Flows are prepared here, and what happens to them is asked of the module, in a child
+ * (sim/simgrid/simulate.c). A folded program runs on the quotient of the platform's links (flows.h,
+ * quotient.h) instead of the platform. */
 #include "sim/engine.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
-#include "core/clock.h"
-#include "sim/child.h"
-#include "sim/flows.h"
-#include "sim/pairs.h"
-#include "sim/quotient.h"
-#include "sim/replay.h"
-#include "sim/simgrid_faults.h"
+#include "sim/simgrid_module.h"
 #include "sim/simgrid_report.h"
-
-#include <simgrid/actor.h>
-#include <simgrid/engine.h>
-#include <simgrid/host.h>
-#include <simgrid/link.h>
-#include <simgrid/semaphore.h>
-#include <xbt/config.h>
-
-static const double resolution_s = 1e-9; /* SimGrid's: shorter sleeps are refused */
-
-/* A flow to bring from one host to another. */
-struct job {
-    sg_host_t from, to;
-    double bytes;
-    uint32_t stream;
-};
-
-/* An actor that brings one flow after the other. */
-struct carrier {
-    struct world *w;
-    struct carrier *next; /* idle */
-    sg_sem_t go;
-    struct job job; /* bytes 0: none */
-};
-
-/* All that the actors share. They run one at a time on SimGrid's scheduler, and give way only in
- * SimGrid's own calls, of which the replay makes none: nothing is locked. */
-struct world {
-    const struct program *p;
-    const char *platform;
-    const struct topology *t;
-    const struct simulation_options *options;
-    struct shapes shapes;
-    struct flows flows;  /* of folded programs */
-    sg_host_t *host;     /* [devices] NULL where no rank is; folded: the quotient's */
-    double *start, *end; /* [ops] */
-    struct replay replay;
-    struct job *job; /* [jobs] that the replay has started and nobody carries yet */
-    size_t jobs;
-    enum status out_of_memory;
-    struct carrier *idle;
-    bool over;
-    sg_sem_t wake;     /* the clock */
-    double wake_s;     /* when it wakes by itself */
-    struct pair *pair; /* [pairs] sorted; not of folded programs */
-    size_t pairs;
-    size_t *shown; /* completed ops, for the parent to see; NULL when it does not look */
-};
-
-/* ---- actors */
-
-/* The replay starts a flow: it waits in the list until hand_out() is called. */
-static bool fly(void *context, const struct replay_flow *f)
-{
-    struct world *w = context;
-    struct job job = {.bytes = f->bytes, .stream = f->stream};
-    if (w->p->folded) {
-        uint32_t slot = f->is_message ? f->channel : flows_slot(&w->flows, f->shape, f->flow);
-        if (slot == PROGRAM_NONE)
-            return false;
-        struct quotient_ends ends = quotient_ends(w->flows.slots, slot);
-        job.from = w->host[ends.from];
-        job.to = w->host[ends.to];
-    } else if (f->is_message) {
-        const struct program_channel *c = &w->p->channel[f->channel];
-        job.from = w->host[w->p->rank[c->from].device];
-        job.to = w->host[w->p->rank[c->to].device];
-    } else {
-        const struct shaped *s = &w->shapes.shaped[f->shape];
-        const uint32_t *device = w->p->device + w->p->device_start[s->group];
-        job.from = w->host[device[s->shape.flow[f->flow].from]];
-        job.to = w->host[device[s->shape.flow[f->flow].to]];
-    }
-    if (w->out_of_memory == STATUS_OK)
-        w->out_of_memory = ARRAY_ROOM(w->job, w->jobs);
-    if (w->out_of_memory == STATUS_OK)
-        w->job[w->jobs++] = job;
-    return true;
-}
-
-static void carrier_actor(int argc, char **argv);
-
-/* Give the flows that have started to `me` (NULL: not an actor that carries), to idle actors, and to
- * new ones. Others may run in between: every flow is out of the list before it is given. */
-static void hand_out(struct world *w, struct carrier *me)
-{
-    while (w->jobs > 0 && w->out_of_memory == STATUS_OK) {
-        struct job job = w->job[--w->jobs];
-        struct carrier *c = w->idle;
-        if (me && me->job.bytes <= 0) {
-            me->job = job;
-        } else if (c) {
-            w->idle = c->next;
-            c->job = job;
-            sg_sem_release(c->go);
-        } else if ((w->out_of_memory = ARRAY_NEW(c, 1)) == STATUS_OK) {
-            *c = (struct carrier){.w = w, .job = job, .go = sg_sem_init(0)};
-            sg_actor_t actor = sg_actor_init("carrier", job.from);
-            sg_actor_set_data(actor, c);
-            sg_actor_start_(actor, carrier_actor, 0, NULL);
-        }
-    }
-}
-
-/* What can happen now, and what follows from it. */
-static void go_on(struct world *w, struct carrier *me)
-{
-    double now = simgrid_get_clock();
-    replay_known(&w->replay);
-    while (replay_next(&w->replay) <= now + resolution_s) {
-        replay_begin(&w->replay, now);
-        replay_known(&w->replay);
-    }
-    if (w->shown)
-        *(volatile size_t *)w->shown = w->replay.completed;
-    hand_out(w, me);
-}
-
-static bool is_over(const struct world *w)
-{
-    return w->replay.completed == w->p->ops || w->out_of_memory != STATUS_OK;
-}
-
-static void carrier_actor(int argc, char **argv)
-{
-    (void)argc;
-    (void)argv;
-    struct carrier *me = sg_actor_self_get_data();
-    struct world *w = me->w;
-    while (me->job.bytes > 0) {
-        while (me->job.bytes > 0) {
-            sg_host_sendto(me->job.from, me->job.to, me->job.bytes);
-            me->job.bytes = 0;
-            replay_land(&w->replay, me->job.stream, simgrid_get_clock());
-            go_on(w, me);
-            if (is_over(w) || replay_next(&w->replay) < w->wake_s) {
-                w->wake_s = 0;
-                sg_sem_release(w->wake);
-            }
-        }
-        if (w->over)
-            break;
-        me->next = w->idle;
-        w->idle = me;
-        sg_sem_acquire(me->go);
-    }
-    sg_sem_destroy(me->go);
-    free(me);
-}
-
-/* The clock: sleeps until something starts, or somebody brings an earlier start. */
-static void clock_actor(int argc, char **argv)
-{
-    (void)argc;
-    (void)argv;
-    struct world *w = sg_actor_self_get_data();
-    for (;;) {
-        go_on(w, NULL);
-        if (is_over(w))
-            break;
-        w->wake_s = replay_next(&w->replay);
-        double sleep_s = w->wake_s - simgrid_get_clock();
-        if (!isfinite(w->wake_s))
-            sg_sem_acquire(w->wake);
-        else if (sleep_s > resolution_s)
-            (void)sg_sem_acquire_timeout(w->wake, sleep_s);
-    }
-    w->over = true; /* nobody becomes idle from now on */
-    for (struct carrier *c = w->idle, *next; c; c = next) {
-        next = c->next;
-        sg_sem_release(c->go);
-    }
-}
-
-/* ---- in the child */
-
-/* Start SimGrid with the network model of docs/decisions/0001 and load the platform. */
-static void load_file(const char *path)
-{
-    char *argv[] = {
-        (char[]){"foreline"},
-        (char[]){"--log=root.fmt:@@%m%n"}, /* child.h: the first such line is the reason */
-        (char[]){"--log=root.thres:error"},
-        (char[]){"--cfg=contexts/guard-size:0"},  /* many actors: pages are scarce */
-        (char[]){"--cfg=contexts/stack-size:32"}, /* KiB; SimGrid clears them all */
-        NULL};
-    int argc = (int)(sizeof argv / sizeof *argv) - 1;
-    simgrid_init(&argc, argv);
-    sg_cfg_set_string("network/model", "CM02");
-    sg_cfg_set_boolean("network/crosstraffic", "no");
-    sg_cfg_set_double("network/TCP-gamma", 0);
-    simgrid_load_platform(path);
-    simgrid_run_until(0); /* seals the zones: routes can be asked for */
-}
-
-/* The quotient of a folded program's network, through a file that has no name any more. */
-static enum status load_quotient(struct world *w)
-{
-    enum status st;
-    char path[64], name[16];
-    uint32_t hosts = quotient_hosts(w->flows.slots);
-    FILE *f = tmpfile();
-    if (!f)
-        return error_set(STATUS_IO, "no temporary file for a platform");
-    TRY(quotient_write(&w->flows.network, f));
-    if (fflush(f) != 0)
-        FAIL(STATUS_IO, "cannot write a temporary file for a platform");
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fileno(f));
-    load_file(path);
-    TRY(ARRAY_NEW(w->host, hosts));
-    for (uint32_t k = 0; k < hosts; k++) {
-        snprintf(name, sizeof name, "%" PRIu32, k);
-        w->host[k] = sg_host_by_name(name);
-    }
-out:
-    fclose(f);
-    return st;
-}
-
-/* The platform, whose routes' latencies are read and then taken out of the links. */
-static enum status load_platform(struct world *w)
-{
-    const struct program *p = w->p;
-    load_file(w->platform);
-    PASS(ARRAY_NEW(w->host, w->t->n + 1));
-    for (size_t r = 0; r < p->ranks; r++) {
-        sg_host_t *host = &w->host[p->rank[r].device];
-        *host = sg_host_by_name(p->rank[r].name);
-        if (!*host)
-            return error_set(STATUS_INVALID, "%s has no host '%s'", w->platform, p->rank[r].name);
-    }
-    PASS(pairs_of(p, &w->shapes, &w->pair, &w->pairs));
-    for (size_t k = 0; k < p->channels; k++)
-        w->replay.latency_s[k] = sg_host_get_route_latency(
-            w->host[p->rank[p->channel[k].from].device], w->host[p->rank[p->channel[k].to].device]);
-    sg_link_t *link = sg_link_list();
-    for (size_t k = 0; k < sg_link_count(); k++)
-        sg_link_set_latency(link[k], 0);
-    free(link);
-    return STATUS_OK;
-}
-
-/* The child's part: load, start the clock, run to the end, and send the result up the pipe. A
- * program that has been checked cannot deadlock, so an op that is not complete is SimGrid's
- * fault. */
-static enum status simulate(void *argument, int fd)
-{
-    enum status st;
-    struct world *w = argument;
-    struct replay *r = &w->replay;
-    TRY(ARRAY_NEW(w->start, w->p->ops + 1));
-    TRY(ARRAY_NEW(w->end, w->p->ops + 1));
-    r->shapes = &w->shapes;
-    r->start = w->start;
-    r->end = w->end;
-    r->fly = fly;
-    r->context = w;
-    TRY(replay_open(w->p, w->t, r));
-    TRY(w->p->folded ? load_quotient(w) : load_platform(w));
-    double begin = clock_cpu();
-    w->wake = sg_sem_init(0);
-    sg_host_t first = w->host[w->p->folded ? 0 : w->p->rank[0].device];
-    sg_actor_t clock = sg_actor_init("clock", first);
-    sg_actor_set_data(clock, w);
-    sg_actor_start_(clock, clock_actor, 0, NULL);
-    TRY(simgrid_faults_start(w->options ? w->options->faults : NULL, first));
-    simgrid_run();
-    double cpu_s = clock_cpu() - begin;
-    TRY(w->out_of_memory);
-    if (r->completed != w->p->ops)
-        return error_set(STATUS_EXTERNAL, "SimGrid stopped after %zu of %zu ops", r->completed,
-                         w->p->ops);
-    const struct simgrid_result result = {w->start, w->end,      w->host, w->pair,
-                                          w->pairs, r->messages, cpu_s};
-    TRY(simgrid_report(w->p, &result, fd));
-out:
-    return st; /* the child ends here: its memory goes with it */
-}
-
-/* ---- in the parent */
 
 enum { PERIOD_MS = 200 };
 
 static bool look(void *context)
 {
-    const struct world *w = context;
+    const struct simgrid_run *w = context;
     const struct simulation_watch *watch = w->options->watch;
     return watch->tick(watch->context, *(volatile size_t *)w->shown, w->p->ops);
 }
 
 /* Run in a child; the watch of the options sees how far it is in memory shared with it. */
-static enum status run_child(struct world *w, struct child_output *output)
+static enum status run_child(struct simgrid_run *w, struct child_output *output)
 {
     const struct child_watch watch = {look, w, PERIOD_MS};
     if (!w->options || !w->options->watch)
-        return child_run(simulate, w, output);
+        return simgrid_child(SIMGRID_SIMULATE, w, NULL, output);
     void *shared =
         mmap(NULL, sizeof *w->shown, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return error_set(STATUS_NOMEM, "no memory to share with SimGrid");
     w->shown = shared;
-    enum status st = child_run_watched(simulate, w, &watch, output);
+    enum status st = simgrid_child(SIMGRID_SIMULATE, w, &watch, output);
     munmap(shared, sizeof *w->shown);
     return st;
 }
 
 /* Collectives as flows; folded: what may be one flow, and the links of all copies. */
-static enum status prepare(struct world *w)
+static enum status prepare(struct simgrid_run *w)
 {
     if (w->p->folded && w->options && faults_of_links(w->options->faults))
         return error_set(STATUS_UNSUPPORTED, "not symmetric: links fail or become slow");
@@ -347,7 +47,7 @@ static enum status prepare(struct world *w)
 }
 
 /* The links of a folded program are those of the platform, not of the quotient. */
-static enum status report_folded(const struct world *w, struct simulation *out)
+static enum status report_folded(const struct simgrid_run *w, struct simulation *out)
 {
     double iteration_s = 0;
     for (size_t i = 0; i < w->p->ops; i++)
@@ -361,7 +61,7 @@ static enum status run(const struct program *p, const struct topology *t, const 
                        const struct simulation_options *options, struct simulation *out)
 {
     enum status st;
-    struct world w = {.p = p, .t = t, .platform = platform, .options = options};
+    struct simgrid_run w = {.p = p, .t = t, .platform = platform, .options = options};
     struct simulation result = {0};
     struct child_output output = {0};
 

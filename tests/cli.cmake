@@ -15,5 +15,8 @@ add_test(NAME cli.help COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli_help.sh $<TARGET_
 add_test(NAME cli.paths COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli_paths.sh $<TARGET_FILE:foreline>)
 set_tests_properties(cli.paths PROPERTIES LABELS cli TIMEOUT 120)
 
+add_test(NAME cli.modules COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/modules.sh $<TARGET_FILE:foreline>)
+set_tests_properties(cli.modules PROPERTIES LABELS cli)
+
 add_test(NAME loop COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/loop.sh $<TARGET_FILE:foreline>)
 set_tests_properties(loop PROPERTIES LABELS loop TIMEOUT 300)

@@ -14,7 +14,7 @@ BEGIN {
         ok[lib[i] " core"] = ok[lib[i] " " lib[i]] = ok["study " lib[i]] = ok["cli " lib[i]] = 1
     only["jansson"] = "core"; only["nettle"] = "core"; only["igraph"] = "partition"
     only["metis"] = "partition"; only["glpk"] = "partition/published"
-    only["simgrid"] = "sim"; only["xbt"] = "sim"; only["cblas"] = "exec"; only["mpi"] = "exec"
+    only["simgrid"] = only["xbt"] = "sim/simgrid"; only["cblas"] = "exec"; only["mpi"] = "exec"
     only["cuda"] = "exec"; only["nccl"] = "exec"
     only["yaml"] = "study"; only["sqlite3"] = "study"
 }

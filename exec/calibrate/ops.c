@@ -45,13 +45,14 @@ static enum status take_cpu(struct bench *b, double *seconds)
 
 static const struct bench_watch watch_cpu = {start_cpu, stop_cpu, take_cpu};
 
-static void choose_cpu(struct bench *b)
+static enum status choose_cpu(struct bench *b)
 {
     if (b->on.backend)
-        return;
-    gemm_single_thread();
+        return STATUS_OK;
+    PASS(gemm_single_thread());
     b->on = (struct memory){&backend_cpu, NULL};
     b->watch = &watch_cpu;
+    return STATUS_OK;
 }
 
 /* ---- layers */
@@ -281,7 +282,7 @@ enum status bench_layer(struct bench *b, const struct layer *l, size_t batch, do
 {
     enum status st;
     struct bed bed;
-    choose_cpu(b);
+    PASS(choose_cpu(b));
     TRY(bed_init(&bed, b, l, batch));
     TRY(repeat_all(b, &bed, forward_pass, forward_s));
     TRY(repeat_all(b, &bed, backward_pass, backward_s));
@@ -419,7 +420,7 @@ static void note_device(struct bench *b)
 /* All ranks go through the same figures in the same order, each beside the others. */
 enum status bench_ops(struct bench *b)
 {
-    choose_cpu(b);
+    PASS(choose_cpu(b));
     for (size_t k = 0; k < b->task->probes; k++) {
         if (b->notes && b->rank == 0)
             fprintf(b->notes, "\rcalibrate: op %zu of %zu", k + 1, b->task->probes);

@@ -46,6 +46,12 @@ size_t platform_property_line(const struct platform_text *p, const char *element
     return in_zone ? in_zone : own;
 }
 
+enum status platform_no_route(const struct platform_text *p, const char *from, const char *to)
+{
+    return error_set(STATUS_PARSE, "%s:%zu: no route from '%s' to '%s'", p->path,
+                     platform_line(p, "host", from), from, to);
+}
+
 /* Whether the tag carries both names (b may be empty) as what it is or joins. */
 static bool mentions(const struct xml_tag *tag, const char *a, const char *b)
 {

@@ -24,4 +24,7 @@ size_t platform_property_line(const struct platform_text *p, const char *element
  * mention. */
 enum status platform_explain(const struct platform_text *p, const char *message);
 
+/* Report the missing route from -> to: always STATUS_PARSE. */
+enum status platform_no_route(const struct platform_text *p, const char *from, const char *to);
+
 #endif

@@ -18,7 +18,8 @@
 /* Bytes as they lie in memory. */
 static void put(FILE *f, const void *data, size_t size)
 {
-    fwrite(data, 1, size, f);
+    if (size > 0) /* data may be NULL then */
+        fwrite(data, 1, size, f);
 }
 
 /* A count, before what is counted. */

@@ -18,6 +18,7 @@ struct gemm {
     real alpha, beta;
 };
 
+/* Wants gemm_single_thread() before it. */
 void gemm(const struct gemm *g);
 
 /* An operand as the product sees it, (rows, columns); t: it is stored transposed. */
@@ -51,7 +52,7 @@ static inline struct gemm product_added(struct matrix a, struct matrix b, real *
 }
 
 /* Rank-sized BLAS: one thread, so that ranks do not fight for cores and results do not depend on
- * how many there are. */
-void gemm_single_thread(void);
+ * how many there are. STATUS_IO when OpenBLAS cannot be loaded (gemm_loaded.c). */
+enum status gemm_single_thread(void) MUST_CHECK;
 
 #endif

@@ -325,7 +325,7 @@ enum status stage_open_on(const struct memory *on, const struct model *m, const 
                       .layout.batch = p->microbatch_size,
                       .layout.halves = m->element_bytes == 2,
                       .state.learning_rate = o->learning_rate};
-    gemm_single_thread();
+    PASS(gemm_single_thread());
     if (s.index >= p->stages || p->microbatches < 1 || s.layout.batch < 1)
         return error_set(STATUS_INVALID, "stage %u of %zu, %u microbatches of %zu samples", s.index,
                          p->stages, p->microbatches, s.layout.batch);

@@ -295,7 +295,7 @@ enum status selftest_layers(struct cuda_context *c, FILE *to, bool *good)
 {
     enum status st = STATUS_OK;
     bool all = true;
-    gemm_single_thread();
+    TRY(gemm_single_thread());
     for (int half = 0; half < 2; half++)
         for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
             const struct division whole = {cases[k], TENSOR_WHOLE, 1};

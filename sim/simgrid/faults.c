@@ -1,5 +1,5 @@
 /* Faults of links: an actor per fault sleeps until its moment, then changes the bandwidth. */
-#include "sim/simgrid_faults.h"
+#include "sim/simgrid/faults.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -4,13 +4,13 @@
  * tree that all its ways to the rest pass. Ranges with the same values to theirs are alike, whatever
  * they are made of. The square between two ranges that meet nobody of each other below the place
  * where they meet is decided by what each is like and by the value between their meeting points. */
-#include "sim/platform/regular.h"
+#include "sim/simgrid/regular.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/array.h"
-#include "sim/platform/intern.h"
+#include "sim/simgrid/intern.h"
 
 enum {
     SIDE = TOPOLOGY_MAP_SIDE,

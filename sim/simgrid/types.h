@@ -1,6 +1,6 @@
 /* types.h - device types out of the properties of SimGrid hosts. */
-#ifndef SIM_PLATFORM_TYPES_H
-#define SIM_PLATFORM_TYPES_H
+#ifndef SIM_SIMGRID_TYPES_H
+#define SIM_SIMGRID_TYPES_H
 
 #include <simgrid/host.h>
 

@@ -1,12 +1,12 @@
 /* Describes each block as a list of numbers, its vertices in the order of their numbers: blocks
  * with equal lists have equal ways, ties included, so only the first of them is searched. */
-#include "sim/platform/block_shapes.h"
+#include "sim/simgrid/block_shapes.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/array.h"
-#include "sim/platform/intern.h"
+#include "sim/simgrid/intern.h"
 
 enum { PLACE = 1, TOP = 2 }; /* of a vertex in a block's description */
 /* Entries of all tables: 2 bytes each. */

@@ -1,6 +1,6 @@
 /* links.h - the links of a platform file: where they stand in the text and their tiers. */
-#ifndef SIM_PLATFORM_LINKS_H
-#define SIM_PLATFORM_LINKS_H
+#ifndef SIM_SIMGRID_LINKS_H
+#define SIM_SIMGRID_LINKS_H
 
 #include "sim/platform/fault.h"
 #include "sim/platform/xml_scan.h"

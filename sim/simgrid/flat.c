@@ -1,6 +1,6 @@
 /* Reads the routes of a flat zone as SimGrid does: its vertices are numbered as routes first name
  * them, an edge is a route in one direction, and a SPLITDUPLEX link is two links. */
-#include "sim/platform/flat.h"
+#include "sim/simgrid/flat.h"
 
 #include <simgrid/link.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* The <link> tags of a platform: where each stands in the text, and the label that its property
  * "tier" gives it. */
-#include "sim/platform/links.h"
+#include "sim/simgrid/links.h"
 
 #include <ctype.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-/* simgrid_faults.h - links that fail or become slow during a simulation on SimGrid. */
+/* faults.h - links that fail or become slow during a simulation on SimGrid. */
 #ifndef SIM_SIMGRID_FAULTS_H
 #define SIM_SIMGRID_FAULTS_H
 

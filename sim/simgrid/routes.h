@@ -1,19 +1,11 @@
 /* routes.h - what lies between any two hosts of a loaded SimGrid platform. */
-#ifndef SIM_PLATFORM_ROUTES_H
-#define SIM_PLATFORM_ROUTES_H
+#ifndef SIM_SIMGRID_ROUTES_H
+#define SIM_SIMGRID_ROUTES_H
 
 #include <simgrid/host.h>
 
 #include "core/topology.h"
-#include "sim/platform/fault.h"
-
-/* The route being asked for, in memory shared with the parent: SimGrid 3.32 does not survive asking
- * a Dijkstra zone for a route that it lacks. */
-struct route_asked {
-    uint32_t asking;     /* 0: none */
-    uint32_t exhaustive; /* 1: ask for every pair whatever the platform looks like */
-    char from[256], to[256];
-};
+#include "sim/simgrid_module.h"
 
 /* Fill t->tier, t->tiers and t->between from the routes between all hosts.
  *   host  [t->n] the host of each device
@@ -24,8 +16,5 @@ struct route_asked {
  * STATUS_NOMEM; t is then fit for topology_free(). */
 enum status platform_routes(const struct platform_text *p, const sg_host_t *host,
                             struct route_asked *asked, struct topology *t) MUST_CHECK;
-
-/* Report the missing route from -> to: always STATUS_PARSE. */
-enum status platform_no_route(const struct platform_text *p, const char *from, const char *to);
 
 #endif

@@ -1,6 +1,6 @@
 /* intern.h - numbers for lists of numbers: equal lists get the same one. */
-#ifndef SIM_PLATFORM_INTERN_H
-#define SIM_PLATFORM_INTERN_H
+#ifndef SIM_SIMGRID_INTERN_H
+#define SIM_SIMGRID_INTERN_H
 
 #include <stdbool.h>
 #include <stddef.h>

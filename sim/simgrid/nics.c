@@ -1,6 +1,6 @@
 /* Network ports of a node: from each of its members towards the same far device, the distinct
  * narrowest links are counted. */
-#include "sim/platform/nics.h"
+#include "sim/simgrid/nics.h"
 
 #include "core/array.h"
 

@@ -1,6 +1,6 @@
 /* flat.h - the links and routes of one flat zone, read from its text. */
-#ifndef SIM_PLATFORM_FLAT_H
-#define SIM_PLATFORM_FLAT_H
+#ifndef SIM_SIMGRID_FLAT_H
+#define SIM_SIMGRID_FLAT_H
 
 #include <stdbool.h>
 

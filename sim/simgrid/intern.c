@@ -1,5 +1,5 @@
 /* Lists found by their contents: a hash table with linear probing, at most half full. */
-#include "sim/platform/intern.h"
+#include "sim/simgrid/intern.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * bandwidth that its route has. For flat zones the routes come from a search of the text,
  * checked against samples of SimGrid's own answers; for all others SimGrid is asked for each
  * pair. */
-#include "sim/platform/routes.h"
+#include "sim/simgrid/routes.h"
 
 #include <math.h>
 #include <simgrid/link.h>
@@ -15,9 +15,9 @@
 #include "core/array.h"
 #include "core/routes.h"
 #include "core/text.h"
-#include "sim/platform/links.h"
-#include "sim/platform/regular.h"
 #include "sim/platform/xml_scan.h"
+#include "sim/simgrid/links.h"
+#include "sim/simgrid/regular.h"
 
 enum {
     MAX_TIERS = 4096,
@@ -59,12 +59,6 @@ struct search {
 };
 
 /* ---- tiers */
-
-enum status platform_no_route(const struct platform_text *p, const char *from, const char *to)
-{
-    return error_set(STATUS_PARSE, "%s:%zu: no route from '%s' to '%s'", p->path,
-                     platform_line(p, "host", from), from, to);
-}
 
 /* Equal but for the rounding of sums. */
 static bool close_to(double a, double b)

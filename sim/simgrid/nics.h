@@ -1,6 +1,6 @@
 /* nics.h - how many network ports a node has. */
-#ifndef SIM_PLATFORM_NICS_H
-#define SIM_PLATFORM_NICS_H
+#ifndef SIM_SIMGRID_NICS_H
+#define SIM_SIMGRID_NICS_H
 
 #include <simgrid/host.h>
 

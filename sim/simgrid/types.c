@@ -1,7 +1,7 @@
 /* Device types from the properties of hosts (docs/topology.md): type, memory, memory_bandwidth,
  * launch_overhead,
  * slowdown, framework_memory and rate:KIND. Devices of one type must agree in all of them. */
-#include "sim/platform/types.h"
+#include "sim/simgrid/types.h"
 
 #include <float.h>
 #include <simgrid/zone.h>

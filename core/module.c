@@ -1,0 +1,30 @@
+/* Modules by dlopen(), beside our own executable. */
+#include "core/module.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/provenance.h"
+
+enum status module_load(const char *path, const char *symbol, const void **out)
+{
+    char whole[4096], self[2048];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n < 0)
+        return error_set(STATUS_IO, "/proc/self/exe: %s", strerror(errno));
+    self[n] = '\0';
+    *strrchr(self, '/') = '\0';
+    snprintf(whole, sizeof whole, "%s/%s", self, path);
+    void *handle = dlopen(whole, RTLD_NOW | RTLD_LOCAL);
+    const struct module *module = handle ? dlsym(handle, symbol) : NULL;
+    if (!module)
+        return error_set(STATUS_IO, "a part of foreline is missing: %s", dlerror());
+    if (strcmp(module->version, foreline_version) != 0)
+        return error_set(STATUS_INVALID, "%s is of %s, this is %s", whole, module->version,
+                         foreline_version);
+    *out = module;
+    return STATUS_OK;
+}

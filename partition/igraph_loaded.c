@@ -1,0 +1,32 @@
+/* What needs igraph, by the module. */
+#include "partition/capacity.h"
+#include "partition/igraph_module.h"
+#include "partition/tiers_levels.h"
+
+static enum status load(const struct igraph_module **out)
+{
+    const void *module;
+    PASS(module_load(IGRAPH_MODULE, "igraph_module", &module));
+    *out = module;
+    return STATUS_OK;
+}
+
+/* The module has an error message of its own, which becomes ours. */
+static enum status returned(const struct igraph_module *m, enum status st)
+{
+    return st == STATUS_OK ? st : error_set(st, "%s", m->message());
+}
+
+enum status capacity_find(struct topology *t)
+{
+    const struct igraph_module *m;
+    PASS(load(&m));
+    return returned(m, m->capacity_find(t));
+}
+
+enum status tiers_estimate(const struct topology *t, struct tiers *x)
+{
+    const struct igraph_module *m;
+    PASS(load(&m));
+    return returned(m, m->tiers_estimate(t, x));
+}

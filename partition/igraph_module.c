@@ -1,0 +1,14 @@
+/* capacity.c and tiers_measured.c as a module. */
+#include "partition/igraph_module.h"
+
+#include "core/provenance.h"
+#include "partition/capacity.h"
+#include "partition/tiers_levels.h"
+
+extern const struct igraph_module igraph_module;
+__attribute__((visibility("default"))) const struct igraph_module igraph_module = {
+    .module = {foreline_version},
+    .capacity_find = capacity_find,
+    .tiers_estimate = tiers_estimate,
+    .message = error_message,
+};

@@ -1,0 +1,19 @@
+/* igraph_module.h - the shared object that has igraph in it, and what it is asked for. igraph takes
+ * ARPACK, LAPACK and BLAS with it, which may start threads; few commands need it. */
+#ifndef PARTITION_IGRAPH_MODULE_H
+#define PARTITION_IGRAPH_MODULE_H
+
+#include "core/module.h"
+#include "core/topology.h"
+#include "partition/tiers.h"
+
+/* What it exports, as "igraph_module": capacity_find(), tiers_estimate(), and error_message() of
+ * these. */
+struct igraph_module {
+    struct module module;
+    enum status (*capacity_find)(struct topology *t);
+    enum status (*tiers_estimate)(const struct topology *t, struct tiers *x);
+    const char *(*message)(void);
+};
+
+#endif
