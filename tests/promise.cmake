@@ -1,5 +1,6 @@
 add_library(promise STATIC promise.c promise_search.c)
 target_link_libraries(promise PUBLIC study PRIVATE m)
 unit_test(promise LIBS promise)
+set_tests_properties(unit.promise PROPERTIES TIMEOUT 600 COST 100)
 unit_test(steady LIBS sim sample)
 unit_test(floor LIBS study sample)
