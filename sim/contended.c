@@ -60,6 +60,7 @@ static size_t steps_of(const struct examination *x, size_t r)
     return x->all->routes.start[r] + r;
 }
 
+/* Every step of every route, numbered once in a table that is at most half full. */
 static enum status list_steps(struct examination *x)
 {
     const struct routes *routes = &x->all->routes;
@@ -86,6 +87,7 @@ static enum status list_steps(struct examination *x)
 
 /* ---- loads */
 
+/* What is wanted of a thing for the first time enters the list. */
 static void load_add(struct load *load, uint32_t thing, double Bps)
 {
     if (load->Bps[thing] <= 0)
@@ -192,6 +194,8 @@ static bool leave_out(struct examination *x, uint32_t *kept)
     return any;
 }
 
+/* Leave out what cannot be full, again and again, as each link that goes may vouch for others; those
+ * that stay get numbers in the order of the platform. */
 static void number_links(struct examination *x, uint32_t *kept)
 {
     uint32_t n = 0;

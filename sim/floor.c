@@ -106,6 +106,7 @@ static double shape_seconds(const struct state *s, const struct shaped *shaped)
 
 /* ---- the longest path */
 
+/* When all that op i depends on has ended. */
 static double ready_at(const struct state *s, size_t i)
 {
     double when = 0;
@@ -156,6 +157,7 @@ static void message(struct state *s, uint32_t rank, size_t i)
         ready_put(&s->ready, o->peer);
 }
 
+/* The ops of a rank in their order, as far as what they depend on is known. */
 static void advance(struct state *s, uint32_t rank)
 {
     const struct program *p = s->p;
@@ -192,6 +194,7 @@ static enum status prepare(struct state *s)
     return STATUS_OK;
 }
 
+/* The longest path: every message and collective alone on the network. */
 static void find_path(struct state *s, struct floor *out)
 {
     uint32_t rank;
@@ -205,6 +208,7 @@ static void find_path(struct state *s, struct floor *out)
         out->cause_s[FLOOR_PATH] = fmax(out->cause_s[FLOOR_PATH], s->end[i]);
 }
 
+/* The rank that computes longest: it cannot do two things at once. */
 static void find_busiest(const struct program *p, struct floor *out)
 {
     for (uint32_t r = 0; r < p->ranks; r++) {

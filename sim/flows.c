@@ -41,6 +41,7 @@ struct building {
 
 /* ---- slots */
 
+/* One more slot between two devices. */
 static enum status add_slot(struct building *b, uint32_t from, uint32_t to, uint64_t colour)
 {
     struct slots *all = &b->all;
@@ -102,6 +103,7 @@ static enum status add_carriers(struct building *b, uint32_t g)
     return STATUS_OK;
 }
 
+/* Channels first, a slot for each copy, then the carriers of one group after another. */
 static enum status make_slots(struct building *b)
 {
     const struct program *p = b->p;
@@ -164,6 +166,8 @@ static enum status list_pairs(struct building *b, struct device_pair **pair, siz
     return st;
 }
 
+/* The links of every slot, each pair of devices searched once, and the narrowest of them: no flow of
+ * the slot is ever faster. */
 static enum status find_routes(struct building *b)
 {
     enum status st = STATUS_OK;
@@ -246,6 +250,7 @@ static void load_links(struct building *b, size_t slot, double bytes)
         b->f->link_bytes[b->all.routes.link[e]] += bytes;
 }
 
+/* What each link carries in an iteration, all copies together. */
 static enum status add_bytes(struct building *b)
 {
     enum status st;
@@ -273,6 +278,7 @@ out:
 
 /* ---- who meets whom */
 
+/* The representative of an owner, with the path to it halved. */
 static uint32_t root_of(uint32_t *owner, uint32_t k)
 {
     while (owner[k] != k)
@@ -292,6 +298,7 @@ static void meet(const struct flows *f, uint32_t me, size_t first, size_t last, 
     }
 }
 
+/* Owners that meet on a kept link are joined; who has been joined to nobody is alone. */
 static enum status find_alone(struct building *b)
 {
     enum status st = STATUS_OK;
@@ -364,6 +371,7 @@ out:
     return st;
 }
 
+/* Everything is owned; what the network borrows goes with it. */
 void flows_free(struct flows *f)
 {
     free(f->carrier_start);

@@ -76,6 +76,7 @@ static enum status check_group(const struct program *p, const struct topology *t
     return STATUS_OK;
 }
 
+/* All groups, with room for the cells of two copies of the largest. */
 static enum status check_groups(const struct program *p, const struct topology *t,
                                 const struct shapes *shapes, const struct slots *all,
                                 const uint32_t *cell)

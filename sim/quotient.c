@@ -10,6 +10,7 @@
 
 enum { LONGEST = 1 << 22 }; /* links of all routes together */
 
+/* The least h with h (h - 1) ordered pairs for all flows. */
 uint32_t quotient_hosts(size_t flows)
 {
     uint32_t hosts = 2;
@@ -18,12 +19,14 @@ uint32_t quotient_hosts(size_t flows)
     return hosts;
 }
 
+/* Flow f takes the f-th ordered pair of different hosts. */
 struct quotient_ends quotient_ends(size_t flows, uint32_t flow)
 {
     uint32_t others = quotient_hosts(flows) - 1, from = flow / others, to = flow % others;
     return (struct quotient_ends){from, to < from ? to : to + 1};
 }
 
+/* Euclid's algorithm; 0 divides nothing, so that a link without flows has unit 0. */
 static uint64_t common_divisor(uint64_t a, uint64_t b)
 {
     while (b > 0) {
@@ -60,6 +63,8 @@ static int by_bound(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* A flow that is bounded below its links gets a link of its own speed that nobody shares: one for
+ * each distinct bound, FATPIPE. */
 static enum status write_bounds(const struct sharing_network *n, uint32_t *bound_link, FILE *to)
 {
     struct bound *bound;
@@ -81,6 +86,7 @@ static enum status write_bounds(const struct sharing_network *n, uint32_t *bound
     return STATUS_OK;
 }
 
+/* A link stands as many times on a route as the flow takes units of it: SimGrid counts each time. */
 static void write_route(const struct sharing_network *n, uint32_t flow, const uint64_t *unit,
                         uint32_t bound_link, FILE *to)
 {

@@ -27,6 +27,7 @@ static bool is_ready(struct replay *s, size_t i, uint32_t stream, double *when)
     return true;
 }
 
+/* The times of an op are known: who waits for it may go on. */
 static void complete(struct replay *s, size_t i, double start, double end)
 {
     s->start[i] = start;
@@ -123,6 +124,7 @@ static void gather(struct replay *s, uint32_t group)
     }
 }
 
+/* Which kind of stream it is follows from its number: ranks, channels, groups. */
 static void advance(struct replay *s, uint32_t stream)
 {
     size_t ranks = s->p->ranks, channels = s->p->channels;
@@ -163,6 +165,8 @@ static void begin_phase(struct replay *s, uint32_t group, double now)
     }
 }
 
+/* The earliest of what waits to begin: a message, or the next phase of a collective. Its stream is
+ * called again when it has landed. */
 void replay_begin(struct replay *s, double now)
 {
     size_t ranks = s->p->ranks, channels = s->p->channels;
@@ -179,6 +183,7 @@ void replay_begin(struct replay *s, double now)
                                        .now_s = now});
 }
 
+/* The last flow of a phase lets its latency pass; a message lets its receiver go on. */
 void replay_land(struct replay *s, uint32_t stream, double now)
 {
     size_t ranks = s->p->ranks, channels = s->p->channels;
@@ -195,6 +200,7 @@ void replay_land(struct replay *s, uint32_t stream, double now)
     events_put(&s->events, now + o->count * latency_s, stream);
 }
 
+/* Work out all that needs no clock, until every stream waits for something under way. */
 void replay_known(struct replay *s)
 {
     uint32_t stream;

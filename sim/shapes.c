@@ -46,6 +46,7 @@ static uint32_t shared_nics(const struct collective_group *g)
     return g->nodes > 1 ? (uint32_t)least : 1;
 }
 
+/* By sender, then by receiver. */
 static int by_members(const void *a, const void *b)
 {
     const struct collective_flow *x = a, *y = b;
@@ -75,6 +76,7 @@ static void merge_flows(struct collective_shape *s)
     s->flows = kept;
 }
 
+/* The algorithm's flows, over as many ways out of the nodes as the platform has. */
 static enum status shape(const struct collective_group *g, uint8_t kind, int64_t bytes,
                          const struct collective_options *options, struct collective_shape *out)
 {

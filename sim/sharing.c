@@ -93,6 +93,7 @@ void sharing_close(struct sharing *s)
 
 /* ---- the heap of ends */
 
+/* A flow stands at a place of the heap, and knows it. */
 static void put(struct sharing *s, size_t place, uint32_t flow)
 {
     s->heap[place] = flow;
@@ -124,6 +125,7 @@ static void settle(struct sharing *s, size_t place)
     put(s, place, flow);
 }
 
+/* Take the earliest end out: the last of the heap moves to the top and sinks to where it belongs. */
 static void remove_first(struct sharing *s)
 {
     uint32_t first = s->heap[0], last = s->heap[--s->flying];
@@ -142,6 +144,8 @@ static bool is_tight(const struct sharing *s, uint32_t l)
     return s->link[l].demand > s->n.capacity_Bps[l] * (1 + rounding);
 }
 
+/* The flow joins the lists of its links and waits in the heap with no end yet; what it is worth is
+ * found when somebody asks. */
 void sharing_start(struct sharing *s, uint32_t flow, double bytes, double now)
 {
     s->now = now;
@@ -198,6 +202,7 @@ bool sharing_take(struct sharing *s, double when, uint32_t *flow, double *end_s)
 
 /* ---- rates */
 
+/* A flow that flies becomes part of the component at hand, once. */
 static void add_member(struct sharing *s, uint32_t flow)
 {
     if (s->flow[flow].marked || s->flow[flow].place == NONE)
@@ -207,6 +212,7 @@ static void add_member(struct sharing *s, uint32_t flow)
     s->member[s->members++] = flow;
 }
 
+/* And all that fly over a link. */
 static void add_flows_of(struct sharing *s, uint32_t link)
 {
     for (uint32_t e = s->link[link].first; e != NONE; e = s->incidence[e].next)
@@ -244,6 +250,8 @@ static void find_component(struct sharing *s)
     }
 }
 
+/* The rate of a flow is settled: what is left of its links is for the others. When it differs from
+ * the rate so far, the bytes that have gone are accounted and its end moves. */
 static void fix(struct sharing *s, uint32_t flow, double rate)
 {
     struct flow *f = &s->flow[flow];
@@ -307,6 +315,8 @@ static size_t fill(struct sharing *s, size_t members)
     return left;
 }
 
+/* Find the rates that starts and ends since the last call have changed, step by step of the
+ * filling, and look at the top of the heap. */
 double sharing_next(struct sharing *s)
 {
     if (s->changed_flows + s->changed_links > 0) {

@@ -26,6 +26,7 @@ static uint64_t mix(uint64_t z)
     return z ^ z >> 31;
 }
 
+/* At most half of the slots are ever taken. */
 static enum status numbering_new(struct numbering *t, size_t most)
 {
     t->slots = 64;
@@ -35,6 +36,7 @@ static enum status numbering_new(struct numbering *t, size_t most)
     return ARRAY_NEW(t->number, t->slots);
 }
 
+/* Forget all keys; the next number is 0 again. */
 static void numbering_clear(struct numbering *t)
 {
     memset(t->number, 0, t->slots * sizeof *t->number);
@@ -135,6 +137,7 @@ struct checking {
     uint32_t *mine, *its; /* [longest route] classes of two flows */
 };
 
+/* Flows in the order of their cells, then each into the lists of its links: so these are sorted. */
 static enum status list_cells(struct checking *c)
 {
     enum status st;
@@ -259,6 +262,8 @@ static enum status make_quotient(struct checking *c, struct symmetry *out)
     return STATUS_OK;
 }
 
+/* Colours come from hashes, so nothing is believed of them: the partition is checked on the
+ * incidence itself before anything follows from it. */
 static enum status check(const struct refining *r, struct symmetry *out)
 {
     enum status st;
