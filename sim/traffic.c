@@ -83,6 +83,7 @@ static void add_flows(const struct program *p, const struct topology *t, const s
     }
 }
 
+/* Every pair of devices, of all copies, belongs to one tier; its bytes count there. */
 enum status traffic_examine(const struct program *p, const struct topology *t,
                             const struct collective_options *options, struct measurement *m,
                             double *tier_bytes)
