@@ -87,9 +87,9 @@ expect 'no mpirun to start workers with' env PATH=/nowhere "$tool" run p.json --
 expect 'no nosuchlauncher' "$tool" run p.json --transport mpi --launcher "nosuchlauncher -n 4"
 expect 'the launcher ended with status' \
     env FORELINE_WORKER=/nowhere/worker "$tool" run p.json --transport mpi
-cp "$tool" lonely
-expect 'no foreline-worker-mpi in' ./lonely run p.json --transport mpi
-rm lonely
+mkdir -p lonely/bin && cp "$tool" lonely/bin/foreline && ln -s "$(dirname "$tool")/../lib" lonely/lib
+expect 'no foreline-worker-mpi in' lonely/bin/foreline run p.json --transport mpi
+rm -r lonely
 
 # A rank killed, a rank stopped, the launcher killed.
 workers() { # pids of this test's workers

@@ -73,10 +73,12 @@ static void a_pipeline_repeats_at_the_pace_of_its_stages(void **state)
     set_up(&longer, 4, 1, 40, "1f1b");
     for (uint32_t unit = 1; unit <= 4; unit++) {
         steady = find(&s, unit);
-        if (!steady.found) /* the messages make circuits of several microbatches */
-            continue;
-        assert_near(end_of(&longer), end_of(&s) + 16.0 / unit * steady.step_s, 1e-12);
+        bool found = steady.found; /* the messages make circuits of several microbatches */
+        if (found)
+            assert_near(end_of(&longer), end_of(&s) + 16.0 / unit * steady.step_s, 1e-12);
         steady_free(&steady);
+        if (!found)
+            continue;
         break;
     }
     tear_down(&longer);
