@@ -77,9 +77,8 @@ static void a_pipeline_repeats_at_the_pace_of_its_stages(void **state)
         if (found)
             assert_near(end_of(&longer), end_of(&s) + 16.0 / unit * steady.step_s, 1e-12);
         steady_free(&steady);
-        if (!found)
-            continue;
-        break;
+        if (found)
+            break;
     }
     tear_down(&longer);
     tear_down(&s);
