@@ -397,7 +397,7 @@ static enum status evaluate(const struct evaluation_context *context, const stru
     struct evaluation_context c = *context;
     struct program program = {0};
     struct measurement m = {0};
-    c.fold_replicas = true;
+    c.fold_replicas = engine == &engine_analytic; /* on SimGrid as `simulate` does, to the digit */
     TRY(evaluate_plan(plan, &c, engine, &m, &program, NULL));
     struct evaluation e = {.iteration_s = m.iteration_s,
                            .samples_per_s = m.samples_per_s,
