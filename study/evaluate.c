@@ -294,8 +294,7 @@ static const char *never_alike(const struct run *run)
     return NULL;
 }
 
-/* Are the ranks to be folded? Searches want that always, others of large plans when no times of
- * single ops are asked for. */
+/* Are the ranks to be folded? Of large plans, when no times of single ops are asked for. */
 static enum status decide_fold(struct run *run, bool every_op)
 {
     const struct evaluation_context *c = run->context;
@@ -303,7 +302,7 @@ static enum status decide_fold(struct run *run, bool every_op)
     size_t least = c->fold_from > 0 ? c->fold_from : LARGE;
     for (uint64_t t = 0; t < teams; t++)
         devices += run->plan->stage[t].devices;
-    if (!c->fold_replicas && (c->whole || every_op || devices < least))
+    if (c->whole || every_op || devices < least)
         return STATUS_OK;
     const char *reason = never_alike(run);
     run->fold = !reason;
@@ -397,7 +396,8 @@ static enum status evaluate(const struct evaluation_context *context, const stru
     struct evaluation_context c = *context;
     struct program program = {0};
     struct measurement m = {0};
-    c.fold_replicas = engine == &engine_analytic; /* on SimGrid as `simulate` does, to the digit */
+    c.fold_replicas = true;
+    c.fold_from = engine == &engine_analytic ? 1 : 0; /* on SimGrid as `simulate` does */
     TRY(evaluate_plan(plan, &c, engine, &m, &program, NULL));
     struct evaluation e = {.iteration_s = m.iteration_s,
                            .samples_per_s = m.samples_per_s,
