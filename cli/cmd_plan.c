@@ -8,14 +8,14 @@
 #include "core/units.h"
 #include "study/planning.h"
 
-/* A prediction of a plan that no search has looked at: milliseconds, and it proves that the plan can
- * run. */
+/* A prediction of a plan that no search has looked at, as `simulate --engine analytic` says: it
+ * proves that the plan can run. */
 static enum status predict(const struct plan *p, const struct model *m, const struct topology *t,
                            struct evaluation *out)
 {
-    struct evaluation_context context = {.model = m, .topology = t};
+    struct evaluation_context context = {.model = m, .topology = t, .engine = &engine_analytic};
     struct evaluator evaluator = evaluator_make(&context);
-    return evaluator.quick(evaluator.context, p, out);
+    return evaluator.thorough(evaluator.context, &p, 1, out);
 }
 
 /* On stderr, so that it is seen beside a document too. */

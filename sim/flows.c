@@ -1,8 +1,9 @@
 /* Slots out of channels and shapes, their routes, the links that matter, and who meets whom there.
  *
  * 1. Every distinct pair of members that a group's shapes use is a carrier. 2. Slots get the routes
- * of their devices. 3. Only links that can be full are kept (contended.h). 4. Owners, channels and groups, that meet on a kept link are joined; one that is joined to none is alone.
- * In between, folded programs are folded (folding.h). */
+ * of their devices. 3. Only links that can be full are kept (contended.h). 4. Owners, channels and
+ * groups, that meet on a kept link are joined; one that is joined to none is alone. In between,
+ * folded programs are folded (folding.h). */
 #include "sim/flows.h"
 
 #include <math.h>

@@ -13,12 +13,12 @@
 #include "study/pool.h"
 
 enum {
-    WORTHWHILE = 512,  /* microbatches x stages from which on a short run is tried */
-    FILLS = 3,         /* depths of the pipeline in the first of them: fill, steady, drain */
-    SHORTER = 3,       /* times as long as the last of them is the whole, or that is simulated */
-    MOST_LINKED = 256, /* devices of a plan whose quick score sees who shares links */
-    LARGE = 257,       /* devices from which on ranks are folded, and told why they are not */
-    LONG_RUN = 1000    /* microbatches from which on it is told why that was of no use */
+    WORTHWHILE = 512, /* microbatches x stages from which on a short run is tried */
+    FILLS = 3,        /* depths of the pipeline in the first of them: fill, steady, drain */
+    SHORTER = 3,      /* times as long as the last of them is the whole, or that is simulated */
+    LARGE = 257,      /* devices from which on ranks are folded, and told why they are not; and
+                        * quick scores do not see who shares links */
+    LONG_RUN = 1000   /* microbatches from which on it is told why that was of no use */
 };
 
 /* ---- one program */
@@ -153,6 +153,14 @@ static uint64_t teams_of(const struct plan *p)
     return teams;
 }
 
+static uint64_t devices_of(const struct plan *p)
+{
+    uint64_t devices = 0, teams = teams_of(p);
+    for (uint64_t t = 0; t < teams; t++)
+        devices += p->stage[t].devices;
+    return devices;
+}
+
 /* After how many microbatches lists repeat: with r_s replicas of stage s microbatch b goes to
  * replica b mod r_s, and virtual stages take them in groups of as many as there are teams. */
 static uint64_t unit_of(const struct plan *p)
@@ -211,16 +219,19 @@ static enum status extend(struct run *run, const struct steady *steady, uint64_t
     return STATUS_OK;
 }
 
+static bool has_no_flush(const struct plan *p)
+{
+    const struct schedule *schedule;
+    return schedule_find(p->schedule, &schedule) == STATUS_OK && schedule->asynchronous;
+}
+
 /* Why no short run can stand for the whole; NULL: one may. */
 static const char *never_steady(const struct run *run)
 {
     const struct perturbation *by = run->context->perturbation;
-    const struct schedule *schedule;
     if (by && by->jitter > 0)
         return "with jitter no microbatch is like another";
-    if (schedule_find(run->plan->schedule, &schedule) == STATUS_OK && schedule->asynchronous)
-        return "it has no flush";
-    return NULL;
+    return has_no_flush(run->plan) ? "it has no flush" : NULL;
 }
 
 /* Simulate n microbatches; does their middle recur, every unit or every few of them? What limits
@@ -280,29 +291,23 @@ out:
 /* Why all ranks of a plan are simulated although folding was wanted; NULL: they need not be. */
 static const char *never_alike(const struct run *run)
 {
-    const struct schedule *schedule;
     if (run->context->perturbation || run->context->options.faults)
         return "single ranks or links are changed on purpose";
     if (!run->engine->folds)
         return "the engine cannot";
-    if (run->context->fold_replicas)
+    if (run->context->simulated_only)
         return NULL;
     if (run->context->topology->links == 0)
         return "the platform's links are not known";
-    if (schedule_find(run->plan->schedule, &schedule) == STATUS_OK && schedule->asynchronous)
-        return "it has no flush";
-    return NULL;
+    return has_no_flush(run->plan) ? "it has no flush" : NULL;
 }
 
 /* Are the ranks to be folded? Of large plans, when no times of single ops are asked for. */
 static enum status decide_fold(struct run *run, bool every_op)
 {
     const struct evaluation_context *c = run->context;
-    uint64_t devices = 0, teams = teams_of(run->plan);
     size_t least = c->fold_from > 0 ? c->fold_from : LARGE;
-    for (uint64_t t = 0; t < teams; t++)
-        devices += run->plan->stage[t].devices;
-    if (c->whole || every_op || devices < least)
+    if (c->whole || every_op || devices_of(run->plan) < least)
         return STATUS_OK;
     const char *reason = never_alike(run);
     run->fold = !reason;
@@ -312,7 +317,7 @@ static enum status decide_fold(struct run *run, bool every_op)
 /* Every rank of the plan gets a row, or it is told why all were simulated. */
 static enum status unfold(struct run *run)
 {
-    if (run->context->fold_replicas)
+    if (run->context->simulated_only)
         return STATUS_OK;
     if (run->program.folded)
         return measurement_unfold(&run->m, &run->program, run->plan, run->context->topology);
@@ -396,7 +401,7 @@ static enum status evaluate(const struct evaluation_context *context, const stru
     struct evaluation_context c = *context;
     struct program program = {0};
     struct measurement m = {0};
-    c.fold_replicas = true;
+    c.simulated_only = true;
     c.fold_from = engine == &engine_analytic ? 1 : 0; /* on SimGrid as `simulate` does */
     TRY(evaluate_plan(plan, &c, engine, &m, &program, NULL));
     struct evaluation e = {.iteration_s = m.iteration_s,
@@ -423,7 +428,7 @@ static enum status quick(void *context, const struct plan *p, struct evaluation 
 {
     struct evaluation_context c = *(const struct evaluation_context *)context;
     struct topology unlinked = *c.topology;
-    bool large = (uint64_t)p->stage[0].devices * teams_of(p) > MOST_LINKED;
+    bool large = devices_of(p) >= LARGE;
     unlinked.links = 0;
     c.no_links = true;
     c.topology = large ? &unlinked : c.topology;

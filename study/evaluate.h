@@ -17,10 +17,9 @@ struct evaluation_context {
     const struct perturbation *perturbation; /* of compute times; NULL: none */
     bool detailed;                           /* measurements get their calls too */
     bool whole;                              /* no short runs that the rest follows from */
-    bool
-        fold_replicas; /* measurements may have one replica's and shard's ranks, if all are alike */
-    size_t fold_from;  /* devices from which on ranks alike are simulated once; 0: more than 256 */
-    bool no_links;     /* what links carry is not asked for where it takes another run */
+    bool simulated_only; /* measurements keep the ranks that were simulated, others are like them */
+    size_t fold_from; /* devices from which on ranks alike are simulated once; 0: more than 256 */
+    bool no_links;    /* what links carry is not asked for where it takes another run */
     const int64_t *reserve_bytes; /* [topology->types] kept free by searches; NULL: nothing */
 };
 
