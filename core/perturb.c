@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/random.h"
 
 static const double two_pi = 6.283185307179586;
 
@@ -136,14 +137,11 @@ static enum status place(const struct perturbation *by, size_t k, const struct p
     return STATUS_OK;
 }
 
-/* ---- random numbers of what an op is. Source: Steele, Lea & Flood, OOPSLA 2014 (SplitMix64). */
+/* ---- random numbers of what an op is */
 
 static uint64_t mix(uint64_t key, uint64_t value)
 {
-    uint64_t z = key ^ (value + UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
+    return random_mix(key ^ (value + UINT64_C(0x9e3779b97f4a7c15)));
 }
 
 /* (0, 1), 53 bits */

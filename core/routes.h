@@ -23,8 +23,9 @@ struct routes {
  *   pair  [n] sorted by sender, then receiver; a device to itself has no links
  *
  * All routes are empty when the topology knows no links (t->links == 0). A search of its block for
- * each sender, as far as its receivers, and for each part of a way that lies beyond. STATUS_INVALID for a device that there is not, pairs out of
- * order, or a receiver that cannot be reached; STATUS_NOMEM. */
+ * each sender, as far as its receivers, and for each part of a way that lies beyond.
+ * STATUS_INVALID for a device that there is not, pairs out of order, or a receiver that cannot be
+ * reached; STATUS_NOMEM. */
 enum status topology_routes(const struct topology *t, size_t n, const struct device_pair *pair,
                             struct routes *out) MUST_CHECK;
 void routes_free(struct routes *r); /* accepts {0}; leaves {0} */

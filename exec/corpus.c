@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "core/file.h"
-#include "exec/random.h"
+#include "core/random.h"
 
 enum status corpus_read(const char *path, struct corpus *out)
 {

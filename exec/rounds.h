@@ -3,9 +3,10 @@
  *
  * Every transport executes these rounds and adds what arrives in their order. So the sums have the
  * same bits on all transports, and a new algorithm, a file exec/rounds/NAME.c that defines
- * rounds_NAME and a line of rounds/algorithms.def, is for all of them at once. A row's name is that of core/collective.h's algorithm that it executes. Rounds have
- * global numbers: what a member gives in round k is taken in round k, and depends on earlier rounds
- * only. Between two members they are in order. */
+ * rounds_NAME and a line of rounds/algorithms.def, is for all of them at once. A row's name is that
+ * of core/collective.h's algorithm that it executes. Rounds have global numbers: what a member gives
+ * in round k is taken in round k, and depends on earlier rounds only. Between two members they are in
+ * order. */
 #ifndef EXEC_ROUNDS_H
 #define EXEC_ROUNDS_H
 

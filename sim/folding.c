@@ -5,18 +5,15 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/random.h"
 #include "sim/symmetry.h"
 
 uint64_t folding_colour(uint64_t a, uint64_t b, double c)
 {
     uint64_t part[3] = {a, b, 0}, z = 0;
     memcpy(&part[2], &c, sizeof c);
-    for (size_t k = 0; k < 3; k++) { /* splitmix64 */
-        z = (z ^ part[k]) + 0x9e3779b97f4a7c15u;
-        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-        z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-        z ^= z >> 31;
-    }
+    for (size_t k = 0; k < 3; k++)
+        z = random_at(z ^ part[k], 0);
     return z;
 }
 

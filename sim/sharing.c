@@ -18,7 +18,7 @@ struct flow {
     double rate, left, at_s, end_s; /* bytes left at at_s */
     uint32_t place;                 /* in the heap, NONE: does not fly */
     bool marked;                    /* in the component at hand */
-    bool fixed;
+    bool fixed;                     /* by the step of the filling at hand */
 };
 
 struct link {
@@ -208,7 +208,6 @@ static void add_member(struct sharing *s, uint32_t flow)
     if (s->flow[flow].marked || s->flow[flow].place == NONE)
         return;
     s->flow[flow].marked = true;
-    s->flow[flow].fixed = false;
     s->member[s->members++] = flow;
 }
 
@@ -255,7 +254,6 @@ static void find_component(struct sharing *s)
 static void fix(struct sharing *s, uint32_t flow, double rate)
 {
     struct flow *f = &s->flow[flow];
-    f->fixed = true;
     for (size_t e = s->n.start[flow]; e < s->n.start[flow + 1]; e++) {
         struct link *l = &s->link[s->n.link[e]];
         if (!l->marked)

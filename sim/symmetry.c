@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/random.h"
 
 enum { NONE = UINT32_MAX };
 
@@ -17,13 +18,10 @@ struct numbering {
     size_t slots, n; /* slots: a power of two */
 };
 
-/* splitmix64's finalizer: nearby keys become unrelated ones. */
+/* Nearby keys become unrelated ones. */
 static uint64_t mix(uint64_t z)
 {
-    z += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
+    return random_at(z, 0);
 }
 
 /* At most half of the slots are ever taken. */

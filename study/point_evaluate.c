@@ -7,8 +7,8 @@
 
 #include "core/clock.h"
 #include "core/provenance.h"
+#include "core/random.h"
 #include "core/text.h"
-#include "exec/random.h"
 #include "study/point.h"
 #include "study/summary.h"
 
@@ -89,8 +89,8 @@ static void fill(const struct topology *t, struct arguments *a)
 }
 
 /* Plan with the engine that measures, so that a search optimises what is reported; what runs for real
- * is planned so that it can. Where noise is studied, all searches are analytic, those without noise too: SimGrid would read the true platform
- * from its file. */
+ * is planned so that it can. Where noise is studied, all searches are analytic, those without noise
+ * too: SimGrid would read the true platform from its file. */
 static enum status make_plan(const struct point *p, const struct model *m, const struct topology *t,
                              const char *path, struct plan *out)
 {

@@ -47,8 +47,8 @@ struct sweep_count {
 
 /* Compute what the database at `path` has not: all points, and the finalists once all are there.
  * All predictions are in the database before the first plan is run, so that none can have seen a
- * measurement. STATUS_USAGE: a database of other experiments, without `add`. What shards have computed beside `path` is taken in first. Sets db, id and finalists
- * of *s. */
+ * measurement. What shards have computed beside `path` is taken in first. Sets db, id and finalists
+ * of *s. STATUS_USAGE: a database of other experiments, without `add`. */
 enum status sweep_compute(struct sweep *s, const char *path, const struct provenance *by,
                           const struct sweep_run *run, struct sweep_count *out) MUST_CHECK;
 

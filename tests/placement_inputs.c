@@ -8,18 +8,11 @@
 #include <string.h>
 
 #include "core/edges.h"
-
-static uint64_t next_random(struct placement_input *in)
-{
-    uint64_t x = (in->random += 0x9e3779b97f4a7c15u); /* SplitMix64, Steele et al. 2014 */
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
+#include "core/random.h"
 
 static double uniform(struct placement_input *in)
 {
-    return (double)(next_random(in) >> 11) * 0x1p-53;
+    return (double)(random_next(&in->random) >> 11) * 0x1p-53;
 }
 
 static size_t below(struct placement_input *in, size_t n)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/lower.h"
+#include "core/random.h"
 #include "core/schedule.h"
 #include "partition/partition.h"
 #include "study/evaluate.h"
@@ -22,10 +23,7 @@ static void demand(enum status st, const char *what)
 
 uint32_t promise_below(struct promise_random *r, uint32_t n)
 {
-    uint64_t z = r->state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (uint32_t)(((z ^ (z >> 31)) >> 32) * n >> 32);
+    return (uint32_t)((random_next(&r->state) >> 32) * n >> 32);
 }
 
 /* ---- inputs */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/random.h"
 #include "core/schedule.h"
 #include "tests/sample.h"
 
@@ -11,10 +12,7 @@ enum { OPS = 8, MEGA = 1000000 };
 
 uint32_t random_below(uint64_t *state, uint32_t n)
 {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return (uint32_t)((z ^ z >> 31) >> 32) % n;
+    return (uint32_t)(random_next(state) >> 32) % n;
 }
 
 /* A random multiple of a thousandth of `most`, above 0. */

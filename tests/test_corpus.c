@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "core/file.h"
-#include "exec/random.h"
+#include "core/random.h"
 #include "tests/fault.h"
 
 static void shipped_text_is_the_file_in_the_tree(void **state)

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "exec/random.h"
+#include "core/random.h"
 #include "tests/tiny.h"
 
 enum { B = 2, ROOM = 1 << 14 };

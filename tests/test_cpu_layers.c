@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
+#include "core/random.h"
 #include "exec/device/cpu/vector.h"
-#include "exec/random.h"
 #include "tests/tiny.h"
 
 enum { B = 2, ROOM = 1 << 14 };

@@ -12,10 +12,10 @@
 #include <cmocka.h>
 
 #include "core/lower.h"
+#include "core/random.h"
 #include "exec/device.h"
 #include "exec/device/cpu/stage.h"
 #include "exec/executor.h"
-#include "exec/random.h"
 #include "exec/ring.h"
 #include "model/zoo.h"
 #include "partition/partition.h"

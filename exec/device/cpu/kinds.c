@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "exec/random.h"
+#include "core/random.h"
 
 #define KIND(name) &kind_##name,
 static const struct layer_kind *const kinds[] = {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/random.h"
 #include "exec/corpus.h"
-#include "exec/random.h"
 
 /* Numbers of each operand for a batch; what is saved and scratch may differ between the sides. */
 static void set_sizes(const struct layer *cpu, const struct layer *gpu, size_t batch,

@@ -5,6 +5,7 @@
 #ifndef PARTITION_PUBLISHED_PLACEMENT_WORK_H
 #define PARTITION_PUBLISHED_PLACEMENT_WORK_H
 
+#include "core/random.h"
 #include "partition/published/objective.h"
 
 struct placement_work {
@@ -22,19 +23,10 @@ static inline bool placement_work_over(struct placement_work *w)
     return w->late || w->spent >= w->most;
 }
 
-/* Next number of a stream. Source: Steele, Lea & Flood, OOPSLA 2014 (SplitMix64). */
-static inline uint64_t placement_random(uint64_t *state)
-{
-    uint64_t x = (*state += UINT64_C(0x9e3779b97f4a7c15));
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
-
 /* In [0, 1), 53 bits. */
 static inline double placement_uniform(uint64_t *state)
 {
-    return (double)(placement_random(state) >> 11) * 0x1p-53;
+    return (double)(random_next(state) >> 11) * 0x1p-53;
 }
 
 static inline size_t placement_below(uint64_t *state, size_t n)

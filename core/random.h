@@ -3,8 +3,8 @@
  * So a parameter's start value and a sample's text do not depend on which rank draws them, in which
  * order. The generator is SplitMix64 used with random access.
  * Source: Steele, Lea & Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014. */
-#ifndef EXEC_RANDOM_H
-#define EXEC_RANDOM_H
+#ifndef CORE_RANDOM_H
+#define CORE_RANDOM_H
 
 #include <stdint.h>
 
@@ -15,6 +15,12 @@ static inline uint64_t random_mix(uint64_t z)
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
+}
+
+/* The next number of a stream that is drawn in order; any state begins one. */
+static inline uint64_t random_next(uint64_t *state)
+{
+    return random_mix(*state += UINT64_C(0x9e3779b97f4a7c15));
 }
 
 /* Value number i of the stream `key`. */
