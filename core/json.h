@@ -89,7 +89,6 @@ enum status json_need_real(const struct json_at *object, const char *key, double
                            double *out) MUST_CHECK;
 enum status json_need_integer(const struct json_at *object, const char *key, int64_t min,
                               int64_t max, int64_t *out) MUST_CHECK;
-enum status json_may_text(const struct json_at *object, const char *key, char **out) MUST_CHECK;
 enum status json_may_real(const struct json_at *object, const char *key, double min, double max,
                           double *out) MUST_CHECK;
 enum status json_may_integer(const struct json_at *object, const char *key, int64_t min,

@@ -373,13 +373,6 @@ enum status json_need_text(const struct json_at *object, const char *key, char *
     return st == STATUS_OK ? json_get_copy(&at, out) : st;
 }
 
-enum status json_may_text(const struct json_at *object, const char *key, char **out)
-{
-    struct json_at at = {0};
-    enum status st = json_optional(object, key, &at);
-    return st == STATUS_OK && at.value ? json_get_copy(&at, out) : st;
-}
-
 enum status json_need_real(const struct json_at *object, const char *key, double min, double max,
                            double *out)
 {

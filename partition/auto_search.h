@@ -102,10 +102,6 @@ static inline size_t auto_devices(const struct auto_shape *shape)
 struct partition_request auto_request_for(const struct auto_state *s,
                                           const struct auto_shape *shape);
 
-/* Is the saving one for the trial: what is given, executable, and not without effect? */
-bool auto_saving_wanted(const struct auto_state *s, const struct auto_trial *t,
-                        const struct auto_saving *saving);
-
 /* Is `shards` given, or may it be searched: can the model be divided into so many? */
 bool auto_may_shard(const struct auto_state *s, uint32_t shards);
 

@@ -116,8 +116,9 @@ out:
 
 /* ---- one schedule */
 
-bool auto_saving_wanted(const struct auto_state *s, const struct auto_trial *t,
-                        const struct auto_saving *saving)
+/* Is the saving one for the trial: what is given, executable, and not without effect? */
+static bool saving_wanted(const struct auto_state *s, const struct auto_trial *t,
+                          const struct auto_saving *saving)
 {
     bool replicas = t->shape.replicas > 1, whole = !t->schedule->split;
     bool zero = saving->zero == 0 || (replicas && !t->schedule->asynchronous);
@@ -151,7 +152,7 @@ static enum status try_schedule(struct auto_state *s, struct auto_trial *t)
     }
     for (t->saving = 0; t->saving < AUTO_SAVINGS; t->saving++) {
         const struct auto_saving *saving = &auto_savings[t->saving];
-        if (!auto_saving_wanted(s, t, saving))
+        if (!saving_wanted(s, t, saving))
             continue;
         PASS(auto_leaves_out(s, AUTO_SAVING, t, &left_out));
         if (left_out)
@@ -319,7 +320,7 @@ enum status auto_try_nearest(struct auto_state *s)
         if (!chunks_wanted(s, &t.shape, t.shape.chunks))
             continue;
         t.saving = AUTO_SAVINGS - 1;
-        while (t.saving > 0 && !auto_saving_wanted(s, &t, &auto_savings[t.saving]))
+        while (t.saving > 0 && !saving_wanted(s, &t, &auto_savings[t.saving]))
             t.saving--;
         struct partition_request request = auto_request_for(s, &t.shape);
         TRY(schedule_find(request.schedule, &t.schedule));

@@ -154,11 +154,6 @@ out:
     return st;
 }
 
-void plan_take_best(struct auto_result *r, struct plan *out)
-{
-    MOVE(out, r->candidate[0].plan);
-}
-
 /* No interrupt: points of experiments are stopped between points, not inside one. */
 enum status plan_make(const struct arguments *a, struct evaluation_context *context,
                       struct plan *out)
@@ -172,7 +167,7 @@ enum status plan_make(const struct arguments *a, struct evaluation_context *cont
         goto out;
     }
     TRY(plan_search(&settled, context, NULL, &found));
-    plan_take_best(&found, out);
+    MOVE(out, found.candidate[0].plan);
 out:
     auto_result_free(&found);
     return st;

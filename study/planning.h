@@ -63,8 +63,6 @@ void plan_put_candidates(struct json_writer *w, const struct auto_result *r);
 /* STATUS_INFEASIBLE, with which rank of the nearest plan lacks how much, and what would help. */
 enum status plan_fails_to_fit(const struct auto_result *r, const struct arguments *a,
                               const struct topology *t) MUST_CHECK;
-/* Move the first plan of the ranking to *out. */
-void plan_take_best(struct auto_result *r, struct plan *out);
 
 /* By a->algorithm, or by the search: silently, for points of experiments and runs from files. The
  * arguments need not be settled. Errors: those of plan_settle(), plan_by_algorithm() and
