@@ -8,26 +8,25 @@
 #include "core/units.h"
 #include "study/planning.h"
 
-/* A prediction of a plan that no search has looked at, as `simulate --engine analytic` says: it
- * proves that the plan can run. */
+/* A prediction of a plan that no search has looked at, as `simulate --engine analytic` says where
+ * that takes seconds: it proves that the plan can run. */
 static enum status predict(const struct plan *p, const struct model *m, const struct topology *t,
                            struct evaluation *out)
 {
-    struct evaluation_context context = {.model = m, .topology = t, .engine = &engine_analytic};
-    struct evaluator evaluator = evaluator_make(&context);
-    return evaluator.thorough(evaluator.context, &p, 1, out);
+    const struct evaluation_context context = {.model = m, .topology = t};
+    return evaluate_once(&context, p, out);
 }
 
 /* On stderr, so that it is seen beside a document too. */
 static void print_prediction(const struct plan *p, const struct evaluation *e)
 {
     fprintf(stderr,
-            "%s: %zu stage%s, %u microbatches of %u; %s%s: %s per iteration, %.4g samples/s, "
+            "%s: %zu stage%s, %u microbatches of %u; %s%s%s: %s per iteration, %.4g samples/s, "
             "bubble %.1f %%\n",
             p->algorithm, p->stages, p->stages == 1 ? "" : "s", p->microbatches, p->microbatch_size,
             e->engine, !strcmp(e->engine, "analytic") ? " engine" : "",
-            units_of(UNIT_SECONDS, e->iteration_s).text, e->samples_per_s,
-            100 * e->bubble_fraction);
+            e->exact ? "" : " without contention", units_of(UNIT_SECONDS, e->iteration_s).text,
+            e->samples_per_s, 100 * e->bubble_fraction);
 }
 
 /* Plans by the search, ranked; none when nothing fits. */

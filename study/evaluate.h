@@ -19,11 +19,17 @@ struct evaluation_context {
     bool whole;                              /* no short runs that the rest follows from */
     bool simulated_only; /* measurements keep the ranks that were simulated, others are like them */
     size_t fold_from; /* devices from which on ranks alike are simulated once; 0: more than 256 */
+    bool only_alike;  /* STATUS_UNSUPPORTED where ranks are not alike, rather than simulating all */
     bool no_links;    /* what links carry is not asked for where it takes another run */
     const int64_t *reserve_bytes; /* [topology->types] kept free by searches; NULL: nothing */
 };
 
 struct evaluator evaluator_make(struct evaluation_context *context); /* borrows it */
+
+/* What the analytic engine says of one plan; of a large one whose ranks are not alike only what
+ * searches score it with: without contention, out->exact is false. */
+enum status evaluate_once(const struct evaluation_context *context, const struct plan *plan,
+                          struct evaluation *out) MUST_CHECK;
 
 /* What only the platform knows: memory of every rank's device, what they could compute at the
  * stated speeds, and so MFU and HFU. */
