@@ -13,7 +13,8 @@ cd "$work"
 unset RANK WORLD_SIZE FORELINE_WORKER
 export TMPDIR="$work/tmp"
 mkdir tmp
-port=$((20000 + $$ % 20000))
+# Below the ports that the kernel gives to connections: one of those may be in use at any moment.
+port=$((10000 + $$ % 20000))
 
 fail() {
     echo "FAIL: $*" >&2
