@@ -36,13 +36,13 @@ static const char details[] =
 static void print_zoo_row(const struct zoo_entry *e, const struct model *m)
 {
     char parameters[MODEL_GROUPED];
-    printf("%-12s  %15s  %5zu  %6g  %s\n", e->name, model_grouped(model_parameters(m), parameters),
+    printf("%-16s  %15s  %5zu  %6g  %s\n", e->name, model_grouped(model_parameters(m), parameters),
            m->n, m->tokens_per_sample, e->summary);
 }
 
 static void print_overrides(const struct zoo_entry *e)
 {
-    printf("%-12s  ", e->name);
+    printf("%-16s  ", e->name);
     for (size_t k = 0; k < e->parameters; k++)
         printf("%s%s=%" PRId64, k ? "," : "", e->parameter[k].name, e->parameter[k].value);
     putchar('\n');
@@ -71,7 +71,7 @@ static enum status list(const struct arguments *a)
         json_open_object(&w, NULL, false);
         json_open_array(&w, "models", false);
     } else {
-        printf("%-12s  %15s  %5s  %6s  %s\n", "# model", "parameters", "ops", "tokens", "summary");
+        printf("%-16s  %15s  %5s  %6s  %s\n", "# model", "parameters", "ops", "tokens", "summary");
     }
     for (size_t i = 0; i < zoo_n; i++) {
         PASS(zoo_build(zoo[i]->name, &m));
@@ -86,12 +86,12 @@ static enum status list(const struct arguments *a)
         json_close(&w);
         return STATUS_OK;
     }
-    printf("\n%-12s  %s\n", "# model", "overrides with their defaults");
+    printf("\n%-16s  %s\n", "# model", "overrides with their defaults");
     for (size_t i = 0; i < zoo_n; i++)
         print_overrides(zoo[i]);
-    printf("\n%-12s  %s\n", "# importer", "reads");
+    printf("\n%-16s  %s\n", "# importer", "reads");
     for (size_t i = 0; i < importers_n; i++)
-        printf("%-12s  %s\n", importers[i]->name, importers[i]->summary);
+        printf("%-16s  %s\n", importers[i]->name, importers[i]->summary);
     return STATUS_OK;
 }
 

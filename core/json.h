@@ -74,6 +74,17 @@ enum status json_get_name(const struct json_at *at, const char *what, const stru
                           size_t n, uint32_t *out) MUST_CHECK;
 
 bool json_holds_text(const struct json_at *at);
+/* What a value is, for fields that may be of several kinds. */
+enum json_kind {
+    JSON_ABSENT,
+    JSON_IS_NULL,
+    JSON_IS_BOOL,
+    JSON_IS_NUMBER,
+    JSON_IS_TEXT,
+    JSON_IS_ARRAY,
+    JSON_IS_OBJECT
+};
+enum json_kind json_kind(const struct json_at *at);
 enum status json_get_string(const struct json_at *at, const char **out) MUST_CHECK; /* borrowed */
 enum status json_get_copy(const struct json_at *at, char **out) MUST_CHECK;         /* malloc'd */
 enum status json_get_real(const struct json_at *at, double min, double max, double *out) MUST_CHECK;

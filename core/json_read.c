@@ -265,6 +265,29 @@ struct json_at json_member(const struct json_at *object, size_t i)
                             .key = it ? json_object_iter_key(it) : NULL};
 }
 
+enum json_kind json_kind(const struct json_at *at)
+{
+    if (!at->value)
+        return JSON_ABSENT;
+    switch (json_typeof(at->value)) {
+    case JSON_OBJECT:
+        return JSON_IS_OBJECT;
+    case JSON_ARRAY:
+        return JSON_IS_ARRAY;
+    case JSON_STRING:
+        return JSON_IS_TEXT;
+    case JSON_INTEGER:
+    case JSON_REAL:
+        return JSON_IS_NUMBER;
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return JSON_IS_BOOL;
+    case JSON_NULL:
+        break;
+    }
+    return JSON_IS_NULL;
+}
+
 bool json_holds_text(const struct json_at *at)
 {
     return json_is_string(at->value);

@@ -9,16 +9,13 @@ enum { TOKEN = 4 }; /* bytes of a token id */
  *   bias 1, normalised input again 2, chain rule 8.
  * gelu (tanh form: Hendrycks & Gimpel, 2016): 0.5 x (1 + tanh(a (x + b x^3))); the derivative has
  *   the same tanh plus its own product rule.
- * gate: softmax (maximum, difference, exponential, sum, quotient) and top_k comparisons; backward
- * of the softmax: product, sum, difference, product. loss: maximum, difference, exponential, sum;
- * backward: the probability again (difference, exponential, product), minus the target, scaled. */
+ * loss: maximum, difference, exponential, sum; backward: the probability again (difference,
+ * exponential, product), minus the target, scaled. */
 enum {
     NORM_FORWARD = 7,
     NORM_BACKWARD = 13,
     GELU_FORWARD = 9,
     GELU_BACKWARD = 18,
-    GATE_FORWARD = 5,
-    GATE_BACKWARD = 4,
     LOSS_FORWARD = 4,
     LOSS_BACKWARD = 5
 };
@@ -48,6 +45,74 @@ uint32_t layer_embedding(struct graph *g, const char *name, const struct embeddi
                .stash_bytes = size * e + s->tokens * TOKEN,
                .output_bytes = size * e,
            });
+}
+
+uint32_t layer_lookup(struct graph *g, const char *name, uint32_t table, int64_t tokens,
+                      int64_t channels, int64_t vocabulary)
+{
+    int64_t e = g->model.element_bytes, size = tokens * channels;
+    return graph_add(g, &(struct graph_op){
+                            .name = name,
+                            .kind = "embedding",
+                            .attribute = {{"tokens", tokens},
+                                          {"channels", channels},
+                                          {"vocabulary", vocabulary},
+                                          {"borrowed", 1}},
+                            .backward_flop = (double)size,
+                            .forward_bytes = (double)(2 * size * e),
+                            .backward_bytes = (double)(3 * size * e),
+                            .shared_bytes = vocabulary * channels * e,
+                            .sparse = true,
+                            .shares = table,
+                            .tensor = TENSOR_ROW,
+                            .stash_bytes = size * e + tokens * TOKEN,
+                            .output_bytes = size * e,
+                        });
+}
+
+uint32_t layer_positions(struct graph *g, const char *name, uint32_t in, int64_t tokens,
+                         int64_t channels, int64_t rows)
+{
+    int64_t e = g->model.element_bytes, size = tokens * channels;
+    return graph_add(
+        g, &(struct graph_op){
+               .name = name,
+               .kind = "positions",
+               .attribute = {{"tokens", tokens}, {"channels", channels}, {"positions", rows}},
+               .inputs = 1,
+               .input = {in},
+               .forward_flop = (double)size,
+               .backward_flop = (double)size,
+               .forward_bytes = (double)(3 * size * e),
+               .backward_bytes = (double)(3 * size * e),
+               .parameter_bytes = rows * channels * e,
+               .sparse = true,
+               .shares = MODEL_NO_OP,
+               .stash_bytes = size * e,
+               .output_bytes = size * e,
+           });
+}
+
+uint32_t layer_join(struct graph *g, const char *name, uint32_t first, uint32_t second,
+                    int64_t tokens, int64_t channels)
+{
+    int64_t e = g->model.element_bytes, size = tokens * channels;
+    double work = 4.0 * (double)size * (double)channels;
+    return graph_add(g, &(struct graph_op){
+                            .name = name,
+                            .kind = "join",
+                            .attribute = {{"tokens", tokens}, {"channels", channels}},
+                            .inputs = 2,
+                            .input = {first, second},
+                            .forward_flop = work,
+                            .backward_flop = 2 * work,
+                            .forward_bytes = (double)(3 * size * e),
+                            .backward_bytes = (double)(6 * size * e),
+                            .parameter_bytes = 2 * channels * channels * e,
+                            .shares = MODEL_NO_OP,
+                            .stash_bytes = size * e,
+                            .output_bytes = size * e,
+                        });
 }
 
 uint32_t layer_norm(struct graph *g, const char *name, uint32_t in, int64_t tokens,
@@ -100,35 +165,6 @@ uint32_t layer_linear(struct graph *g, const char *name, uint32_t in, const stru
         });
 }
 
-uint32_t layer_attention(struct graph *g, const char *name, uint32_t qkv, int64_t tokens,
-                         int64_t channels, int64_t heads, bool causal, bool flash)
-{
-    int64_t e = g->model.element_bytes;
-    int64_t size = tokens * channels, square = flash ? 0 : heads * tokens * tokens;
-    double work = 4.0 * (double)tokens * (double)size;
-    return graph_add(g, &(struct graph_op){
-                            .name = name,
-                            .kind = "attention",
-                            .attribute = {{"tokens", tokens},
-                                          {"channels", channels},
-                                          {"heads", heads},
-                                          {"causal", causal},
-                                          {flash ? "flash" : NULL, flash}},
-                            .inputs = 1,
-                            .input = {qkv},
-                            .forward_flop = work,
-                            .backward_flop = 2 * work,
-                            /* probabilities are written and read again; backward reads them and
-                             * writes and reads their gradient */
-                            .forward_bytes = (double)((4 * size + 2 * square) * e),
-                            .backward_bytes = (double)((7 * size + 3 * square) * e),
-                            .shares = MODEL_NO_OP,
-                            .tensor = TENSOR_SPLIT,
-                            .stash_bytes = (size + square) * e,
-                            .output_bytes = size * e,
-                        });
-}
-
 uint32_t layer_gelu(struct graph *g, const char *name, uint32_t in, int64_t tokens,
                     int64_t channels, enum model_tensor tensor)
 {
@@ -149,83 +185,6 @@ uint32_t layer_gelu(struct graph *g, const char *name, uint32_t in, int64_t toke
                             .stash_bytes = size * e,
                             .output_bytes = size * e,
                         });
-}
-
-int64_t layer_slots(const struct experts_shape *s)
-{
-    int64_t all = s->tokens * s->top_k; /* of a sample */
-    if (s->capacity == 0)
-        return all;
-    int64_t share = s->group * all * s->capacity, parts = 100 * s->experts;
-    int64_t slots = (share + parts - 1) / parts * s->experts; /* of the group */
-    return (slots + s->group - 1) / s->group;
-}
-
-/* Numbers of a sample's part of a mask; by index, a place and a weight for each choice. */
-static int64_t mask_size(const struct experts_shape *s)
-{
-    return s->einsum ? s->tokens * layer_slots(s) * s->group : 2 * s->tokens * s->top_k;
-}
-
-uint32_t layer_gate(struct graph *g, const char *name, uint32_t in, const struct experts_shape *s)
-{
-    int64_t e = g->model.element_bytes, read = s->tokens * s->channels;
-    int64_t scores = s->tokens * s->experts, mask = mask_size(s);
-    double work = 2.0 * (double)read * (double)s->experts;
-    return graph_add(g, &(struct graph_op){
-                            .name = name,
-                            .kind = "gate",
-                            .attribute = {{"tokens", s->tokens},
-                                          {"channels", s->channels},
-                                          {"experts", s->experts},
-                                          {"top_k", s->top_k}},
-                            .inputs = 1,
-                            .input = {in},
-                            .forward_flop = work + (double)((GATE_FORWARD + s->top_k) * scores),
-                            .backward_flop = 2 * work + (double)(GATE_BACKWARD * scores),
-                            .forward_bytes = (double)((read + 2 * scores + mask) * e),
-                            .backward_bytes = (double)((2 * read + 3 * scores + mask) * e),
-                            .parameter_bytes = s->channels * s->experts * e,
-                            .shares = MODEL_NO_OP,
-                            .stash_bytes = (mask + scores) * e,
-                            .output_bytes = mask * e,
-                        });
-}
-
-uint32_t layer_experts(struct graph *g, const char *name, uint32_t in, uint32_t gate,
-                       const struct experts_shape *s)
-{
-    int64_t e = g->model.element_bytes, c = s->channels, h = s->inner;
-    int64_t slots = layer_slots(s), size = s->tokens * c, mask = mask_size(s);
-    double products = 4.0 * (double)slots * (double)c * (double)h;
-    /* dispatch or combine: a product over the slots of the group, or a weight for each choice */
-    double route = s->einsum ? 2.0 * (double)mask * (double)c : (double)(s->top_k * size);
-    return graph_add(
-        g, &(struct graph_op){
-               .name = name,
-               .kind = "experts",
-               .attribute = {{"tokens", s->tokens},
-                             {"channels", c},
-                             {"inner", h},
-                             {"experts", s->experts},
-                             {"top_k", s->top_k},
-                             {"slots", slots},
-                             {"group", s->group},
-                             {"einsum", s->einsum}},
-               .inputs = 2,
-               .input = {in, gate},
-               .forward_flop = products + (double)(GELU_FORWARD * slots * h) + 2 * route,
-               /* gradients of the tokens and, in the combine, of the weights */
-               .backward_flop = 2 * products + (double)(GELU_BACKWARD * slots * h) + 3 * route,
-               .forward_bytes = (double)((2 * size + 4 * slots * (c + h) + 2 * mask) * e),
-               .backward_bytes = (double)((2 * size + 7 * slots * (c + h) + 3 * mask) * e),
-               .parameter_bytes = s->experts * (2 * c * h + h + c) * e,
-               .shares = MODEL_NO_OP,
-               .tensor = TENSOR_ROW, /* each expert by its inner width */
-               .exchange_bytes = slots * c * e,
-               .stash_bytes = (size + 2 * slots * (c + h)) * e,
-               .output_bytes = size * e,
-           });
 }
 
 uint32_t layer_patches(struct graph *g, const char *name, int64_t tokens, int64_t channels,

@@ -5,8 +5,8 @@
  * Work counts multiplications and additions apart (a multiply-add is 2 FLOP):
  *   - linear: 2 T in out forward, twice that backward (gradients of input and of weight). Kaplan et
  *     al., "Scaling Laws for Neural Language Models" (2020), section 2.1.
- *   - attention: 4 T^2 C forward (scores and weighted values, full square whether causal or not),
- *     twice that backward. Narayanan et al., SC 2021: FLOP per iteration.
+ *   - attention: 4 C per token and token attended to forward (scores and weighted values), twice
+ *     that backward; the full square T^2 unless it is `flash`. Narayanan et al., SC 2021.
  *   - experts: the two products of a feed-forward layer over all slots; docs/models.md.
  *   - element-wise layers: operations per element, counted off the formula; their time is set by
  *     the memory traffic.
@@ -36,14 +36,47 @@ struct linear_shape {
 };
 
 uint32_t layer_embedding(struct graph *g, const char *name, const struct embedding_shape *s);
+/* Rows of a table that op `table`, an embedding of as many channels, owns. */
+uint32_t layer_lookup(struct graph *g, const char *name, uint32_t table, int64_t tokens,
+                      int64_t channels, int64_t vocabulary);
+/* A learned row of `rows` ones, by the token's position, is added. */
+uint32_t layer_positions(struct graph *g, const char *name, uint32_t in, int64_t tokens,
+                         int64_t channels, int64_t rows);
+/* Rows of two ops side by side, and a product that makes one such row of both. */
+uint32_t layer_join(struct graph *g, const char *name, uint32_t first, uint32_t second,
+                    int64_t tokens, int64_t channels);
 uint32_t layer_norm(struct graph *g, const char *name, uint32_t in, int64_t tokens,
                     int64_t channels);
 uint32_t layer_linear(struct graph *g, const char *name, uint32_t in, const struct linear_shape *s);
-/* `qkv` makes rows of 3 * channels: queries, keys and values of all heads side by side. `flash`:
- * the (T, T) probabilities stay on the chip and are made again in the backward: Dao et al., NeurIPS
- * 2022; FLOP are counted the same. */
-uint32_t layer_attention(struct graph *g, const char *name, uint32_t qkv, int64_t tokens,
-                         int64_t channels, int64_t heads, bool causal, bool flash);
+
+/* The core of attention: scores, their softmax, weighted values. */
+struct attention_shape {
+    int64_t tokens, heads;
+    int64_t kv_heads; /* heads of keys and values, each shared by heads / kv_heads of queries */
+    int64_t head;     /* channels of a query's and a key's head, */
+    int64_t value;    /* of a value's */
+    int64_t window;   /* a token looks back at so many, itself included; 0: at all */
+    int64_t memory;   /* tokens that are attended to, where they are others' (op `other`); else 0 */
+    int64_t learned;  /* own parameters: sinks, a table of distances */
+    int64_t copied;   /* channels of a token that are kept besides, e.g. parts shared by heads */
+    bool causal, flash;
+};
+/* `qkv` makes rows of queries, keys and values of all heads side by side; or only queries, and
+ * `other` (not MODEL_NO_OP) keys and values. `flash`: the (T, T) probabilities stay on the chip and
+ * are made again in the backward (Dao et al., NeurIPS 2022), and what is masked is skipped (Dao,
+ * FlashAttention-2, 2023): (T + 1) / 2 tokens per token if causal, fewer with a window. */
+uint32_t layer_attention(struct graph *g, const char *name, uint32_t qkv, uint32_t other,
+                         const struct attention_shape *s);
+/* Rotary positions of queries and keys, in place. Su et al., RoFormer, 2021. */
+uint32_t layer_rope(struct graph *g, const char *name, uint32_t qkv,
+                    const struct attention_shape *s);
+/* RMSNorm: no mean, no bias. Zhang and Sennrich, NeurIPS 2019. `channels` of rows of `width` are
+ * normalised with `parameters` weights. */
+uint32_t layer_rmsnorm(struct graph *g, const char *name, uint32_t in, int64_t tokens,
+                       int64_t width, int64_t channels, int64_t parameters);
+/* act(a) * b of rows of a and b side by side, `channels` each. Shazeer, 2020. */
+uint32_t layer_gated(struct graph *g, const char *name, uint32_t in, int64_t tokens,
+                     int64_t channels, enum model_tensor tensor);
 uint32_t layer_gelu(struct graph *g, const char *name, uint32_t in, int64_t tokens,
                     int64_t channels, enum model_tensor tensor);
 
@@ -55,7 +88,10 @@ uint32_t layer_gelu(struct graph *g, const char *name, uint32_t in, int64_t toke
 struct experts_shape {
     int64_t tokens, channels, inner; /* inner: width of an expert */
     int64_t experts, top_k, capacity, group;
+    int64_t scoring; /* parameters of the router beside its product */
     bool einsum;
+    bool gated; /* two products inwards, of which one is activated and gates the other */
+    bool unbiased;
 };
 
 /* Slots of all experts together, per sample; a (tokens, slots) mask has the slots of the whole
@@ -67,6 +103,8 @@ uint32_t layer_gate(struct graph *g, const char *name, uint32_t in, const struct
  * slots. */
 uint32_t layer_experts(struct graph *g, const char *name, uint32_t in, uint32_t gate,
                        const struct experts_shape *s);
+/* Parameters of a model that a token meets: of experts, top_k out of all. */
+int64_t layers_active_parameters(const struct model *m);
 /* `tokens` - 1 patches of `numbers` numbers, embedded, with a class token before and a position
  * table. Dosovitskiy et al., ICLR 2021. */
 uint32_t layer_patches(struct graph *g, const char *name, int64_t tokens, int64_t channels,

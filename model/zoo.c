@@ -107,13 +107,12 @@ static enum status set_parameter(const struct zoo_entry *e, const char *text, si
     return STATUS_OK;
 }
 
-/* Defaults first, then what the specification says, each key once. */
-static enum status parse(const struct zoo_entry *e, const char *spec, int64_t *value)
+/* Defaults first, then what the text says, each key once. */
+enum status zoo_read_values(const struct zoo_entry *e, const char *text, int64_t *value)
 {
     bool seen[ZOO_PARAMETERS] = {false};
     for (size_t i = 0; i < e->parameters; i++)
         value[i] = e->parameter[i].value;
-    const char *text = spec + strlen(e->name);
     while (*text != '\0') { /* at ':' or ',' */
         size_t length = strcspn(++text, ",");
         PASS(set_parameter(e, text, length, value, seen));
@@ -133,7 +132,7 @@ enum status zoo_build(const char *spec, struct model *out)
         return unknown_model(spec);
     assert(e->parameters <= ZOO_PARAMETERS);
 
-    TRY(parse(e, spec, value));
+    TRY(zoo_read_values(e, spec + strlen(e->name), value));
     st = e->build(value, &built);
     if (st == STATUS_INVALID)
         st = error_context(st, "%s", e->name);

@@ -29,6 +29,9 @@ extern const size_t zoo_n;
 /* Build from "name" or "name:key=value,key=value". Unknown names and keys are STATUS_INVALID with
  * the known ones listed. */
 enum status zoo_build(const char *spec, struct model *out) MUST_CHECK;
+/* Values of the entry's parameters: the defaults, and what `text`, "" or ":key=value,...", says.
+ * value [e->parameters]. STATUS_INVALID. */
+enum status zoo_read_values(const struct zoo_entry *e, const char *text, int64_t *value) MUST_CHECK;
 /* Does `spec` start with the name of a zoo model? */
 bool zoo_has(const char *spec);
 

@@ -100,7 +100,14 @@ static uint32_t dense(struct graph *g, const char *name, uint32_t x, const struc
 static uint32_t attention(struct graph *g, uint32_t x, const struct shape *s, bool causal)
 {
     x = dense(g, "attn.qkv", x, s, s->hidden, 3 * s->hidden, TENSOR_COLUMN);
-    x = layer_attention(g, "attn", x, s->tokens, s->hidden, s->heads, causal, s->flash);
+    x = layer_attention(g, "attn", x, MODEL_NO_OP,
+                        &(struct attention_shape){.tokens = s->tokens,
+                                                  .heads = s->heads,
+                                                  .kv_heads = s->heads,
+                                                  .head = s->hidden / s->heads,
+                                                  .value = s->hidden / s->heads,
+                                                  .causal = causal,
+                                                  .flash = s->flash});
     return dense(g, "attn.proj", x, s, s->hidden, s->hidden, TENSOR_ROW);
 }
 

@@ -1,0 +1,93 @@
+/* architecture.h - a transformer by its hyper-parameters, whatever its family, and the model of it.
+ *
+ * What families differ in is data: sizes, which projections have biases, and traits. So a family is
+ * a line of families.def with the values of keys that a configuration leaves out, and
+ * architecture_build() is the one place that knows how the parts are put together. Formulas of
+ * parameters: docs/models.md, with the published counts that they reproduce. */
+#ifndef MODEL_ARCHITECTURE_H
+#define MODEL_ARCHITECTURE_H
+
+#include "core/model.h"
+
+enum { ARCHITECTURE_LAYERS = 1024 };
+
+enum architecture_trait {
+    TRAIT_RMS = 1 << 0,         /* norms have a weight and no bias, and no mean is taken */
+    TRAIT_GATED = 1 << 1,       /* MLP: product of an activation and a second projection */
+    TRAIT_ROPE = 1 << 2,        /* queries and keys are rotated by their position */
+    TRAIT_PRE_NORM = 1 << 3,    /* a norm before attention and MLP, one after the last layer */
+    TRAIT_BRANCH_NORM = 1 << 4, /* a norm between attention or MLP and the residual sum */
+    TRAIT_POST_NORM = 1 << 5,   /* a norm after the residual sum */
+    TRAIT_PARALLEL = 1 << 6,    /* attention and MLP read the same stream and are added at once */
+    TRAIT_ONE_NORM = 1 << 7,    /* parallel: of the same norm */
+    TRAIT_HEAD_NORM = 1 << 8,   /* queries and keys of each head are normalised */
+    TRAIT_WIDE_NORM = 1 << 9,   /* all queries are, and all keys, as one row each */
+    TRAIT_EMBEDDING_NORM = 1 << 10,
+    TRAIT_SINKS = 1 << 11,       /* one more score per head, learned */
+    TRAIT_ROUTER_BIAS = 1 << 12, /* of each expert's score, learned or corrected */
+    TRAIT_EXPERT_BIAS = 1 << 13,
+    TRAIT_SHARED_GATE = 1 << 14, /* a weight for what the shared experts give */
+    TRAIT_BOTH_WAYS = 1 << 15,   /* a token attends to later ones too */
+    TRAIT_POOLER = 1 << 16,      /* a layer over the first token, and no loss over the vocabulary */
+    TRAIT_MASKED_HEAD = 1 << 17, /* BERT's head of masked tokens */
+    TRAIT_ENCODER_DECODER = 1 << 18,
+    TRAIT_IMAGES = 1 << 19,    /* patches of an image, and a head on the class token */
+    TRAIT_POSITIONS = 1 << 20, /* positions are learned */
+    TRAIT_PLAIN_OUT = 1 << 21, /* "attention_bias" is of queries, keys and values only */
+};
+
+/* What a layer is that not all are. */
+enum architecture_layer { LAYER_WINDOWED = 1 << 0, LAYER_ROUTED = 1 << 1 };
+
+/* All int64_t, so that one table has the keys of all (config_keys.def). 0: not there, or by rule. */
+struct architecture {
+    int64_t layers, hidden, inner, heads, vocabulary;
+    int64_t kv_heads, head; /* 0: as many as heads; hidden / heads */
+    int64_t context;        /* tokens that the model is made for */
+    int64_t spare;          /* rows of the table of positions besides one per token of it */
+    int64_t types;          /* rows of the table of segments */
+    int64_t embedding;      /* width of the table of tokens, 0: hidden */
+    int64_t tied;           /* the head is the table of tokens */
+    int64_t qkv_bias, out_bias, mlp_bias, head_bias;
+    int64_t window, window_used; /* tokens that a windowed layer looks back, itself included */
+    int64_t window_from;         /* layers before have none */
+    int64_t window_period,
+        window_phase; /* 0: all; else all but those with (i + 1 + phase) % period == 0 */
+    int64_t experts, top_k, expert_inner;
+    int64_t shared, shared_inner; /* experts of every token: how many, or how wide together */
+    int64_t first_dense;          /* layers before have a plain MLP */
+    int64_t routed_step;          /* of the others, those with (i + 1) % step == 0 are routed */
+    int64_t query_rank, kv_rank;  /* latent attention: widths of the latents; 0: none */
+    int64_t nope, rope, value;    /* latent attention: parts of a head */
+    int64_t predict;              /* modules that predict a further token each */
+    int64_t decoder_layers, buckets;
+    int64_t image, patch, colours, classes;
+    int64_t bits; /* of a number */
+    uint32_t traits;
+    size_t listed; /* layers that the file says one by one; 0: by the rules above */
+    uint8_t layer[ARCHITECTURE_LAYERS]; /* [listed] enum architecture_layer */
+};
+
+/* A family of models: a line of families.def. */
+struct family {
+    const char *name;       /* "model_type" of a configuration */
+    const char *class_name; /* beginning of a class's name in "architectures": LlamaForCausalLM */
+    struct architecture usual; /* values of keys that are absent */
+};
+extern const struct family *const transformer_families[]; /* [transformer_families_n] */
+extern const size_t transformer_families_n;
+/* By name; NULL: none. */
+const struct family *family_find(const char *name);
+
+/* What a user chooses beside the architecture; 0: the architecture's. */
+struct architecture_choice {
+    int64_t tokens, layers, bits;
+    bool flash; /* attention keeps no (tokens, tokens) matrix, and skips what is masked */
+};
+
+/* The model, called `name`; tokens are by default `context`, at most 4096. STATUS_INVALID says
+ * which sizes do not go together. O(layers). */
+enum status architecture_build(const struct architecture *a, const struct architecture_choice *c,
+                               const char *name, struct model *out) MUST_CHECK;
+
+#endif

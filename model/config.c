@@ -1,0 +1,371 @@
+/* Reads configurations of Hugging Face's models: config.json.
+ *
+ * A file names its family ("model_type", or a class in "architectures") and holds the keys in which
+ * the model differs from the defaults of the family's class; all others are defaults. Most keys are
+ * numbers and rows of config_keys.def; those that are lists or that change several things at once
+ * have a function here. Keys that change neither sizes nor work are passed over. */
+#include "model/config.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/json.h"
+#include "core/text.h"
+#include "model/import.h"
+#include "model/zoo.h"
+
+/* ---- keys of one number */
+
+static const struct key {
+    const char *name;
+    size_t offset;
+    int64_t max;
+} keys[] = {
+#define KEY(id, member, max_) {#id, offsetof(struct architecture, member), max_},
+#include "model/config_keys.def"
+#undef KEY
+};
+enum { KEYS = sizeof keys / sizeof *keys };
+
+static const struct key *key_find(const char *name, size_t length)
+{
+    for (size_t i = 0; i < KEYS; i++)
+        if (strlen(keys[i].name) == length && memcmp(keys[i].name, name, length) == 0)
+            return &keys[i];
+    return NULL;
+}
+
+static void put(struct architecture *a, const struct key *k, int64_t value)
+{
+    memcpy((char *)a + k->offset, &value, sizeof value);
+}
+
+enum status config_set(struct architecture *a, const char *text)
+{
+    for (const char *at = text; *at;) {
+        size_t length = strcspn(at, "=");
+        const struct key *k = key_find(at, length);
+        char *end = NULL;
+        if (!k || at[length] != '=')
+            return error_set(STATUS_INVALID, "no key '%.*s'", (int)length, at);
+        long long value = strtoll(at + length + 1, &end, 10);
+        if (value < 0 || value > k->max || (*end && *end != ' '))
+            return error_set(STATUS_INVALID, "%s: a number up to %" PRId64 " is needed", k->name,
+                             k->max);
+        put(a, k, value);
+        at = *end ? end + 1 : end;
+    }
+    return STATUS_OK;
+}
+
+/* ---- keys that say more */
+
+static enum status get_flag(const struct json_at *at, bool *out)
+{
+    *out = false;
+    return json_kind(at) == JSON_IS_NULL ? STATUS_OK : json_get_bool(at, out);
+}
+
+static enum status get_number(const struct json_at *at, int64_t max, int64_t *out)
+{
+    bool flag = false;
+    if (json_kind(at) == JSON_IS_NUMBER)
+        return json_get_integer(at, 0, max, out);
+    if (json_kind(at) == JSON_IS_BOOL || json_kind(at) == JSON_IS_NULL) {
+        PASS(get_flag(at, &flag));
+        *out = flag;
+        return STATUS_OK;
+    }
+    return json_error(at, "expected a number from 0 to %" PRId64, max);
+}
+
+/* Biases of queries, keys and values, and in most families of the projection behind them. */
+static enum status read_attention_bias(const struct json_at *at, struct architecture *a)
+{
+    bool flag;
+    PASS(get_flag(at, &flag));
+    a->qkv_bias = flag;
+    a->out_bias = flag && !(a->traits & TRAIT_PLAIN_OUT);
+    return STATUS_OK;
+}
+
+static enum status read_use_bias(const struct json_at *at, struct architecture *a)
+{
+    bool flag;
+    PASS(get_flag(at, &flag));
+    a->qkv_bias = a->out_bias = a->mlp_bias = flag;
+    return STATUS_OK;
+}
+
+/* Layers one by one: `word` has the flag set. */
+static enum status read_layers(const struct json_at *at, const char *word, uint8_t flag,
+                               struct architecture *a)
+{
+    size_t n;
+    PASS(json_get_array(at, ARCHITECTURE_LAYERS, &n));
+    for (size_t i = 0; i < n; i++) {
+        struct json_at item = json_item(at, i);
+        const char *text;
+        PASS(json_get_string(&item, &text));
+        if (strcmp(text, word) == 0)
+            a->layer[i] |= flag;
+    }
+    a->listed = n;
+    return STATUS_OK;
+}
+
+/* All layers are listed then, so that those with experts have to be, too. */
+static enum status read_layer_types(const struct json_at *at, struct architecture *a)
+{
+    PASS(read_layers(at, "sliding_attention", LAYER_WINDOWED, a));
+    for (size_t i = 0; i < a->listed; i++)
+        a->layer[i] |= LAYER_ROUTED;
+    return STATUS_OK;
+}
+
+/* Layers whose MLP is plain among routed ones: not together with "layer_types". */
+static enum status read_mlp_only(const struct json_at *at, struct architecture *a)
+{
+    size_t n;
+    PASS(json_get_array(at, ARCHITECTURE_LAYERS, &n));
+    if (n == 0)
+        return STATUS_OK;
+    for (size_t i = 0; a->listed == 0 && i < ARCHITECTURE_LAYERS; i++)
+        a->layer[i] = LAYER_ROUTED;
+    a->listed = a->listed ? a->listed : ARCHITECTURE_LAYERS;
+    for (size_t i = 0; i < n; i++) {
+        struct json_at item = json_item(at, i);
+        int64_t layer;
+        PASS(json_get_integer(&item, 0, ARCHITECTURE_LAYERS - 1, &layer));
+        a->layer[layer] &= (uint8_t)~LAYER_ROUTED;
+    }
+    return STATUS_OK;
+}
+
+/* A step, or a list of 0 and 1. */
+static enum status read_moe_frequency(const struct json_at *at, struct architecture *a)
+{
+    size_t n;
+    if (json_kind(at) != JSON_IS_ARRAY)
+        return get_number(at, ARCHITECTURE_LAYERS, &a->routed_step);
+    PASS(json_get_array(at, ARCHITECTURE_LAYERS, &n));
+    for (size_t i = 0; i < n; i++) {
+        struct json_at item = json_item(at, i);
+        int64_t routed;
+        PASS(json_get_integer(&item, 0, 1, &routed));
+        a->layer[i] |= routed ? LAYER_ROUTED : 0;
+    }
+    a->listed = n;
+    return STATUS_OK;
+}
+
+static enum status read_norm_before(const struct json_at *at, struct architecture *a)
+{
+    bool flag;
+    PASS(get_flag(at, &flag));
+    a->traits &= ~(uint32_t)(TRAIT_PRE_NORM | TRAIT_POST_NORM);
+    a->traits |= flag ? TRAIT_PRE_NORM : TRAIT_POST_NORM;
+    return STATUS_OK;
+}
+
+static enum status read_parallel(const struct json_at *at, struct architecture *a)
+{
+    bool flag;
+    PASS(get_flag(at, &flag));
+    a->traits &= ~(uint32_t)TRAIT_PARALLEL;
+    a->traits |= flag ? TRAIT_PARALLEL : 0;
+    return STATUS_OK;
+}
+
+/* T5: "gated-gelu" or "relu". */
+static enum status read_projection(const struct json_at *at, struct architecture *a)
+{
+    const char *text;
+    PASS(json_get_string(at, &text));
+    a->traits |= strncmp(text, "gated-", strlen("gated-")) == 0 ? TRAIT_GATED : 0;
+    return STATUS_OK;
+}
+
+/* Every class of images has a name. */
+static enum status read_classes(const struct json_at *at, struct architecture *a)
+{
+    a->classes = (int64_t)json_members(at);
+    return STATUS_OK;
+}
+
+static enum status read_type(const struct json_at *at, struct architecture *a)
+{
+    const char *text = "float32";
+    if (json_kind(at) != JSON_IS_NULL)
+        PASS(json_get_string(at, &text));
+    a->bits = strcmp(text, "float32") == 0 ? 32 : 16;
+    return STATUS_OK;
+}
+
+static const struct special {
+    const char *name;
+    enum status (*read)(const struct json_at *at, struct architecture *a);
+} specials[] = {
+    {"attention_bias", read_attention_bias},
+    {"use_bias", read_use_bias},
+    {"layer_types", read_layer_types},
+    {"mlp_only_layers", read_mlp_only},
+    {"moe_layer_freq", read_moe_frequency},
+    {"do_layer_norm_before", read_norm_before},
+    {"use_parallel_residual", read_parallel},
+    {"feed_forward_proj", read_projection},
+    {"id2label", read_classes},
+    {"torch_dtype", read_type},
+    {"dtype", read_type},
+};
+
+static enum status read_member(const struct json_at *at, struct architecture *a)
+{
+    const struct key *k = key_find(at->key, strlen(at->key));
+    int64_t value;
+    for (size_t i = 0; i < sizeof specials / sizeof *specials; i++)
+        if (strcmp(specials[i].name, at->key) == 0)
+            return specials[i].read(at, a);
+    if (!k)
+        return STATUS_OK;
+    PASS(get_number(at, k->max, &value));
+    put(a, k, value);
+    return STATUS_OK;
+}
+
+/* ---- the family */
+
+/* The first name in "architectures"; NULL: none. */
+static enum status class_of(const struct json_at *object, const char **out)
+{
+    struct json_at list, item;
+    size_t n = 0;
+    *out = NULL;
+    PASS(json_optional(object, "architectures", &list));
+    if (!list.value)
+        return STATUS_OK;
+    PASS(json_get_array(&list, 64, &n));
+    if (n == 0)
+        return STATUS_OK;
+    item = json_item(&list, 0);
+    return json_get_string(&item, out);
+}
+
+/* LlamaForCausalLM is of "Llama", GPT2LMHeadModel of "GPT2", BertModel of "Bert". */
+static const struct family *family_of_class(const char *name)
+{
+    static const char *const ends[] = {"For", "LMHead", "Model", "Encoder"};
+    for (size_t i = 0; name && i < transformer_families_n; i++) {
+        size_t length = strlen(transformer_families[i]->class_name);
+        for (size_t k = 0; k < sizeof ends / sizeof *ends; k++)
+            if (strncmp(name, transformer_families[i]->class_name, length) == 0 &&
+                strncmp(name + length, ends[k], strlen(ends[k])) == 0)
+                return transformer_families[i];
+    }
+    return NULL;
+}
+
+static enum status text_of(const struct json_at *object, const char *key, const char **out)
+{
+    struct json_at at;
+    *out = NULL;
+    PASS(json_optional(object, key, &at));
+    return at.value ? json_get_string(&at, out) : STATUS_OK;
+}
+
+static enum status unknown_family(const struct json_at *root, const char *type, const char *class)
+{
+    char known[TEXT_LIST];
+    return error_set(STATUS_UNSUPPORTED, "%s: no family of transformers '%s'; there are %s",
+                     root->document->path,
+                     type    ? type
+                     : class ? class
+                             : "?",
+                     text_list(transformer_families, transformer_families_n, known));
+}
+
+/* Models of several media are read by their part for text. */
+static enum status find_family(const struct json_at *root, const struct json_at *text,
+                               const struct family **out, const char **class)
+{
+    const char *type, *outer;
+    PASS(text_of(text, "model_type", &type));
+    PASS(text_of(root, "model_type", &outer));
+    PASS(class_of(text, class));
+    if (!*class)
+        PASS(class_of(root, class));
+    *out = type ? family_find(type) : NULL;
+    if (!*out && outer)
+        *out = family_find(outer);
+    if (!*out)
+        *out = family_of_class(*class);
+    return *out ? STATUS_OK : unknown_family(root, type ? type : outer, *class);
+}
+
+enum status config_read(const struct json_at *root, struct architecture *out)
+{
+    const struct family *family;
+    const char *class;
+    struct json_at text;
+    PASS(json_optional(root, "text_config", &text));
+    if (!text.value)
+        text = *root;
+    PASS(find_family(root, &text, &family, &class));
+    struct architecture a = family->usual;
+    for (size_t i = 0; i < json_members(&text); i++) {
+        struct json_at at = json_member(&text, i);
+        PASS(read_member(&at, &a));
+    }
+    bool masked = class && (strstr(class, "MaskedLM") || strstr(class, "LMHead") ||
+                            strstr(class, "PreTrain"));
+    if (a.traits & TRAIT_POOLER && masked)
+        a.traits ^= TRAIT_POOLER | TRAIT_MASKED_HEAD;
+    *out = a;
+    return STATUS_OK;
+}
+
+/* ---- as a model file */
+
+static bool recognises(const struct json_at *root)
+{
+    for (size_t i = 0; i < json_members(root); i++) {
+        struct json_at at = json_member(root, i);
+        if ((strcmp(at.key, "model_type") == 0 && json_kind(&at) == JSON_IS_TEXT) ||
+            (strcmp(at.key, "architectures") == 0 && json_kind(&at) == JSON_IS_ARRAY))
+            return true;
+    }
+    return false;
+}
+
+enum { CHOICE_TOKENS, CHOICE_LAYERS, CHOICE_BITS, CHOICE_FLASH, CHOICES };
+
+static enum status read_config(const struct json_at *root, const struct import_options *o,
+                               struct model *out)
+{
+    static const struct zoo_parameter rows[CHOICES] = {
+        [CHOICE_TOKENS] = {"tokens", "tokens per sample", 0, 1, 1 << 28},
+        [CHOICE_LAYERS] = {"layers", "transformer layers", 0, 1, ARCHITECTURE_LAYERS},
+        [CHOICE_BITS] = {"bits", "of a number: 16 or 32", 0, 16, 32},
+        [CHOICE_FLASH] = {"flash", "1: fused attention", 1, 0, 1},
+    };
+    const struct zoo_entry e = {
+        .name = root->document->path, .parameters = CHOICES, .parameter = rows};
+    int64_t value[CHOICES];
+    struct architecture a;
+    PASS(zoo_read_values(&e, o->choices ? o->choices : "", value));
+    PASS(config_read(root, &a));
+    const struct architecture_choice c = {.tokens = value[CHOICE_TOKENS],
+                                          .layers = value[CHOICE_LAYERS],
+                                          .bits = value[CHOICE_BITS] / 16 * 16,
+                                          .flash = value[CHOICE_FLASH]};
+    enum status st = architecture_build(&a, &c, root->document->path, out);
+    return st == STATUS_INVALID ? error_context(st, "%s", root->document->path) : st;
+}
+
+const struct importer importer_config = {
+    .name = "config",
+    .summary = "config.json of Hugging Face: hyper-parameters of a transformer",
+    .recognises_json = recognises,
+    .read_json = read_config,
+};

@@ -1,0 +1,25 @@
+/* The families of transformers: families.def. */
+#include <string.h>
+
+#include "model/architecture.h"
+
+#define FAMILY(id, class_name_, ...)                                                               \
+    static const struct family id##_family = {                                                     \
+        .name = #id, .class_name = (class_name_), .usual = {__VA_ARGS__}};
+#include "model/families.def"
+#undef FAMILY
+
+#define FAMILY(id, ...) &id##_family,
+const struct family *const transformer_families[] = {
+#include "model/families.def"
+};
+#undef FAMILY
+const size_t transformer_families_n = sizeof transformer_families / sizeof *transformer_families;
+
+const struct family *family_find(const char *name)
+{
+    for (size_t i = 0; i < transformer_families_n; i++)
+        if (strcmp(transformer_families[i]->name, name) == 0)
+            return transformer_families[i];
+    return NULL;
+}

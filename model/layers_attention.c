@@ -1,0 +1,142 @@
+/* Layers of attention, and what came with the models of its kind since 2020: rotary positions,
+ * RMSNorm, gated activations; formulas of layers.h. */
+#include "model/layers.h"
+
+/* Operations per number: rmsnorm: square and sum 2, scaling 1, weight 1; backward: gradient of the
+ * weight 2, normalised input again 1, chain rule 6. rope: two products and a sum. gated (SiLU):
+ * exponential, sum, quotient, two products, sign; the derivative has it again. */
+enum {
+    RMS_FORWARD = 4,
+    RMS_BACKWARD = 9,
+    ROPE_OPERATIONS = 3,
+    GATED_FORWARD = 6,
+    GATED_BACKWARD = 12,
+    EXPONENT = 4 /* bytes of the logarithm of a row's sum, which flash attention keeps */
+};
+
+/* Pairs of tokens whose score is computed. */
+static double pairs(const struct attention_shape *s)
+{
+    double t = (double)s->tokens, w = (double)s->window;
+    if (s->memory)
+        return t * (double)s->memory;
+    if (!s->flash || !s->causal)
+        return t * t;
+    return s->window > 0 && s->window < s->tokens ? w * t - w * (w - 1) / 2 : t * (t + 1) / 2;
+}
+
+/* Attributes are named only where they say something: plain ones have tokens, channels, heads. */
+uint32_t layer_attention(struct graph *g, const char *name, uint32_t qkv, uint32_t other,
+                         const struct attention_shape *s)
+{
+    int64_t e = g->model.element_bytes, seen = s->memory ? s->memory : s->tokens;
+    int64_t q = s->tokens * s->heads * s->head, out = s->tokens * s->heads * s->value;
+    int64_t kv = seen * s->kv_heads * (s->head + s->value);
+    int64_t square = s->flash ? 0 : s->heads * s->tokens * seen;
+    int64_t sums = s->flash ? s->heads * s->tokens * EXPONENT : 0;
+    double work = 2.0 * pairs(s) * (double)(s->heads * (s->head + s->value));
+    struct graph_op op = {
+        .name = name,
+        .kind = "attention",
+        .attribute = {{"tokens", s->tokens},
+                      {"channels", s->heads * s->value},
+                      {"heads", s->heads},
+                      {"causal", s->causal}},
+        .inputs = other == MODEL_NO_OP ? 1 : 2,
+        .input = {qkv, other},
+        .forward_flop = work,
+        .backward_flop = 2 * work,
+        /* unfused: probabilities are written and read again; the backward reads them and writes and
+         * reads their gradient; flash reads the output instead */
+        .forward_bytes = (double)((q + kv + out + 2 * square) * e + sums),
+        .backward_bytes =
+            (double)((2 * (q + kv) + (s->flash ? 2 : 1) * out + 3 * square) * e + sums),
+        .parameter_bytes = s->learned * e,
+        .shares = MODEL_NO_OP,
+        .tensor = TENSOR_SPLIT,
+        .stash_bytes = (out + square + s->tokens * s->copied) * e + sums,
+        .output_bytes = out * e,
+    };
+    struct graph_attribute *a = op.attribute + 4;
+    if (s->flash)
+        *a++ = (struct graph_attribute){"flash", 1};
+    if (s->kv_heads != s->heads)
+        *a++ = (struct graph_attribute){"kv_heads", s->kv_heads};
+    if (s->head != s->value)
+        *a++ = (struct graph_attribute){"head", s->head};
+    if (s->window > 0 && s->window < s->tokens)
+        *a++ = (struct graph_attribute){"window", s->window};
+    if (s->memory)
+        *a++ = (struct graph_attribute){"memory", s->memory};
+    return graph_add(g, &op);
+}
+
+uint32_t layer_rope(struct graph *g, const char *name, uint32_t qkv,
+                    const struct attention_shape *s)
+{
+    int64_t e = g->model.element_bytes, turned = s->tokens * (s->heads + s->kv_heads) * s->head;
+    int64_t size = turned + s->tokens * s->kv_heads * s->value;
+    return graph_add(g, &(struct graph_op){
+                            .name = name,
+                            .kind = "rope",
+                            .attribute = {{"tokens", s->tokens},
+                                          {"heads", s->heads},
+                                          {"kv_heads", s->kv_heads},
+                                          {"head", s->head}},
+                            .inputs = 1,
+                            .input = {qkv},
+                            .forward_flop = (double)(ROPE_OPERATIONS * turned),
+                            .backward_flop = (double)(ROPE_OPERATIONS * turned),
+                            .forward_bytes = (double)(2 * turned * e),
+                            .backward_bytes = (double)(2 * turned * e),
+                            .shares = MODEL_NO_OP,
+                            .tensor = TENSOR_SPLIT,
+                            .stash_bytes = size * e,
+                            .output_bytes = size * e,
+                        });
+}
+
+uint32_t layer_rmsnorm(struct graph *g, const char *name, uint32_t in, int64_t tokens,
+                       int64_t width, int64_t channels, int64_t parameters)
+{
+    int64_t e = g->model.element_bytes, size = tokens * channels, all = tokens * width;
+    int64_t rows = size / (parameters > 0 ? parameters : channels); /* a root each */
+    return graph_add(g, &(struct graph_op){
+                            .name = name,
+                            .kind = "rmsnorm",
+                            .attribute = {{"tokens", tokens},
+                                          {"channels", width},
+                                          {channels != width ? "of" : NULL, channels}},
+                            .inputs = 1,
+                            .input = {in},
+                            .forward_flop = (double)(RMS_FORWARD * size),
+                            .backward_flop = (double)(RMS_BACKWARD * size),
+                            .forward_bytes = (double)((2 * size + rows) * e),
+                            .backward_bytes = (double)((3 * size + rows) * e),
+                            .parameter_bytes = parameters * e,
+                            .shares = MODEL_NO_OP,
+                            .stash_bytes = (all + rows) * e,
+                            .output_bytes = all * e,
+                        });
+}
+
+uint32_t layer_gated(struct graph *g, const char *name, uint32_t in, int64_t tokens,
+                     int64_t channels, enum model_tensor tensor)
+{
+    int64_t e = g->model.element_bytes, size = tokens * channels;
+    return graph_add(g, &(struct graph_op){
+                            .name = name,
+                            .kind = "gated",
+                            .attribute = {{"tokens", tokens}, {"channels", channels}},
+                            .inputs = 1,
+                            .input = {in},
+                            .forward_flop = (double)(GATED_FORWARD * size),
+                            .backward_flop = (double)(GATED_BACKWARD * size),
+                            .forward_bytes = (double)(3 * size * e),
+                            .backward_bytes = (double)(5 * size * e),
+                            .shares = MODEL_NO_OP,
+                            .tensor = tensor,
+                            .stash_bytes = size * e,
+                            .output_bytes = size * e,
+                        });
+}

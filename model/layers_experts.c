@@ -1,0 +1,125 @@
+/* Layers of mixtures of experts: the router, and the experts themselves; formulas of layers.h. */
+#include "model/layers.h"
+
+#include <string.h>
+
+/* Operations per score: softmax (maximum, difference, exponential, sum, quotient) and top_k
+ * comparisons; backward of the softmax: product, sum, difference, product. Per number inside an
+ * expert, as in layers.c: the gelu, or the gated product (exponential, sum, quotient, two
+ * products, and what the chain rule adds). */
+enum {
+    GATE_FORWARD = 5,
+    GATE_BACKWARD = 4,
+    GELU_FORWARD = 9,
+    GELU_BACKWARD = 18,
+    GATED_FORWARD = 6,
+    GATED_BACKWARD = 12
+};
+
+int64_t layer_slots(const struct experts_shape *s)
+{
+    int64_t all = s->tokens * s->top_k; /* of a sample */
+    if (s->capacity == 0)
+        return all;
+    int64_t share = s->group * all * s->capacity, parts = 100 * s->experts;
+    int64_t slots = (share + parts - 1) / parts * s->experts; /* of the group */
+    return (slots + s->group - 1) / s->group;
+}
+
+/* Numbers of a sample's part of a mask; by index, a place and a weight for each choice. */
+static int64_t mask_size(const struct experts_shape *s)
+{
+    return s->einsum ? s->tokens * layer_slots(s) * s->group : 2 * s->tokens * s->top_k;
+}
+
+uint32_t layer_gate(struct graph *g, const char *name, uint32_t in, const struct experts_shape *s)
+{
+    int64_t e = g->model.element_bytes, read = s->tokens * s->channels;
+    int64_t scores = s->tokens * s->experts, mask = mask_size(s);
+    double work = 2.0 * (double)read * (double)s->experts;
+    return graph_add(g, &(struct graph_op){
+                            .name = name,
+                            .kind = "gate",
+                            .attribute = {{"tokens", s->tokens},
+                                          {"channels", s->channels},
+                                          {"experts", s->experts},
+                                          {"top_k", s->top_k}},
+                            .inputs = 1,
+                            .input = {in},
+                            .forward_flop = work + (double)((GATE_FORWARD + s->top_k) * scores),
+                            .backward_flop = 2 * work + (double)(GATE_BACKWARD * scores),
+                            .forward_bytes = (double)((read + 2 * scores + mask) * e),
+                            .backward_bytes = (double)((2 * read + 3 * scores + mask) * e),
+                            .parameter_bytes = (s->channels * s->experts + s->scoring) * e,
+                            .shares = MODEL_NO_OP,
+                            .stash_bytes = (mask + scores) * e,
+                            .output_bytes = mask * e,
+                        });
+}
+
+/* What the inside of an expert consists of, per slot: products of (channels, inner) matrices, and
+ * numbers that are as wide as `inner`. */
+struct inside {
+    int64_t matrices, rows;
+    double forward, backward; /* operations of the activation per number */
+};
+
+static struct inside inside(const struct experts_shape *s)
+{
+    return s->gated ? (struct inside){3, 3, GATED_FORWARD, GATED_BACKWARD}
+                    : (struct inside){2, 2, GELU_FORWARD, GELU_BACKWARD};
+}
+
+uint32_t layer_experts(struct graph *g, const char *name, uint32_t in, uint32_t gate,
+                       const struct experts_shape *s)
+{
+    const struct inside i = inside(s);
+    int64_t e = g->model.element_bytes, c = s->channels, h = s->inner;
+    int64_t slots = layer_slots(s), size = s->tokens * c, mask = mask_size(s);
+    int64_t biases = s->unbiased ? 0 : (i.matrices - 1) * h + c;
+    double products = 2.0 * (double)(i.matrices * slots) * (double)c * (double)h;
+    /* dispatch or combine: a product over the slots of the group, or a weight for each choice */
+    double route = s->einsum ? 2.0 * (double)mask * (double)c : (double)(s->top_k * size);
+    int64_t passes =
+        slots * (i.matrices * (c + h)); /* every product reads and writes its operands */
+    return graph_add(
+        g, &(struct graph_op){
+               .name = name,
+               .kind = "experts",
+               .attribute = {{"tokens", s->tokens},
+                             {"channels", c},
+                             {"inner", h},
+                             {"experts", s->experts},
+                             {"top_k", s->top_k},
+                             {"slots", slots},
+                             {"group", s->group},
+                             {"einsum", s->einsum},
+                             {s->gated ? "gated" : NULL, s->gated}},
+               .inputs = 2,
+               .input = {in, gate},
+               .forward_flop = products + i.forward * (double)(slots * h) + 2 * route,
+               /* gradients of the tokens and, in the combine, of the weights */
+               .backward_flop = 2 * products + i.backward * (double)(slots * h) + 3 * route,
+               .forward_bytes = (double)((2 * size + passes + 2 * slots * (c + h) + 2 * mask) * e),
+               .backward_bytes =
+                   (double)((2 * size + 2 * passes + 3 * slots * (c + h) + 3 * mask) * e),
+               .parameter_bytes = s->experts * (i.matrices * c * h + biases) * e,
+               .shares = MODEL_NO_OP,
+               .tensor = TENSOR_ROW, /* each expert by its inner width */
+               .exchange_bytes = slots * c * e,
+               .stash_bytes = (size + slots * (2 * c + i.rows * h)) * e,
+               .output_bytes = size * e,
+           });
+}
+
+int64_t layers_active_parameters(const struct model *m)
+{
+    int64_t n = model_parameters(m);
+    for (size_t i = 0; i < m->n; i++) {
+        const struct model_op *op = &m->op[i];
+        int64_t all = model_attribute(op, "experts", 0), met = model_attribute(op, "top_k", all);
+        if (strcmp(op->kind, "experts") == 0 && all > 0)
+            n -= op->parameter_bytes / m->element_bytes / all * (all - met);
+    }
+    return n;
+}

@@ -1,0 +1,35 @@
+/* Transformers that have been published, by the keys of their configurations: published.def. */
+#include "model/config.h"
+#include "model/zoo.h"
+
+enum { TOKENS, LAYERS, BITS, FLASH, PARAMETERS };
+
+static enum status build(const char *family, const char *keys, const int64_t *value,
+                         struct model *out)
+{
+    const struct architecture_choice c = {.tokens = value[TOKENS],
+                                          .layers = value[LAYERS],
+                                          .bits = value[BITS],
+                                          .flash = value[FLASH]};
+    struct architecture a = family_find(family)->usual;
+    PASS(config_set(&a, keys));
+    if (c.bits % 16 != 0)
+        return error_set(STATUS_INVALID, "bits: there are 16 and 32");
+    a.context = a.context < c.tokens && !(a.traits & TRAIT_POSITIONS) ? c.tokens : a.context;
+    return architecture_build(&a, &c, family, out);
+}
+
+#define PUBLISHED(id, name_, family_, tokens_, layers_, summary_, keys_)                           \
+    static enum status build_##id(const int64_t *value, struct model *out)                         \
+    {                                                                                              \
+        return build(#family_, keys_, value, out);                                                 \
+    }                                                                                              \
+    static const struct zoo_parameter rows_##id[PARAMETERS] = {                                    \
+        [TOKENS] = {"tokens", "tokens per sample (sequence length)", tokens_, 1, 1 << 24},         \
+        [LAYERS] = {"layers", "transformer layers", layers_, 1, ARCHITECTURE_LAYERS},              \
+        [BITS] = {"bits", "of a parameter and an activation: 16 or 32", 16, 16, 32},               \
+        [FLASH] = {"flash", "1: attention keeps no (tokens, tokens) matrix", 1, 0, 1},             \
+    };                                                                                             \
+    const struct zoo_entry zoo_##id = {name_, summary_, PARAMETERS, rows_##id, build_##id};
+#include "model/published.def"
+#undef PUBLISHED

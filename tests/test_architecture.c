@@ -1,0 +1,272 @@
+/* architectures: parameters of published models to the digit, work against the families' formulas,
+ * memory against the formula of a layer, what configurations may say and may not. */
+#include "model/config.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/json.h"
+#include "model/layers.h"
+#include "model/zoo.h"
+#include "tests/fault.h"
+
+static const struct published {
+    const char *name, *family, *keys;
+    int64_t parameters, active;
+    int64_t tokens;
+    double products, scores; /* GFLOP per token, forward */
+} published[] = {
+#define MODEL(...) {__VA_ARGS__},
+#include "tests/published_models.def"
+#undef MODEL
+};
+enum { PUBLISHED = sizeof published / sizeof *published };
+
+/* The model of a configuration's text. */
+static enum status read_text(const char *text, const struct architecture_choice *c,
+                             struct model *out)
+{
+    struct json_document d = {0};
+    struct architecture a;
+    enum status st = json_parse("config.json", text, strlen(text), NULL, 0, &d);
+    if (st == STATUS_OK) {
+        struct json_at root = json_root(&d);
+        st = config_read(&root, &a);
+    }
+    if (st == STATUS_OK)
+        st = architecture_build(&a, c, "m", out);
+    json_document_free(&d);
+    return st;
+}
+
+static struct model build(const char *family, const char *keys, const struct architecture_choice *c)
+{
+    char text[1024];
+    struct model m = {0};
+    snprintf(text, sizeof text, "{\"model_type\": \"%s\"%s%s}", family, *keys ? ", " : "", keys);
+    if (read_text(text, c, &m) != STATUS_OK)
+        fail_msg("%s: %s", text, error_message());
+    return m;
+}
+
+static void parameters_are_the_published_ones(void **state)
+{
+    (void)state;
+    const struct architecture_choice c = {.flash = true};
+    for (size_t i = 0; i < PUBLISHED; i++) {
+        const struct published *p = &published[i];
+        struct model m = build(p->family, p->keys, &c);
+        int64_t n = model_parameters(&m);
+        if (n != p->parameters)
+            fail_msg("%s: %lld parameters, published %lld", p->name, (long long)n,
+                     (long long)p->parameters);
+        if (p->active > 0 && layers_active_parameters(&m) != p->active)
+            fail_msg("%s: %lld active, published %lld", p->name,
+                     (long long)layers_active_parameters(&m), (long long)p->active);
+        model_free(&m);
+    }
+}
+
+/* All work of the model within 0.5 % of products and scores: what is element-wise is that little. */
+static void work_is_that_of_the_formulas(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < PUBLISHED; i++) {
+        const struct published *p = &published[i];
+        const struct architecture_choice c = {.flash = true, .tokens = p->tokens};
+        if (p->products == 0)
+            continue;
+        struct model m = build(p->family, p->keys, &c);
+        double all = 0, scores = 0;
+        for (size_t k = 0; k < m.n; k++) {
+            all += m.op[k].forward_flop;
+            if (!strcmp(m.op[k].kind, "attention"))
+                scores += m.op[k].forward_flop;
+        }
+        all /= 1e9 * (double)p->tokens;
+        scores /= 1e9 * (double)p->tokens;
+        if (fabs(scores / p->scores - 1) > 1e-6)
+            fail_msg("%s: scores %.9g Gflop per token, formula %.9g", p->name, scores, p->scores);
+        if (fabs(all / (p->products + p->scores) - 1) > 5e-3)
+            fail_msg("%s: %.9g Gflop per token, formula %.9g", p->name, all,
+                     p->products + p->scores);
+        model_free(&m);
+    }
+}
+
+/* Activations of a layer of grouped heads with a gated MLP and fused attention, bf16: per token
+ * 8 d + 4 q + 4 k + 4 a + 6 f bytes, and the roots of two norms. */
+static void a_layer_keeps_what_its_backward_reads(void **state)
+{
+    (void)state;
+    const struct architecture_choice c = {.tokens = 128, .bits = 16, .layers = 3, .flash = true};
+    static const int64_t width[][5] = {
+        {256, 8, 2, 32, 640}, {512, 4, 4, 128, 1024}, {96, 6, 3, 64, 200}};
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++) {
+        const int64_t *w = width[i];
+        char keys[256];
+        snprintf(keys, sizeof keys,
+                 "\"hidden_size\": %d, \"num_attention_heads\": %d, \"num_key_value_heads\": %d, "
+                 "\"head_dim\": %d, \"intermediate_size\": %d",
+                 (int)w[0], (int)w[1], (int)w[2], (int)w[3], (int)w[4]);
+        struct model m = build("llama", keys, &c);
+        int64_t kept = 0, d = w[0], q = w[1] * w[3], k = w[2] * w[3];
+        for (size_t o = 0; o < m.n; o++)
+            if (!strncmp(m.op[o].name, "h1.", 3))
+                kept += m.op[o].stash_bytes;
+        /* 8 d counts the layer's own output, of which the next layer's input is one */
+        assert_int_equal(kept, 128 * (8 * d + 4 * q + 4 * k + 4 * w[1] + 6 * w[4] + 2 * 2));
+        model_free(&m);
+    }
+}
+
+static void attention_sees_what_it_is_allowed(void **state)
+{
+    (void)state;
+    const struct architecture_choice c = {.tokens = 100, .layers = 6, .flash = true};
+    struct model m = build("gemma3_text", "\"sliding_window\": 10", &c);
+    for (size_t i = 0; i < m.n; i++)
+        if (!strcmp(m.op[i].kind, "attention")) {
+            bool full = m.op[i].name[1] == '5'; /* every sixth */
+            double pairs = full ? 100.0 * 101 / 2 : 10.0 * 100 - 10 * 9 / 2.0;
+            assert_true(m.op[i].forward_flop == 4 * pairs * 8 * 256);
+            assert_int_equal(model_attribute(&m.op[i], "window", 0), full ? 0 : 10);
+        }
+    model_free(&m);
+}
+
+static void layers_may_be_listed(void **state)
+{
+    (void)state;
+    const struct architecture_choice c = {.tokens = 64, .flash = true};
+    struct model m =
+        build("qwen3_moe", "\"num_hidden_layers\": 4, \"mlp_only_layers\": [1, 3]", &c);
+    assert_true(model_find(&m, "h0.moe.experts") != MODEL_NO_OP);
+    assert_true(model_find(&m, "h1.mlp.fc") != MODEL_NO_OP);
+    assert_true(model_find(&m, "h2.moe.experts") != MODEL_NO_OP);
+    assert_true(model_find(&m, "h3.moe.experts") == MODEL_NO_OP);
+    model_free(&m);
+    m = build("llama",
+              "\"num_hidden_layers\": 2, \"sliding_window\": 8, "
+              "\"layer_types\": [\"full_attention\", \"sliding_attention\"]",
+              &c);
+    assert_int_equal(model_attribute(&m.op[model_find(&m, "h0.attn")], "window", 0), 0);
+    assert_int_equal(model_attribute(&m.op[model_find(&m, "h1.attn")], "window", 0), 8);
+    model_free(&m);
+}
+
+static void a_class_or_a_part_for_text_names_the_family(void **state)
+{
+    (void)state;
+    const struct architecture_choice c = {.tokens = 64, .layers = 2, .flash = true};
+    static const struct {
+        const char *text, *op;
+    } good[] = {
+        {"{\"architectures\": [\"LlamaForCausalLM\"]}", "h1.attn.rope"},
+        {"{\"architectures\": [\"GPTNeoXForCausalLM\"], \"model_type\": \"mine\"}", "h1.ln2"},
+        {"{\"architectures\": [\"BertForMaskedLM\"]}", "mlm.decoder"},
+        {"{\"architectures\": [\"BertModel\"]}", "pooler"},
+        {"{\"model_type\": \"gemma3\", \"architectures\": [\"Gemma3ForConditionalGeneration\"],"
+         " \"text_config\": {\"hidden_size\": 2560}, \"vision_config\": {\"hidden_size\": 3}}",
+         "h0.mlp.ln"},
+    };
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        struct model m = {0};
+        if (read_text(good[i].text, &c, &m) != STATUS_OK)
+            fail_msg("%s: %s", good[i].text, error_message());
+        if (model_find(&m, good[i].op) == MODEL_NO_OP)
+            fail_msg("%s: no op %s", good[i].text, good[i].op);
+        model_free(&m);
+    }
+}
+
+static void wrong_configurations_are_refused_in_one_line(void **state)
+{
+    (void)state;
+    const struct architecture_choice c = {.tokens = 64, .flash = true};
+    static const struct {
+        const char *text, *message;
+        enum status st;
+    } bad[] = {
+        {"{\"model_type\": \"deepseek_v32\"}",
+         "config.json: no family of transformers 'deepseek_v32'; there are llama, mistral",
+         STATUS_UNSUPPORTED},
+        {"{\"model_type\": \"llama\", \"hidden_size\": \"big\"}", "config.json:1:", STATUS_PARSE},
+        {"{\"model_type\": \"llama\", \"hidden_size\": -4}", "config.json:1:", STATUS_PARSE},
+        {"{\"model_type\": \"llama\", \"hidden_size\": 1e30}", "config.json:1:", STATUS_PARSE},
+        {"{\"model_type\": \"llama\", \"num_hidden_layers\": 1000000}",
+         "config.json:1:", STATUS_PARSE},
+        {"{\"model_type\": \"llama\", \"num_attention_heads\": 0}", "", STATUS_INVALID},
+        {"{\"model_type\": \"llama\", \"num_key_value_heads\": 5}", "32 heads cannot share 5 heads",
+         STATUS_INVALID},
+        {"{\"model_type\": \"mixtral\", \"num_experts_per_tok\": 9}", "9 of 8 experts",
+         STATUS_INVALID},
+        {"{\"model_type\": \"deepseek_v2\"}", "0 of 64 experts", STATUS_INVALID},
+        {"{\"model_type\": \"vit\", \"patch_size\": 0}", "images of 224 in patches of 0",
+         STATUS_INVALID},
+        {"{\"model_type\": \"gpt2\", \"n_positions\": 32}", "tokens=64: there are 32 positions",
+         STATUS_INVALID},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct model m = {0};
+        assert_int_equal(read_text(bad[i].text, &c, &m), bad[i].st);
+        if (strncmp(error_message(), bad[i].message, strlen(bad[i].message)) != 0)
+            fail_msg("%s: %s", bad[i].text, error_message());
+        assert_null(strchr(error_message(), '\n'));
+    }
+}
+
+/* A GPT-2 of a configuration is the zoo's, op by op, but for what is not kept. */
+static void gpt2_is_the_zoo_s(void **state)
+{
+    (void)state;
+    struct model m = build("gpt2", "", &(struct architecture_choice){.flash = false}), z = {0};
+    assert_int_equal(zoo_build("gpt2-small", &z), STATUS_OK);
+    assert_int_equal(m.n, z.n);
+    for (size_t i = 0; i < m.n; i++) {
+        assert_string_equal(m.op[i].name, z.op[i].name);
+        assert_string_equal(m.op[i].kind, z.op[i].kind);
+        assert_true(m.op[i].forward_flop == z.op[i].forward_flop);
+        assert_true(m.op[i].backward_bytes == z.op[i].backward_bytes);
+        assert_int_equal(m.op[i].parameter_bytes, z.op[i].parameter_bytes);
+        assert_int_equal(m.op[i].output_bytes, z.op[i].output_bytes);
+        assert_int_equal(m.op[i].attributes, z.op[i].attributes);
+    }
+    model_free(&z);
+    model_free(&m);
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    const struct architecture_choice c = {.tokens = 64, .layers = 1, .flash = true};
+    struct model m = {0};
+    FOR_EACH_ALLOC_FAILURE(
+        (model_free(&m),
+         read_text("{\"model_type\": \"deepseek_v3\", \"num_nextn_predict_layers\": 1}", &c, &m)));
+    model_free(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parameters_are_the_published_ones),
+        cmocka_unit_test(work_is_that_of_the_formulas),
+        cmocka_unit_test(a_layer_keeps_what_its_backward_reads),
+        cmocka_unit_test(attention_sees_what_it_is_allowed),
+        cmocka_unit_test(layers_may_be_listed),
+        cmocka_unit_test(a_class_or_a_part_for_text_names_the_family),
+        cmocka_unit_test(wrong_configurations_are_refused_in_one_line),
+        cmocka_unit_test(gpt2_is_the_zoo_s),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+    return cmocka_run_group_tests_name("architecture", tests, NULL, NULL);
+}
