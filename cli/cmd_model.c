@@ -98,7 +98,7 @@ static enum status list(const struct arguments *a)
 static enum status import(const struct arguments *a, const char *path, struct model *out)
 {
     const struct import_options o = {.minibatch_size = a->minibatch_size, .device = a->device};
-    return model_import(path, &o, out);
+    return load_model_with(path, &o, out);
 }
 
 static enum status show(const struct invocation *in, const char *spec)
@@ -106,7 +106,7 @@ static enum status show(const struct invocation *in, const char *spec)
     const struct arguments *a = &in->a;
     enum status st = STATUS_OK;
     struct model m = {0};
-    if (!zoo_has(spec) && strcmp(spec, "-") != 0 && access(spec, F_OK) != 0)
+    if (!zoo_has(spec) && strcmp(spec, "-") != 0 && !strchr(spec, ':') && access(spec, F_OK) != 0)
         FAIL(STATUS_USAGE, "'%s' is neither a file nor a model of the zoo; see foreline model list",
              spec);
     if (zoo_has(spec) && (a->device || arguments_given(a, "minibatch-size")))

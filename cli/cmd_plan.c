@@ -67,10 +67,16 @@ static enum status make(struct invocation *in)
     struct loaded_plan l = {0};
     struct evaluation e = {0};
     struct auto_result ranking = {0};
+    const char *asked = a->model;
+    char *model = NULL; /* with the tokens that are asked for */
     if (!a->model || !a->platform)
         return error_set(STATUS_USAGE, "--model and --platform are needed");
     in->by.seed = a->seed;
     TRY(plan_settle(a));
+    if (a->tokens > 0) {
+        TRY(load_tokens(a->model, a->tokens, &model));
+        a->model = model;
+    }
     TRY(load_model(a->model, &l.model));
     TRY(load_topology(a->platform, &l.topology, &l.platform));
     double begin = clock_cpu();
@@ -84,6 +90,8 @@ static enum status make(struct invocation *in)
     else
         plan_print_stages(&l.plan, &l.model, &l.topology, arguments_prose(a));
 out:
+    a->model = asked;
+    free(model);
     auto_result_free(&ranking);
     loaded_plan_free(&l);
     return st;

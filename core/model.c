@@ -245,6 +245,18 @@ int64_t model_attribute(const struct model_op *op, const char *name, int64_t fal
     return fallback;
 }
 
+int64_t model_active_parameters(const struct model *m)
+{
+    int64_t n = model_parameters(m);
+    for (size_t i = 0; i < m->n; i++) {
+        const struct model_op *op = &m->op[i];
+        int64_t all = model_attribute(op, "experts", 0), met = model_attribute(op, "top_k", all);
+        if (strcmp(op->kind, "experts") == 0 && all > 0)
+            n -= op->parameter_bytes / m->element_bytes / all * (all - met);
+    }
+    return n;
+}
+
 int64_t model_parameters(const struct model *m)
 {
     int64_t bytes = 0;

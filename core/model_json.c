@@ -277,6 +277,18 @@ static void put_times(struct json_writer *w, const char *key, const double *time
         json_put_reals(w, key, time_s, n);
 }
 
+/* Totals for readers; model_read() passes them over. */
+static void put_totals(struct json_writer *w, const struct model *m)
+{
+    double flop = 0;
+    for (size_t i = 0; i < m->n; i++)
+        flop += m->op[i].forward_flop;
+    json_put_integer(w, "parameters", model_parameters(m));
+    json_put_integer(w, "active_parameters", model_active_parameters(m));
+    if (m->tokens_per_sample > 0)
+        json_put_real(w, "forward_flop_per_token", flop / m->tokens_per_sample);
+}
+
 enum status model_write(const struct model *m, const char *path, const struct provenance *p)
 {
     enum status st;
@@ -289,6 +301,7 @@ enum status model_write(const struct model *m, const char *path, const struct pr
     struct model head = *m;
     head.name = slash ? (char *)slash + 1 : m->name;
     json_rows_write(&w, head_rows, &head);
+    put_totals(&w, m);
     json_open_array(&w, "ops", false);
     for (size_t i = 0; i < m->n; i++)
         put_op(&w, m, i);

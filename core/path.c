@@ -26,18 +26,17 @@ static bool is_file(const char *path)
 static size_t path_part(const char *reference, const char *folder)
 {
     char path[PATH_MAX];
-    const char *at = strrchr(reference, '@');
-    size_t whole = strlen(reference), without = at ? (size_t)(at - reference) : whole;
-    if (!strpbrk(reference, "/."))
-        return 0;
-    for (size_t n = whole;; n = without) {
-        int k =
-            snprintf(path, sizeof path, "%s%s%.*s", folder, *folder ? "/" : "", (int)n, reference);
+    const char *at = strrchr(reference, '@'), *colon = strrchr(reference, ':');
+    size_t whole = strlen(reference);
+    const size_t length[] = {whole, at ? (size_t)(at - reference) : whole,
+                             colon ? (size_t)(colon - reference) : whole};
+    for (size_t i = 0; strpbrk(reference, "/.") && i < sizeof length / sizeof *length; i++) {
+        int k = snprintf(path, sizeof path, "%s%s%.*s", folder, *folder ? "/" : "", (int)length[i],
+                         reference);
         if (k > 0 && (size_t)k < sizeof path && is_file(path))
-            return n;
-        if (n == without)
-            return 0;
+            return length[i];
     }
+    return 0;
 }
 
 /* The folder that `file` is in, "" for the current directory. */

@@ -3,7 +3,8 @@
  * A file that is written names other files relative to its own folder, so that a folder can be
  * moved with all that is in it. A reference is a name (gpt-tiny, two-racks, rail:nodes=4) or a
  * path; it counts as a path when there is a regular file of that name with a '/' or a '.' in it.
- * Platforms may have changes behind the path: "x.xml@uplink.bandwidth=10Gbps". */
+ * Platforms may have changes behind the path, "x.xml@uplink.bandwidth=10Gbps", and models choices:
+ * "config.json:tokens=8192". */
 #ifndef CORE_PATH_H
 #define CORE_PATH_H
 

@@ -455,13 +455,13 @@ enum status architecture_build(const struct architecture *a, const struct archit
         return error_set(STATUS_INVALID, "tokens=%" PRId64 ": there are %" PRId64 " positions",
                          b.tokens, b.a.context);
     b.g.model.element_bytes = or_else(c->bits, or_else(a->bits, 32)) / 8;
+    b.g.model.tokens_per_sample = has(&b, TRAIT_IMAGES) ? 0 : (double)b.tokens;
     if (has(&b, TRAIT_IMAGES))
         build_images(&b);
     else if (has(&b, TRAIT_ENCODER_DECODER))
         build_encoder_decoder(&b);
     else
         build_decoder(&b);
-    b.g.model.tokens_per_sample = has(&b, TRAIT_IMAGES) ? 0 : (double)b.tokens;
     enum status kept = keep_needed(&b.g);
     if (b.g.status == STATUS_OK)
         b.g.status = kept;

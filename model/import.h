@@ -27,7 +27,8 @@ struct import_options {
     const char *device;    /* device type that was measured, NULL: any */
     bool nodes_apart; /* placement: every node is an op, backward ones too, whatever its colour; its
                          whole size counts as parameters of one byte each */
-    const char *choices; /* config: ":tokens=8192,layers=4", what a configuration leaves to its user;
+    const char
+        *choices; /* config: ":tokens=8192,layers=4", what a configuration leaves to its user;
                             NULL: nothing is chosen */
     struct import_members *members; /* placement, piper: filled in; NULL: not wanted */
 };

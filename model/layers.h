@@ -103,8 +103,6 @@ uint32_t layer_gate(struct graph *g, const char *name, uint32_t in, const struct
  * slots. */
 uint32_t layer_experts(struct graph *g, const char *name, uint32_t in, uint32_t gate,
                        const struct experts_shape *s);
-/* Parameters of a model that a token meets: of experts, top_k out of all. */
-int64_t layers_active_parameters(const struct model *m);
 /* `tokens` - 1 patches of `numbers` numbers, embedded, with a class token before and a position
  * table. Dosovitskiy et al., ICLR 2021. */
 uint32_t layer_patches(struct graph *g, const char *name, int64_t tokens, int64_t channels,

@@ -1,8 +1,6 @@
 /* Layers of mixtures of experts: the router, and the experts themselves; formulas of layers.h. */
 #include "model/layers.h"
 
-#include <string.h>
-
 /* Operations per score: softmax (maximum, difference, exponential, sum, quotient) and top_k
  * comparisons; backward of the softmax: product, sum, difference, product. Per number inside an
  * expert, as in layers.c: the gelu, or the gated product (exponential, sum, quotient, two
@@ -110,16 +108,4 @@ uint32_t layer_experts(struct graph *g, const char *name, uint32_t in, uint32_t 
                .stash_bytes = (size + slots * (2 * c + i.rows * h)) * e,
                .output_bytes = size * e,
            });
-}
-
-int64_t layers_active_parameters(const struct model *m)
-{
-    int64_t n = model_parameters(m);
-    for (size_t i = 0; i < m->n; i++) {
-        const struct model_op *op = &m->op[i];
-        int64_t all = model_attribute(op, "experts", 0), met = model_attribute(op, "top_k", all);
-        if (strcmp(op->kind, "experts") == 0 && all > 0)
-            n -= op->parameter_bytes / m->element_bytes / all * (all - met);
-    }
-    return n;
 }

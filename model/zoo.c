@@ -49,15 +49,13 @@ static void list_add(char list[LIST], const char *name)
 
 static enum status unknown_model(const char *spec)
 {
-    char list[LIST] = "", name[81], hint[TEXT_HINT];
+    char name[81], hint[TEXT_HINT];
     const char *nearest = NULL;
     snprintf(name, sizeof name, "%.*s", shown(strcspn(spec, ":")), spec);
-    for (size_t i = 0, best = text_reach(name); i < zoo_n; i++) {
-        list_add(list, zoo[i]->name);
+    for (size_t i = 0, best = text_reach(name); i < zoo_n; i++)
         nearest = text_is_nearer(name, zoo[i]->name, &best) ? zoo[i]->name : nearest;
-    }
-    return error_set(STATUS_INVALID, "no model '%s'%s known: %s", name,
-                     *text_hint(nearest, hint) ? hint : ";", list);
+    return error_set(STATUS_INVALID, "no model '%s'%s see foreline model list", name,
+                     *text_hint(nearest, hint) ? hint : ";");
 }
 
 static enum status unknown_parameter(const struct zoo_entry *e, const char *text, size_t length)

@@ -1,10 +1,12 @@
 /* Loads models, platforms and plans by name. */
 #include "study/load.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/array.h"
 #include "core/digest.h"
 #include "core/file.h"
 #include "core/lower.h"
@@ -38,9 +40,10 @@ static enum status split_choices(const char *spec, char **path, const char **cho
 }
 
 /* A word without a slash or a dot can only be a name of the zoo, everything else is a file. */
-static enum status load(const char *spec, const struct import_options *options, struct model *out)
+enum status load_model_with(const char *spec, const struct import_options *options,
+                            struct model *out)
 {
-    bool is_name = !strchr(spec, '/') && !strchr(spec, '.');
+    bool is_name = !strchr(spec, '/') && !strchr(spec, '.') && strcmp(spec, "-") != 0;
     if (zoo_has(spec) || is_name) /* or says which names there are */
         return of_name(spec, zoo_build(spec, out));
     struct import_options o = *options;
@@ -52,19 +55,30 @@ static enum status load(const char *spec, const struct import_options *options, 
     return st;
 }
 
+enum status load_tokens(const char *spec, size_t tokens, char **out)
+{
+    const char *join = strchr(spec, ':') && strchr(spec, '=') ? "," : ":";
+    size_t room = strlen(spec) + sizeof ":tokens=18446744073709551615";
+    PASS(ARRAY_NEW(*out, room));
+    snprintf(*out, room, "%s%stokens=%zu", spec, join, tokens);
+    return STATUS_OK;
+}
+
 enum status load_model(const char *spec, struct model *out)
 {
-    return load(spec, &(struct import_options){.minibatch_size = 1}, out);
+    return load_model_with(spec, &(struct import_options){.minibatch_size = 1}, out);
 }
 
 enum status load_model_apart(const char *spec, struct model *out)
 {
-    return load(spec, &(struct import_options){.minibatch_size = 1, .nodes_apart = true}, out);
+    return load_model_with(spec, &(struct import_options){.minibatch_size = 1, .nodes_apart = true},
+                           out);
 }
 
 enum status load_model_members(const char *spec, struct model *out, struct import_members *members)
 {
-    return load(spec, &(struct import_options){.minibatch_size = 1, .members = members}, out);
+    return load_model_with(spec, &(struct import_options){.minibatch_size = 1, .members = members},
+                           out);
 }
 
 /* The file `base` with changes, as a file of its own:

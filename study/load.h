@@ -11,9 +11,17 @@
 #include "core/program.h"
 #include "core/topology.h"
 
-/* A zoo model ("gpt2-small:layers=6") or a file in any format that model/import.h knows.
+/* A zoo model ("gpt2-small:layers=6") or a file in any format that model/import.h knows, of which
+ * a configuration may be followed by choices as well ("config.json:tokens=8192").
  * STATUS_USAGE: there is no such name, or it has no such parameter. */
 enum status load_model(const char *spec, struct model *out) MUST_CHECK;
+
+/* The same with what an importer may be told (model/import.h). */
+struct import_options;
+enum status load_model_with(const char *spec, const struct import_options *o,
+                            struct model *out) MUST_CHECK;
+/* *out, malloc'd: the spec, with so many tokens per sample. */
+enum status load_tokens(const char *spec, size_t tokens, char **out) MUST_CHECK;
 
 /* The same, with every node of a graph file as an op of its own (model/import.h, nodes_apart). */
 enum status load_model_apart(const char *spec, struct model *out) MUST_CHECK;

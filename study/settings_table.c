@@ -87,6 +87,9 @@ const struct setting settings_table[] = {
      * several platforms, objectives of published tools mostly none. */
     {"model", TEXT(model), PLANS | SCORED | T(VALIDATE) | KEYS, "M", NULL,
      .help = "zoo name with overrides, or model file"},
+    {"tokens", COUNT(tokens), PLANS, "N", NULL,
+     .help = "tokens per sample, where the model is a zoo transformer or a configuration",
+     .least = 1, .most = 1 << 24},
     {"platform", TEXT(platform), PLANS | SCORED | KEYS, "P", NULL,
      .help = "shipped name, or SimGrid XML file"},
     {"platform", LIST(platforms), T(VALIDATE), "P", NULL,

@@ -14,7 +14,6 @@
 #include <cmocka.h>
 
 #include "core/json.h"
-#include "model/layers.h"
 #include "model/zoo.h"
 #include "tests/fault.h"
 
@@ -68,9 +67,9 @@ static void parameters_are_the_published_ones(void **state)
         if (n != p->parameters)
             fail_msg("%s: %lld parameters, published %lld", p->name, (long long)n,
                      (long long)p->parameters);
-        if (p->active > 0 && layers_active_parameters(&m) != p->active)
+        if (p->active > 0 && model_active_parameters(&m) != p->active)
             fail_msg("%s: %lld active, published %lld", p->name,
-                     (long long)layers_active_parameters(&m), (long long)p->active);
+                     (long long)model_active_parameters(&m), (long long)p->active);
         model_free(&m);
     }
 }

@@ -37,7 +37,13 @@ static void build(const struct probe *p, struct graph *g)
                      &(struct linear_shape){p->tokens, p->channels, p->out, true, MODEL_NO_OP,
                                             TENSOR_WHOLE});
     else if (!strcmp(kind, "attention"))
-        layer_attention(g, "op", in, p->tokens, p->channels, p->heads, true, false);
+        layer_attention(g, "op", in, MODEL_NO_OP,
+                        &(struct attention_shape){.tokens = p->tokens,
+                                                  .heads = p->heads,
+                                                  .kv_heads = p->heads,
+                                                  .head = p->channels / p->heads,
+                                                  .value = p->channels / p->heads,
+                                                  .causal = true});
     else if (!strcmp(kind, "gelu"))
         layer_gelu(g, "op", in, p->tokens, p->channels, TENSOR_WHOLE);
     else if (!strcmp(kind, "residual"))

@@ -68,6 +68,8 @@ static void names_stay_and_paths_are_relative_to_the_file(void **state)
     expect_reference("in/model.txt", "out/plan.json", "../in/model.txt");
     expect_reference("in/model.txt", "in/plan.json", "model.txt");
     expect_reference("in/net.xml@devices=2", "out/plan.json", "../in/net.xml@devices=2");
+    expect_reference("in/net.xml:tokens=8,layers=2", "out/plan.json",
+                     "../in/net.xml:tokens=8,layers=2");
     snprintf(absolute, sizeof absolute, "%s/in/model.txt", root);
     expect_reference(absolute, "out/plan.json", "../in/model.txt");
     expect_reference(absolute, "plan.json", "in/model.txt");
