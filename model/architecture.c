@@ -422,6 +422,15 @@ static enum status check_sizes(const struct architecture *a)
                : error_set(STATUS_INVALID, "a vocabulary of %" PRId64, a->vocabulary);
 }
 
+/* Sums of bytes over the model have to fit: far beyond all models, and what a hostile file asks for. */
+static enum status check_bytes(const struct model *m)
+{
+    double bytes = 0;
+    for (size_t i = 0; i < m->n; i++)
+        bytes += (double)m->op[i].parameter_bytes + (double)m->op[i].stash_bytes;
+    return bytes <= 1e18 ? STATUS_OK : error_set(STATUS_INVALID, "a model of %.3g bytes", bytes);
+}
+
 static int64_t or_else(int64_t value, int64_t rule)
 {
     return value > 0 ? value : rule;
@@ -454,6 +463,9 @@ enum status architecture_build(const struct architecture *a, const struct archit
     if (has(&b, TRAIT_POSITIONS) && b.tokens > b.a.context)
         return error_set(STATUS_INVALID, "tokens=%" PRId64 ": there are %" PRId64 " positions",
                          b.tokens, b.a.context);
+    if (!b.flash && (double)b.tokens * (double)b.tokens * (double)b.a.heads > 1e17)
+        return error_set(STATUS_INVALID, "tokens=%" PRId64 ": too many for unfused attention",
+                         b.tokens);
     b.g.model.element_bytes = or_else(c->bits, or_else(a->bits, 32)) / 8;
     b.g.model.tokens_per_sample = has(&b, TRAIT_IMAGES) ? 0 : (double)b.tokens;
     if (has(&b, TRAIT_IMAGES))
@@ -464,6 +476,6 @@ enum status architecture_build(const struct architecture *a, const struct archit
         build_decoder(&b);
     enum status kept = keep_needed(&b.g);
     if (b.g.status == STATUS_OK)
-        b.g.status = kept;
+        b.g.status = kept == STATUS_OK ? check_bytes(&b.g.model) : kept;
     return graph_finish(&b.g, name, NULL, out);
 }

@@ -344,7 +344,7 @@ static enum status read_config(const struct json_at *root, const struct import_o
                                struct model *out)
 {
     static const struct zoo_parameter rows[CHOICES] = {
-        [CHOICE_TOKENS] = {"tokens", "tokens per sample", 0, 1, 1 << 28},
+        [CHOICE_TOKENS] = {"tokens", "tokens per sample", 0, 1, 1 << 24},
         [CHOICE_LAYERS] = {"layers", "transformer layers", 0, 1, ARCHITECTURE_LAYERS},
         [CHOICE_BITS] = {"bits", "of a number: 16 or 32", 0, 16, 32},
         [CHOICE_FLASH] = {"flash", "1: fused attention", 1, 0, 1},

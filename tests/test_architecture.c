@@ -211,6 +211,10 @@ static void wrong_configurations_are_refused_in_one_line(void **state)
         {"{\"model_type\": \"deepseek_v2\"}", "0 of 64 experts", STATUS_INVALID},
         {"{\"model_type\": \"vit\", \"patch_size\": 0}", "images of 224 in patches of 0",
          STATUS_INVALID},
+        {"{\"model_type\": \"mixtral\", \"num_local_experts\": 65536, \"intermediate_size\": "
+         "4194304,"
+         " \"hidden_size\": 1048576, \"num_hidden_layers\": 1024}",
+         "a model of ", STATUS_INVALID},
         {"{\"model_type\": \"gpt2\", \"n_positions\": 32}", "tokens=64: there are 32 positions",
          STATUS_INVALID},
     };
