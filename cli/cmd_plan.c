@@ -79,10 +79,16 @@ static enum status make(struct invocation *in)
     }
     TRY(load_model(a->model, &l.model));
     TRY(load_topology(a->platform, &l.topology, &l.platform));
+    if (a->train_tokens > 0 && l.model.tokens_per_sample <= 0)
+        FAIL(STATUS_USAGE, "--train-tokens: '%s' has no tokens", a->model);
     double begin = clock_cpu();
     TRY(find(a, &l, &ranking, &l.plan, &e));
-    const struct plan_outcome outcome = {&e, ranking.n > 0 ? &ranking : NULL, clock_cpu() - begin};
     print_prediction(&l.plan, &e);
+    struct plan_outcome outcome = {
+        .evaluation = &e, .ranking = ranking.n > 0 ? &ranking : NULL, .cpu_s = clock_cpu() - begin};
+    TRY(machine_of_plan(&l.plan, &l.model, &l.topology, e.samples_per_s, &outcome.machine));
+    machine_print_speed(&outcome.machine, stderr);
+    machine_print_training(&outcome.machine, a->train_tokens, stderr);
     if (a->output)
         TRY(plan_write(&l.plan, &l.model, &l.topology, a->output, &in->by));
     if (a->json)

@@ -168,7 +168,7 @@ static enum status run_plan(struct invocation *in, const char *path)
     TRY(try_outputs(a));
     TRY(launch_run(&p.program, &p.model, &o, &m, &t));
     snprintf(engine, sizeof engine, "%s%s", a->transport, paced ? "-paced" : "");
-    evaluate_machine(&p.program, &p.topology, &m);
+    evaluate_machine(&p.model, &p.program, &p.topology, &m);
     TRY(load_label(&p, path, engine, &m));
     TRY(write_results(in, &p, &m, &t));
 out:

@@ -98,11 +98,13 @@ static enum status write_files(const struct simulate *s)
 static enum status predict(struct simulate *s, const char *path)
 {
     const struct arguments *a = s->a;
-    const struct summary_rows rows = {a->rank_rows, a->link_rows};
+    const struct summary_rows rows = {a->rank_rows, a->link_rows, a->train_tokens};
     const struct results r = {&s->program, &s->timeline, &s->m, &s->by};
     char text[REPORT_VERDICT];
     PASS(parse_options(s));
     PASS(load_plan_only(path, &s->p));
+    if (a->train_tokens > 0 && s->p.model.tokens_per_sample <= 0)
+        return error_set(STATUS_USAGE, "--train-tokens: '%s' has no tokens", s->p.model.name);
     s->context.model = &s->p.model;
     s->context.topology = &s->p.topology;
     s->context.platform = s->p.platform;

@@ -68,8 +68,11 @@ struct measurement {
     double *iterations_s;               /* [iterations] all of them, warm-up excluded */
     double samples_per_s, tokens_per_s; /* tokens 0 where it does not apply */
     double bubble_fraction;             /* sum of idle_s / (ranks * iteration_s) */
-    double flops;    /* what all devices could do at the speeds that the platform states */
-    double mfu, hfu; /* the model's FLOP, and with those made again, over that; 0: not known */
+    double flops;      /* what all devices could do at the speeds that the platform states */
+    double peak_flops; /* nominal, of the model's type of numbers; 0: not known */
+    double mfu, hfu; /* the model's FLOP, and with those made again, over the nominal peak, or over
+                        * `flops` where that is not known; 0: not known */
+    double watts, price_per_hour;     /* of all devices together; 0: not known */
     uint32_t microbatches, simulated; /* of the iteration; as many were simulated, the rest follows
                                        * from the periodic middle: evaluate_plan() */
     char *not_folded;         /* why a long run was simulated in full; owned, NULL: it was not */

@@ -245,6 +245,14 @@ int64_t model_attribute(const struct model_op *op, const char *name, int64_t fal
     return fallback;
 }
 
+double model_sample_flop(const struct model *m)
+{
+    double flop = 0;
+    for (size_t i = 0; i < m->n; i++)
+        flop += m->op[i].forward_flop + m->op[i].backward_flop;
+    return flop;
+}
+
 int64_t model_active_parameters(const struct model *m)
 {
     int64_t n = model_parameters(m);

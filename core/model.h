@@ -102,6 +102,8 @@ uint32_t model_find(const struct model *m, const char *name);
 int64_t model_attribute(const struct model_op *op, const char *name, int64_t fallback);
 /* Parameters (not bytes); tied weights counted once. */
 int64_t model_parameters(const struct model *m);
+/* FLOP of one sample, forward and backward. */
+double model_sample_flop(const struct model *m);
 /* Those that a token meets: of ops of kind "experts", attributes top_k out of experts. */
 int64_t model_active_parameters(const struct model *m);
 

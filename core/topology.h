@@ -41,6 +41,9 @@ struct device_type {
                            * in it; 0: not known, or everything is one node */
     size_t rates;
     struct topology_rate *rate; /* [rates] */
+    double peak_flops;          /* nominal, of dense products of 16-bit numbers; 0: not known */
+    double watts;               /* drawn at work, with its share of the machine; 0: not known */
+    double price_per_hour;      /* in whatever money; 0: not known */
 };
 
 struct topology_tier {

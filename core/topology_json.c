@@ -24,6 +24,9 @@ static const struct json_row rate_rows[] = {
 static const struct json_row type_rows[] = {
     {"name", TYPE(name)},
     {"flops", TYPE(flops)},
+    {"peak_flops", TYPE(peak_flops), FIELD_SPARE},
+    {"watts", TYPE(watts), FIELD_SPARE},
+    {"price_per_hour", TYPE(price_per_hour), FIELD_SPARE},
     {"memory_Bps", TYPE(memory_Bps)},
     {"memory_bytes", TYPE(memory_bytes)},
     {"launch_s", TYPE(launch_s)},

@@ -10,6 +10,7 @@
 #include "core/schedule.h"
 #include "core/steady.h"
 #include "core/text.h"
+#include "study/machine.h"
 #include "study/pool.h"
 
 enum {
@@ -23,20 +24,26 @@ enum {
 
 /* ---- one program */
 
-void evaluate_machine(const struct program *p, const struct topology *t, struct measurement *m)
+void evaluate_machine(const struct model *model, const struct program *p, const struct topology *t,
+                      struct measurement *m)
 {
-    double possible = 0, samples = m->samples_per_s;
+    struct machine all = {0};
     for (size_t r = 0; r < p->ranks; r++) {
         const struct program_stage *s = &p->stage[p->rank[r].stage];
+        const struct device_type *type = topology_type(t, p->rank[r].device);
         double copies = p->folded ? (double)s->replicas * s->shards : 1; /* on devices alike */
-        possible += copies * topology_type(t, p->rank[r].device)->flops;
-        m->rank[r].memory_bytes = topology_type(t, p->rank[r].device)->memory_bytes;
+        machine_add(&all, type, copies);
+        m->rank[r].memory_bytes = type->memory_bytes;
     }
-    if (possible <= 0)
+    machine_finish(&all, model, m->samples_per_s);
+    m->flops = all.flops;
+    m->peak_flops = all.peak_flops;
+    m->watts = all.watts;
+    m->price_per_hour = all.price_per_hour;
+    if (all.flops <= 0)
         return;
-    m->flops = possible;
-    m->mfu = p->sample_flop * samples / possible;
-    m->hfu = (p->sample_flop + p->recompute_flop) * samples / possible;
+    m->mfu = p->sample_flop * m->samples_per_s / machine_nominal(&all);
+    m->hfu = (p->sample_flop + p->recompute_flop) * m->samples_per_s / machine_nominal(&all);
 }
 
 enum status evaluate_program(const struct program *p, const struct evaluation_context *context,
@@ -57,7 +64,7 @@ enum status evaluate_program(const struct program *p, const struct evaluation_co
     measurement_sort_links(m);
     if (context->detailed)
         TRY(measurement_add_calls(m, p, &s.timeline));
-    evaluate_machine(p, context->topology, m);
+    evaluate_machine(context->model, p, context->topology, m);
     if (timeline) {
         *timeline = s.timeline;
         s.timeline = (struct timeline){0};
@@ -215,7 +222,7 @@ static enum status extend(struct run *run, const struct steady *steady, uint64_t
         measurement_drop_links(&run->m);
     else
         PASS(repeat_links(run, unit, times));
-    evaluate_machine(&run->program, run->context->topology, &run->m);
+    evaluate_machine(run->context->model, &run->program, run->context->topology, &run->m);
     return STATUS_OK;
 }
 

@@ -32,8 +32,9 @@ enum status evaluate_once(const struct evaluation_context *context, const struct
                           struct evaluation *out) MUST_CHECK;
 
 /* What only the platform knows: memory of every rank's device, what they could compute at the
- * stated speeds, and so MFU and HFU. */
-void evaluate_machine(const struct program *p, const struct topology *t, struct measurement *m);
+ * stated speeds and at their nominal peak, and so MFU and HFU; what they draw and cost. */
+void evaluate_machine(const struct model *model, const struct program *p, const struct topology *t,
+                      struct measurement *m);
 
 /* Simulate. *m (which must be {0}) gets everything but the plan's names; *timeline the times of all
  * ops, unless NULL. */

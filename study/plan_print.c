@@ -17,6 +17,13 @@ void plan_print_json(const struct plan *p, const struct model *m, const struct t
     json_put_string(&w, "objective", "pipeline");
     json_put_real(&w, "iteration_s", outcome->evaluation->iteration_s);
     json_put_real(&w, "samples_per_s", outcome->evaluation->samples_per_s);
+    if (m->tokens_per_sample > 0) {
+        json_put_real(&w, "tokens_per_s", outcome->machine.tokens_per_s);
+        json_put_real(&w, "tokens_per_s_per_device",
+                      outcome->machine.tokens_per_s / outcome->machine.devices);
+    }
+    json_put_real(&w, "model_flops", outcome->machine.done_flops);
+    json_put_real(&w, "mfu", outcome->machine.done_flops / machine_nominal(&outcome->machine));
     json_put_string(&w, "engine", outcome->evaluation->engine);
     json_put_bool(&w, "exact", outcome->evaluation->exact);
     json_put_real(&w, "slowest_stage_s", p->objective_s);

@@ -20,6 +20,7 @@
 #include "partition/partition.h"
 #include "study/evaluate.h"
 #include "study/load.h"
+#include "study/machine.h"
 #include "study/settings.h"
 
 /* In which way `foreline plan` is called, for arguments_check(): PLAN_AUTO, ... */
@@ -83,6 +84,7 @@ void plan_print_stages(const struct plan *p, const struct model *m, const struct
 /* What plan_print_json() says besides the plan. */
 struct plan_outcome {
     const struct evaluation *evaluation; /* of the plan, by the engine that it names */
+    struct machine machine;              /* its devices, and what they do */
     const struct auto_result *ranking;   /* NULL: there was no search */
     double cpu_s;                        /* of planning */
 };

@@ -87,7 +87,7 @@ static enum status run_workers(const struct point_job *j)
                          "op '%s' of kind '%s' has no numerics on the CPU: --compute paced",
                          op->name, op->kind);
     TRY(launch_run(&j->p.program, &j->p.model, &o, &m, NULL));
-    evaluate_machine(&j->p.program, &j->p.topology, &m);
+    evaluate_machine(&j->p.model, &j->p.program, &j->p.topology, &m);
     snprintf(engine, sizeof engine, "%s%s", r->engine, paced ? "-paced" : "");
     TRY(finish(j, engine, &m));
 out:

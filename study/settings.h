@@ -87,6 +87,7 @@ struct arguments {
     const char *dilate, *shell, *graph, *matrix;
     size_t pid;
     double minibatch_size;
+    double train_tokens; /* of a whole training run; 0: not asked */
     bool check, table, force;
 
     /* sweeps, validation, pictures and pages */

@@ -90,6 +90,11 @@ const struct setting settings_table[] = {
     {"tokens", COUNT(tokens), PLANS, "N", NULL,
      .help = "tokens per sample, where the model is a zoo transformer or a configuration",
      .least = 1, .most = 1 << 24},
+    {"train-tokens", REAL(train_tokens), PLANS | T(SIMULATE), "N", NULL,
+     .help =
+         "say how long training with so many tokens takes, and, where the platform has watts and "
+         "price_per_hour, energy and money",
+     .least = 1},
     {"platform", TEXT(platform), PLANS | SCORED | KEYS, "P", NULL,
      .help = "shipped name, or SimGrid XML file"},
     {"platform", LIST(platforms), T(VALIDATE), "P", NULL,

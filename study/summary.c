@@ -12,6 +12,7 @@
 #include "core/statistics.h"
 #include "core/text.h"
 #include "core/units.h"
+#include "study/machine.h"
 
 enum { CALLS = 6 };
 
@@ -98,20 +99,37 @@ static void print_iteration(const struct measurement *m, FILE *out)
         print_spread(m, out);
 }
 
-/* Lines that scripts may look for: a word, and from column 13 on its value (docs/reading.md). */
-static void print_summary(const struct measurement *m, FILE *out)
+/* What the devices make of their speeds, the nominal one and the one that products attain. */
+static void print_speed(const struct measurement *m, FILE *out)
 {
+    double nominal = m->peak_flops > 0 ? m->peak_flops : m->flops, done = m->mfu * nominal;
+    if (m->mfu <= 0)
+        return;
+    fprintf(out, "MFU         %.2f %%, HFU %.2f %% of %s, the %s of all %zu ranks\n", 100 * m->mfu,
+            100 * m->hfu, units_of(UNIT_FLOPS, nominal).text,
+            m->peak_flops > 0 ? "nominal peak" : "platform's speed", m->ranks);
+    if (m->peak_flops > 0)
+        fprintf(out, "attained    %s per device, %.2f %% of the speed that the platform states\n",
+                units_of(UNIT_FLOPS, done / (double)m->ranks).text, 100 * done / m->flops);
+}
+
+/* Lines that scripts may look for: a word, and from column 13 on its value (docs/reading.md). */
+static void print_summary(const struct measurement *m, double train_tokens, FILE *out)
+{
+    const struct machine machine = {.devices = (double)m->ranks,
+                                    .watts = m->watts,
+                                    .price_per_hour = m->price_per_hour,
+                                    .tokens_per_s = m->tokens_per_s};
     char sentence[BREAKDOWN_TEXT];
     print_iteration(m, out);
     fprintf(out, "throughput  %.4g samples/s", m->samples_per_s);
     if (m->tokens_per_s > 0)
-        fprintf(out, ", %.4g tokens/s", m->tokens_per_s);
+        fprintf(out, ", %.4g tokens/s, %.4g per device", m->tokens_per_s,
+                m->tokens_per_s / (double)m->ranks);
     fprintf(out, "\nbubble      %.2f %% (idle time of all ranks / total)\n",
             100 * m->bubble_fraction);
-    if (m->mfu > 0)
-        fprintf(out,
-                "MFU         %.2f %%, HFU %.2f %% of %s, the platform's speed of all %zu ranks\n",
-                100 * m->mfu, 100 * m->hfu, units_of(UNIT_FLOPS, m->flops).text, m->ranks);
+    print_speed(m, out);
+    machine_print_training(&machine, train_tokens, out);
     print_memory(m, out);
     if (m->losses > 0)
         fprintf(out, "loss        %.6f first, %.6f last of %zu steps\n", m->loss[0],
@@ -297,9 +315,9 @@ static void report_links(const struct measurement *m, size_t limit, FILE *out)
 enum status summary_print(const struct measurement *m, const struct summary_rows *rows, FILE *out,
                           FILE *warnings)
 {
-    static const struct summary_rows usual = {4, 5};
+    static const struct summary_rows usual = {.ranks = 4, .links = 5};
     rows = rows ? rows : &usual;
-    print_summary(m, out);
+    print_summary(m, rows->train_tokens, out);
     report_breakdown(m, out);
     PASS(report_ranks(m, rows->ranks, out));
     report_calls(m, out);

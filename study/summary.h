@@ -11,6 +11,7 @@
 /* Rows that tables have at most; 0: a table is left out. */
 struct summary_rows {
     size_t ranks, links;
+    double train_tokens; /* to say what training with so many takes; 0: not asked */
 };
 
 /* Summary lines, verdict about memory, bottleneck; tables: where the time went, the busiest ranks,

@@ -238,6 +238,8 @@ void put_gpu_properties(FILE *to, const struct gpu *gpu)
             "    <prop id=\"memory_bandwidth\" value=\"%.12gBps\"/>\n"
             "    <prop id=\"launch_overhead\" value=\"5us\"/>\n",
             gpu->type, (long long)gpu->memory_bytes, gpu->memory_Bps);
+    if (gpu->peak_flops > 0)
+        fprintf(to, "    <prop id=\"peak\" value=\"%.12gf\"/>\n", gpu->peak_flops);
 }
 
 void put_cable(FILE *to, const struct cable *c, const char *id_format, ...)

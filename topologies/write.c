@@ -67,6 +67,12 @@ static void put_device(FILE *f, const struct topology *t, uint32_t i)
                 (long long)type->framework_bytes);
     fprintf(f, "      <prop id=\"memory_bandwidth\" value=\"%.9gBps\"/>\n", type->memory_Bps);
     fprintf(f, "      <prop id=\"launch_overhead\" value=\"%.9gs\"/>\n", type->launch_s);
+    if (type->peak_flops > 0)
+        fprintf(f, "      <prop id=\"peak\" value=\"%.9gf\"/>\n", type->peak_flops);
+    if (type->watts > 0)
+        fprintf(f, "      <prop id=\"watts\" value=\"%.9g\"/>\n", type->watts);
+    if (type->price_per_hour > 0)
+        fprintf(f, "      <prop id=\"price_per_hour\" value=\"%.9g\"/>\n", type->price_per_hour);
     if (type->slowdown > 0)
         fprintf(f, "      <prop id=\"slowdown\" value=\"%.9g\"/>\n", type->slowdown);
     for (size_t k = 0; k < type->rates; k++)

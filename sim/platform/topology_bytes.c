@@ -45,6 +45,9 @@ static void put_type(FILE *f, const struct device_type *type)
     put(f, &type->framework_bytes, sizeof type->framework_bytes);
     put(f, &type->launch_s, sizeof type->launch_s);
     put(f, &type->slowdown, sizeof type->slowdown);
+    put(f, &type->peak_flops, sizeof type->peak_flops);
+    put(f, &type->watts, sizeof type->watts);
+    put(f, &type->price_per_hour, sizeof type->price_per_hour);
     put(f, &type->nics, sizeof type->nics);
     put_count(f, type->rates);
     for (size_t k = 0; k < type->rates; k++) {
@@ -227,6 +230,9 @@ static enum status get_type(struct bytes *b, struct device_type *type)
     TRY(get(b, &type->framework_bytes, sizeof type->framework_bytes));
     TRY(get_above(b, -1, &type->launch_s));
     TRY(get_above(b, -1, &type->slowdown));
+    TRY(get_above(b, -1, &type->peak_flops));
+    TRY(get_above(b, -1, &type->watts));
+    TRY(get_above(b, -1, &type->price_per_hour));
     TRY(get(b, &type->nics, sizeof type->nics));
     TRY(get_count(b, 1, &rates));
     TRY(ARRAY_NEW(type->rate, rates + 1));

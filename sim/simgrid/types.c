@@ -186,6 +186,22 @@ static enum status read_slowdown(const struct platform_text *p, const_sg_host_t 
     return STATUS_OK;
 }
 
+/* A number without a unit. */
+static enum status read_bare(const struct platform_text *p, const_sg_host_t host, const char *name,
+                             double *out)
+{
+    const char *text = platform_property(p, host, name);
+    char *end;
+    if (!text)
+        return STATUS_OK;
+    *out = strtod(text, &end);
+    if (end == text || *end || !(*out >= 0 && *out <= 1e12))
+        return in_property(
+            p, host, name,
+            error_set(STATUS_PARSE, "'%.40s', expected a number without a unit", text));
+    return STATUS_OK;
+}
+
 /* All properties of a host as a device type; a host without a "type" is called by its speed. */
 static enum status read_type(const struct platform_text *p, const_sg_host_t host,
                              const struct rate_names *rates, struct device_type *type)
@@ -211,6 +227,9 @@ static enum status read_type(const struct platform_text *p, const_sg_host_t host
     PASS(read_quantity(p, host, "memory_bandwidth", UNIT_RATE, DBL_MIN, &type->memory_Bps));
     PASS(read_quantity(p, host, "launch_overhead", UNIT_SECONDS, 0, &type->launch_s));
     PASS(read_slowdown(p, host, &type->slowdown));
+    PASS(read_quantity(p, host, "peak", UNIT_FLOPS, 0, &type->peak_flops));
+    PASS(read_bare(p, host, "watts", &type->watts));
+    PASS(read_bare(p, host, "price_per_hour", &type->price_per_hour));
     for (size_t k = 0; k < rates->n; k++)
         PASS(read_rate(p, host, rates->name[k], type));
     return STATUS_OK;
@@ -240,6 +259,12 @@ static const char *difference(const struct device_type *a, const struct device_t
         return "launch_overhead";
     if (!same_numbers(&a->slowdown, &b->slowdown, 1))
         return "slowdown";
+    if (!same_numbers(&a->peak_flops, &b->peak_flops, 1))
+        return "peak";
+    if (!same_numbers(&a->watts, &b->watts, 1))
+        return "watts";
+    if (!same_numbers(&a->price_per_hour, &b->price_per_hour, 1))
+        return "price_per_hour";
     bool same = a->rates == b->rates;
     for (size_t k = 0; same && k < a->rates; k++) {
         const struct topology_rate *x = &a->rate[k], *y = &b->rate[k];

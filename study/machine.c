@@ -1,0 +1,80 @@
+/* What the devices of a plan can do together. */
+#include "study/machine.h"
+
+#include <stdlib.h>
+
+#include "core/array.h"
+#include "core/units.h"
+
+static const double hour_s = 3600, day_s = 86400, kilo = 1e3;
+
+/* A sum with something unknown in it is unknown: 0, and stays so. */
+static double sum_known(double sum, double devices_before, double copies, double value)
+{
+    return value > 0 && (sum > 0 || devices_before == 0) ? sum + copies * value : 0;
+}
+
+void machine_add(struct machine *m, const struct device_type *type, double copies)
+{
+    m->flops += copies * type->flops;
+    m->peak_flops = sum_known(m->peak_flops, m->devices, copies, type->peak_flops);
+    m->watts = sum_known(m->watts, m->devices, copies, type->watts);
+    m->price_per_hour = sum_known(m->price_per_hour, m->devices, copies, type->price_per_hour);
+    m->devices += copies;
+}
+
+void machine_finish(struct machine *m, const struct model *model, double samples_per_s)
+{
+    enum { PEAK_OF = 2 }; /* bytes of the numbers */
+    if (model->element_bytes != PEAK_OF)
+        m->peak_flops = 0;
+    m->tokens_per_s = samples_per_s * model->tokens_per_sample;
+    m->done_flops = samples_per_s * model_sample_flop(model);
+}
+
+enum status machine_of_plan(const struct plan *p, const struct model *model,
+                            const struct topology *t, double samples_per_s, struct machine *out)
+{
+    bool *used; /* [t->n]: several stages may be on one device */
+    *out = (struct machine){0};
+    PASS(ARRAY_NEW(used, t->n));
+    for (size_t s = 0; s < p->stages; s++)
+        for (size_t k = 0; k < p->stage[s].devices; k++) {
+            uint32_t device = p->stage[s].device[k];
+            if (!used[device])
+                machine_add(out, topology_type(t, device), 1);
+            used[device] = true;
+        }
+    free(used);
+    machine_finish(out, model, samples_per_s);
+    return STATUS_OK;
+}
+
+double machine_nominal(const struct machine *m)
+{
+    return m->peak_flops > 0 ? m->peak_flops : m->flops;
+}
+
+void machine_print_speed(const struct machine *m, FILE *out)
+{
+    if (m->tokens_per_s > 0 && m->peak_flops > 0)
+        fprintf(out,
+                "%.4g tokens/s, %.4g per device; %s per device, MFU %.2f %% of the nominal peak\n",
+                m->tokens_per_s, m->tokens_per_s / m->devices,
+                units_of(UNIT_FLOPS, m->done_flops / m->devices).text,
+                100 * m->done_flops / m->peak_flops);
+}
+
+void machine_print_training(const struct machine *m, double tokens, FILE *out)
+{
+    if (tokens <= 0 || m->tokens_per_s <= 0)
+        return;
+    double s = tokens / m->tokens_per_s, hours = s / hour_s;
+    fprintf(out, "training    %.4g days for %.4g tokens, %.4g device-hours", s / day_s, tokens,
+            hours * m->devices);
+    if (m->watts > 0)
+        fprintf(out, ", %.4g kWh", m->watts / kilo * hours);
+    if (m->price_per_hour > 0)
+        fprintf(out, ", a price of %.4g", m->price_per_hour * hours);
+    fputc('\n', out);
+}

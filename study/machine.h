@@ -1,0 +1,41 @@
+/* machine.h - what the devices of a plan can do, draw and cost together, and what a training run of
+ * so many tokens comes to. */
+#ifndef STUDY_MACHINE_H
+#define STUDY_MACHINE_H
+
+#include <stdio.h>
+
+#include "core/model.h"
+#include "core/plan.h"
+#include "core/topology.h"
+
+/* Sums over devices; of what is not known of one of them: 0. */
+struct machine {
+    double devices;
+    double flops;                 /* FLOP/s that products attain */
+    double peak_flops;            /* nominal, of the model's type of numbers */
+    double watts, price_per_hour; /* at work */
+    double tokens_per_s;          /* of the plan: 0 where the model has none; */
+    double done_flops;            /* the model's FLOP per second */
+};
+
+/* {0} and then every device once; `copies` devices of the type. */
+void machine_add(struct machine *m, const struct device_type *type, double copies);
+/* After the last device: nominal peaks are those of 16-bit numbers, of other models not known. */
+void machine_finish(struct machine *m, const struct model *model, double samples_per_s);
+/* The devices of a plan. O(stages x devices). STATUS_NOMEM. */
+enum status machine_of_plan(const struct plan *p, const struct model *model,
+                            const struct topology *t, double samples_per_s,
+                            struct machine *out) MUST_CHECK;
+
+/* What MFU is a share of: the nominal peak, else the attained speed. */
+double machine_nominal(const struct machine *m);
+
+/* "4.5e+05 tokens/s, 1.4e+04 per device; 724 Tflop/s per device, MFU 73.2 % of the nominal peak":
+ * nothing for models without tokens or devices without a known peak. */
+void machine_print_speed(const struct machine *m, FILE *out);
+/* "training    23.4 days for 1.5e+13 tokens: 1.2 GWh, 3.4e+06 by the platform's prices"; nothing for
+ * no tokens or an unknown speed. Energy and money only where the platform says them. */
+void machine_print_training(const struct machine *m, double tokens, FILE *out);
+
+#endif
