@@ -265,6 +265,7 @@ enum status emulate_plan(const struct loaded_plan *p, const struct emulate_optio
     for (size_t r = 0; r < p->program.ranks; r++)
         device[r] = p->program.rank[r].device;
     TRY(platform_network(p->platform, &p->topology, &net));
+    TRY(fault_check(o->faults, &p->program, &net));
     const struct netns_options options = {.topology = &p->topology,
                                           .network = &net,
                                           .ranks = p->program.ranks,
