@@ -1,6 +1,7 @@
 /* From a name to a platform file: a shipped one, a generated one, or a path. */
 #include "topologies/write.h"
 
+#include "core/order.h"
 #include "core/text.h"
 
 #include <dirent.h>
@@ -50,11 +51,6 @@ static char *join(const char *directory, const char *name)
     return path;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static void names_free(char **names, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -97,7 +93,7 @@ enum status topology_list(char ***names, size_t *n)
     for (struct dirent *entry; (entry = readdir(dir));)
         TRY(add_name(entry->d_name, &found, &count));
     if (count > 0)
-        qsort(found, count, sizeof *found, by_text);
+        qsort(found, count, sizeof *found, order_by_name);
     *names = found;
     *n = count;
     found = NULL;
