@@ -36,8 +36,8 @@ static void warn_of_memory(const struct evaluation *e, const struct topology *t)
     const char *device = t->device[e->device];
     int64_t memory_bytes = e->peak_bytes + e->headroom_bytes;
     if (e->headroom_bytes < 0)
-        fprintf(stderr, "warning: the plan does not fit into memory: %s needs %s and has %s\n", device,
-                units_of(UNIT_BYTES, (double)e->peak_bytes).text,
+        fprintf(stderr, "warning: the plan does not fit into memory: %s needs %s and has %s\n",
+                device, units_of(UNIT_BYTES, (double)e->peak_bytes).text,
                 units_of(UNIT_BYTES, (double)memory_bytes).text);
 }
 
