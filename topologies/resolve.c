@@ -1,6 +1,7 @@
 /* From a name to a platform file: a shipped one, a generated one, or a path. */
 #include "topologies/write.h"
 
+#include "core/array.h"
 #include "core/order.h"
 #include "core/text.h"
 
@@ -64,15 +65,9 @@ static enum status add_name(const char *file, char ***names, size_t *n)
     size_t length = strlen(file), tail = sizeof suffix - 1;
     if (length <= tail || file[0] == '.' || strcmp(file + length - tail, suffix) != 0)
         return STATUS_OK;
-    char **larger = realloc(*names, (*n + 1) * sizeof *larger);
-    if (!larger)
-        return out_of_memory();
-    *names = larger;
-    larger[*n] = malloc(length - tail + 1);
-    if (!larger[*n])
-        return out_of_memory();
-    memcpy(larger[*n], file, length - tail);
-    larger[(*n)++][length - tail] = '\0';
+    PASS(ARRAY_ROOM(*names, *n));
+    PASS(ARRAY_NEW((*names)[*n], length - tail + 1));
+    memcpy((*names)[(*n)++], file, length - tail);
     return STATUS_OK;
 }
 
