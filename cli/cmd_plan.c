@@ -29,6 +29,18 @@ static void print_prediction(const struct plan *p, const struct evaluation *e)
             e->samples_per_s, 100 * e->bubble_fraction);
 }
 
+/* A search says what does not fit; what one algorithm was asked for is made all the same, but not
+ * without saying so. */
+static void warn_of_memory(const struct evaluation *e, const struct topology *t)
+{
+    const char *device = t->device[e->device];
+    int64_t memory_bytes = e->peak_bytes + e->headroom_bytes;
+    if (e->headroom_bytes < 0)
+        fprintf(stderr, "warning: the plan does not fit into memory: %s needs %s and has %s\n",
+                device, units_of(UNIT_BYTES, (double)e->peak_bytes).text,
+                units_of(UNIT_BYTES, (double)memory_bytes).text);
+}
+
 /* Plans by the search, ranked; none when nothing fits. */
 static enum status search(const struct arguments *a, const struct model *m,
                           const struct topology *t, const char *platform, struct auto_result *out)
@@ -89,6 +101,8 @@ static enum status make(struct invocation *in)
     TRY(machine_of_plan(&l.plan, &l.model, &l.topology, e.samples_per_s, &outcome.machine));
     machine_print_speed(&outcome.machine, stderr);
     machine_print_training(&outcome.machine, a->train_tokens, stderr);
+    if (ranking.n == 0)
+        warn_of_memory(&e, &l.topology);
     if (a->output)
         TRY(plan_write(&l.plan, &l.model, &l.topology, a->output, &in->by));
     if (a->json)

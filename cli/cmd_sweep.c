@@ -6,17 +6,16 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "core/text.h"
 #include "study/point.h"
 #include "study/rank.h"
 
 /* ---- which part */
 
-static bool parse_count(const char *text, const char *end, size_t *out)
+static bool read_count(const char *text, size_t *out)
 {
-    char *stop;
-    errno = 0;
-    unsigned long n = text ? strtoul(text, &stop, 10) : 0;
-    if (!text || *text < '0' || *text > '9' || errno || stop != end)
+    uint64_t n;
+    if (!text || !text_count(text, SIZE_MAX, &n))
         return false;
     *out = n;
     return true;
@@ -31,8 +30,7 @@ static void ask_launcher(size_t *rank, size_t *ranks)
                                            {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *a = getenv(names[i][0]), *b = getenv(names[i][1]);
-        if (a && b && parse_count(a, a + strlen(a), rank) && parse_count(b, b + strlen(b), ranks) &&
-            *rank < *ranks)
+        if (read_count(a, rank) && read_count(b, ranks) && *rank < *ranks)
             return;
     }
     *rank = 0;
@@ -42,14 +40,16 @@ static void ask_launcher(size_t *rank, size_t *ranks)
 static enum status choose_shard(const struct arguments *a, struct sweep_run *run)
 {
     size_t i, n;
+    char first[32] = "";
     const char *shard = a->shard;
     ask_launcher(&run->shard, &run->shards);
     run->workers = a->workers || run->shards == 1 ? a->workers : 1;
     if (!shard)
         return STATUS_OK;
     const char *slash = strchr(shard, '/');
-    if (!slash || !parse_count(shard, slash, &i) ||
-        !parse_count(slash + 1, shard + strlen(shard), &n) || i < 1 || i > n)
+    if (slash && slash - shard < (ptrdiff_t)sizeof first)
+        memcpy(first, shard, (size_t)(slash - shard));
+    if (!slash || !read_count(first, &i) || !read_count(slash + 1, &n) || i < 1 || i > n)
         return error_set(STATUS_USAGE, "--shard: '%s', expected I/N, from 1/N to N/N", shard);
     if (run->shards > 1)
         return error_set(STATUS_USAGE, "--shard: the ranks of the launcher are shards already");

@@ -36,6 +36,18 @@ enum status array_grow(void *array, size_t n, size_t size, void *address)
     return STATUS_OK;
 }
 
+/* At least twice the capacity, so that growing by one element costs O(1) on average. */
+enum status array_reserve(void *array, size_t n, size_t size, size_t *room, void *address)
+{
+    size_t capacity = n > 2 * *room ? n : 2 * *room;
+    void *larger = capacity <= SIZE_MAX / size ? realloc(array, capacity * size) : NULL;
+    if (!larger)
+        return error_set(STATUS_NOMEM, "no memory for %zu times %zu bytes", capacity, size);
+    *room = capacity;
+    memcpy(address, &larger, sizeof larger);
+    return STATUS_OK;
+}
+
 enum { ARENA_BLOCK = 4096 };
 
 /* Blocks are chained from the last to the first; only the last one has room to give. */

@@ -28,6 +28,16 @@
 #define ARRAY_ROOM(array, n)                                                                       \
     (array_is_full(n) ? array_grow((array), (n), sizeof *(array), (void *)&(array)) : STATUS_OK)
 
+/* Room for n elements in all, in an array that has its capacity beside it in `room`, which doubles at
+ * least: for arrays that also shrink, or grow by many at once. What is new is not zeroed, nothing is
+ * touched on failure.
+ *
+ *     PASS(ARRAY_RESERVE(b->data, b->n + more, b->room));
+ */
+#define ARRAY_RESERVE(array, n, room)                                                              \
+    ((n) > (room) ? array_reserve((array), (n), sizeof *(array), &(room), (void *)&(array))        \
+                  : STATUS_OK)
+
 /* n zeroed elements of `size` bytes; NULL with the message set. */
 void *array_new(size_t n, size_t size);
 void *array_copy(const void *from, size_t n, size_t size);
@@ -39,6 +49,9 @@ static inline int array_is_full(size_t n)
 
 /* Behind ARRAY_ROOM(): the array moves to twice its capacity; `address` is that of the pointer. */
 enum status array_grow(void *array, size_t n, size_t size, void *address) MUST_CHECK;
+/* Behind ARRAY_RESERVE(), for n > *room. */
+enum status array_reserve(void *array, size_t n, size_t size, size_t *room,
+                          void *address) MUST_CHECK;
 
 /* Many small objects that live and end together, as the texts of one file do. {0} is empty. */
 struct arena {

@@ -25,19 +25,15 @@ static enum status malformed(enum fault_kind kind, const char *part)
 /* Seconds with their unit, or without as everywhere in this option. */
 static bool parse_time(const char *text, double *out)
 {
-    char *end;
-    double value = strtod(text, &end);
-    if (end != text && !*end && value >= 0 && value < faults_never_s) {
-        *out = value;
+    if (text_real(text, out) && *out >= 0 && *out < faults_never_s)
         return true;
-    }
     return units_parse(UNIT_SECONDS, text, out) == STATUS_OK && *out < faults_never_s;
 }
 
 /* Take one part to pieces, in place. */
 static bool split(enum fault_kind kind, char *part, struct fault *f)
 {
-    char *at = strrchr(part, '@'), *end;
+    char *at = strrchr(part, '@');
     if (!at || !parse_time(at + 1, &f->at_s))
         return false;
     *at = '\0';
@@ -49,8 +45,7 @@ static bool split(enum fault_kind kind, char *part, struct fault *f)
             return false;
         *equals = '\0';
         f->name = part + sizeof link_prefix - 1;
-        f->factor = strtod(equals + 1, &end);
-        if (end == equals + 1 || *end || !(f->factor >= 1 && f->factor <= 1e6))
+        if (!text_real(equals + 1, &f->factor) || !(f->factor >= 1 && f->factor <= 1e6))
             return false;
     }
     return f->name[0] != '\0';
@@ -132,14 +127,13 @@ bool faults_of_links(const struct faults *f)
 
 enum status faults_rank(const struct fault *f, const struct program *p, uint32_t *rank)
 {
-    char *end;
-    unsigned long number = strtoul(f->name, &end, 10);
+    uint64_t number;
     for (uint32_t r = 0; r < p->ranks; r++)
         if (!strcmp(p->rank[r].name, f->name)) {
             *rank = r;
             return STATUS_OK;
         }
-    if (f->name[0] < '0' || f->name[0] > '9' || *end || number >= p->ranks)
+    if (!text_count(f->name, UINT32_MAX, &number) || number >= p->ranks)
         return error_set(STATUS_USAGE,
                          "nothing to kill is called '%s': expected a device of the plan or a rank "
                          "below %zu",

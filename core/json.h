@@ -149,6 +149,7 @@ enum field_kind {
     FIELD_TEXT,    /* char *, owned by the struct; NULL is written as null */
     FIELD_DOUBLE,
     FIELD_INT64,
+    FIELD_UINT8,
     FIELD_UINT32,
     FIELD_SIZE,
     FIELD_BOOL,
@@ -185,6 +186,7 @@ struct json_row {
              char *: FIELD_TEXT,                                                                   \
              double: FIELD_DOUBLE,                                                                 \
              int64_t: FIELD_INT64,                                                                 \
+             uint8_t: FIELD_UINT8,                                                                 \
              uint32_t: FIELD_UINT32,                                                               \
              size_t: FIELD_SIZE,                                                                   \
              bool: FIELD_BOOL,                                                                     \

@@ -9,6 +9,7 @@
 
 #include "core/array.h"
 #include "core/file.h"
+#include "core/order.h"
 #include "core/text.h"
 
 enum { WHERE_TEXT = 256, MAX_NUMBERS = 1 << 24 };
@@ -364,14 +365,9 @@ out:
     return st;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct json_name *)a)->name, ((const struct json_name *)b)->name);
-}
-
 void json_names_sort(struct json_name *names, size_t n)
 {
-    qsort(names, n, sizeof *names, by_name);
+    qsort(names, n, sizeof *names, order_by_name);
 }
 
 /* Binary search; the names are sorted. */
@@ -380,7 +376,7 @@ enum status json_get_name(const struct json_at *at, const char *what, const stru
 {
     struct json_name key = {0};
     PASS(json_get_string(at, &key.name));
-    const struct json_name *found = bsearch(&key, names, n, sizeof *names, by_name);
+    const struct json_name *found = bsearch(&key, names, n, sizeof *names, order_by_name);
     if (!found)
         return json_error(at, "no %s is called '%.100s'", what, key.name);
     *out = found->index;

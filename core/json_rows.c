@@ -85,6 +85,10 @@ static enum status read_member(const struct json_at *object, const struct json_a
         return json_get_real(at, r->min, r->max > 0 ? r->max : DBL_MAX, to);
     case FIELD_INT64:
         return read_integer(at, r, INT64_MAX, to);
+    case FIELD_UINT8:
+        PASS(read_integer(at, r, UINT8_MAX, &number));
+        *(uint8_t *)to = (uint8_t)number;
+        break;
     case FIELD_UINT32:
         PASS(read_integer(at, r, UINT32_MAX, &number));
         *(uint32_t *)to = (uint32_t)number;
@@ -151,6 +155,8 @@ static bool is_empty(const struct json_row *r, const void *from)
         return *(const double *)at == 0;
     case FIELD_INT64:
         return *(const int64_t *)at == 0;
+    case FIELD_UINT8:
+        return *(const uint8_t *)at == 0;
     case FIELD_UINT32:
     case FIELD_CHOICE:
         return *(const uint32_t *)at == r->usual;
@@ -183,6 +189,9 @@ static void write_member(struct json_writer *w, const struct json_row *r, const 
         break;
     case FIELD_INT64:
         json_put_integer(w, r->key, *(const int64_t *)at);
+        break;
+    case FIELD_UINT8:
+        json_put_integer(w, r->key, *(const uint8_t *)at);
         break;
     case FIELD_UINT32:
         json_put_integer(w, r->key, *(const uint32_t *)at);

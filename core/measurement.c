@@ -15,6 +15,7 @@
 
 #include "core/array.h"
 #include "core/check.h"
+#include "core/order.h"
 #include "core/statistics.h"
 #include "core/steady.h"
 #include "core/text.h"
@@ -316,15 +317,10 @@ void measurement_drop_links(struct measurement *m)
     m->links = 0;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct measured_link *)a)->name, ((const struct measured_link *)b)->name);
-}
-
 static void sort_by_name(struct measurement *m)
 {
     if (m->links > 0)
-        qsort(m->link, m->links, sizeof *m->link, by_name);
+        qsort(m->link, m->links, sizeof *m->link, order_by_name);
 }
 
 void measurement_repeat_links(struct measurement *m, struct measurement *shorter, double times)
@@ -333,10 +329,10 @@ void measurement_repeat_links(struct measurement *m, struct measurement *shorter
     sort_by_name(shorter);
     for (size_t k = 0, j = 0; k < m->links; k++) {
         struct measured_link *link = &m->link[k];
-        while (j < shorter->links && by_name(&shorter->link[j], link) < 0)
+        while (j < shorter->links && order_by_name(&shorter->link[j], link) < 0)
             j++;
         double before = link->bytes, less = 0;
-        if (j < shorter->links && by_name(&shorter->link[j], link) == 0)
+        if (j < shorter->links && order_by_name(&shorter->link[j], link) == 0)
             less = shorter->link[j].bytes;
         if (before > 0) {
             link->bytes += times * (before - less);

@@ -7,13 +7,9 @@
 
 #include "core/array.h"
 #include "core/edges.h"
+#include "core/order.h"
 
 /* ---- contract */
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
 
 /* Names are compared as neighbours in sorted order. */
 static enum status check_names(const struct model *m, const char *path)
@@ -23,7 +19,7 @@ static enum status check_names(const struct model *m, const char *path)
     TRY(ARRAY_NEW(name, m->n));
     for (size_t i = 0; i < m->n; i++)
         name[i] = m->op[i].name;
-    qsort(name, m->n, sizeof *name, by_name);
+    qsort(name, m->n, sizeof *name, order_by_name);
     for (size_t i = 0; i < m->n && st == STATUS_OK; i++)
         if (!*name[i])
             st = error_set(STATUS_INVALID, "%s: an op has an empty name", path);

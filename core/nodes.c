@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/edges.h"
+#include "core/text.h"
 
 enum { ID_TEXT = 24 };
 
@@ -277,19 +278,11 @@ out:
     return st;
 }
 
-/* strtol() alone would take blanks and signs. */
 enum status nodes_degree(const struct json_at *list, uint32_t max, uint32_t *out)
 {
-    char *end;
-    long degree = strtol(list->key, &end, 10);
-    if (list->key[0] < '1' || list->key[0] > '9' || *end || degree > (long)max)
+    uint64_t degree;
+    if (*list->key == '0' || !text_count(list->key, max, &degree))
         return json_error(list, "expected a tensor-parallel degree as the key");
     *out = (uint32_t)degree;
     return STATUS_OK;
-}
-
-int nodes_compare_degrees(const void *a, const void *b)
-{
-    const uint32_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
 }

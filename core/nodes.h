@@ -53,6 +53,5 @@ enum status nodes_read_latencies(const struct nodes *g, struct nodes_latency *la
 /* The key of a list of Piper's configurations (NeurIPS 2021), a tensor-parallel degree up to `max`:
  * STATUS_PARSE for anything but a decimal number without leading zeros. */
 enum status nodes_degree(const struct json_at *list, uint32_t max, uint32_t *out) MUST_CHECK;
-int nodes_compare_degrees(const void *a, const void *b);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "core/array.h"
 #include "core/random.h"
+#include "core/text.h"
 
 static const double two_pi = 6.283185307179586;
 
@@ -33,11 +34,11 @@ static enum status add_one(struct perturbation *out, const char *text, size_t le
     size_t name = length;
     while (name > 0 && text[name - 1] != '=')
         name--;
-    char number[64] = "", *end = number;
+    char number[64] = "";
     if (length - name < sizeof number)
         memcpy(number, text + name, length - name);
-    double factor = strtod(number, &end);
-    if (name < 2 || end == number || *end || !(factor > 0) || !isfinite(factor))
+    double factor;
+    if (name < 2 || !text_real(number, &factor) || !(factor > 0))
         return error_set(STATUS_USAGE, "'%.*s' is not NAME=FACTOR such as r0n0g1=1.3",
                          length < 60 ? (int)length : 60, text);
     name--;
@@ -100,30 +101,21 @@ void perturbation_free(struct perturbation *p)
 
 /* ---- whom the factors are for */
 
-static bool whole_number(const char *text, size_t limit, uint32_t *out)
-{
-    char *end;
-    unsigned long value = strtoul(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end || value >= limit)
-        return false;
-    *out = (uint32_t)value;
-    return true;
-}
-
 /* Put the number of the factor (from 1) at what it is for: a rank or a stage. */
 static enum status place(const struct perturbation *by, size_t k, const struct program *p,
                          uint32_t *of_rank, uint32_t *of_stage)
 {
     static const char stage[] = "stage:";
     const char *name = by->slow[k].name;
-    uint32_t *at = NULL, id;
+    uint32_t *at = NULL;
+    uint64_t id;
     for (size_t r = 0; r < p->ranks && !at; r++)
         if (!strcmp(p->rank[r].name, name))
             at = &of_rank[r];
-    if (!at && whole_number(name, p->ranks, &id))
+    if (!at && p->ranks > 0 && text_count(name, p->ranks - 1, &id))
         at = &of_rank[id];
-    if (!at && !strncmp(name, stage, sizeof stage - 1) &&
-        whole_number(name + sizeof stage - 1, p->stages, &id))
+    if (!at && !strncmp(name, stage, sizeof stage - 1) && p->stages > 0 &&
+        text_count(name + sizeof stage - 1, p->stages - 1, &id))
         at = &of_stage[id];
     if (!at)
         return error_set(STATUS_USAGE,

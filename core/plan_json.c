@@ -8,6 +8,7 @@
 #include "core/array.h"
 #include "core/file.h"
 #include "core/model.h"
+#include "core/order.h"
 #include "core/path.h"
 #include "core/topology.h"
 
@@ -68,12 +69,6 @@ static enum status read_names(const struct json_at *object, const char *key, con
     return STATUS_OK;
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* What names in the file stand for. */
 struct names {
     size_t ops, devices;
@@ -125,7 +120,7 @@ static enum status read_stage(const struct json_at *at, const struct names *name
 {
     s->replicas = s->tensor_parallel = s->expert_parallel = 1;
     PASS(read_names(at, "ops", "op", names->op, names->ops, &s->op, &s->ops));
-    qsort(s->op, s->ops, sizeof *s->op, by_number);
+    qsort(s->op, s->ops, sizeof *s->op, order_by_id);
     PASS(read_names(at, "devices", "device", names->device, names->devices, &s->device,
                     &s->devices));
     return json_rows_read(at, stage_rows, s);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/array.h"
+#include "core/order.h"
 #include "core/plan.h"
 
 const char *const op_purpose_names[OP_PURPOSES] = {
@@ -222,12 +223,6 @@ out:
     return st;
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Whom rank r sends to: peer[], each once and ascending; seen[] is r + 1 for these afterwards. */
 static size_t find_peers(const struct program *p, uint32_t r, uint32_t *seen, uint32_t *peer)
 {
@@ -238,7 +233,7 @@ static size_t find_peers(const struct program *p, uint32_t r, uint32_t *seen, ui
             peer[n++] = p->op[i].peer;
         }
     if (n > 1)
-        qsort(peer, n, sizeof *peer, by_number);
+        qsort(peer, n, sizeof *peer, order_by_id);
     return n;
 }
 

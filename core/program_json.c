@@ -29,41 +29,111 @@ static const char *const kind_names[OP_KINDS] = {
 /* ---- reading: nothing of a file is trusted; program_check() looks at what one field alone cannot
  * show to be wrong */
 
-static const int64_t most_bytes = INT64_MAX / 65536; /* sums of them still fit */
+#define BYTES .max = INT64_MAX / 65536 /* sums of them still fit */
+#define ID    FIELD_SPARE, .usual = PROGRAM_NONE, .max = PROGRAM_NONE - 1
+#define COUNT .min = 1, .max = PROGRAM_NONE - 1
 
-static enum status field_id(const struct json_at *object, const char *key, uint32_t *out)
+/* Kind and purpose are bytes in the struct, names in the file; what computes has no purpose. */
+static enum status read_kind(const struct json_at *op, void *into)
 {
-    int64_t value = PROGRAM_NONE;
-    PASS(json_may_integer(object, key, 0, PROGRAM_NONE - 1, &value));
-    *out = (uint32_t)value;
-    return STATUS_OK;
-}
-
-/* A count that has to be there, >= 1. */
-static enum status field_count(const struct json_at *object, const char *key, uint32_t *out)
-{
-    int64_t value;
-    PASS(json_need_integer(object, key, 1, PROGRAM_NONE - 1, &value));
-    *out = (uint32_t)value;
-    return STATUS_OK;
-}
-
-static enum status read_kind(const struct json_at *op, struct program_op *o)
-{
+    struct program_op *o = into;
     struct json_at at;
     size_t kind = 0, purpose = FOR_PIPELINE;
-    int64_t part = 0, count = 1;
     PASS(json_field(op, "op", &at));
     PASS(json_may_choice(op, "op", kind_names, OP_KINDS, &kind));
     PASS(json_may_choice(op, "for", op_purpose_names, OP_PURPOSES, &purpose));
-    PASS(json_may_integer(op, "part", 0, UINT8_MAX, &part));
-    PASS(json_may_integer(op, "count", 1, PROGRAM_NONE - 1, &count));
     o->kind = (uint8_t)kind;
     o->purpose = (uint8_t)purpose;
-    o->part = (uint8_t)part;
-    o->count = (uint32_t)count;
     return STATUS_OK;
 }
+
+static void write_kind(struct json_writer *w, const void *from)
+{
+    const struct program_op *o = from;
+    json_put_string(w, "op", kind_names[o->kind]);
+    if (!op_computes(o) && o->purpose != FOR_PIPELINE)
+        json_put_string(w, "for", op_purpose_names[o->purpose]);
+}
+
+/* Only what computes has them, also when they are 0. */
+static enum status read_seconds(const struct json_at *op, void *into)
+{
+    return json_may_real(op, "seconds", 0, DBL_MAX, &((struct program_op *)into)->seconds);
+}
+
+static void write_seconds(struct json_writer *w, const void *from)
+{
+    const struct program_op *o = from;
+    if (op_computes(o))
+        json_put_real(w, "seconds", o->seconds);
+}
+
+#define OP(member) JSON_MEMBER(struct program_op, member)
+static const struct json_row op_rows[] = {
+    {"op", .read = read_kind, .write = write_kind},
+    {"stage", OP(stage), ID},
+    {"microbatch", OP(microbatch), ID},
+    {"part", OP(part), FIELD_SPARE},
+    {"count", OP(count), FIELD_SPARE, .usual = 1, COUNT},
+    {"peer", OP(peer), ID},
+    {"peer_stage", OP(peer_stage), ID},
+    {"tag", OP(tag), ID},
+    {"backward", OP(backward), FIELD_SPARE},
+    {"seconds", .read = read_seconds, .write = write_seconds},
+    {"bytes", OP(bytes), BYTES},
+    {0},
+};
+#undef OP
+
+#define RANK(member) JSON_MEMBER(struct program_rank, member)
+static const struct json_row rank_rows[] = {
+    {"name", RANK(name), FIELD_NEED},
+    {"device", RANK(device), ID},
+    {"stage", RANK(stage), ID},
+    {"replica", RANK(replica), ID},
+    {"shard", RANK(shard), FIELD_SPARE, .max = PROGRAM_NONE - 1},
+    {"weight_bytes", RANK(weight_bytes), BYTES},
+    {"gradient_bytes", RANK(gradient_bytes), BYTES},
+    {"state_bytes", RANK(state_bytes), BYTES},
+    {"scratch_bytes", RANK(scratch_bytes), FIELD_SPARE, BYTES},
+    {0},
+};
+#undef RANK
+
+#define STAGE(member) JSON_MEMBER(struct program_stage, member)
+static const struct json_row stage_rows[] = {
+    {"replicas", STAGE(replicas), FIELD_NEED, COUNT},
+    {"shards", STAGE(shards), FIELD_NEED, COUNT},
+    {"zero", STAGE(zero), FIELD_SPARE, .max = 3},
+    {"recompute", FIELD_CHOICE, offsetof(struct program_stage, recompute), FIELD_SPARE,
+     .name = plan_recompute_names, .names = RECOMPUTE_KINDS},
+    {"split", STAGE(split), FIELD_SPARE},
+    {0},
+};
+#undef STAGE
+
+static const struct json_row bucket_rows[] = {
+    {"low", JSON_MEMBER(struct program_bucket, low), FIELD_NEED, .max = MAX_OPS},
+    {"bytes", JSON_MEMBER(struct program_bucket, bytes), FIELD_NEED, BYTES},
+    {0},
+};
+
+#define HEAD(member) JSON_MEMBER(struct program, member)
+static const struct json_row head_rows[] = {
+    {"microbatches", HEAD(microbatches), FIELD_NEED, COUNT},
+    {"microbatch_size", HEAD(microbatch_size), FIELD_NEED, COUNT},
+    {"tokens_per_sample", HEAD(tokens_per_sample), FIELD_NEED},
+    {"sample_flop", HEAD(sample_flop)},
+    {"recompute_flop", HEAD(recompute_flop), FIELD_SPARE},
+    {"asynchronous", HEAD(asynchronous), FIELD_SPARE},
+    {"optimizer", HEAD(optimizer), FIELD_NEED},
+    {"seed", HEAD(seed), FIELD_NEED},
+    {0},
+};
+#undef HEAD
+#undef COUNT
+#undef ID
+#undef BYTES
 
 /* Dependencies are positions in the rank's own list in the file. */
 static enum status read_deps(const struct json_at *op, struct program *p, size_t base, size_t self)
@@ -82,19 +152,6 @@ static enum status read_deps(const struct json_at *op, struct program *p, size_t
         p->dep[p->deps++] = (uint32_t)(base + (size_t)position);
     }
     return STATUS_OK;
-}
-
-static enum status read_op(const struct json_at *at, struct program_op *o)
-{
-    PASS(read_kind(at, o));
-    PASS(field_id(at, "stage", &o->stage));
-    PASS(field_id(at, "microbatch", &o->microbatch));
-    PASS(field_id(at, "peer", &o->peer));
-    PASS(field_id(at, "peer_stage", &o->peer_stage));
-    PASS(field_id(at, "tag", &o->tag));
-    PASS(json_may_integer(at, "bytes", 0, most_bytes, &o->bytes));
-    PASS(json_may_real(at, "seconds", 0, DBL_MAX, &o->seconds));
-    return json_may_bool(at, "backward", &o->backward);
 }
 
 /* Ids that later code uses as indices without looking. */
@@ -121,8 +178,13 @@ static enum status read_ops(const struct json_at *at, struct program *p)
     for (size_t i = base; i < base + n; i++) {
         struct json_at item = json_item(&field, i - base);
         PASS(ARRAY_ROOM(p->op, i));
-        p->op[i] = (struct program_op){0};
-        PASS(read_op(&item, &p->op[i]));
+        p->op[i] = (struct program_op){.stage = PROGRAM_NONE,
+                                       .microbatch = PROGRAM_NONE,
+                                       .peer = PROGRAM_NONE,
+                                       .peer_stage = PROGRAM_NONE,
+                                       .tag = PROGRAM_NONE,
+                                       .count = 1};
+        PASS(json_rows_read(&item, op_rows, &p->op[i]));
         PASS(check_stages(p, i, &item));
         PASS(read_deps(&item, p, base, i));
     }
@@ -134,19 +196,10 @@ static enum status read_ops(const struct json_at *at, struct program *p)
 
 static enum status read_rank(const struct json_at *at, struct program *p, struct program_rank *rank)
 {
-    PASS(json_need_text(at, "name", &rank->name));
-    PASS(field_id(at, "device", &rank->device));
-    PASS(field_id(at, "stage", &rank->stage));
+    rank->device = rank->stage = rank->replica = PROGRAM_NONE;
+    PASS(json_rows_read(at, rank_rows, rank));
     if (rank->stage >= p->stages)
         return json_error(at, "stage does not exist");
-    PASS(field_id(at, "replica", &rank->replica));
-    PASS(field_id(at, "shard", &rank->shard));
-    if (rank->shard == PROGRAM_NONE)
-        rank->shard = 0;
-    PASS(json_may_integer(at, "weight_bytes", 0, most_bytes, &rank->weight_bytes));
-    PASS(json_may_integer(at, "gradient_bytes", 0, most_bytes, &rank->gradient_bytes));
-    PASS(json_may_integer(at, "state_bytes", 0, most_bytes, &rank->state_bytes));
-    PASS(json_may_integer(at, "scratch_bytes", 0, most_bytes, &rank->scratch_bytes));
     return read_ops(at, p);
 }
 
@@ -207,7 +260,6 @@ static enum status read_buckets(const struct json_at *stage, struct program *p,
 {
     struct json_at at;
     size_t n;
-    int64_t low;
     PASS(json_field(stage, "buckets", &at));
     PASS(json_get_array(&at, UINT8_MAX, &n)); /* program_op.part is a byte */
     s->bucket = (uint32_t)p->buckets;
@@ -215,11 +267,7 @@ static enum status read_buckets(const struct json_at *stage, struct program *p,
     for (size_t b = 0; b < n; b++) {
         struct json_at item = json_item(&at, b);
         PASS(ARRAY_ROOM(p->bucket, p->buckets));
-        struct program_bucket *bucket = &p->bucket[p->buckets];
-        PASS(json_need_integer(&item, "low", 0, MAX_OPS, &low));
-        PASS(json_need_integer(&item, "bytes", 0, most_bytes, &bucket->bytes));
-        bucket->low = (uint32_t)low;
-        p->buckets++;
+        PASS(json_rows_read(&item, bucket_rows, &p->bucket[p->buckets++]));
     }
     return STATUS_OK;
 }
@@ -229,19 +277,10 @@ static enum status read_stage(const struct json_at *at, struct program *p, struc
                               size_t *ops)
 {
     struct json_at field;
-    int64_t zero = 0;
-    size_t recompute = 0;
     PASS(json_field(at, "ops", &field));
     PASS(read_ids(&field, MAX_OPS, &p->stage_op, ops));
-    PASS(field_count(at, "replicas", &s->replicas));
-    PASS(field_count(at, "shards", &s->shards));
-    PASS(json_may_integer(at, "zero", 0, 3, &zero));
-    PASS(json_may_choice(at, "recompute", plan_recompute_names, RECOMPUTE_KINDS, &recompute));
-    PASS(json_may_bool(at, "split", &s->split));
-    PASS(read_buckets(at, p, s));
-    s->zero = (uint32_t)zero;
-    s->recompute = (uint32_t)recompute;
-    return STATUS_OK;
+    PASS(json_rows_read(at, stage_rows, s));
+    return read_buckets(at, p, s);
 }
 
 static enum status read_stages(const struct json_at *root, struct program *p)
@@ -271,15 +310,7 @@ static enum status read_head(const struct json_at *root, struct program *p)
                           "version %d does not say how the ranks of a stage divide it, expected "
                           "version %d: run the plan again",
                           (int)value, PROGRAM_VERSION);
-    PASS(field_count(root, "microbatches", &p->microbatches));
-    PASS(field_count(root, "microbatch_size", &p->microbatch_size));
-    PASS(json_need_real(root, "tokens_per_sample", 0, DBL_MAX, &p->tokens_per_sample));
-    PASS(json_may_real(root, "sample_flop", 0, DBL_MAX, &p->sample_flop));
-    PASS(json_may_real(root, "recompute_flop", 0, DBL_MAX, &p->recompute_flop));
-    PASS(json_may_bool(root, "asynchronous", &p->asynchronous));
-    PASS(json_need_text(root, "optimizer", &p->optimizer));
-    PASS(json_need_integer(root, "seed", 0, INT64_MAX, &value));
-    p->seed = (uint64_t)value;
+    PASS(json_rows_read(root, head_rows, p));
     return read_stages(root, p);
 }
 
@@ -309,34 +340,11 @@ out:
 
 /* ---- writing */
 
-static void put_id(struct json_writer *w, const char *key, uint32_t id)
-{
-    if (id != PROGRAM_NONE)
-        json_put_integer(w, key, id);
-}
-
-/* Fields that have their usual value are left out, as read_op() and read_kind() expect. */
 static void put_op(struct json_writer *w, const struct program *p, uint32_t r, size_t i)
 {
     const struct program_op *o = &p->op[i];
     json_open_object(w, NULL, true);
-    json_put_string(w, "op", kind_names[o->kind]);
-    if (!op_computes(o) && o->purpose != FOR_PIPELINE)
-        json_put_string(w, "for", op_purpose_names[o->purpose]);
-    json_put_integer(w, "stage", o->stage);
-    put_id(w, "microbatch", o->microbatch);
-    if (o->part > 0)
-        json_put_integer(w, "part", o->part);
-    if (o->count > 1)
-        json_put_integer(w, "count", o->count);
-    put_id(w, "peer", o->peer);
-    put_id(w, "peer_stage", o->peer_stage);
-    put_id(w, "tag", o->tag);
-    if (o->backward)
-        json_put_bool(w, "backward", true);
-    if (op_computes(o))
-        json_put_real(w, "seconds", o->seconds);
-    json_put_integer(w, "bytes", o->bytes);
+    json_rows_write(w, op_rows, o);
     json_open_array(w, "after", true);
     for (uint32_t d = o->dep_start; d < o[1].dep_start; d++)
         json_put_integer(w, NULL, (int64_t)(p->dep[d] - p->op_start[r]));
@@ -357,19 +365,11 @@ static void put_stage(struct json_writer *w, const struct program *p, size_t s)
     const struct program_stage *stage = &p->stage[s];
     json_open_object(w, NULL, true);
     put_ids(w, "ops", p->stage_op + p->stage_start[s], p->stage_start[s + 1] - p->stage_start[s]);
-    json_put_integer(w, "replicas", stage->replicas);
-    json_put_integer(w, "shards", stage->shards);
-    if (stage->zero > 0)
-        json_put_integer(w, "zero", stage->zero);
-    if (stage->recompute != RECOMPUTE_NONE)
-        json_put_string(w, "recompute", plan_recompute_names[stage->recompute]);
-    if (stage->split)
-        json_put_bool(w, "split", true);
+    json_rows_write(w, stage_rows, stage);
     json_open_array(w, "buckets", true);
     for (size_t b = stage->bucket; b < stage->bucket + stage->buckets; b++) {
         json_open_object(w, NULL, true);
-        json_put_integer(w, "low", p->bucket[b].low);
-        json_put_integer(w, "bytes", p->bucket[b].bytes);
+        json_rows_write(w, bucket_rows, &p->bucket[b]);
         json_close(w);
     }
     json_close(w);
@@ -378,19 +378,8 @@ static void put_stage(struct json_writer *w, const struct program *p, size_t s)
 
 static void put_rank(struct json_writer *w, const struct program *p, uint32_t r)
 {
-    const struct program_rank *rank = &p->rank[r];
     json_open_object(w, NULL, false);
-    json_put_string(w, "name", rank->name);
-    put_id(w, "device", rank->device);
-    put_id(w, "stage", rank->stage);
-    put_id(w, "replica", rank->replica);
-    if (rank->shard > 0)
-        json_put_integer(w, "shard", rank->shard);
-    json_put_integer(w, "weight_bytes", rank->weight_bytes);
-    json_put_integer(w, "gradient_bytes", rank->gradient_bytes);
-    json_put_integer(w, "state_bytes", rank->state_bytes);
-    if (rank->scratch_bytes > 0)
-        json_put_integer(w, "scratch_bytes", rank->scratch_bytes);
+    json_rows_write(w, rank_rows, &p->rank[r]);
     json_open_array(w, "ops", false);
     for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
         put_op(w, p, r, i);
@@ -407,16 +396,7 @@ enum status program_write(const struct program *p, const char *path, const struc
     TRY(file_create(path, &f));
     struct json_writer w = {.stream = f.stream};
     json_put_header(&w, program_format, PROGRAM_VERSION, by);
-    json_put_integer(&w, "microbatches", p->microbatches);
-    json_put_integer(&w, "microbatch_size", p->microbatch_size);
-    json_put_real(&w, "tokens_per_sample", p->tokens_per_sample);
-    json_put_real(&w, "sample_flop", p->sample_flop);
-    if (p->recompute_flop > 0)
-        json_put_real(&w, "recompute_flop", p->recompute_flop);
-    if (p->asynchronous)
-        json_put_bool(&w, "asynchronous", true);
-    json_put_string(&w, "optimizer", p->optimizer);
-    json_put_integer(&w, "seed", (int64_t)p->seed);
+    json_rows_write(&w, head_rows, p);
     json_open_array(&w, "stages", false);
     for (size_t s = 0; s < p->stages; s++)
         put_stage(&w, p, s);

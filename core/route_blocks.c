@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/order.h"
 
 /* The search. Vertices are numbered as they are entered, from 1; 0: not yet. */
 struct descent {
@@ -114,14 +115,6 @@ struct placed {
     uint32_t block, edge;
 };
 
-static int by_block(const void *a, const void *b)
-{
-    const struct placed *x = a, *y = b;
-    if (x->block != y->block)
-        return x->block < y->block ? -1 : 1;
-    return (x->edge > y->edge) - (x->edge < y->edge);
-}
-
 /* Rewrite to, first and hop in the new order. */
 static enum status sort_edges(struct route_graph *g)
 {
@@ -136,7 +129,8 @@ static enum status sort_edges(struct route_graph *g)
         for (uint32_t e = g->start[v]; e < g->start[v + 1]; e++)
             placed[e] = (struct placed){route_graph_block(g, v, g->to[e]), e};
         if (g->start[v + 1] > g->start[v])
-            qsort(placed + g->start[v], g->start[v + 1] - g->start[v], sizeof *placed, by_block);
+            qsort(placed + g->start[v], g->start[v + 1] - g->start[v], sizeof *placed,
+                  order_by_pair);
     }
     for (size_t e = 0; e < g->edges; e++) {
         uint32_t old = placed[e].edge;

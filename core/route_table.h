@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "core/error.h"
+#include "core/intern.h"
 
 enum { ROUTE_TABLE_DEVICES = 1024 }; /* more have no table: it takes n^2 places */
 
@@ -20,8 +21,7 @@ struct route_table {
     size_t steps;
     struct route_step *step; /* [steps] */
     uint32_t *head;          /* [n * n] first step + 1 of the route from i to j; 0: none */
-    uint32_t *slot;          /* while it is built: a hash table of steps, NULL when finished */
-    size_t slots;
+    struct interner made;    /* its steps while it is built; empty when finished */
 };
 
 /* No routes yet. STATUS_NOMEM. */

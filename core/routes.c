@@ -7,12 +7,10 @@
 #include <string.h>
 
 #include "core/array.h"
-
-enum { FIRST_SLOTS = 1024 }; /* a power of two */
+#include "core/intern.h"
 
 /* The links between two vertices of one block. */
 struct part {
-    uint32_t from, to;
     size_t first, links; /* in the store of parts */
 };
 
@@ -22,25 +20,11 @@ struct collection {
     struct routes routes;
     size_t room;                      /* links there is room for */
     struct route_search own, further; /* in a sender's block, and beyond */
-    size_t parts, stored, store_room, slots;
-    struct part *part; /* [parts] */
-    uint32_t *store;   /* [stored] links of the parts */
-    uint32_t *slot;    /* [slots] part + 1, by its ends; 0: free */
+    struct interner parts;            /* by their ends */
+    struct part *part;                /* [parts.n] */
+    uint32_t *store;                  /* [stored] links of the parts */
+    size_t stored, store_room;
 };
-
-/* Room for `more` numbers in an array of `used` that has its capacity beside it. */
-static enum status make_room(uint32_t **array, size_t *room, size_t used, size_t more)
-{
-    if (used + more <= *room)
-        return STATUS_OK;
-    size_t larger = *room * 2 + more;
-    uint32_t *moved = realloc(*array, larger * sizeof *moved);
-    if (!moved)
-        return error_set(STATUS_NOMEM, "no memory for routes of %zu links", larger);
-    *array = moved;
-    *room = larger;
-    return STATUS_OK;
-}
 
 /* Pair k's steps in the table. */
 static enum status follow(struct collection *c, size_t k, const struct device_pair *pair)
@@ -49,7 +33,7 @@ static enum status follow(struct collection *c, size_t k, const struct device_pa
     size_t *end = &c->routes.start[k + 1];
     for (uint32_t at = table->head[pair->from * c->t->n + pair->to]; at != 0;
          at = table->step[at - 1].then) {
-        PASS(make_room(&c->routes.link, &c->room, *end, 1));
+        PASS(ARRAY_RESERVE(c->routes.link, *end + 1, c->room));
         c->routes.link[(*end)++] = table->step[at - 1].link;
     }
     return STATUS_OK;
@@ -76,48 +60,24 @@ static enum status search(struct route_search *s, uint32_t block, uint32_t from,
 
 /* ---- parts that are kept */
 
-/* The slot of a part, or the free one where it belongs; at most half of the slots are taken. */
-static uint32_t *find_slot(const struct collection *c, uint32_t from, uint32_t to)
-{
-    uint64_t hash = ((uint64_t)from << 32 | to) * UINT64_C(0x9E3779B97F4A7C15);
-    for (size_t at = (size_t)(hash >> 20) & (c->slots - 1);; at = (at + 1) & (c->slots - 1)) {
-        uint32_t *slot = &c->slot[at];
-        if (*slot == 0 || (c->part[*slot - 1].from == from && c->part[*slot - 1].to == to))
-            return slot;
-    }
-}
-
-/* Twice as many slots; all parts find new ones. */
-static enum status grow_slots(struct collection *c)
-{
-    uint32_t *slot;
-    PASS(ARRAY_NEW(slot, c->slots ? 2 * c->slots : FIRST_SLOTS));
-    free(c->slot);
-    c->slot = slot;
-    c->slots = c->slots ? 2 * c->slots : FIRST_SLOTS;
-    for (size_t i = 0; i < c->parts; i++)
-        *find_slot(c, c->part[i].from, c->part[i].to) = (uint32_t)i + 1;
-    return STATUS_OK;
-}
-
 /* The part between two vertices of a block, found or searched for. */
 static enum status find_part(struct collection *c, uint32_t block, uint32_t from, uint32_t to,
                              struct part *out)
 {
-    if (2 * c->parts >= c->slots)
-        PASS(grow_slots(c));
-    uint32_t *slot = find_slot(c, from, to);
-    if (*slot == 0) {
+    const uint32_t ends[] = {from, to};
+    uint32_t number;
+    bool fresh;
+    PASS(intern(&c->parts, ends, sizeof ends, &number, &fresh));
+    if (fresh) {
         PASS(search(&c->further, block, from, to));
-        struct part part = {from, to, c->stored, c->further.far[to]};
-        PASS(make_room(&c->store, &c->store_room, c->stored, part.links));
-        PASS(ARRAY_ROOM(c->part, c->parts));
+        struct part part = {c->stored, c->further.far[to]};
+        PASS(ARRAY_RESERVE(c->store, c->stored + part.links, c->store_room));
+        PASS(ARRAY_ROOM(c->part, number));
         climb(&c->further, to, c->store + c->stored);
         c->stored += part.links;
-        c->part[c->parts++] = part;
-        *slot = (uint32_t)c->parts;
+        c->part[number] = part;
     }
-    *out = c->part[*slot - 1];
+    *out = c->part[number];
     return STATUS_OK;
 }
 
@@ -127,7 +87,7 @@ static enum status find_part(struct collection *c, uint32_t block, uint32_t from
 static enum status insert_part(struct collection *c, uint32_t sender, uint32_t block, uint32_t from,
                                uint32_t to, size_t *end, size_t at, size_t *links)
 {
-    struct part part = {.from = from};
+    struct part part = {0};
     bool own = from == sender;
     if (own) {
         PASS(search(&c->own, block, from, to));
@@ -135,7 +95,7 @@ static enum status insert_part(struct collection *c, uint32_t sender, uint32_t b
     } else {
         PASS(find_part(c, block, from, to, &part));
     }
-    PASS(make_room(&c->routes.link, &c->room, *end, part.links));
+    PASS(ARRAY_RESERVE(c->routes.link, *end + part.links, c->room));
     uint32_t *place = c->routes.link + at;
     memmove(place + part.links, place, (*end - at) * sizeof *place);
     if (own)
@@ -214,7 +174,7 @@ out:
     route_search_free(&c.further);
     free(c.part);
     free(c.store);
-    free(c.slot);
+    interner_free(&c.parts);
     routes_free(&c.routes);
     return st;
 }

@@ -1,7 +1,10 @@
 /* Copies of texts, names of tables, and looking up names with a hint at the nearest one. */
 #include "core/text.h"
 
+#include <errno.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/array.h"
@@ -32,6 +35,29 @@ const char *text_list(const void *rows, size_t n, char text[TEXT_LIST])
         used += (size_t)snprintf(text + used, TEXT_LIST - used, "%s%s", i ? ", " : "",
                                  row_at(rows, i)->name);
     return text;
+}
+
+/* strtoull() alone would take blanks and signs. */
+bool text_count(const char *text, uint64_t most, uint64_t *out)
+{
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || errno || value > most)
+        return false;
+    *out = value;
+    return true;
+}
+
+bool text_real(const char *text, double *out)
+{
+    char *end;
+    errno = 0;
+    double value = strtod(text, &end);
+    if (errno || end == text || *end || !isfinite(value))
+        return false;
+    *out = value;
+    return true;
 }
 
 enum { LETTERS = 63 };

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "core/error.h"
@@ -36,6 +37,11 @@ const char *text_hint(const char *name, char text[TEXT_HINT]);
  * called 'NAME'; did you mean 'B'? there are A, B, C". */
 enum status text_find(const char *what, const char *name, const void *rows, size_t n,
                       void *row) MUST_CHECK;
+
+/* A whole number of decimal digits alone, at most `most`; false, and *out as it was: it is none. */
+bool text_count(const char *text, uint64_t most, uint64_t *out);
+/* A finite number with nothing behind it; false, and *out as it was: it is none. */
+bool text_real(const char *text, double *out);
 
 /* Write n characters of a text for XML or HTML, inside an element or double quotes: reserved
  * characters become entities, control characters blanks. The first NUL ends the text too. */

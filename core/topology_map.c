@@ -6,18 +6,11 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/intern.h"
 
 enum {
     SIDE = TOPOLOGY_MAP_SIDE,
     CELLS = TOPOLOGY_MAP_CELLS,
-    FIRST_ROOM = 16, /* squares; a power of two */
-};
-
-/* The distinct squares of one level, found by their contents. */
-struct pool {
-    size_t n, room; /* room is a power of two, or 0 */
-    uint32_t *cell; /* [room * CELLS] */
-    uint32_t *slot; /* [2 * room] index + 1 of a square, 0: free; linear probing */
 };
 
 /* Sixteen rows of a level being collected. */
@@ -31,7 +24,7 @@ struct topology_map_builder {
     unsigned levels;
     size_t width[TOPOLOGY_MAP_LEVELS]; /* entries of a row: a multiple of SIDE */
     struct stripe stripe[TOPOLOGY_MAP_LEVELS];
-    struct pool pool[TOPOLOGY_MAP_LEVELS];
+    struct interner squares[TOPOLOGY_MAP_LEVELS];
 };
 
 unsigned topology_map_levels(size_t n)
@@ -49,70 +42,12 @@ void topology_map_free(struct topology_map *map)
     *map = (struct topology_map){0};
 }
 
-/* ---- pool */
+/* The distinct squares of one level, found by their contents. */
+static const struct interner no_squares = {.size = CELLS * sizeof(uint32_t)};
 
-static void pool_free(struct pool *p)
+static enum status number_of(struct interner *squares, const uint32_t *square, uint32_t *index)
 {
-    free(p->cell);
-    free(p->slot);
-    *p = (struct pool){0};
-}
-
-/* 64 bits at a time, multiplied and folded. */
-static size_t hash(const uint32_t *cell)
-{
-    uint64_t h = 0;
-    for (size_t i = 0; i < CELLS; i += 2) {
-        uint64_t both;
-        memcpy(&both, cell + i, sizeof both);
-        h = (h ^ both) * UINT64_C(0x9E3779B97F4A7C15); /* golden ratio, as in Fibonacci hashing */
-        h ^= h >> 32;
-    }
-    return (size_t)h;
-}
-
-/* The slot that holds an equal square, or the free one where it belongs. */
-static uint32_t *find_slot(const struct pool *p, const uint32_t *square)
-{
-    size_t mask = 2 * p->room - 1;
-    for (size_t at = hash(square) & mask;; at = (at + 1) & mask) {
-        uint32_t *slot = &p->slot[at];
-        if (!*slot ||
-            !memcmp(p->cell + (size_t)(*slot - 1) * CELLS, square, CELLS * sizeof *square))
-            return slot;
-    }
-}
-
-/* Twice the room; all squares are put into the larger table again. */
-static enum status pool_grow(struct pool *p)
-{
-    struct pool larger = {.n = p->n, .room = p->room ? 2 * p->room : FIRST_ROOM};
-    enum status st;
-    TRY(ARRAY_NEW(larger.cell, larger.room * CELLS));
-    TRY(ARRAY_NEW(larger.slot, 2 * larger.room));
-    if (p->n > 0)
-        memcpy(larger.cell, p->cell, p->n * CELLS * sizeof *p->cell);
-    for (size_t i = 0; i < p->n; i++)
-        *find_slot(&larger, larger.cell + i * CELLS) = (uint32_t)i + 1;
-    pool_free(p);
-    MOVE(p, larger);
-out:
-    pool_free(&larger);
-    return st;
-}
-
-/* Index of a square with these cells, found or added. */
-static enum status intern(struct pool *p, const uint32_t *square, uint32_t *index)
-{
-    if (p->n == p->room)
-        PASS(pool_grow(p));
-    uint32_t *slot = find_slot(p, square);
-    if (!*slot) {
-        memcpy(p->cell + p->n * CELLS, square, CELLS * sizeof *square);
-        *slot = (uint32_t)++p->n;
-    }
-    *index = *slot - 1;
-    return STATUS_OK;
+    return intern(squares, square, squares->size, index, NULL);
 }
 
 /* ---- builder */
@@ -123,7 +58,7 @@ static enum status begin_with_zeros(struct topology_map_builder *b)
     static const uint32_t zeros[CELLS];
     uint32_t index;
     for (unsigned l = 0; l + 1 < b->levels; l++)
-        PASS(intern(&b->pool[l], zeros, &index));
+        PASS(number_of(&b->squares[l], zeros, &index));
     return STATUS_OK;
 }
 
@@ -132,7 +67,7 @@ void topology_map_builder_free(struct topology_map_builder *b)
     if (!b)
         return;
     for (unsigned l = 0; l < TOPOLOGY_MAP_LEVELS; l++) {
-        pool_free(&b->pool[l]);
+        interner_free(&b->squares[l]);
         free(b->stripe[l].row);
     }
     free(b);
@@ -153,6 +88,7 @@ enum status topology_map_begin(size_t n, struct topology_map_builder **out)
     for (unsigned l = 0; l < levels; l++) {
         entries = (entries + SIDE - 1) / SIDE;
         b->width[l] = entries * SIDE;
+        b->squares[l] = no_squares;
         TRY(ARRAY_NEW(b->stripe[l].row, SIDE * b->width[l]));
     }
     TRY(begin_with_zeros(b));
@@ -173,7 +109,7 @@ static enum status cut_stripe(struct topology_map_builder *b, unsigned level)
         for (size_t column = 0; column < b->width[l]; column += SIDE) {
             for (size_t r = 0; r < SIDE; r++)
                 memcpy(square + r * SIDE, s->row + r * b->width[l] + column, SIDE * sizeof *square);
-            PASS(intern(&b->pool[l], square, &index));
+            PASS(number_of(&b->squares[l], square, &index));
             if (above)
                 above->row[above->filled * b->width[l + 1] + column / SIDE] = index;
         }
@@ -203,7 +139,7 @@ enum status topology_map_square(struct topology_map_builder *b, unsigned level,
                                 const uint32_t *cell, uint32_t *index)
 {
     b->rows = level + 1 == b->levels ? b->n : b->rows;
-    return intern(&b->pool[level], cell, index);
+    return number_of(&b->squares[level], cell, index);
 }
 
 /* A map of zeros only needs no squares: square 0 of every level but the top is the one of zeros. */
@@ -216,7 +152,7 @@ static void simplify(struct topology_map *map)
         topology_map_free(map);
 }
 
-/* Cuts what stripes are not full, from below, and takes the squares out of the pools. */
+/* Cuts what stripes are not full, from below, and takes the squares out. */
 enum status topology_map_finish(struct topology_map_builder *b, struct topology_map *out)
 {
     enum status st = STATUS_OK;
@@ -226,14 +162,14 @@ enum status topology_map_finish(struct topology_map_builder *b, struct topology_
         if (b->stripe[l].filled > 0)
             TRY(cut_stripe(b, l));
     for (unsigned l = 0; l < b->levels; l++) {
-        struct pool *p = &b->pool[l];
-        uint32_t *exact = realloc(p->cell, p->n * CELLS * sizeof *exact);
+        struct interner *s = &b->squares[l];
+        uint32_t *exact = realloc(s->data, s->n * s->size);
         if (!exact)
-            FAIL(STATUS_NOMEM, "no memory for %zu squares", p->n);
-        map.squares[l] = p->n;
+            FAIL(STATUS_NOMEM, "no memory for %zu squares", s->n);
+        map.squares[l] = s->n;
         map.cell[l] = exact;
-        p->cell = NULL;
-        pool_free(p);
+        s->data = NULL;
+        interner_free(s);
     }
     simplify(&map);
     MOVE(out, map);
@@ -247,7 +183,7 @@ static enum status merge(const struct topology_map *map, const uint32_t *number,
                          struct topology_map *out)
 {
     enum status st = STATUS_OK;
-    struct pool pool = {0};
+    struct interner squares = no_squares;
     uint32_t *index = NULL, *below = NULL; /* what squares of this level and the last became */
     struct topology_map merged = {.levels = map->levels};
     for (unsigned l = 0; l < map->levels; l++) {
@@ -257,12 +193,12 @@ static enum status merge(const struct topology_map *map, const uint32_t *number,
             uint32_t square[CELLS];
             for (size_t c = 0; c < CELLS; c++)
                 square[c] = (l > 0 ? below : number)[cell[c]];
-            TRY(intern(&pool, square, &index[s]));
+            TRY(number_of(&squares, square, &index[s]));
         }
-        merged.cell[l] = pool.cell;
-        merged.squares[l] = pool.n;
-        pool.cell = NULL;
-        pool_free(&pool);
+        merged.cell[l] = squares.data;
+        merged.squares[l] = squares.n;
+        squares.data = NULL;
+        interner_free(&squares);
         free(below);
         MOVE(&below, index);
     }
@@ -270,7 +206,7 @@ static enum status merge(const struct topology_map *map, const uint32_t *number,
     MOVE(out, merged);
 out:
     topology_map_free(&merged);
-    pool_free(&pool);
+    interner_free(&squares);
     free(index);
     free(below);
     return st;

@@ -15,6 +15,7 @@
 #include "core/clock.h"
 #include "core/digest.h"
 #include "core/file.h"
+#include "core/text.h"
 #include "exec/transport/tcp/socket.h"
 
 enum { CONTROL_MAGIC = 0x464c4331 }; /* "FLC1" */
@@ -113,9 +114,8 @@ static enum status parse_count(const char *const name[3], uint32_t low, uint32_t
                                uint32_t *out)
 {
     const char *which = name[0], *text = first_set(name, &which);
-    char *end = NULL;
-    unsigned long value = text && *text >= '0' && *text <= '9' ? strtoul(text, &end, 10) : 0;
-    if (!end || *end || value < low || value > high)
+    uint64_t value;
+    if (!text || !text_count(text, high, &value) || value < low)
         return error_set(STATUS_USAGE, "%s: expected a number from %u to %u, not '%s'", which, low,
                          high, text ? text : "");
     *out = (uint32_t)value;

@@ -12,6 +12,7 @@
  * bytes and the limits of devices are left out; model.note says what was done.
  * O((nodes + edges) log (nodes + edges)); *out is untouched on failure. STATUS_PARSE with
  * path:line:column, STATUS_INVALID (minibatch_size < 1), STATUS_NOMEM. */
+#include "core/order.h"
 #include "model/import.h"
 
 #include <math.h>
@@ -100,7 +101,7 @@ static enum status read_degrees(struct import *w)
         PASS(nodes_degree(&list, MAX_DEGREE, &w->degree[w->degrees]));
         w->degrees++;
     }
-    qsort(w->degree, w->degrees, sizeof *w->degree, nodes_compare_degrees);
+    qsort(w->degree, w->degrees, sizeof *w->degree, order_by_id);
     return STATUS_OK;
 }
 

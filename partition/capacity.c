@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "core/array.h"
+#include "core/order.h"
 #include "partition/device_order.h"
 #include "partition/tiers.h"
 
@@ -97,14 +98,6 @@ out:
     return st;
 }
 
-static int by_ends(const void *a, const void *b)
-{
-    const struct arc *x = a, *y = b;
-    if (x->from != y->from)
-        return x->from < y->from ? -1 : 1;
-    return (x->to > y->to) - (x->to < y->to);
-}
-
 /* What follows what on the routes of the table, each once. */
 static enum status plumb_table(struct plumbing *p)
 {
@@ -123,9 +116,9 @@ static enum status plumb_table(struct plumbing *p)
             at = table->step[at - 1].then;
         PASS(add_arc(p, entry_of(n, table->step[at - 1].link) + 1, (uint32_t)(pair % n), 0));
     }
-    qsort(p->arc, p->arcs, sizeof *p->arc, by_ends);
+    qsort(p->arc, p->arcs, sizeof *p->arc, order_by_pair);
     for (size_t k = 0; k < p->arcs; k++)
-        if (k == 0 || by_ends(&p->arc[k], &p->arc[distinct - 1]) != 0)
+        if (k == 0 || order_by_pair(&p->arc[k], &p->arc[distinct - 1]) != 0)
             p->arc[distinct++] = p->arc[k];
     struct arc *fewer = NULL; /* an array that has only ever grown */
     for (size_t k = 0; k < distinct; k++) {

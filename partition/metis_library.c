@@ -7,6 +7,7 @@
 #include <metis.h>
 
 #include "core/array.h"
+#include "core/order.h"
 
 const char metis_guarantee[] = "none: a baseline";
 
@@ -32,14 +33,6 @@ struct work {
     struct arena memory;
 };
 
-static int compare_arcs(const void *a, const void *b)
-{
-    const struct arc *x = a, *y = b;
-    if (x->from != y->from)
-        return x->from < y->from ? -1 : 1;
-    return (x->to > y->to) - (x->to < y->to);
-}
-
 /* Both directions of every edge, in order, parallel ones added up. */
 static size_t collect_arcs(const struct metis_graph *g, struct arc *arc)
 {
@@ -51,9 +44,9 @@ static size_t collect_arcs(const struct metis_graph *g, struct arc *arc)
         arc[n++] = (struct arc){x->a, x->b, x->weight};
         arc[n++] = (struct arc){x->b, x->a, x->weight};
     }
-    qsort(arc, n, sizeof *arc, compare_arcs);
+    qsort(arc, n, sizeof *arc, order_by_pair);
     for (size_t i = 0; i < n; i++)
-        if (kept > 0 && compare_arcs(&arc[kept - 1], &arc[i]) == 0)
+        if (kept > 0 && order_by_pair(&arc[kept - 1], &arc[i]) == 0)
             arc[kept - 1].weight += arc[i].weight;
         else
             arc[kept++] = arc[i];

@@ -1,12 +1,12 @@
 /* Reads a column as numbers with a unit, or as words, and writes gnuplot's tics for it. */
 #include "plots/axis.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/array.h"
+#include "core/text.h"
 #include "core/units.h"
 #include "plots/figure.h"
 
@@ -14,21 +14,10 @@ enum { LOG_FROM = 16 };
 
 /* ---- cells */
 
-static bool is_number(const char *cell, double *out)
-{
-    char *end;
-    errno = 0;
-    double v = strtod(cell, &end);
-    if (end == cell || *end || !isfinite(v))
-        return false;
-    *out = v;
-    return true;
-}
-
 static bool all_numbers(const struct table *t, size_t column, double *at)
 {
     for (size_t i = 0; i < t->rows; i++)
-        if (!is_number(table_cell(t, i, column), &at[i]))
+        if (!text_real(table_cell(t, i, column), &at[i]))
             return false;
     return true;
 }

@@ -73,14 +73,7 @@ static enum status read_row(struct table *t, char *line, size_t number, size_t *
     if ((t->rows + 1) * t->columns > TABLE_MAX_CELLS)
         return error_set(STATUS_PARSE, "%s:%zu: more than %d cells", t->path, number,
                          TABLE_MAX_CELLS);
-    if (t->rows == *room) {
-        size_t larger = *room ? 2 * *room : 64;
-        char **cells = realloc(t->cell, larger * t->columns * sizeof *cells);
-        if (!cells)
-            return error_set(STATUS_NOMEM, "%s: %zu rows", t->path, larger);
-        t->cell = cells;
-        *room = larger;
-    }
+    PASS(ARRAY_RESERVE(t->cell, (t->rows + 1) * t->columns, *room));
     split(line, t->cell + t->rows * t->columns);
     t->rows++;
     return STATUS_OK;

@@ -34,8 +34,8 @@ static bool find_category(const char *name, uint8_t *out)
 /* ---- ranks */
 
 /* Keep pid[] ascending; a trace lists them in order, so that insertion is at the end. */
-static enum status add_row(const struct json_at *at, struct trace_events *t, size_t *room,
-                           int64_t pid, size_t *row)
+static enum status add_row(const struct json_at *at, struct trace_events *t, int64_t pid,
+                           size_t *row)
 {
     size_t low = 0, high = t->rows;
     while (low < high) {
@@ -50,18 +50,8 @@ static enum status add_row(const struct json_at *at, struct trace_events *t, siz
         return STATUS_OK;
     if (t->rows == MAX_ROWS)
         return json_error(at, "more than %d processes", MAX_ROWS);
-    if (t->rows == *room) {
-        size_t larger = *room ? 2 * *room : 16;
-        int64_t *ids = realloc(t->pid, larger * sizeof *ids);
-        if (ids)
-            t->pid = ids;
-        char **names = realloc(t->rank, larger * sizeof *names);
-        if (names)
-            t->rank = names;
-        if (!ids || !names)
-            return error_set(STATUS_NOMEM, "%zu ranks", t->rows);
-        *room = larger;
-    }
+    PASS(ARRAY_ROOM(t->pid, t->rows));
+    PASS(ARRAY_ROOM(t->rank, t->rows));
     memmove(t->pid + low + 1, t->pid + low, (t->rows - low) * sizeof *t->pid);
     memmove(t->rank + low + 1, t->rank + low, (t->rows - low) * sizeof *t->rank);
     t->pid[low] = pid;
@@ -132,13 +122,13 @@ static enum status read_op(const struct json_at *at, uint8_t category, struct tr
     return STATUS_OK;
 }
 
-static enum status read_process_name(const struct json_at *at, struct trace_events *t, size_t *room)
+static enum status read_process_name(const struct json_at *at, struct trace_events *t)
 {
     struct json_at args, name;
     int64_t pid;
     size_t row;
     PASS(get_pid(at, &pid));
-    PASS(add_row(at, t, room, pid, &row));
+    PASS(add_row(at, t, pid, &row));
     PASS(json_field(at, "args", &args));
     PASS(json_field(&args, "name", &name));
     free(t->rank[row]);
@@ -146,7 +136,7 @@ static enum status read_process_name(const struct json_at *at, struct trace_even
     return json_get_copy(&name, &t->rank[row]);
 }
 
-static enum status read_event(const struct json_at *at, struct trace_events *t, size_t *room)
+static enum status read_event(const struct json_at *at, struct trace_events *t)
 {
     const char *phase, *text;
     uint8_t category;
@@ -156,13 +146,13 @@ static enum status read_event(const struct json_at *at, struct trace_events *t, 
     if (strcmp(phase, "M") == 0) {
         PASS(read_string(at, "name", &text));
         if (strcmp(text, "process_name") == 0)
-            PASS(read_process_name(at, t, room));
+            PASS(read_process_name(at, t));
     } else if (strcmp(phase, "X") == 0) {
         PASS(read_string(at, "cat", &text));
         if (!find_category(text, &category))
             return STATUS_OK;
         PASS(read_op(at, category, &t->event[t->n]));
-        PASS(add_row(at, t, room, t->event[t->n++].row, &row));
+        PASS(add_row(at, t, t->event[t->n++].row, &row));
     }
     return STATUS_OK;
 }
@@ -172,7 +162,7 @@ enum status trace_events_read(const char *path, struct trace_events *out)
     enum status st = STATUS_OK;
     struct json_document d = {0};
     struct trace_events t = {0};
-    size_t n, room = 0, row;
+    size_t n, row;
 
     TRY(json_read(path, NULL, 0, &d));
     struct json_at root = json_root(&d), events;
@@ -181,14 +171,14 @@ enum status trace_events_read(const char *path, struct trace_events *out)
     TRY(ARRAY_NEW(t.event, n + 1));
     for (size_t i = 0; i < n; i++) {
         struct json_at event = json_item(&events, i);
-        TRY(read_event(&event, &t, &room));
+        TRY(read_event(&event, &t));
     }
     if (t.n == 0) {
         st = json_error(&events, "no op in the trace");
         goto out;
     }
     for (size_t i = 0; i < t.n; i++) { /* process ids become rows */
-        TRY(add_row(&events, &t, &room, t.event[i].row, &row));
+        TRY(add_row(&events, &t, t.event[i].row, &row));
         t.event[i].row = (uint32_t)row;
     }
     MOVE(out, t);

@@ -24,7 +24,6 @@ enum { RESULT, LOG, VERDICT, PIPES };
 enum {
     LOG_KEPT = 16384,       /* bytes of the log; the reason stands at its beginning */
     RESULT_LIMIT = 1 << 30, /* bytes */
-    FIRST_ROOM = 1 << 16,
     BLOCK = 1 << 16,
 };
 
@@ -122,17 +121,9 @@ _Noreturn static void live(struct child *c, enum status (*fn)(void *, int), void
 /* Room for BLOCK more bytes of result. */
 static enum status reserve(struct child *c)
 {
-    if (c->room - c->length >= BLOCK)
-        return STATUS_OK;
     if (c->length > RESULT_LIMIT - BLOCK)
         return error_set(STATUS_IO, "more than 1 GiB of results");
-    size_t room = c->room ? 2 * c->room : FIRST_ROOM;
-    unsigned char *data = realloc(c->data, room);
-    if (!data)
-        return error_set(STATUS_NOMEM, "out of memory");
-    c->data = data;
-    c->room = room;
-    return STATUS_OK;
+    return ARRAY_RESERVE(c->data, c->length + BLOCK, c->room);
 }
 
 /* Read once from pipe i; closes it at its end. */

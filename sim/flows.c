@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "core/array.h"
+#include "core/order.h"
 #include "core/routes.h"
 #include "sim/contended.h"
 #include "sim/folding.h"
@@ -20,14 +21,6 @@ struct use {
     size_t at;         /* in flows.slot */
     uint64_t colour;   /* of shape, phase and bytes */
 };
-
-static int by_members(const void *a, const void *b)
-{
-    const struct use *x = a, *y = b;
-    if (x->from != y->from)
-        return x->from < y->from ? -1 : 1;
-    return x->to < y->to ? -1 : x->to > y->to;
-}
 
 /* What building needs besides the result: slots of all copies at first. */
 struct building {
@@ -75,7 +68,7 @@ static enum status list_uses(struct building *b, uint32_t g, size_t *uses)
         }
     }
     if (n > 0)
-        qsort(b->use, n, sizeof *b->use, by_members);
+        qsort(b->use, n, sizeof *b->use, order_by_pair);
     *uses = n;
     return STATUS_OK;
 }
@@ -90,7 +83,7 @@ static enum status add_carriers(struct building *b, uint32_t g)
         const uint32_t *device = program_group_devices(b->p, g, copy);
         for (size_t k = 0, end; k < n; k = end) {
             uint64_t colour = g;
-            for (end = k; end < n && by_members(&b->use[k], &b->use[end]) == 0; end++) {
+            for (end = k; end < n && order_by_pair(&b->use[k], &b->use[end]) == 0; end++) {
                 colour += b->use[end].colour;
                 if (copy == 0)
                     b->f->slot[b->use[end].at] = (uint32_t)b->all.n;

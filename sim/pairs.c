@@ -3,17 +3,9 @@
 #include "sim/pairs.h"
 
 #include "core/array.h"
+#include "core/order.h"
 
 #include <stdlib.h>
-
-/* Order of pairs, by sender, then by receiver; bytes do not count. */
-static int by_devices(const void *a, const void *b)
-{
-    const struct pair *x = a, *y = b;
-    if (x->from != y->from)
-        return x->from < y->from ? -1 : 1;
-    return x->to < y->to ? -1 : x->to > y->to;
-}
 
 /* The flows of one distinct collective, as often as the program calls it; returns their number. */
 static size_t add_flows(const struct program *p, const struct shaped *s, struct pair *out)
@@ -42,9 +34,9 @@ enum status pairs_of(const struct program *p, const struct shapes *s, struct pai
             all[p->op[i].channel].bytes += (double)p->op[i].bytes;
     for (size_t k = 0; k < s->n; k++)
         used += add_flows(p, &s->shaped[k], all + used);
-    qsort(all, used, sizeof *all, by_devices);
+    qsort(all, used, sizeof *all, order_by_pair);
     for (size_t k = 0; k < used; k++)
-        if (kept > 0 && by_devices(&all[kept - 1], &all[k]) == 0)
+        if (kept > 0 && order_by_pair(&all[kept - 1], &all[k]) == 0)
             all[kept - 1].bytes += all[k].bytes;
         else
             all[kept++] = all[k];
@@ -56,6 +48,6 @@ enum status pairs_of(const struct program *p, const struct shapes *s, struct pai
 size_t pairs_find(const struct pair *pair, size_t n, uint32_t from, uint32_t to)
 {
     struct pair wanted = {from, to, 0};
-    const struct pair *found = bsearch(&wanted, pair, n, sizeof *pair, by_devices);
+    const struct pair *found = bsearch(&wanted, pair, n, sizeof *pair, order_by_pair);
     return found ? (size_t)(found - pair) : 0;
 }

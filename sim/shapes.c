@@ -3,6 +3,7 @@
 #include "sim/shapes.h"
 
 #include "core/array.h"
+#include "core/order.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -46,15 +47,6 @@ static uint32_t shared_nics(const struct collective_group *g)
     return g->nodes > 1 ? (uint32_t)least : 1;
 }
 
-/* By sender, then by receiver. */
-static int by_members(const void *a, const void *b)
-{
-    const struct collective_flow *x = a, *y = b;
-    if (x->from != y->from)
-        return x->from < y->from ? -1 : 1;
-    return x->to < y->to ? -1 : x->to > y->to;
-}
-
 /* Rings side by side take the same way inside a node: one flow for all bytes of a phase between
  * two members. */
 static void merge_flows(struct collective_shape *s)
@@ -64,9 +56,9 @@ static void merge_flows(struct collective_shape *s)
         size_t first = kept, n = s->phase[k].flow_end - s->phase[k].flow_start;
         struct collective_flow *flow = s->flow + s->phase[k].flow_start;
         if (n > 0)
-            qsort(flow, n, sizeof *flow, by_members);
+            qsort(flow, n, sizeof *flow, order_by_pair);
         for (size_t i = 0; i < n; i++)
-            if (kept > first && by_members(&s->flow[kept - 1], &flow[i]) == 0)
+            if (kept > first && order_by_pair(&s->flow[kept - 1], &flow[i]) == 0)
                 s->flow[kept - 1].bytes += flow[i].bytes;
             else
                 s->flow[kept++] = flow[i];

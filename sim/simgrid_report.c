@@ -1,61 +1,42 @@
-/* Reads the result of a simulation in the engine's own format. */
+/* The result of a simulation through a pipe: times of all ops, then what the links carried. */
 #include "sim/simgrid_report.h"
 
 #include "core/array.h"
+#include "sim/bytes.h"
 
-#include <stdlib.h>
-#include <string.h>
+static const char what[] = "result";
 
-/* What is left to read of the stream; a read that would pass its end takes nothing. */
-struct cursor {
-    const unsigned char *at;
-    size_t left;
-};
-
-/* Take n bytes; false, and nothing is taken, when there are fewer. */
-static bool take(struct cursor *c, void *out, size_t n)
+/* The number of ops is known at both ends. */
+static enum status pass(struct bytes *b, void *object)
 {
-    if (c->left < n)
-        return false;
-    memcpy(out, c->at, n);
-    c->at += n;
-    c->left -= n;
-    return true;
-}
-
-/* n records of a link each. Lengths are checked against what is left before memory is taken. */
-static enum status parse_links(struct cursor *c, size_t n, struct simulation *out)
-{
-    PASS(ARRAY_NEW(out->link, n + 1));
-    for (size_t k = 0; k < n; k++) {
-        struct simgrid_link r;
-        if (!take(c, &r, sizeof r) || r.name_length > c->left)
-            return error_set(STATUS_EXTERNAL, "SimGrid's result is incomplete");
-        char *name = malloc(r.name_length + 1);
-        if (!name)
-            return error_set(STATUS_NOMEM, "%zu links", n);
-        take(c, name, r.name_length);
-        name[r.name_length] = '\0';
-        out->link[out->links++] = (struct measured_link){name, r.bytes, r.busy_fraction};
+    struct simulation *s = object;
+    PASS(BYTES_VALUE(b, s->cpu_s));
+    PASS(BYTES_VALUE(b, s->messages));
+    PASS(BYTES_ARRAY(b, s->timeline.start_s, s->timeline.n));
+    PASS(BYTES_ARRAY(b, s->timeline.end_s, s->timeline.n));
+    PASS(bytes_count(b, 1, &s->links));
+    PASS(BYTES_ROOM(b, s->link, s->links));
+    for (size_t k = 0; k < s->links; k++) {
+        PASS(bytes_text(b, &s->link[k].name));
+        PASS(BYTES_VALUE(b, s->link[k].bytes));
+        PASS(BYTES_VALUE(b, s->link[k].busy_fraction));
     }
     return STATUS_OK;
+}
+
+enum status simgrid_send(const struct simulation *s, int fd)
+{
+    struct simulation sent = *s;
+    return bytes_send(what, pass, &sent, fd);
 }
 
 enum status simgrid_parse(const struct child_output *output, size_t ops, struct simulation *out)
 {
     enum status st;
-    struct simulation result = {0};
-    struct simgrid_header h;
-    struct cursor c = {output->data, output->length};
-    TRY(timeline_init(&result.timeline, ops));
-    if (!take(&c, &h, sizeof h) || !take(&c, result.timeline.start_s, ops * sizeof(double)) ||
-        !take(&c, result.timeline.end_s, ops * sizeof(double)) || h.links > c.left)
-        FAIL(STATUS_EXTERNAL, "SimGrid's result is incomplete");
-    result.cpu_s = h.cpu_s;
-    result.messages = h.messages;
-    TRY(parse_links(&c, h.links, &result));
-    MOVE(out, result);
+    struct simulation s = {.timeline.n = ops};
+    TRY(bytes_receive(what, pass, &s, output->data, output->length));
+    MOVE(out, s);
 out:
-    simulation_free(&result);
+    simulation_free(&s);
     return st;
 }

@@ -19,8 +19,26 @@ static double moment_of(const struct fault_clock *c, const struct fault *f)
     return c->begin_s + f->at_s * c->inside->dilation;
 }
 
-/* Everything that can be wrong with a fault is found out here, before anything runs: a link is set
- * to its own speed, a rank is looked up. */
+enum status fault_check(const struct faults *faults, const struct program *p,
+                        const struct network *net)
+{
+    for (size_t k = 0; k < faults->n; k++) {
+        const struct fault *f = &faults->fault[k];
+        uint32_t rank;
+        size_t i = 0;
+        if (f->kind == FAULT_KILL) {
+            PASS(faults_rank(f, p, &rank));
+            continue;
+        }
+        while (i < net->links && strcmp(net->link[i].name, f->name) != 0)
+            i++;
+        if (i == net->links)
+            return error_set(STATUS_USAGE, "the platform has no link '%s'", f->name);
+    }
+    return STATUS_OK;
+}
+
+/* That ranks send over a link shows only now, before anything runs: it is set to its own speed. */
 enum status fault_clock_open(const struct faults *faults, const struct program *p,
                              const struct netns_inside *inside, FILE *log, struct fault_clock *out)
 {
@@ -29,10 +47,7 @@ enum status fault_clock_open(const struct faults *faults, const struct program *
     TRY(ARRAY_NEW(c.pid, faults->n));
     for (size_t k = 0; k < faults->n; k++) {
         const struct fault *f = &faults->fault[k];
-        uint32_t rank;
-        if (f->kind == FAULT_KILL)
-            TRY(faults_rank(f, p, &rank));
-        else
+        if (f->kind != FAULT_KILL)
             TRY(inside->slow(inside->context, f->name, 1));
     }
     *out = c;

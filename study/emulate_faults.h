@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "core/faults.h"
+#include "core/network.h"
 #include "exec/netns/netns.h"
 
 /* Faults of a run: a process waits for the time of each. */
@@ -18,7 +19,13 @@ struct fault_clock {
     FILE *log;      /* a line when a fault cannot be made */
 };
 
-/* STATUS_INVALID: a fault of a link or rank that is not there; STATUS_IO, STATUS_NOMEM. */
+/* Is every link that a fault names in the network, and every rank in the program? STATUS_USAGE. To be
+ * asked before anything is built. */
+enum status fault_check(const struct faults *faults, const struct program *p,
+                        const struct network *net) MUST_CHECK;
+
+/* Faults that were checked. STATUS_USAGE: no way of the ranks leads over a link; STATUS_IO,
+ * STATUS_NOMEM. */
 enum status fault_clock_open(const struct faults *faults, const struct program *p,
                              const struct netns_inside *inside, FILE *log,
                              struct fault_clock *out) MUST_CHECK;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/text.h"
 #include "core/units.h"
 #include "exec/launch/launch.h"
 #include "exec/netns/netns.h"
@@ -129,11 +130,8 @@ enum status emulate_join(const char *host, size_t pid)
 
 enum status emulate_parse_dilation(const char *text, double *out)
 {
-    char *end;
-    double value = strtod(text, &end);
-    if (!strcmp(text, "auto"))
-        value = 0;
-    else if (end == text || *end || !(value > 0 && value <= 1e9))
+    double value = 0;
+    if (strcmp(text, "auto") != 0 && !(text_real(text, &value) && value > 0 && value <= 1e9))
         return error_set(STATUS_USAGE, "--dilate %s: expected auto or a number above 0", text);
     *out = value;
     return STATUS_OK;
@@ -265,6 +263,7 @@ enum status emulate_plan(const struct loaded_plan *p, const struct emulate_optio
     for (size_t r = 0; r < p->program.ranks; r++)
         device[r] = p->program.rank[r].device;
     TRY(platform_network(p->platform, &p->topology, &net));
+    TRY(fault_check(o->faults, &p->program, &net));
     const struct netns_options options = {.topology = &p->topology,
                                           .network = &net,
                                           .ranks = p->program.ranks,

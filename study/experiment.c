@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/file.h"
+#include "core/text.h"
 #include "study/yaml.h"
 
 enum { KEY = 256 };
@@ -158,10 +159,8 @@ static enum status add_cases(struct reader *r, const struct yaml_value *v)
 static enum status read_count(struct reader *r, const char *key, const struct yaml_value *v,
                               size_t *out)
 {
-    char *end;
-    errno = 0;
-    unsigned long n = v->text ? strtoul(v->text, &end, 10) : 0;
-    if (!v->text || errno || *end || v->text[0] < '0' || v->text[0] > '9' || n > 10000)
+    uint64_t n;
+    if (!v->text || !text_count(v->text, 10000, &n))
         return FAULT(r, v->line, "%s: expected a number from 0 to 10000", key);
     *out = n;
     return STATUS_OK;

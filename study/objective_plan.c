@@ -8,6 +8,7 @@
 #include "core/array.h"
 #include "core/edges.h"
 #include "core/model.h"
+#include "core/order.h"
 #include "core/text.h"
 #include "core/topology.h"
 
@@ -31,11 +32,6 @@ struct called {
     uint32_t op;
 };
 
-static int compare_called(const void *a, const void *b)
-{
-    return strcmp(((const struct called *)a)->text, ((const struct called *)b)->text);
-}
-
 /* The names that parts use: ids of nodes, names of nodes, or names of ops. Sorted. */
 static enum status index_names(struct conversion *c, struct called **out, size_t *n)
 {
@@ -46,19 +42,19 @@ static enum status index_names(struct conversion *c, struct called **out, size_t
     PASS(ARENA_NEW(&c->memory, node, nodes->n));
     for (uint32_t i = 0; i < q->model->n; i++)
         op[i] = (struct called){q->model->op[i].name, i};
-    qsort(op, q->model->n, sizeof *op, compare_called);
+    qsort(op, q->model->n, sizeof *op, order_by_name);
     *out = nodes->n ? node : op;
     *n = nodes->n ? nodes->n : q->model->n;
     for (size_t v = 0; v < nodes->n; v++) {
         const struct import_member *m = &nodes->member[v];
         const struct called key = {m->op, 0};
-        const struct called *found = bsearch(&key, op, q->model->n, sizeof *op, compare_called);
+        const struct called *found = bsearch(&key, op, q->model->n, sizeof *op, order_by_name);
         node[v] = (struct called){q->objective->own_format    ? m->id
                                   : q->objective->nodes_apart ? m->node
                                                               : m->op,
                                   found ? found->op : NONE};
     }
-    qsort(node, nodes->n, sizeof *node, compare_called);
+    qsort(node, nodes->n, sizeof *node, order_by_name);
     return STATUS_OK;
 }
 
@@ -73,7 +69,7 @@ static enum status find_parts(struct conversion *c)
     for (uint32_t k = 0; k < r->parts; k++)
         for (size_t i = 0; i < r->part[k].ops; i++) {
             const struct called key = {r->part[k].op[i], 0};
-            const struct called *found = bsearch(&key, name, names, sizeof *name, compare_called);
+            const struct called *found = bsearch(&key, name, names, sizeof *name, order_by_name);
             if (!found || found->op == NONE)
                 return error_set(STATUS_INVALID, "%s has no op for '%.80s' of part %u",
                                  c->q->model_name, key.text, k);

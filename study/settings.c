@@ -7,7 +7,6 @@
 #include "study/settings.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,10 +94,8 @@ static enum status set_count(const struct setting *s, const char *text, size_t *
 
 static enum status set_real(const struct setting *s, const char *text, double *out)
 {
-    char *end = NULL;
-    errno = 0;
-    double value = strtod(text, &end);
-    if (errno || end == text || *end || !isfinite(value))
+    double value;
+    if (!text_real(text, &value))
         return error_set(STATUS_USAGE, "'%.60s' is not a number", text);
     if (value < s->least)
         return error_set(STATUS_USAGE, "%g, expected at least %g", value, s->least);

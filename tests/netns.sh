@@ -159,9 +159,14 @@ for how in "simulate plan.json" "emulate plan.json --engine netns"; do
     "$tool" $how --fail sa-sb@0.2 >out 2>err || status=$?
     [ $status = 1 ] && grep -q 'link sa-sb failed at 200 ms' err || fail "$how --fail: $(cat err)"
 done
-status=0
-"$tool" emulate plan.json --engine netns --fail nowhere@1 >out 2>err || status=$?
-[ $status = 1 ] && grep -q "link 'nowhere'" err || fail "a link that is not there: $(cat err)"
+# What is not there is refused as a wrong value, before anything is built.
+for fault in "--fail nowhere@1" "--slow link:nowhere=2@1" "--kill 99@1" "--kill nobody@1"; do
+    status=0
+    # shellcheck disable=SC2086
+    "$tool" emulate plan.json --engine netns $fault >out 2>err || status=$?
+    [ $status = 2 ] && [ "$(wc -l <err)" = 1 ] && grep -q "no link 'nowhere'\|nothing to kill" err ||
+        fail "$fault, which is not there: $(cat err)"
+done
 
 # Over MPI, where the worker for it was built.
 if [ -x "$(dirname "$tool")/foreline-worker-mpi" ] && command -v mpirun >/dev/null; then

@@ -1,6 +1,8 @@
 /* From a name to a platform file: a shipped one, a generated one, or a path. */
 #include "topologies/write.h"
 
+#include "core/array.h"
+#include "core/order.h"
 #include "core/text.h"
 
 #include <dirent.h>
@@ -50,11 +52,6 @@ static char *join(const char *directory, const char *name)
     return path;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static void names_free(char **names, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -68,15 +65,9 @@ static enum status add_name(const char *file, char ***names, size_t *n)
     size_t length = strlen(file), tail = sizeof suffix - 1;
     if (length <= tail || file[0] == '.' || strcmp(file + length - tail, suffix) != 0)
         return STATUS_OK;
-    char **larger = realloc(*names, (*n + 1) * sizeof *larger);
-    if (!larger)
-        return out_of_memory();
-    *names = larger;
-    larger[*n] = malloc(length - tail + 1);
-    if (!larger[*n])
-        return out_of_memory();
-    memcpy(larger[*n], file, length - tail);
-    larger[(*n)++][length - tail] = '\0';
+    PASS(ARRAY_ROOM(*names, *n));
+    PASS(ARRAY_NEW((*names)[*n], length - tail + 1));
+    memcpy((*names)[(*n)++], file, length - tail);
     return STATUS_OK;
 }
 
@@ -97,7 +88,7 @@ enum status topology_list(char ***names, size_t *n)
     for (struct dirent *entry; (entry = readdir(dir));)
         TRY(add_name(entry->d_name, &found, &count));
     if (count > 0)
-        qsort(found, count, sizeof *found, by_text);
+        qsort(found, count, sizeof *found, order_by_name);
     *names = found;
     *n = count;
     found = NULL;

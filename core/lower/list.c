@@ -1,6 +1,7 @@
 /* The growing lists of ops of the ranks. */
 #include <stdlib.h>
 
+#include "core/array.h"
 #include "core/lower/lowering.h"
 
 struct program_op list_op(enum op_kind kind, enum op_purpose purpose, uint32_t stage,
@@ -25,31 +26,17 @@ struct program_op list_collective(enum op_kind kind, enum op_purpose purpose, ui
     return op;
 }
 
-/* Room for so many ops and dependencies, exactly: the replay knows most of what will come. */
+/* Room for so many ops and dependencies: the replay knows most of what will come. */
 enum status list_reserve(struct lowering_list *list, size_t ops, size_t deps)
 {
-    if (ops > list->room) {
-        struct program_op *larger = realloc(list->op, ops * sizeof *larger);
-        if (!larger)
-            return error_set(STATUS_NOMEM, "%zu ops", ops);
-        list->op = larger;
-        list->room = ops;
-    }
-    if (deps > list->dep_room) {
-        uint32_t *larger = realloc(list->dep, deps * sizeof *larger);
-        if (!larger)
-            return error_set(STATUS_NOMEM, "%zu dependencies", deps);
-        list->dep = larger;
-        list->dep_room = deps;
-    }
-    return STATUS_OK;
+    PASS(ARRAY_RESERVE(list->op, ops, list->room));
+    return ARRAY_RESERVE(list->dep, deps, list->dep_room);
 }
 
 /* Positions do not move, addresses may. */
 enum status list_append(struct lowering_list *list, const struct program_op *op, uint32_t *position)
 {
-    if (list->n == list->room)
-        PASS(list_reserve(list, list->room ? 2 * list->room : 64, 0));
+    PASS(list_reserve(list, list->n + 1, 0));
     list->op[list->n] = *op;
     list->op[list->n].dep_start = (uint32_t)list->deps;
     if (position)
@@ -60,8 +47,7 @@ enum status list_append(struct lowering_list *list, const struct program_op *op,
 
 enum status list_depend(struct lowering_list *list, uint32_t position)
 {
-    if (list->deps == list->dep_room)
-        PASS(list_reserve(list, 0, list->dep_room ? 2 * list->dep_room : 64));
+    PASS(list_reserve(list, 0, list->deps + 1));
     list->dep[list->deps++] = position;
     return STATUS_OK;
 }

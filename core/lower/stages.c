@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/order.h"
 
 enum status crossing_ops(const struct model *m, const uint32_t *stage_of, uint32_t from,
                          uint32_t to, uint32_t **op, size_t *n)
@@ -30,15 +31,6 @@ enum status crossing_ops(const struct model *m, const uint32_t *stage_of, uint32
     return STATUS_OK;
 }
 
-/* By source, then by destination. */
-static int by_stages(const void *a, const void *b)
-{
-    const struct lowering_edge *x = a, *y = b;
-    if (x->from != y->from)
-        return x->from < y->from ? -1 : 1;
-    return x->to < y->to ? -1 : x->to > y->to;
-}
-
 /* One entry per (op, other stage that reads it), merged per pair of stages. */
 static enum status find_edges(struct lowering *l)
 {
@@ -57,10 +49,10 @@ static enum status find_edges(struct lowering *l)
             l->shape.edge[n++] = (struct lowering_edge){
                 l->shape.stage_of[i], to, m->op[i].output_bytes * l->plan->microbatch_size};
         }
-    qsort(l->shape.edge, n, sizeof *l->shape.edge, by_stages);
+    qsort(l->shape.edge, n, sizeof *l->shape.edge, order_by_pair);
     for (size_t k = 0; k < n; k++) {
         struct lowering_edge *last = l->shape.edges > 0 ? &l->shape.edge[l->shape.edges - 1] : NULL;
-        if (last && by_stages(last, &l->shape.edge[k]) == 0)
+        if (last && order_by_pair(last, &l->shape.edge[k]) == 0)
             last->bytes += l->shape.edge[k].bytes;
         else
             l->shape.edge[l->shape.edges++] = l->shape.edge[k];

@@ -143,14 +143,7 @@ static enum status check_head(struct run *run, uint32_t rank)
     if (!length_fits(run, rank, &w->head))
         return error_set(STATUS_IO, "control frame of type %u with %llu bytes", w->head.type,
                          (unsigned long long)w->head.bytes);
-    if (w->head.bytes > w->room) {
-        char *larger = realloc(w->payload, (size_t)w->head.bytes);
-        if (!larger)
-            return error_set(STATUS_NOMEM, "%llu bytes", (unsigned long long)w->head.bytes);
-        w->payload = larger;
-        w->room = (size_t)w->head.bytes;
-    }
-    return STATUS_OK;
+    return ARRAY_RESERVE(w->payload, (size_t)w->head.bytes, w->room);
 }
 
 /* Take in what has arrived, without waiting for the rest; *open is false at the end. */

@@ -452,7 +452,7 @@ enum status build_slow(const struct built *b, const char *link, double factor)
     while (i < b->w->links && (!b->w->link[i].name || strcmp(b->w->link[i].name, link) != 0))
         i++;
     if (i == b->w->links)
-        return error_set(STATUS_INVALID, "no way of the ranks leads over a link '%s'", link);
+        return error_set(STATUS_USAGE, "no way of the ranks leads over a link '%s'", link);
     for (int end = 0; end < 2 && st == STATUS_OK; end++)
         st = slow_end(b, i, end, factor);
     return st;

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "core/array.h"
+#include "core/statistics.h"
 #include "core/units.h"
 #include "exec/netns/inside.h"
 #include "exec/netns/netns.h"
@@ -165,13 +166,6 @@ struct rates {
     } * shared; /* with room for all links */
 };
 
-static int compare_rates(const void *a, const void *b)
-{
-    double x = ((const struct netns_rate *)a)->bandwidth_Bps;
-    double y = ((const struct netns_rate *)b)->bandwidth_Bps;
-    return (x > y) - (x < y);
-}
-
 static void list_rates(const struct wiring *w, struct shared_rates *out)
 {
     for (size_t i = 0; i < w->links; i++) {
@@ -182,7 +176,7 @@ static void list_rates(const struct wiring *w, struct shared_rates *out)
             out->rate[out->n++] = (struct netns_rate){.bandwidth_Bps = w->link[i].bandwidth_Bps};
         out->rate[k].links++;
     }
-    qsort(out->rate, out->n, sizeof *out->rate, compare_rates);
+    qsort(out->rate, out->n, sizeof *out->rate, by_value);
 }
 
 static enum status measure_rates(void *argument, int *code)

@@ -108,7 +108,7 @@ bool build_has_queue(const char *kind);
 /* What htb is told of a link, so that programs see its bandwidth. */
 double build_rate(const struct wiring_link *l, double dilation);
 /* Make messages on a link take `factor` times as long from now on; INFINITY: it fails. Runs tc or
- * ip in the namespaces at its ends. STATUS_INVALID: no link of that name is wired; STATUS_IO. */
+ * ip in the namespaces at its ends. STATUS_USAGE: no link of that name is wired; STATUS_IO. */
 enum status build_slow(const struct built *b, const char *link, double factor) MUST_CHECK;
 
 /* ---- carry.c */

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/text.h"
 #include "exec/netns/inside.h"
 #include "exec/netns/netns.h"
 
@@ -119,9 +120,9 @@ static enum status find_first(pid_t wanted, pid_t *out)
 /* Where the device, node or rank of that name is. */
 static enum status find_place(pid_t first, const char *host, struct place *out)
 {
-    char path[PATH], line[LINE], device[LINE], *end;
-    unsigned long number = strtoul(host, &end, 10);
-    bool is_number = isdigit((unsigned char)*host) && !*end, found = false;
+    char path[PATH], line[LINE], device[LINE];
+    uint64_t number;
+    bool is_number = text_count(host, UINT64_MAX, &number), found = false;
     struct place p;
     snprintf(path, sizeof path, "/proc/%d/root%s", (int)first, ranks_file);
     FILE *f = fopen(path, "re");

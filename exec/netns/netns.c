@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "core/units.h"
 #include "exec/netns/inside.h"
 
@@ -163,12 +164,11 @@ static enum status run_shell(const struct job *j, const struct built *b,
                              const struct ranks_options *o, int *code)
 {
     const char *name = j->o->shell;
-    char *end;
-    unsigned long number = strtoul(name, &end, 10);
+    uint64_t number;
     uint32_t device = topology_find(j->o->topology, name), rank = 0;
     while (rank < j->w.ranks && device_of(j->o, rank) != device)
         rank++;
-    if (rank == j->w.ranks && *name >= '0' && *name <= '9' && !*end && number < j->w.ranks)
+    if (rank == j->w.ranks && text_count(name, j->w.ranks - 1, &number))
         rank = (uint32_t)number;
     if (rank == j->w.ranks)
         return error_set(STATUS_INVALID, "--shell %s: no such host, nor a rank below %zu", name,

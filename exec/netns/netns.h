@@ -65,7 +65,7 @@ struct netns_inside {
     /* enter(context, rank): go to the namespace of a rank; false with errno */
     bool (*enter)(const void *context, uint32_t rank);
     /* slow(context, link, factor): from now on messages on that link of the platform take that many
-     * times as long; INFINITY: it fails. STATUS_INVALID: no way leads over such a link. */
+     * times as long; INFINITY: it fails. STATUS_USAGE: no way leads over such a link. */
     enum status (*slow)(const void *context, const char *link, double factor);
     const void *context;
 };

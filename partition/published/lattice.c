@@ -10,7 +10,7 @@
 
 void lattice_free(struct lattice *l)
 {
-    sets_free(&l->sets);
+    interner_free(&l->sets);
     arena_free(&l->memory);
     *l = (struct lattice){0};
 }
@@ -50,7 +50,7 @@ static enum status open_builder(struct builder *b, const struct model_edge *edge
             set_add(b->before + edge[e].from * l->words, edge[e].to);
         else
             set_add(b->before + edge[e].to * l->words, edge[e].from);
-    return sets_put(&l->sets, b->fresh, &empty);
+    return intern(&l->sets, b->fresh, l->sets.size, &empty, NULL);
 }
 
 static bool contains(const uint64_t *set, const uint64_t *part, size_t words)
@@ -61,15 +61,15 @@ static bool contains(const uint64_t *set, const uint64_t *part, size_t words)
     return true;
 }
 
-/* The ideal `base` with `node` added, which several bases may lead to: sets_put() finds it
+/* The ideal `base` with `node` added, which several bases may lead to: intern() finds it
  * again. The pair is kept in any case, as an arc of the Hasse diagram. */
 static enum status add_ideal(struct builder *b, size_t base, size_t node)
 {
     struct lattice *l = &b->l;
     struct pair p = {.below = (uint32_t)base, .node = (uint32_t)node};
-    memcpy(b->fresh, l->sets.set + base * l->words, l->words * sizeof *b->fresh);
+    memcpy(b->fresh, (const uint64_t *)l->sets.data + base * l->words, l->sets.size);
     set_add(b->fresh, node);
-    PASS(sets_put(&l->sets, b->fresh, &p.upper));
+    PASS(intern(&l->sets, b->fresh, l->sets.size, &p.upper, NULL));
     PASS(ARRAY_ROOM(b->pair, b->pairs));
     b->pair[b->pairs++] = p;
     return STATUS_OK;
@@ -81,7 +81,7 @@ static enum status expand(struct builder *b)
     struct lattice *l = &b->l;
     for (size_t i = 0; i < l->sets.n && l->sets.n <= b->limit; i++)
         for (size_t v = 0; v < l->nodes; v++) {
-            const uint64_t *ideal = l->sets.set + i * l->words;
+            const uint64_t *ideal = (const uint64_t *)l->sets.data + i * l->words;
             if (!set_has(ideal, v) && contains(ideal, b->before + v * l->words, l->words))
                 PASS(add_ideal(b, i, v));
         }
@@ -114,12 +114,13 @@ enum status lattice_build(size_t nodes, const struct model_edge *edge, size_t ed
 {
     enum status st;
     size_t words = nodes / 64 + 1;
-    struct builder b = {.l = {.nodes = nodes, .words = words, .sets = {.words = words}},
-                        .limit = limit};
+    struct builder b = {
+        .l = {.nodes = nodes, .words = words, .sets = {.size = words * sizeof(uint64_t)}},
+        .limit = limit};
     TRY(open_builder(&b, edge, edges, successors));
     TRY(expand(&b));
     b.l.ideals = b.l.sets.n;
-    b.l.set = b.l.sets.set;
+    b.l.set = b.l.sets.data;
     *complete = b.l.ideals <= limit;
     if (!*complete)
         goto out;

@@ -6,17 +6,18 @@
 #define PARTITION_PUBLISHED_LATTICE_H
 
 #include "core/array.h"
+#include "core/intern.h"
 #include "core/model.h"
 #include "partition/published/sets.h"
 
 /* Ideals by ascending size: 0 is empty, ideals - 1 is everything. */
 struct lattice {
     size_t nodes, words, ideals;
-    const uint64_t *set; /* [ideals * words] bit v of ideal i: word v / 64 of set + i * words */
-    size_t *below_start; /* [ideals + 1] */
-    uint32_t *below;     /* ideals that have one node fewer */
-    uint32_t *node;      /* and the node they lack */
-    struct sets sets;    /* owner of set */
+    const uint64_t *set;  /* [ideals * words] bit v of ideal i: word v / 64 of set + i * words */
+    size_t *below_start;  /* [ideals + 1] */
+    uint32_t *below;      /* ideals that have one node fewer */
+    uint32_t *node;       /* and the node they lack */
+    struct interner sets; /* owner of set */
     struct arena memory;
 };
 

@@ -45,13 +45,7 @@ struct buffer {
 
 static void put(struct buffer *b, const void *data, size_t n)
 {
-    if (b->n + n > b->room && !b->failed) {
-        size_t room = 2 * (b->n + n) + 256;
-        unsigned char *larger = realloc(b->data, room);
-        b->failed = !larger;
-        b->data = larger ? larger : b->data;
-        b->room = larger ? room : b->room;
-    }
+    b->failed = b->failed || ARRAY_RESERVE(b->data, b->n + n, b->room) != STATUS_OK;
     if (b->failed || n == 0)
         return;
     memcpy(b->data + b->n, data, n);

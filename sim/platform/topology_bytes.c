@@ -1,405 +1,160 @@
-/* A topology through a pipe, in the machine's own byte order: counts before arrays, lengths
- * before texts. The receiver trusts nothing: every count is checked against the bytes that are
- * left before memory is taken. */
+/* A topology through a pipe: what goes through, and what must hold of it, for both directions. */
 #include "sim/platform/topology_bytes.h"
 
-#include <errno.h>
-#include <math.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "core/array.h"
+#include "sim/bytes.h"
 
-/* ---- sending: stdio remembers a failed write until ferror() */
+static const char what[] = "topology";
 
-/* Bytes as they lie in memory. */
-static void put(FILE *f, const void *data, size_t size)
+/* ---- devices and their types */
+
+/* The kind, then as many works as speeds. */
+static enum status pass_rate(struct bytes *b, struct topology_rate *rate)
 {
-    if (size > 0) /* data may be NULL then */
-        fwrite(data, 1, size, f);
+    PASS(bytes_text(b, &rate->kind));
+    PASS(bytes_count(b, sizeof *rate->flop, &rate->n));
+    PASS(BYTES_ARRAY(b, rate->flop, rate->n));
+    return BYTES_ARRAY(b, rate->flops, rate->n);
 }
 
-/* A count, before what is counted. */
-static void put_count(FILE *f, size_t n)
+/* Numbers are checked as those of a file are. */
+static enum status pass_type(struct bytes *b, struct device_type *type)
 {
-    put(f, &n, sizeof n);
+    PASS(bytes_text(b, &type->name));
+    PASS(bytes_above(b, 0, &type->flops));
+    PASS(bytes_above(b, 0, &type->memory_Bps));
+    PASS(BYTES_VALUE(b, type->memory_bytes));
+    PASS(BYTES_VALUE(b, type->framework_bytes));
+    PASS(bytes_above(b, -1, &type->launch_s));
+    PASS(bytes_above(b, -1, &type->slowdown));
+    PASS(bytes_above(b, -1, &type->peak_flops));
+    PASS(bytes_above(b, -1, &type->watts));
+    PASS(bytes_above(b, -1, &type->price_per_hour));
+    PASS(BYTES_VALUE(b, type->nics));
+    PASS(bytes_count(b, 1, &type->rates));
+    PASS(BYTES_ROOM(b, type->rate, type->rates));
+    for (size_t k = 0; k < type->rates; k++)
+        PASS(pass_rate(b, &type->rate[k]));
+    return STATUS_OK;
 }
 
-/* A text: its length, then its bytes without the NUL. */
-static void put_text(FILE *f, const char *text)
+static enum status pass_devices(struct bytes *b, struct topology *t)
 {
-    put_count(f, strlen(text));
-    put(f, text, strlen(text));
+    PASS(bytes_count(b, 1, &t->n));
+    if (t->n == 0 || t->n > TOPOLOGY_MAX_DEVICES)
+        return bytes_broken(b);
+    PASS(BYTES_ROOM(b, t->device, t->n));
+    for (size_t i = 0; i < t->n; i++)
+        PASS(bytes_text(b, &t->device[i]));
+    PASS(BYTES_ARRAY(b, t->type_of, t->n));
+    PASS(bytes_count(b, 1, &t->types));
+    PASS(BYTES_ROOM(b, t->type, t->types));
+    for (size_t i = 0; i < t->types; i++)
+        PASS(pass_type(b, &t->type[i]));
+    for (size_t i = 0; i < t->n; i++)
+        if (t->type_of[i] >= t->types)
+            return bytes_broken(b);
+    return STATUS_OK;
 }
 
-/* A device type with its rates. */
-static void put_type(FILE *f, const struct device_type *type)
+/* ---- tiers, and the map that says which lies between two devices */
+
+/* Level by level as it lies in memory, no more levels than there can be. */
+static enum status pass_map(struct bytes *b, struct topology_map *map)
 {
-    put_text(f, type->name);
-    put(f, &type->flops, sizeof type->flops);
-    put(f, &type->memory_Bps, sizeof type->memory_Bps);
-    put(f, &type->memory_bytes, sizeof type->memory_bytes);
-    put(f, &type->framework_bytes, sizeof type->framework_bytes);
-    put(f, &type->launch_s, sizeof type->launch_s);
-    put(f, &type->slowdown, sizeof type->slowdown);
-    put(f, &type->peak_flops, sizeof type->peak_flops);
-    put(f, &type->watts, sizeof type->watts);
-    put(f, &type->price_per_hour, sizeof type->price_per_hour);
-    put(f, &type->nics, sizeof type->nics);
-    put_count(f, type->rates);
-    for (size_t k = 0; k < type->rates; k++) {
-        const struct topology_rate *rate = &type->rate[k];
-        put_text(f, rate->kind);
-        put_count(f, rate->n);
-        put(f, rate->flop, rate->n * sizeof *rate->flop);
-        put(f, rate->flops, rate->n * sizeof *rate->flops);
+    size_t levels = map->levels;
+    PASS(bytes_count(b, 1, &levels));
+    if (levels > TOPOLOGY_MAP_LEVELS)
+        return bytes_broken(b);
+    map->levels = (unsigned)levels;
+    for (unsigned l = 0; l < levels; l++) {
+        PASS(bytes_count(b, TOPOLOGY_MAP_CELLS * sizeof *map->cell[l], &map->squares[l]));
+        PASS(BYTES_ARRAY(b, map->cell[l], map->squares[l] * TOPOLOGY_MAP_CELLS));
     }
+    return STATUS_OK;
 }
 
-/* The map of tiers, level by level as it lies in memory. */
-static void put_map(FILE *f, const struct topology_map *map)
+static enum status pass_tiers(struct bytes *b, struct topology *t)
 {
-    put_count(f, map->levels);
-    for (unsigned l = 0; l < map->levels; l++) {
-        put_count(f, map->squares[l]);
-        put(f, map->cell[l], map->squares[l] * TOPOLOGY_MAP_CELLS * sizeof *map->cell[l]);
+    PASS(bytes_count(b, 1, &t->tiers));
+    PASS(BYTES_ROOM(b, t->tier, t->tiers));
+    for (size_t i = 0; i < t->tiers; i++) {
+        PASS(bytes_text(b, &t->tier[i].name));
+        PASS(bytes_above(b, -1, &t->tier[i].latency_s));
+        PASS(bytes_above(b, 0, &t->tier[i].bandwidth_Bps));
     }
+    PASS(pass_map(b, &t->between));
+    return topology_map_is_sound(&t->between, t->n, t->tiers) ? STATUS_OK : bytes_broken(b);
 }
 
-/* Links and the routes over them. */
-static void put_ways(FILE *f, const struct topology *t)
+/* ---- links and the routes over them */
+
+static enum status pass_graph(struct bytes *b, struct topology *t)
 {
-    const struct route_graph *g = &t->graph;
-    put_count(f, t->links);
+    struct route_graph *g = &t->graph;
+    PASS(bytes_count(b, sizeof *g->to, &g->edges));
+    PASS(bytes_count(b, sizeof *g->hop, &g->hops));
+    PASS(BYTES_ARRAY(b, g->vertex, t->n));
+    PASS(BYTES_ARRAY(b, g->start, g->vertices + 1));
+    PASS(BYTES_ARRAY(b, g->to, g->edges));
+    PASS(BYTES_ARRAY(b, g->first, g->edges + 1));
+    PASS(BYTES_ARRAY(b, g->hop, g->hops));
+    PASS(bytes_count(b, sizeof *g->top, &g->blocks));
+    PASS(BYTES_ARRAY(b, g->block, g->vertices));
+    PASS(BYTES_ARRAY(b, g->depth, g->vertices));
+    PASS(BYTES_ARRAY(b, g->top, g->blocks));
+    return route_graph_is_sound(g, t->n, t->links) ? STATUS_OK : bytes_broken(b);
+}
+
+/* Of few enough devices for n^2 not to overflow. */
+static enum status pass_table(struct bytes *b, struct topology *t)
+{
+    struct route_table *table = &t->table;
+    if (t->n > ROUTE_TABLE_DEVICES)
+        return bytes_broken(b);
+    PASS(bytes_count(b, sizeof *table->step, &table->steps));
+    PASS(BYTES_ARRAY(b, table->step, table->steps));
+    PASS(BYTES_ARRAY(b, table->head, t->n * t->n));
+    return route_table_is_sound(table, t->n, t->links) ? STATUS_OK : bytes_broken(b);
+}
+
+/* Links, then the graph or the table; nothing when no links are known. */
+static enum status pass_ways(struct bytes *b, struct topology *t)
+{
+    PASS(bytes_count(b, 1, &t->links));
+    PASS(BYTES_ROOM(b, t->link, t->links));
     for (size_t i = 0; i < t->links; i++) {
-        put_text(f, t->link[i].name);
-        put(f, &t->link[i].bandwidth_Bps, sizeof t->link[i].bandwidth_Bps);
-        put(f, &t->link[i].fat, sizeof t->link[i].fat);
+        unsigned char fat = t->link[i].fat; /* any byte may come, a bool may not hold any */
+        PASS(bytes_text(b, &t->link[i].name));
+        PASS(bytes_above(b, 0, &t->link[i].bandwidth_Bps));
+        PASS(BYTES_VALUE(b, fat));
+        t->link[i].fat = fat != 0;
     }
-    put_count(f, g->vertices);
-    if (g->vertices > 0) {
-        put_count(f, g->edges);
-        put_count(f, g->hops);
-        put(f, g->vertex, t->n * sizeof *g->vertex);
-        put(f, g->start, (g->vertices + 1) * sizeof *g->start);
-        put(f, g->to, g->edges * sizeof *g->to);
-        put(f, g->first, (g->edges + 1) * sizeof *g->first);
-        put(f, g->hop, g->hops * sizeof *g->hop);
-        put_count(f, g->blocks);
-        put(f, g->block, g->vertices * sizeof *g->block);
-        put(f, g->depth, g->vertices * sizeof *g->depth);
-        put(f, g->top, g->blocks * sizeof *g->top);
-    } else if (t->links > 0) {
-        put_count(f, t->table.steps);
-        put(f, t->table.step, t->table.steps * sizeof *t->table.step);
-        put(f, t->table.head, t->n * t->n * sizeof *t->table.head);
-    }
+    PASS(bytes_count(b, sizeof *t->graph.start, &t->graph.vertices));
+    if (t->graph.vertices > 0)
+        return pass_graph(b, t);
+    return t->links > 0 ? pass_table(b, t) : STATUS_OK;
+}
+
+static enum status pass(struct bytes *b, void *object)
+{
+    struct topology *t = object;
+    PASS(pass_devices(b, t));
+    PASS(pass_tiers(b, t));
+    return pass_ways(b, t);
 }
 
 enum status topology_send(const struct topology *t, int fd)
 {
-    FILE *f = fdopen(dup(fd), "wb");
-    if (!f)
-        return error_set(STATUS_IO, "pipe: %s", strerror(errno));
-    put_count(f, t->n);
-    for (size_t i = 0; i < t->n; i++)
-        put_text(f, t->device[i]);
-    put(f, t->type_of, t->n * sizeof *t->type_of);
-    put_count(f, t->types);
-    for (size_t i = 0; i < t->types; i++)
-        put_type(f, &t->type[i]);
-    put_count(f, t->tiers);
-    for (size_t i = 0; i < t->tiers; i++) {
-        put_text(f, t->tier[i].name);
-        put(f, &t->tier[i].latency_s, sizeof t->tier[i].latency_s);
-        put(f, &t->tier[i].bandwidth_Bps, sizeof t->tier[i].bandwidth_Bps);
-    }
-    put_map(f, &t->between);
-    put_ways(f, t);
-    bool failed = ferror(f);
-    if (fclose(f) != 0 || failed)
-        return error_set(STATUS_IO, "pipe: %s", strerror(errno));
-    return STATUS_OK;
-}
-
-/* ---- receiving */
-
-/* What has not been read yet. */
-struct bytes {
-    const unsigned char *next;
-    size_t left;
-};
-
-/* Only a child that died while it wrote leaves a topology that cannot be read. */
-static enum status broken(void)
-{
-    return error_set(STATUS_EXTERNAL, "SimGrid's process handed back a broken topology");
-}
-
-/* The next `size` bytes. */
-static enum status get(struct bytes *b, void *to, size_t size)
-{
-    if (size > b->left)
-        return broken();
-    memcpy(to, b->next, size);
-    b->next += size;
-    b->left -= size;
-    return STATUS_OK;
-}
-
-/* A count of things that take at least `size` bytes each. */
-static enum status get_count(struct bytes *b, size_t size, size_t *n)
-{
-    size_t count = 0;
-    PASS(get(b, &count, sizeof count));
-    if (count > b->left / size)
-        return broken();
-    *n = count;
-    return STATUS_OK;
-}
-
-/* n elements as they lie in memory, with a byte to spare for the NUL of texts. */
-static enum status get_array(struct bytes *b, size_t n, size_t size, void **out)
-{
-    if (n > b->left / size)
-        return broken();
-    void *array = array_new(n * size + 1, 1);
-    if (!array)
-        return STATUS_NOMEM;
-    *out = array;
-    return get(b, array, n * size);
-}
-
-/* A text that is not empty and has no NUL inside. */
-static enum status get_text(struct bytes *b, char **out)
-{
-    enum status st;
-    size_t n;
-    void *text = NULL;
-    TRY(get_count(b, 1, &n));
-    TRY(get_array(b, n, 1, &text));
-    ((char *)text)[n] = '\0';
-    if (n == 0 || strlen(text) != n) {
-        st = broken();
-        goto out;
-    }
-    MOVE(out, text);
-out:
-    free(text);
-    return st;
-}
-
-/* A number in (least, infinity). */
-static enum status get_above(struct bytes *b, double least, double *out)
-{
-    enum status st = get(b, out, sizeof *out);
-    if (st == STATUS_OK && !(*out > least && isfinite(*out)))
-        st = broken();
-    return st;
-}
-
-/* A rate: the kind, then as many works as speeds. */
-static enum status get_rate(struct bytes *b, struct topology_rate *rate)
-{
-    enum status st;
-    void *flop = NULL, *flops = NULL;
-    TRY(get_text(b, &rate->kind));
-    TRY(get_count(b, sizeof *rate->flop, &rate->n));
-    st = get_array(b, rate->n, sizeof *rate->flop, &flop);
-    rate->flop = flop;
-    if (st != STATUS_OK)
-        goto out;
-    st = get_array(b, rate->n, sizeof *rate->flops, &flops);
-    rate->flops = flops;
-out:
-    return st;
-}
-
-/* A device type; its numbers are checked as those of a file are. */
-static enum status get_type(struct bytes *b, struct device_type *type)
-{
-    enum status st;
-    size_t rates = 0;
-    TRY(get_text(b, &type->name));
-    TRY(get_above(b, 0, &type->flops));
-    TRY(get_above(b, 0, &type->memory_Bps));
-    TRY(get(b, &type->memory_bytes, sizeof type->memory_bytes));
-    TRY(get(b, &type->framework_bytes, sizeof type->framework_bytes));
-    TRY(get_above(b, -1, &type->launch_s));
-    TRY(get_above(b, -1, &type->slowdown));
-    TRY(get_above(b, -1, &type->peak_flops));
-    TRY(get_above(b, -1, &type->watts));
-    TRY(get_above(b, -1, &type->price_per_hour));
-    TRY(get(b, &type->nics, sizeof type->nics));
-    TRY(get_count(b, 1, &rates));
-    TRY(ARRAY_NEW(type->rate, rates + 1));
-    for (; type->rates < rates; type->rates++)
-        TRY(get_rate(b, &type->rate[type->rates]));
-out:
-    if (st != STATUS_OK && type->rate && type->rates < rates)
-        type->rates++; /* the one that is half read is released with the others */
-    return st;
-}
-
-/* Names of the devices; none may be empty. */
-static enum status get_devices(struct bytes *b, struct topology *t)
-{
-    enum status st;
-    void *type_of = NULL;
-    size_t n;
-    TRY(get_count(b, 1, &n));
-    if (n == 0 || n > TOPOLOGY_MAX_DEVICES) {
-        st = broken();
-        goto out;
-    }
-    TRY(ARRAY_NEW(t->device, n + 1));
-    t->n = n;
-    for (size_t i = 0; i < n; i++)
-        TRY(get_text(b, &t->device[i]));
-    st = get_array(b, n, sizeof *t->type_of, &type_of);
-    t->type_of = type_of;
-out:
-    return st;
-}
-
-/* All device types, each whole or not at all. */
-static enum status get_types(struct bytes *b, struct topology *t)
-{
-    size_t n;
-    PASS(get_count(b, 1, &n));
-    PASS(ARRAY_NEW(t->type, n + 1));
-    t->types = n;
-    for (size_t i = 0; i < n; i++)
-        PASS(get_type(b, &t->type[i]));
-    for (size_t i = 0; i < t->n; i++)
-        if (t->type_of[i] >= n)
-            return broken();
-    return STATUS_OK;
-}
-
-/* The map of tiers, with no more levels than there can be. */
-static enum status get_map(struct bytes *b, struct topology_map *map)
-{
-    enum status st = STATUS_OK;
-    size_t levels = 0;
-    TRY(get_count(b, 1, &levels));
-    if (levels > TOPOLOGY_MAP_LEVELS) {
-        st = broken();
-        goto out;
-    }
-    map->levels = (unsigned)levels;
-    for (unsigned l = 0; l < levels; l++) {
-        void *cell = NULL;
-        size_t size = TOPOLOGY_MAP_CELLS * sizeof *map->cell[l];
-        TRY(get_count(b, size, &map->squares[l]));
-        st = get_array(b, map->squares[l], size, &cell);
-        map->cell[l] = cell;
-        if (st != STATUS_OK)
-            goto out;
-    }
-out:
-    return st;
-}
-
-/* Names, latencies and bandwidths of the tiers. */
-static enum status get_tiers(struct bytes *b, struct topology *t)
-{
-    size_t n;
-    PASS(get_count(b, 1, &n));
-    PASS(ARRAY_NEW(t->tier, n + 1));
-    t->tiers = n;
-    for (size_t i = 0; i < n; i++) {
-        PASS(get_text(b, &t->tier[i].name));
-        PASS(get_above(b, -1, &t->tier[i].latency_s));
-        PASS(get_above(b, 0, &t->tier[i].bandwidth_Bps));
-    }
-    PASS(get_map(b, &t->between));
-    if (!topology_map_is_sound(&t->between, t->n, n))
-        return broken();
-    return STATUS_OK;
-}
-
-/* n numbers that fit into arrays of 32 bits. */
-static enum status get_numbers(struct bytes *b, size_t n, uint32_t **out)
-{
-    void *array = NULL;
-    enum status st = get_array(b, n, sizeof **out, &array);
-    *out = array;
-    return st;
-}
-
-/* The graph's arrays, by sizes that were checked to leave room for them. */
-static enum status get_graph(struct bytes *b, size_t vertices, struct topology *t)
-{
-    struct route_graph *g = &t->graph;
-    g->vertices = vertices;
-    PASS(get_count(b, sizeof *g->to, &g->edges));
-    PASS(get_count(b, sizeof *g->hop, &g->hops));
-    PASS(get_numbers(b, t->n, &g->vertex));
-    PASS(get_numbers(b, g->vertices + 1, &g->start));
-    PASS(get_numbers(b, g->edges, &g->to));
-    PASS(get_numbers(b, g->edges + 1, &g->first));
-    PASS(get_numbers(b, g->hops, &g->hop));
-    PASS(get_count(b, sizeof *g->top, &g->blocks));
-    PASS(get_numbers(b, g->vertices, &g->block));
-    PASS(get_numbers(b, g->vertices, &g->depth));
-    PASS(get_numbers(b, g->blocks, &g->top));
-    return route_graph_is_sound(g, t->n, t->links) ? STATUS_OK : broken();
-}
-
-/* A table of few enough devices for n^2 not to overflow. */
-static enum status get_table(struct bytes *b, struct topology *t)
-{
-    struct route_table *table = &t->table;
-    void *step = NULL;
-    if (t->n > ROUTE_TABLE_DEVICES)
-        return broken();
-    PASS(get_count(b, sizeof *table->step, &table->steps));
-    enum status st = get_array(b, table->steps, sizeof *table->step, &step);
-    table->step = step;
-    if (st == STATUS_OK)
-        st = get_numbers(b, t->n * t->n, &table->head);
-    if (st == STATUS_OK && !route_table_is_sound(table, t->n, t->links))
-        st = broken();
-    return st;
-}
-
-/* Links, then the graph or the table; nothing when no links are known. */
-static enum status get_ways(struct bytes *b, struct topology *t)
-{
-    size_t links, vertices;
-    PASS(get_count(b, 1, &links));
-    PASS(ARRAY_NEW(t->link, links + 1));
-    t->links = links;
-    for (size_t i = 0; i < links; i++) {
-        unsigned char fat = 0;
-        PASS(get_text(b, &t->link[i].name));
-        PASS(get_above(b, 0, &t->link[i].bandwidth_Bps));
-        PASS(get(b, &fat, 1));
-        t->link[i].fat = fat != 0;
-    }
-    PASS(get_count(b, sizeof *t->graph.start, &vertices));
-    if (vertices > 0)
-        return get_graph(b, vertices, t);
-    return links > 0 ? get_table(b, t) : STATUS_OK;
+    struct topology sent = *t; /* is passed as one that may be written to */
+    return bytes_send(what, pass, &sent, fd);
 }
 
 enum status topology_receive(const unsigned char *data, size_t length, struct topology *out)
 {
     enum status st;
-    struct bytes b = {.next = data, .left = length};
     struct topology t = {0};
-    TRY(get_devices(&b, &t));
-    TRY(get_types(&b, &t));
-    TRY(get_tiers(&b, &t));
-    TRY(get_ways(&b, &t));
-    if (b.left != 0) {
-        st = broken();
-        goto out;
-    }
+    TRY(bytes_receive(what, pass, &t, data, length));
     MOVE(out, t);
 out:
     topology_free(&t);

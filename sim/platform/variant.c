@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "core/units.h"
 #include "sim/platform/xml_scan.h"
 
@@ -49,10 +50,8 @@ struct variant {
 /* "devices=N": how many of the first hosts stay. */
 static enum status parse_devices(struct variant *v, const char *text)
 {
-    char *end;
-    errno = 0;
-    unsigned long n = strtoul(text, &end, 10);
-    if (errno || *end || *text < '1' || *text > '9')
+    uint64_t n;
+    if (*text == '0' || !text_count(text, SIZE_MAX, &n))
         return error_set(STATUS_INVALID, "devices=%.40s, expected a number above 0", text);
     v->devices = n;
     return STATUS_OK;

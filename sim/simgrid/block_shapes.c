@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/array.h"
-#include "sim/simgrid/intern.h"
+#include "core/intern.h"
 
 enum { PLACE = 1, TOP = 2 }; /* of a vertex in a block's description */
 /* Entries of all tables: 2 bytes each. */
@@ -132,7 +132,7 @@ static enum status take_block(struct finder *f, uint32_t block, bool *fits)
     bool fresh;
     gather(f, block);
     PASS(describe(f, block));
-    PASS(intern(&f->lists, f->words, f->word, &s->of_block[block], &fresh));
+    PASS(intern(&f->lists, f->word, f->words * sizeof *f->word, &s->of_block[block], &fresh));
     if (fresh)
         PASS(search_block(f, block, fits));
     if (!*fits)

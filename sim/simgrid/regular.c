@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/array.h"
-#include "sim/simgrid/intern.h"
+#include "core/intern.h"
 
 enum {
     SIDE = TOPOLOGY_MAP_SIDE,
@@ -150,8 +150,8 @@ static enum status list_parts(struct weaver *w, size_t n, const struct range *pa
         down[2 * i] = part[i].down;
         down[2 * i + 1] = climb(w, at, top, false);
     }
-    PASS(intern(&w->lists, 2 * n, up, &whole->up, &fresh));
-    PASS(intern(&w->lists, 2 * n, down, &whole->down, &fresh));
+    PASS(intern(&w->lists, up, 2 * n * sizeof *up, &whole->up, &fresh));
+    PASS(intern(&w->lists, down, 2 * n * sizeof *down, &whole->down, &fresh));
     if (!is_block(whole->meeting))
         return STATUS_OK;
     whole->alone = true;
@@ -169,7 +169,7 @@ static enum status list_parts(struct weaver *w, size_t n, const struct range *pa
         whole->alone =
             whole->alone && part[i].alone && (same || part[i].meeting == node_of_vertex(place));
     }
-    return intern(&w->lists, 6 * n, places, &whole->places, &fresh);
+    return intern(&w->lists, places, 6 * n * sizeof *places, &whole->places, &fresh);
 }
 
 /* The range of n parts. */
@@ -196,7 +196,7 @@ static enum status find_ranges(struct weaver *w)
 {
     uint32_t nothing;
     bool fresh;
-    PASS(intern(&w->lists, 0, &(uint32_t){0}, &nothing, &fresh));
+    PASS(intern(&w->lists, "", 0, &nothing, &fresh));
     w->count[0] = w->n;
     PASS(ARRAY_NEW(w->range[0], w->n));
     for (size_t i = 0; i < w->n; i++)
@@ -261,7 +261,7 @@ static enum status weave(struct weaver *w, unsigned level, size_t row, size_t co
     bool fresh = false;
     size_t length = decide(w, level, &w->range[level][row], &w->range[level][column], key);
     if (length > 0) {
-        PASS(intern(&w->squares, length, key, &number, &fresh));
+        PASS(intern(&w->squares, key, length * sizeof *key, &number, &fresh));
         if (!fresh) {
             *square = w->square[number];
             return STATUS_OK;

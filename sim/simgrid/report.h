@@ -8,9 +8,9 @@
 #include "sim/pairs.h"
 
 struct simgrid_result {
-    const double *start_s, *end_s; /* [ops] */
-    sg_host_t *host;               /* [devices] */
-    const struct pair *pair;       /* [pairs] */
+    double *start_s, *end_s; /* [ops] */
+    sg_host_t *host;         /* [devices] */
+    const struct pair *pair; /* [pairs] */
     size_t pairs, messages;
     double cpu_s;
 };

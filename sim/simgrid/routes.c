@@ -13,6 +13,7 @@
 #include <xbt/dynar.h>
 
 #include "core/array.h"
+#include "core/order.h"
 #include "core/routes.h"
 #include "core/text.h"
 #include "sim/platform/xml_scan.h"
@@ -307,16 +308,6 @@ struct sample {
     uint32_t *tier; /* of its value + 1; 0: not known yet */
 };
 
-/* Senders and then receivers. */
-static int by_pair(const void *a, const void *b)
-{
-    const struct device_pair *x = &((const struct sample *)a)->pair;
-    const struct device_pair *y = &((const struct sample *)b)->pair;
-    if (x->from != y->from)
-        return x->from < y->from ? -1 : 1;
-    return (x->to > y->to) - (x->to < y->to);
-}
-
 /* The first pair of each value, and some more, spread over the map. */
 static enum status choose_samples(const struct topology *t, size_t values, uint32_t *tier,
                                   struct sample **out, size_t *n)
@@ -343,7 +334,7 @@ static enum status choose_samples(const struct topology *t, size_t values, uint3
             (*out)[(*n)++] =
                 (struct sample){pair, &tier[topology_map_at(&t->between, pair.from, pair.to)]};
         }
-    qsort(*out, *n, sizeof **out, by_pair);
+    qsort(*out, *n, sizeof **out, order_by_pair);
     return STATUS_OK;
 }
 

@@ -6,13 +6,19 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/intern.h"
 
 /* The walk over the down-sets that are cut after. */
 struct walk {
     const struct pipedream_graph *g;
-    struct sets sets; /* found so far */
-    uint64_t *next;   /* [words] scratch */
+    struct interner sets; /* found so far */
+    uint64_t *next;       /* [words] scratch */
 };
+
+static const uint64_t *found(const struct interner *sets, size_t i)
+{
+    return (const uint64_t *)sets->data + i * (sets->size / sizeof(uint64_t));
+}
 
 /* Every node outside the set that reads something made inside makes a larger set, with its
  * ancestors. */
@@ -21,15 +27,15 @@ static enum status visit(struct walk *w, size_t state)
     const struct pipedream_graph *g = w->g;
     uint32_t index;
     for (size_t u = 0; u < g->n; u++) {
-        if (!set_has(w->sets.set + state * g->words, u))
+        if (!set_has(found(&w->sets, state), u))
             continue;
         for (size_t k = g->out_start[u]; k < g->out_start[u + 1]; k++) {
-            const uint64_t *set = w->sets.set + state * g->words;
+            const uint64_t *set = found(&w->sets, state);
             if (set_has(set, g->out[k]))
                 continue;
             for (size_t i = 0; i < g->words; i++)
                 w->next[i] = set[i] | g->ancestors[g->out[k] * g->words + i];
-            PASS(sets_put(&w->sets, w->next, &index));
+            PASS(intern(&w->sets, w->next, w->sets.size, &index, NULL));
         }
     }
     return STATUS_OK;
@@ -44,25 +50,25 @@ static size_t count(const uint64_t *set, size_t words)
 }
 
 /* Move the sets into order of size, ties in order of discovery. */
-static enum status sort(const struct sets *found, size_t nodes, struct pipedream_states *s)
+static enum status sort(const struct interner *sets, size_t nodes, struct pipedream_states *s)
 {
-    size_t words = found->words, *start;
-    s->n = found->n;
+    size_t words = sets->size / sizeof(uint64_t), *start;
+    s->n = sets->n;
     s->words = words;
-    s->before_words = found->n / 64 + 1;
+    s->before_words = s->n / 64 + 1;
     PASS(ARENA_NEW(&s->memory, start, nodes + 2));
-    PASS(ARENA_NEW(&s->memory, s->set, found->n * words));
-    PASS(ARENA_NEW(&s->memory, s->before, found->n * s->before_words));
-    PASS(ARENA_NEW(&s->memory, s->compute_s, found->n));
-    PASS(ARENA_NEW(&s->memory, s->activation, found->n));
-    PASS(ARENA_NEW(&s->memory, s->parameter, found->n));
-    PASS(ARENA_NEW(&s->memory, s->cut_bytes, found->n));
-    for (size_t i = 0; i < found->n; i++)
-        start[count(found->set + i * words, words) + 1]++;
+    PASS(ARENA_NEW(&s->memory, s->set, s->n * words));
+    PASS(ARENA_NEW(&s->memory, s->before, s->n * s->before_words));
+    PASS(ARENA_NEW(&s->memory, s->compute_s, s->n));
+    PASS(ARENA_NEW(&s->memory, s->activation, s->n));
+    PASS(ARENA_NEW(&s->memory, s->parameter, s->n));
+    PASS(ARENA_NEW(&s->memory, s->cut_bytes, s->n));
+    for (size_t i = 0; i < s->n; i++)
+        start[count(found(sets, i), words) + 1]++;
     for (size_t i = 0; i <= nodes; i++)
         start[i + 1] += start[i];
-    for (size_t i = 0; i < found->n; i++) {
-        const uint64_t *set = found->set + i * words;
+    for (size_t i = 0; i < s->n; i++) {
+        const uint64_t *set = found(sets, i);
         memcpy(s->set + start[count(set, words)]++ * words, set, words * sizeof *set);
     }
     s->complete = count(s->set + (s->n - 1) * words, words) == nodes;
@@ -110,10 +116,10 @@ enum status pipedream_states_build(const struct pipedream_graph *g, size_t limit
                                    struct pipedream_states *s, bool *too_many)
 {
     enum status st;
-    struct walk w = {.g = g, .sets = {.words = g->words}};
+    struct walk w = {.g = g, .sets = {.size = g->words * sizeof(uint64_t)}};
     uint32_t first;
     TRY(ARENA_NEW(&s->memory, w.next, g->words));
-    TRY(sets_put(&w.sets, g->ancestors, &first));
+    TRY(intern(&w.sets, g->ancestors, w.sets.size, &first, NULL));
     for (size_t i = 0; i < w.sets.n && w.sets.n <= limit; i++)
         TRY(visit(&w, i));
     *too_many = w.sets.n > limit;
@@ -123,7 +129,7 @@ enum status pipedream_states_build(const struct pipedream_graph *g, size_t limit
     sum(g, s, w.next);
     TRY(compare(g, s));
 out:
-    sets_free(&w.sets);
+    interner_free(&w.sets);
     return st;
 }
 

@@ -122,10 +122,7 @@ static enum status add_state(struct piper_pass *s, struct piper_state fresh)
         if (s->fresh[i].replicas < fresh.replicas || s->fresh[i].devices < fresh.devices)
             s->fresh[kept++] = s->fresh[i];
     s->front = kept;
-    if (s->front == s->front_room) { /* fronts shrink: ARRAY_ROOM() would not know the capacity */
-        PASS(array_grow(s->fresh, s->front_room, sizeof *s->fresh, (void *)&s->fresh));
-        s->front_room = s->front_room ? 2 * s->front_room : 1;
-    }
+    PASS(ARRAY_RESERVE(s->fresh, s->front + 1, s->front_room));
     s->fresh[s->front++] = fresh;
     return STATUS_OK;
 }
@@ -133,13 +130,9 @@ static enum status add_state(struct piper_pass *s, struct piper_state fresh)
 /* The front of an ideal is final: later ideals read it. */
 static enum status store_front(struct piper_pass *s, size_t ideal)
 {
-    for (size_t i = 0; i < s->front; i++) {
-        if (s->states == s->state_room) { /* a pass begins anew in the room of the last one */
-            PASS(array_grow(s->state, s->state_room, sizeof *s->state, (void *)&s->state));
-            s->state_room = s->state_room ? 2 * s->state_room : 1;
-        }
+    PASS(ARRAY_RESERVE(s->state, s->states + s->front, s->state_room));
+    for (size_t i = 0; i < s->front; i++)
         s->state[s->states++] = s->fresh[i];
-    }
     s->front = 0;
     s->state_start[ideal + 1] = s->states;
     return STATUS_OK;

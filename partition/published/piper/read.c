@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/edges.h"
+#include "core/order.h"
 #include "partition/published/piper/piper.h"
 
 enum { MAX_CONFIGS = 64, ID_TEXT = 24 };
@@ -71,7 +72,7 @@ static enum status collect_degrees(const struct json_at *nodes, struct piper_inp
         if (in->configs == before)
             return json_error(&lists, "a node needs at least one configuration");
     }
-    qsort(in->degree, in->degrees, sizeof *in->degree, nodes_compare_degrees);
+    qsort(in->degree, in->degrees, sizeof *in->degree, order_by_id);
     return STATUS_OK;
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/edges.h"
+#include "core/order.h"
 #include "partition/published/pippy/pippy.h"
 #include "partition/published/sets.h"
 
@@ -109,14 +110,6 @@ static size_t merge(struct pippy_graph *g, const uint32_t *in, const uint32_t *o
     return clusters;
 }
 
-static int compare_edges(const void *a, const void *b)
-{
-    const struct pippy_edge *x = a, *y = b;
-    if (x->from != y->from)
-        return x->from < y->from ? -1 : 1;
-    return (x->to > y->to) - (x->to < y->to);
-}
-
 /* Sums by cluster; edges between clusters are sorted so that parallel ones stand together. */
 static void sum_clusters(const struct pippy_graph *g, struct pippy_problem *p)
 {
@@ -134,10 +127,10 @@ static void sum_clusters(const struct pippy_graph *g, struct pippy_problem *p)
         else
             p->edge[p->kept++] = x;
     }
-    qsort(p->edge, p->kept, sizeof *p->edge, compare_edges);
+    qsort(p->edge, p->kept, sizeof *p->edge, order_by_pair);
     for (size_t e = 0; e < p->kept; e++) {
         struct pippy_edge *last = p->edges ? &p->edge[p->edges - 1] : NULL;
-        if (last && !compare_edges(last, &p->edge[e])) {
+        if (last && !order_by_pair(last, &p->edge[e])) {
             last->weight += p->edge[e].weight;
             last->count += p->edge[e].count;
         } else {

@@ -100,10 +100,7 @@ static enum status insert(struct front *f, struct state fresh)
         if (f->state[i].cut < fresh.cut || f->state[i].most < fresh.most)
             f->state[kept++] = f->state[i];
     f->n = kept;
-    if (f->n == f->room) { /* fronts shrink, so ARRAY_ROOM() would not know the capacity */
-        PASS(array_grow(f->state, f->room, sizeof *f->state, (void *)&f->state));
-        f->room = f->room ? 2 * f->room : 1;
-    }
+    PASS(ARRAY_RESERVE(f->state, f->n + 1, f->room));
     f->state[f->n++] = fresh;
     return STATUS_OK;
 }

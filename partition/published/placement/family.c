@@ -10,98 +10,54 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/intern.h"
 
 enum { MAX_WIDTH = 20 };
 _Static_assert(FAMILY_LIMIT < 1 << (MAX_WIDTH - 1), "a wider front has more ideals than the limit");
-
-/* An ideal is told by its front, the units that may be added next: an antichain. k units in the
- * front make 2^k ideals, so fronts are short wherever the family is within its limit. */
-struct ideal {
-    uint32_t front, width; /* offset into walk.front and .child; units there */
-    uint32_t units;        /* how many units it holds */
-};
 
 struct walk {
     const struct placement_graph *g;
     size_t limit;
     uint32_t *missing; /* [units] predecessors that are not in the current ideal */
-    struct ideal *ideal;
-    size_t ideals;
-    uint32_t *front, *child; /* pools of equal length */
-    size_t used;
-    uint32_t *table; /* [mask + 1] hash table of ideal + 1 */
-    size_t mask;
+    /* An ideal is told by how many units it holds, and its front, the units that may be added next:
+     * an antichain. k units in the front make 2^k ideals, so fronts are short wherever the family is
+     * within its limit. */
+    struct interner ideals; /* numbers: units, then the front, ascending */
+    uint32_t *child;        /* beside each number of a front: the ideal with that unit added */
+    size_t room;            /* of child */
     struct step {
         uint32_t ideal, next;
     } * path; /* [units + 1] */
     size_t depth;
-    uint32_t scratch[MAX_WIDTH + 1];
-    size_t width; /* of scratch */
-    bool wide;    /* the limit is passed */
+    uint32_t scratch[MAX_WIDTH + 1]; /* the record of an ideal */
+    size_t width;                    /* of its front */
+    bool wide;                       /* the limit is passed */
     struct arena memory;
 };
 
-static size_t hash_front(const uint32_t *front, size_t width)
+/* An ideal as it is kept, until the next one comes. */
+struct ideal {
+    size_t at;    /* of its record, in numbers: there its units, behind it the front */
+    size_t width; /* of the front */
+    const uint32_t *units, *front;
+};
+
+static struct ideal ideal_of(const struct walk *w, size_t i)
 {
-    uint64_t h = 0x9e3779b97f4a7c15u;
-    for (size_t i = 0; i < width; i++) {
-        h = (h ^ front[i]) * 0xff51afd7ed558ccdu;
-        h ^= h >> 32;
-    }
-    return (size_t)h;
+    size_t at = interned_at(&w->ideals, i) / sizeof(uint32_t),
+           end = interned_at(&w->ideals, i + 1) / sizeof(uint32_t);
+    const uint32_t *record = (const uint32_t *)w->ideals.data + at;
+    return (struct ideal){at, end - at - 1, record, record + 1};
 }
 
-/* Slot of the ideal with this front, or the free one where it belongs. Fronts of ideals of
- * different size may be equal. */
-static size_t find_slot(const struct walk *w, const uint32_t *front, size_t width, uint32_t units)
+/* The ideal of so many units whose front is in scratch; *fresh if it was not known. */
+static enum status number_of(struct walk *w, uint32_t units, uint32_t *out, bool *fresh)
 {
-    size_t at = hash_front(front, width) & w->mask;
-    for (; w->table[at]; at = (at + 1) & w->mask) {
-        const struct ideal *i = &w->ideal[w->table[at] - 1];
-        if (i->width == width && i->units == units &&
-            !memcmp(w->front + i->front, front, width * sizeof *front))
-            break;
-    }
-    return at;
-}
-
-/* Room for as many ideals again, in a table that stays at most half full. */
-static enum status grow(struct walk *w)
-{
-    size_t slots = w->ideals ? 4 * w->ideals : 4;
-    uint32_t *table;
-    PASS(ARRAY_ROOM(w->ideal, w->ideals));
-    PASS(ARRAY_NEW(table, slots));
-    free(w->table);
-    w->table = table;
-    w->mask = slots - 1;
-    for (size_t i = 0; i < w->ideals; i++) {
-        const struct ideal *x = &w->ideal[i];
-        table[find_slot(w, w->front + x->front, x->width, x->units)] = (uint32_t)(i + 1);
-    }
-    return STATUS_OK;
-}
-
-/* The ideal whose front is in scratch; *fresh if it was not known. */
-static enum status intern(struct walk *w, uint32_t units, uint32_t *out, bool *fresh)
-{
-    if (array_is_full(w->ideals))
-        PASS(grow(w));
-    size_t at = find_slot(w, w->scratch, w->width, units);
-    *fresh = w->table[at] == 0;
-    *out = *fresh ? (uint32_t)w->ideals : w->table[at] - 1;
-    if (!*fresh)
-        return STATUS_OK;
-    struct ideal ideal = {(uint32_t)w->used, (uint32_t)w->width, units};
-    for (size_t i = 0; i < w->width; i++, w->used++) {
-        PASS(ARRAY_ROOM(w->front, w->used));
-        PASS(ARRAY_ROOM(w->child, w->used));
-        w->front[w->used] = w->scratch[i];
-    }
-    w->wide = w->wide || w->ideals == w->limit;
-    w->table[at] = *out + 1;
-    w->ideal[w->ideals++] = ideal;
-    return STATUS_OK;
+    w->scratch[0] = units;
+    PASS(intern(&w->ideals, w->scratch, (w->width + 1) * sizeof *w->scratch, out, fresh));
+    w->wide = w->wide || w->ideals.n > w->limit;
+    return ARRAY_RESERVE(w->child, interned_at(&w->ideals, w->ideals.n) / sizeof *w->child,
+                         w->room);
 }
 
 /* Keep the front sorted: it is the key of the ideal. */
@@ -111,8 +67,8 @@ static void insert(struct walk *w, uint32_t unit)
         w->wide = true;
         return;
     }
-    size_t i = w->width++;
-    for (; i > 0 && w->scratch[i - 1] > unit; i--)
+    size_t i = ++w->width;
+    for (; i > 1 && w->scratch[i - 1] > unit; i--)
         w->scratch[i] = w->scratch[i - 1];
     w->scratch[i] = unit;
 }
@@ -123,8 +79,8 @@ static void advance(struct walk *w, const struct ideal *from, uint32_t x)
     const struct placement_graph *g = w->g;
     w->width = 0;
     for (size_t i = 0; i < from->width; i++)
-        if (w->front[from->front + i] != x)
-            w->scratch[w->width++] = w->front[from->front + i];
+        if (from->front[i] != x)
+            w->scratch[++w->width] = from->front[i];
     for (size_t i = g->succ_start[x]; i < g->succ_start[x + 1]; i++)
         if (--w->missing[g->succ[i]] == 0)
             insert(w, g->succ[i]);
@@ -146,23 +102,23 @@ static enum status explore(struct walk *w)
         if (w->missing[v] == 0)
             insert(w, v);
     }
-    PASS(intern(w, 0, &at, &fresh));
+    PASS(number_of(w, 0, &at, &fresh));
     w->path[w->depth++] = (struct step){at, 0};
     while (w->depth > 0 && !w->wide) {
         struct step *s = &w->path[w->depth - 1];
-        const struct ideal from = w->ideal[s->ideal];
+        const struct ideal from = ideal_of(w, s->ideal);
         if (s->next == from.width) {
             w->depth--;
             if (w->depth > 0) {
                 const struct step *up = &w->path[w->depth - 1];
-                retreat(w, w->front[w->ideal[up->ideal].front + up->next - 1]);
+                retreat(w, ideal_of(w, up->ideal).front[up->next - 1]);
             }
             continue;
         }
-        uint32_t slot = s->next++, x = w->front[from.front + slot];
+        uint32_t slot = s->next++, x = from.front[slot];
         advance(w, &from, x);
-        PASS(intern(w, from.units + 1, &at, &fresh));
-        w->child[from.front + slot] = at;
+        PASS(number_of(w, *from.units + 1, &at, &fresh));
+        w->child[from.at + 1 + slot] = at;
         if (fresh)
             w->path[w->depth++] = (struct step){at, 0};
         else
@@ -183,27 +139,34 @@ static enum status allocate(size_t ideals, size_t arcs, struct placement_family 
 /* Sort by number of units and turn the arcs round. */
 static enum status finish(struct walk *w, struct placement_family *f)
 {
+    size_t n = w->ideals.n, *level;
     uint32_t *number;
-    size_t *level;
-    PASS(ARENA_NEW(&w->memory, number, w->ideals));
+    PASS(ARENA_NEW(&w->memory, number, n));
     PASS(ARENA_NEW(&w->memory, level, w->g->n + 2));
-    PASS(allocate(w->ideals, w->used, f));
-    for (size_t i = 0; i < w->ideals; i++)
-        level[w->ideal[i].units + 1]++;
+    PASS(allocate(n, interned_at(&w->ideals, n) / sizeof *w->child - n, f));
+    for (size_t i = 0; i < n; i++)
+        level[*ideal_of(w, i).units + 1]++;
     for (size_t k = 0; k <= w->g->n; k++)
         level[k + 1] += level[k];
-    for (size_t i = 0; i < w->ideals; i++)
-        number[i] = (uint32_t)level[w->ideal[i].units]++;
-    for (size_t a = 0; a < w->used; a++)
-        f->down_start[number[w->child[a]] + 2]++;
+    for (size_t i = 0; i < n; i++) {
+        const struct ideal x = ideal_of(w, i);
+        number[i] = (uint32_t)level[*x.units]++;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct ideal x = ideal_of(w, i);
+        for (size_t k = 0; k < x.width; k++)
+            f->down_start[number[w->child[x.at + 1 + k]] + 2]++;
+    }
     for (size_t i = 0; i < f->n; i++)
         f->down_start[i + 2] += f->down_start[i + 1];
-    for (size_t i = 0; i < w->ideals; i++)
-        for (size_t k = 0; k < w->ideal[i].width; k++) {
-            size_t at = f->down_start[number[w->child[w->ideal[i].front + k]] + 1]++;
+    for (size_t i = 0; i < n; i++) {
+        const struct ideal x = ideal_of(w, i);
+        for (size_t k = 0; k < x.width; k++) {
+            size_t at = f->down_start[number[w->child[x.at + 1 + k]] + 1]++;
             f->down[at] = number[i];
-            f->without[at] = w->front[w->ideal[i].front + k];
+            f->without[at] = x.front[k];
         }
+    }
     return STATUS_OK;
 }
 
@@ -221,10 +184,8 @@ enum status placement_family_all(const struct placement_graph *g, size_t limit, 
     *complete = !w.wide;
 out:
     arena_free(&w.memory);
-    free(w.ideal);
-    free(w.front);
+    interner_free(&w.ideals);
     free(w.child);
-    free(w.table);
     return st;
 }
 

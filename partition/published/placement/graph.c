@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/edges.h"
+#include "core/order.h"
 
 /* A tensor while nets are built: its readers are dest[start .. end). */
 struct tensor {
@@ -28,12 +29,6 @@ static int compare_tensors(const void *a, const void *b)
         if (x->dest[x->start + i] != y->dest[y->start + i])
             return x->dest[x->start + i] < y->dest[y->start + i] ? -1 : 1;
     return 0;
-}
-
-static int compare_units(const void *a, const void *b)
-{
-    const uint32_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
 }
 
 static enum status allocate(const struct placement_problem *p, size_t n, struct placement_graph *g)
@@ -77,7 +72,7 @@ static size_t collect(const struct placement_problem *p, const uint32_t *unit, s
         dest[e] = unit[dest[e]];
     for (size_t u = 0; u < p->n; u++) {
         size_t end = start[u];
-        qsort(dest + start[u], start[u + 1] - start[u], sizeof *dest, compare_units);
+        qsort(dest + start[u], start[u + 1] - start[u], sizeof *dest, order_by_id);
         for (size_t i = start[u]; i < start[u + 1]; i++)
             if (dest[i] != unit[u] && (end == start[u] || dest[end - 1] != dest[i]))
                 dest[end++] = dest[i];
