@@ -14,8 +14,10 @@ enum { MOST_WAVES = 4 };
 
 void auto_result_free(struct auto_result *r)
 {
-    for (size_t i = 0; r->candidate && i < r->n; i++)
+    for (size_t i = 0; r->candidate && i < r->n; i++) {
         plan_free(&r->candidate[i].plan);
+        free(r->candidate[i].sampled_s);
+    }
     free(r->candidate);
     *r = (struct auto_result){0};
 }

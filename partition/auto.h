@@ -29,6 +29,7 @@ struct evaluation {
     uint32_t device;        /* of that rank */
     char reason[AUTO_REASON]; /* what limits it, in words */
     double effort;            /* of evaluating it thoroughly, in any unit; 0: not known */
+    double ops;               /* of the whole iteration and every rank; 0: not known */
     const char *engine;       /* that said so; NULL: not known */
     bool exact;               /* all of the iteration was simulated, or what was not is known */
 };
@@ -105,6 +106,9 @@ struct auto_candidate {
     struct evaluation quick, thorough;
     bool verified; /* thorough is filled: of those that fit, or of all when none does */
     bool fits;     /* headroom >= reserve by the best evaluation there is */
+    double
+        *sampled_s; /* iterations in noise, filled by whoever ranks the result by it; owned; NULL:
+                        * not sampled */
 };
 
 struct auto_result {

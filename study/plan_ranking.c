@@ -1,5 +1,6 @@
 /* The ranking of a search, as a table of at most 100 columns (or of what it takes), as JSON with the
  * same figures, and as the one line that says why nothing fits. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,24 +55,42 @@ static const char *extras_of(const struct plan *p, char text[CELL])
 
 /* ---- the table */
 
+/* The figures of a row: without noise samples per second and memory, else what noise makes of the
+ * iteration, "-" where it was not tried. */
+static void print_figures(const struct auto_candidate *c, const struct arguments *a, FILE *out)
+{
+    const struct evaluation *e = auto_evaluation(c);
+    char headroom[CELL], iteration[CELL];
+    snprintf(iteration, sizeof iteration, "%s%s", c->verified ? "" : "~", SECONDS(e->iteration_s));
+    fprintf(out, "%9s ", iteration);
+    if (arguments_given(a, "jitter")) {
+        struct plan_jitter j = c->sampled_s ? plan_jitter_of(c, a) : (struct plan_jitter){0};
+        fprintf(out, "%9s %8s", c->sampled_s ? SECONDS(j.mean_s) : "-",
+                c->sampled_s ? SECONDS(j.worst_s) : "-");
+    }
+    if (!arguments_given(a, "jitter") || a->wide)
+        fprintf(out, "%s%7.4g %10s", arguments_given(a, "jitter") ? " " : "", e->samples_per_s,
+                bytes_text(e->headroom_bytes, headroom));
+    if (a->wide)
+        fprintf(out, " %9s  %s", SECONDS(c->quick.iteration_s), e->reason);
+}
+
 /* A row, and below it what is unusual about the plan: several stages on a device, a baseline, more
  * memory than there is. "~": not what the last word on finalists said, nor all of the iteration. */
-static void print_candidate(const struct auto_candidate *c, size_t place, bool wide, FILE *out)
+static void print_candidate(const struct auto_candidate *c, size_t place, const struct arguments *a,
+                            FILE *out)
 {
-    char shape[CELL], microbatches[CELL], extras[CELL], headroom[CELL], iteration[CELL];
+    char shape[CELL], microbatches[CELL], extras[CELL];
     const struct plan *p = &c->plan;
     const struct evaluation *e = auto_evaluation(c);
     const char *local = placement_of(c);
     snprintf(shape, sizeof shape, "%zu x %u x %u", p->stages, p->stage[0].replicas,
              p->stage[0].tensor_parallel);
     snprintf(microbatches, sizeof microbatches, "%u x %u", p->microbatches, p->microbatch_size);
-    snprintf(iteration, sizeof iteration, "%s%s", c->verified ? "" : "~", SECONDS(e->iteration_s));
-    fprintf(out, "%-4zu %-13s %6zu %-12s %-10s %-16s %-4.4s %9s %7.4g %10s", place, shape,
-            c->devices, p->stages > 1 ? p->schedule : "-", microbatches, extras_of(p, extras),
-            local ? local : "-", iteration, e->samples_per_s,
-            bytes_text(e->headroom_bytes, headroom));
-    if (wide)
-        fprintf(out, " %9s  %s", SECONDS(c->quick.iteration_s), e->reason);
+    fprintf(out, "%-4zu %-13s %6zu %-12s %-10s %-16s %-4.4s ", place, shape, c->devices,
+            p->stages > 1 ? p->schedule : "-", microbatches, extras_of(p, extras),
+            local ? local : "-");
+    print_figures(c, a, out);
     putc('\n', out);
     if (chunks_of(c) > 1)
         fprintf(out, "     ^ %zu stages on each device\n", chunks_of(c));
@@ -98,10 +117,39 @@ static void print_reserve(const struct arguments *a, const struct topology *t, F
     fputs("; --reserve says another\n", out);
 }
 
+static void print_head(const struct arguments *a, const char *engine, FILE *out)
+{
+    bool jitter = arguments_given(a, "jitter");
+    if (jitter)
+        fprintf(out,
+                "%zu samples of %g %% jitter (--seed %zu to %zu), the whole iteration simulated, "
+                "none folded;\n"
+                "ranked by %s\n",
+                a->samples, 100 * a->jitter, a->seed, a->seed + a->samples - 1,
+                !strcmp(a->rank_by, "quiet")   ? "the iteration without"
+                : !strcmp(a->rank_by, "worst") ? "their worst"
+                                               : "their mean");
+    fprintf(out, "\n%-4s %-13s %6s %-12s %-10s %-16s %-4s %9s ", "rank", "stages x", "", "schedule",
+            "micro-", "recompute, ZeRO,", "near", "iteration");
+    if (jitter)
+        fprintf(out, "%9s %8s", "with", "jitter");
+    if (!jitter || a->wide)
+        fprintf(out, "%s%7s %10s", jitter ? " " : "", "samples", "headroom");
+    if (a->wide)
+        fprintf(out, " %9s  %s", "quick", "time of all ranks");
+    fprintf(out, "\n%-4s %-13s %6s %-12s %-10s %-16s %-4s %9s ", "", "rep. x shards", "devs", "",
+            "batches", "SP, bucket", "", engine);
+    if (jitter)
+        fprintf(out, "%9s %8s", "mean", "worst");
+    if (!jitter || a->wide)
+        fprintf(out, "%s%7s", jitter ? " " : "", "per s");
+    putc('\n', out);
+}
+
 void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
                         const struct evaluation_context *context, FILE *out)
 {
-    bool doubtful = false;
+    bool doubtful = false, unsampled = false;
     size_t rows = 0, hidden = 0;
     fprintf(out,
             "%zu plans of %zu samples per iteration tried, %zu of them too big for memory; %zu "
@@ -113,30 +161,43 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
             fprintf(out, "  %-9s %7zu %-9s %s\n", auto_filters[i].name, r->left_out[i],
                     auto_level_names[auto_filters[i].level], auto_filters[i].reason);
     print_reserve(a, context->topology, out);
-    fprintf(out, "\n%-4s %-13s %6s %-12s %-10s %-16s %-4s %9s %7s %10s", "rank", "stages x", "",
-            "schedule", "micro-", "recompute, ZeRO,", "near", "iteration", "samples", "headroom");
-    if (a->wide)
-        fprintf(out, " %9s  %s", "quick", "time of all ranks");
-    fprintf(out, "\n%-4s %-13s %6s %-12s %-10s %-16s %-4s %9s %7s\n", "", "rep. x shards", "devs",
-            "", "batches", "SP, bucket", "", context->engine ? context->engine->name : "simgrid",
-            "per s");
+    print_head(a, evaluate_thorough_engine(context)->name, out);
     for (size_t i = 0; i < r->n; i++) {
         bool shown = r->candidate[i].baseline || rows++ < ROWS || a->wide;
         if (shown)
-            print_candidate(&r->candidate[i], i + 1, a->wide, out);
+            print_candidate(&r->candidate[i], i + 1, a, out);
         doubtful = doubtful || (shown && !r->candidate[i].verified);
+        unsampled = unsampled || (shown && !r->candidate[i].sampled_s);
         hidden += !shown;
     }
     if (hidden > 0)
         fprintf(out, "%zu more in --wide and --json\n", hidden);
     if (doubtful)
         fputs("~ by the analytic engine only; beyond 256 devices without contention\n", out);
+    if (unsampled && arguments_given(a, "jitter"))
+        fputs("- not sampled: slower without noise, and too many ops; or too big for memory\n",
+              out);
     putc('\n', out);
 }
 
 /* ---- JSON */
 
-static void put_candidate(struct json_writer *w, const struct auto_candidate *c)
+static void put_samples(struct json_writer *w, const struct auto_candidate *c,
+                        const struct arguments *a)
+{
+    struct plan_jitter j = {NAN, NAN, a->seed};
+    if (c->sampled_s)
+        j = plan_jitter_of(c, a);
+    json_put_real(w, "mean_s", j.mean_s);
+    json_put_real(w, "worst_s", j.worst_s);
+    if (!c->sampled_s)
+        return;
+    json_put_integer(w, "worst_seed", (int64_t)j.seed);
+    json_put_reals(w, "sampled_s", c->sampled_s, a->samples);
+}
+
+static void put_candidate(struct json_writer *w, const struct auto_candidate *c,
+                          const struct arguments *a)
 {
     const struct plan *p = &c->plan;
     const struct evaluation *e = auto_evaluation(c);
@@ -157,6 +218,8 @@ static void put_candidate(struct json_writer *w, const struct auto_candidate *c)
     json_put_real(w, "quick_s", c->quick.iteration_s);
     json_put_real(w, "iteration_s", e->iteration_s);
     json_put_real(w, "samples_per_s", e->samples_per_s);
+    if (arguments_given(a, "jitter"))
+        put_samples(w, c, a);
     json_put_string(w, "engine", e->engine);
     json_put_bool(w, "exact", e->exact);
     json_put_string(w, "baseline", c->baseline ? c->baseline->name : NULL);
@@ -166,11 +229,20 @@ static void put_candidate(struct json_writer *w, const struct auto_candidate *c)
     json_close(w);
 }
 
-void plan_put_candidates(struct json_writer *w, const struct auto_result *r)
+void plan_put_candidates(struct json_writer *w, const struct auto_result *r,
+                         const struct arguments *a)
 {
+    if (arguments_given(a, "jitter")) {
+        json_open_object(w, "jitter", true);
+        json_put_real(w, "share", a->jitter);
+        json_put_integer(w, "samples", (int64_t)a->samples);
+        json_put_integer(w, "seed", (int64_t)a->seed);
+        json_put_string(w, "rank_by", a->rank_by);
+        json_close(w);
+    }
     json_open_array(w, "candidates", false);
     for (size_t i = 0; i < r->n; i++)
-        put_candidate(w, &r->candidate[i]);
+        put_candidate(w, &r->candidate[i], a);
     json_close(w);
 }
 
