@@ -33,7 +33,14 @@ static enum status weights(const struct auto_state *s, const struct auto_trial *
 
 static enum status bound(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
-    *out = t->shape.bound_s > slack * s->best_s;
+    *out = !t->shape.uneven && t->shape.bound_s > slack * s->best_s;
+    return STATUS_OK;
+}
+
+/* The same of stages that have different replicas, with no more than their compute. */
+static enum status uneven(const struct auto_state *s, const struct auto_trial *t, bool *out)
+{
+    *out = t->shape.uneven && t->shape.bound_s > s->best_s;
     return STATUS_OK;
 }
 
@@ -66,6 +73,29 @@ static enum status fill(const struct auto_state *s, const struct auto_trial *t, 
 {
     double m = auto_microbatches(s, &t->shape);
     *out = t->begun && (isinf(t->least_s) || t->least_s * m / (m + t->shape.depth - 1) > s->best_s);
+    return STATUS_OK;
+}
+
+bool auto_ties_agree(const struct model *m, const struct plan *p)
+{
+    bool agree = true;
+    for (size_t k = 0; k < p->stages; k++)
+        for (size_t i = 0; i < p->stage[k].ops; i++) {
+            uint32_t owner = m->op[p->stage[k].op[i]].shares;
+            size_t home = 0;
+            while (owner != MODEL_NO_OP && home + 1 < p->stages &&
+                   p->stage[home + 1].op[0] <= owner)
+                home++; /* stages are consecutive ops */
+            agree =
+                agree && (owner == MODEL_NO_OP || p->stage[home].replicas == p->stage[k].replicas);
+        }
+    return agree;
+}
+
+/* Weights that stages share are summed from replica to replica. */
+static enum status ties(const struct auto_state *s, const struct auto_trial *t, bool *out)
+{
+    *out = t->shape.uneven && !auto_ties_agree(s->m, t->cut);
     return STATUS_OK;
 }
 
@@ -108,7 +138,10 @@ static enum status again(const struct auto_state *s, const struct auto_trial *t,
 /* Microbatches whose activations a rank keeps at the peak, at least. */
 static double in_flight(const struct auto_state *s, const struct auto_trial *t, size_t rank)
 {
-    double most = auto_microbatches(s, &t->shape), filled = (double)(t->shape.depth - rank);
+    double most = auto_microbatches(s, &t->shape), filled = 0;
+    for (size_t k = rank; k < t->shape.depth; k++)
+        filled += t->cut->stage[k].replicas;
+    filled = floor(filled / t->cut->stage[rank].replicas);
     bool ordered = t->schedule == &schedule_one_f_one_b || t->schedule == &schedule_zb_h1;
     if (t->schedule == &schedule_gpipe)
         return most;
@@ -167,11 +200,14 @@ const struct auto_filter auto_filters[] = {
      weights},
     {"bound", "compute and a third of the fill alone take longer than the best plan", AUTO_SHAPE,
      bound},
+    {"uneven", "replicas that differ between stages: compute alone takes longer than the best plan",
+     AUTO_SHAPE, uneven},
     {"deep", "pipelines of more than 64 ranks, and shallower ones fit", AUTO_SHAPE, deep},
     {"deeper", "more than four times as deep as one that fits without recomputation", AUTO_SHAPE,
      deeper},
     {"fill", "slower than the best plan even without the fill of the first schedule", AUTO_SCHEDULE,
      fill},
+    {"ties", "replicas that differ between stages that share weights", AUTO_SCHEDULE, ties},
     {"lighter", "1f1b did not fit with so little saved", AUTO_SAVING, lighter},
     {"enough", "less recomputed fits already", AUTO_SAVING, enough},
     {"sums", "slower than the best plan even without any sums of gradients", AUTO_SAVING, sums},

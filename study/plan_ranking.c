@@ -30,9 +30,10 @@ static size_t chunks_of(const struct auto_candidate *c)
 
 static const char *placement_of(const struct auto_candidate *c)
 {
-    return c->depth == 1 || c->plan.stage[0].replicas == 1 ? NULL
-           : c->placement == PLACE_PIPELINES               ? "pipelines"
-                                                           : "replicas";
+    bool alone = c->plan.stage[0].replicas == 1 && !auto_is_uneven(&c->plan);
+    return c->depth == 1 || alone            ? NULL
+           : c->placement == PLACE_PIPELINES ? "pipelines"
+                                             : "replicas";
 }
 
 /* "sel z1 sp b32M": what a plan does besides its shape. */
@@ -51,6 +52,28 @@ static const char *extras_of(const struct plan *p, char text[CELL])
     while (n > 0 && text[n - 1] == ' ')
         text[--n] = '\0';
     return n > 0 ? text : "-";
+}
+
+/* "4 x 2 x 1", or "4 x 1-5 x 1" where stages have different replicas. */
+static const char *shape_of(const struct plan *p, char text[CELL])
+{
+    uint32_t least = p->stage[0].replicas, most = least;
+    char replicas[CELL / 2];
+    for (size_t k = 1; k < p->stages; k++) {
+        least = p->stage[k].replicas < least ? p->stage[k].replicas : least;
+        most = p->stage[k].replicas > most ? p->stage[k].replicas : most;
+    }
+    snprintf(replicas, sizeof replicas, least < most ? "%u-%u" : "%u", least, most);
+    snprintf(text, CELL, "%zu x %s x %u", p->stages, replicas, p->stage[0].tensor_parallel);
+    return text;
+}
+
+static void print_replicas(const struct plan *p, FILE *out)
+{
+    fputs("     ^ replicas of the stages:", out);
+    for (size_t k = 0; k < p->stages; k++)
+        fprintf(out, "%s %u", k ? "," : "", p->stage[k].replicas);
+    putc('\n', out);
 }
 
 /* ---- the table */
@@ -84,8 +107,7 @@ static void print_candidate(const struct auto_candidate *c, size_t place, const 
     const struct plan *p = &c->plan;
     const struct evaluation *e = auto_evaluation(c);
     const char *local = placement_of(c);
-    snprintf(shape, sizeof shape, "%zu x %u x %u", p->stages, p->stage[0].replicas,
-             p->stage[0].tensor_parallel);
+    shape_of(p, shape);
     snprintf(microbatches, sizeof microbatches, "%u x %u", p->microbatches, p->microbatch_size);
     fprintf(out, "%-4zu %-13s %6zu %-12s %-10s %-16s %-4.4s ", place, shape, c->devices,
             p->stages > 1 ? p->schedule : "-", microbatches, extras_of(p, extras),
@@ -94,6 +116,8 @@ static void print_candidate(const struct auto_candidate *c, size_t place, const 
     putc('\n', out);
     if (chunks_of(c) > 1)
         fprintf(out, "     ^ %zu stages on each device\n", chunks_of(c));
+    if (auto_is_uneven(p))
+        print_replicas(p, out);
     if (c->baseline)
         fprintf(out, "     ^ baseline %s: %s\n", c->baseline->name, c->baseline->summary);
     if (!c->fits)
@@ -156,6 +180,12 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
             "shapes left out%s\n",
             r->tried, plan_samples(a, context->topology), r->too_big, auto_shapes_left_out(r),
             r->interrupted ? "; interrupted, so not all" : "");
+    if (r->uneven > 0)
+        fprintf(out, "  of them %zu plans whose stages have different replicas", r->uneven);
+    if (r->uneven_left > 0)
+        fprintf(out, "; %zu less promising such shapes not tried", r->uneven_left);
+    if (r->uneven > 0)
+        putc('\n', out);
     for (size_t i = 0; i < auto_filters_n; i++)
         if (r->left_out[i] > 0)
             fprintf(out, "  %-9s %7zu %-9s %s\n", auto_filters[i].name, r->left_out[i],
@@ -203,7 +233,14 @@ static void put_candidate(struct json_writer *w, const struct auto_candidate *c,
     const struct evaluation *e = auto_evaluation(c);
     json_open_object(w, NULL, false);
     json_put_integer(w, "stages", (int64_t)p->stages);
-    json_put_integer(w, "replicas", p->stage[0].replicas);
+    if (auto_is_uneven(p))
+        json_put_string(w, "replicas", NULL);
+    else
+        json_put_integer(w, "replicas", p->stage[0].replicas);
+    json_open_array(w, "stage_replicas", true);
+    for (size_t k = 0; k < p->stages; k++)
+        json_put_integer(w, NULL, p->stage[k].replicas);
+    json_close(w);
     json_put_integer(w, "shards", p->stage[0].tensor_parallel);
     json_put_integer(w, "devices", (int64_t)c->devices);
     json_put_string(w, "schedule", p->schedule);
@@ -286,19 +323,18 @@ enum status plan_fails_to_fit(const struct auto_result *r, const struct argument
     const struct auto_candidate *c = &r->candidate[0];
     const struct evaluation *e = auto_evaluation(c);
     const struct device_type *type = topology_type(t, e->device);
-    char extras[CELL], lack[CELL], peak[CELL], reserve[CELL], memory[CELL], help[200];
+    char shape[CELL], extras[CELL], lack[CELL], peak[CELL], reserve[CELL], memory[CELL], help[200];
     int64_t keep = 0;
     size_t stage;
     PASS(plan_reserve(a, type, &keep));
     uint32_t rank = rank_of(&c->plan, c->depth, e->device, &stage);
     put_help(a, c, help, sizeof help);
-    return error_set(
-        STATUS_INFEASIBLE,
-        "no plan fits; in the nearest (%zu x %u x %u, %s) rank %u (%s, stage %zu) lacks "
-        "%s: it needs %s, its device has %s, of which %s is reserved; %s (--allow-oom "
-        "takes the plan all the same)",
-        c->plan.stages, c->plan.stage[0].replicas, c->plan.stage[0].tensor_parallel,
-        extras_of(&c->plan, extras), rank, t->device[e->device], stage,
-        bytes_text(keep - e->headroom_bytes, lack), bytes_text(e->peak_bytes, peak),
-        bytes_text(type->memory_bytes, memory), bytes_text(keep, reserve), help);
+    return error_set(STATUS_INFEASIBLE,
+                     "no plan fits; in the nearest (%s, %s) rank %u (%s, stage %zu) lacks "
+                     "%s: it needs %s, its device has %s, of which %s is reserved; %s (--allow-oom "
+                     "takes the plan all the same)",
+                     shape_of(&c->plan, shape), extras_of(&c->plan, extras), rank,
+                     t->device[e->device], stage, bytes_text(keep - e->headroom_bytes, lack),
+                     bytes_text(e->peak_bytes, peak), bytes_text(type->memory_bytes, memory),
+                     bytes_text(keep, reserve), help);
 }
