@@ -113,10 +113,11 @@ struct auto_candidate {
 };
 
 struct auto_result {
-    size_t tried;       /* plans scored by the quick evaluator */
-    size_t too_big;     /* of those, plans that do not fit into memory */
-    size_t uneven;      /* of those, plans whose stages have different replicas; */
-    size_t uneven_left; /* shapes of such that the work for them did not suffice for */
+    size_t tried;        /* plans scored by the quick evaluator */
+    size_t too_big;      /* of those, plans that do not fit into memory */
+    size_t uneven;       /* of those, plans whose stages have different replicas; */
+    size_t uneven_stuck; /* more such plans, which cannot run; */
+    size_t uneven_left;  /* shapes of such that the work for them did not suffice for */
     size_t left_out[AUTO_MOST_FILTERS]; /* [auto_filters_n] of the filter's level */
     bool interrupted;
     size_t n;

@@ -76,29 +76,6 @@ static enum status fill(const struct auto_state *s, const struct auto_trial *t, 
     return STATUS_OK;
 }
 
-bool auto_ties_agree(const struct model *m, const struct plan *p)
-{
-    bool agree = true;
-    for (size_t k = 0; k < p->stages; k++)
-        for (size_t i = 0; i < p->stage[k].ops; i++) {
-            uint32_t owner = m->op[p->stage[k].op[i]].shares;
-            size_t home = 0;
-            while (owner != MODEL_NO_OP && home + 1 < p->stages &&
-                   p->stage[home + 1].op[0] <= owner)
-                home++; /* stages are consecutive ops */
-            agree =
-                agree && (owner == MODEL_NO_OP || p->stage[home].replicas == p->stage[k].replicas);
-        }
-    return agree;
-}
-
-/* Weights that stages share are summed from replica to replica. */
-static enum status ties(const struct auto_state *s, const struct auto_trial *t, bool *out)
-{
-    *out = t->shape.uneven && !auto_ties_agree(s->m, t->cut);
-    return STATUS_OK;
-}
-
 /* ---- ways to save memory and to hide sums of gradients */
 
 /* Others keep more activations than the usual schedule. */
@@ -207,7 +184,6 @@ const struct auto_filter auto_filters[] = {
      deeper},
     {"fill", "slower than the best plan even without the fill of the first schedule", AUTO_SCHEDULE,
      fill},
-    {"ties", "replicas that differ between stages that share weights", AUTO_SCHEDULE, ties},
     {"lighter", "1f1b did not fit with so little saved", AUTO_SAVING, lighter},
     {"enough", "less recomputed fits already", AUTO_SAVING, enough},
     {"sums", "slower than the best plan even without any sums of gradients", AUTO_SAVING, sums},

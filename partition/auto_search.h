@@ -59,6 +59,7 @@ struct auto_trial {
     int saving;       /* row of auto_savings */
     uint32_t too_big; /* auto_memory_bit() of what the usual schedule of this cut is too big with */
     double least_s;   /* of the plans of this cut; INFINITY: none tried yet */
+    bool stuck;       /* the last plan that was tried cannot run */
     size_t kept;      /* the candidate of this schedule, SIZE_MAX: none yet */
     bool begun;       /* a schedule of this cut was tried, with whatever outcome */
     /* Of this schedule, by recomputation: the least ZeRO that fits, AUTO_ZEROS: none yet, and the
@@ -119,14 +120,14 @@ enum status auto_list_shapes(const struct auto_state *s, struct auto_shapes *out
  * shape is 0. *out is to be freed. */
 enum status auto_list_families(const struct auto_state *s, struct auto_shapes *out) MUST_CHECK;
 
-/* Do stages that share weights have equally many replicas? */
-bool auto_ties_agree(const struct model *m, const struct plan *p);
-
 /* Does a filter of that level leave the trial out? It is counted if so. */
 enum status auto_leaves_out(struct auto_state *s, enum auto_level level, const struct auto_trial *t,
                             bool *out) MUST_CHECK;
 
-/* Score a candidate by the quick evaluator, and note what the search learns from it. */
+/* Score a candidate by the quick evaluator, and note what the search learns from it. One whose
+ * stages have different replicas may be found to wait for itself in a circle: with buckets, whose sums
+ * stand among the messages of the last backwards, which replicas come to at different times. It
+ * gets an infinite iteration then. */
 enum status auto_score(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
 /* Score the trial's cut with its schedule and a saving, and keep it if it is the best of t->kept so
  * far. *fits: it does. */

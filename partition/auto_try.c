@@ -74,7 +74,14 @@ static bool keeps_given(const struct auto_state *s, const struct plan *p)
 
 enum status auto_score(struct auto_state *s, struct auto_candidate *c)
 {
-    PASS(s->e->quick(s->e->context, &c->plan, &c->quick));
+    enum status st = s->e->quick(s->e->context, &c->plan, &c->quick);
+    if (st == STATUS_INVALID && auto_is_uneven(&c->plan)) {
+        s->result.uneven_stuck++;
+        c->fits = false;
+        c->quick = (struct evaluation){.iteration_s = INFINITY, .headroom_bytes = INT64_MIN};
+        return STATUS_OK;
+    }
+    PASS(st);
     c->fits = auto_spare_bytes(s->t, s->r, &c->quick) >= 0;
     if (c->fits && (!c->baseline || keeps_given(s, &c->plan)))
         s->best_s = fmin(s->best_s, c->quick.iteration_s);
@@ -96,6 +103,9 @@ enum status auto_try_plan(struct auto_state *s, struct auto_trial *t,
     TRY(make_plan(s, t, saving, &c.plan));
     TRY(auto_score(s, &c));
     *fits = c.fits;
+    t->stuck = isinf(c.quick.iteration_s);
+    if (t->stuck)
+        goto out;
     double bare_s = c.quick.iteration_s - c.quick.gradients_s;
     t->bare_s[saving->recompute] = fmax(t->bare_s[saving->recompute], bare_s);
     t->least_s = fmin(t->least_s, c.quick.iteration_s);
@@ -160,7 +170,8 @@ static enum status try_schedule(struct auto_state *s, struct auto_trial *t)
         if (left_out)
             continue;
         PASS(auto_try_plan(s, t, saving, &fits));
-        learn(t, saving, t->schedule == s->usual, fits);
+        if (!t->stuck)
+            learn(t, saving, t->schedule == s->usual, fits);
     }
     return STATUS_OK;
 }

@@ -41,6 +41,22 @@ static bool all_equal(const uint32_t *replicas, size_t stages)
     return true;
 }
 
+/* Do stages that share weights have equally many replicas? These are summed from replica to replica.
+ */
+static bool ties_agree(const struct model *m, size_t stages, const uint32_t *replicas,
+                       const size_t *first)
+{
+    bool agree = true;
+    for (size_t i = 0, k = 0; i < m->n; i++) {
+        size_t home = 0;
+        k += k + 1 < stages && first[k + 1] == i;
+        while (home < k && first[home + 1] <= m->op[i].shares)
+            home++;
+        agree = agree && (m->op[i].shares == MODEL_NO_OP || replicas[home] == replicas[k]);
+    }
+    return agree;
+}
+
 /* Without flush every replica must have as many microbatches as the others of its stage. */
 static bool is_possible(const struct uneven_family *f, const uint32_t *replicas, size_t stages)
 {
@@ -69,7 +85,8 @@ static enum status add(const struct uneven_family *f, const uint32_t *replicas, 
         size_t before[UNEVEN_STAGES];
         memcpy(before, c.first, sizeof before);
         c.estimate_s = uneven_cut(f, (enum uneven_load)load, stages, replicas, c.first);
-        if (isinf(c.estimate_s) || (load > 0 && !memcmp(before, c.first, sizeof before)))
+        if (isinf(c.estimate_s) || (load > 0 && !memcmp(before, c.first, sizeof before)) ||
+            !ties_agree(f->s->m, stages, replicas, c.first))
             continue;
         PASS(ARRAY_ROOM(all->choice, all->n));
         all->choice[all->n++] = c;
@@ -256,9 +273,9 @@ static enum status try_position(struct climb *c, const struct position *at, bool
     next.devices = auto_devices(&c->shape);
     c->moves++;
     s->uneven_work += work_of(s, &c->shape);
+    if (!ties_agree(s->m, c->stages, at->replicas, at->first))
+        return STATUS_OK;
     TRY(partition_run(&partition_uneven, s->m, s->t, &r, &next.plan));
-    if (!auto_ties_agree(s->m, &next.plan))
-        goto out;
     TRY(auto_score(s, &next));
     if (auto_by_merit(&next, c->best) < 0) {
         struct auto_candidate worse = *c->best;

@@ -182,6 +182,8 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
             r->interrupted ? "; interrupted, so not all" : "");
     if (r->uneven > 0)
         fprintf(out, "  of them %zu plans whose stages have different replicas", r->uneven);
+    if (r->uneven_stuck > 0)
+        fprintf(out, ", %zu more cannot run", r->uneven_stuck);
     if (r->uneven_left > 0)
         fprintf(out, "; %zu less promising such shapes not tried", r->uneven_left);
     if (r->uneven > 0)
