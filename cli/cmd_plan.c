@@ -41,13 +41,24 @@ static void warn_of_memory(const struct evaluation *e, const struct topology *t)
                 units_of(UNIT_BYTES, (double)memory_bytes).text);
 }
 
+static void print_jitter(const struct auto_candidate *c, const struct arguments *a)
+{
+    struct plan_jitter j = plan_jitter_of(c, a);
+    fprintf(stderr, "with jitter %g %%: mean %s, worst %s (--seed %llu) of %zu samples\n",
+            100 * a->jitter, units_of(UNIT_SECONDS, j.mean_s).text,
+            units_of(UNIT_SECONDS, j.worst_s).text, (unsigned long long)j.seed, a->samples);
+}
+
 /* Plans by the search, ranked; none when nothing fits. */
 static enum status search(const struct arguments *a, const struct model *m,
                           const struct topology *t, const char *platform, struct auto_result *out)
 {
     enum status st;
     struct evaluation_context context = {.model = m, .topology = t, .platform = platform};
-    TRY(plan_search(a, &context, interrupt_catch(), out));
+    const volatile int *stop = interrupt_catch();
+    TRY(plan_search(a, &context, stop, out));
+    if (arguments_given(a, "jitter"))
+        TRY(plan_rank_in_jitter(a, &context, stop, out));
     if (!a->json)
         plan_print_ranking(out, a, &context, arguments_prose(a));
     if (!out->candidate[0].fits && !a->allow_oom)
@@ -96,13 +107,17 @@ static enum status make(struct invocation *in)
     double begin = clock_cpu();
     TRY(find(a, &l, &ranking, &l.plan, &e));
     print_prediction(&l.plan, &e);
-    struct plan_outcome outcome = {
-        .evaluation = &e, .ranking = ranking.n > 0 ? &ranking : NULL, .cpu_s = clock_cpu() - begin};
+    struct plan_outcome outcome = {.evaluation = &e,
+                                   .ranking = ranking.n > 0 ? &ranking : NULL,
+                                   .a = a,
+                                   .cpu_s = clock_cpu() - begin};
     TRY(machine_of_plan(&l.plan, &l.model, &l.topology, e.samples_per_s, &outcome.machine));
     machine_print_speed(&outcome.machine, stderr);
     machine_print_training(&outcome.machine, a->train_tokens, stderr);
     if (ranking.n == 0)
         warn_of_memory(&e, &l.topology);
+    if (ranking.n > 0 && ranking.candidate[0].sampled_s)
+        print_jitter(&ranking.candidate[0], a);
     if (a->output)
         TRY(plan_write(&l.plan, &l.model, &l.topology, a->output, &in->by));
     if (a->json)
@@ -147,7 +162,8 @@ const struct command command_plan = {
         "microbatch size, schedule, recomputation, ZeRO 0 to 3 and gradient buckets, on all\n"
         "devices and on fewer: every plan is scored on the analytic engine, the best few and the\n"
         "baselines (DP, ZeRO-3, TP+DP, TP+PP+DP, PP) on SimGrid; prints the ranking. Stages begin\n"
-        "at layers (--granularity). Options that are given are kept. Plans fit that leave "
+        "at layers (--granularity). --jitter ranks them by samples of noise. Options that are "
+        "given are kept. Plans fit that leave "
         "--reserve\n"
         "free; when none does, exit status 1, and nothing is written without --allow-oom.\n"
         "Ctrl-C ranks what has been tried so far. --json has all that --wide shows, and more.\n"

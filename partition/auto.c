@@ -14,8 +14,10 @@ enum { MOST_WAVES = 4 };
 
 void auto_result_free(struct auto_result *r)
 {
-    for (size_t i = 0; r->candidate && i < r->n; i++)
+    for (size_t i = 0; r->candidate && i < r->n; i++) {
         plan_free(&r->candidate[i].plan);
+        free(r->candidate[i].sampled_s);
+    }
     free(r->candidate);
     *r = (struct auto_result){0};
 }
@@ -83,10 +85,15 @@ int auto_by_merit(const void *a, const void *b)
 
 /* ---- finalists */
 
+/* Where replicas differ they make the shape, too. */
 static bool same_shape(const struct auto_candidate *a, const struct auto_candidate *b)
 {
-    return a->placement == b->placement && a->plan.stages == b->plan.stages &&
-           a->plan.stage[0].tensor_parallel == b->plan.stage[0].tensor_parallel;
+    bool same = a->placement == b->placement && a->plan.stages == b->plan.stages &&
+                a->plan.stage[0].tensor_parallel == b->plan.stage[0].tensor_parallel;
+    bool uneven = same && (auto_is_uneven(&a->plan) || auto_is_uneven(&b->plan));
+    for (size_t k = 0; uneven && same && k < a->plan.stages; k++)
+        same = a->plan.stage[k].replicas == b->plan.stage[k].replicas;
+    return same;
 }
 
 /* Is there another candidate of the same stages and placement, and as good, among those from `first`
@@ -196,6 +203,13 @@ static void forget(struct auto_state *s, size_t verified)
     s->result.n = s->ranked = kept;
 }
 
+static enum status improve(struct auto_state *s, struct auto_candidate *c)
+{
+    if (auto_is_uneven(&c->plan))
+        PASS(auto_move_uneven(s, c));
+    return auto_try_buckets(s, c);
+}
+
 /* Evaluate the class's finalists, wave after wave while there is something left that may be better
  * than the best one so far; then the baselines. */
 static enum status verify(struct auto_state *s)
@@ -205,7 +219,7 @@ static enum status verify(struct auto_state *s)
     for (int wave = 0; wave < MOST_WAVES && n > 0; wave++) {
         n = select_wave(s, done, best_s, wave == 0);
         for (size_t i = done; i < done + n; i++)
-            PASS(auto_try_buckets(s, &s->result.candidate[i]));
+            PASS(improve(s, &s->result.candidate[i]));
         PASS(evaluate(s, done, n));
         done += n;
         best_s = best_verified(&s->result, done);
@@ -286,6 +300,9 @@ static enum status search(struct auto_state *s)
         if (s->result.n > s->ranked)
             PASS(verify(s));
     }
+    PASS(auto_try_uneven(s));
+    if (s->result.n > s->ranked)
+        PASS(verify(s));
     if (!s->result.interrupted && isinf(s->best_s)) {
         s->most = s->t->n;
         s->least = s->most / 2;

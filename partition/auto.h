@@ -29,6 +29,7 @@ struct evaluation {
     uint32_t device;        /* of that rank */
     char reason[AUTO_REASON]; /* what limits it, in words */
     double effort;            /* of evaluating it thoroughly, in any unit; 0: not known */
+    double ops;               /* of the whole iteration and every rank; 0: not known */
     const char *engine;       /* that said so; NULL: not known */
     bool exact;               /* all of the iteration was simulated, or what was not is known */
 };
@@ -61,6 +62,7 @@ struct auto_request {
                                    * no chunks when weights are tied, no sequence parallelism */
     double time_limit_s;          /* wall clock for the quick part; 0: none */
     const volatile int *stop;     /* non-zero: rank what there is; may be NULL */
+    bool even;                    /* every stage has the same replicas */
     uint32_t without;             /* filters that are switched off, bits 1 << row of auto_filters */
 };
 
@@ -105,11 +107,17 @@ struct auto_candidate {
     struct evaluation quick, thorough;
     bool verified; /* thorough is filled: of those that fit, or of all when none does */
     bool fits;     /* headroom >= reserve by the best evaluation there is */
+    double
+        *sampled_s; /* iterations in noise, filled by whoever ranks the result by it; owned; NULL:
+                        * not sampled */
 };
 
 struct auto_result {
-    size_t tried;                       /* plans scored by the quick evaluator */
-    size_t too_big;                     /* of those, plans that do not fit into memory */
+    size_t tried;        /* plans scored by the quick evaluator */
+    size_t too_big;      /* of those, plans that do not fit into memory */
+    size_t uneven;       /* of those, plans whose stages have different replicas; */
+    size_t uneven_stuck; /* more such plans, which cannot run; */
+    size_t uneven_left;  /* shapes of such that the work for them did not suffice for */
     size_t left_out[AUTO_MOST_FILTERS]; /* [auto_filters_n] of the filter's level */
     bool interrupted;
     size_t n;
@@ -123,6 +131,15 @@ enum status auto_search(const struct model *m, const struct topology *t,
                         const struct auto_request *r, const struct evaluator *e,
                         struct auto_result *out) MUST_CHECK;
 void auto_result_free(struct auto_result *r); /* accepts {0}; leaves {0} */
+
+/* Do the stages have different replicas? */
+static inline bool auto_is_uneven(const struct plan *p)
+{
+    bool uneven = false;
+    for (size_t s = 1; s < p->stages; s++)
+        uneven = uneven || p->stage[s].replicas != p->stage[0].replicas;
+    return uneven;
+}
 
 /* The best evaluation that there is of a candidate. */
 static inline const struct evaluation *auto_evaluation(const struct auto_candidate *c)

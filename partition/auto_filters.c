@@ -33,7 +33,14 @@ static enum status weights(const struct auto_state *s, const struct auto_trial *
 
 static enum status bound(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
-    *out = t->shape.bound_s > slack * s->best_s;
+    *out = !t->shape.uneven && t->shape.bound_s > slack * s->best_s;
+    return STATUS_OK;
+}
+
+/* The same of stages that have different replicas, with no more than their compute. */
+static enum status uneven(const struct auto_state *s, const struct auto_trial *t, bool *out)
+{
+    *out = t->shape.uneven && t->shape.bound_s > s->best_s;
     return STATUS_OK;
 }
 
@@ -108,7 +115,10 @@ static enum status again(const struct auto_state *s, const struct auto_trial *t,
 /* Microbatches whose activations a rank keeps at the peak, at least. */
 static double in_flight(const struct auto_state *s, const struct auto_trial *t, size_t rank)
 {
-    double most = auto_microbatches(s, &t->shape), filled = (double)(t->shape.depth - rank);
+    double most = auto_microbatches(s, &t->shape), filled = 0;
+    for (size_t k = rank; k < t->shape.depth; k++)
+        filled += t->cut->stage[k].replicas;
+    filled = floor(filled / t->cut->stage[rank].replicas);
     bool ordered = t->schedule == &schedule_one_f_one_b || t->schedule == &schedule_zb_h1;
     if (t->schedule == &schedule_gpipe)
         return most;
@@ -167,6 +177,8 @@ const struct auto_filter auto_filters[] = {
      weights},
     {"bound", "compute and a third of the fill alone take longer than the best plan", AUTO_SHAPE,
      bound},
+    {"uneven", "replicas that differ between stages: compute alone takes longer than the best plan",
+     AUTO_SHAPE, uneven},
     {"deep", "pipelines of more than 64 ranks, and shallower ones fit", AUTO_SHAPE, deep},
     {"deeper", "more than four times as deep as one that fits without recomputation", AUTO_SHAPE,
      deeper},

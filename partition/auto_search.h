@@ -18,7 +18,9 @@ enum {
 /* What a plan is made from, but for schedule and memory. */
 struct auto_shape {
     uint32_t depth; /* ranks of a pipeline */
-    uint32_t chunks, replicas, shards, microbatch_size;
+    uint32_t chunks, shards, microbatch_size;
+    uint32_t replicas;                     /* of every stage, or the most of one: */
+    const struct partition_uneven *uneven; /* NULL: all stages have as many */
     bool sequence_parallel;
     enum partition_placement placement;
     const struct partition_algorithm *algorithm;
@@ -57,6 +59,7 @@ struct auto_trial {
     int saving;       /* row of auto_savings */
     uint32_t too_big; /* auto_memory_bit() of what the usual schedule of this cut is too big with */
     double least_s;   /* of the plans of this cut; INFINITY: none tried yet */
+    bool stuck;       /* the last plan that was tried cannot run */
     size_t kept;      /* the candidate of this schedule, SIZE_MAX: none yet */
     bool begun;       /* a schedule of this cut was tried, with whatever outcome */
     /* Of this schedule, by recomputation: the least ZeRO that fits, AUTO_ZEROS: none yet, and the
@@ -77,9 +80,10 @@ struct auto_state {
     size_t node;                  /* devices of a node */
     size_t most, least;           /* devices of the class that is tried: least < n <= most */
     double begin_s;
-    double best_s; /* of what fits, INFINITY at first */
-    double effort; /* left */
-    size_t ranked; /* candidates of earlier classes, verified: the first ones of the result */
+    double best_s;      /* of what fits, INFINITY at first */
+    double effort;      /* left */
+    double uneven_work; /* ops of plans with different replicas that were scored */
+    size_t ranked;      /* candidates of earlier classes, verified: the first ones of the result */
     struct auto_result result;
 };
 
@@ -96,7 +100,10 @@ bool auto_divides(const struct auto_state *s, size_t size, size_t replicas);
 double auto_microbatches(const struct auto_state *s, const struct auto_shape *shape);
 static inline size_t auto_devices(const struct auto_shape *shape)
 {
-    return (size_t)shape->depth * shape->replicas * shape->shards;
+    size_t replicas = shape->uneven ? 0 : (size_t)shape->depth * shape->replicas;
+    for (uint32_t k = 0; shape->uneven && k < shape->depth; k++)
+        replicas += shape->uneven->replicas[k];
+    return replicas * shape->shards;
 }
 /* What the shape's algorithm is asked for; its schedule fits the chunks. */
 struct partition_request auto_request_for(const struct auto_state *s,
@@ -109,15 +116,30 @@ bool auto_may_shard(const struct auto_state *s, uint32_t shards);
  * placement. *out is to be freed. */
 enum status auto_list_shapes(const struct auto_state *s, struct auto_shapes *out) MUST_CHECK;
 
+/* The families of shapes: each number of shards, kind of sharding and microbatch size; the rest of a
+ * shape is 0. *out is to be freed. */
+enum status auto_list_families(const struct auto_state *s, struct auto_shapes *out) MUST_CHECK;
+
 /* Does a filter of that level leave the trial out? It is counted if so. */
 enum status auto_leaves_out(struct auto_state *s, enum auto_level level, const struct auto_trial *t,
                             bool *out) MUST_CHECK;
 
+/* Score a candidate by the quick evaluator, and note what the search learns from it. One whose
+ * stages have different replicas may be found to wait for itself in a circle: with buckets, whose sums
+ * stand among the messages of the last backwards, which replicas come to at different times. It
+ * gets an infinite iteration then. */
+enum status auto_score(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
 /* Score the trial's cut with its schedule and a saving, and keep it if it is the best of t->kept so
  * far. *fits: it does. */
 enum status auto_try_plan(struct auto_state *s, struct auto_trial *t,
                           const struct auto_saving *saving, bool *fits) MUST_CHECK;
 
+/* The shape as it is in every schedule for its chunks. */
+enum status auto_try_cut(struct auto_state *s, struct auto_trial *t) MUST_CHECK;
+/* Shapes whose stages have different replicas (auto_uneven.c), which must beat what is verified. */
+enum status auto_try_uneven(struct auto_state *s) MUST_CHECK;
+/* The candidate with cuts and replicas moved from stage to stage: the best takes its place. */
+enum status auto_move_uneven(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
 /* Every shape of the class in every schedule. Sets result.interrupted when told to stop. */
 enum status auto_try_class(struct auto_state *s) MUST_CHECK;
 /* The candidate with buckets of other sizes: the best takes its place. */

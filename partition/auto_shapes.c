@@ -12,6 +12,7 @@ struct partition_request auto_request_for(const struct auto_state *s,
     request.stages = (size_t)shape->depth * shape->chunks;
     request.chunks = shape->chunks;
     request.replicas = shape->replicas;
+    request.uneven = shape->uneven;
     request.tensor_parallel = shape->shards;
     request.microbatch_size = shape->microbatch_size;
     request.microbatches = (uint32_t)(s->r->samples / shape->microbatch_size);
@@ -134,10 +135,8 @@ static enum status add_sizes(const struct auto_state *s, struct auto_shape shape
         if (!auto_divides(s, size, 1))
             continue;
         shape.microbatch_size = (uint32_t)size;
-        struct family f = {.shape = shape};
-        find_work(s, &f);
-        f.work_s += reductions_s(s, &shape);
-        PASS(add_depths(s, &f, all));
+        PASS(ARRAY_ROOM(all->shape, all->n));
+        all->shape[all->n++] = shape;
     }
     return STATUS_OK;
 }
@@ -179,16 +178,22 @@ bool auto_may_shard(const struct auto_state *s, uint32_t shards)
     return any && equal && partition_check_shards(s->m, shards) == STATUS_OK;
 }
 
-static enum status add_all(const struct auto_state *s, struct auto_shapes *all)
+enum status auto_list_families(const struct auto_state *s, struct auto_shapes *out)
 {
+    struct auto_shapes all = {0};
+    enum status st = STATUS_OK;
     uint32_t fixed = s->r->fixed.tensor_parallel;
     size_t most = fixed ? fixed : s->t->n <= AUTO_SMALL ? s->t->n : s->node;
     if (fixed)
-        PASS(partition_check_shards(s->m, fixed));
+        TRY(partition_check_shards(s->m, fixed));
     for (uint32_t shards = 1; shards <= most; shards++)
         if (auto_may_shard(s, shards))
-            PASS(add_shards(s, shards, all));
-    return STATUS_OK;
+            TRY(add_shards(s, shards, &all));
+    *out = all;
+    all.shape = NULL;
+out:
+    free(all.shape);
+    return st;
 }
 
 /* Very deep pipelines last: only memory may ask for them. */
@@ -207,14 +212,21 @@ static int by_bound(const void *a, const void *b)
 
 enum status auto_list_shapes(const struct auto_state *s, struct auto_shapes *out)
 {
-    struct auto_shapes all = {0};
-    enum status st = add_all(s, &all);
-    if (st != STATUS_OK) {
-        free(all.shape);
-        return st;
+    enum status st;
+    struct auto_shapes families = {0}, all = {0};
+    TRY(auto_list_families(s, &families));
+    for (size_t i = 0; i < families.n; i++) {
+        struct family f = {.shape = families.shape[i]};
+        find_work(s, &f);
+        f.work_s += reductions_s(s, &f.shape);
+        TRY(add_depths(s, &f, &all));
     }
     if (all.n > 0)
         qsort(all.shape, all.n, sizeof *all.shape, by_bound);
     *out = all;
-    return STATUS_OK;
+    all.shape = NULL;
+out:
+    free(families.shape);
+    free(all.shape);
+    return st;
 }

@@ -72,14 +72,21 @@ static bool keeps_given(const struct auto_state *s, const struct plan *p)
            (!g->bucket || p->bucket_bytes == fixed->bucket_bytes);
 }
 
-/* Score a candidate and note what the search learns from it. */
-static enum status score(struct auto_state *s, struct auto_candidate *c)
+enum status auto_score(struct auto_state *s, struct auto_candidate *c)
 {
-    PASS(s->e->quick(s->e->context, &c->plan, &c->quick));
+    enum status st = s->e->quick(s->e->context, &c->plan, &c->quick);
+    if (st == STATUS_INVALID && auto_is_uneven(&c->plan)) {
+        s->result.uneven_stuck++;
+        c->fits = false;
+        c->quick = (struct evaluation){.iteration_s = INFINITY, .headroom_bytes = INT64_MIN};
+        return STATUS_OK;
+    }
+    PASS(st);
     c->fits = auto_spare_bytes(s->t, s->r, &c->quick) >= 0;
     if (c->fits && (!c->baseline || keeps_given(s, &c->plan)))
         s->best_s = fmin(s->best_s, c->quick.iteration_s);
     s->result.tried++;
+    s->result.uneven += auto_is_uneven(&c->plan);
     s->result.too_big += !c->fits;
     return STATUS_OK;
 }
@@ -94,8 +101,11 @@ enum status auto_try_plan(struct auto_state *s, struct auto_trial *t,
                                .devices = auto_devices(&t->shape),
                                .baseline = t->shape.baseline};
     TRY(make_plan(s, t, saving, &c.plan));
-    TRY(score(s, &c));
+    TRY(auto_score(s, &c));
     *fits = c.fits;
+    t->stuck = isinf(c.quick.iteration_s);
+    if (t->stuck)
+        goto out;
     double bare_s = c.quick.iteration_s - c.quick.gradients_s;
     t->bare_s[saving->recompute] = fmax(t->bare_s[saving->recompute], bare_s);
     t->least_s = fmin(t->least_s, c.quick.iteration_s);
@@ -126,6 +136,8 @@ static bool saving_wanted(const struct auto_state *s, const struct auto_trial *t
         zero = true; /* is kept even where there is nobody to share with */
     if (s->r->executable && saving->recompute != RECOMPUTE_NONE && !whole)
         return false;
+    if (t->shape.uneven && saving->zero > 1)
+        return false; /* sums in the middle of the iteration need replicas that are in step */
     return given(s, saving) && zero &&
            (!saving->buckets || (replicas && whole && !t->schedule->asynchronous));
 }
@@ -158,7 +170,8 @@ static enum status try_schedule(struct auto_state *s, struct auto_trial *t)
         if (left_out)
             continue;
         PASS(auto_try_plan(s, t, saving, &fits));
-        learn(t, saving, t->schedule == s->usual, fits);
+        if (!t->stuck)
+            learn(t, saving, t->schedule == s->usual, fits);
     }
     return STATUS_OK;
 }
@@ -176,9 +189,8 @@ static bool schedule_wanted(const struct auto_state *s, const struct schedule *s
     return schedule->searched && schedule->chunked == (shape->chunks > 1);
 }
 
-/* The shape with so many chunks, in every schedule for them, the usual one first. It is cut when a
- * schedule asks for it. */
-static enum status try_chunks(struct auto_state *s, struct auto_trial *t)
+/* With the usual schedule first. The shape is cut when a schedule asks for it. */
+enum status auto_try_cut(struct auto_state *s, struct auto_trial *t)
 {
     enum status st = STATUS_OK;
     struct plan cut = {0};
@@ -187,6 +199,8 @@ static enum status try_chunks(struct auto_state *s, struct auto_trial *t)
     t->least_s = INFINITY;
     t->too_big = 0;
     t->begun = false;
+    if (t->shape.uneven) /* is made by a cut already */
+        TRY(partition_run(t->shape.algorithm, s->m, s->t, &request, &cut));
     for (size_t k = 0; k <= schedules_n && !s->result.interrupted; k++) {
         bool left_out = false;
         t->schedule = k == 0 ? s->usual : schedules[k - 1];
@@ -240,7 +254,7 @@ static enum status try_shape(struct auto_state *s, const struct auto_shape *shap
         for (uint32_t chunks = 1; chunks <= most && !left_out; chunks++) {
             t.shape.chunks = chunks;
             if (chunks_wanted(s, shape, chunks))
-                PASS(try_chunks(s, &t));
+                PASS(auto_try_cut(s, &t));
         }
     }
     return STATUS_OK;
@@ -275,7 +289,7 @@ static enum status try_bucket(struct auto_state *s, struct auto_candidate *best,
     TRY(plan_copy(&best->plan, &c.plan));
     c.plan.bucket_bytes = bytes;
     c.plan.zero = zero;
-    TRY(score(s, &c));
+    TRY(auto_score(s, &c));
     if (auto_by_merit(&c, best) < 0) {
         struct auto_candidate worse = *best;
         *best = c;
@@ -293,6 +307,10 @@ enum status auto_try_buckets(struct auto_state *s, struct auto_candidate *c)
                                      .replicas = c->plan.stage[0].replicas}};
     bool all = !s->r->given.zero && s->t->n <= AUTO_SMALL; /* levels: which is best depends on it */
     uint32_t first = all ? 0 : c->plan.zero, last = all ? AUTO_ZEROS - 1 : c->plan.zero;
+    if (auto_is_uneven(&c->plan)) {
+        t.shape.replicas = 2; /* of a stage at least */
+        last = last > 1 ? 1 : last;
+    }
     PASS(schedule_find(c->plan.schedule, &t.schedule));
     if (s->r->given.bucket || c->baseline || !c->fits || t.shape.replicas == 1 ||
         t.schedule->split || t.schedule->asynchronous)

@@ -107,9 +107,8 @@ bool partition_begins_layer(const struct model *m, size_t i)
 }
 
 /* The rule of whole tensors in one pass: op i may begin a stage if no op from i on reads what an
- * earlier op has divided, so if the last reader of all divided tensors so far is before i.
- * begins[n + 1], or NULL; returns begins[n]. */
-static size_t find_begins(const struct model *m, uint32_t shards, bool layers, size_t *begins)
+ * earlier op has divided, so if the last reader of all divided tensors so far is before i. */
+size_t partition_begins(const struct model *m, uint32_t shards, bool layers, size_t *begins)
 {
     size_t found = 0, read_until = 0; /* the last op that reads a divided tensor so far */
     for (size_t i = 0; i < m->n; i++) {
@@ -128,7 +127,7 @@ static size_t find_begins(const struct model *m, uint32_t shards, bool layers, s
 
 size_t partition_most_stages(const struct model *m, uint32_t tensor_parallel, bool layers)
 {
-    return find_begins(m, tensor_parallel, layers, NULL);
+    return partition_begins(m, tensor_parallel, layers, NULL);
 }
 
 /* Is op i, at this distance from where a stage is wanted, a place for stage s? */
@@ -185,6 +184,8 @@ static enum status check(const struct model *m, const struct topology *t,
     if (r->stages % chunks != 0)
         return error_set(STATUS_INVALID, "%zu stages do not make %u chunks per device", r->stages,
                          chunks);
+    if (r->uneven)
+        return STATUS_OK; /* plan_check() finds what is wrong with it */
     if (r->replicas < 1 || shards > t->n || r->replicas > t->n / shards ||
         r->stages / chunks > t->n / shards / r->replicas)
         return shards == 1
@@ -225,6 +226,27 @@ static enum status fill_head(const struct partition_request *r, const char *algo
     return text_copy(algorithm, &p->algorithm);
 }
 
+static size_t common_divisor(size_t a, size_t b)
+{
+    return b == 0 ? a : common_divisor(b, a % b);
+}
+
+/* Of as many pipelines as divide the replicas of every stage, q has those replicas whose number is q
+ * modulo so many: a microbatch stays in it. */
+static size_t uneven_slot(const struct partition_request *r, size_t stage, size_t replica)
+{
+    size_t pipelines = 0, all = 0,
+           before = 0; /* replicas of all stages, of those before this one */
+    for (size_t k = 0; k < r->stages; k++) {
+        pipelines = common_divisor(partition_replicas(r, k), pipelines);
+        before += k < stage ? partition_replicas(r, k) : 0;
+        all += partition_replicas(r, k);
+    }
+    if (r->placement == PLACE_REPLICAS)
+        pipelines = 1;
+    return (replica % pipelines * all + before) / pipelines + replica / pipelines;
+}
+
 /* Shards are next to each other. */
 static uint32_t device_of(const struct partition_request *r, const uint32_t *order, size_t stage,
                           size_t replica, size_t shard)
@@ -232,6 +254,8 @@ static uint32_t device_of(const struct partition_request *r, const uint32_t *ord
     size_t depth = r->stages / at_least_1(r->chunks), rank = stage % depth;
     size_t slot =
         r->placement == PLACE_PIPELINES ? replica * depth + rank : rank * r->replicas + replica;
+    if (r->uneven)
+        slot = uneven_slot(r, stage, replica);
     return order[slot * at_least_1(r->tensor_parallel) + shard];
 }
 
@@ -244,12 +268,12 @@ static enum status fill_stages(const struct partition_request *r, size_t ops, co
     for (size_t s = 0; s < r->stages; s++) {
         struct plan_stage *stage = &p->stage[s];
         stage->ops = (s + 1 < r->stages ? first[s + 1] : ops) - first[s];
-        stage->devices = (size_t)r->replicas * shards;
+        stage->replicas = partition_replicas(r, s);
+        stage->devices = (size_t)stage->replicas * shards;
         PASS(ARRAY_NEW(stage->op, stage->ops));
         PASS(ARRAY_NEW(stage->device, stage->devices));
         for (size_t k = 0; k < stage->ops; k++)
             stage->op[k] = (uint32_t)(first[s] + k);
-        stage->replicas = r->replicas;
         stage->tensor_parallel = shards;
         stage->expert_parallel = at_least_1(r->expert_parallel);
         stage->recompute = r->recompute;
@@ -284,7 +308,7 @@ enum status partition_run(const struct partition_algorithm *a, const struct mode
     const uint32_t *order = r->order ? r->order : own_order;
     for (size_t s = 0; s < r->stages; s++)
         device[s] = device_of(r, order, s, 0, 0);
-    find_begins(m, r->tensor_parallel, r->layers, begins);
+    partition_begins(m, r->tensor_parallel, r->layers, begins);
     const struct partition_problem problem = {m, t, r, device, begins};
     TRY(a->cut(&problem, first, &p.objective_s));
     TRY(check_begins(&problem, first));
@@ -297,3 +321,12 @@ out:
     arena_free(&scratch);
     return st;
 }
+
+static enum status cut_uneven(const struct partition_problem *p, size_t *first, double *objective_s)
+{
+    memcpy(first, p->r->uneven->first, p->r->stages * sizeof *first);
+    *objective_s = NAN;
+    return STATUS_OK;
+}
+
+const struct partition_algorithm partition_uneven = {.name = "auto", .cut = cut_uneven};

@@ -27,9 +27,16 @@ enum partition_placement {
     PLACE_REPLICAS,  /* replicas of stage 0, then those of stage 1: gradients are summed locally */
 };
 
+/* Stages whose replicas differ, and where they begin: what a search has chosen by itself. */
+struct partition_uneven {
+    const uint32_t *replicas; /* [stages] each >= 1 */
+    const size_t *first;      /* [stages] as cut() chooses them */
+};
+
 struct partition_request {
-    size_t stages;     /* 1 <= stages <= model->n; a multiple of chunks */
-    uint32_t replicas; /* of every stage, >= 1 */
+    size_t stages;                         /* 1 <= stages <= model->n; a multiple of chunks */
+    uint32_t replicas;                     /* of every stage, >= 1 */
+    const struct partition_uneven *uneven; /* instead, without chunks; NULL: every stage has them */
     /* Devices needed: stages / chunks * replicas * tensor_parallel. 0 is as good as 1: */
     uint32_t tensor_parallel, expert_parallel;
     uint32_t chunks; /* stages on each set of devices: virtual stages */
@@ -82,6 +89,12 @@ enum partition_option {
     PARTITION_OPTIONS
 };
 
+/* Replicas of a stage. */
+static inline uint32_t partition_replicas(const struct partition_request *r, size_t stage)
+{
+    return r->uneven ? r->uneven->replicas[stage] : r->replicas;
+}
+
 struct partition_algorithm {
     const char *name, *summary;
     const char *guarantee; /* what the result is: "exact for ...", "heuristic" */
@@ -97,6 +110,8 @@ struct partition_algorithm {
 #define ALGORITHM(name) extern const struct partition_algorithm partition_##name;
 #include "partition/algorithms.def"
 #undef ALGORITHM
+/* Where r->uneven says: not in the table, for searches only. */
+extern const struct partition_algorithm partition_uneven;
 
 extern const struct partition_algorithm *const partition_algorithms[];
 extern const size_t partition_algorithms_n;
@@ -121,6 +136,11 @@ enum status partition_check_shards(const struct model *m, uint32_t tensor_parall
  * '/' up to the first part that is a number ("h.3" of "h.3.attn.proj"), or else that ends in a digit
  * ("h3" of "h3.ln1"). A model whose names have no blocks has a layer for each op. */
 bool partition_begins_layer(const struct model *m, size_t i);
+
+/* Where stages may begin, as struct partition_problem has it: begins[m->n + 1], or NULL; returns
+ * begins[m->n]. O(n). */
+size_t partition_begins(const struct model *m, uint32_t tensor_parallel, bool layers,
+                        size_t *begins);
 
 /* Into how many stages they can be cut then, at layers or anywhere. O(n). */
 size_t partition_most_stages(const struct model *m, uint32_t tensor_parallel, bool layers);

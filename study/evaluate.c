@@ -419,8 +419,9 @@ static enum status evaluate(const struct evaluation_context *context, const stru
     judge_ranks(&c, &program, &m, &e);
     evaluate_reason(&m, e.reason);
     const struct plan_stage *first = &plan->stage[0];
-    e.effort = effort_of(&program) *
-               (program.folded ? (double)first->replicas * first->tensor_parallel : 1);
+    double copies = program.folded ? (double)first->replicas * first->tensor_parallel : 1;
+    e.effort = effort_of(&program) * copies;
+    e.ops = (double)program.ops * copies * plan->microbatches / program.microbatches;
     *out = e;
 out:
     measurement_free(&m);
@@ -459,11 +460,15 @@ struct finalists {
     const struct plan *const *plan;
 };
 
+const struct engine *evaluate_thorough_engine(const struct evaluation_context *context)
+{
+    return context->engine ? context->engine : &engine_simgrid;
+}
+
 static enum status evaluate_finalist(void *context, size_t i, void *slot)
 {
     const struct finalists *f = context;
-    const struct engine *engine = f->context->engine ? f->context->engine : &engine_simgrid;
-    return evaluate(f->context, engine, f->plan[i], slot);
+    return evaluate(f->context, evaluate_thorough_engine(f->context), f->plan[i], slot);
 }
 
 static enum status thorough(void *context, const struct plan *const *p, size_t n,

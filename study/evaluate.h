@@ -31,6 +31,9 @@ struct evaluator evaluator_make(struct evaluation_context *context); /* borrows 
 enum status evaluate_once(const struct evaluation_context *context, const struct plan *plan,
                           struct evaluation *out) MUST_CHECK;
 
+/* That of thorough evaluations. */
+const struct engine *evaluate_thorough_engine(const struct evaluation_context *context);
+
 /* What only the platform knows: memory of every rank's device, what they could compute at the
  * stated speeds and at their nominal peak, and so MFU and HFU; what they draw and cost. */
 void evaluate_machine(const struct model *model, const struct program *p, const struct topology *t,

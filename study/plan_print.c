@@ -47,7 +47,7 @@ void plan_print_json(const struct plan *p, const struct model *m, const struct t
     }
     json_close(&w);
     if (outcome->ranking)
-        plan_put_candidates(&w, outcome->ranking);
+        plan_put_candidates(&w, outcome->ranking, outcome->a);
     json_close(&w);
 }
 

@@ -1,5 +1,6 @@
 /* The ranking of a search, as a table of at most 100 columns (or of what it takes), as JSON with the
  * same figures, and as the one line that says why nothing fits. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,9 +30,10 @@ static size_t chunks_of(const struct auto_candidate *c)
 
 static const char *placement_of(const struct auto_candidate *c)
 {
-    return c->depth == 1 || c->plan.stage[0].replicas == 1 ? NULL
-           : c->placement == PLACE_PIPELINES               ? "pipelines"
-                                                           : "replicas";
+    bool alone = c->plan.stage[0].replicas == 1 && !auto_is_uneven(&c->plan);
+    return c->depth == 1 || alone            ? NULL
+           : c->placement == PLACE_PIPELINES ? "pipelines"
+                                             : "replicas";
 }
 
 /* "sel z1 sp b32M": what a plan does besides its shape. */
@@ -52,29 +54,70 @@ static const char *extras_of(const struct plan *p, char text[CELL])
     return n > 0 ? text : "-";
 }
 
+/* "4 x 2 x 1", or "4 x 1-5 x 1" where stages have different replicas. */
+static const char *shape_of(const struct plan *p, char text[CELL])
+{
+    uint32_t least = p->stage[0].replicas, most = least;
+    char replicas[CELL / 2];
+    for (size_t k = 1; k < p->stages; k++) {
+        least = p->stage[k].replicas < least ? p->stage[k].replicas : least;
+        most = p->stage[k].replicas > most ? p->stage[k].replicas : most;
+    }
+    snprintf(replicas, sizeof replicas, least < most ? "%u-%u" : "%u", least, most);
+    snprintf(text, CELL, "%zu x %s x %u", p->stages, replicas, p->stage[0].tensor_parallel);
+    return text;
+}
+
+static void print_replicas(const struct plan *p, FILE *out)
+{
+    fputs("     ^ replicas of the stages:", out);
+    for (size_t k = 0; k < p->stages; k++)
+        fprintf(out, "%s %u", k ? "," : "", p->stage[k].replicas);
+    putc('\n', out);
+}
+
 /* ---- the table */
+
+/* The figures of a row: without noise samples per second and memory, else what noise makes of the
+ * iteration, "-" where it was not tried. */
+static void print_figures(const struct auto_candidate *c, const struct arguments *a, FILE *out)
+{
+    const struct evaluation *e = auto_evaluation(c);
+    char headroom[CELL], iteration[CELL];
+    snprintf(iteration, sizeof iteration, "%s%s", c->verified ? "" : "~", SECONDS(e->iteration_s));
+    fprintf(out, "%9s ", iteration);
+    if (arguments_given(a, "jitter")) {
+        struct plan_jitter j = c->sampled_s ? plan_jitter_of(c, a) : (struct plan_jitter){0};
+        fprintf(out, "%9s %8s", c->sampled_s ? SECONDS(j.mean_s) : "-",
+                c->sampled_s ? SECONDS(j.worst_s) : "-");
+    }
+    if (!arguments_given(a, "jitter") || a->wide)
+        fprintf(out, "%s%7.4g %10s", arguments_given(a, "jitter") ? " " : "", e->samples_per_s,
+                bytes_text(e->headroom_bytes, headroom));
+    if (a->wide)
+        fprintf(out, " %9s  %s", SECONDS(c->quick.iteration_s), e->reason);
+}
 
 /* A row, and below it what is unusual about the plan: several stages on a device, a baseline, more
  * memory than there is. "~": not what the last word on finalists said, nor all of the iteration. */
-static void print_candidate(const struct auto_candidate *c, size_t place, bool wide, FILE *out)
+static void print_candidate(const struct auto_candidate *c, size_t place, const struct arguments *a,
+                            FILE *out)
 {
-    char shape[CELL], microbatches[CELL], extras[CELL], headroom[CELL], iteration[CELL];
+    char shape[CELL], microbatches[CELL], extras[CELL];
     const struct plan *p = &c->plan;
     const struct evaluation *e = auto_evaluation(c);
     const char *local = placement_of(c);
-    snprintf(shape, sizeof shape, "%zu x %u x %u", p->stages, p->stage[0].replicas,
-             p->stage[0].tensor_parallel);
+    shape_of(p, shape);
     snprintf(microbatches, sizeof microbatches, "%u x %u", p->microbatches, p->microbatch_size);
-    snprintf(iteration, sizeof iteration, "%s%s", c->verified ? "" : "~", SECONDS(e->iteration_s));
-    fprintf(out, "%-4zu %-13s %6zu %-12s %-10s %-16s %-4.4s %9s %7.4g %10s", place, shape,
-            c->devices, p->stages > 1 ? p->schedule : "-", microbatches, extras_of(p, extras),
-            local ? local : "-", iteration, e->samples_per_s,
-            bytes_text(e->headroom_bytes, headroom));
-    if (wide)
-        fprintf(out, " %9s  %s", SECONDS(c->quick.iteration_s), e->reason);
+    fprintf(out, "%-4zu %-13s %6zu %-12s %-10s %-16s %-4.4s ", place, shape, c->devices,
+            p->stages > 1 ? p->schedule : "-", microbatches, extras_of(p, extras),
+            local ? local : "-");
+    print_figures(c, a, out);
     putc('\n', out);
     if (chunks_of(c) > 1)
         fprintf(out, "     ^ %zu stages on each device\n", chunks_of(c));
+    if (auto_is_uneven(p))
+        print_replicas(p, out);
     if (c->baseline)
         fprintf(out, "     ^ baseline %s: %s\n", c->baseline->name, c->baseline->summary);
     if (!c->fits)
@@ -98,51 +141,108 @@ static void print_reserve(const struct arguments *a, const struct topology *t, F
     fputs("; --reserve says another\n", out);
 }
 
+static void print_head(const struct arguments *a, const char *engine, FILE *out)
+{
+    bool jitter = arguments_given(a, "jitter");
+    if (jitter)
+        fprintf(out,
+                "%zu samples of %g %% jitter (--seed %zu to %zu), the whole iteration simulated, "
+                "none folded;\n"
+                "ranked by %s\n",
+                a->samples, 100 * a->jitter, a->seed, a->seed + a->samples - 1,
+                !strcmp(a->rank_by, "quiet")   ? "the iteration without"
+                : !strcmp(a->rank_by, "worst") ? "their worst"
+                                               : "their mean");
+    fprintf(out, "\n%-4s %-13s %6s %-12s %-10s %-16s %-4s %9s ", "rank", "stages x", "", "schedule",
+            "micro-", "recompute, ZeRO,", "near", "iteration");
+    if (jitter)
+        fprintf(out, "%9s %8s", "with", "jitter");
+    if (!jitter || a->wide)
+        fprintf(out, "%s%7s %10s", jitter ? " " : "", "samples", "headroom");
+    if (a->wide)
+        fprintf(out, " %9s  %s", "quick", "time of all ranks");
+    fprintf(out, "\n%-4s %-13s %6s %-12s %-10s %-16s %-4s %9s ", "", "rep. x shards", "devs", "",
+            "batches", "SP, bucket", "", engine);
+    if (jitter)
+        fprintf(out, "%9s %8s", "mean", "worst");
+    if (!jitter || a->wide)
+        fprintf(out, "%s%7s", jitter ? " " : "", "per s");
+    putc('\n', out);
+}
+
 void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
                         const struct evaluation_context *context, FILE *out)
 {
-    bool doubtful = false;
+    bool doubtful = false, unsampled = false;
     size_t rows = 0, hidden = 0;
     fprintf(out,
             "%zu plans of %zu samples per iteration tried, %zu of them too big for memory; %zu "
             "shapes left out%s\n",
             r->tried, plan_samples(a, context->topology), r->too_big, auto_shapes_left_out(r),
             r->interrupted ? "; interrupted, so not all" : "");
+    if (r->uneven > 0)
+        fprintf(out, "  of them %zu plans whose stages have different replicas", r->uneven);
+    if (r->uneven_stuck > 0)
+        fprintf(out, ", %zu more cannot run", r->uneven_stuck);
+    if (r->uneven_left > 0)
+        fprintf(out, "; %zu less promising such shapes not tried", r->uneven_left);
+    if (r->uneven > 0)
+        putc('\n', out);
     for (size_t i = 0; i < auto_filters_n; i++)
         if (r->left_out[i] > 0)
             fprintf(out, "  %-9s %7zu %-9s %s\n", auto_filters[i].name, r->left_out[i],
                     auto_level_names[auto_filters[i].level], auto_filters[i].reason);
     print_reserve(a, context->topology, out);
-    fprintf(out, "\n%-4s %-13s %6s %-12s %-10s %-16s %-4s %9s %7s %10s", "rank", "stages x", "",
-            "schedule", "micro-", "recompute, ZeRO,", "near", "iteration", "samples", "headroom");
-    if (a->wide)
-        fprintf(out, " %9s  %s", "quick", "time of all ranks");
-    fprintf(out, "\n%-4s %-13s %6s %-12s %-10s %-16s %-4s %9s %7s\n", "", "rep. x shards", "devs",
-            "", "batches", "SP, bucket", "", context->engine ? context->engine->name : "simgrid",
-            "per s");
+    print_head(a, evaluate_thorough_engine(context)->name, out);
     for (size_t i = 0; i < r->n; i++) {
         bool shown = r->candidate[i].baseline || rows++ < ROWS || a->wide;
         if (shown)
-            print_candidate(&r->candidate[i], i + 1, a->wide, out);
+            print_candidate(&r->candidate[i], i + 1, a, out);
         doubtful = doubtful || (shown && !r->candidate[i].verified);
+        unsampled = unsampled || (shown && !r->candidate[i].sampled_s);
         hidden += !shown;
     }
     if (hidden > 0)
         fprintf(out, "%zu more in --wide and --json\n", hidden);
     if (doubtful)
         fputs("~ by the analytic engine only; beyond 256 devices without contention\n", out);
+    if (unsampled && arguments_given(a, "jitter"))
+        fputs("- not sampled: slower without noise, and too many ops; or too big for memory\n",
+              out);
     putc('\n', out);
 }
 
 /* ---- JSON */
 
-static void put_candidate(struct json_writer *w, const struct auto_candidate *c)
+static void put_samples(struct json_writer *w, const struct auto_candidate *c,
+                        const struct arguments *a)
+{
+    struct plan_jitter j = {NAN, NAN, a->seed};
+    if (c->sampled_s)
+        j = plan_jitter_of(c, a);
+    json_put_real(w, "mean_s", j.mean_s);
+    json_put_real(w, "worst_s", j.worst_s);
+    if (!c->sampled_s)
+        return;
+    json_put_integer(w, "worst_seed", (int64_t)j.seed);
+    json_put_reals(w, "sampled_s", c->sampled_s, a->samples);
+}
+
+static void put_candidate(struct json_writer *w, const struct auto_candidate *c,
+                          const struct arguments *a)
 {
     const struct plan *p = &c->plan;
     const struct evaluation *e = auto_evaluation(c);
     json_open_object(w, NULL, false);
     json_put_integer(w, "stages", (int64_t)p->stages);
-    json_put_integer(w, "replicas", p->stage[0].replicas);
+    if (auto_is_uneven(p))
+        json_put_string(w, "replicas", NULL);
+    else
+        json_put_integer(w, "replicas", p->stage[0].replicas);
+    json_open_array(w, "stage_replicas", true);
+    for (size_t k = 0; k < p->stages; k++)
+        json_put_integer(w, NULL, p->stage[k].replicas);
+    json_close(w);
     json_put_integer(w, "shards", p->stage[0].tensor_parallel);
     json_put_integer(w, "devices", (int64_t)c->devices);
     json_put_string(w, "schedule", p->schedule);
@@ -157,6 +257,8 @@ static void put_candidate(struct json_writer *w, const struct auto_candidate *c)
     json_put_real(w, "quick_s", c->quick.iteration_s);
     json_put_real(w, "iteration_s", e->iteration_s);
     json_put_real(w, "samples_per_s", e->samples_per_s);
+    if (arguments_given(a, "jitter"))
+        put_samples(w, c, a);
     json_put_string(w, "engine", e->engine);
     json_put_bool(w, "exact", e->exact);
     json_put_string(w, "baseline", c->baseline ? c->baseline->name : NULL);
@@ -166,11 +268,20 @@ static void put_candidate(struct json_writer *w, const struct auto_candidate *c)
     json_close(w);
 }
 
-void plan_put_candidates(struct json_writer *w, const struct auto_result *r)
+void plan_put_candidates(struct json_writer *w, const struct auto_result *r,
+                         const struct arguments *a)
 {
+    if (arguments_given(a, "jitter")) {
+        json_open_object(w, "jitter", true);
+        json_put_real(w, "share", a->jitter);
+        json_put_integer(w, "samples", (int64_t)a->samples);
+        json_put_integer(w, "seed", (int64_t)a->seed);
+        json_put_string(w, "rank_by", a->rank_by);
+        json_close(w);
+    }
     json_open_array(w, "candidates", false);
     for (size_t i = 0; i < r->n; i++)
-        put_candidate(w, &r->candidate[i]);
+        put_candidate(w, &r->candidate[i], a);
     json_close(w);
 }
 
@@ -214,19 +325,18 @@ enum status plan_fails_to_fit(const struct auto_result *r, const struct argument
     const struct auto_candidate *c = &r->candidate[0];
     const struct evaluation *e = auto_evaluation(c);
     const struct device_type *type = topology_type(t, e->device);
-    char extras[CELL], lack[CELL], peak[CELL], reserve[CELL], memory[CELL], help[200];
+    char shape[CELL], extras[CELL], lack[CELL], peak[CELL], reserve[CELL], memory[CELL], help[200];
     int64_t keep = 0;
     size_t stage;
     PASS(plan_reserve(a, type, &keep));
     uint32_t rank = rank_of(&c->plan, c->depth, e->device, &stage);
     put_help(a, c, help, sizeof help);
-    return error_set(
-        STATUS_INFEASIBLE,
-        "no plan fits; in the nearest (%zu x %u x %u, %s) rank %u (%s, stage %zu) lacks "
-        "%s: it needs %s, its device has %s, of which %s is reserved; %s (--allow-oom "
-        "takes the plan all the same)",
-        c->plan.stages, c->plan.stage[0].replicas, c->plan.stage[0].tensor_parallel,
-        extras_of(&c->plan, extras), rank, t->device[e->device], stage,
-        bytes_text(keep - e->headroom_bytes, lack), bytes_text(e->peak_bytes, peak),
-        bytes_text(type->memory_bytes, memory), bytes_text(keep, reserve), help);
+    return error_set(STATUS_INFEASIBLE,
+                     "no plan fits; in the nearest (%s, %s) rank %u (%s, stage %zu) lacks "
+                     "%s: it needs %s, its device has %s, of which %s is reserved; %s (--allow-oom "
+                     "takes the plan all the same)",
+                     shape_of(&c->plan, shape), extras_of(&c->plan, extras), rank,
+                     t->device[e->device], stage, bytes_text(keep - e->headroom_bytes, lack),
+                     bytes_text(e->peak_bytes, peak), bytes_text(type->memory_bytes, memory),
+                     bytes_text(keep, reserve), help);
 }

@@ -83,8 +83,11 @@ static enum status check_together(const struct arguments *a, const struct partit
          "--expert-parallel needs a multiple of it as --replicas"},
         {a->chunks > 1 && schedule && !schedule->chunked,
          "--chunks and --schedule: this one gives every stage devices of its own"},
-        {arguments_given(a, "seed") && !a->output && !a->json,
-         "--seed is of the plan that -o writes"},
+        {arguments_given(a, "seed") && !a->output && !a->json && !arguments_given(a, "jitter"),
+         "--seed is of the plan that -o writes, or of --jitter"},
+        {(arguments_given(a, "samples") || arguments_given(a, "rank-by")) &&
+             !arguments_given(a, "jitter"),
+         "--samples and --rank-by are of --jitter"},
         {cut_by_hand && !a->split_at, "--algorithm manual needs --split-at"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)

@@ -4,6 +4,7 @@
  *                       does a plan obey them?
  *     plan_search.c     `--algorithm auto`: the search
  *     plan_ranking.c    its ranking, as text and as JSON; why nothing fits
+ *     plan_jitter.c     the ranking in noise
  *     plan_explain.c    where the time of a plan goes
  *     plan_objective.c  published objectives on their own inputs
  *     plan_print.c      stages, and all algorithms, as text and as JSON
@@ -50,6 +51,19 @@ enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
  * STATUS_INFEASIBLE when there is no such plan. */
 enum status plan_search(const struct arguments *a, struct evaluation_context *context,
                         const volatile int *stop, struct auto_result *out) MUST_CHECK;
+/* Of the samples of a candidate. */
+struct plan_jitter {
+    double mean_s, worst_s;
+    uint64_t seed; /* of the worst */
+};
+/* Of a candidate with samples, c->sampled_s[a->samples]. */
+struct plan_jitter plan_jitter_of(const struct auto_candidate *c, const struct arguments *a);
+/* Have the plans of plan_search() simulated with a->samples samples of a->jitter each, whole, by the
+ * engine of their ranking, and rank them by a->rank_by. In the order of the quiet ranking, for as
+ * long as a fixed number of ops lasts; those behind it keep their order, after the others.
+ * STATUS_UNSUPPORTED when not even the first one can be sampled. */
+enum status plan_rank_in_jitter(const struct arguments *a, const struct evaluation_context *context,
+                                const volatile int *stop, struct auto_result *r) MUST_CHECK;
 /* Samples per iteration, the same for all candidates: what is given, else 8 per device rounded down
  * to whole microbatches of what is given about these. */
 size_t plan_samples(const struct arguments *a, const struct topology *t);
@@ -59,8 +73,9 @@ enum status plan_reserve(const struct arguments *a, const struct device_type *ty
                          int64_t *out) MUST_CHECK;
 void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
                         const struct evaluation_context *context, FILE *out);
-/* "candidates": [...] of an object that is open. */
-void plan_put_candidates(struct json_writer *w, const struct auto_result *r);
+/* "candidates": [...] of an object that is open, and "jitter" before it where that is asked for. */
+void plan_put_candidates(struct json_writer *w, const struct auto_result *r,
+                         const struct arguments *a);
 /* STATUS_INFEASIBLE, with which rank of the nearest plan lacks how much, and what would help. */
 enum status plan_fails_to_fit(const struct auto_result *r, const struct arguments *a,
                               const struct topology *t) MUST_CHECK;
@@ -86,6 +101,7 @@ struct plan_outcome {
     const struct evaluation *evaluation; /* of the plan, by the engine that it names */
     struct machine machine;              /* its devices, and what they do */
     const struct auto_result *ranking;   /* NULL: there was no search */
+    const struct arguments *a;           /* of the search */
     double cpu_s;                        /* of planning */
 };
 /* The document foreline-planning of docs/objectives. */

@@ -60,6 +60,8 @@ struct arguments {
     size_t stages, replicas, microbatches, microbatch_size, batch, finalists, tokens;
     double time_limit_s, bucket_bytes;
     bool sequence_parallel, executable, allow_oom, wide;
+    size_t samples;                    /* of jitter, in the ranking of plans */
+    const char *rank_by;               /* what of them counts */
     const char *granularity, *reserve; /* bytes, or a share */
 
     /* plans by published objectives */

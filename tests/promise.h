@@ -4,6 +4,7 @@
 #define TESTS_PROMISE_H
 
 #include "core/model.h"
+#include "core/perturb.h"
 #include "core/plan.h"
 #include "core/topology.h"
 #include "sim/engine.h"
@@ -53,6 +54,10 @@ struct promise_folding promise_fold(const struct promise_case *c, const struct e
 /* A prediction against the floors (sim/floor.h) of its program: iteration / floor, which is never
  * below 1; INFINITY where there is none (no flush). */
 double promise_floor(const struct promise_case *c, double iteration_s, char cause[32]);
+
+/* As `simulate` of the file that `plan -o` writes says; perturbation NULL: none. */
+double promise_written(const struct promise_case *c, const struct engine *engine,
+                       const struct perturbation *perturbation);
 
 /* What `plan` says of a model on a platform, against `simulate` of the plans that it writes and
  * against plans that it did not choose. */

@@ -42,8 +42,8 @@ double promise_floor(const struct promise_case *c, double iteration_s, char caus
 
 /* ---- one plan */
 
-/* As `simulate` of a file that `plan` wrote says. */
-static double simulate_written(const struct promise_case *c, const struct engine *engine)
+double promise_written(const struct promise_case *c, const struct engine *engine,
+                       const struct perturbation *perturbation)
 {
     const struct provenance by = {.version = "test", .command = "promise"};
     struct loaded_plan l = {0};
@@ -55,8 +55,11 @@ static double simulate_written(const struct promise_case *c, const struct engine
     close(fd);
     demand(plan_write(&c->plan, &c->model, &c->topology, path, &by), path);
     demand(load_plan_only(path, &l), path);
-    const struct evaluation_context context = {
-        .model = &l.model, .topology = &l.topology, .platform = l.platform, .detailed = true};
+    const struct evaluation_context context = {.model = &l.model,
+                                               .topology = &l.topology,
+                                               .platform = l.platform,
+                                               .detailed = true,
+                                               .perturbation = perturbation};
     demand(evaluate_plan(&l.plan, &context, engine, &m, NULL, NULL), path);
     double iteration_s = m.iteration_s;
     measurement_free(&m);
@@ -180,7 +183,7 @@ static void check_candidates(struct promise_search *p, struct promise_case *c,
         struct auto_candidate *candidate = &found->candidate[k];
         const struct evaluation *e = auto_evaluation(candidate);
         c->plan = candidate->plan;
-        double said_s = simulate_written(c, engine_of(e));
+        double said_s = promise_written(c, engine_of(e), NULL);
         double quick_s = simulate(c, &engine_analytic, NULL);
         p->table_error = fmax(p->table_error, fabs(e->iteration_s / said_s - 1));
         p->table_error = fmax(p->table_error, fabs(candidate->quick.iteration_s / quick_s - 1));

@@ -1,0 +1,377 @@
+/* Plans whose stages have different replicas: layers that compute much and have few parameters on
+ * many devices, those with many parameters, whose gradients would take long to sum, on few.
+ *
+ * On small platforms all replicas are listed, on others those that dynamic programs find
+ * (uneven_cost.h). The most promising are cut and scored, until the work for them is spent; those
+ * that are evaluated thoroughly are improved first by moving cuts and replicas between stages. All
+ * this comes after the search of equal replicas, and can only beat it. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/array.h"
+#include "partition/uneven_cost.h"
+
+enum {
+    ALL_SLOTS = 8,       /* sets of shards up to which all replicas are listed */
+    MOST_WORK = 4000000, /* ops of all quick evaluations: some seconds */
+    MOST_MOVES = 150,    /* evaluations of moves from one plan */
+    OPS_OF_A_STEP = 6,   /* forward, backward and their messages */
+};
+
+/* ---- what is worth a look */
+
+struct choice {
+    struct auto_shape shape; /* its uneven is set when it is tried */
+    double estimate_s;
+    uint32_t replicas[UNEVEN_STAGES];
+    size_t first[UNEVEN_STAGES];
+};
+
+struct choices {
+    size_t n;
+    struct choice *choice; /* [n] */
+};
+
+static bool all_equal(const uint32_t *replicas, size_t stages)
+{
+    for (size_t k = 1; k < stages; k++)
+        if (replicas[k] != replicas[0])
+            return false;
+    return true;
+}
+
+/* Do stages that share weights have equally many replicas? These are summed from replica to replica.
+ */
+static bool ties_agree(const struct model *m, size_t stages, const uint32_t *replicas,
+                       const size_t *first)
+{
+    bool agree = true;
+    for (size_t i = 0, k = 0; i < m->n; i++) {
+        size_t home = 0;
+        k += k + 1 < stages && first[k + 1] == i;
+        while (home < k && first[home + 1] <= m->op[i].shares)
+            home++;
+        agree = agree && (m->op[i].shares == MODEL_NO_OP || replicas[home] == replicas[k]);
+    }
+    return agree;
+}
+
+/* Without flush every replica must have as many microbatches as the others of its stage. */
+static bool is_possible(const struct uneven_family *f, const uint32_t *replicas, size_t stages)
+{
+    const struct auto_state *s = f->s;
+    uint32_t microbatches = (uint32_t)f->microbatches;
+    bool possible = !all_equal(replicas, stages) && auto_wanted(s->r->fixed.stages, stages);
+    for (size_t k = 0; k < stages; k++)
+        possible = possible && replicas[k] > 0 && replicas[k] <= microbatches &&
+                   (!s->usual->asynchronous || microbatches % replicas[k] == 0);
+    return possible;
+}
+
+/* The two cuts of these replicas, if they differ. */
+static enum status add(const struct uneven_family *f, const uint32_t *replicas, size_t stages,
+                       struct choices *all)
+{
+    struct choice c = {.shape = f->shape};
+    if (!is_possible(f, replicas, stages))
+        return STATUS_OK;
+    memcpy(c.replicas, replicas, stages * sizeof *replicas);
+    c.shape.depth = (uint32_t)stages;
+    for (size_t k = 0; k < stages; k++)
+        c.shape.replicas = replicas[k] > c.shape.replicas ? replicas[k] : c.shape.replicas;
+    c.shape.bound_s = uneven_bound(f, stages, replicas);
+    for (int load = 0; load < UNEVEN_LOADS; load++) {
+        size_t before[UNEVEN_STAGES];
+        memcpy(before, c.first, sizeof before);
+        c.estimate_s = uneven_cut(f, (enum uneven_load)load, stages, replicas, c.first);
+        if (isinf(c.estimate_s) || (load > 0 && !memcmp(before, c.first, sizeof before)) ||
+            !ties_agree(f->s->m, stages, replicas, c.first))
+            continue;
+        PASS(ARRAY_ROOM(all->choice, all->n));
+        all->choice[all->n++] = c;
+    }
+    return STATUS_OK;
+}
+
+/* All compositions of up to `left` more slots: bit i of `breaks` says that slot i + 1 is of another
+ * stage than slot i. */
+static enum status add_all(const struct uneven_family *f, size_t most, struct choices *all)
+{
+    for (size_t slots = 3; slots <= f->slots; slots++)
+        for (uint32_t breaks = 1; breaks < 1u << (slots - 1); breaks++) {
+            uint32_t replicas[ALL_SLOTS] = {1};
+            size_t stages = 1;
+            for (size_t i = 0; i + 1 < slots; i++) {
+                stages += breaks >> i & 1;
+                replicas[stages - 1]++;
+            }
+            if (stages <= most)
+                PASS(add(f, replicas, stages, all));
+        }
+    return STATUS_OK;
+}
+
+static enum status add_best(const struct uneven_family *f, size_t most, struct choices *all)
+{
+    for (int load = 0; load < UNEVEN_LOADS && most >= 2; load++) {
+        uint32_t replicas[UNEVEN_STAGES + 1][UNEVEN_STAGES] = {{0}};
+        PASS(uneven_replicas(f, (enum uneven_load)load, most, replicas));
+        for (size_t stages = 2; stages <= most; stages++)
+            PASS(add(f, replicas[stages], stages, all));
+    }
+    return STATUS_OK;
+}
+
+static enum status add_family(const struct auto_state *s, const struct auto_shape *shape,
+                              struct choices *all)
+{
+    enum status st = STATUS_OK;
+    struct uneven_family f = {0};
+    size_t slots = s->t->n / shape->shards, most = UNEVEN_STAGES;
+    most = shape->most_stages < most ? shape->most_stages : most;
+    most = slots < most ? slots : most;
+    if (slots < 3 || most < 2)
+        return STATUS_OK;
+    TRY(uneven_open(s, shape, &f));
+    most = f.layers < most ? f.layers : most;
+    TRY(slots <= ALL_SLOTS ? add_all(&f, most, all) : add_best(&f, most, all));
+out:
+    uneven_free(&f);
+    return st;
+}
+
+/* Does what is given leave room for different replicas? */
+static bool is_wanted(const struct auto_state *s)
+{
+    const struct partition_request *fixed = &s->r->fixed;
+    return !s->r->even && fixed->replicas == 0 && fixed->chunks <= 1 &&
+           fixed->expert_parallel <= 1 && !(s->r->given.zero && fixed->zero > 1) &&
+           !s->usual->chunked;
+}
+
+static enum status list(const struct auto_state *s, struct choices *all)
+{
+    struct auto_shapes families = {0};
+    enum status st;
+    TRY(auto_list_families(s, &families));
+    for (size_t i = 0; i < families.n && !auto_must_stop(s); i++)
+        TRY(add_family(s, &families.shape[i], all));
+out:
+    free(families.shape);
+    return st;
+}
+
+/* ---- trying them */
+
+static int by_estimate(const void *a, const void *b)
+{
+    const struct choice *x = a, *y = b;
+    const double p[] = {x->estimate_s,     x->shape.shards,
+                        x->shape.depth,    x->shape.microbatch_size,
+                        x->shape.replicas, x->shape.sequence_parallel};
+    const double q[] = {y->estimate_s,     y->shape.shards,
+                        y->shape.depth,    y->shape.microbatch_size,
+                        y->shape.replicas, y->shape.sequence_parallel};
+    for (size_t k = 0; k < sizeof p / sizeof *p; k++)
+        if (p[k] != q[k])
+            return p[k] < q[k] ? -1 : 1;
+    int replicas = memcmp(x->replicas, y->replicas, sizeof x->replicas);
+    return replicas ? replicas : memcmp(x->first, y->first, sizeof x->first);
+}
+
+static bool have_divisor(const uint32_t *replicas, size_t stages)
+{
+    for (uint32_t d = 2; d <= replicas[0]; d++) {
+        bool all = true;
+        for (size_t k = 0; k < stages; k++)
+            all = all && replicas[k] % d == 0;
+        if (all)
+            return true;
+    }
+    return false;
+}
+
+static double work_of(const struct auto_state *s, const struct auto_shape *shape)
+{
+    return (double)(s->r->samples / shape->microbatch_size) * shape->depth * OPS_OF_A_STEP;
+}
+
+/* In both placements, where they differ. */
+static enum status try(struct auto_state *s, struct choice *c)
+{
+    const struct partition_uneven uneven = {c->replicas, c->first};
+    struct auto_trial t = {.shape = c->shape};
+    bool both = have_divisor(c->replicas, c->shape.depth);
+    size_t tried = s->result.tried;
+    t.shape.uneven = &uneven;
+    t.shape.algorithm = &partition_uneven;
+    for (int p = both ? PLACE_PIPELINES : PLACE_REPLICAS; p <= PLACE_REPLICAS; p++) {
+        bool left_out = false;
+        t.shape.placement = (enum partition_placement)p;
+        PASS(auto_leaves_out(s, AUTO_SHAPE, &t, &left_out));
+        if (!left_out)
+            PASS(auto_try_cut(s, &t));
+    }
+    s->uneven_work += (double)(s->result.tried - tried) * work_of(s, &c->shape);
+    return STATUS_OK;
+}
+
+enum status auto_try_uneven(struct auto_state *s)
+{
+    enum status st = STATUS_OK;
+    struct choices all = {0};
+    if (!is_wanted(s) || s->result.interrupted)
+        return STATUS_OK;
+    TRY(list(s, &all));
+    if (all.n > 0)
+        qsort(all.choice, all.n, sizeof *all.choice, by_estimate);
+    for (size_t i = 0; i < all.n && !s->result.interrupted; i++) {
+        s->result.interrupted = auto_must_stop(s);
+        if (s->uneven_work > MOST_WORK)
+            s->result.uneven_left++;
+        else if (!s->result.interrupted)
+            TRY(try(s, &all.choice[i]));
+    }
+out:
+    free(all.choice);
+    return st;
+}
+
+/* ---- moves */
+
+/* Where a plan's stages begin, and their replicas. */
+struct position {
+    uint32_t replicas[UNEVEN_STAGES];
+    size_t first[UNEVEN_STAGES];
+};
+
+struct climb {
+    struct auto_state *s;
+    struct auto_candidate *best;
+    struct auto_shape shape;
+    size_t stages, moves;
+    const size_t *begins; /* of partition_begins() */
+};
+
+/* The plan of a position in the schedule, and with the savings, of the best one so far; it takes its
+ * place if it is better. */
+static enum status try_position(struct climb *c, const struct position *at, bool *better)
+{
+    enum status st;
+    struct auto_state *s = c->s;
+    const struct partition_uneven uneven = {at->replicas, at->first};
+    const struct plan *old = &c->best->plan;
+    struct auto_candidate next = *c->best;
+    next.plan = (struct plan){0};
+    c->shape.uneven = &uneven;
+    struct partition_request r = auto_request_for(s, &c->shape);
+    r.schedule = old->schedule;
+    r.zero = old->zero;
+    r.bucket_bytes = old->bucket_bytes;
+    r.recompute = old->stage[0].recompute;
+    next.devices = auto_devices(&c->shape);
+    c->moves++;
+    s->uneven_work += work_of(s, &c->shape);
+    if (!ties_agree(s->m, c->stages, at->replicas, at->first))
+        return STATUS_OK;
+    TRY(partition_run(&partition_uneven, s->m, s->t, &r, &next.plan));
+    TRY(auto_score(s, &next));
+    if (auto_by_merit(&next, c->best) < 0) {
+        struct auto_candidate worse = *c->best;
+        *c->best = next;
+        next = worse;
+        *better = true;
+    }
+out:
+    plan_free(&next.plan);
+    return st;
+}
+
+/* Stage k begins at the next place before or behind where it does. */
+static bool move_cut(const struct climb *c, size_t k, bool back, struct position *at)
+{
+    size_t n = c->s->m->n, end = k + 1 < c->stages ? at->first[k + 1] : n;
+    size_t i = at->first[k];
+    do
+        i = back ? i - 1 : i + 1;
+    while (i > at->first[k - 1] && i < end && c->begins[i + 1] == c->begins[i]);
+    at->first[k] = i;
+    return i > at->first[k - 1] && i < end;
+}
+
+/* One replica less of stage `from`, one more of stage `to`; c->stages: of none. */
+static bool move_replica(const struct climb *c, size_t from, size_t to, struct position *at)
+{
+    const struct auto_state *s = c->s;
+    uint32_t all = 0, microbatches = c->best->plan.microbatches;
+    if (from == to || (from < c->stages && at->replicas[from] == 1))
+        return false;
+    if (from < c->stages)
+        at->replicas[from]--;
+    if (to < c->stages)
+        at->replicas[to]++;
+    for (size_t k = 0; k < c->stages; k++)
+        all += at->replicas[k];
+    return (to == c->stages || at->replicas[to] <= microbatches) && !s->usual->asynchronous &&
+           (size_t)all * c->shape.shards <= s->t->n && !all_equal(at->replicas, c->stages);
+}
+
+static struct position position_of(const struct plan *p)
+{
+    struct position at = {{0}, {0}};
+    for (size_t k = 0; k < p->stages; k++) {
+        at.replicas[k] = p->stage[k].replicas;
+        at.first[k] = p->stage[k].op[0];
+    }
+    return at;
+}
+
+static bool may_go_on(const struct climb *c)
+{
+    return c->moves < MOST_MOVES && !auto_must_stop(c->s);
+}
+
+/* Every move from the best so far; the first that is better is taken. */
+static enum status step(struct climb *c, bool *better)
+{
+    for (size_t k = 1; k < c->stages; k++)
+        for (int back = 0; back < 2 && may_go_on(c); back++) {
+            struct position at = position_of(&c->best->plan);
+            if (move_cut(c, k, back, &at))
+                PASS(try_position(c, &at, better));
+        }
+    for (size_t from = 0; from <= c->stages; from++)
+        for (size_t to = 0; to <= c->stages && may_go_on(c); to++) {
+            struct position at = position_of(&c->best->plan);
+            if (move_replica(c, from, to, &at))
+                PASS(try_position(c, &at, better));
+        }
+    return STATUS_OK;
+}
+
+enum status auto_move_uneven(struct auto_state *s, struct auto_candidate *best)
+{
+    enum status st;
+    size_t *begins = NULL;
+    const struct plan *p = &best->plan;
+    struct climb c = {.s = s, .best = best, .stages = p->stages};
+    bool better = best->fits;
+    c.shape = (struct auto_shape){.depth = (uint32_t)p->stages,
+                                  .chunks = 1,
+                                  .shards = p->stage[0].tensor_parallel,
+                                  .replicas = 1,
+                                  .microbatch_size = p->microbatch_size,
+                                  .sequence_parallel = p->sequence_parallel,
+                                  .placement = best->placement};
+    TRY(ARRAY_NEW(begins, s->m->n + 1));
+    partition_begins(s->m, c.shape.shards, s->layers, begins);
+    c.begins = begins;
+    while (better && may_go_on(&c)) {
+        better = false;
+        TRY(step(&c, &better));
+    }
+out:
+    free(begins);
+    return st;
+}
