@@ -212,23 +212,49 @@ static enum status check_stashes(const struct program *p, uint32_t rank)
     return STATUS_OK;
 }
 
-/* Scratch counts once: compute ops of a rank do not overlap. */
-int64_t program_peak(const struct program *p, uint32_t rank, uint32_t *op)
+/* Most bytes of stashes of one stage at once, the first op at which it has them, and the stage of the
+ * rank that comes next, PROGRAM_NONE: there is none. */
+struct pool {
+    int64_t most;
+    uint32_t at, next;
+};
+
+static struct pool pool_of(const struct program *p, uint32_t rank, uint32_t stage)
 {
-    int64_t held = 0, most = -1;
-    uint32_t at = PROGRAM_NONE;
+    int64_t held = 0;
+    struct pool pool = {.most = -1, .at = PROGRAM_NONE, .next = PROGRAM_NONE};
     for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++) {
         const struct program_op *o = &p->op[i];
+        if (o->stage > stage && o->stage < pool.next)
+            pool.next = o->stage;
+        if (o->stage != stage || !op_computes(o))
+            continue;
         int64_t after = held_after(o, held);
-        if (op_computes(o) && (after > held ? after : held) > most) {
-            most = after > held ? after : held;
-            at = (uint32_t)i;
+        if ((after > held ? after : held) > pool.most) {
+            pool.most = after > held ? after : held;
+            pool.at = (uint32_t)i;
         }
         held = after;
     }
+    return pool;
+}
+
+/* Stages of a rank are of different sizes: what one has given back is no room for another. Scratch
+ * counts once: passes of a stage do not overlap. */
+int64_t program_peak(const struct program *p, uint32_t rank, uint32_t *op)
+{
+    int64_t most = 0;
+    uint32_t at = PROGRAM_NONE;
+    for (uint32_t s = p->rank[rank].stage; s != PROGRAM_NONE;) {
+        struct pool pool = pool_of(p, rank, s);
+        most += pool.most > 0 ? pool.most : 0;
+        if (pool.at != PROGRAM_NONE && (at == PROGRAM_NONE || pool.at > at))
+            at = pool.at;
+        s = pool.next;
+    }
     if (op)
         *op = at;
-    return program_static_bytes(&p->rank[rank]) + (most > 0 ? most : 0) +
+    return program_static_bytes(&p->rank[rank]) + most +
            (at == PROGRAM_NONE ? 0 : p->rank[rank].scratch_bytes);
 }
 

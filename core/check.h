@@ -15,9 +15,9 @@
  * O(ops). Returns STATUS_INVALID, STATUS_NOMEM. */
 enum status program_check(const struct program *p) MUST_CHECK;
 
-/* Most memory that a rank of a checked program holds at once: static bytes, stashes in list order,
- * and scratch during compute ops. *op (may be NULL): the first op at which it does, PROGRAM_NONE
- * when the rank has none. O(ops of the rank). */
+/* Most memory that a rank of a checked program holds at once: static bytes, the most stashes of each
+ * of its stages in list order, and scratch during compute ops. *op (may be NULL): the first op at
+ * which it does, PROGRAM_NONE when the rank has none. O(ops of the rank x its stages). */
 int64_t program_peak(const struct program *p, uint32_t rank, uint32_t *op);
 
 #endif

@@ -11,6 +11,15 @@
 
 /* ---- statistics */
 
+/* Times nearer than this, relatively, are ties: engines add up in different orders. */
+static const double tie = 1e-9;
+
+static int order_of(double a, double b)
+{
+    double least = tie * fmax(fabs(a), fabs(b));
+    return (a - b > least) - (b - a > least);
+}
+
 /* Tau-b: pairs that are ordered alike minus those ordered differently, over the geometric mean
  * of the pairs that are not tied in x and in y. O(n^2).
  * Source: Kendall, Biometrika 33 (1945) 239-251. */
@@ -19,7 +28,7 @@ double kendall_tau(const double *x, const double *y, size_t n)
     double balance = 0, ordered_x = 0, ordered_y = 0; /* pairs */
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < i; k++) {
-            int a = (x[i] > x[k]) - (x[i] < x[k]), b = (y[i] > y[k]) - (y[i] < y[k]);
+            int a = order_of(x[i], x[k]), b = order_of(y[i], y[k]);
             balance += a * b;
             ordered_x += a != 0;
             ordered_y += b != 0;
@@ -29,9 +38,6 @@ double kendall_tau(const double *x, const double *y, size_t n)
         return NAN;
     return balance / sqrt(ordered_x * ordered_y);
 }
-
-/* Predictions nearer than this, relatively, are ties: engines add up in different orders. */
-static const double tie = 1e-9;
 
 size_t regret_chosen(const double *predicted, const double *measured, size_t n)
 {

@@ -50,8 +50,8 @@ enum status compare_measurements(const struct measurement *m, const char *const 
 void comparisons_free(struct comparisons *c); /* accepts {0}; leaves {0} */
 
 /* Kendall's tau-b, which corrects for ties: (concordant - discordant) pairs over the geometric
- * mean of the pairs not tied in x and not tied in y. In [-1, 1]; NAN when x or y has only one
- * value. O(n^2). Source: Kendall, "The treatment of ties in ranking problems", Biometrika 33
+ * mean of the pairs not tied in x and not tied in y. Values within 1e-9 of each other, relatively,
+ * are tied. In [-1, 1]; NAN when x or y has only one value. O(n^2). Source: Kendall, "The treatment of ties in ranking problems", Biometrika 33
  * (1945). */
 double kendall_tau(const double *x, const double *y, size_t n);
 

@@ -50,8 +50,8 @@ static void at_least(int64_t *most, int64_t bytes)
 }
 
 /* What the rank keeps all the time: with asynchronous updates one set of weights for each
- * microbatch between forward and backward. Its stages compute one at a time: scratch is that of the
- * one that needs most. */
+ * microbatch between forward and backward. Each of its stages has its own scratch, as in the executor;
+ * they share the buckets of ZeRO 2 and 3. */
 static enum status memory_of(struct lowering *l, uint32_t team, uint32_t device,
                              struct program_rank *out)
 {
@@ -66,7 +66,7 @@ static enum status memory_of(struct lowering *l, uint32_t team, uint32_t device,
         out->weight_bytes += versions * c->weight_bytes;
         out->gradient_bytes += c->gradient_bytes;
         out->state_bytes += c->state_bytes;
-        at_least(&out->scratch_bytes, c->scratch_bytes);
+        out->scratch_bytes += c->scratch_bytes;
         at_least(&gathered_bytes, c->gathered_bytes);
         at_least(&reduced_bytes, c->reduced_bytes);
     }

@@ -227,6 +227,8 @@ static bool has_ties(const struct model *m)
     return false;
 }
 
+/* Groups of microbatches as long as the pipeline fill it best; on small platforms, where few plans are
+ * without a rest, the last group may be longer. */
 static bool chunks_wanted(const struct auto_state *s, const struct auto_shape *shape,
                           uint32_t chunks)
 {
@@ -237,8 +239,9 @@ static bool chunks_wanted(const struct auto_state *s, const struct auto_shape *s
     if (!auto_wanted(s->r->fixed.chunks, chunks))
         return false;
     bool may = s->r->fixed.chunks || (chunks & (chunks - 1)) == 0;
-    return chunks == 1 || (may && shape->depth > 1 && mine % shape->depth == 0 &&
-                           !(s->r->executable && has_ties(s->m)));
+    bool even = mine % shape->depth == 0 || s->t->n <= AUTO_SMALL || s->r->fixed.chunks;
+    return chunks == 1 ||
+           (may && shape->depth > 1 && even && !(s->r->executable && has_ties(s->m)));
 }
 
 /* In both placements, where they differ. */
@@ -300,6 +303,21 @@ out:
     return st;
 }
 
+/* Which ops share a bucket hangs on its size in steps that no power of two need meet: sixteenths of
+ * the candidate's from a half on, eighths above it. On small platforms, where this takes little. */
+static enum status try_between(struct auto_state *s, struct auto_candidate *c)
+{
+    enum { PARTS = 16 };
+    int64_t best = c->plan.bucket_bytes;
+    uint32_t zero = c->plan.zero;
+    if (s->t->n > AUTO_SMALL || best < PARTS)
+        return STATUS_OK;
+    for (int k = PARTS / 2 + 1; k < 2 * PARTS && !auto_must_stop(s); k += k < PARTS ? 1 : 2)
+        if (k != PARTS)
+            PASS(try_bucket(s, c, zero, best / PARTS * k));
+    return STATUS_OK;
+}
+
 enum status auto_try_buckets(struct auto_state *s, struct auto_candidate *c)
 {
     struct auto_trial t = {.shape = {.depth = (uint32_t)c->depth,
@@ -320,7 +338,7 @@ enum status auto_try_buckets(struct auto_state *s, struct auto_candidate *c)
         for (int shift = BUCKET_LARGEST; shift >= BUCKET_SMALLEST && !auto_must_stop(s); shift--)
             if (shift >= 0 || usual >> -shift > 0)
                 PASS(try_bucket(s, c, zero, shift >= 0 ? usual << shift : usual >> -shift));
-    return STATUS_OK;
+    return try_between(s, c);
 }
 
 /* The saving that leaves least, of those that are wanted: the last one. */

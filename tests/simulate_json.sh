@@ -54,7 +54,7 @@ plan --model gpt2-xl:tokens=4096 --microbatches 8 --microbatch-size 64 -o big.js
 "$tool" simulate big.json --engine analytic --fail-on-oom -o o.json --trace t.json >/dev/null 2>err
 [ $? = 1 ] || complain "--fail-on-oom does not fail"
 expect o.json '"fits": false' '"memory_bytes": 42949672960' '"stash_bytes"'
-expect err 'out of memory: rank 0 (r0n0g0) needs 6.246 TiB'
+expect err 'out of memory: rank 0 (r0n0g0) needs 6.255 TiB'
 [ -s t.json ] || complain "no trace"
 "$tool" simulate big.json --engine analytic >/dev/null 2>err || complain "fails without --fail-on-oom"
 exit $failed

@@ -239,6 +239,23 @@ static void what_is_given_is_kept(void **state)
     auto_result_free(&result);
 }
 
+/* Eight microbatches on three devices: the last group of the round has two more. */
+static void virtual_stages_need_no_whole_groups(void **state)
+{
+    (void)state;
+    struct asked a = {0};
+    struct auto_request r = request(8, 1);
+    r.fixed.stages = 6;
+    r.fixed.chunks = 2;
+    r.fixed.microbatch_size = 1;
+    struct auto_result result = search(&a, &r, 8, 3);
+    size_t found = 0;
+    for (size_t i = 0; i < result.n; i++)
+        found += !result.candidate[i].baseline && result.candidate[i].plan.stages == 6;
+    assert_true(found > 0);
+    auto_result_free(&result);
+}
+
 static void impossible_requests_are_infeasible(void **state)
 {
     (void)state;
@@ -302,6 +319,7 @@ int main(void)
         cmocka_unit_test(nothing_fits_that_does_not_leave_the_reserve),
         cmocka_unit_test(layers_are_the_blocks_of_names),
         cmocka_unit_test(what_is_given_is_kept),
+        cmocka_unit_test(virtual_stages_need_no_whole_groups),
         cmocka_unit_test(impossible_requests_are_infeasible),
         cmocka_unit_test(a_stop_leaves_what_has_been_tried),
         cmocka_unit_test(releases_everything_when_memory_runs_out),

@@ -44,6 +44,15 @@ static void tau_corrects_for_ties(void **state)
     assert_true(isnan(kendall_tau(x, y, 1)));
 }
 
+/* Two engines add up the same time in different orders. */
+static void tau_ties_what_differs_by_rounding(void **state)
+{
+    (void)state;
+    const double x[] = {0.1, 0.2310349459977912, 0.23103494599779015, 0.5, 0.6},
+                 y[] = {0.1, 0.23103494599778959, 0.23103494599779015, 0.5, 0.6};
+    assert_close(kendall_tau(x, y, 5), 1);
+}
+
 static void tau_is_symmetric_bounded_and_ignores_order_and_scale(void **state)
 {
     (void)state;
@@ -233,6 +242,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tau_without_ties_counts_pairs),
         cmocka_unit_test(tau_corrects_for_ties),
+        cmocka_unit_test(tau_ties_what_differs_by_rounding),
         cmocka_unit_test(tau_is_symmetric_bounded_and_ignores_order_and_scale),
         cmocka_unit_test(regret_is_the_loss_by_the_chosen_plan),
         cmocka_unit_test(quantiles_interpolate_between_order_statistics),

@@ -73,15 +73,55 @@ static void add_calls(struct sum *u, uint32_t op)
     }
 }
 
-/* What op adds to the stage's memory: its parameters (with a copy of what it borrows from another
- * team), and per microbatch what the backward needs. With full recomputation that is scratch of one
- * microbatch at a time, with selective only what the op remembers besides its output. */
+/* Does another stage read the op's output? */
+static bool is_sent(const struct lowering *l, uint32_t op)
+{
+    for (size_t k = l->model->out_start[op]; k < l->model->out_start[op + 1]; k++)
+        if (l->shape.stage_of[l->model->out[k]] != l->shape.stage_of[op])
+            return true;
+    return false;
+}
+
+/* Is it a product with weights, and no vector of them? Then each number of its output is a sum of many
+ * terms: layernorm takes 7 FLOP for each, a product of 8 columns 16. */
+static bool is_product(const struct model *m, const struct model_op *o)
+{
+    enum { LEAST = 16 };
+    return o->parameter_bytes + o->shared_bytes > 0 && !o->sparse &&
+           o->forward_flop >= LEAST * (double)(o->output_bytes / m->element_bytes);
+}
+
+/* What a microbatch keeps of an op between its forward and its backward, and what the op needs for a
+ * while. With full recomputation all is made again at a time, but what was sent stays, with selective
+ * an op at a time without its output. Halves of backwards: what a product with weights has as
+ * gradient of its output waits for the second half. */
+static void add_stash(struct sum *u, uint32_t op, const struct cost_part *part)
+{
+    struct lowering_cost *c = &u->c;
+    const struct model_op *o = &u->l->model->op[op];
+    int64_t samples = u->l->plan->microbatch_size,
+            stash = samples * scaled(o->stash_bytes, part->stash),
+            output = samples * scaled(o->output_bytes, part->stash);
+    if (u->l->schedule->split && is_product(u->l->model, o))
+        c->stash_bytes += output;
+    if (u->s->recompute == RECOMPUTE_FULL) {
+        int64_t kept = is_sent(u->l, op) ? output : 0;
+        c->stash_bytes += kept;
+        c->scratch_bytes += stash - kept;
+    } else if (plan_remakes(u->s->recompute, o)) {
+        c->stash_bytes += output;
+        c->scratch_bytes = stash - output > c->scratch_bytes ? stash - output : c->scratch_bytes;
+    } else {
+        c->stash_bytes += stash;
+    }
+}
+
+/* What op adds to the stage's memory: its parameters, with a copy of what it borrows from another
+ * team. */
 static void add_memory(struct sum *u, const struct model_op *o, const struct cost_part *part)
 {
     struct lowering_cost *c = &u->c;
     const struct lowering *l = u->l;
-    int64_t samples = l->plan->microbatch_size,
-            stash = samples * scaled(o->stash_bytes, part->stash);
     bool copy = o->shares != MODEL_NO_OP &&
                 l->shape.team_of[l->shape.stage_of[o->shares]] != l->shape.team_of[u->stage];
     int64_t own = scaled(o->parameter_bytes + (copy ? o->shared_bytes : 0), part->parameters);
@@ -93,15 +133,6 @@ static void add_memory(struct sum *u, const struct model_op *o, const struct cos
         c->expert_bytes += own;
     else
         c->replicated_bytes += own;
-    if (u->s->recompute == RECOMPUTE_FULL) {
-        c->scratch_bytes += stash;
-    } else if (plan_remakes(u->s->recompute, o)) {
-        int64_t output = samples * scaled(o->output_bytes, part->stash);
-        c->stash_bytes += output;
-        c->scratch_bytes = stash - output > c->scratch_bytes ? stash - output : c->scratch_bytes;
-    } else {
-        c->stash_bytes += stash;
-    }
 }
 
 /* An op's seconds and bytes. A backward in two halves: the gradients of the weights are one of the
@@ -124,6 +155,7 @@ static void add_op(struct sum *u, uint32_t op)
     else if (o->parameter_bytes + o->shared_bytes > 0)
         c->weight_s += cost.backward_s / 2; /* two products of equal size */
     add_memory(u, o, &part);
+    add_stash(u, op, &part);
     add_calls(u, op);
 }
 
@@ -302,30 +334,64 @@ static void add_flight(struct sum *u, uint32_t zero, int64_t gradients)
     c->gathered_bytes = zero == 3 ? 2 * gathered : 0;
 }
 
-/* Most bytes of gradients of outputs at once in a backward of one microbatch: each lives from its
- * last reader's backward to its own op's. */
-static enum status gradients_of_outputs(const struct sum *u, int64_t *most)
+static int64_t tensor_bytes(const struct sum *u, uint32_t op)
+{
+    const struct model_op *o = &u->l->model->op[op];
+    return u->l->plan->microbatch_size * scaled(o->output_bytes, cost_part(o, &u->split).stash);
+}
+
+/* What the backward of op `op` takes: room for a gradient from its first share on; further ones, and
+ * those that follow what another stage sends, are made apart. begun [model->n] */
+static void begin_gradients(const struct sum *u, uint32_t op, bool *begun, int64_t *held,
+                            int64_t *apart)
 {
     const struct model *m = u->l->model;
-    int64_t held = 0, *taken; /* [model->n] */
-    PASS(ARRAY_NEW(taken, m->n));
+    for (size_t e = m->in_start[op]; e <= m->in_start[op + 1]; e++) {
+        bool own = e == m->in_start[op + 1];
+        uint32_t t = own ? op : m->in[e];
+        bool here = u->l->shape.stage_of[t] == u->stage;
+        int64_t bytes = tensor_bytes(u, t);
+        if (!own && (begun[t] || (here && is_sent(u->l, t))) && bytes > *apart)
+            *apart = bytes;
+        if (here && !begun[t] && m->out_start[t] < m->out_start[t + 1])
+            *held += bytes;
+        begun[t] = true;
+    }
+}
+
+/* Most bytes of gradients of outputs at once in a backward of one microbatch: each lives from its
+ * last reader's backward to its own op's. What is made apart has two places of one size, for as many
+ * inputs as ops have. */
+static enum status gradients_of_outputs(const struct sum *u, int64_t *most)
+{
+    enum { INPUTS = 2 };
+    const struct model *m = u->l->model;
+    int64_t held = 0, apart = 0;
+    bool *begun;
+    PASS(ARRAY_NEW(begun, m->n));
     *most = 0;
     for (size_t k = u->s->ops; k-- > 0;) {
         uint32_t op = u->s->op[k];
-        for (size_t e = m->in_start[op]; e <= m->in_start[op + 1]; e++) {
-            uint32_t t = e < m->in_start[op + 1] ? m->in[e] : op;
-            bool here = u->l->shape.stage_of[t] == u->stage;
-            if (!here || taken[t] > 0 || m->out_start[t] == m->out_start[t + 1])
-                continue;
-            taken[t] = u->l->plan->microbatch_size *
-                       scaled(m->op[t].output_bytes, cost_part(&m->op[t], &u->split).stash);
-            held += taken[t];
-        }
+        begin_gradients(u, op, begun, &held, &apart);
         *most = held > *most ? held : *most;
-        held -= taken[op];
+        held -= m->out_start[op] < m->out_start[op + 1] ? tensor_bytes(u, op) : 0;
     }
-    free(taken);
+    *most += INPUTS * apart;
+    free(begun);
     return STATUS_OK;
+}
+
+/* Tensors from other stages stay until the backward, beside room for their gradients and for those
+ * of what was sent, which a slot of the executor has from the forward on. */
+static void add_received(struct sum *u)
+{
+    const struct lowering_shape *shape = &u->l->shape;
+    int64_t bytes = 0, parts = u->split.sequence_parallel ? u->split.tensor_parallel : 1;
+    for (size_t k = shape->in_start[u->stage]; k < shape->in_start[u->stage + 1]; k++)
+        bytes += 2 * shape->edge[shape->in[k]].bytes / parts;
+    for (size_t e = shape->out_start[u->stage]; e < shape->out_start[u->stage + 1]; e++)
+        bytes += shape->edge[e].bytes / parts;
+    u->c.stash_bytes += bytes;
 }
 
 /* What follows once all ops have been added up. */
@@ -334,10 +400,7 @@ static enum status finish(struct sum *u)
     const struct lowering *l = u->l;
     struct lowering_cost *c = &u->c;
     struct cost_memory factor = cost_memory(l->plan->optimizer, l->model->element_bytes);
-    for (size_t k = l->shape.in_start[u->stage]; k < l->shape.in_start[u->stage + 1]; k++)
-        c->stash_bytes += /* received inputs stay until the backward */
-            l->shape.edge[l->shape.in[k]].bytes /
-            (u->split.sequence_parallel ? u->split.tensor_parallel : 1);
+    add_received(u);
     c->slowdown = u->type->slowdown;
     c->backward_s += c->recompute_s;
     c->input_s = c->backward_s - c->weight_s;
