@@ -76,7 +76,8 @@ struct question {
 };
 
 struct laps {
-    double read_s, lower_s, simulate_s;
+    double read_s, simulate_s; /* reading; lowering, the proof of symmetry, simulating */
+    size_t ranks;              /* that were simulated */
 };
 
 static enum status simulate(const struct question *q, const char *path, uint32_t replicas,
@@ -89,19 +90,26 @@ static enum status simulate(const struct question *q, const char *path, uint32_t
     struct plan plan = {0};
     struct program program = {0};
     struct simulation s = {0};
+    struct plan_classes classes = {0};
     TRY(platform_read(path, &t));
     laps->read_s = cpu();
     TRY(zoo_build("gpt3-175b", &m));
     plan = make_plan(&m, replicas, q->zero);
-    TRY(fold ? plan_lower_folded(&plan, &m, &t, &program) : plan_lower(&plan, &m, &t, &program));
-    laps->lower_s = cpu() - laps->read_s;
-    TRY(q->engine->run(&program, &t, path, &q->options, &s));
-    laps->simulate_s = cpu() - laps->read_s - laps->lower_s;
+    if (fold) {
+        const struct engine_folded what = {&plan, &m, &t, path, &q->options};
+        TRY(engine_run_folded(q->engine, &what, &classes, &program, &s));
+    } else {
+        TRY(plan_lower(&plan, &m, &t, &program));
+        TRY(q->engine->run(&program, &t, path, &q->options, &s));
+    }
+    laps->simulate_s = cpu() - laps->read_s;
+    laps->ranks = program.ranks;
     *iteration_s = 0;
     for (size_t i = 0; i < program.ops; i++)
         *iteration_s = s.timeline.end_s[i] > *iteration_s ? s.timeline.end_s[i] : *iteration_s;
 out:
     simulation_free(&s);
+    free(classes.of);
     program_free(&program);
     plan_free(&plan);
     model_free(&m);
@@ -115,8 +123,8 @@ static enum status measure(const struct question *q, uint32_t devices)
     enum status st;
     const char *family = q->family;
     char path[] = "/tmp/foreline-scale-XXXXXX.xml", spec[256];
-    double iteration_s;
-    struct laps laps;
+    double iteration_s = 0;
+    struct laps laps = {0};
     FILE *f = NULL;
     int fd = mkstemps(path, 4);
     if (fd < 0 || !(f = fdopen(fd, "w")))
@@ -128,9 +136,9 @@ static enum status measure(const struct question *q, uint32_t devices)
     fclose(f);
     f = NULL;
     TRY(simulate(q, path, devices / STAGES / SHARDS, &laps, &iteration_s));
-    printf("%u\t%s\t%u\t%s\t%s\t%s\t%.9g\t%.3g\t%.3g\t%.3g\t%.3g\t%.0f\n", devices, family, q->zero,
+    printf("%u\t%s\t%u\t%s\t%s\t%s\t%.9g\t%.3g\t%.3g\t%.3g\t%zu\t%.0f\n", devices, family, q->zero,
            q->options.collective.algorithm, q->engine->name, q->how, iteration_s, cpu(),
-           laps.read_s, laps.lower_s, laps.simulate_s, peak_MB());
+           laps.read_s, laps.simulate_s, laps.ranks, peak_MB());
 out:
     if (f)
         fclose(f);

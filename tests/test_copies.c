@@ -176,9 +176,9 @@ static void copies_are_the_channels_and_groups_of_the_whole_program(void **state
         if (st != STATUS_OK) {
             if (st != STATUS_UNSUPPORTED && st != STATUS_INVALID)
                 fail_msg("%s: %s", s.text, error_message());
-            assert_int_equal(plan_lower_folded(&s.plan, &s.model, &t, &s.folded), st);
+            assert_int_equal(plan_lower_folded(&s.plan, &s.model, &t, NULL, &s.folded), st);
         } else {
-            if (plan_lower_folded(&s.plan, &s.model, &t, &s.folded) != STATUS_OK)
+            if (plan_lower_folded(&s.plan, &s.model, &t, NULL, &s.folded) != STATUS_OK)
                 fail_msg("%s: %s", s.text, error_message());
             assert_true(s.folded.folded);
             check_ranks(&s);
@@ -207,12 +207,12 @@ static void stages_of_two_types_are_not_folded(void **state)
         .name = sample_text("other"), .flops = 2e12, .memory_Bps = 1e12, .memory_bytes = 1 << 30};
     t.types = 2;
     t.type_of[s.plan.stage[1].device[1]] = 1;
-    assert_int_equal(plan_lower_folded(&s.plan, &s.model, &t, &s.folded), STATUS_OK);
+    assert_int_equal(plan_lower_folded(&s.plan, &s.model, &t, NULL, &s.folded), STATUS_OK);
     assert_false(s.folded.folded);
     assert_int_equal(s.folded.ranks, 4);
     program_free(&s.folded);
     t.type_of[s.plan.stage[1].device[0]] = 1; /* a type for each stage */
-    assert_int_equal(plan_lower_folded(&s.plan, &s.model, &t, &s.folded), STATUS_OK);
+    assert_int_equal(plan_lower_folded(&s.plan, &s.model, &t, NULL, &s.folded), STATUS_OK);
     assert_true(s.folded.folded);
     tear_down(&s);
     topology_free(&t);
@@ -227,10 +227,10 @@ static void releases_everything_when_memory_runs_out(void **state)
     do {
         plan_free(&s.plan);
         s.plan = random_plan(&seed, &s.model, 16);
-    } while (plan_lower_folded(&s.plan, &s.model, &t, &s.folded) != STATUS_OK);
+    } while (plan_lower_folded(&s.plan, &s.model, &t, NULL, &s.folded) != STATUS_OK);
     program_free(&s.folded);
     FOR_EACH_ALLOC_FAILURE(
-        (program_free(&s.folded), plan_lower_folded(&s.plan, &s.model, &t, &s.folded)));
+        (program_free(&s.folded), plan_lower_folded(&s.plan, &s.model, &t, NULL, &s.folded)));
     tear_down(&s);
     topology_free(&t);
 }
