@@ -273,11 +273,8 @@ enum status flows_divide(const struct program *p, const struct topology *t,
                          const struct shapes *shapes, struct flows *f, struct plan_classes *finer)
 {
     struct folding *x = f->folding;
-    for (size_t s = 0; s < x->all.n; s++) {
-        uint64_t faster = x->faster[x->symmetry.kind[s]];
-        if (faster != 0)
-            x->all.colour[s] = random_at(x->all.colour[s] ^ faster, 0);
-    }
+    for (size_t s = 0; s < x->all.n; s++) /* all of them: what was divided never meets again */
+        x->all.colour[s] = folding_colour(x->all.colour[s], x->faster[x->symmetry.kind[s]], 0);
     PASS(folding_divide(p, t, shapes, f, finer));
     return flows_meet(p, f);
 }
