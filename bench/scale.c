@@ -1,10 +1,11 @@
 /* scale - what folding costs as pods grow: GPT-3 175B on nodes of 8 H100, contention included.
  *
- * 16 stages x GPUs / 128 replicas x 8 shards, 1F1B, 32 microbatches of one sequence for each replica,
- * ZeRO 1; stages side by side, shards in a node. Everything counts: writing and reading the
+ * 16 stages x GPUs / 128 replicas x 8 shards, 1F1B, 32 microbatches of one sequence for each replica;
+ * stages side by side, shards in a node. Everything counts: writing and reading the
  * platform, lowering, the proof of symmetry, the simulation. A process for each line, so that memory
  * is its own. Prints TSV. FAMILY: "rail", or with more of its parameters than nodes, gpus and type
- * "rail:oversubscription=2". Usage: scale analytic|simgrid whole|folded FAMILY GPUS... */
+ * "rail:oversubscription=2". Usage: scale analytic|simgrid whole|folded FAMILY ZERO COLLECTIVE
+ * GPUS...; ZERO 0 to 3, COLLECTIVE as simulate's --collective. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,12 +49,12 @@ static double peak_MB(void)
 }
 
 /* Megatron's order: shards in a node, replicas side by side, then stages. */
-static struct plan make_plan(const struct model *m, uint32_t replicas)
+static struct plan make_plan(const struct model *m, uint32_t replicas, uint32_t zero)
 {
     struct plan p = sample_plan(m, STAGES, replicas, MICROBATCHES * replicas, "1f1b");
     free(p.optimizer);
     p.optimizer = sample_text("adam");
-    p.zero = 1;
+    p.zero = zero;
     for (uint32_t s = 0; s < STAGES; s++) {
         struct plan_stage *stage = &p.stage[s];
         stage->tensor_parallel = SHARDS;
@@ -66,32 +67,49 @@ static struct plan make_plan(const struct model *m, uint32_t replicas)
     return p;
 }
 
-struct laps {
-    double read_s, lower_s, simulate_s;
+/* What all lines have in common. */
+struct question {
+    const struct engine *engine;
+    const char *how, *family;
+    uint32_t zero;
+    struct simulation_options options;
 };
 
-static enum status simulate(const char *path, const struct engine *engine, bool fold,
-                            uint32_t replicas, struct laps *laps, double *iteration_s)
+struct laps {
+    double read_s, simulate_s; /* reading; lowering, the proof of symmetry, simulating */
+    size_t ranks;              /* that were simulated */
+};
+
+static enum status simulate(const struct question *q, const char *path, uint32_t replicas,
+                            struct laps *laps, double *iteration_s)
 {
+    bool fold = strcmp(q->how, "folded") == 0;
     enum status st;
     struct topology t = {0};
     struct model m = {0};
     struct plan plan = {0};
     struct program program = {0};
     struct simulation s = {0};
+    struct plan_classes classes = {0};
     TRY(platform_read(path, &t));
     laps->read_s = cpu();
     TRY(zoo_build("gpt3-175b", &m));
-    plan = make_plan(&m, replicas);
-    TRY(fold ? plan_lower_folded(&plan, &m, &t, &program) : plan_lower(&plan, &m, &t, &program));
-    laps->lower_s = cpu() - laps->read_s;
-    TRY(engine->run(&program, &t, path, NULL, &s));
-    laps->simulate_s = cpu() - laps->read_s - laps->lower_s;
+    plan = make_plan(&m, replicas, q->zero);
+    if (fold) {
+        const struct engine_folded what = {&plan, &m, &t, path, &q->options};
+        TRY(engine_run_folded(q->engine, &what, &classes, &program, &s));
+    } else {
+        TRY(plan_lower(&plan, &m, &t, &program));
+        TRY(q->engine->run(&program, &t, path, &q->options, &s));
+    }
+    laps->simulate_s = cpu() - laps->read_s;
+    laps->ranks = program.ranks;
     *iteration_s = 0;
     for (size_t i = 0; i < program.ops; i++)
         *iteration_s = s.timeline.end_s[i] > *iteration_s ? s.timeline.end_s[i] : *iteration_s;
 out:
     simulation_free(&s);
+    free(classes.of);
     program_free(&program);
     plan_free(&plan);
     model_free(&m);
@@ -100,13 +118,13 @@ out:
 }
 
 /* One line of the table. */
-static enum status measure(const struct engine *engine, const char *how, const char *family,
-                           uint32_t devices)
+static enum status measure(const struct question *q, uint32_t devices)
 {
     enum status st;
+    const char *family = q->family;
     char path[] = "/tmp/foreline-scale-XXXXXX.xml", spec[256];
-    double iteration_s;
-    struct laps laps;
+    double iteration_s = 0;
+    struct laps laps = {0};
     FILE *f = NULL;
     int fd = mkstemps(path, 4);
     if (fd < 0 || !(f = fdopen(fd, "w")))
@@ -117,10 +135,10 @@ static enum status measure(const struct engine *engine, const char *how, const c
     TRY(generate_platform(spec, f));
     fclose(f);
     f = NULL;
-    TRY(simulate(path, engine, strcmp(how, "folded") == 0, devices / STAGES / SHARDS, &laps,
-                 &iteration_s));
-    printf("%u\t%s\t%s\t%s\t%.9g\t%.3g\t%.3g\t%.3g\t%.3g\t%.0f\n", devices, family, engine->name,
-           how, iteration_s, cpu(), laps.read_s, laps.lower_s, laps.simulate_s, peak_MB());
+    TRY(simulate(q, path, devices / STAGES / SHARDS, &laps, &iteration_s));
+    printf("%u\t%s\t%u\t%s\t%s\t%s\t%.9g\t%.3g\t%.3g\t%.3g\t%zu\t%.0f\n", devices, family, q->zero,
+           q->options.collective.algorithm, q->engine->name, q->how, iteration_s, cpu(),
+           laps.read_s, laps.simulate_s, laps.ranks, peak_MB());
 out:
     if (f)
         fclose(f);
@@ -130,22 +148,27 @@ out:
 
 int main(int argc, char **argv)
 {
-    const struct engine *engine;
-    if (argc < 5) {
-        fputs("usage: scale analytic|simgrid whole|folded FAMILY GPUS...\n", stderr);
+    struct question q = {0};
+    if (argc < 7) {
+        fputs("usage: scale analytic|simgrid whole|folded FAMILY ZERO COLLECTIVE GPUS...\n",
+              stderr);
         return 2;
     }
-    if (engine_find(argv[1], &engine) != STATUS_OK) {
+    q.how = argv[2];
+    q.family = argv[3];
+    q.zero = (uint32_t)strtoul(argv[4], NULL, 10);
+    q.options.collective.algorithm = argv[5];
+    if (engine_find(argv[1], &q.engine) != STATUS_OK) {
         fprintf(stderr, "scale: %s\n", error_message());
         return 2;
     }
-    puts("# GPUs\tplatform\tengine\thow\titeration s\tCPU s\tread s\tlower s\tsimulate s\tMB");
-    for (int k = 4; k < argc; k++) {
+    puts("# GPUs\tplatform\tZeRO\tcollective\tengine\thow\titeration s\tCPU s\tread s\tlower "
+         "s\tsimulate s\tMB");
+    for (int k = 6; k < argc; k++) {
         fflush(stdout);
         pid_t pid = fork();
         if (pid == 0) {
-            enum status st =
-                measure(engine, argv[2], argv[3], (uint32_t)strtoul(argv[k], NULL, 10));
+            enum status st = measure(&q, (uint32_t)strtoul(argv[k], NULL, 10));
             if (st != STATUS_OK)
                 fprintf(stderr, "scale: %s\n", error_message());
             fflush(stdout);

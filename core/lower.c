@@ -138,26 +138,43 @@ static void count_flop(const struct lowering *l, struct program *out)
         }
 }
 
+static enum status copy_classes(const struct lowering *l, struct program *out)
+{
+    struct program_copies *copies = &out->copies;
+    copies->replicas = l->plan->stage[0].replicas;
+    copies->classes = l->shape.classes;
+    PASS(ARRAY_COPY(copies->class_of, l->shape.class_of, copies->replicas));
+    PASS(ARRAY_NEW(copies->class_size, copies->classes));
+    for (uint32_t r = 0; r < copies->replicas; r++)
+        copies->class_size[copies->class_of[r]]++;
+    return STATUS_OK;
+}
+
 /* Folded: pairs of devices that do what a channel does. Every receiving shard k of every replica
- * has its messages from shard k mod shards of the sender (send_to() in replay.c); a rank is a team.
- */
+ * has its messages from shard k mod shards of the sender (send_to() in replay.c), in the same
+ * replica. */
 static enum status copy_channels(const struct lowering *l, struct program *out)
 {
     struct program_copies *copies = &out->copies;
     size_t n = 0, k = 0;
     PASS(ARRAY_NEW(copies->channel_start, out->channels + 1));
     for (size_t c = 0; c < out->channels; c++)
-        n += lowering_team(l, out->channel[c].to)->devices;
+        n += program_rank_copies(out, out->channel[c].to);
     PASS(ARRAY_NEW(copies->channel, n));
+    PASS(ARRAY_NEW(copies->channel_replica, n));
     for (size_t c = 0; c < out->channels; c++) {
-        uint32_t from = out->channel[c].from, to = out->channel[c].to;
+        const struct program_rank *target = &out->rank[out->channel[c].to];
+        uint32_t from = out->rank[out->channel[c].from].stage, to = target->stage;
         uint32_t sending = lowering_team(l, from)->tensor_parallel;
         uint32_t receiving = lowering_team(l, to)->tensor_parallel;
-        for (uint32_t replica = 0; replica < lowering_team(l, to)->replicas; replica++)
-            for (uint32_t shard = 0; shard < receiving; shard++)
-                copies->channel[k++] =
+        uint32_t class = l->shape.class_of[target->replica];
+        for (uint32_t i = l->shape.class_start[class]; i < l->shape.class_start[class + 1]; i++)
+            for (uint32_t shard = 0; shard < receiving; shard++, k++) {
+                uint32_t replica = copies->channel_replica[k] = l->shape.by_class[i];
+                copies->channel[k] =
                     (struct program_channel){lowering_device(l, from, replica, shard % sending),
                                              lowering_device(l, to, replica, shard)};
+            }
         copies->channel_start[c + 1] = k;
     }
     return STATUS_OK;
@@ -178,6 +195,7 @@ static enum status flatten(struct lowering *l, struct program *out)
         out->device = g->device;
         out->copies.device_start = g->copy_start;
         out->copies.device = g->copy;
+        out->copies.group_replica = g->copy_replica;
         *g = (struct lowering_grouping){0};
     }
     out->microbatches = l->plan->microbatches;
@@ -189,8 +207,10 @@ static enum status flatten(struct lowering *l, struct program *out)
     count_flop(l, out);
     PASS(text_copy(l->plan->optimizer, &out->optimizer));
     PASS(program_link(out));
-    if (l->fold)
+    if (l->fold) {
+        PASS(copy_classes(l, out));
         PASS(copy_channels(l, out));
+    }
     return program_check(out);
 }
 
@@ -238,7 +258,8 @@ enum status plan_lower(const struct plan *p, const struct model *m, const struct
 }
 
 enum status plan_lower_folded(const struct plan *p, const struct model *m, const struct topology *t,
-                              struct program *out)
+                              const struct plan_classes *classes, struct program *out)
 {
-    return lower(&(struct lowering){.plan = p, .model = m, .topology = t, .fold = true}, out);
+    return lower(
+        &(struct lowering){.plan = p, .model = m, .topology = t, .fold = true, .as = classes}, out);
 }

@@ -33,16 +33,23 @@
 enum status plan_lower(const struct plan *p, const struct model *m, const struct topology *t,
                        struct program *out) MUST_CHECK;
 
-/* The same, but only replica 0 and shard 0 of every stage get ranks; groups keep all their devices,
- * so that collectives cost what they do, and out->copies says what each channel and group stands
- * for. 1 / (replicas * shards) of the work. In the whole program all copies carry the same messages
+/* Replicas that are to be simulated once: those of one class. */
+struct plan_classes {
+    uint32_t n;   /* >= 1 */
+    uint32_t *of; /* [replicas of every stage] numbered by their first replica; owned */
+};
+
+/* The same, but only the first replica of each class and its shard 0 get ranks in every stage;
+ * groups keep all their devices, so that collectives cost what they do, and out->copies says what
+ * each channel and group stands for. classes / (replicas * shards) of the work; `classes` NULL: all
+ * replicas are one. With experts that are spread over replicas there must be one class. In the whole program all copies carry the same messages
  * and collectives in the same order, and compute takes equally long on all ranks of a stage; so
  * times are the same too if the copies get equal shares of the network, which is for who simulates
  * to prove (sim/flows.h). Where ranks of a stage would differ by themselves - stages with different
  * numbers of replicas, microbatches that these cannot share evenly, devices of two types in a
  * stage - it is plan_lower(). */
 enum status plan_lower_folded(const struct plan *p, const struct model *m, const struct topology *t,
-                              struct program *out) MUST_CHECK;
+                              const struct plan_classes *classes, struct program *out) MUST_CHECK;
 
 /* Are the lists of a plan those of the same plan with `fewer` microbatches, with steps of their
  * middle repeated? `unit` divides the difference and is a multiple of the replicas of every stage.

@@ -6,7 +6,8 @@
 #include "core/text.h"
 #include "core/topology.h"
 
-/* The microbatches of replica k are those of replica 0, k later. */
+/* The microbatches of replica k are those of the replica that was simulated for it, as many later
+ * as it is. */
 static enum status copy_rank(const struct program *p, uint32_t r, uint32_t replica,
                              const char *device, const struct measured_rank *from,
                              struct measured_rank *to)
@@ -18,7 +19,7 @@ static enum status copy_rank(const struct program *p, uint32_t r, uint32_t repli
     program_peak(p, r, &at);
     if (at != PROGRAM_NONE) {
         struct program_op op = p->op[at];
-        op.microbatch += op.microbatch == PROGRAM_NONE ? 0 : replica;
+        op.microbatch += op.microbatch == PROGRAM_NONE ? 0 : replica - p->rank[r].replica;
         PASS(text_copy(op_label(&op, label), &to->peak_at));
     }
     return text_copy(device, &to->name);
@@ -31,16 +32,19 @@ enum status measurement_unfold(struct measurement *m, const struct program *p,
     struct measurement whole = {0}; /* only its ranks */
     size_t all = 0;
     double idle_s = 0;
-    for (size_t r = 0; r < p->ranks; r++)
-        all += plan->stage[p->rank[r].stage].devices;
+    for (size_t r = 0; r < p->ranks; r++) {
+        all += program_rank_copies(p, r);
+        idle_s += (double)program_rank_copies(p, r) * m->rank[r].idle_s;
+    }
     TRY(ARRAY_NEW(whole.rank, all));
-    for (uint32_t r = 0; r < p->ranks; r++) {
+    for (uint32_t r = 0; r < p->ranks; r += p->copies.classes) { /* those of one stage */
         const struct plan_stage *s = &plan->stage[p->rank[r].stage];
         for (uint32_t k = 0; k < s->devices; k++) {
             struct measured_rank *to = &whole.rank[whole.ranks++];
-            TRY(copy_rank(p, r, k / s->tensor_parallel, t->device[s->device[k]], &m->rank[r], to));
+            uint32_t replica = k / s->tensor_parallel, from = r + p->copies.class_of[replica];
+            const char *device = t->device[s->device[k]];
+            TRY(copy_rank(p, from, replica, device, &m->rank[from], to));
         }
-        idle_s += (double)s->devices * m->rank[r].idle_s;
     }
     if (m->iteration_s > 0)
         m->bubble_fraction = idle_s / ((double)all * m->iteration_s);

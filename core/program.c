@@ -34,8 +34,12 @@ void program_free(struct program *p)
     free(p->optimizer);
     free(p->copies.channel_start);
     free(p->copies.channel);
+    free(p->copies.channel_replica);
     free(p->copies.device_start);
     free(p->copies.device);
+    free(p->copies.group_replica);
+    free(p->copies.class_of);
+    free(p->copies.class_size);
     *p = (struct program){0};
 }
 

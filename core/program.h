@@ -79,10 +79,15 @@ struct program_channel {
 struct program_copies {
     size_t *channel_start;           /* [channels + 1] into channel */
     struct program_channel *channel; /* pairs of devices */
+    uint32_t *channel_replica;       /* whose they are, at both ends */
     /* Of group g with n devices, device[device_start[g] .. device_start[g + 1]): a multiple of n,
      * copy by copy, each with its members in the order of the group's. */
     size_t *device_start; /* [groups + 1] */
     uint32_t *device;
+    uint32_t *group_replica; /* of each copy of group 0, group 1, ...; PROGRAM_NONE: of several */
+    uint32_t *class_of;      /* [replicas] which of its stage's ranks a replica is like */
+    uint32_t *class_size;    /* [classes] replicas */
+    uint32_t replicas, classes; /* of every stage */
 };
 
 struct program_rank {
@@ -143,7 +148,8 @@ struct program {
     char *optimizer;                    /* owned */
     uint64_t seed;
     bool asynchronous; /* no flush: the microbatches are a window of an endless stream */
-    bool folded;       /* only replica 0 and shard 0 have ranks: lower.h; cannot be written */
+    bool
+        folded; /* only one replica of each class and its shard 0 have ranks: lower.h; cannot be written */
     struct program_copies copies;
 };
 
@@ -208,6 +214,15 @@ static inline const uint32_t *program_group_devices(const struct program *p, siz
     size_t n = p->device_start[g + 1] - p->device_start[g];
     return p->folded ? p->copies.device + p->copies.device_start[g] + copy * n
                      : p->device + p->device_start[g];
+}
+/* How many ranks of the whole program rank r stands for; 1 unless the program is folded. */
+static inline size_t program_rank_copies(const struct program *p, size_t r)
+{
+    const struct program_rank *rank = &p->rank[r];
+    if (!p->folded)
+        return 1;
+    return (size_t)p->copies.class_size[p->copies.class_of[rank->replica]] *
+           p->stage[rank->stage].shards;
 }
 /* What the rank keeps all the time. */
 static inline int64_t program_static_bytes(const struct program_rank *r)

@@ -1,4 +1,4 @@
-/* analytic - a replay of the program (replay.h) with fair shares of the links that can be contended.
+/* analytic - the program on fair shares of the links that can be contended (fluid.h).
  *
  * What can meet nobody on a full link (flows.h) takes its closed form: its end is known as soon as
  * what it depends on is, without a clock, so that a program without contention is its longest path.
@@ -14,67 +14,24 @@
 
 #include "core/array.h"
 #include "core/clock.h"
-#include "sim/flows.h"
+#include "sim/fluid.h"
 #include "sim/pairs.h"
-#include "sim/replay.h"
 
 struct state {
     const struct program *p;
     const struct topology *t;
     struct shapes shapes;
     struct flows flows;
-    struct sharing *sharing;
-    uint32_t *carried; /* [slots] stream whose flow it carries */
-    struct replay replay;
 };
 
-static bool fly(void *context, const struct replay_flow *f)
-{
-    struct state *s = context;
-    uint32_t slot = f->is_message ? f->channel : flows_slot(&s->flows, f->shape, f->flow);
-    if (slot == PROGRAM_NONE)
-        return false;
-    s->carried[slot] = f->stream;
-    sharing_start(s->sharing, slot, f->bytes, f->now_s);
-    return true;
-}
-
-/* All that is known without the clock first; then whatever happens next, with everything that
- * happens at that moment. */
-static void replay(struct state *s)
-{
-    uint32_t slot;
-    double end;
-    for (;;) {
-        replay_known(&s->replay);
-        double start = replay_next(&s->replay), when = fmin(start, sharing_next(s->sharing));
-        if (!isfinite(when))
-            break;
-        for (; start <= when; start = replay_next(&s->replay))
-            replay_begin(&s->replay, start);
-        while (sharing_take(s->sharing, when, &slot, &end))
-            replay_land(&s->replay, s->carried[slot], end);
-    }
-}
-
+/* What is sent over which links; shares nothing where that is not to be proved. */
 static enum status prepare(struct state *s, const struct simulation_options *options)
 {
-    const struct program *p = s->p;
-    struct program alone = *p; /* what is left out of a folded program shares nothing with it */
+    struct program alone = *s->p; /* what is left out of a folded program shares nothing with it */
     if (options && options->unproved && s->t->links == 0)
         alone.folded = false;
-    PASS(shapes_make(p, s->t, options ? &options->collective : NULL, &s->shapes));
-    PASS(flows_make(&alone, s->t, &s->shapes, &s->flows));
-    PASS(sharing_open(&s->flows.network, &s->sharing));
-    if (s->t->links > 0)
-        flows_time_shapes(&s->flows, p, s->sharing, &s->shapes);
-    PASS(ARRAY_NEW(s->carried, s->flows.slots + 1));
-    s->replay.shapes = &s->shapes;
-    s->replay.alone = s->flows.alone;
-    s->replay.bound_Bps = s->flows.bound_Bps;
-    s->replay.fly = fly;
-    s->replay.context = s;
-    return replay_open(p, s->t, &s->replay);
+    PASS(shapes_make(s->p, s->t, options ? &options->collective : NULL, &s->shapes));
+    return flows_make(&alone, s->t, &s->shapes, options ? options->finer : NULL, &s->flows);
 }
 
 /* Directed pairs of devices stand for links where the topology knows none. */
@@ -112,14 +69,10 @@ static enum status report(const struct state *s, struct simulation *out)
 
 static void release(struct state *s)
 {
-    replay_close(&s->replay);
     shapes_free(&s->shapes);
     flows_free(&s->flows);
-    sharing_close(s->sharing);
-    free(s->carried);
 }
 
-/* A checked program always comes to its end. */
 static enum status run(const struct program *p, const struct topology *t, const char *platform,
                        const struct simulation_options *options, struct simulation *out)
 {
@@ -133,12 +86,10 @@ static enum status run(const struct program *p, const struct topology *t, const 
         FAIL(STATUS_UNSUPPORTED,
              "the analytic engine knows no links that could fail or become slow");
     TRY(timeline_init(&result.timeline, p->ops));
-    s.replay.start = result.timeline.start_s;
-    s.replay.end = result.timeline.end_s;
     TRY(prepare(&s, options));
-    replay(&s);
+    TRY(fluid_run(p, t, &s.shapes, &s.flows, options ? options->finer : NULL, &result.timeline,
+                  &result.messages));
     result.cpu_s = clock_cpu() - begin_s;
-    result.messages = s.replay.messages;
     TRY(report(&s, &result));
     *out = result;
     result = (struct simulation){0};

@@ -46,3 +46,45 @@ void simulation_free(struct simulation *s)
     timeline_free(&s->timeline);
     *s = (struct simulation){0};
 }
+
+enum { MOST_CLASSES = 64 };
+
+/* May so many classes of replicas be simulated, instead of all replicas? */
+static bool are_few(const struct plan_classes *c, const struct plan *p)
+{
+    for (size_t s = 0; s < p->stages; s++)
+        if (p->stage[s].expert_parallel > 1) /* who spreads them over whom is not divided */
+            return false;
+    return c->n <= MOST_CLASSES && 2 * c->n <= p->stage[0].replicas;
+}
+
+enum status engine_run_folded(const struct engine *engine, const struct engine_folded *what,
+                              struct plan_classes *classes, struct program *program,
+                              struct simulation *out)
+{
+    for (;;) {
+        struct program folded = {0};
+        struct plan_classes finer = {0};
+        struct simulation_options options = {0};
+        if (what->options)
+            options = *what->options;
+        options.finer = &finer;
+        PASS(plan_lower_folded(what->plan, what->model, what->topology,
+                               classes->n > 0 ? classes : NULL, &folded));
+        enum status st = STATUS_OK;
+        if (folded.folded)
+            st = engine->run(&folded, what->topology, what->platform, &options, out);
+        if (st == STATUS_OK) {
+            *program = folded;
+            return STATUS_OK;
+        }
+        program_free(&folded);
+        bool again = st == STATUS_UNSUPPORTED && finer.n > 0 && are_few(&finer, what->plan);
+        if (!again) {
+            free(finer.of);
+            return st;
+        }
+        free(classes->of);
+        *classes = finer;
+    }
+}

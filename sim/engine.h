@@ -4,6 +4,7 @@
 
 #include "core/collective.h"
 #include "core/faults.h"
+#include "core/lower.h"
 #include "core/measurement.h"
 #include "core/program.h"
 #include "core/topology.h"
@@ -27,6 +28,9 @@ struct simulation_options {
     const struct simulation_watch *watch; /* NULL: none */
     bool unproved; /* on a topology without links a folded program's copies are taken to be alike:
                     * for scores, by the analytic engine */
+    struct plan_classes *finer;  /* out: of a folded program that is not symmetric the classes of
+                                 * replicas that may be, if any; what was there is not released.
+                                 * NULL: not asked for */
     const struct faults *faults; /* of links; NULL: none. Only SimGrid: STATUS_UNSUPPORTED */
 };
 
@@ -48,6 +52,24 @@ struct engine {
 #undef ENGINE
 extern const struct engine *const engines[];
 extern const size_t engines_n;
+
+/* Lower a plan folded and run it; when its replicas are not alike, again with as many classes of them
+ * as that takes, but not more than half as many as there are replicas, nor than 64.
+ *   platform  as of run()
+ *   classes   in: what to begin with, {0} for one class; out: what did, also when that was not enough
+ *   program   out: what was run; it is not folded (lower.h) where ranks differ by themselves, and
+ *             then nothing has been run
+ * Fails as plan_lower_folded() and run() do: STATUS_UNSUPPORTED, "not symmetric: ...". */
+struct engine_folded {
+    const struct plan *plan;
+    const struct model *model;
+    const struct topology *topology;
+    const char *platform;
+    const struct simulation_options *options; /* may be NULL */
+};
+enum status engine_run_folded(const struct engine *engine, const struct engine_folded *what,
+                              struct plan_classes *classes, struct program *program,
+                              struct simulation *out) MUST_CHECK;
 
 enum status engine_find(const char *name, const struct engine **out) MUST_CHECK;
 /* Links of the platform that carried something, as the simulation's links.

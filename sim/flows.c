@@ -284,8 +284,8 @@ static uint32_t root_of(uint32_t *owner, uint32_t k)
 static void meet(const struct flows *f, uint32_t me, size_t first, size_t last, uint32_t *owner,
                  uint32_t *on_link)
 {
-    for (size_t e = f->start[first]; e < f->start[last]; e++) {
-        uint32_t *other = &on_link[f->link[e]];
+    for (size_t e = f->network.start[first]; e < f->network.start[last]; e++) {
+        uint32_t *other = &on_link[f->network.link[e]];
         if (*other != PROGRAM_NONE)
             owner[root_of(owner, *other)] = root_of(owner, me);
         *other = me;
@@ -293,12 +293,13 @@ static void meet(const struct flows *f, uint32_t me, size_t first, size_t last, 
 }
 
 /* Owners that meet on a kept link are joined; who has been joined to nobody is alone. */
-static enum status find_alone(struct building *b)
+static enum status find_alone(const struct program *p, struct flows *f)
 {
     enum status st = STATUS_OK;
-    struct flows *f = b->f;
-    size_t channels = b->p->channels, owners = channels + b->p->groups;
+    size_t channels = p->channels, owners = channels + p->groups;
     uint32_t *owner = NULL, *on_link = NULL;
+    free(f->alone);
+    f->alone = NULL;
     TRY(ARRAY_NEW(f->alone, owners + 1));
     TRY(ARRAY_NEW(owner, owners + 1));
     TRY(ARRAY_NEW(on_link, f->network.links + 1));
@@ -322,29 +323,71 @@ out:
     return st;
 }
 
-/* Folded: the copies of a channel share the links alike, so that one that meets no other owner has
- * its part of them from beginning to end. */
-static void bound_alone(struct flows *f, size_t channels)
+/* What a copy of a channel gets of these links when nobody but the other copies uses them. */
+static double part_of(const struct flows *f, size_t c, const uint32_t *link, size_t n)
 {
-    for (size_t c = 0; c < channels; c++)
-        for (size_t e = f->start[c]; f->alone[c] && e < f->start[c + 1]; e++)
-            f->bound_Bps[c] = fmin(f->bound_Bps[c], f->capacity_Bps[f->link[e]] / f->weight[e]);
+    double Bps = INFINITY;
+    const struct sharing_network *w = &f->network;
+    for (size_t e = w->start[c]; e < w->start[c + 1]; e++)
+        for (size_t k = 0; k < n; k++)
+            if (link[k] == w->link[e])
+                Bps = fmin(Bps, w->capacity_Bps[w->link[e]] / w->weight[e]);
+    return Bps;
 }
 
-static enum status find_carriers(struct building *b)
+/* Folded: the copies of a channel share the links alike, so that one that meets no other owner has
+ * its part of them from beginning to end; if that is not the same for all copies, it is to be found
+ * out. */
+static void bound_alone(struct flows *f, size_t channels)
 {
-    const struct program *p = b->p;
-    struct flows *f = b->f;
-    PASS(ARRAY_COPY(f->carrier_start, b->all.group_start, p->groups + 1));
-    if (p->folded)
-        PASS(flows_fold(p, b->t, b->shapes, &b->all, f));
-    PASS(find_alone(b));
-    bound_alone(f, p->folded ? p->channels : 0);
+    const struct symmetry *s = &f->folding->symmetry;
+    for (size_t c = 0; c < channels; c++) {
+        double least = s->bound_Bps[c], most = 0;
+        for (size_t k = s->kind_start[c]; f->alone[c] && k < s->kind_start[c + 1]; k++) {
+            size_t first = s->class_start[k], n = s->class_start[k + 1] - first;
+            double Bps = fmin(s->bound_Bps[c], part_of(f, c, s->class_of + first, n));
+            least = fmin(least, Bps);
+            most = fmax(most, Bps);
+        }
+        if (most > least)
+            f->alone[c] = false;
+        else
+            s->bound_Bps[c] = least;
+    }
+}
+
+enum status flows_meet(const struct program *p, struct flows *f)
+{
+    PASS(find_alone(p, f));
+    if (f->folding)
+        bound_alone(f, p->channels);
     return STATUS_OK;
 }
 
+/* What was built so far are all copies; these become fewer. */
+static enum status fold(struct building *b, struct plan_classes *finer)
+{
+    struct flows *f = b->f;
+    struct folding *x;
+    PASS(ARRAY_NEW(x, 1));
+    *x = (struct folding){.all = b->all,
+                          .whole = f->network,
+                          .start = f->start,
+                          .link = f->link,
+                          .weight = f->weight,
+                          .bound_Bps = f->bound_Bps,
+                          .capacity_Bps = f->capacity_Bps};
+    f->folding = x;
+    b->all = (struct slots){0};
+    f->start = NULL;
+    f->link = NULL;
+    f->weight = f->bound_Bps = f->capacity_Bps = NULL;
+    PASS(ARRAY_COPY(x->slot, f->slot, f->slot_start[b->shapes->n] + 1));
+    return folding_divide(b->p, b->t, b->shapes, f, finer);
+}
+
 enum status flows_make(const struct program *p, const struct topology *t,
-                       const struct shapes *shapes, struct flows *out)
+                       const struct shapes *shapes, struct plan_classes *finer, struct flows *out)
 {
     enum status st;
     struct flows f = {0};
@@ -354,7 +397,10 @@ enum status flows_make(const struct program *p, const struct topology *t,
     TRY(ARRAY_NEW(b.kept, t->links + 1));
     TRY(keep_links(&b));
     TRY(add_bytes(&b));
-    TRY(find_carriers(&b));
+    TRY(ARRAY_COPY(f.carrier_start, b.all.group_start, p->groups + 1));
+    if (p->folded)
+        TRY(fold(&b, finer));
+    TRY(flows_meet(p, &f));
     *out = f;
     f = (struct flows){0};
 out:
@@ -376,6 +422,7 @@ void flows_free(struct flows *f)
     free(f->weight);
     free(f->bound_Bps);
     free(f->capacity_Bps);
+    folding_free(f->folding);
     free(f->alone);
     free(f->link_bytes);
     *f = (struct flows){0};

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "core/array.h"
+#include "core/random.h"
 
 enum { NONE = UINT32_MAX };
 /* Equal but for the rounding of sums: levels, demands and the ends of symmetric flows. */
@@ -46,6 +47,8 @@ struct sharing {
     size_t changed_flows, changed_links;
     uint32_t *member, *edge; /* [flows], [links] of the component at hand */
     size_t members, edges;
+    struct sharing_kinds kinds; /* NULLs: every flow stands for itself */
+    size_t unequal;             /* flows whose kinds differed, so far */
 };
 
 enum status sharing_open(const struct sharing_network *n, struct sharing **out)
@@ -89,6 +92,16 @@ void sharing_close(struct sharing *s)
     free(s->member);
     free(s->edge);
     free(s);
+}
+
+void sharing_watch(struct sharing *s, const struct sharing_kinds *kinds)
+{
+    s->kinds = *kinds;
+}
+
+size_t sharing_unequal(const struct sharing *s)
+{
+    return s->unequal;
 }
 
 /* ---- the heap of ends */
@@ -271,16 +284,43 @@ static void fix(struct sharing *s, uint32_t flow, double rate)
     settle(s, f->place);
 }
 
-/* Is a flow on a link that is full at this level? */
-static bool is_stopped(const struct sharing *s, uint32_t flow, double level)
+/* Is one of these links full at this level? */
+static bool is_full(const struct sharing *s, const uint32_t *link, size_t n, double level)
 {
-    for (size_t e = s->n.start[flow]; e < s->n.start[flow + 1]; e++) {
-        const struct link *l = &s->link[s->n.link[e]];
-        double has = fmax(l->left, least * s->n.capacity_Bps[s->n.link[e]]);
+    for (size_t e = 0; e < n; e++) {
+        const struct link *l = &s->link[link[e]];
+        double has = fmax(l->left, least * s->n.capacity_Bps[link[e]]);
         if (l->marked && has <= level * l->open * (1 + rounding))
             return true;
     }
     return false;
+}
+
+/* A flow is stopped at this level: are all kinds that it stands for? */
+static void look_at_kinds(struct sharing *s, uint32_t flow, double level)
+{
+    const struct sharing_kinds *x = &s->kinds;
+    bool equal = true;
+    if (!x->faster || x->kind_start[flow + 1] - x->kind_start[flow] < 2)
+        return;
+    for (size_t k = x->kind_start[flow]; k < x->kind_start[flow + 1]; k++) {
+        size_t n = x->link_start[k + 1] - x->link_start[k];
+        if (is_full(s, x->link + x->link_start[k], n, level))
+            continue;
+        equal = false;
+        x->faster[k] = random_at(x->faster[k], s->unequal);
+    }
+    s->unequal += !equal;
+}
+
+/* Is a flow on a link that is full at this level? */
+static bool is_stopped(struct sharing *s, uint32_t flow, double level)
+{
+    size_t first = s->n.start[flow];
+    if (!is_full(s, s->n.link + first, s->n.start[flow + 1] - first, level))
+        return false;
+    look_at_kinds(s, flow, level);
+    return true;
 }
 
 /* One step of the filling: at the level at which the next link is full, flows with lower bounds have

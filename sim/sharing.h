@@ -29,6 +29,19 @@ struct sharing;
 
 /* Nothing flies yet, at time 0. O(flows + links + incidences). STATUS_NOMEM. */
 enum status sharing_open(const struct sharing_network *n, struct sharing **out) MUST_CHECK;
+/* Flows of the network stand for several each, of one or more kinds, which cross some of the flow's
+ * links (symmetry.h); from now on it is looked at that these would be as fast as their flow. A kind
+ * whose links are not among those that stop the flow would be faster: its entry of `faster` changes,
+ * to a number that two kinds of a flow share if both were faster at the same moments. */
+struct sharing_kinds {
+    const size_t *kind_start; /* [flows + 1] */
+    const size_t *link_start; /* [kinds + 1] */
+    const uint32_t *link;     /* [link_start[kinds]] */
+    uint64_t *faster;         /* [kinds] */
+};
+void sharing_watch(struct sharing *s, const struct sharing_kinds *kinds); /* borrows the arrays */
+/* How many flows had kinds that would have been faster, each time that rates were found. */
+size_t sharing_unequal(const struct sharing *s);
 /* A flow that does not fly begins; `now` is not before anything that happened, unless nothing flies.
  * O(its links). */
 void sharing_start(struct sharing *s, uint32_t flow, double bytes, double now);

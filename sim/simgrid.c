@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "sim/fluid.h"
 #include "sim/simgrid_module.h"
 #include "sim/simgrid_report.h"
 
@@ -37,13 +38,31 @@ static enum status run_child(struct simgrid_run *w, struct child_output *output)
     return st;
 }
 
-/* Collectives as flows; folded: what may be one flow, and the links of all copies. */
+/* Folded: what may be one flow, and the links of all copies, by proof: the fluid model's run, since
+ * SimGrid shares links as that does. */
+static enum status prove(struct simgrid_run *w)
+{
+    enum status st;
+    struct plan_classes *finer = w->options ? w->options->finer : NULL;
+    struct timeline timeline = {0};
+    size_t messages;
+    TRY(flows_make(w->p, w->t, &w->shapes, finer, &w->flows));
+    if (!flows_are_proved(&w->flows)) {
+        TRY(timeline_init(&timeline, w->p->ops));
+        TRY(fluid_run(w->p, w->t, &w->shapes, &w->flows, finer, &timeline, &messages));
+    }
+out:
+    timeline_free(&timeline);
+    return st;
+}
+
+/* Collectives as flows, and what folded programs need. */
 static enum status prepare(struct simgrid_run *w)
 {
     if (w->p->folded && w->options && faults_of_links(w->options->faults))
         return error_set(STATUS_UNSUPPORTED, "not symmetric: links fail or become slow");
     PASS(shapes_make(w->p, w->t, w->options ? &w->options->collective : NULL, &w->shapes));
-    return w->p->folded ? flows_make(w->p, w->t, &w->shapes, &w->flows) : STATUS_OK;
+    return w->p->folded ? prove(w) : STATUS_OK;
 }
 
 /* The links of a folded program are those of the platform, not of the quotient. */

@@ -29,10 +29,8 @@ void evaluate_machine(const struct model *model, const struct program *p, const 
 {
     struct machine all = {0};
     for (size_t r = 0; r < p->ranks; r++) {
-        const struct program_stage *s = &p->stage[p->rank[r].stage];
         const struct device_type *type = topology_type(t, p->rank[r].device);
-        double copies = p->folded ? (double)s->replicas * s->shards : 1; /* on devices alike */
-        machine_add(&all, type, copies);
+        machine_add(&all, type, (double)program_rank_copies(p, r)); /* on devices alike */
         m->rank[r].memory_bytes = type->memory_bytes;
     }
     machine_finish(&all, model, m->samples_per_s);
@@ -46,30 +44,37 @@ void evaluate_machine(const struct model *model, const struct program *p, const 
     m->hfu = (p->sample_flop + p->recompute_flop) * m->samples_per_s / machine_nominal(&all);
 }
 
+/* What has been simulated becomes a measurement; *s is taken apart. */
+static enum status measure(const struct program *p, const struct evaluation_context *context,
+                           struct simulation *s, struct measurement *m, struct timeline *timeline)
+{
+    if (context->options.faults)
+        PASS(faults_outcome(context->options.faults, p, &s->timeline));
+    PASS(measurement_from_timeline(p, &s->timeline, m));
+    m->link = s->link;
+    m->links = s->links;
+    m->cpu_s = s->cpu_s;
+    s->link = NULL;
+    s->links = 0;
+    measurement_sort_links(m);
+    if (context->detailed)
+        PASS(measurement_add_calls(m, p, &s->timeline));
+    evaluate_machine(context->model, p, context->topology, m);
+    if (timeline) {
+        *timeline = s->timeline;
+        s->timeline = (struct timeline){0};
+    }
+    return STATUS_OK;
+}
+
 enum status evaluate_program(const struct program *p, const struct evaluation_context *context,
                              const struct engine *engine, struct measurement *m,
                              struct timeline *timeline)
 {
-    enum status st;
     struct simulation s = {0};
-    TRY(engine->run(p, context->topology, context->platform, &context->options, &s));
-    if (context->options.faults)
-        TRY(faults_outcome(context->options.faults, p, &s.timeline));
-    TRY(measurement_from_timeline(p, &s.timeline, m));
-    m->link = s.link;
-    m->links = s.links;
-    m->cpu_s = s.cpu_s;
-    s.link = NULL;
-    s.links = 0;
-    measurement_sort_links(m);
-    if (context->detailed)
-        TRY(measurement_add_calls(m, p, &s.timeline));
-    evaluate_machine(context->model, p, context->topology, m);
-    if (timeline) {
-        *timeline = s.timeline;
-        s.timeline = (struct timeline){0};
-    }
-out:
+    enum status st = engine->run(p, context->topology, context->platform, &context->options, &s);
+    if (st == STATUS_OK)
+        st = measure(p, context, &s, m, timeline);
     simulation_free(&s);
     return st;
 }
@@ -103,8 +108,10 @@ struct run {
     const char *reason; /* why there is no short cut; NULL: none was wanted */
     bool fold;          /* ranks of a stage that are alike are simulated once, until that fails: */
     char *ranks_reason; /* why; owned; NULL: it does not, or was not wanted */
+    struct plan_classes classes; /* of replicas that were alike so far; n == 0: all */
 };
 
+/* What the last simulation gave; what was learned of the replicas stays. */
 static void run_free(struct run *run)
 {
     measurement_free(&run->m);
@@ -112,21 +119,37 @@ static void run_free(struct run *run)
     timeline_free(&run->timeline);
 }
 
-/* Lower and simulate the plan as if it had so many microbatches; only replica and shard 0 of it
- * when the engine can. */
-static enum status simulate(struct run *run, uint64_t microbatches, bool folded)
+/* Lower and simulate the plan as if it had so many microbatches. */
+static enum status simulate(struct run *run, uint64_t microbatches)
 {
-    enum status st;
     const struct evaluation_context *c = run->context;
     struct plan plan = *run->plan; /* borrows all */
     run_free(run);
     run->m = (struct measurement){0};
     plan.microbatches = (uint32_t)microbatches;
-    TRY((folded ? plan_lower_folded : plan_lower)(&plan, c->model, c->topology, &run->program));
+    PASS(plan_lower(&plan, c->model, c->topology, &run->program));
     if (c->perturbation)
-        TRY(perturb_program(c->perturbation, &run->program));
-    TRY(evaluate_program(&run->program, c, run->engine, &run->m, &run->timeline));
+        PASS(perturb_program(c->perturbation, &run->program));
+    return evaluate_program(&run->program, c, run->engine, &run->m, &run->timeline);
+}
+
+/* The same, with few of its replicas and one of their shards. *folded: it could be. */
+static enum status simulate_few(struct run *run, uint64_t microbatches, bool *folded)
+{
+    enum status st;
+    const struct evaluation_context *c = run->context;
+    struct plan plan = *run->plan;
+    struct simulation s = {0};
+    const struct engine_folded what = {&plan, c->model, c->topology, c->platform, &c->options};
+    run_free(run);
+    run->m = (struct measurement){0};
+    plan.microbatches = (uint32_t)microbatches;
+    TRY(engine_run_folded(run->engine, &what, &run->classes, &run->program, &s));
+    *folded = run->program.folded;
+    if (*folded)
+        TRY(measure(&run->program, c, &s, &run->m, &run->timeline));
 out:
+    simulation_free(&s);
     return st;
 }
 
@@ -141,14 +164,13 @@ static enum status not_alike(struct run *run, const char *reason)
 static enum status simulate_as_wanted(struct run *run, uint64_t microbatches)
 {
     if (run->fold) {
-        enum status st = simulate(run, microbatches, true);
-        if (st == STATUS_OK && !run->program.folded)
-            return not_alike(run, "replicas of a stage are unequal");
-        if (st != STATUS_UNSUPPORTED || run->context->only_alike)
+        bool folded = false;
+        enum status st = simulate_few(run, microbatches, &folded);
+        if (folded || (st != STATUS_OK && (st != STATUS_UNSUPPORTED || run->context->only_alike)))
             return st;
-        PASS(not_alike(run, error_message()));
+        PASS(not_alike(run, st == STATUS_OK ? "replicas of a stage are unequal" : error_message()));
     }
-    return simulate(run, microbatches, false);
+    return simulate(run, microbatches);
 }
 
 /* How many sets of devices the stages have. */
@@ -206,6 +228,7 @@ static enum status repeat_links(struct run *run, uint64_t unit, uint32_t times)
     measurement_repeat_links(&run->m, &shorter.m, times / units);
 out:
     run_free(&shorter);
+    free(shorter.classes.of);
     free(shorter.ranks_reason);
     return st;
 }
@@ -361,6 +384,7 @@ enum status evaluate_plan(const struct plan *plan, const struct evaluation_conte
     }
 out:
     run_free(&run);
+    free(run.classes.of);
     free(run.ranks_reason);
     return st;
 }
@@ -419,7 +443,9 @@ static enum status evaluate(const struct evaluation_context *context, const stru
     judge_ranks(&c, &program, &m, &e);
     evaluate_reason(&m, e.reason);
     const struct plan_stage *first = &plan->stage[0];
-    double copies = program.folded ? (double)first->replicas * first->tensor_parallel : 1;
+    double copies = program.folded
+                        ? (double)first->replicas * first->tensor_parallel / program.copies.classes
+                        : 1;
     e.effort = effort_of(&program) * copies;
     e.ops = (double)program.ops * copies * plan->microbatches / program.microbatches;
     *out = e;

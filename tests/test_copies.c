@@ -68,11 +68,20 @@ static void expect_same_ops(const struct setup *s, uint32_t a, struct choice x, 
 
 static void check_ranks(const struct setup *s)
 {
+    const struct program_copies *copies = &s->folded.copies;
+    size_t *met = calloc(s->folded.ranks, sizeof *met);
+    assert_non_null(met);
     for (uint32_t r = 0; r < s->whole.ranks; r++) {
-        uint32_t team = s->whole.rank[r].stage;
-        assert_int_equal(s->folded.rank[team].stage, team);
-        expect_same_ops(s, team, (struct choice){COMPUTE, 0}, r, (struct choice){COMPUTE, 0});
+        uint32_t team = s->whole.rank[r].stage, class = copies->class_of[s->whole.rank[r].replica];
+        uint32_t own = team * copies->classes + class;
+        assert_int_equal(s->folded.rank[own].stage, team);
+        assert_int_equal(copies->class_of[s->folded.rank[own].replica], class);
+        expect_same_ops(s, own, (struct choice){COMPUTE, 0}, r, (struct choice){COMPUTE, 0});
+        met[own]++;
     }
+    for (size_t r = 0; r < s->folded.ranks; r++)
+        assert_int_equal(met[r], program_rank_copies(&s->folded, r));
+    free(met);
 }
 
 static void check_channels(const struct setup *s)
@@ -93,6 +102,8 @@ static void check_channels(const struct setup *s)
                 same++;
             assert_true(same < q->channels && !met[same]);
             met[same] = true;
+            assert_int_equal(copies->channel_replica[k], q->rank[q->channel[same].from].replica);
+            assert_int_equal(copies->channel_replica[k], q->rank[q->channel[same].to].replica);
             expect_same_ops(s, p->channel[c].from, (struct choice){CHANNEL, c},
                             q->channel[same].from, (struct choice){CHANNEL, same});
         }
@@ -133,6 +144,7 @@ static void check_groups(const struct setup *s)
 {
     const struct program *p = &s->folded, *q = &s->whole;
     bool *met = calloc(q->groups + 1, sizeof *met);
+    size_t copy = 0;
     assert_non_null(met);
     for (uint32_t g = 0; g < p->groups; g++) {
         size_t first = p->copies.device_start[g], n = p->device_start[g + 1] - p->device_start[g];
@@ -145,6 +157,10 @@ static void check_groups(const struct setup *s)
             uint32_t same = find_group(s, p->copies.device + first + k, n, met, g);
             met[same] = true;
             assert_int_equal(program_group_copies(q, same), 1);
+            uint32_t replica = p->copies.group_replica[copy++];
+            for (size_t m = q->group_start[same]; m < q->group_start[same + 1]; m++)
+                if (replica != PROGRAM_NONE)
+                    assert_int_equal(q->rank[q->member[m]].replica, replica);
             expect_same_ops(s, p->member[p->group_start[g]], (struct choice){GROUP, g},
                             q->member[q->group_start[same]], (struct choice){GROUP, same});
         }
@@ -162,6 +178,24 @@ static void tear_down(struct setup *s)
     model_free(&s->model);
 }
 
+/* Up to four classes of replicas, numbered by their first one; {0} for one class. */
+static void random_classes(uint64_t *seed, const struct plan *p, struct plan_classes *out)
+{
+    uint32_t number[4] = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
+    for (size_t s = 0; s < p->stages; s++)
+        if (p->stage[s].expert_parallel > 1)
+            return;
+    if (random_below(seed, 2) == 0)
+        return;
+    out->of = calloc(p->stage[0].replicas, sizeof *out->of);
+    assert_non_null(out->of);
+    for (uint32_t r = 0; r < p->stage[0].replicas; r++) {
+        uint32_t *class = &number[random_below(seed, 4)];
+        *class = *class == UINT32_MAX ? out->n++ : *class;
+        out->of[r] = *class;
+    }
+}
+
 static void copies_are_the_channels_and_groups_of_the_whole_program(void **state)
 {
     (void)state;
@@ -176,10 +210,15 @@ static void copies_are_the_channels_and_groups_of_the_whole_program(void **state
         if (st != STATUS_OK) {
             if (st != STATUS_UNSUPPORTED && st != STATUS_INVALID)
                 fail_msg("%s: %s", s.text, error_message());
-            assert_int_equal(plan_lower_folded(&s.plan, &s.model, &t, &s.folded), st);
+            assert_int_equal(plan_lower_folded(&s.plan, &s.model, &t, NULL, &s.folded), st);
         } else {
-            if (plan_lower_folded(&s.plan, &s.model, &t, &s.folded) != STATUS_OK)
+            struct plan_classes classes = {0};
+            random_classes(&seed, &s.plan, &classes);
+            if (plan_lower_folded(&s.plan, &s.model, &t, classes.n > 0 ? &classes : NULL,
+                                  &s.folded) != STATUS_OK)
                 fail_msg("%s: %s", s.text, error_message());
+            assert_int_equal(s.folded.copies.classes, classes.n > 0 ? classes.n : 1);
+            free(classes.of);
             assert_true(s.folded.folded);
             check_ranks(&s);
             check_channels(&s);
@@ -207,12 +246,12 @@ static void stages_of_two_types_are_not_folded(void **state)
         .name = sample_text("other"), .flops = 2e12, .memory_Bps = 1e12, .memory_bytes = 1 << 30};
     t.types = 2;
     t.type_of[s.plan.stage[1].device[1]] = 1;
-    assert_int_equal(plan_lower_folded(&s.plan, &s.model, &t, &s.folded), STATUS_OK);
+    assert_int_equal(plan_lower_folded(&s.plan, &s.model, &t, NULL, &s.folded), STATUS_OK);
     assert_false(s.folded.folded);
     assert_int_equal(s.folded.ranks, 4);
     program_free(&s.folded);
     t.type_of[s.plan.stage[1].device[0]] = 1; /* a type for each stage */
-    assert_int_equal(plan_lower_folded(&s.plan, &s.model, &t, &s.folded), STATUS_OK);
+    assert_int_equal(plan_lower_folded(&s.plan, &s.model, &t, NULL, &s.folded), STATUS_OK);
     assert_true(s.folded.folded);
     tear_down(&s);
     topology_free(&t);
@@ -227,10 +266,10 @@ static void releases_everything_when_memory_runs_out(void **state)
     do {
         plan_free(&s.plan);
         s.plan = random_plan(&seed, &s.model, 16);
-    } while (plan_lower_folded(&s.plan, &s.model, &t, &s.folded) != STATUS_OK);
+    } while (plan_lower_folded(&s.plan, &s.model, &t, NULL, &s.folded) != STATUS_OK);
     program_free(&s.folded);
     FOR_EACH_ALLOC_FAILURE(
-        (program_free(&s.folded), plan_lower_folded(&s.plan, &s.model, &t, &s.folded)));
+        (program_free(&s.folded), plan_lower_folded(&s.plan, &s.model, &t, NULL, &s.folded)));
     tear_down(&s);
     topology_free(&t);
 }

@@ -19,6 +19,7 @@
 #include "tests/sample.h"
 
 enum { PLANS = 6 };
+static bool verbose;
 static size_t plans = PLANS; /* of each platform, on each engine; "test_fold 50": as many */
 
 static const struct {
@@ -42,10 +43,11 @@ struct setup {
     struct model model;
     struct plan plan;
     struct program whole, folded;
+    struct simulation_options options;
     char text[RANDOM_PLAN_TEXT];
 };
 
-/* A plan that can be lowered and that folding makes smaller. */
+/* A plan that can be lowered, and how its collectives are done: as NCCL would, or by name. */
 static void next_plan(struct setup *s, uint64_t *seed)
 {
     for (;;) {
@@ -58,12 +60,13 @@ static void next_plan(struct setup *s, uint64_t *seed)
         if (plan_lower(&s->plan, &s->model, &s->topology, &s->whole) == STATUS_OK)
             break;
     }
-    if (plan_lower_folded(&s->plan, &s->model, &s->topology, &s->folded) != STATUS_OK)
-        fail_msg("%s: %s", s->text, error_message());
-    assert_true(s->folded.folded);
+    const char *algorithm = collective_name(random_below(seed, (uint32_t)collective_algorithms_n));
+    s->options.collective.algorithm = random_below(seed, 2) ? "tree" : algorithm;
+    strncat(s->text, ", ", sizeof s->text - strlen(s->text) - 1);
+    strncat(s->text, s->options.collective.algorithm, sizeof s->text - strlen(s->text) - 1);
 }
 
-/* The compute ops of every rank end when those of its stage's only rank in the folded program do;
+/* The compute ops of every rank end when those of its class's rank in the folded program do;
  * and so does the last op of all. */
 static void expect_same_ends(const struct setup *s, const char *what, const struct timeline *whole,
                              const struct timeline *folded, double tolerance)
@@ -77,7 +80,8 @@ static void expect_same_ends(const struct setup *s, const char *what, const stru
     if (!(fabs(folded_end - end) <= tolerance * end))
         fail_msg("%s: %s: folded %.12g s instead of %.12g", what, s->text, folded_end, end);
     for (uint32_t r = 0; r < q->ranks; r++) {
-        size_t i = p->op_start[q->rank[r].stage];
+        size_t classes = p->copies.classes, class = p->copies.class_of[q->rank[r].replica];
+        size_t i = p->op_start[q->rank[r].stage * classes + class];
         for (size_t j = q->op_start[r]; j < q->op_start[r + 1]; j++) {
             if (!op_computes(&q->op[j]))
                 continue;
@@ -96,8 +100,10 @@ static void engines_agree(const struct setup *s, const char *what)
 {
     struct simulation quick = {0}, flows = {0};
     double a = 0, b = 0;
-    if (engine_analytic.run(&s->whole, &s->topology, generated_path, NULL, &quick) != STATUS_OK ||
-        engine_simgrid.run(&s->whole, &s->topology, generated_path, NULL, &flows) != STATUS_OK)
+    if (engine_analytic.run(&s->whole, &s->topology, generated_path, &s->options, &quick) !=
+            STATUS_OK ||
+        engine_simgrid.run(&s->whole, &s->topology, generated_path, &s->options, &flows) !=
+            STATUS_OK)
         fail_msg("%s: %s: %s", what, s->text, error_message());
     for (size_t i = 0; i < s->whole.ops; i++) {
         a = fmax(a, quick.timeline.end_s[i]);
@@ -110,20 +116,27 @@ static void engines_agree(const struct setup *s, const char *what)
 }
 
 /* True if the program could be folded. */
-static bool check(const struct setup *s, const char *what, const struct engine *engine,
-                  double tolerance)
+static bool check(struct setup *s, const char *what, const struct engine *engine, double tolerance)
 {
     struct simulation whole = {0}, folded = {0};
-    enum status st = engine->run(&s->folded, &s->topology, generated_path, NULL, &folded);
+    struct plan_classes classes = {0};
+    const struct engine_folded plan = {&s->plan, &s->model, &s->topology, generated_path,
+                                       &s->options};
+    enum status st = engine_run_folded(engine, &plan, &classes, &s->folded, &folded);
     if (st != STATUS_OK && (st != STATUS_UNSUPPORTED || !strstr(error_message(), "not symmetric")))
         fail_msg("%s: %s: %s", what, s->text, error_message());
     if (st == STATUS_OK) {
-        if (engine->run(&s->whole, &s->topology, generated_path, NULL, &whole) != STATUS_OK)
+        assert_true(s->folded.folded);
+        if (engine->run(&s->whole, &s->topology, generated_path, &s->options, &whole) != STATUS_OK)
             fail_msg("%s: %s: %s", what, s->text, error_message());
         expect_same_ends(s, what, &whole.timeline, &folded.timeline, tolerance);
     }
+    if (verbose)
+        print_message("%s: %s: %s, %u classes\n", what, s->text,
+                      st == STATUS_OK ? "folds" : error_message(), classes.n);
     simulation_free(&whole);
     simulation_free(&folded);
+    free(classes.of);
     return st == STATUS_OK;
 }
 
@@ -170,6 +183,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1)
         plans = strtoul(argv[1], NULL, 10);
+    verbose = argc > 2;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folded_is_whole_on_the_analytic_engine),
         cmocka_unit_test(folded_is_whole_on_simgrid),

@@ -295,7 +295,7 @@ static void folding_changes_nothing_when_replicas_are_alike(void **state)
             s.plan.zero = zero;
             s.plan.bucket_bytes = 4 * MEGA;
             lower(&s);
-            assert_int_equal(plan_lower_folded(&s.plan, &s.model, &s.topology, &folded), STATUS_OK);
+            assert_int_equal(plan_lower_folded(&s.plan, &s.model, &s.topology, NULL, &folded), STATUS_OK);
             assert_int_equal(folded.ranks, 2);
             struct measurement whole = measure(&engine_analytic, &s);
             struct program keep = s.program;
@@ -337,7 +337,7 @@ static void combinations_pass_the_checker(void **state)
             if (st != (refused ? STATUS_UNSUPPORTED : STATUS_OK))
                 fail_msg("%s bits %u: %s", schedules[k]->name, bits, error_message());
             if (!refused)
-                assert_int_equal(plan_lower_folded(&s.plan, &s.model, &s.topology, &folded),
+                assert_int_equal(plan_lower_folded(&s.plan, &s.model, &s.topology, NULL, &folded),
                                  STATUS_OK);
             program_free(&folded);
             tear_down(&s);

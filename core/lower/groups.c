@@ -4,9 +4,9 @@
  *   experts   neighbouring replicas over which the experts are spread
  *   same      replicas with the same part of the experts
  *   ties      the teams that hold a copy of one weight, for every replica and shard
- * A folded program has one rank of a team in each group, but all of its devices. The groups of a
- * kind are gone through as if the program were whole: the first one has ranks, and those that
- * follow without any are its copies. */
+ * A folded program has one rank of each class of a team in each group, but all of its devices. The
+ * groups of a kind are gone through as if the program were whole, class by class: the first one has
+ * ranks, and those that follow without any are its copies. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,17 +19,19 @@ static enum status add(struct lowering *l, uint32_t team, uint32_t replica, uint
     struct lowering_grouping *g = &l->groups.all;
     PASS(ARRAY_ROOM(g->device, g->devices));
     g->device[g->devices++] = lowering_device(l, team, replica, shard);
-    if (replica >= lowering_replicas(l, team) || shard >= lowering_shards(l, team))
+    if (!lowering_has_rank(l, replica, shard))
         return STATUS_OK;
     PASS(ARRAY_ROOM(g->member, g->members));
-    g->member[g->members++] =
-        l->shape.first_rank[team] + replica * lowering_shards(l, team) + shard;
+    g->member[g->members++] = l->shape.first_rank[team] +
+                              lowering_place_of(l, replica) * lowering_shards(l, team) + shard;
     return STATUS_OK;
 }
 
-/* Folded: the devices from `first` on are a copy of the newest group. */
-static enum status add_copy(struct lowering_grouping *g, size_t first)
+/* Folded: the devices from `first` on, of one replica or several, are a copy of the newest group. */
+static enum status add_copy(struct lowering_grouping *g, uint32_t replica, size_t first)
 {
+    PASS(ARRAY_ROOM(g->copy_replica, g->copies));
+    g->copy_replica[g->copies++] = replica;
     for (size_t k = first; k < g->devices; k++) {
         PASS(ARRAY_ROOM(g->copy, g->copied));
         g->copy[g->copied++] = g->device[k];
@@ -38,15 +40,16 @@ static enum status add_copy(struct lowering_grouping *g, size_t first)
     return STATUS_OK;
 }
 
-/* End the group; *id is PROGRAM_NONE when nobody would communicate in it, or it is a copy. */
-static enum status close_group(struct lowering *l, uint32_t *id)
+/* End the group, of one replica or (PROGRAM_NONE) of several; *id is PROGRAM_NONE when nobody would
+ * communicate in it, or it is a copy. */
+static enum status close_group(struct lowering *l, uint32_t replica, uint32_t *id)
 {
     struct lowering_grouping *g = &l->groups.all;
     size_t first = g->n ? g->device_start[g->n] : 0, member = g->n ? g->start[g->n] : 0;
     bool alone = g->devices - first < 2;
     *id = PROGRAM_NONE;
     if (alone || g->members == member) {
-        enum status st = alone ? STATUS_OK : add_copy(g, first);
+        enum status st = alone ? STATUS_OK : add_copy(g, replica, first);
         g->devices = first;
         g->members = member;
         return st;
@@ -62,7 +65,7 @@ static enum status close_group(struct lowering *l, uint32_t *id)
     *id = (uint32_t)g->n++;
     g->start[g->n] = g->members;
     g->device_start[g->n] = g->devices;
-    return l->fold ? add_copy(g, first) : STATUS_OK;
+    return l->fold ? add_copy(g, replica, first) : STATUS_OK;
 }
 
 static enum status replica_groups(struct lowering *l, uint32_t team)
@@ -72,7 +75,7 @@ static enum status replica_groups(struct lowering *l, uint32_t team)
     for (uint32_t shard = 0; shard < s->tensor_parallel; shard++) {
         for (uint32_t k = 0; k < s->replicas; k++)
             PASS(add(l, team, k, shard));
-        PASS(close_group(l, &id));
+        PASS(close_group(l, PROGRAM_NONE, &id));
         if (shard < lowering_shards(l, team))
             l->groups.data[team * l->shape.most_shards + shard] = id;
     }
@@ -83,12 +86,13 @@ static enum status tensor_groups(struct lowering *l, uint32_t team)
 {
     const struct plan_stage *s = lowering_team(l, team);
     uint32_t id;
-    for (uint32_t replica = 0; replica < s->replicas; replica++) {
+    for (uint32_t i = 0; i < s->replicas; i++) {
+        uint32_t replica = lowering_replica_at(l, i);
         for (uint32_t k = 0; k < s->tensor_parallel; k++)
             PASS(add(l, team, replica, k));
-        PASS(close_group(l, &id));
-        if (replica < lowering_replicas(l, team))
-            l->groups.tensor[l->shape.first_replica[team] + replica] = id;
+        PASS(close_group(l, replica, &id));
+        if (lowering_has_rank(l, replica, 0))
+            l->groups.tensor[l->shape.first_replica[team] + lowering_place_of(l, replica)] = id;
     }
     return STATUS_OK;
 }
@@ -113,7 +117,7 @@ static enum status add_every(struct lowering *l, uint32_t team, uint32_t shard,
     uint32_t id, shards = lowering_shards(l, team);
     for (uint32_t k = replicas.first; k < replicas.end; k += replicas.step)
         PASS(add(l, team, k, shard));
-    PASS(close_group(l, &id));
+    PASS(close_group(l, PROGRAM_NONE, &id));
     for (uint32_t k = replicas.first;
          k < replicas.end && k < lowering_replicas(l, team) && shard < shards; k += replicas.step)
         ids[l->shape.first_rank[team] + k * shards + shard] = id;
@@ -168,10 +172,11 @@ static enum status tie_owner(struct lowering *l, uint32_t owner, const bool *tie
     }
     for (uint32_t k = 0; k < a->replicas * a->tensor_parallel; k++) {
         struct lowering_tie tie = {.owner = owner, .bytes = bytes / a->tensor_parallel};
+        uint32_t replica = lowering_replica_at(l, k / a->tensor_parallel);
         for (uint32_t t = 0; t < l->shape.teams; t++)
             if (tied[t])
-                PASS(add(l, t, k / a->tensor_parallel, k % a->tensor_parallel));
-        PASS(close_group(l, &tie.group));
+                PASS(add(l, t, replica, k % a->tensor_parallel));
+        PASS(close_group(l, replica, &tie.group));
         if (tie.group == PROGRAM_NONE)
             continue;
         PASS(ARRAY_ROOM(l->groups.tie, l->groups.ties));
@@ -231,5 +236,6 @@ void grouping_free(struct lowering_grouping *g)
     free(g->device);
     free(g->copy_start);
     free(g->copy);
+    free(g->copy_replica);
     *g = (struct lowering_grouping){0};
 }

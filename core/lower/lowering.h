@@ -92,6 +92,8 @@ struct lowering_grouping {
     uint32_t *member, *device;
     size_t copied, *copy_start; /* [n + 1] into copy; folded: what each group stands for */
     uint32_t *copy;             /* [copied] devices */
+    size_t copies;              /* of all groups */
+    uint32_t *copy_replica;     /* [copies] PROGRAM_NONE: of several */
 };
 
 /* The all-reduce of one op's tied weights for one replica and shard. */
@@ -109,6 +111,10 @@ struct lowering_shape {
     uint32_t *first_rank, *first_replica; /* [teams + 1] */
     uint32_t replicas;                    /* of all teams together */
     uint32_t most_shards;                 /* of any team */
+    uint32_t classes;                     /* folded: of replicas */
+    uint32_t *class_of;                   /* [replicas of a team] numbered by their first one */
+    uint32_t *class_start;                /* [classes + 1] into by_class, */
+    uint32_t *by_class;                   /* [replicas of a team] whose first one has the ranks */
     size_t edges;
     struct lowering_edge *edge;   /* [edges] sorted by (from, to): those of a source together */
     size_t *in_start, *out_start; /* [stages + 1] */
@@ -147,6 +153,7 @@ struct lowering {
     const struct topology *topology;
     const struct schedule *schedule;
     bool fold;
+    const struct plan_classes *as; /* folded: what is alike; NULL: all replicas */
     struct lowering_shape shape;
     struct lowering_groups groups;
     struct lowering_replay replay;
@@ -159,7 +166,25 @@ static inline const struct plan_stage *lowering_team(const struct lowering *l, u
 }
 static inline uint32_t lowering_replicas(const struct lowering *l, uint32_t team)
 {
-    return l->fold ? 1 : lowering_team(l, team)->replicas;
+    return l->fold ? l->shape.classes : lowering_team(l, team)->replicas;
+}
+/* The k-th replica of a team, class by class when the program is folded. */
+static inline uint32_t lowering_replica_at(const struct lowering *l, uint32_t k)
+{
+    return l->fold ? l->shape.by_class[k] : k;
+}
+/* Which of those with ranks a replica is: its class, when the program is folded. */
+static inline uint32_t lowering_place_of(const struct lowering *l, uint32_t replica)
+{
+    return l->fold ? l->shape.class_of[replica] : replica;
+}
+/* Has this shard of a replica a rank? */
+static inline bool lowering_has_rank(const struct lowering *l, uint32_t replica, uint32_t shard)
+{
+    if (!l->fold)
+        return true;
+    return shard == 0 &&
+           l->shape.by_class[l->shape.class_start[l->shape.class_of[replica]]] == replica;
 }
 static inline uint32_t lowering_shards(const struct lowering *l, uint32_t team)
 {

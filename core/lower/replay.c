@@ -27,7 +27,7 @@ static void wake(struct lowering *l, uint32_t replica)
 static uint32_t replica_for(const struct lowering *l, uint32_t team, uint32_t microbatch)
 {
     return l->shape.first_replica[team] +
-           (l->fold ? 0 : microbatch % lowering_team(l, team)->replicas);
+           lowering_place_of(l, microbatch % lowering_team(l, team)->replicas);
 }
 
 /* Index in the arrays [row][microbatch][shard] of struct lowering_replay. */

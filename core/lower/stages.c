@@ -83,6 +83,26 @@ static enum status index_edges(struct lowering *l)
     return STATUS_OK;
 }
 
+/* Folded: replicas class by class; all are one unless it is said otherwise. */
+static enum status list_classes(struct lowering *l)
+{
+    struct lowering_shape *s = &l->shape;
+    uint32_t replicas = l->fold ? l->plan->stage[0].replicas : 0, k = 0;
+    s->classes = l->as ? l->as->n : 1;
+    PASS(ARRAY_NEW(s->class_of, replicas));
+    PASS(ARRAY_NEW(s->class_start, s->classes + 1));
+    PASS(ARRAY_NEW(s->by_class, replicas));
+    for (uint32_t r = 0; r < replicas && l->as; r++)
+        s->class_of[r] = l->as->of[r];
+    for (uint32_t c = 0; c < s->classes; c++) {
+        for (uint32_t r = 0; r < replicas; r++)
+            if (s->class_of[r] == c)
+                s->by_class[k++] = r;
+        s->class_start[c + 1] = k;
+    }
+    return STATUS_OK;
+}
+
 /* Teams, and where their replicas and ranks begin. */
 static enum status number_ranks(struct lowering *l)
 {
@@ -129,7 +149,7 @@ static enum status allocate(struct lowering *l)
         for (uint32_t replica = 0; replica < lowering_replicas(l, team); replica++, c++)
             l->replay.replica[c] = (struct lowering_replica){
                 .team = team,
-                .number = replica,
+                .number = l->fold ? l->shape.by_class[l->shape.class_start[replica]] : replica,
                 .rank = l->shape.first_rank[team] + replica * lowering_shards(l, team),
                 .shards = lowering_shards(l, team),
             };
@@ -148,6 +168,7 @@ enum status lowering_prepare(struct lowering *l)
             l->shape.stage_of[p->stage[s].op[k]] = s;
     PASS(find_edges(l));
     PASS(index_edges(l));
+    PASS(list_classes(l));
     PASS(number_ranks(l));
     return allocate(l);
 }
@@ -224,6 +245,9 @@ void lowering_free(struct lowering *l)
     free(l->shape.team_of);
     free(l->shape.first_rank);
     free(l->shape.first_replica);
+    free(l->shape.class_of);
+    free(l->shape.class_start);
+    free(l->shape.by_class);
     free(l->replay.reducing);
     free(l->shape.stage_of);
     free(l->groups.data);
