@@ -12,6 +12,7 @@
 #include "exec/rounds.h"
 #include "study/evaluate.h"
 #include "study/load.h"
+#include "study/machine.h"
 #include "study/point.h"
 #include "study/run_config.h"
 #include "study/summary.h"
@@ -168,7 +169,7 @@ static enum status run_plan(struct invocation *in, const char *path)
     TRY(try_outputs(a));
     TRY(launch_run(&p.program, &p.model, &o, &m, &t));
     snprintf(engine, sizeof engine, "%s%s", a->transport, paced ? "-paced" : "");
-    evaluate_machine(&p.model, &p.program, &p.topology, &m);
+    machine_measure(&p.model, &p.program, &p.topology, &m);
     TRY(load_label(&p, path, engine, &m));
     TRY(write_results(in, &p, &m, &t));
 out:

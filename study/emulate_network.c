@@ -19,6 +19,7 @@
 #include "sim/platform/network.h"
 #include "study/emulate_faults.h"
 #include "study/evaluate.h"
+#include "study/machine.h"
 
 enum { PORT = 29500, MPIRUN = 1024 };
 /* Of a worker, before it counts as hung; where a link is going to fail. */
@@ -217,7 +218,7 @@ static enum status run_workers(void *argument, const struct netns_inside *inside
     if (st == STATUS_UNSUPPORTED && paced)
         st = error_context(st, "dilated %g times, which is too little", inside->dilation);
     TRY(fault_clock_close(&clock, st));
-    evaluate_machine(&j->p->model, &j->p->program, &j->p->topology, &m);
+    machine_measure(&j->p->model, &j->p->program, &j->p->topology, &m);
     TRY(j->done(j->argument, &m, &t));
     if (fflush(stdout) != 0)
         st = error_set(STATUS_IO, "standard output");

@@ -24,26 +24,6 @@ enum {
 
 /* ---- one program */
 
-void evaluate_machine(const struct model *model, const struct program *p, const struct topology *t,
-                      struct measurement *m)
-{
-    struct machine all = {0};
-    for (size_t r = 0; r < p->ranks; r++) {
-        const struct device_type *type = topology_type(t, p->rank[r].device);
-        machine_add(&all, type, (double)program_rank_copies(p, r)); /* on devices alike */
-        m->rank[r].memory_bytes = type->memory_bytes;
-    }
-    machine_finish(&all, model, m->samples_per_s);
-    m->flops = all.flops;
-    m->peak_flops = all.peak_flops;
-    m->watts = all.watts;
-    m->price_per_hour = all.price_per_hour;
-    if (all.flops <= 0)
-        return;
-    m->mfu = p->sample_flop * m->samples_per_s / machine_nominal(&all);
-    m->hfu = (p->sample_flop + p->recompute_flop) * m->samples_per_s / machine_nominal(&all);
-}
-
 /* What has been simulated becomes a measurement; *s is taken apart. */
 static enum status measure(const struct program *p, const struct evaluation_context *context,
                            struct simulation *s, struct measurement *m, struct timeline *timeline)
@@ -59,7 +39,7 @@ static enum status measure(const struct program *p, const struct evaluation_cont
     measurement_sort_links(m);
     if (context->detailed)
         PASS(measurement_add_calls(m, p, &s->timeline));
-    evaluate_machine(context->model, p, context->topology, m);
+    machine_measure(context->model, p, context->topology, m);
     if (timeline) {
         *timeline = s->timeline;
         s->timeline = (struct timeline){0};
@@ -245,7 +225,7 @@ static enum status extend(struct run *run, const struct steady *steady, uint64_t
         measurement_drop_links(&run->m);
     else
         PASS(repeat_links(run, unit, times));
-    evaluate_machine(run->context->model, &run->program, run->context->topology, &run->m);
+    machine_measure(run->context->model, &run->program, run->context->topology, &run->m);
     return STATUS_OK;
 }
 

@@ -34,11 +34,6 @@ enum status evaluate_once(const struct evaluation_context *context, const struct
 /* That of thorough evaluations. */
 const struct engine *evaluate_thorough_engine(const struct evaluation_context *context);
 
-/* What only the platform knows: memory of every rank's device, what they could compute at the
- * stated speeds and at their nominal peak, and so MFU and HFU; what they draw and cost. */
-void evaluate_machine(const struct model *model, const struct program *p, const struct topology *t,
-                      struct measurement *m);
-
 /* Simulate. *m (which must be {0}) gets everything but the plan's names; *timeline the times of all
  * ops, unless NULL. */
 enum status evaluate_program(const struct program *p, const struct evaluation_context *context,

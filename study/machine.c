@@ -55,6 +55,26 @@ double machine_nominal(const struct machine *m)
     return m->peak_flops > 0 ? m->peak_flops : m->flops;
 }
 
+void machine_measure(const struct model *model, const struct program *p, const struct topology *t,
+                     struct measurement *m)
+{
+    struct machine all = {0};
+    for (size_t r = 0; r < p->ranks; r++) {
+        const struct device_type *type = topology_type(t, p->rank[r].device);
+        machine_add(&all, type, (double)program_rank_copies(p, r)); /* on devices alike */
+        m->rank[r].memory_bytes = type->memory_bytes;
+    }
+    machine_finish(&all, model, m->samples_per_s);
+    m->flops = all.flops;
+    m->peak_flops = all.peak_flops;
+    m->watts = all.watts;
+    m->price_per_hour = all.price_per_hour;
+    if (all.flops <= 0)
+        return;
+    m->mfu = p->sample_flop * m->samples_per_s / machine_nominal(&all);
+    m->hfu = (p->sample_flop + p->recompute_flop) * m->samples_per_s / machine_nominal(&all);
+}
+
 void machine_print_speed(const struct machine *m, FILE *out)
 {
     if (m->tokens_per_s > 0 && m->peak_flops > 0)

@@ -5,8 +5,10 @@
 
 #include <stdio.h>
 
+#include "core/measurement.h"
 #include "core/model.h"
 #include "core/plan.h"
+#include "core/program.h"
 #include "core/topology.h"
 
 /* Sums over devices; of what is not known of one of them: 0. */
@@ -27,6 +29,11 @@ void machine_finish(struct machine *m, const struct model *model, double samples
 enum status machine_of_plan(const struct plan *p, const struct model *model,
                             const struct topology *t, double samples_per_s,
                             struct machine *out) MUST_CHECK;
+
+/* What only the platform knows: memory of every rank's device, what they could compute at the
+ * stated speeds and at their nominal peak, and so MFU and HFU; what they draw and cost. */
+void machine_measure(const struct model *model, const struct program *p, const struct topology *t,
+                     struct measurement *m);
 
 /* What MFU is a share of: the nominal peak, else the attained speed. */
 double machine_nominal(const struct machine *m);

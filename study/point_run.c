@@ -14,6 +14,7 @@
 #include "sim/smpi.h"
 #include "study/emulate_network.h"
 #include "study/evaluate.h"
+#include "study/machine.h"
 #include "study/warn.h"
 
 static const double learning_rate = 1e-3, grace_s = 6; /* a launcher ends its workers within 5 s */
@@ -87,7 +88,7 @@ static enum status run_workers(const struct point_job *j)
                          "op '%s' of kind '%s' has no numerics on the CPU: --compute paced",
                          op->name, op->kind);
     TRY(launch_run(&j->p.program, &j->p.model, &o, &m, NULL));
-    evaluate_machine(&j->p.model, &j->p.program, &j->p.topology, &m);
+    machine_measure(&j->p.model, &j->p.program, &j->p.topology, &m);
     snprintf(engine, sizeof engine, "%s%s", r->engine, paced ? "-paced" : "");
     TRY(finish(j, engine, &m));
 out:
