@@ -1,5 +1,6 @@
 /* cuBLAS: column-major, as cblas can be. Numbers of 16 bits are multiplied as floats. */
 #include "tests/double/double.h"
+#include "tests/double/log.h"
 
 #include <cblas.h>
 #include <cublas_v2.h>
@@ -149,6 +150,7 @@ cublasStatus_t queue(cublasHandle_t handle, const product &p, int count,
         p.c.stride < p.c.rows ||
         compute != (half ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_PEDANTIC))
         return CUBLAS_STATUS_INVALID_VALUE;
+    dbl::count(PRODUCT);
     put(stream_of(handle->stream), "gemm", [=](op &o) {
         for (int i = 0; i < count; i++) {
             product one = p;
