@@ -32,6 +32,12 @@ extern "C" cublasStatus_t cublasGetVersion_v2(cublasHandle_t, int *version)
     return CUBLAS_STATUS_SUCCESS;
 }
 
+extern "C" cublasStatus_t cublasGetProperty(libraryPropertyType type, int *value)
+{
+    *value = type == MAJOR_VERSION ? 13 : 0;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
 extern "C" cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t streamId)
 {
     handle->stream = streamId;

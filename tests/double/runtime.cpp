@@ -56,6 +56,7 @@ extern "C" cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int 
         return note_error(cudaErrorInvalidDevice);
     memset(prop, 0, sizeof *prop);
     snprintf(prop->name, sizeof prop->name, "host");
+    prop->uuid.bytes[15] = (char)device;
     prop->totalGlobalMem = gpu_bytes;
     prop->major = 9;
     prop->multiProcessorCount = 132;
@@ -106,6 +107,15 @@ extern "C" cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
         return note_error(cudaErrorInvalidDevice);
     *can = device != peer && !has_fault("no-peers");
     return call();
+}
+
+extern "C" cudaError_t cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attr, int from,
+                                                 int to)
+{
+    cudaError_t e = cudaDeviceCanAccessPeer(value, from, to);
+    if (attr == cudaDevP2PAttrPerformanceRank)
+        *value = 0;
+    return e;
 }
 
 extern "C" cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags)
