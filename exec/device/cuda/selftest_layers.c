@@ -16,8 +16,10 @@ struct shard_sums {
     bool give;
 };
 
-static void sum_shards(void *self, real *data, size_t n)
+static void sum_shards(void *self, enum element e, void *array, size_t n)
 {
+    real *data = array;
+    (void)e; /* fp32 */
     const struct shard_sums *s = self;
     if (s->c && s->give)
         backend_cuda.copy(s->c, data, s->total, n * sizeof *data);
