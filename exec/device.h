@@ -20,6 +20,8 @@
 #include "core/error.h"
 #include "core/model.h"
 #include "core/program.h"
+#include "exec/element.h"
+#include "exec/ring.h"
 
 struct corpus;
 struct hardware;
@@ -29,6 +31,8 @@ struct device_options {
     const struct corpus *corpus; /* where tokens come from; NULL: the text shipped with foreline */
     double learning_rate;
     bool direct; /* messages and sums are in the device's memory (transport.h), not the host's */
+    /* What a member owns of what is scattered: the transport's part(). NULL: ring_own(). */
+    struct ring_part (*part)(size_t n, size_t members, size_t me);
 };
 
 /* An array that later steps depend on. */
@@ -75,10 +79,10 @@ struct device {
      * *data NULL: there is no number k. Owned by the device, complete when collected() is called.
      *   ALLREDUCE, REDUCESCATTER: gradients of the op's stage, of the bucket whose BACKWARD was
      *   computed last, or (tag != PROGRAM_NONE) those of the tied weights that op `tag` owns;
-     *   ALLGATHER: parameters, of which the part that exec/ring.h says is this rank's is filled;
-     *   with ZeRO 3 those of bucket op->part - 1. */
-    enum status (*array)(void *self, const struct program_op *op, uint32_t k, float **data,
-                         size_t *n);
+     *   ALLGATHER: parameters, of which this rank's part (struct device_options) is filled; with
+     *   ZeRO 3 those of bucket op->part - 1. */
+    enum status (*array)(void *self, const struct program_op *op, uint32_t k, enum element *e,
+                         void **data, size_t *n);
     enum status (*collected)(void *self, const struct program_op *op); /* NULL: of no interest */
     /* ZeRO 3, after the last step: the parameters of the op's bucket have been collected for
      * digest(), for the last time. NULL: of no interest. */

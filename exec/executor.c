@@ -121,11 +121,12 @@ static bool is_complete(const struct running *r, uint32_t op)
 }
 
 /* A reduction that the op at work cannot go on without: data [n] in place. */
-static enum status call_and_wait(const struct executor *e, uint32_t op, float *data, size_t n)
+static enum status call_and_wait(const struct executor *e, uint32_t op, enum element of, void *data,
+                                 size_t n)
 {
     if (e->transport->call)
-        return e->transport->call(e->transport_self, op, data, n, e->timeout_s);
-    PASS(e->transport->collective(e->transport_self, op, data, n));
+        return e->transport->call(e->transport_self, op, of, data, n, e->timeout_s);
+    PASS(e->transport->collective(e->transport_self, op, of, data, n));
     return e->transport->wait(e->transport_self, op, e->timeout_s, NULL);
 }
 
@@ -133,12 +134,13 @@ static enum status call_and_wait(const struct executor *e, uint32_t op, float *d
 static enum status call(const struct running *r, uint32_t op, uint32_t k, bool *more)
 {
     const struct executor *e = r->e;
-    float *data;
+    enum element of;
+    void *data;
     size_t n;
-    PASS(e->device->array(e->device_self, &e->program->op[op], k, &data, &n));
+    PASS(e->device->array(e->device_self, &e->program->op[op], k, &of, &data, &n));
     *more = data != NULL;
     if (data)
-        PASS(e->transport->collective(e->transport_self, op, data, n));
+        PASS(e->transport->collective(e->transport_self, op, of, data, n));
     return STATUS_OK;
 }
 
@@ -149,13 +151,14 @@ static enum status call_all(const struct running *r, uint32_t op)
     enum status st = STATUS_OK;
     const struct executor *e = r->e;
     size_t at = op - r->first;
-    float *data = NULL;
+    enum element of;
+    void *data = NULL;
     size_t n;
     report(r, op, WORKER_WAITS);
     for (uint32_t k = 0; k == 0 || data; k++) {
-        TRY(e->device->array(e->device_self, &e->program->op[op], k, &data, &n));
+        TRY(e->device->array(e->device_self, &e->program->op[op], k, &of, &data, &n));
         if (data)
-            TRY(call_and_wait(e, op, data, n));
+            TRY(call_and_wait(e, op, of, data, n));
         else if (k == 0)
             st = error_set(STATUS_INVALID, "the device has nothing to sum");
     }
@@ -299,7 +302,7 @@ static uint32_t sum_after(const struct running *r, uint32_t op)
 }
 
 /* What devices call inside an op (struct layer_reduction); failures are kept for compute(). */
-static void sum(void *self, float *data, size_t n)
+static void sum(void *self, enum element of, void *data, size_t n)
 {
     struct running *r = self;
     const struct executor *e = r->e;
@@ -312,7 +315,7 @@ static void sum(void *self, float *data, size_t n)
     }
     report(r, r->sum, WORKER_WAITS);
     r->summed = r->sum;
-    r->st = call_and_wait(e, r->sum, data, n);
+    r->st = call_and_wait(e, r->sum, of, data, n);
     r->sum_s += clock_now() - start_s;
     report(r, r->now, WORKER_COMPUTES);
 }

@@ -2,6 +2,7 @@ add_library(toy STATIC toy.c fake_device.c mesh.c)
 target_link_libraries(toy PUBLIC core exec PRIVATE PkgConfig::cmocka Threads::Threads)
 
 unit_test(window LIBS toy exec)
+unit_test(element LIBS exec m)
 unit_test(rounds LIBS exec)
 unit_test(tcp_faults LIBS toy exec Threads::Threads)
 unit_test(local LIBS toy exec Threads::Threads)

@@ -202,8 +202,8 @@ static enum status put(void *self, const struct program_op *recv, const void *da
     return STATUS_OK;
 }
 
-static enum status array(void *self, const struct program_op *op, uint32_t k, float **data,
-                         size_t *n)
+static enum status array(void *self, const struct program_op *op, uint32_t k, enum element *e,
+                         void **data, size_t *n)
 {
     struct fake *f = self;
     *data = NULL;
@@ -215,6 +215,7 @@ static enum status array(void *self, const struct program_op *op, uint32_t k, fl
         f->gradient[i] = (float)(f->rank + 1) * (float)(f->step + 1);
     f->reduces = true;
     *data = f->gradient;
+    *e = ELEMENT_FP32;
     *n = f->n;
     return STATUS_OK;
 }

@@ -92,12 +92,13 @@ static enum status get(void *self, const struct program_op *send, void *data)
     return STATUS_OK;
 }
 
-static enum status array(void *self, const struct program_op *op, uint32_t k, float **data,
-                         size_t *n)
+static enum status array(void *self, const struct program_op *op, uint32_t k, enum element *e,
+                         void **data, size_t *n)
 {
     const struct paced *s = self;
     *data = k < op->count ? s->gradient : NULL;
-    *n = (size_t)op->bytes / sizeof **data;
+    *e = ELEMENT_FP32;
+    *n = (size_t)op->bytes / element_bytes(*e);
     return STATUS_OK;
 }
 

@@ -148,10 +148,14 @@ static enum status put(void *self, const struct program_op *recv, const void *da
 }
 
 /* The executor's arrays are the stage's: nothing is copied. */
-static enum status array(void *self, const struct program_op *op, uint32_t k, float **data,
-                         size_t *n)
+static enum status array(void *self, const struct program_op *op, uint32_t k, enum element *e,
+                         void **data, size_t *n)
 {
-    return stage_array(find(self, op->stage), op, k, data, n);
+    real *array;
+    PASS(stage_array(find(self, op->stage), op, k, &array, n));
+    *e = ELEMENT_FP32;
+    *data = array;
+    return STATUS_OK;
 }
 
 static enum status collected(void *self, const struct program_op *op)

@@ -333,6 +333,7 @@ enum status stage_open_on(const struct memory *on, const struct model *m, const 
         return error_set(STATUS_UNSUPPORTED, "optimizer '%s', there are adam and sgd",
                          p->optimizer);
     TRY(check_numbers(m, on->backend));
+    s.share.part = o->part;
     TRY(stage_find_shares(&s));
     TRY(find_stages(m, p, &stage_of));
     TRY(stage_find_data(&s));

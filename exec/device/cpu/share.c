@@ -30,6 +30,7 @@ enum status stage_find_shares(struct stage *s)
         .zero = of->zero,
         .recompute = of->recompute,
         .split = of->split,
+        .part = s->share.part,
         .buckets = of->buckets,
     };
     if (of->split && of->recompute != RECOMPUTE_NONE)
@@ -76,6 +77,17 @@ static void place_op(struct stage *s, struct stage_op *o)
     o->shared_at = offset + o->shared - s->share.bucket[owner].first;
 }
 
+/* What this replica keeps of n numbers: as transports leave it (struct device_options). */
+static struct program_range own_part(const struct stage *s, size_t n)
+{
+    if (s->share.zero == 0)
+        return (struct program_range){0, n};
+    if (!s->share.part)
+        return program_zero_part(n, s->share.replicas, s->share.me);
+    const struct ring_part own = s->share.part(n, s->share.replicas, s->share.me);
+    return (struct program_range){own.first, own.n};
+}
+
 /* Where the program's buckets are in the array of parameters. Copies of what other stages own come
  * first there (layout.c): they are in the last bucket, as the program says. */
 enum status stage_cut_buckets(struct stage *s)
@@ -94,8 +106,7 @@ enum status stage_cut_buckets(struct stage *s)
             s->layout.op[k].bucket = b;
         to->first = high > 0 ? s->layout.op[high].parameter : 0;
         to->n = end - to->first;
-        to->own = s->share.zero > 0 ? program_zero_part(to->n, s->share.replicas, s->share.me)
-                                    : (struct program_range){0, to->n};
+        to->own = own_part(s, to->n);
         to->at = s->layout.owned_n;
         s->layout.owned_n += to->own.n;
         end = to->first;

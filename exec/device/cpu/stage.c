@@ -120,11 +120,11 @@ static void sum_shards(const struct stage *s, real *data, size_t size)
     const struct backend_half *b = s->on.backend->half;
     real *wide = s->pass.work + s->layout.wide;
     if (!s->layout.halves) {
-        s->pass.reduction->sum(s->pass.reduction->self, data, size);
+        s->pass.reduction->sum(s->pass.reduction->self, ELEMENT_FP32, data, size);
         return;
     }
     b->widen(s->on.self, wide, data, 2 * size);
-    s->pass.reduction->sum(s->pass.reduction->self, wide, 2 * size);
+    s->pass.reduction->sum(s->pass.reduction->self, ELEMENT_FP32, wide, 2 * size);
     b->narrow(s->on.self, data, wide, 2 * size);
 }
 

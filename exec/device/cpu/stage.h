@@ -37,6 +37,7 @@
 #include "exec/corpus.h"
 #include "exec/device/backend.h"
 #include "exec/device/layer.h"
+#include "exec/ring.h"
 
 struct device_options;
 struct device_state;
@@ -124,6 +125,7 @@ struct stage_share {
     uint32_t zero;            /* 0 .. 3 */
     uint32_t recompute;       /* enum plan_recompute */
     bool split;               /* backwards come in two halves */
+    struct ring_part (*part)(size_t n, size_t members, size_t me); /* of struct device_options */
     size_t buckets;
     struct stage_bucket *bucket; /* [buckets] in the order in which a backward completes them */
 };

@@ -11,9 +11,8 @@
 /* An array of a collective in host memory, for transports that sum there. */
 struct mirror {
     const struct program_op *op; /* NULL: free */
-    real *own;                   /* [n] on the device */
-    float *data;                 /* [room] */
-    size_t n, room;
+    void *own, *data;            /* on the device; its copy */
+    size_t bytes, room;          /* of both; of the copy's memory */
 };
 
 struct cuda {
@@ -73,13 +72,13 @@ static void take_back(struct cuda *c, const struct program_op *op)
     for (struct mirror *m = c->mirror; m < c->mirror + c->mirrors; m++) {
         if (m->op != op)
             continue;
-        backend_cuda.copy(&c->context, m->own, m->data, m->n * sizeof *m->data);
+        backend_cuda.copy(&c->context, m->own, m->data, m->bytes);
         m->op = NULL;
     }
 }
 
-/* The mirror of an op in flight (NULL: a free one), with room for n numbers; NULL: no memory. */
-static struct mirror *mirror_of(struct cuda *c, const struct program_op *op, size_t n)
+/* The mirror of an op in flight (NULL: a free one), with room for so many bytes; NULL: no memory. */
+static struct mirror *mirror_of(struct cuda *c, const struct program_op *op, size_t bytes)
 {
     size_t k = 0;
     while (k < c->mirrors && c->mirror[k].op != op)
@@ -90,12 +89,12 @@ static struct mirror *mirror_of(struct cuda *c, const struct program_op *op, siz
         c->mirror[c->mirrors++] = (struct mirror){0};
     }
     struct mirror *m = &c->mirror[k];
-    if (n > m->room) {
+    if (bytes > m->room) {
         free(m->data);
-        m->data = malloc(n * sizeof *m->data);
-        m->room = m->data ? n : 0;
+        m->data = malloc(bytes);
+        m->room = m->data ? bytes : 0;
     }
-    return n > m->room ? NULL : m;
+    return bytes > m->room ? NULL : m;
 }
 
 /* Sums of tensor parallelism by way of the host. */
@@ -105,17 +104,18 @@ struct host_reduction {
 };
 
 /* Inside an op: to the host, over the shards, and back; waits for the GPU. */
-static void sum(void *self, real *data, size_t n)
+static void sum(void *self, enum element e, void *data, size_t n)
 {
     const struct host_reduction *s = self;
-    struct mirror *m = mirror_of(s->c, NULL, n);
+    size_t bytes = n * element_bytes(e);
+    struct mirror *m = mirror_of(s->c, NULL, bytes);
     if (!m) {
         CUDA_NOTE(&s->c->context, "memory for a sum", cudaErrorMemoryAllocation);
         return;
     }
-    backend_cuda.copy(&s->c->context, m->data, data, n * sizeof *data);
-    s->host->sum(s->host->self, m->data, n);
-    backend_cuda.copy(&s->c->context, data, m->data, n * sizeof *data);
+    backend_cuda.copy(&s->c->context, m->data, data, bytes);
+    s->host->sum(s->host->self, e, m->data, n);
+    backend_cuda.copy(&s->c->context, data, m->data, bytes);
 }
 
 static enum status compute(void *self, uint32_t step, const struct program_op *op,
@@ -147,25 +147,25 @@ static enum status put(void *self, const struct program_op *recv, const void *da
 }
 
 /* The array itself for transports that take device memory, else a mirror of it in host memory. */
-static enum status array(void *self, const struct program_op *op, uint32_t k, float **data,
-                         size_t *n)
+static enum status array(void *self, const struct program_op *op, uint32_t k, enum element *e,
+                         void **data, size_t *n)
 {
     enum status st;
     struct cuda *c = self;
     if (k > 0)
         take_back(c, op);
-    TRY(device_cpu.array(c->stages, op, k, data, n));
+    TRY(device_cpu.array(c->stages, op, k, e, data, n));
     if (c->direct || !*data)
         goto out;
-    struct mirror *m = mirror_of(c, NULL, *n);
+    struct mirror *m = mirror_of(c, NULL, *n * element_bytes(*e));
     if (!m) {
         st = error_set(STATUS_NOMEM, "%zu numbers to sum", *n);
         goto out;
     }
     m->op = op;
     m->own = *data;
-    m->n = *n;
-    backend_cuda.copy(&c->context, m->data, m->own, m->n * sizeof *m->data);
+    m->bytes = *n * element_bytes(*e);
+    backend_cuda.copy(&c->context, m->data, m->own, m->bytes);
     *data = m->data;
     st = cuda_status(&c->context);
 out:

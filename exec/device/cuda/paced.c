@@ -109,12 +109,13 @@ out:
     return st;
 }
 
-static enum status array(void *self, const struct program_op *op, uint32_t k, float **data,
-                         size_t *n)
+static enum status array(void *self, const struct program_op *op, uint32_t k, enum element *e,
+                         void **data, size_t *n)
 {
     struct paced *s = self;
     *data = k < op->count ? s->gradient : NULL;
-    *n = (size_t)op->bytes / sizeof **data;
+    *e = ELEMENT_FP32;
+    *n = (size_t)op->bytes / element_bytes(*e);
     return s->direct ? STATUS_OK : cuda_finish(&s->context);
 }
 

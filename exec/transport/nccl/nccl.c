@@ -255,11 +255,13 @@ out:
     return st;
 }
 
-static enum status collective(void *self, uint32_t op, float *data, size_t n)
+static enum status collective(void *self, uint32_t op, enum element e, void *data, size_t n)
 {
     enum status st;
     struct nccl *t = self;
     const struct nccl_span *span = span_of(t, op);
+    if (e != ELEMENT_FP32)
+        return endpoints_misuse(&t->links, op, "fp32 only");
     st = endpoints_count_call(&t->links, op);
     if (st != STATUS_OK)
         return st;
