@@ -10,12 +10,14 @@
  *     it. */
 #include "exec/executor.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/array.h"
 #include "core/clock.h"
 #include "exec/device/layer.h"
+#include "exec/ranges.h"
 
 enum status executor_step_init(struct executor_step *s, const struct program *p, uint32_t rank)
 {
@@ -377,8 +379,16 @@ out:
 /* One op in its turn. */
 static enum status run_op(struct running *r, uint32_t op)
 {
+    const struct program_op *o = &r->e->program->op[op];
+    const struct ranges *ranges = r->e->ranges;
+    char label[OP_LABEL];
     PASS(wait_for_dependencies(r, op));
-    return op_computes(&r->e->program->op[op]) ? compute(r, op) : post(r, op);
+    if (ranges)
+        ranges->begin(op_label(o, label), o->kind);
+    enum status st = op_computes(o) ? compute(r, op) : post(r, op);
+    if (ranges)
+        ranges->end();
+    return st;
 }
 
 /* Where a failure happened, before its message. */
@@ -405,6 +415,15 @@ static enum status finish(const struct running *r)
     return STATUS_OK;
 }
 
+/* A profiler sees the step from the moment that the trace calls 0. */
+static void begin_step(const struct executor *e, uint32_t step)
+{
+    char name[32];
+    snprintf(name, sizeof name, "step %u", step);
+    if (e->ranges)
+        e->ranges->begin(name, OP_KINDS);
+}
+
 enum status executor_run(const struct executor *e, uint32_t step, struct executor_step *out)
 {
     enum status st = STATUS_OK;
@@ -422,6 +441,7 @@ enum status executor_run(const struct executor *e, uint32_t step, struct executo
     report(&r, op, step == 0 ? WORKER_STARTS : WORKER_WAITS);
     TRY(e->transport->barrier(e->transport_self, e->timeout_s, &out->start_s));
     clock_sleep_until(out->start_s);
+    begin_step(e, step);
     for (; op < end; op++)
         TRY(run_op(&r, op));
     for (op = (uint32_t)r.first; op < end; op++)
@@ -429,6 +449,8 @@ enum status executor_run(const struct executor *e, uint32_t step, struct executo
             TRY(complete(&r, op));
     TRY(finish(&r));
     out->end_s = clock_now();
+    if (e->ranges)
+        e->ranges->end();
     TRY(check_pace(&r));
     out->loss = e->device->take_loss(e->device_self);
 out:

@@ -20,6 +20,8 @@
 #include "exec/rendezvous.h"
 #include "exec/transport.h"
 
+struct ranges; /* exec/ranges.h */
+
 /* Where the executor is; another thread may look. */
 struct executor_progress {
     _Atomic uint32_t step;
@@ -37,6 +39,7 @@ struct executor {
     double timeout_s;     /* longest wait for another rank */
     bool paced; /* a compute op that is done sooner lasts until its predicted time is over */
     struct executor_progress *progress; /* may be NULL */
+    const struct ranges *ranges;        /* what a profiler is told; NULL: nothing */
 };
 
 /* What a step was like on this rank; times are CLOCK_MONOTONIC seconds. */

@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -161,6 +162,9 @@ static void a_run_is_measured(void **state)
         if (ranks <= 2)
             assert_string_equal(m.parameters_sha256, sha256[ranks - 1]);
         assert_int_equal(t.n, f.p.ops);
+        assert_true(t.step >= 1 && t.step <= 3); /* step 0 was the warm-up */
+        assert_true(t.monotonic_s > now() - 60 && t.monotonic_s < now());
+        assert_true(fabs(t.unix_s - (double)time(NULL)) < 60);
         for (size_t i = 0; i < t.n; i++) {
             assert_true(t.start_s[i] >= 0 && t.end_s[i] >= t.start_s[i]);
             if (f.p.op[i].kind == OP_RECV)
