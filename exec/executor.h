@@ -45,7 +45,8 @@ struct executor_step {
     double loss;
     size_t ops;
     double *op_start_s, *op_end_s; /* [ops] of the rank, in list order */
-    bool *posted;                  /* [ops] for the executor's own use */
+    double *sums_s;                /* [ops] for the executor's own use: of sums inside the op, */
+    uint8_t *state;                /* [ops] and of communication how far it has come */
 };
 
 /* Wait for all ranks and the common start, then run step `step` to its end: all ops of this rank
