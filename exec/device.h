@@ -24,6 +24,7 @@
 #include "exec/ring.h"
 
 struct corpus;
+struct hardware;
 struct layer_reduction;
 
 struct device_options {
@@ -45,6 +46,10 @@ struct device {
     const char *name; /* "cpu", "paced", "cuda", "paced-cuda" */
     /* Does this device have numerics for the op? NULL: for every op. */
     bool (*computes)(const struct model_op *op);
+    /* What the rank will compute on (exec/hardware.h), before anything is opened: the launcher shows
+     * it, and refuses two ranks on one GPU. STATUS_UNSUPPORTED, in one line, when it cannot be used.
+     * NULL: nothing to say. */
+    enum status (*describe)(uint32_t rank, struct hardware *out);
     /* Model and program stay alive until close(). The rank's list says which stages it has. */
     enum status (*open)(const struct model *m, const struct program *p, uint32_t rank,
                         const struct device_options *o, void **self);

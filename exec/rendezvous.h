@@ -19,8 +19,9 @@
 
 #include "core/error.h"
 #include "exec/device.h"
+#include "exec/hardware.h"
 
-enum { TOKEN = 16, CONTROL_VERSION = 4, ERROR_TEXT = 1024, MACHINE = 64 };
+enum { TOKEN = 16, CONTROL_VERSION = 5, ERROR_TEXT = 1024, MACHINE = 64 };
 
 /* What a transport adds to messages from another rank because the network under it does not:
  * a message is there `latency_s` after its last byte, and one that begins at t has its last byte
@@ -75,6 +76,7 @@ struct frame_hello {
     uint8_t digest[DIGEST]; /* inputs_digest() */
     char machine[MACHINE];  /* its name, NUL-terminated */
     uint64_t clock;         /* the same number where CLOCK_MONOTONIC is the same: of the boot */
+    struct hardware hardware;
 };
 
 struct frame_peer {

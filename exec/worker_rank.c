@@ -266,6 +266,25 @@ static enum status run(struct worker_rank *w)
     return run_steps(w);
 }
 
+/* What does not fit, of the process or of this rank's hardware, is told when the launcher has been
+ * met. */
+struct unfit {
+    enum status st;
+    char reason[sizeof((struct worker *)0)->reason];
+};
+
+static struct unfit describe(const struct worker *p, uint32_t rank, struct hardware *out)
+{
+    struct unfit u = {.st = p->unfit};
+    if (u.st == STATUS_OK && p->device->describe)
+        u.st = p->device->describe(rank, out);
+    snprintf(u.reason, sizeof u.reason, "%s",
+             u.st == STATUS_OK ? ""
+             : p->unfit        ? p->reason
+                               : error_message());
+    return u;
+}
+
 enum status worker_rank_run(struct worker *p, uint32_t rank)
 {
     enum status st;
@@ -278,10 +297,11 @@ enum status worker_rank_run(struct worker *p, uint32_t rank)
     PASS(condition_init(&w.keeps));
     struct frame_hello hello = p->hello;
     hello.rank = rank;
+    const struct unfit unfit = describe(p, rank, &hello.hardware);
     TRY(rendezvous_join(p->launcher, &hello, start_s + patience(p, false), &w.rendezvous));
     w.rendezvous.shared = p->shared;
-    if (p->unfit != STATUS_OK)
-        st = error_set(p->unfit, "%s", p->reason);
+    if (unfit.st != STATUS_OK)
+        st = error_set(unfit.st, "%s", unfit.reason);
     else
         st = run(&w);
 out:

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/device/cuda/hardware.h"
 #include "exec/rendezvous.h"
 
 static_assert(sizeof(real) == sizeof(float), "kernels compute in fp32");
@@ -79,12 +80,9 @@ enum status cuda_gpu_of(uint32_t rank, uint32_t *gpu)
 
 static enum status choose_gpu(uint32_t gpu, int *out)
 {
-    int n = 0;
-    cudaError_t e = cudaGetDeviceCount(&n);
-    if (e != cudaSuccess || n < 1)
-        return error_set(STATUS_UNSUPPORTED, "no GPU: %s",
-                         e != cudaSuccess ? cudaGetErrorString(e) : "CUDA finds none");
-    *out = (int)(gpu % (uint32_t)n);
+    uint32_t n;
+    PASS(cuda_check(&n));
+    *out = (int)(gpu % n);
     return CUDA_ERROR("choose the GPU", cudaSetDevice(*out));
 }
 

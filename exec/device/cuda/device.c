@@ -5,6 +5,7 @@
 #include "exec/device.h"
 #include "exec/device/cpu/stage.h"
 #include "exec/device/cuda/context.h"
+#include "exec/device/cuda/hardware.h"
 #include "exec/device/cuda/times.h"
 #include "exec/rendezvous.h"
 
@@ -263,6 +264,7 @@ static int64_t peak_bytes(void *self)
 const struct device device_cuda = {
     .name = "cuda",
     .computes = computes,
+    .describe = cuda_describe,
     .open = open_cuda,
     .close = close_cuda,
     .compute = compute,

@@ -5,6 +5,7 @@
 
 #include "core/array.h"
 #include "exec/device/cuda/context.h"
+#include "exec/device/cuda/hardware.h"
 #include "exec/device/cuda/times.h"
 #include "exec/device/paced.h"
 
@@ -135,6 +136,7 @@ static int64_t peak_bytes(void *self)
 const struct device device_cuda_paced = {
     .name = "paced-cuda",
     .computes = NULL,
+    .describe = cuda_describe,
     .open = open_paced,
     .close = close_paced,
     .compute = compute,
