@@ -44,6 +44,20 @@ static void close_cuda(void *self)
     free(c);
 }
 
+/* CUDA loads a kernel when it is first launched, and cuBLAS chooses one for every shape then; both
+ * take long, and may wait for all that the GPU is at, which could be a receive that waits for this
+ * rank. So everything runs once before there is anybody to wait for. */
+static enum status rehearse(struct cuda *c)
+{
+    for (size_t k = 0; k < c->stages->stages; k++)
+        PASS(stage_rehearse(&c->stages->stage[k]));
+    float *zero = (float *)(void *)c->context.loss;
+    CUDA_NOTE(&c->context, "zero", cudaMemsetAsync(zero, 0, sizeof *c->context.loss, CUDA_STREAM));
+    CUDA_NOTE(&c->context, "first sum", kernel_add(zero, zero + 1, 1));
+    CUDA_NOTE(&c->context, "first sum", kernel_accumulate(KERNEL_BF16, zero, zero + 1, 1));
+    return cuda_finish(&c->context);
+}
+
 /* Context, events, then the stages, which allocate in the GPU's memory. */
 static enum status open_cuda(const struct model *m, const struct program *p, uint32_t rank,
                              const struct device_options *o, void **self)
@@ -59,7 +73,7 @@ static enum status open_cuda(const struct model *m, const struct program *p, uin
     TRY(cuda_times_open(p, rank, &c->times));
     TRY(cpu_open_on(&(struct memory){&backend_cuda, &c->context}, m, p, rank, o, &stages));
     c->stages = stages;
-    TRY(cuda_finish(&c->context));
+    TRY(rehearse(c));
     MOVE(self, c);
 out:
     close_cuda(c);

@@ -91,11 +91,12 @@ static enum status check_driver(int runtime)
     if (driver / 1000 >= runtime / 1000)
         return STATUS_OK;
     read_driver_release(release);
-    return error_set(STATUS_UNSUPPORTED,
-                     "the NVIDIA driver%s%s is for CUDA %s, this worker for CUDA %s: install driver "
-                     "%s or newer, or build the worker for CUDA %d (docs/cuda.md)",
-                     *release ? " " : "", release, cuda_version(driver, have),
-                     cuda_version(runtime, need), first_driver(runtime), driver / 1000);
+    return error_set(
+        STATUS_UNSUPPORTED,
+        "the NVIDIA driver%s%s is for CUDA %s, this worker for CUDA %s: install driver "
+        "%s or newer, or build the worker for CUDA %d (docs/cuda.md)",
+        *release ? " " : "", release, cuda_version(driver, have), cuda_version(runtime, need),
+        first_driver(runtime), driver / 1000);
 }
 
 /* The library is the machine's, the header was the builder's. */
@@ -133,10 +134,11 @@ enum status cuda_place(uint32_t rank, uint32_t gpus, uint32_t *gpu)
     uint32_t place;
     PASS(cuda_gpu_of(rank, &place));
     if (place >= gpus && !getenv("FORELINE_SHARE_GPU"))
-        return error_set(STATUS_UNSUPPORTED,
-                         "this machine has %u GPU%s, but rank %u is number %u here, counted from 0: "
-                         "fewer ranks, or FORELINE_SHARE_GPU=1",
-                         gpus, gpus > 1 ? "s" : "", rank, place);
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "this machine has %u GPU%s, but rank %u is number %u here, counted from 0: "
+            "fewer ranks, or FORELINE_SHARE_GPU=1",
+            gpus, gpus > 1 ? "s" : "", rank, place);
     *gpu = place % gpus;
     return STATUS_OK;
 }
@@ -194,8 +196,7 @@ enum status cuda_describe(uint32_t rank, struct hardware *out)
     TRY(cuda_check(&h.gpus));
     TRY(cuda_place(rank, h.gpus, &h.index));
     TRY(CUDA_ERROR("describe the GPU", cudaGetDeviceProperties(&p, (int)h.index)));
-    TRY(CUDA_ERROR("describe the GPU",
-                   cudaDeviceGetPCIBusId(h.bus, sizeof h.bus, (int)h.index)));
+    TRY(CUDA_ERROR("describe the GPU", cudaDeviceGetPCIBusId(h.bus, sizeof h.bus, (int)h.index)));
     TRY(CUDA_ERROR("version of CUDA", cudaRuntimeGetVersion(&runtime)));
     TRY(CUDA_ERROR("version of CUDA", cudaDriverGetVersion(&driver)));
     ncclGetVersion(&nccl);
