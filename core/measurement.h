@@ -26,6 +26,10 @@ struct topology;
 struct timeline {
     size_t n;
     double *start_s, *end_s; /* [n] */
+    /* Of a real run on this machine: which step this was, and when it started by CLOCK_MONOTONIC and
+     * by CLOCK_REALTIME (Unix time); 0: not known. */
+    uint32_t step;
+    double monotonic_s, unix_s;
 };
 
 struct measured_rank {

@@ -11,10 +11,12 @@
  * thread, which goes through the whole list ahead of the device and waits at the end of the step. */
 #include "exec/executor.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/clock.h"
 #include "exec/device/layer.h"
+#include "exec/ranges.h"
 
 /* How far an op of communication has come in the step. */
 enum {
@@ -247,21 +249,7 @@ static enum status post_ahead(struct running *r, uint32_t now)
 /* ---- tensor parallelism: sums in the middle of an op
  *
  * The program has them as one op of several calls after the pass; they are reported as that op, at
- * the end of the pass (book_sums()). */
-
-/* The program's op of the reductions inside compute op `op`: the next ALLREDUCE FOR_TENSOR of the
- * stage, before another pass begins. PROGRAM_NONE: there is none. */
-static uint32_t sum_after(const struct running *r, uint32_t op)
-{
-    const struct program *p = r->e->program;
-    uint8_t part = p->op[op].part;
-    for (uint32_t i = op + 1;
-         i < r->end && (!op_computes(&p->op[i]) || (part > 0 && p->op[i].part > part)); i++)
-        if (p->op[i].kind == OP_ALLREDUCE && p->op[i].purpose == FOR_TENSOR &&
-            p->op[i].stage == p->op[op].stage)
-            return i;
-    return PROGRAM_NONE;
-}
+ * the end of the pass (executor_book_sums()). */
 
 /* What devices call inside an op (struct layer_reduction); failures are kept for compute(). */
 static void sum(void *self, enum element of, void *data, size_t n)
@@ -304,7 +292,7 @@ static enum status check_pace(const struct running *r)
                      r->late_s, step_s);
 }
 
-/* A compute op, with the reductions inside it, whose time book_sums() takes off the op's. */
+/* A compute op, with the reductions inside it, whose time executor_book_sums() takes off the op's. */
 static enum status compute(struct running *r, uint32_t op)
 {
     enum status st;
@@ -314,7 +302,7 @@ static enum status compute(struct running *r, uint32_t op)
     TRY(post_ahead(r, op));
     report(r, op, WORKER_COMPUTES);
     r->now = op;
-    r->sum = sum_after(r, op);
+    r->sum = executor_sum_after(e->program, e->rank, op);
     start_s[op] = clock_now();
     st = e->device->compute(e->device_self, r->step, o, &(struct layer_reduction){r, sum});
     if (e->paced)
@@ -329,8 +317,16 @@ out:
 /* One op in its turn. */
 static enum status run_op(struct running *r, uint32_t op)
 {
+    const struct program_op *o = &r->e->program->op[op];
+    const struct ranges *ranges = r->e->ranges;
+    char label[OP_LABEL];
     PASS(wait_for_dependencies(r, op));
-    return op_computes(&r->e->program->op[op]) ? compute(r, op) : post(r, op);
+    if (ranges)
+        ranges->begin(op_label(o, label), o->kind);
+    enum status st = op_computes(o) ? compute(r, op) : post(r, op);
+    if (ranges)
+        ranges->end();
+    return st;
 }
 
 /* Where a failure happened, before its message. */
@@ -343,42 +339,6 @@ static enum status locate(const struct running *r, uint32_t op, enum status st)
 }
 
 /* ---- the end of a step */
-
-/* Is there no compute op between a pass, or a part of one, and the op of its sums? */
-static bool is_last_part(const struct running *r, uint32_t op, uint32_t sum)
-{
-    for (uint32_t i = op + 1; i < sum; i++)
-        if (op_computes(&r->e->program->op[i]))
-            return false;
-    return true;
-}
-
-/* Sums in the middle of a pass are taken off its time and reported as the program has them: as one
- * op after it. Of a pass in parts they are added up, so later parts seem to have begun earlier by
- * the sums of those before. */
-static void book_sums(const struct running *r)
-{
-    double *start_s = r->out->op_start_s - r->first, *end_s = r->out->op_end_s - r->first;
-    double sums_s = 0;
-    for (uint32_t op = (uint32_t)r->first; op < r->end; op++) {
-        if (!op_computes(&r->e->program->op[op]))
-            continue;
-        uint32_t sum = sum_after(r, op);
-        if (sum == PROGRAM_NONE)
-            continue;
-        double now_s = end_s[op];
-        start_s[op] -= sums_s;
-        sums_s += r->out->sums_s[op - r->first];
-        end_s[op] -= sums_s;
-        if (!is_last_part(r, op, sum))
-            continue;
-        if (sums_s > 0) {
-            start_s[sum] = end_s[op];
-            end_s[sum] = now_s;
-        }
-        sums_s = 0;
-    }
-}
 
 /* Devices that queue their ops know only now when these ran. */
 static enum status finish_device(const struct running *r)
@@ -413,8 +373,17 @@ static enum status finish(const struct running *r, uint32_t *op)
         e->transport->times(e->transport_self, *op, &r->out->op_start_s[k], &r->out->op_end_s[k]);
     }
     PASS(finish_device(r));
-    book_sums(r);
+    executor_book_sums(e->program, e->rank, r->out);
     return STATUS_OK;
+}
+
+/* A profiler sees the step from the moment that the trace calls 0. */
+static void begin_step(const struct executor *e, uint32_t step)
+{
+    char name[32];
+    snprintf(name, sizeof name, "step %u", step);
+    if (e->ranges)
+        e->ranges->begin(name, OP_KINDS);
 }
 
 enum status executor_run(const struct executor *e, uint32_t step, struct executor_step *out)
@@ -434,10 +403,13 @@ enum status executor_run(const struct executor *e, uint32_t step, struct executo
     report(&r, op, step == 0 ? WORKER_STARTS : WORKER_WAITS);
     TRY(e->transport->barrier(e->transport_self, e->timeout_s, &out->start_s));
     clock_sleep_until(out->start_s);
+    begin_step(e, step);
     for (; op < end; op++)
         TRY(run_op(&r, op));
     TRY(finish(&r, &op));
     out->end_s = clock_now();
+    if (e->ranges)
+        e->ranges->end();
     TRY(check_pace(&r));
     out->loss = e->device->take_loss(e->device_self);
 out:

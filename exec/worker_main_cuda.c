@@ -8,6 +8,7 @@
 
 #include "exec/device/cuda/calibrate.h"
 #include "exec/device/cuda/selftest.h"
+#include "exec/ranges.h"
 #include "exec/worker.h"
 
 /* What must be set before CUDA and NCCL start; what the user has set stays. */
@@ -36,5 +37,6 @@ int main(int argc, char **argv)
     set_environment();
     if (cuda_measures(argc, argv))
         return cuda_measure(argc, argv);
-    return worker_main(argc, argv, &(const struct worker_parts){devices, transports});
+    return worker_main(argc, argv,
+                       &(const struct worker_parts){devices, transports, ranges_nvtx()});
 }

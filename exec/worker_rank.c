@@ -228,6 +228,7 @@ static enum status run_steps(struct worker_rank *w)
                          .transport = w->worker->transport,
                          .transport_self = w->transport_self,
                          .paced = w->worker->paced,
+                         .ranges = w->worker->ranges,
                          .progress = &w->progress};
     TRY(executor_step_init(&step, &w->worker->program, w->rank));
     for (uint32_t k = 0; k < w->worker->steps; k++) {

@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -161,6 +162,9 @@ static void a_run_is_measured(void **state)
         if (ranks <= 2)
             assert_string_equal(m.parameters_sha256, sha256[ranks - 1]);
         assert_int_equal(t.n, f.p.ops);
+        assert_true(t.step >= 1 && t.step <= 3); /* step 0 was the warm-up */
+        assert_true(t.monotonic_s > now() - 60 && t.monotonic_s < now());
+        assert_true(fabs(t.unix_s - (double)time(NULL)) < 60);
         for (size_t i = 0; i < t.n; i++) {
             assert_true(t.start_s[i] >= 0 && t.end_s[i] >= t.start_s[i]);
             if (f.p.op[i].kind == OP_RECV)
@@ -362,6 +366,29 @@ static void what_cannot_start_is_said_in_one_line(void **state)
 }
 
 /* Rank 1 is given a copy of the program with one more line at its end. */
+/* What the system's loader does with a worker whose libraries are not there. */
+static void a_missing_library_is_told_as_that(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char worker[96];
+    begin(&f, 2);
+    snprintf(worker, sizeof worker, "%s-worker", f.directory);
+    FILE *s = fopen(worker, "w");
+    assert_non_null(s);
+    fputs("#!/bin/sh\nexit 127\n", s);
+    fclose(s);
+    assert_int_equal(chmod(worker, 0700), 0);
+    f.o.worker = worker;
+    f.o.device = "cuda";
+    must_fail(
+        &f, NULL, STATUS_EXTERNAL,
+        "exited with status 127 before it joined: a library is missing or too old, as the line "
+        "above says; the worker needs libcublas and libnccl.so.2 of the CUDA that it was built "
+        "with (docs/cuda.md)");
+    unlink(worker);
+}
+
 static void a_rank_with_another_program_is_refused(void **state)
 {
     (void)state;
@@ -479,6 +506,7 @@ int main(void)
         cmocka_unit_test(a_worker_that_exits_is_named_with_its_status),
         cmocka_unit_test(an_error_of_a_worker_is_passed_on),
         cmocka_unit_test(what_cannot_start_is_said_in_one_line),
+        cmocka_unit_test(a_missing_library_is_told_as_that),
         cmocka_unit_test(a_rank_with_another_program_is_refused),
         cmocka_unit_test(a_launcher_that_is_told_to_stop_cleans_up),
         cmocka_unit_test(workers_die_with_a_killed_launcher),
