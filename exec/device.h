@@ -66,9 +66,14 @@ struct device {
                            const struct layer_reduction *reduction);
 
     /* Wait until all compute ops so far are complete, and then say when each of the step ran
-     * (CLOCK_MONOTONIC). NULL: when compute() did. */
+     * (CLOCK_MONOTONIC), and how many of these seconds were reductions inside it. NULL: when
+     * compute() did. */
     enum status (*finish)(void *self);
-    void (*times)(void *self, const struct program_op *op, double *start_s, double *end_s);
+    void (*times)(void *self, const struct program_op *op, double *start_s, double *end_s,
+                  double *sums_s);
+    /* What those times count from, for a transport whose times are the device's (struct rendezvous:
+     * clock). NULL: CLOCK_MONOTONIC itself. */
+    void *(*clock)(void *self);
 
     /* Boundary messages. get: fill `data` (op->bytes) with what a SEND carries; put: the payload of
      * a RECV. */

@@ -44,6 +44,7 @@ struct rendezvous {
     int control;         /* connection to the launcher; -1: none */
     const struct rounds_algorithm *algorithm; /* of collectives; NULL: the ring */
     void *shared;         /* transport->share()'s, NULL: the ranks are processes; borrowed */
+    void *clock;          /* device->clock()'s: of the rank's device, NULL: none; borrowed */
     uint8_t token[TOKEN]; /* shared by the ranks of a run, unknown to strangers */
     double timeout_s;     /* to connect to all peers */
     bool clocks_differ;   /* the ranks are not all on one machine, with one CLOCK_MONOTONIC */

@@ -15,9 +15,6 @@
 static void set_environment(void)
 {
     char host[32];
-    /* A kernel is loaded when it is first needed, which may wait for all others to end: never, if
-     * one of them is a receive that waits for this rank. */
-    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); /* streams that do not wait for each other */
     if (!getenv("FORELINE_SHARE_GPU"))
         return;

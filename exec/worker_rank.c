@@ -262,6 +262,7 @@ static enum status run(struct worker_rank *w)
         PASS(resume(w));
     w->rendezvous.timeout_s = patience(p, p->resume_path != NULL);
     w->rendezvous.algorithm = p->algorithm;
+    w->rendezvous.clock = p->device->clock ? p->device->clock(w->device_self) : NULL;
     PASS(p->transport->open(&p->program, w->rank, &w->rendezvous, &w->transport_self));
     return run_steps(w);
 }

@@ -167,6 +167,21 @@ static void release(void *self, void *data)
     (void)self, (void)data; /* with its arena */
 }
 
+/* Pinned: copies from it are queued, those from other memory may wait for the stream. */
+static void *allocate_host(void *self, size_t bytes)
+{
+    void *data = NULL;
+    (void)self;
+    return cudaMallocHost(&data, bytes) == cudaSuccess ? data : NULL;
+}
+
+static void release_host(void *self, void *data)
+{
+    (void)self;
+    if (data)
+        cudaFreeHost(data);
+}
+
 /* All of the card's, whoever uses it: what a stage may ask for at most. */
 static double memory_bytes(void *self)
 {
@@ -242,6 +257,8 @@ const struct backend backend_cuda = {
     .reserve = reserve,
     .allocate = allocate,
     .release = release,
+    .allocate_host = allocate_host,
+    .release_host = release_host,
     .memory_bytes = memory_bytes,
     .copy = copy,
     .zero = zero,
