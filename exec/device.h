@@ -24,6 +24,7 @@
 #include "exec/ring.h"
 
 struct corpus;
+struct hardware;
 struct layer_reduction;
 
 struct device_options {
@@ -45,6 +46,10 @@ struct device {
     const char *name; /* "cpu", "paced", "cuda", "paced-cuda" */
     /* Does this device have numerics for the op? NULL: for every op. */
     bool (*computes)(const struct model_op *op);
+    /* What the rank will compute on (exec/hardware.h), before anything is opened: the launcher shows
+     * it, and refuses two ranks on one GPU. STATUS_UNSUPPORTED, in one line, when it cannot be used.
+     * NULL: nothing to say. */
+    enum status (*describe)(uint32_t rank, struct hardware *out);
     /* Model and program stay alive until close(). The rank's list says which stages it has. */
     enum status (*open)(const struct model *m, const struct program *p, uint32_t rank,
                         const struct device_options *o, void **self);
@@ -61,9 +66,14 @@ struct device {
                            const struct layer_reduction *reduction);
 
     /* Wait until all compute ops so far are complete, and then say when each of the step ran
-     * (CLOCK_MONOTONIC). NULL: when compute() did. */
+     * (CLOCK_MONOTONIC), and how many of these seconds were reductions inside it. NULL: when
+     * compute() did. */
     enum status (*finish)(void *self);
-    void (*times)(void *self, const struct program_op *op, double *start_s, double *end_s);
+    void (*times)(void *self, const struct program_op *op, double *start_s, double *end_s,
+                  double *sums_s);
+    /* What those times count from, for a transport whose times are the device's (struct rendezvous:
+     * clock). NULL: CLOCK_MONOTONIC itself. */
+    void *(*clock)(void *self);
 
     /* Boundary messages. get: fill `data` (op->bytes) with what a SEND carries; put: the payload of
      * a RECV. */

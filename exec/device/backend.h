@@ -51,7 +51,10 @@ struct backend {
     enum status (*reserve)(void *self, size_t bytes, size_t pieces);
     void *(*allocate)(void *self, size_t bytes); /* zeros; NULL if there is no memory */
     void (*release)(void *self, void *data);     /* accepts NULL */
-    double (*memory_bytes)(void *self);          /* of the machine or card */
+    /* Memory of the host that copies are made from without waiting. NULL: any is. */
+    void *(*allocate_host)(void *self, size_t bytes); /* NULL if there is no memory */
+    void (*release_host)(void *self, void *data);     /* accepts NULL */
+    double (*memory_bytes)(void *self);               /* of the machine or card */
     /* Either side may be host memory; they do not overlap. */
     void (*copy)(void *self, void *to, const void *from, size_t bytes);
     void (*zero)(void *self, void *data, size_t bytes);

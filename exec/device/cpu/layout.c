@@ -447,6 +447,18 @@ static enum status allocate(struct stage *s, const struct array array[ARRAYS])
     return STATUS_OK;
 }
 
+/* Places to make data in, one for each microbatch of this replica. */
+static enum status allocate_filled(struct stage *s)
+{
+    size_t own = s->program->microbatches / s->share.replicas + 1;
+    size_t bytes = size_times(2 * own * sizeof *s->pass.filled,
+                              size_times(s->layout.data.samples, s->layout.data.tokens));
+    s->pass.filled = s->on.backend->allocate_host(s->on.self, bytes);
+    return s->pass.filled ? STATUS_OK
+                          : error_set(STATUS_NOMEM, "stage %u: no memory for %zu bytes of tokens",
+                                      s->index, bytes);
+}
+
 enum status stage_layout(struct stage *s)
 {
     uint32_t microbatches = s->program->microbatches;
@@ -460,9 +472,8 @@ enum status stage_layout(struct stage *s)
     PASS(check_memory(s, array));
     PASS(reserve(s, array, &slots));
     PASS(allocate(s, array));
-    if (s->on.backend->remote)
-        PASS(stage_allocate(s, 2 * s->layout.data.samples * s->layout.data.tokens,
-                            sizeof *s->pass.filled, &s->pass.filled));
+    if (s->on.backend->remote && s->layout.reads_data)
+        PASS(allocate_filled(s));
     PASS(stage_allocate(s, microbatches, sizeof *s->stash.slot, &s->stash.slot));
     PASS(stage_allocate(s, microbatches, sizeof *s->stash.slot_of, &s->stash.slot_of));
     for (size_t k = 0; k < slots; k++)

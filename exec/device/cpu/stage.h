@@ -179,7 +179,8 @@ struct stage_pass {
     size_t *next;     /* [n] during a backward: next entry of layout.remote */
     size_t part;      /* bucket up to which the backward has come */
     uint32_t parts;   /* of a backward that is not complete: so many parts are */
-    int32_t *filled;  /* [2 * samples * tokens] remote memory: where data are made */
+    int32_t *filled;  /* [own microbatches][2 * samples * tokens] remote memory: where data are
+                       * made, and copied from some time in the step */
     double loss;      /* weighted, of this step */
 };
 
@@ -255,6 +256,9 @@ enum status stage_backward(struct stage *s, uint32_t microbatch, uint32_t part) 
 enum status stage_backward_input(struct stage *s, uint32_t microbatch) MUST_CHECK;
 enum status stage_backward_weight(struct stage *s, uint32_t microbatch) MUST_CHECK;
 enum status stage_update(struct stage *s) MUST_CHECK;
+/* Everything that a step will do once, without others and without a trace, before the first step:
+ * for a backend whose first calls take longer or wait for all that is under way. */
+enum status stage_rehearse(struct stage *s) MUST_CHECK;
 enum status stage_get(struct stage *s, uint32_t to, uint32_t microbatch, bool backward,
                       real *data) MUST_CHECK;
 enum status stage_put(struct stage *s, uint32_t from, uint32_t microbatch, bool backward,

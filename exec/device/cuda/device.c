@@ -5,6 +5,7 @@
 #include "exec/device.h"
 #include "exec/device/cpu/stage.h"
 #include "exec/device/cuda/context.h"
+#include "exec/device/cuda/hardware.h"
 #include "exec/device/cuda/times.h"
 #include "exec/rendezvous.h"
 
@@ -43,6 +44,20 @@ static void close_cuda(void *self)
     free(c);
 }
 
+/* CUDA loads a kernel when it is first launched, and cuBLAS chooses one for every shape then; both
+ * take long, and may wait for all that the GPU is at, which could be a receive that waits for this
+ * rank. So everything runs once before there is anybody to wait for. */
+static enum status rehearse(struct cuda *c)
+{
+    for (size_t k = 0; k < c->stages->stages; k++)
+        PASS(stage_rehearse(&c->stages->stage[k]));
+    float *zero = (float *)(void *)c->context.loss;
+    CUDA_NOTE(&c->context, "zero", cudaMemsetAsync(zero, 0, sizeof *c->context.loss, CUDA_STREAM));
+    CUDA_NOTE(&c->context, "first sum", kernel_add(zero, zero + 1, 1));
+    CUDA_NOTE(&c->context, "first sum", kernel_accumulate(KERNEL_BF16, zero, zero + 1, 1));
+    return cuda_finish(&c->context);
+}
+
 /* Context, events, then the stages, which allocate in the GPU's memory. */
 static enum status open_cuda(const struct model *m, const struct program *p, uint32_t rank,
                              const struct device_options *o, void **self)
@@ -58,7 +73,7 @@ static enum status open_cuda(const struct model *m, const struct program *p, uin
     TRY(cuda_times_open(p, rank, &c->times));
     TRY(cpu_open_on(&(struct memory){&backend_cuda, &c->context}, m, p, rank, o, &stages));
     c->stages = stages;
-    TRY(cuda_finish(&c->context));
+    TRY(rehearse(c));
     MOVE(self, c);
 out:
     close_cuda(c);
@@ -97,16 +112,15 @@ static struct mirror *mirror_of(struct cuda *c, const struct program_op *op, siz
     return bytes > m->room ? NULL : m;
 }
 
-/* Sums of tensor parallelism by way of the host. */
-struct host_reduction {
+/* Sums of tensor parallelism: what is told to do them, and what surrounds them with events. */
+struct sums {
     struct cuda *c;
-    const struct layer_reduction *host;
+    const struct layer_reduction *transport;
 };
 
-/* Inside an op: to the host, over the shards, and back; waits for the GPU. */
-static void sum(void *self, enum element e, void *data, size_t n)
+/* To the host, over the shards, and back; waits for the GPU. */
+static void sum_on_host(const struct sums *s, enum element e, void *data, size_t n)
 {
-    const struct host_reduction *s = self;
     size_t bytes = n * element_bytes(e);
     struct mirror *m = mirror_of(s->c, NULL, bytes);
     if (!m) {
@@ -114,8 +128,20 @@ static void sum(void *self, enum element e, void *data, size_t n)
         return;
     }
     backend_cuda.copy(&s->c->context, m->data, data, bytes);
-    s->host->sum(s->host->self, e, m->data, n);
+    s->transport->sum(s->transport->self, e, m->data, n);
     backend_cuda.copy(&s->c->context, data, m->data, bytes);
+}
+
+/* Inside an op. */
+static void sum(void *self, enum element e, void *data, size_t n)
+{
+    const struct sums *s = self;
+    cuda_times_sum_begin(&s->c->times, &s->c->context);
+    if (s->c->direct)
+        s->transport->sum(s->transport->self, e, data, n);
+    else
+        sum_on_host(s, e, data, n);
+    cuda_times_sum_end(&s->c->times, &s->c->context);
 }
 
 static enum status compute(void *self, uint32_t step, const struct program_op *op,
@@ -124,9 +150,9 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
     enum status st;
     struct cuda *c = self;
     TRY(cuda_times_begin(&c->times, &c->context, step, op));
-    const struct layer_reduction mine = {&(struct host_reduction){c, reduction}, sum};
-    TRY(device_cpu.compute(c->stages, step, op, c->direct ? reduction : &mine));
-    cuda_times_end(&c->times, &c->context, op);
+    const struct layer_reduction mine = {&(struct sums){c, reduction}, sum};
+    TRY(device_cpu.compute(c->stages, step, op, &mine));
+    cuda_times_end(&c->times, &c->context);
     st = cuda_status(&c->context);
 out:
     return st;
@@ -193,10 +219,17 @@ static enum status finish(void *self)
     return cuda_finish(&c->context);
 }
 
-static void times(void *self, const struct program_op *op, double *start_s, double *end_s)
+static void times(void *self, const struct program_op *op, double *start_s, double *end_s,
+                  double *sums_s)
 {
     struct cuda *c = self;
-    cuda_times_read(&c->times, &c->context, op, start_s, end_s);
+    cuda_times_read(&c->times, &c->context, op, start_s, end_s, sums_s);
+}
+
+static void *clock_of(void *self)
+{
+    struct cuda *c = self;
+    return &c->times.clock;
 }
 
 /* The loss is summed on the GPU; it comes to the host once per step. */
@@ -245,6 +278,7 @@ static int64_t peak_bytes(void *self)
 const struct device device_cuda = {
     .name = "cuda",
     .computes = computes,
+    .describe = cuda_describe,
     .open = open_cuda,
     .close = close_cuda,
     .compute = compute,
@@ -255,6 +289,7 @@ const struct device device_cuda = {
     .gathered = gathered,
     .finish = finish,
     .times = times,
+    .clock = clock_of,
     .take_loss = take_loss,
     .digest = digest,
     .peak_bytes = peak_bytes,

@@ -5,6 +5,7 @@
 
 #include "core/array.h"
 #include "exec/device/cuda/context.h"
+#include "exec/device/cuda/hardware.h"
 #include "exec/device/cuda/times.h"
 #include "exec/device/paced.h"
 
@@ -74,7 +75,7 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
     TRY(cuda_times_begin(&s->times, &s->context, step, op));
     if (op->seconds > 0)
         CUDA_NOTE(&s->context, "paced op", kernel_spin((uint64_t)(op->seconds * 1e9)));
-    cuda_times_end(&s->times, &s->context, op);
+    cuda_times_end(&s->times, &s->context);
     st = cuda_status(&s->context);
 out:
     return st;
@@ -86,10 +87,17 @@ static enum status finish(void *self)
     return cuda_finish(&s->context);
 }
 
-static void times(void *self, const struct program_op *op, double *start_s, double *end_s)
+static void times(void *self, const struct program_op *op, double *start_s, double *end_s,
+                  double *sums_s)
 {
     struct paced *s = self;
-    cuda_times_read(&s->times, &s->context, op, start_s, end_s);
+    cuda_times_read(&s->times, &s->context, op, start_s, end_s, sums_s);
+}
+
+static void *clock_of(void *self)
+{
+    struct paced *s = self;
+    return &s->times.clock;
 }
 
 /* Bytes that name the microbatch, as the other paced device's; when the op before is over. */
@@ -128,6 +136,7 @@ static int64_t peak_bytes(void *self)
 const struct device device_cuda_paced = {
     .name = "paced-cuda",
     .computes = NULL,
+    .describe = cuda_describe,
     .open = open_paced,
     .close = close_paced,
     .compute = compute,
@@ -136,6 +145,7 @@ const struct device device_cuda_paced = {
     .array = array,
     .finish = finish,
     .times = times,
+    .clock = clock_of,
     .take_loss = paced_take_loss,
     .digest = paced_digest,
     .peak_bytes = peak_bytes,
