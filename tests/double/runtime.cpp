@@ -55,6 +55,7 @@ extern "C" cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int 
         return note_error(cudaErrorInvalidDevice);
     memset(prop, 0, sizeof *prop);
     snprintf(prop->name, sizeof prop->name, "host");
+    prop->uuid.bytes[0] = (char)(device + 1);
     prop->totalGlobalMem = gpu_bytes;
     prop->major = 9;
     prop->multiProcessorCount = 132;
