@@ -229,7 +229,7 @@ void star_tell_lost(const struct star *s, uint32_t rank)
     static const double soon_s = 0.1; /* a word goes out at once, or nobody reads it */
     const struct star_word word = {.magic = STAR_GONE, .step = rank};
     for (uint32_t k = 1; s->rank == 0 && k < s->ranks; k++)
-        if (k != rank && socket_write(s->socket[k], &word, sizeof word, clock_now() + soon_s) !=
-                             STATUS_OK)
+        if (k != rank &&
+            socket_write(s->socket[k], &word, sizeof word, clock_now() + soon_s) != STATUS_OK)
             continue;
 }

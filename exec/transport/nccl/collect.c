@@ -21,14 +21,14 @@ static ncclResult_t call_own(const struct nccl_group *g, const struct rounds_cal
         return ncclAllReduce(data, data, c->n, nccl_type(type), ncclSum, *g->comm, g->stream);
     ncclResult_t e = ncclGroupStart();
     if (nccl_fine(e) && each > 0)
-        e = scatters ? ncclReduceScatter(data, mine, each, nccl_type(type), ncclSum, *g->comm,
-                                         g->stream)
-                     : ncclAllGather(mine, data, each, nccl_type(type), *g->comm, g->stream);
+        e = scatters
+                ? ncclReduceScatter(data, mine, each, nccl_type(type), ncclSum, *g->comm, g->stream)
+                : ncclAllGather(mine, data, each, nccl_type(type), *g->comm, g->stream);
     if (nccl_fine(e) && rest > 0)
-        e = scatters ? ncclAllReduce(left, left, rest, nccl_type(type), ncclSum, *g->comm,
-                                     g->stream)
-                     : ncclBroadcast(left, left, rest, nccl_type(type), (int)c->ranks - 1,
-                                     *g->comm, g->stream);
+        e = scatters
+                ? ncclAllReduce(left, left, rest, nccl_type(type), ncclSum, *g->comm, g->stream)
+                : ncclBroadcast(left, left, rest, nccl_type(type), (int)c->ranks - 1, *g->comm,
+                                g->stream);
     ncclResult_t ended = ncclGroupEnd();
     return nccl_fine(e) ? ended : e;
 }
@@ -57,9 +57,10 @@ static enum status exchange(struct nccl *t, const struct nccl_group *g, const st
     PASS(nccl_end(t, *g->comm, nccl_fine(e) ? ended : e));
     if (!r->adds || r->take.n == 0)
         return STATUS_OK;
-    return CUDA_ERROR("queue a sum", kernel_add_on(g->stream,
-                                                   type == ELEMENT_BF16 ? KERNEL_BF16 : KERNEL_FP32,
-                                                   taken, g->chunk, r->take.n));
+    return CUDA_ERROR("queue a sum",
+                      kernel_accumulate_on(g->stream,
+                                           type == ELEMENT_BF16 ? KERNEL_BF16 : KERNEL_FP32, taken,
+                                           g->chunk, r->take.n));
 }
 
 static enum status call_rounds(struct nccl *t, const struct nccl_group *g,

@@ -119,34 +119,47 @@ out:
 
 /* ---- connections */
 
-/* A byte along every channel, and to and from those that rounds need. */
-static ncclResult_t queue_first_messages(struct nccl *t)
+/* To and from those members that rounds need. */
+static ncclResult_t queue_first_rounds(const struct nccl *t, const struct nccl_group *own,
+                                       const struct link_group *seat)
+{
+    ncclResult_t e = ncclSuccess;
+    for (size_t k = 0; k < seat->ranks && nccl_fine(e); k++) {
+        if (t->links.gives[seat->first + k])
+            e = ncclSend(own->chunk, 1, ncclInt8, (int)k, *own->comm, own->stream);
+        if (nccl_fine(e) && t->links.takes[seat->first + k])
+            e = ncclRecv(own->chunk + 1 + k, 1, ncclInt8, (int)k, *own->comm, own->stream);
+    }
+    return e;
+}
+
+/* A byte along every channel, and a number in every group. */
+static ncclResult_t queue_first_calls(struct nccl *t)
 {
     ncclResult_t e = ncclSuccess;
     for (const struct nccl_link *l = t->link; l < t->link + t->links.n && nccl_fine(e); l++)
         e = l->end->outgoing ? ncclSend(l->memory, 1, ncclInt8, 1, *l->comm, l->stream)
                              : ncclRecv(l->memory, 1, ncclInt8, 0, *l->comm, l->stream);
-    for (size_t g = 0; g < t->links.program->groups; g++) {
+    for (size_t g = 0; g < t->links.program->groups && nccl_fine(e); g++) {
         const struct nccl_group *own = &t->group[g];
-        const struct link_group *seat = &t->links.group[g];
-        for (size_t k = 0; own->chunk && *own->comm && k < seat->ranks && nccl_fine(e); k++) {
-            if (t->links.gives[seat->first + k])
-                e = ncclSend(own->chunk, 1, ncclInt8, (int)k, *own->comm, own->stream);
-            if (nccl_fine(e) && t->links.takes[seat->first + k])
-                e = ncclRecv(own->chunk + 1 + k, 1, ncclInt8, (int)k, *own->comm, own->stream);
-        }
+        if (!*own->comm)
+            continue;
+        e = t->links.algorithm ? queue_first_rounds(t, own, &t->links.group[g])
+                               : ncclAllReduce(own->chunk, own->chunk, 1, ncclFloat, ncclSum,
+                                               *own->comm, own->stream);
     }
     return e;
 }
 
 /* Connections are made when they are first used, which takes memory and both ends' time: now, all
- * at once, and not in a step. */
+ * at once, and not in a step. (Those of other algorithms than the first sum's are made when
+ * communicators are: NCCL_RUNTIME_CONNECT, exec/worker_main_cuda.c.) */
 static enum status connect_all(struct nccl *t)
 {
     PASS(nccl_begin(t));
     ncclResult_t e = ncclGroupStart();
     if (nccl_fine(e))
-        e = queue_first_messages(t);
+        e = queue_first_calls(t);
     ncclResult_t ended = ncclGroupEnd();
     PASS(nccl_end(t, t->comm[0], nccl_fine(e) ? ended : e));
     for (size_t k = 1; k < t->comms && ended == ncclInProgress; k++) {

@@ -59,6 +59,7 @@ static void close_nccl(void *self)
     free_event(t->ready);
     star_close(&t->star);
     pthread_mutex_destroy(&t->calls);
+    pthread_mutex_destroy(&t->telling);
     pthread_mutex_destroy(&t->state);
     free(t->link);
     free(t->group);
@@ -76,8 +77,7 @@ static enum status new_stream(cudaStream_t *out)
 {
     int least, greatest;
     PASS(CUDA_ERROR("priorities", cudaDeviceGetStreamPriorityRange(&least, &greatest)));
-    return CUDA_ERROR("stream",
-                      cudaStreamCreateWithPriority(out, cudaStreamNonBlocking, greatest));
+    return CUDA_ERROR("stream", cudaStreamCreateWithPriority(out, cudaStreamNonBlocking, greatest));
 }
 
 static enum status new_order(cudaEvent_t *out)
@@ -123,8 +123,8 @@ static enum status init_links(struct nccl *t)
         if (t->links.group[g].ranks == 0)
             continue;
         PASS(new_stream(&own->stream));
-        if (t->links.algorithm)
-            PASS(CUDA_ERROR("chunk", cudaMalloc((void **)&own->chunk, NCCL_CHUNK)));
+        PASS(CUDA_ERROR("chunk", cudaMalloc((void **)&own->chunk,
+                                            t->links.algorithm ? NCCL_CHUNK : NCCL_FIRST)));
     }
     return STATUS_OK;
 }
@@ -150,6 +150,7 @@ static enum status open_nccl(const struct program *p, uint32_t rank, const struc
     struct nccl *t;
     TRY(ARRAY_NEW(t, 1));
     pthread_mutex_init(&t->calls, NULL);
+    pthread_mutex_init(&t->telling, NULL);
     pthread_mutex_init(&t->state, NULL);
     t->deadline_s = INFINITY;
     t->patience_s = r->timeout_s;
@@ -354,7 +355,8 @@ static enum status wait_op(void *self, uint32_t op, double timeout_s, const void
     double deadline_s = clock_now() + timeout_s;
     cudaError_t e;
     PASS(may_wait(t, op));
-    for (size_t looks = 0; (e = cudaEventQuery(span_of(t, op)->end)) == cudaErrorNotReady; looks++) {
+    for (size_t looks = 0; (e = cudaEventQuery(span_of(t, op)->end)) == cudaErrorNotReady;
+         looks++) {
         PASS(nccl_failure(t));
         if (clock_now() >= deadline_s)
             return endpoints_timed_out(&t->links, op, timeout_s);
@@ -389,13 +391,13 @@ static void times(void *self, uint32_t op, double *start_s, double *end_s)
     struct nccl *t = self;
     const struct nccl_span *span = span_of(t, op);
     *end_s = cuda_clock_read(t->clock, span->end);
-    *start_s = t->links.program->op[op].kind == OP_RECV ? *end_s
-                                                        : cuda_clock_read(t->clock, span->begin);
+    *start_s =
+        t->links.program->op[op].kind == OP_RECV ? *end_s : cuda_clock_read(t->clock, span->begin);
 }
 
 /* ---- barrier */
 
-/* Between the two halves of the barrier rank 0 may have to say who has ended; not within. */
+/* Rank 0 may have to say who has ended, but not while it lets all go on. */
 static enum status barrier(void *self, double timeout_s, double *start_s)
 {
     enum status st;
@@ -406,14 +408,14 @@ static enum status barrier(void *self, double timeout_s, double *start_s)
     t->reached = (uint32_t)t->links.first;
     t->computed = 0;
     t->mark[0].recorded = t->mark[1].recorded = false;
-    pthread_mutex_lock(&t->state);
-    t->patience_s = timeout_s;
-    pthread_mutex_unlock(&t->state);
-    st = star_barrier(&t->star, t->links.step, ahead_s, deadline_s, start_s);
+    nccl_set_patience(t, timeout_s);
+    TRY(cuda_clock_start(t->clock));
+    TRY(star_gather(&t->star, t->links.step, deadline_s));
+    nccl_set_telling(t, false);
+    st = star_release(&t->star, t->links.step, ahead_s, deadline_s, start_s);
+    nccl_set_telling(t, true);
 out:
-    if (st == STATUS_IO) /* the thread may know better */
-        nccl_fail(t, st);
-    return st == STATUS_IO ? nccl_failure(t) : st;
+    return st == STATUS_IO ? nccl_judge(t, st) : st;
 }
 
 static void describe(void *self, char *text, size_t n)

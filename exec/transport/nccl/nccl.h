@@ -37,8 +37,9 @@
 #include "exec/transport.h"
 
 enum {
-    NCCL_SEND_SLOTS = 4,      /* a sender further ahead waits, on the GPU */
-    NCCL_CHUNK = 4 << 20,     /* bytes that a round of sends moves at once */
+    NCCL_SEND_SLOTS = 4,  /* a sender further ahead waits, on the GPU */
+    NCCL_CHUNK = 4 << 20, /* bytes that a round of sends moves at once */
+    NCCL_FIRST = 256,     /* bytes of a first sum */
     NCCL_DESCRIPTION = 256,
 };
 
@@ -54,9 +55,9 @@ struct nccl_link {
     const struct link_end *end; /* in the communicator the sender is 0, the receiver 1 */
     ncclComm_t *comm;           /* of struct nccl */
     cudaStream_t stream;
-    char *memory;                    /* one piece for all slots */
-    size_t slots, next;              /* outgoing: messages packed so far */
-    struct nccl_slot *slot;          /* [slots] */
+    char *memory;           /* one piece for all slots */
+    size_t slots, next;     /* outgoing: messages packed so far */
+    struct nccl_slot *slot; /* [slots] */
     size_t free;
     struct nccl_slot **pool; /* [slots] incoming: pool[0 .. free) are not in use */
 };
@@ -65,7 +66,7 @@ struct nccl_link {
 struct nccl_group {
     ncclComm_t *comm; /* of struct nccl; NULL in it: the rank is alone */
     cudaStream_t stream;
-    char *chunk; /* [NCCL_CHUNK] received part of a round; NULL: NCCL's own collectives */
+    char *chunk; /* received part of a round: NCCL_CHUNK bytes, or for the first call only */
 };
 
 /* When a communication op began and ended, on the stream of its link or group. */
@@ -81,9 +82,9 @@ struct nccl_mark {
 };
 
 struct nccl {
-    struct endpoints links; /* op's buffer: struct nccl_slot */
-    const struct cuda_clock *clock;
-    struct nccl_span *span; /* [links.ops] */
+    struct endpoints links;   /* op's buffer: struct nccl_slot */
+    struct cuda_clock *clock; /* the device's */
+    struct nccl_span *span;   /* [links.ops] */
     struct star star;
     struct nccl_link *link;   /* [links.n] */
     struct nccl_group *group; /* [program->groups] streams only where the rank is a member */
@@ -98,9 +99,10 @@ struct nccl {
     int gpu;
     pthread_mutex_t calls; /* held in calls of NCCL, and to reclaim what was aborted */
     bool aborted;
-    pthread_mutex_t state; /* guards links.failure and what follows */
-    double deadline_s;     /* of the call under way; INFINITY: there is none */
-    double patience_s;     /* how long one may take */
+    pthread_mutex_t telling; /* of rank 0: who writes to the star's connections */
+    pthread_mutex_t state;   /* guards links.failure and what follows */
+    double deadline_s;       /* of the call under way; INFINITY: there is none */
+    double patience_s;       /* how long one may take */
     bool watching;
     _Atomic bool connected, stopping;
     pthread_t watch;
@@ -142,6 +144,12 @@ static inline bool nccl_fine(ncclResult_t e)
 /* Keep the first failure, with error_message(); and what it is. */
 void nccl_fail(struct nccl *t, enum status st);
 enum status nccl_failure(struct nccl *t) MUST_CHECK;
+/* The same, of a failure that may follow from another rank's end, which is known a little later. */
+enum status nccl_judge(struct nccl *t, enum status st) MUST_CHECK;
+/* How long a call may take from now on. */
+void nccl_set_patience(struct nccl *t, double patience_s);
+/* May the thread use the star's connections? */
+void nccl_set_telling(struct nccl *t, bool allowed);
 /* Wait until all of a stream has happened, while connecting. */
 enum status nccl_drain(struct nccl *t, cudaStream_t stream) MUST_CHECK;
 

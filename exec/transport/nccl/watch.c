@@ -32,6 +32,31 @@ enum status nccl_failure(struct nccl *t)
     return st;
 }
 
+enum status nccl_judge(struct nccl *t, enum status st)
+{
+    char reason[ENDPOINTS_REASON];
+    snprintf(reason, sizeof reason, "%.400s", error_message());
+    for (double until_s = clock_now() + doubt_s; t->watching && clock_now() < until_s;) {
+        PASS(nccl_failure(t));
+        clock_sleep_until(clock_now() + period_s);
+    }
+    nccl_fail(t, error_set(st, "%s", reason));
+    return nccl_failure(t);
+}
+
+void nccl_set_patience(struct nccl *t, double patience_s)
+{
+    pthread_mutex_lock(&t->state);
+    t->patience_s = patience_s;
+    pthread_mutex_unlock(&t->state);
+}
+
+void nccl_set_telling(struct nccl *t, bool allowed)
+{
+    if (t->links.rank == 0)
+        (allowed ? pthread_mutex_unlock : pthread_mutex_lock)(&t->telling);
+}
+
 static void set_deadline(struct nccl *t, bool calling)
 {
     pthread_mutex_lock(&t->state);
@@ -39,12 +64,13 @@ static void set_deadline(struct nccl *t, bool calling)
     pthread_mutex_unlock(&t->state);
 }
 
-static bool is_late(struct nccl *t)
+static enum status check_deadline(struct nccl *t)
 {
     pthread_mutex_lock(&t->state);
     bool late = clock_now() > t->deadline_s;
+    double patience_s = t->patience_s;
     pthread_mutex_unlock(&t->state);
-    return late;
+    return late ? error_set(STATUS_EXTERNAL, "NCCL: no answer for %g s", patience_s) : STATUS_OK;
 }
 
 /* ---- calls */
@@ -75,21 +101,13 @@ static ncclResult_t settle(struct nccl *t, ncclComm_t comm, ncclResult_t e)
 
 enum status nccl_end(struct nccl *t, ncclComm_t comm, ncclResult_t e)
 {
+    enum status st = STATUS_OK;
     e = settle(t, comm, e);
     if (e != ncclSuccess)
-        error_set(STATUS_IO, "NCCL: %s: %s", ncclGetErrorString(e), ncclGetLastError(comm));
+        st = error_set(STATUS_IO, "NCCL: %s: %s", ncclGetErrorString(e), ncclGetLastError(comm));
     set_deadline(t, false);
     pthread_mutex_unlock(&t->calls);
-    if (e == ncclSuccess)
-        return STATUS_OK;
-    char reason[ENDPOINTS_REASON];
-    snprintf(reason, sizeof reason, "%.400s", error_message());
-    for (double until_s = clock_now() + doubt_s; t->watching && clock_now() < until_s;) {
-        PASS(nccl_failure(t));
-        clock_sleep_until(clock_now() + period_s);
-    }
-    nccl_fail(t, error_set(STATUS_IO, "%s", reason));
-    return nccl_failure(t);
+    return st == STATUS_OK ? st : nccl_judge(t, st);
 }
 
 enum status nccl_drain(struct nccl *t, cudaStream_t stream)
@@ -122,10 +140,13 @@ static enum status look(struct nccl *t, double *error_s)
 {
     uint32_t gone;
     ncclComm_t comm = NULL;
-    if (star_lost(&t->star, &gone))
+    if (star_lost(&t->star, &gone)) {
+        nccl_set_telling(t, false);
+        star_tell_lost(&t->star, gone);
+        nccl_set_telling(t, true);
         return error_set(STATUS_IO, "rank %u has ended", gone);
-    if (is_late(t))
-        return error_set(STATUS_EXTERNAL, "NCCL: no answer for %g s", t->patience_s);
+    }
+    PASS(check_deadline(t));
     ncclResult_t e = any_error(t, &comm);
     if (e != ncclSuccess && isinf(*error_s))
         *error_s = clock_now();
