@@ -59,14 +59,14 @@ size_t rounds_largest(const struct rounds_call *c)
     return largest;
 }
 
-enum status rounds_grow(const struct rounds_call *c, struct rounds_room *room)
+enum status rounds_grow(const struct rounds_call *c, enum element e, struct rounds_room *room)
 {
-    size_t need = rounds_largest(c);
-    if (need <= room->n && room->data)
+    size_t need = rounds_largest(c) * element_bytes(e);
+    if (need <= room->bytes && room->data)
         return STATUS_OK;
     free(room->data);
-    room->n = 0;
+    room->bytes = 0;
     PASS(ARRAY_NEW(room->data, need));
-    room->n = need;
+    room->bytes = need;
     return STATUS_OK;
 }

@@ -16,6 +16,7 @@
 
 #include "core/error.h"
 #include "core/program.h"
+#include "exec/element.h"
 #include "exec/ring.h"
 
 enum { ROUND_NOBODY = UINT32_MAX };
@@ -65,11 +66,12 @@ struct round rounds_at(const struct rounds_call *c, size_t k);
 
 /* Where a part that has come is kept until it is added. */
 struct rounds_room {
-    float *data; /* [n] owned */
-    size_t n;
+    char *data; /* [bytes] owned */
+    size_t bytes;
 };
 /* Room for the largest part that is added; what was there is lost. STATUS_NOMEM. O(rounds). */
-enum status rounds_grow(const struct rounds_call *c, struct rounds_room *room) MUST_CHECK;
+enum status rounds_grow(const struct rounds_call *c, enum element e,
+                        struct rounds_room *room) MUST_CHECK;
 /* Elements of that part. */
 size_t rounds_largest(const struct rounds_call *c);
 

@@ -128,6 +128,7 @@ static enum status find_parts(struct worker *w, const struct worker_parts *have)
 /* What does not fit is the launcher's to know, when it has been met. */
 static void check_parts(struct worker *w, const struct worker_parts *have)
 {
+    w->ranges = have->ranges;
     w->unfit = find_parts(w, have);
     if (w->unfit == STATUS_OK && w->text_path)
         w->unfit = corpus_read(w->text_path, &w->corpus);

@@ -42,8 +42,9 @@ struct worker {
     struct checkpoint_key key;
     const struct device *device;
     const struct transport *transport;
-    void *shared;      /* what the transport's ranks share, NULL: they are processes */
-    enum status unfit; /* why it cannot run, for the launcher when it has been met */
+    const struct ranges *ranges; /* NULL: no profiler */
+    void *shared;                /* what the transport's ranks share, NULL: they are processes */
+    enum status unfit;           /* why it cannot run, for the launcher when it has been met */
     char reason[512];
 };
 

@@ -101,7 +101,7 @@ static void print_iteration(const struct measurement *m, FILE *out)
 /* Lines that scripts may look for: a word, and from column 13 on its value (docs/reading.md). */
 static void print_summary(const struct measurement *m, FILE *out)
 {
-    char sentence[BREAKDOWN_TEXT];
+    char sentence[BREAKDOWN_TEXT], hardware[MEASURED_HARDWARE];
     print_iteration(m, out);
     fprintf(out, "throughput  %.4g samples/s", m->samples_per_s);
     if (m->tokens_per_s > 0)
@@ -113,6 +113,8 @@ static void print_summary(const struct measurement *m, FILE *out)
                 "MFU         %.2f %%, HFU %.2f %% of %s, the platform's speed of all %zu ranks\n",
                 100 * m->mfu, 100 * m->hfu, units_of(UNIT_FLOPS, m->flops).text, m->ranks);
     print_memory(m, out);
+    if (*measurement_hardware(m, hardware))
+        print_wrapped("GPUs", hardware, out);
     if (m->losses > 0)
         fprintf(out, "loss        %.6f first, %.6f last of %zu steps\n", m->loss[0],
                 m->loss[m->losses - 1], m->losses);

@@ -24,6 +24,11 @@ const char *launch_paced(const char *device)
     return !strcmp(device, "cuda") ? "paced-cuda" : "paced";
 }
 
+const char *launch_default_transport(const char *device)
+{
+    return strstr(device, "cuda") ? "nccl" : "tcp";
+}
+
 bool launch_is_paced(const char *device)
 {
     return !strncmp(device, "paced", strlen("paced"));

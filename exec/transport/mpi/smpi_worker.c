@@ -58,11 +58,12 @@ static enum status put(void *self, const struct program_op *recv, const void *da
 }
 
 /* self: zeros, as many as the largest collective of the rank has */
-static enum status array(void *self, const struct program_op *op, uint32_t k, float **data,
-                         size_t *n)
+static enum status array(void *self, const struct program_op *op, uint32_t k, enum element *e,
+                         void **data, size_t *n)
 {
     *data = k < op->count ? self : NULL;
-    *n = (size_t)op->bytes / sizeof **data;
+    *e = ELEMENT_FP32;
+    *n = (size_t)op->bytes / element_bytes(*e);
     return STATUS_OK;
 }
 
