@@ -55,6 +55,8 @@ extern "C" cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int 
         return note_error(cudaErrorInvalidDevice);
     memset(prop, 0, sizeof *prop);
     snprintf(prop->name, sizeof prop->name, "host");
+    for (int k = 0; k < 16; k++) /* the same in all processes of a machine */
+        prop->uuid.bytes[k] = (char)(16 * k + device);
     prop->totalGlobalMem = gpu_bytes;
     prop->major = 9;
     prop->multiProcessorCount = 132;
