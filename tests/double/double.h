@@ -75,7 +75,7 @@ struct op {
 };
 
 struct stream {
-    int gpu;
+    int gpu, priority;
     size_t actor; /* of the clocks */
     std::string name;
     std::deque<op *> queue;

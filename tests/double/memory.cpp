@@ -1,6 +1,7 @@
 /* Memory of the GPUs: addresses of one range per GPU, which nobody but the engine may touch, and it
  * only those of the GPU at work. */
 #include "tests/double/double.h"
+#include "tests/double/log.h"
 
 #include <algorithm>
 #include <atomic>
@@ -115,6 +116,8 @@ void *memory_new(int gpu, size_t bytes)
     if (!(open_gpus >> gpu & 1))
         mprotect(data, room, PROT_NONE);
     pieces[data] = std::max(bytes, (size_t)1);
+    if (used[gpu] == 0)
+        log_line("#gpu\t%d\t%d", rank_here(), gpu);
     used[gpu] += room;
     return data;
 }

@@ -2,6 +2,7 @@
  * the whole device is idle; copies from pageable memory are staged, those to it are waited for. */
 #include "tests/double/double.h"
 #include "tests/double/host.h"
+#include "tests/double/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,8 +56,7 @@ extern "C" cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int 
         return note_error(cudaErrorInvalidDevice);
     memset(prop, 0, sizeof *prop);
     snprintf(prop->name, sizeof prop->name, "host");
-    for (int k = 0; k < 16; k++) /* the same in all processes of a machine */
-        prop->uuid.bytes[k] = (char)(16 * k + device);
+    prop->uuid.bytes[15] = (char)device;
     prop->totalGlobalMem = gpu_bytes;
     prop->major = 9;
     prop->multiProcessorCount = 132;
@@ -107,6 +107,15 @@ extern "C" cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
         return note_error(cudaErrorInvalidDevice);
     *can = device != peer && !has_fault("no-peers");
     return call();
+}
+
+extern "C" cudaError_t cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attr, int from,
+                                                 int to)
+{
+    cudaError_t e = cudaDeviceCanAccessPeer(value, from, to);
+    if (attr == cudaDevP2PAttrPerformanceRank)
+        *value = 0;
+    return e;
 }
 
 extern "C" cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags)
@@ -261,6 +270,7 @@ extern "C" cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *at
 
 static void wait_for_stream(stream *s, const char *who)
 {
+    count(WAIT);
     uint64_t until;
     {
         std::lock_guard<std::mutex> l(gate);
@@ -271,33 +281,35 @@ static void wait_for_stream(stream *s, const char *who)
     join(host_seen, s->seen);
 }
 
-extern "C" cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t count,
+extern "C" cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes,
                                        enum cudaMemcpyKind, cudaStream_t handle)
 {
     bool from_gpu = gpu_of(src) >= 0, to_gpu = gpu_of(dst) >= 0;
     stream *s = stream_of(handle);
-    if (count == 0)
+    if (bytes == 0)
         return call();
-    if (from_gpu || is_pinned(src, count)) {
+    count(COPY);
+    if (from_gpu || is_pinned(src, bytes)) {
         put(s, "copy", [=](op &o) {
             if (from_gpu)
-                touch(o, src, count, false);
+                touch(o, src, bytes, false);
             if (to_gpu)
-                touch(o, dst, count, true);
+                touch(o, dst, bytes, true);
             memory_open((from_gpu ? 1u << gpu_of(src) : 0) | (to_gpu ? 1u << gpu_of(dst) : 0));
-            memmove(dst, src, count);
+            memmove(dst, src, bytes);
             return true;
         });
     } else {
-        std::vector<char> staged((const char *)src, (const char *)src + count);
+        count(PAGEABLE);
+        std::vector<char> staged((const char *)src, (const char *)src + bytes);
         put(s, "copy from the host", [=, staged = std::move(staged)](op &o) {
             if (to_gpu)
-                touch(o, dst, count, true);
-            memcpy(dst, staged.data(), count);
+                touch(o, dst, bytes, true);
+            memcpy(dst, staged.data(), bytes);
             return true;
         });
     }
-    if (!to_gpu && !is_pinned(dst, count))
+    if (!to_gpu && !is_pinned(dst, bytes))
         wait_for_stream(s, "cudaMemcpyAsync() to pageable memory");
     return call();
 }
@@ -328,10 +340,13 @@ extern "C" cudaError_t cudaMemset(void *devPtr, int value, size_t count)
 
 /* ---- streams */
 
-extern "C" cudaError_t cudaStreamCreateWithPriority(cudaStream_t *pStream, unsigned int, int)
+extern "C" cudaError_t cudaStreamCreateWithPriority(cudaStream_t *pStream, unsigned int,
+                                                    int priority)
 {
     static int number;
-    *pStream = (cudaStream_t)stream_new(current_gpu(), "stream " + std::to_string(++number));
+    stream *s = stream_new(current_gpu(), "stream " + std::to_string(++number));
+    s->priority = priority;
+    *pStream = (cudaStream_t)s;
     return call();
 }
 
@@ -353,8 +368,10 @@ extern "C" cudaError_t cudaStreamQuery(cudaStream_t handle)
     stream *s = stream_of(handle);
     {
         std::lock_guard<std::mutex> l(gate);
-        if (!s->queue.empty())
+        if (!s->queue.empty()) {
+            count(WAIT);
             return cudaErrorNotReady;
+        }
         join(host_seen, s->seen);
     }
     return call();
@@ -448,8 +465,10 @@ extern "C" cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent
 static bool has_happened(event *e)
 {
     std::lock_guard<std::mutex> l(gate);
-    if (e->done < e->asked)
+    if (e->done < e->asked) {
+        count(WAIT);
         return false;
+    }
     join(host_seen, e->seen);
     return true;
 }
@@ -462,6 +481,7 @@ extern "C" cudaError_t cudaEventQuery(cudaEvent_t handle)
 extern "C" cudaError_t cudaEventSynchronize(cudaEvent_t handle)
 {
     event *e = (event *)handle;
+    count(WAIT);
     wait_until("cudaEventSynchronize()", [=] { return e->done >= e->asked; });
     has_happened(e);
     return call();
@@ -487,6 +507,7 @@ cudaError_t double_launch(const char *name, cudaStream_t handle, dim3 grid, cons
     const unsigned most_x = 0x7fffffff, most_y = 65535;
     if (grid.x == 0 || grid.y == 0 || grid.z != 1 || grid.x > most_x || grid.y > most_y)
         return note_error(cudaErrorInvalidConfiguration);
+    count(KERNEL);
     const kernel k = {name, grid, std::string((const char *)closure, bytes), run};
     put(stream_of(handle), name, [=](op &o) {
         std::vector<traced> accesses;

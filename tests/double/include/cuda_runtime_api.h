@@ -52,7 +52,21 @@ enum cudaDeviceAttr {
     cudaDevAttrComputeCapabilityMinor = 76
 };
 
-enum cudaDeviceP2PAttr { cudaDevP2PAttrNativeAtomicSupported = 3 };
+enum cudaDeviceP2PAttr {
+    cudaDevP2PAttrPerformanceRank = 1,
+    cudaDevP2PAttrAccessSupported = 2,
+    cudaDevP2PAttrNativeAtomicSupported = 3
+};
+
+typedef struct CUuuid_st {
+    char bytes[16];
+} cudaUUID_t;
+
+typedef enum libraryPropertyType_t {
+    MAJOR_VERSION,
+    MINOR_VERSION,
+    PATCH_LEVEL
+} libraryPropertyType;
 
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
@@ -73,12 +87,6 @@ struct cudaPointerAttributes {
     void *devicePointer;
     void *hostPointer;
 };
-
-typedef struct CUuuid_st {
-    char bytes[16];
-} cudaUUID_t;
-
-typedef enum libraryPropertyType_t { MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL } libraryPropertyType;
 
 /* The real one has many more; only these are read. */
 struct cudaDeviceProp {
