@@ -1,5 +1,6 @@
 /* cuBLAS: column-major, as cblas can be. Numbers of 16 bits are multiplied as floats. */
 #include "tests/double/double.h"
+#include "tests/double/log.h"
 
 #include <cblas.h>
 #include <cublas_v2.h>
@@ -28,6 +29,12 @@ extern "C" cublasStatus_t cublasDestroy_v2(cublasHandle_t handle)
 extern "C" cublasStatus_t cublasGetVersion_v2(cublasHandle_t, int *version)
 {
     *version = 130000;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+extern "C" cublasStatus_t cublasGetProperty(libraryPropertyType type, int *value)
+{
+    *value = type == MAJOR_VERSION ? 13 : 0;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -149,6 +156,7 @@ cublasStatus_t queue(cublasHandle_t handle, const product &p, int count,
         p.c.stride < p.c.rows ||
         compute != (half ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_PEDANTIC))
         return CUBLAS_STATUS_INVALID_VALUE;
+    dbl::count(PRODUCT);
     put(stream_of(handle->stream), "gemm", [=](op &o) {
         for (int i = 0; i < count; i++) {
             product one = p;

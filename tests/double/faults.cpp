@@ -1,5 +1,6 @@
 /* The environment: what the double is asked to do, and what it says. */
 #include "tests/double/double.h"
+#include "tests/double/log.h"
 
 #include <atomic>
 #include <map>
@@ -144,10 +145,12 @@ long step_now()
 void begin_step(uint32_t number)
 {
     step = number;
+    count_begin();
 }
 
 void end_step()
 {
+    count_end(step);
     step = -1;
 }
 

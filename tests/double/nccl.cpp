@@ -1,6 +1,7 @@
 /* Communicators of NCCL between processes and threads: made by all members or by none, of different
  * GPUs; aborted or destroyed. */
 #include "tests/double/nccl.h"
+#include "tests/double/log.h"
 
 #include <algorithm>
 #include <atomic>
@@ -46,6 +47,7 @@ ncclComm *new_comm(const std::string &name, int n, int me, const ncclConfig_t *c
     c->gpu = current_gpu();
     c->blocks = !config || config->blocking != 0;
     c->error = ncclSuccess;
+    c->most_ctas = config && config->maxCTAs > 0 ? config->maxCTAs : 0;
     c->wire.name = name;
     c->wire.n = n;
     c->wire.me = me;
@@ -171,6 +173,8 @@ ncclResult_t comm_settle(ncclComm *c)
                          "Duplicate GPU detected : rank " + std::to_string(a) + " and rank " +
                              std::to_string(b) + " both on CUDA device");
     c->is_ready = true;
+    log_line("#comm\t%d\t%s\t%d\t%d\t%s", rank_here(), comm_members(c).c_str(), c->blocks,
+             c->most_ctas, c->split ? "split" : "init");
     return ncclSuccess;
 }
 
@@ -217,6 +221,7 @@ extern "C" ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)
 {
     static std::atomic<int> number;
     memset(uniqueId, 0, sizeof *uniqueId);
+    log_line("#id\t%d", rank_here());
     snprintf(uniqueId->internal, sizeof uniqueId->internal, "%d.%d.%lx", (int)getpid(), ++number,
              (unsigned long)(now_s() * 1e6) & 0xffffff);
     return ncclSuccess;

@@ -53,6 +53,7 @@ struct ncclComm {
     /* Split: the communicator that it came from, until the members are known. */
     ncclComm *parent;
     int color, key;
+    int most_ctas;                     /* 0: not said */
     uint32_t splits, split;            /* made of it; its number */
     std::map<uint32_t, uint32_t> tags; /* by kind and peer: calls so far */
     std::set<uint32_t> connected;      /* the same, after the first */
@@ -65,14 +66,13 @@ namespace dbl
 
 /* One more look at a communicator that is being made: ncclInProgress, or what came of it. */
 ncclResult_t comm_settle(ncclComm *c);
+std::string comm_members(const ncclComm *c); /* global ranks */
 ncclResult_t comm_fail(ncclComm *c, ncclResult_t e, const std::string &reason);
 /* Those of the group that has ended: queued, or (ncclInProgress) will be. */
 ncclResult_t launch_all(std::vector<launch> &all);
 /* One more look at what waits in `c`. */
 ncclResult_t launch_settle(ncclComm *c);
 ncclResult_t add_call(const call &c, cudaStream_t stream);
-void group_note(ncclComm *made, ncclComm *aborted);
-bool group_is_open();
 
 } // namespace dbl
 

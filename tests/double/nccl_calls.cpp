@@ -1,6 +1,7 @@
 /* What communicators do: a call is a kernel that waits on its stream until all that take part are
  * at theirs. Sums are made chunk by chunk in the order of NCCL's ring, every addition rounded to the
  * type: other bits than foreline's ring beyond two members, and the same ones on all. */
+#include "tests/double/log.h"
 #include "tests/double/nccl.h"
 
 #include <algorithm>
@@ -281,28 +282,18 @@ bool step_launch(op &o, launch &l, uint64_t ticket)
 
 /* ---- the log */
 
+int global_rank(const ncclComm *c, int member)
+{
+    const identity &i = member == c->wire.me ? c->wire.self : c->wire.member[(size_t)member].who;
+    return i.global;
+}
+
 void log_call(const call &c)
 {
-    static FILE *&to = *new FILE *([]() -> FILE * {
-        const char *prefix = getenv("DOUBLE_LOG");
-        if (!prefix || !*prefix)
-            return NULL;
-        int rank = rank_here();
-        std::string path = std::string(prefix) + "." + std::to_string(rank >= 0 ? rank : getpid());
-        return fopen(path.c_str(), "w");
-    }());
-    if (!to)
-        return;
-    std::string members;
-    for (int k = 0; k < c.comm->wire.n; k++) {
-        const identity &i =
-            k == c.comm->wire.me ? c.comm->wire.self : c.comm->wire.member[(size_t)k].who;
-        members += (k > 0 ? "," : "") + std::to_string(i.global);
-    }
-    fprintf(to, "%d\t%ld\t%s\t%s\t%d\t%zu\t%s\t%s\n", rank_here(), step_now(), members.c_str(),
-            call_name(c.kind), c.kind < BROADCAST ? -1 : c.peer, c.n, type_name(c.type),
-            c.on->name.c_str());
-    fflush(to);
+    log_line("%d\t%ld\t%s\t%s\t%d\t%zu\t%s\t%s/%d", rank_here(), step_now(),
+             comm_members(c.comm).c_str(), call_name(c.kind),
+             c.kind < BROADCAST ? -1 : global_rank(c.comm, c.peer), c.n, type_name(c.type),
+             c.on->name.c_str(), c.on->priority);
 }
 
 /* ---- queueing */
@@ -380,6 +371,14 @@ bool overlaps(const call &c)
 }
 
 } // namespace
+
+std::string comm_members(const ncclComm *c)
+{
+    std::string members;
+    for (int k = 0; k < c->wire.n; k++)
+        members += (k > 0 ? "," : "") + std::to_string(global_rank(c, k));
+    return members;
+}
 
 ncclResult_t launch_all(std::vector<launch> &all)
 {
