@@ -1,5 +1,5 @@
 /* foreline-worker-cuda - one rank of a run on a GPU. An executable of its own, because the CUDA
- * libraries are large and not everywhere. With --self-test it checks the GPU
+ * libraries are large and not everywhere. With --self-test [layers] it checks the GPU
  * instead, and `foreline calibrate` and `model profile` ask it for figures. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,8 +35,9 @@ int main(int argc, char **argv)
                                                    &device_paced, NULL};
     static const struct transport *const transports[] = {&transport_tcp, &transport_nccl,
                                                          &transport_local_cuda, NULL};
-    if (argc == 2 && strcmp(argv[1], "--self-test") == 0)
-        return cuda_selftest(stdout);
+    bool layers_only = argc == 3 && strcmp(argv[2], "layers") == 0;
+    if ((argc == 2 || layers_only) && strcmp(argv[1], "--self-test") == 0)
+        return cuda_selftest(stdout, layers_only);
     set_environment();
     if (cuda_measures(argc, argv))
         return cuda_measure(argc, argv);

@@ -61,11 +61,15 @@ void launch_tell_hardware(const struct run *run, FILE *notes)
         return;
     for (size_t r = 0; r < run->program->ranks; r++) {
         const struct launched *w = &run->worker[r];
+        if (w->hardware.gpus == 0)
+            continue; /* it is about to say why */
         fprintf(notes, "rank %zu (%s): GPU %u of %s, %s, %s, %s\n", r, run->program->rank[r].name,
                 w->hardware.index, w->machine, w->hardware.name, w->hardware.uuid, w->hardware.bus);
     }
-    fprintf(notes, "driver %s (CUDA %s), CUDA %s, cuBLAS %s, NCCL %s%s%s\n", h->driver,
-            h->cuda_driver, h->cuda, h->cublas, h->nccl, *h->settings ? ", " : "", h->settings);
+    if (h->gpus > 0)
+        fprintf(notes, "driver %s (CUDA %s), CUDA %s, cuBLAS %s, NCCL %s%s%s\n",
+                *h->driver ? h->driver : "unknown", h->cuda_driver, h->cuda, h->cublas, h->nccl,
+                *h->settings ? ", " : "", h->settings);
 }
 
 /* "" stays NULL: not known. */

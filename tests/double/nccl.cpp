@@ -213,7 +213,8 @@ ncclResult_t add_call(const call &c, cudaStream_t handle)
 
 extern "C" ncclResult_t ncclGetVersion(int *version)
 {
-    *version = NCCL_VERSION_CODE;
+    const char *told = getenv("DOUBLE_NCCL");
+    *version = told && *told ? atoi(told) : NCCL_VERSION_CODE;
     return ncclSuccess;
 }
 
