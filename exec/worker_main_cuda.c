@@ -16,6 +16,9 @@ static void set_environment(void)
 {
     char host[32];
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); /* streams that do not wait for each other */
+    /* NCCL makes all connections with a communicator, not in the first step that needs them: that
+     * would take memory, and wait for the GPU. */
+    setenv("NCCL_RUNTIME_CONNECT", "0", 0);
     if (!getenv("FORELINE_SHARE_GPU"))
         return;
     /* NCCL before 2.30 refuses two ranks on a GPU unless it takes them for two machines. */

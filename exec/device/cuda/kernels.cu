@@ -296,17 +296,19 @@ static dim3 grid_for(size_t columns, size_t rows)
 
 cudaError_t kernel_add(float *y, const float *x, size_t n)
 {
-    return kernel_add_on(CUDA_STREAM, y, x, n);
-}
-
-cudaError_t kernel_add_on(cudaStream_t stream, float *y, const float *x, size_t n)
-{
-    return n > 0 ? LAUNCH_ON(stream, add, blocks_for(n), y, x, n) : cudaSuccess;
+    return n > 0 ? LAUNCH(add, blocks_for(n), y, x, n) : cudaSuccess;
 }
 
 cudaError_t kernel_accumulate(enum kernel_type t, void *y, const void *x, size_t n)
 {
-    return LAUNCH_AS(t, accumulate, blocks_for(n), y, x, n);
+    return kernel_accumulate_on(CUDA_STREAM, t, y, x, n);
+}
+
+cudaError_t kernel_accumulate_on(cudaStream_t stream, enum kernel_type t, void *y, const void *x,
+                                 size_t n)
+{
+    return t == KERNEL_BF16 ? LAUNCH_ON(stream, accumulate<__nv_bfloat16>, blocks_for(n), y, x, n)
+                            : LAUNCH_ON(stream, accumulate<float>, blocks_for(n), y, x, n);
 }
 
 cudaError_t kernel_sum(enum kernel_type t, void *y, const void *a, const void *b, size_t n)
