@@ -207,13 +207,15 @@ part_large() {
 
 part_torch() {
     python3 -c 'import torch' 2>/dev/null || skip "PyTorch is not installed"
+    status=0
     python3 "$dir/gpt2_torch.py" 12 768 12 1024 "$batch" $microbatches "$steps" \
-        >"$out/torch.txt" 2>"$out/torch.err" || fail "$(tail -n 1 "$out/torch.err")"
+        >"$out/torch.txt" 2>"$out/torch.err" || status=$?
     ours=$(number tokens_per_s "$out/gpt2-run.json" 2>/dev/null || true)
     while read -r theirs name; do
         say "* $name: $theirs tokens/s${ours:+; ours / theirs $(awk "BEGIN { printf \"%.2f\", $ours / $theirs }")}"
     done <"$out/torch.txt"
     say ""
+    [ $status = 0 ] || fail "$(tail -n 1 "$out/torch.err")"
 }
 
 # Ways to use all GPUs and fewer: predicted from the profile of one, on a platform whose links are the

@@ -25,9 +25,9 @@ static const char *transport_of(const struct arguments *a)
 static enum status check_options(const struct arguments *a)
 {
     const struct rounds_algorithm *algorithm;
-    if (rounds_find(a->collective, &algorithm) != STATUS_OK)
-        return error_context(STATUS_USAGE, "--collective");
     const char *transport = transport_of(a);
+    if (rounds_find(a->collective, transport, &algorithm) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--collective");
     bool cuda = !strcmp(a->device, "cuda"), mpi = !strcmp(transport, "mpi"),
          nccl = !strcmp(transport, "nccl");
     const struct {

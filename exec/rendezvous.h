@@ -42,7 +42,8 @@ struct rendezvous {
     struct delay *delay; /* [ranks] of what each sends here; NULL: none; owned */
     int listener;        /* own data port, listening; -1: none */
     int control;         /* connection to the launcher; -1: none */
-    const struct rounds_algorithm *algorithm; /* of collectives; NULL: the ring */
+    const struct rounds_algorithm
+        *algorithm;       /* of collectives; NULL: the transport's own, or the ring */
     void *shared;         /* transport->share()'s, NULL: the ranks are processes; borrowed */
     void *clock;          /* device->clock()'s: of the rank's device, NULL: none; borrowed */
     uint8_t token[TOKEN]; /* shared by the ranks of a run, unknown to strangers */

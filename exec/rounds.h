@@ -50,9 +50,11 @@ struct rounds_algorithm {
 /* Row i of the table; NULL: there are no more. */
 const struct rounds_algorithm *rounds_algorithm(size_t i);
 
-/* The algorithm of that name; "auto" and NULL are the ring. STATUS_UNSUPPORTED names those that
- * real runs can do. */
-enum status rounds_find(const char *name, const struct rounds_algorithm **out) MUST_CHECK;
+/* The algorithm of that name; "auto" and NULL are the ring. On a transport with collectives of its
+ * own (NULL: none of these) they and its name are those: *out NULL. STATUS_UNSUPPORTED names those
+ * that real runs can do. */
+enum status rounds_find(const char *name, const char *transport,
+                        const struct rounds_algorithm **out) MUST_CHECK;
 
 /* Is this a collective of real runs: ALLREDUCE, REDUCESCATTER, ALLGATHER? */
 static inline bool rounds_do(enum op_kind kind)

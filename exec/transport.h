@@ -85,9 +85,6 @@ struct transport {
      * same on all ranks and a moment in the future, is when they are to begin: what iteration times
      * are counted from. */
     enum status (*barrier)(void *self, double timeout_s, double *start_s);
-    /* What a measurement should say of it: library, version, settings; at most n - 1 characters.
-     * NULL: nothing. */
-    void (*describe)(void *self, char *text, size_t n);
 };
 
 extern const struct transport transport_tcp, transport_local;

@@ -253,7 +253,8 @@ static enum status run(struct worker_rank *w)
     struct worker *p = w->worker;
     struct device_options options = {.corpus = p->text_path ? &p->corpus : NULL,
                                      .learning_rate = p->learning_rate,
-                                     .direct = p->transport->device_memory};
+                                     .direct = p->transport->device_memory,
+                                     .part = worker_part(p)};
     if (p->paced)
         prctl(PR_SET_TIMERSLACK, 1000UL); /* as exec/device/paced.c */
     PASS(start_reporter(w));

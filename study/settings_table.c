@@ -30,6 +30,13 @@ static const char *simulator_word(size_t i)
     return i < engines_n ? engines[i]->name : NULL;
 }
 
+/* Those of simulations and, behind them, the collectives that NCCL has itself. */
+static const char *real_collective(size_t i)
+{
+    const char *name = collective_name(i);
+    return !name && i > 0 && collective_name(i - 1) ? "nccl" : name;
+}
+
 static const char *runner_word(size_t i)
 {
     return i < point_engines_n ? point_engines[i]->name : NULL;
@@ -254,8 +261,8 @@ const struct setting settings_table[] = {
          "--device cuda (default: tcp; nccl with --device cuda)"},
     {"collective", WORD(collective), RUN_KEYS | EMULATIONS, "NAME", "auto",
      .help = "algorithm of the collectives that it serves, one that real runs can do; the others "
-             "go around the ring, as all do with auto",
-     .word = collective_name},
+             "go around the ring, as all do with auto; over nccl auto is NCCL's own",
+     .word = real_collective},
     {"hosts", TEXT(hosts), RUN_KEYS, "FILE", NULL,
      .help = "mpi: mpirun's hostfile (default: this machine)"},
     {"launcher", TEXT(launcher), RUN_KEYS, "WORDS", NULL,

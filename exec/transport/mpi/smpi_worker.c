@@ -123,7 +123,7 @@ static enum status run(uint32_t rank, char **argv)
                          .timeout_s = for_ever_s};
     struct rendezvous r = {.rank = rank, .timeout_s = for_ever_s};
     TRY(program_read(argv[1], &p));
-    TRY(rounds_find(argv[3], &r.algorithm));
+    TRY(rounds_find(argv[3], NULL, &r.algorithm));
     TRY(executor_supports(&p));
     TRY(open_device(&p, rank, &e.device_self));
     TRY(transport_mpi.open(&p, rank, &r, &e.transport_self));

@@ -2,7 +2,6 @@
 #include "exec/transport/nccl/nccl.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/array.h"
@@ -418,20 +417,6 @@ out:
     return st == STATUS_IO ? nccl_judge(t, st) : st;
 }
 
-static void describe(void *self, char *text, size_t n)
-{
-    struct nccl *t = self;
-    static const char *const told[] = {"NCCL_ALGO", "NCCL_PROTO", "NCCL_MAX_CTAS"};
-    int version = 0;
-    ncclGetVersion(&version);
-    size_t used = (size_t)snprintf(text, n, "NCCL %d.%d.%d, collectives %s", version / 10000,
-                                   version / 100 % 100, version % 100,
-                                   t->links.algorithm ? t->links.algorithm->name : "nccl");
-    for (size_t k = 0; k < sizeof told / sizeof *told; k++)
-        if (getenv(told[k]) && used < n)
-            used += (size_t)snprintf(text + used, n - used, ", %s=%.40s", told[k], getenv(told[k]));
-}
-
 const struct transport transport_nccl = {
     .name = "nccl",
     .device_memory = true,
@@ -446,5 +431,4 @@ const struct transport transport_nccl = {
     .release = release,
     .times = times,
     .barrier = barrier,
-    .describe = describe,
 };

@@ -40,7 +40,6 @@ enum {
     NCCL_SEND_SLOTS = 4,  /* a sender further ahead waits, on the GPU */
     NCCL_CHUNK = 4 << 20, /* bytes that a round of sends moves at once */
     NCCL_FIRST = 256,     /* bytes of a first sum */
-    NCCL_DESCRIPTION = 256,
 };
 
 /* Memory for one message. */
