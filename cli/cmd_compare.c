@@ -28,6 +28,8 @@ static void put_comparison(struct json_writer *w, const struct comparison *c)
 {
     json_put_string(w, "engine", c->predicted_by);
     json_put_string(w, "measured_by", c->measured_by);
+    if (c->measured_on)
+        json_put_string(w, "measured_on", c->measured_on);
     json_open_array(w, "plans", false);
     for (size_t i = 0; i < c->plans; i++) {
         const struct compared_plan *p = &c->plan[i];
@@ -71,6 +73,8 @@ static void print_table(const struct comparison *c)
         width = length > 60 ? 60 : (int)length > width ? (int)length : width;
     }
     printf("# predicted by %s, measured by %s\n", c->predicted_by, c->measured_by);
+    if (c->measured_on)
+        printf("# measured on %s\n", c->measured_on);
     printf("%-*s\tpredicted_s\tmeasured_s\terror_%%\truns\n", width, "# plan");
     for (size_t i = 0; i < c->plans; i++) {
         const struct compared_plan *p = &c->plan[i];

@@ -100,7 +100,7 @@ static enum status run_plan(struct invocation *in, bool netns)
     struct labelled l = {in, &p};
     const struct rounds_algorithm *algorithm;
     PASS(command_expect(in, 1, "one plan file"));
-    if (rounds_find(in->a.collective, &algorithm) != STATUS_OK)
+    if (rounds_find(in->a.collective, NULL, &algorithm) != STATUS_OK)
         return error_context(STATUS_USAGE, "--collective");
     TRY(load_plan(in->operand[0], &p));
     in->by.seed = p.plan.seed;

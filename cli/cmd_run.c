@@ -17,21 +17,27 @@
 #include "study/run_config.h"
 #include "study/summary.h"
 
+static const char *transport_of(const struct arguments *a)
+{
+    return a->transport ? a->transport : launch_default_transport(a->device);
+}
+
 /* Options that contradict each other whatever the plan. */
 static enum status check_options(const struct arguments *a)
 {
     const struct rounds_algorithm *algorithm;
-    if (rounds_find(a->collective, &algorithm) != STATUS_OK)
+    const char *transport = transport_of(a);
+    if (rounds_find(a->collective, transport, &algorithm) != STATUS_OK)
         return error_context(STATUS_USAGE, "--collective");
-    bool cuda = !strcmp(a->device, "cuda"), mpi = !strcmp(a->transport, "mpi"),
-         nccl = !strcmp(a->transport, "nccl");
+    bool cuda = !strcmp(a->device, "cuda"), mpi = !strcmp(transport, "mpi"),
+         nccl = !strcmp(transport, "nccl");
     const struct {
         bool wrong;
         const char *message;
     } rules[] = {
         {nccl && !cuda, "--transport nccl carries a GPU's memory: with --device cuda"},
         {mpi && cuda, "--transport mpi is for --device cpu; GPUs talk over nccl"},
-        {a->log && !strcmp(a->transport, "local"),
+        {a->log && !strcmp(transport, "local"),
          "--log: ranks of --transport local are threads of one process"},
         {a->hosts && !mpi, "--hosts is for --transport mpi"},
         {a->address && !mpi && !nccl, "--address is for --transport mpi and nccl"},
@@ -127,7 +133,7 @@ static struct launch_options options_of(const struct arguments *a, bool paced)
 {
     return (struct launch_options){
         .device = paced ? launch_paced(a->device) : a->device,
-        .transport = a->transport,
+        .transport = transport_of(a),
         .collective = a->collective,
         .launcher = a->launcher,
         .hosts = a->hosts,
@@ -168,7 +174,7 @@ static enum status run_plan(struct invocation *in, const char *path)
     }
     TRY(try_outputs(a));
     TRY(launch_run(&p.program, &p.model, &o, &m, &t));
-    snprintf(engine, sizeof engine, "%s%s", a->transport, paced ? "-paced" : "");
+    snprintf(engine, sizeof engine, "%s%s", transport_of(a), paced ? "-paced" : "");
     machine_measure(&p.model, &p.program, &p.topology, &m);
     TRY(load_label(&p, path, engine, &m));
     TRY(write_results(in, &p, &m, &t));

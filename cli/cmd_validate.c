@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "exec/launch/launch.h"
 #include "study/validate.h"
 
 /* Is a prediction by SimGrid further off than allowed? */
@@ -144,6 +145,8 @@ static enum status validate(struct invocation *in)
                                                                      : TAKES(VALIDATE_FILES)));
     if (a->measurements)
         return validate_files(in);
+    if (!a->engine)
+        in->a.engine = launch_default_transport(a->device);
     PASS(check_engine(a));
     return run_experiment(in);
 }

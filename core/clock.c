@@ -20,6 +20,11 @@ double clock_now(void)
     return seconds_of(CLOCK_MONOTONIC);
 }
 
+double clock_unix_offset(void)
+{
+    return seconds_of(CLOCK_REALTIME) - seconds_of(CLOCK_MONOTONIC);
+}
+
 double clock_cpu(void)
 {
     return seconds_of(CLOCK_PROCESS_CPUTIME_ID);

@@ -4,6 +4,8 @@
 
 /* CLOCK_MONOTONIC: one clock for all processes of a machine, for durations and deadlines. */
 double clock_now(void);
+/* What to add to clock_now() for Unix time: seconds since 1970, as other machines count them. */
+double clock_unix_offset(void);
 /* CPU seconds of this process, all threads together. */
 double clock_cpu(void);
 /* CPU seconds of this thread; of all children waited for, and theirs; and of the whole machine since

@@ -122,12 +122,28 @@ static enum status median_run(const struct measurement *m, size_t n, const struc
     return STATUS_OK;
 }
 
+/* What the runs of an engine were made on, each different line once. */
+static enum status list_hardware(const struct measurement *m, size_t n, const char *engine,
+                                 char **out)
+{
+    char one[MEASURED_HARDWARE], all[2 * MEASURED_HARDWARE] = "";
+    for (size_t i = 0; i < n; i++) {
+        size_t used = strlen(all);
+        if (strcmp(m[i].engine, engine) != 0 || !*measurement_hardware(&m[i], one) ||
+            strstr(all, one))
+            continue;
+        snprintf(all + used, sizeof all - used, "%s%s", used > 0 ? " | " : "", one);
+    }
+    return *all ? text_copy(all, out) : STATUS_OK;
+}
+
 /* All plans that `predicted_by` predicts and `measured_by` ran. */
 static enum status compare_engines(const struct measurement *m, size_t n, const char *predicted_by,
                                    const char *measured_by, bool *paired, struct comparison *c)
 {
     PASS(text_copy(predicted_by, &c->predicted_by));
     PASS(text_copy(measured_by, &c->measured_by));
+    PASS(list_hardware(m, n, measured_by, &c->measured_on));
     PASS(ARRAY_NEW(c->plan, n));
     for (size_t i = 0; i < n; i++) {
         struct compared_plan p = {.predicted_s = m[i].iteration_s};
@@ -153,6 +169,7 @@ static void comparison_free(struct comparison *c)
     free(c->plan);
     free(c->predicted_by);
     free(c->measured_by);
+    free(c->measured_on);
     *c = (struct comparison){0};
 }
 

@@ -28,6 +28,9 @@ struct compared_plan {
 /* One predicting engine against one kind of run. */
 struct comparison {
     char *predicted_by, *measured_by; /* engines */
+    char *
+        measured_on; /* measurement_hardware() of the runs that have GPUs, with " | " between different
+                        * ones; owned, NULL: none has */
     size_t plans;
     struct compared_plan *plan; /* [plans] in order of first appearance */
     double mean_abs_error, median_abs_error, p95_abs_error;

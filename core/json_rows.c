@@ -167,6 +167,11 @@ static bool is_empty(const struct json_row *r, const void *from)
     case FIELD_REALS:
     case FIELD_LIST:
         return *(const size_t *)const_member(from, r->count) == 0;
+    case FIELD_OBJECT: /* when all in it are */
+        for (const struct json_row *inner = r->rows; inner->key; inner++)
+            if (!is_empty(inner, from))
+                return false;
+        return true;
     default:
         return false;
     }

@@ -26,6 +26,10 @@ struct topology;
 struct timeline {
     size_t n;
     double *start_s, *end_s; /* [n] */
+    /* Of a real run on this machine: which step this was, and when it started by CLOCK_MONOTONIC and
+     * by CLOCK_REALTIME (Unix time); 0: not known. */
+    uint32_t step;
+    double monotonic_s, unix_s;
 };
 
 struct measured_rank {
@@ -55,6 +59,19 @@ struct measured_link {
     char *name;
     double bytes;         /* per iteration */
     double busy_fraction; /* bytes / (bandwidth * iteration) */
+};
+
+/* The GPU of a rank, in runs that have any (exec/hardware.h says what the texts are). */
+struct measured_gpu {
+    uint32_t rank, index; /* as CUDA counts those of its machine */
+    char *machine, *name, *uuid, *bus, *peers;
+    int64_t memory_bytes;
+};
+
+/* What drives the GPUs of rank 0; all NULL: there are none. */
+struct measured_software {
+    char *driver, *cuda_driver, *cuda, *cublas, *nccl;
+    char *settings; /* variables of the environment that NCCL and CUDA look at, "NAME=VALUE ..." */
 };
 
 struct measurement {
@@ -88,6 +105,9 @@ struct measurement {
     size_t losses;
     double *loss;            /* [losses] mean loss of each step; real runs only */
     char *parameters_sha256; /* NULL unless a real run */
+    size_t gpus;
+    struct measured_gpu *gpu; /* [gpus] by rank */
+    struct measured_software software;
     size_t warnings;
     char **warning; /* [warnings] one line each */
 };
@@ -151,6 +171,11 @@ size_t measurement_overfull(const struct measurement *m);
 void measurement_sort_links(struct measurement *m);
 enum status measurement_warn(struct measurement *m, const char *fmt, ...)
     PRINTF_LIKE(2, 3) MUST_CHECK;
+
+/* "8 x NVIDIA H100 80GB HBM3; driver 580.82.07, CUDA 13.0, cuBLAS 13.0.2, NCCL 2.28.9; NCCL_ALGO=Ring":
+ * what the run was made on, "" without GPUs. Returns `text`; what does not fit is cut off. */
+enum { MEASURED_HARDWARE = 2048 };
+const char *measurement_hardware(const struct measurement *m, char text[MEASURED_HARDWARE]);
 
 enum status measurement_read(const char *path, struct measurement *out) MUST_CHECK;
 enum status measurement_write(const struct measurement *m, const char *path,

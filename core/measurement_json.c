@@ -108,6 +108,33 @@ static const struct json_row call_rows[] = {
 };
 #undef CALL
 
+/* ---- GPUs */
+
+#define GPU(member) JSON_MEMBER(struct measured_gpu, member)
+static const struct json_row gpu_rows[] = {
+    {"rank", GPU(rank), FIELD_NEED},
+    {"machine", GPU(machine), FIELD_SPARE},
+    {"index", GPU(index)},
+    {"name", GPU(name), FIELD_NEED},
+    {"uuid", GPU(uuid), FIELD_SPARE},
+    {"bus", GPU(bus), FIELD_SPARE},
+    {"memory_bytes", GPU(memory_bytes), FIELD_SPARE},
+    {"peers", GPU(peers), FIELD_SPARE},
+    {0},
+};
+#undef GPU
+#define SOFTWARE(member) JSON_MEMBER(struct measurement, software.member), FIELD_SPARE
+static const struct json_row software_rows[] = {
+    {"driver", SOFTWARE(driver)},
+    {"cuda_driver", SOFTWARE(cuda_driver)},
+    {"cuda", SOFTWARE(cuda)},
+    {"cublas", SOFTWARE(cublas)},
+    {"nccl", SOFTWARE(nccl)},
+    {"settings", SOFTWARE(settings)},
+    {0},
+};
+#undef SOFTWARE
+
 /* ---- the whole */
 
 /* Whether the iteration, or its ranks, were simulated in part and the rest follows. */
@@ -200,6 +227,8 @@ static const struct json_row rows[] = {
     {"collectives", LIST(call, calls, call_rows)},
     {"loss", FIELD(loss), FIELD_SPARE, .count = offsetof(struct measurement, losses)},
     {"parameters_sha256", FIELD(parameters_sha256), FIELD_SPARE},
+    {"gpus", LIST(gpu, gpus, gpu_rows), .presence = FIELD_SPARE},
+    {"software", FIELD_OBJECT, .presence = FIELD_SPARE, .rows = software_rows},
     {"warnings", .read = read_warnings, .write = write_warnings},
     {0},
 };

@@ -301,6 +301,17 @@ static enum status read_stages(const struct json_at *root, struct program *p)
     return STATUS_OK;
 }
 
+/* fp32 where nothing else is said. */
+static enum status read_numbers(const struct json_at *root, struct program *p)
+{
+    int64_t number = 4, reduce = 4;
+    PASS(json_may_integer(root, "number_bytes", 1, 16, &number));
+    PASS(json_may_integer(root, "reduce_bytes", 1, 16, &reduce));
+    p->number_bytes = (uint32_t)number;
+    p->reduce_bytes = (uint32_t)reduce;
+    return STATUS_OK;
+}
+
 static enum status read_head(const struct json_at *root, struct program *p)
 {
     int64_t value;
@@ -311,6 +322,7 @@ static enum status read_head(const struct json_at *root, struct program *p)
                           "version %d: run the plan again",
                           (int)value, PROGRAM_VERSION);
     PASS(json_rows_read(root, head_rows, p));
+    PASS(read_numbers(root, p));
     return read_stages(root, p);
 }
 
@@ -397,6 +409,10 @@ enum status program_write(const struct program *p, const char *path, const struc
     struct json_writer w = {.stream = f.stream};
     json_put_header(&w, program_format, PROGRAM_VERSION, by);
     json_rows_write(&w, head_rows, p);
+    if (p->number_bytes > 0 && p->number_bytes != 4)
+        json_put_integer(&w, "number_bytes", p->number_bytes);
+    if (p->reduce_bytes > 0 && p->reduce_bytes != 4)
+        json_put_integer(&w, "reduce_bytes", p->reduce_bytes);
     json_open_array(&w, "stages", false);
     for (size_t s = 0; s < p->stages; s++)
         put_stage(&w, p, s);

@@ -111,6 +111,11 @@ enum status trace_write(const struct program *p, const struct timeline *t, const
     json_put_string(&w, "version", by->version);
     json_put_string(&w, "command", by->command);
     json_put_integer(&w, "seed", (int64_t)by->seed);
+    if (t->monotonic_s > 0) {
+        json_put_integer(&w, "step", t->step);
+        json_put_real(&w, "clock_monotonic_s", t->monotonic_s);
+        json_put_real(&w, "unix_s", t->unix_s);
+    }
     json_close(&w);
     json_open_array(&w, "traceEvents", false);
     for (uint32_t r = 0; r < p->ranks; r++) {

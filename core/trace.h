@@ -1,7 +1,9 @@
 /* trace.h - a timeline as Chrome Trace Event JSON, for ui.perfetto.dev.
  *
  * One process per rank; thread 0 computes, thread 1 sends, thread 2 receives, thread 3 does
- * collectives; op names as op_label(); times in microseconds; flow arrows from SEND to RECV. */
+ * collectives; op names as op_label(); times in microseconds; flow arrows from SEND to RECV. Of a real
+ * run "otherData" says which step it is and when that began, "clock_monotonic_s" and "unix_s": so
+ * that other tools' traces of the same run can be laid beside it. */
 #ifndef CORE_TRACE_H
 #define CORE_TRACE_H
 

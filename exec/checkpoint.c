@@ -102,15 +102,23 @@ static enum status digest_text(const struct program *p, const struct model *m,
 }
 
 /* Hashes of texts, so that the key does not depend on how structures are laid out in memory. */
-enum status checkpoint_key(const struct program *p, const struct model *m,
+enum status checkpoint_key(const struct program *p, const struct model *m, bool own,
                            struct checkpoint_key *out)
 {
     struct checkpoint_key key = {.ranks = (uint32_t)p->ranks};
+    for (size_t s = 0; s < p->stages; s++)
+        if (own && p->stage[s].zero > 0)
+            key.parts = PARTS_NCCL;
     PASS(digest_text(p, m, key.model));
     PASS(digest_text(p, NULL, key.plan));
     snprintf(key.optimizer, sizeof key.optimizer, "%s", p->optimizer);
     *out = key;
     return STATUS_OK;
+}
+
+static const char *parts_name(const struct checkpoint_key *k)
+{
+    return k->parts == PARTS_NCCL ? "nccl" : "ring";
 }
 
 enum status checkpoint_match(const struct checkpoint_key *found,
@@ -129,6 +137,10 @@ enum status checkpoint_match(const struct checkpoint_key *found,
                          "%s: checkpoint of a plan with other stages, replicas, ZeRO, seed or "
                          "microbatches",
                          path);
+    if (found->parts != wanted->parts)
+        return error_set(STATUS_INVALID,
+                         "%s: its parts are those of --collective %s, this run's those of %s", path,
+                         parts_name(found), parts_name(wanted));
     return STATUS_OK;
 }
 
@@ -237,6 +249,8 @@ enum status checkpoint_commit(const struct checkpoint *c, const struct provenanc
     hex_print(c->key.plan, DIGEST, hex);
     json_put_string(&w, "plan_sha256", hex);
     json_put_string(&w, "optimizer", c->key.optimizer);
+    if (c->key.parts != PARTS_RING)
+        json_put_string(&w, "parts", parts_name(&c->key));
     json_open_array(&w, "ranks", false);
     for (uint32_t r = 0; r < c->key.ranks; r++) {
         hex_print(c->digest + (size_t)r * DIGEST, DIGEST, hex);
@@ -259,6 +273,20 @@ static enum status read_hash(const struct json_at *at, uint8_t digest[DIGEST])
     return STATUS_OK;
 }
 
+/* Absent before there were others than the ring's. */
+static enum status read_parts(const struct json_at *root, struct checkpoint_key *key)
+{
+    struct json_at at;
+    const char *name;
+    PASS(json_optional(root, "parts", &at));
+    if (!at.value)
+        return STATUS_OK;
+    PASS(json_get_string(&at, &name));
+    key->parts = PARTS_NCCL;
+    return strcmp(name, parts_name(key)) != 0 ? json_error(&at, "there are only those of nccl")
+                                              : STATUS_OK;
+}
+
 static enum status read_fields(const struct json_at *root, struct checkpoint *c)
 {
     struct json_at at;
@@ -276,6 +304,7 @@ static enum status read_fields(const struct json_at *root, struct checkpoint *c)
     if (strlen(optimizer) >= sizeof c->key.optimizer)
         return json_error(&at, "no optimizer has such a long name");
     strcpy(c->key.optimizer, optimizer);
+    PASS(read_parts(root, &c->key));
     PASS(json_field(root, "ranks", &at));
     PASS(json_get_array(&at, 1 << 20, &n));
     c->key.ranks = (uint32_t)n;

@@ -11,6 +11,7 @@
 #define EXEC_CHECKPOINT_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -31,10 +32,16 @@ struct checkpoint_key {
     uint8_t plan[DIGEST];  /* what each rank holds, seed, microbatches and their size */
     char optimizer[16];
     uint32_t ranks;
+    uint32_t parts; /* enum checkpoint_parts */
 };
 
-/* Schedule, devices and predicted times do not matter. STATUS_NOMEM. */
-enum status checkpoint_key(const struct program *p, const struct model *m,
+/* Which part of what ZeRO divides a rank keeps: the ring's, also where nothing is divided, or that
+ * of NCCL's own collectives (transport.h: part). */
+enum checkpoint_parts { PARTS_RING, PARTS_NCCL };
+
+/* Schedule, devices and predicted times do not matter. own: collectives are NCCL's own.
+ * STATUS_NOMEM. */
+enum status checkpoint_key(const struct program *p, const struct model *m, bool own,
                            struct checkpoint_key *out) MUST_CHECK;
 /* STATUS_INVALID says what differs; `path` begins the message. */
 enum status checkpoint_match(const struct checkpoint_key *found,
@@ -48,7 +55,6 @@ struct checkpoint_head {
     uint32_t rank, arrays;
     uint64_t step;
     struct checkpoint_key key;
-    uint32_t unused;
 };
 
 struct checkpoint_array {

@@ -20,18 +20,29 @@
 #include "core/error.h"
 #include "core/model.h"
 #include "core/program.h"
+#include "exec/element.h"
+#include "exec/ring.h"
 
 struct corpus;
+struct hardware;
 struct layer_reduction;
 
 struct device_options {
     const struct corpus *corpus; /* where tokens come from; NULL: the text shipped with foreline */
     double learning_rate;
     bool direct; /* messages and sums are in the device's memory (transport.h), not the host's */
+    /* What a member owns of what is scattered: the transport's part(). NULL: ring_own(). */
+    struct ring_part (*part)(size_t n, size_t members, size_t me);
 };
 
 /* An array that later steps depend on. */
-enum device_state_kind { STATE_PARAMETERS, STATE_MOMENTS, STATE_SQUARES, STATE_UPDATES };
+enum device_state_kind {
+    STATE_PARAMETERS,
+    STATE_MOMENTS,
+    STATE_SQUARES,
+    STATE_UPDATES,
+    STATE_OWNED /* own part of the parameters, where all of them are there but rounded */
+};
 struct device_state {
     uint32_t stage, kind; /* enum device_state_kind */
     size_t bytes;
@@ -41,6 +52,10 @@ struct device {
     const char *name; /* "cpu", "paced", "cuda", "paced-cuda" */
     /* Does this device have numerics for the op? NULL: for every op. */
     bool (*computes)(const struct model_op *op);
+    /* What the rank will compute on (exec/hardware.h), before anything is opened: the launcher shows
+     * it, and refuses two ranks on one GPU. STATUS_UNSUPPORTED, in one line, when it cannot be used.
+     * NULL: nothing to say. */
+    enum status (*describe)(uint32_t rank, struct hardware *out);
     /* Model and program stay alive until close(). The rank's list says which stages it has. */
     enum status (*open)(const struct model *m, const struct program *p, uint32_t rank,
                         const struct device_options *o, void **self);
@@ -57,9 +72,14 @@ struct device {
                            const struct layer_reduction *reduction);
 
     /* Wait until all compute ops so far are complete, and then say when each of the step ran
-     * (CLOCK_MONOTONIC). NULL: when compute() did. */
+     * (CLOCK_MONOTONIC), and how many of these seconds were reductions inside it. NULL: when
+     * compute() did. */
     enum status (*finish)(void *self);
-    void (*times)(void *self, const struct program_op *op, double *start_s, double *end_s);
+    void (*times)(void *self, const struct program_op *op, double *start_s, double *end_s,
+                  double *sums_s);
+    /* What those times count from, for a transport whose times are the device's (struct rendezvous:
+     * clock). NULL: CLOCK_MONOTONIC itself. */
+    void *(*clock)(void *self);
 
     /* Boundary messages. get: fill `data` (op->bytes) with what a SEND carries; put: the payload of
      * a RECV. */
@@ -70,10 +90,10 @@ struct device {
      * *data NULL: there is no number k. Owned by the device, complete when collected() is called.
      *   ALLREDUCE, REDUCESCATTER: gradients of the op's stage, of the bucket whose BACKWARD was
      *   computed last, or (tag != PROGRAM_NONE) those of the tied weights that op `tag` owns;
-     *   ALLGATHER: parameters, of which the part that exec/ring.h says is this rank's is filled;
-     *   with ZeRO 3 those of bucket op->part - 1. */
-    enum status (*array)(void *self, const struct program_op *op, uint32_t k, float **data,
-                         size_t *n);
+     *   ALLGATHER: parameters, of which this rank's part (struct device_options) is filled; with
+     *   ZeRO 3 those of bucket op->part - 1. */
+    enum status (*array)(void *self, const struct program_op *op, uint32_t k, enum element *e,
+                         void **data, size_t *n);
     enum status (*collected)(void *self, const struct program_op *op); /* NULL: of no interest */
     /* ZeRO 3, after the last step: the parameters of the op's bucket have been collected for
      * digest(), for the last time. NULL: of no interest. */

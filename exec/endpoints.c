@@ -244,11 +244,11 @@ enum status endpoints_count_call(const struct endpoints *l, uint32_t op)
     return STATUS_OK;
 }
 
-enum status endpoints_call(struct endpoints *l, uint32_t op, float *data, size_t n)
+enum status endpoints_call(struct endpoints *l, uint32_t op, enum element e, void *data, size_t n)
 {
     enum status st = endpoints_count_call(l, op);
     if (st == STATUS_OK)
-        l->call[l->called++ % l->collectives] = (struct link_call){op, data, n};
+        l->call[l->called++ % l->collectives] = (struct link_call){op, e, data, n};
     return st;
 }
 

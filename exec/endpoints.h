@@ -53,7 +53,8 @@ struct link_op {
 /* A call of a collective, made and not yet over. */
 struct link_call {
     uint32_t op;
-    float *data;
+    enum element element;
+    void *data;
     size_t n;
 };
 
@@ -110,7 +111,8 @@ enum status endpoints_post(const struct endpoints *l, uint32_t op) MUST_CHECK;
 /* Count a call of a collective. STATUS_INVALID: it may not be made. */
 enum status endpoints_count_call(const struct endpoints *l, uint32_t op) MUST_CHECK;
 /* The same, and put it behind the others. */
-enum status endpoints_call(struct endpoints *l, uint32_t op, float *data, size_t n) MUST_CHECK;
+enum status endpoints_call(struct endpoints *l, uint32_t op, enum element e, void *data,
+                           size_t n) MUST_CHECK;
 /* The oldest call that is not over; NULL: none. */
 const struct link_call *endpoints_next_call(const struct endpoints *l);
 /* As the rounds see a call of this rank; of an op that is a collective. */

@@ -6,84 +6,26 @@
  * of the step. Two things are not in list order:
  *   - ZeRO 3: the ALLGATHER for the next pass is posted before this pass computes (post_ahead());
  *   - tensor parallelism: reductions happen inside a pass and are reported as the program's op
- * after
- *     it. */
+ *     after it.
+ * Where the transport can (follow()), to complete means that the device's queue waits, not this
+ * thread, which goes through the whole list ahead of the device and waits at the end of the step. */
 #include "exec/executor.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "core/array.h"
 #include "core/clock.h"
 #include "exec/device/layer.h"
+#include "exec/ranges.h"
 
-enum status executor_step_init(struct executor_step *s, const struct program *p, uint32_t rank)
-{
-    size_t n = p->op_start[rank + 1] - p->op_start[rank];
-    struct executor_step step = {.ops = n};
-    enum status st;
-    TRY(ARRAY_NEW(step.op_start_s, 2 * n));
-    TRY(ARRAY_NEW(step.posted, n));
-    step.op_end_s = step.op_start_s + n;
-    *s = step;
-    return STATUS_OK;
-out:
-    executor_step_free(&step);
-    return st;
-}
-
-/* What of op o of rank r cannot be run; NULL: nothing. */
-static const char *beyond(const struct program *p, uint32_t r, const struct program_op *o)
-{
-    bool scatters = o->kind == OP_REDUCESCATTER || o->kind == OP_ALLGATHER;
-    if (o->purpose == FOR_EXPERTS && op_is_collective(o))
-        return "experts on other ranks";
-    if (o->purpose == FOR_TENSOR && scatters)
-        return "sequence parallelism";
-    if (o->purpose != FOR_TIES)
-        return NULL;
-    for (const struct program_op *i = &p->op[p->op_start[r]]; i < o; i++)
-        if (i->stage == o->stage && i->kind == OP_REDUCESCATTER)
-            return "weights that stages share, whose gradients are scattered already";
-    return NULL;
-}
-
-/* Without flush every stage must average over equally many microbatches. */
-static bool is_uneven(const struct program *p)
-{
-    for (size_t s = 1; s < p->stages; s++)
-        if (p->stage[s].replicas != p->stage[0].replicas)
-            return true;
-    return false;
-}
-
-/* Asked before a run begins, for all ranks: so that planners and the launcher can refuse a program
- * whose prediction could never be compared with a measurement. */
-enum status executor_supports(const struct program *p)
-{
-    if (p->asynchronous && is_uneven(p))
-        return error_set(STATUS_UNSUPPORTED,
-                         "updates without flush over unequally many replicas can be simulated but "
-                         "not run yet (plan --executable avoids it)");
-    for (uint32_t r = 0; r < p->ranks; r++)
-        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
-            char label[OP_LABEL];
-            const char *what = beyond(p, r, &p->op[i]);
-            if (what)
-                return error_set(STATUS_UNSUPPORTED,
-                                 "rank %u: %s: %s can be simulated but not run yet "
-                                 "(plan --executable avoids it)",
-                                 r, op_label(&p->op[i], label), what);
-        }
-    return STATUS_OK;
-}
-
-void executor_step_free(struct executor_step *s)
-{
-    free(s->op_start_s);
-    free(s->posted);
-    *s = (struct executor_step){0};
-}
+/* How far an op of communication has come in the step. */
+enum {
+    OP_IDLE,
+    OP_POSTED,
+    OP_INSIDE,   /* sums that a pass has made itself; these and the following may be depended on: */
+    OP_FOLLOWED, /* the device's queue waits for it, the host has not */
+    OP_COMPLETE
+};
 
 /* A step under way. */
 struct running {
@@ -91,11 +33,8 @@ struct running {
     uint32_t step;
     struct executor_step *out;
     size_t first, end; /* ops of the rank */
-    bool *posted;      /* [ops] communication that has begun */
     /* Sums inside the op that computes: */
     uint32_t now, sum; /* that op; the program's op of its sums, PROGRAM_NONE: it has none */
-    double sum_s;      /* what they took so far */
-    uint32_t summed;   /* the newest op of sums of which some were made; 0: none */
     enum status st;
     double late_s; /* paced: how much longer than predicted ops took so far */
 };
@@ -114,31 +53,56 @@ static void report(const struct running *r, uint32_t op, enum worker_state state
     atomic_store(&p->state, (uint32_t)state);
 }
 
-/* Completed communication has an end; compute ops before the current one are always complete. */
+static uint8_t *state_of(const struct running *r, uint32_t op)
+{
+    return &r->out->state[op - r->first];
+}
+
+/* May what depends on it go on? Compute ops before the current one always are complete. */
 static bool is_complete(const struct running *r, uint32_t op)
 {
-    return r->out->op_end_s[op - r->first] > 0;
+    return *state_of(r, op) >= OP_INSIDE;
+}
+
+/* What comes next waits for the op: the device's work where the transport can, else this thread. */
+static enum status wait_or_follow(const struct executor *e, uint32_t op, const void **data)
+{
+    if (e->transport->follow)
+        return e->transport->follow(e->transport_self, op, data);
+    return e->transport->wait(e->transport_self, op, e->timeout_s, data);
 }
 
 /* A reduction that the op at work cannot go on without: data [n] in place. */
-static enum status call_and_wait(const struct executor *e, uint32_t op, float *data, size_t n)
+static enum status call_and_wait(const struct executor *e, uint32_t op, enum element of, void *data,
+                                 size_t n)
 {
     if (e->transport->call)
-        return e->transport->call(e->transport_self, op, data, n, e->timeout_s);
-    PASS(e->transport->collective(e->transport_self, op, data, n));
-    return e->transport->wait(e->transport_self, op, e->timeout_s, NULL);
+        return e->transport->call(e->transport_self, op, of, data, n, e->timeout_s);
+    PASS(e->transport->collective(e->transport_self, op, of, data, n));
+    return wait_or_follow(e, op, NULL);
+}
+
+/* When the op ran; where the host has not waited for it, that is asked at the end of the step. */
+static void end_op(const struct running *r, uint32_t op)
+{
+    const struct executor *e = r->e;
+    size_t k = op - r->first;
+    *state_of(r, op) = e->transport->follow ? OP_FOLLOWED : OP_COMPLETE;
+    if (!e->transport->follow)
+        e->transport->times(e->transport_self, op, &r->out->op_start_s[k], &r->out->op_end_s[k]);
 }
 
 /* Start the next call of a collective; *more: there was one to start. */
 static enum status call(const struct running *r, uint32_t op, uint32_t k, bool *more)
 {
     const struct executor *e = r->e;
-    float *data;
+    enum element of;
+    void *data;
     size_t n;
-    PASS(e->device->array(e->device_self, &e->program->op[op], k, &data, &n));
+    PASS(e->device->array(e->device_self, &e->program->op[op], k, &of, &data, &n));
     *more = data != NULL;
     if (data)
-        PASS(e->transport->collective(e->transport_self, op, data, n));
+        PASS(e->transport->collective(e->transport_self, op, of, data, n));
     return STATUS_OK;
 }
 
@@ -148,19 +112,19 @@ static enum status call_all(const struct running *r, uint32_t op)
 {
     enum status st = STATUS_OK;
     const struct executor *e = r->e;
-    size_t at = op - r->first;
-    float *data = NULL;
+    enum element of;
+    void *data = NULL;
     size_t n;
     report(r, op, WORKER_WAITS);
     for (uint32_t k = 0; k == 0 || data; k++) {
-        TRY(e->device->array(e->device_self, &e->program->op[op], k, &data, &n));
+        TRY(e->device->array(e->device_self, &e->program->op[op], k, &of, &data, &n));
         if (data)
-            TRY(call_and_wait(e, op, data, n));
+            TRY(call_and_wait(e, op, of, data, n));
         else if (k == 0)
             st = error_set(STATUS_INVALID, "the device has nothing to sum");
     }
     if (st == STATUS_OK)
-        e->transport->times(e->transport_self, op, &r->out->op_start_s[at], &r->out->op_end_s[at]);
+        end_op(r, op);
 out:
     return st;
 }
@@ -171,7 +135,7 @@ static enum status complete_collective(const struct running *r, uint32_t op)
     const struct executor *e = r->e;
     bool more = true;
     for (uint32_t k = 1; more; k++) {
-        PASS(e->transport->wait(e->transport_self, op, e->timeout_s, NULL));
+        PASS(wait_or_follow(e, op, NULL));
         PASS(call(r, op, k, &more));
     }
     if (e->device->collected)
@@ -179,35 +143,18 @@ static enum status complete_collective(const struct running *r, uint32_t op)
     return STATUS_OK;
 }
 
-/* The message is the transport's memory until the device has taken it. */
+/* The message is the transport's memory until the device has taken it, or will have: what it queues
+ * comes before the release. */
 static enum status complete_receive(const struct running *r, uint32_t op)
 {
     enum status st;
     const struct executor *e = r->e;
     const void *data = NULL;
-    TRY(e->transport->wait(e->transport_self, op, e->timeout_s, &data));
+    TRY(wait_or_follow(e, op, &data));
     st = e->device->put(e->device_self, &e->program->op[op], data);
     e->transport->release(e->transport_self, op);
 out:
     return st;
-}
-
-/* Wait for a communication op and hand what has come to the device. */
-static enum status complete(const struct running *r, uint32_t op)
-{
-    const struct executor *e = r->e;
-    const struct program_op *o = &e->program->op[op];
-    size_t k = op - r->first;
-
-    report(r, op, WORKER_WAITS);
-    if (o->kind == OP_RECV)
-        PASS(complete_receive(r, op));
-    else if (op_is_collective(o))
-        PASS(complete_collective(r, op));
-    else
-        PASS(e->transport->wait(e->transport_self, op, e->timeout_s, NULL));
-    e->transport->times(e->transport_self, op, &r->out->op_start_s[k], &r->out->op_end_s[k]);
-    return STATUS_OK;
 }
 
 /* Sums of gradients run one after the other anyway: one need not be waited for by the next. */
@@ -215,6 +162,27 @@ static bool follows_anyway(const struct program_op *before, const struct program
 {
     return op_is_collective(before) && before->purpose == FOR_DATA && op_is_collective(o) &&
            o->purpose == FOR_DATA && o->microbatch == PROGRAM_NONE;
+}
+
+/* Wait for a communication op and hand what has come to the device: after the sums that it did not
+ * wait for when it was posted, since who depends on it relies on these as well. (Their results may
+ * be in the transport's memory until then.) As deep as a stage has buckets. */
+static enum status complete(const struct running *r, uint32_t op)
+{
+    const struct program *p = r->e->program;
+    const struct program_op *o = &p->op[op];
+    for (uint32_t d = o->dep_start; d < p->op[op + 1].dep_start; d++)
+        if (follows_anyway(&p->op[p->dep[d]], o) && !is_complete(r, p->dep[d]))
+            PASS(complete(r, p->dep[d]));
+    report(r, op, WORKER_WAITS);
+    if (o->kind == OP_RECV)
+        PASS(complete_receive(r, op));
+    else if (op_is_collective(o))
+        PASS(complete_collective(r, op));
+    else
+        PASS(wait_or_follow(r->e, op, NULL));
+    end_op(r, op);
+    return STATUS_OK;
 }
 
 static enum status wait_for_dependencies(const struct running *r, uint32_t op)
@@ -247,9 +215,9 @@ static enum status post(struct running *r, uint32_t op)
     const struct executor *e = r->e;
     const struct program_op *o = &e->program->op[op];
     bool called = true;
-    if (r->posted[op - r->first] || is_complete(r, op))
+    if (*state_of(r, op) != OP_IDLE)
         return STATUS_OK;
-    r->posted[op - r->first] = true;
+    *state_of(r, op) = OP_POSTED;
     if (o->kind == OP_SEND) {
         void *data;
         TRY(e->transport->send_buffer(e->transport_self, op, &data));
@@ -281,25 +249,10 @@ static enum status post_ahead(struct running *r, uint32_t now)
 /* ---- tensor parallelism: sums in the middle of an op
  *
  * The program has them as one op of several calls after the pass; they are reported as that op, at
- * the end of the pass. (Of a backward in parts those of the last part are; the others' sums are in
- * the time of their part.) */
-
-/* The program's op of the reductions inside compute op `op`: the next ALLREDUCE FOR_TENSOR of the
- * stage, before another pass begins. PROGRAM_NONE: there is none. */
-static uint32_t sum_after(const struct running *r, uint32_t op)
-{
-    const struct program *p = r->e->program;
-    uint8_t part = p->op[op].part;
-    for (uint32_t i = op + 1;
-         i < r->end && (!op_computes(&p->op[i]) || (part > 0 && p->op[i].part > part)); i++)
-        if (p->op[i].kind == OP_ALLREDUCE && p->op[i].purpose == FOR_TENSOR &&
-            p->op[i].stage == p->op[op].stage)
-            return i;
-    return PROGRAM_NONE;
-}
+ * the end of the pass (executor_book_sums()). */
 
 /* What devices call inside an op (struct layer_reduction); failures are kept for compute(). */
-static void sum(void *self, float *data, size_t n)
+static void sum(void *self, enum element of, void *data, size_t n)
 {
     struct running *r = self;
     const struct executor *e = r->e;
@@ -311,20 +264,20 @@ static void sum(void *self, float *data, size_t n)
         return;
     }
     report(r, r->sum, WORKER_WAITS);
-    r->summed = r->sum;
-    r->st = call_and_wait(e, r->sum, data, n);
-    r->sum_s += clock_now() - start_s;
+    *state_of(r, r->sum) = OP_INSIDE;
+    r->st = call_and_wait(e, r->sum, of, data, n);
+    r->out->sums_s[r->now - r->first] += clock_now() - start_s;
     report(r, r->now, WORKER_COMPUTES);
 }
 
 /* Until what is predicted of an op is over, besides the sums in it. */
 static void pace(struct running *r, const struct program_op *o, double start_s)
 {
-    double took_s = clock_now() - start_s - r->sum_s;
+    double sums_s = r->out->sums_s[r->now - r->first], took_s = clock_now() - start_s - sums_s;
     if (took_s > o->seconds)
         r->late_s += took_s - o->seconds;
     else
-        clock_sleep_until(start_s + r->sum_s + o->seconds);
+        clock_sleep_until(start_s + sums_s + o->seconds);
 }
 
 /* Paced ops that take longer than predicted make the step a measurement of this machine, not of the
@@ -339,8 +292,7 @@ static enum status check_pace(const struct running *r)
                      r->late_s, step_s);
 }
 
-/* A compute op, with the reductions inside it: these have their own time, which is taken off the
- * op's and reported as that of the program's collective. */
+/* A compute op, with the reductions inside it, whose time executor_book_sums() takes off the op's. */
 static enum status compute(struct running *r, uint32_t op)
 {
     enum status st;
@@ -350,8 +302,7 @@ static enum status compute(struct running *r, uint32_t op)
     TRY(post_ahead(r, op));
     report(r, op, WORKER_COMPUTES);
     r->now = op;
-    r->sum = sum_after(r, op);
-    r->sum_s = 0;
+    r->sum = executor_sum_after(e->program, e->rank, op);
     start_s[op] = clock_now();
     st = e->device->compute(e->device_self, r->step, o, &(struct layer_reduction){r, sum});
     if (e->paced)
@@ -359,14 +310,6 @@ static enum status compute(struct running *r, uint32_t op)
     end_s[op] = clock_now();
     if (r->st != STATUS_OK)
         st = r->st;
-    bool last = r->sum != PROGRAM_NONE && r->summed == r->sum; /* part, if any made sums */
-    for (uint32_t i = op + 1; last && i < r->sum; i++)
-        last = !op_computes(&e->program->op[i]);
-    if (last) {
-        end_s[r->sum] = end_s[op];
-        end_s[op] -= r->sum_s;
-        start_s[r->sum] = end_s[op];
-    }
 out:
     return st;
 }
@@ -374,8 +317,16 @@ out:
 /* One op in its turn. */
 static enum status run_op(struct running *r, uint32_t op)
 {
+    const struct program_op *o = &r->e->program->op[op];
+    const struct ranges *ranges = r->e->ranges;
+    char label[OP_LABEL];
     PASS(wait_for_dependencies(r, op));
-    return op_computes(&r->e->program->op[op]) ? compute(r, op) : post(r, op);
+    if (ranges)
+        ranges->begin(op_label(o, label), o->kind);
+    enum status st = op_computes(o) ? compute(r, op) : post(r, op);
+    if (ranges)
+        ranges->end();
+    return st;
 }
 
 /* Where a failure happened, before its message. */
@@ -387,8 +338,10 @@ static enum status locate(const struct running *r, uint32_t op, enum status st)
                          op_label(&r->e->program->op[op], label), r->step);
 }
 
+/* ---- the end of a step */
+
 /* Devices that queue their ops know only now when these ran. */
-static enum status finish(const struct running *r)
+static enum status finish_device(const struct running *r)
 {
     const struct executor *e = r->e;
     if (!e->device->finish)
@@ -397,9 +350,40 @@ static enum status finish(const struct running *r)
     for (size_t k = 0; k < r->out->ops; k++) {
         const struct program_op *o = &e->program->op[r->first + k];
         if (op_computes(o))
-            e->device->times(e->device_self, o, &r->out->op_start_s[k], &r->out->op_end_s[k]);
+            e->device->times(e->device_self, o, &r->out->op_start_s[k], &r->out->op_end_s[k],
+                             &r->out->sums_s[k]);
     }
     return STATUS_OK;
+}
+
+/* What nobody waited for is completed; then the host waits for what only the device's queue has
+ * waited for, in the order of the list: here deadlines count and failures show. */
+static enum status finish(const struct running *r, uint32_t *op)
+{
+    const struct executor *e = r->e;
+    for (*op = (uint32_t)r->first; *op < r->end; ++*op)
+        if (!op_computes(&e->program->op[*op]) && !is_complete(r, *op))
+            PASS(complete(r, *op));
+    for (*op = (uint32_t)r->first; *op < r->end && e->transport->follow; ++*op) {
+        size_t k = *op - r->first;
+        if (op_computes(&e->program->op[*op]))
+            continue;
+        report(r, *op, WORKER_WAITS);
+        PASS(e->transport->wait(e->transport_self, *op, e->timeout_s, NULL));
+        e->transport->times(e->transport_self, *op, &r->out->op_start_s[k], &r->out->op_end_s[k]);
+    }
+    PASS(finish_device(r));
+    executor_book_sums(e->program, e->rank, r->out);
+    return STATUS_OK;
+}
+
+/* A profiler sees the step from the moment that the trace calls 0. */
+static void begin_step(const struct executor *e, uint32_t step)
+{
+    char name[32];
+    snprintf(name, sizeof name, "step %u", step);
+    if (e->ranges)
+        e->ranges->begin(name, OP_KINDS);
 }
 
 enum status executor_run(const struct executor *e, uint32_t step, struct executor_step *out)
@@ -410,22 +394,22 @@ enum status executor_run(const struct executor *e, uint32_t step, struct executo
                         .step = step,
                         .out = out,
                         .first = p->op_start[e->rank],
-                        .end = p->op_start[e->rank + 1],
-                        .posted = out->posted};
+                        .end = p->op_start[e->rank + 1]};
     uint32_t op = (uint32_t)r.first, end = (uint32_t)r.end;
 
     memset(out->op_start_s, 0, 2 * out->ops * sizeof *out->op_start_s);
-    memset(out->posted, 0, out->ops * sizeof *out->posted);
+    memset(out->sums_s, 0, out->ops * sizeof *out->sums_s);
+    memset(out->state, 0, out->ops * sizeof *out->state);
     report(&r, op, step == 0 ? WORKER_STARTS : WORKER_WAITS);
     TRY(e->transport->barrier(e->transport_self, e->timeout_s, &out->start_s));
     clock_sleep_until(out->start_s);
+    begin_step(e, step);
     for (; op < end; op++)
         TRY(run_op(&r, op));
-    for (op = (uint32_t)r.first; op < end; op++)
-        if (!op_computes(&p->op[op]) && !is_complete(&r, op))
-            TRY(complete(&r, op));
-    TRY(finish(&r));
+    TRY(finish(&r, &op));
     out->end_s = clock_now();
+    if (e->ranges)
+        e->ranges->end();
     TRY(check_pace(&r));
     out->loss = e->device->take_loss(e->device_self);
 out:
@@ -439,6 +423,8 @@ static enum status gather_again(const struct running *r, uint32_t op)
     bool more;
     PASS(call(r, op, 0, &more));
     PASS(complete_collective(r, op));
+    if (e->transport->follow)
+        PASS(e->transport->wait(e->transport_self, op, e->timeout_s, NULL));
     return e->device->gathered ? e->device->gathered(e->device_self, &e->program->op[op])
                                : STATUS_OK;
 }

@@ -20,6 +20,8 @@
 #include "exec/rendezvous.h"
 #include "exec/transport.h"
 
+struct ranges; /* exec/ranges.h */
+
 /* Where the executor is; another thread may look. */
 struct executor_progress {
     _Atomic uint32_t step;
@@ -37,6 +39,7 @@ struct executor {
     double timeout_s;     /* longest wait for another rank */
     bool paced; /* a compute op that is done sooner lasts until its predicted time is over */
     struct executor_progress *progress; /* may be NULL */
+    const struct ranges *ranges;        /* what a profiler is told; NULL: nothing */
 };
 
 /* What a step was like on this rank; times are CLOCK_MONOTONIC seconds. */
@@ -45,7 +48,8 @@ struct executor_step {
     double loss;
     size_t ops;
     double *op_start_s, *op_end_s; /* [ops] of the rank, in list order */
-    bool *posted;                  /* [ops] for the executor's own use */
+    double *sums_s;                /* [ops] for the executor's own use: of sums inside the op, */
+    uint8_t *state;                /* [ops] and of communication how far it has come */
 };
 
 /* Wait for all ranks and the common start, then run step `step` to its end: all ops of this rank
@@ -62,5 +66,15 @@ enum status executor_step_init(struct executor_step *s, const struct program *p,
 /* Can this executor run the program? STATUS_UNSUPPORTED names the op that it cannot. */
 enum status executor_supports(const struct program *p) MUST_CHECK;
 void executor_step_free(struct executor_step *s); /* accepts {0}; leaves {0} */
+
+/* ---- sums of tensor parallelism (executor_sums.c) */
+
+/* The program's op of the reductions inside compute op `op`: the next ALLREDUCE FOR_TENSOR of the
+ * stage, before another pass begins. PROGRAM_NONE: there is none. */
+uint32_t executor_sum_after(const struct program *p, uint32_t rank, uint32_t op);
+/* Seconds of sums inside passes (sums_s) are taken off the passes' and reported as the program has
+ * them, as one op after the pass. Of a pass in parts they add up to that one, so that later parts
+ * seem to have begun earlier by the sums of those before. */
+void executor_book_sums(const struct program *p, uint32_t rank, struct executor_step *s);
 
 #endif

@@ -19,8 +19,9 @@
 
 #include "core/error.h"
 #include "exec/device.h"
+#include "exec/hardware.h"
 
-enum { TOKEN = 16, CONTROL_VERSION = 4, ERROR_TEXT = 1024, MACHINE = 64 };
+enum { TOKEN = 16, CONTROL_VERSION = 5, ERROR_TEXT = 1024, MACHINE = 64 };
 
 /* What a transport adds to messages from another rank because the network under it does not:
  * a message is there `latency_s` after its last byte, and one that begins at t has its last byte
@@ -41,8 +42,10 @@ struct rendezvous {
     struct delay *delay; /* [ranks] of what each sends here; NULL: none; owned */
     int listener;        /* own data port, listening; -1: none */
     int control;         /* connection to the launcher; -1: none */
-    const struct rounds_algorithm *algorithm; /* of collectives; NULL: the ring */
+    const struct rounds_algorithm
+        *algorithm;       /* of collectives; NULL: the transport's own, or the ring */
     void *shared;         /* transport->share()'s, NULL: the ranks are processes; borrowed */
+    void *clock;          /* device->clock()'s: of the rank's device, NULL: none; borrowed */
     uint8_t token[TOKEN]; /* shared by the ranks of a run, unknown to strangers */
     double timeout_s;     /* to connect to all peers */
     bool clocks_differ;   /* the ranks are not all on one machine, with one CLOCK_MONOTONIC */
@@ -74,6 +77,7 @@ struct frame_hello {
     uint8_t digest[DIGEST]; /* inputs_digest() */
     char machine[MACHINE];  /* its name, NUL-terminated */
     uint64_t clock;         /* the same number where CLOCK_MONOTONIC is the same: of the boot */
+    struct hardware hardware;
 };
 
 struct frame_peer {

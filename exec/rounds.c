@@ -21,17 +21,23 @@ const struct rounds_algorithm *rounds_algorithm(size_t i)
     return i < ALGORITHMS ? table[i] : NULL;
 }
 
-enum status rounds_find(const char *name, const struct rounds_algorithm **out)
+enum status rounds_find(const char *name, const char *transport,
+                        const struct rounds_algorithm **out)
 {
     char names[TEXT_LIST];
-    bool automatic = !name || !strcmp(name, "auto");
+    bool automatic = !name || !strcmp(name, "auto"), own = transport && !strcmp(transport, "nccl");
+    if (own && (automatic || !strcmp(name, transport))) {
+        *out = NULL;
+        return STATUS_OK;
+    }
     for (size_t i = 0; i < ALGORITHMS; i++)
         if (automatic || !strcmp(name, table[i]->name)) {
             *out = table[i];
             return STATUS_OK;
         }
-    return error_set(STATUS_UNSUPPORTED, "collective algorithm '%s': real runs can do auto, %s",
-                     name, text_list(table, ALGORITHMS, names));
+    return error_set(STATUS_UNSUPPORTED, "collective algorithm '%s': real runs can do auto, %s%s",
+                     name, text_list(table, ALGORITHMS, names),
+                     own ? ", nccl (whose own choice NCCL_ALGO sets)" : "");
 }
 
 static const struct rounds_algorithm *algorithm_of(const struct rounds_call *c)
@@ -59,14 +65,14 @@ size_t rounds_largest(const struct rounds_call *c)
     return largest;
 }
 
-enum status rounds_grow(const struct rounds_call *c, struct rounds_room *room)
+enum status rounds_grow(const struct rounds_call *c, enum element e, struct rounds_room *room)
 {
-    size_t need = rounds_largest(c);
-    if (need <= room->n && room->data)
+    size_t need = rounds_largest(c) * element_bytes(e);
+    if (need <= room->bytes && room->data)
         return STATUS_OK;
     free(room->data);
-    room->n = 0;
+    room->bytes = 0;
     PASS(ARRAY_NEW(room->data, need));
-    room->n = need;
+    room->bytes = need;
     return STATUS_OK;
 }

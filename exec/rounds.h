@@ -16,6 +16,7 @@
 
 #include "core/error.h"
 #include "core/program.h"
+#include "exec/element.h"
 #include "exec/ring.h"
 
 enum { ROUND_NOBODY = UINT32_MAX };
@@ -49,9 +50,11 @@ struct rounds_algorithm {
 /* Row i of the table; NULL: there are no more. */
 const struct rounds_algorithm *rounds_algorithm(size_t i);
 
-/* The algorithm of that name; "auto" and NULL are the ring. STATUS_UNSUPPORTED names those that
- * real runs can do. */
-enum status rounds_find(const char *name, const struct rounds_algorithm **out) MUST_CHECK;
+/* The algorithm of that name; "auto" and NULL are the ring. On a transport with collectives of its
+ * own (NULL: none of these) they and its name are those: *out NULL. STATUS_UNSUPPORTED names those
+ * that real runs can do. */
+enum status rounds_find(const char *name, const char *transport,
+                        const struct rounds_algorithm **out) MUST_CHECK;
 
 /* Is this a collective of real runs: ALLREDUCE, REDUCESCATTER, ALLGATHER? */
 static inline bool rounds_do(enum op_kind kind)
@@ -65,11 +68,12 @@ struct round rounds_at(const struct rounds_call *c, size_t k);
 
 /* Where a part that has come is kept until it is added. */
 struct rounds_room {
-    float *data; /* [n] owned */
-    size_t n;
+    char *data; /* [bytes] owned */
+    size_t bytes;
 };
 /* Room for the largest part that is added; what was there is lost. STATUS_NOMEM. O(rounds). */
-enum status rounds_grow(const struct rounds_call *c, struct rounds_room *room) MUST_CHECK;
+enum status rounds_grow(const struct rounds_call *c, enum element e,
+                        struct rounds_room *room) MUST_CHECK;
 /* Elements of that part. */
 size_t rounds_largest(const struct rounds_call *c);
 

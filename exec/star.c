@@ -1,9 +1,11 @@
 /* Connections between ranks, and the star around rank 0. */
 #include "exec/star.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "core/array.h"
 #include "core/clock.h"
@@ -124,6 +126,8 @@ void star_close(struct star *s)
 /* Everybody is at the same step. */
 static enum status check_word(const struct star_word *word, uint32_t step)
 {
+    if (word->magic == STAR_GONE)
+        return error_set(STATUS_IO, "with rank %u: it has ended", word->step);
     if (word->magic != STAR_MAGIC)
         return error_set(STATUS_IO, "message with wrong magic 0x%08x", word->magic);
     if (word->step != step)
@@ -172,21 +176,60 @@ enum status star_spread(struct star *s, void *data, size_t bytes, double deadlin
     return st == STATUS_OK ? st : error_context(st, "rank %u with rank %u", s->rank, peer);
 }
 
-/* Arrival and answer carry the step: a peer that is at another one is found out here and not by
- * wrong numbers. */
-enum status star_barrier(struct star *s, uint32_t step, double ahead_s, double deadline_s,
+static enum status at_barrier(const struct star *s, uint32_t step, uint32_t peer, enum status st)
+{
+    return error_context(st, "rank %u: barrier of step %u with rank %u", s->rank, step, peer);
+}
+
+enum status star_release(struct star *s, uint32_t step, double ahead_s, double deadline_s,
                          double *start_s)
 {
     enum status st;
     struct star_word word = {.magic = STAR_MAGIC, .step = step};
     uint32_t peer;
-    TRY(gather(s, step, deadline_s, &peer));
     word.moment_s = clock_now() + ahead_s + ahead_per_rank_s * (double)s->ranks;
     TRY(spread(s, &word, sizeof word, deadline_s, &peer));
     TRY(check_word(&word, step));
     *start_s = s->one_clock ? word.moment_s : clock_now();
 out:
-    return st == STATUS_OK
-               ? st
-               : error_context(st, "rank %u: barrier of step %u with rank %u", s->rank, step, peer);
+    return st == STATUS_OK ? st : at_barrier(s, step, peer, st);
+}
+
+/* Arrival and answer carry the step: a peer that is at another one is found out here and not by
+ * wrong numbers. */
+enum status star_barrier(struct star *s, uint32_t step, double ahead_s, double deadline_s,
+                         double *start_s)
+{
+    uint32_t peer;
+    enum status st = gather(s, step, deadline_s, &peer);
+    return st == STATUS_OK ? star_release(s, step, ahead_s, deadline_s, start_s)
+                           : at_barrier(s, step, peer, st);
+}
+
+/* ---- who has ended */
+
+/* Looks at what comes next without taking it from whoever reads it. */
+bool star_lost(const struct star *s, uint32_t *rank)
+{
+    size_t first = s->rank == 0, last = s->rank == 0 ? s->ranks : 1;
+    for (size_t k = first; k < last; k++) {
+        struct star_word word;
+        ssize_t n = recv(s->socket[k], &word, sizeof word, MSG_PEEK | MSG_DONTWAIT);
+        bool told = n == (ssize_t)sizeof word && word.magic == STAR_GONE;
+        if (!told && (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR))))
+            continue;
+        *rank = told ? word.step : (uint32_t)k;
+        return true;
+    }
+    return false;
+}
+
+void star_tell_lost(const struct star *s, uint32_t rank)
+{
+    static const double soon_s = 0.1; /* a word goes out at once, or nobody reads it */
+    const struct star_word word = {.magic = STAR_GONE, .step = rank};
+    for (uint32_t k = 1; s->rank == 0 && k < s->ranks; k++)
+        if (k != rank &&
+            socket_write(s->socket[k], &word, sizeof word, clock_now() + soon_s) != STATUS_OK)
+            continue;
 }

@@ -13,7 +13,7 @@
 #include "core/error.h"
 #include "exec/rendezvous.h"
 
-enum { STAR_MAGIC = 0x464c5431, STAR_VERSION = 2 };
+enum { STAR_MAGIC = 0x464c5431, STAR_GONE = 0x464c5447, STAR_VERSION = 2 };
 
 enum star_role { STAR_CHANNEL, STAR_GROUP, STAR_CENTRE };
 
@@ -52,7 +52,8 @@ void star_close(struct star *s); /* accepts {0} */
 enum status star_init(const struct rendezvous *r, struct star *out) MUST_CHECK;
 int *star_seat(const struct star *s, const struct star_hello *hello);
 
-/* What ranks send each other at a barrier; only rank 0 fills in moment_s. */
+/* What ranks send each other at a barrier; only rank 0 fills in moment_s. With magic STAR_GONE rank
+ * 0 says instead that rank `step` has ended. */
 struct star_word {
     uint32_t magic, step;
     double moment_s;
@@ -62,9 +63,18 @@ struct star_word {
  * peer is gone or at another step. */
 enum status star_gather(struct star *s, uint32_t step, double deadline_s) MUST_CHECK;
 enum status star_spread(struct star *s, void *data, size_t bytes, double deadline_s) MUST_CHECK;
+/* What goes to all at a barrier: star_barrier() without its first half. */
+enum status star_release(struct star *s, uint32_t step, double ahead_s, double deadline_s,
+                         double *start_s) MUST_CHECK;
 /* Both: *start_s is the moment, ahead_s after the last arrival and a little more for every rank,
  * that rank 0 names; where clocks differ, every rank's own moment of hearing of it. */
 enum status star_barrier(struct star *s, uint32_t step, double ahead_s, double deadline_s,
                          double *start_s) MUST_CHECK;
+
+/* Another thread may ask, at any time and without waiting: has a rank ended? Rank 0 sees the ends
+ * of connections; the others that of rank 0's, and what it has told them. */
+bool star_lost(const struct star *s, uint32_t *rank);
+/* Rank 0 tells the others that `rank` has ended; not during star_release(). */
+void star_tell_lost(const struct star *s, uint32_t rank);
 
 #endif

@@ -4,8 +4,8 @@
  * after step. Receives are pre-posted; posting never blocks on the network; only wait() blocks, and
  * never longer than its deadline. Times are CLOCK_MONOTONIC seconds.
  *
- * Collectives run in the rounds of exec/ring.h on every transport: the same bits, and the same
- * chunk of the array owned by the same member. */
+ * Collectives run in rounds (exec/rounds.h) on every transport but NCCL's own: the same bits, and
+ * the same chunk of the array owned by the same member. */
 #ifndef EXEC_TRANSPORT_H
 #define EXEC_TRANSPORT_H
 
@@ -15,6 +15,8 @@
 
 #include "core/error.h"
 #include "core/program.h"
+#include "exec/element.h"
+#include "exec/ring.h"
 
 struct rendezvous;
 
@@ -38,22 +40,35 @@ struct transport {
      * The SENDs to one peer are posted in list order. */
     enum status (*send_buffer)(void *self, uint32_t op, void **data);
     enum status (*send)(void *self, uint32_t op);
-    /* Start a call of collective `op` on n floats in place, as many on all members:
+    /* Start a call of collective `op` on n numbers in place, as many on all members:
      *   ALLREDUCE      the sum over the members, bitwise the same on all;
-     *   REDUCESCATTER  the same sum, but only in chunk ring_owned() of ring_part() (exec/ring.h);
-     *                  the rest of the array is then of no use;
-     *   ALLGATHER      every member's own chunk, the same one, to all.
-     * REDUCESCATTER and then ALLGATHER give bit for bit what ALLREDUCE gives.
+     *   REDUCESCATTER  the same sum, but only in the part that the member owns (below); the rest of
+     *                  the array is then of no use;
+     *   ALLGATHER      every member's own part to all.
+     * REDUCESCATTER and then ALLGATHER give bit for bit what ALLREDUCE gives, where sums are made in
+     * rounds. Sums of bf16 are rounded to bf16 with each addition.
      * op.bytes and op.count are the program's idea of a call and of how many there are in a step;
      * the device knows better, and an op may be called as often as all members do, each time after
      * waiting for the call before. Calls run one after the other; members of several groups make
      * them in an order that all share, as that of the list is. STATUS_INVALID: kind, or a call too
      * soon. */
-    enum status (*collective)(void *self, uint32_t op, float *data, size_t n);
+    enum status (*collective)(void *self, uint32_t op, enum element e, void *data, size_t n);
 
     /* collective() and wait() in one, for sums in the middle of an op: nothing goes on beside them,
      * so that they need no other thread. NULL: those two. */
-    enum status (*call)(void *self, uint32_t op, float *data, size_t n, double timeout_s);
+    enum status (*call)(void *self, uint32_t op, enum element e, void *data, size_t n,
+                        double timeout_s);
+
+    /* Of a transport with collectives of its own, in place of rounds unless an algorithm of rounds
+     * is asked for: which part of n numbers member `me` of `members` owns. NULL: it has none, and
+     * the part is ring_own() (exec/ring.h). */
+    struct ring_part (*part)(size_t n, size_t members, size_t me);
+
+    /* Device memory only, else NULL: work queued on the compute stream from now on waits for `op`
+     * (RECV: *data is as of wait(), to be released when that work has been queued; collective: all
+     * its calls so far, after which it may be called again). The host does not wait: wait() may
+     * still be called later, at the end of the step, for deadlines and errors. */
+    enum status (*follow)(void *self, uint32_t op, const void **data);
 
     /* Block until op is complete: RECV: *data is the payload, to be given back with release();
      * SEND: the buffer is free again; collective: the results of all calls so far are there (data

@@ -53,7 +53,6 @@ static enum status read_option(const struct option *option, size_t n, const char
 static enum status read_arguments(struct worker *w, int argc, char **argv)
 {
     double steps = 0, every = 0, paced = 0;
-    const char *collective = NULL;
     const struct option option[] = {
         {.name = "--program", .text = &w->program_path},
         {.name = "--model", .text = &w->model_path},
@@ -63,7 +62,7 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
         {.name = "--resume", .text = &w->resume_path},
         {.name = "--checkpoint", .text = &w->checkpoint_path},
         {.name = "--log", .text = &w->log_path},
-        {.name = "--collective", .text = &collective},
+        {.name = "--collective", .text = &w->collective},
         {"--learning-rate", NULL, &w->learning_rate, 0, 1e9},
         {"--timeout", NULL, &w->timeout_s, 1e-3, 1e9},
         {"--steps", NULL, &steps, 1, UINT32_MAX - 1},
@@ -73,7 +72,6 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
     for (int i = 1; i < argc; i += 2)
         PASS(read_option(option, sizeof option / sizeof *option, argv[i],
                          i + 1 < argc ? argv[i + 1] : NULL));
-    PASS(rounds_find(collective, &w->algorithm));
     w->steps = (uint32_t)steps;
     w->paced = paced > 0;
     w->checkpoint_every = (uint32_t)every;
@@ -118,6 +116,7 @@ static enum status find_parts(struct worker *w, const struct worker_parts *have)
     if (!w->transport)
         return error_set(STATUS_UNSUPPORTED, "this worker has no transport '%s'",
                          w->transport_name);
+    PASS(rounds_find(w->collective, w->transport->name, &w->algorithm));
     if (w->transport->device_memory && (w->device == &device_cpu || w->device == &device_paced))
         return error_set(STATUS_UNSUPPORTED,
                          "transport '%s' of this worker carries a GPU's memory: not device %s",
@@ -128,6 +127,7 @@ static enum status find_parts(struct worker *w, const struct worker_parts *have)
 /* What does not fit is the launcher's to know, when it has been met. */
 static void check_parts(struct worker *w, const struct worker_parts *have)
 {
+    w->ranges = have->ranges;
     w->unfit = find_parts(w, have);
     if (w->unfit == STATUS_OK && w->text_path)
         w->unfit = corpus_read(w->text_path, &w->corpus);
@@ -144,7 +144,7 @@ static enum status read_inputs(struct worker *w)
     PASS(executor_supports(&w->program));
     PASS(inputs_digest(w->program_path, w->model_path, w->hello.digest));
     PASS(model_read(w->model_path, &w->model));
-    PASS(checkpoint_key(&w->program, &w->model, &w->key));
+    PASS(checkpoint_key(&w->program, &w->model, worker_part(w) != NULL, &w->key));
     if (is_all_ranks(w)) {
         w->hello.ranks = (uint32_t)w->program.ranks;
         PASS(w->transport->share(&w->program, &w->shared));

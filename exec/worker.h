@@ -23,6 +23,7 @@
 struct worker_parts {
     const struct device *const *device;
     const struct transport *const *transport;
+    const struct ranges *ranges; /* exec/ranges.h; NULL: no profiler is told anything */
 };
 
 int worker_main(int argc, char **argv, const struct worker_parts *have);

@@ -8,5 +8,5 @@ int main(int argc, char **argv)
 {
     static const struct device *const devices[] = {&device_cpu, &device_paced, NULL};
     static const struct transport *const transports[] = {&transport_tcp, &transport_local, NULL};
-    return worker_main(argc, argv, &(const struct worker_parts){devices, transports});
+    return worker_main(argc, argv, &(const struct worker_parts){devices, transports, NULL});
 }

@@ -1,5 +1,5 @@
 /* foreline-worker-cuda - one rank of a run on a GPU. An executable of its own, because the CUDA
- * libraries are large and not everywhere. With --self-test it checks the GPU
+ * libraries are large and not everywhere. With --self-test [layers] it checks the GPU
  * instead, and `foreline calibrate` and `model profile` ask it for figures. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,16 +8,17 @@
 
 #include "exec/device/cuda/calibrate.h"
 #include "exec/device/cuda/selftest.h"
+#include "exec/ranges.h"
 #include "exec/worker.h"
 
 /* What must be set before CUDA and NCCL start; what the user has set stays. */
 static void set_environment(void)
 {
     char host[32];
-    /* A kernel is loaded when it is first needed, which may wait for all others to end: never, if
-     * one of them is a receive that waits for this rank. */
-    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); /* streams that do not wait for each other */
+    /* NCCL makes all connections with a communicator, not in the first step that needs them: that
+     * would take memory, and wait for the GPU. */
+    setenv("NCCL_RUNTIME_CONNECT", "0", 0);
     if (!getenv("FORELINE_SHARE_GPU"))
         return;
     /* NCCL before 2.30 refuses two ranks on a GPU unless it takes them for two machines. */
@@ -34,10 +35,12 @@ int main(int argc, char **argv)
                                                    &device_paced, NULL};
     static const struct transport *const transports[] = {&transport_tcp, &transport_nccl,
                                                          &transport_local_cuda, NULL};
-    if (argc == 2 && strcmp(argv[1], "--self-test") == 0)
-        return cuda_selftest(stdout);
+    bool layers_only = argc == 3 && strcmp(argv[2], "layers") == 0;
+    if ((argc == 2 || layers_only) && strcmp(argv[1], "--self-test") == 0)
+        return cuda_selftest(stdout, layers_only);
     set_environment();
     if (cuda_measures(argc, argv))
         return cuda_measure(argc, argv);
-    return worker_main(argc, argv, &(const struct worker_parts){devices, transports});
+    return worker_main(argc, argv,
+                       &(const struct worker_parts){devices, transports, ranges_nvtx()});
 }

@@ -34,9 +34,9 @@ int main(int argc, char **argv)
     }
     export_rank();
     bool calibrates = argc > 1 && !strcmp(argv[1], calibrate_flag);
-    int status = calibrates
-                     ? calibrate_rank(argc, argv)
-                     : worker_main(argc, argv, &(const struct worker_parts){devices, transports});
+    int status = calibrates ? calibrate_rank(argc, argv)
+                            : worker_main(argc, argv,
+                                          &(const struct worker_parts){devices, transports, NULL});
     if (status == 0)
         MPI_Finalize(); /* else it would wait for ranks that are gone; exiting ends the others */
     return status;

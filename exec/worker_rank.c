@@ -228,6 +228,7 @@ static enum status run_steps(struct worker_rank *w)
                          .transport = w->worker->transport,
                          .transport_self = w->transport_self,
                          .paced = w->worker->paced,
+                         .ranges = w->worker->ranges,
                          .progress = &w->progress};
     TRY(executor_step_init(&step, &w->worker->program, w->rank));
     for (uint32_t k = 0; k < w->worker->steps; k++) {
@@ -252,7 +253,8 @@ static enum status run(struct worker_rank *w)
     struct worker *p = w->worker;
     struct device_options options = {.corpus = p->text_path ? &p->corpus : NULL,
                                      .learning_rate = p->learning_rate,
-                                     .direct = p->transport->device_memory};
+                                     .direct = p->transport->device_memory,
+                                     .part = worker_part(p)};
     if (p->paced)
         prctl(PR_SET_TIMERSLACK, 1000UL); /* as exec/device/paced.c */
     PASS(start_reporter(w));
@@ -261,8 +263,28 @@ static enum status run(struct worker_rank *w)
         PASS(resume(w));
     w->rendezvous.timeout_s = patience(p, p->resume_path != NULL);
     w->rendezvous.algorithm = p->algorithm;
+    w->rendezvous.clock = p->device->clock ? p->device->clock(w->device_self) : NULL;
     PASS(p->transport->open(&p->program, w->rank, &w->rendezvous, &w->transport_self));
     return run_steps(w);
+}
+
+/* What does not fit, of the process or of this rank's hardware, is told when the launcher has been
+ * met. */
+struct unfit {
+    enum status st;
+    char reason[sizeof((struct worker *)0)->reason];
+};
+
+static struct unfit describe(const struct worker *p, uint32_t rank, struct hardware *out)
+{
+    struct unfit u = {.st = p->unfit};
+    if (u.st == STATUS_OK && p->device->describe)
+        u.st = p->device->describe(rank, out);
+    snprintf(u.reason, sizeof u.reason, "%s",
+             u.st == STATUS_OK ? ""
+             : p->unfit        ? p->reason
+                               : error_message());
+    return u;
 }
 
 enum status worker_rank_run(struct worker *p, uint32_t rank)
@@ -277,10 +299,11 @@ enum status worker_rank_run(struct worker *p, uint32_t rank)
     PASS(condition_init(&w.keeps));
     struct frame_hello hello = p->hello;
     hello.rank = rank;
+    const struct unfit unfit = describe(p, rank, &hello.hardware);
     TRY(rendezvous_join(p->launcher, &hello, start_s + patience(p, false), &w.rendezvous));
     w.rendezvous.shared = p->shared;
-    if (p->unfit != STATUS_OK)
-        st = error_set(p->unfit, "%s", p->reason);
+    if (unfit.st != STATUS_OK)
+        st = error_set(unfit.st, "%s", unfit.reason);
     else
         st = run(&w);
 out:

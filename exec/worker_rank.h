@@ -30,10 +30,10 @@ static const double slow_disk_Bps = 10e6;
 /* Read once, by all ranks of the process. */
 struct worker {
     const char *program_path, *model_path, *text_path, *device_name, *transport_name, *launcher;
-    const char *checkpoint_path, *resume_path, *log_path;
+    const char *checkpoint_path, *resume_path, *log_path, *collective;
     double learning_rate, timeout_s;
     uint32_t steps, checkpoint_every;
-    const struct rounds_algorithm *algorithm; /* of collectives; NULL: the ring */
+    const struct rounds_algorithm *algorithm; /* of collectives; as in rendezvous.h */
     bool paced;                               /* as in executor.h */
     struct frame_hello hello; /* of the first rank here; the others' have another number */
     struct program program;
@@ -42,10 +42,18 @@ struct worker {
     struct checkpoint_key key;
     const struct device *device;
     const struct transport *transport;
-    void *shared;      /* what the transport's ranks share, NULL: they are processes */
-    enum status unfit; /* why it cannot run, for the launcher when it has been met */
+    const struct ranges *ranges; /* NULL: no profiler */
+    void *shared;                /* what the transport's ranks share, NULL: they are processes */
+    enum status unfit;           /* why it cannot run, for the launcher when it has been met */
     char reason[512];
 };
+
+/* What a member owns of what its transport scatters; NULL: what exec/ring.h says. */
+static inline struct ring_part (*worker_part(const struct worker *w))(size_t n, size_t members,
+                                                                      size_t me)
+{
+    return w->algorithm || !w->transport ? NULL : w->transport->part;
+}
 
 struct worker_rank {
     struct worker *worker;

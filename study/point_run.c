@@ -66,7 +66,7 @@ static enum status finish(const struct point_job *j, const char *engine, struct 
     return measurement_write(m, j->output, j->run->by);
 }
 
-/* Workers of this machine over tcp, mpi or threads. With paced compute ops take their predicted
+/* Workers of this machine over tcp, mpi, threads or nccl. With paced compute ops take their predicted
  * time while messages are real, so that the error is that of communication alone; the engine is
  * then called "tcp-paced". */
 static enum status run_workers(const struct point_job *j)
@@ -137,8 +137,8 @@ out:
         name, run                                                                                  \
     }
 const struct point_engine *const point_engines[] = {
-    ENGINE("tcp", run_workers), ENGINE("mpi", run_workers), ENGINE("local", run_workers),
-    ENGINE("netns", run_emulated), ENGINE("smpi", run_simulated)};
+    ENGINE("tcp", run_workers),  ENGINE("mpi", run_workers),    ENGINE("local", run_workers),
+    ENGINE("nccl", run_workers), ENGINE("netns", run_emulated), ENGINE("smpi", run_simulated)};
 const size_t point_engines_n = sizeof point_engines / sizeof *point_engines;
 
 enum status point_check_run(const struct point_run *r)
@@ -148,6 +148,11 @@ enum status point_check_run(const struct point_run *r)
         return error_context(STATUS_USAGE, "--engine");
     if (strcmp(r->device, "cpu") != 0 && strcmp(r->device, "cuda") != 0)
         return error_set(STATUS_USAGE, "--device %s: expected cpu or cuda", r->device);
+    bool cuda = !strcmp(r->device, "cuda");
+    if (!strcmp(r->engine, "nccl") && !cuda)
+        return error_set(STATUS_USAGE, "--engine nccl carries a GPU's memory: with --device cuda");
+    if (!strcmp(r->engine, "mpi") && cuda)
+        return error_set(STATUS_USAGE, "--engine mpi is for --device cpu; GPUs talk over nccl");
     if (r->compute && strcmp(r->compute, "real") != 0 && strcmp(r->compute, "paced") != 0)
         return error_set(STATUS_USAGE, "--compute %s: expected real or paced", r->compute);
     if (r->compute && !strcmp(r->compute, "real") && engine->run == run_simulated)

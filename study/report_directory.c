@@ -152,8 +152,10 @@ static enum status put_measurements(struct report_page *p, const void *what)
     }
     page_table_close(p->to);
     for (size_t i = 0; i < c->measurements && i < MAX_DETAILS; i++) {
-        char text[BREAKDOWN_TEXT];
+        char text[BREAKDOWN_TEXT], hardware[MEASURED_HARDWARE];
         report_say(p, "", "%s: %s", c->name[i], breakdown_bottleneck(&c->m[i], text));
+        if (*measurement_hardware(&c->m[i], hardware))
+            report_say(p, "", "%s: measured on %s.", c->name[i], hardware);
     }
     return STATUS_OK;
 }

@@ -30,6 +30,13 @@ static const char *simulator_word(size_t i)
     return i < engines_n ? engines[i]->name : NULL;
 }
 
+/* Those of simulations and, behind them, the collectives that NCCL has itself. */
+static const char *real_collective(size_t i)
+{
+    const char *name = collective_name(i);
+    return !name && i > 0 && collective_name(i - 1) ? "nccl" : name;
+}
+
 static const char *runner_word(size_t i)
 {
     return i < point_engines_n ? point_engines[i]->name : NULL;
@@ -135,6 +142,9 @@ const struct setting settings_table[] = {
     {"bucket", BYTES(bucket_bytes), PLAN_KEYS, "SIZE", NULL,
      .help = "sum gradients in buckets of this size during the last backward; 0: after it (auto: "
              "searched; else 0)"},
+    {"reduce-bits", NUMBER(reduce_bits), PLAN_KEYS, "16|32", NULL,
+     .help = "numbers in sums of gradients and of tensor parallelism: bf16 or fp32 (else as the "
+             "model's)"},
     {"granularity", WORD(granularity), PLAN_KEYS, "layer|op", NULL,
      .help = "stages begin at layers (names that share their block, such as h3.) or at any op "
              "(auto: layer; else op)"},
@@ -259,14 +269,14 @@ const struct setting settings_table[] = {
          "cuda a GPU's (default: real when the device can compute all ops)"},
     {"device", WORD(device), RUN_KEYS | VALIDATE_ON | T(KEY_POINT), "cpu|cuda", "cpu",
      .help = "what computes; cuda needs foreline-worker-cuda (docs/cuda.md)"},
-    {"transport", WORD(transport), RUN_KEYS, "tcp|mpi|local|nccl", "tcp",
+    {"transport", WORD(transport), RUN_KEYS, "tcp|mpi|local|nccl", NULL,
      .help =
          "what carries messages; local: ranks are threads of one process; nccl: GPU to GPU, needs "
-         "--device cuda"},
+         "--device cuda (default: tcp; nccl with --device cuda)"},
     {"collective", WORD(collective), RUN_KEYS | EMULATIONS, "NAME", "auto",
      .help = "algorithm of the collectives that it serves, one that real runs can do; the others "
-             "go around the ring, as all do with auto",
-     .word = collective_name},
+             "go around the ring, as all do with auto; over nccl auto is NCCL's own",
+     .word = real_collective},
     {"hosts", TEXT(hosts), RUN_KEYS, "FILE", NULL,
      .help = "mpi: mpirun's hostfile (default: this machine)"},
     {"launcher", TEXT(launcher), RUN_KEYS, "WORDS", NULL,
@@ -398,8 +408,9 @@ const struct setting settings_table[] = {
      .help = "what cuts the model: foreline plan"},
     {"measurements", FLAG(measurements), T(VALIDATE_MEASUREMENTS), NULL, NULL,
      .help = "operands are measurement files of runs; their plans are predicted now"},
-    {"engine", WORD(engine), VALIDATE_ON, "NAME", "tcp",
-     .help = "what runs the plans: workers here, in network namespaces, or on SimGrid's MPI",
+    {"engine", WORD(engine), VALIDATE_ON, "NAME", NULL,
+     .help = "what runs the plans: workers here, in network namespaces, or on SimGrid's MPI "
+             "(default: tcp; nccl with --device cuda)",
      .word = runner_word},
     {"repeats", COUNT(repeats), VALIDATE_ON, "N", "3", .help = "runs of each plan", .least = 1},
     {"fail-above", SHARE(fail_above), VALIDATIONS, "SHARE", NULL,

@@ -120,7 +120,7 @@ static void print_summary(const struct measurement *m, double train_tokens, FILE
                                     .watts = m->watts,
                                     .price_per_hour = m->price_per_hour,
                                     .tokens_per_s = m->tokens_per_s};
-    char sentence[BREAKDOWN_TEXT];
+    char sentence[BREAKDOWN_TEXT], hardware[MEASURED_HARDWARE];
     print_iteration(m, out);
     fprintf(out, "throughput  %.4g samples/s", m->samples_per_s);
     if (m->tokens_per_s > 0)
@@ -131,6 +131,8 @@ static void print_summary(const struct measurement *m, double train_tokens, FILE
     print_speed(m, out);
     machine_print_training(&machine, train_tokens, out);
     print_memory(m, out);
+    if (*measurement_hardware(m, hardware))
+        print_wrapped("GPUs", hardware, out);
     if (m->losses > 0)
         fprintf(out, "loss        %.6f first, %.6f last of %zu steps\n", m->loss[0],
                 m->loss[m->losses - 1], m->losses);

@@ -187,7 +187,8 @@ static enum status check_memory(const struct validate_job *job, struct validate_
     struct measurement m = {0};
     struct point_run run;
     TRY(point_run_of(&job->e, p->number, &run));
-    bool real = !strcmp(run.engine, "tcp") || !strcmp(run.engine, "mpi");
+    bool real =
+        !strcmp(run.engine, "tcp") || !strcmp(run.engine, "mpi") || !strcmp(run.engine, "nccl");
     if (!real || (run.compute && !strcmp(run.compute, "paced")))
         return STATUS_OK;
     TRY(file_path(job, p, is_asked(job, VALIDATE_ENGINES - 1) ? VALIDATE_ENGINES - 1 : 0, path));

@@ -12,6 +12,9 @@
 #include "tests/contract.h"
 #include "tests/toy.h"
 
+/* What call_all() sums: set before ranks begin. */
+static enum element numbers;
+
 /* Every collective of the list on a->data, the arrays one after the other in list order, all first
  * calls together. An op with count > 1 adds up the same array again and again. */
 static enum status call_all(struct actor *a, void *t)
@@ -24,14 +27,15 @@ static enum status call_all(struct actor *a, void *t)
         float *data = a->data;
         TRY(transport->barrier(t, patience_s, &start_s));
         for (size_t k = first; k < last; data += p->op[k++].bytes / 4)
-            TRY(transport->collective(t, (uint32_t)k, data, (size_t)p->op[k].bytes / 4));
+            TRY(transport->collective(t, (uint32_t)k, numbers, data, (size_t)p->op[k].bytes / 4));
         data = a->data;
         for (size_t k = first; k < last; data += p->op[k++].bytes / 4)
             for (uint32_t call = 1;; call++) {
                 TRY(transport->wait(t, (uint32_t)k, patience_s, NULL));
                 if (call == p->op[k].count)
                     break;
-                TRY(transport->collective(t, (uint32_t)k, data, (size_t)p->op[k].bytes / 4));
+                TRY(transport->collective(t, (uint32_t)k, numbers, data,
+                                          (size_t)p->op[k].bytes / 4));
             }
     }
     TRY(transport->barrier(t, patience_s, &start_s));
@@ -44,6 +48,18 @@ static float value(uint32_t rank, size_t i)
     uint32_t x = rank * 2654435761u + (uint32_t)i * 40503u + 12345;
     x ^= x >> 13;
     return (float)(x * 1664525u) / 4294967296.0f - 0.5f; /* sums of these are rounded */
+}
+
+/* That, as what is summed. bf16: its upper half, in memory behind the lower one. */
+struct number {
+    float f;
+};
+static struct number number(uint32_t rank, size_t i)
+{
+    struct number x = {value(rank, i)};
+    if (numbers == ELEMENT_BF16)
+        memcpy(&x, (char *)&x + 2, 2);
+    return x;
 }
 
 /* The chunk that element i is in: the first n % ranks are one element longer. */
@@ -60,25 +76,26 @@ static uint32_t chunk_of(uint32_t ranks, size_t n, size_t i)
 
 /* What member `me` has in element i afterwards: chunk c is summed along the ring from member c on,
  * so that the member before c has the sum, and gathered from there. */
-static bool expected(const struct program_op *op, uint32_t ranks, uint32_t me, size_t i, float *out)
+static bool expected(const struct program_op *op, uint32_t ranks, uint32_t me, size_t i,
+                     struct number *out)
 {
     size_t n = (size_t)op->bytes / 4;
     uint32_t c = chunk_of(ranks, n, i), owner = (c + ranks - 1) % ranks;
-    if (op->kind == OP_ALLGATHER) {
-        *out = value(owner, i);
-        return true;
+    *out = number(op->kind == OP_ALLGATHER ? owner : c, i);
+    for (uint32_t k = 1; op->kind != OP_ALLGATHER && k < ranks; k++) {
+        struct number next = number((c + k) % ranks, i);
+        element_add(numbers, &next, out, 1);
+        *out = next;
     }
-    float sum = value(c, i);
-    for (uint32_t k = 1; k < ranks; k++)
-        sum = value((c + k) % ranks, i) + sum;
-    *out = sum;
-    return op->kind == OP_ALLREDUCE || me == owner;
+    return op->kind != OP_REDUCESCATTER || me == owner;
 }
 
 static void fill(float *data, uint32_t rank, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        data[i] = value(rank, i);
+    for (size_t i = 0; i < n; i++) {
+        struct number x = number(rank, i);
+        memcpy(element_at(numbers, data, i), &x, element_bytes(numbers));
+    }
 }
 
 static float *new_array(size_t n)
@@ -106,10 +123,11 @@ static void check_collective(enum op_kind kind, uint32_t ranks, uint32_t all, si
     play_all(&m, a, call_all, 1);
     for (uint32_t r = 0; r < ranks; r++) {
         for (size_t i = 0; i < n && (!alone || r == self); i++) {
-            float want;
-            if (expected(&m.program.op[r], ranks, r, i, &want) && a[r].data[i] != want)
-                fail_msg("kind %d, %u ranks, %zu floats: rank %u has %a in %zu, not %a", kind,
-                         ranks, n, r, (double)a[r].data[i], i, (double)want);
+            struct number want;
+            if (expected(&m.program.op[r], ranks, r, i, &want) &&
+                memcmp(element_at(numbers, a[r].data, i), &want, element_bytes(numbers)) != 0)
+                fail_msg("kind %d, %u ranks, %zu numbers of %zu bytes: rank %u is wrong in %zu",
+                         kind, ranks, n, element_bytes(numbers), r, i);
         }
         free(a[r].data);
     }
@@ -123,10 +141,12 @@ void collectives_are_their_serial_reference_bit_for_bit(void **state)
 {
     (void)state;
     static const size_t sizes[] = {0, 1, 2, 3, 5, 1000, 262147};
-    for (uint32_t ranks = 1; ranks <= high; ranks++)
-        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
-            for (size_t kind = 0; kind < KINDS; kind++)
-                check_collective(kinds[kind], ranks, alone ? high : ranks, sizes[k]);
+    for (numbers = 0; numbers <= ELEMENT_BF16; numbers++)
+        for (uint32_t ranks = 1; ranks <= high; ranks++)
+            for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+                for (size_t kind = 0; kind < KINDS; kind++)
+                    check_collective(kinds[kind], ranks, alone ? high : ranks, sizes[k]);
+    numbers = ELEMENT_FP32;
 }
 
 /* Sums of whole numbers, which no order of adding changes: what member `me` has in element i. */
@@ -202,10 +222,10 @@ static enum status reduce_twice(struct actor *a, void *t)
     size_t n = (size_t)p->op[op].bytes / 4;
     double start_s;
     TRY(transport->barrier(t, patience_s, &start_s));
-    TRY(transport->collective(t, op, a->data, n));
-    TRY(transport->collective(t, op + 2, a->data + n, n));
+    TRY(transport->collective(t, op, ELEMENT_FP32, a->data, n));
+    TRY(transport->collective(t, op + 2, ELEMENT_FP32, a->data + n, n));
     TRY(transport->wait(t, op, patience_s, NULL));
-    TRY(transport->collective(t, op + 1, a->data, n));
+    TRY(transport->collective(t, op + 1, ELEMENT_FP32, a->data, n));
     TRY(transport->wait(t, op + 1, patience_s, NULL));
     TRY(transport->wait(t, op + 2, patience_s, NULL));
     TRY(transport->barrier(t, patience_s, &start_s));
@@ -284,13 +304,13 @@ static enum status call_in_one(struct actor *a, void *t)
     uint32_t op = (uint32_t)a->mesh->program.op_start[a->rank];
     double start_s;
     TRY(transport->barrier(t, patience_s, &start_s));
-    TRY(transport->collective(t, op, a->data, 5));
-    TRY(transport->call(t, op + 1, a->data + 5, 3, patience_s));
+    TRY(transport->collective(t, op, ELEMENT_FP32, a->data, 5));
+    TRY(transport->call(t, op + 1, ELEMENT_FP32, a->data + 5, 3, patience_s));
     TRY(transport->wait(t, op, patience_s, NULL));
-    TRY(transport->call(t, op + 1, a->data + 5, 3, patience_s));
+    TRY(transport->call(t, op + 1, ELEMENT_FP32, a->data + 5, 3, patience_s));
     TRY(transport->barrier(t, patience_s, &start_s));
     if (a->rank + 1 < high)
-        st = transport->call(t, op, a->data, 5, 0.2);
+        st = transport->call(t, op, ELEMENT_FP32, a->data, 5, 0.2);
     pthread_barrier_wait(a->together); /* until everybody has waited */
 out:
     return st;
@@ -342,10 +362,10 @@ static enum status call_wrongly(struct actor *a, void *t)
     double start_s;
     TRY(transport->barrier(t, patience_s, &start_s));
     bool refused = transport->wait(t, op, patience_s, NULL) == STATUS_INVALID;
-    TRY(transport->collective(t, op, a->data, 3));
-    refused = refused && transport->collective(t, op, a->data, 3) == STATUS_INVALID;
+    TRY(transport->collective(t, op, ELEMENT_FP32, a->data, 3));
+    refused = refused && transport->collective(t, op, ELEMENT_FP32, a->data, 3) == STATUS_INVALID;
     TRY(transport->wait(t, op, patience_s, NULL));
-    TRY(transport->collective(t, op, a->data, 2)); /* another call, of another size */
+    TRY(transport->collective(t, op, ELEMENT_FP32, a->data, 2)); /* another call, of another size */
     TRY(transport->wait(t, op, patience_s, NULL));
     TRY(transport->barrier(t, patience_s, &start_s));
     if (!refused) {
@@ -423,7 +443,7 @@ static enum status mix(struct actor *a, void *t)
         for (uint32_t k = (uint32_t)p->op_start[a->rank]; k < p->op_start[a->rank + 1]; k++) {
             void *data;
             if (p->op[k].kind == OP_ALLREDUCE)
-                TRY(transport->collective(t, k, a->data, (size_t)p->op[k].bytes / 4));
+                TRY(transport->collective(t, k, ELEMENT_FP32, a->data, (size_t)p->op[k].bytes / 4));
             if (p->op[k].kind != OP_SEND)
                 continue;
             TRY(transport->send_buffer(t, k, &data));
@@ -481,7 +501,7 @@ static enum status leave_or_sum(struct actor *a, void *t)
     TRY(transport->barrier(t, patience_s, &start_s));
     if (a->rank == 1)
         return STATUS_OK;
-    TRY(transport->collective(t, op, a->data, 100));
+    TRY(transport->collective(t, op, ELEMENT_FP32, a->data, 100));
     TRY(transport->wait(t, op, patience_s, NULL));
 out:
     return st;

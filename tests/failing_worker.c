@@ -70,5 +70,5 @@ int failing_worker(int argc, char **argv, const struct transport *transport)
     device.open = open_device;
     device.compute = compute;
     failing.wait = wait_for;
-    return worker_main(argc, argv, &(const struct worker_parts){devices, transports});
+    return worker_main(argc, argv, &(const struct worker_parts){devices, transports, NULL});
 }

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "exec/hardware.h"
+
 enum { MICROBATCHES = 64 };
 
 struct fake {
@@ -39,6 +41,31 @@ static enum status misbehave(struct fake *f)
     else
         for (;;)
             pause();
+    return STATUS_OK;
+}
+
+/* A letter of FAKE_GPUS for each rank, '-' for none. */
+static enum status describe(uint32_t rank, struct hardware *out)
+{
+    const char *told = getenv("FAKE_GPUS");
+    if (!told || rank >= strlen(told) || told[rank] == '-')
+        return STATUS_OK;
+    if (told[rank] == '!')
+        return error_set(STATUS_UNSUPPORTED, "no GPU: the driver is too old");
+    *out = (struct hardware){.index = rank,
+                             .gpus = 8,
+                             .memory_bytes = 80000000000,
+                             .shared = getenv("FORELINE_SHARE_GPU") != NULL,
+                             .name = "Fake 100",
+                             .bus = "0000:19:00.0",
+                             .peers = "self atomic",
+                             .driver = "580.82.07",
+                             .cuda_driver = "13.0",
+                             .cuda = "13.0",
+                             .cublas = "13.0.2",
+                             .settings = "NCCL_ALGO=Ring"};
+    snprintf(out->uuid, sizeof out->uuid, "GPU-%c", told[rank]);
+    snprintf(out->nccl, sizeof out->nccl, told[rank] == 'z' ? "2.19.3" : "2.28.9");
     return STATUS_OK;
 }
 
@@ -175,8 +202,8 @@ static enum status put(void *self, const struct program_op *recv, const void *da
     return STATUS_OK;
 }
 
-static enum status array(void *self, const struct program_op *op, uint32_t k, float **data,
-                         size_t *n)
+static enum status array(void *self, const struct program_op *op, uint32_t k, enum element *e,
+                         void **data, size_t *n)
 {
     struct fake *f = self;
     *data = NULL;
@@ -188,6 +215,7 @@ static enum status array(void *self, const struct program_op *op, uint32_t k, fl
         f->gradient[i] = (float)(f->rank + 1) * (float)(f->step + 1);
     f->reduces = true;
     *data = f->gradient;
+    *e = ELEMENT_FP32;
     *n = f->n;
     return STATUS_OK;
 }
@@ -212,6 +240,7 @@ static int64_t peak_bytes(void *self)
 
 const struct device device_fake = {
     .name = "fake",
+    .describe = describe,
     .open = fake_open,
     .close = fake_close,
     .compute = compute,

@@ -6,7 +6,8 @@
  * messages or sums that are not what they must be, are errors.
  *
  * FAKE="rank call action": at its call number `call` of forward, backward and update (0: open) the
- * rank does "kill" (itself, signal 9), "stop" (SIGSTOP), "exit" (status 3), "error" or "hang". */
+ * rank does "kill" (itself, signal 9), "stop" (SIGSTOP), "exit" (status 3), "error" or "hang".
+ * FAKE_GPUS="ab-!": rank 0 has GPU a, rank 1 GPU b, rank 2 none, and rank 3 cannot use its own. */
 #ifndef TESTS_FAKE_DEVICE_H
 #define TESTS_FAKE_DEVICE_H
 

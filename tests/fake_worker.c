@@ -8,5 +8,5 @@ int main(int argc, char **argv)
 {
     static const struct device *const devices[] = {&device_fake, NULL};
     static const struct transport *const transports[] = {&transport_tcp, NULL};
-    return worker_main(argc, argv, &(const struct worker_parts){devices, transports});
+    return worker_main(argc, argv, &(const struct worker_parts){devices, transports, NULL});
 }

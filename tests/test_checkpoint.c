@@ -142,7 +142,8 @@ static void no_byte_may_change_or_be_missing(void **context)
 static void what_belongs_to_another_run_is_refused(void **context)
 {
     (void)context;
-    struct checkpoint_key other = {{1}, {2}, "sgd", 4}, key = {{1}, {2}, "adam", 4};
+    struct checkpoint_key other = {{1}, {2}, "sgd", 4, PARTS_RING},
+                          key = {{1}, {2}, "adam", 4, PARTS_RING};
     assert_int_equal(checkpoint_match(&key, &key, "x"), STATUS_OK);
     assert_int_equal(checkpoint_match(&other, &key, "x"), STATUS_INVALID);
     assert_string_equal(error_message(), "x: checkpoint of optimizer 'sgd', the plan has 'adam'");
@@ -157,6 +158,28 @@ static void what_belongs_to_another_run_is_refused(void **context)
     other = key;
     other.plan[0] = 0;
     assert_int_equal(checkpoint_match(&other, &key, "x"), STATUS_INVALID);
+    other = key;
+    other.parts = PARTS_NCCL;
+    assert_int_equal(checkpoint_match(&other, &key, "x"), STATUS_INVALID);
+    assert_string_equal(error_message(),
+                        "x: its parts are those of --collective nccl, this run's those of ring");
+}
+
+/* The parts of NCCL's collectives are other ones only where ZeRO divides something. */
+static void who_owns_what_is_part_of_the_key(void **context)
+{
+    (void)context;
+    struct program_stage stage[2] = {{0}};
+    struct program p = {.stages = 2, .stage = stage};
+    struct model m = {.name = NULL};
+    struct checkpoint_key key;
+    for (uint32_t zero = 0; zero <= 3; zero++) {
+        stage[1].zero = zero;
+        for (int own = 0; own < 2; own++) {
+            assert_int_equal(checkpoint_key(&p, &m, own, &key), STATUS_OK);
+            assert_int_equal(key.parts, own && zero > 0 ? PARTS_NCCL : PARTS_RING);
+        }
+    }
 }
 
 static void the_newest_complete_step_counts(void **context)
@@ -176,6 +199,7 @@ static void the_newest_complete_step_counts(void **context)
         assert_int_equal(checkpoint_save(&f.part), STATUS_OK);
         if (step == 9)
             break; /* no manifest */
+        f.part.key.parts = PARTS_NCCL;
         c = (struct checkpoint){.step = step, .key = f.part.key, .digest = digest};
         strcpy(c.directory, path);
         assert_int_equal(checkpoint_commit(&c, by), STATUS_OK);
@@ -211,6 +235,7 @@ int main(void)
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(no_byte_may_change_or_be_missing),
         cmocka_unit_test(what_belongs_to_another_run_is_refused),
+        cmocka_unit_test(who_owns_what_is_part_of_the_key),
         cmocka_unit_test(the_newest_complete_step_counts),
         cmocka_unit_test(survives_every_failing_allocation),
     };

@@ -112,6 +112,17 @@ static void send(struct pipeline *p, uint32_t stage, bool backward, uint32_t m)
     }
 }
 
+/* The array that a collective sums. */
+static enum status array(void *device, const struct program_op *op, float **data, size_t *n)
+{
+    enum element e;
+    void *array = NULL;
+    enum status st = device_cpu.array(device, op, 0, &e, &array, n);
+    assert_true(st != STATUS_OK || e == ELEMENT_FP32);
+    *data = array;
+    return st;
+}
+
 /* Sum the gradients of tied weights over the stages that hold them. */
 static void sum_tied(struct pipeline *p)
 {
@@ -122,10 +133,8 @@ static void sum_tied(struct pipeline *p)
         float *a, *b;
         size_t n, same;
         void *home = p->self[p->stage_of[owner]], *away = p->self[p->stage_of[op]];
-        assert_int_equal(device_cpu.array(home, SUM(p->stage_of[owner], owner), 0, &a, &n),
-                         STATUS_OK);
-        assert_int_equal(device_cpu.array(away, SUM(p->stage_of[op], owner), 0, &b, &same),
-                         STATUS_OK);
+        assert_int_equal(array(home, SUM(p->stage_of[owner], owner), &a, &n), STATUS_OK);
+        assert_int_equal(array(away, SUM(p->stage_of[op], owner), &b, &same), STATUS_OK);
         assert_int_equal(n, same);
         assert_int_equal(n * sizeof *a, p->model->op[op].shared_bytes);
         for (size_t i = 0; i < n; i++)
@@ -407,8 +416,7 @@ static void replicas_take_the_step_of_one_rank(void **state)
             assert_int_equal(device_cpu.compute(replica[r], 0, RUN_PASS(OP_BACKWARD, 0, k), NULL),
                              STATUS_OK);
         }
-        assert_int_equal(device_cpu.array(replica[r], SUM(0, PROGRAM_NONE), 0, &gradient[r], &n),
-                         STATUS_OK);
+        assert_int_equal(array(replica[r], SUM(0, PROGRAM_NONE), &gradient[r], &n), STATUS_OK);
         assert_int_equal((int64_t)n, model_parameters(&m));
         loss[r] = device_cpu.take_loss(replica[r]);
         assert_true(device_cpu.take_loss(replica[r]) == 0);
@@ -460,7 +468,7 @@ static void refuses_calls_out_of_turn(void **state)
     assert_int_equal(device_cpu.compute(a, 0, RUN_PASS(OP_BACKWARD, 0, 0), NULL), STATUS_INVALID);
     assert_int_equal(device_cpu.put(b, MESSAGE(1, 0, 0, true), data), STATUS_INVALID);
     assert_int_equal(device_cpu.put(b, MESSAGE(1, 0, 0, false), data), STATUS_OK);
-    assert_int_equal(device_cpu.array(a, SUM(0, 0), 0, &gradient, &n), STATUS_INVALID);
+    assert_int_equal(array(a, SUM(0, 0), &gradient, &n), STATUS_INVALID);
     assert_int_equal(device_cpu.digest(a, (uint32_t)m.n - 1, digest), STATUS_INVALID);
     free(data);
     close_pipeline(&p);

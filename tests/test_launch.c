@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -19,6 +20,7 @@
 
 #include <cmocka.h>
 
+#include "core/provenance.h"
 #include "exec/rendezvous.h"
 #include "tests/fault.h"
 #include "tests/toy.h"
@@ -160,6 +162,9 @@ static void a_run_is_measured(void **state)
         if (ranks <= 2)
             assert_string_equal(m.parameters_sha256, sha256[ranks - 1]);
         assert_int_equal(t.n, f.p.ops);
+        assert_true(t.step >= 1 && t.step <= 3); /* step 0 was the warm-up */
+        assert_true(t.monotonic_s > now() - 60 && t.monotonic_s < now());
+        assert_true(fabs(t.unix_s - (double)time(NULL)) < 60);
         for (size_t i = 0; i < t.n; i++) {
             assert_true(t.start_s[i] >= 0 && t.end_s[i] >= t.start_s[i]);
             if (f.p.op[i].kind == OP_RECV)
@@ -171,17 +176,18 @@ static void a_run_is_measured(void **state)
     }
 }
 
-/* ---- runs that fail */
+/* ---- GPUs */
 
-/* The run must fail, with `words` in the message, where @ is this machine's name, and leave
+/* The run must fail, with `words` in the message, where each @ is this machine's name, and leave
  * nothing. */
 static void must_fail(struct fixture *f, const char *fake, enum status want, const char *words)
 {
-    char machine[MACHINE], reason[256];
-    size_t before = strcspn(words, "@");
+    char machine[MACHINE], reason[512];
+    size_t n = 0;
     machine_name(machine);
-    snprintf(reason, sizeof reason, "%.*s%s%s", (int)before, words, words[before] ? machine : "",
-             words[before] ? words + before + 1 : "");
+    for (const char *at = words; *at; at++)
+        n += (size_t)snprintf(reason + n, sizeof reason - n, "%.*s", *at == '@' ? MACHINE : 1,
+                              *at == '@' ? machine : at);
     struct measurement m = {0};
     if (fake)
         setenv("FAKE", fake, 1);
@@ -195,6 +201,86 @@ static void must_fail(struct fixture *f, const char *fake, enum status want, con
     assert_null(m.engine);
     finish(f);
 }
+
+static void the_measurement_says_which_gpu_each_rank_had(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct measurement m = {0}, read = {0};
+    char text[MEASURED_HARDWARE], path[96], notes[1024] = "", machine[MACHINE];
+    const struct provenance by = {.version = "v", .command = "c"};
+    begin(&f, 3);
+    f.o.notes = fmemopen(notes, sizeof notes, "w");
+    assert_non_null(f.o.notes);
+    setenv("FAKE_GPUS", "abz", 1);
+    enum status st = launch_run(&f.p, &f.m, &f.o, &m, NULL);
+    unsetenv("FAKE_GPUS");
+    fclose(f.o.notes);
+    if (st != STATUS_OK)
+        fail_msg("%s", error_message());
+    machine_name(machine);
+    char want[256];
+    snprintf(want, sizeof want, "rank 1 (toy1): GPU 1 of %s, Fake 100, GPU-b, 0000:19:00.0\n",
+             machine);
+    if (!strstr(notes, want) ||
+        !strstr(notes, "\ndriver 580.82.07 (CUDA 13.0), CUDA 13.0, cuBLAS 13.0.2, NCCL 2.28.9, "
+                       "NCCL_ALGO=Ring\n"))
+        fail_msg("%s", notes);
+    snprintf(path, sizeof path, "%s/m.json", f.directory);
+    assert_int_equal(measurement_write(&m, path, &by), STATUS_OK);
+    assert_int_equal(measurement_read(path, &read), STATUS_OK);
+    assert_int_equal(read.gpus, 3);
+    assert_string_equal(read.gpu[2].uuid, "GPU-z");
+    assert_string_equal(read.gpu[2].peers, "self atomic");
+    assert_int_equal(read.gpu[2].rank, 2);
+    assert_int_equal(read.gpu[2].memory_bytes, 80000000000);
+    assert_string_equal(measurement_hardware(&read, text),
+                        "3 x Fake 100; driver 580.82.07, CUDA 13.0, cuBLAS 13.0.2, NCCL 2.28.9; "
+                        "NCCL_ALGO=Ring");
+    bool warned = false; /* rank 2 has another NCCL */
+    for (size_t k = 0; k < read.warnings; k++)
+        warned = warned || strstr(read.warning[k], "rank 2 has driver 580.82.07, CUDA 13.0, cuBLAS "
+                                                   "13.0.2, NCCL 2.19.3; rank 0 driver");
+    assert_true(warned);
+    measurement_free(&read);
+    measurement_free(&m);
+    unlink(path);
+    finish(&f);
+}
+
+static void two_ranks_on_one_gpu_are_refused_unless_told(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct measurement m = {0};
+    begin(&f, 3);
+    setenv("FAKE_GPUS", "aba", 1);
+    must_fail(&f, NULL, STATUS_INVALID,
+              "rank 0 (toy0 on @) and rank 2 (toy2 on @) have the same GPU: number 2 of 8, Fake "
+              "100 GPU-a; FORELINE_SHARE_GPU=1 lets ranks share one");
+    begin(&f, 3);
+    setenv("FORELINE_SHARE_GPU", "1", 1);
+    enum status st = launch_run(&f.p, &f.m, &f.o, &m, NULL);
+    unsetenv("FORELINE_SHARE_GPU");
+    if (st != STATUS_OK)
+        fail_msg("%s", error_message());
+    measurement_free(&m);
+    finish(&f);
+    begin(&f, 3);
+    setenv("FAKE_GPUS", "ab!", 1);
+    must_fail(&f, NULL, STATUS_UNSUPPORTED, "rank 2 (toy2 on @): no GPU: the driver is too old");
+    begin(&f, 2);
+    setenv("FAKE_GPUS", "--", 1);
+    if (launch_run(&f.p, &f.m, &f.o, &m, NULL) != STATUS_OK)
+        fail_msg("%s", error_message());
+    unsetenv("FAKE_GPUS");
+    assert_int_equal(m.gpus, 0);
+    assert_null(m.software.driver);
+    measurement_free(&m);
+    finish(&f);
+}
+
+/* ---- runs that fail */
 
 static void a_killed_worker_is_named_at_any_moment(void **state)
 {
@@ -280,6 +366,29 @@ static void what_cannot_start_is_said_in_one_line(void **state)
 }
 
 /* Rank 1 is given a copy of the program with one more line at its end. */
+/* What the system's loader does with a worker whose libraries are not there. */
+static void a_missing_library_is_told_as_that(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char worker[96];
+    begin(&f, 2);
+    snprintf(worker, sizeof worker, "%s-worker", f.directory);
+    FILE *s = fopen(worker, "w");
+    assert_non_null(s);
+    fputs("#!/bin/sh\nexit 127\n", s);
+    fclose(s);
+    assert_int_equal(chmod(worker, 0700), 0);
+    f.o.worker = worker;
+    f.o.device = "cuda";
+    must_fail(
+        &f, NULL, STATUS_EXTERNAL,
+        "exited with status 127 before it joined: a library is missing or too old, as the line "
+        "above says; the worker needs libcublas and libnccl.so.2 of the CUDA that it was built "
+        "with (docs/cuda.md)");
+    unlink(worker);
+}
+
 static void a_rank_with_another_program_is_refused(void **state)
 {
     (void)state;
@@ -389,12 +498,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_is_measured),
+        cmocka_unit_test(the_measurement_says_which_gpu_each_rank_had),
+        cmocka_unit_test(two_ranks_on_one_gpu_are_refused_unless_told),
         cmocka_unit_test(a_killed_worker_is_named_at_any_moment),
         cmocka_unit_test(a_stopped_worker_is_named),
         cmocka_unit_test(a_worker_that_gets_nowhere_is_named),
         cmocka_unit_test(a_worker_that_exits_is_named_with_its_status),
         cmocka_unit_test(an_error_of_a_worker_is_passed_on),
         cmocka_unit_test(what_cannot_start_is_said_in_one_line),
+        cmocka_unit_test(a_missing_library_is_told_as_that),
         cmocka_unit_test(a_rank_with_another_program_is_refused),
         cmocka_unit_test(a_launcher_that_is_told_to_stop_cleans_up),
         cmocka_unit_test(workers_die_with_a_killed_launcher),

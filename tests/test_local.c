@@ -39,7 +39,7 @@ static enum status one_step(const struct program *p)
     r.shared = shared;
     TRY(transport->open(p, 0, &r, &t));
     TRY(transport->barrier(t, patience_s, &start_s));
-    TRY(transport->collective(t, 0, data, 3));
+    TRY(transport->collective(t, 0, ELEMENT_FP32, data, 3));
     TRY(transport->wait(t, 0, patience_s, NULL));
     TRY(transport->barrier(t, patience_s, &start_s));
 out:

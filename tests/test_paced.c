@@ -104,7 +104,8 @@ static void paced_messages_have_the_program_s_sizes(void **state)
     p.op_start[1] = p.op_start[2] = 4;
     assert_int_equal(device_paced.open(&m, &p, 0, &(struct device_options){0}, &self), STATUS_OK);
     unsigned char data[9] = {0};
-    float *gradient;
+    enum element e;
+    void *array;
     size_t n;
     data[8] = 7;
     assert_int_equal(
@@ -115,10 +116,12 @@ static void paced_messages_have_the_program_s_sizes(void **state)
     assert_int_equal(device_paced.get(self, &ops[1], data), STATUS_OK);
     assert_memory_equal(data, "\x80\x80\x80\x80\1\1\1\1\7", 9);
     assert_int_equal(device_paced.put(self, &ops[1], data), STATUS_OK);
-    assert_int_equal(device_paced.array(self, &ops[2], 0, &gradient, &n), STATUS_OK);
+    assert_int_equal(device_paced.array(self, &ops[2], 0, &e, &array, &n), STATUS_OK);
     assert_int_equal(n, 100);
-    assert_int_equal(device_paced.array(self, &ops[3], 0, &gradient, &n), STATUS_OK);
+    assert_int_equal(device_paced.array(self, &ops[3], 0, &e, &array, &n), STATUS_OK);
     assert_int_equal(n, TINY_VOCABULARY * TINY_CHANNELS);
+    const float *gradient = array;
+    assert_int_equal(e, ELEMENT_FP32);
     for (size_t i = 0; i < n; i++)
         assert_true(gradient[i] == 0);
     assert_true(device_paced.peak_bytes(self) >= (int64_t)(n * sizeof *gradient));

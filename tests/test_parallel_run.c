@@ -50,13 +50,13 @@ struct trained {
 static _Thread_local struct trained *observed;
 
 /* device_cpu.array(), whose answers are noted. */
-static enum status observe_array(void *self, const struct program_op *op, uint32_t k, float **data,
-                                 size_t *n)
+static enum status observe_array(void *self, const struct program_op *op, uint32_t k,
+                                 enum element *e, void **data, size_t *n)
 {
-    enum status st = device_cpu.array(self, op, k, data, n);
+    enum status st = device_cpu.array(self, op, k, e, data, n);
     int64_t *moved = &observed->moved[op - observed->mesh.program.op];
     if (st == STATUS_OK && op->purpose != FOR_TENSOR)
-        *moved = (k == 0 ? 0 : *moved) + (*data ? (int64_t)(*n * sizeof **data) : 0);
+        *moved = (k == 0 ? 0 : *moved) + (*data ? (int64_t)(*n * element_bytes(*e)) : 0);
     return st;
 }
 

@@ -91,18 +91,26 @@ static void names_are_the_simulators_or_refused(void **state)
         const struct rounds_algorithm *a = rounds_algorithm(i);
         const struct collective_algorithm *simulated;
         assert_int_equal(collective_find(a->name, &simulated), STATUS_OK);
-        assert_int_equal(rounds_find(a->name, &found), STATUS_OK);
+        assert_int_equal(rounds_find(a->name, NULL, &found), STATUS_OK);
         assert_ptr_equal(found, a);
     }
     for (size_t i = 0; i < collective_algorithms_n; i++)
-        if (rounds_find(collective_algorithms[i]->name, &found) != STATUS_OK)
+        if (rounds_find(collective_algorithms[i]->name, "tcp", &found) != STATUS_OK)
             assert_non_null(strstr(error_message(), "real runs can do auto, ring, "));
-    assert_int_equal(rounds_find(NULL, &found), STATUS_OK);
+    assert_int_equal(rounds_find(NULL, NULL, &found), STATUS_OK);
     assert_ptr_equal(found, rounds_algorithm(0));
-    assert_int_equal(rounds_find("auto", &found), STATUS_OK);
+    assert_int_equal(rounds_find("auto", "tcp", &found), STATUS_OK);
     assert_ptr_equal(found, rounds_algorithm(0));
-    assert_int_equal(rounds_find("hierarchical", &found), STATUS_UNSUPPORTED);
-    assert_int_equal(rounds_find("nonsense", &found), STATUS_UNSUPPORTED);
+    assert_int_equal(rounds_find("hierarchical", "nccl", &found), STATUS_UNSUPPORTED);
+    assert_int_equal(rounds_find("nccl", "tcp", &found), STATUS_UNSUPPORTED);
+    assert_int_equal(rounds_find("tree", "nccl", &found), STATUS_OK);
+    assert_string_equal(found->name, "tree");
+    const char *const own[] = {NULL, "auto", "nccl"};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(rounds_find(own[i], "nccl", &found), STATUS_OK);
+        assert_null(found);
+    }
+    assert_int_equal(rounds_find("nonsense", NULL, &found), STATUS_UNSUPPORTED);
 }
 
 int main(void)

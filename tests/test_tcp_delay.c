@@ -67,7 +67,7 @@ static enum status sum(struct actor *a, void *t)
     float data[FLOATS] = {0};
     double ignored_s, start_s, end_s;
     TRY(transport_tcp.barrier(t, patience_s, &ignored_s));
-    TRY(transport_tcp.collective(t, op, data, FLOATS));
+    TRY(transport_tcp.collective(t, op, ELEMENT_FP32, data, FLOATS));
     TRY(transport_tcp.wait(t, op, patience_s, NULL));
     transport_tcp.times(t, op, &start_s, &end_s);
     if (end_s - start_s < 2 * (slow.latency_s + FLOATS * 2 * slow.per_byte_s) - slack_s)

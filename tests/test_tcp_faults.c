@@ -63,7 +63,7 @@ static enum status reduce_alone(struct actor *a, void *t)
     float data[3] = {0};
     TRY(transport_tcp.barrier(t, patience_s, &start_s));
     if (a->rank == 0) {
-        TRY(transport_tcp.collective(t, 0, data, 3));
+        TRY(transport_tcp.collective(t, 0, ELEMENT_FP32, data, 3));
         TRY(transport_tcp.wait(t, 0, 0.05, NULL));
     }
 out:

@@ -232,7 +232,7 @@ static enum status sum(const struct bench *b, const struct table *t, double *cal
         size_t rounds = rounds_of(b->task->size[k]), n = (size_t)b->task->size[k] / sizeof(float);
         double start_s = clock_now();
         for (size_t i = 0; i < rounds; i++, op++) {
-            PASS(t->how->collective(t->self, op, t->data, n));
+            PASS(t->how->collective(t->self, op, ELEMENT_FP32, t->data, n));
             PASS(t->how->wait(t->self, op, patience_s, NULL));
         }
         if (call_s)

@@ -35,13 +35,6 @@ struct optimizer_step {
 #define ADAM_BETA2   0.999
 #define ADAM_EPSILON 1e-8
 
-/* Activations in bf16 (struct layer: half), n of them; everything else stays `real`. */
-struct backend_half {
-    void (*add)(void *self, void *y, const void *x, size_t n); /* y += x */
-    void (*narrow)(void *self, void *y, const real *x, size_t n);
-    void (*widen)(void *self, real *y, const void *x, size_t n);
-};
-
 struct backend {
     bool remote; /* the CPU cannot read this memory */
     /* Make a layer of layer_shape() one of this backend's: kind, saved, work. NULL: it is. */
@@ -51,13 +44,20 @@ struct backend {
     enum status (*reserve)(void *self, size_t bytes, size_t pieces);
     void *(*allocate)(void *self, size_t bytes); /* zeros; NULL if there is no memory */
     void (*release)(void *self, void *data);     /* accepts NULL */
-    double (*memory_bytes)(void *self);          /* of the machine or card */
+    /* Memory of the host that copies are made from without waiting. NULL: any is. */
+    void *(*allocate_host)(void *self, size_t bytes); /* NULL if there is no memory */
+    void (*release_host)(void *self, void *data);     /* accepts NULL */
+    double (*memory_bytes)(void *self);               /* of the machine or card */
     /* Either side may be host memory; they do not overlap. */
     void (*copy)(void *self, void *to, const void *from, size_t bytes);
     void (*zero)(void *self, void *data, size_t bytes);
     void (*add)(void *self, real *y, const real *x, size_t n); /* y += x */
     void (*update)(void *self, const struct optimizer_step *o);
-    const struct backend_half *half; /* NULL: this backend computes in fp32 only */
+    /* To bf16, to the nearest, and back; n numbers. */
+    void (*narrow)(void *self, void *y, const real *x, size_t n);
+    void (*widen)(void *self, real *y, const void *x, size_t n);
+    /* y += x of activations in bf16 (struct layer: half). NULL: this backend computes in fp32. */
+    void (*add_half)(void *self, void *y, const void *x, size_t n);
 };
 
 extern const struct backend backend_cpu; /* self: NULL */

@@ -25,6 +25,7 @@
 
 #include "core/error.h"
 #include "core/model.h"
+#include "exec/element.h"
 
 /* float, unless a test compiles the layers for double to compare with finite differences. */
 #ifndef EXEC_REAL
@@ -53,7 +54,7 @@ struct layer_shard {
  * same bits. Keeps its errors to itself (exec/device.h). */
 struct layer_reduction {
     void *self;
-    void (*sum)(void *self, real *data, size_t n);
+    void (*sum)(void *self, enum element e, void *data, size_t n);
 };
 
 /* One op, checked. */

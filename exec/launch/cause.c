@@ -119,6 +119,16 @@ static bool is_heard_out(const struct run *run, uint32_t r, double now_s)
     return w->fd < 0 || now_s - ended_s > words_s;
 }
 
+/* The loader's status, when a library is not there or lacks a function; it has said which. */
+static const char *hint(const struct run *run, int status)
+{
+    return status == 127 && strstr(run->options->device, "cuda")
+               ? ": a library is missing or too old, as the line above says; the worker needs "
+                 "libcublas "
+                 "and libnccl.so.2 of the CUDA that it was built with (docs/cuda.md)"
+               : "";
+}
+
 /* A worker that has complained exits with a status, too, which is then no news. */
 static void explain_exit(struct run *run, uint32_t rank)
 {
@@ -129,9 +139,9 @@ static void explain_exit(struct run *run, uint32_t rank)
                      launch_name(run, rank, name), WTERMSIG(w->child.exit),
                      strsignal(WTERMSIG(w->child.exit)), launch_place(run, rank, place));
     else if (WEXITSTATUS(w->child.exit) != 0 && !w->complained)
-        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s exited with status %d%s",
+        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s exited with status %d%s%s",
                      launch_name(run, rank, name), WEXITSTATUS(w->child.exit),
-                     launch_place(run, rank, place));
+                     launch_place(run, rank, place), hint(run, WEXITSTATUS(w->child.exit)));
     else if (WEXITSTATUS(w->child.exit) == 0 && w->stage != WORKER_DONE)
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s exited%s without having finished",
                      launch_name(run, rank, name), launch_place(run, rank, place));
@@ -147,10 +157,10 @@ static void explain_process(struct run *run)
         said = said || run->worker[r].complained;
     if (killed || (!said && run->done < run->program->ranks))
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL,
-                     "the process of all %zu ranks %s %d, %s%s", run->program->ranks,
+                     "the process of all %zu ranks %s %d, %s%s%s", run->program->ranks,
                      killed ? "killed by signal" : "exited with status",
                      killed ? WTERMSIG(status) : WEXITSTATUS(status), launch_name(run, 0, name),
-                     launch_place(run, 0, place));
+                     launch_place(run, 0, place), killed ? "" : hint(run, WEXITSTATUS(status)));
 }
 
 /* The starter of the workers has ended: with a reason, or too early. */

@@ -15,6 +15,7 @@
 #include "core/clock.h"
 #include "core/provenance.h"
 #include "exec/launch/run.h"
+#include "exec/rounds.h"
 #include "exec/transport/tcp/socket.h"
 
 /* How long a word of 24 bytes may take; a rank has room for many more than it can wait for. */
@@ -83,9 +84,11 @@ out:
 enum status launch_open_checkpoints(struct run *run)
 {
     const struct launch_options *o = run->options;
+    const struct rounds_algorithm *algorithm;
     if (!o->resume && !o->checkpoint)
         return STATUS_OK;
-    PASS(checkpoint_key(run->program, run->model, &run->keeping.key));
+    PASS(rounds_find(o->collective, o->transport, &algorithm));
+    PASS(checkpoint_key(run->program, run->model, !algorithm, &run->keeping.key));
     if (o->resume)
         PASS(find_start(run));
     if (o->checkpoint)

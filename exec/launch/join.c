@@ -19,9 +19,9 @@ static enum status check_hello(const struct run *run, const struct frame_head *h
     PASS(frame_check(head));
     if (head->type != FRAME_HELLO || head->bytes != sizeof *h)
         return error_set(STATUS_IO, "a stranger");
-    if (h->machine[MACHINE - 1] || memcmp(h->token, run->meeting.token, TOKEN) ||
-        h->ranks != run->program->ranks || h->rank >= h->ranks ||
-        run->worker[h->rank].stage != WORKER_SPAWNED)
+    if (h->machine[MACHINE - 1] || !launch_hardware_ends(&h->hardware) ||
+        memcmp(h->token, run->meeting.token, TOKEN) || h->ranks != run->program->ranks ||
+        h->rank >= h->ranks || run->worker[h->rank].stage != WORKER_SPAWNED)
         return error_set(STATUS_IO, "a stranger");
     if (memcmp(h->digest, run->meeting.digest, DIGEST))
         return error_set(STATUS_INVALID, "%s has read another program or model",
@@ -34,7 +34,14 @@ static void welcome(struct run *run)
 {
     size_t n = run->program->ranks;
     struct frame_peer *peer = NULL;
-    enum status st = ARRAY_NEW(peer, n);
+    enum status st = launch_check_hardware(run);
+    if (st != STATUS_OK) {
+        launch_blame(run, CAUSE_PRIMARY, st, "%s", error_message());
+        return;
+    }
+    if (run->options->notes)
+        launch_tell_hardware(run, run->options->notes);
+    st = ARRAY_NEW(peer, n);
     for (size_t r = 0; peer && r < n; r++)
         peer[r] = run->worker[r].peer;
     double deadline_s = clock_now() + welcome_s;
@@ -70,6 +77,7 @@ void launch_answer(struct run *run)
     fd = -1;
     w->told = (pid_t)h.pid;
     memcpy(w->machine, h.machine, MACHINE);
+    w->hardware = h.hardware;
     w->stage = WORKER_JOINED;
     w->at.op = run->program->op_start[h.rank];
     w->heard_s = w->progress_s = now_s;

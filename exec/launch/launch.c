@@ -24,6 +24,11 @@ const char *launch_paced(const char *device)
     return !strcmp(device, "cuda") ? "paced-cuda" : "paced";
 }
 
+const char *launch_default_transport(const char *device)
+{
+    return strstr(device, "cuda") ? "nccl" : "tcp";
+}
+
 bool launch_is_paced(const char *device)
 {
     return !strncmp(device, "paced", strlen("paced"));
@@ -37,7 +42,7 @@ enum status launch_check_options(const struct program *p, const struct model *m,
         return error_set(STATUS_INVALID,
                          "%zu steps after %zu: expected at least 1, and %g together at most",
                          o->steps, o->warmup, max_steps);
-    PASS(rounds_find(o->collective, &algorithm));
+    PASS(rounds_find(o->collective, o->transport, &algorithm));
     if (!(o->timeout_s > 0 && o->timeout_s <= 1e6))
         return error_set(STATUS_INVALID, "timeout of %g s: expected more than 0", o->timeout_s);
     for (size_t k = 0; k < p->stage_start[p->stages]; k++)

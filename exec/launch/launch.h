@@ -19,7 +19,7 @@ struct delay; /* exec/rendezvous.h */
 
 struct launch_options {
     const char *worker;    /* path of the worker; NULL: beside this executable */
-    const char *transport; /* "tcp", "mpi", "local", "nccl" (device cuda only); NULL: tcp */
+    const char *transport; /* "tcp", "mpi", "local", "nccl" (device cuda only); NULL: the default */
     /* Words that start the workers when put before their command line, "mpirun ..." or "srun ...";
      * "none": somebody else does, told how in the notes; "env": every rank is a process that does
      * what this one does (launch_member()). NULL: one process per rank, or mpirun with settings
@@ -57,6 +57,9 @@ struct launch_options {
     bool (*enter)(const void *context, uint32_t rank);
     const void *enter_context;
 };
+
+/* What carries messages unless told otherwise: "nccl" from GPU to GPU, else "tcp". */
+const char *launch_default_transport(const char *device);
 
 /* Device whose ops only take their time, with messages in the memory of `device` ("cuda" or any
  * other); and is it one of these? */

@@ -185,6 +185,20 @@ static void fill_timeline(const struct run *run, size_t k, struct timeline *t)
     }
 }
 
+/* When measured step k began, on rank 0 and only if that ran here, where this process has its clock; not
+ * on emulated networks, whose seconds are others. */
+static void fill_clock(const struct run *run, size_t k, struct timeline *t)
+{
+    char here[MACHINE];
+    size_t s = run->options->warmup + k;
+    machine_name(here);
+    if (run->options->dilation > 0 || strcmp(run->worker[0].machine, here) != 0)
+        return;
+    t->step = (uint32_t)(run->keeping.first + s);
+    t->monotonic_s = run->reports.start_s[s * run->program->ranks];
+    t->unix_s = t->monotonic_s + clock_unix_offset();
+}
+
 /* Seconds of measured step k: until the last rank was done; without flush the pace of its middle,
  * as of simulations. `t` is scratch. */
 static double iteration_of(const struct run *run, size_t k, struct timeline *t)
@@ -271,7 +285,9 @@ enum status launch_result(struct run *run, double cpu_s, struct measurement *out
     TRY(timeline_init(&t, p->ops));
     for (size_t k = 0; k < n; k++)
         duration_s[k] = iteration_of(run, k, &t);
-    fill_timeline(run, median_step(duration_s, n), &t);
+    size_t median = median_step(duration_s, n);
+    fill_timeline(run, median, &t);
+    fill_clock(run, median, &t);
     TRY(measurement_from_timeline(p, &t, &m));
     TRY(measurement_set_iterations(&m, p, duration_s, n));
     for (size_t r = 0; r < p->ranks && !paced; r++)
@@ -281,6 +297,7 @@ enum status launch_result(struct run *run, double cpu_s, struct measurement *out
         TRY(fill_losses(run, &m));
         TRY(fill_parameters(run, &m));
     }
+    TRY(launch_fill_hardware(run, &m));
     TRY(warn_of_load(run, &m));
     MOVE(out, m);
     if (timeline)

@@ -5,6 +5,7 @@
  *   environment.c  every process starts its own worker: torchrun, srun, mpirun, by hand
  *   mpi.c     the command line of mpirun, and what it says when it fails
  *   join.c    rendezvous: who joined
+ *   hardware.c  which GPUs they have, and that no two ranks have one
  *   cause.c  who fell silent or died, and which failure is the cause of the others
  *   watch.c  event loop: what workers report, processes that end
  *   checkpoint.c  where to go on from; files of all ranks become a checkpoint
@@ -24,6 +25,7 @@
 #include "core/model.h"
 #include "core/program.h"
 #include "exec/checkpoint.h"
+#include "exec/hardware.h"
 #include "exec/launch/launch.h"
 #include "exec/rendezvous.h"
 
@@ -47,6 +49,7 @@ struct launched {
     pid_t told;             /* process id, as the worker says */
     char machine[MACHINE];  /* it runs on; "": not known yet */
     struct frame_peer peer; /* where other ranks reach it */
+    struct hardware hardware;
     struct frame_head head; /* frame being received */
     char *payload;          /* [room] */
     size_t room, got;       /* got: bytes of head and payload */
@@ -172,7 +175,7 @@ enum status launch_spawn(struct run *run) MUST_CHECK;
 /* Files are not needed any more once every worker has read them; again: nothing. */
 void launch_remove_files(struct run *run);
 
-const char *launch_transport(const struct run *run); /* "tcp" unless told otherwise */
+const char *launch_transport(const struct run *run); /* as told, else the device's default */
 /* Are all ranks threads of one worker? */
 bool launch_in_one_process(const struct run *run);
 /* Does somebody else start the workers? */
@@ -223,6 +226,15 @@ bool launch_is_settled(const struct run *run, double now_s);
 /* A connection to the control port: a worker says who it is, strangers are dropped. When the last
  * one is there, all are told where everybody is. */
 void launch_answer(struct run *run);
+
+/* hardware.c. Does every text of what a worker said end? */
+bool launch_hardware_ends(const struct hardware *h);
+/* Has every rank a GPU of its own, as far as they have any? STATUS_INVALID names two that
+ * have not. */
+enum status launch_check_hardware(const struct run *run) MUST_CHECK;
+/* Lines for people: who has which GPU, and the versions. Nothing without GPUs. */
+void launch_tell_hardware(const struct run *run, FILE *notes);
+enum status launch_fill_hardware(const struct run *run, struct measurement *out) MUST_CHECK;
 
 /* Until all workers are done and gone; else the cause. */
 enum status launch_watch(struct run *run) MUST_CHECK;

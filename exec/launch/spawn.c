@@ -51,7 +51,8 @@ void launch_remove_files(struct run *run)
 
 const char *launch_transport(const struct run *run)
 {
-    return run->options->transport ? run->options->transport : "tcp";
+    const struct launch_options *o = run->options;
+    return o->transport ? o->transport : launch_default_transport(o->device);
 }
 
 bool launch_in_one_process(const struct run *run)

@@ -57,6 +57,14 @@ losses m.json >cpu
 [ "$(wc -l <cpu)" -ge 5 ] || fail "no losses"
 same_losses "2 stages x 2 replicas"
 
+# Sums of buckets that nobody waits for but the update.
+run "$worker" --stages 1 --replicas 2 --bucket 20KB
+losses m.json >gpu
+same_losses "2 replicas in buckets"
+run "$worker" --stages 1 --replicas 4 --bucket 10KB
+losses m.json >gpu
+same_losses "4 replicas in buckets"
+
 run "$cpu" --stages 1
 losses m.json >cpu
 for shards in 2 4; do

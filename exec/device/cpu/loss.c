@@ -64,7 +64,8 @@ static void forward(const struct layer *l, struct layer_io *io)
             part[row * l->shards + l->shard] =
                 look(l, io->x[0] + row * l->in, (size_t)io->target[row], io->work);
     if (l->shards > 1)
-        io->reduction->sum(io->reduction->self, io->work + l->in, 3 * rows * l->shards);
+        io->reduction->sum(io->reduction->self, ELEMENT_FP32, io->work + l->in,
+                           3 * rows * l->shards);
     io->loss = 0;
     for (size_t row = 0; row < rows; row++) {
         if (io->target[row] < 0)

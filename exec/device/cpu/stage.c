@@ -36,6 +36,7 @@ void stage_close(struct stage *s)
                           s->state.square,
                           s->state.sum,
                           s->state.owned,
+                          s->state.reduced,
                           s->pass.tied,
                           s->pass.work,
                           s->state.half};
@@ -47,7 +48,8 @@ void stage_close(struct stage *s)
     free(s->state.version);
     free(s->state.digest);
     free(s->share.bucket);
-    free(s->pass.filled);
+    if (s->pass.filled)
+        b->release_host(s->on.self, s->pass.filled);
     free(s->stash.slot);
     free(s->stash.slot_of);
     *s = (struct stage){0};
@@ -99,14 +101,16 @@ static struct layer_io operands(const struct stage *s, const struct slot *slot, 
     return io;
 }
 
-/* Tokens and targets (B, T) of a microbatch: drawn in host memory, copied when the GPU computes. */
+/* Tokens and targets (B, T) of a microbatch: drawn in host memory, copied when the GPU computes.
+ * Every microbatch of a step has a place of its own, so that none waits for another's copy. */
 static void read_data(const struct stage *s, const struct slot *slot, uint32_t step,
                       uint32_t microbatch)
 {
     size_t n = s->layout.data.samples * s->layout.data.tokens;
     bool remote = s->on.backend->remote;
-    int32_t *token = remote ? s->pass.filled : slot->token;
-    int32_t *target = remote ? s->pass.filled + n : slot->target;
+    int32_t *filled = remote ? s->pass.filled + 2 * n * (microbatch / s->share.replicas) : NULL;
+    int32_t *token = remote ? filled : slot->token;
+    int32_t *target = remote ? filled + n : slot->target;
     batch_fill(s->corpus, &s->layout.data, s->program->seed, step, microbatch, token, target);
     if (!remote)
         return;
@@ -114,18 +118,26 @@ static void read_data(const struct stage *s, const struct slot *slot, uint32_t s
     s->on.backend->copy(s->on.self, slot->target, target, n * sizeof *target);
 }
 
-/* Reduce a tensor over the shards, in fp32: [size] reals, which are 2 size numbers in bf16. */
+/* Reduce a tensor over the shards, in the numbers that the program says: [size] reals, which are 2
+ * size numbers in bf16. */
 static void sum_shards(const struct stage *s, real *data, size_t size)
 {
-    const struct backend_half *b = s->on.backend->half;
-    real *wide = s->pass.work + s->layout.wide;
-    if (!s->layout.halves) {
-        s->pass.reduction->sum(s->pass.reduction->self, data, size);
-        return;
+    const struct backend *b = s->on.backend;
+    const struct layer_reduction *r = s->pass.reduction;
+    enum element have = s->layout.halves ? ELEMENT_BF16 : ELEMENT_FP32, sums = s->share.reduced;
+    size_t n = s->layout.halves ? 2 * size : size;
+    real *other = s->pass.work + s->layout.other;
+    if (have == sums) {
+        r->sum(r->self, sums, data, n);
+    } else if (sums == ELEMENT_FP32) {
+        b->widen(s->on.self, other, data, n);
+        r->sum(r->self, sums, other, n);
+        b->narrow(s->on.self, data, other, n);
+    } else {
+        b->narrow(s->on.self, other, data, n);
+        r->sum(r->self, sums, other, n);
+        b->widen(s->on.self, data, other, n);
     }
-    b->widen(s->on.self, wide, data, 2 * size);
-    s->pass.reduction->sum(s->pass.reduction->self, wide, 2 * size);
-    b->narrow(s->on.self, data, wide, 2 * size);
 }
 
 /* Forward of op k; returns its unweighted loss. */
@@ -192,7 +204,7 @@ static void contribute(struct stage *s, const struct slot *slot, size_t t, const
 {
     real *gradient = gradient_of(s, slot, t);
     if (s->pass.begun[t] && s->layout.halves)
-        s->on.backend->half->add(s->on.self, gradient, share, 2 * s->layout.tensor[t].size);
+        s->on.backend->add_half(s->on.self, gradient, share, 2 * s->layout.tensor[t].size);
     else if (s->pass.begun[t])
         s->on.backend->add(s->on.self, gradient, share, s->layout.tensor[t].size);
     else
@@ -255,6 +267,12 @@ static void backward_op(struct stage *s, const struct slot *slot, size_t k, bool
 }
 
 /* The gradients of the outputs are there; what grows in the backward is empty. */
+static void clear_backward(struct stage *s)
+{
+    memset(s->pass.begun, 0, s->layout.tensors * sizeof *s->pass.begun);
+    memcpy(s->pass.next, s->layout.remote_start, s->layout.n * sizeof *s->pass.next);
+}
+
 static enum status begin_backward(struct stage *s, struct slot *slot)
 {
     if (slot->returned != s->layout.consumers)
@@ -262,8 +280,7 @@ static enum status begin_backward(struct stage *s, struct slot *slot)
                          "stage %u: backward of microbatch %u has %zu of %zu gradients", s->index,
                          slot->microbatch, slot->returned, s->layout.consumers);
     stage_begin_pass(s, slot, false);
-    memset(s->pass.begun, 0, s->layout.tensors * sizeof *s->pass.begun);
-    memcpy(s->pass.next, s->layout.remote_start, s->layout.n * sizeof *s->pass.next);
+    clear_backward(s);
     return STATUS_OK;
 }
 
@@ -341,13 +358,9 @@ enum status stage_backward_input(struct stage *s, uint32_t microbatch)
     return st == STATUS_OK ? whole_backward(s, slot, true) : st;
 }
 
-enum status stage_backward_weight(struct stage *s, uint32_t microbatch)
+/* What the backwards in halves have left out, from the gradients that they have kept. */
+static void weights(const struct stage *s, const struct slot *slot)
 {
-    struct slot *slot;
-    PASS(stage_slot(s, microbatch, SLOT_DONE, &slot));
-    if (!slot->owes_weights)
-        return error_set(STATUS_INVALID, "stage %u: weight gradients of microbatch %u twice",
-                         s->index, microbatch);
     for (size_t k = s->layout.n; k-- > 0;) {
         const struct layer_kind *kind = s->layout.op[k].layer.kind;
         struct layer_io io = operands(s, slot, k);
@@ -355,8 +368,65 @@ enum status stage_backward_weight(struct stage *s, uint32_t microbatch)
         if (kind->backward_weight)
             kind->backward_weight(&s->layout.op[k].layer, &io);
     }
+}
+
+enum status stage_backward_weight(struct stage *s, uint32_t microbatch)
+{
+    struct slot *slot;
+    PASS(stage_slot(s, microbatch, SLOT_DONE, &slot));
+    if (!slot->owes_weights)
+        return error_set(STATUS_INVALID, "stage %u: weight gradients of microbatch %u twice",
+                         s->index, microbatch);
+    weights(s, slot);
     slot->owes_weights = false;
     stage_end_pass(s, slot);
     stage_release_slot(s, slot);
+    return STATUS_OK;
+}
+
+/* ---- rehearsal */
+
+static void sum_nothing(void *self, enum element e, void *data, size_t n)
+{
+    (void)self, (void)e, (void)data, (void)n;
+}
+
+/* Gradients, wherever the passes have added to them, are zero again. */
+static void clear_gradients(struct stage *s)
+{
+    size_t n = s->layout.parameters;
+    if (s->share.zero >= 2 && !s->share.split) {
+        n = 0;
+        for (size_t b = 0; b < s->share.buckets; b++)
+            n = s->share.bucket[b].n > n ? s->share.bucket[b].n : n;
+    }
+    s->on.backend->zero(s->on.self, stage_gradients(s), n * sizeof(real));
+    s->on.backend->zero(s->on.self, s->pass.tied, s->layout.tied_size * sizeof(real));
+}
+
+/* A forward and a backward of whatever is in the slot, and an update by gradients of zero: the
+ * optimizer's moments stay zero and the parameters what they are. */
+enum status stage_rehearse(struct stage *s)
+{
+    const struct layer_reduction alone = {NULL, sum_nothing};
+    struct slot *slot;
+    PASS(stage_take_slot(s, 0, &slot));
+    s->pass.reduction = &alone;
+    s->state.gathered = 1; /* ZeRO 3: as if */
+    PASS(stage_begin_part(s, slot, 0));
+    for (size_t k = 0; k < s->layout.n; k++)
+        forward_op(s, slot, k);
+    clear_backward(s);
+    for (size_t k = s->layout.n; k-- > 0;)
+        backward_op(s, slot, k, s->share.split);
+    if (s->share.split)
+        weights(s, slot);
+    s->pass.reduction = NULL;
+    clear_gradients(s);
+    PASS(stage_update(s));
+    s->state.updates = 0;
+    s->state.gathered = 0;
+    s->stash.slot_of[0] = 0;
+    slot->state = SLOT_EMPTY;
     return STATUS_OK;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/device/cuda/hardware.h"
 #include "exec/rendezvous.h"
 
 static_assert(sizeof(real) == sizeof(float), "kernels compute in fp32");
@@ -79,12 +80,9 @@ enum status cuda_gpu_of(uint32_t rank, uint32_t *gpu)
 
 static enum status choose_gpu(uint32_t gpu, int *out)
 {
-    int n = 0;
-    cudaError_t e = cudaGetDeviceCount(&n);
-    if (e != cudaSuccess || n < 1)
-        return error_set(STATUS_UNSUPPORTED, "no GPU: %s",
-                         e != cudaSuccess ? cudaGetErrorString(e) : "CUDA finds none");
-    *out = (int)(gpu % (uint32_t)n);
+    uint32_t n;
+    PASS(cuda_check(&n));
+    *out = (int)(gpu % n);
     return CUDA_ERROR("choose the GPU", cudaSetDevice(*out));
 }
 
@@ -169,6 +167,21 @@ static void release(void *self, void *data)
     (void)self, (void)data; /* with its arena */
 }
 
+/* Pinned: copies from it are queued, those from other memory may wait for the stream. */
+static void *allocate_host(void *self, size_t bytes)
+{
+    void *data = NULL;
+    (void)self;
+    return cudaMallocHost(&data, bytes) == cudaSuccess ? data : NULL;
+}
+
+static void release_host(void *self, void *data)
+{
+    (void)self;
+    if (data)
+        cudaFreeHost(data);
+}
+
 /* All of the card's, whoever uses it: what a stage may ask for at most. */
 static double memory_bytes(void *self)
 {
@@ -221,12 +234,6 @@ static void widen(void *self, real *y, const void *x, size_t n)
     CUDA_NOTE(self, "from bf16", kernel_widen(y, x, n));
 }
 
-static const struct backend_half half = {
-    .add = accumulate,
-    .narrow = narrow,
-    .widen = widen,
-};
-
 /* One kernel for all numbers of a bucket's own part. */
 static void update(void *self, const struct optimizer_step *o)
 {
@@ -244,12 +251,16 @@ const struct backend backend_cuda = {
     .reserve = reserve,
     .allocate = allocate,
     .release = release,
+    .allocate_host = allocate_host,
+    .release_host = release_host,
     .memory_bytes = memory_bytes,
     .copy = copy,
     .zero = zero,
     .add = add,
     .update = update,
-    .half = &half,
+    .narrow = narrow,
+    .widen = widen,
+    .add_half = accumulate,
 };
 
 /* ---- matrix products: cuBLAS thinks in columns, so c^T = b^T a^T */

@@ -5,15 +5,15 @@
 #include "exec/device.h"
 #include "exec/device/cpu/stage.h"
 #include "exec/device/cuda/context.h"
+#include "exec/device/cuda/hardware.h"
 #include "exec/device/cuda/times.h"
 #include "exec/rendezvous.h"
 
 /* An array of a collective in host memory, for transports that sum there. */
 struct mirror {
     const struct program_op *op; /* NULL: free */
-    real *own;                   /* [n] on the device */
-    float *data;                 /* [room] */
-    size_t n, room;
+    void *own, *data;            /* on the device; its copy */
+    size_t bytes, room;          /* of both; of the copy's memory */
 };
 
 struct cuda {
@@ -44,6 +44,20 @@ static void close_cuda(void *self)
     free(c);
 }
 
+/* CUDA loads a kernel when it is first launched, and cuBLAS chooses one for every shape then; both
+ * take long, and may wait for all that the GPU is at, which could be a receive that waits for this
+ * rank. So everything runs once before there is anybody to wait for. */
+static enum status rehearse(struct cuda *c)
+{
+    for (size_t k = 0; k < c->stages->stages; k++)
+        PASS(stage_rehearse(&c->stages->stage[k]));
+    float *zero = (float *)(void *)c->context.loss;
+    CUDA_NOTE(&c->context, "zero", cudaMemsetAsync(zero, 0, sizeof *c->context.loss, CUDA_STREAM));
+    CUDA_NOTE(&c->context, "first sum", kernel_add(zero, zero + 1, 1));
+    CUDA_NOTE(&c->context, "first sum", kernel_accumulate(KERNEL_BF16, zero, zero + 1, 1));
+    return cuda_finish(&c->context);
+}
+
 /* Context, events, then the stages, which allocate in the GPU's memory. */
 static enum status open_cuda(const struct model *m, const struct program *p, uint32_t rank,
                              const struct device_options *o, void **self)
@@ -59,7 +73,7 @@ static enum status open_cuda(const struct model *m, const struct program *p, uin
     TRY(cuda_times_open(p, rank, &c->times));
     TRY(cpu_open_on(&(struct memory){&backend_cuda, &c->context}, m, p, rank, o, &stages));
     c->stages = stages;
-    TRY(cuda_finish(&c->context));
+    TRY(rehearse(c));
     MOVE(self, c);
 out:
     close_cuda(c);
@@ -73,13 +87,13 @@ static void take_back(struct cuda *c, const struct program_op *op)
     for (struct mirror *m = c->mirror; m < c->mirror + c->mirrors; m++) {
         if (m->op != op)
             continue;
-        backend_cuda.copy(&c->context, m->own, m->data, m->n * sizeof *m->data);
+        backend_cuda.copy(&c->context, m->own, m->data, m->bytes);
         m->op = NULL;
     }
 }
 
-/* The mirror of an op in flight (NULL: a free one), with room for n numbers; NULL: no memory. */
-static struct mirror *mirror_of(struct cuda *c, const struct program_op *op, size_t n)
+/* The mirror of an op in flight (NULL: a free one), with room for so many bytes; NULL: no memory. */
+static struct mirror *mirror_of(struct cuda *c, const struct program_op *op, size_t bytes)
 {
     size_t k = 0;
     while (k < c->mirrors && c->mirror[k].op != op)
@@ -90,32 +104,44 @@ static struct mirror *mirror_of(struct cuda *c, const struct program_op *op, siz
         c->mirror[c->mirrors++] = (struct mirror){0};
     }
     struct mirror *m = &c->mirror[k];
-    if (n > m->room) {
+    if (bytes > m->room) {
         free(m->data);
-        m->data = malloc(n * sizeof *m->data);
-        m->room = m->data ? n : 0;
+        m->data = malloc(bytes);
+        m->room = m->data ? bytes : 0;
     }
-    return n > m->room ? NULL : m;
+    return bytes > m->room ? NULL : m;
 }
 
-/* Sums of tensor parallelism by way of the host. */
-struct host_reduction {
+/* Sums of tensor parallelism: what is told to do them, and what surrounds them with events. */
+struct sums {
     struct cuda *c;
-    const struct layer_reduction *host;
+    const struct layer_reduction *transport;
 };
 
-/* Inside an op: to the host, over the shards, and back; waits for the GPU. */
-static void sum(void *self, real *data, size_t n)
+/* To the host, over the shards, and back; waits for the GPU. */
+static void sum_on_host(const struct sums *s, enum element e, void *data, size_t n)
 {
-    const struct host_reduction *s = self;
-    struct mirror *m = mirror_of(s->c, NULL, n);
+    size_t bytes = n * element_bytes(e);
+    struct mirror *m = mirror_of(s->c, NULL, bytes);
     if (!m) {
         CUDA_NOTE(&s->c->context, "memory for a sum", cudaErrorMemoryAllocation);
         return;
     }
-    backend_cuda.copy(&s->c->context, m->data, data, n * sizeof *data);
-    s->host->sum(s->host->self, m->data, n);
-    backend_cuda.copy(&s->c->context, data, m->data, n * sizeof *data);
+    backend_cuda.copy(&s->c->context, m->data, data, bytes);
+    s->transport->sum(s->transport->self, e, m->data, n);
+    backend_cuda.copy(&s->c->context, data, m->data, bytes);
+}
+
+/* Inside an op. */
+static void sum(void *self, enum element e, void *data, size_t n)
+{
+    const struct sums *s = self;
+    cuda_times_sum_begin(&s->c->times, &s->c->context);
+    if (s->c->direct)
+        s->transport->sum(s->transport->self, e, data, n);
+    else
+        sum_on_host(s, e, data, n);
+    cuda_times_sum_end(&s->c->times, &s->c->context);
 }
 
 static enum status compute(void *self, uint32_t step, const struct program_op *op,
@@ -124,9 +150,9 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
     enum status st;
     struct cuda *c = self;
     TRY(cuda_times_begin(&c->times, &c->context, step, op));
-    const struct layer_reduction mine = {&(struct host_reduction){c, reduction}, sum};
-    TRY(device_cpu.compute(c->stages, step, op, c->direct ? reduction : &mine));
-    cuda_times_end(&c->times, &c->context, op);
+    const struct layer_reduction mine = {&(struct sums){c, reduction}, sum};
+    TRY(device_cpu.compute(c->stages, step, op, &mine));
+    cuda_times_end(&c->times, &c->context);
     st = cuda_status(&c->context);
 out:
     return st;
@@ -147,25 +173,25 @@ static enum status put(void *self, const struct program_op *recv, const void *da
 }
 
 /* The array itself for transports that take device memory, else a mirror of it in host memory. */
-static enum status array(void *self, const struct program_op *op, uint32_t k, float **data,
-                         size_t *n)
+static enum status array(void *self, const struct program_op *op, uint32_t k, enum element *e,
+                         void **data, size_t *n)
 {
     enum status st;
     struct cuda *c = self;
     if (k > 0)
         take_back(c, op);
-    TRY(device_cpu.array(c->stages, op, k, data, n));
+    TRY(device_cpu.array(c->stages, op, k, e, data, n));
     if (c->direct || !*data)
         goto out;
-    struct mirror *m = mirror_of(c, NULL, *n);
+    struct mirror *m = mirror_of(c, NULL, *n * element_bytes(*e));
     if (!m) {
         st = error_set(STATUS_NOMEM, "%zu numbers to sum", *n);
         goto out;
     }
     m->op = op;
     m->own = *data;
-    m->n = *n;
-    backend_cuda.copy(&c->context, m->data, m->own, m->n * sizeof *m->data);
+    m->bytes = *n * element_bytes(*e);
+    backend_cuda.copy(&c->context, m->data, m->own, m->bytes);
     *data = m->data;
     st = cuda_status(&c->context);
 out:
@@ -193,10 +219,17 @@ static enum status finish(void *self)
     return cuda_finish(&c->context);
 }
 
-static void times(void *self, const struct program_op *op, double *start_s, double *end_s)
+static void times(void *self, const struct program_op *op, double *start_s, double *end_s,
+                  double *sums_s)
 {
     struct cuda *c = self;
-    cuda_times_read(&c->times, &c->context, op, start_s, end_s);
+    cuda_times_read(&c->times, &c->context, op, start_s, end_s, sums_s);
+}
+
+static void *clock_of(void *self)
+{
+    struct cuda *c = self;
+    return &c->times.clock;
 }
 
 /* The loss is summed on the GPU; it comes to the host once per step. */
@@ -245,6 +278,7 @@ static int64_t peak_bytes(void *self)
 const struct device device_cuda = {
     .name = "cuda",
     .computes = computes,
+    .describe = cuda_describe,
     .open = open_cuda,
     .close = close_cuda,
     .compute = compute,
@@ -255,6 +289,7 @@ const struct device device_cuda = {
     .gathered = gathered,
     .finish = finish,
     .times = times,
+    .clock = clock_of,
     .take_loss = take_loss,
     .digest = digest,
     .peak_bytes = peak_bytes,

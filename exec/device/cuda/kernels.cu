@@ -229,34 +229,41 @@ static __global__ void embedding(struct kernel_embedding e, const float *paramet
     }
 }
 
-/* Gradient of the values: a block for each that is here, which looks for its rows in ascending
- * order. */
+/* Gradient of the first n values here: each looks for its rows in ascending order. */
 template <typename T>
-static __global__ void embedding_values(struct kernel_embedding e, const void *dy, float *d_table)
+static __global__ void embedding_values(struct kernel_embedding e, const void *dy, float *d_table,
+                                        size_t n)
 {
     size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    int32_t value = (int32_t)(e.value.first + blockIdx.y);
     if (c >= e.channels)
         return;
-    float *d = d_table + blockIdx.y * e.channels + c, total = *d;
-    for (size_t row = 0; row < e.samples * e.tokens; row++)
-        if (e.token[row] == value)
-            total += (float)((const T *)dy)[row * e.channels + c];
-    *d = total;
+    BLOCK_ROWS(k, n)
+    {
+        int32_t value = (int32_t)(e.value.first + k);
+        float *d = d_table + k * e.channels + c, total = *d;
+        for (size_t row = 0; row < e.samples * e.tokens; row++)
+            if (e.token[row] == value)
+                total += (float)((const T *)dy)[row * e.channels + c];
+        *d = total;
+    }
 }
 
-/* d [rows of positions here][channels] += the sum over samples b of dy(b, t, :) */
+/* d (n, channels), the first n positions here, += the sum over samples b of dy(b, t, :) */
 template <typename T>
-static __global__ void embedding_positions(struct kernel_embedding e, const void *dy, float *d)
+static __global__ void embedding_positions(struct kernel_embedding e, const void *dy, float *d,
+                                           size_t n)
 {
     size_t c = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    size_t token = e.position.first + blockIdx.y;
     if (c >= e.channels)
         return;
-    float total = d[blockIdx.y * e.channels + c];
-    for (size_t b = 0; b < e.samples; b++)
-        total += (float)((const T *)dy)[(b * e.tokens + token) * e.channels + c];
-    d[blockIdx.y * e.channels + c] = total;
+    BLOCK_ROWS(k, n)
+    {
+        size_t token = e.position.first + k;
+        float total = d[k * e.channels + c];
+        for (size_t b = 0; b < e.samples; b++)
+            total += (float)((const T *)dy)[(b * e.tokens + token) * e.channels + c];
+        d[k * e.channels + c] = total;
+    }
 }
 
 /* ---- a paced op */
@@ -280,25 +287,28 @@ static __global__ void spin(unsigned long long ns)
 
 /* ---- launches */
 
-/* Blocks of columns by `rows` rows of blocks. */
+/* Blocks of columns by `rows` rows of blocks, as far as a grid goes: BLOCK_ROWS() does the rest. */
 static dim3 grid_for(size_t columns, size_t rows)
 {
-    return dim3((unsigned)((columns + BLOCK - 1) / BLOCK), (unsigned)rows);
+    return dim3((unsigned)((columns + BLOCK - 1) / BLOCK),
+                rows < MOST_BLOCKS ? (unsigned)rows : MOST_BLOCKS);
 }
 
 cudaError_t kernel_add(float *y, const float *x, size_t n)
 {
-    return kernel_add_on(CUDA_STREAM, y, x, n);
-}
-
-cudaError_t kernel_add_on(cudaStream_t stream, float *y, const float *x, size_t n)
-{
-    return n > 0 ? LAUNCH_ON(stream, add, blocks_for(n), y, x, n) : cudaSuccess;
+    return n > 0 ? LAUNCH(add, blocks_for(n), y, x, n) : cudaSuccess;
 }
 
 cudaError_t kernel_accumulate(enum kernel_type t, void *y, const void *x, size_t n)
 {
-    return LAUNCH_AS(t, accumulate, blocks_for(n), y, x, n);
+    return kernel_accumulate_on(CUDA_STREAM, t, y, x, n);
+}
+
+cudaError_t kernel_accumulate_on(cudaStream_t stream, enum kernel_type t, void *y, const void *x,
+                                 size_t n)
+{
+    return t == KERNEL_BF16 ? LAUNCH_ON(stream, accumulate<__nv_bfloat16>, blocks_for(n), y, x, n)
+                            : LAUNCH_ON(stream, accumulate<float>, blocks_for(n), y, x, n);
 }
 
 cudaError_t kernel_sum(enum kernel_type t, void *y, const void *a, const void *b, size_t n)
@@ -378,10 +388,10 @@ cudaError_t kernel_embedding_backward(const struct kernel_embedding *e, const vo
     size_t positions = rows_below(&e->position, e->tokens);
     if (values > 0)
         error = LAUNCH_AS(e->type, embedding_values, grid_for(e->channels, values), *e, dy,
-                          d_parameter + e->value.start);
+                          d_parameter + e->value.start, values);
     if (!error && positions > 0)
         error = LAUNCH_AS(e->type, embedding_positions, grid_for(e->channels, positions), *e, dy,
-                          d_parameter + e->position.start);
+                          d_parameter + e->position.start, positions);
     if (!error && rows_below(&e->segment, 1) > 0)
         error = kernel_columns(e->type, d_parameter + e->segment.start, dy, e->samples * e->tokens,
                                e->channels, work);

@@ -26,10 +26,10 @@ extern "C" {
 #endif
 
 cudaError_t kernel_add(float *y, const float *x, size_t n); /* y += x */
-/* The same on another stream. */
-cudaError_t kernel_add_on(cudaStream_t stream, float *y, const float *x, size_t n);
 /* y += x, and y = a + b, of activations. */
 cudaError_t kernel_accumulate(enum kernel_type t, void *y, const void *x, size_t n);
+cudaError_t kernel_accumulate_on(cudaStream_t stream, enum kernel_type t, void *y, const void *x,
+                                 size_t n);
 cudaError_t kernel_sum(enum kernel_type t, void *y, const void *a, const void *b, size_t n);
 cudaError_t kernel_narrow(void *y, const float *x, size_t n); /* fp32 to bf16 */
 cudaError_t kernel_widen(float *y, const void *x, size_t n);  /* bf16 to fp32 */

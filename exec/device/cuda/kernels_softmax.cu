@@ -1,21 +1,22 @@
 /* Kernels with a softmax in them: rows of attention scores, and the loss. A block per row. */
 #include "exec/device/cuda/launch.cuh"
 
-/* ---- attention: a block per row (x) and head (y) */
+/* ---- attention: a block per row of each head, head by head */
 
 /* Offset of the row. */
 static __device__ size_t score_row(const struct kernel_scores &s)
 {
-    return (blockIdx.y * s.rows + blockIdx.x) * s.columns;
+    return blockIdx.x * s.columns;
 }
 static __device__ float *score_saved(const struct kernel_scores &s)
 {
-    return s.saved + (blockIdx.y * s.tokens + s.first + blockIdx.x) * 2;
+    unsigned rows = (unsigned)s.rows, head = blockIdx.x / rows, row = blockIdx.x % rows;
+    return s.saved + (head * s.tokens + s.first + row) * 2;
 }
 /* Columns that the row sees. */
 static __device__ size_t score_seen(const struct kernel_scores &s)
 {
-    return s.causal ? s.first + blockIdx.x + 1 : s.columns;
+    return s.causal ? s.first + blockIdx.x % (unsigned)s.rows + 1 : s.columns;
 }
 
 /* p = exp(score - largest) / sum of these over the columns that the row sees; zeros behind them */
@@ -146,9 +147,10 @@ template <typename T> static __global__ void loss_backward(struct kernel_loss l,
 
 /* ---- launches */
 
-static dim3 score_grid(const struct kernel_scores *s)
+/* In x, where a grid is large enough for any number of heads. */
+static unsigned score_grid(const struct kernel_scores *s)
 {
-    return dim3((unsigned)s->rows, (unsigned)s->heads);
+    return (unsigned)(s->rows * s->heads);
 }
 
 cudaError_t kernel_softmax(const struct kernel_scores *s)

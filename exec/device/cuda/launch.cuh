@@ -17,7 +17,7 @@ static const unsigned BLOCK = 256, WARP = 32;
 #define LAUNCH_AS(type, kernel, blocks, ...)                                                       \
     ((type) == KERNEL_BF16 ? LAUNCH(kernel<__nv_bfloat16>, blocks, __VA_ARGS__)                    \
                            : LAUNCH(kernel<float>, blocks, __VA_ARGS__))
-static const unsigned MOST_BLOCKS = 65535;
+static const unsigned MOST_BLOCKS = 65535; /* in y and z; in x there may be 2^31 - 1 */
 
 static unsigned blocks_for(size_t n)
 {
@@ -28,6 +28,8 @@ static unsigned blocks_for(size_t n)
 #define FOR_EACH(i, n)                                                                             \
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n);                        \
          i += (size_t)gridDim.x * blockDim.x)
+/* The rows of blocks over n rows. */
+#define BLOCK_ROWS(k, n) for (size_t k = blockIdx.y; k < (n); k += gridDim.y)
 /* Threads of a block over a row. */
 #define ALONG(i, n) for (size_t i = threadIdx.x; i < (n); i += blockDim.x)
 

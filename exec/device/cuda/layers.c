@@ -175,7 +175,7 @@ static void loss_forward(const struct layer *l, struct layer_io *io)
     const struct kernel_loss k = loss_of(l, io);
     CUDA_NOTE(c, "loss", kernel_loss_look(&k));
     if (l->shards > 1)
-        io->reduction->sum(io->reduction->self, k.part, 3 * k.rows * k.shards);
+        io->reduction->sum(io->reduction->self, ELEMENT_FP32, k.part, 3 * k.rows * k.shards);
     CUDA_NOTE(c, "loss", kernel_loss_join(&k));
     if (l->shard == 0)
         CUDA_NOTE(c, "loss", kernel_loss_sum(&k, c->loss));

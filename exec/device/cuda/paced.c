@@ -5,10 +5,12 @@
 
 #include "core/array.h"
 #include "exec/device/cuda/context.h"
+#include "exec/device/cuda/hardware.h"
 #include "exec/device/cuda/times.h"
 #include "exec/device/paced.h"
 
 struct paced {
+    const struct program *program;
     struct cuda_context context;
     struct cuda_times times;
     bool direct;     /* the transport takes device memory */
@@ -52,6 +54,7 @@ static enum status open_paced(const struct model *m, const struct program *p, ui
     struct paced *s;
     TRY(ARRAY_NEW(s, 1));
     s->direct = o->direct;
+    s->program = p;
     TRY(paced_room(p, rank, &s->room));
     TRY(cuda_gpu_of(rank, &gpu));
     TRY(cuda_context_open(gpu, &s->context));
@@ -74,7 +77,7 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
     TRY(cuda_times_begin(&s->times, &s->context, step, op));
     if (op->seconds > 0)
         CUDA_NOTE(&s->context, "paced op", kernel_spin((uint64_t)(op->seconds * 1e9)));
-    cuda_times_end(&s->times, &s->context, op);
+    cuda_times_end(&s->times, &s->context);
     st = cuda_status(&s->context);
 out:
     return st;
@@ -86,10 +89,17 @@ static enum status finish(void *self)
     return cuda_finish(&s->context);
 }
 
-static void times(void *self, const struct program_op *op, double *start_s, double *end_s)
+static void times(void *self, const struct program_op *op, double *start_s, double *end_s,
+                  double *sums_s)
 {
     struct paced *s = self;
-    cuda_times_read(&s->times, &s->context, op, start_s, end_s);
+    cuda_times_read(&s->times, &s->context, op, start_s, end_s, sums_s);
+}
+
+static void *clock_of(void *self)
+{
+    struct paced *s = self;
+    return &s->times.clock;
 }
 
 /* Bytes that name the microbatch, as the other paced device's; when the op before is over. */
@@ -109,12 +119,13 @@ out:
     return st;
 }
 
-static enum status array(void *self, const struct program_op *op, uint32_t k, float **data,
-                         size_t *n)
+static enum status array(void *self, const struct program_op *op, uint32_t k, enum element *e,
+                         void **data, size_t *n)
 {
     struct paced *s = self;
     *data = k < op->count ? s->gradient : NULL;
-    *n = (size_t)op->bytes / sizeof **data;
+    *e = paced_element(s->program, op);
+    *n = (size_t)op->bytes / element_bytes(*e);
     return s->direct ? STATUS_OK : cuda_finish(&s->context);
 }
 
@@ -127,6 +138,7 @@ static int64_t peak_bytes(void *self)
 const struct device device_cuda_paced = {
     .name = "paced-cuda",
     .computes = NULL,
+    .describe = cuda_describe,
     .open = open_paced,
     .close = close_paced,
     .compute = compute,
@@ -135,6 +147,7 @@ const struct device device_cuda_paced = {
     .array = array,
     .finish = finish,
     .times = times,
+    .clock = clock_of,
     .take_loss = paced_take_loss,
     .digest = paced_digest,
     .peak_bytes = peak_bytes,

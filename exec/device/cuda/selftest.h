@@ -21,7 +21,8 @@ enum status selftest_training(FILE *to, bool *good) MUST_CHECK;
 /* Bandwidth of copies, matrix products per second, time of a launch: for information. */
 enum status selftest_speed(struct cuda_context *c, FILE *to) MUST_CHECK;
 
-/* All of that as a table. Exit status: 0 all within limits, 1 not, 77 no GPU. */
-int cuda_selftest(FILE *to);
+/* The layers as a table, and unless that is all, training and speed. Exit status: 0 all within limits, 1
+ * not, 77 no GPU. (Layers alone have every kernel, and are what compute-sanitizer has the time for.) */
+int cuda_selftest(FILE *to, bool layers_only);
 
 #endif

@@ -16,8 +16,10 @@ struct shard_sums {
     bool give;
 };
 
-static void sum_shards(void *self, real *data, size_t n)
+static void sum_shards(void *self, enum element e, void *array, size_t n)
 {
+    real *data = array;
+    (void)e; /* fp32 */
     const struct shard_sums *s = self;
     if (s->c && s->give)
         backend_cuda.copy(s->c, data, s->total, n * sizeof *data);
@@ -62,6 +64,12 @@ static const struct layer_case cases[] = {
      false,
      4,
      {{"tokens", 8}, {"channels", 24}, {"vocabulary", 256}, {"concat", 1}}},
+    {"embedding, 70000 rows",
+     "embedding",
+     1,
+     false,
+     4,
+     {{"tokens", 70000}, {"channels", 4}, {"vocabulary", 256}, {"positions", 70000}}},
     {"layernorm 768", "layernorm", 3, false, 2, {{"tokens", 70}, {"channels", 768}}},
     {"layernorm 20", "layernorm", 1, false, 2, {{"tokens", 3}, {"channels", 20}}},
     {"linear with bias",

@@ -174,9 +174,9 @@ struct result {
     uint8_t digest[OPS][DIGEST];
 };
 
-static void no_sum(void *self, real *data, size_t n)
+static void no_sum(void *self, enum element e, void *data, size_t n)
 {
-    (void)self, (void)data, (void)n; /* of one shard */
+    (void)self, (void)e, (void)data, (void)n; /* of one shard */
 }
 
 /* Some steps of the toy on a device: losses and hashes of the parameters. */

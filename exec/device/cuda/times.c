@@ -1,12 +1,64 @@
-/* When ops ran on a GPU: two events each, read when the step is over. */
+/* When ops ran on a GPU: two events each and for each sum inside, read when the step is over. */
 #include "exec/device/cuda/times.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "core/array.h"
 #include "core/clock.h"
 
-/* Only compute ops get events; the others' are 0 and never read. */
+/* ---- the clock */
+
+enum status cuda_clock_open(struct cuda_clock *c)
+{
+    return CUDA_ERROR("event", cudaEventCreate(&c->base));
+}
+
+void cuda_clock_close(struct cuda_clock *c)
+{
+    if (c->base)
+        cudaEventDestroy(c->base);
+    *c = (struct cuda_clock){0};
+}
+
+/* The stream is idle, so the event happens at once; it is looked at without pause, since a wait
+ * that sleeps ends some microseconds late. */
+enum status cuda_clock_start(struct cuda_clock *c)
+{
+    cudaError_t e = cudaEventRecord(c->base, CUDA_STREAM);
+    while (e == cudaSuccess && (e = cudaEventQuery(c->base)) == cudaErrorNotReady)
+        e = cudaSuccess;
+    c->base_s = clock_now();
+    c->is_fresh = true;
+    return CUDA_ERROR("clock", e);
+}
+
+double cuda_clock_read(const struct cuda_clock *c, cudaEvent_t event)
+{
+    float ms = 0;
+    cudaError_t e = cudaEventElapsedTime(&ms, c->base, event);
+    return e == cudaSuccess ? c->base_s + (double)ms * 1e-3 : NAN;
+}
+
+/* ---- ops */
+
+/* Two more events. */
+static enum status add_sum(struct cuda_times *t)
+{
+    cudaEvent_t *more = realloc(t->sum, 2 * (t->sums + 1) * sizeof(cudaEvent_t));
+    if (!more)
+        return error_set(STATUS_NOMEM, "no memory for %zu events", 2 * t->sums);
+    t->sum = more;
+    PASS(CUDA_ERROR("event", cudaEventCreate(&t->sum[2 * t->sums])));
+    cudaError_t e = cudaEventCreate(&t->sum[2 * t->sums + 1]);
+    if (e != cudaSuccess)
+        cudaEventDestroy(t->sum[2 * t->sums]);
+    else
+        t->sums++;
+    return CUDA_ERROR("event", e);
+}
+
+/* Only compute ops get events, and as many sums as the program has. */
 enum status cuda_times_open(const struct program *p, uint32_t rank, struct cuda_times *t)
 {
     enum status st;
@@ -14,42 +66,49 @@ enum status cuda_times_open(const struct program *p, uint32_t rank, struct cuda_
                              .first = p->op_start[rank],
                              .ops = p->op_start[rank + 1] - p->op_start[rank],
                              .step = UINT32_MAX};
-    TRY(ARRAY_NEW(t->event, 2 * t->ops));
-    TRY(CUDA_ERROR("event", cudaEventCreate(&t->base)));
-    for (size_t i = 0; i < 2 * t->ops; i++)
-        if (op_computes(&p->op[t->first + i / 2]))
-            TRY(CUDA_ERROR("event", cudaEventCreate(&t->event[i])));
+    TRY(ARRAY_NEW(t->span, t->ops));
+    TRY(cuda_clock_open(&t->clock));
+    for (size_t i = 0; i < t->ops; i++) {
+        const struct program_op *o = &p->op[t->first + i];
+        for (uint32_t k = 0; o->kind == OP_ALLREDUCE && o->purpose == FOR_TENSOR && k < o->count;
+             k++)
+            TRY(add_sum(t));
+        if (!op_computes(o))
+            continue;
+        TRY(CUDA_ERROR("event", cudaEventCreate(&t->span[i].begin)));
+        TRY(CUDA_ERROR("event", cudaEventCreate(&t->span[i].end)));
+    }
 out:
     return st;
 }
 
 void cuda_times_close(struct cuda_times *t)
 {
-    for (size_t i = 0; t->event && i < 2 * t->ops; i++)
-        if (t->event[i])
-            cudaEventDestroy(t->event[i]);
-    if (t->base)
-        cudaEventDestroy(t->base);
-    free(t->event);
+    for (size_t i = 0; t->span && i < t->ops; i++) {
+        if (t->span[i].begin)
+            cudaEventDestroy(t->span[i].begin);
+        if (t->span[i].end)
+            cudaEventDestroy(t->span[i].end);
+    }
+    for (size_t i = 0; i < 2 * t->sums; i++)
+        cudaEventDestroy(t->sum[i]);
+    cuda_clock_close(&t->clock);
+    free(t->span);
+    free(t->sum);
     *t = (struct cuda_times){0};
 }
 
-/* Begin and end of an op of this rank. */
-static cudaEvent_t *events_of(const struct cuda_times *t, const struct program_op *op)
-{
-    return &t->event[2 * (size_t)(op - t->program->op - (ptrdiff_t)t->first)];
-}
-
-/* GPU clocks count from an event: here, while nothing runs. */
+/* Without a transport that has one, the clock starts with the first op of a step. */
 static enum status begin_step(struct cuda_times *t, struct cuda_context *c, uint32_t step)
 {
-    enum status st;
-    CUDA_NOTE(c, "event", cudaEventRecord(t->base, CUDA_STREAM));
-    TRY(cuda_finish(c));
-    t->base_s = clock_now();
     t->step = step;
-out:
-    return st;
+    t->used = 0;
+    if (!t->clock.is_fresh) {
+        PASS(cuda_finish(c));
+        PASS(cuda_clock_start(&t->clock));
+    }
+    t->clock.is_fresh = false;
+    return STATUS_OK;
 }
 
 enum status cuda_times_begin(struct cuda_times *t, struct cuda_context *c, uint32_t step,
@@ -58,23 +117,47 @@ enum status cuda_times_begin(struct cuda_times *t, struct cuda_context *c, uint3
     enum status st = STATUS_OK;
     if (t->step != step)
         TRY(begin_step(t, c, step));
-    CUDA_NOTE(c, "event", cudaEventRecord(events_of(t, op)[0], CUDA_STREAM));
+    t->now = &t->span[(size_t)(op - t->program->op) - t->first];
+    t->now->first = t->used;
+    t->now->sums = 0;
+    CUDA_NOTE(c, "event", cudaEventRecord(t->now->begin, CUDA_STREAM));
 out:
     return st;
 }
 
-void cuda_times_end(struct cuda_times *t, struct cuda_context *c, const struct program_op *op)
+void cuda_times_end(struct cuda_times *t, struct cuda_context *c)
 {
-    CUDA_NOTE(c, "event", cudaEventRecord(events_of(t, op)[1], CUDA_STREAM));
+    CUDA_NOTE(c, "event", cudaEventRecord(t->now->end, CUDA_STREAM));
+}
+
+void cuda_times_sum_begin(struct cuda_times *t, struct cuda_context *c)
+{
+    if (t->used == t->sums && add_sum(t) != STATUS_OK) {
+        CUDA_NOTE(c, "events of a sum", cudaErrorMemoryAllocation);
+        return;
+    }
+    t->now->sums++;
+    CUDA_NOTE(c, "event", cudaEventRecord(t->sum[2 * t->used++], CUDA_STREAM));
+}
+
+void cuda_times_sum_end(struct cuda_times *t, struct cuda_context *c)
+{
+    if (t->used > 0)
+        CUDA_NOTE(c, "event", cudaEventRecord(t->sum[2 * t->used - 1], CUDA_STREAM));
 }
 
 void cuda_times_read(const struct cuda_times *t, struct cuda_context *c,
-                     const struct program_op *op, double *start_s, double *end_s)
+                     const struct program_op *op, double *start_s, double *end_s, double *sums_s)
 {
-    const cudaEvent_t *event = events_of(t, op);
-    float begin_ms = 0, end_ms = 0;
-    CUDA_NOTE(c, "time of an op", cudaEventElapsedTime(&begin_ms, t->base, event[0]));
-    CUDA_NOTE(c, "time of an op", cudaEventElapsedTime(&end_ms, t->base, event[1]));
-    *start_s = t->base_s + (double)begin_ms * 1e-3;
-    *end_s = t->base_s + (double)end_ms * 1e-3;
+    const struct cuda_span *s = &t->span[(size_t)(op - t->program->op) - t->first];
+    *start_s = cuda_clock_read(&t->clock, s->begin);
+    *end_s = cuda_clock_read(&t->clock, s->end);
+    *sums_s = 0;
+    for (size_t k = s->first; k < s->first + s->sums; k++) {
+        float ms = 0;
+        CUDA_NOTE(c, "time of a sum", cudaEventElapsedTime(&ms, t->sum[2 * k], t->sum[2 * k + 1]));
+        *sums_s += (double)ms * 1e-3;
+    }
+    if (isnan(*start_s) || isnan(*end_s))
+        CUDA_NOTE(c, "time of an op", cudaErrorNotReady);
 }

@@ -74,20 +74,24 @@ static void wake_partners(struct local *t, uint32_t group, const bool *partner)
 
 /* Take a part from the giver's array, which it leaves in place meanwhile. */
 static enum status take(struct local *t, const struct local_call *own, const struct round *r,
-                        const struct local_rank *from, float *data)
+                        const struct local_rank *from, void *data)
 {
     const struct local_memory *m = t->hub->memory;
-    float *to = data + r->take.first;
-    if (from->call.n != own->n)
-        return error_set(STATUS_INVALID, "%zu floats, not %zu", from->call.n, own->n);
+    enum element e = own->element;
+    void *to = element_at(e, data, r->take.first);
+    const void *given = element_at(e, from->call.data, r->take.first);
+    if (from->call.n != own->n || from->call.element != e)
+        return error_set(STATUS_INVALID, "%zu numbers of %zu bytes, not %zu of %zu", from->call.n,
+                         element_bytes(from->call.element), own->n, element_bytes(e));
     PASS(m->follow(from->mark));
-    PASS((r->adds ? m->add : m->copy)(to, from->call.data + r->take.first, r->take.n));
+    PASS(r->adds ? m->add(e, to, given, r->take.n)
+                 : m->copy(to, given, r->take.n * element_bytes(e)));
     return m->record(t->hub->rank[t->links.rank].mark);
 }
 
 /* The taking half of a round; false: the collector must end. The mutex is held, but not while data
  * moves. */
-static bool take_part(struct local *t, struct local_call *c, const struct round *r, float *data)
+static bool take_part(struct local *t, struct local_call *c, const struct round *r, void *data)
 {
     struct local_hub *h = t->hub;
     uint32_t from = rank_of(t, c, r->from);
@@ -105,7 +109,7 @@ static bool take_part(struct local *t, struct local_call *c, const struct round 
 }
 
 /* All rounds; false: the collector must end. The mutex is held, but not while data moves. */
-static bool do_rounds(struct local *t, float *data)
+static bool do_rounds(struct local *t, void *data)
 {
     struct local_hub *h = t->hub;
     struct local_rank *self = &h->rank[t->links.rank];
@@ -145,8 +149,12 @@ static bool serve(struct local *t, const struct link_call *r)
     double start_s = clock_now();
     TRY(m->follow(t->mark[r->op - t->links.first]));
     TRY(m->record(self->mark));
-    self->call = (struct local_call){
-        .active = true, .op = r->op, .data = r->data, .n = r->n, .number = t->calls[group]++};
+    self->call = (struct local_call){.active = true,
+                                     .op = r->op,
+                                     .element = r->element,
+                                     .data = r->data,
+                                     .n = r->n,
+                                     .number = t->calls[group]++};
     wake_partners(t, group, t->links.gives);
     if (!do_rounds(t, r->data))
         return false;

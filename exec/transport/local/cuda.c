@@ -57,15 +57,16 @@ static enum status look(void *mark, bool *happened)
     return e == cudaErrorNotReady ? STATUS_OK : CUDA_ERROR("wait", e);
 }
 
-static enum status copy(float *to, const float *from, size_t n)
+static enum status copy(void *to, const void *from, size_t bytes)
 {
-    return CUDA_ERROR("copy a chunk", cudaMemcpyAsync(to, from, n * sizeof *to,
-                                                      cudaMemcpyDeviceToDevice, CUDA_STREAM));
+    return CUDA_ERROR("copy a chunk",
+                      cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, CUDA_STREAM));
 }
 
-static enum status add(float *y, const float *x, size_t n)
+static enum status add(enum element e, void *y, const void *x, size_t n)
 {
-    return CUDA_ERROR("add a chunk", kernel_add(y, x, n));
+    return CUDA_ERROR("add a chunk", e == ELEMENT_BF16 ? kernel_accumulate(KERNEL_BF16, y, x, n)
+                                                       : kernel_add(y, x, n));
 }
 
 static const struct local_memory gpu = {

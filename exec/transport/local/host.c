@@ -50,16 +50,15 @@ static enum status look(void *mark, bool *happened)
     return STATUS_OK;
 }
 
-static enum status copy(float *to, const float *from, size_t n)
+static enum status copy(void *to, const void *from, size_t bytes)
 {
-    memcpy(to, from, n * sizeof *to);
+    memcpy(to, from, bytes);
     return STATUS_OK;
 }
 
-static enum status add(float *y, const float *x, size_t n)
+static enum status add(enum element e, void *y, const void *x, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        y[i] += x[i];
+    element_add(e, y, x, n);
     return STATUS_OK;
 }
 

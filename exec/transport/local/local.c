@@ -174,13 +174,13 @@ void local_release(void *self, uint32_t op)
 
 /* ---- collectives */
 
-enum status local_collective(void *self, uint32_t op, float *data, size_t n)
+enum status local_collective(void *self, uint32_t op, enum element e, void *data, size_t n)
 {
     enum status st;
     struct local *t = self;
     pthread_mutex_lock(&t->hub->mutex);
     TRY(t->hub->memory->record(t->mark[op - t->links.first]));
-    TRY(endpoints_call(&t->links, op, data, n));
+    TRY(endpoints_call(&t->links, op, e, data, n));
     local_wake(t->hub, t->links.rank);
 out:
     pthread_mutex_unlock(&t->hub->mutex);

@@ -44,8 +44,8 @@ struct local_memory {
     enum status (*record)(void *mark); /* stands for all that the thread has queued so far */
     enum status (*follow)(void *mark); /* what the thread queues next comes after */
     enum status (*look)(void *mark, bool *happened);
-    enum status (*copy)(float *to, const float *from, size_t n);
-    enum status (*add)(float *y, const float *x, size_t n); /* y += x */
+    enum status (*copy)(void *to, const void *from, size_t bytes);
+    enum status (*add)(enum element e, void *y, const void *x, size_t n); /* y += x */
 };
 
 extern const struct local_memory local_host;
@@ -67,7 +67,8 @@ struct local_message {
 struct local_call {
     bool active;
     uint32_t op;
-    const float *data;
+    enum element element;
+    const void *data;
     size_t n;
     uint64_t number; /* of the rank's calls of this group, from 0 */
     size_t round;    /* the next; those before have happened */
@@ -127,7 +128,8 @@ enum status local_open(const struct program *p, uint32_t rank, const struct rend
 void local_close(void *self);
 enum status local_send_buffer(void *self, uint32_t op, void **data) MUST_CHECK;
 enum status local_send(void *self, uint32_t op) MUST_CHECK;
-enum status local_collective(void *self, uint32_t op, float *data, size_t n) MUST_CHECK;
+enum status local_collective(void *self, uint32_t op, enum element e, void *data,
+                             size_t n) MUST_CHECK;
 enum status local_wait(void *self, uint32_t op, double timeout_s, const void **data) MUST_CHECK;
 void local_release(void *self, uint32_t op);
 enum status local_barrier(void *self, double timeout_s, double *start_s) MUST_CHECK;

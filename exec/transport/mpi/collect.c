@@ -37,16 +37,17 @@ static enum status start_round(struct mpi *t)
     const struct link_call *c = endpoints_next_call(&t->links);
     const struct round r = current(t);
     int tag = (int)t->links.program->op[c->op].peer;
+    MPI_Datatype type = c->element == ELEMENT_BF16 ? MPI_UINT16_T : MPI_FLOAT;
     MPI_Request request;
     if (r.from != ROUND_NOBODY) {
-        float *to = r.adds ? t->chunk.data : c->data + r.take.first;
-        TRY(mpi_error(MPI_Irecv(to, (int)r.take.n, MPI_FLOAT, (int)rank_of(t, r.from), tag,
+        void *to = r.adds ? t->chunk.data : element_at(c->element, c->data, r.take.first);
+        TRY(mpi_error(MPI_Irecv(to, (int)r.take.n, type, (int)rank_of(t, r.from), tag,
                                 MPI_COMM_WORLD, &request)));
         mpi_track(t, request, OWNER_ROUND);
         t->under_way++;
     }
     if (r.to != ROUND_NOBODY) {
-        TRY(mpi_error(MPI_Isend(c->data + r.give.first, (int)r.give.n, MPI_FLOAT,
+        TRY(mpi_error(MPI_Isend(element_at(c->element, c->data, r.give.first), (int)r.give.n, type,
                                 (int)rank_of(t, r.to), tag, MPI_COMM_WORLD, &request)));
         mpi_track(t, request, OWNER_ROUND);
         t->under_way++;
@@ -74,7 +75,7 @@ enum status mpi_collect_start(struct mpi *t)
 {
     while (endpoints_next_call(&t->links) && !t->serving) {
         const struct rounds_call c = rounds_of(t);
-        enum status st = rounds_grow(&c, &t->chunk);
+        enum status st = rounds_grow(&c, endpoints_next_call(&t->links)->element, &t->chunk);
         if (st != STATUS_OK)
             return mpi_fail(t, st, mpi_collect_op(t), t->links.rank);
         t->serving = true;
@@ -93,8 +94,9 @@ enum status mpi_collect_advance(struct mpi *t)
     struct round r = current(t);
     if (--t->under_way > 0)
         return STATUS_OK;
-    for (size_t i = 0; r.adds && i < r.take.n; i++)
-        c->data[r.take.first + i] += t->chunk.data[i];
+    if (r.adds)
+        element_add(c->element, element_at(c->element, c->data, r.take.first), t->chunk.data,
+                    r.take.n);
     t->round++;
     PASS(run_rounds(t));
     return mpi_collect_start(t);

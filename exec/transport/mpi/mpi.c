@@ -159,10 +159,10 @@ static enum status post_send(void *self, uint32_t op)
     return mpi_poll(t);
 }
 
-static enum status collective(void *self, uint32_t op, float *data, size_t n)
+static enum status collective(void *self, uint32_t op, enum element e, void *data, size_t n)
 {
     struct mpi *t = self;
-    PASS(endpoints_call(&t->links, op, data, n));
+    PASS(endpoints_call(&t->links, op, e, data, n));
     PASS(mpi_collect_start(t));
     return mpi_poll(t);
 }

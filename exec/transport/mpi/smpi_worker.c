@@ -58,11 +58,12 @@ static enum status put(void *self, const struct program_op *recv, const void *da
 }
 
 /* self: zeros, as many as the largest collective of the rank has */
-static enum status array(void *self, const struct program_op *op, uint32_t k, float **data,
-                         size_t *n)
+static enum status array(void *self, const struct program_op *op, uint32_t k, enum element *e,
+                         void **data, size_t *n)
 {
     *data = k < op->count ? self : NULL;
-    *n = (size_t)op->bytes / sizeof **data;
+    *e = ELEMENT_FP32;
+    *n = (size_t)op->bytes / element_bytes(*e);
     return STATUS_OK;
 }
 
@@ -122,7 +123,7 @@ static enum status run(uint32_t rank, char **argv)
                          .timeout_s = for_ever_s};
     struct rendezvous r = {.rank = rank, .timeout_s = for_ever_s};
     TRY(program_read(argv[1], &p));
-    TRY(rounds_find(argv[3], &r.algorithm));
+    TRY(rounds_find(argv[3], NULL, &r.algorithm));
     TRY(executor_supports(&p));
     TRY(open_device(&p, rank, &e.device_self));
     TRY(transport_mpi.open(&p, rank, &r, &e.transport_self));

@@ -1,138 +1,214 @@
-/* Communicators of NCCL: made, connected, and waited for. */
+/* Communicators: the world, its parts for channels and groups, connections, and their end. */
 #include <stdlib.h>
-#include <time.h>
 
 #include "core/array.h"
 #include "core/clock.h"
 #include "exec/device/cuda/context.h"
 #include "exec/transport/nccl/nccl.h"
 
-/* Messages are few and large: leave the multiprocessors to those who compute. */
-enum { MOST_CTAS = 4 };
+/* ---- teams: channels, then groups, each with a communicator */
 
-/* Communicators do not block: a call may go on in the background, where only polling finds
- * errors. */
-enum status nccl_settle(ncclComm_t comm, ncclResult_t first, double deadline_s)
+struct team {
+    size_t n;
+    const uint32_t *member; /* [n] ranks */
+    uint32_t pair[2];       /* of a channel */
+};
+
+static void find_team(const struct program *p, size_t k, struct team *out)
 {
-    const struct timespec nap = {.tv_nsec = 20000};
-    ncclResult_t state = first;
-    while (state == ncclInProgress || state == ncclSuccess) {
-        ncclResult_t asked = comm ? ncclCommGetAsyncError(comm, &state) : ncclSuccess;
-        if (asked != ncclSuccess)
-            state = asked;
-        if (state == ncclSuccess)
-            return STATUS_OK;
-        if (state == ncclInProgress && clock_now() >= deadline_s)
-            return error_set(STATUS_EXTERNAL, "NCCL: no answer in time");
-        if (state == ncclInProgress)
-            nanosleep(&nap, NULL);
+    bool channel = k < p->channels;
+    size_t g = k - p->channels;
+    *out = (struct team){.n = 2, .member = out->pair};
+    if (channel) {
+        out->pair[0] = p->channel[k].from;
+        out->pair[1] = p->channel[k].to;
+    } else {
+        out->n = p->group_start[g + 1] - p->group_start[g];
+        out->member = p->member + p->group_start[g];
     }
-    return error_set(state == ncclRemoteError ? STATUS_IO : STATUS_EXTERNAL, "NCCL: %s: %s",
-                     ncclGetErrorString(state), ncclGetLastError(comm));
 }
 
-static enum status join(ncclUniqueId id, size_t ranks, size_t me, int ctas, double deadline_s,
-                        ncclComm_t *out)
+/* Where the rank keeps the communicator of a team that it is in. */
+static ncclComm_t *comm_of(struct nccl *t, size_t team)
 {
+    const struct program *p = t->links.program;
+    return team < p->channels ? t->link[t->links.of[team]].comm : t->group[team - p->channels].comm;
+}
+
+/* One ncclCommSplit for as many teams as have no member in common: a colour each. */
+struct split {
+    bool *made;     /* [teams] */
+    uint32_t *used; /* [ranks] number of the last split that the rank is in a team of */
+    uint32_t number;
+    int color, key;  /* of this rank */
+    ncclComm_t *out; /* of this rank */
+};
+
+static bool choose_teams(struct nccl *t, size_t teams, struct split *s)
+{
+    bool any = false;
+    s->number++;
+    s->color = NCCL_SPLIT_NOCOLOR;
+    s->key = 0;
+    for (size_t k = 0; k < teams; k++) {
+        struct team m;
+        find_team(t->links.program, k, &m);
+        bool busy = s->made[k] || m.n < 2;
+        for (size_t i = 0; i < m.n && !busy; i++)
+            busy = s->used[m.member[i]] == s->number;
+        for (size_t i = 0; i < m.n && !busy; i++) {
+            s->used[m.member[i]] = s->number;
+            if (m.member[i] != t->links.rank)
+                continue;
+            s->color = (int)k;
+            s->key = (int)i;
+            s->out = comm_of(t, k);
+        }
+        s->made[k] = s->made[k] || !busy;
+        any = any || !busy;
+    }
+    return any;
+}
+
+/* ---- making them */
+
+/* Rank 0 makes the identity of the world. */
+static enum status make_world(struct nccl *t)
+{
+    ncclUniqueId id;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    if (ctas > 0)
-        config.maxCTAs = ctas;
-    ncclResult_t e = ncclCommInitRankConfig(out, (int)ranks, id, (int)me, &config);
-    return nccl_settle(*out, e, deadline_s);
+    config.blocking = 1;
+    PASS(nccl_begin(t));
+    PASS(nccl_end(t, NULL, t->links.rank == 0 ? ncclGetUniqueId(&id) : ncclSuccess));
+    PASS(star_spread(&t->star, &id, sizeof id, clock_now() + t->patience_s));
+    PASS(nccl_begin(t));
+    ncclResult_t e = ncclCommInitRankConfig(&t->comm[0], (int)t->links.program->ranks, id,
+                                            (int)t->links.rank, &config);
+    return nccl_end(t, t->comm[0], e);
 }
 
-enum status nccl_exchange(struct nccl *t, size_t group, const struct round *r, const float *data,
-                          float *take, double deadline_s)
+/* Nothing is shared (splitShare): NCCL orders the calls of communicators that share as if they were
+ * one, and a receive would hold up the sum that it waits for. */
+static enum status split(struct nccl *t, const struct split *s)
 {
-    ncclComm_t comm = t->group[group];
-    ncclResult_t e = ncclGroupStart();
-    if (e == ncclSuccess && r->give.n > 0)
-        e = ncclSend(data + r->give.first, r->give.n, ncclFloat, (int)r->to, comm, t->sums);
-    if ((e == ncclSuccess || e == ncclInProgress) && r->take.n > 0)
-        e = ncclRecv(take, r->take.n, ncclFloat, (int)r->from, comm, t->sums);
-    ncclResult_t ended = ncclGroupEnd();
-    if (e == ncclSuccess || e == ncclInProgress)
-        e = ended;
-    return nccl_settle(comm, e, deadline_s);
+    ncclComm_t none = NULL;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 1;
+    config.splitShare = 0;
+    PASS(nccl_begin(t));
+    ncclResult_t e = ncclCommSplit(t->comm[0], s->color, s->key,
+                                   s->color == NCCL_SPLIT_NOCOLOR ? &none : s->out, &config);
+    return nccl_end(t, t->comm[0], e);
 }
 
-/* The first message of a stream has arrived. */
-static enum status drain(cudaStream_t stream, double deadline_s)
-{
-    const struct timespec nap = {.tv_nsec = 50000};
-    cudaError_t e;
-    while ((e = cudaStreamQuery(stream)) == cudaErrorNotReady && clock_now() < deadline_s)
-        nanosleep(&nap, NULL);
-    if (e == cudaErrorNotReady)
-        return error_set(STATUS_EXTERNAL, "NCCL: the first message does not arrive");
-    return CUDA_ERROR("first message", e);
-}
-
-/* One byte each way makes NCCL set the connection up now and not during the first step. */
-static enum status connect_link(struct nccl_link *l, ncclUniqueId id, double deadline_s)
+/* Ranks make the same choices, so that all take part in every split. */
+static enum status make_teams(struct nccl *t)
 {
     enum status st;
-    ncclResult_t e;
-    TRY(join(id, 2, l->end->outgoing ? 0 : 1, MOST_CTAS, deadline_s, &l->comm));
-    e = l->end->outgoing ? ncclSend(l->memory, 1, ncclInt8, 1, l->comm, l->stream)
-                         : ncclRecv(l->memory, 1, ncclInt8, 0, l->comm, l->stream);
-    TRY(nccl_settle(l->comm, e, deadline_s));
-    TRY(drain(l->stream, deadline_s));
+    size_t teams = t->links.program->channels + t->links.program->groups;
+    struct split s = {0};
+    TRY(ARRAY_NEW(s.made, teams));
+    TRY(ARRAY_NEW(s.used, t->links.program->ranks));
+    while (choose_teams(t, teams, &s))
+        TRY(split(t, &s));
 out:
-    return st == STATUS_OK ? st : error_context(st, "connection with rank %u", l->end->peer);
-}
-
-/* The first messages go around the ring: connections to others are made when they are needed. */
-static enum status connect_group(struct nccl *t, size_t g, ncclUniqueId id, double deadline_s)
-{
-    enum status st = STATUS_OK;
-    const struct link_group *group = &t->links.group[g];
-    if (group->ranks < 2)
-        return STATUS_OK;
-    const struct round first = {.to = (uint32_t)((group->me + 1) % group->ranks),
-                                .from = (uint32_t)((group->me + group->ranks - 1) % group->ranks),
-                                .give = {0, 1},
-                                .take = {1, 1}};
-    TRY(join(id, group->ranks, group->me, 0, deadline_s, &t->group[g]));
-    TRY(nccl_exchange(t, g, &first, t->chunk, t->chunk + 1, deadline_s));
-    TRY(drain(t->sums, deadline_s));
-out:
-    return st == STATUS_OK ? st : error_context(st, "group %zu of %zu ranks", g, group->ranks);
-}
-
-/* Rank 0 makes the identities of all communicators. */
-static enum status share_identities(struct nccl *t, size_t n, ncclUniqueId *id, double deadline_s)
-{
-    enum status st = STATUS_OK;
-    for (size_t i = 0; t->links.rank == 0 && i < n; i++) {
-        ncclResult_t e = ncclGetUniqueId(&id[i]);
-        if (e != ncclSuccess) {
-            st = error_set(STATUS_EXTERNAL, "NCCL: %s: %s", ncclGetErrorString(e),
-                           ncclGetLastError(NULL));
-            goto out;
-        }
-    }
-    TRY(star_spread(&t->star, id, n * sizeof *id, deadline_s));
-out:
+    free(s.made);
+    free(s.used);
     return st;
 }
 
-/* All ranks go through channels and groups in the same order, so that none waits in a circle. */
-enum status nccl_connect(struct nccl *t, double deadline_s)
+/* ---- connections */
+
+/* To and from those members that rounds need. */
+static ncclResult_t queue_first_rounds(const struct nccl *t, const struct nccl_group *own,
+                                       const struct link_group *seat)
+{
+    ncclResult_t e = ncclSuccess;
+    for (size_t k = 0; k < seat->ranks && nccl_fine(e); k++) {
+        if (t->links.gives[seat->first + k])
+            e = ncclSend(own->chunk, 1, ncclInt8, (int)k, *own->comm, own->stream);
+        if (nccl_fine(e) && t->links.takes[seat->first + k])
+            e = ncclRecv(own->chunk + 1 + k, 1, ncclInt8, (int)k, *own->comm, own->stream);
+    }
+    return e;
+}
+
+/* A byte along every channel, and a number in every group. */
+static ncclResult_t queue_first_calls(struct nccl *t)
+{
+    ncclResult_t e = ncclSuccess;
+    for (const struct nccl_link *l = t->link; l < t->link + t->links.n && nccl_fine(e); l++)
+        e = l->end->outgoing ? ncclSend(l->memory, 1, ncclInt8, 1, *l->comm, l->stream)
+                             : ncclRecv(l->memory, 1, ncclInt8, 0, *l->comm, l->stream);
+    for (size_t g = 0; g < t->links.program->groups && nccl_fine(e); g++) {
+        const struct nccl_group *own = &t->group[g];
+        if (!*own->comm)
+            continue;
+        e = t->links.algorithm ? queue_first_rounds(t, own, &t->links.group[g])
+                               : ncclAllReduce(own->chunk, own->chunk, 1, ncclFloat, ncclSum,
+                                               *own->comm, own->stream);
+    }
+    return e;
+}
+
+/* Connections are made when they are first used, which takes memory and both ends' time: now, all
+ * at once, and not in a step. (Those of other algorithms than the first sum's are made when
+ * communicators are: NCCL_RUNTIME_CONNECT, exec/worker_main_cuda.c.) */
+static enum status connect_all(struct nccl *t)
+{
+    PASS(nccl_begin(t));
+    ncclResult_t e = ncclGroupStart();
+    if (nccl_fine(e))
+        e = queue_first_calls(t);
+    ncclResult_t ended = ncclGroupEnd();
+    PASS(nccl_end(t, t->comm[0], nccl_fine(e) ? ended : e));
+    for (size_t k = 1; k < t->comms && ended == ncclInProgress; k++) {
+        PASS(nccl_begin(t));
+        PASS(nccl_end(t, t->comm[k], t->comm[k] ? ncclInProgress : ncclSuccess));
+    }
+    for (size_t k = 0; k < t->links.n; k++)
+        PASS(nccl_drain(t, t->link[k].stream));
+    for (size_t g = 0; g < t->links.program->groups; g++)
+        if (t->group[g].stream)
+            PASS(nccl_drain(t, t->group[g].stream));
+    return STATUS_OK;
+}
+
+enum status nccl_connect(struct nccl *t)
 {
     enum status st;
-    const struct program *p = t->links.program;
-    size_t n = p->channels + p->groups;
-    ncclUniqueId *id = NULL;
-    TRY(ARRAY_NEW(id, n));
-    TRY(share_identities(t, n, id, deadline_s));
-    for (size_t c = 0; c < p->channels; c++)
-        if (t->links.of[c] != PROGRAM_NONE)
-            TRY(connect_link(&t->link[t->links.of[c]], id[c], deadline_s));
-    for (size_t g = 0; g < p->groups; g++)
-        TRY(connect_group(t, g, id[p->channels + g], deadline_s));
+    TRY(make_world(t));
+    TRY(make_teams(t));
+    TRY(connect_all(t));
+    atomic_store(&t->connected, true);
 out:
-    free(id);
-    return st == STATUS_OK ? st : error_context(st, "rank %u", t->links.rank);
+    return st == STATUS_OK ? st : error_context(st, "communicators of NCCL");
+}
+
+/* ---- the end */
+
+/* In one group: a communicator's end waits until the kernels of the GPU are over, those of the
+ * others as well. They and blocked calls are told at the call already; what is aborted is freed at
+ * the end of the group, when no call uses it any more. One that is made meanwhile is found then. */
+static void tell_all(struct nccl *t)
+{
+    for (size_t k = 0; k < t->comms; k++) {
+        if (!t->comm[k] || t->told[k])
+            continue;
+        t->told[k] = true;
+        ncclCommAbort(t->comm[k]);
+    }
+}
+
+void nccl_abort(struct nccl *t)
+{
+    if (t->aborted || !t->comm)
+        return;
+    ncclGroupStart();
+    tell_all(t);
+    pthread_mutex_lock(&t->calls);
+    tell_all(t);
+    t->aborted = true;
+    ncclGroupEnd();
+    pthread_mutex_unlock(&t->calls);
 }

@@ -1,8 +1,8 @@
 /* The NCCL transport: opening and closing, posting and waiting, and barriers over the star. */
 #include "exec/transport/nccl/nccl.h"
 
+#include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "core/array.h"
 #include "core/clock.h"
@@ -10,55 +10,60 @@
 
 /* How far ahead the common start lies: everyone must have heard of it, and may be asleep. */
 static const double ahead_s = 1e-3;
-/* Queueing takes microseconds; longer than this, NCCL hangs. */
-static const double queue_s = 30;
+enum { ALIGNMENT = 256 }; /* of slots, for the copy engines */
 
 /* ---- close */
 
+static void free_event(cudaEvent_t event)
+{
+    if (event)
+        cudaEventDestroy(event);
+}
+
+static void free_stream(cudaStream_t stream, char *memory)
+{
+    if (stream)
+        cudaStreamDestroy(stream);
+    if (memory)
+        cudaFree(memory);
+}
+
 static void close_link(struct nccl_link *l)
 {
-    if (l->comm)
-        ncclCommAbort(l->comm); /* ends receives that nobody will serve */
-    for (size_t i = 0; l->slot && i < l->end->room; i++)
-        if (l->slot[i].free)
-            cudaEventDestroy(l->slot[i].free);
-    if (l->stream)
-        cudaStreamDestroy(l->stream);
-    if (l->memory)
-        cudaFree(l->memory);
+    for (size_t i = 0; l->slot && i < l->slots; i++)
+        free_event(l->slot[i].free);
+    free_stream(l->stream, l->memory);
     free(l->slot);
     free(l->pool);
 }
 
-/* Communicators are aborted, not destroyed: that ends kernels which wait for peers that are
- * gone. */
+/* All communicators end before any memory is given back: that waits for what runs on the GPU. */
 static void close_nccl(void *self)
 {
     struct nccl *t = self;
     if (!t)
         return;
-    for (size_t g = 0; t->group && g < t->links.program->groups; g++)
-        if (t->group[g])
-            ncclCommAbort(t->group[g]);
+    nccl_unwatch(t);
+    nccl_abort(t);
     for (size_t k = 0; t->link && k < t->links.n; k++)
         close_link(&t->link[k]);
+    for (size_t g = 0; t->group && g < t->links.program->groups; g++)
+        free_stream(t->group[g].stream, t->group[g].chunk);
     for (size_t i = 0; t->span && i < t->links.ops; i++) {
-        if (t->span[i].begin)
-            cudaEventDestroy(t->span[i].begin);
-        if (t->span[i].end)
-            cudaEventDestroy(t->span[i].end);
+        free_event(t->span[i].begin);
+        free_event(t->span[i].end);
     }
-    if (t->ready)
-        cudaEventDestroy(t->ready);
-    if (t->base)
-        cudaEventDestroy(t->base);
-    if (t->sums)
-        cudaStreamDestroy(t->sums);
-    if (t->chunk)
-        cudaFree(t->chunk);
+    for (size_t i = 0; i < 2; i++)
+        free_event(t->mark[i].event);
+    free_event(t->ready);
     star_close(&t->star);
+    pthread_mutex_destroy(&t->calls);
+    pthread_mutex_destroy(&t->telling);
+    pthread_mutex_destroy(&t->state);
     free(t->link);
     free(t->group);
+    free(t->comm);
+    free(t->told);
     free(t->span);
     endpoints_free(&t->links);
     free(t);
@@ -66,95 +71,105 @@ static void close_nccl(void *self)
 
 /* ---- open */
 
-/* Slots lie in one piece of memory, aligned for the copy engines. */
+/* What communicates goes before what computes: it is small, and others wait for it. */
+static enum status new_stream(cudaStream_t *out)
+{
+    int least, greatest;
+    PASS(CUDA_ERROR("priorities", cudaDeviceGetStreamPriorityRange(&least, &greatest)));
+    return CUDA_ERROR("stream", cudaStreamCreateWithPriority(out, cudaStreamNonBlocking, greatest));
+}
+
+static enum status new_order(cudaEvent_t *out)
+{
+    return CUDA_ERROR("event", cudaEventCreateWithFlags(out, cudaEventDisableTiming));
+}
+
 static enum status init_link(struct nccl_link *l, const struct link_end *end)
 {
     enum status st;
-    size_t stride = (end->order->bytes + 255) / 256 * 256 + 256;
-    l->end = end;
-    TRY(ARRAY_NEW(l->slot, end->room));
-    TRY(ARRAY_NEW(l->pool, end->room));
-    TRY(CUDA_ERROR("stream", cudaStreamCreateWithFlags(&l->stream, cudaStreamNonBlocking)));
-    TRY(CUDA_ERROR("slots", cudaMalloc((void **)&l->memory, (end->room + 1) * stride)));
-    for (size_t i = 0; i < end->room; i++) {
+    size_t stride = (end->order->bytes / ALIGNMENT + 1) * ALIGNMENT;
+    l->slots = end->outgoing && end->room > NCCL_SEND_SLOTS ? NCCL_SEND_SLOTS : end->room;
+    TRY(ARRAY_NEW(l->slot, l->slots));
+    TRY(ARRAY_NEW(l->pool, l->slots));
+    TRY(new_stream(&l->stream));
+    TRY(CUDA_ERROR("slots", cudaMalloc((void **)&l->memory, l->slots * stride)));
+    for (size_t i = 0; i < l->slots; i++) {
         l->slot[i].data = l->memory + i * stride;
         l->pool[l->free++] = &l->slot[i];
-        TRY(CUDA_ERROR("event",
-                       cudaEventCreateWithFlags(&l->slot[i].free, cudaEventDisableTiming)));
+        TRY(new_order(&l->slot[i].free));
     }
 out:
     return st;
-}
-
-/* Room for a received chunk of n numbers; cudaFree() waits until nothing uses the old one. */
-static enum status grow_chunk(struct nccl *t, size_t n)
-{
-    if (n <= t->chunk_room)
-        return STATUS_OK;
-    if (t->chunk)
-        cudaFree(t->chunk);
-    t->chunk = NULL;
-    t->chunk_room = n;
-    return CUDA_ERROR("chunk of a collective",
-                      cudaMalloc((void **)&t->chunk, n * sizeof *t->chunk));
 }
 
 static enum status init_links(struct nccl *t)
 {
-    enum status st;
     size_t groups = t->links.program->groups;
-    TRY(ARRAY_NEW(t->link, t->links.n));
-    TRY(ARRAY_NEW(t->group, groups));
-    for (size_t k = 0; k < t->links.n; k++)
+    t->comms = 1 + t->links.n + groups;
+    PASS(ARRAY_NEW(t->link, t->links.n));
+    PASS(ARRAY_NEW(t->group, groups));
+    PASS(ARRAY_NEW(t->comm, t->comms));
+    PASS(ARRAY_NEW(t->told, t->comms));
+    for (size_t k = 0; k < t->links.n; k++) {
         t->link[k].end = &t->links.end[k];
+        t->link[k].comm = &t->comm[1 + k];
+    }
     for (size_t k = 0; k < t->links.n; k++)
-        TRY(init_link(&t->link[k], &t->links.end[k]));
-    TRY(grow_chunk(t, 2)); /* for the first messages */
-out:
-    return st;
+        PASS(init_link(&t->link[k], &t->links.end[k]));
+    for (size_t g = 0; g < groups; g++) {
+        struct nccl_group *own = &t->group[g];
+        own->comm = &t->comm[1 + t->links.n + g];
+        if (t->links.group[g].ranks == 0)
+            continue;
+        PASS(new_stream(&own->stream));
+        PASS(CUDA_ERROR("chunk", cudaMalloc((void **)&own->chunk,
+                                            t->links.algorithm ? NCCL_CHUNK : NCCL_FIRST)));
+    }
+    return STATUS_OK;
 }
 
-static enum status init_ops(struct nccl *t)
+static enum status init_events(struct nccl *t)
 {
-    enum status st;
-    TRY(ARRAY_NEW(t->span, t->links.ops));
+    PASS(ARRAY_NEW(t->span, t->links.ops));
     for (size_t i = 0; i < t->links.ops; i++) {
         if (op_computes(&t->links.program->op[t->links.first + i]))
             continue;
-        TRY(CUDA_ERROR("event", cudaEventCreate(&t->span[i].begin)));
-        TRY(CUDA_ERROR("event", cudaEventCreate(&t->span[i].end)));
+        PASS(CUDA_ERROR("event", cudaEventCreate(&t->span[i].begin)));
+        PASS(CUDA_ERROR("event", cudaEventCreate(&t->span[i].end)));
     }
-    TRY(CUDA_ERROR("event", cudaEventCreate(&t->base)));
-    TRY(CUDA_ERROR("event", cudaEventCreateWithFlags(&t->ready, cudaEventDisableTiming)));
-    TRY(CUDA_ERROR("stream", cudaStreamCreateWithFlags(&t->sums, cudaStreamNonBlocking)));
-out:
-    return st;
+    for (size_t i = 0; i < 2; i++)
+        PASS(new_order(&t->mark[i].event));
+    return new_order(&t->ready);
 }
 
 static enum status open_nccl(const struct program *p, uint32_t rank, const struct rendezvous *r,
                              void **self)
 {
     enum status st;
-    uint32_t gpu;
-    int gpus = 0;
-    double deadline_s = clock_now() + r->timeout_s;
     struct nccl *t;
     TRY(ARRAY_NEW(t, 1));
+    pthread_mutex_init(&t->calls, NULL);
+    pthread_mutex_init(&t->telling, NULL);
+    pthread_mutex_init(&t->state, NULL);
+    t->deadline_s = INFINITY;
+    t->patience_s = r->timeout_s;
+    t->clock = r->clock;
     TRY(endpoints_init(p, rank, r, &t->links));
-    TRY(cuda_gpu_of(rank, &gpu));
-    TRY(CUDA_ERROR("count the GPUs", cudaGetDeviceCount(&gpus)));
-    TRY(CUDA_ERROR("choose the GPU", cudaSetDevice((int)(gpu % (uint32_t)gpus))));
-    TRY(init_ops(t));
+    if (!t->clock)
+        FAIL(STATUS_INVALID, "rank %u: transport nccl needs a device with a clock", rank);
+    TRY(CUDA_ERROR("which GPU", cudaGetDevice(&t->gpu)));
+    TRY(init_events(t));
     TRY(init_links(t));
-    TRY(star_open(r, deadline_s, &t->star));
-    TRY(nccl_connect(t, deadline_s));
+    TRY(star_open(r, clock_now() + r->timeout_s, &t->star));
+    TRY(nccl_watch(t));
+    TRY(nccl_connect(t));
     MOVE(self, t);
 out:
     close_nccl(t);
     return st;
 }
 
-/* ---- communication */
+/* ---- order */
 
 static struct nccl_span *span_of(struct nccl *t, uint32_t op)
 {
@@ -166,52 +181,102 @@ static struct nccl_link *link_of(struct nccl *t, uint32_t op)
     return &t->link[endpoints_end(&t->links, op)];
 }
 
-/* Queue receives while there are slots. */
-static enum status post_receives(struct nccl *t, struct nccl_link *l)
+static cudaStream_t stream_of(struct nccl *t, uint32_t op)
+{
+    const struct program_op *o = &t->links.program->op[op];
+    return op_is_collective(o) ? t->group[o->peer].stream : link_of(t, op)->stream;
+}
+
+/* `stream` goes on when the compute stream has come to where it is now. */
+static enum status after_computation(struct nccl *t, cudaStream_t stream)
+{
+    PASS(CUDA_ERROR("order streams", cudaEventRecord(t->ready, CUDA_STREAM)));
+    return CUDA_ERROR("order streams", cudaStreamWaitEvent(stream, t->ready, 0));
+}
+
+static enum status record(cudaEvent_t event, cudaStream_t stream)
+{
+    return CUDA_ERROR("time of an op", cudaEventRecord(event, stream));
+}
+
+static enum status message(struct nccl *t, uint32_t op, struct nccl_slot *slot)
+{
+    const struct nccl_link *l = link_of(t, op);
+    size_t bytes = (size_t)t->links.program->op[op].bytes;
+    PASS(record(span_of(t, op)->begin, l->stream));
+    PASS(nccl_begin(t));
+    ncclResult_t e = l->end->outgoing
+                         ? ncclSend(slot->data, bytes, ncclInt8, 1, *l->comm, l->stream)
+                         : ncclRecv(slot->data, bytes, ncclInt8, 0, *l->comm, l->stream);
+    PASS(nccl_end(t, *l->comm, e));
+    return record(span_of(t, op)->end, l->stream);
+}
+
+/* A receive into a free slot, not before the computation before the last one is over. */
+static enum status post_receive(struct nccl *t, uint32_t op)
+{
+    struct nccl_link *l = link_of(t, op);
+    struct link_op *o = endpoints_op(&t->links, op);
+    const struct nccl_mark *before = &t->mark[t->newest ^ 1];
+    struct nccl_slot *slot = l->pool[--l->free];
+    o->buffer = slot;
+    o->posted = true;
+    if (slot->was_used)
+        PASS(CUDA_ERROR("order streams", cudaStreamWaitEvent(l->stream, slot->free, 0)));
+    if (before->recorded)
+        PASS(CUDA_ERROR("order streams", cudaStreamWaitEvent(l->stream, before->event, 0)));
+    return message(t, op, slot);
+}
+
+/* Whatever goes on here notes where the compute stream is, once per computation. */
+static enum status set_mark(struct nccl *t, uint32_t computed)
+{
+    struct nccl_mark *m = &t->mark[t->newest];
+    if (m->recorded && m->computed == computed)
+        return STATUS_OK;
+    t->newest ^= 1;
+    m = &t->mark[t->newest];
+    m->recorded = true;
+    m->computed = computed;
+    return CUDA_ERROR("order streams", cudaEventRecord(m->event, CUDA_STREAM));
+}
+
+/* The list has come to `op`: queue the receives up to there. Those for which there is no slot yet
+ * are queued with a later op, in time for whoever needs them (exec/window.h). */
+static enum status reach(struct nccl *t, uint32_t op)
 {
     enum status st = STATUS_OK;
-    uint32_t op = 0;
-    while (l->next < l->end->order->n && l->free > 0) {
-        op = l->end->order->recv[l->next];
-        struct link_op *o = endpoints_op(&t->links, op);
-        struct nccl_slot *slot = l->pool[--l->free];
-        o->buffer = slot;
-        if (slot->was_used)
-            TRY(CUDA_ERROR("queue a receive", cudaStreamWaitEvent(l->stream, slot->free, 0)));
-        TRY(CUDA_ERROR("queue a receive", cudaEventRecord(span_of(t, op)->begin, l->stream)));
-        TRY(nccl_settle(l->comm,
-                        ncclRecv(slot->data, (size_t)t->links.program->op[op].bytes, ncclInt8, 0,
-                                 l->comm, l->stream),
-                        clock_now() + queue_s));
-        TRY(CUDA_ERROR("queue a receive", cudaEventRecord(span_of(t, op)->end, l->stream)));
-        o->posted = true;
-        l->next++;
+    const struct program *p = t->links.program;
+    uint32_t computed = t->computed;
+    for (uint32_t i = t->reached; i < op; i++)
+        computed += op_computes(&p->op[i]);
+    TRY(set_mark(t, computed));
+    for (; t->reached <= op; t->reached++) {
+        if (p->op[t->reached].kind == OP_RECV && link_of(t, t->reached)->free == 0)
+            break;
+        if (p->op[t->reached].kind == OP_RECV)
+            TRY(post_receive(t, t->reached));
+        t->computed += op_computes(&p->op[t->reached]);
     }
 out:
-    return st == STATUS_OK ? st : endpoints_locate(&t->links, op, st);
+    return st == STATUS_OK ? st : endpoints_locate(&t->links, t->reached, st);
 }
 
+/* ---- communication */
+
+/* A slot is packed again when it has been sent. */
 static enum status send_buffer(void *self, uint32_t op, void **data)
 {
-    enum status st;
     struct nccl *t = self;
     struct nccl_link *l = link_of(t, op);
-    TRY(endpoints_may_pack(&t->links, op));
-    struct nccl_slot *slot = &l->slot[l->next++]; /* as many as messages: never waited for */
+    PASS(endpoints_may_pack(&t->links, op));
+    PASS(reach(t, op));
+    struct nccl_slot *slot = &l->slot[l->next++ % l->slots];
     endpoints_op(&t->links, op)->buffer = slot;
+    if (slot->was_used)
+        PASS(CUDA_ERROR("order streams", cudaStreamWaitEvent(CUDA_STREAM, slot->free, 0)));
     *data = slot->data;
-out:
-    return st;
-}
-
-/* What the compute stream has been given so far comes before what `stream` is given next. */
-static enum status follow(struct nccl *t, cudaStream_t stream)
-{
-    enum status st;
-    TRY(CUDA_ERROR("order streams", cudaEventRecord(t->ready, CUDA_STREAM)));
-    TRY(CUDA_ERROR("order streams", cudaStreamWaitEvent(stream, t->ready, 0)));
-out:
-    return st;
+    return STATUS_OK;
 }
 
 /* The send is queued behind what computes the message, and nothing waits for it here. */
@@ -219,106 +284,88 @@ static enum status post_send(void *self, uint32_t op)
 {
     enum status st;
     struct nccl *t = self;
-    struct nccl_link *l = link_of(t, op);
     struct link_op *o = endpoints_op(&t->links, op);
-    const struct nccl_slot *slot = o->buffer;
-    TRY(endpoints_post(&t->links, op));
-    TRY(follow(t, l->stream));
-    TRY(CUDA_ERROR("queue a send", cudaEventRecord(span_of(t, op)->begin, l->stream)));
-    TRY(nccl_settle(l->comm,
-                    ncclSend(slot->data, (size_t)t->links.program->op[op].bytes, ncclInt8, 1,
-                             l->comm, l->stream),
-                    clock_now() + queue_s));
-    TRY(CUDA_ERROR("queue a send", cudaEventRecord(span_of(t, op)->end, l->stream)));
+    struct nccl_slot *slot = o->buffer;
+    PASS(endpoints_post(&t->links, op));
+    TRY(after_computation(t, stream_of(t, op)));
+    TRY(message(t, op, slot));
+    TRY(CUDA_ERROR("order streams", cudaEventRecord(slot->free, stream_of(t, op))));
+    slot->was_used = true;
     o->buffer = NULL;
-out:
-    return st == STATUS_OK || st == STATUS_INVALID ? st : endpoints_locate(&t->links, op, st);
-}
-
-/* All rounds of a call, queued at once. */
-static enum status queue_rounds(struct nccl *t, uint32_t op, float *data, size_t n)
-{
-    enum status st = STATUS_OK;
-    const struct rounds_call c = endpoints_rounds(&t->links, op, n);
-    TRY(grow_chunk(t, rounds_largest(&c)));
-    for (size_t k = 0; k < rounds_count(&c); k++) {
-        struct round r = rounds_at(&c, k);
-        float *taken = data + r.take.first;
-        if (r.to == ROUND_NOBODY && r.from == ROUND_NOBODY)
-            continue;
-        TRY(nccl_exchange(t, t->links.program->op[op].peer, &r, data, r.adds ? t->chunk : taken,
-                          clock_now() + queue_s));
-        if (r.adds && r.take.n > 0)
-            TRY(CUDA_ERROR("queue a sum", kernel_add_on(t->sums, taken, t->chunk, r.take.n)));
-    }
-out:
-    return st;
-}
-
-static enum status collective(void *self, uint32_t op, float *data, size_t n)
-{
-    enum status st;
-    struct nccl *t = self;
-    const struct nccl_span *span = span_of(t, op);
-    st = endpoints_count_call(&t->links, op);
-    if (st != STATUS_OK)
-        return st;
-    TRY(follow(t, t->sums));
-    if (endpoints_op(&t->links, op)->calls == 1)
-        TRY(CUDA_ERROR("queue a collective", cudaEventRecord(span->begin, t->sums)));
-    TRY(queue_rounds(t, op, data, n));
-    TRY(CUDA_ERROR("queue a collective", cudaEventRecord(span->end, t->sums)));
 out:
     return st == STATUS_OK ? st : endpoints_locate(&t->links, op, st);
 }
 
-/* Has the op ended? Asks NCCL as well while it has not. */
-static enum status poll(ncclComm_t comm, cudaEvent_t end, bool *ended)
+static enum status collective(void *self, uint32_t op, enum element e, void *data, size_t n)
 {
-    enum status st = STATUS_OK;
-    ncclResult_t state = ncclSuccess;
-    cudaError_t e = cudaEventQuery(end);
-    *ended = e == cudaSuccess;
-    if (e != cudaSuccess && e != cudaErrorNotReady)
-        TRY(CUDA_ERROR("wait", e));
-    ncclResult_t asked = *ended || !comm ? ncclSuccess : ncclCommGetAsyncError(comm, &state);
-    state = asked != ncclSuccess ? asked : state;
-    if (state != ncclSuccess && state != ncclInProgress)
-        st =
-            error_set(STATUS_IO, "NCCL: %s: %s", ncclGetErrorString(state), ncclGetLastError(comm));
+    enum status st;
+    struct nccl *t = self;
+    const struct nccl_span *span = span_of(t, op);
+    cudaStream_t stream = stream_of(t, op);
+    PASS(endpoints_count_call(&t->links, op));
+    PASS(reach(t, op));
+    TRY(after_computation(t, stream));
+    if (endpoints_op(&t->links, op)->calls == 1)
+        TRY(record(span->begin, stream));
+    TRY(nccl_collect(t, op, e, data, n));
+    TRY(record(span->end, stream));
 out:
-    return st;
+    return st == STATUS_OK ? st : endpoints_locate(&t->links, op, st);
+}
+
+/* What op has left for its user. */
+static enum status arrived(struct nccl *t, uint32_t op, const void **data)
+{
+    struct link_op *o = endpoints_op(&t->links, op);
+    const struct nccl_slot *slot = o->buffer;
+    if (op_is_collective(&t->links.program->op[op]))
+        o->posted = false;
+    if (data)
+        *data = slot ? slot->data : NULL;
+    return STATUS_OK;
+}
+
+/* It is queued, or a receive that is queued now. */
+static enum status may_wait(struct nccl *t, uint32_t op)
+{
+    const struct link_op *o = endpoints_op(&t->links, op);
+    PASS(nccl_failure(t));
+    PASS(endpoints_may_wait(&t->links, op));
+    PASS(reach(t, op));
+    return o->posted || o->complete || o->calls > 0
+               ? STATUS_OK
+               : endpoints_misuse(&t->links, op, "waited for, but not posted");
+}
+
+static enum status follow(void *self, uint32_t op, const void **data)
+{
+    struct nccl *t = self;
+    PASS(may_wait(t, op));
+    PASS(CUDA_ERROR("order streams", cudaStreamWaitEvent(CUDA_STREAM, span_of(t, op)->end, 0)));
+    return arrived(t, op, data);
 }
 
 /* The first looks follow each other at once: most waits on a GPU are short. */
 static enum status wait_op(void *self, uint32_t op, double timeout_s, const void **data)
 {
     enum { AT_ONCE = 200 };
-    const struct timespec nap = {.tv_nsec = 20000};
-    enum status st = STATUS_OK;
+    enum status st;
     struct nccl *t = self;
-    struct link_op *o = endpoints_op(&t->links, op);
-    const struct program_op *p = &t->links.program->op[op];
-    ncclComm_t comm = op_is_collective(p) ? t->group[p->peer] : link_of(t, op)->comm;
-    const struct nccl_slot *slot = o->buffer;
     double deadline_s = clock_now() + timeout_s;
-    if (t->links.failure != STATUS_OK)
-        return endpoints_failure(&t->links);
-    if (!o->posted && !o->complete)
-        return endpoints_misuse(&t->links, op, "waited for, but not posted");
-    for (size_t looks = 0; !o->complete; looks++) {
-        TRY(poll(comm, span_of(t, op)->end, &o->complete));
-        if (!o->complete && clock_now() >= deadline_s) {
-            st = error_set(STATUS_EXTERNAL, "nothing for %g s", timeout_s);
-            goto out;
-        }
-        if (!o->complete && looks > AT_ONCE)
-            nanosleep(&nap, NULL);
+    cudaError_t e;
+    PASS(may_wait(t, op));
+    for (size_t looks = 0; (e = cudaEventQuery(span_of(t, op)->end)) == cudaErrorNotReady;
+         looks++) {
+        PASS(nccl_failure(t));
+        if (clock_now() >= deadline_s)
+            return endpoints_timed_out(&t->links, op, timeout_s);
+        if (looks > AT_ONCE)
+            clock_sleep_until(clock_now() + 2e-5);
     }
-    if (op_is_collective(p))
-        o->posted = false;
-    if (data && slot)
-        *data = slot->data;
+    TRY(CUDA_ERROR("wait", e));
+    PASS(nccl_failure(t)); /* what was aborted is over, too */
+    endpoints_op(&t->links, op)->complete = true;
+    st = arrived(t, op, data);
 out:
     return st == STATUS_OK ? st : endpoints_locate(&t->links, op, st);
 }
@@ -333,10 +380,8 @@ static void release(void *self, uint32_t op)
     slot->was_used = true;
     l->pool[l->free++] = slot;
     o->buffer = NULL;
-    if (st == STATUS_OK)
-        st = post_receives(t, l);
     if (st != STATUS_OK)
-        endpoints_fail(&t->links, st, op, l->end->peer);
+        nccl_fail(t, endpoints_locate(&t->links, op, st));
 }
 
 /* NCCL does not say when the first byte of a message arrives: a RECV is its last. */
@@ -344,43 +389,32 @@ static void times(void *self, uint32_t op, double *start_s, double *end_s)
 {
     struct nccl *t = self;
     const struct nccl_span *span = span_of(t, op);
-    float begin_ms = 0, end_ms = 0;
-    cudaEventElapsedTime(&end_ms, t->base, span->end);
-    if (t->links.program->op[op].kind == OP_RECV ||
-        cudaEventElapsedTime(&begin_ms, t->base, span->begin) != cudaSuccess)
-        begin_ms = end_ms;
-    *start_s = t->base_s + (double)begin_ms * 1e-3;
-    *end_s = t->base_s + (double)end_ms * 1e-3;
+    *end_s = cuda_clock_read(t->clock, span->end);
+    *start_s =
+        t->links.program->op[op].kind == OP_RECV ? *end_s : cuda_clock_read(t->clock, span->begin);
 }
 
 /* ---- barrier */
 
-/* Event times are relative to one event of the step, whose time on the clock is taken here. */
-static enum status next_step(struct nccl *t)
-{
-    enum status st;
-    TRY(endpoints_next_step(&t->links));
-    TRY(CUDA_ERROR("clock", cudaEventRecord(t->base, CUDA_STREAM)));
-    TRY(CUDA_ERROR("clock", cudaStreamSynchronize(CUDA_STREAM)));
-    t->base_s = clock_now();
-    for (size_t k = 0; k < t->links.n; k++) {
-        t->link[k].next = 0;
-        if (!t->links.end[k].outgoing) /* before the others hear of our arrival */
-            TRY(post_receives(t, &t->link[k]));
-    }
-out:
-    return st;
-}
-
+/* Rank 0 may have to say who has ended, but not while it lets all go on. */
 static enum status barrier(void *self, double timeout_s, double *start_s)
 {
     enum status st;
     struct nccl *t = self;
     double deadline_s = clock_now() + timeout_s;
-    TRY(next_step(t));
-    TRY(star_barrier(&t->star, t->links.step, ahead_s, deadline_s, start_s));
+    TRY(nccl_failure(t));
+    TRY(endpoints_next_step(&t->links));
+    t->reached = (uint32_t)t->links.first;
+    t->computed = 0;
+    t->mark[0].recorded = t->mark[1].recorded = false;
+    nccl_set_patience(t, timeout_s);
+    TRY(cuda_clock_start(t->clock));
+    TRY(star_gather(&t->star, t->links.step, deadline_s));
+    nccl_set_telling(t, false);
+    st = star_release(&t->star, t->links.step, ahead_s, deadline_s, start_s);
+    nccl_set_telling(t, true);
 out:
-    return st;
+    return st == STATUS_IO ? nccl_judge(t, st) : st;
 }
 
 const struct transport transport_nccl = {
@@ -388,9 +422,11 @@ const struct transport transport_nccl = {
     .device_memory = true,
     .open = open_nccl,
     .close = close_nccl,
+    .part = nccl_part,
     .send_buffer = send_buffer,
     .send = post_send,
     .collective = collective,
+    .follow = follow,
     .wait = wait_op,
     .release = release,
     .times = times,

@@ -105,15 +105,15 @@ static enum status run_round(struct tcp *t, const struct link_call *c, const str
     const struct link_group *g = &t->links.group[t->links.program->op[c->op].peer];
     bool gives = r->to != ROUND_NOBODY, takes = r->from != ROUND_NOBODY, from_source = takes;
     struct tcp_head want = head;
-    float *taken = c->data + r->take.first;
+    void *taken = element_at(c->element, c->data, r->take.first);
     double begin_s = clock_now();
-    want.bytes = r->take.n * sizeof(float);
-    head.bytes = r->give.n * sizeof(float);
+    want.bytes = r->take.n * element_bytes(c->element);
+    head.bytes = r->give.n * element_bytes(c->element);
     struct flow out = {gives ? t->partner[g->first + r->to].to : -1, head,
-                       (char *)(c->data + r->give.first), 0, (size_t)head.bytes};
+                       element_at(c->element, c->data, r->give.first), 0, (size_t)head.bytes};
     struct flow in = {takes ? t->partner[g->first + r->from].from : -1,
                       {0},
-                      (char *)(r->adds ? t->chunk.data : taken),
+                      r->adds ? t->chunk.data : taken,
                       0,
                       (size_t)want.bytes};
     enum status st = exchange(&out, &in, &want, deadline_s, &from_source);
@@ -126,8 +126,8 @@ static enum status run_round(struct tcp *t, const struct link_call *c, const str
         clock_sleep_until(fmax(clock_now(), begin_s + (double)want.bytes * d->per_byte_s) +
                           d->latency_s);
     }
-    for (size_t i = 0; r->adds && i < r->take.n; i++)
-        taken[i] += t->chunk.data[i];
+    if (r->adds)
+        element_add(c->element, taken, t->chunk.data, r->take.n);
     return STATUS_OK;
 }
 
@@ -142,7 +142,7 @@ enum status tcp_serve(struct tcp *t, const struct link_call *c, bool queued, dou
                                   .step = t->links.step};
     uint32_t peer = t->links.rank;
     double start_s = clock_now();
-    TRY(rounds_grow(&rounds, &t->chunk));
+    TRY(rounds_grow(&rounds, c->element, &t->chunk));
     for (size_t k = 0; k < rounds_count(&rounds); k++) {
         struct round r = rounds_at(&rounds, k);
         TRY(run_round(t, c, &r, head, deadline_s, &peer));

@@ -203,11 +203,11 @@ static enum status post_send(void *self, uint32_t op)
     return st;
 }
 
-static enum status collective(void *self, uint32_t op, float *data, size_t n)
+static enum status collective(void *self, uint32_t op, enum element e, void *data, size_t n)
 {
     struct tcp *t = self;
     pthread_mutex_lock(&t->mutex);
-    enum status st = endpoints_call(&t->links, op, data, n);
+    enum status st = endpoints_call(&t->links, op, e, data, n);
     pthread_cond_signal(&t->asked);
     pthread_mutex_unlock(&t->mutex);
     return st;
@@ -242,17 +242,18 @@ out:
 }
 
 /* In the calling thread, unless others are still under way. */
-static enum status call(void *self, uint32_t op, float *data, size_t n, double timeout_s)
+static enum status call(void *self, uint32_t op, enum element e, void *data, size_t n,
+                        double timeout_s)
 {
     struct tcp *t = self;
-    const struct link_call c = {op, data, n};
+    const struct link_call c = {op, e, data, n};
     pthread_mutex_lock(&t->mutex);
     bool idle = !endpoints_next_call(&t->links) && t->links.failure == STATUS_OK;
     enum status st = idle ? endpoints_count_call(&t->links, op) : STATUS_OK;
     pthread_mutex_unlock(&t->mutex);
     PASS(st);
     if (!idle)
-        PASS(collective(self, op, data, n));
+        PASS(collective(self, op, e, data, n));
     else if (tcp_serve(t, &c, false, clock_now() + timeout_s) != STATUS_OK)
         error_set(STATUS_EXTERNAL, "see wait()"); /* which has the reason that was first */
     return wait_op(self, op, timeout_s, NULL);

@@ -1,0 +1,75 @@
+/* What the executor keeps of a step, and which programs it can run. */
+#include <stdlib.h>
+
+#include "core/array.h"
+#include "exec/executor.h"
+
+enum status executor_step_init(struct executor_step *s, const struct program *p, uint32_t rank)
+{
+    size_t n = p->op_start[rank + 1] - p->op_start[rank];
+    struct executor_step step = {.ops = n};
+    enum status st;
+    TRY(ARRAY_NEW(step.op_start_s, 2 * n));
+    TRY(ARRAY_NEW(step.sums_s, n));
+    TRY(ARRAY_NEW(step.state, n));
+    step.op_end_s = step.op_start_s + n;
+    *s = step;
+    return STATUS_OK;
+out:
+    executor_step_free(&step);
+    return st;
+}
+
+/* What of op o of rank r cannot be run; NULL: nothing. */
+static const char *beyond(const struct program *p, uint32_t r, const struct program_op *o)
+{
+    bool scatters = o->kind == OP_REDUCESCATTER || o->kind == OP_ALLGATHER;
+    if (o->purpose == FOR_EXPERTS && op_is_collective(o))
+        return "experts on other ranks";
+    if (o->purpose == FOR_TENSOR && scatters)
+        return "sequence parallelism";
+    if (o->purpose != FOR_TIES)
+        return NULL;
+    for (const struct program_op *i = &p->op[p->op_start[r]]; i < o; i++)
+        if (i->stage == o->stage && i->kind == OP_REDUCESCATTER)
+            return "weights that stages share, whose gradients are scattered already";
+    return NULL;
+}
+
+/* Without flush every stage must average over equally many microbatches. */
+static bool is_uneven(const struct program *p)
+{
+    for (size_t s = 1; s < p->stages; s++)
+        if (p->stage[s].replicas != p->stage[0].replicas)
+            return true;
+    return false;
+}
+
+/* Asked before a run begins, for all ranks: so that planners and the launcher can refuse a program
+ * whose prediction could never be compared with a measurement. */
+enum status executor_supports(const struct program *p)
+{
+    if (p->asynchronous && is_uneven(p))
+        return error_set(STATUS_UNSUPPORTED,
+                         "updates without flush over unequally many replicas can be simulated but "
+                         "not run yet (plan --executable avoids it)");
+    for (uint32_t r = 0; r < p->ranks; r++)
+        for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
+            char label[OP_LABEL];
+            const char *what = beyond(p, r, &p->op[i]);
+            if (what)
+                return error_set(STATUS_UNSUPPORTED,
+                                 "rank %u: %s: %s can be simulated but not run yet "
+                                 "(plan --executable avoids it)",
+                                 r, op_label(&p->op[i], label), what);
+        }
+    return STATUS_OK;
+}
+
+void executor_step_free(struct executor_step *s)
+{
+    free(s->op_start_s);
+    free(s->sums_s);
+    free(s->state);
+    *s = (struct executor_step){0};
+}

@@ -1,0 +1,92 @@
+/* Collectives on a group's stream: NCCL's own in place, or rounds of sends and sums. */
+#include "exec/device/cuda/context.h"
+#include "exec/transport/nccl/nccl.h"
+
+struct ring_part nccl_part(size_t n, size_t members, size_t me)
+{
+    size_t each = n / members;
+    return (struct ring_part){me * each, each + (me + 1 == members ? n % members : 0)};
+}
+
+/* Scattered and gathered are equal chunks; what is left over, fewer numbers than members, is
+ * summed on all and spread by the last one, who owns it. */
+static ncclResult_t call_own(const struct nccl_group *g, const struct rounds_call *c,
+                             enum element type, void *data)
+{
+    size_t each = c->n / c->ranks, rest = c->n % c->ranks;
+    void *mine = element_at(type, data, c->me * each);
+    void *left = element_at(type, data, c->ranks * each);
+    bool scatters = c->kind == OP_REDUCESCATTER;
+    if (c->kind == OP_ALLREDUCE)
+        return ncclAllReduce(data, data, c->n, nccl_type(type), ncclSum, *g->comm, g->stream);
+    ncclResult_t e = ncclGroupStart();
+    if (nccl_fine(e) && each > 0)
+        e = scatters
+                ? ncclReduceScatter(data, mine, each, nccl_type(type), ncclSum, *g->comm, g->stream)
+                : ncclAllGather(mine, data, each, nccl_type(type), *g->comm, g->stream);
+    if (nccl_fine(e) && rest > 0)
+        e = scatters
+                ? ncclAllReduce(left, left, rest, nccl_type(type), ncclSum, *g->comm, g->stream)
+                : ncclBroadcast(left, left, rest, nccl_type(type), (int)c->ranks - 1, *g->comm,
+                                g->stream);
+    ncclResult_t ended = ncclGroupEnd();
+    return nccl_fine(e) ? ended : e;
+}
+
+/* Numbers `at` .. at + most - 1 of a part. */
+static struct ring_part piece(struct ring_part p, size_t at, size_t most)
+{
+    size_t left = p.n > at ? p.n - at : 0;
+    return (struct ring_part){p.first + at, left < most ? left : most};
+}
+
+/* Give and take a piece of a round each. */
+static enum status exchange(struct nccl *t, const struct nccl_group *g, const struct round *r,
+                            enum element type, void *data)
+{
+    void *taken = element_at(type, data, r->take.first);
+    PASS(nccl_begin(t));
+    ncclResult_t e = ncclGroupStart();
+    if (nccl_fine(e) && r->give.n > 0)
+        e = ncclSend(element_at(type, data, r->give.first), r->give.n, nccl_type(type), (int)r->to,
+                     *g->comm, g->stream);
+    if (nccl_fine(e) && r->take.n > 0)
+        e = ncclRecv(r->adds ? g->chunk : taken, r->take.n, nccl_type(type), (int)r->from, *g->comm,
+                     g->stream);
+    ncclResult_t ended = ncclGroupEnd();
+    PASS(nccl_end(t, *g->comm, nccl_fine(e) ? ended : e));
+    if (!r->adds || r->take.n == 0)
+        return STATUS_OK;
+    return CUDA_ERROR("queue a sum",
+                      kernel_accumulate_on(g->stream,
+                                           type == ELEMENT_BF16 ? KERNEL_BF16 : KERNEL_FP32, taken,
+                                           g->chunk, r->take.n));
+}
+
+static enum status call_rounds(struct nccl *t, const struct nccl_group *g,
+                               const struct rounds_call *c, enum element type, void *data)
+{
+    size_t most = NCCL_CHUNK / element_bytes(type);
+    for (size_t k = 0; k < rounds_count(c); k++) {
+        const struct round whole = rounds_at(c, k);
+        for (size_t at = 0; at < whole.give.n || at < whole.take.n; at += most) {
+            struct round r = whole;
+            r.give = piece(whole.give, at, most);
+            r.take = piece(whole.take, at, most);
+            PASS(exchange(t, g, &r, type, data));
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status nccl_collect(struct nccl *t, uint32_t op, enum element e, void *data, size_t n)
+{
+    const struct nccl_group *g = &t->group[t->links.program->op[op].peer];
+    const struct rounds_call c = endpoints_rounds(&t->links, op, n);
+    if (c.ranks < 2 || n == 0)
+        return STATUS_OK;
+    if (t->links.algorithm)
+        return call_rounds(t, g, &c, e, data);
+    PASS(nccl_begin(t));
+    return nccl_end(t, *g->comm, call_own(g, &c, e, data));
+}

@@ -1,0 +1,210 @@
+/* cuBLAS: column-major, as cblas can be. Numbers of 16 bits are multiplied as floats. */
+#include "tests/double/double.h"
+#include "tests/double/log.h"
+
+#include <cblas.h>
+#include <cublas_v2.h>
+#include <stdlib.h>
+#include <string.h>
+
+using namespace dbl;
+
+struct cublasContext {
+    cudaStream_t stream;
+};
+
+extern "C" cublasStatus_t cublasCreate_v2(cublasHandle_t *handle)
+{
+    *handle = new cublasContext{NULL};
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+extern "C" cublasStatus_t cublasDestroy_v2(cublasHandle_t handle)
+{
+    device_wait("cublasDestroy()");
+    delete handle;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+extern "C" cublasStatus_t cublasGetVersion_v2(cublasHandle_t, int *version)
+{
+    *version = 130000;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+extern "C" cublasStatus_t cublasGetProperty(libraryPropertyType type, int *value)
+{
+    *value = type == MAJOR_VERSION ? 13 : 0;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+extern "C" cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t streamId)
+{
+    handle->stream = streamId;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+extern "C" cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void *workspace, size_t bytes)
+{
+    return is_live(workspace, bytes) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+extern "C" cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t)
+{
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+extern "C" const char *cublasGetStatusString(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_SUCCESS ? "success" : "the double's cuBLAS refuses";
+}
+
+namespace
+{
+
+/* bf16 is the upper half of a float, rounded to even. */
+float widened(uint16_t x)
+{
+    uint32_t bits = (uint32_t)x << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+uint16_t narrowed(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+size_t size_of(cudaDataType type)
+{
+    return type == CUDA_R_32F ? sizeof(float) : sizeof(uint16_t);
+}
+
+/* A matrix of so many rows in columns `stride` apart, as it lies in memory. */
+struct operand {
+    char *data;
+    cudaDataType type;
+    int rows, columns, stride;
+    long long step; /* from one of a batch to the next */
+
+    size_t bytes() const
+    {
+        return ((size_t)(columns - 1) * (size_t)stride + (size_t)rows) * size_of(type);
+    }
+    operand at(int i) const
+    {
+        operand one = *this;
+        one.data += i * step * (long long)size_of(type);
+        return one;
+    }
+};
+
+struct product {
+    bool a_turned, b_turned;
+    int m, n, k;
+    float alpha, beta;
+    operand a, b, c;
+};
+
+const float *as_floats(const operand &o, std::vector<float> &made)
+{
+    if (o.type == CUDA_R_32F)
+        return (const float *)o.data;
+    made.resize((size_t)o.stride * (size_t)o.columns);
+    for (int c = 0; c < o.columns; c++)
+        for (int r = 0; r < o.rows; r++)
+            made[(size_t)c * (size_t)o.stride + (size_t)r] =
+                widened(((const uint16_t *)o.data)[(size_t)c * (size_t)o.stride + (size_t)r]);
+    return made.data();
+}
+
+void multiply(const product &p)
+{
+    std::vector<float> made[3];
+    const float *a = as_floats(p.a, made[0]), *b = as_floats(p.b, made[1]);
+    float *c = const_cast<float *>(as_floats(p.c, made[2]));
+    cblas_sgemm(CblasColMajor, p.a_turned ? CblasTrans : CblasNoTrans,
+                p.b_turned ? CblasTrans : CblasNoTrans, p.m, p.n, p.k, p.alpha, a, p.a.stride, b,
+                p.b.stride, p.beta, c, p.c.stride);
+    for (int j = 0; !made[2].empty() && j < p.n; j++)
+        for (int i = 0; i < p.m; i++)
+            ((uint16_t *)p.c.data)[(size_t)j * (size_t)p.c.stride + (size_t)i] =
+                narrowed(c[(size_t)j * (size_t)p.c.stride + (size_t)i]);
+}
+
+/* Rows of a column are accessed, what lies between the columns is not. */
+void touch_columns(op &o, const operand &m, bool writes)
+{
+    size_t each = size_of(m.type);
+    if (gpu_of(m.data) != o.on->gpu)
+        complain("%s on GPU %d is given memory of another", o.what, o.on->gpu);
+    if (m.rows == m.stride)
+        return touch(o, m.data, m.bytes(), writes);
+    for (int c = 0; c < m.columns; c++)
+        touch(o, m.data + (size_t)c * (size_t)m.stride * each, (size_t)m.rows * each, writes);
+}
+
+cublasStatus_t queue(cublasHandle_t handle, const product &p, int count,
+                     cublasComputeType_t compute)
+{
+    bool half = p.a.type == CUDA_R_16BF;
+    if (p.m <= 0 || p.n <= 0 || p.k <= 0 || count <= 0 || p.a.type != p.b.type ||
+        (p.c.type != p.a.type && !half) || p.a.stride < p.a.rows || p.b.stride < p.b.rows ||
+        p.c.stride < p.c.rows ||
+        compute != (half ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_PEDANTIC))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    dbl::count(PRODUCT);
+    put(stream_of(handle->stream), "gemm", [=](op &o) {
+        for (int i = 0; i < count; i++) {
+            product one = p;
+            one.a = p.a.at(i);
+            one.b = p.b.at(i);
+            one.c = p.c.at(i);
+            touch_columns(o, one.a, false);
+            touch_columns(o, one.b, false);
+            touch_columns(o, one.c, true);
+            multiply(one);
+        }
+        return true;
+    });
+    return sticky() ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
+}
+
+} // namespace
+
+extern "C" cublasStatus_t cublasGemmStridedBatchedEx(
+    cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k,
+    const void *alpha, const void *A, cudaDataType Atype, int lda, long long int strideA,
+    const void *B, cudaDataType Btype, int ldb, long long int strideB, const void *beta, void *C,
+    cudaDataType Ctype, int ldc, long long int strideC, int batchCount,
+    cublasComputeType_t computeType, cublasGemmAlgo_t)
+{
+    bool a_t = transa == CUBLAS_OP_T, b_t = transb == CUBLAS_OP_T;
+    const product p = {
+        a_t,
+        b_t,
+        m,
+        n,
+        k,
+        *(const float *)alpha,
+        *(const float *)beta,
+        {(char *)(uintptr_t)A, Atype, a_t ? k : m, a_t ? m : k, lda, strideA},
+        {(char *)(uintptr_t)B, Btype, b_t ? n : k, b_t ? k : n, ldb, strideB},
+        {(char *)C, Ctype, m, n, ldc, strideC},
+    };
+    return queue(handle, p, batchCount, computeType);
+}
+
+extern "C" cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa,
+                                       cublasOperation_t transb, int m, int n, int k,
+                                       const void *alpha, const void *A, cudaDataType Atype,
+                                       int lda, const void *B, cudaDataType Btype, int ldb,
+                                       const void *beta, void *C, cudaDataType Ctype, int ldc,
+                                       cublasComputeType_t computeType, cublasGemmAlgo_t algo)
+{
+    return cublasGemmStridedBatchedEx(handle, transa, transb, m, n, k, alpha, A, Atype, lda, 0, B,
+                                      Btype, ldb, 0, beta, C, Ctype, ldc, 0, 1, computeType, algo);
+}

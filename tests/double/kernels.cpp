@@ -1,0 +1,5 @@
+/* The kernels, on the host. */
+#include "tests/double/host.h"
+
+#include "exec/device/cuda/kernels.cu"
+#include "exec/device/cuda/kernels_softmax.cu"

@@ -1,0 +1,75 @@
+/* What has been done, for tests to read. */
+#include "tests/double/log.h"
+
+#include <mutex>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string>
+#include <unistd.h>
+
+#include "tests/double/double.h"
+
+namespace dbl
+{
+
+namespace
+{
+
+FILE *open_log()
+{
+    const char *prefix = getenv("DOUBLE_LOG");
+    if (!prefix || !*prefix)
+        return NULL;
+    int rank = rank_here();
+    std::string path = std::string(prefix) + "." + std::to_string(rank >= 0 ? rank : getpid());
+    return fopen(path.c_str(), "w");
+}
+
+thread_local unsigned long counts[HAPPENINGS];
+thread_local bool is_waiting; /* has waited since the last launch */
+
+} // namespace
+
+void log_line(const char *format, ...)
+{
+    static FILE *const to = open_log();
+    static std::mutex &guard = *new std::mutex;
+    if (!to)
+        return;
+    std::lock_guard<std::mutex> l(guard);
+    va_list list;
+    va_start(list, format);
+    vfprintf(to, format, list);
+    va_end(list);
+    fputc('\n', to);
+    fflush(to);
+}
+
+/* A wait counts when something is launched after it: the queue has run dry meanwhile. */
+void count(happening h)
+{
+    if (h == WAIT) {
+        is_waiting = true;
+        return;
+    }
+    counts[h]++;
+    if (h <= PRODUCT && is_waiting)
+        counts[WAIT]++;
+    is_waiting = h <= PRODUCT ? false : is_waiting;
+}
+
+void count_begin()
+{
+    for (unsigned long &c : counts)
+        c = 0;
+    is_waiting = false;
+}
+
+void count_end(long step)
+{
+    log_line("#step\t%d\t%ld\t%lu\t%lu\t%lu\t%lu\t%lu", rank_here(), step, counts[KERNEL],
+             counts[PRODUCT], counts[COPY], counts[WAIT], counts[PAGEABLE]);
+}
+
+} // namespace dbl

@@ -1,0 +1,27 @@
+/* log.h - what $DOUBLE_LOG asks for, in files $DOUBLE_LOG.RANK (or .PID without $RANK), fields apart
+ * by tabs. A line per NCCL call, when it is queued:
+ *   rank  step (-1: none)  global ranks of the members, with commas  call  global rank of peer or
+ *   root (-1: none)  count  type  stream, and its priority after a slash
+ * and lines that begin with '#':
+ *   #comm   rank  members  blocks (1, 0)  most CTAs (0: not said)  made by: init, split
+ *   #id     rank                       ncclGetUniqueId()
+ *   #step   rank  step  kernels  products  copies  host waits with launches behind them
+ *           copies from pageable memory
+ *   #gpu    rank  GPU    first allocation on it */
+#ifndef DOUBLE_LOG_H
+#define DOUBLE_LOG_H
+
+namespace dbl
+{
+
+void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* What the calling thread does in its step. */
+enum happening { KERNEL, PRODUCT, COPY, WAIT, PAGEABLE, HAPPENINGS };
+void count(happening h);
+void count_begin();
+void count_end(long step);
+
+} // namespace dbl
+
+#endif
