@@ -321,7 +321,8 @@ static enum status check_division(const struct program *p, uint32_t rank)
         uint32_t bucket = o->part > 0 && o->kind == OP_BACKWARD
                               ? program_part_bucket(stage, OP_BACKWARD, o->part, &completes)
                               : 0;
-        int64_t bytes = completes ? p->bucket[stage->bucket + bucket].bytes : 0;
+        int64_t bytes =
+            completes ? program_reduced_bytes(p, p->bucket[stage->bucket + bucket].bytes) : 0;
         if (bytes > 0 && (i + 1 == p->op_start[rank + 1] || o[1].purpose != FOR_DATA ||
                           !op_is_collective(&o[1]) || o[1].bytes != bytes))
             return error_set(STATUS_INVALID,

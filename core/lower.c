@@ -186,6 +186,8 @@ static enum status flatten(struct lowering *l, struct program *out)
     out->asynchronous = l->schedule->asynchronous;
     out->folded = l->fold;
     out->seed = l->plan->seed;
+    out->number_bytes = (uint32_t)l->model->element_bytes;
+    out->reduce_bytes = (uint32_t)plan_reduce_bytes(l->plan, l->model);
     count_flop(l, out);
     PASS(text_copy(l->plan->optimizer, &out->optimizer));
     PASS(program_link(out));

@@ -56,8 +56,10 @@ struct plan {
     uint32_t microbatches, microbatch_size;
     uint32_t zero; /* 0: none; 1, 2, 3: optimizer state, + gradients, + parameters are sharded
                     * over the replicas (ZeRO, FSDP) */
-    int64_t bucket_bytes;   /* gradients are summed in buckets of about this size while the last
+    int64_t bucket_bytes; /* gradients are summed in buckets of about this size while the last
                              * backward runs; 0: in one piece after it */
+    uint32_t reduce_bits; /* of a number in sums of gradients and of tensor parallelism: 16 (bf16),
+                             * 32 (fp32); 0: as in the model */
     bool sequence_parallel; /* with tensor parallelism: Korthikanti et al., MLSys 2023 */
     double objective_s;     /* the algorithm's own objective, seconds per microbatch; NAN if none */
     size_t stages;
@@ -89,6 +91,9 @@ enum status plan_check(const struct plan *p, const struct model *m,
                        const struct topology *t) MUST_CHECK;
 enum status plan_copy(const struct plan *p, struct plan *out) MUST_CHECK;
 void plan_free(struct plan *p); /* accepts {0}; leaves {0} */
+
+/* Bytes of a number in those sums. */
+int64_t plan_reduce_bytes(const struct plan *p, const struct model *m);
 
 enum { PLAN_VERSION = 1 };
 extern const char plan_format[]; /* "foreline-plan" */

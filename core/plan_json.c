@@ -150,6 +150,7 @@ static const struct json_row head_rows[] = {
     {"optimizer", .read = check_optimizer},
     {"zero", PLAN(zero), FIELD_SPARE, .max = 3},
     {"bucket_bytes", PLAN(bucket_bytes), FIELD_SPARE, .max = INT64_MAX / 65536},
+    {"reduce_bits", PLAN(reduce_bits), FIELD_SPARE, .max = 32},
     {"sequence_parallel", PLAN(sequence_parallel), FIELD_SPARE},
     {"seed", PLAN(seed)},
     {"algorithm", PLAN(algorithm)},

@@ -100,8 +100,9 @@ struct program_rank {
  * has low 0 and, besides, the copies of tied weights that other stages own. */
 struct program_bucket {
     uint32_t low;  /* position of its first op among the stage's */
-    int64_t bytes; /* what a shard reduces of it: every collective FOR_DATA of dense gradients has a
-                    * bucket's bytes, every ALLGATHER FOR_SHARDS those of all buckets or, with ZeRO
+    int64_t bytes; /* what a shard has of its parameters, as numbers of the model: every collective
+                    * FOR_DATA of dense gradients has a bucket's (program_reduced_bytes()), every
+                    * ALLGATHER FOR_SHARDS those of all buckets or, with ZeRO
                     * 3, of its part's and of the buckets whose weights ops of that one borrow */
 };
 
@@ -138,6 +139,10 @@ struct program {
     size_t buckets;
     struct program_bucket *bucket; /* [buckets] stage by stage */
     uint32_t microbatches, microbatch_size;
+    uint32_t number_bytes; /* of the model's numbers: activations, and parameters as they are
+                            * gathered */
+    uint32_t reduce_bytes; /* of numbers as gradients and shards' activations are summed. 0 (by
+                            * hand): both are fp32 */
     double tokens_per_sample;
     double sample_flop, recompute_flop; /* of the model per sample; executed besides */
     char *optimizer;                    /* owned */
@@ -193,6 +198,11 @@ static inline struct program_range program_zero_part(size_t n, uint32_t replicas
     size_t chunk = (replica + 1) % replicas, least = n / replicas, longer = n % replicas;
     return (struct program_range){chunk * least + (chunk < longer ? chunk : longer),
                                   least + (chunk < longer)};
+}
+/* What a sum of gradients moves that take so many bytes as numbers of the model. */
+static inline int64_t program_reduced_bytes(const struct program *p, int64_t bytes)
+{
+    return p->reduce_bytes != p->number_bytes ? bytes / p->number_bytes * p->reduce_bytes : bytes;
 }
 /* How many groups of the whole program group g stands for; 1 unless the program is folded. */
 static inline size_t program_group_copies(const struct program *p, size_t g)

@@ -262,6 +262,17 @@ static enum status read_stages(const struct json_at *root, struct program *p)
     return STATUS_OK;
 }
 
+/* fp32 where nothing else is said. */
+static enum status read_numbers(const struct json_at *root, struct program *p)
+{
+    int64_t number = 4, reduce = 4;
+    PASS(json_may_integer(root, "number_bytes", 1, 16, &number));
+    PASS(json_may_integer(root, "reduce_bytes", 1, 16, &reduce));
+    p->number_bytes = (uint32_t)number;
+    p->reduce_bytes = (uint32_t)reduce;
+    return STATUS_OK;
+}
+
 static enum status read_head(const struct json_at *root, struct program *p)
 {
     int64_t value;
@@ -276,6 +287,7 @@ static enum status read_head(const struct json_at *root, struct program *p)
     PASS(json_need_real(root, "tokens_per_sample", 0, DBL_MAX, &p->tokens_per_sample));
     PASS(json_may_real(root, "sample_flop", 0, DBL_MAX, &p->sample_flop));
     PASS(json_may_real(root, "recompute_flop", 0, DBL_MAX, &p->recompute_flop));
+    PASS(read_numbers(root, p));
     PASS(json_may_bool(root, "asynchronous", &p->asynchronous));
     PASS(json_need_text(root, "optimizer", &p->optimizer));
     PASS(json_need_integer(root, "seed", 0, INT64_MAX, &value));
@@ -413,6 +425,10 @@ enum status program_write(const struct program *p, const char *path, const struc
     json_put_real(&w, "sample_flop", p->sample_flop);
     if (p->recompute_flop > 0)
         json_put_real(&w, "recompute_flop", p->recompute_flop);
+    if (p->number_bytes > 0 && p->number_bytes != 4)
+        json_put_integer(&w, "number_bytes", p->number_bytes);
+    if (p->reduce_bytes > 0 && p->reduce_bytes != 4)
+        json_put_integer(&w, "reduce_bytes", p->reduce_bytes);
     if (p->asynchronous)
         json_put_bool(&w, "asynchronous", true);
     json_put_string(&w, "optimizer", p->optimizer);

@@ -36,7 +36,13 @@ struct device_options {
 };
 
 /* An array that later steps depend on. */
-enum device_state_kind { STATE_PARAMETERS, STATE_MOMENTS, STATE_SQUARES, STATE_UPDATES };
+enum device_state_kind {
+    STATE_PARAMETERS,
+    STATE_MOMENTS,
+    STATE_SQUARES,
+    STATE_UPDATES,
+    STATE_OWNED /* own part of the parameters, where all of them are there but rounded */
+};
 struct device_state {
     uint32_t stage, kind; /* enum device_state_kind */
     size_t bytes;

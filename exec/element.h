@@ -2,8 +2,10 @@
 #ifndef EXEC_ELEMENT_H
 #define EXEC_ELEMENT_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum element { ELEMENT_FP32, ELEMENT_BF16 };
 
@@ -16,6 +18,26 @@ static inline size_t element_bytes(enum element e)
 static inline void *element_at(enum element e, const void *data, size_t i)
 {
     return (void *)((uintptr_t)data + i * element_bytes(e));
+}
+
+/* bf16 is the upper half of an fp32. */
+static inline float element_widen(uint16_t x)
+{
+    uint32_t bits = (uint32_t)x << 16;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+/* To the nearest, ties to even: what is lost is more than half, or half and the rest is odd: round
+ * up. The carry may make it infinite, as it should. */
+static inline uint16_t element_narrow(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    if (isnan(f))
+        return (uint16_t)(bits >> 16 | 0x40); /* quiet, even if all that is kept of it were zero */
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 /* y += x on the host, n numbers; bf16: each sum is that of fp32, rounded to the nearest, ties to

@@ -179,6 +179,7 @@ struct partition_request plan_request(const struct arguments *a)
                                       .chunks = (uint32_t)a->chunks,
                                       .zero = (uint32_t)a->zero,
                                       .bucket_bytes = (int64_t)a->bucket_bytes,
+                                      .reduce_bits = (uint32_t)a->reduce_bits,
                                       .sequence_parallel = a->sequence_parallel,
                                       .recompute = recompute_of(a),
                                       .microbatches = (uint32_t)a->microbatches,
@@ -232,6 +233,7 @@ const char *plan_breaks(const struct plan *p, const struct arguments *a)
         {"zero", (a->zero || arguments_given(a, "zero")) && p->zero != a->zero},
         {"bucket", (a->bucket_bytes > 0 || arguments_given(a, "bucket")) &&
                        p->bucket_bytes != (int64_t)a->bucket_bytes},
+        {"reduce-bits", a->reduce_bits && p->reduce_bits != a->reduce_bits},
         {"sequence-parallel",
          a->sequence_parallel && !(p->sequence_parallel && p->stage[0].tensor_parallel > 1)},
         {"microbatches", a->microbatches && p->microbatches != a->microbatches},

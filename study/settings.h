@@ -56,7 +56,7 @@ struct arguments {
 
     /* plans: constraints that algorithms keep or refuse; 0 or NULL leaves the choice to them */
     const char *algorithm, *schedule, *optimizer, *explain, *split_at, *recompute;
-    size_t tensor_parallel, expert_parallel, chunks, zero;
+    size_t tensor_parallel, expert_parallel, chunks, zero, reduce_bits;
     size_t stages, replicas, microbatches, microbatch_size, batch, finalists;
     double time_limit_s, bucket_bytes;
     bool sequence_parallel, executable, allow_oom, wide;

@@ -134,6 +134,9 @@ const struct setting settings_table[] = {
     {"bucket", BYTES(bucket_bytes), PLAN_KEYS, "SIZE", NULL,
      .help = "sum gradients in buckets of this size during the last backward; 0: after it (auto: "
              "searched; else 0)"},
+    {"reduce-bits", NUMBER(reduce_bits), PLAN_KEYS, "16|32", NULL,
+     .help = "numbers in sums of gradients and of tensor parallelism: bf16 or fp32 (else as the "
+             "model's)"},
     {"granularity", WORD(granularity), PLAN_KEYS, "layer|op", NULL,
      .help = "stages begin at layers (names that share their block, such as h3.) or at any op "
              "(auto: layer; else op)"},

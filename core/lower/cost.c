@@ -28,14 +28,22 @@ static int64_t scaled(int64_t bytes, double part)
 }
 
 /* Calls are merged into one op of the program: their number and, in the end, their mean size. */
-static void add_call(struct lowering_calls *calls, uint32_t count, int64_t bytes)
+static void add_call(struct lowering_calls *calls, uint32_t count, int64_t bytes,
+                     int64_t reduced_bytes)
 {
     calls->count += count;
     calls->bytes += count * bytes; /* the sum, until all are known */
+    calls->reduced_bytes += count * reduced_bytes;
+}
+
+static void add_sum(const struct sum *u, struct lowering_calls *calls, int64_t bytes)
+{
+    add_call(calls, 1, bytes, lowering_reduced(u->l, bytes));
 }
 
 /* Collectives inside the stage that op adds to a pass, Shoeybi et al. 2019 (arXiv:1909.08053,
- * section 3) for tensor parallelism; bytes are of all samples of a microbatch:
+ * section 3) for tensor parallelism; bytes are of all samples of a microbatch, in the numbers that
+ * the plan says sums are made of:
  *   row-parallel      its output (samples, output) is reduced in the forward
  *   column-parallel   the gradient of its inputs is reduced in the backward
  *   divided loss      three fp32 numbers of each row and shard, in the forward
@@ -48,28 +56,30 @@ static void add_calls(struct sum *u, uint32_t op)
     int64_t samples = u->l->plan->microbatch_size, in = 0;
     bool twice = u->s->recompute == RECOMPUTE_FULL; /* the forward runs in the backward too */
     if (u->split.tensor_parallel > 1 && o->tensor == TENSOR_ROW) {
-        add_call(&u->c.forward_sum, 1, samples * o->output_bytes);
+        add_sum(u, &u->c.forward_sum, samples * o->output_bytes);
         if (twice)
-            add_call(&u->c.backward_sum, 1, samples * o->output_bytes);
+            add_sum(u, &u->c.backward_sum, samples * o->output_bytes);
     }
     /* a loss over divided classes: every shard tells what it has of each row, three numbers */
     bool last = m->out_start[op] == m->out_start[op + 1];
     if (u->split.tensor_parallel > 1 && o->tensor == TENSOR_SPLIT && last) {
         int64_t rows = samples * (int64_t)(m->tokens_per_sample > 1 ? m->tokens_per_sample : 1);
-        add_call(&u->c.forward_sum, 1, 3 * 4 * rows * u->split.tensor_parallel);
+        int64_t bytes = 3 * 4 * rows * u->split.tensor_parallel;
+        add_call(&u->c.forward_sum, 1, bytes, bytes);
         if (plan_remakes(u->s->recompute, o))
-            add_call(&u->c.backward_sum, 1, 3 * 4 * rows * u->split.tensor_parallel);
+            add_call(&u->c.backward_sum, 1, bytes, bytes);
     }
     for (size_t k = m->in_start[op]; k < m->in_start[op + 1]; k++)
         in += m->op[m->in[k]].output_bytes;
     /* experts: both products in one op */
     bool column = o->tensor == TENSOR_COLUMN || (o->tensor == TENSOR_ROW && o->exchange_bytes > 0);
     if (u->split.tensor_parallel > 1 && column && in > 0)
-        add_call(&u->c.backward_sum, 1, samples * in);
+        add_sum(u, &u->c.backward_sum, samples * in);
     if (u->split.expert_parallel > 1 && o->exchange_bytes > 0) {
         int64_t shards = u->split.sequence_parallel ? u->split.tensor_parallel : 1;
-        add_call(&u->c.forward_experts, 2, samples * o->exchange_bytes / shards);
-        add_call(&u->c.backward_experts, twice ? 4 : 2, samples * o->exchange_bytes / shards);
+        int64_t bytes = samples * o->exchange_bytes / shards;
+        add_call(&u->c.forward_experts, 2, bytes, bytes);
+        add_call(&u->c.backward_experts, twice ? 4 : 2, bytes, bytes);
     }
 }
 
@@ -130,7 +140,7 @@ static void add_op(struct sum *u, uint32_t op)
 static void average(struct lowering_calls *calls)
 {
     if (calls->count > 0)
-        calls->bytes /= calls->count;
+        calls->bytes /= calls->count, calls->reduced_bytes /= calls->count;
 }
 
 /* What ZeRO leaves of them on each rank: experts are sharded over the replicas that have the same.

@@ -34,12 +34,13 @@ enum status lowering_reduce(struct lowering *l, uint32_t rank, uint32_t stage, u
              shard = (rank - l->shape.first_rank[team]) % lowering_shards(l, team);
     uint32_t all = lowering_data(l, team, shard);
     enum op_kind kind = l->plan->zero >= 1 ? OP_REDUCESCATTER : OP_ALLREDUCE;
-    struct program_op op = list_collective(kind, FOR_DATA, stage, microbatch, all, sum->bytes);
+    struct program_op op =
+        list_collective(kind, FOR_DATA, stage, microbatch, all, lowering_reduced(l, sum->bytes));
     op.part = sum->part;
     if (all != PROGRAM_NONE && op.bytes > 0)
         PASS(append_sum(list, op, newest(list)));
     op.peer = l->groups.same[rank];
-    op.bytes = sum->expert_bytes;
+    op.bytes = lowering_reduced(l, sum->expert_bytes);
     if (op.peer != PROGRAM_NONE && op.bytes > 0)
         PASS(append_sum(list, op, newest(list)));
     return STATUS_OK;
@@ -136,7 +137,7 @@ static enum status tie(struct lowering *l)
             struct lowering_list *list = &l->replay.list[g->member[i]];
             uint32_t stage = tied_stage(l, tie->owner, lowering_team_of_rank(l, g->member[i]));
             struct program_op op = list_collective(OP_ALLREDUCE, FOR_TIES, stage, PROGRAM_NONE,
-                                                   tie->group, tie->bytes);
+                                                   tie->group, lowering_reduced(l, tie->bytes));
             op.tag = tie->owner;
             PASS(append_sum(list, op, newest(list)));
         }

@@ -49,7 +49,7 @@ struct lowering_replica {
 /* Collectives that follow one compute op: `count` calls, merged into one op of mean size. */
 struct lowering_calls {
     uint32_t count;
-    int64_t bytes; /* of one call */
+    int64_t bytes, reduced_bytes; /* of one call, as numbers of the model; as they are summed */
 };
 
 /* A part of a backward: its seconds, and the gradients that are complete after it. With ZeRO 3 a
@@ -174,6 +174,12 @@ static inline uint32_t lowering_data(const struct lowering *l, uint32_t team, ui
 static inline uint32_t lowering_zero(const struct lowering *l, uint32_t stage)
 {
     return l->plan->stage[stage].replicas > 1 ? l->plan->zero : 0;
+}
+/* Bytes of numbers of the model, as gradients and shards' activations are summed. */
+static inline int64_t lowering_reduced(const struct lowering *l, int64_t bytes)
+{
+    int64_t number = l->model->element_bytes, reduced = plan_reduce_bytes(l->plan, l->model);
+    return reduced != number ? bytes / number * reduced : bytes;
 }
 static inline uint32_t lowering_ranks(const struct lowering *l)
 {

@@ -205,11 +205,12 @@ static enum status append_compute(const struct pass *a, uint8_t part, double sec
 static enum status call(const struct pass *a, enum op_kind kind, enum op_purpose purpose,
                         uint32_t group, const struct lowering_calls *calls, uint32_t *position)
 {
+    bool sums = kind == OP_ALLREDUCE || kind == OP_REDUCESCATTER;
     uint32_t after = *position;
     if (calls->count == 0 || group == PROGRAM_NONE)
         return STATUS_OK;
-    struct program_op op =
-        list_collective(kind, purpose, a->stage, a->s.microbatch, group, calls->bytes);
+    struct program_op op = list_collective(kind, purpose, a->stage, a->s.microbatch, group,
+                                           sums ? calls->reduced_bytes : calls->bytes);
     op.count = calls->count;
     PASS(list_append(a->list, &op, position));
     PASS(list_depend(a->list, after));

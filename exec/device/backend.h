@@ -35,13 +35,6 @@ struct optimizer_step {
 #define ADAM_BETA2   0.999
 #define ADAM_EPSILON 1e-8
 
-/* Activations in bf16 (struct layer: half), n of them; everything else stays `real`. */
-struct backend_half {
-    void (*add)(void *self, void *y, const void *x, size_t n); /* y += x */
-    void (*narrow)(void *self, void *y, const real *x, size_t n);
-    void (*widen)(void *self, real *y, const void *x, size_t n);
-};
-
 struct backend {
     bool remote; /* the CPU cannot read this memory */
     /* Make a layer of layer_shape() one of this backend's: kind, saved, work. NULL: it is. */
@@ -60,7 +53,11 @@ struct backend {
     void (*zero)(void *self, void *data, size_t bytes);
     void (*add)(void *self, real *y, const real *x, size_t n); /* y += x */
     void (*update)(void *self, const struct optimizer_step *o);
-    const struct backend_half *half; /* NULL: this backend computes in fp32 only */
+    /* To bf16, to the nearest, and back; n numbers. */
+    void (*narrow)(void *self, void *y, const real *x, size_t n);
+    void (*widen)(void *self, real *y, const void *x, size_t n);
+    /* y += x of activations in bf16 (struct layer: half). NULL: this backend computes in fp32. */
+    void (*add_half)(void *self, void *y, const void *x, size_t n);
 };
 
 extern const struct backend backend_cpu; /* self: NULL */

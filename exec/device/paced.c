@@ -10,6 +10,7 @@
 #include "core/clock.h"
 
 struct paced {
+    const struct program *program;
     size_t room;
     float *gradient; /* [room] zeros, for whatever is reduced */
 };
@@ -29,6 +30,12 @@ enum status paced_room(const struct program *p, uint32_t rank, size_t *room)
             *room = floats;
     }
     return STATUS_OK;
+}
+
+enum element paced_element(const struct program *p, const struct program_op *op)
+{
+    uint32_t bytes = op->purpose == FOR_SHARDS ? p->number_bytes : p->reduce_bytes;
+    return bytes == 2 ? ELEMENT_BF16 : ELEMENT_FP32;
 }
 
 enum status paced_put(void *self, const struct program_op *recv, const void *data)
@@ -65,6 +72,7 @@ static enum status paced_open(const struct model *m, const struct program *p, ui
     enum status st;
     struct paced *s;
     TRY(ARRAY_NEW(s, 1));
+    s->program = p;
     TRY(paced_room(p, rank, &s->room));
     TRY(ARRAY_NEW(s->gradient, s->room));
     prctl(PR_SET_TIMERSLACK, 1000UL); /* ns instead of 50 us; a refusal only costs precision */
@@ -97,7 +105,7 @@ static enum status array(void *self, const struct program_op *op, uint32_t k, en
 {
     const struct paced *s = self;
     *data = k < op->count ? s->gradient : NULL;
-    *e = ELEMENT_FP32;
+    *e = paced_element(s->program, op);
     *n = (size_t)op->bytes / element_bytes(*e);
     return STATUS_OK;
 }

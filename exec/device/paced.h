@@ -18,6 +18,8 @@ static inline int paced_byte(const struct program_op *send)
 }
 
 /* Functions of struct device that look at nothing of `self`. */
+/* What numbers its collectives are of: gathers of the model's, sums of the program's. */
+enum element paced_element(const struct program *p, const struct program_op *op);
 enum status paced_put(void *self, const struct program_op *recv, const void *data) MUST_CHECK;
 double paced_take_loss(void *self);                                                /* 0 */
 enum status paced_digest(void *self, uint32_t op, uint8_t out[DIGEST]) MUST_CHECK; /* zeros */

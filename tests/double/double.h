@@ -1,12 +1,13 @@
 /* double.h - the host double of a machine with GPUs, inside.
  *
  *   engine.cpp   streams as queues of ops; one thread of the process is all its GPUs
- *   memory.cpp   memory of the GPUs, and who may touch it
+ *   memory.cpp   memory of the GPUs, and who may touch it; pinned.cpp: pinned memory of the host
+ *   races.cpp    what is ordered, and what is not
  *   grid.cpp     a kernel's blocks and threads, and the hooks of its accesses
  *   runtime.cpp  the functions of CUDA's runtime
  *   blas.cpp     those of cuBLAS
  *   nccl*.cpp    NCCL between processes and threads
- *   faults.cpp   the environment: seeds, delays, errors
+ *   faults.cpp   the environment: seeds, delays, errors; log.cpp: what happened, for tests
  *
  * What the double holds against the program (`complain`) is one line that begins with "double:", and
  * ends the process. */
@@ -16,6 +17,7 @@
 #include <cuda_runtime_api.h>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <stddef.h>
 #include <stdint.h>
@@ -48,23 +50,32 @@ extern char *arena; /* [MOST_GPUS][gpu_bytes] addresses of device memory; NULL: 
 
 int gpu_count();
 void *memory_new(int gpu, size_t bytes); /* NULL: no room */
-bool memory_free(void *data);
-int gpu_of(const void *data); /* -1: host memory */
+size_t memory_free(void *data);          /* its bytes; 0: no such memory */
+int gpu_of(const void *data);            /* -1: host memory */
 /* Is it inside one live allocation? */
 bool is_live(const void *data, size_t bytes);
 size_t memory_used(int gpu);
-bool is_pinned(const void *data, size_t bytes);
-void pin(void *data, size_t bytes);
-void unpin(void *data);
-void let(int gpu, int peer); /* gpu may touch the peer's */
-uint32_t may_touch(int gpu); /* mask of GPUs */
+size_t offset_of(const void *data); /* in its allocation */
+void let(int gpu, int peer);        /* gpu may touch the peer's */
+uint32_t may_touch(int gpu);        /* mask of GPUs */
 /* The engine's: memory of these GPUs (mask) becomes accessible; nobody's does. */
 void memory_open(uint32_t gpus);
 void memory_close();
 
-/* ---- engine.cpp */
+/* ---- pinned.cpp */
 
 struct stream;
+void *pinned_new(size_t bytes); /* NULL: no memory */
+bool pinned_free(void *data);
+bool is_pinned(const void *data, size_t bytes);
+char *engine_view(const void *data); /* of pinned memory; of other memory: itself */
+/* The op that `s` has been given last copies from or (writes) to pinned memory. */
+void pinned_guard(const void *data, size_t bytes, const stream *s, const char *what, bool writes);
+void pinned_learns();                     /* host_seen has grown */
+const char *pinned_fault(const void *at); /* the copy that forbids the host to touch it, or NULL */
+
+/* ---- engine.cpp */
+
 struct op {
     const char *what;
     std::function<bool(op &)> step; /* true: complete; false: look again later */
@@ -84,11 +95,15 @@ struct stream {
     uint64_t queued, done;
 };
 
-struct event {
-    uint64_t asked, done; /* records */
+/* cudaEventRecord() makes a new one; who waits for the event waits for the newest so far. */
+struct record {
+    bool is_done;
     double at_s;
     std::vector<uint32_t> seen;
-    bool timed, is_dead;
+};
+struct event {
+    std::shared_ptr<record> newest; /* NULL: never recorded */
+    bool timed;
 };
 
 /* Everything in them, and in streams and events, is guarded by it. */
@@ -114,7 +129,8 @@ cudaError_t note_error(cudaError_t e); /* of a call: kept for cudaGetLastError()
 /* ---- clocks and races: races.cpp */
 
 void join(std::vector<uint32_t> &into, const std::vector<uint32_t> &other);
-size_t new_actor();
+size_t new_actor(const std::string &name);
+void host_learns(const std::vector<uint32_t> &seen); /* the gate is shut */
 extern std::vector<uint32_t> &host_seen; /* all threads of the host are one actor, number 0 */
 /* Device memory that an op reads or writes: checks that it may, and against the others. */
 void touch(op &o, const void *data, size_t bytes, bool writes);

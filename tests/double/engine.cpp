@@ -135,7 +135,7 @@ stream *stream_new(int gpu, const std::string &name)
     s->gpu = gpu;
     s->name = name;
     std::lock_guard<std::mutex> l(gate);
-    s->actor = new_actor();
+    s->actor = new_actor(name);
     s->seen.resize(s->actor + 1);
     streams.push_back(s);
     return s;
@@ -203,7 +203,7 @@ void device_wait(const char *who)
     std::lock_guard<std::mutex> l(gate);
     for (const stream *s : streams)
         if (s->gpu == gpu)
-            join(host_seen, s->seen);
+            host_learns(s->seen);
 }
 
 cudaError_t sticky()

@@ -24,8 +24,7 @@ const size_t page = 4096;
 std::mutex &guard = *new std::mutex;
 std::map<const char *, size_t> &pieces = *new std::map<const char *, size_t>; /* live */
 std::map<const char *, size_t> &holes = *new std::map<const char *, size_t>;  /* freed */
-std::map<const char *, size_t> &pins = *new std::map<const char *, size_t>;
-size_t top[MOST_GPUS], used[MOST_GPUS]; /* bytes */
+size_t top[MOST_GPUS], used[MOST_GPUS];                                       /* bytes */
 uint32_t peers[MOST_GPUS];
 uint32_t open_gpus; /* mask */
 struct sigaction before;
@@ -36,6 +35,9 @@ void on_fault(int number, siginfo_t *info, void *)
     const char *at = (const char *)info->si_addr;
     if (at >= arena && at < arena + MOST_GPUS * gpu_bytes)
         remark("the host touches memory of GPU %d", (int)((size_t)(at - arena) / gpu_bytes));
+    else if (const char *what = pinned_fault(at))
+        remark("race: the host touches pinned memory that '%s' is not known to have finished with",
+               what);
     sigaction(number, &before, NULL);
 }
 
@@ -122,18 +124,18 @@ void *memory_new(int gpu, size_t bytes)
     return data;
 }
 
-bool memory_free(void *data)
+size_t memory_free(void *data)
 {
     std::lock_guard<std::mutex> l(guard);
     auto i = pieces.find((const char *)data);
     if (i == pieces.end())
-        return false;
-    size_t room = (i->second + page - 1) / page * page;
+        return 0;
+    size_t bytes = i->second, room = (i->second + page - 1) / page * page;
     madvise(data, room, MADV_DONTNEED);
     used[((char *)data - arena) / (ptrdiff_t)gpu_bytes] -= room;
     holes[(const char *)data] = room;
     pieces.erase(i);
-    return true;
+    return bytes;
 }
 
 int gpu_of(const void *data)
@@ -156,22 +158,11 @@ size_t memory_used(int gpu)
     return used[gpu];
 }
 
-bool is_pinned(const void *data, size_t bytes)
+size_t offset_of(const void *data)
 {
     std::lock_guard<std::mutex> l(guard);
-    return contains(pins, data, bytes);
-}
-
-void pin(void *data, size_t bytes)
-{
-    std::lock_guard<std::mutex> l(guard);
-    pins[(const char *)data] = bytes;
-}
-
-void unpin(void *data)
-{
-    std::lock_guard<std::mutex> l(guard);
-    pins.erase((const char *)data);
+    auto i = pieces.upper_bound((const char *)data);
+    return i == pieces.begin() ? 0 : (size_t)((const char *)data - (--i)->first);
 }
 
 void let(int gpu, int peer)

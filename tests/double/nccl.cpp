@@ -1,7 +1,7 @@
 /* Communicators of NCCL between processes and threads: made by all members or by none, of different
  * GPUs; aborted or destroyed. */
-#include "tests/double/log.h"
 #include "tests/double/nccl.h"
+#include "tests/double/log.h"
 
 #include <algorithm>
 #include <atomic>
@@ -173,8 +173,8 @@ ncclResult_t comm_settle(ncclComm *c)
                          "Duplicate GPU detected : rank " + std::to_string(a) + " and rank " +
                              std::to_string(b) + " both on CUDA device");
     c->is_ready = true;
-    log_line("#comm\t%d\t%s\t%d\t%d\t%s", rank_here(), comm_members(c).c_str(), c->blocks, c->most_ctas,
-             c->split ? "split" : "init");
+    log_line("#comm\t%d\t%s\t%d\t%d\t%s", rank_here(), comm_members(c).c_str(), c->blocks,
+             c->most_ctas, c->split ? "split" : "init");
     return ncclSuccess;
 }
 

@@ -53,7 +53,7 @@ struct ncclComm {
     /* Split: the communicator that it came from, until the members are known. */
     ncclComm *parent;
     int color, key;
-    int most_ctas; /* 0: not said */
+    int most_ctas;                     /* 0: not said */
     uint32_t splits, split;            /* made of it; its number */
     std::map<uint32_t, uint32_t> tags; /* by kind and peer: calls so far */
     std::set<uint32_t> connected;      /* the same, after the first */

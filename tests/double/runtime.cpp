@@ -211,26 +211,19 @@ extern "C" cudaError_t cudaFree(void *devPtr)
         return call();
     no_memory_in_steps("cudaFree()");
     device_wait("cudaFree()");
-    forget(devPtr, 0);
-    if (!memory_free(devPtr)) {
+    size_t bytes = memory_free(devPtr);
+    if (bytes == 0)
         complain("cudaFree() of what is no device memory");
-        return note_error(cudaErrorInvalidValue);
-    }
+    forget(devPtr, bytes);
     return call();
 }
 
 extern "C" cudaError_t cudaMallocHost(void **ptr, size_t size)
 {
-    const size_t page = 4096;
     no_memory_in_steps("cudaMallocHost()");
     device_wait("cudaMallocHost()");
-    size_t room = (size / page + 1) * page;
-    *ptr = aligned_alloc(page, room);
-    if (!*ptr)
-        return note_error(cudaErrorMemoryAllocation);
-    memset(*ptr, 0xff, room);
-    pin(*ptr, size);
-    return call();
+    *ptr = pinned_new(size);
+    return *ptr ? call() : note_error(cudaErrorMemoryAllocation);
 }
 
 extern "C" cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int)
@@ -244,8 +237,8 @@ extern "C" cudaError_t cudaFreeHost(void *ptr)
         return call();
     no_memory_in_steps("cudaFreeHost()");
     device_wait("cudaFreeHost()");
-    unpin(ptr);
-    free(ptr);
+    if (!pinned_free(ptr))
+        complain("cudaFreeHost() of what is not pinned");
     return call();
 }
 
@@ -278,38 +271,39 @@ static void wait_for_stream(stream *s, const char *who)
     }
     wait_until(who, [=] { return s->done >= until; });
     std::lock_guard<std::mutex> l(gate);
-    join(host_seen, s->seen);
+    host_learns(s->seen);
 }
 
+/* Pageable memory is staged before the call returns; what goes to it is waited for. */
 extern "C" cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes,
                                        enum cudaMemcpyKind, cudaStream_t handle)
 {
     bool from_gpu = gpu_of(src) >= 0, to_gpu = gpu_of(dst) >= 0;
+    bool from_pinned = is_pinned(src, bytes), to_pinned = is_pinned(dst, bytes);
     stream *s = stream_of(handle);
     if (bytes == 0)
         return call();
     count(COPY);
-    if (from_gpu || is_pinned(src, bytes)) {
-        put(s, "copy", [=](op &o) {
-            if (from_gpu)
-                touch(o, src, bytes, false);
-            if (to_gpu)
-                touch(o, dst, bytes, true);
-            memory_open((from_gpu ? 1u << gpu_of(src) : 0) | (to_gpu ? 1u << gpu_of(dst) : 0));
-            memmove(dst, src, bytes);
-            return true;
-        });
-    } else {
+    std::string staged;
+    if (!from_gpu && !from_pinned) {
         count(PAGEABLE);
-        std::vector<char> staged((const char *)src, (const char *)src + bytes);
-        put(s, "copy from the host", [=, staged = std::move(staged)](op &o) {
-            if (to_gpu)
-                touch(o, dst, bytes, true);
-            memcpy(dst, staged.data(), bytes);
-            return true;
-        });
+        staged.assign((const char *)src, bytes);
     }
-    if (!to_gpu && !is_pinned(dst, bytes))
+    const char *what = from_gpu ? to_gpu ? "copy" : "copy to the host" : "copy from the host";
+    put(s, what, [=, staged = std::move(staged)](op &o) {
+        if (from_gpu || from_pinned)
+            touch(o, src, bytes, false);
+        if (to_gpu || to_pinned)
+            touch(o, dst, bytes, true);
+        memory_open((from_gpu ? 1u << gpu_of(src) : 0) | (to_gpu ? 1u << gpu_of(dst) : 0));
+        memmove(engine_view(dst), staged.empty() ? engine_view(src) : staged.data(), bytes);
+        return true;
+    });
+    if (from_pinned)
+        pinned_guard(src, bytes, s, what, false);
+    if (to_pinned)
+        pinned_guard(dst, bytes, s, what, true);
+    if (!to_gpu && !to_pinned)
         wait_for_stream(s, "cudaMemcpyAsync() to pageable memory");
     return call();
 }
@@ -372,7 +366,7 @@ extern "C" cudaError_t cudaStreamQuery(cudaStream_t handle)
             count(WAIT);
             return cudaErrorNotReady;
         }
-        join(host_seen, s->seen);
+        host_learns(s->seen);
     }
     return call();
 }
@@ -398,102 +392,88 @@ extern "C" cudaError_t cudaEventCreate(cudaEvent_t *out)
     return cudaEventCreateWithFlags(out, cudaEventDefault);
 }
 
-/* It lives on until what was queued of it has happened. */
-static void bury(event *e)
-{
-    if (e->is_dead && e->done == e->asked)
-        delete e;
-}
-
 extern "C" cudaError_t cudaEventDestroy(cudaEvent_t handle)
 {
-    event *e = (event *)handle;
-    if (!e)
+    if (!handle)
         return note_error(cudaErrorInvalidResourceHandle);
-    {
-        std::lock_guard<std::mutex> l(gate);
-        e->is_dead = true;
-        bury(e);
-    }
+    delete (event *)handle;
     return call();
 }
 
 extern "C" cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle)
 {
-    event *e = (event *)handle;
     stream *s = stream_of(stream_handle);
-    uint64_t k;
+    auto r = std::make_shared<record>();
     {
         std::lock_guard<std::mutex> l(gate);
-        k = ++e->asked;
+        ((event *)handle)->newest = r;
     }
     put(s, "event", [=](op &) {
         std::lock_guard<std::mutex> l(gate);
-        e->at_s = now_s();
-        e->done = k;
-        e->seen = s->seen;
-        bury(e);
+        r->at_s = now_s();
+        r->seen = s->seen;
+        r->is_done = true;
         return true;
     });
     return call();
 }
 
-/* For the newest record so far; an event that was never recorded is complete. A record's clock is
- * kept until the next one has happened: then the later one's stands for both, and orders more. */
+static std::shared_ptr<record> newest_of(cudaEvent_t handle)
+{
+    std::lock_guard<std::mutex> l(gate);
+    return ((event *)handle)->newest;
+}
+
+/* For the newest record so far; an event that was never recorded is complete. */
 extern "C" cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t handle,
                                            unsigned int)
 {
-    event *e = (event *)handle;
     stream *s = stream_of(stream_handle);
-    uint64_t k;
-    {
-        std::lock_guard<std::mutex> l(gate);
-        k = e->asked;
-    }
-    if (k == 0)
+    std::shared_ptr<record> r = newest_of(handle);
+    if (!r)
         return call();
     put(s, "wait for an event", [=](op &) {
         std::lock_guard<std::mutex> l(gate);
-        if (e->done < k)
-            return false;
-        join(s->seen, e->seen);
-        return true;
+        if (r->is_done)
+            join(s->seen, r->seen);
+        return r->is_done;
     });
     return call();
 }
 
-static bool has_happened(event *e)
+static bool has_happened(const std::shared_ptr<record> &r)
 {
     std::lock_guard<std::mutex> l(gate);
-    if (e->done < e->asked) {
+    if (r && !r->is_done) {
         count(WAIT);
         return false;
     }
-    join(host_seen, e->seen);
+    if (r)
+        host_learns(r->seen);
     return true;
 }
 
 extern "C" cudaError_t cudaEventQuery(cudaEvent_t handle)
 {
-    return has_happened((event *)handle) ? call() : cudaErrorNotReady;
+    return has_happened(newest_of(handle)) ? call() : cudaErrorNotReady;
 }
 
 extern "C" cudaError_t cudaEventSynchronize(cudaEvent_t handle)
 {
-    event *e = (event *)handle;
+    std::shared_ptr<record> r = newest_of(handle);
     count(WAIT);
-    wait_until("cudaEventSynchronize()", [=] { return e->done >= e->asked; });
-    has_happened(e);
+    wait_until("cudaEventSynchronize()", [=] { return !r || r->is_done; });
+    has_happened(r);
     return call();
 }
 
 extern "C" cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
 {
-    event *a = (event *)start, *b = (event *)end;
-    std::lock_guard<std::mutex> l(gate);
-    if (!a->timed || !b->timed || a->asked == 0 || b->asked == 0)
+    std::shared_ptr<record> a = newest_of(start), b = newest_of(end);
+    if (!a || !b || !((event *)start)->timed || !((event *)end)->timed)
         return note_error(cudaErrorInvalidResourceHandle);
-    if (a->done < a->asked || b->done < b->asked)
+    std::lock_guard<std::mutex> l(gate);
+    if (!a->is_done || !b->is_done)
         return cudaErrorNotReady;
     *ms = (float)((b->at_s - a->at_s) * 1e3);
     return cudaSuccess;

@@ -42,6 +42,22 @@ static void add(void *self, real *y, const real *x, size_t n)
     vector_add(y, x, n);
 }
 
+static void narrow(void *self, void *y, const real *x, size_t n)
+{
+    uint16_t *to = y;
+    (void)self;
+    for (size_t i = 0; i < n; i++)
+        to[i] = element_narrow((float)x[i]);
+}
+
+static void widen(void *self, real *y, const void *x, size_t n)
+{
+    const uint16_t *from = x;
+    (void)self;
+    for (size_t i = 0; i < n; i++)
+        y[i] = element_widen(from[i]);
+}
+
 /* p [n] -= rate g [n] */
 static void sgd(const struct optimizer_step *o)
 {
@@ -84,4 +100,6 @@ const struct backend backend_cpu = {
     .zero = zero,
     .add = add,
     .update = update,
+    .narrow = narrow,
+    .widen = widen,
 };

@@ -32,6 +32,9 @@ static void device_close(void *self)
             on->backend->release(on->self, c->flight.gradients.data[i]);
         if (c->flight.parameters.data[i])
             on->backend->release(on->self, c->flight.parameters.data[i]);
+        real *half = i == 0 ? c->flight.reduced : c->flight.gathered;
+        if (half)
+            on->backend->release(on->self, half);
     }
     for (size_t k = 0; c && k < c->stages; k++)
         stage_close(&c->stage[k]);
@@ -147,15 +150,11 @@ static enum status put(void *self, const struct program_op *recv, const void *da
                      data);
 }
 
-/* The executor's arrays are the stage's: nothing is copied. */
+/* The executor's arrays are the stage's. */
 static enum status array(void *self, const struct program_op *op, uint32_t k, enum element *e,
                          void **data, size_t *n)
 {
-    real *array;
-    PASS(stage_array(find(self, op->stage), op, k, &array, n));
-    *e = ELEMENT_FP32;
-    *data = array;
-    return STATUS_OK;
+    return stage_array(find(self, op->stage), op, k, e, data, n);
 }
 
 static enum status collected(void *self, const struct program_op *op)

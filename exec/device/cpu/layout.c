@@ -109,7 +109,7 @@ static enum status start(const struct stage *s, const struct layer *l, uint32_t 
     return STATUS_OK;
 }
 
-/* ZeRO 3: an op's start values are made in host memory, and the own part of them is kept. */
+/* An op's start values are made in host memory, and the own part of them is kept. */
 static enum status start_owned(struct stage *s, const struct stage_op *o)
 {
     real *host;
@@ -125,10 +125,10 @@ static enum status start_parameters(struct stage *s)
     for (size_t k = 0; k < s->layout.n; k++) {
         const struct stage_op *o = &s->layout.op[k];
         const struct layer *l = &o->layer;
-        if (s->state.owned) {
+        if (s->state.owned)
             PASS(start_owned(s, o));
+        if (s->share.zero == 3)
             continue;
-        }
         PASS(start(s, l, o->index, l->parameters, s->state.parameter + o->parameter));
         if (!l->tied || o->owner != NOWHERE)
             continue;
@@ -204,15 +204,16 @@ static enum status place_gradients(struct stage *s)
     enum status st;
     struct gradients a = {0};
     bool *placed = NULL;
-    size_t wide_size = 0;
+    size_t other_size = 0; /* of a tensor that shards sum in other numbers than its own */
+    bool converts =
+        s->share.shard.shards > 1 && s->layout.halves != (s->share.reduced == ELEMENT_BF16);
     TRY(ARRAY_NEW(a.block, s->layout.n));
     TRY(ARRAY_NEW(placed, s->layout.tensors));
     for (size_t k = s->layout.n; k-- > 0;) {
         const struct stage_op *o = &s->layout.op[k];
         size_t wide = size_times(
             s->layout.batch, o->layer.input > o->layer.output ? o->layer.input : o->layer.output);
-        wide_size =
-            s->layout.halves && s->share.shard.shards > 1 && wide > wide_size ? wide : wide_size;
+        other_size = converts && wide > other_size ? wide : other_size;
         s->layout.layer_work =
             o->layer.work > s->layout.layer_work ? o->layer.work : s->layout.layer_work;
         for (size_t i = 0; i <= o->layer.inputs; i++) { /* inputs, then the output */
@@ -229,8 +230,8 @@ static enum status place_gradients(struct stage *s)
     }
     size_t layer_work = s->layout.layer_work;
     s->layout.scratch_size = room_for(s, s->layout.scratch_size);
-    s->layout.wide = a.end;
-    s->layout.scratch = size_plus(a.end, room_for(s, wide_size));
+    s->layout.other = a.end;
+    s->layout.scratch = size_plus(a.end, room_for(s, other_size));
     s->layout.layer_work =
         size_plus(s->layout.scratch, size_times(LAYER_INPUTS, s->layout.scratch_size));
     s->layout.work_size = size_plus(s->layout.layer_work, room_for(s, layer_work));
@@ -321,13 +322,26 @@ struct array {
     size_t n;
 };
 
-enum { ARRAYS = 12 };
+enum { ARRAYS = 13 };
+
+/* Do others take part in sums of the gradients of the stage, or in gathers of its parameters? */
+static bool is_shared(const struct stage *s)
+{
+    const struct program *p = s->program;
+    bool any = false;
+    for (size_t i = p->op_start[s->rank]; i < p->op_start[s->rank + 1] && !any; i++)
+        any = p->op[i].stage == s->index && op_is_collective(&p->op[i]) &&
+              (p->op[i].purpose == FOR_DATA || p->op[i].purpose == FOR_TIES);
+    return any;
+}
 
 /* What a stage allocates once, besides versions of its parameters. */
 static void list_arrays(struct stage *s, struct array array[ARRAYS])
 {
     bool adam = strcmp(s->program->optimizer, "adam") == 0;
     bool halved = s->share.zero >= 2 && s->share.split;
+    bool gathers_half = s->share.gathered == ELEMENT_BF16;
+    bool half = s->share.reduced == ELEMENT_BF16 || (s->share.zero == 1 && gathers_half);
     size_t half_n = s->layout.parameters;
     for (size_t b = 0; b < s->share.buckets && s->share.zero == 3; b++) {
         size_t n = s->share.bucket[b].gathered;
@@ -341,7 +355,9 @@ static void list_arrays(struct stage *s, struct array array[ARRAYS])
         {adam, &s->state.moment, s->layout.owned_n},
         {adam, &s->state.square, s->layout.owned_n},
         {s->share.zero >= 2, &s->state.sum, s->layout.owned_n},
-        {s->share.zero >= 3, &s->state.owned, s->layout.owned_n},
+        {s->share.zero >= (gathers_half ? 1 : 3), &s->state.owned, s->layout.owned_n},
+        {s->share.zero < 2 && half && is_shared(s), &s->state.reduced,
+         s->layout.parameters / 2 + 1},
         {true, &s->pass.tied, s->layout.tied_size},
         {true, &s->pass.work, size_plus(s->layout.work_size, s->layout.recomputed_size)},
         {s->layout.halves, &s->state.half, half_n / 2 + 1},

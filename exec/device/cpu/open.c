@@ -303,11 +303,11 @@ enum status stage_open(const struct model *m, const struct program *p, uint32_t 
 /* fp32 everywhere, bf16 activations where the backend has them. */
 static enum status check_numbers(const struct model *m, const struct backend *b)
 {
-    if (m->element_bytes == sizeof(float) || (m->element_bytes == 2 && b->half))
+    if (m->element_bytes == sizeof(float) || (m->element_bytes == 2 && b->add_half))
         return STATUS_OK;
     return error_set(STATUS_UNSUPPORTED,
                      "%s has parameters of %lld bytes; this device computes with %s", m->name,
-                     (long long)m->element_bytes, b->half ? "4 and 2" : "4");
+                     (long long)m->element_bytes, b->add_half ? "4 and 2" : "4");
 }
 
 enum status stage_open_on(const struct memory *on, const struct model *m, const struct program *p,

@@ -1,4 +1,4 @@
-/* Who keeps what of a stage that has replicas: the arrays that collectives work on, and updates.
+/* Who keeps what of a stage that has replicas, and updates it.
  *
  *   ZeRO 0   gradients are summed everywhere, everyone updates everything
  *   ZeRO 1   every replica gets the sums of its part, updates it, and all gather the parameters
@@ -31,6 +31,8 @@ enum status stage_find_shares(struct stage *s)
         .recompute = of->recompute,
         .split = of->split,
         .part = s->share.part,
+        .reduced = s->program->reduce_bytes == 2 ? ELEMENT_BF16 : ELEMENT_FP32,
+        .gathered = s->program->number_bytes == 2 ? ELEMENT_BF16 : ELEMENT_FP32,
         .buckets = of->buckets,
     };
     if (of->split && of->recompute != RECOMPUTE_NONE)
@@ -41,10 +43,8 @@ enum status stage_find_shares(struct stage *s)
 
 /* ---- buckets */
 
-/* The k-th of the buckets, and lenders of its ops' weights among them, that ZeRO 3 gathers for
- * bucket b; NOWHERE: there are not so many. In the order of the ops; nothing is gathered of a
- * bucket without parameters. */
-static size_t gathered_for(const struct stage *s, size_t b, size_t k)
+/* In the order of the ops; nothing is gathered of a bucket without parameters. */
+size_t stage_gathered_for(const struct stage *s, size_t b, size_t k)
 {
     const struct stage_bucket *p = &s->share.bucket[b];
     if (p->n > 0 && k-- == 0)
@@ -72,7 +72,7 @@ static void place_op(struct stage *s, struct stage_op *o)
     if (s->share.zero < 3 || !o->layer.tied)
         return;
     size_t offset = 0, owner = o->owner == NOWHERE ? o->bucket : s->layout.op[o->owner].bucket;
-    for (size_t k = 0, b; (b = gathered_for(s, o->bucket, k)) != NOWHERE && b != owner; k++)
+    for (size_t k = 0, b; (b = stage_gathered_for(s, o->bucket, k)) != NOWHERE && b != owner; k++)
         offset += s->share.bucket[b].n;
     o->shared_at = offset + o->shared - s->share.bucket[owner].first;
 }
@@ -114,39 +114,59 @@ enum status stage_cut_buckets(struct stage *s)
     for (size_t k = 0; k < s->layout.n; k++)
         place_op(s, &s->layout.op[k]);
     for (size_t b = 0, q; b < s->share.buckets; b++)
-        for (size_t k = 0; (q = gathered_for(s, b, k)) != NOWHERE; k++)
+        for (size_t k = 0; (q = stage_gathered_for(s, b, k)) != NOWHERE; k++)
             s->share.bucket[b].gathered += s->share.bucket[q].n;
     return STATUS_OK;
 }
 
-static enum status open_pair(struct cpu *c, size_t n, struct stage_pair *pair)
+/* An array in flight, of reals; nothing when n is 0. */
+static enum status open_flight(struct cpu *c, size_t n, real **data)
 {
     const struct memory *on = &c->stage->on;
-    for (size_t i = 0; i < 2 && n > 0; i++) {
-        pair->data[i] = on->backend->allocate(on->self, n * sizeof(real));
-        if (!pair->data[i])
-            return error_set(STATUS_NOMEM, "no memory for two buckets of %zu numbers", n);
-        c->flight.bytes += (int64_t)(n * sizeof(real));
-    }
+    if (n == 0)
+        return STATUS_OK;
+    *data = on->backend->allocate(on->self, n * sizeof(real));
+    if (!*data)
+        return error_set(STATUS_NOMEM, "no memory for a bucket of %zu numbers", n);
+    c->flight.bytes += (int64_t)(n * sizeof(real));
     return STATUS_OK;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Reals that n numbers in bf16 take. */
+static size_t half_room(size_t n)
+{
+    return n > 0 ? n / 2 + 1 : 0;
 }
 
 enum status stage_open_flight(struct cpu *c)
 {
-    size_t gradients = 0, parameters = 0;
+    size_t gradients = 0, parameters = 0, reduced = 0, gathered = 0; /* of the largest bucket */
     const struct memory *on = &c->stage->on;
     for (struct stage *s = c->stage; s < c->stage + c->stages; s++) {
         s->flight = &c->flight;
         for (size_t b = 0; b < s->share.buckets && s->share.zero >= 2; b++) {
             const struct stage_bucket *p = &s->share.bucket[b];
-            gradients = !s->share.split && p->n > gradients ? p->n : gradients;
-            parameters = s->share.zero == 3 && p->gathered > parameters ? p->gathered : parameters;
+            size_t n = s->share.zero == 3 ? p->gathered : p->n;
+            gradients = larger(s->share.split ? 0 : p->n, gradients);
+            parameters = larger(s->share.zero == 3 ? n : 0, parameters);
+            reduced = larger(s->share.reduced == ELEMENT_BF16 ? half_room(p->n) : 0, reduced);
+            gathered = larger(s->share.gathered == ELEMENT_BF16 ? half_room(n) : 0, gathered);
         }
     }
-    if (gradients + parameters > 0 && on->backend->reserve)
-        PASS(on->backend->reserve(on->self, 2 * (gradients + parameters) * sizeof(real), 4));
-    PASS(open_pair(c, gradients, &c->flight.gradients));
-    return open_pair(c, parameters, &c->flight.parameters);
+    size_t all = 2 * (gradients + parameters) + reduced + gathered;
+    if (all > 0 && on->backend->reserve)
+        PASS(on->backend->reserve(on->self, all * sizeof(real), 6));
+    for (size_t i = 0; i < 2; i++) {
+        PASS(open_flight(c, gradients, &c->flight.gradients.data[i]));
+        PASS(open_flight(c, parameters, &c->flight.parameters.data[i]));
+    }
+    PASS(open_flight(c, reduced, &c->flight.reduced));
+    return open_flight(c, gathered, &c->flight.gathered);
 }
 
 /* Numbers `first` .. first + n - 1 of the stage's parameters; this replica keeps its part. */
@@ -200,7 +220,7 @@ enum status stage_begin_part(struct stage *s, const struct slot *slot, size_t bu
     const real *parameter = sharded ? s->flight->parameters.data[s->flight->parameters.now]
                                     : s->state.version[slot->version].data;
     if (s->state.half && (sharded || s->state.half_of != parameter)) {
-        s->on.backend->half->narrow(s->on.self, s->state.half, parameter, n);
+        s->on.backend->narrow(s->on.self, s->state.half, parameter, n);
         s->state.half_of = parameter;
     }
     return STATUS_OK;
@@ -211,12 +231,6 @@ const real *stage_parameters(const struct stage *s, size_t k)
     return (s->share.zero == 3 ? s->flight->parameters.data[s->flight->parameters.now]
                                : s->state.parameter) +
            s->layout.op[k].at;
-}
-
-/* ZeRO 2, 3 */
-static struct stage_pair *gradient_pair(struct stage *s)
-{
-    return s->share.split ? &s->state.halved : &s->flight->gradients;
 }
 
 real *stage_gradients(const struct stage *s)
@@ -230,128 +244,6 @@ real *stage_gradients(const struct stage *s)
 void stage_end_pass(struct stage *s, struct slot *slot)
 {
     s->state.version[slot->version].users--;
-}
-
-/* ---- collectives */
-
-/* Gradients of what is borrowed within the stage join their owner's, if those are in the bucket;
- * zero afterwards, so that doing it again changes nothing. */
-static void fold(struct stage *s, size_t bucket)
-{
-    for (size_t k = 0; k < s->layout.n; k++) {
-        const struct stage_op *o = &s->layout.op[k];
-        if (o->owner == NOWHERE || !o->layer.tied || s->layout.op[o->owner].bucket != bucket)
-            continue;
-        real *tied = s->pass.tied + o->d_shared;
-        s->on.backend->add(s->on.self, stage_gradients(s) + s->layout.op[o->owner].d_at, tied,
-                           o->layer.shared);
-        s->on.backend->zero(s->on.self, tied, o->layer.shared * sizeof *tied);
-    }
-}
-
-static void fold_all(struct stage *s)
-{
-    for (size_t b = 0; b < s->share.buckets; b++)
-        fold(s, b);
-}
-
-/* Gradients of the parameters of op `owner` that stages share. */
-static enum status tied_gradients(struct stage *s, uint32_t owner, real **data, size_t *n)
-{
-    const struct model *m = s->model;
-    uint32_t mine = stage_find(s, owner);
-    fold_all(s);
-    for (uint32_t i = 0; i < m->n; i++) { /* the borrowers agree on how much: check_ties() */
-        uint32_t k = m->op[i].shares == owner ? stage_find(s, i) : NOWHERE;
-        if (m->op[i].shares != owner || (mine == NOWHERE && k == NOWHERE))
-            continue;
-        *data = s->state.gradient +
-                (mine == NOWHERE ? s->layout.op[k].shared : s->layout.op[mine].parameter);
-        *n = mine == NOWHERE             ? s->layout.op[k].layer.shared
-             : s->share.shard.shards > 1 ? s->layout.op[mine].layer.part[0].n
-                                         : (size_t)(m->op[i].shared_bytes / m->element_bytes);
-        return STATUS_OK;
-    }
-    return error_set(STATUS_INVALID, "stage %u holds no tied parameters of op %u", s->index, owner);
-}
-
-/* Bucket that a collective of ZeRO 2 or 3 is for, checked by core/check.h. */
-static size_t bucket_of(const struct program_op *op)
-{
-    return op->part > 0 ? op->part - 1u : 0;
-}
-
-/* What replicas reduce next: the gradients of the bucket that the backward has come to. With ZeRO 2
- * and 3 the other array takes over, so that the next part need not wait. */
-static void next_reduced(struct stage *s, const struct program_op *op, real **data, size_t *n)
-{
-    size_t bucket = s->share.zero < 2 ? s->pass.part : bucket_of(op);
-    fold(s, bucket);
-    *data = stage_gradients(s) + (s->share.zero < 2 ? s->share.bucket[bucket].first : 0);
-    *n = s->share.bucket[bucket].n;
-    if (s->share.zero >= 2)
-        gradient_pair(s)->now ^= 1;
-}
-
-/* ZeRO 3: array k that is gathered for a bucket, with the own part filled in. */
-static void next_gathered(struct stage *s, size_t bucket, uint32_t k, real **data, size_t *n)
-{
-    struct stage_pair *pair = &s->flight->parameters;
-    size_t b = gathered_for(s, bucket, k), offset = 0;
-    if (b == NOWHERE)
-        return;
-    for (uint32_t i = 0; i < k; i++)
-        offset += s->share.bucket[gathered_for(s, bucket, i)].n;
-    const struct stage_bucket *p = &s->share.bucket[b];
-    *data = pair->data[pair->now ^ 1] + offset;
-    *n = p->n;
-    s->on.backend->copy(s->on.self, *data + p->own.first, s->state.owned + p->at,
-                        p->own.n * sizeof(real));
-}
-
-/* Arrays that a collective works on, by purpose:
- *   FOR_TIES     the gradients of one owner's shared parameters
- *   FOR_DATA     the gradients of a bucket
- *   FOR_SHARDS   ZeRO 1, 2: the parameters of one bucket after the other; ZeRO 3: of the op's
- *                bucket, then of those that it borrows from */
-enum status stage_array(struct stage *s, const struct program_op *op, uint32_t k, real **data,
-                        size_t *n)
-{
-    *data = NULL;
-    *n = 0;
-    if (op->purpose == FOR_TIES)
-        return k == 0 ? tied_gradients(s, op->tag, data, n) : STATUS_OK;
-    if (op->purpose == FOR_DATA && k == 0) {
-        next_reduced(s, op, data, n);
-    } else if (op->purpose == FOR_SHARDS && s->share.zero == 3) {
-        next_gathered(s, bucket_of(op), k, data, n);
-    } else if (op->purpose == FOR_SHARDS) {
-        for (size_t b = 0; b < s->share.buckets && !*data; b++) {
-            if (s->share.bucket[b].n == 0 || k-- > 0)
-                continue;
-            *data = s->state.parameter + s->share.bucket[b].first;
-            *n = s->share.bucket[b].n;
-        }
-    }
-    return STATUS_OK;
-}
-
-/* A collective has ended. ZeRO 2, 3: the own part of what was reduced is added to `sum` and the
- * array is cleared for the bucket after next; ZeRO 3: gathered parameters become those of the next
- * part of a pass. */
-void stage_collected(struct stage *s, const struct program_op *op)
-{
-    s->state.half_of = NULL; /* parameters may be other ones now */
-    if (s->share.zero >= 2 && op->purpose == FOR_DATA) {
-        const struct stage_bucket *p = &s->share.bucket[bucket_of(op)];
-        const struct stage_pair *pair = gradient_pair(s);
-        real *reduced = pair->data[pair->now ^ 1];
-        s->on.backend->add(s->on.self, s->state.sum + p->at, reduced + p->own.first, p->own.n);
-        s->on.backend->zero(s->on.self, reduced, p->n * sizeof *reduced);
-    } else if (s->share.zero == 3 && op->purpose == FOR_SHARDS) {
-        s->flight->parameters.now ^= 1;
-        s->state.gathered = bucket_of(op) + 1;
-    }
 }
 
 /* ---- update */
@@ -390,7 +282,7 @@ enum status stage_update(struct stage *s)
     struct optimizer_step o = {.rate = (real)s->state.learning_rate};
     PASS(next_version(s));
     if (s->share.zero < 2)
-        fold_all(s);
+        stage_fold(s);
     s->state.half_of = NULL;
     s->state.updates++;
     if (s->state.moment) {

@@ -36,6 +36,7 @@ void stage_close(struct stage *s)
                           s->state.square,
                           s->state.sum,
                           s->state.owned,
+                          s->state.reduced,
                           s->pass.tied,
                           s->pass.work,
                           s->state.half};
@@ -117,18 +118,26 @@ static void read_data(const struct stage *s, const struct slot *slot, uint32_t s
     s->on.backend->copy(s->on.self, slot->target, target, n * sizeof *target);
 }
 
-/* Reduce a tensor over the shards, in fp32: [size] reals, which are 2 size numbers in bf16. */
+/* Reduce a tensor over the shards, in the numbers that the program says: [size] reals, which are 2
+ * size numbers in bf16. */
 static void sum_shards(const struct stage *s, real *data, size_t size)
 {
-    const struct backend_half *b = s->on.backend->half;
-    real *wide = s->pass.work + s->layout.wide;
-    if (!s->layout.halves) {
-        s->pass.reduction->sum(s->pass.reduction->self, ELEMENT_FP32, data, size);
-        return;
+    const struct backend *b = s->on.backend;
+    const struct layer_reduction *r = s->pass.reduction;
+    enum element have = s->layout.halves ? ELEMENT_BF16 : ELEMENT_FP32, sums = s->share.reduced;
+    size_t n = s->layout.halves ? 2 * size : size;
+    real *other = s->pass.work + s->layout.other;
+    if (have == sums) {
+        r->sum(r->self, sums, data, n);
+    } else if (sums == ELEMENT_FP32) {
+        b->widen(s->on.self, other, data, n);
+        r->sum(r->self, sums, other, n);
+        b->narrow(s->on.self, data, other, n);
+    } else {
+        b->narrow(s->on.self, other, data, n);
+        r->sum(r->self, sums, other, n);
+        b->widen(s->on.self, data, other, n);
     }
-    b->widen(s->on.self, wide, data, 2 * size);
-    s->pass.reduction->sum(s->pass.reduction->self, ELEMENT_FP32, wide, 2 * size);
-    b->narrow(s->on.self, data, wide, 2 * size);
 }
 
 /* Forward of op k; returns its unweighted loss. */
@@ -195,7 +204,7 @@ static void contribute(struct stage *s, const struct slot *slot, size_t t, const
 {
     real *gradient = gradient_of(s, slot, t);
     if (s->pass.begun[t] && s->layout.halves)
-        s->on.backend->half->add(s->on.self, gradient, share, 2 * s->layout.tensor[t].size);
+        s->on.backend->add_half(s->on.self, gradient, share, 2 * s->layout.tensor[t].size);
     else if (s->pass.begun[t])
         s->on.backend->add(s->on.self, gradient, share, s->layout.tensor[t].size);
     else

@@ -5,7 +5,7 @@
  *   layout.c   offsets of all of them, the memory, the start values
  *   slot.c     microbatches in flight, messages in and out
  *   stage.c    forward, backward, backward in two halves or by buckets
- *   share.c    what replicas share: arrays of collectives, ZeRO, versions, updates
+ *   share.c    what replicas share: ZeRO, versions, updates; sums.c: arrays of collectives
  *   state.c    what a checkpoint keeps
  *   device.c   the stages of one rank as a struct device
  *   backend.c  host memory; kinds.c, NAME.c: layers (exec/device/layer.h); gemm.c: products
@@ -105,17 +105,18 @@ struct stage_layout {
     size_t work_size, tied_size, recomputed_size; /* of the arrays of struct stage_pass */
     size_t scratch, scratch_size; /* offset in pass.work of LAYER_INPUTS areas of so many */
     size_t layer_work;            /* offset in pass.work for the layers' own use */
-    size_t wide; /* halves: offset in pass.work of one in fp32, to be reduced over shards */
+    size_t other; /* offset in pass.work of a tensor in the numbers that shards sum, if others */
 };
 
 /* Gradients that are reduced over the replicas together (struct program_bucket), and who keeps
  * what of them and of what belongs to them. */
 struct stage_bucket {
-    size_t low, high;         /* ops low .. high - 1 */
-    size_t first, n;          /* among the stage's parameters */
-    size_t gathered;          /* n, and all of the buckets whose parameters its ops borrow */
-    struct program_range own; /* part of this replica, from `first` on; all of it without ZeRO */
-    size_t at;                /* where `own` is in arrays [owned_n] */
+    size_t low, high;            /* ops low .. high - 1 */
+    size_t first, n;             /* among the stage's parameters */
+    size_t gathered;             /* n, and all of the buckets whose parameters its ops borrow */
+    struct program_range own;    /* part of this replica, from `first` on; all of it without ZeRO */
+    size_t at;                   /* where `own` is in arrays [owned_n] */
+    const struct program_op *op; /* the collective that had its gradients last */
 };
 
 /* How the ranks of the stage divide it: what the program says. Constant after stage_open(). */
@@ -126,6 +127,8 @@ struct stage_share {
     uint32_t recompute;       /* enum plan_recompute */
     bool split;               /* backwards come in two halves */
     struct ring_part (*part)(size_t n, size_t members, size_t me); /* of struct device_options */
+    enum element reduced, gathered; /* gradients and shards' activations as they are summed;
+                                     * parameters as they are gathered */
     size_t buckets;
     struct stage_bucket *bucket; /* [buckets] in the order in which a backward completes them */
 };
@@ -147,6 +150,7 @@ struct stage_pair {
  * since these compute one at a time. */
 struct stage_flight {
     struct stage_pair gradients, parameters;
+    real *reduced, *gathered; /* what a collective has of them, in bf16; NULL: it has them */
     int64_t bytes;
 };
 
@@ -159,7 +163,10 @@ struct stage_state {
     real *gradient;           /* [parameters]; NULL with ZeRO 2, 3 */
     real *moment, *square;    /* [owned_n] Adam; NULL for SGD */
     real *sum;                /* [owned_n] ZeRO 2, 3: own part of the gradients, reduced */
-    real *owned;              /* [owned_n] ZeRO 3: own part of the parameters; else NULL */
+    real *owned;              /* [owned_n] ZeRO 3, and where parameters are gathered in bf16: own
+                               * part of the parameters; else NULL */
+    real *reduced;            /* [parameters] ZeRO 0, 1: what collectives have, in bf16; NULL: the
+                               * arrays above */
     struct stage_pair halved; /* [parameters] ZeRO 2, 3 when backwards come in halves: gradients */
     size_t gathered; /* ZeRO 3: bucket + 1 whose parameters are there for a pass to come, 0: none */
     uint8_t (*digest)[DIGEST];     /* [layout.n] ZeRO 3: of parameters, as they are gathered last */
@@ -263,8 +270,8 @@ enum status stage_get(struct stage *s, uint32_t to, uint32_t microbatch, bool ba
                       real *data) MUST_CHECK;
 enum status stage_put(struct stage *s, uint32_t from, uint32_t microbatch, bool backward,
                       const real *data) MUST_CHECK;
-enum status stage_array(struct stage *s, const struct program_op *op, uint32_t k, real **data,
-                        size_t *n) MUST_CHECK;
+enum status stage_array(struct stage *s, const struct program_op *op, uint32_t k, enum element *e,
+                        void **data, size_t *n) MUST_CHECK;
 void stage_collected(struct stage *s, const struct program_op *op);
 /* The own parameters of op k as passes use them: with ZeRO 3 while its bucket is gathered. */
 const real *stage_parameters(const struct stage *s, size_t k);

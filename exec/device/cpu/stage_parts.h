@@ -4,7 +4,14 @@
 
 #include "exec/device/cpu/stage.h"
 
+/* ---- sums.c */
+/* Gradients of what is borrowed within the stage join their owners'; again: nothing. */
+void stage_fold(struct stage *s);
+
 /* ---- share.c */
+/* The k-th of the buckets, and lenders of its ops' weights among them, that ZeRO 3 gathers for
+ * bucket b; NOWHERE: there are not so many. */
+size_t stage_gathered_for(const struct stage *s, size_t b, size_t k);
 /* What the program says of the stage (struct program_stage): shard, zero, members, me, recompute,
  * splits, pieces. */
 enum status stage_find_shares(struct stage *s) MUST_CHECK;

@@ -11,16 +11,18 @@ static void *find(const struct cpu *c, size_t index, struct stage **stage, struc
 {
     for (size_t k = 0; k < c->stages; k++) {
         struct stage *s = &c->stage[k];
+        bool whole = s->share.zero < 3;
         const struct {
             uint32_t kind;
             void *data;
             size_t bytes;
         } array[] = {
-            {STATE_PARAMETERS, s->state.owned ? s->state.owned : s->state.parameter,
-             (s->state.owned ? s->layout.owned_n : s->layout.parameters) * sizeof(real)},
+            {STATE_PARAMETERS, whole ? s->state.parameter : s->state.owned,
+             (whole ? s->layout.parameters : s->layout.owned_n) * sizeof(real)},
             {STATE_MOMENTS, s->state.moment, s->layout.owned_n * sizeof(real)},
             {STATE_SQUARES, s->state.square, s->layout.owned_n * sizeof(real)},
             {STATE_UPDATES, &s->state.updates, sizeof s->state.updates},
+            {STATE_OWNED, whole ? s->state.owned : NULL, s->layout.owned_n * sizeof(real)},
         };
         for (size_t i = 0; i < sizeof array / sizeof *array; i++) {
             if (!array[i].data || index-- > 0)

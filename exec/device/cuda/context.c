@@ -234,12 +234,6 @@ static void widen(void *self, real *y, const void *x, size_t n)
     CUDA_NOTE(self, "from bf16", kernel_widen(y, x, n));
 }
 
-static const struct backend_half half = {
-    .add = accumulate,
-    .narrow = narrow,
-    .widen = widen,
-};
-
 /* One kernel for all numbers of a bucket's own part. */
 static void update(void *self, const struct optimizer_step *o)
 {
@@ -264,7 +258,9 @@ const struct backend backend_cuda = {
     .zero = zero,
     .add = add,
     .update = update,
-    .half = &half,
+    .narrow = narrow,
+    .widen = widen,
+    .add_half = accumulate,
 };
 
 /* ---- matrix products: cuBLAS thinks in columns, so c^T = b^T a^T */

@@ -10,6 +10,7 @@
 #include "exec/device/paced.h"
 
 struct paced {
+    const struct program *program;
     struct cuda_context context;
     struct cuda_times times;
     bool direct;     /* the transport takes device memory */
@@ -53,6 +54,7 @@ static enum status open_paced(const struct model *m, const struct program *p, ui
     struct paced *s;
     TRY(ARRAY_NEW(s, 1));
     s->direct = o->direct;
+    s->program = p;
     TRY(paced_room(p, rank, &s->room));
     TRY(cuda_gpu_of(rank, &gpu));
     TRY(cuda_context_open(gpu, &s->context));
@@ -122,7 +124,7 @@ static enum status array(void *self, const struct program_op *op, uint32_t k, en
 {
     struct paced *s = self;
     *data = k < op->count ? s->gradient : NULL;
-    *e = ELEMENT_FP32;
+    *e = paced_element(s->program, op);
     *n = (size_t)op->bytes / element_bytes(*e);
     return s->direct ? STATUS_OK : cuda_finish(&s->context);
 }

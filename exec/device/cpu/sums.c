@@ -1,0 +1,222 @@
+/* The arrays that collectives of a stage work on: gradients and parameters as they are, or copies of
+ * them in bf16 where the program's sums and gathers are of such numbers. */
+#include "exec/device/cpu/stage_parts.h"
+
+/* ZeRO 2, 3 */
+static struct stage_pair *gradient_pair(struct stage *s)
+{
+    return s->share.split ? &s->state.halved : &s->flight->gradients;
+}
+
+/* Gradients of what is borrowed within the stage join their owner's, if those are in the bucket;
+ * zero afterwards, so that doing it again changes nothing. */
+static void fold(struct stage *s, size_t bucket)
+{
+    for (size_t k = 0; k < s->layout.n; k++) {
+        const struct stage_op *o = &s->layout.op[k];
+        if (o->owner == NOWHERE || !o->layer.tied || s->layout.op[o->owner].bucket != bucket)
+            continue;
+        real *tied = s->pass.tied + o->d_shared;
+        s->on.backend->add(s->on.self, stage_gradients(s) + s->layout.op[o->owner].d_at, tied,
+                           o->layer.shared);
+        s->on.backend->zero(s->on.self, tied, o->layer.shared * sizeof *tied);
+    }
+}
+
+void stage_fold(struct stage *s)
+{
+    for (size_t b = 0; b < s->share.buckets; b++)
+        fold(s, b);
+}
+
+/* Gradients of the parameters of op `owner` that stages share: numbers *first .. *first + *n - 1 of
+ * the stage's. */
+static enum status find_tied(const struct stage *s, uint32_t owner, size_t *first, size_t *n)
+{
+    const struct model *m = s->model;
+    uint32_t mine = stage_find(s, owner);
+    for (uint32_t i = 0; i < m->n; i++) { /* the borrowers agree on how much: check_ties() */
+        uint32_t k = m->op[i].shares == owner ? stage_find(s, i) : NOWHERE;
+        if (m->op[i].shares != owner || (mine == NOWHERE && k == NOWHERE))
+            continue;
+        *first = mine == NOWHERE ? s->layout.op[k].shared : s->layout.op[mine].parameter;
+        *n = mine == NOWHERE             ? s->layout.op[k].layer.shared
+             : s->share.shard.shards > 1 ? s->layout.op[mine].layer.part[0].n
+                                         : (size_t)(m->op[i].shared_bytes / m->element_bytes);
+        return STATUS_OK;
+    }
+    return error_set(STATUS_INVALID, "stage %u holds no tied parameters of op %u", s->index, owner);
+}
+
+/* Bucket that a collective of ZeRO 2 or 3 is for, checked by core/check.h. */
+static size_t bucket_of(const struct program_op *op)
+{
+    return op->part > 0 ? op->part - 1u : 0;
+}
+
+/* Number n of an array in bf16. */
+static void *half_number(const real *data, size_t n)
+{
+    return element_at(ELEMENT_BF16, data, n);
+}
+
+/* What a collective works on of `array` [n], whose numbers it has in bf16 at number `at` of `half`.
+ */
+static void *in_half(const struct stage *s, const real *array, size_t n, const real *half,
+                     size_t at)
+{
+    s->on.backend->narrow(s->on.self, half_number(half, at), array, n);
+    return half_number(half, at);
+}
+
+/* Gradients of tied weights: the whole of them, as each member has its own. */
+static enum status next_tied(struct stage *s, uint32_t owner, void **data, size_t *n)
+{
+    size_t first;
+    stage_fold(s);
+    PASS(find_tied(s, owner, &first, n));
+    real *gradient = s->state.gradient + first;
+    *data = s->share.reduced == ELEMENT_FP32 ? gradient
+                                             : in_half(s, gradient, *n, s->state.reduced, first);
+    return STATUS_OK;
+}
+
+/* What replicas reduce next: the gradients of the bucket that the backward has come to. With ZeRO 2
+ * and 3 the other array takes over, so that the next part need not wait. */
+static void next_reduced(struct stage *s, const struct program_op *op, void **data, size_t *n)
+{
+    size_t bucket = s->share.zero < 2 ? s->pass.part : bucket_of(op);
+    struct stage_bucket *p = &s->share.bucket[bucket];
+    fold(s, bucket);
+    real *gradient = stage_gradients(s) + (s->share.zero < 2 ? p->first : 0);
+    *n = p->n;
+    if (s->share.zero >= 2)
+        gradient_pair(s)->now ^= 1;
+    p->op = op;
+    if (s->share.reduced == ELEMENT_FP32)
+        *data = gradient;
+    else if (s->share.zero < 2)
+        *data = in_half(s, gradient, p->n, s->state.reduced, p->first);
+    else
+        *data = in_half(s, gradient, p->n, s->flight->reduced, 0);
+}
+
+/* ZeRO 3: array k that is gathered for a bucket, with the own part filled in. */
+static void next_gathered(struct stage *s, size_t bucket, uint32_t k, void **data, size_t *n)
+{
+    struct stage_pair *pair = &s->flight->parameters;
+    size_t b = stage_gathered_for(s, bucket, k), offset = 0;
+    if (b == NOWHERE)
+        return;
+    for (uint32_t i = 0; i < k; i++)
+        offset += s->share.bucket[stage_gathered_for(s, bucket, i)].n;
+    const struct stage_bucket *p = &s->share.bucket[b];
+    const real *own = s->state.owned + p->at;
+    real *array = pair->data[pair->now ^ 1] + offset;
+    *n = p->n;
+    if (s->share.gathered == ELEMENT_FP32) {
+        s->on.backend->copy(s->on.self, array + p->own.first, own, p->own.n * sizeof(real));
+        *data = array;
+    } else {
+        in_half(s, own, p->own.n, s->flight->gathered, offset + p->own.first);
+        *data = half_number(s->flight->gathered, offset);
+    }
+}
+
+/* ZeRO 1, 2: the k-th bucket that has parameters; NOWHERE: there are not so many. */
+static size_t spread_bucket(const struct stage *s, uint32_t k)
+{
+    for (size_t b = 0; b < s->share.buckets; b++)
+        if (s->share.bucket[b].n > 0 && k-- == 0)
+            return b;
+    return NOWHERE;
+}
+
+/* ZeRO 1, 2: array k of the parameters. In bf16 all replicas, their owner too, have what was
+ * gathered, bucket after bucket in one place; only the owner's state.owned is not rounded. */
+static void next_spread(struct stage *s, uint32_t k, void **data, size_t *n)
+{
+    bool whole = s->share.gathered == ELEMENT_FP32;
+    real *half = s->share.zero == 1 ? s->state.reduced : s->flight->gathered;
+    size_t b = spread_bucket(s, k);
+    if (k > 0 && !whole) {
+        const struct stage_bucket *last = &s->share.bucket[spread_bucket(s, k - 1)];
+        s->on.backend->widen(s->on.self, s->state.parameter + last->first, half, last->n);
+    }
+    if (b == NOWHERE)
+        return;
+    const struct stage_bucket *p = &s->share.bucket[b];
+    *n = p->n;
+    *data = s->state.parameter + p->first;
+    if (whole)
+        return;
+    in_half(s, s->state.owned + p->at, p->own.n, half, p->own.first);
+    *data = half;
+}
+
+/* Arrays that a collective works on, by purpose:
+ *   FOR_TIES     the gradients of one owner's shared parameters
+ *   FOR_DATA     the gradients of a bucket
+ *   FOR_SHARDS   ZeRO 1, 2: the parameters of one bucket after the other; ZeRO 3: of the op's
+ *                bucket, then of those that it borrows from */
+enum status stage_array(struct stage *s, const struct program_op *op, uint32_t k, enum element *e,
+                        void **data, size_t *n)
+{
+    *data = NULL;
+    *n = 0;
+    *e = op->purpose == FOR_SHARDS ? s->share.gathered : s->share.reduced;
+    if (op->purpose == FOR_TIES)
+        return k == 0 ? next_tied(s, op->tag, data, n) : STATUS_OK;
+    if (op->purpose == FOR_DATA && k == 0)
+        next_reduced(s, op, data, n);
+    else if (op->purpose == FOR_SHARDS && s->share.zero == 3)
+        next_gathered(s, bucket_of(op), k, data, n);
+    else if (op->purpose == FOR_SHARDS)
+        next_spread(s, k, data, n);
+    return STATUS_OK;
+}
+
+/* Sums that were made in bf16 are gradients again: ZeRO 0, 1 of the bucket that the op was called
+ * for, as far as this replica has them. */
+static void widen_sums(struct stage *s, const struct program_op *op)
+{
+    const struct stage_bucket *p = s->share.bucket;
+    size_t first, n;
+    while (op->purpose == FOR_DATA && p + 1 < s->share.bucket + s->share.buckets && p->op != op)
+        p++;
+    if (op->purpose == FOR_DATA) {
+        first = p->first + p->own.first;
+        n = p->own.n;
+    } else if (find_tied(s, op->tag, &first, &n) != STATUS_OK) {
+        return; /* it was found before the sum */
+    }
+    s->on.backend->widen(s->on.self, s->state.gradient + first,
+                         half_number(s->state.reduced, first), n);
+}
+
+/* A collective has ended. ZeRO 2, 3: the own part of what was reduced is added to `sum` and the
+ * array is cleared for the bucket after next; ZeRO 3: gathered parameters become those of the next
+ * part of a pass. */
+void stage_collected(struct stage *s, const struct program_op *op)
+{
+    const struct backend *b = s->on.backend;
+    s->state.half_of = NULL; /* parameters may be other ones now */
+    if (s->share.zero >= 2 && op->purpose == FOR_DATA) {
+        const struct stage_bucket *p = &s->share.bucket[bucket_of(op)];
+        const struct stage_pair *pair = gradient_pair(s);
+        real *reduced = pair->data[pair->now ^ 1], *own = reduced + p->own.first;
+        if (s->share.reduced == ELEMENT_BF16)
+            b->widen(s->on.self, own, half_number(s->flight->reduced, p->own.first), p->own.n);
+        b->add(s->on.self, s->state.sum + p->at, own, p->own.n);
+        b->zero(s->on.self, reduced, p->n * sizeof *reduced);
+    } else if (s->share.zero == 3 && op->purpose == FOR_SHARDS) {
+        struct stage_pair *pair = &s->flight->parameters;
+        if (s->share.gathered == ELEMENT_BF16)
+            b->widen(s->on.self, pair->data[pair->now ^ 1], s->flight->gathered,
+                     s->share.bucket[bucket_of(op)].gathered);
+        pair->now ^= 1;
+        s->state.gathered = bucket_of(op) + 1;
+    } else if (s->share.reduced == ELEMENT_BF16 && op->purpose != FOR_SHARDS) {
+        widen_sums(s, op);
+    }
+}
