@@ -206,6 +206,8 @@ static void check_whole_model(struct model *m)
     size_t samples = 0, n;
     double worst = 0;
     real *gradient;
+    enum element of;
+    void *array;
     assert_int_equal(tiny_whole(m, MICROBATCHES, "adam", &p), STATUS_OK);
     assert_int_equal(stage_open(m, &p, 0, corpus_shipped(), 1e-3, &s), STATUS_OK);
     for (size_t i = 0; i < s.layout.parameters;
@@ -213,7 +215,8 @@ static void check_whole_model(struct model *m)
         s.state.parameter[i] += 0.6 * (random_unit(99, i) - 0.5);
     model_loss(&s, true);
     const struct program_op sum = {.kind = OP_ALLREDUCE, .purpose = FOR_DATA};
-    assert_int_equal(stage_array(&s, &sum, 0, &gradient, &n), STATUS_OK);
+    assert_int_equal(stage_array(&s, &sum, 0, &of, &array, &n), STATUS_OK);
+    gradient = array;
     for (size_t k = 0; k < s.layout.n; k++)
         worst = fmax(worst, worst_of_op(&s, k, gradient, &samples));
     print_message("%s: %zu parameters, worst relative error %.2g\n", m->name, samples, worst);
@@ -290,6 +293,8 @@ static void check_optimizer(const char *optimizer, double (*expected)(double, do
     struct program p;
     struct stage s;
     real *gradient;
+    enum element of;
+    void *array;
     size_t n;
     assert_int_equal(tiny_mlp(&m), STATUS_OK);
     assert_int_equal(tiny_whole(&m, 1, optimizer, &p), STATUS_OK);
@@ -301,7 +306,8 @@ static void check_optimizer(const char *optimizer, double (*expected)(double, do
     assert_non_null(parameter);
     memcpy(parameter, s.state.parameter, s.layout.parameters * sizeof *parameter);
     for (uint32_t t = 1; t <= 3; t++) {
-        assert_int_equal(stage_array(&s, &sum, 0, &gradient, &n), STATUS_OK);
+        assert_int_equal(stage_array(&s, &sum, 0, &of, &array, &n), STATUS_OK);
+        gradient = array;
         assert_int_equal(n, s.layout.parameters);
         for (size_t i = 0; i < n; i++) {
             assert_true(gradient[i] == 0); /* update() leaves none behind */

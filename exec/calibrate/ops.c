@@ -94,7 +94,7 @@ static real *numbers(const struct bench *b, size_t n, bool half)
         if (host != made)
             on->backend->copy(on->self, wide, host, many * sizeof *host);
         if (half)
-            on->backend->half->narrow(on->self, made, wide, many);
+            on->backend->narrow(on->self, made, wide, many);
     } else if (made) {
         on->backend->release(on->self, made);
     }
@@ -237,7 +237,7 @@ static enum status backward_pass(struct bench *bench, const struct bed *b, doubl
         bench->watch->start(bench);
         layer_backward(l, &io);
         if (forks && l->half)
-            on->backend->half->add(on->self, b->dx[0], b->dy, 2 * b->input);
+            on->backend->add_half(on->self, b->dx[0], b->dy, 2 * b->input);
         else if (forks)
             on->backend->add(on->self, b->dx[0], b->dy, b->input);
         bench->watch->stop(bench);
