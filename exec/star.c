@@ -127,7 +127,7 @@ void star_close(struct star *s)
 static enum status check_word(const struct star_word *word, uint32_t step)
 {
     if (word->magic == STAR_GONE)
-        return error_set(STATUS_IO, "rank %u has ended", word->step);
+        return error_set(STATUS_IO, "with rank %u: it has ended", word->step);
     if (word->magic != STAR_MAGIC)
         return error_set(STATUS_IO, "message with wrong magic 0x%08x", word->magic);
     if (word->step != step)

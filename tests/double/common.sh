@@ -9,7 +9,7 @@ unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR FORELINE_WORKER DOUBLE_SEED DOUBLE_
 export OPENBLAS_NUM_THREADS=1 TMPDIR="$work/tmp"
 
 plan() { # plan OPTIONS...: p.json of a small GPT ($bits, $microbatches); 1: no such plan
-    "$bin/foreline" plan --algorithm balanced --platform laptop --microbatches "${microbatches:-4}" \
+    "$bin/foreline" plan --algorithm balanced --platform "${platform:-laptop}" --microbatches "${microbatches:-4}" \
         --model "gpt-tiny:layers=2,hidden=32,heads=4,tokens=${tokens:-32},bits=${bits:-32}" "$@" -o p.json \
         >plan.out 2>&1
 }

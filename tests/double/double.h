@@ -72,7 +72,9 @@ char *engine_view(const void *data); /* of pinned memory; of other memory: itsel
 /* The op that `s` has been given last copies from or (writes) to pinned memory. */
 void pinned_guard(const void *data, size_t bytes, const stream *s, const char *what, bool writes);
 void pinned_learns();                     /* host_seen has grown */
-const char *pinned_fault(const void *at); /* the copy that forbids the host to touch it, or NULL */
+/* The host touches what it may not: true for pinned memory, and the copy that forbids it (NULL: none,
+ * the host may go on). */
+bool pinned_fault(const void *at, const char **what);
 
 /* ---- engine.cpp */
 

@@ -32,12 +32,14 @@ struct sigaction before;
 /* The host has touched what it may not: say so, and let it fall. */
 void on_fault(int number, siginfo_t *info, void *)
 {
-    const char *at = (const char *)info->si_addr;
-    if (at >= arena && at < arena + MOST_GPUS * gpu_bytes)
+    const char *at = (const char *)info->si_addr, *what;
+    bool pinned = pinned_fault(at, &what);
+    if (pinned && !what)
+        return;
+    if (pinned)
+        remark("race: the host touches pinned memory while '%s' is not known to be complete", what);
+    else if (at >= arena && at < arena + MOST_GPUS * gpu_bytes)
         remark("the host touches memory of GPU %d", (int)((size_t)(at - arena) / gpu_bytes));
-    else if (const char *what = pinned_fault(at))
-        remark("race: the host touches pinned memory that '%s' is not known to have finished with",
-               what);
     sigaction(number, &before, NULL);
 }
 

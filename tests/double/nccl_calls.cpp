@@ -317,6 +317,16 @@ void queue(launch &l)
     });
 }
 
+/* Those of collectives, when the communicator is made. */
+bool connects_at_once()
+{
+    static const bool is = [] {
+        const char *told = getenv("NCCL_RUNTIME_CONNECT");
+        return told && *told == '0';
+    }();
+    return is;
+}
+
 /* Connections are made with the first call of a kind with a peer, and the peer must make its own:
  * who waits is the caller of one that blocks. */
 void greet(launch &l)
@@ -326,7 +336,7 @@ void greet(launch &l)
     for (call &x : l.calls) {
         uint32_t key = key_of(x);
         x.tag = c->tags[key]++;
-        if (x.n == 0 || !c->connected.insert(key).second)
+        if (x.n == 0 || (key == 0 && connects_at_once()) || !c->connected.insert(key).second)
             continue;
         for (int k = 0; k < c->wire.n; k++) {
             if (k == c->wire.me || (key > 0 && k != x.peer))

@@ -125,12 +125,21 @@ void pinned_learns()
     }
 }
 
-const char *pinned_fault(const void *at)
+/* No lock: either the process ends here, or it looks at other bytes of a page that is taken away: it
+ * may, and the page stays until the next copy. */
+bool pinned_fault(const void *at, const char **what)
 {
-    for (const guarded &g : guards) /* the process ends here: no lock */
-        if (at >= (const void *)((uintptr_t)g.data / page * page) && at < g.data + g.bytes)
-            return g.what;
-    return NULL;
+    *what = NULL;
+    for (const guarded &g : guards)
+        if (at >= (const void *)g.data && at < (const void *)(g.data + g.bytes))
+            *what = g.what;
+    for (auto &b : blocks)
+        if (at >= (const void *)b.first && at < (const void *)(b.first + b.second.room)) {
+            if (!*what)
+                mprotect((char *)((uintptr_t)at / page * page), page, PROT_READ | PROT_WRITE);
+            return true;
+        }
+    return false;
 }
 
 } // namespace dbl

@@ -144,7 +144,7 @@ static enum status look(struct nccl *t, double *error_s)
         nccl_set_telling(t, false);
         star_tell_lost(&t->star, gone);
         nccl_set_telling(t, true);
-        return error_set(STATUS_IO, "rank %u has ended", gone);
+        return error_set(STATUS_IO, "NCCL with rank %u: it has ended", gone);
     }
     PASS(check_deadline(t));
     ncclResult_t e = any_error(t, &comm);
