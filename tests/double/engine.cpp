@@ -61,6 +61,8 @@ bool turn(stream *s)
         return false;
     {
         std::lock_guard<std::mutex> l(gate);
+        if (s->queue.size() == 1)
+            memory_close(); /* before anyone hears that all is done */
         s->queue.pop_front();
         s->done++;
     }

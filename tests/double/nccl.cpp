@@ -306,8 +306,20 @@ extern "C" ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclC
     return ncclSuccess;
 }
 
+/* Where there is a network, NCCL tells of a peer that is gone; inside a machine it waits. */
+static void look_for_the_dead(ncclComm *c)
+{
+    std::lock_guard<std::mutex> l(c->guard);
+    wire_progress(&c->wire);
+    for (int k = 0; k < c->wire.n; k++)
+        if (c->wire.member[(size_t)k].is_gone)
+            comm_fail(c, ncclRemoteError, "rank " + std::to_string(k) + " is gone");
+}
+
 extern "C" ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)
 {
+    if (has_fault("remote-error") && comm->is_ready)
+        look_for_the_dead(comm);
     *asyncError = comm_settle(comm);
     if (*asyncError == ncclSuccess)
         *asyncError = launch_settle(comm);
