@@ -1,6 +1,6 @@
 unit_test(auto_filters LIBS study sample)
-# Searches every input many times, without one filter after the other: ten minutes and more.
-set_tests_properties(unit.auto_filters PROPERTIES LABELS "unit;long" TIMEOUT 3600)
+# Searches every input many times, without one filter after the other: minutes.
+set_tests_properties(unit.auto_filters PROPERTIES LABELS "unit;long" TIMEOUT 1200)
 unit_test(auto_brute LIBS study)
 set_tests_properties(unit.auto_brute PROPERTIES TIMEOUT 600 COST 90)
 unit_test(experiment LIBS study)
