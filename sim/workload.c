@@ -2,6 +2,7 @@
  * topologies, so that the engines meet nothing special in them. */
 #include "sim/workload.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -121,16 +122,53 @@ out:
     return st;
 }
 
+/* A full-duplex port for each endpoint: the links and routes of workload_write_platform()'s file,
+ * named as SimGrid names them. The switch is the last vertex. */
+static enum status add_ports(struct topology *t)
+{
+    struct route_graph *g = &t->graph;
+    uint32_t n = (uint32_t)t->n;
+    PASS(ARRAY_NEW(t->link, 2 * t->n));
+    PASS(ARRAY_NEW(g->vertex, t->n));
+    PASS(ARRAY_NEW(g->start, t->n + 2));
+    PASS(ARRAY_NEW(g->to, 2 * t->n));
+    PASS(ARRAY_NEW(g->first, 2 * t->n + 1));
+    PASS(ARRAY_NEW(g->hop, 2 * t->n));
+    for (uint32_t k = 0; k < 2 * n; k++) { /* edges up to the switch, then down from it */
+        char name[48];
+        snprintf(name, sizeof name, "switch_link_%" PRIu32 "_%s", k % n, k < n ? "UP" : "DOWN");
+        PASS(text_copy(name, &t->link[k].name));
+        t->link[k].bandwidth_Bps = workload_bandwidth_Bps;
+        t->links++;
+        g->vertex[k % n] = g->start[k % n] = k % n;
+        g->to[k] = k < n ? n : k - n;
+        g->hop[k] = k;
+        g->first[k + 1] = k + 1;
+    }
+    g->start[n] = n;
+    g->start[n + 1] = 2 * n;
+    g->vertices = t->n + 1;
+    g->edges = g->hops = 2 * t->n;
+    return route_graph_find_blocks(g);
+}
+
 /* All endpoints on one switch, when no platform is given; compute is free but for what the
  * workload says. */
 static enum status make_switch(size_t ranks, struct topology *out)
 {
+    struct topology t = {0};
     const struct device_type type = {.name = (char *)"endpoint",
                                      .flops = HUGE_VAL, /* the update is free */
                                      .memory_Bps = HUGE_VAL,
                                      .memory_bytes = INT64_C(1) << 40};
     const struct topology_tier tier = {(char *)"port", workload_latency_s, workload_bandwidth_Bps};
-    return topology_uniform(ranks, &type, &tier, out);
+    enum status st = topology_uniform(ranks, &type, &tier, &t);
+    if (st == STATUS_OK && ranks > 1)
+        st = add_ports(&t);
+    if (st == STATUS_OK)
+        MOVE(out, t);
+    topology_free(&t);
+    return st;
 }
 
 enum status workload_make(const struct workload_kind *kind, size_t ranks, struct topology *platform,

@@ -17,8 +17,8 @@ enum {
     WORTHWHILE = 512, /* microbatches x stages from which on a short run is tried */
     FILLS = 3,        /* depths of the pipeline in the first of them: fill, steady, drain */
     SHORTER = 3,      /* times as long as the last of them is the whole, or that is simulated */
-    LARGE = 257,      /* devices from which on ranks are folded, and told why they are not; and
-                        * quick scores do not see who shares links */
+    LARGE = 257,      /* devices from which on ranks are folded, and told why they are not */
+    LARGEST = 2048,   /* devices up to which quick scores see who shares links */
     LONG_RUN = 1000   /* microbatches from which on it is told why that was of no use */
 };
 
@@ -435,20 +435,18 @@ out:
     return st;
 }
 
-/* Proving that replicas share links alike takes long for large plans. These are scored as if nobody
- * shared any, in hardly more than they take, and said not to be exact: finalists are looked at
- * thoroughly while one may be better than the best so far. */
-static enum status quick(void *context, const struct plan *p, struct evaluation *out)
+/* As if nobody shared a link, in hardly more time than the plan takes; said not to be exact:
+ * finalists are looked at thoroughly while one may be better than the best so far. */
+static enum status score_unshared(const struct evaluation_context *context, const struct plan *p,
+                                  struct evaluation *out)
 {
-    struct evaluation_context c = *(const struct evaluation_context *)context;
+    struct evaluation_context c = *context;
     struct topology unlinked = *c.topology;
-    bool large = devices_of(p) >= LARGE;
     unlinked.links = 0;
-    c.no_links = true;
-    c.topology = large ? &unlinked : c.topology;
-    c.options.unproved = large;
+    c.topology = &unlinked;
+    c.options.unproved = true;
     PASS(evaluate(&c, &engine_analytic, p, out));
-    out->exact = !large;
+    out->exact = false;
     return STATUS_OK;
 }
 
@@ -458,7 +456,16 @@ enum status evaluate_once(const struct evaluation_context *context, const struct
     struct evaluation_context c = *context;
     c.only_alike = devices_of(plan) >= LARGE;
     enum status st = evaluate(&c, &engine_analytic, plan, out);
-    return st == STATUS_UNSUPPORTED && c.only_alike ? quick(&c, plan, out) : st;
+    return st == STATUS_UNSUPPORTED && c.only_alike ? score_unshared(context, plan, out) : st;
+}
+
+/* Where replicas are alike large plans are scored with contention, too; it takes a search too long
+ * to prove that of the largest. */
+static enum status quick(void *context, const struct plan *p, struct evaluation *out)
+{
+    struct evaluation_context c = *(const struct evaluation_context *)context;
+    c.no_links = true;
+    return devices_of(p) > LARGEST ? score_unshared(&c, p, out) : evaluate_once(&c, p, out);
 }
 
 struct finalists {
