@@ -10,10 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "core/json.h"
+#include "model/import.h"
 #include "model/zoo.h"
 #include "tests/fault.h"
 
@@ -227,6 +229,52 @@ static void wrong_configurations_are_refused_in_one_line(void **state)
     }
 }
 
+/* Files of real models, where they lie beside the checkout: those of published models have their
+ * parameters, the others are read or refused in one line. */
+static void real_configurations_are_read(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file;
+        int64_t parameters; /* 0: refused */
+    } known[] = {
+        {"maxtext_deepseek2_16b_dict", 15706484224},
+        {"maxtext_deepseek32_671b_dict", 0},
+        {"maxtext_llama31_8b_config", 8030261248},
+        {"maxtext_mixtral_8x7b_dict", 46702792704},
+        {"maxtext_qwen3_235b_a22b_thinking_2507_config", 235093634560},
+        {"mlc_gemma2-27b", 27227128320},
+        {"mlc_gemma3-1b", 999885952},
+        {"mlc_gpt-j", 6050882784},
+        {"mlc_mistral-7b-v0.1", 7241732096},
+        {"mlc_phi-2", 2779683840},
+        {"mlc_phi-4", 3836021760},
+        {"mlc_qwen2moe-a2.7b", 14315784192},
+        {"mlc_snowflake-arctic-embed-m_bert", 109482240},
+        {"neusight_bert_large", 335174458},
+        {"neusight_switchxl4", 0},
+        {"recon_deepseek-v2", 235741434880},
+        {"recon_gpt-neox-20b", 20554567680},
+        {"servingsim_Llama-3.1-70B", 70553706496},
+    };
+    if (access(WORKLOADS_DIR "/real/hf_config", R_OK) != 0) {
+        print_message("no real configurations in " WORKLOADS_DIR "\n");
+        skip();
+    }
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const struct import_options o = {.minibatch_size = 1};
+        char path[4096];
+        struct model m = {0};
+        snprintf(path, sizeof path, WORKLOADS_DIR "/real/hf_config/%s.json", known[i].file);
+        enum status st = model_import(path, &o, &m);
+        if (known[i].parameters ? st != STATUS_OK : st != STATUS_UNSUPPORTED)
+            fail_msg("%s: %s", known[i].file, st == STATUS_OK ? "read" : error_message());
+        if (st == STATUS_OK && model_parameters(&m) != known[i].parameters)
+            fail_msg("%s: %lld parameters", known[i].file, (long long)model_parameters(&m));
+        model_free(&m);
+    }
+}
+
 /* A GPT-2 of a configuration is the zoo's, op by op, but for what is not kept. */
 static void gpt2_is_the_zoo_s(void **state)
 {
@@ -268,6 +316,7 @@ int main(void)
         cmocka_unit_test(layers_may_be_listed),
         cmocka_unit_test(a_class_or_a_part_for_text_names_the_family),
         cmocka_unit_test(wrong_configurations_are_refused_in_one_line),
+        cmocka_unit_test(real_configurations_are_read),
         cmocka_unit_test(gpt2_is_the_zoo_s),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
