@@ -85,6 +85,14 @@ static bool is_all_ranks(const struct worker *w)
     return w->transport && w->transport->share;
 }
 
+/* Ranks that are threads have places of their own on the machine, not the process's one. */
+static void forget_place(void)
+{
+    static const char *const told[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"};
+    for (size_t k = 0; k < sizeof told / sizeof *told; k++)
+        unsetenv(told[k]);
+}
+
 /* Which rank this is, of how many: the environment's, or the first of all when all are here. */
 /* (torchrun's names, and those of MPI launchers: rendezvous_rank().) */
 static enum status read_environment(struct worker *w)
@@ -96,7 +104,8 @@ static enum status read_environment(struct worker *w)
                                        "are started by `foreline run`");
     PASS(hex_parse(token, w->hello.token, TOKEN));
     if (!is_all_ranks(w))
-        PASS(rendezvous_rank(&w->hello.rank, &w->hello.ranks));
+        return rendezvous_rank(&w->hello.rank, &w->hello.ranks);
+    forget_place();
     return STATUS_OK;
 }
 

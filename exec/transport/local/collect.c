@@ -148,6 +148,8 @@ static bool serve(struct local *t, const struct link_call *r)
     enum status st;
     double start_s = clock_now();
     TRY(m->follow(t->mark[r->op - t->links.first]));
+    if (endpoints_op(&t->links, r->op)->calls == 1)
+        TRY(m->record(t->begin[r->op - t->links.first]));
     TRY(m->record(self->mark));
     self->call = (struct local_call){.active = true,
                                      .op = r->op,

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "exec/device/cuda/context.h"
+#include "exec/device/cuda/times.h"
 #include "exec/transport/local/local.h"
 
 static enum status where(int *memory)
@@ -12,6 +13,25 @@ static enum status where(int *memory)
 static enum status enter(int memory)
 {
     return CUDA_ERROR("choose the GPU", cudaSetDevice(memory));
+}
+
+static enum status reach(int memory)
+{
+    enum status st;
+    int mine, can = 0;
+    TRY(CUDA_ERROR("which GPU", cudaGetDevice(&mine)));
+    TRY(CUDA_ERROR("look for peers", cudaDeviceCanAccessPeer(&can, mine, memory)));
+    if (!can)
+        return error_set(STATUS_UNSUPPORTED,
+                         "GPU %d cannot read the memory of GPU %d: use --transport nccl", mine,
+                         memory);
+    cudaError_t e = cudaDeviceEnablePeerAccess(memory, 0);
+    if (e == cudaErrorPeerAccessAlreadyEnabled)
+        (void)cudaGetLastError();
+    else
+        TRY(CUDA_ERROR("read another GPU's memory", e));
+out:
+    return st;
 }
 
 static void *allocate(size_t bytes)
@@ -28,7 +48,7 @@ static void release(void *data)
 static enum status new_mark(void **mark)
 {
     cudaEvent_t event;
-    enum status st = CUDA_ERROR("event", cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    enum status st = CUDA_ERROR("event", cudaEventCreate(&event));
     if (st == STATUS_OK)
         *mark = event;
     return st;
@@ -57,6 +77,42 @@ static enum status look(void *mark, bool *happened)
     return e == cudaErrorNotReady ? STATUS_OK : CUDA_ERROR("wait", e);
 }
 
+/* Before all else: what arrives is only looked at there. */
+static enum status new_queue(void **queue)
+{
+    cudaStream_t stream;
+    enum status st =
+        CUDA_ERROR("stream", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    if (st == STATUS_OK)
+        *queue = stream;
+    return st;
+}
+
+static void free_queue(void *queue)
+{
+    if (queue)
+        cudaStreamDestroy(queue);
+}
+
+static enum status record_after(void *queue, void *after, void *mark)
+{
+    enum status st;
+    TRY(CUDA_ERROR("order streams", cudaStreamWaitEvent(queue, after, 0)));
+    TRY(CUDA_ERROR("order streams", cudaEventRecord(mark, queue)));
+out:
+    return st;
+}
+
+static enum status start(void *clock)
+{
+    return cuda_clock_start(clock);
+}
+
+static double when(const void *clock, void *mark)
+{
+    return cuda_clock_read(clock, mark);
+}
+
 static enum status copy(void *to, const void *from, size_t bytes)
 {
     return CUDA_ERROR("copy a chunk",
@@ -72,6 +128,7 @@ static enum status add(enum element e, void *y, const void *x, size_t n)
 static const struct local_memory gpu = {
     .where = where,
     .enter = enter,
+    .reach = reach,
     .allocate = allocate,
     .release = release,
     .new_mark = new_mark,
@@ -79,6 +136,11 @@ static const struct local_memory gpu = {
     .record = record,
     .follow = follow,
     .look = look,
+    .new_queue = new_queue,
+    .free_queue = free_queue,
+    .record_after = record_after,
+    .start = start,
+    .when = when,
     .copy = copy,
     .add = add,
 };
@@ -99,8 +161,9 @@ const struct transport transport_local_cuda = {
     .send_buffer = local_send_buffer,
     .send = local_send,
     .collective = local_collective,
+    .follow = local_follow,
     .wait = local_wait,
     .release = local_release,
-    .times = endpoints_times,
+    .times = local_times,
     .barrier = local_barrier,
 };

@@ -31,8 +31,13 @@ void local_close(void *self)
     local_leave(h, rank);
     for (size_t i = 0; t->mark && i < t->links.ops; i++)
         h->memory->free_mark(t->mark[i]);
+    for (size_t i = 0; t->begin && i < t->links.ops; i++)
+        h->memory->free_mark(t->begin[i]);
+    if (h->memory->free_queue)
+        h->memory->free_queue(t->arrivals);
     endpoints_free(&t->links);
     free(t->mark);
+    free(t->begin);
     free(t->calls);
     free(t);
 }
@@ -40,12 +45,18 @@ void local_close(void *self)
 static enum status init_marks(struct local *t)
 {
     const struct program *p = t->hub->program;
+    const struct local_memory *m = t->hub->memory;
     PASS(ARRAY_NEW(t->mark, t->links.ops));
+    PASS(ARRAY_NEW(t->begin, t->links.ops));
     PASS(ARRAY_NEW(t->calls, p->groups));
-    for (size_t i = 0; i < t->links.ops; i++)
-        if (op_is_collective(&p->op[t->links.first + i]))
-            PASS(t->hub->memory->new_mark(&t->mark[i]));
-    return STATUS_OK;
+    for (size_t i = 0; i < t->links.ops; i++) {
+        const struct program_op *o = &p->op[t->links.first + i];
+        if (!op_computes(o))
+            PASS(m->new_mark(&t->mark[i]));
+        if (op_is_collective(o))
+            PASS(m->new_mark(&t->begin[i]));
+    }
+    return m->new_queue ? m->new_queue(&t->arrivals) : STATUS_OK;
 }
 
 static enum status start_collector(struct local *t)
@@ -55,6 +66,50 @@ static enum status start_collector(struct local *t)
     int error = pthread_create(&t->collector, NULL, local_collector, t);
     t->collecting = error == 0;
     return error ? error_set(STATUS_NOMEM, "thread: %s", strerror(error)) : STATUS_OK;
+}
+
+/* Another buffer of a channel; it belongs to the hub at once. */
+static enum status new_buffer(struct local_hub *h, size_t bytes, struct local_buffer **out)
+{
+    enum status st;
+    struct local_buffer *b;
+    TRY(ARRAY_NEW(b, 1));
+    if (!(b->data = h->memory->allocate(bytes)))
+        FAIL(STATUS_NOMEM, "%zu bytes to send", bytes);
+    TRY(h->memory->new_mark(&b->full));
+    pthread_mutex_lock(&h->mutex);
+    st = ARRAY_ROOM(h->buffer, h->buffers);
+    if (st == STATUS_OK)
+        h->buffer[h->buffers++] = *out = b;
+    pthread_mutex_unlock(&h->mutex);
+    b = st == STATUS_OK ? NULL : b;
+out:
+    if (b) {
+        h->memory->release(b->data);
+        h->memory->free_mark(b->full);
+        h->memory->free_mark(b->empty);
+    }
+    free(b);
+    return st;
+}
+
+/* Where things are queued nothing is allocated during steps: there is a buffer for every message of
+ * a step, since a host may be that far ahead of others. */
+static enum status make_buffers(struct local *t)
+{
+    enum status st = STATUS_OK;
+    struct local_hub *h = t->hub;
+    struct local_buffer *b;
+    for (size_t k = 0; k < t->links.n && h->memory->new_queue; k++) {
+        const struct link_end *end = &t->links.end[k];
+        for (size_t i = 0; end->outgoing && i < end->order->n; i++) {
+            TRY(new_buffer(h, end->order->bytes, &b));
+            b->next = h->free[end->channel];
+            h->free[end->channel] = b;
+        }
+    }
+out:
+    return st;
 }
 
 enum status local_open(const struct program *p, uint32_t rank, const struct rendezvous *r,
@@ -72,10 +127,13 @@ enum status local_open(const struct program *p, uint32_t rank, const struct rend
     t->hub = hub;
     t->links.rank = rank;
     TRY(endpoints_init(p, rank, r, &t->links));
+    t->clock = r->clock;
+    t->timeout_s = r->timeout_s;
     TRY(init_marks(t));
     TRY(hub->memory->where(&t->memory));
     if (!hub->rank[rank].mark)
         TRY(hub->memory->new_mark(&hub->rank[rank].mark));
+    TRY(make_buffers(t));
     TRY(start_collector(t));
     MOVE(self, t);
 out:
@@ -84,32 +142,6 @@ out:
 }
 
 /* ---- messages */
-
-/* Another buffer of a channel; it belongs to the hub at once. */
-static enum status new_buffer(struct local_hub *h, size_t bytes, struct local_buffer **out)
-{
-    enum status st;
-    struct local_buffer *b;
-    TRY(ARRAY_NEW(b, 1));
-    if (!(b->data = h->memory->allocate(bytes)))
-        FAIL(STATUS_NOMEM, "%zu bytes to send", bytes);
-    TRY(h->memory->new_mark(&b->full));
-    TRY(h->memory->new_mark(&b->empty));
-    pthread_mutex_lock(&h->mutex);
-    st = ARRAY_ROOM(h->buffer, h->buffers);
-    if (st == STATUS_OK)
-        h->buffer[h->buffers++] = *out = b;
-    pthread_mutex_unlock(&h->mutex);
-    b = st == STATUS_OK ? NULL : b;
-out:
-    if (b) {
-        h->memory->release(b->data);
-        h->memory->free_mark(b->full);
-        h->memory->free_mark(b->empty);
-    }
-    free(b);
-    return st;
-}
 
 /* A buffer that the receiver has given back is packed again only after it has been read, which on a
  * GPU may still lie ahead. */
@@ -144,6 +176,7 @@ enum status local_send(void *self, uint32_t op)
     double now_s = clock_now();
     PASS(endpoints_post(&t->links, op));
     PASS(h->memory->record(b->full));
+    PASS(h->memory->record(t->mark[op - t->links.first]));
     o->buffer = NULL;
     endpoints_complete(&t->links, op, now_s, now_s);
     pthread_mutex_lock(&h->mutex);
@@ -189,6 +222,20 @@ out:
 
 /* ---- waiting */
 
+/* The message is the receiver's; when it arrives, the device will know. */
+static enum status take_message(const struct local *t, uint32_t op, struct local_message *m)
+{
+    const struct local_memory *memory = t->hub->memory;
+    struct link_op *o = endpoints_op(&t->links, op);
+    o->buffer = m->buffer;
+    m->buffer = NULL;
+    endpoints_complete(&t->links, op, m->sent_s, fmax(m->sent_s, clock_now()));
+    const struct local_buffer *b = o->buffer;
+    return memory->record_after
+               ? memory->record_after(t->arrivals, b->full, t->mark[op - t->links.first])
+               : STATUS_OK;
+}
+
 /* Look at what the op needs: complete, not yet, or never. The mutex is held. */
 static enum status look(struct local *t, uint32_t op)
 {
@@ -197,13 +244,8 @@ static enum status look(struct local *t, uint32_t op)
     struct link_op *o = endpoints_op(&t->links, op);
     if (o->complete)
         return STATUS_OK;
-    if (p->kind == OP_RECV && h->message[p->match].buffer) {
-        struct local_message *m = &h->message[p->match];
-        o->buffer = m->buffer;
-        endpoints_complete(&t->links, op, m->sent_s, fmax(m->sent_s, clock_now()));
-        m->buffer = NULL;
-        return STATUS_OK;
-    }
+    if (p->kind == OP_RECV && h->message[p->match].buffer)
+        return take_message(t, op, &h->message[p->match]);
     enum status st = endpoints_failure(&t->links);
     if (st == STATUS_OK && !op_is_collective(p) && h->rank[p->peer].left)
         return endpoints_locate(&t->links, op, error_set(STATUS_IO, "it has ended"));
@@ -216,36 +258,11 @@ static bool wait_for_change(struct local *t, double deadline_s)
     return condition_wait(&t->hub->rank[t->links.rank].changed, &t->hub->mutex, deadline_s);
 }
 
-/* What has been queued has happened as well: on the host it has. */
-static enum status settle(struct local *t, uint32_t op, double deadline_s, double timeout_s)
-{
-    enum { AT_ONCE = 200 };
-    const struct local_buffer *b = endpoints_op(&t->links, op)->buffer;
-    void *mark = b ? b->full : t->mark[op - t->links.first];
-    bool happened = false;
-    for (size_t looks = 0; mark; looks++) {
-        PASS(t->hub->memory->look(mark, &happened));
-        if (happened) {
-            endpoints_op(&t->links, op)->end_s = clock_now();
-            break;
-        }
-        if (clock_now() >= deadline_s)
-            return endpoints_timed_out(&t->links, op, timeout_s);
-        if (looks > AT_ONCE)
-            clock_sleep_until(clock_now() + 2e-5);
-    }
-    if (b)
-        PASS(t->hub->memory->follow(b->full));
-    return STATUS_OK;
-}
-
-/* First for the event under the mutex, then without it for what was queued on the device. */
-enum status local_wait(void *self, uint32_t op, double timeout_s, const void **data)
+/* For the other hosts to have done, or queued, what the op needs. */
+static enum status wait_for_hosts(struct local *t, uint32_t op, double deadline_s, double timeout_s)
 {
     enum status st;
-    struct local *t = self;
-    struct link_op *o = endpoints_op(&t->links, op);
-    double deadline_s = clock_now() + timeout_s;
+    const struct link_op *o = endpoints_op(&t->links, op);
     bool in_time = true;
     PASS(endpoints_may_wait(&t->links, op));
     pthread_mutex_lock(&t->hub->mutex);
@@ -254,13 +271,59 @@ enum status local_wait(void *self, uint32_t op, double timeout_s, const void **d
     if (st == STATUS_OK && !o->complete)
         st = endpoints_timed_out(&t->links, op, timeout_s);
     pthread_mutex_unlock(&t->hub->mutex);
-    PASS(st);
-    PASS(settle(t, op, deadline_s, timeout_s));
+    return st;
+}
+
+/* What has been queued has happened as well: on the host it has. */
+static enum status settle(struct local *t, uint32_t op, double deadline_s, double timeout_s)
+{
+    enum { AT_ONCE = 200 };
+    void *mark = t->mark[op - t->links.first];
+    bool happened = false;
+    for (size_t looks = 0; mark && !happened; looks++) {
+        PASS(t->hub->memory->look(mark, &happened));
+        if (!happened && clock_now() >= deadline_s)
+            return endpoints_timed_out(&t->links, op, timeout_s);
+        if (!happened && looks > AT_ONCE)
+            clock_sleep_until(clock_now() + 2e-5);
+    }
+    return STATUS_OK;
+}
+
+/* What the calling thread queues next comes after the op, which other hosts have queued. */
+enum status local_follow(void *self, uint32_t op, const void **data)
+{
+    struct local *t = self;
+    struct link_op *o = endpoints_op(&t->links, op);
+    PASS(wait_for_hosts(t, op, clock_now() + t->timeout_s, t->timeout_s));
     o->posted = false;
     const struct local_buffer *b = o->buffer;
     if (data)
         *data = b ? b->data : NULL;
-    return STATUS_OK;
+    return t->hub->memory->follow(b ? b->full : t->mark[op - t->links.first]);
+}
+
+/* First for the hosts, then for what was queued on the device. */
+enum status local_wait(void *self, uint32_t op, double timeout_s, const void **data)
+{
+    struct local *t = self;
+    double deadline_s = clock_now() + timeout_s;
+    PASS(wait_for_hosts(t, op, deadline_s, timeout_s));
+    PASS(settle(t, op, deadline_s, timeout_s));
+    return local_follow(self, op, data);
+}
+
+/* A message is there when all of it is; who sends it is done as soon as it is packed. */
+void local_times(void *self, uint32_t op, double *start_s, double *end_s)
+{
+    struct local *t = self;
+    const struct local_memory *m = t->hub->memory;
+    size_t k = op - t->links.first;
+    endpoints_times(&t->links, op, start_s, end_s);
+    if (!m->when || !t->clock)
+        return;
+    *end_s = m->when(t->clock, t->mark[k]);
+    *start_s = t->begin[k] ? m->when(t->clock, t->begin[k]) : *end_s;
 }
 
 /* ---- barrier: the last one to arrive names the moment to start */
@@ -283,15 +346,13 @@ static void open_barrier(struct local_hub *h)
 }
 
 /* A rank that has left would be waited for in vain: it is looked for before every sleep. */
-enum status local_barrier(void *self, double timeout_s, double *start_s)
+static enum status meet(struct local *t, double timeout_s, double *start_s)
 {
-    enum status st;
-    struct local *t = self;
+    enum status st = STATUS_OK;
     struct local_hub *h = t->hub;
     double deadline_s = clock_now() + timeout_s;
     bool in_time = true;
     pthread_mutex_lock(&h->mutex);
-    TRY(endpoints_next_step(&t->links));
     uint64_t now = h->barriers;
     if (++h->arrived == h->program->ranks)
         open_barrier(h);
@@ -313,6 +374,44 @@ out:
     return st;
 }
 
+/* All ranks are open: what they have made for each other gets what only the other can give it. The
+ * lists of free buffers are complete, and those of a channel its receiver's alone for now. */
+static enum status meet_others(struct local *t)
+{
+    const struct local_hub *h = t->hub;
+    for (size_t r = 0; r < h->program->ranks && h->memory->reach; r++) {
+        int other = h->rank[r].memory;
+        enum status st = other != t->memory ? h->memory->reach(other) : STATUS_OK;
+        if (st != STATUS_OK)
+            return error_context(st, "rank %u", t->links.rank);
+    }
+    for (size_t k = 0; k < t->links.n; k++)
+        for (struct local_buffer *b = h->free[t->links.end[k].channel];
+             b && !t->links.end[k].outgoing; b = b->next)
+            PASS(h->memory->new_mark(&b->empty));
+    return STATUS_OK;
+}
+
+enum status local_barrier(void *self, double timeout_s, double *start_s)
+{
+    enum status st;
+    struct local *t = self;
+    struct local_hub *h = t->hub;
+    pthread_mutex_lock(&h->mutex);
+    h->rank[t->links.rank].memory = t->memory;
+    st = endpoints_next_step(&t->links);
+    pthread_mutex_unlock(&h->mutex);
+    PASS(st);
+    if (!t->has_met) {
+        PASS(meet(t, timeout_s, start_s));
+        PASS(meet_others(t));
+        t->has_met = true;
+    }
+    if (h->memory->start && t->clock)
+        PASS(h->memory->start(t->clock));
+    return meet(t, timeout_s, start_s);
+}
+
 /* ---- the transport */
 
 static enum status share(const struct program *p, void **shared)
@@ -332,6 +431,6 @@ const struct transport transport_local = {
     .collective = local_collective,
     .wait = local_wait,
     .release = local_release,
-    .times = endpoints_times,
+    .times = local_times,
     .barrier = local_barrier,
 };

@@ -12,8 +12,10 @@
  * again before the taker has passed it on, so a count of finished rounds is all that members need
  * of each other. A call ends when everybody has taken what it is given.
  *
- * The same for the host and for a GPU: struct local_memory is what differs. There, "copied" means
- * queued, and a mark (an event) stands for what a thread has queued before it.
+ * The same for the host and for GPUs: struct local_memory is what differs. There, "copied" means
+ * queued, and a mark (an event) stands for what a thread has queued before it. Each rank has a GPU,
+ * and reads those of the others; a rank's host waits for other hosts to have queued what it will
+ * need, and for GPUs only at the end of a step.
  *
  *   local.c    the transport: open and close, messages, waiting, barriers
  *   hub.c      what the ranks share
@@ -37,13 +39,22 @@
 struct local_memory {
     enum status (*where)(int *memory); /* of the calling thread's queue */
     enum status (*enter)(int memory);  /* another thread's queue is there too */
-    void *(*allocate)(size_t bytes);   /* NULL: there is none */
+    enum status (*reach)(
+        int memory);                 /* the thread may read it. NULL: all may. STATUS_UNSUPPORTED */
+    void *(*allocate)(size_t bytes); /* NULL: there is none */
     void (*release)(void *data);
-    enum status (*new_mark)(void **mark);
-    void (*free_mark)(void *mark);     /* accepts NULL */
-    enum status (*record)(void *mark); /* stands for all that the thread has queued so far */
-    enum status (*follow)(void *mark); /* what the thread queues next comes after */
+    enum status (*new_mark)(void **mark); /* to be recorded in the memory of the calling thread */
+    void (*free_mark)(void *mark);        /* accepts NULL */
+    enum status (*record)(void *mark);    /* stands for all that the thread has queued so far */
+    enum status (*follow)(void *mark);    /* what the thread queues next comes after */
     enum status (*look)(void *mark, bool *happened);
+    /* Where things are queued, else NULL: a queue beside the thread's; on that, `mark` right after
+     * `after`; the step's clock (rendezvous.h) starts; when a mark happened by that clock. */
+    enum status (*new_queue)(void **queue);
+    void (*free_queue)(void *queue); /* accepts NULL */
+    enum status (*record_after)(void *queue, void *after, void *mark);
+    enum status (*start)(void *clock);
+    double (*when)(const void *clock, void *mark);
     enum status (*copy)(void *to, const void *from, size_t bytes);
     enum status (*add)(enum element e, void *y, const void *x, size_t n); /* y += x */
 };
@@ -76,6 +87,7 @@ struct local_call {
 
 struct local_rank {
     pthread_cond_t changed;
+    int memory;             /* of its queue; known when it is open */
     bool left;              /* closed, or will never be opened */
     struct local_call call; /* mark: of its rounds so far */
     void *mark;
@@ -101,7 +113,12 @@ struct local_hub {
 struct local {
     struct endpoints links; /* op's buffer: struct local_buffer, of a RECV */
     struct local_hub *hub;
-    void **mark;     /* [links.ops] of SENDs' and collectives' ends */
+    void **mark;    /* [links.ops] when ops of communication end, by the device's order */
+    void **begin;   /* [links.ops] when collectives begin */
+    void *arrivals; /* queue in which messages are seen to arrive */
+    void *clock;    /* NULL: times are the host's */
+    double timeout_s;
+    bool has_met;    /* all ranks are open, and can reach each other's memory */
     uint64_t *calls; /* [program->groups] begun */
     int memory;      /* of the rank's queue */
     bool collecting, stopping;
@@ -130,7 +147,9 @@ enum status local_send_buffer(void *self, uint32_t op, void **data) MUST_CHECK;
 enum status local_send(void *self, uint32_t op) MUST_CHECK;
 enum status local_collective(void *self, uint32_t op, enum element e, void *data,
                              size_t n) MUST_CHECK;
+enum status local_follow(void *self, uint32_t op, const void **data) MUST_CHECK;
 enum status local_wait(void *self, uint32_t op, double timeout_s, const void **data) MUST_CHECK;
+void local_times(void *self, uint32_t op, double *start_s, double *end_s);
 void local_release(void *self, uint32_t op);
 enum status local_barrier(void *self, double timeout_s, double *start_s) MUST_CHECK;
 
