@@ -1,1 +1,17 @@
 add_subdirectory(double)
+
+# The surroundings of GPUs on the double: what users read, what profilers and logs are told, and the script
+# for machines with GPUs.
+set(bin ${PROJECT_BINARY_DIR}/bin)
+add_test(NAME double.messages COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/double_messages.sh ${bin})
+add_test(NAME double.calls COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/double_calls.sh ${bin})
+add_test(NAME bench.gpu COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/bench_gpu.sh ${bin}/foreline
+    ${bin}/foreline-worker-double ${PROJECT_SOURCE_DIR}/bench/gpu.sh)
+set_tests_properties(double.messages double.calls bench.gpu PROPERTIES TIMEOUT 900)
+if(NVTX_INCLUDE)
+    add_library(nvtx_tool MODULE nvtx_tool.c)
+    target_include_directories(nvtx_tool SYSTEM PRIVATE ${NVTX_INCLUDE})
+    add_test(NAME double.ranges COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/double_ranges.sh ${bin}
+        $<TARGET_FILE:nvtx_tool>)
+    set_tests_properties(double.ranges PROPERTIES TIMEOUT 300)
+endif()
