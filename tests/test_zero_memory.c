@@ -41,6 +41,7 @@ struct spread {
     int64_t bucket_bytes;
     const char *schedule;
     uint32_t teams, chunks, microbatch_size;
+    uint32_t reduce_bits;
 };
 
 static uint32_t some(uint32_t n)
@@ -113,6 +114,7 @@ static enum status lower(const struct model *m, const struct spread *how, struct
                                               .recompute = how->recompute,
                                               .bucket_bytes = how->bucket_bytes,
                                               .schedule = how->schedule,
+                                              .reduce_bits = how->reduce_bits,
                                               .model = "m",
                                               .platform = "p",
                                               .optimizer = "adam",
@@ -199,6 +201,7 @@ static void so_they_are_with_recomputation_and_buckets(void **state)
         compare(specs[k], (struct spread){.replicas = 4, .schedule = "gpipe", .bucket_bytes = 1});
         compare(specs[k],
                 (struct spread){.replicas = 2, .schedule = "1f1b", .bucket_bytes = 400000});
+        compare(specs[k], (struct spread){.replicas = 4, .schedule = "1f1b", .reduce_bits = 16});
     }
 }
 
