@@ -202,7 +202,7 @@ static inline struct program_range program_zero_part(size_t n, uint32_t replicas
 /* What a sum of gradients moves that take so many bytes as numbers of the model. */
 static inline int64_t program_reduced_bytes(const struct program *p, int64_t bytes)
 {
-    return p->reduce_bytes != p->number_bytes ? bytes / p->number_bytes * p->reduce_bytes : bytes;
+    return p->reduce_bytes != p->number_bytes ? bytes * p->reduce_bytes / p->number_bytes : bytes;
 }
 /* How many groups of the whole program group g stands for; 1 unless the program is folded. */
 static inline size_t program_group_copies(const struct program *p, size_t g)

@@ -32,6 +32,7 @@ struct spread {
     enum plan_recompute recompute;
     int64_t bucket_bytes;
     const char *schedule; /* NULL: 1f1b */
+    uint32_t reduce_bits;
 };
 
 /* What training has left: all parameters of every op, and the losses. */
@@ -42,8 +43,9 @@ struct trained {
     float **parameter; /* [model->n] of the whole op */
     size_t *seen;      /* [model->n] numbers that some rank has shown */
     double loss[STEPS];
-    size_t buckets; /* gradient buckets, most of any stage */
-    int64_t *moved; /* [ops] bytes of the arrays of collectives in the last step */
+    size_t buckets;    /* gradient buckets, most of any stage */
+    int64_t *moved;    /* [ops] bytes of the arrays of collectives in the last step */
+    uint32_t *step_of; /* [ops] sums inside passes: which step that is */
 };
 
 /* Of the rank that the calling thread is. */
@@ -58,6 +60,34 @@ static enum status observe_array(void *self, const struct program_op *op, uint32
     if (st == STATUS_OK && op->purpose != FOR_TENSOR)
         *moved = (k == 0 ? 0 : *moved) + (*data ? (int64_t)(*n * element_bytes(*e)) : 0);
     return st;
+}
+
+/* A reduction inside an op, on its way to the executor. */
+struct observed_sum {
+    const struct layer_reduction *to;
+    int64_t *moved;
+};
+
+static void observe_sum(void *self, enum element e, void *data, size_t n)
+{
+    const struct observed_sum *s = self;
+    *s->moved += (int64_t)(n * element_bytes(e));
+    s->to->sum(s->to->self, e, data, n);
+}
+
+/* device_cpu.compute(), whose sums are noted as those of the op that the program has for them. */
+static enum status observe_compute(void *self, uint32_t step, const struct program_op *op,
+                                   const struct layer_reduction *reduction)
+{
+    const struct program *p = &observed->mesh.program;
+    uint32_t i = (uint32_t)(op - p->op), sum = executor_sum_after(p, program_rank_of(p, i), i);
+    int64_t ignored = 0;
+    struct observed_sum mine = {reduction, sum < p->ops ? &observed->moved[sum] : &ignored};
+    if (sum < p->ops && step != observed->step_of[sum])
+        observed->moved[sum] = 0;
+    if (sum < p->ops)
+        observed->step_of[sum] = step;
+    return device_cpu.compute(self, step, op, &(struct layer_reduction){&mine, observe_sum});
 }
 
 static size_t parameters_of(const struct trained *t, uint32_t op)
@@ -112,6 +142,7 @@ static enum status train_rank(struct actor *a, void *transport_self)
     const struct device_options options = {.learning_rate = 1e-3};
     observed = t;
     device.array = observe_array;
+    device.compute = observe_compute;
     device.gathered = observe_gathered;
     TRY(device_cpu.open(t->model, e.program, a->rank, &options, &e.device_self));
     TRY(executor_step_init(&step, e.program, a->rank));
@@ -151,6 +182,7 @@ static void lower(const struct model *m, const struct spread *how, struct progra
         .zero = how->zero,
         .recompute = how->recompute,
         .bucket_bytes = how->bucket_bytes,
+        .reduce_bits = how->reduce_bits,
         .schedule = how->schedule ? how->schedule : "1f1b",
         .model = "m",
         .platform = "p",
@@ -185,7 +217,9 @@ static void train_steps(const struct model *m, const struct spread *how, size_t 
     }
     lower(m, how, &t->mesh.program);
     t->moved = calloc(t->mesh.program.ops, sizeof *t->moved);
+    t->step_of = calloc(t->mesh.program.ops, sizeof *t->step_of);
     assert_non_null(t->moved);
+    assert_non_null(t->step_of);
     play_all(&t->mesh, a, train_rank, steps);
     for (uint32_t i = 0; i < m->n; i++)
         assert_int_equal(t->seen[i], parameters_of(t, i));
@@ -198,6 +232,7 @@ static void forget(struct trained *t)
     free(t->parameter);
     free(t->seen);
     free(t->moved);
+    free(t->step_of);
     mesh_close(&t->mesh);
 }
 
@@ -361,6 +396,46 @@ static void without_flush_it_learns(void **state)
     model_free(&m);
 }
 
+/* ---- sums in bf16 */
+
+/* Gradients and shards' activations are rounded on their way: losses stay near those of fp32 sums;
+ * a reduce-scatter and a gather are still an all-reduce, to the bit. */
+static void sums_in_bf16_change_little(void **state)
+{
+    (void)state;
+    struct model m = {0};
+    struct trained wide, half, before = {0};
+    static const struct spread all[] = {
+        {.name = "2 x 2 x 2", .stages = 2, .replicas = 2, .shards = 2},
+        {.name = "buckets", .stages = 1, .replicas = 4, .shards = 1, .bucket_bytes = 5000},
+        {.name = "buckets, ZeRO 1", .stages = 1, .replicas = 4, .zero = 1, .bucket_bytes = 5000},
+        {.name = "ZeRO 2", .stages = 2, .replicas = 2, .shards = 1, .zero = 2},
+        {.name = "ZeRO 3", .stages = 2, .replicas = 2, .shards = 2, .zero = 3},
+        {.name = "halves", .stages = 2, .replicas = 2, .zero = 2, .schedule = "zb-h1"},
+    };
+    assert_int_equal(zoo_build(gpt, &m), STATUS_OK);
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        struct spread how = all[k];
+        train_steps(&m, &how, STEPS, &wide);
+        how.reduce_bits = 16;
+        train_steps(&m, &how, STEPS, &half);
+        for (size_t s = 0; s < STEPS; s++)
+            if (!(fabs(half.loss[s] - wide.loss[s]) < 2e-3 * wide.loss[s]))
+                fail_msg("%s: loss %g, not %g", how.name, half.loss[s], wide.loss[s]);
+        assert_true(half.loss[STEPS - 1] != wide.loss[STEPS - 1]);
+        for (uint32_t i = 0; k == 2 && i < m.n; i++)
+            assert_memory_equal(half.parameter[i], before.parameter[i],
+                                parameters_of(&half, i) * sizeof(float));
+        forget(&wide);
+        if (k == 2)
+            forget(&before);
+        before = half;
+        if (k != 1)
+            forget(&half);
+    }
+    model_free(&m);
+}
+
 /* ---- what the program says is what is done */
 
 /* Bytes that all shards of the op's replica move of it, divided by their number. */
@@ -422,9 +497,24 @@ static void check_moved(const struct trained *t, const char *name)
     for (uint32_t r = 0; r < p->ranks; r++)
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
             const struct program_op *o = &p->op[i];
-            if (!op_is_collective(o) || (o->purpose != FOR_DATA && o->purpose != FOR_SHARDS))
+            if (!op_is_collective(o))
                 continue;
+            if (o->purpose == FOR_TENSOR) { /* the mean of its calls, rounded down */
+                int64_t less = t->moved[i] - o->count * o->bytes;
+                if (less < 0 || less >= o->count)
+                    fail_msg("%s: %u sums of %lld bytes, moved %lld", name, o->count,
+                             (long long)o->bytes, (long long)t->moved[i]);
+                continue;
+            }
+            if (o->purpose == FOR_TIES) {
+                if (mean_moved(t, r, i) != (double)o->bytes)
+                    fail_msg("%s: ties of %lld bytes, moved %g", name, (long long)o->bytes,
+                             mean_moved(t, r, i));
+                continue;
+            }
             int64_t said = said_of(t, o, i > 0 ? p->op[i - 1].part : 0);
+            if (o->purpose == FOR_DATA)
+                said = program_reduced_bytes(p, said);
             if (said != o->bytes || mean_moved(t, r, i) != (double)said)
                 fail_msg("%s: rank %u op %zu: bucket of %lld bytes, op of %lld, moved %g", name, r,
                          i - p->op_start[r], (long long)said, (long long)o->bytes,
@@ -455,7 +545,7 @@ static void what_is_lowered_is_what_is_moved(void **state)
     uint64_t drawn = 0;
     size_t in_parts = 0, shared = 0;
     for (size_t k = 0; k < 80; k++) {
-        struct spread how = {.name = "random"};
+        struct spread how = {.name = "random", .reduce_bits = k % 5 < 2 ? 16 : 0};
         how.shards = 1u << random_at(7, drawn++) % 3;
         how.replicas = 1 + (uint32_t)(random_at(7, drawn++) % (how.shards == 1 ? 4 : 2));
         how.stages = 1 + random_at(7, drawn++) % 2;
@@ -486,6 +576,7 @@ static void what_is_lowered_is_what_is_moved(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_in_bf16_change_little),
         cmocka_unit_test(what_is_lowered_is_what_is_moved),
         cmocka_unit_test(tensor_parallel_runs_match_one_process),
         cmocka_unit_test(data_parallel_runs_match_one_process),

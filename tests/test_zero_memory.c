@@ -35,6 +35,7 @@ struct spread {
     enum plan_recompute recompute;
     int64_t bucket_bytes;
     const char *schedule;
+    uint32_t reduce_bits;
 };
 
 /* Every rank has all parameters in the end, to the same bits. */
@@ -90,6 +91,7 @@ static void lower(const struct model *m, const struct spread *how, struct progra
                                               .recompute = how->recompute,
                                               .bucket_bytes = how->bucket_bytes,
                                               .schedule = how->schedule,
+                                              .reduce_bits = how->reduce_bits,
                                               .model = "m",
                                               .platform = "p",
                                               .optimizer = "adam",
@@ -168,6 +170,7 @@ static void so_they_are_with_recomputation_and_buckets(void **state)
         compare(specs[k], (struct spread){.replicas = 4, .schedule = "gpipe", .bucket_bytes = 1});
         compare(specs[k],
                 (struct spread){.replicas = 2, .schedule = "1f1b", .bucket_bytes = 400000});
+        compare(specs[k], (struct spread){.replicas = 4, .schedule = "1f1b", .reduce_bits = 16});
     }
 }
 

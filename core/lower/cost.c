@@ -293,6 +293,13 @@ out:
     return st;
 }
 
+/* Of gradients of so many bytes, what is summed where that is narrower than they are: a copy. */
+static int64_t copied(const struct sum *u, int64_t bytes)
+{
+    bool narrower = plan_reduce_bytes(u->l->plan, u->l->model) < u->l->model->element_bytes;
+    return narrower ? lowering_reduced(u->l, bytes) : 0;
+}
+
 /* ZeRO 2, 3: while the gradients of a bucket grow, those of the one before are reduced; ZeRO 3:
  * while the parameters of one are used, those of the next are gathered. Halves of backwards leave
  * the gradients of the whole stage incomplete, from one op of the rank to another. */
@@ -310,6 +317,8 @@ static void add_flight(struct sum *u, uint32_t zero, int64_t gradients)
     u->flight_bytes = zero >= 2 && u->l->schedule->split ? 2 * most * gradients : 0;
     c->reduced_bytes = zero >= 2 && !u->l->schedule->split ? 2 * most * gradients : 0;
     c->gathered_bytes = zero == 3 ? 2 * gathered : 0;
+    if (zero >= 2)
+        c->reduced_bytes += copied(u, most);
 }
 
 /* Most bytes of gradients of outputs at once in a backward of one microbatch: each lives from its
@@ -358,6 +367,7 @@ static enum status finish(struct sum *u)
     c->gradient_bytes = c->weight_bytes * factor.gradients;
     c->state_bytes = c->weight_bytes * factor.state;
     uint32_t zero = lowering_zero(l, u->stage);
+    int64_t weight_bytes = c->weight_bytes; /* before they are sharded */
     c->units = zero >= 2 && !l->schedule->split && c->weight_bytes > 0;
     c->overlapped = l->plan->bucket_bytes > 0 && u->s->replicas > 1 && zero < 2 &&
                     !l->schedule->split && !l->schedule->asynchronous && c->replicated_bytes > 0;
@@ -368,6 +378,8 @@ static enum status finish(struct sum *u)
     add_flight(u, zero, factor.gradients);
     shard(u, &factor);
     c->gradient_bytes += u->tied_bytes * factor.gradients; /* apart from their owner's till then */
+    if (zero < 2 && u->s->replicas > 1)
+        c->gradient_bytes += copied(u, weight_bytes);
     return STATUS_OK;
 }
 

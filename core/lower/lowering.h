@@ -179,7 +179,7 @@ static inline uint32_t lowering_zero(const struct lowering *l, uint32_t stage)
 static inline int64_t lowering_reduced(const struct lowering *l, int64_t bytes)
 {
     int64_t number = l->model->element_bytes, reduced = plan_reduce_bytes(l->plan, l->model);
-    return reduced != number ? bytes / number * reduced : bytes;
+    return reduced != number ? bytes * reduced / number : bytes;
 }
 static inline uint32_t lowering_ranks(const struct lowering *l)
 {

@@ -20,7 +20,7 @@ run() { # run DEVICE TRANSPORT OPTIONS...: m.json, err; the status of foreline r
     [ "$on" = cpu ] && worker=$bin/foreline-worker
     rm -f m.json log.*
     DOUBLE_LOG=$work/log FORELINE_WORKER=$worker timeout "${patience:-20}" "$bin/foreline" run p.json \
-        --device "$on" --transport "$over" --steps 3 --warmup 0 --timeout "${silence:-4s}" \
+        --device "$on" --transport "$over" --steps "${steps:-3}" --warmup 0 --timeout "${silence:-4s}" \
         "$@" -o m.json >out 2>err
 }
 hash_of() { # of the parameters in m.json

@@ -71,7 +71,7 @@ bool is_pinned(const void *data, size_t bytes);
 char *engine_view(const void *data); /* of pinned memory; of other memory: itself */
 /* The op that `s` has been given last copies from or (writes) to pinned memory. */
 void pinned_guard(const void *data, size_t bytes, const stream *s, const char *what, bool writes);
-void pinned_learns();                     /* host_seen has grown */
+void pinned_learns(); /* host_seen has grown */
 /* The host touches what it may not: true for pinned memory, and the copy that forbids it (NULL: none,
  * the host may go on). */
 bool pinned_fault(const void *at, const char **what);
@@ -119,6 +119,7 @@ void put(stream *s, const char *what, std::function<bool(op &)> step);
 void wait_until(const char *who, const std::function<bool()> &idle);
 void device_wait(const char *who); /* for everything queued on the thread's GPU */
 void engine_nudge();
+void watch(int fd); /* an op of the engine waits for what comes there */
 
 int current_gpu();
 void set_current_gpu(int gpu);

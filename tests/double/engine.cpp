@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <condition_variable>
 #include <map>
-#include <set>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <thread>
 #include <unistd.h>
 
@@ -20,7 +21,8 @@ namespace
 {
 
 std::condition_variable &changed = *new std::condition_variable; /* for hosts: something is done */
-std::condition_variable &work = *new std::condition_variable;    /* for the engine */
+int bell = -1; /* eventfd: the engine has something to do */
+std::vector<pollfd> &watched = *new std::vector<pollfd>; /* what it waits for, of other processes */
 std::vector<stream *> &streams = *new std::vector<stream *>;
 bool has_begun;
 cudaError_t fault;
@@ -80,6 +82,21 @@ void bury_dead_streams()
         }
 }
 
+/* Nothing can go on: until someone rings, a message comes, or a delay may be over. */
+void sleep_until_rung()
+{
+    uint64_t rings;
+    bool queued;
+    {
+        std::lock_guard<std::mutex> l(gate);
+        queued = std::any_of(streams.begin(), streams.end(),
+                             [](const stream *s) { return !s->queue.empty(); });
+    }
+    watched.push_back({bell, POLLIN, 0});
+    poll(watched.data(), watched.size(), has_fault("delay") && queued ? 1 : queued ? 5 : 1000);
+    (void)!read(bell, &rings, sizeof rings);
+}
+
 void engine()
 {
     std::vector<stream *> all;
@@ -89,6 +106,7 @@ void engine()
             bury_dead_streams();
             all = streams;
         }
+        watched.clear();
         if (is_seeded())
             for (size_t k = all.size(); k > 1; k--)
                 std::swap(all[k - 1], all[random32() % k]);
@@ -102,10 +120,7 @@ void engine()
         if (any)
             continue;
         memory_close();
-        std::unique_lock<std::mutex> l(gate);
-        bool queued = std::any_of(streams.begin(), streams.end(),
-                                  [](const stream *s) { return !s->queue.empty(); });
-        work.wait_for(l, std::chrono::microseconds(queued ? 100 : 5000));
+        sleep_until_rung();
     }
 }
 
@@ -166,17 +181,25 @@ void put(stream *s, const char *what, std::function<bool(op &)> step)
     std::lock_guard<std::mutex> l(gate);
     if (!has_begun) {
         has_begun = true;
+        bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
         std::thread(engine).detach();
     }
     host_seen[0]++;
     s->queue.push_back(new op{what, std::move(step), s, host_seen, 0, false});
     s->queued++;
-    work.notify_all();
+    engine_nudge();
 }
 
 void engine_nudge()
 {
-    work.notify_all();
+    uint64_t one = 1;
+    if (bell >= 0)
+        (void)!write(bell, &one, sizeof one);
+}
+
+void watch(int fd)
+{
+    watched.push_back({fd, POLLIN, 0});
 }
 
 void wait_until(const char *who, const std::function<bool()> &idle)

@@ -20,6 +20,7 @@ namespace
 {
 
 const size_t page = 4096;
+const size_t most_filled = 16 << 20; /* more would only cost time: cuBLAS's workspace */
 
 std::mutex &guard = *new std::mutex;
 std::map<const char *, size_t> &pieces = *new std::map<const char *, size_t>; /* live */
@@ -116,7 +117,8 @@ void *memory_new(int gpu, size_t bytes)
         return NULL;
     }
     mprotect(data, room, PROT_READ | PROT_WRITE);
-    memset(data, 0xff, room); /* NANs */
+    if (room <= most_filled)
+        memset(data, 0xff, room); /* NANs */
     if (!(open_gpus >> gpu & 1))
         mprotect(data, room, PROT_NONE);
     pieces[data] = std::max(bytes, (size_t)1);

@@ -273,8 +273,12 @@ bool step_launch(op &o, launch &l, uint64_t ticket)
         wire_progress(&c->wire);
         for (call &x : l.calls)
             all = step_call(o, x) && all;
-        if (!all)
+        if (!all) {
+            for (const peer_end &m : c->wire.member)
+                if (m.fd >= 0 && !m.is_gone)
+                    watch(m.fd);
             return false;
+        }
     }
     c->serving++;
     return true;

@@ -1,8 +1,8 @@
 /* The double itself: what it must find it finds, and what is right it lets pass. Each case runs in a
  * process of its own, because what the double finds ends one. */
+#include <atomic>
 #include <cuda_runtime_api.h>
 #include <fcntl.h>
-#include <atomic>
 #include <functional>
 #include <nccl.h>
 #include <stdio.h>
@@ -68,7 +68,9 @@ void test(const char *name, const char *expected, const std::function<void()> &b
     bool good = expected ? o.status != 0 && o.text.find(expected) != std::string::npos
                          : o.status == 0 && o.text.empty();
     printf("%s %s%s%s\n", good ? "ok  " : "FAIL", name, good ? "" : ": ",
-           good ? "" : o.text.empty() ? "no word" : o.text.c_str());
+           good             ? ""
+           : o.text.empty() ? "no word"
+                            : o.text.c_str());
     failures += !good;
 }
 

@@ -89,8 +89,11 @@ static enum status choose_gpu(uint32_t gpu, int *out)
 enum status cuda_context_open(uint32_t gpu, struct cuda_context *out)
 {
     enum status st;
+    size_t all;
     struct cuda_context c = {0};
     TRY(choose_gpu(gpu, &c.gpu));
+    if (!getenv("FORELINE_SHARE_GPU"))
+        TRY(CUDA_ERROR("memory of the GPU", cudaMemGetInfo(&c.free_bytes, &all)));
     TRY(cublas_error(cublasCreate(&c.blas), "start cuBLAS", __FILE__, __LINE__));
     TRY(CUDA_ERROR("cuBLAS's workspace", cudaMalloc(&c.workspace, WORKSPACE_BYTES)));
     TRY(CUDA_ERROR("loss", cudaMalloc((void **)&c.loss, sizeof *c.loss)));
@@ -105,6 +108,14 @@ enum status cuda_context_open(uint32_t gpu, struct cuda_context *out)
 out:
     cuda_context_close(&c);
     return st;
+}
+
+int64_t cuda_held_bytes(const struct cuda_context *c)
+{
+    size_t now = 0, all = 0;
+    if (c->free_bytes == 0 || cudaMemGetInfo(&now, &all) != cudaSuccess || now > c->free_bytes)
+        return c->bytes;
+    return (int64_t)(c->free_bytes - now);
 }
 
 void cuda_context_close(struct cuda_context *c)

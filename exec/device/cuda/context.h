@@ -31,6 +31,7 @@ struct cuda_context {
     size_t arenas;
     struct cuda_arena *arena; /* [arenas] */
     int64_t bytes;            /* of device memory, so far */
+    size_t free_bytes;        /* of the GPU when it was opened; 0: others may use it as well */
     enum status failure;
     char reason[CUDA_REASON];
 };
@@ -45,6 +46,9 @@ void cuda_context_close(struct cuda_context *c); /* accepts {0}; leaves {0} */
 
 /* The first failure so far. */
 enum status cuda_status(const struct cuda_context *c) MUST_CHECK;
+/* What the process has of the GPU's memory besides CUDA's own context: of this context, of cuBLAS, of
+ * kernels, of transports and NCCL. Where ranks share a GPU: of this context alone. */
+int64_t cuda_held_bytes(const struct cuda_context *c);
 /* Wait until everything queued has happened; then cuda_status(). */
 enum status cuda_finish(struct cuda_context *c) MUST_CHECK;
 /* Keep a failure unless there is one; `what` was being computed. */

@@ -132,7 +132,7 @@ static enum status array(void *self, const struct program_op *op, uint32_t k, en
 static int64_t peak_bytes(void *self)
 {
     const struct paced *s = self;
-    return s->context.bytes + (s->direct ? (int64_t)(s->room * sizeof *s->gradient) : 0);
+    return cuda_held_bytes(&s->context);
 }
 
 const struct device device_cuda_paced = {

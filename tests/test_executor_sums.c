@@ -1,0 +1,84 @@
+/* Sums inside passes are booked as the program's collectives: the passes' time is what they computed,
+ * the collective's what all parts of the pass spent in sums. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "exec/executor.h"
+
+enum { OPS = 8 };
+
+/* A list of one rank: op k runs from start[k] to end[k]. */
+static void book(struct program_op *op, size_t n, double *start_s, double *end_s, double *sums_s)
+{
+    size_t op_start[2] = {0, n};
+    const struct program p = {.ranks = 1, .op_start = op_start, .ops = n, .op = op};
+    struct executor_step s = {.ops = n, .op_start_s = start_s, .op_end_s = end_s, .sums_s = sums_s};
+    executor_book_sums(&p, 0, &s);
+}
+
+static void expect(const double *found, const double *wanted, size_t n)
+{
+    for (size_t k = 0; k < n; k++)
+        assert_true(found[k] == wanted[k]);
+}
+
+static void of_a_whole_pass(void **state)
+{
+    (void)state;
+    struct program_op op[OPS] = {
+        {.kind = OP_FORWARD},  {.kind = OP_ALLREDUCE, .purpose = FOR_TENSOR},
+        {.kind = OP_BACKWARD}, {.kind = OP_ALLREDUCE, .purpose = FOR_TENSOR},
+        {.kind = OP_UPDATE},
+    };
+    double start[] = {0, 0, 10, 0, 30}, end[] = {10, 0, 30, 0, 31}, sums[] = {4, 0, 5, 0, 0};
+    book(op, 5, start, end, sums);
+    expect(start, (const double[]){0, 6, 10, 25, 30}, 5);
+    expect(end, (const double[]){6, 10, 25, 30, 31}, 5);
+}
+
+/* The last part makes no sum itself; what comes after the pass is not moved. */
+static void of_all_parts_of_a_pass(void **state)
+{
+    (void)state;
+    struct program_op op[OPS] = {
+        {.kind = OP_BACKWARD, .part = 1},
+        {.kind = OP_ALLREDUCE, .purpose = FOR_DATA},
+        {.kind = OP_BACKWARD, .part = 2},
+        {.kind = OP_BACKWARD, .part = 3},
+        {.kind = OP_ALLREDUCE, .purpose = FOR_TENSOR},
+        {.kind = OP_UPDATE},
+    };
+    double start[] = {0, 10, 10, 20, 0, 24}, end[] = {10, 19, 20, 24, 0, 25},
+           sums[] = {4, 0, 3, 0, 0, 0};
+    book(op, 6, start, end, sums);
+    expect(start, (const double[]){0, 10, 6, 13, 17, 24}, 6);
+    expect(end, (const double[]){6, 19, 13, 17, 24, 25}, 6);
+}
+
+/* Devices without sums of their own: the transport knows when the op was. */
+static void not_of_a_pass_without_any(void **state)
+{
+    (void)state;
+    struct program_op op[OPS] = {{.kind = OP_FORWARD},
+                                 {.kind = OP_ALLREDUCE, .purpose = FOR_TENSOR},
+                                 {.kind = OP_FORWARD, .microbatch = 1}};
+    double start[] = {0, 11, 14}, end[] = {10, 13, 20}, sums[] = {0, 0, 0};
+    book(op, 3, start, end, sums);
+    expect(start, (const double[]){0, 11, 14}, 3);
+    expect(end, (const double[]){10, 13, 20}, 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(of_a_whole_pass),
+        cmocka_unit_test(of_all_parts_of_a_pass),
+        cmocka_unit_test(not_of_a_pass_without_any),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
