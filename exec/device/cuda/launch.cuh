@@ -7,7 +7,7 @@
 
 #include <cuda_bf16.h>
 
-#ifndef LAUNCH_ON /* else a test runs the kernels on the host (tests/cuda) */
+#ifndef LAUNCH_ON /* else a test runs the kernels on the host (tests/double) */
 static const unsigned BLOCK = 256, WARP = 32;
 #define LAUNCH_ON(stream, kernel, blocks, ...)                                                     \
     (kernel<<<(blocks), BLOCK, 0, (stream)>>>(__VA_ARGS__), cudaGetLastError())

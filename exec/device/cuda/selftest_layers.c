@@ -289,7 +289,7 @@ static enum status try_case(struct cuda_context *c, const struct division *d, si
 {
     enum status st;
     double worst = NAN;
-    char name[64], parts[16] = "";
+    char name[64], parts[32] = "";
     if (shards > 1)
         snprintf(parts, sizeof parts, ", %zu shards", shards);
     snprintf(name, sizeof name, "%s%s%s", d->k.name, parts, half ? ", bf16" : "");
