@@ -32,8 +32,10 @@ bits=32
 
 # Six steps are three, kept, and three more.
 plan --stages 2 --replicas 2 --zero 2 || fail "$(cat plan.out)"
-run cuda nccl --steps 6 || fail "6 steps: $(why)"
+steps=6
+run cuda nccl || fail "6 steps: $(why)"
 whole=$(hash_of)
+steps=3
 run cuda nccl --checkpoint kept || fail "checkpoint: $(why)"
 run cuda nccl --resume kept || fail "resume: $(why)"
 [ "$(hash_of)" = "$whole" ] || fail "resumed: $(hash_of), not $whole"
