@@ -12,7 +12,8 @@
 # `run` says so and exits with status 77; with 1 when a part failed.
 #
 # For a try, in the environment: FORELINE_BENCH_MODEL, _LARGE and _BATCH instead of gpt2-small, the
-# large model below and 8; _SECONDS for all instead of 480; _STEPS instead of 20. NCCL_TESTS: the
+# large model below and 8; _SECONDS for all instead of 480 and _PATIENCE times the limits of parts, for slow
+# machines; _STEPS instead of 20. NCCL_TESTS: the
 # folder of nccl-tests, built or not.
 set -eu
 
@@ -23,6 +24,7 @@ large_name=${FORELINE_BENCH_LARGE:-"GPT-2 in TinyLlama's size (20 layers, 2048 w
 batch=${FORELINE_BENCH_BATCH:-8} microbatches=4 # of the runs that are timed
 steps=${FORELINE_BENCH_STEPS:-20} warmup=5
 seconds=${FORELINE_BENCH_SECONDS:-480}
+patience=${FORELINE_BENCH_PATIENCE:-1} # times the limits of parts
 # Part and its limit in seconds, the most telling first.
 parts='machine:20 selftest:45 gpt2:110 torch:100 several:110 nccl:100 large:80 memcheck:60 racecheck:60 curves:60'
 
@@ -336,7 +338,7 @@ now() {
     date +%s
 }
 run_part() { # run_part NAME LIMIT
-    left=$((end - $(now))) limit=$2
+    left=$((end - $(now))) limit=$(($2 * patience))
     [ "$limit" -le "$left" ] || limit=$left
     if [ "$limit" -lt 3 ]; then
         outcome "$1" skipped 0 "no time is left of $seconds s"

@@ -87,7 +87,7 @@ outcome() { # outcome PART WORDS
 
 # ---- a machine with everything
 
-PATH=$work:$PATH NCCL_TESTS=$work/nccl-tests FORELINE_BENCH_SECONDS=${SECONDS_OF_ALL:-550} \
+PATH=$work:$PATH NCCL_TESTS=$work/nccl-tests FORELINE_BENCH_SECONDS=1000 FORELINE_BENCH_PATIENCE=4 \
     sh dir/gpu.sh run "$work/dir" "$work/out" >run.log 2>&1 || fail "run: $(cat run.log)"
 for name in machine selftest gpt2 torch several nccl large memcheck racecheck curves; do
     outcome $name complete

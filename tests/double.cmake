@@ -7,7 +7,7 @@ add_test(NAME double.messages COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/double_message
 add_test(NAME double.calls COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/double_calls.sh ${bin})
 add_test(NAME bench.gpu COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/bench_gpu.sh ${bin}/foreline
     ${bin}/foreline-worker-double ${PROJECT_SOURCE_DIR}/bench/gpu.sh)
-set_tests_properties(double.messages double.calls bench.gpu PROPERTIES TIMEOUT 900)
+set_tests_properties(double.messages double.calls bench.gpu PROPERTIES TIMEOUT 1200)
 if(NVTX_INCLUDE)
     add_library(nvtx_tool MODULE nvtx_tool.c)
     target_include_directories(nvtx_tool SYSTEM PRIVATE ${NVTX_INCLUDE})
