@@ -11,6 +11,7 @@ set_tests_properties(double.messages double.calls bench.gpu PROPERTIES TIMEOUT 1
 if(NVTX_INCLUDE)
     add_library(nvtx_tool MODULE nvtx_tool.c)
     target_include_directories(nvtx_tool SYSTEM PRIVATE ${NVTX_INCLUDE})
+    target_link_libraries(nvtx_tool PRIVATE flags)
     add_test(NAME double.ranges COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/double_ranges.sh ${bin}
         $<TARGET_FILE:nvtx_tool>)
     set_tests_properties(double.ranges PROPERTIES TIMEOUT 300)
