@@ -70,12 +70,15 @@ short=$(with "$model" tokens=128)
 
 pack() {
     bin=$1 workers=$2 dir=$3
-    mkdir -p "$dir/lib"
+    mkdir -p "$dir/lib/foreline"
+    cp "$bin"/../lib/foreline/*.so "$dir/lib/foreline" # core/module.h: seen from lib/ld.so
     cp "$bin/foreline" "$workers/foreline-worker-cuda" "$dir"
     strip "$dir/foreline" "$dir/foreline-worker-cuda"
     cp "$0" "$(dirname "$0")/gpt2_torch.py" "$dir"
     [ ! -d "${FORELINE_NCCL_TESTS:-}" ] || cp -r "$FORELINE_NCCL_TESTS" "$dir/nccl-tests"
-    ldd "$bin/foreline" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p' | xargs -I{} cp -L {} "$dir/lib"
+    for object in "$bin/foreline" "$dir"/lib/foreline/*.so; do
+        ldd "$object" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p'
+    done | sort -u | xargs -I{} cp -L {} "$dir/lib"
     cp -L "$(ldd "$bin/foreline" | sed -n 's/^[[:space:]]*\(\/[^ ]*ld-linux[^ ]*\) .*/\1/p')" \
         "$dir/lib/ld.so"
     short_plan "$dir/cpu-plan.json" 1
