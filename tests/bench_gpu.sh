@@ -79,11 +79,14 @@ outcome() { # outcome PART WORDS
     grep -q "^| $1 | $2" out/outcomes.md || fail "$1 is not '$2'"
 }
 
-# ---- the CPU's losses, as pack makes them
+# ---- pack: the command with its libraries runs from there, and the CPU's losses are in it
 
-"$foreline" plan --algorithm balanced --model gpt-tiny:layers=4,hidden=32,heads=4,tokens=128 \
-    --platform laptop --stages 1 --microbatches 4 --microbatch-size 1 -o cpu-plan.json >/dev/null
-"$foreline" run cpu-plan.json --steps 3 --warmup 0 -o dir/cpu.json >/dev/null 2>&1
+mkdir workers
+cp "$worker" workers/foreline-worker-cuda && cp "$(dirname "$foreline")/foreline-worker" workers
+sh "$bench" pack "$(dirname "$foreline")" workers packed >pack.log 2>&1 || fail "pack: $(cat pack.log)"
+packed/lib/ld.so --library-path packed/lib packed/foreline topology show laptop | grep -q '^# 4 devices' ||
+    fail "the packed command does not run"
+cp packed/cpu.json dir
 
 # ---- a machine with everything
 
