@@ -2,9 +2,8 @@
  * many devices, those with many parameters, whose gradients would take long to sum, on few.
  *
  * On small platforms all replicas are listed, on others those that dynamic programs find
- * (uneven_cost.h). The most promising are cut and scored, until the work for them is spent; those
- * that are evaluated thoroughly are improved first by moving cuts and replicas between stages. All
- * this comes after the search of equal replicas, and can only beat it. */
+ * (uneven_cost.h). The most promising are cut and scored, until the work for them is spent; the best
+ * of these are improved by moving cuts and replicas between stages. All this comes after the search of equal replicas, and can only beat it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,9 @@
 enum {
     ALL_SLOTS = 8,       /* sets of shards up to which all replicas are listed */
     MOST_WORK = 4000000, /* ops of all quick evaluations: some seconds */
-    MOST_MOVES = 150,    /* evaluations of moves from one plan */
+    MOST_STARTS = 4,     /* plans of equal replicas to start from */
+    MOST_CLIMBS = 16,    /* plans that are improved by moves, */
+    MOST_MOVES = 150,    /* ... with so many evaluations each */
     OPS_OF_A_STEP = 6,   /* forward, backward and their messages */
 };
 
@@ -217,27 +218,6 @@ static enum status try(struct auto_state *s, struct choice *c)
     return STATUS_OK;
 }
 
-enum status auto_try_uneven(struct auto_state *s)
-{
-    enum status st = STATUS_OK;
-    struct choices all = {0};
-    if (!is_wanted(s) || s->result.interrupted)
-        return STATUS_OK;
-    TRY(list(s, &all));
-    if (all.n > 0)
-        qsort(all.choice, all.n, sizeof *all.choice, by_estimate);
-    for (size_t i = 0; i < all.n && !s->result.interrupted; i++) {
-        s->result.interrupted = auto_must_stop(s);
-        if (s->uneven_work > MOST_WORK)
-            s->result.uneven_left++;
-        else if (!s->result.interrupted)
-            TRY(try(s, &all.choice[i]));
-    }
-out:
-    free(all.choice);
-    return st;
-}
-
 /* ---- moves */
 
 /* Where a plan's stages begin, and their replicas. */
@@ -256,7 +236,7 @@ struct climb {
 
 /* The plan of a position in the schedule, and with the savings, of the best one so far; it takes its
  * place if it is better. */
-static enum status try_position(struct climb *c, const struct position *at, bool *better)
+static enum status try_plan(struct climb *c, const struct position *at, uint32_t zero, bool *better)
 {
     enum status st;
     struct auto_state *s = c->s;
@@ -267,14 +247,12 @@ static enum status try_position(struct climb *c, const struct position *at, bool
     c->shape.uneven = &uneven;
     struct partition_request r = auto_request_for(s, &c->shape);
     r.schedule = old->schedule;
-    r.zero = old->zero;
+    r.zero = zero;
     r.bucket_bytes = old->bucket_bytes;
     r.recompute = old->stage[0].recompute;
     next.devices = auto_devices(&c->shape);
     c->moves++;
     s->uneven_work += work_of(s, &c->shape);
-    if (!ties_agree(s->m, c->stages, at->replicas, at->first))
-        return STATUS_OK;
     TRY(partition_run(&partition_uneven, s->m, s->t, &r, &next.plan));
     TRY(auto_score(s, &next));
     if (auto_by_merit(&next, c->best) < 0) {
@@ -286,6 +264,16 @@ static enum status try_position(struct climb *c, const struct position *at, bool
 out:
     plan_free(&next.plan);
     return st;
+}
+
+/* With ZeRO 1 and without it. */
+static enum status try_position(struct climb *c, const struct position *at, bool *better)
+{
+    uint32_t zero = c->best->plan.zero;
+    if (!ties_agree(c->s->m, c->stages, at->replicas, at->first))
+        return STATUS_OK;
+    PASS(try_plan(c, at, zero, better));
+    return c->s->r->given.zero ? STATUS_OK : try_plan(c, at, !zero, better);
 }
 
 /* Stage k begins at the next place before or behind where it does. */
@@ -338,7 +326,12 @@ static enum status step(struct climb *c, bool *better)
     for (size_t k = 1; k < c->stages; k++)
         for (int back = 0; back < 2 && may_go_on(c); back++) {
             struct position at = position_of(&c->best->plan);
-            if (move_cut(c, k, back, &at))
+            if (!move_cut(c, k, back, &at))
+                continue;
+            PASS(try_position(c, &at, better));
+            at = position_of(&c->best->plan); /* and with the next cut */
+            if (k + 1 < c->stages && move_cut(c, back ? k : k + 1, back, &at) &&
+                move_cut(c, back ? k + 1 : k, back, &at))
                 PASS(try_position(c, &at, better));
         }
     for (size_t from = 0; from <= c->stages; from++)
@@ -350,7 +343,7 @@ static enum status step(struct climb *c, bool *better)
     return STATUS_OK;
 }
 
-enum status auto_move_uneven(struct auto_state *s, struct auto_candidate *best)
+static enum status climb(struct auto_state *s, struct auto_candidate *best)
 {
     enum status st;
     size_t *begins = NULL;
@@ -373,5 +366,70 @@ enum status auto_move_uneven(struct auto_state *s, struct auto_candidate *best)
     }
 out:
     free(begins);
+    return st;
+}
+
+/* Plans of equal replicas that are verified, as places to start from. */
+static enum status add_starts(struct auto_state *s)
+{
+    struct auto_result *all = &s->result;
+    for (size_t i = 0, n = 0; i < s->ranked && n < MOST_STARTS; i++) {
+        struct auto_candidate c = all->candidate[i];
+        size_t depth = c.plan.stages;
+        if (!c.fits || depth < 2 || depth > UNEVEN_STAGES || depth != c.depth || c.plan.zero > 1 ||
+            c.baseline)
+            continue;
+        c.verified = false;
+        c.plan = (struct plan){0};
+        PASS(ARRAY_ROOM(all->candidate, all->n));
+        PASS(plan_copy(&all->candidate[i].plan, &c.plan));
+        all->candidate[all->n++] = c;
+        n++;
+    }
+    return STATUS_OK;
+}
+
+/* The best of those that were tried and of those that were there, by moves. */
+static enum status improve(struct auto_state *s)
+{
+    struct auto_result *all = &s->result;
+    size_t kept = s->ranked;
+    if (!s->usual->asynchronous)
+        PASS(add_starts(s));
+    if (all->n > s->ranked)
+        qsort(all->candidate + s->ranked, all->n - s->ranked, sizeof *all->candidate,
+              auto_by_merit);
+    for (size_t i = s->ranked; i < all->n && i < s->ranked + MOST_CLIMBS; i++)
+        PASS(climb(s, &all->candidate[i]));
+    for (size_t i = s->ranked; i < all->n; i++) {
+        struct auto_candidate *c = &all->candidate[i];
+        if (auto_is_uneven(&c->plan))
+            all->candidate[kept++] = *c;
+        else
+            plan_free(&c->plan); /* is verified, or was worse than one that is */
+    }
+    all->n = kept;
+    return STATUS_OK;
+}
+
+enum status auto_try_uneven(struct auto_state *s)
+{
+    enum status st = STATUS_OK;
+    struct choices all = {0};
+    if (!is_wanted(s) || s->result.interrupted)
+        return STATUS_OK;
+    TRY(list(s, &all));
+    if (all.n > 0)
+        qsort(all.choice, all.n, sizeof *all.choice, by_estimate);
+    for (size_t i = 0; i < all.n && !s->result.interrupted; i++) {
+        s->result.interrupted = auto_must_stop(s);
+        if (s->uneven_work > MOST_WORK)
+            s->result.uneven_left++;
+        else if (!s->result.interrupted)
+            TRY(try(s, &all.choice[i]));
+    }
+    TRY(improve(s));
+out:
+    free(all.choice);
     return st;
 }
