@@ -13,7 +13,9 @@
 
 enum {
     ALL_SLOTS = 8,       /* sets of shards up to which all replicas are listed */
-    MOST_WORK = 4000000, /* ops of all quick evaluations: some seconds */
+    MOST_WORK = 2000000, /* ops of all quick evaluations: some seconds, */
+    LARGE_WORK = 300000, /* ... on platforms of more devices than these: */
+    LARGE = 256,         /* ranks of such plans are never folded */
     MOST_STARTS = 4,     /* plans of equal replicas to start from */
     MOST_CLIMBS = 16,    /* plans that are improved by moves, */
     MOST_MOVES = 150,    /* ... with so many evaluations each */
@@ -136,6 +138,8 @@ static enum status add_family(const struct auto_state *s, const struct auto_shap
         return STATUS_OK;
     TRY(uneven_open(s, shape, &f));
     most = f.layers < most ? f.layers : most;
+    if (uneven_bound(&f, 1, &(uint32_t){(uint32_t)slots}) > s->best_s)
+        goto out;
     TRY(slots <= ALL_SLOTS ? add_all(&f, most, all) : add_best(&f, most, all));
 out:
     uneven_free(&f);
@@ -196,6 +200,11 @@ static bool have_divisor(const uint32_t *replicas, size_t stages)
 static double work_of(const struct auto_state *s, const struct auto_shape *shape)
 {
     return (double)(s->r->samples / shape->microbatch_size) * shape->depth * OPS_OF_A_STEP;
+}
+
+static bool is_spent(const struct auto_state *s)
+{
+    return s->uneven_work > (s->t->n > LARGE ? LARGE_WORK : MOST_WORK);
 }
 
 /* In both placements, where they differ. */
@@ -317,7 +326,8 @@ static struct position position_of(const struct plan *p)
 
 static bool may_go_on(const struct climb *c)
 {
-    return c->moves < MOST_MOVES && !auto_must_stop(c->s);
+    bool large = c->s->t->n > LARGE; /* elsewhere moves come on top */
+    return c->moves < MOST_MOVES && !(large && is_spent(c->s)) && !auto_must_stop(c->s);
 }
 
 /* Every move from the best so far; the first that is better is taken. */
@@ -423,7 +433,7 @@ enum status auto_try_uneven(struct auto_state *s)
         qsort(all.choice, all.n, sizeof *all.choice, by_estimate);
     for (size_t i = 0; i < all.n && !s->result.interrupted; i++) {
         s->result.interrupted = auto_must_stop(s);
-        if (s->uneven_work > MOST_WORK)
+        if (is_spent(s))
             s->result.uneven_left++;
         else if (!s->result.interrupted)
             TRY(try(s, &all.choice[i]));
