@@ -399,6 +399,15 @@ static enum status add_starts(struct auto_state *s)
     return STATUS_OK;
 }
 
+/* Have two climbs ended at one plan? */
+static bool is_same(const struct auto_candidate *a, const struct auto_candidate *b)
+{
+    if (auto_by_merit(a, b) != 0)
+        return false; /* equal stages among much else */
+    struct position p = position_of(&a->plan), q = position_of(&b->plan);
+    return !memcmp(&p, &q, sizeof p);
+}
+
 /* The best of those that were tried and of those that were there, by moves. */
 static enum status improve(struct auto_state *s)
 {
@@ -413,10 +422,14 @@ static enum status improve(struct auto_state *s)
         PASS(climb(s, &all->candidate[i]));
     for (size_t i = s->ranked; i < all->n; i++) {
         struct auto_candidate *c = &all->candidate[i];
-        if (auto_is_uneven(&c->plan))
-            all->candidate[kept++] = *c;
+        /* what is equal is verified, or was worse than one that is */
+        bool again = !auto_is_uneven(&c->plan);
+        for (size_t k = s->ranked; k < kept && !again; k++)
+            again = is_same(&all->candidate[k], c);
+        if (again)
+            plan_free(&c->plan);
         else
-            plan_free(&c->plan); /* is verified, or was worse than one that is */
+            all->candidate[kept++] = *c;
     }
     all->n = kept;
     return STATUS_OK;
