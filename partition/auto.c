@@ -203,13 +203,6 @@ static void forget(struct auto_state *s, size_t verified)
     s->result.n = s->ranked = kept;
 }
 
-static enum status improve(struct auto_state *s, struct auto_candidate *c)
-{
-    if (auto_is_uneven(&c->plan))
-        PASS(auto_move_uneven(s, c));
-    return auto_try_buckets(s, c);
-}
-
 /* Evaluate the class's finalists, wave after wave while there is something left that may be better
  * than the best one so far; then the baselines. */
 static enum status verify(struct auto_state *s)
@@ -219,7 +212,7 @@ static enum status verify(struct auto_state *s)
     for (int wave = 0; wave < MOST_WAVES && n > 0; wave++) {
         n = select_wave(s, done, best_s, wave == 0);
         for (size_t i = done; i < done + n; i++)
-            PASS(improve(s, &s->result.candidate[i]));
+            PASS(auto_try_buckets(s, &s->result.candidate[i]));
         PASS(evaluate(s, done, n));
         done += n;
         best_s = best_verified(&s->result, done);

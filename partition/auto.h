@@ -1,6 +1,7 @@
 /* auto.h - search over plans: pipeline depth x replicas x tensor-parallel degree (with and without
  * sequence parallelism) x placement x microbatch size x schedule (with chunks) x recomputation x
- * ZeRO 0 to 3 x gradient buckets, on all devices or on fewer.
+ * ZeRO 0 to 3 x gradient buckets, on all devices or on fewer; then with replicas that differ between
+ * stages (auto_uneven.c).
  *
  * Candidates are cut by `balanced`, scored by the caller's quick evaluator, and the best few, with
  * the baselines beside them, by its thorough one; partition never simulates by itself.

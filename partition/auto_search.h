@@ -138,8 +138,6 @@ enum status auto_try_plan(struct auto_state *s, struct auto_trial *t,
 enum status auto_try_cut(struct auto_state *s, struct auto_trial *t) MUST_CHECK;
 /* Shapes whose stages have different replicas (auto_uneven.c), which must beat what is verified. */
 enum status auto_try_uneven(struct auto_state *s) MUST_CHECK;
-/* The candidate with cuts and replicas moved from stage to stage: the best takes its place. */
-enum status auto_move_uneven(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
 /* Every shape of the class in every schedule. Sets result.interrupted when told to stop. */
 enum status auto_try_class(struct auto_state *s) MUST_CHECK;
 /* The candidate with buckets of other sizes: the best takes its place. */

@@ -2,9 +2,8 @@
  * many devices, those with many parameters, whose gradients would take long to sum, on few.
  *
  * On small platforms all replicas are listed, on others those that dynamic programs find
- * (uneven_cost.h). The most promising are cut and scored, until the work for them is spent; those
- * that are evaluated thoroughly are improved first by moving cuts and replicas between stages. All
- * this comes after the search of equal replicas, and can only beat it. */
+ * (uneven_cost.h). The most promising are cut and scored, until the work for them is spent; the best
+ * of these are improved by moving cuts and replicas between stages. All this comes after the search of equal replicas, and can only beat it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +13,12 @@
 
 enum {
     ALL_SLOTS = 8,       /* sets of shards up to which all replicas are listed */
-    MOST_WORK = 4000000, /* ops of all quick evaluations: some seconds */
-    MOST_MOVES = 150,    /* evaluations of moves from one plan */
+    MOST_WORK = 2000000, /* ops of all quick evaluations: some seconds, */
+    LARGE_WORK = 300000, /* ... on platforms of more devices than these: */
+    LARGE = 256,         /* ranks of such plans are never folded */
+    MOST_STARTS = 4,     /* plans of equal replicas to start from */
+    MOST_CLIMBS = 16,    /* plans that are improved by moves, */
+    MOST_MOVES = 150,    /* ... with so many evaluations each */
     OPS_OF_A_STEP = 6,   /* forward, backward and their messages */
 };
 
@@ -135,6 +138,8 @@ static enum status add_family(const struct auto_state *s, const struct auto_shap
         return STATUS_OK;
     TRY(uneven_open(s, shape, &f));
     most = f.layers < most ? f.layers : most;
+    if (uneven_bound(&f, 1, &(uint32_t){(uint32_t)slots}) > s->best_s)
+        goto out;
     TRY(slots <= ALL_SLOTS ? add_all(&f, most, all) : add_best(&f, most, all));
 out:
     uneven_free(&f);
@@ -197,6 +202,11 @@ static double work_of(const struct auto_state *s, const struct auto_shape *shape
     return (double)(s->r->samples / shape->microbatch_size) * shape->depth * OPS_OF_A_STEP;
 }
 
+static bool is_spent(const struct auto_state *s)
+{
+    return s->uneven_work > (s->t->n > LARGE ? LARGE_WORK : MOST_WORK);
+}
+
 /* In both placements, where they differ. */
 static enum status try(struct auto_state *s, struct choice *c)
 {
@@ -217,27 +227,6 @@ static enum status try(struct auto_state *s, struct choice *c)
     return STATUS_OK;
 }
 
-enum status auto_try_uneven(struct auto_state *s)
-{
-    enum status st = STATUS_OK;
-    struct choices all = {0};
-    if (!is_wanted(s) || s->result.interrupted)
-        return STATUS_OK;
-    TRY(list(s, &all));
-    if (all.n > 0)
-        qsort(all.choice, all.n, sizeof *all.choice, by_estimate);
-    for (size_t i = 0; i < all.n && !s->result.interrupted; i++) {
-        s->result.interrupted = auto_must_stop(s);
-        if (s->uneven_work > MOST_WORK)
-            s->result.uneven_left++;
-        else if (!s->result.interrupted)
-            TRY(try(s, &all.choice[i]));
-    }
-out:
-    free(all.choice);
-    return st;
-}
-
 /* ---- moves */
 
 /* Where a plan's stages begin, and their replicas. */
@@ -256,7 +245,7 @@ struct climb {
 
 /* The plan of a position in the schedule, and with the savings, of the best one so far; it takes its
  * place if it is better. */
-static enum status try_position(struct climb *c, const struct position *at, bool *better)
+static enum status try_plan(struct climb *c, const struct position *at, uint32_t zero, bool *better)
 {
     enum status st;
     struct auto_state *s = c->s;
@@ -267,14 +256,12 @@ static enum status try_position(struct climb *c, const struct position *at, bool
     c->shape.uneven = &uneven;
     struct partition_request r = auto_request_for(s, &c->shape);
     r.schedule = old->schedule;
-    r.zero = old->zero;
+    r.zero = zero;
     r.bucket_bytes = old->bucket_bytes;
     r.recompute = old->stage[0].recompute;
     next.devices = auto_devices(&c->shape);
     c->moves++;
     s->uneven_work += work_of(s, &c->shape);
-    if (!ties_agree(s->m, c->stages, at->replicas, at->first))
-        return STATUS_OK;
     TRY(partition_run(&partition_uneven, s->m, s->t, &r, &next.plan));
     TRY(auto_score(s, &next));
     if (auto_by_merit(&next, c->best) < 0) {
@@ -286,6 +273,16 @@ static enum status try_position(struct climb *c, const struct position *at, bool
 out:
     plan_free(&next.plan);
     return st;
+}
+
+/* With ZeRO 1 and without it. */
+static enum status try_position(struct climb *c, const struct position *at, bool *better)
+{
+    uint32_t zero = c->best->plan.zero;
+    if (!ties_agree(c->s->m, c->stages, at->replicas, at->first))
+        return STATUS_OK;
+    PASS(try_plan(c, at, zero, better));
+    return c->s->r->given.zero ? STATUS_OK : try_plan(c, at, !zero, better);
 }
 
 /* Stage k begins at the next place before or behind where it does. */
@@ -329,7 +326,8 @@ static struct position position_of(const struct plan *p)
 
 static bool may_go_on(const struct climb *c)
 {
-    return c->moves < MOST_MOVES && !auto_must_stop(c->s);
+    bool large = c->s->t->n > LARGE; /* elsewhere moves come on top */
+    return c->moves < MOST_MOVES && !(large && is_spent(c->s)) && !auto_must_stop(c->s);
 }
 
 /* Every move from the best so far; the first that is better is taken. */
@@ -338,7 +336,12 @@ static enum status step(struct climb *c, bool *better)
     for (size_t k = 1; k < c->stages; k++)
         for (int back = 0; back < 2 && may_go_on(c); back++) {
             struct position at = position_of(&c->best->plan);
-            if (move_cut(c, k, back, &at))
+            if (!move_cut(c, k, back, &at))
+                continue;
+            PASS(try_position(c, &at, better));
+            at = position_of(&c->best->plan); /* and with the next cut */
+            if (k + 1 < c->stages && move_cut(c, back ? k : k + 1, back, &at) &&
+                move_cut(c, back ? k + 1 : k, back, &at))
                 PASS(try_position(c, &at, better));
         }
     for (size_t from = 0; from <= c->stages; from++)
@@ -350,7 +353,7 @@ static enum status step(struct climb *c, bool *better)
     return STATUS_OK;
 }
 
-enum status auto_move_uneven(struct auto_state *s, struct auto_candidate *best)
+static enum status climb(struct auto_state *s, struct auto_candidate *best)
 {
     enum status st;
     size_t *begins = NULL;
@@ -373,5 +376,83 @@ enum status auto_move_uneven(struct auto_state *s, struct auto_candidate *best)
     }
 out:
     free(begins);
+    return st;
+}
+
+/* Plans of equal replicas that are verified, as places to start from. */
+static enum status add_starts(struct auto_state *s)
+{
+    struct auto_result *all = &s->result;
+    for (size_t i = 0, n = 0; i < s->ranked && n < MOST_STARTS; i++) {
+        struct auto_candidate c = all->candidate[i];
+        size_t depth = c.plan.stages;
+        if (!c.fits || depth < 2 || depth > UNEVEN_STAGES || depth != c.depth || c.plan.zero > 1 ||
+            c.baseline)
+            continue;
+        c.verified = false;
+        c.plan = (struct plan){0};
+        PASS(ARRAY_ROOM(all->candidate, all->n));
+        PASS(plan_copy(&all->candidate[i].plan, &c.plan));
+        all->candidate[all->n++] = c;
+        n++;
+    }
+    return STATUS_OK;
+}
+
+/* Have two climbs ended at one plan? */
+static bool is_same(const struct auto_candidate *a, const struct auto_candidate *b)
+{
+    if (auto_by_merit(a, b) != 0)
+        return false; /* equal stages among much else */
+    struct position p = position_of(&a->plan), q = position_of(&b->plan);
+    return !memcmp(&p, &q, sizeof p);
+}
+
+/* The best of those that were tried and of those that were there, by moves. */
+static enum status improve(struct auto_state *s)
+{
+    struct auto_result *all = &s->result;
+    size_t kept = s->ranked;
+    if (!s->usual->asynchronous)
+        PASS(add_starts(s));
+    if (all->n > s->ranked)
+        qsort(all->candidate + s->ranked, all->n - s->ranked, sizeof *all->candidate,
+              auto_by_merit);
+    for (size_t i = s->ranked; i < all->n && i < s->ranked + MOST_CLIMBS; i++)
+        PASS(climb(s, &all->candidate[i]));
+    for (size_t i = s->ranked; i < all->n; i++) {
+        struct auto_candidate *c = &all->candidate[i];
+        /* what is equal is verified, or was worse than one that is */
+        bool again = !auto_is_uneven(&c->plan);
+        for (size_t k = s->ranked; k < kept && !again; k++)
+            again = is_same(&all->candidate[k], c);
+        if (again)
+            plan_free(&c->plan);
+        else
+            all->candidate[kept++] = *c;
+    }
+    all->n = kept;
+    return STATUS_OK;
+}
+
+enum status auto_try_uneven(struct auto_state *s)
+{
+    enum status st = STATUS_OK;
+    struct choices all = {0};
+    if (!is_wanted(s) || s->result.interrupted)
+        return STATUS_OK;
+    TRY(list(s, &all));
+    if (all.n > 0)
+        qsort(all.choice, all.n, sizeof *all.choice, by_estimate);
+    for (size_t i = 0; i < all.n && !s->result.interrupted; i++) {
+        s->result.interrupted = auto_must_stop(s);
+        if (is_spent(s))
+            s->result.uneven_left++;
+        else if (!s->result.interrupted)
+            TRY(try(s, &all.choice[i]));
+    }
+    TRY(improve(s));
+out:
+    free(all.choice);
     return st;
 }

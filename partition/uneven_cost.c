@@ -11,6 +11,9 @@ void uneven_free(struct uneven_family *f)
     *f = (struct uneven_family){0};
 }
 
+/* An estimate by so much above the best plan is not worth a look. */
+static const double doubt = 1.2;
+
 /* ---- the family */
 
 /* Layers where stages may begin; where these are too many, those nearest to even shares of the
@@ -228,6 +231,8 @@ static void try_units(const struct uneven_family *f, enum uneven_load load, stru
 {
     for (size_t mine = 1; mine <= u->units; mine++) {
         double own_s = stage_s(f, load, &u->at[mine], i, j);
+        if (own_s > doubt * f->s->best_s)
+            continue;
         for (size_t d = mine; d <= u->units; d++) {
             size_t here = index_of(f, u, s, j, d);
             double value = fmax(own_s, u->best[index_of(f, u, s - 1, i, d - mine)]);

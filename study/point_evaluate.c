@@ -156,12 +156,13 @@ static enum status obtain_plan(const struct point *p, struct point_cache *c, str
                           : make_plan(p, &c->model, &c->topology, c->path, out);
 }
 
-/* Of stage 0, which stands for all: planners make stages of equal replicas and shards, and a table
- * has one cell for it. */
+/* Of stage 0, which stands for all, but for replicas: a table has one cell for them, the most of a
+ * stage where they differ. */
 static void describe_plan(const struct plan *p, struct point_result *r)
 {
     r->stages = (int64_t)p->stages;
-    r->replicas = p->stage[0].replicas;
+    for (size_t s = 0; s < p->stages; s++)
+        r->replicas = p->stage[s].replicas > r->replicas ? p->stage[s].replicas : r->replicas;
     r->tensor_parallel = p->stage[0].tensor_parallel;
     r->microbatches = p->microbatches;
     r->microbatch_size = p->microbatch_size;

@@ -70,6 +70,7 @@ static struct auto_result search(const struct input *x, uint32_t without)
         .fixed = {.optimizer = "adam", .model = x->model, .platform = x->platform},
         .samples = x->batch,
         .finalists = 4,
+        .even = true, /* moves from plan to plan, tests/test_auto_uneven.c, are not the filters' */
         .without = without};
     if (auto_search(&m, &t, &r, &e, &result) != STATUS_OK)
         fail_msg("%s on %s: %s", x->model, x->platform, error_message());
@@ -132,7 +133,7 @@ static void no_filter_leaves_out_the_best_plan(void **state)
     for (size_t k = 0; k < auto_filters_n; k++) {
         print_message("%-9s left out %zu %s\n", auto_filters[k].name, left_out[k],
                       auto_level_names[auto_filters[k].level]);
-        assert_true(left_out[k] > 0);
+        assert_true(left_out[k] > 0 || !strcmp(auto_filters[k].name, "uneven"));
     }
 }
 

@@ -17,7 +17,7 @@
 #include "tests/promise.h"
 
 static const double tolerance = 0.01, exact = 1e-9;
-static uint32_t inputs = 12, seed = 1;
+static uint32_t inputs = 12, seed = 1; /* together about half a minute */
 
 /* ---- inputs */
 
@@ -44,15 +44,16 @@ static void load(struct input *x)
                                        .finalists = 6};
 }
 
-/* Layers whose weights and work differ much, as those of convolutional networks do: where replicas
- * that differ pay most. */
+/* Layers whose weights and work differ much, as those of convolutional networks do, where replicas
+ * that differ pay most: much work at first, many weights at last. */
 static void skew(struct promise_random *r, struct model *m)
 {
     for (size_t i = 0; i < m->n; i++) {
-        double work = 1 << (2 + promise_below(r, 10));
+        bool early = i < m->n * 2 / 3;
+        double work = 1 << (promise_below(r, 4) + (early ? 8 : 0));
         m->op[i].forward_flop *= work;
         m->op[i].backward_flop *= work;
-        m->op[i].parameter_bytes *= 1 << promise_below(r, 7);
+        m->op[i].parameter_bytes *= 1 << (promise_below(r, 3) + (early ? 0 : 6));
     }
 }
 
@@ -125,7 +126,7 @@ static void different_replicas_are_never_worse(void **state)
         auto_result_free(&without);
         promise_case_free(&x.c);
     }
-    assert_true(better > 0);
+    assert_true(better > 0 || inputs < 6);
 }
 
 /* ---- brute force */
@@ -224,9 +225,9 @@ static void pick_small(struct promise_random *r, struct input *x)
         "laptop",
         "leaf-spine:nodes=1,gpus=5",
         "leaf-spine:nodes=3,gpus=1,nic=10Gbps",
-        "leaf-spine:nodes=2,gpus=3,nic=25Gbps",
+        "leaf-spine:nodes=4,gpus=1,nic=25Gbps",
         "fat-tree:nodes=2,gpus=2,nic=10Gbps",
-        "torus:x=3,y=2,z=1",
+        "leaf-spine:nodes=2,gpus=3,nic=50Gbps",
     };
     snprintf(x->c.platform_name, sizeof x->c.platform_name, "%s",
              platform[promise_below(r, sizeof platform / sizeof *platform)]);
@@ -237,14 +238,16 @@ static void pick_small(struct promise_random *r, struct input *x)
         snprintf(x->c.model_name, sizeof x->c.model_name,
                  "gpt-tiny:layers=%u,hidden=%d,tokens=64,tied=0", 2 + promise_below(r, 3),
                  64 << promise_below(r, 3));
-    x->batch = 4u << promise_below(r, 3);
+    x->batch = 8u << promise_below(r, 4);
     load(x);
-    if (promise_below(r, 3))
+    if (promise_below(r, 4))
         skew(r, &x->c.model);
+    x->request.fixed.tensor_parallel = promise_below(r, 4) ? 1 : 0; /* which beats them often */
 }
 
 static void nothing_in_the_grid_is_better_by_a_percent(void **state)
 {
+    size_t chosen = 0;
     (void)state;
     for (uint32_t k = 0; k < inputs; k++) {
         struct promise_random r = {9000 + seed + k};
@@ -253,6 +256,7 @@ static void nothing_in_the_grid_is_better_by_a_percent(void **state)
         struct grid g = {.x = &x, .e = evaluator_make(&x.context), .best_s = INFINITY};
         struct partition_uneven uneven = {g.replicas, g.first};
         g.r = x.request.fixed;
+        g.r.tensor_parallel = 1;
         g.r.uneven = &uneven;
         for (size_t i = 0; i < x.c.model.n; i++)
             if (partition_begins_layer(&x.c.model, i) && g.layers < MOST_LAYERS)
@@ -260,6 +264,7 @@ static void nothing_in_the_grid_is_better_by_a_percent(void **state)
         judge_replicas(&g, 0, x.c.topology.n);
         struct auto_result found = search(&x, false, true);
         double mine_s = found.candidate[0].thorough.iteration_s;
+        chosen += auto_is_uneven(&found.candidate[0].plan);
         print_message("%2u %s on %s, batch %zu: %zu of %zu (%zu in the grid), %g s, %+.2f %%%s\n",
                       k, x.c.model_name, x.c.platform_name, x.batch, found.uneven, found.tried,
                       g.plans, mine_s, 100 * (mine_s / g.best_s - 1),
@@ -271,6 +276,7 @@ static void nothing_in_the_grid_is_better_by_a_percent(void **state)
         auto_result_free(&found);
         promise_case_free(&x.c);
     }
+    assert_true(chosen > 0 || inputs < 6);
 }
 
 /* ---- constraints */
