@@ -363,7 +363,8 @@ static void refuses_unknown_formats_and_folded_programs(void **state)
     assert_string_equal(error_message(),
                         "no export format is called 'paje'; there are goal, atlahs, chakra");
     struct setup s = set_up(sample_chain(1, 1e-3, 2e-3, 100, 0), 1, 2, 2, "1f1b");
-    assert_int_equal(plan_lower_folded(&s.plan, &s.model, &s.topology, NULL, &s.program), STATUS_OK);
+    assert_int_equal(plan_lower_folded(&s.plan, &s.model, &s.topology, NULL, &s.program),
+                     STATUS_OK);
     for (size_t k = 0; k < exporters_n; k++)
         assert_int_equal(exporters[k]->write(&s.program, &s.topology, NULL, "/tmp/x", &by),
                          STATUS_UNSUPPORTED);

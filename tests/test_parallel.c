@@ -293,7 +293,8 @@ static void folding_changes_nothing_when_replicas_are_alike(void **state)
             s.plan.zero = zero;
             s.plan.bucket_bytes = 4 * MEGA;
             lower(&s);
-            assert_int_equal(plan_lower_folded(&s.plan, &s.model, &s.topology, NULL, &folded), STATUS_OK);
+            assert_int_equal(plan_lower_folded(&s.plan, &s.model, &s.topology, NULL, &folded),
+                             STATUS_OK);
             assert_int_equal(folded.ranks, 2);
             struct measurement whole = measure(&engine_analytic, &s);
             struct program keep = s.program;
