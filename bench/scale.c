@@ -162,8 +162,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "scale: %s\n", error_message());
         return 2;
     }
-    puts("# GPUs\tplatform\tZeRO\tcollective\tengine\thow\titeration s\tCPU s\tread s\tlower "
-         "s\tsimulate s\tMB");
+    puts("# GPUs\tplatform\tZeRO\tcollective\tengine\thow\titeration s\tCPU s\tread s\tsimulate s"
+         "\tranks\tMB");
     for (int k = 6; k < argc; k++) {
         fflush(stdout);
         pid_t pid = fork();

@@ -105,7 +105,6 @@ static enum status simulate(struct run *run, uint64_t microbatches)
     const struct evaluation_context *c = run->context;
     struct plan plan = *run->plan; /* borrows all */
     run_free(run);
-    run->m = (struct measurement){0};
     plan.microbatches = (uint32_t)microbatches;
     PASS(plan_lower(&plan, c->model, c->topology, &run->program));
     if (c->perturbation)
@@ -122,7 +121,6 @@ static enum status simulate_few(struct run *run, uint64_t microbatches, bool *fo
     struct simulation s = {0};
     const struct engine_folded what = {&plan, c->model, c->topology, c->platform, &c->options};
     run_free(run);
-    run->m = (struct measurement){0};
     plan.microbatches = (uint32_t)microbatches;
     TRY(engine_run_folded(run->engine, &what, &run->classes, &run->program, &s));
     *folded = run->program.folded;
@@ -422,10 +420,8 @@ static enum status evaluate(const struct evaluation_context *context, const stru
                            .exact = true};
     judge_ranks(&c, &program, &m, &e);
     evaluate_reason(&m, e.reason);
-    const struct plan_stage *first = &plan->stage[0];
-    double copies = program.folded
-                        ? (double)first->replicas * first->tensor_parallel / program.copies.classes
-                        : 1;
+    double shards = (double)plan->stage[0].replicas * plan->stage[0].tensor_parallel;
+    double copies = program.folded ? shards / program.copies.classes : 1;
     e.effort = effort_of(&program) * copies;
     e.ops = (double)program.ops * copies * plan->microbatches / program.microbatches;
     *out = e;
@@ -459,8 +455,7 @@ enum status evaluate_once(const struct evaluation_context *context, const struct
     return st == STATUS_UNSUPPORTED && c.only_alike ? score_unshared(context, plan, out) : st;
 }
 
-/* Where replicas are alike large plans are scored with contention, too; it takes a search too long
- * to prove that of the largest. */
+/* With contention where replicas are alike; to prove that takes too long for the largest plans. */
 static enum status quick(void *context, const struct plan *p, struct evaluation *out)
 {
     struct evaluation_context c = *(const struct evaluation_context *)context;

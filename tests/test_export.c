@@ -204,7 +204,7 @@ static void sharded_states_and_buckets_replay_to_the_analytic_time(void **state)
     }
 }
 
-/* The analytic engine's time under ATLAHS' rules, and under LogGOPSim's the time that it published:
+/* The analytic engine's time, as if nobody shared a port, under ATLAHS' rules, and under LogGOPSim's the time that it published:
  * 265.2 ms over 64 ranks (docs/bench.md). */
 static void the_published_pipeline_replays_to_both_times(void **state)
 {
@@ -221,7 +221,10 @@ static void the_published_pipeline_replays_to_both_times(void **state)
     topology_free(&s.topology);
     s.topology = w.topology;
     w.topology = (struct topology){0};
+    size_t links = s.topology.links;
+    s.topology.links = 0;
     compare(&s, "ring", "pipe");
+    s.topology.links = links;
     char *text = goal_of(&s, &exporter_goal, "ring");
     assert_near(goal_replay(text, &loggopsim).seconds, 265.2e-3, 0.05e-3);
     free(text);
