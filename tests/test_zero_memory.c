@@ -21,7 +21,7 @@
 #include "tests/mesh.h"
 #include "tests/sample.h"
 
-enum { STEPS = 2, MOST_OPS = 128, PIPELINES = 60, BOOKKEEPING = 32 << 10 /* B of a rank */ };
+enum { STEPS = 2, MOST_OPS = 128, PIPELINES = 40, BOOKKEEPING = 32 << 10 /* B of a rank */ };
 
 struct trained {
     const struct model *model;
