@@ -2,21 +2,16 @@
 #include "core/module.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "core/folder.h"
 #include "core/provenance.h"
 
 enum status module_load(const char *path, const char *symbol, const void **out)
 {
-    char whole[4096], self[2048];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n < 0)
-        return error_set(STATUS_IO, "/proc/self/exe: %s", strerror(errno));
-    self[n] = '\0';
-    *strrchr(self, '/') = '\0';
+    char whole[4096], self[FOLDER_PROGRAM];
+    PASS(folder_of_program(self));
     snprintf(whole, sizeof whole, "%s/%s", self, path);
     void *handle = dlopen(whole, RTLD_NOW | RTLD_LOCAL);
     const struct module *module = handle ? dlsym(handle, symbol) : NULL;

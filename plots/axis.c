@@ -154,13 +154,10 @@ static int by_position(const void *a, const void *b)
 
 static enum status find_values(struct axis *a)
 {
-    struct position *p = calloc(a->n, sizeof *p);
-    a->value = calloc(a->n, sizeof *a->value);
-    a->row_of = calloc(a->n, sizeof *a->row_of);
-    if (!p || !a->value || !a->row_of) {
-        free(p);
-        return error_set(STATUS_NOMEM, "%zu rows", a->n);
-    }
+    struct position *p;
+    PASS(ARRAY_NEW(a->value, a->n));
+    PASS(ARRAY_NEW(a->row_of, a->n));
+    PASS(ARRAY_NEW(p, a->n));
     for (size_t i = 0; i < a->n; i++)
         p[i] = (struct position){a->at[i], i};
     qsort(p, a->n, sizeof *p, by_position);
@@ -177,9 +174,8 @@ static enum status find_values(struct axis *a)
 enum status axis_read(const struct table *t, size_t column, struct axis *out)
 {
     enum status st = STATUS_OK;
-    struct axis a = {.n = t->rows, .at = calloc(t->rows, sizeof *a.at)};
-    if (!a.at)
-        FAIL(STATUS_NOMEM, "%zu rows", t->rows);
+    struct axis a = {.n = t->rows};
+    TRY(ARRAY_NEW(a.at, a.n));
     TRY(read_positions(t, column, &a));
     TRY(find_values(&a));
     MOVE(out, a);

@@ -184,10 +184,9 @@ enum status plot_bars(const struct measurement *m, const char *const *name, size
     double longest_s = 0;
     int axis_height;
     char label[32];
-    struct bar *bar = calloc(n + 1, sizeof *bar);
+    struct bar *bar = NULL;
 
-    if (!bar)
-        FAIL(STATUS_NOMEM, "%zu files", n);
+    TRY(ARRAY_NEW(bar, n));
     TRY(make_bars(m, name, n, bar, &bars));
     for (size_t i = 0; i < bars; i++)
         longest_s = fmax(longest_s, bar[i].seconds);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "plots/kind.h"
 #include "plots/plot.h"
 #include "plots/stack.h"
@@ -91,10 +92,10 @@ static enum status draw_breakdown(const struct plot_source *s, const char *outpu
                                   const struct provenance *by)
 {
     enum status st;
-    struct breakdown *b = calloc(s->n, sizeof *b);
-    const char **engine = calloc(s->n, sizeof *engine);
-    if (!b || !engine)
-        FAIL(STATUS_NOMEM, "%zu measurements", s->n);
+    struct breakdown *b = NULL;
+    const char **engine = NULL;
+    TRY(ARRAY_NEW(b, s->n));
+    TRY(ARRAY_NEW(engine, s->n));
     for (size_t i = 0; i < s->n; i++) {
         b[i] = breakdown_of(&s->m[i]);
         engine[i] = s->m[i].engine;

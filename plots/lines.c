@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/statistics.h"
 #include "plots/axis.h"
 #include "plots/figure.h"
@@ -96,14 +97,12 @@ out:
 static enum status gather(struct lines *l)
 {
     size_t rows = l->x.n, cells = l->n * l->x.values;
-    double *room = calloc(rows, sizeof *room);
-    size_t *cell = calloc(rows, sizeof *cell);
-    l->at = calloc(cells, sizeof *l->at);
-    if (!room || !cell || !l->at) {
-        free(cell);
-        free(room);
-        return error_set(STATUS_NOMEM, "%zu rows", rows);
-    }
+    enum status st;
+    double *room = NULL;
+    size_t *cell = NULL;
+    TRY(ARRAY_NEW(room, rows));
+    TRY(ARRAY_NEW(cell, rows));
+    TRY(ARRAY_NEW(l->at, cells));
     for (size_t i = 0; i < rows; i++) {
         size_t line = l->by_column == SIZE_MAX ? 0 : axis_index(&l->by, l->by.at[i]);
         cell[i] = line * l->x.values + axis_index(&l->x, l->x.at[i]);
@@ -115,9 +114,10 @@ static enum status gather(struct lines *l)
                 room[n++] = l->y.at[i];
         l->at[c] = median(room, n);
     }
+out:
     free(cell);
     free(room);
-    return STATUS_OK;
+    return st;
 }
 
 /* Better is above 1: of times the inverse ratio. */

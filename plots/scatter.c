@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/compare.h"
 #include "plots/figure.h"
 #include "plots/kind.h"
@@ -150,11 +151,12 @@ static enum status put_labels(FILE *script, const struct comparisons *c, const s
     size_t points = 0, n = 0;
     for (size_t i = 0; i < c->n; i++)
         points += c->item[i].plans;
-    double(*point)[2] = calloc(points + cover_legend(c, NULL), sizeof *point);
-    struct label *label = calloc(points, sizeof *label);
-    char(*name)[NAME_ROOM] = calloc(points, sizeof *name);
-    if (!point || !label || !name)
-        FAIL(STATUS_NOMEM, "labels of %zu points", points);
+    double(*point)[2] = NULL;
+    struct label *label = NULL;
+    char(*name)[NAME_ROOM] = NULL;
+    TRY(ARRAY_NEW(point, points + cover_legend(c, NULL)));
+    TRY(ARRAY_NEW(label, points));
+    TRY(ARRAY_NEW(name, points));
     points = 0;
     for (size_t i = 0; i < c->n; i++) {
         for (size_t k = 0; k < c->item[i].plans; k++) {

@@ -1,6 +1,8 @@
 /* Horizontal bars of parts with values inside where they fit. */
 #include "plots/stack.h"
+#include "core/array.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,18 +11,19 @@ enum { BAR = 20, GAP = 8, MAX_PARTS = 12 };
 
 enum status stack_init(struct stack *s, size_t bars, size_t parts)
 {
+    enum status st;
     *s = (struct stack){.bars = bars, .parts = parts};
-    s->name = calloc(bars + 1, sizeof *s->name);
-    s->value = calloc(bars + 1, sizeof *s->value);
-    s->length = calloc(bars * parts + 1, sizeof *s->length);
-    s->limit = calloc(bars + 1, sizeof *s->limit);
-    if (s->name && s->value && s->length && s->limit && parts <= MAX_PARTS) {
-        for (size_t i = 0; i < bars; i++)
-            s->limit[i] = NAN;
-        return STATUS_OK;
-    }
-    stack_free(s);
-    return error_set(STATUS_NOMEM, "%zu bars", bars);
+    assert(parts <= MAX_PARTS);
+    TRY(ARRAY_NEW(s->name, bars));
+    TRY(ARRAY_NEW(s->value, bars));
+    TRY(ARRAY_NEW(s->length, bars * parts));
+    TRY(ARRAY_NEW(s->limit, bars));
+    for (size_t i = 0; i < bars; i++)
+        s->limit[i] = NAN;
+out:
+    if (st != STATUS_OK)
+        stack_free(s);
+    return st;
 }
 
 void stack_free(struct stack *s)

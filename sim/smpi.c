@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/folder.h"
 #include "core/provenance.h"
 #include "sim/child.h"
 
@@ -23,8 +24,8 @@ enum { PATH = 4096 };
 struct emulation {
     const struct program *program;
     const char *platform;
-    const char *collective;           /* as its --collective; NULL: "auto" */
-    char directory[64], worker[PATH]; /* directory "": none */
+    const char *collective;                         /* as its --collective; NULL: "auto" */
+    char directory[FOLDER_TEMPORARY], worker[PATH]; /* directory "": none */
     char program_path[96], hosts_path[96], times_path[96];
 };
 
@@ -32,12 +33,8 @@ struct emulation {
 static enum status find_worker(char path[PATH])
 {
     const char *told = getenv("FORELINE_WORKER_SMPI");
-    char self[PATH / 2];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n < 0)
-        return error_set(STATUS_IO, "/proc/self/exe: %s", strerror(errno));
-    self[n] = '\0';
-    *strrchr(self, '/') = '\0';
+    char self[FOLDER_PROGRAM];
+    PASS(folder_of_program(self));
     if (told)
         snprintf(path, PATH, "%s", told);
     else
@@ -64,21 +61,13 @@ static enum status write_hosts(const struct program *p, const char *path)
     return STATUS_OK;
 }
 
-/* Make the temporary folder and write what smpirun reads. Long values of TMPDIR are not used,
- * because the paths have bounded room. */
+/* Make the temporary folder and write what smpirun reads. */
 static enum status prepare(struct emulation *e)
 {
     enum status st;
-    const char *base = getenv("TMPDIR");
     const struct provenance by = {.version = foreline_version, .command = "foreline emulate"};
     TRY(find_worker(e->worker));
-    snprintf(e->directory, sizeof e->directory, "%s/foreline-XXXXXX",
-             base && *base && strlen(base) <= 40 ? base : "/tmp");
-    if (!mkdtemp(e->directory)) {
-        st = error_set(STATUS_IO, "%s: %s", e->directory, strerror(errno));
-        e->directory[0] = '\0';
-        goto out;
-    }
+    TRY(folder_temporary(e->directory));
     snprintf(e->program_path, sizeof e->program_path, "%s/program.json", e->directory);
     snprintf(e->hosts_path, sizeof e->hosts_path, "%s/hosts", e->directory);
     snprintf(e->times_path, sizeof e->times_path, "%s/times", e->directory);

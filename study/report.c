@@ -1,13 +1,13 @@
 /* What pages share: texts, sections, and pictures that are drawn into files and taken in. */
 #include "study/report.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/folder.h"
 #include "plots/kind.h"
 #include "plots/page.h"
 
@@ -91,13 +91,8 @@ enum status report_picture(struct report_page *p,
                            const void *context, const char *caption)
 {
     char svg[128], tsv[128];
-    if (!*p->directory) {
-        snprintf(p->directory, sizeof p->directory, "/tmp/foreline-report.XXXXXX");
-        if (!mkdtemp(p->directory)) {
-            *p->directory = '\0';
-            return error_set(STATUS_IO, "/tmp: %s", strerror(errno));
-        }
-    }
+    if (!*p->directory)
+        PASS(folder_temporary(p->directory));
     snprintf(svg, sizeof svg, "%s/p.svg", p->directory);
     snprintf(tsv, sizeof tsv, "%s/p.tsv", p->directory);
     enum status st = draw(context, svg, p->by);

@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "core/array.h"
+#include "core/folder.h"
 #include "core/provenance.h"
 #include "core/units.h"
 
@@ -21,7 +22,8 @@ struct report_page {
     FILE *to;
     const char *question;        /* its title; NULL: what is reported */
     const struct provenance *by; /* who makes this page */
-    char directory[64];          /* for pictures before they are in the page; "": not made yet */
+    char directory
+        [FOLDER_TEMPORARY]; /* for pictures before they are in the page; "": not made yet */
     struct arena texts;
     enum status st; /* STATUS_NOMEM once a text was lost */
 };

@@ -12,6 +12,7 @@
 #include "core/file.h"
 #include "core/path.h"
 #include "core/text.h"
+#include "plots/figure.h"
 
 /* ---- points and files */
 
@@ -106,7 +107,8 @@ static enum status point_of(struct validation *v, const struct measurement *m, c
             if (v->m[i].plan && !strcmp(v->point[*point].plan, v->m[i].plan))
                 return STATUS_OK;
     }
-    snprintf(other, sizeof other, "%s", validate_plan_name(plan, name));
+    figure_plan_name(plan, name, sizeof name);
+    snprintf(other, sizeof other, "%s", name);
     for (size_t i = 0, again = 2; i < v->points; i++) {
         if (strcmp(v->point[i].name, other) != 0)
             continue;

@@ -49,9 +49,7 @@ enum status validate_add_file(struct validation *v, const char *path,
 enum status validate_fail(struct validate_point *p) MUST_CHECK;
 void validation_free(struct validation *v); /* accepts {0}; leaves {0} */
 
-/* Name of a plan: its path without folders and ".json", at most 63 characters. */
-enum { VALIDATE_NAME = 64 };
-const char *validate_plan_name(const char *path, char name[VALIDATE_NAME]);
+enum { VALIDATE_NAME = 64 }; /* of a plan: figure_plan_name() */
 
 /* Add measurement files of runs, and predictions of their plans, made now; written below
  * `directory` unless that is NULL. Files whose plan is missing, has changed or cannot be predicted

@@ -6,6 +6,7 @@
 #include "core/file.h"
 #include "core/text.h"
 #include "partition/partition.h"
+#include "plots/figure.h"
 #include "study/validate.h"
 
 static const char plan_prefix[] = "plan.";
@@ -167,7 +168,7 @@ void validate_point_name(const struct experiment *e, size_t number, char name[VA
     const char *plan = experiment_value(e, number, "plan");
     size_t n = 0;
     if (plan) {
-        validate_plan_name(plan, name);
+        figure_plan_name(plan, name, VALIDATE_NAME);
         return;
     }
     snprintf(name, VALIDATE_POINT_NAME, "plan");

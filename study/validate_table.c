@@ -1,4 +1,5 @@
 /* Predictions and runs of the same plans as rows, and what they come to together. */
+#include "plots/figure.h"
 #include "study/validate.h"
 
 #include <math.h>
@@ -10,16 +11,6 @@
 #include "core/statistics.h"
 
 const struct engine *const validate_engines[VALIDATE_ENGINES] = {&engine_analytic, &engine_simgrid};
-
-const char *validate_plan_name(const char *path, char name[VALIDATE_NAME])
-{
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    size_t length = strlen(base);
-    if (length > 5 && !strcmp(base + length - 5, ".json"))
-        length -= 5;
-    snprintf(name, VALIDATE_NAME, "%.*s", (int)(length < 1000 ? length : 1000), base);
-    return name;
-}
 
 /* ---- rows */
 
@@ -80,7 +71,7 @@ static struct validate_row make_row(const struct validation *v, size_t first, do
             row.samples = v->m[i].samples_per_s * v->m[i].iteration_s;
         }
     }
-    validate_plan_name(m->plan ? m->plan : v->file[first], row.plan);
+    figure_plan_name(m->plan ? m->plan : v->file[first], row.plan, sizeof row.plan);
     return row;
 }
 

@@ -16,22 +16,11 @@
 #include "core/text.h"
 #include "study/evaluate.h"
 #include "study/load.h"
+#include "tests/quick_evaluator.h"
 
 static const double tolerance = 0.01;
 static int inputs = 20;
 static unsigned seed = 1, without = 0;
-
-/* The quick evaluator has the last word here, so that both sides have the same one. */
-static enum status as_quick(void *context, const struct plan *const *p, size_t n,
-                            struct evaluation *out)
-{
-    enum status st = STATUS_OK;
-    struct evaluator e = evaluator_make(context);
-    for (size_t i = 0; i < n; i++)
-        TRY(e.quick(e.context, p[i], &out[i]));
-out:
-    return st;
-}
 
 /* ---- inputs */
 
@@ -185,8 +174,7 @@ static void compare(unsigned number)
         .optimizer = "adam", .model = x.model, .platform = x.platform, .layers = true};
     g.context = (struct evaluation_context){.model = &x.m, .topology = &x.t, .platform = x.path};
     g.e = evaluator_make(&g.context);
-    struct evaluator e = g.e;
-    e.thorough = as_quick;
+    struct evaluator e = quick_evaluator(&g.context);
     const struct auto_request request = {
         .fixed = g.r, .samples = x.batch, .finalists = 12, .without = without};
     if (auto_search(&x.m, &x.t, &request, &e, &found) != STATUS_OK)

@@ -13,21 +13,10 @@
 
 #include "study/evaluate.h"
 #include "study/load.h"
+#include "tests/quick_evaluator.h"
 #include "tests/sample.h"
 
 enum { TRIALS = 30 };
-
-/* The best plan is that of the quick evaluator: the filters are about what it would find. */
-static enum status as_quick(void *context, const struct plan *const *p, size_t n,
-                            struct evaluation *out)
-{
-    enum status st = STATUS_OK;
-    struct evaluator e = evaluator_make(context);
-    for (size_t i = 0; i < n; i++)
-        TRY(e.quick(e.context, p[i], &out[i]));
-out:
-    return st;
-}
 
 struct input {
     char model[96], platform[96];
@@ -63,9 +52,7 @@ static struct auto_result search(const struct input *x, uint32_t without)
     for (size_t k = 0; k < t.types && x->memory_bytes > 0; k++)
         t.type[k].memory_bytes = x->memory_bytes;
     struct evaluation_context context = {.model = &m, .topology = &t, .platform = path};
-    struct evaluator e = evaluator_make(&context);
-    e.thorough = as_quick;
-    e.context = &context;
+    struct evaluator e = quick_evaluator(&context);
     const struct auto_request r = {
         .fixed = {.optimizer = "adam", .model = x->model, .platform = x->platform},
         .samples = x->batch,

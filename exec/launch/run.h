@@ -21,6 +21,7 @@
 #include <sys/types.h>
 
 #include "core/array.h"
+#include "core/folder.h"
 #include "core/measurement.h"
 #include "core/model.h"
 #include "core/program.h"
@@ -89,7 +90,7 @@ struct cause {
 
 /* What the run leaves in the file system while workers start; spawn.c. */
 struct run_files {
-    char directory[64]; /* private temporary directory, "": none */
+    char directory[FOLDER_TEMPORARY]; /* private temporary directory, "": none */
     char program_path[96], model_path[96];
     char worker_path[4096];
 };

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/array.h"
+#include "core/folder.h"
 #include "core/provenance.h"
 #include "exec/launch/run.h"
 #include "exec/rendezvous.h"
@@ -23,15 +24,7 @@ extern char **environ;
 
 static enum status make_directory(struct run *run)
 {
-    const char *base = getenv("TMPDIR");
-    if (!base || !*base || strlen(base) > 40)
-        base = "/tmp";
-    snprintf(run->files.directory, sizeof run->files.directory, "%s/foreline-XXXXXX", base);
-    if (!mkdtemp(run->files.directory)) {
-        enum status st = error_set(STATUS_IO, "%s: %s", run->files.directory, strerror(errno));
-        run->files.directory[0] = '\0';
-        return st;
-    }
+    PASS(folder_temporary(run->files.directory));
     snprintf(run->files.program_path, sizeof run->files.program_path, "%s/program.json",
              run->files.directory);
     snprintf(run->files.model_path, sizeof run->files.model_path, "%s/model.json",
@@ -70,16 +63,12 @@ enum status launch_find_worker(const char *told, const char *name, char *path, s
                                const char *hint)
 {
     static const char *const places[] = {"", "../libexec/"};
-    char self[2048];
+    char self[FOLDER_PROGRAM];
     if (told) {
         snprintf(path, n, "%s", told);
         return STATUS_OK;
     }
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length < 0)
-        return error_set(STATUS_IO, "/proc/self/exe: %s", strerror(errno));
-    self[length] = '\0';
-    *strrchr(self, '/') = '\0';
+    PASS(folder_of_program(self));
     for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
         snprintf(path, n, "%s/%s%s", self, places[k], name);
         if (!access(path, X_OK))
