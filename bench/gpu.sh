@@ -12,8 +12,8 @@
 # `run` says so and exits with status 77; with 1 when a part failed.
 #
 # For a try, in the environment: FORELINE_BENCH_MODEL, _LARGE and _BATCH instead of gpt2-small, the
-# large model below and 8; _SECONDS for all instead of 480; _STEPS instead of 20. NCCL_TESTS: the
-# folder of nccl-tests, built or not.
+# large model below and 8; _STEPS instead of 20; _SECONDS for all instead of 480, and _PATIENCE times
+# the limits of parts, for slow machines. FORELINE_NCCL_TESTS: the folder of nccl-tests, built or not.
 set -eu
 
 model=${FORELINE_BENCH_MODEL:-gpt2-small}
@@ -23,6 +23,7 @@ large_name=${FORELINE_BENCH_LARGE:-"GPT-2 in TinyLlama's size (20 layers, 2048 w
 batch=${FORELINE_BENCH_BATCH:-8} microbatches=4 # of the runs that are timed
 steps=${FORELINE_BENCH_STEPS:-20} warmup=5
 seconds=${FORELINE_BENCH_SECONDS:-480}
+patience=${FORELINE_BENCH_PATIENCE:-1} # times the limits of parts
 # Part and its limit in seconds, the most telling first.
 parts='machine:20 selftest:45 gpt2:110 torch:100 several:110 nccl:100 large:80 memcheck:60 racecheck:60 curves:60'
 
@@ -69,13 +70,12 @@ short=$(with "$model" tokens=128)
 
 pack() {
     bin=$1 workers=$2 dir=$3
-    mkdir -p "$dir/lib"
+    mkdir -p "$dir/lib/foreline"
+    cp "$bin"/../lib/foreline/*.so "$dir/lib/foreline" # core/module.h: seen from lib/ld.so
     cp "$bin/foreline" "$workers/foreline-worker-cuda" "$dir"
     strip "$dir/foreline" "$dir/foreline-worker-cuda"
-    mkdir -p "$dir/lib/foreline"
-    cp "$bin"/../lib/foreline/*.so "$dir/lib/foreline"
     cp "$0" "$(dirname "$0")/gpt2_torch.py" "$dir"
-    [ ! -d "${NCCL_TESTS:-}" ] || cp -r "$NCCL_TESTS" "$dir/nccl-tests"
+    [ ! -d "${FORELINE_NCCL_TESTS:-}" ] || cp -r "$FORELINE_NCCL_TESTS" "$dir/nccl-tests"
     for object in "$bin/foreline" "$dir"/lib/foreline/*.so; do
         ldd "$object" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p'
     done | sort -u | xargs -I{} cp -L {} "$dir/lib"
@@ -178,7 +178,7 @@ one_gpu() { # one_gpu NAME MODEL BATCH MICROBATCHES BITS
         do_or_tell "plan from the $source" foreline plan --algorithm balanced --model "$from" \
             --platform "$out/$dtype.xml" --stages 1 --microbatches "$4" --microbatch-size "$3" \
             -o "$out/$1-plan.json" || return 1
-        do_or_tell "prediction from the $source" foreline simulate "$out/$1-plan.json" \
+        do_or_tell "prediction from the $source" foreline simulate "$out/$1-plan.json" --engine analytic \
             -o "$out/$1-predicted-$source.json" || return 1
     done
     do_or_tell "run of $1" foreline run "$out/$1-plan.json" --device cuda --steps "$steps" \
@@ -240,28 +240,28 @@ part_several() {
 several_run() { # several_run GPUS WAY OPTIONS...
     n=$1 way=$2
     shift 2
-    name=several-$n-$way$(echo "$*" | tr -d ' -')
+    options=$* name=several-$n-$way$(echo "$*" | tr -d ' -')
     [ "$way" = stages ] || set -- --stages 1 "$@"
     do_or_tell "plan of $name" foreline plan --algorithm balanced --model "$out/gpt2-model.json" \
         --platform "node:gpus=$n,type=$type" "--$way" "$n" "$@" \
         --microbatches $microbatches --microbatch-size "$batch" -o "$out/$name-plan.json" || return 1
-    do_or_tell "prediction of $name" foreline simulate "$out/$name-plan.json" --nccl-protocols \
+    do_or_tell "prediction of $name" foreline simulate "$out/$name-plan.json" --engine analytic --nccl-protocols \
         -o "$out/$name-predicted.json" || return 1
     do_or_tell "run of $name" foreline run "$out/$name-plan.json" --device cuda --steps 10 --warmup 3 \
         -o "$out/$name.json" || return 1
     predicted=$(number iteration_s "$out/$name-predicted.json")
     measured=$(number iteration_s "$out/$name.json")
-    say "| $n | $way $* | $predicted | $measured | $(percent "$predicted" "$measured") |"
+    say "| $n | $way${options:+ $options} | $predicted | $measured | $(percent "$predicted" "$measured") |"
 }
 
 # nccl-tests' curves, and beside them what the runs of `several` measured and what was predicted.
 part_nccl() {
     all=$(gpus)
     [ "$all" -ge 2 ] || skip "one GPU"
-    folder=${NCCL_TESTS:-$dir/nccl-tests}
+    folder=${FORELINE_NCCL_TESTS:-$dir/nccl-tests}
     if ! find_tool all_reduce_perf "$folder" "$folder/build" /opt/nccl-tests/build \
         /usr/local/nccl-tests/build >/dev/null; then
-        [ -f "$folder/Makefile" ] || skip "nccl-tests are not installed (NCCL_TESTS=FOLDER)"
+        [ -f "$folder/Makefile" ] || skip "nccl-tests are not installed (FORELINE_NCCL_TESTS=FOLDER)"
         nvcc=$(find_tool nvcc /usr/local/cuda/bin) || skip "nccl-tests are not built, and there is no nvcc"
         make -s -C "$folder" -j "$(nproc)" CUDA_HOME="$(dirname "$(dirname "$nvcc")")" \
             NVCC_GENCODE=-arch=native >"$out/log" 2>&1 || fail "nccl-tests: $(tail -n 1 "$out/log")"
@@ -336,7 +336,7 @@ now() {
     date +%s
 }
 run_part() { # run_part NAME LIMIT
-    left=$((end - $(now))) limit=$2
+    left=$((end - $(now))) limit=$(($2 * patience))
     [ "$limit" -le "$left" ] || limit=$left
     if [ "$limit" -lt 3 ]; then
         outcome "$1" skipped 0 "no time is left of $seconds s"

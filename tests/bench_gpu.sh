@@ -79,22 +79,25 @@ outcome() { # outcome PART WORDS
     grep -q "^| $1 | $2" out/outcomes.md || fail "$1 is not '$2'"
 }
 
-# ---- the CPU's losses, as pack makes them
+# ---- pack: the command with its libraries runs from there, and the CPU's losses are in it
 
-"$foreline" plan --algorithm balanced --model gpt-tiny:layers=4,hidden=32,heads=4,tokens=128 \
-    --platform laptop --stages 1 --microbatches 4 --microbatch-size 1 -o cpu-plan.json >/dev/null
-"$foreline" run cpu-plan.json --steps 3 --warmup 0 -o dir/cpu.json >/dev/null 2>&1
+mkdir workers
+cp "$worker" workers/foreline-worker-cuda && cp "$(dirname "$foreline")/foreline-worker" workers
+sh "$bench" pack "$(dirname "$foreline")" workers packed >pack.log 2>&1 || fail "pack: $(cat pack.log)"
+packed/lib/ld.so --library-path packed/lib packed/foreline topology show laptop | grep -q '^# 4 devices' ||
+    fail "the packed command does not run"
+cp packed/cpu.json dir
 
 # ---- a machine with everything
 
-PATH=$work:$PATH NCCL_TESTS=$work/nccl-tests FORELINE_BENCH_SECONDS=${SECONDS_OF_ALL:-550} \
+PATH=$work:$PATH FORELINE_NCCL_TESTS=$work/nccl-tests FORELINE_BENCH_SECONDS=1000 FORELINE_BENCH_PATIENCE=4 \
     sh dir/gpu.sh run "$work/dir" "$work/out" >run.log 2>&1 || fail "run: $(cat run.log)"
 for name in machine selftest gpt2 torch several nccl large memcheck racecheck curves; do
     outcome $name complete
 done
 tar -tzf out.tar.gz | grep -q '^out/README.md$' || fail "nothing is packed"
 for words in 'ours / theirs' '| predicted from the profile |' '| 2 | replicas --bucket 25MB |' \
-    '| 2 | tensor-parallel ' 'ERROR SUMMARY: 0 errors' 'loss .* ok$' '2 stages over nccl: .* equal' \
+    '| 2 | tensor-parallel |' 'ERROR SUMMARY: 0 errors' 'loss .* ok$' '2 stages over nccl: .* equal' \
     '| several-2-replicasbucket25MB | all-reduce | [0-9]* | [0-9.e+]* | [0-9.e+]* | [0-9.]* |'; do
     grep -q -- "$words" out/README.md || fail "the page does not have '$words': $(cat out/README.md)"
 done
@@ -112,7 +115,7 @@ DOUBLE_GPUS=1 part nccl 77 "one GPU"
 DOUBLE_DRIVER=12040 part gpt2 1 "is for CUDA 12.4, this worker for CUDA 13.0"
 mkdir nccl-tests/src && echo 'all: ; @echo no compiler >&2; exit 1' >nccl-tests/src/Makefile
 stub bin/nvcc </dev/null
-NCCL_TESTS=$work/nccl-tests/src part nccl 1 "nccl-tests: .*"
+FORELINE_NCCL_TESTS=$work/nccl-tests/src part nccl 1 "nccl-tests: .*"
 mv dir/cpu.json . && part curves 77 "no losses of the CPU"
 STUB_TORCH=no FORELINE_BENCH_SECONDS=8 sh dir/gpu.sh run "$work/dir" "$work/out" >run.log 2>&1 &&
     fail "parts without time succeed"

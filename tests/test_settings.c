@@ -136,6 +136,7 @@ static const char *said(const struct plan *p, const char *name, char text[64])
                   {"expert-parallel", first->expert_parallel},
                   {"chunks", chunks},
                   {"zero", p->zero},
+                  {"reduce-bits", p->reduce_bits},
                   {"bucket", (size_t)p->bucket_bytes},
                   {"microbatches", p->microbatches},
                   {"microbatch-size", p->microbatch_size},

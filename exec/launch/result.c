@@ -293,6 +293,7 @@ enum status launch_result(struct run *run, double cpu_s, struct measurement *out
     for (size_t r = 0; r < p->ranks && !paced; r++)
         m.rank[r].peak_bytes = run->worker[r].peak_bytes;
     TRY(fill_links(p, &t, &m));
+    TRY(measurement_add_calls(&m, p, &t));
     if (!paced) {
         TRY(fill_losses(run, &m));
         TRY(fill_parameters(run, &m));

@@ -16,6 +16,9 @@ same() { # same TRANSPORT OPTIONS...: ends, and with the losses of the CPU over 
 exposed() { # seconds of exposed tensor traffic per iteration
     sed -n 's/.*"exposed_s": *{[^}]*"tensor": *\([0-9.e-]*\).*/\1/p' m.json | head -n 1
 }
+peak() { # bytes, of rank 0
+    sed -n 's/.*"peak_bytes": *\([0-9]*\).*/\1/p' m.json | head -n 1
+}
 calls() { # calls PATTERN: log lines of NCCL calls
     cat log.* | grep -v '^#' | grep -E "$1"
 }
@@ -76,6 +79,11 @@ case_m1_bf16_on_the_wire() {
     plan --replicas 2 --tensor-parallel 2 && run cuda nccl && ok=0 || ok=1
     bits=32
     [ $ok = 0 ] && ! calls 'AllReduce|ReduceScatter' | awk '$6 > 192' | grep -q float32
+}
+# M2: the peak is what the GPU says: what transports hold as well.
+case_m2_peak_counts_transports() {
+    plan --stages 2 && run cuda tcp && own=$(peak) && run cuda local && buffers=$(peak) &&
+        run cuda nccl && [ "$own" -gt 33554432 ] && [ "$buffers" -gt "$own" ] && [ "$(peak)" -gt "$own" ]
 }
 # M3: one identity, one world, and splits.
 case_m3_one_identity() {

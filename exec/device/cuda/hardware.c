@@ -173,18 +173,29 @@ static void write_peers(uint32_t gpu, uint32_t gpus, char text[HARDWARE_PEERS])
                               way((int)gpu, (int)k));
 }
 
-/* What of the environment changes how NCCL and CUDA work. (/etc/nccl.conf and ~/.nccl.conf may set
- * more.) What does not fit is left out. */
-static void write_settings(char text[HARDWARE_SETTINGS])
+/* Does this variable change how NCCL and CUDA work? (/etc/nccl.conf and ~/.nccl.conf may set more.) */
+static bool is_setting(const char *variable)
 {
     static const char *const prefix[] = {"NCCL_", "CUDA_VISIBLE_DEVICES=", "CUDA_MODULE_LOADING=",
                                          "CUDA_DEVICE_MAX_CONNECTIONS=", "CUBLAS_"};
+    for (size_t k = 0; k < sizeof prefix / sizeof *prefix; k++)
+        if (!strncmp(variable, prefix[k], strlen(prefix[k])))
+            return true;
+    return false;
+}
+
+/* In the order of their names, whatever the environment's. What does not fit is left out. */
+static void write_settings(char text[HARDWARE_SETTINGS])
+{
     size_t n = 0;
-    for (char **e = environ; *e; e++)
-        for (size_t k = 0; k < sizeof prefix / sizeof *prefix; k++)
-            if (!strncmp(*e, prefix[k], strlen(prefix[k])) &&
-                n + strlen(*e) + 1 < HARDWARE_SETTINGS)
-                n += (size_t)snprintf(text + n, HARDWARE_SETTINGS - n, "%s%s", n ? " " : "", *e);
+    for (const char *last = "", *next; last; last = next) {
+        next = NULL;
+        for (char **e = environ; *e; e++)
+            if (is_setting(*e) && strcmp(*e, last) > 0 && (!next || strcmp(*e, next) < 0))
+                next = *e;
+        if (next && n + strlen(next) + 1 < HARDWARE_SETTINGS)
+            n += (size_t)snprintf(text + n, HARDWARE_SETTINGS - n, "%s%s", n ? " " : "", next);
+    }
 }
 
 enum status cuda_describe(uint32_t rank, struct hardware *out)

@@ -18,8 +18,7 @@ void nccl_fail(struct nccl *t, enum status st)
     pthread_mutex_lock(&t->state);
     if (t->links.failure == STATUS_OK) {
         t->links.failure = st;
-        snprintf(t->links.reason, sizeof t->links.reason, "rank %u: %.400s", t->links.rank,
-                 error_message());
+        snprintf(t->links.reason, sizeof t->links.reason, "%.400s", error_message());
     }
     pthread_mutex_unlock(&t->state);
 }
