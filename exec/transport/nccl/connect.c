@@ -98,7 +98,11 @@ static enum status split(struct nccl *t, const struct split *s)
     PASS(nccl_begin(t));
     ncclResult_t e = ncclCommSplit(t->comm[0], s->color, s->key,
                                    s->color == NCCL_SPLIT_NOCOLOR ? &none : s->out, &config);
-    return nccl_end(t, t->comm[0], e);
+    PASS(nccl_end(t, t->comm[0], e));
+    if (s->color == NCCL_SPLIT_NOCOLOR)
+        return STATUS_OK;
+    PASS(nccl_begin(t));
+    return nccl_end(t, *s->out, ncclInProgress); /* done at once, if it blocks */
 }
 
 /* Ranks make the same choices, so that all take part in every split. */

@@ -124,13 +124,16 @@ enum status nccl_drain(struct nccl *t, cudaStream_t stream)
 
 /* ---- the thread */
 
-/* An error of any communicator; ncclSuccess: none. */
-static ncclResult_t any_error(const struct nccl *t, ncclComm_t *which)
+/* An error of any communicator; ncclSuccess: none. A call under way reports its own. */
+static ncclResult_t any_error(struct nccl *t, ncclComm_t *which)
 {
     ncclResult_t e = ncclSuccess;
+    if (pthread_mutex_trylock(&t->calls) != 0)
+        return ncclSuccess;
     for (size_t k = 0; atomic_load(&t->connected) && k < t->comms && nccl_fine(e); k++)
         if ((*which = t->comm[k]) && ncclCommGetAsyncError(t->comm[k], &e) != ncclSuccess)
             e = ncclInternalError;
+    pthread_mutex_unlock(&t->calls);
     return nccl_fine(e) ? ncclSuccess : e;
 }
 
