@@ -54,11 +54,11 @@ with() { # with MODEL KEY=VALUE: a model and one more parameter
     esac
 }
 find_tool() { # find_tool NAME FOLDER...: its path
-    name=$1
+    wanted=$1
     shift
-    command -v "$name" && return
-    for folder; do
-        [ -x "$folder/$name" ] && echo "$folder/$name" && return
+    command -v "$wanted" && return
+    for place; do
+        [ -x "$place/$wanted" ] && echo "$place/$wanted" && return
     done
     return 1
 }

@@ -76,7 +76,8 @@ grep -q '^rank 0 (rank0): GPU 0 of .*, host, GPU-[0-9a-f-]*, 0000:' err || tell 
 grep -q '^rank 1 (rank1): GPU 1 of .*, host, GPU-[0-9a-f-]*, 0000:' err || tell "no GPU of rank 1: $(cat err)"
 grep -q '^driver .* CUDA 13.0, cuBLAS 13[0-9.]*, NCCL 2.28.9, .*NCCL_ALGO=Ring NCCL_PROTO=LL128' err || tell "no versions: $(cat err)"
 grep -q '^engine      nccl$' out || tell "the transport is not nccl: $(cat out)"
-grep -q '^GPUs        2 x host; CUDA 13.0, .*NCCL_PROTO=LL128' out || tell "no GPUs in the summary: $(cat out)"
+grep -q '^GPUs        2 x host; CUDA 13.0, cuBLAS 13[0-9.]*, NCCL 2.28.9;' out && grep -q ' NCCL_PROTO=LL128' out ||
+    tell "no GPUs in the summary: $(cat out)"
 grep -q '"settings": "[^"]*NCCL_ALGO=Ring NCCL_PROTO=LL128' m.json || tell "NCCL's settings are not kept"
 grep -q '"rank": 1, .*"index": 1, .*"peers": "atomic self' m.json || tell "no peers: $(grep -A4 gpus m.json)"
 grep -q '"step": 0, "clock_monotonic_s": [0-9.]*, "unix_s": [0-9.]*' t.json || grep -q '"clock_monotonic_s": [0-9.]*' t.json ||
