@@ -157,8 +157,10 @@ cublasStatus_t queue(cublasHandle_t handle, const product &p, int count,
         compute != (half ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_PEDANTIC))
         return CUBLAS_STATUS_INVALID_VALUE;
     dbl::count(PRODUCT);
+    count_work(2.0 * p.m * p.n * p.k * count,
+               (double)(p.a.bytes() + p.b.bytes() + p.c.bytes() * (p.beta != 0 ? 2 : 1)) * count);
     put(stream_of(handle->stream), "gemm", [=](op &o) {
-        for (int i = 0; i < count; i++) {
+        for (int i = 0; i < count && !computes_nothing(); i++) {
             product one = p;
             one.a = p.a.at(i);
             one.b = p.b.at(i);

@@ -38,6 +38,7 @@ bool has_fault(const char *name);
  * counted from 1. */
 bool strikes(const char *kind);
 [[noreturn]] void kill_here(); /* as `kill -9` does */
+bool computes_nothing();       /* kernels and products are queued and counted, and do nothing */
 bool wants_races();
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void remark(const char *format, ...) __attribute__((format(printf, 1, 2))); /* goes on */

@@ -52,6 +52,12 @@ uint32_t random32()
     return source();
 }
 
+bool computes_nothing()
+{
+    static const bool is = asked("DOUBLE_NULL") != NULL;
+    return is;
+}
+
 bool wants_races()
 {
     static const bool wants = [] {

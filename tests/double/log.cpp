@@ -27,6 +27,7 @@ FILE *open_log()
 }
 
 thread_local unsigned long counts[HAPPENINGS];
+thread_local double flops, traffic;
 thread_local bool is_waiting; /* has waited since the last launch */
 
 } // namespace
@@ -59,8 +60,15 @@ void count(happening h)
     is_waiting = h <= PRODUCT ? false : is_waiting;
 }
 
+void count_work(double flop, double bytes)
+{
+    flops += flop;
+    traffic += bytes;
+}
+
 void count_begin()
 {
+    flops = traffic = 0;
     for (unsigned long &c : counts)
         c = 0;
     is_waiting = false;
@@ -68,8 +76,9 @@ void count_begin()
 
 void count_end(long step)
 {
-    log_line("#step\t%d\t%ld\t%lu\t%lu\t%lu\t%lu\t%lu", rank_here(), step, counts[KERNEL],
-             counts[PRODUCT], counts[COPY], counts[WAIT], counts[PAGEABLE]);
+    log_line("#step\t%d\t%ld\t%lu\t%lu\t%lu\t%lu\t%lu\t%.0f\t%.0f", rank_here(), step,
+             counts[KERNEL], counts[PRODUCT], counts[COPY], counts[WAIT], counts[PAGEABLE], flops,
+             traffic);
 }
 
 } // namespace dbl

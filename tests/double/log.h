@@ -6,7 +6,7 @@
  *   #comm   rank  members  blocks (1, 0)  most CTAs (0: not said)  made by: init, split
  *   #id     rank                       ncclGetUniqueId()
  *   #step   rank  step  kernels  products  copies  host waits with launches behind them
- *           copies from pageable memory
+ *           copies from pageable memory  FLOP of products  bytes of products' operands and of copies
  *   #gpu    rank  GPU    first allocation on it */
 #ifndef DOUBLE_LOG_H
 #define DOUBLE_LOG_H
@@ -19,6 +19,7 @@ void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* What the calling thread does in its step. */
 enum happening { KERNEL, PRODUCT, COPY, WAIT, PAGEABLE, HAPPENINGS };
 void count(happening h);
+void count_work(double flop, double bytes);
 void count_begin();
 void count_end(long step);
 

@@ -117,7 +117,7 @@ void *memory_new(int gpu, size_t bytes)
         return NULL;
     }
     mprotect(data, room, PROT_READ | PROT_WRITE);
-    if (room <= most_filled)
+    if (room <= most_filled && !computes_nothing())
         memset(data, 0xff, room); /* NANs */
     if (!(open_gpus >> gpu & 1))
         mprotect(data, room, PROT_NONE);

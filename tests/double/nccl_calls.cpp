@@ -306,14 +306,12 @@ void queue(launch &l)
 {
     launch *mine = new launch(l);
     uint64_t ticket = l.comm->tickets++;
-    static const char *const what[] = {"AllReduce", "ReduceScatter", "AllGather", "Broadcast",
-                                       "Reduce",    "Send",          "Recv"};
     bool mixed = false;
     for (const call &c : l.calls) {
         log_call(c);
         mixed = mixed || c.kind != l.calls[0].kind;
     }
-    put(l.calls[0].on, mixed ? "SendRecv" : what[l.calls[0].kind], [=](op &o) {
+    put(l.calls[0].on, mixed ? "SendRecv" : call_name(l.calls[0].kind), [=](op &o) {
         if (!step_launch(o, *mine, ticket))
             return false;
         delete mine;
