@@ -17,8 +17,8 @@ enum {
     LARGE_WORK = 300000, /* ... on platforms of more devices than these: */
     LARGE = 256,         /* ranks of such plans are never folded */
     MOST_STARTS = 4,     /* plans of equal replicas to start from */
-    MOST_CLIMBS = 16,    /* plans that are improved by moves, */
-    MOST_MOVES = 150,    /* ... with so many evaluations each */
+    MOST_CLIMBS = 5,     /* plans that are improved by moves, */
+    MOST_MOVES = 60,     /* ... with so many evaluations each */
     OPS_OF_A_STEP = 6,   /* forward, backward and their messages */
 };
 
