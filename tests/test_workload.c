@@ -33,7 +33,8 @@ static void write_switch(size_t ranks, char path[32])
     assert_int_equal(fclose(f), 0);
 }
 
-static struct outcome run(const char *name, size_t ranks, const struct engine *engine)
+static struct outcome run_on(const char *name, size_t ranks, const struct engine *engine,
+                             bool shared)
 {
     const struct workload_kind *kind;
     const struct simulation_options o = {.collective.algorithm = "ring"};
@@ -46,8 +47,11 @@ static struct outcome run(const char *name, size_t ranks, const struct engine *e
 
     write_switch(ranks, path);
     if (workload_find(name, &kind) != STATUS_OK ||
-        workload_make(kind, ranks, &none, &w) != STATUS_OK ||
-        plan_lower(&w.plan, &w.model, &w.topology, &program) != STATUS_OK ||
+        workload_make(kind, ranks, &none, &w) != STATUS_OK)
+        fail_msg("%s over %zu: %s", name, ranks, error_message());
+    if (!shared)
+        w.topology.links = 0;
+    if (plan_lower(&w.plan, &w.model, &w.topology, &program) != STATUS_OK ||
         engine->run(&program, &w.topology, path, &o, &s) != STATUS_OK)
         fail_msg("%s over %zu: %s", name, ranks, error_message());
     for (size_t i = 0; i < program.ops; i++)
@@ -59,6 +63,11 @@ static struct outcome run(const char *name, size_t ranks, const struct engine *e
     program_free(&program);
     workload_free(&w);
     return result;
+}
+
+static struct outcome run(const char *name, size_t ranks, const struct engine *engine)
+{
+    return run_on(name, ranks, engine, true);
 }
 
 /* 2 (n - 1) / n S / B + 2 (n - 1) alpha: n = 2: 64 MiB / 50 GB/s + 2 us = 1344.17728 us. */
@@ -117,7 +126,8 @@ static void both_engines_share_the_ports(void **state)
 }
 
 /* Milliseconds that LogGOPSim gives (docs/bench.md); it charges receives to the CPU that computes,
- * which our engines do not. */
+ * which our engines do not, and lets a node's messages pass each other without sharing its port, as
+ * the analytic engine does of a network without links. */
 static void times_are_close_to_those_of_loggopsim(void **state)
 {
     (void)state;
@@ -132,11 +142,10 @@ static void times_are_close_to_those_of_loggopsim(void **state)
     for (size_t k = 0; k < sizeof published / sizeof *published; k++) {
         size_t ranks = published[k].ranks;
         double expected = published[k].ms * 1e-3;
-        bool is_ring = strcmp(published[k].name, "ring") == 0; /* a pipe's messages share ports */
-        double quick = run(published[k].name, ranks, &engine_analytic).seconds;
-        assert_near(quick / expected, 1, is_ring ? 5e-3 : 6e-3);
+        double apart = run_on(published[k].name, ranks, &engine_analytic, false).seconds;
+        assert_near(apart / expected, 1, 5e-3);
         if (ranks == 64)
-            assert_near(run(published[k].name, ranks, &engine_simgrid).seconds / quick, 1, 1e-6);
+            assert_near(run(published[k].name, ranks, &engine_simgrid).seconds / expected, 1, 2e-2);
     }
 }
 
