@@ -16,7 +16,7 @@
 #include "study/planning.h"
 #include "tests/promise.h"
 
-enum { INPUTS = 4, SAMPLES = 3 };
+enum { INPUTS = 3, SAMPLES = 3 };
 
 /* A model, a platform, and the arguments of a search with noise; the engine that ranks. */
 struct input {

@@ -28,7 +28,7 @@ bool has_begun;
 cudaError_t fault;
 thread_local int gpu_now;
 thread_local cudaError_t last_error;
-thread_local std::map<int, stream *> *own_streams; /* cudaStreamPerThread of each GPU */
+thread_local std::map<int, stream *> own_streams; /* cudaStreamPerThread of each GPU */
 
 /* One in twenty ops comes up to 3 ms late. */
 double chance_delay_s()
@@ -168,9 +168,7 @@ stream *stream_of(cudaStream_t handle)
 {
     if (handle && handle != cudaStreamPerThread && handle != cudaStreamLegacy)
         return (stream *)handle;
-    if (!own_streams)
-        own_streams = new std::map<int, stream *>;
-    stream *&s = (*own_streams)[gpu_now];
+    stream *&s = own_streams[gpu_now];
     if (!s)
         s = stream_new(gpu_now, "compute");
     return s;

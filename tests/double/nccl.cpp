@@ -17,8 +17,8 @@ namespace
 {
 
 thread_local int depth;
-thread_local std::vector<launch> *group;
-thread_local std::vector<ncclComm *> *made, *aborted;
+thread_local std::vector<launch> group;
+thread_local std::vector<ncclComm *> made, aborted;
 thread_local std::string *last_words;
 
 uint64_t machine_here()
@@ -110,7 +110,7 @@ ncclResult_t begin(ncclComm *c, ncclComm **out)
 {
     *out = c;
     if (depth > 0) {
-        made->push_back(c);
+        made.push_back(c);
         return ncclSuccess;
     }
     return c->blocks ? wait_for(c) : ncclInProgress;
@@ -188,14 +188,12 @@ ncclResult_t add_call(const call &c, cudaStream_t handle)
     mine.on = stream_of(handle);
     if (mine.on->gpu != comm->gpu)
         complain("%s on a stream of another GPU", call_name(c.kind));
-    if (!group)
-        group = new std::vector<launch>;
     launch *of = NULL;
-    for (launch &l : *group)
+    for (launch &l : group)
         of = l.comm == comm ? &l : of;
     if (!of) {
-        group->push_back(launch{comm, {}, {}, 0});
-        of = &group->back();
+        group.push_back(launch{comm, {}, {}, 0});
+        of = &group.back();
     }
     if (!of->calls.empty() && of->calls[0].on != mine.on)
         complain("one group of calls on two streams of a communicator");
@@ -203,7 +201,7 @@ ncclResult_t add_call(const call &c, cudaStream_t handle)
     if (depth > 0)
         return ncclSuccess;
     std::vector<launch> all;
-    all.swap(*group);
+    all.swap(group);
     return launch_all(all);
 }
 
@@ -257,8 +255,6 @@ extern "C" ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncc
         return comm_fail(NULL, ncclInvalidArgument, "a configuration that is not initialized");
     if (in_step())
         complain("ncclCommInitRank() in a step");
-    if (!made)
-        made = new std::vector<ncclComm *>;
     return begin(new_comm(commId.internal, nranks, rank, config), comm);
 }
 
@@ -275,8 +271,6 @@ extern "C" ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclC
         complain("ncclCommSplit() of a communicator that is not ready");
     if (in_step())
         complain("ncclCommSplit() in a step");
-    if (!made)
-        made = new std::vector<ncclComm *>;
     uint32_t number;
     {
         std::lock_guard<std::mutex> l(comm->guard);
@@ -333,9 +327,7 @@ extern "C" ncclResult_t ncclCommAbort(ncclComm_t comm)
     comm->aborted = true;
     engine_nudge();
     if (depth > 0) {
-        if (!aborted)
-            aborted = new std::vector<ncclComm *>;
-        aborted->push_back(comm);
+        aborted.push_back(comm);
         return ncclSuccess;
     }
     reclaim({comm});
@@ -391,12 +383,9 @@ extern "C" ncclResult_t ncclGroupEnd(void)
     ncclResult_t result = ncclSuccess;
     std::vector<ncclComm *> fresh, ended;
     std::vector<launch> all;
-    if (made)
-        fresh.swap(*made);
-    if (aborted)
-        ended.swap(*aborted);
-    if (group)
-        all.swap(*group);
+    fresh.swap(made);
+    ended.swap(aborted);
+    all.swap(group);
     /* All together: one that waits for its peers must not keep the others from theirs. */
     for (bool any = true; any;) {
         any = false;
