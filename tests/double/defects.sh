@@ -105,7 +105,7 @@ case_m9_gpu_is_not_shared() {
 }
 
 cases=${*:-$(sed -n 's/^case_\([a-z0-9_]*\)() .*/\1/p' "$here/defects.sh")}
-patience=14
+patience=${patience:-14}
 failed= wrong=0
 for name in $cases; do
     expected=passes

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What fails on the double ends the run within 5 s, with status 1 and a line that names the rank; no process and no
+# What fails on the double ends the run within $most_ms (5 s, start-up included), with status 1 and a line that names the rank; no process and no
 # file of it stays. A peer is killed at one of its NCCL calls, a GPU fails at one of its calls, NCCL refuses one.
 # Usage: failures.sh DIRECTORY_OF_BINARIES
 set -eu
