@@ -49,6 +49,7 @@ static struct outcome run_on(const char *name, size_t ranks, const struct engine
     if (workload_find(name, &kind) != STATUS_OK ||
         workload_make(kind, ranks, &none, &w) != STATUS_OK)
         fail_msg("%s over %zu: %s", name, ranks, error_message());
+    size_t links = w.topology.links;
     if (!shared)
         w.topology.links = 0;
     if (plan_lower(&w.plan, &w.model, &w.topology, &program) != STATUS_OK ||
@@ -59,6 +60,7 @@ static struct outcome run_on(const char *name, size_t ranks, const struct engine
     result.ops = program.ops;
     result.messages = s.messages;
     unlink(path);
+    w.topology.links = links; /* to be released */
     simulation_free(&s);
     program_free(&program);
     workload_free(&w);
