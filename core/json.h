@@ -73,7 +73,6 @@ void json_names_sort(struct json_name *names, size_t n);
 enum status json_get_name(const struct json_at *at, const char *what, const struct json_name *names,
                           size_t n, uint32_t *out) MUST_CHECK;
 
-bool json_holds_text(const struct json_at *at);
 /* What a value is, for fields that may be of several kinds. */
 enum json_kind {
     JSON_ABSENT,

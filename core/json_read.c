@@ -289,11 +289,6 @@ enum json_kind json_kind(const struct json_at *at)
     return JSON_IS_NULL;
 }
 
-bool json_holds_text(const struct json_at *at)
-{
-    return json_is_string(at->value);
-}
-
 /* NUL characters are refused: C strings would end there. */
 enum status json_get_string(const struct json_at *at, const char **out)
 {

@@ -129,10 +129,10 @@ static enum status copy_ops(struct lowering *l, struct program *out)
 /* FLOP of a sample: the model's own, and what is recomputed. */
 static void count_flop(const struct lowering *l, struct program *out)
 {
+    out->sample_flop = model_sample_flop(l->model);
     for (size_t s = 0; s < l->plan->stages; s++)
         for (size_t k = 0; k < l->plan->stage[s].ops; k++) {
             const struct model_op *o = &l->model->op[l->plan->stage[s].op[k]];
-            out->sample_flop += o->forward_flop + o->backward_flop;
             if (plan_remakes(l->plan->stage[s].recompute, o))
                 out->recompute_flop += o->forward_flop;
         }

@@ -83,7 +83,7 @@ static enum status read_recompute(const struct json_at *stage, void *into)
     bool full = false;
     size_t kind = RECOMPUTE_NONE;
     PASS(json_optional(stage, "recompute", &at));
-    if (at.value && json_holds_text(&at)) {
+    if (json_kind(&at) == JSON_IS_TEXT) {
         PASS(json_may_choice(stage, "recompute", plan_recompute_names, RECOMPUTE_KINDS, &kind));
     } else if (at.value) {
         PASS(json_get_bool(&at, &full));

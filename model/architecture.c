@@ -155,11 +155,9 @@ static uint32_t mlp(struct build *b, const struct mlp_names *name, uint32_t x, i
 
 static bool is_routed(const struct architecture *a, int64_t i)
 {
-    if (a->experts == 0 || i < a->first_dense)
-        return false;
-    if (a->listed)
-        return a->layer[(size_t)i % a->listed] & LAYER_ROUTED;
-    return a->routed_step > 0 && (i + 1) % a->routed_step == 0;
+    bool plain = i < ARCHITECTURE_LAYERS && (a->layer[i] & LAYER_PLAIN);
+    return a->experts > 0 && i >= a->first_dense && !plain && a->routed_step > 0 &&
+           (i + 1) % a->routed_step == 0;
 }
 
 /* Router and experts, and the experts that every token goes to. */
@@ -459,6 +457,8 @@ enum status architecture_build(const struct architecture *a, const struct archit
     struct build b = {.a = *a, .flash = c->flash};
     b.a.layers = or_else(c->layers, a->layers);
     PASS(complete(&b.a));
+    if (c->bits % 16 != 0)
+        return error_set(STATUS_INVALID, "bits=%" PRId64 ": there are 16 and 32", c->bits);
     b.tokens = or_else(c->tokens, b.a.context < USUAL_TOKENS ? b.a.context : USUAL_TOKENS);
     if (has(&b, TRAIT_POSITIONS) && b.tokens > b.a.context)
         return error_set(STATUS_INVALID, "tokens=%" PRId64 ": there are %" PRId64 " positions",

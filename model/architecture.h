@@ -37,7 +37,7 @@ enum architecture_trait {
 };
 
 /* What a layer is that not all are. */
-enum architecture_layer { LAYER_WINDOWED = 1 << 0, LAYER_ROUTED = 1 << 1 };
+enum architecture_layer { LAYER_WINDOWED = 1 << 0, LAYER_PLAIN = 1 << 1 /* no experts */ };
 
 /* All int64_t, so that one table has the keys of all (config_keys.def). 0: not there, or by rule. */
 struct architecture {
@@ -64,8 +64,9 @@ struct architecture {
     int64_t image, patch, colours, classes;
     int64_t bits; /* of a number */
     uint32_t traits;
-    size_t listed; /* layers that the file says one by one; 0: by the rules above */
-    uint8_t layer[ARCHITECTURE_LAYERS]; /* [listed] enum architecture_layer */
+    size_t listed; /* layers of which the file says one by one whether they are windowed; 0: by the
+                    * rules above */
+    uint8_t layer[ARCHITECTURE_LAYERS]; /* enum architecture_layer */
 };
 
 /* A family of models: a line of families.def. */

@@ -98,52 +98,34 @@ static enum status read_use_bias(const struct json_at *at, struct architecture *
     return STATUS_OK;
 }
 
-/* Layers one by one: `word` has the flag set. */
-static enum status read_layers(const struct json_at *at, const char *word, uint8_t flag,
-                               struct architecture *a)
+/* "sliding_attention" or another word for each layer. */
+static enum status read_layer_types(const struct json_at *at, struct architecture *a)
 {
-    size_t n;
-    PASS(json_get_array(at, ARCHITECTURE_LAYERS, &n));
-    for (size_t i = 0; i < n; i++) {
+    PASS(json_get_array(at, ARCHITECTURE_LAYERS, &a->listed));
+    for (size_t i = 0; i < a->listed; i++) {
         struct json_at item = json_item(at, i);
         const char *text;
         PASS(json_get_string(&item, &text));
-        if (strcmp(text, word) == 0)
-            a->layer[i] |= flag;
+        a->layer[i] |= strcmp(text, "sliding_attention") == 0 ? LAYER_WINDOWED : 0;
     }
-    a->listed = n;
     return STATUS_OK;
 }
 
-/* All layers are listed then, so that those with experts have to be, too. */
-static enum status read_layer_types(const struct json_at *at, struct architecture *a)
-{
-    PASS(read_layers(at, "sliding_attention", LAYER_WINDOWED, a));
-    for (size_t i = 0; i < a->listed; i++)
-        a->layer[i] |= LAYER_ROUTED;
-    return STATUS_OK;
-}
-
-/* Layers whose MLP is plain among routed ones: not together with "layer_types". */
+/* Numbers of the layers whose MLP is plain among routed ones. */
 static enum status read_mlp_only(const struct json_at *at, struct architecture *a)
 {
     size_t n;
     PASS(json_get_array(at, ARCHITECTURE_LAYERS, &n));
-    if (n == 0)
-        return STATUS_OK;
-    for (size_t i = 0; a->listed == 0 && i < ARCHITECTURE_LAYERS; i++)
-        a->layer[i] = LAYER_ROUTED;
-    a->listed = a->listed ? a->listed : ARCHITECTURE_LAYERS;
     for (size_t i = 0; i < n; i++) {
         struct json_at item = json_item(at, i);
         int64_t layer;
         PASS(json_get_integer(&item, 0, ARCHITECTURE_LAYERS - 1, &layer));
-        a->layer[layer] &= (uint8_t)~LAYER_ROUTED;
+        a->layer[layer] |= LAYER_PLAIN;
     }
     return STATUS_OK;
 }
 
-/* A step, or a list of 0 and 1. */
+/* A step, or 1 for each routed layer and 0 for the others. */
 static enum status read_moe_frequency(const struct json_at *at, struct architecture *a)
 {
     size_t n;
@@ -154,9 +136,8 @@ static enum status read_moe_frequency(const struct json_at *at, struct architect
         struct json_at item = json_item(at, i);
         int64_t routed;
         PASS(json_get_integer(&item, 0, 1, &routed));
-        a->layer[i] |= routed ? LAYER_ROUTED : 0;
+        a->layer[i] |= routed ? 0 : LAYER_PLAIN;
     }
-    a->listed = n;
     return STATUS_OK;
 }
 
@@ -357,7 +338,7 @@ static enum status read_config(const struct json_at *root, const struct import_o
     PASS(config_read(root, &a));
     const struct architecture_choice c = {.tokens = value[CHOICE_TOKENS],
                                           .layers = value[CHOICE_LAYERS],
-                                          .bits = value[CHOICE_BITS] / 16 * 16,
+                                          .bits = value[CHOICE_BITS],
                                           .flash = value[CHOICE_FLASH]};
     enum status st = architecture_build(&a, &c, root->document->path, out);
     return st == STATUS_INVALID ? error_context(st, "%s", root->document->path) : st;
@@ -366,6 +347,7 @@ static enum status read_config(const struct json_at *root, const struct import_o
 const struct importer importer_config = {
     .name = "config",
     .summary = "config.json of Hugging Face: hyper-parameters of a transformer",
+    .takes_choices = true,
     .recognises_json = recognises,
     .read_json = read_config,
 };

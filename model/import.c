@@ -42,12 +42,23 @@ static enum status unknown_format(const char *path)
                      text_list(importers, importers_n, known));
 }
 
+/* What is chosen beside a file means something to those formats that leave something open. */
+static enum status check_choices(const char *path, const struct import_options *o, bool takes)
+{
+    if (!o->choices || takes)
+        return STATUS_OK;
+    return error_set(STATUS_INVALID, "%s: nothing can be chosen beside such a file ('%.60s')", path,
+                     o->choices);
+}
+
 static enum status import_text(const char *path, const char *text, size_t length,
                                const struct import_options *o, struct model *out)
 {
     for (size_t i = 0; i < importers_n; i++)
-        if (importers[i]->recognises && importers[i]->recognises(text, length))
+        if (importers[i]->recognises && importers[i]->recognises(text, length)) {
+            PASS(check_choices(path, o, importers[i]->takes_choices));
             return importers[i]->parse(path, text, length, o, out);
+        }
     return unknown_format(path);
 }
 
@@ -57,11 +68,15 @@ static enum status import_json(const struct json_document *d, const struct impor
 {
     struct json_at root = json_root(d), format;
     PASS(json_optional(&root, "format", &format));
-    if (format.value)
+    if (format.value) {
+        PASS(check_choices(d->path, o, false));
         return model_from_json(d, out);
+    }
     for (size_t i = 0; i < importers_n; i++)
-        if (importers[i]->recognises_json && importers[i]->recognises_json(&root))
+        if (importers[i]->recognises_json && importers[i]->recognises_json(&root)) {
+            PASS(check_choices(d->path, o, importers[i]->takes_choices));
             return importers[i]->read_json(&root, o, out);
+        }
     return unknown_format(d->path);
 }
 

@@ -27,15 +27,14 @@ struct import_options {
     const char *device;    /* device type that was measured, NULL: any */
     bool nodes_apart; /* placement: every node is an op, backward ones too, whatever its colour; its
                          whole size counts as parameters of one byte each */
-    const char
-        *choices; /* config: ":tokens=8192,layers=4", what a configuration leaves to its user;
-                            NULL: nothing is chosen */
+    const char *choices; /* config: ":tokens=8192,layers=4"; NULL: none. Other formats refuse them */
     struct import_members *members; /* placement, piper: filled in; NULL: not wanted */
 };
 
 /* A format is text or JSON: one pair of functions, the other is NULL. */
 struct importer {
     const char *name, *summary;
+    bool takes_choices; /* struct import_options: choices */
     /* Does the beginning of a file look like this format? */
     bool (*recognises)(const char *text, size_t length);
     /* `path` is for messages only. Returns STATUS_PARSE with path:line. */

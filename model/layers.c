@@ -7,18 +7,9 @@ enum { TOKEN = 4 }; /* bytes of a token id */
  *
  * layernorm: mean 1, variance 3, scaling 1, weight and bias 2; backward: gradients of weight 2 and
  *   bias 1, normalised input again 2, chain rule 8.
- * gelu (tanh form: Hendrycks & Gimpel, 2016): 0.5 x (1 + tanh(a (x + b x^3))); the derivative has
- *   the same tanh plus its own product rule.
  * loss: maximum, difference, exponential, sum; backward: the probability again (difference,
  * exponential, product), minus the target, scaled. */
-enum {
-    NORM_FORWARD = 7,
-    NORM_BACKWARD = 13,
-    GELU_FORWARD = 9,
-    GELU_BACKWARD = 18,
-    LOSS_FORWARD = 4,
-    LOSS_BACKWARD = 5
-};
+enum { NORM_FORWARD = 7, NORM_BACKWARD = 13, LOSS_FORWARD = 4, LOSS_BACKWARD = 5 };
 
 uint32_t layer_embedding(struct graph *g, const char *name, const struct embedding_shape *s)
 {

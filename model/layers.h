@@ -20,6 +20,13 @@
 
 #include "model/graph.h"
 
+/* Operations per number of element-wise work, counted off the formulas.
+ *
+ * gelu (tanh form: Hendrycks & Gimpel, 2016): 0.5 x (1 + tanh(a (x + b x^3))); the derivative has
+ * the same tanh plus its own product rule. gated (SiLU): exponential, sum, quotient, two products,
+ * sign; the derivative has it again. */
+enum layer_work { GELU_FORWARD = 9, GELU_BACKWARD = 18, GATED_FORWARD = 6, GATED_BACKWARD = 12 };
+
 struct embedding_shape {
     int64_t tokens, channels, vocabulary;
     int64_t positions; /* rows of the position table, 0: none */

@@ -3,14 +3,11 @@
 #include "model/layers.h"
 
 /* Operations per number: rmsnorm: square and sum 2, scaling 1, weight 1; backward: gradient of the
- * weight 2, normalised input again 1, chain rule 6. rope: two products and a sum. gated (SiLU):
- * exponential, sum, quotient, two products, sign; the derivative has it again. */
+ * weight 2, normalised input again 1, chain rule 6. rope: two products and a sum. */
 enum {
     RMS_FORWARD = 4,
     RMS_BACKWARD = 9,
     ROPE_OPERATIONS = 3,
-    GATED_FORWARD = 6,
-    GATED_BACKWARD = 12,
     EXPONENT = 4 /* bytes of the logarithm of a row's sum, which flash attention keeps */
 };
 

@@ -2,17 +2,8 @@
 #include "model/layers.h"
 
 /* Operations per score: softmax (maximum, difference, exponential, sum, quotient) and top_k
- * comparisons; backward of the softmax: product, sum, difference, product. Per number inside an
- * expert, as in layers.c: the gelu, or the gated product (exponential, sum, quotient, two
- * products, and what the chain rule adds). */
-enum {
-    GATE_FORWARD = 5,
-    GATE_BACKWARD = 4,
-    GELU_FORWARD = 9,
-    GELU_BACKWARD = 18,
-    GATED_FORWARD = 6,
-    GATED_BACKWARD = 12
-};
+ * comparisons; backward of the softmax: product, sum, difference, product. */
+enum { GATE_FORWARD = 5, GATE_BACKWARD = 4 };
 
 int64_t layer_slots(const struct experts_shape *s)
 {

@@ -13,8 +13,6 @@ static enum status build(const char *family, const char *keys, const int64_t *va
                                           .flash = value[FLASH]};
     struct architecture a = family_find(family)->usual;
     PASS(config_set(&a, keys));
-    if (c.bits % 16 != 0)
-        return error_set(STATUS_INVALID, "bits: there are 16 and 32");
     a.context = a.context < c.tokens && !(a.traits & TRAIT_POSITIONS) ? c.tokens : a.context;
     return architecture_build(&a, &c, family, out);
 }

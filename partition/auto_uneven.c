@@ -3,7 +3,8 @@
  *
  * On small platforms all replicas are listed, on others those that dynamic programs find
  * (uneven_cost.h). The most promising are cut and scored, until the work for them is spent; the best
- * of these are improved by moving cuts and replicas between stages. All this comes after the search of equal replicas, and can only beat it. */
+ * of these are improved by moving cuts and replicas between stages. All this comes after the search
+ * of equal replicas, and can only beat it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -17,7 +17,7 @@ struct machine {
     double flops;                 /* FLOP/s that products attain */
     double peak_flops;            /* nominal, of the model's type of numbers */
     double watts, price_per_hour; /* at work */
-    double tokens_per_s;          /* of the plan: 0 where the model has none; */
+    double tokens_per_s;          /* of the plan; 0: the model has none */
     double done_flops;            /* the model's FLOP per second */
 };
 
@@ -41,7 +41,7 @@ double machine_nominal(const struct machine *m);
 /* "4.5e+05 tokens/s, 1.4e+04 per device; 724 Tflop/s per device, MFU 73.2 % of the nominal peak":
  * nothing for models without tokens or devices without a known peak. */
 void machine_print_speed(const struct machine *m, FILE *out);
-/* "training    23.4 days for 1.5e+13 tokens: 1.2 GWh, 3.4e+06 by the platform's prices"; nothing for
+/* "training    36.6 days for 1e+12 tokens, 1758 device-hours, 2242 kWh, a price of 4396"; nothing for
  * no tokens or an unknown speed. Energy and money only where the platform says them. */
 void machine_print_training(const struct machine *m, double tokens, FILE *out);
 

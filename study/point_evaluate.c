@@ -1,11 +1,11 @@
 /* The plan of a point, and what a prediction or a run of it comes to. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/folder.h"
 #include "core/provenance.h"
 #include "core/random.h"
 #include "core/text.h"
@@ -207,11 +207,8 @@ static enum status run(const struct point *p, const struct point_cache *c, const
     const struct provenance by = {
         .version = foreline_version, .command = "foreline sweep", .seed = p->a.seed};
     struct point_run how = p->run;
-    const char *tmp = getenv("TMPDIR");
-    char dir[256], plan_path[sizeof dir + 16], path[sizeof dir + 16];
-    snprintf(dir, sizeof dir, "%.200s/foreline-sweep-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(dir))
-        return error_set(STATUS_IO, "%s: %s", dir, strerror(errno));
+    char dir[FOLDER_TEMPORARY], plan_path[sizeof dir + 16], path[sizeof dir + 16];
+    PASS(folder_temporary(dir));
     snprintf(plan_path, sizeof plan_path, "%s/plan.json", dir);
     snprintf(path, sizeof path, "%s/run.json", dir);
     how.by = &by;

@@ -2,16 +2,11 @@
 # Do the calls that the NCCL transport makes agree with what is predicted? For plans of all
 # parallelisms: the collectives of `foreline simulate` (kind, members, bytes as nccl-tests count
 # them, how often in an iteration) against the calls of one step in the double's log. What only
-# NCCL knows, its choice between ring and tree, is not in the calls; with --collective ring the
-# rounds of sends are counted instead. Usage: double_calls.sh BIN
+# NCCL knows, its choice between ring and tree, is not in the calls. Usage: double_calls.sh BIN
 set -eu
 bin=$(realpath "$1")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-unset RANK WORLD_SIZE LOCAL_RANK DOUBLE_SEED DOUBLE_FAULTS DOUBLE_RACES
-FORELINE_WORKER=$bin/foreline-worker-double OPENBLAS_NUM_THREADS=1 TMPDIR=$work
-export FORELINE_WORKER OPENBLAS_NUM_THREADS TMPDIR
+. "$(dirname "$0")/double/common.sh"
+export FORELINE_WORKER="$double"
 
 fail() {
     echo "FAIL: $*" >&2

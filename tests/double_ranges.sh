@@ -4,12 +4,8 @@
 # Usage: double_ranges.sh BIN NVTX_TOOL
 set -eu
 bin=$(realpath "$1") tool=$(realpath "$2")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-unset RANK WORLD_SIZE LOCAL_RANK DOUBLE_SEED DOUBLE_FAULTS DOUBLE_RACES
-FORELINE_WORKER=$bin/foreline-worker-double OPENBLAS_NUM_THREADS=1 TMPDIR=$work
-export FORELINE_WORKER OPENBLAS_NUM_THREADS TMPDIR
+. "$(dirname "$0")/double/common.sh"
+export FORELINE_WORKER="$double"
 fail() {
     echo "FAIL: $*" >&2
     exit 1

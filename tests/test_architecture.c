@@ -155,6 +155,14 @@ static void layers_may_be_listed(void **state)
     assert_true(model_find(&m, "h2.moe.experts") != MODEL_NO_OP);
     assert_true(model_find(&m, "h3.moe.experts") == MODEL_NO_OP);
     model_free(&m);
+    m = build("qwen3_moe",
+              "\"num_hidden_layers\": 2, \"mlp_only_layers\": [1], \"sliding_window\": 8, "
+              "\"layer_types\": [\"full_attention\", \"sliding_attention\"]",
+              &c);
+    assert_true(model_find(&m, "h0.moe.experts") != MODEL_NO_OP);
+    assert_true(model_find(&m, "h1.mlp.fc") != MODEL_NO_OP);
+    assert_int_equal(model_attribute(&m.op[model_find(&m, "h1.attn")], "window", 0), 8);
+    model_free(&m);
     m = build("llama",
               "\"num_hidden_layers\": 2, \"sliding_window\": 8, "
               "\"layer_types\": [\"full_attention\", \"sliding_attention\"]",
