@@ -27,7 +27,8 @@ struct import_options {
     const char *device;    /* device type that was measured, NULL: any */
     bool nodes_apart; /* placement: every node is an op, backward ones too, whatever its colour; its
                          whole size counts as parameters of one byte each */
-    const char *choices; /* config: ":tokens=8192,layers=4"; NULL: none. Other formats refuse them */
+    /* config: ":tokens=8192,layers=4"; NULL: none. Other formats refuse them. */
+    const char *choices;
     struct import_members *members; /* placement, piper: filled in; NULL: not wanted */
 };
 
