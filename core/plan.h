@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/data_type.h"
 #include "core/error.h"
 #include "core/json.h"
 
@@ -58,10 +59,10 @@ struct plan {
                     * over the replicas (ZeRO, FSDP) */
     int64_t bucket_bytes; /* gradients are summed in buckets of about this size while the last
                              * backward runs; 0: in one piece after it */
-    uint32_t reduce_bits; /* of a number in sums of gradients and of tensor parallelism: 16 (bf16),
-                             * 32 (fp32); 0: as in the model */
-    bool sequence_parallel; /* with tensor parallelism: Korthikanti et al., MLSys 2023 */
-    double objective_s;     /* the algorithm's own objective, seconds per microbatch; NAN if none */
+    enum data_type reduce_dtype; /* of numbers in sums of gradients and of tensor parallelism: fp32
+                                  * or bf16; DATA_ANY: as in the model */
+    bool sequence_parallel;      /* with tensor parallelism: Korthikanti et al., MLSys 2023 */
+    double objective_s; /* the algorithm's own objective, seconds per microbatch; NAN if none */
     size_t stages;
     struct plan_stage *stage; /* [stages] */
 };

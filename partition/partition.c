@@ -218,7 +218,7 @@ static enum status fill_head(const struct partition_request *r, const char *algo
     p->seed = r->seed;
     p->zero = r->zero;
     p->bucket_bytes = r->bucket_bytes;
-    p->reduce_bits = r->reduce_bits;
+    p->reduce_dtype = r->reduce_dtype;
     p->sequence_parallel = r->sequence_parallel;
     PASS(text_copy(r->model, &p->model));
     PASS(text_copy(r->platform, &p->platform));

@@ -42,7 +42,7 @@ struct partition_request {
     uint32_t chunks; /* stages on each set of devices: virtual stages */
     uint32_t zero;   /* as in struct plan, and so on: */
     int64_t bucket_bytes;
-    uint32_t reduce_bits;
+    enum data_type reduce_dtype;
     bool sequence_parallel;
     enum plan_recompute recompute;
     uint32_t microbatches, microbatch_size;

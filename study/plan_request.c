@@ -173,6 +173,14 @@ static enum plan_recompute recompute_of(const struct arguments *a)
     return (enum plan_recompute)k;
 }
 
+static enum data_type reduce_dtype_of(const struct arguments *a)
+{
+    size_t k = DATA_TYPES - 1;
+    while (k > 0 && (!a->reduce_dtype || strcmp(a->reduce_dtype, data_type_names[k]) != 0))
+        k--;
+    return (enum data_type)k;
+}
+
 struct partition_request plan_request(const struct arguments *a)
 {
     return (struct partition_request){.stages = a->stages,
@@ -182,7 +190,7 @@ struct partition_request plan_request(const struct arguments *a)
                                       .chunks = (uint32_t)a->chunks,
                                       .zero = (uint32_t)a->zero,
                                       .bucket_bytes = (int64_t)a->bucket_bytes,
-                                      .reduce_bits = (uint32_t)a->reduce_bits,
+                                      .reduce_dtype = reduce_dtype_of(a),
                                       .sequence_parallel = a->sequence_parallel,
                                       .recompute = recompute_of(a),
                                       .microbatches = (uint32_t)a->microbatches,
@@ -236,7 +244,7 @@ const char *plan_breaks(const struct plan *p, const struct arguments *a)
         {"zero", (a->zero || arguments_given(a, "zero")) && p->zero != a->zero},
         {"bucket", (a->bucket_bytes > 0 || arguments_given(a, "bucket")) &&
                        p->bucket_bytes != (int64_t)a->bucket_bytes},
-        {"reduce-bits", a->reduce_bits && p->reduce_bits != a->reduce_bits},
+        {"reduce-dtype", a->reduce_dtype && p->reduce_dtype != reduce_dtype_of(a)},
         {"sequence-parallel",
          a->sequence_parallel && !(p->sequence_parallel && p->stage[0].tensor_parallel > 1)},
         {"microbatches", a->microbatches && p->microbatches != a->microbatches},

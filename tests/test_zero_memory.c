@@ -41,7 +41,7 @@ struct spread {
     int64_t bucket_bytes;
     const char *schedule;
     uint32_t teams, chunks, microbatch_size;
-    uint32_t reduce_bits;
+    enum data_type reduce_dtype;
 };
 
 static uint32_t some(uint32_t n)
@@ -114,7 +114,7 @@ static enum status lower(const struct model *m, const struct spread *how, struct
                                               .recompute = how->recompute,
                                               .bucket_bytes = how->bucket_bytes,
                                               .schedule = how->schedule,
-                                              .reduce_bits = how->reduce_bits,
+                                              .reduce_dtype = how->reduce_dtype,
                                               .model = "m",
                                               .platform = "p",
                                               .optimizer = "adam",
@@ -201,7 +201,8 @@ static void so_they_are_with_recomputation_and_buckets(void **state)
         compare(specs[k], (struct spread){.replicas = 4, .schedule = "gpipe", .bucket_bytes = 1});
         compare(specs[k],
                 (struct spread){.replicas = 2, .schedule = "1f1b", .bucket_bytes = 400000});
-        compare(specs[k], (struct spread){.replicas = 4, .schedule = "1f1b", .reduce_bits = 16});
+        compare(specs[k],
+                (struct spread){.replicas = 4, .schedule = "1f1b", .reduce_dtype = DATA_bf16});
     }
 }
 
