@@ -6,7 +6,8 @@
  *   4. finish.c   the end of the iteration: reductions of gradients, updates
  *   5. ../lower.c the lists become one program, which is checked
  *
- *   cost.c        what a stage costs on a device: asked by 3 to 5, computed once
+ *   cost.c        what a stage costs on a device: asked by 3 to 5, computed once;
+ *                 its memory and buckets: cost_memory.c, cost_buckets.c (summing.h)
  *   list.c        the growing lists
  *   steps.c       the order of compute ops, and whether more microbatches only repeat it */
 #ifndef CORE_LOWER_LOWERING_H

@@ -10,7 +10,7 @@
  * (struct program_stage); the parts of the replicas are those of program_zero_part(). While one
  * bucket computes, the gradients of the one before are summed and the parameters of the next
  * gathered: hence two arrays of each, as large as the largest bucket (struct stage_flight). The
- * program counts the same (core/lower/cost.c). */
+ * program counts the same (core/lower/cost_memory.c). */
 #include <math.h>
 #include <string.h>
 
