@@ -115,4 +115,12 @@ double model_sample_flop(const struct model *m);
 /* Those that a token meets: of ops of kind "experts", attributes top_k out of experts. */
 int64_t model_active_parameters(const struct model *m);
 
+/* Layers, by the names of the ops. The block of a name is what stands before '.' or '/' up to the
+ * first part that is a number ("h.3" of "h.3.attn.proj"), or else that ends in a digit ("h3" of
+ * "h3.ln1"). Ops in a row that share their block are a layer, and an op of no block is one by itself:
+ * a model whose names have no blocks has a layer for each op. O(length of the names). */
+bool model_in_block(const struct model *m, size_t i);
+bool model_same_layer(const struct model *m, size_t a, size_t b); /* of a block */
+bool model_begins_layer(const struct model *m, size_t i);
+
 #endif

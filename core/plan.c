@@ -16,14 +16,6 @@ const char *const plan_recompute_names[RECOMPUTE_KINDS] = {
     [RECOMPUTE_FULL] = "full",
 };
 
-/* Selective recomputation makes an op again when that frees at least as much as its output
- * takes. */
-bool plan_remakes(enum plan_recompute recompute, const struct model_op *o)
-{
-    return recompute == RECOMPUTE_FULL ||
-           (recompute == RECOMPUTE_SELECTIVE && o->stash_bytes >= 2 * o->output_bytes);
-}
-
 void plan_free(struct plan *p)
 {
     for (size_t s = 0; p->stage && s < p->stages; s++) {

@@ -137,6 +137,13 @@ const struct setting settings_table[] = {
      .least = 1, .most = MOST},
     {"recompute", WORD(recompute), PLAN_KEYS, "none|selective|full", NULL,
      .help = "activations that the backward recomputes (auto: as memory needs; else none)"},
+    {"recompute-layers", COUNT(recompute_layers), PLAN_KEYS, "N", NULL,
+     .help = "with --recompute full: only the first N layers of each stage (else all)", .least = 1,
+     .most = MOST},
+    {"recompute-unit", COUNT(recompute_unit), PLAN_KEYS, "N", NULL,
+     .help =
+         "with --recompute full: layers that are recomputed together, from their input (else 1)",
+     .least = 1, .most = MOST},
     {"zero", NUMBER(zero), PLAN_KEYS, "0|1|2|3", NULL,
      .help = "shard optimizer state, gradients, parameters over replicas (auto: searched; else 0)"},
     {"bucket", BYTES(bucket_bytes), PLAN_KEYS, "SIZE", NULL,
