@@ -21,7 +21,6 @@ static enum status copy_stage(struct lowering *l, uint32_t s, struct program *ou
                                  .shards = from->tensor_parallel,
                                  .zero = lowering_zero(l, s),
                                  .recompute = from->recompute,
-                                 .split = l->schedule->split,
                                  .bucket = (uint32_t)out->buckets,
                                  .buckets = (uint32_t)c->buckets};
     for (size_t b = 0; b < c->buckets; b++) {
@@ -111,6 +110,7 @@ static enum status copy_ops(struct lowering *l, struct program *out)
         for (size_t i = 0; i < list->n; i++) {
             struct program_op *o = &out->op[base + i];
             *o = list->op[i];
+            out->stage[o->stage].split |= o->kind == OP_BACKWARD_WEIGHT;
             o->dep_start += (uint32_t)deps;
             o->match =
                 op_is_message(o) ? (uint32_t)out->op_start[o->peer] + o->match : PROGRAM_NONE;

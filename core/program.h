@@ -118,7 +118,7 @@ struct program_stage {
                          * optimizer state, + gradients, + parameters; 0 with one replica.
                          * Rajbhandari et al., SC 2020 */
     uint32_t recompute; /* enum plan_recompute (plan.h) */
-    bool split;         /* backwards come as BACKWARD_INPUT and BACKWARD_WEIGHT */
+    bool split;         /* backwards, or some, come as BACKWARD_INPUT and BACKWARD_WEIGHT */
     uint32_t bucket, buckets; /* program.bucket[bucket .. bucket + buckets), buckets >= 1 */
 };
 

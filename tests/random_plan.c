@@ -105,7 +105,7 @@ static const struct schedule *choose_schedule(uint64_t *state, const struct size
     const struct schedule *s;
     do
         s = schedules[random_below(state, (uint32_t)schedules_n)];
-    while (!schedule_allows(s, z->chunks) || (s->crossed && z->replicas % 2 == 1));
+    while (!schedule_allows(s, z->chunks) || s->crossed); /* which do not fold */
     return s;
 }
 

@@ -403,7 +403,7 @@ static bool has_calls(const struct pass *a)
 /* Two passes side by side, as fine as can be: together they take as long as the compute of both or
  * as the collectives of both, whichever is longer, and what they make is there at the end. (DeepSeek-V3,
  * arXiv:2412.19437, section 3.2.1: attention and experts of the one by turns with all-to-alls of the
- * other.) Compute ops stand in a row, the collectives after them, which begin with the first. */
+ * other.) Collectives stand behind the compute op that they are of and begin with the first one. */
 static enum status run_beside(struct pass *a /* [2] */, uint32_t *position)
 {
     struct lowering_list *list = a->list;
@@ -412,8 +412,12 @@ static enum status run_beside(struct pass *a /* [2] */, uint32_t *position)
     a[0].beside = &a[1];
     PASS(compute(&a[0], position));
     a[0].begin = a[1].begin = *position + 1;
-    PASS(compute(&a[1], position));
     PASS(calls_after(&a[0], position));
+    uint32_t called = list->blocked, second;
+    list->blocked = 0;
+    PASS(compute(&a[1], &second));
+    *position = called ? *position : second;
+    list->blocked = called;
     PASS(calls_after(&a[1], position));
     list->beside = list->blocked ? list->compute[0] : 0;
     return STATUS_OK;
