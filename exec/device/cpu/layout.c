@@ -262,6 +262,18 @@ static size_t place_recomputed(struct stage *s, size_t size)
     return offset;
 }
 
+/* Is the stage that this one reads from on the same device, and of the same microbatches? Then the
+ * program has no messages between them. */
+static bool is_local(const struct stage *s, uint32_t stage)
+{
+    const struct program *p = s->program;
+    bool messages = false;
+    for (size_t i = p->op_start[s->rank]; i < p->op_start[s->rank + 1] && !messages; i++)
+        messages = op_is_message(&p->op[i]) && p->op[i].stage == s->index &&
+                   p->op[i].peer_stage == stage;
+    return !messages && program_rank_has(p, s->rank, stage);
+}
+
 /* In this order: what the ops save, kept gradients of split backwards, values of own and received
  * tensors, gradients of the received ones, areas for what consumers send back. */
 static void place_slot(struct stage *s)
@@ -282,6 +294,8 @@ static void place_slot(struct stage *s)
                                         : place(s, s->layout.tensor[t].size);
     for (size_t t = s->layout.n; t < s->layout.tensors; t++)
         s->layout.tensor[t].gradient = place(s, s->layout.tensor[t].size);
+    for (size_t p = 0; p < s->layout.producers; p++)
+        s->layout.producer[p].local = is_local(s, s->layout.producer[p].stage);
     for (size_t p = 0; p < s->layout.producers; p++)
         for (size_t i = 0; i < s->layout.producer[p].n; i++)
             s->layout.producer[p].size += s->layout.tensor[s->layout.producer[p].tensor[i]].size;
@@ -385,22 +399,11 @@ static enum status check_memory(const struct stage *s, const struct array array[
                      s->index, (double)need / 1e9, have / 1e9);
 }
 
-static bool is_producer(const struct stage *s, uint32_t stage)
-{
-    bool found = false;
-    for (size_t i = 0; i < s->layout.producers; i++)
-        found = found || s->layout.producer[i].stage == stage;
-    return found;
-}
-
-/* Is a slot of this stage in use when op o runs, or until then? A stage on the same device fetches
- * the gradients of what it has sent when its own backward begins. */
+/* Is a slot of this stage in use when op o runs, or until then? */
 static bool uses_slot(const struct stage *s, const struct program_op *o)
 {
-    if (o->microbatch >= s->program->microbatches || op_is_collective(o) || o->kind == OP_UPDATE)
-        return false;
-    return o->stage == s->index ||
-           ((o->kind == OP_BACKWARD || o->kind == OP_BACKWARD_INPUT) && is_producer(s, o->stage));
+    return o->microbatch < s->program->microbatches && !op_is_collective(o) &&
+           o->kind != OP_UPDATE && o->stage == s->index;
 }
 
 /* Most slots in use at once by any rank that has this stage; at [2 * microbatches] is scratch: one
