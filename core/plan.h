@@ -4,9 +4,9 @@
  * indices into both; it is meaningless without them. Every op is in exactly one stage; an op's
  * producers are in the same or an earlier stage.
  * One iteration trains `microbatches` x `microbatch_size` samples; microbatch m runs on replica
- * m mod replicas of each stage.
- * Stages with the same devices are a team: its ranks hold all of them (virtual stages). With t
- * teams stage s belongs to team s mod t; the schedule must allow it. */
+ * m mod replicas of each stage (of dualpipe's second half of stages on the one beside it).
+ * Stages with the same devices are a team: its ranks hold all of them (virtual stages). Where the
+ * schedule says: with t teams stage s belongs to team s mod t, or is in a V (schedule_team()). */
 #ifndef CORE_PLAN_H
 #define CORE_PLAN_H
 
@@ -84,6 +84,8 @@ enum status plan_read(const struct json_document *d, const struct model *m,
  * its own folder (core/path.h), with their SHA-256. */
 enum status plan_write(const struct plan *p, const struct model *m, const struct topology *t,
                        const char *path, const struct provenance *by) MUST_CHECK;
+/* Stages on each set of devices: those that run where the first one does. O(stages). */
+uint32_t plan_chunks(const struct plan *p);
 /* Team of every stage, numbered by their first stages: team_of[stages]; returns how many there are.
  * Two stages are on the same team when their first devices are the same. O(stages^2). */
 uint32_t plan_teams(const struct plan *p, uint32_t *team_of);

@@ -121,7 +121,7 @@ struct program_stage {
                          * Rajbhandari et al., SC 2020 */
     uint32_t recompute; /* enum plan_recompute (plan.h), */
     uint32_t recompute_layers, recompute_unit; /* and which layers: struct plan_stage */
-    bool split;               /* backwards come as BACKWARD_INPUT and BACKWARD_WEIGHT */
+    bool split;               /* backwards, or some, come as BACKWARD_INPUT and BACKWARD_WEIGHT */
     uint32_t bucket, buckets; /* program.bucket[bucket .. bucket + buckets), buckets >= 1; */
     uint32_t again;           /* of these, those that have `again` */
 };

@@ -10,6 +10,7 @@
 enum {
     AUTO_DEEP = 64,   /* ranks of a pipeline that is tried unless nothing else fits */
     AUTO_CHUNKS = 4,  /* stages on a device at most, unless asked for more */
+    AUTO_FILL = 6,    /* part of the fill that no schedule saves */
     AUTO_SMALL = 16,  /* devices of a platform on which all replicas and shards are tried */
     AUTO_ZEROS = 4,   /* ZeRO 0 to 3 */
     AUTO_BUCKETS = 8, /* buckets of a stage's gradients, of the size that is tried first */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/schedule.h"
 #include "core/text.h"
 #include "partition/device_order.h"
 
@@ -224,11 +225,21 @@ static size_t uneven_slot(const struct partition_request *r, size_t stage, size_
     return (replica % pipelines * all + before) / pipelines + replica / pipelines;
 }
 
+/* Which of the pipeline's ranks a stage is on: round and round, unless the schedule has a V. */
+static size_t rank_of(const struct partition_request *r, size_t stage)
+{
+    const struct schedule *schedule;
+    uint32_t chunks = at_least_1(r->chunks);
+    if (chunks == 1 || schedule_find(r->schedule, &schedule) != STATUS_OK)
+        return stage;
+    return schedule_team(schedule, (uint32_t)(r->stages / chunks), (uint32_t)stage);
+}
+
 /* Shards are next to each other. */
 static uint32_t device_of(const struct partition_request *r, const uint32_t *order, size_t stage,
                           size_t replica, size_t shard)
 {
-    size_t depth = r->stages / at_least_1(r->chunks), rank = stage % depth;
+    size_t depth = r->stages / at_least_1(r->chunks), rank = rank_of(r, stage);
     size_t slot =
         r->placement == PLACE_PIPELINES ? replica * depth + rank : rank * r->replicas + replica;
     if (r->uneven)

@@ -94,6 +94,10 @@ static enum status check_together(const struct arguments *a, const struct partit
          "--recompute-layers and --recompute-unit need --recompute full"},
         {a->chunks > 1 && schedule && !schedule->chunked,
          "--chunks and --schedule: this one gives every stage devices of its own"},
+        {a->chunks > 0 && schedule && schedule->vee && a->chunks != 2,
+         "--chunks and --schedule: this one has two stages on each device"},
+        {a->replicas > 0 && schedule && schedule->crossed && a->replicas % 2 != 0,
+         "--replicas and --schedule: this one needs pairs of replicas"},
         {arguments_given(a, "seed") && !a->output && !a->json && !arguments_given(a, "jitter"),
          "--seed is of the plan that -o writes, or of --jitter"},
         {(arguments_given(a, "samples") || arguments_given(a, "rank-by")) &&
@@ -183,13 +187,21 @@ static enum data_type reduce_dtype_of(const struct arguments *a)
     return (enum data_type)k;
 }
 
+/* What is given, or what the schedule that is given cannot do without. */
+static uint32_t chunks_of(const struct arguments *a)
+{
+    const struct schedule *s;
+    bool vee = a->schedule && schedule_find(a->schedule, &s) == STATUS_OK && s->vee;
+    return a->chunks || !vee ? (uint32_t)a->chunks : 2;
+}
+
 struct partition_request plan_request(const struct arguments *a)
 {
     return (struct partition_request){.stages = a->stages,
                                       .replicas = (uint32_t)a->replicas,
                                       .tensor_parallel = (uint32_t)a->tensor_parallel,
                                       .expert_parallel = (uint32_t)a->expert_parallel,
-                                      .chunks = (uint32_t)a->chunks,
+                                      .chunks = chunks_of(a),
                                       .zero = (uint32_t)a->zero,
                                       .bucket_bytes = (int64_t)a->bucket_bytes,
                                       .reduce_dtype = reduce_dtype_of(a),
@@ -210,15 +222,6 @@ struct partition_request plan_request(const struct arguments *a)
 }
 
 /* ---- is it kept? */
-
-/* Stages on each device: those that run where the first one does. */
-static size_t chunks_of(const struct plan *p)
-{
-    size_t chunks = 0;
-    for (size_t s = 0; s < p->stages; s++)
-        chunks += p->stage[s].device[0] == p->stage[0].device[0];
-    return chunks;
-}
 
 /* Algorithms of today give all stages the same replicas and shards; a plan that does not keeps the
  * constraint only if every stage does. */
@@ -248,7 +251,7 @@ const char *plan_breaks(const struct plan *p, const struct arguments *a)
         bool broken;
     } all[] = {
         {"stages", a->stages && p->stages != a->stages},
-        {"chunks", a->chunks && chunks_of(p) != a->chunks},
+        {"chunks", a->chunks && plan_chunks(p) != a->chunks},
         {"zero", (a->zero || arguments_given(a, "zero")) && p->zero != a->zero},
         {"bucket", (a->bucket_bytes > 0 || arguments_given(a, "bucket")) &&
                        p->bucket_bytes != (int64_t)a->bucket_bytes},
@@ -279,11 +282,16 @@ enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
 {
     enum status st;
     const struct partition_algorithm *algorithm;
+    const struct schedule *schedule;
     struct partition_request request = plan_request(a);
     struct plan p = {0};
     TRY(algorithm_of(a, &algorithm));
-    size_t shards = a->tensor_parallel ? a->tensor_parallel : 1, chunks = a->chunks ? a->chunks : 1;
-    request.replicas = request.replicas ? request.replicas : 1;
+    size_t shards = a->tensor_parallel ? a->tensor_parallel : 1;
+    if (!request.schedule)
+        request.schedule = schedule_usual(a->chunks > 1);
+    TRY(schedule_find(request.schedule, &schedule));
+    size_t chunks = request.chunks ? request.chunks : 1;
+    request.replicas = request.replicas ? request.replicas : schedule->crossed ? 2 : 1;
     size_t most = t->n / request.replicas / shards * chunks;
     most = most < m->n ? most : m->n / chunks * chunks;
     if (!request.stages)
@@ -292,8 +300,6 @@ enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
         request.microbatches = request.replicas > 8 ? request.replicas : 8;
     if (!request.microbatch_size)
         request.microbatch_size = 1;
-    if (!request.schedule)
-        request.schedule = chunks > 1 ? "interleaved" : "1f1b";
     TRY(partition_run(algorithm, m, t, &request, &p));
     const char *broken = plan_breaks(&p, a);
     if (broken)

@@ -2,8 +2,8 @@
  *
  *   1. stages.c   what crosses between stages, who the ranks are
  *   2. groups.c   who communicates: replicas, shards, experts, ties
- *   3. replay.c   the schedule of every replica; compute ops, messages, collectives of microbatches;
- *                 passes in parts: parts.c
+ *   3. turns.c    the schedule of every replica;
+ *      replay.c   compute ops, messages, collectives of microbatches; parts.c: passes in parts
  *   4. finish.c   the end of the iteration: reductions of gradients, updates
  *   5. ../lower.c the lists become one program, which is checked
  *
@@ -30,7 +30,9 @@ struct lowering_list {
     size_t n, room, deps, dep_room;
     struct program_op *op;
     uint32_t *dep;
-    uint32_t blocked;    /* position + 1 of the collective that the next compute op waits for */
+    uint32_t blocked;    /* position + 1 of the collective that the next compute op waits for, */
+    uint32_t beside;     /* and of the compute op beside which it runs: what waits for a pair waits
+                          * for both */
     uint32_t gathered;   /* position + 1 of the newest ALLGATHER of parameters, */
     uint32_t needed;     /* and of the one that the next compute op waits for */
     uint32_t reduced[2]; /* ZeRO 2, 3: of the sums of the last two buckets */
@@ -111,7 +113,7 @@ struct lowering_shape {
     bool *kept;                           /* [model->n] likewise */
     uint32_t teams;                       /* sets of devices, the ranks of the pipeline */
     uint32_t chunks;                      /* stages of each */
-    uint32_t *team_of;                    /* [stages] == stage % teams */
+    uint32_t *team_of;                    /* [stages] == schedule_team() */
     uint32_t *first_rank, *first_replica; /* [teams + 1] */
     uint32_t replicas;                    /* of all teams together */
     uint32_t most_shards;                 /* of any team */
@@ -167,6 +169,16 @@ struct lowering {
 static inline const struct plan_stage *lowering_team(const struct lowering *l, uint32_t team)
 {
     return &l->plan->stage[team]; /* the team's first stage has the team's number */
+}
+/* Which replica's microbatches replica k works at in stages of this chunk. */
+static inline uint32_t lowering_crosses(const struct lowering *l, uint32_t chunk, uint32_t k)
+{
+    return l->schedule->crossed && chunk % 2 == 1 ? k ^ 1 : k;
+}
+/* The stage that is a team's k-th, k < shape.chunks. */
+static inline uint32_t lowering_stage(const struct lowering *l, uint32_t team, uint32_t k)
+{
+    return schedule_stage(l->schedule, l->shape.teams, team, k);
 }
 static inline uint32_t lowering_replicas(const struct lowering *l, uint32_t team)
 {
@@ -239,7 +251,7 @@ struct schedule_place lowering_place(const struct plan *p, uint32_t teams, uint3
 enum status lowering_group(struct lowering *l) MUST_CHECK;
 void grouping_free(struct lowering_grouping *g);
 
-/* replay.c: compute ops, messages, and collectives that belong to a microbatch. */
+/* turns.c: the schedules of all replicas, step by step. */
 enum status lowering_replay(struct lowering *l) MUST_CHECK;
 
 /* One shard's part of a step while it is appended. */
@@ -250,8 +262,22 @@ struct pass {
     const struct lowering_cost *cost;
     uint32_t stage, shard, rank;
     struct schedule_step s;
+    /* Of a pair, else NULL and 0: */
+    const struct pass *beside; /* the second pass, whose inputs the first one waits for as well */
+    uint32_t begin, before;    /* position + 1 of the pair's first compute op, of the one before it */
+    bool slower;               /* collectives run meanwhile */
 };
 
+/* replay.c: compute ops, messages, and collectives that belong to a microbatch. */
+/* A replica that may be able to go on gets a turn, once. */
+void lowering_wake(struct lowering *l, uint32_t replica);
+/* Is everything there that the replica's next step, or pair of steps, needs from other stages? */
+bool lowering_is_ready(const struct lowering *l, const struct lowering_replica *replica);
+/* Append it; of a pair `step` is the second one then. computed[shards] is room. */
+enum status lowering_run(struct lowering *l, struct lowering_replica *replica,
+                         uint32_t *computed) MUST_CHECK;
+/* All replicas have come to their sums: these happen in this instant for all of them. */
+enum status lowering_reduce_team(struct lowering *l, uint32_t team) MUST_CHECK;
 /* A compute op, or a part of one, that waits for its inputs and for what blocks the list. */
 enum status pass_append(const struct pass *a, uint8_t part, double seconds, int64_t bytes,
                         uint32_t *position) MUST_CHECK;
@@ -279,6 +305,8 @@ enum status list_append(struct lowering_list *list, const struct program_op *op,
                         uint32_t *position) MUST_CHECK;
 /* The op appended last depends on the one at `position`. */
 enum status list_depend(struct lowering_list *list, uint32_t position) MUST_CHECK;
+/* And, where that is a pair's collective, on the compute op beside it. */
+enum status list_depend_beside(struct lowering_list *list) MUST_CHECK;
 /* An op to append: no peer and no tag; a collective of one call over `group`. */
 struct program_op list_op(enum op_kind kind, enum op_purpose purpose, uint32_t stage,
                           uint32_t microbatch);

@@ -76,6 +76,7 @@ struct stage_link {
     uint32_t *tensor; /* [n] in message order */
     size_t size;      /* of the message */
     size_t area;      /* consumers: offset in a slot of the gradients that come back */
+    bool local;       /* producers: on the same device, from which the program has no messages */
 };
 
 /* What a consumer stage adds to the gradient of an own output. */
