@@ -19,6 +19,9 @@ static enum status copy_stage(struct lowering *l, uint32_t s, struct program *ou
     PASS(lowering_cost(l, s, from->device[0], &c));
     *to = (struct program_stage){.replicas = from->replicas,
                                  .shards = from->tensor_parallel,
+                                 .context = from->context_parallel,
+                                 .exchange = from->context_parallel > 1 ? l->plan->context_exchange
+                                                                        : EXCHANGE_RING,
                                  .zero = lowering_zero(l, s),
                                  .recompute = from->recompute,
                                  .split = l->schedule->split,
@@ -221,7 +224,7 @@ static enum status flatten(struct lowering *l, struct program *out)
  */
 static bool is_alike(const struct plan *p, const struct topology *t)
 {
-    if (p->microbatches % p->stage[0].replicas != 0)
+    if (p->microbatches % plan_streams(&p->stage[0]) != 0)
         return false;
     for (size_t s = 0; s < p->stages; s++) {
         const struct plan_stage *stage = &p->stage[s];

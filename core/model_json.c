@@ -78,6 +78,7 @@ static const struct json_row work_rows[] = {
     {"tensor", FIELD_CHOICE, offsetof(struct model_op, tensor), FIELD_SPARE, .name = tensor_names,
      .names = TENSOR_KINDS},
     {"exchange_bytes", OP(exchange_bytes), FIELD_SPARE, BYTES},
+    {"context_bytes", OP(context_bytes), FIELD_SPARE, BYTES},
     {0},
 };
 static const struct json_row shared_rows[] = {{"shared_bytes", OP(shared_bytes), BYTES}, {0}};

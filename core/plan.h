@@ -4,7 +4,8 @@
  * indices into both; it is meaningless without them. Every op is in exactly one stage; an op's
  * producers are in the same or an earlier stage.
  * One iteration trains `microbatches` x `microbatch_size` samples; microbatch m runs on replica
- * m mod replicas of each stage.
+ * m mod replicas of each stage. With context parallelism of degree c a stream is c neighbouring
+ * replicas, and microbatch m runs on all those of stream m mod (replicas / c).
  * Stages with the same devices are a team: its ranks hold all of them (virtual stages). With t
  * teams stage s belongs to team s mod t; the schedule must allow it. */
 #ifndef CORE_PLAN_H
@@ -35,14 +36,26 @@ extern const char *const plan_recompute_names[RECOMPUTE_KINDS];
  * much besides their output as it is. */
 bool plan_remakes(enum plan_recompute recompute, const struct model_op *o);
 
+/* How the replicas that share a sequence bring keys and values to the tokens that look at them. */
+enum plan_exchange {
+    EXCHANGE_RING,      /* from neighbour to neighbour, while attention computes with what is there
+                         * already. Liu et al., Ring Attention, 2023 */
+    EXCHANGE_ALLGATHER, /* all of them before attention. Dubey et al., Llama 3, 2024, section 3.3 */
+    EXCHANGE_ALLTOALL, /* all tokens of a part of the heads instead. Jacobs et al., Ulysses, 2023 */
+    EXCHANGE_KINDS
+};
+extern const char *const plan_exchange_names[EXCHANGE_KINDS];
+
 struct plan_stage {
     size_t ops;
     uint32_t *op; /* [ops] ascending */
     size_t devices;
     uint32_t *device; /* [devices] replica-major: replicas x tensor_parallel */
     uint32_t replicas, tensor_parallel;
-    uint32_t expert_parallel; /* experts are spread over so many neighbouring replicas; divides
+    uint32_t expert_parallel;  /* experts are spread over so many neighbouring replicas; divides
                                * them; 1: every replica has all */
+    uint32_t context_parallel; /* so many neighbouring replicas share every sequence, each with as
+                                * many of its tokens; divides replicas; 1: none does */
     enum plan_recompute recompute;
 };
 
@@ -60,6 +73,7 @@ struct plan {
                              * backward runs; 0: in one piece after it */
     uint32_t reduce_bits; /* of a number in sums of gradients and of tensor parallelism: 16 (bf16),
                              * 32 (fp32); 0: as in the model */
+    enum plan_exchange context_exchange; /* where context_parallel > 1 */
     bool sequence_parallel; /* with tensor parallelism: Korthikanti et al., MLSys 2023 */
     double objective_s;     /* the algorithm's own objective, seconds per microbatch; NAN if none */
     size_t stages;
@@ -97,5 +111,16 @@ int64_t plan_reduce_bytes(const struct plan *p, const struct model *m);
 
 enum { PLAN_VERSION = 1 };
 extern const char plan_format[]; /* "foreline-plan" */
+
+/* Replicas that have microbatches of their own, context_parallel of them each. */
+static inline uint32_t plan_streams(const struct plan_stage *s)
+{
+    return s->replicas / s->context_parallel;
+}
+/* Does any stage divide its sequences? */
+bool plan_has_context(const struct plan *p);
+/* Can every stage divide the sequences of the model by its context_parallel? STATUS_UNSUPPORTED
+ * names the op that cannot. O(ops * stages). */
+enum status plan_check_context(const struct plan *p, const struct model *m) MUST_CHECK;
 
 #endif

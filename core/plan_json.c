@@ -109,6 +109,7 @@ static const struct json_row stage_rows[] = {
     {"replicas", STAGE(replicas)},
     {"tensor_parallel", STAGE(tensor_parallel)},
     {"expert_parallel", STAGE(expert_parallel), .usual = 1, .presence = FIELD_SPARE},
+    {"context_parallel", STAGE(context_parallel), .usual = 1, .presence = FIELD_SPARE},
     {"recompute", .read = read_recompute, .write = write_recompute},
     {0},
 };
@@ -118,7 +119,7 @@ static const struct json_row stage_rows[] = {
 static enum status read_stage(const struct json_at *at, const struct names *names,
                               struct plan_stage *s)
 {
-    s->replicas = s->tensor_parallel = s->expert_parallel = 1;
+    s->replicas = s->tensor_parallel = s->expert_parallel = s->context_parallel = 1;
     PASS(read_names(at, "ops", "op", names->op, names->ops, &s->op, &s->ops));
     qsort(s->op, s->ops, sizeof *s->op, order_by_id);
     PASS(read_names(at, "devices", "device", names->device, names->devices, &s->device,
@@ -147,6 +148,8 @@ static const struct json_row head_rows[] = {
     {"bucket_bytes", PLAN(bucket_bytes), FIELD_SPARE, .max = INT64_MAX / 65536},
     {"reduce_bits", PLAN(reduce_bits), FIELD_SPARE, .max = 32},
     {"sequence_parallel", PLAN(sequence_parallel), FIELD_SPARE},
+    {"context_exchange", FIELD_CHOICE, offsetof(struct plan, context_exchange), FIELD_SPARE,
+     .name = plan_exchange_names, .names = EXCHANGE_KINDS},
     {"seed", PLAN(seed)},
     {"algorithm", PLAN(algorithm)},
     {"objective_s", PLAN(objective_s)},

@@ -79,6 +79,7 @@ static const struct json_row op_rows[] = {
     {"peer_stage", OP(peer_stage), ID},
     {"tag", OP(tag), ID},
     {"backward", OP(backward), FIELD_SPARE},
+    {"beside", OP(beside), FIELD_SPARE},
     {"seconds", .read = read_seconds, .write = write_seconds},
     {"bytes", OP(bytes), BYTES},
     {0},
@@ -104,6 +105,9 @@ static const struct json_row rank_rows[] = {
 static const struct json_row stage_rows[] = {
     {"replicas", STAGE(replicas), FIELD_NEED, COUNT},
     {"shards", STAGE(shards), FIELD_NEED, COUNT},
+    {"context", STAGE(context), FIELD_SPARE, .usual = 1, COUNT},
+    {"exchange", FIELD_CHOICE, offsetof(struct program_stage, exchange), FIELD_SPARE,
+     .name = plan_exchange_names, .names = EXCHANGE_KINDS},
     {"zero", STAGE(zero), FIELD_SPARE, .max = 3},
     {"recompute", FIELD_CHOICE, offsetof(struct program_stage, recompute), FIELD_SPARE,
      .name = plan_recompute_names, .names = RECOMPUTE_KINDS},

@@ -44,6 +44,7 @@ static enum status append(struct graph *g, const struct graph_op *from)
         .sparse = from->sparse,
         .tensor = from->tensor,
         .exchange_bytes = from->exchange_bytes,
+        .context_bytes = from->context_bytes,
         .stash_bytes = from->stash_bytes,
         .output_bytes = from->output_bytes,
     };

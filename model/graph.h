@@ -25,7 +25,7 @@ struct graph_op {
     bool sparse;     /* see core/model.h */
     uint32_t shares; /* MODEL_NO_OP: nothing borrowed */
     enum model_tensor tensor;
-    int64_t exchange_bytes;
+    int64_t exchange_bytes, context_bytes;
     int64_t stash_bytes, output_bytes;
 };
 

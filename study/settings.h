@@ -56,7 +56,8 @@ struct arguments {
 
     /* plans: constraints that algorithms keep or refuse; 0 or NULL leaves the choice to them */
     const char *algorithm, *schedule, *optimizer, *explain, *split_at, *recompute;
-    size_t tensor_parallel, expert_parallel, chunks, zero, reduce_bits;
+    size_t tensor_parallel, expert_parallel, context_parallel, chunks, zero, reduce_bits;
+    const char *context_exchange;
     size_t stages, replicas, microbatches, microbatch_size, batch, finalists, tokens;
     double time_limit_s, bucket_bytes;
     bool sequence_parallel, executable, allow_oom, wide;

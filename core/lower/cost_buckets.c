@@ -80,6 +80,7 @@ static void cut(struct sum *u, const bool *lent, int64_t size, struct lowering_b
                                       u->l->plan->optimizer, &u->split);
         open->seconds += cost.backward_s;
         open->forward_s += cost.forward_s;
+        sum_add_context(u, op, &cost, &open->context);
         open->gradients.bytes += share.dense;
         open->expert_bytes += share.experts;
         open->borrowed_bytes += share.borrowed;
@@ -129,6 +130,10 @@ enum status sum_make_buckets(struct sum *u)
     close_bucket(c, 0, &open);
     c->units = c->units && c->buckets > 1;
     c->bucket[0].seconds += again ? c->bucket[0].forward_s : c->recompute_s;
+    sum_join_exchange(&c->bucket[0].context.backward,
+                      again ? &c->bucket[0].context.remade : &c->context.remade);
+    for (size_t b = 0; b < c->buckets; b++)
+        sum_mean_context(&c->bucket[b].context);
 out:
     free(lent);
     return st;

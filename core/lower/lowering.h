@@ -6,6 +6,7 @@
  *   4. finish.c   the end of the iteration: reductions of gradients, updates
  *   5. ../lower.c the lists become one program, which is checked
  *
+ *   context.c     what replicas that share a sequence exchange in a pass
  *   cost.c        what a stage costs on a device: asked by 3 to 5, computed once;
  *                 its memory and buckets: cost_memory.c, cost_buckets.c (summing.h)
  *   list.c        the growing lists
@@ -53,6 +54,18 @@ struct lowering_calls {
     int64_t bytes, reduced_bytes; /* of one call, as numbers of the model; as they are summed */
 };
 
+/* Attention of a pass, or of a part of one: its seconds, and what the replicas that share the
+ * sequence exchange for it. */
+struct lowering_exchange {
+    double seconds;
+    struct lowering_calls gather;  /* keys and values; or there and back (all-to-all) */
+    struct lowering_calls scatter; /* gradients of keys and values */
+};
+struct lowering_context {
+    struct lowering_exchange forward, backward;
+    struct lowering_exchange remade; /* forwards that the backward makes again */
+};
+
 /* A part of a backward: its seconds, and the gradients that are complete after it. With ZeRO 3 a
  * forward comes in the same parts. */
 struct lowering_bucket {
@@ -60,6 +73,7 @@ struct lowering_bucket {
     struct program_bucket gradients;
     int64_t expert_bytes;   /* gradients of experts */
     int64_t borrowed_bytes; /* weights of other buckets of the stage that its ops share */
+    struct lowering_context context;
 };
 
 /* Gradients that are reduced together; part: as in struct program_op. */
@@ -80,6 +94,7 @@ struct lowering_cost {
                                              * replicas that have the same experts */
     struct lowering_calls forward_sum, backward_sum; /* tensor parallelism */
     struct lowering_calls forward_experts, backward_experts;
+    struct lowering_context context;
     bool overlapped;                /* the last backward comes in one part per bucket, */
     bool units;                     /* ZeRO 2, 3: every backward (and forward) does */
     size_t buckets;                 /* >= 1 */
@@ -112,6 +127,8 @@ struct lowering_shape {
     uint32_t *first_rank, *first_replica; /* [teams + 1] */
     uint32_t replicas;                    /* of all teams together */
     uint32_t most_shards;                 /* of any team */
+    uint32_t context;                     /* replicas that share a sequence, of every team */
+    uint32_t parts;                       /* ranks that have a microbatch, at most, of any team */
     uint32_t classes;                     /* folded: of replicas */
     uint32_t *class_of;                   /* [replicas of a team] numbered by their first one */
     uint32_t *class_start;                /* [classes + 1] into by_class, */
@@ -129,6 +146,7 @@ struct lowering_groups {
     uint32_t *data;    /* [team * most_shards + shard] all replicas */
     uint32_t *experts; /* [rank] the replicas over which its experts are spread */
     uint32_t *same;    /* [rank] the replicas that have the same experts as it */
+    uint32_t *context; /* [rank] the replicas that share its sequences */
     uint32_t *tensor;  /* [replicas] */
     size_t ties;
     struct lowering_tie *tie; /* [ties] */
@@ -141,10 +159,10 @@ struct lowering_replay {
     uint32_t *reducing;               /* [teams] replicas whose `reduces` is set */
     uint32_t *queue;                  /* [replicas] ring of those that may go on */
     size_t head, length;
-    /* Position + 1, in the list of shard k of the receiver, of the RECV of edge e and microbatch m:
-     * [(e * microbatches + m) * most_shards + k]; activations, gradients. */
+    /* Position + 1, in the list of part k of the receiver (lowering_slot()), of the RECV of edge e
+     * and microbatch m: [(e * microbatches + m) * parts + k]; activations, gradients. */
     uint32_t *arrived, *returned;
-    uint32_t *forward; /* [(stage * microbatches + m) * most_shards + shard] position of FORWARD */
+    uint32_t *forward; /* [(stage * microbatches + m) * parts + part] position of FORWARD */
     uint32_t *half;    /* likewise, of BACKWARD_INPUT; empty unless the schedule splits */
 };
 
@@ -206,6 +224,18 @@ static inline int64_t lowering_reduced(const struct lowering *l, int64_t bytes)
 {
     int64_t number = l->model->element_bytes, reduced = plan_reduce_bytes(l->plan, l->model);
     return reduced != number ? bytes * reduced / number : bytes;
+}
+/* Which of those that share its sequences a replica is. */
+static inline uint32_t lowering_position(const struct lowering *l, uint32_t replica)
+{
+    return replica % l->shape.context;
+}
+/* Index in the arrays [row][microbatch][part] of struct lowering_replay. */
+static inline size_t lowering_slot(const struct lowering *l, size_t row, uint32_t microbatch,
+                                   uint32_t position, uint32_t shard)
+{
+    return (row * l->plan->microbatches + microbatch) * l->shape.parts +
+           position * l->shape.most_shards + shard;
 }
 static inline uint32_t lowering_ranks(const struct lowering *l)
 {

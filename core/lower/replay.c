@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "core/array.h"
-#include "core/lower/lowering.h"
+#include "core/lower/pass.h"
 
 /* A replica that may be able to go on gets a turn, once. */
 static void wake(struct lowering *l, uint32_t replica)
@@ -23,17 +23,13 @@ static void wake(struct lowering *l, uint32_t replica)
     l->replay.queue[(l->replay.head + l->replay.length++) % l->shape.replicas] = replica;
 }
 
-/* Who has microbatch m of this team: replica m mod r. */
-static uint32_t replica_for(const struct lowering *l, uint32_t team, uint32_t microbatch)
+/* Who has microbatch m of this team: stream m mod so many, and of it the replica in this position. */
+static uint32_t replica_for(const struct lowering *l, uint32_t team, uint32_t microbatch,
+                            uint32_t position)
 {
+    uint32_t stream = microbatch % plan_streams(lowering_team(l, team));
     return l->shape.first_replica[team] +
-           lowering_place_of(l, microbatch % lowering_team(l, team)->replicas);
-}
-
-/* Index in the arrays [row][microbatch][shard] of struct lowering_replay. */
-static size_t slot_of(const struct lowering *l, size_t row, uint32_t microbatch, uint32_t shard)
-{
-    return (row * l->plan->microbatches + microbatch) * l->shape.most_shards + shard;
+           lowering_place_of(l, stream * l->shape.context + position);
 }
 
 /* ---- messages */
@@ -44,7 +40,8 @@ static int64_t message_bytes(const struct lowering *l, const struct lowering_edg
 {
     uint32_t a = l->plan->stage[edge->from].tensor_parallel;
     uint32_t b = l->plan->stage[edge->to].tensor_parallel;
-    return l->plan->sequence_parallel && a == b ? edge->bytes / a : edge->bytes;
+    int64_t bytes = edge->bytes / l->shape.context; /* each position sends its own tokens */
+    return l->plan->sequence_parallel && a == b ? bytes / a : bytes;
 }
 
 /* SEND in the sender's list and, in the same instant, RECV in the receiver's. The tensor is whole
@@ -69,7 +66,8 @@ static enum status send_to(struct lowering *l, uint32_t e, const struct program_
     op.peer_stage = send->stage;
     PASS(list_append(there, &op, &position));
     uint32_t *slot = send->backward ? l->replay.returned : l->replay.arrived;
-    slot[slot_of(l, e, send->microbatch, shard)] = position + 1;
+    slot[lowering_slot(l, e, send->microbatch, lowering_position(l, target->number), shard)] =
+        position + 1;
     return STATUS_OK;
 }
 
@@ -79,7 +77,8 @@ static enum status transfer(struct lowering *l, uint32_t e, bool backward, uint3
 {
     const struct lowering_edge *edge = &l->shape.edge[e];
     uint32_t from = backward ? edge->to : edge->from, to = backward ? edge->from : edge->to;
-    uint32_t target = replica_for(l, l->shape.team_of[to], microbatch);
+    uint32_t at = lowering_position(l, source->number),
+             target = replica_for(l, l->shape.team_of[to], microbatch, at);
     const struct lowering_replica *there = &l->replay.replica[target];
     uint32_t channel = backward ? (uint32_t)l->shape.edges + e : e;
     struct program_op op = list_op(OP_SEND, FOR_PIPELINE, from, microbatch);
@@ -90,7 +89,7 @@ static enum status transfer(struct lowering *l, uint32_t e, bool backward, uint3
     uint32_t *slot = backward ? l->replay.returned : l->replay.arrived;
     for (uint32_t k = 0; k < there->shards; k++)
         if (there == source) /* a later stage of the same ranks */
-            slot[slot_of(l, e, microbatch, k)] = computed[k] + 1;
+            slot[lowering_slot(l, e, microbatch, at, k)] = computed[k] + 1;
         else
             PASS(send_to(l, e, &op, source, there, k, computed));
     wake(l, target);
@@ -100,29 +99,21 @@ static enum status transfer(struct lowering *l, uint32_t e, bool backward, uint3
 /* ---- one step */
 
 /* Is everything there that this step needs from other stages? */
-static bool is_ready(const struct lowering *l, uint32_t stage, const struct schedule_step *s)
+static bool is_ready(const struct lowering *l, const struct lowering_replica *replica,
+                     uint32_t stage, const struct schedule_step *s)
 {
+    uint32_t at = lowering_position(l, replica->number);
     if (s->kind == OP_FORWARD) {
         for (size_t k = l->shape.in_start[stage]; k < l->shape.in_start[stage + 1]; k++)
-            if (!l->replay.arrived[slot_of(l, l->shape.in[k], s->microbatch, 0)])
+            if (!l->replay.arrived[lowering_slot(l, l->shape.in[k], s->microbatch, at, 0)])
                 return false;
     } else if (s->kind != OP_BACKWARD_WEIGHT) {
         for (size_t e = l->shape.out_start[stage]; e < l->shape.out_start[stage + 1]; e++)
-            if (!l->replay.returned[slot_of(l, e, s->microbatch, 0)])
+            if (!l->replay.returned[lowering_slot(l, e, s->microbatch, at, 0)])
                 return false;
     }
     return true;
 }
-
-/* One shard's part of a step while it is appended. */
-struct pass {
-    struct lowering *l;
-    const struct lowering_replica *replica;
-    struct lowering_list *list;
-    const struct lowering_cost *cost;
-    uint32_t stage, shard, rank;
-    struct schedule_step s;
-};
 
 /* ZeRO 3: parameters of the stage or of a bucket, while the op before still computes. */
 static enum status gather_over(const struct pass *a, uint32_t group, uint8_t part, bool ahead,
@@ -160,21 +151,18 @@ static enum status gather(const struct pass *a, size_t part, bool ahead)
     return gather_over(a, l->groups.same[a->rank], (uint8_t)part, ahead, experts);
 }
 
-/* A forward waits for its inputs, a backward for its forward and for its gradients. */
-static enum status depend_on_inputs(const struct pass *a)
+enum status pass_depend_on_inputs(const struct pass *a)
 {
     const struct lowering *l = a->l;
-    uint32_t microbatch = a->s.microbatch;
     if (a->s.kind == OP_FORWARD) {
         for (size_t k = l->shape.in_start[a->stage]; k < l->shape.in_start[a->stage + 1]; k++)
-            PASS(list_depend(
-                a->list, l->replay.arrived[slot_of(l, l->shape.in[k], microbatch, a->shard)] - 1));
+            PASS(list_depend(a->list, l->replay.arrived[pass_slot(a, l->shape.in[k])] - 1));
     } else if (a->s.kind == OP_BACKWARD_WEIGHT) {
-        PASS(list_depend(a->list, l->replay.half[slot_of(l, a->stage, microbatch, a->shard)]));
+        PASS(list_depend(a->list, l->replay.half[pass_slot(a, a->stage)]));
     } else {
-        PASS(list_depend(a->list, l->replay.forward[slot_of(l, a->stage, microbatch, a->shard)]));
+        PASS(list_depend(a->list, l->replay.forward[pass_slot(a, a->stage)]));
         for (size_t e = l->shape.out_start[a->stage]; e < l->shape.out_start[a->stage + 1]; e++)
-            PASS(list_depend(a->list, l->replay.returned[slot_of(l, e, microbatch, a->shard)] - 1));
+            PASS(list_depend(a->list, l->replay.returned[pass_slot(a, e)] - 1));
     }
     return STATUS_OK;
 }
@@ -189,7 +177,7 @@ static enum status append_compute(const struct pass *a, uint8_t part, double sec
     op.seconds = seconds;
     op.bytes = bytes;
     PASS(list_append(list, &op, position));
-    PASS(depend_on_inputs(a));
+    PASS(pass_depend_on_inputs(a));
     if (list->blocked)
         PASS(list_depend(list, list->blocked - 1));
     if (list->needed && a->l->plan->zero == 3)
@@ -245,9 +233,11 @@ static enum status forward_in_units(const struct pass *a, size_t kept, int64_t s
 {
     const struct lowering_cost *c = a->cost;
     for (size_t b = c->buckets; b-- > kept; stash_bytes = 0) {
+        uint8_t part = (uint8_t)(c->buckets - b);
+        double seconds = (1 + c->slowdown) * c->bucket[b].forward_s;
         PASS(gather(a, b + 1, false));
-        PASS(append_compute(a, (uint8_t)(c->buckets - b),
-                            (1 + c->slowdown) * c->bucket[b].forward_s, stash_bytes, position));
+        PASS(pass_exchange(a, &c->bucket[b].context.forward, part, 1 + c->slowdown, &seconds));
+        PASS(append_compute(a, part, seconds, stash_bytes, position));
     }
     return STATUS_OK;
 }
@@ -278,15 +268,17 @@ static enum status backward_in_buckets(const struct pass *a, uint32_t *position)
         const struct lowering_bucket *bucket = &c->bucket[b];
         bool last = b + 1 == c->buckets;
         /* beside the sum of the bucket before, if there is one, or a gather */
-        double slower = b > 0 || c->units ? 1 + c->slowdown : 1;
+        double slower = b > 0 || c->units ? 1 + c->slowdown : 1, seconds = slower * bucket->seconds;
         struct lowering_sum sum = {bucket->gradients.bytes, c->units ? bucket->expert_bytes : 0,
                                    (uint8_t)(c->units ? b + 1 : 0)};
         if (c->units && b == 0)
             PASS(gather(a, 1, false));
         if (c->units && !last) /* before the sum of this one, which it need not wait for */
             PASS(gather(a, b + 2, true));
-        PASS(append_compute(a, (uint8_t)(before + b + 1), slower * bucket->seconds,
-                            last ? c->stash_bytes : 0, position));
+        PASS(pass_exchange(a, &bucket->context.backward, (uint8_t)(before + b + 1), slower,
+                           &seconds));
+        PASS(append_compute(a, (uint8_t)(before + b + 1), seconds, last ? c->stash_bytes : 0,
+                            position));
         if (c->units)
             PASS(depend_on_memory(a->list));
         PASS(lowering_reduce(a->l, a->rank, a->stage, c->units ? a->s.microbatch : PROGRAM_NONE,
@@ -302,7 +294,7 @@ static enum status backward_in_buckets(const struct pass *a, uint32_t *position)
 /* Is it the last microbatch that its replica has? */
 static bool is_last(const struct lowering *l, uint32_t stage, uint32_t microbatch)
 {
-    return microbatch + l->plan->stage[stage].replicas >= l->plan->microbatches;
+    return microbatch + plan_streams(&l->plan->stage[stage]) >= l->plan->microbatches;
 }
 
 /* *position: what the messages of this shard wait for. */
@@ -310,21 +302,27 @@ static enum status compute(const struct pass *a, uint32_t *position)
 {
     struct lowering *l = a->l;
     const struct lowering_cost *c = a->cost;
-    size_t slot = slot_of(l, a->stage, a->s.microbatch, a->shard);
+    size_t slot = pass_slot(a, a->stage);
     double seconds = a->s.kind == OP_FORWARD          ? c->forward_s
                      : a->s.kind == OP_BACKWARD       ? c->backward_s
                      : a->s.kind == OP_BACKWARD_INPUT ? c->input_s
                                                       : c->weight_s;
-    if (l->plan->zero >= 2 && lowering_data(l, a->replica->team, a->shard) != PROGRAM_NONE)
-        seconds *= 1 + c->slowdown;
+    bool shared =
+        l->plan->zero >= 2 && lowering_data(l, a->replica->team, a->shard) != PROGRAM_NONE;
+    double slower = shared ? 1 + c->slowdown : 1;
+    seconds *= slower;
     if (a->s.kind == OP_FORWARD && c->units && l->plan->zero == 3) {
         PASS(forward_in_units(a, 0, c->stash_bytes, position));
     } else if (a->s.kind == OP_BACKWARD &&
                (c->units || (c->overlapped && is_last(l, a->stage, a->s.microbatch)))) {
         PASS(backward_in_buckets(a, position));
     } else {
-        if (a->s.kind != OP_BACKWARD_WEIGHT)
+        if (a->s.kind != OP_BACKWARD_WEIGHT) {
+            bool forward = a->s.kind == OP_FORWARD;
             PASS(gather(a, 0, false));
+            PASS(pass_exchange(a, forward ? &c->context.forward : &c->context.backward, 0, slower,
+                               &seconds));
+        }
         PASS(append_compute(a, 0, seconds, a->s.kind == OP_BACKWARD_INPUT ? 0 : c->stash_bytes,
                             position));
     }
@@ -420,7 +418,8 @@ static enum status reserve(struct lowering *l, const struct lowering_replica *re
 static enum status schedule_replica(struct lowering *l, struct lowering_replica *replica)
 {
     bool even = lowering_is_even(l);
-    uint32_t replicas = lowering_team(l, replica->team)->replicas;
+    uint32_t streams = plan_streams(lowering_team(l, replica->team)),
+             stream = replica->number / l->shape.context;
     const struct schedule_place at = lowering_place(l->plan, l->shape.teams, replica->team);
     size_t n = schedule_steps(l->schedule, &at);
     PASS(ARRAY_NEW(replica->schedule, n));
@@ -428,8 +427,8 @@ static enum status schedule_replica(struct lowering *l, struct lowering_replica 
     for (size_t k = 0; k < n; k++) {
         struct schedule_step s = replica->schedule[k];
         if (even)
-            s.microbatch = s.microbatch * replicas + replica->number;
-        else if (s.microbatch % replicas != replica->number)
+            s.microbatch = s.microbatch * streams + stream;
+        else if (s.microbatch % streams != stream)
             continue;
         replica->schedule[replica->steps++] = s;
     }
@@ -443,7 +442,7 @@ static enum status take_turn(struct lowering *l, uint32_t c, uint32_t *computed 
     if (replica->reduces || replica->step == replica->steps)
         return STATUS_OK;
     const struct schedule_step *s = &replica->schedule[replica->step];
-    if (!is_ready(l, s->chunk * l->shape.teams + replica->team, s))
+    if (!is_ready(l, replica, s->chunk * l->shape.teams + replica->team, s))
         return STATUS_OK;
     PASS(run_step(l, replica, computed));
     if (!reduces_now(l, replica)) {
