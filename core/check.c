@@ -323,6 +323,8 @@ static bool fits_zero(const struct program_stage *stage, const struct program_op
 static uint32_t most_parts(const struct program_stage *stage, const struct program_op *o)
 {
     bool shared = o->purpose == FOR_DATA || o->purpose == FOR_SHARDS;
+    if (op_is_collective(o) && o->purpose == FOR_CONTEXT)
+        return program_parts(stage, o->backward ? OP_BACKWARD : OP_FORWARD);
     if (o->kind == OP_BACKWARD || (o->kind == OP_FORWARD && stage->zero == 3))
         return program_parts(stage, (enum op_kind)o->kind);
     return op_is_collective(o) && shared && stage->zero >= 2 ? stage->buckets : 0;
@@ -346,13 +348,12 @@ static enum status check_division(const struct program *p, uint32_t rank)
         if (!fits_zero(stage, o))
             return error_set(STATUS_INVALID, "rank %u: %s of a stage with ZeRO %u", rank,
                              op_label(o, label), stage->zero);
-        if ((half && !stage->split) ||
-            (o->part > 0 && o->part > most_parts(stage, o)))
+        if ((half && !stage->split) || (o->part > 0 && o->part > most_parts(stage, o)))
             return error_set(STATUS_INVALID, "rank %u: %s: part %u of a stage with %u buckets%s",
                              rank, op_label(o, label), o->part, stage->buckets,
                              stage->split ? " and split backwards" : "");
         bool completes = false;
-        uint32_t bucket = o->part > 0 && o->kind == OP_BACKWARD
+        uint32_t bucket = o->part > 0 && o->kind == OP_BACKWARD && !o->beside
                               ? program_part_bucket(p, stage, OP_BACKWARD, o->part, &completes)
                               : 0;
         int64_t bytes =

@@ -118,11 +118,14 @@ static enum status check_counts(const struct plan *p)
             stage->devices != (size_t)stage->replicas * stage->tensor_parallel)
             return error_set(STATUS_INVALID, "stage %u: %zu devices for %u replicas x %u", s,
                              stage->devices, stage->replicas, stage->tensor_parallel);
-        if (stage->replicas > p->microbatches)
+        if (stage->context_parallel < 1 || stage->replicas % stage->context_parallel != 0)
+            return error_set(STATUS_INVALID, "stage %u: sequences over %u of %u replicas", s,
+                             stage->context_parallel, stage->replicas);
+        if (plan_streams(stage) > p->microbatches)
             return error_set(
                 STATUS_INVALID,
                 "stage %u: %u replicas but only %u microbatches; each replica needs one", s,
-                stage->replicas, p->microbatches);
+                plan_streams(stage), p->microbatches);
         if (stage->expert_parallel < 1 || stage->replicas % stage->expert_parallel != 0)
             return error_set(STATUS_INVALID, "stage %u: experts over %u of %u replicas", s,
                              stage->expert_parallel, stage->replicas);
@@ -230,6 +233,7 @@ enum status plan_check(const struct plan *p, const struct model *m, const struct
     TRY(ARRAY_NEW(used, t->n));
     TRY(check_ops(p, m, stage_of));
     TRY(check_counts(p));
+    TRY(plan_check_context(p, m));
     teams = plan_teams(p, team_of);
     TRY(schedule_find(p->schedule, &schedule));
     if (schedule->vee) /* where its stages ought to be hangs on how many there are */

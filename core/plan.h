@@ -4,7 +4,9 @@
  * indices into both; it is meaningless without them. Every op is in exactly one stage; an op's
  * producers are in the same or an earlier stage.
  * One iteration trains `microbatches` x `microbatch_size` samples; microbatch m runs on replica
- * m mod replicas of each stage (of dualpipe's second half of stages on the one beside it).
+ * m mod replicas of each stage (of dualpipe's second half of stages on the one beside it). With
+ * context parallelism of degree c a stream is c neighbouring replicas, and microbatch m runs on all
+ * those of stream m mod (replicas / c).
  * Stages with the same devices are a team: its ranks hold all of them (virtual stages). Where the
  * schedule says: with t teams stage s belongs to team s mod t, or is in a V (schedule_team()). */
 #ifndef CORE_PLAN_H
@@ -33,14 +35,27 @@ enum plan_recompute {
     RECOMPUTE_KINDS
 };
 extern const char *const plan_recompute_names[RECOMPUTE_KINDS];
+
+/* How the replicas that share a sequence bring keys and values to the tokens that look at them. */
+enum plan_exchange {
+    EXCHANGE_RING,      /* from neighbour to neighbour, while attention computes with what is there
+                         * already. Liu et al., Ring Attention, 2023 */
+    EXCHANGE_ALLGATHER, /* all of them before attention. Dubey et al., Llama 3, 2024, section 3.3 */
+    EXCHANGE_ALLTOALL, /* all tokens of a part of the heads instead. Jacobs et al., Ulysses, 2023 */
+    EXCHANGE_KINDS
+};
+extern const char *const plan_exchange_names[EXCHANGE_KINDS];
+
 struct plan_stage {
     size_t ops;
     uint32_t *op; /* [ops] ascending */
     size_t devices;
     uint32_t *device; /* [devices] replica-major: replicas x tensor_parallel */
     uint32_t replicas, tensor_parallel;
-    uint32_t expert_parallel; /* experts are spread over so many neighbouring replicas; divides
+    uint32_t expert_parallel;  /* experts are spread over so many neighbouring replicas; divides
                                * them; 1: every replica has all */
+    uint32_t context_parallel; /* so many neighbouring replicas share every sequence, each with as
+                                * many of its tokens; divides replicas; 1: none does */
     enum plan_recompute recompute;
     /* Full: only the stage's first so many layers are made again, the others keep everything (Megatron's
      * "block"); 0: all. Layers (model_begins_layer()) that are kept and made again together, 0 is
@@ -62,8 +77,9 @@ struct plan {
                              * backward runs; 0: in one piece after it */
     enum data_type reduce_dtype; /* of numbers in sums of gradients and of tensor parallelism: fp32
                                   * or bf16; DATA_ANY: as in the model */
-    bool sequence_parallel;      /* with tensor parallelism: Korthikanti et al., MLSys 2023 */
-    double objective_s; /* the algorithm's own objective, seconds per microbatch; NAN if none */
+    enum plan_exchange context_exchange; /* where context_parallel > 1 */
+    bool sequence_parallel; /* with tensor parallelism: Korthikanti et al., MLSys 2023 */
+    double objective_s;     /* the algorithm's own objective, seconds per microbatch; NAN if none */
     size_t stages;
     struct plan_stage *stage; /* [stages] */
 };
@@ -113,5 +129,16 @@ int64_t plan_reduce_bytes(const struct plan *p, const struct model *m);
 
 enum { PLAN_VERSION = 1 };
 extern const char plan_format[]; /* "foreline-plan" */
+
+/* Replicas that have microbatches of their own, context_parallel of them each. */
+static inline uint32_t plan_streams(const struct plan_stage *s)
+{
+    return s->replicas / s->context_parallel;
+}
+/* Does any stage divide its sequences? */
+bool plan_has_context(const struct plan *p);
+/* Can every stage divide the sequences of the model by its context_parallel? STATUS_UNSUPPORTED
+ * names the op that cannot. O(ops * stages). */
+enum status plan_check_context(const struct plan *p, const struct model *m) MUST_CHECK;
 
 #endif

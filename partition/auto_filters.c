@@ -139,7 +139,7 @@ static struct least stage_bytes(const struct auto_state *s, const struct auto_tr
     const struct auto_again *again = &s->again[saving->recompute];
     const struct auto_shape *shape = &t->shape;
     const struct cost_split split = {shape->shards, stage->expert_parallel,
-                                     shape->sequence_parallel};
+                                     shape->sequence_parallel, stage->context_parallel};
     struct cost_memory f = cost_memory(s->r->fixed.optimizer, s->m->element_bytes);
     double r = shape->replicas, times = (double)f.weights / (saving->zero > 2 ? r : 1) +
                                         (double)f.gradients / (saving->zero > 1 ? r : 1) +

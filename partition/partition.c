@@ -51,7 +51,8 @@ static uint32_t at_least_1(uint32_t count)
 struct cost_split partition_spread(const struct partition_request *r)
 {
     return (struct cost_split){at_least_1(r->tensor_parallel), at_least_1(r->expert_parallel),
-                               r->sequence_parallel && r->tensor_parallel > 1};
+                               r->sequence_parallel && r->tensor_parallel > 1,
+                               at_least_1(r->context_parallel)};
 }
 
 /* ---- where stages may begin */
@@ -197,6 +198,7 @@ static enum status fill_head(const struct partition_request *r, const char *algo
     p->bucket_bytes = r->bucket_bytes;
     p->reduce_dtype = r->reduce_dtype;
     p->sequence_parallel = r->sequence_parallel;
+    p->context_exchange = r->context_parallel > 1 ? r->context_exchange : EXCHANGE_RING;
     PASS(text_copy(r->model, &p->model));
     PASS(text_copy(r->platform, &p->platform));
     PASS(text_copy(r->schedule, &p->schedule));
@@ -264,6 +266,7 @@ static enum status fill_stages(const struct partition_request *r, size_t ops, co
             stage->op[k] = (uint32_t)(first[s] + k);
         stage->tensor_parallel = shards;
         stage->expert_parallel = at_least_1(r->expert_parallel);
+        stage->context_parallel = at_least_1(r->context_parallel);
         stage->recompute = r->recompute;
         stage->recompute_layers = r->recompute_layers;
         stage->recompute_unit = at_least_1(r->recompute_unit);

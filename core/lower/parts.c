@@ -1,6 +1,6 @@
 /* Passes in parts, a bucket each (program_part_bucket()): with ZeRO 3 behind the gather of the bucket's
  * parameters, which is one part ahead; backwards are followed by the sum of what they completed. */
-#include "core/lower/lowering.h"
+#include "core/lower/pass.h"
 
 /* ZeRO 3: parameters of the stage or of a bucket, while the op before still computes. */
 static enum status gather_over(const struct pass *a, uint32_t group, uint8_t part, bool ahead,
@@ -36,14 +36,24 @@ enum status pass_gather(const struct pass *a, size_t part, bool ahead)
     return gather_over(a, l->groups.same[a->rank], (uint8_t)part, ahead, experts);
 }
 
+/* The forward of a bucket, or what is made again of it, beside gathers. */
+static enum status forward_of(const struct pass *a, size_t b, uint8_t part, int64_t stash_bytes,
+                              uint32_t *position)
+{
+    const struct lowering_bucket *bucket = &a->cost->bucket[b];
+    double slower = 1 + a->cost->slowdown, seconds = slower * bucket->forward_s;
+    PASS(pass_exchange(a, &bucket->context.forward, part, slower, &seconds));
+    return pass_append(a, part, seconds, stash_bytes, position);
+}
+
 /* The first part takes the stash. */
 enum status pass_forward(const struct pass *a, uint32_t *position)
 {
     const struct lowering_cost *c = a->cost;
     for (size_t b = c->buckets; b-- > 0;) {
+        uint8_t part = (uint8_t)(c->buckets - b);
         PASS(pass_gather(a, b + 1, false));
-        PASS(pass_append(a, (uint8_t)(c->buckets - b), (1 + c->slowdown) * c->bucket[b].forward_s,
-                         b + 1 == c->buckets ? c->stash_bytes : 0, position));
+        PASS(forward_of(a, b, part, b + 1 == c->buckets ? c->stash_bytes : 0, position));
     }
     return STATUS_OK;
 }
@@ -86,8 +96,9 @@ static enum status complete_bucket(const struct pass *a, size_t b, uint8_t part,
     double slower = b > 0 || c->units ? 1 + c->slowdown : 1;
     struct lowering_sum sum = {bucket->gradients.bytes, c->units ? bucket->expert_bytes : 0,
                                (uint8_t)(c->units ? b + 1 : 0)};
-    PASS(pass_append(a, part, slower * bucket->seconds, b + 1 == c->buckets ? c->stash_bytes : 0,
-                     position));
+    double seconds = slower * bucket->seconds;
+    PASS(pass_exchange(a, &bucket->context.backward, part, slower, &seconds));
+    PASS(pass_append(a, part, seconds, b + 1 == c->buckets ? c->stash_bytes : 0, position));
     if (c->units)
         PASS(depend_on_memory(a->list));
     PASS(lowering_reduce(a->l, a->rank, a->stage, c->units ? a->s.microbatch : PROGRAM_NONE, &sum));
@@ -114,8 +125,7 @@ enum status pass_backward(const struct pass *a, uint32_t *position)
         if (c->units && next.bucket < c->buckets)
             PASS(pass_gather(a, next.bucket + 1, true));
         if (now.again)
-            PASS(pass_append(a, part, (1 + c->slowdown) * c->bucket[now.bucket].forward_s, 0,
-                             position));
+            PASS(forward_of(a, now.bucket, part, 0, position));
         else
             PASS(complete_bucket(a, now.bucket, part, position));
     }

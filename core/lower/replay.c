@@ -7,7 +7,7 @@
  *   4. lowering_reduce_team(), when gradients are reduced after every backward: once all replicas of
  *      the team stand there, so that the collective has one place in all of their lists */
 #include "core/array.h"
-#include "core/lower/lowering.h"
+#include "core/lower/pass.h"
 
 /* A replica that may be able to go on gets a turn, once. */
 void lowering_wake(struct lowering *l, uint32_t replica)
@@ -18,18 +18,16 @@ void lowering_wake(struct lowering *l, uint32_t replica)
     l->replay.queue[(l->replay.head + l->replay.length++) % l->shape.replicas] = replica;
 }
 
-/* Who has microbatch m of a stage: replica m mod r, or the one beside it behind a crossed turn. */
-static uint32_t replica_for(const struct lowering *l, uint32_t stage, uint32_t microbatch)
+/* Who has microbatch m of a stage: stream m mod so many, or the one beside it behind a crossed turn,
+ * and of it the replica in this position. */
+static uint32_t replica_for(const struct lowering *l, uint32_t stage, uint32_t microbatch,
+                            uint32_t position)
 {
-    uint32_t team = l->shape.team_of[stage], r = lowering_team(l, team)->replicas;
+    uint32_t team = l->shape.team_of[stage];
+    uint32_t stream = lowering_crosses(l, stage / l->shape.teams,
+                                       microbatch % plan_streams(lowering_team(l, team)));
     return l->shape.first_replica[team] +
-           lowering_place_of(l, lowering_crosses(l, stage / l->shape.teams, microbatch % r));
-}
-
-/* Index in the arrays [row][microbatch][shard] of struct lowering_replay. */
-static size_t slot_of(const struct lowering *l, size_t row, uint32_t microbatch, uint32_t shard)
-{
-    return (row * l->plan->microbatches + microbatch) * l->shape.most_shards + shard;
+           lowering_place_of(l, stream * l->shape.context + position);
 }
 
 /* ---- messages */
@@ -40,7 +38,8 @@ static int64_t message_bytes(const struct lowering *l, const struct lowering_edg
 {
     uint32_t a = l->plan->stage[edge->from].tensor_parallel;
     uint32_t b = l->plan->stage[edge->to].tensor_parallel;
-    return l->plan->sequence_parallel && a == b ? edge->bytes / a : edge->bytes;
+    int64_t bytes = edge->bytes / l->shape.context; /* each position sends its own tokens */
+    return l->plan->sequence_parallel && a == b ? bytes / a : bytes;
 }
 
 /* SEND in the sender's list and, in the same instant, RECV in the receiver's. The tensor is whole
@@ -66,7 +65,8 @@ static enum status send_to(struct lowering *l, uint32_t e, const struct program_
     op.peer_stage = send->stage;
     PASS(list_append(there, &op, &position));
     uint32_t *slot = send->backward ? l->replay.returned : l->replay.arrived;
-    slot[slot_of(l, e, send->microbatch, shard)] = position + 1;
+    slot[lowering_slot(l, e, send->microbatch, lowering_position(l, target->number), shard)] =
+        position + 1;
     return STATUS_OK;
 }
 
@@ -76,7 +76,7 @@ static enum status transfer(struct lowering *l, uint32_t e, bool backward, uint3
 {
     const struct lowering_edge *edge = &l->shape.edge[e];
     uint32_t from = backward ? edge->to : edge->from, to = backward ? edge->from : edge->to;
-    uint32_t target = replica_for(l, to, microbatch);
+    uint32_t at = lowering_position(l, source->number), target = replica_for(l, to, microbatch, at);
     const struct lowering_replica *there = &l->replay.replica[target];
     uint32_t channel = backward ? (uint32_t)l->shape.edges + e : e;
     struct program_op op = list_op(OP_SEND, FOR_PIPELINE, from, microbatch);
@@ -87,7 +87,7 @@ static enum status transfer(struct lowering *l, uint32_t e, bool backward, uint3
     uint32_t *slot = backward ? l->replay.returned : l->replay.arrived;
     for (uint32_t k = 0; k < there->shards; k++)
         if (there == source) /* a later stage of the same ranks */
-            slot[slot_of(l, e, microbatch, k)] = computed[k] + 1;
+            slot[lowering_slot(l, e, microbatch, at, k)] = computed[k] + 1;
         else
             PASS(send_to(l, e, &op, source, there, k, computed));
     lowering_wake(l, target);
@@ -99,14 +99,15 @@ static enum status transfer(struct lowering *l, uint32_t e, bool backward, uint3
 static bool is_ready(const struct lowering *l, const struct lowering_replica *replica,
                      const struct schedule_step *s)
 {
-    uint32_t stage = lowering_stage(l, replica->team, s->chunk);
+    uint32_t stage = lowering_stage(l, replica->team, s->chunk),
+             at = lowering_position(l, replica->number);
     if (s->kind == OP_FORWARD) {
         for (size_t k = l->shape.in_start[stage]; k < l->shape.in_start[stage + 1]; k++)
-            if (!l->replay.arrived[slot_of(l, l->shape.in[k], s->microbatch, 0)])
+            if (!l->replay.arrived[lowering_slot(l, l->shape.in[k], s->microbatch, at, 0)])
                 return false;
     } else if (s->kind != OP_BACKWARD_WEIGHT) {
         for (size_t e = l->shape.out_start[stage]; e < l->shape.out_start[stage + 1]; e++)
-            if (!l->replay.returned[slot_of(l, e, s->microbatch, 0)])
+            if (!l->replay.returned[lowering_slot(l, e, s->microbatch, at, 0)])
                 return false;
     }
     return true;
@@ -118,21 +119,18 @@ bool lowering_is_ready(const struct lowering *l, const struct lowering_replica *
     return is_ready(l, replica, s) && (!s->paired || is_ready(l, replica, s + 1));
 }
 
-/* A forward waits for its inputs, a backward for its forward and for its gradients. */
-static enum status depend_on_inputs(const struct pass *a)
+enum status pass_depend_on_inputs(const struct pass *a)
 {
     const struct lowering *l = a->l;
-    uint32_t microbatch = a->s.microbatch;
     if (a->s.kind == OP_FORWARD) {
         for (size_t k = l->shape.in_start[a->stage]; k < l->shape.in_start[a->stage + 1]; k++)
-            PASS(list_depend(
-                a->list, l->replay.arrived[slot_of(l, l->shape.in[k], microbatch, a->shard)] - 1));
+            PASS(list_depend(a->list, l->replay.arrived[pass_slot(a, l->shape.in[k])] - 1));
     } else if (a->s.kind == OP_BACKWARD_WEIGHT) {
-        PASS(list_depend(a->list, l->replay.half[slot_of(l, a->stage, microbatch, a->shard)]));
+        PASS(list_depend(a->list, l->replay.half[pass_slot(a, a->stage)]));
     } else {
-        PASS(list_depend(a->list, l->replay.forward[slot_of(l, a->stage, microbatch, a->shard)]));
+        PASS(list_depend(a->list, l->replay.forward[pass_slot(a, a->stage)]));
         for (size_t e = l->shape.out_start[a->stage]; e < l->shape.out_start[a->stage + 1]; e++)
-            PASS(list_depend(a->list, l->replay.returned[slot_of(l, e, microbatch, a->shard)] - 1));
+            PASS(list_depend(a->list, l->replay.returned[pass_slot(a, e)] - 1));
     }
     return STATUS_OK;
 }
@@ -157,9 +155,9 @@ enum status pass_append(const struct pass *a, uint8_t part, double seconds, int6
     op.seconds = seconds;
     op.bytes = bytes;
     PASS(list_append(list, &op, position));
-    PASS(depend_on_inputs(a));
+    PASS(pass_depend_on_inputs(a));
     if (a->beside)
-        PASS(depend_on_inputs(a->beside));
+        PASS(pass_depend_on_inputs(a->beside));
     if (list->blocked)
         PASS(list_depend(list, list->blocked - 1));
     if (list->needed && a->l->plan->zero == 3)
@@ -215,7 +213,7 @@ static enum status calls_after(const struct pass *a, uint32_t *position)
 /* Is it the last microbatch that its replica has? */
 static bool is_last(const struct lowering *l, uint32_t stage, uint32_t microbatch)
 {
-    return microbatch + l->plan->stage[stage].replicas >= l->plan->microbatches;
+    return microbatch + plan_streams(&l->plan->stage[stage]) >= l->plan->microbatches;
 }
 
 /* Without the collectives that follow; *position: the last compute op. */
@@ -223,22 +221,27 @@ static enum status compute(const struct pass *a, uint32_t *position)
 {
     struct lowering *l = a->l;
     const struct lowering_cost *c = a->cost;
-    size_t slot = slot_of(l, a->stage, a->s.microbatch, a->shard);
+    size_t slot = pass_slot(a, a->stage);
     double seconds = a->s.kind == OP_FORWARD          ? c->forward_s
                      : a->s.kind == OP_BACKWARD       ? c->backward_s
                      : a->s.kind == OP_BACKWARD_INPUT ? c->input_s
                                                       : c->weight_s;
-    if (a->slower ||
-        (l->plan->zero >= 2 && lowering_data(l, a->replica->team, a->shard) != PROGRAM_NONE))
-        seconds *= 1 + c->slowdown;
+    bool shared =
+        l->plan->zero >= 2 && lowering_data(l, a->replica->team, a->shard) != PROGRAM_NONE;
+    double slower = a->slower || shared ? 1 + c->slowdown : 1;
+    seconds *= slower;
     if (a->s.kind == OP_FORWARD && c->units && l->plan->zero == 3) {
         PASS(pass_forward(a, position));
     } else if (a->s.kind == OP_BACKWARD &&
                (c->units || (c->overlapped && is_last(l, a->stage, a->s.microbatch)))) {
         PASS(pass_backward(a, position));
     } else {
-        if (a->s.kind != OP_BACKWARD_WEIGHT)
+        if (a->s.kind != OP_BACKWARD_WEIGHT) {
+            bool forward = a->s.kind == OP_FORWARD;
             PASS(pass_gather(a, 0, false));
+            PASS(pass_exchange(a, forward ? &c->context.forward : &c->context.backward, 0, slower,
+                               &seconds));
+        }
         PASS(pass_append(a, 0, seconds, a->s.kind == OP_BACKWARD_INPUT ? 0 : c->stash_bytes,
                          position));
     }
@@ -253,8 +256,7 @@ static enum status compute(const struct pass *a, uint32_t *position)
 static enum status make_pass(struct lowering *l, const struct lowering_replica *replica,
                              size_t step, uint32_t shard, struct pass *a)
 {
-    *a = (struct pass){
-        .l = l, .replica = replica, .shard = shard, .s = replica->schedule[step]};
+    *a = (struct pass){.l = l, .replica = replica, .shard = shard, .s = replica->schedule[step]};
     a->stage = lowering_stage(l, replica->team, a->s.chunk);
     a->rank = replica->rank + shard;
     a->list = &l->replay.list[a->rank];
@@ -316,6 +318,9 @@ static enum status run_pair(struct lowering *l, struct lowering_replica *replica
                             uint32_t *computed /* [shards] */)
 {
     struct pass a[2] = {0};
+    if (l->shape.context > 1)
+        return error_set(STATUS_UNSUPPORTED, "schedule %s with context parallelism",
+                         l->plan->schedule);
     for (uint32_t shard = 0; shard < replica->shards; shard++) {
         for (size_t k = 0; k < 2; k++)
             PASS(make_pass(l, replica, replica->step + k, shard, &a[k]));
