@@ -289,9 +289,12 @@ enum status lowering_replay(struct lowering *l) MUST_CHECK;
 void lowering_wake(struct lowering *l, uint32_t replica);
 /* Is everything there that the replica's next step, or pair of steps, needs from other stages? */
 bool lowering_is_ready(const struct lowering *l, const struct lowering_replica *replica);
-/* Append it; of a pair `step` is the second one then. computed[shards] is room. */
-enum status lowering_run(struct lowering *l, struct lowering_replica *replica,
+/* Append it: computed[shards], out, is what its messages wait for; */
+enum status lowering_run(struct lowering *l, const struct lowering_replica *replica,
                          uint32_t *computed) MUST_CHECK;
+/* and the messages. Of a pair `step` is the second one then. */
+enum status lowering_send(struct lowering *l, struct lowering_replica *replica,
+                          const uint32_t *computed) MUST_CHECK;
 /* All replicas have come to their sums: these happen in this instant for all of them. */
 enum status lowering_reduce_team(struct lowering *l, uint32_t team) MUST_CHECK;
 /* finish.c: sums of gradients and updates at the end of the iteration. */

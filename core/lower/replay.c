@@ -1,9 +1,9 @@
 /* One step of a replica's schedule in its turn (turns.c): the compute op, or the pair of them, and
  * what belongs to its microbatch.
  *   1. lowering_is_ready(): is everything there that it needs from other stages?
- *   2. lowering_run() for each shard: ALLGATHER (ZeRO 3), the compute op, collectives inside the
+ *   2. lowering_run(): for each shard ALLGATHER (ZeRO 3), the compute op, collectives inside the
  *      stage
- *   3. transfer(): SEND in this list and RECV in the receiver's in the same instant
+ *   3. lowering_send(): SEND in this list and RECV in the receiver's in the same instant
  *   4. lowering_reduce_team(), when gradients are reduced after every backward: once all replicas of
  *      the team stand there, so that the collective has one place in all of their lists */
 #include "core/array.h"
@@ -313,36 +313,38 @@ static enum status run_beside(struct pass *a /* [2] */, uint32_t *position)
     return STATUS_OK;
 }
 
-/* A pair leaves the replica at its second step. */
-static enum status run_pair(struct lowering *l, struct lowering_replica *replica,
-                            uint32_t *computed /* [shards] */)
+enum status lowering_run(struct lowering *l, const struct lowering_replica *replica,
+                         uint32_t *computed)
 {
-    struct pass a[2] = {0};
-    if (l->shape.context > 1)
+    struct pass a[2];
+    bool paired = replica->schedule[replica->step].paired;
+    if (paired && l->shape.context > 1)
         return error_set(STATUS_UNSUPPORTED, "schedule %s with context parallelism",
                          l->plan->schedule);
     for (uint32_t shard = 0; shard < replica->shards; shard++) {
-        for (size_t k = 0; k < 2; k++)
+        for (size_t k = 0; k <= paired; k++)
             PASS(make_pass(l, replica, replica->step + k, shard, &a[k]));
-        PASS(run_beside(a, &computed[shard]));
+        if (paired) {
+            PASS(run_beside(a, &computed[shard]));
+        } else {
+            PASS(compute(a, &computed[shard]));
+            PASS(calls_after(a, &computed[shard]));
+        }
     }
-    PASS(send_on(&a[0], computed));
-    PASS(send_on(&a[1], computed));
-    replica->step++;
     return STATUS_OK;
 }
 
-enum status lowering_run(struct lowering *l, struct lowering_replica *replica, uint32_t *computed)
+enum status lowering_send(struct lowering *l, struct lowering_replica *replica,
+                          const uint32_t *computed)
 {
-    struct pass a = {0};
-    if (replica->schedule[replica->step].paired)
-        return run_pair(l, replica, computed);
-    for (uint32_t shard = 0; shard < replica->shards; shard++) {
-        PASS(make_pass(l, replica, replica->step, shard, &a));
-        PASS(compute(&a, &computed[shard]));
-        PASS(calls_after(&a, &computed[shard]));
+    struct pass a;
+    bool paired = replica->schedule[replica->step].paired;
+    for (size_t k = 0; k <= paired; k++) {
+        PASS(make_pass(l, replica, replica->step + k, 0, &a));
+        PASS(send_on(&a, computed));
     }
-    return send_on(&a, computed);
+    replica->step += paired;
+    return STATUS_OK;
 }
 
 enum status lowering_reduce_team(struct lowering *l, uint32_t team)
