@@ -131,6 +131,7 @@ static void recomputation_exchanges_again(void **state)
     double waits_s;
     s.plan.context_exchange = EXCHANGE_ALLGATHER;
     s.plan.stage[0].recompute = RECOMPUTE_FULL;
+    s.plan.stage[0].recompute_unit = 4; /* all ops of the stage at once */
     assert_near(seconds(&s, &waits_s), 9e-3 + 2e-3 + 1e-3 + sums_s, 1e-9);
     assert_near(waits_s, 4e-3, 1e-9);
     s.plan.stage[0].recompute = RECOMPUTE_SELECTIVE;
