@@ -105,6 +105,8 @@ static const struct json_row stage_rows[] = {
     {"replicas", STAGE(replicas), FIELD_NEED, COUNT},
     {"shards", STAGE(shards), FIELD_NEED, COUNT},
     {"zero", STAGE(zero), FIELD_SPARE, .max = 3},
+    {"keep", STAGE(keep), FIELD_SPARE},
+    {"group", STAGE(group), FIELD_SPARE, .max = PROGRAM_NONE - 1},
     {"recompute", FIELD_CHOICE, offsetof(struct program_stage, recompute), FIELD_SPARE,
      .name = plan_recompute_names, .names = RECOMPUTE_KINDS},
     {"recompute_layers", STAGE(recompute_layers), FIELD_SPARE, .max = UINT32_MAX},

@@ -41,6 +41,8 @@ struct partition_request {
     uint32_t tensor_parallel, expert_parallel;
     uint32_t chunks; /* stages on each set of devices: virtual stages */
     uint32_t zero;   /* as in struct plan, and so on: */
+    bool zero_keep;
+    uint32_t zero_group;
     int64_t bucket_bytes;
     uint32_t reduce_bits;
     bool sequence_parallel;
