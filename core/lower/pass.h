@@ -44,5 +44,7 @@ enum status pass_backward(const struct pass *a, uint32_t *position) MUST_CHECK;
 /* ZeRO 3: dense parameters of bucket part - 1, or of all when part is 0, and those of experts, over
  * the replicas that have the same; ahead: not for the next compute op but for the one behind it. */
 enum status pass_gather(const struct pass *a, size_t part, bool ahead) MUST_CHECK;
+/* Does the pass have to gather? With zero_keep the first forward does. */
+bool pass_gathers(const struct pass *a);
 
 #endif
