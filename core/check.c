@@ -338,8 +338,7 @@ static enum status check_division(const struct program *p, uint32_t rank)
         if (!fits_zero(stage, o))
             return error_set(STATUS_INVALID, "rank %u: %s of a stage with ZeRO %u", rank,
                              op_label(o, label), stage->zero);
-        if ((half && !stage->split) ||
-            (o->part > 0 && o->part > most_parts(stage, o)))
+        if ((half && !stage->split) || (o->part > 0 && o->part > most_parts(stage, o)))
             return error_set(STATUS_INVALID, "rank %u: %s: part %u of a stage with %u buckets%s",
                              rank, op_label(o, label), o->part, stage->buckets,
                              stage->split ? " and split backwards" : "");

@@ -221,9 +221,8 @@ static void expect(const char *name, const struct schedule_place *at, const stru
         if (of[step[i].kind] != l->a[i].what || step[i].chunk != l->a[i].chunk ||
             step[i].microbatch != l->a[i].microbatch || step[i].paired != l->a[i].with)
             fail_msg("%s P=%u r=%u M=%u, step %zu: %c%u of chunk %u, published %c%u of %u", name,
-                     at->teams, at->team, at->microbatches, i, of[step[i].kind],
-                     step[i].microbatch, step[i].chunk, l->a[i].what, l->a[i].microbatch,
-                     l->a[i].chunk);
+                     at->teams, at->team, at->microbatches, i, of[step[i].kind], step[i].microbatch,
+                     step[i].chunk, l->a[i].what, l->a[i].microbatch, l->a[i].chunk);
     free(step);
 }
 
@@ -262,7 +261,8 @@ struct costs {
 struct replayed {
     struct actions list[RANKS];
     size_t at[RANKS];
-    double free_s[RANKS], done[2][2 * RANKS][MICROBATCHES]; /* forward, backward by stage; < 0: not yet */
+    double free_s[RANKS],
+        done[2][2 * RANKS][MICROBATCHES]; /* forward, backward by stage; < 0: not yet */
 };
 
 static uint32_t stage_of(uint32_t p, uint32_t r, uint32_t chunk)

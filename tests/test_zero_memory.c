@@ -214,8 +214,8 @@ static uint32_t draw(uint32_t n)
 /* A pipeline in any schedule that runs, of anything the executor has; four ranks a replica at most. */
 static struct spread any_pipeline(char spec[96])
 {
-    static const char *const schedule[] = {"1f1b",  "gpipe", "interleaved", "zb-h1",
-                                           "zb-v",  "dualpipe-v",     "dualpipe"};
+    static const char *const schedule[] = {"1f1b", "gpipe",      "interleaved", "zb-h1",
+                                           "zb-v", "dualpipe-v", "dualpipe"};
     const struct schedule *s;
     struct spread how = {.teams = 2 + 2 * draw(2),
                          .replicas = 1 + draw(2),

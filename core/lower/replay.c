@@ -128,8 +128,8 @@ struct pass {
     struct schedule_step s;
     /* Of a pair, else NULL and 0: */
     const struct pass *beside; /* the second pass, whose inputs the first one waits for as well */
-    uint32_t begin, before;    /* position + 1 of the pair's first compute op, of the one before it */
-    bool slower;               /* collectives run meanwhile */
+    uint32_t begin, before; /* position + 1 of the pair's first compute op, of the one before it */
+    bool slower;            /* collectives run meanwhile */
 };
 
 /* ZeRO 3: parameters of the stage or of a bucket, while the op before still computes. */
@@ -365,8 +365,7 @@ static enum status compute(const struct pass *a, uint32_t *position)
 static enum status make_pass(struct lowering *l, const struct lowering_replica *replica,
                              size_t step, uint32_t shard, struct pass *a)
 {
-    *a = (struct pass){
-        .l = l, .replica = replica, .shard = shard, .s = replica->schedule[step]};
+    *a = (struct pass){.l = l, .replica = replica, .shard = shard, .s = replica->schedule[step]};
     a->stage = lowering_stage(l, replica->team, a->s.chunk);
     a->rank = replica->rank + shard;
     a->list = &l->replay.list[a->rank];

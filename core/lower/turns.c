@@ -40,8 +40,7 @@ static enum status schedule_replica(struct lowering *l, struct lowering_replica 
     for (size_t k = 0; k < n; k++) {
         struct schedule_step s = replica->schedule[k];
         if (even)
-            s.microbatch =
-                s.microbatch * replicas + lowering_crosses(l, s.chunk, replica->number);
+            s.microbatch = s.microbatch * replicas + lowering_crosses(l, s.chunk, replica->number);
         else if (s.microbatch % replicas != replica->number)
             continue;
         replica->schedule[replica->steps++] = s;
