@@ -16,14 +16,6 @@ const char *const plan_recompute_names[RECOMPUTE_KINDS] = {
     [RECOMPUTE_FULL] = "full",
 };
 
-/* Selective recomputation makes an op again when that frees at least as much as its output
- * takes. */
-bool plan_remakes(enum plan_recompute recompute, const struct model_op *o)
-{
-    return recompute == RECOMPUTE_FULL ||
-           (recompute == RECOMPUTE_SELECTIVE && o->stash_bytes >= 2 * o->output_bytes);
-}
-
 void plan_free(struct plan *p)
 {
     for (size_t s = 0; p->stage && s < p->stages; s++) {
@@ -182,9 +174,9 @@ static enum status check_schedule(const struct plan *p, uint32_t teams)
     if (p->stages % teams != 0)
         return error_set(STATUS_INVALID, "%zu stages do not take turns on %u sets of devices",
                          p->stages, teams);
-    if (p->reduce_bits != 0 && p->reduce_bits != 16 && p->reduce_bits != 32)
-        return error_set(STATUS_INVALID, "sums are of numbers of 16 or 32 bits, not %u",
-                         p->reduce_bits);
+    if (p->reduce_dtype != DATA_ANY && p->reduce_dtype != DATA_fp32 && p->reduce_dtype != DATA_bf16)
+        return error_set(STATUS_INVALID, "sums are of fp32 or bf16 numbers, not of %s",
+                         data_type_names[p->reduce_dtype]);
     if (p->zero > 3)
         return error_set(STATUS_INVALID, "ZeRO has the stages 1, 2 and 3, not %u", p->zero);
     return STATUS_OK;
@@ -192,7 +184,7 @@ static enum status check_schedule(const struct plan *p, uint32_t teams)
 
 int64_t plan_reduce_bytes(const struct plan *p, const struct model *m)
 {
-    return p->reduce_bits > 0 ? p->reduce_bits / 8 : m->element_bytes;
+    return p->reduce_dtype != DATA_ANY ? data_type_bytes(p->reduce_dtype) : m->element_bytes;
 }
 
 /* In the order of dependence: ops, then counts, then devices, whose teams the schedule needs. */

@@ -57,9 +57,11 @@ static void find_work(const struct auto_state *s, struct family *f)
             struct op_cost c =
                 cost_op(s->m, &s->t->type[k], i, f->shape.microbatch_size, r.optimizer, &spread);
             sum_s += c.forward_s + c.backward_s;
-            for (int kind = RECOMPUTE_SELECTIVE; kind < RECOMPUTE_KINDS; kind++)
-                if (plan_remakes((enum plan_recompute)kind, &s->m->op[i]))
-                    again_s[kind] += c.forward_s;
+            again_s[RECOMPUTE_SELECTIVE] +=
+                s->again[RECOMPUTE_SELECTIVE].unit[i] > 0 ? c.forward_s : 0;
+            bool all = r.recompute_layers == 0; /* else any layers, few perhaps */
+            again_s[RECOMPUTE_FULL] +=
+                all && s->again[RECOMPUTE_FULL].unit[i] > 0 ? c.forward_s : 0;
         }
         f->work_s = fmin(f->work_s, sum_s);
         for (int kind = RECOMPUTE_SELECTIVE; kind < RECOMPUTE_KINDS; kind++)

@@ -62,6 +62,15 @@ static enum status check_unwritten(const struct arguments *a, uint64_t way)
     return STATUS_OK;
 }
 
+/* The settings table knows the words, so one of them, or none, is what it says. */
+static enum plan_recompute recompute_of(const struct arguments *a)
+{
+    size_t k = RECOMPUTE_KINDS - 1;
+    while (k > 0 && (!a->recompute || strcmp(a->recompute, plan_recompute_names[k]) != 0))
+        k--;
+    return (enum plan_recompute)k;
+}
+
 /* Options that say something only beside others, whatever model and platform are. Where the search
  * chooses the others it finds what suits. These are no rules of plan_settle(): a grid of points may
  * well have a corner in which one of its settings means nothing. */
@@ -81,6 +90,8 @@ static enum status check_together(const struct arguments *a, const struct partit
                                        "are summed"},
         {a->expert_parallel > 1 && (alone || a->replicas % a->expert_parallel != 0),
          "--expert-parallel needs a multiple of it as --replicas"},
+        {(a->recompute_layers || a->recompute_unit) && recompute_of(a) != RECOMPUTE_FULL,
+         "--recompute-layers and --recompute-unit need --recompute full"},
         {a->chunks > 1 && schedule && !schedule->chunked,
          "--chunks and --schedule: this one gives every stage devices of its own"},
         {arguments_given(a, "seed") && !a->output && !a->json && !arguments_given(a, "jitter"),
@@ -164,13 +175,12 @@ enum status plan_settle(struct arguments *a)
     return STATUS_OK;
 }
 
-/* The settings table knows the words, so one of them, or none, is what it says. */
-static enum plan_recompute recompute_of(const struct arguments *a)
+static enum data_type reduce_dtype_of(const struct arguments *a)
 {
-    size_t k = RECOMPUTE_KINDS - 1;
-    while (k > 0 && (!a->recompute || strcmp(a->recompute, plan_recompute_names[k]) != 0))
+    size_t k = DATA_TYPES - 1;
+    while (k > 0 && (!a->reduce_dtype || strcmp(a->reduce_dtype, data_type_names[k]) != 0))
         k--;
-    return (enum plan_recompute)k;
+    return (enum data_type)k;
 }
 
 struct partition_request plan_request(const struct arguments *a)
@@ -182,9 +192,11 @@ struct partition_request plan_request(const struct arguments *a)
                                       .chunks = (uint32_t)a->chunks,
                                       .zero = (uint32_t)a->zero,
                                       .bucket_bytes = (int64_t)a->bucket_bytes,
-                                      .reduce_bits = (uint32_t)a->reduce_bits,
+                                      .reduce_dtype = reduce_dtype_of(a),
                                       .sequence_parallel = a->sequence_parallel,
                                       .recompute = recompute_of(a),
+                                      .recompute_layers = (uint32_t)a->recompute_layers,
+                                      .recompute_unit = (uint32_t)a->recompute_unit,
                                       .microbatches = (uint32_t)a->microbatches,
                                       .microbatch_size = (uint32_t)a->microbatch_size,
                                       .schedule = a->schedule,
@@ -220,6 +232,10 @@ static const char *stage_breaks(const struct plan_stage *s, const struct argumen
         return "expert-parallel";
     if (a->recompute && s->recompute != recompute_of(a))
         return "recompute";
+    if (a->recompute_layers && s->recompute_layers != a->recompute_layers)
+        return "recompute-layers";
+    if (a->recompute_unit && s->recompute_unit != a->recompute_unit)
+        return "recompute-unit";
     return NULL;
 }
 
@@ -236,7 +252,7 @@ const char *plan_breaks(const struct plan *p, const struct arguments *a)
         {"zero", (a->zero || arguments_given(a, "zero")) && p->zero != a->zero},
         {"bucket", (a->bucket_bytes > 0 || arguments_given(a, "bucket")) &&
                        p->bucket_bytes != (int64_t)a->bucket_bytes},
-        {"reduce-bits", a->reduce_bits && p->reduce_bits != a->reduce_bits},
+        {"reduce-dtype", a->reduce_dtype && p->reduce_dtype != reduce_dtype_of(a)},
         {"sequence-parallel",
          a->sequence_parallel && !(p->sequence_parallel && p->stage[0].tensor_parallel > 1)},
         {"microbatches", a->microbatches && p->microbatches != a->microbatches},

@@ -31,7 +31,7 @@ static void add_calls(struct sum *u, uint32_t op)
     const struct model *m = u->l->model;
     const struct model_op *o = &m->op[op];
     int64_t samples = u->l->plan->microbatch_size, in = 0;
-    bool twice = u->s->recompute == RECOMPUTE_FULL; /* the forward runs in the backward too */
+    bool twice = u->l->shape.unit[op] > 0; /* the forward runs in the backward too */
     if (u->split.tensor_parallel > 1 && o->tensor == TENSOR_ROW) {
         add_sum(u, &u->c.forward_sum, samples * o->output_bytes);
         if (twice)
@@ -43,7 +43,7 @@ static void add_calls(struct sum *u, uint32_t op)
         int64_t rows = samples * (int64_t)(m->tokens_per_sample > 1 ? m->tokens_per_sample : 1);
         int64_t bytes = 3 * 4 * rows * u->split.tensor_parallel;
         add_call(&u->c.forward_sum, 1, bytes, bytes);
-        if (plan_remakes(u->s->recompute, o))
+        if (twice)
             add_call(&u->c.backward_sum, 1, bytes, bytes);
     }
     for (size_t k = m->in_start[op]; k < m->in_start[op + 1]; k++)
@@ -73,7 +73,7 @@ static void add_op(struct sum *u, uint32_t op)
     c->forward_s += cost.forward_s;
     c->backward_s += cost.backward_s;
     c->update_s += cost.update_s;
-    if (plan_remakes(u->s->recompute, o))
+    if (u->l->shape.unit[op] > 0)
         c->recompute_s += cost.forward_s;
     if (o->sparse) /* an embedding: nothing comes before it */
         c->weight_s += cost.backward_s;

@@ -2,7 +2,8 @@
  *
  *   1. stages.c   what crosses between stages, who the ranks are
  *   2. groups.c   who communicates: replicas, shards, experts, ties
- *   3. replay.c   the schedule of every replica; compute ops, messages, collectives of microbatches
+ *   3. replay.c   the schedule of every replica; compute ops, messages, collectives of microbatches;
+ *                 passes in parts: parts.c
  *   4. finish.c   the end of the iteration: reductions of gradients, updates
  *   5. ../lower.c the lists become one program, which is checked
  *
@@ -106,6 +107,8 @@ struct lowering_tie {
 /* Who and what there is: constant after lowering_prepare() (stages.c). */
 struct lowering_shape {
     uint32_t *stage_of;                   /* [model->n] */
+    uint32_t *unit;                       /* [model->n] plan_units() of each op's stage, */
+    bool *kept;                           /* [model->n] likewise */
     uint32_t teams;                       /* sets of devices, the ranks of the pipeline */
     uint32_t chunks;                      /* stages of each */
     uint32_t *team_of;                    /* [stages] == stage % teams */
@@ -238,6 +241,27 @@ void grouping_free(struct lowering_grouping *g);
 
 /* replay.c: compute ops, messages, and collectives that belong to a microbatch. */
 enum status lowering_replay(struct lowering *l) MUST_CHECK;
+
+/* One shard's part of a step while it is appended. */
+struct pass {
+    struct lowering *l;
+    const struct lowering_replica *replica;
+    struct lowering_list *list;
+    const struct lowering_cost *cost;
+    uint32_t stage, shard, rank;
+    struct schedule_step s;
+};
+
+/* A compute op, or a part of one, that waits for its inputs and for what blocks the list. */
+enum status pass_append(const struct pass *a, uint8_t part, double seconds, int64_t bytes,
+                        uint32_t *position) MUST_CHECK;
+
+/* parts.c: forward or backward in a part per bucket. */
+enum status pass_forward(const struct pass *a, uint32_t *position) MUST_CHECK;
+enum status pass_backward(const struct pass *a, uint32_t *position) MUST_CHECK;
+/* ZeRO 3: dense parameters of bucket part - 1, or of all when part is 0, and those of experts, over
+ * the replicas that have the same; ahead: not for the next compute op but for the one behind it. */
+enum status pass_gather(const struct pass *a, size_t part, bool ahead) MUST_CHECK;
 
 /* finish.c: sums of gradients and updates at the end of the iteration. */
 enum status lowering_finish(struct lowering *l) MUST_CHECK;

@@ -114,52 +114,6 @@ static bool is_ready(const struct lowering *l, uint32_t stage, const struct sche
     return true;
 }
 
-/* One shard's part of a step while it is appended. */
-struct pass {
-    struct lowering *l;
-    const struct lowering_replica *replica;
-    struct lowering_list *list;
-    const struct lowering_cost *cost;
-    uint32_t stage, shard, rank;
-    struct schedule_step s;
-};
-
-/* ZeRO 3: parameters of the stage or of a bucket, while the op before still computes. */
-static enum status gather_over(const struct pass *a, uint32_t group, uint8_t part, bool ahead,
-                               int64_t bytes)
-{
-    if (group == PROGRAM_NONE || bytes == 0)
-        return STATUS_OK;
-    struct program_op op =
-        list_collective(OP_ALLGATHER, FOR_SHARDS, a->stage, a->s.microbatch, group, bytes);
-    op.part = part;
-    uint32_t position;
-    PASS(list_append(a->list, &op, &position));
-    if (a->list->gathered)
-        PASS(list_depend(a->list, a->list->gathered - 1));
-    uint32_t user = a->list->compute[ahead ? 0 : 1]; /* of the memory that it goes to */
-    if (user)
-        PASS(list_depend(a->list, user - 1));
-    a->list->gathered = position + 1;
-    if (!ahead)
-        a->list->needed = a->list->gathered;
-    return STATUS_OK;
-}
-
-/* Dense parameters of bucket part - 1, or of all when part is 0, and those of experts, over the
- * replicas that have the same; ahead: not for the next compute op but for the one behind it. */
-static enum status gather(const struct pass *a, size_t part, bool ahead)
-{
-    const struct lowering *l = a->l;
-    const struct lowering_bucket *b = part > 0 ? &a->cost->bucket[part - 1] : NULL;
-    int64_t dense = b ? b->gradients.bytes + b->borrowed_bytes : a->cost->replicated_bytes,
-            experts = b ? b->expert_bytes : a->cost->expert_bytes;
-    if (l->plan->zero < 3)
-        return STATUS_OK;
-    PASS(gather_over(a, lowering_data(l, a->replica->team, a->shard), (uint8_t)part, ahead, dense));
-    return gather_over(a, l->groups.same[a->rank], (uint8_t)part, ahead, experts);
-}
-
 /* A forward waits for its inputs, a backward for its forward and for its gradients. */
 static enum status depend_on_inputs(const struct pass *a)
 {
@@ -179,9 +133,8 @@ static enum status depend_on_inputs(const struct pass *a)
     return STATUS_OK;
 }
 
-/* Append a compute op that waits for its inputs and for what blocks the list. */
-static enum status append_compute(const struct pass *a, uint8_t part, double seconds, int64_t bytes,
-                                  uint32_t *position)
+enum status pass_append(const struct pass *a, uint8_t part, double seconds, int64_t bytes,
+                        uint32_t *position)
 {
     struct lowering_list *list = a->list;
     struct program_op op = list_op(a->s.kind, FOR_PIPELINE, a->stage, a->s.microbatch);
@@ -238,67 +191,6 @@ static enum status calls_after(const struct pass *a, uint32_t *position)
     return call(a, OP_ALLTOALL, FOR_EXPERTS, l->groups.experts[a->rank], experts, position);
 }
 
-/* ZeRO 3: forwards bucket by bucket, from the stage's first op on, each behind the gather of its
- * parameters; all but the last `kept` buckets. The first of them takes the stash. */
-static enum status forward_in_units(const struct pass *a, size_t kept, int64_t stash_bytes,
-                                    uint32_t *position)
-{
-    const struct lowering_cost *c = a->cost;
-    for (size_t b = c->buckets; b-- > kept; stash_bytes = 0) {
-        PASS(gather(a, b + 1, false));
-        PASS(append_compute(a, (uint8_t)(c->buckets - b),
-                            (1 + c->slowdown) * c->bucket[b].forward_s, stash_bytes, position));
-    }
-    return STATUS_OK;
-}
-
-/* Does the backward of the stage recompute its forward bucket by bucket? */
-static bool remakes_units(const struct pass *a)
-{
-    return a->l->plan->zero == 3 && a->l->plan->stage[a->stage].recompute == RECOMPUTE_FULL;
-}
-
-/* ZeRO 2, 3: the gradients of a bucket grow where those of the bucket before the last one were, until
- * their sum is complete. */
-static enum status depend_on_memory(struct lowering_list *list)
-{
-    return list->reduced[1] ? list_depend(list, list->reduced[1] - 1) : STATUS_OK;
-}
-
-/* A backward in parts, each followed by the sum of what it completed. */
-static enum status backward_in_buckets(const struct pass *a, uint32_t *position)
-{
-    const struct lowering_cost *c = a->cost;
-    size_t before = 0;
-    if (c->units && remakes_units(a)) {
-        before = c->buckets - 1;
-        PASS(forward_in_units(a, 1, 0, position));
-    }
-    for (size_t b = 0; b < c->buckets; b++) {
-        const struct lowering_bucket *bucket = &c->bucket[b];
-        bool last = b + 1 == c->buckets;
-        /* beside the sum of the bucket before, if there is one, or a gather */
-        double slower = b > 0 || c->units ? 1 + c->slowdown : 1;
-        struct lowering_sum sum = {bucket->gradients.bytes, c->units ? bucket->expert_bytes : 0,
-                                   (uint8_t)(c->units ? b + 1 : 0)};
-        if (c->units && b == 0)
-            PASS(gather(a, 1, false));
-        if (c->units && !last) /* before the sum of this one, which it need not wait for */
-            PASS(gather(a, b + 2, true));
-        PASS(append_compute(a, (uint8_t)(before + b + 1), slower * bucket->seconds,
-                            last ? c->stash_bytes : 0, position));
-        if (c->units)
-            PASS(depend_on_memory(a->list));
-        PASS(lowering_reduce(a->l, a->rank, a->stage, c->units ? a->s.microbatch : PROGRAM_NONE,
-                             &sum));
-        if (c->units && sum.bytes + sum.expert_bytes > 0) {
-            a->list->reduced[1] = a->list->reduced[0];
-            a->list->reduced[0] = a->list->scattered;
-        }
-    }
-    return STATUS_OK;
-}
-
 /* Is it the last microbatch that its replica has? */
 static bool is_last(const struct lowering *l, uint32_t stage, uint32_t microbatch)
 {
@@ -318,15 +210,15 @@ static enum status compute(const struct pass *a, uint32_t *position)
     if (l->plan->zero >= 2 && lowering_data(l, a->replica->team, a->shard) != PROGRAM_NONE)
         seconds *= 1 + c->slowdown;
     if (a->s.kind == OP_FORWARD && c->units && l->plan->zero == 3) {
-        PASS(forward_in_units(a, 0, c->stash_bytes, position));
+        PASS(pass_forward(a, position));
     } else if (a->s.kind == OP_BACKWARD &&
                (c->units || (c->overlapped && is_last(l, a->stage, a->s.microbatch)))) {
-        PASS(backward_in_buckets(a, position));
+        PASS(pass_backward(a, position));
     } else {
         if (a->s.kind != OP_BACKWARD_WEIGHT)
-            PASS(gather(a, 0, false));
-        PASS(append_compute(a, 0, seconds, a->s.kind == OP_BACKWARD_INPUT ? 0 : c->stash_bytes,
-                            position));
+            PASS(pass_gather(a, 0, false));
+        PASS(pass_append(a, 0, seconds, a->s.kind == OP_BACKWARD_INPUT ? 0 : c->stash_bytes,
+                         position));
     }
     if (a->s.kind == OP_FORWARD)
         l->replay.forward[slot] = *position;

@@ -15,6 +15,8 @@ struct sum {
     int64_t largest_bytes; /* parameters of one op */
     int64_t flight_bytes;  /* of gradients, kept beside the rank's part of their sums */
     int64_t tied_bytes;    /* weights that ops borrow within the stage */
+    uint32_t unit;         /* that ops were made again in last, and */
+    int64_t unit_bytes;    /* what they take then */
     struct lowering_cost c;
 };
 

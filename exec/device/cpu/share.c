@@ -28,7 +28,6 @@ enum status stage_find_shares(struct stage *s)
         .replicas = of->replicas,
         .me = me->replica,
         .zero = of->zero,
-        .recompute = of->recompute,
         .split = of->split,
         .part = s->share.part,
         .reduced = s->program->reduce_bytes == 2 ? ELEMENT_BF16 : ELEMENT_FP32,
