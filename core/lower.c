@@ -19,6 +19,7 @@ static enum status copy_stage(struct lowering *l, uint32_t s, struct program *ou
     PASS(lowering_cost(l, s, from->device[0], &c));
     *to = (struct program_stage){.replicas = from->replicas,
                                  .shards = from->tensor_parallel,
+                                 .experts = from->expert_parallel,
                                  .zero = lowering_zero(l, s),
                                  .recompute = from->recompute,
                                  .recompute_layers = from->recompute_layers,

@@ -50,7 +50,7 @@ enum status program_plain_stages(struct program *p)
     p->buckets = p->stages;
     for (uint32_t s = 0; s < p->stages; s++)
         p->stage[s] = (struct program_stage){
-            .replicas = 1, .shards = 1, .recompute_unit = 1, .bucket = s, .buckets = 1};
+            .replicas = 1, .shards = 1, .experts = 1, .recompute_unit = 1, .bucket = s, .buckets = 1};
     return STATUS_OK;
 }
 

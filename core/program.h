@@ -116,6 +116,7 @@ struct program_bucket {
 /* How the ranks that hold a stage divide it, so that a device need not work it out from the ops. */
 struct program_stage {
     uint32_t replicas, shards; /* shards: of tensor parallelism; both >= 1 */
+    uint32_t experts;   /* spread over so many neighbouring replicas; 0 is as good as 1 */
     uint32_t zero;      /* 0 .. 3: what of every bucket a replica keeps only its part of: nothing,
                          * optimizer state, + gradients, + parameters; 0 with one replica.
                          * Rajbhandari et al., SC 2020 */

@@ -104,6 +104,7 @@ static const struct json_row rank_rows[] = {
 static const struct json_row stage_rows[] = {
     {"replicas", STAGE(replicas), FIELD_NEED, COUNT},
     {"shards", STAGE(shards), FIELD_NEED, COUNT},
+    {"experts", STAGE(experts), FIELD_SPARE, .usual = 1, COUNT},
     {"zero", STAGE(zero), FIELD_SPARE, .max = 3},
     {"recompute", FIELD_CHOICE, offsetof(struct program_stage, recompute), FIELD_SPARE,
      .name = plan_recompute_names, .names = RECOMPUTE_KINDS},
