@@ -227,7 +227,9 @@ static enum status post(struct running *r, uint32_t op)
         TRY(call_all(r, op));
     } else if (op_is_collective(o)) {
         TRY(call(r, op, 0, &called));
-        if (!called)
+        if (!called && o->purpose == FOR_CONTEXT)
+            *state_of(r, op) = OP_INSIDE; /* the device exchanges it in the pass */
+        else if (!called)
             st = error_set(STATUS_INVALID, "the device has nothing to exchange");
     }
 out:
@@ -270,6 +272,22 @@ static void sum(void *self, enum element of, void *data, size_t n)
     report(r, r->now, WORKER_COMPUTES);
 }
 
+/* Likewise for exchanges between the replicas that share sequences, whose ops come before the pass. */
+static void exchange_context(void *self, bool scatter, void *data, size_t n)
+{
+    struct running *r = self;
+    uint32_t op = executor_context_before(r->e->program, r->e->rank, r->now, scatter);
+    double start_s = clock_now();
+    if (r->st == STATUS_OK && op == PROGRAM_NONE)
+        r->st = error_set(STATUS_INVALID, "an exchange that the program does not have");
+    if (r->st != STATUS_OK)
+        return;
+    report(r, op, WORKER_WAITS);
+    r->st = call_and_wait(r->e, op, ELEMENT_FP32, data, n);
+    r->out->sums_s[op - r->first] += clock_now() - start_s;
+    report(r, r->now, WORKER_COMPUTES);
+}
+
 /* Until what is predicted of an op is over, besides the sums in it. */
 static void pace(struct running *r, const struct program_op *o, double start_s)
 {
@@ -304,7 +322,9 @@ static enum status compute(struct running *r, uint32_t op)
     r->now = op;
     r->sum = executor_sum_after(e->program, e->rank, op);
     start_s[op] = clock_now();
-    st = e->device->compute(e->device_self, r->step, o, &(struct layer_reduction){r, sum});
+    st = e->device->compute(e->device_self, r->step, o, 
+                             &(struct layer_reduction){
+                                 .self = r, .sum = sum, .context = exchange_context});
     if (e->paced)
         pace(r, o, start_s[op]);
     end_s[op] = clock_now();
@@ -373,6 +393,7 @@ static enum status finish(const struct running *r, uint32_t *op)
         e->transport->times(e->transport_self, *op, &r->out->op_start_s[k], &r->out->op_end_s[k]);
     }
     PASS(finish_device(r));
+    executor_book_context(e->program, e->rank, r->out);
     executor_book_sums(e->program, e->rank, r->out);
     return STATUS_OK;
 }

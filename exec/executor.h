@@ -72,6 +72,12 @@ void executor_step_free(struct executor_step *s); /* accepts {0}; leaves {0} */
 /* The program's op of the reductions inside compute op `op`: the next ALLREDUCE FOR_TENSOR of the
  * stage, before another pass begins. PROGRAM_NONE: there is none. */
 uint32_t executor_sum_after(const struct program *p, uint32_t rank, uint32_t op);
+/* The program's op of the exchanges inside pass `op`: ALLGATHER or, with `scatter`, REDUCESCATTER
+ * FOR_CONTEXT. PROGRAM_NONE: there is none. */
+uint32_t executor_context_before(const struct program *p, uint32_t rank, uint32_t op, bool scatter);
+/* Seconds of exchanges inside passes (sums_s of the exchange) are taken off the passes' and reported
+ * as the program has them, before the pass. */
+void executor_book_context(const struct program *p, uint32_t rank, struct executor_step *s);
 /* Seconds of sums inside passes (sums_s) are taken off the passes' and reported as the program has
  * them, as one op after the pass. Of a pass in parts they add up to that one, so that later parts
  * seem to have begun earlier by the sums of those before. */

@@ -26,6 +26,8 @@ static const char *beyond(const struct program *p, uint32_t r, const struct prog
     bool scatters = o->kind == OP_REDUCESCATTER || o->kind == OP_ALLGATHER;
     if (o->purpose == FOR_EXPERTS && op_is_collective(o))
         return "experts on other ranks";
+    if (o->purpose == FOR_CONTEXT && o->kind == OP_ALLTOALL)
+        return "the all-to-all exchange of sequences";
     if (o->purpose == FOR_TENSOR && scatters)
         return "sequence parallelism";
     if (o->purpose != FOR_TIES)

@@ -65,7 +65,8 @@ void sum_add_context(struct sum *u, uint32_t op, const struct op_cost *cost,
         return;
     }
     kv *= u->l->plan->microbatch_size;
-    u->context_bytes = 2 * kv > u->context_bytes ? 2 * kv : u->context_bytes; /* and gradients */
+    /* as they are gathered, in their order, and their gradients */
+    u->context_bytes = 3 * kv > u->context_bytes ? 3 * kv : u->context_bytes;
     sum_add_call(&to->forward.gather, 1, kv, kv);
     sum_add_call(&to->backward.gather, 1, kv, kv);
     sum_add_call(&to->backward.scatter, 1, kv, kv);

@@ -113,6 +113,10 @@ static void head_backward_scores(const struct head *a, const real *ds, real *dq,
  * layer computes the scores above the diagonal too and forgets them. */
 static void forward(const struct layer *l, struct layer_io *io)
 {
+    if (l->context > 1) {
+        context_forward(l, io);
+        return;
+    }
     for (size_t b = 0; b < io->batch; b++)
         for (size_t h = 0; h < l->heads; h++) {
             struct head a = head_of(l, io, b, h);
@@ -124,6 +128,10 @@ static void forward(const struct layer *l, struct layer_io *io)
  * 3C) is written once by every head, whose channels are its own: overwritten, not added to. */
 static void backward(const struct layer *l, struct layer_io *io)
 {
+    if (l->context > 1) {
+        context_backward(l, io);
+        return;
+    }
     for (size_t b = 0; b < io->batch; b++)
         for (size_t h = 0; h < l->heads; h++) {
             struct head a = head_of(l, io, b, h);

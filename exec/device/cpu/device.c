@@ -121,6 +121,8 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
     bool whole = op->kind == OP_FORWARD || op->kind == OP_BACKWARD;
     bool begins = whole ? op->part <= 1 : op->kind == OP_BACKWARD_INPUT;
     s->pass.reduction = reduction;
+    if (op->beside) /* the op that follows computes it */
+        return STATUS_OK;
     if (begins) {
         PASS(hand_over(self, s, op->microbatch, op->kind != OP_FORWARD));
     }

@@ -27,6 +27,8 @@ enum status stage_find_shares(struct stage *s)
         .shard = {.shards = of->shards, .shard = me->shard},
         .replicas = of->replicas,
         .me = me->replica,
+        .context = of->context > 0 ? of->context : 1,
+        .position = me->replica % (of->context > 0 ? of->context : 1),
         .zero = of->zero,
         .recompute = of->recompute,
         .split = of->split,

@@ -123,6 +123,7 @@ struct stage_bucket {
 struct stage_share {
     struct layer_shard shard; /* of tensor parallelism */
     uint32_t replicas, me;    /* replicas of the stage, and which of them this is */
+    size_t context, position; /* replicas that share sequences, and which of them this is */
     uint32_t zero;            /* 0 .. 3 */
     uint32_t recompute;       /* enum plan_recompute */
     bool split;               /* backwards come in two halves */
