@@ -79,14 +79,15 @@ static double rated(const struct topology_rate *r, double flop, bool *outside)
 
 /* Seconds of one phase of an op: by the measured rate if there is one, else by the roofline. */
 static double phase_cost(const struct device_type *type, const struct model_op *op,
-                         const char *phase, double flop, double bytes, bool *outside)
+                         enum data_type dtype, const char *phase, double flop, double bytes,
+                         bool *outside)
 {
     const struct topology_rate *r = find_rate(type, op->kind, phase);
     if (r && flop > 0)
         return rated(r, flop, outside);
     if (flop == 0 && bytes == 0)
         return 0;
-    return type->launch_s + fmax(flop / type->flops, bytes / type->memory_Bps);
+    return type->launch_s + fmax(flop / device_flops(type, dtype), bytes / type->memory_Bps);
 }
 
 /* Is a profile for this type of device, or for any, and for this degree? */
@@ -160,17 +161,18 @@ struct op_cost cost_op(const struct model *m, const struct device_type *type, ui
 
     if (!measured(m, type, op, samples, split, &c)) {
         samples *= part.work;
-        c.forward_s = phase_cost(type, o, "forward", samples * o->forward_flop,
+        c.forward_s = phase_cost(type, o, model_dtype(m, o), "forward", samples * o->forward_flop,
                                  samples * o->forward_bytes + read, &c.extrapolated);
         /* Weight gradients are read and written besides the weights. */
-        c.backward_s = phase_cost(type, o, "backward", samples * o->backward_flop,
-                                  samples * o->backward_bytes + 3 * read, &c.extrapolated);
+        c.backward_s =
+            phase_cost(type, o, model_dtype(m, o), "backward", samples * o->backward_flop,
+                       samples * o->backward_bytes + 3 * read, &c.extrapolated);
     }
     struct model_op update = {.kind = (char *)optimizer};
     double flop = held / (double)m->element_bytes * update_flop(optimizer);
     bool outside = false; /* large parameter blocks stream: constant rate is right there */
     if (held > 0)
-        c.update_s = phase_cost(type, &update, "update", flop,
+        c.update_s = phase_cost(type, &update, DATA_ANY, "update", flop,
                                 held * update_traffic(optimizer, m->element_bytes), &outside);
     return c;
 }

@@ -109,6 +109,8 @@ struct program_rank {
  * has low 0 and, besides, the copies of tied weights that other stages own. */
 struct program_bucket {
     uint32_t low;  /* position of its first op among the stage's */
+    bool again;    /* ZeRO 3: its forward is made again in a part of its own, before the backward of
+                    * the bucket that has the last op of its unit (plan_units()) */
     int64_t bytes; /* what a shard has of its parameters, as numbers of the model: every collective
                     * FOR_DATA of dense gradients has a bucket's (program_reduced_bytes()), every
                     * ALLGATHER FOR_SHARDS those of all buckets or, with ZeRO
@@ -124,9 +126,11 @@ struct program_stage {
     uint32_t zero;      /* 0 .. 3: what of every bucket a replica keeps only its part of: nothing,
                          * optimizer state, + gradients, + parameters; 0 with one replica.
                          * Rajbhandari et al., SC 2020 */
-    uint32_t recompute; /* enum plan_recompute (plan.h) */
-    bool split;         /* backwards come as BACKWARD_INPUT and BACKWARD_WEIGHT */
-    uint32_t bucket, buckets; /* program.bucket[bucket .. bucket + buckets), buckets >= 1 */
+    uint32_t recompute; /* enum plan_recompute (plan.h), */
+    uint32_t recompute_layers, recompute_unit; /* and which layers: struct plan_stage */
+    bool split;               /* backwards, or some, come as BACKWARD_INPUT and BACKWARD_WEIGHT */
+    uint32_t bucket, buckets; /* program.bucket[bucket .. bucket + buckets), buckets >= 1; */
+    uint32_t again;           /* of these, those that have `again` */
 };
 
 struct program {
@@ -190,13 +194,14 @@ bool program_rank_has(const struct program *p, uint32_t rank, uint32_t stage);
  * is NULL. O(stages * ops of the rank). */
 size_t program_rank_ops(const struct program *p, uint32_t rank, uint32_t *op);
 /* In how many parts a pass of the stage may come: with ZeRO 3 a FORWARD in one per bucket, from the
- * first op on; a BACKWARD in one per bucket, from the last op down; before these, when ZeRO 3 has
- * to recompute all forwards, one part for the forward of every bucket but the last to be there. */
+ * first op on; a BACKWARD in one per bucket, from the last op down, and one for the forward of every
+ * bucket that is made again by itself: those of a unit, from its first op on, before the backward of
+ * its last one. */
 uint32_t program_parts(const struct program_stage *s, enum op_kind pass);
 /* Bucket whose ops a part (>= 1) of a pass computes; *completes, unless NULL: its gradients are
- * complete then. */
-uint32_t program_part_bucket(const struct program_stage *s, enum op_kind pass, uint32_t part,
-                             bool *completes);
+ * complete then. O(buckets) where there are any to be made again. */
+uint32_t program_part_bucket(const struct program *p, const struct program_stage *s,
+                             enum op_kind pass, uint32_t part, bool *completes);
 /* Rank that op i belongs to; O(log ranks). */
 uint32_t program_rank_of(const struct program *p, size_t op);
 /* ZeRO: the part of a bucket of n numbers that replica `replica` of `replicas` keeps. The bucket is

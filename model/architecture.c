@@ -377,19 +377,30 @@ static bool reads_input_again(const struct model_op *op)
     return strcmp(op->kind, "residual") != 0 && strcmp(op->kind, "rope") != 0;
 }
 
-/* An output is kept for its consumers; one that none of them reads again is not kept. */
+/* An output is kept for its consumers: whole; as narrow as the operands of fp8 products where only
+ * those read it again, and its own backward does not (attention's does); or not at all. */
 static enum status keep_needed(struct graph *g)
 {
     enum status st = g->status;
     struct model *m = &g->model;
-    bool *kept = NULL;
+    int64_t *kept = NULL; /* [m->n] bytes of each number */
     TRY(st);
     TRY(ARRAY_NEW(kept, m->n));
-    for (size_t k = 0; k < g->edges; k++)
-        kept[g->edge[k].from] |= reads_input_again(&m->op[g->edge[k].to]);
-    for (size_t i = 0; i < m->n; i++)
-        if (!kept[i] && strcmp(m->op[i].kind, "loss") != 0)
-            m->op[i].stash_bytes -= m->op[i].output_bytes;
+    for (size_t k = 0; k < g->edges; k++) {
+        const struct model_op *reader = &m->op[g->edge[k].to];
+        int64_t *bytes = &kept[g->edge[k].from];
+        int64_t read = data_type_operand(model_dtype(m, reader));
+        if (reads_input_again(reader))
+            *bytes = read > *bytes ? read : *bytes;
+    }
+    for (size_t i = 0; i < m->n; i++) {
+        struct model_op *o = &m->op[i];
+        bool whole =
+            strcmp(o->kind, "loss") == 0 || (strcmp(o->kind, "attention") == 0 && kept[i] > 0);
+        int64_t numbers = o->output_bytes / m->element_bytes;
+        if (!whole)
+            o->stash_bytes -= numbers * (m->element_bytes - kept[i]);
+    }
 out:
     free(kept);
     return st;
@@ -454,11 +465,11 @@ enum status architecture_build(const struct architecture *a, const struct archit
                                const char *name, struct model *out)
 {
     enum { USUAL_TOKENS = 4096 };
-    struct build b = {.a = *a, .flash = c->flash};
+    enum data_type usual = a->dtype != DATA_ANY ? a->dtype : DATA_fp32;
+    struct build b = {
+        .g = graph_begin(c->dtype != DATA_ANY ? c->dtype : usual), .a = *a, .flash = c->flash};
     b.a.layers = or_else(c->layers, a->layers);
     PASS(complete(&b.a));
-    if (c->bits % 16 != 0)
-        return error_set(STATUS_INVALID, "bits=%" PRId64 ": there are 16 and 32", c->bits);
     b.tokens = or_else(c->tokens, b.a.context < USUAL_TOKENS ? b.a.context : USUAL_TOKENS);
     if (has(&b, TRAIT_POSITIONS) && b.tokens > b.a.context)
         return error_set(STATUS_INVALID, "tokens=%" PRId64 ": there are %" PRId64 " positions",
@@ -466,7 +477,6 @@ enum status architecture_build(const struct architecture *a, const struct archit
     if (!b.flash && (double)b.tokens * (double)b.tokens * (double)b.a.heads > 1e17)
         return error_set(STATUS_INVALID, "tokens=%" PRId64 ": too many for unfused attention",
                          b.tokens);
-    b.g.model.element_bytes = or_else(c->bits, or_else(a->bits, 32)) / 8;
     b.g.model.tokens_per_sample = has(&b, TRAIT_IMAGES) ? 0 : (double)b.tokens;
     if (has(&b, TRAIT_IMAGES))
         build_images(&b);

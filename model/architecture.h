@@ -62,7 +62,7 @@ struct architecture {
     int64_t predict;              /* modules that predict a further token each */
     int64_t decoder_layers, buckets;
     int64_t image, patch, colours, classes;
-    int64_t bits; /* of a number */
+    enum data_type dtype;
     uint32_t traits;
     size_t listed; /* layers of which the file says one by one whether they are windowed; 0: by the
                     * rules above */
@@ -82,7 +82,8 @@ const struct family *family_find(const char *name);
 
 /* What a user chooses beside the architecture; 0: the architecture's. */
 struct architecture_choice {
-    int64_t tokens, layers, bits;
+    int64_t tokens, layers;
+    enum data_type dtype;
     bool flash; /* attention keeps no (tokens, tokens) matrix, and skips what is masked */
 };
 

@@ -180,7 +180,9 @@ static enum status read_type(const struct json_at *at, struct architecture *a)
     const char *text = "float32";
     if (json_kind(at) != JSON_IS_NULL)
         PASS(json_get_string(at, &text));
-    a->bits = strcmp(text, "float32") == 0 ? 32 : 16;
+    a->dtype = strcmp(text, "float32") == 0   ? DATA_fp32
+               : strcmp(text, "float16") == 0 ? DATA_fp16
+                                              : DATA_bf16;
     return STATUS_OK;
 }
 
@@ -319,7 +321,7 @@ static bool recognises(const struct json_at *root)
     return false;
 }
 
-enum { CHOICE_TOKENS, CHOICE_LAYERS, CHOICE_BITS, CHOICE_FLASH, CHOICES };
+enum { CHOICE_TOKENS, CHOICE_LAYERS, CHOICE_DTYPE, CHOICE_FLASH, CHOICES };
 
 static enum status read_config(const struct json_at *root, const struct import_options *o,
                                struct model *out)
@@ -327,7 +329,7 @@ static enum status read_config(const struct json_at *root, const struct import_o
     static const struct zoo_parameter rows[CHOICES] = {
         [CHOICE_TOKENS] = {"tokens", "tokens per sample", 0, 1, 1 << 24},
         [CHOICE_LAYERS] = {"layers", "transformer layers", 0, 1, ARCHITECTURE_LAYERS},
-        [CHOICE_BITS] = {"bits", "of a number: 16 or 32", 0, 16, 32},
+        [CHOICE_DTYPE] = ZOO_DTYPE(DATA_ANY),
         [CHOICE_FLASH] = {"flash", "1: fused attention", 1, 0, 1},
     };
     const struct zoo_entry e = {
@@ -338,7 +340,7 @@ static enum status read_config(const struct json_at *root, const struct import_o
     PASS(config_read(root, &a));
     const struct architecture_choice c = {.tokens = value[CHOICE_TOKENS],
                                           .layers = value[CHOICE_LAYERS],
-                                          .bits = value[CHOICE_BITS],
+                                          .dtype = (enum data_type)value[CHOICE_DTYPE],
                                           .flash = value[CHOICE_FLASH]};
     enum status st = architecture_build(&a, &c, root->document->path, out);
     return st == STATUS_INVALID ? error_context(st, "%s", root->document->path) : st;

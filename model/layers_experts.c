@@ -95,7 +95,10 @@ uint32_t layer_experts(struct graph *g, const char *name, uint32_t in, uint32_t 
                .parameter_bytes = s->experts * (i.matrices * c * h + biases) * e,
                .shares = MODEL_NO_OP,
                .tensor = TENSOR_ROW, /* each expert by its inner width */
-               .exchange_bytes = slots * c * e,
+               .narrow = true,
+               /* the mean of both ways: tokens go out as operands and come back as sums are kept.
+                * DeepSeek-V3 (2024, arXiv:2412.19437), section 3.3.3 */
+               .exchange_bytes = slots * c * (graph_operand(g) + e) / 2,
                .stash_bytes = (size + slots * (2 * c + i.rows * h)) * e,
                .output_bytes = size * e,
            });

@@ -21,8 +21,8 @@ struct partition_request auto_request_for(const struct auto_state *s,
     request.sequence_parallel = shape->sequence_parallel;
     request.layers = s->layers;
     request.order = auto_devices(shape) < s->t->n ? s->fast_order : s->order;
-    if (!request.schedule || shape->chunks > 1)
-        request.schedule = shape->chunks > 1 ? "interleaved" : "1f1b";
+    if (!s->r->fixed.schedule || !schedule_allows(s->usual, shape->chunks))
+        request.schedule = schedule_usual(shape->chunks > 1);
     return request;
 }
 
@@ -58,9 +58,11 @@ static void find_work(const struct auto_state *s, struct family *f)
             struct op_cost c =
                 cost_op(s->m, &s->t->type[k], i, f->shape.microbatch_size, r.optimizer, &spread);
             sum_s += c.forward_s + c.backward_s;
-            for (int kind = RECOMPUTE_SELECTIVE; kind < RECOMPUTE_KINDS; kind++)
-                if (plan_remakes((enum plan_recompute)kind, &s->m->op[i]))
-                    again_s[kind] += c.forward_s;
+            again_s[RECOMPUTE_SELECTIVE] +=
+                s->again[RECOMPUTE_SELECTIVE].unit[i] > 0 ? c.forward_s : 0;
+            bool all = r.recompute_layers == 0; /* else any layers, few perhaps */
+            again_s[RECOMPUTE_FULL] +=
+                all && s->again[RECOMPUTE_FULL].unit[i] > 0 ? c.forward_s : 0;
         }
         f->work_s = fmin(f->work_s, sum_s);
         for (int kind = RECOMPUTE_SELECTIVE; kind < RECOMPUTE_KINDS; kind++)
@@ -88,15 +90,15 @@ static double reductions_s(const struct auto_state *s, const struct auto_shape *
 /* Its lower bound: m microbatches of d ranks take m + d - 1 times the time of one on one rank, and of
  * the fill, d - 1, the best schedules save all but a part. With W the work of a microbatch and R its
  * reductions, on the fastest devices and links, spread evenly,
- *     bound = (m + (d - 1) / AUTO_CHUNKS) (W + R) / d. */
+ *     bound = (m + (d - 1) / AUTO_FILL) (W + R) / d. */
 static enum status add_shape(const struct auto_state *s, const struct family *f, size_t depth,
                              size_t replicas, struct auto_shapes *all)
 {
     struct auto_shape shape = f->shape;
     shape.depth = (uint32_t)depth;
     shape.replicas = (uint32_t)replicas;
-    /* the least fill: zb-h1's third of it, or that of the most chunks */
-    double fill = (double)(depth - 1) / AUTO_CHUNKS;
+    /* the least fill: zb-v's forwards of half stages, or that of the most chunks */
+    double fill = (double)(depth - 1) / AUTO_FILL;
     double times = (auto_microbatches(s, &shape) + fill) / (double)depth;
     shape.bound_s = times * f->work_s;
     for (int kind = 0; kind < RECOMPUTE_KINDS; kind++)
@@ -119,7 +121,7 @@ static enum status add_depths(const struct auto_state *s, const struct family *f
             continue;
         for (size_t r = slots / depth; r * depth * f->shape.shards > s->least; r--) {
             if ((any && s->t->n > AUTO_SMALL) || !auto_wanted(s->r->fixed.replicas, r) ||
-                r % f->shape.context != 0 ||
+                r % f->shape.context != 0 || (s->usual->crossed && r % 2 == 1) ||
                 !auto_divides(s, f->shape.microbatch_size, r / f->shape.context))
                 continue;
             PASS(add_shape(s, f, depth, r, all));

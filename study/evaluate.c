@@ -154,10 +154,7 @@ static enum status simulate_as_wanted(struct run *run, uint64_t microbatches)
 /* How many sets of devices the stages have. */
 static uint64_t teams_of(const struct plan *p)
 {
-    uint64_t teams = 1;
-    while (teams < p->stages && p->stage[teams].device[0] != p->stage[0].device[0])
-        teams++;
-    return teams;
+    return p->stages / plan_chunks(p);
 }
 
 static uint64_t devices_of(const struct plan *p)

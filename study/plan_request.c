@@ -62,6 +62,15 @@ static enum status check_unwritten(const struct arguments *a, uint64_t way)
     return STATUS_OK;
 }
 
+/* The settings table knows the words, so one of them, or none, is what it says. */
+static enum plan_recompute recompute_of(const struct arguments *a)
+{
+    size_t k = RECOMPUTE_KINDS - 1;
+    while (k > 0 && (!a->recompute || strcmp(a->recompute, plan_recompute_names[k]) != 0))
+        k--;
+    return (enum plan_recompute)k;
+}
+
 /* Options that say something only beside others, whatever model and platform are. Where the search
  * chooses the others it finds what suits. These are no rules of plan_settle(): a grid of points may
  * well have a corner in which one of its settings means nothing. */
@@ -86,8 +95,14 @@ static enum status check_together(const struct arguments *a, const struct partit
          "--context-parallel needs a multiple of it as --replicas"},
         {a->context_exchange && a->context_parallel < 2,
          "--context-exchange needs --context-parallel of 2 or more"},
+        {(a->recompute_layers || a->recompute_unit) && recompute_of(a) != RECOMPUTE_FULL,
+         "--recompute-layers and --recompute-unit need --recompute full"},
         {a->chunks > 1 && schedule && !schedule->chunked,
          "--chunks and --schedule: this one gives every stage devices of its own"},
+        {a->chunks > 0 && schedule && schedule->vee && a->chunks != 2,
+         "--chunks and --schedule: this one has two stages on each device"},
+        {a->replicas > 0 && schedule && schedule->crossed && a->replicas % 2 != 0,
+         "--replicas and --schedule: this one needs pairs of replicas"},
         {arguments_given(a, "seed") && !a->output && !a->json && !arguments_given(a, "jitter"),
          "--seed is of the plan that -o writes, or of --jitter"},
         {(arguments_given(a, "samples") || arguments_given(a, "rank-by")) &&
@@ -170,13 +185,20 @@ enum status plan_settle(struct arguments *a)
     return STATUS_OK;
 }
 
-/* The settings table knows the words, so one of them, or none, is what it says. */
-static enum plan_recompute recompute_of(const struct arguments *a)
+static enum data_type reduce_dtype_of(const struct arguments *a)
 {
-    size_t k = RECOMPUTE_KINDS - 1;
-    while (k > 0 && (!a->recompute || strcmp(a->recompute, plan_recompute_names[k]) != 0))
+    size_t k = DATA_TYPES - 1;
+    while (k > 0 && (!a->reduce_dtype || strcmp(a->reduce_dtype, data_type_names[k]) != 0))
         k--;
-    return (enum plan_recompute)k;
+    return (enum data_type)k;
+}
+
+/* What is given, or what the schedule that is given cannot do without. */
+static uint32_t chunks_of(const struct arguments *a)
+{
+    const struct schedule *s;
+    bool vee = a->schedule && schedule_find(a->schedule, &s) == STATUS_OK && s->vee;
+    return a->chunks || !vee ? (uint32_t)a->chunks : 2;
 }
 
 static enum plan_exchange exchange_of(const struct arguments *a)
@@ -195,12 +217,14 @@ struct partition_request plan_request(const struct arguments *a)
                                       .expert_parallel = (uint32_t)a->expert_parallel,
                                       .context_parallel = (uint32_t)a->context_parallel,
                                       .context_exchange = exchange_of(a),
-                                      .chunks = (uint32_t)a->chunks,
+                                      .chunks = chunks_of(a),
                                       .zero = (uint32_t)a->zero,
                                       .bucket_bytes = (int64_t)a->bucket_bytes,
-                                      .reduce_bits = (uint32_t)a->reduce_bits,
+                                      .reduce_dtype = reduce_dtype_of(a),
                                       .sequence_parallel = a->sequence_parallel,
                                       .recompute = recompute_of(a),
+                                      .recompute_layers = (uint32_t)a->recompute_layers,
+                                      .recompute_unit = (uint32_t)a->recompute_unit,
                                       .microbatches = (uint32_t)a->microbatches,
                                       .microbatch_size = (uint32_t)a->microbatch_size,
                                       .schedule = a->schedule,
@@ -214,15 +238,6 @@ struct partition_request plan_request(const struct arguments *a)
 }
 
 /* ---- is it kept? */
-
-/* Stages on each device: those that run where the first one does. */
-static size_t chunks_of(const struct plan *p)
-{
-    size_t chunks = 0;
-    for (size_t s = 0; s < p->stages; s++)
-        chunks += p->stage[s].device[0] == p->stage[0].device[0];
-    return chunks;
-}
 
 /* Algorithms of today give all stages the same replicas and shards; a plan that does not keeps the
  * constraint only if every stage does. */
@@ -238,6 +253,10 @@ static const char *stage_breaks(const struct plan_stage *s, const struct argumen
         return "context-parallel";
     if (a->recompute && s->recompute != recompute_of(a))
         return "recompute";
+    if (a->recompute_layers && s->recompute_layers != a->recompute_layers)
+        return "recompute-layers";
+    if (a->recompute_unit && s->recompute_unit != a->recompute_unit)
+        return "recompute-unit";
     return NULL;
 }
 
@@ -250,11 +269,11 @@ const char *plan_breaks(const struct plan *p, const struct arguments *a)
         bool broken;
     } all[] = {
         {"stages", a->stages && p->stages != a->stages},
-        {"chunks", a->chunks && chunks_of(p) != a->chunks},
+        {"chunks", a->chunks && plan_chunks(p) != a->chunks},
         {"zero", (a->zero || arguments_given(a, "zero")) && p->zero != a->zero},
         {"bucket", (a->bucket_bytes > 0 || arguments_given(a, "bucket")) &&
                        p->bucket_bytes != (int64_t)a->bucket_bytes},
-        {"reduce-bits", a->reduce_bits && p->reduce_bits != a->reduce_bits},
+        {"reduce-dtype", a->reduce_dtype && p->reduce_dtype != reduce_dtype_of(a)},
         {"sequence-parallel",
          a->sequence_parallel && !(p->sequence_parallel && p->stage[0].tensor_parallel > 1)},
         {"context-exchange", a->context_exchange && p->context_exchange != exchange_of(a)},
@@ -290,11 +309,16 @@ enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
 {
     enum status st;
     const struct partition_algorithm *algorithm;
+    const struct schedule *schedule;
     struct partition_request request = plan_request(a);
     struct plan p = {0};
     TRY(algorithm_of(a, &algorithm));
-    size_t shards = a->tensor_parallel ? a->tensor_parallel : 1, chunks = a->chunks ? a->chunks : 1;
-    request.replicas = request.replicas ? request.replicas : 1;
+    size_t shards = a->tensor_parallel ? a->tensor_parallel : 1;
+    if (!request.schedule)
+        request.schedule = schedule_usual(a->chunks > 1);
+    TRY(schedule_find(request.schedule, &schedule));
+    size_t chunks = request.chunks ? request.chunks : 1;
+    request.replicas = request.replicas ? request.replicas : schedule->crossed ? 2 : 1;
     size_t most = t->n / request.replicas / shards * chunks;
     most = most < m->n ? most : m->n / chunks * chunks;
     if (!request.stages)
@@ -303,8 +327,6 @@ enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
         request.microbatches = usual_microbatches(&request);
     if (!request.microbatch_size)
         request.microbatch_size = 1;
-    if (!request.schedule)
-        request.schedule = chunks > 1 ? "interleaved" : "1f1b";
     TRY(partition_run(algorithm, m, t, &request, &p));
     const char *broken = plan_breaks(&p, a);
     if (broken)

@@ -112,20 +112,21 @@ static void set_devices(struct plan_stage *s, const struct sizes *z, uint32_t te
         }
 }
 
-static const char *choose_schedule(uint64_t *state, bool chunked)
+static const struct schedule *choose_schedule(uint64_t *state, const struct sizes *z)
 {
     const struct schedule *s;
     do
         s = schedules[random_below(state, (uint32_t)schedules_n)];
-    while (chunked && !s->chunked);
-    return s->name;
+    while (!schedule_allows(s, z->chunks) || s->crossed); /* which do not fold */
+    return s;
 }
 
 struct plan random_plan(uint64_t *state, const struct model *m, uint32_t devices)
 {
     struct sizes z = choose_sizes(state, devices);
     uint32_t *order = order_devices(state, devices);
-    struct plan p = sample_plan(m, 1, 1, 1, choose_schedule(state, z.chunks > 1));
+    const struct schedule *schedule = choose_schedule(state, &z);
+    struct plan p = sample_plan(m, 1, 1, 1, schedule->name);
     bool narrow = random_below(state, 6) == 0;
     uint32_t experts = random_below(state, 2) ? 1u << random_below(state, 3) : 1;
     free(p.stage[0].op);
@@ -135,7 +136,7 @@ struct plan random_plan(uint64_t *state, const struct model *m, uint32_t devices
     p.stage = calloc(p.stages, sizeof *p.stage);
     for (uint32_t k = 0; p.stage && k < p.stages; k++) {
         struct plan_stage *s = &p.stage[k];
-        uint32_t team = k % z.teams;
+        uint32_t team = schedule_team(schedule, z.teams, k);
         set_ops(s, k, p.stages);
         s->replicas = z.replicas;
         s->tensor_parallel = narrow && team % 2 == 1 && z.shards > 1 ? z.shards / 2 : z.shards;

@@ -31,7 +31,7 @@ static void add_calls(struct sum *u, uint32_t op)
     const struct model *m = u->l->model;
     const struct model_op *o = &m->op[op];
     int64_t samples = u->l->plan->microbatch_size, in = 0;
-    bool twice = u->s->recompute == RECOMPUTE_FULL; /* the forward runs in the backward too */
+    bool twice = u->l->shape.unit[op] > 0; /* the forward runs in the backward too */
     int64_t parts = u->split.context_parallel;
     if (u->split.tensor_parallel > 1 && o->tensor == TENSOR_ROW) {
         add_sum(u, &u->c.forward_sum, samples * o->output_bytes / parts);
@@ -44,7 +44,7 @@ static void add_calls(struct sum *u, uint32_t op)
         int64_t rows = samples * (int64_t)(m->tokens_per_sample > 1 ? m->tokens_per_sample : 1);
         int64_t bytes = 3 * 4 * rows / parts * u->split.tensor_parallel;
         sum_add_call(&u->c.forward_sum, 1, bytes, bytes);
-        if (plan_remakes(u->s->recompute, o))
+        if (twice)
             sum_add_call(&u->c.backward_sum, 1, bytes, bytes);
     }
     for (size_t k = m->in_start[op]; k < m->in_start[op + 1]; k++)
@@ -74,7 +74,7 @@ static void add_op(struct sum *u, uint32_t op)
     c->forward_s += cost.forward_s;
     c->backward_s += cost.backward_s;
     c->update_s += cost.update_s;
-    if (plan_remakes(u->s->recompute, o))
+    if (u->l->shape.unit[op] > 0)
         c->recompute_s += cost.forward_s;
     if (o->sparse) /* an embedding: nothing comes before it */
         c->weight_s += cost.backward_s;
@@ -82,7 +82,8 @@ static void add_op(struct sum *u, uint32_t op)
         c->weight_s += cost.backward_s / 2; /* two products of equal size */
     sum_add_memory(u, op, &part);
     add_calls(u, op);
-    sum_add_context(u, op, &cost, &c->context);
+    sum_add_context(u, op, &cost, u->l->shape.unit[op] > 0 ? &c->context.backward : NULL,
+                    &c->context);
 }
 
 void sum_mean(struct lowering_calls *calls)
@@ -103,7 +104,6 @@ static enum status finish(struct sum *u)
     sum_mean(&c->forward_experts);
     sum_mean(&c->backward_experts);
     PASS(sum_make_buckets(u));
-    sum_join_exchange(&c->context.backward, &c->context.remade);
     sum_mean_context(&c->context);
     return sum_finish_memory(u);
 }

@@ -101,8 +101,10 @@ static enum status tensor_groups(struct lowering *l, uint32_t team)
 static uint32_t most_experts(const struct lowering *l, uint32_t team)
 {
     uint32_t most = 1;
-    for (size_t s = team; s < l->plan->stages; s += l->shape.teams)
-        most = l->plan->stage[s].expert_parallel > most ? l->plan->stage[s].expert_parallel : most;
+    for (uint32_t k = 0; k < l->shape.chunks; k++) {
+        uint32_t degree = l->plan->stage[lowering_stage(l, team, k)].expert_parallel;
+        most = degree > most ? degree : most;
+    }
     return most;
 }
 

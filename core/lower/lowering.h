@@ -2,7 +2,8 @@
  *
  *   1. stages.c   what crosses between stages, who the ranks are
  *   2. groups.c   who communicates: replicas, shards, experts, ties
- *   3. replay.c   the schedule of every replica; compute ops, messages, collectives of microbatches
+ *   3. turns.c    the schedule of every replica;
+ *      replay.c   compute ops, messages, collectives of microbatches; parts.c: passes in parts
  *   4. finish.c   the end of the iteration: reductions of gradients, updates
  *   5. ../lower.c the lists become one program, which is checked
  *
@@ -30,7 +31,9 @@ struct lowering_list {
     size_t n, room, deps, dep_room;
     struct program_op *op;
     uint32_t *dep;
-    uint32_t blocked;    /* position + 1 of the collective that the next compute op waits for */
+    uint32_t blocked;    /* position + 1 of the collective that the next compute op waits for, */
+    uint32_t beside;     /* and of the compute op beside which it runs: what waits for a pair waits
+                          * for both */
     uint32_t gathered;   /* position + 1 of the newest ALLGATHER of parameters, */
     uint32_t needed;     /* and of the one that the next compute op waits for */
     uint32_t reduced[2]; /* ZeRO 2, 3: of the sums of the last two buckets */
@@ -63,7 +66,6 @@ struct lowering_exchange {
 };
 struct lowering_context {
     struct lowering_exchange forward, backward;
-    struct lowering_exchange remade; /* forwards that the backward makes again */
 };
 
 /* A part of a backward: its seconds, and the gradients that are complete after it. With ZeRO 3 a
@@ -121,9 +123,11 @@ struct lowering_tie {
 /* Who and what there is: constant after lowering_prepare() (stages.c). */
 struct lowering_shape {
     uint32_t *stage_of;                   /* [model->n] */
+    uint32_t *unit;                       /* [model->n] plan_units() of each op's stage, */
+    bool *kept;                           /* [model->n] likewise */
     uint32_t teams;                       /* sets of devices, the ranks of the pipeline */
     uint32_t chunks;                      /* stages of each */
-    uint32_t *team_of;                    /* [stages] == stage % teams */
+    uint32_t *team_of;                    /* [stages] == schedule_team() */
     uint32_t *first_rank, *first_replica; /* [teams + 1] */
     uint32_t replicas;                    /* of all teams together */
     uint32_t most_shards;                 /* of any team */
@@ -182,6 +186,16 @@ struct lowering {
 static inline const struct plan_stage *lowering_team(const struct lowering *l, uint32_t team)
 {
     return &l->plan->stage[team]; /* the team's first stage has the team's number */
+}
+/* Which replica's microbatches replica k works at in stages of this chunk. */
+static inline uint32_t lowering_crosses(const struct lowering *l, uint32_t chunk, uint32_t k)
+{
+    return l->schedule->crossed && chunk % 2 == 1 ? k ^ 1 : k;
+}
+/* The stage that is a team's k-th, k < shape.chunks. */
+static inline uint32_t lowering_stage(const struct lowering *l, uint32_t team, uint32_t k)
+{
+    return schedule_stage(l->schedule, l->shape.teams, team, k);
 }
 static inline uint32_t lowering_replicas(const struct lowering *l, uint32_t team)
 {
@@ -266,8 +280,59 @@ struct schedule_place lowering_place(const struct plan *p, uint32_t teams, uint3
 enum status lowering_group(struct lowering *l) MUST_CHECK;
 void grouping_free(struct lowering_grouping *g);
 
-/* replay.c: compute ops, messages, and collectives that belong to a microbatch. */
+/* turns.c: the schedules of all replicas, step by step. */
 enum status lowering_replay(struct lowering *l) MUST_CHECK;
+
+/* One shard's part of a step while it is appended. */
+struct pass {
+    struct lowering *l;
+    const struct lowering_replica *replica;
+    struct lowering_list *list;
+    const struct lowering_cost *cost;
+    uint32_t stage, shard, rank;
+    struct schedule_step s;
+    /* Of a pair, else NULL and 0: */
+    const struct pass *beside; /* the second pass, whose inputs the first one waits for as well */
+    uint32_t begin, before; /* position + 1 of the pair's first compute op, of the one before it */
+    bool slower;            /* collectives run meanwhile */
+};
+
+/* replay.c: compute ops, messages, and collectives that belong to a microbatch. */
+/* A replica that may be able to go on gets a turn, once. */
+void lowering_wake(struct lowering *l, uint32_t replica);
+/* Is everything there that the replica's next step, or pair of steps, needs from other stages? */
+bool lowering_is_ready(const struct lowering *l, const struct lowering_replica *replica);
+/* Append it; of a pair `step` is the second one then. computed[shards] is room. */
+enum status lowering_run(struct lowering *l, struct lowering_replica *replica,
+                         uint32_t *computed) MUST_CHECK;
+/* All replicas have come to their sums: these happen in this instant for all of them. */
+enum status lowering_reduce_team(struct lowering *l, uint32_t team) MUST_CHECK;
+/* A compute op, or a part of one, that waits for its inputs and for what blocks the list. */
+enum status pass_append(const struct pass *a, uint8_t part, double seconds, int64_t bytes,
+                        uint32_t *position) MUST_CHECK;
+
+/* Its slot in the arrays of struct lowering_replay; row: stage, or edge. */
+static inline size_t pass_slot(const struct pass *a, size_t row)
+{
+    return lowering_slot(a->l, row, a->s.microbatch, lowering_position(a->l, a->replica->number),
+                         a->shard);
+}
+/* The op appended last waits for the inputs of the pass: a forward for its tensors, a backward for
+ * its forward and for its gradients. */
+enum status pass_depend_on_inputs(const struct pass *a) MUST_CHECK;
+
+/* context.c: what the pass, or part `part` of it, exchanges for its attention, and, with the ring,
+ * the op of the attention that computes meanwhile, whose seconds are taken off *seconds; `slower`:
+ * the factor that these have. The next compute op waits for all of it. */
+enum status pass_exchange(const struct pass *a, const struct lowering_exchange *e, uint8_t part,
+                          double slower, double *seconds) MUST_CHECK;
+
+/* parts.c: forward or backward in a part per bucket. */
+enum status pass_forward(const struct pass *a, uint32_t *position) MUST_CHECK;
+enum status pass_backward(const struct pass *a, uint32_t *position) MUST_CHECK;
+/* ZeRO 3: dense parameters of bucket part - 1, or of all when part is 0, and those of experts, over
+ * the replicas that have the same; ahead: not for the next compute op but for the one behind it. */
+enum status pass_gather(const struct pass *a, size_t part, bool ahead) MUST_CHECK;
 
 /* finish.c: sums of gradients and updates at the end of the iteration. */
 enum status lowering_finish(struct lowering *l) MUST_CHECK;
@@ -285,6 +350,8 @@ enum status list_append(struct lowering_list *list, const struct program_op *op,
                         uint32_t *position) MUST_CHECK;
 /* The op appended last depends on the one at `position`. */
 enum status list_depend(struct lowering_list *list, uint32_t position) MUST_CHECK;
+/* And, where that is a pair's collective, on the compute op beside it. */
+enum status list_depend_beside(struct lowering_list *list) MUST_CHECK;
 /* An op to append: no peer and no tag; a collective of one call over `group`. */
 struct program_op list_op(enum op_kind kind, enum op_purpose purpose, uint32_t stage,
                           uint32_t microbatch);

@@ -158,16 +158,40 @@ static enum status allocate(struct lowering *l)
     return STATUS_OK;
 }
 
+/* Which stage each op is in, and what backwards make again. */
+static enum status find_stages(struct lowering *l)
+{
+    enum status st = STATUS_OK;
+    size_t n = l->model->n;
+    uint32_t *unit = NULL;
+    bool *kept = NULL;
+    TRY(ARRAY_NEW(unit, n));
+    TRY(ARRAY_NEW(kept, n));
+    TRY(ARRAY_NEW(l->shape.stage_of, n));
+    TRY(ARRAY_NEW(l->shape.unit, n));
+    TRY(ARRAY_NEW(l->shape.kept, n));
+    for (uint32_t s = 0; s < l->plan->stages; s++) {
+        const struct plan_stage *stage = &l->plan->stage[s];
+        plan_units(stage, l->model, unit, kept);
+        for (size_t k = 0; k < stage->ops; k++) {
+            l->shape.stage_of[stage->op[k]] = s;
+            l->shape.unit[stage->op[k]] = unit[k];
+            l->shape.kept[stage->op[k]] = kept[k];
+        }
+    }
+out:
+    free(unit);
+    free(kept);
+    return st;
+}
+
 /* Step 1 of lowering (lowering.h). */
 enum status lowering_prepare(struct lowering *l)
 {
     const struct plan *p = l->plan;
 
     PASS(schedule_find(p->schedule, &l->schedule));
-    PASS(ARRAY_NEW(l->shape.stage_of, l->model->n));
-    for (uint32_t s = 0; s < p->stages; s++)
-        for (size_t k = 0; k < p->stage[s].ops; k++)
-            l->shape.stage_of[p->stage[s].op[k]] = s;
+    PASS(find_stages(l));
     PASS(find_edges(l));
     PASS(index_edges(l));
     PASS(list_classes(l));
@@ -254,6 +278,8 @@ void lowering_free(struct lowering *l)
     free(l->shape.by_class);
     free(l->replay.reducing);
     free(l->shape.stage_of);
+    free(l->shape.unit);
+    free(l->shape.kept);
     free(l->groups.data);
     free(l->groups.experts);
     free(l->groups.same);

@@ -36,7 +36,8 @@ struct schedule_place lowering_place(const struct plan *p, uint32_t teams, uint3
 
 static bool is_shifted(const struct schedule_step *a, const struct schedule_step *b, uint32_t by)
 {
-    return a->kind == b->kind && a->chunk == b->chunk && b->microbatch - a->microbatch == by;
+    return a->kind == b->kind && a->chunk == b->chunk && a->paired == b->paired &&
+           b->microbatch - a->microbatch == by;
 }
 
 /* Does `more` repeat what `fewer` does in its middle? That is, are they the same from the start up
@@ -65,7 +66,7 @@ static enum status list_steps(const struct plan *p, const struct schedule *sched
     const struct schedule_place at = lowering_place(p, teams, team);
     *n = schedule_steps(schedule, &at);
     PASS(ARRAY_NEW(*out, *n));
-    schedule->order(&at, *out);
+    *n = schedule->order(&at, *out);
     return STATUS_OK;
 }
 

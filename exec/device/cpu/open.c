@@ -307,6 +307,9 @@ enum status stage_open(const struct model *m, const struct program *p, uint32_t 
 /* fp32 everywhere, bf16 activations where the backend has them. */
 static enum status check_numbers(const struct model *m, const struct backend *b)
 {
+    if (m->dtype != DATA_ANY && m->dtype != DATA_fp32 && m->dtype != DATA_bf16)
+        return error_set(STATUS_UNSUPPORTED, "%s is of %s; this device computes in %s", m->name,
+                         data_type_names[m->dtype], b->add_half ? "fp32 and bf16" : "fp32");
     if (m->element_bytes == sizeof(float) || (m->element_bytes == 2 && b->add_half))
         return STATUS_OK;
     return error_set(STATUS_UNSUPPORTED,

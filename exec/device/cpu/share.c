@@ -30,7 +30,6 @@ enum status stage_find_shares(struct stage *s)
         .context = of->context > 0 ? of->context : 1,
         .position = me->replica % (of->context > 0 ? of->context : 1),
         .zero = of->zero,
-        .recompute = of->recompute,
         .split = of->split,
         .part = s->share.part,
         .reduced = s->program->reduce_bytes == 2 ? ELEMENT_BF16 : ELEMENT_FP32,

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/plan.h"
-
 void stage_close(struct stage *s)
 {
     const struct backend *b = s->on.backend;
@@ -174,7 +172,7 @@ static enum status forward_part(struct stage *s, struct slot *slot, uint32_t par
     if (!whole && (part < 1 || part > parts || part - 1 != slot->parts))
         return error_set(STATUS_INVALID, "stage %u: part %u of the forward of microbatch %u",
                          s->index, part, slot->microbatch);
-    size_t bucket = whole ? 0 : program_part_bucket(of, OP_FORWARD, part, NULL);
+    size_t bucket = whole ? 0 : program_part_bucket(s->program, of, OP_FORWARD, part, NULL);
     size_t low = whole ? 0 : s->share.bucket[bucket].low,
            high = whole ? s->layout.n : s->share.bucket[bucket].high;
     PASS(stage_begin_part(s, slot, bucket));
@@ -240,21 +238,18 @@ static void settle(struct stage *s, const struct slot *slot, size_t t, uint32_t 
 }
 
 /* One op's backward:
- *   1. selective recomputation: its forward once more
- *   2. its output's gradient is complete: add what stages behind have sent for later readers
- *   3. gradients of the inputs, straight into their places where they are the first share, else
+ *   1. its output's gradient is complete: add what stages behind have sent for later readers
+ *   2. gradients of the inputs, straight into their places where they are the first share, else
  *      into scratch
- *   4. tensor parallelism: reduce them over the shards
- *   5. gradients of the weights; with `halves` dy is kept for stage_backward_weight() instead
- *   6. add the shares in scratch */
+ *   3. tensor parallelism: reduce them over the shards
+ *   4. gradients of the weights; with `halves` dy is kept for stage_backward_weight() instead
+ *   5. add the shares in scratch */
 static void backward_op(struct stage *s, const struct slot *slot, size_t k, bool halves)
 {
     const struct stage_op *o = &s->layout.op[k];
     const struct layer *l = &o->layer;
     struct layer_io io = operands(s, slot, k);
     bool direct[LAYER_INPUTS] = {false};
-    if (o->recomputed && s->share.recompute == RECOMPUTE_SELECTIVE)
-        forward_op(s, slot, k);
     settle(s, slot, k, o->index);
     if (!s->pass.begun[k]) /* nobody reads the output */
         s->on.backend->zero(s->on.self, gradient_of(s, slot, k),
@@ -298,18 +293,24 @@ static enum status begin_backward(struct stage *s, struct slot *slot)
     return STATUS_OK;
 }
 
-/* Full recomputation: forwards of ops low .. high - 1 once more, from the received inputs. */
+/* Forwards of ops low .. high - 1 once more, from what has been kept of ops before them. */
 static void remake(const struct stage *s, const struct slot *slot, size_t low, size_t high)
 {
-    for (size_t k = low; k < high && s->share.recompute == RECOMPUTE_FULL; k++)
+    for (size_t k = low; k < high; k++)
         forward_op(s, slot, k);
 }
 
-/* Ops high - 1 .. low. */
+/* Ops high - 1 .. low; those of a unit are made again when the backward comes to its last one, with ZeRO
+ * 3 as far as they are in the bucket: the others have been. */
 static void backward(struct stage *s, struct slot *slot, size_t high, size_t low, bool halves)
 {
-    for (size_t k = high; k-- > low;)
+    size_t there = s->share.zero == 3 ? low : 0;
+    for (size_t k = high; k-- > low;) {
+        const struct stage_op *o = &s->layout.op[k];
+        if (o->recomputed && o->unit_high == k + 1)
+            remake(s, slot, o->unit_low > there ? o->unit_low : there, k + 1);
         backward_op(s, slot, k, halves);
+    }
     if (low > 0)
         return;
     slot->state = SLOT_DONE;
@@ -323,27 +324,25 @@ static enum status whole_backward(struct stage *s, struct slot *slot, bool halve
 {
     PASS(begin_backward(s, slot));
     PASS(stage_begin_part(s, slot, 0));
-    remake(s, slot, 0, s->layout.n);
     backward(s, slot, s->layout.n, 0, halves);
     return STATUS_OK;
 }
 
-/* One part (program_part_bucket()): with ZeRO 3 a bucket is recomputed while it is gathered. */
+/* One part (program_part_bucket()). */
 static enum status backward_part(struct stage *s, struct slot *slot, uint32_t part)
 {
     const struct program_stage *of = &s->program->stage[s->index];
     bool completes;
-    size_t b = program_part_bucket(of, OP_BACKWARD, part, &completes);
+    size_t b = program_part_bucket(s->program, of, OP_BACKWARD, part, &completes);
     const struct stage_bucket *bucket = &s->share.bucket[b];
     if (part == 1)
         PASS(begin_backward(s, slot));
     PASS(stage_begin_part(s, slot, b));
-    if (s->share.zero == 3 ? !completes || b == 0 : part == 1)
-        remake(s, slot, s->share.zero == 3 ? bucket->low : 0,
-               s->share.zero == 3 ? bucket->high : s->layout.n);
     if (completes) {
         s->pass.part = b;
         backward(s, slot, bucket->high, bucket->low, false);
+    } else {
+        remake(s, slot, bucket->low, bucket->high);
     }
     s->pass.parts = part < program_parts(of, OP_BACKWARD) ? part : 0;
     return STATUS_OK;

@@ -2,7 +2,7 @@
  * any backend (exec/device/backend.h).
  *
  *   open.c     model and program become ops, tensors and links to other stages
- *   layout.c   offsets of all of them, the memory, the start values
+ *   layout.c   offsets of all of them, the memory, the start values; layout_slot.c: of slots
  *   slot.c     microbatches in flight, messages in and out
  *   stage.c    forward, backward, backward in two halves or by buckets
  *   share.c    what replicas share: ZeRO, versions, updates; sums.c: arrays of collectives
@@ -56,7 +56,8 @@ struct stage_op {
     uint32_t index; /* in the model */
     struct layer layer;
     uint32_t input[LAYER_INPUTS]; /* tensors */
-    bool recomputed;              /* the forward runs again in the backward */
+    bool recomputed;              /* the forward runs again in the backward, with those of */
+    uint32_t unit_low, unit_high; /* ops unit_low .. unit_high - 1; else the op alone */
     size_t saved;                 /* offset in a slot, or, if recomputed, in pass.recomputed */
     size_t kept;                  /* likewise: gradient of the output, for backward_weight */
     size_t bucket;                /* index in share.bucket */
@@ -75,6 +76,7 @@ struct stage_link {
     uint32_t *tensor; /* [n] in message order */
     size_t size;      /* of the message */
     size_t area;      /* consumers: offset in a slot of the gradients that come back */
+    bool local;       /* producers: on the same device, from which the program has no messages */
 };
 
 /* What a consumer stage adds to the gradient of an own output. */
@@ -125,7 +127,6 @@ struct stage_share {
     uint32_t replicas, me;    /* replicas of the stage, and which of them this is */
     size_t context, position; /* replicas that share sequences, and which of them this is */
     uint32_t zero;            /* 0 .. 3 */
-    uint32_t recompute;       /* enum plan_recompute */
     bool split;               /* backwards come in two halves */
     struct ring_part (*part)(size_t n, size_t members, size_t me); /* of struct device_options */
     enum element reduced, gathered; /* gradients and shards' activations as they are summed;
