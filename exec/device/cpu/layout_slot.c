@@ -88,8 +88,8 @@ static bool is_local(const struct stage *s, uint32_t stage)
     const struct program *p = s->program;
     bool messages = false;
     for (size_t i = p->op_start[s->rank]; i < p->op_start[s->rank + 1] && !messages; i++)
-        messages = op_is_message(&p->op[i]) && p->op[i].stage == s->index &&
-                   p->op[i].peer_stage == stage;
+        messages =
+            op_is_message(&p->op[i]) && p->op[i].stage == s->index && p->op[i].peer_stage == stage;
     return !messages && program_rank_has(p, s->rank, stage);
 }
 

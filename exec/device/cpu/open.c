@@ -115,8 +115,12 @@ static enum status open_ops(struct stage *s)
                          s->layout.batch, &s->layout.op[k].layer));
         PASS(check_halves(s, &s->layout.op[k]));
         if (s->on.backend->adapt)
-            s->on.backend->adapt(&s->layout.op[k].layer);
+            PASS(s->on.backend->adapt(&s->model->op[index[k]], &s->layout.op[k].layer));
+        if (s->layout.op[k].layer.spread > 1)
+            s->layout.op[k].rows = s->layout.spread++;
     }
+    if (s->layout.spread > 0)
+        PASS(stage_allocate(s, s->layout.spread, sizeof *s->pass.rows, &s->pass.rows));
     for (size_t k = 0; k < s->layout.n; k++)
         if (s->layout.op[k].layer.vocabulary > 0) {
             s->layout.reads_data = true;
@@ -172,7 +176,7 @@ static enum status check_parts(const struct stage *s)
         const struct stage_op *o = &s->layout.op[k];
         for (size_t i = 0; i < o->layer.inputs; i++)
             if (s->layout.tensor[o->input[i]].size !=
-                layer_room(&o->layer, size_times(s->layout.batch, o->layer.input)))
+                layer_room(&o->layer, size_times(s->layout.batch, layer_input(&o->layer, i))))
                 return error_set(STATUS_UNSUPPORTED,
                                  "op '%s' reads a tensor that is not divided over %zu shards as it "
                                  "is itself: cut elsewhere",
