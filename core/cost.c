@@ -42,6 +42,10 @@ struct cost_part cost_part(const struct model_op *op, const struct cost_split *s
     }
     if (split->expert_parallel > 1 && op->exchange_bytes > 0)
         part.parameters /= split->expert_parallel; /* as much work comes in as goes out */
+    if (split->context_parallel > 1) {
+        part.work /= split->context_parallel;
+        part.stash /= split->context_parallel;
+    }
     return part;
 }
 
@@ -125,16 +129,21 @@ static bool profiled(const struct model *m, const struct device_type *type, uint
     return true;
 }
 
-/* A profile of this degree, or of the whole op, of which one shard does its part. */
+/* A profile of this degree, or of the whole op, of which one shard does its part. Profiles are of
+ * whole sequences. */
 static bool measured(const struct model *m, const struct device_type *type, uint32_t op,
                      double samples, const struct cost_split *split, struct op_cost *out)
 {
     uint32_t degree = split ? split->tensor_parallel : 1;
-    if (profiled(m, type, op, samples, degree, out))
+    double work = split && split->context_parallel > 1 ? 1.0 / split->context_parallel : 1;
+    bool exact = profiled(m, type, op, samples, degree, out);
+    if (exact && work == 1)
         return true;
-    if (degree == 1 || !profiled(m, type, op, samples, 1, out))
-        return false;
-    double work = cost_part(&m->op[op], split).work;
+    if (!exact) {
+        if (degree == 1 || !profiled(m, type, op, samples, 1, out))
+            return false;
+        work = cost_part(&m->op[op], split).work;
+    }
     out->forward_s *= work;
     out->backward_s *= work;
     out->extrapolated = true;

@@ -51,6 +51,8 @@ struct model_op {
     enum data_type dtype;   /* of its matrix products; DATA_ANY: the model's */
     int64_t exchange_bytes; /* experts: bytes per sample that go to them, and back again, where
                              * they are spread over replicas; 0 for other ops */
+    int64_t context_bytes;  /* attention: keys and values of a sample, which those who share its
+                             * tokens exchange (context parallelism); 0 for other ops */
     int64_t stash_bytes;    /* kept from forward to backward, own output included, per sample */
     int64_t output_bytes;   /* sent to each other stage that consumes the output, per sample */
 };

@@ -80,6 +80,7 @@ static const struct json_row work_rows[] = {
     {"dtype", FIELD_CHOICE, offsetof(struct model_op, dtype), FIELD_SPARE, .name = data_type_names,
      .names = DATA_TYPES},
     {"exchange_bytes", OP(exchange_bytes), FIELD_SPARE, BYTES},
+    {"context_bytes", OP(context_bytes), FIELD_SPARE, BYTES},
     {0},
 };
 static const struct json_row shared_rows[] = {{"shared_bytes", OP(shared_bytes), BYTES}, {0}};

@@ -111,6 +111,7 @@ static const struct json_row stage_rows[] = {
     {"replicas", STAGE(replicas)},
     {"tensor_parallel", STAGE(tensor_parallel)},
     {"expert_parallel", STAGE(expert_parallel), .usual = 1, .presence = FIELD_SPARE},
+    {"context_parallel", STAGE(context_parallel), .usual = 1, .presence = FIELD_SPARE},
     {"recompute", .read = read_recompute, .write = write_recompute},
     {"recompute_layers", STAGE_LAYERS(recompute_layers), .usual = 0},
     {"recompute_unit", STAGE_LAYERS(recompute_unit), .usual = 1, .min = 1},
@@ -123,7 +124,8 @@ static const struct json_row stage_rows[] = {
 static enum status read_stage(const struct json_at *at, const struct names *names,
                               struct plan_stage *s)
 {
-    s->replicas = s->tensor_parallel = s->expert_parallel = s->recompute_unit = 1;
+    s->replicas = s->tensor_parallel = s->expert_parallel = s->context_parallel = 1;
+    s->recompute_unit = 1;
     PASS(read_names(at, "ops", "op", names->op, names->ops, &s->op, &s->ops));
     qsort(s->op, s->ops, sizeof *s->op, order_by_id);
     PASS(read_names(at, "devices", "device", names->device, names->devices, &s->device,
@@ -153,6 +155,8 @@ static const struct json_row head_rows[] = {
     {"reduce_dtype", FIELD_CHOICE, offsetof(struct plan, reduce_dtype), FIELD_SPARE,
      .name = data_type_names, .names = DATA_TYPES},
     {"sequence_parallel", PLAN(sequence_parallel), FIELD_SPARE},
+    {"context_exchange", FIELD_CHOICE, offsetof(struct plan, context_exchange), FIELD_SPARE,
+     .name = plan_exchange_names, .names = EXCHANGE_KINDS},
     {"seed", PLAN(seed)},
     {"algorithm", PLAN(algorithm)},
     {"objective_s", PLAN(objective_s)},

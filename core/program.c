@@ -11,6 +11,7 @@
 const char *const op_purpose_names[OP_PURPOSES] = {
     [FOR_PIPELINE] = "pipeline", [FOR_DATA] = "data",     [FOR_TIES] = "ties",
     [FOR_SHARDS] = "shards",     [FOR_TENSOR] = "tensor", [FOR_EXPERTS] = "experts",
+    [FOR_CONTEXT] = "context",
 };
 
 /* Owned: everything that a program points to. */
@@ -49,8 +50,13 @@ enum status program_plain_stages(struct program *p)
     PASS(ARRAY_NEW(p->bucket, p->stages));
     p->buckets = p->stages;
     for (uint32_t s = 0; s < p->stages; s++)
-        p->stage[s] = (struct program_stage){
-            .replicas = 1, .shards = 1, .experts = 1, .recompute_unit = 1, .bucket = s, .buckets = 1};
+        p->stage[s] = (struct program_stage){.replicas = 1,
+                                             .shards = 1,
+                                              .experts = 1,
+                                             .context = 1,
+                                             .recompute_unit = 1,
+                                             .bucket = s,
+                                             .buckets = 1};
     return STATUS_OK;
 }
 

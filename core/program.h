@@ -42,6 +42,7 @@ enum op_purpose {
     FOR_SHARDS,   /* parameters that ZeRO keeps sharded over replicas */
     FOR_TENSOR,   /* activations inside a stage, tensor parallelism */
     FOR_EXPERTS,  /* tokens to experts and back */
+    FOR_CONTEXT,  /* keys and values between the parts of a sequence, and their gradients */
     OP_PURPOSES
 };
 extern const char *const op_purpose_names[OP_PURPOSES]; /* "pipeline", "data", ... */
@@ -51,7 +52,10 @@ enum { PROGRAM_NONE = UINT32_MAX };
 struct program_op {
     uint8_t kind;    /* enum op_kind */
     uint8_t purpose; /* enum op_purpose; of communication */
-    bool backward;   /* SEND, RECV: carries gradients */
+    bool backward;   /* SEND, RECV: carries gradients; collective FOR_CONTEXT: of a backward */
+    bool beside;     /* FORWARD, BACKWARD: takes the seconds of the attention that computes while
+                      * the collectives FOR_CONTEXT before it run; the pass itself, and what it
+                      * computes, is the next op of the same kind and part, which waits for them */
     uint8_t part;    /* 0: all of it; 1, 2, ...: a pass in so many parts (program_part_bucket());
                           * collective of ZeRO 2, 3: that of bucket part - 1 */
     uint32_t stage;  /* own stage */
@@ -117,12 +121,15 @@ struct program_bucket {
 struct program_stage {
     uint32_t replicas, shards; /* shards: of tensor parallelism; both >= 1 */
     uint32_t experts;   /* spread over so many neighbouring replicas; 0 is as good as 1 */
+    uint32_t context;   /* neighbouring replicas that share every sequence, chunks i and 2c - 1 - i
+                         * of 2c on the i-th of c; >= 1 */
+    uint32_t exchange;  /* enum plan_exchange (plan.h), where context > 1 */
     uint32_t zero;      /* 0 .. 3: what of every bucket a replica keeps only its part of: nothing,
                          * optimizer state, + gradients, + parameters; 0 with one replica.
                          * Rajbhandari et al., SC 2020 */
     uint32_t recompute; /* enum plan_recompute (plan.h), */
     uint32_t recompute_layers, recompute_unit; /* and which layers: struct plan_stage */
-    bool split;               /* backwards come as BACKWARD_INPUT and BACKWARD_WEIGHT */
+    bool split;               /* backwards, or some, come as BACKWARD_INPUT and BACKWARD_WEIGHT */
     uint32_t bucket, buckets; /* program.bucket[bucket .. bucket + buckets), buckets >= 1; */
     uint32_t again;           /* of these, those that have `again` */
 };

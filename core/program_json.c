@@ -79,6 +79,7 @@ static const struct json_row op_rows[] = {
     {"peer_stage", OP(peer_stage), ID},
     {"tag", OP(tag), ID},
     {"backward", OP(backward), FIELD_SPARE},
+    {"beside", OP(beside), FIELD_SPARE},
     {"seconds", .read = read_seconds, .write = write_seconds},
     {"bytes", OP(bytes), BYTES},
     {0},
@@ -105,6 +106,9 @@ static const struct json_row stage_rows[] = {
     {"replicas", STAGE(replicas), FIELD_NEED, COUNT},
     {"shards", STAGE(shards), FIELD_NEED, COUNT},
     {"experts", STAGE(experts), FIELD_SPARE, .usual = 1, COUNT},
+    {"context", STAGE(context), FIELD_SPARE, .usual = 1, COUNT},
+    {"exchange", FIELD_CHOICE, offsetof(struct program_stage, exchange), FIELD_SPARE,
+     .name = plan_exchange_names, .names = EXCHANGE_KINDS},
     {"zero", STAGE(zero), FIELD_SPARE, .max = 3},
     {"recompute", FIELD_CHOICE, offsetof(struct program_stage, recompute), FIELD_SPARE,
      .name = plan_recompute_names, .names = RECOMPUTE_KINDS},
@@ -284,7 +288,7 @@ static enum status read_stage(const struct json_at *at, struct program *p, struc
     struct json_at field;
     PASS(json_field(at, "ops", &field));
     PASS(read_ids(&field, MAX_OPS, &p->stage_op, ops));
-    s->recompute_unit = 1;
+    s->context = s->recompute_unit = 1;
     PASS(json_rows_read(at, stage_rows, s));
     return read_buckets(at, p, s);
 }

@@ -228,7 +228,9 @@ static enum status post(struct running *r, uint32_t op)
         TRY(call_all(r, op));
     } else if (op_is_collective(o)) {
         TRY(call(r, op, 0, &called));
-        if (!called)
+        if (!called && o->purpose == FOR_CONTEXT)
+            *state_of(r, op) = OP_INSIDE; /* the device exchanges it in the pass */
+        else if (!called)
             st = error_set(STATUS_INVALID, "the device has nothing to exchange");
     }
 out:
@@ -290,6 +292,15 @@ static void fail(void *self, enum status st)
     r->st = r->st == STATUS_OK ? st : r->st;
 }
 
+/* Likewise for exchanges between the replicas that share sequences, whose ops come before the pass. */
+static void exchange_context(void *self, bool scatter, void *data, size_t n)
+{
+    struct running *r = self;
+    uint32_t op = executor_context_before(r->e->program, r->e->rank, r->now, scatter);
+    double none_s = 0, *seconds = op == PROGRAM_NONE ? &none_s : &r->out->sums_s[op - r->first];
+    call_inside(r, op, ELEMENT_FP32, data, n, seconds);
+}
+
 /* Until what is predicted of an op is over, besides the sums in it. */
 static void pace(struct running *r, const struct program_op *o, double start_s)
 {
@@ -328,7 +339,11 @@ static enum status compute(struct running *r, uint32_t op)
     r->exchange = executor_exchange_after(e->program, e->rank, op);
     start_s[op] = clock_now();
     st = e->device->compute(e->device_self, r->step, o,
-                            &(struct layer_reduction){r, sum, exchange, fail});
+                            &(struct layer_reduction){.self = r,
+                                                      .sum = sum,
+                                                      .exchange = exchange,
+                                                      .fail = fail,
+                                                      .context = exchange_context});
     if (e->paced)
         pace(r, o, start_s[op]);
     end_s[op] = clock_now();
@@ -397,6 +412,7 @@ static enum status finish(const struct running *r, uint32_t *op)
         e->transport->times(e->transport_self, *op, &r->out->op_start_s[k], &r->out->op_end_s[k]);
     }
     PASS(finish_device(r));
+    executor_book_context(e->program, e->rank, r->out);
     executor_book_sums(e->program, e->rank, r->out);
     return STATUS_OK;
 }

@@ -66,3 +66,33 @@ void executor_book_sums(const struct program *p, uint32_t rank, struct executor_
         sums_s = exchanges_s = 0;
     }
 }
+
+uint32_t executor_context_before(const struct program *p, uint32_t rank, uint32_t op, bool scatter)
+{
+    const struct program_op *pass = &p->op[op];
+    enum op_kind kind = scatter ? OP_REDUCESCATTER : OP_ALLGATHER;
+    for (uint32_t i = op; i-- > p->op_start[rank];) {
+        const struct program_op *o = &p->op[i];
+        if (op_computes(o) && !o->beside)
+            return PROGRAM_NONE;
+        if (op_is_collective(o) && o->purpose == FOR_CONTEXT && o->kind == kind &&
+            o->stage == pass->stage && o->microbatch == pass->microbatch && o->part == pass->part)
+            return i;
+    }
+    return PROGRAM_NONE;
+}
+
+void executor_book_context(const struct program *p, uint32_t rank, struct executor_step *s)
+{
+    size_t first = p->op_start[rank];
+    double *start_s = s->op_start_s - first, *end_s = s->op_end_s - first;
+    for (uint32_t op = (uint32_t)first; op < p->op_start[rank + 1]; op++)
+        for (int scatter = 0; scatter <= 1 && op_computes(&p->op[op]); scatter++) {
+            uint32_t at = p->op[op].beside ? (uint32_t)PROGRAM_NONE
+                                           : executor_context_before(p, rank, op, scatter);
+            if (at == PROGRAM_NONE || s->sums_s[at - first] <= 0)
+                continue;
+            start_s[at] = start_s[op];
+            end_s[at] = start_s[op] += s->sums_s[at - first];
+        }
+}

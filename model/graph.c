@@ -45,6 +45,7 @@ static enum status append(struct graph *g, const struct graph_op *from)
         .tensor = from->tensor,
         .dtype = from->narrow || m->dtype != DATA_fp8 ? DATA_ANY : data_type_beside(m->dtype),
         .exchange_bytes = from->exchange_bytes,
+        .context_bytes = from->context_bytes,
         .stash_bytes = from->stash_bytes,
         .output_bytes = from->output_bytes,
     };

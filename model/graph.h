@@ -26,7 +26,7 @@ struct graph_op {
     uint32_t shares; /* MODEL_NO_OP: nothing borrowed */
     enum model_tensor tensor;
     bool narrow; /* its products are of fp8 where the model is; else bf16 beside it */
-    int64_t exchange_bytes;
+    int64_t exchange_bytes, context_bytes;
     int64_t stash_bytes, output_bytes;
 };
 

@@ -51,6 +51,7 @@ uint32_t layer_attention(struct graph *g, const char *name, uint32_t qkv, uint32
         .parameter_bytes = s->learned * e,
         .shares = MODEL_NO_OP,
         .tensor = TENSOR_SPLIT,
+        .context_bytes = s->memory ? 0 : kv * e, /* what others' tokens make is not among them */
         .stash_bytes = (out + square + s->tokens * s->copied) * e + sums,
         .output_bytes = out * e,
     };

@@ -139,7 +139,7 @@ static struct least stage_bytes(const struct auto_state *s, const struct auto_tr
     const struct auto_again *again = &s->again[saving->recompute];
     const struct auto_shape *shape = &t->shape;
     const struct cost_split split = {shape->shards, stage->expert_parallel,
-                                     shape->sequence_parallel};
+                                     shape->sequence_parallel, stage->context_parallel};
     struct cost_memory f = cost_memory(s->r->fixed.optimizer, s->m->element_bytes);
     double r = shape->replicas, times = (double)f.weights / (saving->zero > 2 ? r : 1) +
                                         (double)f.gradients / (saving->zero > 1 ? r : 1) +
@@ -171,8 +171,9 @@ static enum status hopeless(const struct auto_state *s, const struct auto_trial 
     for (size_t rank = 0; rank < t->shape.depth && !*out; rank++) {
         uint32_t type = s->t->type_of[p->stage[rank].device[0]];
         double bytes = 0, most = 0, holds = in_flight(s, t, rank);
-        for (size_t k = rank; k < p->stages; k += t->shape.depth) {
-            struct least least = stage_bytes(s, t, &p->stage[k], holds);
+        for (uint32_t k = 0; k < t->shape.chunks; k++) {
+            uint32_t at = schedule_stage(t->schedule, t->shape.depth, (uint32_t)rank, k);
+            struct least least = stage_bytes(s, t, &p->stage[at], holds);
             bytes += least.own + least.kept;
             most = fmax(most, least.unit);
         }
@@ -186,7 +187,7 @@ static enum status hopeless(const struct auto_state *s, const struct auto_trial 
 const struct auto_filter auto_filters[] = {
     {"weights", "their weights, gradients and optimizer state alone do not fit", AUTO_SHAPE,
      weights},
-    {"bound", "compute and a third of the fill alone take longer than the best plan", AUTO_SHAPE,
+    {"bound", "compute and a sixth of the fill alone take longer than the best plan", AUTO_SHAPE,
      bound},
     {"uneven", "replicas that differ: compute alone takes longer than the best plan", AUTO_SHAPE,
      uneven},

@@ -10,6 +10,7 @@
 enum {
     AUTO_DEEP = 64,   /* ranks of a pipeline that is tried unless nothing else fits */
     AUTO_CHUNKS = 4,  /* stages on a device at most, unless asked for more */
+    AUTO_FILL = 6,    /* part of the fill that no schedule saves */
     AUTO_SMALL = 16,  /* devices of a platform on which all replicas and shards are tried */
     AUTO_ZEROS = 4,   /* ZeRO 0 to 3 */
     AUTO_BUCKETS = 8, /* buckets of a stage's gradients, of the size that is tried first */
@@ -19,7 +20,8 @@ enum {
 struct auto_shape {
     uint32_t depth; /* ranks of a pipeline */
     uint32_t chunks, shards, microbatch_size;
-    uint32_t replicas;                     /* of every stage, or the most of one: */
+    uint32_t replicas; /* of every stage, or the most of one: */
+    uint32_t context;  /* of them that share every sequence; 0 is as good as 1 */
     const struct partition_uneven *uneven; /* NULL: all stages have as many */
     bool sequence_parallel;
     enum partition_placement placement;
@@ -100,9 +102,14 @@ static inline bool auto_wanted(size_t fixed, size_t value)
 {
     return fixed == 0 || fixed == value;
 }
-/* Can the samples be trained in microbatches of this size by so many replicas? */
-bool auto_divides(const struct auto_state *s, size_t size, size_t replicas);
-/* Microbatches of one replica. */
+/* Can the samples be trained in microbatches of this size by so many streams of replicas? */
+bool auto_divides(const struct auto_state *s, size_t size, size_t streams);
+/* Replicas of the shape that share every sequence. */
+static inline uint32_t auto_context(const struct auto_shape *shape)
+{
+    return shape->context > 0 ? shape->context : 1;
+}
+/* Microbatches of one stream of replicas. */
 double auto_microbatches(const struct auto_state *s, const struct auto_shape *shape);
 static inline size_t auto_devices(const struct auto_shape *shape)
 {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/array.h"
+#include "core/schedule.h"
 #include "core/text.h"
 #include "partition/device_order.h"
 
@@ -50,7 +51,8 @@ static uint32_t at_least_1(uint32_t count)
 struct cost_split partition_spread(const struct partition_request *r)
 {
     return (struct cost_split){at_least_1(r->tensor_parallel), at_least_1(r->expert_parallel),
-                               r->sequence_parallel && r->tensor_parallel > 1};
+                               r->sequence_parallel && r->tensor_parallel > 1,
+                               at_least_1(r->context_parallel)};
 }
 
 /* ---- where stages may begin */
@@ -196,6 +198,7 @@ static enum status fill_head(const struct partition_request *r, const char *algo
     p->bucket_bytes = r->bucket_bytes;
     p->reduce_dtype = r->reduce_dtype;
     p->sequence_parallel = r->sequence_parallel;
+    p->context_exchange = r->context_parallel > 1 ? r->context_exchange : EXCHANGE_RING;
     PASS(text_copy(r->model, &p->model));
     PASS(text_copy(r->platform, &p->platform));
     PASS(text_copy(r->schedule, &p->schedule));
@@ -224,11 +227,21 @@ static size_t uneven_slot(const struct partition_request *r, size_t stage, size_
     return (replica % pipelines * all + before) / pipelines + replica / pipelines;
 }
 
+/* Which of the pipeline's ranks a stage is on: round and round, unless the schedule has a V. */
+static size_t rank_of(const struct partition_request *r, size_t stage)
+{
+    const struct schedule *schedule;
+    uint32_t chunks = at_least_1(r->chunks);
+    if (chunks == 1 || schedule_find(r->schedule, &schedule) != STATUS_OK)
+        return stage;
+    return schedule_team(schedule, (uint32_t)(r->stages / chunks), (uint32_t)stage);
+}
+
 /* Shards are next to each other. */
 static uint32_t device_of(const struct partition_request *r, const uint32_t *order, size_t stage,
                           size_t replica, size_t shard)
 {
-    size_t depth = r->stages / at_least_1(r->chunks), rank = stage % depth;
+    size_t depth = r->stages / at_least_1(r->chunks), rank = rank_of(r, stage);
     size_t slot =
         r->placement == PLACE_PIPELINES ? replica * depth + rank : rank * r->replicas + replica;
     if (r->uneven)
@@ -253,6 +266,7 @@ static enum status fill_stages(const struct partition_request *r, size_t ops, co
             stage->op[k] = (uint32_t)(first[s] + k);
         stage->tensor_parallel = shards;
         stage->expert_parallel = at_least_1(r->expert_parallel);
+        stage->context_parallel = at_least_1(r->context_parallel);
         stage->recompute = r->recompute;
         stage->recompute_layers = r->recompute_layers;
         stage->recompute_unit = at_least_1(r->recompute_unit);

@@ -38,7 +38,8 @@ struct partition_request {
     uint32_t replicas;                     /* of every stage, >= 1 */
     const struct partition_uneven *uneven; /* instead, without chunks; NULL: every stage has them */
     /* Devices needed: stages / chunks * replicas * tensor_parallel. 0 is as good as 1: */
-    uint32_t tensor_parallel, expert_parallel;
+    uint32_t tensor_parallel, expert_parallel, context_parallel;
+    enum plan_exchange context_exchange;
     uint32_t chunks; /* stages on each set of devices: virtual stages */
     uint32_t zero;   /* as in struct plan, and so on: */
     int64_t bucket_bytes;

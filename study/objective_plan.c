@@ -245,6 +245,7 @@ static enum status fill_stages(struct conversion *c, struct plan *p, size_t *rou
             (struct plan_stage){.replicas = part->replicas,
                                 .tensor_parallel = part->tensor_parallel,
                                 .expert_parallel = 1,
+                                .context_parallel = 1,
                                 .recompute = part->recompute ? RECOMPUTE_FULL : RECOMPUTE_NONE};
         stage->devices = (size_t)part->replicas * part->tensor_parallel;
         *rounded += part->recompute && !part->recompute_all;

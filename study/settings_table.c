@@ -130,6 +130,12 @@ const struct setting settings_table[] = {
              "searched; else off)"},
     {"expert-parallel", COUNT(expert_parallel), PLAN_KEYS, "N", NULL,
      .help = "replicas over which experts are spread (else 1)", .least = 1, .most = MOST},
+    {"context-parallel", COUNT(context_parallel), PLAN_KEYS, "N", NULL,
+     .help = "replicas that share every sequence, each with a part of its tokens (auto: searched "
+             "where sequences are long; else 1)",
+     .least = 1, .most = MOST},
+    {"context-exchange", WORD(context_exchange), PLAN_KEYS, "ring|allgather|alltoall", NULL,
+     .help = "how they bring keys and values together (else ring)"},
     {"chunks", COUNT(chunks), PLAN_KEYS, "N", NULL,
      .help = "stages on each device, for --schedule interleaved and breadth-first (auto: searched; "
              "else "

@@ -81,6 +81,12 @@ static void pass_exchange(void *self, void *data, size_t n)
     s->to->exchange(s->to->self, data, n);
 }
 
+static void pass_context(void *self, bool scatter, void *data, size_t n)
+{
+    const struct observed_sum *s = self;
+    s->to->context(s->to->self, scatter, data, n);
+}
+
 static void pass_failure(void *self, enum status st)
 {
     const struct observed_sum *s = self;
@@ -99,7 +105,8 @@ static enum status observe_compute(void *self, uint32_t step, const struct progr
         observed->moved[sum] = 0;
     if (sum < p->ops)
         observed->step_of[sum] = step;
-    const struct layer_reduction to = {&mine, observe_sum, pass_exchange, pass_failure};
+    const struct layer_reduction to = {&mine, observe_sum, pass_exchange, pass_failure,
+                                       pass_context};
     return device_cpu.compute(self, step, op, &to);
 }
 
@@ -344,8 +351,46 @@ static void hybrid_runs_match_one_process(void **state)
          .replicas = 2,
          .zero = 3,
          .schedule = "zb-h1"},
+        {.name = "zb-v, 2 replicas, ZeRO 3",
+         .stages = 4,
+         .chunks = 2,
+         .replicas = 2,
+         .zero = 3,
+         .schedule = "zb-v"},
+        {.name = "dualpipe-v, 2 shards",
+         .stages = 4,
+         .chunks = 2,
+         .replicas = 1,
+         .shards = 2,
+         .schedule = "dualpipe-v"},
+        {.name = "dualpipe", .stages = 4, .chunks = 2, .replicas = 2, .schedule = "dualpipe"},
+        {.name = "dualpipe, ZeRO 2, 2 x 2 shards",
+         .stages = 4,
+         .chunks = 2,
+         .replicas = 2,
+         .shards = 2,
+         .zero = 2,
+         .schedule = "dualpipe"},
     };
     compare(gpt, how, sizeof how / sizeof *how, 1e-5);
+}
+
+/* Backwards of a stage stand in ascending order, whole or in halves. */
+static void stages_in_a_v_have_the_same_bits(void **state)
+{
+    (void)state;
+    static const struct spread how[] = {
+        {.name = "zb-v", .stages = 4, .chunks = 2, .replicas = 1, .schedule = "zb-v"},
+        {.name = "zb-v of 4", .stages = 8, .chunks = 2, .replicas = 1, .schedule = "zb-v"},
+        {.name = "dualpipe-v", .stages = 4, .chunks = 2, .replicas = 1, .schedule = "dualpipe-v"},
+        {.name = "dualpipe-v of 3",
+         .stages = 6,
+         .chunks = 2,
+         .replicas = 1,
+         .schedule = "dualpipe-v"},
+    };
+    compare(gpt, how, sizeof how / sizeof *how, 0);
+    compare("mlp:layers=8,hidden=32", how, sizeof how / sizeof *how, 0);
 }
 
 static void what_is_made_again_has_the_same_bits(void **state)
@@ -596,6 +641,7 @@ int main(void)
         cmocka_unit_test(tensor_parallel_runs_match_one_process),
         cmocka_unit_test(data_parallel_runs_match_one_process),
         cmocka_unit_test(hybrid_runs_match_one_process),
+        cmocka_unit_test(stages_in_a_v_have_the_same_bits),
         cmocka_unit_test(what_is_made_again_has_the_same_bits),
         cmocka_unit_test(sharding_changes_no_bits),
         cmocka_unit_test(without_flush_it_learns),

@@ -14,6 +14,7 @@
 
 #include "core/check.h"
 #include "core/lower.h"
+#include "core/schedule.h"
 #include "exec/device.h"
 #include "exec/executor.h"
 #include "model/zoo.h"
@@ -263,23 +264,28 @@ static uint32_t draw(uint32_t n)
 /* A pipeline in any schedule that runs, of anything the executor has; four ranks a replica at most. */
 static struct spread any_pipeline(char spec[96])
 {
-    static const char *const schedule[] = {"1f1b", "gpipe", "interleaved", "zb-h1"};
+    static const char *const schedule[] = {"1f1b",  "gpipe", "interleaved", "zb-h1",
+                                           "zb-v",  "dualpipe-v",     "dualpipe"};
+    const struct schedule *s;
     struct spread how = {.teams = 2 + 2 * draw(2),
                          .replicas = 1 + draw(2),
-                         .schedule = schedule[draw(4)],
+                         .schedule = schedule[draw(7)],
                          .microbatch_size = 1U << draw(3),
                          .bucket_bytes = draw(3) ? 0 : 1 << 16};
-    if (draw(4) == 0)
+    assert_int_equal(schedule_find(how.schedule, &s), STATUS_OK);
+    if (draw(4) == 0 && !s->vee) /* ties would meet on a device */
         snprintf(spec, 96, "bert-base:layers=%u,hidden=64,heads=4,tokens=%u,vocabulary=1024",
                  2 + draw(4), 32U << draw(2));
     else if (draw(4) == 0)
         snprintf(spec, 96, "mlp:layers=%u,hidden=%u", 4 + draw(6), 64U << draw(3));
     else
         snprintf(spec, 96, "gpt-tiny:layers=%u,hidden=%u,tokens=%u,tied=%u", 2 + draw(6),
-                 64U << draw(2), 32U << draw(2), draw(2));
+                 64U << draw(2), 32U << draw(2), draw(2) && !s->vee);
+    how.chunks = s->chunked ? 2 : 1;
+    how.teams = s->crossed ? 2 : how.teams;
+    how.replicas = s->crossed ? 2 : how.replicas;
     how.zero = how.replicas > 1 ? draw(4) : 0;
-    how.chunks = strcmp(how.schedule, "interleaved") == 0 ? 2 : 1;
-    if (strcmp(how.schedule, "zb-h1") != 0 && draw(2))
+    if (!s->split && draw(2))
         how.recompute = (enum plan_recompute)draw(RECOMPUTE_KINDS);
     if (how.recompute == RECOMPUTE_FULL && draw(2)) {
         how.recompute_unit = draw(4);

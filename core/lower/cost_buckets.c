@@ -179,7 +179,8 @@ static void add_seconds(struct sum *u, const struct cutting *how)
 {
     struct lowering_cost *c = &u->c;
     size_t high = u->s->ops;
-    double again_s = 0; /* of the unit, up to the op that was come to last */
+    double again_s = 0; /* of the unit, up to the op that was come to last, */
+    struct lowering_exchange again = {0};
     for (size_t b = 0; b < c->buckets; high = c->bucket[b++].gradients.low)
         c->bucket[b].gradients.again = how->nested && high < u->s->ops && unit_at(u, high) > 0 &&
                                        high > 0 && unit_at(u, high - 1) == unit_at(u, high);
@@ -194,9 +195,12 @@ static void add_seconds(struct sum *u, const struct cutting *how)
         at->forward_s += cost.forward_s;
         bool made_again = unit_at(u, k) > 0 && !at->gradients.again;
         again_s += made_again ? cost.forward_s : 0;
+        sum_add_context(u, u->s->op[k], &cost, made_again ? &again : NULL, &at->context);
         if (k + 1 == u->s->ops || unit_at(u, k + 1) != unit_at(u, k)) {
             at->seconds += again_s;
+            sum_join_exchange(&at->context.backward, &again);
             again_s = 0;
+            again = (struct lowering_exchange){0};
         }
     }
 }
@@ -234,6 +238,8 @@ static enum status make_buckets(struct sum *u, struct cutting *how)
         how->size = 2 * (how->size > least ? how->size : least + 1);
     } while (c->units && parts(u) > MAX_PARTS);
     c->units = c->units && c->buckets > 1;
+    for (size_t b = 0; b < c->buckets; b++)
+        sum_mean_context(&c->bucket[b].context);
     return STATUS_OK;
 }
 

@@ -178,6 +178,7 @@ static void add_received(struct sum *u)
 {
     const struct lowering_shape *shape = &u->l->shape;
     int64_t bytes = 0, parts = u->split.sequence_parallel ? u->split.tensor_parallel : 1;
+    parts *= u->split.context_parallel;
     for (size_t k = shape->in_start[u->stage]; k < shape->in_start[u->stage + 1]; k++)
         bytes += 2 * shape->edge[shape->in[k]].bytes / parts;
     for (size_t e = shape->out_start[u->stage]; e < shape->out_start[u->stage + 1]; e++)
@@ -196,7 +197,7 @@ enum status sum_finish_memory(struct sum *u)
     c->gradient_bytes = whole * factor.gradients;
     c->state_bytes = whole * factor.state;
     PASS(gradients_of_outputs(u, &gradients));
-    c->scratch_bytes += gradients;
+    c->scratch_bytes += gradients + u->context_bytes;
     add_flight(u, zero, factor.gradients);
     shard(u, &factor);
     c->gradient_bytes += u->tied_bytes * factor.gradients; /* apart from their owner's till then */

@@ -36,14 +36,24 @@ enum status pass_gather(const struct pass *a, size_t part, bool ahead)
     return gather_over(a, l->groups.same[a->rank], (uint8_t)part, ahead, experts);
 }
 
+/* A forward of the ops of a bucket. */
+static enum status forward_of(const struct pass *a, size_t b, uint8_t part, int64_t stash_bytes,
+                              uint32_t *position)
+{
+    const struct lowering_cost *c = a->cost;
+    double slower = 1 + c->slowdown, seconds = slower * c->bucket[b].forward_s;
+    PASS(pass_exchange(a, &c->bucket[b].context.forward, part, slower, &seconds));
+    return pass_append(a, part, seconds, stash_bytes, position);
+}
+
 /* The first part takes the stash. */
 enum status pass_forward(const struct pass *a, uint32_t *position)
 {
     const struct lowering_cost *c = a->cost;
     for (size_t b = c->buckets; b-- > 0;) {
         PASS(pass_gather(a, b + 1, false));
-        PASS(pass_append(a, (uint8_t)(c->buckets - b), (1 + c->slowdown) * c->bucket[b].forward_s,
-                         b + 1 == c->buckets ? c->stash_bytes : 0, position));
+        PASS(forward_of(a, b, (uint8_t)(c->buckets - b), b + 1 == c->buckets ? c->stash_bytes : 0,
+                        position));
     }
     return STATUS_OK;
 }
@@ -83,11 +93,11 @@ static enum status complete_bucket(const struct pass *a, size_t b, uint8_t part,
     const struct lowering_cost *c = a->cost;
     const struct lowering_bucket *bucket = &c->bucket[b];
     /* beside the sum of the bucket before, if there is one, or a gather */
-    double slower = b > 0 || c->units ? 1 + c->slowdown : 1;
+    double slower = b > 0 || c->units ? 1 + c->slowdown : 1, seconds = slower * bucket->seconds;
     struct lowering_sum sum = {bucket->gradients.bytes, c->units ? bucket->expert_bytes : 0,
                                (uint8_t)(c->units ? b + 1 : 0)};
-    PASS(pass_append(a, part, slower * bucket->seconds, b + 1 == c->buckets ? c->stash_bytes : 0,
-                     position));
+    PASS(pass_exchange(a, &bucket->context.backward, part, slower, &seconds));
+    PASS(pass_append(a, part, seconds, b + 1 == c->buckets ? c->stash_bytes : 0, position));
     if (c->units)
         PASS(depend_on_memory(a->list));
     PASS(lowering_reduce(a->l, a->rank, a->stage, c->units ? a->s.microbatch : PROGRAM_NONE, &sum));
@@ -114,8 +124,7 @@ enum status pass_backward(const struct pass *a, uint32_t *position)
         if (c->units && next.bucket < c->buckets)
             PASS(pass_gather(a, next.bucket + 1, true));
         if (now.again)
-            PASS(pass_append(a, part, (1 + c->slowdown) * c->bucket[now.bucket].forward_s, 0,
-                             position));
+            PASS(forward_of(a, now.bucket, part, 0, position));
         else
             PASS(complete_bucket(a, now.bucket, part, position));
     }

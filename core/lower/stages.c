@@ -125,13 +125,15 @@ static enum status number_ranks(struct lowering *l)
         l->shape.first_rank[team + 1] = (uint32_t)ranks;
     }
     l->shape.replicas = (uint32_t)all;
+    l->shape.context = p->stage[0].context_parallel; /* of all of them: plan_check_context() */
+    l->shape.parts = l->shape.most_shards * l->shape.context;
     return STATUS_OK;
 }
 
 /* Arrays of the replay; positions are 32-bit numbers, so there is a limit. */
 static enum status allocate(struct lowering *l)
 {
-    size_t slots = (size_t)l->plan->microbatches * l->shape.most_shards;
+    size_t slots = (size_t)l->plan->microbatches * l->shape.parts;
     double most = (double)(l->shape.edges > l->plan->stages ? l->shape.edges : l->plan->stages);
     if (most * (double)slots * 2 >= PROGRAM_NONE)
         return error_set(STATUS_INVALID,
@@ -209,6 +211,8 @@ enum status lowering_check(const struct lowering *l)
     for (size_t s = 0; s < p->stages; s++)
         if (p->stage[s].expert_parallel > 1)
             what = "spreading experts over replicas";
+    if (l->shape.context > 1)
+        what = "context parallelism";
     if (what && !lowering_is_even(l))
         return error_set(STATUS_UNSUPPORTED,
                          "%s needs equally many replicas of every stage, and these equally many of "
@@ -217,7 +221,7 @@ enum status lowering_check(const struct lowering *l)
     if (l->schedule->asynchronous && p->zero > 0)
         return error_set(STATUS_UNSUPPORTED, "schedule %s with ZeRO", p->schedule);
     for (uint32_t t = 0; l->schedule->asynchronous && t < l->shape.teams; t++)
-        if (p->microbatches % lowering_team(l, t)->replicas != 0)
+        if (p->microbatches % plan_streams(lowering_team(l, t)) != 0)
             return error_set(STATUS_UNSUPPORTED,
                              "schedule %s: %u microbatches for the %u replicas of stage %u",
                              p->schedule, p->microbatches, lowering_team(l, t)->replicas, t);
@@ -279,6 +283,7 @@ void lowering_free(struct lowering *l)
     free(l->groups.data);
     free(l->groups.experts);
     free(l->groups.same);
+    free(l->groups.context);
     free(l->groups.tensor);
     free(l->groups.tie);
 }

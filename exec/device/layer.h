@@ -69,6 +69,9 @@ struct layer_reduction {
      * (this member) of the second half; the own part stays as it is. */
     void (*exchange)(void *self, void *data, size_t n);
     void (*fail)(void *self, enum status st); /* the op cannot be completed: error_message() */
+    /* Replicas that share sequences, in place, over them: every one's part of n numbers (exec/ring.h)
+     * to all; or, with `scatter`, the sum of everybody's numbers to where each has its part. */
+    void (*context)(void *self, bool scatter, void *data, size_t n);
 };
 
 /* Memory that grows with what other ranks send. */
@@ -92,6 +95,9 @@ struct layer {
     size_t second;                       /* numbers of the second input per sample; 0: `input` */
     size_t first[LAYER_PARTS]; /* shards: first row of each table, or first class of the loss */
     size_t shards, shard;      /* 1, 0: all of the op */
+    size_t context, position;  /* replicas that share every sequence, which of them this is; 0 is as
+                                * good as 1 */
+    size_t sequence;           /* tokens of it; of `tokens`, what this one has (layer_position()) */
     bool reduces_output;       /* shards: the output is the sum of theirs, */
     bool reduces_input;        /* the gradient of the input is */
     bool causal, bias, concat, masked, flash, gated;
@@ -198,6 +204,25 @@ static inline size_t shard_first(size_t n, const struct layer_shard *s)
 static inline size_t shard_rows(size_t n, const struct layer_shard *s)
 {
     return n / s->shards + (s->shard < n % s->shards);
+}
+
+/* Make *l, as layer_divide() has it, that of one of `context` replicas that share every sequence:
+ * chunks `position` and 2 context - 1 - position of 2 context, which balances causal attention.
+ * STATUS_UNSUPPORTED names the op. */
+enum status layer_share(const struct model_op *op, size_t context, size_t position, size_t batch,
+                        struct layer *l) MUST_CHECK;
+/* Where token `row` of those that replica `position` has is in the sequence. */
+static inline size_t layer_place(const struct layer *l, size_t position, size_t row)
+{
+    size_t chunk = l->tokens / 2;
+    if (l->context < 2)
+        return row;
+    return row < chunk ? position * chunk + row
+                       : (2 * l->context - 1 - position) * chunk + row - chunk;
+}
+static inline size_t layer_position(const struct layer *l, size_t row)
+{
+    return layer_place(l, l->position, row);
 }
 
 /* For shape(): attribute `name` in low .. high. Without `fallback` (< 0) it must be there. */

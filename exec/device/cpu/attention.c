@@ -224,6 +224,10 @@ static void tile_backward_scores(const struct head *a, const struct tile *t, con
  * flash a causal layer computes the scores above the diagonal too and forgets them. */
 static void forward(const struct layer *l, struct layer_io *io)
 {
+    if (l->context > 1) {
+        context_forward(l, io);
+        return;
+    }
     for (size_t b = 0; b < io->batch; b++)
         for (size_t h = 0; h < l->heads; h++) {
             struct head a = head_of(l, io, b, h);
@@ -248,6 +252,10 @@ static void clear_keys(const struct layer *l, real *dx)
  * values begins theirs. */
 static void backward(const struct layer *l, struct layer_io *io)
 {
+    if (l->context > 1) {
+        context_backward(l, io);
+        return;
+    }
     for (size_t b = 0; b < io->batch; b++) {
         real *dx = io->dx[0] + b * l->input;
         clear_keys(l, dx);

@@ -67,7 +67,7 @@ static void forward(const struct layer *l, struct layer_io *io)
             scaled_copy(l, io->parameter + at, y);
         else
             memset(y, 0, c * sizeof *y);
-        if (find_row(l, 1, row % l->tokens, &at))
+        if (find_row(l, 1, layer_position(l, row % l->tokens), &at))
             vector_add(y, io->parameter + at, c);
         if (find_row(l, 2, 0, &at))
             vector_add(y, io->parameter + at, c);
@@ -84,7 +84,7 @@ static void backward(const struct layer *l, struct layer_io *io)
         const real *dy = io->dy + row * c;
         if (find_row(l, 0, (size_t)io->token[row], &at))
             scaled_add(l, dy, io->d_parameter + at);
-        if (find_row(l, 1, row % l->tokens, &at))
+        if (find_row(l, 1, layer_position(l, row % l->tokens), &at))
             vector_add(io->d_parameter + at, dy, c);
         if (find_row(l, 2, 0, &at))
             vector_add(io->d_parameter + at, dy, c);

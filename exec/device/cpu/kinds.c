@@ -206,6 +206,29 @@ enum status layer_divide(const struct model *m, uint32_t index, const struct lay
     return STATUS_OK;
 }
 
+/* Every kind but attention (context.c) does the same with fewer tokens. */
+enum status layer_share(const struct model_op *op, size_t context, size_t position, size_t batch,
+                        struct layer *l)
+{
+    if (context < 2)
+        return STATUS_OK;
+    if (l->concat || l->experts > 0 || l->tokens % (2 * context) != 0)
+        return error_set(STATUS_UNSUPPORTED,
+                         "op '%s': %zu tokens cannot be divided over %zu replicas", op->name,
+                         l->tokens, context);
+    l->context = context;
+    l->position = position;
+    l->sequence = l->tokens;
+    l->tokens /= context;
+    l->input /= context;
+    l->second /= context;
+    l->output /= context;
+    l->saved /= context;
+    if (l->kind == &kind_attention)
+        context_size(batch, l);
+    return STATUS_OK;
+}
+
 real *layer_grow(const struct layer_io *io, struct layer_array *a, size_t n)
 {
     if (n <= a->n && a->data)

@@ -329,22 +329,11 @@ static enum status check_memory(const struct stage *s, const struct array array[
                      s->index, (double)need / 1e9, have / 1e9);
 }
 
-static bool is_producer(const struct stage *s, uint32_t stage)
-{
-    bool found = false;
-    for (size_t i = 0; i < s->layout.producers; i++)
-        found = found || s->layout.producer[i].stage == stage;
-    return found;
-}
-
-/* Is a slot of this stage in use when op o runs, or until then? A stage on the same device fetches
- * the gradients of what it has sent when its own backward begins. */
+/* Is a slot of this stage in use when op o runs, or until then? */
 static bool uses_slot(const struct stage *s, const struct program_op *o)
 {
-    if (o->microbatch >= s->program->microbatches || op_is_collective(o) || o->kind == OP_UPDATE)
-        return false;
-    return o->stage == s->index ||
-           ((o->kind == OP_BACKWARD || o->kind == OP_BACKWARD_INPUT) && is_producer(s, o->stage));
+    return o->microbatch < s->program->microbatches && !op_is_collective(o) &&
+           o->kind != OP_UPDATE && o->stage == s->index;
 }
 
 /* Most slots in use at once by any rank that has this stage; at [2 * microbatches] is scratch: one

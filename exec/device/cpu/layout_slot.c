@@ -81,11 +81,25 @@ static void place_ops(struct stage *s, size_t *end)
     }
 }
 
+/* Is the stage that this one reads from on the same device, and of the same microbatches? Then the
+ * program has no messages between them. */
+static bool is_local(const struct stage *s, uint32_t stage)
+{
+    const struct program *p = s->program;
+    bool messages = false;
+    for (size_t i = p->op_start[s->rank]; i < p->op_start[s->rank + 1] && !messages; i++)
+        messages =
+            op_is_message(&p->op[i]) && p->op[i].stage == s->index && p->op[i].peer_stage == stage;
+    return !messages && program_rank_has(p, s->rank, stage);
+}
+
 /* Gradients of received tensors, areas for what consumers send back. */
 static void place_links(struct stage *s)
 {
     for (size_t t = s->layout.n; t < s->layout.tensors; t++)
         s->layout.tensor[t].gradient = place(s, s->layout.tensor[t].size);
+    for (size_t p = 0; p < s->layout.producers; p++)
+        s->layout.producer[p].local = is_local(s, s->layout.producer[p].stage);
     for (size_t p = 0; p < s->layout.producers; p++)
         for (size_t i = 0; i < s->layout.producer[p].n; i++)
             s->layout.producer[p].size += s->layout.tensor[s->layout.producer[p].tensor[i]].size;

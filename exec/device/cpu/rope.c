@@ -26,15 +26,15 @@ static enum status shape(const struct model_op *op, struct layer *l)
     return STATUS_OK;
 }
 
-/* Cosine and sine of every token and pair of channels, each turned on from the token before: the
+/* Cosine and sine of every token of the sequence and pair of channels, each turned on from the token before: the
  * error grows by one rounding of a double per token. */
 static void find_angles(const struct layer *l, real *table)
 {
-    size_t pairs = l->depth / 2;
+    size_t pairs = l->depth / 2, tokens = l->context > 1 ? l->sequence : l->tokens;
     for (size_t i = 0; i < pairs; i++) {
         double angle = pow((double)l->normal, -2.0 * (double)i / (double)l->depth);
         double step_cos = cos(angle), step_sin = sin(angle), c = 1, s = 0;
-        for (size_t t = 0; t < l->tokens; t++) {
+        for (size_t t = 0; t < tokens; t++) {
             table[2 * (t * pairs + i)] = (real)c;
             table[2 * (t * pairs + i) + 1] = (real)s;
             double next = c * step_cos - s * step_sin;
@@ -51,7 +51,7 @@ static void turn(const struct layer *l, const struct layer_io *io, const real *x
     size_t pairs = l->depth / 2, turned = (l->heads + l->kv_heads) * l->depth;
     find_angles(l, io->work);
     for (size_t row = 0; row < io->batch * l->tokens; row++, x += l->in, y += l->in) {
-        const real *table = io->work + 2 * pairs * (row % l->tokens);
+        const real *table = io->work + 2 * pairs * layer_position(l, row % l->tokens);
         for (size_t at = 0; at < turned; at += l->depth)
             for (size_t i = 0; i < pairs; i++) {
                 real c = table[2 * i], s = sign * table[2 * i + 1];

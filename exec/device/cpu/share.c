@@ -31,6 +31,8 @@ enum status stage_find_shares(struct stage *s)
         .replicas = of->replicas,
         .me = me->replica,
         .experts = of->experts > 1 ? of->experts : 1,
+        .context = of->context > 0 ? of->context : 1,
+        .position = me->replica % (of->context > 0 ? of->context : 1),
         .zero = of->zero,
         .split = of->split,
         .part = s->share.part,

@@ -112,6 +112,17 @@ static struct layer_io operands(struct stage *s, const struct slot *slot, size_t
     return io;
 }
 
+/* Of whole sequences, the tokens of this replica, in their order: none moves back. */
+static void keep_own(const struct stage *s, int32_t *token)
+{
+    size_t whole = s->layout.data.tokens, own = whole / s->share.context;
+    const struct layer at = {
+        .tokens = own, .context = s->share.context, .position = s->share.position};
+    for (size_t b = 0; b < s->layout.data.samples && s->share.context > 1; b++)
+        for (size_t row = 0; row < own; row++)
+            token[b * own + row] = token[b * whole + layer_position(&at, row)];
+}
+
 /* Tokens and targets (B, T) of a microbatch: drawn in host memory, copied when the GPU computes.
  * Every microbatch of a step has a place of its own, so that none waits for another's copy. */
 static void read_data(const struct stage *s, const struct slot *slot, uint32_t step,
@@ -123,6 +134,8 @@ static void read_data(const struct stage *s, const struct slot *slot, uint32_t s
     int32_t *token = remote ? filled : slot->token;
     int32_t *target = remote ? filled + n : slot->target;
     batch_fill(s->corpus, &s->layout.data, s->program->seed, step, microbatch, token, target);
+    keep_own(s, token);
+    keep_own(s, target);
     if (!remote)
         return;
     s->on.backend->copy(s->on.self, slot->token, token, n * sizeof *token);
@@ -428,11 +441,19 @@ static void clear_gradients(struct stage *s)
     s->on.backend->zero(s->on.self, s->pass.tied, s->layout.tied_size * sizeof(real));
 }
 
+static void gather_nothing(void *self, bool scatter, void *data, size_t n)
+{
+    (void)self, (void)scatter, (void)data, (void)n;
+}
+
 /* A forward and a backward of whatever is in the slot, and an update by gradients of zero: the
  * optimizer's moments stay zero and the parameters what they are. */
 enum status stage_rehearse(struct stage *s)
 {
-    const struct layer_reduction alone = {NULL, sum_nothing, exchange_nothing, fail_nothing};
+    const struct layer_reduction alone = {.sum = sum_nothing,
+                                          .exchange = exchange_nothing,
+                                          .fail = fail_nothing,
+                                          .context = gather_nothing};
     struct slot *slot;
     PASS(stage_take_slot(s, 0, &slot));
     s->pass.reduction = &alone;

@@ -77,6 +77,7 @@ struct stage_link {
     uint32_t *tensor; /* [n] in message order */
     size_t size;      /* of the message */
     size_t area;      /* consumers: offset in a slot of the gradients that come back */
+    bool local;       /* producers: on the same device, from which the program has no messages */
 };
 
 /* What a consumer stage adds to the gradient of an own output. */
@@ -128,6 +129,7 @@ struct stage_share {
     struct layer_shard shard; /* of tensor parallelism */
     uint32_t replicas, me;    /* replicas of the stage, and which of them this is */
     uint32_t experts;         /* over how many of them experts are spread, 1: not */
+    size_t context, position; /* replicas that share sequences, and which of them this is */
     uint32_t zero;            /* 0 .. 3 */
     bool split;               /* backwards come in two halves */
     struct ring_part (*part)(size_t n, size_t members, size_t me); /* of struct device_options */
