@@ -83,9 +83,9 @@ struct plan {
                              * backward runs; 0: in one piece after it */
     enum data_type reduce_dtype; /* of numbers in sums of gradients and of tensor parallelism: fp32
                                   * or bf16; DATA_ANY: as in the model */
+    bool sequence_parallel;      /* with tensor parallelism: Korthikanti et al., MLSys 2023 */
+    double objective_s; /* the algorithm's own objective, seconds per microbatch; NAN if none */
     enum plan_exchange context_exchange; /* where context_parallel > 1 */
-    bool sequence_parallel; /* with tensor parallelism: Korthikanti et al., MLSys 2023 */
-    double objective_s;     /* the algorithm's own objective, seconds per microbatch; NAN if none */
     size_t stages;
     struct plan_stage *stage; /* [stages] */
 };

@@ -124,8 +124,8 @@ static const struct json_row stage_rows[] = {
 static enum status read_stage(const struct json_at *at, const struct names *names,
                               struct plan_stage *s)
 {
-    s->replicas = s->tensor_parallel = s->expert_parallel = s->recompute_unit = 1;
-    s->context_parallel = 1;
+    s->replicas = s->tensor_parallel = s->expert_parallel = s->context_parallel = 1;
+    s->recompute_unit = 1;
     PASS(read_names(at, "ops", "op", names->op, names->ops, &s->op, &s->ops));
     qsort(s->op, s->ops, sizeof *s->op, order_by_id);
     PASS(read_names(at, "devices", "device", names->device, names->devices, &s->device,

@@ -120,13 +120,14 @@ struct program_bucket {
 /* How the ranks that hold a stage divide it, so that a device need not work it out from the ops. */
 struct program_stage {
     uint32_t replicas, shards; /* shards: of tensor parallelism; both >= 1 */
-    uint32_t context;   /* neighbouring replicas that share every sequence, chunks i and 2c - 1 - i
+    uint32_t experts;          /* spread over so many neighbouring replicas; 0 is as good as 1 */
+    uint32_t context;  /* neighbouring replicas that share every sequence, chunks i and 2c - 1 - i
                          * of 2c on the i-th of c; >= 1 */
-    uint32_t exchange;  /* enum plan_exchange (plan.h), where context > 1 */
-    uint32_t zero;      /* 0 .. 3: what of every bucket a replica keeps only its part of: nothing,
+    uint32_t exchange; /* enum plan_exchange (plan.h), where context > 1 */
+    uint32_t zero;     /* 0 .. 3: what of every bucket a replica keeps only its part of: nothing,
                          * optimizer state, + gradients, + parameters; 0 with one replica.
                          * Rajbhandari et al., SC 2020 */
-    bool keep;     /* ZeRO 3: parameters are gathered for one forward of an iteration and stay */
+    bool keep; /* ZeRO 3: parameters are gathered for one forward of an iteration and stay */
     uint32_t
         group; /* the parts of a bucket are spread over so many neighbouring replicas, 0: all; the
                          * k-th ones of all groups sum what they keep */

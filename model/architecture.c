@@ -31,9 +31,9 @@ static bool has(const struct build *b, uint32_t trait)
 
 static uint32_t norm_of(struct build *b, const char *name, uint32_t x, int64_t channels)
 {
-    return has(b, TRAIT_RMS)
-               ? layer_rmsnorm(&b->g, name, x, b->tokens, channels, channels, channels)
-               : layer_norm(&b->g, name, x, b->tokens, channels);
+    const struct rms_shape all = {b->tokens, channels, channels, 0, 0, has(b, TRAIT_OFFSET)};
+    return has(b, TRAIT_RMS) ? layer_rmsnorm(&b->g, name, x, &all)
+                             : layer_norm(&b->g, name, x, b->tokens, channels);
 }
 
 static uint32_t norm(struct build *b, const char *name, uint32_t x)
@@ -74,6 +74,7 @@ static struct attention_shape heads_of(const struct build *b, int64_t i)
                                     .window = is_windowed(a, i) ? a->window : 0,
                                     .learned = (has(b, TRAIT_SINKS) ? a->heads : 0) +
                                                (i == 0 ? a->buckets * a->heads : 0),
+                                    .base = a->base,
                                     .causal = !has(b, TRAIT_BOTH_WAYS),
                                     .flash = b->flash};
 }
@@ -98,8 +99,10 @@ static uint32_t latent_attention(struct build *b, uint32_t x)
                      TENSOR_COLUMN);
     uint32_t latent =
         linear(b, "attn.kv_down", x, a->hidden, a->kv_rank + a->rope, a->qkv_bias, TENSOR_WHOLE);
-    latent = layer_rmsnorm(&b->g, "attn.kv_norm", latent, b->tokens, a->kv_rank + a->rope,
-                           a->kv_rank, a->kv_rank);
+    latent = layer_rmsnorm(&b->g, "attn.kv_norm", latent,
+                           &(struct rms_shape){.tokens = b->tokens,
+                                               .width = a->kv_rank + a->rope,
+                                               .channels = a->kv_rank});
     uint32_t keys = linear(b, "attn.kv", latent, a->kv_rank, kv, false, TENSOR_COLUMN);
     x = layer_attention(&b->g, "attn", queries, keys, &s);
     return linear(b, "attn.proj", x, a->heads * a->value, a->hidden, a->out_bias, TENSOR_ROW);
@@ -115,8 +118,10 @@ static uint32_t attention(struct build *b, uint32_t x, int64_t i)
         return latent_attention(b, x);
     x = linear(b, "attn.qkv", x, a->hidden, q + 2 * kv, a->qkv_bias, TENSOR_COLUMN);
     if (has(b, TRAIT_HEAD_NORM | TRAIT_WIDE_NORM))
-        x = layer_rmsnorm(&b->g, "attn.norm", x, b->tokens, q + 2 * kv, q + kv,
-                          has(b, TRAIT_HEAD_NORM) ? 2 * a->head : q + kv);
+        x = layer_rmsnorm(&b->g, "attn.norm", x,
+                          &(struct rms_shape){b->tokens, q + 2 * kv, q + kv, q,
+                                              has(b, TRAIT_HEAD_NORM) ? a->head : 0,
+                                              has(b, TRAIT_OFFSET)});
     if (has(b, TRAIT_ROPE))
         x = layer_rope(&b->g, "attn.rope", x, &s);
     x = layer_attention(&b->g, "attn", x, MODEL_NO_OP, &s);
@@ -148,7 +153,8 @@ static uint32_t mlp(struct build *b, const struct mlp_names *name, uint32_t x, i
 {
     bool gated = has(b, TRAIT_GATED), bias = b->a.mlp_bias;
     x = linear(b, name->in, x, b->a.hidden, gated ? 2 * inner : inner, bias, TENSOR_COLUMN);
-    x = gated ? layer_gated(&b->g, name->activation, x, b->tokens, inner, TENSOR_SPLIT)
+    x = gated ? layer_gated(&b->g, name->activation, x, b->tokens, inner, has(b, TRAIT_TANH),
+                            TENSOR_SPLIT)
               : layer_gelu(&b->g, name->activation, x, b->tokens, inner, TENSOR_SPLIT);
     return linear(b, name->out, x, inner, b->a.hidden, bias, TENSOR_ROW);
 }
@@ -173,6 +179,7 @@ static uint32_t experts(struct build *b, uint32_t x)
                                     .group = 1,
                                     .scoring = (has(b, TRAIT_ROUTER_BIAS) ? a->experts : 0) +
                                                (has(b, TRAIT_SHARED_GATE) ? a->hidden : 0),
+                                    .over_all = has(b, TRAIT_OVER_ALL),
                                     .gated = has(b, TRAIT_GATED),
                                     .unbiased = !has(b, TRAIT_EXPERT_BIAS)};
     uint32_t y = layer_experts(&b->g, "moe.experts", x, layer_gate(&b->g, "moe.gate", x, &s), &s);
@@ -232,7 +239,8 @@ static uint32_t embed(struct build *b, const char *name)
             .channels = a->embedding,
             .vocabulary = a->vocabulary,
             .positions = learned && a->embedding == a->hidden ? a->context + a->spare : 0,
-            .types = a->types});
+            .types = a->types,
+            .scaled = has(b, TRAIT_SCALED)});
 }
 
 /* Tables narrower than the stream are widened; positions are as wide as the stream. */

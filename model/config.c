@@ -159,6 +159,37 @@ static enum status read_parallel(const struct json_at *at, struct architecture *
     return STATUS_OK;
 }
 
+/* Are the weights of a token's experts made to add up to 1? */
+static enum status read_normalised(const struct json_at *at, struct architecture *a)
+{
+    bool flag;
+    PASS(get_flag(at, &flag));
+    a->traits &= ~(uint32_t)TRAIT_OVER_ALL;
+    a->traits |= flag ? 0 : TRAIT_OVER_ALL;
+    return STATUS_OK;
+}
+
+/* "silu", "gelu_pytorch_tanh" and the like: of gated MLPs. */
+static enum status read_activation(const struct json_at *at, struct architecture *a)
+{
+    const char *text;
+    if (json_kind(at) == JSON_IS_NULL)
+        return STATUS_OK;
+    PASS(json_get_string(at, &text));
+    a->traits &= ~(uint32_t)TRAIT_TANH;
+    a->traits |= strncmp(text, "gelu", strlen("gelu")) == 0 ? TRAIT_TANH : 0;
+    return STATUS_OK;
+}
+
+static enum status read_base(const struct json_at *at, struct architecture *a)
+{
+    double base = 0;
+    if (json_kind(at) != JSON_IS_NULL)
+        PASS(json_get_real(at, 0, 1e9, &base));
+    a->base = (int64_t)base;
+    return STATUS_OK;
+}
+
 /* T5: "gated-gelu" or "relu". */
 static enum status read_projection(const struct json_at *at, struct architecture *a)
 {
@@ -219,6 +250,10 @@ static const struct special {
     {"do_layer_norm_before", read_norm_before},
     {"use_parallel_residual", read_parallel},
     {"feed_forward_proj", read_projection},
+    {"norm_topk_prob", read_normalised},
+    {"hidden_act", read_activation},
+    {"hidden_activation", read_activation},
+    {"rope_theta", read_base},
     {"id2label", read_classes},
     {"traits", read_traits},
     {"torch_dtype", read_type},

@@ -7,7 +7,7 @@
 
 #include "core/model.h"
 
-enum { GRAPH_INPUTS = 2, GRAPH_ATTRIBUTES = 10, GRAPH_PREFIX = 32 };
+enum { GRAPH_INPUTS = 2, GRAPH_ATTRIBUTES = 12, GRAPH_PREFIX = 32 };
 
 struct graph_attribute {
     const char *name; /* NULL ends the list */

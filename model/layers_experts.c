@@ -32,7 +32,11 @@ uint32_t layer_gate(struct graph *g, const char *name, uint32_t in, const struct
                             .attribute = {{"tokens", s->tokens},
                                           {"channels", s->channels},
                                           {"experts", s->experts},
-                                          {"top_k", s->top_k}},
+                                          {"top_k", s->top_k},
+                                          {s->scoring > 0 ? "scoring"
+                                           : s->over_all  ? "over_all"
+                                                          : NULL,
+                                           s->scoring > 0 ? s->scoring : 1}},
                             .inputs = 1,
                             .input = {in},
                             .forward_flop = work + (double)((GATE_FORWARD + s->top_k) * scores),
@@ -83,7 +87,11 @@ uint32_t layer_experts(struct graph *g, const char *name, uint32_t in, uint32_t 
                              {"slots", slots},
                              {"group", s->group},
                              {"einsum", s->einsum},
-                             {s->gated ? "gated" : NULL, s->gated}},
+                             {s->gated      ? "gated"
+                              : s->unbiased ? NULL
+                                            : "bias",
+                              1},
+                             {s->gated && !s->unbiased ? "bias" : NULL, 1}},
                .inputs = 2,
                .input = {in, gate},
                .forward_flop = products + i.forward * (double)(slots * h) + 2 * route,

@@ -260,7 +260,8 @@ static enum status read_experts(const int64_t *value, const struct shape *s,
                                   .top_k = value[EXPERTS_TOP_K],
                                   .capacity = value[EXPERTS_CAPACITY],
                                   .group = value[EXPERTS_GROUP],
-                                  .einsum = value[EXPERTS_EINSUM]};
+                                  .einsum = value[EXPERTS_EINSUM],
+                                  .over_all = value[EXPERTS_TOP_K] == 1};
     if (out->top_k > out->experts)
         return error_set(STATUS_INVALID, "top_k=%" PRId64 " of experts=%" PRId64, out->top_k,
                          out->experts);

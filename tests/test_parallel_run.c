@@ -77,6 +77,24 @@ static void observe_sum(void *self, enum element e, void *data, size_t n)
     s->to->sum(s->to->self, e, data, n);
 }
 
+static void pass_exchange(void *self, void *data, size_t n)
+{
+    const struct observed_sum *s = self;
+    s->to->exchange(s->to->self, data, n);
+}
+
+static void pass_context(void *self, bool scatter, void *data, size_t n)
+{
+    const struct observed_sum *s = self;
+    s->to->context(s->to->self, scatter, data, n);
+}
+
+static void pass_failure(void *self, enum status st)
+{
+    const struct observed_sum *s = self;
+    (s->to->fail)(s->to->self, st);
+}
+
 /* device_cpu.compute(), whose sums are noted as those of the op that the program has for them. */
 static enum status observe_compute(void *self, uint32_t step, const struct program_op *op,
                                    const struct layer_reduction *reduction)
@@ -89,7 +107,9 @@ static enum status observe_compute(void *self, uint32_t step, const struct progr
         observed->moved[sum] = 0;
     if (sum < p->ops)
         observed->step_of[sum] = step;
-    return device_cpu.compute(self, step, op, &(struct layer_reduction){&mine, observe_sum});
+    const struct layer_reduction to = {&mine, observe_sum, pass_exchange, pass_failure,
+                                       pass_context};
+    return device_cpu.compute(self, step, op, &to);
 }
 
 static size_t parameters_of(const struct trained *t, uint32_t op)

@@ -12,7 +12,6 @@
  * The ring in c steps: a replica computes with one block of keys and values while the next one
  * arrives, so that of n attentions of a seconds each the pass takes n (a / c + (c - 1) max(a / c,
  * transfer)): the op `beside` takes the (c - 1) / c that may overlap, the pass itself the rest. */
-#include "core/lower/pass.h"
 #include "core/lower/summing.h"
 
 /* Heads of keys and values that a shard has: tensor parallelism repeats what it cannot divide. */
@@ -34,43 +33,45 @@ static int64_t query_bytes(const struct model_op *o)
 
 /* Tokens change places with heads: in with queries, keys and values, out with the output; keys and
  * values of fewer heads than replicas go to several of these. */
-static void add_alltoall(struct sum *u, const struct model_op *o, int64_t kv, int64_t heads,
-                         struct lowering_context *to, bool again)
+static void add_alltoall(const struct sum *u, const struct model_op *o, int64_t kv, int64_t heads,
+                         struct lowering_exchange *to)
 {
     int64_t c = u->split.context_parallel, shards = u->split.tensor_parallel;
     int64_t samples = u->l->plan->microbatch_size, copies = c > heads ? c / heads : 1;
     int64_t in = samples * (query_bytes(o) / shards + kv * copies) / c,
             out = samples * (o->output_bytes / shards) / c;
-    struct lowering_exchange *all[] = {&to->forward, &to->backward, again ? &to->remade : NULL};
-    for (size_t k = 0; k < 3; k++)
-        if (all[k]) {
-            sum_add_call(&all[k]->gather, 1, in, in);
-            sum_add_call(&all[k]->gather, 1, out, out);
-        }
+    sum_add_call(&to->gather, 1, in, in);
+    sum_add_call(&to->gather, 1, out, out);
+}
+
+/* A pass of op: its attention, and its exchange. */
+static void add_pass(struct sum *u, const struct model_op *o, double seconds, bool backward,
+                     struct lowering_exchange *to)
+{
+    int64_t all, heads = shard_heads(u, o, &all), kv = o->context_bytes / all * heads;
+    int64_t bytes = u->l->plan->microbatch_size * kv;
+    to->seconds += seconds;
+    if (u->l->plan->context_exchange == EXCHANGE_ALLTOALL) {
+        add_alltoall(u, o, kv, heads, to);
+        return;
+    }
+    sum_add_call(&to->gather, 1, bytes, bytes);
+    if (backward)
+        sum_add_call(&to->scatter, 1, bytes, bytes);
+    /* as they are gathered, in their order, and their gradients */
+    u->context_bytes = 3 * bytes > u->context_bytes ? 3 * bytes : u->context_bytes;
 }
 
 void sum_add_context(struct sum *u, uint32_t op, const struct op_cost *cost,
-                     struct lowering_context *to)
+                     struct lowering_exchange *again, struct lowering_context *to)
 {
     const struct model_op *o = &u->l->model->op[op];
-    bool again = u->l->shape.unit[op] > 0;
     if (u->split.context_parallel < 2 || o->context_bytes == 0)
         return;
-    int64_t all, heads = shard_heads(u, o, &all), kv = o->context_bytes / all * heads;
-    to->forward.seconds += cost->forward_s;
-    to->backward.seconds += cost->backward_s;
-    to->remade.seconds += again ? cost->forward_s : 0;
-    if (u->l->plan->context_exchange == EXCHANGE_ALLTOALL) {
-        add_alltoall(u, o, kv, heads, to, again);
-        return;
-    }
-    kv *= u->l->plan->microbatch_size;
-    u->context_bytes = 2 * kv > u->context_bytes ? 2 * kv : u->context_bytes; /* and gradients */
-    sum_add_call(&to->forward.gather, 1, kv, kv);
-    sum_add_call(&to->backward.gather, 1, kv, kv);
-    sum_add_call(&to->backward.scatter, 1, kv, kv);
+    add_pass(u, o, cost->forward_s, false, &to->forward);
+    add_pass(u, o, cost->backward_s, true, &to->backward);
     if (again)
-        sum_add_call(&to->remade.gather, 1, kv, kv);
+        add_pass(u, o, cost->forward_s, false, again);
 }
 
 static void join(struct lowering_calls *to, const struct lowering_calls *from)
@@ -92,7 +93,6 @@ void sum_mean_context(struct lowering_context *c)
     sum_mean(&c->forward.gather);
     sum_mean(&c->backward.gather);
     sum_mean(&c->backward.scatter);
-    sum_mean(&c->remade.gather);
 }
 
 /* ---- the program */

@@ -82,7 +82,8 @@ static void add_op(struct sum *u, uint32_t op)
         c->weight_s += cost.backward_s / 2; /* two products of equal size */
     sum_add_memory(u, op, &part);
     add_calls(u, op);
-    sum_add_context(u, op, &cost, &c->context);
+    sum_add_context(u, op, &cost, u->l->shape.unit[op] > 0 ? &c->context.backward : NULL,
+                    &c->context);
 }
 
 void sum_mean(struct lowering_calls *calls)
@@ -103,7 +104,6 @@ static enum status finish(struct sum *u)
     sum_mean(&c->forward_experts);
     sum_mean(&c->backward_experts);
     PASS(sum_make_buckets(u));
-    sum_join_exchange(&c->context.backward, &c->context.remade);
     sum_mean_context(&c->context);
     return sum_finish_memory(u);
 }

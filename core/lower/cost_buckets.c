@@ -180,7 +180,7 @@ static void add_seconds(struct sum *u, const struct cutting *how)
     struct lowering_cost *c = &u->c;
     size_t high = u->s->ops;
     double again_s = 0; /* of the unit, up to the op that was come to last, */
-    struct lowering_exchange exchange_again = {0}; /* likewise */
+    struct lowering_exchange again = {0};
     for (size_t b = 0; b < c->buckets; high = c->bucket[b++].gradients.low)
         c->bucket[b].gradients.again = how->nested && high < u->s->ops && unit_at(u, high) > 0 &&
                                        high > 0 && unit_at(u, high - 1) == unit_at(u, high);
@@ -193,19 +193,14 @@ static void add_seconds(struct sum *u, const struct cutting *how)
                     u->l->plan->optimizer, &u->split);
         at->seconds += cost.backward_s;
         at->forward_s += cost.forward_s;
-        struct lowering_context context = {0};
-        sum_add_context(u, u->s->op[k], &cost, &context);
-        sum_join_exchange(&at->context.forward, &context.forward);
-        sum_join_exchange(&at->context.backward, &context.backward);
-        if (unit_at(u, k) > 0 && !at->gradients.again) {
-            again_s += cost.forward_s;
-            sum_join_exchange(&exchange_again, &context.remade);
-        }
+        bool made_again = unit_at(u, k) > 0 && !at->gradients.again;
+        again_s += made_again ? cost.forward_s : 0;
+        sum_add_context(u, u->s->op[k], &cost, made_again ? &again : NULL, &at->context);
         if (k + 1 == u->s->ops || unit_at(u, k + 1) != unit_at(u, k)) {
             at->seconds += again_s;
-            sum_join_exchange(&at->context.backward, &exchange_again);
+            sum_join_exchange(&at->context.backward, &again);
             again_s = 0;
-            exchange_again = (struct lowering_exchange){0};
+            again = (struct lowering_exchange){0};
         }
     }
 }
@@ -245,6 +240,8 @@ static enum status make_buckets(struct sum *u, struct cutting *how)
     for (size_t b = 0; b < c->buckets; b++)
         sum_mean_context(&c->bucket[b].context);
     c->units = c->units && c->buckets > 1;
+    for (size_t b = 0; b < c->buckets; b++)
+        sum_mean_context(&c->bucket[b].context);
     return STATUS_OK;
 }
 

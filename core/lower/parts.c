@@ -1,6 +1,6 @@
 /* Passes in parts, a bucket each (program_part_bucket()): with ZeRO 3 behind the gather of the bucket's
  * parameters, which is one part ahead; backwards are followed by the sum of what they completed. */
-#include "core/lower/pass.h"
+#include "core/lower/lowering.h"
 
 /* ZeRO 3: parameters of the stage or of a bucket, while the op before still computes. */
 static enum status gather_over(const struct pass *a, uint32_t group, uint8_t part, bool ahead,
@@ -47,13 +47,13 @@ enum status pass_gather(const struct pass *a, size_t part, bool ahead)
     return gather_over(a, l->groups.same[a->rank], (uint8_t)part, ahead, experts);
 }
 
-/* The forward of a bucket, or what is made again of it, beside gathers. */
+/* A forward of the ops of a bucket. */
 static enum status forward_of(const struct pass *a, size_t b, uint8_t part, int64_t stash_bytes,
                               uint32_t *position)
 {
-    const struct lowering_bucket *bucket = &a->cost->bucket[b];
-    double slower = 1 + a->cost->slowdown, seconds = slower * bucket->forward_s;
-    PASS(pass_exchange(a, &bucket->context.forward, part, slower, &seconds));
+    const struct lowering_cost *c = a->cost;
+    double slower = 1 + c->slowdown, seconds = slower * c->bucket[b].forward_s;
+    PASS(pass_exchange(a, &c->bucket[b].context.forward, part, slower, &seconds));
     return pass_append(a, part, seconds, stash_bytes, position);
 }
 
@@ -62,9 +62,9 @@ enum status pass_forward(const struct pass *a, uint32_t *position)
 {
     const struct lowering_cost *c = a->cost;
     for (size_t b = c->buckets; b-- > 0;) {
-        uint8_t part = (uint8_t)(c->buckets - b);
         PASS(pass_gather(a, b + 1, false));
-        PASS(forward_of(a, b, part, b + 1 == c->buckets ? c->stash_bytes : 0, position));
+        PASS(forward_of(a, b, (uint8_t)(c->buckets - b), b + 1 == c->buckets ? c->stash_bytes : 0,
+                        position));
     }
     return STATUS_OK;
 }
@@ -112,10 +112,9 @@ static enum status complete_bucket(const struct pass *a, size_t b, uint8_t part,
     const struct lowering_cost *c = a->cost;
     const struct lowering_bucket *bucket = &c->bucket[b];
     /* beside the sum of the bucket before, if there is one, or a gather */
-    double slower = b > 0 || c->units ? 1 + c->slowdown : 1;
+    double slower = b > 0 || c->units ? 1 + c->slowdown : 1, seconds = slower * bucket->seconds;
     struct lowering_sum sum = {bucket->gradients.bytes, c->units ? bucket->expert_bytes : 0,
                                (uint8_t)(c->units ? b + 1 : 0)};
-    double seconds = slower * bucket->seconds;
     PASS(pass_exchange(a, &bucket->context.backward, part, slower, &seconds));
     PASS(pass_append(a, part, seconds, b + 1 == c->buckets ? c->stash_bytes : 0, position));
     if (c->units)

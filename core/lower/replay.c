@@ -7,7 +7,7 @@
  *   4. lowering_reduce_team(), when gradients are reduced after every backward: once all replicas of
  *      the team stand there, so that the collective has one place in all of their lists */
 #include "core/array.h"
-#include "core/lower/pass.h"
+#include "core/lower/lowering.h"
 
 /* A replica that may be able to go on gets a turn, once. */
 void lowering_wake(struct lowering *l, uint32_t replica)
@@ -18,14 +18,13 @@ void lowering_wake(struct lowering *l, uint32_t replica)
     l->replay.queue[(l->replay.head + l->replay.length++) % l->shape.replicas] = replica;
 }
 
-/* Who has microbatch m of a stage: stream m mod so many, or the one beside it behind a crossed turn,
- * and of it the replica in this position. */
+/* Who has microbatch m of a stage: stream m mod so many, or the one beside it behind a crossed turn, and
+ * of it the replica in this position. */
 static uint32_t replica_for(const struct lowering *l, uint32_t stage, uint32_t microbatch,
                             uint32_t position)
 {
-    uint32_t team = l->shape.team_of[stage];
-    uint32_t stream = lowering_crosses(l, stage / l->shape.teams,
-                                       microbatch % plan_streams(lowering_team(l, team)));
+    uint32_t team = l->shape.team_of[stage], streams = plan_streams(lowering_team(l, team));
+    uint32_t stream = lowering_crosses(l, stage / l->shape.teams, microbatch % streams);
     return l->shape.first_replica[team] +
            lowering_place_of(l, stream * l->shape.context + position);
 }
@@ -230,8 +229,8 @@ static enum status compute(const struct pass *a, uint32_t *position)
                (c->units || (c->overlapped && lowering_is_last(l, a->stage, a->s.microbatch)))) {
         PASS(pass_backward(a, position));
     } else {
+        bool forward = a->s.kind == OP_FORWARD;
         if (a->s.kind != OP_BACKWARD_WEIGHT) {
-            bool forward = a->s.kind == OP_FORWARD;
             PASS(pass_gather(a, 0, false));
             PASS(pass_exchange(a, forward ? &c->context.forward : &c->context.backward, 0, slower,
                                &seconds));

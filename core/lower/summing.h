@@ -15,9 +15,9 @@ struct sum {
     int64_t largest_bytes; /* parameters of one op */
     int64_t flight_bytes;  /* of gradients, kept beside the rank's part of their sums */
     int64_t tied_bytes;    /* weights that ops borrow within the stage */
+    int64_t context_bytes; /* what one op exchanges, at most: of the whole sequence */
     uint32_t unit;         /* that ops were made again in last, and */
     int64_t unit_bytes;    /* what they take then */
-    int64_t context_bytes; /* what one op exchanges, at most: of the whole sequence */
     struct lowering_cost c;
 };
 
@@ -33,9 +33,9 @@ void sum_add_memory(struct sum *u, uint32_t op, const struct cost_part *part);
 enum status sum_finish_memory(struct sum *u) MUST_CHECK;
 
 /* context.c: what the attention of op exchanges, added to *to: sums, until
- * sum_mean_context(). */
+ * sum_mean_context(). `again`: where its forward goes that the backward makes again; NULL: nowhere. */
 void sum_add_context(struct sum *u, uint32_t op, const struct op_cost *cost,
-                     struct lowering_context *to);
+                     struct lowering_exchange *again, struct lowering_context *to);
 void sum_join_exchange(struct lowering_exchange *to, const struct lowering_exchange *from);
 void sum_mean_context(struct lowering_context *c);
 /* cost.c: sums become means. */

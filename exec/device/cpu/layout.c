@@ -78,13 +78,26 @@ static enum status place_copies(struct stage *s)
     return STATUS_OK;
 }
 
+/* Own ones of the ops whose experts are spread, or of the others. */
+static void place_own(struct stage *s, bool spread)
+{
+    for (size_t k = 0; k < s->layout.n; k++) {
+        struct stage_op *o = &s->layout.op[k];
+        if ((o->layer.spread > 1) != spread)
+            continue;
+        o->parameter = s->layout.parameters;
+        s->layout.parameters = size_plus(s->layout.parameters, o->layer.parameters);
+    }
+}
+
 static enum status place_parameters(struct stage *s)
 {
     PASS(place_copies(s));
+    place_own(s, false);
+    s->layout.dense_n = s->layout.parameters;
+    place_own(s, true);
     for (size_t k = 0; k < s->layout.n; k++) {
         struct stage_op *o = &s->layout.op[k];
-        o->parameter = s->layout.parameters;
-        s->layout.parameters = size_plus(s->layout.parameters, o->layer.parameters);
         if (!o->layer.tied || o->owner == NOWHERE)
             continue;
         o->shared = s->layout.op[o->owner].parameter; /* owners come before */

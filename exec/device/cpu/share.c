@@ -27,9 +27,15 @@ enum status stage_find_shares(struct stage *s)
     const struct program_rank *me = &s->program->rank[s->rank];
     const struct program_stage *of = &s->program->stage[s->index];
     s->share = (struct stage_share){
-        .shard = {.shards = of->shards, .shard = me->shard},
+        .shard = {.shards = of->shards,
+                  .shard = me->shard,
+                  .parts = of->experts > 1 ? of->experts : 1,
+                  .part = of->experts > 1 ? me->replica % of->experts : 0},
         .replicas = of->replicas,
         .me = me->replica,
+        .experts = of->experts > 1 ? of->experts : 1,
+        .context = of->context > 0 ? of->context : 1,
+        .position = me->replica % (of->context > 0 ? of->context : 1),
         .zero = of->zero,
         .reshards = program_reshards(of),
         .members = program_zero_members(of),
@@ -82,15 +88,32 @@ static void place_op(struct stage *s, struct stage_op *o)
     o->shared_at = offset + o->shared - s->share.bucket[owner].first;
 }
 
-/* What this replica keeps of n numbers: as transports leave it (struct device_options). */
-static struct program_range own_part(const struct stage *s, size_t n)
+/* What replica `me` of those that have the same n numbers keeps: as transports leave it (struct
+ * device_options). */
+static struct program_range own_part(const struct stage *s, size_t n, uint32_t replicas,
+                                     uint32_t me)
 {
-    if (s->share.zero == 0)
+    if (s->share.zero == 0 || replicas == 1)
         return (struct program_range){0, n};
     if (!s->share.part)
-        return program_zero_part(n, s->share.members, s->share.place);
-    const struct ring_part own = s->share.part(n, s->share.members, s->share.place);
+        return program_zero_part(n, replicas, me);
+    const struct ring_part own = s->share.part(n, replicas, me);
     return (struct program_range){own.first, own.n};
+}
+
+static void place_region(struct stage *s, struct stage_bucket *to, uint32_t replicas, uint32_t me)
+{
+    to->own = own_part(s, to->n, replicas, me);
+    to->at = s->layout.owned_n;
+    s->layout.owned_n += to->own.n;
+}
+
+/* First parameter of op `k` and those behind it that all replicas have. */
+static size_t dense_from(const struct stage *s, size_t k)
+{
+    while (k < s->layout.n && s->layout.op[k].layer.spread > 1)
+        k++;
+    return k < s->layout.n ? s->layout.op[k].parameter : s->layout.dense_n;
 }
 
 /* Where the program's buckets are in the array of parameters. Copies of what other stages own come
@@ -98,8 +121,9 @@ static struct program_range own_part(const struct stage *s, size_t n)
 enum status stage_cut_buckets(struct stage *s)
 {
     const struct program_bucket *bucket = s->program->bucket + s->program->stage[s->index].bucket;
-    size_t high = s->layout.n, end = s->layout.parameters;
-    PASS(ARRAY_NEW(s->share.bucket, s->share.buckets));
+    size_t high = s->layout.n, end = s->layout.dense_n;
+    s->share.regions = s->share.buckets + (s->layout.dense_n < s->layout.parameters);
+    PASS(ARRAY_NEW(s->share.bucket, s->share.regions));
     for (size_t b = 0; b < s->share.buckets; b++) {
         struct stage_bucket *to = &s->share.bucket[b];
         if (bucket[b].low >= high && bucket[b].low > 0)
@@ -109,12 +133,16 @@ enum status stage_cut_buckets(struct stage *s)
         to->low = high = bucket[b].low;
         for (size_t k = to->low; k < to->high; k++)
             s->layout.op[k].bucket = b;
-        to->first = high > 0 ? s->layout.op[high].parameter : 0;
+        to->first = high > 0 ? dense_from(s, high) : 0;
         to->n = end - to->first;
-        to->own = own_part(s, to->n);
-        to->at = s->layout.owned_n;
-        s->layout.owned_n += to->own.n;
+        place_region(s, to, s->share.members, s->share.place);
         end = to->first;
+    }
+    for (struct stage_bucket *to = s->share.bucket + s->share.buckets;
+         to < s->share.bucket + s->share.regions; to++) {
+        to->first = s->layout.dense_n;
+        to->n = s->layout.parameters - s->layout.dense_n;
+        place_region(s, to, s->share.replicas / s->share.experts, s->share.me / s->share.experts);
     }
     for (size_t k = 0; k < s->layout.n; k++)
         place_op(s, &s->layout.op[k]);
@@ -181,7 +209,7 @@ enum status stage_open_flight(struct cpu *c)
 /* Numbers `first` .. first + n - 1 of the stage's parameters; this replica keeps its part. */
 void stage_keep_owned(struct stage *s, size_t first, size_t n, const real *parameter)
 {
-    for (const struct stage_bucket *p = s->share.bucket; p < s->share.bucket + s->share.buckets;
+    for (const struct stage_bucket *p = s->share.bucket; p < s->share.bucket + s->share.regions;
          p++) {
         size_t own = p->first + p->own.first, end = own + p->own.n;
         size_t from = own > first ? own : first, to = end < first + n ? end : first + n;
@@ -298,7 +326,7 @@ enum status stage_update(struct stage *s)
         o.rate = (real)(s->state.learning_rate / (1 - pow(ADAM_BETA1, s->state.updates)));
         o.unbias = (real)(1 / sqrt(1 - pow(ADAM_BETA2, s->state.updates)));
     }
-    for (size_t b = 0; b < s->share.buckets; b++)
+    for (size_t b = 0; b < s->share.regions; b++)
         update_bucket(s, &s->share.bucket[b], o);
     if (s->state.sum)
         s->on.backend->zero(s->on.self, s->state.sum, s->layout.owned_n * sizeof(real));

@@ -61,6 +61,7 @@ struct stage_op {
     size_t saved;                 /* offset in a slot, or, if recomputed, in pass.recomputed */
     size_t kept;                  /* likewise: gradient of the output, for backward_weight */
     size_t bucket;                /* index in share.bucket */
+    size_t rows;                  /* its experts are spread: index in arrays [layout.spread] */
     size_t parameter;             /* offset of its own among the stage's parameters */
     size_t shared;                /* offset of what it borrows there */
     size_t at, shared_at; /* the same in the array that passes use: with ZeRO 3 a bucket's */
@@ -101,11 +102,13 @@ struct stage_layout {
     real scale;        /* weight of one target in the gradient of an update, */
     double loss_scale; /* and in the loss of a step */
     bool halves;       /* activations are bf16 (layer.h: half), sizes still count reals */
-    size_t parameters; /* copies of borrowed ones, then own ones by op */
+    size_t parameters; /* copies of borrowed ones, then own ones by op; spread experts', */
+    size_t dense_n;    /* ... which others share them with, behind these */
     size_t owned_n;    /* this rank's part of them: all without ZeRO */
     size_t slot_size;  /* of what a slot has of a microbatch */
     size_t work_size, tied_size, recomputed_size; /* of the arrays of struct stage_pass */
     size_t scratch, scratch_size; /* offset in pass.work of LAYER_INPUTS areas of so many */
+    size_t spread;                /* ops whose experts are */
     size_t layer_work;            /* offset in pass.work for the layers' own use */
     size_t other; /* offset in pass.work of a tensor in the numbers that shards sum, if others */
 };
@@ -125,6 +128,8 @@ struct stage_bucket {
 struct stage_share {
     struct layer_shard shard; /* of tensor parallelism */
     uint32_t replicas, me;    /* replicas of the stage, and which of them this is */
+    uint32_t experts;         /* over how many of them experts are spread, 1: not */
+    size_t context, position; /* replicas that share sequences, and which of them this is */
     uint32_t zero;            /* 0 .. 3 */
     bool reshards; /* ZeRO 3: parameters are there only as buckets, while passes use them */
     uint32_t members, place; /* replicas over which parts are spread, and which of them this is */
@@ -132,8 +137,9 @@ struct stage_share {
     struct ring_part (*part)(size_t n, size_t members, size_t me); /* of struct device_options */
     enum element reduced, gathered; /* gradients and shards' activations as they are summed;
                                      * parameters as they are gathered */
-    size_t buckets;
-    struct stage_bucket *bucket; /* [buckets] in the order in which a backward completes them */
+    size_t buckets, regions;
+    struct stage_bucket *bucket; /* [regions] in the order in which a backward completes them; then, of
+                                  * spread experts, theirs */
 };
 
 /* Parameters that passes in flight use. */
@@ -184,15 +190,17 @@ struct stage_state {
 struct stage_pass {
     const struct layer_reduction *reduction; /* over shards, while an op computes */
     real *work;                              /* [work_size] gradients of own outputs, scratch */
-    real *tied;       /* [tied_size] gradients of what is borrowed within the stage */
-    real *recomputed; /* [recomputed_size] activations that the backward recomputes */
-    bool *begun;      /* [tensors] during a backward: its gradient holds something */
-    size_t *next;     /* [n] during a backward: next entry of layout.remote */
-    size_t part;      /* bucket up to which the backward has come */
-    uint32_t parts;   /* of a backward that is not complete: so many parts are */
-    int32_t *filled;  /* [own microbatches][2 * samples * tokens] remote memory: where data are
+    real *tied;                   /* [tied_size] gradients of what is borrowed within the stage */
+    real *recomputed;             /* [recomputed_size] activations that the backward recomputes */
+    struct layer_array *rows;     /* [spread] of ops that the backward recomputes */
+    struct layer_array exchanged; /* of the op at work */
+    bool *begun;                  /* [tensors] during a backward: its gradient holds something */
+    size_t *next;                 /* [n] during a backward: next entry of layout.remote */
+    size_t part;                  /* bucket up to which the backward has come */
+    uint32_t parts;               /* of a backward that is not complete: so many parts are */
+    int32_t *filled; /* [own microbatches][2 * samples * tokens] remote memory: where data are
                        * made, and copied from some time in the step */
-    double loss;      /* weighted, of this step */
+    double loss;     /* weighted, of this step */
 };
 
 enum slot_state { SLOT_EMPTY, SLOT_FILLING, SLOT_FORWARDED, SLOT_DONE };
@@ -207,6 +215,7 @@ struct slot {
     uint32_t version;                   /* of the parameters: index in stage.version */
     size_t received, returned, fetched; /* messages: inputs, gradients in, gradients out */
     real *data;                         /* [slot_size] */
+    struct layer_array *rows;           /* [spread] what experts here have been sent */
     int32_t *token, *target;            /* [data.samples * data.tokens], NULL where not needed */
 };
 

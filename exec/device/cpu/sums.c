@@ -81,11 +81,21 @@ static enum status next_tied(struct stage *s, uint32_t owner, void **data, size_
     return STATUS_OK;
 }
 
+/* Is the collective of those replicas that have the same experts? */
+static bool is_of_experts(const struct stage *s, const struct program_op *op)
+{
+    const struct program *p = s->program;
+    return s->share.regions > s->share.buckets &&
+           p->group_start[op->peer + 1] - p->group_start[op->peer] < s->share.replicas;
+}
+
 /* What replicas reduce next: the gradients of the bucket that the backward has come to. With ZeRO 2
  * and 3 the other array takes over, so that the next part need not wait. */
 static void next_reduced(struct stage *s, const struct program_op *op, void **data, size_t *n)
 {
-    size_t bucket = s->share.zero < 2 ? s->pass.part : bucket_of(op);
+    size_t bucket = is_of_experts(s, op) ? s->share.buckets
+                    : s->share.zero < 2  ? s->pass.part
+                                         : bucket_of(op);
     struct stage_bucket *p = &s->share.bucket[bucket];
     fold(s, bucket);
     real *gradient = stage_gradients(s) + (s->share.zero < 2 ? p->first : 0);
@@ -167,9 +177,11 @@ static bool sums_groups(const struct stage *s, const struct program_op *op)
 }
 
 /* ZeRO 1, 2: the k-th bucket that has parameters; NOWHERE: there are not so many. */
-static size_t spread_bucket(const struct stage *s, uint32_t k)
+static size_t spread_bucket(const struct stage *s, const struct program_op *op, uint32_t k)
 {
-    for (size_t b = 0; b < s->share.buckets; b++)
+    bool experts = is_of_experts(s, op);
+    for (size_t b = experts ? s->share.buckets : 0;
+         b < (experts ? s->share.regions : s->share.buckets); b++)
         if (s->share.bucket[b].n > 0 && k-- == 0)
             return b;
     return NOWHERE;
@@ -177,13 +189,14 @@ static size_t spread_bucket(const struct stage *s, uint32_t k)
 
 /* ZeRO 1, 2: array k of the parameters. In bf16 all replicas, their owner too, have what was
  * gathered, bucket after bucket in one place; only the owner's state.owned is not rounded. */
-static void next_spread(struct stage *s, uint32_t k, void **data, size_t *n)
+static void next_spread(struct stage *s, const struct program_op *op, uint32_t k, void **data,
+                        size_t *n)
 {
     bool whole = s->share.gathered == ELEMENT_FP32;
     real *half = s->share.zero == 1 ? s->state.reduced : s->flight->gathered;
-    size_t b = spread_bucket(s, k);
+    size_t b = spread_bucket(s, op, k);
     if (k > 0 && !whole) {
-        const struct stage_bucket *last = &s->share.bucket[spread_bucket(s, k - 1)];
+        const struct stage_bucket *last = &s->share.bucket[spread_bucket(s, op, k - 1)];
         s->on.backend->widen(s->on.self, s->state.parameter + last->first, half, last->n);
     }
     if (b == NOWHERE)
@@ -221,7 +234,7 @@ enum status stage_array(struct stage *s, const struct program_op *op, uint32_t k
     else if (op->purpose == FOR_SHARDS && s->share.zero == 3)
         return STATUS_OK;
     else if (op->purpose == FOR_SHARDS)
-        next_spread(s, k, data, n);
+        next_spread(s, op, k, data, n);
     return STATUS_OK;
 }
 
@@ -231,7 +244,7 @@ static void widen_sums(struct stage *s, const struct program_op *op)
 {
     const struct stage_bucket *p = s->share.bucket;
     size_t first, n;
-    while (op->purpose == FOR_DATA && p + 1 < s->share.bucket + s->share.buckets && p->op != op)
+    while (op->purpose == FOR_DATA && p + 1 < s->share.bucket + s->share.regions && p->op != op)
         p++;
     if (op->purpose == FOR_DATA) {
         first = p->first + p->own.first;
