@@ -35,6 +35,8 @@ struct spread {
     enum data_type reduce_dtype;
     uint32_t recompute_layers, recompute_unit, group;
     bool keep;
+    uint32_t context;
+    enum plan_exchange exchange;
 };
 
 /* What training has left: all parameters of every op, and the losses. */
@@ -200,6 +202,8 @@ static void lower(const struct model *m, const struct spread *how, struct progra
         .stages = how->stages,
         .replicas = how->replicas,
         .tensor_parallel = how->shards,
+        .context_parallel = how->context,
+        .context_exchange = how->exchange,
         .chunks = how->chunks,
         .zero = how->zero,
         .zero_keep = how->keep && how->zero == 3,
@@ -455,6 +459,51 @@ static void hybrid_runs_match_one_process(void **state)
          .schedule = "dualpipe"},
     };
     compare(gpt, how, sizeof how / sizeof *how, 1e-5);
+}
+
+/* Replicas that share sequences: causal and bidirectional attention, fixed and rotary positions,
+ * grouped queries, windows, flash; every part of a pass exchanges what its attention needs. */
+static void context_parallel_runs_match_one_process(void **state)
+{
+    (void)state;
+    static const struct spread how[] = {
+        {.name = "context 2", .stages = 1, .replicas = 2, .context = 2},
+        {.name = "context 4", .stages = 1, .replicas = 4, .context = 4},
+        {.name = "context 2, all-gather",
+         .stages = 1,
+         .replicas = 2,
+         .context = 2,
+         .exchange = EXCHANGE_ALLGATHER},
+        {.name = "2 stages of 4 replicas, context 2", .stages = 2, .replicas = 4, .context = 2},
+        {.name = "2 stages, 2 shards, context 2, recomputing, ZeRO 3",
+         .stages = 2,
+         .replicas = 2,
+         .shards = 2,
+         .context = 2,
+         .zero = 3,
+         .recompute = RECOMPUTE_FULL},
+        {.name = "context 2 of 4, buckets, selective",
+         .stages = 1,
+         .replicas = 4,
+         .context = 2,
+         .bucket_bytes = 20000,
+         .recompute = RECOMPUTE_SELECTIVE},
+        {.name = "zb-h1, context 2, ZeRO 2",
+         .stages = 2,
+         .replicas = 2,
+         .context = 2,
+         .zero = 2,
+         .schedule = "zb-h1"},
+        {.name = "interleaved, context 2, ZeRO 1",
+         .stages = 4,
+         .chunks = 2,
+         .replicas = 2,
+         .context = 2,
+         .zero = 1,
+         .schedule = "interleaved"},
+    };
+    compare(gpt, how, sizeof how / sizeof *how, 1e-5);
+    compare(bert, how, 4, 1e-5);
 }
 
 /* Backwards of a stage stand in ascending order, whole or in halves. */
@@ -760,6 +809,7 @@ int main(void)
         cmocka_unit_test(tensor_parallel_runs_match_one_process),
         cmocka_unit_test(data_parallel_runs_match_one_process),
         cmocka_unit_test(fsdp_runs_match_one_process),
+        cmocka_unit_test(context_parallel_runs_match_one_process),
         cmocka_unit_test(hybrid_runs_match_one_process),
         cmocka_unit_test(stages_in_a_v_have_the_same_bits),
         cmocka_unit_test(what_is_made_again_has_the_same_bits),
