@@ -14,7 +14,9 @@
     }
 
 static const char *const norms[] = {"LayerNorm", "RMSNorm", NULL};
-static const char *const positions[] = {"learned_absolute", "rope", "none", NULL};
+static const char *const positions[] = {"learned_absolute", "rope",  "none", "mrope", "yarn",
+                                        "relative",         "alibi", NULL};
+enum { POSITIONS_MROPE = POSITIONS_KINDS, POSITIONS_YARN };
 static const char *const optimizers[] = {"adam", "sgd", NULL};
 static const char *const granularities[] = {"none", "selective", "full", NULL};
 static const char *const methods[] = {"none", "uniform", "block", NULL};
@@ -69,6 +71,7 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("MODEL", "moe_ffn_hidden_size", a.expert_inner, 0),
     ROW_NUMBER("MODEL", "moe_shared_expert_intermediate_size", a.shared_inner, 0),
     ROW_FLAG("MODEL", "moe_shared_expert_gate", shared_gate),
+    ALSO_FLAG("embed_layernorm", embedding_norm),
     ROW_TEXT("MODEL", "moe_layer_freq", flavor),
     ROW_FLAG("MODEL", "moe_router_enable_expert_bias", router_bias),
     ROW_FLAG("MODEL", "multi_latent_attention", latent),
@@ -232,6 +235,20 @@ static enum status read_zero(struct setup *s)
     return STATUS_OK;
 }
 
+/* Megatron-DeepSpeed's experts: one for a token, in every second layer, unless told otherwise. Source:
+ * its megatron/arguments.py. */
+static enum status read_deepspeed_experts(struct setup *s)
+{
+    struct key *topk = keys_find(s->keys, "topk"), *step = keys_find(s->keys, "expert_interval");
+    if (!keys_has(s->keys, "moe_expert_parallel_size"))
+        return STATUS_OK;
+    s->a.top_k = 1;
+    s->a.routed_step = 2;
+    if (topk)
+        PASS(keys_number(s->keys, topk, &s->a.top_k));
+    return step ? keys_number(s->keys, step, &s->a.routed_step) : STATUS_OK;
+}
+
 /* Megatron-DeepSpeed's --pp-partition-method 'type:transformer|embedding': both ends count. */
 static void read_partition(struct setup *s)
 {
@@ -245,6 +262,9 @@ static enum status after(struct setup *s)
     PASS(read_gres(s));
     find_kind(s);
     read_partition(s);
+    PASS(read_deepspeed_experts(s));
+    if (s->positions >= POSITIONS_KINDS)
+        s->positions = s->positions <= POSITIONS_YARN ? POSITIONS_ROPE : POSITIONS_NONE;
     PASS(read_recompute(s));
     PASS(read_sums(s));
     PASS(read_zero(s));

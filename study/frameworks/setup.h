@@ -28,7 +28,7 @@ struct setup {
     struct architecture a; /* layers 0: the file does not say the model */
     const char *model;     /* the model's name in foreline, where the file names one */
     int64_t rms, gated, positions, no_bias, qkv_bias, untied, head_norm, latent, router_bias,
-        shared_gate, parallel, grouped;
+        shared_gate, parallel, grouped, embedding_norm;
     int64_t masked;                        /* BERT: tokens attend both ways */
     int64_t encoder_decoder;               /* T5 */
     int64_t tokens, bits, plain_attention; /* per sample; of a number; it keeps its scores */
@@ -49,7 +49,8 @@ struct setup {
     int64_t recompute, recompute_layers, recompute_unit;
 
     /* what some frameworks call by other names, between rows and the members above */
-    int64_t chunk_layers, first_layers, last_layers, count_embedding, count_head;
+    int64_t chunk_layers, first_layers, last_layers, count_embedding, count_head,
+        uneven; /* layers that are left over go to the first stages */
     const char *layout, *modules, *strategy_text, *precision, *activation, *hub, *flavor;
     int64_t distributed, fsdp, fsdp2, strategy, overlap, bucket_elements, reduce_16, bf16, fp16,
         granularity, method, unit, all_layers, selected, backend, shard, replicate, local_batch,
@@ -95,6 +96,10 @@ struct setup_row {
 #define ROW_FLAG(in, name, member)                                                                 \
     {                                                                                              \
         .section = (in), .key = (name), .kind = SETUP_FLAG, .offset = SETUP_AT(member)             \
+    }
+#define ROW_ON(in, name, member) /* a flag that is on unless it is said to be off */               \
+    {                                                                                              \
+        .section = (in), .key = (name), .kind = SETUP_FLAG, .offset = SETUP_AT(member), .usual = 1 \
     }
 #define ROW_NOT(in, name, member)                                                                  \
     {                                                                                              \

@@ -124,12 +124,12 @@ static enum status divide(struct setup *s, int64_t layers)
 {
     int64_t first = s->count_embedding != 0, last = s->count_head != 0;
     int64_t stages = (int64_t)s->stages, all = layers + first + last;
-    if (all % stages != 0 || all / stages < 1)
+    if ((all % stages != 0 && !s->uneven) || all / stages < 1)
         return error_set(
             STATUS_INVALID, "%s: %" PRId64 " layers%s are no multiple of %" PRId64 " stages",
             s->keys->path, layers, first + last ? " with embedding and head" : "", stages);
     for (size_t i = 0; i < s->stages; i++)
-        s->cut[i] = all / stages;
+        s->cut[i] = all / stages + ((int64_t)i < all % stages);
     s->cut[0] -= first;
     s->cut[s->stages - 1] -= last;
     return STATUS_OK;

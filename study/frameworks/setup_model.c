@@ -26,6 +26,7 @@ static uint32_t traits_of(const struct setup *s)
     traits |= s->head_norm ? TRAIT_HEAD_NORM : 0;
     traits |= s->router_bias ? TRAIT_ROUTER_BIAS : 0;
     traits |= s->shared_gate ? TRAIT_SHARED_GATE : 0;
+    traits |= s->embedding_norm ? TRAIT_EMBEDDING_NORM : 0;
     traits |= s->parallel ? TRAIT_PARALLEL : 0;
     traits |= s->encoder_decoder ? TRAIT_ENCODER_DECODER : 0;
     return traits;

@@ -85,7 +85,7 @@ enum status setup_settle(struct setup *s, int64_t devices)
     if (spread % s->expert != 0)
         return error_set(STATUS_INVALID,
                          "%s: %" PRId64 " replicas cannot be divided into expert parallelism of "
-                         "%" PRId64,
+                         "%" PRId64 "; --gpus N says how many GPUs there are",
                          s->keys->path, spread, s->expert);
     return s->batch / s->microbatch_size <= 10000000
                ? STATUS_OK
