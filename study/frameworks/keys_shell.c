@@ -8,163 +8,6 @@
 
 #include "study/frameworks/shell.h"
 
-enum { FRAMES = 64 };
-
-/* if, for, case: which branch is followed. */
-struct frame {
-    enum { FRAME_IF, FRAME_LOOP, FRAME_CASE } kind;
-    bool outer; /* what is around is followed */
-    bool live;  /* this branch is */
-    bool taken; /* one was, or is */
-    bool pattern;
-    const char *value; /* case: what patterns are compared with */
-};
-
-struct script {
-    struct shell shell;
-    const char *at;
-    int frames;
-    struct frame frame[FRAMES];
-    bool condition;             /* between if and then */
-    enum shell_truth decided;   /* by it so far; outside: by the command before && or || */
-    char joined;                /* what stood before this command: & (&&), | (||) or nothing */
-    struct shell_words command; /* the last one that trains */
-};
-
-static bool live(const struct script *x)
-{
-    return x->frames == 0 || x->frame[x->frames - 1].live;
-}
-
-static enum status wrong(const struct script *x, const char *what)
-{
-    return error_set(STATUS_PARSE, "%s:%zu: %s", x->shell.keys->path, x->shell.line, what);
-}
-
-/* ---- reading */
-
-static void skip_line(struct script *x)
-{
-    x->at += strcspn(x->at, "\n");
-}
-
-/* "#SBATCH --nodes=8": a key "sbatch.nodes", and what Slurm would tell the script. */
-static enum status directive(struct script *x)
-{
-    char name[64], value[128];
-    struct shell_words nodes = {0};
-    for (const char *at = x->at; *at && *at != '\n' && (at = strpbrk(at, "-\n")) && *at == '-';) {
-        at += strspn(at, "-");
-        size_t n = strcspn(at, "= \t\n"), v;
-        snprintf(name, sizeof name, "sbatch.%.*s", n < 50 ? (int)n : 50, at);
-        at += n;
-        at += strspn(at, "= \t");
-        v = strcspn(at, " \t\r\n");
-        if (*at == '-') /* the next option: this one has no value */
-            v = 0;
-        snprintf(value, sizeof value, "%.*s", v < 120 ? (int)v : 120, at);
-        PASS(keys_add(x->shell.keys, name, value, x->shell.line));
-        if (!strcmp(name, "sbatch.nodes") || !strcmp(name, "sbatch.N")) {
-            PASS(shell_append(&x->shell, &nodes, value, strlen(value)));
-            PASS(shell_assign(&x->shell, "SLURM_NNODES", 12, &nodes, false, false));
-            PASS(shell_assign(&x->shell, "SLURM_JOB_NUM_NODES", 19, &nodes, false, false));
-        }
-        at += v;
-    }
-    return STATUS_OK;
-}
-
-/* Blanks, continued lines and comments before a word; not the end of a line. */
-static enum status skip_blanks(struct script *x)
-{
-    for (;;) {
-        x->at += strspn(x->at, " \t\r");
-        if (x->at[0] == '\\' && (x->at[1] == '\n' || (x->at[1] == '\r' && x->at[2] == '\n'))) {
-            x->at += x->at[1] == '\n' ? 2 : 3;
-            x->shell.line++;
-        } else if (x->at[0] == '#') {
-            if (!strncmp(x->at, "#SBATCH", 7))
-                PASS(directive(x));
-            skip_line(x);
-        } else {
-            return STATUS_OK;
-        }
-    }
-}
-
-static enum status read_word(struct script *x, struct shell_raw *out)
-{
-    const char *end;
-    PASS(shell_word_end(&x->shell, x->at, &end));
-    *out = (struct shell_raw){x->at, (size_t)(end - x->at)};
-    for (; x->at < end; x->at++)
-        x->shell.line += *x->at == '\n';
-    return STATUS_OK;
-}
-
-/* Lines up to one that is the word alone. */
-static void skip_heredoc(struct script *x, const struct shell_raw *word)
-{
-    char mark[64];
-    size_t n = 0;
-    for (size_t i = 0; i < word->length && n + 1 < sizeof mark; i++)
-        if (!strchr("'\"\\", word->text[i]))
-            mark[n++] = word->text[i];
-    mark[n] = '\0';
-    skip_line(x);
-    while (*x->at) {
-        x->at++;
-        x->shell.line++;
-        const char *line = x->at + strspn(x->at, "\t");
-        skip_line(x);
-        if (n > 0 && (size_t)(x->at - line) == n && !memcmp(line, mark, n))
-            return;
-    }
-}
-
-/* < > >> 2>&1 &> << with what follows. */
-static enum status skip_redirection(struct script *x, struct shell_raw *heredoc)
-{
-    struct shell_raw word;
-    bool here = !strncmp(x->at, "<<", 2) && x->at[2] != '<';
-    x->at += strspn(x->at, "<>&|-");
-    PASS(skip_blanks(x));
-    PASS(read_word(x, &word));
-    if (here)
-        *heredoc = word;
-    return STATUS_OK;
-}
-
-/* NAME=( ... ) and NAME+=( ... ), whose name is `raw`. */
-static enum status read_array(struct script *x, const struct shell_raw *raw)
-{
-    struct shell_words items = {0};
-    size_t name = raw->length - 1;
-    bool append = name > 0 && raw->text[name - 1] == '+';
-    x->at++;
-    for (;;) {
-        struct shell_raw word;
-        PASS(skip_blanks(x));
-        if (*x->at == '\n') {
-            x->shell.line++;
-            x->at++;
-        } else if (*x->at == ')') {
-            break;
-        } else if (!*x->at) {
-            return wrong(x, "an array that is not closed");
-        } else if (strchr(";&|<>(", *x->at)) {
-            x->at++;
-        } else {
-            PASS(read_word(x, &word));
-            if (live(x))
-                PASS(shell_expand(&x->shell, word.text, word.length, &items));
-        }
-    }
-    x->at++;
-    return live(x) ? shell_assign(&x->shell, raw->text, name - append, &items, true, append)
-                   : STATUS_OK;
-}
-
 /* ---- commands */
 
 static bool is(const struct shell_raw *w, const char *word)
@@ -185,7 +28,7 @@ static size_t assigned_name(const struct shell_raw *w)
                : 0;
 }
 
-static enum status assign(struct script *x, const struct shell_raw *w, size_t name)
+static enum status assign(struct shell_script *x, const struct shell_raw *w, size_t name)
 {
     struct shell_words value = {0};
     bool append = w->text[name] == '+';
@@ -197,7 +40,7 @@ static enum status assign(struct script *x, const struct shell_raw *w, size_t na
 }
 
 /* A word of several, such as the text of bash -c, as words. */
-static enum status split(struct script *x, const char *text, struct shell_words *out)
+static enum status split(struct shell_script *x, const char *text, struct shell_words *out)
 {
     while (*(text += strspn(text, " \t\r\n"))) {
         size_t n = strcspn(text, " \t\r\n");
@@ -228,7 +71,7 @@ static bool is_training(const char *word)
 }
 
 /* Remember the command if it trains. Words with blanks are texts for another shell: bash -c, eval. */
-static enum status consider(struct script *x, const struct shell_raw *word, size_t n)
+static enum status consider(struct shell_script *x, const struct shell_raw *word, size_t n)
 {
     struct shell_words words = {0}, again = {0}, flat = {0};
     bool program = false, training = false;
@@ -266,13 +109,13 @@ static enum shell_truth with(enum shell_truth before, char sign, enum shell_trut
 }
 
 /* Assignments, tests and commands. What stands behind && and || happens as the test before says. */
-static enum status simple(struct script *x, const struct shell_raw *w, size_t n)
+static enum status simple(struct shell_script *x, const struct shell_raw *w, size_t n)
 {
     static const char *const declare[] = {"export", "local", "declare", "readonly", "typeset"};
     enum shell_truth t = SHELL_TRUE;
     bool test = n > 0 && (is(&w[0], "[") || is(&w[0], "[[") || is(&w[0], "test"));
     bool wanted = !x->joined || x->decided == (x->joined == '&' ? SHELL_TRUE : SHELL_FALSE);
-    if (n == 0 || !live(x) || (!wanted && !x->condition))
+    if (n == 0 || !shell_live(x) || (!wanted && !x->condition))
         return STATUS_OK;
     if (test) {
         bool closed = n > 1 && (is(&w[n - 1], "]") || is(&w[n - 1], "]]"));
@@ -294,53 +137,53 @@ static enum status simple(struct script *x, const struct shell_raw *w, size_t n)
 
 /* ---- what follows what */
 
-static enum status push(struct script *x, struct frame f)
+static enum status push(struct shell_script *x, struct shell_frame f)
 {
-    if (x->frames == FRAMES)
-        return wrong(x, "branches inside branches, too deep");
-    f.outer = live(x);
+    if (x->frames == SHELL_FRAMES)
+        return shell_wrong(x, "branches inside branches, too deep");
+    f.outer = shell_live(x);
     x->frame[x->frames++] = f;
     return STATUS_OK;
 }
 
-static enum status pop(struct script *x)
+static enum status pop(struct shell_script *x)
 {
     if (x->frames == 0)
-        return wrong(x, "the end of a branch that did not begin");
+        return shell_wrong(x, "the end of a branch that did not begin");
     x->frames--;
     x->condition = false;
     return STATUS_OK;
 }
 
 /* for NAME in A B: the first one. */
-static enum status begin_for(struct script *x, const struct shell_raw *w, size_t n)
+static enum status begin_for(struct shell_script *x, const struct shell_raw *w, size_t n)
 {
     struct shell_words items = {0}, first;
-    for (size_t i = 3; i < n && live(x); i++)
+    for (size_t i = 3; i < n && shell_live(x); i++)
         PASS(shell_expand(&x->shell, w[i].text, w[i].length, &items));
     first = (struct shell_words){items.n > 0, items.word};
     if (n > 1 && first.n > 0)
         PASS(shell_assign(&x->shell, w[1].text, w[1].length, &first, false, false));
-    return push(x, (struct frame){.kind = FRAME_LOOP, .live = live(x)});
+    return push(x, (struct shell_frame){.kind = FRAME_LOOP, .live = shell_live(x)});
 }
 
-static enum status begin_case(struct script *x, const struct shell_raw *w, size_t n)
+static enum status begin_case(struct shell_script *x, const struct shell_raw *w, size_t n)
 {
-    struct frame f = {.kind = FRAME_CASE, .pattern = true, .value = ""};
-    if (n > 1 && live(x))
+    struct shell_frame f = {.kind = FRAME_CASE, .pattern = true, .value = ""};
+    if (n > 1 && shell_live(x))
         PASS(shell_join(&x->shell, w[1].text, w[1].length, &f.value));
     return push(x, f);
 }
 
 /* if, then, elif, else: n is 1 for these, as what follows is a command of its own. */
-static enum status branch(struct script *x, const struct shell_raw *w)
+static enum status branch(struct shell_script *x, const struct shell_raw *w)
 {
-    struct frame *f = x->frames > 0 ? &x->frame[x->frames - 1] : NULL;
+    struct shell_frame *f = x->frames > 0 ? &x->frame[x->frames - 1] : NULL;
     if (is(w, "if")) {
-        PASS(push(x, (struct frame){.kind = FRAME_IF, .live = live(x)}));
+        PASS(push(x, (struct shell_frame){.kind = FRAME_IF, .live = shell_live(x)}));
         x->condition = true;
     } else if (!f || f->kind != FRAME_IF) {
-        return wrong(x, "a branch without if");
+        return shell_wrong(x, "a branch without if");
     } else if (is(w, "then")) {
         f->live = f->outer && !f->taken && x->decided == SHELL_TRUE;
         f->taken |= f->live;
@@ -358,7 +201,7 @@ static enum status branch(struct script *x, const struct shell_raw *w)
 }
 
 /* One statement of n words. Keywords may have a command behind them, which is a statement again. */
-static enum status statement(struct script *x, const struct shell_raw *w, size_t n)
+static enum status statement(struct shell_script *x, const struct shell_raw *w, size_t n)
 {
     static const char *const branches[] = {"if", "then", "elif", "else"};
     static const char *const passed[] = {"do", "{", "}", "!", "time", "function"};
@@ -384,16 +227,16 @@ static enum status statement(struct script *x, const struct shell_raw *w, size_t
     if (is(&w[0], "for"))
         return begin_for(x, w, n);
     if (is(&w[0], "while") || is(&w[0], "until"))
-        return push(x, (struct frame){.kind = FRAME_LOOP, .live = false});
+        return push(x, (struct shell_frame){.kind = FRAME_LOOP, .live = false});
     if (is(&w[0], "case"))
         return begin_case(x, w, n);
     return simple(x, w, n);
 }
 
 /* "pattern)" of a case. */
-static enum status pattern(struct script *x, const struct shell_raw *w, size_t n, bool last)
+static enum status pattern(struct shell_script *x, const struct shell_raw *w, size_t n, bool last)
 {
-    struct frame *f = &x->frame[x->frames - 1];
+    struct shell_frame *f = &x->frame[x->frames - 1];
     const struct shell_raw words[] = {{f->value, strlen(f->value)}, {"==", 2}, n ? w[n - 1] : w[0]};
     enum shell_truth t = SHELL_FALSE;
     if (f->outer && !f->taken && n > 0)
@@ -405,14 +248,14 @@ static enum status pattern(struct script *x, const struct shell_raw *w, size_t n
 }
 
 /* What ends a statement, and what it means for the next one. */
-static enum status end_statement(struct script *x, const struct shell_raw *heredoc)
+static enum status end_statement(struct shell_script *x, const struct shell_raw *heredoc)
 {
-    struct frame *f = x->frames > 0 ? &x->frame[x->frames - 1] : NULL;
+    struct shell_frame *f = x->frames > 0 ? &x->frame[x->frames - 1] : NULL;
     char end = *x->at;
     bool twice = end && x->at[1] == end;
     x->joined = twice && (end == '&' || end == '|') ? end : '\0';
     if (end == '\n' && heredoc->text)
-        skip_heredoc(x, heredoc);
+        shell_skip_heredoc(x, heredoc);
     else if (end == ';' && twice && f && f->kind == FRAME_CASE) {
         f->live = false;
         f->pattern = true;
@@ -426,12 +269,12 @@ static enum status end_statement(struct script *x, const struct shell_raw *hered
 
 /* The words of one statement up to what ends it, and the statement. Between [[ and ]] signs are
  * words. */
-static enum status read_statement(struct script *x)
+static enum status read_statement(struct shell_script *x)
 {
     struct shell_raw *w = NULL, heredoc = {0};
     size_t n = 0;
     for (;;) {
-        PASS(skip_blanks(x));
+        PASS(shell_skip_blanks(x));
         bool inside = n > 0 && is(&w[0], "[[") && !is(&w[n - 1], "]]");
         inside |= n > 1 && is(&w[1], "[[") && !is(&w[n - 1], "]]");
         struct shell_raw word = {x->at, 1};
@@ -441,7 +284,7 @@ static enum status read_statement(struct script *x)
             if (strchr("()", *word.text))
                 continue;
         } else if (*x->at && strchr("<>", *x->at)) {
-            PASS(skip_redirection(x, &heredoc));
+            PASS(shell_skip_redirection(x, &heredoc));
             continue;
         } else if (*x->at == '&' && x->at[1] == '>') {
             x->at++;
@@ -449,9 +292,9 @@ static enum status read_statement(struct script *x)
         } else if (!*x->at || strchr("\n;&|()", *x->at)) {
             break;
         } else {
-            PASS(read_word(x, &word));
+            PASS(shell_read_word(x, &word));
             if (*x->at == '(' && word.length > 1 && word.text[word.length - 1] == '=') {
-                PASS(read_array(x, &word));
+                PASS(shell_read_array(x, &word));
                 continue;
             }
             if ((*x->at == '<' || *x->at == '>') && word.length == 1 && isdigit(*word.text))
@@ -461,7 +304,7 @@ static enum status read_statement(struct script *x)
         PASS(ARENA_ROOM(&x->shell.keys->memory, w, n));
         w[n++] = word;
     }
-    struct frame *f = x->frames > 0 ? &x->frame[x->frames - 1] : NULL;
+    struct shell_frame *f = x->frames > 0 ? &x->frame[x->frames - 1] : NULL;
     bool alternative = *x->at == ')' || (*x->at == '|' && x->at[1] != '|');
     if (f && f->kind == FRAME_CASE && f->pattern && alternative)
         PASS(pattern(x, w, n, *x->at == ')'));
@@ -473,7 +316,7 @@ static enum status read_statement(struct script *x)
 /* ---- arguments */
 
 /* "--key value value" of words; with a program those before it are the launcher's. */
-static enum status emit(struct script *x, const struct shell_words *words)
+static enum status emit(struct shell_script *x, const struct shell_words *words)
 {
     char value[4096];
     for (size_t i = 0; i < words->n; i++) {
@@ -502,7 +345,7 @@ static enum status emit(struct script *x, const struct shell_words *words)
     return STATUS_OK;
 }
 
-static enum status emit_variables(struct script *x)
+static enum status emit_variables(struct shell_script *x)
 {
     for (size_t v = 0; v < x->shell.variables; v++) {
         struct shell_words flat = {0};
@@ -514,7 +357,7 @@ static enum status emit_variables(struct script *x)
 }
 
 /* Variables that say how many GPUs there are, for scripts whose launcher is elsewhere: "env.NNODES". */
-static enum status emit_sizes(struct script *x)
+static enum status emit_sizes(struct shell_script *x)
 {
     static const char *const names[] = {"NNODES",          "NUM_NODES",     "GPUS_PER_NODE",
                                         "N_GPUS_PER_NODE", "WORLD_SIZE",    "NUM_GPUS",
@@ -533,7 +376,7 @@ static enum status emit_sizes(struct script *x)
 
 enum status keys_read_shell(struct keys *k, const char *text, size_t length)
 {
-    struct script x = {.shell = {.keys = k, .line = 1}, .at = text};
+    struct shell_script x = {.shell = {.keys = k, .line = 1}, .at = text};
     (void)length;
     for (size_t i = 0; i < k->sets; i++) {
         struct shell_words value = {0};

@@ -4,6 +4,7 @@
  *
  *     shell_words.c    words: where they end, and what they expand to
  *     shell_test.c     [ ... ] and [[ ... ]]
+ *     shell_read.c     words, arrays, redirections and comments of a statement
  *     keys_shell.c     statements, and which words are a framework's arguments */
 #ifndef STUDY_FRAMEWORKS_SHELL_H
 #define STUDY_FRAMEWORKS_SHELL_H
@@ -60,5 +61,45 @@ struct shell_raw {
 };
 enum status shell_test(struct shell *s, const struct shell_raw *word, size_t n,
                        enum shell_truth *out) MUST_CHECK;
+
+/* ---- a script that is followed */
+
+enum { SHELL_FRAMES = 64 };
+
+/* if, for, case: which branch is followed. */
+struct shell_frame {
+    enum { FRAME_IF, FRAME_LOOP, FRAME_CASE } kind;
+    bool outer; /* what is around is followed */
+    bool live;  /* this branch is */
+    bool taken; /* one was, or is */
+    bool pattern;
+    const char *value; /* case: what patterns are compared with */
+};
+
+struct shell_script {
+    struct shell shell;
+    const char *at;
+    int frames;
+    struct shell_frame frame[SHELL_FRAMES];
+    bool condition;             /* between if and then */
+    enum shell_truth decided;   /* by it so far; outside: by the command before && or || */
+    char joined;                /* what stood before this command: & (&&), | (||) or nothing */
+    struct shell_words command; /* the last one that trains */
+};
+
+/* Is what stands here followed? */
+bool shell_live(const struct shell_script *x);
+enum status shell_wrong(const struct shell_script *x, const char *what) MUST_CHECK;
+
+/* Reading, in shell_read.c: each moves x->at. Blanks, continued lines and comments; not the end of a
+ * line. */
+enum status shell_skip_blanks(struct shell_script *x) MUST_CHECK;
+enum status shell_read_word(struct shell_script *x, struct shell_raw *out) MUST_CHECK;
+/* < > >> 2>&1 &> << with what follows; of << the word that ends it. */
+enum status shell_skip_redirection(struct shell_script *x, struct shell_raw *heredoc) MUST_CHECK;
+/* Lines up to one that is the word alone. */
+void shell_skip_heredoc(struct shell_script *x, const struct shell_raw *word);
+/* The items of NAME=( ... ) or NAME+=( ... ), whose "NAME=" is `raw`. */
+enum status shell_read_array(struct shell_script *x, const struct shell_raw *raw) MUST_CHECK;
 
 #endif
